@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What can go wrong, what state you are in then, and what you may do. Values; any thread.
+#pragma once
+
+#include <lend/base/work_failure.hpp>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+namespace lend {
+
+/// Each value says what happened, what state you are in now, and what you may do next.
+enum class Errc : int {
+  /// An argument is out of its range. Nothing happened. Correct it and call again.
+  invalid_argument = 1,
+  /// No such device, port, GID or name. Nothing happened. The message lists what there is.
+  not_found,
+  /// This device, kernel or process cannot do it. Nothing happened. The message says what can.
+  unsupported,
+  /// Memory, descriptors or a device limit ran out. Nothing happened. The message names the limit.
+  exhausted,
+  /// The operating system said no (permission). Nothing happened. The message says whose.
+  denied,
+  /// A verb or system call failed otherwise; os_error() has its errno. What it was to make is gone.
+  system_failed,
+  /// Some byte is on loan in a way that excludes this one. Nothing was posted. Wait for that work.
+  already_borrowed,
+  /// As many work requests are outstanding as the depth allows. Nothing was posted. Poll, then
+  /// post.
+  queue_full,
+  /// The deadline passed. Each call says what it leaves behind.
+  timed_out,
+  /// A work request completed with a failure; work() has it. The channel is broken from here on.
+  work_failed,
+  /// An earlier failure broke the channel; its first cause is in the message. Only finish() and
+  /// destruction remain.
+  channel_broken,
+  /// The peer's endpoint or greeting is malformed, foreign, stale or does not match ours.
+  incompatible_peer,
+  /// The peer went away while connecting. Nothing is connected; prepare again.
+  peer_lost,
+  /// A manual scope ended with work nobody polled. All of it is drained; drained() has failures.
+  unpolled_work,
+  /// The handle names work that is over, of a scope or channel that is gone. Nothing happened.
+  stale_handle,
+};
+
+/// An Errc with its story. 24 bytes; copying shares the story, making one without words allocates
+/// nothing.
+///
+/// Compare with `error == Errc::queue_full`; show with `message()`. Converts to std::error_code
+/// of category_of_lend(), losing the story.
+class [[nodiscard]] Error {
+ public:
+  // NOLINTNEXTLINE(google-explicit-constructor): `return Errc::queue_full;` is the point.
+  Error(Errc code) noexcept : code_{code} {}
+  Error(Errc code, std::string message);
+
+  /// A call named `call` failed with `errno_value`; the code is chosen from it.
+  static Error from_errno(std::string_view call, int errno_value, std::string_view remedy = {});
+  static Error from_work(WorkFailure const& failure);
+
+  [[nodiscard]] Errc code() const noexcept { return code_; }
+  /// One line: what happened, to what, and what to do.
+  [[nodiscard]] std::string message() const;
+  /// The errno of the failing call, or 0.
+  [[nodiscard]] int os_error() const noexcept;
+  /// The failed work request, or null when it was not a work request that failed.
+  [[nodiscard]] WorkFailure const* work() const noexcept;
+  /// Failures that a drain found besides this one, in the order they were seen.
+  [[nodiscard]] std::span<Error const> drained() const noexcept;
+  /// The same error with these failures attached.
+  [[nodiscard]] Error with_drained(std::vector<Error> failures) const;
+
+  friend bool operator==(Error const& error, Errc code) noexcept { return error.code_ == code; }
+  // NOLINTNEXTLINE(google-explicit-constructor): a lossy but standard view.
+  operator std::error_code() const noexcept;
+
+ private:
+  struct Story;
+  Error(Errc code, std::shared_ptr<Story const> story) noexcept;
+
+  Errc code_;
+  std::shared_ptr<Story const> story_;
+};
+
+[[nodiscard]] std::string_view name_of(Errc) noexcept;
+[[nodiscard]] std::error_category const& category_of_lend() noexcept;
+[[nodiscard]] std::error_code make_error_code(Errc) noexcept;
+
+}  // namespace lend
+
+template <>
+struct std::is_error_code_enum<lend::Errc> : std::true_type {};

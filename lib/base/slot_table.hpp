@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A fixed table of slots whose id is index and generation. One thread at a time.
+#pragma once
+
+#include <lend/base/stop.hpp>
+
+#include <cstdint>
+#include <memory>
+
+namespace lend {
+
+/// Names a slot's present tenant: index in the low 32 bits, generation in the high 32. A slot's
+/// generation goes up each time it is freed, so that an old id finds nobody.
+struct SlotId {
+  std::uint64_t value = 0;
+
+  [[nodiscard]] std::uint32_t index() const noexcept { return static_cast<std::uint32_t>(value); }
+  [[nodiscard]] std::uint32_t generation() const noexcept {
+    return static_cast<std::uint32_t>(value >> 32);
+  }
+  friend bool operator==(SlotId, SlotId) = default;
+};
+
+/// `capacity` slots of T, made once. Taking and freeing are a few instructions and allocate
+/// nothing. T is default-constructed once per slot and reused; whoever frees a slot leaves its T
+/// ready for the next tenant.
+template <class T>
+class SlotTable {
+ public:
+  explicit SlotTable(std::uint32_t capacity)
+      : entries_{std::make_unique<Entry[]>(capacity)}, capacity_{capacity}, free_{0} {
+    for (std::uint32_t i = 0; i < capacity; ++i) entries_[i].next_free = i + 1;
+  }
+
+  [[nodiscard]] std::uint32_t capacity() const noexcept { return capacity_; }
+  [[nodiscard]] std::uint32_t taken() const noexcept { return taken_; }
+  [[nodiscard]] bool full() const noexcept { return free_ == capacity_; }
+
+  /// A free slot. The table must not be full.
+  [[nodiscard]] SlotId take() noexcept {
+    LEND_ASSERT(!full());
+    auto const index = free_;
+    Entry& entry = entries_[index];
+    free_ = entry.next_free;
+    entry.next_free = in_use;
+    ++taken_;
+    return {std::uint64_t{entry.generation} << 32 | index};
+  }
+
+  /// The tenant of `id`, or null when that tenancy is over (or never was).
+  [[nodiscard]] T* find(SlotId id) noexcept {
+    auto const index = id.index();
+    if (index >= capacity_) return nullptr;
+    Entry& entry = entries_[index];
+    return entry.generation == id.generation() && entry.next_free == in_use ? &entry.value
+                                                                            : nullptr;
+  }
+
+  /// Ends a tenancy that find() still finds.
+  void free(SlotId id) noexcept {
+    LEND_ASSERT(find(id) != nullptr);
+    Entry& entry = entries_[id.index()];
+    ++entry.generation;
+    entry.next_free = free_;
+    free_ = id.index();
+    --taken_;
+  }
+
+  /// Calls `visit(SlotId, T&)` for each tenant. The visitor may free the slot it is shown.
+  template <class Visit>
+  void for_each(Visit&& visit) {
+    for (std::uint32_t i = 0; i < capacity_; ++i) {
+      Entry& entry = entries_[i];
+      if (entry.next_free == in_use)
+        visit(SlotId{std::uint64_t{entry.generation} << 32 | i}, entry.value);
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t in_use = UINT32_MAX;
+
+  struct Entry {
+    std::uint32_t generation = 1;  // so that no id is 0
+    std::uint32_t next_free = 0;   // index of the next free slot, or in_use
+    T value{};
+  };
+
+  std::unique_ptr<Entry[]> entries_;
+  std::uint32_t capacity_;
+  std::uint32_t free_;  // index of the first free slot; capacity_ when full
+  std::uint32_t taken_ = 0;
+};
+
+}  // namespace lend

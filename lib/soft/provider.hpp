@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What the rest of lend sees of the soft device: one table.
+#pragma once
+
+#include <verbs/provider.hpp>
+
+namespace lend::soft {
+
+[[nodiscard]] Provider const& provider() noexcept;
+
+}  // namespace lend::soft

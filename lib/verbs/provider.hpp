@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The seam: the control calls of verbs, as one table. Two instances, rdma_core and soft.
+//
+// The data path has no seam. ibv_post_send, ibv_post_recv, ibv_poll_cq and ibv_req_notify_cq are
+// inline functions that call through the public ibv_context::ops, so an object that fills those
+// pointers is driven by the very same lines as a card.
+// Source: rdma-core libibverbs/verbs.h.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace lend {
+
+/// Each call has the contract of its man page (errno, return value, threads: any), unless said.
+struct Provider {
+  char const* name;
+  bool is_soft;
+
+  decltype(&::ibv_get_device_list) get_device_list;  // null with ENOSYS: no RDMA in this kernel
+  decltype(&::ibv_free_device_list) free_device_list;
+  decltype(&::ibv_open_device) open_device;
+  decltype(&::ibv_close_device) close_device;
+  decltype(&::ibv_query_device) query_device;
+  int (*query_port)(ibv_context*, std::uint8_t port, ibv_port_attr*);
+  decltype(&::ibv_query_gid) query_gid;
+
+  decltype(&::ibv_alloc_pd) alloc_pd;
+  decltype(&::ibv_dealloc_pd) dealloc_pd;
+  ibv_mr* (*reg_mr)(ibv_pd*, void* address, std::size_t length, int access);
+  decltype(&::ibv_dereg_mr) dereg_mr;
+
+  decltype(&::ibv_create_cq) create_cq;
+  decltype(&::ibv_destroy_cq) destroy_cq;
+  decltype(&::ibv_create_qp) create_qp;
+  decltype(&::ibv_modify_qp) modify_qp;
+  decltype(&::ibv_query_qp) query_qp;
+  decltype(&::ibv_destroy_qp) destroy_qp;
+
+  /// Page-aligned zeroed bytes that this device reaches best, or null with errno. Not registered.
+  void* (*allocate)(ibv_context*, std::size_t length);
+  /// Gives them back. They must not be registered any more.
+  void (*release)(ibv_context*, void* address, std::size_t length);
+
+  /// Why the calling thread's last failed call failed, in a sentence with a remedy, where the
+  /// provider knows more than errno says; else null. The text lives until the thread's next call.
+  char const* (*last_reason)();
+};
+
+[[nodiscard]] Provider const& rdma_core_provider() noexcept;
+
+}  // namespace lend
