@@ -56,6 +56,7 @@ enum class Errc : int {
 /// of category_of_lend(), losing the story.
 class [[nodiscard]] Error {
  public:
+  Error() noexcept = default;  // no error at all; Outcome's storage asks for it
   // NOLINTNEXTLINE(google-explicit-constructor): `return Errc::queue_full;` is the point.
   Error(Errc code) noexcept : code_{code} {}
   Error(Errc code, std::string message);
@@ -84,7 +85,7 @@ class [[nodiscard]] Error {
   struct Story;
   Error(Errc code, std::shared_ptr<Story const> story) noexcept;
 
-  Errc code_;
+  Errc code_{};
   std::shared_ptr<Story const> story_;
 };
 

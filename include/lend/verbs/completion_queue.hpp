@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// One completion queue. One thread at a time.
+#pragma once
+
+#include <lend/base/lifetime.hpp>
+#include <lend/base/result.hpp>
+#include <lend/verbs/completion.hpp>
+#include <lend/verbs/context.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+struct ibv_cq;
+
+namespace lend {
+
+struct CompletionQueueHandle;
+
+/// Where the ends of work requests appear. Lives until the last queue pair that uses it is gone.
+class CompletionQueue {
+ public:
+  /// Shape:   depth of 1 to the device's completions_max; the device may grant more.
+  /// Errors:  invalid_argument  depth is 0 or above the limit, which the message names. exhausted.
+  /// Source:  ibv_create_cq(3).
+  [[nodiscard]] static Result<CompletionQueue> create(Context const& context, std::uint32_t depth);
+
+  /// Takes what is there, up to the size of `target`, without waiting.
+  ///
+  /// Errors:  system_failed  the queue itself failed; nothing was taken and no work has ended by
+  /// it. Threads: one at a time. Source:  ibv_poll_cq(3).
+  [[nodiscard]] Result<std::span<Completion>> poll(
+      std::span<Completion> target LEND_LIFETIMEBOUND) noexcept;
+
+  [[nodiscard]] std::uint32_t depth() const noexcept;
+  [[nodiscard]] ibv_cq* native() const noexcept;
+
+ private:
+  friend class PreparedQueuePair;
+  explicit CompletionQueue(std::shared_ptr<CompletionQueueHandle> handle) noexcept
+      : handle_{std::move(handle)} {}
+  std::shared_ptr<CompletionQueueHandle> handle_;
+};
+
+}  // namespace lend

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// One opened device on one port. Any thread.
+#pragma once
+
+#include <lend/base/result.hpp>
+#include <lend/verbs/device.hpp>
+
+#include <memory>
+#include <string>
+
+struct ibv_context;
+
+namespace lend {
+
+class ProtectionDomain;
+struct ContextHandle;
+
+/// An open device. Cheap to copy; closes with its last copy and the last thing made from it.
+class Context {
+ public:
+  explicit Context(std::shared_ptr<ContextHandle> handle) noexcept : handle_{std::move(handle)} {}
+
+  [[nodiscard]] std::string const& name() const noexcept;
+  [[nodiscard]] DeviceKind kind() const noexcept;
+  [[nodiscard]] PortInfo const& port() const noexcept;
+  [[nodiscard]] DeviceLimits const& limits() const noexcept;
+
+  /// Makes a protection domain: regions and queue pairs of different domains never mix.
+  /// Errors:  exhausted.
+  /// Source:  ibv_alloc_pd(3).
+  [[nodiscard]] Result<ProtectionDomain> allocate_protection_domain() const;
+
+  [[nodiscard]] ibv_context* native() const noexcept;
+
+ private:
+  std::shared_ptr<ContextHandle> handle_;
+};
+
+}  // namespace lend

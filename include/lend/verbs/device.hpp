@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What devices there are, and what each can do. Values; any thread.
+#pragma once
+
+#include <lend/base/result.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace lend {
+
+class Context;
+struct DeviceList;
+
+/// Which kind of provider drives a device.
+enum class DeviceKind : std::uint8_t {
+  hardware,  ///< rdma-core: a card, or a kernel software device (SoftRoCE, SoftiWARP)
+  soft,      ///< lend's own, in shared memory on this host
+};
+
+enum class LinkLayer : std::uint8_t { unspecified = 0, infiniband = 1, ethernet = 2 };
+
+/// Source: ibv_query_port(3), enum ibv_port_state.
+enum class PortState : std::uint8_t {
+  nop = 0,
+  down = 1,
+  init = 2,
+  armed = 3,
+  active = 4,
+  deferred = 5
+};
+
+/// One port as it was when the device was opened.
+struct PortInfo {
+  std::uint8_t number = 1;  ///< counted from 1
+  PortState state{};
+  LinkLayer link_layer{};
+  std::uint16_t lid = 0;               ///< 0 on Ethernet
+  std::uint32_t active_mtu_bytes = 0;  ///< of a packet's payload
+  std::uint32_t message_bytes_max = 0;
+  std::int32_t gid_count = 0;
+};
+
+/// Limits of a device, as it states them.
+struct DeviceLimits {
+  std::int32_t queue_pairs_max = 0;
+  std::int32_t work_requests_max = 0;  ///< outstanding in one direction of a queue pair
+  std::int32_t elements_max = 0;       ///< gather or scatter elements of one work request
+  std::int32_t completions_max = 0;    ///< in one completion queue
+  std::uint64_t region_bytes_max = 0;
+};
+
+[[nodiscard]] std::string_view name_of(DeviceKind) noexcept;
+[[nodiscard]] std::string_view name_of(PortState) noexcept;
+[[nodiscard]] std::string_view name_of(LinkLayer) noexcept;
+
+/// A device that could be opened. Cheap to copy. From list_devices().
+class Device {
+ public:
+  [[nodiscard]] std::string const& name() const noexcept { return name_; }
+  [[nodiscard]] DeviceKind kind() const noexcept { return kind_; }
+
+  /// Opens the device on `port`, or with 0 on its first port in state ACTIVE.
+  ///
+  /// Errors:  not_found    no such port, or none is active; the message has each port's state.
+  ///          denied       no permission for the device file.
+  ///          exhausted    out of descriptors or memory.
+  /// Source:  ibv_open_device(3), ibv_query_port(3).
+  [[nodiscard]] Result<Context> open(std::uint8_t port = 0) const;
+
+ private:
+  friend struct DeviceList;
+  Device(std::string name, DeviceKind kind, std::shared_ptr<DeviceList const> list,
+         std::size_t index)
+      : name_{std::move(name)}, kind_{kind}, list_{std::move(list)}, index_{index} {}
+
+  std::string name_;
+  DeviceKind kind_;
+  std::shared_ptr<DeviceList const> list_;
+  std::size_t index_;
+};
+
+}  // namespace lend

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What a peer must know to connect: a value, bytes, or one line of text. Any thread.
+#pragma once
+
+#include <lend/base/quantity.hpp>
+#include <lend/base/result.hpp>
+#include <lend/verbs/device.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace lend {
+
+/// One end of a connection to be.
+///
+/// Give it to the peer by any means, take theirs, and hand that to `handshake()`, which checks it
+/// against this end before anything is connected. What was decoded is a claim, not yet a fact.
+struct Endpoint {
+  DeviceKind device_kind{};
+  LinkLayer link_layer{};
+  QueuePairNumber queue_pair_number;
+  PacketSequenceNumber packet_sequence_number;  ///< random, so that strays of a past life miss
+  std::uint16_t lid = 0;
+  std::array<std::uint8_t, 16> gid{};  ///< all zero: none
+  std::uint32_t mtu_bytes = 0;         ///< 256, 512, 1024, 2048 or 4096
+  std::uint32_t send_depth = 0;
+  std::uint32_t receive_depth = 0;
+
+  [[nodiscard]] bool has_gid() const noexcept;
+
+  static constexpr std::size_t encoded_size = 56;
+  [[nodiscard]] std::array<std::byte, encoded_size> encode() const noexcept;
+  /// Errors:  incompatible_peer  not an endpoint, damaged, of another version, or out of range;
+  ///          the message says which.
+  [[nodiscard]] static Result<Endpoint> decode(std::span<std::byte const> bytes);
+
+  /// One line without spaces, for a file, a mail or a command line.
+  [[nodiscard]] std::string to_text() const;
+  /// Errors:  as decode(). Surrounding white space is allowed.
+  [[nodiscard]] static Result<Endpoint> from_text(std::string_view text);
+
+  friend bool operator==(Endpoint const&, Endpoint const&) = default;
+};
+
+}  // namespace lend

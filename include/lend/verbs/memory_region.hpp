@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Registered bytes that can be lent to the device. Lending, asking and giving back: any thread.
+#pragma once
+
+#include <lend/base/borrow.hpp>
+#include <lend/base/lifetime.hpp>
+#include <lend/base/result.hpp>
+#include <lend/verbs/remote_region.hpp>
+
+#include <cstddef>
+#include <span>
+#include <utility>
+
+namespace lend {
+
+struct RegionState;
+
+/// A piece of a region for the device to read. A value naming bytes, not yet a loan; must not
+/// outlive its region. A range out of bounds is reported when it is posted.
+struct GatherElement {
+  RegionState* region = nullptr;
+  ByteRange range;
+};
+
+/// A piece of a region for the device to write. As GatherElement otherwise.
+struct ScatterElement {
+  RegionState* region = nullptr;
+  ByteRange range;
+};
+
+/// Bytes registered with a protection domain: owned (`allocate`) or viewed (`register_memory`).
+///
+/// Posting `gather(range)` lends the bytes for reading, `scatter(range)` for writing; the loan ends
+/// when the work's completion is seen. Two loans of a byte, one of them for writing, are refused.
+/// The trap: an owned region destroyed on loan lives on, hidden, until the last loan ends; a viewed
+/// one cannot, since its bytes are the caller's, and stops the process.
+///
+///     LEND_TRY(memory, domain.allocate(4096));
+///     LEND_TRYV(channel.send(memory.gather(0, 5)));
+class MemoryRegion {
+ public:
+  MemoryRegion(MemoryRegion&& other) noexcept : state_{std::exchange(other.state_, nullptr)} {}
+  MemoryRegion& operator=(MemoryRegion&& other) noexcept {
+    std::swap(state_, other.state_);
+    return *this;
+  }
+  ~MemoryRegion() { destroy(state_); }
+
+  [[nodiscard]] std::size_t size() const noexcept;
+
+  [[nodiscard]] GatherElement gather(std::size_t offset,
+                                     std::size_t length) const& noexcept LEND_LIFETIMEBOUND {
+    return {state_, {offset, length}};
+  }
+  [[nodiscard]] ScatterElement scatter(std::size_t offset,
+                                       std::size_t length) & noexcept LEND_LIFETIMEBOUND {
+    return {state_, {offset, length}};
+  }
+  /// All of it.
+  [[nodiscard]] GatherElement gather() const& noexcept LEND_LIFETIMEBOUND {
+    return gather(0, size());
+  }
+  [[nodiscard]] ScatterElement scatter() & noexcept LEND_LIFETIMEBOUND {
+    return scatter(0, size());
+  }
+  GatherElement gather(std::size_t, std::size_t) && = delete;  // a temporary ends before its loan
+  ScatterElement scatter(std::size_t, std::size_t) && = delete;
+  GatherElement gather() && = delete;
+  ScatterElement scatter() && = delete;
+
+  /// The bytes, to read, unless one of them is lent for writing right now.
+  /// Errors:  invalid_argument  out of bounds. already_borrowed.
+  [[nodiscard]] Result<std::span<std::byte const>> bytes(
+      std::size_t offset, std::size_t length) const& noexcept LEND_LIFETIMEBOUND;
+  [[nodiscard]] Result<std::span<std::byte const>> bytes() const& noexcept LEND_LIFETIMEBOUND {
+    return bytes(0, size());
+  }
+  /// The bytes, to write, unless one of them is on loan right now.
+  /// Errors:  as bytes().
+  [[nodiscard]] Result<std::span<std::byte>> mutable_bytes(
+      std::size_t offset, std::size_t length) & noexcept LEND_LIFETIMEBOUND;
+  [[nodiscard]] Result<std::span<std::byte>> mutable_bytes() & noexcept LEND_LIFETIMEBOUND {
+    return mutable_bytes(0, size());
+  }
+  Result<std::span<std::byte const>> bytes(std::size_t, std::size_t) && = delete;
+  Result<std::span<std::byte>> mutable_bytes(std::size_t, std::size_t) && = delete;
+
+  /// How many loans are out.
+  [[nodiscard]] std::size_t loans() const noexcept;
+
+  /// What a peer needs to access an exposed region.
+  /// Errors:  unsupported  the region was registered for local access only.
+  [[nodiscard]] Result<RemoteRegion> remote() const noexcept;
+
+  /// The ledger stops watching this region from here on: faster, and the caller owes what it
+  /// checked. Not while anything is on loan.
+  /// Errors:  already_borrowed.
+  [[nodiscard]] Result<void> unsafe_unchecked() & noexcept;
+
+ private:
+  friend class ProtectionDomain;
+  explicit MemoryRegion(RegionState* state) noexcept : state_{state} {}
+  static void destroy(RegionState* state) noexcept;
+
+  RegionState* state_;
+};
+
+}  // namespace lend

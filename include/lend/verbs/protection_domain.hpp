@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// One protection domain: registers memory. Any thread.
+#pragma once
+
+#include <lend/base/lifetime.hpp>
+#include <lend/base/result.hpp>
+#include <lend/verbs/context.hpp>
+#include <lend/verbs/memory_region.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+struct ibv_pd;
+
+namespace lend {
+
+struct DomainHandle;
+
+/// What a peer that is told of a region may do to it.
+enum class RemoteAccess : std::uint8_t { read = 1, write = 2, read_write = 3 };
+
+/// Registers memory and groups queue pairs. Cheap to copy; freed with its last copy and the last
+/// region or queue pair made from it.
+class ProtectionDomain {
+ public:
+  explicit ProtectionDomain(std::shared_ptr<DomainHandle> handle) noexcept
+      : handle_{std::move(handle)} {}
+
+  /// Allocates and registers zeroed bytes, for local access only. The region owns them.
+  ///
+  /// Shape:   1 byte or more; rounded up to whole pages inside, the region has `length`.
+  /// Errors:  invalid_argument  length is 0 or above the device's limit.
+  ///          exhausted         no memory, or the locked-memory limit; the message has the limit.
+  /// Source:  ibv_reg_mr(3); getrlimit(2), RLIMIT_MEMLOCK.
+  [[nodiscard]] Result<MemoryRegion> allocate(std::size_t length) const;
+
+  /// Registers the caller's bytes, for local access only. The region views them: it must go before
+  /// they do, and a region destroyed on loan stops the process.
+  /// Errors:  as allocate().
+  [[nodiscard]] Result<MemoryRegion> register_memory(
+      std::span<std::byte> memory LEND_LIFETIMEBOUND) const;
+  Result<MemoryRegion> register_memory(std::span<std::byte const> memory) const = delete;
+
+  /// As allocate(), and a peer that learns remote() may access all of it.
+  ///
+  /// The caller owes: no access of its own to bytes a peer may be writing, or protocol enough to
+  /// tell when it is not. The ledger cannot see the peer.
+  /// Errors:  as allocate(), and unsupported where the device cannot reach such memory.
+  [[nodiscard]] Result<MemoryRegion> unsafe_allocate_exposed(std::size_t length,
+                                                             RemoteAccess access) const;
+  /// As register_memory(), exposed; owes what unsafe_allocate_exposed() says.
+  [[nodiscard]] Result<MemoryRegion> unsafe_register_exposed(
+      std::span<std::byte> memory LEND_LIFETIMEBOUND, RemoteAccess access) const;
+
+  [[nodiscard]] Context context() const noexcept;
+  [[nodiscard]] ibv_pd* native() const noexcept;
+
+ private:
+  friend class PreparedQueuePair;
+  std::shared_ptr<DomainHandle> handle_;
+};
+
+}  // namespace lend

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A reliable connected queue pair, before and after it is connected. One thread at a time.
+#pragma once
+
+#include <lend/base/result.hpp>
+#include <lend/verbs/completion_queue.hpp>
+#include <lend/verbs/endpoint.hpp>
+#include <lend/verbs/protection_domain.hpp>
+#include <lend/verbs/work_request.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+struct ibv_qp;
+
+namespace lend {
+
+/// What a queue pair is made with. Depths are what can be outstanding at once.
+struct QueuePairOptions {
+  std::uint32_t send_depth = 128;
+  std::uint32_t receive_depth = 128;
+  std::uint32_t elements = 4;      ///< gather or scatter elements of one work request, at most
+  std::uint32_t inline_bytes = 0;  ///< sends and writes up to this are copied when posted
+  /// How long the device waits for an acknowledgement; rounded up to 4.096 µs · 2^n.
+  std::chrono::nanoseconds ack_timeout = std::chrono::milliseconds{67};
+  std::uint8_t ack_retries = 7;  ///< 0 to 7
+  /// 0 to 6, or nothing: without end. A message then waits for the peer's receive.
+  std::optional<std::uint8_t> receiver_not_ready_retries{};
+  /// What this end asks a sender to wait when no receive is posted; rounded up to the device's
+  /// table, 0.01 ms to 655.36 ms.
+  std::chrono::nanoseconds receiver_not_ready_delay = std::chrono::microseconds{640};
+};
+
+/// Elements of one work request in any build.
+inline constexpr std::uint32_t elements_max = 32;
+
+struct QueuePairHandle;
+class QueuePair;
+
+/// A queue pair that is not connected yet.
+class PreparedQueuePair {
+ public:
+  /// Shape:   depths of 1 to work_requests_max; elements of 1 to the smaller of the device's limit
+  ///          and elements_max. The completion queue must have room for both depths.
+  /// Errors:  invalid_argument  names the option, its value and its limit. exhausted.
+  /// Source:  ibv_create_qp(3), ibv_modify_qp(3).
+  [[nodiscard]] static Result<PreparedQueuePair> create(ProtectionDomain const& domain,
+                                                        CompletionQueue const& completions,
+                                                        QueuePairOptions const& options);
+
+  /// What the peer must know.
+  [[nodiscard]] Endpoint const& endpoint() const noexcept;
+
+  /// Connects to `peer`, whose side must do the same with this end's endpoint(). Consumes this
+  /// queue pair: after an error it is gone.
+  ///
+  /// Errors:  incompatible_peer  another kind of device, link, host or address form; the message
+  ///          has both. system_failed  names the refused transition.
+  /// Source:  ibv_modify_qp(3), transitions of a reliable connection.
+  [[nodiscard]] Result<QueuePair> connect(Endpoint const& peer) &&;
+
+ private:
+  explicit PreparedQueuePair(std::unique_ptr<QueuePairHandle> handle) noexcept;
+  std::unique_ptr<QueuePairHandle> handle_;
+
+ public:
+  PreparedQueuePair(PreparedQueuePair&&) noexcept;
+  PreparedQueuePair& operator=(PreparedQueuePair&&) noexcept;
+  ~PreparedQueuePair();
+};
+
+/// A connected queue pair. Posting here is raw: nothing is lent, the caller owes every buffer.
+class QueuePair {
+ public:
+  QueuePair(QueuePair&&) noexcept;
+  QueuePair& operator=(QueuePair&&) noexcept;
+  ~QueuePair();
+
+  /// Posts one signaled work request under `id` and returns at once.
+  ///
+  /// The caller owes: every byte named stays registered, and is touched only as the operation
+  /// allows, until the completion with `id` was polled or this queue pair is destroyed.
+  /// Errors:  invalid_argument  a range out of bounds, a region of another domain, an empty list,
+  ///          too many elements, lengths that differ, or above message_bytes_max; nothing posted.
+  ///          queue_full        the depth is used up; nothing posted.
+  ///          system_failed     the device refused; nothing posted.
+  /// Source:  ibv_post_send(3), ibv_post_recv(3).
+  [[nodiscard]] Result<void> unsafe_post_send(std::uint64_t id, Send const& work) noexcept;
+  [[nodiscard]] Result<void> unsafe_post_write(std::uint64_t id, Write const& work) noexcept;
+  [[nodiscard]] Result<void> unsafe_post_read(std::uint64_t id, Read const& work) noexcept;
+  [[nodiscard]] Result<void> unsafe_post_receive(std::uint64_t id, Receive const& work) noexcept;
+
+  /// Puts the queue pair in the error state: all outstanding work completes as flushed.
+  /// Errors:  system_failed.
+  /// Source:  ibv_modify_qp(3), any state to ERR.
+  [[nodiscard]] Result<void> flush() noexcept;
+
+  /// Asks the device. Costs a system call on hardware.
+  [[nodiscard]] QueuePairState state() const noexcept;
+
+  [[nodiscard]] QueuePairNumber number() const noexcept;
+  [[nodiscard]] Endpoint const& endpoint() const noexcept;
+  [[nodiscard]] Endpoint const& peer() const noexcept;
+  /// Granted, which may be more than was asked for.
+  [[nodiscard]] std::uint32_t inline_bytes() const noexcept;
+  [[nodiscard]] std::uint32_t elements() const noexcept;
+  [[nodiscard]] ibv_qp* native() const noexcept;
+
+ private:
+  friend class PreparedQueuePair;
+  explicit QueuePair(std::unique_ptr<QueuePairHandle> handle) noexcept;
+  std::unique_ptr<QueuePairHandle> handle_;
+};
+
+}  // namespace lend

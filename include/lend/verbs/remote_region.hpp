@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A peer's bytes: named, sliced, never dereferenced. Values; any thread.
+#pragma once
+
+#include <lend/base/borrow.hpp>
+#include <lend/base/result.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace lend {
+
+/// A piece of a RemoteRegion, ready to be posted. A piece out of bounds is reported by the post.
+struct RemoteSlice {
+  std::uint64_t address = 0;  ///< of the piece
+  std::size_t length = 0;
+  std::uint32_t key = 0;
+  bool in_bounds = false;
+};
+
+/// The exact extent of memory that a peer has exposed.
+///
+/// Get it from `MemoryRegion::remote()` on the other side, as bytes over any channel. Local and
+/// remote lengths are compared before a write or read is posted; the peer's device checks again.
+class RemoteRegion {
+ public:
+  RemoteRegion() = default;
+  RemoteRegion(std::uint64_t address, std::uint64_t length, std::uint32_t key) noexcept
+      : address_{address}, length_{length}, key_{key} {}
+
+  [[nodiscard]] std::uint64_t address() const noexcept { return address_; }
+  [[nodiscard]] std::size_t size() const noexcept { return length_; }
+  [[nodiscard]] std::uint32_t key() const noexcept { return key_; }
+
+  /// Bytes [offset, offset + length).
+  [[nodiscard]] RemoteSlice slice(std::size_t offset, std::size_t length) const noexcept {
+    bool const fits = offset <= length_ && length <= length_ - offset;
+    return {address_ + offset, length, key_, fits};
+  }
+  /// The `index`-th T of an array of T that begins at the region's start.
+  template <class T>
+  [[nodiscard]] RemoteSlice element(std::size_t index) const noexcept {
+    if (index > length_ / sizeof(T)) return {address_, sizeof(T), key_, false};
+    return slice(index * sizeof(T), sizeof(T));
+  }
+  // NOLINTNEXTLINE(google-explicit-constructor): the whole region is its largest slice.
+  operator RemoteSlice() const noexcept { return slice(0, length_); }
+
+  static constexpr std::size_t encoded_size = 24;
+  [[nodiscard]] std::array<std::byte, encoded_size> encode() const noexcept;
+  /// Errors:  incompatible_peer  not what encode() wrote, or an address range that wraps.
+  [[nodiscard]] static Result<RemoteRegion> decode(std::span<std::byte const> bytes);
+
+  friend bool operator==(RemoteRegion const&, RemoteRegion const&) = default;
+
+ private:
+  std::uint64_t address_ = 0;
+  std::uint64_t length_ = 0;
+  std::uint32_t key_ = 0;
+};
+
+}  // namespace lend

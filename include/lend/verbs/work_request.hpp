@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What to do with which bytes: views over elements, owning nothing. Values; any thread.
+#pragma once
+
+#include <lend/base/lifetime.hpp>
+#include <lend/verbs/memory_region.hpp>
+#include <lend/verbs/remote_region.hpp>
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+
+namespace lend {
+
+/// One element by value, or a view over the caller's array of them (which must outlive it).
+template <class Element>
+class ElementList {
+ public:
+  ElementList() = default;
+  // NOLINTBEGIN(google-explicit-constructor): so that send(memory.gather(0, 5)) reads as it does.
+  ElementList(Element one) noexcept : one_{one}, count_{1} {}
+  ElementList(std::span<Element const> many LEND_LIFETIMEBOUND) noexcept
+      : many_{many.data()}, count_{many.size()} {}
+  ElementList(std::initializer_list<Element> many LEND_LIFETIMEBOUND) noexcept
+      : many_{many.begin()}, count_{many.size()} {}
+  // NOLINTEND(google-explicit-constructor)
+
+  [[nodiscard]] std::size_t size() const noexcept { return count_; }
+  [[nodiscard]] std::span<Element const> elements() const noexcept {
+    return {many_ != nullptr ? many_ : &one_, count_};
+  }
+  /// Sum of the lengths.
+  [[nodiscard]] std::uint64_t bytes() const noexcept {
+    std::uint64_t sum = 0;
+    for (auto const& element : elements()) sum += element.range.length;
+    return sum;
+  }
+
+ private:
+  Element one_{};
+  Element const* many_ = nullptr;
+  std::size_t count_ = 0;
+};
+
+using GatherList = ElementList<GatherElement>;
+using ScatterList = ElementList<ScatterElement>;
+
+/// A message to the peer's next receive. Without bytes it needs an immediate.
+struct Send {
+  GatherList source;
+  std::optional<std::uint32_t> immediate{};
+
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Send(GatherList list) noexcept : source(list) {}
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Send(GatherElement one) noexcept : source(one) {}
+  Send(std::initializer_list<GatherElement> many LEND_LIFETIMEBOUND) noexcept : source(many) {}
+
+  [[nodiscard]] Send with_immediate(std::uint32_t value) const noexcept {
+    Send copy(*this);
+    copy.immediate = value;
+    return copy;
+  }
+  /// A message of no bytes.
+  [[nodiscard]] static Send only_immediate(std::uint32_t value) noexcept {
+    return Send(GatherList{}).with_immediate(value);
+  }
+};
+
+/// Room for one message of the peer.
+struct Receive {
+  ScatterList target;
+
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Receive(ScatterList list) noexcept : target(list) {}
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Receive(ScatterElement one) noexcept : target(one) {}
+  Receive(std::initializer_list<ScatterElement> many LEND_LIFETIMEBOUND) noexcept : target(many) {}
+
+  /// For messages of no bytes: send or write with an immediate.
+  [[nodiscard]] static Receive only_immediate() noexcept {
+    Receive receive(ScatterList{});
+    receive.allow_empty = true;
+    return receive;
+  }
+  bool allow_empty = false;
+};
+
+/// Writes into memory that the peer has exposed. With an immediate it takes one of the peer's
+/// receives; without, the peer's program learns nothing.
+struct Write {
+  GatherList source;
+  RemoteSlice target;
+  std::optional<std::uint32_t> immediate{};
+
+  Write(GatherList from, RemoteSlice to) noexcept : source(from), target(to) {}
+  [[nodiscard]] Write with_immediate(std::uint32_t value) const noexcept {
+    Write copy(*this);
+    copy.immediate = value;
+    return copy;
+  }
+};
+
+/// Reads memory that the peer has exposed.
+struct Read {
+  ScatterList target;
+  RemoteSlice source;
+
+  Read(ScatterList into, RemoteSlice from) noexcept : target(into), source(from) {}
+};
+
+}  // namespace lend
