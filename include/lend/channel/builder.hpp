@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// channel_builder() → PreparedChannel → handshake → Channel. One thread at a time.
+#pragma once
+
+#include <lend/base/result.hpp>
+#include <lend/channel/channel.hpp>
+#include <lend/verbs/endpoint.hpp>
+#include <lend/verbs/protection_domain.hpp>
+#include <lend/verbs/queue_pair.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+namespace lend {
+
+/// How a channel waits. Every wait polls; they differ in what they do between polls.
+enum class Wait : std::uint8_t {
+  spin,      ///< nothing: lowest latency, takes a CPU each
+  adaptive,  ///< spin shortly if there is more than one CPU, then yield, then sleep 50 µs at a time
+};
+
+/// What a channel is made with; see QueuePairOptions for the rest.
+struct ChannelOptions {
+  QueuePairOptions queue_pair{};
+  Wait wait = Wait::adaptive;
+};
+
+/// A channel that is not connected yet.
+class PreparedChannel {
+ public:
+  PreparedChannel(PreparedChannel&&) noexcept;
+  PreparedChannel& operator=(PreparedChannel&&) noexcept;
+  ~PreparedChannel();
+
+  /// What the peer must know.
+  [[nodiscard]] Endpoint const& endpoint() const noexcept;
+
+  /// Connects to `peer`, whose side must do the same with this end's endpoint(). For a loop-back
+  /// give it its own endpoint. Consumes this object, also when it fails.
+  ///
+  /// Errors:  those of PreparedQueuePair::connect(), and
+  ///          stale_handle  it was moved from or consumed before.
+  [[nodiscard]] Result<Channel> handshake(Endpoint const& peer) &&;
+
+ private:
+  friend Result<PreparedChannel> prepare_channel(ProtectionDomain const& domain,
+                                                 ChannelOptions const& options);
+  struct Parts;
+  explicit PreparedChannel(std::unique_ptr<Parts> parts) noexcept;
+  std::unique_ptr<Parts> parts_;
+};
+
+/// What ChannelBuilder::build() calls, for options that come as data.
+///
+/// Shape:   as QueuePairOptions. The completion queue is sized from the depths.
+/// Errors:  invalid_argument  names the option, its value and its limit. exhausted.
+[[nodiscard]] Result<PreparedChannel> prepare_channel(ProtectionDomain const& domain,
+                                                      ChannelOptions const& options);
+
+/// The steps of a builder, as bits of what was set.
+enum class BuilderStep : std::uint32_t {
+  protection_domain = 1u << 0,
+  send_depth = 1u << 1,
+  receive_depth = 1u << 2,
+  elements = 1u << 3,
+  inline_bytes = 1u << 4,
+  ack_timeout = 1u << 5,
+  ack_retries = 1u << 6,
+  receiver_not_ready_retries = 1u << 7,
+  receiver_not_ready_delay = 1u << 8,
+  wait = 1u << 9,
+};
+
+template <std::uint32_t Steps>
+concept ProtectionDomainIsSet = (Steps & std::uint32_t(BuilderStep::protection_domain)) != 0;
+
+template <std::uint32_t Steps, BuilderStep Step>
+concept StepNotTakenYet = (Steps & std::uint32_t(Step)) == 0;
+
+/// Every step once, the protection domain always; what is missing or doubled does not compile.
+template <std::uint32_t Steps = 0>
+class ChannelBuilder {
+ public:
+  ChannelBuilder() = default;
+
+  [[nodiscard]] auto protection_domain(ProtectionDomain const& domain) const requires
+      StepNotTakenYet<Steps, BuilderStep::protection_domain> {
+    auto next = step<BuilderStep::protection_domain>();
+    next.domain_ = domain;
+    return next;
+  }
+  /// Sends, writes and reads outstanding at once.
+  [[nodiscard]] auto send_depth(std::uint32_t requests) const requires
+      StepNotTakenYet<Steps, BuilderStep::send_depth> {
+    return with<BuilderStep::send_depth>(&QueuePairOptions::send_depth, requests);
+  }
+  /// Receives outstanding at once.
+  [[nodiscard]] auto receive_depth(std::uint32_t requests) const requires
+      StepNotTakenYet<Steps, BuilderStep::receive_depth> {
+    return with<BuilderStep::receive_depth>(&QueuePairOptions::receive_depth, requests);
+  }
+  /// Elements of one gather or scatter list, at most.
+  [[nodiscard]] auto elements(std::uint32_t count) const requires
+      StepNotTakenYet<Steps, BuilderStep::elements> {
+    return with<BuilderStep::elements>(&QueuePairOptions::elements, count);
+  }
+  /// Sends and writes up to this many bytes are copied when posted.
+  [[nodiscard]] auto inline_bytes(std::uint32_t bytes) const requires
+      StepNotTakenYet<Steps, BuilderStep::inline_bytes> {
+    return with<BuilderStep::inline_bytes>(&QueuePairOptions::inline_bytes, bytes);
+  }
+  [[nodiscard]] auto ack_timeout(std::chrono::nanoseconds timeout) const requires
+      StepNotTakenYet<Steps, BuilderStep::ack_timeout> {
+    return with<BuilderStep::ack_timeout>(&QueuePairOptions::ack_timeout, timeout);
+  }
+  [[nodiscard]] auto ack_retries(std::uint8_t count) const requires
+      StepNotTakenYet<Steps, BuilderStep::ack_retries> {
+    return with<BuilderStep::ack_retries>(&QueuePairOptions::ack_retries, count);
+  }
+  /// How often a message is offered again to a peer without a receive; nothing: without end.
+  [[nodiscard]] auto receiver_not_ready_retries(std::optional<std::uint8_t> count) const requires
+      StepNotTakenYet<Steps, BuilderStep::receiver_not_ready_retries> {
+    return with<BuilderStep::receiver_not_ready_retries>(
+        &QueuePairOptions::receiver_not_ready_retries, count);
+  }
+  [[nodiscard]] auto receiver_not_ready_delay(std::chrono::nanoseconds delay) const requires
+      StepNotTakenYet<Steps, BuilderStep::receiver_not_ready_delay> {
+    return with<BuilderStep::receiver_not_ready_delay>(&QueuePairOptions::receiver_not_ready_delay,
+                                                       delay);
+  }
+  [[nodiscard]] auto wait(Wait how) const requires StepNotTakenYet<Steps, BuilderStep::wait> {
+    auto next = step<BuilderStep::wait>();
+    next.options_.wait = how;
+    return next;
+  }
+
+  /// Errors:  those of prepare_channel().
+  [[nodiscard]] Result<PreparedChannel> build() const requires ProtectionDomainIsSet<Steps> {
+    return prepare_channel(*domain_, options_);
+  }
+
+ private:
+  template <std::uint32_t>
+  friend class ChannelBuilder;
+
+  template <BuilderStep Step>
+  [[nodiscard]] auto step() const {
+    ChannelBuilder<Steps | std::uint32_t(Step)> next;
+    next.domain_ = domain_;
+    next.options_ = options_;
+    return next;
+  }
+  template <BuilderStep Step, class T>
+  [[nodiscard]] auto with(T QueuePairOptions::*option, T value) const {
+    auto next = step<Step>();
+    next.options_.queue_pair.*option = value;
+    return next;
+  }
+
+  std::optional<ProtectionDomain> domain_{};
+  ChannelOptions options_{};
+};
+
+/// Begins a channel.
+[[nodiscard]] inline ChannelBuilder<> channel_builder() {
+  return {};
+}
+
+}  // namespace lend

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// One reliable connection to one peer. One thread at a time; may move between threads.
+#pragma once
+
+#include <lend/base/deadline.hpp>
+#include <lend/base/result.hpp>
+#include <lend/base/source_line.hpp>
+#include <lend/channel/pending_work.hpp>
+#include <lend/channel/polling_scope.hpp>
+#include <lend/verbs/endpoint.hpp>
+#include <lend/verbs/work_request.hpp>
+
+#include <concepts>
+#include <memory>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+namespace lend {
+
+/// A closure for a scope returns a Result.
+template <class T>
+concept IsResult = requires(T t) {
+  { t.has_value() } -> std::same_as<bool>;
+  { std::move(t).assume_error() } -> std::convertible_to<Error>;
+};
+
+/// Blocking send, receive, write and read; and the door to scopes.
+///
+/// Made by `channel_builder()…build()`, then `handshake()`. A failed work request breaks it: what
+/// is outstanding is flushed by the device, and every later call says channel_broken with the
+/// first cause. Destroying it with work outstanding flushes that first.
+class Channel {
+ public:
+  Channel(Channel&&) noexcept;
+  Channel& operator=(Channel&&) noexcept;
+  ~Channel();
+
+  /// Posts one work request and waits for it.
+  ///
+  /// Borrows: the source shared, the target exclusively, until it returns.
+  /// Errors:  those of PollingScope::post_*() and PendingWork::wait(), and
+  ///          timed_out  the work was flushed to get its bytes back: the channel is broken.
+  [[nodiscard]] Result<void> send(Send const& work, Deadline deadline = Deadline::never(),
+                                  SourceLine where = SourceLine::here()) noexcept;
+  [[nodiscard]] Result<WorkSuccess> receive(Receive const& work,
+                                            Deadline deadline = Deadline::never(),
+                                            SourceLine where = SourceLine::here()) noexcept;
+  [[nodiscard]] Result<void> write(Write const& work, Deadline deadline = Deadline::never(),
+                                   SourceLine where = SourceLine::here()) noexcept;
+  [[nodiscard]] Result<void> read(Read const& work, Deadline deadline = Deadline::never(),
+                                  SourceLine where = SourceLine::here()) noexcept;
+
+  /// Calls `body(PollingScope&)`, drains, and answers body's Result<T>:
+  ///
+  ///   body gave a value, nothing drained failed   the value
+  ///   body gave a value, drained work failed      the failures
+  ///   body gave an error                          that error, with the failures attached
+  ///   body threw                                  drained; the exception goes on; failures are in
+  ///                                               last_failures()
+  template <class Body>
+  requires IsResult<std::invoke_result_t<Body, PollingScope&>>
+  [[nodiscard]] auto scope(Body&& body) -> std::invoke_result_t<Body, PollingScope&> {
+    return run_scope(std::forward<Body>(body), false);
+  }
+  /// The same for bodies that mean to poll all their work: leaving some is Errc::unpolled_work.
+  template <class Body>
+  requires IsResult<std::invoke_result_t<Body, PollingScope&>>
+  [[nodiscard]] auto manual_scope(Body&& body) -> std::invoke_result_t<Body, PollingScope&> {
+    return run_scope(std::forward<Body>(body), true);
+  }
+
+  /// What the last scope that ended without finish() found, until the next one ends so.
+  [[nodiscard]] std::span<Error const> last_failures() const noexcept;
+  /// What broke this channel; null while it works.
+  [[nodiscard]] Error const* first_cause() const noexcept;
+
+  [[nodiscard]] Endpoint const& endpoint() const noexcept;
+  [[nodiscard]] Endpoint const& peer() const noexcept;
+  [[nodiscard]] std::uint32_t send_depth() const noexcept;
+  [[nodiscard]] std::uint32_t receive_depth() const noexcept;
+  [[nodiscard]] std::uint32_t inline_bytes() const noexcept;
+  [[nodiscard]] std::uint64_t message_bytes_max() const noexcept;
+
+ private:
+  friend class PreparedChannel;
+  friend class PollingScope;
+  friend ChannelState& unsafe_state(Channel& channel) noexcept;
+  explicit Channel(std::unique_ptr<ChannelState> state) noexcept;
+
+  template <class Body>
+  auto run_scope(Body&& body, bool manual) -> std::invoke_result_t<Body, PollingScope&> {
+    PollingScope scope{*this};
+    auto result = std::forward<Body>(body)(scope);
+    std::optional<Error> error;
+    if (!result.has_value()) error = std::move(result).assume_error();
+    error = scope.end(std::move(error), manual);
+    if (error) return std::move(*error);
+    return result;
+  }
+
+  std::unique_ptr<ChannelState> state_;
+};
+
+}  // namespace lend

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A name for one posted work request. The thread of its channel.
+#pragma once
+
+#include <lend/base/deadline.hpp>
+#include <lend/base/result.hpp>
+#include <lend/base/work_failure.hpp>
+
+#include <cstdint>
+#include <optional>
+
+namespace lend {
+
+class ChannelState;
+struct ChannelAnchor;
+
+/// What a finished work request did.
+struct WorkSuccess {
+  Operation operation{};
+  std::uint64_t bytes = 0;                   ///< moved: received, read, sent or written
+  std::optional<std::uint32_t> immediate{};  ///< of a receive, when the message carried one
+};
+
+/// Which channel, if it still lives: its memory for this is never freed, only reused under another
+/// epoch, so that asking is safe at any time.
+class ChannelReference {
+ public:
+  ChannelReference() = default;
+  explicit ChannelReference(ChannelAnchor* anchor) noexcept;
+  /// Null once the channel is gone.
+  [[nodiscard]] ChannelState* get() const noexcept;
+
+ private:
+  ChannelAnchor* anchor_ = nullptr;
+  std::uint64_t epoch_ = 0;
+};
+
+/// Asks about, or waits for, one work request.
+///
+/// Dropping, moving or leaking it is harmless: it owns nothing, the channel does. Once it has seen
+/// the result it keeps it. Outliving its scope or channel it answers Errc::stale_handle.
+class [[nodiscard]] PendingWork {
+ public:
+  PendingWork(PendingWork&& other) noexcept;
+  PendingWork& operator=(PendingWork&& other) noexcept;
+  ~PendingWork();
+
+  /// The result if there is one, without waiting.
+  ///
+  /// Errors:  work_failed     this work failed; the channel is broken.
+  ///          system_failed   the completion queue could not be polled; the work is still
+  ///                          outstanding and its bytes on loan.
+  ///          stale_handle    the scope has ended without this handle being asked.
+  [[nodiscard]] Result<std::optional<WorkSuccess>> poll() noexcept;
+
+  /// Waits for the result.
+  /// Errors:  as poll(), and timed_out: the work is still outstanding and its bytes on loan.
+  [[nodiscard]] Result<WorkSuccess> wait(Deadline deadline = Deadline::never()) noexcept;
+
+ private:
+  friend class ChannelState;
+  PendingWork(ChannelReference channel, std::uint64_t id) noexcept : channel_{channel}, id_{id} {}
+  void drop() noexcept;
+
+  ChannelReference channel_;
+  std::uint64_t id_;
+  std::optional<Result<WorkSuccess>> result_{};
+};
+
+}  // namespace lend

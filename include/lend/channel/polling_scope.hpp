@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Many operations at once, all of them over when the scope is. The thread of its channel.
+#pragma once
+
+#include <lend/base/deadline.hpp>
+#include <lend/base/lifetime.hpp>
+#include <lend/base/result.hpp>
+#include <lend/base/source_line.hpp>
+#include <lend/base/unwind.hpp>
+#include <lend/channel/pending_work.hpp>
+#include <lend/verbs/work_request.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace lend {
+
+class Channel;
+
+/// What a channel keeps about one scope. Part of PollingScope, at a fixed address.
+struct ScopeRecord {
+  std::uint32_t outstanding = 0;           ///< posted, no completion seen
+  std::uint32_t receives_outstanding = 0;  ///< of those, receives
+  std::uint32_t finished = 0;              ///< completed, and a handle may still ask
+  std::uint64_t unpolled = 0;              ///< over, and no handle ever had the result
+  std::vector<Error> failures{};           ///< of work that no handle had the result of
+};
+
+/// Posts work and gets every byte back before it ends: by return, by error or by exception.
+///
+/// Use it when operations overlap; for one at a time use Channel's blocking calls. It lives on the
+/// stack: no copy, no move, no new. (std::optional can hold one all the same.) Scopes may nest, on
+/// one channel too. The trap: a receive that the peer never answers keeps finish() waiting; give
+/// drain_within() a bound, after which the queue pair is flushed and the channel broken.
+///
+///     PollingScope scope{channel};
+///     LEND_TRY(reply, scope.post_receive(memory.scatter(64, 64)));
+///     LEND_TRYV(scope.post_send(memory.gather(0, 5)));
+///     LEND_TRY(done, reply.wait(within(2s)));
+///     return scope.finish();
+class PollingScope {
+ public:
+  explicit PollingScope(Channel& channel LEND_LIFETIMEBOUND) noexcept;
+  PollingScope(PollingScope const&) = delete;
+  PollingScope& operator=(PollingScope const&) = delete;
+  static void* operator new(std::size_t) = delete;
+  static void* operator new[](std::size_t) = delete;
+
+  /// Drains as finish() does, but never longer than drain_within(), by default
+  /// destructor_drain_max. Unwinding with a receive outstanding it flushes at once. Failures it
+  /// finds are kept in channel.last_failures().
+  ~PollingScope();
+
+  static constexpr std::chrono::seconds destructor_drain_max{30};
+
+  /// Bounds the drain from its beginning; then what is outstanding is flushed, which breaks the
+  /// channel. Without it finish() waits as long as the work takes.
+  PollingScope& drain_within(std::chrono::nanoseconds bound) noexcept;
+
+  /// Posts one work request, first waiting for room if the depth is used up.
+  ///
+  /// Borrows: the source shared, the target exclusively, until the work's completion is seen.
+  /// Errors:  already_borrowed  names the other loan; nothing was posted.
+  ///          invalid_argument  the range, list, region or length that is wrong; nothing was
+  ///          posted. timed_out         no room within `deadline`; nothing was posted. queue_full
+  ///          no room, and waiting would not make any: finished handles hold
+  ///                            every slot. Ask or drop one.
+  ///          channel_broken    an earlier failure; only finish() and destruction remain.
+  [[nodiscard]] Result<PendingWork> post_send(Send const& work,
+                                              Deadline deadline = Deadline::never(),
+                                              SourceLine where = SourceLine::here()) noexcept;
+  [[nodiscard]] Result<PendingWork> post_receive(Receive const& work,
+                                                 Deadline deadline = Deadline::never(),
+                                                 SourceLine where = SourceLine::here()) noexcept;
+  [[nodiscard]] Result<PendingWork> post_write(Write const& work,
+                                               Deadline deadline = Deadline::never(),
+                                               SourceLine where = SourceLine::here()) noexcept;
+  [[nodiscard]] Result<PendingWork> post_read(Read const& work,
+                                              Deadline deadline = Deadline::never(),
+                                              SourceLine where = SourceLine::here()) noexcept;
+
+  /// The same without waiting: queue_full when there is no room right now.
+  [[nodiscard]] Result<PendingWork> try_post_send(Send const& work,
+                                                  SourceLine where = SourceLine::here()) noexcept;
+  [[nodiscard]] Result<PendingWork> try_post_receive(
+      Receive const& work, SourceLine where = SourceLine::here()) noexcept;
+  [[nodiscard]] Result<PendingWork> try_post_write(Write const& work,
+                                                   SourceLine where = SourceLine::here()) noexcept;
+  [[nodiscard]] Result<PendingWork> try_post_read(Read const& work,
+                                                  SourceLine where = SourceLine::here()) noexcept;
+
+  /// Work posted here whose completion was not seen yet.
+  [[nodiscard]] std::uint32_t outstanding() const noexcept { return record_.outstanding; }
+
+  /// Waits until all work is over, ends the scope and reports what nobody polled and failed.
+  ///
+  /// Errors:  work_failed    the first failure; drained() has every one.
+  ///          timed_out      the bound of drain_within() passed; everything was flushed, the
+  ///                         channel is broken; drained() has every failure.
+  ///          stale_handle   the channel is gone; it had flushed the work.
+  [[nodiscard]] Result<void> finish() noexcept;
+
+ private:
+  friend class Channel;
+  struct Drained {
+    std::optional<Error> cut_short{};  ///< why the drain had to flush
+    std::uint64_t unpolled = 0;
+    std::vector<Error> failures{};
+  };
+  [[nodiscard]] Drained drain(Deadline deadline, bool flush_receives) noexcept;
+  /// finish() with the closure's own error, if any, and the rule of manual scopes.
+  [[nodiscard]] std::optional<Error> end(std::optional<Error> closure_error, bool manual) noexcept;
+
+  template <class Work>
+  Result<PendingWork> post(Work const& work, Deadline deadline, SourceLine where) noexcept;
+  template <class Work>
+  Result<PendingWork> try_post(Work const& work, SourceLine where) noexcept;
+
+  ChannelReference channel_;
+  ScopeRecord record_{};
+  UnwindDetector unwind_{};
+  std::optional<std::chrono::nanoseconds> drain_bound_{};
+  bool ended_ = false;
+};
+
+}  // namespace lend

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Posting without loans and without a scope: what a scope is made of. The thread of the channel.
+#pragma once
+
+#include <lend/base/result.hpp>
+#include <lend/channel/channel.hpp>
+#include <lend/channel/pending_work.hpp>
+#include <lend/verbs/work_request.hpp>
+
+namespace lend {
+
+/// Posts one work request and returns at once; nothing is lent.
+///
+/// The caller owes, until the handle has the result or the channel is destroyed: every byte named
+/// stays registered and allocated; bytes of a send or write are not written to; bytes of a receive
+/// or read are not touched at all. The ledger does not know of this work.
+/// A handle may be dropped; a failure it then misses is in channel.last_failures().
+///
+/// Errors:  invalid_argument, queue_full, channel_broken, system_failed; nothing was posted.
+[[nodiscard]] Result<PendingWork> unsafe_post_send(Channel& channel, Send const& work) noexcept;
+[[nodiscard]] Result<PendingWork> unsafe_post_receive(Channel& channel,
+                                                      Receive const& work) noexcept;
+[[nodiscard]] Result<PendingWork> unsafe_post_write(Channel& channel, Write const& work) noexcept;
+[[nodiscard]] Result<PendingWork> unsafe_post_read(Channel& channel, Read const& work) noexcept;
+
+}  // namespace lend

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// All of lend that a program with channels needs.
+#pragma once
+
+#include <lend/base/borrow.hpp>
+#include <lend/base/deadline.hpp>
+#include <lend/base/error.hpp>
+#include <lend/base/result.hpp>
+#include <lend/channel/builder.hpp>
+#include <lend/channel/channel.hpp>
+#include <lend/channel/pending_work.hpp>
+#include <lend/channel/polling_scope.hpp>
+#include <lend/network/connect.hpp>
+#include <lend/open_device.hpp>
+#include <lend/verbs/completion.hpp>
+#include <lend/verbs/context.hpp>
+#include <lend/verbs/device.hpp>
+#include <lend/verbs/endpoint.hpp>
+#include <lend/verbs/memory_region.hpp>
+#include <lend/verbs/protection_domain.hpp>
+#include <lend/verbs/remote_region.hpp>
+#include <lend/verbs/work_request.hpp>

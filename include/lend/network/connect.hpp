@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Connects two processes by one call on each side: endpoints are exchanged over TCP.
+#pragma once
+
+#include <lend/base/deadline.hpp>
+#include <lend/base/result.hpp>
+#include <lend/channel/builder.hpp>
+#include <lend/channel/channel.hpp>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace lend {
+
+/// What both sides of an exchange agree on beforehand.
+struct ExchangeOptions {
+  /// Both sides must have the same. It keeps strangers out; it travels in the clear.
+  std::string secret{};
+};
+
+/// A TCP port on which peers are awaited. One thread at a time.
+///
+/// Use it where the port is chosen by the system or several channels are accepted; for one
+/// channel on a known port `listen()` is the same in one call.
+class Listener {
+ public:
+  /// Binds to `address`, "host:port"; port 0 lets the system choose.
+  /// Errors:  invalid_argument  not a host and a port. not_found  no such host here.
+  ///          denied, system_failed  from bind(2); the message has the address.
+  [[nodiscard]] static Result<Listener> open(std::string_view address,
+                                             ExchangeOptions options = {});
+  Listener(Listener&&) noexcept;
+  Listener& operator=(Listener&&) noexcept;
+  ~Listener();
+
+  /// Where it listens, with the port that was chosen.
+  [[nodiscard]] std::string const& address() const noexcept;
+
+  /// Waits for one peer and connects `prepared` to it; both sides are connected when this returns.
+  ///
+  /// Strangers (garbage, silence, a wrong secret, another version) are turned away without ending
+  /// the wait. Consumes `prepared`, also when it fails.
+  /// Errors:  timed_out          no peer finished the exchange in time; the message says what the
+  ///                             last stranger did wrong, if one came.
+  ///          incompatible_peer  a peer of ours whose endpoint does not fit ours.
+  ///          peer_lost          the peer went away between exchange and connection.
+  [[nodiscard]] Result<Channel> accept(PreparedChannel prepared, Deadline deadline);
+
+ private:
+  struct State;
+  explicit Listener(std::unique_ptr<State> state) noexcept;
+  std::unique_ptr<State> state_;
+};
+
+/// Listener::open() and accept() in one call.
+[[nodiscard]] Result<Channel> listen(std::string_view address, PreparedChannel prepared,
+                                     Deadline deadline, ExchangeOptions const& options = {});
+
+/// Connects `prepared` to the peer that listens, or will listen before the deadline, at `address`.
+///
+/// Errors:  timed_out          nobody listened, or the exchange did not finish in time.
+///          incompatible_peer  the other side is not lend, of another version, has another secret,
+///                             or its endpoint does not fit.
+///          peer_lost          the other side hung up during the exchange.
+///          invalid_argument, not_found  the address.
+[[nodiscard]] Result<Channel> connect(std::string_view address, PreparedChannel prepared,
+                                      Deadline deadline, ExchangeOptions const& options = {});
+
+}  // namespace lend
