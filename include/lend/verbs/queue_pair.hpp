@@ -106,6 +106,8 @@ class QueuePair {
   /// Granted, which may be more than was asked for.
   [[nodiscard]] std::uint32_t inline_bytes() const noexcept;
   [[nodiscard]] std::uint32_t elements() const noexcept;
+  /// The largest message, as this port states it.
+  [[nodiscard]] std::uint64_t message_bytes_max() const noexcept;
   [[nodiscard]] ibv_qp* native() const noexcept;
 
  private:
