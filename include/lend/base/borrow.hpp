@@ -8,6 +8,8 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <string>
 
 namespace lend {
 
@@ -42,6 +44,7 @@ class Loan {
   Loan* next_ = nullptr;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
+  std::size_t reach_ = 0;  // largest end_ of this loan and all before it in the list
   SourceLine where_{};
   LoanKind kind_{};
   Operation operation_{};
@@ -83,15 +86,23 @@ class BorrowLedger {
 
  private:
   class Lock;
-  [[nodiscard]] Loan const* conflict(ByteRange range, LoanKind kind, Loan*& before) const noexcept;
+  struct Gap;    // two neighbours in the list, between which a loan goes
+  struct Found;  // what a message says of a loan, copied so that the lock can be dropped
+
+  [[nodiscard]] Gap gap_for(std::size_t begin, LoanKind kind) const noexcept;
+  [[nodiscard]] static Loan const* conflict(Gap gap, std::size_t begin, std::size_t end,
+                                            LoanKind kind) noexcept;
+  void link(Loan& loan, Gap gap) noexcept;
+  void unlink(Loan& loan) noexcept;
 
   mutable std::atomic<bool> locked_{false};
   bool retired_ = false;
-  Loan* head_ = nullptr;  // sorted by begin_
+  std::size_t count_ = 0;  // empty ranges too, though only this counts them
+  Loan* head_ = nullptr;   // of the loans with bytes, sorted by begin_
   Loan* tail_ = nullptr;
-  Loan* finger_ = nullptr;  // the loan made last, where the next one probably goes
-  std::size_t count_ = 0;
-  std::size_t longest_ = 0;  // of the present loans at least; how far back an overlap may begin
+  // Per kind, the loan made last or what stands in its place: where the next one probably goes.
+  // Null only when the list is empty.
+  Loan* finger_[2] = {nullptr, nullptr};
 };
 
 }  // namespace lend

@@ -50,32 +50,34 @@ enum class Errc : int {
 };
 
 /// An Errc with its story. 24 bytes; copying shares the story, making one without words allocates
-/// nothing.
+/// nothing. Nothing here throws: short of memory, an error keeps its code and loses its words.
 ///
 /// Compare with `error == Errc::queue_full`; show with `message()`. Converts to std::error_code
 /// of category_of_lend(), losing the story.
 class [[nodiscard]] Error {
  public:
-  Error() noexcept = default;  // no error at all; Outcome's storage asks for it
+  /// No error. Only for Outcome, which before Boost 1.76 keeps one beside each value.
+  Error() noexcept = default;
   // NOLINTNEXTLINE(google-explicit-constructor): `return Errc::queue_full;` is the point.
   Error(Errc code) noexcept : code_{code} {}
-  Error(Errc code, std::string message);
+  Error(Errc code, std::string message) noexcept;
 
   /// A call named `call` failed with `errno_value`; the code is chosen from it.
-  static Error from_errno(std::string_view call, int errno_value, std::string_view remedy = {});
-  static Error from_work(WorkFailure const& failure);
+  static Error from_errno(std::string_view call, int errno_value,
+                          std::string_view remedy = {}) noexcept;
+  static Error from_work(WorkFailure const& failure) noexcept;
 
   [[nodiscard]] Errc code() const noexcept { return code_; }
-  /// One line: what happened, to what, and what to do.
-  [[nodiscard]] std::string message() const;
+  /// One line: what happened, to what, and what to do; "(and 3 more)" counts drained().
+  [[nodiscard]] std::string message() const noexcept;
   /// The errno of the failing call, or 0.
   [[nodiscard]] int os_error() const noexcept;
   /// The failed work request, or null when it was not a work request that failed.
   [[nodiscard]] WorkFailure const* work() const noexcept;
   /// Failures that a drain found besides this one, in the order they were seen.
   [[nodiscard]] std::span<Error const> drained() const noexcept;
-  /// The same error with these failures attached.
-  [[nodiscard]] Error with_drained(std::vector<Error> failures) const;
+  /// The same error with these failures attached, behind those it has.
+  [[nodiscard]] Error with_drained(std::vector<Error> failures) const noexcept;
 
   friend bool operator==(Error const& error, Errc code) noexcept { return error.code_ == code; }
   // NOLINTNEXTLINE(google-explicit-constructor): a lossy but standard view.

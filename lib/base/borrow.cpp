@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The borrow ledger: a sorted list of loans under a spin lock. Any thread.
+//
+// Two facts keep it short. An exclusive loan overlaps nothing, so for a shared one only the
+// neighbour below and the loans that begin inside it can be exclusive rivals. And reach_, the
+// largest end up to a loan, tells an exclusive one at once whether anything below runs into it.
+// Loans of no bytes overlap nothing and are only counted.
+#include <lend/base/borrow.hpp>
+#include <lend/base/stop.hpp>
+
+#include <algorithm>
+#include <new>
+#include <optional>
+#include <thread>
+#include <utility>
+
+namespace lend {
+
+/// Held for a walk along the list, never for a message or a wait.
+class BorrowLedger::Lock {
+ public:
+  explicit Lock(std::atomic<bool>& locked) noexcept : locked_{locked} {
+    // Acquire: pairs with the release in the destructor of the holder before.
+    if (locked_.exchange(true, std::memory_order_acquire)) [[unlikely]]
+      wait();
+  }
+  Lock(Lock const&) = delete;
+  Lock& operator=(Lock const&) = delete;
+  // Release: pairs with the acquire of the next holder. The last touch of the ledger, which
+  // another thread may destroy from here on.
+  ~Lock() { locked_.store(false, std::memory_order_release); }
+
+ private:
+  [[gnu::noinline, gnu::cold]] void wait() noexcept {
+    // A walk takes tens of nanoseconds; a holder that takes longer than these looks is not running.
+    constexpr int looks_before_yielding = 100;
+    do {
+      // Relaxed: only the exchange takes the lock.
+      for (int looks = 0; locked_.load(std::memory_order_relaxed); ++looks)
+        if (looks >= looks_before_yielding) std::this_thread::yield();
+      // Acquire: as in the constructor.
+    } while (locked_.exchange(true, std::memory_order_acquire));
+  }
+
+  std::atomic<bool>& locked_;
+};
+
+struct BorrowLedger::Gap {
+  Loan* below;
+  Loan* above;
+};
+
+struct BorrowLedger::Found {
+  explicit Found(Loan const& loan) noexcept
+      : begin{loan.begin_},
+        end{loan.end_},
+        kind{loan.kind_},
+        operation{loan.operation_},
+        where{loan.where_} {}
+
+  /// "bytes [32, 96) lent to a send at b.cpp:9"
+  [[nodiscard]] std::string sentence() const;
+
+  std::size_t begin;
+  std::size_t end;
+  LoanKind kind;
+  Operation operation;
+  SourceLine where;
+};
+
+namespace {
+
+std::string bytes_text(std::size_t begin, std::size_t end) {
+  return "bytes [" + std::to_string(begin) + ", " + std::to_string(end) + ")";
+}
+
+std::string work_text(Operation operation, SourceLine where) {
+  std::string text{"a "};
+  text += name_of(operation);
+  if (*where.file != '\0') ((text += " at ") += where.file) += ':' + std::to_string(where.line);
+  return text;
+}
+
+}  // namespace
+
+std::string BorrowLedger::Found::sentence() const {
+  return bytes_text(begin, end) + " lent to " + work_text(operation, where);
+}
+
+BorrowLedger::Gap BorrowLedger::gap_for(std::size_t begin, LoanKind kind) const noexcept {
+  if (tail_ == nullptr || tail_->begin_ <= begin) return {tail_, nullptr};
+  if (head_->begin_ > begin) return {nullptr, head_};
+  // Between head and tail, so both walks end inside the list.
+  Loan* below = finger_[static_cast<std::size_t>(kind)];
+  while (below->begin_ > begin) below = below->previous_;
+  while (below->next_->begin_ <= begin) below = below->next_;
+  return {below, below->next_};
+}
+
+Loan const* BorrowLedger::conflict(Gap gap, std::size_t begin, std::size_t end,
+                                   LoanKind kind) noexcept {
+  Loan const* below = gap.below;
+  Loan const* above = gap.above;
+  if (kind == LoanKind::exclusive) {
+    if (below != nullptr && below->reach_ > begin) {
+      while (below->end_ <= begin) below = below->previous_;
+      return below;
+    }
+    return above != nullptr && above->begin_ < end ? above : nullptr;
+  }
+  if (below != nullptr && below->end_ > begin && below->kind_ == LoanKind::exclusive) return below;
+  for (; above != nullptr && above->begin_ < end; above = above->next_)
+    if (above->kind_ == LoanKind::exclusive) return above;
+  return nullptr;
+}
+
+void BorrowLedger::link(Loan& loan, Gap gap) noexcept {
+  loan.previous_ = gap.below;
+  loan.next_ = gap.above;
+  loan.reach_ = gap.below != nullptr ? std::max(gap.below->reach_, loan.end_) : loan.end_;
+  (gap.below != nullptr ? gap.below->next_ : head_) = &loan;
+  (gap.above != nullptr ? gap.above->previous_ : tail_) = &loan;
+  for (Loan* above = gap.above; above != nullptr && above->reach_ < loan.reach_;
+       above = above->next_)
+    above->reach_ = loan.reach_;
+  if (head_ == tail_) finger_[0] = finger_[1] = &loan;
+  finger_[static_cast<std::size_t>(loan.kind_)] = &loan;
+}
+
+void BorrowLedger::unlink(Loan& loan) noexcept {
+  Loan* const below = loan.previous_;
+  Loan* const above = loan.next_;
+  (below != nullptr ? below->next_ : head_) = above;
+  (above != nullptr ? above->previous_ : tail_) = below;
+  Loan* const neighbour = below != nullptr ? below : above;
+  for (Loan*& finger : finger_)
+    if (finger == &loan) finger = neighbour;
+  std::size_t reach = below != nullptr ? below->reach_ : 0;
+  for (Loan* up = above; up != nullptr; up = up->next_) {
+    reach = std::max(reach, up->end_);
+    if (up->reach_ == reach) break;
+    up->reach_ = reach;
+  }
+}
+
+Result<void> BorrowLedger::lend(Loan& loan, ByteRange range, LoanKind kind, Operation operation,
+                                SourceLine where) noexcept {
+  LEND_ASSERT(!loan.on_loan());
+  std::size_t const begin = range.offset;
+  std::size_t const end = begin + range.length;
+  LEND_ASSERT(end >= begin);
+  loan.begin_ = begin;
+  loan.end_ = end;
+  loan.where_ = where;
+  loan.kind_ = kind;
+  loan.operation_ = operation;
+
+  auto const refuse = [&](Found const& rival) -> Error {
+    try {
+      return {Errc::already_borrowed, bytes_text(begin, end) + " for " +
+                                          work_text(operation, where) + " overlap " +
+                                          rival.sentence() + "; wait for that work first"};
+    } catch (std::bad_alloc const&) {
+      return Errc::already_borrowed;
+    }
+  };
+  std::optional<Found> rival;
+  {
+    Lock const lock{locked_};
+    LEND_ASSERT(!retired_);
+    if (begin != end) {
+      Gap const gap = gap_for(begin, kind);
+      if (Loan const* const found = conflict(gap, begin, end, kind)) [[unlikely]]
+        rival.emplace(*found);
+      else
+        link(loan, gap);
+    }
+    if (!rival) ++count_;
+  }
+  if (rival) [[unlikely]]
+    return refuse(*rival);
+  loan.ledger_ = this;
+  return success();
+}
+
+bool BorrowLedger::give_back(Loan& loan) noexcept {
+  LEND_ASSERT(loan.on_loan());
+  BorrowLedger& ledger = *std::exchange(loan.ledger_, nullptr);
+  Lock const lock{ledger.locked_};
+  if (loan.begin_ != loan.end_) ledger.unlink(loan);
+  --ledger.count_;
+  return ledger.count_ == 0 && ledger.retired_;
+}
+
+Result<void> BorrowLedger::check(ByteRange range, LoanKind kind) const noexcept {
+  std::size_t const begin = range.offset;
+  std::size_t const end = begin + range.length;
+  LEND_ASSERT(end >= begin);
+  if (begin == end) return success();
+  std::optional<Found> rival;
+  {
+    Lock const lock{locked_};
+    if (Loan const* const found = conflict(gap_for(begin, kind), begin, end, kind))
+      rival.emplace(*found);
+  }
+  if (!rival) return success();
+  try {
+    return Error{Errc::already_borrowed, bytes_text(begin, end) + " cannot be " +
+                                             (kind == LoanKind::exclusive ? "written" : "read") +
+                                             " now: they overlap " + rival->sentence() +
+                                             "; wait for that work first"};
+  } catch (std::bad_alloc const&) {
+    return Errc::already_borrowed;
+  }
+}
+
+std::size_t BorrowLedger::loans() const noexcept {
+  Lock const lock{locked_};
+  return count_;
+}
+
+bool BorrowLedger::retire() noexcept {
+  Lock const lock{locked_};
+  retired_ = true;
+  return count_ == 0;
+}
+
+std::string BorrowLedger::describe_a_loan() const {
+  std::optional<Found> found;
+  {
+    Lock const lock{locked_};
+    if (count_ == 0) return {};
+    if (head_ != nullptr) found.emplace(*head_);
+  }
+  return found ? found->sentence() : "a range of no bytes";
+}
+
+}  // namespace lend

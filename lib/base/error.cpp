@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Errors and their stories. Any thread. Short of memory, an error keeps its code and loses words.
+#include <lend/base/error.hpp>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <optional>
+#include <utility>
+
+namespace lend {
+
+struct Error::Story {
+  std::string message;
+  int os_error = 0;
+  std::optional<WorkFailure> work;
+  std::vector<Error> drained;
+};
+
+namespace {
+
+/// What an error without a story says: what happened and what to do.
+std::string_view sentence_of(Errc code) noexcept {
+  switch (code) {
+    case Errc::invalid_argument: return "an argument is out of its range; correct it";
+    case Errc::not_found: return "no such device, port, GID or name";
+    case Errc::unsupported: return "this device, kernel or process cannot do it";
+    case Errc::exhausted: return "memory, descriptors or a device limit ran out";
+    case Errc::denied: return "the operating system denied permission";
+    case Errc::system_failed: return "a verb or system call failed";
+    case Errc::already_borrowed:
+      return "some byte is on loan in a way that excludes this; wait for that work";
+    case Errc::queue_full:
+      return "as many work requests are outstanding as the depth allows; poll, then post";
+    case Errc::timed_out: return "the deadline passed";
+    case Errc::work_failed: return "a work request completed with a failure";
+    case Errc::channel_broken:
+      return "an earlier failure broke the channel; only finish() and destruction remain";
+    case Errc::incompatible_peer:
+      return "the peer's endpoint or greeting is malformed, foreign, stale or does not match ours";
+    case Errc::peer_lost: return "the peer went away while connecting; prepare again";
+    case Errc::unpolled_work:
+      return "a manual scope ended with work nobody polled; wait for each handle";
+    case Errc::stale_handle: return "the handle names work that is over";
+  }
+  return "unknown error code";
+}
+
+Errc code_of_errno(int errno_value) noexcept {
+  switch (errno_value) {
+    case ENOMEM:
+    case EMFILE:
+    case ENFILE:
+    case EAGAIN:
+    case ENOSPC:
+    case ENOBUFS: return Errc::exhausted;
+    case EPERM:
+    case EACCES: return Errc::denied;
+    case ENOENT:
+    case ENODEV:
+    case ENXIO: return Errc::not_found;
+    case EOPNOTSUPP:  // ENOTSUP is the same number on Linux
+    case ENOSYS:
+    case EPROTONOSUPPORT:
+    case EAFNOSUPPORT: return Errc::unsupported;
+    case EINVAL: return Errc::invalid_argument;
+    case ETIMEDOUT: return Errc::timed_out;
+    case ECONNRESET:
+    case ECONNABORTED:
+    case ECONNREFUSED:
+    case EPIPE:
+    case EHOSTUNREACH:
+    case EHOSTDOWN:
+    case ENETUNREACH:
+    case ENETDOWN:
+    case ENETRESET:
+    case ENOTCONN:
+    case ESHUTDOWN: return Errc::peer_lost;
+    default: return Errc::system_failed;
+  }
+}
+
+/// The verbs that a failure's message begins with: "send of 64 bytes failed with …".
+std::string story_of(WorkFailure const& failure) {
+  char numbers[96];
+  std::string text{name_of(failure.operation)};
+  std::snprintf(numbers, sizeof numbers, " of %llu byte%s failed with ",
+                static_cast<unsigned long long>(failure.bytes), failure.bytes == 1 ? "" : "s");
+  text += numbers;
+  text += name_of(failure.status);
+  std::snprintf(numbers, sizeof numbers, " (status %u, vendor code 0x%x, class ",
+                static_cast<unsigned>(failure.status), failure.vendor_code);
+  text += numbers;
+  text += name_of(class_of(failure.status));
+  std::snprintf(numbers, sizeof numbers, ") in slot %u of queue pair %u (state ", failure.slot,
+                failure.queue_pair_number);
+  text += numbers;
+  text += name_of(failure.queue_pair_state);
+  std::snprintf(numbers, sizeof numbers, "), peer queue pair %u. ", failure.peer_queue_pair_number);
+  text += numbers;
+  text += remedy_for(failure.status, failure.operation);
+  return text;
+}
+
+class Category final : public std::error_category {
+ public:
+  char const* name() const noexcept override { return "lend"; }
+  std::string message(int code) const override {
+    return std::string{sentence_of(static_cast<Errc>(code))};
+  }
+  std::error_condition default_error_condition(int code) const noexcept override {
+    switch (static_cast<Errc>(code)) {
+      case Errc::invalid_argument: return std::errc::invalid_argument;
+      case Errc::unsupported: return std::errc::operation_not_supported;
+      case Errc::denied: return std::errc::permission_denied;
+      case Errc::queue_full: return std::errc::resource_unavailable_try_again;
+      case Errc::timed_out: return std::errc::timed_out;
+      default: return {code, *this};
+    }
+  }
+};
+
+}  // namespace
+
+Error::Error(Errc code, std::shared_ptr<Story const> story) noexcept
+    : code_{code}, story_{std::move(story)} {}
+
+Error::Error(Errc code, std::string message) noexcept : code_{code} {
+  try {
+    story_ = std::make_shared<Story const>(Story{std::move(message), 0, {}, {}});
+  } catch (std::bad_alloc const&) {
+  }
+}
+
+Error Error::from_errno(std::string_view call, int errno_value, std::string_view remedy) noexcept {
+  auto const code = code_of_errno(errno_value);
+  try {
+    std::string text{call};
+    text += " failed";
+    if (errno_value != 0) {
+      char buffer[128];
+      text += ": ";
+      text += ::strerror_r(errno_value, buffer, sizeof buffer);
+      text += " (errno " + std::to_string(errno_value) + ')';
+    }
+    if (!remedy.empty()) (text += ". ") += remedy;
+    return Error{code, std::make_shared<Story const>(Story{std::move(text), errno_value, {}, {}})};
+  } catch (std::bad_alloc const&) {
+    return code;
+  }
+}
+
+Error Error::from_work(WorkFailure const& failure) noexcept {
+  try {
+    return Error{Errc::work_failed,
+                 std::make_shared<Story const>(Story{story_of(failure), 0, failure, {}})};
+  } catch (std::bad_alloc const&) {
+    return Errc::work_failed;
+  }
+}
+
+std::string Error::message() const noexcept {
+  try {
+    if (!story_ || story_->message.empty()) {
+      std::string text{name_of(code_)};
+      text += ": ";
+      text += sentence_of(code_);
+      if (auto const more = drained().size(); more != 0)
+        text += " (and " + std::to_string(more) + " more)";
+      return text;
+    }
+    if (story_->drained.empty()) return story_->message;
+    return story_->message + " (and " + std::to_string(story_->drained.size()) + " more)";
+  } catch (std::bad_alloc const&) {
+    return "out of memory";  // 13 characters: held in place, not allocated
+  }
+}
+
+int Error::os_error() const noexcept {
+  return story_ ? story_->os_error : 0;
+}
+
+WorkFailure const* Error::work() const noexcept {
+  return story_ && story_->work ? &*story_->work : nullptr;
+}
+
+std::span<Error const> Error::drained() const noexcept {
+  if (!story_) return {};
+  return story_->drained;
+}
+
+Error Error::with_drained(std::vector<Error> failures) const noexcept {
+  if (failures.empty()) return *this;
+  try {
+    auto story = story_ ? std::make_shared<Story>(*story_) : std::make_shared<Story>();
+    if (story->drained.empty())
+      story->drained = std::move(failures);
+    else
+      story->drained.insert(story->drained.end(), failures.begin(), failures.end());
+    return Error{code_, std::move(story)};
+  } catch (std::bad_alloc const&) {
+    return *this;
+  }
+}
+
+Error::operator std::error_code() const noexcept {
+  return make_error_code(code_);
+}
+
+std::string_view name_of(Errc code) noexcept {
+  switch (code) {
+    case Errc::invalid_argument: return "invalid_argument";
+    case Errc::not_found: return "not_found";
+    case Errc::unsupported: return "unsupported";
+    case Errc::exhausted: return "exhausted";
+    case Errc::denied: return "denied";
+    case Errc::system_failed: return "system_failed";
+    case Errc::already_borrowed: return "already_borrowed";
+    case Errc::queue_full: return "queue_full";
+    case Errc::timed_out: return "timed_out";
+    case Errc::work_failed: return "work_failed";
+    case Errc::channel_broken: return "channel_broken";
+    case Errc::incompatible_peer: return "incompatible_peer";
+    case Errc::peer_lost: return "peer_lost";
+    case Errc::unpolled_work: return "unpolled_work";
+    case Errc::stale_handle: return "stale_handle";
+  }
+  return "unknown";
+}
+
+std::error_category const& category_of_lend() noexcept {
+  static Category const category;
+  return category;
+}
+
+std::error_code make_error_code(Errc code) noexcept {
+  return {static_cast<int>(code), category_of_lend()};
+}
+
+}  // namespace lend
