@@ -33,6 +33,7 @@ class Context {
   [[nodiscard]] ibv_context* native() const noexcept;
 
  private:
+  friend class CompletionQueue;
   std::shared_ptr<ContextHandle> handle_;
 };
 

@@ -48,9 +48,10 @@ class RemoteRegion {
   // NOLINTNEXTLINE(google-explicit-constructor): the whole region is its largest slice.
   operator RemoteSlice() const noexcept { return slice(0, length_); }
 
-  static constexpr std::size_t encoded_size = 24;
+  static constexpr std::size_t encoded_size = 32;
   [[nodiscard]] std::array<std::byte, encoded_size> encode() const noexcept;
-  /// Errors:  incompatible_peer  not what encode() wrote, or an address range that wraps.
+  /// Errors:  incompatible_peer  not what encode() wrote, of another version, or an address range
+  ///          that wraps.
   [[nodiscard]] static Result<RemoteRegion> decode(std::span<std::byte const> bytes);
 
   friend bool operator==(RemoteRegion const&, RemoteRegion const&) = default;

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// One opened device. Any thread.
+#include <lend/verbs/context.hpp>
+#include <lend/verbs/protection_domain.hpp>
+#include <verbs/handles.hpp>
+#include <verbs/verb_error.hpp>
+
+namespace lend {
+
+std::string const& Context::name() const noexcept {
+  return handle_->name;
+}
+
+DeviceKind Context::kind() const noexcept {
+  return handle_->kind();
+}
+
+PortInfo const& Context::port() const noexcept {
+  return handle_->port;
+}
+
+DeviceLimits const& Context::limits() const noexcept {
+  return handle_->limits;
+}
+
+ibv_context* Context::native() const noexcept {
+  return handle_->raw.get();
+}
+
+Result<ProtectionDomain> Context::allocate_protection_domain() const {
+  Provider const& provider = handle_->provider();
+  errno = 0;
+  RawHandle<ibv_pd, &Provider::dealloc_pd> raw{provider, provider.alloc_pd(handle_->raw.get())};
+  if (!raw)
+    return verb_error(provider, "ibv_alloc_pd on " + handle_->name, errno,
+                      "Free protection domains that are not needed.");
+  return ProtectionDomain{std::make_shared<DomainHandle>(DomainHandle{handle_, std::move(raw)})};
+}
+
+}  // namespace lend

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Listing and opening devices. Any thread.
+#include <lend/verbs/context.hpp>
+#include <lend/verbs/device.hpp>
+#include <verbs/device_list.hpp>
+#include <verbs/handles.hpp>
+#include <verbs/queue_pair_states.hpp>
+#include <verbs/verb_error.hpp>
+
+#include <algorithm>
+
+namespace lend {
+
+namespace {
+
+using RawContext = RawHandle<ibv_context, &Provider::close_device>;
+
+PortInfo port_info(std::uint8_t number, ibv_port_attr const& port) noexcept {
+  PortInfo info;
+  info.number = number;
+  info.state = static_cast<PortState>(port.state);
+  info.link_layer = port.link_layer <= IBV_LINK_LAYER_ETHERNET
+                        ? static_cast<LinkLayer>(port.link_layer)
+                        : LinkLayer::unspecified;
+  info.lid = port.lid;
+  info.active_mtu_bytes = mtu_bytes_of(port.active_mtu);
+  info.message_bytes_max = port.max_msg_sz;
+  info.gid_count = port.gid_tbl_len;
+  return info;
+}
+
+/// The wanted port, or with 0 the first that is active.
+Result<PortInfo> choose_port(RawContext const& context, std::string const& device,
+                             std::uint8_t wanted, std::uint8_t count) {
+  if (wanted > count)
+    return Error{Errc::not_found, device + " has no port " + std::to_string(wanted) +
+                                      "; its ports are 1 to " + std::to_string(count)};
+  std::string states;
+  unsigned const first = wanted == 0 ? 1 : wanted;
+  unsigned const last = wanted == 0 ? count : wanted;
+  for (unsigned i = first; i <= last; ++i) {
+    auto const number = static_cast<std::uint8_t>(i);
+    ibv_port_attr attributes{};
+    int const result = context.provider().query_port(context.get(), number, &attributes);
+    if (result != 0)
+      return verb_error(context.provider(),
+                        "ibv_query_port of " + device + " port " + std::to_string(i),
+                        errno_of(result));
+    auto const port = port_info(number, attributes);
+    if (port.state == PortState::active) {
+      if (port.active_mtu_bytes != 0) return port;
+      return Error{Errc::unsupported, device + " port " + std::to_string(i) + " states MTU code " +
+                                          std::to_string(attributes.active_mtu) +
+                                          ", which no verbs manual knows"};
+    }
+    states += (states.empty() ? "port " : ", port ") + std::to_string(i) + " is ";
+    states += name_of(port.state);
+  }
+  if (states.empty()) states = "it has no ports";
+  return Error{Errc::not_found, "no usable port on " + device + ": " + states +
+                                    "; bring the link up, or choose another port or device"};
+}
+
+std::uint8_t at_most_reads_max(int reads) noexcept {
+  return static_cast<std::uint8_t>(std::clamp(reads, 0, reads_max));
+}
+
+}  // namespace
+
+std::string_view name_of(DeviceKind kind) noexcept {
+  return kind == DeviceKind::soft ? "soft" : "hardware";
+}
+
+std::string_view name_of(PortState state) noexcept {
+  switch (state) {
+    case PortState::nop: return "NOP";
+    case PortState::down: return "DOWN";
+    case PortState::init: return "INIT";
+    case PortState::armed: return "ARMED";
+    case PortState::active: return "ACTIVE";
+    case PortState::deferred: return "ACTIVE_DEFER";
+  }
+  return "unknown";
+}
+
+std::string_view name_of(LinkLayer layer) noexcept {
+  switch (layer) {
+    case LinkLayer::unspecified: return "unspecified";
+    case LinkLayer::infiniband: return "InfiniBand";
+    case LinkLayer::ethernet: return "Ethernet";
+  }
+  return "unknown";
+}
+
+Result<std::vector<Device>> DeviceList::of(Provider const& provider) {
+  int count = 0;
+  errno = 0;
+  ibv_device** const raw = provider.get_device_list(&count);
+  if (raw == nullptr) {
+    // ENOSYS: no RDMA in this kernel. Source: ibv_get_device_list(3).
+    if (errno == ENOSYS) return std::vector<Device>{};
+    return verb_error(provider, std::string{"ibv_get_device_list of "} + provider.name, errno);
+  }
+  auto const list = std::make_shared<DeviceList const>(provider, raw);
+  auto const kind = provider.is_soft ? DeviceKind::soft : DeviceKind::hardware;
+  std::vector<Device> devices;
+  for (int i = 0; i < count; ++i)
+    devices.push_back(Device{raw[i]->name, kind, list, static_cast<std::size_t>(i)});
+  return devices;
+}
+
+Result<Context> Device::open(std::uint8_t port) const {
+  Provider const& provider = *list_->provider;
+  errno = 0;
+  RawContext raw{provider, provider.open_device(list_->devices[index_])};
+  if (!raw)
+    return verb_error(provider, "ibv_open_device of " + name_, errno,
+                      "The device file /dev/infiniband/uverbs* must be readable and writable, and "
+                      "descriptors left (`ulimit -n`).");
+
+  ibv_device_attr attributes{};
+  int const result = provider.query_device(raw.get(), &attributes);
+  if (result != 0) return verb_error(provider, "ibv_query_device of " + name_, errno_of(result));
+  LEND_TRY(chosen, choose_port(raw, name_, port, attributes.phys_port_cnt));
+
+  auto handle = std::make_shared<ContextHandle>(ContextHandle{std::move(raw), name_});
+  handle->port = chosen;
+  handle->limits = {.queue_pairs_max = attributes.max_qp,
+                    .work_requests_max = attributes.max_qp_wr,
+                    .elements_max = attributes.max_sge,
+                    .completions_max = attributes.max_cqe,
+                    .region_bytes_max = attributes.max_mr_size};
+  handle->reads = {.as_initiator = at_most_reads_max(attributes.max_qp_init_rd_atom),
+                   .as_target = at_most_reads_max(attributes.max_qp_rd_atom)};
+  return Context{std::move(handle)};
+}
+
+}  // namespace lend

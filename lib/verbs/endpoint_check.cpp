@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Whether two endpoints fit together. Pure; any thread.
+#include <verbs/endpoint_check.hpp>
+
+#include <algorithm>
+
+namespace lend {
+
+namespace {
+
+Error mismatch(std::string_view what, std::string_view ours, std::string_view theirs,
+               std::string_view remedy) {
+  std::string text{what};
+  ((text += " differ: ours ") += ours) += ", the peer's ";
+  ((text += theirs) += "; ") += remedy;
+  return Error{Errc::incompatible_peer, std::move(text)};
+}
+
+/// Unspecified is what drivers older than RoCE say, and means InfiniBand. Source:
+/// ibv_query_port(3).
+LinkLayer effective(LinkLayer layer) noexcept {
+  return layer == LinkLayer::unspecified ? LinkLayer::infiniband : layer;
+}
+
+std::string_view gid_form(Endpoint const& endpoint) noexcept {
+  if (!endpoint.has_gid()) return "no GID";
+  return is_ipv4_mapped(endpoint.gid) ? "an IPv4-mapped GID" : "an IPv6 GID";
+}
+
+bool is_soft(Endpoint const& endpoint) noexcept {
+  return endpoint.device_kind == DeviceKind::soft;
+}
+
+/// The first eight bytes of a GID. Source: InfiniBand Architecture Specification vol. 1, §4.1.1.
+bool same_subnet(Endpoint const& a, Endpoint const& b) noexcept {
+  return std::equal(a.gid.begin(), a.gid.begin() + 8, b.gid.begin());
+}
+
+}  // namespace
+
+bool is_ipv4_mapped(std::array<std::uint8_t, 16> const& gid) noexcept {
+  return std::all_of(gid.begin(), gid.begin() + 10, [](std::uint8_t byte) { return byte == 0; }) &&
+         gid[10] == 0xff && gid[11] == 0xff;
+}
+
+bool needs_global_route(Endpoint const& local, Endpoint const& peer) noexcept {
+  if (!local.has_gid() || !peer.has_gid()) return false;
+  if (is_soft(local) || local.link_layer == LinkLayer::ethernet) return true;
+  return !same_subnet(local, peer);
+}
+
+Result<void> check_fit(Endpoint const& local, Endpoint const& peer) {
+  if (auto const defect = endpoint_defect(peer))
+    return Error{Errc::incompatible_peer,
+                 "the peer's endpoint cannot be one: " + *defect + "; exchange it again"};
+  if (local.device_kind != peer.device_kind)
+    return mismatch("device kinds", name_of(local.device_kind), name_of(peer.device_kind),
+                    "open the same kind on both sides (LEND_DEVICE=soft or LEND_DEVICE=hardware)");
+  if (effective(local.link_layer) != effective(peer.link_layer))
+    return mismatch("link layers", name_of(local.link_layer), name_of(peer.link_layer),
+                    "use ports of one network on both sides");
+  bool const ethernet = local.link_layer == LinkLayer::ethernet;
+  bool const same_form =
+      local.has_gid() == peer.has_gid() &&
+      (is_soft(local) || !ethernet || is_ipv4_mapped(local.gid) == is_ipv4_mapped(peer.gid));
+  if (!same_form)
+    return mismatch("address forms", gid_form(local), gid_form(peer),
+                    "give both ports an IPv4 address, or neither");
+  if (is_soft(local) || needs_global_route(local, peer)) return success();
+  if (ethernet)
+    return Error{Errc::incompatible_peer,
+                 "neither side has a GID, which Ethernet needs; give both ports an IP address"};
+  if (local.lid == 0 || peer.lid == 0)
+    return mismatch("LIDs", std::to_string(local.lid), std::to_string(peer.lid),
+                    "0 is none: a subnet manager must run on the fabric");
+  return success();
+}
+
+}  // namespace lend

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Registered bytes: asking, and the end. Any thread.
+#include <lend/base/stop.hpp>
+#include <lend/verbs/memory_region.hpp>
+#include <verbs/region_state.hpp>
+
+#include <string>
+
+namespace lend {
+
+namespace {
+
+std::string text_of(ByteRange range) {
+  return std::to_string(range.length) + " bytes at offset " + std::to_string(range.offset);
+}
+
+Result<std::byte*> touch(RegionState const& state, ByteRange range, LoanKind kind) noexcept {
+  if (!state.contains(range)) return element_error(&state, range, 0, 1);
+  if (state.is_checked()) {
+    LEND_TRYV(state.ledger.check(range, kind));
+  }
+  return state.address + range.offset;
+}
+
+}  // namespace
+
+Error element_error(RegionState const* region, ByteRange range, std::size_t index,
+                    std::size_t list_size) {
+  std::string text;
+  if (list_size > 1)
+    text = "element " + std::to_string(index) + " of " + std::to_string(list_size) + ": ";
+  text += text_of(range);
+  if (region == nullptr)
+    text +=
+        " of no region: the element was default-made or its region moved from; take it from "
+        "gather() or scatter()";
+  else
+    text += " of a region of " + std::to_string(region->length) +
+            " bytes are out of bounds; keep offset + length within it";
+  return Error{Errc::invalid_argument, std::move(text)};
+}
+
+std::size_t MemoryRegion::size() const noexcept {
+  return state_ != nullptr ? state_->length : 0;
+}
+
+std::size_t MemoryRegion::loans() const noexcept {
+  return state_ != nullptr ? state_->ledger.loans() : 0;
+}
+
+Result<std::span<std::byte const>> MemoryRegion::bytes(std::size_t offset,
+                                                       std::size_t length) const& noexcept {
+  if (state_ == nullptr) return element_error(nullptr, {offset, length}, 0, 1);
+  LEND_TRY(address, touch(*state_, {offset, length}, LoanKind::shared));
+  return std::span<std::byte const>{address, length};
+}
+
+Result<std::span<std::byte>> MemoryRegion::mutable_bytes(std::size_t offset,
+                                                         std::size_t length) & noexcept {
+  if (state_ == nullptr) return element_error(nullptr, {offset, length}, 0, 1);
+  LEND_TRY(address, touch(*state_, {offset, length}, LoanKind::exclusive));
+  return std::span<std::byte>{address, length};
+}
+
+Result<RemoteRegion> MemoryRegion::remote() const noexcept {
+  if (state_ == nullptr || !state_->is_exposed)
+    return Error{Errc::unsupported,
+                 "the region was registered for local access only; make it with "
+                 "unsafe_allocate_exposed() or unsafe_register_exposed()"};
+  return RemoteRegion{reinterpret_cast<std::uintptr_t>(state_->address), state_->length,
+                      state_->remote_key};
+}
+
+Result<void> MemoryRegion::unsafe_unchecked() & noexcept {
+  if (state_ == nullptr) return success();
+  if (state_->ledger.loans() != 0)
+    return Error{Errc::already_borrowed,
+                 "the ledger cannot stop watching while bytes are on loan: " +
+                     state_->ledger.describe_a_loan()};
+  state_->unchecked.store(true, std::memory_order_relaxed);
+  return success();
+}
+
+void MemoryRegion::destroy(RegionState* state) noexcept {
+  if (state == nullptr) return;
+  if (state->ledger.retire()) {
+    delete state;
+    return;
+  }
+  // An owned region lives on until end_loan() sees its last loan; a view's bytes are not ours.
+  if (state->is_owned) return;
+  stop("a registered view of " + std::to_string(state->length) +
+       " bytes was destroyed while on loan: " + state->ledger.describe_a_loan() +
+       "; let the work or its scope end first");
+}
+
+}  // namespace lend

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Making a queue pair and connecting it. One thread at a time.
+#include <lend/verbs/queue_pair.hpp>
+#include <verbs/connecting.hpp>
+#include <verbs/endpoint_check.hpp>
+#include <verbs/handles.hpp>
+#include <verbs/queue_pair_states.hpp>
+#include <verbs/verb_error.hpp>
+
+#include <sys/random.h>
+
+#include <algorithm>
+
+namespace lend {
+
+namespace {
+
+using RawQueuePair = RawHandle<ibv_qp, &Provider::destroy_qp>;
+
+Error option_error(std::string_view option, std::string const& value, std::string const& limit) {
+  return Error{Errc::invalid_argument,
+               std::string{option} + " is " + value + "; it must be " + limit};
+}
+
+Result<void> check_count(std::string_view option, std::uint32_t value, std::int32_t largest) {
+  if (value >= 1 && std::cmp_less_equal(value, largest)) return success();
+  return option_error(option, std::to_string(value), "1 to " + std::to_string(largest));
+}
+
+/// The times of `options` in the device's units.
+Result<ConnectionTimes> times_of(QueuePairOptions const& options) {
+  auto const nanoseconds = [](std::chrono::nanoseconds time) {
+    return std::to_string(time.count()) + " ns";
+  };
+  auto const ack_timeout = ack_timeout_code(options.ack_timeout);
+  if (!ack_timeout)
+    return option_error("ack_timeout", nanoseconds(options.ack_timeout),
+                        "1 ns to " + nanoseconds(ack_timeout_max));
+  if (options.ack_retries > retries_largest)
+    return option_error("ack_retries", std::to_string(options.ack_retries), "0 to 7");
+  auto const retries = options.receiver_not_ready_retries.value_or(receiver_not_ready_without_end);
+  if (options.receiver_not_ready_retries && retries >= receiver_not_ready_without_end)
+    return option_error("receiver_not_ready_retries", std::to_string(retries),
+                        "0 to 6, or nothing for without end");
+  auto const delay = receiver_not_ready_delay_code(options.receiver_not_ready_delay);
+  if (!delay)
+    return option_error("receiver_not_ready_delay", nanoseconds(options.receiver_not_ready_delay),
+                        "0 ns to " + nanoseconds(receiver_not_ready_delays[0]));
+  return ConnectionTimes{*ack_timeout, options.ack_retries, retries, *delay};
+}
+
+Result<void> check_counts(ContextHandle const& context, QueuePairOptions const& options) {
+  auto const& limits = context.limits;
+  LEND_TRYV(check_count("send_depth", options.send_depth, limits.work_requests_max));
+  LEND_TRYV(check_count("receive_depth", options.receive_depth, limits.work_requests_max));
+  return check_count("elements", options.elements,
+                     std::min(limits.elements_max, static_cast<std::int32_t>(elements_max)));
+}
+
+Result<PacketSequenceNumber> random_sequence_number() {
+  std::uint32_t value = 0;
+  // Up to 256 bytes are never cut short by a signal once the pool is ready. Source: getrandom(2).
+  ssize_t got;
+  do got = ::getrandom(&value, sizeof value, 0);
+  while (got < 0 && errno == EINTR);
+  if (got != static_cast<ssize_t>(sizeof value)) return Error::from_errno("getrandom", errno);
+  return PacketSequenceNumber::truncated(value);
+}
+
+Result<RawQueuePair> create_raw(DomainHandle const& domain, ibv_cq* completions,
+                                QueuePairOptions const& options, ibv_qp_cap& granted) {
+  Provider const& provider = domain.provider();
+  ibv_qp_init_attr attributes{};
+  attributes.send_cq = completions;
+  attributes.recv_cq = completions;
+  attributes.qp_type = IBV_QPT_RC;
+  attributes.sq_sig_all = 0;  // each post sets IBV_SEND_SIGNALED itself
+  ibv_qp_cap const asked{.max_send_wr = options.send_depth,
+                         .max_recv_wr = options.receive_depth,
+                         .max_send_sge = options.elements,
+                         .max_recv_sge = options.elements,
+                         .max_inline_data = options.inline_bytes};
+  attributes.cap = asked;
+  errno = 0;
+  RawQueuePair raw{provider, provider.create_qp(domain.raw.get(), &attributes)};
+  std::string const wanted = "send_depth " + std::to_string(options.send_depth) +
+                             ", receive_depth " + std::to_string(options.receive_depth) +
+                             ", elements " + std::to_string(options.elements) + ", inline_bytes " +
+                             std::to_string(options.inline_bytes);
+  if (!raw)
+    return verb_error(provider, "ibv_create_qp with " + wanted, errno,
+                      "Ask for less: the device's limits hold for each, not for all together.");
+
+  granted = attributes.cap;
+  if (granted.max_send_wr < asked.max_send_wr || granted.max_recv_wr < asked.max_recv_wr ||
+      granted.max_send_sge < asked.max_send_sge || granted.max_recv_sge < asked.max_recv_sge ||
+      granted.max_inline_data < asked.max_inline_data)
+    return Error{Errc::exhausted,
+                 domain.context->name + " granted less than " + wanted + ": " +
+                     std::to_string(granted.max_send_wr) + ", " +
+                     std::to_string(granted.max_recv_wr) + ", " +
+                     std::to_string(std::min(granted.max_send_sge, granted.max_recv_sge)) + ", " +
+                     std::to_string(granted.max_inline_data) + "; ask for that"};
+  return raw;
+}
+
+}  // namespace
+
+Result<PreparedQueuePair> PreparedQueuePair::create(ProtectionDomain const& domain,
+                                                    CompletionQueue const& completions,
+                                                    QueuePairOptions const& options) {
+  auto const& parent = domain.handle_;
+  ContextHandle const& context = *parent->context;
+  auto const& queue = completions.handle_;
+  if (queue->context != parent->context)
+    return Error{Errc::invalid_argument,
+                 "the completion queue is of another opened device than the protection domain; "
+                 "make both from one Context"};
+  if (context.raw.get()->device->transport_type == IBV_TRANSPORT_IWARP)
+    return Error{Errc::unsupported,
+                 context.name +
+                     " is iWARP, whose queue pairs only rdma_cm can connect; use an "
+                     "InfiniBand or RoCE device"};
+  LEND_TRYV(check_counts(context, options));
+  LEND_TRY(times, times_of(options));
+
+  auto const room = std::uint64_t{options.send_depth}  // each send, write and read is signaled
+                    + options.receive_depth;           // and each receive completes
+  CompletionShare share{queue, room};
+  if (!share.fits())
+    return Error{Errc::invalid_argument,
+                 "send_depth + receive_depth is " + std::to_string(room) +
+                     ", more than what is left of the completion queue's depth of " +
+                     std::to_string(queue->depth) + "; make it deeper"};
+  LEND_TRY(gid, choose_gid(context));
+  LEND_TRY(sequence_number, random_sequence_number());
+  ibv_qp_cap granted{};
+  LEND_TRY(raw, create_raw(*parent, queue->raw.get(), options, granted));
+
+  auto const number = QueuePairNumber::truncated(raw.get()->qp_num);
+  auto handle =
+      std::make_unique<QueuePairHandle>(QueuePairHandle{parent, std::move(share), std::move(raw)});
+  handle->protection_domain = parent->raw.get();
+  handle->message_bytes_max = context.port.message_bytes_max;
+  handle->elements = std::min({granted.max_send_sge, granted.max_recv_sge, elements_max});
+  handle->inline_bytes = granted.max_inline_data;
+  handle->times = times;
+  handle->gid_index = gid.index;
+  handle->local = {.device_kind = context.kind(),
+                   .link_layer = context.port.link_layer,
+                   .queue_pair_number = number,
+                   .packet_sequence_number = sequence_number,
+                   .lid = context.port.lid,
+                   .gid = gid.gid,
+                   .mtu_bytes = context.port.active_mtu_bytes,
+                   .send_depth = options.send_depth,
+                   .receive_depth = options.receive_depth};
+  return PreparedQueuePair{std::move(handle)};
+}
+
+PreparedQueuePair::PreparedQueuePair(std::unique_ptr<QueuePairHandle> handle) noexcept
+    : handle_{std::move(handle)} {}
+PreparedQueuePair::PreparedQueuePair(PreparedQueuePair&&) noexcept = default;
+PreparedQueuePair& PreparedQueuePair::operator=(PreparedQueuePair&&) noexcept = default;
+PreparedQueuePair::~PreparedQueuePair() = default;
+
+Endpoint const& PreparedQueuePair::endpoint() const noexcept {
+  return handle_->local;
+}
+
+Result<QueuePair> PreparedQueuePair::connect(Endpoint const& peer) && {
+  if (!handle_)
+    return Error{Errc::invalid_argument,
+                 "this queue pair was connected or moved from before; prepare another"};
+  auto handle = std::move(handle_);  // gone on every error below
+  LEND_TRYV(check_fit(handle->local, peer));
+  handle->peer = peer;
+  LEND_TRYV(bring_up(*handle));
+  return QueuePair{std::move(handle)};
+}
+
+}  // namespace lend

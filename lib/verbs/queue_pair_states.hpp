@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The life of a reliable connection as tables: attributes of each transition, and the units of the
+// times among them. Constants; any thread.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+namespace lend {
+
+/// One step of ibv_modify_qp and what it must set.
+struct Transition {
+  char const* name;
+  ibv_qp_state target;
+  int attributes;
+};
+
+/// Source: ibv_modify_qp(3), table of required attributes for IBV_QPT_RC.
+inline constexpr Transition reset_to_init{
+    "RESET to INIT", IBV_QPS_INIT,
+    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS};
+inline constexpr Transition init_to_ready_to_receive{
+    "INIT to RTR", IBV_QPS_RTR,
+    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+        IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER};
+inline constexpr Transition ready_to_receive_to_send{
+    "RTR to RTS", IBV_QPS_RTS,
+    IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+        IBV_QP_TIMEOUT};
+/// Allowed from every state.
+inline constexpr Transition any_to_error{"any state to ERR", IBV_QPS_ERR, IBV_QP_STATE};
+
+/// Reads outstanding, or served at once, per queue pair, where the device can do more: enough to
+/// fill a link, and cards set aside memory for each.
+inline constexpr int reads_max = 16;
+/// Hops through routers: the largest the field holds. Source: RFC 8200 §3, one octet.
+inline constexpr std::uint8_t hop_limit = 255;
+/// Default partition. Source: ibv_query_pkey(3); index 0 holds the default key.
+inline constexpr std::uint16_t partition_index = 0;
+
+/// 4.096 µs · 2^n for n of 1 to 31; n = 0 would wait without end, which lend does not offer.
+/// Source: InfiniBand Architecture Specification vol. 1, §9.9.2.1.1, Local ACK Timeout: 5 bits.
+inline constexpr std::chrono::nanoseconds ack_timeout_unit{4096};
+inline constexpr std::uint8_t ack_timeout_largest = 31;
+inline constexpr std::chrono::nanoseconds ack_timeout_max = ack_timeout_unit * (1ll << 31);
+
+/// The smallest n whose time is not below `timeout`; nothing if it is not above 0, or too long.
+[[nodiscard]] constexpr std::optional<std::uint8_t> ack_timeout_code(
+    std::chrono::nanoseconds timeout) noexcept {
+  if (timeout <= std::chrono::nanoseconds::zero()) return std::nullopt;
+  for (std::uint8_t n = 1; n <= ack_timeout_largest; ++n)
+    if (ack_timeout_unit * (1ll << n) >= timeout) return n;
+  return std::nullopt;
+}
+
+/// Times a peer can be asked to wait for a receive, by code. Code 0 is the longest.
+/// Source: InfiniBand Architecture Specification vol. 1, table "Encoding for RNR NAK Timer Field";
+/// rdma-core libibverbs/man/ibv_modify_qp.3, min_rnr_timer.
+inline constexpr std::array<std::chrono::microseconds, 32> receiver_not_ready_delays{
+    std::chrono::microseconds{655'360}, std::chrono::microseconds{10},
+    std::chrono::microseconds{20},      std::chrono::microseconds{30},
+    std::chrono::microseconds{40},      std::chrono::microseconds{60},
+    std::chrono::microseconds{80},      std::chrono::microseconds{120},
+    std::chrono::microseconds{160},     std::chrono::microseconds{240},
+    std::chrono::microseconds{320},     std::chrono::microseconds{480},
+    std::chrono::microseconds{640},     std::chrono::microseconds{960},
+    std::chrono::microseconds{1'280},   std::chrono::microseconds{1'920},
+    std::chrono::microseconds{2'560},   std::chrono::microseconds{3'840},
+    std::chrono::microseconds{5'120},   std::chrono::microseconds{7'680},
+    std::chrono::microseconds{10'240},  std::chrono::microseconds{15'360},
+    std::chrono::microseconds{20'480},  std::chrono::microseconds{30'720},
+    std::chrono::microseconds{40'960},  std::chrono::microseconds{61'440},
+    std::chrono::microseconds{81'920},  std::chrono::microseconds{122'880},
+    std::chrono::microseconds{163'840}, std::chrono::microseconds{245'760},
+    std::chrono::microseconds{327'680}, std::chrono::microseconds{491'520},
+};
+
+/// The code of the shortest time not below `delay`; nothing if it is negative or too long.
+[[nodiscard]] constexpr std::optional<std::uint8_t> receiver_not_ready_delay_code(
+    std::chrono::nanoseconds delay) noexcept {
+  if (delay < std::chrono::nanoseconds::zero()) return std::nullopt;
+  for (std::uint8_t code = 1; code < receiver_not_ready_delays.size(); ++code)
+    if (receiver_not_ready_delays[code] >= delay) return code;
+  if (receiver_not_ready_delays[0] >= delay) return std::uint8_t{0};
+  return std::nullopt;
+}
+
+/// rnr_retry that never gives up. Source: ibv_modify_qp(3).
+inline constexpr std::uint8_t receiver_not_ready_without_end = 7;
+inline constexpr std::uint8_t retries_largest = 7;  // 3 bits
+
+/// Payload bytes of an ibv_mtu; 0 if it is none. Source: enum ibv_mtu: 256 is 1, each next doubles.
+[[nodiscard]] constexpr std::uint32_t mtu_bytes_of(ibv_mtu mtu) noexcept {
+  return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << static_cast<unsigned>(mtu) : 0;
+}
+[[nodiscard]] constexpr std::optional<ibv_mtu> mtu_of(std::uint32_t bytes) noexcept {
+  for (auto mtu : {IBV_MTU_256, IBV_MTU_512, IBV_MTU_1024, IBV_MTU_2048, IBV_MTU_4096})
+    if (mtu_bytes_of(mtu) == bytes) return mtu;
+  return std::nullopt;
+}
+
+}  // namespace lend

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The provider seam over the real libibverbs. Any thread.
+//
+// ibv_fork_init() is not called. It must precede every registration of the process, so it is the
+// program's to call; it takes whole pages of registered memory away from children, bytes beside the
+// caller's included; and a kernel that copies pinned pages on fork makes it unneeded. A program
+// that forks on an older one calls it first or sets IBV_FORK_SAFE.
+// Source: ibv_fork_init(3), ibv_is_fork_initialized(3); rdma-core pull request 1431.
+#include <verbs/provider.hpp>
+
+#include <sys/mman.h>
+
+namespace lend {
+
+namespace {
+
+// verbs.h makes a macro of this name; the exported function would fill an older, shorter struct.
+int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attributes) {
+  return ibv_query_port(context, port, attributes);
+}
+
+// Whole pages of their own, so that pinning and fork touch nobody else's bytes.
+void* allocate(ibv_context*, std::size_t length) {
+  void* const address =
+      ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return address == MAP_FAILED ? nullptr : address;
+}
+
+void release(ibv_context*, void* address, std::size_t length) {
+  ::munmap(address, length);
+}
+
+char const* last_reason() {
+  return nullptr;
+}
+
+constinit Provider const table{
+    .name = "rdma-core",
+    .is_soft = false,
+    .get_device_list = &::ibv_get_device_list,
+    .free_device_list = &::ibv_free_device_list,
+    .open_device = &::ibv_open_device,
+    .close_device = &::ibv_close_device,
+    .query_device = &::ibv_query_device,
+    .query_port = &query_port,
+    .query_gid = &::ibv_query_gid,
+    .alloc_pd = &::ibv_alloc_pd,
+    .dealloc_pd = &::ibv_dealloc_pd,
+    .reg_mr = &::ibv_reg_mr,  // not the macro: it only adds optional access flags, unused here
+    .dereg_mr = &::ibv_dereg_mr,
+    .create_cq = &::ibv_create_cq,
+    .destroy_cq = &::ibv_destroy_cq,
+    .create_qp = &::ibv_create_qp,
+    .modify_qp = &::ibv_modify_qp,
+    .query_qp = &::ibv_query_qp,
+    .destroy_qp = &::ibv_destroy_qp,
+    .allocate = &allocate,
+    .release = &release,
+    .last_reason = &last_reason,
+};
+
+}  // namespace
+
+Provider const& rdma_core_provider() noexcept {
+  return table;
+}
+
+}  // namespace lend

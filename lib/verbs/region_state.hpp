@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What a MemoryRegion and its elements point at. Lending and giving back: any thread.
+#pragma once
+
+#include <lend/base/borrow.hpp>
+#include <lend/verbs/memory_region.hpp>
+#include <verbs/handles.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace lend {
+
+/// Bytes from Provider::allocate().
+class Storage {
+ public:
+  Storage() = default;  // a view: nothing to release
+  Storage(ContextHandle const& context, void* address, std::size_t length) noexcept
+      : context_{&context}, address_{address}, length_{length} {}
+  Storage(Storage&& other) noexcept
+      : context_{other.context_},
+        address_{std::exchange(other.address_, nullptr)},
+        length_{other.length_} {}
+  Storage& operator=(Storage&&) = delete;
+  ~Storage() {
+    if (address_ != nullptr) context_->provider().release(context_->raw.get(), address_, length_);
+  }
+
+  [[nodiscard]] bool is_owned() const noexcept { return address_ != nullptr; }
+  /// Leaks the bytes on purpose.
+  void keep_for_ever() noexcept { address_ = nullptr; }
+
+ private:
+  ContextHandle const* context_ = nullptr;
+  void* address_ = nullptr;
+  std::size_t length_ = 0;
+};
+
+using Registration = RawHandle<ibv_mr, &Provider::dereg_mr>;
+
+struct RegionState {
+  BorrowLedger ledger{};
+
+  // What each post reads; never changed.
+  ibv_pd* protection_domain;
+  std::byte* address;
+  std::size_t length;
+  std::uint32_t local_key;
+  std::uint32_t remote_key;
+  bool is_owned;
+  bool is_exposed;
+  /// Set once, while nothing is on loan; publishes nothing: relaxed.
+  std::atomic<bool> unchecked{false};
+
+  // Order: the registration ends before the storage, and both before the domain they came from.
+  std::shared_ptr<DomainHandle> domain;
+  Storage storage;
+  Registration registration;
+
+  RegionState(std::shared_ptr<DomainHandle> parent, Storage bytes, Registration registered,
+              bool exposed) noexcept
+      : protection_domain{parent->raw.get()},
+        address{static_cast<std::byte*>(registered.get()->addr)},
+        length{registered.get()->length},
+        local_key{registered.get()->lkey},
+        remote_key{registered.get()->rkey},
+        is_owned{bytes.is_owned()},
+        is_exposed{exposed},
+        domain{std::move(parent)},
+        storage{std::move(bytes)},
+        registration{std::move(registered)} {}
+  RegionState(RegionState const&) = delete;
+  RegionState& operator=(RegionState const&) = delete;
+  ~RegionState() {
+    // Refused: the device may still write there. A leak is better than its writes in other memory.
+    if (!registration.destroy()) storage.keep_for_ever();
+  }
+
+  [[nodiscard]] bool contains(ByteRange range) const noexcept {
+    return range.offset <= length && range.length <= length - range.offset;
+  }
+  [[nodiscard]] bool is_checked() const noexcept {
+    return !unchecked.load(std::memory_order_relaxed);
+  }
+};
+
+/// The error of an element of `list_size` that names no bytes of its region.
+[[nodiscard]] Error element_error(RegionState const* region, ByteRange range, std::size_t index,
+                                  std::size_t list_size);
+
+/// Lends an element's bytes. `loan` stays unused where the region is unchecked.
+/// Errors:  invalid_argument  no region, or out of bounds. already_borrowed.
+/// Threads: any.
+[[nodiscard]] inline Result<void> begin_loan(Loan& loan, RegionState* region, ByteRange range,
+                                             LoanKind kind, Operation operation,
+                                             SourceLine where) noexcept {
+  if (region == nullptr || !region->contains(range)) [[unlikely]]
+    return element_error(region, range, 0, 1);
+  if (!region->is_checked()) return success();
+  return region->ledger.lend(loan, range, kind, operation, where);
+}
+
+/// Takes a loan of `region` back, and with the last one of an owned region that was destroyed in
+/// the meantime the region itself. Nothing to do where the loan is unused.
+/// Threads: any.
+inline void end_loan(Loan& loan, RegionState* region) noexcept {
+  if (loan.on_loan() && BorrowLedger::give_back(loan)) delete region;
+}
+
+}  // namespace lend

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A peer's bytes as bytes. Values; any thread.
+//
+// 32 bytes, big-endian: magic u32 · version u8 · zeros u8 u16 · address u64 · length u64 · key u32
+// · CRC-32 of all before.
+#include <base/wire.hpp>
+#include <lend/verbs/remote_region.hpp>
+
+#include <limits>
+#include <string>
+
+namespace lend {
+
+namespace {
+
+constexpr std::uint32_t magic = 0x6c'6e'64'72;  // "lndr"
+constexpr std::uint8_t version = 1;
+
+Error refused(std::string why) {
+  return Error{Errc::incompatible_peer, "remote region refused: " + why +
+                                            "; send the bytes of encode() unchanged, from the same "
+                                            "version of lend"};
+}
+
+}  // namespace
+
+std::array<std::byte, RemoteRegion::encoded_size> RemoteRegion::encode() const noexcept {
+  std::array<std::byte, encoded_size> bytes{};
+  WireWriter writer{bytes};
+  writer.u32(magic);
+  writer.u8(version);
+  writer.u8(0);
+  writer.u16(0);
+  writer.u64(address_);
+  writer.u64(length_);
+  writer.u32(key_);
+  writer.u32(crc32(std::span{bytes}.first(writer.written())));
+  return bytes;
+}
+
+Result<RemoteRegion> RemoteRegion::decode(std::span<std::byte const> bytes) {
+  if (bytes.size() != encoded_size)
+    return refused(std::to_string(bytes.size()) + " bytes instead of " +
+                   std::to_string(encoded_size));
+  WireReader reader{bytes};
+  if (reader.u32() != magic) return refused("it does not begin as one does");
+  auto const their_version = reader.u8();
+  if (their_version != version)
+    return refused("version " + std::to_string(their_version) + ", ours is " +
+                   std::to_string(version));
+  auto const zeros = static_cast<unsigned>(reader.u8()) | reader.u16();
+  auto const address = reader.u64();
+  auto const length = reader.u64();
+  auto const key = reader.u32();
+  auto const sum = crc32(bytes.first(encoded_size - reader.left()));
+  if (reader.u32() != sum) return refused("the checksum differs: it was damaged on its way");
+  if (zeros != 0) return refused("a reserved field is not zero");
+  if (length > std::numeric_limits<std::uint64_t>::max() - address)
+    return refused("its address range wraps around");
+  return RemoteRegion{address, length, key};
+}
+
+}  // namespace lend
