@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include <channel/channel_state.hpp>
+#include <lend/channel/builder.hpp>
+
+#include <new>
+#include <string>
+#include <utility>
+
+namespace lend {
+
+struct PreparedChannel::Parts {
+  CompletionQueue completions;
+  PreparedQueuePair queue_pair;
+  ChannelOptions options;
+};
+
+PreparedChannel::PreparedChannel(std::unique_ptr<Parts> parts) noexcept
+    : parts_{std::move(parts)} {}
+PreparedChannel::PreparedChannel(PreparedChannel&&) noexcept = default;
+PreparedChannel& PreparedChannel::operator=(PreparedChannel&&) noexcept = default;
+PreparedChannel::~PreparedChannel() = default;
+
+Endpoint const& PreparedChannel::endpoint() const noexcept {
+  LEND_ASSERT(parts_ != nullptr);  // moved from
+  return parts_->queue_pair.endpoint();
+}
+
+Result<Channel> PreparedChannel::handshake(Endpoint const& peer) && {
+  auto const parts = std::move(parts_);
+  if (parts == nullptr)
+    return Error{Errc::stale_handle, "this prepared channel was used up; build another"};
+  LEND_TRY(queue_pair, std::move(parts->queue_pair).connect(peer));
+  auto state = ChannelState::make(parts->completions, std::move(queue_pair), parts->options);
+  if (state == nullptr) return Errc::exhausted;
+  return Channel{std::move(state)};
+}
+
+Result<PreparedChannel> prepare_channel(ProtectionDomain const& domain,
+                                        ChannelOptions const& options) {
+  auto const& depths = options.queue_pair;
+  // Depths are checked before they are added, so that the sum cannot wrap.
+  auto const limit = static_cast<std::uint32_t>(domain.context().limits().work_requests_max);
+  for (auto const& [name, depth] : {std::pair{"send_depth", depths.send_depth},
+                                    std::pair{"receive_depth", depths.receive_depth}}) {
+    if (depth == 0 || depth > limit)
+      return Error{Errc::invalid_argument, std::string{name} + " is " + std::to_string(depth) +
+                                               "; this device takes 1 to " + std::to_string(limit)};
+  }
+  std::uint32_t const completions_depth = depths.send_depth        // every send is signaled
+                                          + depths.receive_depth;  // so is every receive
+  LEND_TRY(completions, CompletionQueue::create(domain.context(), completions_depth));
+  LEND_TRY(queue_pair, PreparedQueuePair::create(domain, completions, options.queue_pair));
+  std::unique_ptr<PreparedChannel::Parts> parts{
+      new (std::nothrow) PreparedChannel::Parts{completions, std::move(queue_pair), options}};
+  if (parts == nullptr) return Errc::exhausted;
+  return PreparedChannel{std::move(parts)};
+}
+
+}  // namespace lend

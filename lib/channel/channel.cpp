@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include <channel/channel_state.hpp>
+#include <lend/channel/channel.hpp>
+
+#include <utility>
+
+namespace lend {
+
+namespace {
+
+// One post and one wait. What does not end in time is flushed, since the caller has its bytes back
+// when this returns.
+template <class Work>
+Result<WorkSuccess> run(ChannelState& state, Work const& work, Deadline deadline,
+                        SourceLine where) noexcept {
+  ScopeRecord record;
+  auto posted = state.post(work, &record, ChannelState::Lending::lends, where);
+  while (!posted.has_value() && posted.assume_error() == Errc::queue_full) {
+    LEND_TRYV(state.wait_for_room(operation_of<Work>, deadline));
+    posted = state.post(work, &record, ChannelState::Lending::lends, where);
+  }
+  if (!posted.has_value()) return std::move(posted).assume_error();
+
+  PendingWork handle = state.handle_for(posted.assume_value());
+  auto result = handle.wait(deadline);
+  if (record.outstanding > 0) {
+    state.flush(result.assume_error());
+    if (auto late = handle.poll(); late.has_value() && late.assume_value())
+      return *late.assume_value();  // it was over before the flush reached it
+  }
+  return result;
+}
+
+Result<void> without_value(Result<WorkSuccess> result) noexcept {
+  if (!result.has_value()) return std::move(result).assume_error();
+  return success();
+}
+
+}  // namespace
+
+Channel::Channel(std::unique_ptr<ChannelState> state) noexcept : state_{std::move(state)} {}
+Channel::Channel(Channel&&) noexcept = default;
+Channel& Channel::operator=(Channel&&) noexcept = default;
+Channel::~Channel() = default;
+
+ChannelState& unsafe_state(Channel& channel) noexcept {
+  LEND_ASSERT(channel.state_ != nullptr);  // moved from
+  return *channel.state_;
+}
+
+Result<void> Channel::send(Send const& work, Deadline deadline, SourceLine where) noexcept {
+  return without_value(run(unsafe_state(*this), work, deadline, where));
+}
+Result<WorkSuccess> Channel::receive(Receive const& work, Deadline deadline,
+                                     SourceLine where) noexcept {
+  return run(unsafe_state(*this), work, deadline, where);
+}
+Result<void> Channel::write(Write const& work, Deadline deadline, SourceLine where) noexcept {
+  return without_value(run(unsafe_state(*this), work, deadline, where));
+}
+Result<void> Channel::read(Read const& work, Deadline deadline, SourceLine where) noexcept {
+  return without_value(run(unsafe_state(*this), work, deadline, where));
+}
+
+std::span<Error const> Channel::last_failures() const noexcept {
+  return state_->last_failures;
+}
+Error const* Channel::first_cause() const noexcept {
+  return state_->first_cause();
+}
+Endpoint const& Channel::endpoint() const noexcept {
+  return state_->endpoint;
+}
+Endpoint const& Channel::peer() const noexcept {
+  return state_->peer;
+}
+std::uint32_t Channel::send_depth() const noexcept {
+  return state_->send_depth;
+}
+std::uint32_t Channel::receive_depth() const noexcept {
+  return state_->receive_depth;
+}
+std::uint32_t Channel::inline_bytes() const noexcept {
+  return state_->inline_bytes;
+}
+std::uint64_t Channel::message_bytes_max() const noexcept {
+  return state_->message_bytes_max;
+}
+
+}  // namespace lend

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What a Channel points at: slots, loans, and the way of each completion. One thread at a time.
+#pragma once
+
+#include <base/slot_table.hpp>
+#include <channel/channel_anchor.hpp>
+#include <channel/waiter.hpp>
+#include <lend/channel/builder.hpp>
+#include <lend/channel/pending_work.hpp>
+#include <lend/channel/polling_scope.hpp>
+#include <lend/verbs/completion_queue.hpp>
+#include <lend/verbs/queue_pair.hpp>
+#include <verbs/region_state.hpp>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace lend {
+
+template <class Work>
+inline constexpr Operation operation_of = Operation::send;
+template <>
+inline constexpr Operation operation_of<Receive> = Operation::receive;
+template <>
+inline constexpr Operation operation_of<Write> = Operation::write;
+template <>
+inline constexpr Operation operation_of<Read> = Operation::read;
+
+/// One work request from post until its result is taken, or until it is over and nobody will ask.
+struct Slot {
+  ScopeRecord* scope = nullptr;  // null: posted unsafely, or its scope is over
+  std::uint64_t bytes = 0;       // asked for
+  std::uint32_t loans = 0;       // of the slot's row in the loan table
+  Operation operation{};
+  bool held = false;      // a handle may still ask
+  bool finished = false;  // the completion was seen; success or failure below is set
+  bool failed = false;
+  WorkSuccess success{};
+  Error failure{};
+};
+
+/// The life of a work request: post() takes a slot and lends the bytes; poll() sees the completion,
+/// gives the bytes back and settles the slot with its handle or its scope.
+class ChannelState {
+ public:
+  /// Null when memory ran out.
+  [[nodiscard]] static std::unique_ptr<ChannelState> make(CompletionQueue completions,
+                                                          QueuePair queue_pair,
+                                                          ChannelOptions const& options);
+  ~ChannelState();
+  ChannelState(ChannelState const&) = delete;
+  ChannelState& operator=(ChannelState const&) = delete;
+
+  // posting.cpp
+
+  /// Whether post() lends the bytes, and whether a handle will ask for the result.
+  enum class Lending : std::uint8_t { lends, unsafe_without };
+
+  /// Posts under a new slot, without waiting.
+  template <class Work>
+  [[nodiscard]] Result<SlotId> post(Work const& work, ScopeRecord* scope, Lending lending,
+                                    SourceLine where) noexcept;
+  /// Waits until post() of this operation has room.
+  [[nodiscard]] Result<void> wait_for_room(Operation operation, Deadline deadline) noexcept;
+  /// A handle for what was just posted.
+  [[nodiscard]] PendingWork handle_for(SlotId id) noexcept;
+
+  // completing.cpp
+
+  /// Handles the completions that are there, up to a batch; answers how many.
+  [[nodiscard]] Result<std::uint32_t> poll() noexcept;
+  /// The result under `id`, if there is one; frees the slot then.
+  [[nodiscard]] Result<std::optional<WorkSuccess>> ask(SlotId id) noexcept;
+  [[nodiscard]] Result<WorkSuccess> wait(SlotId id, Deadline deadline) noexcept;
+  /// The handle is gone.
+  void drop(SlotId id) noexcept;
+
+  // draining.cpp
+
+  /// Waits until nothing of `record` is outstanding; flushes at the deadline, after a failed poll,
+  /// and at once if `flush_receives` and a receive is outstanding. Says why, if it flushed. All
+  /// slots of `record` are free afterwards, its handles stale.
+  [[nodiscard]] std::optional<Error> drain(ScopeRecord& record, Deadline deadline,
+                                           bool flush_receives) noexcept;
+  /// Breaks the channel for `cause` and gets everything that is outstanding back.
+  void flush(Error const& cause) noexcept;
+
+  [[nodiscard]] ChannelReference reference() const noexcept { return ChannelReference{anchor_}; }
+
+  [[nodiscard]] Error const* first_cause() const noexcept {
+    return first_cause_ ? &*first_cause_ : nullptr;
+  }
+  [[nodiscard]] bool is_broken() const noexcept { return first_cause_.has_value(); }
+  /// What a call on a broken channel answers.
+  [[nodiscard]] Error broken_error() const noexcept;
+
+  std::vector<Error> last_failures{};
+  Endpoint const endpoint;
+  Endpoint const peer;
+  std::uint32_t const send_depth;
+  std::uint32_t const receive_depth;
+  std::uint32_t const inline_bytes;
+  std::uint64_t const message_bytes_max;
+
+ private:
+  ChannelState(CompletionQueue completions, QueuePair queue_pair, ChannelOptions const& options);
+
+  struct LentPiece {
+    Loan loan{};
+    RegionState* region = nullptr;
+  };
+
+  template <class List>
+  [[nodiscard]] Result<void> lend_all(SlotId id, Slot& slot, List const& list, LoanKind kind,
+                                      SourceLine where) noexcept;
+  void give_back_all(SlotId id, Slot& slot) noexcept;
+  [[nodiscard]] LentPiece* pieces_of(SlotId id) noexcept {
+    return &pieces_[std::size_t{id.index()} * elements_];
+  }
+  [[nodiscard]] std::uint32_t& outstanding(Operation operation) noexcept {
+    return operation == Operation::receive ? receives_outstanding_ : sends_outstanding_;
+  }
+  [[nodiscard]] bool has_room(Operation operation) noexcept;
+
+  void complete(SlotId id, Slot& slot, Completion const& completion) noexcept;
+  void settle_without_handle(SlotId id, Slot& slot) noexcept;
+  void release(SlotId id, Slot& slot) noexcept;
+  [[nodiscard]] Error failure_of(SlotId id, Slot const& slot, FailedWork const& failed) noexcept;
+  void break_with(Error const& cause) noexcept;
+  void abandon() noexcept;
+  void retire_handles_of(ScopeRecord& record) noexcept;
+
+  static constexpr std::size_t batch_size = 16;
+
+  CompletionQueue completions_;
+  std::optional<QueuePair> queue_pair_;  // empty once it had to be destroyed to end its work
+  std::uint32_t elements_;
+  SlotTable<Slot> slots_;
+  std::unique_ptr<LentPiece[]> pieces_;  // elements_ for each slot
+  std::uint32_t sends_outstanding_ = 0;  // sends, writes and reads
+  std::uint32_t receives_outstanding_ = 0;
+  std::optional<Error> first_cause_{};
+  WaitPlan wait_plan_;
+  ChannelAnchor* anchor_ = nullptr;
+  std::array<Completion, batch_size> batch_{};
+};
+
+}  // namespace lend

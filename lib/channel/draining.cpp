@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// How outstanding work is brought to an end, whatever the peer and the device do.
+#include <channel/channel_state.hpp>
+
+#include <algorithm>
+#include <new>
+
+namespace lend {
+
+namespace {
+
+// How long flushed work may take to come back. A device that needs longer loses its queue pair.
+constexpr std::chrono::seconds flush_bound{2};
+
+}  // namespace
+
+ChannelState::ChannelState(CompletionQueue completions, QueuePair queue_pair,
+                           ChannelOptions const& options)
+    : endpoint{queue_pair.endpoint()},
+      peer{queue_pair.peer()},
+      send_depth{options.queue_pair.send_depth},
+      receive_depth{options.queue_pair.receive_depth},
+      inline_bytes{queue_pair.inline_bytes()},
+      message_bytes_max{queue_pair.message_bytes_max()},
+      completions_{std::move(completions)},
+      queue_pair_{std::move(queue_pair)},
+      elements_{options.queue_pair.elements},
+      slots_{(send_depth + receive_depth)      // every request that can be outstanding
+             + (send_depth + receive_depth)},  // as many finished ones that handles still hold
+      pieces_{std::make_unique<LentPiece[]>(std::size_t{slots_.capacity()} * elements_)},
+      wait_plan_{WaitPlan::for_this_process(options.wait)} {}
+
+std::unique_ptr<ChannelState> ChannelState::make(CompletionQueue completions, QueuePair queue_pair,
+                                                 ChannelOptions const& options) {
+  try {
+    std::unique_ptr<ChannelState> state{
+        new ChannelState{std::move(completions), std::move(queue_pair), options}};
+    state->anchor_ = take_anchor(state.get());
+    return state->anchor_ != nullptr ? std::move(state) : nullptr;
+  } catch (std::bad_alloc const&) {
+    return nullptr;
+  }
+}
+
+ChannelState::~ChannelState() {
+  if (sends_outstanding_ + receives_outstanding_ > 0)
+    flush(Error{Errc::channel_broken, "the channel was destroyed with work outstanding"});
+  if (anchor_ != nullptr) give_back_anchor(anchor_);
+}
+
+std::optional<Error> ChannelState::drain(ScopeRecord& record, Deadline deadline,
+                                         bool flush_receives) noexcept {
+  std::optional<Error> cut_short;
+  if (flush_receives && record.receives_outstanding > 0)
+    cut_short = Error{Errc::channel_broken,
+                      "flushed: an exception left a scope while a receive was outstanding"};
+  Waiter waiter{wait_plan_};
+  while (!cut_short && record.outstanding > 0) {
+    auto const seen = poll();
+    if (!seen.has_value()) {
+      cut_short = seen.error();
+    } else if (seen.value() > 0) {
+      waiter.reset();
+    } else if (!waiter.pause(deadline)) {
+      cut_short = Error{Errc::timed_out, "flushed: work was outstanding at the drain's deadline"};
+    }
+  }
+  if (cut_short) flush(*cut_short);
+  retire_handles_of(record);
+  return cut_short;
+}
+
+void ChannelState::flush(Error const& cause) noexcept {
+  break_with(cause);
+  if (queue_pair_ && !queue_pair_->flush().has_value()) abandon();
+  Deadline const deadline = within(flush_bound);
+  Waiter waiter{wait_plan_};
+  while (sends_outstanding_ + receives_outstanding_ > 0) {
+    auto const seen = poll();
+    if (!seen.has_value() || (seen.value() == 0 && !waiter.pause(deadline))) return abandon();
+  }
+}
+
+void ChannelState::abandon() noexcept {
+  // Once the queue pair is destroyed the device touches none of its buffers any more, and its
+  // remaining completions will not come. Source: ibv_destroy_qp(3).
+  queue_pair_.reset();
+  slots_.for_each([this](SlotId id, Slot& slot) {
+    if (!slot.finished) complete(id, slot, {id.value, FailedWork{WorkStatus::flushed, 0}});
+  });
+}
+
+void ChannelState::retire_handles_of(ScopeRecord& record) noexcept {
+  if (record.finished == 0) return;
+  slots_.for_each([this, &record](SlotId id, Slot& slot) {
+    if (slot.scope == &record) settle_without_handle(id, slot);
+  });
+  record.finished = 0;
+}
+
+}  // namespace lend

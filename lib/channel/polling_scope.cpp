@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include <channel/channel_state.hpp>
+#include <lend/channel/channel.hpp>
+#include <lend/channel/polling_scope.hpp>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace lend {
+
+namespace {
+
+Error scope_is_over() noexcept {
+  return Error{Errc::stale_handle, "the scope has ended, or its channel is gone"};
+}
+
+// The failure that explains the others, if any does.
+Error const& root_of(std::vector<Error> const& failures) noexcept {
+  auto const is_root = [](Error const& failure) {
+    return failure.work() == nullptr || class_of(failure.work()->status) != FailureClass::flushed;
+  };
+  auto const root = std::ranges::find_if(failures, is_root);
+  return root != failures.end() ? *root : failures.front();
+}
+
+}  // namespace
+
+PollingScope::PollingScope(Channel& channel) noexcept
+    : channel_{unsafe_state(channel).reference()} {}
+
+PollingScope::~PollingScope() {
+  if (ended_) return;
+  ChannelState* const state = channel_.get();
+  if (state == nullptr) return;  // it has flushed and settled everything
+  std::chrono::nanoseconds const bound = std::min<std::chrono::nanoseconds>(
+      drain_bound_.value_or(destructor_drain_max), destructor_drain_max);
+  // Why it was cut short is the channel's first cause.
+  static_cast<void>(state->drain(record_, within(bound), unwind_.is_unwinding()));
+  state->last_failures = std::move(record_.failures);
+}
+
+PollingScope& PollingScope::drain_within(std::chrono::nanoseconds bound) noexcept {
+  drain_bound_ = bound;
+  return *this;
+}
+
+template <class Work>
+Result<PendingWork> PollingScope::try_post(Work const& work, SourceLine where) noexcept {
+  ChannelState* const state = channel_.get();
+  if (state == nullptr || ended_) return scope_is_over();
+  auto posted = state->post(work, &record_, ChannelState::Lending::lends, where);
+  if (!posted.has_value()) return std::move(posted).assume_error();
+  return state->handle_for(posted.assume_value());
+}
+
+template <class Work>
+Result<PendingWork> PollingScope::post(Work const& work, Deadline deadline,
+                                       SourceLine where) noexcept {
+  for (;;) {
+    auto posted = try_post(work, where);
+    if (posted.has_value() || posted.assume_error() != Errc::queue_full) return posted;
+    LEND_TRYV(channel_.get()->wait_for_room(operation_of<Work>, deadline));
+  }
+}
+
+Result<PendingWork> PollingScope::post_send(Send const& work, Deadline deadline,
+                                            SourceLine where) noexcept {
+  return post(work, deadline, where);
+}
+Result<PendingWork> PollingScope::post_receive(Receive const& work, Deadline deadline,
+                                               SourceLine where) noexcept {
+  return post(work, deadline, where);
+}
+Result<PendingWork> PollingScope::post_write(Write const& work, Deadline deadline,
+                                             SourceLine where) noexcept {
+  return post(work, deadline, where);
+}
+Result<PendingWork> PollingScope::post_read(Read const& work, Deadline deadline,
+                                            SourceLine where) noexcept {
+  return post(work, deadline, where);
+}
+Result<PendingWork> PollingScope::try_post_send(Send const& work, SourceLine where) noexcept {
+  return try_post(work, where);
+}
+Result<PendingWork> PollingScope::try_post_receive(Receive const& work, SourceLine where) noexcept {
+  return try_post(work, where);
+}
+Result<PendingWork> PollingScope::try_post_write(Write const& work, SourceLine where) noexcept {
+  return try_post(work, where);
+}
+Result<PendingWork> PollingScope::try_post_read(Read const& work, SourceLine where) noexcept {
+  return try_post(work, where);
+}
+
+Result<void> PollingScope::finish() noexcept {
+  if (auto error = end(std::nullopt, false)) return std::move(*error);
+  return success();
+}
+
+std::optional<Error> PollingScope::end(std::optional<Error> closure_error, bool manual) noexcept {
+  if (std::exchange(ended_, true))  // the closure finished the scope itself
+    return closure_error ? std::move(closure_error) : std::optional<Error>{scope_is_over()};
+  ChannelState* const state = channel_.get();
+  if (state == nullptr)
+    return closure_error ? std::move(closure_error) : std::optional<Error>{scope_is_over()};
+
+  auto const deadline = drain_bound_ ? within(*drain_bound_) : Deadline::never();
+  std::uint64_t const before = record_.unpolled + record_.outstanding + record_.finished;
+  auto cut_short = state->drain(record_, deadline, false);
+  auto& failures = record_.failures;
+
+  std::optional<Error> error = std::move(closure_error);
+  if (!error) error = std::move(cut_short);
+  if (!error && manual && before > 0)
+    error = Error{Errc::unpolled_work,
+                  std::to_string(before) + " posted operations were never polled to their end"};
+  if (!error && !failures.empty()) error = root_of(failures);
+  if (error && !failures.empty()) error = error->with_drained(std::move(failures));
+  return error;
+}
+
+}  // namespace lend
