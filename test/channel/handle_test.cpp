@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: a handle can be dropped, moved, kept, leaked or outlive everything, and harms nothing.
+#include <optional>
+#include <vector>
+
+#include <lend/channel/unsafe.hpp>
+
+#include "support/two_ends.hpp"
+
+using namespace lend;
+using namespace lend::test;
+using namespace std::chrono_literals;
+
+static_assert(!std::is_copy_constructible_v<PendingWork>);
+static_assert(std::is_nothrow_move_constructible_v<PendingWork>);
+
+TEST_CASE("a handle has no result before the work is over and keeps it afterwards", "[channel]") {
+  auto ends = two_ends();
+  auto memory = must(ends.domain.allocate(64));
+  PollingScope scope{ends.b};
+  auto work = must(scope.post_receive(memory.scatter(0, 8)));
+
+  CHECK_FALSE(must(work.poll()).has_value());
+  CHECK(error_of(work.wait(within(1ms))) == Errc::timed_out);
+  must(ends.a.send(memory.gather(32, 8)));
+  CHECK(must(work.wait(within(5s))).bytes == 8);
+  CHECK(must(work.poll())->bytes == 8);
+  must(scope.finish());
+  CHECK(must(work.poll())->bytes == 8);
+}
+
+TEST_CASE("a failed handle keeps its failure", "[channel]") {
+  auto ends = two_ends();
+  auto memory = must(ends.domain.allocate(64));
+  PollingScope scope{ends.a};
+  auto work = must(scope.post_write({memory.gather(0, 8), nobody(8)}));
+
+  CHECK(error_of(work.wait(within(5s))) == Errc::work_failed);
+  CHECK(error_of(work.poll()) == Errc::work_failed);
+  CHECK(error_of(work.wait()) == Errc::work_failed);
+  must(scope.finish());
+}
+
+TEST_CASE("a moved handle answers and the one moved from is stale", "[channel]") {
+  auto ends = two_ends();
+  auto memory = must(ends.domain.allocate(64));
+  PollingScope scope{ends.b};
+  auto first = must(scope.post_receive(memory.scatter(0, 8)));
+  auto second = must(scope.post_receive(memory.scatter(8, 8)));
+  must(ends.a.send(memory.gather(32, 8)));
+
+  PendingWork moved{std::move(first)};
+  CHECK(must(moved.wait(within(5s))).bytes == 8);
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
+  CHECK(error_of(first.poll()) == Errc::stale_handle);
+
+  second = std::move(moved);  // drops the second: its work goes on without a handle
+  CHECK(must(second.poll())->bytes == 8);
+  must(ends.a.send(memory.gather(32, 8)));
+  must(scope.finish());
+  CHECK(memory.loans() == 0);
+}
+
+TEST_CASE("a handle that outlives its scope is stale", "[channel]") {
+  auto ends = two_ends();
+  auto memory = must(ends.domain.allocate(64));
+  std::optional<PendingWork> kept;
+  {
+    PollingScope scope{ends.b};
+    kept = must(scope.post_receive(memory.scatter(0, 8)));
+    must(ends.a.send(memory.gather(32, 8)));
+    must(scope.finish());
+  }
+
+  CHECK(error_of(kept->poll()) == Errc::stale_handle);
+  CHECK(error_of(kept->wait()) == Errc::stale_handle);
+
+  // Its slot has another tenant now, which it must not touch.
+  PollingScope scope{ends.b};
+  auto other = must(scope.post_receive(memory.scatter(0, 8)));
+  kept.reset();
+  must(ends.a.send(memory.gather(32, 8)));
+  CHECK(must(other.wait(within(5s))).bytes == 8);
+  must(scope.finish());
+}
+
+TEST_CASE("a handle that outlives its channel is stale, also when a new channel lives there",
+          "[channel]") {
+  std::optional<PendingWork> kept;
+  {
+    auto ends = two_ends();
+    auto memory = must(ends.domain.allocate(64));
+    PollingScope scope{ends.b};
+    scope.drain_within(0ms);
+    kept = must(scope.post_receive(memory.scatter(0, 8)));
+  }
+  auto ends = two_ends();
+
+  CHECK(error_of(kept->poll()) == Errc::stale_handle);
+  CHECK(error_of(kept->wait()) == Errc::stale_handle);
+}
+
+TEST_CASE("a leaked handle costs its slot until the scope ends and nothing after", "[channel]") {
+  auto ends = two_ends(options_with_depth(1));
+  auto memory = must(ends.domain.allocate(64));
+
+  for (int round = 0; round < 20; ++round) {
+    PollingScope scope{ends.b};
+    alignas(PendingWork) std::byte storage[sizeof(PendingWork)];
+    new (storage) PendingWork{must(scope.post_receive(memory.scatter(0, 8)))};
+    must(ends.a.send(memory.gather(32, 8)));
+    must(scope.finish());
+  }
+  CHECK(memory.loans() == 0);
+}
+
+TEST_CASE("a post waits for room when the depth is used up, and try_post does not", "[channel]") {
+  auto ends = two_ends(options_with_depth(2));
+  auto memory = must(ends.domain.allocate(64));
+  PollingScope receiving{ends.b};
+  PollingScope sending{ends.a};
+  for (std::size_t i = 0; i < 2; ++i)
+    static_cast<void>(must(receiving.post_receive(memory.scatter(8 * i, 8))));
+
+  CHECK(error_of(receiving.try_post_receive(memory.scatter(16, 8))) == Errc::queue_full);
+  CHECK(error_of(receiving.post_receive(memory.scatter(16, 8), within(5ms))) == Errc::timed_out);
+  CHECK(memory.loans() == 2);
+
+  static_cast<void>(must(sending.post_send(memory.gather(32, 8))));
+  static_cast<void>(must(receiving.post_receive(memory.scatter(16, 8), within(5s))));
+  for (int i = 0; i < 2; ++i) static_cast<void>(must(sending.post_send(memory.gather(32, 8))));
+  must(sending.finish());
+  must(receiving.finish());
+  CHECK(memory.loans() == 0);
+}
+
+TEST_CASE("finished handles that hold every slot are an error, not a wait without end",
+          "[channel]") {
+  auto ends = two_ends(options_with_depth(1));
+  auto memory = must(ends.domain.allocate(64));
+  PollingScope scope{ends.b};
+  std::vector<PendingWork> kept;
+
+  for (;;) {
+    auto work = scope.post_receive(memory.scatter(0, 8), within(5s));
+    if (!work.has_value()) {
+      CHECK(error_of(work) == Errc::queue_full);
+      break;
+    }
+    kept.push_back(std::move(work).value());
+    REQUIRE(kept.size() < 100);
+    must(ends.a.send(memory.gather(32, 8)));
+  }
+  CHECK(kept.size() == 4);  // depth 1 + 1 outstanding, and as many finished
+  kept.pop_back();
+  static_cast<void>(must(scope.post_receive(memory.scatter(0, 8), within(5s))));
+  must(ends.a.send(memory.gather(32, 8)));
+  must(scope.finish());
+}
+
+TEST_CASE("unsafe posting lends nothing and reports through its handle", "[channel]") {
+  auto ends = two_ends();
+  auto memory = must(ends.domain.allocate(64));
+  put(memory, 0, "raw bits");
+
+  // SAFETY: memory outlives both channels; the ranges do not overlap and are not touched meanwhile.
+  auto arrival = must(unsafe_post_receive(ends.b, memory.scatter(32, 8)));
+  auto sent = must(unsafe_post_send(ends.a, memory.gather(0, 8)));
+
+  CHECK(memory.loans() == 0);
+  CHECK(must(sent.wait(within(5s))).operation == Operation::send);
+  CHECK(must(arrival.wait(within(5s))).bytes == 8);
+  CHECK(text_at(memory, 32, 8) == "raw bits");
+}
+
+TEST_CASE("an unsafe post whose handle is dropped leaves its failure with the channel",
+          "[channel]") {
+  auto ends = two_ends();
+  auto memory = must(ends.domain.allocate(64));
+  {
+    // SAFETY: memory outlives both channels and nobody else uses it.
+    auto dropped = must(unsafe_post_write(ends.a, {memory.gather(0, 8), nobody(8)}));
+  }
+  PollingScope scope{ends.a};
+  while (ends.a.first_cause() == nullptr) {
+    auto const polled = scope.post_send(memory.gather(0, 1), within(1ms));
+    if (!polled.has_value() && polled.error() == Errc::channel_broken) break;
+  }
+  static_cast<void>(scope.finish());
+  REQUIRE(ends.a.last_failures().size() == 1);
+  CHECK(ends.a.last_failures()[0] == Errc::work_failed);
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: a loan begins at the post, is refused where it would race, and ends at the completion.
+#include "support/two_ends.hpp"
+
+using namespace lend;
+using namespace lend::test;
+using namespace std::chrono_literals;
+
+TEST_CASE("bytes are on loan from the post until the completion is seen, not longer", "[channel]") {
+  auto ends = two_ends();
+  auto memory = must(ends.domain.allocate(128));
+  PollingScope scope{ends.b};
+
+  auto work = must(scope.post_receive(memory.scatter(0, 64)));
+  CHECK(memory.loans() == 1);
+  CHECK(error_of(memory.bytes(63, 1)) == Errc::already_borrowed);
+  CHECK(memory.bytes(64, 64).has_value());
+
+  must(ends.a.send(memory.gather(64, 8)));
+  must(work.wait(within(5s)));
+  CHECK(memory.loans() == 0);
+  CHECK(memory.mutable_bytes(0, 64).has_value());
+  static_cast<void>(must(scope.post_receive(memory.scatter(0, 64))));  // again, in the same scope
+  must(ends.a.send(memory.gather(64, 8)));
+  must(scope.finish());
+}
+
+TEST_CASE("a loan that would race is refused with both ranges, operations and lines", "[channel]") {
+  auto ends = two_ends();
+  auto memory = must(ends.domain.allocate(128));
+  PollingScope scope{ends.b};
+  auto const first_line = __LINE__ + 1;
+  auto work = must(scope.post_receive(memory.scatter(0, 64)));
+  auto const second_line = __LINE__ + 1;
+  auto const error = error_of(ends.a.send(memory.gather(32, 64)));
+
+  CHECK(error == Errc::already_borrowed);
+  auto const text = error.message();
+  CAPTURE(text);
+  for (auto const& words : {std::string{"[0, 64)"}, std::string{"[32, 96)"}, std::string{"receive"},
+                            std::string{"send"}, std::string{"loan_test.cpp"},
+                            ":" + std::to_string(first_line), ":" + std::to_string(second_line)})
+    CHECK(text.find(words) != std::string::npos);
+  CHECK(memory.loans() == 1);
+  CHECK(ends.a.first_cause() == nullptr);
+
+  must(ends.a.send(memory.gather(64, 8)));
+  must(work.wait(within(5s)));
+  must(scope.finish());
+}
+
+TEST_CASE("the pieces of one scatter list must not overlap each other", "[channel]") {
+  auto ends = two_ends();
+  auto memory = must(ends.domain.allocate(128));
+  PollingScope scope{ends.b};
+
+  CHECK(error_of(scope.post_receive({memory.scatter(0, 16), memory.scatter(8, 16)})) ==
+        Errc::already_borrowed);
+  CHECK(memory.loans() == 0);
+  must(scope.finish());
+}
+
+TEST_CASE("bytes may be sent twice at once and read meanwhile", "[channel]") {
+  auto ends = two_ends();
+  auto memory = must(ends.domain.allocate(128));
+  PollingScope sending{ends.a};
+  auto one = must(sending.post_send(memory.gather(0, 8)));
+  auto two = must(sending.post_send(memory.gather(4, 8)));
+
+  CHECK(memory.loans() == 2);
+  CHECK(memory.bytes(0, 12).has_value());
+  CHECK(error_of(memory.mutable_bytes(0, 1)) == Errc::already_borrowed);
+
+  must(ends.b.receive(memory.scatter(64, 8), within(5s)));
+  must(ends.b.receive(memory.scatter(64, 8), within(5s)));
+  must(sending.finish());
+  CHECK(memory.loans() == 0);
+}
+
+TEST_CASE("an owned region destroyed on loan lives on until its loan ends", "[channel]") {
+  auto ends = two_ends();
+  auto source = must(ends.domain.allocate(64));
+  PollingScope scope{ends.b};
+  auto work = [&] {
+    auto target = must(ends.domain.allocate(64));
+    return must(scope.post_receive(target.scatter(0, 64)));
+  }();
+
+  must(ends.a.send(source.gather(0, 64)));
+  CHECK(must(work.wait(within(5s))).bytes == 64);
+  must(scope.finish());
+}
+
+TEST_CASE("an unchecked region is not watched", "[channel]") {
+  auto ends = two_ends();
+  auto memory = must(ends.domain.allocate(128));
+  must(memory.unsafe_unchecked());
+  PollingScope scope{ends.b};
+
+  // SAFETY: only the first receive is written to before the second is reused.
+  auto one = must(scope.post_receive(memory.scatter(0, 64)));
+  auto two = must(scope.post_receive(memory.scatter(0, 64)));
+  CHECK(memory.loans() == 0);
+  must(ends.a.send(memory.gather(64, 8)));
+  must(ends.a.send(memory.gather(64, 8)));
+  must(scope.finish());
+}
+
+TEST_CASE("a region on loan cannot become unchecked", "[channel]") {
+  auto ends = two_ends();
+  auto memory = must(ends.domain.allocate(128));
+  PollingScope scope{ends.b};
+  auto work = must(scope.post_receive(memory.scatter(0, 64)));
+
+  CHECK(error_of(memory.unsafe_unchecked()) == Errc::already_borrowed);
+  must(ends.a.send(memory.gather(64, 8)));
+  must(scope.finish());
+}

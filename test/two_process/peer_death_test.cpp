@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: when the peer is killed, every request of the survivor ends once, every byte comes back,
+// and the first cause names what happened. Method: SIGKILL at a random message, many rounds; the
+// seed is printed and taken back from LEND_TEST_SEED.
+#include <cstdlib>
+#include <random>
+
+#include "support/peer_process.hpp"
+
+using namespace lend;
+using namespace lend::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+unsigned seed_of_this_run() {
+  char const* const given = std::getenv("LEND_TEST_SEED");
+  return given != nullptr ? static_cast<unsigned>(std::strtoul(given, nullptr, 10))
+                          : std::random_device{}();
+}
+
+}  // namespace
+
+TEST_CASE("a peer killed in the middle of sends fails the rest once and gives every byte back",
+          "[two_process]") {
+  auto const seed = seed_of_this_run();
+  CAPTURE(seed);
+  std::mt19937 random{seed};
+
+  for (int round = 0; round < 12; ++round) {
+    PeerProcess peer{[](Wire const& wire) {
+      auto end = one_end(wire);
+      auto memory = must(end.domain.allocate(64));
+      for (;;) must(end.channel.receive(memory.scatter(), within(60s)));
+      return 0;
+    }};
+    auto end = one_end(peer.wire(), options_with_depth(16));
+    auto memory = must(end.domain.allocate(16 * 64));
+    auto const kill_at = std::uniform_int_distribution{0, 300}(random);
+
+    int posted = 0;
+    Error stop;
+    {
+      PollingScope scope{end.channel};
+      std::vector<PendingWork> pending;
+      while (stop == Errc{}) {
+        if (posted == kill_at) peer.kill();
+        auto const chunk = static_cast<std::size_t>(posted % 16);
+        if (posted >= 16) {
+          auto const result = pending[chunk].wait(within(30s));
+          if (!result.has_value()) {
+            stop = result.error();
+            break;
+          }
+        }
+        auto work = scope.post_send(memory.gather(64 * chunk, 64), within(30s));
+        if (!work.has_value()) {
+          stop = work.error();
+          break;
+        }
+        ++posted;
+        if (pending.size() < 16)
+          pending.push_back(std::move(work).value());
+        else
+          pending[chunk] = std::move(work).value();
+      }
+      for (auto& work : pending) static_cast<void>(work.wait(within(30s)));
+      static_cast<void>(scope.finish());
+    }
+
+    CHECK((stop == Errc::work_failed || stop == Errc::channel_broken));
+    REQUIRE(end.channel.first_cause() != nullptr);
+    auto const* const cause = end.channel.first_cause()->work();
+    REQUIRE(cause != nullptr);
+    CHECK(cause->status == WorkStatus::retry_exceeded);
+    CHECK(memory.loans() == 0);
+    CHECK(peer.exit_status() == 128 + SIGKILL);
+  }
+}
+
+TEST_CASE("a receive whose peer was killed ends at the drain's bound", "[two_process]") {
+  PeerProcess peer{[](Wire const& wire) {
+    auto end = one_end(wire);
+    return wire.hear() ? 0 : 1;
+  }};
+  auto end = one_end(peer.wire());
+  auto memory = must(end.domain.allocate(64));
+
+  PollingScope scope{end.channel};
+  scope.drain_within(100ms);
+  static_cast<void>(must(scope.post_receive(memory.scatter())));
+  peer.kill();
+  auto const error = error_of(scope.finish());
+
+  CHECK(error == Errc::timed_out);
+  CHECK(memory.loans() == 0);
+}
+
+TEST_CASE("a write towards a killed peer fails and does not hang", "[two_process]") {
+  PeerProcess peer{[](Wire const& wire) {
+    auto end = one_end(wire);
+    auto memory = must(end.domain.unsafe_allocate_exposed(4096, RemoteAccess::write));
+    if (!wire.put(must(memory.remote()).encode())) return 1;
+    return wire.hear() ? 0 : 1;
+  }};
+  auto end = one_end(peer.wire());
+  auto memory = must(end.domain.allocate(4096));
+  std::array<std::byte, RemoteRegion::encoded_size> told{};
+  REQUIRE(peer.wire().take(told));
+  auto const remote = must(RemoteRegion::decode(told));
+  must(end.channel.write({memory.gather(), remote}, within(30s)));
+
+  peer.kill();
+  CHECK(peer.exit_status() == 128 + SIGKILL);
+  Error error;
+  // A write may still count as done for the moment in which the death is not noticed.
+  while (error == Errc{}) {
+    auto const written = end.channel.write({memory.gather(), remote}, within(30s));
+    if (!written.has_value()) error = written.error();
+  }
+
+  CHECK(error == Errc::work_failed);
+  CHECK(memory.loans() == 0);
+}
+
+TEST_CASE("a peer that ends its channel in order fails later sends", "[two_process]") {
+  PeerProcess peer{[](Wire const& wire) {
+    { auto end = one_end(wire); }
+    if (!wire.say()) return 1;
+    return wire.hear() ? 0 : 1;
+  }};
+  auto end = one_end(peer.wire());
+  auto memory = must(end.domain.allocate(64));
+  REQUIRE(peer.wire().hear());
+
+  auto const error = error_of(end.channel.send(memory.gather(0, 8), within(30s)));
+
+  CHECK(error == Errc::work_failed);
+  CHECK(error.work()->status == WorkStatus::retry_exceeded);
+  REQUIRE(peer.wire().say());
+  CHECK(peer.exit_status() == 0);
+}
