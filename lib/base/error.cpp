@@ -134,7 +134,11 @@ Error::Error(Errc code, std::string message) noexcept : code_{code} {
 }
 
 Error Error::from_errno(std::string_view call, int errno_value, std::string_view remedy) noexcept {
-  auto const code = code_of_errno(errno_value);
+  return from_errno(code_of_errno(errno_value), call, errno_value, remedy);
+}
+
+Error Error::from_errno(Errc code, std::string_view call, int errno_value,
+                        std::string_view remedy) noexcept {
   try {
     std::string text{call};
     text += " failed";

@@ -53,8 +53,9 @@ Result<CompletionQueue> CompletionQueue::create(Context const& context, std::uin
   RawHandle<ibv_cq, &Provider::destroy_cq> raw{
       provider,
       provider.create_cq(parent->raw.get(), static_cast<int>(depth), nullptr, nullptr, 0)};
+  int const error = errno;
   if (!raw)
-    return verb_error(provider, "ibv_create_cq of " + std::to_string(depth) + " entries", errno,
+    return verb_error(provider, "ibv_create_cq of " + std::to_string(depth) + " entries", error,
                       "Ask for less depth, or destroy queues that are not needed.");
   int const granted = raw.get()->cqe;
   if (std::cmp_less(granted, depth))

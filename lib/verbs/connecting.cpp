@@ -16,16 +16,19 @@ namespace {
 constexpr std::int32_t gid_entries_max = 256;
 
 Error refused(QueuePairHandle const& queue_pair, Transition const& transition, int errno_value) {
-  auto const remedy = [&]() -> std::string_view {
-    switch (errno_value) {
-      case EINVAL: return "The peer's endpoint may be stale or of another network.";
-      case ETIMEDOUT: return "The peer's address was not resolved; check that it can be pinged.";
-      case ENETUNREACH:
-      case EHOSTUNREACH: return "There is no route to the peer's address.";
-      default: return {};
-    }
-  }();
-  return verb_error(queue_pair.domain->provider(),
+  auto code = Errc::system_failed;
+  std::string_view remedy;
+  switch (errno_value) {
+    case EINVAL: remedy = "The peer's endpoint may be stale or of another network."; break;
+    case ETIMEDOUT: remedy = "The peer's address was not resolved; can it be pinged?"; break;
+    case ENETUNREACH:  // how providers say that the peer's address is none they can reach
+    case EHOSTUNREACH:
+      code = Errc::incompatible_peer;
+      remedy = "There is no way to the peer's address: another network or host.";
+      break;
+    default: break;
+  }
+  return verb_error(code, queue_pair.domain->provider(),
                     std::string{"ibv_modify_qp of queue pair "} +
                         std::to_string(queue_pair.local.queue_pair_number.value()) + " from " +
                         transition.name + " toward queue pair " +

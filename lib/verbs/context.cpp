@@ -31,8 +31,9 @@ Result<ProtectionDomain> Context::allocate_protection_domain() const {
   Provider const& provider = handle_->provider();
   errno = 0;
   RawHandle<ibv_pd, &Provider::dealloc_pd> raw{provider, provider.alloc_pd(handle_->raw.get())};
+  int const error = errno;
   if (!raw)
-    return verb_error(provider, "ibv_alloc_pd on " + handle_->name, errno,
+    return verb_error(provider, "ibv_alloc_pd on " + handle_->name, error,
                       "Free protection domains that are not needed.");
   return ProtectionDomain{std::make_shared<DomainHandle>(DomainHandle{handle_, std::move(raw)})};
 }

@@ -42,10 +42,10 @@ Result<PortInfo> choose_port(RawContext const& context, std::string const& devic
     auto const number = static_cast<std::uint8_t>(i);
     ibv_port_attr attributes{};
     int const result = context.provider().query_port(context.get(), number, &attributes);
+    int const error = errno_of(result);
     if (result != 0)
       return verb_error(context.provider(),
-                        "ibv_query_port of " + device + " port " + std::to_string(i),
-                        errno_of(result));
+                        "ibv_query_port of " + device + " port " + std::to_string(i), error);
     auto const port = port_info(number, attributes);
     if (port.state == PortState::active) {
       if (port.active_mtu_bytes != 0) return port;
@@ -96,10 +96,11 @@ Result<std::vector<Device>> DeviceList::of(Provider const& provider) {
   int count = 0;
   errno = 0;
   ibv_device** const raw = provider.get_device_list(&count);
+  int const error = errno;
   if (raw == nullptr) {
     // ENOSYS: no RDMA in this kernel. Source: ibv_get_device_list(3).
-    if (errno == ENOSYS) return std::vector<Device>{};
-    return verb_error(provider, std::string{"ibv_get_device_list of "} + provider.name, errno);
+    if (error == ENOSYS) return std::vector<Device>{};
+    return verb_error(provider, std::string{"ibv_get_device_list of "} + provider.name, error);
   }
   auto const list = std::make_shared<DeviceList const>(provider, raw);
   auto const kind = provider.is_soft ? DeviceKind::soft : DeviceKind::hardware;
@@ -113,14 +114,16 @@ Result<Context> Device::open(std::uint8_t port) const {
   Provider const& provider = *list_->provider;
   errno = 0;
   RawContext raw{provider, provider.open_device(list_->devices[index_])};
+  int error = errno;
   if (!raw)
-    return verb_error(provider, "ibv_open_device of " + name_, errno,
+    return verb_error(provider, "ibv_open_device of " + name_, error,
                       "The device file /dev/infiniband/uverbs* must be readable and writable, and "
                       "descriptors left (`ulimit -n`).");
 
   ibv_device_attr attributes{};
   int const result = provider.query_device(raw.get(), &attributes);
-  if (result != 0) return verb_error(provider, "ibv_query_device of " + name_, errno_of(result));
+  error = errno_of(result);
+  if (result != 0) return verb_error(provider, "ibv_query_device of " + name_, error);
   LEND_TRY(chosen, choose_port(raw, name_, port, attributes.phys_port_cnt));
 
   auto handle = std::make_shared<ContextHandle>(ContextHandle{std::move(raw), name_});

@@ -83,12 +83,13 @@ Result<RawQueuePair> create_raw(DomainHandle const& domain, ibv_cq* completions,
   attributes.cap = asked;
   errno = 0;
   RawQueuePair raw{provider, provider.create_qp(domain.raw.get(), &attributes)};
+  int const error = errno;
   std::string const wanted = "send_depth " + std::to_string(options.send_depth) +
                              ", receive_depth " + std::to_string(options.receive_depth) +
                              ", elements " + std::to_string(options.elements) + ", inline_bytes " +
                              std::to_string(options.inline_bytes);
   if (!raw)
-    return verb_error(provider, "ibv_create_qp with " + wanted, errno,
+    return verb_error(provider, "ibv_create_qp with " + wanted, error,
                       "Ask for less: the device's limits hold for each, not for all together.");
 
   granted = attributes.cap;
@@ -137,7 +138,11 @@ Result<PreparedQueuePair> PreparedQueuePair::create(ProtectionDomain const& doma
   ibv_qp_cap granted{};
   LEND_TRY(raw, create_raw(*parent, queue->raw.get(), options, granted));
 
-  auto const number = QueuePairNumber::truncated(raw.get()->qp_num);
+  auto const number = QueuePairNumber::from(raw.get()->qp_num);
+  if (!number)
+    return Error{Errc::unsupported, context.name + " numbered a queue pair " +
+                                        std::to_string(raw.get()->qp_num) +
+                                        ", which does not fit the 24 bits on the wire"};
   auto handle =
       std::make_unique<QueuePairHandle>(QueuePairHandle{parent, std::move(share), std::move(raw)});
   handle->protection_domain = parent->raw.get();
@@ -148,7 +153,7 @@ Result<PreparedQueuePair> PreparedQueuePair::create(ProtectionDomain const& doma
   handle->gid_index = gid.index;
   handle->local = {.device_kind = context.kind(),
                    .link_layer = context.port.link_layer,
-                   .queue_pair_number = number,
+                   .queue_pair_number = *number,
                    .packet_sequence_number = sequence_number,
                    .lid = context.port.lid,
                    .gid = gid.gid,

@@ -42,11 +42,10 @@ Result<RegionState*> register_bytes(std::shared_ptr<DomainHandle> const& domain,
   errno = 0;
   Registration registration{
       provider, provider.reg_mr(domain->raw.get(), address, length, access_flags(exposed))};
-  if (!registration) {
-    int const error = errno;
+  int const error = errno;
+  if (!registration)
     return verb_error(provider, "ibv_reg_mr of " + std::to_string(length) + " bytes", error,
                       error == ENOMEM ? locked_memory_remedy(length) : std::string{});
-  }
   return new RegionState{domain, std::move(storage), std::move(registration), exposed.has_value()};
 }
 
@@ -56,8 +55,9 @@ Result<RegionState*> allocate_bytes(std::shared_ptr<DomainHandle> const& domain,
   LEND_TRYV(check_length(context, length));
   errno = 0;
   void* const address = context.provider().allocate(context.raw.get(), length);
+  int const error = errno;
   if (address == nullptr)
-    return verb_error(context.provider(), "allocating " + std::to_string(length) + " bytes", errno,
+    return verb_error(context.provider(), "allocating " + std::to_string(length) + " bytes", error,
                       "Allocate less, or free memory.");
   return register_bytes(domain, address, length, Storage{context, address, length}, exposed);
 }

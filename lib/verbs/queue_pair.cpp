@@ -17,11 +17,8 @@ namespace {
   int const error = errno_of(result);
   // A full queue. Source: ibv_post_send(3); rdma-core providers answer ENOMEM.
   if (error == ENOMEM) return Errc::queue_full;
-  std::string const message =
-      verb_error(queue_pair.domain->provider(), verb, error,
-                 "The queue pair may have left the state in which it takes work.")
-          .message();
-  return Error{Errc::system_failed, message};
+  return verb_error(Errc::system_failed, queue_pair.domain->provider(), verb, error,
+                    "The queue pair may have left the state in which it takes work.");
 }
 
 // Set field by field: value-initialising the 128 bytes costs more than the rest of a post.
@@ -134,10 +131,9 @@ Result<void> QueuePair::flush() noexcept {
   Provider const& provider = handle_->domain->provider();
   int const result = provider.modify_qp(handle_->raw.get(), &attributes, any_to_error.attributes);
   if (result == 0) return success();
-  return Error{
-      Errc::system_failed,
-      verb_error(provider, std::string{"ibv_modify_qp from "} + any_to_error.name, errno_of(result))
-          .message()};
+  int const error = errno_of(result);
+  return verb_error(Errc::system_failed, provider,
+                    std::string{"ibv_modify_qp from "} + any_to_error.name, error);
 }
 
 QueuePairState QueuePair::state() const noexcept {

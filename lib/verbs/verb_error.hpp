@@ -19,12 +19,23 @@ namespace lend {
   return result == -1 ? errno : (result < 0 ? -result : result);
 }
 
-/// `verb` failed with `errno_value`. The provider's own reason is preferred to `remedy`: it knows
-/// what it refused.
+/// What to do: the provider's own reason where it has one, since it knows what it refused.
+[[nodiscard]] inline std::string_view reason_or(Provider const& provider,
+                                                std::string_view remedy) noexcept {
+  char const* const reason = provider.last_reason();
+  return reason != nullptr ? reason : remedy;
+}
+
+/// `verb` failed with `errno_value`, from which the code is chosen.
 inline Error verb_error(Provider const& provider, std::string_view verb, int errno_value,
-                        std::string_view remedy = {}) {
-  char const* const reason = provider.last_reason != nullptr ? provider.last_reason() : nullptr;
-  return Error::from_errno(verb, errno_value, reason != nullptr ? reason : remedy);
+                        std::string_view remedy = {}) noexcept {
+  return Error::from_errno(verb, errno_value, reason_or(provider, remedy));
+}
+
+/// The same where the caller knows the code.
+inline Error verb_error(Errc code, Provider const& provider, std::string_view verb, int errno_value,
+                        std::string_view remedy = {}) noexcept {
+  return Error::from_errno(code, verb, errno_value, reason_or(provider, remedy));
 }
 
 /// What to do when memory could not be registered for want of memory.

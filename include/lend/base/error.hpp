@@ -65,6 +65,9 @@ class [[nodiscard]] Error {
   /// A call named `call` failed with `errno_value`; the code is chosen from it.
   static Error from_errno(std::string_view call, int errno_value,
                           std::string_view remedy = {}) noexcept;
+  /// The same where the caller knows better than errno which code it is.
+  static Error from_errno(Errc code, std::string_view call, int errno_value,
+                          std::string_view remedy = {}) noexcept;
   static Error from_work(WorkFailure const& failure) noexcept;
 
   [[nodiscard]] Errc code() const noexcept { return code_; }

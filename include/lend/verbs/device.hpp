@@ -64,7 +64,7 @@ class Device {
 
   /// Opens the device on `port`, or with 0 on its first port in state ACTIVE.
   ///
-  /// Errors:  not_found    no such port, or none is active; the message has each port's state.
+  /// Errors:  not_found    no such port, or it, or none, is active; the message has the states.
   ///          denied       no permission for the device file.
   ///          exhausted    out of descriptors or memory.
   /// Source:  ibv_open_device(3), ibv_query_port(3).

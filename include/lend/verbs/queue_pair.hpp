@@ -43,8 +43,10 @@ class QueuePair;
 class PreparedQueuePair {
  public:
   /// Shape:   depths of 1 to work_requests_max; elements of 1 to the smaller of the device's limit
-  ///          and elements_max. The completion queue must have room for both depths.
+  ///          and elements_max. The completion queue must have room for both depths, besides those
+  ///          of the other queue pairs that use it.
   /// Errors:  invalid_argument  names the option, its value and its limit. exhausted.
+  ///          not_found    an Ethernet port without a GID. unsupported  an iWARP device.
   /// Source:  ibv_create_qp(3), ibv_modify_qp(3).
   [[nodiscard]] static Result<PreparedQueuePair> create(ProtectionDomain const& domain,
                                                         CompletionQueue const& completions,
@@ -57,7 +59,9 @@ class PreparedQueuePair {
   /// queue pair: after an error it is gone.
   ///
   /// Errors:  incompatible_peer  another kind of device, link, host or address form; the message
-  ///          has both. system_failed  names the refused transition.
+  ///          has both.
+  ///          system_failed      names the refused transition.
+  ///          invalid_argument   it was consumed or moved from before.
   /// Source:  ibv_modify_qp(3), transitions of a reliable connection.
   [[nodiscard]] Result<QueuePair> connect(Endpoint const& peer) &&;
 
@@ -80,6 +84,9 @@ class QueuePair {
 
   /// Posts one signaled work request under `id` and returns at once.
   ///
+  /// Shape:   elements of no bytes are left out; a list of nothing but these is a message of no
+  ///          bytes, which the verbs allow of all four. An empty list needs an immediate, or
+  ///          Receive::only_immediate().
   /// The caller owes: every byte named stays registered, and is touched only as the operation
   /// allows, until the completion with `id` was polled or this queue pair is destroyed.
   /// Errors:  invalid_argument  a range out of bounds, a region of another domain, an empty list,
