@@ -10,7 +10,9 @@
 namespace lend {
 
 /// Names a slot's present tenant: index in the low 32 bits, generation in the high 32. A slot's
-/// generation goes up each time it is freed, so that an old id finds nobody.
+/// generation goes up each time it is freed, so that an old id finds nobody. Generations run from 1
+/// to 2^32 - 1 and start over, so no id is 0, and an old one is mistaken for a new one only if it
+/// was kept while its slot had exactly a multiple of 2^32 - 1 tenants.
 struct SlotId {
   std::uint64_t value = 0;
 
@@ -27,9 +29,14 @@ struct SlotId {
 template <class T>
 class SlotTable {
  public:
-  explicit SlotTable(std::uint32_t capacity)
+  /// Other first generations than 1 are for tests of the wrap; never 0.
+  explicit SlotTable(std::uint32_t capacity, std::uint32_t first_generation = 1)
       : entries_{std::make_unique<Entry[]>(capacity)}, capacity_{capacity}, free_{0} {
-    for (std::uint32_t i = 0; i < capacity; ++i) entries_[i].next_free = i + 1;
+    LEND_ASSERT(capacity < in_use && first_generation != 0);
+    for (std::uint32_t i = 0; i < capacity; ++i) {
+      entries_[i].generation = first_generation;
+      entries_[i].next_free = i + 1;
+    }
   }
 
   [[nodiscard]] std::uint32_t capacity() const noexcept { return capacity_; }
@@ -60,7 +67,7 @@ class SlotTable {
   void free(SlotId id) noexcept {
     LEND_ASSERT(find(id) != nullptr);
     Entry& entry = entries_[id.index()];
-    ++entry.generation;
+    if (++entry.generation == 0) entry.generation = 1;
     entry.next_free = free_;
     free_ = id.index();
     --taken_;
@@ -80,8 +87,8 @@ class SlotTable {
   static constexpr std::uint32_t in_use = UINT32_MAX;
 
   struct Entry {
-    std::uint32_t generation = 1;  // so that no id is 0
-    std::uint32_t next_free = 0;   // index of the next free slot, or in_use
+    std::uint32_t generation = 0;
+    std::uint32_t next_free = 0;  // index of the next free slot, or in_use
     T value{};
   };
 

@@ -100,34 +100,14 @@ FailureClass class_of(WorkStatus status) noexcept {
   return FailureClass::device;
 }
 
-std::string_view remedy_for(WorkStatus status, Operation operation) noexcept {
-  bool const receiving = operation == Operation::receive;
+namespace {
+
+constexpr std::string_view unknown_remedy =
+    "lend does not know this status: see the device's manual.";
+
+/// For the statuses that the peer, or the way to it, brought about.
+std::string_view remedy_at_the_peer(WorkStatus status, Operation operation) noexcept {
   switch (status) {
-    case WorkStatus::success: return "Nothing to mend.";
-    case WorkStatus::local_length:
-      return receiving ? "The message was longer than the memory posted for it: post receives as "
-                         "long as the longest message the peer sends."
-                       : "The message is longer than the port allows: split it.";
-    case WorkStatus::local_queue_pair_operation:
-      return receiving ? "The device could not use this receive: check that its memory is "
-                         "registered with the channel's protection domain and is writable."
-                       : "The device could not understand this request: check that the queue pair "
-                         "was made for this operation and this many pieces.";
-    case WorkStatus::local_protection:
-    case WorkStatus::local_access:
-      return receiving || operation == Operation::read
-                 ? "The local memory is not registered, is too short, belongs to another "
-                   "protection domain or may not be written: register it with the channel's "
-                   "domain and keep it until the work completes."
-                 : "The local memory is not registered, is too short or belongs to another "
-                   "protection domain: register it with the channel's domain and keep it until "
-                   "the work completes.";
-    case WorkStatus::flushed:
-      return "An earlier failure or a flush ended the queue pair first: look at the first cause, "
-             "then make a new channel.";
-    case WorkStatus::memory_window_bind:
-      return "The memory window could not be bound: check that its memory and the queue pair "
-             "allow it.";
     case WorkStatus::bad_response:
       return "The peer answered with a packet that does not fit the request: check that both ends "
              "name each other and agree on sequence numbers.";
@@ -159,11 +139,54 @@ std::string_view remedy_for(WorkStatus status, Operation operation) noexcept {
     case WorkStatus::response_timeout:
       return "The peer was reached but did not answer in time: check that it is alive and not "
              "overloaded.";
+    default: return unknown_remedy;
+  }
+}
+
+}  // namespace
+
+std::string_view remedy_for(WorkStatus status, Operation operation) noexcept {
+  bool const receiving = operation == Operation::receive;
+  switch (status) {
+    case WorkStatus::success: return "Nothing to mend.";
+    case WorkStatus::local_length:
+      return receiving ? "The message was longer than the memory posted for it: post receives as "
+                         "long as the longest message the peer sends."
+                       : "The message is longer than the port allows: split it.";
+    case WorkStatus::local_queue_pair_operation:
+      return receiving ? "The device could not use this receive: check that its memory is "
+                         "registered with the channel's protection domain and is writable."
+                       : "The device could not understand this request: check that the queue pair "
+                         "was made for this operation and this many pieces.";
+    case WorkStatus::local_protection:
+    case WorkStatus::local_access:
+      return receiving || operation == Operation::read
+                 ? "The local memory is not registered, is too short, belongs to another "
+                   "protection domain or may not be written: register it with the channel's "
+                   "domain and keep it until the work completes."
+                 : "The local memory is not registered, is too short or belongs to another "
+                   "protection domain: register it with the channel's domain and keep it until "
+                   "the work completes.";
+    case WorkStatus::flushed:
+      return "An earlier failure or a flush ended the queue pair first: look at the first cause, "
+             "then make a new channel.";
+    case WorkStatus::memory_window_bind:
+      return "The memory window could not be bound: check that its memory and the queue pair "
+             "allow it.";
     case WorkStatus::local_eec_operation:
     case WorkStatus::local_rdd_violation:
     case WorkStatus::invalid_eec_number:
     case WorkStatus::invalid_eec_state:
       return "A status of reliable datagrams, which lend does not use: suspect the driver.";
+    case WorkStatus::bad_response:
+    case WorkStatus::remote_invalid_request:
+    case WorkStatus::remote_access:
+    case WorkStatus::remote_operation:
+    case WorkStatus::retry_exceeded:
+    case WorkStatus::receiver_not_ready_exceeded:
+    case WorkStatus::remote_invalid_read_request:
+    case WorkStatus::remote_aborted:
+    case WorkStatus::response_timeout: return remedy_at_the_peer(status, operation);
     case WorkStatus::fatal:
       return "The device failed and may need a reset: see the kernel log, then reopen the device.";
     case WorkStatus::general:
@@ -172,7 +195,7 @@ std::string_view remedy_for(WorkStatus status, Operation operation) noexcept {
       return "A tag-matching request failed, which lend does not post: check who else uses this "
              "queue pair.";
   }
-  return "lend does not know this status: see the device's manual.";
+  return unknown_remedy;
 }
 
 }  // namespace lend

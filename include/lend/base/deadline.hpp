@@ -38,12 +38,14 @@ class Deadline {
   Clock::time_point at_;
 };
 
-/// `duration` from now; a duration too long for the clock means never.
+/// `duration` from now; one too long for the clock means never, a negative one means now.
 template <class Rep, class Period>
 [[nodiscard]] Deadline within(std::chrono::duration<Rep, Period> duration) noexcept {
+  using Seconds = std::chrono::duration<double>;  // holds any duration, unlike the clock's ticks
   auto const now = Deadline::Clock::now();
-  auto const longest = Deadline::Clock::time_point::max() - now;
-  if (duration >= longest) return Deadline::never();
+  if (duration <= duration.zero()) return Deadline{now};
+  if (!(Seconds{duration} < Seconds{Deadline::Clock::time_point::max() - now}))
+    return Deadline::never();
   return Deadline{now + std::chrono::ceil<Deadline::Clock::duration>(duration)};
 }
 

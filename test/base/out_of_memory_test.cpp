@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: without memory, errors keep their code and nothing throws; lending allocates nothing.
+// Method: a global operator new that fails after a number of allocations, on this thread only.
+#include "support/catch.hpp"
+
+#include <lend/base/borrow.hpp>
+
+#include <cerrno>
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+thread_local long allocations_left = -1;  // negative: as many as wanted
+thread_local long allocations_made = 0;
+
+}  // namespace
+
+void* operator new(std::size_t size) {
+  ++allocations_made;
+  if (allocations_left == 0) throw std::bad_alloc{};
+  if (allocations_left > 0) --allocations_left;
+  if (void* const memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc{};
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+
+namespace lend {
+namespace {
+
+/// Runs `work` with 0, 1, 2, … allocations allowed, up to more than it can use.
+template <class Work>
+void starve(Work const& work) {
+  for (long allowed = 0; allowed < 40; ++allowed) {
+    allocations_left = allowed;
+    bool const right = work();
+    allocations_left = -1;
+    INFO("with " << allowed << " allocations");
+    REQUIRE(right);
+  }
+}
+
+static_assert(noexcept(Error::from_errno("", 0)));
+static_assert(noexcept(Error::from_work({})));
+static_assert(noexcept(std::declval<Error>().message()));
+
+TEST_CASE("errors made without memory keep their code", "[base]") {
+  starve([] {
+    auto const error =
+        Error::from_errno("a call with a name too long to fit in place", ENOMEM, "Do something.");
+    return error == Errc::exhausted && !error.message().empty();
+  });
+  starve([] {
+    auto const error = Error::from_work({});
+    return error == Errc::work_failed && !error.message().empty();
+  });
+}
+
+TEST_CASE("drained failures that find no memory leave the first error", "[base]") {
+  Error const first{Errc::timed_out, "words that are too long to be held in place"};
+  starve([&] {
+    std::vector<Error> failures;
+    try {
+      failures.assign(3, Errc::denied);
+    } catch (std::bad_alloc const&) {
+      return true;
+    }
+    auto const error = first.with_drained(std::move(failures));
+    return error == Errc::timed_out && (error.drained().empty() || error.drained().size() == 3);
+  });
+}
+
+TEST_CASE("a refused loan without memory is still refused", "[base]") {
+  BorrowLedger ledger;
+  Loan lent, refused;
+  REQUIRE(ledger.lend(lent, {0, 8}, LoanKind::exclusive, Operation::receive, SourceLine::here()));
+  starve([&] {
+    return ledger.lend(refused, {0, 8}, LoanKind::shared, Operation::send, SourceLine::here())
+               .error() == Errc::already_borrowed;
+  });
+  starve([&] { return ledger.check({0, 8}, LoanKind::shared).error() == Errc::already_borrowed; });
+  CHECK(ledger.loans() == 1);
+}
+
+TEST_CASE("lending, looking and giving back allocate nothing", "[base]") {
+  BorrowLedger ledger;
+  Loan first, second;
+  auto const before = allocations_made;
+  for (int i = 0; i < 10; ++i) {
+    bool const right =
+        ledger.lend(first, {0, 8}, LoanKind::shared, Operation::send, SourceLine::here()) &&
+        ledger.lend(second, {8, 8}, LoanKind::exclusive, Operation::receive, SourceLine::here()) &&
+        ledger.check({0, 4}, LoanKind::shared) && !BorrowLedger::give_back(first) &&
+        !BorrowLedger::give_back(second);
+    if (!right) std::abort();
+  }
+  Result<int> const bare{Errc::queue_full};
+  auto const copy = bare.error();
+  CHECK(allocations_made == before);
+  CHECK(copy == Errc::queue_full);
+}
+
+}  // namespace
+}  // namespace lend
