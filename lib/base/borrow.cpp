@@ -19,27 +19,33 @@ namespace lend {
 /// Held for a walk along the list, never for a message or a wait.
 class BorrowLedger::Lock {
  public:
-  explicit Lock(std::atomic<bool>& locked) noexcept : locked_{locked} {
-    // Acquire: pairs with the release in the destructor of the holder before.
-    if (locked_.exchange(true, std::memory_order_acquire)) [[unlikely]]
-      wait();
-  }
+  explicit Lock(std::atomic<bool>& locked) noexcept : locked_{locked} { take(locked); }
   Lock(Lock const&) = delete;
   Lock& operator=(Lock const&) = delete;
-  // Release: pairs with the acquire of the next holder. The last touch of the ledger, which
-  // another thread may destroy from here on.
-  ~Lock() { locked_.store(false, std::memory_order_release); }
+  ~Lock() { drop(locked_); }
+
+  static void take(std::atomic<bool>& locked) noexcept {
+    // Acquire: pairs with the release in drop() by the holder before.
+    if (locked.exchange(true, std::memory_order_acquire)) [[unlikely]]
+      wait(locked);
+  }
+
+  /// The last touch of the ledger, which another thread may destroy from here on.
+  static void drop(std::atomic<bool>& locked) noexcept {
+    // Release: pairs with the acquire in take() or wait() by the next holder.
+    locked.store(false, std::memory_order_release);
+  }
 
  private:
-  [[gnu::noinline, gnu::cold]] void wait() noexcept {
+  [[gnu::noinline, gnu::cold]] static void wait(std::atomic<bool>& locked) noexcept {
     // A walk takes tens of nanoseconds; a holder that takes longer than these looks is not running.
     constexpr int looks_before_yielding = 100;
     do {
       // Relaxed: only the exchange takes the lock.
-      for (int looks = 0; locked_.load(std::memory_order_relaxed); ++looks)
+      for (int looks = 0; locked.load(std::memory_order_relaxed); ++looks)
         if (looks >= looks_before_yielding) std::this_thread::yield();
-      // Acquire: as in the constructor.
-    } while (locked_.exchange(true, std::memory_order_acquire));
+      // Acquire: as in take().
+    } while (locked.exchange(true, std::memory_order_acquire));
   }
 
   std::atomic<bool>& locked_;
@@ -123,11 +129,24 @@ void BorrowLedger::link(Loan& loan, Gap gap) noexcept {
   for (Loan* above = gap.above; above != nullptr && above->reach_ < loan.reach_;
        above = above->next_)
     above->reach_ = loan.reach_;
-  if (head_ == tail_) finger_[0] = finger_[1] = &loan;
   finger_[static_cast<std::size_t>(loan.kind_)] = &loan;
 }
 
-void BorrowLedger::unlink(Loan& loan) noexcept {
+// Out of line, so that lend() saves few registers for a loan that is alone.
+[[gnu::noinline]] Loan const* BorrowLedger::link_among(Loan& loan) noexcept {
+  Gap const gap = gap_for(loan.begin_, loan.kind_);
+  Loan const* const rival = conflict(gap, loan.begin_, loan.end_, loan.kind_);
+  if (rival == nullptr) link(loan, gap);
+  return rival;
+}
+
+void BorrowLedger::link_alone(Loan& loan) noexcept {
+  loan.previous_ = loan.next_ = nullptr;
+  loan.reach_ = loan.end_;
+  head_ = tail_ = finger_[0] = finger_[1] = &loan;
+}
+
+void BorrowLedger::unlink_among(Loan& loan) noexcept {
   Loan* const below = loan.previous_;
   Loan* const above = loan.next_;
   (below != nullptr ? below->next_ : head_) = above;
@@ -143,11 +162,23 @@ void BorrowLedger::unlink(Loan& loan) noexcept {
   }
 }
 
+[[gnu::cold]] Error BorrowLedger::refuse(Loan const& wanted, Loan const& rival) noexcept {
+  Found const found{rival};
+  Lock::drop(locked_);
+  try {
+    return {Errc::already_borrowed, bytes_text(wanted.begin_, wanted.end_) + " for " +
+                                        work_text(wanted.operation_, wanted.where_) + " overlap " +
+                                        found.sentence() + "; wait for that work first"};
+  } catch (std::bad_alloc const&) {
+    return Errc::already_borrowed;
+  }
+}
+
 Result<void> BorrowLedger::lend(Loan& loan, ByteRange range, LoanKind kind, Operation operation,
                                 SourceLine where) noexcept {
-  LEND_ASSERT(!loan.on_loan());
   std::size_t const begin = range.offset;
   std::size_t const end = begin + range.length;
+  LEND_ASSERT(!loan.on_loan());
   LEND_ASSERT(end >= begin);
   loan.begin_ = begin;
   loan.end_ = end;
@@ -155,30 +186,16 @@ Result<void> BorrowLedger::lend(Loan& loan, ByteRange range, LoanKind kind, Oper
   loan.kind_ = kind;
   loan.operation_ = operation;
 
-  auto const refuse = [&](Found const& rival) -> Error {
-    try {
-      return {Errc::already_borrowed, bytes_text(begin, end) + " for " +
-                                          work_text(operation, where) + " overlap " +
-                                          rival.sentence() + "; wait for that work first"};
-    } catch (std::bad_alloc const&) {
-      return Errc::already_borrowed;
-    }
-  };
-  std::optional<Found> rival;
-  {
-    Lock const lock{locked_};
-    LEND_ASSERT(!retired_);
-    if (begin != end) {
-      Gap const gap = gap_for(begin, kind);
-      if (Loan const* const found = conflict(gap, begin, end, kind)) [[unlikely]]
-        rival.emplace(*found);
-      else
-        link(loan, gap);
-    }
-    if (!rival) ++count_;
+  Lock::take(locked_);
+  LEND_ASSERT(!retired_);
+  if (begin != end) {
+    if (head_ == nullptr)
+      link_alone(loan);
+    else if (Loan const* const rival = link_among(loan)) [[unlikely]]
+      return refuse(loan, *rival);
   }
-  if (rival) [[unlikely]]
-    return refuse(*rival);
+  ++count_;
+  Lock::drop(locked_);
   loan.ledger_ = this;
   return success();
 }
@@ -187,7 +204,12 @@ bool BorrowLedger::give_back(Loan& loan) noexcept {
   LEND_ASSERT(loan.on_loan());
   BorrowLedger& ledger = *std::exchange(loan.ledger_, nullptr);
   Lock const lock{ledger.locked_};
-  if (loan.begin_ != loan.end_) ledger.unlink(loan);
+  if (loan.begin_ != loan.end_) {
+    if (ledger.head_ == ledger.tail_)
+      ledger.head_ = ledger.tail_ = ledger.finger_[0] = ledger.finger_[1] = nullptr;
+    else
+      ledger.unlink_among(loan);
+  }
   --ledger.count_;
   return ledger.count_ == 0 && ledger.retired_;
 }

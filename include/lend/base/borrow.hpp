@@ -93,7 +93,10 @@ class BorrowLedger {
   [[nodiscard]] static Loan const* conflict(Gap gap, std::size_t begin, std::size_t end,
                                             LoanKind kind) noexcept;
   void link(Loan& loan, Gap gap) noexcept;
-  void unlink(Loan& loan) noexcept;
+  void link_alone(Loan& loan) noexcept;
+  [[nodiscard]] Loan const* link_among(Loan& loan) noexcept;  // or its rival, then unlinked
+  void unlink_among(Loan& loan) noexcept;
+  [[nodiscard]] Error refuse(Loan const& wanted, Loan const& rival) noexcept;  // drops the lock
 
   mutable std::atomic<bool> locked_{false};
   bool retired_ = false;
