@@ -33,8 +33,8 @@ PollingScope::~PollingScope() {
   if (ended_) return;
   ChannelState* const state = channel_.get();
   if (state == nullptr) return;  // it has flushed and settled everything
-  std::chrono::nanoseconds const bound = std::min<std::chrono::nanoseconds>(
-      drain_bound_.value_or(destructor_drain_max), destructor_drain_max);
+  std::chrono::nanoseconds const bound =
+      std::min<std::chrono::nanoseconds>(drain_bound_.value_or(drain_max), drain_max);
   // Why it was cut short is the channel's first cause.
   static_cast<void>(state->drain(record_, within(bound), unwind_.is_unwinding()));
   state->last_failures = std::move(record_.failures);
@@ -105,7 +105,9 @@ std::optional<Error> PollingScope::end(std::optional<Error> closure_error, bool 
   if (state == nullptr)
     return closure_error ? std::move(closure_error) : std::optional<Error>{scope_is_over()};
 
-  auto const deadline = drain_bound_ ? within(*drain_bound_) : Deadline::never();
+  Deadline const deadline = drain_bound_    ? within(*drain_bound_)
+                            : closure_error ? within(drain_max)
+                                            : Deadline::never();
   std::uint64_t const before = record_.unpolled + record_.outstanding + record_.finished;
   auto cut_short = state->drain(record_, deadline, false);
   auto& failures = record_.failures;

@@ -49,15 +49,16 @@ class PollingScope {
   static void* operator new(std::size_t) = delete;
   static void* operator new[](std::size_t) = delete;
 
-  /// Drains as finish() does, but never longer than drain_within(), by default
-  /// destructor_drain_max. Unwinding with a receive outstanding it flushes at once. Failures it
-  /// finds are kept in channel.last_failures().
+  /// Drains as finish() does, but never longer than drain_max. Unwinding with a receive outstanding
+  /// it flushes at once. Failures it finds are kept in channel.last_failures().
   ~PollingScope();
 
-  static constexpr std::chrono::seconds destructor_drain_max{30};
+  /// Bounds the drain of a scope left without finish(), or by a closure's error: a receive then
+  /// outstanding may well be one that nobody will answer.
+  static constexpr std::chrono::seconds drain_max{30};
 
-  /// Bounds the drain from its beginning; then what is outstanding is flushed, which breaks the
-  /// channel. Without it finish() waits as long as the work takes.
+  /// Bounds every drain of this scope, counted from the drain's beginning; then what is outstanding
+  /// is flushed, which breaks the channel. Without it finish() waits as long as the work takes.
   PollingScope& drain_within(std::chrono::nanoseconds bound) noexcept;
 
   /// Posts one work request, first waiting for room if the depth is used up.
