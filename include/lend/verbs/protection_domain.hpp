@@ -36,11 +36,10 @@ class ProtectionDomain {
   [[nodiscard]] Result<MemoryRegion> allocate(std::size_t length) const;
 
   /// Registers the caller's bytes, for local access only. The region views them: it must go before
-  /// they do, and a region destroyed on loan stops the process.
+  /// they do, and a region destroyed on loan stops the process. Constant bytes do not convert.
   /// Errors:  as allocate().
   [[nodiscard]] Result<MemoryRegion> register_memory(
       std::span<std::byte> memory LEND_LIFETIMEBOUND) const;
-  Result<MemoryRegion> register_memory(std::span<std::byte const> memory) const = delete;
 
   /// As allocate(), and a peer that learns remote() may access all of it.
   ///
