@@ -46,9 +46,8 @@ class ProtectionDomain {
   /// Errors:  as allocate().
   [[nodiscard]] Result<MemoryRegion> register_memory(
       std::span<std::byte> memory LEND_LIFETIMEBOUND) const;
-  template <class Bytes>
-  requires OnlyConstantBytes<Bytes> Result<MemoryRegion> register_memory(Bytes&& memory)
-  const = delete;
+  template <OnlyConstantBytes Bytes>
+  Result<MemoryRegion> register_memory(Bytes&& memory) const = delete;
 
   /// As allocate(), and a peer that learns remote() may access all of it.
   ///
