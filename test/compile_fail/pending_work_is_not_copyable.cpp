@@ -1,4 +1,4 @@
-// error: use of deleted function|call to implicitly-deleted copy constructor|call to deleted constructor
+// error: use of deleted function|call to (implicitly-deleted copy|deleted) constructor
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include <lend/lend.hpp>
 

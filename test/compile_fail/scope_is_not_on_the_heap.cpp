@@ -1,4 +1,4 @@
-// error: use of deleted function|overload resolution selected deleted operator|call to deleted function
+// error: use of deleted function|selected deleted operator|call to deleted function
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include <lend/lend.hpp>
 

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The house rules as a test: rooms, one caller for each dangerous verb, sizes, words.
+
+self_test.py beside it sees every rule complain about a bad file.
+"""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Who may include whom: the table of lib/README.md. Change both in one commit.
+ROOMS = {
+    "base": "", "verbs": "base", "soft": "base verbs", "channel": "base verbs", "cm": "base verbs",
+    "multi_channel": "base verbs channel", "network": "base verbs channel multi_channel",
+    "transport": "base verbs channel", "stream": "base transport",
+    "asio": "base channel transport stream cm", "preload": "base verbs soft",
+    "open_device": "base verbs soft",
+}
+UMBRELLA = "base verbs channel multi_channel network open_device".split()
+BY_NAME_ONLY = {"include/lend/channel/unsafe.hpp"}  # whoever wants it asks for it
+# Foreign headers, and where they may be seen.
+FOREIGN = {
+    r"infiniband/": r"lib/(verbs|soft|cm|preload)/|test/(soft|bench|verbs)/", r"rdma/": r"lib/cm/",
+    r"boost/outcome": r"include/lend/base/result\.hpp",
+    r"boost/asio": r"(include/lend|lib|test)/asio/|examples/",
+    r"catch2/": r"test/support/catch\.hpp",
+    r"(sys/socket|netdb|arpa/inet|netinet/\w+|sys/un)\.h": r"lib/network/|test/|examples/",
+}
+CALLERS = {  # the soft device implements them and does not call them
+    "ibv_post_send": "lib/verbs/queue_pair.cpp", "ibv_post_recv": "lib/verbs/queue_pair.cpp",
+    "ibv_poll_cq": "lib/verbs/completion_queue.cpp",
+}
+COLUMNS, FUNCTION = 100, 70
+# What begins and ends in the first column; a type ends in a semicolon.
+FUNCTIONS = re.compile(r"^((?!namespace|extern)[\w\[][^;{}#]*)\{\n(.*?)^\}(.?)", re.M | re.S)
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
+
+
+def room_of(path):
+    parts = pathlib.PurePath(path).with_suffix("").parts
+    parts = parts[2:] if parts[:2] == ("include", "lend") else parts[1:] if parts[0] == "lib" else ()
+    return parts[0] if parts else None
+
+
+def check(path, text, tree):
+    """Yields what is wrong with `text` at `path`; `tree` maps every path to its text."""
+    lines, cpp = text.split("\n"), path.endswith((".cpp", ".hpp"))
+    code = re.sub(r"//.*", "", text) if cpp else text
+    room, ours = room_of(path), path.startswith(("lib/", "include/"))
+    if not any("SPDX-License-Identifier: MIT OR Apache-2.0" in line for line in lines[:2]):
+        yield "has no SPDX line at its head"
+    for number, line in enumerate(lines, 1):
+        if line != line.rstrip():
+            yield f"line {number} ends in white space"
+        if cpp and len(line) > COLUMNS:
+            yield f"line {number} is wider than {COLUMNS} columns"
+    for word in re.findall(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b", text):
+        yield f"says {word}: file an issue instead"
+    if not cpp:
+        return
+    limit = 250 if ours and path.endswith(".hpp") else 400
+    if len(lines) - 1 > limit:
+        yield f"has {len(lines) - 1} lines, more than {limit}: which two things is it?"
+    if path.endswith(".hpp") and "\n#pragma once\n" not in text:
+        yield "has no #pragma once"
+    if path.endswith(".cpp") and not is_compiled(pathlib.PurePath(path), tree):
+        yield "is in no meson.build: nobody compiles it"
+    if ours:
+        for head, body, end in FUNCTIONS.findall(code):
+            if end != ";" and body.count("\n") > FUNCTION:
+                yield f"has a function of more than {FUNCTION} lines: {head.split(chr(10))[0]}"
+        for word in re.findall(r"\b(?:f?printf|f?puts)\s*\(|\bstd::(?:cout|cerr)\b", code):
+            yield f"prints ({word}): the library never does"
+    for verb, caller in CALLERS.items():
+        if ours and path != caller and re.search(rf"\b{verb}\s*\(", code):
+            yield f"calls {verb}: only {caller} does"
+    for name in INCLUDE.findall(text):
+        for pattern, places in FOREIGN.items():
+            if re.match(pattern, name) and not re.match(places, path):
+                yield f"includes {name}: only {places} may"
+        other = room_of(f"lib/{name.removeprefix('lend/')}")
+        if ".." in pathlib.PurePath(name).parts or (room and other == "lend" and "/" in name):
+            yield f"includes {name}: name the header by its room"
+        elif room in ROOMS and other in ROOMS and other not in (room, *ROOMS[room].split()):
+            yield f"includes {name}: room {room} may include {ROOMS[room] or 'no room'}"
+    if path == "include/lend/lend.hpp":
+        for header in (p for p in tree if p.startswith("include/lend/") and p.endswith(".hpp")):
+            if room_of(header) in UMBRELLA and header not in reached({path}, tree) | BY_NAME_ONLY:
+                yield f"does not bring in {header}"
+
+
+def is_compiled(path, tree):
+    """Named in some meson.build, or by its stem in that of its folder."""
+    builds = [text for name, text in tree.items() if name.endswith("meson.build")]
+    own = tree.get(str(path.parent / "meson.build"), "")
+    return f"'{path.stem}'" in own or any(re.search(rf"['/]{path.name}'", text) for text in builds)
+
+
+def reached(paths, tree):
+    """Public headers that those at `paths` bring in, at any remove."""
+    more = {f"include/{name}" for path in paths for name in INCLUDE.findall(tree[path])}
+    more = (more & tree.keys()) - paths
+    return reached(paths | more, tree) if more else paths
+
+
+def read_tree():
+    found = (p for d in ("include", "lib", "test", "examples") for p in (ROOT / d).rglob("*"))
+    kept = (p for p in found if p.suffix in (".hpp", ".cpp", ".c", ".py") or p.name == "meson.build")
+    return {str(p.relative_to(ROOT)): p.read_text(encoding="utf-8") for p in sorted(kept)}
+
+
+if __name__ == "__main__":
+    files = read_tree()
+    wrong = [f"{path}: {words}" for path, text in files.items() for words in check(path, text, files)]
+    print(f"{len(files)} files", *wrong, sep="\n")
+    sys.exit(1 if wrong or not files else 0)
