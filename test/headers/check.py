@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Every public header on its own: check.py INCLUDE COMPILER…
+
+Each header under INCLUDE, found when the test runs, compiles alone, and again after itself, with no
+path to lend's internals; and nothing it includes is of verbs or Asio.
+"""
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+FLAGS = "-std=c++20 -Wall -Wextra -Wshadow -Wconversion -Werror -fsyntax-only -x c++ -".split()
+FORBIDDEN = re.compile(r"/(?:infiniband|rdma)/\S+|/boost/asio\S*")
+include, *compiler = sys.argv[1:]
+
+
+def complaints(header):
+    name = header.relative_to(include)
+    with tempfile.NamedTemporaryFile() as seen:
+        command = [*compiler, f"-I{include}", "-MD", "-MF", seen.name, *FLAGS]
+        done = subprocess.run(command, input=f"#include <{name}>\n" * 2, text=True,
+                              capture_output=True, check=False)
+        if done.returncode != 0:
+            return f"{name} does not compile alone and twice:\n{done.stderr}"
+        brought = FORBIDDEN.search(seen.read().decode())
+    # The room for Asio may have Asio.
+    if brought and not ("boost/asio" in brought[0] and name.parts[1] == "asio"):
+        return f"{name} brings in {brought[0]}"
+    return None
+
+
+headers = sorted(pathlib.Path(include, "lend").rglob("*.hpp"))
+with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    found = [complaint for complaint in pool.map(complaints, headers) if complaint]
+print(f"{len(headers)} headers", *found, sep="\n")
+sys.exit(1 if found or not headers else 0)
