@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A file that must not compile, and its twin that must: check.py INCLUDE FILE COMPILER…
+
+With -DMUST_COMPILE=1 FILE compiles without a warning. Without it, it does not, and what the compiler
+says matches the expression in the file's first line, `// error: REGEX`.
+"""
+import os
+import re
+import subprocess
+import sys
+
+FLAGS = "-std=c++20 -Wall -Wextra -Werror -fsyntax-only -fdiagnostics-color=never".split()
+include, source, *compiler = sys.argv[1:]
+
+
+def compile_it(*more):
+    command = [*compiler, *FLAGS, f"-I{include}", *more, source]
+    done = subprocess.run(command, env={**os.environ, "LC_ALL": "C"}, text=True,
+                          stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    return done.returncode, done.stderr
+
+
+with open(source, encoding="utf-8") as file:
+    expected = re.fullmatch(r"// error: (.+)", file.readline().rstrip())
+if not expected:
+    sys.exit("the first line is not `// error: REGEX`")
+status, words = compile_it("-DMUST_COMPILE=1")
+if status != 0:
+    sys.exit(f"the twin, with MUST_COMPILE, does not compile:\n{words}")
+status, words = compile_it()
+if status == 0:
+    sys.exit("it compiles, and must not")
+if not re.search(expected[1], words):
+    sys.exit(f"it does not compile, but not for the reason `{expected[1]}`:\n{words}")
