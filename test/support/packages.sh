@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Sourced by test/run and examples/quickstart: sees to it that what they need is installed.
+
+# What building lend needs. libibverbs is used to compile and link; no RDMA device is needed.
+build_packages=(g++ meson ninja-build pkg-config libibverbs-dev libboost-dev)
+
+say() { printf '== %s\n' "$*"; }
+
+# quietly LOG COMMAND…: runs it with its output in LOG, and shows LOG if it fails.
+quietly() {
+  local log=$1
+  shift
+  mkdir -p "$(dirname "$log")"
+  "$@" >"$log" 2>&1 </dev/null || {
+    cat "$log" >&2
+    printf 'failed: %s\n' "$*" >&2
+    return 1
+  }
+}
+
+# need_packages NAME…: installs the Debian packages that are missing, or names them and exits 2.
+need_packages() {
+  local missing=() name root=()
+  if ! command -v dpkg-query >/dev/null; then
+    say "not a Debian system, so nothing is installed; needed are the likes of: $*"
+    return
+  fi
+  for name in "$@"; do
+    case $(dpkg-query -W -f='${db:Status-Status}' "$name" 2>/dev/null) in
+      installed) ;;
+      *) missing+=("$name") ;;
+    esac
+  done
+  ((${#missing[@]})) || return 0
+  if ((EUID != 0)); then
+    root=(sudo -n)
+    if ! sudo -n true 2>/dev/null; then
+      printf 'Some packages are missing. Please run this, then try again:\n' >&2
+      printf '  sudo apt-get install -y %s\n' "${missing[*]}" >&2
+      exit 2
+    fi
+  fi
+  say "installing ${missing[*]}"
+  quietly build/packages.log "${root[@]}" apt-get update || exit 2
+  quietly build/packages.log "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y --no-install-recommends "${missing[@]}" || exit 2
+}
