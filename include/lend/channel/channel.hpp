@@ -93,11 +93,11 @@ class Channel {
   auto run_scope(Body&& body, bool manual) -> std::invoke_result_t<Body, PollingScope&> {
     PollingScope scope{*this};
     auto result = std::forward<Body>(body)(scope);
-    std::optional<Error> error;
-    if (!result.has_value()) error = std::move(result).assume_error();
-    error = scope.end(std::move(error), manual);
-    if (error) return std::move(*error);
-    return result;
+    if (result.has_value()) {
+      if (auto error = scope.end(std::nullopt, manual)) return std::move(*error);
+      return result;
+    }
+    return *scope.end(std::move(result).assume_error(), manual);  // an error stays an error
   }
 
   std::unique_ptr<ChannelState> state_;
