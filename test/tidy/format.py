@@ -12,7 +12,7 @@ VERSION = "14"
 tool = shutil.which(f"clang-format-{VERSION}") or shutil.which("clang-format")
 said = subprocess.run([tool, "--version"], text=True, capture_output=True).stdout if tool else "none"
 if not re.search(rf"version {VERSION}\.", said):
-    print(f"skipped: the tree is kept in clang-format {VERSION}, here is {said.strip()}")
+    print(f"the tree is kept in clang-format {VERSION}, here is {said.strip()}")
     sys.exit(77)
 files = [path for path in read_tree() if path.endswith((".cpp", ".hpp"))]
 sys.exit(subprocess.run([tool, "--dry-run", "-Werror", *files], cwd=ROOT).returncode)
