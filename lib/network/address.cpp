@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Parsing, resolving and showing of TCP addresses. Any thread.
+#include <network/address.hpp>
+
+#include <netdb.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <limits>
+#include <memory>
+
+namespace lend {
+namespace {
+
+constexpr std::size_t host_length_max = 253;  // RFC 1035 §2.3.4 without the two framing octets
+
+Error malformed(std::string_view text, std::string_view reason) {
+  // What was given may be anything; only its printable start is repeated.
+  std::string shown{text.substr(0, 60)};
+  std::replace_if(
+      shown.begin(), shown.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  return {Errc::invalid_argument, "the address \"" + shown + "\" " + std::string{reason} +
+                                      "; write host:port or [IPv6]:port"};
+}
+
+bool is_host_character(char c) {
+  return c > ' ' && c <= '~' && c != '[' && c != ']' && c != '/';
+}
+
+Error resolver_error(HostAndPort const& address, int code, int errno_value) {
+  auto const about = "getaddrinfo of \"" + address.host + "\"";
+  if (code == EAI_SYSTEM) return Error::from_errno(about, errno_value);
+  auto const message = about + ": " + ::gai_strerror(code);
+  if (code == EAI_MEMORY) return {Errc::exhausted, message};
+  return {Errc::not_found, message + "; name a host this machine knows"};
+}
+
+}  // namespace
+
+Result<HostAndPort> parse_address(std::string_view text) {
+  auto const colon = text.rfind(':');
+  if (colon == std::string_view::npos) return malformed(text, "has no port");
+  auto host = text.substr(0, colon);
+  auto const digits = text.substr(colon + 1);
+
+  if (host.starts_with('[')) {
+    if (!host.ends_with(']')) return malformed(text, "has a bracket that is not closed");
+    host = host.substr(1, host.size() - 2);
+    if (host.find(':') == std::string_view::npos)
+      return malformed(text, "has brackets around something that is not IPv6");
+  } else if (host.find(':') != std::string_view::npos) {
+    return malformed(text, "has more than one colon without brackets");
+  }
+  if (host.empty()) return malformed(text, "has no host");
+  if (host.size() > host_length_max) return malformed(text, "has too long a host");
+  if (!std::all_of(host.begin(), host.end(), is_host_character))
+    return malformed(text, "has a character no host name has");
+
+  if (digits.empty()) return malformed(text, "has no port");
+  std::uint16_t port = 0;
+  auto const [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  if (error != std::errc{} || end != digits.data() + digits.size())
+    return malformed(text, "has a port that is not a number from 0 to 65535");
+  return HostAndPort{std::string{host}, port};
+}
+
+std::string SocketAddress::to_text() const {
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  if (::getnameinfo(native(), length, host.data(), host.size(), port.data(), port.size(),
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    return "an unnamed address";
+  std::string text{host.data()};
+  if (storage.ss_family == AF_INET6) text = "[" + text + "]";
+  return text + ":" + port.data();
+}
+
+Result<std::vector<SocketAddress>> resolve(HostAndPort const& address) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  addrinfo* first = nullptr;
+  auto const port = std::to_string(address.port);
+  int const code = ::getaddrinfo(address.host.c_str(), port.c_str(), &hints, &first);
+  if (code != 0) return resolver_error(address, code, errno);
+  std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> const list{first, &::freeaddrinfo};
+
+  std::vector<SocketAddress> found;
+  for (addrinfo const* at = first; at != nullptr; at = at->ai_next) {
+    if (at->ai_family != AF_INET && at->ai_family != AF_INET6) continue;
+    if (at->ai_addrlen > sizeof(sockaddr_storage)) continue;
+    SocketAddress next;
+    std::memcpy(&next.storage, at->ai_addr, at->ai_addrlen);
+    next.length = at->ai_addrlen;
+    found.push_back(next);
+  }
+  if (found.empty())
+    return Error{Errc::not_found, "\"" + address.host + "\" has no IPv4 or IPv6 address"};
+  return found;
+}
+
+}  // namespace lend

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The TCP calls. Every socket is non-blocking and closed on exec.
+#include <network/socket.hpp>
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <climits>
+#include <cstring>
+#include <system_error>
+
+namespace lend {
+namespace {
+
+using namespace std::chrono_literals;
+
+// One candidate that swallows packets must not use up the time of those after it.
+constexpr auto attempt_longest = 2s;
+constexpr auto back_off_shortest = 2ms;
+constexpr auto back_off_longest = 100ms;
+
+int poll_timeout(Deadline deadline) {
+  if (deadline.is_never()) return -1;
+  // Rounded up: a poll that returns too soon would spin through the last millisecond.
+  auto const left = std::chrono::ceil<std::chrono::milliseconds>(deadline.left()).count();
+  return static_cast<int>(std::min<decltype(left)>(left, INT_MAX));
+}
+
+std::string words_for(int errno_value) {
+  return std::generic_category().message(errno_value);
+}
+
+void set_option(int fd, int level, int option) {
+  int const on = 1;
+  // Options make things better where they exist; a socket without them still works.
+  (void)::setsockopt(fd, level, option, &on, sizeof on);
+}
+
+Result<UniqueFd> new_socket(SocketAddress const& address) {
+  int const type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
+  UniqueFd fd{::socket(address.storage.ss_family, type, IPPROTO_TCP)};
+  if (!fd) return Error::from_errno("socket for " + address.to_text(), errno);
+  return fd;
+}
+
+Result<Socket> listen_at(SocketAddress const& address) {
+  LEND_TRY(fd, new_socket(address));
+  set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR);
+  if (::bind(fd.get(), address.native(), address.length) != 0) {
+    int const why = errno;
+    if (why == EADDRNOTAVAIL)
+      return Error{Errc::not_found, address.to_text() +
+                                        " is not an address of this host; listen on one it has, "
+                                        "or on 0.0.0.0 or [::] for all"};
+    return Error::from_errno("bind to " + address.to_text(), why,
+                             why == EADDRINUSE ? "choose another port, or 0 for any" : "");
+  }
+  if (::listen(fd.get(), SOMAXCONN) != 0)
+    return Error::from_errno("listen on " + address.to_text(), errno);
+  SocketAddress bound;
+  if (::getsockname(fd.get(), bound.native(), &bound.length) != 0)
+    return Error::from_errno("getsockname for " + address.to_text(), errno);
+  return Socket{std::move(fd), bound.to_text()};
+}
+
+/// Reasons to try again: the listener, its host or the way there may not be up yet.
+bool may_pass(int errno_value) {
+  switch (errno_value) {
+    case ECONNREFUSED:
+    case ECONNRESET:
+    case ECONNABORTED:
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case EHOSTDOWN:
+    case ENETUNREACH:
+    case ENETDOWN:
+    case EADDRNOTAVAIL:  // also: out of ephemeral ports for the moment
+    case EAFNOSUPPORT:   // no IPv6 here, while another candidate is IPv4
+    case EAGAIN: return true;
+    default: return false;
+  }
+}
+
+/// 0 once `fd` is connected, else the errno of the attempt; ETIMEDOUT at the deadline.
+Result<int> finish_connecting(int fd, SocketAddress const& address, Deadline deadline) {
+  if (::connect(fd, address.native(), address.length) != 0) {
+    // An interrupted connect goes on in the background like one that has just begun.
+    if (errno != EINPROGRESS && errno != EINTR) return errno;
+    pollfd waiting{fd, POLLOUT, 0};
+    LEND_TRY(ready, wait_for({&waiting, 1}, deadline));
+    if (!ready) return ETIMEDOUT;
+    int why = 0;
+    socklen_t size = sizeof why;
+    if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &size) != 0) return errno;
+    if (why != 0) return why;
+  }
+  return is_connected_to_itself(fd) ? ECONNREFUSED : 0;
+}
+
+}  // namespace
+
+bool is_connected_to_itself(int fd) {
+  SocketAddress near_end;
+  SocketAddress far_end;
+  if (::getsockname(fd, near_end.native(), &near_end.length) != 0) return false;
+  if (::getpeername(fd, far_end.native(), &far_end.length) != 0) return false;
+  return near_end.length == far_end.length &&
+         std::memcmp(&near_end.storage, &far_end.storage, near_end.length) == 0;
+}
+
+Result<bool> wait_for(std::span<pollfd> descriptors, Deadline deadline) {
+  for (;;) {
+    int const ready = ::poll(descriptors.data(), descriptors.size(), poll_timeout(deadline));
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR) return Error::from_errno("poll", errno);
+    if (deadline.has_passed()) return false;
+  }
+}
+
+Result<Socket> open_listening(std::span<SocketAddress const> candidates) {
+  LEND_ASSERT(!candidates.empty());
+  auto first = listen_at(candidates.front());
+  if (first) return first;
+  for (auto const& candidate : candidates.subspan(1)) {
+    auto next = listen_at(candidate);
+    if (next) return next;
+  }
+  return first;
+}
+
+Result<Socket> take_connection(int listening) {
+  for (;;) {
+    SocketAddress peer;
+    UniqueFd fd{::accept4(listening, peer.native(), &peer.length, SOCK_NONBLOCK | SOCK_CLOEXEC)};
+    if (fd) {
+      set_option(fd.get(), IPPROTO_TCP, TCP_NODELAY);
+      return Socket{std::move(fd), peer.to_text()};
+    }
+    if (errno == EAGAIN) return Socket{};
+    // Linux hands errors of the connection that was waiting to accept(2): that one is gone, the
+    // next may be fine. Source: accept(2), "Error handling".
+    bool const only_this_one = errno == EINTR || errno == ECONNABORTED || errno == EPROTO ||
+                               errno == ENETDOWN || errno == ENOPROTOOPT || errno == EHOSTDOWN ||
+                               errno == ENONET || errno == EHOSTUNREACH || errno == EOPNOTSUPP ||
+                               errno == ENETUNREACH || errno == EPERM;
+    if (!only_this_one) return Error::from_errno("accept", errno);
+  }
+}
+
+Result<Socket> reach(std::string const& name, std::span<SocketAddress const> candidates,
+                     Deadline deadline) {
+  LEND_ASSERT(!candidates.empty());
+  std::chrono::milliseconds back_off = back_off_shortest;
+  for (;;) {
+    int refusal = 0;
+    for (auto const& candidate : candidates) {
+      auto const until_next = candidates.size() == 1 ? Deadline::never() : within(attempt_longest);
+      auto fd = new_socket(candidate);
+      if (!fd && !may_pass(fd.error().os_error())) return fd.error();
+      if (!fd) {
+        if (refusal == 0) refusal = fd.error().os_error();
+        continue;
+      }
+      LEND_TRY(why, finish_connecting(fd.value().get(), candidate, sooner(deadline, until_next)));
+      if (why == 0) {
+        set_option(fd.value().get(), IPPROTO_TCP, TCP_NODELAY);
+        return Socket{std::move(fd).value(), candidate.to_text()};
+      }
+      if (!may_pass(why)) return Error::from_errno("connect to " + candidate.to_text(), why);
+      refusal = why;
+      if (deadline.has_passed()) break;
+    }
+    LEND_TRYV(wait_for({}, sooner(deadline, within(back_off))));
+    if (deadline.has_passed())
+      return Error{Errc::timed_out, "nobody listened at " + name + " before the deadline (" +
+                                        words_for(refusal) +
+                                        "); start the listening side or wait longer"};
+    back_off = std::min<std::chrono::milliseconds>(2 * back_off, back_off_longest);
+  }
+}
+
+}  // namespace lend

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// TCP sockets that never block: listening, reaching a listener, waiting. One thread at a time.
+#pragma once
+
+#include <base/unique_fd.hpp>
+#include <network/address.hpp>
+
+#include <lend/base/deadline.hpp>
+#include <lend/base/result.hpp>
+
+#include <poll.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace lend {
+
+/// poll(2) until something is ready or `deadline` passes; true if something is ready. Polls once
+/// when the deadline has passed already. An interrupted poll goes on.
+/// Errors:  exhausted, system_failed.
+[[nodiscard]] Result<bool> wait_for(std::span<pollfd> descriptors, Deadline deadline);
+
+/// A socket and the address at its other end, or for a listener at this one.
+struct Socket {
+  UniqueFd fd;
+  std::string address;
+};
+
+/// A listening socket at the first of `candidates` that can be bound.
+/// Errors:  not_found  none is an address of this host. denied, system_failed, exhausted.
+[[nodiscard]] Result<Socket> open_listening(std::span<SocketAddress const> candidates);
+
+/// The next connection that waits at `listening`; an empty socket when there is none.
+/// Errors:  exhausted  descriptors or memory. system_failed.
+[[nodiscard]] Result<Socket> take_connection(int listening);
+
+/// Whether both ends of a connection are this socket: repeated attempts at a free ephemeral port
+/// of this host meet themselves sooner or later.
+/// Source: RFC 9293 §3.5, simultaneous open, with one party.
+[[nodiscard]] bool is_connected_to_itself(int fd);
+
+/// A connection to the first of `candidates` that accepts one. While nobody does, tries all again.
+/// Errors:  timed_out  has the last refusal. denied, exhausted, system_failed.
+[[nodiscard]] Result<Socket> reach(std::string const& name,
+                                   std::span<SocketAddress const> candidates, Deadline deadline);
+
+}  // namespace lend

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Addresses in text, and what the resolver makes of them. Loopback only.
+#include <network/address.hpp>
+
+#include <sys/socket.h>
+
+#include <random>
+
+#include "support/catch.hpp"
+#include "support/seed.hpp"
+#include "support/two_ends.hpp"
+
+using namespace lend;
+using namespace lend::test;
+
+TEST_CASE("an address is a host and a port", "[network]") {
+  CHECK(must(parse_address("127.0.0.1:80")) == HostAndPort{"127.0.0.1", 80});
+  CHECK(must(parse_address("node-17.cluster:0")) == HostAndPort{"node-17.cluster", 0});
+  CHECK(must(parse_address("localhost:65535")) == HostAndPort{"localhost", 65535});
+  CHECK(must(parse_address("[::1]:7")) == HostAndPort{"::1", 7});
+  CHECK(must(parse_address("[fe80::1%lo]:7")) == HostAndPort{"fe80::1%lo", 7});
+}
+
+TEST_CASE("what is no address is refused with a reason", "[network]") {
+  auto const [text, reason] = GENERATE(table<std::string, std::string>({
+      {"", "has no port"},
+      {"localhost", "has no port"},
+      {"localhost:", "has no port"},
+      {":80", "has no host"},
+      {"::1:80", "without brackets"},
+      {"[::1:80", "bracket"},
+      {"[]:80", "not IPv6"},
+      {"[localhost]:80", "not IPv6"},
+      {"[::1]", "bracket"},
+      {"localhost:65536", "port"},
+      {"localhost:-1", "port"},
+      {"localhost:+1", "port"},
+      {"localhost: 80", "port"},
+      {"localhost:80 ", "port"},
+      {"localhost:http", "port"},
+      {"local host:80", "character"},
+      {std::string{"local\0host:80", 13}, "character"},
+      {"local\nhost:80", "character"},
+      {"http//x:80", "character"},
+      {std::string(300, 'a') + ":80", "too long"},
+  }));
+  CAPTURE(text);
+
+  auto const error = error_of(parse_address(text));
+
+  CHECK(error == Errc::invalid_argument);
+  CHECK_THAT(error.message(), Catch::Contains(reason));
+  CHECK(error.message().find('\n') == std::string::npos);
+}
+
+TEST_CASE("every text is an address or an error", "[network]") {
+  for (auto const seed : seeds(20)) {
+    CAPTURE(seed);
+    std::mt19937_64 random{seed};
+    std::string_view const letters = "[]:.%0123456789abz \n";
+    for (int round = 0; round < 2000; ++round) {
+      std::string text;
+      for (auto left = random() % 14; left > 0; --left) text += letters[random() % letters.size()];
+      CAPTURE(text);
+      auto const parsed = parse_address(text);
+      if (!parsed) {
+        CHECK(parsed.error() == Errc::invalid_argument);
+        continue;
+      }
+      bool const six = parsed.value().host.find(':') != std::string::npos;
+      auto const host = six ? "[" + parsed.value().host + "]" : parsed.value().host;
+      CHECK(must(parse_address(host + ":" + std::to_string(parsed.value().port))) ==
+            parsed.value());
+    }
+  }
+}
+
+TEST_CASE("numbers resolve to themselves", "[network]") {
+  CHECK(must(resolve({"127.0.0.1", 80})).front().to_text() == "127.0.0.1:80");
+  CHECK(must(resolve({"::1", 80})).front().to_text() == "[::1]:80");
+}
+
+TEST_CASE("a host that cannot be is not found, and the error names it", "[network]") {
+  // A label longer than 63 octets never leaves this machine (RFC 1035 §2.3.4).
+  auto const host = std::string(70, 'x');
+
+  auto const error = error_of(resolve({host, 80}));
+
+  CHECK(error == Errc::not_found);
+  CHECK_THAT(error.message(), Catch::Contains(host));
+}

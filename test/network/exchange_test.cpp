@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: whatever a listener says, the connecting side ends in time with a reason. Method: socket
+// pairs whose other end has said all it will ever say.
+#include <network/exchange.hpp>
+
+#include <atomic>
+#include <random>
+
+#include "network/strangers.hpp"
+#include "support/seed.hpp"
+
+using namespace lend;
+using namespace lend::test;
+
+namespace {
+
+Bytes joined(Bytes first, Bytes const& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+/// Greets a listener that says `bytes` and then hangs up.
+Result<EndpointBytes> greet_one_that_says(std::span<std::byte const> bytes) {
+  auto [ours, theirs] = socket_pair();
+  say(theirs, bytes);
+  ::shutdown(theirs.fd.get(), SHUT_WR);
+  return greet_listener(ours, terms_with(1), within(patience));
+}
+
+Error error_from(Bytes const& bytes) {
+  return error_of(greet_one_that_says(bytes));
+}
+
+}  // namespace
+
+TEST_CASE("the connecting side greets, is greeted and agrees", "[network]") {
+  auto [ours, theirs] = socket_pair();
+  say(theirs, good_greeting(2));
+
+  auto const endpoint = must(greet_listener(ours, terms_with(1), within(patience)));
+
+  CHECK(endpoint == endpoint_of(2));
+  auto const said = hear(theirs, greeting_bytes + verdict_bytes);
+  CHECK(must(frame_in(said).greeting()).endpoint == endpoint_of(1));
+  auto const verdict = must(frame_in(std::span{said}.subspan(greeting_bytes)).verdict());
+  CHECK(verdict.code == VerdictCode::agreed);
+}
+
+TEST_CASE("a listener that is not a peer is refused with a reason", "[network]") {
+  auto const garbage = error_from(bytes_of("220 mail.example ESMTP\r\n"));
+  CHECK(garbage == Errc::incompatible_peer);
+  CHECK_THAT(garbage.message(), Catch::Contains("one end") && Catch::Contains("does not speak"));
+
+  auto foreign = good_greeting();
+  foreign[8] = std::byte{2};
+  CHECK_THAT(error_from(foreign).message(), Catch::Contains("version 2"));
+
+  auto const secret = error_from(bytes_of(encode(terms_with(2, "other").ours)));
+  CHECK(secret == Errc::incompatible_peer);
+  CHECK_THAT(secret.message(), Catch::Contains("another secret"));
+
+  auto const endpoint = error_from(bytes_of(encode(terms_with(0).ours)));
+  CHECK(endpoint == Errc::incompatible_peer);
+  CHECK_THAT(endpoint.message(), Catch::Contains("all zeros"));
+}
+
+TEST_CASE("a refusal reaches the connecting side with its reason", "[network]") {
+  auto const refusal = [](VerdictCode code) {
+    return error_from(bytes_of(encode(Verdict{code, "has green hair"})));
+  };
+
+  CHECK(refusal(VerdictCode::wrong_secret) == Errc::incompatible_peer);
+  CHECK(refusal(VerdictCode::foreign) == Errc::incompatible_peer);
+  CHECK(refusal(VerdictCode::too_slow) == Errc::peer_lost);
+  CHECK(refusal(VerdictCode::failed) == Errc::peer_lost);
+  CHECK_THAT(refusal(VerdictCode::foreign).message(), Catch::Contains("has green hair"));
+}
+
+TEST_CASE("the side that refuses says why before it hangs up", "[network]") {
+  auto [ours, theirs] = socket_pair();
+  say(theirs, bytes_of(encode(terms_with(2, "other").ours)));
+
+  static_cast<void>(error_of(greet_listener(ours, terms_with(1), within(patience))));
+  ours.fd = UniqueFd{};
+
+  auto const said = hear(theirs);
+  REQUIRE(said.size() == greeting_bytes + verdict_bytes);
+  auto const verdict = must(frame_in(std::span{said}.subspan(greeting_bytes)).verdict());
+  CHECK(verdict.code == VerdictCode::wrong_secret);
+}
+
+TEST_CASE("a listener that hangs up at any byte is a lost peer", "[network]") {
+  auto const before = open_descriptors();
+  auto const greeting = good_greeting();
+  for (std::size_t length = 0; length < greeting.size(); ++length) {
+    CAPTURE(length);
+    auto const error = error_of(greet_one_that_says(std::span{greeting}.first(length)));
+    CHECK(error == Errc::peer_lost);
+    CHECK_THAT(error.message(), Catch::Contains("one end"));
+  }
+  CHECK(open_descriptors() == before);
+}
+
+TEST_CASE("a silent listener ends the exchange at the deadline", "[network]") {
+  auto [ours, theirs] = socket_pair();
+
+  auto const error = error_of(greet_listener(ours, terms_with(1), within(20ms)));
+
+  CHECK(error == Errc::timed_out);
+  CHECK_THAT(error.message(), Catch::Contains("one end"));
+}
+
+TEST_CASE("a listener that drips bytes ends the exchange at the deadline", "[network]") {
+  auto [ours, theirs] = socket_pair();
+  std::atomic<bool> over{false};
+  std::thread dripping{[&, &their_end = theirs] {
+    auto const greeting = good_greeting();
+    for (std::size_t at = 0; at < greeting.size() && !over.load(); ++at) {
+      say(their_end, std::span{greeting}.subspan(at, 1));
+      std::this_thread::sleep_for(5ms);
+    }
+  }};
+
+  auto const error = error_of(greet_listener(ours, terms_with(1), within(50ms)));
+
+  over.store(true);
+  dripping.join();
+  CHECK(error == Errc::timed_out);
+}
+
+TEST_CASE("both sides settle when both are ready", "[network]") {
+  auto [ours, theirs] = socket_pair();
+  say(theirs, bytes_of(encode(Verdict{VerdictCode::ready, {}})));
+
+  auto const verdict = must(settle(ours, {VerdictCode::ready, {}}, within(patience)));
+
+  CHECK(verdict.code == VerdictCode::ready);
+  CHECK(must(frame_in(hear(theirs, verdict_bytes)).verdict()).code == VerdictCode::ready);
+}
+
+TEST_CASE("settling carries the reason of a peer that failed and hung up", "[network]") {
+  auto [ours, theirs] = socket_pair();
+  say(theirs, bytes_of(encode(Verdict{VerdictCode::failed, "out of queue pairs"})));
+  theirs.fd = UniqueFd{};
+
+  auto const verdict = must(settle(ours, {VerdictCode::ready, {}}, within(patience)));
+
+  CHECK(verdict.code == VerdictCode::failed);
+  CHECK(verdict.text == "out of queue pairs");
+}
+
+TEST_CASE("settling with a peer that is gone, silent or confused is an error", "[network]") {
+  Verdict const ready{VerdictCode::ready, {}};
+  auto [ours, theirs] = socket_pair();
+
+  SECTION("silent") {
+    CHECK(error_of(settle(ours, ready, within(20ms))) == Errc::timed_out);
+  }
+  SECTION("gone") {
+    theirs.fd = UniqueFd{};
+    CHECK(error_of(settle(ours, ready, within(patience))) == Errc::peer_lost);
+  }
+  SECTION("gone in the middle of its verdict") {
+    auto const verdict = agreed();
+    say(theirs, std::span{verdict}.first(20));
+    theirs.fd = UniqueFd{};
+    CHECK(error_of(settle(ours, ready, within(patience))) == Errc::peer_lost);
+  }
+  SECTION("ready, but gone before it heard the same") {
+    say(theirs, bytes_of(encode(ready)));
+    theirs.fd = UniqueFd{};
+    CHECK(error_of(settle(ours, ready, within(patience))) == Errc::peer_lost);
+  }
+  SECTION("greeting again") {
+    say(theirs, good_greeting());
+    CHECK(error_of(settle(ours, ready, within(patience))) == Errc::incompatible_peer);
+  }
+}
+
+TEST_CASE("random answers end the exchange with an endpoint or an error", "[network]") {
+  auto const before = open_descriptors();
+  for (auto const seed : seeds(10)) {
+    CAPTURE(seed);
+    std::mt19937_64 random{seed};
+    for (int round = 0; round < 200; ++round) {
+      auto bytes = joined(good_greeting(), agreed());
+      for (auto changes = random() % 3; changes > 0; --changes)
+        bytes[random() % bytes.size()] = static_cast<std::byte>(random());
+      bytes.resize(random() % (bytes.size() + 1));
+      auto const greeted = greet_one_that_says(bytes);
+      if (greeted) continue;
+      auto const code = greeted.error().code();
+      CHECK((code == Errc::incompatible_peer || code == Errc::peer_lost));
+    }
+  }
+  CHECK(open_descriptors() == before);
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Frames as bytes: every cut, every flipped byte, and random bytes.
+#include <network/frame.hpp>
+
+#include <random>
+
+#include "network/strangers.hpp"
+#include "support/seed.hpp"
+
+using namespace lend;
+using namespace lend::test;
+
+namespace {
+
+constexpr std::size_t version_at = 8;
+constexpr std::size_t kind_at = 9;
+constexpr std::size_t length_at = 10;
+constexpr std::size_t secret_length_at = frame_header_bytes;
+constexpr std::size_t code_at = frame_header_bytes;
+constexpr std::size_t text_length_at = frame_header_bytes + 1;
+
+/// Feeds `bytes` in pieces of `step` until complete or refused.
+Result<FrameReader> read(std::span<std::byte const> bytes, std::size_t step) {
+  FrameReader reader;
+  while (!bytes.empty() && !reader.complete()) {
+    auto const count = std::min({step, bytes.size(), reader.room().size()});
+    std::copy_n(bytes.begin(), count, reader.room().begin());
+    LEND_TRYV(reader.took(count));
+    bytes = bytes.subspan(count);
+  }
+  return reader;
+}
+
+Bytes with(Bytes bytes, std::size_t at, unsigned value) {
+  bytes.at(at) = static_cast<std::byte>(value);
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("a greeting arrives whole in pieces of any size", "[network]") {
+  auto const step = GENERATE(1u, 2u, 7u, 12u, 13u, 1000u);
+  auto const bytes = good_greeting(9);
+
+  auto const reader = must(read(bytes, step));
+
+  REQUIRE(reader.complete());
+  REQUIRE(reader.kind() == FrameKind::greeting);
+  auto const greeting = must(reader.greeting());
+  CHECK(greeting.secret == "open sesame");
+  CHECK(greeting.endpoint == endpoint_of(9));
+}
+
+TEST_CASE("secrets from none to the longest arrive unchanged", "[network]") {
+  auto const length = GENERATE(0u, 1u, 255u, 256u);
+  std::string const secret(length, '\xff');
+
+  auto const reader = must(read(encode(Greeting{secret, endpoint_of(1)}), 100));
+
+  CHECK(must(reader.greeting()).secret == secret);
+}
+
+TEST_CASE("a verdict arrives with its text, cut to its longest and made printable", "[network]") {
+  auto const reader =
+      must(read(encode(Verdict{VerdictCode::failed, "bell\a " + std::string(300, 'x')}), 5));
+
+  REQUIRE(reader.kind() == FrameKind::verdict);
+  auto const verdict = must(reader.verdict());
+  CHECK(verdict.code == VerdictCode::failed);
+  CHECK(verdict.text == "bell? " + std::string(verdict_text_max - 6, 'x'));
+}
+
+TEST_CASE("a frame cut anywhere is not complete", "[network]") {
+  auto const bytes = good_greeting();
+  for (std::size_t length = 0; length < bytes.size(); ++length) {
+    CAPTURE(length);
+    auto const reader = must(read(std::span{bytes}.first(length), 64));
+    CHECK_FALSE(reader.complete());
+    CHECK(reader.empty() == (length == 0));
+  }
+}
+
+TEST_CASE("the reader never takes bytes of the next frame", "[network]") {
+  auto bytes = agreed();
+  auto const whole = bytes.size();
+  bytes.resize(whole + 1);
+
+  FrameReader reader;
+  std::size_t taken = 0;
+  while (!reader.room().empty()) {
+    auto const count = reader.room().size();
+    std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(taken), count, reader.room().begin());
+    must(reader.took(count));
+    taken += count;
+  }
+
+  CHECK(taken == whole);
+  CHECK(reader.complete());
+}
+
+TEST_CASE("a foreign header is refused by the byte that makes it foreign", "[network]") {
+  auto const bytes = good_greeting();
+  for (std::size_t at = 0; at < frame_header_bytes; ++at) {
+    CAPTURE(at);
+    auto const changed = with(bytes, at, std::to_integer<unsigned>(bytes[at]) ^ 0x80u);
+    auto const last = at < version_at ? at + 1 : frame_header_bytes;
+    CHECK(read(std::span{changed}.first(last), 1).has_error());
+    CHECK(error_of(read(changed, 1000)) == Errc::incompatible_peer);
+  }
+}
+
+TEST_CASE("what is wrong with a frame is said", "[network]") {
+  auto const why = [](Bytes const& bytes) { return error_of(read(bytes, 1000)).message(); };
+
+  CHECK_THAT(why(bytes_of("GET / HTTP/1.1\r\n")), Catch::Contains("does not speak"));
+  CHECK_THAT(why(with(good_greeting(), version_at, 9)), Catch::Contains("version 9"));
+  CHECK_THAT(why(with(good_greeting(), kind_at, 77)), Catch::Contains("kind 77"));
+  CHECK_THAT(why(with(good_greeting(), length_at, 0xff)), Catch::Contains("bytes instead of"));
+  CHECK_THAT(why(with(agreed(), kind_at, 1)), Catch::Contains("bytes instead of"));
+}
+
+TEST_CASE("lengths and codes inside a frame are checked", "[network]") {
+  auto const long_secret = must(read(with(good_greeting(), secret_length_at, 0xff), 1000));
+  CHECK(error_of(long_secret.greeting()) == Errc::incompatible_peer);
+
+  auto const long_text = must(read(with(agreed(), text_length_at, 201), 1000));
+  CHECK(error_of(long_text.verdict()) == Errc::incompatible_peer);
+
+  auto const code = GENERATE(0u, 8u, 255u);
+  auto const unknown = must(read(with(agreed(), code_at, code), 1000));
+  CHECK(error_of(unknown.verdict()) == Errc::incompatible_peer);
+}
+
+TEST_CASE("secrets are the same only when every byte and the length are", "[network]") {
+  CHECK(same_secret("", ""));
+  CHECK(same_secret("abc", "abc"));
+  CHECK_FALSE(same_secret("abc", "abd"));
+  CHECK_FALSE(same_secret("abc", "xbc"));
+  CHECK_FALSE(same_secret("abc", "ab"));
+  CHECK_FALSE(same_secret("", std::string_view{"\0", 1}));
+  CHECK_FALSE(same_secret("abc", ""));
+  CHECK_FALSE(same_secret(std::string(257, 'a'), std::string(257, 'a')));
+}
+
+TEST_CASE("damaged and random frames are values or errors", "[network]") {
+  for (auto const seed : seeds(20)) {
+    CAPTURE(seed);
+    std::mt19937_64 random{seed};
+    for (int round = 0; round < 500; ++round) {
+      auto bytes = round % 2 == 0 ? good_greeting() : agreed();
+      for (auto changes = random() % 4; changes > 0; --changes)
+        bytes[random() % bytes.size()] = static_cast<std::byte>(random());
+      auto const reader = read(bytes, 1 + random() % 64);
+      if (!reader || !reader.value().complete()) continue;
+      if (reader.value().kind() == FrameKind::greeting) {
+        auto const greeting = reader.value().greeting();
+        CHECK((!greeting || greeting.value().secret.size() <= secret_bytes_max));
+      } else {
+        auto const verdict = reader.value().verdict();
+        CHECK((!verdict || verdict.value().text.size() <= verdict_text_max));
+      }
+    }
+  }
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Reaching a listener that is late, absent or taken. Loopback only.
+#include <network/socket.hpp>
+
+#include <signal.h>
+
+#include <atomic>
+
+#include "network/strangers.hpp"
+
+using namespace lend;
+using namespace lend::test;
+
+TEST_CASE("a listener gets a port of the system's choice, and a taken one is refused",
+          "[network]") {
+  auto const first = loopback_listener();
+  CHECK(first.address.starts_with("127.0.0.1:"));
+  CHECK_FALSE(first.address.ends_with(":0"));
+
+  auto const second = error_of(open_listening(must(resolve(must(parse_address(first.address))))));
+
+  CHECK_THAT(second.message(), Catch::Contains(first.address));
+  CHECK(second.os_error() == EADDRINUSE);
+}
+
+TEST_CASE("an address of another host cannot be listened on", "[network]") {
+  // TEST-NET-1, RFC 5737: no host has it.
+  auto const error = error_of(open_listening(must(resolve({"192.0.2.1", 0}))));
+
+  CHECK(error == Errc::not_found);
+  CHECK_THAT(error.message(), Catch::Contains("192.0.2.1:0"));
+}
+
+TEST_CASE("reaching nobody ends at the deadline with the refusal", "[network]") {
+  auto const before = open_descriptors();
+  auto const address = loopback_listener().address;  // closed again: nobody listens there
+
+  auto const error =
+      error_of(reach(address, must(resolve(must(parse_address(address)))), within(30ms)));
+
+  CHECK(error == Errc::timed_out);
+  CHECK_THAT(error.message(), Catch::Contains(address) && Catch::Contains("refused"));
+  CHECK(open_descriptors() == before);
+}
+
+TEST_CASE("a listener that starts later is reached", "[network]") {
+  auto const address = loopback_listener().address;
+  Socket reached;
+  std::thread reaching{[&] { reached = dial(address); }};
+  std::this_thread::sleep_for(20ms);
+
+  auto const listening = loopback_listener(address);
+  reaching.join();
+
+  CHECK(reached.fd);
+  CHECK(reached.address == address);
+}
+
+TEST_CASE("a socket that met itself is told from one that met a listener", "[network]") {
+  auto const listening = loopback_listener();
+  auto const honest = dial(listening.address);
+  SocketAddress here = must(resolve({"127.0.0.1", 0})).front();
+  UniqueFd const lonely{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  REQUIRE(::bind(lonely.get(), here.native(), here.length) == 0);
+  REQUIRE(::getsockname(lonely.get(), here.native(), &here.length) == 0);
+  REQUIRE(::connect(lonely.get(), here.native(), here.length) == 0);
+
+  CHECK(is_connected_to_itself(lonely.get()));
+  CHECK_FALSE(is_connected_to_itself(honest.fd.get()));
+}
+
+TEST_CASE("waiting goes on after a signal, up to the deadline", "[network]") {
+  auto const [ours, theirs] = socket_pair();
+  struct sigaction action {};
+  action.sa_handler = [](int) {};
+  struct sigaction former {};
+  REQUIRE(::sigaction(SIGUSR1, &action, &former) == 0);
+  auto const waiter = ::pthread_self();
+  std::atomic<bool> over{false};
+  std::thread pestering{[&] {
+    while (!over.load()) {
+      ::pthread_kill(waiter, SIGUSR1);
+      std::this_thread::sleep_for(1ms);
+    }
+  }};
+  auto const deadline = within(50ms);
+
+  pollfd waiting{ours.fd.get(), POLLIN, 0};
+  auto const ready = must(wait_for({&waiting, 1}, deadline));
+
+  over.store(true);
+  pestering.join();
+  ::sigaction(SIGUSR1, &former, nullptr);
+  CHECK_FALSE(ready);
+  CHECK(deadline.has_passed());
+}
