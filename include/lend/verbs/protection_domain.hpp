@@ -7,6 +7,7 @@
 #include <lend/verbs/context.hpp>
 #include <lend/verbs/memory_region.hpp>
 
+#include <concepts>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -19,6 +20,11 @@ struct DomainHandle;
 
 /// What a peer that is told of a region may do to it.
 enum class RemoteAccess : std::uint8_t { read = 1, write = 2, read_write = 3 };
+
+/// Bytes that may not be written, which no loan for writing could respect.
+template <class Bytes>
+concept OnlyConstantBytes = std::convertible_to<Bytes, std::span<std::byte const>> &&
+    !std::convertible_to<Bytes, std::span<std::byte>>;
 
 /// Registers memory and groups queue pairs. Cheap to copy; freed with its last copy and the last
 /// region or queue pair made from it.
@@ -40,7 +46,8 @@ class ProtectionDomain {
   /// Errors:  as allocate().
   [[nodiscard]] Result<MemoryRegion> register_memory(
       std::span<std::byte> memory LEND_LIFETIMEBOUND) const;
-  Result<MemoryRegion> register_memory(std::span<std::byte const> memory) const = delete;
+  template <OnlyConstantBytes Bytes>
+  Result<MemoryRegion> register_memory(Bytes&& memory) const = delete;
 
   /// As allocate(), and a peer that learns remote() may access all of it.
   ///

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: no failing control call leaks, is ended twice or is swallowed.
+// Method: a whole connection on the fake provider, once for each call and errno that can fail.
+#include "support/catch.hpp"
+#include "verbs/fake_provider.hpp"
+
+#include <lend/verbs/completion_queue.hpp>
+#include <lend/verbs/context.hpp>
+#include <lend/verbs/protection_domain.hpp>
+#include <lend/verbs/queue_pair.hpp>
+
+#include <cerrno>
+#include <cstring>
+
+using namespace lend;
+using namespace lend::test;
+
+namespace {
+
+constexpr std::size_t length = 4096;
+
+/// Makes one of everything, connects it to itself and flushes it.
+Result<void> everything() {
+  std::array<std::byte, 64> own_bytes{};
+  LEND_TRY(context, open_fake());
+  LEND_TRY(domain, context.allocate_protection_domain());
+  LEND_TRY(owned, domain.allocate(length));
+  LEND_TRY(viewed, domain.register_memory(own_bytes));
+  LEND_TRY(exposed, domain.unsafe_allocate_exposed(length, RemoteAccess::read_write));
+  LEND_TRY(remote, exposed.remote());
+  LEND_TRY(queue, CompletionQueue::create(context, 64));
+  LEND_TRY(prepared,
+           PreparedQueuePair::create(domain, queue, {.send_depth = 16, .receive_depth = 16}));
+  auto const endpoint = prepared.endpoint();
+  LEND_TRY(queue_pair, std::move(prepared).connect(endpoint));
+  static_cast<void>(remote);
+  static_cast<void>(owned);
+  static_cast<void>(viewed);
+  return queue_pair.flush();
+}
+
+int calls_of_everything() {
+  Fake::get().reset();
+  REQUIRE(everything().has_value());
+  REQUIRE(Fake::get().violations.empty());
+  REQUIRE(Fake::get().live() == 0);
+  return Fake::get().calls;
+}
+
+}  // namespace
+
+TEST_CASE("a connection made and ended leaves nothing, children ended before parents", "[verbs]") {
+  int const calls = calls_of_everything();
+
+  // List, open, two queries; domain; two allocations, three registrations; completion queue; GID,
+  // queue pair, three transitions; the flush.
+  CHECK(calls == 4 + 1 + 5 + 1 + 5 + 1);
+  CHECK(Fake::get().made == Fake::get().destructions);
+}
+
+TEST_CASE("whichever control call fails, the error names it and nothing is left", "[verbs]") {
+  int const calls = calls_of_everything();
+
+  for (int const error : {ENOMEM, EPERM, EACCES, EINVAL, EIO, EMFILE, ETIMEDOUT, EOPNOTSUPP})
+    for (bool const minus_one : {false, true})
+      for (int call = 1; call <= calls; ++call) {
+        auto& fake = Fake::get();
+        fake.reset();
+        fake.fail_call = call;
+        fake.fail_errno = error;
+        fake.fails_with_minus_one = minus_one;
+        INFO("call " << call << " fails with " << std::strerror(error));
+
+        auto const result = everything();
+
+        INFO("it was " << fake.failed_call);
+        REQUIRE(result.has_error());
+        INFO(result.error().message());
+        CHECK(result.error().os_error() == error);
+        CHECK(result.error().message().find(fake.failed_call) != std::string::npos);
+        CHECK(result.error().message().find(std::strerror(error)) != std::string::npos);
+        CHECK(fake.made == fake.destructions);
+        CHECK(fake.live() == 0);
+        CHECK(fake.violations.empty());
+      }
+}
+
+TEST_CASE("the provider's own reason is in the error of every control call", "[verbs]") {
+  int const calls = calls_of_everything();
+
+  for (int call = 1; call <= calls; ++call) {
+    auto& fake = Fake::get();
+    fake.reset();
+    fake.fail_call = call;
+    fake.fail_errno = EIO;
+    fake.reason = "The cable is out; put it back.";
+
+    auto const result = everything();
+
+    INFO(fake.failed_call);
+    REQUIRE(result.has_error());
+    CHECK(result.error().message().find(fake.reason) != std::string::npos);
+  }
+}
+
+TEST_CASE("a refused destruction is tried once and everything else is still ended", "[verbs]") {
+  static_cast<void>(calls_of_everything());
+  int const destructions = Fake::get().destructions;
+
+  for (int n = 1; n <= destructions; ++n) {
+    auto& fake = Fake::get();
+    fake.reset();
+    fake.fail_destruction = n;
+    INFO("destruction " << n);
+
+    auto const result = everything();
+
+    CHECK(result.has_value());
+    CHECK(fake.violations.empty());
+    CHECK(fake.live() >= 1);
+  }
+}
+
+TEST_CASE("bytes whose registration could not be ended are not released", "[verbs]") {
+  auto& fake = Fake::get();
+  fake.reset();
+  auto context = open_fake();
+  REQUIRE(context.has_value());
+  auto domain = context.value().allocate_protection_domain();
+  REQUIRE(domain.has_value());
+  {
+    auto memory = domain.value().allocate(length);
+    REQUIRE(memory.has_value());
+    fake.fail_destruction = fake.destructions + 1;
+  }
+
+  CHECK(fake.destructions == fake.fail_destruction);  // that of the registration, and no other
+  CHECK(fake.live("region") == 1);
+  CHECK(fake.live("storage") == 1);
+  CHECK(fake.violations.empty());
+}
+
+TEST_CASE("memory refused for want of memory names RLIMIT_MEMLOCK and how to raise it", "[verbs]") {
+  auto& fake = Fake::get();
+  fake.reset();
+  auto domain = open_fake().value().allocate_protection_domain();
+  REQUIRE(domain.has_value());
+  fake.fail_call = fake.calls + 2;  // allocating, then registering
+  fake.fail_errno = ENOMEM;
+
+  auto const memory = domain.value().allocate(length);
+
+  REQUIRE(memory.has_error());
+  CHECK(memory.error() == Errc::exhausted);
+  auto const text = memory.error().message();
+  CHECK(text.find("RLIMIT_MEMLOCK is ") != std::string::npos);
+  CHECK(text.find("ulimit -l") != std::string::npos);
+  CHECK(text.find("4096 bytes") != std::string::npos);
+}
+
+TEST_CASE("a refused transition names the transition and both queue pairs", "[verbs]") {
+  char const* const names[] = {"RESET to INIT", "INIT to RTR", "RTR to RTS"};
+  for (int n = 0; n < 3; ++n) {
+    auto& fake = Fake::get();
+    fake.reset();
+    int const calls = calls_of_everything();
+    fake.reset();
+    fake.fail_call = calls - 3 + n;  // the last four are three transitions and the flush
+    fake.fail_errno = EINVAL;
+
+    auto const result = everything();
+
+    REQUIRE(result.has_error());
+    INFO(result.error().message());
+    CHECK(result.error() == Errc::system_failed);
+    CHECK(result.error().message().find(names[n]) != std::string::npos);
+    CHECK(result.error().message().find("queue pair 4660") != std::string::npos);
+  }
+}
+
+TEST_CASE("a peer out of reach is an incompatible peer", "[verbs]") {
+  for (int const error : {ENETUNREACH, EHOSTUNREACH}) {
+    int const calls = calls_of_everything();
+    auto& fake = Fake::get();
+    fake.reset();
+    fake.fail_call = calls - 2;
+    fake.fail_errno = error;
+
+    auto const result = everything();
+
+    REQUIRE(result.has_error());
+    CHECK(result.error() == Errc::incompatible_peer);
+    CHECK(result.error().os_error() == error);
+  }
+}
+
+TEST_CASE("a domain, a region and a queue pair outlive the names of their parents", "[verbs]") {
+  auto& fake = Fake::get();
+  fake.reset();
+  {
+    auto make_region = [] {
+      auto domain = open_fake().value().allocate_protection_domain().value();
+      return domain.allocate(length).value();
+    };
+    auto const region = make_region();
+    CHECK(fake.live("context") == 1);
+    CHECK(fake.live("domain") == 1);
+    CHECK(region.size() == length);
+  }
+
+  CHECK(fake.live() == 0);
+  CHECK(fake.violations.empty());
+}

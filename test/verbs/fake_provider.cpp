@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The fake provider's table.
+#include "verbs/fake_provider.hpp"
+
+#include <lend/verbs/context.hpp>
+#include <verbs/device_list.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+namespace lend::test {
+
+Fake& Fake::get() {
+  static Fake fake;
+  return fake;
+}
+
+void Fake::reset(FakeDevice next) {
+  *this = Fake{};
+  device = std::move(next);
+}
+
+std::size_t Fake::live(std::string const& kind) const {
+  return static_cast<std::size_t>(
+      std::count_if(objects_.begin(), objects_.end(),
+                    [&](auto const& entry) { return entry.second.kind == kind; }));
+}
+
+bool Fake::fails(char const* call) {
+  if (++calls != fail_call) return false;
+  failed_call = call;
+  errno = fail_errno;
+  return true;
+}
+
+int Fake::end(void const* object) {
+  ++destructions;
+  auto const found = objects_.find(object);
+  if (found == objects_.end()) {
+    violations.push_back("ended twice, or never made");
+    return EINVAL;
+  }
+  if (destructions == fail_destruction) return EIO;
+  for (auto const& [child, entry] : objects_) {
+    auto const& parents = entry.parents;
+    if (std::find(parents.begin(), parents.end(), object) == parents.end()) continue;
+    if (fail_destruction == 0)
+      violations.push_back(found->second.kind + " ended before its " + entry.kind);
+    return EBUSY;
+  }
+  objects_.erase(found);
+  return 0;
+}
+
+namespace {
+
+Fake& fake() {
+  return Fake::get();
+}
+
+/// Of a call that answers errno.
+int failure() {
+  return fake().fails_with_minus_one ? -1 : fake().fail_errno;
+}
+
+std::array<ibv_device, 8> raw_devices{};
+std::array<ibv_device*, 9> raw_list{};
+
+ibv_device** get_device_list(int* count) {
+  if (fake().fails("ibv_get_device_list")) return nullptr;
+  if (fake().device.list_errno != 0) {
+    errno = fake().device.list_errno;
+    return nullptr;
+  }
+  raw_list.fill(nullptr);
+  for (int i = 0; i < fake().device.devices; ++i) {
+    auto& raw = raw_devices[static_cast<std::size_t>(i)];
+    std::snprintf(raw.name, sizeof raw.name, "fake%d", i);
+    raw.transport_type = fake().device.transport;
+    raw_list[static_cast<std::size_t>(i)] = &raw;
+  }
+  *count = fake().device.devices;
+  fake().make(raw_list.data(), "list", {});
+  return raw_list.data();
+}
+
+void free_device_list(ibv_device** list) {
+  fake().end(list);
+}
+
+int post_send(ibv_qp*, ibv_send_wr* request, ibv_send_wr** refused) {
+  if (fake().post_result != 0) {
+    *refused = request;
+    return fake().post_result;
+  }
+  Posted posted;
+  posted.request = *request;
+  posted.elements.assign(request->sg_list, request->sg_list + request->num_sge);
+  fake().posted.push_back(std::move(posted));
+  return 0;
+}
+
+int post_recv(ibv_qp*, ibv_recv_wr* request, ibv_recv_wr** refused) {
+  if (fake().post_result != 0) {
+    *refused = request;
+    return fake().post_result;
+  }
+  Posted posted;
+  posted.is_receive = true;
+  posted.request.wr_id = request->wr_id;
+  posted.request.num_sge = request->num_sge;
+  posted.elements.assign(request->sg_list, request->sg_list + request->num_sge);
+  fake().posted.push_back(std::move(posted));
+  return 0;
+}
+
+int poll_cq(ibv_cq*, int count, ibv_wc* target) {
+  fake().polls.push_back(count);
+  int taken = 0;
+  for (; taken < count && !fake().completions.empty(); ++taken) {
+    target[taken] = fake().completions.front();
+    fake().completions.pop_front();
+  }
+  return taken == 0 && fake().poll_result < 0 ? fake().poll_result : taken;
+}
+
+ibv_context* open_device(ibv_device* device) {
+  if (fake().fails("ibv_open_device")) return nullptr;
+  auto* context = new ibv_context{};
+  context->device = device;
+  context->ops.post_send = &post_send;
+  context->ops.post_recv = &post_recv;
+  context->ops.poll_cq = &poll_cq;
+  return fake().make(context, "context", {});
+}
+
+template <class T>
+int end(T* object) {
+  int const result = fake().end(object);
+  if (result == 0) delete object;
+  return result;
+}
+
+int query_device(ibv_context*, ibv_device_attr* attributes) {
+  if (fake().fails("ibv_query_device")) return failure();
+  attributes->phys_port_cnt = static_cast<std::uint8_t>(fake().device.ports.size());
+  attributes->max_qp = 64;
+  attributes->max_qp_wr = 1024;
+  attributes->max_sge = 8;
+  attributes->max_cqe = 4096;
+  attributes->max_mr_size = 1u << 30;
+  attributes->max_qp_rd_atom = fake().device.reads_max;
+  attributes->max_qp_init_rd_atom = fake().device.reads_max;
+  return 0;
+}
+
+int query_port(ibv_context*, std::uint8_t port, ibv_port_attr* attributes) {
+  if (fake().fails("ibv_query_port")) return failure();
+  attributes->state = fake().device.ports.at(port - 1u);
+  attributes->active_mtu = fake().device.mtu;
+  attributes->link_layer = fake().device.link_layer;
+  attributes->lid = fake().device.lid;
+  attributes->max_msg_sz = fake().device.message_bytes_max;
+  attributes->gid_tbl_len = static_cast<int>(fake().device.gids.size());
+  return 0;
+}
+
+int query_gid(ibv_context*, std::uint8_t, int index, ibv_gid* gid) {
+  if (fake().fails("ibv_query_gid")) return -1;
+  auto const& entry = fake().device.gids.at(static_cast<std::size_t>(index));
+  if (entry == FakeDevice::unreadable_gid()) {
+    errno = ENODATA;
+    return -1;
+  }
+  std::copy(entry.begin(), entry.end(), gid->raw);
+  return 0;
+}
+
+ibv_pd* alloc_pd(ibv_context* context) {
+  if (fake().fails("ibv_alloc_pd")) return nullptr;
+  return fake().make(new ibv_pd{context, 0}, "domain", {context});
+}
+
+ibv_mr* reg_mr(ibv_pd* domain, void* address, std::size_t length, int) {
+  if (fake().fails("ibv_reg_mr")) return nullptr;
+  auto* region = new ibv_mr{};
+  region->context = domain->context;
+  region->pd = domain;
+  region->addr = address;
+  region->length = length;
+  region->lkey = 0x100u + static_cast<std::uint32_t>(fake().made);
+  region->rkey = 0x900u + static_cast<std::uint32_t>(fake().made);
+  // The storage is its parent, so that releasing it first is a violation.
+  return fake().make(region, "region", {domain, address});
+}
+
+ibv_cq* create_cq(ibv_context* context, int depth, void*, ibv_comp_channel*, int) {
+  if (fake().fails("ibv_create_cq")) return nullptr;
+  auto* queue = new ibv_cq{};
+  queue->context = context;
+  queue->cqe = depth - fake().device.completions_withheld;
+  return fake().make(queue, "completion queue", {context});
+}
+
+ibv_qp* create_qp(ibv_pd* domain, ibv_qp_init_attr* attributes) {
+  if (fake().fails("ibv_create_qp")) return nullptr;
+  auto* queue_pair = new ibv_qp{};
+  queue_pair->context = domain->context;
+  queue_pair->pd = domain;
+  queue_pair->qp_num = fake().device.first_queue_pair;
+  attributes->cap.max_inline_data += fake().device.inline_granted;
+  attributes->cap.max_send_wr -= fake().device.send_depth_withheld;
+  return fake().make(queue_pair, "queue pair", {domain, attributes->send_cq, attributes->recv_cq});
+}
+
+int modify_qp(ibv_qp* queue_pair, ibv_qp_attr* attributes, int mask) {
+  if (fake().fails("ibv_modify_qp")) return failure();
+  queue_pair->state = attributes->qp_state;
+  fake().modified.push_back({*attributes, mask});
+  return 0;
+}
+
+int query_qp(ibv_qp* queue_pair, ibv_qp_attr* attributes, int, ibv_qp_init_attr*) {
+  if (fake().fails("ibv_query_qp")) return failure();
+  attributes->qp_state = queue_pair->state;
+  return 0;
+}
+
+void* allocate(ibv_context* context, std::size_t length) {
+  if (fake().fails("allocating")) return nullptr;
+  return fake().make(new std::byte[length]{}, "storage", {context});
+}
+
+void release(ibv_context*, void* address, std::size_t) {
+  if (fake().end(address) == 0) delete[] static_cast<std::byte*>(address);
+}
+
+char const* last_reason() {
+  return fake().reason;
+}
+
+Provider table_of(bool is_soft) {
+  return {.name = "fake",
+          .is_soft = is_soft,
+          .get_device_list = &get_device_list,
+          .free_device_list = &free_device_list,
+          .open_device = &open_device,
+          .close_device = &end<ibv_context>,
+          .query_device = &query_device,
+          .query_port = &query_port,
+          .query_gid = &query_gid,
+          .alloc_pd = &alloc_pd,
+          .dealloc_pd = &end<ibv_pd>,
+          .reg_mr = &reg_mr,
+          .dereg_mr = &end<ibv_mr>,
+          .create_cq = &create_cq,
+          .destroy_cq = &end<ibv_cq>,
+          .create_qp = &create_qp,
+          .modify_qp = &modify_qp,
+          .query_qp = &query_qp,
+          .destroy_qp = &end<ibv_qp>,
+          .allocate = &allocate,
+          .release = &release,
+          .last_reason = &last_reason};
+}
+
+}  // namespace
+
+Provider const& fake_provider() {
+  static Provider const hardware = table_of(false);
+  static Provider const soft = table_of(true);
+  return fake().device.is_soft ? soft : hardware;
+}
+
+Result<Context> open_fake() {
+  LEND_TRY(devices, devices_of(fake_provider()));
+  if (devices.empty()) return Errc::not_found;
+  return devices.front().open();
+}
+
+}  // namespace lend::test

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A provider without a device: it counts what is made and ended, fails the call it is told to, and
+// keeps what is posted. One at a time, one thread.
+#pragma once
+
+#include <lend/base/result.hpp>
+#include <lend/verbs/device.hpp>
+#include <verbs/provider.hpp>
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace lend::test {
+
+using GidBytes = std::array<std::uint8_t, 16>;
+
+/// What the fake device says of itself.
+struct FakeDevice {
+  bool is_soft = false;
+  int devices = 1;
+  std::vector<ibv_port_state> ports{IBV_PORT_ACTIVE};
+  std::uint8_t link_layer = IBV_LINK_LAYER_ETHERNET;
+  std::uint16_t lid = 0;
+  ibv_mtu mtu = IBV_MTU_4096;
+  std::uint32_t message_bytes_max = 1u << 30;
+  std::vector<GidBytes> gids{ipv4_gid()};  // all 0xee: cannot be read
+  ibv_transport_type transport = IBV_TRANSPORT_IB;
+  int reads_max = 128;
+  int list_errno = 0;                // no list, with this errno
+  std::uint32_t inline_granted = 0;  // on top of what was asked for
+  std::uint32_t send_depth_withheld = 0;
+  int completions_withheld = 0;
+  std::uint32_t first_queue_pair = 0x1234;
+
+  static GidBytes ipv4_gid() { return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1}; }
+  static GidBytes ipv6_gid() { return {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 1}; }
+  static GidBytes unreadable_gid() {
+    GidBytes gid{};
+    gid.fill(0xee);
+    return gid;
+  }
+};
+
+/// One call of ibv_modify_qp.
+struct Modified {
+  ibv_qp_attr attributes{};
+  int mask = 0;
+};
+
+/// One posted request, its elements copied.
+struct Posted {
+  ibv_send_wr request{};  // of a receive only wr_id and num_sge
+  std::vector<ibv_sge> elements{};
+  bool is_receive = false;
+};
+
+class Fake {
+ public:
+  static Fake& get();
+
+  /// Everything as at the beginning; what is live is forgotten.
+  void reset(FakeDevice device = {});
+
+  FakeDevice device{};
+
+  // Faults. The n-th control call, counted from 1, fails; 0: none does.
+  int fail_call = 0;
+  int fail_errno = 0;
+  bool fails_with_minus_one = false;  // of calls that answer errno: -1, and errno set
+  int fail_destruction = 0;           // the n-th, with EIO
+  char const* reason = nullptr;       // last_reason() of every failure
+  int post_result = 0;
+  int poll_result = 0;  // if negative
+
+  // Counted.
+  int calls = 0;
+  std::string failed_call{};
+  int made = 0;
+  int destructions = 0;
+  std::vector<std::string> violations{};  // ended twice, or before a child
+
+  // The data path.
+  std::vector<Modified> modified{};
+  std::deque<Posted> posted{};
+  std::deque<ibv_wc> completions{};
+  std::vector<int> polls{};  // entries asked for
+
+  [[nodiscard]] std::size_t live() const { return objects_.size(); }
+  [[nodiscard]] std::size_t live(std::string const& kind) const;
+
+  // For the table.
+  bool fails(char const* call);
+  template <class T>
+  T* make(T* object, char const* kind, std::vector<void const*> parents) {
+    objects_[object] = {kind, std::move(parents)};
+    ++made;
+    return object;
+  }
+  int end(void const* object);
+
+ private:
+  struct Object {
+    std::string kind;
+    std::vector<void const*> parents;
+  };
+  std::map<void const*, Object> objects_;
+};
+
+[[nodiscard]] Provider const& fake_provider();
+
+/// The fake device, opened.
+[[nodiscard]] Result<Context> open_fake();
+
+}  // namespace lend::test

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: bytes on loan outlive their region's name, and the registration ends before the storage.
+// Method: loans taken as the channel room takes them, on the fake provider, which counts.
+#include "support/catch.hpp"
+#include "verbs/fake_provider.hpp"
+
+#include <lend/verbs/protection_domain.hpp>
+#include <verbs/region_state.hpp>
+
+#include <optional>
+
+using namespace lend;
+using namespace lend::test;
+
+namespace {
+
+ProtectionDomain fresh_domain() {
+  Fake::get().reset();
+  return open_fake().value().allocate_protection_domain().value();
+}
+
+Result<void> lend_out(Loan& loan, ScatterElement const& element) {
+  return begin_loan(loan, element.region, element.range, LoanKind::exclusive, Operation::receive,
+                    SourceLine::here());
+}
+
+}  // namespace
+
+TEST_CASE("an owned region destroyed on loan is released with its last loan", "[verbs]") {
+  auto const domain = fresh_domain();
+  std::optional memory{domain.allocate(4096).value()};
+  Loan first;
+  Loan second;
+  auto* const state = memory->scatter().region;
+  REQUIRE(lend_out(first, memory->scatter(0, 64)).has_value());
+  REQUIRE(lend_out(second, memory->scatter(64, 64)).has_value());
+  CHECK(memory->loans() == 2);
+
+  memory.reset();
+  CHECK(Fake::get().live("region") == 1);
+  CHECK(Fake::get().live("storage") == 1);
+  end_loan(first, state);
+  CHECK(Fake::get().live("region") == 1);
+  end_loan(second, state);
+
+  CHECK(Fake::get().live("region") == 0);
+  CHECK(Fake::get().live("storage") == 0);
+  CHECK(Fake::get().violations.empty());
+}
+
+TEST_CASE("a region on loan keeps its domain and device until the loan ends", "[verbs]") {
+  std::optional domain{fresh_domain()};
+  std::optional memory{domain->allocate(64).value()};
+  auto* const state = memory->scatter().region;
+  Loan loan;
+  REQUIRE(lend_out(loan, memory->scatter()).has_value());
+
+  memory.reset();
+  domain.reset();
+  CHECK(Fake::get().live("context") == 1);
+  end_loan(loan, state);
+
+  CHECK(Fake::get().live() == 0);
+  CHECK(Fake::get().violations.empty());
+}
+
+TEST_CASE("a region not on loan is released at once, owned or viewed", "[verbs]") {
+  auto const domain = fresh_domain();
+  std::array<std::byte, 64> bytes{};
+  {
+    auto const owned = domain.allocate(64).value();
+    auto const viewed = domain.register_memory(bytes).value();
+    CHECK(Fake::get().live("region") == 2);
+    CHECK(Fake::get().live("storage") == 1);
+  }
+
+  CHECK(Fake::get().live("region") == 0);
+  CHECK(Fake::get().live("storage") == 0);
+}
+
+TEST_CASE("a loan out of bounds or of no region is an error and no loan", "[verbs]") {
+  auto const domain = fresh_domain();
+  auto memory = domain.allocate(100).value();
+  Loan loan;
+
+  for (auto const& range : {ByteRange{0, 101}, ByteRange{101, 0}, ByteRange{50, 51},
+                            ByteRange{SIZE_MAX, 2}, ByteRange{2, SIZE_MAX}}) {
+    auto const lent = lend_out(loan, memory.scatter(range.offset, range.length));
+    REQUIRE(lent.has_error());
+    CHECK(lent.error() == Errc::invalid_argument);
+    CHECK(lent.error().message().find("a region of 100 bytes") != std::string::npos);
+    CHECK_FALSE(loan.on_loan());
+  }
+  CHECK(lend_out(loan, ScatterElement{}).error() == Errc::invalid_argument);
+  end_loan(loan, nullptr);  // never taken: nothing to do
+  CHECK(memory.loans() == 0);
+}
+
+TEST_CASE("the bytes of a region cannot be touched against a loan", "[verbs]") {
+  auto const domain = fresh_domain();
+  auto memory = domain.allocate(100).value();
+  Loan reading;
+  Loan writing;
+  auto const gather = memory.gather(0, 10);
+  REQUIRE(begin_loan(reading, gather.region, gather.range, LoanKind::shared, Operation::send,
+                     SourceLine::here())
+              .has_value());
+  REQUIRE(lend_out(writing, memory.scatter(50, 10)).has_value());
+
+  CHECK(memory.bytes(0, 50).has_value());
+  CHECK(memory.mutable_bytes(0, 10).error() == Errc::already_borrowed);
+  CHECK(memory.bytes(59, 1).error() == Errc::already_borrowed);
+  CHECK(memory.bytes().error() == Errc::already_borrowed);
+  CHECK(memory.mutable_bytes(10, 40).has_value());
+  CHECK(memory.bytes(0, 101).error() == Errc::invalid_argument);
+  end_loan(reading, gather.region);
+  end_loan(writing, gather.region);
+  CHECK(memory.mutable_bytes().has_value());
+}
+
+TEST_CASE("an unchecked region lends without a loan, and not while on loan", "[verbs]") {
+  auto const domain = fresh_domain();
+  auto memory = domain.allocate(100).value();
+  auto* const state = memory.scatter().region;
+  Loan loan;
+  REQUIRE(lend_out(loan, memory.scatter()).has_value());
+  CHECK(memory.unsafe_unchecked().error() == Errc::already_borrowed);
+  end_loan(loan, state);
+
+  REQUIRE(memory.unsafe_unchecked().has_value());
+  REQUIRE(lend_out(loan, memory.scatter()).has_value());
+  CHECK_FALSE(loan.on_loan());
+  CHECK(memory.mutable_bytes().has_value());
+  CHECK(lend_out(loan, memory.scatter(0, 101)).error() == Errc::invalid_argument);
+}
+
+TEST_CASE("a region is registered as asked: its exact bytes, and remote only when exposed",
+          "[verbs]") {
+  auto const domain = fresh_domain();
+  auto const local = domain.allocate(100).value();
+  auto const exposed = domain.unsafe_allocate_exposed(100, RemoteAccess::read).value();
+
+  CHECK(local.remote().error() == Errc::unsupported);
+  auto const remote = exposed.remote().value();
+  CHECK(remote.size() == 100);
+  CHECK(remote.address() == reinterpret_cast<std::uintptr_t>(exposed.bytes().value().data()));
+}
+
+TEST_CASE("a region's length is 1 to the device's limit", "[verbs]") {
+  auto const domain = fresh_domain();
+  auto const calls = Fake::get().calls;
+
+  for (std::size_t length : {std::size_t{0}, (std::size_t{1} << 30) + 1, SIZE_MAX}) {
+    CHECK(domain.allocate(length).error() == Errc::invalid_argument);
+    CHECK(domain.unsafe_allocate_exposed(length, RemoteAccess::read).error() ==
+          Errc::invalid_argument);
+  }
+  CHECK(domain.register_memory(std::span<std::byte>{}).error() == Errc::invalid_argument);
+  CHECK(Fake::get().calls == calls);
+}
+
+TEST_CASE("a region moved from has no bytes and ends without effect", "[verbs]") {
+  auto const domain = fresh_domain();
+  auto memory = domain.allocate(100).value();
+  auto taken = std::move(memory);
+
+  CHECK(memory.size() == 0);
+  CHECK(memory.loans() == 0);
+  CHECK(memory.bytes(0, 1).error() == Errc::invalid_argument);
+  CHECK(memory.mutable_bytes(0, 0).error() == Errc::invalid_argument);
+  CHECK(memory.remote().has_error());
+  CHECK(taken.size() == 100);
+  memory = std::move(taken);
+  CHECK(memory.size() == 100);
+}
