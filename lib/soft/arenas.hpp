@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Memory for the library's allocator: memfds that peers can map. Any thread.
+#pragma once
+
+#include "layout.hpp"
+#include "page_ranges.hpp"
+#include "shared_memory.hpp"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+namespace lend::soft {
+
+struct ArenaPlace {
+  std::uint32_t arena = 0;
+  std::uint64_t offset = 0;
+};
+
+/// Small allocations share an arena of 64 MiB, which stays; a large one has its own, which goes
+/// with it. Freed pages go back to the kernel at once, also where a peer still maps them.
+class Arenas {
+ public:
+  explicit Arenas(Segment& segment) noexcept : segment_{segment} {}
+
+  /// Zeroed whole pages, or null with errno.
+  [[nodiscard]] void* allocate(std::size_t length) noexcept;
+  void release(void* address, std::size_t length) noexcept;
+
+  /// Where these bytes lie, when all of them are in one arena.
+  [[nodiscard]] std::optional<ArenaPlace> find(std::uint64_t address,
+                                               std::uint64_t length) const noexcept;
+  [[nodiscard]] bool empty() const noexcept;
+
+ private:
+  struct Arena {
+    UniqueFd file;
+    Mapping mapping;
+    PageRanges ranges;
+    std::uint32_t index;
+    bool is_dedicated;
+  };
+  using ByAddress = std::map<std::uint64_t, Arena>;
+
+  ByAddress::iterator add(std::size_t length, bool is_dedicated);
+  void remove(ByAddress::iterator arena) noexcept;
+
+  Segment& segment_;
+  mutable std::mutex mutex_;
+  ByAddress arenas_;
+  std::uint32_t generations_ = 0;
+};
+
+}  // namespace lend::soft

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Completion queues: a shared ring for receives, a private one for sends, and flushes. Any thread.
+#pragma once
+
+#include "context.hpp"
+#include "layout.hpp"
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <memory>
+
+namespace lend::soft {
+
+/// The end of a send, from post_send to poll_cq of the same process.
+struct LocalCompletion {
+  QueuePair* queue_pair;  // null: the queue pair was reset or destroyed
+  std::uint64_t id;
+  std::uint32_t position;  // in the send queue
+  std::uint32_t length;
+  std::uint32_t vendor;
+  std::uint8_t status;
+  std::uint8_t opcode;
+};
+
+struct CompletionQueue : ibv_cq {
+  std::uint32_t index = 0;
+  SharedCompletionQueue* shared = nullptr;
+  SharedCompletion* ring = nullptr;
+  std::uint64_t ring_offset = 0;
+  std::uint32_t mask = 0;
+  std::uint32_t users = 0;  // queue pairs, under Context::control
+
+  PrivateLock lock;  // guards all below; taken last
+  std::uint64_t head = 0;
+  std::unique_ptr<LocalCompletion[]> local;
+  std::uint64_t local_head = 0;
+  std::uint64_t local_tail = 0;
+  // Queue pairs in ERR: what they have posted and not completed is flushed by poll_cq itself.
+  QueuePair* flushing_sends = nullptr;
+  QueuePair* flushing_receives = nullptr;
+};
+
+/// What the CPU of a peer says about a receive that ended.
+struct ReceiveEnd {
+  std::uint32_t queue_pair;  // index
+  std::uint32_t epoch;
+  std::uint32_t receive;
+  std::uint32_t length;
+  std::uint32_t immediate;
+  std::uint8_t status;
+  std::uint8_t opcode;
+  std::uint8_t flags;
+  std::uint8_t inline_length;
+  std::uint64_t bytes[SharedCompletion::inline_max / 8];  // inline_length of them count
+};
+
+enum class Pushed { yes, overrun, corrupt };
+/// Publishes in completion queue `index` of `segment`, which may be another process's.
+[[nodiscard]] Pushed push_receive_end(Segment&, std::uint32_t index, ReceiveEnd const&,
+                                      Claimant const&) noexcept;
+/// Publishes the end of a send. False: the queue is full and the completion is lost.
+[[nodiscard]] bool push_local(CompletionQueue&, LocalCompletion const&) noexcept;
+
+[[nodiscard]] ibv_cq* create_cq(ibv_context*, int entries, void* cq_context, ibv_comp_channel*,
+                                int vector) noexcept;
+int destroy_cq(ibv_cq*) noexcept;
+int poll_cq(ibv_cq*, int count, ibv_wc*) noexcept;
+int req_notify_cq(ibv_cq*, int solicited_only) noexcept;
+
+}  // namespace lend::soft

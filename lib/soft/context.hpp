@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// An open soft device: one segment, one slot, and what was made from it. Any thread.
+#pragma once
+
+#include "arenas.hpp"
+#include "host.hpp"
+#include "layout.hpp"
+#include "page_ranges.hpp"
+#include "peers.hpp"
+#include "private_lock.hpp"
+#include "regions.hpp"
+#include "shared_memory.hpp"
+#include "slot.hpp"
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+namespace lend::soft {
+
+struct QueuePair;
+struct CompletionQueue;
+
+struct Domain : ibv_pd {
+  std::atomic<std::uint32_t> users{0};  // regions and queue pairs
+};
+
+struct Region : ibv_mr {};
+
+/// Which of some thousand queue pairs need a look, found in a few loads.
+class IndexSet {
+ public:
+  void insert(std::uint32_t index) noexcept {
+    words_[index / 64].fetch_or(std::uint64_t{1} << index % 64);
+    any_.store(true);
+  }
+  void erase(std::uint32_t index) noexcept {
+    words_[index / 64].fetch_and(~(std::uint64_t{1} << index % 64));
+  }
+  [[nodiscard]] bool maybe_any() const noexcept { return any_.load(std::memory_order_relaxed); }
+
+  /// Calls visit(index) for each. Sequentially consistent with insert(): none is overlooked.
+  template <class Visit>
+  void for_each(Visit&& visit) {
+    any_.store(false);
+    bool found = false;
+    for (std::uint32_t i = 0; i < words_.size(); ++i) {
+      for (auto word = words_[i].load(); word != 0; word &= word - 1) {
+        found = true;
+        visit(i * 64 + static_cast<std::uint32_t>(__builtin_ctzll(word)));
+      }
+    }
+    if (found) any_.store(true);
+  }
+
+ private:
+  std::atomic<bool> any_{false};
+  std::array<std::atomic<std::uint64_t>, queue_pairs_max / 64> words_{};
+};
+
+/// Members are destroyed bottom-up: the slot's name goes before the segment it names.
+struct Context : verbs_context {
+  Context(UniqueFd file, Mapping mapping) noexcept;
+
+  [[nodiscard]] static Context& of(ibv_context* context) noexcept {
+    return *static_cast<Context*>(verbs_get_ctx(context));
+  }
+
+  /// False in a forked child, where this context is dead: its memory and slot are the parent's.
+  [[nodiscard]] bool is_ours() const noexcept { return *mark_address == mark; }
+  /// 0, or ENODEV with reason.
+  [[nodiscard]] int check_ours() const noexcept;
+
+  /// Pages for a ring: offset in the segment. 0 with errno and reason. May throw std::bad_alloc.
+  [[nodiscard]] std::uint64_t take_ring(std::size_t length);
+  void give_back_ring(std::uint64_t offset, std::size_t length) noexcept;
+
+  std::uint64_t mark = 0;
+  std::uint64_t const* mark_address = nullptr;
+  std::uint64_t guid = 0;
+  bool peers_reach_private = false;  // by cross-memory attach
+
+  UniqueFd segment_file;
+  Mapping segment_mapping;
+  Segment& segment;
+  SlotClaim slot;
+  Arenas arenas;
+  Regions regions;
+  Peers peers;
+  Claimant claimant;
+
+  std::mutex control;  // guards the following, and making and destroying
+  PageRanges rings;
+  std::uint32_t domains_made = 0;
+  std::uint32_t domains = 0;
+  std::uint32_t regions_held = 0;
+
+  // Pollers walk these; see progress.cpp. Taken before a queue pair's locks, never after.
+  PrivateLock walk;
+  std::array<std::atomic<QueuePair*>, queue_pairs_max> queue_pairs{};
+  std::array<CompletionQueue*, completion_queues_max> completion_queues{};
+  std::uint32_t next_queue_pair = 0;  // indexes are reused as late as possible
+  IndexSet stalled;
+  std::atomic<std::uint32_t> trouble_seen{0};
+};
+
+/// The device list holds one device.
+[[nodiscard]] ibv_device* soft_device() noexcept;
+
+[[nodiscard]] ibv_device** get_device_list(int* count) noexcept;
+void free_device_list(ibv_device** list) noexcept;
+[[nodiscard]] ibv_context* open_device(ibv_device*) noexcept;
+int close_device(ibv_context*) noexcept;
+int query_device(ibv_context*, ibv_device_attr*) noexcept;
+int query_port(ibv_context*, std::uint8_t port, ibv_port_attr*) noexcept;
+int query_gid(ibv_context*, std::uint8_t port, int index, ibv_gid*) noexcept;
+
+[[nodiscard]] ibv_pd* alloc_pd(ibv_context*) noexcept;
+int dealloc_pd(ibv_pd*) noexcept;
+[[nodiscard]] ibv_mr* reg_mr(ibv_pd*, void* address, std::size_t length, int access) noexcept;
+int dereg_mr(ibv_mr*) noexcept;
+[[nodiscard]] void* allocate(ibv_context*, std::size_t length) noexcept;
+void release(ibv_context*, void* address, std::size_t length) noexcept;
+
+}  // namespace lend::soft

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Copying through mappings, and by cross-memory attach where there is none.
+#include "copy.hpp"
+
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <emmintrin.h>
+#endif
+
+namespace lend::soft {
+namespace {
+
+constexpr std::size_t word = 8;
+constexpr std::size_t by_words_max = 64;  // beyond, memcpy is faster than a loop of words
+
+/// Orders the body before the tail, whatever stores memcpy used (non-temporal, string moves).
+void fence_stores() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  _mm_sfence();
+#else
+  std::atomic_thread_fence(std::memory_order_release);
+#endif
+}
+
+template <class T>
+void store(std::byte* target, std::byte const* source) noexcept {
+  T value;
+  std::memcpy(&value, source, sizeof value);
+  // Release: after every byte before it. Pairs with the reader's acquire, or its data dependency.
+  __atomic_store_n(reinterpret_cast<T*>(target), value, __ATOMIC_RELEASE);
+}
+
+/// At most a word, in the largest aligned stores, ascending.
+void copy_small(std::byte* target, std::byte const* source, std::size_t length) noexcept {
+  while (length > 0) {
+    auto const place = reinterpret_cast<std::uintptr_t>(target);
+    std::size_t step = 1;
+    if (length >= 8 && place % 8 == 0) {
+      store<std::uint64_t>(target, source);
+      step = 8;
+    } else if (length >= 4 && place % 4 == 0) {
+      store<std::uint32_t>(target, source);
+      step = 4;
+    } else if (length >= 2 && place % 2 == 0) {
+      store<std::uint16_t>(target, source);
+      step = 2;
+    } else {
+      store<std::uint8_t>(target, source);
+    }
+    target += step;
+    source += step;
+    length -= step;
+  }
+}
+
+Copied attach(Direction direction, iovec const* ours, std::size_t our_count, iovec const* theirs,
+              std::size_t their_count, std::size_t length, int pid) noexcept {
+  auto const moved = direction == Direction::to_peer
+                         ? ::process_vm_writev(pid, ours, our_count, theirs, their_count, 0)
+                         : ::process_vm_readv(pid, ours, our_count, theirs, their_count, 0);
+  // A message is below the 2 GiB that one call moves, so a short count is a fault.
+  if (moved >= 0 && static_cast<std::size_t>(moved) == length) return Copied::all;
+  return moved < 0 && errno == ESRCH ? Copied::peer_is_dead : Copied::fault;
+}
+
+std::size_t fill(iovec* vectors, Stretches const& stretches, std::size_t length) noexcept {
+  std::size_t count = 0;
+  for (std::uint32_t i = 0; i < stretches.count && length > 0; ++i) {
+    auto const& stretch = stretches.items[i];
+    auto const part = std::min(stretch.length, length);
+    void* const start = stretch.mapped != nullptr ? static_cast<void*>(stretch.mapped)
+                                                  : reinterpret_cast<void*>(stretch.address);
+    vectors[count++] = {start, part};
+    length -= part;
+  }
+  return count;
+}
+
+bool none_mapped(Stretches const& stretches) noexcept {
+  for (std::uint32_t i = 0; i < stretches.count; ++i)
+    if (stretches.items[i].mapped != nullptr) return false;
+  return true;
+}
+
+}  // namespace
+
+void copy_in_order(std::byte* target, std::byte const* source, std::size_t length) noexcept {
+  if (length == 0) return;
+  auto const end = reinterpret_cast<std::uintptr_t>(target) + length;
+  auto const tail = std::min(length, (end - 1) % word + 1);
+  auto body = length - tail;
+  if (body > 0) {
+    auto const place = reinterpret_cast<std::uintptr_t>(target);
+    auto const head = std::min(body, (word - place % word) % word);
+    copy_small(target, source, head);
+    target += head;
+    source += head;
+    body -= head;
+    if (body <= by_words_max) {
+      for (; body > 0; body -= word, target += word, source += word)
+        store<std::uint64_t>(target, source);
+    } else {
+      std::memcpy(target, source, body);
+      fence_stores();
+      target += body;
+      source += body;
+    }
+  }
+  copy_small(target, source, tail);
+}
+
+Copied transfer(Direction direction, Stretches const& ours, Stretches const& theirs,
+                std::size_t length, int peer_pid) noexcept {
+  if (length == 0) return Copied::all;
+  if (!theirs.all_mapped && none_mapped(theirs)) {
+    iovec our_vectors[pieces_max];
+    iovec their_vectors[pieces_max];
+    auto const our_count = fill(our_vectors, ours, length);
+    auto const their_count = fill(their_vectors, theirs, length);
+    return attach(direction, our_vectors, our_count, their_vectors, their_count, length, peer_pid);
+  }
+  std::uint32_t our_index = 0;
+  std::uint32_t their_index = 0;
+  std::size_t our_offset = 0;
+  std::size_t their_offset = 0;
+  while (length > 0) {
+    auto const& our = ours.items[our_index];
+    auto const& their = theirs.items[their_index];
+    auto const part = std::min({our.length - our_offset, their.length - their_offset, length});
+    if (part > 0) {
+      auto* const here = our.mapped + our_offset;
+      if (their.mapped != nullptr) {
+        auto* const there = their.mapped + their_offset;
+        if (direction == Direction::to_peer)
+          copy_in_order(there, here, part);
+        else
+          copy_in_order(here, there, part);
+      } else {
+        iovec const near{here, part};
+        iovec const far{reinterpret_cast<void*>(their.address + their_offset), part};
+        auto const copied = attach(direction, &near, 1, &far, 1, part, peer_pid);
+        if (copied != Copied::all) return copied;
+      }
+    }
+    length -= part;
+    our_offset += part;
+    their_offset += part;
+    if (our_offset == our.length) ++our_index, our_offset = 0;
+    if (their_offset == their.length) ++their_index, their_offset = 0;
+  }
+  return Copied::all;
+}
+
+}  // namespace lend::soft

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Moving bytes between two lists of stretches. Any thread.
+#pragma once
+
+#include "stretch.hpp"
+
+#include <cstddef>
+
+namespace lend::soft {
+
+/// Copies ascending; the last bytes, up to 8, become visible after all others, and an aligned word
+/// of 8 bytes is never seen half written. So a reader may wait on the last byte, or on a flag.
+void copy_in_order(std::byte* target, std::byte const* source, std::size_t length) noexcept;
+
+enum class Copied { all, fault, peer_is_dead };
+enum class Direction { to_peer, from_peer };
+
+/// Copies `length` bytes between ours, all mapped, and the peer's; both hold at least so many.
+[[nodiscard]] Copied transfer(Direction, Stretches const& ours, Stretches const& theirs,
+                              std::size_t length, int peer_pid) noexcept;
+
+}  // namespace lend::soft

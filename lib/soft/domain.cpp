@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Protection domains, registrations and allocated memory.
+#include "context.hpp"
+#include "queue_pair.hpp"
+#include "reason.hpp"
+
+#include <cerrno>
+#include <mutex>
+#include <new>
+
+namespace lend::soft {
+namespace {
+
+/// Waits until no CPU that saw the key before it was invalidated still uses the memory.
+void await_users_of_memory(Context& context) noexcept {
+  for (auto& entry : context.queue_pairs) {
+    auto* const qp = entry.load(std::memory_order_relaxed);
+    if (qp == nullptr) continue;
+    { std::lock_guard const ours{qp->send_lock}; }
+    { RobustGuard const theirs{qp->shared->rx, context.claimant}; }
+    { std::lock_guard const polled{qp->receives().lock}; }
+  }
+}
+
+}  // namespace
+
+ibv_pd* alloc_pd(ibv_context* opened) noexcept {
+  auto& context = Context::of(opened);
+  if (context.check_ours() != 0) return nullptr;
+  auto* const domain = new (std::nothrow) Domain{};
+  if (domain == nullptr) {
+    fail(ENOMEM);
+    return nullptr;
+  }
+  std::lock_guard const guard{context.control};
+  domain->context = opened;
+  domain->handle = ++context.domains_made;
+  ++context.domains;
+  return domain;
+}
+
+int dealloc_pd(ibv_pd* pd) noexcept {
+  auto* const domain = static_cast<Domain*>(pd);
+  auto& context = Context::of(pd->context);
+  if (!context.is_ours()) return 0;
+  std::lock_guard const guard{context.control};
+  if (domain->users.load() != 0)
+    return fail(EBUSY, "the protection domain still has %u regions or queue pairs",
+                domain->users.load());
+  --context.domains;
+  delete domain;
+  return 0;
+}
+
+ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, int access) noexcept try {
+  auto& context = Context::of(pd->context);
+  if (context.check_ours() != 0) return nullptr;
+  auto region = std::make_unique<Region>();
+  std::uint32_t key = 0;
+  if (context.regions.add(pd->handle, reinterpret_cast<std::uint64_t>(address), length, access,
+                          key) != 0)
+    return nullptr;
+  region->context = pd->context;
+  region->pd = pd;
+  region->addr = address;
+  region->length = length;
+  region->handle = key >> 8;
+  region->lkey = key;
+  region->rkey = key;
+  static_cast<Domain*>(pd)->users.fetch_add(1);
+  return region.release();
+} catch (std::bad_alloc const&) {
+  fail(ENOMEM);
+  return nullptr;
+}
+
+int dereg_mr(ibv_mr* mr) noexcept {
+  auto* const region = static_cast<Region*>(mr);
+  auto& context = Context::of(mr->context);
+  if (!context.is_ours()) return 0;
+  {
+    // Control: no queue pair goes while we wait for its locks.
+    std::lock_guard const guard{context.control};
+    context.regions.invalidate(mr->lkey);
+    await_users_of_memory(context);
+    context.regions.recycle(mr->lkey);
+  }
+  static_cast<Domain*>(mr->pd)->users.fetch_sub(1);
+  delete region;
+  return 0;
+}
+
+void* allocate(ibv_context* opened, std::size_t length) noexcept {
+  auto& context = Context::of(opened);
+  return context.check_ours() == 0 ? context.arenas.allocate(length) : nullptr;
+}
+
+void release(ibv_context* opened, void* address, std::size_t length) noexcept {
+  auto& context = Context::of(opened);
+  if (context.is_ours()) context.arenas.release(address, length);
+}
+
+}  // namespace lend::soft

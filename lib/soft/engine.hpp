@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Executing one work request: the poster's CPU does what both cards would do. See queue_pair.hpp
+// for the locks.
+#pragma once
+
+#include "queue_pair.hpp"
+
+#include <cstdint>
+
+namespace lend::soft {
+
+/// Says in ibv_wc::vendor_err what lies behind a status.
+enum class Fault : std::uint32_t {
+  none = 0,
+  local_key = 1,            // a local piece: key, bounds, domain or right
+  message_too_long = 2,     // longer than the device carries
+  no_reads_allowed = 3,     // max_rd_atomic is 0
+  peer_is_dead = 4,         // its process or context is gone
+  peer_is_silent = 5,       // not ready, destroyed, or paired with another queue pair
+  receiver_not_ready = 6,   // no receive posted within the budget
+  operation_forbidden = 7,  // by the access flags of the target queue pair
+  remote_key = 8,           // key, bounds, domain or right at the target
+  receive_too_short = 9,
+  receive_key = 10,         // a piece of the matched receive: key, bounds, domain or right
+  unreachable_memory = 11,  // the target's memory can be neither mapped nor attached, or is gone
+  queue_overrun = 12,       // the target's completion queue is full
+  corrupt_target = 13,      // what the target shares makes no sense
+};
+
+struct Outcome {
+  enum class Kind : std::uint8_t { done, peer_is_silent, receiver_not_ready };
+  Kind kind;
+  std::uint8_t rnr_timer;  // of the target, where the receiver is not ready
+  ibv_wc_status status;
+  Fault fault;
+  std::uint32_t length;
+};
+
+/// Does the work, or says why it must wait. The caller holds send_lock.
+[[nodiscard]] Outcome execute(QueuePair&, Work const&) noexcept;
+/// Whether execute() might now get further than the last time, found without any lock.
+[[nodiscard]] bool is_worth_another_try(QueuePair const&, Work const&) noexcept;
+
+}  // namespace lend::soft

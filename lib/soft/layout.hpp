@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What lies in the segment that a context shares with its peers. No pointers, offsets only.
+//
+// Every process that maps a segment may write all of it, so whoever reads takes a copy and checks
+// that copy. A cache line has one writing side. A structure becomes valid by one release store
+// (a sequence number, a key, a state), so that a process may die between any two instructions.
+#pragma once
+
+#include "robust_lock.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace lend::soft {
+
+inline constexpr std::size_t cache_line = 64;
+inline constexpr std::size_t page = 4096;
+
+// A queue pair number has 24 bits: slot above, index below. Slot 0 is nobody, so that the numbers 0
+// and 1, which InfiniBand reserves, never occur.
+inline constexpr std::uint32_t index_bits = 12;
+inline constexpr std::uint32_t queue_pairs_max = 1u << index_bits;
+inline constexpr std::uint32_t slots_max = 1u << (24 - index_bits);
+inline constexpr std::uint32_t completion_queues_max = 4096;
+inline constexpr std::uint32_t regions_max = 1u << 14;
+inline constexpr std::uint32_t arenas_max = 1024;
+
+inline constexpr std::uint32_t queue_depth_max = 1u << 14;
+inline constexpr std::uint32_t completions_max = 1u << 16;
+inline constexpr std::uint32_t pieces_max = 30;         // a receive of 30 pieces is 8 cache lines
+inline constexpr std::uint32_t inline_bytes_max = 256;  // copied into the send queue when it stalls
+inline constexpr std::uint32_t message_bytes_max = 1u << 30;
+inline constexpr std::uint32_t outstanding_reads_max = 16;
+
+/// A value another process may write at any moment. Relaxed: what orders it is said where it is
+/// used.
+template <class T>
+class Cell {
+ public:
+  [[nodiscard]] T get() const noexcept { return value_.load(std::memory_order_relaxed); }
+  void set(T value) noexcept { value_.store(value, std::memory_order_relaxed); }
+
+ private:
+  static_assert(std::atomic<T>::is_always_lock_free);
+  std::atomic<T> value_;
+};
+
+struct SharedPiece {
+  Cell<std::uint64_t> address;
+  Cell<std::uint32_t> length;
+  Cell<std::uint32_t> key;
+};
+
+/// A posted receive. Valid for position p when sequence == p + 1.
+struct SharedReceive {
+  std::atomic<std::uint64_t> sequence;
+  Cell<std::uint32_t> length;  // of all pieces
+  Cell<std::uint32_t> piece_count;
+  SharedPiece pieces[3];  // and more in the following lines, to the ring's stride
+};
+static_assert(sizeof(SharedReceive) == cache_line);
+
+/// The end of a receive, written by the peer's CPU. Valid for position p when sequence == p + 1.
+struct alignas(cache_line) SharedCompletion {
+  static constexpr std::uint32_t inline_max = 32;
+
+  std::atomic<std::uint64_t> sequence;
+  Cell<std::uint32_t> queue_pair;  // index
+  Cell<std::uint32_t> epoch;       // of that queue pair when this was written
+  Cell<std::uint32_t> receive;     // low bits of the receive's position
+  Cell<std::uint32_t> length;
+  Cell<std::uint32_t> immediate;  // network order; the vendor code where status says error
+  Cell<std::uint8_t> status;
+  Cell<std::uint8_t> opcode;
+  Cell<std::uint8_t> flags;
+  Cell<std::uint8_t> inline_length;  // bytes of `bytes` that poll_cq copies to the receive
+  Cell<std::uint64_t> bytes[inline_max / 8];
+};
+static_assert(sizeof(SharedCompletion) == cache_line);
+
+struct SharedQueuePair {
+  // Written by whoever sends to this queue pair, under rx.
+  alignas(cache_line) RobustLock rx;
+  std::atomic<std::uint64_t> receive_tail;  // position of the next receive to match
+
+  // Written by the owner under rx, except that a peer may move state to ERR, also under rx.
+  alignas(cache_line) std::atomic<std::uint32_t> state;
+  Cell<std::uint32_t> epoch;  // counts tenants and resets of this index
+  Cell<std::uint32_t> remote_number;
+  Cell<std::uint32_t> remote_instance;
+  Cell<std::uint32_t> receive_psn;
+  Cell<std::uint32_t> access;
+  Cell<std::uint32_t> domain;
+  Cell<std::uint32_t> completion_queue;
+  Cell<std::uint64_t> ring_offset;
+  Cell<std::uint32_t> ring_mask;
+  Cell<std::uint16_t> ring_stride;
+  Cell<std::uint8_t> rnr_timer;
+  Cell<std::uint8_t> reads_max;
+};
+static_assert(sizeof(SharedQueuePair) == 2 * cache_line);
+
+struct SharedCompletionQueue {
+  // Written by those who complete receives, under `lock`.
+  alignas(cache_line) RobustLock lock;
+  Cell<std::uint32_t> overrun;
+  Cell<std::uint64_t> tail;  // may be one behind, see completion_ring.cpp
+  Cell<std::uint64_t> head_seen;
+  // Written by the owner, as it polls.
+  alignas(cache_line) std::atomic<std::uint64_t> head;
+  // Written once.
+  alignas(cache_line) Cell<std::uint64_t> ring_offset;
+  Cell<std::uint32_t> ring_mask;
+};
+static_assert(sizeof(SharedCompletionQueue) == 3 * cache_line);
+
+/// Registered memory. Valid while `key` is not 0.
+struct alignas(cache_line) SharedRegion {
+  std::atomic<std::uint32_t> key;  // index << 8 | generation
+  Cell<std::uint32_t> access;
+  Cell<std::uint32_t> domain;
+  Cell<std::uint32_t> arena;  // index, or arenas_max: private memory
+  Cell<std::uint64_t> address;
+  Cell<std::uint64_t> length;
+  Cell<std::uint64_t> arena_offset;
+};
+
+/// A memfd of allocated memory, which peers map as a whole. Valid while `generation` is not 0.
+struct SharedArena {
+  std::atomic<std::uint32_t> generation;
+  Cell<std::int32_t> fd;
+  Cell<std::uint64_t> length;
+};
+
+struct SharedHeader {
+  static constexpr std::uint64_t magic_value = 0x31'74'66'6f'73'64'6e'6c;  // "lndsoft1"
+
+  std::atomic<std::uint64_t> magic;  // stored last
+  Cell<std::uint32_t> instance;
+  Cell<std::uint64_t> probe_address;  // in the owner's address space: a byte peers may read by CMA
+  // Counts how often a peer moved a queue pair to ERR; the owner's poll_cq compares.
+  alignas(cache_line) std::atomic<std::uint32_t> trouble;
+};
+
+struct Segment {
+  alignas(page) SharedHeader header;
+  alignas(page) SharedQueuePair queue_pairs[queue_pairs_max];
+  alignas(page) SharedCompletionQueue completion_queues[completion_queues_max];
+  alignas(page) SharedRegion regions[regions_max];
+  alignas(page) SharedArena arenas[arenas_max];
+  alignas(page) std::byte rings[1];  // to segment_bytes
+};
+
+/// Address space, not memory: only pages that were touched exist.
+inline constexpr std::size_t segment_bytes = std::size_t{512} << 20;
+inline constexpr std::size_t rings_offset = offsetof(Segment, rings);
+
+/// `count` objects of `stride` bytes at `offset` of the segment, or null when they do not lie
+/// within its rings.
+[[nodiscard]] inline std::byte* ring_at(Segment& segment, std::uint64_t offset, std::uint64_t count,
+                                        std::uint64_t stride) noexcept {
+  if (offset % cache_line != 0 || offset < rings_offset || offset > segment_bytes) return nullptr;
+  if (count > completions_max || stride > page) return nullptr;
+  if (count * stride > segment_bytes - offset) return nullptr;
+  return reinterpret_cast<std::byte*>(&segment) + offset;
+}
+
+}  // namespace lend::soft

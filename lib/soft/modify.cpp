@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Moving queue pairs between states.
+#include "queue_pair.hpp"
+#include "reason.hpp"
+#include "transitions.hpp"
+
+#include <endian.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <mutex>
+#include <new>
+
+namespace lend::soft {
+namespace {
+
+/// Whether the address is of this host, user and namespace.
+int check_address(Context const& context, ibv_ah_attr const& address) noexcept {
+  if (address.is_global != 0) {
+    auto const& gid = address.grh.dgid.global;
+    if (gid.subnet_prefix == htobe64(0xfe80000000000000) &&
+        gid.interface_id == htobe64(context.guid))
+      return 0;
+    return fail(ENETUNREACH,
+                "the peer's GID is not of this host, user, boot and namespace: the soft device "
+                "connects processes of one user on one host");
+  }
+  return address.dlid == 1
+             ? 0
+             : fail(ENETUNREACH, "the peer's LID is %u, but every soft device has LID 1",
+                    address.dlid);
+}
+
+void keep(QueuePair& qp, ibv_qp_attr const& given, int mask) noexcept {
+  auto& kept = qp.attributes;
+  if ((mask & IBV_QP_ACCESS_FLAGS) != 0) kept.qp_access_flags = given.qp_access_flags;
+  if ((mask & IBV_QP_PKEY_INDEX) != 0) kept.pkey_index = given.pkey_index;
+  if ((mask & IBV_QP_PORT) != 0) kept.port_num = given.port_num;
+  if ((mask & IBV_QP_AV) != 0) kept.ah_attr = given.ah_attr;
+  if ((mask & IBV_QP_PATH_MTU) != 0) kept.path_mtu = given.path_mtu;
+  if ((mask & IBV_QP_TIMEOUT) != 0) kept.timeout = given.timeout;
+  if ((mask & IBV_QP_RETRY_CNT) != 0) kept.retry_cnt = given.retry_cnt;
+  if ((mask & IBV_QP_RNR_RETRY) != 0) kept.rnr_retry = given.rnr_retry;
+  if ((mask & IBV_QP_RQ_PSN) != 0) kept.rq_psn = given.rq_psn;
+  if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0) kept.max_rd_atomic = given.max_rd_atomic;
+  if ((mask & IBV_QP_MIN_RNR_TIMER) != 0) kept.min_rnr_timer = given.min_rnr_timer;
+  if ((mask & IBV_QP_SQ_PSN) != 0) kept.sq_psn = given.sq_psn;
+  if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0) kept.max_dest_rd_atomic = given.max_dest_rd_atomic;
+  if ((mask & IBV_QP_DEST_QPN) != 0) kept.dest_qp_num = given.dest_qp_num;
+}
+
+/// Shows peers what they must know, the state last.
+void publish(QueuePair& qp, ibv_qp_state state) noexcept {
+  auto& shared = *qp.shared;
+  RobustGuard const guard{shared.rx, qp.owner().claimant};
+  // A peer may just have broken the queue pair; that stands.
+  if (state != IBV_QPS_INIT && shared.state.load(std::memory_order_relaxed) == IBV_QPS_ERR) return;
+  shared.access.set(qp.attributes.qp_access_flags);
+  shared.rnr_timer.set(qp.attributes.min_rnr_timer);
+  shared.reads_max.set(qp.attributes.max_dest_rd_atomic);
+  shared.receive_psn.set(qp.attributes.rq_psn);
+  shared.remote_number.set(qp.attributes.dest_qp_num);
+  shared.remote_instance.set(qp.peer != nullptr ? qp.peer->instance() : 0);
+  // Release pairs with the responder's acquire.
+  shared.state.store(state, std::memory_order_release);
+}
+
+void link_flushes(QueuePair& qp) noexcept {
+  {
+    auto& cq = qp.sends();
+    std::lock_guard const guard{cq.lock};
+    qp.next_flushing_send = cq.flushing_sends;
+    cq.flushing_sends = &qp;
+  }
+  auto& cq = qp.receives();
+  std::lock_guard const guard{cq.lock};
+  // All completions of this queue pair are published: they happen under rx, which we just held.
+  auto tail = std::clamp(cq.shared->tail.get(), cq.head, cq.head + cq.mask + 1);
+  if (cq.ring[tail & cq.mask].sequence.load(std::memory_order_relaxed) == tail + 1) ++tail;
+  qp.flush_after = tail;
+  qp.next_flushing_receive = cq.flushing_receives;
+  cq.flushing_receives = &qp;
+}
+
+template <QueuePair* QueuePair::*next>
+void unlink(QueuePair*& list, QueuePair& qp) noexcept {
+  for (auto** at = &list; *at != nullptr; at = &((*at)->*next))
+    if (*at == &qp) {
+      *at = qp.*next;
+      return;
+    }
+}
+
+int modify(QueuePair& qp, ibv_qp_attr const& given, int mask) {
+  if (qp.shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR) enter_error(qp);
+  auto const from = qp.mode.load(std::memory_order_relaxed);
+  auto const to = (mask & IBV_QP_STATE) != 0 ? given.qp_state : from;
+  if (auto const error = check_transition(from, to, given, mask); error != 0) return error;
+  if (to == IBV_QPS_RTR) {
+    auto& context = qp.owner();
+    if (auto const error = check_address(context, given.ah_attr); error != 0) return error;
+    qp.peer = context.peers.acquire(given.dest_qp_num >> index_bits);
+    if (qp.peer == nullptr) return errno;
+    qp.target = &qp.peer->segment().queue_pairs[given.dest_qp_num & (queue_pairs_max - 1)];
+  }
+  keep(qp, given, mask);
+  if (to == IBV_QPS_ERR) {
+    enter_error(qp);
+  } else if (to == IBV_QPS_RESET) {
+    enter_reset(qp);
+  } else {
+    publish(qp, to);
+    qp.mode.store(to, std::memory_order_relaxed);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void enter_error(QueuePair& qp) noexcept {
+  if (qp.is_flushing) return;
+  {
+    RobustGuard const guard{qp.shared->rx, qp.owner().claimant};
+    qp.shared->state.store(IBV_QPS_ERR, std::memory_order_release);
+  }
+  qp.mode.store(IBV_QPS_ERR, std::memory_order_relaxed);
+  qp.stall.why = Stall::Why::none;
+  qp.is_flushing = true;
+  qp.owner().stalled.erase(qp.index);
+  link_flushes(qp);
+}
+
+void enter_reset(QueuePair& qp) noexcept {
+  auto& context = qp.owner();
+  std::lock_guard const posters{qp.receive_lock};
+  auto const posted = qp.receive_posted.load(std::memory_order_relaxed);
+  {
+    RobustGuard const guard{qp.shared->rx, context.claimant};
+    qp.shared->state.store(IBV_QPS_RESET, std::memory_order_release);
+    qp.shared->remote_number.set(0);
+    qp.shared->remote_instance.set(0);
+    qp.shared->epoch.set(qp.epoch + 1);
+    qp.shared->receive_tail.store(posted, std::memory_order_relaxed);
+  }
+  qp.mode.store(IBV_QPS_RESET, std::memory_order_relaxed);
+  qp.stall.why = Stall::Why::none;
+  context.stalled.erase(qp.index);
+  {
+    auto& cq = qp.sends();
+    std::lock_guard const guard{cq.lock};
+    for (auto at = cq.local_head; at != cq.local_tail; ++at)
+      if (auto& end = cq.local[at & cq.mask]; end.queue_pair == &qp) end.queue_pair = nullptr;
+    unlink<&QueuePair::next_flushing_send>(cq.flushing_sends, qp);
+    qp.pending_head.store(qp.pending_tail.load());
+    qp.send_freed.store(qp.send_posted);
+  }
+  {
+    auto& cq = qp.receives();
+    std::lock_guard const guard{cq.lock};
+    unlink<&QueuePair::next_flushing_receive>(cq.flushing_receives, qp);
+    ++qp.epoch;  // completions that are still in the ring are of the old one
+    qp.receive_done.store(posted);
+  }
+  qp.is_flushing = false;
+  qp.target = nullptr;
+  if (qp.peer != nullptr) context.peers.release(qp.peer);
+  qp.peer = nullptr;
+  qp.attributes = {};
+}
+
+void notice_trouble(Context& context) noexcept {
+  std::unique_lock const walk{context.walk, std::try_to_lock};
+  if (!walk) return;  // somebody looks already; the next poll asks again
+  // Acquire pairs with the release of the peer: its ERR is seen below.
+  auto const trouble = context.segment.header.trouble.load(std::memory_order_acquire);
+  for (auto& entry : context.queue_pairs) {
+    auto* const qp = entry.load(std::memory_order_relaxed);
+    if (qp == nullptr || qp->shared->state.load(std::memory_order_relaxed) != IBV_QPS_ERR) continue;
+    std::lock_guard const send{qp->send_lock};
+    enter_error(*qp);
+  }
+  context.trouble_seen.store(trouble, std::memory_order_relaxed);
+}
+
+int modify_qp(ibv_qp* queue_pair, ibv_qp_attr* attributes, int mask) noexcept try {
+  auto& qp = *static_cast<QueuePair*>(queue_pair);
+  if (auto const error = qp.owner().check_ours(); error != 0) return error;
+  std::lock_guard const guard{qp.send_lock};
+  auto const error = modify(qp, *attributes, mask);
+  qp.state = qp.mode.load(std::memory_order_relaxed);
+  return error;
+} catch (std::bad_alloc const&) {
+  return fail(ENOMEM);
+}
+
+int query_qp(ibv_qp* queue_pair, ibv_qp_attr* attributes, int, ibv_qp_init_attr* made) noexcept {
+  auto& qp = *static_cast<QueuePair*>(queue_pair);
+  if (auto const error = qp.owner().check_ours(); error != 0) return error;
+  std::lock_guard const guard{qp.send_lock};
+  if (qp.shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR) enter_error(qp);
+  *attributes = qp.attributes;
+  attributes->qp_state = attributes->cur_qp_state = qp.state = qp.mode.load();
+  attributes->cap = qp.made_with.cap;
+  *made = qp.made_with;
+  return 0;
+}
+
+}  // namespace lend::soft

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Finding a peer by slot, mapping what it shares, and learning of its death.
+#include "peers.hpp"
+
+#include "clock.hpp"
+#include "host.hpp"
+#include "reason.hpp"
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace lend::soft {
+namespace {
+
+bool can_read_memory_of(int pid, std::uint64_t address) noexcept {
+  char byte = 0;
+  iovec local{&byte, 1};
+  iovec remote{reinterpret_cast<void*>(address), 1};
+  return ::process_vm_readv(pid, &local, 1, &remote, 1, 0) == 1;
+}
+
+}  // namespace
+
+bool Peer::is_dead_now() const noexcept {
+  if (pidfd_) {
+    // A pidfd becomes readable when its process ends. Source: pidfd_open(2).
+    pollfd wait{pidfd_.get(), POLLIN, 0};
+    if (::poll(&wait, 1, 0) > 0) return true;
+  } else if (start_time_of(tenant_.pid) != tenant_.start_time) {
+    return true;
+  }
+  return !lock_is_held(slot_file_.get(), tenant_.generation);
+}
+
+bool Peer::is_dead() noexcept {
+  if (is_self_) return false;
+  if (is_dead_.load(std::memory_order_relaxed)) return true;
+  auto const time = tick();
+  if (asked_at_.load(std::memory_order_relaxed) == time) return false;
+  asked_at_.store(time, std::memory_order_relaxed);
+  if (!is_dead_now()) return false;
+  mark_dead();
+  return true;
+}
+
+ArenaView* Peer::pin(std::uint32_t arena) noexcept {
+  if (arena >= arenas_max) return nullptr;
+  auto& shared = segment_->arenas[arena];
+  // Acquire pairs with the release in Arenas::add().
+  auto const generation = shared.generation.load(std::memory_order_acquire);
+  if (generation == 0) return nullptr;
+  std::lock_guard const guard{views_lock_};
+  auto& view = views_[arena];
+  if (view.generation != generation) {
+    // Acquire pairs with the release of the unpin: that copy is over.
+    if (view.pins.load(std::memory_order_acquire) != 0) return nullptr;
+    view.generation = 0;
+    view.mapping = Mapping{};
+    auto const length = shared.length.get();
+    auto file = open_memory_file_of(tenant_.pid, shared.fd.get(), length);
+    if (!file) return nullptr;
+    view.mapping = Mapping::of(file.get(), length);
+    if (!view.mapping) return nullptr;
+    view.generation = generation;
+  }
+  view.pins.fetch_add(1, std::memory_order_relaxed);
+  return &view;
+}
+
+bool Peers::connect(Peer& peer, std::uint32_t slot) noexcept {
+  auto& tenant = peer.tenant_;
+  if (read_slot(slot, tenant, peer.slot_file_) != 0 ||
+      !tenant_is_alive(tenant, peer.slot_file_.get())) {
+    fail(ENETUNREACH,
+         "no living process holds slot %u of the soft device: the peer is gone, or its endpoint is "
+         "not of this host",
+         slot);
+    return false;
+  }
+  if (tenant.instance() == own_slot_.tenant().instance()) {
+    peer.is_self_ = true;
+    peer.segment_ = &own_;
+    return true;
+  }
+  auto const pidfd = static_cast<int>(::syscall(SYS_pidfd_open, tenant.pid, 0));
+  peer.pidfd_ = UniqueFd{pidfd};
+  auto const file = open_memory_file_of(tenant.pid, tenant.segment_fd, segment_bytes);
+  if (file) peer.mapping_ = Mapping::of(file.get(), segment_bytes);
+  // Looked at again: between reading the slot and opening the pidfd the process may have changed.
+  if (!peer.mapping_ || !tenant_is_alive(tenant, peer.slot_file_.get())) {
+    fail(ENETUNREACH,
+         "cannot map the memory of process %d, slot %u (%s): it must be of the same user, dumpable "
+         "and in the same pid namespace",
+         tenant.pid, slot, std::strerror(errno));
+    return false;
+  }
+  peer.segment_ = reinterpret_cast<Segment*>(peer.mapping_.base());
+  auto const& header = peer.segment_->header;
+  // Acquire pairs with the release that ends the making of a context.
+  if (header.magic.load(std::memory_order_acquire) != SharedHeader::magic_value ||
+      header.instance.get() != tenant.instance()) {
+    fail(ENETUNREACH, "process %d, slot %u, speaks another version of the soft device", tenant.pid,
+         slot);
+    return false;
+  }
+  peer.has_cross_memory_ =
+      cross_memory().possible && can_read_memory_of(tenant.pid, header.probe_address.get());
+  return true;
+}
+
+Peer* Peers::acquire(std::uint32_t slot) {
+  std::lock_guard const guard{mutex_};
+  for (auto const& known : peers_)
+    if (known->tenant_.slot == slot && !known->is_dead() &&
+        (known->is_self_ || !known->is_dead_now())) {
+      ++known->users_;
+      return known.get();
+    }
+  auto peer = std::make_unique<Peer>();
+  peers_.reserve(peers_.size() + 1);
+  if (!connect(*peer, slot)) return nullptr;
+  if (!peer->is_self_) peer->views_ = std::make_unique<ArenaView[]>(arenas_max);
+  peer->users_ = 1;
+  peers_.push_back(std::move(peer));
+  return peers_.back().get();
+}
+
+void Peers::release(Peer* peer) noexcept {
+  std::lock_guard const guard{mutex_};
+  if (--peer->users_ != 0) return;
+  std::erase_if(peers_, [&](auto const& known) { return known.get() == peer; });
+}
+
+bool Peers::instance_is_dead(std::uint32_t instance) noexcept {
+  if (instance == own_slot_.tenant().instance()) return false;
+  {
+    // A known peer is told by its pidfd, even when somebody cleared the rendezvous directory.
+    std::unique_lock const guard{mutex_, std::try_to_lock};
+    if (guard)
+      for (auto const& known : peers_)
+        if (known->instance() == instance) return known->is_dead_now();
+  }
+  SlotTenant tenant;
+  UniqueFd file;
+  auto const error = read_slot(slot_of_instance(instance), tenant, file);
+  if (error == ENOENT) return own_slot_.is_listed();
+  if (error != 0) return false;
+  return tenant.instance() != instance || !tenant_is_alive(tenant, file.get());
+}
+
+}  // namespace lend::soft

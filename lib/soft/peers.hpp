@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The contexts that this context's queue pairs are connected to. Any thread.
+#pragma once
+
+#include "layout.hpp"
+#include "private_lock.hpp"
+#include "shared_memory.hpp"
+#include "slot.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace lend::soft {
+
+/// Our mapping of one of a peer's arenas. Not unmapped while it is pinned.
+struct ArenaView {
+  std::uint32_t generation = 0;  // 0: nothing is mapped
+  std::atomic<std::uint32_t> pins{0};
+  Mapping mapping;
+};
+
+/// One other context, or our own.
+class Peer {
+ public:
+  [[nodiscard]] Segment& segment() const noexcept { return *segment_; }
+  [[nodiscard]] std::uint32_t instance() const noexcept { return tenant_.instance(); }
+  [[nodiscard]] int pid() const noexcept { return tenant_.pid; }
+  [[nodiscard]] bool is_self() const noexcept { return is_self_; }
+  [[nodiscard]] bool has_cross_memory() const noexcept { return has_cross_memory_; }
+
+  /// True for ever once it is gone. Asks the kernel at most once per tick.
+  [[nodiscard]] bool is_dead() noexcept;
+  /// The copy engine met ESRCH.
+  void mark_dead() noexcept { is_dead_.store(true, std::memory_order_relaxed); }
+
+  /// Our mapping of its arena, mapped now if need be; null when that is impossible. Unpin it.
+  [[nodiscard]] ArenaView* pin(std::uint32_t arena) noexcept;
+
+ private:
+  friend class Peers;
+
+  bool is_dead_now() const noexcept;
+
+  SlotTenant tenant_;
+  bool is_self_ = false;
+  bool has_cross_memory_ = false;
+  UniqueFd slot_file_;
+  UniqueFd pidfd_;  // empty where the kernel has none; then start times tell
+  Mapping mapping_;
+  Segment* segment_ = nullptr;
+  std::uint32_t users_ = 0;  // queue pairs; under Peers::mutex_
+  std::atomic<bool> is_dead_{false};
+  std::atomic<std::uint64_t> asked_at_{0};
+  PrivateLock views_lock_;
+  std::unique_ptr<ArenaView[]> views_;
+};
+
+class Peers {
+ public:
+  Peers(Segment& own, SlotClaim const& own_slot) noexcept : own_{own}, own_slot_{own_slot} {}
+
+  /// The peer that holds `slot` now; release it later. Null with errno and reason. May throw
+  /// std::bad_alloc.
+  [[nodiscard]] Peer* acquire(std::uint32_t slot);
+  void release(Peer*) noexcept;
+
+  /// For a lock that does not come free: whether `instance` is gone. Asks the kernel each time.
+  [[nodiscard]] bool instance_is_dead(std::uint32_t instance) noexcept;
+
+ private:
+  [[nodiscard]] bool connect(Peer&, std::uint32_t slot) noexcept;
+
+  Segment& own_;
+  SlotClaim const& own_slot_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Peer>> peers_;
+};
+
+}  // namespace lend::soft

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The consuming side of completion queues.
+//
+// Sends before receives before flushes: so the error that broke a queue pair precedes the flushes
+// it caused. Order within each queue is kept; none is owed across.
+#include "completion_queue.hpp"
+#include "copy.hpp"
+#include "queue_pair.hpp"
+#include "reason.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace lend::soft {
+namespace {
+
+void fill(ibv_wc& wc, QueuePair const& qp, std::uint64_t id, ibv_wc_status status) noexcept {
+  wc.wr_id = id;
+  wc.status = status;
+  wc.qp_num = qp.qp_num;
+  wc.vendor_err = 0;
+}
+
+void fill_rest(ibv_wc& wc, ibv_wc_opcode opcode, std::uint32_t length, unsigned flags) noexcept {
+  wc.opcode = opcode;
+  wc.byte_len = length;
+  wc.wc_flags = flags;
+  wc.imm_data = 0;
+  wc.src_qp = 0;
+  wc.pkey_index = 0;
+  wc.slid = 0;
+  wc.sl = 0;
+  wc.dlid_path_bits = 0;
+}
+
+bool take_local(CompletionQueue& cq, ibv_wc& wc) noexcept {
+  while (cq.local_head != cq.local_tail) {
+    auto const& end = cq.local[cq.local_head++ & cq.mask];
+    if (end.queue_pair == nullptr) continue;
+    fill(wc, *end.queue_pair, end.id, static_cast<ibv_wc_status>(end.status));
+    if (end.status == IBV_WC_SUCCESS)
+      fill_rest(wc, static_cast<ibv_wc_opcode>(end.opcode), end.length, 0);
+    wc.vendor_err = end.vendor;
+    // Frees this position and all unsignalled ones before. Release pairs with post_send's acquire.
+    end.queue_pair->send_freed.store(end.position + 1, std::memory_order_release);
+    return true;
+  }
+  return false;
+}
+
+/// Small messages travel in the completion itself. Everything a peer wrote is checked here.
+void scatter_inline(QueuePair& qp, PostedReceive& receive, SharedCompletion const& slot) noexcept {
+  auto const length = slot.inline_length.get();
+  if (length == 0 || length > SharedCompletion::inline_max) return;
+  std::uint64_t words[SharedCompletion::inline_max / 8];
+  for (unsigned i = 0; i * 8 < length; ++i) words[i] = slot.bytes[i].get();
+  auto const* source = reinterpret_cast<std::byte const*>(words);
+  std::uint32_t left = length;
+  auto const& regions = qp.owner().regions;
+  for (std::uint32_t i = 0; i < receive.piece_count && left > 0; ++i) {
+    auto const& piece = receive.pieces()[i];
+    auto const part = std::min(piece.length, left);
+    // The owner may have deregistered it meanwhile; then nobody reads there.
+    if (regions.permits(piece.lkey, qp.pd->handle, piece.addr, part, IBV_ACCESS_LOCAL_WRITE))
+      std::memcpy(reinterpret_cast<void*>(piece.addr), source, part);
+    source += part;
+    left -= part;
+  }
+}
+
+/// True when the slot held a completion for the caller; either way it is consumed.
+bool take_shared(CompletionQueue& cq, SharedCompletion const& slot, ibv_wc& wc) noexcept {
+  auto const index = slot.queue_pair.get();
+  if (index >= queue_pairs_max) return false;
+  auto* const qp = Context::of(cq.context).queue_pairs[index].load(std::memory_order_relaxed);
+  if (qp == nullptr || qp->recv_cq != &cq || slot.epoch.get() != qp->epoch)
+    return false;  // of a queue pair that was reset or destroyed
+  auto const done = qp->receive_done.load(std::memory_order_relaxed);
+  // Acquire pairs with post_recv: the posted receive was written before it was counted.
+  if (done == qp->receive_posted.load(std::memory_order_acquire) ||
+      slot.receive.get() != static_cast<std::uint32_t>(done))
+    return false;  // a corrupt peer: every receive ends once, in order
+  auto& receive = qp->posted_at(done);
+  auto const status = static_cast<ibv_wc_status>(slot.status.get());
+  fill(wc, *qp, receive.id, status);
+  if (status == IBV_WC_SUCCESS) {
+    auto const flags = slot.flags.get();
+    auto const opcode = slot.opcode.get() == 0 ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM;
+    fill_rest(wc, opcode, slot.length.get(), flags);
+    if ((flags & IBV_WC_WITH_IMM) != 0) wc.imm_data = slot.immediate.get();
+    scatter_inline(*qp, receive, slot);
+  } else {
+    wc.vendor_err = slot.immediate.get();
+  }
+  // Release pairs with post_recv's acquire: the slot is read before it is written again.
+  qp->receive_done.store(done + 1, std::memory_order_release);
+  return true;
+}
+
+bool shared_is_empty(CompletionQueue const& cq) noexcept {
+  return cq.ring[cq.head & cq.mask].sequence.load(std::memory_order_acquire) != cq.head + 1;
+}
+
+int flush_sends(CompletionQueue& cq, int count, ibv_wc* wc) noexcept {
+  int made = 0;
+  for (auto* qp = cq.flushing_sends; qp != nullptr; qp = qp->next_flushing_send) {
+    // Acquire pairs with post_send, which appends.
+    auto const tail = qp->pending_tail.load(std::memory_order_acquire);
+    auto head = qp->pending_head.load(std::memory_order_relaxed);
+    while (head != tail && made < count) {
+      auto const& work = qp->pending_at(head++).work;
+      fill(wc[made++], *qp, work.id, IBV_WC_WR_FLUSH_ERR);
+      auto const freed = work.position + 1;
+      qp->pending_head.store(head, std::memory_order_relaxed);
+      qp->send_freed.store(freed, std::memory_order_release);
+    }
+  }
+  return made;
+}
+
+int flush_receives(CompletionQueue& cq, int count, ibv_wc* wc) noexcept {
+  int made = 0;
+  for (auto* qp = cq.flushing_receives; qp != nullptr; qp = qp->next_flushing_receive) {
+    if (cq.head < qp->flush_after && !shared_is_empty(cq)) continue;
+    auto const posted = qp->receive_posted.load(std::memory_order_acquire);
+    auto done = qp->receive_done.load(std::memory_order_relaxed);
+    while (done != posted && made < count) {
+      fill(wc[made++], *qp, qp->posted_at(done++).id, IBV_WC_WR_FLUSH_ERR);
+      qp->receive_done.store(done, std::memory_order_release);
+    }
+  }
+  return made;
+}
+
+}  // namespace
+
+int poll_cq(ibv_cq* queue, int count, ibv_wc* wc) noexcept {
+  auto& cq = *static_cast<CompletionQueue*>(queue);
+  auto& context = Context::of(cq.context);
+  if (!context.is_ours()) return -context.check_ours();
+  if (context.stalled.maybe_any()) retry_stalled(context);
+  // Acquire pairs with the release of a peer that moved a queue pair to ERR.
+  if (context.segment.header.trouble.load(std::memory_order_acquire) !=
+      context.trouble_seen.load(std::memory_order_relaxed))
+    notice_trouble(context);
+
+  std::lock_guard const guard{cq.lock};
+  int made = 0;
+  while (made < count && take_local(cq, wc[made])) ++made;
+  auto const head_before = cq.head;
+  while (made < count) {
+    auto const& slot = cq.ring[cq.head & cq.mask];
+    // Acquire pairs with the release in push_receive_end().
+    if (slot.sequence.load(std::memory_order_acquire) != cq.head + 1) break;
+    if (take_shared(cq, slot, wc[made])) ++made;
+    ++cq.head;
+  }
+  // Release pairs with the producer's acquire: the slots were read before they are written again.
+  if (cq.head != head_before) cq.shared->head.store(cq.head, std::memory_order_release);
+  if (made < count && cq.flushing_sends != nullptr)
+    made += flush_sends(cq, count - made, wc + made);
+  if (made < count && cq.flushing_receives != nullptr)
+    made += flush_receives(cq, count - made, wc + made);
+  return made;
+}
+
+int req_notify_cq(ibv_cq*, int) noexcept {
+  return fail(EOPNOTSUPP, "the soft device has no completion channels: poll instead");
+}
+
+}  // namespace lend::soft

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Posting: checks at the door, and the receive queue.
+#include "post.hpp"
+
+#include "engine.hpp"
+#include "queue_pair.hpp"
+#include "reason.hpp"
+
+#include <cerrno>
+#include <mutex>
+
+namespace lend::soft {
+namespace {
+
+bool is_known(ibv_wr_opcode opcode) noexcept {
+  switch (opcode) {
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+    case IBV_WR_SEND:
+    case IBV_WR_SEND_WITH_IMM:
+    case IBV_WR_RDMA_READ:
+      return true;
+    default:
+      return false;
+  }
+}
+
+int check(QueuePair const& qp, ibv_send_wr const& wr) noexcept {
+  if (!is_known(wr.opcode)) return EINVAL;
+  if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > qp.made_with.cap.max_send_sge)
+    return EINVAL;
+  if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
+    if (wr.opcode == IBV_WR_RDMA_READ) return EINVAL;
+    std::uint64_t total = 0;
+    for (int i = 0; i < wr.num_sge; ++i) total += wr.sg_list[i].length;
+    if (total > qp.made_with.cap.max_inline_data) return EINVAL;
+  }
+  return 0;
+}
+
+int post_one(QueuePair& qp, ibv_send_wr const& wr) noexcept {
+  auto const mode = qp.mode.load(std::memory_order_relaxed);
+  if (mode != IBV_QPS_RTS && mode != IBV_QPS_ERR) return EINVAL;
+  if (auto const error = check(qp, wr); error != 0) return error;
+  // Acquire pairs with poll_cq: a freed slot is read no more.
+  if (qp.send_posted - qp.send_freed.load(std::memory_order_acquire) >= qp.send_depth)
+    return ENOMEM;
+  Work const work{
+      .id = wr.wr_id,
+      .remote_address = wr.wr.rdma.remote_addr,
+      .remote_key = wr.wr.rdma.rkey,
+      .immediate = wr.imm_data,
+      .position = qp.send_posted++,
+      .piece_count = static_cast<std::uint16_t>(wr.num_sge),
+      .opcode = static_cast<std::uint8_t>(wr.opcode),
+      .is_signaled = qp.signals_all || (wr.send_flags & IBV_SEND_SIGNALED) != 0,
+      .is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0,
+      .is_solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0,
+      .pieces = wr.sg_list,
+  };
+  submit(qp, work);
+  return 0;
+}
+
+int receive_one(QueuePair& qp, ibv_recv_wr const& wr) noexcept {
+  auto const& context = qp.owner();
+  if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > qp.made_with.cap.max_recv_sge)
+    return EINVAL;
+  auto const position = qp.receive_posted.load(std::memory_order_relaxed);
+  // Acquire pairs with poll_cq: a completed slot is read no more.
+  if (position - qp.receive_done.load(std::memory_order_acquire) >= qp.receive_depth) return ENOMEM;
+  auto const count = static_cast<std::uint32_t>(wr.num_sge);
+  std::uint64_t length = 0;
+  bool is_reachable = true;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    length += wr.sg_list[i].length;
+    if (!context.peers_reach_private && !context.regions.is_mappable(wr.sg_list[i].lkey))
+      is_reachable = false;
+  }
+  if (length > UINT32_MAX) return EINVAL;
+  if (!is_reachable && length > SharedCompletion::inline_max)
+    return fail(EOPNOTSUPP,
+                "peers cannot reach private memory here (%s): receive into memory of the library's "
+                "allocator",
+                cross_memory().obstacle);
+
+  auto& kept = qp.posted_at(position);
+  kept.id = wr.wr_id;
+  kept.piece_count = count;
+  kept.length = static_cast<std::uint32_t>(length);
+  auto& shared = qp.shared_receive_at(position);
+  shared.length.set(kept.length);
+  shared.piece_count.set(count);
+  auto* piece = static_cast<SharedPiece*>(shared.pieces);
+  for (std::uint32_t i = 0; i < count; ++i, ++piece) {
+    kept.pieces()[i] = wr.sg_list[i];
+    piece->address.set(wr.sg_list[i].addr);
+    piece->length.set(wr.sg_list[i].length);
+    piece->key.set(wr.sg_list[i].lkey);
+  }
+  // First counted, then valid: poll_cq takes no completion of a receive that was not counted.
+  // Releases pair with poll_cq's acquire and with the responder's.
+  qp.receive_posted.store(position + 1, std::memory_order_release);
+  shared.sequence.store(position + 1, std::memory_order_release);
+  return 0;
+}
+
+}  // namespace
+
+int post_send(ibv_qp* queue_pair, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
+  auto& qp = *static_cast<QueuePair*>(queue_pair);
+  auto& context = qp.owner();
+  int error = context.is_ours() ? 0 : context.check_ours();
+  if (error == 0) {
+    std::lock_guard const guard{qp.send_lock};
+    if (qp.shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR) enter_error(qp);
+    if (qp.stall.why != Stall::Why::none) retry_pending(qp);
+    while (wr != nullptr && (error = post_one(qp, *wr)) == 0) wr = wr->next;
+  }
+  if (error != 0) {
+    *bad = wr;
+    errno = error;
+  }
+  return error;
+}
+
+int post_recv(ibv_qp* queue_pair, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
+  auto& qp = *static_cast<QueuePair*>(queue_pair);
+  auto& context = qp.owner();
+  int error = context.is_ours() ? 0 : context.check_ours();
+  if (error == 0) {
+    std::lock_guard const guard{qp.receive_lock};
+    if (qp.mode.load(std::memory_order_relaxed) == IBV_QPS_RESET) error = EINVAL;
+    while (error == 0 && wr != nullptr && (error = receive_one(qp, *wr)) == 0) wr = wr->next;
+  }
+  if (error != 0) {
+    *bad = wr;
+    errno = error;
+  }
+  return error;
+}
+
+}  // namespace lend::soft

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A lock between the threads of one process, cheaper than a mutex when nobody else wants it.
+#pragma once
+
+#include "pause.hpp"
+
+#include <sched.h>
+
+#include <atomic>
+
+namespace lend::soft {
+
+/// Spins a little, then yields the processor, so that it also makes progress on one core.
+class PrivateLock {
+ public:
+  void lock() noexcept {
+    for (int spins = 0; !try_lock(); ++spins) {
+      if (spins < 100)
+        pause();
+      else
+        ::sched_yield();
+    }
+  }
+  [[nodiscard]] bool try_lock() noexcept {
+    // Acquire pairs with the release in unlock().
+    return !taken_.load(std::memory_order_relaxed) &&
+           !taken_.exchange(true, std::memory_order_acquire);
+  }
+  void unlock() noexcept { taken_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic<bool> taken_{false};
+};
+
+}  // namespace lend::soft

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The soft device behind the seam.
+#include "provider.hpp"
+
+#include "completion_queue.hpp"
+#include "context.hpp"
+#include "queue_pair.hpp"
+#include "reason.hpp"
+
+namespace lend::soft {
+
+Provider const& provider() noexcept {
+  static constexpr Provider table{
+      .name = "soft",
+      .is_soft = true,
+      .get_device_list = get_device_list,
+      .free_device_list = free_device_list,
+      .open_device = open_device,
+      .close_device = close_device,
+      .query_device = query_device,
+      .query_port = query_port,
+      .query_gid = query_gid,
+      .alloc_pd = alloc_pd,
+      .dealloc_pd = dealloc_pd,
+      .reg_mr = reg_mr,
+      .dereg_mr = dereg_mr,
+      .create_cq = create_cq,
+      .destroy_cq = destroy_cq,
+      .create_qp = create_qp,
+      .modify_qp = modify_qp,
+      .query_qp = query_qp,
+      .destroy_qp = destroy_qp,
+      .allocate = allocate,
+      .release = release,
+      .last_reason = last_reason,
+  };
+  return table;
+}
+
+}  // namespace lend::soft

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Making and destroying queue pairs.
+#include "queue_pair.hpp"
+
+#include "reason.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <mutex>
+#include <new>
+
+namespace lend::soft {
+namespace {
+
+std::size_t to_line(std::size_t bytes) noexcept {
+  return (bytes + cache_line - 1) / cache_line * cache_line;
+}
+
+int check(ibv_qp_init_attr const& asked) noexcept {
+  if (asked.qp_type != IBV_QPT_RC)
+    return fail(EOPNOTSUPP, "the soft device has reliable-connected queue pairs only");
+  if (asked.srq != nullptr) return fail(EOPNOTSUPP, "the soft device has no shared receive queues");
+  if (asked.send_cq == nullptr || asked.recv_cq == nullptr)
+    return fail(EINVAL, "a queue pair needs two completion queues, which may be one");
+  auto const& cap = asked.cap;
+  if (cap.max_send_wr > queue_depth_max || cap.max_recv_wr > queue_depth_max ||
+      cap.max_send_sge > pieces_max || cap.max_recv_sge > pieces_max ||
+      cap.max_inline_data > inline_bytes_max)
+    return fail(EINVAL, "a queue pair of the soft device has depths to %u, %u pieces, %u inline",
+                queue_depth_max, pieces_max, inline_bytes_max);
+  return 0;
+}
+
+/// Private memory, all of it; nothing is touched before it is used.
+std::unique_ptr<QueuePair> prepare(ibv_pd* pd, ibv_qp_init_attr const& asked) {
+  auto qp = std::make_unique<QueuePair>();
+  qp->context = pd->context;
+  qp->qp_context = asked.qp_context;
+  qp->pd = pd;
+  qp->send_cq = asked.send_cq;
+  qp->recv_cq = asked.recv_cq;
+  qp->qp_type = asked.qp_type;
+  qp->state = IBV_QPS_RESET;
+  qp->mode = IBV_QPS_RESET;
+  qp->made_with = asked;
+  auto& cap = qp->made_with.cap;
+  cap.max_inline_data = inline_bytes_max;
+  cap.max_send_sge = std::max(cap.max_send_sge, 1u);
+  cap.max_recv_sge = std::max(cap.max_recv_sge, 1u);
+  qp->signals_all = asked.sq_sig_all != 0;
+
+  qp->send_depth = cap.max_send_wr;
+  qp->pending_stride =
+      to_line(sizeof(PendingWork) + cap.max_send_sge * sizeof(ibv_sge) + cap.max_inline_data);
+  qp->pending = std::make_unique_for_overwrite<std::byte[]>(qp->send_depth * qp->pending_stride);
+
+  qp->receive_depth = cap.max_recv_wr;
+  auto const slots = std::bit_ceil(std::max(cap.max_recv_wr, 1u));
+  qp->receive_mask = slots - 1;
+  qp->receive_stride = static_cast<std::uint32_t>(
+      to_line(offsetof(SharedReceive, pieces) + cap.max_recv_sge * sizeof(SharedPiece)));
+  qp->posted_stride = sizeof(PostedReceive) + cap.max_recv_sge * sizeof(ibv_sge);
+  qp->posted = std::make_unique_for_overwrite<std::byte[]>(slots * qp->posted_stride);
+  return qp;
+}
+
+std::size_t ring_bytes(QueuePair const& qp) noexcept {
+  return (qp.receive_mask + std::size_t{1}) * qp.receive_stride;
+}
+
+/// The index after the last one given, so that numbers come back late. Or queue_pairs_max.
+std::uint32_t take_index(Context& context) noexcept {
+  for (std::uint32_t tried = 0; tried < queue_pairs_max; ++tried) {
+    auto const index = context.next_queue_pair++ % queue_pairs_max;
+    if (context.queue_pairs[index].load(std::memory_order_relaxed) == nullptr) return index;
+  }
+  return queue_pairs_max;
+}
+
+void publish(QueuePair& qp) noexcept {
+  auto& shared = *qp.shared;
+  // The lock's word stays as it is: somebody late may be in it.
+  RobustGuard const guard{shared.rx, qp.owner().claimant};
+  shared.state.store(IBV_QPS_RESET, std::memory_order_relaxed);
+  qp.epoch = shared.epoch.get() + 1;
+  shared.epoch.set(qp.epoch);
+  shared.remote_number.set(0);
+  shared.remote_instance.set(0);
+  shared.access.set(0);
+  shared.domain.set(qp.pd->handle);
+  shared.completion_queue.set(qp.receives().index);
+  shared.ring_offset.set(qp.receive_ring_offset);
+  shared.ring_mask.set(qp.receive_mask);
+  shared.ring_stride.set(static_cast<std::uint16_t>(qp.receive_stride));
+  shared.receive_tail.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* asked) noexcept try {
+  auto& context = Context::of(pd->context);
+  if (context.check_ours() != 0 || check(*asked) != 0) return nullptr;
+  auto qp = prepare(pd, *asked);
+
+  std::lock_guard const guard{context.control};
+  qp->index = take_index(context);
+  if (qp->index == queue_pairs_max) {
+    fail(ENOMEM, "the soft device has at most %u queue pairs", queue_pairs_max);
+    return nullptr;
+  }
+  qp->receive_ring_offset = context.take_ring(ring_bytes(*qp));
+  if (qp->receive_ring_offset == 0) return nullptr;
+  qp->receive_ring = ring_at(context.segment, qp->receive_ring_offset, qp->receive_mask + 1ull,
+                             qp->receive_stride);
+  qp->shared = &context.segment.queue_pairs[qp->index];
+  qp->qp_num = context.slot.tenant().slot << index_bits | qp->index;
+  qp->handle = qp->index;
+  publish(*qp);
+  ::pthread_mutex_init(&qp->mutex, nullptr);
+  ::pthread_cond_init(&qp->cond, nullptr);
+  static_cast<Domain*>(pd)->users.fetch_add(1);
+  ++qp->sends().users;
+  ++qp->receives().users;
+  asked->cap = qp->made_with.cap;
+  // Release pairs with nothing in particular: walkers and pollers see it after a lock of theirs.
+  context.queue_pairs[qp->index].store(qp.get(), std::memory_order_release);
+  return qp.release();
+} catch (std::bad_alloc const&) {
+  fail(ENOMEM);
+  return nullptr;
+}
+
+int destroy_qp(ibv_qp* queue_pair) noexcept {
+  auto* const qp = static_cast<QueuePair*>(queue_pair);
+  auto& context = qp->owner();
+  if (!context.is_ours()) return 0;
+  std::lock_guard const guard{context.control};
+  {
+    std::lock_guard const walkers{context.walk};
+    std::lock_guard const senders{qp->send_lock};
+    enter_reset(*qp);
+    std::lock_guard const pollers{qp->receives().lock};
+    context.queue_pairs[qp->index].store(nullptr, std::memory_order_relaxed);
+  }
+  context.give_back_ring(qp->receive_ring_offset, ring_bytes(*qp));
+  static_cast<Domain*>(qp->pd)->users.fetch_sub(1);
+  --qp->sends().users;
+  --qp->receives().users;
+  ::pthread_cond_destroy(&qp->cond);
+  ::pthread_mutex_destroy(&qp->mutex);
+  delete qp;
+  return 0;
+}
+
+}  // namespace lend::soft

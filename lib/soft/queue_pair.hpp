@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A reliable-connected queue pair: its private half. Any thread; see the locks.
+//
+// Locks are taken in this order: Context::control, Context::walk, QueuePair::send_lock,
+// SharedQueuePair::rx, SharedCompletionQueue::lock, CompletionQueue::lock. Only one rx at a time.
+#pragma once
+
+#include "completion_queue.hpp"
+#include "context.hpp"
+#include "layout.hpp"
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+namespace lend::soft {
+
+/// A send, write or read as the engine executes it.
+struct Work {
+  std::uint64_t id;
+  std::uint64_t remote_address;
+  std::uint32_t remote_key;
+  std::uint32_t immediate;
+  std::uint32_t position;  // in the send queue
+  std::uint16_t piece_count;
+  std::uint8_t opcode;  // ibv_wr_opcode
+  bool is_signaled;
+  bool is_inline;  // the pieces need no key: the bytes count as copied at post time
+  bool is_solicited;
+  ibv_sge const* pieces;
+};
+
+/// A stalled Work with its own pieces and inline bytes behind it.
+struct PendingWork {
+  Work work;
+};
+
+/// What the owner keeps of a posted receive, out of reach of peers.
+struct PostedReceive {
+  std::uint64_t id;
+  std::uint32_t piece_count;
+  std::uint32_t length;
+  // pieces follow
+  [[nodiscard]] ibv_sge* pieces() noexcept { return reinterpret_cast<ibv_sge*>(this + 1); }
+};
+static_assert(sizeof(PostedReceive) % alignof(ibv_sge) == 0);
+
+/// Why the head of the send queue waits, and until when.
+struct Stall {
+  enum class Why : std::uint8_t { none, peer_is_silent, receiver_not_ready };
+  Why why = Why::none;
+  std::uint64_t deadline = 0;  // 0: for ever
+};
+
+struct QueuePair : ibv_qp {
+  std::uint32_t index = 0;
+  SharedQueuePair* shared = nullptr;
+  ibv_qp_init_attr made_with{};
+  ibv_qp_attr attributes{};          // under send_lock
+  std::uint32_t epoch = 0;           // our copy; under the lock of the receives' queue
+  std::atomic<ibv_qp_state> mode{};  // our view of the state; a peer's ERR shows in `shared` first
+
+  // The send queue. Positions count up and wrap.
+  PrivateLock send_lock;
+  std::uint32_t send_depth = 0;
+  std::uint32_t send_posted = 0;
+  std::atomic<std::uint32_t> send_freed{0};  // written by poll_cq
+  bool signals_all = false;
+  Peer* peer = nullptr;  // from RTR to RESET
+  SharedQueuePair* target = nullptr;
+  // Work that waits, a ring of send_depth. In ERR poll_cq takes from its head, to flush.
+  std::unique_ptr<std::byte[]> pending;
+  std::size_t pending_stride = 0;
+  std::atomic<std::uint32_t> pending_head{0};
+  std::atomic<std::uint32_t> pending_tail{0};
+  Stall stall;
+
+  // The receive queue. Positions count up.
+  PrivateLock receive_lock;
+  std::uint32_t receive_depth = 0;
+  std::uint32_t receive_mask = 0;
+  std::uint32_t receive_stride = 0;  // in the shared ring
+  std::uint64_t receive_ring_offset = 0;
+  std::byte* receive_ring = nullptr;
+  std::unique_ptr<std::byte[]> posted;  // PostedReceive, same positions
+  std::size_t posted_stride = 0;
+  std::atomic<std::uint64_t> receive_posted{0};
+  std::atomic<std::uint64_t> receive_done{0};  // written by poll_cq
+
+  // Membership of the lists of queue pairs that flush, under the lock of that completion queue.
+  bool is_flushing = false;  // under send_lock
+  QueuePair* next_flushing_send = nullptr;
+  QueuePair* next_flushing_receive = nullptr;
+  std::uint64_t flush_after = 0;  // position in the shared ring that comes first
+
+  [[nodiscard]] Context& owner() const noexcept { return Context::of(context); }
+  [[nodiscard]] CompletionQueue& sends() const noexcept {
+    return *static_cast<CompletionQueue*>(send_cq);
+  }
+  [[nodiscard]] CompletionQueue& receives() const noexcept {
+    return *static_cast<CompletionQueue*>(recv_cq);
+  }
+  [[nodiscard]] PendingWork& pending_at(std::uint32_t position) noexcept {
+    return *reinterpret_cast<PendingWork*>(pending.get() + position % send_depth * pending_stride);
+  }
+  [[nodiscard]] PostedReceive& posted_at(std::uint64_t position) noexcept {
+    return *reinterpret_cast<PostedReceive*>(posted.get() +
+                                             (position & receive_mask) * posted_stride);
+  }
+  [[nodiscard]] SharedReceive& shared_receive_at(std::uint64_t position) noexcept {
+    return *reinterpret_cast<SharedReceive*>(receive_ring +
+                                             (position & receive_mask) * receive_stride);
+  }
+};
+
+[[nodiscard]] ibv_qp* create_qp(ibv_pd*, ibv_qp_init_attr*) noexcept;
+int destroy_qp(ibv_qp*) noexcept;
+int modify_qp(ibv_qp*, ibv_qp_attr*, int mask) noexcept;
+int query_qp(ibv_qp*, ibv_qp_attr*, int mask, ibv_qp_init_attr*) noexcept;
+
+int post_send(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad) noexcept;
+int post_recv(ibv_qp*, ibv_recv_wr*, ibv_recv_wr** bad) noexcept;
+
+/// Retries what is stalled on any queue pair of the context.
+void retry_stalled(Context&) noexcept;
+/// Looks for queue pairs that peers moved to ERR.
+void notice_trouble(Context&) noexcept;
+/// Moves to ERR and lets poll_cq flush. The caller holds send_lock, and no rx.
+void enter_error(QueuePair&) noexcept;
+/// Undoes that, drops what is posted and forgets the peer. The caller holds send_lock.
+void enter_reset(QueuePair&) noexcept;
+
+}  // namespace lend::soft

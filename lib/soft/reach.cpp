@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Checking keys at the target and pinning our views of its arenas.
+#include "reach.hpp"
+
+namespace lend::soft {
+namespace {
+
+/// A copy of a shared region: checked and used, never read twice.
+struct RegionCopy {
+  bool is_granted;
+  std::uint32_t arena;
+  std::uint64_t place;  // in the arena
+};
+
+RegionCopy look_up(Segment& segment, std::uint32_t key, std::uint32_t domain, std::uint64_t address,
+                   std::uint64_t length, unsigned access) noexcept {
+  auto const index = key >> 8;
+  if (key == 0 || index >= regions_max) return {false, 0, 0};
+  auto const& region = segment.regions[index];
+  // Acquire pairs with the release in Regions::add().
+  if (region.key.load(std::memory_order_acquire) != key) return {false, 0, 0};
+  auto const start = region.address.get();
+  auto const size = region.length.get();
+  auto const granted = region.domain.get() == domain && (region.access.get() & access) == access &&
+                       address >= start && length <= size && address - start <= size - length;
+  return {granted, region.arena.get(), region.arena_offset.get() + (address - start)};
+}
+
+}  // namespace
+
+TargetMemory::~TargetMemory() {
+  // Release pairs with Peer::pin(), which may unmap: our accesses are over.
+  for (std::uint32_t i = 0; i < pin_count_; ++i)
+    pins_[i]->pins.fetch_sub(1, std::memory_order_release);
+}
+
+TargetMemory::Answer TargetMemory::check(std::uint32_t key, std::uint32_t domain,
+                                         std::uint64_t address, std::uint64_t length,
+                                         unsigned access) const noexcept {
+  auto const granted =
+      peer_.is_self() ? own_regions_.permits(key, domain, address, length, access)
+                      : look_up(peer_.segment(), key, domain, address, length, access).is_granted;
+  return granted ? Answer::granted : Answer::denied;
+}
+
+TargetMemory::Answer TargetMemory::add(std::uint32_t key, std::uint32_t domain,
+                                       std::uint64_t address, std::uint64_t length,
+                                       unsigned access) noexcept {
+  if (peer_.is_self()) {
+    if (!own_regions_.permits(key, domain, address, length, access)) return Answer::denied;
+    stretches_.add(reinterpret_cast<std::byte*>(address), address, length);
+    return Answer::granted;
+  }
+  auto const region = look_up(peer_.segment(), key, domain, address, length, access);
+  if (!region.is_granted) return Answer::denied;
+  if (region.arena < arenas_max) {
+    if (region.arena != pinned_arena_) {
+      if (auto* const view = peer_.pin(region.arena)) {
+        pins_[pin_count_++] = view;
+        pinned_arena_ = region.arena;
+      }
+    }
+    if (region.arena == pinned_arena_) {
+      auto const& mapping = pins_[pin_count_ - 1]->mapping;
+      if (region.place <= mapping.length() && length <= mapping.length() - region.place) {
+        stretches_.add(mapping.base() + region.place, address, length);
+        return Answer::granted;
+      }
+    }
+  }
+  if (!peer_.has_cross_memory()) return Answer::unreachable;
+  stretches_.add(nullptr, address, length);
+  return Answer::granted;
+}
+
+}  // namespace lend::soft

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// From keys and addresses at the target to bytes this process can touch. The caller holds the
+// target's rx lock, which keeps the registration alive.
+#pragma once
+
+#include "peers.hpp"
+#include "regions.hpp"
+#include "stretch.hpp"
+
+#include <cstdint>
+
+namespace lend::soft {
+
+/// Memory of the target that one work request touches. Destroyed before rx is released.
+class TargetMemory {
+ public:
+  TargetMemory(Peer& peer, Regions const& own_regions) noexcept
+      : peer_{peer}, own_regions_{own_regions} {}
+  ~TargetMemory();
+  TargetMemory(TargetMemory const&) = delete;
+  TargetMemory& operator=(TargetMemory const&) = delete;
+
+  enum class Answer { granted, denied, unreachable };
+  /// Checks that `key` of `domain` covers the bytes with these rights, and adds them.
+  [[nodiscard]] Answer add(std::uint32_t key, std::uint32_t domain, std::uint64_t address,
+                           std::uint64_t length, unsigned access) noexcept;
+  /// Only the check.
+  [[nodiscard]] Answer check(std::uint32_t key, std::uint32_t domain, std::uint64_t address,
+                             std::uint64_t length, unsigned access) const noexcept;
+
+  [[nodiscard]] Stretches const& stretches() const noexcept { return stretches_; }
+
+ private:
+  Peer& peer_;
+  Regions const& own_regions_;
+  Stretches stretches_;
+  std::uint32_t pin_count_ = 0;
+  std::uint32_t pinned_arena_ = arenas_max;  // the latest
+  ArenaView* pins_[pieces_max];
+};
+
+}  // namespace lend::soft

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Registering and invalidating memory.
+#include "regions.hpp"
+
+#include "host.hpp"
+#include "reason.hpp"
+
+#include <cerrno>
+#include <new>
+
+namespace lend::soft {
+namespace {
+
+constexpr int remote_rights =
+    IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+constexpr int known_rights = IBV_ACCESS_LOCAL_WRITE | remote_rights | IBV_ACCESS_RELAXED_ORDERING;
+constexpr std::uint32_t reuse_after = 64;  // fresh indexes first, so that stale keys stay stale
+
+}  // namespace
+
+int Regions::add(std::uint32_t domain, std::uint64_t address, std::uint64_t length, int access,
+                 std::uint32_t& key) {
+  if ((access & ~known_rights) != 0)
+    return fail(EOPNOTSUPP, "the soft device does not know access flags 0x%x",
+                static_cast<unsigned>(access & ~known_rights));
+  // Source: ibv_reg_mr(3).
+  if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0 &&
+      (access & IBV_ACCESS_LOCAL_WRITE) == 0)
+    return fail(EINVAL, "remote write or atomic access needs local write access too");
+  if (length == 0 || address + length < address)
+    return fail(EINVAL, "the range is empty or wraps around");
+  auto const place = arenas_.find(address, length);
+  if (!place && (access & remote_rights) != 0 && !cross_memory().possible)
+    return fail(EOPNOTSUPP,
+                "peers cannot reach private memory here (%s): allocate it with the library's "
+                "allocator",
+                cross_memory().obstacle);
+
+  std::lock_guard const guard{mutex_};
+  if (!entries_) {
+    entries_.reset(static_cast<Entry*>(std::calloc(regions_max, sizeof(Entry))));
+    if (!entries_) throw std::bad_alloc{};
+  }
+  std::uint32_t index = 0;
+  if (used_ < regions_max && free_.size() < reuse_after) {
+    index = used_++;
+  } else if (!free_.empty()) {
+    index = free_.front();
+    free_.pop_front();
+  } else {
+    return fail(ENOMEM, "the soft device holds at most %u registrations: use fewer, larger ones",
+                regions_max - 1);
+  }
+  Entry& entry = entries_[index];
+  if (++entry.generation == 0) entry.generation = 1;
+  key = index << 8 | entry.generation;
+  entry.domain = domain;
+  entry.access = static_cast<unsigned>(access);
+  entry.address = address;
+  entry.length = length;
+  entry.is_mappable = place.has_value();
+
+  auto& shared = segment_.regions[index];
+  shared.access.set(static_cast<std::uint32_t>(access));
+  shared.domain.set(domain);
+  shared.arena.set(place ? place->arena : arenas_max);
+  shared.address.set(address);
+  shared.length.set(length);
+  shared.arena_offset.set(place ? place->offset : 0);
+  // Release: pairs with the acquire of whoever checks the key, in permits() and in a peer.
+  shared.key.store(key, std::memory_order_release);
+  entry.key.store(key, std::memory_order_release);
+  return 0;
+}
+
+void Regions::invalidate(std::uint32_t key) noexcept {
+  auto const index = key >> 8;
+  entries_[index].key.store(0, std::memory_order_release);
+  segment_.regions[index].key.store(0, std::memory_order_release);
+}
+
+void Regions::recycle(std::uint32_t key) noexcept try {
+  std::lock_guard const guard{mutex_};
+  free_.push_back(key >> 8);
+} catch (std::bad_alloc const&) {
+  // One index fewer.
+}
+
+bool Regions::is_mappable(std::uint32_t key) const noexcept {
+  auto const index = key >> 8;
+  return index < regions_max && entries_ && entries_[index].is_mappable;
+}
+
+}  // namespace lend::soft

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Registered memory of one context: keys, bounds, permissions. Any thread.
+#pragma once
+
+#include "arenas.hpp"
+#include "layout.hpp"
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <deque>
+#include <memory>
+#include <mutex>
+
+namespace lend::soft {
+
+/// Two tables: the shared one that peers check keys against, and a private twin for our own checks,
+/// which no peer can spoil. A key is index and generation; an index is reused as late as possible,
+/// so that a stale key finds nobody.
+class Regions {
+ public:
+  Regions(Segment& segment, Arenas const& arenas) noexcept : segment_{segment}, arenas_{arenas} {}
+
+  /// 0, or errno with reason; may throw std::bad_alloc, then nothing has changed.
+  [[nodiscard]] int add(std::uint32_t domain, std::uint64_t address, std::uint64_t length,
+                        int access, std::uint32_t& key);
+  /// Makes the key invalid. Who still uses the memory holds a lock that the caller must wait for.
+  void invalidate(std::uint32_t key) noexcept;
+  /// After that wait: the index may be used again.
+  void recycle(std::uint32_t key) noexcept;
+
+  /// Whether `key` of `domain` covers these bytes with every right in `access`.
+  [[nodiscard]] bool permits(std::uint32_t key, std::uint32_t domain, std::uint64_t address,
+                             std::uint64_t length, unsigned access) const noexcept {
+    auto const index = key >> 8;
+    if (index >= regions_max || !entries_) return false;
+    Entry const& entry = entries_[index];
+    // Acquire pairs with the release in add(). A dereg in between waits for the caller's lock.
+    if (entry.key.load(std::memory_order_acquire) != key || key == 0) return false;
+    return entry.domain == domain && (entry.access & access) == access &&
+           address >= entry.address && length <= entry.length &&
+           address - entry.address <= entry.length - length;
+  }
+  /// Whether a peer can reach it by mapping, without cross-memory attach.
+  [[nodiscard]] bool is_mappable(std::uint32_t key) const noexcept;
+
+ private:
+  struct Entry {
+    std::atomic<std::uint32_t> key;
+    std::uint32_t domain;
+    unsigned access;
+    std::uint8_t generation;  // of the latest key
+    bool is_mappable;
+    std::uint64_t address;
+    std::uint64_t length;
+  };
+  struct Free {
+    void operator()(void* memory) const noexcept { std::free(memory); }
+  };
+
+  Segment& segment_;
+  Arenas const& arenas_;
+  std::mutex mutex_;
+  std::unique_ptr<Entry[], Free> entries_;  // from calloc: untouched pages cost nothing
+  std::deque<std::uint32_t> free_;
+  std::uint32_t used_ = 1;  // indexes below were used; 0 never is
+};
+
+}  // namespace lend::soft

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A lock in shared memory that outlives its holder. Any thread of any process that maps it.
+//
+// There is nothing to repair after a death: what the lock guards becomes valid by single stores
+// (layout.hpp), so a thief just carries on.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace lend::soft {
+
+/// Who takes locks, and how it learns that another taker is dead.
+struct Claimant {
+  std::uint32_t instance = 0;  // slot and generation of a context, not 0, below 2^31
+  bool (*is_dead)(void const* self, std::uint32_t instance) = nullptr;
+  void const* self = nullptr;
+};
+
+/// One futex word: 0, or the holder's instance and a bit that says somebody waits.
+///
+/// The holder is slot and generation: a slot alone would make a dead holder look alive once the
+/// slot has a new tenant.
+class RobustLock {
+ public:
+  void lock(Claimant const& claimant) noexcept {
+    std::uint32_t free = 0;
+    // Acquire pairs with the release in unlock().
+    if (!word_.compare_exchange_strong(free, claimant.instance, std::memory_order_acquire,
+                                       std::memory_order_relaxed))
+      lock_slowly(claimant);
+  }
+
+  void unlock() noexcept {
+    // An exchange, not a store: a store could overwrite a waiter's bit unseen. Pairs with lock().
+    if ((word_.exchange(0, std::memory_order_release) & someone_waits) != 0) wake_one();
+  }
+
+  /// The instance that holds it, or 0.
+  [[nodiscard]] std::uint32_t holder() const noexcept {
+    return word_.load(std::memory_order_relaxed) & ~someone_waits;
+  }
+
+ private:
+  static constexpr std::uint32_t someone_waits = 1u << 31;
+
+  void lock_slowly(Claimant const&) noexcept;
+  void wake_one() noexcept;
+
+  std::atomic<std::uint32_t> word_;
+};
+
+class RobustGuard {
+ public:
+  RobustGuard(RobustLock& lock, Claimant const& claimant) noexcept : lock_{lock} {
+    lock_.lock(claimant);
+  }
+  ~RobustGuard() { lock_.unlock(); }
+  RobustGuard(RobustGuard const&) = delete;
+  RobustGuard& operator=(RobustGuard const&) = delete;
+
+ private:
+  RobustLock& lock_;
+};
+
+}  // namespace lend::soft

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Work that must wait, its timers, and how work ends. No thread: poll_cq and the next post retry.
+#include "clock.hpp"
+#include "engine.hpp"
+#include "post.hpp"
+#include "timers.hpp"
+
+#include <cstring>
+#include <mutex>
+
+namespace lend::soft {
+namespace {
+
+void append(QueuePair& qp, Work const& work) noexcept {
+  auto const tail = qp.pending_tail.load(std::memory_order_relaxed);
+  auto& pending = qp.pending_at(tail);
+  pending.work = work;
+  auto* const pieces = reinterpret_cast<ibv_sge*>(&pending + 1);
+  pending.work.pieces = pieces;
+  if (work.is_inline) {
+    // The caller may change the bytes once post_send returned.
+    auto* const bytes =
+        reinterpret_cast<std::byte*>(pieces + std::max(1u, qp.made_with.cap.max_send_sge));
+    std::uint32_t length = 0;
+    for (std::uint32_t i = 0; i < work.piece_count; ++i) {
+      if (work.pieces[i].length == 0) continue;
+      std::memcpy(bytes + length, reinterpret_cast<void const*>(work.pieces[i].addr),
+                  work.pieces[i].length);
+      length += work.pieces[i].length;
+    }
+    pieces[0] = {reinterpret_cast<std::uint64_t>(bytes), length, 0};
+    pending.work.piece_count = 1;
+  } else if (work.piece_count > 0) {
+    std::memcpy(pieces, work.pieces, work.piece_count * sizeof(ibv_sge));
+  }
+  // Release pairs with the acquire in poll_cq, which flushes from here.
+  qp.pending_tail.store(tail + 1, std::memory_order_release);
+}
+
+/// Done, well or badly.
+void end(QueuePair& qp, Work const& work, ibv_wc_status status, Fault fault,
+         std::uint32_t length) noexcept {
+  if (status == IBV_WC_SUCCESS && !work.is_signaled) return;
+  auto const opcode =
+      work.opcode == IBV_WR_RDMA_READ ? IBV_WC_RDMA_READ
+      : work.opcode == IBV_WR_RDMA_WRITE || work.opcode == IBV_WR_RDMA_WRITE_WITH_IMM
+          ? IBV_WC_RDMA_WRITE
+          : IBV_WC_SEND;
+  auto const fits = push_local(
+      qp.sends(), {&qp, work.id, work.position, length, static_cast<std::uint32_t>(fault),
+                   static_cast<std::uint8_t>(status), static_cast<std::uint8_t>(opcode)});
+  if (status != IBV_WC_SUCCESS || !fits) enter_error(qp);
+}
+
+/// Starts the budget of a new kind of stall. True when there is no more to wait for.
+bool has_run_out(QueuePair& qp, Outcome const& outcome) noexcept {
+  auto const why = outcome.kind == Outcome::Kind::receiver_not_ready
+                       ? Stall::Why::receiver_not_ready
+                       : Stall::Why::peer_is_silent;
+  if (qp.stall.why != why) {
+    auto const budget = why == Stall::Why::receiver_not_ready
+                            ? receiver_budget(qp.attributes.rnr_retry, outcome.rnr_timer)
+                            : silence_budget(qp.attributes.timeout, qp.attributes.retry_cnt);
+    qp.stall.why = why;
+    qp.stall.deadline = budget == for_ever ? 0 : now() + budget;
+    if (budget == 0) return true;
+  }
+  return qp.stall.deadline != 0 && now() >= qp.stall.deadline;
+}
+
+/// True when the work is over, false when it waits.
+bool try_once(QueuePair& qp, Work const& work) noexcept {
+  auto const outcome = execute(qp, work);
+  if (outcome.kind != Outcome::Kind::done && !has_run_out(qp, outcome)) return false;
+  qp.stall.why = Stall::Why::none;
+  end(qp, work, outcome.status, outcome.fault, outcome.length);
+  return true;
+}
+
+}  // namespace
+
+void submit(QueuePair& qp, Work const& work) noexcept {
+  if (!qp.is_flushing && qp.stall.why == Stall::Why::none && try_once(qp, work)) return;
+  append(qp, work);
+  if (!qp.is_flushing) qp.owner().stalled.insert(qp.index);
+}
+
+void retry_pending(QueuePair& qp) noexcept {
+  auto head = qp.pending_head.load(std::memory_order_relaxed);
+  while (!qp.is_flushing && head != qp.pending_tail.load(std::memory_order_relaxed)) {
+    auto const& work = qp.pending_at(head).work;
+    if (qp.stall.why != Stall::Why::none && !is_worth_another_try(qp, work) &&
+        (qp.stall.deadline == 0 || now() < qp.stall.deadline))
+      return;
+    // Counted before it ends: ending may hand the rest to poll_cq.
+    qp.pending_head.store(head + 1, std::memory_order_relaxed);
+    if (!try_once(qp, work)) {
+      qp.pending_head.store(head, std::memory_order_relaxed);
+      return;
+    }
+    ++head;
+  }
+  qp.stall.why = Stall::Why::none;
+  qp.owner().stalled.erase(qp.index);
+}
+
+void retry_stalled(Context& context) noexcept {
+  std::unique_lock const walk{context.walk, std::try_to_lock};
+  if (!walk) return;
+  context.stalled.for_each([&](std::uint32_t index) {
+    auto* const qp = context.queue_pairs[index].load(std::memory_order_relaxed);
+    if (qp == nullptr) return;
+    std::unique_lock const send{qp->send_lock, std::try_to_lock};
+    if (send) retry_pending(*qp);
+  });
+}
+
+}  // namespace lend::soft

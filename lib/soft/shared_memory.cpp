@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// memfds, their seals, and how a peer reaches them through /proc.
+#include "shared_memory.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+namespace lend::soft {
+namespace {
+
+// Source: fcntl(2), memfd_create(2). Seals count only when no further one can take their place.
+constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+}  // namespace
+
+Mapping Mapping::of(int fd, std::size_t length) noexcept {
+  Mapping mapping;
+  void* const base = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (base == MAP_FAILED) return mapping;
+  mapping.base_ = static_cast<std::byte*>(base);
+  mapping.length_ = length;
+  return mapping;
+}
+
+UniqueFd make_memory_file(char const* name, std::size_t length) noexcept {
+  UniqueFd file{::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  if (!file) return file;
+  if (::ftruncate(file.get(), static_cast<off_t>(length)) != 0 ||
+      ::fcntl(file.get(), F_ADD_SEALS, size_seals) != 0) {
+    auto const why = errno;
+    file = UniqueFd{};
+    errno = why;
+  }
+  return file;
+}
+
+UniqueFd open_memory_file_of(int pid, int fd, std::size_t length) noexcept {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
+  // O_NONBLOCK: the number may by now belong to a pipe, and opening that must not wait.
+  UniqueFd file{::open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
+  if (!file) return file;
+  struct stat status {};
+  auto const seals = ::fcntl(file.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || ::fstat(file.get(), &status) != 0 ||
+      static_cast<std::size_t>(status.st_size) < length) {
+    file = UniqueFd{};
+    errno = EBADF;
+  }
+  return file;
+}
+
+void drop_pages(int fd, std::size_t offset, std::size_t length) noexcept {
+  // Failure keeps the pages until the file goes; nothing depends on it.
+  (void)::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                    static_cast<off_t>(length));
+}
+
+}  // namespace lend::soft

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Memory that has a descriptor, so that peers can map it. Values with one owner; one thread.
+#pragma once
+
+#include <base/unique_fd.hpp>
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <utility>
+
+namespace lend::soft {
+
+/// A mapping with one owner.
+class Mapping {
+ public:
+  Mapping() = default;
+  Mapping(Mapping&& other) noexcept
+      : base_{std::exchange(other.base_, nullptr)}, length_{std::exchange(other.length_, 0)} {}
+  Mapping& operator=(Mapping&& other) noexcept {
+    std::swap(base_, other.base_);
+    std::swap(length_, other.length_);
+    return *this;
+  }
+  ~Mapping() {
+    if (base_ != nullptr) ::munmap(base_, length_);
+  }
+
+  /// The whole of `fd`, shared, readable and writable. Empty with errno.
+  [[nodiscard]] static Mapping of(int fd, std::size_t length) noexcept;
+
+  [[nodiscard]] std::byte* base() const noexcept { return base_; }
+  [[nodiscard]] std::size_t length() const noexcept { return length_; }
+  [[nodiscard]] explicit operator bool() const noexcept { return base_ != nullptr; }
+
+ private:
+  std::byte* base_ = nullptr;
+  std::size_t length_ = 0;
+};
+
+/// A memfd of `length` bytes that can never shrink, so that a peer's access never faults. No page
+/// of it exists until it is touched. Empty with errno.
+[[nodiscard]] UniqueFd make_memory_file(char const* name, std::size_t length) noexcept;
+
+/// Opens descriptor `fd` of process `pid`, if that is a memory file of at least `length` bytes that
+/// can never shrink. Empty with errno.
+[[nodiscard]] UniqueFd open_memory_file_of(int pid, int fd, std::size_t length) noexcept;
+
+/// Gives the pages of a range back to the kernel, whoever maps them. They read as zeros afterwards.
+void drop_pages(int fd, std::size_t offset, std::size_t length) noexcept;
+
+}  // namespace lend::soft

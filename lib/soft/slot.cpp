@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Slot files: claiming, reading, removing.
+#include "slot.hpp"
+
+#include "layout.hpp"
+#include "reason.hpp"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace lend::soft {
+namespace {
+
+constexpr char const* text_format = "lend-soft 1 pid %d start %llu generation %u segment %d\n";
+constexpr std::uint32_t generation_mask = (1u << 18) - 1;  // with 12 bits of slot: below 2^31
+constexpr std::size_t path_max = 256;
+
+void directory_path(char (&path)[path_max]) noexcept {
+  if (char const* const chosen = ::secure_getenv("LEND_SOFT_DIRECTORY");
+      chosen != nullptr && std::strlen(chosen) < path_max - 16)
+    std::snprintf(path, sizeof path, "%s", chosen);
+  else
+    std::snprintf(path, sizeof path, "/dev/shm/lend.%u", static_cast<unsigned>(::geteuid()));
+}
+
+void slot_path(char (&path)[path_max + 16], std::uint32_t slot) noexcept {
+  char directory[path_max];
+  directory_path(directory);
+  std::snprintf(path, sizeof path, "%s/slot.%u", directory, slot);
+}
+
+int lock_range(int file, short type, off_t start, off_t length, int command) noexcept {
+  struct flock range {};
+  range.l_type = type;
+  range.l_whence = SEEK_SET;
+  range.l_start = start;
+  range.l_len = length;  // 0: to the end of all files
+  return ::fcntl(file, command, &range) == 0 ? 0 : errno;
+}
+
+/// Serialises claims and removals, so that nobody locks a file that was just unlinked.
+class ClaimLock {
+ public:
+  [[nodiscard]] int take() noexcept {
+    char directory[path_max];
+    directory_path(directory);
+    char path[path_max + 16];
+    std::snprintf(path, sizeof path, "%s/lock", directory);
+    file_ = UniqueFd{::open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
+    if (!file_) return errno;
+    return lock_range(file_.get(), F_WRLCK, 0, 0, F_OFD_SETLKW);
+  }
+  // Unlocked by hand: a child forked meanwhile shares the lock and might keep it.
+  ~ClaimLock() {
+    if (file_) (void)lock_range(file_.get(), F_UNLCK, 0, 0, F_OFD_SETLK);
+  }
+
+ private:
+  UniqueFd file_;
+};
+
+int parse(int file, SlotTenant& tenant) noexcept {
+  char text[128];
+  auto const length = ::pread(file, text, sizeof text - 1, 0);
+  if (length <= 0) return length == 0 ? ENODATA : errno;
+  text[length] = '\0';
+  unsigned long long start = 0;
+  if (std::sscanf(text, text_format, &tenant.pid, &start, &tenant.generation, &tenant.segment_fd) !=
+      4)
+    return EBADMSG;
+  tenant.start_time = start;
+  if (tenant.pid <= 0 || tenant.generation == 0 || tenant.generation > generation_mask ||
+      tenant.segment_fd < 0)
+    return EBADMSG;
+  return 0;
+}
+
+std::uint32_t fresh_generation(std::uint32_t old) noexcept {
+  std::uint32_t random = 0;
+  if (::getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random) random = old + 1;
+  random &= generation_mask;
+  while (random == 0 || random == old) random = (random + 1) & generation_mask;
+  return random;
+}
+
+/// Opens slot `slot` and locks all of it; empty when somebody living has it. The tenant is the one
+/// before us, if any.
+UniqueFd lock_slot_file(std::uint32_t slot, SlotTenant& before) noexcept {
+  char path[path_max + 16];
+  slot_path(path, slot);
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    UniqueFd file{::open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
+    if (!file) return file;
+    auto const known = parse(file.get(), before) == 0;
+    if (lock_range(file.get(), F_WRLCK, 0, 0, F_OFD_SETLK) == 0) return file;
+    // A forked child may keep the lock of a dead owner. A new file under the name gets round it.
+    if (!known || start_time_of(before.pid) == before.start_time) break;
+    ::unlink(path);
+  }
+  errno = EBUSY;
+  return UniqueFd{};
+}
+
+}  // namespace
+
+std::uint64_t start_time_of(int pid) noexcept {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%d/stat", pid);
+  UniqueFd file{::open(path, O_RDONLY | O_CLOEXEC)};
+  if (!file) return 0;
+  char text[1024];
+  auto const length = ::read(file.get(), text, sizeof text - 1);
+  if (length <= 0) return 0;
+  text[length] = '\0';
+  // Source: proc(5). The name, field 2, may hold anything; start time is field 22.
+  char const* at = std::strrchr(text, ')');
+  if (at == nullptr) return 0;
+  ++at;
+  if (at[0] == ' ' && (at[1] == 'Z' || at[1] == 'X')) return 0;  // dead, not yet waited for
+  for (int field = 2; field < 22; ++field) {
+    at = std::strchr(at, ' ');
+    if (at == nullptr) return 0;
+    ++at;
+  }
+  return std::strtoull(at, nullptr, 10);
+}
+
+int identify_rendezvous(std::uint64_t& device, std::uint64_t& inode) noexcept {
+  char path[path_max];
+  directory_path(path);
+  if (::mkdir(path, 0700) != 0 && errno != EEXIST)
+    return fail(errno, "cannot make %s (%s): set LEND_SOFT_DIRECTORY to a directory of yours", path,
+                std::strerror(errno));
+  struct stat status {};
+  if (::lstat(path, &status) != 0) return fail(errno, "cannot look at %s", path);
+  if (!S_ISDIR(status.st_mode) || status.st_uid != ::geteuid() || (status.st_mode & 077) != 0)
+    return fail(EACCES,
+                "%s is not a directory of this user with mode 0700: remove it, or set "
+                "LEND_SOFT_DIRECTORY to another",
+                path);
+  device = status.st_dev;
+  inode = status.st_ino;
+  return 0;
+}
+
+int SlotClaim::take(int segment_fd) noexcept {
+  ClaimLock claims;
+  if (auto const error = claims.take(); error != 0)
+    return fail(error, "cannot lock the rendezvous directory: %s", std::strerror(error));
+  for (std::uint32_t slot = 1; slot < slots_max; ++slot) {
+    SlotTenant before;
+    auto file = lock_slot_file(slot, before);
+    if (!file && errno == EBUSY) continue;
+    if (!file) return fail(errno, "cannot open slot file %u: %s", slot, std::strerror(errno));
+    tenant_ = {slot, fresh_generation(before.generation), ::getpid(), start_time_of(::getpid()),
+               segment_fd};
+    char text[128];
+    auto const length = std::snprintf(text, sizeof text, text_format, tenant_.pid,
+                                      static_cast<unsigned long long>(tenant_.start_time),
+                                      tenant_.generation, tenant_.segment_fd);
+    auto const generation = static_cast<off_t>(tenant_.generation);
+    if (::ftruncate(file.get(), 0) != 0 ||
+        ::pwrite(file.get(), text, static_cast<std::size_t>(length), 0) != length)
+      return fail(errno, "cannot write slot file %u: %s", slot, std::strerror(errno));
+    // Only the byte of this generation stays locked.
+    (void)lock_range(file.get(), F_UNLCK, 0, generation, F_OFD_SETLK);
+    (void)lock_range(file.get(), F_UNLCK, generation + 1, 0, F_OFD_SETLK);
+    file_ = std::move(file);
+    return 0;
+  }
+  return fail(EAGAIN, "all %u slots of the soft device are taken: close some processes",
+              slots_max - 1);
+}
+
+SlotClaim::~SlotClaim() {
+  if (!file_) return;
+  ClaimLock claims;
+  if (claims.take() != 0 || !is_listed()) return;
+  char path[path_max + 16];
+  slot_path(path, tenant_.slot);
+  ::unlink(path);
+}
+
+void SlotClaim::abandon() noexcept {
+  file_ = UniqueFd{};
+}
+
+bool SlotClaim::is_listed() const noexcept {
+  char path[path_max + 16];
+  slot_path(path, tenant_.slot);
+  struct stat named {};
+  struct stat held {};
+  return ::stat(path, &named) == 0 && ::fstat(file_.get(), &held) == 0 &&
+         named.st_ino == held.st_ino && named.st_dev == held.st_dev;
+}
+
+int read_slot(std::uint32_t slot, SlotTenant& tenant, UniqueFd& file) noexcept {
+  char path[path_max + 16];
+  slot_path(path, slot);
+  file = UniqueFd{::open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW)};
+  if (!file) return errno;
+  tenant.slot = slot;
+  return parse(file.get(), tenant);
+}
+
+bool lock_is_held(int file, std::uint32_t generation) noexcept {
+  struct flock range {};
+  range.l_type = F_WRLCK;
+  range.l_whence = SEEK_SET;
+  range.l_start = static_cast<off_t>(generation);
+  range.l_len = 1;
+  return ::fcntl(file, F_OFD_GETLK, &range) != 0 || range.l_type != F_UNLCK;
+}
+
+bool tenant_is_alive(SlotTenant const& tenant, int file) noexcept {
+  return lock_is_held(file, tenant.generation) && start_time_of(tenant.pid) == tenant.start_time;
+}
+
+}  // namespace lend::soft

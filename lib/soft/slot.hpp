@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Slots: how the contexts of one user on one host get numbers, find each other, and know the dead.
+//
+// A slot is a small text file in a rendezvous directory. Its owner holds an OFD lock on the one
+// byte whose offset is the slot's generation, so that the lock falls with the process (exit, kill,
+// exec) and never vouches for the next tenant. Any thread.
+#pragma once
+
+#include <base/unique_fd.hpp>
+
+#include <cstdint>
+
+namespace lend::soft {
+
+/// One tenancy of a slot, as its file tells it.
+struct SlotTenant {
+  std::uint32_t slot = 0;
+  std::uint32_t generation = 0;
+  int pid = 0;
+  std::uint64_t start_time = 0;  // of the process, so that a recycled pid is told apart
+  int segment_fd = -1;           // in that process
+
+  [[nodiscard]] std::uint32_t instance() const noexcept { return generation << 12 | slot; }
+};
+
+[[nodiscard]] constexpr std::uint32_t slot_of_instance(std::uint32_t instance) noexcept {
+  return instance & 0xfff;
+}
+
+/// A slot of ours. Destroying it removes the file.
+class SlotClaim {
+ public:
+  SlotClaim() = default;
+  SlotClaim(SlotClaim&&) = default;
+  SlotClaim& operator=(SlotClaim&&) = delete;
+  ~SlotClaim();
+
+  /// Takes the first slot that nobody living holds; stale files are reused. 0 or errno, with
+  /// reason.
+  [[nodiscard]] int take(int segment_fd) noexcept;
+  /// In a forked child: the slot is the parent's.
+  void abandon() noexcept;
+
+  [[nodiscard]] SlotTenant const& tenant() const noexcept { return tenant_; }
+  /// False when somebody removed our file by hand.
+  [[nodiscard]] bool is_listed() const noexcept;
+
+ private:
+  UniqueFd file_;
+  SlotTenant tenant_;
+};
+
+/// Reads who is said to hold `slot`; `file` stays open for lock_is_held(). 0 or errno.
+[[nodiscard]] int read_slot(std::uint32_t slot, SlotTenant& tenant, UniqueFd& file) noexcept;
+/// Whether the tenant still holds its lock, asked through any other descriptor of the file.
+[[nodiscard]] bool lock_is_held(int file, std::uint32_t generation) noexcept;
+/// When process `pid` started, in clock ticks since boot, or 0 when there is none.
+[[nodiscard]] std::uint64_t start_time_of(int pid) noexcept;
+/// False once the tenant's process is gone, even while a forked child keeps its lock.
+[[nodiscard]] bool tenant_is_alive(SlotTenant const& tenant, int file) noexcept;
+
+/// Device and inode of the rendezvous directory, which is made when missing. 0 or errno.
+[[nodiscard]] int identify_rendezvous(std::uint64_t& device, std::uint64_t& inode) noexcept;
+
+}  // namespace lend::soft

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The memory that one work request touches on one side. Values; on the stack.
+#pragma once
+
+#include "layout.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace lend::soft {
+
+/// Bytes in this address space, or, where `mapped` is null, at `address` of the peer's.
+struct Stretch {
+  std::byte* mapped;
+  std::uint64_t address;
+  std::size_t length;
+};
+
+/// Up to pieces_max stretches. The array is not initialised: it is made for every post.
+struct Stretches {
+  Stretches() noexcept {}  // NOLINT(modernize-use-equals-default): that would zero `items`
+
+  void add(std::byte* mapped, std::uint64_t address, std::size_t length) noexcept {
+    items[count++] = {mapped, address, length};
+    total += length;
+    all_mapped = all_mapped && mapped != nullptr;
+  }
+
+  std::uint32_t count = 0;
+  bool all_mapped = true;
+  std::size_t total = 0;
+  Stretch items[pieces_max];
+};
+
+}  // namespace lend::soft

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Which attributes each transition needs and which values they may have.
+// Source: ibv_modify_qp(3); InfiniBand Architecture Specification vol. 1, 11.2.5.2, table 91.
+#include "transitions.hpp"
+
+#include "layout.hpp"
+#include "reason.hpp"
+
+#include <cerrno>
+#include <cstdio>
+
+namespace lend::soft {
+namespace {
+
+constexpr Transition transitions[] = {
+    {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
+    {IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+    {IBV_QPS_INIT, IBV_QPS_RTR,
+     IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+         IBV_QP_MIN_RNR_TIMER,
+     IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS},
+    {IBV_QPS_RTR, IBV_QPS_RTS,
+     IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
+     IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER},
+    {IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER},
+};
+constexpr Transition to_reset{IBV_QPS_UNKNOWN, IBV_QPS_RESET, 0, 0};
+constexpr Transition to_error{IBV_QPS_UNKNOWN, IBV_QPS_ERR, 0, 0};
+
+struct MaskName {
+  int bit;
+  char const* name;
+};
+constexpr MaskName mask_names[] = {
+    {IBV_QP_CUR_STATE, "CUR_STATE"},
+    {IBV_QP_ACCESS_FLAGS, "ACCESS_FLAGS"},
+    {IBV_QP_PKEY_INDEX, "PKEY_INDEX"},
+    {IBV_QP_PORT, "PORT"},
+    {IBV_QP_AV, "AV"},
+    {IBV_QP_PATH_MTU, "PATH_MTU"},
+    {IBV_QP_TIMEOUT, "TIMEOUT"},
+    {IBV_QP_RETRY_CNT, "RETRY_CNT"},
+    {IBV_QP_RNR_RETRY, "RNR_RETRY"},
+    {IBV_QP_RQ_PSN, "RQ_PSN"},
+    {IBV_QP_MAX_QP_RD_ATOMIC, "MAX_QP_RD_ATOMIC"},
+    {IBV_QP_MIN_RNR_TIMER, "MIN_RNR_TIMER"},
+    {IBV_QP_SQ_PSN, "SQ_PSN"},
+    {IBV_QP_MAX_DEST_RD_ATOMIC, "MAX_DEST_RD_ATOMIC"},
+    {IBV_QP_DEST_QPN, "DEST_QPN"},
+};
+
+char const* first_name_in(int mask) noexcept {
+  for (auto const& [bit, name] : mask_names)
+    if ((mask & bit) != 0) return name;
+  return "an attribute of another kind";
+}
+
+/// The first attribute in the mask whose value is out of range, or 0.
+int bad_value(ibv_qp_attr const& attributes, int mask) noexcept {
+  constexpr unsigned known_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+  constexpr std::uint32_t bits_24 = (1u << 24) - 1;
+  auto const bad = [&](int bit, bool is_bad) { return (mask & bit) != 0 && is_bad ? bit : 0; };
+  for (int const found :
+       {bad(IBV_QP_ACCESS_FLAGS, (attributes.qp_access_flags & ~known_access) != 0),
+        bad(IBV_QP_PKEY_INDEX, attributes.pkey_index != 0),
+        bad(IBV_QP_PORT, attributes.port_num != 1),
+        bad(IBV_QP_AV, attributes.ah_attr.port_num != 1),
+        bad(IBV_QP_PATH_MTU,
+            attributes.path_mtu < IBV_MTU_256 || attributes.path_mtu > IBV_MTU_4096),
+        bad(IBV_QP_TIMEOUT, attributes.timeout > 31),
+        bad(IBV_QP_RETRY_CNT, attributes.retry_cnt > 7),
+        bad(IBV_QP_RNR_RETRY, attributes.rnr_retry > 7),
+        bad(IBV_QP_RQ_PSN, attributes.rq_psn > bits_24),
+        bad(IBV_QP_MAX_QP_RD_ATOMIC, attributes.max_rd_atomic > outstanding_reads_max),
+        bad(IBV_QP_MIN_RNR_TIMER, attributes.min_rnr_timer > 31),
+        bad(IBV_QP_SQ_PSN, attributes.sq_psn > bits_24),
+        bad(IBV_QP_MAX_DEST_RD_ATOMIC, attributes.max_dest_rd_atomic > outstanding_reads_max),
+        bad(IBV_QP_DEST_QPN, attributes.dest_qp_num > bits_24)})
+    if (found != 0) return found;
+  return 0;
+}
+
+}  // namespace
+
+Transition const* find_transition(ibv_qp_state from, ibv_qp_state to) noexcept {
+  if (to == IBV_QPS_RESET) return &to_reset;
+  if (to == IBV_QPS_ERR) return &to_error;
+  for (auto const& transition : transitions)
+    if (transition.from == from && transition.to == to) return &transition;
+  return nullptr;
+}
+
+char const* name_of(ibv_qp_state state) noexcept {
+  constexpr char const* names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+  return state >= IBV_QPS_RESET && state <= IBV_QPS_ERR ? names[state] : "an unknown state";
+}
+
+int check_transition(ibv_qp_state from, ibv_qp_state to, ibv_qp_attr const& attributes,
+                     int mask) noexcept {
+  if ((mask & IBV_QP_CUR_STATE) != 0 && attributes.cur_qp_state != from)
+    return fail(EINVAL, "the queue pair is in %s, not in %s", name_of(from),
+                name_of(attributes.cur_qp_state));
+  auto const* const transition = find_transition(from, to);
+  if (transition == nullptr)
+    return fail(EINVAL, "a queue pair cannot go from %s to %s", name_of(from), name_of(to));
+  auto const given = mask & ~(IBV_QP_STATE | IBV_QP_CUR_STATE);
+  if (auto const missing = transition->required & ~given; missing != 0)
+    return fail(EINVAL, "%s to %s needs %s", name_of(from), name_of(to), first_name_in(missing));
+  if (auto const excess = given & ~(transition->required | transition->optional); excess != 0)
+    return fail(EINVAL, "%s to %s does not take %s", name_of(from), name_of(to),
+                first_name_in(excess));
+  if (auto const bad = bad_value(attributes, given); bad != 0)
+    return fail(EINVAL, "%s is out of range", first_name_in(bad));
+  return 0;
+}
+
+}  // namespace lend::soft
