@@ -6,6 +6,7 @@
 #include "queue_pair.hpp"
 #include "reason.hpp"
 
+#include <algorithm>
 #include <unistd.h>
 
 #include <cerrno>
