@@ -31,7 +31,7 @@ void convert(ibv_wc const& source, Completion& target) noexcept {
   target.outcome = work;
 }
 
-[[gnu::cold]] Error poll_error(ibv_cq const& queue, int result) {
+[[gnu::cold, gnu::noinline]] Error poll_error(ibv_cq const& queue, int result) {
   return Error{Errc::system_failed,
                "ibv_poll_cq answered " + std::to_string(result) + " on a queue of " +
                    std::to_string(queue.cqe) +

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: the device that was meant is opened, or the error says what there is; nothing leaks.
+// Method: every choice, with and without LEND_DEVICE; descriptors counted around every error.
+#include "support/catch.hpp"
+
+#include <lend/open_device.hpp>
+#include <lend/verbs/completion_queue.hpp>
+#include <lend/verbs/protection_domain.hpp>
+#include <lend/verbs/queue_pair.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <iterator>
+
+using namespace lend;
+
+namespace {
+
+/// LEND_DEVICE as wanted for a while.
+class Environment {
+ public:
+  explicit Environment(char const* value) {
+    if (char const* const present = std::getenv("LEND_DEVICE")) {
+      before_ = present;
+      was_set_ = true;
+    }
+    if (value != nullptr)
+      ::setenv("LEND_DEVICE", value, 1);
+    else
+      ::unsetenv("LEND_DEVICE");
+  }
+  Environment(Environment const&) = delete;
+  Environment& operator=(Environment const&) = delete;
+  ~Environment() {
+    if (was_set_)
+      ::setenv("LEND_DEVICE", before_.c_str(), 1);
+    else
+      ::unsetenv("LEND_DEVICE");
+  }
+
+ private:
+  std::string before_{};
+  bool was_set_ = false;
+};
+
+bool has_hardware() {
+  auto const devices = list_devices().value();
+  return std::any_of(devices.begin(), devices.end(),
+                     [](Device const& device) { return device.kind() == DeviceKind::hardware; });
+}
+
+std::string soft_name() {
+  return list_devices().value().back().name();
+}
+
+std::ptrdiff_t descriptors() {
+  using Directory = std::filesystem::directory_iterator;
+  return std::distance(Directory{"/proc/self/fd"}, Directory{});
+}
+
+void check_not_found(Result<Context> const& opened, std::string_view text) {
+  REQUIRE(opened.has_error());
+  INFO(opened.error().message());
+  CHECK(opened.error() == Errc::not_found);
+  CHECK(opened.error().message().find(text) != std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("the soft device is always there, and last", "[verbs]") {
+  auto const devices = list_devices();
+
+  REQUIRE(devices.has_value());
+  REQUIRE_FALSE(devices.value().empty());
+  CHECK(devices.value().back().kind() == DeviceKind::soft);
+}
+
+TEST_CASE("a device opens by kind and by name", "[verbs]") {
+  Environment const environment{nullptr};
+
+  CHECK(open_device(DeviceChoice::soft()).value().kind() == DeviceKind::soft);
+  auto const named = open_device(DeviceChoice::named(soft_name())).value();
+  CHECK(named.kind() == DeviceKind::soft);
+  CHECK(named.name() == soft_name());
+  CHECK(open_device().value().kind() == (has_hardware() ? DeviceKind::hardware : DeviceKind::soft));
+}
+
+TEST_CASE("a name that no device has is an error that lists those there are", "[verbs]") {
+  Environment const environment{nullptr};
+
+  check_not_found(open_device(DeviceChoice::named("mlx5_77")), "no device named mlx5_77");
+  check_not_found(open_device(DeviceChoice::named("mlx5_77")), soft_name() + " (soft)");
+  auto choice = DeviceChoice::hardware();
+  choice.name = soft_name();
+  check_not_found(open_device(choice), "no device named " + soft_name());
+}
+
+TEST_CASE("a port that a device does not have is an error", "[verbs]") {
+  Environment const environment{nullptr};
+
+  check_not_found(open_device(DeviceChoice::named(soft_name(), 9)), "no port 9");
+}
+
+TEST_CASE("LEND_DEVICE decides for a choice that leaves everything open", "[verbs]") {
+  {
+    Environment const environment{"soft"};
+    CHECK(open_device().value().kind() == DeviceKind::soft);
+  }
+  {
+    Environment const environment{soft_name().c_str()};
+    CHECK(open_device().value().name() == soft_name());
+  }
+  {
+    Environment const environment{"nosuch0"};
+    check_not_found(open_device(), "no device named nosuch0 (from LEND_DEVICE=nosuch0)");
+  }
+  {
+    Environment const environment{""};
+    CHECK(open_device().has_value());
+  }
+}
+
+TEST_CASE("LEND_DEVICE does not overrule a choice that names a device or a kind", "[verbs]") {
+  Environment const environment{"nosuch0"};
+
+  CHECK(open_device(DeviceChoice::soft()).value().kind() == DeviceKind::soft);
+  CHECK(open_device(DeviceChoice::named(soft_name())).has_value());
+}
+
+TEST_CASE("where hardware is demanded the soft device never stands in", "[verbs]") {
+  if (has_hardware()) {
+    WARN("this host has RDMA hardware: nothing to see here");
+    return;
+  }
+  {
+    Environment const environment{"soft"};
+    check_not_found(open_device(DeviceChoice::hardware()), "no RDMA hardware on this host");
+  }
+  Environment const environment{"hardware"};
+  check_not_found(open_device(), "(from LEND_DEVICE=hardware)");
+}
+
+TEST_CASE("whatever is refused or ends, no descriptor stays open", "[verbs]") {
+  Environment const environment{nullptr};
+  auto const provoke = [] {
+    auto const context = open_device(DeviceChoice::soft()).value();
+    auto const domain = context.allocate_protection_domain().value();
+    auto const queue = CompletionQueue::create(context, 64).value();
+    QueuePairOptions const options{.send_depth = 16, .receive_depth = 16};
+    auto memory = domain.unsafe_allocate_exposed(100, RemoteAccess::read_write).value();
+    CHECK(domain.allocate(0).has_error());
+    CHECK(domain.allocate(SIZE_MAX / 4).has_error());
+    CHECK(CompletionQueue::create(context, 0).has_error());
+    CHECK(CompletionQueue::create(context, 0x7fff'ffff).has_error());
+    CHECK(PreparedQueuePair::create(domain, queue, {.send_depth = 0}).has_error());
+    CHECK(PreparedQueuePair::create(domain, queue, {.send_depth = 0x7fff'ffff}).has_error());
+    auto foreign = PreparedQueuePair::create(domain, queue, options).value();
+    auto stranger = foreign.endpoint();
+    stranger.gid[15] ^= 0xff;
+    CHECK(std::move(foreign).connect(stranger).error() == Errc::incompatible_peer);
+    auto stale = PreparedQueuePair::create(domain, queue, options).value();
+    auto const gone = PreparedQueuePair::create(domain, queue, options).value().endpoint();
+    static_cast<void>(std::move(stale).connect(gone));  // may be refused now, or fail later
+    auto prepared = PreparedQueuePair::create(domain, queue, options).value();
+    auto const self = prepared.endpoint();
+    CHECK(std::move(prepared).connect(self).has_value());
+    check_not_found(open_device(DeviceChoice::named("nosuch0")), "nosuch0");
+    check_not_found(open_device(DeviceChoice::named(soft_name(), 9)), "no port 9");
+  };
+  provoke();  // what a process opens once and keeps
+
+  auto const before = descriptors();
+  for (int i = 0; i < 20; ++i) provoke();
+
+  CHECK(descriptors() == before);
+}
