@@ -23,6 +23,26 @@ void* operator new(std::size_t size) {
   if (void* const memory = std::malloc(size == 0 ? 1 : size)) return memory;
   throw std::bad_alloc{};
 }
+// Sanitizers bring their own of each form, so each is replaced.
+void* operator new[](std::size_t size) {
+  return ::operator new(size);
+}
+void* operator new(std::size_t size, std::nothrow_t const&) noexcept {
+  try {
+    return ::operator new(size);
+  } catch (std::bad_alloc const&) {
+    return nullptr;
+  }
+}
+void* operator new[](std::size_t size, std::nothrow_t const& nothrow) noexcept {
+  return ::operator new(size, nothrow);
+}
+void operator delete[](void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
 void operator delete(void* memory) noexcept {
   std::free(memory);
 }
