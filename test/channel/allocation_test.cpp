@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: once warm, no operation takes anything from the heap, whichever way it is posted.
+// Method: this program's operator new counts; each way runs a little, then the count must stand.
+#include "support/allocation_counter.hpp"
+#include "support/catch.hpp"
+#include "support/two_ends.hpp"
+
+#include <lend/channel/unsafe.hpp>
+
+#include <functional>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define LEND_TEST_IS_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define LEND_TEST_IS_SANITIZED 1
+#endif
+#endif
+
+using namespace lend;
+using namespace lend::test;
+
+namespace {
+
+#ifdef LEND_TEST_IS_SANITIZED
+constexpr std::uint64_t posts_many = 100'000;  // they make each post some fifty times dearer
+#else
+constexpr std::uint64_t posts_many = 1'000'000;
+#endif
+constexpr int warm_up = 300, counted = 1000;  // more than twice round every ring of default depth
+
+/// A connected pair with memory, some of it exposed.
+struct Bench {
+  TwoEnds ends = two_ends();
+  MemoryRegion memory = must(ends.domain.allocate(4096));
+  // SAFETY: one thread plays both sides, and no test here looks at these bytes.
+  MemoryRegion exposed = must(ends.domain.unsafe_allocate_exposed(4096, RemoteAccess::read_write));
+  RemoteSlice there = must(exposed.remote()).slice(0, 64);
+};
+
+/// What `operation` allocates in all its counted runs. Nothing but it runs between the two counts:
+/// assertions allocate.
+std::uint64_t allocated_by(std::function<Result<void>()> const& operation) {
+  std::optional<Error> error;
+  auto const run = [&](int times) {
+    for (int i = 0; i < times && !error; ++i) {
+      if (auto result = operation(); !result) error = std::move(result).assume_error();
+    }
+  };
+  run(warm_up);
+  auto const before = allocations();
+  run(counted);
+  auto const after = allocations();
+  if (error) FAIL(error->message());
+  return after - before;
+}
+
+}  // namespace
+
+TEST_CASE("the counter sees what the library allocates", "[channel]") {
+  auto const before = allocations();
+  Bench bench;
+  CHECK(allocations() - before > 5);
+}
+
+TEST_CASE_METHOD(Bench, "a blocking operation allocates nothing", "[channel]") {
+  auto const write = [&] { return ends.a.write({memory.gather(0, 64), there}); };
+  auto const read = [&] { return ends.a.read({memory.scatter(0, 64), there}); };
+  auto const send = [&]() -> Result<void> {
+    // SAFETY: nobody touches these bytes, and the wait below outlives the work.
+    LEND_TRY(arrival, unsafe_post_receive(ends.b, memory.scatter(128, 64)));
+    LEND_TRYV(ends.a.send(memory.gather(0, 64)));
+    LEND_TRYV(arrival.wait());
+    return success();
+  };
+  auto const receive = [&]() -> Result<void> {
+    // SAFETY: as above, with the sides exchanged.
+    LEND_TRY(departure, unsafe_post_send(ends.a, memory.gather(0, 64)));
+    LEND_TRYV(ends.b.receive(memory.scatter(128, 64)));
+    LEND_TRYV(departure.wait());
+    return success();
+  };
+
+  CHECK(allocated_by(write) == 0);
+  CHECK(allocated_by(read) == 0);
+  CHECK(allocated_by(send) == 0);
+  CHECK(allocated_by(receive) == 0);
+}
+
+TEST_CASE_METHOD(Bench, "a scope and the operations in it allocate nothing", "[channel]") {
+  auto const every_operation = [&]() -> Result<void> {
+    PollingScope sending{ends.a}, receiving{ends.b};
+    LEND_TRY(arrival, receiving.post_receive(memory.scatter(128, 64)));
+    LEND_TRYV(sending.post_send(memory.gather(0, 64)));
+    LEND_TRYV(sending.post_write({memory.gather(0, 64), there}));
+    LEND_TRYV(sending.post_read({memory.scatter(256, 64), there}));
+    LEND_TRYV(arrival.wait());
+    LEND_TRYV(sending.finish());
+    return receiving.finish();
+  };
+  auto const closure = [&] {
+    return ends.a.scope([&](PollingScope& scope) -> Result<void> {
+      LEND_TRYV(scope.post_write({{memory.gather(0, 8), memory.gather(32, 56)}, there}));
+      return success();
+    });
+  };
+
+  CHECK(allocated_by(every_operation) == 0);
+  CHECK(allocated_by(closure) == 0);
+}
+
+TEST_CASE_METHOD(Bench, "an unsafe post allocates nothing", "[channel]") {
+  auto const every_operation = [&]() -> Result<void> {
+    // SAFETY: nobody touches these bytes, and every handle is waited for.
+    LEND_TRY(arrival, unsafe_post_receive(ends.b, memory.scatter(128, 64)));
+    LEND_TRY(departure, unsafe_post_send(ends.a, memory.gather(0, 64)));
+    LEND_TRYV(arrival.wait());
+    LEND_TRYV(departure.wait());
+    LEND_TRY(written, unsafe_post_write(ends.a, {memory.gather(0, 64), there}));
+    LEND_TRYV(written.wait());
+    LEND_TRY(fetched, unsafe_post_read(ends.a, {memory.scatter(256, 64), there}));
+    LEND_TRYV(fetched.wait());
+    return success();
+  };
+
+  CHECK(allocated_by(every_operation) == 0);
+}
+
+TEST_CASE_METHOD(Bench, "a scope that posts without end keeps its memory", "[channel]") {
+  constexpr std::size_t lanes = 256;  // a target is on loan until seen: more than receive_depth
+  PollingScope sending{ends.a}, receiving{ends.b};
+  std::uint64_t before = 0;
+  auto const result = [&]() -> Result<void> {
+    for (std::uint64_t i = 0; i < posts_many; ++i) {
+      if (i == warm_up) before = allocations();
+      LEND_TRYV(receiving.post_receive(memory.scatter(64 + i % lanes * 8, 8)));
+      LEND_TRYV(sending.post_send(memory.gather(0, 8)));
+    }
+    return success();
+  }();
+  auto const after = allocations();
+
+  if (!result) FAIL(result.error().message());
+  CHECK(after - before == 0);
+  must(sending.finish());
+  must(receiving.finish());
+}
