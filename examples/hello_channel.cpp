@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The smallest program: a channel that is its own peer sends itself a greeting. One thread.
+#include <lend/lend.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <string_view>
+
+using namespace std::chrono_literals;
+
+static lend::Result<void> greet(std::string_view greeting) {
+  LEND_TRY(device, lend::open_device());  // an RDMA card if there is one, else the soft device
+  LEND_TRY(domain, device.allocate_protection_domain());
+  LEND_TRY(memory, domain.allocate(4096));  // registered; nobody but this process can reach it
+
+  LEND_TRY(prepared, lend::channel_builder().protection_domain(domain).build());
+  lend::Endpoint const peer = prepared.endpoint();  // its own: whatever it sends comes back
+  LEND_TRY(channel, std::move(prepared).handshake(peer));
+
+  LEND_TRY(draft, memory.mutable_bytes(0, greeting.size()));
+  std::ranges::copy(std::as_bytes(std::span{greeting}), draft.begin());
+
+  lend::PollingScope scope{channel};  // ends only when every byte is back
+  LEND_TRY(pending, scope.post_receive(memory.scatter(2048, 2048)));
+  LEND_TRYV(scope.post_send(memory.gather(0, greeting.size())));
+  LEND_TRY(message, pending.wait(lend::within(2s)));  // these bytes are ours again
+
+  LEND_TRY(received, memory.bytes(2048, message.bytes));
+  std::cout << "received \"";
+  for (std::byte letter : received) std::cout << char(letter);
+  std::cout << "\" over " << device.name() << " (" << lend::name_of(device.kind()) << ")\n";
+  return scope.finish();
+}
+
+int main() {
+  auto const done = greet("hello, channel");
+  if (!done) std::cerr << "hello_channel: " << done.error().message() << '\n';
+  return done ? 0 : 1;
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Many messages under way at once, and what happens to a program that lends the same bytes twice.
+#include <lend/lend.hpp>
+
+#include <array>
+#include <iostream>
+#include <optional>
+
+constexpr std::size_t messages = 12, lanes = 4, lane_bytes = 1024;
+
+/// One message under way.
+struct Lane {
+  lend::PendingWork departure, arrival;
+};
+
+static lend::Result<void> overlap() {
+  LEND_TRY(device, lend::open_device());
+  LEND_TRY(domain, device.allocate_protection_domain());
+  LEND_TRY(source, domain.allocate(lanes * lane_bytes));
+  LEND_TRY(target, domain.allocate(lanes * lane_bytes));
+  LEND_TRY(prepared, lend::channel_builder().protection_domain(domain).build());
+  lend::Endpoint const itself = prepared.endpoint();
+  LEND_TRY(channel, std::move(prepared).handshake(itself));
+
+  return channel.scope([&](lend::PollingScope& scope) -> lend::Result<void> {
+    std::array<std::optional<Lane>, lanes> under_way;
+    for (std::size_t i = 0; i < messages + lanes; ++i) {
+      std::size_t const at = i % lanes, offset = at * lane_bytes;
+      if (auto& lane = under_way[at]) {  // message i - lanes is here: wait for that one alone
+        LEND_TRYV(lane->departure.wait());
+        LEND_TRY(done, lane->arrival.wait());
+        LEND_TRY(bytes, target.bytes(offset, done.bytes));
+        std::cout << "message " << int(bytes.front()) << " arrived, " << scope.outstanding()
+                  << " requests still under way\n";
+      }
+      if (i >= messages) continue;  // the last lanes only wait
+      LEND_TRY(draft, source.mutable_bytes(offset, lane_bytes));
+      draft.front() = std::byte(i);
+      LEND_TRY(arrival, scope.post_receive(target.scatter(offset, lane_bytes)));
+      LEND_TRY(departure, scope.post_send(source.gather(offset, lane_bytes)));
+      under_way[at] = Lane{std::move(departure), std::move(arrival)};
+    }
+
+    // A receive borrows its bytes exclusively. Sent now, they would be we know not what, so the
+    // ledger refuses. Nothing was posted, and the scope goes on as if nobody had asked.
+    LEND_TRY(arrival, scope.post_receive(target.scatter(0, 512)));
+    auto const refused = scope.post_send(target.gather(256, 512));
+    if (refused) return lend::Error{lend::Errc::unsupported, "the ledger let an overlap pass"};
+    std::cout << "refused, rightly: " << refused.error().message() << '\n';
+
+    LEND_TRYV(scope.post_send(target.gather(512, 512)));  // other bytes are another matter
+    LEND_TRYV(arrival.wait());
+    LEND_TRYV(scope.post_receive(target.scatter(1024, 512)));
+    LEND_TRYV(scope.post_send(target.gather(256, 512)));  // and so are these, now it is over
+    return lend::success();  // the scope waits for the two that nobody waited for
+  });
+}
+
+int main() {
+  auto const done = overlap();
+  if (!done) std::cerr << "scoped_overlap: " << done.error().message() << '\n';
+  return done ? 0 : 1;
+}
