@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Two forked processes, each with one end of a connected channel on the soft device. One thread
+// each.
+#pragma once
+
+#include <lend/lend.hpp>
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+
+namespace lend::bench {
+
+constexpr std::size_t pair_bytes = std::size_t{8} << 20;  ///< of memory on each side
+
+/// Bytes that both processes have mapped, to measure what there is without a device.
+struct Plain {
+  alignas(128) std::byte flags[2][128];
+  alignas(128) std::byte pages[2][std::size_t{1} << 20];
+};
+
+/// One process's end.
+struct End {
+  bool near;      ///< measures; the other end answers
+  bool one_core;  ///< both are bound to the same CPU
+  int socket;
+  Plain* plain;
+  Context device;
+  MemoryRegion memory;   ///< local
+  MemoryRegion exposed;  ///< the peer may write here
+  Channel channel;
+  RemoteRegion remote;  ///< the peer's `exposed`
+
+  /// Returns when both ends have called it. Sleeps, so that neither takes the other's CPU.
+  [[nodiscard]] Result<void> meet() const;
+};
+
+/// Forks both processes, binds them to `cpus` (where not negative) before they open the device,
+/// and runs `body` in each. What the near one puts into `figures` arrives in this process.
+///
+/// Errors:  system_failed  one of them failed; it has said why on standard error.
+[[nodiscard]] Result<void> run_pair(std::array<int, 2> cpus, std::span<std::byte> figures,
+                                    std::function<Result<void>(End&)> const& body);
+
+}  // namespace lend::bench
