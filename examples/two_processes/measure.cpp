@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "measure.hpp"
+
+#include <vector>
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+using Microseconds = std::chrono::duration<double, std::micro>;
+
+namespace {
+
+constexpr std::uint64_t rounds_unmeasured = 500, rounds_measured = 5000;
+constexpr std::uint64_t messages_probed = 64, messages_max = 100'000;
+constexpr Seconds stream_length{0.1};
+
+lend::Result<Seconds> time_stream(Line& line, std::size_t message_bytes, std::uint64_t messages) {
+  LEND_TRYV(say(line, "stream " + std::to_string(message_bytes) + ' ' + std::to_string(messages)));
+  auto const started = Clock::now();
+  LEND_TRYV(send_stream(line, Stream{messages * message_bytes, message_bytes},
+                        [](auto) -> lend::Result<void> { return lend::success(); }));
+  LEND_TRYV(hear(line));  // all of them have arrived
+  return Clock::now() - started;
+}
+
+}  // namespace
+
+lend::Result<Microseconds> half_round_trip(Line& line, std::size_t message_bytes) {
+  auto const rounds = rounds_unmeasured + rounds_measured;
+  LEND_TRYV(say(line, "rounds " + std::to_string(message_bytes) + ' ' + std::to_string(rounds)));
+
+  std::vector<Microseconds> halves;
+  halves.reserve(rounds_measured);
+  LEND_TRYV(line.channel.scope([&](lend::PollingScope& scope) -> lend::Result<void> {
+    scope.drain_within(patience);
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+      LEND_TRY(answer, scope.post_receive(line.memory.scatter(line_bytes / 2, message_bytes)));
+      auto const started = Clock::now();
+      LEND_TRYV(scope.post_send(line.memory.gather(0, message_bytes)));
+      LEND_TRYV(answer.wait(lend::until(started + patience)));
+      if (round >= rounds_unmeasured) halves.emplace_back((Clock::now() - started) / 2.0);
+    }
+    return lend::success();
+  }));
+
+  auto const middle = halves.begin() + std::ptrdiff_t(rounds_measured / 2);
+  std::nth_element(halves.begin(), middle, halves.end());
+  return *middle;
+}
+
+lend::Result<void> answer_rounds(Line& line, std::size_t message_bytes, std::uint64_t rounds) {
+  return line.channel.scope([&](lend::PollingScope& scope) -> lend::Result<void> {
+    scope.drain_within(patience);
+    LEND_TRY(arrival, scope.post_receive(line.memory.scatter(line_bytes / 2, message_bytes)));
+    for (std::uint64_t round = 1;; ++round) {
+      LEND_TRYV(arrival.wait(lend::within(patience)));
+      if (round < rounds) {  // room for the next message, before its sender is told to go on
+        LEND_TRY(next, scope.post_receive(line.memory.scatter(line_bytes / 2, message_bytes)));
+        arrival = std::move(next);
+      }
+      LEND_TRYV(scope.post_send(line.memory.gather(0, message_bytes)));
+      if (round >= rounds) return lend::success();
+    }
+  });
+}
+
+lend::Result<double> bandwidth(Line& line, std::size_t message_bytes) {
+  LEND_TRY(probe, time_stream(line, message_bytes, messages_probed));
+  auto const wanted = double(messages_probed) * (stream_length / probe);
+  auto const messages = std::clamp(std::uint64_t(wanted), messages_probed, messages_max);
+  LEND_TRY(took, time_stream(line, message_bytes, messages));
+  return double(messages * message_bytes) / took.count();
+}
+
+lend::Result<void> take_messages(Line& line, std::size_t message_bytes, std::uint64_t messages) {
+  LEND_TRYV(receive_stream(line, Stream{messages * message_bytes, message_bytes}, [](auto) {}));
+  return say(line, "taken");
+}
