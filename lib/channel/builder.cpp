@@ -21,7 +21,8 @@ PreparedChannel& PreparedChannel::operator=(PreparedChannel&&) noexcept = defaul
 PreparedChannel::~PreparedChannel() = default;
 
 Endpoint const& PreparedChannel::endpoint() const noexcept {
-  LEND_ASSERT(parts_ != nullptr);  // moved from
+  if (parts_ == nullptr) [[unlikely]]
+    stop("a PreparedChannel was used after it had been moved from");
   return parts_->queue_pair.endpoint();
 }
 

@@ -44,7 +44,8 @@ Channel& Channel::operator=(Channel&&) noexcept = default;
 Channel::~Channel() = default;
 
 ChannelState& unsafe_state(Channel& channel) noexcept {
-  LEND_ASSERT(channel.state_ != nullptr);  // moved from
+  if (channel.state_ == nullptr) [[unlikely]]
+    stop("a Channel was used after it had been moved from");
   return *channel.state_;
 }
 

@@ -6,8 +6,8 @@
 #include "queue_pair.hpp"
 #include "reason.hpp"
 
-#include <algorithm>
 #include <unistd.h>
+#include <algorithm>
 
 #include <cerrno>
 #include <cstring>

@@ -18,10 +18,8 @@ bool is_known(ibv_wr_opcode opcode) noexcept {
     case IBV_WR_RDMA_WRITE_WITH_IMM:
     case IBV_WR_SEND:
     case IBV_WR_SEND_WITH_IMM:
-    case IBV_WR_RDMA_READ:
-      return true;
-    default:
-      return false;
+    case IBV_WR_RDMA_READ: return true;
+    default: return false;
   }
 }
 
