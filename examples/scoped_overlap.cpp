@@ -49,9 +49,9 @@ static lend::Result<void> overlap() {
     std::cout << "refused, rightly: " << refused.error().message() << '\n';
 
     LEND_TRYV(scope.post_send(target.gather(512, 512)));  // other bytes are another matter
-    LEND_TRYV(arrival.wait());
+    LEND_TRYV(arrival.wait());                            // with this the loan is over
     LEND_TRYV(scope.post_receive(target.scatter(1024, 512)));
-    LEND_TRYV(scope.post_send(target.gather(256, 512)));  // and so are these, now it is over
+    LEND_TRYV(scope.post_send(target.gather(256, 512)));  // so now they may be sent
     return lend::success();  // the scope waits for the two that nobody waited for
   });
 }
