@@ -33,20 +33,21 @@ Result<Channel> conclude(Socket const& socket, PreparedChannel prepared,
                          EndpointBytes const& their_endpoint, Deadline deadline) {
   LEND_TRY(peer, Endpoint::decode(their_endpoint));
   auto channel = std::move(prepared).handshake(peer);
+  bool const misfits = !channel && channel.error() == Errc::incompatible_peer;
   Verdict ours{VerdictCode::ready, {}};
-  if (!channel) {
-    bool const misfit = channel.error() == Errc::incompatible_peer;
-    ours = {misfit ? VerdictCode::incompatible : VerdictCode::failed, channel.error().message()};
-  }
+  if (!channel)
+    ours = {misfits ? VerdictCode::incompatible : VerdictCode::failed, channel.error().message()};
   auto const theirs = settle(socket, ours, deadline);
-  if (!channel && channel.error() == Errc::incompatible_peer)
+  // The endpoint of a process that died looks stale; that it died is the cause.
+  if (misfits && !theirs && theirs.error() == Errc::peer_lost) return theirs.error();
+  if (misfits)
     return Error{Errc::incompatible_peer,
                  about_peer(socket.address, "does not fit: " + channel.error().message())};
   if (!channel) return channel;
   if (!theirs) return theirs.error();
   if (theirs.value().code == VerdictCode::ready) return channel;
-  bool const misfit = theirs.value().code == VerdictCode::incompatible;
-  return Error{misfit ? Errc::incompatible_peer : Errc::peer_lost,
+  bool const turned_down = theirs.value().code == VerdictCode::incompatible;
+  return Error{turned_down ? Errc::incompatible_peer : Errc::peer_lost,
                about_peer(socket.address, "could not connect to us: " + theirs.value().text)};
 }
 

@@ -15,7 +15,8 @@ namespace lend {
 
 /// What both sides of an exchange agree on beforehand.
 struct ExchangeOptions {
-  /// Both sides must have the same. It keeps strangers out; it travels in the clear.
+  /// Both sides must have the same, of 256 bytes at most. It keeps strangers out; it travels in
+  /// the clear, and the connecting side says it first.
   std::string secret{};
 };
 
@@ -25,9 +26,10 @@ struct ExchangeOptions {
 /// channel on a known port `listen()` is the same in one call.
 class Listener {
  public:
-  /// Binds to `address`, "host:port"; port 0 lets the system choose.
-  /// Errors:  invalid_argument  not a host and a port. not_found  no such host here.
-  ///          denied, system_failed  from bind(2); the message has the address.
+  /// Binds to `address`, "host:port" or "[IPv6]:port"; port 0 lets the system choose.
+  /// Errors:  invalid_argument  not a host and a port, or too long a secret.
+  ///          not_found  no such host here. denied, system_failed  from bind(2); the message has
+  ///          the address.
   [[nodiscard]] static Result<Listener> open(std::string_view address,
                                              ExchangeOptions options = {});
   Listener(Listener&&) noexcept;
@@ -40,11 +42,13 @@ class Listener {
   /// Waits for one peer and connects `prepared` to it; both sides are connected when this returns.
   ///
   /// Strangers (garbage, silence, a wrong secret, another version) are turned away without ending
-  /// the wait. Consumes `prepared`, also when it fails.
+  /// the wait, several at once and each within 2 s. Peers that come together are kept for the
+  /// next accept(). Consumes `prepared`, also when it fails.
   /// Errors:  timed_out          no peer finished the exchange in time; the message says what the
   ///                             last stranger did wrong, if one came.
   ///          incompatible_peer  a peer of ours whose endpoint does not fit ours.
-  ///          peer_lost          the peer went away between exchange and connection.
+  ///          peer_lost          the peer went away between exchange and connection, could not
+  ///                             connect its end, or said nothing for 30 s.
   [[nodiscard]] Result<Channel> accept(PreparedChannel prepared, Deadline deadline);
 
  private:
@@ -59,6 +63,7 @@ class Listener {
 
 /// Connects `prepared` to the peer that listens, or will listen before the deadline, at `address`.
 ///
+/// The deadline does not bound the resolver where the host is a name that it asks others for.
 /// Errors:  timed_out          nobody listened, or the exchange did not finish in time.
 ///          incompatible_peer  the other side is not lend, of another version, has another secret,
 ///                             or its endpoint does not fit.
