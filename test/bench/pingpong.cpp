@@ -252,8 +252,13 @@ void print_table(char const* cores, Figures const& figures) {
   std::printf("      SEND   WRITE\n");
   for (std::size_t s = 0; s < sizes.size(); ++s) {
     std::printf("  %-8s", sizes[s].name);
-    for (auto const& latency : figures.latency[s])
-      std::printf("%8.2f (%5.1f)", latency.median_us, latency.p99_us);
+    for (auto const& latency : figures.latency[s]) {
+      if (latency.median_us > 0) {
+        std::printf("%8.2f (%5.1f)", latency.median_us, latency.p99_us);
+      } else {
+        std::printf("%16s", "-");  // not asked for
+      }
+    }
     std::printf("  %8.2f %7.2f\n", figures.send_gigabytes[s], figures.write_gigabytes[s]);
   }
 }
