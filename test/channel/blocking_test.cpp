@@ -171,3 +171,17 @@ TEST_CASE("a moved channel works under its new name", "[channel]") {
   CHECK(must(arrival.wait(within(5s))).bytes == 8);
   must(scope.finish());
 }
+
+TEST_CASE("a channel is its own peer when given its own endpoint", "[channel]") {
+  auto const context = open_test_device();
+  auto const domain = must(context.allocate_protection_domain());
+  auto memory = must(domain.allocate(64));
+  auto prepared = must(channel_builder().protection_domain(domain).build());
+  auto channel = must(std::move(prepared).handshake(prepared.endpoint()));
+
+  PollingScope scope{channel};
+  auto arrival = must(scope.post_receive(memory.scatter(32, 8)));
+  static_cast<void>(must(scope.post_send(memory.gather(0, 8))));
+  CHECK(must(arrival.wait(within(5s))).bytes == 8);
+  must(scope.finish());
+}

@@ -63,7 +63,8 @@ class PollingScope {
 
   /// Posts one work request, first waiting for room if the depth is used up.
   ///
-  /// Borrows: the source shared, the target exclusively, until the work's completion is seen.
+  /// Borrows: the source shared, the target exclusively, until the work's completion is seen: by its
+  ///          handle, by any other poll of the channel, or by a post that waits for room.
   /// Errors:  already_borrowed  names the other loan; nothing was posted.
   ///          invalid_argument  the range, list, region or length that is wrong; nothing was
   ///          posted. timed_out         no room within `deadline`; nothing was posted. queue_full
