@@ -63,14 +63,16 @@ class PollingScope {
 
   /// Posts one work request, first waiting for room if the depth is used up.
   ///
-  /// Borrows: the source shared, the target exclusively, until the work's completion is seen: by its
-  ///          handle, by any other poll of the channel, or by a post that waits for room.
+  /// Borrows: the source shared, the target exclusively, until the work's completion is seen: by
+  ///          its handle, by any other poll of the channel, or by a post that waits for room.
   /// Errors:  already_borrowed  names the other loan; nothing was posted.
-  ///          invalid_argument  the range, list, region or length that is wrong; nothing was
-  ///          posted. timed_out         no room within `deadline`; nothing was posted. queue_full
-  ///          no room, and waiting would not make any: finished handles hold
+  ///          invalid_argument  what is wrong of range, list, region or length; nothing was posted.
+  ///          timed_out         no room within `deadline`; nothing was posted.
+  ///          queue_full        no room, and waiting would not make any: finished handles hold
   ///                            every slot. Ask or drop one.
   ///          channel_broken    an earlier failure; only finish() and destruction remain.
+  ///          stale_handle      the scope has ended, or its channel is gone.
+  /// Source:  ibv_post_send(3), ibv_post_recv(3).
   [[nodiscard]] Result<PendingWork> post_send(Send const& work,
                                               Deadline deadline = Deadline::never(),
                                               SourceLine where = SourceLine::here()) noexcept;

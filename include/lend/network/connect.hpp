@@ -28,8 +28,8 @@ class Listener {
  public:
   /// Binds to `address`, "host:port" or "[IPv6]:port"; port 0 lets the system choose.
   /// Errors:  invalid_argument  not a host and a port, or too long a secret.
-  ///          not_found  no such host here. denied, system_failed  from bind(2); the message has
-  ///          the address.
+  ///          not_found         no such host here.
+  ///          denied, system_failed  from bind(2); the message has the address.
   [[nodiscard]] static Result<Listener> open(std::string_view address,
                                              ExchangeOptions options = {});
   Listener(Listener&&) noexcept;

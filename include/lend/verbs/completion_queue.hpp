@@ -27,8 +27,9 @@ class CompletionQueue {
 
   /// Takes what is there, up to the size of `target`, without waiting.
   ///
-  /// Errors:  system_failed  the queue itself failed; nothing was taken and no work has ended by
-  /// it. Threads: one at a time. Source:  ibv_poll_cq(3).
+  /// Errors:  system_failed  the queue itself failed: nothing was taken, no work has ended by it.
+  /// Threads: one at a time.
+  /// Source:  ibv_poll_cq(3).
   [[nodiscard]] Result<std::span<Completion>> poll(
       std::span<Completion> target LEND_LIFETIMEBOUND) noexcept;
 

@@ -46,7 +46,8 @@ class PreparedQueuePair {
   ///          and elements_max. The completion queue must have room for both depths, besides those
   ///          of the other queue pairs that use it.
   /// Errors:  invalid_argument  names the option, its value and its limit. exhausted.
-  ///          not_found    an Ethernet port without a GID. unsupported  an iWARP device.
+  ///          not_found         an Ethernet port without a GID.
+  ///          unsupported       an iWARP device.
   /// Source:  ibv_create_qp(3), ibv_modify_qp(3).
   [[nodiscard]] static Result<PreparedQueuePair> create(ProtectionDomain const& domain,
                                                         CompletionQueue const& completions,

@@ -1,0 +1,19 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The program in README.md is examples/hello_channel.cpp, to the letter; every link leads somewhere."""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+wrong = []
+program = (ROOT / "examples/hello_channel.cpp").read_text(encoding="utf-8")
+if f"```cpp\n{program}```" not in (ROOT / "README.md").read_text(encoding="utf-8"):
+    wrong.append("README.md does not show examples/hello_channel.cpp as it is")
+pages = [page for page in ROOT.rglob("*.md") if not {"build", "subprojects"} & set(page.relative_to(ROOT).parts)]
+for page in pages:
+    for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
+        if not (page.parent / link).exists():
+            wrong.append(f"{page.relative_to(ROOT)} links to {link}, which is not there")
+print(f"{len(pages)} pages", *wrong, sep="\n")
+sys.exit(1 if wrong else 0)
