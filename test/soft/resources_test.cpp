@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What the soft device takes from the process and gives back; who may not use it.
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <soft/provider.hpp>
+#include <verbs/provider.hpp>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace {
+
+using lend::Provider;
+Provider const& soft = lend::soft::provider();
+
+class Rendezvous {
+ public:
+  Rendezvous() {
+    REQUIRE(::mkdtemp(path_.data()) != nullptr);
+    ::setenv("LEND_SOFT_DIRECTORY", path_.c_str(), 1);
+  }
+  ~Rendezvous() {
+    ::unsetenv("LEND_SOFT_DIRECTORY");
+    std::filesystem::remove_all(path_);
+  }
+  Rendezvous(Rendezvous const&) = delete;
+  Rendezvous& operator=(Rendezvous const&) = delete;
+  [[nodiscard]] bool has_slots() const {
+    for (auto const& entry : std::filesystem::directory_iterator{path_})
+      if (entry.path().filename().string().starts_with("slot.")) return true;
+    return false;
+  }
+
+ private:
+  std::string path_ = "/tmp/lend-resources-test.XXXXXX";
+};
+
+std::size_t open_files() {
+  std::size_t count = 0;
+  for (auto const& entry : std::filesystem::directory_iterator{"/proc/self/fd"})
+    count += entry.path().empty() ? 0u : 1u;
+  return count;
+}
+
+/// Mappings of this library's memory files.
+std::size_t our_mappings() {
+  std::ifstream maps{"/proc/self/maps"};
+  std::string line;
+  std::size_t count = 0;
+  while (std::getline(maps, line)) count += line.find("lend.") != std::string::npos ? 1u : 0u;
+  return count;
+}
+
+ibv_context* open_soft() {
+  int count = 0;
+  auto** const list = soft.get_device_list(&count);
+  REQUIRE(list != nullptr);
+  REQUIRE(count == 1);
+  CHECK(std::string{list[0]->name} == "soft0");
+  auto* const context = soft.open_device(list[0]);
+  soft.free_device_list(list);
+  REQUIRE(context != nullptr);
+  return context;
+}
+
+ibv_qp* make_queue_pair(ibv_pd* pd, ibv_cq* cq) {
+  ibv_qp_init_attr wish{};
+  wish.send_cq = cq;
+  wish.recv_cq = cq;
+  wish.qp_type = IBV_QPT_RC;
+  wish.cap = {128, 128, 4, 4, 0};
+  auto* const qp = soft.create_qp(pd, &wish);
+  REQUIRE(qp != nullptr);
+  CHECK(wish.cap.max_inline_data >= 64);
+  return qp;
+}
+
+ibv_qp_attr address_of(ibv_context* context, std::uint32_t number) {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_RTR;
+  attributes.path_mtu = IBV_MTU_4096;
+  attributes.dest_qp_num = number;
+  attributes.max_dest_rd_atomic = 1;
+  attributes.min_rnr_timer = 12;
+  attributes.ah_attr.port_num = 1;
+  attributes.ah_attr.is_global = 1;
+  REQUIRE(soft.query_gid(context, 1, 0, &attributes.ah_attr.grh.dgid) == 0);
+  return attributes;
+}
+constexpr int address_mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                             IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+
+void initialise(ibv_qp* qp) {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_INIT;
+  attributes.port_num = 1;
+  REQUIRE(soft.modify_qp(qp, &attributes,
+                         IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ==
+          0);
+}
+
+/// Everything once, connected to itself over a second context.
+void use_everything() {
+  auto* const first = open_soft();
+  auto* const second = open_soft();
+  auto* const pd = soft.alloc_pd(first);
+  auto* const other_pd = soft.alloc_pd(second);
+  auto* const cq = soft.create_cq(first, 256, nullptr, nullptr, 0);
+  auto* const other_cq = soft.create_cq(second, 256, nullptr, nullptr, 0);
+  REQUIRE(pd != nullptr);
+  REQUIRE(cq != nullptr);
+  auto* const qp = make_queue_pair(pd, cq);
+  auto* const other_qp = make_queue_pair(other_pd, other_cq);
+  initialise(qp);
+  auto attributes = address_of(first, other_qp->qp_num);
+  REQUIRE(soft.modify_qp(qp, &attributes, address_mask) == 0);
+  for (std::size_t const length : {std::size_t{100}, std::size_t{32} << 20}) {
+    auto* const memory = static_cast<char*>(soft.allocate(first, length));
+    REQUIRE(memory != nullptr);
+    CHECK(reinterpret_cast<std::uintptr_t>(memory) % 4096 == 0);
+    memory[0] = memory[length - 1] = 1;
+    auto* const mr = soft.reg_mr(pd, memory, length, IBV_ACCESS_LOCAL_WRITE);
+    REQUIRE(mr != nullptr);
+
+    CHECK(soft.dealloc_pd(pd) == EBUSY);
+    CHECK(soft.destroy_cq(cq) == EBUSY);
+    CHECK(soft.close_device(first) == EBUSY);
+    CHECK(soft.last_reason() != nullptr);
+
+    CHECK(soft.dereg_mr(mr) == 0);
+    soft.release(first, memory, length);
+  }
+  CHECK(soft.destroy_qp(qp) == 0);
+  CHECK(soft.destroy_qp(other_qp) == 0);
+  CHECK(soft.destroy_cq(cq) == 0);
+  CHECK(soft.destroy_cq(other_cq) == 0);
+  CHECK(soft.dealloc_pd(pd) == 0);
+  CHECK(soft.dealloc_pd(other_pd) == 0);
+  CHECK(soft.close_device(first) == 0);
+  CHECK(soft.close_device(second) == 0);
+}
+
+/// Runs `body` in a child; true when it returned true.
+template <class Body>
+bool in_child(Body body) {
+  auto const child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) ::_exit(body() ? 0 : 1);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return status == 0;
+}
+
+}  // namespace
+
+TEST_CASE("a closed device leaves no descriptor, mapping or slot", "[soft]") {
+  Rendezvous const rendezvous;
+  use_everything();  // what stays for the process's life is made here
+  auto const files = open_files();
+  REQUIRE(our_mappings() == 0);
+
+  for (int i = 0; i < 20; ++i) use_everything();
+
+  CHECK(open_files() == files);
+  CHECK(our_mappings() == 0);
+  CHECK(!rendezvous.has_slots());
+}
+
+TEST_CASE("a device that cannot be opened leaves nothing behind and says why", "[soft]") {
+  Rendezvous const rendezvous;
+  auto const files = open_files();
+  ::setenv("LEND_SOFT_DIRECTORY", "/proc/no/such/place", 1);
+  int count = 0;
+  auto** const list = soft.get_device_list(&count);
+
+  CHECK(soft.open_device(list[0]) == nullptr);
+
+  CHECK(errno != 0);
+  REQUIRE(soft.last_reason() != nullptr);
+  CHECK(std::string{soft.last_reason()}.find("LEND_SOFT_DIRECTORY") != std::string::npos);
+  soft.free_device_list(list);
+  CHECK(open_files() == files);
+  CHECK(our_mappings() == 0);
+}
+
+TEST_CASE("what was freed reads as zeros when it is allocated again", "[soft]") {
+  Rendezvous const rendezvous;
+  auto* const context = open_soft();
+  auto* const memory = static_cast<char*>(soft.allocate(context, 10'000));
+  std::memset(memory, 7, 10'000);
+  soft.release(context, memory, 10'000);
+
+  auto* const again = static_cast<char*>(soft.allocate(context, 10'000));
+
+  CHECK(std::string(again, 10'000) == std::string(10'000, '\0'));
+  soft.release(context, again, 10'000);
+  CHECK(soft.close_device(context) == 0);
+}
+
+TEST_CASE("in a forked child the device is dead, and the parent's goes on", "[soft]") {
+  Rendezvous const rendezvous;
+  auto* const context = open_soft();
+  auto* const pd = soft.alloc_pd(context);
+  auto* const cq = soft.create_cq(context, 16, nullptr, nullptr, 0);
+  auto* const qp = make_queue_pair(pd, cq);
+  initialise(qp);
+
+  CHECK(in_child([&] {
+    ibv_wc wc{};
+    ibv_recv_wr wr{};
+    ibv_recv_wr* bad = nullptr;
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_ERR;
+    bool const is_dead = ibv_poll_cq(cq, 1, &wc) < 0 && ibv_post_recv(qp, &wr, &bad) == ENODEV &&
+                         soft.alloc_pd(context) == nullptr && errno == ENODEV &&
+                         soft.modify_qp(qp, &attributes, IBV_QP_STATE) == ENODEV &&
+                         std::string{soft.last_reason()}.find("fork") != std::string::npos;
+    // Destroying touches nothing of the parent's.
+    bool const is_harmless = soft.destroy_qp(qp) == 0 && soft.destroy_cq(cq) == 0 &&
+                             soft.dealloc_pd(pd) == 0 && soft.close_device(context) == 0;
+    // It can open its own, which does not revive the other.
+    auto* const own = open_soft();
+    return is_dead && is_harmless && soft.alloc_pd(own) != nullptr &&
+           soft.alloc_pd(context) == nullptr;
+  }));
+
+  ibv_recv_wr wr{};
+  ibv_recv_wr* bad = nullptr;
+  CHECK(ibv_post_recv(qp, &wr, &bad) == 0);
+  CHECK(rendezvous.has_slots());
+  CHECK(soft.destroy_qp(qp) == 0);
+  CHECK(soft.destroy_cq(cq) == 0);
+  CHECK(soft.dealloc_pd(pd) == 0);
+  CHECK(soft.close_device(context) == 0);
+}
+
+TEST_CASE("an endpoint of another host, or of nobody, is unreachable and the reason says so",
+          "[soft]") {
+  Rendezvous const rendezvous;
+  auto* const context = open_soft();
+  auto* const pd = soft.alloc_pd(context);
+  auto* const cq = soft.create_cq(context, 16, nullptr, nullptr, 0);
+  auto* const qp = make_queue_pair(pd, cq);
+  initialise(qp);
+
+  auto foreign = address_of(context, qp->qp_num);
+  foreign.ah_attr.grh.dgid.raw[15] ^= 1;
+  CHECK(soft.modify_qp(qp, &foreign, address_mask) == ENETUNREACH);
+  CHECK(std::string{soft.last_reason()}.find("GID") != std::string::npos);
+
+  auto nobody = address_of(context, 4000u << 12);
+  CHECK(soft.modify_qp(qp, &nobody, address_mask) == ENETUNREACH);
+  CHECK(std::string{soft.last_reason()}.find("slot 4000") != std::string::npos);
+
+  // Still in INIT: the right address is taken.
+  auto self = address_of(context, qp->qp_num);
+  CHECK(soft.modify_qp(qp, &self, address_mask) == 0);
+  CHECK(soft.destroy_qp(qp) == 0);
+  CHECK(soft.destroy_cq(cq) == 0);
+  CHECK(soft.dealloc_pd(pd) == 0);
+  CHECK(soft.close_device(context) == 0);
+}
+
+TEST_CASE("without cross-memory attach private memory is refused to peers with a remedy",
+          "[soft]") {
+  Rendezvous const rendezvous;
+  // The probe is asked once a process, so another process, started afresh, must answer.
+  if (std::getenv("LEND_TEST_WITHOUT_CMA") == nullptr) {
+    CHECK(std::system("LEND_TEST_WITHOUT_CMA=1 LEND_SOFT_CMA=never /proc/$PPID/exe "
+                      "'without cross-memory attach*' >/dev/null") == 0);
+    return;
+  }
+  auto* const context = open_soft();
+  auto* const pd = soft.alloc_pd(context);
+  auto* const cq = soft.create_cq(context, 16, nullptr, nullptr, 0);
+  auto* const qp = make_queue_pair(pd, cq);
+  initialise(qp);
+  std::vector<char> mine(4096);
+
+  CHECK(soft.reg_mr(pd, mine.data(), mine.size(),
+                    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE) == nullptr);
+  CHECK(errno == EOPNOTSUPP);
+  REQUIRE(soft.last_reason() != nullptr);
+  CHECK(std::string{soft.last_reason()}.find("allocator") != std::string::npos);
+
+  auto* const local = soft.reg_mr(pd, mine.data(), mine.size(), IBV_ACCESS_LOCAL_WRITE);
+  REQUIRE(local != nullptr);
+  ibv_sge piece{reinterpret_cast<std::uint64_t>(mine.data()), 4096, local->lkey};
+  ibv_recv_wr wr{};
+  wr.sg_list = &piece;
+  wr.num_sge = 1;
+  ibv_recv_wr* bad = nullptr;
+  CHECK(ibv_post_recv(qp, &wr, &bad) == EOPNOTSUPP);
+  piece.length = 24;  // fits into the completion
+  CHECK(ibv_post_recv(qp, &wr, &bad) == 0);
+
+  auto* const shared = soft.allocate(context, 4096);
+  auto* const exposed =
+      soft.reg_mr(pd, shared, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  CHECK(exposed != nullptr);
+  CHECK(soft.dereg_mr(exposed) == 0);
+  soft.release(context, shared, 4096);
+  CHECK(soft.destroy_qp(qp) == 0);
+  CHECK(soft.dereg_mr(local) == 0);
+  CHECK(soft.destroy_cq(cq) == 0);
+  CHECK(soft.dealloc_pd(pd) == 0);
+  CHECK(soft.close_device(context) == 0);
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Slots alone: claims, stale files of the dead, forked children, and who counts as alive.
+#include <soft/slot.hpp>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "support/catch.hpp"
+
+namespace {
+
+using namespace lend;
+using namespace lend::soft;
+
+/// A rendezvous directory of this test's own.
+class Rendezvous {
+ public:
+  Rendezvous() {
+    REQUIRE(::mkdtemp(path_.data()) != nullptr);
+    ::setenv("LEND_SOFT_DIRECTORY", path_.c_str(), 1);
+  }
+  ~Rendezvous() {
+    ::unsetenv("LEND_SOFT_DIRECTORY");
+    std::filesystem::remove_all(path_);
+  }
+  Rendezvous(Rendezvous const&) = delete;
+  Rendezvous& operator=(Rendezvous const&) = delete;
+  [[nodiscard]] std::filesystem::path slot(int n) const {
+    return std::filesystem::path{path_} / ("slot." + std::to_string(n));
+  }
+  [[nodiscard]] std::string const& path() const { return path_; }
+
+ private:
+  std::string path_ = "/tmp/lend-slot-test.XXXXXX";
+};
+
+/// A child that has claimed a slot and sleeps. With `leaves_child`, a child of its own that
+/// inherits the lock and waits until `release` is closed.
+pid_t claim_in_child(bool leaves_child = false, int const* release = nullptr) {
+  int ready[2];
+  REQUIRE(::pipe(ready) == 0);
+  auto const child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    SlotClaim claim;
+    if (claim.take(3) != 0) ::_exit(1);
+    if (leaves_child && ::fork() == 0) {
+      char byte = 0;
+      ::close(release[1]);
+      ::close(ready[0]);
+      ::close(ready[1]);
+      (void)!::read(release[0], &byte, 1);
+      ::_exit(0);
+    }
+    (void)!::write(ready[1], "x", 1);
+    for (;;) ::pause();
+  }
+  ::close(ready[1]);
+  char byte = 0;
+  REQUIRE(::read(ready[0], &byte, 1) == 1);
+  ::close(ready[0]);
+  return child;
+}
+
+void kill_and_wait(pid_t child) {
+  ::kill(child, SIGKILL);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+}
+
+bool is_alive(std::uint32_t slot) {
+  SlotTenant tenant;
+  UniqueFd file;
+  return read_slot(slot, tenant, file) == 0 && tenant_is_alive(tenant, file.get());
+}
+
+}  // namespace
+
+TEST_CASE("claims take the lowest free slots, can be read, and leave no file", "[soft]") {
+  Rendezvous const rendezvous;
+  {
+    SlotClaim first;
+    SlotClaim second;
+    REQUIRE(first.take(7) == 0);
+    REQUIRE(second.take(8) == 0);
+    CHECK(first.tenant().slot == 1);
+    CHECK(second.tenant().slot == 2);
+    CHECK(first.tenant().instance() != second.tenant().instance());
+
+    SlotTenant tenant;
+    UniqueFd file;
+    REQUIRE(read_slot(2, tenant, file) == 0);
+    CHECK(tenant.pid == ::getpid());
+    CHECK(tenant.segment_fd == 8);
+    CHECK(tenant.instance() == second.tenant().instance());
+    CHECK(tenant_is_alive(tenant, file.get()));
+    CHECK(first.is_listed());
+  }
+  CHECK(!std::filesystem::exists(rendezvous.slot(1)));
+  CHECK(!std::filesystem::exists(rendezvous.slot(2)));
+}
+
+TEST_CASE("the slot of a killed process is dead at once, and the next claim reuses it", "[soft]") {
+  Rendezvous const rendezvous;
+  auto const child = claim_in_child();
+  REQUIRE(is_alive(1));
+  SlotTenant before;
+  UniqueFd file;
+  REQUIRE(read_slot(1, before, file) == 0);
+
+  kill_and_wait(child);
+
+  CHECK(std::filesystem::exists(rendezvous.slot(1)));
+  CHECK(!is_alive(1));
+  SlotClaim claim;
+  REQUIRE(claim.take(3) == 0);
+  CHECK(claim.tenant().slot == 1);
+  CHECK(claim.tenant().generation != before.generation);
+  // The old tenant stays dead, though its slot has a living one.
+  CHECK(!tenant_is_alive(before, file.get()));
+}
+
+TEST_CASE("a forked child that keeps the lock of a dead owner does not keep the slot", "[soft]") {
+  Rendezvous const rendezvous;
+  int release[2];
+  REQUIRE(::pipe(release) == 0);
+  auto const child = claim_in_child(true, release);
+  kill_and_wait(child);
+
+  SlotTenant before;
+  UniqueFd file;
+  REQUIRE(read_slot(1, before, file) == 0);
+  CHECK(lock_is_held(file.get(), before.generation));
+  CHECK(!tenant_is_alive(before, file.get()));
+  SlotClaim claim;
+  CHECK(claim.take(3) == 0);
+  CHECK(claim.tenant().slot == 1);
+  ::close(release[0]);
+  ::close(release[1]);
+}
+
+TEST_CASE("a recycled pid is not taken for the tenant", "[soft]") {
+  Rendezvous const rendezvous;
+  SlotClaim claim;
+  REQUIRE(claim.take(3) == 0);
+  SlotTenant tenant;
+  UniqueFd file;
+  REQUIRE(read_slot(1, tenant, file) == 0);
+
+  tenant.start_time += 1;
+
+  CHECK(!tenant_is_alive(tenant, file.get()));
+}
+
+TEST_CASE("slot files full of garbage are nobody's, and are reused", "[soft]") {
+  Rendezvous const rendezvous;
+  UniqueFd const file{::open(rendezvous.slot(1).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
+  REQUIRE(::write(file.get(), "lend-soft 1 pid -5 start x\n", 27) == 27);
+  SlotTenant tenant;
+  UniqueFd read;
+  CHECK(read_slot(1, tenant, read) == EBADMSG);
+
+  SlotClaim claim;
+  CHECK(claim.take(3) == 0);
+  CHECK(claim.tenant().slot == 1);
+}
+
+TEST_CASE("a rendezvous directory that others could enter is refused", "[soft]") {
+  Rendezvous const rendezvous;
+  REQUIRE(::chmod(rendezvous.path().c_str(), 0755) == 0);
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  CHECK(identify_rendezvous(device, inode) == EACCES);
+}
+
+TEST_CASE("a claim sees that its file was removed by hand, and closes in peace", "[soft]") {
+  Rendezvous const rendezvous;
+  SlotClaim claim;
+  REQUIRE(claim.take(3) == 0);
+  std::filesystem::remove(rendezvous.slot(1));
+  CHECK(!claim.is_listed());
+  SlotClaim next;
+  REQUIRE(next.take(3) == 0);
+  CHECK(next.tenant().slot == 1);
+  CHECK(next.is_listed());
+}
