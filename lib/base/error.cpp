@@ -27,7 +27,7 @@ std::string_view sentence_of(Errc code) noexcept {
     case Errc::not_found: return "no such device, port, GID or name";
     case Errc::unsupported: return "this device, kernel or process cannot do it";
     case Errc::exhausted: return "memory, descriptors or a device limit ran out";
-    case Errc::denied: return "the operating system denied permission";
+    case Errc::denied: return "the operating system or the peer denied it";
     case Errc::system_failed: return "a verb or system call failed";
     case Errc::already_borrowed:
       return "some byte is on loan in a way that excludes this; wait for that work";
@@ -39,7 +39,7 @@ std::string_view sentence_of(Errc code) noexcept {
       return "an earlier failure broke the channel; only finish() and destruction remain";
     case Errc::incompatible_peer:
       return "the peer's endpoint or greeting is malformed, foreign, stale or does not match ours";
-    case Errc::peer_lost: return "the peer went away while connecting; prepare again";
+    case Errc::peer_lost: return "the peer went away; connect again";
     case Errc::unpolled_work:
       return "a manual scope ended with work nobody polled; wait for each handle";
     case Errc::stale_handle: return "the handle names work that is over";

@@ -12,6 +12,8 @@ struct PreparedChannel::Parts {
   CompletionQueue completions;
   PreparedQueuePair queue_pair;
   ChannelOptions options;
+  Endpoint endpoint;
+  ibv_qp const* identity;  // of queue_pair, also when it was taken
 };
 
 PreparedChannel::PreparedChannel(std::unique_ptr<Parts> parts) noexcept
@@ -23,7 +25,7 @@ PreparedChannel::~PreparedChannel() = default;
 Endpoint const& PreparedChannel::endpoint() const noexcept {
   if (parts_ == nullptr) [[unlikely]]
     stop("a PreparedChannel was used after it had been moved from");
-  return parts_->queue_pair.endpoint();
+  return parts_->endpoint;
 }
 
 Result<Channel> PreparedChannel::handshake(Endpoint const& peer) && {
@@ -32,6 +34,27 @@ Result<Channel> PreparedChannel::handshake(Endpoint const& peer) && {
     return Error{Errc::stale_handle, "this prepared channel was used up; build another"};
   LEND_TRY(queue_pair, std::move(parts->queue_pair).connect(peer));
   auto state = ChannelState::make(parts->completions, std::move(queue_pair), parts->options);
+  if (state == nullptr) return Errc::exhausted;
+  return Channel{std::move(state)};
+}
+
+PreparedQueuePair PreparedChannel::take_queue_pair() noexcept {
+  if (parts_ == nullptr) [[unlikely]]
+    stop("a PreparedChannel was used after it had been moved from");
+  return std::move(parts_->queue_pair);
+}
+
+Result<Channel> PreparedChannel::adopt(QueuePair connected) && {
+  auto const parts = std::move(parts_);
+  if (parts == nullptr)
+    return Error{Errc::stale_handle, "this prepared channel was used up; build another"};
+  if (connected.native() != parts->identity)
+    return Error{Errc::invalid_argument,
+                 "queue pair " + std::to_string(connected.number().value()) +
+                     " is not the one that take_queue_pair() handed out, " +
+                     std::to_string(parts->endpoint.queue_pair_number.value()) +
+                     "; adopt that one"};
+  auto state = ChannelState::make(parts->completions, std::move(connected), parts->options);
   if (state == nullptr) return Errc::exhausted;
   return Channel{std::move(state)};
 }
@@ -51,8 +74,10 @@ Result<PreparedChannel> prepare_channel(ProtectionDomain const& domain,
                                           + depths.receive_depth;  // so is every receive
   LEND_TRY(completions, CompletionQueue::create(domain.context(), completions_depth));
   LEND_TRY(queue_pair, PreparedQueuePair::create(domain, completions, options.queue_pair));
-  std::unique_ptr<PreparedChannel::Parts> parts{
-      new (std::nothrow) PreparedChannel::Parts{completions, std::move(queue_pair), options}};
+  Endpoint const endpoint = queue_pair.endpoint();
+  ibv_qp const* const identity = queue_pair.native();
+  std::unique_ptr<PreparedChannel::Parts> parts{new (std::nothrow) PreparedChannel::Parts{
+      completions, std::move(queue_pair), options, endpoint, identity}};
   if (parts == nullptr) return Errc::exhausted;
   return PreparedChannel{std::move(parts)};
 }

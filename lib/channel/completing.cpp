@@ -9,6 +9,12 @@ namespace lend {
 
 namespace {
 
+// A look costs a system call: one in 512 is lost in the cost of the polls, and a wait that sleeps
+// 50 µs at a time looks every 30 ms.
+constexpr std::uint32_t empty_polls_per_look = 512;
+// How long the reason for a flush may be on its way through the kernel.
+constexpr std::chrono::milliseconds reason_bound{200};
+
 // Out of memory while noting a failure: the count stays right, the text is lost.
 void keep(std::vector<Error>& failures, Error const& failure) noexcept {
   try {
@@ -31,7 +37,13 @@ Result<std::uint32_t> ChannelState::poll() noexcept {
     }
     complete(id, *slot, completion);
   }
+  if (seen.empty() && is_watched_ && ++empty_polls_ % empty_polls_per_look == 0) look_at_peer();
   return static_cast<std::uint32_t>(seen.size());
+}
+
+void ChannelState::look_at_peer() noexcept {
+  if (is_broken() || !queue_pair_) return;  // also while flush() polls
+  if (auto const lost = queue_pair_->lost(Deadline{Deadline::Clock::now()})) flush(*lost);
 }
 
 void ChannelState::complete(SlotId id, Slot& slot, Completion const& completion) noexcept {
@@ -61,6 +73,12 @@ void ChannelState::complete(SlotId id, Slot& slot, Completion const& completion)
 }
 
 Error ChannelState::failure_of(SlotId id, Slot const& slot, FailedWork const& failed) noexcept {
+  if (is_watched_ && failed.status == WorkStatus::flushed) {
+    // iWARP flushes by itself when the connection ends, before the reason arrives.
+    if (!first_cause_ && queue_pair_)
+      if (auto const lost = queue_pair_->lost(within(reason_bound))) break_with(*lost);
+    if (first_cause_ && *first_cause_ == Errc::peer_lost) return *first_cause_;
+  }
   return Error::from_work(
       {.status = failed.status,
        .operation = slot.operation,

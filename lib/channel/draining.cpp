@@ -28,7 +28,8 @@ ChannelState::ChannelState(CompletionQueue completions, QueuePair queue_pair,
       slots_{(send_depth + receive_depth)      // every request that can be outstanding
              + (send_depth + receive_depth)},  // as many finished ones that handles still hold
       pieces_{std::make_unique<LentPiece[]>(std::size_t{slots_.capacity()} * elements_)},
-      wait_plan_{WaitPlan::for_this_process(options.wait)} {}
+      wait_plan_{WaitPlan::for_this_process(options.wait)},
+      is_watched_{queue_pair_->is_watched()} {}
 
 std::unique_ptr<ChannelState> ChannelState::make(CompletionQueue completions, QueuePair queue_pair,
                                                  ChannelOptions const& options) {

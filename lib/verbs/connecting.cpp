@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Choosing an address, and the three transitions of a connection. Any thread.
+#include <verbs/adoption.hpp>
 #include <verbs/connecting.hpp>
 #include <verbs/endpoint_check.hpp>
 #include <verbs/queue_pair_states.hpp>
@@ -36,15 +37,6 @@ Error refused(QueuePairHandle const& queue_pair, Transition const& transition, i
                     errno_value, remedy);
 }
 
-Result<void> step(QueuePairHandle& queue_pair, Transition const& transition,
-                  ibv_qp_attr& attributes) {
-  attributes.qp_state = transition.target;
-  int const result = queue_pair.domain->provider().modify_qp(queue_pair.raw.get(), &attributes,
-                                                             transition.attributes);
-  if (result != 0) return refused(queue_pair, transition, errno_of(result));
-  return success();
-}
-
 ibv_ah_attr address_of_peer(QueuePairHandle const& queue_pair) noexcept {
   ibv_ah_attr address{};
   address.port_num = queue_pair.domain->context->port.number;
@@ -59,8 +51,18 @@ ibv_ah_attr address_of_peer(QueuePairHandle const& queue_pair) noexcept {
 
 }  // namespace
 
+Result<void> apply_transition(QueuePairHandle const& queue_pair, Transition const& transition,
+                              ibv_qp_attr attributes) {
+  attributes.qp_state = transition.target;
+  int const result = queue_pair.domain->provider().modify_qp(queue_pair.raw.get(), &attributes,
+                                                             transition.attributes);
+  if (result != 0) return refused(queue_pair, transition, errno_of(result));
+  return success();
+}
+
 Result<ChosenGid> choose_gid(ContextHandle const& context) {
   Provider const& provider = context.provider();
+  if (context.is_iwarp()) return ChosenGid{};  // rdma_cm connects it, by IP addresses
   bool const ethernet = context.port.link_layer == LinkLayer::ethernet;
   auto const entries = std::clamp<std::int32_t>(context.port.gid_count, 0, gid_entries_max);
   auto const looked_at = provider.is_soft ? std::min(entries, 1) : entries;
@@ -102,7 +104,7 @@ Result<void> bring_up(QueuePairHandle& queue_pair) {
   attributes.port_num = context.port.number;
   // Allowed per queue pair; each region says again whether a peer may touch it.
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-  LEND_TRYV(step(queue_pair, reset_to_init, attributes));
+  LEND_TRYV(apply_transition(queue_pair, reset_to_init, attributes));
 
   attributes.ah_attr = address_of_peer(queue_pair);
   attributes.path_mtu = *mtu_of(std::min(local.mtu_bytes, peer.mtu_bytes));
@@ -110,14 +112,14 @@ Result<void> bring_up(QueuePairHandle& queue_pair) {
   attributes.rq_psn = peer.packet_sequence_number.value();
   attributes.max_dest_rd_atomic = context.reads.as_target;
   attributes.min_rnr_timer = queue_pair.times.receiver_not_ready_delay;
-  LEND_TRYV(step(queue_pair, init_to_ready_to_receive, attributes));
+  LEND_TRYV(apply_transition(queue_pair, init_to_ready_to_receive, attributes));
 
   attributes.sq_psn = local.packet_sequence_number.value();
   attributes.max_rd_atomic = context.reads.as_initiator;
   attributes.timeout = queue_pair.times.ack_timeout;
   attributes.retry_cnt = queue_pair.times.ack_retries;
   attributes.rnr_retry = queue_pair.times.receiver_not_ready_retries;
-  return step(queue_pair, ready_to_receive_to_send, attributes);
+  return apply_transition(queue_pair, ready_to_receive_to_send, attributes);
 }
 
 }  // namespace lend

@@ -6,6 +6,8 @@
 // before what it was made from. The verbs answer EBUSY to any other order.
 #pragma once
 
+#include <lend/base/deadline.hpp>
+#include <lend/base/error.hpp>
 #include <lend/verbs/device.hpp>
 #include <lend/verbs/endpoint.hpp>
 #include <verbs/provider.hpp>
@@ -14,6 +16,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -63,6 +66,10 @@ struct ContextHandle {
   [[nodiscard]] Provider const& provider() const noexcept { return raw.provider(); }
   [[nodiscard]] DeviceKind kind() const noexcept {
     return provider().is_soft ? DeviceKind::soft : DeviceKind::hardware;
+  }
+  /// Whether only rdma_cm can connect its queue pairs.
+  [[nodiscard]] bool is_iwarp() const noexcept {
+    return raw.get()->device->transport_type == IBV_TRANSPORT_IWARP;
   }
 };
 
@@ -117,6 +124,17 @@ struct ConnectionTimes {
   std::uint8_t receiver_not_ready_delay = 0;    ///< index of the table in queue_pair_states.hpp
 };
 
+/// A connection that another room made. Its destructor ends it.
+class ConnectionKeeper {
+ public:
+  ConnectionKeeper() = default;
+  ConnectionKeeper(ConnectionKeeper const&) = delete;
+  ConnectionKeeper& operator=(ConnectionKeeper const&) = delete;
+  virtual ~ConnectionKeeper() = default;
+  /// Why the connection is over, if it is told so before `deadline`.
+  [[nodiscard]] virtual std::optional<Error> lost(Deadline deadline) noexcept = 0;
+};
+
 struct QueuePairHandle {
   std::shared_ptr<DomainHandle> domain;
   CompletionShare completions;
@@ -132,6 +150,10 @@ struct QueuePairHandle {
   std::uint8_t gid_index = 0;
   Endpoint local{};
   Endpoint peer{};
+
+  // Destroyed before raw: a connection still being made holds on to an iWARP queue pair, whose
+  // destruction waits for that. Source: Linux drivers/infiniband/sw/siw/siw_verbs.c.
+  std::unique_ptr<ConnectionKeeper> keeper{};
 };
 
 }  // namespace lend

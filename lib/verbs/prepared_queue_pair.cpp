@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Making a queue pair and connecting it. One thread at a time.
 #include <lend/verbs/queue_pair.hpp>
+#include <verbs/adoption.hpp>
 #include <verbs/connecting.hpp>
 #include <verbs/endpoint_check.hpp>
 #include <verbs/handles.hpp>
@@ -117,11 +118,6 @@ Result<PreparedQueuePair> PreparedQueuePair::create(ProtectionDomain const& doma
     return Error{Errc::invalid_argument,
                  "the completion queue is of another opened device than the protection domain; "
                  "make both from one Context"};
-  if (context.raw.get()->device->transport_type == IBV_TRANSPORT_IWARP)
-    return Error{Errc::unsupported,
-                 context.name +
-                     " is iWARP, whose queue pairs only rdma_cm can connect; use an "
-                     "InfiniBand or RoCE device"};
   LEND_TRYV(check_counts(context, options));
   LEND_TRY(times, times_of(options));
 
@@ -169,8 +165,22 @@ PreparedQueuePair::PreparedQueuePair(PreparedQueuePair&&) noexcept = default;
 PreparedQueuePair& PreparedQueuePair::operator=(PreparedQueuePair&&) noexcept = default;
 PreparedQueuePair::~PreparedQueuePair() = default;
 
+QueuePairHandle* QueuePairDoor::handle_of(PreparedQueuePair& prepared) noexcept {
+  return prepared.handle_.get();
+}
+
+QueuePair QueuePairDoor::connected(PreparedQueuePair&& prepared,
+                                   std::unique_ptr<ConnectionKeeper> keeper) noexcept {
+  prepared.handle_->keeper = std::move(keeper);
+  return QueuePair{std::move(prepared.handle_)};
+}
+
 Endpoint const& PreparedQueuePair::endpoint() const noexcept {
   return handle_->local;
+}
+
+ibv_qp* PreparedQueuePair::native() const noexcept {
+  return handle_ ? handle_->raw.get() : nullptr;
 }
 
 Result<QueuePair> PreparedQueuePair::connect(Endpoint const& peer) && {
@@ -178,6 +188,11 @@ Result<QueuePair> PreparedQueuePair::connect(Endpoint const& peer) && {
     return Error{Errc::invalid_argument,
                  "this queue pair was connected or moved from before; prepare another"};
   auto handle = std::move(handle_);  // gone on every error below
+  if (ContextHandle const& context = *handle->domain->context; context.is_iwarp())
+    return Error{Errc::unsupported,
+                 context.name +
+                     " is iWARP, whose queue pairs only rdma_cm can connect: use cm_connect() or "
+                     "CmListener, or an InfiniBand or RoCE device"};
   LEND_TRYV(check_fit(handle->local, peer));
   handle->peer = peer;
   LEND_TRYV(bring_up(*handle));

@@ -145,6 +145,15 @@ QueuePairState QueuePair::state() const noexcept {
   return static_cast<QueuePairState>(attributes.qp_state);
 }
 
+std::optional<Error> QueuePair::lost(Deadline deadline) noexcept {
+  if (!handle_->keeper) return std::nullopt;
+  return handle_->keeper->lost(deadline);
+}
+
+bool QueuePair::is_watched() const noexcept {
+  return handle_->keeper != nullptr;
+}
+
 QueuePairNumber QueuePair::number() const noexcept {
   return handle_->local.queue_pair_number;
 }

@@ -171,12 +171,20 @@ TEST_CASE("an Ethernet port without a GID cannot be connected, and says so", "[v
   CHECK(Fake::get().live() == 0);
 }
 
-TEST_CASE("an iWARP device is refused with the reason", "[verbs]") {
+TEST_CASE("endpoints do not connect an iWARP queue pair, and the reason says what does",
+          "[verbs]") {
   FakeDevice device;
   device.transport = IBV_TRANSPORT_IWARP;
   Fake::get().reset(device);
 
-  CHECK(prepare().error() == Errc::unsupported);
+  auto prepared = prepare().value();
+  auto const self = prepared.endpoint();
+  auto const connected = std::move(prepared).connect(self);
+
+  REQUIRE(connected.has_error());
+  CHECK(connected.error() == Errc::unsupported);
+  CHECK(connected.error().message().find("rdma_cm") != std::string::npos);
+  CHECK(Fake::get().live() == 0);
 }
 
 TEST_CASE("packet sequence numbers differ from queue pair to queue pair", "[verbs]") {

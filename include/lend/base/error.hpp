@@ -23,7 +23,8 @@ enum class Errc : int {
   unsupported,
   /// Memory, descriptors or a device limit ran out. Nothing happened. The message names the limit.
   exhausted,
-  /// The operating system said no (permission). Nothing happened. The message says whose.
+  /// The operating system (permission) or the peer (a rejected connection) said no. Nothing
+  /// happened. The message says whose, or why.
   denied,
   /// A verb or system call failed otherwise; os_error() has its errno. What it was to make is gone.
   system_failed,
@@ -41,7 +42,8 @@ enum class Errc : int {
   channel_broken,
   /// The peer's endpoint or greeting is malformed, foreign, stale or does not match ours.
   incompatible_peer,
-  /// The peer went away while connecting. Nothing is connected; prepare again.
+  /// The peer went away, or the device did. While connecting: nothing is connected; prepare again.
+  /// Later, where rdma_cm watches: the work was flushed and the channel is broken.
   peer_lost,
   /// A manual scope ended with work nobody polled. All of it is drained; drained() has failures.
   unpolled_work,

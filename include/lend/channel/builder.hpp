@@ -44,6 +44,16 @@ class PreparedChannel {
   ///          stale_handle  it was moved from or consumed before.
   [[nodiscard]] Result<Channel> handshake(Endpoint const& peer) &&;
 
+  /// Hands out the queue pair to be connected by other means than endpoints; give what that yields
+  /// to adopt(). Asked again, it is one that was moved from.
+  [[nodiscard]] PreparedQueuePair take_queue_pair() noexcept;
+  /// The channel over the queue pair that take_queue_pair() handed out. Consumes this object, also
+  /// when it fails.
+  ///
+  /// Errors:  invalid_argument  `connected` is another queue pair.
+  ///          stale_handle      this was moved from or consumed before.
+  [[nodiscard]] Result<Channel> adopt(QueuePair connected) &&;
+
  private:
   friend Result<PreparedChannel> prepare_channel(ProtectionDomain const& domain,
                                                  ChannelOptions const& options);

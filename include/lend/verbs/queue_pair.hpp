@@ -2,6 +2,7 @@
 // A reliable connected queue pair, before and after it is connected. One thread at a time.
 #pragma once
 
+#include <lend/base/deadline.hpp>
 #include <lend/base/result.hpp>
 #include <lend/verbs/completion_queue.hpp>
 #include <lend/verbs/endpoint.hpp>
@@ -47,7 +48,6 @@ class PreparedQueuePair {
   ///          of the other queue pairs that use it.
   /// Errors:  invalid_argument  names the option, its value and its limit. exhausted.
   ///          not_found         an Ethernet port without a GID.
-  ///          unsupported       an iWARP device.
   /// Source:  ibv_create_qp(3), ibv_modify_qp(3).
   [[nodiscard]] static Result<PreparedQueuePair> create(ProtectionDomain const& domain,
                                                         CompletionQueue const& completions,
@@ -63,10 +63,15 @@ class PreparedQueuePair {
   ///          has both.
   ///          system_failed      names the refused transition.
   ///          invalid_argument   it was consumed or moved from before.
+  ///          unsupported        an iWARP device, which only rdma_cm connects (lend/cm).
   /// Source:  ibv_modify_qp(3), transitions of a reliable connection.
   [[nodiscard]] Result<QueuePair> connect(Endpoint const& peer) &&;
 
+  /// Null once consumed or moved from.
+  [[nodiscard]] ibv_qp* native() const noexcept;
+
  private:
+  friend struct QueuePairDoor;
   explicit PreparedQueuePair(std::unique_ptr<QueuePairHandle> handle) noexcept;
   std::unique_ptr<QueuePairHandle> handle_;
 
@@ -108,6 +113,12 @@ class QueuePair {
   /// Asks the device. Costs a system call on hardware.
   [[nodiscard]] QueuePairState state() const noexcept;
 
+  /// Why the connection is over, if a connection manager tells before `deadline`: the peer
+  /// disconnected, or the device was removed. Never for one made by connect(), which nobody
+  /// watches. Costs a system call.
+  [[nodiscard]] std::optional<Error> lost(Deadline deadline) noexcept;
+  [[nodiscard]] bool is_watched() const noexcept;
+
   [[nodiscard]] QueuePairNumber number() const noexcept;
   [[nodiscard]] Endpoint const& endpoint() const noexcept;
   [[nodiscard]] Endpoint const& peer() const noexcept;
@@ -120,6 +131,7 @@ class QueuePair {
 
  private:
   friend class PreparedQueuePair;
+  friend struct QueuePairDoor;
   explicit QueuePair(std::unique_ptr<QueuePairHandle> handle) noexcept;
   std::unique_ptr<QueuePairHandle> handle_;
 };
