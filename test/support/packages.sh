@@ -3,6 +3,8 @@
 
 # What building lend needs. libibverbs is used to compile and link; no RDMA device is needed.
 build_packages=(g++ meson ninja-build pkg-config libibverbs-dev libboost-dev)
+# What the suite `guest` needs; it is skipped where they cannot be had.
+mapfile -t guest_packages <test/guest/packages
 
 say() { printf '== %s\n' "$*"; }
 
