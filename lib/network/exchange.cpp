@@ -45,8 +45,6 @@ Result<void> receive_frame(Socket const& socket, FrameReader& reader, Deadline d
       auto const took = reader.took(static_cast<std::size_t>(got));
       if (!took)
         return Error{Errc::incompatible_peer, about_peer(socket.address, took.error().message())};
-      // A peer that drips bytes keeps recv() busy; only this ends it.
-      if (deadline.has_passed() && !reader.complete()) return late(socket.address);
       continue;
     }
     if (got == 0) return lost(socket.address, 0);

@@ -189,6 +189,18 @@ TEST_CASE("a good peer behind twenty bad ones is served", "[network]") {
   CHECK(peer.greeted() == endpoint_of(1));
 }
 
+TEST_CASE("a listener holds no more strangers than its bound", "[network]") {
+  Reception reception{loopback_listener(), impatient};
+  std::vector<Socket> silent;
+  for (int i = 0; i < 12; ++i) silent.push_back(dial(reception.address()));
+
+  std::string complaint;
+  while (complaint.find("while others waited") == std::string::npos) {
+    complaint = turned_away(reception).message();
+    REQUIRE(reception.strangers() <= impatient.strangers_max);
+  }
+}
+
 TEST_CASE("strangers that drip and flood do not keep a good peer out", "[network]") {
   Reception reception{loopback_listener()};
   std::atomic<bool> over{false};
