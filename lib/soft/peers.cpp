@@ -150,7 +150,9 @@ bool Peers::instance_is_dead(std::uint32_t instance) noexcept {
   UniqueFd file;
   auto const error = read_slot(slot_of_instance(instance), tenant, file);
   if (error == ENOENT) return own_slot_.is_listed();
-  if (error != 0) return false;
+  if (!file) return false;
+  // A later claimer died while it wrote the file: only the lock tells now.
+  if (error != 0) return !lock_is_held(file.get(), generation_of_instance(instance));
   return tenant.instance() != instance || !tenant_is_alive(tenant, file.get());
 }
 

@@ -26,6 +26,9 @@ struct SlotTenant {
 [[nodiscard]] constexpr std::uint32_t slot_of_instance(std::uint32_t instance) noexcept {
   return instance & 0xfff;
 }
+[[nodiscard]] constexpr std::uint32_t generation_of_instance(std::uint32_t instance) noexcept {
+  return instance >> 12;
+}
 
 /// A slot of ours. Destroying it removes the file.
 class SlotClaim {
