@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: a key opens its region alone, and nothing once the region is gone.
+// Method: registrations of both kinds of memory, by the thousand, and under a peer that writes.
+#include "soft/support.hpp"
+
+#include <atomic>
+#include <set>
+
+using namespace lend;
+using namespace lend::test;
+
+namespace {
+
+constexpr std::size_t sizes[] = {1,      100,       4095,     4096,     4097,
+                                 65'536, 1'000'000, 15 << 20, 16 << 20, 40 << 20};
+
+Where any_kind() {
+  return GENERATE(Where::private_memory, Where::allocated);
+}
+
+}  // namespace
+
+TEST_CASE("keys differ, and the key of a region that is gone stays stale", "[soft]") {
+  auto const context = open_context();
+  auto const domain = make_domain(context.get());
+  std::vector<std::byte> bytes(64);
+  std::set<std::uint32_t> keys;
+  for (int i = 0; i < 3000; ++i) {
+    HeldRegion const region{
+        verbs().reg_mr(domain.get(), bytes.data(), bytes.size(), IBV_ACCESS_LOCAL_WRITE)};
+    REQUIRE(region);
+    CHECK(region->lkey == region->rkey);
+    CHECK(region->lkey != 0);
+    CHECK(keys.insert(region->lkey).second);
+  }
+}
+
+TEST_CASE("regions of one moment have keys of their own", "[soft]") {
+  Link link{GENERATE(Reach::one_context, Reach::two_contexts), Terms{}};
+  Memory const from{link.a.domain.get(), 64};
+  Memory const left{link.b.domain.get(), 64};
+  Memory const right{link.b.domain.get(), 64};
+  REQUIRE(left.key() != right.key());
+
+  REQUIRE(post(link.a, {.opcode = IBV_WR_RDMA_WRITE,
+                        .pieces = {from.piece(0, 8)},
+                        .remote_address = left.address(),
+                        .remote_key = right.key()}) == 0);
+
+  CHECK(await_one(link.a.sends).status == IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_CASE("one range registered twice has two sets of rights", "[soft]") {
+  Link link{GENERATE(Reach::one_context, Reach::two_contexts), Terms{}};
+  Memory const from{link.a.domain.get(), 64};
+  Memory to{link.b.domain.get(), 64, all_access, any_kind()};
+  HeldRegion const narrow{verbs().reg_mr(link.b.domain.get(), to.at(8), 8, IBV_ACCESS_REMOTE_READ)};
+  REQUIRE(narrow);
+  to.deregister();
+
+  REQUIRE(post(link.b, {.opcode = IBV_WR_RDMA_READ,
+                        .pieces = {},
+                        .remote_address = from.address(),
+                        .remote_key = from.key()}) == 0);
+  CHECK(await_one(link.b.sends).status == IBV_WC_SUCCESS);
+  REQUIRE(post(link.a, {.opcode = IBV_WR_RDMA_READ,
+                        .pieces = {from.piece(0, 8)},
+                        .remote_address = to.address(8),
+                        .remote_key = narrow->rkey}) == 0);
+  CHECK(await_one(link.a.sends).status == IBV_WC_SUCCESS);
+  REQUIRE(post(link.a, {.opcode = IBV_WR_RDMA_WRITE,
+                        .pieces = {from.piece(0, 8)},
+                        .remote_address = to.address(8),
+                        .remote_key = narrow->rkey}) == 0);
+  CHECK(await_one(link.a.sends).status == IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_CASE("remote write needs local write, and what is nonsense is refused with a reason",
+          "[soft]") {
+  auto const context = open_context();
+  auto const domain = make_domain(context.get());
+  std::vector<std::byte> bytes(64);
+  struct Case {
+    void* address;
+    std::size_t length;
+    int access;
+    int error;
+  };
+  Case const cases[] = {
+      {bytes.data(), 64, IBV_ACCESS_REMOTE_WRITE, EINVAL},
+      {bytes.data(), 64, IBV_ACCESS_REMOTE_ATOMIC, EINVAL},
+      {bytes.data(), 64, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ, EINVAL},
+      {bytes.data(), 64, IBV_ACCESS_ON_DEMAND, EOPNOTSUPP},
+      {bytes.data(), 0, IBV_ACCESS_LOCAL_WRITE, EINVAL},
+      {bytes.data(), SIZE_MAX, IBV_ACCESS_LOCAL_WRITE, EINVAL},
+  };
+  for (auto const& each : cases) {
+    errno = 0;
+    CHECK(verbs().reg_mr(domain.get(), each.address, each.length, each.access) == nullptr);
+    CHECK(errno == each.error);
+    CHECK(verbs().last_reason() != nullptr);
+  }
+  for (int const access : {0, int{IBV_ACCESS_REMOTE_READ}, all_access}) {
+    HeldRegion const region{verbs().reg_mr(domain.get(), bytes.data(), 64, access)};
+    CHECK(region);
+  }
+}
+
+TEST_CASE("after deregistration returns no peer writes there", "[soft]") {
+  constexpr std::size_t length = 1 << 16;
+  Link link{GENERATE(Reach::one_context, Reach::two_contexts), Terms{}};
+  Memory const from{link.a.domain.get(), length};
+  Memory to{link.b.domain.get(), length, all_access, any_kind()};
+  std::memset(from.at(0), 1, length);
+  std::atomic<int> written{0};
+  auto last = IBV_WC_SUCCESS;
+  auto const key = to.key();
+  // No assertions off the main thread: Catch2 2 cannot take them.
+  std::thread writer{[&] {
+    ibv_sge piece = from.piece(0, length);
+    ibv_send_wr wr{};
+    wr.sg_list = &piece;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.wr.rdma.remote_addr = to.address();
+    wr.wr.rdma.rkey = key;
+    while (last == IBV_WC_SUCCESS) {
+      ibv_send_wr* bad = nullptr;
+      ibv_wc end{};
+      if (ibv_post_send(link.a.qp.get(), &wr, &bad) != 0) return;
+      while (ibv_poll_cq(link.a.sends.get(), 1, &end) == 0) std::this_thread::yield();
+      last = end.status;
+      ++written;
+    }
+  }};
+  while (written < 20) std::this_thread::yield();
+
+  to.deregister();
+  std::memset(to.at(0), 0, length);
+  writer.join();
+
+  CHECK(last == IBV_WC_REM_ACCESS_ERR);
+  CHECK(to.read(0, length) == std::string(length, '\0'));
+}
+
+TEST_CASE("a waiting send whose memory was deregistered is a local protection error", "[soft]") {
+  Terms terms;
+  terms.rnr_retries = 7;
+  Link link{GENERATE(Reach::one_context, Reach::two_contexts), terms};
+  Memory from{link.a.domain.get(), 64};
+  REQUIRE(post(link.a, {.pieces = {from.piece(0, 64)}}) == 0);
+
+  from.deregister();
+  REQUIRE(post_receive(link.b, 1) == 0);
+
+  CHECK(await_one(link.a.sends).status == IBV_WC_LOC_PROT_ERR);
+  CHECK(state_of(link.b.qp.get()) == IBV_QPS_RTS);
+}
+
+TEST_CASE("a posted receive whose memory was deregistered takes no message", "[soft]") {
+  Link link{GENERATE(Reach::one_context, Reach::two_contexts), Terms{}};
+  auto const length = GENERATE(8u, 64u);
+  Memory const from{link.a.domain.get(), 64};
+  Memory to{link.b.domain.get(), 64, all_access, any_kind()};
+  from.write(0, "harm");
+  REQUIRE(post_receive(link.b, 1, {to.piece(0, 64)}) == 0);
+
+  to.deregister();
+  REQUIRE(post(link.a, {.pieces = {from.piece(0, length)}}) == 0);
+
+  CHECK(await_one(link.a.sends).status == IBV_WC_REM_OP_ERR);
+  CHECK(await_one(link.b.receives).status == IBV_WC_LOC_PROT_ERR);
+  CHECK(to.read(0, 64) == std::string(64, '\0'));
+}
+
+TEST_CASE("allocated memory is zeroed, page-aligned and its own, in every size", "[soft]") {
+  auto const context = open_context();
+  struct Piece {
+    std::byte* start;
+    std::size_t length;
+  };
+  std::vector<Piece> pieces;
+  auto const release = [&](std::size_t index) {
+    auto const& [start, length] = pieces[index];
+    CHECK(start[0] == static_cast<std::byte>(length));
+    CHECK(start[length - 1] == static_cast<std::byte>(length));
+    verbs().release(context.get(), start, length);
+    pieces.erase(pieces.begin() + static_cast<std::ptrdiff_t>(index));
+  };
+  for (int round = 0; round < 3; ++round) {
+    for (auto const size : sizes)
+      for (auto const length : {size, size + 3}) {
+        INFO("length " << length);
+        auto* const start = static_cast<std::byte*>(verbs().allocate(context.get(), length));
+        REQUIRE(start != nullptr);
+        CHECK(reinterpret_cast<std::uintptr_t>(start) % 4096 == 0);
+        CHECK(start[0] == std::byte{0});
+        CHECK(start[length / 2] == std::byte{0});
+        CHECK(start[length - 1] == std::byte{0});
+        start[0] = start[length - 1] = static_cast<std::byte>(length);
+        pieces.push_back({start, length});
+      }
+    // Every second one goes, so that the next round fills gaps.
+    for (std::size_t i = pieces.size(); i-- > 0;)
+      if (i % 2 == 0) release(i);
+  }
+
+  CHECK(verbs().close_device(context.get()) == EBUSY);
+  while (!pieces.empty()) release(pieces.size() - 1);
+}
+
+TEST_CASE("an allocation that cannot be is refused", "[soft]") {
+  auto const context = open_context();
+  CHECK(verbs().allocate(context.get(), 0) == nullptr);
+  CHECK(errno == EINVAL);
+  CHECK(verbs().allocate(context.get(), SIZE_MAX) == nullptr);
+  CHECK(errno == ENOMEM);
+}
+
+TEST_CASE("a peer sees new memory at an address where it had mapped old", "[soft]") {
+  Link link{Reach::two_contexts, Terms{}};
+  constexpr std::size_t length = std::size_t{17} << 20;  // has an arena of its own
+  Memory const from{link.a.domain.get(), 64};
+  for (int round = 0; round < 5; ++round) {
+    Memory const to{link.b.domain.get(), length, all_access, Where::allocated};
+    from.write(0, "round " + std::to_string(round));
+    REQUIRE(post(link.a, {.opcode = IBV_WR_RDMA_WRITE,
+                          .pieces = {from.piece(0, 7)},
+                          .remote_address = to.address(length - 7),
+                          .remote_key = to.key()}) == 0);
+    CHECK(await_one(link.a.sends).status == IBV_WC_SUCCESS);
+    CHECK(to.read(length - 7, 7) == "round " + std::to_string(round));
+  }
+}
+
+TEST_CASE("the device says when it holds no more registrations, and takes one back", "[soft]") {
+  auto const context = open_context();
+  auto const domain = make_domain(context.get());
+  ibv_device_attr limits{};
+  REQUIRE(verbs().query_device(context.get(), &limits) == 0);
+  std::vector<std::byte> bytes(64);
+  std::vector<HeldRegion> regions;
+  for (int i = 0; i < limits.max_mr; ++i)
+    regions.emplace_back(verbs().reg_mr(domain.get(), bytes.data(), 64, 0));
+  REQUIRE(std::all_of(regions.begin(), regions.end(), [](auto const& each) { return !!each; }));
+
+  CHECK(verbs().reg_mr(domain.get(), bytes.data(), 64, 0) == nullptr);
+  CHECK(errno == ENOMEM);
+  CHECK(verbs().last_reason() != nullptr);
+  auto const old_key = regions.back()->lkey;
+  regions.pop_back();
+  HeldRegion const again{verbs().reg_mr(domain.get(), bytes.data(), 64, 0)};
+  REQUIRE(again);
+  CHECK(again->lkey != old_key);
+}
