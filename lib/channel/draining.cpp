@@ -57,6 +57,10 @@ std::optional<Error> ChannelState::drain(ScopeRecord& record, Deadline deadline,
                       "flushed: an exception left a scope while a receive was outstanding"};
   Waiter waiter{wait_plan_};
   while (!cut_short && record.outstanding > 0) {
+    if (is_broken()) {
+      flush(*first_cause_);
+      break;
+    }
     auto const seen = poll();
     if (!seen.has_value()) {
       cut_short = seen.error();

@@ -136,6 +136,7 @@ TEST_CASE("a peer that ends its channel in order fails later sends", "[two_proce
   auto const error = error_of(end.channel.send(memory.gather(0, 8), within(30s)));
 
   CHECK(error == Errc::work_failed);
+  REQUIRE(error.work() != nullptr);
   CHECK(error.work()->status == WorkStatus::retry_exceeded);
   REQUIRE(peer.wire().say());
   CHECK(peer.exit_status() == 0);

@@ -26,7 +26,7 @@ struct QueuePairOptions {
   std::uint32_t inline_bytes = 0;  ///< sends and writes up to this are copied when posted
   /// How long the device waits for an acknowledgement; rounded up to 4.096 µs · 2^n.
   std::chrono::nanoseconds ack_timeout = std::chrono::milliseconds{67};
-  std::uint8_t ack_retries = 7;  ///< 0 to 7
+  std::uint8_t ack_retries = 6;  ///< 0 to 7; SoftRoCE takes 7 for endless (rxe_comp.c)
   /// 0 to 6, or nothing: without end. A message then waits for the peer's receive.
   std::optional<std::uint8_t> receiver_not_ready_retries{};
   /// What this end asks a sender to wait when no receive is posted; rounded up to the device's
