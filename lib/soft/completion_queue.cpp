@@ -53,6 +53,7 @@ ibv_cq* create_cq(ibv_context* opened, int entries, void* cq_context, ibv_comp_c
     RobustGuard const producers{shared.lock, context.claimant};
     shared.overrun.set(0);
     shared.tail.set(0);
+    shared.intended_tail.set(0);
     shared.head_seen.set(0);
     shared.head.store(0, std::memory_order_relaxed);
     shared.ring_offset.set(queue->ring_offset);

@@ -15,8 +15,11 @@ Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const&
   auto* const ring = reinterpret_cast<SharedCompletion*>(base);
 
   auto tail = queue.tail.get();
-  // A producer that died between publishing and counting left the tail one behind.
-  if (ring[tail & mask].sequence.load(std::memory_order_relaxed) == tail + 1) ++tail;
+  // A producer that died between publishing and counting left the tail one behind. The slot is
+  // looked at only then: its line is with the consumer, who polls it.
+  if (queue.intended_tail.get() != tail &&
+      ring[tail & mask].sequence.load(std::memory_order_relaxed) == tail + 1)
+    ++tail;
   if (tail - queue.head_seen.get() > mask) {
     // Acquire pairs with the release in poll_cq: the slot was read before it is written again.
     queue.head_seen.set(queue.head.load(std::memory_order_acquire));
@@ -36,8 +39,10 @@ Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const&
   slot.flags.set(end.flags);
   slot.inline_length.set(end.inline_length);
   for (unsigned i = 0; i * 8 < end.inline_length; ++i) slot.bytes[i].set(end.bytes[i]);
+  queue.intended_tail.set(tail + 1);
   // Release: the completion, and all bytes it speaks of. Pairs with the acquire in poll_cq.
   slot.sequence.store(tail + 1, std::memory_order_release);
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // a death falls between these two or not
   queue.tail.set(tail + 1);
   return Pushed::yes;
 }

@@ -111,6 +111,7 @@ class Responder {
     if (ring.base == nullptr) return refuse(IBV_WC_REM_OP_ERR, Fault::corrupt_target);
     position_ = target_.receive_tail.load(std::memory_order_relaxed);
     auto const& posted = ring.at(position_);
+    qp_.next_receive.store(&ring.at(position_ + 1), std::memory_order_relaxed);
     // Acquire pairs with the release in post_recv.
     if (posted.sequence.load(std::memory_order_acquire) != position_ + 1)
       return {Outcome::Kind::receiver_not_ready, target_.rnr_timer.get(), IBV_WC_RNR_RETRY_EXC_ERR,

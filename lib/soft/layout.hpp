@@ -105,7 +105,8 @@ struct SharedCompletionQueue {
   // Written by those who complete receives, under `lock`.
   alignas(cache_line) RobustLock lock;
   Cell<std::uint32_t> overrun;
-  Cell<std::uint64_t> tail;  // may be one behind, see completion_ring.cpp
+  Cell<std::uint64_t> tail;  // one behind when its last producer died, see completion_ring.cpp
+  Cell<std::uint64_t> intended_tail;
   Cell<std::uint64_t> head_seen;
   // Written by the owner, as it polls.
   alignas(cache_line) std::atomic<std::uint64_t> head;

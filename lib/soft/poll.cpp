@@ -81,6 +81,7 @@ bool take_shared(CompletionQueue& cq, SharedCompletion const& slot, ibv_wc& wc) 
   if (done == qp->receive_posted.load(std::memory_order_acquire) ||
       slot.receive.get() != static_cast<std::uint32_t>(done))
     return false;  // a corrupt peer: every receive ends once, in order
+  __builtin_prefetch(qp->next_receive.load(std::memory_order_relaxed));
   auto& receive = qp->posted_at(done);
   auto const status = static_cast<ibv_wc_status>(slot.status.get());
   fill(wc, *qp, receive.id, status);

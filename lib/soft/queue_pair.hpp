@@ -70,6 +70,9 @@ struct QueuePair : ibv_qp {
   bool signals_all = false;
   Peer* peer = nullptr;  // from RTR to RESET
   SharedQueuePair* target = nullptr;
+  // Where the next send will find the target's receive. Only ever prefetched, never read: by the
+  // time a program answers a message, the line that its answer needs is on its way.
+  std::atomic<void const*> next_receive{nullptr};
   // Work that waits, a ring of send_depth. In ERR poll_cq takes from its head, to flush.
   std::unique_ptr<std::byte[]> pending;
   std::size_t pending_stride = 0;
