@@ -125,6 +125,7 @@ class Responder {
     }
     auto const is_small = length <= SharedCompletion::inline_max;
     auto const answer = scatter_list(posted, ring.pieces(), length, is_small);
+    if (answer == Fault::unreachable_memory && peer_.is_going()) return lost_peer();
     if (answer != Fault::none) {
       finish_receive(IBV_WC_LOC_PROT_ERR, answer);
       return refuse(IBV_WC_REM_OP_ERR, answer);
@@ -132,7 +133,7 @@ class Responder {
     if (!is_small) {
       auto const copied =
           transfer(Direction::to_peer, ours_, memory_.stretches(), length, peer_.pid());
-      if (copied == Copied::peer_is_dead) return lost_peer();
+      if (is_lost(copied)) return lost_peer();
       if (copied == Copied::fault) {
         finish_receive(IBV_WC_LOC_PROT_ERR, Fault::unreachable_memory);
         return refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
@@ -177,10 +178,11 @@ class Responder {
       if (answer == TargetMemory::Answer::denied)
         return refuse(IBV_WC_REM_ACCESS_ERR, Fault::remote_key);
       if (answer == TargetMemory::Answer::unreachable)
-        return refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
+        return peer_.is_going() ? lost_peer()
+                                : refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
       auto const copied = transfer(is_read ? Direction::from_peer : Direction::to_peer, ours_,
                                    memory_.stretches(), length, peer_.pid());
-      if (copied == Copied::peer_is_dead) return lost_peer();
+      if (is_lost(copied)) return lost_peer();
       if (copied == Copied::fault) return refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
     }
     if (posted != nullptr) return deliver(length, false);
@@ -236,6 +238,11 @@ class Responder {
     // Release pairs with the acquire in the owner's poll_cq, which then looks at the state.
     segment_.header.trouble.fetch_add(1, std::memory_order_release);
     return ended(status, fault);
+  }
+
+  /// A dying peer's memory faults before its process is gone.
+  bool is_lost(Copied copied) const noexcept {
+    return copied == Copied::peer_is_dead || (copied == Copied::fault && peer_.is_going());
   }
 
   Outcome lost_peer() noexcept {

@@ -49,6 +49,13 @@ bool Peer::is_dead() noexcept {
   return true;
 }
 
+bool Peer::is_going() const noexcept {
+  if (is_self_) return false;
+  if (is_dead_now()) return true;
+  // A killed process loses its memory before its files, and counts as ended last.
+  return start_time_of(tenant_.pid) != tenant_.start_time;
+}
+
 ArenaView* Peer::pin(std::uint32_t arena) noexcept {
   if (arena >= arenas_max) return nullptr;
   auto& shared = segment_->arenas[arena];

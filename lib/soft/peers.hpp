@@ -36,6 +36,9 @@ class Peer {
   /// The copy engine met ESRCH.
   void mark_dead() noexcept { is_dead_.store(true, std::memory_order_relaxed); }
 
+  /// Whether its memory is out of reach because it is gone or on its way out. Asks the kernel.
+  [[nodiscard]] bool is_going() const noexcept;
+
   /// Our mapping of its arena, mapped now if need be; null when that is impossible. Unpin it.
   [[nodiscard]] ArenaView* pin(std::uint32_t arena) noexcept;
 

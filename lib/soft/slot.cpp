@@ -129,7 +129,10 @@ std::uint64_t start_time_of(int pid) noexcept {
     if (at == nullptr) return 0;
     ++at;
   }
-  return std::strtoull(at, nullptr, 10);
+  char* after = nullptr;
+  auto const start = std::strtoull(at, &after, 10);
+  // Field 23, the address space: none is left once a process is on its way out.
+  return std::strtoull(after, nullptr, 10) != 0 ? start : 0;
 }
 
 int identify_rendezvous(std::uint64_t& device, std::uint64_t& inode) noexcept {
