@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: whenever a process is killed, those connected to it end their work with the right status,
+// each request once, nothing hangs and nothing of the dead stays behind. Method: a timer in the
+// victim kills it at a random microsecond of a loop that does everything; the seed is printed and
+// taken back from LEND_TEST_SEED.
+#include <soft/host.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <memory>
+#include <set>
+#include <thread>
+
+#include "raw_ends.hpp"
+#include "rendezvous.hpp"
+#include "support/peer_process.hpp"
+
+using namespace lend;
+using namespace lend::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::uint32_t pairs = 3;
+constexpr std::uint32_t depth = 16;
+constexpr std::size_t size = 8192;
+constexpr std::uint64_t is_receive = std::uint64_t{1} << 32;
+constexpr auto bound = 20s;  // seconds beyond the milliseconds it takes, for a loaded machine
+
+/// What each side tells the other: queue pairs to connect to, and memory to reach.
+struct Told {
+  std::uint32_t numbers[pairs];
+  Remote memory;
+};
+bool tell(Wire const& wire, Told const& told) {
+  return wire.put(std::as_bytes(std::span{&told, 1}));
+}
+bool hear(Wire const& wire, Told& told) {
+  return wire.take(std::as_writable_bytes(std::span{&told, 1}));
+}
+
+/// From here on this process has so long to live.
+void die_after(std::chrono::microseconds span) {
+  sigevent how{};
+  how.sigev_notify = SIGEV_SIGNAL;
+  how.sigev_signo = SIGKILL;
+  timer_t timer{};
+  REQUIRE(::timer_create(CLOCK_MONOTONIC, &how, &timer) == 0);
+  itimerspec when{};
+  when.it_value.tv_sec = span.count() / 1'000'000;
+  when.it_value.tv_nsec = span.count() % 1'000'000 * 1000 + 1;
+  REQUIRE(::timer_settime(timer, 0, &when, nullptr) == 0);
+}
+
+/// Private memory now and then, where peers can reach it.
+Home private_or_not(std::mt19937& random) {
+  return random() % 2 == 0 && soft::cross_memory().possible ? Home::process : Home::device;
+}
+
+/// A device with `pairs` queue pairs on one completion queue, and who owes what.
+struct Party {
+  RawDevice device;
+  RawMemory memory;
+  RawQueue queue{device, 4 * pairs* depth};
+  std::vector<std::unique_ptr<RawPair>> links;
+  std::set<std::uint64_t> outstanding;
+  std::uint64_t next_id = 0;
+  std::uint32_t silences = 0;  // one for each link whose peer is gone
+
+  explicit Party(Home home) : memory{device, 4 * size, home} {
+    for (std::uint32_t i = 0; i < pairs; ++i)
+      links.push_back(std::make_unique<RawPair>(device, queue, depth));
+  }
+  [[nodiscard]] Told told() const {
+    Told told{{}, memory.remote(2 * size)};
+    for (std::uint32_t i = 0; i < pairs; ++i) told.numbers[i] = links[i]->number();
+    return told;
+  }
+  /// Posts one thing at random; true if it was taken.
+  bool post_something(std::mt19937& random, Remote const& theirs) {
+    auto const& link = *links[random() % pairs];
+    auto const length = random() % 3 == 0 ? random() % 32 : random() % size;
+    auto const what = random() % 4;
+    auto const id = next_id++ | (what == 0 ? is_receive : 0);
+    int error = 0;
+    if (what == 0) error = link.receive(id, memory.piece(0, size));
+    if (what == 1) error = link.send(id, memory.piece(size, length));
+    if (what == 2) error = link.write(id, memory.piece(size, length), theirs);
+    if (what == 3) error = link.read(id, memory.piece(0, length), theirs);
+    if (error == 0) REQUIRE(outstanding.insert(id).second);
+    return error == 0;
+  }
+  /// Polls once; every completion must be of something outstanding.
+  void poll() {
+    ibv_wc completions[16];
+    auto const count = queue.poll(16, completions);
+    if (count < 0) FAIL("poll_cq: " << count);
+    for (int i = 0; i < count; ++i) {
+      REQUIRE(outstanding.erase(completions[i].wr_id) == 1);
+      auto const status = completions[i].status;
+      if (status == IBV_WC_RETRY_EXC_ERR)
+        ++silences;
+      else if (status != IBV_WC_SUCCESS && status != IBV_WC_WR_FLUSH_ERR)
+        FAIL("status " << status << ", vendor code " << completions[i].vendor_err);
+    }
+  }
+  /// Ends every queue pair and collects what is left.
+  bool drain() {
+    for (auto const& link : links) REQUIRE(link->fail() == 0);
+    auto const end = std::chrono::steady_clock::now() + bound;
+    while (!outstanding.empty() && std::chrono::steady_clock::now() < end) poll();
+    return outstanding.empty();
+  }
+};
+
+/// The victim: tells who it is, then posts, polls, registers, connects and destroys until it dies.
+int live_dangerously(Wire const& wire, unsigned seed, std::chrono::microseconds span, Home home) {
+  std::mt19937 random{seed};
+  bool const dies_at_the_start = random() % 4 == 0;
+  if (dies_at_the_start) die_after(span / 8);
+  Party party{home};
+  Told theirs{};
+  if (!tell(wire, party.told()) || !hear(wire, theirs)) return 1;
+  for (std::uint32_t i = 0; i < pairs; ++i)
+    if (party.links[i]->connect(theirs.numbers[i]) != 0) return 2;
+  if (!wire.say()) return 3;
+  if (!dies_at_the_start) die_after(span);
+  std::unique_ptr<RawMemory> extra;
+  for (;;) {
+    static_cast<void>(party.post_something(random, theirs.memory));
+    party.poll();
+    if (random() % 8 == 0)
+      extra = std::make_unique<RawMemory>(party.device, random() % 4 == 0 ? 20u << 20 : size,
+                                          private_or_not(random));
+    if (random() % 32 == 0) {
+      RawQueue const queue{party.device};
+      RawPair const brief{party.device, queue};
+      static_cast<void>(brief.connect(theirs.numbers[0]));
+      static_cast<void>(brief.receive(0, party.memory.piece(0, size)));
+    }
+  }
+}
+
+/// Works until every link has failed by its peer's silence. False if that takes too long.
+bool outlive(Party& party, std::mt19937& random, Remote const& theirs) {
+  auto const end = std::chrono::steady_clock::now() + bound;
+  while (party.silences < pairs && std::chrono::steady_clock::now() < end) {
+    static_cast<void>(party.post_something(random, theirs));
+    party.poll();
+  }
+  return party.silences == pairs;
+}
+
+void survive_one(unsigned seed, std::size_t& connected) {
+  std::mt19937 random{seed};
+  auto const home = private_or_not(random);
+  std::chrono::microseconds const span{random() % 8000};
+  PeerProcess victim{[&](Wire const& wire) { return live_dangerously(wire, seed, span, home); }};
+  {
+    Party party{home};
+    Told theirs{};
+    bool is_connected = hear(victim.wire(), theirs) && tell(victim.wire(), party.told());
+    for (std::uint32_t i = 0; i < pairs && is_connected; ++i)
+      if (auto const error = party.links[i]->connect(theirs.numbers[i]); error != 0) {
+        CHECK(error == ENETUNREACH);  // dead already
+        is_connected = false;
+      }
+    if (is_connected) {
+      ++connected;
+      CHECK(outlive(party, random, theirs.memory));
+    }
+    CHECK(party.drain());
+  }
+  CHECK(victim.exit_status() == 128 + SIGKILL);
+}
+
+}  // namespace
+
+TEST_CASE("a peer killed at any moment fails what waits for it, once, and leaves nothing behind",
+          "[two_process]") {
+  auto const first_seed = seed_of_this_run();
+  Rendezvous const rendezvous;
+  auto const before = Holdings::now();
+  std::size_t connected = 0;
+  constexpr unsigned rounds = 100;
+  for (unsigned round = 0; round < rounds; ++round) {
+    auto const seed = first_seed + round;
+    CAPTURE(first_seed, seed, round);
+    survive_one(seed, connected);
+    REQUIRE(Holdings::now() == before);
+    REQUIRE(rendezvous.slot_files() <= 1);  // the victim's, for the next process to take
+  }
+  CHECK(connected >= 50);
+  RawDevice const next;
+  RawDevice const one_more;
+  CHECK(rendezvous.slot_files() == 2);  // the slot of the last victim is taken again
+}
+
+TEST_CASE("two survivors of a third go on with each other", "[two_process]") {
+  auto const first_seed = seed_of_this_run();
+  Rendezvous const rendezvous;
+  constexpr std::uint32_t messages = 400;
+  for (unsigned round = 0; round < 20; ++round) {
+    auto const seed = first_seed + round;
+    CAPTURE(first_seed, seed, round);
+    std::mt19937 random{seed};
+    std::chrono::microseconds const span{random() % 4000};
+    PeerProcess victim{
+        [&](Wire const& wire) { return live_dangerously(wire, seed * 4 + 1, span, Home::device); }};
+    PeerProcess other{[&](Wire const& wire) {
+      RawDevice const device;
+      RawMemory const memory{device, size};
+      RawQueue const queue{device};
+      RawPair const link{device, queue};
+      auto const mine = link.number();
+      std::uint32_t theirs = 0;
+      if (!wire.put(std::as_bytes(std::span{&mine, 1}))) return 1;
+      if (!wire.take(std::as_writable_bytes(std::span{&theirs, 1}))) return 2;
+      if (link.connect(theirs) != 0 || !wire.say() || !wire.hear()) return 3;
+      std::uint32_t done = 0;
+      for (std::uint32_t posted = 0; done < messages;) {
+        if (posted < messages && link.send(posted, memory.piece(0, posted % size)) == 0) ++posted;
+        ibv_wc completion;
+        if (queue.poll(1, &completion) == 0) continue;
+        if (completion.status != IBV_WC_SUCCESS) return 4;
+        ++done;
+      }
+      return wire.hear() ? 0 : 5;
+    }};
+    {
+      Party party{Home::device};  // its completion queue has both peers as producers
+      RawPair const link{party.device, party.queue};
+      auto const mine = link.number();
+      std::uint32_t number = 0;
+      REQUIRE(other.wire().take(std::as_writable_bytes(std::span{&number, 1})));
+      REQUIRE(other.wire().put(std::as_bytes(std::span{&mine, 1})));
+      REQUIRE(link.connect(number) == 0);
+      Told theirs{};
+      bool is_connected = hear(victim.wire(), theirs) && tell(victim.wire(), party.told());
+      for (std::uint32_t i = 0; i < pairs && is_connected; ++i)
+        is_connected = party.links[i]->connect(theirs.numbers[i]) == 0;
+      REQUIRE(other.wire().hear());
+      REQUIRE(other.wire().say());
+
+      auto const end = std::chrono::steady_clock::now() + bound;
+      std::uint32_t got = 0;
+      constexpr std::uint64_t of_other = std::uint64_t{1} << 40;
+      for (std::uint32_t posted = 0; got < messages && std::chrono::steady_clock::now() < end;) {
+        if (posted < messages && link.receive(of_other + posted, party.memory.piece(0, size)) == 0)
+          ++posted;
+        if (is_connected) static_cast<void>(party.post_something(random, theirs.memory));
+        ibv_wc completion;
+        if (party.queue.poll(1, &completion) == 0) continue;
+        if (completion.wr_id >= of_other) {
+          REQUIRE(completion.status == IBV_WC_SUCCESS);
+          REQUIRE(completion.wr_id == of_other + got);
+          ++got;
+        } else {
+          REQUIRE(party.outstanding.erase(completion.wr_id) == 1);
+        }
+      }
+      CHECK(got == messages);
+      CHECK(party.drain());
+      REQUIRE(other.wire().say());
+      CHECK(other.exit_status() == 0);
+    }
+    CHECK(victim.exit_status() == 128 + SIGKILL);
+  }
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The soft device by raw verbs: the pieces of a connection, each undone by its destructor, which
+// checks that it could be. One thread at a time, unless said.
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <soft/provider.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace lend::test {
+
+/// A work request of one piece, by value.
+struct Piece {
+  std::byte* at = nullptr;
+  std::uint32_t length = 0;
+  std::uint32_t key = 0;
+};
+struct Remote {
+  std::uint64_t address = 0;
+  std::uint32_t key = 0;
+};
+
+inline Provider const& soft_device() {
+  return soft::provider();
+}
+
+/// An open device with one protection domain.
+class RawDevice {
+ public:
+  RawDevice() {
+    auto** const list = soft_device().get_device_list(nullptr);
+    context_ = soft_device().open_device(list[0]);
+    soft_device().free_device_list(list);
+    if (context_ == nullptr) FAIL("open_device: " << soft_device().last_reason());
+    domain_ = soft_device().alloc_pd(context_);
+    REQUIRE(domain_ != nullptr);
+  }
+  RawDevice(RawDevice const&) = delete;
+  RawDevice& operator=(RawDevice const&) = delete;
+  ~RawDevice() {
+    CHECK(soft_device().dealloc_pd(domain_) == 0);
+    CHECK(soft_device().close_device(context_) == 0);
+  }
+  [[nodiscard]] ibv_context* context() const noexcept { return context_; }
+  [[nodiscard]] ibv_pd* domain() const noexcept { return domain_; }
+
+ private:
+  ibv_context* context_;
+  ibv_pd* domain_;
+};
+
+enum class Home { device, process };  // the library's allocator, or private memory (CMA)
+
+/// Registered memory with every right.
+class RawMemory {
+ public:
+  RawMemory(RawDevice const& device, std::size_t length, Home home = Home::device)
+      : device_{device}, length_{length} {
+    if (home == Home::process) {
+      private_.resize(length);
+      at_ = private_.data();
+    } else {
+      at_ = static_cast<std::byte*>(soft_device().allocate(device.context(), length));
+    }
+    REQUIRE(at_ != nullptr);
+    region_ = soft_device().reg_mr(
+        device.domain(), at_, length,
+        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
+    REQUIRE(region_ != nullptr);
+  }
+  RawMemory(RawMemory const&) = delete;
+  RawMemory& operator=(RawMemory const&) = delete;
+  ~RawMemory() {
+    CHECK(soft_device().dereg_mr(region_) == 0);
+    if (private_.empty()) soft_device().release(device_.context(), at_, length_);
+  }
+  [[nodiscard]] std::byte* at(std::size_t offset = 0) const noexcept { return at_ + offset; }
+  [[nodiscard]] Piece piece(std::size_t offset, std::size_t length) const noexcept {
+    return {at_ + offset, static_cast<std::uint32_t>(length), region_->lkey};
+  }
+  [[nodiscard]] Remote remote(std::size_t offset = 0) const noexcept {
+    return {reinterpret_cast<std::uint64_t>(at_ + offset), region_->rkey};
+  }
+
+ private:
+  RawDevice const& device_;
+  std::size_t length_;
+  std::vector<std::byte> private_;
+  std::byte* at_ = nullptr;
+  ibv_mr* region_ = nullptr;
+};
+
+class RawQueue {
+ public:
+  explicit RawQueue(RawDevice const& device, int entries = 256)
+      : queue_{soft_device().create_cq(device.context(), entries, nullptr, nullptr, 0)} {
+    REQUIRE(queue_ != nullptr);
+  }
+  RawQueue(RawQueue const&) = delete;
+  RawQueue& operator=(RawQueue const&) = delete;
+  ~RawQueue() { CHECK(soft_device().destroy_cq(queue_) == 0); }
+  [[nodiscard]] ibv_cq* get() const noexcept { return queue_; }
+  int poll(int count, ibv_wc* completions) const noexcept {
+    return ::ibv_poll_cq(queue_, count, completions);
+  }
+
+ private:
+  ibv_cq* queue_;
+};
+
+/// A queue pair whose sends are all signalled. Posting from several threads is fine.
+class RawPair {
+ public:
+  RawPair(RawDevice const& device, RawQueue const& queue, std::uint32_t depth = 64) {
+    ibv_qp_init_attr asked{};
+    asked.send_cq = asked.recv_cq = queue.get();
+    asked.qp_type = IBV_QPT_RC;
+    asked.sq_sig_all = 1;
+    asked.cap = {depth, depth, 2, 2, 0};
+    pair_ = soft_device().create_qp(device.domain(), &asked);
+    REQUIRE(pair_ != nullptr);
+  }
+  RawPair(RawPair const&) = delete;
+  RawPair& operator=(RawPair const&) = delete;
+  ~RawPair() { CHECK(soft_device().destroy_qp(pair_) == 0); }
+
+  [[nodiscard]] std::uint32_t number() const noexcept { return pair_->qp_num; }
+  /// 0 or errno. Waits for receives for ever; for a silent peer some seconds.
+  int connect(std::uint32_t peer) const {
+    ibv_qp_attr to{};
+    to.qp_state = IBV_QPS_INIT;
+    to.port_num = 1;
+    to.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+    auto const init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+    if (auto const error = soft_device().modify_qp(pair_, &to, init); error != 0) return error;
+    to = {};
+    to.qp_state = IBV_QPS_RTR;
+    to.path_mtu = IBV_MTU_4096;
+    to.dest_qp_num = peer;
+    to.max_dest_rd_atomic = 16;
+    to.min_rnr_timer = 1;
+    to.ah_attr.port_num = 1;
+    to.ah_attr.dlid = 1;
+    auto const ready = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+    if (auto const error = soft_device().modify_qp(pair_, &to, ready); error != 0) return error;
+    to = {};
+    to.qp_state = IBV_QPS_RTS;
+    to.timeout = 18;  // 4.096 us * 2^18 = 1.07 s; ibv_modify_qp(3)
+    to.retry_cnt = 7;
+    to.rnr_retry = 7;
+    to.max_rd_atomic = 16;
+    auto const sending = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                         IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
+    return soft_device().modify_qp(pair_, &to, sending);
+  }
+  int fail() const {
+    ibv_qp_attr to{};
+    to.qp_state = IBV_QPS_ERR;
+    return soft_device().modify_qp(pair_, &to, IBV_QP_STATE);
+  }
+  int receive(std::uint64_t id, Piece const& into) const {
+    ibv_sge list{reinterpret_cast<std::uint64_t>(into.at), into.length, into.key};
+    ibv_recv_wr work{};
+    work.wr_id = id;
+    work.sg_list = &list;
+    work.num_sge = 1;
+    ibv_recv_wr* bad = nullptr;
+    return ::ibv_post_recv(pair_, &work, &bad);
+  }
+  int send(std::uint64_t id, Piece const& from) const { return post(IBV_WR_SEND, id, from, {}); }
+  int write(std::uint64_t id, Piece const& from, Remote const& to) const {
+    return post(IBV_WR_RDMA_WRITE, id, from, to);
+  }
+  int read(std::uint64_t id, Piece const& into, Remote const& from) const {
+    return post(IBV_WR_RDMA_READ, id, into, from);
+  }
+
+ private:
+  int post(ibv_wr_opcode opcode, std::uint64_t id, Piece const& piece, Remote const& remote) const {
+    ibv_sge list{reinterpret_cast<std::uint64_t>(piece.at), piece.length, piece.key};
+    ibv_send_wr work{};
+    work.wr_id = id;
+    work.sg_list = &list;
+    work.num_sge = 1;
+    work.opcode = opcode;
+    work.wr.rdma.remote_addr = remote.address;
+    work.wr.rdma.rkey = remote.key;
+    ibv_send_wr* bad = nullptr;
+    return ::ibv_post_send(pair_, &work, &bad);
+  }
+
+  ibv_qp* pair_ = nullptr;
+};
+
+}  // namespace lend::test
