@@ -83,13 +83,18 @@ bool take_shared(CompletionQueue& cq, SharedCompletion const& slot, ibv_wc& wc) 
     return false;  // a corrupt peer: every receive ends once, in order
   __builtin_prefetch(qp->next_receive.load(std::memory_order_relaxed));
   auto& receive = qp->posted_at(done);
-  auto const status = static_cast<ibv_wc_status>(slot.status.get());
-  fill(wc, *qp, receive.id, status);
+  auto const opcode = slot.opcode.get() == 0 ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM;
+  auto const length = slot.length.get();
+  auto status = slot.status.get();
+  // Only a corrupt peer says that more bytes came than fit, or a status that there is not.
+  if (status > IBV_WC_GENERAL_ERR ||
+      (status == IBV_WC_SUCCESS && opcode == IBV_WC_RECV && length > receive.length))
+    status = IBV_WC_GENERAL_ERR;
+  fill(wc, *qp, receive.id, static_cast<ibv_wc_status>(status));
   if (status == IBV_WC_SUCCESS) {
-    auto const flags = slot.flags.get();
-    auto const opcode = slot.opcode.get() == 0 ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM;
-    fill_rest(wc, opcode, slot.length.get(), flags);
-    if ((flags & IBV_WC_WITH_IMM) != 0) wc.imm_data = slot.immediate.get();
+    auto const flags = slot.flags.get() & unsigned{IBV_WC_WITH_IMM};
+    fill_rest(wc, opcode, length, flags);
+    if (flags != 0) wc.imm_data = slot.immediate.get();
     scatter_inline(*qp, receive, slot);
   } else {
     wc.vendor_err = slot.immediate.get();

@@ -274,3 +274,28 @@ TEST_CASE("random bytes over what is shared of a queue pair end neither side", "
     CHECK(link.fail() == 0);
   }
 }
+
+TEST_CASE("a peer that lies about a receive's length or status is not believed", "[two_process]") {
+  bool const lies_about_length = GENERATE(true, false);
+  Rendezvous const rendezvous;
+  RawDevice const device;
+  RawMemory const memory{device, 128};
+  RawQueue const queue{device};
+  RawPair const loop{device, queue};
+  REQUIRE(loop.connect(loop.number()) == 0);
+  REQUIRE(loop.receive(1, memory.piece(64, 64)) == 0);
+  REQUIRE(loop.send(2, memory.piece(0, 64)) == 0);
+  auto& segment = soft::Context::of(device.context()).segment;
+  auto const ring = segment.completion_queues[0].ring_offset.get();
+  auto& slot =
+      *reinterpret_cast<soft::SharedCompletion*>(reinterpret_cast<std::byte*>(&segment) + ring);
+  if (lies_about_length)
+    slot.length.set(65);
+  else
+    slot.status.set(200);
+
+  for (int i = 0; i < 2; ++i) {
+    auto const completion = next_of(queue);
+    CHECK(completion.status == (completion.wr_id == 1 ? IBV_WC_GENERAL_ERR : IBV_WC_SUCCESS));
+  }
+}
