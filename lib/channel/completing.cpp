@@ -39,9 +39,9 @@ Result<std::uint32_t> ChannelState::poll() noexcept {
     complete(id, *slot, completion);
   }
   if (is_broken() && !was_broken && queue_pair_) {
-    // Of itself SoftRoCE leaves a receive unflushed that was posted after the failure, before it was
-    // seen. Source: kernel drivers/infiniband/sw/rxe/rxe_verbs.c, rxe_post_recv. What is refused
-    // here is tried again by the drain.
+    // Of itself SoftRoCE leaves a receive unflushed that was posted after the failure and before it
+    // was seen. Source: kernel drivers/infiniband/sw/rxe/rxe_verbs.c, rxe_post_recv. What is
+    // refused here is tried again by the drain.
     static_cast<void>(queue_pair_->flush());
   }
   if (seen.empty() && is_watched_ && ++empty_polls_ % empty_polls_per_look == 0) look_at_peer();

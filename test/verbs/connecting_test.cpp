@@ -112,7 +112,7 @@ TEST_CASE("the transitions carry both ends' numbers and the smaller MTU", "[verb
   CHECK(send.sq_psn == local.packet_sequence_number.value());
   CHECK(send.max_rd_atomic == 16);
   CHECK(send.timeout == 14);
-  CHECK(send.retry_cnt == 7);
+  CHECK(send.retry_cnt == 6);
   CHECK(send.rnr_retry == 7);
   CHECK(result.value().peer() == other);
   CHECK(result.value().endpoint() == local);
