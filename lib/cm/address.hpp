@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Addresses as people write them, and as rdma_cm wants them. Values; any thread.
+#pragma once
+
+#include <lend/base/result.hpp>
+
+#include <rdma/rdma_cma.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace lend {
+
+/// An IP address and a port.
+struct CmAddress {
+  sockaddr_storage storage{};
+
+  /// `text` is "host:port", or "host" where `local`; IPv6 in brackets.
+  /// Errors:  invalid_argument  says what is wrong. not_found  no such host.
+  /// Source:  rdma_getaddrinfo(3).
+  [[nodiscard]] static Result<CmAddress> parse(std::string_view text, bool local);
+  [[nodiscard]] static CmAddress of(sockaddr const& address) noexcept;
+
+  // librdmacm takes pointers to what it does not change.
+  [[nodiscard]] sockaddr* native() noexcept { return reinterpret_cast<sockaddr*>(&storage); }
+  /// "192.0.2.1:7471" or "[fe80:0:0:0:0:0:0:1]:7471".
+  [[nodiscard]] std::string to_text() const;
+};
+
+}  // namespace lend

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include <cm/address.hpp>
+#include <cm/completing.hpp>
+#include <lend/cm/connector.hpp>
+
+#include <time.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace lend {
+
+namespace {
+
+// How long to wait before a listener that was not there is looked for again: little beside a
+// program's start, much beside a rejected request.
+constexpr std::chrono::milliseconds retry_pause{20};
+
+/// The way from an address to a connection. Each try has an id of its own.
+class Connecting {
+ public:
+  Connecting(std::string_view address, CmAddress target, std::optional<CmAddress> source,
+             QueuePairHandle& queue_pair, Deadline deadline)
+      : address_{address},
+        target_{target},
+        source_{source},
+        queue_pair_{queue_pair},
+        deadline_{deadline} {}
+
+  /// Finds the way and asks the listener. Nothing: there is none.
+  Result<std::optional<CmEvent>> ask(CmLink& link, std::span<std::byte const> message);
+  /// Takes the listener's answer.
+  Result<Contract> conclude(CmLink& link, CmEvent const& answer);
+
+  [[nodiscard]] std::string step(std::string_view what) const {
+    return std::string{what} + " " + address_;
+  }
+
+ private:
+  Result<void> resolve(CmLink& link);
+  /// For the kernel's own timers, which give up on their own account otherwise.
+  [[nodiscard]] int timeout() const noexcept {
+    int const left = milliseconds_until(deadline_);
+    return left < 0 ? INT_MAX : std::max(left, 1);
+  }
+
+  std::string address_;
+  CmAddress target_;
+  std::optional<CmAddress> source_;
+  QueuePairHandle& queue_pair_;
+  Deadline deadline_;
+};
+
+Result<void> Connecting::resolve(CmLink& link) {
+  auto const address_step = step("resolving the address");
+  sockaddr* const source = source_ ? source_->native() : nullptr;
+  if (rdma_resolve_addr(link.id.get(), source, target_.native(), timeout()) != 0)
+    return Error::from_errno(Errc::not_found, address_step + " by rdma_resolve_addr", errno,
+                             "No RDMA device has a route there.");
+  LEND_TRY(resolved, link.await(address_step, deadline_));
+  if (resolved.type != RDMA_CM_EVENT_ADDR_RESOLVED) return error_of(resolved, address_step);
+  LEND_TRYV(check_device(*link.id, queue_pair_));
+
+  auto const route_step = step("resolving the route to");
+  if (rdma_resolve_route(link.id.get(), timeout()) != 0)
+    return Error::from_errno(Errc::not_found, route_step + " by rdma_resolve_route", errno);
+  LEND_TRY(routed, link.await(route_step, deadline_));
+  if (routed.type != RDMA_CM_EVENT_ROUTE_RESOLVED) return error_of(routed, route_step);
+  return success();
+}
+
+Result<std::optional<CmEvent>> Connecting::ask(CmLink& link, std::span<std::byte const> message) {
+  LEND_TRYV(resolve(link));
+  LEND_TRYV(initialize(*link.id, queue_pair_));
+  auto const connect_step = step("connecting to");
+  auto parameters = parameters_of(queue_pair_, message);
+  if (rdma_connect(link.id.get(), &parameters) != 0) {
+    // On iWARP the TCP connection is made in this call.
+    if (errno == ECONNREFUSED) return std::optional<CmEvent>{};
+    return Error::from_errno(connect_step + " by rdma_connect", errno);
+  }
+  LEND_TRY(answer, link.await(connect_step, deadline_));
+  if (says_nobody_listens(answer)) return std::optional<CmEvent>{};
+  return std::optional<CmEvent>{std::move(answer)};
+}
+
+/// Ends a try that nobody has answered yet.
+///
+/// On iWARP the kernel gives up only at a limit of its own (siw: 10 s), and holds whoever destroys
+/// the id until then. That is a thread's time, not the caller's, which has a deadline.
+/// Source: Linux drivers/infiniband/core/iwcm.c, destroy_cm_id().
+void abandon(CmLink link, PreparedQueuePair queue_pair) {
+  try {
+    std::thread{[](PreparedQueuePair, CmLink unanswered) {
+                  // Before the queue pair, whose destruction waits for it.
+                  CmLink const first{std::move(unanswered)};
+                },
+                std::move(queue_pair), std::move(link)}
+        .detach();
+  } catch (std::system_error const&) {
+    // No thread to be had: what was not moved away is destroyed here.
+  }
+}
+
+Result<Contract> Connecting::conclude(CmLink& link, CmEvent const& answer) {
+  auto const connect_step = step("connecting to");
+  // On iWARP the answer establishes the connection.
+  bool const established = answer.type == RDMA_CM_EVENT_ESTABLISHED;
+  if (!established && answer.type != RDMA_CM_EVENT_CONNECT_RESPONSE)
+    return error_of(answer, connect_step);
+  auto contract = decode(ContractKind::answer, answer.private_data);
+  if (!contract.has_value()) {
+    if (established)
+      rdma_disconnect(link.id.get());
+    else
+      refuse(*link.id, {.by_program = false, .reason = contract.error().message()});
+    return contract;
+  }
+  LEND_TRYV(make_ready(*link.id, queue_pair_));
+  if (!established && rdma_establish(link.id.get()) != 0)
+    return Error::from_errno(Errc::peer_lost, connect_step + " by rdma_establish", errno);
+  return contract;
+}
+
+}  // namespace
+
+Result<CmConnection> cm_connect(std::string_view address, PreparedQueuePair queue_pair,
+                                Deadline deadline, CmOptions const& options) {
+  LEND_TRY(handle, usable(queue_pair));
+  LEND_TRY(message, encode(ContractKind::request, contract_of(*handle, options.private_data)));
+  LEND_TRYV(EventChannel::open());  // says best why there is no rdma_cm
+  LEND_TRY(target, CmAddress::parse(address, false));
+  std::optional<CmAddress> source;
+  if (!options.source.empty()) {
+    LEND_TRY(parsed, CmAddress::parse(options.source, true));
+    source = parsed;
+  }
+
+  Connecting connecting{address, target, source, *handle, deadline};
+  auto const nobody = [&connecting] {
+    return Error{Errc::timed_out, connecting.step("nobody listened by rdma_cm at") +
+                                      " until the deadline; start a CmListener there"};
+  };
+  for (bool found_nobody = false;; found_nobody = true) {
+    LEND_TRY(link, CmLink::make());
+    auto asked = connecting.ask(link, message);
+    if (!asked.has_value()) {
+      if (handle->domain->context->is_iwarp()) abandon(std::move(link), std::move(queue_pair));
+      // A later try's step that was cut short is not what kept the two apart.
+      if (found_nobody && asked.assume_error() == Errc::timed_out) return nobody();
+      return std::move(asked).assume_error();
+    }
+    if (auto const& answer = asked.assume_value()) {
+      LEND_TRY(contract, connecting.conclude(link, *answer));
+      return completed(std::move(link), std::move(queue_pair), std::move(contract));
+    }
+    if (deadline.left() <= retry_pause) return nobody();
+    timespec const pause{0, std::chrono::nanoseconds{retry_pause}.count()};
+    nanosleep(&pause, nullptr);
+  }
+}
+
+}  // namespace lend

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What lend says in rdma_cm's private data; what arrives is untrusted. Pure; any thread.
+#pragma once
+
+#include <lend/base/result.hpp>
+#include <lend/cm/connection.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lend {
+
+/// Which message of a connection's making it travels in.
+enum class ContractKind : std::uint8_t { request = 1, answer = 2 };
+
+/// What each side tells the other: enough to refuse a peer that could not be talked to.
+struct Contract {
+  std::uint32_t send_depth = 0;
+  std::uint32_t receive_depth = 0;
+  std::uint32_t message_bytes_max = 0;
+  std::vector<std::byte> private_data{};
+};
+
+/// Errors:  invalid_argument  more private data than fits.
+[[nodiscard]] Result<std::vector<std::byte>> encode(ContractKind kind, Contract const& contract);
+/// `bytes` may be followed by padding: InfiniBand delivers the whole field.
+/// Errors:  incompatible_peer  says what is wrong with them.
+[[nodiscard]] Result<Contract> decode(ContractKind kind, std::span<std::byte const> bytes);
+
+/// Why a connection was turned down.
+struct Refusal {
+  bool by_program = true;  // else by lend: the contracts do not fit
+  std::string reason{};
+};
+
+[[nodiscard]] std::vector<std::byte> encode(Refusal const& refusal);
+/// Nothing if it is none of lend's.
+[[nodiscard]] std::optional<Refusal> decode_refusal(std::span<std::byte const> bytes);
+
+}  // namespace lend

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// rdma_cm's ids and events as values. One thread at a time per channel.
+//
+// An event is copied and acknowledged before anybody looks at it. So destroying an id, which waits
+// for its unacknowledged events, never waits, and no event outlives its id.
+// Source: rdma_ack_cm_event(3), rdma_destroy_id(3).
+#pragma once
+
+#include <lend/base/deadline.hpp>
+#include <lend/base/result.hpp>
+
+#include <rdma/rdma_cma.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace lend {
+
+/// One end of a connection, or a listener. Destroying it ends either.
+struct CmIdDeleter {
+  void operator()(rdma_cm_id* id) const noexcept { rdma_destroy_id(id); }
+};
+using CmId = std::unique_ptr<rdma_cm_id, CmIdDeleter>;
+
+/// What happened.
+struct CmEvent {
+  rdma_cm_event_type type{};
+  int status = 0;  // a negative errno, or a rejection's code
+  std::uint8_t responder_resources = 0;
+  std::uint8_t initiator_depth = 0;
+  std::vector<std::byte> private_data{};
+  CmId request{};  // of a connect request: the new id
+};
+
+/// Where the events of some ids arrive.
+class EventChannel {
+ public:
+  /// Errors:  unsupported  no rdma_cm here. denied, exhausted.
+  [[nodiscard]] static Result<EventChannel> open();
+
+  /// The next event; nothing once `deadline` has passed.
+  /// Errors:  system_failed  from poll(2) or rdma_get_cm_event(3).
+  [[nodiscard]] Result<std::optional<CmEvent>> next(Deadline deadline);
+
+  [[nodiscard]] rdma_event_channel* native() const noexcept { return raw_.get(); }
+
+ private:
+  struct Deleter {
+    void operator()(rdma_event_channel* raw) const noexcept { rdma_destroy_event_channel(raw); }
+  };
+  explicit EventChannel(rdma_event_channel* raw) noexcept : raw_{raw} {}
+
+  std::unique_ptr<rdma_event_channel, Deleter> raw_;
+};
+
+/// An id with an event channel of its own.
+struct CmLink {
+  EventChannel events;
+  CmId id;  // destroyed before its channel
+
+  /// A new id, not bound to anything.
+  [[nodiscard]] static Result<CmLink> make();
+  /// Takes an id that came on another channel.
+  [[nodiscard]] static Result<CmLink> of(CmId id);
+
+  /// The next event that a step of connecting can end with. `step` is what the error says was not
+  /// over in time: "resolving the address 192.0.2.1:7471".
+  [[nodiscard]] Result<CmEvent> await(std::string_view step, Deadline deadline);
+};
+
+/// What an event that is not the one hoped for means.
+[[nodiscard]] Error error_of(CmEvent const& event, std::string_view step);
+/// Whether a rejection says that no listener was there.
+[[nodiscard]] bool says_nobody_listens(CmEvent const& event) noexcept;
+
+/// Milliseconds until `deadline`, rounded up, for calls that count them in an int; -1 for never.
+[[nodiscard]] int milliseconds_until(Deadline deadline) noexcept;
+
+}  // namespace lend

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include <cm/address.hpp>
+#include <cm/completing.hpp>
+#include <lend/cm/listener.hpp>
+
+#include <endian.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace lend {
+
+struct CmRequest::State {
+  CmLink link;
+  CmPeer peer;
+  std::uint8_t responder_resources;
+  std::uint8_t initiator_depth;
+  std::string device;
+
+  State(CmLink own_link, CmPeer from, CmEvent const& event)
+      : link{std::move(own_link)},
+        peer{std::move(from)},
+        responder_resources{event.responder_resources},
+        initiator_depth{event.initiator_depth},
+        device{link.id->verbs != nullptr ? ibv_get_device_name(link.id->verbs->device) : ""} {}
+
+  /// What must be before the peer is answered.
+  Result<std::vector<std::byte>> prepare(PreparedQueuePair& queue_pair,
+                                         std::span<std::byte const> private_data);
+};
+
+struct CmListener::State {
+  CmLink link;
+  std::string address;
+  std::string last_stranger{};
+};
+
+// Requests.
+
+CmRequest::CmRequest(std::unique_ptr<State> state) noexcept : state_{std::move(state)} {}
+CmRequest::CmRequest(CmRequest&&) noexcept = default;
+CmRequest& CmRequest::operator=(CmRequest&& other) noexcept {
+  CmRequest old{std::move(*this)};  // rejects what is replaced
+  state_ = std::move(other.state_);
+  return *this;
+}
+CmRequest::~CmRequest() {
+  if (state_) refuse(*state_->link.id, {.reason = "the listener let the request go"});
+}
+
+CmPeer const& CmRequest::peer() const noexcept {
+  return state_->peer;
+}
+std::string const& CmRequest::device() const noexcept {
+  return state_->device;
+}
+std::uint8_t CmRequest::port() const noexcept {
+  return state_->link.id->port_num;
+}
+
+Result<std::vector<std::byte>> CmRequest::State::prepare(PreparedQueuePair& queue_pair,
+                                                         std::span<std::byte const> private_data) {
+  LEND_TRY(handle, usable(queue_pair));
+  LEND_TRYV(check_device(*link.id, *handle));
+  LEND_TRY(message, encode(ContractKind::answer, contract_of(*handle, private_data)));
+  LEND_TRYV(initialize(*link.id, *handle));
+  LEND_TRYV(make_ready(*link.id, *handle));
+  return std::move(message);
+}
+
+Result<CmConnection> CmRequest::accept(PreparedQueuePair queue_pair, Deadline deadline,
+                                       std::span<std::byte const> private_data) && {
+  auto const state = std::move(state_);
+  if (state == nullptr)
+    return Error{Errc::stale_handle, "this request was answered or moved from before"};
+  CmLink& link = state->link;
+  auto const message = state->prepare(queue_pair, private_data);
+  if (!message.has_value()) {
+    refuse(*link.id, {.reason = "it could not be accepted: " + message.error().message()});
+    return message.error();
+  }
+
+  auto const step = "accepting the connection of " + state->peer.address;
+  auto parameters = parameters_of(*QueuePairDoor::handle_of(queue_pair), message.value());
+  parameters.responder_resources =
+      std::min(parameters.responder_resources, state->responder_resources);
+  parameters.initiator_depth = std::min(parameters.initiator_depth, state->initiator_depth);
+  if (rdma_accept(link.id.get(), &parameters) != 0)
+    return Error::from_errno(Errc::peer_lost, step + " by rdma_accept", errno,
+                             "The peer may have given up.");
+  LEND_TRY(established, link.await(step, deadline));
+  if (established.type != RDMA_CM_EVENT_ESTABLISHED) return error_of(established, step);
+  CmPeer& peer = state->peer;
+  return completed(
+      std::move(link), std::move(queue_pair),
+      {peer.send_depth, peer.receive_depth, peer.message_bytes_max, std::move(peer.private_data)});
+}
+
+Result<void> CmRequest::reject(std::string_view reason) && {
+  auto const state = std::move(state_);
+  if (state == nullptr)
+    return Error{Errc::stale_handle, "this request was answered or moved from before"};
+  auto const message = encode(Refusal{.reason = std::string{reason}});
+  if (rdma_reject(state->link.id.get(), message.data(),
+                  static_cast<std::uint8_t>(message.size())) != 0)
+    return Error::from_errno(Errc::peer_lost, "rdma_reject of " + state->peer.address, errno,
+                             "The peer may have given up.");
+  return success();
+}
+
+// Listeners.
+
+CmListener::CmListener(std::unique_ptr<State> state) noexcept : state_{std::move(state)} {}
+CmListener::CmListener(CmListener&&) noexcept = default;
+CmListener& CmListener::operator=(CmListener&&) noexcept = default;
+CmListener::~CmListener() = default;
+
+Result<CmListener> CmListener::open(std::string_view address, int backlog) {
+  LEND_TRY(link, CmLink::make());
+  LEND_TRY(bound, CmAddress::parse(address, true));
+  std::string const text{address};
+  if (rdma_bind_addr(link.id.get(), bound.native()) != 0) {
+    int const error = errno;
+    bool const nowhere = error == EADDRNOTAVAIL || error == ENODEV;
+    return Error::from_errno(
+        nowhere ? Errc::not_found : Errc::system_failed, "rdma_bind_addr to " + text, error,
+        nowhere ? "It is no address of an RDMA device's network interface." : "");
+  }
+  if (rdma_listen(link.id.get(), backlog) != 0)
+    return Error::from_errno(Errc::system_failed, "rdma_listen on " + text, errno);
+  auto const chosen = CmAddress::of(*rdma_get_local_addr(link.id.get())).to_text();
+  return CmListener{std::make_unique<State>(State{std::move(link), chosen})};
+}
+
+std::string const& CmListener::address() const noexcept {
+  return state_->address;
+}
+
+Result<CmRequest> CmListener::next(Deadline deadline) {
+  for (;;) {
+    LEND_TRY(event, state_->link.events.next(deadline));
+    if (!event) {
+      std::string text = "nobody connected by rdma_cm to " + state_->address + " in time";
+      if (!state_->last_stranger.empty()) text += "; last " + state_->last_stranger;
+      return Error{Errc::timed_out, std::move(text)};
+    }
+    if (event->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
+      return error_of(*event, "listening on " + state_->address);
+    if (event->type != RDMA_CM_EVENT_CONNECT_REQUEST) continue;
+
+    LEND_TRY(link, CmLink::of(std::move(event->request)));
+    auto from = CmAddress::of(*rdma_get_peer_addr(link.id.get())).to_text();
+    auto contract = decode(ContractKind::request, event->private_data);
+    if (!contract.has_value()) {
+      refuse(*link.id, {.by_program = false, .reason = contract.error().message()});
+      state_->last_stranger = from + " was turned away: " + contract.error().message();
+      continue;
+    }
+    auto& said = contract.value();
+    CmPeer peer{std::move(from), said.send_depth, said.receive_depth, said.message_bytes_max,
+                std::move(said.private_data)};
+    return CmRequest{std::make_unique<CmRequest::State>(std::move(link), std::move(peer), *event)};
+  }
+}
+
+}  // namespace lend
