@@ -17,6 +17,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace lend {
@@ -61,7 +62,12 @@ class EventChannel {
 /// An id with an event channel of its own.
 struct CmLink {
   EventChannel events;
-  CmId id;  // destroyed before its channel
+  CmId id;  // destroyed before its channel; so no assignment, which would end them in order
+
+  CmLink(EventChannel own_events, CmId own_id) noexcept
+      : events{std::move(own_events)}, id{std::move(own_id)} {}
+  CmLink(CmLink&&) noexcept = default;
+  CmLink& operator=(CmLink&&) = delete;
 
   /// A new id, not bound to anything.
   [[nodiscard]] static Result<CmLink> make();

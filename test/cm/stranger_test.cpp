@@ -43,7 +43,7 @@ class Plain {
 
   /// Asks the listener at `address`; what it answers.
   CmEvent request(std::string const& address, Bytes const& said) {
-    link = must(CmLink::make());
+    link.emplace(must(CmLink::make()));
     auto const colon = address.rfind(':');
     rdma_addrinfo hints{};
     hints.ai_port_space = RDMA_PS_TCP;
@@ -64,7 +64,7 @@ class Plain {
 
   /// Listens; where.
   std::string listen() {
-    link = must(CmLink::make());
+    link.emplace(must(CmLink::make()));
     rdma_addrinfo hints{};
     hints.ai_flags = RAI_PASSIVE;
     hints.ai_port_space = RDMA_PS_TCP;
@@ -80,7 +80,9 @@ class Plain {
   CmEvent take_request() {
     auto event = next();
     REQUIRE(event.type == RDMA_CM_EVENT_CONNECT_REQUEST);
-    link = must(CmLink::of(std::move(event.request)));
+    auto own = must(CmLink::of(std::move(event.request)));
+    link.reset();
+    link.emplace(std::move(own));
     return event;
   }
   void accept(Bytes const& said) {
