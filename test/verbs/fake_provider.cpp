@@ -129,19 +129,17 @@ int poll_cq(ibv_cq*, int count, ibv_wc* target) {
 
 ibv_context* open_device(ibv_device* device) {
   if (fake().fails("ibv_open_device")) return nullptr;
-  auto* context = new ibv_context{};
+  auto const context = std::make_shared<ibv_context>();
   context->device = device;
   context->ops.post_send = &post_send;
   context->ops.post_recv = &post_recv;
   context->ops.poll_cq = &poll_cq;
-  return fake().make(context, "context", {});
+  return fake().make(context.get(), "context", {}, context);
 }
 
 template <class T>
 int end(T* object) {
-  int const result = fake().end(object);
-  if (result == 0) delete object;
-  return result;
+  return fake().end(object);
 }
 
 int query_device(ibv_context*, ibv_device_attr* attributes) {
@@ -181,12 +179,13 @@ int query_gid(ibv_context*, std::uint8_t, int index, ibv_gid* gid) {
 
 ibv_pd* alloc_pd(ibv_context* context) {
   if (fake().fails("ibv_alloc_pd")) return nullptr;
-  return fake().make(new ibv_pd{context, 0}, "domain", {context});
+  auto const domain = std::make_shared<ibv_pd>(ibv_pd{context, 0});
+  return fake().make(domain.get(), "domain", {context}, domain);
 }
 
 ibv_mr* reg_mr(ibv_pd* domain, void* address, std::size_t length, int) {
   if (fake().fails("ibv_reg_mr")) return nullptr;
-  auto* region = new ibv_mr{};
+  auto const region = std::make_shared<ibv_mr>();
   region->context = domain->context;
   region->pd = domain;
   region->addr = address;
@@ -194,26 +193,27 @@ ibv_mr* reg_mr(ibv_pd* domain, void* address, std::size_t length, int) {
   region->lkey = 0x100u + static_cast<std::uint32_t>(fake().made);
   region->rkey = 0x900u + static_cast<std::uint32_t>(fake().made);
   // The storage is its parent, so that releasing it first is a violation.
-  return fake().make(region, "region", {domain, address});
+  return fake().make(region.get(), "region", {domain, address}, region);
 }
 
 ibv_cq* create_cq(ibv_context* context, int depth, void*, ibv_comp_channel*, int) {
   if (fake().fails("ibv_create_cq")) return nullptr;
-  auto* queue = new ibv_cq{};
+  auto const queue = std::make_shared<ibv_cq>();
   queue->context = context;
   queue->cqe = depth - fake().device.completions_withheld;
-  return fake().make(queue, "completion queue", {context});
+  return fake().make(queue.get(), "completion queue", {context}, queue);
 }
 
 ibv_qp* create_qp(ibv_pd* domain, ibv_qp_init_attr* attributes) {
   if (fake().fails("ibv_create_qp")) return nullptr;
-  auto* queue_pair = new ibv_qp{};
+  auto const queue_pair = std::make_shared<ibv_qp>();
   queue_pair->context = domain->context;
   queue_pair->pd = domain;
   queue_pair->qp_num = fake().device.first_queue_pair;
   attributes->cap.max_inline_data += fake().device.inline_granted;
   attributes->cap.max_send_wr -= fake().device.send_depth_withheld;
-  return fake().make(queue_pair, "queue pair", {domain, attributes->send_cq, attributes->recv_cq});
+  return fake().make(queue_pair.get(), "queue pair",
+                     {domain, attributes->send_cq, attributes->recv_cq}, queue_pair);
 }
 
 int modify_qp(ibv_qp* queue_pair, ibv_qp_attr* attributes, int mask) {
@@ -231,11 +231,12 @@ int query_qp(ibv_qp* queue_pair, ibv_qp_attr* attributes, int, ibv_qp_init_attr*
 
 void* allocate(ibv_context* context, std::size_t length) {
   if (fake().fails("allocating")) return nullptr;
-  return fake().make(new std::byte[length]{}, "storage", {context});
+  auto const bytes = std::make_shared<std::byte[]>(length);
+  return fake().make(bytes.get(), "storage", {context}, bytes);
 }
 
 void release(ibv_context*, void* address, std::size_t) {
-  if (fake().end(address) == 0) delete[] static_cast<std::byte*>(address);
+  static_cast<void>(fake().end(address));
 }
 
 char const* last_reason() {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -95,8 +96,9 @@ class Fake {
   // For the table.
   bool fails(char const* call);
   template <class T>
-  T* make(T* object, char const* kind, std::vector<void const*> parents) {
-    objects_[object] = {kind, std::move(parents)};
+  T* make(T* object, char const* kind, std::vector<void const*> parents,
+          std::shared_ptr<void const> owner = nullptr) {
+    objects_[object] = {kind, std::move(parents), std::move(owner)};
     ++made;
     return object;
   }
@@ -106,6 +108,7 @@ class Fake {
   struct Object {
     std::string kind;
     std::vector<void const*> parents;
+    std::shared_ptr<void const> owner;  // frees what nobody could end, too
   };
   std::map<void const*, Object> objects_;
 };
