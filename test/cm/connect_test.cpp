@@ -262,6 +262,30 @@ TEST_CASE("what cannot be an address or does not fit is refused before anything 
   CHECK(error_of(CmListener::open("192.0.2.1:7471")) == Errc::not_found);
 }
 
+TEST_CASE("a queue pair of another device than the route's is refused with both names", "[cm]") {
+  CmHost host;
+  char const* const name = host.context.name() == "siw0" ? "rxe0" : "siw0";
+  auto const other = must(open_device(DeviceChoice::named(name)));
+  auto const domain = must(other.allocate_protection_domain());
+  auto listener = must(CmListener::open(test_address(0)));
+
+  SECTION("to the connector") {
+    auto const error =
+        error_of(connect_to(listener.address(), must(prepare_channel(domain, {})), within(20s)));
+    CHECK(error == Errc::invalid_argument);
+    CHECK(contains(error, "siw0 port 1"));
+    CHECK(contains(error, "rxe0 port 1"));
+  }
+  SECTION("to the listener, and to its peer") {
+    auto connecting =
+        meanwhile([&] { return connect_to(listener.address(), host.prepare(), within(20s)); });
+    auto request = must(listener.next(within(20s)));
+    CHECK(error_of(accept_from(std::move(request), must(prepare_channel(domain, {})),
+                               within(20s))) == Errc::invalid_argument);
+    CHECK(contains(error_of(connecting.get()), "could not be accepted"));
+  }
+}
+
 TEST_CASE("a port in use is an error with the address", "[cm]") {
   auto const listener = must(CmListener::open(test_address(0)));
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: private data is read only as it was written, and nothing else gets through. Method: every
 // single damaged bit, and random bytes; LEND_TEST_SEED replays one seed.
+#include <base/wire.hpp>
 #include <cm/contract.hpp>
 #include <lend/cm/connector.hpp>
 #include <lend/cm/listener.hpp>
@@ -57,6 +58,19 @@ TEST_CASE("a contract with any bit changed or any byte missing is refused", "[cm
     CHECK(error_of(decode(ContractKind::answer, std::span{whole}.first(length))) ==
           Errc::incompatible_peer);
   CHECK(error_of(decode(ContractKind::request, whole)) == Errc::incompatible_peer);
+}
+
+TEST_CASE("an undamaged contract of another version is refused with both versions", "[cm]") {
+  auto message = must(encode(ContractKind::request, some_contract()));
+  message[4] = std::byte{9};
+  std::vector<std::byte> rest = message;  // all but the checksum, which is at 20
+  rest.erase(rest.begin() + 20, rest.begin() + 24);
+  WireWriter{std::span{message}.subspan(20, 4)}.u32(crc32(rest));
+
+  auto const error = error_of(decode(ContractKind::request, message));
+
+  CHECK(error == Errc::incompatible_peer);
+  CHECK(error.message().find("version 9, this side's is 1") != std::string::npos);
 }
 
 TEST_CASE("random private data is no contract and no refusal", "[cm]") {
