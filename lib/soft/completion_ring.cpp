@@ -42,7 +42,7 @@ Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const&
   queue.intended_tail.set(tail + 1);
   // Release: the completion, and all bytes it speaks of. Pairs with the acquire in poll_cq.
   slot.sequence.store(tail + 1, std::memory_order_release);
-  std::atomic_signal_fence(std::memory_order_seq_cst);  // a death falls between these two or not
+  death_point();
   queue.tail.set(tail + 1);
   return Pushed::yes;
 }

@@ -6,6 +6,7 @@
 // (a sequence number, a key, a state), so that a process may die between any two instructions.
 #pragma once
 
+#include "platform.hpp"
 #include "robust_lock.hpp"
 
 #include <atomic>
@@ -42,8 +43,8 @@ class Cell {
   void set(T value) noexcept { value_.store(value, std::memory_order_relaxed); }
 
  private:
-  static_assert(std::atomic<T>::is_always_lock_free);
-  std::atomic<T> value_;
+  static_assert(Atomic<T>::is_always_lock_free);
+  Atomic<T> value_;
 };
 
 struct SharedPiece {
@@ -54,7 +55,7 @@ struct SharedPiece {
 
 /// A posted receive. Valid for position p when sequence == p + 1.
 struct SharedReceive {
-  std::atomic<std::uint64_t> sequence;
+  Atomic<std::uint64_t> sequence;
   Cell<std::uint32_t> length;  // of all pieces
   Cell<std::uint32_t> piece_count;
   SharedPiece pieces[3];  // and more in the following lines, to the ring's stride
@@ -65,7 +66,7 @@ static_assert(sizeof(SharedReceive) == cache_line);
 struct alignas(cache_line) SharedCompletion {
   static constexpr std::uint32_t inline_max = 32;
 
-  std::atomic<std::uint64_t> sequence;
+  Atomic<std::uint64_t> sequence;
   Cell<std::uint32_t> queue_pair;  // index
   Cell<std::uint32_t> epoch;       // of that queue pair when this was written
   Cell<std::uint32_t> receive;     // low bits of the receive's position
@@ -82,10 +83,10 @@ static_assert(sizeof(SharedCompletion) == cache_line);
 struct SharedQueuePair {
   // Written by whoever sends to this queue pair, under rx.
   alignas(cache_line) RobustLock rx;
-  std::atomic<std::uint64_t> receive_tail;  // position of the next receive to match
+  Atomic<std::uint64_t> receive_tail;  // position of the next receive to match
 
   // Written by the owner under rx, except that a peer may move state to ERR, also under rx.
-  alignas(cache_line) std::atomic<std::uint32_t> state;
+  alignas(cache_line) Atomic<std::uint32_t> state;
   Cell<std::uint32_t> epoch;  // counts tenants and resets of this index
   Cell<std::uint32_t> remote_number;
   Cell<std::uint32_t> remote_instance;
@@ -109,7 +110,7 @@ struct SharedCompletionQueue {
   Cell<std::uint64_t> intended_tail;
   Cell<std::uint64_t> head_seen;
   // Written by the owner, as it polls.
-  alignas(cache_line) std::atomic<std::uint64_t> head;
+  alignas(cache_line) Atomic<std::uint64_t> head;
   // Written once.
   alignas(cache_line) Cell<std::uint64_t> ring_offset;
   Cell<std::uint32_t> ring_mask;
@@ -118,7 +119,7 @@ static_assert(sizeof(SharedCompletionQueue) == 3 * cache_line);
 
 /// Registered memory. Valid while `key` is not 0.
 struct alignas(cache_line) SharedRegion {
-  std::atomic<std::uint32_t> key;  // index << 8 | generation
+  Atomic<std::uint32_t> key;  // index << 8 | generation
   Cell<std::uint32_t> access;
   Cell<std::uint32_t> domain;
   Cell<std::uint32_t> arena;  // index, or arenas_max: private memory
@@ -129,7 +130,7 @@ struct alignas(cache_line) SharedRegion {
 
 /// A memfd of allocated memory, which peers map as a whole. Valid while `generation` is not 0.
 struct SharedArena {
-  std::atomic<std::uint32_t> generation;
+  Atomic<std::uint32_t> generation;
   Cell<std::int32_t> fd;
   Cell<std::uint64_t> length;
 };
@@ -137,11 +138,11 @@ struct SharedArena {
 struct SharedHeader {
   static constexpr std::uint64_t magic_value = 0x31'74'66'6f'73'64'6e'6c;  // "lndsoft1"
 
-  std::atomic<std::uint64_t> magic;  // stored last
+  Atomic<std::uint64_t> magic;  // stored last
   Cell<std::uint32_t> instance;
   Cell<std::uint64_t> probe_address;  // in the owner's address space: a byte peers may read by CMA
   // Counts how often a peer moved a queue pair to ERR; the owner's poll_cq compares.
-  alignas(cache_line) std::atomic<std::uint32_t> trouble;
+  alignas(cache_line) Atomic<std::uint32_t> trouble;
 };
 
 struct Segment {

@@ -5,6 +5,8 @@
 // (layout.hpp), so a thief just carries on.
 #pragma once
 
+#include "platform.hpp"
+
 #include <atomic>
 #include <cstdint>
 
@@ -33,7 +35,7 @@ class RobustLock {
 
   void unlock() noexcept {
     // An exchange, not a store: a store could overwrite a waiter's bit unseen. Pairs with lock().
-    if ((word_.exchange(0, std::memory_order_release) & someone_waits) != 0) wake_one();
+    if ((word_.exchange(0, std::memory_order_release) & someone_waits) != 0) futex_wake_one(word_);
   }
 
   /// The instance that holds it, or 0.
@@ -45,9 +47,8 @@ class RobustLock {
   static constexpr std::uint32_t someone_waits = 1u << 31;
 
   void lock_slowly(Claimant const&) noexcept;
-  void wake_one() noexcept;
 
-  std::atomic<std::uint32_t> word_;
+  Atomic<std::uint32_t> word_;
 };
 
 class RobustGuard {

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What the protocols in shared memory ask of the machine: atomics, a futex, a moment's rest.
+//
+// One place, so that test/interleave can put a scheduler in its stead (LEND_SOFT_PLATFORM names its
+// header) and run the very same lines under every schedule and every death.
+#pragma once
+
+#ifdef LEND_SOFT_PLATFORM
+#include LEND_SOFT_PLATFORM
+#else
+
+#include "pause.hpp"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <ctime>
+
+namespace lend::soft {
+
+template <class T>
+using Atomic = std::atomic<T>;
+
+inline constexpr int lock_spins = 100;  // about the time of a short critical section
+
+/// Orders nothing between CPUs: a process dies before the fence or after it.
+inline void death_point() noexcept {
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
+static_assert(sizeof(Atomic<std::uint32_t>) == sizeof(std::uint32_t));
+
+/// Sleeps while the word is `seen`, for a millisecond at most. True when the time was over.
+/// Not FUTEX_PRIVATE: the word is mapped by several processes.
+inline bool futex_wait(Atomic<std::uint32_t>& word, std::uint32_t seen) noexcept {
+  constexpr timespec doubt{0, 1'000'000};
+  return ::syscall(SYS_futex, &word, FUTEX_WAIT, seen, &doubt, nullptr, 0) != 0 &&
+         errno == ETIMEDOUT;
+}
+
+inline void futex_wake_one(Atomic<std::uint32_t>& word) noexcept {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+}
+
+}  // namespace lend::soft
+
+#endif
