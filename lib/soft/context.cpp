@@ -195,7 +195,8 @@ int query_device(ibv_context* context, ibv_device_attr* attributes) noexcept {
   attributes->max_qp_rd_atom = outstanding_reads_max;
   attributes->max_qp_init_rd_atom = outstanding_reads_max;
   attributes->max_res_rd_atom = outstanding_reads_max * queue_pairs_max;
-  attributes->atomic_cap = IBV_ATOMIC_NONE;
+  // Not GLOB: memory that is not mapped is read and then written, under a lock of the device's.
+  attributes->atomic_cap = IBV_ATOMIC_HCA;
   attributes->max_pkeys = 1;
   attributes->phys_port_cnt = 1;
   return 0;

@@ -16,6 +16,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 
@@ -66,7 +67,9 @@ struct Context : verbs_context {
   Context(UniqueFd file, Mapping mapping) noexcept;
 
   [[nodiscard]] static Context& of(ibv_context* context) noexcept {
-    return *static_cast<Context*>(verbs_get_ctx(context));
+    // verbs_get_ctx() without its question whether there is a verbs_context: there is.
+    auto* const whole = reinterpret_cast<std::byte*>(context) - offsetof(verbs_context, context);
+    return *static_cast<Context*>(reinterpret_cast<verbs_context*>(whole));
   }
 
   /// False in a forked child, where this context is dead: its memory and slot are the parent's.

@@ -136,13 +136,15 @@ struct SharedArena {
 };
 
 struct SharedHeader {
-  static constexpr std::uint64_t magic_value = 0x31'74'66'6f'73'64'6e'6c;  // "lndsoft1"
+  static constexpr std::uint64_t magic_value = 0x32'74'66'6f'73'64'6e'6c;  // "lndsoft2"
 
   Atomic<std::uint64_t> magic;  // stored last
   Cell<std::uint32_t> instance;
   Cell<std::uint64_t> probe_address;  // in the owner's address space: a byte peers may read by CMA
   // Counts how often a peer moved a queue pair to ERR; the owner's poll_cq compares.
   alignas(cache_line) Atomic<std::uint32_t> trouble;
+  // Held for each atomic operation on memory of this context, by whichever process executes it.
+  alignas(cache_line) RobustLock atomics;
 };
 
 struct Segment {

@@ -18,9 +18,17 @@ bool is_known(ibv_wr_opcode opcode) noexcept {
     case IBV_WR_RDMA_WRITE_WITH_IMM:
     case IBV_WR_SEND:
     case IBV_WR_SEND_WITH_IMM:
-    case IBV_WR_RDMA_READ: return true;
+    case IBV_WR_RDMA_READ:
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD: return true;
     default: return false;
   }
+}
+
+std::uint64_t length_of(ibv_send_wr const& wr) noexcept {
+  std::uint64_t total = 0;
+  for (int i = 0; i < wr.num_sge; ++i) total += wr.sg_list[i].length;
+  return total;
 }
 
 int check(QueuePair const& qp, ibv_send_wr const& wr) noexcept {
@@ -28,11 +36,11 @@ int check(QueuePair const& qp, ibv_send_wr const& wr) noexcept {
   if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > qp.made_with.cap.max_send_sge)
     return EINVAL;
   if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
-    if (wr.opcode == IBV_WR_RDMA_READ) return EINVAL;
-    std::uint64_t total = 0;
-    for (int i = 0; i < wr.num_sge; ++i) total += wr.sg_list[i].length;
-    if (total > qp.made_with.cap.max_inline_data) return EINVAL;
+    if (wr.opcode == IBV_WR_RDMA_READ || is_atomic(wr.opcode)) return EINVAL;
+    if (length_of(wr) > qp.made_with.cap.max_inline_data) return EINVAL;
   }
+  // No room for the result. Source: rdma-core providers/rxe/rxe.c, validate_send_wr().
+  if (is_atomic(wr.opcode) && length_of(wr) < sizeof(std::uint64_t)) return EINVAL;
   return 0;
 }
 
@@ -43,7 +51,7 @@ int post_one(QueuePair& qp, ibv_send_wr const& wr) noexcept {
   // Acquire pairs with poll_cq: a freed slot is read no more.
   if (qp.send_posted - qp.send_freed.load(std::memory_order_acquire) >= qp.send_depth)
     return ENOMEM;
-  Work const work{
+  Work work{
       .id = wr.wr_id,
       .remote_address = wr.wr.rdma.remote_addr,
       .remote_key = wr.wr.rdma.rkey,
@@ -55,7 +63,12 @@ int post_one(QueuePair& qp, ibv_send_wr const& wr) noexcept {
       .is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0,
       .is_solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0,
       .pieces = wr.sg_list,
+      .atomic = {},
   };
+  if (is_atomic(wr.opcode)) {
+    work.remote_key = wr.wr.atomic.rkey;
+    work.atomic = {wr.wr.atomic.compare_add, wr.wr.atomic.swap};
+  }
   submit(qp, work);
   return 0;
 }

@@ -2,7 +2,8 @@
 // A reliable-connected queue pair: its private half. Any thread; see the locks.
 //
 // Locks are taken in this order: Context::control, Context::walk, QueuePair::send_lock,
-// SharedQueuePair::rx, SharedCompletionQueue::lock, CompletionQueue::lock. Only one rx at a time.
+// SharedQueuePair::rx, SharedHeader::atomics, SharedCompletionQueue::lock, CompletionQueue::lock.
+// Only one rx at a time.
 #pragma once
 
 #include "completion_queue.hpp"
@@ -17,7 +18,13 @@
 
 namespace lend::soft {
 
-/// A send, write or read as the engine executes it.
+/// A compare-and-swap or fetch-and-add, in host order.
+struct AtomicOperands {
+  std::uint64_t compare_or_add;
+  std::uint64_t swap;
+};
+
+/// A send, write, read or atomic operation as the engine executes it.
 struct Work {
   std::uint64_t id;
   std::uint64_t remote_address;
@@ -30,7 +37,12 @@ struct Work {
   bool is_inline;  // the pieces need no key: the bytes count as copied at post time
   bool is_solicited;
   ibv_sge const* pieces;
+  AtomicOperands atomic;  // of atomic operations only
 };
+
+[[nodiscard]] constexpr bool is_atomic(unsigned opcode) noexcept {
+  return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
 
 /// A stalled Work with its own pieces and inline bytes behind it.
 struct PendingWork {

@@ -68,9 +68,9 @@ class RawMemory {
       at_ = static_cast<std::byte*>(soft_device().allocate(device.context(), length));
     }
     REQUIRE(at_ != nullptr);
-    region_ = soft_device().reg_mr(
-        device.domain(), at_, length,
-        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
+    region_ = soft_device().reg_mr(device.domain(), at_, length,
+                                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+                                       IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
     REQUIRE(region_ != nullptr);
   }
   RawMemory(RawMemory const&) = delete;
@@ -135,7 +135,8 @@ class RawPair {
     ibv_qp_attr to{};
     to.qp_state = IBV_QPS_INIT;
     to.port_num = 1;
-    to.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+    to.qp_access_flags =
+        IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
     auto const init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
     if (auto const error = soft_device().modify_qp(pair_, &to, init); error != 0) return error;
     to = {};
@@ -179,6 +180,18 @@ class RawPair {
   }
   int read(std::uint64_t id, Piece const& into, Remote const& from) const {
     return post(IBV_WR_RDMA_READ, id, into, from);
+  }
+  int fetch_and_add(std::uint64_t id, Piece const& into, Remote const& to,
+                    std::uint64_t add) const {
+    ibv_sge list{reinterpret_cast<std::uint64_t>(into.at), into.length, into.key};
+    ibv_send_wr work{};
+    work.wr_id = id;
+    work.sg_list = &list;
+    work.num_sge = 1;
+    work.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+    work.wr.atomic = {to.address, add, 0, to.key};
+    ibv_send_wr* bad = nullptr;
+    return ::ibv_post_send(pair_, &work, &bad);
   }
 
  private:

@@ -57,8 +57,8 @@ inline HeldQueue make_queue(ibv_context* context, int entries = 64) {
   return queue;
 }
 
-inline constexpr int all_access =
-    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+inline constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 
 enum class Where { private_memory, allocated };
 
@@ -241,6 +241,8 @@ struct Request {
   std::uint64_t remote_address = 0;
   std::uint32_t remote_key = 0;
   std::uint32_t immediate = 0;
+  std::uint64_t compare_or_add = 0;
+  std::uint64_t swap = 0;
 };
 
 inline int post(End const& end, Request request) {
@@ -253,6 +255,9 @@ inline int post(End const& end, Request request) {
   wr.imm_data = request.immediate;
   wr.wr.rdma.remote_addr = request.remote_address;
   wr.wr.rdma.rkey = request.remote_key;
+  if (request.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || request.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+    wr.wr.atomic = {request.remote_address, request.compare_or_add, request.swap,
+                    request.remote_key};
   ibv_send_wr* bad = nullptr;
   auto const error = ibv_post_send(end.qp.get(), &wr, &bad);
   CHECK((error == 0) == (bad == nullptr));

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Compare-and-swap and fetch-and-add at the target. The caller holds the target's rx lock.
+#pragma once
+
+#include "copy.hpp"
+#include "queue_pair.hpp"
+#include "stretch.hpp"
+
+#include <cstdint>
+
+namespace lend::soft {
+
+/// Changes the aligned 8 bytes at `place` of the peer and gives what was there before.
+///
+/// Atomic against every atomic operation through any soft device, whatever memory it is, for all of
+/// them hold the target's `atomics` lock: IBV_ATOMIC_HCA. Where the memory is mapped it is one
+/// processor instruction besides, and so atomic against the owner's std::atomic too. Memory that is
+/// reached by cross-memory attach is read and then written.
+/// Source: ibv_query_device(3), atomic_cap; InfiniBand Architecture Specification vol. 1, 9.4.5.
+[[nodiscard]] Copied change_atomically(QueuePair const& qp, Work const& work, Stretch const& place,
+                                       std::uint64_t& before) noexcept;
+
+}  // namespace lend::soft

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A queue of posted receives as its owner describes it to peers. What the owner wrote is checked
+// before it is used. Read under the owner's rx lock, or only to guess.
+#pragma once
+
+#include "layout.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace lend::soft {
+
+/// The target's receive ring as it describes it now, bounds-checked; null when that is nonsense.
+struct ReceiveRing {
+  std::byte* base;
+  std::uint64_t mask;
+  std::uint32_t stride;
+
+  [[nodiscard]] SharedReceive& at(std::uint64_t position) const noexcept {
+    return *reinterpret_cast<SharedReceive*>(base + (position & mask) * stride);
+  }
+  [[nodiscard]] std::uint32_t pieces() const noexcept {
+    return std::min(pieces_max, (stride - 16) / 16);
+  }
+};
+
+[[nodiscard]] inline ReceiveRing receive_ring_of(Segment& segment,
+                                                 SharedQueuePair const& target) noexcept {
+  std::uint64_t const mask = target.ring_mask.get();
+  std::uint32_t const stride = target.ring_stride.get();
+  if (stride < cache_line || stride % cache_line != 0) return {nullptr, 0, 0};
+  return {ring_at(segment, target.ring_offset.get(), mask + 1, stride), mask, stride};
+}
+
+}  // namespace lend::soft

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// One request from check to completion at the target.
+//
+// The order of checks: operation allowed, receive posted, length, keys; as a responder does.
+// Source: kernel drivers/infiniband/sw/rxe/rxe_resp.c; statuses: InfiniBand Architecture
+// Specification vol. 1, 9.7.5 and 11.6.2.
+#include "responder.hpp"
+
+#include "atomics.hpp"
+#include "copy.hpp"
+#include "reach.hpp"
+#include "receive_ring.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace lend::soft {
+namespace {
+
+/// The responder: one request against one target queue pair, whose rx lock is held throughout.
+class Responder {
+ public:
+  Responder(QueuePair& qp, Work const& work, Stretches const& ours) noexcept
+      : qp_{qp},
+        work_{work},
+        ours_{ours},
+        peer_{*qp.peer},
+        segment_{peer_.segment()},
+        target_{*qp.target},
+        memory_{peer_, qp.owner().regions} {}
+
+  Outcome respond() noexcept {
+    // Acquire pairs with modify_qp: what RTR set is there.
+    auto const state = target_.state.load(std::memory_order_acquire);
+    if ((state != IBV_QPS_RTR && state != IBV_QPS_RTS) || !is_paired())
+      return {Outcome::Kind::peer_is_silent, 0, IBV_WC_RETRY_EXC_ERR, Fault::peer_is_silent, 0};
+    if (auto const refusal = check_operation(); refusal != Fault::none)
+      return refuse(IBV_WC_REM_INV_REQ_ERR, refusal);
+    if (takes_receive(work_)) return receive();
+    return is_atomic(work_.opcode) ? change_remote() : access_remote(nullptr);
+  }
+
+ private:
+  bool is_paired() const noexcept {
+    return target_.remote_number.get() == qp_.qp_num &&
+           target_.remote_instance.get() == qp_.owner().claimant.instance &&
+           target_.receive_psn.get() == qp_.attributes.sq_psn;
+  }
+
+  Fault check_operation() const noexcept {
+    if (is_send(work_)) return Fault::none;
+    auto const access = target_.access.get();
+    if (brings_bytes(work_)) {
+      unsigned const right =
+          is_atomic(work_.opcode) ? IBV_ACCESS_REMOTE_ATOMIC : IBV_ACCESS_REMOTE_READ;
+      if ((access & right) == 0) return Fault::operation_forbidden;
+      return target_.reads_max.get() == 0 ? Fault::no_reads_allowed : Fault::none;
+    }
+    return (access & IBV_ACCESS_REMOTE_WRITE) == 0 ? Fault::operation_forbidden : Fault::none;
+  }
+
+  Outcome receive() noexcept {
+    auto const ring = receive_ring_of(segment_, target_);
+    if (ring.base == nullptr) return refuse(IBV_WC_REM_OP_ERR, Fault::corrupt_target);
+    position_ = target_.receive_tail.load(std::memory_order_relaxed);
+    auto const& posted = ring.at(position_);
+    qp_.next_receive.store(&ring.at(position_ + 1), std::memory_order_relaxed);
+    // Acquire pairs with the release in post_recv.
+    if (posted.sequence.load(std::memory_order_acquire) != position_ + 1)
+      return {Outcome::Kind::receiver_not_ready, target_.rnr_timer.get(), IBV_WC_RNR_RETRY_EXC_ERR,
+              Fault::receiver_not_ready, 0};
+    if (work_.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) return access_remote(&posted);
+
+    auto const length = static_cast<std::uint32_t>(ours_.total);
+    if (length > posted.length.get()) {
+      finish_receive(IBV_WC_LOC_LEN_ERR, Fault::receive_too_short);
+      return refuse(IBV_WC_REM_INV_REQ_ERR, Fault::receive_too_short);
+    }
+    auto const is_small = length <= SharedCompletion::inline_max;
+    auto const answer = scatter_list(posted, ring.pieces(), length, is_small);
+    if (answer == Fault::unreachable_memory && peer_.is_going()) return lost_peer();
+    if (answer != Fault::none) {
+      finish_receive(IBV_WC_LOC_PROT_ERR, answer);
+      return refuse(IBV_WC_REM_OP_ERR, answer);
+    }
+    if (!is_small) {
+      auto const copied =
+          transfer(Direction::to_peer, ours_, memory_.stretches(), length, peer_.pid());
+      if (is_lost(copied)) return lost_peer();
+      if (copied == Copied::fault) {
+        finish_receive(IBV_WC_LOC_PROT_ERR, Fault::unreachable_memory);
+        return refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
+      }
+    }
+    return deliver(length, is_small);
+  }
+
+  /// Where the receive's pieces take the first `length` bytes.
+  Fault scatter_list(SharedReceive const& posted, std::uint32_t pieces_limit, std::uint32_t length,
+                     bool only_check) noexcept {
+    auto const count = posted.piece_count.get();
+    if (count > pieces_limit) return Fault::corrupt_target;
+    auto const domain = target_.domain.get();
+    // The pieces lie one after another, beyond the three of the first line too.
+    auto const* piece = static_cast<SharedPiece const*>(posted.pieces);
+    auto left = length;
+    for (std::uint32_t i = 0; i < count && left > 0; ++i, ++piece) {
+      auto const size = piece->length.get();
+      if (size == 0) continue;
+      auto const part = std::min(size, left);
+      auto const key = piece->key.get();
+      auto const address = piece->address.get();
+      auto const answer = only_check
+                              ? memory_.check(key, domain, address, part, IBV_ACCESS_LOCAL_WRITE)
+                              : memory_.add(key, domain, address, part, IBV_ACCESS_LOCAL_WRITE);
+      if (answer == TargetMemory::Answer::denied) return Fault::receive_key;
+      if (answer == TargetMemory::Answer::unreachable) return Fault::unreachable_memory;
+      left -= part;
+    }
+    return left == 0 ? Fault::none : Fault::corrupt_target;
+  }
+
+  /// WRITE and READ; `posted` is the receive that an immediate takes.
+  Outcome access_remote(SharedReceive const* posted) noexcept {
+    auto const length = static_cast<std::uint32_t>(ours_.total);
+    auto const is_read = work_.opcode == IBV_WR_RDMA_READ;
+    if (length > 0) {
+      unsigned const access = is_read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
+      auto const answer =
+          memory_.add(work_.remote_key, target_.domain.get(), work_.remote_address, length, access);
+      if (answer == TargetMemory::Answer::denied)
+        return refuse(IBV_WC_REM_ACCESS_ERR, Fault::remote_key);
+      if (answer == TargetMemory::Answer::unreachable)
+        return peer_.is_going() ? lost_peer()
+                                : refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
+      auto const copied = transfer(is_read ? Direction::from_peer : Direction::to_peer, ours_,
+                                   memory_.stretches(), length, peer_.pid());
+      if (is_lost(copied)) return lost_peer();
+      if (copied == Copied::fault) return refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
+    }
+    if (posted != nullptr) return deliver(length, false);
+    return ended(IBV_WC_SUCCESS, Fault::none, length);
+  }
+
+  /// Compare-and-swap, fetch-and-add. The key is checked before the alignment, as rxe does.
+  Outcome change_remote() noexcept {
+    std::uint64_t before = 0;
+    auto const address = work_.remote_address;
+    auto const answer = memory_.add(work_.remote_key, target_.domain.get(), address, sizeof before,
+                                    IBV_ACCESS_REMOTE_ATOMIC);
+    if (answer == TargetMemory::Answer::denied)
+      return refuse(IBV_WC_REM_ACCESS_ERR, Fault::remote_key);
+    if (address % sizeof before != 0) return refuse(IBV_WC_REM_INV_REQ_ERR, Fault::misaligned);
+    if (answer == TargetMemory::Answer::unreachable)
+      return peer_.is_going() ? lost_peer() : refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
+    auto const changed = change_atomically(qp_, work_, memory_.stretches().items[0], before);
+    if (is_lost(changed)) return lost_peer();
+    if (changed == Copied::fault) return refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
+    auto const* source = reinterpret_cast<std::byte const*>(&before);
+    std::size_t left = sizeof before;
+    for (std::uint32_t i = 0; i < ours_.count && left > 0; ++i) {
+      auto const part = std::min(ours_.items[i].length, left);
+      copy_in_order(ours_.items[i].mapped, source, part);
+      source += part;
+      left -= part;
+    }
+    return ended(IBV_WC_SUCCESS, Fault::none, sizeof before);
+  }
+
+  Outcome deliver(std::uint32_t length, bool carries_bytes) noexcept {
+    ReceiveEnd end;  // not initialised as a whole: 72 bytes for every message
+    end.length = length;
+    end.immediate = work_.immediate;
+    end.status = IBV_WC_SUCCESS;
+    end.opcode = is_send(work_) ? 0 : 1;
+    end.flags = has_immediate(work_) ? IBV_WC_WITH_IMM : 0;
+    end.inline_length = 0;
+    if (carries_bytes) {
+      end.inline_length = static_cast<std::uint8_t>(length);
+      auto* at = reinterpret_cast<std::byte*>(end.bytes);
+      for (std::uint32_t i = 0; i < ours_.count; ++i) {
+        std::memcpy(at, ours_.items[i].mapped, ours_.items[i].length);
+        at += ours_.items[i].length;
+      }
+    }
+    if (push(end) == Pushed::yes) return ended(IBV_WC_SUCCESS, Fault::none, length);
+    return refuse(IBV_WC_RETRY_EXC_ERR, Fault::queue_overrun);
+  }
+
+  void finish_receive(ibv_wc_status status, Fault fault) noexcept {
+    ReceiveEnd end;
+    end.length = 0;
+    end.immediate = static_cast<std::uint32_t>(fault);
+    end.status = static_cast<std::uint8_t>(status);
+    end.opcode = 0;
+    end.flags = 0;
+    end.inline_length = 0;
+    (void)push(end);  // an overrun is no worse than the error itself
+  }
+
+  Pushed push(ReceiveEnd& end) noexcept {
+    end.queue_pair = qp_.attributes.dest_qp_num & (queue_pairs_max - 1);
+    end.epoch = target_.epoch.get();
+    end.receive = static_cast<std::uint32_t>(position_);
+    auto const pushed =
+        push_receive_end(segment_, target_.completion_queue.get(), end, qp_.owner().claimant);
+    // After the completion: should we die in between, nobody matches this receive again, for we
+    // were its only sender.
+    if (pushed == Pushed::yes) target_.receive_tail.store(position_ + 1, std::memory_order_relaxed);
+    return pushed;
+  }
+
+  /// A remote error breaks the target too.
+  Outcome refuse(ibv_wc_status status, Fault fault) noexcept {
+    target_.state.store(IBV_QPS_ERR, std::memory_order_release);
+    // Release pairs with the acquire in the owner's poll_cq, which then looks at the state.
+    segment_.header.trouble.fetch_add(1, std::memory_order_release);
+    return ended(status, fault);
+  }
+
+  /// A dying peer's memory faults before its process is gone.
+  bool is_lost(Copied copied) const noexcept {
+    return copied == Copied::peer_is_dead || (copied == Copied::fault && peer_.is_going());
+  }
+
+  Outcome lost_peer() noexcept {
+    peer_.mark_dead();
+    return ended(IBV_WC_RETRY_EXC_ERR, Fault::peer_is_dead);
+  }
+
+  QueuePair& qp_;
+  Work const& work_;
+  Stretches const& ours_;
+  Peer& peer_;
+  Segment& segment_;
+  SharedQueuePair& target_;
+  TargetMemory memory_;
+  std::uint64_t position_ = 0;
+};
+
+}  // namespace
+
+Outcome respond(QueuePair& qp, Work const& work, Stretches const& ours) noexcept {
+  return Responder{qp, work, ours}.respond();
+}
+
+}  // namespace lend::soft
