@@ -9,8 +9,9 @@ using Microseconds = std::chrono::duration<double, std::micro>;
 
 namespace {
 
-constexpr std::uint64_t rounds_unmeasured = 500, rounds_measured = 5000;
-constexpr std::uint64_t messages_probed = 64, messages_max = 100'000;
+constexpr std::uint64_t rounds_probed = 50, rounds_max = 5500;
+constexpr Seconds rounds_length{0.2};
+constexpr std::uint64_t messages_probed = 8, messages_max = 100'000;
 constexpr Seconds stream_length{0.1};
 
 lend::Result<Seconds> time_stream(Line& line, std::size_t message_bytes, std::uint64_t messages) {
@@ -22,14 +23,13 @@ lend::Result<Seconds> time_stream(Line& line, std::size_t message_bytes, std::ui
   return Clock::now() - started;
 }
 
-}  // namespace
-
-lend::Result<Microseconds> half_round_trip(Line& line, std::size_t message_bytes) {
-  auto const rounds = rounds_unmeasured + rounds_measured;
+/// The median of `rounds`, less the first tenth of them.
+lend::Result<Microseconds> time_rounds(Line& line, std::size_t message_bytes,
+                                       std::uint64_t rounds) {
   LEND_TRYV(say(line, "rounds " + std::to_string(message_bytes) + ' ' + std::to_string(rounds)));
 
   std::vector<Microseconds> halves;
-  halves.reserve(rounds_measured);
+  halves.reserve(rounds);
   LEND_TRYV(line.channel.scope([&](lend::PollingScope& scope) -> lend::Result<void> {
     scope.drain_within(patience);
     for (std::uint64_t round = 0; round < rounds; ++round) {
@@ -37,14 +37,23 @@ lend::Result<Microseconds> half_round_trip(Line& line, std::size_t message_bytes
       auto const started = Clock::now();
       LEND_TRYV(scope.post_send(line.memory.gather(0, message_bytes)));
       LEND_TRYV(answer.wait(lend::until(started + patience)));
-      if (round >= rounds_unmeasured) halves.emplace_back((Clock::now() - started) / 2.0);
+      if (round >= rounds / 10) halves.emplace_back((Clock::now() - started) / 2.0);
     }
     return lend::success();
   }));
 
-  auto const middle = halves.begin() + std::ptrdiff_t(rounds_measured / 2);
+  auto const middle = halves.begin() + std::ptrdiff_t(halves.size() / 2);
   std::nth_element(halves.begin(), middle, halves.end());
   return *middle;
+}
+
+}  // namespace
+
+lend::Result<Microseconds> half_round_trip(Line& line, std::size_t message_bytes) {
+  LEND_TRY(probe, time_rounds(line, message_bytes, rounds_probed));
+  auto const wanted = rounds_length / (2 * probe);
+  return time_rounds(line, message_bytes,
+                     std::clamp(std::uint64_t(wanted), rounds_probed, rounds_max));
 }
 
 lend::Result<void> answer_rounds(Line& line, std::size_t message_bytes, std::uint64_t rounds) {

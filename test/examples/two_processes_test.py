@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Goal: two_processes refuses bad files and notices a lost peer, with words, status 1 and a bound.
-Method: the real program, real files, real signals. Usage: two_processes_test.py PROGRAM"""
+Method: the real program, real files, real signals.
+Usage: two_processes_test.py PROGRAM [MEBIBYTES], of the big file; 1024"""
 import os
 import re
 import resource
@@ -11,6 +12,7 @@ import sys
 import tempfile
 
 PROGRAM = os.path.abspath(sys.argv[1])
+BIG_MEBIBYTES = int(sys.argv[2]) if len(sys.argv) > 2 else 1024
 BOUND_SECONDS = 40  # the program's own bounds add up to 20
 
 
@@ -48,7 +50,7 @@ def main(folder):
     with open(path("one byte"), "w") as file:
         file.write("x")
     with open(path("big"), "wb") as file:
-        file.truncate(1 << 30)  # sparse, and more than the bound on memory below
+        file.truncate(BIG_MEBIBYTES << 20)  # sparse; 1 GiB is more than the bound on memory below
     no_device = {**os.environ, "LEND_DEVICE": "nonesuch"}
 
     refused("a missing file is named", "no such file.*: No such file", path("no such file"))
@@ -67,7 +69,7 @@ def main(folder):
 
     result = run(path("big"))
     kilobytes = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    check("a file of 1 GiB arrives", result.returncode == 0, result)
+    check(f"a file of {BIG_MEBIBYTES} MiB arrives", result.returncode == 0, result)
     check(f"that took {kilobytes // 1024} MiB of memory", kilobytes < 1 << 19, result)
 
     peer, address = listener()

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Goal: every example says what its reader is promised, on the device that LEND_DEVICE names.
+Method: what it prints is compared. Usage: examples_test.py HELLO ONE_SIDED SCOPED TWO_PROCESSES"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+BOUND_SECONDS = 100  # most of it the measurements of two_processes, on an emulated kernel
+FILE_BYTES = 3_000_001
+LANES, MESSAGES = 4, 12  # as scoped_overlap has them
+
+
+def said_by(*command):
+    result = subprocess.run(command, capture_output=True, text=True, timeout=BOUND_SECONDS)
+    if result.returncode != 0:
+        sys.exit(f"FAILED: {command} ended with {result.returncode}\n{result.stdout}{result.stderr}")
+    return result.stdout
+
+
+def check(name, pattern, text):
+    found = re.fullmatch(pattern, text)
+    if not found:
+        sys.exit(f"FAILED: {name}\n{text}\nis not\n{pattern}")
+    print("ok:", name)
+    return found
+
+
+def main(hello, one_sided, scoped, two_processes):
+    wanted = os.environ.get("LEND_DEVICE", "")
+    device = re.escape(wanted) if wanted not in ("", "soft", "hardware") else r"\w+"
+    kind = r"(?:soft|hardware)"
+
+    check("hello_channel receives its greeting",
+          rf'received "hello, channel" over {device} \({kind}\)\n', said_by(hello))
+    check("one_sided reads back what it wrote",
+          rf'host: "I was here"; guest: the same, over {device}\n', said_by(one_sided))
+
+    *arrivals, refused = said_by(scoped).splitlines()
+    order = [int(re.fullmatch(r"message (\d+) arrived, \d+ requests still under way", line)[1])
+             for line in arrivals]
+    if order != list(range(MESSAGES)):
+        sys.exit(f"FAILED: scoped_overlap's messages come in the order {order}")
+    print("ok: scoped_overlap's messages arrive in order")
+    at = r"\S*scoped_overlap\.cpp:\d+"
+    check("scoped_overlap's second loan of the same bytes is refused",
+          rf"refused, rightly: bytes \[256, 768\) for a send at {at} overlap bytes \[0, 512\) "
+          rf"lent to a receive at {at}; wait for that work first", refused)
+
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(os.urandom(FILE_BYTES))
+        file.flush()
+        text = said_by(two_processes, file.name)
+    number = r"[0-9.]+"
+    found = check(
+        "two_processes sends a file and measures",
+        r"process \d+ started its peer, process \d+\n"
+        rf"connected to \S+ over {device} \({kind}\)\n"
+        rf"sent {re.escape(file.name)}, 3\.0 MB in {number} s; "
+        r"the peer confirms checksum ([0-9a-f]{16})\n"
+        r"\n +message +half round trip +streaming\n"
+        rf" +8 B +{number} us *\n +4 KiB +{number} us *\n"
+        rf" +64 KiB +{number} us +{number} GB/s\n +1 MiB +{number} GB/s\n"
+        r"the peer says: received 3\.0 MB, checksum ([0-9a-f]{16}) as sent\n", text)
+    if found[1] != found[2]:
+        sys.exit("FAILED: the two checksums differ")
+
+
+main(*sys.argv[1:])
