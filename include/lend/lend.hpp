@@ -12,6 +12,7 @@
 #include <lend/channel/polling_scope.hpp>
 #include <lend/network/connect.hpp>
 #include <lend/open_device.hpp>
+#include <lend/verbs/capabilities.hpp>
 #include <lend/verbs/completion.hpp>
 #include <lend/verbs/context.hpp>
 #include <lend/verbs/device.hpp>

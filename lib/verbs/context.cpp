@@ -23,6 +23,16 @@ DeviceLimits const& Context::limits() const noexcept {
   return handle_->limits;
 }
 
+DeviceCapabilities Context::capabilities() const noexcept {
+  // No verb asks for these: they are properties of the transport.
+  bool const iwarp = handle_->is_iwarp();
+  return {.endpoints = !iwarp,
+          .rdma_cm = kind() != DeviceKind::soft,
+          .immediates = !iwarp,
+          .waits_for_receives = !iwarp,
+          .acknowledges = !iwarp};
+}
+
 ibv_context* Context::native() const noexcept {
   return handle_->raw.get();
 }

@@ -13,8 +13,13 @@ namespace lend {
 namespace {
 
 [[gnu::cold, gnu::noinline]] Error post_error(QueuePairHandle const& queue_pair, char const* verb,
-                                              int result) {
+                                              int result, bool has_immediate = false) {
   int const error = errno_of(result);
+  auto const& context = *queue_pair.domain->context;
+  if (has_immediate && context.is_iwarp())
+    return Error{Errc::unsupported, context.name +
+                                        " is iWARP, which carries no immediates (RFC 5040); send "
+                                        "the value as bytes. Nothing was posted"};
   // A full queue. Source: ibv_post_send(3); rdma-core providers answer ENOMEM.
   if (error == ENOMEM) return Errc::queue_full;
   return verb_error(Errc::system_failed, queue_pair.domain->provider(), verb, error,
@@ -46,7 +51,9 @@ namespace {
   ibv_send_wr* refused;
   int const result = ibv_post_send(queue_pair.raw.get(), &request, &refused);
   if (result != 0) [[unlikely]]
-    return post_error(queue_pair, "ibv_post_send", result);
+    return post_error(
+        queue_pair, "ibv_post_send", result,
+        request.opcode == IBV_WR_SEND_WITH_IMM || request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM);
   return success();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: a channel over a queue pair that somebody else connected, and over no other.
-// Method: the queue pairs are connected by endpoints, beside their channels.
+// Method: the queue pairs are connected beside their channels.
 #include "support/two_ends.hpp"
 
 using namespace lend;
@@ -14,6 +14,15 @@ struct TwoPrepared {
   ProtectionDomain domain = must(context.allocate_protection_domain());
   PreparedChannel one = must(prepare_channel(domain, {}));
   PreparedChannel other = must(prepare_channel(domain, {}));
+
+  /// Connects the queue pairs that it takes from both.
+  std::pair<QueuePair, QueuePair> connect() {
+    if (!context.capabilities().endpoints)
+      return connect_by_cm(one.take_queue_pair(), other.take_queue_pair());
+    auto const first = one.endpoint(), second = other.endpoint();
+    auto connected = must(one.take_queue_pair().connect(second));
+    return {std::move(connected), must(other.take_queue_pair().connect(first))};
+  }
 };
 
 }  // namespace
@@ -21,11 +30,11 @@ struct TwoPrepared {
 TEST_CASE("a channel adopts the queue pair that was taken from it and connected", "[channel]") {
   TwoPrepared ends;
   Endpoint const endpoint = ends.one.endpoint();
-  auto connected = must(ends.one.take_queue_pair().connect(ends.other.endpoint()));
+  auto [one, other] = ends.connect();
   CHECK(ends.one.endpoint() == endpoint);
 
-  Channel a = must(std::move(ends.one).adopt(std::move(connected)));
-  Channel b = must(std::move(ends.other).handshake(endpoint));
+  Channel a = must(std::move(ends.one).adopt(std::move(one)));
+  Channel b = must(std::move(ends.other).adopt(std::move(other)));
   auto memory = must(ends.domain.allocate(64));
   PollingScope scope{b};
   auto arrival = must(scope.post_receive(memory.scatter(32, 8)));
@@ -36,11 +45,10 @@ TEST_CASE("a channel adopts the queue pair that was taken from it and connected"
 
 TEST_CASE("a channel adopts no queue pair but its own", "[channel]") {
   TwoPrepared ends;
-  auto const endpoint = ends.one.endpoint();
-  auto connected = must(ends.one.take_queue_pair().connect(ends.other.endpoint()));
+  auto [one, other] = ends.connect();
 
-  CHECK(error_of(std::move(ends.other).adopt(std::move(connected))) == Errc::invalid_argument);
-  CHECK(error_of(std::move(ends.other).handshake(endpoint)) == Errc::stale_handle);
+  CHECK(error_of(std::move(ends.other).adopt(std::move(one))) == Errc::invalid_argument);
+  CHECK(error_of(std::move(ends.other).adopt(std::move(other))) == Errc::stale_handle);
 }
 
 TEST_CASE("a queue pair taken from a channel leaves nothing to connect there", "[channel]") {

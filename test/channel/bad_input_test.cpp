@@ -112,6 +112,7 @@ TEST_CASE("depths out of range do not make a channel", "[channel]") {
 
 TEST_CASE("a prepared channel can be used once", "[channel]") {
   auto const context = open_test_device();
+  if (lacks(context, &DeviceCapabilities::endpoints)) return;
   auto const domain = must(context.allocate_protection_domain());
   auto prepared = must(channel_builder().protection_domain(domain).build());
   Endpoint const self = prepared.endpoint();

@@ -63,17 +63,18 @@ TEST_CASE("the pieces of one scatter list must not overlap each other", "[channe
 TEST_CASE("bytes may be sent twice at once and read meanwhile", "[channel]") {
   auto ends = two_ends();
   auto memory = must(ends.domain.allocate(128));
-  PollingScope sending{ends.a};
+  PollingScope sending{ends.a}, receiving{ends.b};
+  for (std::size_t i = 0; i < 2; ++i)
+    static_cast<void>(must(receiving.post_receive(memory.scatter(64 + 8 * i, 8))));
   auto one = must(sending.post_send(memory.gather(0, 8)));
   auto two = must(sending.post_send(memory.gather(4, 8)));
 
-  CHECK(memory.loans() == 2);
+  CHECK(memory.loans() == 4);
   CHECK(memory.bytes(0, 12).has_value());
   CHECK(error_of(memory.mutable_bytes(0, 1)) == Errc::already_borrowed);
 
-  must(ends.b.receive(memory.scatter(64, 8), within(5s)));
-  must(ends.b.receive(memory.scatter(64, 8), within(5s)));
   must(sending.finish());
+  must(receiving.finish());
   CHECK(memory.loans() == 0);
 }
 

@@ -21,11 +21,6 @@ struct Oops : std::runtime_error {
   Oops() : std::runtime_error{"oops"} {}
 };
 
-// Posts a write that the peer refuses, and forgets it.
-void post_failing(PollingScope& scope, MemoryRegion& memory) {
-  static_cast<void>(must(scope.post_write({memory.gather(0, 8), nobody(8)})));
-}
-
 }  // namespace
 
 TEST_CASE("a scope whose work was polled gives the closure's value", "[channel]") {
@@ -80,7 +75,7 @@ TEST_CASE("every failure a drain finds is in the error", "[channel]") {
   auto memory = must(ends.domain.allocate(64));
 
   auto const body = [&](PollingScope& scope) -> Result<int> {
-    post_failing(scope, memory);
+    static_cast<void>(post_failing(ends, scope, memory));
     LEND_TRYV(scope.post_receive(memory.scatter(32, 8)));  // flushed by the failure
     return 5;
   };
@@ -100,7 +95,7 @@ TEST_CASE("a failure that was polled is not reported again", "[channel]") {
   auto memory = must(ends.domain.allocate(64));
 
   auto const value = ends.a.scope([&](PollingScope& scope) -> Result<int> {
-    LEND_TRY(work, scope.post_write({memory.gather(0, 8), nobody(8)}));
+    auto work = post_failing(ends, scope, memory);
     CHECK(error_of(work.wait(within(5s))) == Errc::work_failed);
     return 5;
   });
@@ -112,7 +107,7 @@ TEST_CASE("a closure's error comes back with the failures of the drain", "[chann
   auto ends = two_ends();
   auto memory = must(ends.domain.allocate(64));
   auto const body = [&](PollingScope& scope) -> Result<int> {
-    post_failing(scope, memory);
+    static_cast<void>(post_failing(ends, scope, memory));
     return Errc::not_found;
   };
 
@@ -144,7 +139,7 @@ TEST_CASE("an exception goes on after the drain, and the failures are kept", "[c
 
   CHECK_THROWS_AS(ends.a
                       .scope([&](PollingScope& scope) -> Result<int> {
-                        post_failing(scope, memory);
+                        static_cast<void>(post_failing(ends, scope, memory));
                         throw Oops{};
                       })
                       .has_value(),

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <exception>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "support/catch.hpp"
@@ -24,8 +25,8 @@ namespace lend::test {
 /// A stream socket to the other process.
 class Wire {
  public:
-  explicit Wire(int fd) noexcept : fd_{fd} {}
-  Wire(Wire&& other) noexcept : fd_{std::exchange(other.fd_, -1)} {}
+  Wire(int fd, bool is_peers) noexcept : fd_{fd}, is_peers_{is_peers} {}
+  Wire(Wire&& other) noexcept : fd_{std::exchange(other.fd_, -1)}, is_peers_{other.is_peers_} {}
   Wire& operator=(Wire&&) = delete;
   ~Wire() {
     if (fd_ >= 0) ::close(fd_);
@@ -50,6 +51,18 @@ class Wire {
     }
     return true;
   }
+  /// Whether this is the end of the process that was forked.
+  [[nodiscard]] bool is_peers() const noexcept { return is_peers_; }
+  /// One short line of text.
+  bool put_text(std::string const& text) const {
+    std::array<char, 64> line{};
+    text.copy(line.data(), line.size() - 1);
+    return put(std::as_bytes(std::span{line}));
+  }
+  [[nodiscard]] std::string take_text() const {
+    std::array<char, 64> line{};
+    return take(std::as_writable_bytes(std::span{line})) ? std::string{line.data()} : std::string{};
+  }
   /// Says one byte, or waits for one: a meeting point.
   bool say() const {
     std::array<std::byte, 1> const one{};
@@ -62,6 +75,7 @@ class Wire {
 
  private:
   int fd_;
+  bool is_peers_;
 };
 
 /// Runs `body(Wire const&)` in a child; its int is the child's exit status. Killed with its owner.
@@ -97,7 +111,7 @@ class PeerProcess {
     return ends;
   }
   template <class Body>
-  PeerProcess(Body body, Ends ends) : wire_{ends[0]}, pid_{::fork()} {
+  PeerProcess(Body body, Ends ends) : wire_{ends[0], false}, pid_{::fork()} {
     REQUIRE(pid_ >= 0);
     if (pid_ == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -109,7 +123,7 @@ class PeerProcess {
   template <class Body>
   static int run(Body body, int fd) noexcept {
     try {
-      Wire const wire{fd};
+      Wire const wire{fd, true};
       return body(wire);
     } catch (...) {  // a failed check in the child; Catch has printed what it was
       std::fflush(nullptr);
@@ -121,16 +135,21 @@ class PeerProcess {
   pid_t pid_;
 };
 
-/// Both processes call this; each gets its end of one channel.
-inline Channel meet(Wire const& wire, PreparedChannel prepared) {
+/// The forked process accepts and the first one connects, so that is who may send first on iWARP.
+inline Channel meet_by_cm(Wire const& wire, PreparedChannel prepared) {
+  auto const tell = [&](std::string const& address) { REQUIRE(wire.put_text(address)); };
+  auto connected = wire.is_peers() ? accept_by_cm(prepared.take_queue_pair(), tell)
+                                   : connect_by_cm(wire.take_text(), prepared.take_queue_pair());
+  return must(std::move(prepared).adopt(std::move(connected)));
+}
+
+/// By endpoints that go over the wire.
+inline Channel meet_by_endpoints(Wire const& wire, PreparedChannel prepared) {
   auto const mine = prepared.endpoint().encode();
   std::array<std::byte, Endpoint::encoded_size> theirs{};
   REQUIRE(wire.put(mine));
   REQUIRE(wire.take(theirs));
-  auto channel = must(std::move(prepared).handshake(must(Endpoint::decode(theirs))));
-  REQUIRE(wire.say());
-  REQUIRE(wire.hear());
-  return channel;
+  return must(std::move(prepared).handshake(must(Endpoint::decode(theirs))));
 }
 
 /// One process's end of a channel with all that it stands on.
@@ -140,10 +159,15 @@ struct OneEnd {
   Channel channel;
 };
 
+/// Both processes call this; each gets its end of one channel.
 inline OneEnd one_end(Wire const& wire, ChannelOptions const& options = {}) {
   Context context = open_test_device();
   ProtectionDomain domain = must(context.allocate_protection_domain());
-  Channel channel = meet(wire, must(prepare_channel(domain, options)));
+  PreparedChannel prepared = must(prepare_channel(domain, options));
+  Channel channel = context.capabilities().endpoints ? meet_by_endpoints(wire, std::move(prepared))
+                                                     : meet_by_cm(wire, std::move(prepared));
+  REQUIRE(wire.say());
+  REQUIRE(wire.hear());
   return {context, domain, std::move(channel)};
 }
 

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Two connected channels in one process, on the device that LEND_TEST_DEVICE names (default: soft).
-// One thread at a time.
+// Two connected channels in one process, on the device that LEND_TEST_DEVICE names (default: soft),
+// connected by endpoints where it can, else by rdma_cm. One thread at a time.
 #pragma once
 
 #include <lend/lend.hpp>
 
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "support/by_cm.hpp"
 #include "support/catch.hpp"
+#include "support/scenarios.hpp"
 
 namespace lend::test {
 
@@ -32,11 +33,6 @@ Error error_of(Result<T> const& result) {
   return result.assume_error();
 }
 
-inline Context open_test_device() {
-  char const* const name = std::getenv("LEND_TEST_DEVICE");
-  return must(open_device(name == nullptr ? DeviceChoice::soft() : DeviceChoice::named(name)));
-}
-
 /// Channels `a` and `b` of one protection domain, connected to each other.
 struct TwoEnds {
   Context context;
@@ -50,6 +46,12 @@ inline TwoEnds two_ends(ChannelOptions const& options = {}) {
   ProtectionDomain domain = must(context.allocate_protection_domain());
   PreparedChannel one = must(prepare_channel(domain, options));
   PreparedChannel other = must(prepare_channel(domain, options));
+  if (!context.capabilities().endpoints) {
+    auto [first, second] = connect_by_cm(one.take_queue_pair(), other.take_queue_pair());
+    Channel a = must(std::move(one).adopt(std::move(first)));
+    Channel b = must(std::move(other).adopt(std::move(second)));
+    return {context, domain, std::move(a), std::move(b)};
+  }
   Endpoint const endpoint = one.endpoint();
   Channel a = must(std::move(one).handshake(other.endpoint()));
   Channel b = must(std::move(other).handshake(endpoint));
@@ -73,9 +75,25 @@ inline std::string text_at(MemoryRegion const& memory, std::size_t offset, std::
   return {reinterpret_cast<char const*>(bytes.data()), bytes.size()};
 }
 
+/// Whether `error` says that the peer is gone: found out by retrying, or told by rdma_cm.
+inline bool is_loss_of_peer(Error const& error) {
+  return error == Errc::peer_lost ||
+         (error.work() != nullptr && error.work()->status == WorkStatus::retry_exceeded);
+}
+
 /// A region that looks right and that no peer ever exposed.
 inline RemoteRegion nobody(std::size_t length) {
   return {0x1000, length, 0xbad'0bad};
+}
+
+/// Posts work on `a` that fails with a reason of its own: a write of [0, 8) that the peer refuses,
+/// or, where nobody tells of that, a receive of [0, 4) for a message of eight bytes.
+inline PendingWork post_failing(TwoEnds& ends, PollingScope& scope, MemoryRegion& memory) {
+  if (ends.context.capabilities().acknowledges)
+    return must(scope.post_write({memory.gather(0, 8), nobody(8)}));
+  PendingWork work = must(scope.post_receive(memory.scatter(0, 4)));
+  must(ends.b.send(memory.gather(8, 8)));
+  return work;
 }
 
 }  // namespace lend::test

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <lend/base/result.hpp>
+#include <lend/verbs/capabilities.hpp>
 #include <lend/verbs/device.hpp>
 
 #include <memory>
@@ -24,6 +25,7 @@ class Context {
   [[nodiscard]] DeviceKind kind() const noexcept;
   [[nodiscard]] PortInfo const& port() const noexcept;
   [[nodiscard]] DeviceLimits const& limits() const noexcept;
+  [[nodiscard]] DeviceCapabilities capabilities() const noexcept;
 
   /// Makes a protection domain: regions and queue pairs of different domains never mix.
   /// Errors:  exhausted.

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "support/by_cm.hpp"
+
+#include <cstdlib>
+#include <future>
+
+#include "support/two_ends.hpp"
+
+#ifdef LEND_TEST_HAS_CM
+#include <lend/cm/connector.hpp>
+#include <lend/cm/listener.hpp>
+#endif
+
+namespace lend::test {
+
+#ifdef LEND_TEST_HAS_CM
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto bound = 60s;  // a guest's emulated processors may be slow
+
+CmListener listener_here() {
+  char const* const host = std::getenv("LEND_TEST_ADDRESS");
+  if (host == nullptr) FAIL("LEND_TEST_ADDRESS does not name the device's IP address");
+  return must(CmListener::open(std::string{host} + ":0"));
+}
+
+QueuePair accept_at(CmListener& listener, PreparedQueuePair queue_pair) {
+  auto request = must(listener.next(within(bound)));
+  return must(std::move(request).accept(std::move(queue_pair), within(bound))).queue_pair;
+}
+
+}  // namespace
+
+std::pair<QueuePair, QueuePair> connect_by_cm(PreparedQueuePair connector,
+                                              PreparedQueuePair acceptor) {
+  auto listener = listener_here();
+  auto connecting = std::async(std::launch::async, [&] {
+    return cm_connect(listener.address(), std::move(connector), within(bound));
+  });
+  QueuePair accepted = accept_at(listener, std::move(acceptor));
+  return {must(connecting.get()).queue_pair, std::move(accepted)};
+}
+
+QueuePair accept_by_cm(PreparedQueuePair queue_pair,
+                       std::function<void(std::string const&)> const& tell) {
+  auto listener = listener_here();
+  tell(listener.address());
+  return accept_at(listener, std::move(queue_pair));
+}
+
+QueuePair connect_by_cm(std::string const& address, PreparedQueuePair queue_pair) {
+  return must(cm_connect(address, std::move(queue_pair), within(bound))).queue_pair;
+}
+
+#else
+
+namespace {
+
+[[noreturn]] void missing() {
+  FAIL("this device connects by rdma_cm only, and lend was built without cm");
+  std::abort();
+}
+
+}  // namespace
+
+std::pair<QueuePair, QueuePair> connect_by_cm(PreparedQueuePair, PreparedQueuePair) {
+  missing();
+}
+QueuePair accept_by_cm(PreparedQueuePair, std::function<void(std::string const&)> const&) {
+  missing();
+}
+QueuePair connect_by_cm(std::string const&, PreparedQueuePair) {
+  missing();
+}
+
+#endif
+
+}  // namespace lend::test

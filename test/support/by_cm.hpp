@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Queue pairs of one process, or of two, connected by rdma_cm at the address LEND_TEST_ADDRESS.
+// Without cm in this build the test fails. One thread at a time.
+#pragma once
+
+#include <lend/verbs/queue_pair.hpp>
+
+#include <functional>
+#include <string>
+#include <utility>
+
+namespace lend::test {
+
+/// Connects `connector` to `acceptor`.
+[[nodiscard]] std::pair<QueuePair, QueuePair> connect_by_cm(PreparedQueuePair connector,
+                                                            PreparedQueuePair acceptor);
+
+/// Waits for a connector; `tell` is given the address.
+[[nodiscard]] QueuePair accept_by_cm(PreparedQueuePair queue_pair,
+                                     std::function<void(std::string const&)> const& tell);
+[[nodiscard]] QueuePair connect_by_cm(std::string const& address, PreparedQueuePair queue_pair);
+
+}  // namespace lend::test
