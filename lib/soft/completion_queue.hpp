@@ -59,6 +59,18 @@ enum class Pushed { yes, overrun, corrupt };
 /// Publishes in completion queue `index` of `segment`, which may be another process's.
 [[nodiscard]] Pushed push_receive_end(Segment&, std::uint32_t index, ReceiveEnd const&,
                                       Claimant const&) noexcept;
+/// The consumer's next completion of the shared ring, or null.
+[[nodiscard]] inline SharedCompletion const* first_published(
+    CompletionQueue const& queue) noexcept {
+  auto const& slot = queue.ring[queue.head & queue.mask];
+  // Acquire pairs with the release in push_receive_end().
+  return slot.sequence.load(std::memory_order_acquire) == queue.head + 1 ? &slot : nullptr;
+}
+/// Lets producers write again what the consumer has read, up to its head.
+inline void give_back_slots(CompletionQueue& queue) noexcept {
+  // Release pairs with the producer's acquire: the slots were read before they are written again.
+  queue.shared->head.store(queue.head, std::memory_order_release);
+}
 /// Publishes the end of a send. False: the queue is full and the completion is lost.
 [[nodiscard]] bool push_local(CompletionQueue&, LocalCompletion const&) noexcept;
 

@@ -104,10 +104,6 @@ bool take_shared(CompletionQueue& cq, SharedCompletion const& slot, ibv_wc& wc) 
   return true;
 }
 
-bool shared_is_empty(CompletionQueue const& cq) noexcept {
-  return cq.ring[cq.head & cq.mask].sequence.load(std::memory_order_acquire) != cq.head + 1;
-}
-
 int flush_sends(CompletionQueue& cq, int count, ibv_wc* wc) noexcept {
   int made = 0;
   for (auto* qp = cq.flushing_sends; qp != nullptr; qp = qp->next_flushing_send) {
@@ -128,7 +124,7 @@ int flush_sends(CompletionQueue& cq, int count, ibv_wc* wc) noexcept {
 int flush_receives(CompletionQueue& cq, int count, ibv_wc* wc) noexcept {
   int made = 0;
   for (auto* qp = cq.flushing_receives; qp != nullptr; qp = qp->next_flushing_receive) {
-    if (cq.head < qp->flush_after && !shared_is_empty(cq)) continue;
+    if (cq.head < qp->flush_after && first_published(cq) != nullptr) continue;
     auto const posted = qp->receive_posted.load(std::memory_order_acquire);
     auto done = qp->receive_done.load(std::memory_order_relaxed);
     while (done != posted && made < count) {
@@ -156,14 +152,12 @@ int poll_cq(ibv_cq* queue, int count, ibv_wc* wc) noexcept {
   while (made < count && take_local(cq, wc[made])) ++made;
   auto const head_before = cq.head;
   while (made < count) {
-    auto const& slot = cq.ring[cq.head & cq.mask];
-    // Acquire pairs with the release in push_receive_end().
-    if (slot.sequence.load(std::memory_order_acquire) != cq.head + 1) break;
-    if (take_shared(cq, slot, wc[made])) ++made;
+    auto const* const slot = first_published(cq);
+    if (slot == nullptr) break;
+    if (take_shared(cq, *slot, wc[made])) ++made;
     ++cq.head;
   }
-  // Release pairs with the producer's acquire: the slots were read before they are written again.
-  if (cq.head != head_before) cq.shared->head.store(cq.head, std::memory_order_release);
+  if (cq.head != head_before) give_back_slots(cq);
   if (made < count && cq.flushing_sends != nullptr)
     made += flush_sends(cq, count - made, wc + made);
   if (made < count && cq.flushing_receives != nullptr)

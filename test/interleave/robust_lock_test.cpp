@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: under every schedule and every death the lock excludes, and who waits gets in.
+#include <soft/robust_lock.hpp>
+
+#include "support/catch.hpp"
+
+using namespace lend::interleave;
+using namespace lend::soft;
+
+namespace {
+
+struct Guarded {
+  RobustLock lock;
+  Watched<int> steps;  // plain: only the lock orders it
+};
+
+Claimant claimant_of(std::uint32_t actor) {
+  return {actor, [](void const*, std::uint32_t holder) { return is_dead(holder); }, nullptr};
+}
+
+void step(Guarded& guarded, std::uint32_t actor) {
+  RobustGuard const guard{guarded.lock, claimant_of(actor)};
+  guarded.steps.set(guarded.steps.get() + 1);
+}
+
+std::string const nothing;
+
+}  // namespace
+
+TEST_CASE("the lock excludes, and no wake-up is lost", "[interleave]") {
+  struct Case {
+    std::uint32_t actors;
+    int rounds;
+    Limits limits;
+  };
+  auto const [actors, rounds, limits] =
+      GENERATE(Case{2, 1, {}}, Case{2, 2, {1'000'000, 1, 0}}, Case{3, 1, {2'000'000, 0, 0}});
+  auto const report = explore(
+      [&](History& history) {
+        auto const guarded = std::make_shared<Guarded>();
+        for (std::uint32_t id = 1; id <= actors; ++id)
+          history.actor([=, rounds = rounds] {
+            for (int i = 0; i < rounds; ++i) step(*guarded, id);
+          });
+        history.at_end([=, rounds = rounds, actors = actors] {
+          expect(guarded->lock.holder() == 0, "the lock is still held");
+          expect(guarded->steps.get() == rounds * static_cast<int>(actors), "a step was lost");
+          expect(overslept() == 0, "a wake-up was lost");
+        });
+      },
+      limits);
+  INFO(report.histories << " histories");
+  CHECK(report.failure == nothing);
+  CHECK(report.is_complete);
+}
+
+TEST_CASE("a dead holder's lock is stolen, and by one", "[interleave]") {
+  auto const thieves = GENERATE(1u, 2u);
+  auto const report = explore(
+      [&](History& history) {
+        auto const guarded = std::make_shared<Guarded>();
+        auto const mortal = history.mortal([=] { step(*guarded, 1); });
+        for (std::uint32_t id = 2; id < 2 + thieves; ++id)
+          history.actor([=] { step(*guarded, id); });
+        history.at_end([=, thieves = thieves] {
+          auto const holder = guarded->lock.holder();
+          expect(holder == 0 || (holder == mortal && deaths() == 1), "the lock is still held");
+          auto const steps = guarded->steps.get();
+          expect(steps == static_cast<int>(thieves) || steps == static_cast<int>(thieves) + 1,
+                 "a step was lost");
+          expect(overslept() == 0 || deaths() == 1, "a wake-up was lost");
+        });
+      },
+      thieves == 1 ? Limits{} : Limits{2'000'000, 0, 0});
+  INFO(report.histories << " histories");
+  CHECK(report.failure == nothing);
+  CHECK(report.is_complete);
+  CHECK(report.with_deaths > 0);
+}
+
+TEST_CASE("a waiter that dies takes nobody's wake-up along for good", "[interleave]") {
+  auto const report = explore(
+      [](History& history) {
+        auto const guarded = std::make_shared<Guarded>();
+        history.actor([=] { step(*guarded, 1); });
+        auto const mortal = history.mortal([=] { step(*guarded, 2); });
+        history.actor([=] { step(*guarded, 3); });
+        history.at_end([=] {
+          auto const holder = guarded->lock.holder();
+          expect(holder == 0 || (holder == mortal && deaths() == 1), "the lock is still held");
+          expect(guarded->steps.get() >= 2, "a step was lost");
+        });
+      },
+      {2'000'000, 0, 0});
+  INFO(report.histories << " histories");
+  CHECK(report.failure == nothing);
+  CHECK(report.is_complete);
+}
