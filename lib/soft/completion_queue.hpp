@@ -49,7 +49,7 @@ struct ReceiveEnd {
   std::uint32_t length;
   std::uint32_t immediate;
   std::uint8_t status;
-  std::uint8_t opcode;
+  ReceiveKind kind;
   std::uint8_t flags;
   std::uint8_t inline_length;
   std::uint64_t bytes[SharedCompletion::inline_max / 8];  // inline_length of them count

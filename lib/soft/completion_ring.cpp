@@ -35,7 +35,7 @@ Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const&
   slot.length.set(end.length);
   slot.immediate.set(end.immediate);
   slot.status.set(end.status);
-  slot.opcode.set(end.opcode);
+  slot.kind.set(static_cast<std::uint8_t>(end.kind));
   slot.flags.set(end.flags);
   slot.inline_length.set(end.inline_length);
   for (unsigned i = 0; i * 8 < end.inline_length; ++i) slot.bytes[i].set(end.bytes[i]);

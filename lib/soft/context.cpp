@@ -5,6 +5,7 @@
 #include "completion_queue.hpp"
 #include "queue_pair.hpp"
 #include "reason.hpp"
+#include "receive_pool.hpp"
 
 #include <unistd.h>
 #include <algorithm>
@@ -46,10 +47,6 @@ int query_device_here(ibv_context* context, ibv_query_device_ex_input const*,
   return query_device(context, &attributes->orig_attr);
 }
 
-int post_srq_recv(ibv_srq*, ibv_recv_wr*, ibv_recv_wr**) noexcept {
-  return fail(EOPNOTSUPP, "the soft device has no shared receive queues");
-}
-
 bool instance_is_dead(void const* peers, std::uint32_t instance) {
   return const_cast<Peers*>(static_cast<Peers const*>(peers))->instance_is_dead(instance);
 }
@@ -68,6 +65,7 @@ Context::Context(UniqueFd file, Mapping mapping) noexcept
   sz = sizeof(verbs_context);
   this->query_port = query_port_here;
   this->query_device_ex = query_device_here;
+  this->create_srq_ex = soft::create_srq_ex;
   context.device = &device;
   context.cmd_fd = -1;
   context.async_fd = -1;
@@ -197,6 +195,9 @@ int query_device(ibv_context* context, ibv_device_attr* attributes) noexcept {
   attributes->max_res_rd_atom = outstanding_reads_max * queue_pairs_max;
   // Not GLOB: memory that is not mapped is read and then written, under a lock of the device's.
   attributes->atomic_cap = IBV_ATOMIC_HCA;
+  attributes->max_srq = receive_pools_max;
+  attributes->max_srq_wr = queue_depth_max;
+  attributes->max_srq_sge = pieces_max;
   attributes->max_pkeys = 1;
   attributes->phys_port_cnt = 1;
   return 0;

@@ -24,6 +24,7 @@ namespace lend::soft {
 
 struct QueuePair;
 struct CompletionQueue;
+struct ReceivePool;
 
 struct Domain : ibv_pd {
   std::atomic<std::uint32_t> users{0};  // regions and queue pairs
@@ -105,6 +106,7 @@ struct Context : verbs_context {
   PrivateLock walk;
   std::array<std::atomic<QueuePair*>, queue_pairs_max> queue_pairs{};
   std::array<CompletionQueue*, completion_queues_max> completion_queues{};
+  std::array<ReceivePool*, receive_pools_max> receive_pools{};
   std::uint32_t next_queue_pair = 0;  // indexes are reused as late as possible
   IndexSet stalled;
   std::atomic<std::uint32_t> trouble_seen{0};

@@ -2,6 +2,7 @@
 // The requester: our side of one work request, then the responder.
 #include "engine.hpp"
 
+#include "pool_ring.hpp"
 #include "receive_ring.hpp"
 #include "responder.hpp"
 
@@ -42,6 +43,11 @@ bool is_worth_another_try(QueuePair const& qp, Work const& work) noexcept {
   auto const state = target.state.load(std::memory_order_relaxed);
   if (state != IBV_QPS_RTR && state != IBV_QPS_RTS) return false;
   if (qp.stall.why == Stall::Why::peer_is_silent || !takes_receive(work)) return true;
+  if (target.pool.get() != 0) {
+    auto const pool = pool_ring_of(qp.peer->segment(), target);
+    return pool.order == nullptr ||
+           pool.waiting_at(pool.pool->tail.load(std::memory_order_relaxed)) != 0;
+  }
   auto const ring = receive_ring_of(qp.peer->segment(), target);
   if (ring.base == nullptr) return true;
   auto const position = target.receive_tail.load(std::memory_order_relaxed);

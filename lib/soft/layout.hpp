@@ -26,6 +26,7 @@ inline constexpr std::uint32_t slots_max = 1u << (24 - index_bits);
 inline constexpr std::uint32_t completion_queues_max = 4096;
 inline constexpr std::uint32_t regions_max = 1u << 14;
 inline constexpr std::uint32_t arenas_max = 1024;
+inline constexpr std::uint32_t receive_pools_max = 1024;
 
 inline constexpr std::uint32_t queue_depth_max = 1u << 14;
 inline constexpr std::uint32_t completions_max = 1u << 16;
@@ -62,6 +63,19 @@ struct SharedReceive {
 };
 static_assert(sizeof(SharedReceive) == cache_line);
 
+[[nodiscard]] constexpr std::size_t whole_lines(std::size_t bytes) noexcept {
+  return (bytes + cache_line - 1) / cache_line * cache_line;
+}
+/// From one receive of so many pieces to the next.
+[[nodiscard]] constexpr std::uint32_t receive_stride_for(std::uint32_t pieces) noexcept {
+  return static_cast<std::uint32_t>(
+      whole_lines(sizeof(SharedReceive) - 3 * sizeof(SharedPiece) + pieces * sizeof(SharedPiece)));
+}
+
+/// What a completion of a receive says. Abandoned: its taker died or gave it up, and `bytes` begin
+/// with the claim that it left; no news if the receive was completed before all the same.
+enum class ReceiveKind : std::uint8_t { send, write_with_immediate, abandoned };
+
 /// The end of a receive, written by the peer's CPU. Valid for position p when sequence == p + 1.
 struct alignas(cache_line) SharedCompletion {
   static constexpr std::uint32_t inline_max = 32;
@@ -69,11 +83,11 @@ struct alignas(cache_line) SharedCompletion {
   Atomic<std::uint64_t> sequence;
   Cell<std::uint32_t> queue_pair;  // index
   Cell<std::uint32_t> epoch;       // of that queue pair when this was written
-  Cell<std::uint32_t> receive;     // low bits of the receive's position
+  Cell<std::uint32_t> receive;     // low bits of its position, or its index in a pool
   Cell<std::uint32_t> length;
   Cell<std::uint32_t> immediate;  // network order; the vendor code where status says error
   Cell<std::uint8_t> status;
-  Cell<std::uint8_t> opcode;
+  Cell<std::uint8_t> kind;  // ReceiveKind
   Cell<std::uint8_t> flags;
   Cell<std::uint8_t> inline_length;  // bytes of `bytes` that poll_cq copies to the receive
   Cell<std::uint64_t> bytes[inline_max / 8];
@@ -84,6 +98,7 @@ struct SharedQueuePair {
   // Written by whoever sends to this queue pair, under rx.
   alignas(cache_line) RobustLock rx;
   Atomic<std::uint64_t> receive_tail;  // position of the next receive to match
+  Cell<std::uint64_t> claim;           // of a receive that was taken and not completed, or 0
 
   // Written by the owner under rx, except that a peer may move state to ERR, also under rx.
   alignas(cache_line) Atomic<std::uint32_t> state;
@@ -99,6 +114,7 @@ struct SharedQueuePair {
   Cell<std::uint16_t> ring_stride;
   Cell<std::uint8_t> rnr_timer;
   Cell<std::uint8_t> reads_max;
+  Cell<std::uint16_t> pool;  // index + 1, or 0: receives of its own
 };
 static_assert(sizeof(SharedQueuePair) == 2 * cache_line);
 
@@ -116,6 +132,22 @@ struct SharedCompletionQueue {
   Cell<std::uint32_t> ring_mask;
 };
 static_assert(sizeof(SharedCompletionQueue) == 3 * cache_line);
+
+/// A shared receive queue, see pool_ring.hpp.
+struct SharedReceivePool {
+  // Written by whoever takes a receive, and by the owner to arm the limit, under `lock`.
+  alignas(cache_line) RobustLock lock;
+  Cell<std::uint32_t> limit;          // 0: not armed
+  Cell<std::uint32_t> limit_reached;  // 1: the owner has yet to be told
+  Atomic<std::uint64_t> tail;
+  // Written by the owner.
+  alignas(cache_line) Cell<std::uint64_t> posted;
+  Cell<std::uint64_t> order_offset;
+  Cell<std::uint64_t> receives_offset;
+  Cell<std::uint32_t> mask;
+  Cell<std::uint32_t> stride;
+};
+static_assert(sizeof(SharedReceivePool) == 2 * cache_line);
 
 /// Registered memory. Valid while `key` is not 0.
 struct alignas(cache_line) SharedRegion {
@@ -151,6 +183,7 @@ struct Segment {
   alignas(page) SharedHeader header;
   alignas(page) SharedQueuePair queue_pairs[queue_pairs_max];
   alignas(page) SharedCompletionQueue completion_queues[completion_queues_max];
+  alignas(page) SharedReceivePool receive_pools[receive_pools_max];
   alignas(page) SharedRegion regions[regions_max];
   alignas(page) SharedArena arenas[arenas_max];
   alignas(page) std::byte rings[1];  // to segment_bytes

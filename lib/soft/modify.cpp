@@ -2,6 +2,7 @@
 // Moving queue pairs between states.
 #include "queue_pair.hpp"
 #include "reason.hpp"
+#include "receive_pool.hpp"
 #include "transitions.hpp"
 
 #include <endian.h>
@@ -122,6 +123,7 @@ void enter_error(QueuePair& qp) noexcept {
   {
     RobustGuard const guard{qp.shared->rx, qp.owner().claimant};
     qp.shared->state.store(IBV_QPS_ERR, std::memory_order_release);
+    if (qp.srq != nullptr) settle_claim(qp);
   }
   qp.mode.store(IBV_QPS_ERR, std::memory_order_relaxed);
   qp.stall.why = Stall::Why::none;
@@ -137,6 +139,7 @@ void enter_reset(QueuePair& qp) noexcept {
   {
     RobustGuard const guard{qp.shared->rx, context.claimant};
     qp.shared->state.store(IBV_QPS_RESET, std::memory_order_release);
+    if (qp.srq != nullptr) settle_claim(qp);
     qp.shared->remote_number.set(0);
     qp.shared->remote_instance.set(0);
     qp.shared->epoch.set(qp.epoch + 1);
@@ -158,6 +161,7 @@ void enter_reset(QueuePair& qp) noexcept {
     auto& cq = qp.receives();
     std::lock_guard const guard{cq.lock};
     unlink<&QueuePair::next_flushing_receive>(cq.flushing_receives, qp);
+    if (qp.srq != nullptr) recycle_unpolled(qp);
     ++qp.epoch;  // completions that are still in the ring are of the old one
     qp.receive_done.store(posted);
   }

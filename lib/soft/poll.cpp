@@ -7,6 +7,7 @@
 #include "copy.hpp"
 #include "queue_pair.hpp"
 #include "reason.hpp"
+#include "receive_pool.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -69,6 +70,41 @@ void scatter_inline(QueuePair& qp, PostedReceive& receive, SharedCompletion cons
   }
 }
 
+/// Makes the completion of `receive` from what a peer wrote.
+void end_receive(QueuePair& qp, PostedReceive& receive, SharedCompletion const& slot,
+                 ibv_wc& wc) noexcept {
+  auto const opcode = slot.kind.get() == static_cast<std::uint8_t>(ReceiveKind::send)
+                          ? IBV_WC_RECV
+                          : IBV_WC_RECV_RDMA_WITH_IMM;
+  auto const length = slot.length.get();
+  auto status = slot.status.get();
+  // Only a corrupt peer says that more bytes came than fit, or a status that there is not.
+  if (status > IBV_WC_GENERAL_ERR ||
+      (status == IBV_WC_SUCCESS && opcode == IBV_WC_RECV && length > receive.length))
+    status = IBV_WC_GENERAL_ERR;
+  fill(wc, qp, receive.id, static_cast<ibv_wc_status>(status));
+  if (status == IBV_WC_SUCCESS) {
+    auto const flags = slot.flags.get() & unsigned{IBV_WC_WITH_IMM};
+    fill_rest(wc, opcode, length, flags);
+    if (flags != 0) wc.imm_data = slot.immediate.get();
+    scatter_inline(qp, receive, slot);
+  } else {
+    wc.vendor_err = slot.immediate.get();
+  }
+}
+
+/// The end of a receive of a shared receive queue.
+bool take_pooled(QueuePair& qp, SharedCompletion const& slot, ibv_wc& wc) noexcept {
+  auto& pool = *qp.pool();
+  auto const claim = slot.bytes[0].get();
+  bool const is_abandoned = slot.kind.get() == static_cast<std::uint8_t>(ReceiveKind::abandoned);
+  auto const index = is_abandoned ? PoolRing::index_of(claim) : slot.receive.get();
+  if (is_abandoned ? !pool.is_outstanding_as(claim) : !pool.is_outstanding(index)) return false;
+  end_receive(qp, pool.kept_at(index), slot, wc);
+  pool.recycle(index);
+  return true;
+}
+
 /// True when the slot held a completion for the caller; either way it is consumed.
 bool take_shared(CompletionQueue& cq, SharedCompletion const& slot, ibv_wc& wc) noexcept {
   auto const index = slot.queue_pair.get();
@@ -76,29 +112,14 @@ bool take_shared(CompletionQueue& cq, SharedCompletion const& slot, ibv_wc& wc) 
   auto* const qp = Context::of(cq.context).queue_pairs[index].load(std::memory_order_relaxed);
   if (qp == nullptr || qp->recv_cq != &cq || slot.epoch.get() != qp->epoch)
     return false;  // of a queue pair that was reset or destroyed
+  if (qp->srq != nullptr) return take_pooled(*qp, slot, wc);
   auto const done = qp->receive_done.load(std::memory_order_relaxed);
   // Acquire pairs with post_recv: the posted receive was written before it was counted.
   if (done == qp->receive_posted.load(std::memory_order_acquire) ||
       slot.receive.get() != static_cast<std::uint32_t>(done))
     return false;  // a corrupt peer: every receive ends once, in order
   __builtin_prefetch(qp->next_receive.load(std::memory_order_relaxed));
-  auto& receive = qp->posted_at(done);
-  auto const opcode = slot.opcode.get() == 0 ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM;
-  auto const length = slot.length.get();
-  auto status = slot.status.get();
-  // Only a corrupt peer says that more bytes came than fit, or a status that there is not.
-  if (status > IBV_WC_GENERAL_ERR ||
-      (status == IBV_WC_SUCCESS && opcode == IBV_WC_RECV && length > receive.length))
-    status = IBV_WC_GENERAL_ERR;
-  fill(wc, *qp, receive.id, static_cast<ibv_wc_status>(status));
-  if (status == IBV_WC_SUCCESS) {
-    auto const flags = slot.flags.get() & unsigned{IBV_WC_WITH_IMM};
-    fill_rest(wc, opcode, length, flags);
-    if (flags != 0) wc.imm_data = slot.immediate.get();
-    scatter_inline(*qp, receive, slot);
-  } else {
-    wc.vendor_err = slot.immediate.get();
-  }
+  end_receive(*qp, qp->posted_at(done), slot, wc);
   // Release pairs with post_recv's acquire: the slot is read before it is written again.
   qp->receive_done.store(done + 1, std::memory_order_release);
   return true;

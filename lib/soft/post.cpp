@@ -74,41 +74,14 @@ int post_one(QueuePair& qp, ibv_send_wr const& wr) noexcept {
 }
 
 int receive_one(QueuePair& qp, ibv_recv_wr const& wr) noexcept {
-  auto const& context = qp.owner();
   if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > qp.made_with.cap.max_recv_sge)
     return EINVAL;
   auto const position = qp.receive_posted.load(std::memory_order_relaxed);
   // Acquire pairs with poll_cq: a completed slot is read no more.
   if (position - qp.receive_done.load(std::memory_order_acquire) >= qp.receive_depth) return ENOMEM;
-  auto const count = static_cast<std::uint32_t>(wr.num_sge);
-  std::uint64_t length = 0;
-  bool is_reachable = true;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    length += wr.sg_list[i].length;
-    if (!context.peers_reach_private && !context.regions.is_mappable(wr.sg_list[i].lkey))
-      is_reachable = false;
-  }
-  if (length > UINT32_MAX) return EINVAL;
-  if (!is_reachable && length > SharedCompletion::inline_max)
-    return fail(EOPNOTSUPP,
-                "peers cannot reach private memory here (%s): receive into memory of the library's "
-                "allocator",
-                cross_memory().obstacle);
-
-  auto& kept = qp.posted_at(position);
-  kept.id = wr.wr_id;
-  kept.piece_count = count;
-  kept.length = static_cast<std::uint32_t>(length);
   auto& shared = qp.shared_receive_at(position);
-  shared.length.set(kept.length);
-  shared.piece_count.set(count);
-  auto* piece = static_cast<SharedPiece*>(shared.pieces);
-  for (std::uint32_t i = 0; i < count; ++i, ++piece) {
-    kept.pieces()[i] = wr.sg_list[i];
-    piece->address.set(wr.sg_list[i].addr);
-    piece->length.set(wr.sg_list[i].length);
-    piece->key.set(wr.sg_list[i].lkey);
-  }
+  if (auto const error = write_receive(qp.owner(), wr, qp.posted_at(position), shared); error != 0)
+    return error;
   // First counted, then valid: poll_cq takes no completion of a receive that was not counted.
   // Releases pair with poll_cq's acquire and with the responder's.
   qp.receive_posted.store(position + 1, std::memory_order_release);
@@ -144,7 +117,8 @@ int post_recv(ibv_qp* queue_pair, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
   int error = context.is_ours() ? 0 : context.check_ours();
   if (error == 0) {
     std::lock_guard const guard{qp.receive_lock};
-    if (qp.mode.load(std::memory_order_relaxed) == IBV_QPS_RESET) error = EINVAL;
+    if (qp.mode.load(std::memory_order_relaxed) == IBV_QPS_RESET || qp.srq != nullptr)
+      error = EINVAL;
     while (error == 0 && wr != nullptr && (error = receive_one(qp, *wr)) == 0) wr = wr->next;
   }
   if (error != 0) {

@@ -6,6 +6,7 @@
 #include "context.hpp"
 #include "queue_pair.hpp"
 #include "reason.hpp"
+#include "receive_pool.hpp"
 
 namespace lend::soft {
 
@@ -26,6 +27,11 @@ Provider const& provider() noexcept {
       .dereg_mr = dereg_mr,
       .create_cq = create_cq,
       .destroy_cq = destroy_cq,
+      .create_srq = create_srq,
+      .create_srq_ex = create_srq_ex,
+      .modify_srq = modify_srq,
+      .query_srq = query_srq,
+      .destroy_srq = destroy_srq,
       .create_qp = create_qp,
       .modify_qp = modify_qp,
       .query_qp = query_qp,

@@ -3,6 +3,7 @@
 #include "queue_pair.hpp"
 
 #include "reason.hpp"
+#include "receive_pool.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -13,14 +14,9 @@
 namespace lend::soft {
 namespace {
 
-std::size_t to_line(std::size_t bytes) noexcept {
-  return (bytes + cache_line - 1) / cache_line * cache_line;
-}
-
 int check(ibv_qp_init_attr const& asked) noexcept {
   if (asked.qp_type != IBV_QPT_RC)
     return fail(EOPNOTSUPP, "the soft device has reliable-connected queue pairs only");
-  if (asked.srq != nullptr) return fail(EOPNOTSUPP, "the soft device has no shared receive queues");
   if (asked.send_cq == nullptr || asked.recv_cq == nullptr)
     return fail(EINVAL, "a queue pair needs two completion queues, which may be one");
   auto const& cap = asked.cap;
@@ -40,6 +36,7 @@ std::unique_ptr<QueuePair> prepare(ibv_pd* pd, ibv_qp_init_attr const& asked) {
   qp->pd = pd;
   qp->send_cq = asked.send_cq;
   qp->recv_cq = asked.recv_cq;
+  qp->srq = asked.srq;
   qp->qp_type = asked.qp_type;
   qp->state = IBV_QPS_RESET;
   qp->mode = IBV_QPS_RESET;
@@ -48,18 +45,19 @@ std::unique_ptr<QueuePair> prepare(ibv_pd* pd, ibv_qp_init_attr const& asked) {
   cap.max_inline_data = inline_bytes_max;
   cap.max_send_sge = std::max(cap.max_send_sge, 1u);
   cap.max_recv_sge = std::max(cap.max_recv_sge, 1u);
+  // Source: ibv_create_qp(3): ignored where there is a shared receive queue.
+  if (asked.srq != nullptr) cap.max_recv_wr = cap.max_recv_sge = 0;
   qp->signals_all = asked.sq_sig_all != 0;
 
   qp->send_depth = cap.max_send_wr;
   qp->pending_stride =
-      to_line(sizeof(PendingWork) + cap.max_send_sge * sizeof(ibv_sge) + cap.max_inline_data);
+      whole_lines(sizeof(PendingWork) + cap.max_send_sge * sizeof(ibv_sge) + cap.max_inline_data);
   qp->pending = std::make_unique_for_overwrite<std::byte[]>(qp->send_depth * qp->pending_stride);
 
   qp->receive_depth = cap.max_recv_wr;
   auto const slots = std::bit_ceil(std::max(cap.max_recv_wr, 1u));
   qp->receive_mask = slots - 1;
-  qp->receive_stride = static_cast<std::uint32_t>(
-      to_line(offsetof(SharedReceive, pieces) + cap.max_recv_sge * sizeof(SharedPiece)));
+  qp->receive_stride = receive_stride_for(cap.max_recv_sge);
   qp->posted_stride = sizeof(PostedReceive) + cap.max_recv_sge * sizeof(ibv_sge);
   qp->posted = std::make_unique_for_overwrite<std::byte[]>(slots * qp->posted_stride);
   return qp;
@@ -93,6 +91,8 @@ void publish(QueuePair& qp) noexcept {
   shared.ring_offset.set(qp.receive_ring_offset);
   shared.ring_mask.set(qp.receive_mask);
   shared.ring_stride.set(static_cast<std::uint16_t>(qp.receive_stride));
+  shared.pool.set(static_cast<std::uint16_t>(qp.pool() != nullptr ? qp.pool()->index + 1 : 0));
+  shared.claim.set(0);
   shared.receive_tail.store(0, std::memory_order_relaxed);
 }
 
@@ -122,6 +122,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* asked) noexcept try {
   static_cast<Domain*>(pd)->users.fetch_add(1);
   ++qp->sends().users;
   ++qp->receives().users;
+  if (qp->pool() != nullptr) ++qp->pool()->users;
   asked->cap = qp->made_with.cap;
   // Release pairs with nothing in particular: walkers and pollers see it after a lock of theirs.
   context.queue_pairs[qp->index].store(qp.get(), std::memory_order_release);
@@ -147,6 +148,7 @@ int destroy_qp(ibv_qp* queue_pair) noexcept {
   static_cast<Domain*>(qp->pd)->users.fetch_sub(1);
   --qp->sends().users;
   --qp->receives().users;
+  if (qp->pool() != nullptr) --qp->pool()->users;
   ::pthread_cond_destroy(&qp->cond);
   ::pthread_mutex_destroy(&qp->mutex);
   delete qp;

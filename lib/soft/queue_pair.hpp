@@ -2,8 +2,8 @@
 // A reliable-connected queue pair: its private half. Any thread; see the locks.
 //
 // Locks are taken in this order: Context::control, Context::walk, QueuePair::send_lock,
-// SharedQueuePair::rx, SharedHeader::atomics, SharedCompletionQueue::lock, CompletionQueue::lock.
-// Only one rx at a time.
+// SharedQueuePair::rx, SharedHeader::atomics or SharedReceivePool::lock,
+// SharedCompletionQueue::lock, CompletionQueue::lock, ReceivePool::lock. Only one rx at a time.
 #pragma once
 
 #include "completion_queue.hpp"
@@ -66,6 +66,8 @@ struct Stall {
   std::uint64_t deadline = 0;  // 0: for ever
 };
 
+struct ReceivePool;
+
 struct QueuePair : ibv_qp {
   std::uint32_t index = 0;
   SharedQueuePair* shared = nullptr;
@@ -117,6 +119,8 @@ struct QueuePair : ibv_qp {
   [[nodiscard]] CompletionQueue& receives() const noexcept {
     return *static_cast<CompletionQueue*>(recv_cq);
   }
+  /// The shared receive queue it takes from, or null.
+  [[nodiscard]] inline ReceivePool* pool() const noexcept;
   [[nodiscard]] PendingWork& pending_at(std::uint32_t position) noexcept {
     return *reinterpret_cast<PendingWork*>(pending.get() + position % send_depth * pending_stride);
   }
@@ -146,5 +150,7 @@ void notice_trouble(Context&) noexcept;
 void enter_error(QueuePair&) noexcept;
 /// Undoes that, drops what is posted and forgets the peer. The caller holds send_lock.
 void enter_reset(QueuePair&) noexcept;
+/// Ends the receive that a dead peer took from the shared receive queue, if there is one.
+void settle_claim(QueuePair&) noexcept;
 
 }  // namespace lend::soft

@@ -11,6 +11,11 @@
 
 namespace lend::soft {
 
+/// How many pieces a receive of `stride` bytes has room for.
+[[nodiscard]] inline std::uint32_t pieces_of_stride(std::uint32_t stride) noexcept {
+  return std::min(pieces_max, (stride - 16) / 16);
+}
+
 /// The target's receive ring as it describes it now, bounds-checked; null when that is nonsense.
 struct ReceiveRing {
   std::byte* base;
@@ -20,9 +25,7 @@ struct ReceiveRing {
   [[nodiscard]] SharedReceive& at(std::uint64_t position) const noexcept {
     return *reinterpret_cast<SharedReceive*>(base + (position & mask) * stride);
   }
-  [[nodiscard]] std::uint32_t pieces() const noexcept {
-    return std::min(pieces_max, (stride - 16) / 16);
-  }
+  [[nodiscard]] std::uint32_t pieces() const noexcept { return pieces_of_stride(stride); }
 };
 
 [[nodiscard]] inline ReceiveRing receive_ring_of(Segment& segment,

@@ -8,6 +8,7 @@
 
 #include "atomics.hpp"
 #include "copy.hpp"
+#include "pool_ring.hpp"
 #include "reach.hpp"
 #include "receive_ring.hpp"
 
@@ -37,7 +38,7 @@ class Responder {
     if (auto const refusal = check_operation(); refusal != Fault::none)
       return refuse(IBV_WC_REM_INV_REQ_ERR, refusal);
     if (takes_receive(work_)) return receive();
-    return is_atomic(work_.opcode) ? change_remote() : access_remote(nullptr);
+    return is_atomic(work_.opcode) ? change_remote() : access_remote();
   }
 
  private:
@@ -59,25 +60,58 @@ class Responder {
     return (access & IBV_ACCESS_REMOTE_WRITE) == 0 ? Fault::operation_forbidden : Fault::none;
   }
 
-  Outcome receive() noexcept {
+  enum class Matched { one, none, corrupt };
+
+  /// The next receive of the target's own queue.
+  Matched match() noexcept {
     auto const ring = receive_ring_of(segment_, target_);
-    if (ring.base == nullptr) return refuse(IBV_WC_REM_OP_ERR, Fault::corrupt_target);
+    if (ring.base == nullptr) return Matched::corrupt;
     position_ = target_.receive_tail.load(std::memory_order_relaxed);
     auto const& posted = ring.at(position_);
     qp_.next_receive.store(&ring.at(position_ + 1), std::memory_order_relaxed);
     // Acquire pairs with the release in post_recv.
-    if (posted.sequence.load(std::memory_order_acquire) != position_ + 1)
+    if (posted.sequence.load(std::memory_order_acquire) != position_ + 1) return Matched::none;
+    receive_ = &posted;
+    receive_id_ = static_cast<std::uint32_t>(position_);
+    pieces_limit_ = ring.pieces();
+    return Matched::one;
+  }
+
+  /// The next receive of the target's shared receive queue.
+  Matched match_in_pool() noexcept {
+    auto const ring = pool_ring_of(segment_, target_);
+    if (ring.order == nullptr) return Matched::corrupt;
+    auto const taken = take_from_pool(ring, target_, target_number(), qp_.owner().claimant);
+    if (taken.reached_limit)
+      // Release pairs with the acquire in the owner's poll_cq, which then looks at its pools.
+      segment_.header.trouble.fetch_add(1, std::memory_order_release);
+    if (taken.receive == nullptr) return Matched::none;
+    receive_ = taken.receive;
+    receive_id_ = taken.index;
+    pieces_limit_ = pieces_of_stride(ring.stride);
+    is_claimed_ = true;
+    return Matched::one;
+  }
+
+  [[nodiscard]] std::uint32_t target_number() const noexcept {
+    return qp_.attributes.dest_qp_num & (queue_pairs_max - 1);
+  }
+
+  Outcome receive() noexcept {
+    auto const matched = target_.pool.get() == 0 ? match() : match_in_pool();
+    if (matched == Matched::corrupt) return refuse(IBV_WC_REM_OP_ERR, Fault::corrupt_target);
+    if (matched == Matched::none)
       return {Outcome::Kind::receiver_not_ready, target_.rnr_timer.get(), IBV_WC_RNR_RETRY_EXC_ERR,
               Fault::receiver_not_ready, 0};
-    if (work_.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) return access_remote(&posted);
+    if (work_.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) return access_remote();
 
     auto const length = static_cast<std::uint32_t>(ours_.total);
-    if (length > posted.length.get()) {
+    if (length > receive_->length.get()) {
       finish_receive(IBV_WC_LOC_LEN_ERR, Fault::receive_too_short);
       return refuse(IBV_WC_REM_INV_REQ_ERR, Fault::receive_too_short);
     }
     auto const is_small = length <= SharedCompletion::inline_max;
-    auto const answer = scatter_list(posted, ring.pieces(), length, is_small);
+    auto const answer = scatter_list(length, is_small);
     if (answer == Fault::unreachable_memory && peer_.is_going()) return lost_peer();
     if (answer != Fault::none) {
       finish_receive(IBV_WC_LOC_PROT_ERR, answer);
@@ -96,13 +130,12 @@ class Responder {
   }
 
   /// Where the receive's pieces take the first `length` bytes.
-  Fault scatter_list(SharedReceive const& posted, std::uint32_t pieces_limit, std::uint32_t length,
-                     bool only_check) noexcept {
-    auto const count = posted.piece_count.get();
-    if (count > pieces_limit) return Fault::corrupt_target;
+  Fault scatter_list(std::uint32_t length, bool only_check) noexcept {
+    auto const count = receive_->piece_count.get();
+    if (count > pieces_limit_) return Fault::corrupt_target;
     auto const domain = target_.domain.get();
     // The pieces lie one after another, beyond the three of the first line too.
-    auto const* piece = static_cast<SharedPiece const*>(posted.pieces);
+    auto const* piece = static_cast<SharedPiece const*>(receive_->pieces);
     auto left = length;
     for (std::uint32_t i = 0; i < count && left > 0; ++i, ++piece) {
       auto const size = piece->length.get();
@@ -120,8 +153,8 @@ class Responder {
     return left == 0 ? Fault::none : Fault::corrupt_target;
   }
 
-  /// WRITE and READ; `posted` is the receive that an immediate takes.
-  Outcome access_remote(SharedReceive const* posted) noexcept {
+  /// WRITE and READ.
+  Outcome access_remote() noexcept {
     auto const length = static_cast<std::uint32_t>(ours_.total);
     auto const is_read = work_.opcode == IBV_WR_RDMA_READ;
     if (length > 0) {
@@ -138,7 +171,7 @@ class Responder {
       if (is_lost(copied)) return lost_peer();
       if (copied == Copied::fault) return refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
     }
-    if (posted != nullptr) return deliver(length, false);
+    if (receive_ != nullptr) return deliver(length, false);
     return ended(IBV_WC_SUCCESS, Fault::none, length);
   }
 
@@ -172,7 +205,7 @@ class Responder {
     end.length = length;
     end.immediate = work_.immediate;
     end.status = IBV_WC_SUCCESS;
-    end.opcode = is_send(work_) ? 0 : 1;
+    end.kind = is_send(work_) ? ReceiveKind::send : ReceiveKind::write_with_immediate;
     end.flags = has_immediate(work_) ? IBV_WC_WITH_IMM : 0;
     end.inline_length = 0;
     if (carries_bytes) {
@@ -192,21 +225,25 @@ class Responder {
     end.length = 0;
     end.immediate = static_cast<std::uint32_t>(fault);
     end.status = static_cast<std::uint8_t>(status);
-    end.opcode = 0;
+    end.kind = ReceiveKind::send;
     end.flags = 0;
     end.inline_length = 0;
     (void)push(end);  // an overrun is no worse than the error itself
   }
 
   Pushed push(ReceiveEnd& end) noexcept {
-    end.queue_pair = qp_.attributes.dest_qp_num & (queue_pairs_max - 1);
+    end.queue_pair = target_number();
     end.epoch = target_.epoch.get();
-    end.receive = static_cast<std::uint32_t>(position_);
+    end.receive = receive_id_;
     auto const pushed =
         push_receive_end(segment_, target_.completion_queue.get(), end, qp_.owner().claimant);
+    if (pushed != Pushed::yes) return pushed;
     // After the completion: should we die in between, nobody matches this receive again, for we
-    // were its only sender.
-    if (pushed == Pushed::yes) target_.receive_tail.store(position_ + 1, std::memory_order_relaxed);
+    // were its only sender; or the claim is settled, and found void.
+    if (is_claimed_)
+      target_.claim.set(0);
+    else
+      target_.receive_tail.store(position_ + 1, std::memory_order_relaxed);
     return pushed;
   }
 
@@ -235,7 +272,12 @@ class Responder {
   Segment& segment_;
   SharedQueuePair& target_;
   TargetMemory memory_;
+  // The receive that was matched.
+  SharedReceive const* receive_ = nullptr;
   std::uint64_t position_ = 0;
+  std::uint32_t receive_id_ = 0;
+  std::uint32_t pieces_limit_ = 0;
+  bool is_claimed_ = false;
 };
 
 }  // namespace

@@ -34,6 +34,11 @@ struct Provider {
 
   decltype(&::ibv_create_cq) create_cq;
   decltype(&::ibv_destroy_cq) destroy_cq;
+  decltype(&::ibv_create_srq) create_srq;
+  decltype(&::ibv_create_srq_ex) create_srq_ex;
+  decltype(&::ibv_modify_srq) modify_srq;
+  decltype(&::ibv_query_srq) query_srq;
+  decltype(&::ibv_destroy_srq) destroy_srq;
   decltype(&::ibv_create_qp) create_qp;
   decltype(&::ibv_modify_qp) modify_qp;
   decltype(&::ibv_query_qp) query_qp;

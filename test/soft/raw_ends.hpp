@@ -116,11 +116,13 @@ class RawQueue {
 /// A queue pair whose sends are all signalled. Posting from several threads is fine.
 class RawPair {
  public:
-  RawPair(RawDevice const& device, RawQueue const& queue, std::uint32_t depth = 64) {
+  RawPair(RawDevice const& device, RawQueue const& queue, std::uint32_t depth = 64,
+          ibv_srq* pool = nullptr) {
     ibv_qp_init_attr asked{};
     asked.send_cq = asked.recv_cq = queue.get();
     asked.qp_type = IBV_QPT_RC;
     asked.sq_sig_all = 1;
+    asked.srq = pool;
     asked.cap = {depth, depth, 2, 2, 0};
     pair_ = soft_device().create_qp(device.domain(), &asked);
     REQUIRE(pair_ != nullptr);

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Making, changing and destroying shared receive queues, and posting to them.
+// Source: ibv_create_srq(3), ibv_modify_srq(3), ibv_query_srq(3), ibv_post_srq_recv(3).
+#include "receive_pool.hpp"
+
+#include "post.hpp"
+#include "reason.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <mutex>
+#include <new>
+
+namespace lend::soft {
+namespace {
+
+int check(ibv_srq_attr const& asked) noexcept {
+  if (asked.max_wr == 0 || asked.max_wr > queue_depth_max || asked.max_sge > pieces_max)
+    return fail(EINVAL,
+                "a shared receive queue of the soft device has 1 to %u receives of at most %u "
+                "pieces",
+                queue_depth_max, pieces_max);
+  return 0;
+}
+
+std::unique_ptr<ReceivePool> prepare(ibv_pd* pd, ibv_srq_init_attr const& asked) {
+  auto pool = std::make_unique<ReceivePool>();
+  pool->context = pd->context;
+  pool->srq_context = asked.srq_context;
+  pool->pd = pd;
+  pool->depth = asked.attr.max_wr;
+  pool->pieces = std::max(asked.attr.max_sge, 1u);
+  auto const slots = std::bit_ceil(pool->depth);
+  pool->ring.mask = slots - 1;
+  pool->ring.stride = receive_stride_for(pool->pieces);
+  pool->kept_stride = sizeof(PostedReceive) + pool->pieces * sizeof(ibv_sge);
+  pool->kept = std::make_unique_for_overwrite<std::byte[]>(pool->depth * pool->kept_stride);
+  pool->words = std::make_unique<std::uint64_t[]>(pool->depth);
+  pool->free = std::make_unique_for_overwrite<std::uint32_t[]>(pool->depth);
+  for (auto i = pool->depth; i > 0; --i) pool->free[pool->free_count++] = i - 1;
+  return pool;
+}
+
+void publish(ReceivePool& pool) noexcept {
+  auto& shared = *pool.shared;
+  auto const receives =
+      pool.ring_offset + (pool.ring.mask + 1) * sizeof(std::uint64_t) + (cache_line - 1);
+  // The lock's word stays as it is: somebody late may be in it.
+  RobustGuard const takers{shared.lock, Context::of(pool.context).claimant};
+  shared.limit.set(0);
+  shared.limit_reached.set(0);
+  shared.tail.store(0, std::memory_order_relaxed);
+  shared.posted.set(0);
+  shared.order_offset.set(pool.ring_offset);
+  shared.receives_offset.set(receives / cache_line * cache_line);
+  shared.mask.set(static_cast<std::uint32_t>(pool.ring.mask));
+  shared.stride.set(pool.ring.stride);
+}
+
+int receive_one(ReceivePool& pool, ibv_recv_wr const& wr) noexcept {
+  if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > pool.pieces) return EINVAL;
+  if (pool.free_count == 0) return ENOMEM;
+  auto const index = pool.free[pool.free_count - 1];
+  auto const error =
+      write_receive(Context::of(pool.context), wr, pool.kept_at(index), pool.ring.receive(index));
+  if (error != 0) return error;
+  --pool.free_count;
+  auto const word = PoolRing::word_of(pool.posted, index);
+  pool.words[index] = word;
+  // Release pairs with the acquire of whoever takes it.
+  pool.ring.order[pool.posted & pool.ring.mask].store(word, std::memory_order_release);
+  pool.shared->posted.set(++pool.posted);
+  return 0;
+}
+
+}  // namespace
+
+void settle_claim(QueuePair& qp) noexcept {
+  auto& context = qp.owner();
+  auto& shared = *qp.shared;
+  if (shared.claim.get() == 0) return;
+  if (auto const word = lost_claim(qp.pool()->ring, shared, qp.index, context.claimant);
+      word != 0) {
+    ReceiveEnd end{};
+    end.queue_pair = qp.index;
+    end.epoch = qp.epoch;
+    end.status = IBV_WC_WR_FLUSH_ERR;
+    end.kind = ReceiveKind::abandoned;
+    end.inline_length = sizeof word;
+    end.bytes[0] = word;
+    (void)push_receive_end(context.segment, qp.receives().index, end, context.claimant);
+  }
+  shared.claim.set(0);
+}
+
+void recycle_unpolled(QueuePair& qp) noexcept {
+  auto const& cq = qp.receives();
+  auto& pool = *qp.pool();
+  for (auto at = cq.head;; ++at) {
+    auto const& slot = cq.ring[at & cq.mask];
+    // Acquire pairs with the release in push_receive_end().
+    if (slot.sequence.load(std::memory_order_acquire) != at + 1) return;
+    if (slot.queue_pair.get() != qp.index || slot.epoch.get() != qp.epoch) continue;
+    bool const is_abandoned = slot.kind.get() == static_cast<std::uint8_t>(ReceiveKind::abandoned);
+    auto const claim = slot.bytes[0].get();
+    auto const index = is_abandoned ? PoolRing::index_of(claim) : slot.receive.get();
+    if (is_abandoned ? pool.is_outstanding_as(claim) : pool.is_outstanding(index))
+      pool.recycle(index);
+  }
+}
+
+ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* asked) noexcept try {
+  auto& context = Context::of(pd->context);
+  if (context.check_ours() != 0 || check(asked->attr) != 0) return nullptr;
+  auto pool = prepare(pd, *asked);
+
+  std::lock_guard const guard{context.control};
+  auto const free = std::find(context.receive_pools.begin(), context.receive_pools.end(), nullptr);
+  if (free == context.receive_pools.end()) {
+    fail(ENOMEM, "the soft device has at most %u shared receive queues", receive_pools_max);
+    return nullptr;
+  }
+  auto const slots = pool->ring.mask + 1;
+  pool->ring_length = slots * (sizeof(std::uint64_t) + pool->ring.stride) + cache_line;
+  pool->ring_offset = context.take_ring(pool->ring_length);
+  if (pool->ring_offset == 0) return nullptr;
+  pool->index = static_cast<std::uint32_t>(free - context.receive_pools.begin());
+  pool->handle = pool->index;
+  pool->shared = &context.segment.receive_pools[pool->index];
+  publish(*pool);
+  pool->ring.pool = pool->shared;
+  pool->ring.order = reinterpret_cast<Atomic<std::uint64_t>*>(
+      ring_at(context.segment, pool->ring_offset, slots, sizeof(std::uint64_t)));
+  pool->ring.receives =
+      ring_at(context.segment, pool->shared->receives_offset.get(), slots, pool->ring.stride);
+  ::pthread_mutex_init(&pool->mutex, nullptr);
+  ::pthread_cond_init(&pool->cond, nullptr);
+  static_cast<Domain*>(pd)->users.fetch_add(1);
+  asked->attr.max_wr = pool->depth;
+  asked->attr.max_sge = pool->pieces;
+  *free = pool.get();
+  return pool.release();
+} catch (std::bad_alloc const&) {
+  fail(ENOMEM);
+  return nullptr;
+}
+
+ibv_srq* create_srq_ex(ibv_context*, ibv_srq_init_attr_ex* asked) noexcept {
+  constexpr std::uint32_t known = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
+  auto const type =
+      (asked->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 ? asked->srq_type : IBV_SRQT_BASIC;
+  if ((asked->comp_mask & ~known) != 0 || type != IBV_SRQT_BASIC) {
+    fail(EOPNOTSUPP, "the soft device has basic shared receive queues only");
+    return nullptr;
+  }
+  if ((asked->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0) {
+    fail(EINVAL, "a shared receive queue needs a protection domain");
+    return nullptr;
+  }
+  ibv_srq_init_attr basic{asked->srq_context, asked->attr};
+  auto* const made = create_srq(asked->pd, &basic);
+  asked->attr = basic.attr;
+  return made;
+}
+
+int modify_srq(ibv_srq* srq, ibv_srq_attr* attributes, int mask) noexcept {
+  auto& pool = *static_cast<ReceivePool*>(srq);
+  auto& context = Context::of(srq->context);
+  if (auto const error = context.check_ours(); error != 0) return error;
+  if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0)
+    return fail(EINVAL, "only MAX_WR and LIMIT of a shared receive queue can be modified");
+  // query_device does not show IBV_DEVICE_SRQ_RESIZE.
+  if ((mask & IBV_SRQ_MAX_WR) != 0)
+    return fail(EOPNOTSUPP, "a shared receive queue of the soft device cannot be resized");
+  if ((mask & IBV_SRQ_LIMIT) == 0) return 0;
+  if (attributes->srq_limit > pool.depth)
+    return fail(EINVAL, "the limit %u is above the queue's %u receives", attributes->srq_limit,
+                pool.depth);
+  RobustGuard const takers{pool.shared->lock, context.claimant};
+  pool.shared->limit.set(attributes->srq_limit);
+  return 0;
+}
+
+int query_srq(ibv_srq* srq, ibv_srq_attr* attributes) noexcept {
+  auto& pool = *static_cast<ReceivePool*>(srq);
+  if (auto const error = Context::of(srq->context).check_ours(); error != 0) return error;
+  attributes->max_wr = pool.depth;
+  attributes->max_sge = pool.pieces;
+  attributes->srq_limit = std::min(pool.shared->limit.get(), pool.depth);
+  return 0;
+}
+
+int destroy_srq(ibv_srq* srq) noexcept {
+  auto* const pool = static_cast<ReceivePool*>(srq);
+  auto& context = Context::of(srq->context);
+  if (!context.is_ours()) return 0;
+  std::lock_guard const guard{context.control};
+  if (pool->users != 0)
+    return fail(EBUSY, "%u queue pairs still use the shared receive queue", pool->users);
+  context.receive_pools[pool->index] = nullptr;
+  context.give_back_ring(pool->ring_offset, pool->ring_length);
+  static_cast<Domain*>(pool->pd)->users.fetch_sub(1);
+  ::pthread_cond_destroy(&pool->cond);
+  ::pthread_mutex_destroy(&pool->mutex);
+  delete pool;
+  return 0;
+}
+
+int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
+  auto& pool = *static_cast<ReceivePool*>(srq);
+  auto& context = Context::of(srq->context);
+  int error = context.is_ours() ? 0 : context.check_ours();
+  if (error == 0) {
+    std::lock_guard const guard{pool.lock};
+    while (wr != nullptr && (error = receive_one(pool, *wr)) == 0) wr = wr->next;
+  }
+  if (error != 0) {
+    *bad = wr;
+    errno = error;
+  }
+  return error;
+}
+
+}  // namespace lend::soft

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A shared receive queue: its owner's half. Any thread.
+#pragma once
+
+#include "layout.hpp"
+#include "pool_ring.hpp"
+#include "private_lock.hpp"
+#include "queue_pair.hpp"
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+namespace lend::soft {
+
+struct ReceivePool : ibv_srq {
+  std::uint32_t index = 0;
+  SharedReceivePool* shared = nullptr;
+  std::uint32_t depth = 0;
+  std::uint32_t pieces = 0;  // per receive, at most
+  std::uint32_t users = 0;   // queue pairs, under Context::control
+  std::uint64_t ring_offset = 0;
+  std::size_t ring_length = 0;
+  PoolRing ring{};
+
+  PrivateLock lock;  // guards all below; taken last
+  std::uint64_t posted = 0;
+  std::unique_ptr<std::byte[]> kept;  // PostedReceive, by index
+  std::size_t kept_stride = 0;
+  std::unique_ptr<std::uint64_t[]> words;  // by index: that of `order`, or 0: not posted
+  std::unique_ptr<std::uint32_t[]> free;
+  std::uint32_t free_count = 0;
+
+  [[nodiscard]] PostedReceive& kept_at(std::uint32_t which) noexcept {
+    return *reinterpret_cast<PostedReceive*>(kept.get() + which * kept_stride);
+  }
+  /// Whether receive `which` is posted and not completed. Only a corrupt peer completes another.
+  [[nodiscard]] bool is_outstanding(std::uint32_t which) noexcept {
+    std::lock_guard const guard{lock};
+    return which < depth && words[which] != 0;
+  }
+  /// The same, of one posting: an index is used again.
+  [[nodiscard]] bool is_outstanding_as(std::uint64_t word) noexcept {
+    std::lock_guard const guard{lock};
+    auto const which = PoolRing::index_of(word);
+    return which < depth && words[which] == word && word != 0;
+  }
+  /// It was completed, or flushed.
+  void recycle(std::uint32_t which) noexcept {
+    std::lock_guard const guard{lock};
+    words[which] = 0;
+    free[free_count++] = which;
+  }
+};
+
+inline ReceivePool* QueuePair::pool() const noexcept {
+  return static_cast<ReceivePool*>(srq);
+}
+
+/// Takes back the receives whose completions of `qp` lie unpolled in its completion queue, for
+/// these are dropped. The caller holds that queue's lock and let nobody complete any more.
+void recycle_unpolled(QueuePair& qp) noexcept;
+
+[[nodiscard]] ibv_srq* create_srq(ibv_pd*, ibv_srq_init_attr*) noexcept;
+[[nodiscard]] ibv_srq* create_srq_ex(ibv_context*, ibv_srq_init_attr_ex*) noexcept;
+int modify_srq(ibv_srq*, ibv_srq_attr*, int mask) noexcept;
+int query_srq(ibv_srq*, ibv_srq_attr*) noexcept;
+int destroy_srq(ibv_srq*) noexcept;
+int post_srq_recv(ibv_srq*, ibv_recv_wr*, ibv_recv_wr** bad) noexcept;
+
+}  // namespace lend::soft
