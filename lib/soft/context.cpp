@@ -231,4 +231,14 @@ int query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* gid) 
   return 0;
 }
 
+int query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index,
+                 ibv_gid_entry* entry) noexcept {
+  if (port != 1 || index != 0)
+    return fail(EINVAL, "the soft device has one port, 1, with one GID, 0");
+  *entry = {};
+  entry->port_num = 1;
+  entry->gid_type = IBV_GID_TYPE_IB;
+  return query_gid(context, 1, 0, &entry->gid);
+}
+
 }  // namespace lend::soft

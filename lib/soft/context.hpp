@@ -122,6 +122,7 @@ int close_device(ibv_context*) noexcept;
 int query_device(ibv_context*, ibv_device_attr*) noexcept;
 int query_port(ibv_context*, std::uint8_t port, ibv_port_attr*) noexcept;
 int query_gid(ibv_context*, std::uint8_t port, int index, ibv_gid*) noexcept;
+int query_gid_ex(ibv_context*, std::uint32_t port, std::uint32_t index, ibv_gid_entry*) noexcept;
 
 [[nodiscard]] ibv_pd* alloc_pd(ibv_context*) noexcept;
 int dealloc_pd(ibv_pd*) noexcept;

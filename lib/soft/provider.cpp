@@ -21,6 +21,7 @@ Provider const& provider() noexcept {
       .query_device = query_device,
       .query_port = query_port,
       .query_gid = query_gid,
+      .query_gid_ex = query_gid_ex,
       .alloc_pd = alloc_pd,
       .dealloc_pd = dealloc_pd,
       .reg_mr = reg_mr,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Choosing an address, and the three transitions of a connection. Any thread.
+// The three transitions of a connection. Any thread.
 #include <verbs/adoption.hpp>
 #include <verbs/connecting.hpp>
 #include <verbs/endpoint_check.hpp>
+#include <verbs/gid_table.hpp>
 #include <verbs/queue_pair_states.hpp>
 #include <verbs/verb_error.hpp>
 
@@ -13,14 +14,26 @@ namespace lend {
 
 namespace {
 
-/// GID tables are indexed by one octet in an address vector. Source: struct ibv_global_route.
-constexpr std::int32_t gid_entries_max = 256;
+bool takes_global_route(QueuePairHandle const& queue_pair) noexcept {
+  Endpoint const& local = queue_pair.local;
+  Endpoint const& peer = queue_pair.peer;
+  return needs_global_route(local, peer) ||
+         (queue_pair.domain->context->port.needs_global_route && local.has_gid() && peer.has_gid());
+}
+
+/// " at 10.77.0.2, from GID index 1: 10.77.0.1 (RoCE v2)"
+std::string way_of(QueuePairHandle const& queue_pair) {
+  if (!takes_global_route(queue_pair)) return " at LID " + std::to_string(queue_pair.peer.lid);
+  Endpoint const& local = queue_pair.local;
+  return " at " + text_of(queue_pair.peer.gid) + ", from GID index " +
+         text_of(std::vector{GidEntry{queue_pair.gid_index, local.gid_type, local.gid}});
+}
 
 Error refused(QueuePairHandle const& queue_pair, Transition const& transition, int errno_value) {
   auto code = Errc::system_failed;
   std::string_view remedy;
   switch (errno_value) {
-    case EINVAL: remedy = "The peer's endpoint may be stale or of another network."; break;
+    case EINVAL: remedy = "An address may be gone, or the peer's endpoint stale."; break;
     case ETIMEDOUT: remedy = "The peer's address was not resolved; can it be pinged?"; break;
     case ENETUNREACH:  // how providers say that the peer's address is none they can reach
     case EHOSTUNREACH:
@@ -33,7 +46,8 @@ Error refused(QueuePairHandle const& queue_pair, Transition const& transition, i
                     std::string{"ibv_modify_qp of queue pair "} +
                         std::to_string(queue_pair.local.queue_pair_number.value()) + " from " +
                         transition.name + " toward queue pair " +
-                        std::to_string(queue_pair.peer.queue_pair_number.value()),
+                        std::to_string(queue_pair.peer.queue_pair_number.value()) +
+                        way_of(queue_pair),
                     errno_value, remedy);
 }
 
@@ -41,7 +55,7 @@ ibv_ah_attr address_of_peer(QueuePairHandle const& queue_pair) noexcept {
   ibv_ah_attr address{};
   address.port_num = queue_pair.domain->context->port.number;
   address.dlid = queue_pair.peer.lid;
-  if (!needs_global_route(queue_pair.local, queue_pair.peer)) return address;
+  if (!takes_global_route(queue_pair)) return address;
   address.is_global = 1;
   std::memcpy(address.grh.dgid.raw, queue_pair.peer.gid.data(), queue_pair.peer.gid.size());
   address.grh.sgid_index = queue_pair.gid_index;
@@ -58,40 +72,6 @@ Result<void> apply_transition(QueuePairHandle const& queue_pair, Transition cons
                                                              transition.attributes);
   if (result != 0) return refused(queue_pair, transition, errno_of(result));
   return success();
-}
-
-Result<ChosenGid> choose_gid(ContextHandle const& context) {
-  Provider const& provider = context.provider();
-  if (context.is_iwarp()) return ChosenGid{};  // rdma_cm connects it, by IP addresses
-  bool const ethernet = context.port.link_layer == LinkLayer::ethernet;
-  auto const entries = std::clamp<std::int32_t>(context.port.gid_count, 0, gid_entries_max);
-  auto const looked_at = provider.is_soft ? std::min(entries, 1) : entries;
-  ChosenGid first;
-  bool found = false;
-  int error = 0;
-  for (std::int32_t index = 0; index < looked_at; ++index) {
-    ibv_gid raw{};
-    errno = 0;
-    // An entry that cannot be read is one that is not set. Source: ibv_query_gid(3).
-    if (provider.query_gid(context.raw.get(), context.port.number, index, &raw) != 0) {
-      error = errno;
-      continue;
-    }
-    ChosenGid entry{static_cast<std::uint8_t>(index), {}};
-    std::copy(std::begin(raw.raw), std::end(raw.raw), entry.gid.begin());
-    if (entry.gid == decltype(entry.gid){}) continue;
-    if (!ethernet || provider.is_soft || is_ipv4_mapped(entry.gid)) return entry;
-    if (!std::exchange(found, true)) first = entry;
-  }
-  if (found) return first;
-  if (error != 0)
-    return verb_error(provider, "ibv_query_gid of " + context.name, error,
-                      "No entry of the port's GID table could be used.");
-  if (ethernet && !provider.is_soft)
-    return Error{Errc::not_found, context.name + " port " + std::to_string(context.port.number) +
-                                      " has no GID among its " + std::to_string(entries) +
-                                      "; give its network interface an IP address"};
-  return ChosenGid{};
 }
 
 Result<void> bring_up(QueuePairHandle& queue_pair) {
@@ -115,7 +95,8 @@ Result<void> bring_up(QueuePairHandle& queue_pair) {
   LEND_TRYV(apply_transition(queue_pair, init_to_ready_to_receive, attributes));
 
   attributes.sq_psn = local.packet_sequence_number.value();
-  attributes.max_rd_atomic = context.reads.as_initiator;
+  // More than the peer serves at once, and it would refuse one. Source: ibv_modify_qp(3).
+  attributes.max_rd_atomic = std::min(context.reads.as_initiator, peer.reads_served);
   attributes.timeout = queue_pair.times.ack_timeout;
   attributes.retry_cnt = queue_pair.times.ack_retries;
   attributes.rnr_retry = queue_pair.times.receiver_not_ready_retries;

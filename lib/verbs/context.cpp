@@ -2,6 +2,7 @@
 // One opened device. Any thread.
 #include <lend/verbs/context.hpp>
 #include <lend/verbs/protection_domain.hpp>
+#include <verbs/gid_table.hpp>
 #include <verbs/handles.hpp>
 #include <verbs/verb_error.hpp>
 
@@ -31,6 +32,10 @@ DeviceCapabilities Context::capabilities() const noexcept {
           .immediates = !iwarp,
           .waits_for_receives = !iwarp,
           .acknowledges = !iwarp};
+}
+
+Result<std::vector<GidEntry>> Context::gids() const {
+  return read_gids(*handle_);
 }
 
 ibv_context* Context::native() const noexcept {

@@ -4,6 +4,7 @@
 #include <lend/verbs/device.hpp>
 #include <verbs/device_list.hpp>
 #include <verbs/handles.hpp>
+#include <verbs/port.hpp>
 #include <verbs/queue_pair_states.hpp>
 #include <verbs/verb_error.hpp>
 
@@ -14,52 +15,6 @@ namespace lend {
 namespace {
 
 using RawContext = RawHandle<ibv_context, &Provider::close_device>;
-
-PortInfo port_info(std::uint8_t number, ibv_port_attr const& port) noexcept {
-  PortInfo info;
-  info.number = number;
-  info.state = static_cast<PortState>(port.state);
-  info.link_layer = port.link_layer <= IBV_LINK_LAYER_ETHERNET
-                        ? static_cast<LinkLayer>(port.link_layer)
-                        : LinkLayer::unspecified;
-  info.lid = port.lid;
-  info.active_mtu_bytes = mtu_bytes_of(port.active_mtu);
-  info.message_bytes_max = port.max_msg_sz;
-  info.gid_count = port.gid_tbl_len;
-  return info;
-}
-
-/// The wanted port, or with 0 the first that is active.
-Result<PortInfo> choose_port(RawContext const& context, std::string const& device,
-                             std::uint8_t wanted, std::uint8_t count) {
-  if (wanted > count)
-    return Error{Errc::not_found, device + " has no port " + std::to_string(wanted) +
-                                      "; its ports are 1 to " + std::to_string(count)};
-  std::string states;
-  unsigned const first = wanted == 0 ? 1 : wanted;
-  unsigned const last = wanted == 0 ? count : wanted;
-  for (unsigned i = first; i <= last; ++i) {
-    auto const number = static_cast<std::uint8_t>(i);
-    ibv_port_attr attributes{};
-    int const result = context.provider().query_port(context.get(), number, &attributes);
-    int const error = errno_of(result);
-    if (result != 0)
-      return verb_error(context.provider(),
-                        "ibv_query_port of " + device + " port " + std::to_string(i), error);
-    auto const port = port_info(number, attributes);
-    if (port.state == PortState::active) {
-      if (port.active_mtu_bytes != 0) return port;
-      return Error{Errc::unsupported, device + " port " + std::to_string(i) + " states MTU code " +
-                                          std::to_string(attributes.active_mtu) +
-                                          ", which no verbs manual knows"};
-    }
-    states += (states.empty() ? "port " : ", port ") + std::to_string(i) + " is ";
-    states += name_of(port.state);
-  }
-  if (states.empty()) states = "it has no ports";
-  return Error{Errc::not_found, "no usable port on " + device + ": " + states +
-                                    "; bring the link up, or choose another port or device"};
-}
 
 std::uint8_t at_most_reads_max(int reads) noexcept {
   return static_cast<std::uint8_t>(std::clamp(reads, 0, reads_max));
@@ -124,11 +79,14 @@ Result<Context> Device::open(std::uint8_t port) const {
   int const result = provider.query_device(raw.get(), &attributes);
   error = errno_of(result);
   if (result != 0) return verb_error(provider, "ibv_query_device of " + name_, error);
-  LEND_TRY(chosen, choose_port(raw, name_, port, attributes.phys_port_cnt));
+  LEND_TRY(chosen, choose_port(provider, raw.get(), name_, port, attributes.phys_port_cnt));
 
   auto handle = std::make_shared<ContextHandle>(ContextHandle{std::move(raw), name_});
   handle->port = chosen;
   handle->limits = {.queue_pairs_max = attributes.max_qp,
+                    .completion_queues_max = attributes.max_cq,
+                    .protection_domains_max = attributes.max_pd,
+                    .regions_max = attributes.max_mr,
                     .work_requests_max = attributes.max_qp_wr,
                     .elements_max = attributes.max_sge,
                     .completions_max = attributes.max_cqe,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Endpoints as bytes and as text; what arrives is untrusted. Values; any thread.
 //
-// 56 bytes, big-endian: magic u32 · version u8 · device kind u8 · link layer u8 · zero u8 · queue
-// pair number u32 · packet sequence number u32 · LID u16 · zero u16 · GID 16 bytes · MTU u32 · send
-// depth u32 · receive depth u32 · zero u32 · CRC-32 of all before.
+// 56 bytes, big-endian: magic u32 · version u8 · device kind u8 · link layer u8 · GID type u8 ·
+// queue pair number u32 · packet sequence number u32 · LID u16 · reads served u8 · zero u8 · GID 16
+// bytes · MTU u32 · send depth u32 · receive depth u32 · zero u32 · CRC-32 of all before. The text
+// is "lend", the version, a hyphen and the bytes in hexadecimal.
 #include <base/wire.hpp>
 #include <lend/verbs/endpoint.hpp>
 #include <verbs/endpoint_check.hpp>
@@ -15,9 +16,10 @@ namespace lend {
 namespace {
 
 constexpr std::uint32_t magic = 0x6c'6e'64'65;  // "lnde"
-constexpr std::uint8_t version = 1;
+constexpr std::uint8_t version = 2;
 
-constexpr std::string_view text_prefix = "lend1-";
+constexpr std::string_view text_word = "lend";
+constexpr std::string_view text_prefix = "lend2-";
 constexpr std::size_t text_size = text_prefix.size() + 2 * Endpoint::encoded_size;
 constexpr std::string_view digits = "0123456789abcdef";
 
@@ -29,6 +31,10 @@ Error refused(std::string why) {
 
 Error out_of_range(std::string_view field, std::uint64_t value) {
   return refused(std::string{field} + " is " + std::to_string(value) + ", out of its range");
+}
+
+Error other_version(std::string const& theirs) {
+  return refused("version " + theirs + ", ours is " + std::to_string(version));
 }
 
 /// 0 to 15, or nothing. Lower case only: one endpoint has one text.
@@ -46,6 +52,18 @@ std::string_view trimmed(std::string_view text) noexcept {
   while (!text.empty() && is_white_space(text.front())) text.remove_prefix(1);
   while (!text.empty() && is_white_space(text.back())) text.remove_suffix(1);
   return text;
+}
+
+/// The digits between "lend" and the hyphen; empty if there are none, or too many.
+std::string version_of_text(std::string_view text) {
+  if (!text.starts_with(text_word)) return {};
+  text.remove_prefix(text_word.size());
+  auto const end = text.find('-');
+  if (end == std::string_view::npos || end > 3) return {};
+  text = text.substr(0, end);
+  bool const all_digits =
+      std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return all_digits ? std::string{text} : std::string{};
 }
 
 }  // namespace
@@ -74,11 +92,12 @@ std::array<std::byte, Endpoint::encoded_size> Endpoint::encode() const noexcept 
   writer.u8(version);
   writer.u8(static_cast<std::uint8_t>(device_kind));
   writer.u8(static_cast<std::uint8_t>(link_layer));
-  writer.u8(0);
+  writer.u8(static_cast<std::uint8_t>(gid_type));
   writer.u32(queue_pair_number.value());
   writer.u32(packet_sequence_number.value());
   writer.u16(lid);
-  writer.u16(0);
+  writer.u8(reads_served);
+  writer.u8(0);
   writer.bytes(std::as_bytes(std::span{gid}));
   writer.u32(mtu_bytes);
   writer.u32(send_depth);
@@ -95,19 +114,18 @@ Result<Endpoint> Endpoint::decode(std::span<std::byte const> bytes) {
   WireReader reader{bytes};
   if (reader.u32() != magic) return refused("it does not begin as one does");
   auto const their_version = reader.u8();
-  if (their_version != version)
-    return refused("version " + std::to_string(their_version) + ", ours is " +
-                   std::to_string(version));
+  if (their_version != version) return other_version(std::to_string(their_version));
   auto const sum = crc32(bytes.first(encoded_size - sizeof(std::uint32_t)));
 
   Endpoint endpoint;
   auto const kind = reader.u8();
   auto const layer = reader.u8();
-  std::uint32_t zeros = reader.u8();
+  auto const type = reader.u8();
   auto const number = reader.u32();
   auto const sequence = reader.u32();
   endpoint.lid = reader.u16();
-  zeros |= reader.u16();
+  endpoint.reads_served = reader.u8();
+  std::uint32_t zeros = reader.u8();
   reader.bytes(std::as_writable_bytes(std::span{endpoint.gid}));
   endpoint.mtu_bytes = reader.u32();
   endpoint.send_depth = reader.u32();
@@ -118,6 +136,7 @@ Result<Endpoint> Endpoint::decode(std::span<std::byte const> bytes) {
   if (kind > static_cast<std::uint8_t>(DeviceKind::soft)) return out_of_range("device kind", kind);
   if (layer > static_cast<std::uint8_t>(LinkLayer::ethernet))
     return out_of_range("link layer", layer);
+  if (type > static_cast<std::uint8_t>(GidType::roce_v2)) return out_of_range("GID type", type);
   auto const checked_number = QueuePairNumber::from(number);
   if (!checked_number) return out_of_range("queue pair number", number);
   auto const checked_sequence = PacketSequenceNumber::from(sequence);
@@ -125,6 +144,7 @@ Result<Endpoint> Endpoint::decode(std::span<std::byte const> bytes) {
   if (zeros != 0) return refused("a reserved field is not zero");
   endpoint.device_kind = static_cast<DeviceKind>(kind);
   endpoint.link_layer = static_cast<LinkLayer>(layer);
+  endpoint.gid_type = static_cast<GidType>(type);
   endpoint.queue_pair_number = *checked_number;
   endpoint.packet_sequence_number = *checked_sequence;
   if (auto const defect = endpoint_defect(endpoint)) return refused(*defect);
@@ -144,8 +164,10 @@ std::string Endpoint::to_text() const {
 
 Result<Endpoint> Endpoint::from_text(std::string_view text) {
   text = trimmed(text);
-  if (!text.starts_with(text_prefix))
+  if (!text.starts_with(text_prefix)) {
+    if (auto const theirs = version_of_text(text); !theirs.empty()) return other_version(theirs);
     return refused("the text does not begin with " + std::string{text_prefix});
+  }
   if (text.size() != text_size)
     return refused("the text has " + std::to_string(text.size()) + " characters instead of " +
                    std::to_string(text_size));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Whether two endpoints fit together. Pure; any thread.
 #include <verbs/endpoint_check.hpp>
+#include <verbs/gid_table.hpp>
 
 #include <algorithm>
 
@@ -22,9 +23,14 @@ LinkLayer effective(LinkLayer layer) noexcept {
   return layer == LinkLayer::unspecified ? LinkLayer::infiniband : layer;
 }
 
-std::string_view gid_form(Endpoint const& endpoint) noexcept {
+std::string gid_form(Endpoint const& endpoint) {
   if (!endpoint.has_gid()) return "no GID";
-  return is_ipv4_mapped(endpoint.gid) ? "an IPv4-mapped GID" : "an IPv6 GID";
+  return (is_ipv4_mapped(endpoint.gid) ? "IPv4 " : "IPv6 ") + text_of(endpoint.gid);
+}
+
+/// "RoCE v2 (10.77.0.1)"
+std::string gid_type(Endpoint const& endpoint) {
+  return std::string{name_of(endpoint.gid_type)} + " (" + text_of(endpoint.gid) + ')';
 }
 
 bool is_soft(Endpoint const& endpoint) noexcept {
@@ -38,15 +44,10 @@ bool same_subnet(Endpoint const& a, Endpoint const& b) noexcept {
 
 }  // namespace
 
-bool is_ipv4_mapped(std::array<std::uint8_t, 16> const& gid) noexcept {
-  return std::all_of(gid.begin(), gid.begin() + 10, [](std::uint8_t byte) { return byte == 0; }) &&
-         gid[10] == 0xff && gid[11] == 0xff;
-}
-
 bool needs_global_route(Endpoint const& local, Endpoint const& peer) noexcept {
   if (!local.has_gid() || !peer.has_gid()) return false;
   if (is_soft(local) || local.link_layer == LinkLayer::ethernet) return true;
-  return !same_subnet(local, peer);
+  return local.lid == 0 || peer.lid == 0 || !same_subnet(local, peer);
 }
 
 Result<void> check_fit(Endpoint const& local, Endpoint const& peer) {
@@ -65,14 +66,21 @@ Result<void> check_fit(Endpoint const& local, Endpoint const& peer) {
       (is_soft(local) || !ethernet || is_ipv4_mapped(local.gid) == is_ipv4_mapped(peer.gid));
   if (!same_form)
     return mismatch("address forms", gid_form(local), gid_form(peer),
-                    "give both ports an IPv4 address, or neither");
+                    "give both ports an IPv4 address, or neither, or choose with gid_index() or "
+                    "gid_address()");
+  if (!is_soft(local) && ethernet && local.gid_type != peer.gid_type)
+    return mismatch("GID types", gid_type(local), gid_type(peer),
+                    "choose an entry of the same type on both sides with gid_index(); "
+                    "Context::gids() and `ibv_devinfo -v` list them");
   if (is_soft(local) || needs_global_route(local, peer)) return success();
   if (ethernet)
     return Error{Errc::incompatible_peer,
                  "neither side has a GID, which Ethernet needs; give both ports an IP address"};
   if (local.lid == 0 || peer.lid == 0)
-    return mismatch("LIDs", std::to_string(local.lid), std::to_string(peer.lid),
-                    "0 is none: a subnet manager must run on the fabric");
+    return Error{Errc::incompatible_peer,
+                 "without GIDs both sides need a LID: ours is " + std::to_string(local.lid) +
+                     ", the peer's " + std::to_string(peer.lid) +
+                     ", where 0 is none; a subnet manager must run on the fabric"};
   return success();
 }
 

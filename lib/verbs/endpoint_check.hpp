@@ -25,10 +25,8 @@ inline constexpr std::uint32_t depth_largest = 0x7fff'ffff;
 /// Errors:  incompatible_peer  with both values and what to do.
 [[nodiscard]] Result<void> check_fit(Endpoint const& local, Endpoint const& peer);
 
-/// Whether packets between the two need a global route header.
+/// Whether packets between the two need a global route header: always on Ethernet; on InfiniBand
+/// where the peer is in another subnet or one of them has no LID.
 [[nodiscard]] bool needs_global_route(Endpoint const& local, Endpoint const& peer) noexcept;
-
-/// Whether a GID is an IPv4 address: ::ffff:a.b.c.d. Source: RFC 4291 §2.5.5.2.
-[[nodiscard]] bool is_ipv4_mapped(std::array<std::uint8_t, 16> const& gid) noexcept;
 
 }  // namespace lend

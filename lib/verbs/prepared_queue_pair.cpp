@@ -4,7 +4,9 @@
 #include <verbs/adoption.hpp>
 #include <verbs/connecting.hpp>
 #include <verbs/endpoint_check.hpp>
+#include <verbs/gid_table.hpp>
 #include <verbs/handles.hpp>
+#include <verbs/port.hpp>
 #include <verbs/queue_pair_states.hpp>
 #include <verbs/verb_error.hpp>
 
@@ -129,7 +131,8 @@ Result<PreparedQueuePair> PreparedQueuePair::create(ProtectionDomain const& doma
                  "send_depth + receive_depth is " + std::to_string(room) +
                      ", more than what is left of the completion queue's depth of " +
                      std::to_string(queue->depth) + "; make it deeper"};
-  LEND_TRY(gid, choose_gid(context));
+  LEND_TRY(port, usable_port(context));  // its LID and MTU may have changed since it was opened
+  LEND_TRY(gid, choose_gid(context, options.gid));
   LEND_TRY(sequence_number, random_sequence_number());
   ibv_qp_cap granted{};
   LEND_TRY(raw, create_raw(*parent, queue->raw.get(), options, granted));
@@ -142,18 +145,20 @@ Result<PreparedQueuePair> PreparedQueuePair::create(ProtectionDomain const& doma
   auto handle =
       std::make_unique<QueuePairHandle>(QueuePairHandle{parent, std::move(share), std::move(raw)});
   handle->protection_domain = parent->raw.get();
-  handle->message_bytes_max = context.port.message_bytes_max;
+  handle->message_bytes_max = port.message_bytes_max;
   handle->elements = std::min({granted.max_send_sge, granted.max_recv_sge, elements_max});
   handle->inline_bytes = granted.max_inline_data;
   handle->times = times;
-  handle->gid_index = gid.index;
+  handle->gid_index = static_cast<std::uint8_t>(gid.index);
   handle->local = {.device_kind = context.kind(),
-                   .link_layer = context.port.link_layer,
+                   .link_layer = port.link_layer,
                    .queue_pair_number = *number,
                    .packet_sequence_number = sequence_number,
-                   .lid = context.port.lid,
+                   .lid = port.lid,
                    .gid = gid.gid,
-                   .mtu_bytes = context.port.active_mtu_bytes,
+                   .gid_type = gid.type,
+                   .reads_served = context.reads.as_target,
+                   .mtu_bytes = port.active_mtu_bytes,
                    .send_depth = options.send_depth,
                    .receive_depth = options.receive_depth};
   return PreparedQueuePair{std::move(handle)};
@@ -194,6 +199,8 @@ Result<QueuePair> PreparedQueuePair::connect(Endpoint const& peer) && {
                      " is iWARP, whose queue pairs only rdma_cm can connect: use cm_connect() or "
                      "CmListener, or an InfiniBand or RoCE device"};
   LEND_TRYV(check_fit(handle->local, peer));
+  // A port that went down would still take the queue pair to RTS, and nothing would arrive.
+  LEND_TRYV(usable_port(*handle->domain->context));
   handle->peer = peer;
   LEND_TRYV(bring_up(*handle));
   return QueuePair{std::move(handle)};

@@ -26,6 +26,8 @@ struct Provider {
   decltype(&::ibv_query_device) query_device;
   int (*query_port)(ibv_context*, std::uint8_t port, ibv_port_attr*);
   decltype(&::ibv_query_gid) query_gid;
+  /// As ibv_query_gid_ex(3), an inline function: ENODATA where the entry is empty.
+  int (*query_gid_ex)(ibv_context*, std::uint32_t port, std::uint32_t index, ibv_gid_entry*);
 
   decltype(&::ibv_alloc_pd) alloc_pd;
   decltype(&::ibv_dealloc_pd) dealloc_pd;

@@ -19,6 +19,11 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attribute
   return ibv_query_port(context, port, attributes);
 }
 
+int query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index,
+                 ibv_gid_entry* entry) {
+  return ibv_query_gid_ex(context, port, index, entry, 0);
+}
+
 // Whole pages of their own, so that pinning and fork touch nobody else's bytes.
 void* allocate(ibv_context*, std::size_t length) {
   void* const address =
@@ -44,6 +49,7 @@ constinit Provider const table{
     .query_device = &::ibv_query_device,
     .query_port = &query_port,
     .query_gid = &::ibv_query_gid,
+    .query_gid_ex = &query_gid_ex,
     .alloc_pd = &::ibv_alloc_pd,
     .dealloc_pd = &::ibv_dealloc_pd,
     .reg_mr = &::ibv_reg_mr,  // not the macro: it only adds optional access flags, unused here

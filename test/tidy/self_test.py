@@ -45,6 +45,7 @@ BAD = [  # where, what, and a part of the complaint
     ("lib/stream/x.hpp", HPP + "#include <boost/asio.hpp>\n", "includes boost/asio"),
     ("test/base/x.hpp", HPP + "#include <catch2/catch.hpp>\n", "includes catch2/"),
     ("lib/soft/x.hpp", HPP + "#include <sys/socket.h>\n", "includes sys/socket.h"),
+    ("lib/verbs/x.hpp", HPP + "#include <arpa/inet.h>\n", "includes arpa/inet.h"),
     (UMBRELLA, HPP, "does not bring in include/lend/base/far.hpp"),
 ]
 wrong = []

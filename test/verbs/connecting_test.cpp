@@ -65,10 +65,10 @@ TEST_CASE("a peer that cannot fit is refused before the first transition", "[ver
       "link layers differ: ours Ethernet, the peer's InfiniBand");
   check_misfit(
       ethernet, [](Endpoint& peer) { peer.gid = {}; },
-      "address forms differ: ours an IPv4-mapped GID, the peer's no GID");
+      "address forms differ: ours IPv4 10.0.0.1, the peer's no GID");
   check_misfit(
       ethernet, [](Endpoint& peer) { peer.gid = FakeDevice::ipv6_gid(); },
-      "ours an IPv4-mapped GID, the peer's an IPv6 GID");
+      "ours IPv4 10.0.0.1, the peer's IPv6 fe80::200:0:0:1");
   check_misfit(
       ethernet, [](Endpoint& peer) { peer.mtu_bytes = 9000; }, "MTU of 9000 bytes");
   check_misfit(
@@ -76,7 +76,13 @@ TEST_CASE("a peer that cannot fit is refused before the first transition", "[ver
   check_misfit(
       ethernet, [](Endpoint& peer) { peer.receive_depth = 0; }, "depth 0");
   check_misfit(
-      infiniband(), [](Endpoint& peer) { peer.lid = 0; }, "LIDs differ: ours 7, the peer's 0");
+      ethernet, [](Endpoint& peer) { peer.gid_type = GidType::roce_v1; },
+      "GID types differ: ours RoCE v2 (10.0.0.1), the peer's RoCE v1 (10.0.0.1); choose");
+  auto without_gids = infiniband();
+  without_gids.gids = {GidBytes{}};
+  check_misfit(
+      without_gids, [](Endpoint& peer) { peer.lid = 0; },
+      "need a LID: ours is 7, the peer's 0, where 0 is none");
 }
 
 TEST_CASE("the transitions carry both ends' numbers and the smaller MTU", "[verbs]") {
@@ -126,6 +132,49 @@ TEST_CASE("on InfiniBand a LID suffices within a subnet, a GID is used beyond", 
 
   REQUIRE(connect_to(infiniband(), [](Endpoint& peer) { peer.gid[7] = 1; }).has_value());
   CHECK(Fake::get().modified.at(1).attributes.ah_attr.is_global == 1);
+
+  REQUIRE(connect_to(infiniband(), [](Endpoint& peer) { peer.lid = 0; }).has_value());
+  CHECK(Fake::get().modified.at(1).attributes.ah_attr.is_global == 1);
+
+  auto of_virtual_function = infiniband();
+  of_virtual_function.port_flags = IBV_QPF_GRH_REQUIRED;
+  REQUIRE(connect_to(of_virtual_function, [](Endpoint&) {}).has_value());
+  CHECK(Fake::get().modified.at(1).attributes.ah_attr.is_global == 1);
+}
+
+TEST_CASE("a port that went down after it was opened is named before anything is connected",
+          "[verbs]") {
+  Fake::get().reset();
+  auto const context = open_fake().value();
+  auto const domain = context.allocate_protection_domain().value();
+  auto const queue = CompletionQueue::create(context, 256).value();
+  auto prepared = PreparedQueuePair::create(domain, queue, {}).value();
+  auto const self = prepared.endpoint();
+  Fake::get().device.ports = {IBV_PORT_DOWN};
+
+  auto const too_late = std::move(prepared).connect(self).error();
+  auto const refused = PreparedQueuePair::create(domain, queue, {}).error();
+
+  for (auto const& error : {too_late, refused}) {
+    INFO(error.message());
+    CHECK(error == Errc::not_found);
+    CHECK(error.message().find("fake0: port 1 is DOWN; bring its cable") != std::string::npos);
+  }
+  CHECK(Fake::get().modified.empty());
+}
+
+TEST_CASE("an endpoint has the LID and the MTU that its port has now", "[verbs]") {
+  Fake::get().reset(infiniband());
+  auto const context = open_fake().value();
+  auto const domain = context.allocate_protection_domain().value();
+  auto const queue = CompletionQueue::create(context, 256).value();
+  Fake::get().device.lid = 8;
+  Fake::get().device.mtu = IBV_MTU_2048;
+
+  auto const prepared = PreparedQueuePair::create(domain, queue, {}).value();
+
+  CHECK(prepared.endpoint().lid == 8);
+  CHECK(prepared.endpoint().mtu_bytes == 2048);
 }
 
 TEST_CASE("what the device can do less of is not asked of it", "[verbs]") {
@@ -137,38 +186,11 @@ TEST_CASE("what the device can do less of is not asked of it", "[verbs]") {
   CHECK(Fake::get().modified.at(2).attributes.max_rd_atomic == 3);
 }
 
-TEST_CASE("the GID is the first IPv4-mapped one on Ethernet, else the first set", "[verbs]") {
-  GidBytes const none{};
-  auto const ipv4 = FakeDevice::ipv4_gid();
-  auto const ipv6 = FakeDevice::ipv6_gid();
-  auto const bad = FakeDevice::unreadable_gid();
-  auto const index_of = [](FakeDevice device, std::vector<GidBytes> gids) {
-    device.gids = std::move(gids);
-    Fake::get().reset(std::move(device));
-    REQUIRE(connect_to(Fake::get().device, [](Endpoint&) {}).has_value());
-    return Fake::get().modified.at(1).attributes.ah_attr.grh.sgid_index;
-  };
-  FakeDevice soft;
-  soft.is_soft = true;
+TEST_CASE("no more reads are outstanding than the peer serves", "[verbs]") {
+  REQUIRE(connect_to({}, [](Endpoint& peer) { peer.reads_served = 2; }).has_value());
 
-  CHECK(index_of({}, {ipv4}) == 0);
-  CHECK(index_of({}, {none, ipv6, ipv4, ipv4}) == 2);
-  CHECK(index_of({}, {none, ipv6, none}) == 1);
-  CHECK(index_of({}, {bad, ipv6, bad}) == 1);
-  CHECK(index_of(soft, {ipv6, ipv4}) == 0);
-}
-
-TEST_CASE("an Ethernet port without a GID cannot be connected, and says so", "[verbs]") {
-  FakeDevice device;
-  device.gids = {GidBytes{}, GidBytes{}};
-  Fake::get().reset(device);
-
-  auto const prepared = prepare();
-
-  REQUIRE(prepared.has_error());
-  CHECK(prepared.error() == Errc::not_found);
-  CHECK(prepared.error().message().find("no GID among its 2") != std::string::npos);
-  CHECK(Fake::get().live() == 0);
+  CHECK(Fake::get().modified.at(1).attributes.max_dest_rd_atomic == 16);
+  CHECK(Fake::get().modified.at(2).attributes.max_rd_atomic == 2);
 }
 
 TEST_CASE("endpoints do not connect an iWARP queue pair, and the reason says what does",

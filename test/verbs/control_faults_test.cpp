@@ -52,9 +52,9 @@ int calls_of_everything() {
 TEST_CASE("a connection made and ended leaves nothing, children ended before parents", "[verbs]") {
   int const calls = calls_of_everything();
 
-  // List, open, two queries; domain; two allocations, three registrations; completion queue; GID,
-  // queue pair, three transitions; the flush.
-  CHECK(calls == 4 + 1 + 5 + 1 + 5 + 1);
+  // List, open, two queries; domain; two allocations, three registrations; completion queue; port,
+  // GID, queue pair, port, three transitions; the flush.
+  CHECK(calls == 4 + 1 + 5 + 1 + 7 + 1);
   CHECK(Fake::get().made == Fake::get().destructions);
 }
 

@@ -23,6 +23,8 @@ Endpoint random_endpoint(std::mt19937_64& random) {
       PacketSequenceNumber::truncated(static_cast<std::uint32_t>(random()));
   endpoint.lid = static_cast<std::uint16_t>(random());
   for (auto& byte : endpoint.gid) byte = static_cast<std::uint8_t>(random());
+  endpoint.gid_type = static_cast<GidType>(below(3));
+  endpoint.reads_served = static_cast<std::uint8_t>(random());
   endpoint.mtu_bytes = 256u << below(5);
   endpoint.send_depth = static_cast<std::uint32_t>(1 + below(0x7fff'ffff));
   endpoint.receive_depth = static_cast<std::uint32_t>(1 + below(0x7fff'ffff));
@@ -75,6 +77,8 @@ TEST_CASE("an endpoint's bytes are the same on every machine", "[verbs]") {
   endpoint.lid = 0x0708;
   endpoint.gid[0] = 0xfe;
   endpoint.gid[15] = 0x01;
+  endpoint.gid_type = GidType::roce_v2;
+  endpoint.reads_served = 0x10;
   endpoint.mtu_bytes = 1024;
   endpoint.send_depth = 16;
   endpoint.receive_depth = 32;
@@ -82,12 +86,12 @@ TEST_CASE("an endpoint's bytes are the same on every machine", "[verbs]") {
   auto const text = endpoint.to_text();
 
   CHECK(text.substr(0, text.size() - 8) ==
-        "lend1-"
+        "lend2-"
         "6c6e6465"                          // magic
-        "01010200"                          // version, kind, link, zero
+        "02010202"                          // version, kind, link, GID type
         "00010203"                          // queue pair number
         "00040506"                          // packet sequence number
-        "07080000"                          // LID, zero
+        "07081000"                          // LID, reads served, zero
         "fe000000000000000000000000000001"  // GID
         "00000400"                          // MTU
         "0000001000000020"                  // depths
@@ -159,7 +163,7 @@ TEST_CASE("random bytes are no endpoint", "[verbs]") {
     }
 
     check_refused(Endpoint::decode(bytes));
-    std::string text{"lend1-"};
+    std::string text{"lend2-"};
     for (auto const byte : bytes) text += static_cast<char>(byte);
     check_refused(Endpoint::from_text(text));
   }
@@ -184,14 +188,17 @@ TEST_CASE("an endpoint whose checksum holds and whose values cannot be is refuse
   check_refused(with([](Endpoint& e) { e.receive_depth = 0x8000'0000; }));
   check_refused(with([](Endpoint& e) { e.device_kind = DeviceKind{2}; }));
   check_refused(with([](Endpoint& e) { e.link_layer = LinkLayer{3}; }));
+  check_refused(with([](Endpoint& e) { e.gid_type = GidType{3}; }));
 }
 
 TEST_CASE("an endpoint of another version names both versions", "[verbs]") {
   auto bytes = some_endpoint().encode();
-  bytes[4] = std::byte{2};
+  bytes[4] = std::byte{1};
+  auto text = some_endpoint().to_text();
+  text[4] = '1';
 
-  auto const result = Endpoint::decode(bytes);
-
-  check_refused(result);
-  CHECK(result.error().message().find("version 2, ours is 1") != std::string::npos);
+  for (auto const& result : {Endpoint::decode(bytes), Endpoint::from_text(text)}) {
+    check_refused(result);
+    CHECK(result.error().message().find("version 1, ours is 2") != std::string::npos);
+  }
 }

@@ -155,6 +155,11 @@ int query_device(ibv_context*, ibv_device_attr* attributes) {
   return 0;
 }
 
+std::vector<GidBytes> const& gids_of(std::uint32_t port) {
+  auto const& second = fake().device.gids_of_port_2;
+  return port == 2 && !second.empty() ? second : fake().device.gids;
+}
+
 int query_port(ibv_context*, std::uint8_t port, ibv_port_attr* attributes) {
   if (fake().fails("ibv_query_port")) return failure();
   attributes->state = fake().device.ports.at(port - 1u);
@@ -162,18 +167,27 @@ int query_port(ibv_context*, std::uint8_t port, ibv_port_attr* attributes) {
   attributes->link_layer = fake().device.link_layer;
   attributes->lid = fake().device.lid;
   attributes->max_msg_sz = fake().device.message_bytes_max;
-  attributes->gid_tbl_len = static_cast<int>(fake().device.gids.size());
+  attributes->gid_tbl_len = static_cast<int>(gids_of(port).size());
+  attributes->flags = fake().device.port_flags;
   return 0;
 }
 
-int query_gid(ibv_context*, std::uint8_t, int index, ibv_gid* gid) {
-  if (fake().fails("ibv_query_gid")) return -1;
-  auto const& entry = fake().device.gids.at(static_cast<std::size_t>(index));
-  if (entry == FakeDevice::unreadable_gid()) {
-    errno = ENODATA;
-    return -1;
-  }
-  std::copy(entry.begin(), entry.end(), gid->raw);
+ibv_gid_type gid_type_of(std::size_t index) {
+  auto const& types = fake().device.gid_types;
+  if (index < types.size()) return types[index];
+  return fake().device.is_soft || fake().device.link_layer != IBV_LINK_LAYER_ETHERNET
+             ? IBV_GID_TYPE_IB
+             : IBV_GID_TYPE_ROCE_V2;
+}
+
+int query_gid_ex(ibv_context*, std::uint32_t port, std::uint32_t index, ibv_gid_entry* entry) {
+  if (fake().fails("ibv_query_gid_ex")) return failure();
+  auto const& gid = gids_of(port).at(index);
+  if (gid == FakeDevice::unreadable_gid()) return ENODATA;
+  std::copy(gid.begin(), gid.end(), entry->gid.raw);
+  entry->gid_index = index;
+  entry->port_num = port;
+  entry->gid_type = gid_type_of(index);
   return 0;
 }
 
@@ -252,7 +266,8 @@ Provider table_of(bool is_soft) {
           .close_device = &end<ibv_context>,
           .query_device = &query_device,
           .query_port = &query_port,
-          .query_gid = &query_gid,
+          .query_gid = nullptr,  // the library asks for types too
+          .query_gid_ex = &query_gid_ex,
           .alloc_pd = &alloc_pd,
           .dealloc_pd = &end<ibv_pd>,
           .reg_mr = &reg_mr,

@@ -29,6 +29,9 @@ struct FakeDevice {
   ibv_mtu mtu = IBV_MTU_4096;
   std::uint32_t message_bytes_max = 1u << 30;
   std::vector<GidBytes> gids{ipv4_gid()};  // all 0xee: cannot be read
+  std::vector<ibv_gid_type> gid_types{};   // by index; else what the link layer makes likely
+  std::vector<GidBytes> gids_of_port_2{};  // where it has others
+  std::uint8_t port_flags = 0;
   ibv_transport_type transport = IBV_TRANSPORT_IB;
   int reads_max = 128;
   int list_errno = 0;                // no list, with this errno

@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 
 namespace lend {
 
@@ -81,6 +83,7 @@ enum class BuilderStep : std::uint32_t {
   receiver_not_ready_retries = 1u << 7,
   receiver_not_ready_delay = 1u << 8,
   wait = 1u << 9,
+  gid = 1u << 10,  ///< by index or by address, once
 };
 
 template <std::uint32_t Steps>
@@ -140,6 +143,16 @@ class ChannelBuilder {
     return with<BuilderStep::receiver_not_ready_delay>(&QueuePairOptions::receiver_not_ready_delay,
                                                        delay);
   }
+  /// Uses this entry of the port's GID table instead of the best one; Context::gids() lists them.
+  [[nodiscard]] auto gid_index(std::uint32_t index) const requires
+      StepNotTakenYet<Steps, BuilderStep::gid> {
+    return with<BuilderStep::gid>(&QueuePairOptions::gid, GidChoice{.index = index});
+  }
+  /// Uses the entry with this IPv4 or IPv6 address.
+  [[nodiscard]] auto gid_address(std::string address) const requires
+      StepNotTakenYet<Steps, BuilderStep::gid> {
+    return with<BuilderStep::gid>(&QueuePairOptions::gid, GidChoice{.address = std::move(address)});
+  }
   [[nodiscard]] auto wait(Wait how) const requires StepNotTakenYet<Steps, BuilderStep::wait> {
     auto next = step<BuilderStep::wait>();
     next.options_.wait = how;
@@ -165,7 +178,7 @@ class ChannelBuilder {
   template <BuilderStep Step, class T>
   [[nodiscard]] auto with(T QueuePairOptions::*option, T value) const {
     auto next = step<Step>();
-    next.options_.queue_pair.*option = value;
+    next.options_.queue_pair.*option = std::move(value);
     return next;
   }
 

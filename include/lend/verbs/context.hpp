@@ -5,9 +5,11 @@
 #include <lend/base/result.hpp>
 #include <lend/verbs/capabilities.hpp>
 #include <lend/verbs/device.hpp>
+#include <lend/verbs/gid.hpp>
 
 #include <memory>
 #include <string>
+#include <vector>
 
 struct ibv_context;
 
@@ -26,6 +28,12 @@ class Context {
   [[nodiscard]] PortInfo const& port() const noexcept;
   [[nodiscard]] DeviceLimits const& limits() const noexcept;
   [[nodiscard]] DeviceCapabilities capabilities() const noexcept;
+
+  /// The addresses of the port, best first: RoCE v2 before v1; then IPv4, IPv6, and link-local IPv6
+  /// last; by index on InfiniBand. A queue pair takes the first unless its options say otherwise.
+  /// Errors:  system_failed  the port's GID table could not be read.
+  /// Source:  ibv_query_gid_ex(3).
+  [[nodiscard]] Result<std::vector<GidEntry>> gids() const;
 
   /// Makes a protection domain: regions and queue pairs of different domains never mix.
   /// Errors:  exhausted.

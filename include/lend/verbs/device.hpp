@@ -41,11 +41,15 @@ struct PortInfo {
   std::uint32_t active_mtu_bytes = 0;  ///< of a packet's payload
   std::uint32_t message_bytes_max = 0;
   std::int32_t gid_count = 0;
+  bool needs_global_route = false;  ///< InfiniBand whose LIDs do not suffice
 };
 
 /// Limits of a device, as it states them.
 struct DeviceLimits {
-  std::int32_t queue_pairs_max = 0;
+  std::int32_t queue_pairs_max = 0;  ///< of all processes together, as are the next three
+  std::int32_t completion_queues_max = 0;
+  std::int32_t protection_domains_max = 0;
+  std::int32_t regions_max = 0;
   std::int32_t work_requests_max = 0;  ///< outstanding in one direction of a queue pair
   std::int32_t elements_max = 0;       ///< gather or scatter elements of one work request
   std::int32_t completions_max = 0;    ///< in one completion queue

@@ -5,6 +5,7 @@
 #include <lend/base/quantity.hpp>
 #include <lend/base/result.hpp>
 #include <lend/verbs/device.hpp>
+#include <lend/verbs/gid.hpp>
 
 #include <array>
 #include <cstddef>
@@ -25,8 +26,10 @@ struct Endpoint {
   QueuePairNumber queue_pair_number;
   PacketSequenceNumber packet_sequence_number;  ///< random, so that strays of a past life miss
   std::uint16_t lid = 0;
-  std::array<std::uint8_t, 16> gid{};  ///< all zero: none
-  std::uint32_t mtu_bytes = 0;         ///< 256, 512, 1024, 2048 or 4096
+  Gid gid{};  ///< all zero: none
+  GidType gid_type{};
+  std::uint8_t reads_served = 0;  ///< reads of the peer that this end serves at once
+  std::uint32_t mtu_bytes = 0;    ///< 256, 512, 1024, 2048 or 4096
   std::uint32_t send_depth = 0;
   std::uint32_t receive_depth = 0;
 

@@ -6,6 +6,7 @@
 #include <lend/base/result.hpp>
 #include <lend/verbs/completion_queue.hpp>
 #include <lend/verbs/endpoint.hpp>
+#include <lend/verbs/gid.hpp>
 #include <lend/verbs/protection_domain.hpp>
 #include <lend/verbs/work_request.hpp>
 
@@ -32,6 +33,7 @@ struct QueuePairOptions {
   /// What this end asks a sender to wait when no receive is posted; rounded up to the device's
   /// table, 0.01 ms to 655.36 ms.
   std::chrono::nanoseconds receiver_not_ready_delay = std::chrono::microseconds{640};
+  GidChoice gid{};  ///< the address of this end; by default the first of Context::gids()
 };
 
 /// Elements of one work request in any build.

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Ports of a device as they are now. Any thread.
+#pragma once
+
+#include <lend/base/result.hpp>
+#include <lend/verbs/device.hpp>
+#include <verbs/handles.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace lend {
+
+/// Port `wanted` of the device `name`, or with 0 its first active one; it has `count`.
+/// Errors:  not_found  no such port, or it, or none, is active; has the states and what to do.
+/// Source:  ibv_query_port(3).
+[[nodiscard]] Result<PortInfo> choose_port(Provider const& provider, ibv_context* context,
+                                           std::string const& name, std::uint8_t wanted,
+                                           std::uint8_t count);
+
+/// The context's port, which may have gone down, or changed its MTU or LID, since it was opened.
+/// Errors:  as choose_port().
+[[nodiscard]] inline Result<PortInfo> usable_port(ContextHandle const& context) {
+  auto const number = context.port.number;
+  return choose_port(context.provider(), context.raw.get(), context.name, number, number);
+}
+
+}  // namespace lend
