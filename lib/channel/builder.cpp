@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include <channel/channel_state.hpp>
 #include <lend/channel/builder.hpp>
+#include <verbs/limits.hpp>
 
 #include <new>
 #include <string>
@@ -63,16 +64,23 @@ Result<PreparedChannel> prepare_channel(ProtectionDomain const& domain,
                                         ChannelOptions const& options) {
   auto const& depths = options.queue_pair;
   // Depths are checked before they are added, so that the sum cannot wrap.
-  auto const limit = static_cast<std::uint32_t>(domain.context().limits().work_requests_max);
+  auto const context = domain.context();
+  auto const& limits = context.limits();
+  auto const requests_max = static_cast<std::uint32_t>(limits.work_requests_max);
   for (auto const& [name, depth] : {std::pair{"send_depth", depths.send_depth},
-                                    std::pair{"receive_depth", depths.receive_depth}}) {
-    if (depth == 0 || depth > limit)
-      return Error{Errc::invalid_argument, std::string{name} + " is " + std::to_string(depth) +
-                                               "; this device takes 1 to " + std::to_string(limit)};
-  }
+                                    std::pair{"receive_depth", depths.receive_depth}})
+    if (depth == 0 || depth > requests_max)
+      return beyond_limit(name, depth, requests_max, "work_requests_max", context.name());
   std::uint32_t const completions_depth = depths.send_depth        // every send is signaled
                                           + depths.receive_depth;  // so is every receive
-  LEND_TRY(completions, CompletionQueue::create(domain.context(), completions_depth));
+  if (std::cmp_greater(completions_depth, limits.completions_max))
+    return Error{Errc::invalid_argument,
+                 "send_depth " + std::to_string(depths.send_depth) + " and receive_depth " +
+                     std::to_string(depths.receive_depth) + " need a completion queue of " +
+                     std::to_string(completions_depth) + " entries; those of " + context.name() +
+                     " have at most " + std::to_string(limits.completions_max) +
+                     " (completions_max): ask for less of either"};
+  LEND_TRY(completions, CompletionQueue::create(context, completions_depth));
   LEND_TRY(queue_pair, PreparedQueuePair::create(domain, completions, options.queue_pair));
   Endpoint const endpoint = queue_pair.endpoint();
   ibv_qp const* const identity = queue_pair.native();

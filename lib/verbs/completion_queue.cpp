@@ -2,7 +2,7 @@
 // The only caller of ibv_poll_cq. One thread at a time.
 #include <lend/verbs/completion_queue.hpp>
 #include <verbs/handles.hpp>
-#include <verbs/verb_error.hpp>
+#include <verbs/limits.hpp>
 
 #include <endian.h>
 
@@ -44,9 +44,8 @@ void convert(ibv_wc const& source, Completion& target) noexcept {
 Result<CompletionQueue> CompletionQueue::create(Context const& context, std::uint32_t depth) {
   auto const limit = context.limits().completions_max;
   if (depth == 0 || std::cmp_greater(depth, limit))
-    return Error{Errc::invalid_argument, "completion queue depth is " + std::to_string(depth) +
-                                             "; " + context.name() + " takes 1 to " +
-                                             std::to_string(limit)};
+    return beyond_limit("completion queue depth", depth, static_cast<std::uint64_t>(limit),
+                        "completions_max", context.name());
   auto const& parent = context.handle_;
   Provider const& provider = parent->provider();
   errno = 0;
@@ -54,9 +53,7 @@ Result<CompletionQueue> CompletionQueue::create(Context const& context, std::uin
       provider,
       provider.create_cq(parent->raw.get(), static_cast<int>(depth), nullptr, nullptr, 0)};
   int const error = errno;
-  if (!raw)
-    return verb_error(provider, "ibv_create_cq of " + std::to_string(depth) + " entries", error,
-                      "Ask for less depth, or destroy queues that are not needed.");
+  if (!raw) return completion_queue_error(*parent, depth, error);
   int const granted = raw.get()->cqe;
   if (std::cmp_less(granted, depth))
     return Error{Errc::exhausted, context.name() + " granted " + std::to_string(granted) + " of " +

@@ -4,7 +4,7 @@
 #include <lend/verbs/protection_domain.hpp>
 #include <verbs/gid_table.hpp>
 #include <verbs/handles.hpp>
-#include <verbs/verb_error.hpp>
+#include <verbs/limits.hpp>
 
 namespace lend {
 
@@ -47,9 +47,7 @@ Result<ProtectionDomain> Context::allocate_protection_domain() const {
   errno = 0;
   RawHandle<ibv_pd, &Provider::dealloc_pd> raw{provider, provider.alloc_pd(handle_->raw.get())};
   int const error = errno;
-  if (!raw)
-    return verb_error(provider, "ibv_alloc_pd on " + handle_->name, error,
-                      "Free protection domains that are not needed.");
+  if (!raw) return domain_error(*handle_, error);
   return ProtectionDomain{std::make_shared<DomainHandle>(DomainHandle{handle_, std::move(raw)})};
 }
 

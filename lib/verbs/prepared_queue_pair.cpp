@@ -6,6 +6,8 @@
 #include <verbs/endpoint_check.hpp>
 #include <verbs/gid_table.hpp>
 #include <verbs/handles.hpp>
+#include <verbs/limits.hpp>
+#include <verbs/making.hpp>
 #include <verbs/port.hpp>
 #include <verbs/queue_pair_states.hpp>
 #include <verbs/verb_error.hpp>
@@ -18,16 +20,9 @@ namespace lend {
 
 namespace {
 
-using RawQueuePair = RawHandle<ibv_qp, &Provider::destroy_qp>;
-
 Error option_error(std::string_view option, std::string const& value, std::string const& limit) {
   return Error{Errc::invalid_argument,
                std::string{option} + " is " + value + "; it must be " + limit};
-}
-
-Result<void> check_count(std::string_view option, std::uint32_t value, std::int32_t largest) {
-  if (value >= 1 && std::cmp_less_equal(value, largest)) return success();
-  return option_error(option, std::to_string(value), "1 to " + std::to_string(largest));
 }
 
 /// The times of `options` in the device's units.
@@ -52,12 +47,22 @@ Result<ConnectionTimes> times_of(QueuePairOptions const& options) {
   return ConnectionTimes{*ack_timeout, options.ack_retries, retries, *delay};
 }
 
+/// Each by itself; the device may still refuse them together.
 Result<void> check_counts(ContextHandle const& context, QueuePairOptions const& options) {
   auto const& limits = context.limits;
-  LEND_TRYV(check_count("send_depth", options.send_depth, limits.work_requests_max));
-  LEND_TRYV(check_count("receive_depth", options.receive_depth, limits.work_requests_max));
-  return check_count("elements", options.elements,
-                     std::min(limits.elements_max, static_cast<std::int32_t>(elements_max)));
+  for (auto const& [option, depth] : {std::pair{"send_depth", options.send_depth},
+                                      std::pair{"receive_depth", options.receive_depth}})
+    if (depth == 0 || std::cmp_greater(depth, limits.work_requests_max))
+      return beyond_limit(option, depth, static_cast<std::uint64_t>(limits.work_requests_max),
+                          "work_requests_max", context.name);
+  if (options.elements > elements_max)
+    return option_error("elements", std::to_string(options.elements),
+                        "1 to " + std::to_string(elements_max) + ", lend's own elements_max");
+  if (options.elements == 0 || std::cmp_greater(options.elements, limits.elements_max))
+    return beyond_limit("elements", options.elements,
+                        static_cast<std::uint64_t>(limits.elements_max), "elements_max",
+                        context.name);
+  return success();
 }
 
 Result<PacketSequenceNumber> random_sequence_number() {
@@ -68,44 +73,6 @@ Result<PacketSequenceNumber> random_sequence_number() {
   while (got < 0 && errno == EINTR);
   if (got != static_cast<ssize_t>(sizeof value)) return Error::from_errno("getrandom", errno);
   return PacketSequenceNumber::truncated(value);
-}
-
-Result<RawQueuePair> create_raw(DomainHandle const& domain, ibv_cq* completions,
-                                QueuePairOptions const& options, ibv_qp_cap& granted) {
-  Provider const& provider = domain.provider();
-  ibv_qp_init_attr attributes{};
-  attributes.send_cq = completions;
-  attributes.recv_cq = completions;
-  attributes.qp_type = IBV_QPT_RC;
-  attributes.sq_sig_all = 0;  // each post sets IBV_SEND_SIGNALED itself
-  ibv_qp_cap const asked{.max_send_wr = options.send_depth,
-                         .max_recv_wr = options.receive_depth,
-                         .max_send_sge = options.elements,
-                         .max_recv_sge = options.elements,
-                         .max_inline_data = options.inline_bytes};
-  attributes.cap = asked;
-  errno = 0;
-  RawQueuePair raw{provider, provider.create_qp(domain.raw.get(), &attributes)};
-  int const error = errno;
-  std::string const wanted = "send_depth " + std::to_string(options.send_depth) +
-                             ", receive_depth " + std::to_string(options.receive_depth) +
-                             ", elements " + std::to_string(options.elements) + ", inline_bytes " +
-                             std::to_string(options.inline_bytes);
-  if (!raw)
-    return verb_error(provider, "ibv_create_qp with " + wanted, error,
-                      "Ask for less: the device's limits hold for each, not for all together.");
-
-  granted = attributes.cap;
-  if (granted.max_send_wr < asked.max_send_wr || granted.max_recv_wr < asked.max_recv_wr ||
-      granted.max_send_sge < asked.max_send_sge || granted.max_recv_sge < asked.max_recv_sge ||
-      granted.max_inline_data < asked.max_inline_data)
-    return Error{Errc::exhausted,
-                 domain.context->name + " granted less than " + wanted + ": " +
-                     std::to_string(granted.max_send_wr) + ", " +
-                     std::to_string(granted.max_recv_wr) + ", " +
-                     std::to_string(std::min(granted.max_send_sge, granted.max_recv_sge)) + ", " +
-                     std::to_string(granted.max_inline_data) + "; ask for that"};
-  return raw;
 }
 
 }  // namespace
@@ -135,7 +102,7 @@ Result<PreparedQueuePair> PreparedQueuePair::create(ProtectionDomain const& doma
   LEND_TRY(gid, choose_gid(context, options.gid));
   LEND_TRY(sequence_number, random_sequence_number());
   ibv_qp_cap granted{};
-  LEND_TRY(raw, create_raw(*parent, queue->raw.get(), options, granted));
+  LEND_TRY(raw, make_queue_pair(*parent, queue->raw.get(), options, granted));
 
   auto const number = QueuePairNumber::from(raw.get()->qp_num);
   if (!number)

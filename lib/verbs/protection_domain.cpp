@@ -2,6 +2,7 @@
 // Registering memory. Any thread.
 #include <lend/verbs/protection_domain.hpp>
 #include <verbs/handles.hpp>
+#include <verbs/limits.hpp>
 #include <verbs/region_state.hpp>
 #include <verbs/verb_error.hpp>
 
@@ -43,9 +44,7 @@ Result<RegionState*> register_bytes(std::shared_ptr<DomainHandle> const& domain,
   Registration registration{
       provider, provider.reg_mr(domain->raw.get(), address, length, access_flags(exposed))};
   int const error = errno;
-  if (!registration)
-    return verb_error(provider, "ibv_reg_mr of " + std::to_string(length) + " bytes", error,
-                      error == ENOMEM ? locked_memory_remedy(length) : std::string{});
+  if (!registration) return registration_error(*domain->context, length, error);
   return new RegionState{domain, std::move(storage), std::move(registration), exposed.has_value()};
 }
 

@@ -5,8 +5,6 @@
 #include <lend/base/error.hpp>
 #include <verbs/provider.hpp>
 
-#include <sys/resource.h>
-
 #include <cerrno>
 #include <string>
 #include <string_view>
@@ -36,23 +34,6 @@ inline Error verb_error(Provider const& provider, std::string_view verb, int err
 inline Error verb_error(Errc code, Provider const& provider, std::string_view verb, int errno_value,
                         std::string_view remedy = {}) noexcept {
   return Error::from_errno(code, verb, errno_value, reason_or(provider, remedy));
-}
-
-/// What to do when memory could not be registered for want of memory.
-/// Source: ibv_reg_mr(3); getrlimit(2), RLIMIT_MEMLOCK.
-[[nodiscard]] inline std::string locked_memory_remedy(std::size_t length) {
-  std::string text = "Registered memory is locked; asked for " + std::to_string(length) +
-                     " bytes, RLIMIT_MEMLOCK is ";
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0)
-    text += "unknown";
-  else if (limit.rlim_cur == RLIM_INFINITY)
-    text += "unlimited (the machine's memory ran out)";
-  else
-    text += std::to_string(limit.rlim_cur) + " bytes";
-  return text +
-         "; raise it with `ulimit -l unlimited` or a memlock line in /etc/security/limits.conf, "
-         "or register less";
 }
 
 }  // namespace lend

@@ -140,24 +140,6 @@ TEST_CASE("bytes whose registration could not be ended are not released", "[verb
   CHECK(fake.violations.empty());
 }
 
-TEST_CASE("memory refused for want of memory names RLIMIT_MEMLOCK and how to raise it", "[verbs]") {
-  auto& fake = Fake::get();
-  fake.reset();
-  auto domain = open_fake().value().allocate_protection_domain();
-  REQUIRE(domain.has_value());
-  fake.fail_call = fake.calls + 2;  // allocating, then registering
-  fake.fail_errno = ENOMEM;
-
-  auto const memory = domain.value().allocate(length);
-
-  REQUIRE(memory.has_error());
-  CHECK(memory.error() == Errc::exhausted);
-  auto const text = memory.error().message();
-  CHECK(text.find("RLIMIT_MEMLOCK is ") != std::string::npos);
-  CHECK(text.find("ulimit -l") != std::string::npos);
-  CHECK(text.find("4096 bytes") != std::string::npos);
-}
-
 TEST_CASE("a refused transition names the transition and both queue pairs", "[verbs]") {
   char const* const names[] = {"RESET to INIT", "INIT to RTR", "RTR to RTS"};
   for (int n = 0; n < 3; ++n) {

@@ -36,6 +36,12 @@ bool Fake::fails(char const* call) {
   return true;
 }
 
+bool Fake::is_full(char const* kind, int limit) const {
+  if (std::cmp_less(live(kind), limit)) return false;
+  errno = device.limit_errno;
+  return true;
+}
+
 int Fake::end(void const* object) {
   ++destructions;
   auto const found = objects_.find(object);
@@ -145,10 +151,13 @@ int end(T* object) {
 int query_device(ibv_context*, ibv_device_attr* attributes) {
   if (fake().fails("ibv_query_device")) return failure();
   attributes->phys_port_cnt = static_cast<std::uint8_t>(fake().device.ports.size());
-  attributes->max_qp = 64;
+  attributes->max_qp = fake().device.queue_pairs_max;
+  attributes->max_cq = fake().device.completion_queues_max;
+  attributes->max_pd = fake().device.domains_max;
+  attributes->max_mr = fake().device.regions_max;
   attributes->max_qp_wr = 1024;
   attributes->max_sge = 8;
-  attributes->max_cqe = 4096;
+  attributes->max_cqe = fake().device.completions_max;
   attributes->max_mr_size = 1u << 30;
   attributes->max_qp_rd_atom = fake().device.reads_max;
   attributes->max_qp_init_rd_atom = fake().device.reads_max;
@@ -193,12 +202,14 @@ int query_gid_ex(ibv_context*, std::uint32_t port, std::uint32_t index, ibv_gid_
 
 ibv_pd* alloc_pd(ibv_context* context) {
   if (fake().fails("ibv_alloc_pd")) return nullptr;
+  if (fake().is_full("domain", fake().device.domains_max)) return nullptr;
   auto const domain = std::make_shared<ibv_pd>(ibv_pd{context, 0});
   return fake().make(domain.get(), "domain", {context}, domain);
 }
 
 ibv_mr* reg_mr(ibv_pd* domain, void* address, std::size_t length, int) {
   if (fake().fails("ibv_reg_mr")) return nullptr;
+  if (fake().is_full("region", fake().device.regions_max)) return nullptr;
   auto const region = std::make_shared<ibv_mr>();
   region->context = domain->context;
   region->pd = domain;
@@ -212,6 +223,7 @@ ibv_mr* reg_mr(ibv_pd* domain, void* address, std::size_t length, int) {
 
 ibv_cq* create_cq(ibv_context* context, int depth, void*, ibv_comp_channel*, int) {
   if (fake().fails("ibv_create_cq")) return nullptr;
+  if (fake().is_full("completion queue", fake().device.completion_queues_max)) return nullptr;
   auto const queue = std::make_shared<ibv_cq>();
   queue->context = context;
   queue->cqe = depth - fake().device.completions_withheld;
@@ -220,6 +232,13 @@ ibv_cq* create_cq(ibv_context* context, int depth, void*, ibv_comp_channel*, int
 
 ibv_qp* create_qp(ibv_pd* domain, ibv_qp_init_attr* attributes) {
   if (fake().fails("ibv_create_qp")) return nullptr;
+  if (fake().is_full("queue pair", fake().device.queue_pairs_max)) return nullptr;
+  auto const& cap = attributes->cap;
+  if (cap.max_inline_data > fake().device.inline_max ||
+      cap.max_send_wr * cap.max_send_sge > fake().device.queue_elements_max) {
+    errno = EINVAL;
+    return nullptr;
+  }
   auto const queue_pair = std::make_shared<ibv_qp>();
   queue_pair->context = domain->context;
   queue_pair->pd = domain;

@@ -8,6 +8,7 @@
 #include <verbs/provider.hpp>
 
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -34,8 +35,16 @@ struct FakeDevice {
   std::uint8_t port_flags = 0;
   ibv_transport_type transport = IBV_TRANSPORT_IB;
   int reads_max = 128;
-  int list_errno = 0;                // no list, with this errno
-  std::uint32_t inline_granted = 0;  // on top of what was asked for
+  int list_errno = 0;  // no list, with this errno
+  int queue_pairs_max = 64;
+  int completion_queues_max = 64;
+  int completions_max = 4096;  // of one queue
+  int domains_max = 64;
+  int regions_max = 64;
+  int limit_errno = ENOMEM;                     // of those four
+  std::uint32_t inline_max = 1u << 16;          // EINVAL beyond, as of the next
+  std::uint32_t queue_elements_max = 1u << 16;  // send depth times elements
+  std::uint32_t inline_granted = 0;             // on top of what was asked for
   std::uint32_t send_depth_withheld = 0;
   int completions_withheld = 0;
   std::uint32_t first_queue_pair = 0x1234;
@@ -98,6 +107,8 @@ class Fake {
 
   // For the table.
   bool fails(char const* call);
+  /// Sets errno where `limit` of `kind` are live.
+  [[nodiscard]] bool is_full(char const* kind, int limit) const;
   template <class T>
   T* make(T* object, char const* kind, std::vector<void const*> parents,
           std::shared_ptr<void const> owner = nullptr) {

@@ -67,7 +67,8 @@ class PreparedChannel {
 /// What ChannelBuilder::build() calls, for options that come as data.
 ///
 /// Shape:   as QueuePairOptions. The completion queue is sized from the depths.
-/// Errors:  invalid_argument  names the option, its value and its limit. exhausted.
+/// Errors:  those of CompletionQueue::create() and PreparedQueuePair::create(), and
+///          invalid_argument  the depths together exceed what one completion queue holds.
 [[nodiscard]] Result<PreparedChannel> prepare_channel(ProtectionDomain const& domain,
                                                       ChannelOptions const& options);
 

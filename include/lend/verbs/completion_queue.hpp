@@ -21,7 +21,8 @@ struct CompletionQueueHandle;
 class CompletionQueue {
  public:
   /// Shape:   depth of 1 to the device's completions_max; the device may grant more.
-  /// Errors:  invalid_argument  depth is 0 or above the limit, which the message names. exhausted.
+  /// Errors:  invalid_argument  depth is 0 or above the limit, which the message names.
+  ///          exhausted         too many queues, or too large a one; says which.
   /// Source:  ibv_create_cq(3).
   [[nodiscard]] static Result<CompletionQueue> create(Context const& context, std::uint32_t depth);
 

@@ -36,7 +36,7 @@ class Context {
   [[nodiscard]] Result<std::vector<GidEntry>> gids() const;
 
   /// Makes a protection domain: regions and queue pairs of different domains never mix.
-  /// Errors:  exhausted.
+  /// Errors:  exhausted  the message has how many there can be.
   /// Source:  ibv_alloc_pd(3).
   [[nodiscard]] Result<ProtectionDomain> allocate_protection_domain() const;
 

@@ -37,7 +37,8 @@ class ProtectionDomain {
   ///
   /// Shape:   1 byte or more; rounded up to whole pages inside, the region has `length`.
   /// Errors:  invalid_argument  length is 0 or above the device's limit.
-  ///          exhausted         no memory, or the locked-memory limit; the message has the limit.
+  ///          exhausted         no memory, regions, or lockable memory; the message has the
+  ///                            limits, what is taken, and how to raise them.
   /// Source:  ibv_reg_mr(3); getrlimit(2), RLIMIT_MEMLOCK.
   [[nodiscard]] Result<MemoryRegion> allocate(std::size_t length) const;
 

@@ -48,9 +48,13 @@ class PreparedQueuePair {
   /// Shape:   depths of 1 to work_requests_max; elements of 1 to the smaller of the device's limit
   ///          and elements_max. The completion queue must have room for both depths, besides those
   ///          of the other queue pairs that use it.
-  /// Errors:  invalid_argument  names the option, its value and its limit. exhausted.
-  ///          not_found         an Ethernet port without a GID.
-  /// Source:  ibv_create_qp(3), ibv_modify_qp(3).
+  /// Errors:  invalid_argument  names the option, its value and its limit; of inline_bytes, which
+  ///                            no query tells, that is found by trying.
+  ///          exhausted         too many queue pairs, or too large a one; says which.
+  ///          not_found         the port is not active now, has no GID and is Ethernet, or has not
+  ///                            the one that options.gid asks for; has what there is.
+  ///          unsupported       options.gid on iWARP, whose addresses rdma_cm picks.
+  /// Source:  ibv_create_qp(3), ibv_modify_qp(3), ibv_query_gid_ex(3).
   [[nodiscard]] static Result<PreparedQueuePair> create(ProtectionDomain const& domain,
                                                         CompletionQueue const& completions,
                                                         QueuePairOptions const& options);
@@ -61,8 +65,9 @@ class PreparedQueuePair {
   /// Connects to `peer`, whose side must do the same with this end's endpoint(). Consumes this
   /// queue pair: after an error it is gone.
   ///
-  /// Errors:  incompatible_peer  another kind of device, link, host or address form; the message
-  ///          has both.
+  /// Errors:  incompatible_peer  another kind of device, link, host, address form or RoCE version;
+  ///                             the message has both.
+  ///          not_found          the port is not active any more.
   ///          system_failed      names the refused transition.
   ///          invalid_argument   it was consumed or moved from before.
   ///          unsupported        an iWARP device, which only rdma_cm connects (lend/cm).

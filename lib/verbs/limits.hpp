@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What to say when a limit was met: its name, its value, what was asked, what to do. Any thread.
+#pragma once
+
+#include <lend/base/error.hpp>
+#include <verbs/handles.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace lend {
+
+/// "send_depth is 0; it must be 1 to 1024, the work_requests_max of rxe0"
+[[nodiscard]] Error beyond_limit(std::string_view option, std::uint64_t value,
+                                 std::uint64_t largest, std::string_view limit,
+                                 std::string_view device);
+
+/// Whether an errno may mean that a limit of device, kernel or process was met. Drivers do not
+/// agree on which: SoftRoCE answers EINVAL when it has no more queue pairs, cards ENOMEM; EPERM
+/// comes of a locked-memory limit of 0.
+/// Source: Linux drivers/infiniband/sw/rxe/rxe_pool.c, mm/mlock.c can_do_mlock().
+[[nodiscard]] bool may_be_a_limit(int errno_value) noexcept;
+
+/// What this process may lock and has locked, and how to change that.
+/// Source: getrlimit(2), RLIMIT_MEMLOCK; proc(5), VmPin; Linux drivers/infiniband/core/umem.c.
+[[nodiscard]] std::string locked_memory_remedy();
+/// False where no limit is set.
+[[nodiscard]] bool locked_memory_is_limited() noexcept;
+
+/// The errors of control calls that met a limit, or failed otherwise.
+[[nodiscard]] Error registration_error(ContextHandle const& context, std::size_t length,
+                                       int errno_value);
+[[nodiscard]] Error domain_error(ContextHandle const& context, int errno_value);
+[[nodiscard]] Error completion_queue_error(ContextHandle const& context, std::uint32_t depth,
+                                           int errno_value);
+
+}  // namespace lend

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Making a raw queue pair, and finding out why that was refused. Any thread.
+#include <verbs/limits.hpp>
+#include <verbs/making.hpp>
+#include <verbs/verb_error.hpp>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace lend {
+
+namespace {
+
+/// What two attempts have in common.
+struct Maker {
+  DomainHandle const& domain;
+  ibv_cq* completions;
+
+  /// Null, and errno, where it is refused; else `cap` is what was granted.
+  [[nodiscard]] RawQueuePair make(ibv_qp_cap& cap) const noexcept {
+    ibv_qp_init_attr attributes{};
+    attributes.send_cq = completions;
+    attributes.recv_cq = completions;
+    attributes.qp_type = IBV_QPT_RC;
+    attributes.sq_sig_all = 0;  // each post sets IBV_SEND_SIGNALED itself
+    attributes.cap = cap;
+    Provider const& provider = domain.provider();
+    errno = 0;
+    RawQueuePair raw{provider, provider.create_qp(domain.raw.get(), &attributes)};
+    if (raw) cap = attributes.cap;
+    return raw;
+  }
+  [[nodiscard]] bool can_make(ibv_qp_cap cap) const noexcept { return bool{make(cap)}; }
+
+  /// The largest inline size with which `asked` can be made, which it can with 0.
+  [[nodiscard]] std::uint32_t inline_possible(ibv_qp_cap asked) const noexcept {
+    std::uint32_t possible = 0;
+    std::uint32_t refused = asked.max_inline_data;
+    while (refused - possible > 1) {
+      asked.max_inline_data = possible + (refused - possible) / 2;
+      (can_make(asked) ? possible : refused) = asked.max_inline_data;
+    }
+    return possible;
+  }
+};
+
+std::string text_of(ibv_qp_cap const& cap) {
+  return "send_depth " + std::to_string(cap.max_send_wr) + ", receive_depth " +
+         std::to_string(cap.max_recv_wr) + ", elements " +
+         std::to_string(std::min(cap.max_send_sge, cap.max_recv_sge)) + ", inline_bytes " +
+         std::to_string(cap.max_inline_data);
+}
+
+/// Of which limit it is, no errno tells, and of inline sizes no query. What can be made does.
+Error refusal_of(Maker const& maker, ibv_qp_cap const& asked, int errno_value) {
+  Provider const& provider = maker.domain.provider();
+  ContextHandle const& context = *maker.domain.context;
+  std::string const call = "ibv_create_qp with " + text_of(asked);
+  if (!may_be_a_limit(errno_value) || provider.last_reason() != nullptr)
+    return verb_error(provider, call, errno_value);
+
+  std::string const locked =
+      locked_memory_is_limited() ? ' ' + locked_memory_remedy() : std::string{};
+  ibv_qp_cap const smallest{.max_send_wr = 1,
+                            .max_recv_wr = 1,
+                            .max_send_sge = 1,
+                            .max_recv_sge = 1,
+                            .max_inline_data = 0};
+  if (!maker.can_make(smallest))
+    return verb_error(errno_value == EPERM ? Errc::denied : Errc::exhausted, provider, call,
+                      errno_value,
+                      "Not even the smallest can be made: " + context.name + " has at most " +
+                          std::to_string(context.limits.queue_pairs_max) +
+                          " queue pairs, of all processes together." + locked);
+  ibv_qp_cap without_inline = asked;
+  without_inline.max_inline_data = 0;
+  if (asked.max_inline_data != 0 && maker.can_make(without_inline))
+    return verb_error(Errc::invalid_argument, provider, call, errno_value,
+                      "Of inline_bytes " + context.name + " takes at most " +
+                          std::to_string(maker.inline_possible(asked)) +
+                          " with these depths and elements; ask for that.");
+  return verb_error(Errc::exhausted, provider, call, errno_value,
+                    "A smaller one can be made: ask for less depth or fewer elements, for the "
+                    "limits of " +
+                        context.name + " (" + std::to_string(context.limits.work_requests_max) +
+                        " requests, " + std::to_string(context.limits.elements_max) +
+                        " elements) hold for each and not for both together." + locked);
+}
+
+}  // namespace
+
+Result<RawQueuePair> make_queue_pair(DomainHandle const& domain, ibv_cq* completions,
+                                     QueuePairOptions const& options, ibv_qp_cap& granted) {
+  ibv_qp_cap const asked{.max_send_wr = options.send_depth,
+                         .max_recv_wr = options.receive_depth,
+                         .max_send_sge = options.elements,
+                         .max_recv_sge = options.elements,
+                         .max_inline_data = options.inline_bytes};
+  Maker const maker{domain, completions};
+  granted = asked;
+  auto raw = maker.make(granted);
+  if (int const error = errno; !raw) return refusal_of(maker, asked, error);
+  if (granted.max_send_wr < asked.max_send_wr || granted.max_recv_wr < asked.max_recv_wr ||
+      granted.max_send_sge < asked.max_send_sge || granted.max_recv_sge < asked.max_recv_sge ||
+      granted.max_inline_data < asked.max_inline_data)
+    return Error{Errc::exhausted, domain.context->name + " granted less than " + text_of(asked) +
+                                      ": " + text_of(granted) + "; ask for that"};
+  return raw;
+}
+
+}  // namespace lend
