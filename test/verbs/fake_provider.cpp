@@ -277,29 +277,30 @@ char const* last_reason() {
 }
 
 Provider table_of(bool is_soft) {
-  return {.name = "fake",
-          .is_soft = is_soft,
-          .get_device_list = &get_device_list,
-          .free_device_list = &free_device_list,
-          .open_device = &open_device,
-          .close_device = &end<ibv_context>,
-          .query_device = &query_device,
-          .query_port = &query_port,
-          .query_gid = nullptr,  // the library asks for types too
-          .query_gid_ex = &query_gid_ex,
-          .alloc_pd = &alloc_pd,
-          .dealloc_pd = &end<ibv_pd>,
-          .reg_mr = &reg_mr,
-          .dereg_mr = &end<ibv_mr>,
-          .create_cq = &create_cq,
-          .destroy_cq = &end<ibv_cq>,
-          .create_qp = &create_qp,
-          .modify_qp = &modify_qp,
-          .query_qp = &query_qp,
-          .destroy_qp = &end<ibv_qp>,
-          .allocate = &allocate,
-          .release = &release,
-          .last_reason = &last_reason};
+  Provider table{};  // null: what the library never calls
+  table.name = "fake";
+  table.is_soft = is_soft;
+  table.get_device_list = &get_device_list;
+  table.free_device_list = &free_device_list;
+  table.open_device = &open_device;
+  table.close_device = &end<ibv_context>;
+  table.query_device = &query_device;
+  table.query_port = &query_port;
+  table.query_gid_ex = &query_gid_ex;
+  table.alloc_pd = &alloc_pd;
+  table.dealloc_pd = &end<ibv_pd>;
+  table.reg_mr = &reg_mr;
+  table.dereg_mr = &end<ibv_mr>;
+  table.create_cq = &create_cq;
+  table.destroy_cq = &end<ibv_cq>;
+  table.create_qp = &create_qp;
+  table.modify_qp = &modify_qp;
+  table.query_qp = &query_qp;
+  table.destroy_qp = &end<ibv_qp>;
+  table.allocate = &allocate;
+  table.release = &release;
+  table.last_reason = &last_reason;
+  return table;
 }
 
 }  // namespace
