@@ -160,7 +160,10 @@ struct Interop {
     theirs.link_layer = ours.link_layer;
     theirs.queue_pair_number = QueuePairNumber::from(number).value();
     theirs.packet_sequence_number = PacketSequenceNumber::from(sequence).value();
-    theirs.send_depth = theirs.receive_depth = 64;  // as verbs_peer.c has it
+    theirs.gid_type = ours.gid_type;  // SoftRoCE has one type
+    // As verbs_peer.c has them.
+    theirs.reads_served = 4;
+    theirs.send_depth = theirs.receive_depth = 64;
     remote = RemoteRegion{address, length, key};
     return theirs;
   }

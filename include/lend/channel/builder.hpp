@@ -125,10 +125,12 @@ class ChannelBuilder {
       StepNotTakenYet<Steps, BuilderStep::inline_bytes> {
     return with<BuilderStep::inline_bytes>(&QueuePairOptions::inline_bytes, bytes);
   }
+  /// How long an acknowledgement may take: above 0, to 2.4 hours; rounded up to 4.096 µs · 2^n.
   [[nodiscard]] auto ack_timeout(std::chrono::nanoseconds timeout) const requires
       StepNotTakenYet<Steps, BuilderStep::ack_timeout> {
     return with<BuilderStep::ack_timeout>(&QueuePairOptions::ack_timeout, timeout);
   }
+  /// 0 to 7.
   [[nodiscard]] auto ack_retries(std::uint8_t count) const requires
       StepNotTakenYet<Steps, BuilderStep::ack_retries> {
     return with<BuilderStep::ack_retries>(&QueuePairOptions::ack_retries, count);
@@ -139,6 +141,8 @@ class ChannelBuilder {
     return with<BuilderStep::receiver_not_ready_retries>(
         &QueuePairOptions::receiver_not_ready_retries, count);
   }
+  /// What a sender waits when no receive is posted: 0 to 655.36 ms, rounded up to the device's
+  /// table of 32 times; 0 becomes 0.01 ms.
   [[nodiscard]] auto receiver_not_ready_delay(std::chrono::nanoseconds delay) const requires
       StepNotTakenYet<Steps, BuilderStep::receiver_not_ready_delay> {
     return with<BuilderStep::receiver_not_ready_delay>(&QueuePairOptions::receiver_not_ready_delay,

@@ -20,6 +20,7 @@ namespace lend {
 ///
 /// Give it to the peer by any means, take theirs, and hand that to `handshake()`, which checks it
 /// against this end before anything is connected. What was decoded is a claim, not yet a fact.
+/// For a peer that is not lend's, fill in every field from what it says of itself.
 struct Endpoint {
   DeviceKind device_kind{};
   LinkLayer link_layer{};
