@@ -93,6 +93,7 @@ class PeerProcess {
   }
 
   [[nodiscard]] Wire const& wire() const noexcept { return wire_; }
+  [[nodiscard]] pid_t pid() const noexcept { return pid_; }
   void kill() const noexcept { ::kill(pid_, SIGKILL); }
   /// Waits; 128 + n if signal n ended it.
   int exit_status() {
