@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: a connector and a listener get channels that work, know each other's contract and bytes,
 // and give up in time with the reason. Method: both sides in one process, on one device.
+#include <infiniband/verbs.h>
+
 #include <type_traits>
 
 #include "cm_ends.hpp"
@@ -84,6 +86,7 @@ TEST_CASE("each side learns the other's contract and private data", "[cm]") {
   CHECK(b.peer.send_depth == 5);
   CHECK(b.peer.receive_depth == 6);
   CHECK(b.channel.peer().send_depth == 5);
+  CHECK(b.channel.peer().receive_depth == 6);
   CHECK(a.peer.send_depth == b.channel.send_depth());
   CHECK(a.peer.private_data == longest);
   CHECK(a.peer.message_bytes_max == host.context.port().message_bytes_max);
@@ -241,6 +244,55 @@ TEST_CASE("a connector that gave up leaves its request without a peer", "[cm]") 
       CHECK((accepted.error() == Errc::peer_lost || accepted.error() == Errc::timed_out ||
              accepted.error() == Errc::denied));
     }
+  }
+}
+
+TEST_CASE("a connector comes from the address that it was told to come from", "[cm]") {
+  CmHost host;
+  auto listener = must(CmListener::open(test_address(0)));
+  std::string const own{std::getenv("LEND_TEST_ADDRESS")};
+
+  auto connecting = meanwhile([&] {
+    return connect_to(listener.address(), host.prepare(), within(20s), {.source = own + ":7171"});
+  });
+  auto request = must(listener.next(within(20s)));
+  CHECK(request.peer().address == own + ":7171");
+  must(accept_from(std::move(request), host.prepare(), within(20s)));
+  must(connecting.get());
+
+  auto const error =
+      error_of(connect_to(listener.address(), host.prepare(), within(1s), {.source = "192.0.2.1"}));
+  CAPTURE(error.message());
+  CHECK(error == Errc::not_found);
+}
+
+TEST_CASE("a connection has the program's own times, not those of its path", "[cm]") {
+  CmHost host;
+  if (host.context.native()->device->transport_type == IBV_TRANSPORT_IWARP) return;  // has none
+  ChannelOptions options;
+  options.queue_pair.ack_timeout = 1s;
+  options.queue_pair.ack_retries = 3;
+  options.queue_pair.receiver_not_ready_retries = 2;
+  options.queue_pair.receiver_not_ready_delay = 10ms;
+  auto listener = must(CmListener::open(test_address(0)));
+  auto connecting = meanwhile([&] {
+    return cm_connect(listener.address(), host.prepare(options).take_queue_pair(), within(20s));
+  });
+  auto const b = must(must(listener.next(within(20s)))
+                          .accept(host.prepare(options).take_queue_pair(), within(20s)));
+  auto const a = must(connecting.get());
+
+  for (auto const* const end : {&a, &b}) {
+    ibv_qp_attr attributes{};
+    ibv_qp_init_attr initial{};
+    REQUIRE(
+        ::ibv_query_qp(end->queue_pair.native(), &attributes,
+                       IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MIN_RNR_TIMER,
+                       &initial) == 0);
+    CHECK(attributes.timeout == 18);  // 4.096 us * 2^18 = 1.07 s
+    CHECK(attributes.retry_cnt == 3);
+    CHECK(attributes.rnr_retry == 2);
+    CHECK(attributes.min_rnr_timer == 20);  // 10.24 ms
   }
 }
 

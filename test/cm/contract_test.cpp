@@ -21,6 +21,15 @@ Contract some_contract() {
   return {128, 64, 1u << 30, {std::byte{1}, std::byte{2}, std::byte{3}}};
 }
 
+constexpr std::ptrdiff_t contract_checksum = 20;  // where it is
+
+/// Writes the right checksum, of all but itself, at `at`.
+void seal(std::vector<std::byte>& message, std::ptrdiff_t at) {
+  auto rest = message;
+  rest.erase(rest.begin() + at, rest.begin() + at + 4);
+  WireWriter{std::span{message}.subspan(static_cast<std::size_t>(at), 4)}.u32(crc32(rest));
+}
+
 }  // namespace
 
 TEST_CASE("a contract is read as it was written, padding or not", "[cm]") {
@@ -63,14 +72,48 @@ TEST_CASE("a contract with any bit changed or any byte missing is refused", "[cm
 TEST_CASE("an undamaged contract of another version is refused with both versions", "[cm]") {
   auto message = must(encode(ContractKind::request, some_contract()));
   message[4] = std::byte{9};
-  std::vector<std::byte> rest = message;  // all but the checksum, which is at 20
-  rest.erase(rest.begin() + 20, rest.begin() + 24);
-  WireWriter{std::span{message}.subspan(20, 4)}.u32(crc32(rest));
+  seal(message, contract_checksum);
 
   auto const error = error_of(decode(ContractKind::request, message));
 
   CHECK(error == Errc::incompatible_peer);
   CHECK(error.message().find("version 9, this side's is 1") != std::string::npos);
+}
+
+TEST_CASE("an undamaged contract that cannot be kept is refused", "[cm]") {
+  auto message = must(encode(ContractKind::request, some_contract()));
+
+  SECTION("a depth or message size of 0") {
+    auto const field = GENERATE(std::size_t{8}, std::size_t{12}, std::size_t{16});
+    std::fill_n(message.begin() + std::ptrdiff_t(field), 4, std::byte{0});
+  }
+  SECTION("a byte kept for later versions") {
+    message[7] = std::byte{1};
+  }
+  SECTION("more bytes of the program's own than there may be") {
+    message[6] = std::byte{cm_private_bytes_max + 1};
+    message.resize(24 + cm_private_bytes_max + 1);
+  }
+  seal(message, contract_checksum);
+
+  CHECK(error_of(decode(ContractKind::request, message)) == Errc::incompatible_peer);
+}
+
+TEST_CASE("a refusal with any bit changed, a byte missing or of another kind is none", "[cm]") {
+  auto const whole = encode(Refusal{.reason = "full"});
+
+  for (std::size_t bit = 0; bit < whole.size() * 8; ++bit) {
+    auto message = whole;
+    message[bit / 8] ^= std::byte{1} << (bit % 8);
+    CAPTURE(bit);
+    CHECK_FALSE(decode_refusal(message).has_value());
+  }
+  for (std::size_t length = 0; length < whole.size(); ++length)
+    CHECK_FALSE(decode_refusal(std::span{whole}.first(length)).has_value());
+  auto message = whole;
+  message[5] = std::byte{1};
+  seal(message, 8);
+  CHECK_FALSE(decode_refusal(message).has_value());
 }
 
 TEST_CASE("random private data is no contract and no refusal", "[cm]") {
@@ -110,5 +153,6 @@ TEST_CASE("a soft device is no device for rdma_cm, and the error says what is", 
   auto const error = error_of(cm_connect("127.0.0.1:7471", prepared.take_queue_pair(), within(1s)));
 
   CHECK(error == Errc::unsupported);
+  CHECK(error.message().find("soft device soft0") != std::string::npos);
   CHECK(error.message().find("lend::connect()") != std::string::npos);
 }

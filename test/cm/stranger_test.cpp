@@ -91,6 +91,8 @@ class Plain {
     REQUIRE(rdma_accept(id(), &parameters) == 0);
   }
 
+  void establish() { REQUIRE(rdma_establish(id()) == 0); }
+
   CmEvent next() { return must(link->await("waiting", within(20s))); }
   [[nodiscard]] rdma_cm_id* id() const { return link->id.get(); }
 
@@ -170,6 +172,39 @@ TEST_CASE("a connector refuses an answer that is not lend's", "[cm]") {
     auto const error = error_of(connecting.get());
     CAPTURE(error.message());
     CHECK(error == Errc::incompatible_peer);
+
+    auto const told = stranger.next();
+    if (told.type != RDMA_CM_EVENT_ESTABLISHED) {
+      auto const refusal = decode_refusal(told.private_data);
+      REQUIRE(refusal.has_value());
+      CHECK_FALSE(refusal->by_program);
+      CHECK(contains(error, refusal->reason.substr(0, 20)));
+    } else {  // iWARP: the answer had connected them
+      CHECK(stranger.next().type == RDMA_CM_EVENT_DISCONNECTED);
+    }
+  }
+}
+
+TEST_CASE("a message may be as long as the peer said, and no longer", "[cm]") {
+  CmHost host;
+  SECTION("of a listener") {
+    Plain stranger{host};
+    auto const address = stranger.listen();
+    auto connecting = meanwhile([&] { return connect_to(address, host.prepare(), within(20s)); });
+    stranger.take_request();
+    stranger.accept(contract(ContractKind::answer));
+    CHECK(must(connecting.get()).channel.message_bytes_max() == 4096);
+  }
+  SECTION("of a connector") {
+    auto listener = must(CmListener::open(test_address(0)));
+    Plain stranger{host};
+    auto asking = meanwhile(
+        [&] { return stranger.request(listener.address(), contract(ContractKind::request)); });
+    auto request = must(listener.next(within(20s)));
+    auto accepting =
+        meanwhile([&] { return accept_from(std::move(request), host.prepare(), within(20s)); });
+    if (asking.get().type == RDMA_CM_EVENT_CONNECT_RESPONSE) stranger.establish();
+    CHECK(must(accepting.get()).channel.message_bytes_max() == 4096);
   }
 }
 
