@@ -43,18 +43,19 @@ Result<void> pin_to(int cpu) {
   return Error::from_errno("sched_setaffinity to CPU " + std::to_string(cpu), errno);
 }
 
-Result<void> run_end(bool near, std::array<int, 2> cpus, int socket, Plain* plain,
+Result<void> run_end(bool near, PairOptions const& options, int socket, Plain* plain,
                      std::function<Result<void>(End&)> const& body) {
+  auto const& cpus = options.cpus;
   int const cpu = cpus[near ? 0 : 1];
   if (cpu >= 0) {
     LEND_TRYV(pin_to(cpu));
   }
-  LEND_TRY(device, open_device(DeviceChoice::soft()));
+  LEND_TRY(device, open_device(options.device));
   LEND_TRY(domain, device.allocate_protection_domain());
   LEND_TRY(memory, domain.allocate(pair_bytes));
-  // SAFETY: the peer writes here only, and nobody reads it.
-  LEND_TRY(exposed, domain.unsafe_allocate_exposed(pair_bytes, RemoteAccess::write));
-  LEND_TRY(prepared, channel_builder().protection_domain(domain).build());
+  // SAFETY: nobody minds what the bytes are.
+  LEND_TRY(exposed, domain.unsafe_allocate_exposed(pair_bytes, RemoteAccess::read_write));
+  LEND_TRY(prepared, prepare_channel(domain, options.channel));
   LEND_TRY(endpoint_bytes, trade(socket, prepared.endpoint().encode()));
   LEND_TRY(endpoint, Endpoint::decode(endpoint_bytes));
   LEND_TRY(channel, std::move(prepared).handshake(endpoint));
@@ -82,7 +83,7 @@ Result<void> End::meet() const {
   return success();
 }
 
-Result<void> run_pair(std::array<int, 2> cpus, std::span<std::byte> figures,
+Result<void> run_pair(PairOptions const& options, std::span<std::byte> figures,
                       std::function<Result<void>(End&)> const& body) {
   int sockets[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0)
@@ -100,7 +101,7 @@ Result<void> run_pair(std::array<int, 2> cpus, std::span<std::byte> figures,
     if (children[side] != 0) continue;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     close(sockets[1 - side]);
-    auto const done = run_end(side == 0, cpus, sockets[side], plain, body);
+    auto const done = run_end(side == 0, options, sockets[side], plain, body);
     if (!done) std::fprintf(stderr, "%s\n", done.error().message().c_str());
     if (side == 0) std::memcpy(shared_figures, figures.data(), figures.size());
     _exit(done ? 0 : 1);

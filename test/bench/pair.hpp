@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Two forked processes, each with one end of a connected channel on the soft device. One thread
-// each.
+// Two forked processes, each with one end of a connected channel. One thread each.
 #pragma once
 
 #include <lend/lend.hpp>
@@ -29,7 +28,7 @@ struct End {
   Plain* plain;
   Context device;
   MemoryRegion memory;   ///< local
-  MemoryRegion exposed;  ///< the peer may write here
+  MemoryRegion exposed;  ///< the peer may write and read here
   Channel channel;
   RemoteRegion remote;  ///< the peer's `exposed`
 
@@ -37,11 +36,17 @@ struct End {
   [[nodiscard]] Result<void> meet() const;
 };
 
-/// Forks both processes, binds them to `cpus` (where not negative) before they open the device,
-/// and runs `body` in each. What the near one puts into `figures` arrives in this process.
+struct PairOptions {
+  std::array<int, 2> cpus{-1, -1};  ///< that they are bound to, where not negative
+  DeviceChoice device = DeviceChoice::soft();
+  ChannelOptions channel{};
+};
+
+/// Forks both processes, binds them to their CPUs before they open the device, and runs `body` in
+/// each. What the near one puts into `figures` arrives in this process.
 ///
 /// Errors:  system_failed  one of them failed; it has said why on standard error.
-[[nodiscard]] Result<void> run_pair(std::array<int, 2> cpus, std::span<std::byte> figures,
+[[nodiscard]] Result<void> run_pair(PairOptions const& options, std::span<std::byte> figures,
                                     std::function<Result<void>(End&)> const& body);
 
 }  // namespace lend::bench

@@ -284,7 +284,7 @@ void print_aim(char const* cores, std::size_t s, Figures const& figures, double 
 Result<void> run(Options const& options) {
   auto const placement = [&](char const* cores, std::array<int, 2> cpus) -> Result<Figures> {
     Figures figures;
-    LEND_TRYV(run_pair(cpus, std::as_writable_bytes(std::span{&figures, 1}),
+    LEND_TRYV(run_pair({.cpus = cpus}, std::as_writable_bytes(std::span{&figures, 1}),
                        [&](End& end) { return measure(end, options, figures); }));
     options.json ? print_json(cores, figures) : print_table(cores, figures);
     return figures;
