@@ -2,7 +2,8 @@
 // One latency of one operation on any device, measured as perftest measures it: two processes that
 // spin, data inline up to perftest's own limits, the median of many rounds. send and write: half of
 // a round trip, a write being noticed by its last byte; read: the whole of one. Each process has a
-// CPU of its own, 0 and 1. Usage: latency DEVICE send|write|read blocking|scoped|unsafe BYTES ROUNDS
+// CPU of its own, 0 and 1.
+// Usage: latency DEVICE send|write|read blocking|scoped|unsafe BYTES ROUNDS
 #include "pair.hpp"
 
 #include <lend/channel/unsafe.hpp>
