@@ -2,7 +2,7 @@
 // One end of a reliable connection, in plain C and written against libibverbs' manual pages: what
 // somebody who never heard of lend would write. One thread.
 //
-//   verbs_peer DEVICE        only looks whether that device is here: 77 with the reason if not
+//   verbs_peer DEVICE        only looks whether that device will do: 77 with the reason if not
 //   verbs_peer DEVICE PSN    with a stream socket as standard input, for both directions
 //
 // It says a line about itself, QPN PSN LID GID MTU ADDRESS LENGTH RKEY, and then answers each line it
@@ -82,6 +82,10 @@ static void open_device(char const* name) {
   if (devices != NULL) ibv_free_device_list(devices);
   if (context == NULL) {
     printf("libibverbs knows no device %s here\n", name);
+    exit(skipped);
+  }
+  if (context->device->transport_type == IBV_TRANSPORT_IWARP) {
+    printf("%s is connected by rdma_cm only\n", name);
     exit(skipped);
   }
 }
