@@ -99,7 +99,10 @@ std::string story_of(WorkFailure const& failure) {
   text += name_of(failure.queue_pair_state);
   std::snprintf(numbers, sizeof numbers, "), peer queue pair %u. ", failure.peer_queue_pair_number);
   text += numbers;
-  text += remedy_for(failure.status, failure.operation);
+  text += failure.port_is_down
+              ? "This side's port is down: bring its network interface or link up, then make a new "
+                "channel."
+              : remedy_for(failure.status, failure.operation);
   return text;
 }
 

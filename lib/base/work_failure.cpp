@@ -112,6 +112,10 @@ std::string_view remedy_at_the_peer(WorkStatus status, Operation operation) noex
       return "The peer answered with a packet that does not fit the request: check that both ends "
              "name each other and agree on sequence numbers.";
     case WorkStatus::remote_invalid_request:
+      // Of a receive SoftRoCE says this where the specification has local_length.
+      // Source: kernel drivers/infiniband/sw/rxe/rxe_resp.c, RESPST_ERR_LENGTH.
+      if (operation == Operation::receive)
+        return remedy_for(WorkStatus::local_length, Operation::receive);
       return operation == Operation::send
                  ? "The peer refused the message: it is most often longer than the receive posted "
                    "for it, so compare the two lengths."
@@ -154,10 +158,13 @@ std::string_view remedy_for(WorkStatus status, Operation operation) noexcept {
                          "long as the longest message the peer sends."
                        : "The message is longer than the port allows: split it.";
     case WorkStatus::local_queue_pair_operation:
-      return receiving ? "The device could not use this receive: check that its memory is "
-                         "registered with the channel's protection domain and is writable."
-                       : "The device could not understand this request: check that the queue pair "
-                         "was made for this operation and this many pieces.";
+      // SoftRoCE says this of a message that is too long. Seen on kernel 6.1.
+      return receiving
+                 ? "The device could not use this receive: the message may be longer than the "
+                   "memory posted for it, or check that this memory is registered with the "
+                   "channel's protection domain and is writable."
+                 : "The device could not understand this request: check that the queue pair "
+                   "was made for this operation and this many pieces.";
     case WorkStatus::local_protection:
     case WorkStatus::local_access:
       return receiving || operation == Operation::read

@@ -132,6 +132,10 @@ class ChannelState {
   void break_with(Error const& cause) noexcept;
   /// Flushes if the connection manager says that the peer is gone.
   void look_at_peer() noexcept;
+  /// Why the connection is over, as whoever watches it tells before `deadline`.
+  [[nodiscard]] std::optional<Error> lost(Deadline deadline) noexcept;
+  /// Asks the device.
+  [[nodiscard]] bool port_is_down() const noexcept;
   void abandon() noexcept;
   void retire_handles_of(ScopeRecord& record) noexcept;
 

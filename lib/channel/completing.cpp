@@ -50,7 +50,7 @@ Result<std::uint32_t> ChannelState::poll() noexcept {
 
 void ChannelState::look_at_peer() noexcept {
   if (is_broken() || !queue_pair_) return;  // also while flush() polls
-  if (auto const lost = queue_pair_->lost(Deadline{Deadline::Clock::now()})) flush(*lost);
+  if (auto const reason = lost(Deadline{Deadline::Clock::now()})) flush(*reason);
 }
 
 void ChannelState::complete(SlotId id, Slot& slot, Completion const& completion) noexcept {
@@ -83,7 +83,7 @@ Error ChannelState::failure_of(SlotId id, Slot const& slot, FailedWork const& fa
   if (is_watched_ && failed.status == WorkStatus::flushed) {
     // iWARP flushes by itself when the connection ends, before the reason arrives.
     if (!first_cause_ && queue_pair_)
-      if (auto const lost = queue_pair_->lost(within(reason_bound))) break_with(*lost);
+      if (auto const reason = lost(within(reason_bound))) break_with(*reason);
     if (first_cause_ && *first_cause_ == Errc::peer_lost) return *first_cause_;
   }
   return Error::from_work(
@@ -94,7 +94,22 @@ Error ChannelState::failure_of(SlotId id, Slot const& slot, FailedWork const& fa
        .queue_pair_number = endpoint.queue_pair_number.value(),
        .peer_queue_pair_number = peer.queue_pair_number.value(),
        .slot = id.index(),
-       .bytes = slot.bytes});
+       .bytes = slot.bytes,
+       .port_is_down = !first_cause_ && port_is_down()});
+}
+
+std::optional<Error> ChannelState::lost(Deadline deadline) noexcept {
+  auto reason = queue_pair_->lost(deadline);
+  // What the kernel tells of a link that was pulled here is that the peer disconnected.
+  if (reason && port_is_down())
+    reason = Error{Errc::peer_lost, reason->message() +
+                                        ", for this side's port is down: bring its network "
+                                        "interface or link up, then make a new channel"};
+  return reason;
+}
+
+bool ChannelState::port_is_down() const noexcept {
+  return queue_pair_ && queue_pair_->port_is_down();
 }
 
 void ChannelState::break_with(Error const& cause) noexcept {
@@ -150,7 +165,10 @@ Result<WorkSuccess> ChannelState::wait(SlotId id, Deadline deadline) noexcept {
     if (result) return *result;
     if (!waiter.pause(deadline))
       return Error{Errc::timed_out,
-                   "the work was not over within the deadline; it is still outstanding"};
+                   waiter.has_slept() && port_is_down()
+                       ? "the work was not over within the deadline, for this side's port is down: "
+                         "bring its network interface or link up; the work is still outstanding"
+                       : "the work was not over within the deadline; it is still outstanding"};
   }
 }
 

@@ -67,7 +67,11 @@ std::optional<Error> ChannelState::drain(ScopeRecord& record, Deadline deadline,
     } else if (seen.value() > 0) {
       waiter.reset();
     } else if (!waiter.pause(deadline)) {
-      cut_short = Error{Errc::timed_out, "flushed: work was outstanding at the drain's deadline"};
+      cut_short = Error{Errc::timed_out,
+                        waiter.has_slept() && port_is_down()
+                            ? "flushed: work was outstanding at the drain's deadline, for this "
+                              "side's port is down: bring its network interface or link up"
+                            : "flushed: work was outstanding at the drain's deadline"};
     }
   }
   if (cut_short) flush(*cut_short);

@@ -41,6 +41,7 @@ bool Waiter::pause_longer(Deadline deadline) noexcept {
   timespec const length{
       0, static_cast<long>(std::chrono::duration_cast<std::chrono::nanoseconds>(sleep).count())};
   nanosleep(&length, nullptr);
+  has_slept_ = true;
   return true;
 }
 

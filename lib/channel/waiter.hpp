@@ -32,6 +32,8 @@ class Waiter {
   }
   /// Something happened: begin anew.
   void reset() noexcept { pauses_ = 0; }
+  /// Whether it has waited so long that asking the device something costs little beside it.
+  [[nodiscard]] bool has_slept() const noexcept { return has_slept_; }
 
  private:
   // Reading the clock costs about as much as a poll of an empty queue.
@@ -49,6 +51,7 @@ class Waiter {
   WaitPlan plan_;
   std::uint32_t pauses_ = 0;
   Deadline::Clock::time_point sleep_from_{};
+  bool has_slept_ = false;
 };
 
 }  // namespace lend

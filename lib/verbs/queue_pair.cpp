@@ -152,6 +152,13 @@ QueuePairState QueuePair::state() const noexcept {
   return static_cast<QueuePairState>(attributes.qp_state);
 }
 
+bool QueuePair::port_is_down() const noexcept {
+  ContextHandle const& context = *handle_->domain->context;
+  ibv_port_attr attributes{};
+  return context.provider().query_port(context.raw.get(), context.port.number, &attributes) == 0 &&
+         attributes.state != IBV_PORT_ACTIVE;
+}
+
 std::optional<Error> QueuePair::lost(Deadline deadline) noexcept {
   if (!handle_->keeper) return std::nullopt;
   return handle_->keeper->lost(deadline);

@@ -87,6 +87,15 @@ TEST_CASE("an error from failed work tells everything known of it in one line", 
   CHECK(text.find('\n') == std::string::npos);
 }
 
+TEST_CASE("failed work of a port that is down says so instead of what else it might be", "[base]") {
+  WorkFailure failure{};
+  failure.status = WorkStatus::local_queue_pair_operation;
+  failure.port_is_down = true;
+  auto const text = Error::from_work(failure).message();
+  CHECK_THAT(text, Catch::Contains("port is down"));
+  CHECK_FALSE(contains(text, remedy_for(failure.status, failure.operation)));
+}
+
 TEST_CASE("one byte is not bytes", "[base]") {
   WorkFailure failure{};
   failure.bytes = 1;

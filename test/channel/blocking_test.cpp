@@ -98,6 +98,21 @@ TEST_CASE("a message is gathered from pieces and scattered into others", "[chann
   CHECK(text_at(memory, 300, 3) == "efg");
 }
 
+TEST_CASE("a message longer than its receive fails the receive, which says so", "[channel]") {
+  auto ends = two_ends();
+  auto memory = must(ends.domain.allocate(64));
+  PollingScope scope{ends.b};
+  auto arrival = must(scope.post_receive(memory.scatter(0, 4)));
+  static_cast<void>(ends.a.send(memory.gather(8, 8), within(5s)));  // on iWARP it is just sent
+
+  auto const error = error_of(arrival.wait(within(5s)));
+  CAPTURE(error.message());
+  CHECK(error == Errc::work_failed);
+  CHECK(error.message().find("longer than the memory posted for it") != std::string::npos);
+  must(scope.finish());
+  CHECK(memory.loans() == 0);
+}
+
 TEST_CASE("write and read reach an exposed region and nothing beside the piece named",
           "[channel]") {
   auto ends = two_ends();

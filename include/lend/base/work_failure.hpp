@@ -68,8 +68,9 @@ struct WorkFailure {
   std::uint32_t vendor_code = 0;                              ///< the device's own reason
   std::uint32_t queue_pair_number = 0;
   std::uint32_t peer_queue_pair_number = 0;
-  std::uint32_t slot = 0;   ///< index in the channel's slot table
-  std::uint64_t bytes = 0;  ///< asked for when it was posted
+  std::uint32_t slot = 0;     ///< index in the channel's slot table
+  std::uint64_t bytes = 0;    ///< asked for when it was posted
+  bool port_is_down = false;  ///< this side's, when the failure was seen
 };
 
 [[nodiscard]] std::string_view name_of(Operation) noexcept;

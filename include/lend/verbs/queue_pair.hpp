@@ -120,6 +120,9 @@ class QueuePair {
   /// Asks the device. Costs a system call on hardware.
   [[nodiscard]] QueuePairState state() const noexcept;
 
+  /// Whether the device says that its port is not active. Costs a system call on hardware.
+  [[nodiscard]] bool port_is_down() const noexcept;
+
   /// Why the connection is over, if a connection manager tells before `deadline`: the peer
   /// disconnected, or the device was removed. Never for one made by connect(), which nobody
   /// watches. Costs a system call.
