@@ -198,6 +198,7 @@ int query_device(ibv_context* context, ibv_device_attr* attributes) noexcept {
   attributes->max_srq = receive_pools_max;
   attributes->max_srq_wr = queue_depth_max;
   attributes->max_srq_sge = pieces_max;
+  attributes->max_ah = INT32_MAX;
   attributes->max_pkeys = 1;
   attributes->phys_port_cnt = 1;
   return 0;

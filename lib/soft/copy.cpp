@@ -118,8 +118,8 @@ Copied transfer(Direction direction, Stretches const& ours, Stretches const& the
                 std::size_t length, int peer_pid) noexcept {
   if (length == 0) return Copied::all;
   if (!theirs.all_mapped && none_mapped(theirs)) {
-    iovec our_vectors[pieces_max];
-    iovec their_vectors[pieces_max];
+    iovec our_vectors[stretches_max];
+    iovec their_vectors[stretches_max];
     auto const our_count = fill(our_vectors, ours, length);
     auto const their_count = fill(their_vectors, theirs, length);
     return attach(direction, our_vectors, our_count, their_vectors, their_count, length, peer_pid);

@@ -5,12 +5,19 @@
 #include "stretch.hpp"
 
 #include <cstddef>
+#include <cstring>
 
 namespace lend::soft {
 
 /// Copies ascending; the last bytes, up to 8, become visible after all others, and an aligned word
 /// of 8 bytes is never seen half written. So a reader may wait on the last byte, or on a flag.
 void copy_in_order(std::byte* target, std::byte const* source, std::size_t length) noexcept;
+
+/// A few bytes without the call and the choices of memcpy, in words as far as they go.
+inline void copy_few(std::byte* target, std::byte const* source, std::size_t length) noexcept {
+  for (; length >= 8; length -= 8, target += 8, source += 8) std::memcpy(target, source, 8);
+  for (; length > 0; --length) *target++ = *source++;
+}
 
 enum class Copied { all, fault, peer_is_dead };
 enum class Direction { to_peer, from_peer };

@@ -2,39 +2,27 @@
 // The requester: our side of one work request, then the responder.
 #include "engine.hpp"
 
+#include "datagram.hpp"
 #include "pool_ring.hpp"
 #include "receive_ring.hpp"
 #include "responder.hpp"
 
 namespace lend::soft {
-namespace {
-
-/// Our side: keys, bounds, length.
-bool gather(QueuePair const& qp, Work const& work, Stretches& ours) noexcept {
-  auto const& regions = qp.owner().regions;
-  unsigned const access = brings_bytes(work) ? IBV_ACCESS_LOCAL_WRITE : 0;
-  for (std::uint32_t i = 0; i < work.piece_count; ++i) {
-    auto const& piece = work.pieces[i];
-    if (piece.length == 0) continue;
-    if (!work.is_inline &&
-        !regions.permits(piece.lkey, qp.pd->handle, piece.addr, piece.length, access))
-      return false;
-    ours.add(reinterpret_cast<std::byte*>(piece.addr), piece.addr, piece.length);
-  }
-  return true;
-}
-
-}  // namespace
 
 Outcome execute(QueuePair& qp, Work const& work) noexcept {
+  if (qp.qp_type == IBV_QPT_UD) return execute_datagram(qp, work);
   Stretches ours;
   if (!gather(qp, work, ours)) return ended(IBV_WC_LOC_PROT_ERR, Fault::local_key);
   if (ours.total > message_bytes_max) return ended(IBV_WC_LOC_LEN_ERR, Fault::message_too_long);
   if (brings_bytes(work) && qp.attributes.max_rd_atomic == 0)
     return ended(IBV_WC_LOC_QP_OP_ERR, Fault::no_reads_allowed);
-  if (qp.peer->is_dead()) return ended(IBV_WC_RETRY_EXC_ERR, Fault::peer_is_dead);
+  if (qp.peer->is_dead())
+    return qp.qp_type == IBV_QPT_RC
+               ? ended(IBV_WC_RETRY_EXC_ERR, Fault::peer_is_dead)
+               : ended(IBV_WC_SUCCESS, Fault::none, static_cast<std::uint32_t>(ours.total));
   RobustGuard const guard{qp.target->rx, qp.owner().claimant};
-  return respond(qp, work, ours);
+  return respond(qp, work, ours,
+                 {*qp.peer, *qp.target, qp.attributes.dest_qp_num & (queue_pairs_max - 1)});
 }
 
 bool is_worth_another_try(QueuePair const& qp, Work const& work) noexcept {

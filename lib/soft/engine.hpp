@@ -4,6 +4,7 @@
 #pragma once
 
 #include "queue_pair.hpp"
+#include "stretch.hpp"
 
 #include <cstdint>
 

@@ -74,7 +74,8 @@ static_assert(sizeof(SharedReceive) == cache_line);
 
 /// What a completion of a receive says. Abandoned: its taker died or gave it up, and `bytes` begin
 /// with the claim that it left; no news if the receive was completed before all the same.
-enum class ReceiveKind : std::uint8_t { send, write_with_immediate, abandoned };
+/// A datagram: `bytes` begin with the sender's queue pair and whether it came with a header.
+enum class ReceiveKind : std::uint8_t { send, write_with_immediate, abandoned, datagram };
 
 /// The end of a receive, written by the peer's CPU. Valid for position p when sequence == p + 1.
 struct alignas(cache_line) SharedCompletion {
@@ -115,6 +116,8 @@ struct SharedQueuePair {
   Cell<std::uint8_t> rnr_timer;
   Cell<std::uint8_t> reads_max;
   Cell<std::uint16_t> pool;  // index + 1, or 0: receives of its own
+  Cell<std::uint8_t> type;   // ibv_qp_type
+  Cell<std::uint32_t> key;   // of datagrams
 };
 static_assert(sizeof(SharedQueuePair) == 2 * cache_line);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Moving queue pairs between states.
+#include "datagram.hpp"
 #include "queue_pair.hpp"
 #include "reason.hpp"
 #include "receive_pool.hpp"
@@ -14,23 +15,6 @@
 
 namespace lend::soft {
 namespace {
-
-/// Whether the address is of this host, user and namespace.
-int check_address(Context const& context, ibv_ah_attr const& address) noexcept {
-  if (address.is_global != 0) {
-    auto const& gid = address.grh.dgid.global;
-    if (gid.subnet_prefix == htobe64(0xfe80000000000000) &&
-        gid.interface_id == htobe64(context.guid))
-      return 0;
-    return fail(ENETUNREACH,
-                "the peer's GID is not of this host, user, boot and namespace: the soft device "
-                "connects processes of one user on one host");
-  }
-  return address.dlid == 1
-             ? 0
-             : fail(ENETUNREACH, "the peer's LID is %u, but every soft device has LID 1",
-                    address.dlid);
-}
 
 void keep(QueuePair& qp, ibv_qp_attr const& given, int mask) noexcept {
   auto& kept = qp.attributes;
@@ -48,6 +32,7 @@ void keep(QueuePair& qp, ibv_qp_attr const& given, int mask) noexcept {
   if ((mask & IBV_QP_SQ_PSN) != 0) kept.sq_psn = given.sq_psn;
   if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0) kept.max_dest_rd_atomic = given.max_dest_rd_atomic;
   if ((mask & IBV_QP_DEST_QPN) != 0) kept.dest_qp_num = given.dest_qp_num;
+  if ((mask & IBV_QP_QKEY) != 0) kept.qkey = given.qkey;
 }
 
 /// Shows peers what they must know, the state last.
@@ -60,6 +45,7 @@ void publish(QueuePair& qp, ibv_qp_state state) noexcept {
   shared.rnr_timer.set(qp.attributes.min_rnr_timer);
   shared.reads_max.set(qp.attributes.max_dest_rd_atomic);
   shared.receive_psn.set(qp.attributes.rq_psn);
+  shared.key.set(qp.attributes.qkey);
   shared.remote_number.set(qp.attributes.dest_qp_num);
   shared.remote_instance.set(qp.peer != nullptr ? qp.peer->instance() : 0);
   // Release pairs with the responder's acquire.
@@ -96,8 +82,9 @@ int modify(QueuePair& qp, ibv_qp_attr const& given, int mask) {
   if (qp.shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR) enter_error(qp);
   auto const from = qp.mode.load(std::memory_order_relaxed);
   auto const to = (mask & IBV_QP_STATE) != 0 ? given.qp_state : from;
-  if (auto const error = check_transition(from, to, given, mask); error != 0) return error;
-  if (to == IBV_QPS_RTR) {
+  if (auto const error = check_transition(from, to, given, mask, qp.qp_type); error != 0)
+    return error;
+  if (to == IBV_QPS_RTR && qp.qp_type != IBV_QPT_UD) {
     auto& context = qp.owner();
     if (auto const error = check_address(context, given.ah_attr); error != 0) return error;
     qp.peer = context.peers.acquire(given.dest_qp_num >> index_bits);
@@ -118,12 +105,28 @@ int modify(QueuePair& qp, ibv_qp_attr const& given, int mask) {
 
 }  // namespace
 
+int check_address(Context const& context, ibv_ah_attr const& address) noexcept {
+  if (address.is_global != 0) {
+    auto const& gid = address.grh.dgid.global;
+    if (gid.subnet_prefix == htobe64(0xfe80000000000000) &&
+        gid.interface_id == htobe64(context.guid))
+      return 0;
+    return fail(ENETUNREACH,
+                "the peer's GID is not of this host, user, boot and namespace: the soft device "
+                "connects processes of one user on one host");
+  }
+  return address.dlid == 1
+             ? 0
+             : fail(ENETUNREACH, "the peer's LID is %u, but every soft device has LID 1",
+                    address.dlid);
+}
+
 void enter_error(QueuePair& qp) noexcept {
   if (qp.is_flushing) return;
   {
     RobustGuard const guard{qp.shared->rx, qp.owner().claimant};
     qp.shared->state.store(IBV_QPS_ERR, std::memory_order_release);
-    if (qp.srq != nullptr) settle_claim(qp);
+    if (qp.srq != nullptr) settle_own_claim(qp);
   }
   qp.mode.store(IBV_QPS_ERR, std::memory_order_relaxed);
   qp.stall.why = Stall::Why::none;
@@ -139,7 +142,8 @@ void enter_reset(QueuePair& qp) noexcept {
   {
     RobustGuard const guard{qp.shared->rx, context.claimant};
     qp.shared->state.store(IBV_QPS_RESET, std::memory_order_release);
-    if (qp.srq != nullptr) settle_claim(qp);
+    if (qp.srq != nullptr) settle_own_claim(qp);
+    qp.shared->claim.set(0);
     qp.shared->remote_number.set(0);
     qp.shared->remote_instance.set(0);
     qp.shared->epoch.set(qp.epoch + 1);
@@ -169,6 +173,7 @@ void enter_reset(QueuePair& qp) noexcept {
   qp.target = nullptr;
   if (qp.peer != nullptr) context.peers.release(qp.peer);
   qp.peer = nullptr;
+  if (qp.contacts) qp.contacts->forget();
   qp.attributes = {};
 }
 

@@ -51,7 +51,8 @@ bool take_local(CompletionQueue& cq, ibv_wc& wc) noexcept {
 }
 
 /// Small messages travel in the completion itself. Everything a peer wrote is checked here.
-void scatter_inline(QueuePair& qp, PostedReceive& receive, SharedCompletion const& slot) noexcept {
+[[gnu::always_inline]] inline void scatter_inline(QueuePair& qp, PostedReceive& receive,
+                                                  SharedCompletion const& slot) noexcept {
   auto const length = slot.inline_length.get();
   if (length == 0 || length > SharedCompletion::inline_max) return;
   std::uint64_t words[SharedCompletion::inline_max / 8];
@@ -64,18 +65,18 @@ void scatter_inline(QueuePair& qp, PostedReceive& receive, SharedCompletion cons
     auto const part = std::min(piece.length, left);
     // The owner may have deregistered it meanwhile; then nobody reads there.
     if (regions.permits(piece.lkey, qp.pd->handle, piece.addr, part, IBV_ACCESS_LOCAL_WRITE))
-      std::memcpy(reinterpret_cast<void*>(piece.addr), source, part);
+      copy_few(reinterpret_cast<std::byte*>(piece.addr), source, part);
     source += part;
     left -= part;
   }
 }
 
 /// Makes the completion of `receive` from what a peer wrote.
-void end_receive(QueuePair& qp, PostedReceive& receive, SharedCompletion const& slot,
-                 ibv_wc& wc) noexcept {
-  auto const opcode = slot.kind.get() == static_cast<std::uint8_t>(ReceiveKind::send)
-                          ? IBV_WC_RECV
-                          : IBV_WC_RECV_RDMA_WITH_IMM;
+[[gnu::always_inline]] inline void end_receive(QueuePair& qp, PostedReceive& receive,
+                                               SharedCompletion const& slot, ibv_wc& wc) noexcept {
+  auto const kind = static_cast<ReceiveKind>(slot.kind.get());
+  auto const opcode =
+      kind == ReceiveKind::write_with_immediate ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
   auto const length = slot.length.get();
   auto status = slot.status.get();
   // Only a corrupt peer says that more bytes came than fit, or a status that there is not.
@@ -87,14 +88,22 @@ void end_receive(QueuePair& qp, PostedReceive& receive, SharedCompletion const& 
     auto const flags = slot.flags.get() & unsigned{IBV_WC_WITH_IMM};
     fill_rest(wc, opcode, length, flags);
     if (flags != 0) wc.imm_data = slot.immediate.get();
-    scatter_inline(qp, receive, slot);
+    if (kind == ReceiveKind::datagram) [[unlikely]] {
+      auto const sender = slot.bytes[0].get();
+      wc.src_qp = static_cast<std::uint32_t>(sender) & ((1u << 24) - 1);
+      wc.slid = 1;
+      if ((sender >> 32 & 1) != 0) wc.wc_flags |= IBV_WC_GRH;
+    } else {
+      scatter_inline(qp, receive, slot);
+    }
   } else {
     wc.vendor_err = slot.immediate.get();
   }
 }
 
 /// The end of a receive of a shared receive queue.
-bool take_pooled(QueuePair& qp, SharedCompletion const& slot, ibv_wc& wc) noexcept {
+[[gnu::noinline]] bool take_pooled(QueuePair& qp, SharedCompletion const& slot,
+                                   ibv_wc& wc) noexcept {
   auto& pool = *qp.pool();
   auto const claim = slot.bytes[0].get();
   bool const is_abandoned = slot.kind.get() == static_cast<std::uint8_t>(ReceiveKind::abandoned);

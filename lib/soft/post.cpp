@@ -2,6 +2,7 @@
 // Posting: checks at the door, and the receive queue.
 #include "post.hpp"
 
+#include "datagram.hpp"
 #include "engine.hpp"
 #include "queue_pair.hpp"
 #include "reason.hpp"
@@ -12,19 +13,6 @@
 namespace lend::soft {
 namespace {
 
-bool is_known(ibv_wr_opcode opcode) noexcept {
-  switch (opcode) {
-    case IBV_WR_RDMA_WRITE:
-    case IBV_WR_RDMA_WRITE_WITH_IMM:
-    case IBV_WR_SEND:
-    case IBV_WR_SEND_WITH_IMM:
-    case IBV_WR_RDMA_READ:
-    case IBV_WR_ATOMIC_CMP_AND_SWP:
-    case IBV_WR_ATOMIC_FETCH_AND_ADD: return true;
-    default: return false;
-  }
-}
-
 std::uint64_t length_of(ibv_send_wr const& wr) noexcept {
   std::uint64_t total = 0;
   for (int i = 0; i < wr.num_sge; ++i) total += wr.sg_list[i].length;
@@ -32,7 +20,8 @@ std::uint64_t length_of(ibv_send_wr const& wr) noexcept {
 }
 
 int check(QueuePair const& qp, ibv_send_wr const& wr) noexcept {
-  if (!is_known(wr.opcode)) return EINVAL;
+  if (wr.opcode > IBV_WR_ATOMIC_FETCH_AND_ADD || (qp.operations >> wr.opcode & 1) == 0)
+    return EINVAL;
   if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > qp.made_with.cap.max_send_sge)
     return EINVAL;
   if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
@@ -41,6 +30,7 @@ int check(QueuePair const& qp, ibv_send_wr const& wr) noexcept {
   }
   // No room for the result. Source: rdma-core providers/rxe/rxe.c, validate_send_wr().
   if (is_atomic(wr.opcode) && length_of(wr) < sizeof(std::uint64_t)) return EINVAL;
+  if (qp.qp_type == IBV_QPT_UD && wr.wr.ud.ah == nullptr) return EINVAL;
   return 0;
 }
 
@@ -68,6 +58,8 @@ int post_one(QueuePair& qp, ibv_send_wr const& wr) noexcept {
   if (is_atomic(wr.opcode)) {
     work.remote_key = wr.wr.atomic.rkey;
     work.atomic = {wr.wr.atomic.compare_add, wr.wr.atomic.swap};
+  } else if (qp.qp_type == IBV_QPT_UD) {
+    work.datagram = destination_of(qp, wr);
   }
   submit(qp, work);
   return 0;

@@ -4,6 +4,7 @@
 
 #include "completion_queue.hpp"
 #include "context.hpp"
+#include "datagram.hpp"
 #include "queue_pair.hpp"
 #include "reason.hpp"
 #include "receive_pool.hpp"
@@ -37,6 +38,10 @@ Provider const& provider() noexcept {
       .modify_qp = modify_qp,
       .query_qp = query_qp,
       .destroy_qp = destroy_qp,
+      .create_ah = create_ah,
+      .destroy_ah = destroy_ah,
+      .init_ah_from_wc = init_ah_from_wc,
+      .create_ah_from_wc = create_ah_from_wc,
       .allocate = allocate,
       .release = release,
       .last_reason = last_reason,

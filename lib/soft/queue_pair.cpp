@@ -2,6 +2,7 @@
 // Making and destroying queue pairs.
 #include "queue_pair.hpp"
 
+#include "datagram.hpp"
 #include "reason.hpp"
 #include "receive_pool.hpp"
 
@@ -14,11 +15,14 @@
 namespace lend::soft {
 namespace {
 
-int check(ibv_qp_init_attr const& asked) noexcept {
-  if (asked.qp_type != IBV_QPT_RC)
-    return fail(EOPNOTSUPP, "the soft device has reliable-connected queue pairs only");
+int check(ibv_pd const& pd, ibv_qp_init_attr const& asked) noexcept {
+  if (operations_of(asked.qp_type) == 0)
+    return fail(EOPNOTSUPP, "the soft device has queue pairs of the types RC, UC and UD");
   if (asked.send_cq == nullptr || asked.recv_cq == nullptr)
     return fail(EINVAL, "a queue pair needs two completion queues, which may be one");
+  if (asked.send_cq->context != pd.context || asked.recv_cq->context != pd.context ||
+      (asked.srq != nullptr && asked.srq->context != pd.context))
+    return fail(EINVAL, "the queues are of another open device than the protection domain");
   auto const& cap = asked.cap;
   if (cap.max_send_wr > queue_depth_max || cap.max_recv_wr > queue_depth_max ||
       cap.max_send_sge > pieces_max || cap.max_recv_sge > pieces_max ||
@@ -48,6 +52,9 @@ std::unique_ptr<QueuePair> prepare(ibv_pd* pd, ibv_qp_init_attr const& asked) {
   // Source: ibv_create_qp(3): ignored where there is a shared receive queue.
   if (asked.srq != nullptr) cap.max_recv_wr = cap.max_recv_sge = 0;
   qp->signals_all = asked.sq_sig_all != 0;
+  qp->operations = operations_of(asked.qp_type);
+  if (asked.qp_type == IBV_QPT_UD)
+    qp->contacts = std::make_shared<Contacts>(Context::of(pd->context).peers);
 
   qp->send_depth = cap.max_send_wr;
   qp->pending_stride =
@@ -93,6 +100,8 @@ void publish(QueuePair& qp) noexcept {
   shared.ring_stride.set(static_cast<std::uint16_t>(qp.receive_stride));
   shared.pool.set(static_cast<std::uint16_t>(qp.pool() != nullptr ? qp.pool()->index + 1 : 0));
   shared.claim.set(0);
+  shared.type.set(static_cast<std::uint8_t>(qp.qp_type));
+  shared.key.set(0);
   shared.receive_tail.store(0, std::memory_order_relaxed);
 }
 
@@ -100,7 +109,7 @@ void publish(QueuePair& qp) noexcept {
 
 ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* asked) noexcept try {
   auto& context = Context::of(pd->context);
-  if (context.check_ours() != 0 || check(*asked) != 0) return nullptr;
+  if (context.check_ours() != 0 || check(*pd, *asked) != 0) return nullptr;
   auto qp = prepare(pd, *asked);
 
   std::lock_guard const guard{context.control};

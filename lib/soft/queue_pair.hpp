@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A reliable-connected queue pair: its private half. Any thread; see the locks.
+// A queue pair: its private half. Any thread; see the locks.
 //
 // Locks are taken in this order: Context::control, Context::walk, QueuePair::send_lock,
 // SharedQueuePair::rx, SharedHeader::atomics or SharedReceivePool::lock,
@@ -24,6 +24,16 @@ struct AtomicOperands {
   std::uint64_t swap;
 };
 
+/// Where a datagram goes.
+struct Destination {
+  std::uint32_t queue_pair;
+  std::uint32_t key;
+  std::uint32_t flow;
+  std::uint8_t traffic_class;
+  std::uint8_t hop_limit;
+  bool has_header;
+};
+
 /// A send, write, read or atomic operation as the engine executes it.
 struct Work {
   std::uint64_t id;
@@ -37,7 +47,10 @@ struct Work {
   bool is_inline;  // the pieces need no key: the bytes count as copied at post time
   bool is_solicited;
   ibv_sge const* pieces;
-  AtomicOperands atomic;  // of atomic operations only
+  union {
+    AtomicOperands atomic;  // of atomic operations only
+    Destination datagram;   // of datagram queue pairs only
+  };
 };
 
 [[nodiscard]] constexpr bool is_atomic(unsigned opcode) noexcept {
@@ -67,6 +80,20 @@ struct Stall {
 };
 
 struct ReceivePool;
+class Contacts;
+
+/// The operations of a type of queue pair: a bit for each ibv_wr_opcode. 0: there is no such type.
+[[nodiscard]] constexpr std::uint32_t operations_of(ibv_qp_type type) noexcept {
+  constexpr std::uint32_t sends = 1u << IBV_WR_SEND | 1u << IBV_WR_SEND_WITH_IMM;
+  constexpr std::uint32_t writes = 1u << IBV_WR_RDMA_WRITE | 1u << IBV_WR_RDMA_WRITE_WITH_IMM;
+  constexpr std::uint32_t others =
+      1u << IBV_WR_RDMA_READ | 1u << IBV_WR_ATOMIC_CMP_AND_SWP | 1u << IBV_WR_ATOMIC_FETCH_AND_ADD;
+  // Source: InfiniBand Architecture Specification vol. 1, table 53.
+  return type == IBV_QPT_RC   ? sends | writes | others
+         : type == IBV_QPT_UC ? sends | writes
+         : type == IBV_QPT_UD ? sends
+                              : 0;
+}
 
 struct QueuePair : ibv_qp {
   std::uint32_t index = 0;
@@ -82,8 +109,10 @@ struct QueuePair : ibv_qp {
   std::uint32_t send_posted = 0;
   std::atomic<std::uint32_t> send_freed{0};  // written by poll_cq
   bool signals_all = false;
-  Peer* peer = nullptr;  // from RTR to RESET
+  std::uint32_t operations = 0;  // operations_of() its type
+  Peer* peer = nullptr;          // from RTR to RESET; not of datagrams
   SharedQueuePair* target = nullptr;
+  std::shared_ptr<Contacts> contacts;  // of datagrams only
   // Where the next send will find the target's receive. Only ever prefetched, never read: by the
   // time a program answers a message, the line that its answer needs is on its way.
   std::atomic<void const*> next_receive{nullptr};
@@ -134,6 +163,9 @@ struct QueuePair : ibv_qp {
   }
 };
 
+/// Whether an address is of this host, user and namespace. 0 or errno, with reason.
+[[nodiscard]] int check_address(Context const&, ibv_ah_attr const&) noexcept;
+
 [[nodiscard]] ibv_qp* create_qp(ibv_pd*, ibv_qp_init_attr*) noexcept;
 int destroy_qp(ibv_qp*) noexcept;
 int modify_qp(ibv_qp*, ibv_qp_attr*, int mask) noexcept;
@@ -150,7 +182,5 @@ void notice_trouble(Context&) noexcept;
 void enter_error(QueuePair&) noexcept;
 /// Undoes that, drops what is posted and forgets the peer. The caller holds send_lock.
 void enter_reset(QueuePair&) noexcept;
-/// Ends the receive that a dead peer took from the shared receive queue, if there is one.
-void settle_claim(QueuePair&) noexcept;
 
 }  // namespace lend::soft

@@ -3,6 +3,7 @@
 // Source: ibv_create_srq(3), ibv_modify_srq(3), ibv_query_srq(3), ibv_post_srq_recv(3).
 #include "receive_pool.hpp"
 
+#include "claims.hpp"
 #include "post.hpp"
 #include "reason.hpp"
 
@@ -76,22 +77,9 @@ int receive_one(ReceivePool& pool, ibv_recv_wr const& wr) noexcept {
 
 }  // namespace
 
-void settle_claim(QueuePair& qp) noexcept {
+void settle_own_claim(QueuePair& qp) noexcept {
   auto& context = qp.owner();
-  auto& shared = *qp.shared;
-  if (shared.claim.get() == 0) return;
-  if (auto const word = lost_claim(qp.pool()->ring, shared, qp.index, context.claimant);
-      word != 0) {
-    ReceiveEnd end{};
-    end.queue_pair = qp.index;
-    end.epoch = qp.epoch;
-    end.status = IBV_WC_WR_FLUSH_ERR;
-    end.kind = ReceiveKind::abandoned;
-    end.inline_length = sizeof word;
-    end.bytes[0] = word;
-    (void)push_receive_end(context.segment, qp.receives().index, end, context.claimant);
-  }
-  shared.claim.set(0);
+  settle_claim(context.segment, *qp.shared, qp.index, IBV_WC_WR_FLUSH_ERR, context.claimant);
 }
 
 void recycle_unpolled(QueuePair& qp) noexcept {

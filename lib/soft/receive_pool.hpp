@@ -60,6 +60,9 @@ inline ReceivePool* QueuePair::pool() const noexcept {
   return static_cast<ReceivePool*>(srq);
 }
 
+/// Flushes the receive that a dead peer took and did not complete, if there is one. The caller
+/// holds rx.
+void settle_own_claim(QueuePair&) noexcept;
 /// Takes back the receives whose completions of `qp` lie unpolled in its completion queue, for
 /// these are dropped. The caller holds that queue's lock and let nobody complete any more.
 void recycle_unpolled(QueuePair& qp) noexcept;

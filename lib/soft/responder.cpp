@@ -7,6 +7,7 @@
 #include "responder.hpp"
 
 #include "atomics.hpp"
+#include "claims.hpp"
 #include "copy.hpp"
 #include "pool_ring.hpp"
 #include "reach.hpp"
@@ -18,23 +19,26 @@
 namespace lend::soft {
 namespace {
 
-/// The responder: one request against one target queue pair, whose rx lock is held throughout.
+/// The responder: one request against one target queue pair, whose rx lock is held throughout. A
+/// template, so that a reliable connection pays nothing for the other types.
+template <ibv_qp_type type>
 class Responder {
  public:
-  Responder(QueuePair& qp, Work const& work, Stretches const& ours) noexcept
+  Responder(QueuePair& qp, Work const& work, Stretches const& ours, Target const& target) noexcept
       : qp_{qp},
         work_{work},
         ours_{ours},
-        peer_{*qp.peer},
+        peer_{target.peer},
         segment_{peer_.segment()},
-        target_{*qp.target},
+        target_{target.shared},
+        number_{target.number},
         memory_{peer_, qp.owner().regions} {}
 
   Outcome respond() noexcept {
     // Acquire pairs with modify_qp: what RTR set is there.
     auto const state = target_.state.load(std::memory_order_acquire);
     if ((state != IBV_QPS_RTR && state != IBV_QPS_RTS) || !is_paired())
-      return {Outcome::Kind::peer_is_silent, 0, IBV_WC_RETRY_EXC_ERR, Fault::peer_is_silent, 0};
+      return stalled(Outcome::Kind::peer_is_silent);
     if (auto const refusal = check_operation(); refusal != Fault::none)
       return refuse(IBV_WC_REM_INV_REQ_ERR, refusal);
     if (takes_receive(work_)) return receive();
@@ -42,10 +46,16 @@ class Responder {
   }
 
  private:
+  static constexpr bool is_reliable() noexcept { return type == IBV_QPT_RC; }
+  static constexpr bool is_datagram() noexcept { return type == IBV_QPT_UD; }
+
+  /// Whether the target listens to us.
   bool is_paired() const noexcept {
+    if (target_.type.get() != type) return false;
+    if (is_datagram()) return target_.key.get() == work_.datagram.key;
     return target_.remote_number.get() == qp_.qp_num &&
            target_.remote_instance.get() == qp_.owner().claimant.instance &&
-           target_.receive_psn.get() == qp_.attributes.sq_psn;
+           (target_.receive_psn.get() == qp_.attributes.sq_psn || !is_reliable());
   }
 
   Fault check_operation() const noexcept {
@@ -74,14 +84,20 @@ class Responder {
     receive_ = &posted;
     receive_id_ = static_cast<std::uint32_t>(position_);
     pieces_limit_ = ring.pieces();
+    if (is_datagram()) claim(position_ + 1);  // others send here too
     return Matched::one;
+  }
+
+  void claim(std::uint64_t word) noexcept {
+    target_.claim.set(word);
+    is_claimed_ = true;
   }
 
   /// The next receive of the target's shared receive queue.
   Matched match_in_pool() noexcept {
     auto const ring = pool_ring_of(segment_, target_);
     if (ring.order == nullptr) return Matched::corrupt;
-    auto const taken = take_from_pool(ring, target_, target_number(), qp_.owner().claimant);
+    auto const taken = take_from_pool(ring, target_, number_, qp_.owner().claimant);
     if (taken.reached_limit)
       // Release pairs with the acquire in the owner's poll_cq, which then looks at its pools.
       segment_.header.trouble.fetch_add(1, std::memory_order_release);
@@ -93,38 +109,27 @@ class Responder {
     return Matched::one;
   }
 
-  [[nodiscard]] std::uint32_t target_number() const noexcept {
-    return qp_.attributes.dest_qp_num & (queue_pairs_max - 1);
-  }
-
   Outcome receive() noexcept {
+    if (!is_reliable() && target_.claim.get() != 0) give_up_claim();  // its sender died
     auto const matched = target_.pool.get() == 0 ? match() : match_in_pool();
-    if (matched == Matched::corrupt) return refuse(IBV_WC_REM_OP_ERR, Fault::corrupt_target);
-    if (matched == Matched::none)
-      return {Outcome::Kind::receiver_not_ready, target_.rnr_timer.get(), IBV_WC_RNR_RETRY_EXC_ERR,
-              Fault::receiver_not_ready, 0};
+    if (matched == Matched::corrupt) return break_target(IBV_WC_REM_OP_ERR, Fault::corrupt_target);
+    if (matched == Matched::none) return stalled(Outcome::Kind::receiver_not_ready);
     if (work_.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) return access_remote();
 
     auto const length = static_cast<std::uint32_t>(ours_.total);
     if (length > receive_->length.get()) {
-      finish_receive(IBV_WC_LOC_LEN_ERR, Fault::receive_too_short);
+      if (is_reliable()) finish_receive(IBV_WC_LOC_LEN_ERR, Fault::receive_too_short);
       return refuse(IBV_WC_REM_INV_REQ_ERR, Fault::receive_too_short);
     }
-    auto const is_small = length <= SharedCompletion::inline_max;
+    auto const is_small = length <= SharedCompletion::inline_max && !is_datagram();
     auto const answer = scatter_list(length, is_small);
     if (answer == Fault::unreachable_memory && peer_.is_going()) return lost_peer();
-    if (answer != Fault::none) {
-      finish_receive(IBV_WC_LOC_PROT_ERR, answer);
-      return refuse(IBV_WC_REM_OP_ERR, answer);
-    }
+    if (answer != Fault::none) return fail_receive(answer);
     if (!is_small) {
       auto const copied =
           transfer(Direction::to_peer, ours_, memory_.stretches(), length, peer_.pid());
       if (is_lost(copied)) return lost_peer();
-      if (copied == Copied::fault) {
-        finish_receive(IBV_WC_LOC_PROT_ERR, Fault::unreachable_memory);
-        return refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
-      }
+      if (copied == Copied::fault) return fail_receive(Fault::unreachable_memory);
     }
     return deliver(length, is_small);
   }
@@ -212,12 +217,17 @@ class Responder {
       end.inline_length = static_cast<std::uint8_t>(length);
       auto* at = reinterpret_cast<std::byte*>(end.bytes);
       for (std::uint32_t i = 0; i < ours_.count; ++i) {
-        std::memcpy(at, ours_.items[i].mapped, ours_.items[i].length);
+        copy_few(at, ours_.items[i].mapped, ours_.items[i].length);
         at += ours_.items[i].length;
       }
     }
+    if (is_datagram()) {
+      end.kind = ReceiveKind::datagram;
+      end.inline_length = sizeof end.bytes[0];
+      end.bytes[0] = std::uint64_t{work_.datagram.has_header} << 32 | qp_.qp_num;
+    }
     if (push(end) == Pushed::yes) return ended(IBV_WC_SUCCESS, Fault::none, length);
-    return refuse(IBV_WC_RETRY_EXC_ERR, Fault::queue_overrun);
+    return break_target(IBV_WC_RETRY_EXC_ERR, Fault::queue_overrun);
   }
 
   void finish_receive(ibv_wc_status status, Fault fault) noexcept {
@@ -232,7 +242,7 @@ class Responder {
   }
 
   Pushed push(ReceiveEnd& end) noexcept {
-    end.queue_pair = target_number();
+    end.queue_pair = number_;
     end.epoch = target_.epoch.get();
     end.receive = receive_id_;
     auto const pushed =
@@ -240,19 +250,50 @@ class Responder {
     if (pushed != Pushed::yes) return pushed;
     // After the completion: should we die in between, nobody matches this receive again, for we
     // were its only sender; or the claim is settled, and found void.
-    if (is_claimed_)
-      target_.claim.set(0);
-    else
+    if (target_.pool.get() == 0)
       target_.receive_tail.store(position_ + 1, std::memory_order_relaxed);
+    if (is_claimed_) target_.claim.set(0);
     return pushed;
   }
 
-  /// A remote error breaks the target too.
+  /// The target is not ready for this: the requester waits, or the message is lost.
+  Outcome stalled(Outcome::Kind kind) const noexcept {
+    if (!is_reliable()) return lost();
+    return kind == Outcome::Kind::peer_is_silent
+               ? Outcome{kind, 0, IBV_WC_RETRY_EXC_ERR, Fault::peer_is_silent, 0}
+               : Outcome{kind, target_.rnr_timer.get(), IBV_WC_RNR_RETRY_EXC_ERR,
+                         Fault::receiver_not_ready, 0};
+  }
+  Outcome lost() const noexcept {
+    return ended(IBV_WC_SUCCESS, Fault::none, static_cast<std::uint32_t>(ours_.total));
+  }
+
+  /// The request is at fault: classes C and D of rxe_resp.c.
   Outcome refuse(ibv_wc_status status, Fault fault) noexcept {
+    if (is_reliable()) return break_target(status, fault);
+    if (is_claimed_) give_up_claim();
+    return lost();
+  }
+  /// The target's receive is at fault: class A.
+  Outcome fail_receive(Fault fault) noexcept {
+    finish_receive(IBV_WC_LOC_PROT_ERR, fault);
+    return break_target(IBV_WC_REM_OP_ERR, fault);
+  }
+  /// A receive of a shared queue that a lost message had taken ends so. Source: ibv_poll_cq(3),
+  /// IBV_WC_REM_ABORT_ERR. A queue pair's own receive waits for the next message.
+  void give_up_claim() noexcept {
+    if (is_claimed_ && target_.pool.get() == 0)
+      target_.claim.set(0);
+    else
+      settle_claim(segment_, target_, number_, IBV_WC_REM_ABORT_ERR, qp_.owner().claimant);
+    is_claimed_ = false;
+  }
+
+  Outcome break_target(ibv_wc_status status, Fault fault) noexcept {
     target_.state.store(IBV_QPS_ERR, std::memory_order_release);
     // Release pairs with the acquire in the owner's poll_cq, which then looks at the state.
     segment_.header.trouble.fetch_add(1, std::memory_order_release);
-    return ended(status, fault);
+    return is_reliable() ? ended(status, fault) : lost();
   }
 
   /// A dying peer's memory faults before its process is gone.
@@ -262,7 +303,7 @@ class Responder {
 
   Outcome lost_peer() noexcept {
     peer_.mark_dead();
-    return ended(IBV_WC_RETRY_EXC_ERR, Fault::peer_is_dead);
+    return is_reliable() ? ended(IBV_WC_RETRY_EXC_ERR, Fault::peer_is_dead) : lost();
   }
 
   QueuePair& qp_;
@@ -271,6 +312,7 @@ class Responder {
   Peer& peer_;
   Segment& segment_;
   SharedQueuePair& target_;
+  std::uint32_t number_;
   TargetMemory memory_;
   // The receive that was matched.
   SharedReceive const* receive_ = nullptr;
@@ -282,8 +324,12 @@ class Responder {
 
 }  // namespace
 
-Outcome respond(QueuePair& qp, Work const& work, Stretches const& ours) noexcept {
-  return Responder{qp, work, ours}.respond();
+Outcome respond(QueuePair& qp, Work const& work, Stretches const& ours,
+                Target const& target) noexcept {
+  if (qp.qp_type == IBV_QPT_RC) [[likely]]
+    return Responder<IBV_QPT_RC>{qp, work, ours, target}.respond();
+  return qp.qp_type == IBV_QPT_UC ? Responder<IBV_QPT_UC>{qp, work, ours, target}.respond()
+                                  : Responder<IBV_QPT_UD>{qp, work, ours, target}.respond();
 }
 
 }  // namespace lend::soft

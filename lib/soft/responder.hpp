@@ -26,7 +26,34 @@ namespace lend::soft {
   return work.opcode == IBV_WR_RDMA_READ || is_atomic(work.opcode);
 }
 
-/// Executes at qp.target, whose rx lock the caller holds. `ours` are the pieces of `work`, checked.
-[[nodiscard]] Outcome respond(QueuePair& qp, Work const& work, Stretches const& ours) noexcept;
+/// The poster's side of the work: keys, bounds. False: a piece is bad.
+[[nodiscard]] inline bool gather(QueuePair const& qp, Work const& work, Stretches& ours) noexcept {
+  auto const& regions = qp.owner().regions;
+  unsigned const access = brings_bytes(work) ? IBV_ACCESS_LOCAL_WRITE : 0;
+  for (std::uint32_t i = 0; i < work.piece_count; ++i) {
+    auto const& piece = work.pieces[i];
+    if (piece.length == 0) continue;
+    if (!work.is_inline &&
+        !regions.permits(piece.lkey, qp.pd->handle, piece.addr, piece.length, access))
+      return false;
+    ours.add(reinterpret_cast<std::byte*>(piece.addr), piece.addr, piece.length);
+  }
+  return true;
+}
+
+struct Target {
+  Peer& peer;
+  SharedQueuePair& shared;
+  std::uint32_t number;  // its index
+};
+
+/// Executes at the target, whose rx lock the caller holds. `ours` are the pieces of `work`,
+/// checked; before those of a datagram goes its header.
+///
+/// On a reliable connection a fault is answered. Otherwise the message is lost and the sender told
+/// of success; a fault of the target's own receive or completion queue still breaks the target.
+/// Source: kernel drivers/infiniband/sw/rxe/rxe_resp.c, the classes of errors at its end.
+[[nodiscard]] Outcome respond(QueuePair& qp, Work const& work, Stretches const& ours,
+                              Target const&) noexcept;
 
 }  // namespace lend::soft

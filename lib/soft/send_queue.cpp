@@ -6,6 +6,7 @@
 #include "timers.hpp"
 
 #include <cstring>
+#include <iterator>
 #include <mutex>
 
 namespace lend::soft {
@@ -37,25 +38,19 @@ void append(QueuePair& qp, Work const& work) noexcept {
   qp.pending_tail.store(tail + 1, std::memory_order_release);
 }
 
-ibv_wc_opcode completed(unsigned opcode) noexcept {
-  switch (opcode) {
-    case IBV_WR_RDMA_WRITE:
-    case IBV_WR_RDMA_WRITE_WITH_IMM: return IBV_WC_RDMA_WRITE;
-    case IBV_WR_RDMA_READ: return IBV_WC_RDMA_READ;
-    case IBV_WR_ATOMIC_CMP_AND_SWP: return IBV_WC_COMP_SWAP;
-    case IBV_WR_ATOMIC_FETCH_AND_ADD: return IBV_WC_FETCH_ADD;
-    default: return IBV_WC_SEND;
-  }
-}
+/// By ibv_wr_opcode.
+constexpr std::uint8_t completed[] = {IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE, IBV_WC_SEND,
+                                      IBV_WC_SEND,       IBV_WC_RDMA_READ,  IBV_WC_COMP_SWAP,
+                                      IBV_WC_FETCH_ADD};
+static_assert(std::size(completed) == IBV_WR_ATOMIC_FETCH_AND_ADD + 1);
 
 /// Done, well or badly.
 void end(QueuePair& qp, Work const& work, ibv_wc_status status, Fault fault,
          std::uint32_t length) noexcept {
   if (status == IBV_WC_SUCCESS && !work.is_signaled) return;
-  auto const fits =
-      push_local(qp.sends(), {&qp, work.id, work.position, length,
-                              static_cast<std::uint32_t>(fault), static_cast<std::uint8_t>(status),
-                              static_cast<std::uint8_t>(completed(work.opcode))});
+  auto const fits = push_local(
+      qp.sends(), {&qp, work.id, work.position, length, static_cast<std::uint32_t>(fault),
+                   static_cast<std::uint8_t>(status), completed[work.opcode]});
   if (status != IBV_WC_SUCCESS || !fits) enter_error(qp);
 }
 

@@ -16,7 +16,10 @@ struct Stretch {
   std::size_t length;
 };
 
-/// Up to pieces_max stretches. The array is not initialised: it is made for every post.
+/// The pieces of a work request, and a header before them.
+inline constexpr std::uint32_t stretches_max = pieces_max + 1;
+
+/// Up to stretches_max stretches. The array is not initialised: it is made for every post.
 struct Stretches {
   Stretches() noexcept {}  // NOLINT(modernize-use-equals-default): that would zero `items`
 
@@ -29,7 +32,7 @@ struct Stretches {
   std::uint32_t count = 0;
   bool all_mapped = true;
   std::size_t total = 0;
-  Stretch items[pieces_max];
+  Stretch items[stretches_max];
 };
 
 }  // namespace lend::soft

@@ -8,11 +8,12 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <span>
 
 namespace lend::soft {
 namespace {
 
-constexpr Transition transitions[] = {
+constexpr Transition of_rc[] = {
     {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
     {IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
     {IBV_QPS_INIT, IBV_QPS_RTR,
@@ -23,6 +24,22 @@ constexpr Transition transitions[] = {
      IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
      IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER},
     {IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER},
+};
+// Source: kernel drivers/infiniband/core/verbs.c, qp_state_table.
+constexpr Transition of_uc[] = {
+    {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
+    {IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+    {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
+     IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS},
+    {IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, IBV_QP_ACCESS_FLAGS},
+    {IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_ACCESS_FLAGS},
+};
+constexpr Transition of_ud[] = {
+    {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, 0},
+    {IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY},
+    {IBV_QPS_INIT, IBV_QPS_RTR, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+    {IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, IBV_QP_QKEY},
+    {IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_QKEY},
 };
 constexpr Transition to_reset{IBV_QPS_UNKNOWN, IBV_QPS_RESET, 0, 0};
 constexpr Transition to_error{IBV_QPS_UNKNOWN, IBV_QPS_ERR, 0, 0};
@@ -47,6 +64,7 @@ constexpr MaskName mask_names[] = {
     {IBV_QP_SQ_PSN, "SQ_PSN"},
     {IBV_QP_MAX_DEST_RD_ATOMIC, "MAX_DEST_RD_ATOMIC"},
     {IBV_QP_DEST_QPN, "DEST_QPN"},
+    {IBV_QP_QKEY, "QKEY"},
 };
 
 char const* first_name_in(int mask) noexcept {
@@ -83,10 +101,13 @@ int bad_value(ibv_qp_attr const& attributes, int mask) noexcept {
 
 }  // namespace
 
-Transition const* find_transition(ibv_qp_state from, ibv_qp_state to) noexcept {
+Transition const* find_transition(ibv_qp_state from, ibv_qp_state to, ibv_qp_type type) noexcept {
   if (to == IBV_QPS_RESET) return &to_reset;
   if (to == IBV_QPS_ERR) return &to_error;
-  for (auto const& transition : transitions)
+  std::span<Transition const> const table = type == IBV_QPT_UD   ? std::span{of_ud}
+                                            : type == IBV_QPT_UC ? std::span{of_uc}
+                                                                 : std::span{of_rc};
+  for (auto const& transition : table)
     if (transition.from == from && transition.to == to) return &transition;
   return nullptr;
 }
@@ -96,12 +117,12 @@ char const* name_of(ibv_qp_state state) noexcept {
   return state >= IBV_QPS_RESET && state <= IBV_QPS_ERR ? names[state] : "an unknown state";
 }
 
-int check_transition(ibv_qp_state from, ibv_qp_state to, ibv_qp_attr const& attributes,
-                     int mask) noexcept {
+int check_transition(ibv_qp_state from, ibv_qp_state to, ibv_qp_attr const& attributes, int mask,
+                     ibv_qp_type type) noexcept {
   if ((mask & IBV_QP_CUR_STATE) != 0 && attributes.cur_qp_state != from)
     return fail(EINVAL, "the queue pair is in %s, not in %s", name_of(from),
                 name_of(attributes.cur_qp_state));
-  auto const* const transition = find_transition(from, to);
+  auto const* const transition = find_transition(from, to, type);
   if (transition == nullptr)
     return fail(EINVAL, "a queue pair cannot go from %s to %s", name_of(from), name_of(to));
   auto const given = mask & ~(IBV_QP_STATE | IBV_QP_CUR_STATE);

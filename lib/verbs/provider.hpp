@@ -45,6 +45,10 @@ struct Provider {
   decltype(&::ibv_modify_qp) modify_qp;
   decltype(&::ibv_query_qp) query_qp;
   decltype(&::ibv_destroy_qp) destroy_qp;
+  decltype(&::ibv_create_ah) create_ah;
+  decltype(&::ibv_destroy_ah) destroy_ah;
+  decltype(&::ibv_init_ah_from_wc) init_ah_from_wc;
+  decltype(&::ibv_create_ah_from_wc) create_ah_from_wc;
 
   /// Page-aligned zeroed bytes that this device reaches best, or null with errno. Not registered.
   void* (*allocate)(ibv_context*, std::size_t length);

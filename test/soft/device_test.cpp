@@ -219,11 +219,11 @@ TEST_CASE("a queue pair beyond the limits is refused with a reason", "[soft]") {
   asked.send_cq = nullptr;
   refused(asked, EINVAL);
   asked = good;
-  asked.qp_type = IBV_QPT_UD;
+  asked.qp_type = IBV_QPT_XRC_SEND;
   refused(asked, EOPNOTSUPP);
   asked = good;
-  asked.srq = &queue;
-  refused(asked, EOPNOTSUPP);
+  asked.srq = &queue;  // of no device
+  refused(asked, EINVAL);
   CHECK(Holdings::now() == holdings);
   HeldQueuePair const made{verbs().create_qp(end.domain.get(), &good)};
   CHECK(made);
