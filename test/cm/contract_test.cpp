@@ -67,6 +67,9 @@ TEST_CASE("a contract with any bit changed or any byte missing is refused", "[cm
     CHECK(error_of(decode(ContractKind::answer, std::span{whole}.first(length))) ==
           Errc::incompatible_peer);
   CHECK(error_of(decode(ContractKind::request, whole)) == Errc::incompatible_peer);
+  std::vector<std::byte> const foreign(whole.size(), std::byte{0xff});
+  CHECK(error_of(decode(ContractKind::answer, foreign)).message().find("is not lend's") !=
+        std::string::npos);
 }
 
 TEST_CASE("an undamaged contract of another version is refused with both versions", "[cm]") {
