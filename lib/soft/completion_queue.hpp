@@ -7,6 +7,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -24,6 +25,11 @@ struct LocalCompletion {
 };
 
 struct CompletionQueue : ibv_cq {
+  // What an ibv_cq_ex has beyond an ibv_cq, at its very place: see extended_queue.cpp.
+  alignas(ibv_cq_ex) std::byte extension[sizeof(ibv_cq_ex) - sizeof(ibv_cq)] = {};
+  PrivateLock reading;  // from start_poll to end_poll; taken first
+  ibv_wc current{};     // the completion that is read
+
   std::uint32_t index = 0;
   SharedCompletionQueue* shared = nullptr;
   SharedCompletion* ring = nullptr;
@@ -40,6 +46,8 @@ struct CompletionQueue : ibv_cq {
   QueuePair* flushing_sends = nullptr;
   QueuePair* flushing_receives = nullptr;
 };
+
+static_assert(sizeof(ibv_cq) == offsetof(ibv_cq_ex, comp_mask));
 
 /// What the CPU of a peer says about a receive that ended.
 struct ReceiveEnd {

@@ -3,6 +3,7 @@
 #include "context.hpp"
 
 #include "completion_queue.hpp"
+#include "extended.hpp"
 #include "queue_pair.hpp"
 #include "reason.hpp"
 #include "receive_pool.hpp"
@@ -66,6 +67,8 @@ Context::Context(UniqueFd file, Mapping mapping) noexcept
   this->query_port = query_port_here;
   this->query_device_ex = query_device_here;
   this->create_srq_ex = soft::create_srq_ex;
+  this->create_cq_ex = soft::create_cq_ex;
+  this->create_qp_ex = soft::create_qp_ex;
   context.device = &device;
   context.cmd_fd = -1;
   context.async_fd = -1;

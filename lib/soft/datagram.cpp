@@ -65,11 +65,11 @@ Peer* Contacts::find(std::uint32_t slot) noexcept try {
   return nullptr;
 }
 
-Destination destination_of(QueuePair const& qp, ibv_send_wr const& wr) noexcept {
-  auto const& address = static_cast<AddressHandle const*>(wr.wr.ud.ah)->attributes;
-  auto const key = wr.wr.ud.remote_qkey;
+Destination destination_of(QueuePair const& qp, ibv_ah const* ah, std::uint32_t number,
+                           std::uint32_t key) noexcept {
+  auto const& address = static_cast<AddressHandle const*>(ah)->attributes;
   Destination to{};
-  to.queue_pair = wr.wr.ud.remote_qpn;
+  to.queue_pair = number;
   to.key = (key & privileged_key) != 0 ? qp.attributes.qkey : key;
   to.has_header = address.is_global != 0;
   to.flow = address.grh.flow_label & 0xfffff;

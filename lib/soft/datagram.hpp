@@ -42,7 +42,8 @@ struct AddressHandle : ibv_ah {
 };
 
 /// What a work request of a datagram queue pair says of its destination.
-[[nodiscard]] Destination destination_of(QueuePair const&, ibv_send_wr const&) noexcept;
+[[nodiscard]] Destination destination_of(QueuePair const&, ibv_ah const*, std::uint32_t number,
+                                         std::uint32_t key) noexcept;
 
 /// Sends, or loses it silently; only our own faults are errors. The caller holds send_lock.
 [[nodiscard]] Outcome execute_datagram(QueuePair&, Work const&) noexcept;

@@ -59,7 +59,7 @@ int post_one(QueuePair& qp, ibv_send_wr const& wr) noexcept {
     work.remote_key = wr.wr.atomic.rkey;
     work.atomic = {wr.wr.atomic.compare_add, wr.wr.atomic.swap};
   } else if (qp.qp_type == IBV_QPT_UD) {
-    work.datagram = destination_of(qp, wr);
+    work.datagram = destination_of(qp, wr.wr.ud.ah, wr.wr.ud.remote_qpn, wr.wr.ud.remote_qkey);
   }
   submit(qp, work);
   return 0;

@@ -43,6 +43,9 @@ namespace lend::soft {
 
 /// Executes the work, or appends it to what waits. The caller holds send_lock.
 void submit(QueuePair&, Work const&) noexcept;
+/// Makes the next `count` slots behind the tail work that waits, and executes what can be. The
+/// caller holds send_lock.
+void adopt_pending(QueuePair&, std::uint32_t count) noexcept;
 /// Executes what waits, as far as it goes. The caller holds send_lock.
 void retry_pending(QueuePair&) noexcept;
 

@@ -5,6 +5,7 @@
 #include "completion_queue.hpp"
 #include "context.hpp"
 #include "datagram.hpp"
+#include "extended.hpp"
 #include "queue_pair.hpp"
 #include "reason.hpp"
 #include "receive_pool.hpp"
@@ -28,6 +29,7 @@ Provider const& provider() noexcept {
       .reg_mr = reg_mr,
       .dereg_mr = dereg_mr,
       .create_cq = create_cq,
+      .create_cq_ex = create_cq_ex,
       .destroy_cq = destroy_cq,
       .create_srq = create_srq,
       .create_srq_ex = create_srq_ex,
@@ -35,6 +37,8 @@ Provider const& provider() noexcept {
       .query_srq = query_srq,
       .destroy_srq = destroy_srq,
       .create_qp = create_qp,
+      .create_qp_ex = create_qp_ex,
+      .qp_to_qp_ex = qp_to_qp_ex,
       .modify_qp = modify_qp,
       .query_qp = query_qp,
       .destroy_qp = destroy_qp,

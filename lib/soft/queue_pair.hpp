@@ -13,6 +13,7 @@
 #include <infiniband/verbs.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -57,9 +58,19 @@ struct Work {
   return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
+/// Its pieces are written, not read.
+[[nodiscard]] inline bool brings_bytes(Work const& work) noexcept {
+  return work.opcode == IBV_WR_RDMA_READ || is_atomic(work.opcode);
+}
+
 /// A stalled Work with its own pieces and inline bytes behind it.
 struct PendingWork {
   Work work;
+  [[nodiscard]] ibv_sge* pieces() noexcept { return reinterpret_cast<ibv_sge*>(this + 1); }
+  /// Where there is room for so many pieces.
+  [[nodiscard]] std::byte* inline_bytes(std::uint32_t pieces_max_here) noexcept {
+    return reinterpret_cast<std::byte*>(pieces() + pieces_max_here);
+  }
 };
 
 /// What the owner keeps of a posted receive, out of reach of peers.
@@ -96,6 +107,12 @@ class Contacts;
 }
 
 struct QueuePair : ibv_qp {
+  // What an ibv_qp_ex has beyond an ibv_qp, at its very place: see work_builder.cpp.
+  alignas(ibv_qp_ex) std::byte extension[sizeof(ibv_qp_ex) - sizeof(ibv_qp)] = {};
+  bool has_builders = false;
+  int draft_error = 0;       // under send_lock, as the next
+  std::uint32_t drafts = 0;  // requests behind pending_tail that wr_complete() will post
+
   std::uint32_t index = 0;
   SharedQueuePair* shared = nullptr;
   ibv_qp_init_attr made_with{};
@@ -141,6 +158,9 @@ struct QueuePair : ibv_qp {
   QueuePair* next_flushing_receive = nullptr;
   std::uint64_t flush_after = 0;  // position in the shared ring that comes first
 
+  [[nodiscard]] ibv_qp_ex& extended() noexcept {
+    return reinterpret_cast<ibv_qp_ex&>(static_cast<ibv_qp&>(*this));
+  }
   [[nodiscard]] Context& owner() const noexcept { return Context::of(context); }
   [[nodiscard]] CompletionQueue& sends() const noexcept {
     return *static_cast<CompletionQueue*>(send_cq);
@@ -162,6 +182,8 @@ struct QueuePair : ibv_qp {
                                              (position & receive_mask) * receive_stride);
   }
 };
+
+static_assert(sizeof(ibv_qp) == offsetof(ibv_qp_ex, comp_mask));
 
 /// Whether an address is of this host, user and namespace. 0 or errno, with reason.
 [[nodiscard]] int check_address(Context const&, ibv_ah_attr const&) noexcept;

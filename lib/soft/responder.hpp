@@ -21,11 +21,6 @@ namespace lend::soft {
 [[nodiscard]] inline bool has_immediate(Work const& work) noexcept {
   return work.opcode == IBV_WR_SEND_WITH_IMM || work.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
-/// Its pieces are written, not read.
-[[nodiscard]] inline bool brings_bytes(Work const& work) noexcept {
-  return work.opcode == IBV_WR_RDMA_READ || is_atomic(work.opcode);
-}
-
 /// The poster's side of the work: keys, bounds. False: a piece is bad.
 [[nodiscard]] inline bool gather(QueuePair const& qp, Work const& work, Stretches& ours) noexcept {
   auto const& regions = qp.owner().regions;

@@ -16,12 +16,11 @@ void append(QueuePair& qp, Work const& work) noexcept {
   auto const tail = qp.pending_tail.load(std::memory_order_relaxed);
   auto& pending = qp.pending_at(tail);
   pending.work = work;
-  auto* const pieces = reinterpret_cast<ibv_sge*>(&pending + 1);
+  auto* const pieces = pending.pieces();
   pending.work.pieces = pieces;
   if (work.is_inline) {
     // The caller may change the bytes once post_send returned.
-    auto* const bytes =
-        reinterpret_cast<std::byte*>(pieces + std::max(1u, qp.made_with.cap.max_send_sge));
+    auto* const bytes = pending.inline_bytes(qp.made_with.cap.max_send_sge);
     std::uint32_t length = 0;
     for (std::uint32_t i = 0; i < work.piece_count; ++i) {
       if (work.pieces[i].length == 0) continue;
@@ -85,6 +84,15 @@ void submit(QueuePair& qp, Work const& work) noexcept {
   if (!qp.is_flushing && qp.stall.why == Stall::Why::none && try_once(qp, work)) return;
   append(qp, work);
   if (!qp.is_flushing) qp.owner().stalled.insert(qp.index);
+}
+
+void adopt_pending(QueuePair& qp, std::uint32_t count) noexcept {
+  auto const tail = qp.pending_tail.load(std::memory_order_relaxed);
+  // Release pairs with the acquire in poll_cq, which flushes from here.
+  qp.pending_tail.store(tail + count, std::memory_order_release);
+  if (qp.is_flushing) return;
+  qp.owner().stalled.insert(qp.index);
+  retry_pending(qp);
 }
 
 void retry_pending(QueuePair& qp) noexcept {

@@ -35,6 +35,7 @@ struct Provider {
   decltype(&::ibv_dereg_mr) dereg_mr;
 
   decltype(&::ibv_create_cq) create_cq;
+  decltype(&::ibv_create_cq_ex) create_cq_ex;
   decltype(&::ibv_destroy_cq) destroy_cq;
   decltype(&::ibv_create_srq) create_srq;
   decltype(&::ibv_create_srq_ex) create_srq_ex;
@@ -42,6 +43,8 @@ struct Provider {
   decltype(&::ibv_query_srq) query_srq;
   decltype(&::ibv_destroy_srq) destroy_srq;
   decltype(&::ibv_create_qp) create_qp;
+  decltype(&::ibv_create_qp_ex) create_qp_ex;
+  decltype(&::ibv_qp_to_qp_ex) qp_to_qp_ex;
   decltype(&::ibv_modify_qp) modify_qp;
   decltype(&::ibv_query_qp) query_qp;
   decltype(&::ibv_destroy_qp) destroy_qp;

@@ -55,6 +55,7 @@ constinit Provider const table{
     .reg_mr = &::ibv_reg_mr,  // not the macro: it only adds optional access flags, unused here
     .dereg_mr = &::ibv_dereg_mr,
     .create_cq = &::ibv_create_cq,
+    .create_cq_ex = &::ibv_create_cq_ex,
     .destroy_cq = &::ibv_destroy_cq,
     .create_srq = &::ibv_create_srq,
     .create_srq_ex = &::ibv_create_srq_ex,
@@ -62,6 +63,8 @@ constinit Provider const table{
     .query_srq = &::ibv_query_srq,
     .destroy_srq = &::ibv_destroy_srq,
     .create_qp = &::ibv_create_qp,
+    .create_qp_ex = &::ibv_create_qp_ex,
+    .qp_to_qp_ex = &::ibv_qp_to_qp_ex,
     .modify_qp = &::ibv_modify_qp,
     .query_qp = &::ibv_query_qp,
     .destroy_qp = &::ibv_destroy_qp,
