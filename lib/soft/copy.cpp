@@ -117,6 +117,15 @@ void copy_in_order(std::byte* target, std::byte const* source, std::size_t lengt
 Copied transfer(Direction direction, Stretches const& ours, Stretches const& theirs,
                 std::size_t length, int peer_pid) noexcept {
   if (length == 0) return Copied::all;
+  if (ours.count == 1 && theirs.count == 1 && theirs.all_mapped) [[likely]] {
+    auto* const here = ours.items[0].mapped;
+    auto* const there = theirs.items[0].mapped;
+    if (direction == Direction::to_peer)
+      copy_in_order(there, here, length);
+    else
+      copy_in_order(here, there, length);
+    return Copied::all;
+  }
   if (!theirs.all_mapped && none_mapped(theirs)) {
     iovec our_vectors[stretches_max];
     iovec their_vectors[stretches_max];

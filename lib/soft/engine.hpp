@@ -11,7 +11,7 @@
 namespace lend::soft {
 
 /// Says in ibv_wc::vendor_err what lies behind a status.
-enum class Fault : std::uint32_t {
+enum class Fault : std::uint8_t {
   none = 0,
   local_key = 1,            // a local piece: key, bounds, domain or right
   message_too_long = 2,     // longer than the device carries
@@ -29,12 +29,13 @@ enum class Fault : std::uint32_t {
   misaligned = 14,          // the target of an atomic operation is not on 8 bytes
 };
 
+/// Small enough to be returned in registers.
 struct Outcome {
   enum class Kind : std::uint8_t { done, peer_is_silent, receiver_not_ready };
   Kind kind;
   std::uint8_t rnr_timer;  // of the target, where the receiver is not ready
-  ibv_wc_status status;
   Fault fault;
+  ibv_wc_status status;
   std::uint32_t length;
 };
 

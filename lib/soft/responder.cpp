@@ -260,9 +260,9 @@ class Responder {
   Outcome stalled(Outcome::Kind kind) const noexcept {
     if (!is_reliable()) return lost();
     return kind == Outcome::Kind::peer_is_silent
-               ? Outcome{kind, 0, IBV_WC_RETRY_EXC_ERR, Fault::peer_is_silent, 0}
-               : Outcome{kind, target_.rnr_timer.get(), IBV_WC_RNR_RETRY_EXC_ERR,
-                         Fault::receiver_not_ready, 0};
+               ? Outcome{kind, 0, Fault::peer_is_silent, IBV_WC_RETRY_EXC_ERR, 0}
+               : Outcome{kind, target_.rnr_timer.get(), Fault::receiver_not_ready,
+                         IBV_WC_RNR_RETRY_EXC_ERR, 0};
   }
   Outcome lost() const noexcept {
     return ended(IBV_WC_SUCCESS, Fault::none, static_cast<std::uint32_t>(ours_.total));

@@ -9,7 +9,7 @@ namespace lend::soft {
 
 [[nodiscard]] inline Outcome ended(ibv_wc_status status, Fault fault,
                                    std::uint32_t length = 0) noexcept {
-  return {Outcome::Kind::done, 0, status, fault, length};
+  return {Outcome::Kind::done, 0, fault, status, length};
 }
 
 [[nodiscard]] inline bool is_send(Work const& work) noexcept {
