@@ -4,6 +4,7 @@
 // Source: ibv_post_send(3), ibv_create_ah(3), ibv_create_ah_from_wc(3); InfiniBand Architecture
 // Specification vol. 1, 8.3, 10.2.5 and 11.4.1.
 #include <endian.h>
+#include <soft/context.hpp>
 #include "soft/support.hpp"
 
 using namespace lend;
@@ -237,4 +238,28 @@ TEST_CASE("a datagram needs an address of this host, and its handle holds the do
   HeldAddress const address{verbs().create_ah(domain.get(), &attributes)};
   REQUIRE(address);
   CHECK(verbs().dealloc_pd(domain.get()) == EBUSY);
+}
+
+TEST_CASE("a receive whose datagram's sender died is aborted, once, if it was not completed",
+          "[soft]") {
+  Two two;
+  auto& shared = soft::Context::of(two.b.domain->context)
+                     .segment.queue_pairs[two.b.qp->qp_num % soft::queue_pairs_max];
+  for (std::uint64_t id = 1; id <= 3; ++id)
+    REQUIRE(two.b.receive(id, {two.b.memory->piece(id * 100, 100)}) == 0);
+  REQUIRE(two.a.send(two.b.qp->qp_num, {}) == 0);
+  bool const had_completed = GENERATE(true, false);
+  // What a sender leaves that is killed after its completion, or before it.
+  shared.claim.set(had_completed ? 1 : 2);
+
+  REQUIRE(two.a.send(two.b.qp->qp_num, {}) == 0);
+
+  auto const ends = await(two.b.queue, had_completed ? 2 : 3);
+  CHECK(ends[0].wr_id == 1);
+  CHECK(ends[0].status == IBV_WC_SUCCESS);
+  CHECK(ends[1].wr_id == 2);
+  CHECK(ends[1].status == (had_completed ? IBV_WC_SUCCESS : IBV_WC_REM_ABORT_ERR));
+  CHECK(ends.back().status == IBV_WC_SUCCESS);
+  CHECK(ends.back().wr_id == (had_completed ? 2 : 3));
+  CHECK(shared.claim.get() == 0);
 }
