@@ -9,7 +9,7 @@
 namespace lend::soft {
 
 void settle_claim(Segment& segment, SharedQueuePair& target, std::uint32_t number,
-                  ibv_wc_status status, Claimant const& claimant) noexcept {
+                  ibv_wc_status status, Claimant const& claimant, Wakers& wakers) noexcept {
   auto word = target.claim.get();
   if (word == 0) return;
   bool const is_pooled = target.pool.get() != 0;
@@ -26,7 +26,7 @@ void settle_claim(Segment& segment, SharedQueuePair& target, std::uint32_t numbe
     end.kind = ReceiveKind::abandoned;
     end.inline_length = sizeof word;
     end.bytes[0] = word;
-    (void)push_receive_end(segment, target.completion_queue.get(), end, claimant);
+    (void)push_receive_end(segment, target.completion_queue.get(), end, claimant, wakers);
     if (!is_pooled) target.receive_tail.store(word, std::memory_order_relaxed);
   }
   death_point();

@@ -14,8 +14,10 @@
 
 namespace lend::soft {
 
+class Wakers;
+
 /// Ends the receive with `status` unless it ended before, and clears the claim.
 void settle_claim(Segment&, SharedQueuePair& target, std::uint32_t number, ibv_wc_status status,
-                  Claimant const&) noexcept;
+                  Claimant const&, Wakers&) noexcept;
 
 }  // namespace lend::soft

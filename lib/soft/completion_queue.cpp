@@ -2,6 +2,7 @@
 // Making and destroying completion queues.
 #include "completion_queue.hpp"
 
+#include "completion_channel.hpp"
 #include "reason.hpp"
 
 #include <algorithm>
@@ -16,10 +17,6 @@ ibv_cq* create_cq(ibv_context* opened, int entries, void* cq_context, ibv_comp_c
                   int vector) noexcept try {
   auto& context = Context::of(opened);
   if (context.check_ours() != 0) return nullptr;
-  if (channel != nullptr) {
-    fail(EOPNOTSUPP, "the soft device has no completion channels: poll instead");
-    return nullptr;
-  }
   if (entries < 1 || static_cast<std::uint32_t>(entries) > completions_max || vector != 0) {
     fail(EINVAL, "a completion queue of the soft device has 1 to %u entries and vector 0",
          completions_max);
@@ -36,6 +33,7 @@ ibv_cq* create_cq(ibv_context* opened, int entries, void* cq_context, ibv_comp_c
     fail(ENOMEM, "the soft device has at most %u completion queues", completion_queues_max);
     return nullptr;
   }
+  if (channel != nullptr) make_room(*static_cast<CompletionChannel*>(channel));
   queue->ring_offset = context.take_ring(capacity * sizeof(SharedCompletion));
   if (queue->ring_offset == 0) return nullptr;
   queue->context = opened;
@@ -52,6 +50,8 @@ ibv_cq* create_cq(ibv_context* opened, int entries, void* cq_context, ibv_comp_c
     // The lock's word stays as it is: somebody late may be in it.
     RobustGuard const producers{shared.lock, context.claimant};
     shared.overrun.set(0);
+    shared.notify.set(0);
+    shared.wake.inode.set(0);
     shared.tail.set(0);
     shared.intended_tail.set(0);
     shared.head_seen.set(0);
@@ -61,6 +61,7 @@ ibv_cq* create_cq(ibv_context* opened, int entries, void* cq_context, ibv_comp_c
   }
   ::pthread_mutex_init(&queue->mutex, nullptr);
   ::pthread_cond_init(&queue->cond, nullptr);
+  if (channel != nullptr) attach(*queue, *static_cast<CompletionChannel*>(channel));
   *free = queue.get();
   return queue.release();
 } catch (std::bad_alloc const&) {
@@ -68,13 +69,30 @@ ibv_cq* create_cq(ibv_context* opened, int entries, void* cq_context, ibv_comp_c
   return nullptr;
 }
 
+namespace {
+
+/// No event comes out any more; those that did must be acknowledged. Source: ibv_get_cq_event(3).
+void await_acknowledgements(CompletionQueue& queue) noexcept {
+  ::pthread_mutex_lock(&queue.mutex);
+  while (queue.comp_events_completed != queue.events_reported)
+    ::pthread_cond_wait(&queue.cond, &queue.mutex);
+  ::pthread_mutex_unlock(&queue.mutex);
+}
+
+}  // namespace
+
 int destroy_cq(ibv_cq* cq) noexcept {
   auto* const queue = static_cast<CompletionQueue*>(cq);
   auto& context = Context::of(cq->context);
   if (!context.is_ours()) return 0;
+  {
+    std::lock_guard const guard{context.control};
+    if (queue->users != 0)
+      return fail(EBUSY, "%u queue pairs still use the completion queue", queue->users);
+    if (queue->events != nullptr) detach(*queue);
+  }
+  await_acknowledgements(*queue);
   std::lock_guard const guard{context.control};
-  if (queue->users != 0)
-    return fail(EBUSY, "%u queue pairs still use the completion queue", queue->users);
   context.completion_queues[queue->index] = nullptr;
   context.give_back_ring(queue->ring_offset,
                          (queue->mask + std::size_t{1}) * sizeof(SharedCompletion));

@@ -13,6 +13,9 @@
 
 namespace lend::soft {
 
+struct CompletionChannel;
+class Wakers;
+
 /// The end of a send, from post_send to poll_cq of the same process.
 struct LocalCompletion {
   QueuePair* queue_pair;  // null: the queue pair was reset or destroyed
@@ -35,7 +38,9 @@ struct CompletionQueue : ibv_cq {
   SharedCompletion* ring = nullptr;
   std::uint64_t ring_offset = 0;
   std::uint32_t mask = 0;
-  std::uint32_t users = 0;  // queue pairs, under Context::control
+  std::uint32_t users = 0;              // queue pairs, under Context::control
+  CompletionChannel* events = nullptr;  // null: never armed
+  std::uint32_t events_reported = 0;    // under the channel's mutex; see ibv_destroy_cq
 
   PrivateLock lock;  // guards all below; taken last
   std::uint64_t head = 0;
@@ -60,13 +65,18 @@ struct ReceiveEnd {
   ReceiveKind kind;
   std::uint8_t flags;
   std::uint8_t inline_length;
+  bool is_solicited;
   std::uint64_t bytes[SharedCompletion::inline_max / 8];  // inline_length of them count
 };
 
 enum class Pushed { yes, overrun, corrupt };
-/// Publishes in completion queue `index` of `segment`, which may be another process's.
+/// Publishes in completion queue `index` of `segment`, which may be another process's, and wakes
+/// its owner if that has asked.
 [[nodiscard]] Pushed push_receive_end(Segment&, std::uint32_t index, ReceiveEnd const&,
-                                      Claimant const&) noexcept;
+                                      Claimant const&, Wakers&) noexcept;
+/// Moves a queue pair of `segment` to ERR and wakes whoever sleeps for what that will flush. The
+/// caller holds rx.
+void break_queue_pair(Segment&, SharedQueuePair&, Claimant const&, Wakers&) noexcept;
 /// The consumer's next completion of the shared ring, or null.
 [[nodiscard]] inline SharedCompletion const* first_published(
     CompletionQueue const& queue) noexcept {
@@ -81,6 +91,8 @@ inline void give_back_slots(CompletionQueue& queue) noexcept {
 }
 /// Publishes the end of a send. False: the queue is full and the completion is lost.
 [[nodiscard]] bool push_local(CompletionQueue&, LocalCompletion const&) noexcept;
+/// Wakes who sleeps for this queue of ours, if it is armed for what was just published.
+void notify_owner(CompletionQueue&, bool is_solicited) noexcept;
 
 [[nodiscard]] ibv_cq* create_cq(ibv_context*, int entries, void* cq_context, ibv_comp_channel*,
                                 int vector) noexcept;

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The producing side of completion queues, run by whichever CPU completes the work.
 #include "completion_queue.hpp"
+#include "notify.hpp"
+#include "wake_pipe.hpp"
+
+#include <algorithm>
+#include <optional>
 
 namespace lend::soft {
 
 Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const& end,
-                        Claimant const& claimant) noexcept {
+                        Claimant const& claimant, Wakers& wakers) noexcept {
   if (index >= completion_queues_max) return Pushed::corrupt;
   auto& queue = segment.completion_queues[index];
   RobustGuard const guard{queue.lock, claimant};
@@ -39,6 +44,8 @@ Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const&
   slot.flags.set(end.flags);
   slot.inline_length.set(end.inline_length);
   for (unsigned i = 0; i * 8 < end.inline_length; ++i) slot.bytes[i].set(end.bytes[i]);
+  if (is_due(queue.notify, end.is_solicited || end.status != IBV_WC_SUCCESS)) [[unlikely]]
+    announce(queue.notify, [&] { return wakers.wake(queue.wake); });
   queue.intended_tail.set(tail + 1);
   // Release: the completion, and all bytes it speaks of. Pairs with the acquire in poll_cq.
   slot.sequence.store(tail + 1, std::memory_order_release);
@@ -47,10 +54,37 @@ Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const&
   return Pushed::yes;
 }
 
+void break_queue_pair(Segment& segment, SharedQueuePair& broken, Claimant const& claimant,
+                      Wakers& wakers) noexcept {
+  auto const [low, high] =
+      std::minmax({broken.completion_queue.get(), broken.send_completion_queue.get()});
+  if (high >= completion_queues_max) return;
+  auto& first = segment.completion_queues[low];
+  auto& second = segment.completion_queues[high];
+  // Both locks, in order of index: who arms later sees the state when it polls.
+  RobustGuard const of_first{first.lock, claimant};
+  std::optional<RobustGuard> of_second;
+  if (high != low) of_second.emplace(second.lock, claimant);
+  for (auto* const queue : {&first, &second})
+    if (is_due(queue->notify, true))
+      announce(queue->notify, [&] { return wakers.wake(queue->wake); });
+  broken.state.store(IBV_QPS_ERR, std::memory_order_release);
+  // Release pairs with the acquire in the owner's poll_cq, which then looks at the state.
+  segment.header.trouble.fetch_add(1, std::memory_order_release);
+}
+
 bool push_local(CompletionQueue& queue, LocalCompletion const& end) noexcept {
-  std::lock_guard const guard{queue.lock};
-  if (queue.local_tail - queue.local_head > queue.mask) return false;
-  queue.local[queue.local_tail++ & queue.mask] = end;
+  auto const is_solicited = end.status != IBV_WC_SUCCESS;
+  bool is_armed = false;
+  {
+    std::lock_guard const guard{queue.lock};
+    if (queue.local_tail - queue.local_head > queue.mask) return false;
+    queue.local[queue.local_tail++ & queue.mask] = end;
+    // Arming takes this lock too: who arms later finds the completion when it polls.
+    is_armed = is_due(queue.shared->notify, is_solicited);
+  }
+  if (is_armed) [[unlikely]]
+    notify_owner(queue, is_solicited);
   return true;
 }
 

@@ -166,11 +166,11 @@ int close_device(ibv_context* opened) noexcept {
     auto const queues =
         std::count_if(context.completion_queues.begin(), context.completion_queues.end(),
                       [](auto const* queue) { return queue != nullptr; });
-    if (context.domains != 0 || queues != 0 || !context.arenas.empty())
+    if (context.domains != 0 || queues != 0 || context.channels != 0 || !context.arenas.empty())
       return fail(EBUSY,
-                  "the device still has %u protection domains, %d completion queues%s: destroy "
-                  "them first",
-                  context.domains, static_cast<int>(queues),
+                  "the device still has %u protection domains, %d completion queues, %u completion "
+                  "channels%s: destroy them first",
+                  context.domains, static_cast<int>(queues), context.channels,
                   context.arenas.empty() ? "" : " and allocated memory");
   }
   ::pthread_mutex_destroy(&context.context.mutex);

@@ -9,10 +9,12 @@
 #include "peers.hpp"
 #include "private_lock.hpp"
 #include "regions.hpp"
+#include "retrier.hpp"
 #include "shared_memory.hpp"
 #include "slot.hpp"
 
 #include <infiniband/verbs.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -42,6 +44,12 @@ class IndexSet {
   void erase(std::uint32_t index) noexcept {
     words_[index / 64].fetch_and(~(std::uint64_t{1} << index % 64));
   }
+  [[nodiscard]] bool any() const noexcept {
+    for (auto const& word : words_)
+      if (word.load() != 0) return true;
+    return false;
+  }
+  /// Cheaper, and false for a moment while for_each() runs.
   [[nodiscard]] bool maybe_any() const noexcept { return any_.load(std::memory_order_relaxed); }
 
   /// Calls visit(index) for each. Sequentially consistent with insert(): none is overlooked.
@@ -95,11 +103,13 @@ struct Context : verbs_context {
   Regions regions;
   Peers peers;
   Claimant claimant;
+  Wakers own_wakers{::getpid()};
 
   std::mutex control;  // guards the following, and making and destroying
   PageRanges rings;
   std::uint32_t domains_made = 0;
   std::uint32_t domains = 0;
+  std::uint32_t channels = 0;
   std::uint32_t regions_held = 0;
 
   // Pollers walk these; see progress.cpp. Taken before a queue pair's locks, never after.
@@ -109,6 +119,7 @@ struct Context : verbs_context {
   std::array<ReceivePool*, receive_pools_max> receive_pools{};
   std::uint32_t next_queue_pair = 0;  // indexes are reused as late as possible
   IndexSet stalled;
+  Retrier retrier;
   std::atomic<std::uint32_t> trouble_seen{0};
 };
 

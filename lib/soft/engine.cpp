@@ -29,7 +29,9 @@ bool is_worth_another_try(QueuePair const& qp, Work const& work) noexcept {
   if (qp.peer->is_dead()) return true;
   auto const& target = *qp.target;
   auto const state = target.state.load(std::memory_order_relaxed);
-  if (state != IBV_QPS_RTR && state != IBV_QPS_RTS) return false;
+  // A peer that was not ready and now is silent has another budget.
+  if (state != IBV_QPS_RTR && state != IBV_QPS_RTS)
+    return qp.stall.why != Stall::Why::peer_is_silent;
   if (qp.stall.why == Stall::Why::peer_is_silent || !takes_receive(work)) return true;
   if (target.pool.get() != 0) {
     auto const pool = pool_ring_of(qp.peer->segment(), target);

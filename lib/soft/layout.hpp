@@ -115,17 +115,25 @@ struct SharedQueuePair {
   Cell<std::uint16_t> ring_stride;
   Cell<std::uint8_t> rnr_timer;
   Cell<std::uint8_t> reads_max;
-  Cell<std::uint16_t> pool;  // index + 1, or 0: receives of its own
-  Cell<std::uint8_t> type;   // ibv_qp_type
-  Cell<std::uint32_t> key;   // of datagrams
+  Cell<std::uint16_t> pool;                   // index + 1, or 0: receives of its own
+  Cell<std::uint8_t> type;                    // ibv_qp_type
+  Cell<std::uint32_t> key;                    // of datagrams
+  Cell<std::uint32_t> send_completion_queue;  // who breaks this queue pair wakes both
 };
 static_assert(sizeof(SharedQueuePair) == 2 * cache_line);
 
+/// A pipe of the owner in which peers drop tokens, see wake_pipe.hpp.
+struct SharedWake {
+  Cell<std::uint64_t> inode;  // 0: there is none
+  Cell<std::int32_t> fd;      // the end that is read, in the owner's process
+};
+
 struct SharedCompletionQueue {
-  // Written by those who complete receives, under `lock`.
+  // Written by those who complete receives, and by the owner to arm, under `lock`.
   alignas(cache_line) RobustLock lock;
   Cell<std::uint32_t> overrun;
-  Cell<std::uint64_t> tail;  // one behind when its last producer died, see completion_ring.cpp
+  Cell<std::uint32_t> notify;  // see notify.hpp
+  Cell<std::uint64_t> tail;    // one behind when its last producer died, see completion_ring.cpp
   Cell<std::uint64_t> intended_tail;
   Cell<std::uint64_t> head_seen;
   // Written by the owner, as it polls.
@@ -133,6 +141,7 @@ struct SharedCompletionQueue {
   // Written once.
   alignas(cache_line) Cell<std::uint64_t> ring_offset;
   Cell<std::uint32_t> ring_mask;
+  SharedWake wake;
 };
 static_assert(sizeof(SharedCompletionQueue) == 3 * cache_line);
 

@@ -10,11 +10,24 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <mutex>
 #include <new>
+#include <utility>
 
 namespace lend::soft {
 namespace {
+
+/// Opens the pipe by which the target's owner is woken, so that later no message arrives unnoticed
+/// for want of a descriptor.
+int prepare_to_wake(Peer& peer, SharedQueuePair const& target) noexcept {
+  auto const index = target.completion_queue.get();
+  if (index >= completion_queues_max) return 0;
+  auto const error = peer.wakers().prepare(peer.segment().completion_queues[index].wake);
+  if (error != EMFILE && error != ENFILE && error != ENOMEM) return 0;
+  return fail(error, "no descriptor to wake the peer by (%s): raise ulimit -n",
+              std::strerror(error));
+}
 
 void keep(QueuePair& qp, ibv_qp_attr const& given, int mask) noexcept {
   auto& kept = qp.attributes;
@@ -90,6 +103,10 @@ int modify(QueuePair& qp, ibv_qp_attr const& given, int mask) {
     qp.peer = context.peers.acquire(given.dest_qp_num >> index_bits);
     if (qp.peer == nullptr) return errno;
     qp.target = &qp.peer->segment().queue_pairs[given.dest_qp_num & (queue_pairs_max - 1)];
+    if (auto const error = prepare_to_wake(*qp.peer, *qp.target); error != 0) {
+      context.peers.release(std::exchange(qp.peer, nullptr));
+      return error;
+    }
   }
   keep(qp, given, mask);
   if (to == IBV_QPS_ERR) {
@@ -133,6 +150,10 @@ void enter_error(QueuePair& qp) noexcept {
   qp.is_flushing = true;
   qp.owner().stalled.erase(qp.index);
   link_flushes(qp);
+  // Who posts receives from now on sees ERR, and wakes for itself.
+  { std::lock_guard const posters{qp.receive_lock}; }
+  if (qp.pending_head.load() != qp.pending_tail.load()) notify_owner(qp.sends(), true);
+  if (qp.receive_done.load() != qp.receive_posted.load()) notify_owner(qp.receives(), true);
 }
 
 void enter_reset(QueuePair& qp) noexcept {

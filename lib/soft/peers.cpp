@@ -90,6 +90,7 @@ bool Peers::connect(Peer& peer, std::uint32_t slot) noexcept {
          slot);
     return false;
   }
+  peer.wakers_.set_process(tenant.pid);
   if (tenant.instance() == own_slot_.tenant().instance()) {
     peer.is_self_ = true;
     peer.segment_ = &own_;

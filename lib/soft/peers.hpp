@@ -6,6 +6,7 @@
 #include "private_lock.hpp"
 #include "shared_memory.hpp"
 #include "slot.hpp"
+#include "wake_pipe.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -30,6 +31,8 @@ class Peer {
   [[nodiscard]] int pid() const noexcept { return tenant_.pid; }
   [[nodiscard]] bool is_self() const noexcept { return is_self_; }
   [[nodiscard]] bool has_cross_memory() const noexcept { return has_cross_memory_; }
+  /// To wake whoever sleeps there.
+  [[nodiscard]] Wakers& wakers() noexcept { return wakers_; }
 
   /// True for ever once it is gone. Asks the kernel at most once per tick.
   [[nodiscard]] bool is_dead() noexcept;
@@ -54,6 +57,7 @@ class Peer {
   UniqueFd pidfd_;  // empty where the kernel has none; then start times tell
   Mapping mapping_;
   Segment* segment_ = nullptr;
+  Wakers wakers_;
   std::uint32_t users_ = 0;  // queue pairs; under Peers::mutex_
   std::atomic<bool> is_dead_{false};
   std::atomic<std::uint64_t> asked_at_{0};

@@ -195,8 +195,4 @@ int poll_cq(ibv_cq* queue, int count, ibv_wc* wc) noexcept {
   return made;
 }
 
-int req_notify_cq(ibv_cq*, int) noexcept {
-  return fail(EOPNOTSUPP, "the soft device has no completion channels: poll instead");
-}
-
 }  // namespace lend::soft

@@ -2,6 +2,7 @@
 // The soft device behind the seam.
 #include "provider.hpp"
 
+#include "completion_channel.hpp"
 #include "completion_queue.hpp"
 #include "context.hpp"
 #include "datagram.hpp"
@@ -28,6 +29,10 @@ Provider const& provider() noexcept {
       .dealloc_pd = dealloc_pd,
       .reg_mr = reg_mr,
       .dereg_mr = dereg_mr,
+      .create_comp_channel = create_comp_channel,
+      .destroy_comp_channel = destroy_comp_channel,
+      .get_cq_event = get_cq_event,
+      .ack_cq_events = ack_cq_events,
       .create_cq = create_cq,
       .create_cq_ex = create_cq_ex,
       .destroy_cq = destroy_cq,

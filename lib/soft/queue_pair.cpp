@@ -95,6 +95,7 @@ void publish(QueuePair& qp) noexcept {
   shared.access.set(0);
   shared.domain.set(qp.pd->handle);
   shared.completion_queue.set(qp.receives().index);
+  shared.send_completion_queue.set(qp.sends().index);
   shared.ring_offset.set(qp.receive_ring_offset);
   shared.ring_mask.set(qp.receive_mask);
   shared.ring_stride.set(static_cast<std::uint16_t>(qp.receive_stride));

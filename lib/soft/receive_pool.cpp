@@ -79,7 +79,8 @@ int receive_one(ReceivePool& pool, ibv_recv_wr const& wr) noexcept {
 
 void settle_own_claim(QueuePair& qp) noexcept {
   auto& context = qp.owner();
-  settle_claim(context.segment, *qp.shared, qp.index, IBV_WC_WR_FLUSH_ERR, context.claimant);
+  settle_claim(context.segment, *qp.shared, qp.index, IBV_WC_WR_FLUSH_ERR, context.claimant,
+               context.own_wakers);
 }
 
 void recycle_unpolled(QueuePair& qp) noexcept {

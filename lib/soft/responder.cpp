@@ -213,6 +213,7 @@ class Responder {
     end.kind = is_send(work_) ? ReceiveKind::send : ReceiveKind::write_with_immediate;
     end.flags = has_immediate(work_) ? IBV_WC_WITH_IMM : 0;
     end.inline_length = 0;
+    end.is_solicited = work_.is_solicited;
     if (carries_bytes) {
       end.inline_length = static_cast<std::uint8_t>(length);
       auto* at = reinterpret_cast<std::byte*>(end.bytes);
@@ -238,6 +239,7 @@ class Responder {
     end.kind = ReceiveKind::send;
     end.flags = 0;
     end.inline_length = 0;
+    end.is_solicited = true;
     (void)push(end);  // an overrun is no worse than the error itself
   }
 
@@ -245,8 +247,8 @@ class Responder {
     end.queue_pair = number_;
     end.epoch = target_.epoch.get();
     end.receive = receive_id_;
-    auto const pushed =
-        push_receive_end(segment_, target_.completion_queue.get(), end, qp_.owner().claimant);
+    auto const pushed = push_receive_end(segment_, target_.completion_queue.get(), end,
+                                         qp_.owner().claimant, peer_.wakers());
     if (pushed != Pushed::yes) return pushed;
     // After the completion: should we die in between, nobody matches this receive again, for we
     // were its only sender; or the claim is settled, and found void.
@@ -285,14 +287,13 @@ class Responder {
     if (is_claimed_ && target_.pool.get() == 0)
       target_.claim.set(0);
     else
-      settle_claim(segment_, target_, number_, IBV_WC_REM_ABORT_ERR, qp_.owner().claimant);
+      settle_claim(segment_, target_, number_, IBV_WC_REM_ABORT_ERR, qp_.owner().claimant,
+                   peer_.wakers());
     is_claimed_ = false;
   }
 
   Outcome break_target(ibv_wc_status status, Fault fault) noexcept {
-    target_.state.store(IBV_QPS_ERR, std::memory_order_release);
-    // Release pairs with the acquire in the owner's poll_cq, which then looks at the state.
-    segment_.header.trouble.fetch_add(1, std::memory_order_release);
+    break_queue_pair(segment_, target_, qp_.owner().claimant, peer_.wakers());
     return is_reliable() ? ended(status, fault) : lost();
   }
 

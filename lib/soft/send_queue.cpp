@@ -83,7 +83,10 @@ bool try_once(QueuePair& qp, Work const& work) noexcept {
 void submit(QueuePair& qp, Work const& work) noexcept {
   if (!qp.is_flushing && qp.stall.why == Stall::Why::none && try_once(qp, work)) return;
   append(qp, work);
-  if (!qp.is_flushing) qp.owner().stalled.insert(qp.index);
+  if (qp.is_flushing) return notify_owner(qp.sends(), true);
+  auto& context = qp.owner();
+  context.stalled.insert(qp.index);
+  context.retrier.work_stalled(context);
 }
 
 void adopt_pending(QueuePair& qp, std::uint32_t count) noexcept {

@@ -54,6 +54,10 @@ constinit Provider const table{
     .dealloc_pd = &::ibv_dealloc_pd,
     .reg_mr = &::ibv_reg_mr,  // not the macro: it only adds optional access flags, unused here
     .dereg_mr = &::ibv_dereg_mr,
+    .create_comp_channel = &::ibv_create_comp_channel,
+    .destroy_comp_channel = &::ibv_destroy_comp_channel,
+    .get_cq_event = &::ibv_get_cq_event,
+    .ack_cq_events = &::ibv_ack_cq_events,
     .create_cq = &::ibv_create_cq,
     .create_cq_ex = &::ibv_create_cq_ex,
     .destroy_cq = &::ibv_destroy_cq,

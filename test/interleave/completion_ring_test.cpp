@@ -3,6 +3,7 @@
 // of a producer, hands over each published completion once and whole, overwrites none, and goes on.
 // Method: the library's own producer and consumer, on a ring of one or two slots, so that it wraps.
 #include <soft/completion_queue.hpp>
+#include <soft/wake_pipe.hpp>
 
 #include <sys/mman.h>
 
@@ -12,6 +13,12 @@
 
 using namespace lend::interleave;
 using namespace lend::soft;
+
+// These queues are never armed.
+bool Wakers::wake(SharedWake const&) noexcept {
+  return false;
+}
+void lend::soft::notify_owner(CompletionQueue&, bool) noexcept {}
 
 namespace {
 
@@ -36,9 +43,10 @@ class Ring {
     end.queue_pair = actor;
     end.length = number;
     end.immediate = number + 100;
+    Wakers wakers;
     Claimant const claimant{
         actor, [](void const*, std::uint32_t holder) { return is_dead(holder); }, nullptr};
-    auto const pushed = push_receive_end(segment(), 0, end, claimant);
+    auto const pushed = push_receive_end(segment(), 0, end, claimant, wakers);
     if (pushed == Pushed::yes) ++pushed_;
     return pushed;
   }

@@ -231,7 +231,6 @@ TEST_CASE("a queue pair beyond the limits is refused with a reason", "[soft]") {
 
 TEST_CASE("a completion queue beyond the limits is refused with a reason", "[soft]") {
   auto const context = open_context();
-  ibv_comp_channel channel{};
   for (int const entries : {-1, 0, (1 << 16) + 1}) {
     errno = 0;
     CHECK(verbs().create_cq(context.get(), entries, nullptr, nullptr, 0) == nullptr);
@@ -240,11 +239,9 @@ TEST_CASE("a completion queue beyond the limits is refused with a reason", "[sof
   }
   CHECK(verbs().create_cq(context.get(), 1, nullptr, nullptr, 1) == nullptr);
   CHECK(errno == EINVAL);
-  CHECK(verbs().create_cq(context.get(), 1, nullptr, &channel, 0) == nullptr);
-  CHECK(errno == EOPNOTSUPP);
   auto const queue = make_queue(context.get(), 5);
   CHECK(queue->cqe >= 5);
-  CHECK(ibv_req_notify_cq(queue.get(), 0) == EOPNOTSUPP);
+  CHECK(ibv_req_notify_cq(queue.get(), 0) == 0);  // with no channel, nobody is told
 }
 
 TEST_CASE("memory for queues runs out with a reason and comes back", "[soft]") {

@@ -4,6 +4,7 @@
 // segment; producers killed at random moments; random bytes. Seeds are printed and taken back from
 // LEND_TEST_SEED.
 #include <soft/completion_queue.hpp>
+#include <soft/wake_pipe.hpp>
 
 #include <array>
 #include <cstring>
@@ -27,6 +28,12 @@ bool process_is_gone(void const*, std::uint32_t instance) {
 }
 Claimant this_process() {
   return {static_cast<std::uint32_t>(::getpid()), process_is_gone, nullptr};
+}
+
+/// These rings are never armed.
+Wakers& nobody() {
+  static Wakers wakers;
+  return wakers;
 }
 
 /// Completion `number`: every field follows from it.
@@ -57,7 +64,7 @@ class Ring {
     return reinterpret_cast<SharedCompletion*>(ring)[position & mask_];
   }
   Pushed push(std::uint32_t number) const {
-    return push_receive_end(*segment_, 0, numbered(number), this_process());
+    return push_receive_end(*segment_, 0, numbered(number), this_process(), nobody());
   }
   /// The number of the next completion, if one is valid; it must be whole.
   std::optional<std::uint32_t> take() {
@@ -272,9 +279,9 @@ TEST_CASE("whatever a segment says of its completion queues, a producer stays wi
   CAPTURE(seed);
   std::mt19937_64 random{seed};
   Ring ring;
-  CHECK(push_receive_end(ring.segment(), completion_queues_max, numbered(1), this_process()) ==
-        Pushed::corrupt);
-  CHECK(push_receive_end(ring.segment(), UINT32_MAX, numbered(1), this_process()) ==
+  CHECK(push_receive_end(ring.segment(), completion_queues_max, numbered(1), this_process(),
+                         nobody()) == Pushed::corrupt);
+  CHECK(push_receive_end(ring.segment(), UINT32_MAX, numbered(1), this_process(), nobody()) ==
         Pushed::corrupt);
 
   std::array<int, 3> outcomes{};

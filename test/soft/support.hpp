@@ -36,6 +36,8 @@ using HeldContext = std::unique_ptr<ibv_context, Destroy<ibv_context, &Provider:
 using HeldDomain = std::unique_ptr<ibv_pd, Destroy<ibv_pd, &Provider::dealloc_pd>>;
 using HeldRegion = std::unique_ptr<ibv_mr, Destroy<ibv_mr, &Provider::dereg_mr>>;
 using HeldQueue = std::unique_ptr<ibv_cq, Destroy<ibv_cq, &Provider::destroy_cq>>;
+using HeldChannel =
+    std::unique_ptr<ibv_comp_channel, Destroy<ibv_comp_channel, &Provider::destroy_comp_channel>>;
 using HeldQueuePair = std::unique_ptr<ibv_qp, Destroy<ibv_qp, &Provider::destroy_qp>>;
 
 inline HeldContext open_context() {
@@ -51,8 +53,14 @@ inline HeldDomain make_domain(ibv_context* context) {
   REQUIRE(domain);
   return domain;
 }
-inline HeldQueue make_queue(ibv_context* context, int entries = 64) {
-  HeldQueue queue{verbs().create_cq(context, entries, nullptr, nullptr, 0)};
+inline HeldChannel make_channel(ibv_context* context) {
+  HeldChannel channel{verbs().create_comp_channel(context)};
+  REQUIRE(channel);
+  return channel;
+}
+inline HeldQueue make_queue(ibv_context* context, int entries = 64,
+                            ibv_comp_channel* channel = nullptr, void* mark = nullptr) {
+  HeldQueue queue{verbs().create_cq(context, entries, mark, channel, 0)};
   REQUIRE(queue);
   return queue;
 }

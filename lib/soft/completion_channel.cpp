@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Channels, arming, and the events that come out.
+#include "completion_channel.hpp"
+
+#include "notify.hpp"
+#include "reason.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <new>
+
+namespace lend::soft {
+
+ibv_comp_channel* create_comp_channel(ibv_context* opened) noexcept {
+  auto& context = Context::of(opened);
+  if (context.check_ours() != 0) return nullptr;
+  std::unique_ptr<CompletionChannel> channel{new (std::nothrow) CompletionChannel{}};
+  if (!channel) {
+    fail(ENOMEM);
+    return nullptr;
+  }
+  channel->pipe = WakePipe::make();
+  if (!channel->pipe) {
+    fail(errno, "no pipe for a completion channel: %s", std::strerror(errno));
+    return nullptr;
+  }
+  channel->context = opened;
+  channel->fd = channel->pipe.fd();
+  channel->refcnt = 0;
+  std::lock_guard const guard{context.control};
+  ++context.channels;
+  return channel.release();
+}
+
+int destroy_comp_channel(ibv_comp_channel* opened) noexcept {
+  auto* const channel = static_cast<CompletionChannel*>(opened);
+  auto& context = Context::of(channel->context);
+  if (!context.is_ours()) return 0;
+  std::lock_guard const guard{context.control};
+  if (channel->refcnt != 0)
+    return fail(EBUSY, "%d completion queues still use the completion channel", channel->refcnt);
+  --context.channels;
+  delete channel;
+  return 0;
+}
+
+void make_room(CompletionChannel& channel) {
+  std::lock_guard const guard{channel.mutex};
+  if (channel.queues.size() == channel.queues.capacity())
+    channel.queues.reserve(2 * channel.queues.size() + 1);
+}
+
+void attach(CompletionQueue& queue, CompletionChannel& channel) noexcept {
+  {
+    std::lock_guard const guard{channel.mutex};
+    channel.queues.push_back(&queue);
+  }
+  ++channel.refcnt;
+  queue.channel = &channel;
+  queue.events = &channel;
+  channel.pipe.publish(queue.shared->wake);
+}
+
+void detach(CompletionQueue& queue) noexcept {
+  auto& channel = *queue.events;
+  std::lock_guard const guard{channel.mutex};
+  std::erase(channel.queues, &queue);
+  RobustGuard const producers{queue.shared->lock, Context::of(queue.context).claimant};
+  if (take_announcement(queue.shared->notify)) channel.pipe.take_back();
+  queue.shared->notify.set(0);
+  queue.shared->wake.inode.set(0);
+  --channel.refcnt;
+}
+
+int get_cq_event(ibv_comp_channel* opened, ibv_cq** event, void** cq_context) noexcept {
+  auto& channel = *static_cast<CompletionChannel*>(opened);
+  auto& context = Context::of(channel.context);
+  if (context.check_ours() != 0) return -1;
+  // A token without an announced queue is of a producer that died, or of a queue that is gone.
+  while (channel.pipe.take()) {
+    std::lock_guard const guard{channel.mutex};
+    for (std::size_t i = 0; i < channel.queues.size(); ++i) {
+      auto& queue = *channel.queues[channel.next++ % channel.queues.size()];
+      // Under the lock: the completion was published before its producer let go.
+      RobustGuard const producers{queue.shared->lock, context.claimant};
+      if (!take_announcement(queue.shared->notify)) continue;
+      ++queue.events_reported;
+      *event = &queue;
+      *cq_context = queue.cq_context;
+      return 0;
+    }
+  }
+  return -1;
+}
+
+void ack_cq_events(ibv_cq* queue, unsigned count) noexcept {
+  ::pthread_mutex_lock(&queue->mutex);
+  queue->comp_events_completed += count;
+  ::pthread_cond_signal(&queue->cond);
+  ::pthread_mutex_unlock(&queue->mutex);
+}
+
+int req_notify_cq(ibv_cq* opened, int solicited_only) noexcept {
+  auto& queue = *static_cast<CompletionQueue*>(opened);
+  auto& context = Context::of(queue.context);
+  if (auto const error = context.check_ours(); error != 0) return error;
+  if (queue.events == nullptr) return 0;  // nobody to tell. Source: rxe, which arms all the same
+  if (auto const error = context.retrier.sleeper_came(context); error != 0) return error;
+  RobustGuard const producers{queue.shared->lock, context.claimant};
+  // Also under the lock of the private ring: its producers look there.
+  std::lock_guard const guard{queue.lock};
+  arm(queue.shared->notify, solicited_only != 0);
+  return 0;
+}
+
+void notify_owner(CompletionQueue& queue, bool is_solicited) noexcept {
+  if (queue.events == nullptr) return;
+  RobustGuard const producers{queue.shared->lock, Context::of(queue.context).claimant};
+  if (is_due(queue.shared->notify, is_solicited))
+    announce(queue.shared->notify, [&] { return queue.events->pipe.ring(); });
+}
+
+}  // namespace lend::soft

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: timers go on while everybody sleeps, and cost pollers nothing. Method: raw verbs within one
+// process; nothing polls before the channel is readable, which takes ten seconds only when it never
+// would be.
+#include "support.hpp"
+
+#include <dirent.h>
+#include <poll.h>
+
+using namespace lend;
+using namespace lend::test;
+
+namespace {
+
+bool wakes(HeldChannel const& channel, int milliseconds = 10'000) {
+  pollfd wait{channel->fd, POLLIN, 0};
+  return ::poll(&wait, 1, milliseconds) == 1;
+}
+
+/// A link whose sends complete on a queue that can wake.
+struct SleepyLink : Link {
+  explicit SleepyLink(Terms const& terms) : Link{Reach::two_contexts} {
+    a.qp.reset();
+    channel = make_channel(first.get());
+    a.sends = make_queue(first.get(), 64, channel.get());
+    a.qp = make_queue_pair(a.domain.get(), a.sends.get(), a.receives.get());
+    connect(terms, {});
+  }
+  ~SleepyLink() {
+    a.qp.reset();
+    a.sends.reset();
+    channel.reset();
+  }
+  HeldChannel channel;
+};
+
+int count_threads() {
+  auto* const tasks = ::opendir("/proc/self/task");
+  REQUIRE(tasks != nullptr);
+  int count = 0;
+  while (auto const* const entry = ::readdir(tasks)) count += entry->d_name[0] != '.';
+  ::closedir(tasks);
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("a budget runs out while nobody polls", "[soft]") {
+  auto const [terms, status] =
+      GENERATE(std::pair{Terms{.rnr_retries = 2, .rnr_timer = 20}, IBV_WC_RNR_RETRY_EXC_ERR},
+               std::pair{Terms{.send_psn = 8, .timeout = 10}, IBV_WC_RETRY_EXC_ERR});
+  SleepyLink link{terms};
+  bool const arms_first = GENERATE(true, false);
+  if (arms_first) REQUIRE(ibv_req_notify_cq(link.a.sends.get(), 0) == 0);
+  REQUIRE(post(link.a, {}) == 0);
+  if (!arms_first) REQUIRE(ibv_req_notify_cq(link.a.sends.get(), 0) == 0);
+  REQUIRE(wakes(link.channel));
+  auto const ends = poll(link.a.sends);
+  REQUIRE(ends.size() == 1);
+  CHECK(ends.front().status == status);
+}
+
+TEST_CASE("a receive posted later completes work whose sender sleeps", "[soft]") {
+  SleepyLink link{{.rnr_retries = 7}};
+  REQUIRE(ibv_req_notify_cq(link.a.sends.get(), 0) == 0);
+  REQUIRE(post(link.a, {}) == 0);
+  CHECK_FALSE(wakes(link.channel, 5));
+  REQUIRE(post_receive(link.b, 1) == 0);
+  REQUIRE(wakes(link.channel));
+  CHECK(poll(link.a.sends).front().status == IBV_WC_SUCCESS);
+}
+
+TEST_CASE("a peer that closes wakes who waits for it with endless patience", "[soft]") {
+  SleepyLink link{{.timeout = 0, .rnr_retries = 7}};
+  REQUIRE(ibv_req_notify_cq(link.a.sends.get(), 0) == 0);
+  REQUIRE(post(link.a, {}) == 0);
+  link.b.qp.reset();
+  link.b.sends.reset();
+  link.b.receives.reset();
+  link.b.domain.reset();
+  link.second.reset();
+  REQUIRE(wakes(link.channel));
+  CHECK(poll(link.a.sends).front().status == IBV_WC_RETRY_EXC_ERR);
+}
+
+TEST_CASE("only a sleeper with stalled work costs a thread, which goes with the device", "[soft]") {
+  auto const before = count_threads();
+  {
+    SleepyLink link{{.rnr_retries = 7}};
+    REQUIRE(post(link.a, {}) == 0);
+    CHECK(poll(link.a.sends).empty());
+    CHECK(count_threads() == before);
+    REQUIRE(ibv_req_notify_cq(link.a.sends.get(), 0) == 0);
+    CHECK(count_threads() == before + 1);
+  }
+  CHECK(count_threads() == before);
+}
