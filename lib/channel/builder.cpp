@@ -80,7 +80,10 @@ Result<PreparedChannel> prepare_channel(ProtectionDomain const& domain,
                      std::to_string(completions_depth) + " entries; those of " + context.name() +
                      " have at most " + std::to_string(limits.completions_max) +
                      " (completions_max): ask for less of either"};
-  LEND_TRY(completions, CompletionQueue::create(context, completions_depth));
+  auto const wakeable = options.wait == Wait::spin    ? Wakeable::no
+                        : options.wait == Wait::event ? Wakeable::yes
+                                                      : Wakeable::if_spare;
+  LEND_TRY(completions, CompletionQueue::create(context, completions_depth, wakeable));
   LEND_TRY(queue_pair, PreparedQueuePair::create(domain, completions, options.queue_pair));
   Endpoint const endpoint = queue_pair.endpoint();
   ibv_qp const* const identity = queue_pair.native();

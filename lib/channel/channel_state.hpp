@@ -130,6 +130,8 @@ class ChannelState {
   void release(SlotId id, Slot& slot) noexcept;
   [[nodiscard]] Error failure_of(SlotId id, Slot const& slot, FailedWork const& failed) noexcept;
   void break_with(Error const& cause) noexcept;
+  /// Between two polls that found nothing. False once the deadline has passed.
+  [[nodiscard]] bool pause(Waiter& waiter, Deadline deadline) noexcept;
   /// Flushes if the connection manager says that the peer is gone.
   void look_at_peer() noexcept;
   /// Why the connection is over, as whoever watches it tells before `deadline`.
@@ -149,8 +151,8 @@ class ChannelState {
   std::uint32_t sends_outstanding_ = 0;  // sends, writes and reads
   std::uint32_t receives_outstanding_ = 0;
   std::optional<Error> first_cause_{};
+  bool is_watched_;  // whether somebody would say that the peer is gone
   WaitPlan wait_plan_;
-  bool is_watched_;                // whether somebody would say that the peer is gone
   std::uint32_t empty_polls_ = 0;  // wraps
   ChannelAnchor* anchor_ = nullptr;
   std::array<Completion, batch_size> batch_{};

@@ -48,6 +48,12 @@ Result<std::uint32_t> ChannelState::poll() noexcept {
   return static_cast<std::uint32_t>(seen.size());
 }
 
+bool ChannelState::pause(Waiter& waiter, Deadline deadline) noexcept {
+  if (!waiter.pause(deadline)) return false;
+  if (is_watched_ && waiter.just_slept()) look_at_peer();
+  return true;
+}
+
 void ChannelState::look_at_peer() noexcept {
   if (is_broken() || !queue_pair_) return;  // also while flush() polls
   if (auto const reason = lost(Deadline{Deadline::Clock::now()})) flush(*reason);
@@ -159,11 +165,11 @@ Result<std::optional<WorkSuccess>> ChannelState::ask(SlotId id) noexcept {
 }
 
 Result<WorkSuccess> ChannelState::wait(SlotId id, Deadline deadline) noexcept {
-  Waiter waiter{wait_plan_};
+  Waiter waiter{wait_plan_, completions_};
   for (;;) {
     LEND_TRY(result, ask(id));
     if (result) return *result;
-    if (!waiter.pause(deadline))
+    if (!pause(waiter, deadline))
       return Error{Errc::timed_out,
                    waiter.has_slept() && port_is_down()
                        ? "the work was not over within the deadline, for this side's port is down: "

@@ -28,8 +28,8 @@ ChannelState::ChannelState(CompletionQueue completions, QueuePair queue_pair,
       slots_{(send_depth + receive_depth)      // every request that can be outstanding
              + (send_depth + receive_depth)},  // as many finished ones that handles still hold
       pieces_{std::make_unique<LentPiece[]>(std::size_t{slots_.capacity()} * elements_)},
-      wait_plan_{WaitPlan::for_this_process(options.wait)},
-      is_watched_{queue_pair_->is_watched()} {}
+      is_watched_{queue_pair_->is_watched()},
+      wait_plan_{WaitPlan::for_this_process(options.wait, is_watched_)} {}
 
 std::unique_ptr<ChannelState> ChannelState::make(CompletionQueue completions, QueuePair queue_pair,
                                                  ChannelOptions const& options) {
@@ -55,7 +55,7 @@ std::optional<Error> ChannelState::drain(ScopeRecord& record, Deadline deadline,
   if (flush_receives && record.receives_outstanding > 0)
     cut_short = Error{Errc::channel_broken,
                       "flushed: an exception left a scope while a receive was outstanding"};
-  Waiter waiter{wait_plan_};
+  Waiter waiter{wait_plan_, completions_};
   while (!cut_short && record.outstanding > 0) {
     if (is_broken()) {
       flush(*first_cause_);
@@ -66,7 +66,7 @@ std::optional<Error> ChannelState::drain(ScopeRecord& record, Deadline deadline,
       cut_short = seen.error();
     } else if (seen.value() > 0) {
       waiter.reset();
-    } else if (!waiter.pause(deadline)) {
+    } else if (!pause(waiter, deadline)) {
       cut_short = Error{Errc::timed_out,
                         waiter.has_slept() && port_is_down()
                             ? "flushed: work was outstanding at the drain's deadline, for this "
@@ -83,10 +83,10 @@ void ChannelState::flush(Error const& cause) noexcept {
   break_with(cause);
   if (queue_pair_ && !queue_pair_->flush().has_value()) abandon();
   Deadline const deadline = within(flush_bound);
-  Waiter waiter{wait_plan_};
+  Waiter waiter{wait_plan_, completions_};
   while (sends_outstanding_ + receives_outstanding_ > 0) {
     auto const seen = poll();
-    if (!seen.has_value() || (seen.value() == 0 && !waiter.pause(deadline))) return abandon();
+    if (!seen.has_value() || (seen.value() == 0 && !pause(waiter, deadline))) return abandon();
   }
 }
 

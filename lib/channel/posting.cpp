@@ -110,7 +110,7 @@ template Result<SlotId> ChannelState::post(Write const&, ScopeRecord*, Lending,
 template Result<SlotId> ChannelState::post(Read const&, ScopeRecord*, Lending, SourceLine) noexcept;
 
 Result<void> ChannelState::wait_for_room(Operation operation, Deadline deadline) noexcept {
-  Waiter waiter{wait_plan_};
+  Waiter waiter{wait_plan_, completions_};
   while (!is_broken() && !has_room(operation)) {
     if (sends_outstanding_ + receives_outstanding_ == 0)
       return Error{Errc::queue_full, "all " + std::to_string(slots_.capacity()) +
@@ -119,7 +119,7 @@ Result<void> ChannelState::wait_for_room(Operation operation, Deadline deadline)
     LEND_TRY(seen, poll());
     if (seen > 0) {
       waiter.reset();
-    } else if (!waiter.pause(deadline)) {
+    } else if (!pause(waiter, deadline)) {
       return Error{Errc::timed_out, "no room to post a " + std::string{name_of(operation)} +
                                         " within the deadline; nothing was posted"};
     }

@@ -16,33 +16,56 @@ namespace {
 constexpr std::uint32_t adaptive_spins = 250;
 // A peer that has not answered for this long is busy with something else.
 constexpr std::chrono::milliseconds yield_time{10};
-constexpr std::chrono::microseconds sleep_time{50};
+constexpr std::chrono::microseconds nap_time{50};
+// A sleeper looks round this often even if nobody wakes it: a wake-up that a driver loses costs
+// this much and no more.
+constexpr std::chrono::milliseconds sleep_time{100};
+// And this often where somebody must be asked whether the peer is gone.
+constexpr std::chrono::milliseconds watched_sleep_time{20};
 
 }  // namespace
 
-WaitPlan WaitPlan::for_this_process(Wait how) noexcept {
-  if (how == Wait::spin) return {how, UINT32_MAX};
+WaitPlan WaitPlan::for_this_process(Wait how, bool is_watched) noexcept {
+  auto const sleep_max = is_watched ? watched_sleep_time : sleep_time;
+  if (how == Wait::spin) return {how, UINT32_MAX, sleep_max};
+  if (how == Wait::event) return {how, 0, sleep_max};
   // With one CPU the peer cannot run while this thread spins: two spinning processes on one core
   // cost a scheduler tick a message.
   cpu_set_t cpus;
   bool const one_cpu = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) == 1;
-  return {how, one_cpu ? 0 : adaptive_spins};
+  return {how, one_cpu ? 0 : adaptive_spins, sleep_max};
 }
 
 bool Waiter::pause_longer(Deadline deadline) noexcept {
   auto const now = Deadline::Clock::now();
   if (now >= deadline.at()) return false;
-  if (pauses_ == plan_.spins + 1) sleep_from_ = now + yield_time;
-  if (now < sleep_from_) {
-    sched_yield();
+  just_slept_ = false;
+  if (plan_.how == Wait::adaptive) {
+    if (pauses_ == plan_.spins + 1) sleep_from_ = now + yield_time;
+    if (now < sleep_from_) {
+      sched_yield();
+      return true;
+    }
+  }
+  if (!is_armed_) {
+    // What came before does not wake: the caller polls once more.
+    is_armed_ = queue_.arm();
+    if (!is_armed_) nap(deadline);
     return true;
   }
-  auto const sleep = std::min<Deadline::Clock::duration>(sleep_time, deadline.left());
-  timespec const length{
-      0, static_cast<long>(std::chrono::duration_cast<std::chrono::nanoseconds>(sleep).count())};
-  nanosleep(&length, nullptr);
+  is_armed_ = false;
   has_slept_ = true;
+  just_slept_ = true;
+  queue_.sleep(sooner(deadline, within(plan_.sleep_max)));
   return true;
+}
+
+void Waiter::nap(Deadline deadline) noexcept {
+  auto const length = std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::min<Deadline::Clock::duration>(nap_time, deadline.left()));
+  timespec const request{0, static_cast<long>(length.count())};
+  nanosleep(&request, nullptr);
+  has_slept_ = true;
 }
 
 }  // namespace lend

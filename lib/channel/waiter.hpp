@@ -4,6 +4,7 @@
 
 #include <lend/base/deadline.hpp>
 #include <lend/channel/builder.hpp>
+#include <lend/verbs/completion_queue.hpp>
 
 #include <cstdint>
 
@@ -13,15 +14,18 @@ namespace lend {
 struct WaitPlan {
   Wait how = Wait::adaptive;
   std::uint32_t spins = 0;
+  std::chrono::milliseconds sleep_max{0};
 
-  [[nodiscard]] static WaitPlan for_this_process(Wait how) noexcept;
+  /// `is_watched`: somebody must be asked now and then whether the peer is gone.
+  [[nodiscard]] static WaitPlan for_this_process(Wait how, bool is_watched) noexcept;
 };
 
 class Waiter {
  public:
-  explicit Waiter(WaitPlan plan) noexcept : plan_{plan} {}
+  Waiter(WaitPlan plan, CompletionQueue& queue) noexcept : plan_{plan}, queue_{queue} {}
 
-  /// Spins, yields or sleeps a little. False once the deadline has passed.
+  /// Spins, yields, or sleeps until the queue wakes it. The caller polls between two pauses. False
+  /// once the deadline has passed.
   [[nodiscard]] bool pause(Deadline deadline) noexcept {
     ++pauses_;
     if (pauses_ <= plan_.spins) {
@@ -34,6 +38,8 @@ class Waiter {
   void reset() noexcept { pauses_ = 0; }
   /// Whether it has waited so long that asking the device something costs little beside it.
   [[nodiscard]] bool has_slept() const noexcept { return has_slept_; }
+  /// Whether the last pause slept until it was woken or for long.
+  [[nodiscard]] bool just_slept() const noexcept { return just_slept_; }
 
  private:
   // Reading the clock costs about as much as a poll of an empty queue.
@@ -47,11 +53,15 @@ class Waiter {
 #endif
   }
   bool pause_longer(Deadline deadline) noexcept;
+  void nap(Deadline deadline) noexcept;
 
   WaitPlan plan_;
+  CompletionQueue& queue_;
+  bool is_armed_ = false;
+  bool has_slept_ = false;
+  bool just_slept_ = false;
   std::uint32_t pauses_ = 0;
   Deadline::Clock::time_point sleep_from_{};
-  bool has_slept_ = false;
 };
 
 }  // namespace lend

@@ -3,8 +3,13 @@
 #include <lend/verbs/completion_queue.hpp>
 #include <verbs/handles.hpp>
 #include <verbs/limits.hpp>
+#include <verbs/verb_error.hpp>
 
 #include <endian.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <time.h>
 
 #include <algorithm>
 
@@ -39,9 +44,24 @@ void convert(ibv_wc const& source, Completion& target) noexcept {
                    "destroy the queue pairs that use it."};
 }
 
+ibv_comp_channel* make_channel(Provider const& provider, ibv_context* context, Wakeable wakeable) {
+  if (wakeable == Wakeable::no || provider.create_comp_channel == nullptr) return nullptr;
+  ibv_comp_channel* const channel = provider.create_comp_channel(context);
+  if (channel == nullptr) return nullptr;
+  rlimit limit{};
+  bool const is_spare = ::getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+                        static_cast<rlim_t>(channel->fd) < limit.rlim_cur / 2;
+  // An event may be gone by the time that it is asked for; that must not block.
+  bool const is_set = ::fcntl(channel->fd, F_SETFL, O_NONBLOCK) == 0;
+  if (is_set && (is_spare || wakeable == Wakeable::yes)) return channel;
+  static_cast<void>(provider.destroy_comp_channel(channel));
+  return nullptr;
+}
+
 }  // namespace
 
-Result<CompletionQueue> CompletionQueue::create(Context const& context, std::uint32_t depth) {
+Result<CompletionQueue> CompletionQueue::create(Context const& context, std::uint32_t depth,
+                                                Wakeable wakeable) {
   auto const limit = context.limits().completions_max;
   if (depth == 0 || std::cmp_greater(depth, limit))
     return beyond_limit("completion queue depth", depth, static_cast<std::uint64_t>(limit),
@@ -49,9 +69,15 @@ Result<CompletionQueue> CompletionQueue::create(Context const& context, std::uin
   auto const& parent = context.handle_;
   Provider const& provider = parent->provider();
   errno = 0;
+  CompletionQueueHandle::Channel channel{provider,
+                                         make_channel(provider, parent->raw.get(), wakeable)};
+  if (!channel && wakeable == Wakeable::yes)
+    return verb_error(provider, "ibv_create_comp_channel", errno,
+                      "Raise ulimit -n, or wait without events (Wait::adaptive).");
+  errno = 0;
   RawHandle<ibv_cq, &Provider::destroy_cq> raw{
       provider,
-      provider.create_cq(parent->raw.get(), static_cast<int>(depth), nullptr, nullptr, 0)};
+      provider.create_cq(parent->raw.get(), static_cast<int>(depth), nullptr, channel.get(), 0)};
   int const error = errno;
   if (!raw) return completion_queue_error(*parent, depth, error);
   int const granted = raw.get()->cqe;
@@ -60,7 +86,7 @@ Result<CompletionQueue> CompletionQueue::create(Context const& context, std::uin
                                       std::to_string(depth) +
                                       " completion queue entries; ask for less"};
   return CompletionQueue{std::make_shared<CompletionQueueHandle>(
-      parent, std::move(raw), static_cast<std::uint32_t>(granted))};
+      parent, std::move(channel), std::move(raw), static_cast<std::uint32_t>(granted))};
 }
 
 Result<std::span<Completion>> CompletionQueue::poll(std::span<Completion> target) noexcept {
@@ -80,6 +106,28 @@ Result<std::span<Completion>> CompletionQueue::poll(std::span<Completion> target
     if (count < wanted) break;
   }
   return target.first(taken);
+}
+
+bool CompletionQueue::is_wakeable() const noexcept {
+  return static_cast<bool>(handle_->channel);
+}
+
+bool CompletionQueue::arm() noexcept {
+  return is_wakeable() && ibv_req_notify_cq(handle_->raw.get(), 0) == 0;
+}
+
+void CompletionQueue::sleep(Deadline deadline) noexcept {
+  ibv_comp_channel* const channel = handle_->channel.get();
+  if (channel == nullptr) return;
+  auto const left = std::chrono::ceil<std::chrono::nanoseconds>(deadline.left()).count();
+  timespec const limit{static_cast<time_t>(left / 1'000'000'000),
+                       static_cast<long>(left % 1'000'000'000)};
+  pollfd wait{channel->fd, POLLIN, 0};
+  if (::ppoll(&wait, 1, deadline.is_never() ? nullptr : &limit, nullptr) <= 0) return;
+  ibv_cq* queue = nullptr;
+  void* mark = nullptr;
+  Provider const& provider = handle_->raw.provider();
+  if (provider.get_cq_event(channel, &queue, &mark) == 0) provider.ack_cq_events(queue, 1);
 }
 
 std::uint32_t CompletionQueue::depth() const noexcept {

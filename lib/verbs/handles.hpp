@@ -81,16 +81,22 @@ struct DomainHandle {
 };
 
 struct CompletionQueueHandle {
+  using Channel = RawHandle<ibv_comp_channel, &Provider::destroy_comp_channel>;
+
   std::shared_ptr<ContextHandle> context;
+  Channel channel;  // empty: not wakeable; ends after the queue
   RawHandle<ibv_cq, &Provider::destroy_cq> raw;
   std::uint32_t depth = 0;
   /// Entries that its queue pairs may fill. A count, publishing nothing: relaxed throughout.
   std::atomic<std::uint64_t> promised{0};
 
-  CompletionQueueHandle(std::shared_ptr<ContextHandle> parent,
+  CompletionQueueHandle(std::shared_ptr<ContextHandle> parent, Channel events,
                         RawHandle<ibv_cq, &Provider::destroy_cq> queue,
                         std::uint32_t granted) noexcept
-      : context{std::move(parent)}, raw{std::move(queue)}, depth{granted} {}
+      : context{std::move(parent)},
+        channel{std::move(events)},
+        raw{std::move(queue)},
+        depth{granted} {}
 };
 
 /// Room for a queue pair's completions, given back with it.

@@ -20,7 +20,9 @@ namespace lend {
 /// How a channel waits. Every wait polls; they differ in what they do between polls.
 enum class Wait : std::uint8_t {
   spin,      ///< nothing: lowest latency, takes a CPU each
-  adaptive,  ///< spin shortly if there is more than one CPU, then yield, then sleep 50 µs at a time
+  adaptive,  ///< spin shortly if there is more than one CPU, yield for 10 ms, then sleep as `event`
+             ///< does, or 50 µs at a time where descriptors are short
+  event,  ///< sleep until the device wakes: no CPU at all, some µs more latency, two descriptors
 };
 
 /// What a channel is made with; see QueuePairOptions for the rest.

@@ -2,6 +2,7 @@
 // One completion queue. One thread at a time.
 #pragma once
 
+#include <lend/base/deadline.hpp>
 #include <lend/base/lifetime.hpp>
 #include <lend/base/result.hpp>
 #include <lend/verbs/completion.hpp>
@@ -17,14 +18,23 @@ namespace lend {
 
 struct CompletionQueueHandle;
 
+/// Whether a queue can wake a thread that sleeps. That takes two descriptors.
+enum class Wakeable : std::uint8_t {
+  no,
+  if_spare,  ///< unless half of the descriptors that the process may have are in use
+  yes,
+};
+
 /// Where the ends of work requests appear. Lives until the last queue pair that uses it is gone.
 class CompletionQueue {
  public:
   /// Shape:   depth of 1 to the device's completions_max; the device may grant more.
   /// Errors:  invalid_argument  depth is 0 or above the limit, which the message names.
   ///          exhausted         too many queues, or too large a one; says which.
+  ///          system_failed     Wakeable::yes, and no descriptor can be had.
   /// Source:  ibv_create_cq(3).
-  [[nodiscard]] static Result<CompletionQueue> create(Context const& context, std::uint32_t depth);
+  [[nodiscard]] static Result<CompletionQueue> create(Context const& context, std::uint32_t depth,
+                                                      Wakeable wakeable = Wakeable::no);
 
   /// Takes what is there, up to the size of `target`, without waiting.
   ///
@@ -33,6 +43,15 @@ class CompletionQueue {
   /// Source:  ibv_poll_cq(3).
   [[nodiscard]] Result<std::span<Completion>> poll(
       std::span<Completion> target LEND_LIFETIMEBOUND) noexcept;
+
+  [[nodiscard]] bool is_wakeable() const noexcept;
+  /// Asks that the next completion wake sleep(). One that is there already does not: poll once more
+  /// before sleeping. False when the device refuses, or the queue is not wakeable.
+  /// Source:  ibv_req_notify_cq(3).
+  [[nodiscard]] bool arm() noexcept;
+  /// Sleeps until a completion since arm() wakes it, a signal does, or until `deadline`.
+  /// Source:  ibv_get_cq_event(3).
+  void sleep(Deadline deadline) noexcept;
 
   [[nodiscard]] std::uint32_t depth() const noexcept;
   [[nodiscard]] ibv_cq* native() const noexcept;
