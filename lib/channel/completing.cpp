@@ -9,7 +9,7 @@ namespace lend {
 
 namespace {
 
-// A look costs a system call: one in 512 is lost in the cost of the polls, and a wait that sleeps
+// A look costs a system call: one in 512 is lost in the cost of the polls, and a wait that naps
 // 50 µs at a time looks every 30 ms.
 constexpr std::uint32_t empty_polls_per_look = 512;
 // How long the reason for a flush may be on its way through the kernel.
