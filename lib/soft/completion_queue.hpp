@@ -42,6 +42,8 @@ struct CompletionQueue : ibv_cq {
   CompletionChannel* events = nullptr;  // null: never armed
   std::uint32_t events_reported = 0;    // under the channel's mutex; see ibv_destroy_cq
 
+  std::atomic<bool> fails{false};  // every poll: a planned fault
+
   PrivateLock lock;  // guards all below; taken last
   std::uint64_t head = 0;
   std::unique_ptr<LocalCompletion[]> local;

@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -116,6 +117,22 @@ void free_device_list(ibv_device** list) noexcept {
   delete[] list;
 }
 
+namespace {
+
+/// Programs that are not to be changed have their faults from the environment. 0, or errno.
+int plan_from_environment(Context& context) noexcept try {
+  char const* const text = std::getenv("LEND_SOFT_FAULTS");
+  if (text == nullptr) return 0;
+  auto const plan = FaultPlan::parse(text);
+  if (!plan) return fail(EINVAL, "LEND_SOFT_FAULTS: %s", plan.error().message().c_str());
+  context.faults.plan(plan.value());
+  return 0;
+} catch (std::bad_alloc const&) {
+  return fail(ENOMEM);
+}
+
+}  // namespace
+
 ibv_context* open_device(ibv_device* chosen) noexcept {
   if (chosen != &device) {
     fail(ENODEV);
@@ -144,7 +161,8 @@ ibv_context* open_device(ibv_device* chosen) noexcept {
   context->mark = mark;
   context->mark_address = process_mark_address();
   context->peers_reach_private = cross_memory().possible;
-  if (context->slot.take(context->segment_file.get()) != 0) {
+  if (plan_from_environment(*context) != 0 ||
+      context->slot.take(context->segment_file.get()) != 0) {
     delete context;
     return nullptr;
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "arenas.hpp"
+#include "faults.hpp"
 #include "host.hpp"
 #include "layout.hpp"
 #include "page_ranges.hpp"
@@ -104,6 +105,7 @@ struct Context : verbs_context {
   Peers peers;
   Claimant claimant;
   Wakers own_wakers{::getpid()};
+  Faults faults;
 
   std::mutex control;  // guards the following, and making and destroying
   PageRanges rings;

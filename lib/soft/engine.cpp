@@ -26,6 +26,7 @@ Outcome execute(QueuePair& qp, Work const& work) noexcept {
 }
 
 bool is_worth_another_try(QueuePair const& qp, Work const& work) noexcept {
+  if (qp.stall.why == Stall::Why::fault) return false;
   if (qp.peer->is_dead()) return true;
   auto const& target = *qp.target;
   auto const state = target.state.load(std::memory_order_relaxed);

@@ -26,6 +26,7 @@ enum class Fault : std::uint8_t {
   unreachable_memory = 11,  // the target's memory can be neither mapped nor attached, or is gone
   queue_overrun = 12,       // the target's completion queue is full
   corrupt_target = 13,      // what the target shares makes no sense
+  planned = 14,             // a test ordered it
   misaligned = 14,          // the target of an atomic operation is not on 8 bytes
 };
 

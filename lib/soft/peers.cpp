@@ -39,8 +39,8 @@ bool Peer::is_dead_now() const noexcept {
 }
 
 bool Peer::is_dead() noexcept {
-  if (is_self_) return false;
   if (is_dead_.load(std::memory_order_relaxed)) return true;
+  if (is_self_) return false;
   auto const time = tick();
   if (asked_at_.load(std::memory_order_relaxed) == time) return false;
   asked_at_.store(time, std::memory_order_relaxed);

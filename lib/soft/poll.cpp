@@ -171,6 +171,8 @@ int poll_cq(ibv_cq* queue, int count, ibv_wc* wc) noexcept {
   auto& cq = *static_cast<CompletionQueue*>(queue);
   auto& context = Context::of(cq.context);
   if (!context.is_ours()) return -context.check_ours();
+  if (cq.fails.load(std::memory_order_relaxed)) [[unlikely]]
+    return -EIO;
   if (context.stalled.maybe_any()) retry_stalled(context);
   // Acquire pairs with the release of a peer that moved a queue pair to ERR.
   if (context.segment.header.trouble.load(std::memory_order_acquire) !=

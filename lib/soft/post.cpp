@@ -53,6 +53,7 @@ int post_one(QueuePair& qp, ibv_send_wr const& wr) noexcept {
       .is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0,
       .is_solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0,
       .pieces = wr.sg_list,
+      .fault = nullptr,  // see submit()
       .atomic = {},
   };
   if (is_atomic(wr.opcode)) {

@@ -42,7 +42,7 @@ namespace lend::soft {
 }
 
 /// Executes the work, or appends it to what waits. The caller holds send_lock.
-void submit(QueuePair&, Work const&) noexcept;
+void submit(QueuePair&, Work&) noexcept;
 /// Makes the next `count` slots behind the tail work that waits, and executes what can be. The
 /// caller holds send_lock.
 void adopt_pending(QueuePair&, std::uint32_t count) noexcept;

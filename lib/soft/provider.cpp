@@ -11,7 +11,38 @@
 #include "reason.hpp"
 #include "receive_pool.hpp"
 
+#include <type_traits>
+
 namespace lend::soft {
+namespace {
+
+int planned_for(ibv_context* context) noexcept {
+  return Context::of(context).faults.next_control_call();
+}
+template <class Object>
+int planned_for(Object* object) noexcept {
+  return planned_for(object->context);
+}
+
+/// A control call that fails where a test ordered it; see faults.hpp.
+template <auto call>
+struct Meddlesome;
+template <class Answer, class Object, class... More, Answer (*call)(Object*, More...) noexcept>
+struct Meddlesome<call> {
+  static Answer entry(Object* object, More... more) noexcept {
+    auto const error = planned_for(object);
+    if (error == 0) return call(object, more...);
+    (void)fail(error, "a fault was planned for this call");
+    if constexpr (std::is_pointer_v<Answer>)
+      return nullptr;
+    else
+      return error;
+  }
+};
+template <auto call>
+constexpr auto meddlesome = &Meddlesome<call>::entry;
+
+}  // namespace
 
 Provider const& provider() noexcept {
   static constexpr Provider table{
@@ -21,37 +52,37 @@ Provider const& provider() noexcept {
       .free_device_list = free_device_list,
       .open_device = open_device,
       .close_device = close_device,
-      .query_device = query_device,
-      .query_port = query_port,
-      .query_gid = query_gid,
-      .query_gid_ex = query_gid_ex,
-      .alloc_pd = alloc_pd,
+      .query_device = meddlesome<query_device>,
+      .query_port = meddlesome<query_port>,
+      .query_gid = meddlesome<query_gid>,
+      .query_gid_ex = meddlesome<query_gid_ex>,
+      .alloc_pd = meddlesome<alloc_pd>,
       .dealloc_pd = dealloc_pd,
-      .reg_mr = reg_mr,
+      .reg_mr = meddlesome<reg_mr>,
       .dereg_mr = dereg_mr,
-      .create_comp_channel = create_comp_channel,
+      .create_comp_channel = meddlesome<create_comp_channel>,
       .destroy_comp_channel = destroy_comp_channel,
       .get_cq_event = get_cq_event,
       .ack_cq_events = ack_cq_events,
-      .create_cq = create_cq,
-      .create_cq_ex = create_cq_ex,
+      .create_cq = meddlesome<create_cq>,
+      .create_cq_ex = meddlesome<create_cq_ex>,
       .destroy_cq = destroy_cq,
-      .create_srq = create_srq,
-      .create_srq_ex = create_srq_ex,
-      .modify_srq = modify_srq,
-      .query_srq = query_srq,
+      .create_srq = meddlesome<create_srq>,
+      .create_srq_ex = meddlesome<create_srq_ex>,
+      .modify_srq = meddlesome<modify_srq>,
+      .query_srq = meddlesome<query_srq>,
       .destroy_srq = destroy_srq,
-      .create_qp = create_qp,
-      .create_qp_ex = create_qp_ex,
+      .create_qp = meddlesome<create_qp>,
+      .create_qp_ex = meddlesome<create_qp_ex>,
       .qp_to_qp_ex = qp_to_qp_ex,
-      .modify_qp = modify_qp,
-      .query_qp = query_qp,
+      .modify_qp = meddlesome<modify_qp>,
+      .query_qp = meddlesome<query_qp>,
       .destroy_qp = destroy_qp,
-      .create_ah = create_ah,
+      .create_ah = meddlesome<create_ah>,
       .destroy_ah = destroy_ah,
       .init_ah_from_wc = init_ah_from_wc,
-      .create_ah_from_wc = create_ah_from_wc,
-      .allocate = allocate,
+      .create_ah_from_wc = meddlesome<create_ah_from_wc>,
+      .allocate = meddlesome<allocate>,
       .release = release,
       .last_reason = last_reason,
   };

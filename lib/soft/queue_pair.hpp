@@ -48,6 +48,7 @@ struct Work {
   bool is_inline;  // the pieces need no key: the bytes count as copied at post time
   bool is_solicited;
   ibv_sge const* pieces;
+  PlannedFault const* fault;  // null, unless a test ordered one
   union {
     AtomicOperands atomic;  // of atomic operations only
     Destination datagram;   // of datagram queue pairs only
@@ -85,7 +86,7 @@ static_assert(sizeof(PostedReceive) % alignof(ibv_sge) == 0);
 
 /// Why the head of the send queue waits, and until when.
 struct Stall {
-  enum class Why : std::uint8_t { none, peer_is_silent, receiver_not_ready };
+  enum class Why : std::uint8_t { none, peer_is_silent, receiver_not_ready, fault };
   Why why = Why::none;
   std::uint64_t deadline = 0;  // 0: for ever
 };
@@ -139,6 +140,7 @@ struct QueuePair : ibv_qp {
   std::atomic<std::uint32_t> pending_head{0};
   std::atomic<std::uint32_t> pending_tail{0};
   Stall stall;
+  std::uint64_t meddled = 0;  // position + 1 of the work whose planned fault is over
 
   // The receive queue. Positions count up.
   PrivateLock receive_lock;

@@ -2,6 +2,7 @@
 // Work that must wait, its timers, and how work ends. No thread: poll_cq and the next post retry.
 #include "clock.hpp"
 #include "engine.hpp"
+#include "faults.hpp"
 #include "post.hpp"
 #include "timers.hpp"
 
@@ -69,8 +70,24 @@ bool has_run_out(QueuePair& qp, Outcome const& outcome) noexcept {
   return qp.stall.deadline != 0 && now() >= qp.stall.deadline;
 }
 
+void end_meddled(QueuePair& qp, Work const& work, Meddled meddled) noexcept {
+  auto const status = meddled == Meddled::is_lost ? IBV_WC_SUCCESS
+                      : work.fault->kind == PlannedFault::Kind::receiver_not_ready
+                          ? IBV_WC_RNR_RETRY_EXC_ERR
+                          : IBV_WC_RETRY_EXC_ERR;
+  end(qp, work, status, Fault::planned, 0);
+}
+
 /// True when the work is over, false when it waits.
 bool try_once(QueuePair& qp, Work const& work) noexcept {
+  if (work.fault != nullptr) [[unlikely]] {
+    auto const meddled = meddle(qp, work);
+    if (meddled == Meddled::waits) return false;
+    if (meddled != Meddled::goes_on) {
+      end_meddled(qp, work, meddled);
+      return true;
+    }
+  }
   auto const outcome = execute(qp, work);
   if (outcome.kind != Outcome::Kind::done && !has_run_out(qp, outcome)) return false;
   qp.stall.why = Stall::Why::none;
@@ -78,9 +95,19 @@ bool try_once(QueuePair& qp, Work const& work) noexcept {
   return true;
 }
 
+/// Each operation passes here once, in the order of posting.
+void order_fault(QueuePair& qp, Work& work) noexcept {
+  work.fault = nullptr;
+  if (!qp.owner().faults.are_planned()) [[likely]]
+    return;
+  work.fault = qp.owner().faults.next_operation();
+  if (work.fault != nullptr) strike(qp, *work.fault);
+}
+
 }  // namespace
 
-void submit(QueuePair& qp, Work const& work) noexcept {
+void submit(QueuePair& qp, Work& work) noexcept {
+  order_fault(qp, work);
   if (!qp.is_flushing && qp.stall.why == Stall::Why::none && try_once(qp, work)) return;
   append(qp, work);
   if (qp.is_flushing) return notify_owner(qp.sends(), true);
@@ -91,10 +118,13 @@ void submit(QueuePair& qp, Work const& work) noexcept {
 
 void adopt_pending(QueuePair& qp, std::uint32_t count) noexcept {
   auto const tail = qp.pending_tail.load(std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < count; ++i) order_fault(qp, qp.pending_at(tail + i).work);
   // Release pairs with the acquire in poll_cq, which flushes from here.
   qp.pending_tail.store(tail + count, std::memory_order_release);
-  if (qp.is_flushing) return;
-  qp.owner().stalled.insert(qp.index);
+  if (qp.is_flushing) return notify_owner(qp.sends(), true);
+  auto& context = qp.owner();
+  context.stalled.insert(qp.index);
+  context.retrier.work_stalled(context);
   retry_pending(qp);
 }
 

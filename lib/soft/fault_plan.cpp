@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Fault plans as values: made, written, read, drawn by lot.
+#include <lend/soft/faults.hpp>
+
+#include <array>
+#include <charconv>
+#include <optional>
+#include <random>
+
+namespace lend {
+namespace {
+
+using Kind = PlannedFault::Kind;
+
+// In the order of Kind.
+constexpr std::array<std::string_view, 7> names{"drop",       "delay",       "rnr",    "flush",
+                                                "peer-death", "queue-error", "control"};
+
+constexpr bool has_amount(Kind kind) {
+  return kind == Kind::drop || kind == Kind::delay || kind == Kind::receiver_not_ready ||
+         kind == Kind::control_call;
+}
+
+/// The whole of `text`, or nothing.
+std::optional<std::uint64_t> number(std::string_view text) {
+  std::uint64_t value = 0;
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<PlannedFault> parse_one(std::string_view word) {
+  auto const at = word.find('@');
+  if (at == std::string_view::npos) return std::nullopt;
+  auto const rest = word.substr(at + 1);
+  auto const colon = rest.find(':');
+  auto const when = number(rest.substr(0, colon));
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (word.substr(0, at) != names[i] || !when || *when == 0) continue;
+    auto const kind = static_cast<Kind>(i);
+    if (colon == std::string_view::npos) {
+      // A drop or a refusal is one, unless it says more; a delay and an error say how much.
+      if (kind == Kind::delay || kind == Kind::control_call) return std::nullopt;
+      return PlannedFault{kind, *when, has_amount(kind) ? std::uint64_t{1} : 0};
+    }
+    auto const amount = number(rest.substr(colon + 1));
+    if (!amount || !has_amount(kind)) return std::nullopt;
+    return PlannedFault{kind, *when, *amount};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+FaultPlan& FaultPlan::add(Kind kind, std::uint64_t at, std::uint64_t amount) {
+  faults_.push_back({kind, at, amount});
+  return *this;
+}
+
+FaultPlan& FaultPlan::drop(std::uint64_t operation, unsigned times) {
+  return add(Kind::drop, operation, times);
+}
+FaultPlan& FaultPlan::delay(std::uint64_t operation, std::chrono::nanoseconds span) {
+  return add(Kind::delay, operation, static_cast<std::uint64_t>(span.count()));
+}
+FaultPlan& FaultPlan::receiver_not_ready(std::uint64_t operation, unsigned times) {
+  return add(Kind::receiver_not_ready, operation, times);
+}
+FaultPlan& FaultPlan::flush(std::uint64_t operation) {
+  return add(Kind::flush, operation, 0);
+}
+FaultPlan& FaultPlan::peer_dies(std::uint64_t operation) {
+  return add(Kind::peer_death, operation, 0);
+}
+FaultPlan& FaultPlan::completion_queue_fails(std::uint64_t operation) {
+  return add(Kind::queue_error, operation, 0);
+}
+FaultPlan& FaultPlan::control_call_fails(std::uint64_t call, int errno_value) {
+  return add(Kind::control_call, call, static_cast<std::uint64_t>(errno_value));
+}
+
+FaultPlan FaultPlan::random(std::uint64_t seed, unsigned count, std::uint64_t operations) {
+  // The engine's numbers are the standard's; those of its distributions are each library's own.
+  std::mt19937_64 draw{seed};
+  constexpr std::array kinds{Kind::drop, Kind::receiver_not_ready, Kind::flush, Kind::peer_death,
+                             Kind::queue_error};
+  FaultPlan plan;
+  for (unsigned i = 0; i < count && operations > 0; ++i) {
+    auto const kind = kinds[draw() % kinds.size()];
+    auto const at = 1 + draw() % operations;
+    plan.add(kind, at, has_amount(kind) ? 1 + draw() % 2 : 0);
+  }
+  return plan;
+}
+
+Result<FaultPlan> FaultPlan::parse(std::string_view text) {
+  FaultPlan plan;
+  while (!text.empty()) {
+    auto const word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(text.size(), word.size() + 1));
+    if (word.empty()) continue;
+    auto const fault = parse_one(word);
+    if (!fault)
+      return Error{Errc::invalid_argument,
+                   "no fault: " + std::string{word} +
+                       " (drop@N:TIMES delay@N:NANOSECONDS rnr@N:TIMES flush@N peer-death@N "
+                       "queue-error@N control@N:ERRNO, N from 1 on)"};
+    plan.faults_.push_back(*fault);
+  }
+  return plan;
+}
+
+std::string FaultPlan::text() const {
+  std::string text;
+  for (auto const& fault : faults_) {
+    if (!text.empty()) text += ' ';
+    (text += names[static_cast<std::size_t>(fault.kind)]) += '@';
+    text += std::to_string(fault.at);
+    if (has_amount(fault.kind)) (text += ':') += std::to_string(fault.amount);
+  }
+  return text;
+}
+
+}  // namespace lend

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Planned faults at work.
+#include "faults.hpp"
+
+#include "clock.hpp"
+#include "completion_queue.hpp"
+#include "context.hpp"
+#include "post.hpp"
+#include "provider.hpp"
+#include "queue_pair.hpp"
+#include "timers.hpp"
+
+#include <lend/verbs/context.hpp>
+
+#include <algorithm>
+#include <new>
+
+namespace lend::soft {
+namespace {
+
+using Kind = PlannedFault::Kind;
+
+PlannedFault const* find(std::vector<PlannedFault> const& faults, std::uint64_t number) noexcept {
+  auto const found =
+      std::lower_bound(faults.begin(), faults.end(), number,
+                       [](PlannedFault const& fault, std::uint64_t at) { return fault.at < at; });
+  return found != faults.end() && found->at == number ? &*found : nullptr;
+}
+
+/// How long the work is held up, for ever where the budget says so, and whether it fails then.
+struct Hold {
+  std::uint64_t time;
+  bool fails;
+};
+
+Hold hold_of(QueuePair const& qp, PlannedFault const& fault) noexcept {
+  auto const& attributes = qp.attributes;
+  auto const times = static_cast<std::uint32_t>(std::min<std::uint64_t>(fault.amount, 1000));
+  switch (fault.kind) {
+    case Kind::delay: return {fault.amount, false};
+    case Kind::drop: {
+      bool const fails = times > attributes.retry_cnt;
+      auto const tries = fails ? attributes.retry_cnt + 1u : times;
+      return {tries == 0 ? 0 : silence_budget(attributes.timeout, tries - 1), fails};
+    }
+    default: {
+      bool const fails = attributes.rnr_retry != 7 && times > attributes.rnr_retry;
+      auto const delay = receiver_delay(qp.target->rnr_timer.get());
+      return {delay * (fails ? attributes.rnr_retry : times), fails};
+    }
+  }
+}
+
+}  // namespace
+
+void Faults::plan(FaultPlan const& plan) {
+  any_.store(false, std::memory_order_relaxed);
+  operations_.clear();
+  calls_.clear();
+  for (auto const& fault : plan.faults())
+    (fault.kind == Kind::control_call ? calls_ : operations_).push_back(fault);
+  for (auto* const faults : {&operations_, &calls_})
+    std::stable_sort(
+        faults->begin(), faults->end(),
+        [](PlannedFault const& one, PlannedFault const& two) { return one.at < two.at; });
+  operation_.store(0, std::memory_order_relaxed);
+  call_.store(0, std::memory_order_relaxed);
+  any_.store(!plan.faults().empty(), std::memory_order_relaxed);
+}
+
+PlannedFault const* Faults::next_operation() noexcept {
+  return find(operations_, operation_.fetch_add(1, std::memory_order_relaxed) + 1);
+}
+
+int Faults::next_control_call() noexcept {
+  if (!are_planned()) return 0;
+  auto const* const fault = find(calls_, call_.fetch_add(1, std::memory_order_relaxed) + 1);
+  return fault == nullptr ? 0 : static_cast<int>(fault->amount);
+}
+
+void strike(QueuePair& qp, PlannedFault const& fault) noexcept {
+  if (fault.kind == Kind::flush) enter_error(qp);
+  if (fault.kind == Kind::peer_death && qp.peer != nullptr) qp.peer->mark_dead();
+  if (fault.kind == Kind::queue_error) qp.sends().fails.store(true, std::memory_order_relaxed);
+}
+
+Meddled meddle(QueuePair& qp, Work const& work) noexcept {
+  auto const& fault = *work.fault;
+  if (fault.kind != Kind::drop && fault.kind != Kind::delay &&
+      fault.kind != Kind::receiver_not_ready)
+    return Meddled::goes_on;
+  auto const mark = std::uint64_t{work.position} + 1;
+  if (qp.meddled == mark) return Meddled::goes_on;  // it had its share
+  if (fault.kind != Kind::delay && qp.qp_type != IBV_QPT_RC) return Meddled::is_lost;
+  auto const hold = hold_of(qp, fault);
+  if (qp.stall.why != Stall::Why::fault) {
+    qp.stall.why = Stall::Why::fault;
+    qp.stall.deadline = hold.time == for_ever ? 0 : now() + hold.time;
+    return Meddled::waits;
+  }
+  if (qp.stall.deadline == 0 || now() < qp.stall.deadline) return Meddled::waits;
+  qp.stall.why = Stall::Why::none;
+  qp.meddled = mark;
+  return hold.fails ? Meddled::has_failed : Meddled::goes_on;
+}
+
+}  // namespace lend::soft
+
+namespace lend {
+
+Result<void> inject_faults(Context const& context, FaultPlan const& plan) try {
+  if (context.kind() != DeviceKind::soft)
+    return Error{Errc::unsupported,
+                 "faults can be planned on the soft device only, this is " + context.name()};
+  soft::Context::of(context.native()).faults.plan(plan);
+  return success();
+} catch (std::bad_alloc const&) {
+  return Error{Errc::exhausted};
+}
+
+}  // namespace lend

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A context's planned faults, met by its operations and control calls. Any thread, but for inject.
+#pragma once
+
+#include <lend/soft/faults.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace lend::soft {
+
+struct QueuePair;
+struct Work;
+
+class Faults {
+ public:
+  /// May throw std::bad_alloc. Nobody posts meanwhile.
+  void plan(FaultPlan const& plan);
+
+  /// One relaxed load for who plans nothing.
+  [[nodiscard]] bool are_planned() const noexcept { return any_.load(std::memory_order_relaxed); }
+  /// Counts an operation; what is planned for it, or null.
+  [[nodiscard]] PlannedFault const* next_operation() noexcept;
+  /// Counts a control call; the errno planned for it, or 0.
+  [[nodiscard]] int next_control_call() noexcept;
+
+ private:
+  std::atomic<bool> any_{false};
+  std::vector<PlannedFault> operations_;  // by number
+  std::vector<PlannedFault> calls_;       // by number
+  std::atomic<std::uint64_t> operation_{0};
+  std::atomic<std::uint64_t> call_{0};
+};
+
+/// What becomes of a work request with a fault on it.
+enum class Meddled : std::uint8_t { goes_on, waits, is_lost, has_failed };
+
+/// A fault that strikes as the work is posted. The caller holds send_lock.
+void strike(QueuePair&, PlannedFault const&) noexcept;
+/// A fault that strikes as the work is tried: starts or ends its time. The caller holds send_lock.
+[[nodiscard]] Meddled meddle(QueuePair&, Work const&) noexcept;
+
+}  // namespace lend::soft
