@@ -9,7 +9,7 @@ namespace {
 
 [[maybe_unused]] bool const asked = [] {
   char const* const device = std::getenv("LEND_TEST_DEVICE");
-  std::string const name = device == nullptr ? "soft" : device;
+  std::string const name = device == nullptr ? "soft0" : device;
   // The peer looks; lend's own soft device is known to libibverbs only where it is preloaded.
   std::string const command = lend::test::beside_this_program("verbs_peer") + " '" + name + "'";
   int const status = std::system(command.c_str());

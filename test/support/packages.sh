@@ -5,6 +5,8 @@
 build_packages=(g++ meson ninja-build pkg-config libibverbs-dev librdmacm-dev libboost-dev)
 # What the suite `guest` needs; it is skipped where they cannot be had.
 mapfile -t guest_packages <test/guest/packages
+# What the suite `preload` runs; likewise.
+preload_packages=(ibverbs-utils perftest python3-pyverbs)
 
 say() { printf '== %s\n' "$*"; }
 

@@ -21,7 +21,8 @@ UMBRELLA = "base verbs channel multi_channel network open_device".split()
 BY_NAME_ONLY = {"include/lend/channel/unsafe.hpp"}  # whoever wants it asks for it
 # Foreign headers, and where they may be seen.
 FOREIGN = {
-    r"infiniband/": r"lib/(verbs|soft|cm|preload)/|test/(soft|bench|verbs|cm)/", r"rdma/": r"(lib|test)/cm/",
+    r"infiniband/": r"lib/(verbs|soft|cm|preload)/|test/(soft|bench|verbs|cm|preload)/",
+    r"rdma/": r"(lib|test)/cm/",
     r"boost/outcome": r"include/lend/base/result\.hpp",
     r"boost/asio": r"(include/lend|lib|test)/asio/|examples/",
     r"catch2/": r"test/support/catch\.hpp",

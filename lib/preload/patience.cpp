@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "patience.hpp"
+
+#include <soft/completion_queue.hpp>
+#include <soft/extended.hpp>
+
+#include <sched.h>
+
+#include <atomic>
+#include <cerrno>
+
+namespace lend::preload {
+namespace {
+
+// As long as a round trip takes, about 10 us: with a core each nobody yields in the middle of one.
+constexpr int empty_polls_max = 250;
+
+constinit thread_local int empty_polls = 0;
+
+void note(bool found_something) noexcept {
+  if (found_something) {
+    empty_polls = 0;
+  } else if (empty_polls < empty_polls_max) {
+    ++empty_polls;
+  } else {
+    ::sched_yield();
+  }
+}
+
+int poll(ibv_cq* queue, int count, ibv_wc* completions) noexcept {
+  int const found = soft::poll_cq(queue, count, completions);
+  note(found != 0);
+  return found;
+}
+
+// The same for every queue. Relaxed: whoever has a queue has it from create_cq_ex() below.
+constinit std::atomic<decltype(ibv_cq_ex::start_poll)> soft_start_poll{nullptr};
+
+int start_poll(ibv_cq_ex* queue, ibv_poll_cq_attr* attributes) noexcept {
+  int const error = soft_start_poll.load(std::memory_order_relaxed)(queue, attributes);
+  note(error != ENOENT);
+  return error;
+}
+
+ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* asked) noexcept {
+  auto* const made = soft::create_cq_ex(context, asked);
+  if (made == nullptr) return nullptr;
+  soft_start_poll.store(made->start_poll, std::memory_order_relaxed);
+  made->start_poll = start_poll;
+  return made;
+}
+
+}  // namespace
+
+void poll_patiently(ibv_context& context) noexcept {
+  context.ops.poll_cq = poll;
+  verbs_get_ctx(&context)->create_cq_ex = create_cq_ex;
+}
+
+}  // namespace lend::preload

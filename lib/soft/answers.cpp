@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// One port, one GID, one partition.
+#include "answers.hpp"
+
+#include "context.hpp"
+#include "reason.hpp"
+
+#include <endian.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+namespace lend::soft {
+namespace {
+
+constexpr std::uint16_t default_partition = 0xffff;  // the same in either byte order
+
+/// -1 with errno, as calls that look in sysfs fail.
+int absent(char const* what) noexcept {
+  fail(EINVAL, "the soft device has one port, 1, with one %s, at index 0", what);
+  return -1;
+}
+
+}  // namespace
+
+std::uint64_t device_guid() noexcept {
+  std::uint64_t guid = 0;
+  return reachability_guid(guid) == 0 ? htobe64(guid) : 0;
+}
+
+int query_port_compat(ibv_context* context, std::uint8_t port,
+                      _compat_ibv_port_attr* attributes) noexcept {
+  ibv_port_attr whole{};
+  if (auto const error = query_port(context, port, &whole); error != 0) return error;
+  // Source: rdma-core libibverbs/verbs.c, ibv_query_port 1.1.
+  std::memcpy(reinterpret_cast<std::byte*>(attributes), &whole,
+              offsetof(ibv_port_attr, port_cap_flags2));
+  return 0;
+}
+
+int query_gid_entry(ibv_context* context, std::uint32_t port, std::uint32_t index,
+                    ibv_gid_entry* entry, std::uint32_t flags, std::size_t entry_size) noexcept {
+  if (flags != 0) return fail(EOPNOTSUPP);
+  ibv_gid_entry whole{};
+  if (auto const error = query_gid_ex(context, port, index, &whole); error != 0) return error;
+  std::memcpy(entry, &whole, std::min(entry_size, sizeof whole));
+  return 0;
+}
+
+ssize_t query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::size_t entries_max,
+                        std::uint32_t flags, std::size_t entry_size) noexcept {
+  if (entries_max == 0) return -EINVAL;
+  auto const error = query_gid_entry(context, 1, 0, entries, flags, entry_size);
+  return error == 0 ? 1 : -error;
+}
+
+int query_gid_sysfs_type(ibv_context*, std::uint8_t port, unsigned index, unsigned* type) noexcept {
+  if (port != 1 || index != 0) return absent("GID");
+  *type = 0;
+  return 0;
+}
+
+int query_pkey(ibv_context*, std::uint8_t port, int index, std::uint16_t* key) noexcept {
+  if (port != 1 || index != 0) return absent("partition key");
+  *key = default_partition;
+  return 0;
+}
+
+int get_pkey_index(ibv_context*, std::uint8_t port, std::uint16_t key) noexcept {
+  if (port != 1 || key != default_partition) return absent("partition key, 0xffff");
+  return 0;
+}
+
+ibv_mr* reg_mr_at(ibv_pd* pd, void* address, std::size_t length, std::uint64_t io_address,
+                  unsigned access) noexcept {
+  if (io_address != reinterpret_cast<std::uint64_t>(address)) {
+    fail(EOPNOTSUPP, "the soft device knows memory by the address it has in its process");
+    return nullptr;
+  }
+  return reg_mr(pd, address, length, static_cast<int>(access));
+}
+
+}  // namespace lend::soft
