@@ -124,8 +124,8 @@ void adopt_pending(QueuePair& qp, std::uint32_t count) noexcept {
   if (qp.is_flushing) return notify_owner(qp.sends(), true);
   auto& context = qp.owner();
   context.stalled.insert(qp.index);
-  context.retrier.work_stalled(context);
   retry_pending(qp);
+  if (qp.stall.why != Stall::Why::none) context.retrier.work_stalled(context);
 }
 
 void retry_pending(QueuePair& qp) noexcept {

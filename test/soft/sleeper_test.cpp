@@ -17,13 +17,29 @@ bool wakes(HeldChannel const& channel, int milliseconds = 10'000) {
   return ::poll(&wait, 1, milliseconds) == 1;
 }
 
+HeldQueuePair make_plain(ibv_pd* domain, ibv_cq* sends, ibv_cq* receives) {
+  return make_queue_pair(domain, sends, receives);
+}
+HeldQueuePair make_builder(ibv_pd* domain, ibv_cq* sends, ibv_cq* receives) {
+  ibv_qp_init_attr_ex asked{};
+  asked.send_cq = sends;
+  asked.recv_cq = receives;
+  asked.qp_type = IBV_QPT_RC;
+  asked.cap = {8, 8, 2, 2, 0};
+  asked.pd = domain;
+  asked.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  asked.send_ops_flags = IBV_QP_EX_WITH_SEND;
+  return HeldQueuePair{ibv_create_qp_ex(domain->context, &asked)};
+}
+
 /// A link whose sends complete on a queue that can wake.
 struct SleepyLink : Link {
-  explicit SleepyLink(Terms const& terms) : Link{Reach::two_contexts} {
+  explicit SleepyLink(Terms const& terms, bool builds_work = false) : Link{Reach::two_contexts} {
     a.qp.reset();
     channel = make_channel(first.get());
     a.sends = make_queue(first.get(), 64, channel.get());
-    a.qp = make_queue_pair(a.domain.get(), a.sends.get(), a.receives.get());
+    a.qp =
+        (builds_work ? make_builder : make_plain)(a.domain.get(), a.sends.get(), a.receives.get());
     connect(terms, {});
   }
   ~SleepyLink() {
@@ -58,6 +74,25 @@ TEST_CASE("a budget runs out while nobody polls", "[soft]") {
   auto const ends = poll(link.a.sends);
   REQUIRE(ends.size() == 1);
   CHECK(ends.front().status == status);
+}
+
+TEST_CASE("work that was built call by call wakes who sleeps, failed or flushed", "[soft]") {
+  SleepyLink link{{.rnr_retries = 2, .rnr_timer = 20}, true};
+  auto* const builder = verbs().qp_to_qp_ex(link.a.qp.get());
+  for (auto const status : {IBV_WC_RNR_RETRY_EXC_ERR, IBV_WC_WR_FLUSH_ERR}) {
+    REQUIRE(ibv_req_notify_cq(link.a.sends.get(), 0) == 0);
+    ibv_wr_start(builder);
+    ibv_wr_send(builder);
+    REQUIRE(ibv_wr_complete(builder) == 0);
+    REQUIRE(wakes(link.channel));
+    ibv_cq* queue = nullptr;
+    void* itself = nullptr;
+    REQUIRE(verbs().get_cq_event(link.channel.get(), &queue, &itself) == 0);
+    verbs().ack_cq_events(queue, 1);
+    auto const ends = poll(link.a.sends);
+    REQUIRE(ends.size() == 1);
+    CHECK(ends.front().status == status);
+  }
 }
 
 TEST_CASE("a receive posted later completes work whose sender sleeps", "[soft]") {
