@@ -2,6 +2,7 @@
 // Making and destroying completion queues.
 #include "completion_queue.hpp"
 
+#include "async_events.hpp"
 #include "completion_channel.hpp"
 #include "reason.hpp"
 
@@ -69,18 +70,6 @@ ibv_cq* create_cq(ibv_context* opened, int entries, void* cq_context, ibv_comp_c
   return nullptr;
 }
 
-namespace {
-
-/// No event comes out any more; those that did must be acknowledged. Source: ibv_get_cq_event(3).
-void await_acknowledgements(CompletionQueue& queue) noexcept {
-  ::pthread_mutex_lock(&queue.mutex);
-  while (queue.comp_events_completed != queue.events_reported)
-    ::pthread_cond_wait(&queue.cond, &queue.mutex);
-  ::pthread_mutex_unlock(&queue.mutex);
-}
-
-}  // namespace
-
 int destroy_cq(ibv_cq* cq) noexcept {
   auto* const queue = static_cast<CompletionQueue*>(cq);
   auto& context = Context::of(cq->context);
@@ -90,8 +79,10 @@ int destroy_cq(ibv_cq* cq) noexcept {
     if (queue->users != 0)
       return fail(EBUSY, "%u queue pairs still use the completion queue", queue->users);
     if (queue->events != nullptr) detach(*queue);
+    forget_events(*queue);
   }
-  await_acknowledgements(*queue);
+  await_acknowledged(*queue, queue->comp_events_completed, queue->events_reported);
+  await_acknowledged(*queue, queue->async_events_completed, queue->async_reported);
   std::lock_guard const guard{context.control};
   context.completion_queues[queue->index] = nullptr;
   context.give_back_ring(queue->ring_offset,

@@ -7,6 +7,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -40,7 +41,8 @@ struct CompletionQueue : ibv_cq {
   std::uint32_t mask = 0;
   std::uint32_t users = 0;              // queue pairs, under Context::control
   CompletionChannel* events = nullptr;  // null: never armed
-  std::uint32_t events_reported = 0;    // under the channel's mutex; see ibv_destroy_cq
+  std::uint32_t events_reported = 0;    // under the channel's mutex
+  std::uint32_t async_reported = 0;     // under Context::control
 
   std::atomic<bool> fails{false};  // every poll: a planned fault
 
@@ -76,15 +78,25 @@ enum class Pushed { yes, overrun, corrupt };
 /// its owner if that has asked.
 [[nodiscard]] Pushed push_receive_end(Segment&, std::uint32_t index, ReceiveEnd const&,
                                       Claimant const&, Wakers&) noexcept;
-/// Moves a queue pair of `segment` to ERR and wakes whoever sleeps for what that will flush. The
-/// caller holds rx.
-void break_queue_pair(Segment&, SharedQueuePair&, Claimant const&, Wakers&) noexcept;
+/// Moves a queue pair of `segment` to ERR, tells of the `events` (see async_events.hpp), and wakes
+/// whoever sleeps for what that will flush. The caller holds rx.
+void break_queue_pair(Segment&, SharedQueuePair&, std::uint32_t events, Claimant const&,
+                      Wakers&) noexcept;
 /// The consumer's next completion of the shared ring, or null.
 [[nodiscard]] inline SharedCompletion const* first_published(
     CompletionQueue const& queue) noexcept {
   auto const& slot = queue.ring[queue.head & queue.mask];
   // Acquire pairs with the release in push_receive_end().
   return slot.sequence.load(std::memory_order_acquire) == queue.head + 1 ? &slot : nullptr;
+}
+/// Behind the last completion published in the shared ring, as far as a sane segment goes. The
+/// caller holds the lock of either side.
+[[nodiscard]] inline std::uint64_t shared_tail(CompletionQueue const& queue) noexcept {
+  auto const tail = std::clamp(queue.shared->tail.get(), queue.head, queue.head + queue.mask + 1);
+  // A producer that died published and did not count.
+  bool const is_behind =
+      queue.ring[tail & queue.mask].sequence.load(std::memory_order_acquire) == tail + 1;
+  return tail + (is_behind ? 1 : 0);
 }
 /// Lets producers write again what the consumer has read, up to its head.
 inline void give_back_slots(CompletionQueue& queue) noexcept {
@@ -98,6 +110,7 @@ void notify_owner(CompletionQueue&, bool is_solicited) noexcept;
 
 [[nodiscard]] ibv_cq* create_cq(ibv_context*, int entries, void* cq_context, ibv_comp_channel*,
                                 int vector) noexcept;
+int resize_cq(ibv_cq*, int entries) noexcept;
 int destroy_cq(ibv_cq*) noexcept;
 int poll_cq(ibv_cq*, int count, ibv_wc*) noexcept;
 int req_notify_cq(ibv_cq*, int solicited_only) noexcept;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The producing side of completion queues, run by whichever CPU completes the work.
+#include "async_events.hpp"
 #include "completion_queue.hpp"
 #include "notify.hpp"
 #include "wake_pipe.hpp"
@@ -29,7 +30,10 @@ Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const&
     // Acquire pairs with the release in poll_cq: the slot was read before it is written again.
     queue.head_seen.set(queue.head.load(std::memory_order_acquire));
     if (tail - queue.head_seen.get() > mask) {
-      queue.overrun.set(1);
+      if (queue.overrun.get() == 0) {
+        (void)wakers.wake(segment.header.async);
+        queue.overrun.set(event_untold);
+      }
       return Pushed::overrun;
     }
   }
@@ -54,8 +58,8 @@ Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const&
   return Pushed::yes;
 }
 
-void break_queue_pair(Segment& segment, SharedQueuePair& broken, Claimant const& claimant,
-                      Wakers& wakers) noexcept {
+void break_queue_pair(Segment& segment, SharedQueuePair& broken, std::uint32_t events,
+                      Claimant const& claimant, Wakers& wakers) noexcept {
   auto const [low, high] =
       std::minmax({broken.completion_queue.get(), broken.send_completion_queue.get()});
   if (high >= completion_queues_max) return;
@@ -68,6 +72,7 @@ void break_queue_pair(Segment& segment, SharedQueuePair& broken, Claimant const&
   for (auto* const queue : {&first, &second})
     if (is_due(queue->notify, true))
       announce(queue->notify, [&] { return wakers.wake(queue->wake); });
+  raise_events(segment, broken, events, wakers);
   broken.state.store(IBV_QPS_ERR, std::memory_order_release);
   // Release pairs with the acquire in the owner's poll_cq, which then looks at the state.
   segment.header.trouble.fetch_add(1, std::memory_order_release);

@@ -161,6 +161,13 @@ ibv_context* open_device(ibv_device* chosen) noexcept {
   context->mark = mark;
   context->mark_address = process_mark_address();
   context->peers_reach_private = cross_memory().possible;
+  context->async = WakePipe::make();
+  if (!context->async) {
+    fail(errno, "no pipe for asynchronous events: %s", std::strerror(errno));
+    delete context;
+    return nullptr;
+  }
+  context->context.async_fd = context->async.fd();
   if (plan_from_environment(*context) != 0 ||
       context->slot.take(context->segment_file.get()) != 0) {
     delete context;
@@ -170,6 +177,7 @@ ibv_context* open_device(ibv_device* chosen) noexcept {
   context->claimant = {instance, instance_is_dead, &context->peers};
   auto& header = context->segment.header;
   header.instance.set(instance);
+  context->async.publish(header.async);
   header.probe_address.set(reinterpret_cast<std::uint64_t>(&context->guid));
   // Release pairs with the acquire of a peer that connects.
   header.magic.store(SharedHeader::magic_value, std::memory_order_release);

@@ -105,6 +105,7 @@ struct Context : verbs_context {
   Peers peers;
   Claimant claimant;
   Wakers own_wakers{::getpid()};
+  WakePipe async;
   Faults faults;
 
   std::mutex control;  // guards the following, and making and destroying

@@ -48,6 +48,12 @@ class Cell {
   Atomic<T> value_;
 };
 
+/// A pipe of the owner in which peers drop tokens, see wake_pipe.hpp.
+struct SharedWake {
+  Cell<std::uint64_t> inode;  // 0: there is none
+  Cell<std::int32_t> fd;      // the end that is read, in the owner's process
+};
+
 struct SharedPiece {
   Cell<std::uint64_t> address;
   Cell<std::uint32_t> length;
@@ -119,21 +125,16 @@ struct SharedQueuePair {
   Cell<std::uint8_t> type;                    // ibv_qp_type
   Cell<std::uint32_t> key;                    // of datagrams
   Cell<std::uint32_t> send_completion_queue;  // who breaks this queue pair wakes both
+  Cell<std::uint32_t> events;                 // see async_events.hpp
 };
 static_assert(sizeof(SharedQueuePair) == 2 * cache_line);
-
-/// A pipe of the owner in which peers drop tokens, see wake_pipe.hpp.
-struct SharedWake {
-  Cell<std::uint64_t> inode;  // 0: there is none
-  Cell<std::int32_t> fd;      // the end that is read, in the owner's process
-};
 
 struct SharedCompletionQueue {
   // Written by those who complete receives, and by the owner to arm, under `lock`.
   alignas(cache_line) RobustLock lock;
-  Cell<std::uint32_t> overrun;
-  Cell<std::uint32_t> notify;  // see notify.hpp
-  Cell<std::uint64_t> tail;    // one behind when its last producer died, see completion_ring.cpp
+  Cell<std::uint32_t> overrun;  // see async_events.hpp
+  Cell<std::uint32_t> notify;   // see notify.hpp
+  Cell<std::uint64_t> tail;     // one behind when its last producer died, see completion_ring.cpp
   Cell<std::uint64_t> intended_tail;
   Cell<std::uint64_t> head_seen;
   // Written by the owner, as it polls.
@@ -150,7 +151,7 @@ struct SharedReceivePool {
   // Written by whoever takes a receive, and by the owner to arm the limit, under `lock`.
   alignas(cache_line) RobustLock lock;
   Cell<std::uint32_t> limit;          // 0: not armed
-  Cell<std::uint32_t> limit_reached;  // 1: the owner has yet to be told
+  Cell<std::uint32_t> limit_reached;  // see async_events.hpp
   Atomic<std::uint64_t> tail;
   // Written by the owner.
   alignas(cache_line) Cell<std::uint64_t> posted;
@@ -185,6 +186,7 @@ struct SharedHeader {
   Atomic<std::uint64_t> magic;  // stored last
   Cell<std::uint32_t> instance;
   Cell<std::uint64_t> probe_address;  // in the owner's address space: a byte peers may read by CMA
+  SharedWake async;                   // where the owner waits for asynchronous events
   // Counts how often a peer moved a queue pair to ERR; the owner's poll_cq compares.
   alignas(cache_line) Atomic<std::uint32_t> trouble;
   // Held for each atomic operation on memory of this context, by whichever process executes it.

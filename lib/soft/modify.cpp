@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Moving queue pairs between states.
+#include "async_events.hpp"
 #include "datagram.hpp"
 #include "queue_pair.hpp"
 #include "reason.hpp"
@@ -75,9 +76,7 @@ void link_flushes(QueuePair& qp) noexcept {
   auto& cq = qp.receives();
   std::lock_guard const guard{cq.lock};
   // All completions of this queue pair are published: they happen under rx, which we just held.
-  auto tail = std::clamp(cq.shared->tail.get(), cq.head, cq.head + cq.mask + 1);
-  if (cq.ring[tail & cq.mask].sequence.load(std::memory_order_relaxed) == tail + 1) ++tail;
-  qp.flush_after = tail;
+  qp.flush_after = shared_tail(cq);
   qp.next_flushing_receive = cq.flushing_receives;
   cq.flushing_receives = &qp;
 }
@@ -142,6 +141,10 @@ void enter_error(QueuePair& qp) noexcept {
   if (qp.is_flushing) return;
   {
     RobustGuard const guard{qp.shared->rx, qp.owner().claimant};
+    // Who else broke it has told.
+    if (qp.srq != nullptr && qp.shared->state.load(std::memory_order_relaxed) != IBV_QPS_ERR)
+      raise_events(qp.owner().segment, *qp.shared, bit_of(IBV_EVENT_QP_LAST_WQE_REACHED),
+                   qp.owner().own_wakers);
     qp.shared->state.store(IBV_QPS_ERR, std::memory_order_release);
     if (qp.srq != nullptr) settle_own_claim(qp);
   }
@@ -168,6 +171,7 @@ void enter_reset(QueuePair& qp) noexcept {
     qp.shared->remote_number.set(0);
     qp.shared->remote_instance.set(0);
     qp.shared->epoch.set(qp.epoch + 1);
+    qp.shared->events.set(qp.shared->events.get() & ~was_established);
     qp.shared->receive_tail.store(posted, std::memory_order_relaxed);
   }
   qp.mode.store(IBV_QPS_RESET, std::memory_order_relaxed);

@@ -2,6 +2,8 @@
 // Taking from a shared receive queue, and what a dead taker left.
 #include "pool_ring.hpp"
 
+#include "async_events.hpp"
+
 namespace lend::soft {
 
 PoolRing pool_ring_of(Segment& segment, SharedQueuePair const& target) noexcept {
@@ -19,12 +21,13 @@ PoolRing pool_ring_of(Segment& segment, SharedQueuePair const& target) noexcept 
 }
 
 PoolTaken take_from_pool(PoolRing const& ring, SharedQueuePair& target, std::uint32_t number,
-                         Claimant const& claimant) noexcept {
+                         Claimant const& claimant, SharedWake const& async,
+                         Wakers& wakers) noexcept {
   auto& pool = *ring.pool;
   RobustGuard const guard{pool.lock, claimant};
   auto const tail = pool.tail.load(std::memory_order_relaxed);
   auto const word = ring.waiting_at(tail);
-  if (word == 0) return {nullptr, 0, false};
+  if (word == 0) return {nullptr, 0};
   auto const index = PoolRing::index_of(word);
   auto& receive = ring.receive(index);
   // Taken with the last of these three stores. Who dies before it leaves a claim that lost_claim()
@@ -36,11 +39,12 @@ PoolTaken take_from_pool(PoolRing const& ring, SharedQueuePair& target, std::uin
   pool.tail.store(tail + 1, std::memory_order_relaxed);
 
   auto const limit = pool.limit.get();
-  if (limit == 0 || pool.posted.get() - (tail + 1) >= limit) return {&receive, index, false};
+  if (limit == 0 || pool.posted.get() - (tail + 1) >= limit) return {&receive, index};
   // Source: kernel drivers/infiniband/sw/rxe/rxe_resp.c, get_srq_wqe(): once, then disarmed.
-  pool.limit_reached.set(1);
+  if (pool.limit_reached.get() != event_untold) (void)wakers.wake(async);
+  pool.limit_reached.set(event_untold);
   pool.limit.set(0);
-  return {&receive, index, true};
+  return {&receive, index};
 }
 
 std::uint64_t lost_claim(PoolRing const& ring, SharedQueuePair const& target, std::uint32_t number,

@@ -14,6 +14,8 @@
 
 namespace lend::soft {
 
+class Wakers;
+
 /// The queue as its owner describes it, bounds-checked; `order` is null when that is nonsense.
 struct PoolRing {
   SharedReceivePool* pool;
@@ -52,10 +54,10 @@ struct PoolRing {
 struct PoolTaken {
   SharedReceive const* receive;  // null: none is posted
   std::uint32_t index;
-  bool reached_limit;  // and the owner has not been told
 };
 [[nodiscard]] PoolTaken take_from_pool(PoolRing const&, SharedQueuePair& target,
-                                       std::uint32_t number, Claimant const&) noexcept;
+                                       std::uint32_t number, Claimant const&,
+                                       SharedWake const& async, Wakers&) noexcept;
 
 /// The word claimed by a consumer that did not complete it, if it was taken indeed; else 0. Who
 /// asks ends that receive and clears the claim, in this order.

@@ -2,6 +2,7 @@
 // The soft device behind the seam.
 #include "provider.hpp"
 
+#include "async_events.hpp"
 #include "completion_channel.hpp"
 #include "completion_queue.hpp"
 #include "context.hpp"
@@ -60,11 +61,14 @@ Provider const& provider() noexcept {
       .dealloc_pd = dealloc_pd,
       .reg_mr = meddlesome<reg_mr>,
       .dereg_mr = dereg_mr,
+      .get_async_event = get_async_event,
+      .ack_async_event = ack_async_event,
       .create_comp_channel = meddlesome<create_comp_channel>,
       .destroy_comp_channel = destroy_comp_channel,
       .get_cq_event = get_cq_event,
       .ack_cq_events = ack_cq_events,
       .create_cq = meddlesome<create_cq>,
+      .resize_cq = meddlesome<resize_cq>,
       .create_cq_ex = meddlesome<create_cq_ex>,
       .destroy_cq = destroy_cq,
       .create_srq = meddlesome<create_srq>,

@@ -2,6 +2,8 @@
 // Making and destroying queue pairs.
 #include "queue_pair.hpp"
 
+#include "async_events.hpp"
+
 #include "datagram.hpp"
 #include "reason.hpp"
 #include "receive_pool.hpp"
@@ -103,6 +105,7 @@ void publish(QueuePair& qp) noexcept {
   shared.claim.set(0);
   shared.type.set(static_cast<std::uint8_t>(qp.qp_type));
   shared.key.set(0);
+  shared.events.set(0);
   shared.receive_tail.store(0, std::memory_order_relaxed);
 }
 
@@ -146,14 +149,18 @@ int destroy_qp(ibv_qp* queue_pair) noexcept {
   auto* const qp = static_cast<QueuePair*>(queue_pair);
   auto& context = qp->owner();
   if (!context.is_ours()) return 0;
-  std::lock_guard const guard{context.control};
+  std::unique_lock guard{context.control};
   {
     std::lock_guard const walkers{context.walk};
     std::lock_guard const senders{qp->send_lock};
     enter_reset(*qp);
+    forget_events(*qp);
     std::lock_guard const pollers{qp->receives().lock};
     context.queue_pairs[qp->index].store(nullptr, std::memory_order_relaxed);
   }
+  guard.unlock();
+  await_acknowledged(*qp, qp->events_completed, qp->events_reported);
+  guard.lock();
   context.give_back_ring(qp->receive_ring_offset, ring_bytes(*qp));
   static_cast<Domain*>(qp->pd)->users.fetch_sub(1);
   --qp->sends().users;

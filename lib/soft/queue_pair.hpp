@@ -116,6 +116,7 @@ struct QueuePair : ibv_qp {
 
   std::uint32_t index = 0;
   SharedQueuePair* shared = nullptr;
+  std::uint32_t events_reported = 0;  // under Context::control
   ibv_qp_init_attr made_with{};
   ibv_qp_attr attributes{};          // under send_lock
   std::uint32_t epoch = 0;           // our copy; under the lock of the receives' queue

@@ -3,6 +3,8 @@
 // Source: ibv_create_srq(3), ibv_modify_srq(3), ibv_query_srq(3), ibv_post_srq_recv(3).
 #include "receive_pool.hpp"
 
+#include "async_events.hpp"
+
 #include "claims.hpp"
 #include "post.hpp"
 #include "reason.hpp"
@@ -184,9 +186,14 @@ int destroy_srq(ibv_srq* srq) noexcept {
   auto* const pool = static_cast<ReceivePool*>(srq);
   auto& context = Context::of(srq->context);
   if (!context.is_ours()) return 0;
+  {
+    std::lock_guard const guard{context.control};
+    if (pool->users != 0)
+      return fail(EBUSY, "%u queue pairs still use the shared receive queue", pool->users);
+    forget_events(*pool);
+  }
+  await_acknowledged(*pool, pool->events_completed, pool->events_reported);
   std::lock_guard const guard{context.control};
-  if (pool->users != 0)
-    return fail(EBUSY, "%u queue pairs still use the shared receive queue", pool->users);
   context.receive_pools[pool->index] = nullptr;
   context.give_back_ring(pool->ring_offset, pool->ring_length);
   static_cast<Domain*>(pool->pd)->users.fetch_sub(1);

@@ -20,8 +20,9 @@ struct ReceivePool : ibv_srq {
   std::uint32_t index = 0;
   SharedReceivePool* shared = nullptr;
   std::uint32_t depth = 0;
-  std::uint32_t pieces = 0;  // per receive, at most
-  std::uint32_t users = 0;   // queue pairs, under Context::control
+  std::uint32_t pieces = 0;           // per receive, at most
+  std::uint32_t users = 0;            // queue pairs, under Context::control
+  std::uint32_t events_reported = 0;  // under the same
   std::uint64_t ring_offset = 0;
   std::size_t ring_length = 0;
   PoolRing ring{};

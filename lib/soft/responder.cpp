@@ -6,6 +6,7 @@
 // Specification vol. 1, 9.7.5 and 11.6.2.
 #include "responder.hpp"
 
+#include "async_events.hpp"
 #include "atomics.hpp"
 #include "claims.hpp"
 #include "copy.hpp"
@@ -39,6 +40,9 @@ class Responder {
     auto const state = target_.state.load(std::memory_order_acquire);
     if ((state != IBV_QPS_RTR && state != IBV_QPS_RTS) || !is_paired())
       return stalled(Outcome::Kind::peer_is_silent);
+    // Source: kernel drivers/infiniband/sw/rdmavt/qp.c, rvt_comm_est(): once, and not for UD.
+    if (state == IBV_QPS_RTR && !is_datagram() && (target_.events.get() & was_established) == 0)
+      raise_events(segment_, target_, bit_of(IBV_EVENT_COMM_EST) | was_established, peer_.wakers());
     if (auto const refusal = check_operation(); refusal != Fault::none)
       return refuse(IBV_WC_REM_INV_REQ_ERR, refusal);
     if (takes_receive(work_)) return receive();
@@ -97,10 +101,8 @@ class Responder {
   Matched match_in_pool() noexcept {
     auto const ring = pool_ring_of(segment_, target_);
     if (ring.order == nullptr) return Matched::corrupt;
-    auto const taken = take_from_pool(ring, target_, number_, qp_.owner().claimant);
-    if (taken.reached_limit)
-      // Release pairs with the acquire in the owner's poll_cq, which then looks at its pools.
-      segment_.header.trouble.fetch_add(1, std::memory_order_release);
+    auto const taken = take_from_pool(ring, target_, number_, qp_.owner().claimant,
+                                      segment_.header.async, peer_.wakers());
     if (taken.receive == nullptr) return Matched::none;
     receive_ = taken.receive;
     receive_id_ = taken.index;
@@ -240,6 +242,7 @@ class Responder {
     end.flags = 0;
     end.inline_length = 0;
     end.is_solicited = true;
+    told_by_completion_ = true;
     (void)push(end);  // an overrun is no worse than the error itself
   }
 
@@ -293,8 +296,19 @@ class Responder {
   }
 
   Outcome break_target(ibv_wc_status status, Fault fault) noexcept {
-    break_queue_pair(segment_, target_, qp_.owner().claimant, peer_.wakers());
+    break_queue_pair(segment_, target_, events_of(status), qp_.owner().claimant, peer_.wakers());
     return is_reliable() ? ended(status, fault) : lost();
+  }
+
+  /// What no completion tells the target's owner. Source: InfiniBand Architecture Specification
+  /// vol. 1, 9.9.3 (responder faults) and 11.6.3 (asynchronous events).
+  std::uint32_t events_of(ibv_wc_status status) const noexcept {
+    std::uint32_t events = target_.pool.get() != 0 ? bit_of(IBV_EVENT_QP_LAST_WQE_REACHED) : 0;
+    if (told_by_completion_) return events;
+    if (status == IBV_WC_REM_ACCESS_ERR) events |= bit_of(IBV_EVENT_QP_ACCESS_ERR);
+    if (status == IBV_WC_REM_INV_REQ_ERR) events |= bit_of(IBV_EVENT_QP_REQ_ERR);
+    if (status == IBV_WC_REM_OP_ERR) events |= bit_of(IBV_EVENT_QP_FATAL);
+    return events;
   }
 
   /// A dying peer's memory faults before its process is gone.
@@ -321,6 +335,7 @@ class Responder {
   std::uint32_t receive_id_ = 0;
   std::uint32_t pieces_limit_ = 0;
   bool is_claimed_ = false;
+  bool told_by_completion_ = false;
 };
 
 }  // namespace

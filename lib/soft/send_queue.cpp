@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Work that must wait, its timers, and how work ends. No thread: poll_cq and the next post retry.
+#include "async_events.hpp"
 #include "clock.hpp"
 #include "engine.hpp"
 #include "faults.hpp"
@@ -51,6 +52,7 @@ void end(QueuePair& qp, Work const& work, ibv_wc_status status, Fault fault,
   auto const fits = push_local(
       qp.sends(), {&qp, work.id, work.position, length, static_cast<std::uint32_t>(fault),
                    static_cast<std::uint8_t>(status), completed[work.opcode]});
+  if (!fits) tell_overrun(qp.sends());
   if (status != IBV_WC_SUCCESS || !fits) enter_error(qp);
 }
 

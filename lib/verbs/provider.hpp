@@ -34,11 +34,14 @@ struct Provider {
   ibv_mr* (*reg_mr)(ibv_pd*, void* address, std::size_t length, int access);
   decltype(&::ibv_dereg_mr) dereg_mr;
 
+  decltype(&::ibv_get_async_event) get_async_event = nullptr;
+  decltype(&::ibv_ack_async_event) ack_async_event = nullptr;
   decltype(&::ibv_create_comp_channel) create_comp_channel = nullptr;
   decltype(&::ibv_destroy_comp_channel) destroy_comp_channel = nullptr;
   decltype(&::ibv_get_cq_event) get_cq_event = nullptr;
   decltype(&::ibv_ack_cq_events) ack_cq_events = nullptr;
   decltype(&::ibv_create_cq) create_cq;
+  decltype(&::ibv_resize_cq) resize_cq = nullptr;
   decltype(&::ibv_create_cq_ex) create_cq_ex;
   decltype(&::ibv_destroy_cq) destroy_cq;
   decltype(&::ibv_create_srq) create_srq;

@@ -2,6 +2,7 @@
 // Goal: a shared completion queue, under every schedule of producers and consumer and every death
 // of a producer, hands over each published completion once and whole, overwrites none, and goes on.
 // Method: the library's own producer and consumer, on a ring of one or two slots, so that it wraps.
+#include <soft/async_events.hpp>
 #include <soft/completion_queue.hpp>
 #include <soft/wake_pipe.hpp>
 
@@ -19,6 +20,7 @@ bool Wakers::wake(SharedWake const&) noexcept {
   return false;
 }
 void lend::soft::notify_owner(CompletionQueue&, bool) noexcept {}
+void lend::soft::raise_events(Segment&, SharedQueuePair&, std::uint32_t, Wakers&) noexcept {}
 
 namespace {
 

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Growing a completion queue that is in use. Positions stay, so that a completion's slot is where
+// producers and pollers look for it.
+#include "completion_queue.hpp"
+#include "reason.hpp"
+
+#include <bit>
+#include <cerrno>
+#include <memory>
+#include <mutex>
+#include <new>
+
+namespace lend::soft {
+namespace {
+
+void copy(SharedCompletion& to, SharedCompletion const& from) noexcept {
+  to.queue_pair.set(from.queue_pair.get());
+  to.epoch.set(from.epoch.get());
+  to.receive.set(from.receive.get());
+  to.length.set(from.length.get());
+  to.immediate.set(from.immediate.get());
+  to.status.set(from.status.get());
+  to.kind.set(from.kind.get());
+  to.flags.set(from.flags.get());
+  to.inline_length.set(from.inline_length.get());
+  for (std::size_t i = 0; i < std::size(to.bytes); ++i) to.bytes[i].set(from.bytes[i].get());
+  to.sequence.store(from.sequence.load(std::memory_order_relaxed), std::memory_order_release);
+}
+
+/// Moves all that was not polled. The caller holds both locks of the queue.
+void move_over(CompletionQueue& queue, SharedCompletion* ring,
+               std::unique_ptr<LocalCompletion[]> local, std::uint32_t mask) noexcept {
+  for (auto at = queue.head; at != shared_tail(queue); ++at)
+    copy(ring[at & mask], queue.ring[at & queue.mask]);
+  for (auto at = queue.local_head; at != queue.local_tail; ++at)
+    local[at & mask] = queue.local[at & queue.mask];
+  queue.ring = ring;
+  queue.local = std::move(local);
+  queue.mask = mask;
+}
+
+}  // namespace
+
+int resize_cq(ibv_cq* opened, int entries) noexcept try {
+  auto& queue = *static_cast<CompletionQueue*>(opened);
+  auto& context = Context::of(queue.context);
+  if (auto const error = context.check_ours(); error != 0) return error;
+  if (entries < 1 || static_cast<std::uint32_t>(entries) > completions_max)
+    return fail(EINVAL, "a completion queue of the soft device has 1 to %u entries",
+                completions_max);
+  auto const capacity = std::bit_ceil(static_cast<std::uint32_t>(entries));
+  std::lock_guard const guard{context.control};
+  std::uint64_t given_back = 0;
+  std::size_t given_back_length = 0;
+  std::uint64_t ring_offset = 0;
+  std::unique_ptr<LocalCompletion[]> local;
+  // It never shrinks, which the man page allows. Source: ibv_resize_cq(3).
+  if (capacity > queue.mask + 1) {
+    local = std::make_unique_for_overwrite<LocalCompletion[]>(capacity);
+    ring_offset = context.take_ring(capacity * sizeof(SharedCompletion));
+    if (ring_offset == 0) return ENOMEM;
+  }
+  {
+    RobustGuard const producers{queue.shared->lock, context.claimant};
+    std::lock_guard const pollers{queue.lock};
+    auto const unpolled = shared_tail(queue) - queue.head + queue.local_tail - queue.local_head;
+    if (ring_offset == 0)
+      return unpolled <= static_cast<std::uint64_t>(entries)
+                 ? 0
+                 : fail(EINVAL, "%llu completions were not polled: poll before you shrink",
+                        static_cast<unsigned long long>(unpolled));
+    given_back = queue.ring_offset;
+    given_back_length = (queue.mask + std::size_t{1}) * sizeof(SharedCompletion);
+    move_over(queue,
+              reinterpret_cast<SharedCompletion*>(
+                  ring_at(context.segment, ring_offset, capacity, sizeof(SharedCompletion))),
+              std::move(local), capacity - 1);
+    queue.ring_offset = ring_offset;
+    queue.cqe = static_cast<int>(capacity);
+    queue.shared->ring_offset.set(ring_offset);
+    queue.shared->ring_mask.set(capacity - 1);
+  }
+  context.give_back_ring(given_back, given_back_length);
+  return 0;
+} catch (std::bad_alloc const&) {
+  return fail(ENOMEM);
+}
+
+}  // namespace lend::soft

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: a completion queue grows while it is in use and loses nothing. Method: raw verbs; unpolled
+// completions of both kinds before, and as many as fit afterwards.
+#include "support.hpp"
+
+#include <atomic>
+
+using namespace lend;
+using namespace lend::test;
+
+TEST_CASE("a queue that grows keeps what was not polled, and has the new room", "[soft]") {
+  auto const context = open_context();
+  auto const domain = make_domain(context.get());
+  auto const queue = make_queue(context.get(), 4);
+  auto const qp =
+      make_queue_pair(domain.get(), queue.get(), queue.get(), {.sends = 64, .receives = 64});
+  bring_to(qp.get(), IBV_QPS_RTS, qp->qp_num);
+  Memory const memory{domain.get(), 64};
+  std::uint64_t sent = 0;
+  auto const send = [&](int count) {
+    for (int i = 0; i < count; ++i, ++sent) {
+      auto piece = memory.piece(0, 8);
+      ibv_recv_wr receive{};
+      receive.wr_id = sent;
+      receive.sg_list = &piece;
+      receive.num_sge = 1;
+      ibv_recv_wr* bad_receive = nullptr;
+      REQUIRE(ibv_post_recv(qp.get(), &receive, &bad_receive) == 0);
+      ibv_send_wr wr{};
+      wr.wr_id = 1000 + sent;
+      wr.sg_list = &piece;
+      wr.num_sge = 1;
+      wr.opcode = IBV_WR_SEND;
+      wr.send_flags = IBV_SEND_SIGNALED;
+      ibv_send_wr* bad = nullptr;
+      REQUIRE(ibv_post_send(qp.get(), &wr, &bad) == 0);
+    }
+  };
+  // The ring has wrapped before it grows.
+  send(3);
+  CHECK(poll(queue).size() == 6);
+  send(4);
+
+  REQUIRE(verbs().resize_cq(queue.get(), 20) == 0);
+  CHECK(queue->cqe >= 20);
+  send(16);
+
+  std::uint64_t next_receive = 3;
+  std::uint64_t next_send = 1003;
+  for (auto const& end : await(queue, 40)) {
+    CHECK(end.status == IBV_WC_SUCCESS);
+    CHECK(end.wr_id == (end.opcode == IBV_WC_RECV ? next_receive++ : next_send++));
+  }
+}
+
+TEST_CASE("a queue is never made smaller than what it holds, nor larger than the device allows",
+          "[soft]") {
+  Link link{Reach::one_context, Terms{}};
+  for (int i = 0; i < 3; ++i) REQUIRE(post(link.a, {.opcode = IBV_WR_RDMA_WRITE}) == 0);
+  CHECK(verbs().resize_cq(link.a.sends.get(), 2) == EINVAL);
+  CHECK(verbs().last_reason() != nullptr);
+  CHECK(verbs().resize_cq(link.a.sends.get(), 0) == EINVAL);
+  CHECK(verbs().resize_cq(link.a.sends.get(), (1 << 16) + 1) == EINVAL);
+  CHECK(verbs().resize_cq(link.a.sends.get(), 3) == 0);
+  CHECK(link.a.sends->cqe >= 3);
+  CHECK(await(link.a.sends, 3).back().status == IBV_WC_SUCCESS);
+}
+
+TEST_CASE("a queue grows under the feet of those who fill and poll it", "[soft]") {
+  Link link{Reach::two_contexts, Terms{.rnr_retries = 7}};
+  constexpr std::uint64_t count = 20'000;
+  std::atomic<bool> is_good{true};
+  std::atomic<bool> is_over{false};
+  // No assertion in here: another thread runs it.
+  std::thread sender{[&] {
+    ibv_send_wr wr{};
+    wr.opcode = IBV_WR_SEND;
+    ibv_send_wr* bad = nullptr;
+    ibv_wc end;
+    for (std::uint64_t id = 0; id < count && is_good; ++id) {
+      wr.send_flags = id % 8 == 0 ? IBV_SEND_SIGNALED : 0;
+      int error = 0;
+      while ((error = ibv_post_send(link.a.qp.get(), &wr, &bad)) == ENOMEM && is_good)
+        if (ibv_poll_cq(link.a.sends.get(), 1, &end) < 0) is_good = false;
+      if (error != 0) is_good = false;
+    }
+    // What waits for its receive goes on while somebody polls.
+    while (!is_over && ibv_poll_cq(link.a.sends.get(), 1, &end) >= 0) std::this_thread::yield();
+  }};
+  std::uint64_t next = 0;
+  std::uint64_t posted = 0;
+  int size = 64;
+  ibv_wc end;
+  while (next < count && is_good) {
+    ibv_recv_wr wr{};
+    wr.wr_id = posted;
+    ibv_recv_wr* bad = nullptr;
+    if (ibv_post_recv(link.b.qp.get(), &wr, &bad) == 0) ++posted;
+    if (ibv_poll_cq(link.b.receives.get(), 1, &end) != 1) continue;
+    is_good = end.status == IBV_WC_SUCCESS && end.wr_id == next++;
+    if (next % 2000 == 0 && verbs().resize_cq(link.b.receives.get(), size *= 2) != 0)
+      is_good = false;
+  }
+  is_over = true;
+  sender.join();
+  CHECK(is_good);
+  CHECK(next == count);
+}
