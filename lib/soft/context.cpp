@@ -45,8 +45,12 @@ int query_port_here(ibv_context* context, std::uint8_t port, ibv_port_attr* attr
 int query_device_here(ibv_context* context, ibv_query_device_ex_input const*,
                       ibv_device_attr_ex* attributes, std::size_t size) noexcept {
   if (size < sizeof attributes->orig_attr) return EINVAL;
+  ibv_device_attr_ex whole{};
+  if (auto const error = query_device(context, &whole.orig_attr); error != 0) return error;
+  whole.phys_port_cnt_ex = whole.orig_attr.phys_port_cnt;
   std::memset(attributes, 0, size);
-  return query_device(context, &attributes->orig_attr);
+  std::memcpy(attributes, &whole, std::min(size, sizeof whole));
+  return 0;
 }
 
 bool instance_is_dead(void const* peers, std::uint32_t instance) {
@@ -211,6 +215,7 @@ int query_device(ibv_context* context, ibv_device_attr* attributes) noexcept {
   attributes->sys_image_guid = attributes->node_guid;
   attributes->max_mr_size = UINT64_MAX >> 1;
   attributes->page_size_cap = page;
+  attributes->vendor_id = 0xffffff;  // as software devices say it. Source: Linux rxe_param.h
   attributes->max_qp = queue_pairs_max;
   attributes->max_qp_wr = queue_depth_max;
   attributes->max_sge = pieces_max;
