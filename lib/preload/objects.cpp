@@ -39,12 +39,7 @@ ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t length,
                            fd, access);
 }
 int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t length, int access) {
-  if (is_soft(mr->context)) {
-    errno = EOPNOTSUPP;
-    return IBV_REREG_MR_ERR_INPUT;  // the registration stays as it is. Source: ibv_rereg_mr(3)
-  }
-  return route_only_others(mr->context, ibv_rereg_mr, __func__, mr, flags, pd, address, length,
-                           access);
+  return route(mr->context, soft::rereg_mr, __func__, mr, flags, pd, address, length, access);
 }
 int ibv_dereg_mr(ibv_mr* mr) {
   return route(mr->context, soft::provider().dereg_mr, __func__, mr);

@@ -141,6 +141,8 @@ int query_gid_ex(ibv_context*, std::uint32_t port, std::uint32_t index, ibv_gid_
 [[nodiscard]] ibv_pd* alloc_pd(ibv_context*) noexcept;
 int dealloc_pd(ibv_pd*) noexcept;
 [[nodiscard]] ibv_mr* reg_mr(ibv_pd*, void* address, std::size_t length, int access) noexcept;
+/// As the man page; the keys stay. 0 or ibv_rereg_mr_err_code.
+int rereg_mr(ibv_mr*, int flags, ibv_pd*, void* address, std::size_t length, int access) noexcept;
 int dereg_mr(ibv_mr*) noexcept;
 [[nodiscard]] void* allocate(ibv_context*, std::size_t length) noexcept;
 void release(ibv_context*, void* address, std::size_t length) noexcept;

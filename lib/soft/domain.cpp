@@ -74,6 +74,37 @@ ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, int access) noexce
   return nullptr;
 }
 
+int rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t length,
+             int access) noexcept {
+  auto& context = Context::of(mr->context);
+  bool const moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+  if (context.check_ours() != 0) return IBV_REREG_MR_ERR_INPUT;
+  if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0) {
+    fail(EINVAL, "no change that the soft device knows is asked for");
+    return IBV_REREG_MR_ERR_INPUT;
+  }
+  auto* const owner = (flags & IBV_REREG_MR_CHANGE_PD) != 0 ? pd : mr->pd;
+  auto* const start = moves ? address : mr->addr;
+  auto const size = moves ? length : mr->length;
+  auto const rights =
+      (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 ? access : context.regions.access_of(mr->lkey);
+  if (context.regions.check(reinterpret_cast<std::uint64_t>(start), size, rights) != 0)
+    return IBV_REREG_MR_ERR_INPUT;  // and the region is what it was
+  {
+    std::lock_guard const guard{context.control};
+    context.regions.invalidate(mr->lkey);
+    await_users_of_memory(context);
+    context.regions.renew(mr->lkey, owner->handle, reinterpret_cast<std::uint64_t>(start), size,
+                          rights);
+  }
+  static_cast<Domain*>(owner)->users.fetch_add(1);
+  static_cast<Domain*>(mr->pd)->users.fetch_sub(1);
+  mr->pd = owner;
+  mr->addr = start;
+  mr->length = size;
+  return 0;
+}
+
 int dereg_mr(ibv_mr* mr) noexcept {
   auto* const region = static_cast<Region*>(mr);
   auto& context = Context::of(mr->context);

@@ -18,8 +18,7 @@ constexpr std::uint32_t reuse_after = 64;  // fresh indexes first, so that stale
 
 }  // namespace
 
-int Regions::add(std::uint32_t domain, std::uint64_t address, std::uint64_t length, int access,
-                 std::uint32_t& key) {
+int Regions::check(std::uint64_t address, std::uint64_t length, int access) const noexcept {
   if ((access & ~known_rights) != 0)
     return fail(EOPNOTSUPP, "the soft device does not know access flags 0x%x",
                 static_cast<unsigned>(access & ~known_rights));
@@ -29,13 +28,17 @@ int Regions::add(std::uint32_t domain, std::uint64_t address, std::uint64_t leng
     return fail(EINVAL, "remote write or atomic access needs local write access too");
   if (length == 0 || address + length < address)
     return fail(EINVAL, "the range is empty or wraps around");
-  auto const place = arenas_.find(address, length);
-  if (!place && (access & remote_rights) != 0 && !cross_memory().possible)
+  if ((access & remote_rights) != 0 && !cross_memory().possible && !arenas_.find(address, length))
     return fail(EOPNOTSUPP,
                 "peers cannot reach private memory here (%s): allocate it with the library's "
                 "allocator",
                 cross_memory().obstacle);
+  return 0;
+}
 
+int Regions::add(std::uint32_t domain, std::uint64_t address, std::uint64_t length, int access,
+                 std::uint32_t& key) {
+  if (auto const error = check(address, length, access); error != 0) return error;
   std::lock_guard const guard{mutex_};
   if (!entries_) {
     entries_.reset(static_cast<Entry*>(std::calloc(regions_max, sizeof(Entry))));
@@ -54,6 +57,15 @@ int Regions::add(std::uint32_t domain, std::uint64_t address, std::uint64_t leng
   Entry& entry = entries_[index];
   if (++entry.generation == 0) entry.generation = 1;
   key = index << 8 | entry.generation;
+  write(key, domain, address, length, access);
+  return 0;
+}
+
+void Regions::write(std::uint32_t key, std::uint32_t domain, std::uint64_t address,
+                    std::uint64_t length, int access) noexcept {
+  auto const place = arenas_.find(address, length);
+  auto const index = key >> 8;
+  Entry& entry = entries_[index];
   entry.domain = domain;
   entry.access = static_cast<unsigned>(access);
   entry.address = address;
@@ -70,7 +82,6 @@ int Regions::add(std::uint32_t domain, std::uint64_t address, std::uint64_t leng
   // Release: pairs with the acquire of whoever checks the key, in permits() and in a peer.
   shared.key.store(key, std::memory_order_release);
   entry.key.store(key, std::memory_order_release);
-  return 0;
 }
 
 void Regions::invalidate(std::uint32_t key) noexcept {

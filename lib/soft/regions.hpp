@@ -31,6 +31,8 @@ class Regions {
   /// After that wait: the index may be used again.
   void recycle(std::uint32_t key) noexcept;
 
+  /// Whether such a region can be. 0, or errno with reason.
+  [[nodiscard]] int check(std::uint64_t address, std::uint64_t length, int access) const noexcept;
   /// Whether `key` of `domain` covers these bytes with every right in `access`.
   [[nodiscard]] bool permits(std::uint32_t key, std::uint32_t domain, std::uint64_t address,
                              std::uint64_t length, unsigned access) const noexcept {
@@ -42,6 +44,15 @@ class Regions {
     return entry.domain == domain && (entry.access & access) == access &&
            address >= entry.address && length <= entry.length &&
            address - entry.address <= entry.length - length;
+  }
+  /// Gives an invalidated key, not recycled, a new meaning, which check() allows.
+  void renew(std::uint32_t key, std::uint32_t domain, std::uint64_t address, std::uint64_t length,
+             int access) noexcept {
+    write(key, domain, address, length, access);
+  }
+  /// The rights it was added with. The key must be valid.
+  [[nodiscard]] int access_of(std::uint32_t key) const noexcept {
+    return static_cast<int>(entries_[key >> 8].access);
   }
   /// Whether a peer can reach it by mapping, without cross-memory attach.
   [[nodiscard]] bool is_mappable(std::uint32_t key) const noexcept;
@@ -56,6 +67,9 @@ class Regions {
     std::uint64_t address;
     std::uint64_t length;
   };
+  void write(std::uint32_t key, std::uint32_t domain, std::uint64_t address, std::uint64_t length,
+             int access) noexcept;
+
   struct Free {
     void operator()(void* memory) const noexcept { std::free(memory); }
   };

@@ -261,6 +261,17 @@ class Faults(WithDevice):
         a.send(e.IBV_WR_RDMA_WRITE, remote=b, remote_key=key)
         self.expect_broken(a, e.IBV_WC_REM_ACCESS_ERR)
 
+    def test_a_region_that_changed_its_rights(self):
+        a, b = self.two_sides()
+        key = b.memory.rkey
+        b.memory.rereg(e.IBV_REREG_MR_CHANGE_ACCESS, None, 0, 0, e.IBV_ACCESS_REMOTE_READ)
+        a.send(e.IBV_WR_RDMA_READ, remote=b, wr_id=1)
+        self.expect(a, (1, e.IBV_WC_SUCCESS))
+        a.send(e.IBV_WR_RDMA_WRITE, remote=b)
+        self.expect_broken(a, e.IBV_WC_REM_ACCESS_ERR)
+        self.assertEqual(b.memory.rkey, key)
+        self.refused(errno.EINVAL, b.memory.rereg, 0, None, 0, 0, 0)
+
     def test_a_queue_pair_that_allows_no_remote_access(self):
         a, b = self.two_sides(access=0)
         a.send(e.IBV_WR_RDMA_WRITE, remote=b)
