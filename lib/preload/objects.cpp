@@ -60,7 +60,7 @@ ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* cq_context,
                vector);
 }
 int ibv_resize_cq(ibv_cq* cq, int entries) {
-  return route_only_others(cq->context, ibv_resize_cq, __func__, cq, entries);
+  return route(cq->context, soft::provider().resize_cq, __func__, cq, entries);
 }
 int ibv_destroy_cq(ibv_cq* cq) {
   return route(cq->context, soft::provider().destroy_cq, __func__, cq);
