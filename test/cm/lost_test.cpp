@@ -156,7 +156,8 @@ TEST_CASE("a peer killed in the middle of its sends leaves no byte on loan", "[c
   }
 
   CAPTURE(error.message());
-  CHECK((error == Errc::peer_lost || error == Errc::work_failed));
+  // Broken already, where the loss was noticed as the last message came.
+  CHECK((is_over(error) || error == Errc::work_failed));
   CHECK(memory.loans() == 0);
 }
 
