@@ -27,8 +27,10 @@ void arm(Word& word, bool solicited_only) {
 /// Whether a completion that is about to be published must be announced. One load.
 template <class Word>
 [[nodiscard]] bool is_due(Word const& word, bool is_solicited) {
-  auto const wanted = is_solicited ? notify_any | notify_solicited : notify_any;
-  return (word.get() & wanted) != 0;
+  auto const value = word.get();
+  if (value == 0) [[likely]]
+    return false;
+  return (value & (is_solicited ? notify_any | notify_solicited : notify_any)) != 0;
 }
 
 /// Wakes the owner, unless an earlier wake-up has yet to reach it. `ring` makes one token readable

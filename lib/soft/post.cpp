@@ -110,12 +110,11 @@ int post_recv(ibv_qp* queue_pair, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
   int error = context.is_ours() ? 0 : context.check_ours();
   if (error == 0) {
     std::lock_guard const guard{qp.receive_lock};
-    if (qp.mode.load(std::memory_order_relaxed) == IBV_QPS_RESET || qp.srq != nullptr)
-      error = EINVAL;
-    auto* const first = wr;
+    auto const mode = qp.mode.load(std::memory_order_relaxed);
+    if (mode == IBV_QPS_RESET || qp.srq != nullptr) error = EINVAL;
     while (error == 0 && wr != nullptr && (error = receive_one(qp, *wr)) == 0) wr = wr->next;
     // What is posted in ERR is flushed at once.
-    if (wr != first && qp.mode.load(std::memory_order_relaxed) == IBV_QPS_ERR) [[unlikely]]
+    if (mode == IBV_QPS_ERR) [[unlikely]]
       notify_owner(qp.receives(), true);
   }
   if (error != 0) {
