@@ -70,8 +70,12 @@ TEST_CASE("a budget runs out while nobody polls", "[soft]") {
   if (arms_first) REQUIRE(ibv_req_notify_cq(link.a.sends.get(), 0) == 0);
   REQUIRE(post(link.a, {}) == 0);
   if (!arms_first) REQUIRE(ibv_req_notify_cq(link.a.sends.get(), 0) == 0);
-  REQUIRE(wakes(link.channel));
-  auto const ends = poll(link.a.sends);
+  // What ended before a queue was armed does not wake: who arms late polls once.
+  auto ends = arms_first ? std::vector<ibv_wc>{} : poll(link.a.sends);
+  if (ends.empty()) {
+    REQUIRE(wakes(link.channel));
+    ends = poll(link.a.sends);
+  }
   REQUIRE(ends.size() == 1);
   CHECK(ends.front().status == status);
 }
