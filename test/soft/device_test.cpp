@@ -2,61 +2,17 @@
 // Goal: the device tells the truth about itself, keeps its limits, and leaves nothing behind.
 // Method: descriptors, mappings and slot files before and after, in a rendezvous directory of the
 // test's own.
-#include "soft/support.hpp"
-
-#include <stdlib.h>
-
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
+
+#include "rendezvous.hpp"
+#include "support.hpp"
 
 using namespace lend;
 using namespace lend::test;
 
 namespace {
-
-/// Slot files of other processes are not in our count.
-class OwnRendezvous {
- public:
-  OwnRendezvous() {
-    REQUIRE(::mkdtemp(path_) != nullptr);
-    REQUIRE(::setenv("LEND_SOFT_DIRECTORY", path_, 1) == 0);
-  }
-  OwnRendezvous(OwnRendezvous const&) = delete;
-  OwnRendezvous& operator=(OwnRendezvous const&) = delete;
-  ~OwnRendezvous() {
-    ::unsetenv("LEND_SOFT_DIRECTORY");
-    std::filesystem::remove_all(path_);
-  }
-  [[nodiscard]] std::set<std::string> slots() const {
-    std::set<std::string> names;
-    for (auto const& entry : std::filesystem::directory_iterator{path_})
-      if (entry.path().filename().string().starts_with("slot"))
-        names.insert(entry.path().filename().string());
-    return names;
-  }
-
- private:
-  char path_[32] = "/tmp/lend.test.XXXXXX";
-};
-
-/// What this process holds of the kernel.
-struct Holdings {
-  std::size_t descriptors = 0;
-  std::size_t shared_mappings = 0;
-
-  static Holdings now() {
-    Holdings held;
-    for ([[maybe_unused]] auto const& entry : std::filesystem::directory_iterator{"/proc/self/fd"})
-      ++held.descriptors;
-    std::ifstream maps{"/proc/self/maps"};
-    for (std::string line; std::getline(maps, line);)
-      if (line.find("memfd:lend") != std::string::npos) ++held.shared_mappings;
-    return held;
-  }
-  friend bool operator==(Holdings const&, Holdings const&) = default;
-};
 
 std::size_t resident_bytes() {
   std::ifstream rollup{"/proc/self/smaps_rollup"};
@@ -125,7 +81,7 @@ TEST_CASE("device, port and GID answer sensibly and refuse what is not there", "
 }
 
 TEST_CASE("opening, connecting, moving bytes and closing leave nothing behind", "[soft]") {
-  OwnRendezvous const rendezvous;
+  Rendezvous const rendezvous;
   open_context().reset();  // what a process keeps for good
   auto const before = Holdings::now();
   for (int round = 0; round < 3; ++round) {
@@ -140,20 +96,20 @@ TEST_CASE("opening, connecting, moving bytes and closing leave nothing behind", 
                             .remote_key = to->key()}) == 0);
       CHECK(await_one(link.a.sends).status == IBV_WC_SUCCESS);
     }
-    CHECK(rendezvous.slots().size() == (link.second ? 2 : 1));
-    CHECK(rendezvous.slots().count("slot." + std::to_string(link.a.qp->qp_num >> 12)) == 1);
-    CHECK(Holdings::now().shared_mappings > before.shared_mappings);
+    CHECK(rendezvous.slot_files() == (link.second ? 2 : 1));
+    CHECK(std::filesystem::exists(rendezvous.slot(link.a.qp->qp_num >> 12)));
+    CHECK(Holdings::now().memory_files > before.memory_files);
   }
   CHECK(Holdings::now() == before);
-  CHECK(rendezvous.slots().empty());
+  CHECK(rendezvous.slot_files() == 0);
 }
 
 TEST_CASE("a queue pair that forgets its peer lets go of it", "[soft]") {
-  OwnRendezvous const rendezvous;
+  Rendezvous const rendezvous;
   Link link{Reach::two_contexts};
   auto const before = Holdings::now();
   link.connect();
-  CHECK(Holdings::now().shared_mappings == before.shared_mappings + 2);
+  CHECK(Holdings::now().memory_files == before.memory_files + 2);
   for (auto* const qp : {link.a.qp.get(), link.b.qp.get()})
     REQUIRE(move(qp, IBV_QPS_RESET, {}, IBV_QP_STATE) == 0);
   CHECK(Holdings::now() == before);

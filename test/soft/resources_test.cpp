@@ -10,55 +10,17 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
-#include "support/catch.hpp"
+#include "rendezvous.hpp"
 
 namespace {
 
 using lend::Provider;
+using lend::test::Holdings;
+using lend::test::Rendezvous;
 Provider const& soft = lend::soft::provider();
-
-class Rendezvous {
- public:
-  Rendezvous() {
-    REQUIRE(::mkdtemp(path_.data()) != nullptr);
-    ::setenv("LEND_SOFT_DIRECTORY", path_.c_str(), 1);
-  }
-  ~Rendezvous() {
-    ::unsetenv("LEND_SOFT_DIRECTORY");
-    std::filesystem::remove_all(path_);
-  }
-  Rendezvous(Rendezvous const&) = delete;
-  Rendezvous& operator=(Rendezvous const&) = delete;
-  [[nodiscard]] bool has_slots() const {
-    for (auto const& entry : std::filesystem::directory_iterator{path_})
-      if (entry.path().filename().string().starts_with("slot.")) return true;
-    return false;
-  }
-
- private:
-  std::string path_ = "/tmp/lend-resources-test.XXXXXX";
-};
-
-std::size_t open_files() {
-  std::size_t count = 0;
-  for (auto const& entry : std::filesystem::directory_iterator{"/proc/self/fd"})
-    count += entry.path().empty() ? 0u : 1u;
-  return count;
-}
-
-/// Mappings of this library's memory files.
-std::size_t our_mappings() {
-  std::ifstream maps{"/proc/self/maps"};
-  std::string line;
-  std::size_t count = 0;
-  while (std::getline(maps, line)) count += line.find("lend.") != std::string::npos ? 1u : 0u;
-  return count;
-}
 
 ibv_context* open_soft() {
   int count = 0;
@@ -165,19 +127,18 @@ bool in_child(Body body) {
 TEST_CASE("a closed device leaves no descriptor, mapping or slot", "[soft]") {
   Rendezvous const rendezvous;
   use_everything();  // what stays for the process's life is made here
-  auto const files = open_files();
-  REQUIRE(our_mappings() == 0);
+  auto const before = Holdings::now();
+  REQUIRE(before.memory_files == 0);
 
   for (int i = 0; i < 20; ++i) use_everything();
 
-  CHECK(open_files() == files);
-  CHECK(our_mappings() == 0);
-  CHECK(!rendezvous.has_slots());
+  CHECK(Holdings::now() == before);
+  CHECK(rendezvous.slot_files() == 0);
 }
 
 TEST_CASE("a device that cannot be opened leaves nothing behind and says why", "[soft]") {
   Rendezvous const rendezvous;
-  auto const files = open_files();
+  auto const before = Holdings::now();
   ::setenv("LEND_SOFT_DIRECTORY", "/proc/no/such/place", 1);
   int count = 0;
   auto** const list = soft.get_device_list(&count);
@@ -188,8 +149,7 @@ TEST_CASE("a device that cannot be opened leaves nothing behind and says why", "
   REQUIRE(soft.last_reason() != nullptr);
   CHECK(std::string{soft.last_reason()}.find("LEND_SOFT_DIRECTORY") != std::string::npos);
   soft.free_device_list(list);
-  CHECK(open_files() == files);
-  CHECK(our_mappings() == 0);
+  CHECK(Holdings::now() == before);
 }
 
 TEST_CASE("what was freed reads as zeros when it is allocated again", "[soft]") {
@@ -236,7 +196,7 @@ TEST_CASE("in a forked child the device is dead, and the parent's goes on", "[so
   ibv_recv_wr wr{};
   ibv_recv_wr* bad = nullptr;
   CHECK(ibv_post_recv(qp, &wr, &bad) == 0);
-  CHECK(rendezvous.has_slots());
+  CHECK(rendezvous.slot_files() > 0);
   CHECK(soft.destroy_qp(qp) == 0);
   CHECK(soft.destroy_cq(cq) == 0);
   CHECK(soft.dealloc_pd(pd) == 0);

@@ -9,39 +9,15 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
-#include <optional>
-#include <string>
 
-#include "support/catch.hpp"
+#include "rendezvous.hpp"
 
 namespace {
 
 using namespace lend;
 using namespace lend::soft;
-
-/// A rendezvous directory of this test's own.
-class Rendezvous {
- public:
-  Rendezvous() {
-    REQUIRE(::mkdtemp(path_.data()) != nullptr);
-    ::setenv("LEND_SOFT_DIRECTORY", path_.c_str(), 1);
-  }
-  ~Rendezvous() {
-    ::unsetenv("LEND_SOFT_DIRECTORY");
-    std::filesystem::remove_all(path_);
-  }
-  Rendezvous(Rendezvous const&) = delete;
-  Rendezvous& operator=(Rendezvous const&) = delete;
-  [[nodiscard]] std::filesystem::path slot(int n) const {
-    return std::filesystem::path{path_} / ("slot." + std::to_string(n));
-  }
-  [[nodiscard]] std::string const& path() const { return path_; }
-
- private:
-  std::string path_ = "/tmp/lend-slot-test.XXXXXX";
-};
+using lend::test::Rendezvous;
 
 /// A child that has claimed a slot and sleeps. With `leaves_child`, a child of its own that
 /// inherits the lock and waits until `release` is closed.
