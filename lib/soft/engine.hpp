@@ -32,7 +32,7 @@ enum class Fault : std::uint8_t {
 
 /// Small enough to be returned in registers.
 struct Outcome {
-  enum class Kind : std::uint8_t { done, peer_is_silent, receiver_not_ready };
+  enum class Kind : std::uint8_t { done, peer_is_silent, receiver_not_ready, held_up };
   Kind kind;
   std::uint8_t rnr_timer;  // of the target, where the receiver is not ready
   Fault fault;

@@ -5,6 +5,7 @@
 #include "clock.hpp"
 #include "completion_queue.hpp"
 #include "context.hpp"
+#include "engine.hpp"
 #include "post.hpp"
 #include "provider.hpp"
 #include "queue_pair.hpp"
@@ -84,24 +85,26 @@ void strike(QueuePair& qp, PlannedFault const& fault) noexcept {
   if (fault.kind == Kind::queue_error) qp.sends().fails.store(true, std::memory_order_relaxed);
 }
 
-Meddled meddle(QueuePair& qp, Work const& work) noexcept {
+Outcome execute_with_fault(QueuePair& qp, Work const& work) noexcept {
   auto const& fault = *work.fault;
-  if (fault.kind != Kind::drop && fault.kind != Kind::delay &&
-      fault.kind != Kind::receiver_not_ready)
-    return Meddled::goes_on;
   auto const mark = std::uint64_t{work.position} + 1;
-  if (qp.meddled == mark) return Meddled::goes_on;  // it had its share
-  if (fault.kind != Kind::delay && qp.qp_type != IBV_QPT_RC) return Meddled::is_lost;
+  bool const holds_up = fault.kind == Kind::drop || fault.kind == Kind::delay ||
+                        fault.kind == Kind::receiver_not_ready;
+  if (!holds_up || qp.meddled == mark) return execute(qp, work);
+  if (fault.kind != Kind::delay && qp.qp_type != IBV_QPT_RC)
+    return {Outcome::Kind::done, 0, Fault::planned, IBV_WC_SUCCESS, 0};  // lost, and nobody is told
   auto const hold = hold_of(qp, fault);
   if (qp.stall.why != Stall::Why::fault) {
     qp.stall.why = Stall::Why::fault;
     qp.stall.deadline = hold.time == for_ever ? 0 : now() + hold.time;
-    return Meddled::waits;
   }
-  if (qp.stall.deadline == 0 || now() < qp.stall.deadline) return Meddled::waits;
+  if (qp.stall.deadline == 0 || now() < qp.stall.deadline)
+    return {Outcome::Kind::held_up, 0, Fault::planned, IBV_WC_SUCCESS, 0};
   qp.stall.why = Stall::Why::none;
   qp.meddled = mark;
-  return hold.fails ? Meddled::has_failed : Meddled::goes_on;
+  if (!hold.fails) return execute(qp, work);
+  return {Outcome::Kind::done, 0, Fault::planned,
+          fault.kind == Kind::drop ? IBV_WC_RETRY_EXC_ERR : IBV_WC_RNR_RETRY_EXC_ERR, 0};
 }
 
 }  // namespace lend::soft

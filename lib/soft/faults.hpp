@@ -11,6 +11,7 @@
 
 namespace lend::soft {
 
+struct Outcome;
 struct QueuePair;
 struct Work;
 
@@ -34,12 +35,9 @@ class Faults {
   std::atomic<std::uint64_t> call_{0};
 };
 
-/// What becomes of a work request with a fault on it.
-enum class Meddled : std::uint8_t { goes_on, waits, is_lost, has_failed };
-
 /// A fault that strikes as the work is posted. The caller holds send_lock.
 void strike(QueuePair&, PlannedFault const&) noexcept;
-/// A fault that strikes as the work is tried: starts or ends its time. The caller holds send_lock.
-[[nodiscard]] Meddled meddle(QueuePair&, Work const&) noexcept;
+/// execute() for work with a fault on it, which may hold it up, lose it or end it instead.
+[[nodiscard]] Outcome execute_with_fault(QueuePair&, Work const&) noexcept;
 
 }  // namespace lend::soft

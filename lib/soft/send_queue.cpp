@@ -58,6 +58,7 @@ void end(QueuePair& qp, Work const& work, ibv_wc_status status, Fault fault,
 
 /// Starts the budget of a new kind of stall. True when there is no more to wait for.
 bool has_run_out(QueuePair& qp, Outcome const& outcome) noexcept {
+  if (outcome.kind == Outcome::Kind::held_up) return false;
   auto const why = outcome.kind == Outcome::Kind::receiver_not_ready
                        ? Stall::Why::receiver_not_ready
                        : Stall::Why::peer_is_silent;
@@ -72,25 +73,9 @@ bool has_run_out(QueuePair& qp, Outcome const& outcome) noexcept {
   return qp.stall.deadline != 0 && now() >= qp.stall.deadline;
 }
 
-void end_meddled(QueuePair& qp, Work const& work, Meddled meddled) noexcept {
-  auto const status = meddled == Meddled::is_lost ? IBV_WC_SUCCESS
-                      : work.fault->kind == PlannedFault::Kind::receiver_not_ready
-                          ? IBV_WC_RNR_RETRY_EXC_ERR
-                          : IBV_WC_RETRY_EXC_ERR;
-  end(qp, work, status, Fault::planned, 0);
-}
-
 /// True when the work is over, false when it waits.
 bool try_once(QueuePair& qp, Work const& work) noexcept {
-  if (work.fault != nullptr) [[unlikely]] {
-    auto const meddled = meddle(qp, work);
-    if (meddled == Meddled::waits) return false;
-    if (meddled != Meddled::goes_on) {
-      end_meddled(qp, work, meddled);
-      return true;
-    }
-  }
-  auto const outcome = execute(qp, work);
+  auto const outcome = work.fault == nullptr ? execute(qp, work) : execute_with_fault(qp, work);
   if (outcome.kind != Outcome::Kind::done && !has_run_out(qp, outcome)) return false;
   qp.stall.why = Stall::Why::none;
   end(qp, work, outcome.status, outcome.fault, outcome.length);
