@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Fault plans as values: made, written, read, drawn by lot.
-#include <lend/soft/faults.hpp>
+#include "fault_plan.hpp"
 
 #include <array>
 #include <charconv>
+#include <climits>
 #include <optional>
 #include <random>
 
@@ -29,6 +30,35 @@ std::optional<std::uint64_t> number(std::string_view text) {
   return value;
 }
 
+std::string text_of(PlannedFault const& fault) {
+  std::string text{names[static_cast<std::size_t>(fault.kind)]};
+  (text += '@') += std::to_string(fault.at);
+  if (!has_amount(fault.kind)) return text;
+  // Of a delay, a sign that should not be there shows.
+  return (text += ':') += fault.kind == Kind::delay
+                              ? std::to_string(static_cast<std::int64_t>(fault.amount))
+                              : std::to_string(fault.amount);
+}
+
+/// Why the fault can never strike, or null.
+char const* reason_against(PlannedFault const& fault) noexcept {
+  // Source: Linux include/linux/err.h, MAX_ERRNO.
+  constexpr std::uint64_t errno_max = 4095;
+  if (fault.at == 0) return "operations and control calls are counted from 1 on";
+  switch (fault.kind) {
+    case Kind::drop:
+    case Kind::receiver_not_ready:
+      return fault.amount == 0 || fault.amount > UINT_MAX ? "it strikes 1 to 4294967295 times"
+                                                          : nullptr;
+    case Kind::delay:
+      return fault.amount == 0 || fault.amount > INT64_MAX ? "a delay is positive, in nanoseconds"
+                                                           : nullptr;
+    case Kind::control_call:
+      return fault.amount == 0 || fault.amount > errno_max ? "an errno is 1 to 4095" : nullptr;
+    default: return nullptr;
+  }
+}
+
 std::optional<PlannedFault> parse_one(std::string_view word) {
   auto const at = word.find('@');
   if (at == std::string_view::npos) return std::nullopt;
@@ -36,7 +66,7 @@ std::optional<PlannedFault> parse_one(std::string_view word) {
   auto const colon = rest.find(':');
   auto const when = number(rest.substr(0, colon));
   for (std::size_t i = 0; i < names.size(); ++i) {
-    if (word.substr(0, at) != names[i] || !when || *when == 0) continue;
+    if (word.substr(0, at) != names[i] || !when) continue;
     auto const kind = static_cast<Kind>(i);
     if (colon == std::string_view::npos) {
       // A drop or a refusal is one, unless it says more; a delay and an error say how much.
@@ -107,6 +137,7 @@ Result<FaultPlan> FaultPlan::parse(std::string_view text) {
                        "queue-error@N control@N:ERRNO, N from 1 on)"};
     plan.faults_.push_back(*fault);
   }
+  LEND_TRYV(soft::check(plan));
   return plan;
 }
 
@@ -114,11 +145,16 @@ std::string FaultPlan::text() const {
   std::string text;
   for (auto const& fault : faults_) {
     if (!text.empty()) text += ' ';
-    (text += names[static_cast<std::size_t>(fault.kind)]) += '@';
-    text += std::to_string(fault.at);
-    if (has_amount(fault.kind)) (text += ':') += std::to_string(fault.amount);
+    text += text_of(fault);
   }
   return text;
+}
+
+Result<void> soft::check(FaultPlan const& plan) {
+  for (auto const& fault : plan.faults())
+    if (auto const* const reason = reason_against(fault))
+      return Error{Errc::invalid_argument, "no fault: " + text_of(fault) + " (" + reason + ")"};
+  return success();
 }
 
 }  // namespace lend

@@ -6,6 +6,7 @@
 #include "completion_queue.hpp"
 #include "context.hpp"
 #include "engine.hpp"
+#include "fault_plan.hpp"
 #include "post.hpp"
 #include "provider.hpp"
 #include "queue_pair.hpp"
@@ -115,6 +116,7 @@ Result<void> inject_faults(Context const& context, FaultPlan const& plan) try {
   if (context.kind() != DeviceKind::soft)
     return Error{Errc::unsupported,
                  "faults can be planned on the soft device only, this is " + context.name()};
+  LEND_TRYV(soft::check(plan));
   soft::Context::of(context.native()).faults.plan(plan);
   return success();
 } catch (std::bad_alloc const&) {

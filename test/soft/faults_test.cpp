@@ -3,6 +3,8 @@
 // Also the example for tests of programs built on lend: a plan, the program, what it made of it.
 #include <lend/soft/faults.hpp>
 
+#include <cerrno>
+#include <climits>
 #include <cstdlib>
 
 #include "support/two_ends.hpp"
@@ -58,16 +60,57 @@ TEST_CASE("a plan is the same in words", "[soft]") {
                         .control_call_fails(4, ENOMEM);
   CHECK(plan.text() ==
         "drop@3:2 delay@5:200000 rnr@7:1 flush@9 peer-death@11 queue-error@20 control@4:12");
+  CHECK(FaultPlan{}.drop(3).peer_dies(10).text() == "drop@3:1 peer-death@10");
   auto const read = must(FaultPlan::parse(plan.text()));
   CHECK(read.faults() == plan.faults());
   CHECK(must(FaultPlan::parse("  drop@3 ")).text() == "drop@3:1");
   CHECK(must(FaultPlan::parse("")).text().empty());
   for (auto const* const nonsense :
-       {"drop", "drop@", "drop@0", "drop@x", "drop@3:", "drop@3:-1", "delay@3", "control@3",
-        "flush@3:1", "fall@3", "@3", "drop@3,flush@4", "drop@99999999999999999999"}) {
+       {"drop", "drop@", "drop@x", "drop@3:", "drop@3:-1", "delay@3", "control@3", "flush@3:1",
+        "fall@3", "@3", "drop@3,flush@4", "drop@99999999999999999999"}) {
     CAPTURE(nonsense);
     CHECK(error_of(FaultPlan::parse(nonsense)) == Errc::invalid_argument);
   }
+}
+
+TEST_CASE("a fault that can never strike is refused, with its reason, and the old plan stays",
+          "[soft]") {
+  auto const context = must(open_device(DeviceChoice::soft()));
+  auto const drop_next = FaultPlan{}.control_call_fails(1, EACCES);
+  struct Bad {
+    FaultPlan plan;
+    char const* word;
+    char const* reason;
+  };
+  for (auto const& [plan, word, reason] : {
+           Bad{FaultPlan{}.drop(0), "drop@0:1", "from 1 on"},
+           Bad{FaultPlan{}.flush(0), "flush@0", "from 1 on"},
+           Bad{FaultPlan{}.peer_dies(0), "peer-death@0", "from 1 on"},
+           Bad{FaultPlan{}.completion_queue_fails(0), "queue-error@0", "from 1 on"},
+           Bad{FaultPlan{}.control_call_fails(0, ENOMEM), "control@0:12", "from 1 on"},
+           Bad{FaultPlan{}.drop(3, 0), "drop@3:0", "1 to 4294967295 times"},
+           Bad{FaultPlan{}.flush(9).receiver_not_ready(3, 0), "rnr@3:0", "1 to 4294967295 times"},
+           Bad{FaultPlan{}.delay(3, -1us), "delay@3:-1000", "a delay is positive"},
+           Bad{FaultPlan{}.delay(3, 0us), "delay@3:0", "a delay is positive"},
+           Bad{FaultPlan{}.control_call_fails(3, 0), "control@3:0", "an errno is 1 to 4095"},
+           Bad{FaultPlan{}.control_call_fails(3, 4096), "control@3:4096", "an errno is 1 to 4095"},
+       }) {
+    CAPTURE(word);
+    must(inject_faults(context, drop_next));
+
+    auto const injected = error_of(inject_faults(context, plan));
+
+    CHECK(injected == Errc::invalid_argument);
+    CHECK(injected.message().find(word) != std::string::npos);
+    CHECK(injected.message().find(reason) != std::string::npos);
+    CHECK(error_of(context.allocate_protection_domain()).os_error() == EACCES);
+    auto const parsed = error_of(FaultPlan::parse(plan.text()));
+    CHECK(parsed == Errc::invalid_argument);
+    CHECK(parsed.message().find(word) != std::string::npos);
+  }
+  must(inject_faults(context,
+                     FaultPlan{}.drop(1, UINT_MAX).delay(2, 1ns).control_call_fails(99, 4095)));
+  CHECK(error_of(FaultPlan::parse("drop@3:4294967296")) == Errc::invalid_argument);
 }
 
 TEST_CASE("a seed gives one plan", "[soft]") {

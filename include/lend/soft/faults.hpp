@@ -37,9 +37,12 @@ struct PlannedFault {
 };
 
 /// A value. One fault for each operation and each control call; the first that was ordered counts.
+/// What can never strike (number 0; no time, a negative delay, no errno) is refused as it is
+/// injected.
 ///
-///   FaultPlan{}.drop(3).peer_dies(10)    the third operation is retransmitted, the tenth fails
-///   must(FaultPlan::parse("drop@3:1 peer-death@10"))    the same
+///   auto const plan = FaultPlan{}.drop(3).peer_dies(10);  // the third is late, the tenth fails
+///   LEND_TRY(same, FaultPlan::parse("drop@3:1 peer-death@10"));
+///   LEND_TRYV(inject_faults(context, same));
 class FaultPlan {
  public:
   /// More often than the retry count: RETRY_EXC_ERR. A datagram, or an unreliable connection's
@@ -62,7 +65,7 @@ class FaultPlan {
 
   /// `KIND@N` or `KIND@N:AMOUNT`, with spaces between: drop, delay (nanoseconds), rnr, flush,
   /// peer-death, queue-error, control (errno).
-  /// Errors:  invalid_argument  the message has the word that makes no sense.
+  /// Errors:  invalid_argument  the message has the word that makes no sense, and why.
   [[nodiscard]] static Result<FaultPlan> parse(std::string_view text);
   /// What parse() takes: print it beside a failed test, to replay it.
   [[nodiscard]] std::string text() const;
@@ -80,7 +83,9 @@ class FaultPlan {
 /// A program that is not to be changed has its plan from the environment variable LEND_SOFT_FAULTS
 /// (the text), which each soft device takes as it is opened.
 ///
-/// Errors:  unsupported  another device: what a card does cannot be planned.
+/// Errors:  unsupported       another device: what a card does cannot be planned.
+///          invalid_argument  a fault that can never strike; the message says which, and why. The
+///                            plan before it stays.
 /// Threads: not while others post on the context.
 [[nodiscard]] Result<void> inject_faults(Context const&, FaultPlan const&);
 
