@@ -43,6 +43,7 @@ std::string_view sentence_of(Errc code) noexcept {
     case Errc::unpolled_work:
       return "a manual scope ended with work nobody polled; wait for each handle";
     case Errc::stale_handle: return "the handle names work that is over";
+    case Errc::cancelled: return "the wait was cancelled";
   }
   return "unknown error code";
 }
@@ -119,6 +120,7 @@ class Category final : public std::error_category {
       case Errc::denied: return std::errc::permission_denied;
       case Errc::queue_full: return std::errc::resource_unavailable_try_again;
       case Errc::timed_out: return std::errc::timed_out;
+      case Errc::cancelled: return std::errc::operation_canceled;
       default: return {code, *this};
     }
   }
@@ -232,6 +234,7 @@ std::string_view name_of(Errc code) noexcept {
     case Errc::peer_lost: return "peer_lost";
     case Errc::unpolled_work: return "unpolled_work";
     case Errc::stale_handle: return "stale_handle";
+    case Errc::cancelled: return "cancelled";
   }
   return "unknown";
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // From a completion to whoever asks for it: the bytes come back, then the slot is settled.
+#include <base/giving_up.hpp>
 #include <channel/channel_state.hpp>
 
 #include <string>
@@ -170,11 +171,11 @@ Result<WorkSuccess> ChannelState::wait(SlotId id, Deadline deadline) noexcept {
     LEND_TRY(result, ask(id));
     if (result) return *result;
     if (!pause(waiter, deadline))
-      return Error{Errc::timed_out,
-                   waiter.has_slept() && port_is_down()
-                       ? "the work was not over within the deadline, for this side's port is down: "
-                         "bring its network interface or link up; the work is still outstanding"
-                       : "the work was not over within the deadline; it is still outstanding"};
+      return gave_up(deadline, "the work was not over",
+                     waiter.has_slept() && port_is_down()
+                         ? ", for this side's port is down: bring its network interface or link "
+                           "up; the work is still outstanding"
+                         : "; it is still outstanding");
   }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // How outstanding work is brought to an end, whatever the peer and the device do.
+#include <base/giving_up.hpp>
 #include <channel/channel_state.hpp>
 
 #include <algorithm>
@@ -67,11 +68,11 @@ std::optional<Error> ChannelState::drain(ScopeRecord& record, Deadline deadline,
     } else if (seen.value() > 0) {
       waiter.reset();
     } else if (!pause(waiter, deadline)) {
-      cut_short = Error{Errc::timed_out,
-                        waiter.has_slept() && port_is_down()
-                            ? "flushed: work was outstanding at the drain's deadline, for this "
-                              "side's port is down: bring its network interface or link up"
-                            : "flushed: work was outstanding at the drain's deadline"};
+      cut_short = gave_up(deadline, "flushed: the scope's work was not over",
+                          waiter.has_slept() && port_is_down()
+                              ? ", for this side's port is down: bring its network interface or "
+                                "link up"
+                              : "");
     }
   }
   if (cut_short) flush(*cut_short);

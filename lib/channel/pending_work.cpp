@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+#include <base/giving_up.hpp>
 #include <channel/channel_state.hpp>
 #include <lend/channel/pending_work.hpp>
 
@@ -61,7 +62,7 @@ Result<WorkSuccess> PendingWork::wait(Deadline deadline) noexcept {
     if (state == nullptr) return channel_is_gone();
     auto answer = state->wait(SlotId{id_}, deadline);
     if (!answer.has_value() &&
-        (answer.assume_error() == Errc::system_failed || answer.assume_error() == Errc::timed_out))
+        (answer.assume_error() == Errc::system_failed || is_given_up(answer.assume_error())))
       return answer;  // the work goes on
     result_ = std::move(answer);
   }

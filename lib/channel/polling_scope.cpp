@@ -36,12 +36,18 @@ PollingScope::~PollingScope() {
   std::chrono::nanoseconds const bound =
       std::min<std::chrono::nanoseconds>(drain_bound_.value_or(drain_max), drain_max);
   // Why it was cut short is the channel's first cause.
-  static_cast<void>(state->drain(record_, within(bound), unwind_.is_unwinding()));
+  Deadline const deadline = sooner(within(bound), drain_until_);
+  static_cast<void>(state->drain(record_, deadline, unwind_.is_unwinding()));
   state->last_failures = std::move(record_.failures);
 }
 
 PollingScope& PollingScope::drain_within(std::chrono::nanoseconds bound) noexcept {
   drain_bound_ = bound;
+  return *this;
+}
+
+PollingScope& PollingScope::drain_until(Deadline deadline) noexcept {
+  drain_until_ = deadline;
   return *this;
 }
 
@@ -105,9 +111,10 @@ std::optional<Error> PollingScope::end(std::optional<Error> closure_error, bool 
   if (state == nullptr)
     return closure_error ? std::move(closure_error) : std::optional<Error>{scope_is_over()};
 
-  Deadline const deadline = drain_bound_    ? within(*drain_bound_)
-                            : closure_error ? within(drain_max)
-                                            : Deadline::never();
+  Deadline const bound = drain_bound_    ? within(*drain_bound_)
+                         : closure_error ? within(drain_max)
+                                         : Deadline::never();
+  Deadline const deadline = sooner(bound, drain_until_);
   std::uint64_t const before = record_.unpolled + record_.outstanding + record_.finished;
   auto cut_short = state->drain(record_, deadline, false);
   auto& failures = record_.failures;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // From a request to a posted one: room, slot, loans, device, in this order.
+#include <base/giving_up.hpp>
 #include <channel/channel_state.hpp>
 
 #include <string>
@@ -120,8 +121,8 @@ Result<void> ChannelState::wait_for_room(Operation operation, Deadline deadline)
     if (seen > 0) {
       waiter.reset();
     } else if (!pause(waiter, deadline)) {
-      return Error{Errc::timed_out, "no room to post a " + std::string{name_of(operation)} +
-                                        " within the deadline; nothing was posted"};
+      return gave_up(deadline, "there was no room to post a " + std::string{name_of(operation)},
+                     "; nothing was posted");
     }
   }
   return success();

@@ -38,7 +38,7 @@ WaitPlan WaitPlan::for_this_process(Wait how, bool is_watched) noexcept {
 
 bool Waiter::pause_longer(Deadline deadline) noexcept {
   auto const now = Deadline::Clock::now();
-  if (now >= deadline.at()) return false;
+  if (now >= deadline.at() || deadline.is_cancelled()) return false;
   just_slept_ = false;
   if (plan_.how == Wait::adaptive) {
     if (pauses_ == plan_.spins + 1) sleep_from_ = now + yield_time;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+#include <base/giving_up.hpp>
 #include <cm/address.hpp>
 #include <cm/completing.hpp>
 #include <lend/cm/connector.hpp>
@@ -44,8 +45,8 @@ class Connecting {
   Result<void> resolve(CmLink& link);
   /// For the kernel's own timers, which give up on their own account otherwise.
   [[nodiscard]] int timeout() const noexcept {
-    int const left = milliseconds_until(deadline_);
-    return left < 0 ? INT_MAX : std::max(left, 1);
+    auto const time = std::chrono::ceil<std::chrono::milliseconds>(deadline_.left()).count();
+    return static_cast<int>(std::clamp<std::int64_t>(time, 1, INT_MAX));
   }
 
   std::string address_;
@@ -141,9 +142,9 @@ Result<CmConnection> cm_connect(std::string_view address, PreparedQueuePair queu
   }
 
   Connecting connecting{address, target, source, *handle, deadline};
-  auto const nobody = [&connecting] {
-    return Error{Errc::timed_out, connecting.step("nobody listened by rdma_cm at") +
-                                      " until the deadline; start a CmListener there"};
+  auto const nobody = [&connecting, deadline] {
+    return gave_up(deadline, connecting.step("nobody listened by rdma_cm at"),
+                   "; start a CmListener there");
   };
   for (bool found_nobody = false;; found_nobody = true) {
     LEND_TRY(link, CmLink::make());
@@ -151,7 +152,7 @@ Result<CmConnection> cm_connect(std::string_view address, PreparedQueuePair queu
     if (!asked.has_value()) {
       if (handle->domain->context->is_iwarp()) abandon(std::move(link), std::move(queue_pair));
       // A later try's step that was cut short is not what kept the two apart.
-      if (found_nobody && asked.assume_error() == Errc::timed_out) return nobody();
+      if (found_nobody && is_given_up(asked.assume_error())) return nobody();
       return std::move(asked).assume_error();
     }
     if (auto const& answer = asked.assume_value()) {

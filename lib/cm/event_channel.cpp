@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+#include <base/giving_up.hpp>
 #include <cm/contract.hpp>
 #include <cm/event_channel.hpp>
 
 #include <fcntl.h>
 #include <poll.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <string>
 #include <utility>
 
@@ -66,12 +65,6 @@ Error rejection(CmEvent const& event, std::string_view step) {
 
 }  // namespace
 
-int milliseconds_until(Deadline deadline) noexcept {
-  if (deadline.is_never()) return -1;
-  auto const left = std::chrono::ceil<std::chrono::milliseconds>(deadline.left()).count();
-  return static_cast<int>(std::min<std::int64_t>(left, INT_MAX));
-}
-
 Result<EventChannel> EventChannel::open() {
   errno = 0;
   EventChannel channel{rdma_create_event_channel()};
@@ -96,7 +89,7 @@ Result<std::optional<CmEvent>> EventChannel::next(Deadline deadline) {
       return Error::from_errno(Errc::system_failed, "rdma_get_cm_event", errno);
     if (deadline.has_passed()) return std::optional<CmEvent>{};
     pollfd waiting{raw_->fd, POLLIN, 0};
-    if (::poll(&waiting, 1, milliseconds_until(deadline)) < 0 && errno != EINTR)
+    if (::poll(&waiting, 1, poll_milliseconds(deadline)) < 0 && errno != EINTR)
       return Error::from_errno(Errc::system_failed, "poll of an rdma_cm event channel", errno);
   }
 }
@@ -120,8 +113,7 @@ Result<CmEvent> CmLink::await(std::string_view step, Deadline deadline) {
   for (;;) {
     LEND_TRY(event, events.next(deadline));
     if (!event)
-      return Error{Errc::timed_out,
-                   std::string{step} + " was not over within the deadline; nothing is connected"};
+      return gave_up(deadline, std::string{step} + " was not over", "; nothing is connected");
     // An address that moves to another port of a bond changes nothing here. Source:
     // rdma_get_cm_event(3).
     if (event->type != RDMA_CM_EVENT_ADDR_CHANGE) return std::move(*event);

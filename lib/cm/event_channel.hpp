@@ -84,7 +84,4 @@ struct CmLink {
 /// Whether a rejection says that no listener was there.
 [[nodiscard]] bool says_nobody_listens(CmEvent const& event) noexcept;
 
-/// Milliseconds until `deadline`, rounded up, for calls that count them in an int; -1 for never.
-[[nodiscard]] int milliseconds_until(Deadline deadline) noexcept;
-
 }  // namespace lend

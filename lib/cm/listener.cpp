@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+#include <base/giving_up.hpp>
 #include <cm/address.hpp>
 #include <cm/completing.hpp>
 #include <lend/cm/listener.hpp>
@@ -141,9 +142,8 @@ Result<CmRequest> CmListener::next(Deadline deadline) {
   for (;;) {
     LEND_TRY(event, state_->link.events.next(deadline));
     if (!event) {
-      std::string text = "nobody connected by rdma_cm to " + state_->address + " in time";
-      if (!state_->last_stranger.empty()) text += "; last " + state_->last_stranger;
-      return Error{Errc::timed_out, std::move(text)};
+      return gave_up(deadline, "nobody connected by rdma_cm to " + state_->address,
+                     state_->last_stranger.empty() ? "" : "; last " + state_->last_stranger);
     }
     if (event->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
       return error_of(*event, "listening on " + state_->address);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Frames over a non-blocking socket, under one deadline.
+#include <base/giving_up.hpp>
 #include <network/exchange.hpp>
 
 #include <cerrno>
@@ -7,8 +8,8 @@
 namespace lend {
 namespace {
 
-Error late(std::string const& address) {
-  return {Errc::timed_out, about_peer(address, "did not finish the exchange before the deadline")};
+Error late(std::string const& address, Deadline deadline) {
+  return gave_up(deadline, about_peer(address, "did not finish the exchange"));
 }
 
 Error lost(std::string const& address, int errno_value) {
@@ -32,7 +33,7 @@ Result<void> send_all(Socket const& socket, std::span<std::byte const> bytes, De
     if (!would_wait(errno)) return lost(socket.address, errno);
     pollfd waiting{socket.fd.get(), POLLOUT, 0};
     LEND_TRY(ready, wait_for({&waiting, 1}, deadline));
-    if (!ready) return late(socket.address);
+    if (!ready) return late(socket.address, deadline);
   }
   return success();
 }
@@ -52,7 +53,7 @@ Result<void> receive_frame(Socket const& socket, FrameReader& reader, Deadline d
     if (!would_wait(errno)) return lost(socket.address, errno);
     pollfd waiting{socket.fd.get(), POLLIN, 0};
     LEND_TRY(ready, wait_for({&waiting, 1}, deadline));
-    if (!ready) return late(socket.address);
+    if (!ready) return late(socket.address, deadline);
   }
   return success();
 }

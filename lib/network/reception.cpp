@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // One poll loop over the listening socket and a bounded set of half-done strangers.
+#include <base/giving_up.hpp>
 #include <network/reception.hpp>
 
 #include <algorithm>
@@ -30,7 +31,7 @@ Result<Reception::Admitted> Reception::admit(Terms const& terms, Deadline deadli
       if (stranger.stage == Stage::chosen)
         turn_away(stranger, VerdictCode::too_slow, "did not agree before the deadline");
     forget_those_who_left();
-    return too_late();
+    return too_late(deadline);
   }
 }
 
@@ -195,10 +196,9 @@ void Reception::forget_those_who_left() {
   std::erase_if(strangers_, [](Stranger const& one) { return one.stage == Stage::left; });
 }
 
-Error Reception::too_late() const {
-  std::string message = "no peer came to " + address() + " before the deadline";
-  if (!last_wrong_.empty()) message += "; the last stranger, " + last_wrong_;
-  return {Errc::timed_out, std::move(message)};
+Error Reception::too_late(Deadline deadline) const {
+  return gave_up(deadline, "no peer came to " + address(),
+                 last_wrong_.empty() ? "" : "; the last stranger, " + last_wrong_);
 }
 
 }  // namespace lend

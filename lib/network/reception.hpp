@@ -75,7 +75,7 @@ class Reception {
   void make_room(Deadline::Clock::time_point now);
   void turn_away(Stranger& stranger, VerdictCode code, std::string clause);
   void forget_those_who_left();
-  [[nodiscard]] Error too_late() const;
+  [[nodiscard]] Error too_late(Deadline deadline) const;
 
   Socket listening_;
   ReceptionLimits limits_;

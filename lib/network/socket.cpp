@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The TCP calls. Every socket is non-blocking and closed on exec.
+#include <base/giving_up.hpp>
 #include <network/socket.hpp>
 
 #include <netinet/in.h>
@@ -8,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <climits>
 #include <cstring>
 #include <system_error>
 
@@ -21,13 +21,6 @@ using namespace std::chrono_literals;
 constexpr auto attempt_longest = 2s;
 constexpr auto back_off_shortest = 2ms;
 constexpr auto back_off_longest = 100ms;
-
-int poll_timeout(Deadline deadline) {
-  if (deadline.is_never()) return -1;
-  // Rounded up: a poll that returns too soon would spin through the last millisecond.
-  auto const left = std::chrono::ceil<std::chrono::milliseconds>(deadline.left()).count();
-  return static_cast<int>(std::min<decltype(left)>(left, INT_MAX));
-}
 
 std::string words_for(int errno_value) {
   return std::generic_category().message(errno_value);
@@ -113,7 +106,7 @@ bool is_connected_to_itself(int fd) {
 
 Result<bool> wait_for(std::span<pollfd> descriptors, Deadline deadline) {
   for (;;) {
-    int const ready = ::poll(descriptors.data(), descriptors.size(), poll_timeout(deadline));
+    int const ready = ::poll(descriptors.data(), descriptors.size(), poll_milliseconds(deadline));
     if (ready > 0) return true;
     if (ready < 0 && errno != EINTR) return Error::from_errno("poll", errno);
     if (deadline.has_passed()) return false;
@@ -175,9 +168,8 @@ Result<Socket> reach(std::string const& name, std::span<SocketAddress const> can
     }
     LEND_TRYV(wait_for({}, sooner(deadline, within(back_off))));
     if (deadline.has_passed())
-      return Error{Errc::timed_out, "nobody listened at " + name + " before the deadline (" +
-                                        words_for(refusal) +
-                                        "); start the listening side or wait longer"};
+      return gave_up(deadline, "nobody listened at " + name,
+                     " (" + words_for(refusal) + "); start the listening side or wait longer");
     back_off = std::min<std::chrono::milliseconds>(2 * back_off, back_off_longest);
   }
 }

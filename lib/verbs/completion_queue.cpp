@@ -119,11 +119,16 @@ bool CompletionQueue::arm() noexcept {
 void CompletionQueue::sleep(Deadline deadline) noexcept {
   ibv_comp_channel* const channel = handle_->channel.get();
   if (channel == nullptr) return;
-  auto const left = std::chrono::ceil<std::chrono::nanoseconds>(deadline.left()).count();
-  timespec const limit{static_cast<time_t>(left / 1'000'000'000),
-                       static_cast<long>(left % 1'000'000'000)};
   pollfd wait{channel->fd, POLLIN, 0};
-  if (::ppoll(&wait, 1, deadline.is_never() ? nullptr : &limit, nullptr) <= 0) return;
+  int ready = 0;
+  do {
+    auto const time =
+        std::chrono::ceil<std::chrono::nanoseconds>(deadline.until_next_look()).count();
+    timespec const limit{static_cast<time_t>(time / 1'000'000'000),
+                         static_cast<long>(time % 1'000'000'000)};
+    ready = ::ppoll(&wait, 1, deadline.is_never() ? nullptr : &limit, nullptr);
+  } while (ready == 0 && !deadline.has_passed());
+  if (ready <= 0) return;
   ibv_cq* queue = nullptr;
   void* mark = nullptr;
   Provider const& provider = handle_->raw.provider();

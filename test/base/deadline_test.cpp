@@ -65,5 +65,45 @@ TEST_CASE("until is that moment", "[base]") {
   CHECK(until(Clock::time_point{}).has_passed());
 }
 
+TEST_CASE("what is cancelled has passed, however much time is left", "[base]") {
+  for (auto const deadline : {Deadline::never(), within(1h)}) {
+    Cancellation stopping;
+    auto const cancellable = deadline.unless(stopping);
+    CHECK(!cancellable.is_never());
+    CHECK(!cancellable.has_passed());
+    CHECK(cancellable.left() > 59min);
+    CHECK(cancellable.until_next_look() == Deadline::look_interval);
+
+    stopping.cancel();
+    CHECK(cancellable.is_cancelled());
+    CHECK(cancellable.has_passed());
+    CHECK(cancellable.left() == Clock::duration::zero());
+    CHECK(cancellable.until_next_look() == Clock::duration::zero());
+    CHECK(cancellable.at() == deadline.at());
+    CHECK(!deadline.has_passed());
+  }
+}
+
+TEST_CASE("time passes beside a cancellation that nobody uses", "[base]") {
+  Cancellation const unused;
+  CHECK(within(0s).unless(unused).has_passed());
+  CHECK(!within(0s).unless(unused).is_cancelled());
+  CHECK(Deadline::never().until_next_look() == Clock::duration::max());
+}
+
+TEST_CASE("the sooner of two deadlines can be cancelled if either can", "[base]") {
+  Cancellation stopping;
+  auto const late = within(2h).unless(stopping);
+  auto const soon = within(1h);
+  for (auto const both : {sooner(late, soon), sooner(soon, late)}) {
+    CHECK(both.at() == soon.at());
+    CHECK(!both.is_never());
+  }
+  stopping.cancel();
+  CHECK(sooner(late, soon).is_cancelled());
+  CHECK(sooner(soon, late).is_cancelled());
+  CHECK(!soon.is_cancelled());
+}
+
 }  // namespace
 }  // namespace lend

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "cm_ends.hpp"
+#include "support/canceller.hpp"
 
 using namespace lend;
 using namespace lend::test;
@@ -197,6 +198,15 @@ TEST_CASE("a host that does not exist does not hold the connector, and the step 
 
   CHECK((error == Errc::timed_out || error == Errc::not_found));
   CHECK(contains(error, "resolving the address"));
+}
+
+TEST_CASE("either side's wait can be cancelled", "[cm]") {
+  CmHost host;
+  auto listener = must(CmListener::open(test_address(0)));
+
+  CHECK(error_of(listener.next(Canceller{20ms}.deadline())) == Errc::cancelled);
+  CHECK(error_of(connect_to(listener.address(), host.prepare(), Canceller{200ms}.deadline())) ==
+        Errc::cancelled);
 }
 
 TEST_CASE("a deadline that has passed ends each call at once", "[cm]") {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "network/strangers.hpp"
+#include "support/canceller.hpp"
 #include "support/peer_process.hpp"
 
 using namespace lend;
@@ -150,6 +151,26 @@ TEST_CASE("the deadline passes on either side alone, and nothing is left open", 
   auto const gone = loopback_listener().address;
   CHECK(error_of(connect(gone, station.prepared(), within(20ms))) == Errc::timed_out);
   CHECK(open_descriptors() == before);
+}
+
+TEST_CASE("either side's wait can be cancelled, and the listener listens on", "[network]") {
+  Station station;
+  auto listener = must(Listener::open("127.0.0.1:0"));
+  auto const gone = loopback_listener().address;
+  auto const silent = loopback_listener();
+  auto const before = open_descriptors();
+
+  CHECK(error_of(listener.accept(station.prepared(), Canceller{20ms}.deadline())) ==
+        Errc::cancelled);
+  CHECK(error_of(connect(gone, station.prepared(), Canceller{20ms}.deadline())) == Errc::cancelled);
+  CHECK(error_of(connect(silent.address, station.prepared(), Canceller{20ms}.deadline())) ==
+        Errc::cancelled);
+  CHECK(open_descriptors() == before);
+
+  std::thread connecting{
+      [&] { must(connect(listener.address(), station.prepared(), within(patience))); }};
+  CHECK(listener.accept(station.prepared(), within(patience)).has_value());
+  connecting.join();
 }
 
 TEST_CASE("another secret keeps a peer out, and both sides say so", "[network]") {

@@ -1,41 +1,97 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How long a call may wait. A plain value; any thread.
+// How long a call may wait, and who may end the wait early. A plain value; any thread.
 #pragma once
 
+#include <lend/base/lifetime.hpp>
+
+#include <atomic>
 #include <chrono>
 
 namespace lend {
 
+/// Ends waits early, from any thread: those whose deadline says `unless()` it. It stays cancelled,
+/// and must outlive the calls that were given it.
+///
+///     Cancellation stopping;  // another thread: stopping.cancel()
+///     channel.receive(memory.scatter(), within(5s).unless(stopping));  // Errc::cancelled
+class Cancellation {
+ public:
+  /// A wait that polls notices at once, one that sleeps within Deadline::look_interval.
+  void cancel() noexcept {
+    // Release: pairs with the acquire in is_cancelled(), so that who is woken sees why.
+    cancelled_.store(true, std::memory_order_release);
+  }
+  [[nodiscard]] bool is_cancelled() const noexcept {
+    return cancelled_.load(std::memory_order_acquire);
+  }
+
+ private:
+  std::atomic<bool> cancelled_{false};
+};
+
 /// A point in time after which a wait gives up, or none.
 ///
-/// Every call that waits takes one as `within(2s)` or `until(time_point)`.
+/// Every call that waits takes one as `within(2s)` or `until(time_point)`, with
+/// `.unless(cancellation)` if somebody may end it before. It answers Errc::timed_out then, or
+/// Errc::cancelled; the state afterwards is the same for both, and each call says which.
 class Deadline {
  public:
   using Clock = std::chrono::steady_clock;
+
+  /// The longest that a sleeping wait goes without looking whether it was cancelled.
+  static constexpr std::chrono::milliseconds look_interval{20};
 
   /// A wait that only its event ends.
   static constexpr Deadline never() noexcept { return Deadline{Clock::time_point::max()}; }
 
   constexpr explicit Deadline(Clock::time_point at) noexcept : at_{at} {}
 
-  [[nodiscard]] constexpr bool is_never() const noexcept { return at_ == Clock::time_point::max(); }
-  [[nodiscard]] bool has_passed() const noexcept { return !is_never() && Clock::now() >= at_; }
+  /// The same moment, or as soon as `cancellation` is cancelled. It can watch one.
+  [[nodiscard]] constexpr Deadline unless(
+      Cancellation const& cancellation LEND_LIFETIMEBOUND) const noexcept {
+    Deadline both{at_};
+    both.cancellation_ = &cancellation;
+    return both;
+  }
+  Deadline unless(Cancellation const&&) const = delete;  // it would dangle
+
+  /// Neither time nor anybody else ends it.
+  [[nodiscard]] constexpr bool is_never() const noexcept {
+    return at_ == Clock::time_point::max() && cancellation_ == nullptr;
+  }
+  [[nodiscard]] bool is_cancelled() const noexcept {
+    return cancellation_ != nullptr && cancellation_->is_cancelled();
+  }
+  /// Whether it is over, by time or cancelled.
+  [[nodiscard]] bool has_passed() const noexcept {
+    return is_cancelled() || (at_ != Clock::time_point::max() && Clock::now() >= at_);
+  }
   [[nodiscard]] constexpr Clock::time_point at() const noexcept { return at_; }
 
-  /// Time left; zero once passed, the largest duration for never().
+  /// Time left; zero once passed or cancelled, the largest duration where time ends nothing.
   [[nodiscard]] Clock::duration left() const noexcept {
-    if (is_never()) return Clock::duration::max();
+    if (is_cancelled()) return Clock::duration::zero();
+    if (at_ == Clock::time_point::max()) return Clock::duration::max();
     auto const now = Clock::now();
     return now >= at_ ? Clock::duration::zero() : at_ - now;
   }
+  /// How long a sleep under it may last before it looks again: left(), or less where it can be
+  /// cancelled.
+  [[nodiscard]] Clock::duration until_next_look() const noexcept {
+    auto const time = left();
+    return cancellation_ != nullptr && time > look_interval ? look_interval : time;
+  }
 
-  /// The earlier of two deadlines.
+  /// The earlier of two deadlines, with the cancellation of the first that has one.
   [[nodiscard]] friend constexpr Deadline sooner(Deadline a, Deadline b) noexcept {
-    return a.at_ <= b.at_ ? a : b;
+    Deadline both = a.at_ <= b.at_ ? a : b;
+    both.cancellation_ = a.cancellation_ != nullptr ? a.cancellation_ : b.cancellation_;
+    return both;
   }
 
  private:
   Clock::time_point at_;
+  Cancellation const* cancellation_ = nullptr;
 };
 
 /// `duration` from now; one too long for the clock means never, a negative one means now.

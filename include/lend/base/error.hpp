@@ -49,6 +49,8 @@ enum class Errc : int {
   unpolled_work,
   /// The handle names work that is over, of a scope or channel that is gone. Nothing happened.
   stale_handle,
+  /// Somebody cancelled the wait. You are where a timed_out of the same call would leave you.
+  cancelled,
 };
 
 /// An Errc with its story. 24 bytes; copying shares the story, making one without words allocates

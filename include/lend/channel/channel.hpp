@@ -41,7 +41,8 @@ class Channel {
   ///
   /// Borrows: the source shared, the target exclusively, until it returns.
   /// Errors:  those of PollingScope::post_*() and PendingWork::wait(), and
-  ///          timed_out  the work was flushed to get its bytes back: the channel is broken.
+  ///          timed_out, cancelled  before it was posted: nothing happened. Later: the work was
+  ///                                flushed to get its bytes back; the channel is broken.
   [[nodiscard]] Result<void> send(Send const& work, Deadline deadline = Deadline::never(),
                                   SourceLine where = SourceLine::here()) noexcept;
   [[nodiscard]] Result<WorkSuccess> receive(Receive const& work,

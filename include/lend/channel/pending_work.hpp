@@ -54,7 +54,8 @@ class [[nodiscard]] PendingWork {
   [[nodiscard]] Result<std::optional<WorkSuccess>> poll() noexcept;
 
   /// Waits for the result.
-  /// Errors:  as poll(), and timed_out: the work is still outstanding and its bytes on loan.
+  /// Errors:  as poll(), and
+  ///          timed_out, cancelled  the work is still outstanding and its bytes on loan: ask again.
   [[nodiscard]] Result<WorkSuccess> wait(Deadline deadline = Deadline::never()) noexcept;
 
  private:

@@ -60,6 +60,9 @@ class PollingScope {
   /// Bounds every drain of this scope, counted from the drain's beginning; then what is outstanding
   /// is flushed, which breaks the channel. Without it finish() waits as long as the work takes.
   PollingScope& drain_within(std::chrono::nanoseconds bound) noexcept;
+  /// The same by a moment, or by whoever cancels; whichever comes first.
+  ///     scope.drain_until(Deadline::never().unless(stopping));
+  PollingScope& drain_until(Deadline deadline) noexcept;
 
   /// Posts one work request, first waiting for room if the depth is used up.
   ///
@@ -67,7 +70,7 @@ class PollingScope {
   ///          its handle, by any other poll of the channel, or by a post that waits for room.
   /// Errors:  already_borrowed  names the other loan; nothing was posted.
   ///          invalid_argument  what is wrong of range, list, region or length; nothing was posted.
-  ///          timed_out         no room within `deadline`; nothing was posted.
+  ///          timed_out, cancelled  no room before that; nothing was posted, the scope goes on.
   ///          queue_full        no room, and waiting would not make any: finished handles hold
   ///                            every slot. Ask or drop one.
   ///          channel_broken    an earlier failure; only finish() and destruction remain.
@@ -102,8 +105,9 @@ class PollingScope {
   /// Waits until all work is over, ends the scope and reports what nobody polled and failed.
   ///
   /// Errors:  work_failed    the first failure; drained() has every one.
-  ///          timed_out      the bound of drain_within() passed; everything was flushed, the
-  ///                         channel is broken; drained() has every failure.
+  ///          timed_out, cancelled  the bound of drain_within() or drain_until() passed;
+  ///                         everything was flushed, the channel is broken; drained() has every
+  ///                         failure.
   ///          stale_handle   the channel is gone; it had flushed the work.
   [[nodiscard]] Result<void> finish() noexcept;
 
@@ -127,6 +131,7 @@ class PollingScope {
   ScopeRecord record_{};
   UnwindDetector unwind_{};
   std::optional<std::chrono::nanoseconds> drain_bound_{};
+  Deadline drain_until_ = Deadline::never();
   bool ended_ = false;
 };
 

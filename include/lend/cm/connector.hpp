@@ -31,7 +31,8 @@ struct CmOptions {
 /// the same over TCP, on any device. A name in `address` goes through the system's resolver,
 /// which knows no deadline; numbers do not. Consumes `queue_pair`, also when it fails.
 ///
-/// Errors:  timed_out          which step was not over in time, or that nobody listened.
+/// Errors:  timed_out, cancelled  which step was not over before that, or that nobody listened;
+///                             nothing is connected.
 ///          denied             the listener rejected it; the message has its reason.
 ///          incompatible_peer  the listener is not lend, is of another version, or its answer is
 ///                             damaged.

@@ -73,8 +73,8 @@ class CmListener {
   /// Waits for a peer. Strangers, whose private data is not lend's contract, are rejected with the
   /// reason and do not end the wait.
   ///
-  /// Errors:  timed_out  nobody came; the message says what the last stranger did wrong, if one
-  ///                     came. The listener is as before.
+  /// Errors:  timed_out, cancelled  nobody came; the message says what the last stranger did
+  ///                     wrong, if one came. The listener is as before.
   ///          peer_lost  the device it listens on was removed.
   [[nodiscard]] Result<CmRequest> next(Deadline deadline);
 

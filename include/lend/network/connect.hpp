@@ -44,8 +44,8 @@ class Listener {
   /// Strangers (garbage, silence, a wrong secret, another version) are turned away without ending
   /// the wait, several at once and each within 2 s. Peers that come together are kept for the
   /// next accept(). Consumes `prepared`, also when it fails.
-  /// Errors:  timed_out          no peer finished the exchange in time; the message says what the
-  ///                             last stranger did wrong, if one came.
+  /// Errors:  timed_out, cancelled  no peer finished the exchange before that; the message says
+  ///                             what the last stranger did wrong, if one came. It listens on.
   ///          incompatible_peer  a peer of ours whose endpoint does not fit ours.
   ///          peer_lost          the peer went away between exchange and connection, could not
   ///                             connect its end, or said nothing for 30 s.
@@ -64,7 +64,8 @@ class Listener {
 /// Connects `prepared` to the peer that listens, or will listen before the deadline, at `address`.
 ///
 /// The deadline does not bound the resolver where the host is a name that it asks others for.
-/// Errors:  timed_out          nobody listened, or the exchange did not finish in time.
+/// Errors:  timed_out, cancelled  nobody listened, or the exchange did not finish, before that;
+///                             nothing is connected.
 ///          incompatible_peer  the other side is not lend, of another version, has another secret,
 ///                             or its endpoint does not fit.
 ///          peer_lost          the other side hung up during the exchange.

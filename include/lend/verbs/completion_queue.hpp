@@ -49,7 +49,8 @@ class CompletionQueue {
   /// before sleeping. False when the device refuses, or the queue is not wakeable.
   /// Source:  ibv_req_notify_cq(3).
   [[nodiscard]] bool arm() noexcept;
-  /// Sleeps until a completion since arm() wakes it, a signal does, or until `deadline`.
+  /// Sleeps until a completion since arm() wakes it, a signal does, or until `deadline`. Says
+  /// nothing of which: poll. Armed it stays armed.
   /// Source:  ibv_get_cq_event(3).
   void sleep(Deadline deadline) noexcept;
 
