@@ -17,6 +17,7 @@
 #include <lend/verbs/context.hpp>
 #include <lend/verbs/device.hpp>
 #include <lend/verbs/endpoint.hpp>
+#include <lend/verbs/exposure.hpp>
 #include <lend/verbs/gid.hpp>
 #include <lend/verbs/memory_region.hpp>
 #include <lend/verbs/protection_domain.hpp>

@@ -22,6 +22,14 @@ Result<std::byte*> touch(RegionState const& state, ByteRange range, LoanKind kin
   return state.address + range.offset;
 }
 
+/// What keeps the region from ending: "on loan: bytes …".
+std::string hold_of(RegionState const& state) {
+  // Relaxed: words only.
+  auto const exposures = state.exposures.load(std::memory_order_relaxed);
+  if (exposures != 0 && state.ledger.loans() <= exposures) return "exposed to a peer";
+  return "on loan: " + state.ledger.describe_a_loan();
+}
+
 }  // namespace
 
 Error element_error(RegionState const* region, ByteRange range, std::size_t index,
@@ -64,9 +72,11 @@ Result<std::span<std::byte>> MemoryRegion::mutable_bytes(std::size_t offset,
 
 Result<RemoteRegion> MemoryRegion::remote() const noexcept {
   if (state_ == nullptr || !state_->is_exposed)
-    return Error{Errc::unsupported,
-                 "the region was registered for local access only; make it with "
-                 "unsafe_allocate_exposed() or unsafe_register_exposed()"};
+    return Error{
+        Errc::unsupported,
+        "the region was registered for local access only; make it with "
+        "unsafe_allocate_exposed() or unsafe_register_exposed(), or expose it for a while by "
+        "unsafe_expose()"};
   return RemoteRegion{reinterpret_cast<std::uintptr_t>(state_->address), state_->length,
                       state_->remote_key};
 }
@@ -75,8 +85,7 @@ Result<void> MemoryRegion::unsafe_unchecked() & noexcept {
   if (state_ == nullptr) return success();
   if (state_->ledger.loans() != 0)
     return Error{Errc::already_borrowed,
-                 "the ledger cannot stop watching while bytes are on loan: " +
-                     state_->ledger.describe_a_loan()};
+                 "the ledger cannot stop watching a region that is " + hold_of(*state_)};
   state_->unchecked.store(true, std::memory_order_relaxed);
   return success();
 }
@@ -89,9 +98,8 @@ void MemoryRegion::destroy(RegionState* state) noexcept {
   }
   // An owned region lives on until end_loan() sees its last loan; a view's bytes are not ours.
   if (state->is_owned) return;
-  stop("a registered view of " + std::to_string(state->length) +
-       " bytes was destroyed while on loan: " + state->ledger.describe_a_loan() +
-       "; let the work or its scope end first");
+  stop("a registered view of " + std::to_string(state->length) + " bytes was destroyed while " +
+       hold_of(*state) + "; let the work, its scope or the Exposure end first");
 }
 
 }  // namespace lend

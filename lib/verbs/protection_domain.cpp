@@ -35,16 +35,11 @@ Result<void> check_length(ContextHandle const& context, std::size_t length) {
   return success();
 }
 
-/// Registers `length` bytes at `address`, which `storage` owns or which are the caller's.
-Result<RegionState*> register_bytes(std::shared_ptr<DomainHandle> const& domain, void* address,
-                                    std::size_t length, Storage storage,
-                                    std::optional<RemoteAccess> exposed) {
-  Provider const& provider = domain->provider();
-  errno = 0;
-  Registration registration{
-      provider, provider.reg_mr(domain->raw.get(), address, length, access_flags(exposed))};
-  int const error = errno;
-  if (!registration) return registration_error(*domain->context, length, error);
+/// The region of bytes that `storage` owns, or which are the caller's.
+Result<RegionState*> make_region(std::shared_ptr<DomainHandle> const& domain, void* address,
+                                 std::size_t length, Storage storage,
+                                 std::optional<RemoteAccess> exposed) {
+  LEND_TRY(registration, register_bytes(*domain, address, length, exposed));
   return new RegionState{domain, std::move(storage), std::move(registration), exposed.has_value()};
 }
 
@@ -58,16 +53,27 @@ Result<RegionState*> allocate_bytes(std::shared_ptr<DomainHandle> const& domain,
   if (address == nullptr)
     return verb_error(context.provider(), "allocating " + std::to_string(length) + " bytes", error,
                       "Allocate less, or free memory.");
-  return register_bytes(domain, address, length, Storage{context, address, length}, exposed);
+  return make_region(domain, address, length, Storage{context, address, length}, exposed);
 }
 
 Result<RegionState*> view_bytes(std::shared_ptr<DomainHandle> const& domain,
                                 std::span<std::byte> memory, std::optional<RemoteAccess> exposed) {
   LEND_TRYV(check_length(*domain->context, memory.size()));
-  return register_bytes(domain, memory.data(), memory.size(), Storage{}, exposed);
+  return make_region(domain, memory.data(), memory.size(), Storage{}, exposed);
 }
 
 }  // namespace
+
+Result<Registration> register_bytes(DomainHandle const& domain, void* address, std::size_t length,
+                                    std::optional<RemoteAccess> exposed) {
+  Provider const& provider = domain.provider();
+  errno = 0;
+  Registration registration{
+      provider, provider.reg_mr(domain.raw.get(), address, length, access_flags(exposed))};
+  int const error = errno;
+  if (!registration) return registration_error(*domain.context, length, error);
+  return registration;
+}
 
 Result<MemoryRegion> ProtectionDomain::allocate(std::size_t length) const {
   LEND_TRY(state, allocate_bytes(handle_, length, std::nullopt));

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 namespace lend {
 
@@ -53,6 +54,8 @@ struct RegionState {
   bool is_exposed;
   /// Set once, while nothing is on loan; publishes nothing: relaxed.
   std::atomic<bool> unchecked{false};
+  /// For words only; the ledger counts each as a loan of no bytes. Publishes nothing: relaxed.
+  std::atomic<std::uint32_t> exposures{0};
 
   // Order: the registration ends before the storage, and both before the domain they came from.
   std::shared_ptr<DomainHandle> domain;
@@ -85,6 +88,12 @@ struct RegionState {
     return !unchecked.load(std::memory_order_relaxed);
   }
 };
+
+/// Registers `length` bytes at `address`, for local access or as `exposed`.
+/// Errors:  as ProtectionDomain::allocate().
+[[nodiscard]] Result<Registration> register_bytes(DomainHandle const& domain, void* address,
+                                                  std::size_t length,
+                                                  std::optional<RemoteAccess> exposed);
 
 /// The error of an element of `list_size` that names no bytes of its region.
 [[nodiscard]] Error element_error(RegionState const* region, ByteRange range, std::size_t index,

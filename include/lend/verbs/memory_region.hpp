@@ -13,6 +13,7 @@
 
 namespace lend {
 
+class Exposure;
 struct RegionState;
 
 /// A piece of a region for the device to read. A value naming bytes, not yet a loan; must not
@@ -85,15 +86,27 @@ class MemoryRegion {
   Result<std::span<std::byte const>> bytes(std::size_t, std::size_t) && = delete;
   Result<std::span<std::byte>> mutable_bytes(std::size_t, std::size_t) && = delete;
 
-  /// How many loans are out.
+  /// Lets a peer that learns the exposure's remote() access these bytes until the exposure ends.
+  ///
+  /// Costs:   a registration; lend/verbs/exposure.hpp says why.
+  /// Owes:    what ProtectionDomain::unsafe_allocate_exposed() says, until then.
+  /// Errors:  invalid_argument  out of bounds, or no bytes. As ProtectionDomain::allocate().
+  [[nodiscard]] Result<Exposure> unsafe_expose(std::size_t offset, std::size_t length,
+                                               RemoteAccess access) &
+      LEND_LIFETIMEBOUND;
+  [[nodiscard]] Result<Exposure> unsafe_expose(RemoteAccess access) & LEND_LIFETIMEBOUND;
+  Result<Exposure> unsafe_expose(std::size_t, std::size_t, RemoteAccess) && = delete;
+  Result<Exposure> unsafe_expose(RemoteAccess) && = delete;
+
+  /// How many loans are out. An exposure counts as one.
   [[nodiscard]] std::size_t loans() const noexcept;
 
-  /// What a peer needs to access an exposed region.
+  /// What a peer needs to access a region that was made exposed.
   /// Errors:  unsupported  the region was registered for local access only.
   [[nodiscard]] Result<RemoteRegion> remote() const noexcept;
 
   /// The ledger stops watching this region from here on: faster, and the caller owes what it
-  /// checked. Not while anything is on loan.
+  /// checked. Not while anything is on loan or exposed.
   /// Errors:  already_borrowed.
   [[nodiscard]] Result<void> unsafe_unchecked() & noexcept;
 

@@ -18,9 +18,6 @@ namespace lend {
 
 struct DomainHandle;
 
-/// What a peer that is told of a region may do to it.
-enum class RemoteAccess : std::uint8_t { read = 1, write = 2, read_write = 3 };
-
 /// Bytes that may not be written, which no loan for writing could respect.
 template <class Bytes>
 concept OnlyConstantBytes = std::convertible_to<Bytes, std::span<std::byte const>> &&
@@ -50,7 +47,8 @@ class ProtectionDomain {
   template <OnlyConstantBytes Bytes>
   Result<MemoryRegion> register_memory(Bytes&& memory) const = delete;
 
-  /// As allocate(), and a peer that learns remote() may access all of it.
+  /// As allocate(), and a peer that learns remote() may access all of it until the region ends.
+  /// MemoryRegion::unsafe_expose() is for less: some of the bytes, for some time.
   ///
   /// The caller owes: no access of its own to bytes a peer may be writing, or protocol enough to
   /// tell when it is not. The ledger cannot see the peer.

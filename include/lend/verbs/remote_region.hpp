@@ -12,6 +12,9 @@
 
 namespace lend {
 
+/// What a peer that is told of a region may do to it.
+enum class RemoteAccess : std::uint8_t { read = 1, write = 2, read_write = 3 };
+
 /// A piece of a RemoteRegion, ready to be posted. A piece out of bounds is reported by the post.
 struct RemoteSlice {
   std::uint64_t address = 0;  ///< of the piece
@@ -22,8 +25,9 @@ struct RemoteSlice {
 
 /// The exact extent of memory that a peer has exposed.
 ///
-/// Get it from `MemoryRegion::remote()` on the other side, as bytes over any channel. Local and
-/// remote lengths are compared before a write or read is posted; the peer's device checks again.
+/// Get it from `remote()` of a MemoryRegion or an Exposure on the other side, as bytes over any
+/// channel. Local and remote lengths are compared before a write or read is posted; the peer's
+/// device checks again.
 class RemoteRegion {
  public:
   RemoteRegion() = default;

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Exposing bytes for a while, by a registration of their own. One thread at a time for each.
+#include <lend/verbs/exposure.hpp>
+#include <lend/verbs/memory_region.hpp>
+#include <verbs/region_state.hpp>
+#include <verbs/verb_error.hpp>
+
+#include <memory>
+
+namespace lend {
+
+struct ExposureState {
+  RegionState* region;
+  Registration registration;
+  RemoteRegion remote;
+  /// Of no bytes: it keeps the region, and hinders nobody. The ledger cannot see the peer.
+  Loan loan{};
+};
+
+Result<Exposure> MemoryRegion::unsafe_expose(std::size_t offset, std::size_t length,
+                                             RemoteAccess access) & {
+  ByteRange const range{offset, length};
+  if (state_ == nullptr || !state_->contains(range)) return element_error(state_, range, 0, 1);
+  if (length == 0) return Error{Errc::invalid_argument, "no bytes to expose: expose 1 or more"};
+  std::byte* const address = state_->address + offset;
+  LEND_TRY(registration, register_bytes(*state_->domain, address, length, access));
+  RemoteRegion const remote{reinterpret_cast<std::uintptr_t>(address), length,
+                            registration.get()->rkey};
+  std::unique_ptr<ExposureState> made{new ExposureState{state_, std::move(registration), remote}};
+  LEND_TRYV(state_->ledger.lend(made->loan, {offset, 0}, LoanKind::shared, Operation::write, {}));
+  // Relaxed: words only.
+  state_->exposures.fetch_add(1, std::memory_order_relaxed);
+  return Exposure{made.release()};
+}
+
+Result<Exposure> MemoryRegion::unsafe_expose(RemoteAccess access) & {
+  return unsafe_expose(0, size(), access);
+}
+
+RemoteRegion Exposure::remote() const noexcept {
+  return state_ != nullptr ? state_->remote : RemoteRegion{};
+}
+
+Result<void> Exposure::finish() noexcept {
+  std::unique_ptr<ExposureState> state{std::exchange(state_, nullptr)};
+  if (!state) return success();
+  RegionState* const region = state->region;
+  Provider const& provider = state->registration.provider();
+  errno = 0;
+  Result<void> result = success();
+  if (!state->registration.destroy()) {
+    result = verb_error(Errc::system_failed, provider, "ibv_dereg_mr of exposed bytes", errno,
+                        "The peer may still reach them; end its connection.");
+    // The device may still write there. A leak is better than its writes in other memory.
+    if (region->is_owned) {
+      static_cast<void>(state.release());
+      return result;
+    }
+  }
+  // Relaxed: words only.
+  region->exposures.fetch_sub(1, std::memory_order_relaxed);
+  end_loan(state->loan, region);
+  return result;
+}
+
+}  // namespace lend
