@@ -42,7 +42,7 @@ TEST_CASE("a send arrives in the receive with its immediate and byte count", "[v
 
   must(loop.queue_pair.unsafe_post_receive(1, loop.memory.scatter(100, 50)));
   must(loop.queue_pair.unsafe_post_send(
-      2, Send({loop.memory.gather(0, 2), loop.memory.gather(2, 3)}).with_immediate(0xfeed'0001)));
+      2, Send{loop.memory.gather(0, 2), loop.memory.gather(2, 3)}.with_immediate(0xfeed'0001)));
   auto const done = loop.take(2);
 
   REQUIRE(done.at(1).success() != nullptr);

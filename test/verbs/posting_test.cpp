@@ -77,6 +77,26 @@ TEST_CASE("a send carries its id, its elements and a signal", "[verbs]") {
   CHECK(posted.elements[0].lkey == posted.elements[1].lkey);
 }
 
+TEST_CASE("work of braced elements may be kept and posted later", "[verbs]") {
+  auto end = connected();
+  auto const& memory = end.memory;
+  auto const make = [&memory] { return Send{memory.gather(10, 20), memory.gather(100, 1)}; };
+  Send const kept = make();
+  Receive const room{end.memory.scatter(7, 3)};
+
+  REQUIRE(end.queue_pair.unsafe_post_send(5, kept).has_value());
+  auto const base = reinterpret_cast<std::uintptr_t>(memory.bytes().value().data());
+  auto const sent = take();
+  REQUIRE(sent.elements.size() == 2);
+  CHECK(sent.elements[0].addr == base + 10);
+  CHECK(sent.elements[1].addr == base + 100);
+
+  REQUIRE(end.queue_pair.unsafe_post_receive(6, room).has_value());
+  auto const received = take();
+  REQUIRE(received.elements.size() == 1);
+  CHECK(received.elements[0].addr == base + 7);
+}
+
 TEST_CASE("an immediate travels in network order", "[verbs]") {
   auto end = connected();
 

@@ -6,29 +6,32 @@
 #include <lend/verbs/memory_region.hpp>
 #include <lend/verbs/remote_region.hpp>
 
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <span>
 
 namespace lend {
 
-/// One element by value, or a view over the caller's array of them (which must outlive it).
+/// A few elements by value, or a view over the caller's array of them (which must outlive it).
 template <class Element>
 class ElementList {
  public:
+  static constexpr std::size_t by_value_max = 4;
+
   ElementList() = default;
   // NOLINTBEGIN(google-explicit-constructor): so that send(memory.gather(0, 5)) reads as it does.
-  ElementList(Element one) noexcept : one_{one}, count_{1} {}
+  template <std::same_as<Element>... Rest>
+  requires(sizeof...(Rest) < by_value_max) ElementList(Element first, Rest... rest)
+  noexcept : few_{first, rest...}, count_{1 + sizeof...(Rest)} {}
   ElementList(std::span<Element const> many LEND_LIFETIMEBOUND) noexcept
       : many_{many.data()}, count_{many.size()} {}
-  ElementList(std::initializer_list<Element> many LEND_LIFETIMEBOUND) noexcept
-      : many_{many.begin()}, count_{many.size()} {}
   // NOLINTEND(google-explicit-constructor)
 
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
   [[nodiscard]] std::span<Element const> elements() const noexcept {
-    return {many_ != nullptr ? many_ : &one_, count_};
+    return {many_ != nullptr ? many_ : few_, count_};
   }
   /// Sum of the lengths.
   [[nodiscard]] std::uint64_t bytes() const noexcept {
@@ -38,7 +41,7 @@ class ElementList {
   }
 
  private:
-  Element one_{};
+  Element few_[by_value_max]{};
   Element const* many_ = nullptr;
   std::size_t count_ = 0;
 };
@@ -53,9 +56,9 @@ struct Send {
 
   // NOLINTNEXTLINE(google-explicit-constructor)
   Send(GatherList list) noexcept : source(list) {}
+  template <std::same_as<GatherElement>... Rest>
   // NOLINTNEXTLINE(google-explicit-constructor)
-  Send(GatherElement one) noexcept : source(one) {}
-  Send(std::initializer_list<GatherElement> many LEND_LIFETIMEBOUND) noexcept : source(many) {}
+  Send(GatherElement first, Rest... rest) noexcept : source(first, rest...) {}
 
   [[nodiscard]] Send with_immediate(std::uint32_t value) const noexcept {
     Send copy(*this);
@@ -74,9 +77,9 @@ struct Receive {
 
   // NOLINTNEXTLINE(google-explicit-constructor)
   Receive(ScatterList list) noexcept : target(list) {}
+  template <std::same_as<ScatterElement>... Rest>
   // NOLINTNEXTLINE(google-explicit-constructor)
-  Receive(ScatterElement one) noexcept : target(one) {}
-  Receive(std::initializer_list<ScatterElement> many LEND_LIFETIMEBOUND) noexcept : target(many) {}
+  Receive(ScatterElement first, Rest... rest) noexcept : target(first, rest...) {}
 
   /// For messages of no bytes: send or write with an immediate.
   [[nodiscard]] static Receive only_immediate() noexcept {

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Instructions per operation, counted by callgrind: price.py PRICE [--json] [--gate]
+
+PRICE is the program built from price.cpp. Instructions do not depend on how busy a machine is, only
+on compiler and libraries, so with --gate what lend adds to raw verbs is held to BANDS; exits 1
+beyond them, and 77 where valgrind is missing.
+"""
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+WAYS = ["raw", "unsafe", "scoped", "blocking"]
+ROWS = [("null", "send"), ("null", "receive"), ("null", "write"), ("null", "read"),
+        ("soft", "send + receive"), ("soft", "write"), ("soft", "read")]
+COUNT = 2000  # operations of each run: what a run costs besides is lost in them
+# Instructions above raw on the null device, at most: what g++ 12 -O2 makes, and a tenth.
+BANDS = {"unsafe": 0, "scoped": 0, "blocking": 0}
+
+
+def count(program):
+    """Instructions per operation of each run, in the order in which the program makes them."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out",
+                   "--zero-before=lend_bench_run", "--dump-after=lend_bench_run",
+                   program, "--once", str(COUNT)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
+        totals = []
+        for number in range(1, len(ROWS) * len(WAYS) + 1):
+            text = Path(f"{folder}/out.{number}").read_text()
+            totals.append(int(re.search(r"^(?:totals|summary): (\d+)", text, re.M).group(1)) / COUNT)
+        return totals
+
+
+def main():
+    arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
+    flags = set(sys.argv[1:]) - set(arguments)
+    if len(arguments) != 1 or flags - {"--json", "--gate"}:
+        sys.exit(__doc__)
+    if shutil.which("valgrind") is None:
+        print("skipped: no valgrind")
+        sys.exit(77)
+    totals = iter(count(arguments[0]))
+    table = {row: [next(totals) for _ in WAYS] for row in ROWS}
+    if "--json" in flags:
+        for (device, operation), figures in table.items():
+            print(json.dumps({"device": device, "operation": operation,
+                              **{f"{w}_instructions": round(f, 1) for w, f in zip(WAYS, figures)}}))
+    else:
+        print("instructions per operation, post and completion; + is above raw")
+        print(f"{'device':6} {'operation':16}" + "".join(f" {w:>9}" for w in WAYS))
+        for (device, operation), (raw, *others) in table.items():
+            print(f"{device:6} {operation:16} {raw:9.0f}" + "".join(f" {o - raw:+9.0f}" for o in others))
+    beyond = [f"{operation}, {way}: {figure - figures[0]:.0f} above raw, the band is {BANDS[way]}"
+              for (device, operation), figures in table.items() if device == "null"
+              for way, figure in zip(WAYS, figures) if way in BANDS and figure - figures[0] > BANDS[way]]
+    if "--gate" in flags and beyond:
+        sys.exit("\n".join(beyond))
+
+
+main()

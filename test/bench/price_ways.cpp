@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "price_ways.hpp"
+
+#include <lend/channel/unsafe.hpp>
+#include <verbs/region_state.hpp>
+
+namespace lend::bench {
+
+Result<LoopBack> loop_back(ProtectionDomain const& domain) {
+  LEND_TRY(memory, domain.unsafe_allocate_exposed(4096, RemoteAccess::read_write));
+  LEND_TRY(remote, memory.remote());
+  LEND_TRY(prepared, channel_builder().protection_domain(domain).build());
+  auto const itself = prepared.endpoint();
+  LEND_TRY(queue_pair, prepared.take_queue_pair().connect(itself));
+  ibv_qp* const raw = queue_pair.native();
+  LEND_TRY(channel, std::move(prepared).adopt(std::move(queue_pair)));
+  RegionState const& state = *memory.gather().region;
+  auto const address = reinterpret_cast<std::uint64_t>(state.address);
+  auto const key = state.local_key;
+  return LoopBack{std::move(memory), std::move(channel), remote, raw, key, address};
+}
+
+namespace {
+
+constexpr std::size_t message = 8;  // bytes, at 0; the peer's at 64, received at 128
+
+struct SendAlone {
+  static constexpr ibv_wr_opcode opcode = IBV_WR_SEND;
+  static Send work(LoopBack& end) { return {end.memory.gather(0, message)}; }
+  static auto post_unsafe(Channel& to, Send const& work) { return unsafe_post_send(to, work); }
+  static auto post(PollingScope& to, Send const& work) { return to.post_send(work); }
+  static bool run(Channel& on, Send const& work) { return on.send(work).has_value(); }
+};
+struct WriteAlone {
+  static constexpr ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE;
+  static Write work(LoopBack& end) {
+    return {end.memory.gather(0, message), end.remote.slice(64, message)};
+  }
+  static auto post_unsafe(Channel& to, Write const& work) { return unsafe_post_write(to, work); }
+  static auto post(PollingScope& to, Write const& work) { return to.post_write(work); }
+  static bool run(Channel& on, Write const& work) { return on.write(work).has_value(); }
+};
+struct ReadAlone {
+  static constexpr ibv_wr_opcode opcode = IBV_WR_RDMA_READ;
+  static Read work(LoopBack& end) {
+    return {end.memory.scatter(0, message), end.remote.slice(64, message)};
+  }
+  static auto post_unsafe(Channel& to, Read const& work) { return unsafe_post_read(to, work); }
+  static auto post(PollingScope& to, Read const& work) { return to.post_read(work); }
+  static bool run(Channel& on, Read const& work) { return on.read(work).has_value(); }
+};
+struct ReceiveAlone {
+  static Receive work(LoopBack& end) { return {end.memory.scatter(128, message)}; }
+  static auto post_unsafe(Channel& to, Receive const& work) {
+    return unsafe_post_receive(to, work);
+  }
+  static auto post(PollingScope& to, Receive const& work) { return to.post_receive(work); }
+  static bool run(Channel& on, Receive const& work) { return on.receive(work).has_value(); }
+};
+struct SendAndReceive {};
+
+bool is_done(Result<PendingWork>&& posted) {
+  return posted.has_value() && posted.assume_value().wait().has_value();
+}
+
+// ---- each way: one step ----
+
+bool raw_wait(LoopBack& end, std::uint64_t id) {
+  ibv_wc completion;
+  int taken = 0;
+  while (taken == 0) taken = ibv_poll_cq(end.queue_pair->send_cq, 1, &completion);
+  return taken == 1 && completion.status == IBV_WC_SUCCESS && completion.wr_id == id;
+}
+
+bool raw_post(LoopBack& end, std::uint64_t id, ReceiveAlone) {
+  ibv_sge element{end.address + 128, message, end.local_key};
+  ibv_recv_wr request;
+  request.wr_id = id;
+  request.next = nullptr;
+  request.sg_list = &element;
+  request.num_sge = 1;
+  ibv_recv_wr* refused;
+  return ibv_post_recv(end.queue_pair, &request, &refused) == 0;
+}
+
+template <class Operation>
+bool raw_post(LoopBack& end, std::uint64_t id, Operation) {
+  ibv_sge element{end.address, message, end.local_key};
+  ibv_send_wr request;
+  request.wr_id = id;
+  request.next = nullptr;
+  request.sg_list = &element;
+  request.num_sge = 1;
+  request.opcode = Operation::opcode;
+  request.send_flags = IBV_SEND_SIGNALED;
+  if (Operation::opcode != IBV_WR_SEND) {
+    request.wr.rdma.remote_addr = end.remote.address() + 64;
+    request.wr.rdma.rkey = end.remote.key();
+  }
+  ibv_send_wr* refused;
+  return ibv_post_send(end.queue_pair, &request, &refused) == 0;
+}
+
+struct Raw {
+  explicit Raw(Channel&) {}
+  template <class Operation>
+  bool step(LoopBack& end, std::uint64_t id, Operation operation) {
+    return raw_post(end, id, operation) && raw_wait(end, id);
+  }
+  bool step(LoopBack& end, std::uint64_t id, SendAndReceive) {
+    return raw_post(end, id, ReceiveAlone{}) && raw_post(end, ~id, SendAlone{}) &&
+           raw_wait(end, ~id) && raw_wait(end, id);
+  }
+};
+
+struct Unsafe {
+  explicit Unsafe(Channel&) {}
+  template <class Operation>
+  bool step(LoopBack& end, std::uint64_t, Operation) {
+    return is_done(Operation::post_unsafe(end.channel, Operation::work(end)));
+  }
+  bool step(LoopBack& end, std::uint64_t, SendAndReceive) {
+    auto receive = unsafe_post_receive(end.channel, ReceiveAlone::work(end));
+    return step(end, 0, SendAlone{}) && is_done(std::move(receive));
+  }
+};
+
+struct Scoped {
+  explicit Scoped(Channel& channel) : scope{channel} {}
+  template <class Operation>
+  bool step(LoopBack& end, std::uint64_t, Operation) {
+    return is_done(Operation::post(scope, Operation::work(end)));
+  }
+  bool step(LoopBack& end, std::uint64_t, SendAndReceive) {
+    auto receive = scope.post_receive(ReceiveAlone::work(end));
+    return step(end, 0, SendAlone{}) && is_done(std::move(receive));
+  }
+  PollingScope scope;
+};
+
+struct Blocking {
+  explicit Blocking(Channel& channel) : scope{channel} {}
+  template <class Operation>
+  bool step(LoopBack& end, std::uint64_t, Operation) {
+    return Operation::run(end.channel, Operation::work(end));
+  }
+  // Both cannot block on one thread: the receive is posted ahead.
+  bool step(LoopBack& end, std::uint64_t, SendAndReceive) {
+    auto receive = scope.post_receive(ReceiveAlone::work(end));
+    return step(end, 0, SendAlone{}) && is_done(std::move(receive));
+  }
+  PollingScope scope;
+};
+
+/// A Kind belongs to one channel; with several channels each step makes its own.
+template <class Kind, class Operation>
+bool repeat(std::span<LoopBack> ends, std::uint64_t count) {
+  if (ends.size() == 1) {
+    LoopBack& end = ends.front();
+    Kind kind{end.channel};
+    for (std::uint64_t i = 0; i < count; ++i)
+      if (!kind.step(end, i, Operation{})) return false;
+    return true;
+  }
+  for (std::uint64_t i = 0; i < count; ++i)
+    for (LoopBack& end : ends)
+      if (!Kind{end.channel}.step(end, i, Operation{})) return false;
+  return true;
+}
+
+template <class Operation>
+constexpr Row row(std::string_view name) {
+  return {name,
+          {&repeat<Raw, Operation>, &repeat<Unsafe, Operation>, &repeat<Scoped, Operation>,
+           &repeat<Blocking, Operation>}};
+}
+
+constexpr std::array alone{row<SendAlone>("send"), row<ReceiveAlone>("receive"),
+                           row<WriteAlone>("write"), row<ReadAlone>("read")};
+constexpr std::array looped{row<SendAndReceive>("send + receive"), row<WriteAlone>("write"),
+                            row<ReadAlone>("read")};
+
+}  // namespace
+
+std::span<Row const> rows_alone() noexcept {
+  return alone;
+}
+std::span<Row const> rows_looped() noexcept {
+  return looped;
+}
+
+}  // namespace lend::bench

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// One operation posted and completed, over and over, by raw verbs and by each layer of lend, on the
+// same queue pair. One thread.
+#pragma once
+
+#include <lend/lend.hpp>
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace lend::bench {
+
+/// A channel connected to itself, and the raw objects in it.
+struct LoopBack {
+  MemoryRegion memory;  ///< exposed
+  Channel channel;
+  RemoteRegion remote;
+  ibv_qp* queue_pair;
+  std::uint32_t local_key;
+  std::uint64_t address;
+};
+
+[[nodiscard]] Result<LoopBack> loop_back(ProtectionDomain const& domain);
+
+/// Runs an operation `count` times on each of `ends` in turn. False when one failed.
+using Way = bool (*)(std::span<LoopBack> ends, std::uint64_t count);
+
+constexpr std::array<std::string_view, 4> way_names{"raw", "unsafe", "scoped", "blocking"};
+struct Row {
+  std::string_view operation;
+  std::array<Way, way_names.size()> ways;
+};
+
+/// Each operation alone, as only a null device can do it.
+[[nodiscard]] std::span<Row const> rows_alone() noexcept;
+/// What a loop-back can do; a send comes with its receive.
+[[nodiscard]] std::span<Row const> rows_looped() noexcept;
+
+}  // namespace lend::bench
