@@ -32,9 +32,9 @@ class SlotTable {
   /// Other first generations than 1 are for tests of the wrap; never 0.
   explicit SlotTable(std::uint32_t capacity, std::uint32_t first_generation = 1)
       : entries_{std::make_unique<Entry[]>(capacity)}, capacity_{capacity}, free_{0} {
-    LEND_ASSERT(capacity < in_use && first_generation != 0);
+    LEND_ASSERT(first_generation != 0);
     for (std::uint32_t i = 0; i < capacity; ++i) {
-      entries_[i].generation = first_generation;
+      entries_[i].generation = nobody | first_generation;
       entries_[i].next_free = i + 1;
     }
   }
@@ -49,9 +49,9 @@ class SlotTable {
     auto const index = free_;
     Entry& entry = entries_[index];
     free_ = entry.next_free;
-    entry.next_free = in_use;
+    entry.generation &= ~nobody;
     ++taken_;
-    return {std::uint64_t{entry.generation} << 32 | index};
+    return {entry.generation << 32 | index};
   }
 
   /// The tenant of `id`, or null when that tenancy is over (or never was).
@@ -59,15 +59,18 @@ class SlotTable {
     auto const index = id.index();
     if (index >= capacity_) return nullptr;
     Entry& entry = entries_[index];
-    return entry.generation == id.generation() && entry.next_free == in_use ? &entry.value
-                                                                            : nullptr;
+    return entry.generation == id.generation() ? &entry.value : nullptr;
   }
+
+  /// The same for an id whose tenancy goes on, as the caller knows.
+  [[nodiscard]] T& tenant(SlotId id) noexcept { return entries_[id.index()].value; }
 
   /// Ends a tenancy that find() still finds.
   void free(SlotId id) noexcept {
-    LEND_ASSERT(find(id) != nullptr);
     Entry& entry = entries_[id.index()];
-    if (++entry.generation == 0) entry.generation = 1;
+    LEND_ASSERT(entry.generation == id.generation());
+    auto const next = static_cast<std::uint32_t>(entry.generation + 1);
+    entry.generation = nobody | (next != 0 ? next : 1);
     entry.next_free = free_;
     free_ = id.index();
     --taken_;
@@ -78,17 +81,17 @@ class SlotTable {
   void for_each(Visit&& visit) {
     for (std::uint32_t i = 0; i < capacity_; ++i) {
       Entry& entry = entries_[i];
-      if (entry.next_free == in_use)
-        visit(SlotId{std::uint64_t{entry.generation} << 32 | i}, entry.value);
+      if ((entry.generation & nobody) == 0) visit(SlotId{entry.generation << 32 | i}, entry.value);
     }
   }
 
  private:
-  static constexpr std::uint32_t in_use = UINT32_MAX;
+  // Beyond the 32 bits of an id's generation, so that no id names a free slot.
+  static constexpr std::uint64_t nobody = std::uint64_t{1} << 32;
 
   struct Entry {
-    std::uint32_t generation = 0;
-    std::uint32_t next_free = 0;  // index of the next free slot, or in_use
+    std::uint64_t generation = 0;  // of the tenant; or of the next one, and nobody
+    std::uint32_t next_free = 0;   // index of the next free slot, while this one is
     T value{};
   };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#include <channel/channel_state.hpp>
+#include <channel/posting.hpp>
 #include <lend/channel/channel.hpp>
 
 #include <utility>
@@ -8,26 +8,42 @@ namespace lend {
 
 namespace {
 
-// One post and one wait. What does not end in time is flushed, since the caller has its bytes back
-// when this returns.
 template <class Work>
-Result<WorkSuccess> run(ChannelState& state, Work const& work, Deadline deadline,
-                        SourceLine where) noexcept {
-  ScopeRecord record;
-  auto posted = state.post(work, &record, ChannelState::Lending::lends, where);
-  while (!posted.has_value() && posted.assume_error() == Errc::queue_full) {
+[[gnu::cold, gnu::noinline]] Result<SlotId> wait_and_post(ChannelState& state, Work const& work,
+                                                          ScopeRecord& record, Deadline deadline,
+                                                          SourceLine where) noexcept {
+  for (;;) {
     LEND_TRYV(state.wait_for_room(operation_of<Work>, deadline));
-    posted = state.post(work, &record, ChannelState::Lending::lends, where);
+    auto posted = state.post<ChannelState::Lending::lends>(work, &record, where);
+    if (posted.has_value() || posted.assume_error() != Errc::queue_full) return posted;
   }
-  if (!posted.has_value()) return std::move(posted).assume_error();
+}
 
-  PendingWork handle = state.handle_for(posted.assume_value());
-  auto result = handle.wait(deadline);
-  if (record.outstanding > 0) {
-    state.flush(result.assume_error());
-    if (auto late = handle.poll(); late.has_value() && late.assume_value())
-      return *late.assume_value();  // it was over before the flush reached it
+// Flushed, since the caller has its bytes back when its call returns.
+[[gnu::cold]] Result<WorkSuccess> flush_and_ask(ChannelState& state, SlotId id,
+                                                Error const& reason) noexcept {
+  state.flush(reason);
+  auto const late = state.ask(id);
+  // It was over before the flush reached it.
+  if (late.has_value() && late.assume_value()) return *late.assume_value();
+  return reason;
+}
+
+// One post and one wait.
+template <class Work>
+[[gnu::always_inline]] inline Result<WorkSuccess> run(ChannelState& state, Work const& work,
+                                                      Deadline deadline,
+                                                      SourceLine where) noexcept {
+  ScopeRecord record;
+  auto posted = state.post<ChannelState::Lending::lends>(work, &record, where);
+  if (!posted.has_value()) [[unlikely]] {
+    if (posted.assume_error() == Errc::queue_full)
+      posted = wait_and_post(state, work, record, deadline, where);
+    if (!posted.has_value()) return std::move(posted).assume_error();
   }
+  auto result = state.wait(posted.assume_value(), deadline);
+  if (record.outstanding > 0) [[unlikely]]
+    return flush_and_ask(state, posted.assume_value(), result.assume_error());
   return result;
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include <channel/channel_anchor.hpp>
-#include <lend/channel/pending_work.hpp>
 
 #include <mutex>
 #include <new>
@@ -16,7 +15,7 @@ constinit ChannelAnchor* free_anchors = nullptr;
 
 }  // namespace
 
-ChannelAnchor* take_anchor(ChannelState* state) noexcept {
+ChannelReference take_anchor(ChannelState* state) noexcept {
   ChannelAnchor* anchor = nullptr;
   {
     std::lock_guard const lock{free_mutex};
@@ -24,11 +23,10 @@ ChannelAnchor* take_anchor(ChannelState* state) noexcept {
     if (anchor != nullptr) free_anchors = anchor->next_free;
   }
   if (anchor == nullptr) anchor = new (std::nothrow) ChannelAnchor;
-  if (anchor == nullptr) return nullptr;
+  if (anchor == nullptr) return {};
   anchor->state = state;
-  // Release: pairs with the acquire in ChannelReference::get(), which then reads `state`.
-  anchor->epoch.fetch_add(1, std::memory_order_release);
-  return anchor;
+  // Release: pairs with the acquire in living(), which then reads `state`.
+  return {anchor, anchor->epoch.fetch_add(1, std::memory_order_release) + 1};
 }
 
 void give_back_anchor(ChannelAnchor* anchor) noexcept {
@@ -36,15 +34,6 @@ void give_back_anchor(ChannelAnchor* anchor) noexcept {
   std::lock_guard const lock{free_mutex};
   anchor->next_free = free_anchors;
   free_anchors = anchor;
-}
-
-ChannelReference::ChannelReference(ChannelAnchor* anchor) noexcept
-    : anchor_{anchor}, epoch_{anchor->epoch.load(std::memory_order_relaxed)} {}
-
-ChannelState* ChannelReference::get() const noexcept {
-  if (anchor_ == nullptr) return nullptr;
-  // Acquire: pairs with the release in take_anchor().
-  return anchor_->epoch.load(std::memory_order_acquire) == epoch_ ? anchor_->state : nullptr;
 }
 
 }  // namespace lend

@@ -2,12 +2,12 @@
 // How a handle finds its channel, or learns that it is gone. Any thread.
 #pragma once
 
+#include <lend/channel/pending_work.hpp>
+
 #include <atomic>
 #include <cstdint>
 
 namespace lend {
-
-class ChannelState;
 
 /// One per living channel; its memory is reused for later channels and never freed, so that a
 /// handle may look at it at any time. The epoch changes when a channel moves in or out.
@@ -17,8 +17,16 @@ struct ChannelAnchor {
   ChannelAnchor* next_free = nullptr;
 };
 
-/// Null when memory ran out.
-[[nodiscard]] ChannelAnchor* take_anchor(ChannelState* state) noexcept;
+/// To `state`; with a null anchor when memory ran out.
+[[nodiscard]] ChannelReference take_anchor(ChannelState* state) noexcept;
 void give_back_anchor(ChannelAnchor* anchor) noexcept;
+
+/// The channel that `reference` means; null once it is gone.
+[[nodiscard]] inline ChannelState* living(ChannelReference reference) noexcept {
+  ChannelAnchor* const anchor = reference.anchor;
+  if (anchor == nullptr) return nullptr;
+  // Acquire: pairs with the release in take_anchor().
+  return anchor->epoch.load(std::memory_order_acquire) == reference.epoch ? anchor->state : nullptr;
+}
 
 }  // namespace lend

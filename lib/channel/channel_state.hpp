@@ -12,7 +12,6 @@
 #include <lend/verbs/queue_pair.hpp>
 #include <verbs/region_state.hpp>
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -56,17 +55,20 @@ class ChannelState {
 
   // posting.cpp
 
-  /// Whether post() lends the bytes, and whether a handle will ask for the result.
+  /// Whether post() lends the bytes.
   enum class Lending : std::uint8_t { lends, unsafe_without };
 
-  /// Posts under a new slot, without waiting.
-  template <class Work>
-  [[nodiscard]] Result<SlotId> post(Work const& work, ScopeRecord* scope, Lending lending,
+  /// Posts under a new slot, whose result a handle will ask for, without waiting. Defined in
+  /// posting.hpp.
+  template <Lending lending, class Work>
+  [[nodiscard]] Result<SlotId> post(Work const& work, ScopeRecord* scope,
                                     SourceLine where) noexcept;
   /// Waits until post() of this operation has room.
   [[nodiscard]] Result<void> wait_for_room(Operation operation, Deadline deadline) noexcept;
-  /// A handle for what was just posted.
-  [[nodiscard]] PendingWork handle_for(SlotId id) noexcept;
+  /// The handle for what was just posted.
+  [[nodiscard]] PendingWork handle_for(SlotId id) const noexcept {
+    return PendingWork{reference_, id.value};
+  }
 
   // completing.cpp
 
@@ -88,12 +90,14 @@ class ChannelState {
   /// Breaks the channel for `cause` and gets everything that is outstanding back.
   void flush(Error const& cause) noexcept;
 
-  [[nodiscard]] ChannelReference reference() const noexcept { return ChannelReference{anchor_}; }
+  [[nodiscard]] ChannelReference reference() const noexcept { return reference_; }
 
   [[nodiscard]] Error const* first_cause() const noexcept {
     return first_cause_ ? &*first_cause_ : nullptr;
   }
   [[nodiscard]] bool is_broken() const noexcept { return first_cause_.has_value(); }
+  /// Only then is work settled whose completion was not seen.
+  [[nodiscard]] bool is_abandoned() const noexcept { return !queue_pair_.has_value(); }
   /// What a call on a broken channel answers.
   [[nodiscard]] Error broken_error() const noexcept;
 
@@ -114,20 +118,41 @@ class ChannelState {
   };
 
   template <class List>
-  [[nodiscard]] Result<void> lend_all(SlotId id, Slot& slot, List const& list, LoanKind kind,
+  [[nodiscard]] Result<void> lend_all(SlotId id, Slot& slot, List const& list,
                                       SourceLine where) noexcept;
   void give_back_all(SlotId id, Slot& slot) noexcept;
+  /// Of work that was not posted after all: loans and slot.
+  void take_back(SlotId id, Slot& slot) noexcept;
   [[nodiscard]] LentPiece* pieces_of(SlotId id) noexcept {
     return &pieces_[std::size_t{id.index()} * elements_];
   }
   [[nodiscard]] std::uint32_t& outstanding(Operation operation) noexcept {
     return operation == Operation::receive ? receives_outstanding_ : sends_outstanding_;
   }
-  [[nodiscard]] bool has_room(Operation operation) noexcept;
+  [[nodiscard]] bool has_room(Operation operation) noexcept {
+    auto const depth = operation == Operation::receive ? receive_depth : send_depth;
+    return outstanding(operation) < depth && !slots_.full();
+  }
 
-  void complete(SlotId id, Slot& slot, Completion const& completion) noexcept;
+  /// poll() without the looks around it: how many, or negative as ibv_poll_cq(3).
+  [[nodiscard]] int take() noexcept;
+  /// The work is over: bytes and room come back.
+  void end(SlotId id, Slot& slot) noexcept;
+  void succeed(SlotId id, Slot& slot, CompletedWork const& done) noexcept;
+  void fail(SlotId id, Slot& slot, FailedWork const& failed) noexcept;
+  /// To its handle or, without one, to its scope.
+  void settle(SlotId id, Slot& slot) noexcept;
   void settle_without_handle(SlotId id, Slot& slot) noexcept;
-  void release(SlotId id, Slot& slot) noexcept;
+  [[nodiscard]] Result<WorkSuccess> take_result(SlotId id, Slot& slot) noexcept;
+  [[nodiscard]] Result<WorkSuccess> wait_longer(SlotId id, Deadline deadline) noexcept;
+  void release(SlotId id, Slot& slot) noexcept {
+    slot.finished = false;
+    if (slot.failed) [[unlikely]] {
+      slot.failed = false;
+      slot.failure = Error{};
+    }
+    slots_.free(id);
+  }
   [[nodiscard]] Error failure_of(SlotId id, Slot const& slot, FailedWork const& failed) noexcept;
   void break_with(Error const& cause) noexcept;
   /// Between two polls that found nothing. False once the deadline has passed.
@@ -141,10 +166,11 @@ class ChannelState {
   void abandon() noexcept;
   void retire_handles_of(ScopeRecord& record) noexcept;
 
-  static constexpr std::size_t batch_size = 16;
-
   CompletionQueue completions_;
   std::optional<QueuePair> queue_pair_;  // empty once it had to be destroyed to end its work
+  // What each post and poll reaches for, inside of those two.
+  ibv_cq* raw_completions_;
+  QueuePairHandle const* raw_queue_pair_;
   std::uint32_t elements_;
   SlotTable<Slot> slots_;
   std::unique_ptr<LentPiece[]> pieces_;  // elements_ for each slot
@@ -154,8 +180,7 @@ class ChannelState {
   bool is_watched_;  // whether somebody would say that the peer is gone
   WaitPlan wait_plan_;
   std::uint32_t empty_polls_ = 0;  // wraps
-  ChannelAnchor* anchor_ = nullptr;
-  std::array<Completion, batch_size> batch_{};
+  ChannelReference reference_{};   // to this
 };
 
 }  // namespace lend

@@ -2,6 +2,7 @@
 // From a completion to whoever asks for it: the bytes come back, then the slot is settled.
 #include <base/giving_up.hpp>
 #include <channel/channel_state.hpp>
+#include <verbs/polling.hpp>
 
 #include <string>
 #include <utility>
@@ -26,27 +27,80 @@ void keep(std::vector<Error>& failures, Error const& failure) noexcept {
 
 }  // namespace
 
-Result<std::uint32_t> ChannelState::poll() noexcept {
-  LEND_TRY(seen, completions_.poll(batch_));
-  bool const was_broken = is_broken();
-  for (Completion const& completion : seen) {
-    SlotId const id{completion.id};
-    Slot* const slot = slots_.find(id);
-    if (slot == nullptr) {
-      // Only abandon() settles work whose completion was not seen.
-      LEND_ASSERT(!queue_pair_.has_value());
-      continue;
-    }
-    complete(id, *slot, completion);
+// Out of line where work had loans.
+[[gnu::always_inline]] inline void ChannelState::end(SlotId id, Slot& slot) noexcept {
+  if (slot.loans != 0) give_back_all(id, slot);
+  --outstanding(slot.operation);
+  if (slot.scope != nullptr) {
+    --slot.scope->outstanding;
+    if (slot.operation == Operation::receive) --slot.scope->receives_outstanding;
   }
+  slot.finished = true;
+}
+
+[[gnu::always_inline]] inline void ChannelState::settle(SlotId id, Slot& slot) noexcept {
+  if (!slot.held)
+    settle_without_handle(id, slot);
+  else if (slot.scope != nullptr)
+    ++slot.scope->finished;
+}
+
+[[gnu::always_inline]] inline void ChannelState::succeed(SlotId id, Slot& slot,
+                                                         CompletedWork const& done) noexcept {
+  end(id, slot);
+  slot.success = {slot.operation, slot.operation == Operation::receive ? done.bytes : slot.bytes,
+                  done.immediate};
+  settle(id, slot);
+}
+
+[[gnu::cold]] void ChannelState::fail(SlotId id, Slot& slot, FailedWork const& failed) noexcept {
+  end(id, slot);
+  slot.failed = true;
+  slot.failure = failure_of(id, slot, failed);
+  break_with(slot.failure);
+  settle(id, slot);
+}
+
+[[gnu::always_inline]] inline int ChannelState::take() noexcept {
+  struct Visit {
+    ChannelState& channel;
+    [[gnu::always_inline]] void operator()(std::uint64_t id, CompletedWork const& done) const {
+      if (Slot* const slot = channel.slots_.find(SlotId{id})) [[likely]]
+        channel.succeed(SlotId{id}, *slot, done);
+      else
+        LEND_ASSERT(channel.is_abandoned());
+    }
+    void operator()(std::uint64_t id, FailedWork const& failed) const {
+      if (Slot* const slot = channel.slots_.find(SlotId{id}))
+        channel.fail(SlotId{id}, *slot, failed);
+      else
+        LEND_ASSERT(channel.is_abandoned());
+    }
+  };
+  return take_completions(*raw_completions_, poll_batch, Visit{*this});
+}
+
+Result<std::uint32_t> ChannelState::poll() noexcept {
+  bool const was_broken = is_broken();
+  int const taken = take();
+  if (taken < 0) [[unlikely]]
+    return poll_error(*raw_completions_, taken);
   if (is_broken() && !was_broken && queue_pair_) {
     // Of itself SoftRoCE leaves a receive unflushed that was posted after the failure and before it
     // was seen. Source: kernel drivers/infiniband/sw/rxe/rxe_verbs.c, rxe_post_recv. What is
     // refused here is tried again by the drain.
     static_cast<void>(queue_pair_->flush());
   }
-  if (seen.empty() && is_watched_ && ++empty_polls_ % empty_polls_per_look == 0) look_at_peer();
-  return static_cast<std::uint32_t>(seen.size());
+  if (taken == 0 && is_watched_ && ++empty_polls_ % empty_polls_per_look == 0) look_at_peer();
+  return static_cast<std::uint32_t>(taken);
+}
+
+void ChannelState::give_back_all(SlotId id, Slot& slot) noexcept {
+  LentPiece* const pieces = pieces_of(id);
+  for (; slot.loans > 0; --slot.loans) {
+    auto& [loan, region] = pieces[slot.loans - 1];
+    end_loan(loan, region);
+  }
 }
 
 bool ChannelState::pause(Waiter& waiter, Deadline deadline) noexcept {
@@ -58,32 +112,6 @@ bool ChannelState::pause(Waiter& waiter, Deadline deadline) noexcept {
 void ChannelState::look_at_peer() noexcept {
   if (is_broken() || !queue_pair_) return;  // also while flush() polls
   if (auto const reason = lost(Deadline{Deadline::Clock::now()})) flush(*reason);
-}
-
-void ChannelState::complete(SlotId id, Slot& slot, Completion const& completion) noexcept {
-  give_back_all(id, slot);
-  --outstanding(slot.operation);
-  if (slot.scope != nullptr) {
-    --slot.scope->outstanding;
-    if (slot.operation == Operation::receive) --slot.scope->receives_outstanding;
-  }
-
-  slot.finished = true;
-  if (CompletedWork const* const done = completion.success()) {
-    slot.failed = false;
-    slot.success = {slot.operation, slot.operation == Operation::receive ? done->bytes : slot.bytes,
-                    done->immediate};
-  } else {
-    slot.failed = true;
-    slot.failure = failure_of(id, slot, *completion.failure());
-    break_with(slot.failure);
-  }
-
-  if (!slot.held) {
-    settle_without_handle(id, slot);
-  } else if (slot.scope != nullptr) {
-    ++slot.scope->finished;
-  }
 }
 
 Error ChannelState::failure_of(SlotId id, Slot const& slot, FailedWork const& failed) noexcept {
@@ -140,43 +168,61 @@ void ChannelState::settle_without_handle(SlotId id, Slot& slot) noexcept {
   release(id, slot);
 }
 
-void ChannelState::release(SlotId id, Slot& slot) noexcept {
-  slot.scope = nullptr;
-  slot.held = false;
-  slot.finished = false;
-  if (slot.failed) {
-    slot.failed = false;
-    slot.failure = Error{};
+[[gnu::always_inline]] inline Result<WorkSuccess> ChannelState::take_result(SlotId id,
+                                                                            Slot& slot) noexcept {
+  if (slot.scope != nullptr) --slot.scope->finished;
+  if (slot.failed) [[unlikely]] {
+    Error const failure = slot.failure;
+    release(id, slot);
+    return failure;
   }
-  slots_.free(id);
+  Result<WorkSuccess> const result{slot.success};
+  release(id, slot);
+  return result;
 }
 
+namespace {
+
+[[gnu::cold]] Error scope_has_ended() noexcept {
+  return Error{Errc::stale_handle, "the scope of this work has ended"};
+}
+
+}  // namespace
+
 Result<std::optional<WorkSuccess>> ChannelState::ask(SlotId id) noexcept {
-  Slot* slot = slots_.find(id);
-  if (slot == nullptr) return Error{Errc::stale_handle, "the scope of this work has ended"};
+  Slot* const slot = slots_.find(id);
+  if (slot == nullptr) return scope_has_ended();
   if (!slot->finished) {
     LEND_TRYV(poll());
     if (!slot->finished) return std::optional<WorkSuccess>{};
   }
-  if (slot->scope != nullptr) --slot->scope->finished;
-  Result<std::optional<WorkSuccess>> result{std::optional<WorkSuccess>{slot->success}};
-  if (slot->failed) result = slot->failure;
-  release(id, *slot);
-  return result;
+  LEND_TRY(result, take_result(id, *slot));
+  return std::optional<WorkSuccess>{result};
 }
 
 Result<WorkSuccess> ChannelState::wait(SlotId id, Deadline deadline) noexcept {
+  Slot* const slot = slots_.find(id);
+  if (slot == nullptr) return scope_has_ended();
+  if (!slot->finished) {
+    LEND_TRYV(poll());
+    if (!slot->finished) return wait_longer(id, deadline);
+  }
+  return take_result(id, *slot);
+}
+
+Result<WorkSuccess> ChannelState::wait_longer(SlotId id, Deadline deadline) noexcept {
+  Slot& slot = slots_.tenant(id);
   Waiter waiter{wait_plan_, completions_};
-  for (;;) {
-    LEND_TRY(result, ask(id));
-    if (result) return *result;
+  while (!slot.finished) {
     if (!pause(waiter, deadline))
       return gave_up(deadline, "the work was not over",
                      waiter.has_slept() && port_is_down()
                          ? ", for this side's port is down: bring its network interface or link "
                            "up; the work is still outstanding"
                          : "; it is still outstanding");
+    LEND_TRYV(poll());
   }
+  return take_result(id, slot);
 }
 
 void ChannelState::drop(SlotId id) noexcept {

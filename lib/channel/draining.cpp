@@ -2,6 +2,7 @@
 // How outstanding work is brought to an end, whatever the peer and the device do.
 #include <base/giving_up.hpp>
 #include <channel/channel_state.hpp>
+#include <verbs/adoption.hpp>
 
 #include <algorithm>
 #include <new>
@@ -25,6 +26,8 @@ ChannelState::ChannelState(CompletionQueue completions, QueuePair queue_pair,
       message_bytes_max{queue_pair.message_bytes_max()},
       completions_{std::move(completions)},
       queue_pair_{std::move(queue_pair)},
+      raw_completions_{completions_.native()},
+      raw_queue_pair_{&QueuePairDoor::handle_of(*queue_pair_)},
       elements_{options.queue_pair.elements},
       slots_{(send_depth + receive_depth)      // every request that can be outstanding
              + (send_depth + receive_depth)},  // as many finished ones that handles still hold
@@ -37,8 +40,8 @@ std::unique_ptr<ChannelState> ChannelState::make(CompletionQueue completions, Qu
   try {
     std::unique_ptr<ChannelState> state{
         new ChannelState{std::move(completions), std::move(queue_pair), options}};
-    state->anchor_ = take_anchor(state.get());
-    return state->anchor_ != nullptr ? std::move(state) : nullptr;
+    state->reference_ = take_anchor(state.get());
+    return state->reference_.anchor != nullptr ? std::move(state) : nullptr;
   } catch (std::bad_alloc const&) {
     return nullptr;
   }
@@ -47,7 +50,7 @@ std::unique_ptr<ChannelState> ChannelState::make(CompletionQueue completions, Qu
 ChannelState::~ChannelState() {
   if (sends_outstanding_ + receives_outstanding_ > 0)
     flush(Error{Errc::channel_broken, "the channel was destroyed with work outstanding"});
-  if (anchor_ != nullptr) give_back_anchor(anchor_);
+  if (reference_.anchor != nullptr) give_back_anchor(reference_.anchor);
 }
 
 std::optional<Error> ChannelState::drain(ScopeRecord& record, Deadline deadline,
@@ -96,7 +99,7 @@ void ChannelState::abandon() noexcept {
   // remaining completions will not come. Source: ibv_destroy_qp(3).
   queue_pair_.reset();
   slots_.for_each([this](SlotId id, Slot& slot) {
-    if (!slot.finished) complete(id, slot, {id.value, FailedWork{WorkStatus::flushed, 0}});
+    if (!slot.finished) fail(id, slot, {WorkStatus::flushed, 0});
   });
 }
 

@@ -3,70 +3,61 @@
 #include <channel/channel_state.hpp>
 #include <lend/channel/pending_work.hpp>
 
-#include <utility>
-
 namespace lend {
 
 namespace {
 
-Error channel_is_gone() noexcept {
+[[gnu::cold]] Error channel_is_gone() noexcept {
   return Error{Errc::stale_handle, "the channel of this work is gone"};
+}
+
+// Of what these errors are about, the work goes on.
+bool is_still_outstanding(Error const& error) noexcept {
+  return error == Errc::system_failed || is_given_up(error);
 }
 
 }  // namespace
 
-PendingWork::PendingWork(PendingWork&& other) noexcept
-    : channel_{std::exchange(other.channel_, {})},
-      id_{other.id_},
-      result_{std::move(other.result_)} {}
-
-PendingWork& PendingWork::operator=(PendingWork&& other) noexcept {
-  if (this != &other) {
-    drop();
-    channel_ = std::exchange(other.channel_, {});
-    id_ = other.id_;
-    result_ = std::move(other.result_);
-  }
-  return *this;
-}
-
-PendingWork::~PendingWork() {
-  drop();
-}
-
 void PendingWork::drop() noexcept {
-  if (result_) return;  // the slot was freed when the result was taken
-  if (ChannelState* const state = channel_.get()) state->drop(SlotId{id_});
+  if (ChannelState* const state = living(channel_)) state->drop(SlotId{id_});
 }
 
 Result<std::optional<WorkSuccess>> PendingWork::poll() noexcept {
-  if (!result_) {
-    ChannelState* const state = channel_.get();
+  if (seen_ == Seen::nothing) {
+    ChannelState* const state = living(channel_);
     if (state == nullptr) return channel_is_gone();
     auto answer = state->ask(SlotId{id_});
-    if (answer.has_value()) {
-      if (!answer.assume_value()) return answer;
-      result_ = *answer.assume_value();
+    if (!answer.has_value()) {
+      if (is_still_outstanding(answer.assume_error())) return answer;
+      seen_ = Seen::failure;
+      failure_ = std::move(answer).assume_error();
+    } else if (answer.assume_value()) {
+      seen_ = Seen::success;
+      success_ = *answer.assume_value();
     } else {
-      if (answer.assume_error() == Errc::system_failed) return answer;  // the work goes on
-      result_ = std::move(answer).assume_error();
+      return answer;
     }
   }
-  if (!result_->has_value()) return result_->assume_error();
-  return std::optional<WorkSuccess>{result_->assume_value()};
+  if (seen_ == Seen::failure) return failure_;
+  return std::optional<WorkSuccess>{success_};
 }
 
 Result<WorkSuccess> PendingWork::wait(Deadline deadline) noexcept {
-  if (!result_) {
-    ChannelState* const state = channel_.get();
+  if (seen_ == Seen::nothing) {
+    ChannelState* const state = living(channel_);
     if (state == nullptr) return channel_is_gone();
     auto answer = state->wait(SlotId{id_}, deadline);
-    if (!answer.has_value() &&
-        (answer.assume_error() == Errc::system_failed || is_given_up(answer.assume_error())))
-      return answer;  // the work goes on
-    result_ = std::move(answer);
+    if (!answer.has_value()) {
+      if (is_still_outstanding(answer.assume_error())) return answer;
+      seen_ = Seen::failure;
+      failure_ = std::move(answer).assume_error();
+    } else {
+      seen_ = Seen::success;
+      success_ = answer.assume_value();
+    }
   }
-  return *result_;
+  if (seen_ == Seen::failure) return failure_;
+  return success_;
 }
 
 }  // namespace lend

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#include <channel/channel_state.hpp>
+#include <channel/posting.hpp>
 #include <lend/channel/channel.hpp>
 #include <lend/channel/polling_scope.hpp>
 
@@ -31,7 +31,7 @@ PollingScope::PollingScope(Channel& channel) noexcept
 
 PollingScope::~PollingScope() {
   if (ended_) return;
-  ChannelState* const state = channel_.get();
+  ChannelState* const state = living(channel_);
   if (state == nullptr) return;  // it has flushed and settled everything
   std::chrono::nanoseconds const bound =
       std::min<std::chrono::nanoseconds>(drain_bound_.value_or(drain_max), drain_max);
@@ -52,21 +52,34 @@ PollingScope& PollingScope::drain_until(Deadline deadline) noexcept {
 }
 
 template <class Work>
-Result<PendingWork> PollingScope::try_post(Work const& work, SourceLine where) noexcept {
-  ChannelState* const state = channel_.get();
-  if (state == nullptr || ended_) return scope_is_over();
-  auto posted = state->post(work, &record_, ChannelState::Lending::lends, where);
-  if (!posted.has_value()) return std::move(posted).assume_error();
+[[gnu::always_inline]] inline Result<PendingWork> PollingScope::try_post(
+    Work const& work, SourceLine where) noexcept {
+  ChannelState* const state = living(channel_);
+  if (state == nullptr || ended_) [[unlikely]]
+    return scope_is_over();
+  auto const posted = state->post<ChannelState::Lending::lends>(work, &record_, where);
+  if (!posted.has_value()) [[unlikely]]
+    return posted.assume_error();
   return state->handle_for(posted.assume_value());
 }
 
 template <class Work>
-Result<PendingWork> PollingScope::post(Work const& work, Deadline deadline,
-                                       SourceLine where) noexcept {
+[[gnu::always_inline]] inline Result<PendingWork> PollingScope::post(Work const& work,
+                                                                     Deadline deadline,
+                                                                     SourceLine where) noexcept {
+  auto posted = try_post(work, where);
+  if (!posted.has_value() && posted.assume_error() == Errc::queue_full) [[unlikely]]
+    return wait_and_post(work, deadline, where);
+  return posted;
+}
+
+template <class Work>
+[[gnu::cold, gnu::noinline]] Result<PendingWork> PollingScope::wait_and_post(
+    Work const& work, Deadline deadline, SourceLine where) noexcept {
   for (;;) {
+    LEND_TRYV(living(channel_)->wait_for_room(operation_of<Work>, deadline));
     auto posted = try_post(work, where);
     if (posted.has_value() || posted.assume_error() != Errc::queue_full) return posted;
-    LEND_TRYV(channel_.get()->wait_for_room(operation_of<Work>, deadline));
   }
 }
 
@@ -107,7 +120,7 @@ Result<void> PollingScope::finish() noexcept {
 std::optional<Error> PollingScope::end(std::optional<Error> closure_error, bool manual) noexcept {
   if (std::exchange(ended_, true))  // the closure finished the scope itself
     return closure_error ? std::move(closure_error) : std::optional<Error>{scope_is_over()};
-  ChannelState* const state = channel_.get();
+  ChannelState* const state = living(channel_);
   if (state == nullptr)
     return closure_error ? std::move(closure_error) : std::optional<Error>{scope_is_over()};
 

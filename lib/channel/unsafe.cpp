@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#include <channel/channel_state.hpp>
+#include <channel/posting.hpp>
 #include <lend/channel/unsafe.hpp>
 
 namespace lend {
@@ -7,14 +7,27 @@ namespace lend {
 namespace {
 
 template <class Work>
-Result<PendingWork> post(Channel& channel, Work const& work) noexcept {
+[[gnu::always_inline]] inline Result<SlotId> try_once(ChannelState& state,
+                                                      Work const& work) noexcept {
+  return state.post<ChannelState::Lending::unsafe_without>(work, nullptr, SourceLine{});
+}
+
+template <class Work>
+[[gnu::cold, gnu::noinline]] Result<SlotId> try_again(ChannelState& state,
+                                                      Work const& work) noexcept {
+  LEND_TRYV(state.poll());
+  return try_once(state, work);
+}
+
+template <class Work>
+[[gnu::always_inline]] inline Result<PendingWork> post(Channel& channel,
+                                                       Work const& work) noexcept {
   ChannelState& state = unsafe_state(channel);
-  auto posted = state.post(work, nullptr, ChannelState::Lending::unsafe_without, SourceLine{});
-  if (!posted.has_value() && posted.assume_error() == Errc::queue_full) {
-    LEND_TRYV(state.poll());
-    posted = state.post(work, nullptr, ChannelState::Lending::unsafe_without, SourceLine{});
+  auto posted = try_once(state, work);
+  if (!posted.has_value()) [[unlikely]] {
+    if (posted.assume_error() == Errc::queue_full) posted = try_again(state, work);
+    if (!posted.has_value()) return std::move(posted).assume_error();
   }
-  if (!posted.has_value()) return std::move(posted).assume_error();
   return state.handle_for(posted.assume_value());
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The only caller of ibv_poll_cq. One thread at a time.
+// One thread at a time.
 #include <lend/verbs/completion_queue.hpp>
 #include <verbs/handles.hpp>
 #include <verbs/limits.hpp>
+#include <verbs/polling.hpp>
 #include <verbs/verb_error.hpp>
 
-#include <endian.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -16,33 +16,6 @@
 namespace lend {
 
 namespace {
-
-/// Taken from the device at a time: 768 bytes of stack.
-constexpr std::size_t chunk = 16;
-
-// Status first: on failure nothing but wr_id, status, qp_num and vendor_err is valid.
-// Source: ibv_poll_cq(3).
-void convert(ibv_wc const& source, Completion& target) noexcept {
-  target.id = source.wr_id;
-  if (source.status != IBV_WC_SUCCESS) [[unlikely]] {
-    target.outcome = FailedWork{static_cast<WorkStatus>(source.status), source.vendor_err};
-    return;
-  }
-  CompletedWork work;
-  // The device sets byte_len for what it wrote here. IBV_WC_RECV is a bit, RDMA_READ a value.
-  if ((source.opcode & IBV_WC_RECV) != 0 || source.opcode == IBV_WC_RDMA_READ)
-    work.bytes = source.byte_len;
-  if ((source.wc_flags & IBV_WC_WITH_IMM) != 0) work.immediate = be32toh(source.imm_data);
-  target.outcome = work;
-}
-
-[[gnu::cold, gnu::noinline]] Error poll_error(ibv_cq const& queue, int result) {
-  return Error{Errc::system_failed,
-               "ibv_poll_cq answered " + std::to_string(result) + " on a queue of " +
-                   std::to_string(queue.cqe) +
-                   " entries: it overran or the device failed; no work has ended by it. Flush and "
-                   "destroy the queue pairs that use it."};
-}
 
 ibv_comp_channel* make_channel(Provider const& provider, ibv_context* context, Wakeable wakeable) {
   if (wakeable == Wakeable::no || provider.create_comp_channel == nullptr) return nullptr;
@@ -89,21 +62,26 @@ Result<CompletionQueue> CompletionQueue::create(Context const& context, std::uin
       parent, std::move(channel), std::move(raw), static_cast<std::uint32_t>(granted))};
 }
 
+Error poll_error(ibv_cq const& queue, int result) noexcept {
+  return Error{Errc::system_failed,
+               "ibv_poll_cq answered " + std::to_string(result) + " on a queue of " +
+                   std::to_string(queue.cqe) +
+                   " entries: it overran or the device failed; no work has ended by it. Flush and "
+                   "destroy the queue pairs that use it."};
+}
+
 Result<std::span<Completion>> CompletionQueue::poll(std::span<Completion> target) noexcept {
-  ibv_cq* const queue = handle_->raw.get();
-  ibv_wc entries[chunk];  // filled by the device; zeroing them would cost more than the poll
+  ibv_cq& queue = *handle_->raw.get();
   std::size_t taken = 0;
+  auto const keep = [&](std::uint64_t id, auto const& outcome) { target[taken++] = {id, outcome}; };
   while (taken < target.size()) {
-    auto const wanted = std::min(chunk, target.size() - taken);
-    int const got = ibv_poll_cq(queue, static_cast<int>(wanted), entries);
+    auto const wanted = std::min<std::size_t>(poll_batch, target.size() - taken);
+    int const got = take_completions(queue, static_cast<int>(wanted), keep);
     if (got < 0) [[unlikely]] {
-      if (taken == 0) return poll_error(*queue, got);
+      if (taken == 0) return poll_error(queue, got);
       break;  // what was taken is real; the next poll meets the failure again
     }
-    auto const count = static_cast<std::size_t>(got);
-    for (std::size_t i = 0; i < count; ++i) convert(entries[i], target[taken + i]);
-    taken += count;
-    if (count < wanted) break;
+    if (std::cmp_less(got, wanted)) break;
   }
   return target.first(taken);
 }

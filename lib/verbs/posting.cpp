@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Why a list of elements was refused. Any thread.
 #include <verbs/posting.hpp>
+#include <verbs/verb_error.hpp>
 
 #include <string>
 
 namespace lend {
 
-Error refusal(QueuePairHandle const& queue_pair, Operation operation,
-              std::span<NamedElement const> elements, std::size_t list_size,
-              RemoteSlice const* remote) {
+namespace {
+
+/// One element, as both kinds are seen here.
+struct NamedElement {
+  RegionState const* region;
+  ByteRange range;
+};
+
+Error said_wrong(QueuePairHandle const& queue_pair, Operation operation,
+                 std::span<NamedElement const> elements, std::size_t list_size,
+                 RemoteSlice const* remote) {
   auto const refused = [&](std::string const& why) {
     return Error{Errc::invalid_argument,
                  std::string{name_of(operation)} + " refused: " + why + "; nothing was posted"};
@@ -45,6 +54,59 @@ Error refusal(QueuePairHandle const& queue_pair, Operation operation,
     return refused("the lengths differ: " + std::to_string(bytes) + " bytes here, " +
                    std::to_string(remote->length) + " bytes of the peer");
   return refused("the list is not valid");
+}
+
+/// `remote` is null where there is none.
+template <class Element>
+Error said_wrong(QueuePairHandle const& queue_pair, Operation operation,
+                 ElementList<Element> const& list, RemoteSlice const* remote) {
+  NamedElement named[elements_max];
+  std::size_t count = 0;
+  for (Element const& element : list.elements()) {
+    if (count == elements_max) break;
+    named[count++] = {element.region, element.range};
+  }
+  return said_wrong(queue_pair, operation, {named, count}, list.size(), remote);
+}
+
+Error device_refused(QueuePairHandle const& queue_pair, char const* verb, int result,
+                     bool has_immediate) {
+  int const error = errno_of(result);
+  auto const& context = *queue_pair.domain->context;
+  if (has_immediate && context.is_iwarp())
+    return Error{Errc::unsupported, context.name +
+                                        " is iWARP, which carries no immediates (RFC 5040); send "
+                                        "the value as bytes. Nothing was posted"};
+  // A full queue. Source: ibv_post_send(3); rdma-core providers answer ENOMEM.
+  if (error == ENOMEM) return Errc::queue_full;
+  return verb_error(Errc::system_failed, queue_pair.domain->provider(), verb, error,
+                    "The queue pair may have left the state in which it takes work.");
+}
+
+}  // namespace
+
+Error refusal(QueuePairHandle const& queue_pair, Send const& work, PostAnswer answer) noexcept {
+  if (answer.result == PostAnswer::said_wrong)
+    return said_wrong(queue_pair, Operation::send, work.source, nullptr);
+  return device_refused(queue_pair, "ibv_post_send", answer.result, work.immediate.has_value());
+}
+
+Error refusal(QueuePairHandle const& queue_pair, Write const& work, PostAnswer answer) noexcept {
+  if (answer.result == PostAnswer::said_wrong)
+    return said_wrong(queue_pair, Operation::write, work.source, &work.target);
+  return device_refused(queue_pair, "ibv_post_send", answer.result, work.immediate.has_value());
+}
+
+Error refusal(QueuePairHandle const& queue_pair, Read const& work, PostAnswer answer) noexcept {
+  if (answer.result == PostAnswer::said_wrong)
+    return said_wrong(queue_pair, Operation::read, work.target, &work.source);
+  return device_refused(queue_pair, "ibv_post_send", answer.result, false);
+}
+
+Error refusal(QueuePairHandle const& queue_pair, Receive const& work, PostAnswer answer) noexcept {
+  if (answer.result == PostAnswer::said_wrong)
+    return said_wrong(queue_pair, Operation::receive, work.target, nullptr);
+  return device_refused(queue_pair, "ibv_post_recv", answer.result, false);
 }
 
 }  // namespace lend

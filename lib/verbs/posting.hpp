@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// From elements to ibv_sge, checked before anything is posted. Pure; any thread.
+// From a request of lend to one of verbs: checked, described, posted. The only caller of
+// ibv_post_send and ibv_post_recv. Inline, since a call costs as much as a tenth of a post. One
+// thread at a time per queue pair.
 #pragma once
 
 #include <lend/base/error.hpp>
@@ -8,6 +10,7 @@
 #include <verbs/handles.hpp>
 #include <verbs/region_state.hpp>
 
+#include <endian.h>
 #include <cstdint>
 #include <span>
 
@@ -49,30 +52,99 @@ template <class Element>
   return {bytes, count};
 }
 
-/// One element, as refusal() sees both kinds.
-struct NamedElement {
-  RegionState const* region;
-  ByteRange range;
+/// Posted, or why not; what was said wrong only refusal() can tell.
+struct [[nodiscard]] PostAnswer {
+  static constexpr int said_wrong = -1;
+
+  int result;           ///< 0: posted; said_wrong; else as ibv_post_send(3) answers
+  std::uint64_t bytes;  ///< of the list
+
+  [[nodiscard]] bool is_posted() const noexcept { return result == 0; }
 };
 
-/// Why a list or its lengths were refused. `remote` is null where there is none.
-[[nodiscard]] Error refusal(QueuePairHandle const& queue_pair, Operation operation,
-                            std::span<NamedElement const> elements, std::size_t list_size,
-                            RemoteSlice const* remote);
-
-/// The same for either kind of list.
-template <class Element>
-[[nodiscard, gnu::cold, gnu::noinline]] Error refusal_of(QueuePairHandle const& queue_pair,
-                                                         Operation operation,
-                                                         ElementList<Element> const& list,
-                                                         RemoteSlice const* remote) {
-  NamedElement named[elements_max];
-  std::size_t count = 0;
-  for (Element const& element : list.elements()) {
-    if (count == elements_max) break;
-    named[count++] = {element.region, element.range};
-  }
-  return refusal(queue_pair, operation, {named, count}, list.size(), remote);
+// Set field by field: value-initialising the 128 bytes costs more than the rest of a post.
+// Source: measured, 8 to 9 ns with g++ 12 -O2, which emits `rep stos`.
+[[gnu::always_inline]] inline PostAnswer post_request(QueuePairHandle const& queue_pair,
+                                                      ibv_send_wr& request, std::uint64_t id,
+                                                      ibv_sge* elements, Resolved resolved,
+                                                      ibv_wr_opcode opcode,
+                                                      bool may_inline) noexcept {
+  // 0 bytes are never inlined: a queue pair without inline room refuses the flag itself.
+  bool const is_inlined = may_inline && resolved.bytes - 1 < queue_pair.inline_bytes;
+  request.wr_id = id;
+  request.next = nullptr;
+  request.sg_list = elements;
+  request.num_sge = resolved.count;
+  request.opcode = opcode;
+  // Everything is signaled, so that every failure and every free slot is seen.
+  request.send_flags = IBV_SEND_SIGNALED | (is_inlined ? unsigned{IBV_SEND_INLINE} : 0u);
+  ibv_send_wr* refused;
+  return {ibv_post_send(queue_pair.raw.get(), &request, &refused), resolved.bytes};
 }
+
+[[gnu::always_inline]] inline PostAnswer try_post(QueuePairHandle const& queue_pair,
+                                                  std::uint64_t id, Send const& work) noexcept {
+  ibv_sge elements[elements_max];
+  auto const resolved = resolve(queue_pair, work.source, elements);
+  if (resolved.count < 0 || (work.source.size() == 0 && !work.immediate)) [[unlikely]]
+    return {PostAnswer::said_wrong, 0};
+  ibv_send_wr request;
+  if (work.immediate) request.imm_data = htobe32(*work.immediate);
+  return post_request(queue_pair, request, id, elements, resolved,
+                      work.immediate ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND, true);
+}
+
+[[gnu::always_inline]] inline PostAnswer try_post(QueuePairHandle const& queue_pair,
+                                                  std::uint64_t id, Write const& work) noexcept {
+  ibv_sge elements[elements_max];
+  auto const resolved = resolve(queue_pair, work.source, elements);
+  if (resolved.count < 0 || (work.source.size() == 0 && !work.immediate) ||
+      !work.target.in_bounds || resolved.bytes != work.target.length) [[unlikely]]
+    return {PostAnswer::said_wrong, 0};
+  ibv_send_wr request;
+  if (work.immediate) request.imm_data = htobe32(*work.immediate);
+  request.wr.rdma.remote_addr = work.target.address;
+  request.wr.rdma.rkey = work.target.key;
+  return post_request(queue_pair, request, id, elements, resolved,
+                      work.immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE, true);
+}
+
+[[gnu::always_inline]] inline PostAnswer try_post(QueuePairHandle const& queue_pair,
+                                                  std::uint64_t id, Read const& work) noexcept {
+  ibv_sge elements[elements_max];
+  auto const resolved = resolve(queue_pair, work.target, elements);
+  if (resolved.count < 0 || work.target.size() == 0 || !work.source.in_bounds ||
+      resolved.bytes != work.source.length) [[unlikely]]
+    return {PostAnswer::said_wrong, 0};
+  ibv_send_wr request;
+  request.wr.rdma.remote_addr = work.source.address;
+  request.wr.rdma.rkey = work.source.key;
+  return post_request(queue_pair, request, id, elements, resolved, IBV_WR_RDMA_READ, false);
+}
+
+[[gnu::always_inline]] inline PostAnswer try_post(QueuePairHandle const& queue_pair,
+                                                  std::uint64_t id, Receive const& work) noexcept {
+  ibv_sge elements[elements_max];
+  auto const resolved = resolve(queue_pair, work.target, elements);
+  if (resolved.count < 0 || (work.target.size() == 0 && !work.allow_empty)) [[unlikely]]
+    return {PostAnswer::said_wrong, 0};
+  ibv_recv_wr request;
+  request.wr_id = id;
+  request.next = nullptr;
+  request.sg_list = elements;
+  request.num_sge = resolved.count;
+  ibv_recv_wr* refused;
+  return {ibv_post_recv(queue_pair.raw.get(), &request, &refused), resolved.bytes};
+}
+
+/// Why try_post() did not post.
+[[nodiscard]] Error refusal(QueuePairHandle const& queue_pair, Send const& work,
+                            PostAnswer answer) noexcept;
+[[nodiscard]] Error refusal(QueuePairHandle const& queue_pair, Write const& work,
+                            PostAnswer answer) noexcept;
+[[nodiscard]] Error refusal(QueuePairHandle const& queue_pair, Read const& work,
+                            PostAnswer answer) noexcept;
+[[nodiscard]] Error refusal(QueuePairHandle const& queue_pair, Receive const& work,
+                            PostAnswer answer) noexcept;
 
 }  // namespace lend

@@ -12,7 +12,7 @@ BUILDS = {"lib/verbs/meson.build": "'queue_pair.cpp', 'x.cpp'", "test/abort/meso
 GOOD = {
     "lib/verbs/x.cpp": HEAD + "#include <infiniband/verbs.h>\n#include <lend/base/error.hpp>\n"
                               "// ibv_post_send(3)\nint f() {\n  return snprintf(a, 1, b);\n}\n",
-    "lib/verbs/queue_pair.cpp": HEAD + "int r = ibv_post_send(a, b, c);\n",
+    "lib/verbs/posting.hpp": HPP + "int r = ibv_post_send(a, b, c);\n",
     "test/abort/y.cpp": "// stops: x\n" + HEAD + "#include <lend/lend.hpp>\n",
     "lib/network/x.hpp": HPP + '#include "y.hpp"\n#include <sys/socket.h>\n'
                                "struct S {\n" + "int a;\n" * 80 + "};\n",

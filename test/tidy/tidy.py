@@ -30,8 +30,8 @@ FOREIGN = {
     r"arpa/inet\.h": r"lib/network/|lib/verbs/gid_table\.cpp|test/|examples/",
 }
 CALLERS = {  # the soft device implements them and does not call them
-    "ibv_post_send": "lib/verbs/queue_pair.cpp", "ibv_post_recv": "lib/verbs/queue_pair.cpp",
-    "ibv_poll_cq": "lib/verbs/completion_queue.cpp",
+    "ibv_post_send": "lib/verbs/posting.hpp", "ibv_post_recv": "lib/verbs/posting.hpp",
+    "ibv_poll_cq": "lib/verbs/polling.hpp",
 }
 COLUMNS, FUNCTION = 100, 70
 # What begins and ends in the first column; a type ends in a semicolon.

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 namespace lend {
 
@@ -23,16 +24,9 @@ struct WorkSuccess {
 
 /// Which channel, if it still lives: its memory for this is never freed, only reused under another
 /// epoch, so that asking is safe at any time.
-class ChannelReference {
- public:
-  ChannelReference() = default;
-  explicit ChannelReference(ChannelAnchor* anchor) noexcept;
-  /// Null once the channel is gone.
-  [[nodiscard]] ChannelState* get() const noexcept;
-
- private:
-  ChannelAnchor* anchor_ = nullptr;
-  std::uint64_t epoch_ = 0;
+struct ChannelReference {
+  ChannelAnchor* anchor = nullptr;
+  std::uint64_t epoch = 0;
 };
 
 /// Asks about, or waits for, one work request.
@@ -41,9 +35,21 @@ class ChannelReference {
 /// the result it keeps it. Outliving its scope or channel it answers Errc::stale_handle.
 class [[nodiscard]] PendingWork {
  public:
-  PendingWork(PendingWork&& other) noexcept;
-  PendingWork& operator=(PendingWork&& other) noexcept;
-  ~PendingWork();
+  PendingWork(PendingWork&& other) noexcept
+      : channel_{std::exchange(other.channel_, {})},
+        id_{other.id_},
+        seen_{std::exchange(other.seen_, Seen::nothing)},
+        success_{other.success_},
+        failure_{std::move(other.failure_)} {}
+  PendingWork& operator=(PendingWork&& other) noexcept {
+    PendingWork old{std::move(other)};
+    swap(old);
+    return *this;
+  }
+  ~PendingWork() {
+    // The slot was freed when the result was taken.
+    if (seen_ == Seen::nothing && channel_.anchor != nullptr) drop();
+  }
 
   /// The result if there is one, without waiting.
   ///
@@ -60,12 +66,23 @@ class [[nodiscard]] PendingWork {
 
  private:
   friend class ChannelState;
+  enum class Seen : std::uint8_t { nothing, success, failure };
+
   PendingWork(ChannelReference channel, std::uint64_t id) noexcept : channel_{channel}, id_{id} {}
+  void swap(PendingWork& other) noexcept {
+    std::swap(channel_, other.channel_);
+    std::swap(id_, other.id_);
+    std::swap(seen_, other.seen_);
+    std::swap(success_, other.success_);
+    std::swap(failure_, other.failure_);
+  }
   void drop() noexcept;
 
   ChannelReference channel_;
   std::uint64_t id_;
-  std::optional<Result<WorkSuccess>> result_{};
+  Seen seen_ = Seen::nothing;
+  WorkSuccess success_{};
+  Error failure_{};
 };
 
 }  // namespace lend

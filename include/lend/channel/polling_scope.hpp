@@ -125,6 +125,8 @@ class PollingScope {
   template <class Work>
   Result<PendingWork> post(Work const& work, Deadline deadline, SourceLine where) noexcept;
   template <class Work>
+  Result<PendingWork> wait_and_post(Work const& work, Deadline deadline, SourceLine where) noexcept;
+  template <class Work>
   Result<PendingWork> try_post(Work const& work, SourceLine where) noexcept;
 
   ChannelReference channel_;
