@@ -20,6 +20,7 @@ struct SlotId {
   [[nodiscard]] std::uint32_t generation() const noexcept {
     return static_cast<std::uint32_t>(value >> 32);
   }
+  [[nodiscard]] bool is_valid() const noexcept { return value != 0; }
   friend bool operator==(SlotId, SlotId) = default;
 };
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+#include <channel/completing.hpp>
 #include <channel/posting.hpp>
 #include <lend/channel/channel.hpp>
 
@@ -9,24 +10,28 @@ namespace lend {
 namespace {
 
 template <class Work>
-[[gnu::cold, gnu::noinline]] Result<SlotId> wait_and_post(ChannelState& state, Work const& work,
-                                                          ScopeRecord& record, Deadline deadline,
-                                                          SourceLine where) noexcept {
+[[gnu::cold, gnu::noinline]] SlotId wait_and_post(ChannelState& state, Work const& work,
+                                                  ScopeRecord& record, Deadline deadline,
+                                                  SourceLine where, Error& why) noexcept {
   for (;;) {
-    LEND_TRYV(state.wait_for_room(operation_of<Work>, deadline));
-    auto posted = state.post<ChannelState::Lending::lends>(work, &record, where);
-    if (posted.has_value() || posted.assume_error() != Errc::queue_full) return posted;
+    if (auto room = state.wait_for_room(operation_of<Work>, deadline); !room.has_value()) {
+      why = std::move(room).assume_error();
+      return {};
+    }
+    SlotId const id = state.post<ChannelState::Lending::lends>(work, &record, where, why);
+    if (id.is_valid() || why != Errc::queue_full) return id;
   }
 }
 
 // Flushed, since the caller has its bytes back when its call returns.
-[[gnu::cold]] Result<WorkSuccess> flush_and_ask(ChannelState& state, SlotId id,
-                                                Error const& reason) noexcept {
-  state.flush(reason);
-  auto const late = state.ask(id);
-  // It was over before the flush reached it.
-  if (late.has_value() && late.assume_value()) return *late.assume_value();
-  return reason;
+[[gnu::cold]] ChannelState::Answer flush_and_ask(ChannelState& state, SlotId id,
+                                                 WorkSuccess& success, Error& why) noexcept {
+  state.flush(why);
+  Error late;
+  // Unless it was over before the flush reached it, the reason for the flush is the story.
+  return state.ask(id, success, late) == ChannelState::Answer::succeeded
+             ? ChannelState::Answer::succeeded
+             : ChannelState::Answer::unknown;
 }
 
 // One post and one wait.
@@ -34,17 +39,21 @@ template <class Work>
 [[gnu::always_inline]] inline Result<WorkSuccess> run(ChannelState& state, Work const& work,
                                                       Deadline deadline,
                                                       SourceLine where) noexcept {
+  ChannelState::Use const use{state};
   ScopeRecord record;
-  auto posted = state.post<ChannelState::Lending::lends>(work, &record, where);
-  if (!posted.has_value()) [[unlikely]] {
-    if (posted.assume_error() == Errc::queue_full)
-      posted = wait_and_post(state, work, record, deadline, where);
-    if (!posted.has_value()) return std::move(posted).assume_error();
+  Error why;
+  SlotId id = state.post<ChannelState::Lending::lends>(work, &record, where, why);
+  if (!id.is_valid()) [[unlikely]] {
+    if (why == Errc::queue_full) id = wait_and_post(state, work, record, deadline, where, why);
+    if (!id.is_valid()) return why;
   }
-  auto result = state.wait(posted.assume_value(), deadline);
+  WorkSuccess success;
+  auto answer = state.wait(id, deadline, success, why);
   if (record.outstanding > 0) [[unlikely]]
-    return flush_and_ask(state, posted.assume_value(), result.assume_error());
-  return result;
+    answer = flush_and_ask(state, id, success, why);
+  if (answer == ChannelState::Answer::succeeded) [[likely]]
+    return success;
+  return why;
 }
 
 Result<void> without_value(Result<WorkSuccess> result) noexcept {

@@ -12,6 +12,7 @@
 #include <lend/verbs/queue_pair.hpp>
 #include <verbs/region_state.hpp>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -45,6 +46,30 @@ struct Slot {
 /// gives the bytes back and settles the slot with its handle or its scope.
 class ChannelState {
  public:
+  /// A call of the user's, from its first touch of the channel to its last. Stops the process when
+  /// two overlap: no error value could mend what two threads did to one channel. Two that begin in
+  /// the same instant are told at the end of one of them.
+  class Use {
+   public:
+    explicit Use(ChannelState& channel) noexcept : user_{channel.user_} {
+      // Relaxed throughout: this publishes nothing, and what it guards is not shared.
+      if (user_.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
+        stop_for_two_threads();
+      user_.store(this, std::memory_order_relaxed);
+    }
+    Use(Use const&) = delete;
+    Use& operator=(Use const&) = delete;
+    ~Use() {
+      if (user_.load(std::memory_order_relaxed) != this) [[unlikely]]
+        stop_for_two_threads();
+      user_.store(nullptr, std::memory_order_relaxed);
+    }
+
+   private:
+    [[noreturn]] static void stop_for_two_threads() noexcept;
+    std::atomic<Use const*>& user_;
+  };
+
   /// Null when memory ran out.
   [[nodiscard]] static std::unique_ptr<ChannelState> make(CompletionQueue completions,
                                                           QueuePair queue_pair,
@@ -53,16 +78,16 @@ class ChannelState {
   ChannelState(ChannelState const&) = delete;
   ChannelState& operator=(ChannelState const&) = delete;
 
-  // posting.cpp
+  // posting.hpp and posting.cpp
 
   /// Whether post() lends the bytes.
   enum class Lending : std::uint8_t { lends, unsafe_without };
 
-  /// Posts under a new slot, whose result a handle will ask for, without waiting. Defined in
-  /// posting.hpp.
+  /// Posts under a new slot, whose result a handle will ask for, without waiting. No slot, and
+  /// `why`, where nothing was posted. Defined in posting.hpp.
   template <Lending lending, class Work>
-  [[nodiscard]] Result<SlotId> post(Work const& work, ScopeRecord* scope,
-                                    SourceLine where) noexcept;
+  [[nodiscard]] SlotId post(Work const& work, ScopeRecord* scope, SourceLine where,
+                            Error& why) noexcept;
   /// Waits until post() of this operation has room.
   [[nodiscard]] Result<void> wait_for_room(Operation operation, Deadline deadline) noexcept;
   /// The handle for what was just posted.
@@ -70,13 +95,21 @@ class ChannelState {
     return PendingWork{reference_, id.value};
   }
 
-  // completing.cpp
+  // completing.hpp and completing.cpp
 
   /// Handles the completions that are there, up to a batch; answers how many.
   [[nodiscard]] Result<std::uint32_t> poll() noexcept;
-  /// The result under `id`, if there is one; frees the slot then.
-  [[nodiscard]] Result<std::optional<WorkSuccess>> ask(SlotId id) noexcept;
-  [[nodiscard]] Result<WorkSuccess> wait(SlotId id, Deadline deadline) noexcept;
+  enum class Answer : std::uint8_t {
+    succeeded,  ///< and the slot is free
+    failed,     ///< and the slot is free, or was before
+    not_over,
+    unknown,  ///< the work goes on, and `why` tells why no more is known
+  };
+  /// What became of the work under `id`.
+  [[nodiscard]] Answer ask(SlotId id, WorkSuccess& success, Error& why) noexcept;
+  /// Waits; never not_over.
+  [[nodiscard]] Answer wait(SlotId id, Deadline deadline, WorkSuccess& success,
+                            Error& why) noexcept;
   /// The handle is gone.
   void drop(SlotId id) noexcept;
 
@@ -118,8 +151,8 @@ class ChannelState {
   };
 
   template <class List>
-  [[nodiscard]] Result<void> lend_all(SlotId id, Slot& slot, List const& list,
-                                      SourceLine where) noexcept;
+  [[nodiscard]] bool lend_all(SlotId id, Slot& slot, List const& list, SourceLine where,
+                              Error& why) noexcept;
   void give_back_all(SlotId id, Slot& slot) noexcept;
   /// Of work that was not posted after all: loans and slot.
   void take_back(SlotId id, Slot& slot) noexcept;
@@ -143,8 +176,11 @@ class ChannelState {
   /// To its handle or, without one, to its scope.
   void settle(SlotId id, Slot& slot) noexcept;
   void settle_without_handle(SlotId id, Slot& slot) noexcept;
-  [[nodiscard]] Result<WorkSuccess> take_result(SlotId id, Slot& slot) noexcept;
-  [[nodiscard]] Result<WorkSuccess> wait_longer(SlotId id, Deadline deadline) noexcept;
+  [[nodiscard]] Answer take_result(SlotId id, Slot& slot, WorkSuccess& success,
+                                   Error& why) noexcept;
+  /// False with `why` when it gives up.
+  [[nodiscard]] bool wait_longer(Slot const& slot, Deadline deadline, Error& why) noexcept;
+  [[nodiscard]] static Error scope_has_ended() noexcept;
   void release(SlotId id, Slot& slot) noexcept {
     slot.finished = false;
     if (slot.failed) [[unlikely]] {
@@ -181,6 +217,7 @@ class ChannelState {
   WaitPlan wait_plan_;
   std::uint32_t empty_polls_ = 0;  // wraps
   ChannelReference reference_{};   // to this
+  std::atomic<Use const*> user_{nullptr};
 };
 
 }  // namespace lend

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // From a completion to whoever asks for it: the bytes come back, then the slot is settled.
 #include <base/giving_up.hpp>
-#include <channel/channel_state.hpp>
-#include <verbs/polling.hpp>
+#include <channel/completing.hpp>
 
 #include <string>
 #include <utility>
@@ -27,80 +26,27 @@ void keep(std::vector<Error>& failures, Error const& failure) noexcept {
 
 }  // namespace
 
-// Out of line where work had loans.
-[[gnu::always_inline]] inline void ChannelState::end(SlotId id, Slot& slot) noexcept {
-  if (slot.loans != 0) give_back_all(id, slot);
-  --outstanding(slot.operation);
-  if (slot.scope != nullptr) {
-    --slot.scope->outstanding;
-    if (slot.operation == Operation::receive) --slot.scope->receives_outstanding;
-  }
-  slot.finished = true;
-}
-
-[[gnu::always_inline]] inline void ChannelState::settle(SlotId id, Slot& slot) noexcept {
-  if (!slot.held)
-    settle_without_handle(id, slot);
-  else if (slot.scope != nullptr)
-    ++slot.scope->finished;
-}
-
-[[gnu::always_inline]] inline void ChannelState::succeed(SlotId id, Slot& slot,
-                                                         CompletedWork const& done) noexcept {
-  end(id, slot);
-  slot.success = {slot.operation, slot.operation == Operation::receive ? done.bytes : slot.bytes,
-                  done.immediate};
-  settle(id, slot);
-}
-
 [[gnu::cold]] void ChannelState::fail(SlotId id, Slot& slot, FailedWork const& failed) noexcept {
+  bool const was_broken = is_broken();
   end(id, slot);
   slot.failed = true;
   slot.failure = failure_of(id, slot, failed);
   break_with(slot.failure);
   settle(id, slot);
-}
-
-[[gnu::always_inline]] inline int ChannelState::take() noexcept {
-  struct Visit {
-    ChannelState& channel;
-    [[gnu::always_inline]] void operator()(std::uint64_t id, CompletedWork const& done) const {
-      if (Slot* const slot = channel.slots_.find(SlotId{id})) [[likely]]
-        channel.succeed(SlotId{id}, *slot, done);
-      else
-        LEND_ASSERT(channel.is_abandoned());
-    }
-    void operator()(std::uint64_t id, FailedWork const& failed) const {
-      if (Slot* const slot = channel.slots_.find(SlotId{id}))
-        channel.fail(SlotId{id}, *slot, failed);
-      else
-        LEND_ASSERT(channel.is_abandoned());
-    }
-  };
-  return take_completions(*raw_completions_, poll_batch, Visit{*this});
-}
-
-Result<std::uint32_t> ChannelState::poll() noexcept {
-  bool const was_broken = is_broken();
-  int const taken = take();
-  if (taken < 0) [[unlikely]]
-    return poll_error(*raw_completions_, taken);
-  if (is_broken() && !was_broken && queue_pair_) {
+  if (!was_broken && queue_pair_) {
     // Of itself SoftRoCE leaves a receive unflushed that was posted after the failure and before it
     // was seen. Source: kernel drivers/infiniband/sw/rxe/rxe_verbs.c, rxe_post_recv. What is
     // refused here is tried again by the drain.
     static_cast<void>(queue_pair_->flush());
   }
-  if (taken == 0 && is_watched_ && ++empty_polls_ % empty_polls_per_look == 0) look_at_peer();
-  return static_cast<std::uint32_t>(taken);
 }
 
-void ChannelState::give_back_all(SlotId id, Slot& slot) noexcept {
-  LentPiece* const pieces = pieces_of(id);
-  for (; slot.loans > 0; --slot.loans) {
-    auto& [loan, region] = pieces[slot.loans - 1];
-    end_loan(loan, region);
-  }
+Result<std::uint32_t> ChannelState::poll() noexcept {
+  int const taken = take();
+  if (taken < 0) [[unlikely]]
+    return poll_error(*raw_completions_, taken);
+  if (taken == 0 && is_watched_ && ++empty_polls_ % empty_polls_per_look == 0) look_at_peer();
+  return static_cast<std::uint32_t>(taken);
 }
 
 bool ChannelState::pause(Waiter& waiter, Deadline deadline) noexcept {
@@ -168,61 +114,44 @@ void ChannelState::settle_without_handle(SlotId id, Slot& slot) noexcept {
   release(id, slot);
 }
 
-[[gnu::always_inline]] inline Result<WorkSuccess> ChannelState::take_result(SlotId id,
-                                                                            Slot& slot) noexcept {
-  if (slot.scope != nullptr) --slot.scope->finished;
-  if (slot.failed) [[unlikely]] {
-    Error const failure = slot.failure;
-    release(id, slot);
-    return failure;
-  }
-  Result<WorkSuccess> const result{slot.success};
-  release(id, slot);
-  return result;
-}
-
-namespace {
-
-[[gnu::cold]] Error scope_has_ended() noexcept {
+[[gnu::cold]] Error ChannelState::scope_has_ended() noexcept {
   return Error{Errc::stale_handle, "the scope of this work has ended"};
 }
 
-}  // namespace
-
-Result<std::optional<WorkSuccess>> ChannelState::ask(SlotId id) noexcept {
+ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success, Error& why) noexcept {
   Slot* const slot = slots_.find(id);
-  if (slot == nullptr) return scope_has_ended();
-  if (!slot->finished) {
-    LEND_TRYV(poll());
-    if (!slot->finished) return std::optional<WorkSuccess>{};
+  if (slot == nullptr) {
+    why = scope_has_ended();
+    return Answer::failed;
   }
-  LEND_TRY(result, take_result(id, *slot));
-  return std::optional<WorkSuccess>{result};
+  if (!slot->finished) {
+    if (auto polled = poll(); !polled.has_value()) {
+      why = std::move(polled).assume_error();
+      return Answer::unknown;
+    }
+    if (!slot->finished) return Answer::not_over;
+  }
+  return take_result(id, *slot, success, why);
 }
 
-Result<WorkSuccess> ChannelState::wait(SlotId id, Deadline deadline) noexcept {
-  Slot* const slot = slots_.find(id);
-  if (slot == nullptr) return scope_has_ended();
-  if (!slot->finished) {
-    LEND_TRYV(poll());
-    if (!slot->finished) return wait_longer(id, deadline);
-  }
-  return take_result(id, *slot);
-}
-
-Result<WorkSuccess> ChannelState::wait_longer(SlotId id, Deadline deadline) noexcept {
-  Slot& slot = slots_.tenant(id);
+[[gnu::cold, gnu::noinline]] bool ChannelState::wait_longer(Slot const& slot, Deadline deadline,
+                                                            Error& why) noexcept {
   Waiter waiter{wait_plan_, completions_};
   while (!slot.finished) {
-    if (!pause(waiter, deadline))
-      return gave_up(deadline, "the work was not over",
-                     waiter.has_slept() && port_is_down()
-                         ? ", for this side's port is down: bring its network interface or link "
-                           "up; the work is still outstanding"
-                         : "; it is still outstanding");
-    LEND_TRYV(poll());
+    if (!pause(waiter, deadline)) {
+      why = gave_up(deadline, "the work was not over",
+                    waiter.has_slept() && port_is_down()
+                        ? ", for this side's port is down: bring its network interface or link "
+                          "up; the work is still outstanding"
+                        : "; it is still outstanding");
+      return false;
+    }
+    if (auto polled = poll(); !polled.has_value()) {
+      why = std::move(polled).assume_error();
+      return false;
+    }
   }
-  return take_result(id, slot);
+  return true;
 }
 
 void ChannelState::drop(SlotId id) noexcept {

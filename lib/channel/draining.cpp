@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // How outstanding work is brought to an end, whatever the peer and the device do.
 #include <base/giving_up.hpp>
-#include <channel/channel_state.hpp>
+#include <channel/completing.hpp>
 #include <verbs/adoption.hpp>
 
 #include <algorithm>

@@ -35,6 +35,7 @@ PollingScope::~PollingScope() {
   if (state == nullptr) return;  // it has flushed and settled everything
   std::chrono::nanoseconds const bound =
       std::min<std::chrono::nanoseconds>(drain_bound_.value_or(drain_max), drain_max);
+  ChannelState::Use const use{*state};
   // Why it was cut short is the channel's first cause.
   Deadline const deadline = sooner(within(bound), drain_until_);
   static_cast<void>(state->drain(record_, deadline, unwind_.is_unwinding()));
@@ -57,10 +58,12 @@ template <class Work>
   ChannelState* const state = living(channel_);
   if (state == nullptr || ended_) [[unlikely]]
     return scope_is_over();
-  auto const posted = state->post<ChannelState::Lending::lends>(work, &record_, where);
-  if (!posted.has_value()) [[unlikely]]
-    return posted.assume_error();
-  return state->handle_for(posted.assume_value());
+  ChannelState::Use const use{*state};
+  Error why;
+  auto const id = state->post<ChannelState::Lending::lends>(work, &record_, where, why);
+  if (!id.is_valid()) [[unlikely]]
+    return why;
+  return state->handle_for(id);
 }
 
 template <class Work>
@@ -77,7 +80,11 @@ template <class Work>
 [[gnu::cold, gnu::noinline]] Result<PendingWork> PollingScope::wait_and_post(
     Work const& work, Deadline deadline, SourceLine where) noexcept {
   for (;;) {
-    LEND_TRYV(living(channel_)->wait_for_room(operation_of<Work>, deadline));
+    {
+      ChannelState& state = *living(channel_);
+      ChannelState::Use const use{state};
+      LEND_TRYV(state.wait_for_room(operation_of<Work>, deadline));
+    }
     auto posted = try_post(work, where);
     if (posted.has_value() || posted.assume_error() != Errc::queue_full) return posted;
   }
@@ -129,6 +136,7 @@ std::optional<Error> PollingScope::end(std::optional<Error> closure_error, bool 
                                          : Deadline::never();
   Deadline const deadline = sooner(bound, drain_until_);
   std::uint64_t const before = record_.unpolled + record_.outstanding + record_.finished;
+  ChannelState::Use const use{*state};
   auto cut_short = state->drain(record_, deadline, false);
   auto& failures = record_.failures;
 

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What happens when there is no room, or work was not posted after all. The thread of the channel.
 #include <base/giving_up.hpp>
+#include <channel/completing.hpp>
 #include <channel/posting.hpp>
 
 #include <string>
 
 namespace lend {
+
+void ChannelState::Use::stop_for_two_threads() noexcept {
+  stop("a Channel, or a scope or handle of it, was used by two threads at once");
+}
 
 [[gnu::cold]] void ChannelState::take_back(SlotId id, Slot& slot) noexcept {
   give_back_all(id, slot);

@@ -28,33 +28,39 @@ template <>
 inline constexpr LoanKind loan_kind_of<ScatterList> = LoanKind::exclusive;
 
 template <class List>
-[[gnu::always_inline]] inline Result<void> ChannelState::lend_all(SlotId id, Slot& slot,
-                                                                  List const& list,
-                                                                  SourceLine where) noexcept {
+[[gnu::always_inline]] inline bool ChannelState::lend_all(SlotId id, Slot& slot, List const& list,
+                                                          SourceLine where, Error& why) noexcept {
   auto const elements = list.elements();
   // More than a slot's row holds: nothing is lent, and the queue pair will refuse it in words.
   if (elements.size() > elements_) [[unlikely]]
-    return success();
+    return true;
   LentPiece* piece = pieces_of(id);
   for (auto const& element : elements) {
-    LEND_TRYV(begin_loan(piece->loan, element.region, element.range, loan_kind_of<List>,
-                         slot.operation, where));
+    auto lent = begin_loan(piece->loan, element.region, element.range, loan_kind_of<List>,
+                           slot.operation, where);
+    if (!lent.has_value()) [[unlikely]] {
+      why = std::move(lent).assume_error();
+      return false;
+    }
     piece->region = element.region;
     ++piece;
     ++slot.loans;
   }
-  return success();
+  return true;
 }
 
 template <ChannelState::Lending lending, class Work>
-[[gnu::always_inline]] inline Result<SlotId> ChannelState::post(Work const& work,
-                                                                ScopeRecord* scope,
-                                                                SourceLine where) noexcept {
+[[gnu::always_inline]] inline SlotId ChannelState::post(Work const& work, ScopeRecord* scope,
+                                                        SourceLine where, Error& why) noexcept {
   constexpr Operation operation = operation_of<Work>;
-  if (is_broken()) [[unlikely]]
-    return broken_error();
-  if (!has_room(operation)) [[unlikely]]
-    return Errc::queue_full;
+  if (is_broken()) [[unlikely]] {
+    why = broken_error();
+    return {};
+  }
+  if (!has_room(operation)) [[unlikely]] {
+    why = Errc::queue_full;
+    return {};
+  }
 
   SlotId const id = slots_.take();
   Slot& slot = slots_.tenant(id);
@@ -63,15 +69,16 @@ template <ChannelState::Lending lending, class Work>
   slot.held = true;
 
   if constexpr (lending == Lending::lends) {
-    if (auto lent = lend_all(id, slot, list_of(work), where); !lent.has_value()) [[unlikely]] {
+    if (!lend_all(id, slot, list_of(work), where, why)) [[unlikely]] {
       take_back(id, slot);
-      return std::move(lent).assume_error();
+      return {};
     }
   }
   auto const answer = try_post(*raw_queue_pair_, id.value, work);
   if (!answer.is_posted()) [[unlikely]] {
+    why = refusal(*raw_queue_pair_, work, answer);
     take_back(id, slot);
-    return refusal(*raw_queue_pair_, work, answer);
+    return {};
   }
 
   slot.bytes = answer.bytes;

@@ -7,28 +7,33 @@ namespace lend {
 namespace {
 
 template <class Work>
-[[gnu::always_inline]] inline Result<SlotId> try_once(ChannelState& state,
-                                                      Work const& work) noexcept {
-  return state.post<ChannelState::Lending::unsafe_without>(work, nullptr, SourceLine{});
+[[gnu::always_inline]] inline SlotId try_once(ChannelState& state, Work const& work,
+                                              Error& why) noexcept {
+  return state.post<ChannelState::Lending::unsafe_without>(work, nullptr, SourceLine{}, why);
 }
 
 template <class Work>
-[[gnu::cold, gnu::noinline]] Result<SlotId> try_again(ChannelState& state,
-                                                      Work const& work) noexcept {
-  LEND_TRYV(state.poll());
-  return try_once(state, work);
+[[gnu::cold, gnu::noinline]] SlotId try_again(ChannelState& state, Work const& work,
+                                              Error& why) noexcept {
+  if (auto polled = state.poll(); !polled.has_value()) {
+    why = std::move(polled).assume_error();
+    return {};
+  }
+  return try_once(state, work, why);
 }
 
 template <class Work>
 [[gnu::always_inline]] inline Result<PendingWork> post(Channel& channel,
                                                        Work const& work) noexcept {
   ChannelState& state = unsafe_state(channel);
-  auto posted = try_once(state, work);
-  if (!posted.has_value()) [[unlikely]] {
-    if (posted.assume_error() == Errc::queue_full) posted = try_again(state, work);
-    if (!posted.has_value()) return std::move(posted).assume_error();
+  ChannelState::Use const use{state};
+  Error why;
+  SlotId id = try_once(state, work, why);
+  if (!id.is_valid()) [[unlikely]] {
+    if (why == Errc::queue_full) id = try_again(state, work, why);
+    if (!id.is_valid()) return why;
   }
-  return state.handle_for(posted.assume_value());
+  return state.handle_for(id);
 }
 
 }  // namespace
