@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Errors and their stories. Any thread. Short of memory, an error keeps its code and loses words.
-#include <lend/base/error.hpp>
+#include <base/error_story.hpp>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <new>
-#include <optional>
 #include <utility>
 
 namespace lend {
-
-struct Error::Story {
-  std::string message;
-  int os_error = 0;
-  std::optional<WorkFailure> work;
-  std::vector<Error> drained;
-};
 
 namespace {
 
@@ -36,7 +28,8 @@ std::string_view sentence_of(Errc code) noexcept {
     case Errc::timed_out: return "the deadline passed";
     case Errc::work_failed: return "a work request completed with a failure";
     case Errc::channel_broken:
-      return "an earlier failure broke the channel; only finish() and destruction remain";
+      return "an earlier failure broke the channel; only finish(), prepare_again() and destruction "
+             "remain";
     case Errc::incompatible_peer:
       return "the peer's endpoint or greeting is malformed, foreign, stale or does not match ours";
     case Errc::peer_lost: return "the peer went away; connect again";
@@ -100,10 +93,7 @@ std::string story_of(WorkFailure const& failure) {
   text += name_of(failure.queue_pair_state);
   std::snprintf(numbers, sizeof numbers, "), peer queue pair %u. ", failure.peer_queue_pair_number);
   text += numbers;
-  text += failure.port_is_down
-              ? "This side's port is down: bring its network interface or link up, then make a new "
-                "channel."
-              : remedy_for(failure.status, failure.operation);
+  text += remedy_for(failure);
   return text;
 }
 
@@ -133,7 +123,7 @@ Error::Error(Errc code, std::shared_ptr<Story const> story) noexcept
 
 Error::Error(Errc code, std::string message) noexcept : code_{code} {
   try {
-    story_ = std::make_shared<Story const>(Story{std::move(message), 0, {}, {}});
+    story_ = std::make_shared<Story const>(std::move(message));
   } catch (std::bad_alloc const&) {
   }
 }
@@ -154,7 +144,7 @@ Error Error::from_errno(Errc code, std::string_view call, int errno_value,
       text += " (errno " + std::to_string(errno_value) + ')';
     }
     if (!remedy.empty()) (text += ". ") += remedy;
-    return Error{code, std::make_shared<Story const>(Story{std::move(text), errno_value, {}, {}})};
+    return Error{code, std::make_shared<Story const>(std::move(text), errno_value)};
   } catch (std::bad_alloc const&) {
     return code;
   }
@@ -162,8 +152,7 @@ Error Error::from_errno(Errc code, std::string_view call, int errno_value,
 
 Error Error::from_work(WorkFailure const& failure) noexcept {
   try {
-    return Error{Errc::work_failed,
-                 std::make_shared<Story const>(Story{story_of(failure), 0, failure, {}})};
+    return Error{Errc::work_failed, std::make_shared<Story const>(story_of(failure), 0, failure)};
   } catch (std::bad_alloc const&) {
     return Errc::work_failed;
   }
@@ -199,18 +188,54 @@ std::span<Error const> Error::drained() const noexcept {
   return story_->drained;
 }
 
-Error Error::with_drained(std::vector<Error> failures) const noexcept {
-  if (failures.empty()) return *this;
+// The same error with one thing changed, or, short of memory, as it is.
+template <class Change>
+Error Error::changed(Change&& change) const noexcept {
   try {
-    auto story = story_ ? std::make_shared<Story>(*story_) : std::make_shared<Story>();
-    if (story->drained.empty())
-      story->drained = std::move(failures);
-    else
-      story->drained.insert(story->drained.end(), failures.begin(), failures.end());
+    auto story = story_ ? std::make_shared<Story>(story_) : std::make_shared<Story>();
+    change(*story);
     return Error{code_, std::move(story)};
   } catch (std::bad_alloc const&) {
     return *this;
   }
+}
+
+Error Error::with_drained(std::vector<Error> failures) const noexcept {
+  if (failures.empty()) return *this;
+  return changed([&](Story& story) {
+    if (story.drained.empty())
+      story.drained = std::move(failures);
+    else
+      story.drained.insert(story.drained.end(), failures.begin(), failures.end());
+  });
+}
+
+Error const* Error::cause() const noexcept {
+  return story_ && story_->cause.code() != Errc{} ? &story_->cause : nullptr;
+}
+
+Error Error::with_cause(Error cause) const noexcept {
+  return changed([&](Story& story) { story.cause = std::move(cause); });
+}
+
+Error Error::about(WorkFailure const& work) const noexcept {
+  return changed([&](Story& story) { story.subject = work; });
+}
+
+bool Error::is_flush() const noexcept {
+  return work() != nullptr && class_of(work()->status) == FailureClass::flushed;
+}
+
+std::uint32_t Error::flushed_along() const noexcept {
+  if (!story_) return 0;
+  auto const& counted = story_->origin ? *story_->origin : *story_;
+  return counted.flushed_along.load(std::memory_order_relaxed);
+}
+
+void Error::count_flushed(std::uint32_t more) const noexcept {
+  if (!story_) return;
+  auto const& counted = story_->origin ? *story_->origin : *story_;
+  counted.flushed_along.fetch_add(more, std::memory_order_relaxed);
 }
 
 Error::operator std::error_code() const noexcept {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+#include <base/giving_up.hpp>
 #include <channel/completing.hpp>
 #include <channel/posting.hpp>
 #include <lend/channel/channel.hpp>
@@ -24,8 +25,9 @@ template <class Work>
 }
 
 // Flushed, since the caller has its bytes back when its call returns.
-[[gnu::cold]] ChannelState::Answer flush_and_ask(ChannelState& state, SlotId id,
+[[gnu::cold]] ChannelState::Answer flush_and_ask(ChannelState& state, SlotId id, Deadline deadline,
                                                  WorkSuccess& success, Error& why) noexcept {
+  why = is_given_up(why) ? state.flushed_at_deadline(id, deadline) : state.of_this_connection(why);
   state.flush(why);
   Error late;
   // Unless it was over before the flush reached it, the reason for the flush is the story.
@@ -50,7 +52,7 @@ template <class Work>
   WorkSuccess success;
   auto answer = state.wait(id, deadline, success, why);
   if (record.outstanding > 0) [[unlikely]]
-    answer = flush_and_ask(state, id, success, why);
+    answer = flush_and_ask(state, id, deadline, success, why);
   if (answer == ChannelState::Answer::succeeded) [[likely]]
     return success;
   return why;

@@ -123,6 +123,13 @@ class ChannelState {
   /// Breaks the channel for `cause` and gets everything that is outstanding back.
   void flush(Error const& cause) noexcept;
 
+  // breaking.cpp
+
+  /// The error of blocking work that was not over at its deadline and is to be flushed.
+  [[nodiscard]] Error flushed_at_deadline(SlotId id, Deadline deadline) noexcept;
+  /// `error`, told of this connection.
+  [[nodiscard]] Error of_this_connection(Error const& error) const noexcept;
+
   [[nodiscard]] ChannelReference reference() const noexcept { return reference_; }
 
   [[nodiscard]] Error const* first_cause() const noexcept {
@@ -179,7 +186,8 @@ class ChannelState {
   [[nodiscard]] Answer take_result(SlotId id, Slot& slot, WorkSuccess& success,
                                    Error& why) noexcept;
   /// False with `why` when it gives up.
-  [[nodiscard]] bool wait_longer(Slot const& slot, Deadline deadline, Error& why) noexcept;
+  [[nodiscard]] bool wait_longer(SlotId id, Slot const& slot, Deadline deadline,
+                                 Error& why) noexcept;
   [[nodiscard]] static Error scope_has_ended() noexcept;
   void release(SlotId id, Slot& slot) noexcept {
     slot.finished = false;
@@ -190,6 +198,10 @@ class ChannelState {
     slots_.free(id);
   }
   [[nodiscard]] Error failure_of(SlotId id, Slot const& slot, FailedWork const& failed) noexcept;
+  [[nodiscard]] Error timed_out(SlotId id, Deadline deadline, Waiter const& waiter) noexcept;
+  /// What an error says of this connection, and of a slot's request.
+  [[nodiscard]] WorkFailure story_of_connection() const noexcept;
+  [[nodiscard]] WorkFailure story_of(SlotId id, Slot const& slot) noexcept;
   void break_with(Error const& cause) noexcept;
   /// Between two polls that found nothing. False once the deadline has passed.
   [[nodiscard]] bool pause(Waiter& waiter, Deadline deadline) noexcept;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // From a completion to whoever asks for it: the bytes come back, then the slot is settled.
-#include <base/giving_up.hpp>
 #include <channel/completing.hpp>
 
 #include <string>
@@ -13,8 +12,6 @@ namespace {
 // A look costs a system call: one in 512 is lost in the cost of the polls, and a wait that naps
 // 50 µs at a time looks every 30 ms.
 constexpr std::uint32_t empty_polls_per_look = 512;
-// How long the reason for a flush may be on its way through the kernel.
-constexpr std::chrono::milliseconds reason_bound{200};
 
 // Out of memory while noting a failure: the count stays right, the text is lost.
 void keep(std::vector<Error>& failures, Error const& failure) noexcept {
@@ -28,9 +25,10 @@ void keep(std::vector<Error>& failures, Error const& failure) noexcept {
 
 [[gnu::cold]] void ChannelState::fail(SlotId id, Slot& slot, FailedWork const& failed) noexcept {
   bool const was_broken = is_broken();
-  end(id, slot);
   slot.failed = true;
-  slot.failure = failure_of(id, slot, failed);
+  slot.failure = failure_of(id, slot, failed);  // while its loans tell where it was posted
+  end(id, slot);
+  if (first_cause_ && failed.status == WorkStatus::flushed) first_cause_->count_flushed();
   break_with(slot.failure);
   settle(id, slot);
   if (!was_broken && queue_pair_) {
@@ -60,54 +58,6 @@ void ChannelState::look_at_peer() noexcept {
   if (auto const reason = lost(Deadline{Deadline::Clock::now()})) flush(*reason);
 }
 
-Error ChannelState::failure_of(SlotId id, Slot const& slot, FailedWork const& failed) noexcept {
-  if (is_watched_ && failed.status == WorkStatus::flushed) {
-    // iWARP flushes by itself when the connection ends, before the reason arrives.
-    if (!first_cause_ && queue_pair_)
-      if (auto const reason = lost(within(reason_bound))) break_with(*reason);
-    if (first_cause_ && *first_cause_ == Errc::peer_lost) return *first_cause_;
-  }
-  return Error::from_work(
-      {.status = failed.status,
-       .operation = slot.operation,
-       .queue_pair_state = queue_pair_ ? queue_pair_->state() : QueuePairState::unknown,
-       .vendor_code = failed.vendor_code,
-       .queue_pair_number = endpoint.queue_pair_number.value(),
-       .peer_queue_pair_number = peer.queue_pair_number.value(),
-       .slot = id.index(),
-       .bytes = slot.bytes,
-       .port_is_down = !first_cause_ && port_is_down()});
-}
-
-std::optional<Error> ChannelState::lost(Deadline deadline) noexcept {
-  auto reason = queue_pair_->lost(deadline);
-  // What the kernel tells of a link that was pulled here is that the peer disconnected.
-  if (reason && port_is_down())
-    reason = Error{Errc::peer_lost, reason->message() +
-                                        ", for this side's port is down: bring its network "
-                                        "interface or link up, then make a new channel"};
-  return reason;
-}
-
-bool ChannelState::port_is_down() const noexcept {
-  return queue_pair_ && queue_pair_->port_is_down();
-}
-
-void ChannelState::break_with(Error const& cause) noexcept {
-  bool const known = first_cause_.has_value();
-  // A flushed request tells of the end, not of its reason: a reason seen later is the better one.
-  bool const known_is_flush = known && first_cause_->work() != nullptr &&
-                              class_of(first_cause_->work()->status) == FailureClass::flushed;
-  bool const is_flush =
-      cause.work() != nullptr && class_of(cause.work()->status) == FailureClass::flushed;
-  if (!known || (known_is_flush && !is_flush)) first_cause_ = cause;
-}
-
-Error ChannelState::broken_error() const noexcept {
-  return Error{Errc::channel_broken,
-               "the channel is broken; first cause: " + first_cause_->message()};
-}
-
 void ChannelState::settle_without_handle(SlotId id, Slot& slot) noexcept {
   if (slot.scope != nullptr) ++slot.scope->unpolled;
   if (slot.failed) keep(slot.scope != nullptr ? slot.scope->failures : last_failures, slot.failure);
@@ -134,16 +84,13 @@ ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success, Error& w
   return take_result(id, *slot, success, why);
 }
 
-[[gnu::cold, gnu::noinline]] bool ChannelState::wait_longer(Slot const& slot, Deadline deadline,
+[[gnu::cold, gnu::noinline]] bool ChannelState::wait_longer(SlotId id, Slot const& slot,
+                                                            Deadline deadline,
                                                             Error& why) noexcept {
   Waiter waiter{wait_plan_, completions_};
   while (!slot.finished) {
     if (!pause(waiter, deadline)) {
-      why = gave_up(deadline, "the work was not over",
-                    waiter.has_slept() && port_is_down()
-                        ? ", for this side's port is down: bring its network interface or link "
-                          "up; the work is still outstanding"
-                        : "; it is still outstanding");
+      why = timed_out(id, deadline, waiter);
       return false;
     }
     if (auto polled = poll(); !polled.has_value()) {

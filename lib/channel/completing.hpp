@@ -86,7 +86,7 @@ inline void ChannelState::give_back_all(SlotId id, Slot& slot) noexcept {
       why = poll_error(*raw_completions_, taken);
       return Answer::unknown;
     }
-    if (!slot->finished && !wait_longer(*slot, deadline, why)) return Answer::unknown;
+    if (!slot->finished && !wait_longer(id, *slot, deadline, why)) return Answer::unknown;
   }
   return take_result(id, *slot, success, why);
 }

@@ -49,7 +49,8 @@ std::unique_ptr<ChannelState> ChannelState::make(CompletionQueue completions, Qu
 
 ChannelState::~ChannelState() {
   if (sends_outstanding_ + receives_outstanding_ > 0)
-    flush(Error{Errc::channel_broken, "the channel was destroyed with work outstanding"});
+    flush(of_this_connection(
+        Error{Errc::channel_broken, "the channel was destroyed with work outstanding"}));
   if (reference_.anchor != nullptr) give_back_anchor(reference_.anchor);
 }
 
@@ -57,8 +58,9 @@ std::optional<Error> ChannelState::drain(ScopeRecord& record, Deadline deadline,
                                          bool flush_receives) noexcept {
   std::optional<Error> cut_short;
   if (flush_receives && record.receives_outstanding > 0)
-    cut_short = Error{Errc::channel_broken,
-                      "flushed: an exception left a scope while a receive was outstanding"};
+    cut_short =
+        Error{Errc::channel_broken,
+              "an exception left a scope while a receive was outstanding, which was flushed"};
   Waiter waiter{wait_plan_, completions_};
   while (!cut_short && record.outstanding > 0) {
     if (is_broken()) {
@@ -71,14 +73,17 @@ std::optional<Error> ChannelState::drain(ScopeRecord& record, Deadline deadline,
     } else if (seen.value() > 0) {
       waiter.reset();
     } else if (!pause(waiter, deadline)) {
-      cut_short = gave_up(deadline, "flushed: the scope's work was not over",
+      cut_short = gave_up(deadline, "the scope's work was not over",
                           waiter.has_slept() && port_is_down()
-                              ? ", for this side's port is down: bring its network interface or "
-                                "link up"
-                              : "");
+                              ? " and was flushed, for this side's port is down: bring its network "
+                                "interface or link up"
+                              : " and was flushed");
     }
   }
-  if (cut_short) flush(*cut_short);
+  if (cut_short) {
+    cut_short = of_this_connection(*cut_short);
+    flush(*cut_short);
+  }
   retire_handles_of(record);
   return cut_short;
 }

@@ -17,10 +17,8 @@ Error scope_is_over() noexcept {
 
 // The failure that explains the others, if any does.
 Error const& root_of(std::vector<Error> const& failures) noexcept {
-  auto const is_root = [](Error const& failure) {
-    return failure.work() == nullptr || class_of(failure.work()->status) != FailureClass::flushed;
-  };
-  auto const root = std::ranges::find_if(failures, is_root);
+  auto const root =
+      std::ranges::find_if(failures, [](Error const& failure) { return !failure.is_flush(); });
   return root != failures.end() ? *root : failures.front();
 }
 
@@ -129,7 +127,8 @@ std::optional<Error> PollingScope::end(std::optional<Error> closure_error, bool 
     return closure_error ? std::move(closure_error) : std::optional<Error>{scope_is_over()};
   ChannelState* const state = living(channel_);
   if (state == nullptr)
-    return closure_error ? std::move(closure_error) : std::optional<Error>{scope_is_over()};
+    return (closure_error ? *closure_error : scope_is_over())
+        .with_drained(std::move(record_.failures));
 
   Deadline const bound = drain_bound_    ? within(*drain_bound_)
                          : closure_error ? within(drain_max)
@@ -146,6 +145,11 @@ std::optional<Error> PollingScope::end(std::optional<Error> closure_error, bool 
     error = Error{Errc::unpolled_work,
                   std::to_string(before) + " posted operations were never polled to their end"};
   if (!error && !failures.empty()) error = root_of(failures);
+  // The cause may have come to light after the flush.
+  if (Error const* const first = state->first_cause(); error && error->is_flush() &&
+                                                       error->cause() == nullptr &&
+                                                       first != nullptr && !first->is_flush())
+    error = error->with_cause(*first);
   if (error && !failures.empty()) error = error->with_drained(std::move(failures));
   return error;
 }

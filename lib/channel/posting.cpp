@@ -28,8 +28,9 @@ Result<void> ChannelState::wait_for_room(Operation operation, Deadline deadline)
     if (seen > 0) {
       waiter.reset();
     } else if (!pause(waiter, deadline)) {
-      return gave_up(deadline, "there was no room to post a " + std::string{name_of(operation)},
-                     "; nothing was posted");
+      return of_this_connection(
+          gave_up(deadline, "there was no room to post a " + std::string{name_of(operation)},
+                  "; nothing was posted"));
     }
   }
   return success();

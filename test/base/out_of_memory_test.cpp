@@ -81,6 +81,18 @@ TEST_CASE("errors made without memory keep their code", "[base]") {
   });
 }
 
+TEST_CASE("an error tells its story without memory as well as it can", "[base]") {
+  Error const cause = Error::from_work({});
+  cause.count_flushed();
+  Error const bare{Errc::channel_broken, "words that are too long to be held in place"};
+  WorkFailure const work{.peer_address = "an address too long to be held in place"};
+  starve([&] {
+    auto const error = bare.with_cause(cause).about(work);
+    return error == Errc::channel_broken && !error.describe().empty();
+  });
+  CHECK(cause.flushed_along() == 1);
+}
+
 TEST_CASE("drained failures that find no memory leave the first error", "[base]") {
   Error const first{Errc::timed_out, "words that are too long to be held in place"};
   starve([&] {

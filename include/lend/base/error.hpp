@@ -4,6 +4,7 @@
 
 #include <lend/base/work_failure.hpp>
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -37,13 +38,14 @@ enum class Errc : int {
   timed_out,
   /// A work request completed with a failure; work() has it. The channel is broken from here on.
   work_failed,
-  /// An earlier failure broke the channel; its first cause is in the message. Only finish() and
-  /// destruction remain.
+  /// An earlier failure broke the channel; its first cause is in the message. Only finish(),
+  /// prepare_again() and destruction remain.
   channel_broken,
   /// The peer's endpoint or greeting is malformed, foreign, stale or does not match ours.
   incompatible_peer,
   /// The peer went away, or the device did. While connecting: nothing is connected; prepare again.
-  /// Later, where rdma_cm watches: the work was flushed and the channel is broken.
+  /// Later, where rdma_cm watches or a keep-alive asks: the work was flushed and the channel is
+  /// broken.
   peer_lost,
   /// A manual scope ended with work nobody polled. All of it is drained; drained() has failures.
   unpolled_work,
@@ -77,6 +79,9 @@ class [[nodiscard]] Error {
   [[nodiscard]] Errc code() const noexcept { return code_; }
   /// One line: what happened, to what, and what to do; "(and 3 more)" counts drained().
   [[nodiscard]] std::string message() const noexcept;
+  /// A paragraph: what happened, to which operation of which peer, in which state, whether it is
+  /// the first cause or was flushed along with one, how many others were, and what to do.
+  [[nodiscard]] std::string describe() const noexcept;
   /// The errno of the failing call, or 0.
   [[nodiscard]] int os_error() const noexcept;
   /// The failed work request, or null when it was not a work request that failed.
@@ -86,6 +91,19 @@ class [[nodiscard]] Error {
   /// The same error with these failures attached, behind those it has.
   [[nodiscard]] Error with_drained(std::vector<Error> failures) const noexcept;
 
+  /// What had broken the channel before, where that was known when this error was made: of
+  /// channel_broken, of work that was flushed along, of peer_lost. Else null.
+  [[nodiscard]] Error const* cause() const noexcept;
+  [[nodiscard]] Error with_cause(Error cause) const noexcept;
+  /// The same error, told of `work`, which has not failed itself.
+  [[nodiscard]] Error about(WorkFailure const& work) const noexcept;
+  /// Whether it says that work was flushed, not why.
+  [[nodiscard]] bool is_flush() const noexcept;
+  /// Requests flushed along with this cause so far: one count for all copies of the error, and for
+  /// those made of it by with_cause(), with_drained() and about().
+  [[nodiscard]] std::uint32_t flushed_along() const noexcept;
+  void count_flushed(std::uint32_t more = 1) const noexcept;
+
   friend bool operator==(Error const& error, Errc code) noexcept { return error.code_ == code; }
   // NOLINTNEXTLINE(google-explicit-constructor): a lossy but standard view.
   operator std::error_code() const noexcept;
@@ -93,6 +111,8 @@ class [[nodiscard]] Error {
  private:
   struct Story;
   Error(Errc code, std::shared_ptr<Story const> story) noexcept;
+  template <class Change>
+  [[nodiscard]] Error changed(Change&& change) const noexcept;
 
   Errc code_{};
   std::shared_ptr<Story const> story_;

@@ -2,6 +2,8 @@
 // Why a work request failed, in lend's own words. Plain values; any thread.
 #pragma once
 
+#include <lend/base/source_line.hpp>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -62,15 +64,20 @@ enum class QueuePairState : std::uint8_t {
 
 /// Everything known of one failed work request.
 struct WorkFailure {
+  /// In place of a slot: of the whole connection.
+  static constexpr std::uint32_t no_slot = UINT32_MAX;
+
   WorkStatus status{};
   Operation operation{};
   QueuePairState queue_pair_state = QueuePairState::unknown;  ///< when the failure was seen
   std::uint32_t vendor_code = 0;                              ///< the device's own reason
   std::uint32_t queue_pair_number = 0;
   std::uint32_t peer_queue_pair_number = 0;
-  std::uint32_t slot = 0;     ///< index in the channel's slot table
-  std::uint64_t bytes = 0;    ///< asked for when it was posted
-  bool port_is_down = false;  ///< this side's, when the failure was seen
+  std::uint32_t slot = 0;      ///< index in the channel's slot table
+  std::uint64_t bytes = 0;     ///< asked for when it was posted
+  bool port_is_down = false;   ///< this side's, when the failure was seen
+  SourceLine posted_at{};      ///< line 0: not known, as for work that lends nothing
+  std::string peer_address{};  ///< GID or LID as text; empty: not known
 };
 
 [[nodiscard]] std::string_view name_of(Operation) noexcept;

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The paragraph of an error. Any thread; short of memory it is the error's one line.
+#include <base/error_story.hpp>
+
+#include <new>
+#include <string>
+#include <string_view>
+
+namespace lend {
+
+namespace {
+
+/// Adds `words` as a sentence of its own.
+void say(std::string& text, std::string_view words) {
+  if (words.empty()) return;
+  if (!text.empty()) text += ' ';
+  text += words;
+  if (words.back() != '.') text += '.';
+}
+
+std::string counted(std::uint64_t count, std::string_view thing) {
+  return std::to_string(count) + ' ' + std::string{thing} + (count == 1 ? "" : "s");
+}
+
+/// "write of 8 bytes, posted at program.cpp:41,"
+std::string work_of(WorkFailure const& work) {
+  auto text = std::string{name_of(work.operation)} + " of " + counted(work.bytes, "byte");
+  if (work.posted_at.line != 0)
+    text += std::string{", posted at "} + work.posted_at.file + ':' +
+            std::to_string(work.posted_at.line) + ',';
+  return text;
+}
+
+/// "slot 3 of queue pair 17, in state error, toward queue pair 18 at fe80::1"
+std::string place_of(WorkFailure const& work) {
+  std::string text;
+  if (work.slot != WorkFailure::no_slot) text = "slot " + std::to_string(work.slot) + " of ";
+  text += "queue pair " + std::to_string(work.queue_pair_number);
+  if (work.queue_pair_state != QueuePairState::unknown)
+    text += ", in state " + std::string{name_of(work.queue_pair_state)} + ',';
+  text += " toward queue pair " + std::to_string(work.peer_queue_pair_number);
+  if (!work.peer_address.empty()) text += " at " + work.peer_address;
+  return text;
+}
+
+std::string status_of(WorkFailure const& work) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string vendor;
+  for (auto rest = work.vendor_code; rest != 0 || vendor.empty(); rest >>= 4)
+    vendor.insert(vendor.begin(), digits[rest & 0xf]);
+  return std::string{name_of(work.status)} + " (status " +
+         std::to_string(static_cast<unsigned>(work.status)) + ", vendor code 0x" + vendor +
+         ", class " + std::string{name_of(class_of(work.status))} + ')';
+}
+
+/// What state the caller is in now, and what it may do next, where the message does not say.
+std::string_view outlook_of(Error const& error, bool about_a_request) noexcept {
+  constexpr std::string_view broken =
+      "The channel takes no more work: finish its scopes, then prepare_again() or destroy it.";
+  switch (error.code()) {
+    case Errc::already_borrowed:
+    case Errc::queue_full: return "Nothing was posted and the channel works on.";
+    case Errc::work_failed:
+    case Errc::channel_broken: return broken;
+    case Errc::system_failed: return error.flushed_along() > 0 ? broken : "";
+    case Errc::timed_out:
+    case Errc::cancelled:
+      if (error.flushed_along() > 0) return broken;
+      return about_a_request ? "The channel works on: wait again, or finish the scope." : "";
+    case Errc::peer_lost:
+      return "The connection is over: prepare_again() or build anew, and connect once the peer is "
+             "back.";
+    case Errc::unpolled_work: return "All of it is over and its bytes are back.";
+    case Errc::invalid_argument:
+    case Errc::stale_handle: return "Nothing was done.";
+    default: return {};
+  }
+}
+
+void tell_of_failed_work(std::string& text, Error const& error, WorkFailure const& work) {
+  say(text, "a " + work_of(work) + " failed with " + status_of(work));
+  say(text, "It was in " + place_of(work));
+  Error const* const cause = error.cause();
+  if (cause != nullptr) {
+    say(text, error.is_flush() ? "It was only flushed along."
+                               : "The channel was broken before it failed.");
+    return;  // what to do depends on the cause, which comes next
+  }
+  if (error.is_flush()) {
+    say(text,
+        "No first cause was known when it was seen: either Channel::first_cause() has one by now, "
+        "or the queue pair was put in the error state without a failure.");
+    return;
+  }
+  auto const others = error.flushed_along();
+  say(text, others == 0 ? std::string{"It broke the channel; nothing else was flushed along."}
+                        : "It broke the channel; " + counted(others, "other request") +
+                              (others == 1 ? " was" : " were") + " flushed along.");
+  say(text, remedy_for(work));
+}
+
+/// What the scope's drain found besides.
+void tell_of_drained(std::string& text, Error const& error, std::string_view own_message) {
+  std::uint32_t flushed = 0;
+  Error const* reason = nullptr;  // of the flush, where nothing else tells it
+  bool has_told = error.work() != nullptr;
+  for (Error const& failure : error.drained()) {
+    if (failure.is_flush()) {
+      ++flushed;
+      reason = failure.cause();
+    } else if (failure.message() != own_message) {
+      say(text, "The scope's drain also found: " + failure.message());
+      has_told = true;
+    }
+  }
+  // Told of already.
+  if (flushed == 0 || flushed == error.flushed_along() || error.is_flush()) return;
+  auto words = "Of the scope's own work " + counted(flushed, "request") +
+               (flushed == 1 ? " was" : " were") + " flushed";
+  if (reason != nullptr && !has_told) words += ": " + reason->message();
+  say(text, words);
+}
+
+}  // namespace
+
+std::string_view remedy_for(WorkFailure const& failure) noexcept {
+  return failure.port_is_down
+             ? "This side's port is down: bring its network interface or link up, then make a new "
+               "channel."
+             : remedy_for(failure.status, failure.operation);
+}
+
+std::string Error::describe() const noexcept {
+  try {
+    std::string text{name_of(code_)};
+    text += ':';
+    std::string const bare = category_of_lend().message(static_cast<int>(code_));
+    std::string_view const own_message = story_ ? std::string_view{story_->message} : "";
+    if (work() != nullptr) {
+      tell_of_failed_work(text, *this, *work());
+    } else if (code_ == Errc::channel_broken && cause() != nullptr) {
+      say(text, "the channel was broken before this call, which did nothing.");
+    } else {
+      say(text, own_message.empty() ? std::string_view{bare} : own_message);
+    }
+    if (story_ && story_->subject) {
+      WorkFailure const& subject = *story_->subject;
+      say(text, subject.slot == WorkFailure::no_slot
+                    ? "It is about " + place_of(subject)
+                    : "It is about the " + work_of(subject) + " in " + place_of(subject));
+    }
+    if (work() == nullptr && flushed_along() > 0)
+      say(text, counted(flushed_along(), "request") + (flushed_along() == 1 ? " was" : " were") +
+                    " flushed with it.");
+    tell_of_drained(text, *this, own_message);
+    if (Error const* const first = cause()) {
+      say(text, "First cause: " + first->describe());
+      return text;  // it says what to do
+    }
+    say(text, outlook_of(*this, story_ && story_->subject &&
+                                    story_->subject->slot != WorkFailure::no_slot));
+    return text;
+  } catch (std::bad_alloc const&) {
+    return message();
+  }
+}
+
+}  // namespace lend
