@@ -2,6 +2,7 @@
 // Moving queue pairs between states.
 #include "async_events.hpp"
 #include "datagram.hpp"
+#include "post.hpp"
 #include "queue_pair.hpp"
 #include "reason.hpp"
 #include "receive_pool.hpp"
@@ -47,6 +48,7 @@ void keep(QueuePair& qp, ibv_qp_attr const& given, int mask) noexcept {
   if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0) kept.max_dest_rd_atomic = given.max_dest_rd_atomic;
   if ((mask & IBV_QP_DEST_QPN) != 0) kept.dest_qp_num = given.dest_qp_num;
   if ((mask & IBV_QP_QKEY) != 0) kept.qkey = given.qkey;
+  if ((mask & IBV_QP_PATH_MIG_STATE) != 0) kept.path_mig_state = given.path_mig_state;
 }
 
 /// Shows peers what they must know, the state last.
@@ -66,13 +68,18 @@ void publish(QueuePair& qp, ibv_qp_state state) noexcept {
   shared.state.store(state, std::memory_order_release);
 }
 
-void link_flushes(QueuePair& qp) noexcept {
-  {
-    auto& cq = qp.sends();
-    std::lock_guard const guard{cq.lock};
-    qp.next_flushing_send = cq.flushing_sends;
-    cq.flushing_sends = &qp;
-  }
+void flush_sends_of(QueuePair& qp) noexcept {
+  if (qp.is_flushing) return;
+  qp.stall.why = Stall::Why::none;
+  qp.is_flushing = true;
+  qp.owner().stalled.erase(qp.index);
+  auto& cq = qp.sends();
+  std::lock_guard const guard{cq.lock};
+  qp.next_flushing_send = cq.flushing_sends;
+  cq.flushing_sends = &qp;
+}
+
+void flush_receives_of(QueuePair& qp) noexcept {
   auto& cq = qp.receives();
   std::lock_guard const guard{cq.lock};
   // All completions of this queue pair are published: they happen under rx, which we just held.
@@ -90,31 +97,86 @@ void unlink(QueuePair*& list, QueuePair& qp) noexcept {
     }
 }
 
+int find_peer(QueuePair& qp, std::uint32_t number) {
+  auto& peers = qp.owner().peers;
+  qp.peer = peers.acquire(number >> index_bits);
+  if (qp.peer == nullptr) return errno;
+  qp.target = &qp.peer->segment().queue_pairs[number & (queue_pairs_max - 1)];
+  auto const error = prepare_to_wake(*qp.peer, *qp.target);
+  if (error != 0) peers.release(std::exchange(qp.peer, nullptr));
+  return error;
+}
+
+/// In SQD, and what had started is not over. Who asks need not poll.
+bool is_draining(QueuePair& qp) noexcept {
+  if (qp.mode.load(std::memory_order_relaxed) != IBV_QPS_SQD) return false;
+  retry_pending(qp);
+  return qp.mode.load(std::memory_order_relaxed) == IBV_QPS_SQD &&
+         qp.stall.why != Stall::Why::drained;
+}
+
+/// To SQD. Who asks for the event may sleep until it comes, and poll nothing.
+int drain(QueuePair& qp, bool asks_for_event) noexcept {
+  auto& context = qp.owner();
+  if (asks_for_event && qp.stall.why != Stall::Why::none)
+    if (auto const error = context.retrier.sleeper_came(context); error != 0) return error;
+  qp.attributes.en_sqd_async_notify = asks_for_event ? 1 : 0;
+  qp.mode.store(IBV_QPS_SQD, std::memory_order_relaxed);
+  hold_sends(qp);
+  return 0;
+}
+
+/// Out of SQE. What was posted there and not polled is flushed before all that follows.
+int leave_send_error(QueuePair& qp) noexcept {
+  auto& cq = qp.sends();
+  std::lock_guard const guard{cq.lock};
+  auto head = qp.pending_head.load(std::memory_order_relaxed);
+  auto const tail = qp.pending_tail.load(std::memory_order_relaxed);
+  auto const room = cq.mask + 1 - (cq.local_tail - cq.local_head);
+  if (tail - head > room)
+    return fail(ENOMEM, "%u flushed sends do not fit in the completion queue: poll it first",
+                tail - head);
+  for (; head != tail; ++head) {
+    auto const& work = qp.pending_at(head).work;
+    cq.local[cq.local_tail++ & cq.mask] = {
+        &qp, work.id, work.position, 0, 0, IBV_WC_WR_FLUSH_ERR, IBV_WC_SEND};
+  }
+  qp.pending_head.store(tail, std::memory_order_relaxed);
+  unlink<&QueuePair::next_flushing_send>(cq.flushing_sends, qp);
+  qp.is_flushing = false;
+  return 0;
+}
+
 int modify(QueuePair& qp, ibv_qp_attr const& given, int mask) {
   if (qp.shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR) enter_error(qp);
+  bool const draining = is_draining(qp);
   auto const from = qp.mode.load(std::memory_order_relaxed);
   auto const to = (mask & IBV_QP_STATE) != 0 ? given.qp_state : from;
   if (auto const error = check_transition(from, to, given, mask, qp.qp_type); error != 0)
     return error;
-  if (to == IBV_QPS_RTR && qp.qp_type != IBV_QPT_UD) {
-    auto& context = qp.owner();
-    if (auto const error = check_address(context, given.ah_attr); error != 0) return error;
-    qp.peer = context.peers.acquire(given.dest_qp_num >> index_bits);
-    if (qp.peer == nullptr) return errno;
-    qp.target = &qp.peer->segment().queue_pairs[given.dest_qp_num & (queue_pairs_max - 1)];
-    if (auto const error = prepare_to_wake(*qp.peer, *qp.target); error != 0) {
-      context.peers.release(std::exchange(qp.peer, nullptr));
-      return error;
-    }
-  }
+  // Source: kernel drivers/infiniband/sw/rxe/rxe_qp.c, __qp_chk_state().
+  if (draining && to != IBV_QPS_ERR && to != IBV_QPS_RESET)
+    return fail(EINVAL,
+                "the send queue is still draining: wait for IBV_EVENT_SQ_DRAINED, or until "
+                "ibv_query_qp says so");
+  if ((mask & IBV_QP_AV) != 0)
+    if (auto const error = check_address(qp.owner(), given.ah_attr); error != 0) return error;
+  if (to == IBV_QPS_RTR && qp.qp_type != IBV_QPT_UD)
+    if (auto const error = find_peer(qp, given.dest_qp_num); error != 0) return error;
+  if (from == IBV_QPS_SQE && to == IBV_QPS_RTS)
+    if (auto const error = leave_send_error(qp); error != 0) return error;
+  if (from == IBV_QPS_RTS && to == IBV_QPS_SQD)
+    return drain(qp, (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0 && given.en_sqd_async_notify != 0);
   keep(qp, given, mask);
   if (to == IBV_QPS_ERR) {
     enter_error(qp);
   } else if (to == IBV_QPS_RESET) {
     enter_reset(qp);
   } else {
-    publish(qp, to);
+    // To peers SQD is RTS: only our sends are concerned.
+    publish(qp, to == IBV_QPS_SQD ? IBV_QPS_RTS : to);
     qp.mode.store(to, std::memory_order_relaxed);
+    if (from == IBV_QPS_SQD && to == IBV_QPS_RTS) resume_sends(qp);
   }
   return 0;
 }
@@ -138,7 +200,7 @@ int check_address(Context const& context, ibv_ah_attr const& address) noexcept {
 }
 
 void enter_error(QueuePair& qp) noexcept {
-  if (qp.is_flushing) return;
+  if (qp.mode.load(std::memory_order_relaxed) == IBV_QPS_ERR) return;
   {
     RobustGuard const guard{qp.shared->rx, qp.owner().claimant};
     // Who else broke it has told.
@@ -149,14 +211,22 @@ void enter_error(QueuePair& qp) noexcept {
     if (qp.srq != nullptr) settle_own_claim(qp);
   }
   qp.mode.store(IBV_QPS_ERR, std::memory_order_relaxed);
-  qp.stall.why = Stall::Why::none;
-  qp.is_flushing = true;
-  qp.owner().stalled.erase(qp.index);
-  link_flushes(qp);
+  flush_sends_of(qp);
+  flush_receives_of(qp);
   // Who posts receives from now on sees ERR, and wakes for itself.
   { std::lock_guard const posters{qp.receive_lock}; }
   if (qp.pending_head.load() != qp.pending_tail.load()) notify_owner(qp.sends(), true);
   if (qp.receive_done.load() != qp.receive_posted.load()) notify_owner(qp.receives(), true);
+}
+
+// Source: kernel drivers/infiniband/sw/rdmavt/qp.c, ib_rvt_state_ops, with C10-96 of the InfiniBand
+// Architecture Specification vol. 1.
+void enter_send_error(QueuePair& qp) noexcept {
+  if (qp.is_flushing) return;
+  // To peers it is RTS still.
+  qp.mode.store(IBV_QPS_SQE, std::memory_order_relaxed);
+  flush_sends_of(qp);
+  if (qp.pending_head.load() != qp.pending_tail.load()) notify_owner(qp.sends(), true);
 }
 
 void enter_reset(QueuePair& qp) noexcept {
@@ -232,7 +302,9 @@ int query_qp(ibv_qp* queue_pair, ibv_qp_attr* attributes, int, ibv_qp_init_attr*
   if (auto const error = qp.owner().check_ours(); error != 0) return error;
   std::lock_guard const guard{qp.send_lock};
   if (qp.shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR) enter_error(qp);
+  auto const draining = is_draining(qp);
   *attributes = qp.attributes;
+  attributes->sq_draining = draining;
   attributes->qp_state = attributes->cur_qp_state = qp.state = qp.mode.load();
   attributes->cap = qp.made_with.cap;
   *made = qp.made_with;

@@ -36,7 +36,7 @@ int check(QueuePair const& qp, ibv_send_wr const& wr) noexcept {
 
 int post_one(QueuePair& qp, ibv_send_wr const& wr) noexcept {
   auto const mode = qp.mode.load(std::memory_order_relaxed);
-  if (mode != IBV_QPS_RTS && mode != IBV_QPS_ERR) return EINVAL;
+  if (mode < IBV_QPS_RTS) return EINVAL;  // SQD, SQE and ERR are behind it
   if (auto const error = check(qp, wr); error != 0) return error;
   // Acquire pairs with poll_cq: a freed slot is read no more.
   if (qp.send_posted - qp.send_freed.load(std::memory_order_acquire) >= qp.send_depth)

@@ -49,4 +49,9 @@ void adopt_pending(QueuePair&, std::uint32_t count) noexcept;
 /// Executes what waits, as far as it goes. The caller holds send_lock.
 void retry_pending(QueuePair&) noexcept;
 
+/// In SQD only what had started goes on; says so when that is over. The caller holds send_lock.
+void hold_sends(QueuePair&) noexcept;
+/// Out of SQD again. The caller holds send_lock.
+void resume_sends(QueuePair&) noexcept;
+
 }  // namespace lend::soft

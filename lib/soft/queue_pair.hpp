@@ -86,7 +86,13 @@ static_assert(sizeof(PostedReceive) % alignof(ibv_sge) == 0);
 
 /// Why the head of the send queue waits, and until when.
 struct Stall {
-  enum class Why : std::uint8_t { none, peer_is_silent, receiver_not_ready, fault };
+  enum class Why : std::uint8_t {
+    none,
+    peer_is_silent,
+    receiver_not_ready,
+    fault,
+    drained,  // in SQD: nothing starts, and what had started is over
+  };
   Why why = Why::none;
   std::uint64_t deadline = 0;  // 0: for ever
 };
@@ -135,7 +141,8 @@ struct QueuePair : ibv_qp {
   // Where the next send will find the target's receive. Only ever prefetched, never read: by the
   // time a program answers a message, the line that its answer needs is on its way.
   std::atomic<void const*> next_receive{nullptr};
-  // Work that waits, a ring of send_depth. In ERR poll_cq takes from its head, to flush.
+  // Work that waits, a ring of send_depth. In SQE and ERR poll_cq takes from its head, to
+  // flush.
   std::unique_ptr<std::byte[]> pending;
   std::size_t pending_stride = 0;
   std::atomic<std::uint32_t> pending_head{0};
@@ -156,7 +163,7 @@ struct QueuePair : ibv_qp {
   std::atomic<std::uint64_t> receive_done{0};  // written by poll_cq
 
   // Membership of the lists of queue pairs that flush, under the lock of that completion queue.
-  bool is_flushing = false;  // under send_lock
+  bool is_flushing = false;  // its sends, in SQE and ERR; under send_lock
   QueuePair* next_flushing_send = nullptr;
   QueuePair* next_flushing_receive = nullptr;
   std::uint64_t flush_after = 0;  // position in the shared ring that comes first
@@ -205,6 +212,8 @@ void retry_stalled(Context&) noexcept;
 void notice_trouble(Context&) noexcept;
 /// Moves to ERR and lets poll_cq flush. The caller holds send_lock, and no rx.
 void enter_error(QueuePair&) noexcept;
+/// Moves to SQE: sends flush, receives go on. The caller holds send_lock, and no rx.
+void enter_send_error(QueuePair&) noexcept;
 /// Undoes that, drops what is posted and forgets the peer. The caller holds send_lock.
 void enter_reset(QueuePair&) noexcept;
 

@@ -45,6 +45,15 @@ constexpr std::uint8_t completed[] = {IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE, IBV_
                                       IBV_WC_FETCH_ADD};
 static_assert(std::size(completed) == IBV_WR_ATOMIC_FETCH_AND_ADD + 1);
 
+/// What goes wrong on our side breaks only the sends of an unreliable queue pair, unless no
+/// completion tells it. Source: kernel drivers/infiniband/core/verbs.c, qp_state_table (SQE);
+/// InfiniBand Architecture Specification vol. 1, 10.3.1.
+[[gnu::noinline]] void break_sends(QueuePair& qp, bool is_told) noexcept {
+  if (!is_told) tell_overrun(qp.sends());
+  if (is_told && qp.qp_type != IBV_QPT_RC) return enter_send_error(qp);
+  enter_error(qp);
+}
+
 /// Done, well or badly.
 void end(QueuePair& qp, Work const& work, ibv_wc_status status, Fault fault,
          std::uint32_t length) noexcept {
@@ -52,8 +61,7 @@ void end(QueuePair& qp, Work const& work, ibv_wc_status status, Fault fault,
   auto const fits = push_local(
       qp.sends(), {&qp, work.id, work.position, length, static_cast<std::uint32_t>(fault),
                    static_cast<std::uint8_t>(status), completed[work.opcode]});
-  if (!fits) tell_overrun(qp.sends());
-  if (status != IBV_WC_SUCCESS || !fits) enter_error(qp);
+  if (status != IBV_WC_SUCCESS || !fits) break_sends(qp, fits);
 }
 
 /// Starts the budget of a new kind of stall. True when there is no more to wait for.
@@ -82,6 +90,14 @@ bool try_once(QueuePair& qp, Work const& work) noexcept {
   return true;
 }
 
+/// What is pending starts from its head on.
+void start_pending(QueuePair& qp) noexcept {
+  auto& context = qp.owner();
+  context.stalled.insert(qp.index);
+  retry_pending(qp);
+  if (qp.stall.why != Stall::Why::none) context.retrier.work_stalled(context);
+}
+
 /// Each operation passes here once, in the order of posting.
 void order_fault(QueuePair& qp, Work& work) noexcept {
   work.fault = nullptr;
@@ -98,6 +114,7 @@ void submit(QueuePair& qp, Work& work) noexcept {
   if (!qp.is_flushing && qp.stall.why == Stall::Why::none && try_once(qp, work)) return;
   append(qp, work);
   if (qp.is_flushing) return notify_owner(qp.sends(), true);
+  if (qp.stall.why == Stall::Why::drained) return;
   auto& context = qp.owner();
   context.stalled.insert(qp.index);
   context.retrier.work_stalled(context);
@@ -109,17 +126,16 @@ void adopt_pending(QueuePair& qp, std::uint32_t count) noexcept {
   // Release pairs with the acquire in poll_cq, which flushes from here.
   qp.pending_tail.store(tail + count, std::memory_order_release);
   if (qp.is_flushing) return notify_owner(qp.sends(), true);
-  auto& context = qp.owner();
-  context.stalled.insert(qp.index);
-  retry_pending(qp);
-  if (qp.stall.why != Stall::Why::none) context.retrier.work_stalled(context);
+  if (qp.stall.why != Stall::Why::drained) start_pending(qp);
 }
 
 void retry_pending(QueuePair& qp) noexcept {
+  if (qp.stall.why == Stall::Why::drained) return;
   auto head = qp.pending_head.load(std::memory_order_relaxed);
   while (!qp.is_flushing && head != qp.pending_tail.load(std::memory_order_relaxed)) {
     auto const& work = qp.pending_at(head).work;
-    if (qp.stall.why != Stall::Why::none && !is_worth_another_try(qp, work) &&
+    bool const had_started = qp.stall.why != Stall::Why::none;
+    if (had_started && !is_worth_another_try(qp, work) &&
         (qp.stall.deadline == 0 || now() < qp.stall.deadline))
       return;
     // Counted before it ends: ending may hand the rest to poll_cq.
@@ -129,9 +145,28 @@ void retry_pending(QueuePair& qp) noexcept {
       return;
     }
     ++head;
+    if (had_started && qp.mode.load(std::memory_order_relaxed) == IBV_QPS_SQD)
+      return hold_sends(qp);
   }
   qp.stall.why = Stall::Why::none;
   qp.owner().stalled.erase(qp.index);
+}
+
+// Source: kernel drivers/infiniband/sw/rxe/rxe_comp.c and rdmavt/qp.c: drained when the work that
+// was begun is complete, whatever is posted behind it.
+void hold_sends(QueuePair& qp) noexcept {
+  if (qp.stall.why != Stall::Why::none) return;  // its head had started
+  qp.stall.why = Stall::Why::drained;
+  auto& context = qp.owner();
+  context.stalled.erase(qp.index);
+  if (qp.attributes.en_sqd_async_notify == 0) return;
+  RobustGuard const guard{qp.shared->rx, context.claimant};
+  raise_events(context.segment, *qp.shared, bit_of(IBV_EVENT_SQ_DRAINED), context.own_wakers);
+}
+
+void resume_sends(QueuePair& qp) noexcept {
+  qp.stall.why = Stall::Why::none;
+  start_pending(qp);
 }
 
 void retry_stalled(Context& context) noexcept {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Which attributes each transition needs and which values they may have.
-// Source: ibv_modify_qp(3); InfiniBand Architecture Specification vol. 1, 11.2.5.2, table 91.
+// Source: kernel drivers/infiniband/core/verbs.c, qp_state_table and ib_modify_qp_is_ok(), which is
+// table 91 of the InfiniBand Architecture Specification vol. 1, 11.2.5.2, and has no way from RESET
+// to ERR; ibv_modify_qp(3).
 #include "transitions.hpp"
 
 #include "layout.hpp"
@@ -8,41 +10,60 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <span>
 
 namespace lend::soft {
 namespace {
 
-constexpr Transition of_rc[] = {
-    {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
-    {IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
-    {IBV_QPS_INIT, IBV_QPS_RTR,
-     IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-         IBV_QP_MIN_RNR_TIMER,
-     IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS},
-    {IBV_QPS_RTR, IBV_QPS_RTS,
-     IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
-     IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER},
-    {IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER},
+struct Row {
+  ibv_qp_state from;
+  ibv_qp_state to;
+  Masks rc;
+  Masks uc;
+  Masks ud;
 };
-// Source: kernel drivers/infiniband/core/verbs.c, qp_state_table.
-constexpr Transition of_uc[] = {
-    {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
-    {IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
-    {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
-     IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS},
-    {IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, IBV_QP_ACCESS_FLAGS},
-    {IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_ACCESS_FLAGS},
+
+// Alternate paths are in the table, and refused by what they say: see check_paths().
+constexpr int paths = IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE;
+constexpr int named = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+constexpr int named_ud = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+constexpr int peer = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+constexpr int patience = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY;
+// To RTS, from wherever.
+constexpr int at_rts_uc = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | paths;
+constexpr int at_rts_rc = at_rts_uc | IBV_QP_MIN_RNR_TIMER;
+constexpr int at_rts_ud = IBV_QP_CUR_STATE | IBV_QP_QKEY;
+
+// What leads to RESET and ERR takes no attributes, and is not here. The others of UD that have no
+// attributes are transitions all the same; there is no SQE for RC, so none leads from it.
+constexpr Row table[] = {
+    {IBV_QPS_RESET, IBV_QPS_INIT, {named, 0}, {named, 0}, {named_ud, 0}},
+    {IBV_QPS_INIT, IBV_QPS_INIT, {0, named}, {0, named}, {0, named_ud}},
+    {IBV_QPS_INIT,
+     IBV_QPS_RTR,
+     {peer | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+      IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+     {peer, IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+     {0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY}},
+    {IBV_QPS_RTR,
+     IBV_QPS_RTS,
+     {patience | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC, at_rts_rc},
+     {IBV_QP_SQ_PSN, at_rts_uc},
+     {IBV_QP_SQ_PSN, at_rts_ud}},
+    {IBV_QPS_RTS, IBV_QPS_RTS, {0, at_rts_rc}, {0, at_rts_uc}, {0, at_rts_ud}},
+    {IBV_QPS_RTS,
+     IBV_QPS_SQD,
+     {0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+     {0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+     {0, IBV_QP_EN_SQD_ASYNC_NOTIFY}},
+    {IBV_QPS_SQD, IBV_QPS_RTS, {0, at_rts_rc}, {0, at_rts_uc}, {0, at_rts_ud}},
+    {IBV_QPS_SQD,
+     IBV_QPS_SQD,
+     {0, IBV_QP_PORT | IBV_QP_AV | patience | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC |
+             IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_MIN_RNR_TIMER | paths},
+     {0, IBV_QP_AV | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | paths},
+     {0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY}},
+    {IBV_QPS_SQE, IBV_QPS_RTS, {0, 0}, {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS}, {0, at_rts_ud}},
 };
-constexpr Transition of_ud[] = {
-    {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, 0},
-    {IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY},
-    {IBV_QPS_INIT, IBV_QPS_RTR, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
-    {IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, IBV_QP_QKEY},
-    {IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_QKEY},
-};
-constexpr Transition to_reset{IBV_QPS_UNKNOWN, IBV_QPS_RESET, 0, 0};
-constexpr Transition to_error{IBV_QPS_UNKNOWN, IBV_QPS_ERR, 0, 0};
 
 struct MaskName {
   int bit;
@@ -50,6 +71,7 @@ struct MaskName {
 };
 constexpr MaskName mask_names[] = {
     {IBV_QP_CUR_STATE, "CUR_STATE"},
+    {IBV_QP_EN_SQD_ASYNC_NOTIFY, "EN_SQD_ASYNC_NOTIFY"},
     {IBV_QP_ACCESS_FLAGS, "ACCESS_FLAGS"},
     {IBV_QP_PKEY_INDEX, "PKEY_INDEX"},
     {IBV_QP_PORT, "PORT"},
@@ -65,6 +87,10 @@ constexpr MaskName mask_names[] = {
     {IBV_QP_MAX_DEST_RD_ATOMIC, "MAX_DEST_RD_ATOMIC"},
     {IBV_QP_DEST_QPN, "DEST_QPN"},
     {IBV_QP_QKEY, "QKEY"},
+    {IBV_QP_ALT_PATH, "ALT_PATH"},
+    {IBV_QP_PATH_MIG_STATE, "PATH_MIG_STATE"},
+    {IBV_QP_CAP, "CAP"},
+    {IBV_QP_RATE_LIMIT, "RATE_LIMIT"},
 };
 
 char const* first_name_in(int mask) noexcept {
@@ -99,17 +125,23 @@ int bad_value(ibv_qp_attr const& attributes, int mask) noexcept {
   return 0;
 }
 
+/// A device may have one path only. Source: ibv_modify_qp(3), IBV_DEVICE_AUTO_PATH_MIG.
+int check_paths(ibv_qp_attr const& attributes, int mask) noexcept {
+  bool const migrates =
+      (mask & IBV_QP_PATH_MIG_STATE) != 0 && attributes.path_mig_state != IBV_MIG_MIGRATED;
+  if ((mask & IBV_QP_ALT_PATH) == 0 && !migrates) return 0;
+  return fail(EOPNOTSUPP, "the soft device has no alternate paths, to which a queue pair migrates");
+}
+
 }  // namespace
 
-Transition const* find_transition(ibv_qp_state from, ibv_qp_state to, ibv_qp_type type) noexcept {
-  if (to == IBV_QPS_RESET) return &to_reset;
-  if (to == IBV_QPS_ERR) return &to_error;
-  std::span<Transition const> const table = type == IBV_QPT_UD   ? std::span{of_ud}
-                                            : type == IBV_QPT_UC ? std::span{of_uc}
-                                                                 : std::span{of_rc};
-  for (auto const& transition : table)
-    if (transition.from == from && transition.to == to) return &transition;
-  return nullptr;
+std::optional<Masks> masks_of(ibv_qp_state from, ibv_qp_state to, ibv_qp_type type) noexcept {
+  if (to == IBV_QPS_RESET) return Masks{};
+  if (to == IBV_QPS_ERR && from != IBV_QPS_RESET) return Masks{};
+  for (auto const& row : table)
+    if (row.from == from && row.to == to)
+      return type == IBV_QPT_UD ? row.ud : type == IBV_QPT_UC ? row.uc : row.rc;
+  return std::nullopt;
 }
 
 char const* name_of(ibv_qp_state state) noexcept {
@@ -122,18 +154,18 @@ int check_transition(ibv_qp_state from, ibv_qp_state to, ibv_qp_attr const& attr
   if ((mask & IBV_QP_CUR_STATE) != 0 && attributes.cur_qp_state != from)
     return fail(EINVAL, "the queue pair is in %s, not in %s", name_of(from),
                 name_of(attributes.cur_qp_state));
-  auto const* const transition = find_transition(from, to, type);
-  if (transition == nullptr)
+  auto const masks = masks_of(from, to, type);
+  if (!masks)
     return fail(EINVAL, "a queue pair cannot go from %s to %s", name_of(from), name_of(to));
-  auto const given = mask & ~(IBV_QP_STATE | IBV_QP_CUR_STATE);
-  if (auto const missing = transition->required & ~given; missing != 0)
+  auto const given = mask & ~IBV_QP_STATE;
+  if (auto const missing = masks->required & ~given; missing != 0)
     return fail(EINVAL, "%s to %s needs %s", name_of(from), name_of(to), first_name_in(missing));
-  if (auto const excess = given & ~(transition->required | transition->optional); excess != 0)
+  if (auto const excess = given & ~(masks->required | masks->optional); excess != 0)
     return fail(EINVAL, "%s to %s does not take %s", name_of(from), name_of(to),
                 first_name_in(excess));
   if (auto const bad = bad_value(attributes, given); bad != 0)
     return fail(EINVAL, "%s is out of range", first_name_in(bad));
-  return 0;
+  return check_paths(attributes, given);
 }
 
 }  // namespace lend::soft

@@ -31,8 +31,7 @@ void note(QueuePair& qp, int error) noexcept {
 Work* begin(ibv_qp_ex* queue_pair, ibv_wr_opcode opcode) noexcept {
   auto& qp = of(queue_pair);
   auto const mode = qp.mode.load(std::memory_order_relaxed);
-  if ((mode != IBV_QPS_RTS && mode != IBV_QPS_ERR) || (qp.operations >> opcode & 1) == 0)
-    note(qp, EINVAL);
+  if (mode < IBV_QPS_RTS || (qp.operations >> opcode & 1) == 0) note(qp, EINVAL);
   // Acquire pairs with poll_cq: a freed slot is read no more.
   if (qp.send_posted - qp.send_freed.load(std::memory_order_acquire) >= qp.send_depth)
     note(qp, ENOMEM);

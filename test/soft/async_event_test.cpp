@@ -1,35 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: what no completion tells comes out as an asynchronous event, once, at its object. Method:
 // raw verbs between two contexts, which meet as two processes do.
-#include "support.hpp"
-
-#include <fcntl.h>
-#include <poll.h>
+#include "events.hpp"
 
 #include <future>
-#include <optional>
 
 using namespace lend;
 using namespace lend::test;
 
 namespace {
-
-/// The next event, if one is there, acknowledged.
-std::optional<ibv_async_event> take_event(ibv_context* context) {
-  REQUIRE(::fcntl(context->async_fd, F_SETFL, O_NONBLOCK) == 0);
-  pollfd wait{context->async_fd, POLLIN, 0};
-  bool const is_readable = ::poll(&wait, 1, 0) == 1;
-  ibv_async_event event{};
-  errno = 0;
-  auto const answer = verbs().get_async_event(context, &event);
-  CHECK(is_readable == (answer == 0));
-  if (answer == 0) {
-    verbs().ack_async_event(&event);
-    return event;
-  }
-  CHECK(errno == EAGAIN);
-  return std::nullopt;
-}
 
 struct Ends : Link {
   explicit Ends(Terms const& of_b = {}, Depths const& depths = {})
@@ -87,6 +66,23 @@ TEST_CASE("a request at fault is an event of the target's queue pair, once", "[s
   CHECK(event->element.qp == ends.b.qp.get());
   CHECK_FALSE(ends.event_of_b());
   CHECK_FALSE(take_event(ends.first.get()));
+}
+
+TEST_CASE("a request that the target does not serve is a request error of its queue pair",
+          "[soft]") {
+  bool const is_misaligned = GENERATE(true, false);
+  Ends ends{Terms{.reads_in = is_misaligned ? std::uint8_t{4} : std::uint8_t{0}}};
+  auto const opcode = is_misaligned ? IBV_WR_ATOMIC_FETCH_AND_ADD
+                                    : GENERATE(IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP);
+  REQUIRE(post(ends.a, {.opcode = opcode,
+                        .pieces = {ends.from.piece(0, 8)},
+                        .remote_address = ends.to.address(is_misaligned ? 4 : 0),
+                        .remote_key = ends.to.key()}) == 0);
+  CHECK(await_one(ends.a.sends).status == IBV_WC_REM_INV_REQ_ERR);
+  auto const event = ends.event_of_b();
+  REQUIRE(event);
+  CHECK(event->event_type == IBV_EVENT_QP_REQ_ERR);
+  CHECK(event->element.qp == ends.b.qp.get());
 }
 
 TEST_CASE("memory that vanished under a write is a fatal event of its queue pair", "[soft]") {

@@ -16,8 +16,6 @@ constexpr std::uint32_t key = 0x1234;
 constexpr std::uint32_t own_key = 1u << 31;  // stands for the sender's own
 constexpr std::size_t before = 40;
 
-using HeldAddress = std::unique_ptr<ibv_ah, Destroy<ibv_ah, &Provider::destroy_ah>>;
-
 struct Side {
   explicit Side(ibv_context* context) : domain{make_domain(context)}, queue{make_queue(context)} {
     ibv_qp_init_attr asked{};
@@ -187,6 +185,38 @@ TEST_CASE("a datagram that nobody can take is lost", "[soft]") {
   }
 
   two.check_lost();
+}
+
+TEST_CASE("datagrams wait in SQD, and after a bad one are flushed until RTS", "[soft]") {
+  Two two;
+  auto const to = two.b.qp->qp_num;
+  bool const drains = GENERATE(true, false);
+  for (std::uint64_t id = 1; id <= 2; ++id) {
+    REQUIRE(two.a.receive(id, {two.a.memory->piece(id * 100, 100)}) == 0);
+    REQUIRE(two.b.receive(id, {two.b.memory->piece(id * 100, 100)}) == 0);
+  }
+  if (drains) {
+    REQUIRE(move(two.a.qp.get(), IBV_QPS_SQD, {}, IBV_QP_STATE) == 0);
+    REQUIRE(two.a.send(to, {}) == 0);
+    CHECK(await(two.a.queue, 0).empty());
+  } else {
+    REQUIRE(two.a.send(to, {{8, 8, 0xabcdef}}) == 0);
+    REQUIRE(two.a.send(to, {}) == 0);
+    auto const ends = await(two.a.queue, 2);
+    CHECK(ends[0].status == IBV_WC_LOC_PROT_ERR);
+    CHECK(ends[1].status == IBV_WC_WR_FLUSH_ERR);
+  }
+  CHECK(state_of(two.a.qp.get()) == (drains ? IBV_QPS_SQD : IBV_QPS_SQE));
+  CHECK(await(two.b.queue, 0).empty());
+
+  REQUIRE(two.b.send(two.a.qp->qp_num, {}) == 0);  // receives go on
+  CHECK(await_one(two.b.queue).status == IBV_WC_SUCCESS);
+  CHECK(await_one(two.a.queue).wr_id == 1);
+  REQUIRE(move(two.a.qp.get(), IBV_QPS_RTS, {}, IBV_QP_STATE) == 0);
+  if (!drains) REQUIRE(two.a.send(to, {}) == 0);
+
+  CHECK(await_one(two.a.queue).status == IBV_WC_SUCCESS);
+  CHECK(await_one(two.b.queue).wr_id == 1);
 }
 
 TEST_CASE("one queue pair takes datagrams of many and sends to many", "[soft]") {

@@ -140,6 +140,56 @@ TEST_CASE("a parent outlives its children or says that it is busy", "[soft]") {
   CHECK(verbs().dealloc_pd(end.domain.get()) == EBUSY);
 }
 
+TEST_CASE("a device grants all that it says, each alone and all at once", "[soft]") {
+  auto const context = open_context();
+  auto const domain = make_domain(context.get());
+  ibv_device_attr limits{};
+  REQUIRE(verbs().query_device(context.get(), &limits) == 0);
+  auto const queue = make_queue(context.get(), limits.max_cqe);
+  CHECK(queue->cqe >= limits.max_cqe);
+  ibv_srq_init_attr pool_asked{};
+  pool_asked.attr = {static_cast<std::uint32_t>(limits.max_srq_wr),
+                     static_cast<std::uint32_t>(limits.max_srq_sge), 0};
+  auto* const pool = verbs().create_srq(domain.get(), &pool_asked);
+  REQUIRE(pool != nullptr);
+  auto const pieces = static_cast<std::uint32_t>(limits.max_sge);
+  auto const depth = static_cast<std::uint32_t>(limits.max_qp_wr);
+  {
+    auto const qp =
+        make_queue_pair(domain.get(), queue.get(), queue.get(),
+                        {.sends = depth, .receives = depth, .pieces = pieces, .signals_all = true});
+    ibv_qp_init_attr with_pool{};
+    with_pool.send_cq = with_pool.recv_cq = queue.get();
+    with_pool.srq = pool;
+    with_pool.qp_type = IBV_QPT_UC;
+    with_pool.cap = {1, 0, 1, 0, 0};
+    HeldQueuePair const other{verbs().create_qp(domain.get(), &with_pool)};
+    REQUIRE(other);
+    Terms terms;
+    terms.reads_out = static_cast<std::uint8_t>(limits.max_qp_init_rd_atom);
+    terms.reads_in = static_cast<std::uint8_t>(limits.max_qp_rd_atom);
+    bring_to(qp.get(), IBV_QPS_RTS, qp->qp_num, terms);
+
+    ibv_qp_attr answer{};
+    ibv_qp_init_attr made{};
+    REQUIRE(verbs().query_qp(qp.get(), &answer, 0, &made) == 0);
+    for (auto const& cap : {answer.cap, made.cap}) {
+      CHECK(cap.max_send_wr == depth);
+      CHECK(cap.max_recv_wr == depth);
+      CHECK(cap.max_send_sge == pieces);
+      CHECK(cap.max_recv_sge == pieces);
+    }
+    CHECK(made.sq_sig_all == 1);
+    CHECK(made.srq == nullptr);
+    REQUIRE(verbs().query_qp(other.get(), &answer, 0, &made) == 0);
+    CHECK(made.srq == pool);
+    CHECK(made.qp_type == IBV_QPT_UC);
+    CHECK(made.sq_sig_all == 0);
+    CHECK(made.cap.max_recv_wr == 0);
+  }
+  CHECK(verbs().destroy_srq(pool) == 0);
+}
+
 TEST_CASE("a queue pair beyond the limits is refused with a reason", "[soft]") {
   auto const context = open_context();
   End const end{context.get()};

@@ -162,7 +162,9 @@ class RawPair {
                          IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
     return soft_device().modify_qp(pair_, &to, sending);
   }
+  /// In RESET there is nothing to end, and no way to ERR.
   int fail() const {
+    if (pair_->state == IBV_QPS_RESET) return 0;
     ibv_qp_attr to{};
     to.qp_state = IBV_QPS_ERR;
     return soft_device().modify_qp(pair_, &to, IBV_QP_STATE);

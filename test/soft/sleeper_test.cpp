@@ -134,3 +134,24 @@ TEST_CASE("only a sleeper with stalled work costs a thread, which goes with the 
   }
   CHECK(count_threads() == before);
 }
+
+TEST_CASE("work that SQD holds back costs no thread", "[soft]") {
+  auto const before = count_threads();
+  bool const is_built = GENERATE(true, false);
+  SleepyLink link{{}, is_built};
+  REQUIRE(ibv_req_notify_cq(link.a.sends.get(), 0) == 0);
+  ibv_qp_attr attributes{};
+  attributes.en_sqd_async_notify = 1;
+  REQUIRE(move(link.a.qp.get(), IBV_QPS_SQD, attributes,
+               IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY) == 0);
+  if (is_built) {
+    auto* const builder = verbs().qp_to_qp_ex(link.a.qp.get());
+    ibv_wr_start(builder);
+    ibv_wr_send(builder);
+    REQUIRE(ibv_wr_complete(builder) == 0);
+  } else {
+    REQUIRE(post(link.a, {}) == 0);
+  }
+  CHECK(poll(link.a.sends).empty());
+  CHECK(count_threads() == before);
+}

@@ -278,6 +278,24 @@ TEST_CASE("registered memory that nobody mapped is a remote operation error", "[
   CHECK(state_of(link.b.qp.get()) == IBV_QPS_ERR);
 }
 
+TEST_CASE("a receive into memory that nobody mapped is a protection error there and breaks both",
+          "[soft]") {
+  Link link{Reach::two_contexts, Terms{}};
+  Memory const from{link.a.domain.get(), 4096};
+  auto* const nowhere = reinterpret_cast<void*>(4096);
+  HeldRegion const region{verbs().reg_mr(link.b.domain.get(), nowhere, 4096, all_access)};
+  REQUIRE(region);
+  REQUIRE(post_receive(link.b, 5, {{4096, 4096, region->lkey}}) == 0);
+
+  REQUIRE(post(link.a, {.pieces = {from.piece(0, 4096)}}) == 0);
+
+  CHECK(await_one(link.a.sends).status == IBV_WC_REM_OP_ERR);
+  auto const received = await_one(link.b.receives);
+  CHECK(received.status == IBV_WC_LOC_PROT_ERR);
+  CHECK(received.wr_id == 5);
+  CHECK(state_of(link.b.qp.get()) == IBV_QPS_ERR);
+}
+
 TEST_CASE("a message longer than the device carries is a local length error", "[soft]") {
   Faulty faulty;
   auto* const context = faulty.a.domain->context;

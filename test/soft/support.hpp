@@ -38,6 +38,7 @@ using HeldRegion = std::unique_ptr<ibv_mr, Destroy<ibv_mr, &Provider::dereg_mr>>
 using HeldQueue = std::unique_ptr<ibv_cq, Destroy<ibv_cq, &Provider::destroy_cq>>;
 using HeldChannel =
     std::unique_ptr<ibv_comp_channel, Destroy<ibv_comp_channel, &Provider::destroy_comp_channel>>;
+using HeldAddress = std::unique_ptr<ibv_ah, Destroy<ibv_ah, &Provider::destroy_ah>>;
 using HeldQueuePair = std::unique_ptr<ibv_qp, Destroy<ibv_qp, &Provider::destroy_qp>>;
 
 inline HeldContext open_context() {
@@ -52,6 +53,14 @@ inline HeldDomain make_domain(ibv_context* context) {
   HeldDomain domain{verbs().alloc_pd(context)};
   REQUIRE(domain);
   return domain;
+}
+inline HeldAddress make_address(ibv_pd* domain) {
+  ibv_ah_attr attributes{};
+  attributes.port_num = 1;
+  attributes.dlid = 1;
+  HeldAddress made{verbs().create_ah(domain, &attributes)};
+  REQUIRE(made);
+  return made;
 }
 inline HeldChannel make_channel(ibv_context* context) {
   HeldChannel channel{verbs().create_comp_channel(context)};
@@ -156,20 +165,36 @@ inline ibv_qp_attr attributes_for(std::uint32_t peer, Terms const& terms = {}) {
   attributes.rnr_retry = terms.rnr_retries;
   return attributes;
 }
+/// What the transitions of a type need.
+struct Needs {
+  int init;
+  int rtr;
+  int rts;
+};
+inline Needs needs_of(ibv_qp_type type) noexcept {
+  if (type == IBV_QPT_RC) return {init_mask, rtr_mask, rts_mask};
+  constexpr int uc_rtr =
+      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+  if (type == IBV_QPT_UC) return {init_mask, uc_rtr, IBV_QP_STATE | IBV_QP_SQ_PSN};
+  return {IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, IBV_QP_STATE,
+          IBV_QP_STATE | IBV_QP_SQ_PSN};
+}
 inline int move(ibv_qp* qp, ibv_qp_state state, ibv_qp_attr attributes, int mask) {
   attributes.qp_state = state;
   return verbs().modify_qp(qp, &attributes, mask);
 }
-/// RESET to `state` by way of those between.
+/// RESET to `state`, not SQE, by way of those between.
 inline void bring_to(ibv_qp* qp, ibv_qp_state state, std::uint32_t peer, Terms const& terms = {}) {
   auto const attributes = attributes_for(peer, terms);
+  auto const needs = needs_of(qp->qp_type);
+  if (state == IBV_QPS_RESET) return;
+  REQUIRE(move(qp, IBV_QPS_INIT, attributes, needs.init) == 0);
   if (state == IBV_QPS_ERR) REQUIRE(move(qp, state, attributes, IBV_QP_STATE) == 0);
-  if (state == IBV_QPS_ERR || state == IBV_QPS_RESET) return;
-  REQUIRE(move(qp, IBV_QPS_INIT, attributes, init_mask) == 0);
-  if (state == IBV_QPS_INIT) return;
-  REQUIRE(move(qp, IBV_QPS_RTR, attributes, rtr_mask) == 0);
+  if (state == IBV_QPS_ERR || state == IBV_QPS_INIT) return;
+  REQUIRE(move(qp, IBV_QPS_RTR, attributes, needs.rtr) == 0);
   if (state == IBV_QPS_RTR) return;
-  REQUIRE(move(qp, IBV_QPS_RTS, attributes, rts_mask) == 0);
+  REQUIRE(move(qp, IBV_QPS_RTS, attributes, needs.rts) == 0);
+  if (state == IBV_QPS_SQD) REQUIRE(move(qp, state, attributes, IBV_QP_STATE) == 0);
 }
 inline ibv_qp_attr query(ibv_qp* qp) {
   ibv_qp_attr attributes{};
@@ -187,6 +212,7 @@ struct Depths {
   std::uint32_t pieces = 4;
   int completions = 64;
   bool signals_all = false;
+  ibv_qp_type type = IBV_QPT_RC;
 };
 
 inline HeldQueuePair make_queue_pair(ibv_pd* domain, ibv_cq* sends, ibv_cq* receives,
@@ -194,7 +220,7 @@ inline HeldQueuePair make_queue_pair(ibv_pd* domain, ibv_cq* sends, ibv_cq* rece
   ibv_qp_init_attr asked{};
   asked.send_cq = sends;
   asked.recv_cq = receives;
-  asked.qp_type = IBV_QPT_RC;
+  asked.qp_type = depths.type;
   asked.cap = {depths.sends, depths.receives, depths.pieces, depths.pieces, 64};
   asked.sq_sig_all = depths.signals_all ? 1 : 0;
   HeldQueuePair made{verbs().create_qp(domain, &asked)};
@@ -251,6 +277,9 @@ struct Request {
   std::uint32_t immediate = 0;
   std::uint64_t compare_or_add = 0;
   std::uint64_t swap = 0;
+  ibv_ah* address = nullptr;  // of a datagram, with these
+  std::uint32_t peer = 0;
+  std::uint32_t key = 0;
 };
 
 inline int post(End const& end, Request request) {
@@ -266,6 +295,7 @@ inline int post(End const& end, Request request) {
   if (request.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || request.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
     wr.wr.atomic = {request.remote_address, request.compare_or_add, request.swap,
                     request.remote_key};
+  if (request.address != nullptr) wr.wr.ud = {request.address, request.peer, request.key};
   ibv_send_wr* bad = nullptr;
   auto const error = ibv_post_send(end.qp.get(), &wr, &bad);
   CHECK((error == 0) == (bad == nullptr));

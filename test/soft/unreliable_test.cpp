@@ -173,7 +173,7 @@ TEST_CASE("a bad piece breaks the end it lies at, of an unreliable connection to
   REQUIRE(link.post(IBV_WR_SEND, at_sender ? bad : link.a.memory.piece(0, 8)) == 0);
 
   CHECK(await_one(link.a.queue).status == (at_sender ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS));
-  CHECK(state_of(link.a.qp.get()) == (at_sender ? IBV_QPS_ERR : IBV_QPS_RTS));
+  CHECK(state_of(link.a.qp.get()) == (at_sender ? IBV_QPS_SQE : IBV_QPS_RTS));
   if (!at_sender) CHECK(await_one(link.b.queue).status == IBV_WC_LOC_PROT_ERR);
   CHECK(state_of(link.b.qp.get()) == (at_sender ? IBV_QPS_RTS : IBV_QPS_ERR));
 }

@@ -298,7 +298,8 @@ TEST_CASE("an overrun of the target's completion queue breaks both and overwrite
 }
 
 TEST_CASE("an overrun of the sender's completion queue breaks its queue pair", "[soft]") {
-  Link link{any_reach(), Terms{}, Terms{}, {.completions = 4}};
+  auto const type = GENERATE(IBV_QPT_RC, IBV_QPT_UC);
+  Link link{any_reach(), Terms{}, Terms{}, {.completions = 4, .type = type}};
   auto const room = static_cast<std::uint64_t>(link.a.sends->cqe);
   for (std::uint64_t id = 0; id < room + 1; ++id)
     REQUIRE(post(link.a, {.opcode = IBV_WR_RDMA_WRITE, .id = id}) == 0);

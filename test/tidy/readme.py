@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The program in README.md is examples/hello_channel.cpp, to the letter; every link leads somewhere."""
+"""The program in README.md is examples/hello_channel.cpp, to the letter; every link leads somewhere;
+every test that lib/soft/README.md names is there."""
 import pathlib
 import re
 import sys
@@ -15,5 +16,12 @@ for page in pages:
     for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
         if not (page.parent / link).exists():
             wrong.append(f"{page.relative_to(ROOT)} links to {link}, which is not there")
+names = set()
+for test in (ROOT / "test").rglob("*_test.cpp"):
+    for case in re.findall(r'\bTEST_CASE\(((?:\s*"[^"]*")+)', test.read_text(encoding="utf-8")):
+        names.add("".join(re.findall(r'"([^"]*)"', case)))
+for said in re.findall(r'"([^"]+)"', (ROOT / "lib/soft/README.md").read_text(encoding="utf-8")):
+    if (name := re.sub(r"\s+", " ", said)) not in names:
+        wrong.append(f"lib/soft/README.md names a test that is not there: {name}")
 print(f"{len(pages)} pages", *wrong, sep="\n")
 sys.exit(1 if wrong else 0)

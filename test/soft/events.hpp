@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Asynchronous events, taken by a test without waiting. One thread.
+#pragma once
+
+#include "soft/support.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+
+#include <optional>
+
+namespace lend::test {
+
+/// The next event, if one is there, acknowledged.
+inline std::optional<ibv_async_event> take_event(ibv_context* context) {
+  REQUIRE(::fcntl(context->async_fd, F_SETFL, O_NONBLOCK) == 0);
+  pollfd wait{context->async_fd, POLLIN, 0};
+  bool const is_readable = ::poll(&wait, 1, 0) == 1;
+  ibv_async_event event{};
+  errno = 0;
+  auto const answer = verbs().get_async_event(context, &event);
+  CHECK(is_readable == (answer == 0));
+  if (answer == 0) {
+    verbs().ack_async_event(&event);
+    return event;
+  }
+  CHECK(errno == EAGAIN);
+  return std::nullopt;
+}
+
+}  // namespace lend::test
