@@ -17,6 +17,7 @@ lend::Result<PeerProcess> PeerProcess::start(std::vector<std::string> arguments)
   if (pipe2(ends, O_CLOEXEC) != 0) return lend::Error::from_errno("pipe2", errno);
 
   std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
   for (auto& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   posix_spawn_file_actions_t actions;

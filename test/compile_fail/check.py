@@ -3,7 +3,8 @@
 """A file that must not compile, and its twin that must: check.py INCLUDE FILE COMPILER…
 
 With -DMUST_COMPILE=1 FILE compiles without a warning. Without it, it does not, and what the compiler
-says matches the expression in the file's first line, `// error: REGEX`.
+says matches the expression in the file's first line, `// error: REGEX`. COMPILER may be clang-tidy,
+whose findings are errors.
 """
 import os
 import re
@@ -15,10 +16,12 @@ include, source, *compiler = sys.argv[1:]
 
 
 def compile_it(*more):
-    command = [*compiler, *FLAGS, f"-I{include}", *more, source]
+    flags = [*FLAGS, f"-I{include}", *more]
+    tidies = os.path.basename(compiler[0]).startswith("clang-tidy")
+    command = [*compiler, source, "--", *flags] if tidies else [*compiler, *flags, source]
     done = subprocess.run(command, env={**os.environ, "LC_ALL": "C"}, text=True,
                           stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    return done.returncode, done.stderr
+    return done.returncode, done.stdout + done.stderr
 
 
 with open(source, encoding="utf-8") as file:

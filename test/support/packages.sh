@@ -7,6 +7,8 @@ build_packages=(g++ meson ninja-build pkg-config libibverbs-dev librdmacm-dev li
 mapfile -t guest_packages <test/guest/packages
 # What the suite `preload` runs; likewise.
 preload_packages=(ibverbs-utils perftest python3-pyverbs)
+# What the suite `compile_fail` asks besides the compiler; likewise.
+compile_fail_packages=(clang clang-tidy)
 
 say() { printf '== %s\n' "$*"; }
 

@@ -57,8 +57,10 @@ struct Send {
   // NOLINTNEXTLINE(google-explicit-constructor)
   Send(GatherList list) noexcept : source(list) {}
   template <std::same_as<GatherElement>... Rest>
-  // NOLINTNEXTLINE(google-explicit-constructor)
-  Send(GatherElement first, Rest... rest) noexcept : source(first, rest...) {}
+  requires(sizeof...(Rest) < GatherList::by_value_max)
+      // NOLINTNEXTLINE(google-explicit-constructor)
+      Send(GatherElement first, Rest... rest)
+  noexcept : source(first, rest...) {}
 
   [[nodiscard]] Send with_immediate(std::uint32_t value) const noexcept {
     Send copy(*this);
@@ -78,8 +80,10 @@ struct Receive {
   // NOLINTNEXTLINE(google-explicit-constructor)
   Receive(ScatterList list) noexcept : target(list) {}
   template <std::same_as<ScatterElement>... Rest>
-  // NOLINTNEXTLINE(google-explicit-constructor)
-  Receive(ScatterElement first, Rest... rest) noexcept : target(first, rest...) {}
+  requires(sizeof...(Rest) < ScatterList::by_value_max)
+      // NOLINTNEXTLINE(google-explicit-constructor)
+      Receive(ScatterElement first, Rest... rest)
+  noexcept : target(first, rest...) {}
 
   /// For messages of no bytes: send or write with an immediate.
   [[nodiscard]] static Receive only_immediate() noexcept {
