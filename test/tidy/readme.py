@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The program in README.md is examples/hello_channel.cpp, to the letter; every link leads somewhere;
-every test that lib/soft/README.md names is there."""
+every test that lib/soft/README.md and lib/safety.md name is there."""
 import pathlib
 import re
 import sys
@@ -20,8 +20,13 @@ names = set()
 for test in (ROOT / "test").rglob("*_test.cpp"):
     for case in re.findall(r'\bTEST_CASE\(((?:\s*"[^"]*")+)', test.read_text(encoding="utf-8")):
         names.add("".join(re.findall(r'"([^"]*)"', case)))
-for said in re.findall(r'"([^"]+)"', (ROOT / "lib/soft/README.md").read_text(encoding="utf-8")):
-    if (name := re.sub(r"\s+", " ", said)) not in names:
-        wrong.append(f"lib/soft/README.md names a test that is not there: {name}")
+for page in "lib/soft/README.md", "lib/safety.md":
+    for said in re.findall(r'"([^"]+)"', (ROOT / page).read_text(encoding="utf-8")):
+        if (name := re.sub(r"\s+", " ", said)) not in names:
+            wrong.append(f"{page} names a test that is not there: {name}")
+# There, a word of code with underscores is a file, unless it begins a name of the interface.
+for said in re.findall(r"`((?!unsafe_|mutable_)[a-z]+_[a-z_]+)`", (ROOT / "lib/safety.md").read_text(encoding="utf-8")):
+    if not any((ROOT / "test" / room / f"{said}.cpp").exists() for room in ("compile_fail", "abort")):
+        wrong.append(f"lib/safety.md names a case that is not there: {said}")
 print(f"{len(pages)} pages", *wrong, sep="\n")
 sys.exit(1 if wrong else 0)
