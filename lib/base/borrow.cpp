@@ -96,8 +96,18 @@ std::string BorrowLedger::Found::sentence() const {
 BorrowLedger::Gap BorrowLedger::gap_for(std::size_t begin, LoanKind kind) const noexcept {
   if (tail_ == nullptr || tail_->begin_ <= begin) return {tail_, nullptr};
   if (head_->begin_ > begin) return {nullptr, head_};
-  // Between head and tail, so both walks end inside the list.
+  return gap_inside(begin, kind);
+}
+
+/// Between head and tail, so both walks end inside the list. Out of line, so that those above save
+/// no registers.
+[[gnu::noinline]] BorrowLedger::Gap BorrowLedger::gap_inside(std::size_t begin,
+                                                             LoanKind kind) const noexcept {
+  auto const distance = [begin](Loan const* loan) {
+    return loan->begin_ > begin ? loan->begin_ - begin : begin - loan->begin_;
+  };
   Loan* below = finger_[static_cast<std::size_t>(kind)];
+  if (distance(vacated_) < distance(below)) below = vacated_;
   while (below->begin_ > begin) below = below->previous_;
   while (below->next_->begin_ <= begin) below = below->next_;
   return {below, below->next_};
@@ -143,7 +153,7 @@ void BorrowLedger::link(Loan& loan, Gap gap) noexcept {
 void BorrowLedger::link_alone(Loan& loan) noexcept {
   loan.previous_ = loan.next_ = nullptr;
   loan.reach_ = loan.end_;
-  head_ = tail_ = finger_[0] = finger_[1] = &loan;
+  head_ = tail_ = finger_[0] = finger_[1] = vacated_ = &loan;
 }
 
 void BorrowLedger::unlink_among(Loan& loan) noexcept {
@@ -154,6 +164,7 @@ void BorrowLedger::unlink_among(Loan& loan) noexcept {
   Loan* const neighbour = below != nullptr ? below : above;
   for (Loan*& finger : finger_)
     if (finger == &loan) finger = neighbour;
+  vacated_ = neighbour;
   std::size_t reach = below != nullptr ? below->reach_ : 0;
   for (Loan* up = above; up != nullptr; up = up->next_) {
     reach = std::max(reach, up->end_);
@@ -206,7 +217,7 @@ bool BorrowLedger::give_back(Loan& loan) noexcept {
   Lock const lock{ledger.locked_};
   if (loan.begin_ != loan.end_) {
     if (ledger.head_ == ledger.tail_)
-      ledger.head_ = ledger.tail_ = ledger.finger_[0] = ledger.finger_[1] = nullptr;
+      ledger.head_ = ledger.tail_ = nullptr;
     else
       ledger.unlink_among(loan);
   }

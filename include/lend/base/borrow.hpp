@@ -36,8 +36,9 @@ class Loan {
   Loan& operator=(Loan const&) = delete;
 
   [[nodiscard]] bool on_loan() const noexcept { return ledger_ != nullptr; }
-  /// Who made it, while it is on loan.
-  [[nodiscard]] SourceLine where() const noexcept { return where_; }
+  /// What was lent, while on_loan().
+  [[nodiscard]] ByteRange range() const noexcept { return {begin_, end_ - begin_}; }
+  [[nodiscard]] LoanKind kind() const noexcept { return kind_; }
 
  private:
   friend class BorrowLedger;
@@ -55,8 +56,9 @@ class Loan {
 /// All loans of one region of memory.
 ///
 /// Overlap is allowed between shared loans only. An empty range overlaps nothing. Lending and
-/// giving back take constant time for disjoint pieces lent in order, however many; in the worst
-/// order time grows with the number of loans.
+/// giving back take constant time where a piece goes out beside the one before it, or where the
+/// last came back, and for one range lent over and over; pieces come back in any order. Out in
+/// another order, time grows with the number of loans. test/README.md has the curve.
 class BorrowLedger {
  public:
   BorrowLedger() = default;
@@ -92,6 +94,7 @@ class BorrowLedger {
   struct Found;  // what a message says of a loan, copied so that the lock can be dropped
 
   [[nodiscard]] Gap gap_for(std::size_t begin, LoanKind kind) const noexcept;
+  [[nodiscard]] Gap gap_inside(std::size_t begin, LoanKind kind) const noexcept;
   [[nodiscard]] static Loan const* conflict(Gap gap, std::size_t begin, std::size_t end,
                                             LoanKind kind) noexcept;
   void link(Loan& loan, Gap gap) noexcept;
@@ -105,9 +108,10 @@ class BorrowLedger {
   std::size_t count_ = 0;  // empty ranges too, though only this counts them
   Loan* head_ = nullptr;   // of the loans with bytes, sorted by begin_
   Loan* tail_ = nullptr;
-  // Per kind, the loan made last or what stands in its place: where the next one probably goes.
-  // Null only when the list is empty.
+  // Where the next one probably goes: per kind the loan made last, or what stands in its place, and
+  // a neighbour of what came back last. Nothing where the list is empty.
   Loan* finger_[2] = {nullptr, nullptr};
+  Loan* vacated_ = nullptr;
 };
 
 }  // namespace lend
