@@ -39,6 +39,7 @@ class Loan {
   /// What was lent, while on_loan().
   [[nodiscard]] ByteRange range() const noexcept { return {begin_, end_ - begin_}; }
   [[nodiscard]] LoanKind kind() const noexcept { return kind_; }
+  [[nodiscard]] SourceLine where() const noexcept { return where_; }  ///< who made it
 
  private:
   friend class BorrowLedger;
