@@ -27,6 +27,13 @@ using Atomic = std::atomic<T>;
 
 inline constexpr int lock_spins = 100;  // about the time of a short critical section
 
+// How many sleeps of a millisecond a living holder may take for one critical section. The shortest
+// ones only store some lines; outer ones copy up to 1 GiB, or wait for three of the others.
+inline constexpr std::uint32_t patience_with_stopped = 1000;
+inline constexpr std::uint32_t patience_inside = 2000;
+inline constexpr std::uint32_t patience_outside = 20'000;
+inline constexpr bool living_are_robbed = true;
+
 /// Orders nothing between CPUs: a process dies before the fence or after it.
 inline void death_point() noexcept {
   std::atomic_signal_fence(std::memory_order_seq_cst);

@@ -2,6 +2,7 @@
 // Slot files: claiming, reading, removing.
 #include "slot.hpp"
 
+#include "clock.hpp"
 #include "layout.hpp"
 #include "reason.hpp"
 
@@ -10,10 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 
 namespace lend::soft {
 namespace {
@@ -55,7 +58,15 @@ class ClaimLock {
     std::snprintf(path, sizeof path, "%s/lock", directory);
     file_ = UniqueFd{::open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
     if (!file_) return errno;
-    return lock_range(file_.get(), F_WRLCK, 0, 0, F_OFD_SETLKW);
+    // Not F_OFD_SETLKW: who holds it may be stopped for ever.
+    auto const end = now() + patience;
+    for (long rest = 50'000;; rest = std::min(2 * rest, rest_max)) {
+      auto const error = lock_range(file_.get(), F_WRLCK, 0, 0, F_OFD_SETLK);
+      if (error != EAGAIN && error != EACCES) return error;  // Source: fcntl(2)
+      if (now() >= end) return ETIMEDOUT;
+      timespec const pause{0, rest};
+      (void)::nanosleep(&pause, nullptr);  // a signal only makes it shorter
+    }
   }
   // Unlocked by hand: a child forked meanwhile shares the lock and might keep it.
   ~ClaimLock() {
@@ -63,6 +74,10 @@ class ClaimLock {
   }
 
  private:
+  // Beyond the fraction of a millisecond that a claim takes, times as many as there may be.
+  static constexpr std::uint64_t patience = 5'000'000'000;
+  static constexpr long rest_max = 5'000'000;
+
   UniqueFd file_;
 };
 
@@ -108,21 +123,34 @@ UniqueFd lock_slot_file(std::uint32_t slot, SlotTenant& before) noexcept {
   return UniqueFd{};
 }
 
-}  // namespace
+using ProcessText = char[1024];
 
-std::uint64_t start_time_of(int pid) noexcept {
+/// What /proc says of a process from behind its name on, or null. Source: proc(5): the name, field
+/// 2, may hold anything; the state is field 3, the start time field 22.
+char const* behind_name(int pid, ProcessText& text) noexcept {
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%d/stat", pid);
   UniqueFd file{::open(path, O_RDONLY | O_CLOEXEC)};
-  if (!file) return 0;
-  char text[1024];
+  if (!file) return nullptr;
   auto const length = ::read(file.get(), text, sizeof text - 1);
-  if (length <= 0) return 0;
+  if (length <= 0) return nullptr;
   text[length] = '\0';
-  // Source: proc(5). The name, field 2, may hold anything; start time is field 22.
-  char const* at = std::strrchr(text, ')');
+  char const* const name_end = std::strrchr(text, ')');
+  return name_end == nullptr ? nullptr : name_end + 1;
+}
+
+}  // namespace
+
+bool is_stopped(int pid) noexcept {
+  ProcessText text;
+  char const* const at = behind_name(pid, text);
+  return at != nullptr && at[0] == ' ' && (at[1] == 'T' || at[1] == 't');
+}
+
+std::uint64_t start_time_of(int pid) noexcept {
+  ProcessText text;
+  char const* at = behind_name(pid, text);
   if (at == nullptr) return 0;
-  ++at;
   if (at[0] == ' ' && (at[1] == 'Z' || at[1] == 'X')) return 0;  // dead, not yet waited for
   for (int field = 2; field < 22; ++field) {
     at = std::strchr(at, ' ');
@@ -155,7 +183,12 @@ int identify_rendezvous(std::uint64_t& device, std::uint64_t& inode) noexcept {
 
 int SlotClaim::take(int segment_fd) noexcept {
   ClaimLock claims;
-  if (auto const error = claims.take(); error != 0)
+  auto const error = claims.take();
+  if (error == ETIMEDOUT)
+    return fail(error,
+                "another process does not let go of the file \"lock\" of the rendezvous directory: "
+                "it was stopped, or hangs; let it go on, or end it");
+  if (error != 0)
     return fail(error, "cannot lock the rendezvous directory: %s", std::strerror(error));
   for (std::uint32_t slot = 1; slot < slots_max; ++slot) {
     SlotTenant before;

@@ -59,6 +59,8 @@ class SlotClaim {
 [[nodiscard]] bool lock_is_held(int file, std::uint32_t generation) noexcept;
 /// When process `pid` started, in clock ticks since boot, or 0 when there is none.
 [[nodiscard]] std::uint64_t start_time_of(int pid) noexcept;
+/// Whether a signal or a debugger keeps process `pid` from running.
+[[nodiscard]] bool is_stopped(int pid) noexcept;
 /// False once the tenant's process is gone, even while a forked child keeps its lock.
 [[nodiscard]] bool tenant_is_alive(SlotTenant const& tenant, int file) noexcept;
 

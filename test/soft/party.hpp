@@ -7,9 +7,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <memory>
+#include <optional>
 #include <random>
-#include <set>
 #include <vector>
 
 #include "raw_ends.hpp"
@@ -17,7 +18,8 @@
 
 namespace lend::test {
 
-inline constexpr std::uint32_t pairs = 3;
+inline constexpr std::uint32_t pairs = 3;  // with each peer
+inline constexpr std::uint32_t pairs_max = 2 * pairs;
 inline constexpr std::uint32_t depth = 16;
 inline constexpr std::size_t size = 8192;
 inline constexpr std::uint64_t is_receive = std::uint64_t{1} << 32;
@@ -26,7 +28,7 @@ inline constexpr std::chrono::seconds bound{20};
 
 /// What each side tells the other: queue pairs to connect to, and memory to reach.
 struct Told {
-  std::uint32_t numbers[pairs];
+  std::uint32_t numbers[pairs_max];
   Remote memory;
 };
 inline bool tell(Wire const& wire, Told const& told) {
@@ -41,58 +43,129 @@ inline Home private_or_not(std::mt19937& random) {
   return random() % 2 == 0 && soft::cross_memory().possible ? Home::process : Home::device;
 }
 
-/// A device with `pairs` queue pairs on one completion queue, and who owes what.
+struct Habits {
+  Home home = Home::device;
+  bool sleeps = false;           // on a completion channel, when there is nothing to poll
+  bool shares_receives = false;  // all its queue pairs take from one shared receive queue
+};
+
+/// A device with queue pairs on one completion queue, and who owes what.
 struct Party {
   RawDevice device;
   RawMemory memory;
-  RawQueue queue{device, 4 * pairs* depth};
+  std::optional<RawChannel> channel;
+  RawQueue queue;
+  std::optional<RawPool> pool;
   std::vector<std::unique_ptr<RawPair>> links;
-  std::set<std::uint64_t> outstanding;
+  std::map<std::uint64_t, std::uint32_t> outstanding;  // request -> link
+  std::vector<std::uint32_t> sends_on;                 // outstanding ones of each link
+  std::vector<bool> is_silent;                         // its peer is gone
   std::uint64_t next_id = 0;
-  std::uint32_t silences = 0;  // one for each link whose peer is gone
+  std::uint32_t silences = 0;
+  std::uint32_t friend_number = 0;  // of the queue pair to another survivor, behind the others
+  std::uint32_t friendly = 0;       // what went well on it
 
-  explicit Party(Home home) : memory{device, 4 * size, home} {
-    for (std::uint32_t i = 0; i < pairs; ++i)
-      links.push_back(std::make_unique<RawPair>(device, queue, depth));
+  explicit Party(Habits const& habits, std::uint32_t links_wanted = pairs)
+      : memory{device, 4 * size, habits.home},
+        channel(habits.sleeps ? std::optional<RawChannel>{std::in_place, device} : std::nullopt),
+        queue{device, 4 * pairs_max * depth, channel ? &*channel : nullptr} {
+    if (habits.shares_receives) pool.emplace(device, 2 * depth);
+    while (links.size() < links_wanted) add_link();
+  }
+  explicit Party(Home home) : Party{Habits{.home = home}} {}
+  RawPair const& add_link() {
+    sends_on.push_back(0);
+    is_silent.push_back(false);
+    return *links.emplace_back(
+        std::make_unique<RawPair>(device, queue, depth, pool ? pool->get() : nullptr));
   }
   [[nodiscard]] Told told() const {
     Told told{{}, memory.remote(2 * size)};
-    for (std::uint32_t i = 0; i < pairs; ++i) told.numbers[i] = links[i]->number();
+    for (std::size_t i = 0; i < links.size() && i < pairs_max; ++i)
+      told.numbers[i] = links[i]->number();
     return told;
   }
-  /// Posts one thing at random; true if it was taken.
-  bool post_something(std::mt19937& random, Remote const& theirs) {
-    auto const& link = *links[random() % pairs];
+  bool note(int error, std::uint64_t id, std::uint32_t link) {
+    if (error != 0) return false;
+    REQUIRE(outstanding.emplace(id, link).second);
+    if ((id & is_receive) == 0) ++sends_on[link];
+    return true;
+  }
+  bool receive(std::uint32_t link) {
+    auto const id = next_id++ | is_receive;
+    auto const into = memory.piece(0, size);
+    return note(pool ? pool->receive(id, into) : links[link]->receive(id, into), id, link);
+  }
+  bool send(std::uint32_t link, std::size_t length) {
+    auto const id = next_id++;
+    return note(links[link]->send(id, memory.piece(size, length)), id, link);
+  }
+  /// Posts one thing at random on one of the links from `first` on; true if it was taken.
+  bool post_something(std::mt19937& random, Remote const& theirs, std::uint32_t first = 0) {
+    auto const link = first + static_cast<std::uint32_t>(random() % pairs);
     auto const length = random() % 3 == 0 ? random() % 32 : random() % size;
     auto const what = random() % 4;
-    auto const id = next_id++ | (what == 0 ? is_receive : 0);
-    int error = 0;
-    if (what == 0) error = link.receive(id, memory.piece(0, size));
-    if (what == 1) error = link.send(id, memory.piece(size, length));
-    if (what == 2) error = link.write(id, memory.piece(size, length), theirs);
-    if (what == 3) error = link.read(id, memory.piece(0, length), theirs);
-    if (error == 0) REQUIRE(outstanding.insert(id).second);
-    return error == 0;
+    if (what == 0) return receive(link);
+    if (what == 1) return send(link, length);
+    auto const id = next_id++;
+    auto const& pair = *links[link];
+    return note(what == 2 ? pair.write(id, memory.piece(size, length), theirs)
+                          : pair.read(id, memory.piece(0, length), theirs),
+                id, link);
   }
-  /// Polls once; every completion must be of something outstanding.
-  void poll() {
+  /// Polls once; every completion must be of something outstanding. How many there were.
+  int poll() {
     ibv_wc completions[16];
     auto const count = queue.poll(16, completions);
     if (count < 0) FAIL("poll_cq: " << count);
     for (int i = 0; i < count; ++i) {
-      REQUIRE(outstanding.erase(completions[i].wr_id) == 1);
+      auto const found = outstanding.find(completions[i].wr_id);
+      REQUIRE(found != outstanding.end());
+      auto const link = found->second;
+      outstanding.erase(found);
+      if ((completions[i].wr_id & is_receive) == 0) --sends_on[link];
       auto const status = completions[i].status;
-      if (status == IBV_WC_RETRY_EXC_ERR)
+      if (status == IBV_WC_SUCCESS && completions[i].qp_num == friend_number) ++friendly;
+      if (status == IBV_WC_RETRY_EXC_ERR) {
+        REQUIRE(link < pairs);
+        REQUIRE_FALSE(is_silent[link]);
+        is_silent[link] = true;
         ++silences;
-      else if (status != IBV_WC_SUCCESS && status != IBV_WC_WR_FLUSH_ERR)
+      } else if (status != IBV_WC_SUCCESS && status != IBV_WC_WR_FLUSH_ERR) {
         FAIL("status " << status << ", vendor code " << completions[i].vendor_err);
+      }
     }
+    return count;
+  }
+  /// Posts a send wherever none waits, arms, and polls until nothing comes: all that is left to do
+  /// is to sleep.
+  void fall_asleep() {
+    do {
+      for (std::uint32_t link = 0; link < pairs; ++link)
+        if (!is_silent[link] && sends_on[link] == 0) send(link, 8);
+      REQUIRE(::ibv_req_notify_cq(queue.get(), 0) == 0);
+    } while (poll() != 0);
   }
   /// Ends every queue pair and collects what is left.
   bool drain() {
     for (auto const& link : links) REQUIRE(link->fail() == 0);
+    std::optional<RawPair> loop;
+    if (pool) {  // what nobody took is still posted: a loop-back takes it
+      loop.emplace(device, queue, depth, pool->get());
+      REQUIRE(loop->connect(loop->number()) == 0);
+      links.push_back(nullptr);
+      sends_on.push_back(0);
+    }
     auto const end = std::chrono::steady_clock::now() + bound;
-    while (!outstanding.empty() && std::chrono::steady_clock::now() < end) poll();
+    while (!outstanding.empty() && std::chrono::steady_clock::now() < end) {
+      auto const mine = static_cast<std::uint32_t>(links.size() - 1);
+      auto const& last = *outstanding.rbegin();
+      if (loop && (last.first & is_receive) != 0 && sends_on[mine] == 0)
+        static_cast<void>(note(loop->send(next_id, memory.piece(size, 8)), next_id, mine)),
+            ++next_id;
+      poll();
+    }
+    if (loop) links.pop_back();
     return outstanding.empty();
   }
 };
@@ -105,6 +178,31 @@ inline bool outlive(Party& party, std::mt19937& random, Remote const& theirs) {
     party.poll();
   }
   return party.silences == pairs;
+}
+
+/// The same after fall_asleep(), asleep whenever there is nothing to do.
+inline bool outlive_asleep(Party& party) {
+  auto const patience = std::chrono::duration_cast<std::chrono::milliseconds>(bound);
+  while (party.silences < pairs) {
+    if (!party.channel->wait(static_cast<int>(patience.count()))) return false;
+    party.fall_asleep();
+  }
+  return true;
+}
+
+/// Messages both ways with another survivor, which calls this too. False if that takes too long.
+inline bool exchange_with_friend(Party& party) {
+  constexpr std::uint32_t messages = 8;
+  auto const end = std::chrono::steady_clock::now() + bound;
+  for (std::uint32_t i = 0; i < messages; ++i) {
+    party.receive(pairs);
+    REQUIRE(party.send(pairs, i * size / messages));
+  }
+  while (party.friendly < 2 * messages && std::chrono::steady_clock::now() < end) {
+    if (party.pool) party.receive(pairs);  // the dead took some along
+    party.poll();
+  }
+  return party.friendly == 2 * messages;
 }
 
 }  // namespace lend::test

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <poll.h>
 #include <soft/provider.hpp>
 
 #include <cstddef>
@@ -95,10 +96,41 @@ class RawMemory {
   ibv_mr* region_ = nullptr;
 };
 
+class RawChannel {
+ public:
+  explicit RawChannel(RawDevice const& device)
+      : channel_{soft_device().create_comp_channel(device.context())} {
+    REQUIRE(channel_ != nullptr);
+  }
+  RawChannel(RawChannel const&) = delete;
+  RawChannel& operator=(RawChannel const&) = delete;
+  ~RawChannel() { CHECK(soft_device().destroy_comp_channel(channel_) == 0); }
+  [[nodiscard]] ibv_comp_channel* get() const noexcept { return channel_; }
+  /// Sleeps until an event is there, and takes it. False when none came in time.
+  [[nodiscard]] bool wait(int milliseconds) const {
+    pollfd wait{channel_->fd, POLLIN, 0};
+    if (::poll(&wait, 1, milliseconds) != 1) return false;
+    REQUIRE(take_one());
+    return true;
+  }
+  /// Takes an event; waits for it unless its descriptor is non-blocking.
+  [[nodiscard]] bool take_one() const {
+    ibv_cq* queue = nullptr;
+    void* mark = nullptr;
+    if (soft_device().get_cq_event(channel_, &queue, &mark) != 0) return false;
+    soft_device().ack_cq_events(queue, 1);
+    return true;
+  }
+
+ private:
+  ibv_comp_channel* channel_;
+};
+
 class RawQueue {
  public:
-  explicit RawQueue(RawDevice const& device, int entries = 256)
-      : queue_{soft_device().create_cq(device.context(), entries, nullptr, nullptr, 0)} {
+  explicit RawQueue(RawDevice const& device, int entries = 256, RawChannel const* channel = nullptr)
+      : queue_{soft_device().create_cq(device.context(), entries, nullptr,
+                                       channel != nullptr ? channel->get() : nullptr, 0)} {
     REQUIRE(queue_ != nullptr);
   }
   RawQueue(RawQueue const&) = delete;
@@ -111,6 +143,33 @@ class RawQueue {
 
  private:
   ibv_cq* queue_;
+};
+
+/// A shared receive queue.
+class RawPool {
+ public:
+  RawPool(RawDevice const& device, std::uint32_t depth) {
+    ibv_srq_init_attr asked{};
+    asked.attr = {depth, 1, 0};
+    pool_ = soft_device().create_srq(device.domain(), &asked);
+    REQUIRE(pool_ != nullptr);
+  }
+  RawPool(RawPool const&) = delete;
+  RawPool& operator=(RawPool const&) = delete;
+  ~RawPool() { CHECK(soft_device().destroy_srq(pool_) == 0); }
+  [[nodiscard]] ibv_srq* get() const noexcept { return pool_; }
+  int receive(std::uint64_t id, Piece const& into) const {
+    ibv_sge list{reinterpret_cast<std::uint64_t>(into.at), into.length, into.key};
+    ibv_recv_wr work{};
+    work.wr_id = id;
+    work.sg_list = &list;
+    work.num_sge = 1;
+    ibv_recv_wr* bad = nullptr;
+    return ::ibv_post_srq_recv(pool_, &work, &bad);
+  }
+
+ private:
+  ibv_srq* pool_ = nullptr;
 };
 
 /// A queue pair whose sends are all signalled. Posting from several threads is fine.
@@ -131,6 +190,7 @@ class RawPair {
   RawPair& operator=(RawPair const&) = delete;
   ~RawPair() { CHECK(soft_device().destroy_qp(pair_) == 0); }
 
+  [[nodiscard]] ibv_qp* get() const noexcept { return pair_; }
   [[nodiscard]] std::uint32_t number() const noexcept { return pair_->qp_num; }
   /// 0 or errno. Waits for receives for ever; for a silent peer some seconds.
   int connect(std::uint32_t peer) const {

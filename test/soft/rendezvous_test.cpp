@@ -9,7 +9,10 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
+
+#include <csignal>
 
 #include <set>
 #include <vector>
@@ -266,4 +269,35 @@ TEST_CASE("processes that cannot meet have different reachability numbers", "[so
   std::uint64_t there = 0;
   REQUIRE(reachability_guid(there) == 0);
   CHECK(here != there);
+}
+
+TEST_CASE("who holds the lock of the claims keeps others waiting, but not for ever", "[soft]") {
+  Rendezvous const rendezvous;
+  bool const lets_go = GENERATE(true, false);
+  PeerProcess holder{[&](Wire const& wire) {
+    UniqueFd const file{
+        ::open((rendezvous.path() / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
+    struct flock all {};
+    all.l_type = F_WRLCK;
+    if (::fcntl(file.get(), F_OFD_SETLK, &all) != 0 || !wire.say() || !wire.hear()) return 1;
+    ::usleep(30'000);  // for a while beside the claim, which the alarms interrupt
+    return lets_go ? 0 : static_cast<int>(wire.hear());
+  }};
+  REQUIRE(holder.wire().hear());
+  struct sigaction to_nothing {};
+  to_nothing.sa_handler = [](int) {};  // without SA_RESTART
+  struct sigaction before {};
+  REQUIRE(::sigaction(SIGALRM, &to_nothing, &before) == 0);
+  itimerval const often{{0, 1000}, {0, 1000}};
+  REQUIRE(::setitimer(ITIMER_REAL, &often, nullptr) == 0);
+  REQUIRE(holder.wire().say());
+
+  SlotClaim claim;
+  auto const error = claim.take(some_fd);
+
+  itimerval const never{};
+  REQUIRE(::setitimer(ITIMER_REAL, &never, nullptr) == 0);
+  REQUIRE(::sigaction(SIGALRM, &before, nullptr) == 0);
+  CHECK(error == (lets_go ? 0 : ETIMEDOUT));
+  if (!lets_go) CHECK(std::string{last_reason()}.find("\"lock\"") != std::string::npos);
 }

@@ -121,7 +121,7 @@ TEST_CASE("all who sleep on the lock get in after one release", "[soft]") {
   // Who doubts the holder has slept.
   bool const doubted = comes_true([&] { return asked.load() >= 16; });
   auto const got_in_early = shared->steps.load();
-  shared->lock.unlock();
+  shared->lock.unlock(holder.instance);
   bool const all_got_in = comes_true([&] { return shared->steps.load() == 8; });
   for (auto& thread : threads) thread.join();
 
@@ -288,4 +288,60 @@ TEST_CASE("a holder whose slot file was left half written counts as dead", "[sof
   { std::ofstream const empty{rendezvous.slot(slot_of_instance(instance))}; }
 
   CHECK(peers.instance_is_dead(instance));
+}
+
+TEST_CASE("who lives and never lets go loses the lock, and cannot give away the thief's",
+          "[soft]") {
+  auto const is_stopped = [](void const*, std::uint32_t) { return true; };
+  Claimant const holder{1, nobody_dies, nullptr};
+  Claimant const thief{2, nobody_dies, nullptr};
+  constexpr std::uint32_t patience = 20;
+  Shared<Guarded> shared;
+  shared->lock.lock(holder);
+
+  SECTION("a holder that runs") {
+    shared->lock.lock(thief, patience);
+  }
+  SECTION("a holder that is stopped") {
+    shared->lock.lock({thief.instance, nobody_dies, nullptr, is_stopped}, UINT32_MAX);
+  }
+  SECTION("one with the waiter's own name") {
+    shared->lock.unlock(holder.instance);
+    shared->lock.lock(thief);
+    shared->lock.lock(thief, patience);
+  }
+  CHECK(shared->lock.is_held_by(thief));
+  CHECK_FALSE(shared->lock.is_held_by(holder));
+  shared->lock.unlock(holder.instance);
+  CHECK(shared->lock.is_held_by(thief));
+  shared->lock.unlock(thief.instance);
+  CHECK(shared->lock.holder() == 0);
+}
+
+TEST_CASE("a holder that comes back again and again is not taken for one that never lets go",
+          "[soft]") {
+  Shared<Guarded> shared;
+  std::atomic<bool> is_over{false};
+  std::thread busy{[&] {
+    Claimant const holder{1, nobody_dies, nullptr};
+    while (!is_over) {
+      {
+        RobustGuard const guard{shared->lock, holder};
+        shared->steps.store(1);
+        ::usleep(2000);  // longer than a waiter's sleep
+        shared->steps.store(0);
+      }
+      ::sched_yield();
+    }
+  }};
+  unsigned met_it_inside = 0;
+  for (int i = 0; i < 60; ++i) {
+    REQUIRE(comes_true([&] { return shared->steps.load() == 1; }));
+    shared->lock.lock({2, nobody_dies, nullptr}, 100);
+    met_it_inside += shared->steps.load();
+    shared->lock.unlock(2);
+  }
+  is_over = true;
+  busy.join();
+  CHECK(met_it_inside == 0);
 }
