@@ -10,12 +10,18 @@
 namespace lend::soft {
 namespace {
 
+// What a queue pair may tell. A corrupt peer sets any bit, and others would name another object.
+constexpr std::uint32_t of_queue_pairs = bit_of(IBV_EVENT_QP_FATAL) | bit_of(IBV_EVENT_QP_REQ_ERR) |
+                                         bit_of(IBV_EVENT_QP_ACCESS_ERR) |
+                                         bit_of(IBV_EVENT_COMM_EST) | bit_of(IBV_EVENT_SQ_DRAINED) |
+                                         bit_of(IBV_EVENT_QP_LAST_WQE_REACHED);
+
 /// The next event of a queue pair, marked as told.
 bool take_event(QueuePair& qp, ibv_async_event& event) noexcept {
   auto& shared = *qp.shared;
   RobustGuard const guard{shared.rx, qp.owner().claimant};
   auto const bits = shared.events.get();
-  auto const untold = bits & ~was_established;
+  auto const untold = bits & of_queue_pairs;
   if (untold == 0) return false;
   shared.events.set(bits & ~(untold & -untold));
   ++qp.events_reported;
@@ -116,7 +122,7 @@ void ack_async_event(ibv_async_event* event) noexcept {
 
 void forget_events(QueuePair& qp) noexcept {
   RobustGuard const guard{qp.shared->rx, qp.owner().claimant};
-  auto const untold = qp.shared->events.get() & ~was_established;
+  auto const untold = qp.shared->events.get() & of_queue_pairs;
   for (auto left = untold; left != 0; left &= left - 1) qp.owner().async.take_back();
   qp.shared->events.set(0);
 }

@@ -30,8 +30,8 @@ void copy(SharedCompletion& to, SharedCompletion const& from) noexcept {
 /// Moves all that was not polled. The caller holds both locks of the queue.
 void move_over(CompletionQueue& queue, SharedCompletion* ring,
                std::unique_ptr<LocalCompletion[]> local, std::uint32_t mask) noexcept {
-  for (auto at = queue.head; at != shared_tail(queue); ++at)
-    copy(ring[at & mask], queue.ring[at & queue.mask]);
+  auto const tail = shared_tail(queue);  // once: peers may change it
+  for (auto at = queue.head; at != tail; ++at) copy(ring[at & mask], queue.ring[at & queue.mask]);
   for (auto at = queue.local_head; at != queue.local_tail; ++at)
     local[at & mask] = queue.local[at & queue.mask];
   queue.ring = ring;

@@ -108,7 +108,7 @@ bool take_local(CompletionQueue& cq, ibv_wc& wc) noexcept {
   auto const claim = slot.bytes[0].get();
   bool const is_abandoned = slot.kind.get() == static_cast<std::uint8_t>(ReceiveKind::abandoned);
   auto const index = is_abandoned ? PoolRing::index_of(claim) : slot.receive.get();
-  if (is_abandoned ? !pool.is_outstanding_as(claim) : !pool.is_outstanding(index)) return false;
+  if (is_abandoned ? !pool.end_as(claim) : !pool.end(index)) return false;
   end_receive(qp, pool.kept_at(index), slot, wc);
   pool.recycle(index);
   return true;
@@ -183,7 +183,8 @@ int poll_cq(ibv_cq* queue, int count, ibv_wc* wc) noexcept {
   int made = 0;
   while (made < count && take_local(cq, wc[made])) ++made;
   auto const head_before = cq.head;
-  while (made < count) {
+  // Once around: a corrupt peer may publish nonsense for ever.
+  while (made < count && cq.head - head_before <= cq.mask) {
     auto const* const slot = first_published(cq);
     if (slot == nullptr) break;
     if (take_shared(cq, *slot, wc[made])) ++made;

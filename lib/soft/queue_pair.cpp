@@ -155,9 +155,11 @@ int destroy_qp(ibv_qp* queue_pair) noexcept {
     std::lock_guard const senders{qp->send_lock};
     enter_reset(*qp);
     forget_events(*qp);
-    std::lock_guard const pollers{qp->receives().lock};
     context.queue_pairs[qp->index].store(nullptr, std::memory_order_relaxed);
   }
+  // Pollers of any queue may have found it: a corrupt peer, or an old completion, names its index.
+  for (auto* const queue : context.completion_queues)
+    if (queue != nullptr) std::lock_guard const pollers{queue->lock};
   guard.unlock();
   await_acknowledged(*qp, qp->events_completed, qp->events_reported);
   guard.lock();

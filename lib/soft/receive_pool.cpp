@@ -88,7 +88,7 @@ void settle_own_claim(QueuePair& qp) noexcept {
 void recycle_unpolled(QueuePair& qp) noexcept {
   auto const& cq = qp.receives();
   auto& pool = *qp.pool();
-  for (auto at = cq.head;; ++at) {
+  for (auto at = cq.head; at - cq.head <= cq.mask; ++at) {
     auto const& slot = cq.ring[at & cq.mask];
     // Acquire pairs with the release in push_receive_end().
     if (slot.sequence.load(std::memory_order_acquire) != at + 1) return;
@@ -96,8 +96,7 @@ void recycle_unpolled(QueuePair& qp) noexcept {
     bool const is_abandoned = slot.kind.get() == static_cast<std::uint8_t>(ReceiveKind::abandoned);
     auto const claim = slot.bytes[0].get();
     auto const index = is_abandoned ? PoolRing::index_of(claim) : slot.receive.get();
-    if (is_abandoned ? pool.is_outstanding_as(claim) : pool.is_outstanding(index))
-      pool.recycle(index);
+    if (is_abandoned ? pool.end_as(claim) : pool.end(index)) pool.recycle(index);
   }
 }
 

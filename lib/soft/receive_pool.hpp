@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 namespace lend::soft {
 
@@ -38,21 +39,23 @@ struct ReceivePool : ibv_srq {
   [[nodiscard]] PostedReceive& kept_at(std::uint32_t which) noexcept {
     return *reinterpret_cast<PostedReceive*>(kept.get() + which * kept_stride);
   }
-  /// Whether receive `which` is posted and not completed. Only a corrupt peer completes another.
-  [[nodiscard]] bool is_outstanding(std::uint32_t which) noexcept {
+  /// Takes receive `which` for its completion, once. False when it is not posted: only a corrupt
+  /// peer completes what is not, or twice, in two queues that two threads poll.
+  [[nodiscard]] bool end(std::uint32_t which) noexcept {
     std::lock_guard const guard{lock};
-    return which < depth && words[which] != 0;
+    return which < depth && std::exchange(words[which], 0) != 0;
   }
   /// The same, of one posting: an index is used again.
-  [[nodiscard]] bool is_outstanding_as(std::uint64_t word) noexcept {
+  [[nodiscard]] bool end_as(std::uint64_t word) noexcept {
     std::lock_guard const guard{lock};
     auto const which = PoolRing::index_of(word);
-    return which < depth && words[which] == word && word != 0;
+    if (which >= depth || words[which] != word || word == 0) return false;
+    words[which] = 0;
+    return true;
   }
-  /// It was completed, or flushed.
+  /// After it ended and its completion was read from kept_at().
   void recycle(std::uint32_t which) noexcept {
     std::lock_guard const guard{lock};
-    words[which] = 0;
     free[free_count++] = which;
   }
 };

@@ -27,7 +27,7 @@ class WakePipe {
   [[nodiscard]] bool take() const noexcept;
   /// Takes a token if there is one.
   void take_back() const noexcept;
-  /// Adds one. False when there are too many.
+  /// Adds one, or leaves it when there are more than enough. False with errno.
   [[nodiscard]] bool ring() const noexcept;
   /// Tells peers where it is.
   void publish(SharedWake& where) const noexcept;
@@ -46,8 +46,9 @@ class Wakers {
   explicit Wakers(int pid = 0) noexcept : pid_{pid} {}
   void set_process(int pid) noexcept { pid_ = pid; }
 
-  /// Adds a token. Never blocks, and writes to nothing but the very pipe that was published. False
-  /// when there are too many, when the process is gone, or when descriptors ran out.
+  /// Adds a token, or leaves it when there are more than enough. Never blocks, and writes to
+  /// nothing but the very pipe that was published. False when the process is gone or descriptors
+  /// ran out.
   bool wake(SharedWake const& where) noexcept;
   /// Opens the pipe ahead of time. 0 or errno.
   [[nodiscard]] int prepare(SharedWake const& where) noexcept;

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: what a corrupt peer may write of events, tokens, completions and positions is checked
+// before it is used. Method: this process writes it for the peer; each case is one that did harm.
+#include <soft/context.hpp>
+#include <soft/receive_pool.hpp>
+
+#include <fcntl.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+
+#include "raw_ends.hpp"
+#include "rendezvous.hpp"
+
+using namespace lend;
+using namespace lend::test;
+
+namespace {
+
+soft::Segment& segment_of(RawDevice const& device) {
+  return soft::Context::of(device.context()).segment;
+}
+soft::SharedCompletion& slot_of(RawQueue const& queue, std::uint64_t position) {
+  auto& made = *static_cast<soft::CompletionQueue*>(queue.get());
+  return made.ring[position & made.mask];
+}
+
+}  // namespace
+
+TEST_CASE("events that a peer invented are of the object that they name", "[soft]") {
+  Rendezvous const rendezvous;
+  RawDevice const device;
+  RawQueue const queue{device};
+  RawPair const pair{device, queue};
+  REQUIRE(::fcntl(device.context()->async_fd, F_SETFL, O_NONBLOCK) == 0);
+  auto& events = segment_of(device).queue_pairs[pair.number() % soft::queue_pairs_max].events;
+  events.set(UINT32_MAX);
+  for (int i = 0; i < 40; ++i) REQUIRE(soft::Context::of(device.context()).async.ring());
+
+  int told = 0;
+  ibv_async_event event{};
+  for (; soft_device().get_async_event(device.context(), &event) == 0; ++told) {
+    CHECK(event.element.qp == pair.get());
+    CHECK(event.event_type != IBV_EVENT_CQ_ERR);
+    CHECK(event.event_type != IBV_EVENT_SRQ_ERR);
+    CHECK(event.event_type != IBV_EVENT_SRQ_LIMIT_REACHED);
+    CHECK(event.event_type <= IBV_EVENT_QP_LAST_WQE_REACHED);
+    soft_device().ack_async_event(&event);
+  }
+  CHECK(told == 6);
+}
+
+TEST_CASE("a peer that fills a channel with tokens hides no completion", "[soft]") {
+  Rendezvous const rendezvous;
+  RawDevice const device;
+  RawMemory const memory{device, 64};
+  RawChannel const channel{device};
+  RawQueue const queue{device, 16, &channel};
+  RawPair const loop{device, queue};
+  REQUIRE(loop.connect(loop.number()) == 0);
+  auto const path = "/proc/self/fd/" + std::to_string(channel.get()->fd);
+  UniqueFd const pipe{::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC)};
+  char const token = 1;
+  while (::write(pipe.get(), &token, 1) == 1) {
+  }
+  REQUIRE(::ibv_req_notify_cq(queue.get(), 0) == 0);
+  REQUIRE(loop.receive(1, memory.piece(0, 64)) == 0);
+  REQUIRE(loop.send(2, memory.piece(0, 8)) == 0);
+  REQUIRE(::fcntl(channel.get()->fd, F_SETFL, O_NONBLOCK) == 0);
+  CHECK(channel.take_one());
+}
+
+TEST_CASE("a receive of a shared queue ends once, in however many queues a peer says so",
+          "[soft]") {
+  Rendezvous const rendezvous;
+  RawDevice const device;
+  RawMemory const memory{device, 64};
+  RawPool const raw{device, 4};
+  REQUIRE(raw.receive(1, memory.piece(0, 64)) == 0);
+  auto& pool = *static_cast<soft::ReceivePool*>(raw.get());
+  auto const word = pool.ring.order[0].load();
+  auto const index = soft::PoolRing::index_of(word);
+
+  CHECK(pool.end(index));
+  // As a second thread would ask, before the first has recycled it.
+  CHECK_FALSE(pool.end(index));
+  CHECK_FALSE(pool.end_as(word));
+  CHECK_FALSE(pool.end(4));
+  pool.recycle(index);
+  CHECK(pool.free_count == 4);
+}
+
+TEST_CASE("a completion queue grows while a peer changes its tail", "[soft]") {
+  Rendezvous const rendezvous;
+  RawDevice const device;
+  for (int round = 0; round < 20; ++round) {
+    RawQueue const queue{device, 16};
+    auto& shared = *static_cast<soft::CompletionQueue*>(queue.get())->shared;
+    std::atomic<bool> is_over{false};
+    std::thread peer{[&] {
+      for (std::uint64_t tail = 0; !is_over; tail = (tail * 5 + 3) % 64) shared.tail.set(tail);
+    }};
+    for (int entries = 32; entries <= 1024; entries *= 2)
+      static_cast<void>(soft_device().resize_cq(queue.get(), entries));
+    is_over = true;
+    peer.join();
+    CHECK(queue.get()->cqe == 1024);
+  }
+}
+
+TEST_CASE("a poller whose queue names queue pairs of another touches none that goes", "[soft]") {
+  Rendezvous const rendezvous;
+  RawDevice const device;
+  RawQueue const polled{device, 16};
+  RawQueue const other{device, 16};
+  std::atomic<std::uint32_t> latest{0};
+  std::atomic<bool> is_over{false};
+  std::thread poller{[&] {
+    ibv_wc end{};
+    for (std::uint64_t position = 0; !is_over; ++position) {
+      auto& slot = slot_of(polled, position);
+      slot.queue_pair.set(latest.load() % soft::queue_pairs_max);
+      slot.sequence.store(position + 1);
+      if (polled.poll(1, &end) != 0) is_over = true;
+    }
+  }};
+  for (int i = 0; i < 2000; ++i) {
+    RawPair const brief{device, other, 4};
+    latest = brief.number();
+  }
+  CHECK_FALSE(is_over);
+  is_over = true;
+  poller.join();
+}
