@@ -3,7 +3,12 @@
 // Method: registrations of both kinds of memory, by the thousand, and under a peer that writes.
 #include "soft/support.hpp"
 
+#include <soft/layout.hpp>
+
+#include <sys/resource.h>
+
 #include <atomic>
+#include <cstdio>
 #include <set>
 
 using namespace lend;
@@ -253,4 +258,34 @@ TEST_CASE("the device says when it holds no more registrations, and takes one ba
   HeldRegion const again{verbs().reg_mr(domain.get(), bytes.data(), 64, 0)};
   REQUIRE(again);
   CHECK(again->lkey != old_key);
+}
+
+TEST_CASE("the device says when it holds no more large allocations, and takes one back", "[soft]") {
+  constexpr std::size_t large = std::size_t{16} << 20;  // each has a file of its own
+  rlimit const before = [] {
+    rlimit limit{};
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    return limit;
+  }();
+  if (before.rlim_max < soft::arenas_max + 64) {
+    std::printf("skipped: \"large allocations\": this user may open %llu files only\n",
+                static_cast<unsigned long long>(before.rlim_max));
+    return;
+  }
+  rlimit const raised{before.rlim_max, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &raised) == 0);
+  auto const context = open_context();
+  std::vector<void*> made;
+  while (auto* const more = verbs().allocate(context.get(), large)) made.push_back(more);
+  auto const why = errno;
+  std::string const reason = verbs().last_reason();
+
+  CHECK(made.size() == soft::arenas_max);
+  CHECK(why == ENOMEM);
+  CHECK(reason.find(std::to_string(soft::arenas_max)) != std::string::npos);
+  verbs().release(context.get(), made.back(), large);
+  made.back() = verbs().allocate(context.get(), large);
+  CHECK(made.back() != nullptr);
+  for (auto* const each : made) verbs().release(context.get(), each, large);
+  CHECK(::setrlimit(RLIMIT_NOFILE, &before) == 0);
 }
