@@ -36,8 +36,6 @@ class Loan {
   Loan& operator=(Loan const&) = delete;
 
   [[nodiscard]] bool on_loan() const noexcept { return ledger_ != nullptr; }
-  /// Who made it, while it is on loan.
-  [[nodiscard]] SourceLine where() const noexcept { return where_; }
   /// What was lent, while on_loan().
   [[nodiscard]] ByteRange range() const noexcept { return {begin_, end_ - begin_}; }
   [[nodiscard]] LoanKind kind() const noexcept { return kind_; }
