@@ -24,20 +24,21 @@ static lend::Result<void> overlap() {
 
   return channel.scope([&](lend::PollingScope& scope) -> lend::Result<void> {
     std::array<std::optional<Lane>, lanes> under_way;
+    auto const from = source.chunks(lane_bytes), to = target.chunks(lane_bytes);
     for (std::size_t i = 0; i < messages + lanes; ++i) {
-      std::size_t const at = i % lanes, offset = at * lane_bytes;
+      std::size_t const at = i % lanes;
       if (auto& lane = under_way[at]) {  // message i - lanes is here: wait for that one alone
         LEND_TRYV(lane->departure.wait());
         LEND_TRY(done, lane->arrival.wait());
-        LEND_TRY(bytes, target.bytes(offset, done.bytes));
+        LEND_TRY(bytes, to[at].bytes(0, done.bytes));
         std::cout << "message " << int(bytes.front()) << " arrived, " << scope.outstanding()
                   << " requests still under way\n";
       }
       if (i >= messages) continue;  // the last lanes only wait
-      LEND_TRY(draft, source.mutable_bytes(offset, lane_bytes));
+      LEND_TRY(draft, from[at].mutable_bytes());
       draft.front() = std::byte(i);
-      LEND_TRY(arrival, scope.post_receive(target.scatter(offset, lane_bytes)));
-      LEND_TRY(departure, scope.post_send(source.gather(offset, lane_bytes)));
+      LEND_TRY(arrival, scope.post_receive(to[at].scatter()));
+      LEND_TRY(departure, scope.post_send(from[at].gather()));
       under_way[at] = Lane{std::move(departure), std::move(arrival)};
     }
 

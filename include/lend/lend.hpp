@@ -19,6 +19,7 @@
 #include <lend/verbs/endpoint.hpp>
 #include <lend/verbs/exposure.hpp>
 #include <lend/verbs/gid.hpp>
+#include <lend/verbs/memory_piece.hpp>
 #include <lend/verbs/memory_region.hpp>
 #include <lend/verbs/protection_domain.hpp>
 #include <lend/verbs/remote_region.hpp>

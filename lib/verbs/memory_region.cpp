@@ -11,15 +11,8 @@ namespace lend {
 namespace {
 
 std::string text_of(ByteRange range) {
+  if (range.offset == outside_piece) return std::to_string(range.length) + " bytes beyond a piece";
   return std::to_string(range.length) + " bytes at offset " + std::to_string(range.offset);
-}
-
-Result<std::byte*> touch(RegionState const& state, ByteRange range, LoanKind kind) noexcept {
-  if (!state.contains(range)) return element_error(&state, range, 0, 1);
-  if (state.is_checked()) {
-    LEND_TRYV(state.ledger.check(range, kind));
-  }
-  return state.address + range.offset;
 }
 
 /// What keeps the region from ending: "on loan: bytes …".
@@ -31,6 +24,14 @@ std::string hold_of(RegionState const& state) {
 }
 
 }  // namespace
+
+Result<std::byte*> touch(RegionState const* region, ByteRange range, LoanKind kind) noexcept {
+  if (region == nullptr || !region->contains(range)) return element_error(region, range, 0, 1);
+  if (region->is_checked()) {
+    LEND_TRYV(region->ledger.check(range, kind));
+  }
+  return region->address + range.offset;
+}
 
 Error element_error(RegionState const* region, ByteRange range, std::size_t index,
                     std::size_t list_size) {
@@ -58,15 +59,13 @@ std::size_t MemoryRegion::loans() const noexcept {
 
 Result<std::span<std::byte const>> MemoryRegion::bytes(std::size_t offset,
                                                        std::size_t length) const& noexcept {
-  if (state_ == nullptr) return element_error(nullptr, {offset, length}, 0, 1);
-  LEND_TRY(address, touch(*state_, {offset, length}, LoanKind::shared));
+  LEND_TRY(address, touch(state_, {offset, length}, LoanKind::shared));
   return std::span<std::byte const>{address, length};
 }
 
 Result<std::span<std::byte>> MemoryRegion::mutable_bytes(std::size_t offset,
                                                          std::size_t length) & noexcept {
-  if (state_ == nullptr) return element_error(nullptr, {offset, length}, 0, 1);
-  LEND_TRY(address, touch(*state_, {offset, length}, LoanKind::exclusive));
+  LEND_TRY(address, touch(state_, {offset, length}, LoanKind::exclusive));
   return std::span<std::byte>{address, length};
 }
 

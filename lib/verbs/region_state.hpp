@@ -99,6 +99,11 @@ struct RegionState {
 [[nodiscard]] Error element_error(RegionState const* region, ByteRange range, std::size_t index,
                                   std::size_t list_size);
 
+/// Where bytes are that could be touched as `kind` right now; `region` may be null.
+/// Errors:  as MemoryRegion::bytes().
+[[nodiscard]] Result<std::byte*> touch(RegionState const* region, ByteRange range,
+                                       LoanKind kind) noexcept;
+
 /// Lends an element's bytes. `loan` stays unused where the region is unchecked.
 /// Errors:  invalid_argument  no region, or out of bounds. already_borrowed.
 /// Threads: any.

@@ -2,6 +2,11 @@
 // Goal: a loan begins at the post, is refused where it would race, and ends at the completion.
 #include "support/two_ends.hpp"
 
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <utility>
+
 using namespace lend;
 using namespace lend::test;
 using namespace std::chrono_literals;
@@ -76,6 +81,55 @@ TEST_CASE("bytes may be sent twice at once and read meanwhile", "[channel]") {
   must(sending.finish());
   must(receiving.finish());
   CHECK(memory.loans() == 0);
+}
+
+TEST_CASE("two threads lend one region through two channels", "[channel]") {
+  constexpr std::size_t messages = 300;
+  auto ends = two_ends();
+  if (lacks(ends.context, &DeviceCapabilities::waits_for_receives)) return;
+  auto memory = must(ends.domain.allocate(128));
+  std::string failure;
+  std::thread receiver{[&] {
+    PollingScope scope{ends.b};
+    for (std::size_t i = 0; i < messages && failure.empty(); ++i) {
+      auto work = scope.post_receive(memory.scatter(64 + i % 8 * 8, 8));
+      auto const received = work ? work.value().wait(within(20s)) : work.error();
+      if (!received) failure = received.error().message();
+    }
+  }};
+  std::size_t refused = 0;
+  for (std::size_t i = 0; i < messages; ++i) {
+    must(ends.a.send(memory.gather(i % 8 * 8, 8), within(20s)));
+    if (!memory.bytes(64, 64).has_value()) ++refused;
+  }
+  receiver.join();
+
+  CHECK(failure.empty());
+  CAPTURE(refused);  // as the threads happened to run
+  CHECK(memory.loans() == 0);
+  CHECK(memory.mutable_bytes().has_value());
+}
+
+TEST_CASE("chunks go out in turn, each on loan by itself", "[channel]") {
+  auto ends = two_ends();
+  auto source = must(ends.domain.allocate(1000));
+  auto target = must(ends.domain.allocate(1000));
+  for (auto const piece : source.chunks(300))
+    std::ranges::fill(must(piece.mutable_bytes()), std::byte(piece.index() + 1));
+  PollingScope sending{ends.a}, receiving{ends.b};
+  for (auto const piece : target.chunks(300))
+    static_cast<void>(must(receiving.post_receive(piece.scatter())));
+  CHECK(target.loans() == 4);
+  CHECK(error_of(receiving.post_receive(target.chunks(250)[3].scatter())) ==
+        Errc::already_borrowed);
+
+  for (auto const piece : std::as_const(source).chunks(300))
+    static_cast<void>(must(sending.post_send(piece.gather())));
+  must(sending.finish());
+  must(receiving.finish());
+
+  CHECK(std::ranges::equal(must(target.bytes()), must(source.bytes())));
+  CHECK(error_of(ends.a.send(source.chunks(300)[4].gather())) == Errc::invalid_argument);
 }
 
 TEST_CASE("an owned region destroyed on loan lives on until its loan ends", "[channel]") {

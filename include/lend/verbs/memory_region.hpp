@@ -5,6 +5,7 @@
 #include <lend/base/borrow.hpp>
 #include <lend/base/lifetime.hpp>
 #include <lend/base/result.hpp>
+#include <lend/verbs/memory_piece.hpp>
 #include <lend/verbs/remote_region.hpp>
 
 #include <cstddef>
@@ -14,20 +15,6 @@
 namespace lend {
 
 class Exposure;
-struct RegionState;
-
-/// A piece of a region for the device to read. A value naming bytes, not yet a loan; must not
-/// outlive its region. A range out of bounds is reported when it is posted.
-struct GatherElement {
-  RegionState* region = nullptr;
-  ByteRange range;
-};
-
-/// A piece of a region for the device to write. As GatherElement otherwise.
-struct ScatterElement {
-  RegionState* region = nullptr;
-  ByteRange range;
-};
 
 /// Bytes registered with a protection domain: owned (`allocate`) or viewed (`register_memory`).
 ///
@@ -68,6 +55,30 @@ class MemoryRegion {
   ScatterElement scatter(std::size_t, std::size_t) && = delete;
   GatherElement gather() && = delete;
   ScatterElement scatter() && = delete;
+
+  /// The region cut into chunks of `chunk_bytes`, the last of which may be shorter. They do not
+  /// overlap, so that each can be on loan by itself. Of 0 bytes: stops the process.
+  ///
+  ///     for (auto const piece : memory.chunks(65536)) LEND_TRYV(scope.post_send(piece.gather()));
+  [[nodiscard]] Chunks<ConstantPiece> chunks(std::size_t chunk_bytes) const& noexcept
+      LEND_LIFETIMEBOUND {
+    return ConstantPiece{state_, {0, size()}, 0}.chunks(chunk_bytes);
+  }
+  [[nodiscard]] Chunks<MemoryPiece> chunks(std::size_t chunk_bytes) & noexcept LEND_LIFETIMEBOUND {
+    return MemoryPiece{state_, {0, size()}, 0}.chunks(chunk_bytes);
+  }
+  /// The bytes before `offset` and those from there on.
+  /// Errors:  invalid_argument  beyond the end.
+  [[nodiscard]] Result<Halves<ConstantPiece>> split_at(std::size_t offset) const& noexcept
+      LEND_LIFETIMEBOUND {
+    return ConstantPiece{state_, {0, size()}, 0}.split_at(offset);
+  }
+  [[nodiscard]] Result<Halves<MemoryPiece>> split_at(std::size_t offset) & noexcept
+      LEND_LIFETIMEBOUND {
+    return MemoryPiece{state_, {0, size()}, 0}.split_at(offset);
+  }
+  Chunks<MemoryPiece> chunks(std::size_t) && = delete;
+  Result<Halves<MemoryPiece>> split_at(std::size_t) && = delete;
 
   /// The bytes, to read, unless one of them is lent for writing right now.
   /// Errors:  invalid_argument  out of bounds. already_borrowed.
