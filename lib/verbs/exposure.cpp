@@ -6,6 +6,7 @@
 #include <verbs/verb_error.hpp>
 
 #include <memory>
+#include <mutex>
 
 namespace lend {
 
@@ -52,10 +53,9 @@ Result<void> Exposure::finish() noexcept {
     result = verb_error(Errc::system_failed, provider, "ibv_dereg_mr of exposed bytes", errno,
                         "The peer may still reach them; end its connection.");
     // The device may still write there. A leak is better than its writes in other memory.
-    if (region->is_owned) {
-      static_cast<void>(state.release());
-      return result;
-    }
+    static std::mutex one_at_a_time;  // another thread may end another exposure of this region
+    std::lock_guard const guard{one_at_a_time};
+    region->storage.keep_for_ever();
   }
   // Relaxed: words only.
   region->exposures.fetch_sub(1, std::memory_order_relaxed);
