@@ -12,7 +12,9 @@ std::uint64_t after(Work const& work, std::uint64_t before) noexcept {
   return before == work.atomic.compare_or_add ? work.atomic.swap : before;
 }
 
-std::uint64_t change_mapped(Work const& work, std::byte* place) noexcept {
+// As copy.hpp says of the device's hands.
+[[gnu::no_sanitize_address]] std::uint64_t change_mapped(Work const& work,
+                                                         std::byte* place) noexcept {
   auto* const word = reinterpret_cast<std::uint64_t*>(place);
   auto const operand = work.atomic.compare_or_add;
   // Sequentially consistent: pairs with whatever the owner's program does to the same word.

@@ -2,7 +2,10 @@
 // Copying through mappings, and by cross-memory attach where there is none.
 #include "copy.hpp"
 
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <unistd.h>
+#include <base/poison.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -16,7 +19,8 @@ namespace lend::soft {
 namespace {
 
 constexpr std::size_t word = 8;
-constexpr std::size_t by_words_max = 64;  // beyond, memcpy is faster than a loop of words
+// Beyond, memcpy is faster than a loop of words; but AddressSanitizer has its own.
+constexpr std::size_t by_words_max = can_poison ? SIZE_MAX : 64;
 
 /// Orders the body before the tail, whatever stores memcpy used (non-temporal, string moves).
 void fence_stores() noexcept {
@@ -28,7 +32,7 @@ void fence_stores() noexcept {
 }
 
 template <class T>
-void store(std::byte* target, std::byte const* source) noexcept {
+[[gnu::no_sanitize_address]] void store(std::byte* target, std::byte const* source) noexcept {
   T value;
   std::memcpy(&value, source, sizeof value);
   // Release: after every byte before it. Pairs with the reader's acquire, or its data dependency.
@@ -36,7 +40,8 @@ void store(std::byte* target, std::byte const* source) noexcept {
 }
 
 /// At most a word, in the largest aligned stores, ascending.
-void copy_small(std::byte* target, std::byte const* source, std::size_t length) noexcept {
+[[gnu::no_sanitize_address]] void copy_small(std::byte* target, std::byte const* source,
+                                             std::size_t length) noexcept {
   while (length > 0) {
     auto const place = reinterpret_cast<std::uintptr_t>(target);
     std::size_t step = 1;
@@ -58,11 +63,16 @@ void copy_small(std::byte* target, std::byte const* source, std::size_t length) 
   }
 }
 
+/// The system call without a wrapper, whose arguments AddressSanitizer would look at.
+long move_across(Direction direction, iovec const* ours, std::size_t our_count, iovec const* theirs,
+                 std::size_t their_count, int pid) noexcept {
+  return ::syscall(direction == Direction::to_peer ? SYS_process_vm_writev : SYS_process_vm_readv,
+                   pid, ours, our_count, theirs, their_count, 0UL);
+}
+
 Copied attach(Direction direction, iovec const* ours, std::size_t our_count, iovec const* theirs,
               std::size_t their_count, std::size_t length, int pid) noexcept {
-  auto const moved = direction == Direction::to_peer
-                         ? ::process_vm_writev(pid, ours, our_count, theirs, their_count, 0)
-                         : ::process_vm_readv(pid, ours, our_count, theirs, their_count, 0);
+  auto const moved = move_across(direction, ours, our_count, theirs, their_count, pid);
   // A message is below the 2 GiB that one call moves, so a short count is a fault.
   if (moved >= 0 && static_cast<std::size_t>(moved) == length) return Copied::all;
   return moved < 0 && errno == ESRCH ? Copied::peer_is_dead : Copied::fault;
@@ -89,7 +99,8 @@ bool none_mapped(Stretches const& stretches) noexcept {
 
 }  // namespace
 
-void copy_in_order(std::byte* target, std::byte const* source, std::size_t length) noexcept {
+[[gnu::no_sanitize_address]] void copy_in_order(std::byte* target, std::byte const* source,
+                                                std::size_t length) noexcept {
   if (length == 0) return;
   auto const end = reinterpret_cast<std::uintptr_t>(target) + length;
   auto const tail = std::min(length, (end - 1) % word + 1);

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Moving bytes between two lists of stretches. Any thread.
+//
+// These functions are the device's hands: bytes that are poisoned for everybody else
+// (base/poison.hpp) are theirs to touch. Hence no_sanitize_address, and nothing that
+// AddressSanitizer intercepts: no memcpy of unknown length, no process_vm_readv.
 #pragma once
 
 #include "stretch.hpp"
@@ -14,7 +18,8 @@ namespace lend::soft {
 void copy_in_order(std::byte* target, std::byte const* source, std::size_t length) noexcept;
 
 /// A few bytes without the call and the choices of memcpy, in words as far as they go.
-inline void copy_few(std::byte* target, std::byte const* source, std::size_t length) noexcept {
+[[gnu::no_sanitize_address]] inline void copy_few(std::byte* target, std::byte const* source,
+                                                  std::size_t length) noexcept {
   for (; length >= 8; length -= 8, target += 8, source += 8) std::memcpy(target, source, 8);
   for (; length > 0; --length) *target++ = *source++;
 }

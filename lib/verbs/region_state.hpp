@@ -2,6 +2,7 @@
 // What a MemoryRegion and its elements point at. Lending and giving back: any thread.
 #pragma once
 
+#include <base/poison.hpp>
 #include <lend/base/borrow.hpp>
 #include <lend/verbs/memory_region.hpp>
 #include <verbs/handles.hpp>
@@ -104,7 +105,8 @@ struct RegionState {
 [[nodiscard]] Result<std::byte*> touch(RegionState const* region, ByteRange range,
                                        LoanKind kind) noexcept;
 
-/// Lends an element's bytes. `loan` stays unused where the region is unchecked.
+/// Lends an element's bytes, poisoned where the device is to write. `loan` stays unused where the
+/// region is unchecked.
 /// Errors:  invalid_argument  no region, or out of bounds. already_borrowed.
 /// Threads: any.
 [[nodiscard]] inline Result<void> begin_loan(Loan& loan, RegionState* region, ByteRange range,
@@ -113,14 +115,21 @@ struct RegionState {
   if (region == nullptr || !region->contains(range)) [[unlikely]]
     return element_error(region, range, 0, 1);
   if (!region->is_checked()) return success();
-  return region->ledger.lend(loan, range, kind, operation, where);
+  auto lent = region->ledger.lend(loan, range, kind, operation, where);
+  if constexpr (can_poison)
+    if (lent && kind == LoanKind::exclusive) poison(region->address + range.offset, range.length);
+  return lent;
 }
 
 /// Takes a loan of `region` back, and with the last one of an owned region that was destroyed in
 /// the meantime the region itself. Nothing to do where the loan is unused.
 /// Threads: any.
 inline void end_loan(Loan& loan, RegionState* region) noexcept {
-  if (loan.on_loan() && BorrowLedger::give_back(loan)) delete region;
+  if (!loan.on_loan()) return;
+  if constexpr (can_poison)  // first, for with the ledger's word somebody else may borrow
+    if (loan.kind() == LoanKind::exclusive)
+      unpoison(region->address + loan.range().offset, loan.range().length);
+  if (BorrowLedger::give_back(loan)) delete region;
 }
 
 }  // namespace lend

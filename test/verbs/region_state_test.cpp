@@ -7,6 +7,7 @@
 #include <lend/verbs/protection_domain.hpp>
 #include <verbs/region_state.hpp>
 
+#include <algorithm>
 #include <optional>
 
 using namespace lend;
@@ -116,6 +117,57 @@ TEST_CASE("the bytes of a region cannot be touched against a loan", "[verbs]") {
   end_loan(reading, gather.region);
   end_loan(writing, gather.region);
   CHECK(memory.mutable_bytes().has_value());
+}
+
+TEST_CASE("bytes that the device may write are poisoned while they are, no neighbour's ever",
+          "[verbs]") {
+  // Without AddressSanitizer nothing is, which is all there is to see.
+  auto const domain = fresh_domain();
+  auto memory = domain.allocate(4096).value();
+  auto const* const bytes = memory.bytes().value().data();  // at the start of a page
+  auto* const state = memory.scatter().region;
+  for (std::size_t begin = 64; begin < 64 + 2 * poison_granule; ++begin)
+    for (std::size_t length = 0; length < 3 * poison_granule; ++length) {
+      CAPTURE(begin, length);
+      Loan writing;
+      Loan reading;
+      REQUIRE(lend_out(writing, memory.scatter(begin, length)).has_value());
+      auto const gather = memory.gather(begin + length, 16);
+      REQUIRE(begin_loan(reading, gather.region, gather.range, LoanKind::shared, Operation::send,
+                         SourceLine::here())
+                  .has_value());
+
+      auto const granule_of = [](std::size_t at) { return at / poison_granule * poison_granule; };
+      for (std::size_t at = 0; at < 256; ++at) {
+        bool const is_inside =
+            granule_of(at) >= begin && granule_of(at) + poison_granule <= begin + length;
+        REQUIRE(is_poisoned(bytes + at) == (can_poison && is_inside));
+      }
+      end_loan(reading, state);
+      end_loan(writing, state);
+      REQUIRE(
+          std::none_of(bytes, bytes + 256, [](auto const& byte) { return is_poisoned(&byte); }));
+    }
+}
+
+TEST_CASE("neighbours on loan are poisoned and come back each by itself", "[verbs]") {
+  auto const domain = fresh_domain();
+  auto memory = domain.allocate(4096).value();
+  auto const* const bytes = memory.bytes().value().data();
+  auto* const state = memory.scatter().region;
+  Loan first;
+  Loan second;
+  REQUIRE(lend_out(first, memory.scatter(0, 20)).has_value());
+  REQUIRE(lend_out(second, memory.scatter(20, 20)).has_value());
+  Loan refused;
+  CHECK(lend_out(refused, memory.scatter(0, 64)).has_error());
+
+  end_loan(first, state);
+  CHECK_FALSE(is_poisoned(bytes + 8));
+  CHECK_FALSE(is_poisoned(bytes + 20));
+  CHECK(is_poisoned(bytes + 24) == can_poison);
+  end_loan(second, state);
+  CHECK_FALSE(is_poisoned(bytes + 24));
 }
 
 TEST_CASE("an unchecked region lends without a loan, and not while on loan", "[verbs]") {

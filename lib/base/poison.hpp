@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Bytes that only the device may touch, told to AddressSanitizer; in other builds nothing. Any
+// thread: no two poison the same bytes, for they are on exclusive loan.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define LEND_HAS_ADDRESS_SANITIZER 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define LEND_HAS_ADDRESS_SANITIZER 1
+#endif
+
+#ifdef LEND_HAS_ADDRESS_SANITIZER
+#include <sanitizer/asan_interface.h>
+#endif
+
+namespace lend {
+
+#ifdef LEND_HAS_ADDRESS_SANITIZER
+inline constexpr bool can_poison = true;
+#else
+inline constexpr bool can_poison = false;
+#endif
+
+/// Only whole granules are poisoned: a granule at an edge may be half a neighbour's.
+/// Source: compiler-rt asan_mapping.h, ASAN_SHADOW_GRANULARITY.
+inline constexpr std::size_t poison_granule = 8;
+
+/// Has every access to the whole granules of these bytes reported, but for the device's.
+inline void poison([[maybe_unused]] std::byte const* bytes,
+                   [[maybe_unused]] std::size_t length) noexcept {
+#ifdef LEND_HAS_ADDRESS_SANITIZER
+  auto const skipped = (0 - reinterpret_cast<std::uintptr_t>(bytes)) % poison_granule;
+  if (length <= skipped) return;
+  auto const whole = (length - skipped) / poison_granule * poison_granule;
+  __asan_poison_memory_region(bytes + skipped, whole);
+#endif
+}
+
+/// Takes back what poison() did of the same bytes.
+inline void unpoison([[maybe_unused]] std::byte const* bytes,
+                     [[maybe_unused]] std::size_t length) noexcept {
+#ifdef LEND_HAS_ADDRESS_SANITIZER
+  auto const skipped = (0 - reinterpret_cast<std::uintptr_t>(bytes)) % poison_granule;
+  if (length <= skipped) return;
+  auto const whole = (length - skipped) / poison_granule * poison_granule;
+  __asan_unpoison_memory_region(bytes + skipped, whole);
+#endif
+}
+
+[[nodiscard]] inline bool is_poisoned([[maybe_unused]] std::byte const* byte) noexcept {
+#ifdef LEND_HAS_ADDRESS_SANITIZER
+  return __asan_address_is_poisoned(byte) != 0;
+#else
+  return false;
+#endif
+}
+
+}  // namespace lend
