@@ -213,6 +213,11 @@ class ChannelState {
   [[nodiscard]] bool port_is_down() const noexcept;
   void abandon() noexcept;
   void retire_handles_of(ScopeRecord& record) noexcept;
+  /// Adds the failure of a slot to others, in the order in which they were seen: a handle may have
+  /// kept it back since.
+  void keep_as_seen(std::vector<Error>& failures, Error const& failure) const noexcept;
+  /// Whether a slot becomes free without anybody asking a handle.
+  [[nodiscard]] bool may_free_a_slot() noexcept;
 
   CompletionQueue completions_;
   std::optional<QueuePair> queue_pair_;  // empty once it had to be destroyed to end its work
@@ -225,7 +230,8 @@ class ChannelState {
   std::uint32_t sends_outstanding_ = 0;  // sends, writes and reads
   std::uint32_t receives_outstanding_ = 0;
   std::optional<Error> first_cause_{};
-  bool is_watched_;  // whether somebody would say that the peer is gone
+  std::vector<std::uint32_t> failed_slots_{};  // as seen; nothing is posted after the first
+  bool is_watched_;                            // whether somebody would say that the peer is gone
   WaitPlan wait_plan_;
   std::uint32_t empty_polls_ = 0;  // wraps
   ChannelReference reference_{};   // to this

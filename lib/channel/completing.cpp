@@ -13,14 +13,6 @@ namespace {
 // 50 µs at a time looks every 30 ms.
 constexpr std::uint32_t empty_polls_per_look = 512;
 
-// Out of memory while noting a failure: the count stays right, the text is lost.
-void keep(std::vector<Error>& failures, Error const& failure) noexcept {
-  try {
-    failures.push_back(failure);
-  } catch (std::bad_alloc const&) {
-  }
-}
-
 }  // namespace
 
 [[gnu::cold]] void ChannelState::fail(SlotId id, Slot& slot, FailedWork const& failed) noexcept {
@@ -30,6 +22,11 @@ void keep(std::vector<Error>& failures, Error const& failure) noexcept {
   end(id, slot);
   if (first_cause_ && failed.status == WorkStatus::flushed) first_cause_->count_flushed();
   break_with(slot.failure);
+  try {
+    failed_slots_.push_back(id.index());
+  } catch (std::bad_alloc const&) {
+    // Its place among the others is lost.
+  }
   settle(id, slot);
   if (!was_broken && queue_pair_) {
     // Of itself SoftRoCE leaves a receive unflushed that was posted after the failure and before it
@@ -60,8 +57,28 @@ void ChannelState::look_at_peer() noexcept {
 
 void ChannelState::settle_without_handle(SlotId id, Slot& slot) noexcept {
   if (slot.scope != nullptr) ++slot.scope->unpolled;
-  if (slot.failed) keep(slot.scope != nullptr ? slot.scope->failures : last_failures, slot.failure);
+  if (slot.failed)
+    keep_as_seen(slot.scope != nullptr ? slot.scope->failures : last_failures, slot.failure);
   release(id, slot);
+}
+
+[[gnu::cold]] void ChannelState::keep_as_seen(std::vector<Error>& failures,
+                                              Error const& failure) const noexcept {
+  // From the end, where both the number and the place mostly are.
+  auto const number_of = [this](Error const& seen) {
+    auto left = failed_slots_.size();
+    if (seen.work() != nullptr)
+      while (left > 0 && failed_slots_[left - 1] != seen.work()->slot) --left;
+    return left;
+  };
+  auto const number = number_of(failure);
+  auto place = failures.end();
+  while (place != failures.begin() && number_of(*(place - 1)) > number) --place;
+  try {
+    failures.insert(place, failure);
+  } catch (std::bad_alloc const&) {
+    // The count stays right, the text is lost.
+  }
 }
 
 [[gnu::cold]] Error ChannelState::scope_has_ended() noexcept {

@@ -51,6 +51,10 @@ ChannelState::~ChannelState() {
   if (sends_outstanding_ + receives_outstanding_ > 0)
     flush(of_this_connection(
         Error{Errc::channel_broken, "the channel was destroyed with work outstanding"}));
+  // The handles are stale from here on; their scopes tell what failed.
+  slots_.for_each([this](SlotId id, Slot& slot) {
+    if (slot.scope != nullptr) settle_without_handle(id, slot);
+  });
   if (reference_.anchor != nullptr) give_back_anchor(reference_.anchor);
 }
 

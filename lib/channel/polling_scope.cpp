@@ -36,8 +36,18 @@ PollingScope::~PollingScope() {
   ChannelState::Use const use{*state};
   // Why it was cut short is the channel's first cause.
   Deadline const deadline = sooner(within(bound), drain_until_);
+  auto& kept = state->last_failures;
+  kept.clear();
   static_cast<void>(state->drain(record_, deadline, unwind_.is_unwinding()));
-  state->last_failures = std::move(record_.failures);
+  // Besides, the drain may have seen failures of unsafe posts.
+  if (kept.empty()) {
+    kept = std::move(record_.failures);
+  } else {
+    try {
+      kept.insert(kept.end(), record_.failures.begin(), record_.failures.end());
+    } catch (std::bad_alloc const&) {
+    }
+  }
 }
 
 PollingScope& PollingScope::drain_within(std::chrono::nanoseconds bound) noexcept {
@@ -118,13 +128,13 @@ Result<PendingWork> PollingScope::try_post_read(Read const& work, SourceLine whe
 }
 
 Result<void> PollingScope::finish() noexcept {
+  if (ended_) return scope_is_over();
   if (auto error = end(std::nullopt, false)) return std::move(*error);
   return success();
 }
 
 std::optional<Error> PollingScope::end(std::optional<Error> closure_error, bool manual) noexcept {
-  if (std::exchange(ended_, true))  // the closure finished the scope itself
-    return closure_error ? std::move(closure_error) : std::optional<Error>{scope_is_over()};
+  if (std::exchange(ended_, true)) return closure_error;  // the closure finished the scope itself
   ChannelState* const state = living(channel_);
   if (state == nullptr)
     return (closure_error ? *closure_error : scope_is_over())

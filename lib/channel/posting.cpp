@@ -20,10 +20,10 @@ void ChannelState::Use::stop_for_two_threads() noexcept {
 Result<void> ChannelState::wait_for_room(Operation operation, Deadline deadline) noexcept {
   Waiter waiter{wait_plan_, completions_};
   while (!is_broken() && !has_room(operation)) {
-    if (sends_outstanding_ + receives_outstanding_ == 0)
+    if (slots_.full() && !may_free_a_slot())
       return Error{Errc::queue_full, "all " + std::to_string(slots_.capacity()) +
-                                         " slots hold results of finished work: ask or drop one "
-                                         "of the handles, then post again"};
+                                         " slots are held by handles: ask or drop those of "
+                                         "finished work, then post again"};
     LEND_TRY(seen, poll());
     if (seen > 0) {
       waiter.reset();
@@ -34,6 +34,12 @@ Result<void> ChannelState::wait_for_room(Operation operation, Deadline deadline)
     }
   }
   return success();
+}
+
+bool ChannelState::may_free_a_slot() noexcept {
+  bool may = false;
+  slots_.for_each([&may](SlotId, Slot const& slot) { may = may || !(slot.held || slot.finished); });
+  return may;
 }
 
 }  // namespace lend

@@ -53,6 +53,10 @@ TEST_CASE("a moved handle answers and the one moved from is stale", "[channel]")
   CHECK(must(moved.wait(within(5s))).bytes == 8);
   // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
   CHECK(error_of(first.poll()) == Errc::stale_handle);
+  PendingWork again{std::move(moved)};  // with its result
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
+  CHECK(error_of(moved.poll()) == Errc::stale_handle);
+  moved = std::move(again);
 
   second = std::move(moved);  // drops the second: its work goes on without a handle
   CHECK(must(second.poll())->bytes == 8);
@@ -156,6 +160,28 @@ TEST_CASE("finished handles that hold every slot are an error, not a wait withou
   static_cast<void>(must(scope.post_receive(memory.scatter(0, 8), within(5s))));
   must(ends.a.send(memory.gather(32, 8)));
   must(scope.finish());
+}
+
+TEST_CASE("a post does not wait for room where every slot has a handle, some of them waiting",
+          "[channel]") {
+  auto ends = two_ends(options_with_depth(1));
+  auto memory = must(ends.domain.allocate(64));
+  PollingScope scope{ends.b};
+  scope.drain_within(0ms);
+  std::vector<PendingWork> kept;
+  while (kept.size() < 3) {
+    kept.push_back(must(scope.post_receive(memory.scatter(0, 8), within(5s))));
+    must(ends.a.send(memory.gather(32, 8)));
+  }
+  kept.push_back(must(scope.post_receive(memory.scatter(0, 8), within(5s))));  // nobody answers
+
+  // That receive would keep its slot even if it were answered.
+  CHECK(error_of(scope.post_send(memory.gather(40, 8), within(60s))) == Errc::queue_full);
+  kept.erase(kept.begin());
+  PollingScope receiving{ends.a};
+  static_cast<void>(must(receiving.post_receive(memory.scatter(48, 8))));
+  static_cast<void>(must(scope.post_send(memory.gather(40, 8), within(60s))));
+  must(receiving.finish());
 }
 
 TEST_CASE("unsafe posting lends nothing and reports through its handle", "[channel]") {

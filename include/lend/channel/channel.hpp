@@ -60,6 +60,7 @@ class Channel {
   ///   body gave an error                          that error, with the failures attached
   ///   body threw                                  drained; the exception goes on; failures are in
   ///                                               last_failures()
+  ///   body called finish()                        as body says
   template <class Body>
   requires IsResult<std::invoke_result_t<Body, PollingScope&>>
   [[nodiscard]] auto scope(Body&& body) -> std::invoke_result_t<Body, PollingScope&> {
@@ -72,7 +73,8 @@ class Channel {
     return run_scope(std::forward<Body>(body), true);
   }
 
-  /// What the last scope that ended without finish() found, until the next one ends so.
+  /// What the last scope that ended without finish() found, until the next one ends so; and what
+  /// unsafe posts failed with whose handles are gone, since then.
   [[nodiscard]] std::span<Error const> last_failures() const noexcept;
   /// What broke this channel; null while it works.
   [[nodiscard]] Error const* first_cause() const noexcept;

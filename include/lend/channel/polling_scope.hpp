@@ -34,7 +34,8 @@ struct ScopeRecord {
 /// Use it when operations overlap; for one at a time use Channel's blocking calls. It lives on the
 /// stack: no copy, no move, no new. (std::optional can hold one all the same.) Scopes may nest, on
 /// one channel too. The trap: a receive that the peer never answers keeps finish() waiting; give
-/// drain_within() a bound, after which the queue pair is flushed and the channel broken.
+/// drain_within() a bound, after which the queue pair is flushed and the channel broken. Failures
+/// come in the order in which they were seen.
 ///
 ///     PollingScope scope{channel};
 ///     LEND_TRY(reply, scope.post_receive(memory.scatter(64, 64)));
@@ -71,8 +72,8 @@ class PollingScope {
   /// Errors:  already_borrowed  names the other loan; nothing was posted.
   ///          invalid_argument  what is wrong of range, list, region or length; nothing was posted.
   ///          timed_out, cancelled  no room before that; nothing was posted, the scope goes on.
-  ///          queue_full        no room, and waiting would not make any: finished handles hold
-  ///                            every slot. Ask or drop one.
+  ///          queue_full        no room, and waiting would not make any: handles hold every slot.
+  ///                            Ask or drop those of finished work.
   ///          channel_broken    an earlier failure; only finish() and destruction remain.
   ///          stale_handle      the scope has ended, or its channel is gone.
   /// Source:  ibv_post_send(3), ibv_post_recv(3).
@@ -108,7 +109,8 @@ class PollingScope {
   ///          timed_out, cancelled  the bound of drain_within() or drain_until() passed;
   ///                         everything was flushed, the channel is broken; drained() has every
   ///                         failure.
-  ///          stale_handle   the channel is gone; it had flushed the work.
+  ///          stale_handle   the channel is gone; it had flushed the work, and drained() has what
+  ///                         failed by that. Or the scope is over already.
   [[nodiscard]] Result<void> finish() noexcept;
 
  private:

@@ -14,7 +14,8 @@ namespace lend {
 /// The caller owes, until the handle has the result or the channel is destroyed: every byte named
 /// stays registered and allocated; bytes of a send or write are not written to; bytes of a receive
 /// or read are not touched at all. The ledger does not know of this work.
-/// A handle may be dropped; a failure it then misses is in channel.last_failures().
+/// A handle may be dropped; a failure it then misses is in channel.last_failures(), until the next
+/// scope of the channel ends without finish().
 ///
 /// Errors:  invalid_argument, queue_full, channel_broken, system_failed; nothing was posted.
 [[nodiscard]] Result<PendingWork> unsafe_post_send(Channel& channel, Send const& work) noexcept;
