@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "soft/programs/model.hpp"
+
+#include <algorithm>
+
+namespace lend::test {
+
+namespace {
+
+bool overlap(ByteRange a, ByteRange b) noexcept {
+  return a.length != 0 && b.length != 0 && a.offset < b.offset + b.length &&
+         b.offset < a.offset + a.length;
+}
+
+bool is_flush(Error const& error) noexcept {
+  return error.work() != nullptr && error.work()->status == WorkStatus::flushed;
+}
+
+bool tells_of(Error const& error, Posted const& post, Accepted const& work) noexcept {
+  return error == Errc::work_failed && error.work() != nullptr &&
+         error.work()->slot == work.slot() && error.work()->operation == post.operation &&
+         error.work()->queue_pair_number == work.queue_pair &&
+         error.work()->status == static_cast<WorkStatus>(work.status);
+}
+
+}  // namespace
+
+void Model::complain(std::string text) {
+  if (violation_.empty()) violation_ = std::move(text);
+}
+
+std::uint32_t Model::slots_taken(std::size_t end) noexcept {
+  return static_cast<std::uint32_t>(std::ranges::count_if(posts, [&](Posted const& post) {
+    return post.end == end && (is_in_progress(post) || (post.held && !post.told && !post.retired));
+  }));
+}
+
+bool Model::is_hoarded(std::size_t end) noexcept {
+  return slots_taken(end) == slots() && std::ranges::none_of(posts, [&](Posted const& post) {
+           return post.end == end && is_in_progress(post) && !post.held;
+         });
+}
+
+bool Model::has_room(std::size_t end, Operation operation) noexcept {
+  bool const receives = operation == Operation::receive;
+  auto const outstanding = std::ranges::count_if(posts, [&](Posted const& post) {
+    return post.end == end && is_in_progress(post) &&
+           (post.operation == Operation::receive) == receives;
+  });
+  auto const depth = receives ? program_.receive_depth : program_.send_depth;
+  return outstanding < depth && slots_taken(end) < slots();
+}
+
+bool Model::has_receives_in_progress(std::size_t scope) noexcept {
+  return std::ranges::any_of(posts, [&](Posted const& post) {
+    return post.scope == scope && post.operation == Operation::receive && is_in_progress(post);
+  });
+}
+
+bool Model::meets_a_loan(std::vector<Range> const& ranges, bool exclusively) noexcept {
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    auto const meets = [&](Range const& other, bool other_is_exclusive) {
+      return (exclusively || other_is_exclusive) && other.region == ranges[i].region &&
+             overlap(other.bytes, ranges[i].bytes);
+    };
+    for (std::size_t j = 0; j < i; ++j)
+      if (meets(ranges[j], exclusively)) return true;
+    for (auto const& post : posts) {
+      if (!post.lends || !is_in_progress(post)) continue;
+      for (auto const& range : post.ranges)
+        if (meets(range, writes_here(post.operation))) return true;
+    }
+  }
+  return false;
+}
+
+std::vector<Posted*> Model::untold_failures(std::size_t scope) {
+  std::vector<Posted*> failures;
+  for (auto& post : posts)
+    if (post.scope == scope && !post.told && device_side(post).has_failed())
+      failures.push_back(&post);
+  return failures;
+}
+
+void Model::retire(std::size_t scope) {
+  scopes[scope].has_ended = true;
+  for (auto& post : posts) {
+    if (post.scope != scope) continue;
+    post.retired = true;
+    if (is_in_progress(post)) complain("a scope ended with its work in progress");
+  }
+}
+
+void Model::check_told(std::span<Error const> told, std::vector<Posted*> expected,
+                       bool only_these) {
+  std::uint64_t last_seen = 0;
+  std::size_t matched = 0;
+  for (auto const& error : told) {
+    auto const found = std::ranges::find_if(
+        expected, [&](Posted* post) { return tells_of(error, *post, device_side(*post)); });
+    if (found == expected.end()) {
+      if (only_these)
+        complain("a failure is told that this scope has not, or for a second time: " +
+                 error.message());
+      continue;
+    }
+    auto const seen = device_side(**found).seen_at;
+    if (seen < last_seen) complain("failures are not told in the order in which they were seen");
+    last_seen = seen;
+    ++matched;
+    (*found)->told = true;
+    expected.erase(found);
+  }
+  for (auto const* lost : expected)
+    complain("the failure of the " + std::string{name_of(lost->operation)} + " in slot " +
+             std::to_string(device_side(*lost).slot()) + " was never told");
+}
+
+ScopeEnd Model::before_end_of(std::size_t scope, std::optional<Errc> closure_error) {
+  ScopeEnd before;
+  before.closure_error = closure_error;
+  before.is_manual = scopes[scope].is_manual;
+  before.was_bounded = scopes[scope].is_bounded;
+  before.untold = static_cast<std::size_t>(std::ranges::count_if(
+      posts, [&](Posted const& post) { return post.scope == scope && !post.told; }));
+  before.polls_failed = spy_.polls_failed;
+  before.was_broken = is_broken(scopes[scope].end);
+  return before;
+}
+
+void Model::after_end_of(std::size_t scope, ScopeEnd const& before,
+                         std::optional<Error> const& error) {
+  auto const failures = untold_failures(scope);
+  retire(scope);
+  check_code(scope, before, error, failures);
+  if (error) {
+    check_told(error->drained(), failures, true);
+  } else if (!failures.empty()) {
+    complain("a scope whose work failed ended well");
+  }
+}
+
+void Model::check_code(std::size_t scope, ScopeEnd const& before, std::optional<Error> const& error,
+                       std::vector<Posted*> const& failures) {
+  End const& end = ends[scopes[scope].end];
+  auto const must_be = [&](std::optional<Errc> code) {
+    if (error.has_value() == code.has_value() && (!error || error->code() == *code)) return;
+    complain("a scope ended with " + std::string{error ? name_of(error->code()) : "success"} +
+             " where the table says " + std::string{code ? name_of(*code) : "success"});
+  };
+  if (before.closure_error) return must_be(before.closure_error);
+  if (end.is_gone) return must_be(Errc::stale_handle);
+  Error const* const cause = end.channel->first_cause();
+  if (cause != nullptr && !before.was_broken && cause->work() == nullptr) {
+    // The drain was cut short.
+    bool const by_time = *cause == Errc::timed_out && before.was_bounded;
+    bool const by_hand = *cause == Errc::cancelled && scopes[scope].may_be_cancelled;
+    bool const by_queue = *cause == Errc::system_failed && spy_.polls_failed > before.polls_failed;
+    if (!by_time && !by_hand && !by_queue)
+      complain("a drain was cut short without a reason: " + cause->message());
+    return must_be(cause->code());
+  }
+  if (before.is_manual && before.untold > 0) return must_be(Errc::unpolled_work);
+  must_be(failures.empty() ? std::optional<Errc>{} : Errc::work_failed);
+  if (failures.empty() || !error) return;
+  bool const all_flushed = std::ranges::all_of(
+      failures, [&](Posted* post) { return device_side(*post).status == IBV_WC_WR_FLUSH_ERR; });
+  if (!all_flushed && is_flush(*error)) complain("a scope told of a flush, not of its cause");
+}
+
+void Model::after_destruction_of(std::size_t scope, bool by_exception) {
+  auto const failures = untold_failures(scope);
+  bool const had_ended = scopes[scope].has_ended;
+  retire(scope);
+  End const& end = ends[scopes[scope].end];
+  if (had_ended || end.is_gone) return;
+  Error const* const cause = end.channel->first_cause();
+  if (cause != nullptr && !scopes[scope].was_broken && cause->work() == nullptr) {
+    bool const was_left = *cause == Errc::channel_broken;
+    if (was_left && !(by_exception && scopes[scope].had_receives))
+      complain("a scope was flushed as one left by an exception with a receive in progress");
+  }
+  if (by_exception && scopes[scope].had_receives && cause == nullptr)
+    complain("an exception left a receive in progress, and nothing was flushed");
+  check_told(end.channel->last_failures(), failures, false);
+}
+
+void Model::check() {
+  check_loans();
+  for (std::size_t end = 0; end < ends.size(); ++end) {
+    if (ends[end].is_gone) continue;
+    check_first_cause(end);
+    check_failures_without_scope(end);
+  }
+}
+
+void Model::check_loans() {
+  int registered = regions_beside;
+  for (std::size_t index = 0; index < regions.size(); ++index) {
+    std::size_t loans = 0;
+    for (auto const& post : posts) {
+      if (!post.lends || !is_in_progress(post)) continue;
+      for (auto const& range : post.ranges) {
+        if (range.region != index) continue;
+        ++loans;
+        if (regions[index]) check_bytes(*regions[index], index, range.bytes);
+      }
+    }
+    if (regions[index] && regions[index]->loans() != loans)
+      complain("a region has " + std::to_string(regions[index]->loans()) + " loans where " +
+               std::to_string(loans) + " pieces of it are in progress");
+    if (regions[index] || loans > 0) ++registered;
+    // Somewhere else each time: most of it is on no loan.
+    probe_ = (probe_ + 13) % (region_bytes - 7);
+    if (regions[index]) check_bytes(*regions[index], index, {probe_, 7});
+  }
+  if (spy_.regions != registered)
+    complain(std::to_string(spy_.regions) + " regions are registered, " +
+             std::to_string(registered) + " are used");
+}
+
+void Model::check_bytes(MemoryRegion& region, std::size_t index, ByteRange bytes) {
+  bool const may_read = !meets_a_loan({{index, bytes}}, false);
+  bool const may_write = !meets_a_loan({{index, bytes}}, true);
+  if (region.bytes(bytes.offset, bytes.length).has_value() != may_read)
+    complain(may_read ? "bytes that nobody writes cannot be read" : "bytes are given back early");
+  if (region.mutable_bytes(bytes.offset, bytes.length).has_value() != may_write)
+    complain(may_write ? "bytes on no loan cannot be written" : "bytes are given back early");
+}
+
+void Model::check_first_cause(std::size_t index) {
+  End& end = ends[index];
+  Posted const* first = nullptr;
+  Posted const* root = nullptr;
+  for (auto const& post : posts) {
+    if (post.end != index || !device_side(post).has_failed()) continue;
+    auto const sooner_than = [&](Posted const* other) {
+      return other == nullptr || device_side(post).seen_at < device_side(*other).seen_at;
+    };
+    if (sooner_than(first)) first = &post;
+    bool const is_root = device_side(post).status != IBV_WC_WR_FLUSH_ERR;
+    if (is_root && sooner_than(root)) root = &post;
+  }
+  Error const* const cause = end.channel->first_cause();
+  if (cause == nullptr) {
+    if (first != nullptr) complain("work has failed, and the channel knows of no cause");
+    return;
+  }
+  if (cause->work() != nullptr) {
+    Posted const* const expected = root != nullptr ? root : first;
+    if (expected == nullptr)
+      complain("the first cause is work that has not failed");
+    else if (device_side(*expected).state == Accepted::State::completed &&
+             !tells_of(*cause, *expected, device_side(*expected)))
+      complain("the first cause is another than the first failure seen: " + cause->message());
+  }
+  // A flush says nothing of the reason; any other cause stays.
+  if (end.first_cause && !is_flush(*end.first_cause) &&
+      end.first_cause->message() != cause->message())
+    complain("the first cause has changed to " + cause->message());
+  end.first_cause = *cause;
+}
+
+void Model::check_failures_without_scope(std::size_t index) {
+  std::vector<Posted*> failures;
+  for (auto& post : posts)
+    if (post.end == index && !post.lends && !post.held && !post.told &&
+        device_side(post).has_failed())
+      failures.push_back(&post);
+  check_told(ends[index].channel->last_failures(), failures, false);
+}
+
+}  // namespace lend::test

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What must be true of lend, from what passed between it and the device: which bytes are on loan,
+// which slots are taken, which failures are still to be told. One program at a time, one thread.
+#pragma once
+
+#include <lend/lend.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "soft/programs/program.hpp"
+#include "soft/programs/spy.hpp"
+
+namespace lend::test {
+
+inline constexpr std::uint32_t elements_of_program = 3;
+inline constexpr std::size_t region_bytes = 64;
+
+/// One element of a list.
+struct Range {
+  std::size_t region = 0;
+  ByteRange bytes{};
+};
+
+/// One work request, as the program knows it.
+struct Posted {
+  std::size_t accepted = 0;  ///< in Spy::works()
+  std::size_t end = 0;
+  std::optional<std::size_t> scope{};
+  Operation operation{};
+  std::vector<Range> ranges{};
+  bool lends = true;
+  bool held = true;      ///< a handle of it exists, or was leaked
+  bool told = false;     ///< somebody has had the result
+  bool retired = false;  ///< its scope is over: handles are stale
+};
+
+struct End {
+  std::unique_ptr<Channel> channel{};
+  std::uint32_t queue_pair = 0;
+  bool is_gone = false;
+  std::optional<Error> first_cause{};
+};
+
+struct OpenScope {
+  std::size_t end = 0;
+  bool is_manual = false;
+  bool is_bounded = false;
+  bool may_be_cancelled = false;
+  bool has_ended = false;
+  PollingScope* scope = nullptr;
+  // When its block ended:
+  bool was_broken = false;
+  bool had_receives = false;
+};
+
+/// How a scope ended, and what was so before.
+struct ScopeEnd {
+  std::optional<Errc> closure_error{};
+  bool is_manual = false;
+  bool was_bounded = false;
+  std::size_t untold = 0;  ///< work that nobody had the result of
+  unsigned polls_failed = 0;
+  bool was_broken = false;
+};
+
+class Model {
+ public:
+  Model(Spy& spy, Program const& program) : spy_{spy}, program_{program} {}
+
+  Spy& spy() noexcept { return spy_; }
+  void complain(std::string text);
+  /// The first thing that is wrong, or empty.
+  [[nodiscard]] std::string const& violation() const noexcept {
+    return violation_.empty() ? spy_.violation() : violation_;
+  }
+
+  std::vector<End> ends{};
+  std::vector<OpenScope> scopes{};
+  std::vector<Posted> posts{};
+  std::vector<std::optional<MemoryRegion>> regions{};
+  int regions_beside = 0;  ///< registered, not in `regions`
+
+  [[nodiscard]] Accepted& device_side(Posted const& post) noexcept {
+    return spy_.works()[post.accepted];
+  }
+  [[nodiscard]] bool is_in_progress(Posted const& post) noexcept {
+    return device_side(post).is_in_progress();
+  }
+  [[nodiscard]] bool is_broken(std::size_t end) const noexcept {
+    return !ends[end].is_gone && ends[end].channel->first_cause() != nullptr;
+  }
+  [[nodiscard]] bool has_room(std::size_t end, Operation operation) noexcept;
+  [[nodiscard]] std::uint32_t slots() const noexcept {
+    return 2 * (program_.send_depth + program_.receive_depth);
+  }
+  [[nodiscard]] std::uint32_t slots_taken(std::size_t end) noexcept;
+  /// Whether a wait for room is without hope: every slot has a handle.
+  [[nodiscard]] bool is_hoarded(std::size_t end) noexcept;
+  [[nodiscard]] bool has_receives_in_progress(std::size_t scope) noexcept;
+  /// Whether lending `ranges` would meet a loan, be it one of their own.
+  [[nodiscard]] bool meets_a_loan(std::vector<Range> const& ranges, bool exclusively) noexcept;
+
+  /// What is so before `scope` ends.
+  [[nodiscard]] ScopeEnd before_end_of(std::size_t scope, std::optional<Errc> closure_error);
+  /// After finish() or a closure: `error` is what it answered, if not success.
+  void after_end_of(std::size_t scope, ScopeEnd const& before, std::optional<Error> const& error);
+  /// After a scope was left by its destructor, by an exception or not.
+  void after_destruction_of(std::size_t scope, bool by_exception);
+
+  /// Everything that must be so between two calls.
+  void check();
+
+ private:
+  [[nodiscard]] std::vector<Posted*> untold_failures(std::size_t scope);
+  void retire(std::size_t scope);
+  void check_told(std::span<Error const> told, std::vector<Posted*> expected, bool only_these);
+  void check_code(std::size_t scope, ScopeEnd const& before, std::optional<Error> const& error,
+                  std::vector<Posted*> const& failures);
+  void check_loans();
+  void check_bytes(MemoryRegion& region, std::size_t index, ByteRange bytes);
+  void check_first_cause(std::size_t end);
+  void check_failures_without_scope(std::size_t end);
+
+  Spy& spy_;
+  Program const& program_;
+  std::string violation_{};
+  std::size_t probe_ = 0;
+};
+
+[[nodiscard]] constexpr bool writes_here(Operation operation) noexcept {
+  return operation == Operation::receive || operation == Operation::read;
+}
+
+}  // namespace lend::test

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "soft/programs/program.hpp"
+
+#include <lend/soft/faults.hpp>
+
+#include <random>
+
+namespace lend::test {
+
+namespace {
+
+/// How often each kind of step comes, in parts of their sum.
+struct Share {
+  Do what;
+  unsigned parts;
+};
+constexpr Share shares[] = {
+    {Do::open, 10},
+    {Do::close, 9},
+    {Do::finish, 1},
+    {Do::post, 40},
+    {Do::post_unsafely, 2},
+    {Do::block, 6},
+    {Do::poll, 12},
+    {Do::wait, 10},
+    {Do::drop, 7},
+    {Do::leak, 1},
+    {Do::move, 4},
+    {Do::move_channel, 1},
+    {Do::destroy_channel, 1},
+    {Do::destroy_region, 1},
+    {Do::fail_polls, 1},
+    {Do::refuse_flushes, 1},
+};
+
+class Lot {
+ public:
+  explicit Lot(std::uint64_t seed) : draw_{seed} {}
+  /// 0 to `bound` - 1. The engine's numbers are the standard's; distributions are each library's.
+  std::uint32_t below(std::uint32_t bound) { return static_cast<std::uint32_t>(draw_() % bound); }
+  bool one_in(std::uint32_t n) { return below(n) == 0; }
+
+  Do kind() {
+    unsigned sum = 0;
+    for (auto const& share : shares) sum += share.parts;
+    unsigned at = below(sum);
+    for (auto const& share : shares) {
+      if (at < share.parts) return share.what;
+      at -= share.parts;
+    }
+    return Do::post;
+  }
+  Step step(Do what) {
+    Step step{what, {}};
+    for (auto& number : step.numbers) number = below(1u << 16);
+    return step;
+  }
+
+ private:
+  std::mt19937_64 draw_;
+};
+
+std::string faults_by_lot(Lot& lot) {
+  FaultPlan plan;
+  for (auto count = lot.below(3); count > 0; --count) {
+    auto const at = 1 + lot.below(8);
+    switch (lot.below(6)) {
+      case 0: plan.drop(at, 1 + lot.below(3)); break;
+      case 1: plan.delay(at, std::chrono::microseconds{1 + lot.below(200)}); break;
+      case 2: plan.receiver_not_ready(at, 1 + lot.below(3)); break;
+      case 3: plan.flush(at); break;
+      case 4: plan.peer_dies(at); break;
+      default: plan.completion_queue_fails(at); break;
+    }
+  }
+  return plan.text();
+}
+
+}  // namespace
+
+Program program_of(std::uint64_t seed) {
+  Lot lot{seed};
+  Program program;
+  program.is_loop_back = lot.one_in(4);
+  program.send_depth = 1 + lot.below(3);
+  program.receive_depth = 1 + lot.below(3);
+  program.inline_bytes = lot.one_in(4) ? 16 : 0;
+  constexpr Wait waits[] = {Wait::adaptive, Wait::adaptive, Wait::spin, Wait::event};
+  program.wait = waits[lot.below(4)];
+  if (lot.one_in(2)) program.faults = faults_by_lot(lot);
+  // Half of the programs keep their ends whole, so that they get far.
+  bool const is_violent = lot.one_in(2);
+  auto const length = 4 + lot.below(40);
+  program.steps.push_back(lot.step(Do::open));
+  while (program.steps.size() < length) {
+    auto const what = lot.kind();
+    if (!is_violent && what >= Do::destroy_channel) continue;
+    program.steps.push_back(lot.step(what));
+  }
+  return program;
+}
+
+Program shortened(Program program, std::function<bool(Program const&)> const& fails) {
+  auto const without = [](Program whole, std::size_t begin, std::size_t count) {
+    auto const from = whole.steps.begin() + static_cast<std::ptrdiff_t>(begin);
+    whole.steps.erase(from, from + static_cast<std::ptrdiff_t>(count));
+    return whole;
+  };
+  Program calm = program;
+  calm.faults.clear();
+  if (fails(calm)) program = calm;
+  for (std::size_t piece = program.steps.size() / 2; piece > 0;) {
+    bool shrank = false;
+    for (std::size_t begin = 0; begin + piece <= program.steps.size();) {
+      auto shorter = without(program, begin, piece);
+      if (fails(shorter)) {
+        program = std::move(shorter);
+        shrank = true;
+      } else {
+        begin += piece;
+      }
+    }
+    if (!shrank || piece > 1) piece = piece > 1 ? piece / 2 : 0;
+  }
+  return program;
+}
+
+}  // namespace lend::test

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Random programs of lend, as data: what a step is, drawing them by lot, making them shorter.
+// Values; one thread.
+#pragma once
+
+#include <lend/channel/builder.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace lend::test {
+
+/// What a step does. Which channel, scope, handle or bytes: its numbers, modulo what there is.
+enum class Do : std::uint8_t {
+  open,           ///< a scope, in which the steps up to its `close` run
+  close,          ///< ends the innermost scope in the way that its numbers say
+  finish,         ///< a scope of those that are open, early
+  post,           ///< in any open scope, waiting for room or not
+  post_unsafely,  ///< without loans
+  block,          ///< one blocking call
+  poll,           ///< a handle
+  wait,           ///< for a handle, shortly
+  drop,           ///< a handle
+  leak,           ///< a handle
+  move,           ///< a handle, to a new place or over another
+  move_channel,   ///< to a new place
+  destroy_channel,
+  destroy_region,  ///< on loan or not
+  fail_polls,      ///< the next poll of a completion queue fails
+  refuse_flushes,  ///< the queue pair cannot be moved to the error state from here on
+};
+
+struct Step {
+  Do what{};
+  std::uint32_t numbers[6]{};
+};
+
+/// How the two ends are made, what goes wrong on the device, and what the program does.
+struct Program {
+  bool is_loop_back = false;  ///< one channel, its own peer
+  std::uint32_t send_depth = 1;
+  std::uint32_t receive_depth = 1;
+  std::uint32_t inline_bytes = 0;
+  Wait wait = Wait::adaptive;
+  std::string faults{};  ///< as FaultPlan::parse() takes it
+  std::vector<Step> steps{};
+};
+
+/// The program of `seed`: the same on every machine.
+[[nodiscard]] Program program_of(std::uint64_t seed);
+
+/// `program` with fewer steps and faults, of which `fails` still holds.
+[[nodiscard]] Program shortened(Program program, std::function<bool(Program const&)> const& fails);
+
+}  // namespace lend::test

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Scopes, in and out; the program's beginning and its end.
+#include "soft/programs/run.hpp"
+
+#include <lend/soft/faults.hpp>
+
+#include <utility>
+
+#include "support/two_ends.hpp"
+
+namespace lend::test {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::size_t depth_max = 4;
+constexpr auto short_bound = 100us;
+
+/// What unwinds past a scope that is opened in a destructor.
+struct Unrelated {};
+
+std::string words_of(Result<void> const& result) {
+  return result.has_value() ? "success" : std::string{name_of(result.error().code())};
+}
+
+}  // namespace
+
+Run::Run(Workplace& workplace, Program const& program)
+    : workplace_{workplace}, program_{program}, model_{workplace.spy, program} {
+  cancelled_.cancel();
+}
+
+void Run::tell(std::string line) {
+  story_ += std::string(2 * open_.size() + 2, ' ') + std::move(line) + '\n';
+}
+
+std::string Run::execute() {
+  workplace_.spy.begin();
+  connect();
+  while (next_ < program_.steps.size()) {
+    one(program_.steps[next_++]);
+    model_.check();
+  }
+  end_of_program();
+  return model_.violation();
+}
+
+void Run::connect() {
+  must(inject_faults(workplace_.context, {}));
+  domain_ = must(workplace_.context.allocate_protection_domain());
+  for (int i = 0; i < 2; ++i) model_.regions.emplace_back(must(domain_->allocate(region_bytes)));
+  exposed_ = must(domain_->unsafe_allocate_exposed(region_bytes, RemoteAccess::read_write));
+  unsafe_ = must(domain_->allocate(region_bytes));
+  model_.regions_beside = 2;
+  remote_ = must(exposed_->remote());
+
+  ChannelOptions options;
+  options.wait = program_.wait;
+  auto& pair = options.queue_pair;
+  pair.send_depth = program_.send_depth;
+  pair.receive_depth = program_.receive_depth;
+  pair.elements = elements_of_program;
+  pair.inline_bytes = program_.inline_bytes;
+  // Of little patience, so that whatever is in progress ends by itself, receives excepted.
+  pair.ack_timeout = 4us;
+  pair.ack_retries = 2;
+  pair.receiver_not_ready_retries = 3;
+  pair.receiver_not_ready_delay = 10us;
+  PreparedChannel one = must(prepare_channel(*domain_, options));
+  PreparedChannel other = must(prepare_channel(*domain_, options));
+  Endpoint const endpoint = one.endpoint();
+  auto const join = [&](PreparedChannel prepared, Endpoint const& peer) {
+    auto channel = std::make_unique<Channel>(must(std::move(prepared).handshake(peer)));
+    auto const number = channel->endpoint().queue_pair_number.value();
+    model_.ends.push_back({std::move(channel), number, false, {}});
+  };
+  bool const loop = program_.is_loop_back;
+  join(std::move(one), loop ? endpoint : other.endpoint());
+  if (!loop) join(std::move(other), endpoint);
+  if (!program_.faults.empty())
+    must(inject_faults(workplace_.context, must(FaultPlan::parse(program_.faults))));
+}
+
+void Run::one(Step const& step) {
+  switch (step.what) {
+    case Do::open: return open(step);
+    case Do::close: return;  // of no scope
+    case Do::finish: return finish(step);
+    case Do::post: return post(step);
+    case Do::post_unsafely: return post_unsafely(step);
+    case Do::block: return block(step);
+    case Do::poll: return ask(step, false);
+    case Do::wait: return ask(step, true);
+    case Do::drop: return drop(step);
+    case Do::leak: return leak(step);
+    case Do::move: return move(step);
+    case Do::move_channel: return move_channel(step);
+    case Do::destroy_channel: return destroy_channel(step.numbers[0] % model_.ends.size());
+    case Do::destroy_region: return destroy_region(step);
+    case Do::fail_polls: model_.spy().polls_to_fail = 1; return tell("the next poll fails");
+    case Do::refuse_flushes:
+      model_.spy().flushes_fail = true;
+      return tell("flushes are refused from here on");
+  }
+}
+
+Run::Way Run::run_block() {
+  while (next_ < program_.steps.size()) {
+    Step const& step = program_.steps[next_++];
+    if (step.what == Do::close) {
+      levels_ = step.numbers[1] % 8 == 0 ? 1 : 0;
+      auto const way = step.numbers[0] % 8;
+      return way < 5 ? Way::value : way < 6 ? Way::error : Way::exception;
+    }
+    one(step);
+    model_.check();
+  }
+  return Way::value;
+}
+
+void Run::open(Step const& step) {
+  auto const end = step.numbers[0] % model_.ends.size();
+  if (model_.ends[end].is_gone || open_.size() >= depth_max) return;
+  auto const kind = step.numbers[1] % 8;
+  auto const scope = enter(end, kind == 2 || kind == 3);
+  if (kind < 4) return run_closure(scope, step);
+  if (kind < 7) return run_plain(scope, step);
+  run_while_unwinding(scope, step);
+}
+
+std::size_t Run::enter(std::size_t end, bool is_manual) {
+  model_.scopes.push_back({.end = end, .is_manual = is_manual});
+  return model_.scopes.size() - 1;
+}
+
+Run::Way Run::inhabit(std::size_t scope, PollingScope& polling, Step const& step) {
+  model_.scopes[scope].scope = &polling;
+  auto const bound = step.numbers[2] % 8;
+  std::string text = "scope " + std::to_string(scope) + " of end " +
+                     std::to_string(model_.scopes[scope].end) +
+                     (model_.scopes[scope].is_manual ? ", manual" : "");
+  if (bound < 3) {
+    polling.drain_within(bound * short_bound);
+    model_.scopes[scope].is_bounded = true;
+    text += ", drains within " + std::to_string(bound * 100) + " us";
+  }
+  if (bound == 3 || bound == 4) {
+    polling.drain_until(within(10s).unless(bound == 3 ? cancelled_ : never_cancelled_));
+    model_.scopes[scope].may_be_cancelled = bound == 3;
+    text += bound == 3 ? ", drain cancelled" : ", drain cancellable";
+  }
+  tell("open " + text + " {");
+  open_.push_back(scope);
+  Way way = Way::value;
+  try {
+    way = run_block();
+  } catch (Leave const& leave) {
+    levels_ = leave.scopes;
+    way = Way::exception;
+  }
+  // Nobody will answer what is not answered by now.
+  if (model_.has_receives_in_progress(scope) && !model_.scopes[scope].is_bounded) {
+    polling.drain_within(short_bound);
+    model_.scopes[scope].is_bounded = true;
+  }
+  open_.pop_back();
+  model_.scopes[scope].scope = nullptr;
+  model_.scopes[scope].was_broken = model_.is_broken(model_.scopes[scope].end);
+  model_.scopes[scope].had_receives = model_.has_receives_in_progress(scope);
+  return way;
+}
+
+void Run::run_closure(std::size_t scope, Step const& step) {
+  auto& channel = *model_.ends[model_.scopes[scope].end].channel;
+  ScopeEnd before;
+  bool had_ended = false;
+  auto const body = [&](PollingScope& polling) -> Result<int> {
+    auto const way = inhabit(scope, polling, step);
+    before = model_.before_end_of(
+        scope, way == Way::error ? std::optional<Errc>{Errc::not_found} : std::nullopt);
+    had_ended = model_.scopes[scope].has_ended;
+    if (way == Way::exception) throw Leave{levels_};
+    if (way == Way::error) return Errc::not_found;
+    return 7;
+  };
+  try {
+    bool const manual = model_.scopes[scope].is_manual;
+    auto const result = manual ? channel.manual_scope(body) : channel.scope(body);
+    Result<void> const shown =
+        result.has_value() ? Result<void>{success()} : Result<void>{result.error()};
+    tell("} closed: " + words_of(shown));
+    if (result.has_value() && result.value() != 7) model_.complain("a closure's value is lost");
+    if (had_ended && result.has_value() != !before.closure_error)
+      model_.complain("a closure that finished its scope itself has not its own result");
+    if (!had_ended)
+      model_.after_end_of(scope, before,
+                          result.has_value() ? std::nullopt : std::optional{result.error()});
+  } catch (Leave const& leave) {
+    tell("} left by an exception");
+    model_.after_destruction_of(scope, true);
+    if (leave.scopes > 0 && !open_.empty()) {
+      model_.check();
+      throw Leave{leave.scopes - 1};
+    }
+  }
+}
+
+void Run::run_plain(std::size_t scope, Step const& step) {
+  std::optional<std::uint32_t> levels;
+  bool finished = false;
+  try {
+    PollingScope polling{*model_.ends[model_.scopes[scope].end].channel};
+    auto const way = inhabit(scope, polling, step);
+    if (way == Way::exception) throw Leave{levels_};
+    if (way == Way::value && !model_.scopes[scope].has_ended) {
+      auto const before = model_.before_end_of(scope, std::nullopt);
+      auto const result = polling.finish();
+      finished = true;
+      tell("} finished: " + words_of(result));
+      model_.after_end_of(scope, before,
+                          result.has_value() ? std::nullopt : std::optional{result.error()});
+    }
+  } catch (Leave const& leave) {
+    levels = leave.scopes;
+  }
+  if (!finished) {
+    tell(levels ? "} left by an exception" : "} left");
+    model_.after_destruction_of(scope, levels.has_value());
+  }
+  if (levels.value_or(0) > 0 && !open_.empty()) {
+    model_.check();
+    throw Leave{*levels - 1};
+  }
+}
+
+void Run::run_while_unwinding(std::size_t scope, Step const& step) {
+  struct AtExit {
+    Run& run;
+    std::size_t scope;
+    Step const& step;
+    ~AtExit() {
+      try {
+        run.run_plain(scope, step);
+      } catch (Leave const&) {
+        // Must not leave a destructor.
+      }
+    }
+  };
+  try {
+    AtExit const at_exit{*this, scope, step};
+    throw Unrelated{};
+  } catch (Unrelated const&) {
+  }
+}
+
+void Run::finish(Step const& step) {
+  if (open_.empty()) return;
+  auto const scope = open_[step.numbers[0] % open_.size()];
+  auto& polling = *model_.scopes[scope].scope;
+  if (model_.has_receives_in_progress(scope) && !model_.scopes[scope].is_bounded) {
+    polling.drain_within(short_bound);
+    model_.scopes[scope].is_bounded = true;
+  }
+  bool const had_ended = model_.scopes[scope].has_ended;
+  auto before = model_.before_end_of(scope, std::nullopt);
+  before.is_manual = false;  // finish() reports failures, and asks nobody to have polled
+  auto const result = polling.finish();
+  tell("finish scope " + std::to_string(scope) + ": " + words_of(result));
+  if (!had_ended)
+    return model_.after_end_of(scope, before,
+                               result.has_value() ? std::nullopt : std::optional{result.error()});
+  if (result.has_value() || result.error() != Errc::stale_handle)
+    model_.complain("a scope was finished twice");
+}
+
+void Run::end_of_program() {
+  for (auto const& handle : handles_) model_.posts[handle.post].held = false;
+  handles_.clear();
+  model_.check();
+  fill_slots();
+  destroy_channels();
+  for (auto const& post : model_.posts)
+    if (model_.is_in_progress(post)) model_.complain("work outlives its channel");
+  model_.check();
+  model_.regions.clear();
+  exposed_.reset();
+  unsafe_.reset();
+  if (model_.spy().regions != 0) model_.complain("a region is registered without its memory");
+  if (model_.spy().queue_pairs != 0) model_.complain("a queue pair outlives its channel");
+}
+
+/// As many results are kept as there are slots: one that was lost is missed here.
+void Run::fill_slots() {
+  must(inject_faults(workplace_.context, {}));
+  model_.spy().polls_to_fail = 0;
+  bool const is_whole = model_.ends.size() == 2 && !model_.ends[0].is_gone &&
+                        !model_.ends[1].is_gone && model_.regions[0] && model_.regions[1] &&
+                        program_.faults.find("peer-death") == std::string::npos;
+  if (!is_whole || model_.is_broken(0) || model_.is_broken(1) || !model_.violation().empty())
+    return;
+  for (auto const& post : model_.posts)
+    if (model_.is_in_progress(post)) return;
+  if (model_.slots_taken(0) + model_.slots_taken(1) > 0) return;  // by leaked handles
+  PollingScope sending{*model_.ends[0].channel};
+  PollingScope receiving{*model_.ends[1].channel};
+  sending.drain_within(1s);
+  receiving.drain_within(1s);
+  std::vector<PendingWork> kept;
+  for (std::uint32_t i = 0; i < model_.slots(); ++i) {
+    auto& memory = *model_.regions[1];
+    auto received = receiving.post_receive(memory.scatter(i, 1), within(10s));
+    auto sent = sending.post_send(model_.regions[0]->gather(0, 1), within(10s));
+    if (!received.has_value() || !sent.has_value())
+      return model_.complain(
+          "slot " + std::to_string(i) + " of " + std::to_string(model_.slots()) +
+          " is lost: " + (received.has_value() ? sent : received).error().message());
+    kept.push_back(std::move(received).value());
+    kept.push_back(std::move(sent).value());
+  }
+  auto const more = receiving.post_receive(Receive::only_immediate(), within(10s));
+  if (more.has_value() || more.error() != Errc::queue_full)
+    model_.complain("a post finds room where every slot has a handle");
+  if (!sending.finish().has_value() || !receiving.finish().has_value())
+    model_.complain("a channel that was whole is not");
+}
+
+void Run::destroy_channels() {
+  auto const first = program_.steps.size() % model_.ends.size();
+  destroy_channel(first);
+  destroy_channel((first + 1) % model_.ends.size());
+}
+
+}  // namespace lend::test

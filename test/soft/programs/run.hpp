@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A program, run on the soft device and compared with the model after each step. One thread.
+#pragma once
+
+#include <lend/lend.hpp>
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "soft/programs/model.hpp"
+#include "soft/programs/program.hpp"
+#include "soft/programs/spy.hpp"
+
+namespace lend::test {
+
+/// What the programs of one process share.
+struct Workplace {
+  Spy spy{};
+  Context context = spy.open();
+};
+
+class Run {
+ public:
+  Run(Workplace& workplace, Program const& program);
+
+  /// The first thing that is wrong, or empty.
+  [[nodiscard]] std::string execute();
+  /// What each step did, a line each.
+  [[nodiscard]] std::string const& story() const noexcept { return story_; }
+
+ private:
+  /// Leaves this many scopes beyond the one it is thrown in.
+  struct Leave {
+    std::uint32_t scopes;
+  };
+  enum class Way : std::uint8_t { value, error, exception };
+  struct Handle {
+    PendingWork work;
+    std::size_t post;
+    std::optional<Result<WorkSuccess>> told{};
+  };
+  /// A request drawn by lot, and the lists that it is a view of.
+  struct Request {
+    Operation operation{};
+    std::vector<Range> ranges{};
+    std::vector<GatherElement> gathered{};
+    std::vector<ScatterElement> scattered{};
+    std::optional<std::uint32_t> immediate{};
+    bool may_be_empty = false;
+    RemoteSlice remote{};
+    bool is_wrong = false;  ///< must be refused as invalid
+    std::uint64_t bytes = 0;
+  };
+
+  // run.cpp
+  void connect();
+  /// The steps up to the end of the innermost scope; how it is to end.
+  Way run_block();
+  void one(Step const& step);
+  void open(Step const& step);
+  void run_closure(std::size_t scope, Step const& step);
+  void run_plain(std::size_t scope, Step const& step);
+  void run_while_unwinding(std::size_t scope, Step const& step);
+  std::size_t enter(std::size_t end, bool is_manual);
+  /// Inside the scope: registers, bounds, runs and unregisters it.
+  Way inhabit(std::size_t scope, PollingScope& polling, Step const& step);
+  void finish(Step const& step);
+  void end_of_program();
+  void fill_slots();
+  void destroy_channels();
+
+  // steps.cpp
+  void post(Step const& step);
+  void post_unsafely(Step const& step);
+  void block(Step const& step);
+  void ask(Step const& step, bool waits);
+  void drop(Step const& step);
+  void leak(Step const& step);
+  void move(Step const& step);
+  void move_channel(Step const& step);
+  void destroy_channel(std::size_t end);
+  void destroy_region(Step const& step);
+  void check_answer(Handle& handle, Result<std::optional<WorkSuccess>> const& answer,
+                    bool may_time_out, unsigned polls_failed);
+  [[nodiscard]] Request request_of(Step const& step, bool unsafely);
+  /// Notes what the device has accepted since `before`; whether that is one request or none.
+  [[nodiscard]] bool note(std::size_t before, std::size_t end, std::optional<std::size_t> scope,
+                          Request const& request, bool lends);
+  template <class Call>
+  auto with(Request const& request, Call&& call);
+  struct Before;
+  [[nodiscard]] Before before(std::size_t end, std::optional<std::size_t> scope,
+                              Request const& request, bool waits);
+  void check_refusal(Error const& error, Before const& before, std::size_t end,
+                     Request const& request);
+  [[nodiscard]] Deadline deadline_of(std::uint32_t number) const;
+
+  void tell(std::string line);
+
+  Workplace& workplace_;
+  Program const& program_;
+  Model model_;
+  std::optional<ProtectionDomain> domain_{};
+  std::optional<MemoryRegion> exposed_{};
+  std::optional<MemoryRegion> unsafe_{};
+  RemoteRegion remote_{};
+  std::list<Handle> handles_{};
+  std::size_t next_ = 0;             // step
+  std::vector<std::size_t> open_{};  // scopes, innermost last
+  Cancellation cancelled_{};
+  Cancellation never_cancelled_{};
+  std::string story_{};
+  std::uint32_t levels_ = 0;  // of the exception that run_block() asks for
+};
+
+}  // namespace lend::test

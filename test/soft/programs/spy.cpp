@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "soft/programs/spy.hpp"
+
+#include <endian.h>
+#include <soft/provider.hpp>
+#include <verbs/device_list.hpp>
+
+#include <cerrno>
+
+#include "support/catch.hpp"
+#include "support/two_ends.hpp"
+
+namespace lend::test {
+
+namespace {
+
+Spy* active = nullptr;
+ibv_context_ops device{};  // the soft device's own
+
+Provider& table() {
+  static Provider provider = soft::provider();
+  return provider;
+}
+
+}  // namespace
+
+/// The calls that are watched: what they did, then what it means.
+struct SpyCalls {
+  static void note(ibv_qp const* pair, std::uint64_t id, bool is_receive, bool device_writes,
+                   ibv_sge const* list, int count) {
+    Accepted work;
+    work.id = id;
+    work.queue_pair = pair->qp_num;
+    work.is_receive = is_receive;
+    work.device_writes = device_writes;
+    for (int i = 0; i < count; ++i)
+      work.pieces.push_back({list[i].addr, list[i].length, list[i].lkey});
+    active->works_.push_back(std::move(work));
+  }
+
+  static int post_send(ibv_qp* pair, ibv_send_wr* request, ibv_send_wr** refused) {
+    int const result = device.post_send(pair, request, refused);
+    if (result == 0)
+      note(pair, request->wr_id, false, request->opcode == IBV_WR_RDMA_READ, request->sg_list,
+           request->num_sge);
+    return result;
+  }
+
+  static int post_receive(ibv_qp* pair, ibv_recv_wr* request, ibv_recv_wr** refused) {
+    int const result = device.post_recv(pair, request, refused);
+    if (result == 0) note(pair, request->wr_id, true, true, request->sg_list, request->num_sge);
+    return result;
+  }
+
+  static int poll(ibv_cq* queue, int count, ibv_wc* entries) {
+    Spy& spy = *active;
+    bool const fails = spy.polls_to_fail > 0;
+    if (fails) --spy.polls_to_fail;
+    int const got = fails ? -EIO : device.poll_cq(queue, count, entries);
+    if (got < 0) {
+      ++spy.polls_failed;
+      spy.failed_[queue] = true;
+    }
+    for (int i = 0; i < got; ++i) {
+      Accepted* const work = spy.find(entries[i].qp_num, entries[i].wr_id);
+      if (work == nullptr) {
+        spy.complain("a completion of work that nobody posted, or a second one");
+        continue;
+      }
+      work->state = Accepted::State::completed;
+      work->status = entries[i].status;
+      work->seen_at = ++spy.seen_;
+      if (entries[i].status != IBV_WC_SUCCESS) continue;
+      if (work->is_receive) work->bytes_received = entries[i].byte_len;
+      if ((entries[i].wc_flags & IBV_WC_WITH_IMM) != 0)
+        work->immediate = be32toh(entries[i].imm_data);
+    }
+    return got;
+  }
+
+  static ibv_qp* create_qp(ibv_pd* domain, ibv_qp_init_attr* attributes) {
+    ibv_qp* const pair = soft::provider().create_qp(domain, attributes);
+    if (pair != nullptr) {
+      ++active->queue_pairs;
+      active->queues_[pair->qp_num] = attributes->send_cq;
+      active->failed_.erase(attributes->send_cq);
+    }
+    return pair;
+  }
+
+  static int modify_qp(ibv_qp* pair, ibv_qp_attr* attributes, int mask) {
+    if (active->flushes_fail && (mask & IBV_QP_STATE) != 0 && attributes->qp_state == IBV_QPS_ERR) {
+      ++active->flushes_refused;
+      return EIO;
+    }
+    return soft::provider().modify_qp(pair, attributes, mask);
+  }
+
+  static int destroy_qp(ibv_qp* pair) {
+    Spy& spy = *active;
+    bool const had_to = spy.failed_.contains(spy.queues_[pair->qp_num]) || spy.flushes_refused > 0;
+    auto const seen = ++spy.seen_;
+    for (auto& work : spy.works_) {
+      if (work.queue_pair != pair->qp_num || !work.is_in_progress()) continue;
+      work.state = Accepted::State::destroyed;
+      work.status = IBV_WC_WR_FLUSH_ERR;
+      work.seen_at = seen;
+      if (!had_to)
+        spy.complain("a queue pair was destroyed with work in progress that a flush would end");
+    }
+    --spy.queue_pairs;
+    return soft::provider().destroy_qp(pair);
+  }
+
+  static ibv_mr* register_region(ibv_pd* domain, void* address, std::size_t length, int access) {
+    ibv_mr* const region = soft::provider().reg_mr(domain, address, length, access);
+    if (region != nullptr) ++active->regions;
+    return region;
+  }
+
+  static int deregister(ibv_mr* region) {
+    for (auto const& work : active->works_)
+      for (auto const& piece : work.pieces)
+        if (work.is_in_progress() && piece.key == region->lkey)
+          active->complain("memory ended while the device might touch it");
+    --active->regions;
+    return soft::provider().dereg_mr(region);
+  }
+};
+
+Spy::Spy() {
+  active = this;
+  Provider& provider = table();
+  provider.create_qp = SpyCalls::create_qp;
+  provider.modify_qp = SpyCalls::modify_qp;
+  provider.destroy_qp = SpyCalls::destroy_qp;
+  provider.reg_mr = SpyCalls::register_region;
+  provider.dereg_mr = SpyCalls::deregister;
+}
+
+Spy::~Spy() {
+  active = nullptr;
+}
+
+Context Spy::open() {
+  Context context = must(must(devices_of(table())).front().open());
+  ibv_context& raw = *context.native();
+  device = raw.ops;
+  raw.ops.post_send = SpyCalls::post_send;
+  raw.ops.post_recv = SpyCalls::post_receive;
+  raw.ops.poll_cq = SpyCalls::poll;
+  return context;
+}
+
+void Spy::begin() {
+  works_.clear();
+  queues_.clear();
+  failed_.clear();
+  violation_.clear();
+  polls_to_fail = 0;
+  flushes_fail = false;
+  polls_failed = flushes_refused = 0;
+  seen_ = 0;
+}
+
+void Spy::complain(std::string text) {
+  if (violation_.empty()) violation_ = std::move(text);
+}
+
+Accepted* Spy::find(std::uint32_t queue_pair, std::uint64_t id) noexcept {
+  for (auto& work : works_)
+    if (work.id == id && work.queue_pair == queue_pair && work.is_in_progress()) return &work;
+  return nullptr;
+}
+
+}  // namespace lend::test

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What happens inside scopes: posts, handles, and the end of channels and regions.
+#include <lend/channel/unsafe.hpp>
+
+#include <type_traits>
+#include <utility>
+
+#include "soft/programs/run.hpp"
+#include "support/two_ends.hpp"
+
+namespace lend::test {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::size_t unsafe_region = SIZE_MAX;
+
+std::string name_of_end(std::size_t end) {
+  return end == 0 ? "A" : "B";
+}
+
+template <class T>
+std::string words_of(Result<T> const& result) {
+  return result.has_value() ? "ok" : std::string{name_of(result.error().code())};
+}
+
+std::uint64_t bytes_of(std::vector<Range> const& ranges) {
+  std::uint64_t sum = 0;
+  for (auto const& range : ranges) sum += range.bytes.length;
+  return sum;
+}
+
+}  // namespace
+
+/// What is so before a post, and what may come of it.
+struct Run::Before {
+  bool is_gone = false;
+  bool is_broken = false;
+  bool has_room = false;
+  bool waits = false;
+  std::size_t accepted = 0;
+  unsigned polls_failed = 0;
+};
+
+Run::Before Run::before(std::size_t end, std::optional<std::size_t> scope, Request const& request,
+                        bool waits) {
+  return {.is_gone = model_.ends[end].is_gone || (scope && model_.scopes[*scope].has_ended),
+          .is_broken = model_.is_broken(end),
+          .has_room = model_.has_room(end, request.operation),
+          .waits = waits,
+          .accepted = model_.spy().works().size(),
+          .polls_failed = model_.spy().polls_failed};
+}
+
+Deadline Run::deadline_of(std::uint32_t number) const {
+  auto const time = within(std::chrono::microseconds{number / 4 % 4 * 60});
+  if (number % 4 == 0) return within(10s).unless(cancelled_);
+  return number % 4 == 1 ? time.unless(never_cancelled_) : time;
+}
+
+Run::Request Run::request_of(Step const& step, bool unsafely) {
+  Request request;
+  auto const numbers = step.numbers;
+  request.operation = static_cast<Operation>(numbers[2] % 8 < 3   ? 0
+                                             : numbers[2] % 8 < 6 ? 1
+                                             : numbers[2] % 8 < 7 ? 2
+                                                                  : 3);
+  bool const writes = writes_here(request.operation);
+  auto const oddity = numbers[3] % 64;
+  // Mostly one piece; no piece at all, and one too many, now and then.
+  std::size_t const pieces = oddity == 0 ? 0 : oddity == 1 ? 4 : 1 + (numbers[3] / 64 % 8) / 4;
+  for (std::size_t i = 0; i < pieces; ++i) {
+    std::size_t const region = unsafely ? unsafe_region : (numbers[4] + i) % model_.regions.size();
+    if (!unsafely && !model_.regions[region]) continue;
+    std::size_t const offset = (numbers[4] / 4 + i * 17) % (region_bytes - 8);
+    std::size_t const length = numbers[5] / 8 % 16 == 0 ? 0 : 1 + numbers[5] / 128 % 8;
+    ByteRange range{offset, length};
+    if (oddity == 2) {
+      range.length = region_bytes + 1 - offset;  // one byte beyond
+      request.is_wrong = true;
+    }
+    request.ranges.push_back({region, range});
+    auto& memory = unsafely ? *unsafe_ : *model_.regions[region];
+    if (writes)
+      request.scattered.push_back(memory.scatter(range.offset, range.length));
+    else
+      request.gathered.push_back(memory.gather(range.offset, range.length));
+  }
+  if (!writes && numbers[5] % 4 == 0) request.immediate = numbers[5];
+  request.may_be_empty = request.operation == Operation::receive && numbers[5] % 2 == 0;
+  if (request.ranges.empty() && !request.immediate && !request.may_be_empty)
+    request.is_wrong = true;
+  if (request.ranges.size() > elements_of_program) request.is_wrong = true;
+  request.bytes = bytes_of(request.ranges);
+  // Remote lengths and keys that do not fit, now and then; a bad key is the peer's to refuse.
+  auto const length = static_cast<std::size_t>(request.bytes);
+  request.remote = remote_.slice(numbers[4] % 16, length);
+  bool const is_remote =
+      request.operation == Operation::write || request.operation == Operation::read;
+  if (is_remote && oddity == 3) {
+    request.remote = remote_.slice(0, length + 1);
+    request.is_wrong = true;
+  }
+  if (is_remote && oddity == 4) request.remote = nobody(length);
+  return request;
+}
+
+template <class Call>
+auto Run::with(Request const& request, Call&& call) {
+  GatherList const source{std::span<GatherElement const>{request.gathered}};
+  ScatterList const target{std::span<ScatterElement const>{request.scattered}};
+  switch (request.operation) {
+    case Operation::send: {
+      Send work{source};
+      work.immediate = request.immediate;
+      return call(work);
+    }
+    case Operation::receive: {
+      Receive work{target};
+      work.allow_empty = request.may_be_empty;
+      return call(work);
+    }
+    case Operation::write: {
+      Write work{source, request.remote};
+      work.immediate = request.immediate;
+      return call(work);
+    }
+    default: return call(Read{target, request.remote});
+  }
+}
+
+bool Run::note(std::size_t before, std::size_t end, std::optional<std::size_t> scope,
+               Request const& request, bool lends) {
+  auto const& works = model_.spy().works();
+  if (works.size() == before) return false;
+  if (works.size() > before + 1) model_.complain("one request was posted twice");
+  auto const& work = works.back();
+  if (work.queue_pair != model_.ends[end].queue_pair ||
+      work.is_receive != (request.operation == Operation::receive) ||
+      work.device_writes != writes_here(request.operation))
+    model_.complain("another request was posted than was asked for");
+  if (request.is_wrong) model_.complain("a request that makes no sense was posted");
+  model_.posts.push_back({.accepted = before,
+                          .end = end,
+                          .scope = scope,
+                          .operation = request.operation,
+                          .ranges = request.ranges,
+                          .lends = lends});
+  return true;
+}
+
+void Run::check_refusal(Error const& error, Before const& before, std::size_t end,
+                        Request const& request) {
+  auto const refuse = [&](char const* why) {
+    model_.complain(std::string{"a post was refused as "} + std::string{name_of(error.code())} +
+                    ", " + why);
+  };
+  if (model_.spy().works().size() != before.accepted) refuse("and was posted all the same");
+  switch (error.code()) {
+    case Errc::stale_handle:
+      if (!before.is_gone) refuse("but its scope and channel are there");
+      return;
+    case Errc::channel_broken:
+      if (!before.is_broken && !(before.waits && model_.is_broken(end)))
+        refuse("but the channel works");
+      return;
+    case Errc::queue_full:
+      if (before.waits ? !model_.is_hoarded(end) : before.has_room) refuse("but there is room");
+      return;
+    case Errc::timed_out:
+    case Errc::cancelled:
+      if (!before.waits || before.has_room || model_.has_room(end, request.operation))
+        refuse("but there is room");
+      if (model_.is_hoarded(end)) refuse("but waiting was without hope");
+      return;
+    case Errc::system_failed:
+      if (model_.spy().polls_failed == before.polls_failed) refuse("but no poll has failed");
+      return;
+    case Errc::already_borrowed:
+      if (!model_.meets_a_loan(request.ranges, writes_here(request.operation)))
+        refuse("but it meets no loan");
+      return;
+    case Errc::invalid_argument:
+      if (!request.is_wrong) refuse("but it makes sense");
+      return;
+    default: refuse("for no reason that there is");
+  }
+}
+
+void Run::post(Step const& step) {
+  if (open_.empty()) return;
+  auto const scope = open_[open_.size() - 1 - (step.numbers[0] % 16 == 0) * (open_.size() - 1)];
+  auto const end = model_.scopes[scope].end;
+  auto const request = request_of(step, false);
+  bool const waits = step.numbers[1] % 2 == 0;
+  auto const state = before(end, scope, request, waits);
+  bool const meets = model_.meets_a_loan(request.ranges, writes_here(request.operation));
+  auto& polling = *model_.scopes[scope].scope;
+  auto const deadline = deadline_of(step.numbers[1] / 2);
+  auto result = with(request, [&](auto const& work) {
+    using Work = std::remove_cvref_t<decltype(work)>;
+    if constexpr (std::is_same_v<Work, Send>)
+      return waits ? polling.post_send(work, deadline) : polling.try_post_send(work);
+    else if constexpr (std::is_same_v<Work, Receive>)
+      return waits ? polling.post_receive(work, deadline) : polling.try_post_receive(work);
+    else if constexpr (std::is_same_v<Work, Write>)
+      return waits ? polling.post_write(work, deadline) : polling.try_post_write(work);
+    else
+      return waits ? polling.post_read(work, deadline) : polling.try_post_read(work);
+  });
+  std::string text = name_of_end(end) + (waits ? ".post_" : ".try_post_") +
+                     std::string{name_of(request.operation)};
+  for (auto const& range : request.ranges)
+    text += " r" + std::to_string(range.region) + "[" + std::to_string(range.bytes.offset) + ",+" +
+            std::to_string(range.bytes.length) + ")";
+  tell(text + " in scope " + std::to_string(scope) + ": " + words_of(result));
+  if (!result.has_value()) {
+    check_refusal(result.error(), state, end, request);
+    if (state.has_room && !state.is_broken && !state.is_gone && !meets && !request.is_wrong)
+      model_.complain("a post was refused though nothing is in its way");
+    return;
+  }
+  if (state.is_gone || state.is_broken || (!waits && !state.has_room))
+    model_.complain("a post was accepted that could not be");
+  if (model_.meets_a_loan(request.ranges, writes_here(request.operation)))
+    model_.complain("a loan was given that meets another");
+  if (!note(state.accepted, end, scope, request, true))
+    return model_.complain("a post was answered with a handle and was not posted");
+  handles_.push_back({std::move(result).value(), model_.posts.size() - 1, {}});
+}
+
+void Run::post_unsafely(Step const& step) {
+  auto const end = step.numbers[0] % model_.ends.size();
+  if (model_.ends[end].is_gone) return;
+  auto const request = request_of(step, true);
+  auto const state = before(end, {}, request, true);
+  auto& channel = *model_.ends[end].channel;
+  // SAFETY: the region outlives both channels; what the device leaves there, nobody reads.
+  auto result = with(request, [&](auto const& work) {
+    using Work = std::remove_cvref_t<decltype(work)>;
+    if constexpr (std::is_same_v<Work, Send>)
+      return unsafe_post_send(channel, work);
+    else if constexpr (std::is_same_v<Work, Receive>)
+      return unsafe_post_receive(channel, work);
+    else if constexpr (std::is_same_v<Work, Write>)
+      return unsafe_post_write(channel, work);
+    else
+      return unsafe_post_read(channel, work);
+  });
+  tell(name_of_end(end) + ".unsafe_post_" + std::string{name_of(request.operation)} + ": " +
+       words_of(result));
+  if (!result.has_value()) {
+    // It polls once and tries again.
+    if (result.error() == Errc::queue_full && !model_.has_room(end, request.operation)) return;
+    return check_refusal(result.error(), state, end, request);
+  }
+  if (!note(state.accepted, end, {}, request, false))
+    return model_.complain("a post was answered with a handle and was not posted");
+  handles_.push_back({std::move(result).value(), model_.posts.size() - 1, {}});
+}
+
+void Run::block(Step const& step) {
+  auto const end = step.numbers[0] % model_.ends.size();
+  if (model_.ends[end].is_gone) return;
+  auto const request = request_of(step, false);
+  auto const state = before(end, {}, request, true);
+  auto const deadline = deadline_of(step.numbers[1] / 2);
+  auto& channel = *model_.ends[end].channel;
+  auto const result = with(request, [&](auto const& work) -> Result<std::uint64_t> {
+    using Work = std::remove_cvref_t<decltype(work)>;
+    if constexpr (std::is_same_v<Work, Receive>) {
+      LEND_TRY(done, channel.receive(work, deadline));
+      return done.bytes;
+    } else {
+      if constexpr (std::is_same_v<Work, Send>) {
+        LEND_TRYV(channel.send(work, deadline));
+      }
+      if constexpr (std::is_same_v<Work, Write>) {
+        LEND_TRYV(channel.write(work, deadline));
+      }
+      if constexpr (std::is_same_v<Work, Read>) {
+        LEND_TRYV(channel.read(work, deadline));
+      }
+      return request.bytes;
+    }
+  });
+  tell(name_of_end(end) + "." + std::string{name_of(request.operation)} + ": " + words_of(result));
+  if (!note(state.accepted, end, {}, request, true)) {
+    if (result.has_value()) return model_.complain("a call succeeded and posted nothing");
+    return check_refusal(result.error(), state, end, request);
+  }
+  Posted& post = model_.posts.back();
+  post.held = false;
+  post.told = true;
+  Accepted const& work = model_.device_side(post);
+  if (work.is_in_progress()) return model_.complain("a call returned with its work in progress");
+  if (work.has_failed() == result.has_value())
+    return model_.complain("a call does not say how its work ended");
+  if (result.has_value()) {
+    if (work.is_receive && result.value() != work.bytes_received)
+      model_.complain("a call miscounts what was received");
+    return;
+  }
+  auto const& error = result.error();
+  bool const by_time = error == Errc::timed_out || error == Errc::cancelled;
+  bool const by_queue =
+      error == Errc::system_failed && model_.spy().polls_failed > state.polls_failed;
+  bool const by_work = error == Errc::work_failed && error.work() != nullptr &&
+                       error.work()->slot == work.slot() &&
+                       error.work()->status == static_cast<WorkStatus>(work.status);
+  if (!by_time && !by_queue && !by_work)
+    model_.complain("a call failed for no reason that there is: " + error.message());
+  if (!model_.is_broken(end)) model_.complain("a channel works although its work has failed");
+}
+
+}  // namespace lend::test

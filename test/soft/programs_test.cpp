@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: whatever a program does with scopes, handles and channels, and whatever goes wrong, no
+// loan, slot or completion is lost or comes back early, and each failure is told once.
+// Method: random programs on the soft device, compared after each step with what a spy between lend
+// and the device has seen. LEND_TEST_SEED replays one; LEND_TEST_PROGRAMS says how many.
+#include <cstdio>
+#include <string>
+
+#include "soft/programs/run.hpp"
+#include "support/catch.hpp"
+#include "support/seed.hpp"
+
+using namespace lend;
+using namespace lend::test;
+
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t programs_of_ci = 1'500;  // each takes about ten times as long
+#else
+constexpr std::uint64_t programs_of_ci = 20'000;
+#endif
+
+std::uint64_t programs() {
+  char const* const wanted = std::getenv("LEND_TEST_PROGRAMS");
+  return wanted != nullptr ? std::stoull(wanted) : programs_of_ci;
+}
+
+std::string told_of(Workplace& workplace, Program const& program) {
+  Run run{workplace, program};
+  auto const violation = run.execute();
+  auto const& options = program;
+  return "  " + std::string{options.is_loop_back ? "loop-back" : "two ends"} + ", depths " +
+         std::to_string(options.send_depth) + " and " + std::to_string(options.receive_depth) +
+         ", wait " + std::to_string(static_cast<int>(options.wait)) + ", faults \"" +
+         options.faults + "\"\n" + run.story() + "  => " +
+         (violation.empty() ? "it went well this time" : violation);
+}
+
+}  // namespace
+
+TEST_CASE("no program loses a loan, a slot, a completion or a failure", "[soft]") {
+  Workplace workplace;
+  auto const fails = [&](Program const& program) {
+    Run run{workplace, program};
+    return !run.execute().empty();
+  };
+  auto const seeds = test::seeds(programs());
+  std::printf("%zu random programs\n", seeds.size());
+  for (auto const seed : seeds) {
+    auto const program = program_of(seed);
+    Run run{workplace, program};
+    auto const violation = run.execute();
+    if (violation.empty()) continue;
+    auto const shorter = shortened(program, fails);
+    FAIL("LEND_TEST_SEED=" << seed << ": " << violation << "\nshortened:\n"
+                           << told_of(workplace, shorter));
+  }
+}
