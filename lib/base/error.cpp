@@ -87,9 +87,9 @@ std::string story_of(WorkFailure const& failure) {
                 static_cast<unsigned>(failure.status), failure.vendor_code);
   text += numbers;
   text += name_of(class_of(failure.status));
-  std::snprintf(numbers, sizeof numbers, ") in slot %u of queue pair %u (state ", failure.slot,
-                failure.queue_pair_number);
-  text += numbers;
+  text += ") in ";
+  if (failure.slot != WorkFailure::no_slot) text += "slot " + std::to_string(failure.slot) + " of ";
+  text += "queue pair " + std::to_string(failure.queue_pair_number) + " (state ";
   text += name_of(failure.queue_pair_state);
   std::snprintf(numbers, sizeof numbers, "), peer queue pair %u. ", failure.peer_queue_pair_number);
   text += numbers;

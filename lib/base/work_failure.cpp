@@ -122,8 +122,9 @@ std::string_view remedy_at_the_peer(WorkStatus status, Operation operation) noex
                  : "The peer's queue pair refused the request: check that it allows this "
                    "operation from remote and that the length is legal.";
     case WorkStatus::remote_access:
-      return "The peer's memory refused the access: check the remote key, that the range lies "
-             "inside the exposed region, that the region allows this operation and still exists.";
+      return "The peer's memory refused the access: check the remote key (a region that the peer "
+             "registered anew has a new one), that the range lies inside the exposed region, that "
+             "the region allows this operation and still exists.";
     case WorkStatus::remote_operation:
       return operation == Operation::send
                  ? "The peer could not take the message: the memory of its receive is invalid or "

@@ -4,18 +4,31 @@
 #include <verbs/limits.hpp>
 
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
 namespace lend {
 
 struct PreparedChannel::Parts {
+  ProtectionDomain domain;
   CompletionQueue completions;
   PreparedQueuePair queue_pair;
   ChannelOptions options;
   Endpoint endpoint;
-  ibv_qp const* identity;  // of queue_pair, also when it was taken
+  ibv_qp const* identity;                               // of queue_pair, also when it was taken
+  std::optional<std::pair<Endpoint, Endpoint>> past{};  // own and peer's of the channel before
+
+  /// Whose endpoint of the channel before `peer` is, if it is one.
+  [[nodiscard]] char const* past_owner_of(Endpoint const& peer) const noexcept {
+    if (!past) return nullptr;
+    return peer == past->second ? "the peer's" : peer == past->first ? "this side's own" : nullptr;
+  }
 };
+
+void PreparedChannel::follow(Endpoint const& own, Endpoint const& peer) noexcept {
+  parts_->past.emplace(own, peer);
+}
 
 PreparedChannel::PreparedChannel(std::unique_ptr<Parts> parts) noexcept
     : parts_{std::move(parts)} {}
@@ -30,11 +43,19 @@ Endpoint const& PreparedChannel::endpoint() const noexcept {
 }
 
 Result<Channel> PreparedChannel::handshake(Endpoint const& peer) && {
+  if (char const* const owner = parts_ != nullptr ? parts_->past_owner_of(peer) : nullptr)
+    return Error{Errc::incompatible_peer,
+                 "this endpoint is stale: it is " + std::string{owner} +
+                     " of the channel before prepare_again(), queue pair " +
+                     std::to_string(peer.queue_pair_number.value()) +
+                     ", which is gone. The peer must prepare again, too, and give its new "
+                     "endpoint; this side can still connect to that"};
   auto const parts = std::move(parts_);
   if (parts == nullptr)
     return Error{Errc::stale_handle, "this prepared channel was used up; build another"};
   LEND_TRY(queue_pair, std::move(parts->queue_pair).connect(peer));
-  auto state = ChannelState::make(parts->completions, std::move(queue_pair), parts->options);
+  auto state =
+      ChannelState::make(parts->domain, parts->completions, std::move(queue_pair), parts->options);
   if (state == nullptr) return Errc::exhausted;
   return Channel{std::move(state)};
 }
@@ -55,13 +76,20 @@ Result<Channel> PreparedChannel::adopt(QueuePair connected) && {
                      " is not the one that take_queue_pair() handed out, " +
                      std::to_string(parts->endpoint.queue_pair_number.value()) +
                      "; adopt that one"};
-  auto state = ChannelState::make(parts->completions, std::move(connected), parts->options);
+  auto state =
+      ChannelState::make(parts->domain, parts->completions, std::move(connected), parts->options);
   if (state == nullptr) return Errc::exhausted;
   return Channel{std::move(state)};
 }
 
 Result<PreparedChannel> prepare_channel(ProtectionDomain const& domain,
-                                        ChannelOptions const& options) {
+                                        ChannelOptions const& wished) {
+  if (wished.keep_alive != wished.keep_alive.zero() && wished.keep_alive < keep_alive_shortest)
+    return Error{Errc::invalid_argument, "keep_alive is " +
+                                             std::to_string(wished.keep_alive.count()) +
+                                             " ns; it must be 1 ms or more, or 0 for off"};
+  ChannelOptions options = wished;
+  options.queue_pair.probes = wished.keep_alive == wished.keep_alive.zero() ? 0 : 1;
   auto const& depths = options.queue_pair;
   // Depths are checked before they are added, so that the sum cannot wrap.
   auto const context = domain.context();
@@ -71,8 +99,9 @@ Result<PreparedChannel> prepare_channel(ProtectionDomain const& domain,
                                     std::pair{"receive_depth", depths.receive_depth}})
     if (depth == 0 || depth > requests_max)
       return beyond_limit(name, depth, requests_max, "work_requests_max", context.name());
-  std::uint32_t const completions_depth = depths.send_depth        // every send is signaled
-                                          + depths.receive_depth;  // so is every receive
+  std::uint32_t const completions_depth = depths.send_depth       // every send is signaled
+                                          + depths.receive_depth  // so is every receive
+                                          + depths.probes;        // and a keep-alive's probe
   if (std::cmp_greater(completions_depth, limits.completions_max))
     return Error{Errc::invalid_argument,
                  "send_depth " + std::to_string(depths.send_depth) + " and receive_depth " +
@@ -88,7 +117,7 @@ Result<PreparedChannel> prepare_channel(ProtectionDomain const& domain,
   Endpoint const endpoint = queue_pair.endpoint();
   ibv_qp const* const identity = queue_pair.native();
   std::unique_ptr<PreparedChannel::Parts> parts{new (std::nothrow) PreparedChannel::Parts{
-      completions, std::move(queue_pair), options, endpoint, identity}};
+      domain, completions, std::move(queue_pair), options, endpoint, identity}};
   if (parts == nullptr) return Errc::exhausted;
   return PreparedChannel{std::move(parts)};
 }

@@ -4,6 +4,8 @@
 
 #include <base/slot_table.hpp>
 #include <channel/channel_anchor.hpp>
+#include <channel/keep_alive.hpp>
+#include <channel/operation_of.hpp>
 #include <channel/waiter.hpp>
 #include <lend/channel/builder.hpp>
 #include <lend/channel/pending_work.hpp>
@@ -19,15 +21,6 @@
 #include <vector>
 
 namespace lend {
-
-template <class Work>
-inline constexpr Operation operation_of = Operation::send;
-template <>
-inline constexpr Operation operation_of<Receive> = Operation::receive;
-template <>
-inline constexpr Operation operation_of<Write> = Operation::write;
-template <>
-inline constexpr Operation operation_of<Read> = Operation::read;
 
 /// One work request from post until its result is taken, or until it is over and nobody will ask.
 struct Slot {
@@ -71,7 +64,8 @@ class ChannelState {
   };
 
   /// Null when memory ran out.
-  [[nodiscard]] static std::unique_ptr<ChannelState> make(CompletionQueue completions,
+  [[nodiscard]] static std::unique_ptr<ChannelState> make(ProtectionDomain const& domain,
+                                                          CompletionQueue completions,
                                                           QueuePair queue_pair,
                                                           ChannelOptions const& options);
   ~ChannelState();
@@ -125,10 +119,13 @@ class ChannelState {
 
   // breaking.cpp
 
-  /// The error of blocking work that was not over at its deadline and is to be flushed.
+  /// Of blocking work that was not over at its deadline and is to be flushed.
   [[nodiscard]] Error flushed_at_deadline(SlotId id, Deadline deadline) noexcept;
   /// `error`, told of this connection.
   [[nodiscard]] Error of_this_connection(Error const& error) const noexcept;
+
+  // rearming.cpp
+  [[nodiscard]] Result<PreparedChannel> prepare_again() noexcept;
 
   [[nodiscard]] ChannelReference reference() const noexcept { return reference_; }
 
@@ -150,7 +147,8 @@ class ChannelState {
   std::uint64_t const message_bytes_max;
 
  private:
-  ChannelState(CompletionQueue completions, QueuePair queue_pair, ChannelOptions const& options);
+  ChannelState(ProtectionDomain const& domain, CompletionQueue completions, QueuePair queue_pair,
+               ChannelOptions const& options);
 
   struct LentPiece {
     Loan loan{};
@@ -205,6 +203,11 @@ class ChannelState {
   void break_with(Error const& cause) noexcept;
   /// Between two polls that found nothing. False once the deadline has passed.
   [[nodiscard]] bool pause(Waiter& waiter, Deadline deadline) noexcept;
+  void attend(Waiter& waiter) noexcept;
+  void look_around() noexcept;
+  Deadline ask_peer_if_due() noexcept;  // when to look again
+  /// Of a completion that belongs to no slot.
+  void end_without_slot(std::uint64_t id, FailedWork const* failed) noexcept;
   /// Flushes if the connection manager says that the peer is gone.
   void look_at_peer() noexcept;
   /// Why the connection is over, as whoever watches it tells before `deadline`.
@@ -232,10 +235,14 @@ class ChannelState {
   std::optional<Error> first_cause_{};
   std::vector<std::uint32_t> failed_slots_{};  // as seen; nothing is posted after the first
   bool is_watched_;                            // whether somebody would say that the peer is gone
+  KeepAlive keep_alive_;
+  bool is_attentive_;  // either
   WaitPlan wait_plan_;
   std::uint32_t empty_polls_ = 0;  // wraps
   ChannelReference reference_{};   // to this
   std::atomic<Use const*> user_{nullptr};
+  ProtectionDomain domain_;  // for prepare_again()
+  ChannelOptions options_;
 };
 
 }  // namespace lend

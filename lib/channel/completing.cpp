@@ -40,13 +40,14 @@ Result<std::uint32_t> ChannelState::poll() noexcept {
   int const taken = take();
   if (taken < 0) [[unlikely]]
     return poll_error(*raw_completions_, taken);
-  if (taken == 0 && is_watched_ && ++empty_polls_ % empty_polls_per_look == 0) look_at_peer();
+  if (taken == 0 && is_attentive_ && ++empty_polls_ % empty_polls_per_look == 0) look_around();
   return static_cast<std::uint32_t>(taken);
 }
 
 bool ChannelState::pause(Waiter& waiter, Deadline deadline) noexcept {
   if (!waiter.pause(deadline)) return false;
-  if (is_watched_ && waiter.just_slept()) look_at_peer();
+  if (is_attentive_) [[unlikely]]
+    attend(waiter);
   return true;
 }
 

@@ -48,13 +48,13 @@ inline void ChannelState::give_back_all(SlotId id, Slot& slot) noexcept {
       if (Slot* const slot = channel.slots_.find(SlotId{id})) [[likely]]
         channel.succeed(SlotId{id}, *slot, done);
       else
-        LEND_ASSERT(channel.is_abandoned());
+        channel.end_without_slot(id, nullptr);
     }
     void operator()(std::uint64_t id, FailedWork const& failed) const {
       if (Slot* const slot = channel.slots_.find(SlotId{id}))
         channel.fail(SlotId{id}, *slot, failed);
       else
-        LEND_ASSERT(channel.is_abandoned());
+        channel.end_without_slot(id, &failed);
     }
   };
   return take_completions(*raw_completions_, poll_batch, Visit{*this});

@@ -16,8 +16,8 @@ constexpr std::chrono::seconds flush_bound{2};
 
 }  // namespace
 
-ChannelState::ChannelState(CompletionQueue completions, QueuePair queue_pair,
-                           ChannelOptions const& options)
+ChannelState::ChannelState(ProtectionDomain const& domain, CompletionQueue completions,
+                           QueuePair queue_pair, ChannelOptions const& options)
     : endpoint{queue_pair.endpoint()},
       peer{queue_pair.peer()},
       send_depth{options.queue_pair.send_depth},
@@ -33,13 +33,18 @@ ChannelState::ChannelState(CompletionQueue completions, QueuePair queue_pair,
              + (send_depth + receive_depth)},  // as many finished ones that handles still hold
       pieces_{std::make_unique<LentPiece[]>(std::size_t{slots_.capacity()} * elements_)},
       is_watched_{queue_pair_->is_watched()},
-      wait_plan_{WaitPlan::for_this_process(options.wait, is_watched_)} {}
+      keep_alive_{*queue_pair_, options.keep_alive},
+      is_attentive_{is_watched_ || keep_alive_.is_on()},
+      wait_plan_{WaitPlan::for_this_process(options.wait, is_watched_)},
+      domain_{domain},
+      options_{options} {}
 
-std::unique_ptr<ChannelState> ChannelState::make(CompletionQueue completions, QueuePair queue_pair,
+std::unique_ptr<ChannelState> ChannelState::make(ProtectionDomain const& domain,
+                                                 CompletionQueue completions, QueuePair queue_pair,
                                                  ChannelOptions const& options) {
   try {
     std::unique_ptr<ChannelState> state{
-        new ChannelState{std::move(completions), std::move(queue_pair), options}};
+        new ChannelState{domain, std::move(completions), std::move(queue_pair), options}};
     state->reference_ = take_anchor(state.get());
     return state->reference_.anchor != nullptr ? std::move(state) : nullptr;
   } catch (std::bad_alloc const&) {

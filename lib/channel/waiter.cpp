@@ -56,7 +56,7 @@ bool Waiter::pause_longer(Deadline deadline) noexcept {
   is_armed_ = false;
   has_slept_ = true;
   just_slept_ = true;
-  queue_.sleep(sooner(deadline, within(plan_.sleep_max)));
+  queue_.sleep(sooner(sooner(deadline, within(plan_.sleep_max)), look_at_));
   return true;
 }
 

@@ -36,6 +36,10 @@ class Waiter {
   }
   /// Something happened: begin anew.
   void reset() noexcept { pauses_ = 0; }
+  /// Whether it still only spins.
+  [[nodiscard]] bool is_spinning() const noexcept { return pauses_ <= plan_.spins; }
+  /// Sleeps no longer than until `look_at`.
+  void look_at(Deadline look_at) noexcept { look_at_ = look_at; }
   /// Whether it has waited so long that asking the device something costs little beside it.
   [[nodiscard]] bool has_slept() const noexcept { return has_slept_; }
   /// Whether the last pause slept until it was woken or for long.
@@ -62,6 +66,7 @@ class Waiter {
   bool just_slept_ = false;
   std::uint32_t pauses_ = 0;
   Deadline::Clock::time_point sleep_from_{};
+  Deadline look_at_ = Deadline::never();
 };
 
 }  // namespace lend

@@ -91,7 +91,7 @@ Error refusal_of(Maker const& maker, ibv_qp_cap const& asked, int errno_value) {
 
 Result<RawQueuePair> make_queue_pair(DomainHandle const& domain, ibv_cq* completions,
                                      QueuePairOptions const& options, ibv_qp_cap& granted) {
-  ibv_qp_cap const asked{.max_send_wr = options.send_depth,
+  ibv_qp_cap const asked{.max_send_wr = options.send_depth + options.probes,
                          .max_recv_wr = options.receive_depth,
                          .max_send_sge = options.elements,
                          .max_recv_sge = options.elements,

@@ -55,6 +55,11 @@ Result<void> check_counts(ContextHandle const& context, QueuePairOptions const& 
     if (depth == 0 || std::cmp_greater(depth, limits.work_requests_max))
       return beyond_limit(option, depth, static_cast<std::uint64_t>(limits.work_requests_max),
                           "work_requests_max", context.name);
+  auto const requests_max = static_cast<std::uint32_t>(limits.work_requests_max);
+  if (options.probes > requests_max - options.send_depth)
+    return beyond_limit("send_depth with the room of a keep-alive",
+                        std::uint64_t{options.send_depth} + options.probes, requests_max,
+                        "work_requests_max", context.name);
   if (options.elements > elements_max)
     return option_error("elements", std::to_string(options.elements),
                         "1 to " + std::to_string(elements_max) + ", lend's own elements_max");
@@ -91,7 +96,8 @@ Result<PreparedQueuePair> PreparedQueuePair::create(ProtectionDomain const& doma
   LEND_TRY(times, times_of(options));
 
   auto const room = std::uint64_t{options.send_depth}  // each send, write and read is signaled
-                    + options.receive_depth;           // and each receive completes
+                    + options.receive_depth            // and each receive completes
+                    + options.probes;                  // as does each probe
   CompletionShare share{queue, room};
   if (!share.fits())
     return Error{Errc::invalid_argument,

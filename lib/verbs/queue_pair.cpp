@@ -61,6 +61,19 @@ QueuePairState QueuePair::state() const noexcept {
   return static_cast<QueuePairState>(attributes.qp_state);
 }
 
+bool QueuePair::unsafe_post_probe(std::uint64_t id) noexcept {
+  ibv_send_wr request;
+  ibv_sge none;
+  request.wr.rdma.remote_addr = 0;
+  request.wr.rdma.rkey = 0;
+  return post_request(*handle_, request, id, &none, Resolved{0, 0}, IBV_WR_RDMA_WRITE, false)
+      .is_posted();
+}
+
+bool QueuePair::is_acknowledged() const noexcept {
+  return !handle_->domain->context->is_iwarp();
+}
+
 bool QueuePair::port_is_down() const noexcept {
   ContextHandle const& context = *handle_->domain->context;
   ibv_port_attr attributes{};

@@ -61,10 +61,10 @@ TEST_CASE("a refused write tells what was refused, where it was posted and what 
         "work_failed: a write of 8 bytes, posted at HERE, failed with remote_access (status "
         "10, vendor code 0x8, class remote). It was in slot 0 of queue pair N, in state "
         "error, toward queue pair N at ADDRESS. It broke the channel; nothing else was "
-        "flushed along. The peer's memory refused the access: check the remote key, that the "
-        "range lies inside the exposed region, that the region allows this operation and "
-        "still exists. The channel takes no more work: finish its scopes, then "
-        "prepare_again() or destroy it.");
+        "flushed along. The peer's memory refused the access: check the remote key (a region "
+        "that the peer registered anew has a new one), that the range lies inside the exposed "
+        "region, that the region allows this operation and still exists. The channel takes no "
+        "more work: finish its scopes, then prepare_again() or destroy it.");
   CHECK(error.cause() == nullptr);
   auto const later = error_of(ends.a.send(memory.gather(0, 8)));
   CHECK(story_of(later) ==
@@ -72,10 +72,10 @@ TEST_CASE("a refused write tells what was refused, where it was posted and what 
         "cause: work_failed: a write of 8 bytes, posted at HERE, failed with remote_access "
         "(status 10, vendor code 0x8, class remote). It was in slot 0 of queue pair N, in "
         "state error, toward queue pair N at ADDRESS. It broke the channel; nothing else was "
-        "flushed along. The peer's memory refused the access: check the remote key, that the "
-        "range lies inside the exposed region, that the region allows this operation and "
-        "still exists. The channel takes no more work: finish its scopes, then "
-        "prepare_again() or destroy it.");
+        "flushed along. The peer's memory refused the access: check the remote key (a region "
+        "that the peer registered anew has a new one), that the range lies inside the exposed "
+        "region, that the region allows this operation and still exists. The channel takes no "
+        "more work: finish its scopes, then prepare_again() or destroy it.");
   CHECK(*later.cause() == Errc::work_failed);
 }
 
@@ -98,10 +98,10 @@ TEST_CASE("what a failure flushed along names it as the first cause, which count
           "a write of 8 bytes, posted at HERE, failed with remote_access (status 10, vendor "
           "code 0x8, class remote). It was in slot 1 of queue pair N, in state error, toward "
           "queue pair N at ADDRESS. It broke the channel; 2 other requests were flushed along. "
-          "The peer's memory refused the access: check the remote key, that the range lies "
-          "inside the exposed region, that the region allows this operation and still exists. "
-          "The channel takes no more work: finish its scopes, then prepare_again() or destroy "
-          "it.");
+          "The peer's memory refused the access: check the remote key (a region that the peer "
+          "registered anew has a new one), that the range lies inside the exposed region, that "
+          "the region allows this operation and still exists. The channel takes no more work: "
+          "finish its scopes, then prepare_again() or destroy it.");
     CHECK(cause.flushed_along() == 2);
     CHECK(story_of(cause) == story_of(*ends.a.first_cause()));
     CHECK(story_of(*flushed.cause()) == story_of(cause));
@@ -113,10 +113,10 @@ TEST_CASE("what a failure flushed along names it as the first cause, which count
           "work_failed: a write of 8 bytes, posted at HERE, failed with remote_access (status "
           "10, vendor code 0x8, class remote). It was in slot 1 of queue pair N, in state "
           "error, toward queue pair N at ADDRESS. It broke the channel; 1 other request was "
-          "flushed along. The peer's memory refused the access: check the remote key, that the "
-          "range lies inside the exposed region, that the region allows this operation and "
-          "still exists. The channel takes no more work: finish its scopes, then "
-          "prepare_again() or destroy it.");
+          "flushed along. The peer's memory refused the access: check the remote key (a region "
+          "that the peer registered anew has a new one), that the range lies inside the exposed "
+          "region, that the region allows this operation and still exists. The channel takes no "
+          "more work: finish its scopes, then prepare_again() or destroy it.");
   }
   SECTION("by the end of a scope whose failure another handle had") {
     CHECK(error_of(failing.wait(within(5s))) == Errc::work_failed);
@@ -128,10 +128,10 @@ TEST_CASE("what a failure flushed along names it as the first cause, which count
           "a write of 8 bytes, posted at HERE, failed with remote_access (status 10, vendor "
           "code 0x8, class remote). It was in slot 1 of queue pair N, in state error, toward "
           "queue pair N at ADDRESS. It broke the channel; 1 other request was flushed along. "
-          "The peer's memory refused the access: check the remote key, that the range lies "
-          "inside the exposed region, that the region allows this operation and still exists. "
-          "The channel takes no more work: finish its scopes, then prepare_again() or destroy "
-          "it.");
+          "The peer's memory refused the access: check the remote key (a region that the peer "
+          "registered anew has a new one), that the range lies inside the exposed region, that "
+          "the region allows this operation and still exists. The channel takes no more work: "
+          "finish its scopes, then prepare_again() or destroy it.");
   }
 }
 
@@ -144,9 +144,10 @@ TEST_CASE("work posted unsafely tells its story without a line", "[channel]") {
         "work_failed: a write of 8 bytes failed with remote_access (status 10, vendor code "
         "0x8, class remote). It was in slot 1 of queue pair N, in state error, toward queue "
         "pair N at ADDRESS. It broke the channel; 1 other request was flushed along. The "
-        "peer's memory refused the access: check the remote key, that the range lies inside "
-        "the exposed region, that the region allows this operation and still exists. The "
-        "channel takes no more work: finish its scopes, then prepare_again() or destroy it.");
+        "peer's memory refused the access: check the remote key (a region that the peer "
+        "registered anew has a new one), that the range lies inside the exposed region, that "
+        "the region allows this operation and still exists. The channel takes no more work: "
+        "finish its scopes, then prepare_again() or destroy it.");
   CHECK(error_of(unsafe_post_send(ends.a, memory.gather(0, 8))) == Errc::channel_broken);
   REQUIRE(ends.a.last_failures().size() == 1);
   CHECK(ends.a.last_failures()[0].is_flush());
@@ -364,8 +365,8 @@ TEST_CASE("a channel that is gone, or a scope left half asked, says what became 
     CHECK(story_of(error_of(held.wait())) ==
           "stale_handle: the channel of this work is gone. Nothing was done.");
     CHECK(story_of(error_of(scope.finish())) ==
-          "stale_handle: the scope has ended, or its channel is gone. Of the scope's own work 1 "
-          "request was flushed: the channel was destroyed with work outstanding. Nothing was "
+          "stale_handle: the scope has ended, or its channel is gone. Of the scope's own work 2 "
+          "requests were flushed: the channel was destroyed with work outstanding. Nothing was "
           "done.");
   }
   SECTION("a manual scope") {
@@ -385,8 +386,8 @@ TEST_CASE("a channel that is gone, or a scope left half asked, says what became 
           "not_found: the closure's own reason. The scope's drain also found: write of 8 bytes "
           "failed with remote_access (status 10, vendor code 0x8, class remote) in slot 1 of "
           "queue pair N (state error), peer queue pair N. The peer's memory refused the access: "
-          "check the remote key, that the range lies inside the exposed region, that the region "
-          "allows this operation and still exists. Of the scope's own work 1 request was "
-          "flushed.");
+          "check the remote key (a region that the peer registered anew has a new one), that "
+          "the range lies inside the exposed region, that the region allows this operation and "
+          "still exists. Of the scope's own work 1 request was flushed.");
   }
 }

@@ -29,6 +29,7 @@ enum class Wait : std::uint8_t {
 struct ChannelOptions {
   QueuePairOptions queue_pair{};
   Wait wait = Wait::adaptive;
+  std::chrono::nanoseconds keep_alive{0};  ///< 0: off; see ChannelBuilder::keep_alive()
 };
 
 /// A channel that is not connected yet.
@@ -45,7 +46,9 @@ class PreparedChannel {
   /// give it its own endpoint. Consumes this object, also when it fails.
   ///
   /// Errors:  those of PreparedQueuePair::connect(), and
-  ///          stale_handle  it was moved from or consumed before.
+  ///          stale_handle       it was moved from or consumed before.
+  ///          incompatible_peer  after prepare_again(), when `peer` is an endpoint of the channel
+  ///                             before: this object then stays as it was, for the right one.
   [[nodiscard]] Result<Channel> handshake(Endpoint const& peer) &&;
 
   /// Hands out the queue pair to be connected by other means than endpoints; give what that yields
@@ -61,8 +64,11 @@ class PreparedChannel {
  private:
   friend Result<PreparedChannel> prepare_channel(ProtectionDomain const& domain,
                                                  ChannelOptions const& options);
+  friend class Channel;
   struct Parts;
   explicit PreparedChannel(std::unique_ptr<Parts> parts) noexcept;
+  /// Comes after a channel between these two.
+  void follow(Endpoint const& own, Endpoint const& peer) noexcept;
   std::unique_ptr<Parts> parts_;
 };
 
@@ -87,6 +93,7 @@ enum class BuilderStep : std::uint32_t {
   receiver_not_ready_delay = 1u << 8,
   wait = 1u << 9,
   gid = 1u << 10,  ///< by index or by address, once
+  keep_alive = 1u << 11,
 };
 
 template <std::uint32_t Steps>
@@ -163,6 +170,22 @@ class ChannelBuilder {
   [[nodiscard]] auto wait(Wait how) const requires StepNotTakenYet<Steps, BuilderStep::wait> {
     auto next = step<BuilderStep::wait>();
     next.options_.wait = how;
+    return next;
+  }
+
+  /// A receive whose peer is gone ends with peer_lost; without this only a deadline ends it.
+  ///
+  /// While a receive and nothing else is outstanding and a wait (or 512 polls) found nothing, the
+  /// peer's device is asked every `interval`: 1 ms or more. The loss shows within `interval` and
+  /// the retry budget, (ack_retries + 1) · ack_timeout, of which cards may take four times as much.
+  /// It is the device that answers: a peer that is stopped or busy is not lost. One that has not
+  /// finished its handshake within that time is. iWARP does not ask: rdma_cm tells.
+  /// Costs one write of no bytes per interval of waiting, one entry each of the send and completion
+  /// queue, and no loans.
+  [[nodiscard]] auto keep_alive(std::chrono::nanoseconds interval) const requires
+      StepNotTakenYet<Steps, BuilderStep::keep_alive> {
+    auto next = step<BuilderStep::keep_alive>();
+    next.options_.keep_alive = interval;
     return next;
   }
 

@@ -19,6 +19,8 @@
 
 namespace lend {
 
+class PreparedChannel;
+
 /// A closure for a scope returns a Result.
 template <class T>
 concept IsResult = requires(T t) {
@@ -30,7 +32,7 @@ concept IsResult = requires(T t) {
 ///
 /// Made by `channel_builder()…build()`, then `handshake()`. A failed work request breaks it: what
 /// is outstanding is flushed by the device, and every later call says channel_broken with the
-/// first cause. Destroying it with work outstanding flushes that first.
+/// first cause, until prepare_again(). Destroying it with work outstanding flushes that first.
 class Channel {
  public:
   Channel(Channel&&) noexcept;
@@ -72,6 +74,19 @@ class Channel {
   [[nodiscard]] auto manual_scope(Body&& body) -> std::invoke_result_t<Body, PollingScope&> {
     return run_scope(std::forward<Body>(body), true);
   }
+
+  /// Prepares a broken channel (or any) to be connected again, with the same domain and options,
+  /// and a new queue pair, endpoint and completion queue; then exchange endpoints and handshake()
+  /// as the first time, or take_queue_pair() and adopt(). Both sides must.
+  ///
+  /// What is outstanding is flushed first. Handles and scopes of before answer stale_handle, and
+  /// endpoints of before are refused by the handshake. A RemoteRegion of before works on as long as
+  /// the peer keeps that registration; of one that it made anew, the device refuses the old key
+  /// (remote_access).
+  ///
+  /// Errors:  those of prepare_channel(); this channel then stays, broken, to be prepared later.
+  ///          stale_handle  it was moved from.
+  [[nodiscard]] Result<PreparedChannel> prepare_again() &&;
 
   /// What the last scope that ended without finish() found, until the next one ends so; and what
   /// unsafe posts failed with whose handles are gone, since then.

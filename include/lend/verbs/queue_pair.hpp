@@ -33,7 +33,8 @@ struct QueuePairOptions {
   /// What this end asks a sender to wait when no receive is posted; rounded up to the device's
   /// table, 0.01 ms to 655.36 ms.
   std::chrono::nanoseconds receiver_not_ready_delay = std::chrono::microseconds{640};
-  GidChoice gid{};  ///< the address of this end; by default the first of Context::gids()
+  std::uint32_t probes = 0;  ///< of unsafe_post_probe() outstanding at once, beside send_depth
+  GidChoice gid{};           ///< the address of this end; by default the first of Context::gids()
 };
 
 /// Elements of one work request in any build.
@@ -111,6 +112,15 @@ class QueuePair {
   [[nodiscard]] Result<void> unsafe_post_write(std::uint64_t id, Write const& work) noexcept;
   [[nodiscard]] Result<void> unsafe_post_read(std::uint64_t id, Read const& work) noexcept;
   [[nodiscard]] Result<void> unsafe_post_receive(std::uint64_t id, Receive const& work) noexcept;
+
+  /// Asks the peer's device whether it is there: a signaled write of no bytes under `id`, which
+  /// needs no key and no memory, and which the peer's program does not see. False if it is refused.
+  /// The peer's queue pair must allow remote writes, as lend's do.
+  /// Source:  InfiniBand Architecture Specification vol. 1, C9-88; Linux
+  ///          drivers/infiniband/sw/rxe/rxe_resp.c, check_rkey().
+  [[nodiscard]] bool unsafe_post_probe(std::uint64_t id) noexcept;
+  /// Whether a probe's end tells of the peer: not on iWARP, where a write is over once it is sent.
+  [[nodiscard]] bool is_acknowledged() const noexcept;
 
   /// Puts the queue pair in the error state: all outstanding work completes as flushed.
   /// Errors:  system_failed.

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Asking the peer's device now and then whether it is there. The thread of the channel.
+#pragma once
+
+#include <base/slot_table.hpp>
+#include <lend/base/deadline.hpp>
+#include <lend/verbs/queue_pair.hpp>
+
+#include <chrono>
+#include <cstdint>
+
+namespace lend {
+
+/// Shorter ones would ask again before an answer can be there.
+inline constexpr std::chrono::milliseconds keep_alive_shortest{1};
+
+/// When a channel asks next.
+struct KeepAlive {
+  /// The work request's id. No slot has it: see SlotId.
+  static constexpr std::uint64_t probe_id = 0;
+
+  std::chrono::nanoseconds interval;  // 0: off
+  bool is_asked = false;              // a probe is outstanding: one at a time
+  Deadline next;
+
+  KeepAlive(QueuePair const& queue_pair, std::chrono::nanoseconds wished) noexcept
+      : interval{queue_pair.is_acknowledged() ? wished : wished.zero()}, next{within(interval)} {}
+  [[nodiscard]] bool is_on() const noexcept { return interval > interval.zero(); }
+};
+
+}  // namespace lend

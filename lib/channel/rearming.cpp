@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A channel's next life. The thread of the channel.
+#include <channel/channel_state.hpp>
+#include <lend/channel/builder.hpp>
+#include <lend/channel/channel.hpp>
+
+#include <utility>
+
+namespace lend {
+
+Result<PreparedChannel> ChannelState::prepare_again() noexcept {
+  Use const use{*this};
+  Error const reason{Errc::channel_broken, "the channel was prepared again"};
+  if (sends_outstanding_ + receives_outstanding_ > 0)
+    flush(of_this_connection(reason));
+  else
+    break_with(reason);  // should the next life not begin
+  // Before the next one is made, for there may be room for one only.
+  queue_pair_.reset();
+  return prepare_channel(domain_, options_);
+}
+
+Result<PreparedChannel> Channel::prepare_again() && {
+  if (state_ == nullptr)
+    return Error{Errc::stale_handle, "this channel was moved from; prepare the one it moved to"};
+  LEND_TRY(prepared, state_->prepare_again());
+  prepared.follow(state_->endpoint, state_->peer);
+  state_.reset();  // now its handles and scopes are stale
+  return prepared;
+}
+
+}  // namespace lend
