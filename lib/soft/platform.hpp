@@ -30,8 +30,8 @@ inline constexpr int lock_spins = 100;  // about the time of a short critical se
 // How many sleeps of a millisecond a living holder may take for one critical section. The shortest
 // ones only store some lines; outer ones copy up to 1 GiB, or wait for three of the others.
 inline constexpr std::uint32_t patience_with_stopped = 1000;
-inline constexpr std::uint32_t patience_inside = 2000;
-inline constexpr std::uint32_t patience_outside = 20'000;
+inline constexpr std::uint32_t patience_inside = 10'000;
+inline constexpr std::uint32_t patience_outside = 40'000;
 inline constexpr bool living_are_robbed = true;
 
 /// Orders nothing between CPUs: a process dies before the fence or after it.
