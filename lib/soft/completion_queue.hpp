@@ -73,8 +73,7 @@ struct ReceiveEnd {
   std::uint64_t bytes[SharedCompletion::inline_max / 8];  // inline_length of them count
 };
 
-/// Robbed: who pushes was stopped for so long that its lock was taken from it.
-enum class Pushed { yes, overrun, corrupt, robbed };
+enum class Pushed { yes, overrun, corrupt };
 /// Publishes in completion queue `index` of `segment`, which may be another process's, and wakes
 /// its owner if that has asked.
 [[nodiscard]] Pushed push_receive_end(Segment&, std::uint32_t index, ReceiveEnd const&,

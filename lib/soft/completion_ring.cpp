@@ -37,11 +37,6 @@ Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const&
       return Pushed::overrun;
     }
   }
-  if (is_due(queue.notify, end.is_solicited || end.status != IBV_WC_SUCCESS)) [[unlikely]] {
-    announce(queue.notify, [&] { return wakers.wake(queue.wake); });
-    // System calls, so the likeliest place to be stopped at.
-    if (!queue.lock.is_held_by(claimant)) return Pushed::robbed;
-  }
   auto& slot = ring[tail & mask];
   slot.queue_pair.set(end.queue_pair);
   slot.epoch.set(end.epoch);
@@ -53,6 +48,8 @@ Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const&
   slot.flags.set(end.flags);
   slot.inline_length.set(end.inline_length);
   for (unsigned i = 0; i * 8 < end.inline_length; ++i) slot.bytes[i].set(end.bytes[i]);
+  if (is_due(queue.notify, end.is_solicited || end.status != IBV_WC_SUCCESS)) [[unlikely]]
+    announce(queue.notify, [&] { return wakers.wake(queue.wake); });
   queue.intended_tail.set(tail + 1);
   // Release: the completion, and all bytes it speaks of. Pairs with the acquire in poll_cq.
   slot.sequence.store(tail + 1, std::memory_order_release);

@@ -57,10 +57,6 @@ bool instance_is_dead(void const* peers, std::uint32_t instance) {
   return const_cast<Peers*>(static_cast<Peers const*>(peers))->instance_is_dead(instance);
 }
 
-bool instance_is_stopped(void const* peers, std::uint32_t instance) {
-  return static_cast<Peers const*>(peers)->instance_is_stopped(instance);
-}
-
 }  // namespace
 
 Context::Context(UniqueFd file, Mapping mapping) noexcept
@@ -182,7 +178,7 @@ ibv_context* open_device(ibv_device* chosen) noexcept {
     return nullptr;
   }
   auto const instance = context->slot.tenant().instance();
-  context->claimant = {instance, instance_is_dead, &context->peers, instance_is_stopped};
+  context->claimant = {instance, instance_is_dead, &context->peers};
   auto& header = context->segment.header;
   header.instance.set(instance);
   context->async.publish(header.async);

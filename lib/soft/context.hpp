@@ -115,7 +115,7 @@ struct Context : verbs_context {
   std::uint32_t channels = 0;
   std::uint32_t regions_held = 0;
 
-  // Pollers walk these; see progress.cpp. Taken before a queue pair's locks, never after.
+  // Pollers walk these; see send_queue.cpp. Taken before a queue pair's locks, never after.
   PrivateLock walk;
   std::array<std::atomic<QueuePair*>, queue_pairs_max> queue_pairs{};
   std::array<CompletionQueue*, completion_queues_max> completion_queues{};

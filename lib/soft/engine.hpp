@@ -28,7 +28,6 @@ enum class Fault : std::uint8_t {
   corrupt_target = 13,      // what the target shares makes no sense
   planned = 14,             // a test ordered it
   misaligned = 14,          // the target of an atomic operation is not on 8 bytes
-  was_stopped = 15,         // so long, in the middle of this, that the target's lock was taken away
 };
 
 /// Small enough to be returned in registers.

@@ -103,7 +103,7 @@ static_assert(sizeof(SharedCompletion) == cache_line);
 
 struct SharedQueuePair {
   // Written by whoever sends to this queue pair, under rx.
-  alignas(cache_line) OuterRobustLock rx;
+  alignas(cache_line) RobustLock rx;
   Atomic<std::uint64_t> receive_tail;  // position of the next receive to match
   Cell<std::uint64_t> claim;           // of a receive that was taken and not completed, or 0
 

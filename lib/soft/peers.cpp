@@ -164,12 +164,4 @@ bool Peers::instance_is_dead(std::uint32_t instance) noexcept {
   return tenant.instance() != instance || !tenant_is_alive(tenant, file.get());
 }
 
-bool Peers::instance_is_stopped(std::uint32_t instance) const noexcept {
-  SlotTenant tenant;
-  UniqueFd file;
-  return instance != own_slot_.tenant().instance() &&
-         read_slot(slot_of_instance(instance), tenant, file) == 0 &&
-         tenant.instance() == instance && is_stopped(tenant.pid);
-}
-
 }  // namespace lend::soft

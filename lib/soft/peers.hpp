@@ -76,8 +76,6 @@ class Peers {
 
   /// For a lock that does not come free: whether `instance` is gone. Asks the kernel each time.
   [[nodiscard]] bool instance_is_dead(std::uint32_t instance) noexcept;
-  /// For one that still does not: whether `instance` lives, but does not run.
-  [[nodiscard]] bool instance_is_stopped(std::uint32_t instance) const noexcept;
 
  private:
   [[nodiscard]] bool connect(Peer&, std::uint32_t slot) noexcept;

@@ -27,13 +27,6 @@ using Atomic = std::atomic<T>;
 
 inline constexpr int lock_spins = 100;  // about the time of a short critical section
 
-// How many sleeps of a millisecond a living holder may take for one critical section. The shortest
-// ones only store some lines; outer ones copy up to 1 GiB, or wait for three of the others.
-inline constexpr std::uint32_t patience_with_stopped = 1000;
-inline constexpr std::uint32_t patience_inside = 10'000;
-inline constexpr std::uint32_t patience_outside = 40'000;
-inline constexpr bool living_are_robbed = true;
-
 /// Orders nothing between CPUs: a process dies before the fence or after it.
 inline void death_point() noexcept {
   std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -41,12 +34,25 @@ inline void death_point() noexcept {
 
 static_assert(sizeof(Atomic<std::uint32_t>) == sizeof(std::uint32_t));
 
-/// Sleeps while the word is `seen`, for a millisecond at most. True when the time was over.
-/// Not FUTEX_PRIVATE: the word is mapped by several processes.
+/// Sleeps while the word is `seen`, for a millisecond at most. True when the time was over, however
+/// often a signal handler ran meanwhile: hence a deadline, and not a span that each would begin
+/// anew. Not FUTEX_PRIVATE: the word is mapped by several processes. Source: futex(2).
 inline bool futex_wait(Atomic<std::uint32_t>& word, std::uint32_t seen) noexcept {
-  constexpr timespec doubt{0, 1'000'000};
-  return ::syscall(SYS_futex, &word, FUTEX_WAIT, seen, &doubt, nullptr, 0) != 0 &&
-         errno == ETIMEDOUT;
+  constexpr long second = 1'000'000'000;
+  constexpr long doubt = 1'000'000;
+  timespec end{};
+  ::clock_gettime(CLOCK_MONOTONIC, &end);
+  end.tv_nsec += doubt;
+  if (end.tv_nsec >= second) {
+    end.tv_nsec -= second;
+    ++end.tv_sec;
+  }
+  long result = 0;
+  do {
+    result =
+        ::syscall(SYS_futex, &word, FUTEX_WAIT_BITSET, seen, &end, nullptr, FUTEX_BITSET_MATCH_ANY);
+  } while (result != 0 && errno == EINTR);
+  return result != 0 && errno == ETIMEDOUT;
 }
 
 inline void futex_wake_one(Atomic<std::uint32_t>& word) noexcept {

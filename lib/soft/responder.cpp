@@ -229,10 +229,8 @@ class Responder {
       end.inline_length = sizeof end.bytes[0];
       end.bytes[0] = std::uint64_t{work_.datagram.has_header} << 32 | qp_.qp_num;
     }
-    auto const pushed = push(end);
-    if (pushed == Pushed::yes) return ended(IBV_WC_SUCCESS, Fault::none, length);
-    return break_target(IBV_WC_RETRY_EXC_ERR,
-                        pushed == Pushed::robbed ? Fault::was_stopped : Fault::queue_overrun);
+    if (push(end) == Pushed::yes) return ended(IBV_WC_SUCCESS, Fault::none, length);
+    return break_target(IBV_WC_RETRY_EXC_ERR, Fault::queue_overrun);
   }
 
   void finish_receive(ibv_wc_status status, Fault fault) noexcept {
@@ -248,11 +246,7 @@ class Responder {
     (void)push(end);  // an overrun is no worse than the error itself
   }
 
-  /// False once rx was taken from us: the target is not ours to touch any more.
-  bool is_in_charge() const noexcept { return target_.rx.is_held_by(qp_.owner().claimant); }
-
   Pushed push(ReceiveEnd& end) noexcept {
-    if (!is_in_charge()) return Pushed::robbed;
     end.queue_pair = number_;
     end.epoch = target_.epoch.get();
     end.receive = receive_id_;
@@ -302,8 +296,7 @@ class Responder {
   }
 
   Outcome break_target(ibv_wc_status status, Fault fault) noexcept {
-    if (is_in_charge())
-      break_queue_pair(segment_, target_, events_of(status), qp_.owner().claimant, peer_.wakers());
+    break_queue_pair(segment_, target_, events_of(status), qp_.owner().claimant, peer_.wakers());
     return is_reliable() ? ended(status, fault) : lost();
   }
 

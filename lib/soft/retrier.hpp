@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Timers for programs that sleep. Whoever polls retries stalled work as it goes; when nobody does,
 // because all wait for an event, one thread of the context does it. It exists from the first time
-// that work is stalled while a queue was ever armed, and sleeps without a timer when none is.
+// that work is stalled after somebody asked for an event, and sleeps without a timer when none is.
 #pragma once
 
 #include <pthread.h>
@@ -19,8 +19,9 @@ class Retrier {
   Retrier(Retrier const&) = delete;
   Retrier& operator=(Retrier const&) = delete;
 
-  /// A queue was armed: from now on stalled work may have nobody who polls. 0, or errno with reason
-  /// when there is need of a thread and none can be made.
+  /// Somebody may sleep until an event comes, of an armed queue or of a send queue that drains:
+  /// from now on stalled work may have nobody who polls. 0, or errno with reason when there is need
+  /// of a thread and none can be made.
   [[nodiscard]] int sleeper_came(Context&) noexcept;
   /// Work was stalled.
   void work_stalled(Context& context) noexcept {

@@ -51,7 +51,8 @@ int lock_range(int file, short type, off_t start, off_t length, int command) noe
 /// Serialises claims and removals, so that nobody locks a file that was just unlinked.
 class ClaimLock {
  public:
-  [[nodiscard]] int take() noexcept {
+  /// 0, ETIMEDOUT after `patience` nanoseconds, or errno.
+  [[nodiscard]] int take(std::uint64_t patience) noexcept {
     char directory[path_max];
     directory_path(directory);
     char path[path_max + 16];
@@ -74,8 +75,6 @@ class ClaimLock {
   }
 
  private:
-  // Beyond the fraction of a millisecond that a claim takes, times as many as there may be.
-  static constexpr std::uint64_t patience = 5'000'000'000;
   static constexpr long rest_max = 5'000'000;
 
   UniqueFd file_;
@@ -123,34 +122,21 @@ UniqueFd lock_slot_file(std::uint32_t slot, SlotTenant& before) noexcept {
   return UniqueFd{};
 }
 
-using ProcessText = char[1024];
+}  // namespace
 
-/// What /proc says of a process from behind its name on, or null. Source: proc(5): the name, field
-/// 2, may hold anything; the state is field 3, the start time field 22.
-char const* behind_name(int pid, ProcessText& text) noexcept {
+std::uint64_t start_time_of(int pid) noexcept {
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%d/stat", pid);
   UniqueFd file{::open(path, O_RDONLY | O_CLOEXEC)};
-  if (!file) return nullptr;
+  if (!file) return 0;
+  char text[1024];
   auto const length = ::read(file.get(), text, sizeof text - 1);
-  if (length <= 0) return nullptr;
+  if (length <= 0) return 0;
   text[length] = '\0';
-  char const* const name_end = std::strrchr(text, ')');
-  return name_end == nullptr ? nullptr : name_end + 1;
-}
-
-}  // namespace
-
-bool is_stopped(int pid) noexcept {
-  ProcessText text;
-  char const* const at = behind_name(pid, text);
-  return at != nullptr && at[0] == ' ' && (at[1] == 'T' || at[1] == 't');
-}
-
-std::uint64_t start_time_of(int pid) noexcept {
-  ProcessText text;
-  char const* at = behind_name(pid, text);
+  // Source: proc(5). The name, field 2, may hold anything; start time is field 22.
+  char const* at = std::strrchr(text, ')');
   if (at == nullptr) return 0;
+  ++at;
   if (at[0] == ' ' && (at[1] == 'Z' || at[1] == 'X')) return 0;  // dead, not yet waited for
   for (int field = 2; field < 22; ++field) {
     at = std::strchr(at, ' ');
@@ -181,9 +167,9 @@ int identify_rendezvous(std::uint64_t& device, std::uint64_t& inode) noexcept {
   return 0;
 }
 
-int SlotClaim::take(int segment_fd) noexcept {
+int SlotClaim::take(int segment_fd, std::uint64_t patience) noexcept {
   ClaimLock claims;
-  auto const error = claims.take();
+  auto const error = claims.take(patience);
   if (error == ETIMEDOUT)
     return fail(error,
                 "another process does not let go of the file \"lock\" of the rendezvous directory: "
@@ -218,7 +204,7 @@ int SlotClaim::take(int segment_fd) noexcept {
 SlotClaim::~SlotClaim() {
   if (!file_) return;
   ClaimLock claims;
-  if (claims.take() != 0 || !is_listed()) return;
+  if (claims.take(claim_patience) != 0 || !is_listed()) return;
   char path[path_max + 16];
   slot_path(path, tenant_.slot);
   ::unlink(path);

@@ -100,11 +100,6 @@ class Atomic {
 };
 
 inline constexpr int lock_spins = 1;
-// Nobody loses patience here: the living get there in the end, and hold what they took.
-inline constexpr bool living_are_robbed = false;
-inline constexpr std::uint32_t patience_with_stopped = UINT32_MAX;
-inline constexpr std::uint32_t patience_inside = UINT32_MAX;
-inline constexpr std::uint32_t patience_outside = UINT32_MAX;
 
 inline void death_point() noexcept {}
 inline void thread_fence(std::memory_order order) noexcept {

@@ -43,7 +43,10 @@ int live_dangerously(Wire const& wire, unsigned seed, std::chrono::microseconds 
   for (std::uint32_t i = 0; i < pairs; ++i)
     if (party.links[i]->connect(theirs.numbers[i]) != 0) return 2;
   if (!wire.say()) return 3;
-  if (!dies_at_the_start) die_after(span);
+  if (!dies_at_the_start) {
+    if (!wire.hear()) return 4;  // that the survivor has connected too
+    die_after(span);
+  }
   std::unique_ptr<RawMemory> extra;
   for (;;) {
     static_cast<void>(party.post_something(random, theirs.memory));
@@ -75,6 +78,7 @@ void survive_one(unsigned seed, std::size_t& connected) {
         is_connected = false;
       }
     if (is_connected) {
+      static_cast<void>(victim.wire().say());
       ++connected;
       CHECK(outlive(party, random, theirs.memory));
     }
@@ -148,6 +152,7 @@ TEST_CASE("two survivors of a third go on with each other", "[two_process]") {
       bool is_connected = hear(victim.wire(), theirs) && tell(victim.wire(), party.told());
       for (std::uint32_t i = 0; i < pairs && is_connected; ++i)
         is_connected = party.links[i]->connect(theirs.numbers[i]) == 0;
+      if (is_connected) static_cast<void>(victim.wire().say());
       REQUIRE(other.wire().hear());
       REQUIRE(other.wire().say());
 

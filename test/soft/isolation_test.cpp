@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::size_t size = 4096;
 constexpr std::uint32_t depth = 8;
-// Beyond what a call may take that meets a lock held by nobody who can be asked.
+// Beyond the milliseconds that a call may take, for a loaded machine.
 constexpr std::chrono::seconds bound{25};
 
 enum class Scribbles { in_its_own_segment, everywhere };
