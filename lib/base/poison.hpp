@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -30,25 +31,27 @@ inline constexpr bool can_poison = false;
 /// Source: compiler-rt asan_mapping.h, ASAN_SHADOW_GRANULARITY.
 inline constexpr std::size_t poison_granule = 8;
 
+/// The whole granules of some bytes.
+[[nodiscard]] inline std::span<std::byte const> granules_of(
+    std::span<std::byte const> bytes) noexcept {
+  auto const skipped = (0 - reinterpret_cast<std::uintptr_t>(bytes.data())) % poison_granule;
+  if (bytes.size() <= skipped) return {};
+  return bytes.subspan(skipped, (bytes.size() - skipped) / poison_granule * poison_granule);
+}
+
 /// Has every access to the whole granules of these bytes reported, but for the device's.
-inline void poison([[maybe_unused]] std::byte const* bytes,
-                   [[maybe_unused]] std::size_t length) noexcept {
+inline void poison([[maybe_unused]] std::span<std::byte const> bytes) noexcept {
 #ifdef LEND_HAS_ADDRESS_SANITIZER
-  auto const skipped = (0 - reinterpret_cast<std::uintptr_t>(bytes)) % poison_granule;
-  if (length <= skipped) return;
-  auto const whole = (length - skipped) / poison_granule * poison_granule;
-  __asan_poison_memory_region(bytes + skipped, whole);
+  auto const whole = granules_of(bytes);
+  __asan_poison_memory_region(whole.data(), whole.size());
 #endif
 }
 
 /// Takes back what poison() did of the same bytes.
-inline void unpoison([[maybe_unused]] std::byte const* bytes,
-                     [[maybe_unused]] std::size_t length) noexcept {
+inline void unpoison([[maybe_unused]] std::span<std::byte const> bytes) noexcept {
 #ifdef LEND_HAS_ADDRESS_SANITIZER
-  auto const skipped = (0 - reinterpret_cast<std::uintptr_t>(bytes)) % poison_granule;
-  if (length <= skipped) return;
-  auto const whole = (length - skipped) / poison_granule * poison_granule;
-  __asan_unpoison_memory_region(bytes + skipped, whole);
+  auto const whole = granules_of(bytes);
+  __asan_unpoison_memory_region(whole.data(), whole.size());
 #endif
 }
 

@@ -117,7 +117,7 @@ struct RegionState {
   if (!region->is_checked()) return success();
   auto lent = region->ledger.lend(loan, range, kind, operation, where);
   if constexpr (can_poison)
-    if (lent && kind == LoanKind::exclusive) poison(region->address + range.offset, range.length);
+    if (lent && kind == LoanKind::exclusive) poison({region->address + range.offset, range.length});
   return lent;
 }
 
@@ -128,7 +128,7 @@ inline void end_loan(Loan& loan, RegionState* region) noexcept {
   if (!loan.on_loan()) return;
   if constexpr (can_poison)  // first, for with the ledger's word somebody else may borrow
     if (loan.kind() == LoanKind::exclusive)
-      unpoison(region->address + loan.range().offset, loan.range().length);
+      unpoison({region->address + loan.range().offset, loan.range().length});
   if (BorrowLedger::give_back(loan)) delete region;
 }
 

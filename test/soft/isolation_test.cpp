@@ -67,14 +67,6 @@ struct Numbers {
   std::uint32_t pooled;
   Remote memory;
 };
-template <class T>
-bool tell(Wire const& wire, T const& told) {
-  return wire.put(std::as_bytes(std::span{&told, 1}));
-}
-template <class T>
-bool hear(Wire const& wire, T& told) {
-  return wire.take(std::as_writable_bytes(std::span{&told, 1}));
-}
 
 /// The peer: connects like any other, and then only scribbles. It ends without closing anything.
 int be_a_vandal(Wire const& wire, unsigned seed, Scribbles where) {

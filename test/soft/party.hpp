@@ -31,12 +31,6 @@ struct Told {
   std::uint32_t numbers[pairs_max];
   Remote memory;
 };
-inline bool tell(Wire const& wire, Told const& told) {
-  return wire.put(std::as_bytes(std::span{&told, 1}));
-}
-inline bool hear(Wire const& wire, Told& told) {
-  return wire.take(std::as_writable_bytes(std::span{&told, 1}));
-}
 
 /// Private memory now and then, where peers can reach it.
 inline Home private_or_not(std::mt19937& random) {

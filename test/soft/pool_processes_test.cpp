@@ -78,14 +78,7 @@ struct Owner {
   Owner& operator=(Owner const&) = delete;
 
   bool post() {
-    auto const piece = memory.piece(0, size);
-    ibv_sge list{reinterpret_cast<std::uint64_t>(piece.at), piece.length, piece.key};
-    ibv_recv_wr work{};
-    work.wr_id = next;
-    work.sg_list = &list;
-    work.num_sge = 1;
-    ibv_recv_wr* bad = nullptr;
-    if (::ibv_post_srq_recv(pool, &work, &bad) != 0) return false;
+    if (post_receive(::ibv_post_srq_recv, pool, next, memory.piece(0, size)) != 0) return false;
     REQUIRE(outstanding.insert(next++).second);
     return true;
   }

@@ -145,6 +145,18 @@ class RawQueue {
   ibv_cq* queue_;
 };
 
+/// One receive of one piece, by ibv_post_recv or ibv_post_srq_recv.
+template <class Post, class Queue>
+int post_receive(Post post, Queue* queue, std::uint64_t id, Piece const& into) {
+  ibv_sge list{reinterpret_cast<std::uint64_t>(into.at), into.length, into.key};
+  ibv_recv_wr work{};
+  work.wr_id = id;
+  work.sg_list = &list;
+  work.num_sge = 1;
+  ibv_recv_wr* bad = nullptr;
+  return post(queue, &work, &bad);
+}
+
 /// A shared receive queue.
 class RawPool {
  public:
@@ -159,13 +171,7 @@ class RawPool {
   ~RawPool() { CHECK(soft_device().destroy_srq(pool_) == 0); }
   [[nodiscard]] ibv_srq* get() const noexcept { return pool_; }
   int receive(std::uint64_t id, Piece const& into) const {
-    ibv_sge list{reinterpret_cast<std::uint64_t>(into.at), into.length, into.key};
-    ibv_recv_wr work{};
-    work.wr_id = id;
-    work.sg_list = &list;
-    work.num_sge = 1;
-    ibv_recv_wr* bad = nullptr;
-    return ::ibv_post_srq_recv(pool_, &work, &bad);
+    return post_receive(::ibv_post_srq_recv, pool_, id, into);
   }
 
  private:
@@ -230,13 +236,7 @@ class RawPair {
     return soft_device().modify_qp(pair_, &to, IBV_QP_STATE);
   }
   int receive(std::uint64_t id, Piece const& into) const {
-    ibv_sge list{reinterpret_cast<std::uint64_t>(into.at), into.length, into.key};
-    ibv_recv_wr work{};
-    work.wr_id = id;
-    work.sg_list = &list;
-    work.num_sge = 1;
-    ibv_recv_wr* bad = nullptr;
-    return ::ibv_post_recv(pair_, &work, &bad);
+    return post_receive(::ibv_post_recv, pair_, id, into);
   }
   int send(std::uint64_t id, Piece const& from) const { return post(IBV_WR_SEND, id, from, {}); }
   int write(std::uint64_t id, Piece const& from, Remote const& to) const {

@@ -25,14 +25,6 @@ struct Told {
   std::uint32_t number = 0;
   Remote memory;
 };
-template <class T>
-bool tell(Wire const& wire, T const& told) {
-  return wire.put(std::as_bytes(std::span{&told, 1}));
-}
-template <class T>
-bool hear(Wire const& wire, T& told) {
-  return wire.take(std::as_writable_bytes(std::span{&told, 1}));
-}
 
 /// The next completion, whatever it says.
 ibv_wc next_of(RawQueue const& queue) {

@@ -15,6 +15,7 @@
 #include <exception>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "support/catch.hpp"
@@ -77,6 +78,18 @@ class Wire {
   int fd_;
   bool is_peers_;
 };
+
+/// One value, as it lies in memory: both sides are one program.
+template <class T>
+requires std::is_trivially_copyable_v<T>
+bool tell(Wire const& wire, T const& told) {
+  return wire.put(std::as_bytes(std::span{&told, 1}));
+}
+template <class T>
+requires std::is_trivially_copyable_v<T>
+bool hear(Wire const& wire, T& told) {
+  return wire.take(std::as_writable_bytes(std::span{&told, 1}));
+}
 
 /// Runs `body(Wire const&)` in a child; its int is the child's exit status. Killed with its owner.
 class PeerProcess {
