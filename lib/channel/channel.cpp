@@ -14,8 +14,9 @@ template <class Work>
 [[gnu::cold, gnu::noinline]] SlotId wait_and_post(ChannelState& state, Work const& work,
                                                   ScopeRecord& record, Deadline deadline,
                                                   SourceLine where, Error& why) noexcept {
+  Waiter waiter = state.make_waiter();
   for (;;) {
-    if (auto room = state.wait_for_room(operation_of<Work>, deadline); !room.has_value()) {
+    if (auto room = state.wait_for_room(operation_of<Work>, deadline, waiter); !room.has_value()) {
       why = std::move(room).assume_error();
       return {};
     }
@@ -30,10 +31,10 @@ template <class Work>
   why = is_given_up(why) ? state.flushed_at_deadline(id, deadline) : state.of_this_connection(why);
   state.flush(why);
   Error late;
+  auto const answer = state.ask(id, success, late);
   // Unless it was over before the flush reached it, the reason for the flush is the story.
-  return state.ask(id, success, late) == ChannelState::Answer::succeeded
-             ? ChannelState::Answer::succeeded
-             : ChannelState::Answer::unknown;
+  if (answer == ChannelState::Answer::failed && !late.is_flush()) why = late;
+  return answer;
 }
 
 // One post and one wait.
@@ -51,7 +52,7 @@ template <class Work>
   }
   WorkSuccess success;
   auto answer = state.wait(id, deadline, success, why);
-  if (record.outstanding > 0) [[unlikely]]
+  if (answer == ChannelState::Answer::unknown) [[unlikely]]
     answer = flush_and_ask(state, id, deadline, success, why);
   if (answer == ChannelState::Answer::succeeded) [[likely]]
     return success;
@@ -70,49 +71,53 @@ Channel::Channel(Channel&&) noexcept = default;
 Channel& Channel::operator=(Channel&&) noexcept = default;
 Channel::~Channel() = default;
 
-ChannelState& unsafe_state(Channel& channel) noexcept {
-  if (channel.state_ == nullptr) [[unlikely]]
+ChannelState& Channel::state() const noexcept {
+  if (state_ == nullptr) [[unlikely]]
     stop("a Channel was used after it had been moved from");
-  return *channel.state_;
+  return *state_;
+}
+
+ChannelState& unsafe_state(Channel& channel) noexcept {
+  return channel.state();
 }
 
 Result<void> Channel::send(Send const& work, Deadline deadline, SourceLine where) noexcept {
-  return without_value(run(unsafe_state(*this), work, deadline, where));
+  return without_value(run(state(), work, deadline, where));
 }
 Result<WorkSuccess> Channel::receive(Receive const& work, Deadline deadline,
                                      SourceLine where) noexcept {
-  return run(unsafe_state(*this), work, deadline, where);
+  return run(state(), work, deadline, where);
 }
 Result<void> Channel::write(Write const& work, Deadline deadline, SourceLine where) noexcept {
-  return without_value(run(unsafe_state(*this), work, deadline, where));
+  return without_value(run(state(), work, deadline, where));
 }
 Result<void> Channel::read(Read const& work, Deadline deadline, SourceLine where) noexcept {
-  return without_value(run(unsafe_state(*this), work, deadline, where));
+  return without_value(run(state(), work, deadline, where));
 }
 
 std::span<Error const> Channel::last_failures() const noexcept {
-  return state_->last_failures;
+  return state().last_failures;
 }
 Error const* Channel::first_cause() const noexcept {
-  return state_->first_cause();
+  return state().first_cause();
 }
 Endpoint const& Channel::endpoint() const noexcept {
-  return state_->endpoint;
+  return state().endpoint;
 }
 Endpoint const& Channel::peer() const noexcept {
-  return state_->peer;
+  return state().peer;
 }
 std::uint32_t Channel::send_depth() const noexcept {
-  return state_->send_depth;
+  return state().send_depth;
 }
 std::uint32_t Channel::receive_depth() const noexcept {
-  return state_->receive_depth;
+  return state().receive_depth;
 }
 std::uint32_t Channel::inline_bytes() const noexcept {
-  return state_->inline_bytes;
+  return state().inline_bytes;
 }
 std::uint64_t Channel::message_bytes_max() const noexcept {
-  return state_->message_bytes_max;
+  return state().message_bytes_max;
 }
 
 }  // namespace lend

@@ -82,8 +82,10 @@ class ChannelState {
   template <Lending lending, class Work>
   [[nodiscard]] SlotId post(Work const& work, ScopeRecord* scope, SourceLine where,
                             Error& why) noexcept;
-  /// Waits until post() of this operation has room.
-  [[nodiscard]] Result<void> wait_for_room(Operation operation, Deadline deadline) noexcept;
+  /// Waits until post() of this operation has room; for one poll at least: a device counts its own.
+  [[nodiscard]] Result<void> wait_for_room(Operation operation, Deadline deadline,
+                                           Waiter& waiter) noexcept;
+  [[nodiscard]] Waiter make_waiter() noexcept { return {wait_plan_, completions_}; }
   /// The handle for what was just posted.
   [[nodiscard]] PendingWork handle_for(SlotId id) const noexcept {
     return PendingWork{reference_, id.value};
@@ -125,7 +127,7 @@ class ChannelState {
   [[nodiscard]] Error of_this_connection(Error const& error) const noexcept;
 
   // rearming.cpp
-  [[nodiscard]] Result<PreparedChannel> prepare_again() noexcept;
+  [[nodiscard]] Result<PreparedChannel> prepare_again();
 
   [[nodiscard]] ChannelReference reference() const noexcept { return reference_; }
 

@@ -107,10 +107,15 @@ ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success, Error& w
                                                             Error& why) noexcept {
   Waiter waiter{wait_plan_, completions_};
   while (!slot.finished) {
+    if (is_broken()) {
+      flush(*first_cause_);  // not every device brings back all of it of itself
+      return true;
+    }
     if (!pause(waiter, deadline)) {
       why = timed_out(id, deadline, waiter);
       return false;
     }
+    if (slot.finished) return true;  // by a flush, if the pause found the peer gone
     if (auto polled = poll(); !polled.has_value()) {
       why = std::move(polled).assume_error();
       return false;

@@ -28,7 +28,7 @@ ChannelState::ChannelState(ProtectionDomain const& domain, CompletionQueue compl
       queue_pair_{std::move(queue_pair)},
       raw_completions_{completions_.native()},
       raw_queue_pair_{&QueuePairDoor::handle_of(*queue_pair_)},
-      elements_{options.queue_pair.elements},
+      elements_{queue_pair_->elements()},      // granted: more may be posted than was asked for
       slots_{(send_depth + receive_depth)      // every request that can be outstanding
              + (send_depth + receive_depth)},  // as many finished ones that handles still hold
       pieces_{std::make_unique<LentPiece[]>(std::size_t{slots_.capacity()} * elements_)},
@@ -53,6 +53,7 @@ std::unique_ptr<ChannelState> ChannelState::make(ProtectionDomain const& domain,
 }
 
 ChannelState::~ChannelState() {
+  Use const use{*this};
   if (sends_outstanding_ + receives_outstanding_ > 0)
     flush(of_this_connection(
         Error{Errc::channel_broken, "the channel was destroyed with work outstanding"}));
@@ -81,7 +82,7 @@ std::optional<Error> ChannelState::drain(ScopeRecord& record, Deadline deadline,
       cut_short = seen.error();
     } else if (seen.value() > 0) {
       waiter.reset();
-    } else if (!pause(waiter, deadline)) {
+    } else if (record.outstanding > 0 && !pause(waiter, deadline)) {
       cut_short = gave_up(deadline, "the scope's work was not over",
                           waiter.has_slept() && port_is_down()
                               ? " and was flushed, for this side's port is down: bring its network "

@@ -87,11 +87,12 @@ template <class Work>
 template <class Work>
 [[gnu::cold, gnu::noinline]] Result<PendingWork> PollingScope::wait_and_post(
     Work const& work, Deadline deadline, SourceLine where) noexcept {
+  ChannelState& state = *living(channel_);
+  Waiter waiter = state.make_waiter();
   for (;;) {
     {
-      ChannelState& state = *living(channel_);
       ChannelState::Use const use{state};
-      LEND_TRYV(state.wait_for_room(operation_of<Work>, deadline));
+      LEND_TRYV(state.wait_for_room(operation_of<Work>, deadline, waiter));
     }
     auto posted = try_post(work, where);
     if (posted.has_value() || posted.assume_error() != Errc::queue_full) return posted;

@@ -17,9 +17,9 @@ void ChannelState::Use::stop_for_two_threads() noexcept {
   release(id, slot);
 }
 
-Result<void> ChannelState::wait_for_room(Operation operation, Deadline deadline) noexcept {
-  Waiter waiter{wait_plan_, completions_};
-  while (!is_broken() && !has_room(operation)) {
+Result<void> ChannelState::wait_for_room(Operation operation, Deadline deadline,
+                                         Waiter& waiter) noexcept {
+  do {
     if (slots_.full() && !may_free_a_slot())
       return Error{Errc::queue_full, "all " + std::to_string(slots_.capacity()) +
                                          " slots are held by handles: ask or drop those of "
@@ -32,7 +32,7 @@ Result<void> ChannelState::wait_for_room(Operation operation, Deadline deadline)
           gave_up(deadline, "there was no room to post a " + std::string{name_of(operation)},
                   "; nothing was posted"));
     }
-  }
+  } while (!is_broken() && !has_room(operation));
   return success();
 }
 

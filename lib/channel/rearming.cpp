@@ -8,7 +8,7 @@
 
 namespace lend {
 
-Result<PreparedChannel> ChannelState::prepare_again() noexcept {
+Result<PreparedChannel> ChannelState::prepare_again() {
   Use const use{*this};
   Error const reason{Errc::channel_broken, "the channel was prepared again"};
   if (sends_outstanding_ + receives_outstanding_ > 0)

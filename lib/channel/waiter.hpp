@@ -35,7 +35,10 @@ class Waiter {
     return pause_longer(deadline);
   }
   /// Something happened: begin anew.
-  void reset() noexcept { pauses_ = 0; }
+  void reset() noexcept {
+    pauses_ = 0;
+    just_slept_ = false;
+  }
   /// Whether it still only spins.
   [[nodiscard]] bool is_spinning() const noexcept { return pauses_ <= plan_.spins; }
   /// Sleeps no longer than until `look_at`.

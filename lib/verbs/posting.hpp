@@ -11,6 +11,7 @@
 #include <verbs/region_state.hpp>
 
 #include <endian.h>
+#include <climits>
 #include <cstdint>
 #include <span>
 
@@ -54,7 +55,7 @@ template <class Element>
 
 /// Posted, or why not; what was said wrong only refusal() can tell.
 struct [[nodiscard]] PostAnswer {
-  static constexpr int said_wrong = -1;
+  static constexpr int said_wrong = INT_MIN;  // some verbs answer -1 and set errno
 
   int result;           ///< 0: posted; said_wrong; else as ibv_post_send(3) answers
   std::uint64_t bytes;  ///< of the list

@@ -58,16 +58,18 @@ TEST_CASE("an exposure ends with its guard, or before by finish()", "[verbs]") {
 
   auto exposure = memory.unsafe_expose(RemoteAccess::write).value();
   auto other = memory.unsafe_expose(0, 8, RemoteAccess::write).value();
-  other = std::move(exposure);  // each keeps one
-  CHECK(registrations() == 3);
-  CHECK(other.finish().has_value());
+  other = std::move(exposure);  // what it held before ends now, not with `exposure`
   CHECK(registrations() == 2);
-  CHECK(other.remote().size() == 0);
-  CHECK(other.finish().has_value());
-  auto const moved = std::move(exposure);
   CHECK(exposure.remote().size() == 0);
-  CHECK(moved.remote().size() == 8);
+  auto moved = std::move(other);
+  CHECK(other.remote().size() == 0);
+  CHECK(moved.remote().size() == 100);
   CHECK(memory.loans() == 1);
+  CHECK(moved.finish().has_value());
+  CHECK(registrations() == 1);
+  CHECK(moved.remote().size() == 0);
+  CHECK(moved.finish().has_value());
+  CHECK(memory.loans() == 0);
   CHECK(Fake::get().violations.empty());
 }
 

@@ -10,7 +10,7 @@
 namespace lend {
 
 /// Ends waits early, from any thread: those whose deadline says `unless()` it. It stays cancelled,
-/// and must outlive the calls that were given it.
+/// and must outlive the calls that were given it, and a scope whose drain_until() was.
 ///
 ///     Cancellation stopping;  // another thread: stopping.cancel()
 ///     channel.receive(memory.scatter(), within(5s).unless(stopping));  // Errc::cancelled

@@ -43,8 +43,9 @@ class Channel {
   ///
   /// Borrows: the source shared, the target exclusively, until it returns.
   /// Errors:  those of PollingScope::post_*() and PendingWork::wait(), and
-  ///          timed_out, cancelled  before it was posted: nothing happened. Later: the work was
-  ///                                flushed to get its bytes back; the channel is broken.
+  ///          timed_out, cancelled, system_failed  before it was posted: nothing happened. Later:
+  ///                                the work was flushed to get its bytes back; the channel is
+  ///                                broken.
   [[nodiscard]] Result<void> send(Send const& work, Deadline deadline = Deadline::never(),
                                   SourceLine where = SourceLine::here()) noexcept;
   [[nodiscard]] Result<WorkSuccess> receive(Receive const& work,
@@ -88,6 +89,7 @@ class Channel {
   ///          stale_handle  it was moved from.
   [[nodiscard]] Result<PreparedChannel> prepare_again() &&;
 
+  /// A view until the next call on this channel, its scopes or its handles.
   /// What the last scope that ended without finish() found, until the next one ends so; and what
   /// unsafe posts failed with whose handles are gone, since then.
   [[nodiscard]] std::span<Error const> last_failures() const noexcept;
@@ -117,6 +119,8 @@ class Channel {
     }
     return *scope.end(std::move(result).assume_error(), manual);  // an error stays an error
   }
+
+  [[nodiscard]] ChannelState& state() const noexcept;  // stops where it was moved from
 
   std::unique_ptr<ChannelState> state_;
 };

@@ -54,6 +54,7 @@ class [[nodiscard]] PendingWork {
   /// The result if there is one, without waiting.
   ///
   /// Errors:  work_failed     this work failed; the channel is broken.
+  ///          peer_lost       rdma_cm or a keep-alive found the peer gone; the channel is broken.
   ///          system_failed   the completion queue could not be polled; the work is still
   ///                          outstanding and its bytes on loan.
   ///          stale_handle    the scope has ended without this handle being asked.

@@ -62,6 +62,7 @@ class PollingScope {
   /// is flushed, which breaks the channel. Without it finish() waits as long as the work takes.
   PollingScope& drain_within(std::chrono::nanoseconds bound) noexcept;
   /// The same by a moment, or by whoever cancels; whichever comes first.
+  /// A cancellation must outlive the scope: declare it first.
   ///     scope.drain_until(Deadline::never().unless(stopping));
   PollingScope& drain_until(Deadline deadline) noexcept;
 
@@ -74,6 +75,8 @@ class PollingScope {
   ///          timed_out, cancelled  no room before that; nothing was posted, the scope goes on.
   ///          queue_full        no room, and waiting would not make any: handles hold every slot.
   ///                            Ask or drop those of finished work.
+  ///          system_failed     the device refused, or could not be polled; nothing was posted.
+  ///          unsupported       an immediate on iWARP.
   ///          channel_broken    an earlier failure; only finish() and destruction remain.
   ///          stale_handle      the scope has ended, or its channel is gone.
   /// Source:  ibv_post_send(3), ibv_post_recv(3).
@@ -105,7 +108,11 @@ class PollingScope {
 
   /// Waits until all work is over, ends the scope and reports what nobody polled and failed.
   ///
-  /// Errors:  work_failed    the first failure; drained() has every one.
+  /// Errors:  work_failed    the first failure that was not flushed along, if there is one;
+  ///                         drained() has every one.
+  ///          peer_lost      rdma_cm or a keep-alive found the peer gone; the channel is broken.
+  ///          system_failed  the completion queue could not be polled; everything was flushed, the
+  ///                         channel is broken.
   ///          timed_out, cancelled  the bound of drain_within() or drain_until() passed;
   ///                         everything was flushed, the channel is broken; drained() has every
   ///                         failure.
@@ -115,12 +122,6 @@ class PollingScope {
 
  private:
   friend class Channel;
-  struct Drained {
-    std::optional<Error> cut_short{};  ///< why the drain had to flush
-    std::uint64_t unpolled = 0;
-    std::vector<Error> failures{};
-  };
-  [[nodiscard]] Drained drain(Deadline deadline, bool flush_receives) noexcept;
   /// finish() with the closure's own error, if any, and the rule of manual scopes.
   [[nodiscard]] std::optional<Error> end(std::optional<Error> closure_error, bool manual) noexcept;
 

@@ -32,7 +32,8 @@ class Exposure {
  public:
   Exposure(Exposure&& other) noexcept : state_{std::exchange(other.state_, nullptr)} {}
   Exposure& operator=(Exposure&& other) noexcept {
-    std::swap(state_, other.state_);
+    Exposure old{std::move(other)};
+    std::swap(state_, old.state_);
     return *this;
   }
   ~Exposure() { static_cast<void>(finish()); }

@@ -29,7 +29,8 @@ class MemoryRegion {
  public:
   MemoryRegion(MemoryRegion&& other) noexcept : state_{std::exchange(other.state_, nullptr)} {}
   MemoryRegion& operator=(MemoryRegion&& other) noexcept {
-    std::swap(state_, other.state_);
+    MemoryRegion old{std::move(other)};
+    std::swap(state_, old.state_);
     return *this;
   }
   ~MemoryRegion() { destroy(state_); }
