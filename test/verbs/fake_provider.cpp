@@ -244,6 +244,8 @@ ibv_qp* create_qp(ibv_pd* domain, ibv_qp_init_attr* attributes) {
   queue_pair->pd = domain;
   queue_pair->qp_num = fake().device.first_queue_pair;
   attributes->cap.max_inline_data += fake().device.inline_granted;
+  attributes->cap.max_send_sge += fake().device.elements_granted;
+  attributes->cap.max_recv_sge += fake().device.elements_granted;
   attributes->cap.max_send_wr -= fake().device.send_depth_withheld;
   return fake().make(queue_pair.get(), "queue pair",
                      {domain, attributes->send_cq, attributes->recv_cq}, queue_pair);

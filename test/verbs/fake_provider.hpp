@@ -44,7 +44,8 @@ struct FakeDevice {
   int limit_errno = ENOMEM;                     // of those four
   std::uint32_t inline_max = 1u << 16;          // EINVAL beyond, as of the next
   std::uint32_t queue_elements_max = 1u << 16;  // send depth times elements
-  std::uint32_t inline_granted = 0;             // on top of what was asked for
+  std::uint32_t inline_granted = 0;             // on top of what was asked for, as the next
+  std::uint32_t elements_granted = 0;
   std::uint32_t send_depth_withheld = 0;
   int completions_withheld = 0;
   std::uint32_t first_queue_pair = 0x1234;

@@ -254,5 +254,8 @@ TEST_CASE("a full queue is queue_full, any other refusal system_failed", "[verbs
   CHECK(refused.error() == Errc::system_failed);
   CHECK(refused.error().os_error() == EINVAL);
   CHECK(refused.error().message().find("ibv_post_send") != std::string::npos);
+  Fake::get().post_result = -1;  // some verbs set errno instead
+  errno = ENOMEM;
+  CHECK(queue_pair.unsafe_post_send(1, end.memory.gather(0, 8)).error() == Errc::queue_full);
   CHECK(Fake::get().posted.empty());
 }

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: a channel keeps its promises on devices that do what verbs allow and few do. Method: the
+// fake provider, which grants more than was asked for, answers a full queue at odd moments, and
+// flushes nothing of itself.
+#include "support/catch.hpp"
+#include "verbs/fake_provider.hpp"
+
+#include <lend/lend.hpp>
+
+using namespace lend;
+using namespace lend::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct End {
+  MemoryRegion memory;
+  Channel channel;
+};
+
+End odd_end(FakeDevice device) {
+  Fake::get().reset(std::move(device));
+  auto const domain = open_fake().value().allocate_protection_domain().value();
+  auto prepared = channel_builder().protection_domain(domain).elements(1).build().value();
+  auto const itself = prepared.endpoint();
+  return {domain.allocate(64).value(), std::move(prepared).handshake(itself).value()};
+}
+
+void complete_next(ibv_wc_status status) {
+  ibv_wc entry{};
+  entry.wr_id = Fake::get().posted.front().request.wr_id;
+  entry.status = status;
+  Fake::get().posted.pop_front();
+  Fake::get().completions.push_back(entry);
+}
+
+}  // namespace
+
+TEST_CASE("as many elements as the device granted are posted, and each is on loan", "[channel]") {
+  auto end = odd_end({.elements_granted = 1});
+  PollingScope scope{end.channel};
+  auto work = scope.post_send({end.memory.gather(0, 8), end.memory.gather(8, 8)}).value();
+  CHECK(end.memory.loans() == 2);
+  complete_next(IBV_WC_SUCCESS);
+  CHECK(work.wait().has_value());
+  CHECK(end.memory.loans() == 0);
+}
+
+TEST_CASE("what a broken queue pair never brings back, a wait gets back all the same",
+          "[channel]") {
+  auto end = odd_end({});
+  PollingScope scope{end.channel};
+  auto first = scope.post_receive(end.memory.scatter(0, 8)).value();
+  auto second = scope.post_receive(end.memory.scatter(8, 8)).value();
+  complete_next(IBV_WC_LOC_PROT_ERR);
+  CHECK(first.wait().error() == Errc::work_failed);
+  CHECK(second.wait().error() == Errc::work_failed);  // without a deadline
+  CHECK(end.memory.loans() == 0);
+  CHECK(scope.finish().has_value());
+}
+
+TEST_CASE("a device that says full where there is room is asked again until the deadline",
+          "[channel]") {
+  auto end = odd_end({});
+  Fake::get().post_result = ENOMEM;
+  CHECK(end.channel.send(end.memory.gather(0, 8), within(5ms)).error() == Errc::timed_out);
+  PollingScope scope{end.channel};
+  CHECK(scope.post_send(end.memory.gather(0, 8), within(5ms)).error() == Errc::timed_out);
+  CHECK(end.memory.loans() == 0);
+  CHECK(scope.finish().has_value());
+}
