@@ -37,7 +37,7 @@ struct Hold {
 
 Hold hold_of(QueuePair const& qp, PlannedFault const& fault) noexcept {
   auto const& attributes = qp.attributes;
-  auto const times = static_cast<std::uint32_t>(std::min<std::uint64_t>(fault.amount, 1000));
+  auto const times = static_cast<std::uint32_t>(fault.amount);
   switch (fault.kind) {
     case Kind::delay: return {fault.amount, false};
     case Kind::drop: {

@@ -90,7 +90,8 @@ struct [[nodiscard]] PostAnswer {
   if (resolved.count < 0 || (work.source.size() == 0 && !work.immediate)) [[unlikely]]
     return {PostAnswer::said_wrong, 0};
   ibv_send_wr request;
-  if (work.immediate) request.imm_data = htobe32(*work.immediate);
+  // Always: drivers copy it unasked.
+  request.imm_data = htobe32(work.immediate.value_or(0));
   return post_request(queue_pair, request, id, elements, resolved,
                       work.immediate ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND, true);
 }
@@ -103,7 +104,8 @@ struct [[nodiscard]] PostAnswer {
       !work.target.in_bounds || resolved.bytes != work.target.length) [[unlikely]]
     return {PostAnswer::said_wrong, 0};
   ibv_send_wr request;
-  if (work.immediate) request.imm_data = htobe32(*work.immediate);
+  // Always: drivers copy it unasked.
+  request.imm_data = htobe32(work.immediate.value_or(0));
   request.wr.rdma.remote_addr = work.target.address;
   request.wr.rdma.rkey = work.target.key;
   return post_request(queue_pair, request, id, elements, resolved,

@@ -310,7 +310,7 @@ TEST_CASE("a deadline tells which work it was and whether the channel is broken"
     PollingScope scope{ends.a};
     scope.drain_within(0s);
     auto receive = must(scope.post_receive(memory.scatter(0, 4)));
-    CHECK(story_of(error_of(receive.wait(within(300ms)))) ==
+    CHECK(story_of(error_of(receive.wait(within(1s)))) ==
           "timed_out: the work was not over before the deadline; it is still outstanding. It is "
           "about the receive of 4 bytes, posted at HERE, in slot 0 of queue pair N, in state "
           "ready_to_send, toward queue pair N at ADDRESS. The channel works on: wait again, or "

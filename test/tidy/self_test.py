@@ -42,7 +42,6 @@ BAD = [  # where, what, and a part of the complaint
     ("lib/base/x.hpp", HPP + "#include <infiniband/verbs.h>\n", "includes infiniband/verbs.h"),
     ("lib/verbs/x.cpp", HEAD + "#include <rdma/rdma_cma.h>\n", "includes rdma/rdma_cma.h"),
     ("lib/base/x.hpp", HPP + "#include <boost/outcome.hpp>\n", "includes boost/outcome"),
-    ("lib/stream/x.hpp", HPP + "#include <boost/asio.hpp>\n", "includes boost/asio"),
     ("test/base/x.hpp", HPP + "#include <catch2/catch.hpp>\n", "includes catch2/"),
     ("lib/soft/x.hpp", HPP + "#include <sys/socket.h>\n", "includes sys/socket.h"),
     ("lib/verbs/x.hpp", HPP + "#include <arpa/inet.h>\n", "includes arpa/inet.h"),

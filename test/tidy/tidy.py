@@ -12,19 +12,15 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Who may include whom: the table of lib/README.md. Change both in one commit.
 ROOMS = {
     "base": "", "verbs": "base", "soft": "base verbs", "channel": "base verbs", "cm": "base verbs",
-    "multi_channel": "base verbs channel", "network": "base verbs channel multi_channel",
-    "transport": "base verbs channel", "stream": "base transport",
-    "asio": "base channel transport stream cm", "preload": "base verbs soft",
-    "open_device": "base verbs soft",
+    "network": "base verbs channel", "preload": "base verbs soft", "open_device": "base verbs soft",
 }
-UMBRELLA = "base verbs channel multi_channel network open_device".split()
+UMBRELLA = "base verbs channel network open_device".split()
 BY_NAME_ONLY = {"include/lend/channel/unsafe.hpp"}  # whoever wants it asks for it
 # Foreign headers, and where they may be seen.
 FOREIGN = {
     r"infiniband/": r"lib/(verbs|soft|cm|preload)/|test/(soft|bench|verbs|cm|preload)/",
     r"rdma/": r"(lib|test)/cm/",
     r"boost/outcome": r"include/lend/base/result\.hpp",
-    r"boost/asio": r"(include/lend|lib|test)/asio/|examples/",
     r"catch2/": r"test/support/catch\.hpp",
     r"(sys/socket|netdb|netinet/\w+|sys/un)\.h": r"lib/network/|test/|examples/",
     r"arpa/inet\.h": r"lib/network/|lib/verbs/gid_table\.cpp|test/|examples/",
