@@ -66,8 +66,9 @@ bool QueuePair::unsafe_post_probe(std::uint64_t id) noexcept {
   ibv_sge none;
   request.wr.rdma.remote_addr = 0;
   request.wr.rdma.rkey = 0;
-  return post_request(*handle_, request, id, &none, Resolved{0, 0}, IBV_WR_RDMA_WRITE, false)
-      .is_posted();
+  fill(*handle_, request, id, &none, Resolved{0, 0}, IBV_WR_RDMA_WRITE, false);
+  ibv_send_wr* refused;
+  return post_chain(*handle_, request, refused) == 0;
 }
 
 bool QueuePair::is_acknowledged() const noexcept {
