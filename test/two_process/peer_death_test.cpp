@@ -73,7 +73,12 @@ TEST_CASE("a peer killed in the middle of sends fails the rest once and gives ev
     REQUIRE(end.channel.first_cause() != nullptr);
     auto const* const cause = end.channel.first_cause()->work();
     REQUIRE(cause != nullptr);
-    CHECK(cause->status == WorkStatus::retry_exceeded);
+    // A kernel takes a dead process's objects away newest first: here its memory before its queue
+    // pair, which meanwhile answers that it cannot write what arrives.
+    // Source: kernel drivers/infiniband/core/rdma_core.c, __uverbs_cleanup_ufile(), and
+    // drivers/infiniband/sw/rxe/rxe_resp.c, RESPST_ERR_MALFORMED_WQE; seen on 6.12.
+    CHECK((cause->status == WorkStatus::retry_exceeded ||
+           cause->status == WorkStatus::remote_operation));
     CHECK(memory.loans() == 0);
     CHECK(peer.exit_status() == 128 + SIGKILL);
   }
