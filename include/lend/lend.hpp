@@ -6,6 +6,7 @@
 #include <lend/base/deadline.hpp>
 #include <lend/base/error.hpp>
 #include <lend/base/result.hpp>
+#include <lend/channel/batch.hpp>
 #include <lend/channel/builder.hpp>
 #include <lend/channel/channel.hpp>
 #include <lend/channel/pending_work.hpp>

@@ -6,6 +6,7 @@
 #include <channel/channel_anchor.hpp>
 #include <channel/keep_alive.hpp>
 #include <channel/operation_of.hpp>
+#include <channel/slot.hpp>
 #include <channel/waiter.hpp>
 #include <lend/channel/builder.hpp>
 #include <lend/channel/pending_work.hpp>
@@ -21,19 +22,6 @@
 #include <vector>
 
 namespace lend {
-
-/// One work request from post until its result is taken, or until it is over and nobody will ask.
-struct Slot {
-  ScopeRecord* scope = nullptr;  // null: posted unsafely, or its scope is over
-  std::uint64_t bytes = 0;       // asked for
-  std::uint32_t loans = 0;       // of the slot's row in the loan table
-  Operation operation{};
-  bool held = false;      // a handle may still ask
-  bool finished = false;  // the completion was seen; success or failure below is set
-  bool failed = false;
-  WorkSuccess success{};
-  Error failure{};
-};
 
 /// The life of a work request: post() takes a slot and lends the bytes; poll() sees the completion,
 /// gives the bytes back and settles the slot with its handle or its scope.
@@ -149,6 +137,7 @@ class ChannelState {
   std::uint64_t const message_bytes_max;
 
  private:
+  friend class Batching;
   ChannelState(ProtectionDomain const& domain, CompletionQueue completions, QueuePair queue_pair,
                ChannelOptions const& options);
 
@@ -197,6 +186,8 @@ class ChannelState {
     }
     slots_.free(id);
   }
+  /// The silent work ahead of what has completed.
+  void succeed_before(Slot& slot) noexcept;
   [[nodiscard]] Error failure_of(SlotId id, Slot const& slot, FailedWork const& failed) noexcept;
   [[nodiscard]] Error timed_out(SlotId id, Deadline deadline, Waiter const& waiter) noexcept;
   /// What an error says of this connection, and of a slot's request.

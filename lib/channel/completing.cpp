@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // From a completion to whoever asks for it: the bytes come back, then the slot is settled.
+#include <channel/batching.hpp>
 #include <channel/completing.hpp>
 
 #include <string>
@@ -17,6 +18,7 @@ constexpr std::uint32_t empty_polls_per_look = 512;
 
 [[gnu::cold]] void ChannelState::fail(SlotId id, Slot& slot, FailedWork const& failed) noexcept {
   bool const was_broken = is_broken();
+  succeed_before(slot);  // they complete in order
   slot.failed = true;
   slot.failure = failure_of(id, slot, failed);  // while its loans tell where it was posted
   end(id, slot);
@@ -92,6 +94,8 @@ ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success, Error& w
     why = scope_has_ended();
     return Answer::failed;
   }
+  if (slot->unposted) [[unlikely]]  // what hinders that, the poll below says or the next wait
+    static_cast<void>(Batching{*this}.post_all(*slot->scope, Deadline{Deadline::Clock::now()}));
   if (!slot->finished) {
     if (auto polled = poll(); !polled.has_value()) {
       why = std::move(polled).assume_error();
@@ -105,6 +109,13 @@ ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success, Error& w
 [[gnu::cold, gnu::noinline]] bool ChannelState::wait_longer(SlotId id, Slot const& slot,
                                                             Deadline deadline,
                                                             Error& why) noexcept {
+  if (slot.unposted) [[unlikely]] {
+    auto posted = Batching{*this}.post_all(*slot.scope, deadline);
+    if (slot.unposted) {
+      why = std::move(posted).assume_error();
+      return false;
+    }
+  }
   Waiter waiter{wait_plan_, completions_};
   while (!slot.finished) {
     if (is_broken()) {

@@ -35,6 +35,8 @@ inline void ChannelState::give_back_all(SlotId id, Slot& slot) noexcept {
 
 [[gnu::always_inline]] inline void ChannelState::succeed(SlotId id, Slot& slot,
                                                          CompletedWork const& done) noexcept {
+  if (slot.before.is_valid()) [[unlikely]]
+    succeed_before(slot);
   end(id, slot);
   slot.success = {slot.operation, slot.operation == Operation::receive ? done.bytes : slot.bytes,
                   done.immediate};

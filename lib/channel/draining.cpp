@@ -59,7 +59,10 @@ ChannelState::~ChannelState() {
         Error{Errc::channel_broken, "the channel was destroyed with work outstanding"}));
   // The handles are stale from here on; their scopes tell what failed.
   slots_.for_each([this](SlotId id, Slot& slot) {
-    if (slot.scope != nullptr) settle_without_handle(id, slot);
+    if (slot.unposted)
+      take_back(id, slot);
+    else if (slot.scope != nullptr)
+      settle_without_handle(id, slot);
   });
   if (reference_.anchor != nullptr) give_back_anchor(reference_.anchor);
 }
@@ -114,7 +117,9 @@ void ChannelState::abandon() noexcept {
   // remaining completions will not come. Source: ibv_destroy_qp(3).
   queue_pair_.reset();
   slots_.for_each([this](SlotId id, Slot& slot) {
-    if (!slot.finished) fail(id, slot, {WorkStatus::flushed, 0});
+    if (slot.finished || slot.unposted) return;
+    slot.before = {};  // nothing is known of them either
+    fail(id, slot, {WorkStatus::flushed, 0});
   });
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+#include <channel/batching.hpp>
 #include <channel/posting.hpp>
 #include <lend/channel/channel.hpp>
 #include <lend/channel/polling_scope.hpp>
@@ -28,9 +29,11 @@ PollingScope::PollingScope(Channel& channel) noexcept
     : channel_{unsafe_state(channel).reference()} {}
 
 PollingScope::~PollingScope() {
-  if (ended_) return;
   ChannelState* const state = living(channel_);
-  if (state == nullptr) return;  // it has flushed and settled everything
+  if (ended_ || state == nullptr) {  // all is flushed and settled
+    forget_batches();
+    return;
+  }
   std::chrono::nanoseconds const bound =
       std::min<std::chrono::nanoseconds>(drain_bound_.value_or(drain_max), drain_max);
   ChannelState::Use const use{*state};
@@ -38,6 +41,8 @@ PollingScope::~PollingScope() {
   Deadline const deadline = sooner(within(bound), drain_until_);
   auto& kept = state->last_failures;
   kept.clear();
+  Batching{*state}.end_all(record_, deadline, unwind_.is_unwinding());
+  forget_batches();
   static_cast<void>(state->drain(record_, deadline, unwind_.is_unwinding()));
   // Besides, the drain may have seen failures of unsafe posts.
   if (kept.empty()) {
@@ -48,6 +53,12 @@ PollingScope::~PollingScope() {
     } catch (std::bad_alloc const&) {
     }
   }
+}
+
+void PollingScope::forget_batches() noexcept {
+  for (Batch* batch = std::exchange(record_.batches, nullptr); batch != nullptr;
+       batch = batch->next_)
+    batch->scope_ = nullptr;
 }
 
 PollingScope& PollingScope::drain_within(std::chrono::nanoseconds bound) noexcept {
@@ -145,8 +156,10 @@ std::optional<Error> PollingScope::end(std::optional<Error> closure_error, bool 
                          : closure_error ? within(drain_max)
                                          : Deadline::never();
   Deadline const deadline = sooner(bound, drain_until_);
-  std::uint64_t const before = record_.unpolled + record_.outstanding + record_.finished;
   ChannelState::Use const use{*state};
+  Batching{*state}.end_all(record_, deadline, false);
+  forget_batches();
+  std::uint64_t const before = record_.unpolled + record_.outstanding + record_.finished;
   auto cut_short = state->drain(record_, deadline, false);
   auto& failures = record_.failures;
 

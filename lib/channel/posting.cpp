@@ -38,7 +38,9 @@ Result<void> ChannelState::wait_for_room(Operation operation, Deadline deadline,
 
 bool ChannelState::may_free_a_slot() noexcept {
   bool may = false;
-  slots_.for_each([&may](SlotId, Slot const& slot) { may = may || !(slot.held || slot.finished); });
+  slots_.for_each([&may](SlotId, Slot const& slot) {
+    may = may || !(slot.held || slot.finished || slot.unposted);
+  });
   return may;
 }
 

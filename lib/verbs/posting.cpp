@@ -69,8 +69,10 @@ Error said_wrong(QueuePairHandle const& queue_pair, Operation operation,
   return said_wrong(queue_pair, operation, {named, count}, list.size(), remote);
 }
 
+}  // namespace
+
 Error device_refused(QueuePairHandle const& queue_pair, char const* verb, int result,
-                     bool has_immediate) {
+                     bool has_immediate) noexcept {
   int const error = errno_of(result);
   auto const& context = *queue_pair.domain->context;
   if (has_immediate && context.is_iwarp())
@@ -82,8 +84,6 @@ Error device_refused(QueuePairHandle const& queue_pair, char const* verb, int re
   return verb_error(Errc::system_failed, queue_pair.domain->provider(), verb, error,
                     "The queue pair may have left the state in which it takes work.");
 }
-
-}  // namespace
 
 Error refusal(QueuePairHandle const& queue_pair, Send const& work, PostAnswer answer) noexcept {
   if (answer.result == PostAnswer::said_wrong)

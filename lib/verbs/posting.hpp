@@ -164,6 +164,10 @@ template <class Work>
   return {post_chain(queue_pair, request, refused), resolved.bytes};
 }
 
+/// Why the device did not take a request.
+[[nodiscard]] Error device_refused(QueuePairHandle const& queue_pair, char const* verb, int result,
+                                   bool has_immediate) noexcept;
+
 /// Why try_post() did not post.
 [[nodiscard]] Error refusal(QueuePairHandle const& queue_pair, Send const& work,
                             PostAnswer answer) noexcept;

@@ -109,6 +109,26 @@ TEST_CASE_METHOD(Bench, "a scope and the operations in it allocate nothing", "[c
   CHECK(allocated_by(closure) == 0);
 }
 
+TEST_CASE_METHOD(Bench, "a batch allocates nothing", "[channel]") {
+  auto const every_operation = [&]() -> Result<void> {
+    PollingScope sending{ends.a}, receiving{ends.b};
+    auto arrivals = receiving.batch();
+    auto batch = sending.batch();
+    for (std::size_t i = 0; i < 10; ++i) {
+      LEND_TRYV(arrivals.add_receive(memory.scatter(128 + i * 8, 8)));
+      LEND_TRYV(batch.add_send(memory.gather(0, 8)));
+      LEND_TRYV(batch.add_write({memory.gather(0, 64), there}));
+      LEND_TRYV(batch.add_read({memory.scatter(256 + i * 64, 64), there}));
+    }
+    LEND_TRYV(arrivals.post());
+    LEND_TRYV(batch.post());
+    LEND_TRYV(sending.finish());
+    return receiving.finish();
+  };
+
+  CHECK(allocated_by(every_operation) == 0);
+}
+
 TEST_CASE_METHOD(Bench, "an unsafe post allocates nothing", "[channel]") {
   auto const every_operation = [&]() -> Result<void> {
     // SAFETY: nobody touches these bytes, and every handle is waited for.

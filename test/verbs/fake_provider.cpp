@@ -97,30 +97,32 @@ void free_device_list(ibv_device** list) {
   fake().end(list);
 }
 
-int post_send(ibv_qp*, ibv_send_wr* request, ibv_send_wr** refused) {
-  if (fake().post_result != 0) {
-    *refused = request;
-    return fake().post_result;
-  }
-  Posted posted;
-  posted.request = *request;
-  posted.elements.assign(request->sg_list, request->sg_list + request->num_sge);
-  fake().posted.push_back(std::move(posted));
-  return 0;
+Posted posted_from(ibv_send_wr const& request) {
+  return {request, {request.sg_list, request.sg_list + request.num_sge}, false};
+}
+Posted posted_from(ibv_recv_wr const& request) {
+  Posted posted{{}, {request.sg_list, request.sg_list + request.num_sge}, true};
+  posted.request.wr_id = request.wr_id;
+  posted.request.num_sge = request.num_sge;
+  return posted;
 }
 
-int post_recv(ibv_qp*, ibv_recv_wr* request, ibv_recv_wr** refused) {
-  if (fake().post_result != 0) {
-    *refused = request;
-    return fake().post_result;
+/// A chain, up to the request that is to be refused.
+template <class Request>
+int post(ibv_qp*, Request* request, Request** refused) {
+  ++fake().post_calls;
+  bool is_refused = false;
+  for (; request != nullptr; request = request->next) {
+    is_refused = is_refused || (fake().post_result != 0 && fake().refuse_after-- <= 0);
+    if (is_refused && fake().says_where) {
+      *refused = request;
+      break;
+    }
+    fake().posted.push_back(posted_from(*request));
   }
-  Posted posted;
-  posted.is_receive = true;
-  posted.request.wr_id = request->wr_id;
-  posted.request.num_sge = request->num_sge;
-  posted.elements.assign(request->sg_list, request->sg_list + request->num_sge);
-  fake().posted.push_back(std::move(posted));
-  return 0;
+  if (!is_refused) return 0;
+  fake().refuse_after = 0;
+  return fake().refuses_once ? std::exchange(fake().post_result, 0) : fake().post_result;
 }
 
 int poll_cq(ibv_cq*, int count, ibv_wc* target) {
@@ -137,8 +139,8 @@ ibv_context* open_device(ibv_device* device) {
   if (fake().fails("ibv_open_device")) return nullptr;
   auto const context = std::make_shared<ibv_context>();
   context->device = device;
-  context->ops.post_send = &post_send;
-  context->ops.post_recv = &post_recv;
+  context->ops.post_send = &post<ibv_send_wr>;
+  context->ops.post_recv = &post<ibv_recv_wr>;
   context->ops.poll_cq = &poll_cq;
   return fake().make(context.get(), "context", {}, context);
 }

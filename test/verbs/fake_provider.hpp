@@ -88,7 +88,10 @@ class Fake {
   int fail_destruction = 0;           // the n-th, with EIO
   char const* reason = nullptr;       // last_reason() of every failure
   int post_result = 0;
-  int poll_result = 0;  // if negative
+  int refuse_after = 0;  // requests that are still taken before post_result strikes
+  bool refuses_once = false;
+  bool says_where = true;  // by bad_wr; else it has taken all the same
+  int poll_result = 0;     // if negative
 
   // Counted.
   int calls = 0;
@@ -98,6 +101,7 @@ class Fake {
   std::vector<std::string> violations{};  // ended twice, or before a child
 
   // The data path.
+  int post_calls = 0;
   std::vector<Modified> modified{};
   std::deque<Posted> posted{};
   std::deque<ibv_wc> completions{};

@@ -7,6 +7,7 @@
 #include <lend/base/result.hpp>
 #include <lend/base/source_line.hpp>
 #include <lend/base/unwind.hpp>
+#include <lend/channel/batch.hpp>
 #include <lend/channel/pending_work.hpp>
 #include <lend/verbs/work_request.hpp>
 
@@ -27,6 +28,7 @@ struct ScopeRecord {
   std::uint32_t finished = 0;              ///< completed, and a handle may still ask
   std::uint64_t unpolled = 0;              ///< over, and no handle ever had the result
   std::vector<Error> failures{};           ///< of work that no handle had the result of
+  Batch* batches = nullptr;                ///< that are open
 };
 
 /// Posts work and gets every byte back before it ends: by return, by error or by exception.
@@ -103,6 +105,10 @@ class PollingScope {
   [[nodiscard]] Result<PendingWork> try_post_read(Read const& work,
                                                   SourceLine where = SourceLine::here()) noexcept;
 
+  /// Collects work to post it together; see Batch.
+  ///     auto batch = scope.batch();
+  [[nodiscard]] Batch batch() LEND_LIFETIMEBOUND { return {channel_, ended_ ? nullptr : &record_}; }
+
   /// Work posted here whose completion was not seen yet.
   [[nodiscard]] std::uint32_t outstanding() const noexcept { return record_.outstanding; }
 
@@ -125,6 +131,7 @@ class PollingScope {
   /// finish() with the closure's own error, if any, and the rule of manual scopes.
   [[nodiscard]] std::optional<Error> end(std::optional<Error> closure_error, bool manual) noexcept;
 
+  void forget_batches() noexcept;
   template <class Work>
   Result<PendingWork> post(Work const& work, Deadline deadline, SourceLine where) noexcept;
   template <class Work>

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Requests that wait to be posted together. One thread at a time.
+#pragma once
+
+#include <verbs/posting.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+namespace lend {
+
+/// Two lists of described requests with their elements. It stays where it is, for it points into
+/// itself. Its arrays are never initialised.
+///
+/// Of the sends all but the last may go without a completion of their own: those of one send queue
+/// complete in order, so that the next one that has a completion tells of all before it; and an
+/// error always has one. Source: InfiniBand Architecture Specification vol. 1, 10.7.3.1 and
+/// 10.8.5.1; Linux drivers/infiniband/sw/rxe/rxe_comp.c, do_complete(); sw/siw/siw_qp_tx.c.
+struct Chain {
+  static constexpr std::uint32_t requests_max = 32;
+  static constexpr std::uint32_t elements_room = 64;  // of two a request, or of one with all it may
+  static_assert(elements_room >= elements_max);
+
+  template <class Request>
+  struct List {
+    Request* first = nullptr;
+    Request* last = nullptr;
+    std::uint32_t size = 0;
+
+    void push(Request& request) noexcept {
+      (last != nullptr ? last->next : first) = &request;
+      last = &request;
+      ++size;
+    }
+  };
+  union Request {
+    ibv_send_wr send;
+    ibv_recv_wr receive;
+  };
+
+  List<ibv_send_wr> sends{};  // and writes and reads
+  List<ibv_recv_wr> receives{};
+  std::uint32_t elements_used = 0;
+  Request requests[requests_max];
+  ibv_sge elements[elements_room];
+
+  Chain() noexcept {}  // NOLINT(cppcoreguidelines-pro-type-member-init): the arrays, on purpose
+
+  [[nodiscard]] std::uint32_t size() const noexcept { return sends.size + receives.size; }
+  [[nodiscard]] bool has_room(std::size_t elements_wanted) const noexcept {
+    return size() < requests_max &&
+           elements_used + std::min<std::size_t>(elements_wanted, elements_max) <= elements_room;
+  }
+  void clear() noexcept {
+    sends = {};
+    receives = {};
+    elements_used = 0;
+  }
+};
+
+/// Describes `work` behind the others of its list. There must be room for it. A count of -1 where
+/// it was said wrong; then it was not added.
+template <class Work>
+[[gnu::always_inline]] inline Resolved append(QueuePairHandle const& queue_pair, Chain& chain,
+                                              std::uint64_t id, Work const& work) noexcept {
+  auto& place = chain.requests[chain.size()];
+  ibv_sge* const elements = &chain.elements[chain.elements_used];
+  if constexpr (std::is_same_v<Work, Receive>) {
+    auto const resolved = describe(queue_pair, id, work, place.receive, elements);
+    if (resolved.count < 0) [[unlikely]]
+      return resolved;
+    chain.receives.push(place.receive);
+    chain.elements_used += static_cast<std::uint32_t>(resolved.count);
+    return resolved;
+  } else {
+    auto const resolved = describe(queue_pair, id, work, place.send, elements);
+    if (resolved.count < 0) [[unlikely]]
+      return resolved;
+    chain.sends.push(place.send);
+    chain.elements_used += static_cast<std::uint32_t>(resolved.count);
+    return resolved;
+  }
+}
+
+/// Whether `request` may go without a completion of its own. On iWARP a read may not: siw tells of
+/// a send before the read that was posted ahead of it. Source: sw/siw/siw_qp_tx.c,
+/// siw_qp_sq_process(), which ends sends as they leave and reads as their answers come.
+[[nodiscard]] inline bool may_be_silent(QueuePairHandle const& queue_pair,
+                                        ibv_send_wr const& request) noexcept {
+  return request.opcode != IBV_WR_RDMA_READ || !queue_pair.domain->context->is_iwarp();
+}
+
+}  // namespace lend
