@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// One latency of one operation on any device, measured as perftest measures it: two processes that
-// spin, data inline up to perftest's own limits, the median of many rounds. send and write: half of
-// a round trip, a write being noticed by its last byte; read: the whole of one. Each process has a
-// CPU of its own, 0 and 1.
-// Usage: latency DEVICE send|write|read blocking|scoped|unsafe BYTES ROUNDS
-#include "pair.hpp"
+// One latency of one operation on any device, measured as perftest and ucx_perftest measure it: two
+// processes that spin, each with a CPU of its own, and every round is timed. send and write: half
+// of a round trip, a write being noticed by its last byte; read: the whole of one. `raw` is verbs
+// without lend on the same queue pair; `tcp` instead of a device is a socket.
+// Usage: latency DEVICE send|write|read raw|unsafe|scoped|blocking BYTES ROUNDS
+//                [--json] [--cores one|two]
+#include "measurement.hpp"
+#include "raw_end.hpp"
 
-#include <lend/channel/unsafe.hpp>
-
+#include <sched.h>
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
-#include <optional>
-#include <string_view>
+#include <numeric>
 #include <vector>
 
 namespace {
@@ -23,45 +21,8 @@ using namespace lend;
 using namespace lend::bench;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t incoming = pair_bytes / 2;  // where receives land
-constexpr std::uint32_t receives = 64;            // posted ahead; perftest has up to 512
-// Source: perftest src/perftest_parameters.h, DEF_INLINE_SEND_RC_UC_XRC and DEF_INLINE_WRITE.
-constexpr std::uint32_t inline_send = 236, inline_write = 220;
-
-struct Options {
-  std::string device;
-  std::string_view operation, via;
-  std::size_t bytes = 0;
-  std::uint64_t rounds = 0;
-};
-
 struct Latency {
-  double median = 0, lowest_tenth = 0;  // us; a tenth of the rounds were faster than the latter
-};
-
-/// The three ways of posting, as one.
-class Poster {
- public:
-  Poster(Channel& channel, std::string_view via) : channel_{channel}, unsafe_{via == "unsafe"} {
-    if (via != "unsafe") scope_.emplace(channel);
-  }
-  Result<PendingWork> receive(Receive const& work) {
-    return unsafe_ ? unsafe_post_receive(channel_, work) : scope_->post_receive(work);
-  }
-  Result<PendingWork> send(Send const& work) {
-    return unsafe_ ? unsafe_post_send(channel_, work) : scope_->post_send(work);
-  }
-  Result<PendingWork> write(Write const& work) {
-    return unsafe_ ? unsafe_post_write(channel_, work) : scope_->post_write(work);
-  }
-  Result<PendingWork> read(Read const& work) {
-    return unsafe_ ? unsafe_post_read(channel_, work) : scope_->post_read(work);
-  }
-
- private:
-  Channel& channel_;
-  bool unsafe_;
-  std::optional<PollingScope> scope_{};
+  double median = 0, lowest_tenth = 0, mean = 0;  // us; a tenth of the rounds were faster
 };
 
 /// When each round of the near end began.
@@ -75,94 +36,92 @@ class Stamps {
       rounds.push_back(std::chrono::duration<double, std::micro>{begun_[i] - begun_[i - 1]} /
                        parts / std::chrono::duration<double, std::micro>{1});
     std::sort(rounds.begin(), rounds.end());
-    return {rounds[rounds.size() / 2], rounds[rounds.size() / 10]};
+    return {rounds[rounds.size() / 2], rounds[rounds.size() / 10],
+            std::accumulate(rounds.begin(), rounds.end(), 0.0) / double(rounds.size())};
   }
 
  private:
   std::vector<Clock::time_point> begun_;
 };
 
-Result<Latency> send_rounds(End& end, Options const& options) {
-  Poster poster{end.channel, options.via};
-  std::vector<std::optional<PendingWork>> expected(receives);
-  auto const place = [&](std::uint64_t i) { return incoming + i % receives * options.bytes; };
+Result<Latency> send_rounds(End& end, Measurement const& asked) {
+  Poster poster{end.channel, asked.via};
+  auto const ahead = std::min<std::uint64_t>(asked.receives_ahead(), asked.count);
+  std::vector<std::optional<PendingWork>> expected(ahead);
   auto const expect = [&](std::uint64_t i) -> Result<void> {
-    LEND_TRY(arrival, poster.receive(end.memory.scatter(place(i), options.bytes)));
-    expected[i % receives] = std::move(arrival);
+    LEND_TRY(arrival, poster.receive(end.memory.scatter(asked.lane(i), asked.bytes)));
+    expected[i % ahead] = std::move(arrival);
     return success();
   };
-  for (std::uint64_t i = 0; i < receives; ++i) {
+  for (std::uint64_t i = 0; i < ahead; ++i) {
     LEND_TRYV(expect(i));
   }
   LEND_TRYV(end.meet());
-  Stamps stamps{options.rounds};
+  Stamps stamps{asked.count};
   std::optional<PendingWork> departure;
-  for (std::uint64_t i = 0; i < options.rounds; ++i) {
+  for (std::uint64_t i = 0; i < asked.count; ++i) {
     if (end.near) {
       stamps.take();
-      LEND_TRY(sent, poster.send(end.memory.gather(0, options.bytes)));
+      LEND_TRY(sent, poster.send(end.memory.gather(0, asked.bytes)));
       departure = std::move(sent);
     }
-    LEND_TRYV(expected[i % receives]->wait());
-    LEND_TRYV(expect(i + receives));
+    LEND_TRYV(expected[i % ahead]->wait());
+    if (i + ahead < asked.count) {
+      LEND_TRYV(expect(i + ahead));
+    }
     if (!end.near) {
-      LEND_TRY(sent, poster.send(end.memory.gather(0, options.bytes)));
+      LEND_TRY(sent, poster.send(end.memory.gather(0, asked.bytes)));
       departure = std::move(sent);
     }
   }
   if (end.near) stamps.take();
   LEND_TRYV(departure->wait());
-  LEND_TRYV(end.meet());
-  for (std::uint64_t i = 0; i < receives; ++i) {  // what both have still posted
-    LEND_TRY(sent, poster.send(end.memory.gather(0, options.bytes)));
-    LEND_TRYV(sent.wait());
-  }
-  for (auto& arrival : expected) {
-    LEND_TRYV(arrival->wait());
-  }
+  LEND_TRYV(poster.finish());
   return end.near ? stamps.in_us(2) : Latency{};
 }
 
-Result<Latency> blocking_send_rounds(End& end, Options const& options) {
+Result<Latency> blocking_send_rounds(End& end, Measurement const& asked) {
   LEND_TRYV(end.meet());
-  Stamps stamps{options.rounds};
-  for (std::uint64_t i = 0; i < options.rounds; ++i) {
+  Stamps stamps{asked.count};
+  for (std::uint64_t i = 0; i < asked.count; ++i) {
     if (end.near) {
       stamps.take();
-      LEND_TRYV(end.channel.send(end.memory.gather(0, options.bytes)));
+      LEND_TRYV(end.channel.send(end.memory.gather(0, asked.bytes)));
     }
-    LEND_TRYV(end.channel.receive(end.memory.scatter(incoming, options.bytes)));
+    LEND_TRYV(end.channel.receive(end.memory.scatter(incoming, asked.bytes)));
     if (!end.near) {
-      LEND_TRYV(end.channel.send(end.memory.gather(0, options.bytes)));
+      LEND_TRYV(end.channel.send(end.memory.gather(0, asked.bytes)));
     }
   }
   if (end.near) stamps.take();
   return end.near ? stamps.in_us(2) : Latency{};
 }
 
-Result<Latency> write_rounds(End& end, Options const& options) {
-  Poster poster{end.channel, options.via};
-  auto const last = options.bytes - 1;
+Result<Latency> write_rounds(End& end, Measurement const& asked) {
+  Poster poster{end.channel, asked.via};
+  auto const last = asked.bytes - 1;
   LEND_TRY(ours, end.memory.mutable_bytes(last, 1));
   LEND_TRY(theirs, end.exposed.bytes(last, 1));
   auto const* const arrived = static_cast<std::byte const volatile*>(theirs.data());
   auto const write = [&](std::byte turn) -> Result<void> {
     ours[0] = turn;
-    Write const work{end.memory.gather(0, options.bytes), end.remote.slice(0, options.bytes)};
-    if (options.via == "blocking") return end.channel.write(work);
+    Write const work{end.memory.gather(0, asked.bytes), end.remote.slice(0, asked.bytes)};
+    if (asked.via == "blocking") return end.channel.write(work);
     LEND_TRY(written, poster.write(work));
     LEND_TRYV(written.wait());
     return success();
   };
   LEND_TRYV(end.meet());
-  Stamps stamps{options.rounds};
-  for (std::uint64_t i = 1; i <= options.rounds; ++i) {
+  Stamps stamps{asked.count};
+  for (std::uint64_t i = 1; i <= asked.count; ++i) {
     auto const turn = static_cast<std::byte>(i);
     if (end.near) {
       stamps.take();
       LEND_TRYV(write(turn));
     }
-    while (*arrived != turn) continue;
+    while (*arrived != turn) {
+      if (end.one_core) sched_yield();
+    }
     if (!end.near) {
       LEND_TRYV(write(turn));
     }
@@ -171,15 +130,15 @@ Result<Latency> write_rounds(End& end, Options const& options) {
   return end.near ? stamps.in_us(2) : Latency{};
 }
 
-Result<Latency> read_rounds(End& end, Options const& options) {
+Result<Latency> read_rounds(End& end, Measurement const& asked) {
   LEND_TRYV(end.meet());
   if (!end.near) return Latency{};
-  Poster poster{end.channel, options.via};
-  Stamps stamps{options.rounds};
-  for (std::uint64_t i = 0; i < options.rounds; ++i) {
+  Poster poster{end.channel, asked.via};
+  Stamps stamps{asked.count};
+  for (std::uint64_t i = 0; i < asked.count; ++i) {
     stamps.take();
-    Read const work{end.memory.scatter(0, options.bytes), end.remote.slice(0, options.bytes)};
-    if (options.via == "blocking") {
+    Read const work{end.memory.scatter(0, asked.bytes), end.remote.slice(0, asked.bytes)};
+    if (asked.via == "blocking") {
       LEND_TRYV(end.channel.read(work));
       continue;
     }
@@ -190,55 +149,154 @@ Result<Latency> read_rounds(End& end, Options const& options) {
   return stamps.in_us(1);
 }
 
-Result<void> run(Options const& options) {
-  PairOptions pair;
-  pair.cpus = {0, 1};
-  pair.device =
-      options.device == "soft" ? DeviceChoice::soft() : DeviceChoice::named(options.device);
-  pair.channel.wait = Wait::spin;
-  pair.channel.queue_pair.inline_bytes = options.operation == "send"    ? inline_send
-                                         : options.operation == "write" ? inline_write
-                                                                        : 0;
+// ---- without lend ----
+
+Result<Latency> raw_send_rounds(End& end, Measurement const& asked) {
+  RawEnd raw{end};
+  std::uint64_t expected = 0;
+  bool ok = true;
+  auto const expect = [&] {
+    if (expected < asked.count) ok = raw.receive(asked.lane(expected++), asked.bytes) && ok;
+  };
+  for (std::uint32_t i = 0; i < asked.receives_ahead(); ++i) expect();
+  LEND_TRYV(end.meet());
+  Stamps stamps{asked.count};
+  std::uint32_t sent = 0, arrived = 0;
+  auto const look = [&] {
+    auto const seen = raw.poll();
+    ok = ok && !seen.failed;
+    sent += seen.others;
+    arrived += seen.receives;
+  };
+  for (std::uint32_t i = 0; i < asked.count && ok; ++i) {
+    if (end.near) {
+      stamps.take();
+      ok = raw.send(0, asked.bytes);
+    }
+    while (arrived == i && ok) look();
+    expect();
+    if (!end.near) ok = raw.send(0, asked.bytes) && ok;
+  }
+  if (end.near) stamps.take();
+  while (sent < asked.count && ok) look();
+  LEND_TRYV(end.meet());
+  if (!ok) return Error{Errc::system_failed, "a raw post or poll failed"};
+  return end.near ? stamps.in_us(2) : Latency{};
+}
+
+Result<Latency> raw_write_rounds(End& end, Measurement const& asked) {
+  RawEnd raw{end};
+  auto const last = asked.bytes - 1;
+  LEND_TRY(ours, end.memory.mutable_bytes(last, 1));
+  LEND_TRY(theirs, end.exposed.bytes(last, 1));
+  auto const* const arrived = static_cast<std::byte const volatile*>(theirs.data());
+  bool ok = true;
+  auto const write = [&](std::byte turn) {
+    ours[0] = turn;
+    ok = raw.write(0, asked.bytes) && ok;
+    for (RawEnd::Seen seen{}; ok && seen.others == 0;) {
+      seen = raw.poll();
+      ok = !seen.failed;
+    }
+  };
+  LEND_TRYV(end.meet());
+  Stamps stamps{asked.count};
+  for (std::uint64_t i = 1; i <= asked.count && ok; ++i) {
+    auto const turn = static_cast<std::byte>(i);
+    if (end.near) {
+      stamps.take();
+      write(turn);
+    }
+    while (*arrived != turn) {
+      if (end.one_core) sched_yield();
+    }
+    if (!end.near) write(turn);
+  }
+  if (end.near) stamps.take();
+  if (!ok) return Error{Errc::system_failed, "a raw post or poll failed"};
+  return end.near ? stamps.in_us(2) : Latency{};
+}
+
+Result<Latency> raw_read_rounds(End& end, Measurement const& asked) {
+  LEND_TRYV(end.meet());
+  if (!end.near) return Latency{};
+  RawEnd raw{end};
+  Stamps stamps{asked.count};
+  bool ok = true;
+  for (std::uint64_t i = 0; i < asked.count && ok; ++i) {
+    stamps.take();
+    ok = raw.read(0, asked.bytes);
+    for (RawEnd::Seen seen{}; ok && seen.others == 0;) {
+      seen = raw.poll();
+      ok = !seen.failed;
+    }
+  }
+  stamps.take();
+  if (!ok) return Error{Errc::system_failed, "a raw post or poll failed"};
+  return stamps.in_us(1);
+}
+
+Result<Latency> tcp_rounds(End& end, Measurement const& asked) {
+  LEND_TRY(socket, Socket::connect(end));
+  std::vector<std::byte> bytes(asked.bytes);
+  LEND_TRYV(end.meet());
+  Stamps stamps{asked.count};
+  for (std::uint64_t i = 0; i < asked.count; ++i) {
+    if (end.near) {
+      stamps.take();
+      LEND_TRYV(socket.send(bytes));
+    }
+    LEND_TRYV(socket.receive(bytes));
+    if (!end.near) {
+      LEND_TRYV(socket.send(bytes));
+    }
+  }
+  if (end.near) stamps.take();
+  return end.near ? stamps.in_us(2) : Latency{};
+}
+
+Result<Latency> measure(End& end, Measurement const& asked) {
+  if (asked.device == "tcp") return tcp_rounds(end, asked);
+  bool const is_raw = asked.via == "raw";
+  if (asked.operation == "write") return (is_raw ? raw_write_rounds : write_rounds)(end, asked);
+  if (asked.operation == "read") return (is_raw ? raw_read_rounds : read_rounds)(end, asked);
+  if (asked.via == "blocking") return blocking_send_rounds(end, asked);
+  return (is_raw ? raw_send_rounds : send_rounds)(end, asked);
+}
+
+Result<void> run(Measurement const& asked) {
   Latency latency;
   LEND_TRYV(
-      run_pair(pair, std::as_writable_bytes(std::span{&latency, 1}), [&](End& end) -> Result<void> {
-        auto const rounds = options.operation == "write"  ? write_rounds
-                            : options.operation == "read" ? read_rounds
-                            : options.via == "blocking"   ? blocking_send_rounds
-                                                          : send_rounds;
-        LEND_TRY(measured, rounds(end, options));
+      asked.run(std::as_writable_bytes(std::span{&latency, 1}), [&](End& end) -> Result<void> {
+        auto warm_up = asked;
+        warm_up.count = asked.count / 10 + 1;
+        LEND_TRYV(measure(end, warm_up));
+        LEND_TRY(measured, measure(end, asked));
         latency = measured;
         return success();
       }));
-  std::printf("%.3f us median, %.3f us lowest tenth\n", latency.median, latency.lowest_tenth);
+  if (asked.json)
+    std::printf("{%s, \"median_us\": %.4f, \"lowest_tenth_us\": %.4f, \"mean_us\": %.4f}\n",
+                asked.json_head().c_str(), latency.median, latency.lowest_tenth, latency.mean);
+  else
+    std::printf("%.3f us median, %.3f us lowest tenth, %.3f us mean\n", latency.median,
+                latency.lowest_tenth, latency.mean);
   return success();
-}
-
-std::optional<Options> parse(std::vector<std::string_view> const& arguments) {
-  auto const is_one_of = [](std::string_view text, std::initializer_list<std::string_view> all) {
-    return std::ranges::find(all, text) != all.end();
-  };
-  if (arguments.size() != 5 || !is_one_of(arguments[1], {"send", "write", "read"}) ||
-      !is_one_of(arguments[2], {"blocking", "scoped", "unsafe"}))
-    return {};
-  Options options{std::string{arguments[0]}, arguments[1], arguments[2]};
-  auto const number = [](std::string_view text, auto& value) {
-    return std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc{};
-  };
-  if (!number(arguments[3], options.bytes) || !number(arguments[4], options.rounds)) return {};
-  if (options.bytes == 0 || options.bytes > incoming / receives || options.rounds == 0) return {};
-  return options;
 }
 
 }  // namespace
 
-int main(int count, char** arguments) {
-  auto const options = parse({arguments + 1, arguments + count});
-  if (!options) {
-    std::fputs("latency DEVICE send|write|read blocking|scoped|unsafe BYTES ROUNDS\n", stderr);
+int main(int count, char** words) {
+  auto const asked = Measurement::parse({words, static_cast<std::size_t>(count)},
+                                        {"raw", "unsafe", "scoped", "blocking"});
+  if (!asked) {
+    std::fputs(
+        "latency DEVICE send|write|read raw|unsafe|scoped|blocking BYTES ROUNDS"
+        " [--json] [--cores one|two]\n",
+        stderr);
     return 2;
   }
-  auto const done = run(*options);
+  auto const done = run(*asked);
   if (!done) std::fprintf(stderr, "latency: %s\n", done.error().message().c_str());
   return done ? 0 : 1;
 }

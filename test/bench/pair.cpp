@@ -58,7 +58,9 @@ Result<void> run_end(bool near, PairOptions const& options, int socket, Plain* p
   LEND_TRY(prepared, prepare_channel(domain, options.channel));
   LEND_TRY(endpoint_bytes, trade(socket, prepared.endpoint().encode()));
   LEND_TRY(endpoint, Endpoint::decode(endpoint_bytes));
-  LEND_TRY(channel, std::move(prepared).handshake(endpoint));
+  LEND_TRY(queue_pair, prepared.take_queue_pair().connect(endpoint));
+  ibv_qp* const raw = queue_pair.native();
+  LEND_TRY(channel, std::move(prepared).adopt(std::move(queue_pair)));
   LEND_TRY(ours, exposed.remote());
   LEND_TRY(theirs, trade(socket, ours.encode()));
   LEND_TRY(remote, RemoteRegion::decode(theirs));
@@ -71,6 +73,7 @@ Result<void> run_end(bool near, PairOptions const& options, int socket, Plain* p
           std::move(memory),
           std::move(exposed),
           std::move(channel),
+          raw,
           remote};
   LEND_TRYV(body(end));
   return end.meet();  // neither goes while the other may still need it

@@ -10,6 +10,8 @@
 #include <span>
 #include <string>
 
+struct ibv_qp;
+
 namespace lend::bench {
 
 constexpr std::size_t pair_bytes = std::size_t{8} << 20;  ///< of memory on each side
@@ -30,6 +32,7 @@ struct End {
   MemoryRegion memory;   ///< local
   MemoryRegion exposed;  ///< the peer may write and read here
   Channel channel;
+  ibv_qp* queue_pair;   ///< the channel's
   RemoteRegion remote;  ///< the peer's `exposed`
 
   /// Returns when both ends have called it. Sleeps, so that neither takes the other's CPU.

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The same end without lend: verbs on the channel's own queue pair, as a program in C would post
+// and poll them. While it is in use the channel must not be. One thread.
+#pragma once
+
+#include "pair.hpp"
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace lend::bench {
+
+class RawEnd {
+ public:
+  explicit RawEnd(End& end);
+
+  // Each posts one signalled request; false when the device refused. Places are offsets.
+  [[nodiscard]] bool receive(std::size_t place, std::size_t bytes);
+  [[nodiscard]] bool send(std::size_t place, std::size_t bytes);
+  [[nodiscard]] bool write(std::size_t place, std::size_t bytes);
+  [[nodiscard]] bool read(std::size_t place, std::size_t bytes);
+
+  struct Seen {
+    std::uint32_t receives = 0, others = 0;
+    bool failed = false;
+  };
+  /// Polls once; yields when nothing came and both ends share a CPU.
+  [[nodiscard]] Seen poll();
+
+ private:
+  [[nodiscard]] bool post(ibv_wr_opcode opcode, std::size_t place, std::size_t bytes);
+
+  End& end_;
+  ibv_qp* queue_pair_;
+  std::uint64_t address_;
+  std::uint32_t key_;
+};
+
+}  // namespace lend::bench
