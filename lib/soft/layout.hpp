@@ -133,15 +133,16 @@ struct SharedCompletionQueue {
   // Written by those who complete receives, and by the owner to arm, under `lock`.
   alignas(cache_line) RobustLock lock;
   Cell<std::uint32_t> overrun;  // see async_events.hpp
-  Cell<std::uint32_t> notify;   // see notify.hpp
   Cell<std::uint64_t> tail;     // one behind when its last producer died, see completion_ring.cpp
   Cell<std::uint64_t> intended_tail;
   Cell<std::uint64_t> head_seen;
   // Written by the owner, as it polls.
   alignas(cache_line) Atomic<std::uint64_t> head;
-  // Written once.
+  // Written once, and `notify` when somebody sleeps: the owner reads it for each of its own sends,
+  // and would else wait for the line that its peers write.
   alignas(cache_line) Cell<std::uint64_t> ring_offset;
   Cell<std::uint32_t> ring_mask;
+  Cell<std::uint32_t> notify;  // under `lock`; see notify.hpp
   SharedWake wake;
 };
 static_assert(sizeof(SharedCompletionQueue) == 3 * cache_line);
@@ -181,7 +182,7 @@ struct SharedArena {
 };
 
 struct SharedHeader {
-  static constexpr std::uint64_t magic_value = 0x32'74'66'6f'73'64'6e'6c;  // "lndsoft2"
+  static constexpr std::uint64_t magic_value = 0x33'74'66'6f'73'64'6e'6c;  // "lndsoft3"
 
   Atomic<std::uint64_t> magic;  // stored last
   Cell<std::uint32_t> instance;
