@@ -70,6 +70,7 @@ struct ReceiveEnd {
   std::uint8_t flags;
   std::uint8_t inline_length;
   bool is_solicited;
+  bool is_in_stream = false;                              // another is likely to follow at once
   std::uint64_t bytes[SharedCompletion::inline_max / 8];  // inline_length of them count
 };
 

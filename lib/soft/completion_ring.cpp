@@ -3,6 +3,7 @@
 #include "async_events.hpp"
 #include "completion_queue.hpp"
 #include "notify.hpp"
+#include "prefetch.hpp"
 #include "wake_pipe.hpp"
 
 #include <algorithm>
@@ -55,6 +56,9 @@ Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const&
   slot.sequence.store(tail + 1, std::memory_order_release);
   death_point();
   queue.tail.set(tail + 1);
+  // The consumer read that line a lap ago: its next writer would wait for it, holding locks. Not in
+  // a ping-pong: there the consumer polls it.
+  if (end.is_in_stream) prefetch_to_write(&ring[(tail + 1) & mask]);
   return Pushed::yes;
 }
 

@@ -20,6 +20,8 @@
 namespace lend::soft {
 namespace {
 
+constexpr std::uint32_t stream_depth = 4;  // messages on their way; a ping-pong has one or two
+
 /// The responder: one request against one target queue pair, whose rx lock is held throughout. A
 /// template, so that a reliable connection pays nothing for the other types.
 template <ibv_qp_type type>
@@ -250,6 +252,9 @@ class Responder {
     end.queue_pair = number_;
     end.epoch = target_.epoch.get();
     end.receive = receive_id_;
+    // Whether the poster has yet to look for the ends of some before.
+    end.is_in_stream =
+        work_.position - qp_.send_freed.load(std::memory_order_relaxed) >= stream_depth;
     auto const pushed = push_receive_end(segment_, target_.completion_queue.get(), end,
                                          qp_.owner().claimant, peer_.wakers());
     if (pushed != Pushed::yes) return pushed;
