@@ -2,25 +2,29 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """lend's soft device beside what else moves messages between two processes of one host.
 
-  test/bench/against_peers.py build/gcc/test/bench [--json] [--cores one] [--repeats N]
+  test/bench/against_peers.py build/gcc/test/bench [--json] [--cores one] [--realtime]
 
 The peers: UCX over shared memory (ucx_perftest of Debian's ucx-utils: tag and put of the protocol
 layer UCP, put of the transport layer UCT), libfabric's shm (fi_pingpong of libfabric-bin, which has
 no stream) and TCP over loopback (a twin of ours, a bare socket). Exits 77 where a program is missing.
 
 Each repeat runs all of them once, one after the other, each with its two processes bound to the same
-two CPUs, so that all see the same weather; the tables have the medians over the repeats. All spin,
-and all count the time of every round, but fi_pingpong, which tells the average: what stands in its
-stead for lend is the average too. Whose layer is compared with whose: UCP and libfabric match,
-queue and choose protocols, so lend stands beside them with its scopes; UCT is bare, so raw verbs on
-the same soft device stand beside it (`raw`), and beside all others in brackets.
+two CPUs, so that all see the same weather; the tables have the medians over the repeats, and the
+medians of the ratios within each. All spin, and all time every round, but fi_pingpong, which tells
+the average: there the average of lend is compared. "x1.50" means that lend is 1.5 times as fast.
 
-"x1.50" means that lend is 1.5 times as fast. With --cores one, both processes share CPU 0.
+Which layer is compared with which: UCP and libfabric match, queue and choose protocols, and lend
+stands beside them with its scopes, which check, lend and account. UCT is bare; who wants to compare
+it with its like looks at the figure in brackets, for raw verbs on the same soft device. A put of
+UCT is a copy into mapped memory and no more: no completion, no key.
+
+With --cores one, both processes share CPU 0, and only latencies are measured. --realtime (as root)
+lets nothing else run on these CPUs meanwhile: for a machine that is busy. With --json the figures go
+to standard output, a line for each kind and size, and the tables to standard error.
 """
 import argparse
 import json
 import os
-import re
 import shutil
 import socket
 import statistics
@@ -44,16 +48,16 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def meet(server, client, cpus, extra=None):
+def meet(server, client, first, cpus, extra=None):
     """What the client printed. The server is started first, and the client until it finds it."""
     environment = {**os.environ, **(extra or {})}
-    with subprocess.Popen(["taskset", "-c", str(cpus[1]), *server], env=environment,
+    with subprocess.Popen([*first, "taskset", "-c", str(cpus[1]), *server], env=environment,
                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as far:
         try:
             for _ in range(200):
                 time.sleep(0.05)
-                near = subprocess.run(["taskset", "-c", str(cpus[0]), *client], env=environment,
-                                      capture_output=True, text=True, timeout=BOUND_SECONDS)
+                near = subprocess.run([*first, "taskset", "-c", str(cpus[0]), *client],
+                                      env=environment, capture_output=True, text=True, timeout=BOUND_SECONDS)
                 if near.returncode == 0 or far.poll() is not None:
                     break
             if near.returncode != 0:
@@ -68,12 +72,13 @@ class Bench:
 
     def __init__(self, options):
         self.folder = options.folder
+        self.first = ["chrt", "-f", "1"] if options.realtime else []
         self.cores = options.cores
         self.cpus = (0, 1) if options.cores == "two" else (0, 0)
 
     def lend(self, program, device, operation, via, size, count):
         said = subprocess.run(
-            [os.path.join(self.folder, program), device, operation, via, str(size), str(count),
+            [*self.first, os.path.join(self.folder, program), device, operation, via, str(size), str(count),
              "--json", "--cores", self.cores],
             stdout=subprocess.PIPE, text=True, check=True, timeout=BOUND_SECONDS)
         return json.loads(said.stdout)
@@ -82,7 +87,7 @@ class Bench:
         server = ["ucx_perftest", "-p", str(free_port())]
         client = [*server, "127.0.0.1", "-t", test, "-s", str(size), "-n", str(count),
                   "-w", str(count // 10 + 1), "-f", "-v", *more]
-        said = meet(server, client, self.cpus, SHARED_MEMORY)
+        said = meet(server, client, self.first, self.cpus, SHARED_MEMORY)
         # iterations, 50th percentile us, average us, overall us, three pairs of rates
         fields = said.strip().splitlines()[-1].split(",")
         return {"median_us": float(fields[1]), "messages_per_s": float(fields[-1])}
@@ -94,7 +99,7 @@ class Bench:
     def libfabric(self, size, count):
         port = str(free_port())
         common = ["fi_pingpong", "-p", "shm", "-e", "rdm", "-I", str(count), "-S", str(size)]
-        said = meet([*common, "-B", port], [*common, "-P", port, "127.0.0.1"], self.cpus)
+        said = meet([*common, "-B", port], [*common, "-P", port, "127.0.0.1"], self.first, self.cpus)
         # bytes, #sent, #ack, total, time, MB/sec, usec/xfer, Mxfers/sec
         return {"mean_us": float(said.strip().splitlines()[-1].split()[6])}
 
@@ -131,27 +136,44 @@ def named(size):
     return f"{size} B" if size < 1024 else f"{size >> 10} KiB" if size < 1 << 20 else f"{size >> 20} MiB"
 
 
-def print_table(title, unit, columns, sizes, medians, show, ratio):
-    """`columns`: lend's own figures, then (peer, scoped figure beside it, raw figure beside it)."""
-    own, peers = columns
-    print(f"\n{title}; {unit}")
-    print(f"{'':8}" + "".join(f"{'lend ' + name.split()[1]:>13}" for name in own)
-          + "".join(f"{peer:>14}{'':14}" for peer, _, _ in peers))
-    for size in sizes:
-        row = medians[size]
-        cells = [f"{show(row[name], size):>13}" for name in own]
-        for peer, scoped, raw in peers:
-            cells.append(f"{show(row[peer], size):>14} x{ratio(row[scoped], row[peer]):<5.2f}"
-                         f"{'(x%.2f)' % ratio(row[raw], row[peer]):<8}")
-        print(f"{named(size):>8}" + "".join(cells))
+class Table:
+    """What was measured of one kind: `figures[size][name]` has a value for each repeat."""
 
+    def __init__(self, kind, figures):
+        self.kind = kind
+        self.figures = figures
 
-def microseconds(value, _size):
-    return f"{value:.3g}" if value < 100 else f"{value:.0f}"
+    def median(self, size, name):
+        return statistics.median(self.figures[size][name])
 
+    def times_as_fast(self, size, ours, theirs):
+        pairs = zip(self.figures[size][ours], self.figures[size][theirs])
+        return statistics.median(b / a if self.kind == "latency" else a / b for a, b in pairs)
 
-def rate(value, size):
-    return f"{value * 1e-6:.2f} M/s" if size < 4096 else f"{value * size * 1e-9:.2f} GB/s"
+    def show(self, size, name):
+        value = self.median(size, name)
+        if self.kind == "latency":
+            return f"{value:.3g}" if value < 100 else f"{value:.0f}"
+        return f"{value * 1e-6:.2f} M/s" if size < 4096 else f"{value * size * 1e-9:.2f} GB/s"
+
+    def json(self, cores, repeats):
+        for size, row in self.figures.items():
+            yield {"kind": self.kind, "unit": "us" if self.kind == "latency" else "messages/s",
+                   "cores": cores, "bytes": size, "repeats": repeats,
+                   **{name.replace(" ", "_"): self.median(size, name) for name in row}}
+
+    def print(self, title, own, peers):
+        """`own`: an operation of lend's. `peers`: each may have another figure of lend's beside it."""
+        print(f"\n{title}")
+        names = [peer for peer, _ in peers]
+        print(f"{'':8}{'lend scoped':>13}{'raw':>13}" + "".join(f"{name:>14}{'':14}" for name in names))
+        for size in self.figures:
+            cells = [f"{self.show(size, f'{own} {via}'):>13}" for via in ("scoped", "raw")]
+            for peer, suffix in peers:
+                scoped, raw = (self.times_as_fast(size, f"{own} {via}{suffix}", peer)
+                               for via in ("scoped", "raw"))
+                cells.append(f"{self.show(size, peer):>14} x{scoped:<5.2f}{f'(x{raw:.2f})':<8}")
+            print(f"{named(size):>8}" + "".join(cells))
 
 
 def main():
@@ -161,10 +183,13 @@ def main():
     parser.add_argument("--cores", choices=("two", "one"), default="two")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--sizes", type=int, nargs="+", choices=SIZES)
-    parser.add_argument("--json", action="store_true", help="one line for each size and kind")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--realtime", action="store_true")
     options = parser.parse_args()
     missing = [f"{name} (Debian package {package})" for name, package in PACKAGES.items()
                if shutil.which(name) is None]
+    if options.realtime and options.cores == "one":
+        parser.error("in real time, two processes that spin cannot share a core")
     cpus = os.sched_getaffinity(0)
     if options.cores == "two" and not {0, 1} <= cpus:
         missing.append("CPUs 0 and 1")
@@ -188,40 +213,22 @@ def main():
     if sys.stderr.isatty():
         print("\r", end="", file=sys.stderr)
 
-    medians = {kind: {size: {name: statistics.median(values) for name, values in row.items()}
-                      for size, row in rows.items()} for kind, rows in figures.items()}
+    tables = {kind: Table(kind, rows) for kind, rows in figures.items()}
     if options.json:
-        for kind, rows in medians.items():
-            for size, row in rows.items():
-                print(json.dumps({"kind": kind, "unit": "us" if kind == "latency" else "messages/s",
-                                  "cores": options.cores, "bytes": size, "repeats": options.repeats,
-                                  **{name.replace(" ", "_"): value for name, value in row.items()}}))
-        return
-
+        for table in tables.values():
+            for row in table.json(options.cores, options.repeats):
+                print(json.dumps(row))
+        sys.stdout = sys.stderr
     print(f"{options.cores} core{'s' * (options.cores == 'two')}, medians of {options.repeats} repeats; "
-          "x: how many times as fast lend is, scoped (raw)")
-    messages = [("ucp tag", "send scoped", "send raw")]
-    if options.cores == "one":
-        messages.append(("ucp tag asleep", "send scoped", "send raw"))
-    print_table("messages, half a round trip", "us",
-                (["send scoped", "send raw"],
-                 [*messages, ("fi shm", "send scoped mean", "send raw mean"),
-                  ("tcp", "send scoped", "send raw")]),
-                sizes, medians["latency"], microseconds, lambda ours, theirs: theirs / ours)
-    print_table("writes, half a round trip", "us",
-                (["write scoped", "write raw"],
-                 [("ucp put", "write scoped", "write raw"), ("uct put", "write scoped", "write raw")]),
-                sizes, medians["latency"], microseconds, lambda ours, theirs: theirs / ours)
-    if options.cores == "one":
-        return
-    print_table("streams of messages", "a second",
-                (["send scoped", "send raw"],
-                 [("ucp tag", "send scoped", "send raw"), ("tcp", "send scoped", "send raw")]),
-                sizes, medians["rate"], rate, lambda ours, theirs: ours / theirs)
-    print_table("streams of writes", "a second",
-                (["write scoped", "write raw"],
-                 [("ucp put", "write scoped", "write raw"), ("uct put", "write scoped", "write raw")]),
-                sizes, medians["rate"], rate, lambda ours, theirs: ours / theirs)
+          "x: how many times as fast lend is with scopes (by raw verbs)")
+    asleep = [("ucp tag asleep", "")] if options.cores == "one" else []
+    tables["latency"].print("messages, half a round trip, us", "send",
+                            [("ucp tag", ""), *asleep, ("fi shm", " mean"), ("tcp", "")])
+    tables["latency"].print("writes, half a round trip, us", "write",
+                            [("ucp put", ""), ("uct put", "")])
+    if options.cores == "two":
+        tables["rate"].print("streams of messages", "send", [("ucp tag", ""), ("tcp", "")])
+        tables["rate"].print("streams of writes", "write", [("ucp put", ""), ("uct put", "")])
 
 
 main()

@@ -1,23 +1,29 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""lend's latencies beside those of Debian's perftest, on one device in one boot.
+"""lend beside Debian's perftest, on one device in one boot: latency and bandwidth.
 
-  test/guest/run --timeout 900 -- test/bench/against_perftest.py build/gcc/test/bench/latency
+  test/guest/run --timeout 1200 -- test/bench/against_perftest.py build/gcc/test/bench [--json]
 
 Each repeat runs perftest and every way of lend's once, one after the other, each with its two sides
-bound to CPUs 0 and 1, so that all see the same weather. Of each run the lowest tenth is taken, for
-on a busy host the median says how the host's scheduler shares its CPUs (--median takes that). The
-table has the medians over the repeats and lend's ratios to perftest. Nothing is gated.
+bound to CPUs 0 and 1, so that all see the same weather. Of each latency run the lowest tenth is
+taken, for on a busy host the median says how the host's scheduler shares its CPUs (--median takes
+that); of bandwidth, the whole stream's time for each message. The table has the medians over the
+repeats, and in brackets the medians of lend's ratios to perftest within each: below 1 lend is ahead.
+perftest asks for a completion of each hundredth message of a stream, lend for each. `raw` is lend's
+program without lend, on the same queue pair. Nothing is gated. Exits 77 without perftest.
 """
 import argparse
+import json
+import os
 import re
+import shutil
 import socket
 import statistics
 import subprocess
 import sys
 import time
 
-WAYS = ("unsafe", "scoped", "blocking")
+WAYS = {"latency": ("raw", "unsafe", "scoped", "blocking"), "bandwidth": ("raw", "unsafe", "scoped")}
 BOUND_SECONDS = 120  # for one run
 SERVER_TRIES = 100  # 0.1 s each, until the server listens
 
@@ -28,62 +34,96 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def perftest(options, operation, size):
-    command = [f"ib_{operation}_lat", "-d", options.device, "-x", str(options.gid_index), "-F",
-               "-s", str(size), "-n", str(options.rounds), "-U", "-p", str(free_port())]
+def run_perftest(options, program, *more):
+    """What its client printed."""
+    command = [program, "-d", options.device, "-x", str(options.gid_index), "-F", *more,
+               "-p", str(free_port())]
     with subprocess.Popen(["taskset", "-c", "1", *command], stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL) as server:
         try:
             for _ in range(SERVER_TRIES):
                 client = subprocess.run(["taskset", "-c", "0", *command, options.address],
                                         capture_output=True, text=True, timeout=BOUND_SECONDS)
-                rounds = sorted(map(float, re.findall(r"^\d+, ([0-9.]+)$", client.stdout, re.M)))
-                if client.returncode == 0 and rounds:
-                    return rounds[len(rounds) // (2 if options.median else 10)]
-                if server.poll() is not None:
+                if client.returncode == 0 or server.poll() is not None:
                     break
                 time.sleep(0.1)
-            sys.exit(f"{' '.join(command)} failed:\n{client.stdout}{client.stderr}")
+            if client.returncode != 0:
+                sys.exit(f"{' '.join(command)} failed:\n{client.stdout}{client.stderr}")
+            return client.stdout
         finally:
             server.kill()
 
 
-def lend(options, operation, way, size):
+def perftest(options, kind, operation, size):
+    """Microseconds, of half a round trip or for each message of a stream."""
+    if kind == "latency":
+        said = run_perftest(options, f"ib_{operation}_lat", "-s", str(size), "-n",
+                            str(options.rounds), "-U")
+        rounds = sorted(map(float, re.findall(r"^\d+, ([0-9.]+)$", said, re.M)))
+        return rounds[len(rounds) // (2 if options.median else 10)]
+    said = run_perftest(options, f"ib_{operation}_bw", "-s", str(size), "-n", str(options.messages))
+    # bytes, iterations, peak, average, million messages a second
+    return 1 / float(re.findall(rf"^ *{size} +\d+ .* ([0-9.]+) *$", said, re.M)[-1])
+
+
+def lend(options, kind, operation, way, size):
+    count = options.rounds if kind == "latency" else options.messages
     said = subprocess.run(
-        [options.latency, options.device, operation, way, str(size), str(options.rounds)],
+        [os.path.join(options.folder, kind), options.device, operation, way, str(size), str(count),
+         "--json"],
         stdout=subprocess.PIPE, text=True, check=True, timeout=BOUND_SECONDS)
-    return float(said.stdout.split()[0 if options.median else 3])
+    figures = json.loads(said.stdout)
+    if kind == "bandwidth":
+        return 1e6 / figures["messages_per_s"]
+    return figures["median_us" if options.median else "lowest_tenth_us"]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("latency", help="the program of this name, built")
+    parser.add_argument("folder", help="where latency and bandwidth were built")
     parser.add_argument("--device", default="rxe0")
     parser.add_argument("--gid-index", type=int, default=1)
     parser.add_argument("--address", default="10.77.0.1", help="at which perftest's server is found")
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--rounds", type=int, default=2000)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[8, 64, 4096])
+    parser.add_argument("--rounds", type=int, default=1000)
+    parser.add_argument("--messages", type=int, default=2000)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[8, 4096, 65536])
     parser.add_argument("--operations", nargs="+", default=["send", "write", "read"])
+    parser.add_argument("--kinds", nargs="+", choices=tuple(WAYS), default=list(WAYS))
     parser.add_argument("--median", action="store_true")
+    parser.add_argument("--json", action="store_true", help="a line for each row instead of the table")
     options = parser.parse_args()
+    if shutil.which("ib_send_lat") is None:
+        print("skipped: there is no ib_send_lat (Debian package perftest)")
+        sys.exit(77)
 
-    part = "median" if options.median else "lowest tenth"
-    print(f"{options.device}: us, {part} of the rounds, medians of {options.repeats} repeats; "
-          "(ratio to perftest)")
-    print("                   perftest" + "".join(f"{way:>20}" for way in WAYS))
-    for operation in options.operations:
-        for size in options.sizes:
-            columns = {name: [] for name in ("perftest", *WAYS)}
-            for _ in range(options.repeats):
-                columns["perftest"].append(perftest(options, operation, size))
-                for way in WAYS:
-                    columns[way].append(lend(options, operation, way, size))
-            middle = {name: statistics.median(values) for name, values in columns.items()}
-            row = "".join(f"{middle[way]:>12.2f} ({middle[way] / middle['perftest']:5.3f})"
-                          for way in WAYS)
-            print(f"{operation:>6} {size:>8} B {middle['perftest']:>9.2f}{row}", flush=True)
+    for kind in options.kinds:
+        if not options.json:
+            what = {"latency": f"us, {'median' if options.median else 'lowest tenth'} of the rounds",
+                    "bandwidth": "us for each message of a stream"}[kind]
+            print(f"{options.device}, {kind}: {what}, medians of {options.repeats} repeats; "
+                  "(ratio to perftest)")
+            print("                   perftest" + "".join(f"{way:>20}" for way in WAYS[kind]))
+        for operation in options.operations:
+            for size in options.sizes:
+                theirs, ours = [], {way: [] for way in WAYS[kind]}
+                for _ in range(options.repeats):
+                    theirs.append(perftest(options, kind, operation, size))
+                    for way, values in ours.items():
+                        values.append(lend(options, kind, operation, way, size))
+                ratios = {way: statistics.median(a / b for a, b in zip(values, theirs))
+                          for way, values in ours.items()}
+                if options.json:
+                    print(json.dumps({
+                        "device": options.device, "kind": kind, "operation": operation,
+                        "bytes": size, "perftest_us": round(statistics.median(theirs), 3),
+                        **{f"{way}_us": round(statistics.median(ours[way]), 3) for way in ours},
+                        **{f"{way}_ratio": round(ratios[way], 4) for way in ours}}), flush=True)
+                    continue
+                row = "".join(f"{statistics.median(ours[way]):>12.2f} ({ratios[way]:5.3f})"
+                              for way in ours)
+                print(f"{operation:>6} {size:>8} B {statistics.median(theirs):>9.2f}{row}", flush=True)
 
 
 main()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What a loan and its return cost beside 0, 9, 99 and 999 others, by the order in which they go.
 // One thread.
-// Usage: ledger_curve            nanoseconds, the least of several rounds
+// Usage: ledger_curve [--json]   nanoseconds, the least of several rounds
 //        ledger_curve --once     each cell once: ledger_curve.py counts instructions
 #include <lend/base/borrow.hpp>
 
@@ -162,26 +162,41 @@ double measure(bool once) {
   return least;
 }
 
+enum class Mode { table, json, once };
+
 template <std::size_t row>
-void run_row(bool once) {
+void run_row(Mode mode) {
+  bool const once = mode == Mode::once;
   constexpr Pattern pattern = patterns[row];
   double const cells[] = {measure<pattern, 1>(once), measure<pattern, 10>(once),
                           measure<pattern, 100>(once), measure<pattern, 1000>(once)};
   if (once) return;
+  if (mode == Mode::json) {
+    std::printf(
+        "{\"pattern\": \"%s\", \"ns_1\": %.1f, \"ns_10\": %.1f, \"ns_100\": %.1f, "
+        "\"ns_1000\": %.1f}\n",
+        names[row], cells[0], cells[1], cells[2], cells[3]);
+    return;
+  }
   std::printf("%-16s", names[row]);
   for (double const cell : cells) std::printf("%8.0f", cell);
   std::printf("\n");
 }
 
 template <std::size_t... rows>
-void run_all(bool once, std::index_sequence<rows...>) {
-  if (!once) std::printf("%-16s%8d%8d%8d%8d\n", "ns, loans", 1, 10, 100, 1000);
-  (run_row<rows>(once), ...);
+void run_all(Mode mode, std::index_sequence<rows...>) {
+  if (mode == Mode::table) std::printf("%-16s%8d%8d%8d%8d\n", "ns, loans", 1, 10, 100, 1000);
+  (run_row<rows>(mode), ...);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool const once = argc > 1 && std::string_view{argv[1]} == "--once";
-  run_all(once, std::make_index_sequence<std::size(patterns)>{});
+  std::string_view const word{argc == 2 ? argv[1] : ""};
+  if (argc > 2 || (argc == 2 && word != "--json" && word != "--once")) {
+    std::fputs("ledger_curve [--json|--once]\n", stderr);
+    return 2;
+  }
+  Mode const mode = word == "--once" ? Mode::once : word == "--json" ? Mode::json : Mode::table;
+  run_all(mode, std::make_index_sequence<std::size(patterns)>{});
 }

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The ledger's curve in instructions, by callgrind: ledger_curve.py PROGRAM
+"""The ledger's curve in instructions, by callgrind: ledger_curve.py PROGRAM [--json]
 
 Prints what a loan and its return take beside 0, 9, 99 and 999 others. Fails when a pattern that the
 ledger says takes constant time takes more beside 999 than beside 9; exits 77 without valgrind.
 """
+import json
 import pathlib
 import re
 import shutil
@@ -47,11 +48,17 @@ for line in functions.splitlines():
         cost = int(found[1].replace(",", "")) / key[1]
         cells[key] = max(cells.get(key, 0), cost)
 
-print(f"{'instructions, loans':20}" + "".join(f"{count:8}" for count in COUNTS))
+as_json = "--json" in sys.argv[2:]
+if not as_json:
+    print(f"{'instructions, loans':20}" + "".join(f"{count:8}" for count in COUNTS))
 failed = False
 for pattern in patterns:
     row = [cells[pattern, count] for count in COUNTS]
     grows = pattern in CONSTANT and row[3] > row[1] + SLACK
     failed |= grows
+    if as_json:
+        figures = {f"instructions_{count}": round(cost) for count, cost in zip(COUNTS, row)}
+        print(json.dumps({"pattern": pattern, **figures}))
+        continue
     print(f"{pattern:20}" + "".join(f"{cost:8.0f}" for cost in row) + "  GROWS" * grows)
 sys.exit(failed)

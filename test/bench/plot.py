@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Draws what against_peers.py measured: plot.py FIGURES.json PICTURE.svg
+
+Four panels, latency and throughput of messages and of writes, over the size. Logarithmic axes. An
+SVG by hand, with nothing but the standard library.
+"""
+import json
+import math
+import sys
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+WIDTH, HEIGHT = 900, 640
+PANEL_WIDTH, PANEL_HEIGHT = 330, 210
+LEFT, TOP, GAP_X, GAP_Y = 70, 60, 110, 90
+COLOURS = {"lend, scoped": "#c2410c", "lend's soft device, raw verbs": "#fb923c", "UCX, UCP": "#1d4ed8",
+           "UCX, UCT": "#60a5fa", "libfabric shm": "#15803d", "TCP loopback": "#6b7280"}
+# title, kind, and the figure that each line has
+PANELS = (
+    ("messages: half a round trip, µs", "latency",
+     {"lend, scoped": "send_scoped", "lend's soft device, raw verbs": "send_raw",
+      "UCX, UCP": "ucp_tag", "libfabric shm": "fi_shm", "TCP loopback": "tcp"}),
+    ("writes: half a round trip, µs", "latency",
+     {"lend, scoped": "write_scoped", "lend's soft device, raw verbs": "write_raw",
+      "UCX, UCP": "ucp_put", "UCX, UCT": "uct_put"}),
+    ("messages: stream, GB/s", "rate",
+     {"lend, scoped": "send_scoped", "lend's soft device, raw verbs": "send_raw",
+      "UCX, UCP": "ucp_tag", "TCP loopback": "tcp"}),
+    ("writes: stream, GB/s", "rate",
+     {"lend, scoped": "write_scoped", "lend's soft device, raw verbs": "write_raw",
+      "UCX, UCP": "ucp_put", "UCX, UCT": "uct_put"}),
+)
+
+
+def named(size):
+    return f"{size} B" if size < 1024 else f"{size >> 10} KiB" if size < 1 << 20 else f"{size >> 20} MiB"
+
+
+def text(x, y, words, anchor="middle", size=12, weight="normal"):
+    return (f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" '
+            f'font-weight="{weight}">{escape(words)}</text>')
+
+
+class Axis:
+    """Logarithmic, from the decade below the least to the one above the most."""
+
+    def __init__(self, values, start, end):
+        self.low = math.floor(math.log10(min(values)))
+        self.high = max(math.ceil(math.log10(max(values))), self.low + 1)
+        self.start, self.end = start, end
+
+    def at(self, value):
+        part = (math.log10(value) - self.low) / (self.high - self.low)
+        return self.start + part * (self.end - self.start)
+
+    def decades(self):
+        return [10.0 ** exponent for exponent in range(self.low, self.high + 1)]
+
+
+def panel(left, top, title, kind, lines, rows):
+    rows = sorted((row for row in rows if row["kind"] == kind), key=lambda row: row["bytes"])
+
+    def value(row, figure):
+        return row[figure] * (1 if kind == "latency" else row["bytes"] * 1e-9)
+
+    sizes = [row["bytes"] for row in rows]
+    vertical = Axis([value(row, figure) for row in rows for figure in lines.values()],
+                    top + PANEL_HEIGHT, top)
+    span = math.log2(sizes[-1] / sizes[0]) or 1
+    across = {size: left + math.log2(size / sizes[0]) / span * PANEL_WIDTH for size in sizes}
+    drawn = [text(left + PANEL_WIDTH / 2, top - 12, title, size=13, weight="bold")]
+    for decade in vertical.decades():
+        y = vertical.at(decade)
+        drawn.append(f'<line x1="{left}" x2="{left + PANEL_WIDTH}" y1="{y:.1f}" y2="{y:.1f}" '
+                     'stroke="#d1d5db"/>')
+        drawn.append(text(left - 6, y + 4, f"{decade:g}", "end"))
+    for size, x in across.items():
+        drawn.append(text(x, top + PANEL_HEIGHT + 18, named(size)))
+    for name, figure in lines.items():
+        points = [(across[row["bytes"]], vertical.at(value(row, figure))) for row in rows]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        drawn.append(f'<polyline points="{path}" fill="none" stroke="{COLOURS[name]}" stroke-width="2"/>')
+        drawn += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{COLOURS[name]}"/>' for x, y in points]
+    return drawn
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    rows = [json.loads(line) for line in Path(sys.argv[1]).read_text().splitlines()]
+    if {row["kind"] for row in rows} != {"latency", "rate"}:
+        sys.exit("plot.py: the figures are not those of two cores, latency and rate")
+    drawn = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
+             'font-family="sans-serif" fill="#111827">',
+             f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>']
+    for i, (title, kind, lines) in enumerate(PANELS):
+        left = LEFT + i % 2 * (PANEL_WIDTH + GAP_X)
+        top = TOP + i // 2 * (PANEL_HEIGHT + GAP_Y)
+        drawn += panel(left, top, title, kind, lines, rows)
+    x = LEFT
+    for name, colour in COLOURS.items():
+        drawn.append(f'<circle cx="{x}" cy="{HEIGHT - 19}" r="5" fill="{colour}"/>')
+        drawn.append(text(x + 9, HEIGHT - 15, name, "start", 11))
+        x += 32 + round(6.3 * len(name))
+    drawn.append("</svg>")
+    Path(sys.argv[2]).write_text("\n".join(drawn) + "\n")
+
+
+main()
