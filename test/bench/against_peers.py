@@ -166,14 +166,15 @@ class Table:
         """`own`: an operation of lend's. `peers`: each may have another figure of lend's beside it."""
         print(f"\n{title}")
         names = [peer for peer, _ in peers]
-        print(f"{'':8}{'lend scoped':>13}{'raw':>13}" + "".join(f"{name:>14}{'':14}" for name in names))
+        print(f"{'':8}{'lend scoped':>13}{'raw':>13}" + "".join(f"{name:>14}{'':15}" for name in names).rstrip())
         for size in self.figures:
             cells = [f"{self.show(size, f'{own} {via}'):>13}" for via in ("scoped", "raw")]
             for peer, suffix in peers:
                 scoped, raw = (self.times_as_fast(size, f"{own} {via}{suffix}", peer)
                                for via in ("scoped", "raw"))
-                cells.append(f"{self.show(size, peer):>14} x{scoped:<5.2f}{f'(x{raw:.2f})':<8}")
-            print(f"{named(size):>8}" + "".join(cells))
+                times = [f"x{value:.2f}" if value < 100 else f"x{value:.0f}" for value in (scoped, raw)]
+                cells.append(f"{self.show(size, peer):>14} {times[0]:<6}{f'({times[1]})':<8}")
+            print((f"{named(size):>8}" + "".join(cells)).rstrip())
 
 
 def main():
