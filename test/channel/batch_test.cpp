@@ -99,6 +99,7 @@ TEST_CASE("a batch on a channel with inline room sends what the bytes were when 
   CHECK(it.here.loans() == 3);  // inlined bytes, too
   CHECK(must(last.wait(within(10s))).bytes == 4 * piece);
   must(scope.finish());
+  it.settle();
   for (std::size_t i = 0; i < 4; ++i) CHECK(it.arrived(i) == word(i));
 }
 
@@ -129,6 +130,7 @@ TEST_CASE("work of a batch is on loan from adding on, and posted by whoever asks
     CHECK(it.here.loans() == 0);
   }
   CHECK(batch.size() == 0);
+  it.settle();
   CHECK(it.arrived(0) == word(0));
   CHECK(it.arrived(1) == word(1));
 }
@@ -158,6 +160,7 @@ TEST_CASE("what is refused when it is added leaves the rest of its batch as it w
   must(last.wait(within(10s)));
   must(first.wait(within(10s)));
   must(read.wait(within(10s)));
+  it.settle();
   CHECK(it.arrived(3) == word(3));
   CHECK(it.arrived(1) != word(1));
   must(scope.finish());
@@ -175,6 +178,7 @@ TEST_CASE("batches on a shallow channel wait for room as they go", "[channel]") 
     must(batch.post(within(10s)));
   }
   must(scope.finish());
+  it.settle();
   for (std::size_t i = 0; i < it.count; ++i) CHECK(it.arrived(i) == word(i));
   CHECK(it.here.loans() == 0);
 }
@@ -198,5 +202,6 @@ TEST_CASE("batches of one scope, and other posts between them, do not disturb ea
   for (std::size_t i = 0; i < it.count; ++i)
     if (i != 1) must(works[i].wait(within(10s)));
   must(scope.finish());
+  it.settle();
   for (std::size_t i = 0; i < it.count; ++i) CHECK(it.arrived(i) == word(i));
 }

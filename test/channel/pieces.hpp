@@ -33,6 +33,11 @@ struct Pieces {
   ScatterElement into(std::size_t i) { return there.scatter(i * piece, piece); }
   RemoteSlice slice(std::size_t i) const { return remote.slice(i * piece, piece); }
   Write write(std::size_t i) const { return {from(i), slice(i)}; }
+  /// Returns when what end a has written is there, also where a write is over before.
+  void settle() {
+    auto back = must(ends.domain.allocate(piece));
+    must(ends.a.read({back.scatter(0, piece), slice(0)}));
+  }
   std::string arrived(std::size_t i) const { return text_at(there, i * piece, piece); }
 };
 

@@ -15,21 +15,14 @@ struct Share {
   unsigned parts;
 };
 constexpr Share shares[] = {
-    {Do::open, 10},
-    {Do::close, 9},
-    {Do::finish, 1},
-    {Do::post, 40},
-    {Do::post_unsafely, 2},
-    {Do::block, 6},
-    {Do::poll, 12},
-    {Do::wait, 10},
-    {Do::drop, 7},
-    {Do::leak, 1},
-    {Do::move, 4},
-    {Do::move_channel, 1},
-    {Do::destroy_channel, 1},
-    {Do::destroy_region, 1},
-    {Do::fail_polls, 1},
+    {Do::open, 10},          {Do::close, 9},
+    {Do::finish, 1},         {Do::post, 40},
+    {Do::batch, 8},          {Do::post_unsafely, 2},
+    {Do::block, 6},          {Do::poll, 12},
+    {Do::wait, 10},          {Do::drop, 7},
+    {Do::leak, 1},           {Do::move, 4},
+    {Do::move_channel, 1},   {Do::destroy_channel, 1},
+    {Do::destroy_region, 1}, {Do::fail_polls, 1},
     {Do::refuse_flushes, 1},
 };
 
@@ -84,6 +77,7 @@ Program program_of(std::uint64_t seed) {
   program.is_loop_back = lot.one_in(4);
   program.send_depth = 1 + lot.below(3);
   program.receive_depth = 1 + lot.below(3);
+  if (lot.one_in(3)) program.send_depth = 12;  // some of a batch are silent
   program.inline_bytes = lot.one_in(4) ? 16 : 0;
   constexpr Wait waits[] = {Wait::adaptive, Wait::adaptive, Wait::spin, Wait::event};
   program.wait = waits[lot.below(4)];

@@ -18,6 +18,7 @@ enum class Do : std::uint8_t {
   close,          ///< ends the innermost scope in the way that its numbers say
   finish,         ///< a scope of those that are open, early
   post,           ///< in any open scope, waiting for room or not
+  batch,          ///< of some requests
   post_unsafely,  ///< without loans
   block,          ///< one blocking call
   poll,           ///< a handle

@@ -88,6 +88,7 @@ void Run::one(Step const& step) {
     case Do::close: return;  // of no scope
     case Do::finish: return finish(step);
     case Do::post: return post(step);
+    case Do::batch: return batch(step);
     case Do::post_unsafely: return post_unsafely(step);
     case Do::block: return block(step);
     case Do::poll: return ask(step, false);

@@ -90,6 +90,7 @@ class Run {
   /// Notes what the device has accepted since `before`; whether that is one request or none.
   [[nodiscard]] bool note(std::size_t before, std::size_t end, std::optional<std::size_t> scope,
                           Request const& request, bool lends);
+  /// Calls `call` with the request as lend's own type of it.
   template <class Call>
   auto with(Request const& request, Call&& call);
   struct Before;
@@ -98,6 +99,13 @@ class Run {
   void check_refusal(Error const& error, Before const& before, std::size_t end,
                      Request const& request);
   [[nodiscard]] Deadline deadline_of(std::uint32_t number) const;
+
+  // batches.cpp
+  struct Added;
+  void batch(Step const& step);
+  void add(Batch& batch, Added& added, Step const& step);
+  [[nodiscard]] bool post_added(Batch& batch, Added& added, Step const& step);
+  void note_added(Added& added);
 
   void tell(std::string line);
 
@@ -116,5 +124,29 @@ class Run {
   std::string story_{};
   std::uint32_t levels_ = 0;  // of the exception that run_block() asks for
 };
+
+template <class Call>
+auto Run::with(Request const& request, Call&& call) {
+  GatherList const source{std::span<GatherElement const>{request.gathered}};
+  ScatterList const target{std::span<ScatterElement const>{request.scattered}};
+  switch (request.operation) {
+    case Operation::send: {
+      Send work{source};
+      work.immediate = request.immediate;
+      return call(work);
+    }
+    case Operation::receive: {
+      Receive work{target};
+      work.allow_empty = request.may_be_empty;
+      return call(work);
+    }
+    case Operation::write: {
+      Write work{source, request.remote};
+      work.immediate = request.immediate;
+      return call(work);
+    }
+    default: return call(Read{target, request.remote});
+  }
+}
 
 }  // namespace lend::test

@@ -26,30 +26,54 @@ Provider& table() {
 
 /// The calls that are watched: what they did, then what it means.
 struct SpyCalls {
-  static void note(ibv_qp const* pair, std::uint64_t id, bool is_receive, bool device_writes,
-                   ibv_sge const* list, int count) {
+  static Accepted described(ibv_send_wr const& request) {
     Accepted work;
-    work.id = id;
-    work.queue_pair = pair->qp_num;
-    work.is_receive = is_receive;
-    work.device_writes = device_writes;
-    for (int i = 0; i < count; ++i)
-      work.pieces.push_back({list[i].addr, list[i].length, list[i].lkey});
-    active->works_.push_back(std::move(work));
+    work.device_writes = request.opcode == IBV_WR_RDMA_READ;
+    work.is_silent = (request.send_flags & IBV_SEND_SIGNALED) == 0;
+    return work;
+  }
+  static Accepted described(ibv_recv_wr const&) {
+    Accepted work;
+    work.is_receive = work.device_writes = true;
+    return work;
+  }
+
+  /// All of a chain that was accepted.
+  template <class Request>
+  static void note(ibv_qp const* pair, Request const* request, Request const* end) {
+    for (; request != end; request = request->next) {
+      Accepted work = described(*request);
+      work.id = request->wr_id;
+      work.queue_pair = pair->qp_num;
+      for (int i = 0; i < request->num_sge; ++i)
+        work.pieces.push_back(
+            {request->sg_list[i].addr, request->sg_list[i].length, request->sg_list[i].lkey});
+      active->works_.push_back(std::move(work));
+    }
   }
 
   static int post_send(ibv_qp* pair, ibv_send_wr* request, ibv_send_wr** refused) {
     int const result = device.post_send(pair, request, refused);
-    if (result == 0)
-      note(pair, request->wr_id, false, request->opcode == IBV_WR_RDMA_READ, request->sg_list,
-           request->num_sge);
+    note(pair, request, result == 0 ? nullptr : *refused);
     return result;
   }
 
   static int post_receive(ibv_qp* pair, ibv_recv_wr* request, ibv_recv_wr** refused) {
     int const result = device.post_recv(pair, request, refused);
-    if (result == 0) note(pair, request->wr_id, true, true, request->sg_list, request->num_sge);
+    note(pair, request, result == 0 ? nullptr : *refused);
     return result;
+  }
+
+  /// A send queue completes in order: what is ahead of `work` and silent has succeeded.
+  static void end_before(Accepted& work) {
+    if (work.is_receive) return;
+    for (auto& other : active->works_) {
+      if (&other == &work) return;
+      if (other.queue_pair == work.queue_pair && other.is_silent && other.is_in_progress()) {
+        other.state = Accepted::State::completed;
+        other.seen_at = ++active->seen_;
+      }
+    }
   }
 
   static int poll(ibv_cq* queue, int count, ibv_wc* entries) {
@@ -67,6 +91,7 @@ struct SpyCalls {
         spy.complain("a completion of work that nobody posted, or a second one");
         continue;
       }
+      end_before(*work);
       work->state = Accepted::State::completed;
       work->status = entries[i].status;
       work->seen_at = ++spy.seen_;

@@ -106,30 +106,6 @@ Run::Request Run::request_of(Step const& step, bool unsafely) {
   return request;
 }
 
-template <class Call>
-auto Run::with(Request const& request, Call&& call) {
-  GatherList const source{std::span<GatherElement const>{request.gathered}};
-  ScatterList const target{std::span<ScatterElement const>{request.scattered}};
-  switch (request.operation) {
-    case Operation::send: {
-      Send work{source};
-      work.immediate = request.immediate;
-      return call(work);
-    }
-    case Operation::receive: {
-      Receive work{target};
-      work.allow_empty = request.may_be_empty;
-      return call(work);
-    }
-    case Operation::write: {
-      Write work{source, request.remote};
-      work.immediate = request.immediate;
-      return call(work);
-    }
-    default: return call(Read{target, request.remote});
-  }
-}
-
 bool Run::note(std::size_t before, std::size_t end, std::optional<std::size_t> scope,
                Request const& request, bool lends) {
   auto const& works = model_.spy().works();
