@@ -14,9 +14,10 @@ medians of the ratios within each. All spin, and all time every round, but fi_pi
 the average: there the average of lend is compared. "x1.50" means that lend is 1.5 times as fast.
 
 Which layer is compared with which: UCP and libfabric match, queue and choose protocols, and lend
-stands beside them with its scopes, which check, lend and account. UCT is bare; who wants to compare
-it with its like looks at the figure in brackets, for raw verbs on the same soft device. A put of
-UCT is a copy into mapped memory and no more: no completion, no key.
+stands beside them with its scopes, which check, lend and account; in streams with batches of a
+scope, since the peers too do not complete each message by itself. UCT is bare; who wants to compare
+it with its like looks at the figure in brackets, for raw verbs on the same soft device, each with
+its completion. A put of UCT is a copy into mapped memory and no more: no completion, no key.
 
 With --cores one, both processes share CPU 0, and only latencies are measured. --realtime (as root)
 lets nothing else run on these CPUs meanwhile: for a machine that is busy. With --json the figures go
@@ -123,7 +124,7 @@ class Bench:
     def rates(self, size):
         count = MESSAGES[size]
         for operation in ("send", "write"):
-            for via in ("scoped", "raw"):
+            for via in ("scoped", "batch", "raw"):
                 yield (f"{operation} {via}", self.lend("bandwidth", "soft", operation, via, size,
                                                        count)["messages_per_s"])
         yield "ucp tag", self.ucx("tag_bw", size, count)["messages_per_s"]
@@ -165,15 +166,16 @@ class Table:
     def print(self, title, own, peers):
         """`own`: an operation of lend's. `peers`: each may have another figure of lend's beside it."""
         print(f"\n{title}")
-        names = [peer for peer, _ in peers]
-        print(f"{'':8}{'lend scoped':>13}{'raw':>13}" + "".join(f"{name:>14}{'':15}" for name in names).rstrip())
+        ways = ("scoped", "raw") if self.kind == "latency" else ("scoped", "batch", "raw")
+        print(f"{'':8}{'lend ' + ways[0]:>13}" + "".join(f"{via:>13}" for via in ways[1:])
+              + "".join(f"{peer:>14}{'':16}" for peer, _ in peers).rstrip())
         for size in self.figures:
-            cells = [f"{self.show(size, f'{own} {via}'):>13}" for via in ("scoped", "raw")]
+            cells = [f"{self.show(size, f'{own} {via}'):>13}" for via in ways]
             for peer, suffix in peers:
-                scoped, raw = (self.times_as_fast(size, f"{own} {via}{suffix}", peer)
-                               for via in ("scoped", "raw"))
-                times = [f"x{value:.2f}" if value < 100 else f"x{value:.0f}" for value in (scoped, raw)]
-                cells.append(f"{self.show(size, peer):>14} {times[0]:<6}{f'({times[1]})':<8}")
+                best, raw = (self.times_as_fast(size, f"{own} {via}{suffix}", peer)
+                             for via in (ways[-2], "raw"))
+                times = [f"x{value:.2f}" if value < 100 else f"x{value:.0f}" for value in (best, raw)]
+                cells.append(f"{self.show(size, peer):>14} {times[0]:<7}{f'({times[1]})':<8}")
             print((f"{named(size):>8}" + "".join(cells)).rstrip())
 
 
@@ -221,7 +223,7 @@ def main():
                 print(json.dumps(row))
         sys.stdout = sys.stderr
     print(f"{options.cores} core{'s' * (options.cores == 'two')}, medians of {options.repeats} repeats; "
-          "x: how many times as fast lend is with scopes (by raw verbs)")
+          "x: how many times as fast lend is with scopes, streams in batches (by raw verbs)")
     asleep = [("ucp tag asleep", "")] if options.cores == "one" else []
     tables["latency"].print("messages, half a round trip, us", "send",
                             [("ucp tag", ""), *asleep, ("fi shm", " mean"), ("tcp", "")])

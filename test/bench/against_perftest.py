@@ -9,8 +9,8 @@ bound to CPUs 0 and 1, so that all see the same weather. Of each latency run the
 taken, for on a busy host the median says how the host's scheduler shares its CPUs (--median takes
 that); of bandwidth, the whole stream's time for each message. The table has the medians over the
 repeats, and in brackets the medians of lend's ratios to perftest within each: below 1 lend is ahead.
-perftest asks for a completion of each hundredth message of a stream, lend for each. `raw` is lend's
-program without lend, on the same queue pair. Nothing is gated. Exits 77 without perftest.
+perftest asks for a completion of each hundredth message of a stream, lend for each but in a `batch`;
+`raw` is lend's program without lend, on the same queue pair. Nothing is gated. Exits 77 without perftest.
 """
 import argparse
 import json
@@ -23,7 +23,7 @@ import subprocess
 import sys
 import time
 
-WAYS = {"latency": ("raw", "unsafe", "scoped", "blocking"), "bandwidth": ("raw", "unsafe", "scoped")}
+WAYS = {"latency": ("raw", "unsafe", "scoped", "blocking"), "bandwidth": ("raw", "scoped", "batch")}
 BOUND_SECONDS = 120  # for one run
 SERVER_TRIES = 100  # 0.1 s each, until the server listens
 

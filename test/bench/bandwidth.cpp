@@ -5,7 +5,7 @@
 // same bytes and writes go to the same bytes; what arrives by receive or read needs bytes of its
 // own while it is under way. `raw` is verbs without lend on the same queue pair; `tcp` instead of
 // a device is a socket.
-// Usage: bandwidth DEVICE send|write|read raw|unsafe|scoped BYTES MESSAGES
+// Usage: bandwidth DEVICE send|write|read raw|unsafe|scoped|batch BYTES MESSAGES
 //                  [--json] [--cores one|two]
 #include "measurement.hpp"
 #include "raw_end.hpp"
@@ -32,8 +32,9 @@ Stream since(Clock::time_point started) {
 }
 
 /// The end that only receives.
+template <class Way>
 Result<Stream> take_messages(End& end, Measurement const& asked) {
-  Poster poster{end.channel, asked.via};
+  Way poster{end.channel, asked.via};
   auto const ahead = std::min<std::uint64_t>(asked.receives_ahead(), asked.count);
   std::vector<std::optional<PendingWork>> expected(ahead);
   auto const expect = [&](std::uint64_t i) -> Result<void> {
@@ -54,10 +55,11 @@ Result<Stream> take_messages(End& end, Measurement const& asked) {
   return Stream{};
 }
 
+template <class Way>
 Result<Stream> post_messages(End& end, Measurement const& asked) {
   LEND_TRYV(end.meet());
   auto const started = Clock::now();
-  Poster poster{end.channel, asked.via};
+  Way poster{end.channel, asked.via};
   // Handles are asked in turn where nobody else does (unsafe), or where the bytes must be back.
   auto const ahead = asked.operation == "read" ? asked.receives_ahead() : unsafe_ahead;
   bool const asks = asked.operation == "read" || asked.via == "unsafe";
@@ -147,9 +149,15 @@ Result<Stream> tcp_stream(End& end, Measurement const& asked) {
 
 Result<Stream> measure(End& end, Measurement const& asked) {
   if (asked.device == "tcp") return tcp_stream(end, asked);
-  bool const is_raw = asked.via == "raw";
-  if (end.near) return (is_raw ? raw_post_messages : post_messages)(end, asked);
-  if (asked.operation == "send") return (is_raw ? raw_take_messages : take_messages)(end, asked);
+  bool const is_batch = asked.via == "batch";
+  auto const post = asked.via == "raw" ? raw_post_messages
+                    : is_batch         ? post_messages<BatchPoster>
+                                       : post_messages<Poster>;
+  auto const take = asked.via == "raw" ? raw_take_messages
+                    : is_batch         ? take_messages<BatchPoster>
+                                       : take_messages<Poster>;
+  if (end.near) return post(end, asked);
+  if (asked.operation == "send") return take(end, asked);
   LEND_TRYV(end.meet());
   return Stream{};
 }
@@ -178,11 +186,11 @@ Result<void> run(Measurement const& asked) {
 }  // namespace
 
 int main(int count, char** words) {
-  auto const asked =
-      Measurement::parse({words, static_cast<std::size_t>(count)}, {"raw", "unsafe", "scoped"});
+  auto const asked = Measurement::parse({words, static_cast<std::size_t>(count)},
+                                        {"raw", "unsafe", "scoped", "batch"});
   if (!asked) {
     std::fputs(
-        "bandwidth DEVICE send|write|read raw|unsafe|scoped BYTES MESSAGES"
+        "bandwidth DEVICE send|write|read raw|unsafe|scoped|batch BYTES MESSAGES"
         " [--json] [--cores one|two]\n",
         stderr);
     return 2;

@@ -74,6 +74,25 @@ class Poster {
   std::optional<PollingScope> scope_{};
 };
 
+/// The same by a batch: many requests in one call of the device, few of them with a completion.
+class BatchPoster {
+ public:
+  BatchPoster(Channel& channel, std::string_view /*via*/)
+      : scope_{channel}, batch_{scope_.batch()} {}
+  Result<PendingWork> receive(Receive const& work) { return batch_.add_receive(work); }
+  Result<PendingWork> send(Send const& work) { return batch_.add_send(work); }
+  Result<PendingWork> write(Write const& work) { return batch_.add_write(work); }
+  Result<PendingWork> read(Read const& work) { return batch_.add_read(work); }
+  Result<void> finish() {
+    LEND_TRYV(batch_.post());
+    return scope_.finish();
+  }
+
+ private:
+  PollingScope scope_;
+  Batch batch_;
+};
+
 /// The TCP twin: what two processes without RDMA have, over loopback, each message sent at once.
 class Socket {
  public:

@@ -14,22 +14,27 @@ from xml.sax.saxutils import escape
 WIDTH, HEIGHT = 900, 640
 PANEL_WIDTH, PANEL_HEIGHT = 330, 210
 LEFT, TOP, GAP_X, GAP_Y = 70, 60, 110, 90
-COLOURS = {"lend, scoped": "#c2410c", "lend's soft device, raw verbs": "#fb923c", "UCX, UCP": "#1d4ed8",
-           "UCX, UCT": "#60a5fa", "libfabric shm": "#15803d", "TCP loopback": "#6b7280"}
-# title, kind, and the figure that each line has
+COLOURS = {"lend, scoped": "#c2410c", "lend, batches": "#facc15", "soft device, raw verbs": "#fb923c",
+           "UCX, UCP": "#1d4ed8", "UCX, UCT": "#60a5fa", "libfabric shm": "#15803d",
+           "TCP loopback": "#6b7280"}
+LEND = {"lend, scoped": "scoped", "soft device, raw verbs": "raw"}
+STREAMS = {**LEND, "lend, batches": "batch"}
+OF_MESSAGES = {"UCX, UCP": "ucp_tag", "TCP loopback": "tcp"}
+OF_WRITES = {"UCX, UCP": "ucp_put", "UCX, UCT": "uct_put"}
+
+
+def lines_of(operation, ways, peers):
+    """The figure that each line of a panel has."""
+    return {**{name: f"{operation}_{way}" for name, way in ways.items()}, **peers}
+
+
+# title, kind, lines
 PANELS = (
     ("messages: half a round trip, µs", "latency",
-     {"lend, scoped": "send_scoped", "lend's soft device, raw verbs": "send_raw",
-      "UCX, UCP": "ucp_tag", "libfabric shm": "fi_shm", "TCP loopback": "tcp"}),
-    ("writes: half a round trip, µs", "latency",
-     {"lend, scoped": "write_scoped", "lend's soft device, raw verbs": "write_raw",
-      "UCX, UCP": "ucp_put", "UCX, UCT": "uct_put"}),
-    ("messages: stream, GB/s", "rate",
-     {"lend, scoped": "send_scoped", "lend's soft device, raw verbs": "send_raw",
-      "UCX, UCP": "ucp_tag", "TCP loopback": "tcp"}),
-    ("writes: stream, GB/s", "rate",
-     {"lend, scoped": "write_scoped", "lend's soft device, raw verbs": "write_raw",
-      "UCX, UCP": "ucp_put", "UCX, UCT": "uct_put"}),
+     lines_of("send", LEND, {**OF_MESSAGES, "libfabric shm": "fi_shm"})),
+    ("writes: half a round trip, µs", "latency", lines_of("write", LEND, OF_WRITES)),
+    ("messages: stream, GB/s", "rate", lines_of("send", STREAMS, OF_MESSAGES)),
+    ("writes: stream, GB/s", "rate", lines_of("write", STREAMS, OF_WRITES)),
 )
 
 
