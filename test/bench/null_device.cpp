@@ -28,8 +28,9 @@ ibv_wc_opcode opcode_of(ibv_wr_opcode opcode) noexcept {
 
 int post_send(ibv_qp* queue_pair, ibv_send_wr* request, ibv_send_wr**) noexcept {
   for (; request != nullptr; request = request->next)
-    ring[posted++ % ring_size] = {request->wr_id, queue_pair->qp_num, request->sg_list->length,
-                                  opcode_of(request->opcode)};
+    if ((request->send_flags & IBV_SEND_SIGNALED) != 0)
+      ring[posted++ % ring_size] = {request->wr_id, queue_pair->qp_num, request->sg_list->length,
+                                    opcode_of(request->opcode)};
   return 0;
 }
 

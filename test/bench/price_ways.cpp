@@ -4,6 +4,8 @@
 #include <lend/channel/unsafe.hpp>
 #include <verbs/region_state.hpp>
 
+#include <type_traits>
+
 namespace lend::bench {
 
 Result<LoopBack> loop_back(ProtectionDomain const& domain) {
@@ -23,38 +25,45 @@ Result<LoopBack> loop_back(ProtectionDomain const& domain) {
 namespace {
 
 constexpr std::size_t message = 8;  // bytes, at 0; the peer's at 64, received at 128
+constexpr std::size_t together = 16;
 
 struct SendAlone {
   static constexpr ibv_wr_opcode opcode = IBV_WR_SEND;
-  static Send work(LoopBack& end) { return {end.memory.gather(0, message)}; }
+  static Send work(LoopBack& end, std::size_t = 0) { return {end.memory.gather(0, message)}; }
   static auto post_unsafe(Channel& to, Send const& work) { return unsafe_post_send(to, work); }
   static auto post(PollingScope& to, Send const& work) { return to.post_send(work); }
+  static auto add(Batch& to, Send const& work) { return to.add_send(work); }
   static bool run(Channel& on, Send const& work) { return on.send(work).has_value(); }
 };
 struct WriteAlone {
   static constexpr ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE;
-  static Write work(LoopBack& end) {
+  static Write work(LoopBack& end, std::size_t = 0) {
     return {end.memory.gather(0, message), end.remote.slice(64, message)};
   }
   static auto post_unsafe(Channel& to, Write const& work) { return unsafe_post_write(to, work); }
   static auto post(PollingScope& to, Write const& work) { return to.post_write(work); }
+  static auto add(Batch& to, Write const& work) { return to.add_write(work); }
   static bool run(Channel& on, Write const& work) { return on.write(work).has_value(); }
 };
 struct ReadAlone {
   static constexpr ibv_wr_opcode opcode = IBV_WR_RDMA_READ;
-  static Read work(LoopBack& end) {
-    return {end.memory.scatter(0, message), end.remote.slice(64, message)};
+  static Read work(LoopBack& end, std::size_t lane = 0) {
+    return {end.memory.scatter(1024 + lane * message, message), end.remote.slice(64, message)};
   }
   static auto post_unsafe(Channel& to, Read const& work) { return unsafe_post_read(to, work); }
   static auto post(PollingScope& to, Read const& work) { return to.post_read(work); }
+  static auto add(Batch& to, Read const& work) { return to.add_read(work); }
   static bool run(Channel& on, Read const& work) { return on.read(work).has_value(); }
 };
 struct ReceiveAlone {
-  static Receive work(LoopBack& end) { return {end.memory.scatter(128, message)}; }
+  static Receive work(LoopBack& end, std::size_t lane = 0) {
+    return {end.memory.scatter(128 + lane * message, message)};
+  }
   static auto post_unsafe(Channel& to, Receive const& work) {
     return unsafe_post_receive(to, work);
   }
   static auto post(PollingScope& to, Receive const& work) { return to.post_receive(work); }
+  static auto add(Batch& to, Receive const& work) { return to.add_receive(work); }
   static bool run(Channel& on, Receive const& work) { return on.receive(work).has_value(); }
 };
 struct SendAndReceive {};
@@ -86,6 +95,7 @@ bool raw_post(LoopBack& end, std::uint64_t id, ReceiveAlone) {
 template <class Operation>
 bool raw_post(LoopBack& end, std::uint64_t id, Operation) {
   ibv_sge element{end.address, message, end.local_key};
+  if (Operation::opcode == IBV_WR_RDMA_READ) element.addr += 1024;
   ibv_send_wr request;
   request.wr_id = id;
   request.next = nullptr;
@@ -152,6 +162,98 @@ struct Blocking {
   PollingScope scope;
 };
 
+// ---- sixteen at a time; one step in sixteen does them all ----
+
+/// By verbs: one chain, of whose sends the last is signaled.
+struct Chained {
+  explicit Chained(Channel&) {}
+  template <class Operation>
+  bool step(LoopBack& end, std::uint64_t id, Operation operation) {
+    if (id % together != 0) return true;
+    return post(end, operation) &&
+           wait(end, std::is_same_v<Operation, ReceiveAlone> ? together : 1);
+  }
+  bool step(LoopBack& end, std::uint64_t id, SendAndReceive) {
+    if (id % together != 0) return true;
+    return post(end, ReceiveAlone{}) && post(end, SendAlone{}) && wait(end, together + 1);
+  }
+
+ private:
+  static bool post(LoopBack& end, ReceiveAlone) {
+    ibv_sge elements[together];
+    ibv_recv_wr requests[together];
+    for (std::size_t i = 0; i < together; ++i) {
+      elements[i] = {end.address + 128 + i * message, message, end.local_key};
+      requests[i].wr_id = i;
+      requests[i].next = i + 1 < together ? &requests[i + 1] : nullptr;
+      requests[i].sg_list = &elements[i];
+      requests[i].num_sge = 1;
+    }
+    ibv_recv_wr* refused;
+    return ibv_post_recv(end.queue_pair, requests, &refused) == 0;
+  }
+  template <class Operation>
+  static bool post(LoopBack& end, Operation) {
+    ibv_sge elements[together];
+    ibv_send_wr requests[together];
+    for (std::size_t i = 0; i < together; ++i) {
+      bool const is_last = i + 1 == together;
+      elements[i] = {end.address, message, end.local_key};
+      if (Operation::opcode == IBV_WR_RDMA_READ) elements[i].addr += 1024 + i * message;
+      requests[i].wr_id = i;
+      requests[i].next = is_last ? nullptr : &requests[i + 1];
+      requests[i].sg_list = &elements[i];
+      requests[i].num_sge = 1;
+      requests[i].opcode = Operation::opcode;
+      requests[i].send_flags = is_last ? unsigned{IBV_SEND_SIGNALED} : 0u;
+      requests[i].wr.rdma.remote_addr = end.remote.address() + 64;
+      requests[i].wr.rdma.rkey = end.remote.key();
+    }
+    ibv_send_wr* refused;
+    return ibv_post_send(end.queue_pair, requests, &refused) == 0;
+  }
+  static bool wait(LoopBack& end, std::size_t count) {
+    ibv_wc completions[together];
+    while (count > 0) {
+      int const taken = ibv_poll_cq(end.queue_pair->send_cq, together, completions);
+      for (int i = 0; i < taken; ++i)
+        if (completions[i].status != IBV_WC_SUCCESS) return false;
+      if (taken < 0) return false;
+      count -= static_cast<std::size_t>(taken);
+    }
+    return true;
+  }
+};
+
+struct Batched {
+  explicit Batched(Channel& channel) : scope{channel} {}
+  template <class Operation>
+  bool step(LoopBack& end, std::uint64_t id, Operation operation) {
+    if (id % together != 0) return true;
+    auto batch = scope.batch();
+    auto last = add(batch, end, operation);
+    return batch.post().has_value() && is_done(std::move(last));
+  }
+  bool step(LoopBack& end, std::uint64_t id, SendAndReceive) {
+    if (id % together != 0) return true;
+    auto batch = scope.batch();
+    auto received = add(batch, end, ReceiveAlone{});
+    auto sent = add(batch, end, SendAlone{});
+    return batch.post().has_value() && is_done(std::move(sent)) && is_done(std::move(received));
+  }
+
+ private:
+  /// The handle of the last; the others are dropped.
+  template <class Operation>
+  static Result<PendingWork> add(Batch& batch, LoopBack& end, Operation) {
+    for (std::size_t i = 0; i + 1 < together; ++i) {
+      LEND_TRYV(Operation::add(batch, Operation::work(end, i)));
+    }
+    return Operation::add(batch, Operation::work(end, together - 1));
+  }
+  PollingScope scope;
+};
+
 /// A Kind belongs to one channel; with several channels each step makes its own.
 template <class Kind, class Operation>
 bool repeat(std::span<LoopBack> ends, std::uint64_t count) {
@@ -172,7 +274,7 @@ template <class Operation>
 constexpr Row row(std::string_view name) {
   return {name,
           {&repeat<Raw, Operation>, &repeat<Unsafe, Operation>, &repeat<Scoped, Operation>,
-           &repeat<Blocking, Operation>}};
+           &repeat<Blocking, Operation>, &repeat<Chained, Operation>, &repeat<Batched, Operation>}};
 }
 
 constexpr std::array alone{row<SendAlone>("send"), row<ReceiveAlone>("receive"),

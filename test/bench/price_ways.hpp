@@ -26,10 +26,12 @@ struct LoopBack {
 
 [[nodiscard]] Result<LoopBack> loop_back(ProtectionDomain const& domain);
 
-/// Runs an operation `count` times on each of `ends` in turn. False when one failed.
+/// Runs an operation `count` times on each of `ends` in turn, of 16 at a time a multiple of that.
+/// False when one failed.
 using Way = bool (*)(std::span<LoopBack> ends, std::uint64_t count);
 
-constexpr std::array<std::string_view, 4> way_names{"raw", "unsafe", "scoped", "blocking"};
+constexpr std::array<std::string_view, 6> way_names{"raw",      "unsafe", "scoped",
+                                                    "blocking", "chain",  "batch"};
 struct Row {
   std::string_view operation;
   std::array<Way, way_names.size()> ways;
