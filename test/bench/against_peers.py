@@ -10,7 +10,8 @@ no stream) and TCP over loopback (a twin of ours, a bare socket). Exits 77 where
 
 Each repeat runs all of them once, one after the other, each with its two processes bound to the same
 two CPUs, so that all see the same weather; the tables have the medians over the repeats, and the
-medians of the ratios within each. All spin, and all time every round, but fi_pingpong, which tells
+medians of the ratios within each, lend being in memory that it allocated; `own` is the same in memory
+of the program (scoped, or batched), that no other process maps. All spin, and all time every round, but fi_pingpong, which tells
 the average: there the average of lend is compared. "x1.50" means that lend is 1.5 times as fast.
 
 Which layer is compared with which: UCP and libfabric match, queue and choose protocols, and lend
@@ -77,10 +78,10 @@ class Bench:
         self.cores = options.cores
         self.cpus = (0, 1) if options.cores == "two" else (0, 0)
 
-    def lend(self, program, device, operation, via, size, count):
+    def lend(self, program, device, operation, via, size, count, *more):
         said = subprocess.run(
             [*self.first, os.path.join(self.folder, program), device, operation, via, str(size), str(count),
-             "--json", "--cores", self.cores],
+             "--json", "--cores", self.cores, *more],
             stdout=subprocess.PIPE, text=True, check=True, timeout=BOUND_SECONDS)
         return json.loads(said.stdout)
 
@@ -113,6 +114,8 @@ class Bench:
                 yield f"{operation} {via}", figures["median_us"]
                 if operation == "send":
                     yield f"{operation} {via} mean", figures["mean_us"]
+            yield (f"{operation} own", self.lend("latency", "soft", operation, "scoped", size, count,
+                                                 "--own-memory")["median_us"])
         yield "ucp tag", self.ucx("tag_lat", size, spinning)["median_us"]
         yield "ucp put", self.ucx("ucp_put_lat", size, spinning)["median_us"]
         yield "uct put", self.uct("put_lat", size, spinning)["median_us"]
@@ -127,6 +130,8 @@ class Bench:
             for via in ("scoped", "batch", "raw"):
                 yield (f"{operation} {via}", self.lend("bandwidth", "soft", operation, via, size,
                                                        count)["messages_per_s"])
+            yield (f"{operation} own", self.lend("bandwidth", "soft", operation, "batch", size, count,
+                                                 "--own-memory")["messages_per_s"])
         yield "ucp tag", self.ucx("tag_bw", size, count)["messages_per_s"]
         yield "ucp put", self.ucx("ucp_put_bw", size, count)["messages_per_s"]
         yield "uct put", self.uct("put_bw", size, count)["messages_per_s"]
@@ -166,7 +171,7 @@ class Table:
     def print(self, title, own, peers):
         """`own`: an operation of lend's. `peers`: each may have another figure of lend's beside it."""
         print(f"\n{title}")
-        ways = ("scoped", "raw") if self.kind == "latency" else ("scoped", "batch", "raw")
+        ways = ("own", "scoped", "raw") if self.kind == "latency" else ("own", "scoped", "batch", "raw")
         print(f"{'':8}{'lend ' + ways[0]:>13}" + "".join(f"{via:>13}" for via in ways[1:])
               + "".join(f"{peer:>14}{'':16}" for peer, _ in peers).rstrip())
         for size in self.figures:

@@ -6,7 +6,7 @@
 // own while it is under way. `raw` is verbs without lend on the same queue pair; `tcp` instead of
 // a device is a socket.
 // Usage: bandwidth DEVICE send|write|read raw|unsafe|scoped|batch BYTES MESSAGES
-//                  [--json] [--cores one|two]
+//                  [--json] [--cores one|two] [--own-memory]
 #include "measurement.hpp"
 #include "raw_end.hpp"
 
@@ -191,7 +191,7 @@ int main(int count, char** words) {
   if (!asked) {
     std::fputs(
         "bandwidth DEVICE send|write|read raw|unsafe|scoped|batch BYTES MESSAGES"
-        " [--json] [--cores one|two]\n",
+        " [--json] [--cores one|two] [--own-memory]\n",
         stderr);
     return 2;
   }

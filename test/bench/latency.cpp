@@ -4,7 +4,7 @@
 // of a round trip, a write being noticed by its last byte; read: the whole of one. `raw` is verbs
 // without lend on the same queue pair; `tcp` instead of a device is a socket.
 // Usage: latency DEVICE send|write|read raw|unsafe|scoped|blocking BYTES ROUNDS
-//                [--json] [--cores one|two]
+//                [--json] [--cores one|two] [--own-memory]
 #include "measurement.hpp"
 #include "raw_end.hpp"
 
@@ -292,7 +292,7 @@ int main(int count, char** words) {
   if (!asked) {
     std::fputs(
         "latency DEVICE send|write|read raw|unsafe|scoped|blocking BYTES ROUNDS"
-        " [--json] [--cores one|two]\n",
+        " [--json] [--cores one|two] [--own-memory]\n",
         stderr);
     return 2;
   }

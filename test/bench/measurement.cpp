@@ -28,6 +28,8 @@ std::optional<Measurement> Measurement::parse(std::span<char* const> words,
     auto const next = i + 1 < words.size() ? std::string_view{words[i + 1]} : std::string_view{};
     if (word == "--json") {
       asked.json = true;
+    } else if (word == "--own-memory") {
+      asked.own_memory = true;
     } else if (word == "--cores" && (next == "one" || next == "two")) {
       asked.one_core = next == "one";
       ++i;
@@ -57,6 +59,7 @@ std::string Measurement::json_head() const {
   auto const text = [](std::string_view value) { return "\"" + std::string{value} + "\""; };
   return "\"device\": " + text(device) + ", \"operation\": " + text(operation) +
          ", \"via\": " + text(via) + ", \"cores\": " + text(one_core ? "one" : "two") +
+         ", \"memory\": " + text(own_memory ? "own" : "allocated") +
          ", \"bytes\": " + std::to_string(bytes) + ", \"count\": " + std::to_string(count);
 }
 
@@ -71,6 +74,7 @@ Result<void> Measurement::run(std::span<std::byte> figures,
   pair.cpus = {0, one_core ? 0 : 1};
   pair.device =
       device == "soft" || device == "tcp" ? DeviceChoice::soft() : DeviceChoice::named(device);
+  pair.own_memory = own_memory;
   // On one core who spins keeps the other from answering.
   pair.channel.wait = one_core ? Wait::adaptive : Wait::spin;
   pair.channel.queue_pair.inline_bytes = operation == "send"    ? inline_send

@@ -21,14 +21,15 @@ namespace lend::bench {
 
 constexpr std::size_t incoming = pair_bytes / 2;  ///< where receives land
 
-/// DEVICE send|write|read WAY BYTES COUNT [--json] [--cores one|two]
+/// DEVICE send|write|read WAY BYTES COUNT [--json] [--cores one|two] [--own-memory]
 struct Measurement {
   std::string device{};  ///< soft, tcp (two sockets, no device), or a verbs device's name
   std::string_view operation{}, via{};
   std::size_t bytes = 0;
   std::uint64_t count = 0;  ///< of rounds, or of messages
   bool json = false;
-  bool one_core = false;  ///< both ends on CPU 0, else on 0 and 1
+  bool one_core = false;    ///< both ends on CPU 0, else on 0 and 1
+  bool own_memory = false;  ///< as PairOptions has it
 
   /// Nothing if the words are not such a command.
   [[nodiscard]] static std::optional<Measurement> parse(std::span<char* const> words,

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <vector>
 
 namespace lend::bench {
 namespace {
@@ -52,9 +53,15 @@ Result<void> run_end(bool near, PairOptions const& options, int socket, Plain* p
   }
   LEND_TRY(device, open_device(options.device));
   LEND_TRY(domain, device.allocate_protection_domain());
-  LEND_TRY(memory, domain.allocate(pair_bytes));
+  std::vector<std::byte> own(options.own_memory ? 2 * pair_bytes : 0);  // outlives the regions
+  auto const halves = std::span{own};
   // SAFETY: nobody minds what the bytes are.
-  LEND_TRY(exposed, domain.unsafe_allocate_exposed(pair_bytes, RemoteAccess::read_write));
+  LEND_TRY(memory, options.own_memory ? domain.register_memory(halves.first(pair_bytes))
+                                      : domain.allocate(pair_bytes));
+  LEND_TRY(exposed,
+           options.own_memory
+               ? domain.unsafe_register_exposed(halves.last(pair_bytes), RemoteAccess::read_write)
+               : domain.unsafe_allocate_exposed(pair_bytes, RemoteAccess::read_write));
   LEND_TRY(prepared, prepare_channel(domain, options.channel));
   LEND_TRY(endpoint_bytes, trade(socket, prepared.endpoint().encode()));
   LEND_TRY(endpoint, Endpoint::decode(endpoint_bytes));

@@ -43,6 +43,7 @@ struct PairOptions {
   std::array<int, 2> cpus{-1, -1};  ///< that they are bound to, where not negative
   DeviceChoice device = DeviceChoice::soft();
   ChannelOptions channel{};
+  bool own_memory = false;  ///< the program's, registered; else what lend allocates
 };
 
 /// Forks both processes, binds them to their CPUs before they open the device, and runs `body` in
