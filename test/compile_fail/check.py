@@ -3,8 +3,9 @@
 """A file that must not compile, and its twin that must: check.py INCLUDE FILE COMPILER…
 
 With -DMUST_COMPILE=1 FILE compiles without a warning. Without it, it does not, and what the compiler
-says matches the expression in the file's first line, `// error: REGEX`. COMPILER may be clang-tidy,
-whose findings are errors.
+says matches the expression in the file's first line, `// error: REGEX`. Where lines of FILE end in
+`// refused`, that holds of the error of each of them. COMPILER may be clang-tidy, whose findings are
+errors.
 """
 import os
 import re
@@ -25,7 +26,8 @@ def compile_it(*more):
 
 
 with open(source, encoding="utf-8") as file:
-    expected = re.fullmatch(r"// error: (.+)", file.readline().rstrip())
+    lines = file.read().splitlines()
+expected = re.fullmatch(r"// error: (.+)", lines[0])
 if not expected:
     sys.exit("the first line is not `// error: REGEX`")
 status, words = compile_it("-DMUST_COMPILE=1")
@@ -36,3 +38,9 @@ if status == 0:
     sys.exit("it compiles, and must not")
 if not re.search(expected[1], words):
     sys.exit(f"it does not compile, but not for the reason `{expected[1]}`:\n{words}")
+refused = [number for number, line in enumerate(lines, 1) if line.endswith("// refused")]
+name = re.escape(os.path.basename(source))
+errors = re.split(rf"^(?=\S*{name}:\d+:\d+: error: )", words, flags=re.MULTILINE)
+for number in refused:
+    if not any(re.match(rf"\S*{name}:{number}:", error) and re.search(expected[1], error) for error in errors):
+        sys.exit(f"line {number} is not refused for the reason `{expected[1]}`:\n{words}")

@@ -2,11 +2,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include <lend/lend.hpp>
 
-lend::Result<void> rule(lend::ProtectionDomain const& domain, lend::Channel& channel) {
+void rule(lend::ProtectionDomain const& domain) {
 #ifdef MUST_COMPILE
-  LEND_TRY(memory, domain.allocate(64));
-  return channel.send(memory.gather(0, 5));
+  auto kept = domain.allocate(64).value();
+  static_cast<void>(kept.gather(0, 5));
+  static_cast<void>(kept.gather());
+  static_cast<void>(kept.scatter(0, 5));
+  static_cast<void>(kept.scatter());
+  static_cast<void>(kept.chunks(8));
+  static_cast<void>(kept.split_at(8));
+  static_cast<void>(kept.unsafe_expose(0, 8, lend::RemoteAccess::read));
+  static_cast<void>(kept.unsafe_expose(lend::RemoteAccess::read));
 #else
-  return channel.send(domain.allocate(64).value().gather(0, 5));
+  static_cast<void>(domain.allocate(64).value().gather(0, 5));   // refused
+  static_cast<void>(domain.allocate(64).value().gather());       // refused
+  static_cast<void>(domain.allocate(64).value().scatter(0, 5));  // refused
+  static_cast<void>(domain.allocate(64).value().scatter());      // refused
+  static_cast<void>(domain.allocate(64).value().chunks(8));      // refused
+  static_cast<void>(domain.allocate(64).value().split_at(8));    // refused
+  static_cast<void>(
+      domain.allocate(64).value().unsafe_expose(0, 8, lend::RemoteAccess::read));  // refused
+  static_cast<void>(
+      domain.allocate(64).value().unsafe_expose(lend::RemoteAccess::read));  // refused
 #endif
 }

@@ -2,11 +2,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include <lend/lend.hpp>
 
-bool rule(lend::ProtectionDomain const& domain) {
+void rule(lend::ProtectionDomain const& domain) {
 #ifdef MUST_COMPILE
-  auto const memory = domain.allocate(64).value();
-  return memory.bytes(0, 5).has_value();
+  auto kept = domain.allocate(64).value();
+  static_cast<void>(kept.bytes(0, 5));
+  static_cast<void>(kept.bytes());
+  static_cast<void>(kept.mutable_bytes(0, 5));
+  static_cast<void>(kept.mutable_bytes());
 #else
-  return domain.allocate(64).value().bytes(0, 5).has_value();
+  static_cast<void>(domain.allocate(64).value().bytes(0, 5));          // refused
+  static_cast<void>(domain.allocate(64).value().bytes());              // refused
+  static_cast<void>(domain.allocate(64).value().mutable_bytes(0, 5));  // refused
+  static_cast<void>(domain.allocate(64).value().mutable_bytes());      // refused
 #endif
 }

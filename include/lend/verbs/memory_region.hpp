@@ -98,6 +98,8 @@ class MemoryRegion {
   Result<std::span<std::byte const>> bytes(std::size_t, std::size_t) && = delete;
   Result<std::span<std::byte>> mutable_bytes(std::size_t, std::size_t) && = delete;
 
+  Result<std::span<std::byte const>> bytes() && = delete;
+  Result<std::span<std::byte>> mutable_bytes() && = delete;
   /// Lets a peer that learns the exposure's remote() access these bytes until the exposure ends.
   ///
   /// Costs:   a registration; lend/verbs/exposure.hpp says why.

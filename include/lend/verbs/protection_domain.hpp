@@ -10,7 +10,9 @@
 #include <concepts>
 #include <cstddef>
 #include <memory>
+#include <ranges>
 #include <span>
+#include <type_traits>
 
 struct ibv_pd;
 
@@ -22,6 +24,11 @@ struct DomainHandle;
 template <class Bytes>
 concept OnlyConstantBytes = std::convertible_to<Bytes, std::span<std::byte const>> &&
     !std::convertible_to<Bytes, std::span<std::byte>>;
+
+/// An array or vector of bytes, not a view of them: they end with it.
+template <class Bytes>
+concept OwnsItsBytes = std::convertible_to<Bytes&, std::span<std::byte>> &&
+    !std::ranges::enable_borrowed_range<std::remove_cv_t<Bytes>>;
 
 /// Registers memory and groups queue pairs. Cheap to copy; freed with its last copy and the last
 /// region or queue pair made from it.
@@ -50,6 +57,11 @@ class ProtectionDomain {
   /// As allocate(), and a peer that learns remote() may access all of it until the region ends.
   /// MemoryRegion::unsafe_expose() is for less: some of the bytes, for some time.
   ///
+  /// Says the same of an array or vector, so that clang warns of a local one.
+  template <OwnsItsBytes Bytes>
+  [[nodiscard]] Result<MemoryRegion> register_memory(Bytes& memory LEND_LIFETIMEBOUND) const {
+    return register_memory(std::span<std::byte>{memory});
+  }
   /// The caller owes: no access of its own to bytes a peer may be writing, or protocol enough to
   /// tell when it is not. The ledger cannot see the peer.
   /// Errors:  as allocate(), and unsupported where the device cannot reach such memory.
@@ -64,6 +76,11 @@ class ProtectionDomain {
 
  private:
   friend class PreparedQueuePair;
+  template <OwnsItsBytes Bytes>
+  [[nodiscard]] Result<MemoryRegion> unsafe_register_exposed(Bytes& memory LEND_LIFETIMEBOUND,
+                                                             RemoteAccess access) const {
+    return unsafe_register_exposed(std::span<std::byte>{memory}, access);
+  }
   std::shared_ptr<DomainHandle> handle_;
 };
 

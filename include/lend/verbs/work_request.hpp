@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <ranges>
 #include <span>
 
 namespace lend {
@@ -27,6 +28,12 @@ class ElementList {
   noexcept : few_{first, rest...}, count_{1 + sizeof...(Rest)} {}
   ElementList(std::span<Element const> many LEND_LIFETIMEBOUND) noexcept
       : many_{many.data()}, count_{many.size()} {}
+  /// Says the same of an array or vector, so that clang warns of a local one.
+  template <class Array>
+  requires std::convertible_to<Array const&, std::span<Element const>> &&
+      (!std::ranges::enable_borrowed_range<Array>)
+          ElementList(Array const& many LEND_LIFETIMEBOUND) noexcept
+      : ElementList{std::span<Element const>{many}} {}
   // NOLINTEND(google-explicit-constructor)
 
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
