@@ -80,6 +80,12 @@ std::string bytes_text(std::size_t begin, std::size_t end) {
   return "bytes [" + std::to_string(begin) + ", " + std::to_string(end) + ")";
 }
 
+[[noreturn, gnu::cold, gnu::noinline]] void stop_for_ended_region() noexcept {
+  stop(
+      "an element or piece of a MemoryRegion was posted or exposed after that region had been "
+      "destroyed or assigned over; take elements and pieces anew from the region that is there");
+}
+
 std::string work_text(Operation operation, SourceLine where) {
   std::string text{"a "};
   text += name_of(operation);
@@ -198,7 +204,8 @@ Result<void> BorrowLedger::lend(Loan& loan, ByteRange range, LoanKind kind, Oper
   loan.operation_ = operation;
 
   Lock::take(locked_);
-  LEND_ASSERT(!retired_);
+  if (retired_) [[unlikely]]
+    stop_for_ended_region();
   if (begin != end) {
     if (head_ == nullptr)
       link_alone(loan);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Bytes that only the device may touch, told to AddressSanitizer; in other builds nothing. Any
-// thread: no two poison the same bytes, for they are on exclusive loan.
+// thread: no two loans of one region poison the same bytes. Where bytes were registered twice, the
+// loan that ends first takes the other's poison along: a stray access then goes unreported.
 #pragma once
 
 #include <cstddef>

@@ -3,6 +3,7 @@
 #include "support/two_ends.hpp"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <thread>
 #include <utility>
@@ -144,6 +145,24 @@ TEST_CASE("an owned region destroyed on loan lives on until its loan ends", "[ch
   must(ends.a.send(source.gather(0, 64)));
   CHECK(must(work.wait(within(5s))).bytes == 64);
   must(scope.finish());
+}
+
+TEST_CASE("two registrations of the same bytes do not know of each other's loans", "[channel]") {
+  std::array<std::byte, 64> bytes{};
+  auto ends = two_ends();
+  PollingScope scope{ends.a};
+  scope.drain_within(0s);
+  auto first = must(ends.domain.register_memory(bytes));
+  auto second = must(ends.domain.register_memory(std::span{bytes}.subspan(8)));
+  static_cast<void>(must(scope.post_receive(first.scatter())));
+
+  CHECK(second.mutable_bytes().has_value());
+  CHECK(second.loans() == 0);
+  static_cast<void>(must(scope.post_receive(second.scatter())));
+  CHECK(error_of(first.bytes()) == Errc::already_borrowed);
+
+  CHECK(error_of(scope.finish()) == Errc::timed_out);
+  CHECK(first.loans() + second.loans() == 0);
 }
 
 TEST_CASE("an unchecked region is not watched", "[channel]") {

@@ -276,6 +276,33 @@ TEST_CASE("scopes nest on one channel and each accounts for its own work", "[cha
   must(outer.finish());
 }
 
+TEST_CASE("a scope that flushes ends the work of every scope of its channel, which tells it",
+          "[channel]") {
+  auto ends = two_ends();
+  auto memory = must(ends.domain.allocate(64));
+  PollingScope outer{ends.a};
+  auto held = must(outer.post_receive(memory.scatter(0, 8)));
+  static_cast<void>(must(outer.post_receive(memory.scatter(8, 8))));
+
+  {
+    PollingScope inner{ends.a};
+    inner.drain_within(0s);
+    static_cast<void>(must(inner.post_receive(memory.scatter(16, 8))));
+    auto const error = error_of(inner.finish());
+    CHECK(error == Errc::timed_out);
+    CHECK(error.drained().size() == 1);
+  }
+
+  CHECK(memory.loans() == 0);
+  CHECK(outer.outstanding() == 0);
+  auto const flushed = error_of(held.poll());
+  CHECK(flushed.is_flush());
+  REQUIRE(flushed.cause() != nullptr);
+  CHECK(*flushed.cause() == Errc::timed_out);
+  CHECK(error_of(outer.post_receive(memory.scatter(0, 8))) == Errc::channel_broken);
+  CHECK(error_of(outer.finish()).drained().size() == 1);
+}
+
 TEST_CASE("a channel destroyed before its scope takes the outstanding work with it", "[channel]") {
   auto ends = two_ends();
   auto memory = must(ends.domain.allocate(64));

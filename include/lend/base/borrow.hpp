@@ -69,6 +69,7 @@ class BorrowLedger {
   /// Lends `range` and records it in `loan`.
   ///
   /// Errors:  already_borrowed  names both ranges, both operations and both source lines.
+  /// After retire(): stops the process, since the borrower kept an element of what has ended.
   /// Threads: any.
   [[nodiscard]] Result<void> lend(Loan& loan, ByteRange range, LoanKind kind, Operation operation,
                                   SourceLine where) noexcept;

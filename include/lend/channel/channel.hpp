@@ -81,9 +81,10 @@ class Channel {
   /// as the first time, or take_queue_pair() and adopt(). Both sides must.
   ///
   /// What is outstanding is flushed first. Handles and scopes of before answer stale_handle, and
-  /// endpoints of before are refused by the handshake. A RemoteRegion of before works on as long as
-  /// the peer keeps that registration; of one that it made anew, the device refuses the old key
-  /// (remote_access).
+  /// endpoints of before are refused by the handshake. Remote keys are not stale: they belong to
+  /// the peer's domain, which stays, so that a RemoteRegion of before works on as long as the peer
+  /// keeps that registration. Of one that ended or was made anew, the peer's device refuses the old
+  /// key (remote_access).
   ///
   /// Errors:  those of prepare_channel(); this channel then stays, broken, to be prepared later.
   ///          stale_handle  it was moved from.

@@ -35,9 +35,11 @@ struct ScopeRecord {
 ///
 /// Use it when operations overlap; for one at a time use Channel's blocking calls. It lives on the
 /// stack: no copy, no move, no new. (std::optional can hold one all the same.) Scopes may nest, on
-/// one channel too. The trap: a receive that the peer never answers keeps finish() waiting; give
-/// drain_within() a bound, after which the queue pair is flushed and the channel broken. Failures
-/// come in the order in which they were seen.
+/// one channel too, and each accounts for its own work; but a queue pair is flushed as a whole: a
+/// scope whose drain flushes (at its bound, unwinding, after a failed poll) ends the work of all,
+/// each of which then tells its own failures. The trap: a receive that the peer never answers keeps
+/// finish() waiting; give drain_within() a bound, after which the queue pair is flushed and the
+/// channel broken. Failures come in the order in which they were seen.
 ///
 ///     PollingScope scope{channel};
 ///     LEND_TRY(reply, scope.post_receive(memory.scatter(64, 64)));

@@ -20,7 +20,8 @@ struct RegionState;
 inline constexpr std::size_t outside_piece = SIZE_MAX;
 
 /// A piece of a region for the device to read. A value naming bytes, not yet a loan; must not
-/// outlive its region. A range out of bounds is reported when it is posted.
+/// outlive its region, which ends when it is destroyed or assigned over (moving it away takes its
+/// elements along). A range out of bounds is reported when it is posted.
 struct GatherElement {
   RegionState* region = nullptr;
   ByteRange range;
@@ -37,7 +38,8 @@ class Chunks;
 template <class Piece>
 struct Halves;
 
-/// Bytes of a region to read and to lend for reading. Must not outlive its region.
+/// Bytes of a region to read and to lend for reading. Must not outlive its region: as
+/// GatherElement.
 ///
 /// Ranges given to a piece count from its own start and may not leave it: what does is reported as
 /// out of bounds, by the post or by bytes(). What chunks() or split_at() made does not overlap.

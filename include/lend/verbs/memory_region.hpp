@@ -21,7 +21,8 @@ class Exposure;
 /// Posting `gather(range)` lends the bytes for reading, `scatter(range)` for writing; the loan ends
 /// when the work's completion is seen. Two loans of a byte, one of them for writing, are refused.
 /// The trap: an owned region destroyed on loan lives on, hidden, until the last loan ends; a viewed
-/// one cannot, since its bytes are the caller's, and stops the process.
+/// one cannot, since its bytes are the caller's, and stops the process. Elements and pieces kept in
+/// variables do not keep it: they end with it, also where another is assigned over it.
 ///
 ///     LEND_TRY(memory, domain.allocate(4096));
 ///     LEND_TRYV(channel.send(memory.gather(0, 5)));
@@ -97,9 +98,9 @@ class MemoryRegion {
   }
   Result<std::span<std::byte const>> bytes(std::size_t, std::size_t) && = delete;
   Result<std::span<std::byte>> mutable_bytes(std::size_t, std::size_t) && = delete;
-
   Result<std::span<std::byte const>> bytes() && = delete;
   Result<std::span<std::byte>> mutable_bytes() && = delete;
+
   /// Lets a peer that learns the exposure's remote() access these bytes until the exposure ends.
   ///
   /// Costs:   a registration; lend/verbs/exposure.hpp says why.

@@ -48,20 +48,26 @@ class ProtectionDomain {
 
   /// Registers the caller's bytes, for local access only. The region views them: it must go before
   /// they do, and a region destroyed on loan stops the process.
+  ///
+  /// Bytes may be registered several times, as with two domains for two devices. Each region has a
+  /// ledger of its own, which knows nothing of the others' loans: that none of them writes what
+  /// another one lends is the caller's to see to. The same holds of a view of another region's
+  /// bytes(); pieces (chunks(), split_at()) share their region's ledger.
   /// Errors:  as allocate().
+  /// Source:  ibv_reg_mr(3).
   [[nodiscard]] Result<MemoryRegion> register_memory(
       std::span<std::byte> memory LEND_LIFETIMEBOUND) const;
+  /// Says the same of an array or vector, so that clang warns of a local one.
+  template <OwnsItsBytes Bytes>
+  [[nodiscard]] Result<MemoryRegion> register_memory(Bytes& memory LEND_LIFETIMEBOUND) const {
+    return register_memory(std::span<std::byte>{memory});
+  }
   template <OnlyConstantBytes Bytes>
   Result<MemoryRegion> register_memory(Bytes&& memory) const = delete;
 
   /// As allocate(), and a peer that learns remote() may access all of it until the region ends.
   /// MemoryRegion::unsafe_expose() is for less: some of the bytes, for some time.
   ///
-  /// Says the same of an array or vector, so that clang warns of a local one.
-  template <OwnsItsBytes Bytes>
-  [[nodiscard]] Result<MemoryRegion> register_memory(Bytes& memory LEND_LIFETIMEBOUND) const {
-    return register_memory(std::span<std::byte>{memory});
-  }
   /// The caller owes: no access of its own to bytes a peer may be writing, or protocol enough to
   /// tell when it is not. The ledger cannot see the peer.
   /// Errors:  as allocate(), and unsupported where the device cannot reach such memory.
@@ -70,17 +76,17 @@ class ProtectionDomain {
   /// As register_memory(), exposed; owes what unsafe_allocate_exposed() says.
   [[nodiscard]] Result<MemoryRegion> unsafe_register_exposed(
       std::span<std::byte> memory LEND_LIFETIMEBOUND, RemoteAccess access) const;
+  template <OwnsItsBytes Bytes>
+  [[nodiscard]] Result<MemoryRegion> unsafe_register_exposed(Bytes& memory LEND_LIFETIMEBOUND,
+                                                             RemoteAccess access) const {
+    return unsafe_register_exposed(std::span<std::byte>{memory}, access);
+  }
 
   [[nodiscard]] Context context() const noexcept;
   [[nodiscard]] ibv_pd* native() const noexcept;
 
  private:
   friend class PreparedQueuePair;
-  template <OwnsItsBytes Bytes>
-  [[nodiscard]] Result<MemoryRegion> unsafe_register_exposed(Bytes& memory LEND_LIFETIMEBOUND,
-                                                             RemoteAccess access) const {
-    return unsafe_register_exposed(std::span<std::byte>{memory}, access);
-  }
   std::shared_ptr<DomainHandle> handle_;
 };
 
