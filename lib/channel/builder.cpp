@@ -70,6 +70,9 @@ Result<Channel> PreparedChannel::adopt(QueuePair connected) && {
   auto const parts = std::move(parts_);
   if (parts == nullptr)
     return Error{Errc::stale_handle, "this prepared channel was used up; build another"};
+  if (connected.native() == nullptr)
+    return Error{Errc::invalid_argument,
+                 "the queue pair given to adopt() was moved from; give the one it moved to"};
   if (connected.native() != parts->identity)
     return Error{Errc::invalid_argument,
                  "queue pair " + std::to_string(connected.number().value()) +

@@ -96,9 +96,11 @@ Result<void> Channel::read(Read const& work, Deadline deadline, SourceLine where
 }
 
 std::span<Error const> Channel::last_failures() const noexcept {
+  ChannelState::Use const use{state()};
   return state().last_failures;
 }
 Error const* Channel::first_cause() const noexcept {
+  ChannelState::Use const use{state()};
   return state().first_cause();
 }
 Endpoint const& Channel::endpoint() const noexcept {

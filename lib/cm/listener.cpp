@@ -50,14 +50,18 @@ CmRequest::~CmRequest() {
   if (state_) refuse(*state_->link.id, {.reason = "the listener let the request go"});
 }
 
+CmRequest::State& CmRequest::state() const noexcept {
+  if (!state_) stop("a CmRequest was used after it had been answered or moved from");
+  return *state_;
+}
 CmPeer const& CmRequest::peer() const noexcept {
-  return state_->peer;
+  return state().peer;
 }
 std::string const& CmRequest::device() const noexcept {
-  return state_->device;
+  return state().device;
 }
 std::uint8_t CmRequest::port() const noexcept {
-  return state_->link.id->port_num;
+  return state().link.id->port_num;
 }
 
 Result<std::vector<std::byte>> CmRequest::State::prepare(PreparedQueuePair& queue_pair,
@@ -135,10 +139,12 @@ Result<CmListener> CmListener::open(std::string_view address, int backlog) {
 }
 
 std::string const& CmListener::address() const noexcept {
+  if (!state_) stop("a CmListener was used after it had been moved from");
   return state_->address;
 }
 
 Result<CmRequest> CmListener::next(Deadline deadline) {
+  if (!state_) return Error{Errc::stale_handle, "this CmListener was moved from"};
   for (;;) {
     LEND_TRY(event, state_->link.events.next(deadline));
     if (!event) {

@@ -73,6 +73,7 @@ Result<Listener> Listener::open(std::string_view address, ExchangeOptions option
 }
 
 std::string const& Listener::address() const noexcept {
+  if (!state_) stop("a Listener was used after it had been moved from");
   return state_->reception.address();
 }
 

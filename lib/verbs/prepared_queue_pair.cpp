@@ -154,6 +154,7 @@ QueuePair QueuePairDoor::connected(PreparedQueuePair&& prepared,
 }
 
 Endpoint const& PreparedQueuePair::endpoint() const noexcept {
+  if (!handle_) stop("a PreparedQueuePair was used after it had been connected or moved from");
   return handle_->local;
 }
 

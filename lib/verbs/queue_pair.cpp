@@ -23,16 +23,16 @@ template <class Work>
 }  // namespace
 
 Result<void> QueuePair::unsafe_post_send(std::uint64_t id, Send const& work) noexcept {
-  return post(*handle_, id, work);
+  return post(handle(), id, work);
 }
 Result<void> QueuePair::unsafe_post_write(std::uint64_t id, Write const& work) noexcept {
-  return post(*handle_, id, work);
+  return post(handle(), id, work);
 }
 Result<void> QueuePair::unsafe_post_read(std::uint64_t id, Read const& work) noexcept {
-  return post(*handle_, id, work);
+  return post(handle(), id, work);
 }
 Result<void> QueuePair::unsafe_post_receive(std::uint64_t id, Receive const& work) noexcept {
-  return post(*handle_, id, work);
+  return post(handle(), id, work);
 }
 
 QueuePair::QueuePair(std::unique_ptr<QueuePairHandle> handle) noexcept
@@ -41,11 +41,17 @@ QueuePair::QueuePair(QueuePair&&) noexcept = default;
 QueuePair& QueuePair::operator=(QueuePair&&) noexcept = default;
 QueuePair::~QueuePair() = default;
 
+QueuePairHandle& QueuePair::handle() const noexcept {
+  if (!handle_) [[unlikely]]
+    stop("a QueuePair was used after it had been moved from");
+  return *handle_;
+}
+
 Result<void> QueuePair::flush() noexcept {
   ibv_qp_attr attributes{};
   attributes.qp_state = any_to_error.target;
-  Provider const& provider = handle_->domain->provider();
-  int const result = provider.modify_qp(handle_->raw.get(), &attributes, any_to_error.attributes);
+  Provider const& provider = handle().domain->provider();
+  int const result = provider.modify_qp(handle().raw.get(), &attributes, any_to_error.attributes);
   if (result == 0) return success();
   int const error = errno_of(result);
   return verb_error(Errc::system_failed, provider,
@@ -55,8 +61,8 @@ Result<void> QueuePair::flush() noexcept {
 QueuePairState QueuePair::state() const noexcept {
   ibv_qp_attr attributes{};
   ibv_qp_init_attr unused{};
-  Provider const& provider = handle_->domain->provider();
-  if (provider.query_qp(handle_->raw.get(), &attributes, IBV_QP_STATE, &unused) != 0)
+  Provider const& provider = handle().domain->provider();
+  if (provider.query_qp(handle().raw.get(), &attributes, IBV_QP_STATE, &unused) != 0)
     return QueuePairState::unknown;
   return static_cast<QueuePairState>(attributes.qp_state);
 }
@@ -66,54 +72,54 @@ bool QueuePair::unsafe_post_probe(std::uint64_t id) noexcept {
   ibv_sge none;
   request.wr.rdma.remote_addr = 0;
   request.wr.rdma.rkey = 0;
-  fill(*handle_, request, id, &none, Resolved{0, 0}, IBV_WR_RDMA_WRITE, false);
+  fill(handle(), request, id, &none, Resolved{0, 0}, IBV_WR_RDMA_WRITE, false);
   ibv_send_wr* refused;
-  return post_chain(*handle_, request, refused) == 0;
+  return post_chain(handle(), request, refused) == 0;
 }
 
 bool QueuePair::is_acknowledged() const noexcept {
-  return !handle_->domain->context->is_iwarp();
+  return !handle().domain->context->is_iwarp();
 }
 
 bool QueuePair::port_is_down() const noexcept {
-  ContextHandle const& context = *handle_->domain->context;
+  ContextHandle const& context = *handle().domain->context;
   ibv_port_attr attributes{};
   return context.provider().query_port(context.raw.get(), context.port.number, &attributes) == 0 &&
          attributes.state != IBV_PORT_ACTIVE;
 }
 
 std::optional<Error> QueuePair::lost(Deadline deadline) noexcept {
-  if (!handle_->keeper) return std::nullopt;
-  return handle_->keeper->lost(deadline);
+  if (!handle().keeper) return std::nullopt;
+  return handle().keeper->lost(deadline);
 }
 
 bool QueuePair::is_watched() const noexcept {
-  return handle_->keeper != nullptr;
+  return handle().keeper != nullptr;
 }
 
 QueuePairNumber QueuePair::number() const noexcept {
-  return handle_->local.queue_pair_number;
+  return handle().local.queue_pair_number;
 }
 Endpoint const& QueuePair::endpoint() const noexcept {
-  return handle_->local;
+  return handle().local;
 }
 Endpoint const& QueuePair::peer() const noexcept {
-  return handle_->peer;
+  return handle().peer;
 }
 std::uint32_t QueuePair::inline_bytes() const noexcept {
-  return handle_->inline_bytes;
+  return handle().inline_bytes;
 }
 std::uint32_t QueuePair::elements() const noexcept {
-  return handle_->elements;
+  return handle().elements;
 }
 std::uint64_t QueuePair::message_bytes_max() const noexcept {
-  return handle_->message_bytes_max;
+  return handle().message_bytes_max;
 }
 QueuePairHandle const& QueuePairDoor::handle_of(QueuePair const& queue_pair) noexcept {
-  return *queue_pair.handle_;
+  return queue_pair.handle();
 }
 ibv_qp* QueuePair::native() const noexcept {
-  return handle_->raw.get();
+  return handle_ ? handle_->raw.get() : nullptr;
 }
 
 }  // namespace lend

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A channel that is its own peer, for programs that are to stop. One thread.
+// A channel that is its own peer, and one that another thread is using, for programs that are to
+// stop.
 #pragma once
 
 #include <lend/lend.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <thread>
 
 struct Looped {
   lend::ProtectionDomain domain;
@@ -18,4 +23,22 @@ struct Looped {
     LEND_TRY(channel, std::move(prepared).handshake(self));
     return Looped{std::move(domain), std::move(memory), std::move(channel)};
   }
+};
+
+/// A looped channel on which another thread waits from the constructor on, for 10 s: whatever this
+/// thread does with it meanwhile overlaps.
+class Busy {
+ public:
+  explicit Busy(Looped& looped) {
+    auto const before = looped.memory.loans();
+    waiting_ = std::jthread{[&looped] {
+      static_cast<void>(looped.channel.receive(looped.memory.scatter(56, 8),
+                                               lend::within(std::chrono::seconds{10})));
+    }};
+    // Lending is the last thing but one that the call does before it waits.
+    while (looped.memory.loans() == before) std::this_thread::yield();
+  }
+
+ private:
+  std::jthread waiting_;
 };

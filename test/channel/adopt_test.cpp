@@ -49,6 +49,10 @@ TEST_CASE("a channel adopts no queue pair but its own", "[channel]") {
 
   CHECK(error_of(std::move(ends.other).adopt(std::move(one))) == Errc::invalid_argument);
   CHECK(error_of(std::move(ends.other).adopt(std::move(other))) == Errc::stale_handle);
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
+  auto const gone = error_of(std::move(ends.one).adopt(std::move(other)));
+  CHECK(gone == Errc::invalid_argument);
+  CHECK_THAT(gone.message(), Catch::Contains("moved from"));
 }
 
 TEST_CASE("a queue pair taken from a channel leaves nothing to connect there", "[channel]") {

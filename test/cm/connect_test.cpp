@@ -51,6 +51,14 @@ TEST_CASE("two ends connected by rdma_cm exchange messages both ways", "[cm]") {
   CHECK(memory.loans() == 0);
 }
 
+TEST_CASE("a listener that was moved from awaits nobody", "[cm]") {
+  auto listener = must(CmListener::open(test_address(0)));
+  CmListener const elsewhere{std::move(listener)};
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
+  CHECK(error_of(listener.next(within(1ms))) == Errc::stale_handle);
+  CHECK(!elsewhere.address().empty());
+}
+
 TEST_CASE("a connection by rdma_cm carries reads and writes", "[cm]") {
   auto ends = cm_ends();
   auto local = must(ends.host.domain.allocate(64));

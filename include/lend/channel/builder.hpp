@@ -57,7 +57,7 @@ class PreparedChannel {
   /// The channel over the queue pair that take_queue_pair() handed out. Consumes this object, also
   /// when it fails.
   ///
-  /// Errors:  invalid_argument  `connected` is another queue pair.
+  /// Errors:  invalid_argument  `connected` is another queue pair, or was moved from.
   ///          stale_handle      this was moved from or consumed before.
   [[nodiscard]] Result<Channel> adopt(QueuePair connected) &&;
 

@@ -111,7 +111,8 @@ class PollingScope {
   ///     auto batch = scope.batch();
   [[nodiscard]] Batch batch() LEND_LIFETIMEBOUND { return {channel_, ended_ ? nullptr : &record_}; }
 
-  /// Work posted here whose completion was not seen yet.
+  /// Work posted here whose completion was not seen yet. Of the channel's thread, as all of this;
+  /// it alone does not notice another.
   [[nodiscard]] std::uint32_t outstanding() const noexcept { return record_.outstanding; }
 
   /// Waits until all work is over, ends the scope and reports what nobody polled and failed.

@@ -47,6 +47,7 @@ class CmRequest {
   friend class CmListener;
   struct State;
   explicit CmRequest(std::unique_ptr<State> state) noexcept;
+  [[nodiscard]] State& state() const noexcept;  // stops where it was moved from
   std::unique_ptr<State> state_;
 };
 
@@ -76,6 +77,7 @@ class CmListener {
   /// Errors:  timed_out, cancelled  nobody came; the message says what the last stranger did
   ///                     wrong, if one came. The listener is as before.
   ///          peer_lost  the device it listens on was removed.
+  ///          stale_handle  it was moved from.
   [[nodiscard]] Result<CmRequest> next(Deadline deadline);
 
  private:

@@ -49,6 +49,7 @@ class Listener {
   ///          incompatible_peer  a peer of ours whose endpoint does not fit ours.
   ///          peer_lost          the peer went away between exchange and connection, could not
   ///                             connect its end, or said nothing for 30 s.
+  ///          stale_handle       it was moved from.
   [[nodiscard]] Result<Channel> accept(PreparedChannel prepared, Deadline deadline);
 
  private:

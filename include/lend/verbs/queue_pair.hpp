@@ -148,12 +148,14 @@ class QueuePair {
   /// The largest message, as this port states it.
   [[nodiscard]] std::uint64_t message_bytes_max() const noexcept;
   [[nodiscard]] ibv_qp* native() const noexcept;
+  /// Null once moved from.
 
  private:
   friend class PreparedQueuePair;
   friend struct QueuePairDoor;
   explicit QueuePair(std::unique_ptr<QueuePairHandle> handle) noexcept;
   std::unique_ptr<QueuePairHandle> handle_;
+  [[nodiscard]] QueuePairHandle& handle() const noexcept;  // stops where it was moved from
 };
 
 }  // namespace lend
