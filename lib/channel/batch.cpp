@@ -7,10 +7,10 @@
 #include <channel/posting.hpp>
 #include <lend/channel/polling_scope.hpp>
 
-#include <algorithm>
 #include <new>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 namespace lend {
 
@@ -84,11 +84,13 @@ template <class Work>
   slot.unposted = true;
   if constexpr (operation != Operation::receive) {
     // A quarter of the queue at a time may be without completions, so that room comes back early.
-    auto const silent_max = std::max(channel_.send_depth / 4, 1u);
-    if (ahead != nullptr && (chain.sends.size - 1) % silent_max != 0 &&
+    if (ahead != nullptr && chain.silent_last + 1 < channel_.send_depth / 4 &&
         may_be_silent(queue_pair, *ahead)) {
+      ++chain.silent_last;
       ahead->send_flags &= ~unsigned{IBV_SEND_SIGNALED};
       slot.before = SlotId{ahead->wr_id};
+    } else {
+      chain.silent_last = 0;
     }
   }
   return id;

@@ -42,6 +42,7 @@ struct Chain {
   List<ibv_send_wr> sends{};  // and writes and reads
   List<ibv_recv_wr> receives{};
   std::uint32_t elements_used = 0;
+  std::uint32_t silent_last = 0;  // sends without completions, up to the last but one
   Request requests[requests_max];
   ibv_sge elements[elements_room];
 
@@ -55,7 +56,7 @@ struct Chain {
   void clear() noexcept {
     sends = {};
     receives = {};
-    elements_used = 0;
+    elements_used = silent_last = 0;
   }
 };
 
