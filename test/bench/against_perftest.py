@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """lend beside Debian's perftest, on one device in one boot: latency and bandwidth.
 
-  test/guest/run --timeout 1200 -- test/bench/against_perftest.py build/gcc/test/bench [--json]
+  test/guest/run --timeout 1800 -- test/bench/against_perftest.py build/gcc/test/bench [--json]
 
 Each repeat runs perftest and every way of lend's once, one after the other, each with its two sides
 bound to CPUs 0 and 1, so that all see the same weather. Of each latency run the lowest tenth is
@@ -85,7 +85,7 @@ def main():
     parser.add_argument("--device", default="rxe0")
     parser.add_argument("--gid-index", type=int, default=1)
     parser.add_argument("--address", default="10.77.0.1", help="at which perftest's server is found")
-    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--messages", type=int, default=2000)
     parser.add_argument("--sizes", type=int, nargs="+", default=[8, 4096, 65536])
