@@ -2,6 +2,7 @@
 // All of lend that a program with channels needs.
 #pragma once
 
+#include <lend/base/allocation.hpp>
 #include <lend/base/borrow.hpp>
 #include <lend/base/deadline.hpp>
 #include <lend/base/error.hpp>

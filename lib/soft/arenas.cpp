@@ -4,6 +4,8 @@
 
 #include "reason.hpp"
 
+#include <base/paging.hpp>
+
 #include <cerrno>
 #include <iterator>
 #include <new>
@@ -17,7 +19,8 @@ constexpr std::size_t allocation_max = std::size_t{1} << 46;  // below half of t
 
 }  // namespace
 
-Arenas::ByAddress::iterator Arenas::add(std::size_t length, bool is_dedicated) {
+Arenas::ByAddress::iterator Arenas::add(std::size_t length, bool is_dedicated,
+                                        AllocationOptions const& options) {
   std::uint32_t index = 0;
   while (index < arenas_max && segment_.arenas[index].generation.load() != 0) ++index;
   if (index == arenas_max) {
@@ -25,15 +28,20 @@ Arenas::ByAddress::iterator Arenas::add(std::size_t length, bool is_dedicated) {
          arenas_max);
     return arenas_.end();
   }
-  auto file = make_memory_file("lend.memory", length);
+  auto file = make_memory_file("lend.memory", length, options.pages);
+  if (!file && errno == EOPNOTSUPP) {
+    fail(errno);
+    return arenas_.end();
+  }
   if (!file) {
     fail(errno, "no memory file of %zu bytes: raise the limit of open files or use less memory",
          length);
     return arenas_.end();
   }
-  auto mapping = Mapping::of(file.get(), length);
-  if (!mapping) {
-    fail(errno);
+  auto mapping = Mapping::of(file.get(), length, options.pages);
+  auto const error = mapping ? settle_pages(mapping.base(), length, options, true) : errno;
+  if (error != 0) {
+    fail(error);
     return arenas_.end();
   }
   auto const base = reinterpret_cast<std::uint64_t>(mapping.base());
@@ -53,19 +61,20 @@ void Arenas::remove(ByAddress::iterator arena) noexcept {
   arenas_.erase(arena);
 }
 
-void* Arenas::allocate(std::size_t length) noexcept try {
+void* Arenas::allocate(std::size_t length, AllocationOptions const& options) noexcept try {
   if (length == 0 || length > allocation_max) {
     fail(length == 0 ? EINVAL : ENOMEM);
     return nullptr;
   }
   std::lock_guard const guard{mutex_};
-  auto const wanted = whole_pages(length);
-  auto const is_dedicated = wanted >= dedicated_from;
+  auto const wanted = lend::whole_pages(length, options.pages);
+  auto const is_dedicated =
+      wanted >= dedicated_from || options.pages != Pages::normal || options.node;
   if (!is_dedicated)
     for (auto& [base, arena] : arenas_)
       if (!arena.is_dedicated)
         if (auto const offset = arena.ranges.take(wanted)) return arena.mapping.base() + *offset;
-  auto const fresh = add(is_dedicated ? wanted : shared_arena_bytes, is_dedicated);
+  auto const fresh = add(is_dedicated ? wanted : shared_arena_bytes, is_dedicated, options);
   if (fresh == arenas_.end()) return nullptr;
   return fresh->second.mapping.base() + fresh->second.ranges.take(wanted).value();
 } catch (std::bad_alloc const&) {

@@ -19,14 +19,15 @@ struct ArenaPlace {
   std::uint64_t offset = 0;
 };
 
-/// Small allocations share an arena of 64 MiB, which stays; a large one has its own, which goes
-/// with it. Freed pages go back to the kernel at once, also where a peer still maps them.
+/// Small allocations share an arena of 64 MiB, which stays; a large one, and one with wishes of its
+/// own, has its own, which goes with it. Freed pages go back to the kernel at once, also where a
+/// peer still maps them.
 class Arenas {
  public:
   explicit Arenas(Segment& segment) noexcept : segment_{segment} {}
 
   /// Zeroed whole pages, or null with errno.
-  [[nodiscard]] void* allocate(std::size_t length) noexcept;
+  [[nodiscard]] void* allocate(std::size_t length, AllocationOptions const& options) noexcept;
   void release(void* address, std::size_t length) noexcept;
 
   /// Where these bytes lie, when all of them are in one arena.
@@ -44,7 +45,7 @@ class Arenas {
   };
   using ByAddress = std::map<std::uint64_t, Arena>;
 
-  ByAddress::iterator add(std::size_t length, bool is_dedicated);
+  ByAddress::iterator add(std::size_t length, bool is_dedicated, AllocationOptions const& options);
   void remove(ByAddress::iterator arena) noexcept;
 
   Segment& segment_;

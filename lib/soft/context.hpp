@@ -144,7 +144,7 @@ int dealloc_pd(ibv_pd*) noexcept;
 /// As the man page; the keys stay. 0 or ibv_rereg_mr_err_code.
 int rereg_mr(ibv_mr*, int flags, ibv_pd*, void* address, std::size_t length, int access) noexcept;
 int dereg_mr(ibv_mr*) noexcept;
-[[nodiscard]] void* allocate(ibv_context*, std::size_t length) noexcept;
+[[nodiscard]] void* allocate(ibv_context*, std::size_t length, AllocationOptions const&) noexcept;
 void release(ibv_context*, void* address, std::size_t length) noexcept;
 
 }  // namespace lend::soft

@@ -121,9 +121,9 @@ int dereg_mr(ibv_mr* mr) noexcept {
   return 0;
 }
 
-void* allocate(ibv_context* opened, std::size_t length) noexcept {
+void* allocate(ibv_context* opened, std::size_t length, AllocationOptions const& options) noexcept {
   auto& context = Context::of(opened);
-  return context.check_ours() == 0 ? context.arenas.allocate(length) : nullptr;
+  return context.check_ours() == 0 ? context.arenas.allocate(length, options) : nullptr;
 }
 
 void release(ibv_context* opened, void* address, std::size_t length) noexcept {

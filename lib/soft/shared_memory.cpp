@@ -2,6 +2,8 @@
 // memfds, their seals, and how a peer reaches them through /proc.
 #include "shared_memory.hpp"
 
+#include <base/paging.hpp>
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,18 +19,23 @@ constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 }  // namespace
 
-Mapping Mapping::of(int fd, std::size_t length) noexcept {
+Mapping Mapping::of(int fd, std::size_t length, Pages pages) noexcept {
   Mapping mapping;
-  void* const base = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (base == MAP_FAILED) return mapping;
+  void* const base = map_pages(fd, length, pages);
+  if (base == nullptr) return mapping;
   mapping.base_ = static_cast<std::byte*>(base);
   mapping.length_ = length;
   return mapping;
 }
 
-UniqueFd make_memory_file(char const* name, std::size_t length) noexcept {
-  UniqueFd file{::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING)};
-  if (!file) return file;
+UniqueFd make_memory_file(char const* name, std::size_t length, Pages pages) noexcept {
+  unsigned const huge = is_reserved(pages) ? MFD_HUGETLB | size_flag(pages) : 0u;
+  UniqueFd file{::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | huge)};
+  if (!file) {
+    // Source: memfd_create(2); Linux fs/hugetlbfs/inode.c, hugetlb_file_setup().
+    if (huge != 0 && (errno == EINVAL || errno == ENODEV || errno == ENOSYS)) errno = EOPNOTSUPP;
+    return file;
+  }
   if (::ftruncate(file.get(), static_cast<off_t>(length)) != 0 ||
       ::fcntl(file.get(), F_ADD_SEALS, size_seals) != 0) {
     auto const why = errno;

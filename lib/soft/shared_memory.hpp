@@ -3,6 +3,7 @@
 #pragma once
 
 #include <base/unique_fd.hpp>
+#include <lend/base/allocation.hpp>
 
 #include <sys/mman.h>
 
@@ -26,8 +27,8 @@ class Mapping {
     if (base_ != nullptr) ::munmap(base_, length_);
   }
 
-  /// The whole of `fd`, shared, readable and writable. Empty with errno.
-  [[nodiscard]] static Mapping of(int fd, std::size_t length) noexcept;
+  /// The whole of `fd`, shared, readable and writable. Empty with errno, as map_pages().
+  [[nodiscard]] static Mapping of(int fd, std::size_t length, Pages pages = Pages::normal) noexcept;
 
   [[nodiscard]] std::byte* base() const noexcept { return base_; }
   [[nodiscard]] std::size_t length() const noexcept { return length_; }
@@ -39,8 +40,9 @@ class Mapping {
 };
 
 /// A memfd of `length` bytes that can never shrink, so that a peer's access never faults. No page
-/// of it exists until it is touched. Empty with errno.
-[[nodiscard]] UniqueFd make_memory_file(char const* name, std::size_t length) noexcept;
+/// of it exists until it is touched. `length` is whole `pages`. Empty with errno.
+[[nodiscard]] UniqueFd make_memory_file(char const* name, std::size_t length,
+                                        Pages pages = Pages::normal) noexcept;
 
 /// Opens descriptor `fd` of process `pid`, if that is a memory file of at least `length` bytes that
 /// can never shrink. Empty with errno.

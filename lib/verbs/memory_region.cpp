@@ -53,6 +53,11 @@ std::size_t MemoryRegion::size() const noexcept {
   return state_ != nullptr ? state_->length : 0;
 }
 
+std::optional<Pages> MemoryRegion::pages() const noexcept {
+  if (state_ == nullptr || !state_->is_owned) return std::nullopt;
+  return state_->storage.pages();
+}
+
 std::size_t MemoryRegion::loans() const noexcept {
   return state_ != nullptr ? state_->ledger.loans() : 0;
 }

@@ -46,7 +46,8 @@ Error said_wrong(QueuePairHandle const& queue_pair, Operation operation,
   }
   if (bytes > queue_pair.message_bytes_max)
     return refused(std::to_string(bytes) + " bytes, the port carries at most " +
-                   std::to_string(queue_pair.message_bytes_max) + " in one message");
+                   std::to_string(queue_pair.message_bytes_max) +
+                   " in one message; cut it by chunks() or split_at()");
   if (remote != nullptr && !remote->in_bounds)
     return refused("the remote slice of " + std::to_string(remote->length) +
                    " bytes is out of bounds of its region");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Registering memory. Any thread.
+#include <base/paging.hpp>
 #include <lend/verbs/protection_domain.hpp>
 #include <verbs/handles.hpp>
 #include <verbs/limits.hpp>
@@ -43,17 +44,41 @@ Result<RegionState*> make_region(std::shared_ptr<DomainHandle> const& domain, vo
   return new RegionState{domain, std::move(storage), std::move(registration), exposed.has_value()};
 }
 
+Result<void*> take_pages(ContextHandle const& context, std::size_t length,
+                         AllocationOptions const& options) {
+  auto const& provider = context.provider();
+  errno = 0;
+  if (void* const address = provider.allocate(context.raw.get(), length, options)) return address;
+  int const error = errno;
+  auto remedy = paging_remedy(length, options, provider.is_soft, error);
+  if (remedy.empty()) remedy = "Allocate less, or free memory.";
+  auto const call = "allocating " + std::to_string(length) + " bytes";
+  return options.node && error == EINVAL
+             ? verb_error(Errc::not_found, provider, call, error, remedy)
+             : verb_error(provider, call, error, remedy);
+}
+
+/// The first of the pages preferred that there are; those of 2 MiB for what fills one.
+Result<void*> take_preferred(ContextHandle const& context, std::size_t length,
+                             AllocationOptions& options) {
+  for (auto const pages : {Pages::huge_2m, Pages::transparent}) {
+    options.pages = pages;
+    if (length < bytes_of(Pages::huge_2m)) break;
+    if (auto taken = take_pages(context, length, options)) return taken;
+  }
+  options.pages = Pages::normal;
+  return take_pages(context, length, options);
+}
+
 Result<RegionState*> allocate_bytes(std::shared_ptr<DomainHandle> const& domain, std::size_t length,
-                                    std::optional<RemoteAccess> exposed) {
+                                    std::optional<RemoteAccess> exposed,
+                                    AllocationOptions options) {
   ContextHandle const& context = *domain->context;
   LEND_TRYV(check_length(context, length));
-  errno = 0;
-  void* const address = context.provider().allocate(context.raw.get(), length);
-  int const error = errno;
-  if (address == nullptr)
-    return verb_error(context.provider(), "allocating " + std::to_string(length) + " bytes", error,
-                      "Allocate less, or free memory.");
-  return make_region(domain, address, length, Storage{context, address, length}, exposed);
+  LEND_TRY(address, options.pages == Pages::prefer_huge ? take_preferred(context, length, options)
+                                                        : take_pages(context, length, options));
+  return make_region(domain, address, length, Storage{context, address, length, options.pages},
+                     exposed);
 }
 
 Result<RegionState*> view_bytes(std::shared_ptr<DomainHandle> const& domain,
@@ -75,8 +100,9 @@ Result<Registration> register_bytes(DomainHandle const& domain, void* address, s
   return registration;
 }
 
-Result<MemoryRegion> ProtectionDomain::allocate(std::size_t length) const {
-  LEND_TRY(state, allocate_bytes(handle_, length, std::nullopt));
+Result<MemoryRegion> ProtectionDomain::allocate(std::size_t length,
+                                                AllocationOptions const& options) const {
+  LEND_TRY(state, allocate_bytes(handle_, length, std::nullopt, options));
   return MemoryRegion{state};
 }
 
@@ -85,9 +111,9 @@ Result<MemoryRegion> ProtectionDomain::register_memory(std::span<std::byte> memo
   return MemoryRegion{state};
 }
 
-Result<MemoryRegion> ProtectionDomain::unsafe_allocate_exposed(std::size_t length,
-                                                               RemoteAccess access) const {
-  LEND_TRY(state, allocate_bytes(handle_, length, access));
+Result<MemoryRegion> ProtectionDomain::unsafe_allocate_exposed(
+    std::size_t length, RemoteAccess access, AllocationOptions const& options) const {
+  LEND_TRY(state, allocate_bytes(handle_, length, access, options));
   return MemoryRegion{state};
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <lend/base/allocation.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -60,9 +61,10 @@ struct Provider {
   decltype(&::ibv_init_ah_from_wc) init_ah_from_wc;
   decltype(&::ibv_create_ah_from_wc) create_ah_from_wc;
 
-  /// Page-aligned zeroed bytes that this device reaches best, or null with errno. Not registered.
-  void* (*allocate)(ibv_context*, std::size_t length);
-  /// Gives them back. They must not be registered any more.
+  /// Page-aligned zeroed bytes that this device reaches best, or null with errno: settle_pages().
+  /// Not registered. The pages are not prefer_huge.
+  void* (*allocate)(ibv_context*, std::size_t length, AllocationOptions const&);
+  /// Gives them back, whole pages. They must not be registered any more.
   void (*release)(ibv_context*, void* address, std::size_t length);
 
   /// Why the calling thread's last failed call failed, in a sentence with a remedy, where the

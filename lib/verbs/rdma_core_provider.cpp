@@ -6,9 +6,12 @@
 // caller's included; and a kernel that copies pinned pages on fork makes it unneeded. A program
 // that forks on an older one calls it first or sets IBV_FORK_SAFE.
 // Source: ibv_fork_init(3), ibv_is_fork_initialized(3); rdma-core pull request 1431.
+#include <base/paging.hpp>
 #include <verbs/provider.hpp>
 
 #include <sys/mman.h>
+
+#include <cerrno>
 
 namespace lend {
 
@@ -25,10 +28,15 @@ int query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index,
 }
 
 // Whole pages of their own, so that pinning and fork touch nobody else's bytes.
-void* allocate(ibv_context*, std::size_t length) {
-  void* const address =
-      ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return address == MAP_FAILED ? nullptr : address;
+void* allocate(ibv_context*, std::size_t length, AllocationOptions const& options) {
+  auto const whole = whole_pages(length, options.pages);
+  void* const address = map_pages(-1, whole, options.pages);
+  if (address == nullptr) return nullptr;
+  auto const error = settle_pages(address, whole, options, false);
+  if (error == 0) return address;
+  ::munmap(address, whole);
+  errno = error;
+  return nullptr;
 }
 
 void release(ibv_context*, void* address, std::size_t length) {

@@ -2,6 +2,7 @@
 // What a MemoryRegion and its elements point at. Lending and giving back: any thread.
 #pragma once
 
+#include <base/paging.hpp>
 #include <base/poison.hpp>
 #include <lend/base/borrow.hpp>
 #include <lend/verbs/memory_region.hpp>
@@ -19,18 +20,21 @@ namespace lend {
 class Storage {
  public:
   Storage() = default;  // a view: nothing to release
-  Storage(ContextHandle const& context, void* address, std::size_t length) noexcept
-      : context_{&context}, address_{address}, length_{length} {}
+  Storage(ContextHandle const& context, void* address, std::size_t length, Pages pages) noexcept
+      : context_{&context}, address_{address}, length_{length}, pages_{pages} {}
   Storage(Storage&& other) noexcept
       : context_{other.context_},
         address_{std::exchange(other.address_, nullptr)},
-        length_{other.length_} {}
+        length_{other.length_},
+        pages_{other.pages_} {}
   Storage& operator=(Storage&&) = delete;
   ~Storage() {
-    if (address_ != nullptr) context_->provider().release(context_->raw.get(), address_, length_);
+    if (address_ != nullptr)
+      context_->provider().release(context_->raw.get(), address_, whole_pages(length_, pages_));
   }
 
   [[nodiscard]] bool is_owned() const noexcept { return address_ != nullptr; }
+  [[nodiscard]] Pages pages() const noexcept { return pages_; }
   /// Leaks the bytes on purpose.
   void keep_for_ever() noexcept { address_ = nullptr; }
 
@@ -38,6 +42,7 @@ class Storage {
   ContextHandle const* context_ = nullptr;
   void* address_ = nullptr;
   std::size_t length_ = 0;
+  Pages pages_ = Pages::normal;
 };
 
 using Registration = RawHandle<ibv_mr, &Provider::dereg_mr>;

@@ -66,7 +66,7 @@ class RawMemory {
       private_.resize(length);
       at_ = private_.data();
     } else {
-      at_ = static_cast<std::byte*>(soft_device().allocate(device.context(), length));
+      at_ = static_cast<std::byte*>(soft_device().allocate(device.context(), length, {}));
     }
     REQUIRE(at_ != nullptr);
     region_ = soft_device().reg_mr(device.domain(), at_, length,

@@ -197,7 +197,7 @@ TEST_CASE("allocated memory is zeroed, page-aligned and its own, in every size",
     for (auto const size : sizes)
       for (auto const length : {size, size + 3}) {
         INFO("length " << length);
-        auto* const start = static_cast<std::byte*>(verbs().allocate(context.get(), length));
+        auto* const start = static_cast<std::byte*>(verbs().allocate(context.get(), length, {}));
         REQUIRE(start != nullptr);
         CHECK(reinterpret_cast<std::uintptr_t>(start) % 4096 == 0);
         CHECK(start[0] == std::byte{0});
@@ -217,9 +217,9 @@ TEST_CASE("allocated memory is zeroed, page-aligned and its own, in every size",
 
 TEST_CASE("an allocation that cannot be is refused", "[soft]") {
   auto const context = open_context();
-  CHECK(verbs().allocate(context.get(), 0) == nullptr);
+  CHECK(verbs().allocate(context.get(), 0, {}) == nullptr);
   CHECK(errno == EINVAL);
-  CHECK(verbs().allocate(context.get(), SIZE_MAX) == nullptr);
+  CHECK(verbs().allocate(context.get(), SIZE_MAX, {}) == nullptr);
   CHECK(errno == ENOMEM);
 }
 
@@ -276,7 +276,7 @@ TEST_CASE("the device says when it holds no more large allocations, and takes on
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &raised) == 0);
   auto const context = open_context();
   std::vector<void*> made;
-  while (auto* const more = verbs().allocate(context.get(), large)) made.push_back(more);
+  while (auto* const more = verbs().allocate(context.get(), large, {})) made.push_back(more);
   auto const why = errno;
   std::string const reason = verbs().last_reason();
 
@@ -284,7 +284,7 @@ TEST_CASE("the device says when it holds no more large allocations, and takes on
   CHECK(why == ENOMEM);
   CHECK(reason.find(std::to_string(soft::arenas_max)) != std::string::npos);
   verbs().release(context.get(), made.back(), large);
-  made.back() = verbs().allocate(context.get(), large);
+  made.back() = verbs().allocate(context.get(), large, {});
   CHECK(made.back() != nullptr);
   for (auto* const each : made) verbs().release(context.get(), each, large);
   CHECK(::setrlimit(RLIMIT_NOFILE, &before) == 0);

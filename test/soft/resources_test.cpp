@@ -86,7 +86,7 @@ void use_everything() {
   auto attributes = address_of(first, other_qp->qp_num);
   REQUIRE(soft.modify_qp(qp, &attributes, address_mask) == 0);
   for (std::size_t const length : {std::size_t{100}, std::size_t{32} << 20}) {
-    auto* const memory = static_cast<char*>(soft.allocate(first, length));
+    auto* const memory = static_cast<char*>(soft.allocate(first, length, {}));
     REQUIRE(memory != nullptr);
     CHECK(reinterpret_cast<std::uintptr_t>(memory) % 4096 == 0);
     memory[0] = memory[length - 1] = 1;
@@ -155,11 +155,11 @@ TEST_CASE("a device that cannot be opened leaves nothing behind and says why", "
 TEST_CASE("what was freed reads as zeros when it is allocated again", "[soft]") {
   Rendezvous const rendezvous;
   auto* const context = open_soft();
-  auto* const memory = static_cast<char*>(soft.allocate(context, 10'000));
+  auto* const memory = static_cast<char*>(soft.allocate(context, 10'000, {}));
   std::memset(memory, 7, 10'000);
   soft.release(context, memory, 10'000);
 
-  auto* const again = static_cast<char*>(soft.allocate(context, 10'000));
+  auto* const again = static_cast<char*>(soft.allocate(context, 10'000, {}));
 
   CHECK(std::string(again, 10'000) == std::string(10'000, '\0'));
   soft.release(context, again, 10'000);
@@ -263,7 +263,7 @@ TEST_CASE("without cross-memory attach private memory is refused to peers with a
   piece.length = 24;  // fits into the completion
   CHECK(ibv_post_recv(qp, &wr, &bad) == 0);
 
-  auto* const shared = soft.allocate(context, 4096);
+  auto* const shared = soft.allocate(context, 4096, {});
   auto* const exposed =
       soft.reg_mr(pd, shared, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
   CHECK(exposed != nullptr);

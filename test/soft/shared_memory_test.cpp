@@ -121,11 +121,11 @@ TEST_CASE("allocated memory is zeroed when it comes again, and a large one takes
   auto const before = Holdings::now();
   {
     Arenas arenas{*segment};
-    auto* const small = static_cast<std::byte*>(arenas.allocate(100));
+    auto* const small = static_cast<std::byte*>(arenas.allocate(100, {}));
     REQUIRE(small != nullptr);
     std::memset(small, 1, 100);
     arenas.release(small, 100);
-    auto* const again = static_cast<std::byte*>(arenas.allocate(100));
+    auto* const again = static_cast<std::byte*>(arenas.allocate(100, {}));
     REQUIRE(again == small);
     CHECK(again[0] == std::byte{0});
     CHECK(arenas.find(reinterpret_cast<std::uint64_t>(again), page).has_value());
@@ -133,7 +133,7 @@ TEST_CASE("allocated memory is zeroed when it comes again, and a large one takes
     CHECK(arenas.empty());
 
     auto const with_small = Holdings::now();
-    void* const large = arenas.allocate(std::size_t{32} << 20);
+    void* const large = arenas.allocate(std::size_t{32} << 20, {});
     REQUIRE(large != nullptr);
     auto const place = arenas.find(reinterpret_cast<std::uint64_t>(large), page);
     REQUIRE(place.has_value());
@@ -141,8 +141,8 @@ TEST_CASE("allocated memory is zeroed when it comes again, and a large one takes
     arenas.release(large, std::size_t{32} << 20);
     CHECK(segment->arenas[place->arena].generation.load() == 0);
     CHECK(Holdings::now() == with_small);
-    CHECK(arenas.allocate(0) == nullptr);
-    CHECK(arenas.allocate(SIZE_MAX) == nullptr);
+    CHECK(arenas.allocate(0, {}) == nullptr);
+    CHECK(arenas.allocate(SIZE_MAX, {}) == nullptr);
   }
   CHECK(Holdings::now() == before);
 }

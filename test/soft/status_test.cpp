@@ -300,7 +300,7 @@ TEST_CASE("a message longer than the device carries is a local length error", "[
   Faulty faulty;
   auto* const context = faulty.a.domain->context;
   constexpr std::size_t length = std::size_t{512} << 20;  // address space; no page is touched
-  void* const bytes = verbs().allocate(context, length);
+  void* const bytes = verbs().allocate(context, length, {});
   REQUIRE(bytes != nullptr);
   {
     HeldRegion const region{verbs().reg_mr(faulty.a.domain.get(), bytes, length, 0)};

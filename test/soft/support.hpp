@@ -85,8 +85,9 @@ class Memory {
   explicit Memory(ibv_pd* domain, std::size_t length, int access = all_access,
                   Where where = Where::private_memory)
       : context_{domain->context}, length_{length}, where_{where} {
-    bytes_ = where == Where::allocated ? static_cast<std::byte*>(verbs().allocate(context_, length))
-                                       : static_cast<std::byte*>(std::calloc(length, 1));
+    bytes_ = where == Where::allocated
+                 ? static_cast<std::byte*>(verbs().allocate(context_, length, {}))
+                 : static_cast<std::byte*>(std::calloc(length, 1));
     REQUIRE(bytes_ != nullptr);
     region_.reset(verbs().reg_mr(domain, bytes_, length, access));
     REQUIRE(region_);

@@ -193,7 +193,7 @@ TEST_CASE("a forked child is refused its parent's device, may open its own, and 
     if (soft_device().last_reason() == nullptr) return 6;
     if (std::strstr(soft_device().last_reason(), "fork") == nullptr) return 7;
     if (soft_device().reg_mr(device.domain(), memory.at(), 64, 0) != nullptr) return 8;
-    if (soft_device().allocate(device.context(), 64) != nullptr) return 9;
+    if (soft_device().allocate(device.context(), 64, {}) != nullptr) return 9;
     RawDevice const own;
     RawMemory const bytes{own, 128};
     RawQueue const own_queue{own};

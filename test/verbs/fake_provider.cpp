@@ -266,8 +266,13 @@ int query_qp(ibv_qp* queue_pair, ibv_qp_attr* attributes, int, ibv_qp_init_attr*
   return 0;
 }
 
-void* allocate(ibv_context* context, std::size_t length) {
+void* allocate(ibv_context* context, std::size_t length, AllocationOptions const& options) {
+  fake().pages_asked.push_back(options.pages);
   if (fake().fails("allocating")) return nullptr;
+  if (fake().refused_pages.contains(options.pages)) {
+    errno = fake().refusal_errno;
+    return nullptr;
+  }
   auto const bytes = std::make_shared<std::byte[]>(length);
   return fake().make(bytes.get(), "storage", {context}, bytes);
 }

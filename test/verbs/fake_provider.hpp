@@ -13,6 +13,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -86,7 +87,9 @@ class Fake {
   int fail_errno = 0;
   bool fails_with_minus_one = false;  // of calls that answer errno: -1, and errno set
   int fail_destruction = 0;           // the n-th, with EIO
-  char const* reason = nullptr;       // last_reason() of every failure
+  std::set<Pages> refused_pages{};    // by allocate(), with refusal_errno
+  int refusal_errno = ENOMEM;
+  char const* reason = nullptr;  // last_reason() of every failure
   int post_result = 0;
   int refuse_after = 0;  // requests that are still taken before post_result strikes
   bool refuses_once = false;
@@ -98,6 +101,7 @@ class Fake {
   std::string failed_call{};
   int made = 0;
   int destructions = 0;
+  std::vector<Pages> pages_asked{};
   std::vector<std::string> violations{};  // ended twice, or before a child
 
   // The data path.

@@ -2,6 +2,7 @@
 // Registered bytes that can be lent to the device. Lending, asking and giving back: any thread.
 #pragma once
 
+#include <lend/base/allocation.hpp>
 #include <lend/base/borrow.hpp>
 #include <lend/base/lifetime.hpp>
 #include <lend/base/result.hpp>
@@ -9,6 +10,7 @@
 #include <lend/verbs/remote_region.hpp>
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -37,6 +39,9 @@ class MemoryRegion {
   ~MemoryRegion() { destroy(state_); }
 
   [[nodiscard]] std::size_t size() const noexcept;
+  /// What ProtectionDomain::allocate() took, never prefer_huge; nothing where the bytes are the
+  /// caller's.
+  [[nodiscard]] std::optional<Pages> pages() const noexcept;
 
   [[nodiscard]] GatherElement gather(std::size_t offset,
                                      std::size_t length) const& noexcept LEND_LIFETIMEBOUND {

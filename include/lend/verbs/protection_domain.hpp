@@ -2,6 +2,7 @@
 // One protection domain: registers memory. Any thread.
 #pragma once
 
+#include <lend/base/allocation.hpp>
 #include <lend/base/lifetime.hpp>
 #include <lend/base/result.hpp>
 #include <lend/verbs/context.hpp>
@@ -41,10 +42,14 @@ class ProtectionDomain {
   ///
   /// Shape:   1 byte or more; rounded up to whole pages inside, the region has `length`.
   /// Errors:  invalid_argument  length is 0 or above the device's limit.
-  ///          exhausted         no memory, regions, or lockable memory; the message has the
-  ///                            limits, what is taken, and how to raise them.
-  /// Source:  ibv_reg_mr(3); getrlimit(2), RLIMIT_MEMLOCK.
-  [[nodiscard]] Result<MemoryRegion> allocate(std::size_t length) const;
+  ///          exhausted         no memory, reserved pages, regions, or lockable memory; the message
+  ///                            has the limits, what is taken, and how to raise them.
+  ///          unsupported       the machine has no such pages, or they are switched off.
+  ///          not_found         no such NUMA node; the message has those there are.
+  ///          denied            a sandbox forbids choosing a node.
+  /// Source:  ibv_reg_mr(3); getrlimit(2), RLIMIT_MEMLOCK; mmap(2), MAP_HUGETLB; mbind(2).
+  [[nodiscard]] Result<MemoryRegion> allocate(std::size_t length,
+                                              AllocationOptions const& options = {}) const;
 
   /// Registers the caller's bytes, for local access only. The region views them: it must go before
   /// they do, and a region destroyed on loan stops the process.
@@ -71,8 +76,8 @@ class ProtectionDomain {
   /// The caller owes: no access of its own to bytes a peer may be writing, or protocol enough to
   /// tell when it is not. The ledger cannot see the peer.
   /// Errors:  as allocate(), and unsupported where the device cannot reach such memory.
-  [[nodiscard]] Result<MemoryRegion> unsafe_allocate_exposed(std::size_t length,
-                                                             RemoteAccess access) const;
+  [[nodiscard]] Result<MemoryRegion> unsafe_allocate_exposed(
+      std::size_t length, RemoteAccess access, AllocationOptions const& options = {}) const;
   /// As register_memory(), exposed; owes what unsafe_allocate_exposed() says.
   [[nodiscard]] Result<MemoryRegion> unsafe_register_exposed(
       std::span<std::byte> memory LEND_LIFETIMEBOUND, RemoteAccess access) const;
