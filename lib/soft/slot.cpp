@@ -6,12 +6,14 @@
 #include "layout.hpp"
 #include "reason.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <bitset>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -96,10 +98,14 @@ int parse(int file, SlotTenant& tenant) noexcept {
   return 0;
 }
 
+std::uint32_t random_number(std::uint32_t otherwise) noexcept {
+  std::uint32_t number = 0;
+  auto const got = ::getrandom(&number, sizeof number, GRND_NONBLOCK);
+  return got == sizeof number ? number : otherwise;
+}
+
 std::uint32_t fresh_generation(std::uint32_t old) noexcept {
-  std::uint32_t random = 0;
-  if (::getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random) random = old + 1;
-  random &= generation_mask;
+  auto random = random_number(old + 1) & generation_mask;
   while (random == 0 || random == old) random = (random + 1) & generation_mask;
   return random;
 }
@@ -120,6 +126,56 @@ UniqueFd lock_slot_file(std::uint32_t slot, SlotTenant& before) noexcept {
   }
   errno = EBUSY;
   return UniqueFd{};
+}
+
+/// Which slots have a file: somebody's, or a dead one's.
+class Listing {
+ public:
+  /// 0 or errno.
+  [[nodiscard]] int read() noexcept {
+    char path[path_max];
+    directory_path(path);
+    DIR* const directory = ::opendir(path);
+    if (directory == nullptr) return errno;
+    while (dirent const* const entry = ::readdir(directory)) {
+      unsigned slot = 0;
+      if (std::sscanf(entry->d_name, "slot.%u", &slot) != 1 || slot == 0 || slot >= slots_max)
+        continue;
+      if (!has_file_[slot]) ++count_;
+      has_file_.set(slot);
+    }
+    ::closedir(directory);
+    return 0;
+  }
+  [[nodiscard]] bool has_file(std::uint32_t slot) const noexcept { return has_file_[slot]; }
+  [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
+
+ private:
+  std::bitset<slots_max> has_file_;
+  std::uint32_t count_ = 0;
+};
+
+/// Calls try_slot(slot) until it answers true: first for some slots that have a file, since their
+/// owners may be dead, then for those that have none, and at last for all. Few are looked at: else
+/// n contexts that open would cost n * n looks of some 20 µs. From a place at random, so that each
+/// dead one is found in the end.
+template <class TrySlot>
+bool visit_slots(Listing const& listing, TrySlot&& try_slot) noexcept {
+  constexpr std::uint32_t looks_max = 16;
+  constexpr std::uint32_t last = slots_max - 1;
+  auto const start = listing.count() <= looks_max ? 0 : random_number(0) % last;
+  std::uint32_t looks = 0;
+  for (std::uint32_t i = 0; i < last && looks < looks_max; ++i) {
+    auto const slot = 1 + (start + i) % last;
+    if (!listing.has_file(slot)) continue;
+    if (try_slot(slot)) return true;
+    ++looks;
+  }
+  for (std::uint32_t slot = 1; slot <= last; ++slot)
+    if (!listing.has_file(slot) && try_slot(slot)) return true;
+  for (std::uint32_t slot = 1; slot <= last; ++slot)
+    if (try_slot(slot)) return true;
+  return false;
 }
 
 }  // namespace
@@ -176,29 +232,42 @@ int SlotClaim::take(int segment_fd, std::uint64_t patience) noexcept {
                 "it was stopped, or hangs; let it go on, or end it");
   if (error != 0)
     return fail(error, "cannot lock the rendezvous directory: %s", std::strerror(error));
-  for (std::uint32_t slot = 1; slot < slots_max; ++slot) {
-    SlotTenant before;
-    auto file = lock_slot_file(slot, before);
-    if (!file && errno == EBUSY) continue;
-    if (!file) return fail(errno, "cannot open slot file %u: %s", slot, std::strerror(errno));
-    tenant_ = {slot, fresh_generation(before.generation), ::getpid(), start_time_of(::getpid()),
-               segment_fd};
-    char text[128];
-    auto const length = std::snprintf(text, sizeof text, text_format, tenant_.pid,
-                                      static_cast<unsigned long long>(tenant_.start_time),
-                                      tenant_.generation, tenant_.segment_fd);
-    auto const generation = static_cast<off_t>(tenant_.generation);
-    if (::ftruncate(file.get(), 0) != 0 ||
-        ::pwrite(file.get(), text, static_cast<std::size_t>(length), 0) != length)
-      return fail(errno, "cannot write slot file %u: %s", slot, std::strerror(errno));
-    // Only the byte of this generation stays locked.
-    (void)lock_range(file.get(), F_UNLCK, 0, generation, F_OFD_SETLK);
-    (void)lock_range(file.get(), F_UNLCK, generation + 1, 0, F_OFD_SETLK);
-    file_ = std::move(file);
-    return 0;
-  }
-  return fail(EAGAIN, "all %u slots of the soft device are taken: close some processes",
-              slots_max - 1);
+  Listing listing;
+  if (auto const unread = listing.read(); unread != 0)
+    return fail(unread, "cannot list the rendezvous directory: %s", std::strerror(unread));
+  UniqueFd file;
+  SlotTenant before;
+  int why = EBUSY;
+  auto const lock_it = [&](std::uint32_t slot) {
+    before = {};
+    before.slot = slot;
+    file = lock_slot_file(slot, before);
+    why = file ? 0 : errno;
+    return why != EBUSY;  // this one, or none because of an error
+  };
+  if (!visit_slots(listing, lock_it))
+    return fail(EAGAIN, "all %u slots of the soft device are taken: close some processes",
+                slots_max - 1);
+  if (!file) return fail(why, "cannot open slot file %u: %s", before.slot, std::strerror(why));
+  return move_in(std::move(file), before, segment_fd);
+}
+
+int SlotClaim::move_in(UniqueFd file, SlotTenant const& before, int segment_fd) noexcept {
+  tenant_ = {before.slot, fresh_generation(before.generation), ::getpid(),
+             start_time_of(::getpid()), segment_fd};
+  char text[128];
+  auto const length = std::snprintf(text, sizeof text, text_format, tenant_.pid,
+                                    static_cast<unsigned long long>(tenant_.start_time),
+                                    tenant_.generation, tenant_.segment_fd);
+  auto const generation = static_cast<off_t>(tenant_.generation);
+  if (::ftruncate(file.get(), 0) != 0 ||
+      ::pwrite(file.get(), text, static_cast<std::size_t>(length), 0) != length)
+    return fail(errno, "cannot write slot file %u: %s", before.slot, std::strerror(errno));
+  // Only the byte of this generation stays locked.
+  (void)lock_range(file.get(), F_UNLCK, 0, generation, F_OFD_SETLK);
+  (void)lock_range(file.get(), F_UNLCK, generation + 1, 0, F_OFD_SETLK);
+  file_ = std::move(file);
+  return 0;
 }
 
 SlotClaim::~SlotClaim() {

@@ -137,6 +137,25 @@ TEST_CASE("a recycled pid is not taken for the tenant", "[soft]") {
   CHECK(!tenant_is_alive(tenant, file.get()));
 }
 
+TEST_CASE("each claim beside many dead slots takes one of them, until none is left", "[soft]") {
+  Rendezvous const rendezvous;
+  constexpr std::uint32_t dead = 50;
+  for (std::uint32_t slot = 1; slot <= dead; ++slot) {
+    UniqueFd const file{
+        ::open(rendezvous.slot(3 * slot).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
+    REQUIRE(file);
+  }
+
+  for (std::uint32_t left = dead; left > 0; --left) {
+    REQUIRE(rendezvous.slot_files() == left);
+    SlotClaim claim;
+    REQUIRE(claim.take(3) == 0);
+    CHECK(claim.tenant().slot % 3 == 0);
+  }
+
+  CHECK(rendezvous.slot_files() == 0);
+}
+
 TEST_CASE("slot files full of garbage are nobody's, and are reused", "[soft]") {
   Rendezvous const rendezvous;
   UniqueFd const file{::open(rendezvous.slot(1).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
