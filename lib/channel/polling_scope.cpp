@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include <channel/batching.hpp>
+#include <channel/drain_bound.hpp>
 #include <channel/posting.hpp>
 #include <lend/channel/channel.hpp>
 #include <lend/channel/polling_scope.hpp>
@@ -35,7 +36,7 @@ PollingScope::~PollingScope() {
     return;
   }
   std::chrono::nanoseconds const bound =
-      std::min<std::chrono::nanoseconds>(drain_bound_.value_or(drain_max), drain_max);
+      std::min(drain_bound_.value_or(drain_longest()), drain_longest());
   ChannelState::Use const use{*state};
   // Why it was cut short is the channel's first cause.
   Deadline const deadline = sooner(within(bound), drain_until_);
@@ -153,7 +154,7 @@ std::optional<Error> PollingScope::end(std::optional<Error> closure_error, bool 
         .with_drained(std::move(record_.failures));
 
   Deadline const bound = drain_bound_    ? within(*drain_bound_)
-                         : closure_error ? within(drain_max)
+                         : closure_error ? within(drain_longest())
                                          : Deadline::never();
   Deadline const deadline = sooner(bound, drain_until_);
   ChannelState::Use const use{*state};

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: a scope that nobody bounds ends all the same, when it is left without finish() or by an
+// error. Method: the bound of 30 s shortened; without it these tests would not end.
+#include <channel/drain_bound.hpp>
+
+#include "support/two_ends.hpp"
+
+using namespace lend;
+using namespace lend::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// For the time of a test.
+class ShortDrain {
+ public:
+  ShortDrain() { drain_longest() = 20ms; }
+  ShortDrain(ShortDrain const&) = delete;
+  ShortDrain& operator=(ShortDrain const&) = delete;
+  ~ShortDrain() { drain_longest() = PollingScope::drain_max; }
+};
+
+}  // namespace
+
+TEST_CASE("what bounds an unbounded drain is drain_max", "[channel]") {
+  CHECK(drain_longest() == PollingScope::drain_max);
+}
+
+TEST_CASE("a scope left without finish() while its peer is silent ends at drain_max", "[channel]") {
+  auto ends = two_ends();
+  auto memory = must(ends.domain.allocate(64));
+  ShortDrain const shorter;
+  {
+    PollingScope scope{ends.a};
+    SECTION("not bounded") {}
+    SECTION("bounded by more") {
+      scope.drain_within(1h);
+    }
+    SECTION("bounded by who does not cancel") {
+      static Cancellation const never_used;
+      scope.drain_until(Deadline::never().unless(never_used));
+    }
+    static_cast<void>(must(scope.post_receive(memory.scatter(0, 8))));
+  }
+  CHECK(memory.loans() == 0);
+  REQUIRE(ends.a.first_cause() != nullptr);
+  CHECK(*ends.a.first_cause() == Errc::timed_out);
+  CHECK(ends.a.last_failures().size() == 1);
+}
+
+TEST_CASE("a closure that ends in an error while its peer is silent ends at drain_max",
+          "[channel]") {
+  auto ends = two_ends();
+  auto memory = must(ends.domain.allocate(64));
+  ShortDrain const shorter;
+  auto const error = error_of(ends.a.scope([&](PollingScope& scope) -> Result<void> {
+    LEND_TRYV(scope.post_receive(memory.scatter(0, 8)));
+    return Error{Errc::not_found, "the closure's own reason"};
+  }));
+  CHECK(error == Errc::not_found);
+  CHECK(error.drained().size() == 1);
+  CHECK(memory.loans() == 0);
+  CHECK(*ends.a.first_cause() == Errc::timed_out);
+}
