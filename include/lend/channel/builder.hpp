@@ -45,10 +45,14 @@ class PreparedChannel {
   /// Connects to `peer`, whose side must do the same with this end's endpoint(). For a loop-back
   /// give it its own endpoint. Consumes this object, also when it fails.
   ///
+  /// It exchanges nothing with the peer and takes no deadline. What it may wait for is the kernel,
+  /// which on RoCE looks for the peer's hardware address and gives up after 1 s.
+  ///
   /// Errors:  those of PreparedQueuePair::connect(), and
   ///          stale_handle       it was moved from or consumed before.
   ///          incompatible_peer  after prepare_again(), when `peer` is an endpoint of the channel
   ///                             before: this object then stays as it was, for the right one.
+  /// Source:  Linux drivers/infiniband/core/addr.c, rdma_addr_find_l2_eth_by_grh().
   [[nodiscard]] Result<Channel> handshake(Endpoint const& peer) &&;
 
   /// Hands out the queue pair to be connected by other means than endpoints; give what that yields

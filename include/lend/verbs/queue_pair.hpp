@@ -64,7 +64,8 @@ class PreparedQueuePair {
   [[nodiscard]] Endpoint const& endpoint() const noexcept;
 
   /// Connects to `peer`, whose side must do the same with this end's endpoint(). Consumes this
-  /// queue pair: after an error it is gone.
+  /// queue pair: after an error it is gone. No deadline: PreparedChannel::handshake() says what
+  /// bounds it.
   ///
   /// Errors:  incompatible_peer  another kind of device, link, host, address form or RoCE version;
   ///                             the message has both.
@@ -147,15 +148,15 @@ class QueuePair {
   [[nodiscard]] std::uint32_t elements() const noexcept;
   /// The largest message, as this port states it.
   [[nodiscard]] std::uint64_t message_bytes_max() const noexcept;
-  [[nodiscard]] ibv_qp* native() const noexcept;
   /// Null once moved from.
+  [[nodiscard]] ibv_qp* native() const noexcept;
 
  private:
   friend class PreparedQueuePair;
   friend struct QueuePairDoor;
   explicit QueuePair(std::unique_ptr<QueuePairHandle> handle) noexcept;
-  std::unique_ptr<QueuePairHandle> handle_;
   [[nodiscard]] QueuePairHandle& handle() const noexcept;  // stops where it was moved from
+  std::unique_ptr<QueuePairHandle> handle_;
 };
 
 }  // namespace lend
