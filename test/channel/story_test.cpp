@@ -3,54 +3,15 @@
 // which state, first cause or flushed along, and what to do. Method: real faults on the soft
 // device; whole paragraphs are compared, but for what differs from run to run.
 #include <lend/channel/unsafe.hpp>
-#include <lend/soft/faults.hpp>
 
 #include <cerrno>
 #include <optional>
-#include <regex>
 
-#include "support/two_ends.hpp"
+#include "channel/story.hpp"
 
 using namespace lend;
 using namespace lend::test;
 using namespace std::chrono_literals;
-
-namespace {
-
-constexpr std::uint32_t depth = 8;
-
-/// The paragraph; numbers of queue pairs, lines and addresses, which no test can know, in words.
-std::string story_of(Error const& error) {
-  auto text = error.describe();
-  for (auto const& [pattern, word] : {std::pair{R"(queue pair \d+)", "queue pair N"},
-                                      {R"([^ (]*story_test\.cpp:\d+)", "HERE"},
-                                      {R"(fe80:[0-9a-f:]+)", "ADDRESS"}})
-    text = std::regex_replace(text, std::regex{pattern}, word);
-  return text;
-}
-
-/// Two ends on the soft device with memory for both.
-struct Story {
-  static TwoEnds two_ends(std::optional<std::uint8_t> receiver_not_ready_retries) {
-    Context context = must(open_device(DeviceChoice::soft()));
-    ProtectionDomain domain = must(context.allocate_protection_domain());
-    ChannelOptions options = options_with_depth(depth);
-    options.queue_pair.ack_timeout = 1ms;
-    options.queue_pair.ack_retries = 1;
-    options.queue_pair.receiver_not_ready_retries = receiver_not_ready_retries;
-    PreparedChannel one = must(prepare_channel(domain, options));
-    PreparedChannel other = must(prepare_channel(domain, options));
-    Endpoint const endpoint = one.endpoint();
-    Channel a = must(std::move(one).handshake(other.endpoint()));
-    Channel b = must(std::move(other).handshake(endpoint));
-    return {context, domain, std::move(a), std::move(b)};
-  }
-
-  TwoEnds ends = two_ends(1);
-  MemoryRegion memory = must(ends.domain.allocate(4096));
-};
-
-}  // namespace
 
 TEST_CASE("a refused write tells what was refused, where it was posted and what to do",
           "[channel]") {
@@ -319,7 +280,7 @@ TEST_CASE("a deadline tells which work it was and whether the channel is broken"
   SECTION("of a wait for room") {
     PollingScope scope{ends.a};
     scope.drain_within(0s);
-    for (std::size_t i = 0; i < depth; ++i)
+    for (std::size_t i = 0; i < story_depth; ++i)
       static_cast<void>(must(scope.post_receive(memory.scatter(8 * i, 8))));
     CHECK(story_of(error_of(scope.try_post_receive(memory.scatter(1024, 4)))) ==
           "queue_full: as many work requests are outstanding as the depth allows; poll, then "

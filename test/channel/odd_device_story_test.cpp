@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: a port that is down and a device that refuses a request tell their stories. Method: the
+// fake provider, as in odd_device_test.cpp.
+#include "support/catch.hpp"
+#include "verbs/fake_provider.hpp"
+
+#include <lend/lend.hpp>
+
+#include <regex>
+
+using namespace lend;
+using namespace lend::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct End {
+  MemoryRegion memory;
+  Channel channel;
+};
+
+End fake_end() {
+  Fake::get().reset({});
+  auto const domain = open_fake().value().allocate_protection_domain().value();
+  auto prepared = channel_builder().protection_domain(domain).build().value();
+  auto const itself = prepared.endpoint();
+  return {domain.allocate(64).value(), std::move(prepared).handshake(itself).value()};
+}
+
+std::string story_of(Error const& error) {
+  auto const text =
+      std::regex_replace(error.describe(), std::regex{R"(queue pair \d+)"}, "queue pair N");
+  return std::regex_replace(text, std::regex{R"([^ (]*_test\.cpp:\d+)"}, "HERE");
+}
+
+}  // namespace
+
+TEST_CASE("work that failed because this side's port is down says so", "[channel]") {
+  auto end = fake_end();
+  PollingScope scope{end.channel};
+  auto send = scope.post_send(end.memory.gather(0, 8)).value();
+  Fake::get().device.ports.front() = IBV_PORT_DOWN;
+  ibv_wc entry{};
+  entry.wr_id = Fake::get().posted.front().request.wr_id;
+  entry.status = IBV_WC_RETRY_EXC_ERR;
+  Fake::get().posted.clear();
+  Fake::get().completions.push_back(entry);
+
+  CHECK(story_of(send.wait().error()) ==
+        "work_failed: a send of 8 bytes, posted at HERE, failed with retry_exceeded (status 12, "
+        "vendor code 0x0, class transport). It was in slot 0 of queue pair N, in state "
+        "ready_to_send, toward queue pair N at 10.0.0.1. It broke the channel; nothing else was "
+        "flushed along. "
+        "This side's port is down: bring its network interface or link up, then make a new "
+        "channel. The channel takes no more work: finish its scopes, then prepare_again() or "
+        "destroy it.");
+}
+
+TEST_CASE("a drain that a port which is down cut short says so", "[channel]") {
+  auto end = fake_end();
+  PollingScope scope{end.channel};
+  scope.drain_within(500ms);  // long enough to sleep: then the port is asked
+  static_cast<void>(scope.post_receive(end.memory.scatter(0, 8)).value());
+  Fake::get().device.ports.front() = IBV_PORT_DOWN;
+
+  CHECK(story_of(scope.finish().error()) ==
+        "timed_out: the scope's work was not over before the deadline and was flushed, for this "
+        "side's port is down: bring its network interface or link up. It is about queue pair N "
+        "toward queue pair N at 10.0.0.1. 1 request was flushed with it. The channel takes no more "
+        "work: finish its scopes, then prepare_again() or destroy it.");
+}
+
+TEST_CASE("a post that the device refuses tells its errno, and leaves nothing on loan",
+          "[channel]") {
+  auto end = fake_end();
+  Fake::get().post_result = EINVAL;
+
+  CHECK(story_of(end.channel.send(end.memory.gather(0, 8)).error()) ==
+        "system_failed: ibv_post_send failed: Invalid argument (errno 22). The queue pair may have "
+        "left the state in which it takes work.");
+  CHECK(end.memory.loans() == 0);
+  Fake::get().post_result = 0;
+}
