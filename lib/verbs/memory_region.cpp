@@ -96,14 +96,19 @@ Result<void> MemoryRegion::unsafe_unchecked() & noexcept {
 
 void MemoryRegion::destroy(RegionState* state) noexcept {
   if (state == nullptr) return;
+  // Asked first: once it is retired, another thread that gives the last loan back deletes it.
+  bool const is_owned = state->is_owned;
+  auto const length = state->length;
+  std::string const hold =
+      !is_owned && state->ledger.loans() != 0 ? hold_of(*state) : std::string{"on loan"};
   if (state->ledger.retire()) {
     delete state;
     return;
   }
   // An owned region lives on until end_loan() sees its last loan; a view's bytes are not ours.
-  if (state->is_owned) return;
-  stop("a registered view of " + std::to_string(state->length) + " bytes was destroyed while " +
-       hold_of(*state) + "; let the work, its scope or the Exposure end first");
+  if (is_owned) return;
+  stop("a registered view of " + std::to_string(length) + " bytes was destroyed while " + hold +
+       "; let the work, its scope or the Exposure end first");
 }
 
 }  // namespace lend
