@@ -4,7 +4,7 @@
 //
 // Method: the ways take turns, so that a change of clock or neighbours meets all alike; the median
 // of many short runs. price.py counts instructions with it.
-// Usage: price [--json] [--channels N] [--once COUNT]
+// Usage: price [--json] [--keep-alive] [--channels N] [--once COUNT]
 #include "null_device.hpp"
 #include "price_ways.hpp"
 
@@ -22,6 +22,7 @@ using namespace lend::bench;
 
 struct Options {
   bool json = false;
+  bool keep_alive = false;  ///< channels that ask every second whether their peer is there
   std::uint64_t channels = 1;
   std::uint64_t once = 0;  ///< run each way this often, once, and print nothing: for price.py
 };
@@ -76,7 +77,7 @@ Result<void> measure(Options const& options, char const* device) {
   bool const is_null = std::strcmp(device, "null") == 0;
   std::vector<LoopBack> ends;
   for (std::uint64_t i = 0; i < options.channels; ++i) {
-    LEND_TRY(end, loop_back(domain));
+    LEND_TRY(end, loop_back(domain, options.keep_alive));
     ends.push_back(std::move(end));
   }
   if (is_null) make_null(*context.native());
@@ -104,6 +105,8 @@ bool parse(int count, char** words, Options& options) {
     std::string_view const word{words[i]};
     if (word == "--json")
       options.json = true;
+    else if (word == "--keep-alive")
+      options.keep_alive = true;
     else if (word == "--channels" && i + 1 < count && number(words[i + 1], options.channels))
       ++i;
     else if (word == "--once" && i + 1 < count && number(words[i + 1], options.once))
@@ -119,7 +122,7 @@ bool parse(int count, char** words, Options& options) {
 int main(int count, char** words) {
   Options options;
   if (!parse(count, words, options)) {
-    std::fputs("price [--json] [--channels N] [--once COUNT]\n", stderr);
+    std::fputs("price [--json] [--keep-alive] [--channels N] [--once COUNT]\n", stderr);
     return 2;
   }
   if (!options.json && options.once == 0) {

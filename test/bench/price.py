@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Instructions per operation, counted by callgrind: price.py PRICE [--json] [--gate]
+"""Instructions per operation, counted by callgrind: price.py PRICE [--json] [--gate] [--keep-alive]
 
 PRICE is the program built from price.cpp. Instructions do not depend on how busy a machine is, only
 on compiler and libraries, so with --gate what lend adds to raw verbs is held to BANDS; exits 1
@@ -23,12 +23,12 @@ COUNT = 2000  # operations of each run: what a run costs besides is lost in them
 BANDS = {"unsafe": 430, "scoped": 725, "blocking": 600, "batch": 835}
 
 
-def count(program):
+def count(program, options):
     """Instructions per operation of each run, in the order in which the program makes them."""
     with tempfile.TemporaryDirectory() as folder:
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out",
                    "--zero-before=lend_bench_run", "--dump-after=lend_bench_run",
-                   program, "--once", str(COUNT)]
+                   program, *options, "--once", str(COUNT)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
@@ -46,12 +46,12 @@ def twin(way, figures):
 def main():
     arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
     flags = set(sys.argv[1:]) - set(arguments)
-    if len(arguments) != 1 or flags - {"--json", "--gate"}:
+    if len(arguments) != 1 or flags - {"--json", "--gate", "--keep-alive"}:
         sys.exit(__doc__)
     if shutil.which("valgrind") is None:
         print("skipped: no valgrind")
         sys.exit(77)
-    totals = iter(count(arguments[0]))
+    totals = iter(count(arguments[0], sorted(flags & {"--keep-alive"})))
     table = {row: [next(totals) for _ in WAYS] for row in ROWS}
     if "--json" in flags:
         for (device, operation), figures in table.items():

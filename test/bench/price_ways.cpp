@@ -8,10 +8,11 @@
 
 namespace lend::bench {
 
-Result<LoopBack> loop_back(ProtectionDomain const& domain) {
+Result<LoopBack> loop_back(ProtectionDomain const& domain, bool keep_alive) {
   LEND_TRY(memory, domain.unsafe_allocate_exposed(4096, RemoteAccess::read_write));
   LEND_TRY(remote, memory.remote());
-  LEND_TRY(prepared, channel_builder().protection_domain(domain).build());
+  std::chrono::seconds const interval{keep_alive ? 1 : 0};
+  LEND_TRY(prepared, channel_builder().protection_domain(domain).keep_alive(interval).build());
   auto const itself = prepared.endpoint();
   LEND_TRY(queue_pair, prepared.take_queue_pair().connect(itself));
   ibv_qp* const raw = queue_pair.native();

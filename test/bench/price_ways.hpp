@@ -24,7 +24,7 @@ struct LoopBack {
   std::uint64_t address;
 };
 
-[[nodiscard]] Result<LoopBack> loop_back(ProtectionDomain const& domain);
+[[nodiscard]] Result<LoopBack> loop_back(ProtectionDomain const& domain, bool keep_alive);
 
 /// Runs an operation `count` times on each of `ends` in turn, of 16 at a time a multiple of that.
 /// False when one failed.
