@@ -209,9 +209,16 @@ class ChannelState {
   [[nodiscard]] bool port_is_down() const noexcept;
   void abandon() noexcept;
   void retire_handles_of(ScopeRecord& record) noexcept;
+  /// Visits all slots, those that failed first and as they were seen to.
+  template <class Visit>
+  void for_each_as_seen(Visit&& visit) noexcept {
+    for (SlotId const id : failed_slots_)
+      if (Slot* const slot = slots_.find(id)) visit(id, *slot);
+    slots_.for_each(visit);
+  }
   /// Adds the failure of a slot to others, in the order in which they were seen: a handle may have
   /// kept it back since.
-  void keep_as_seen(std::vector<Error>& failures, Error const& failure) const noexcept;
+  void keep_as_seen(std::vector<Error>& failures, Error const& failure) noexcept;
   /// Whether a slot becomes free without anybody asking a handle.
   [[nodiscard]] bool may_free_a_slot() noexcept;
 
@@ -226,7 +233,7 @@ class ChannelState {
   std::uint32_t sends_outstanding_ = 0;  // sends, writes and reads
   std::uint32_t receives_outstanding_ = 0;
   std::optional<Error> first_cause_{};
-  std::vector<std::uint32_t> failed_slots_{};  // as seen; nothing is posted after the first
+  std::vector<SlotId> failed_slots_{};  // as seen; nothing is posted after the first
   bool is_watched_;                            // whether somebody would say that the peer is gone
   KeepAlive keep_alive_;
   bool is_attentive_;  // either

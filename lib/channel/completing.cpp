@@ -25,10 +25,11 @@ constexpr std::uint32_t empty_polls_per_look = 512;
   if (first_cause_ && failed.status == WorkStatus::flushed) first_cause_->count_flushed();
   break_with(slot.failure);
   try {
-    failed_slots_.push_back(id.index());
+    failed_slots_.push_back(id);
   } catch (std::bad_alloc const&) {
     // Its place among the others is lost.
   }
+  slot.failed_as = static_cast<std::uint32_t>(failed_slots_.size());
   settle(id, slot);
   if (!was_broken && queue_pair_) {
     // Of itself SoftRoCE leaves a receive unflushed that was posted after the failure and before it
@@ -66,16 +67,13 @@ void ChannelState::settle_without_handle(SlotId id, Slot& slot) noexcept {
 }
 
 [[gnu::cold]] void ChannelState::keep_as_seen(std::vector<Error>& failures,
-                                              Error const& failure) const noexcept {
-  // From the end, where both the number and the place mostly are.
+                                              Error const& failure) noexcept {
+  // The slot of a failure has no later tenant: nothing is posted after the first.
   auto const number_of = [this](Error const& seen) {
-    auto left = failed_slots_.size();
-    if (seen.work() != nullptr)
-      while (left > 0 && failed_slots_[left - 1] != seen.work()->slot) --left;
-    return left;
+    return seen.work() != nullptr ? slots_.tenant(SlotId{seen.work()->slot}).failed_as : UINT32_MAX;
   };
   auto const number = number_of(failure);
-  auto place = failures.end();
+  auto place = failures.end();  // where it mostly belongs
   while (place != failures.begin() && number_of(*(place - 1)) > number) --place;
   try {
     failures.insert(place, failure);

@@ -58,7 +58,7 @@ ChannelState::~ChannelState() {
     flush(of_this_connection(
         Error{Errc::channel_broken, "the channel was destroyed with work outstanding"}));
   // The handles are stale from here on; their scopes tell what failed.
-  slots_.for_each([this](SlotId id, Slot& slot) {
+  for_each_as_seen([this](SlotId id, Slot& slot) {
     if (slot.unposted)
       take_back(id, slot);
     else if (slot.scope != nullptr)
@@ -125,7 +125,7 @@ void ChannelState::abandon() noexcept {
 
 void ChannelState::retire_handles_of(ScopeRecord& record) noexcept {
   if (record.finished == 0) return;
-  slots_.for_each([this, &record](SlotId id, Slot& slot) {
+  for_each_as_seen([this, &record](SlotId id, Slot& slot) {
     if (slot.scope == &record) settle_without_handle(id, slot);
   });
   record.finished = 0;

@@ -21,6 +21,7 @@ struct Slot {
   bool held = false;      // a handle may still ask
   bool finished = false;  // the completion was seen; success or failure below is set
   bool failed = false;
+  std::uint32_t failed_as = 0;  // counts the channel's failures as seen
   WorkSuccess success{};
   Error failure{};
 };

@@ -7,6 +7,9 @@
 
 #include <lend/lend.hpp>
 
+#include <algorithm>
+#include <vector>
+
 using namespace lend;
 using namespace lend::test;
 using namespace std::chrono_literals;
@@ -18,10 +21,16 @@ struct End {
   Channel channel;
 };
 
-End odd_end(FakeDevice device) {
+ChannelOptions one_element() {
+  ChannelOptions options;
+  options.queue_pair.elements = 1;
+  return options;
+}
+
+End odd_end(FakeDevice device, ChannelOptions const& options = one_element()) {
   Fake::get().reset(std::move(device));
   auto const domain = open_fake().value().allocate_protection_domain().value();
-  auto prepared = channel_builder().protection_domain(domain).elements(1).build().value();
+  auto prepared = prepare_channel(domain, options).value();
   auto const itself = prepared.endpoint();
   return {domain.allocate(64).value(), std::move(prepared).handshake(itself).value()};
 }
@@ -32,6 +41,12 @@ void complete_next(ibv_wc_status status) {
   entry.status = status;
   Fake::get().posted.pop_front();
   Fake::get().completions.push_back(entry);
+}
+
+/// A device that flushes in its own order: what was posted last comes first.
+void flush_backward() {
+  std::ranges::reverse(Fake::get().posted);
+  while (!Fake::get().posted.empty()) complete_next(IBV_WC_WR_FLUSH_ERR);
 }
 
 }  // namespace
@@ -68,4 +83,27 @@ TEST_CASE("a device that says full where there is room is asked again until the 
   CHECK(scope.post_send(end.memory.gather(0, 8), within(5ms)).error() == Errc::timed_out);
   CHECK(end.memory.loans() == 0);
   CHECK(scope.finish().has_value());
+}
+
+// Eight thousand are enough: were each looked for among the others, this would not end today.
+TEST_CASE("a scope ends as many handles as there may be, in the order of their failures",
+          "[channel]") {
+  constexpr std::uint32_t depth = 4096;
+  ChannelOptions options;
+  options.queue_pair = {.send_depth = depth, .receive_depth = depth, .elements = 1};
+  auto end = odd_end({.work_requests_max = depth, .completions_max = 2 * depth}, options);
+  std::vector<PendingWork> held;
+  PollingScope scope{end.channel};
+  for (std::uint32_t i = 0; i < 2 * depth; ++i)
+    held.push_back((i < depth ? scope.post_send(Send::only_immediate(i))
+                              : scope.post_receive(Receive::only_immediate()))
+                       .value());
+  flush_backward();
+
+  auto const error = scope.finish().error();
+
+  REQUIRE(error.drained().size() == 2 * depth);
+  auto const slot_of = [](Error const& failure) { return failure.work()->slot; };
+  CHECK(std::ranges::is_sorted(error.drained(), std::ranges::greater{}, slot_of));
+  CHECK(held.front().poll().error() == Errc::stale_handle);
 }

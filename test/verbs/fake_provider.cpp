@@ -157,7 +157,7 @@ int query_device(ibv_context*, ibv_device_attr* attributes) {
   attributes->max_cq = fake().device.completion_queues_max;
   attributes->max_pd = fake().device.domains_max;
   attributes->max_mr = fake().device.regions_max;
-  attributes->max_qp_wr = 1024;
+  attributes->max_qp_wr = fake().device.work_requests_max;
   attributes->max_sge = 8;
   attributes->max_cqe = fake().device.completions_max;
   attributes->max_mr_size = 1u << 30;

@@ -39,6 +39,7 @@ struct FakeDevice {
   int list_errno = 0;  // no list, with this errno
   int queue_pairs_max = 64;
   int completion_queues_max = 64;
+  int work_requests_max = 1024;
   int completions_max = 4096;  // of one queue
   int domains_max = 64;
   int regions_max = 64;
