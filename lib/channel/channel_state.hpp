@@ -104,6 +104,8 @@ class ChannelState {
   /// slots of `record` are free afterwards, its handles stale.
   [[nodiscard]] std::optional<Error> drain(ScopeRecord& record, Deadline deadline,
                                            bool flush_receives) noexcept;
+  /// Of a scope that was left without finish(): for last_failures.
+  void keep_failures_of(ScopeRecord& record) noexcept;
   /// Breaks the channel for `cause` and gets everything that is outstanding back.
   void flush(Error const& cause) noexcept;
 
@@ -129,6 +131,7 @@ class ChannelState {
   [[nodiscard]] Error broken_error() const noexcept;
 
   std::vector<Error> last_failures{};
+  std::uint64_t scopes_left = 0;  // without finish()
   Endpoint const endpoint;
   Endpoint const peer;
   std::uint32_t const send_depth;

@@ -101,6 +101,15 @@ std::optional<Error> ChannelState::drain(ScopeRecord& record, Deadline deadline,
   return cut_short;
 }
 
+void ChannelState::keep_failures_of(ScopeRecord& record) noexcept {
+  ++scopes_left;
+  if (last_failures.empty()) {
+    last_failures = std::move(record.failures);
+  } else {
+    for (Error const& failure : record.failures) keep_as_seen(last_failures, failure);
+  }
+}
+
 void ChannelState::flush(Error const& cause) noexcept {
   break_with(cause);
   if (queue_pair_ && !queue_pair_->flush().has_value()) abandon();

@@ -27,7 +27,8 @@ Error const& root_of(std::vector<Error> const& failures) noexcept {
 }  // namespace
 
 PollingScope::PollingScope(Channel& channel) noexcept
-    : channel_{unsafe_state(channel).reference()} {}
+    : channel_{unsafe_state(channel).reference()},
+      left_before_{unsafe_state(channel).scopes_left} {}
 
 PollingScope::~PollingScope() {
   ChannelState* const state = living(channel_);
@@ -40,20 +41,12 @@ PollingScope::~PollingScope() {
   ChannelState::Use const use{*state};
   // Why it was cut short is the channel's first cause.
   Deadline const deadline = sooner(within(bound), drain_until_);
-  auto& kept = state->last_failures;
-  kept.clear();
+  // What a scope inside this one has left stays: an exception may be leaving both.
+  if (state->scopes_left == left_before_) state->last_failures.clear();
   Batching{*state}.end_all(record_, deadline, unwind_.is_unwinding());
   forget_batches();
   static_cast<void>(state->drain(record_, deadline, unwind_.is_unwinding()));
-  // Besides, the drain may have seen failures of unsafe posts.
-  if (kept.empty()) {
-    kept = std::move(record_.failures);
-  } else {
-    try {
-      kept.insert(kept.end(), record_.failures.begin(), record_.failures.end());
-    } catch (std::bad_alloc const&) {
-    }
-  }
+  state->keep_failures_of(record_);
 }
 
 void PollingScope::forget_batches() noexcept {

@@ -203,6 +203,53 @@ TEST_CASE("an exception that leaves two scopes of two channels drains both", "[c
   CHECK(ends.b.first_cause() != nullptr);
 }
 
+TEST_CASE("an exception that leaves scopes within scopes of one channel keeps what each had",
+          "[channel]") {
+  auto ends = two_ends();
+  if (lacks(ends.context, &DeviceCapabilities::acknowledges)) return;
+  auto memory = must(ends.domain.allocate(64));
+  auto const leave = [&](bool outermost_is_inside) {
+    PollingScope outer{ends.a};
+    if (outermost_is_inside) static_cast<void>(must(outer.post_receive(memory.scatter(16, 8))));
+    PollingScope middle{ends.a};
+    PollingScope inner{ends.a};
+    static_cast<void>(must(inner.post_receive(memory.scatter(32, 8))));
+    static_cast<void>(post_failing(ends, inner, memory));
+    throw Oops{};
+  };
+
+  bool const outer_has_work = GENERATE(false, true);
+  CHECK_THROWS_AS(leave(outer_has_work), Oops);
+
+  auto const kept = ends.a.last_failures();
+  REQUIRE(kept.size() == (outer_has_work ? 3 : 2));
+  // In the order in which they were seen, whichever scope they were of.
+  CHECK(kept.front().work()->operation == Operation::write);
+  CHECK(ends.a.first_cause()->message() == kept.front().message());
+  CHECK(memory.loans() == 0);
+
+  { PollingScope next{ends.a}; }
+  CHECK(ends.a.last_failures().empty());
+}
+
+TEST_CASE("scopes one after another inside a third keep no more than the last of them",
+          "[channel]") {
+  auto ends = two_ends();
+  auto memory = must(ends.domain.allocate(64));
+  {
+    PollingScope outer{ends.a};
+    {
+      PollingScope inner{ends.a};
+      inner.drain_within(0ms);
+      static_cast<void>(must(inner.post_receive(memory.scatter(0, 8))));
+    }
+    CHECK(ends.a.last_failures().size() == 1);
+    { PollingScope inner{ends.a}; }
+    CHECK(ends.a.last_failures().empty());
+  }
+  CHECK(ends.a.last_failures().empty());
+}
+
 TEST_CASE("an inner scope that must flush leaves its failures to each scope that has some",
           "[channel]") {
   auto ends = two_ends();

@@ -91,8 +91,9 @@ class Channel {
   [[nodiscard]] Result<PreparedChannel> prepare_again() &&;
 
   /// A view until the next call on this channel, its scopes or its handles.
-  /// What the last scope that ended without finish() found, until the next one ends so; and what
-  /// unsafe posts failed with whose handles are gone, since then.
+  /// What the last scope that ended without finish() found, and before it the last one inside it,
+  /// until the next scope begins and ends so; and what unsafe posts failed with whose handles are
+  /// gone, since then.
   [[nodiscard]] std::span<Error const> last_failures() const noexcept;
   /// What broke this channel; null while it works.
   [[nodiscard]] Error const* first_cause() const noexcept;

@@ -143,6 +143,7 @@ class PollingScope {
   Result<PendingWork> try_post(Work const& work, SourceLine where) noexcept;
 
   ChannelReference channel_;
+  std::uint64_t left_before_;  // scopes of the channel, when this one began
   ScopeRecord record_{};
   UnwindDetector unwind_{};
   std::optional<std::chrono::nanoseconds> drain_bound_{};

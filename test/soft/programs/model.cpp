@@ -172,7 +172,7 @@ void Model::after_destruction_of(std::size_t scope, bool by_exception) {
   auto const failures = untold_failures(scope);
   bool const had_ended = scopes[scope].has_ended;
   retire(scope);
-  End const& end = ends[scopes[scope].end];
+  End& end = ends[scopes[scope].end];
   if (had_ended || end.is_gone) return;
   Error const* const cause = end.channel->first_cause();
   if (cause != nullptr && !scopes[scope].was_broken && cause->work() == nullptr) {
@@ -182,7 +182,14 @@ void Model::after_destruction_of(std::size_t scope, bool by_exception) {
   }
   if (by_exception && scopes[scope].had_receives && cause == nullptr)
     complain("an exception left a receive in progress, and nothing was flushed");
-  check_told(end.channel->last_failures(), failures, false);
+  // What scopes inside this one left stays.
+  if (scope >= end.kept_at) end.kept.clear();
+  end.kept_at = scopes.size();
+  for (auto const* failure : failures)
+    end.kept.push_back(static_cast<std::size_t>(failure - posts.data()));
+  std::vector<Posted*> kept;
+  for (auto const index : end.kept) kept.push_back(&posts[index]);
+  check_told(end.channel->last_failures(), kept, false);
 }
 
 void Model::check() {

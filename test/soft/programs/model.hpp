@@ -45,6 +45,8 @@ struct End {
   std::uint32_t queue_pair = 0;
   bool is_gone = false;
   std::optional<Error> first_cause{};
+  std::vector<std::size_t> kept{};  ///< posts whose failures scopes left behind
+  std::size_t kept_at = 0;          ///< when the last scope did, as a count of scopes
 };
 
 struct OpenScope {
