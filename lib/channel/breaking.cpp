@@ -76,6 +76,7 @@ Error ChannelState::flushed_at_deadline(SlotId id, Deadline deadline) noexcept {
 Error ChannelState::failure_of(SlotId id, Slot const& slot, FailedWork const& failed) noexcept {
   bool const is_flush = failed.status == WorkStatus::flushed;
   WorkFailure story = story_of(id, slot);
+  if (kept_) return kept_->about(story).with_cause(*first_cause_);
   if (queue_pair_) story.queue_pair_state = queue_pair_->state();
   if (is_flush && is_watched_ && !first_cause_ && queue_pair_) {
     // iWARP flushes by itself when the connection ends, before the reason arrives.

@@ -236,6 +236,7 @@ class ChannelState {
   std::uint32_t sends_outstanding_ = 0;  // sends, writes and reads
   std::uint32_t receives_outstanding_ = 0;
   std::optional<Error> first_cause_{};
+  std::optional<Error> kept_{};  // why the device has the queue pair, and what was posted, for good
   std::vector<SlotId> failed_slots_{};  // as seen; nothing is posted after the first
   bool is_watched_;                            // whether somebody would say that the peer is gone
   KeepAlive keep_alive_;

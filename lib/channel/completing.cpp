@@ -21,9 +21,12 @@ constexpr std::uint32_t empty_polls_per_look = 512;
   succeed_before(slot);  // they complete in order
   slot.failed = true;
   slot.failure = failure_of(id, slot, failed);  // while its loans tell where it was posted
+  if (kept_) slot.loans = 0;                    // they never end
   end(id, slot);
-  if (first_cause_ && failed.status == WorkStatus::flushed) first_cause_->count_flushed();
-  break_with(slot.failure);
+  if (!kept_) {
+    if (first_cause_ && failed.status == WorkStatus::flushed) first_cause_->count_flushed();
+    break_with(slot.failure);
+  }
   try {
     failed_slots_.push_back(id);
   } catch (std::bad_alloc const&) {

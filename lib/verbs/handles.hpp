@@ -36,9 +36,11 @@ class RawHandle {
   ~RawHandle() { static_cast<void>(destroy()); }
 
   /// Ends the object now. False if that was refused; it is not tried again.
-  [[nodiscard]] bool destroy() noexcept {
+  [[nodiscard]] bool destroy() noexcept { return try_destroy() == 0; }
+  /// The same with what the verb answered, if not 0.
+  [[nodiscard]] int try_destroy() noexcept {
     Raw* const raw = std::exchange(raw_, nullptr);
-    return raw == nullptr || (provider_->*end)(raw) == 0;
+    return raw == nullptr ? 0 : (provider_->*end)(raw);
   }
 
   [[nodiscard]] Provider const& provider() const noexcept { return *provider_; }

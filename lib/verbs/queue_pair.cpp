@@ -58,6 +58,16 @@ Result<void> QueuePair::flush() noexcept {
                     std::string{"ibv_modify_qp from "} + any_to_error.name, error);
 }
 
+Result<void> QueuePair::destroy() && noexcept {
+  auto const handle = std::move(handle_);
+  handle->keeper.reset();  // see there
+  int const result = handle->raw.try_destroy();
+  if (result == 0) return success();
+  int const error = errno_of(result);
+  return verb_error(Errc::system_failed, handle->domain->provider(), "ibv_destroy_qp", error,
+                    "The device may still touch what was posted: its bytes stay on loan for good.");
+}
+
 QueuePairState QueuePair::state() const noexcept {
   ibv_qp_attr attributes{};
   ibv_qp_init_attr unused{};

@@ -8,6 +8,7 @@
 #include <lend/lend.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 using namespace lend;
@@ -106,4 +107,40 @@ TEST_CASE("a scope ends as many handles as there may be, in the order of their f
   auto const slot_of = [](Error const& failure) { return failure.work()->slot; };
   CHECK(std::ranges::is_sorted(error.drained(), std::ranges::greater{}, slot_of));
   CHECK(held.front().poll().error() == Errc::stale_handle);
+}
+
+TEST_CASE("what a device keeps for good stays on loan for good, and the error says so",
+          "[channel]") {
+  auto end = std::make_optional(odd_end({}));
+  auto& fake = Fake::get();
+  fake.fail_errno = EIO;
+  fake.fail_call = fake.calls + 1;                // the transition to the error state
+  fake.fail_destruction = fake.destructions + 1;  // the queue pair's
+  std::optional<Error> error;
+  SECTION("a scope") {
+    PollingScope scope{end->channel};
+    scope.drain_within(0s);
+    static_cast<void>(scope.post_receive(end->memory.scatter(0, 8)).value());
+    error = scope.finish().error();
+    CHECK(*error == Errc::timed_out);
+    REQUIRE(error->drained().size() == 1);
+    error = error->drained()[0];
+  }
+  SECTION("a blocking call") {
+    error = end->channel.receive(end->memory.scatter(0, 8), within(0s)).error();
+  }
+
+  CHECK(*error == Errc::system_failed);
+  CHECK(error->os_error() == EIO);
+  CHECK_THAT(error->describe(), Catch::Contains("stay on loan for good") &&
+                                    Catch::Contains("It is about the receive of 8 bytes, posted"));
+  CHECK(*end->channel.first_cause() == Errc::timed_out);
+  CHECK(end->memory.loans() == 1);
+  { auto const gone = std::move(end->channel); }
+  CHECK(end->memory.mutable_bytes(0, 1).error() == Errc::already_borrowed);
+  CHECK(end->memory.mutable_bytes(8, 1).has_value());
+  end.reset();
+  CHECK(fake.live("storage") == 1);  // leaked rather than used for something else
+  CHECK(fake.live("region") == 1);
+  CHECK(fake.violations.empty());
 }

@@ -128,6 +128,13 @@ class QueuePair {
   /// Source:  ibv_modify_qp(3), any state to ERR.
   [[nodiscard]] Result<void> flush() noexcept;
 
+  /// Destroys it now; it is not there afterwards. Then no device touches what was posted here, and
+  /// no completion of it comes.
+  /// Errors:  system_failed  the device kept it, and may touch those bytes at any time; the destructor
+  ///                         does not try again.
+  /// Source:  ibv_destroy_qp(3).
+  [[nodiscard]] Result<void> destroy() && noexcept;
+
   /// Asks the device. Costs a system call on hardware.
   [[nodiscard]] QueuePairState state() const noexcept;
 
