@@ -78,9 +78,11 @@ Error ChannelState::failure_of(SlotId id, Slot const& slot, FailedWork const& fa
   WorkFailure story = story_of(id, slot);
   if (kept_) return kept_->about(story).with_cause(*first_cause_);
   if (queue_pair_) story.queue_pair_state = queue_pair_->state();
-  if (is_flush && is_watched_ && !first_cause_ && queue_pair_) {
+  if (is_flush && is_watched_ && queue_pair_ && (!first_cause_ || first_cause_->is_flush())) {
     // iWARP flushes by itself when the connection ends, before the reason arrives.
-    if (auto const reason = lost(within(reason_bound))) break_with(*reason);
+    bool const waits = may_wait_ && !first_cause_;
+    if (auto const reason = lost(within(waits ? reason_bound : reason_bound.zero())))
+      break_with(*reason);
   }
   if (is_flush && first_cause_ && *first_cause_ == Errc::peer_lost)
     return first_cause_->about(story);

@@ -81,8 +81,11 @@ class ChannelState {
 
   // completing.hpp and completing.cpp
 
-  /// Handles the completions that are there, up to a batch; answers how many.
+  /// Handles the completions that are there, up to a batch; answers how many. Waits for nothing but,
+  /// once, for the reason of a flush.
   [[nodiscard]] Result<std::uint32_t> poll() noexcept;
+  /// The same without even that.
+  [[nodiscard]] Result<std::uint32_t> glance() noexcept;
   enum class Answer : std::uint8_t {
     succeeded,  ///< and the slot is free
     failed,     ///< and the slot is free, or was before
@@ -204,12 +207,16 @@ class ChannelState {
   Deadline ask_peer_if_due() noexcept;  // when to look again
   /// Of a completion that belongs to no slot.
   void end_without_slot(std::uint64_t id, FailedWork const* failed) noexcept;
-  /// Flushes if the connection manager says that the peer is gone.
+  /// Breaks the channel if the connection manager says that the peer is gone.
   void look_at_peer() noexcept;
   /// Why the connection is over, as whoever watches it tells before `deadline`.
   [[nodiscard]] std::optional<Error> lost(Deadline deadline) noexcept;
   /// Asks the device.
   [[nodiscard]] bool port_is_down() const noexcept;
+  /// Puts the queue pair in the error state. False if that was refused.
+  bool start_flush() noexcept;
+  /// Of a broken channel, without waiting: abandons what the device has not brought back in time.
+  void hurry_flush() noexcept;
   void abandon() noexcept;
   void retire_handles_of(ScopeRecord& record) noexcept;
   /// Visits all slots, those that failed first and as they were seen to.
@@ -236,6 +243,8 @@ class ChannelState {
   std::uint32_t sends_outstanding_ = 0;  // sends, writes and reads
   std::uint32_t receives_outstanding_ = 0;
   std::optional<Error> first_cause_{};
+  std::optional<Deadline> flush_until_{};  // of a device that was asked to bring everything back
+  bool may_wait_ = true;                   // for the reason of a flush
   std::optional<Error> kept_{};  // why the device has the queue pair, and what was posted, for good
   std::vector<SlotId> failed_slots_{};  // as seen; nothing is posted after the first
   bool is_watched_;                            // whether somebody would say that the peer is gone

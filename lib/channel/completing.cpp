@@ -38,7 +38,7 @@ constexpr std::uint32_t empty_polls_per_look = 512;
     // Of itself SoftRoCE leaves a receive unflushed that was posted after the failure and before it
     // was seen. Source: kernel drivers/infiniband/sw/rxe/rxe_verbs.c, rxe_post_recv. What is
     // refused here is tried again by the drain.
-    static_cast<void>(queue_pair_->flush());
+    start_flush();
   }
 }
 
@@ -50,6 +50,13 @@ Result<std::uint32_t> ChannelState::poll() noexcept {
   return static_cast<std::uint32_t>(taken);
 }
 
+Result<std::uint32_t> ChannelState::glance() noexcept {
+  may_wait_ = false;
+  auto polled = poll();
+  may_wait_ = true;
+  return polled;
+}
+
 bool ChannelState::pause(Waiter& waiter, Deadline deadline) noexcept {
   if (!waiter.pause(deadline)) return false;
   if (is_attentive_) [[unlikely]]
@@ -58,8 +65,12 @@ bool ChannelState::pause(Waiter& waiter, Deadline deadline) noexcept {
 }
 
 void ChannelState::look_at_peer() noexcept {
-  if (is_broken() || !queue_pair_) return;  // also while flush() polls
-  if (auto const reason = lost(Deadline{Deadline::Clock::now()})) flush(*reason);
+  // A flush is no reason: it may have come before the one there is.
+  if (!queue_pair_ || (first_cause_ && !first_cause_->is_flush())) return;
+  if (auto const reason = lost(Deadline{Deadline::Clock::now()})) {
+    break_with(*reason);
+    start_flush();  // waits and drains see to its end
+  }
 }
 
 void ChannelState::settle_without_handle(SlotId id, Slot& slot) noexcept {
@@ -98,10 +109,14 @@ ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success, Error& w
   if (slot->unposted) [[unlikely]]  // what hinders that, the poll below says or the next wait
     static_cast<void>(Batching{*this}.post_all(*slot->scope, Deadline{Deadline::Clock::now()}));
   if (!slot->finished) {
-    if (auto polled = poll(); !polled.has_value()) {
-      why = std::move(polled).assume_error();
+    auto const polled = glance();
+    if (!polled.has_value()) {
+      why = polled.error();
       return Answer::unknown;
     }
+    // Not every device brings back all of it of itself.
+    if (is_broken() && polled.value() == 0) [[unlikely]]
+      hurry_flush();
     if (!slot->finished) return Answer::not_over;
   }
   return take_result(id, *slot, success, why);

@@ -126,9 +126,20 @@ void ChannelState::keep_failures_of(ScopeRecord& record) noexcept {
   }
 }
 
+bool ChannelState::start_flush() noexcept {
+  if (!queue_pair_) return true;
+  if (!queue_pair_->flush().has_value()) return false;
+  if (!flush_until_) flush_until_ = within(flush_bound);
+  return true;
+}
+
+void ChannelState::hurry_flush() noexcept {
+  if (flush_until_ ? flush_until_->has_passed() : !start_flush()) abandon();
+}
+
 void ChannelState::flush(Error const& cause) noexcept {
   break_with(cause);
-  if (queue_pair_ && !queue_pair_->flush().has_value()) abandon();
+  if (!start_flush()) abandon();
   Deadline const deadline = within(flush_bound);
   Waiter waiter{wait_plan_, completions_};
   while (sends_outstanding_ + receives_outstanding_ > 0) {

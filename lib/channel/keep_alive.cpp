@@ -51,7 +51,7 @@ Deadline ChannelState::ask_peer_if_due() noexcept {
   } else {
     break_with(answer);  // somebody is there, and refuses
   }
-  if (queue_pair_) static_cast<void>(queue_pair_->flush());  // tried again by the drain
+  start_flush();  // tried again by the drain
 }
 
 }  // namespace lend

@@ -6,9 +6,13 @@
 #include "verbs/fake_provider.hpp"
 
 #include <lend/lend.hpp>
+#include <verbs/adoption.hpp>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
+#include <thread>
+#include <utility>
 #include <vector>
 
 using namespace lend;
@@ -34,6 +38,27 @@ End odd_end(FakeDevice device, ChannelOptions const& options = one_element()) {
   auto prepared = prepare_channel(domain, options).value();
   auto const itself = prepared.endpoint();
   return {domain.allocate(64).value(), std::move(prepared).handshake(itself).value()};
+}
+
+/// Whoever watches a connection, and tells what the test makes it tell.
+struct Watcher : ConnectionKeeper {
+  static inline std::optional<Error> told{};
+  static inline Deadline::Clock::duration longest{};
+  std::optional<Error> lost(Deadline deadline) noexcept override {
+    longest = std::max(longest, deadline.left());
+    return told;
+  }
+};
+
+End watched_end() {
+  Fake::get().reset({});
+  Watcher::told.reset();
+  Watcher::longest = {};
+  auto const domain = open_fake().value().allocate_protection_domain().value();
+  auto prepared = prepare_channel(domain, one_element()).value();
+  auto connected =
+      QueuePairDoor::connected(prepared.take_queue_pair(), std::make_unique<Watcher>());
+  return {domain.allocate(64).value(), std::move(prepared).adopt(std::move(connected)).value()};
 }
 
 void complete_next(ibv_wc_status status) {
@@ -73,6 +98,60 @@ TEST_CASE("what a broken queue pair never brings back, a wait gets back all the 
   CHECK(second.wait().error() == Errc::work_failed);  // without a deadline
   CHECK(end.memory.loans() == 0);
   CHECK(scope.finish().has_value());
+}
+
+TEST_CASE("what a broken queue pair never brings back, a loop of polls gets back too", "[channel]") {
+  auto end = odd_end({});
+  PollingScope scope{end.channel};
+  auto first = scope.post_receive(end.memory.scatter(0, 8)).value();
+  auto second = scope.post_receive(end.memory.scatter(8, 8)).value();
+  complete_next(IBV_WC_LOC_PROT_ERR);
+  CHECK(first.poll().error() == Errc::work_failed);
+  CHECK(!second.poll().value().has_value());  // at once
+  auto const give_up = within(20s);
+  auto answer = second.poll();
+  while (answer.has_value() && !answer.value() && !give_up.has_passed()) {
+    std::this_thread::sleep_for(5ms);
+    answer = second.poll();
+  }
+  CHECK(answer.error().is_flush());
+  CHECK(end.memory.loans() == 0);
+}
+
+TEST_CASE("a poll that finds the peer gone breaks the channel and waits for nothing", "[channel]") {
+  auto end = watched_end();
+  PollingScope scope{end.channel};
+  auto work = scope.post_receive(end.memory.scatter(0, 8)).value();
+  auto& fake = Fake::get();
+
+  SECTION("before any completion") {
+    Watcher::told = Error{Errc::peer_lost, "the peer disconnected"};
+    // It looks now and then.
+    for (int i = 0; i < 1000 && end.channel.first_cause() == nullptr; ++i)
+      CHECK(!work.poll().value().has_value());
+    REQUIRE(end.channel.first_cause() != nullptr);
+    CHECK(*end.channel.first_cause() == Errc::peer_lost);
+    auto const polls = fake.polls.size();
+    CHECK(!work.poll().value().has_value());
+    CHECK(fake.polls.size() == polls + 1);
+    complete_next(IBV_WC_WR_FLUSH_ERR);
+    CHECK(work.poll().error() == Errc::peer_lost);
+  }
+  SECTION("by a flush that comes before its reason") {
+    complete_next(IBV_WC_WR_FLUSH_ERR);
+    CHECK(work.poll().error().is_flush());
+    CHECK(Watcher::longest <= 1ms);
+    CHECK(end.channel.first_cause()->is_flush());
+  }
+}
+
+TEST_CASE("a wait that sees a flush waits for the reason too", "[channel]") {
+  auto end = watched_end();
+  PollingScope scope{end.channel};
+  auto work = scope.post_receive(end.memory.scatter(0, 8)).value();
+  complete_next(IBV_WC_WR_FLUSH_ERR);
+  CHECK(work.wait(within(0s)).error().is_flush());
+  CHECK(Watcher::longest > 1ms);
 }
 
 TEST_CASE("a device that says full where there is room is asked again until the deadline",

@@ -42,6 +42,7 @@ class Channel {
   /// Posts one work request and waits for it.
   ///
   /// Borrows: the source shared, the target exclusively, until it returns.
+  /// Success with a first_cause(): the work completed while it was flushed at the deadline.
   /// Errors:  those of PollingScope::post_*() and PendingWork::wait(), and
   ///          timed_out, cancelled, system_failed  before it was posted: nothing happened. Later:
   ///                                the work was flushed to get its bytes back; the channel is

@@ -51,16 +51,20 @@ class [[nodiscard]] PendingWork {
     if (seen_ == Seen::nothing && channel_.anchor != nullptr) drop();
   }
 
-  /// The result if there is one, without waiting.
+  /// The result if there is one, without waiting. On a broken channel there is one within 2 s, if
+  /// it is asked for again by then: what the device does not bring back costs it the queue pair.
   ///
   /// Errors:  work_failed     this work failed; the channel is broken.
   ///          peer_lost       rdma_cm or a keep-alive found the peer gone; the channel is broken.
-  ///          system_failed   the completion queue could not be polled; the work is still
-  ///                          outstanding and its bytes on loan.
+  ///          system_failed   the completion queue could not be polled: the work is still
+  ///                          outstanding and its bytes on loan, finish the scope. Or, once the
+  ///                          channel is broken, the device gave up neither the work nor the queue
+  ///                          pair: the bytes stay on loan for good.
   ///          stale_handle    the scope has ended without this handle being asked.
   [[nodiscard]] Result<std::optional<WorkSuccess>> poll() noexcept;
 
-  /// Waits for the result.
+  /// Waits for the result. On a broken channel it gets the work back first, which may take up to 2 s
+  /// whatever the deadline; then there is a result.
   /// Errors:  as poll(), and
   ///          timed_out, cancelled  the work is still outstanding and its bytes on loan: ask again.
   [[nodiscard]] Result<WorkSuccess> wait(Deadline deadline = Deadline::never()) noexcept;

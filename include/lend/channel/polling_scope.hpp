@@ -79,7 +79,8 @@ class PollingScope {
   ///          timed_out, cancelled  no room before that; nothing was posted, the scope goes on.
   ///          queue_full        no room, and waiting would not make any: handles hold every slot.
   ///                            Ask or drop those of finished work.
-  ///          system_failed     the device refused, or could not be polled; nothing was posted.
+  ///          system_failed     the device refused, was full with nothing outstanding, or could not
+  ///                            be polled; nothing was posted.
   ///          unsupported       an immediate on iWARP.
   ///          channel_broken    an earlier failure; only finish() and destruction remain.
   ///          stale_handle      the scope has ended, or its channel is gone.
@@ -121,7 +122,8 @@ class PollingScope {
   ///                         drained() has every one.
   ///          peer_lost      rdma_cm or a keep-alive found the peer gone; the channel is broken.
   ///          system_failed  the completion queue could not be polled; everything was flushed, the
-  ///                         channel is broken.
+  ///                         channel is broken. Or the device kept the queue pair of a broken
+  ///                         channel: the bytes stay on loan for good.
   ///          timed_out, cancelled  the bound of drain_within() or drain_until() passed;
   ///                         everything was flushed, the channel is broken; drained() has every
   ///                         failure.
