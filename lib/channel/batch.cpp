@@ -139,7 +139,7 @@ Result<void> Batching::wait_for_room(Chain const& chain, Deadline deadline) noex
   };
   if (!is_short()) [[likely]]
     return success();
-  Waiter waiter = channel_.make_waiter();
+  Waiter waiter = channel_.make_waiter().waiter;
   while (!channel_.is_broken() && is_short()) {
     LEND_TRY(seen, channel_.poll());
     if (seen > 0)
@@ -239,7 +239,7 @@ template <class Request>
 
 [[gnu::cold]] void Batching::give_up(Error const& why) noexcept {
   channel_.break_with(why);
-  static_cast<void>(channel_.queue_pair_->flush());  // tried again by the drain
+  channel_.start_flush();  // tried again by the drain
 }
 
 [[gnu::cold]] void Batching::take_back(Chain& chain) noexcept {
@@ -334,8 +334,8 @@ template <class Work>
   if (!id.is_valid()) [[unlikely]] {
     if (why != Errc::queue_full) return why;
     LEND_TRYV(batching.post(chain(), deadline));
-    Waiter waiter = state->make_waiter();
-    LEND_TRYV(state->wait_for_room(operation_of<Work>, deadline, waiter));
+    RoomWait wait = state->make_waiter();
+    LEND_TRYV(state->wait_for_room(operation_of<Work>, deadline, wait));
     id = batching.add(chain(), work, *scope_, where, why);
     if (!id.is_valid()) return why;
   }

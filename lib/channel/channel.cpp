@@ -14,9 +14,9 @@ template <class Work>
 [[gnu::cold, gnu::noinline]] SlotId wait_and_post(ChannelState& state, Work const& work,
                                                   ScopeRecord& record, Deadline deadline,
                                                   SourceLine where, Error& why) noexcept {
-  Waiter waiter = state.make_waiter();
+  RoomWait wait = state.make_waiter();
   for (;;) {
-    if (auto room = state.wait_for_room(operation_of<Work>, deadline, waiter); !room.has_value()) {
+    if (auto room = state.wait_for_room(operation_of<Work>, deadline, wait); !room.has_value()) {
       why = std::move(room).assume_error();
       return {};
     }

@@ -23,6 +23,12 @@
 
 namespace lend {
 
+/// One wait for room.
+struct RoomWait {
+  Waiter waiter;
+  std::optional<Deadline> patience{};  // with a device that is full of nothing
+};
+
 /// The life of a work request: post() takes a slot and lends the bytes; poll() sees the completion,
 /// gives the bytes back and settles the slot with its handle or its scope.
 class ChannelState {
@@ -72,8 +78,8 @@ class ChannelState {
                             Error& why) noexcept;
   /// Waits until post() of this operation has room; for one poll at least: a device counts its own.
   [[nodiscard]] Result<void> wait_for_room(Operation operation, Deadline deadline,
-                                           Waiter& waiter) noexcept;
-  [[nodiscard]] Waiter make_waiter() noexcept { return {wait_plan_, completions_}; }
+                                           RoomWait& wait) noexcept;
+  [[nodiscard]] RoomWait make_waiter() noexcept { return {{wait_plan_, completions_}}; }
   /// The handle for what was just posted.
   [[nodiscard]] PendingWork handle_for(SlotId id) const noexcept {
     return PendingWork{reference_, id.value};

@@ -93,11 +93,11 @@ template <class Work>
 [[gnu::cold, gnu::noinline]] Result<PendingWork> PollingScope::wait_and_post(
     Work const& work, Deadline deadline, SourceLine where) noexcept {
   ChannelState& state = *living(channel_);
-  Waiter waiter = state.make_waiter();
+  RoomWait wait = state.make_waiter();
   for (;;) {
     {
       ChannelState::Use const use{state};
-      LEND_TRYV(state.wait_for_room(operation_of<Work>, deadline, waiter));
+      LEND_TRYV(state.wait_for_room(operation_of<Work>, deadline, wait));
     }
     auto posted = try_post(work, where);
     if (posted.has_value() || posted.assume_error() != Errc::queue_full) return posted;

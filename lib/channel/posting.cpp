@@ -8,6 +8,14 @@
 
 namespace lend {
 
+namespace {
+
+// siw shows a completion before it has the entry of its request back, and may be interrupted in
+// between. Source: kernel drivers/infiniband/sw/siw/siw_qp.c, siw_sqe_complete().
+constexpr std::chrono::milliseconds full_bound{200};
+
+}  // namespace
+
 void ChannelState::Use::stop_for_two_threads() noexcept {
   stop("a Channel, or a scope or handle of it, was used by two threads at once");
 }
@@ -18,14 +26,28 @@ void ChannelState::Use::stop_for_two_threads() noexcept {
 }
 
 Result<void> ChannelState::wait_for_room(Operation operation, Deadline deadline,
-                                         Waiter& waiter) noexcept {
+                                         RoomWait& wait) noexcept {
+  Waiter& waiter = wait.waiter;
+  if (!has_room(operation) || outstanding(operation) > 0 ||
+      (operation != Operation::receive && keep_alive_.is_asked)) {
+    wait.patience.reset();
+  } else if (!wait.patience) {
+    wait.patience = within(full_bound);
+  } else if (wait.patience->has_passed()) {
+    return of_this_connection(
+        Error{Errc::system_failed,
+              "the device says that there is no room for a " + std::string{name_of(operation)} +
+                  ", though nothing of that queue is outstanding; nothing was posted. The channel "
+                  "works as far as it did: try again, or prepare_again()"});
+  }
   do {
     if (slots_.full() && !may_free_a_slot())
       return Error{Errc::queue_full, "all " + std::to_string(slots_.capacity()) +
                                          " slots are held by handles: ask or drop those of "
                                          "finished work, then post again"};
-    LEND_TRY(seen, poll());
-    if (seen > 0) {
+    auto const polled = poll();
+    if (!polled.has_value()) return of_this_connection(polled.error());
+    if (polled.value() > 0) {
       waiter.reset();
     } else if (!pause(waiter, deadline)) {
       return of_this_connection(

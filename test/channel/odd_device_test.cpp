@@ -157,12 +157,44 @@ TEST_CASE("a wait that sees a flush waits for the reason too", "[channel]") {
 TEST_CASE("a device that says full where there is room is asked again until the deadline",
           "[channel]") {
   auto end = odd_end({});
+  PollingScope scope{end.channel};
+  auto work = scope.post_send(end.memory.gather(8, 8)).value();
   Fake::get().post_result = ENOMEM;
   CHECK(end.channel.send(end.memory.gather(0, 8), within(5ms)).error() == Errc::timed_out);
-  PollingScope scope{end.channel};
   CHECK(scope.post_send(end.memory.gather(0, 8), within(5ms)).error() == Errc::timed_out);
-  CHECK(end.memory.loans() == 0);
+  CHECK(end.memory.loans() == 1);
+  complete_next(IBV_WC_SUCCESS);
   CHECK(scope.finish().has_value());
+}
+
+TEST_CASE("a device that says full while nothing is outstanding ends the wait for room",
+          "[channel]") {
+  auto end = odd_end({});
+  Fake::get().post_result = ENOMEM;
+  PollingScope scope{end.channel};
+  std::optional<Error> error;
+  SECTION("of a post") {
+    error = scope.post_receive(end.memory.scatter(0, 8)).error();
+  }
+  SECTION("of a blocking call") {
+    error = end.channel.send(end.memory.gather(0, 8)).error();
+  }
+  SECTION("beside work of the other direction") {
+    Fake::get().post_result = 0;
+    auto const receive = scope.post_receive(end.memory.scatter(0, 8)).value();
+    Fake::get().post_result = ENOMEM;
+    error = scope.post_send(end.memory.gather(8, 8)).error();
+    complete_next(IBV_WC_SUCCESS);
+  }
+  CHECK(*error == Errc::system_failed);
+  CHECK_THAT(error->describe(), Catch::Contains("nothing was posted") &&
+                                    Catch::Contains("It is about queue pair 4660"));
+  Fake::get().post_result = 0;
+  auto again = scope.post_send(end.memory.gather(8, 8)).value();
+  complete_next(IBV_WC_SUCCESS);
+  CHECK(again.wait().has_value());
+  CHECK(scope.finish().has_value());
+  CHECK(end.memory.loans() == 0);
 }
 
 // Eight thousand are enough: were each looked for among the others, this would not end today.
