@@ -88,10 +88,12 @@ Error ChannelState::failure_of(SlotId id, Slot const& slot, FailedWork const& fa
     return first_cause_->about(story);
   story.status = failed.status;
   story.vendor_code = failed.vendor_code;
-  story.port_is_down = !first_cause_ && port_is_down();
+  // Neither a flush nor lend's reason for one is the cause of what has failed by itself.
+  bool const is_cause =
+      first_cause_ && (is_flush || !(cause_is_own_ || first_cause_->is_flush()));
+  story.port_is_down = !is_cause && port_is_down();
   Error const failure = Error::from_work(story);
-  // A flush is no cause of what is known to have failed by itself.
-  if (!first_cause_ || (first_cause_->is_flush() && !is_flush)) return failure;
+  if (!is_cause) return failure;
   return failure.with_cause(*first_cause_);
 }
 
@@ -112,11 +114,19 @@ bool ChannelState::port_is_down() const noexcept {
 void ChannelState::break_with(Error const& cause) noexcept {
   if (!first_cause_) {
     first_cause_ = cause;
-  } else if (first_cause_->is_flush() && !cause.is_flush()) {
-    // A flushed request tells of the end, not of its reason: one seen later is the better one.
-    cause.count_flushed(first_cause_->flushed_along() + 1);
+  } else if (!cause.is_flush() && (cause_is_own_ || first_cause_->is_flush())) {
+    // A flushed request tells of the end, not of its reason, and lend's own reason for a flush is
+    // mostly how long it took: what is seen later and is neither is the better one.
+    cause.count_flushed(first_cause_->flushed_along() + (first_cause_->is_flush() ? 1 : 0));
     first_cause_ = cause;
+    cause_is_own_ = false;
   }
+}
+
+void ChannelState::break_for_own(Error const& reason) noexcept {
+  if (first_cause_) return;
+  first_cause_ = reason;
+  cause_is_own_ = true;
 }
 
 Error ChannelState::broken_error() const noexcept {

@@ -115,8 +115,8 @@ class ChannelState {
                                            bool flush_receives) noexcept;
   /// Of a scope that was left without finish(): for last_failures.
   void keep_failures_of(ScopeRecord& record) noexcept;
-  /// Breaks the channel for `cause` and gets everything that is outstanding back.
-  void flush(Error const& cause) noexcept;
+  /// Breaks the channel for a reason of lend's own and gets everything that is outstanding back.
+  void flush(Error const& reason) noexcept;
 
   // breaking.cpp
 
@@ -205,7 +205,10 @@ class ChannelState {
   /// What an error says of this connection, and of a slot's request.
   [[nodiscard]] WorkFailure story_of_connection() const noexcept;
   [[nodiscard]] WorkFailure story_of(SlotId id, Slot const& slot) noexcept;
+  /// For what the device, the peer or whoever watches has told.
   void break_with(Error const& cause) noexcept;
+  /// For what made lend flush: it stays the first cause until the flush brings a better one.
+  void break_for_own(Error const& reason) noexcept;
   /// Between two polls that found nothing. False once the deadline has passed.
   [[nodiscard]] bool pause(Waiter& waiter, Deadline deadline) noexcept;
   void attend(Waiter& waiter) noexcept;
@@ -249,6 +252,7 @@ class ChannelState {
   std::uint32_t sends_outstanding_ = 0;  // sends, writes and reads
   std::uint32_t receives_outstanding_ = 0;
   std::optional<Error> first_cause_{};
+  bool cause_is_own_ = false;
   std::optional<Deadline> flush_until_{};  // of a device that was asked to bring everything back
   bool may_wait_ = true;                   // for the reason of a flush
   std::optional<Error> kept_{};  // why the device has the queue pair, and what was posted, for good

@@ -137,8 +137,8 @@ void ChannelState::hurry_flush() noexcept {
   if (flush_until_ ? flush_until_->has_passed() : !start_flush()) abandon();
 }
 
-void ChannelState::flush(Error const& cause) noexcept {
-  break_with(cause);
+void ChannelState::flush(Error const& reason) noexcept {
+  break_for_own(reason);
   if (!start_flush()) abandon();
   Deadline const deadline = within(flush_bound);
   Waiter waiter{wait_plan_, completions_};

@@ -14,7 +14,7 @@ Result<PreparedChannel> ChannelState::prepare_again() {
   if (sends_outstanding_ + receives_outstanding_ > 0)
     flush(of_this_connection(reason));
   else
-    break_with(reason);  // should the next life not begin
+    break_for_own(reason);  // should the next life not begin
   // Before the next one is made, for there may be room for one only.
   queue_pair_.reset();
   return prepare_channel(domain_, options_);

@@ -62,6 +62,7 @@ End watched_end() {
 }
 
 void complete_next(ibv_wc_status status) {
+  if (Fake::get().posted.empty()) return;
   ibv_wc entry{};
   entry.wr_id = Fake::get().posted.front().request.wr_id;
   entry.status = status;
@@ -254,4 +255,56 @@ TEST_CASE("what a device keeps for good stays on loan for good, and the error sa
   CHECK(fake.live("storage") == 1);  // leaked rather than used for something else
   CHECK(fake.live("region") == 1);
   CHECK(fake.violations.empty());
+}
+
+TEST_CASE("what a flush brings to light is the first cause, not the deadline that it was for",
+          "[channel]") {
+  auto end = odd_end({});
+  PollingScope scope{end.channel};
+  auto work = scope.post_send(end.memory.gather(0, 8)).value();
+  Fake::get().at_error = [] { complete_next(IBV_WC_RETRY_EXC_ERR); };
+  std::optional<Error> error;
+  SECTION("of a drain") {
+    scope.drain_within(0s);
+    error = scope.finish().error();
+    CHECK(*error == Errc::timed_out);
+    REQUIRE(error->drained().size() == 1);
+    error = error->drained()[0];
+  }
+  SECTION("of a blocking call") {
+    complete_next(IBV_WC_SUCCESS);
+    CHECK(work.wait().has_value());
+    error = end.channel.send(end.memory.gather(0, 8), within(0s)).error();
+  }
+  CHECK(error->work()->status == WorkStatus::retry_exceeded);
+  CHECK(error->cause() == nullptr);
+  CHECK_THAT(error->describe(), Catch::Contains("check that its process lives"));
+  CHECK(end.channel.first_cause()->message() == error->message());
+}
+
+TEST_CASE("lend's own reason for a flush does not hide that the device had flushed before",
+          "[channel]") {
+  auto end = odd_end({});
+  Fake::get().at_error = flush_backward;
+  auto const leave = [&] {
+    PollingScope scope{end.channel};
+    auto first = scope.post_receive(end.memory.scatter(0, 8)).value();
+    static_cast<void>(scope.post_receive(end.memory.scatter(8, 8)).value());
+    Fake::get().at_error = {};  // it has flushed one, and keeps the other
+    complete_next(IBV_WC_WR_FLUSH_ERR);
+    CHECK(first.poll().error().is_flush());
+    Fake::get().at_error = flush_backward;
+    throw 1;
+  };
+  CHECK_THROWS(leave());
+  CHECK(end.channel.first_cause()->is_flush());
+  CHECK(end.channel.first_cause()->flushed_along() == 1);
+}
+
+TEST_CASE("work that completes while it is flushed at its deadline succeeds, and the channel is broken",
+          "[channel]") {
+  auto end = odd_end({});
+  Fake::get().at_error = [] { complete_next(IBV_WC_SUCCESS); };
+  CHECK(end.channel.send(end.memory.gather(0, 8), within(0s)).has_value());
+  CHECK(*end.channel.first_cause() == Errc::timed_out);
 }

@@ -257,6 +257,7 @@ int modify_qp(ibv_qp* queue_pair, ibv_qp_attr* attributes, int mask) {
   if (fake().fails("ibv_modify_qp")) return failure();
   queue_pair->state = attributes->qp_state;
   fake().modified.push_back({*attributes, mask});
+  if (attributes->qp_state == IBV_QPS_ERR && fake().at_error) fake().at_error();
   return 0;
 }
 

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -96,6 +97,7 @@ class Fake {
   bool refuses_once = false;
   bool says_where = true;  // by bad_wr; else it has taken all the same
   int poll_result = 0;     // if negative
+  std::function<void()> at_error{};  // when a queue pair is put in that state
 
   // Counted.
   int calls = 0;

@@ -151,14 +151,19 @@ void Model::check_code(std::size_t scope, ScopeEnd const& before, std::optional<
   if (before.closure_error) return must_be(before.closure_error);
   if (end.is_gone) return must_be(Errc::stale_handle);
   Error const* const cause = end.channel->first_cause();
-  if (cause != nullptr && !before.was_broken && cause->work() == nullptr) {
+  bool const is_own = cause != nullptr && !before.was_broken && cause->work() == nullptr;
+  // The flush may have brought a better cause to light.
+  bool const is_weaker = cause != nullptr && !before.was_broken && error &&
+                         error->work() == nullptr && error->code() != Errc::unpolled_work;
+  if (is_own || is_weaker) {
     // The drain was cut short.
-    bool const by_time = *cause == Errc::timed_out && before.was_bounded;
-    bool const by_hand = *cause == Errc::cancelled && scopes[scope].may_be_cancelled;
-    bool const by_queue = *cause == Errc::system_failed && spy_.polls_failed > before.polls_failed;
+    Error const& reason = is_own ? *cause : *error;
+    bool const by_time = reason == Errc::timed_out && before.was_bounded;
+    bool const by_hand = reason == Errc::cancelled && scopes[scope].may_be_cancelled;
+    bool const by_queue = reason == Errc::system_failed && spy_.polls_failed > before.polls_failed;
     if (!by_time && !by_hand && !by_queue)
-      complain("a drain was cut short without a reason: " + cause->message());
-    return must_be(cause->code());
+      complain("a drain was cut short without a reason: " + reason.message());
+    return must_be(reason.code());
   }
   if (before.is_manual && before.untold > 0) return must_be(Errc::unpolled_work);
   must_be(failures.empty() ? std::optional<Errc>{} : Errc::work_failed);
@@ -253,6 +258,8 @@ void Model::check_first_cause(std::size_t index) {
     if (first != nullptr) complain("work has failed, and the channel knows of no cause");
     return;
   }
+  if (cause->work() == nullptr && root != nullptr)
+    complain("the first cause is lend's own, and work has failed by itself");
   if (cause->work() != nullptr) {
     Posted const* const expected = root != nullptr ? root : first;
     if (expected == nullptr)
@@ -261,8 +268,9 @@ void Model::check_first_cause(std::size_t index) {
              !tells_of(*cause, *expected, device_side(*expected)))
       complain("the first cause is another than the first failure seen: " + cause->message());
   }
-  // A flush says nothing of the reason; any other cause stays.
-  if (end.first_cause && !is_flush(*end.first_cause) &&
+  // A flush says nothing of the reason, nor does lend's for one that comes later; any other cause
+  // stays.
+  if (end.first_cause && (!is_flush(*end.first_cause) || cause->work() == nullptr) &&
       end.first_cause->message() != cause->message())
     complain("the first cause has changed to " + cause->message());
   end.first_cause = *cause;
