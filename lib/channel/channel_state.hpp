@@ -212,6 +212,7 @@ class ChannelState {
   /// Between two polls that found nothing. False once the deadline has passed.
   [[nodiscard]] bool pause(Waiter& waiter, Deadline deadline) noexcept;
   void attend(Waiter& waiter) noexcept;
+  void count_empty_poll() noexcept;  // and look around now and then
   void look_around() noexcept;
   Deadline ask_peer_if_due() noexcept;  // when to look again
   /// Of a completion that belongs to no slot.

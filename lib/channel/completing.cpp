@@ -46,7 +46,7 @@ Result<std::uint32_t> ChannelState::poll() noexcept {
   int const taken = take();
   if (taken < 0) [[unlikely]]
     return poll_error(*raw_completions_, taken);
-  if (taken == 0 && is_attentive_ && ++empty_polls_ % empty_polls_per_look == 0) look_around();
+  if (taken == 0) count_empty_poll();
   return static_cast<std::uint32_t>(taken);
 }
 
@@ -57,11 +57,16 @@ Result<std::uint32_t> ChannelState::glance() noexcept {
   return polled;
 }
 
+void ChannelState::count_empty_poll() noexcept {
+  if (is_attentive_ && ++empty_polls_ % empty_polls_per_look == 0) look_around();
+}
+
 bool ChannelState::pause(Waiter& waiter, Deadline deadline) noexcept {
-  if (!waiter.pause(deadline)) return false;
+  bool const goes_on = waiter.pause(deadline);
+  // At its end too: an event loop may never wait but for no time at all.
   if (is_attentive_) [[unlikely]]
     attend(waiter);
-  return true;
+  return goes_on;
 }
 
 void ChannelState::look_at_peer() noexcept {
@@ -132,6 +137,7 @@ ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success, Error& w
       return false;
     }
   }
+  count_empty_poll();  // that of wait()
   Waiter waiter{wait_plan_, completions_};
   while (!slot.finished) {
     if (is_broken()) {
@@ -142,7 +148,6 @@ ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success, Error& w
       why = timed_out(id, deadline, waiter);
       return false;
     }
-    if (slot.finished) return true;  // by a flush, if the pause found the peer gone
     if (auto polled = poll(); !polled.has_value()) {
       why = std::move(polled).assume_error();
       return false;

@@ -4,6 +4,7 @@
 #include <lend/soft/faults.hpp>
 
 #include <cerrno>
+#include <thread>
 
 #include "support/two_ends.hpp"
 
@@ -55,6 +56,27 @@ TEST_CASE("a channel that keeps alive tells of a lost peer, and of the question 
         "check that its process lives", "1 request was flushed"})
     CHECK_THAT(text, Catch::Contains(part));
   CHECK(channel.memory.loans() == 0);
+}
+
+TEST_CASE("an event loop that only ever waits for no time at all is told of a lost peer",
+          "[channel]") {
+  auto options = Asking::asking();
+  options.wait = Wait::event;
+  Asking channel{options};
+  must(inject_faults(channel.ends.context, FaultPlan{}.peer_dies(1)));
+  PollingScope scope{channel.ends.a};
+  scope.drain_within(0s);
+  auto receive = must(scope.post_receive(channel.memory.scatter(0, 8)));
+
+  auto const give_up = within(30s);
+  auto answer = receive.wait(within(0s));
+  int looks = 0;
+  for (; !answer.has_value() && answer.error() == Errc::timed_out && !give_up.has_passed(); ++looks) {
+    std::this_thread::sleep_for(1ms);  // what else the loop does
+    answer = receive.wait(within(0s));
+  }
+  CHECK(error_of(answer) == Errc::peer_lost);
+  CHECK(looks < 400);  // rather than only once in 512
 }
 
 TEST_CASE("questions that are answered late, or refused, are not taken for a lost peer",

@@ -146,6 +146,18 @@ TEST_CASE("a poll that finds the peer gone breaks the channel and waits for noth
   }
 }
 
+TEST_CASE("waits for no time at all look whether the peer is gone, as polls do", "[channel]") {
+  auto end = watched_end();
+  PollingScope scope{end.channel};
+  auto work = scope.post_receive(end.memory.scatter(0, 8)).value();
+  Watcher::told = Error{Errc::peer_lost, "the peer disconnected"};
+  Fake::get().at_error = flush_backward;
+  int waits = 1;
+  auto answer = work.wait(within(0s));
+  for (; answer.error() == Errc::timed_out && waits < 1000; ++waits) answer = work.wait(within(0s));
+  CHECK(answer.error() == Errc::peer_lost);
+}
+
 TEST_CASE("a wait that sees a flush waits for the reason too", "[channel]") {
   auto end = watched_end();
   PollingScope scope{end.channel};
