@@ -2,6 +2,7 @@
 // The paragraph of an error. Any thread; short of memory it is the error's one line.
 #include <base/error_story.hpp>
 
+#include <algorithm>
 #include <new>
 #include <string>
 #include <string_view>
@@ -53,10 +54,19 @@ std::string status_of(WorkFailure const& work) {
          ", class " + std::string{name_of(class_of(work.status))} + ')';
 }
 
+/// Whether work of the scope failed at the device, which breaks the channel.
+bool has_drained_a_break(Error const& error) noexcept {
+  return std::ranges::any_of(error.drained(), [](Error const& failure) {
+    return failure.work() != nullptr || failure.cause() != nullptr || failure == Errc::peer_lost;
+  });
+}
+
 /// What state the caller is in now, and what it may do next, where the message does not say.
 std::string_view outlook_of(Error const& error, bool about_a_request) noexcept {
   constexpr std::string_view broken =
       "The channel takes no more work: finish its scopes, then prepare_again() or destroy it.";
+  bool const is_gone = error == Errc::stale_handle || error == Errc::peer_lost;
+  if (!is_gone && has_drained_a_break(error)) return broken;
   switch (error.code()) {
     case Errc::already_borrowed:
     case Errc::queue_full: return "Nothing was posted and the channel works on.";
@@ -77,8 +87,9 @@ std::string_view outlook_of(Error const& error, bool about_a_request) noexcept {
   }
 }
 
-void tell_of_failed_work(std::string& text, Error const& error, WorkFailure const& work) {
-  say(text, "a " + work_of(work) + " failed with " + status_of(work));
+void tell_of_failed_work(std::string& text, Error const& error, WorkFailure const& work,
+                         std::string const& lead = {}) {
+  say(text, lead + "a " + work_of(work) + " failed with " + status_of(work));
   say(text, "It was in " + place_of(work));
   Error const* const cause = error.cause();
   if (cause != nullptr) {
@@ -104,17 +115,23 @@ void tell_of_drained(std::string& text, Error const& error, std::string_view own
   std::uint32_t flushed = 0;
   Error const* reason = nullptr;  // of the flush, where nothing else tells it
   bool has_told = error.work() != nullptr;
+  auto told = error.flushed_along();
   for (Error const& failure : error.drained()) {
     if (failure.is_flush()) {
       ++flushed;
       reason = failure.cause();
     } else if (failure.message() != own_message) {
-      say(text, "The scope's drain also found: " + failure.message());
+      std::string const lead = "The scope's drain also found: ";
+      if (failure.work() != nullptr)
+        tell_of_failed_work(text, failure, *failure.work(), lead);
+      else
+        say(text, lead + failure.message());
       has_told = true;
+      told = std::max(told, failure.flushed_along());
     }
   }
   // Told of already.
-  if (flushed == 0 || flushed == error.flushed_along() || error.is_flush()) return;
+  if (flushed == 0 || flushed == told || error.is_flush()) return;
   auto words = "Of the scope's own work " + counted(flushed, "request") +
                (flushed == 1 ? " was" : " were") + " flushed";
   if (reason != nullptr && !has_told) words += ": " + reason->message();

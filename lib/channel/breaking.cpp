@@ -3,6 +3,7 @@
 // succeeds. The thread of the channel.
 #include <base/giving_up.hpp>
 #include <channel/channel_state.hpp>
+#include <verbs/polling.hpp>
 
 #include <new>
 #include <string>
@@ -46,6 +47,18 @@ WorkFailure ChannelState::story_of(SlotId id, Slot const& slot) noexcept {
 
 Error ChannelState::of_this_connection(Error const& error) const noexcept {
   return error.about(story_of_connection());
+}
+
+[[gnu::cold]] Error ChannelState::poll_failure(int result) const noexcept {
+  return poll_error(*raw_completions_, result,
+                    "The bytes come back by a flush: at the end of the scope, or of a blocking call.");
+}
+
+[[gnu::cold]] Error ChannelState::of_this_work(Error const& error, SlotId id,
+                                               Slot const& slot) noexcept {
+  WorkFailure story = story_of(id, slot);
+  if (queue_pair_) story.queue_pair_state = queue_pair_->state();
+  return error.about(story);
 }
 
 Error ChannelState::timed_out(SlotId id, Deadline deadline, Waiter const& waiter) noexcept {

@@ -28,7 +28,7 @@ template <class Work>
 // Flushed, since the caller has its bytes back when its call returns.
 [[gnu::cold]] ChannelState::Answer flush_and_ask(ChannelState& state, SlotId id, Deadline deadline,
                                                  WorkSuccess& success, Error& why) noexcept {
-  why = is_given_up(why) ? state.flushed_at_deadline(id, deadline) : state.of_this_connection(why);
+  if (is_given_up(why)) why = state.flushed_at_deadline(id, deadline);
   state.flush(why);
   Error late;
   auto const answer = state.ask(id, success, late);

@@ -202,6 +202,9 @@ class ChannelState {
   void succeed_before(Slot& slot) noexcept;
   [[nodiscard]] Error failure_of(SlotId id, Slot const& slot, FailedWork const& failed) noexcept;
   [[nodiscard]] Error timed_out(SlotId id, Deadline deadline, Waiter const& waiter) noexcept;
+  [[nodiscard]] Error poll_failure(int result) const noexcept;
+  /// `error`, told of a slot's request.
+  [[nodiscard]] Error of_this_work(Error const& error, SlotId id, Slot const& slot) noexcept;
   /// What an error says of this connection, and of a slot's request.
   [[nodiscard]] WorkFailure story_of_connection() const noexcept;
   [[nodiscard]] WorkFailure story_of(SlotId id, Slot const& slot) noexcept;

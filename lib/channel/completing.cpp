@@ -45,7 +45,7 @@ constexpr std::uint32_t empty_polls_per_look = 512;
 Result<std::uint32_t> ChannelState::poll() noexcept {
   int const taken = take();
   if (taken < 0) [[unlikely]]
-    return poll_error(*raw_completions_, taken);
+    return poll_failure(taken);
   if (taken == 0) count_empty_poll();
   return static_cast<std::uint32_t>(taken);
 }
@@ -116,7 +116,7 @@ ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success, Error& w
   if (!slot->finished) {
     auto const polled = glance();
     if (!polled.has_value()) {
-      why = polled.error();
+      why = of_this_work(polled.error(), id, *slot);
       return Answer::unknown;
     }
     // Not every device brings back all of it of itself.
@@ -149,7 +149,7 @@ ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success, Error& w
       return false;
     }
     if (auto polled = poll(); !polled.has_value()) {
-      why = std::move(polled).assume_error();
+      why = of_this_work(polled.error(), id, slot);
       return false;
     }
   }

@@ -85,7 +85,7 @@ inline void ChannelState::give_back_all(SlotId id, Slot& slot) noexcept {
   }
   if (!slot->finished) {
     if (int const taken = take(); taken < 0) [[unlikely]] {
-      why = poll_error(*raw_completions_, taken);
+      why = of_this_work(poll_failure(taken), id, *slot);
       return Answer::unknown;
     }
     if (!slot->finished && !wait_longer(id, *slot, deadline, why)) return Answer::unknown;

@@ -16,7 +16,7 @@ template <class Work>
 [[gnu::cold, gnu::noinline]] SlotId try_again(ChannelState& state, Work const& work,
                                               Error& why) noexcept {
   if (auto polled = state.glance(); !polled.has_value()) {
-    why = std::move(polled).assume_error();
+    why = state.of_this_connection(polled.error());
     return {};
   }
   return try_once(state, work, why);

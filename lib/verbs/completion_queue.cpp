@@ -62,12 +62,12 @@ Result<CompletionQueue> CompletionQueue::create(Context const& context, std::uin
       parent, std::move(channel), std::move(raw), static_cast<std::uint32_t>(granted))};
 }
 
-Error poll_error(ibv_cq const& queue, int result) noexcept {
+Error poll_error(ibv_cq const& queue, int result, std::string_view remedy) noexcept {
   return Error{Errc::system_failed,
                "ibv_poll_cq answered " + std::to_string(result) + " on a queue of " +
                    std::to_string(queue.cqe) +
-                   " entries: it overran or the device failed; no work has ended by it. Flush and "
-                   "destroy the queue pairs that use it."};
+                   " entries: it overran or the device failed; no work has ended by it. " +
+                   std::string{remedy}};
 }
 
 Result<std::span<Completion>> CompletionQueue::poll(std::span<Completion> target) noexcept {
@@ -78,7 +78,8 @@ Result<std::span<Completion>> CompletionQueue::poll(std::span<Completion> target
     auto const wanted = std::min<std::size_t>(poll_batch, target.size() - taken);
     int const got = take_completions(queue, static_cast<int>(wanted), keep);
     if (got < 0) [[unlikely]] {
-      if (taken == 0) return poll_error(queue, got);
+      if (taken == 0)
+        return poll_error(queue, got, "Flush and destroy the queue pairs that use it.");
       break;  // what was taken is real; the next poll meets the failure again
     }
     if (std::cmp_less(got, wanted)) break;

@@ -10,6 +10,7 @@
 #include <endian.h>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace lend {
 
@@ -41,7 +42,7 @@ template <class Visit>
   return got;
 }
 
-/// Why a queue could not be polled.
-[[nodiscard]] Error poll_error(ibv_cq const& queue, int result) noexcept;
+/// Why a queue could not be polled, and what its user may do then.
+[[nodiscard]] Error poll_error(ibv_cq const& queue, int result, std::string_view remedy) noexcept;
 
 }  // namespace lend

@@ -223,14 +223,15 @@ TEST_CASE("a failed completion queue says what became of the work", "[channel]")
   auto work = must(scope.post_send(memory.gather(0, 8)));
   CHECK(story_of(error_of(work.wait(within(5s)))) ==
         "system_failed: ibv_poll_cq answered -5 on a queue of 16 entries: it overran or the "
-        "device failed; no work has ended by it. Flush and destroy the queue pairs that use "
-        "it.");
+        "device failed; no work has ended by it. The bytes come back by a flush: at the end of "
+        "the scope, or of a blocking call. It is about the send of 8 bytes, posted at HERE, in "
+        "slot 0 of queue pair N, in state ready_to_send, toward queue pair N at ADDRESS.");
   CHECK(story_of(error_of(scope.finish())) ==
         "system_failed: ibv_poll_cq answered -5 on a queue of 16 entries: it overran or the "
-        "device failed; no work has ended by it. Flush and destroy the queue pairs that use "
-        "it. It is about queue pair N toward queue pair N at ADDRESS. 1 request was flushed "
-        "with it. The channel takes no more work: finish its scopes, then prepare_again() or "
-        "destroy it.");
+        "device failed; no work has ended by it. The bytes come back by a flush: at the end of "
+        "the scope, or of a blocking call. It is about queue pair N toward queue pair N at "
+        "ADDRESS. 1 request was flushed with it. The channel takes no more work: finish its "
+        "scopes, then prepare_again() or destroy it.");
 }
 
 TEST_CASE("a deadline tells which work it was and whether the channel is broken", "[channel]") {
@@ -344,11 +345,27 @@ TEST_CASE("a channel that is gone, or a scope left half asked, says what became 
             LEND_TRYV(scope.post_write({memory.gather(8, 8), nobody(8)}));
             return Error{Errc::not_found, "the closure's own reason"};
           }))) ==
-          "not_found: the closure's own reason. The scope's drain also found: write of 8 bytes "
-          "failed with remote_access (status 10, vendor code 0x8, class remote) in slot 1 of "
-          "queue pair N (state error), peer queue pair N. The peer's memory refused the access: "
-          "check the remote key (a region that the peer registered anew has a new one), that "
-          "the range lies inside the exposed region, that the region allows this operation and "
-          "still exists. Of the scope's own work 1 request was flushed.");
+          "not_found: the closure's own reason. The scope's drain also found: a write of 8 bytes, "
+          "posted at HERE, failed with remote_access (status 10, vendor code 0x8, class remote). "
+          "It was in slot 1 of queue pair N, in state error, toward queue pair N at ADDRESS. It "
+          "broke the channel; 1 other request was flushed along. The peer's memory refused the "
+          "access: check the remote key (a region that the peer registered anew has a new one), "
+          "that the range lies inside the exposed region, that the region allows this operation "
+          "and still exists. The channel takes no more work: finish its scopes, then "
+          "prepare_again() or destroy it.");
+  }
+  SECTION("a manual scope with a failed drain") {
+    CHECK(story_of(error_of(ends.a.manual_scope([&](PollingScope& scope) -> Result<void> {
+            LEND_TRYV(scope.post_write({memory.gather(8, 8), nobody(8)}));
+            return success();
+          }))) ==
+          "unpolled_work: 1 posted operations were never polled to their end. The scope's drain "
+          "also found: a write of 8 bytes, posted at HERE, failed with remote_access (status 10, "
+          "vendor code 0x8, class remote). It was in slot 0 of queue pair N, in state error, "
+          "toward queue pair N at ADDRESS. It broke the channel; nothing else was flushed along. "
+          "The peer's memory refused the access: check the remote key (a region that the peer "
+          "registered anew has a new one), that the range lies inside the exposed region, that "
+          "the region allows this operation and still exists. The channel takes no more work: "
+          "finish its scopes, then prepare_again() or destroy it.");
   }
 }
