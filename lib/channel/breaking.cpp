@@ -50,8 +50,9 @@ Error ChannelState::of_this_connection(Error const& error) const noexcept {
 }
 
 [[gnu::cold]] Error ChannelState::poll_failure(int result) const noexcept {
-  return poll_error(*raw_completions_, result,
-                    "The bytes come back by a flush: at the end of the scope, or of a blocking call.");
+  return poll_error(
+      *raw_completions_, result,
+      "The bytes come back by a flush: at the end of the scope, or of a blocking call.");
 }
 
 [[gnu::cold]] Error ChannelState::of_this_work(Error const& error, SlotId id,
@@ -102,8 +103,7 @@ Error ChannelState::failure_of(SlotId id, Slot const& slot, FailedWork const& fa
   story.status = failed.status;
   story.vendor_code = failed.vendor_code;
   // Neither a flush nor lend's reason for one is the cause of what has failed by itself.
-  bool const is_cause =
-      first_cause_ && (is_flush || !(cause_is_own_ || first_cause_->is_flush()));
+  bool const is_cause = first_cause_ && (is_flush || !(cause_is_own_ || first_cause_->is_flush()));
   story.port_is_down = !is_cause && port_is_down();
   Error const failure = Error::from_work(story);
   if (!is_cause) return failure;

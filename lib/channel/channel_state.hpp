@@ -7,6 +7,7 @@
 #include <channel/keep_alive.hpp>
 #include <channel/operation_of.hpp>
 #include <channel/slot.hpp>
+#include <channel/use.hpp>
 #include <channel/waiter.hpp>
 #include <lend/channel/builder.hpp>
 #include <lend/channel/pending_work.hpp>
@@ -15,7 +16,6 @@
 #include <lend/verbs/queue_pair.hpp>
 #include <verbs/region_state.hpp>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -23,38 +23,13 @@
 
 namespace lend {
 
-/// One wait for room.
-struct RoomWait {
-  Waiter waiter;
-  std::optional<Deadline> patience{};  // with a device that is full of nothing
-};
-
 /// The life of a work request: post() takes a slot and lends the bytes; poll() sees the completion,
 /// gives the bytes back and settles the slot with its handle or its scope.
 class ChannelState {
  public:
-  /// A call of the user's, from its first touch of the channel to its last. Stops the process when
-  /// two overlap: no error value could mend what two threads did to one channel. Two that begin in
-  /// the same instant are told at the end of one of them.
-  class Use {
-   public:
-    explicit Use(ChannelState& channel) noexcept : user_{channel.user_} {
-      // Relaxed throughout: this publishes nothing, and what it guards is not shared.
-      if (user_.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
-        stop_for_two_threads();
-      user_.store(this, std::memory_order_relaxed);
-    }
-    Use(Use const&) = delete;
-    Use& operator=(Use const&) = delete;
-    ~Use() {
-      if (user_.load(std::memory_order_relaxed) != this) [[unlikely]]
-        stop_for_two_threads();
-      user_.store(nullptr, std::memory_order_relaxed);
-    }
-
-   private:
-    [[noreturn]] static void stop_for_two_threads() noexcept;
-    std::atomic<Use const*>& user_;
+  /// See ChannelUse.
+  struct Use : ChannelUse {
+    explicit Use(ChannelState& channel) noexcept : ChannelUse{channel.user_} {}
   };
 
   /// Null when memory ran out.
@@ -87,8 +62,8 @@ class ChannelState {
 
   // completing.hpp and completing.cpp
 
-  /// Handles the completions that are there, up to a batch; answers how many. Waits for nothing but,
-  /// once, for the reason of a flush.
+  /// Handles the completions that are there, up to a batch; answers how many. Waits for nothing
+  /// but, once, for the reason of a flush.
   [[nodiscard]] Result<std::uint32_t> poll() noexcept;
   /// The same without even that.
   [[nodiscard]] Result<std::uint32_t> glance() noexcept;
@@ -261,13 +236,13 @@ class ChannelState {
   bool may_wait_ = true;                   // for the reason of a flush
   std::optional<Error> kept_{};  // why the device has the queue pair, and what was posted, for good
   std::vector<SlotId> failed_slots_{};  // as seen; nothing is posted after the first
-  bool is_watched_;                            // whether somebody would say that the peer is gone
+  bool is_watched_;                     // whether somebody would say that the peer is gone
   KeepAlive keep_alive_;
   bool is_attentive_;  // either
   WaitPlan wait_plan_;
   std::uint32_t empty_polls_ = 0;  // wraps
   ChannelReference reference_{};   // to this
-  std::atomic<Use const*> user_{nullptr};
+  ChannelUse::User user_{nullptr};
   ProtectionDomain domain_;  // for prepare_again()
   ChannelOptions options_;
 };

@@ -16,7 +16,7 @@ constexpr std::chrono::milliseconds full_bound{200};
 
 }  // namespace
 
-void ChannelState::Use::stop_for_two_threads() noexcept {
+void ChannelUse::stop_for_two_threads() noexcept {
   stop("a Channel, or a scope or handle of it, was used by two threads at once");
 }
 

@@ -7,6 +7,7 @@
 #include <lend/verbs/completion_queue.hpp>
 
 #include <cstdint>
+#include <optional>
 
 namespace lend {
 
@@ -70,6 +71,12 @@ class Waiter {
   std::uint32_t pauses_ = 0;
   Deadline::Clock::time_point sleep_from_{};
   Deadline look_at_ = Deadline::never();
+};
+
+/// One wait for room.
+struct RoomWait {
+  Waiter waiter;
+  std::optional<Deadline> patience{};  // with a device that is full of nothing
 };
 
 }  // namespace lend

@@ -130,8 +130,8 @@ class QueuePair {
 
   /// Destroys it now; it is not there afterwards. Then no device touches what was posted here, and
   /// no completion of it comes.
-  /// Errors:  system_failed  the device kept it, and may touch those bytes at any time; the destructor
-  ///                         does not try again.
+  /// Errors:  system_failed  the device kept it, and may touch those bytes at any time; the
+  ///                         destructor does not try again.
   /// Source:  ibv_destroy_qp(3).
   [[nodiscard]] Result<void> destroy() && noexcept;
 
