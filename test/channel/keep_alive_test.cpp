@@ -71,7 +71,8 @@ TEST_CASE("an event loop that only ever waits for no time at all is told of a lo
   auto const give_up = within(30s);
   auto answer = receive.wait(within(0s));
   int looks = 0;
-  for (; !answer.has_value() && answer.error() == Errc::timed_out && !give_up.has_passed(); ++looks) {
+  for (; !answer.has_value() && answer.error() == Errc::timed_out && !give_up.has_passed();
+       ++looks) {
     std::this_thread::sleep_for(1ms);  // what else the loop does
     answer = receive.wait(within(0s));
   }

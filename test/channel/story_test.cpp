@@ -13,6 +13,17 @@ using namespace lend;
 using namespace lend::test;
 using namespace std::chrono_literals;
 
+namespace {
+
+/// The end of what tells of a refused write.
+std::string const refused =
+    "The peer's memory refused the access: check the remote key (a region that the peer registered "
+    "anew has a new one), that the range lies inside the exposed region, that the region allows "
+    "this operation and still exists. The channel takes no more work: finish its scopes, then "
+    "prepare_again() or destroy it.";
+
+}  // namespace
+
 TEST_CASE("a refused write tells what was refused, where it was posted and what to do",
           "[channel]") {
   Story story;
@@ -22,10 +33,8 @@ TEST_CASE("a refused write tells what was refused, where it was posted and what 
         "work_failed: a write of 8 bytes, posted at HERE, failed with remote_access (status "
         "10, vendor code 0x8, class remote). It was in slot 0 of queue pair N, in state "
         "error, toward queue pair N at ADDRESS. It broke the channel; nothing else was "
-        "flushed along. The peer's memory refused the access: check the remote key (a region "
-        "that the peer registered anew has a new one), that the range lies inside the exposed "
-        "region, that the region allows this operation and still exists. The channel takes no "
-        "more work: finish its scopes, then prepare_again() or destroy it.");
+        "flushed along. " +
+            refused);
   CHECK(error.cause() == nullptr);
   auto const later = error_of(ends.a.send(memory.gather(0, 8)));
   CHECK(story_of(later) ==
@@ -33,10 +42,8 @@ TEST_CASE("a refused write tells what was refused, where it was posted and what 
         "cause: work_failed: a write of 8 bytes, posted at HERE, failed with remote_access "
         "(status 10, vendor code 0x8, class remote). It was in slot 0 of queue pair N, in "
         "state error, toward queue pair N at ADDRESS. It broke the channel; nothing else was "
-        "flushed along. The peer's memory refused the access: check the remote key (a region "
-        "that the peer registered anew has a new one), that the range lies inside the exposed "
-        "region, that the region allows this operation and still exists. The channel takes no "
-        "more work: finish its scopes, then prepare_again() or destroy it.");
+        "flushed along. " +
+            refused);
   CHECK(*later.cause() == Errc::work_failed);
 }
 
@@ -58,11 +65,8 @@ TEST_CASE("what a failure flushed along names it as the first cause, which count
           "toward queue pair N at ADDRESS. It was only flushed along. First cause: work_failed: "
           "a write of 8 bytes, posted at HERE, failed with remote_access (status 10, vendor "
           "code 0x8, class remote). It was in slot 1 of queue pair N, in state error, toward "
-          "queue pair N at ADDRESS. It broke the channel; 2 other requests were flushed along. "
-          "The peer's memory refused the access: check the remote key (a region that the peer "
-          "registered anew has a new one), that the range lies inside the exposed region, that "
-          "the region allows this operation and still exists. The channel takes no more work: "
-          "finish its scopes, then prepare_again() or destroy it.");
+          "queue pair N at ADDRESS. It broke the channel; 2 other requests were flushed along. " +
+              refused);
     CHECK(cause.flushed_along() == 2);
     CHECK(story_of(cause) == story_of(*ends.a.first_cause()));
     CHECK(story_of(*flushed.cause()) == story_of(cause));
@@ -74,10 +78,8 @@ TEST_CASE("what a failure flushed along names it as the first cause, which count
           "work_failed: a write of 8 bytes, posted at HERE, failed with remote_access (status "
           "10, vendor code 0x8, class remote). It was in slot 1 of queue pair N, in state "
           "error, toward queue pair N at ADDRESS. It broke the channel; 1 other request was "
-          "flushed along. The peer's memory refused the access: check the remote key (a region "
-          "that the peer registered anew has a new one), that the range lies inside the exposed "
-          "region, that the region allows this operation and still exists. The channel takes no "
-          "more work: finish its scopes, then prepare_again() or destroy it.");
+          "flushed along. " +
+              refused);
   }
   SECTION("by the end of a scope whose failure another handle had") {
     CHECK(error_of(failing.wait(within(5s))) == Errc::work_failed);
@@ -88,11 +90,8 @@ TEST_CASE("what a failure flushed along names it as the first cause, which count
           "toward queue pair N at ADDRESS. It was only flushed along. First cause: work_failed: "
           "a write of 8 bytes, posted at HERE, failed with remote_access (status 10, vendor "
           "code 0x8, class remote). It was in slot 1 of queue pair N, in state error, toward "
-          "queue pair N at ADDRESS. It broke the channel; 1 other request was flushed along. "
-          "The peer's memory refused the access: check the remote key (a region that the peer "
-          "registered anew has a new one), that the range lies inside the exposed region, that "
-          "the region allows this operation and still exists. The channel takes no more work: "
-          "finish its scopes, then prepare_again() or destroy it.");
+          "queue pair N at ADDRESS. It broke the channel; 1 other request was flushed along. " +
+              refused);
   }
 }
 
@@ -104,11 +103,8 @@ TEST_CASE("work posted unsafely tells its story without a line", "[channel]") {
             error_of(must(unsafe_post_write(ends.a, {memory.gather(8, 8), nobody(8)})).wait())) ==
         "work_failed: a write of 8 bytes failed with remote_access (status 10, vendor code "
         "0x8, class remote). It was in slot 1 of queue pair N, in state error, toward queue "
-        "pair N at ADDRESS. It broke the channel; 1 other request was flushed along. The "
-        "peer's memory refused the access: check the remote key (a region that the peer "
-        "registered anew has a new one), that the range lies inside the exposed region, that "
-        "the region allows this operation and still exists. The channel takes no more work: "
-        "finish its scopes, then prepare_again() or destroy it.");
+        "pair N at ADDRESS. It broke the channel; 1 other request was flushed along. " +
+            refused);
   CHECK(error_of(unsafe_post_send(ends.a, memory.gather(0, 8))) == Errc::channel_broken);
   REQUIRE(ends.a.last_failures().size() == 1);
   CHECK(ends.a.last_failures()[0].is_flush());
@@ -348,11 +344,8 @@ TEST_CASE("a channel that is gone, or a scope left half asked, says what became 
           "not_found: the closure's own reason. The scope's drain also found: a write of 8 bytes, "
           "posted at HERE, failed with remote_access (status 10, vendor code 0x8, class remote). "
           "It was in slot 1 of queue pair N, in state error, toward queue pair N at ADDRESS. It "
-          "broke the channel; 1 other request was flushed along. The peer's memory refused the "
-          "access: check the remote key (a region that the peer registered anew has a new one), "
-          "that the range lies inside the exposed region, that the region allows this operation "
-          "and still exists. The channel takes no more work: finish its scopes, then "
-          "prepare_again() or destroy it.");
+          "broke the channel; 1 other request was flushed along. " +
+              refused);
   }
   SECTION("a manual scope with a failed drain") {
     CHECK(story_of(error_of(ends.a.manual_scope([&](PollingScope& scope) -> Result<void> {
@@ -362,10 +355,7 @@ TEST_CASE("a channel that is gone, or a scope left half asked, says what became 
           "unpolled_work: 1 posted operations were never polled to their end. The scope's drain "
           "also found: a write of 8 bytes, posted at HERE, failed with remote_access (status 10, "
           "vendor code 0x8, class remote). It was in slot 0 of queue pair N, in state error, "
-          "toward queue pair N at ADDRESS. It broke the channel; nothing else was flushed along. "
-          "The peer's memory refused the access: check the remote key (a region that the peer "
-          "registered anew has a new one), that the range lies inside the exposed region, that "
-          "the region allows this operation and still exists. The channel takes no more work: "
-          "finish its scopes, then prepare_again() or destroy it.");
+          "toward queue pair N at ADDRESS. It broke the channel; nothing else was flushed along. " +
+              refused);
   }
 }

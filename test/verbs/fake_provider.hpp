@@ -95,8 +95,8 @@ class Fake {
   int post_result = 0;
   int refuse_after = 0;  // requests that are still taken before post_result strikes
   bool refuses_once = false;
-  bool says_where = true;  // by bad_wr; else it has taken all the same
-  int poll_result = 0;     // if negative
+  bool says_where = true;            // by bad_wr; else it has taken all the same
+  int poll_result = 0;               // if negative
   std::function<void()> at_error{};  // when a queue pair is put in that state
 
   // Counted.

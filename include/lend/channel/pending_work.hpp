@@ -63,8 +63,8 @@ class [[nodiscard]] PendingWork {
   ///          stale_handle    the scope has ended without this handle being asked.
   [[nodiscard]] Result<std::optional<WorkSuccess>> poll() noexcept;
 
-  /// Waits for the result. On a broken channel it gets the work back first, which may take up to 2 s
-  /// whatever the deadline; then there is a result.
+  /// Waits for the result. On a broken channel it gets the work back first, which may take up to
+  /// 2 s whatever the deadline; then there is a result.
   /// Errors:  as poll(), and
   ///          timed_out, cancelled  the work is still outstanding and its bytes on loan: ask again.
   [[nodiscard]] Result<WorkSuccess> wait(Deadline deadline = Deadline::never()) noexcept;
