@@ -115,7 +115,7 @@ class ChannelState {
   [[nodiscard]] Error broken_error() const noexcept;
 
   std::vector<Error> last_failures{};
-  std::uint64_t scopes_left = 0;  // without finish()
+  std::uint32_t scopes_left = 0;  // without finish(); wraps
   Endpoint const endpoint;
   Endpoint const peer;
   std::uint32_t const send_depth;

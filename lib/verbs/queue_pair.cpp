@@ -59,13 +59,17 @@ Result<void> QueuePair::flush() noexcept {
 }
 
 Result<void> QueuePair::destroy() && noexcept {
-  auto const handle = std::move(handle_);
-  handle->keeper.reset();  // see there
-  int const result = handle->raw.try_destroy();
-  if (result == 0) return success();
-  int const error = errno_of(result);
-  return verb_error(Errc::system_failed, handle->domain->provider(), "ibv_destroy_qp", error,
-                    "The device may still touch what was posted: its bytes stay on loan for good.");
+  QueuePairHandle& pair = handle();
+  pair.keeper.reset();  // first: see there
+  Result<void> answer = success();
+  if (int const result = pair.raw.try_destroy(); result != 0) {
+    int const error = errno_of(result);
+    answer =
+        verb_error(Errc::system_failed, pair.domain->provider(), "ibv_destroy_qp", error,
+                   "The device may still touch what was posted: its bytes stay on loan for good.");
+  }
+  handle_.reset();
+  return answer;
 }
 
 QueuePairState QueuePair::state() const noexcept {

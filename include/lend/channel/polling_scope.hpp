@@ -145,12 +145,12 @@ class PollingScope {
   Result<PendingWork> try_post(Work const& work, SourceLine where) noexcept;
 
   ChannelReference channel_;
-  std::uint64_t left_before_;  // scopes of the channel, when this one began
   ScopeRecord record_{};
   UnwindDetector unwind_{};
   std::optional<std::chrono::nanoseconds> drain_bound_{};
   Deadline drain_until_ = Deadline::never();
   bool ended_ = false;
+  std::uint32_t left_before_;  // scopes of the channel, when this one began
 };
 
 }  // namespace lend
