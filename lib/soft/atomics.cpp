@@ -28,7 +28,7 @@ std::uint64_t after(Work const& work, std::uint64_t before) noexcept {
 
 }  // namespace
 
-Copied change_atomically(QueuePair const& qp, Work const& work, Stretch const& place,
+Copied change_atomically(QueuePair const& qp, Work const& work, Stretch const& place, int thread,
                          std::uint64_t& before) noexcept {
   RobustGuard const guard{qp.peer->segment().header.atomics, qp.owner().claimant};
   if (place.mapped != nullptr) {
@@ -41,12 +41,12 @@ Copied change_atomically(QueuePair const& qp, Work const& work, Stretch const& p
   theirs.add(nullptr, place.address, sizeof before);
   Stretches value;
   value.add(reinterpret_cast<std::byte*>(&before), 0, sizeof before);
-  auto const read = transfer(Direction::from_peer, value, theirs, sizeof before, qp.peer->pid());
+  auto const read = transfer(Direction::from_peer, value, theirs, sizeof before, thread);
   if (read != Copied::all) return read;
   auto changed = after(work, before);
   if (changed == before) return Copied::all;
   value.items[0].mapped = reinterpret_cast<std::byte*>(&changed);
-  return transfer(Direction::to_peer, value, theirs, sizeof changed, qp.peer->pid());
+  return transfer(Direction::to_peer, value, theirs, sizeof changed, thread);
 }
 
 }  // namespace lend::soft

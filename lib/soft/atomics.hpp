@@ -15,9 +15,9 @@ namespace lend::soft {
 /// Atomic against every atomic operation through any soft device, whatever memory it is, for all of
 /// them hold the target's `atomics` lock: IBV_ATOMIC_HCA. Where the memory is mapped it is one
 /// processor instruction besides, and so atomic against the owner's std::atomic too. Memory that is
-/// reached by cross-memory attach is read and then written.
+/// reached by cross-memory attach, through `thread`, is read and then written.
 /// Source: ibv_query_device(3), atomic_cap; InfiniBand Architecture Specification vol. 1, 9.4.5.
 [[nodiscard]] Copied change_atomically(QueuePair const& qp, Work const& work, Stretch const& place,
-                                       std::uint64_t& before) noexcept;
+                                       int thread, std::uint64_t& before) noexcept;
 
 }  // namespace lend::soft

@@ -65,17 +65,17 @@ template <class T>
 
 /// The system call without a wrapper, whose arguments AddressSanitizer would look at.
 long move_across(Direction direction, iovec const* ours, std::size_t our_count, iovec const* theirs,
-                 std::size_t their_count, int pid) noexcept {
+                 std::size_t their_count, int thread) noexcept {
   return ::syscall(direction == Direction::to_peer ? SYS_process_vm_writev : SYS_process_vm_readv,
-                   pid, ours, our_count, theirs, their_count, 0UL);
+                   thread, ours, our_count, theirs, their_count, 0UL);
 }
 
 Copied attach(Direction direction, iovec const* ours, std::size_t our_count, iovec const* theirs,
-              std::size_t their_count, std::size_t length, int pid) noexcept {
-  auto const moved = move_across(direction, ours, our_count, theirs, their_count, pid);
+              std::size_t their_count, std::size_t length, int thread) noexcept {
+  auto const moved = move_across(direction, ours, our_count, theirs, their_count, thread);
   // A message is below the 2 GiB that one call moves, so a short count is a fault.
   if (moved >= 0 && static_cast<std::size_t>(moved) == length) return Copied::all;
-  return moved < 0 && errno == ESRCH ? Copied::peer_is_dead : Copied::fault;
+  return moved < 0 && errno == ESRCH ? Copied::gone : Copied::fault;
 }
 
 std::size_t fill(iovec* vectors, Stretches const& stretches, std::size_t length) noexcept {
@@ -126,7 +126,7 @@ bool none_mapped(Stretches const& stretches) noexcept {
 }
 
 Copied transfer(Direction direction, Stretches const& ours, Stretches const& theirs,
-                std::size_t length, int peer_pid) noexcept {
+                std::size_t length, int thread) noexcept {
   if (length == 0) return Copied::all;
   if (ours.count == 1 && theirs.count == 1 && theirs.all_mapped) [[likely]] {
     auto* const here = ours.items[0].mapped;
@@ -142,7 +142,7 @@ Copied transfer(Direction direction, Stretches const& ours, Stretches const& the
     iovec their_vectors[stretches_max];
     auto const our_count = fill(our_vectors, ours, length);
     auto const their_count = fill(their_vectors, theirs, length);
-    return attach(direction, our_vectors, our_count, their_vectors, their_count, length, peer_pid);
+    return attach(direction, our_vectors, our_count, their_vectors, their_count, length, thread);
   }
   std::uint32_t our_index = 0;
   std::uint32_t their_index = 0;
@@ -163,7 +163,7 @@ Copied transfer(Direction direction, Stretches const& ours, Stretches const& the
       } else {
         iovec const near{here, part};
         iovec const far{reinterpret_cast<void*>(their.address + their_offset), part};
-        auto const copied = attach(direction, &near, 1, &far, 1, part, peer_pid);
+        auto const copied = attach(direction, &near, 1, &far, 1, part, thread);
         if (copied != Copied::all) return copied;
       }
     }

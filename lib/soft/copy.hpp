@@ -24,11 +24,12 @@ void copy_in_order(std::byte* target, std::byte const* source, std::size_t lengt
   for (; length > 0; --length) *target++ = *source++;
 }
 
-enum class Copied { all, fault, peer_is_dead };
+enum class Copied { all, fault, gone };  // gone: there is no such thread
 enum class Direction { to_peer, from_peer };
 
-/// Copies `length` bytes between ours, all mapped, and the peer's; both hold at least so many.
+/// Copies `length` bytes between ours, all mapped, and those of the process that `thread` is of;
+/// both hold at least so many.
 [[nodiscard]] Copied transfer(Direction, Stretches const& ours, Stretches const& theirs,
-                              std::size_t length, int peer_pid) noexcept;
+                              std::size_t length, int thread) noexcept;
 
 }  // namespace lend::soft

@@ -42,7 +42,8 @@ CrossMemory probe_cross_memory() noexcept {
   if (char const* const wish = ::secure_getenv("LEND_SOFT_CMA");
       wish != nullptr && std::strcmp(wish, "never") == 0)
     return {false, "LEND_SOFT_CMA=never forbids it"};
-  // Under Yama scope 1 only a declared tracer may attach. Source: prctl(2), PR_SET_PTRACER.
+  // Under Yama scope 1 only a declared tracer may attach. Declared by each process for itself: a
+  // forked child has not inherited it. Source: prctl(2), PR_SET_PTRACER.
   (void)::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
   char scope = '0';
   if (read_small("/proc/sys/kernel/yama/ptrace_scope", &scope, 1) == 1 && scope >= '2' &&
@@ -54,7 +55,8 @@ CrossMemory probe_cross_memory() noexcept {
   char to = 0;
   iovec local{&to, 1};
   iovec remote{&from, 1};
-  if (::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) != 1)
+  // By this thread: the main one may have ended.
+  if (::process_vm_readv(::gettid(), &local, 1, &remote, 1, 0) != 1)
     return {false, "the kernel or its sandbox refuses process_vm_readv"};
   return {true, ""};
 }
@@ -80,12 +82,15 @@ int reachability_guid(std::uint64_t& guid) noexcept {
   Hash hash;
   char boot[64];
   auto const length = read_small("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
-  if (length <= 0) return fail(EIO, "cannot read the boot id: is /proc mounted?");
+  if (length <= 0)
+    return fail(length < 0 ? errno : EIO, "cannot read the boot id in /proc (%s): is it mounted?",
+                std::strerror(errno));
   hash.add(boot, static_cast<std::size_t>(length));
   auto const user = ::geteuid();
   hash.add(&user, sizeof user);
   struct stat status {};
-  if (::stat("/proc/self/ns/pid", &status) == 0) hash.add(&status.st_ino, sizeof status.st_ino);
+  if (::stat("/proc/thread-self/ns/pid", &status) == 0)
+    hash.add(&status.st_ino, sizeof status.st_ino);
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
   if (auto const error = identify_rendezvous(device, inode); error != 0) return error;
@@ -95,8 +100,14 @@ int reachability_guid(std::uint64_t& guid) noexcept {
   return 0;
 }
 
-CrossMemory const& cross_memory() noexcept {
-  static CrossMemory const answer = probe_cross_memory();
+CrossMemory cross_memory() noexcept {
+  static std::mutex mutex;
+  static std::uint64_t asked_by = 0;
+  static CrossMemory answer;
+  auto const mark = process_mark();
+  std::lock_guard const guard{mutex};
+  if (mark == 0 || asked_by != mark) answer = probe_cross_memory();
+  asked_by = mark;
   return answer;
 }
 

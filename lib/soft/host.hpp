@@ -11,12 +11,12 @@ namespace lend::soft {
 [[nodiscard]] int reachability_guid(std::uint64_t& guid) noexcept;
 
 /// Whether peers may read and write this process's private memory (cross-memory attach), asked of
-/// the kernel once; and why not.
+/// the kernel once in each process, a forked child too; and why not.
 struct CrossMemory {
   bool possible = false;
   char const* obstacle = "";
 };
-[[nodiscard]] CrossMemory const& cross_memory() noexcept;
+[[nodiscard]] CrossMemory cross_memory() noexcept;
 
 /// A number that only this process has; a forked child, however made, reads 0 until it asks.
 /// 0: no memory for it.

@@ -18,11 +18,16 @@
 namespace lend::soft {
 namespace {
 
-bool can_read_memory_of(int pid, std::uint64_t address) noexcept {
+bool can_read_memory_of(int thread, std::uint64_t address) noexcept {
   char byte = 0;
   iovec local{&byte, 1};
   iovec remote{reinterpret_cast<void*>(address), 1};
-  return ::process_vm_readv(pid, &local, 1, &remote, 1, 0) == 1;
+  return ::process_vm_readv(thread, &local, 1, &remote, 1, 0) == 1;
+}
+
+int cannot_look(int error, std::uint32_t slot) noexcept {
+  return fail(error, "cannot look at who holds slot %u of the soft device: %s", slot,
+              std::strerror(error));
 }
 
 }  // namespace
@@ -32,7 +37,7 @@ bool Peer::is_dead_now() const noexcept {
     // A pidfd becomes readable when its process ends. Source: pidfd_open(2).
     pollfd wait{pidfd_.get(), POLLIN, 0};
     if (::poll(&wait, 1, 0) > 0) return true;
-  } else if (start_time_of(tenant_.pid) != tenant_.start_time) {
+  } else if (presence_of(tenant_.pid, tenant_.start_time) == Presence::gone) {
     return true;
   }
   return !lock_is_held(slot_file_.get(), tenant_.generation);
@@ -53,7 +58,14 @@ bool Peer::is_going() const noexcept {
   if (is_self_) return false;
   if (is_dead_now()) return true;
   // A killed process loses its memory before its files, and counts as ended last.
-  return start_time_of(tenant_.pid) != tenant_.start_time;
+  return presence_of(tenant_.pid, tenant_.start_time) == Presence::gone;
+}
+
+bool Peer::has_thread_beside(int ended) noexcept {
+  auto const thread = living_thread_of(tenant_.pid);
+  if (thread == 0 || thread == ended) return false;
+  thread_.store(thread, std::memory_order_relaxed);
+  return true;
 }
 
 ArenaView* Peer::pin(std::uint32_t arena) noexcept {
@@ -80,46 +92,50 @@ ArenaView* Peer::pin(std::uint32_t arena) noexcept {
   return &view;
 }
 
-bool Peers::connect(Peer& peer, std::uint32_t slot) noexcept {
+int Peers::connect(Peer& peer, std::uint32_t slot) noexcept {
   auto& tenant = peer.tenant_;
-  if (read_slot(slot, tenant, peer.slot_file_) != 0 ||
-      !tenant_is_alive(tenant, peer.slot_file_.get())) {
-    fail(ENETUNREACH,
-         "no living process holds slot %u of the soft device: the peer is gone, or its endpoint is "
-         "not of this host",
-         slot);
-    return false;
-  }
+  auto const unread = read_slot(slot, tenant, peer.slot_file_);
+  if (is_shortage(unread)) return cannot_look(unread, slot);
+  auto const presence = unread == 0 ? presence_of(tenant, peer.slot_file_.get()) : Presence::gone;
+  if (presence == Presence::unknown) return cannot_look(errno, slot);
+  if (presence == Presence::gone)
+    return fail(ENETUNREACH,
+                "no living process holds slot %u of the soft device: the peer is gone, or its "
+                "endpoint is not of this host",
+                slot);
+  peer.thread_.store(tenant.pid, std::memory_order_relaxed);
   peer.wakers_.set_process(tenant.pid);
   if (tenant.instance() == own_slot_.tenant().instance()) {
     peer.is_self_ = true;
     peer.segment_ = &own_;
-    return true;
+    return 0;
   }
   auto const pidfd = static_cast<int>(::syscall(SYS_pidfd_open, tenant.pid, 0));
   peer.pidfd_ = UniqueFd{pidfd};
   auto const file = open_memory_file_of(tenant.pid, tenant.segment_fd, segment_bytes);
   if (file) peer.mapping_ = Mapping::of(file.get(), segment_bytes);
+  auto const unmapped = peer.mapping_ ? 0 : errno;
+  if (is_shortage(unmapped)) return cannot_look(unmapped, slot);
   // Looked at again: between reading the slot and opening the pidfd the process may have changed.
-  if (!peer.mapping_ || !tenant_is_alive(tenant, peer.slot_file_.get())) {
-    fail(ENETUNREACH,
-         "cannot map the memory of process %d, slot %u (%s): it must be of the same user, dumpable "
-         "and in the same pid namespace",
-         tenant.pid, slot, std::strerror(errno));
-    return false;
-  }
+  auto const still = presence_of(tenant, peer.slot_file_.get());
+  if (still == Presence::unknown) return cannot_look(errno, slot);
+  if (unmapped != 0 || still == Presence::gone)
+    return fail(ENETUNREACH,
+                "cannot map the memory of process %d, slot %u (%s): it must be of the same user, "
+                "dumpable and in the same pid namespace",
+                tenant.pid, slot, std::strerror(unmapped != 0 ? unmapped : ESRCH));
   peer.segment_ = reinterpret_cast<Segment*>(peer.mapping_.base());
   auto const& header = peer.segment_->header;
   // Acquire pairs with the release that ends the making of a context.
   if (header.magic.load(std::memory_order_acquire) != SharedHeader::magic_value ||
-      header.instance.get() != tenant.instance()) {
-    fail(ENETUNREACH, "process %d, slot %u, speaks another version of the soft device", tenant.pid,
-         slot);
-    return false;
-  }
+      header.instance.get() != tenant.instance())
+    return fail(ENETUNREACH, "process %d, slot %u, speaks another version of the soft device",
+                tenant.pid, slot);
+  if (auto const thread = living_thread_of(tenant.pid); thread != 0)
+    peer.thread_.store(thread, std::memory_order_relaxed);
   peer.has_cross_memory_ =
-      cross_memory().possible && can_read_memory_of(tenant.pid, header.probe_address.get());
-  return true;
+      cross_memory().possible && can_read_memory_of(peer.thread(), header.probe_address.get());
+  return 0;
 }
 
 Peer* Peers::acquire(std::uint32_t slot) {
@@ -132,7 +148,11 @@ Peer* Peers::acquire(std::uint32_t slot) {
     }
   auto peer = std::make_unique<Peer>();
   peers_.reserve(peers_.size() + 1);
-  if (!connect(*peer, slot)) return nullptr;
+  if (auto const error = connect(*peer, slot); error != 0) {
+    peer.reset();
+    errno = error;  // closing what the peer had open may have changed it
+    return nullptr;
+  }
   if (!peer->is_self_) peer->views_ = std::make_unique<ArenaView[]>(arenas_max);
   peer->users_ = 1;
   peers_.push_back(std::move(peer));
@@ -161,7 +181,7 @@ bool Peers::instance_is_dead(std::uint32_t instance) noexcept {
   if (!file) return false;
   // A later claimer died while it wrote the file: only the lock tells now.
   if (error != 0) return !lock_is_held(file.get(), generation_of_instance(instance));
-  return tenant.instance() != instance || !tenant_is_alive(tenant, file.get());
+  return tenant.instance() != instance || presence_of(tenant, file.get()) == Presence::gone;
 }
 
 }  // namespace lend::soft

@@ -28,18 +28,21 @@ class Peer {
  public:
   [[nodiscard]] Segment& segment() const noexcept { return *segment_; }
   [[nodiscard]] std::uint32_t instance() const noexcept { return tenant_.instance(); }
-  [[nodiscard]] int pid() const noexcept { return tenant_.pid; }
+  /// The thread of its process by which its memory is reached: the main one, as long as it lives.
+  [[nodiscard]] int thread() const noexcept { return thread_.load(std::memory_order_relaxed); }
+  /// Whether it is to be tried by another thread, since `ended` was not found.
+  [[nodiscard]] bool has_thread_beside(int ended) noexcept;
   [[nodiscard]] bool is_self() const noexcept { return is_self_; }
   [[nodiscard]] bool has_cross_memory() const noexcept { return has_cross_memory_; }
   /// To wake whoever sleeps there.
   [[nodiscard]] Wakers& wakers() noexcept { return wakers_; }
 
-  /// True for ever once it is gone. Asks the kernel at most once per tick.
+  /// True for ever once it is known to be gone. Asks the kernel at most once per tick.
   [[nodiscard]] bool is_dead() noexcept;
-  /// The copy engine met ESRCH.
   void mark_dead() noexcept { is_dead_.store(true, std::memory_order_relaxed); }
 
-  /// Whether its memory is out of reach because it is gone or on its way out. Asks the kernel.
+  /// Whether its memory is out of reach because it is gone or on its way out. False when nobody
+  /// could look. Asks the kernel.
   [[nodiscard]] bool is_going() const noexcept;
 
   /// Our mapping of its arena, mapped now if need be; null when that is impossible. Unpin it.
@@ -51,6 +54,7 @@ class Peer {
   bool is_dead_now() const noexcept;
 
   SlotTenant tenant_;
+  std::atomic<int> thread_{0};
   bool is_self_ = false;
   bool has_cross_memory_ = false;
   UniqueFd slot_file_;
@@ -74,11 +78,13 @@ class Peers {
   [[nodiscard]] Peer* acquire(std::uint32_t slot);
   void release(Peer*) noexcept;
 
-  /// For a lock that does not come free: whether `instance` is gone. Asks the kernel each time.
+  /// For a lock that does not come free: whether `instance` is known to be gone. Asks the kernel
+  /// each time.
   [[nodiscard]] bool instance_is_dead(std::uint32_t instance) noexcept;
 
  private:
-  [[nodiscard]] bool connect(Peer&, std::uint32_t slot) noexcept;
+  /// 0 or errno, with reason.
+  [[nodiscard]] int connect(Peer&, std::uint32_t slot) noexcept;
 
   Segment& own_;
   SlotClaim const& own_slot_;

@@ -130,10 +130,9 @@ class Responder {
     if (answer == Fault::unreachable_memory && peer_.is_going()) return lost_peer();
     if (answer != Fault::none) return fail_receive(answer);
     if (!is_small) {
-      auto const copied =
-          transfer(Direction::to_peer, ours_, memory_.stretches(), length, peer_.pid());
+      auto const copied = move(Direction::to_peer, length);
       if (is_lost(copied)) return lost_peer();
-      if (copied == Copied::fault) return fail_receive(Fault::unreachable_memory);
+      if (copied != Copied::all) return fail_receive(Fault::unreachable_memory);
     }
     return deliver(length, is_small);
   }
@@ -175,10 +174,9 @@ class Responder {
       if (answer == TargetMemory::Answer::unreachable)
         return peer_.is_going() ? lost_peer()
                                 : refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
-      auto const copied = transfer(is_read ? Direction::from_peer : Direction::to_peer, ours_,
-                                   memory_.stretches(), length, peer_.pid());
+      auto const copied = move(is_read ? Direction::from_peer : Direction::to_peer, length);
       if (is_lost(copied)) return lost_peer();
-      if (copied == Copied::fault) return refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
+      if (copied != Copied::all) return refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
     }
     if (receive_ != nullptr) return deliver(length, false);
     return ended(IBV_WC_SUCCESS, Fault::none, length);
@@ -195,9 +193,11 @@ class Responder {
     if (address % sizeof before != 0) return refuse(IBV_WC_REM_INV_REQ_ERR, Fault::misaligned);
     if (answer == TargetMemory::Answer::unreachable)
       return peer_.is_going() ? lost_peer() : refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
-    auto const changed = change_atomically(qp_, work_, memory_.stretches().items[0], before);
+    auto const changed = reach([&](int thread) {
+      return change_atomically(qp_, work_, memory_.stretches().items[0], thread, before);
+    });
     if (is_lost(changed)) return lost_peer();
-    if (changed == Copied::fault) return refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
+    if (changed != Copied::all) return refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
     auto const* source = reinterpret_cast<std::byte const*>(&before);
     std::size_t left = sizeof before;
     for (std::uint32_t i = 0; i < ours_.count && left > 0; ++i) {
@@ -316,10 +316,23 @@ class Responder {
     return events;
   }
 
-  /// A dying peer's memory faults before its process is gone.
-  bool is_lost(Copied copied) const noexcept {
-    return copied == Copied::peer_is_dead || (copied == Copied::fault && peer_.is_going());
+  /// Again by another thread of the peer's, should the one it was reached by have ended.
+  template <class Attempt>
+  Copied reach(Attempt attempt) noexcept {
+    for (;;) {
+      auto const thread = peer_.thread();
+      auto const copied = attempt(thread);
+      if (copied != Copied::gone || !peer_.has_thread_beside(thread)) return copied;
+    }
   }
+  Copied move(Direction direction, std::size_t length) noexcept {
+    return reach([&](int thread) {
+      return transfer(direction, ours_, memory_.stretches(), length, thread);
+    });
+  }
+
+  /// A dying peer's memory faults before its process is gone.
+  bool is_lost(Copied copied) const noexcept { return copied != Copied::all && peer_.is_going(); }
 
   Outcome lost_peer() noexcept {
     peer_.mark_dead();

@@ -2,6 +2,8 @@
 // memfds, their seals, and how a peer reaches them through /proc.
 #include "shared_memory.hpp"
 
+#include "process.hpp"
+
 #include <base/paging.hpp>
 
 #include <fcntl.h>
@@ -9,7 +11,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 
 namespace lend::soft {
 namespace {
@@ -46,10 +47,8 @@ UniqueFd make_memory_file(char const* name, std::size_t length, Pages pages) noe
 }
 
 UniqueFd open_memory_file_of(int pid, int fd, std::size_t length) noexcept {
-  char path[64];
-  std::snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
   // O_NONBLOCK: the number may by now belong to a pipe, and opening that must not wait.
-  UniqueFd file{::open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
+  auto file = open_file_of(pid, fd, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (!file) return file;
   struct stat status {};
   auto const seals = ::fcntl(file.get(), F_GET_SEALS);

@@ -110,8 +110,8 @@ std::uint32_t fresh_generation(std::uint32_t old) noexcept {
   return random;
 }
 
-/// Opens slot `slot` and locks all of it; empty when somebody living has it. The tenant is the one
-/// before us, if any.
+/// Opens slot `slot` and locks all of it. Empty with EBUSY when somebody may have it, or with what
+/// kept us from looking. The tenant is the one before us, if any.
 UniqueFd lock_slot_file(std::uint32_t slot, SlotTenant& before) noexcept {
   char path[path_max + 16];
   slot_path(path, slot);
@@ -119,9 +119,16 @@ UniqueFd lock_slot_file(std::uint32_t slot, SlotTenant& before) noexcept {
     UniqueFd file{::open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
     if (!file) return file;
     auto const known = parse(file.get(), before) == 0;
-    if (lock_range(file.get(), F_WRLCK, 0, 0, F_OFD_SETLK) == 0) return file;
-    // A forked child may keep the lock of a dead owner. A new file under the name gets round it.
-    if (!known || start_time_of(before.pid) == before.start_time) break;
+    auto const error = lock_range(file.get(), F_WRLCK, 0, 0, F_OFD_SETLK);
+    if (error == 0) return file;
+    auto const is_held = error == EAGAIN || error == EACCES;  // Source: fcntl(2)
+    auto const presence =
+        is_held && known ? presence_of(before.pid, before.start_time) : Presence::here;
+    if (presence != Presence::gone) {
+      errno = !is_held ? error : presence == Presence::here ? EBUSY : errno;
+      return UniqueFd{};
+    }
+    // A forked child keeps the lock of a dead owner. A new file under the name gets round it.
     ::unlink(path);
   }
   errno = EBUSY;
@@ -180,31 +187,6 @@ bool visit_slots(Listing const& listing, TrySlot&& try_slot) noexcept {
 
 }  // namespace
 
-std::uint64_t start_time_of(int pid) noexcept {
-  char path[64];
-  std::snprintf(path, sizeof path, "/proc/%d/stat", pid);
-  UniqueFd file{::open(path, O_RDONLY | O_CLOEXEC)};
-  if (!file) return 0;
-  char text[1024];
-  auto const length = ::read(file.get(), text, sizeof text - 1);
-  if (length <= 0) return 0;
-  text[length] = '\0';
-  // Source: proc(5). The name, field 2, may hold anything; start time is field 22.
-  char const* at = std::strrchr(text, ')');
-  if (at == nullptr) return 0;
-  ++at;
-  if (at[0] == ' ' && (at[1] == 'Z' || at[1] == 'X')) return 0;  // dead, not yet waited for
-  for (int field = 2; field < 22; ++field) {
-    at = std::strchr(at, ' ');
-    if (at == nullptr) return 0;
-    ++at;
-  }
-  char* after = nullptr;
-  auto const start = std::strtoull(at, &after, 10);
-  // Field 23, the address space: none is left once a process is on its way out.
-  return std::strtoull(after, nullptr, 10) != 0 ? start : 0;
-}
-
 int identify_rendezvous(std::uint64_t& device, std::uint64_t& inode) noexcept {
   char path[path_max];
   directory_path(path);
@@ -232,6 +214,10 @@ int SlotClaim::take(int segment_fd, std::uint64_t patience) noexcept {
                 "it was stopped, or hangs; let it go on, or end it");
   if (error != 0)
     return fail(error, "cannot lock the rendezvous directory: %s", std::strerror(error));
+  auto const start = start_time_of(::getpid());
+  if (start == 0)
+    return fail(errno, "cannot tell when this process started: %s", std::strerror(errno));
+  tenant_.start_time = start;
   Listing listing;
   if (auto const unread = listing.read(); unread != 0)
     return fail(unread, "cannot list the rendezvous directory: %s", std::strerror(unread));
@@ -248,13 +234,15 @@ int SlotClaim::take(int segment_fd, std::uint64_t patience) noexcept {
   if (!visit_slots(listing, lock_it))
     return fail(EAGAIN, "all %u slots of the soft device are taken: close some processes",
                 slots_max - 1);
-  if (!file) return fail(why, "cannot open slot file %u: %s", before.slot, std::strerror(why));
+  if (!file)
+    return fail(why, "cannot tell whether somebody holds slot %u of the soft device: %s",
+                before.slot, std::strerror(why));
   return move_in(std::move(file), before, segment_fd);
 }
 
 int SlotClaim::move_in(UniqueFd file, SlotTenant const& before, int segment_fd) noexcept {
-  tenant_ = {before.slot, fresh_generation(before.generation), ::getpid(),
-             start_time_of(::getpid()), segment_fd};
+  tenant_ = {before.slot, fresh_generation(before.generation), ::getpid(), tenant_.start_time,
+             segment_fd};
   char text[128];
   auto const length = std::snprintf(text, sizeof text, text_format, tenant_.pid,
                                     static_cast<unsigned long long>(tenant_.start_time),
@@ -273,10 +261,14 @@ int SlotClaim::move_in(UniqueFd file, SlotTenant const& before, int segment_fd) 
 SlotClaim::~SlotClaim() {
   if (!file_) return;
   ClaimLock claims;
-  if (claims.take(claim_patience) != 0 || !is_listed()) return;
-  char path[path_max + 16];
-  slot_path(path, tenant_.slot);
-  ::unlink(path);
+  if (claims.take(claim_patience) == 0 && is_listed()) {
+    char path[path_max + 16];
+    slot_path(path, tenant_.slot);
+    ::unlink(path);
+  }
+  // By hand: a forked child shares the lock and would keep it. After the unlink: before it, the
+  // file could get a new tenant.
+  (void)lock_range(file_.get(), F_UNLCK, 0, 0, F_OFD_SETLK);
 }
 
 void SlotClaim::abandon() noexcept {
@@ -310,8 +302,9 @@ bool lock_is_held(int file, std::uint32_t generation) noexcept {
   return ::fcntl(file, F_OFD_GETLK, &range) != 0 || range.l_type != F_UNLCK;
 }
 
-bool tenant_is_alive(SlotTenant const& tenant, int file) noexcept {
-  return lock_is_held(file, tenant.generation) && start_time_of(tenant.pid) == tenant.start_time;
+Presence presence_of(SlotTenant const& tenant, int file) noexcept {
+  if (!lock_is_held(file, tenant.generation)) return Presence::gone;
+  return presence_of(tenant.pid, tenant.start_time);
 }
 
 }  // namespace lend::soft

@@ -6,6 +6,8 @@
 // exec) and never vouches for the next tenant. Any thread.
 #pragma once
 
+#include "process.hpp"
+
 #include <base/unique_fd.hpp>
 
 #include <cstdint>
@@ -42,7 +44,7 @@ class SlotClaim {
   SlotClaim& operator=(SlotClaim&&) = delete;
   ~SlotClaim();
 
-  /// Takes a slot that nobody living holds: a stale one if some looks find it, else the lowest
+  /// Takes a slot that is known to be nobody's: a stale one if some looks find it, else the lowest
   /// without a file. 0 or errno, with reason.
   [[nodiscard]] int take(int segment_fd, std::uint64_t patience = claim_patience) noexcept;
   /// In a forked child: the slot is the parent's.
@@ -64,10 +66,9 @@ class SlotClaim {
 [[nodiscard]] int read_slot(std::uint32_t slot, SlotTenant& tenant, UniqueFd& file) noexcept;
 /// Whether the tenant still holds its lock, asked through any other descriptor of the file.
 [[nodiscard]] bool lock_is_held(int file, std::uint32_t generation) noexcept;
-/// When process `pid` started, in clock ticks since boot, or 0 when there is none.
-[[nodiscard]] std::uint64_t start_time_of(int pid) noexcept;
-/// False once the tenant's process is gone, even while a forked child keeps its lock.
-[[nodiscard]] bool tenant_is_alive(SlotTenant const& tenant, int file) noexcept;
+/// Gone once the tenant let go of its slot, or its process ended, even while a forked child keeps
+/// the lock. Unknown with errno.
+[[nodiscard]] Presence presence_of(SlotTenant const& tenant, int file) noexcept;
 
 /// Device and inode of the rendezvous directory, which is made when missing. 0 or errno.
 [[nodiscard]] int identify_rendezvous(std::uint64_t& device, std::uint64_t& inode) noexcept;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "wake_pipe.hpp"
 
+#include "process.hpp"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,7 +18,8 @@ namespace {
 /// SIGPIPE, even when the other process has died. Source: fifo(7), proc(5).
 UniqueFd reopen(UniqueFd const& pipe) noexcept {
   char path[64];
-  std::snprintf(path, sizeof path, "/proc/self/fd/%d", pipe.get());
+  // Of this thread: the main one may have ended, and with it /proc/self/fd.
+  std::snprintf(path, sizeof path, "/proc/thread-self/fd/%d", pipe.get());
   return UniqueFd{::open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC)};
 }
 
@@ -68,11 +71,9 @@ Wakers::Known* Wakers::find(SharedWake const& where) noexcept {
   if (inode == 0) return nullptr;
   for (auto& known : known_)
     if (known.inode == inode) return &known;
-  char path[64];
-  std::snprintf(path, sizeof path, "/proc/%d/fd/%d", pid_, where.fd.get());
   // Looked at before it is opened: the number may by now be any file's, and opening a terminal or
   // a tape does things.
-  UniqueFd const named{::open(path, O_PATH | O_CLOEXEC)};
+  auto const named = open_file_of(pid_, where.fd.get(), O_PATH | O_CLOEXEC);
   if (!named) return nullptr;
   struct stat status {};
   if (::fstat(named.get(), &status) != 0 || !S_ISFIFO(status.st_mode) || status.st_ino != inode) {

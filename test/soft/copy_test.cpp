@@ -98,7 +98,7 @@ TEST_CASE("memory that is not there is a fault, a process that is not there is a
 
   CHECK(transfer(Direction::to_peer, near, far, 64, ::getpid()) == Copied::fault);
   // Source: proc(5): no pid reaches 2^22.
-  CHECK(transfer(Direction::to_peer, near, far, 64, 1 << 22) == Copied::peer_is_dead);
+  CHECK(transfer(Direction::to_peer, near, far, 64, 1 << 22) == Copied::gone);
 }
 
 TEST_CASE("who sees the last word sees all bytes before it", "[soft]") {

@@ -75,7 +75,7 @@ TEST_CASE("a claimed slot tells who holds it, and is gone with the claim", "[sof
     CHECK(seen.tenant.pid == ::getpid());
     CHECK(seen.tenant.start_time == start_time_of(::getpid()));
     CHECK(seen.tenant.segment_fd == some_fd);
-    CHECK(tenant_is_alive(seen.tenant, seen.file.get()));
+    CHECK(presence_of(seen.tenant, seen.file.get()) == Presence::here);
     struct stat status {};
     REQUIRE(::stat(rendezvous.slot(1).c_str(), &status) == 0);
     CHECK((status.st_mode & 0777) == 0600);
@@ -94,7 +94,7 @@ TEST_CASE("an open view of a slot sees its tenant go", "[soft]") {
     CHECK_FALSE(lock_is_held(seen.file.get(), seen.tenant.generation + 1));
   }
   CHECK_FALSE(lock_is_held(seen.file.get(), seen.tenant.generation));
-  CHECK_FALSE(tenant_is_alive(seen.tenant, seen.file.get()));
+  CHECK(presence_of(seen.tenant, seen.file.get()) == Presence::gone);
 }
 
 TEST_CASE("two claims of one process get two slots, and a slot given back is the next", "[soft]") {
@@ -140,10 +140,10 @@ TEST_CASE("the slot of a killed process goes to the next, with another generatio
     CHECK(instance != before);
     before = instance;
     auto const seen = look_at(1);
-    CHECK(tenant_is_alive(seen.tenant, seen.file.get()));
+    CHECK(presence_of(seen.tenant, seen.file.get()) == Presence::here);
     peer.kill();
     CHECK(peer.exit_status() == 128 + SIGKILL);
-    CHECK_FALSE(tenant_is_alive(seen.tenant, seen.file.get()));
+    CHECK(presence_of(seen.tenant, seen.file.get()) == Presence::gone);
   }
   CHECK(rendezvous.slot_files() == 1);
 }
@@ -175,7 +175,7 @@ TEST_CASE("a file that names a living process speaks for it only with its lock a
   auto const unlocked = look_at(1);
   REQUIRE(unlocked.error == 0);
   CHECK(unlocked.tenant.generation == 5);
-  CHECK_FALSE(tenant_is_alive(unlocked.tenant, unlocked.file.get()));
+  CHECK(presence_of(unlocked.tenant, unlocked.file.get()) == Presence::gone);
 
   SlotClaim claim;
   REQUIRE(claim.take(some_fd) == 0);
@@ -184,7 +184,7 @@ TEST_CASE("a file that names a living process speaks for it only with its lock a
 
   auto recycled = look_at(1);
   recycled.tenant.start_time = start + 1;
-  CHECK_FALSE(tenant_is_alive(recycled.tenant, recycled.file.get()));
+  CHECK(presence_of(recycled.tenant, recycled.file.get()) == Presence::gone);
 }
 
 TEST_CASE("a slot file that makes no sense is nobody's", "[soft]") {

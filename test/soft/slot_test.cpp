@@ -56,7 +56,7 @@ void kill_and_wait(pid_t child) {
 bool is_alive(std::uint32_t slot) {
   SlotTenant tenant;
   UniqueFd file;
-  return read_slot(slot, tenant, file) == 0 && tenant_is_alive(tenant, file.get());
+  return read_slot(slot, tenant, file) == 0 && presence_of(tenant, file.get()) == Presence::here;
 }
 
 }  // namespace
@@ -78,7 +78,7 @@ TEST_CASE("claims take the lowest free slots, can be read, and leave no file", "
     CHECK(tenant.pid == ::getpid());
     CHECK(tenant.segment_fd == 8);
     CHECK(tenant.instance() == second.tenant().instance());
-    CHECK(tenant_is_alive(tenant, file.get()));
+    CHECK(presence_of(tenant, file.get()) == Presence::here);
     CHECK(first.is_listed());
   }
   CHECK(!std::filesystem::exists(rendezvous.slot(1)));
@@ -102,7 +102,7 @@ TEST_CASE("the slot of a killed process is dead at once, and the next claim reus
   CHECK(claim.tenant().slot == 1);
   CHECK(claim.tenant().generation != before.generation);
   // The old tenant stays dead, though its slot has a living one.
-  CHECK(!tenant_is_alive(before, file.get()));
+  CHECK(presence_of(before, file.get()) == Presence::gone);
 }
 
 TEST_CASE("a forked child that keeps the lock of a dead owner does not keep the slot", "[soft]") {
@@ -116,7 +116,7 @@ TEST_CASE("a forked child that keeps the lock of a dead owner does not keep the 
   UniqueFd file;
   REQUIRE(read_slot(1, before, file) == 0);
   CHECK(lock_is_held(file.get(), before.generation));
-  CHECK(!tenant_is_alive(before, file.get()));
+  CHECK(presence_of(before, file.get()) == Presence::gone);
   SlotClaim claim;
   CHECK(claim.take(3) == 0);
   CHECK(claim.tenant().slot == 1);
@@ -134,7 +134,7 @@ TEST_CASE("a recycled pid is not taken for the tenant", "[soft]") {
 
   tenant.start_time += 1;
 
-  CHECK(!tenant_is_alive(tenant, file.get()));
+  CHECK(presence_of(tenant, file.get()) == Presence::gone);
 }
 
 TEST_CASE("each claim beside many dead slots takes one of them, until none is left", "[soft]") {

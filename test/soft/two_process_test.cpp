@@ -212,6 +212,19 @@ TEST_CASE("a forked child is refused its parent's device, may open its own, and 
   CHECK(rendezvous.slot_files() == 1);
 }
 
+TEST_CASE("a forked child asks for itself whether its memory can be reached", "[two_process]") {
+  Rendezvous const rendezvous;
+  auto const is_possible = soft::cross_memory().possible;
+  PeerProcess child{[](Wire const&) {
+    if (::prctl(PR_SET_DUMPABLE, 0) != 0) return 1;
+    if (soft::cross_memory().possible) return 2;
+    RawDevice const device;
+    return soft::Context::of(device.context()).peers_reach_private ? 3 : 0;
+  }};
+  CHECK(child.exit_status() == 0);
+  CHECK(soft::cross_memory().possible == is_possible);
+}
+
 TEST_CASE("random bytes over what is shared of a queue pair end neither side", "[two_process]") {
   auto const first_seed = seed_of_this_run();
   Rendezvous const rendezvous;
