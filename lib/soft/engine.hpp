@@ -13,7 +13,7 @@ namespace lend::soft {
 /// Says in ibv_wc::vendor_err what lies behind a status.
 enum class Fault : std::uint8_t {
   none = 0,
-  local_key = 1,            // a local piece: key, bounds, domain or right
+  local_key = 1,            // a local piece: key, bounds, domain or right, or its memory is gone
   message_too_long = 2,     // longer than the device carries
   no_reads_allowed = 3,     // max_rd_atomic is 0
   peer_is_dead = 4,         // its process or context is gone
@@ -27,7 +27,7 @@ enum class Fault : std::uint8_t {
   queue_overrun = 12,       // the target's completion queue is full
   corrupt_target = 13,      // what the target shares makes no sense
   planned = 14,             // a test ordered it
-  misaligned = 14,          // the target of an atomic operation is not on 8 bytes
+  misaligned = 15,          // the target of an atomic operation is not on 8 bytes
 };
 
 /// Small enough to be returned in registers.

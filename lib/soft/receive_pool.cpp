@@ -45,10 +45,14 @@ std::unique_ptr<ReceivePool> prepare(ibv_pd* pd, ibv_srq_init_attr const& asked)
   return pool;
 }
 
+/// In the segment, behind the order.
+std::uint64_t receives_offset_of(ReceivePool const& pool) noexcept {
+  auto const end = pool.ring_offset + (pool.ring.mask + 1) * sizeof(std::uint64_t);
+  return (end + cache_line - 1) / cache_line * cache_line;
+}
+
 void publish(ReceivePool& pool) noexcept {
   auto& shared = *pool.shared;
-  auto const receives =
-      pool.ring_offset + (pool.ring.mask + 1) * sizeof(std::uint64_t) + (cache_line - 1);
   // The lock's word stays as it is: somebody late may be in it.
   RobustGuard const takers{shared.lock, Context::of(pool.context).claimant};
   shared.limit.set(0);
@@ -56,7 +60,7 @@ void publish(ReceivePool& pool) noexcept {
   shared.tail.store(0, std::memory_order_relaxed);
   shared.posted.set(0);
   shared.order_offset.set(pool.ring_offset);
-  shared.receives_offset.set(receives / cache_line * cache_line);
+  shared.receives_offset.set(receives_offset_of(pool));
   shared.mask.set(static_cast<std::uint32_t>(pool.ring.mask));
   shared.stride.set(pool.ring.stride);
 }
@@ -122,8 +126,9 @@ ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* asked) noexcept try {
   pool->ring.pool = pool->shared;
   pool->ring.order = reinterpret_cast<Atomic<std::uint64_t>*>(
       ring_at(context.segment, pool->ring_offset, slots, sizeof(std::uint64_t)));
+  // Not read back from the segment: peers write there.
   pool->ring.receives =
-      ring_at(context.segment, pool->shared->receives_offset.get(), slots, pool->ring.stride);
+      ring_at(context.segment, receives_offset_of(*pool), slots, pool->ring.stride);
   ::pthread_mutex_init(&pool->mutex, nullptr);
   ::pthread_cond_init(&pool->cond, nullptr);
   static_cast<Domain*>(pd)->users.fetch_add(1);

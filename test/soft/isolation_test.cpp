@@ -221,6 +221,8 @@ class Victim {
     REQUIRE(attributes.srq_limit <= depth);
   }
   void make_and_unmake() {
+    RawPool const pool{device_, 4};
+    for (std::uint64_t id = 0; id < 4; ++id) REQUIRE(pool.receive(id, memory_.piece(0, size)) == 0);
     RawQueue const queue{device_, 4};
     RawPair const pair{device_, queue, 4, random_() % 2 == 0 ? pool_.get() : nullptr};
     static_cast<void>(pair.connect(vandal_.own_receives));
