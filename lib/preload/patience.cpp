@@ -2,7 +2,7 @@
 #include "patience.hpp"
 
 #include <soft/completion_queue.hpp>
-#include <soft/extended.hpp>
+#include <soft/provider.hpp>
 
 #include <sched.h>
 
@@ -43,7 +43,7 @@ int start_poll(ibv_cq_ex* queue, ibv_poll_cq_attr* attributes) noexcept {
 }
 
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* asked) noexcept {
-  auto* const made = soft::create_cq_ex(context, asked);
+  auto* const made = soft::provider().create_cq_ex(context, asked);
   if (made == nullptr) return nullptr;
   soft_start_poll.store(made->start_poll, std::memory_order_relaxed);
   made->start_poll = start_poll;

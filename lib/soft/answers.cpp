@@ -3,6 +3,7 @@
 #include "answers.hpp"
 
 #include "context.hpp"
+#include "provider.hpp"
 #include "reason.hpp"
 
 #include <endian.h>
@@ -33,7 +34,7 @@ std::uint64_t device_guid() noexcept {
 int query_port_compat(ibv_context* context, std::uint8_t port,
                       _compat_ibv_port_attr* attributes) noexcept {
   ibv_port_attr whole{};
-  if (auto const error = query_port(context, port, &whole); error != 0) return error;
+  if (auto const error = provider().query_port(context, port, &whole); error != 0) return error;
   // Source: rdma-core libibverbs/verbs.c, ibv_query_port 1.1.
   std::memcpy(reinterpret_cast<std::byte*>(attributes), &whole,
               offsetof(ibv_port_attr, port_cap_flags2));
@@ -44,7 +45,8 @@ int query_gid_entry(ibv_context* context, std::uint32_t port, std::uint32_t inde
                     ibv_gid_entry* entry, std::uint32_t flags, std::size_t entry_size) noexcept {
   if (flags != 0) return fail(EOPNOTSUPP);
   ibv_gid_entry whole{};
-  if (auto const error = query_gid_ex(context, port, index, &whole); error != 0) return error;
+  if (auto const error = provider().query_gid_ex(context, port, index, &whole); error != 0)
+    return error;
   std::memcpy(entry, &whole, std::min(entry_size, sizeof whole));
   return 0;
 }
@@ -56,19 +58,23 @@ ssize_t query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::size_
   return error == 0 ? 1 : -error;
 }
 
-int query_gid_sysfs_type(ibv_context*, std::uint8_t port, unsigned index, unsigned* type) noexcept {
+int query_gid_sysfs_type(ibv_context* context, std::uint8_t port, unsigned index,
+                         unsigned* type) noexcept {
+  if (planned_failure(context) != 0) return -1;
   if (port != 1 || index != 0) return absent("GID");
   *type = 0;
   return 0;
 }
 
-int query_pkey(ibv_context*, std::uint8_t port, int index, std::uint16_t* key) noexcept {
+int query_pkey(ibv_context* context, std::uint8_t port, int index, std::uint16_t* key) noexcept {
+  if (planned_failure(context) != 0) return -1;
   if (port != 1 || index != 0) return absent("partition key");
   *key = default_partition;
   return 0;
 }
 
-int get_pkey_index(ibv_context*, std::uint8_t port, std::uint16_t key) noexcept {
+int get_pkey_index(ibv_context* context, std::uint8_t port, std::uint16_t key) noexcept {
+  if (planned_failure(context) != 0) return -1;
   if (port != 1 || key != default_partition) return absent("partition key, 0xffff");
   return 0;
 }
@@ -79,7 +85,7 @@ ibv_mr* reg_mr_at(ibv_pd* pd, void* address, std::size_t length, std::uint64_t i
     fail(EOPNOTSUPP, "the soft device knows memory by the address it has in its process");
     return nullptr;
   }
-  return reg_mr(pd, address, length, static_cast<int>(access));
+  return provider().reg_mr(pd, address, length, static_cast<int>(access));
 }
 
 }  // namespace lend::soft

@@ -3,7 +3,7 @@
 #include "context.hpp"
 
 #include "completion_queue.hpp"
-#include "extended.hpp"
+#include "provider.hpp"
 #include "queue_pair.hpp"
 #include "reason.hpp"
 #include "receive_pool.hpp"
@@ -36,7 +36,7 @@ constinit Device device = [] {
 int query_port_here(ibv_context* context, std::uint8_t port, ibv_port_attr* attributes,
                     std::size_t size) noexcept {
   ibv_port_attr whole{};
-  if (auto const error = query_port(context, port, &whole); error != 0) return error;
+  if (auto const error = provider().query_port(context, port, &whole); error != 0) return error;
   std::memset(attributes, 0, size);
   std::memcpy(attributes, &whole, std::min(size, sizeof whole));
   return 0;
@@ -46,7 +46,8 @@ int query_device_here(ibv_context* context, ibv_query_device_ex_input const*,
                       ibv_device_attr_ex* attributes, std::size_t size) noexcept {
   if (size < sizeof attributes->orig_attr) return EINVAL;
   ibv_device_attr_ex whole{};
-  if (auto const error = query_device(context, &whole.orig_attr); error != 0) return error;
+  if (auto const error = provider().query_device(context, &whole.orig_attr); error != 0)
+    return error;
   whole.phys_port_cnt_ex = whole.orig_attr.phys_port_cnt;
   std::memset(attributes, 0, size);
   std::memcpy(attributes, &whole, std::min(size, sizeof whole));
@@ -69,11 +70,12 @@ Context::Context(UniqueFd file, Mapping mapping) noexcept
       peers{segment, slot},
       rings{rings_offset, segment_bytes} {
   sz = sizeof(verbs_context);
+  // What inline calls of libibverbs reach: like the table's, these can have planned faults.
   this->query_port = query_port_here;
   this->query_device_ex = query_device_here;
-  this->create_srq_ex = soft::create_srq_ex;
-  this->create_cq_ex = soft::create_cq_ex;
-  this->create_qp_ex = soft::create_qp_ex;
+  this->create_srq_ex = provider().create_srq_ex;
+  this->create_cq_ex = provider().create_cq_ex;
+  this->create_qp_ex = provider().create_qp_ex;
   context.device = &device;
   context.cmd_fd = -1;
   context.async_fd = -1;

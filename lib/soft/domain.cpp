@@ -78,12 +78,16 @@ int rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t lengt
              int access) noexcept {
   auto& context = Context::of(mr->context);
   bool const moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
-  if (context.check_ours() != 0) return IBV_REREG_MR_ERR_INPUT;
+  if (planned_failure(mr->context) != 0 || context.check_ours() != 0) return IBV_REREG_MR_ERR_INPUT;
   if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0) {
     fail(EINVAL, "no change that the soft device knows is asked for");
     return IBV_REREG_MR_ERR_INPUT;
   }
   auto* const owner = (flags & IBV_REREG_MR_CHANGE_PD) != 0 ? pd : mr->pd;
+  if (owner == nullptr || owner->context != mr->context) {
+    fail(EINVAL, "a region changes to a protection domain of its own device only");
+    return IBV_REREG_MR_ERR_INPUT;
+  }
   auto* const start = moves ? address : mr->addr;
   auto const size = moves ? length : mr->length;
   auto const rights =

@@ -10,6 +10,7 @@
 #include "post.hpp"
 #include "provider.hpp"
 #include "queue_pair.hpp"
+#include "reason.hpp"
 #include "timers.hpp"
 
 #include <lend/verbs/context.hpp>
@@ -78,6 +79,11 @@ int Faults::next_control_call() noexcept {
   if (!are_planned()) return 0;
   auto const* const fault = find(calls_, call_.fetch_add(1, std::memory_order_relaxed) + 1);
   return fault == nullptr ? 0 : static_cast<int>(fault->amount);
+}
+
+int planned_failure(ibv_context* context) noexcept {
+  auto const error = Context::of(context).faults.next_control_call();
+  return error == 0 ? 0 : fail(error, "a fault was planned for this call");
 }
 
 void strike(QueuePair& qp, PlannedFault const& fault) noexcept {

@@ -4,6 +4,8 @@
 
 #include <lend/soft/faults.hpp>
 
+#include <infiniband/verbs.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -35,7 +37,11 @@ class Faults {
   std::atomic<std::uint64_t> call_{0};
 };
 
-/// A fault that strikes as the work is posted. The caller holds send_lock.
+/// Counts a control call; the errno planned for it, which is then this thread's, or 0.
+/// The entries of provider() ask for themselves.
+[[nodiscard]] int planned_failure(ibv_context*) noexcept;
+
+/// A fault that strikes before its work. The caller holds send_lock, and no rx.
 void strike(QueuePair&, PlannedFault const&) noexcept;
 /// execute() for work with a fault on it, which may hold it up, lose it or end it instead.
 [[nodiscard]] Outcome execute_with_fault(QueuePair&, Work const&) noexcept;

@@ -18,30 +18,31 @@ namespace lend::soft {
 namespace {
 
 int planned_for(ibv_context* context) noexcept {
-  return Context::of(context).faults.next_control_call();
+  return planned_failure(context);
 }
 template <class Object>
 int planned_for(Object* object) noexcept {
-  return planned_for(object->context);
+  return planned_failure(object->context);
 }
 
-/// A control call that fails where a test ordered it; see faults.hpp.
-template <auto call>
+/// A control call that fails where a test ordered it; see faults.hpp. Then it returns null, or
+/// `failure`, or the errno if that is 0.
+template <auto call, int failure>
 struct Meddlesome;
-template <class Answer, class Object, class... More, Answer (*call)(Object*, More...) noexcept>
-struct Meddlesome<call> {
+template <class Answer, class Object, class... More, Answer (*call)(Object*, More...) noexcept,
+          int failure>
+struct Meddlesome<call, failure> {
   static Answer entry(Object* object, More... more) noexcept {
     auto const error = planned_for(object);
     if (error == 0) return call(object, more...);
-    (void)fail(error, "a fault was planned for this call");
     if constexpr (std::is_pointer_v<Answer>)
       return nullptr;
     else
-      return error;
+      return failure != 0 ? failure : error;
   }
 };
-template <auto call>
-constexpr auto meddlesome = &Meddlesome<call>::entry;
+template <auto call, int failure = 0>
+constexpr auto meddlesome = &Meddlesome<call, failure>::entry;
 
 }  // namespace
 
@@ -55,7 +56,7 @@ Provider const& provider() noexcept {
       .close_device = close_device,
       .query_device = meddlesome<query_device>,
       .query_port = meddlesome<query_port>,
-      .query_gid = meddlesome<query_gid>,
+      .query_gid = meddlesome<query_gid, -1>,
       .query_gid_ex = meddlesome<query_gid_ex>,
       .alloc_pd = meddlesome<alloc_pd>,
       .dealloc_pd = dealloc_pd,

@@ -48,7 +48,7 @@ struct Work {
   bool is_inline;  // the pieces need no key: the bytes count as copied at post time
   bool is_solicited;
   ibv_sge const* pieces;
-  PlannedFault const* fault;  // null, unless a test ordered one
+  PlannedFault const* fault;  // null, unless a test ordered one; of the plan, or beside the work
   union {
     AtomicOperands atomic;  // of atomic operations only
     Destination datagram;   // of datagram queue pairs only
@@ -64,9 +64,11 @@ struct Work {
   return work.opcode == IBV_WR_RDMA_READ || is_atomic(work.opcode);
 }
 
-/// A stalled Work with its own pieces and inline bytes behind it.
+/// A stalled Work with its own pieces and inline bytes behind it, and its own fault: it may outlive
+/// the plan.
 struct PendingWork {
   Work work;
+  PlannedFault fault;
   [[nodiscard]] ibv_sge* pieces() noexcept { return reinterpret_cast<ibv_sge*>(this + 1); }
   /// Where there is room for so many pieces.
   [[nodiscard]] std::byte* inline_bytes(std::uint32_t pieces_max_here) noexcept {

@@ -14,10 +14,17 @@
 namespace lend::soft {
 namespace {
 
+void keep_fault(PendingWork& pending) noexcept {
+  if (pending.work.fault == nullptr) return;
+  pending.fault = *pending.work.fault;
+  pending.work.fault = &pending.fault;
+}
+
 void append(QueuePair& qp, Work const& work) noexcept {
   auto const tail = qp.pending_tail.load(std::memory_order_relaxed);
   auto& pending = qp.pending_at(tail);
   pending.work = work;
+  keep_fault(pending);
   auto* const pieces = pending.pieces();
   pending.work.pieces = pieces;
   if (work.is_inline) {
@@ -100,18 +107,24 @@ void start_pending(QueuePair& qp) noexcept {
 
 /// Each operation passes here once, in the order of posting.
 void order_fault(QueuePair& qp, Work& work) noexcept {
-  work.fault = nullptr;
-  if (!qp.owner().faults.are_planned()) [[likely]]
-    return;
-  work.fault = qp.owner().faults.next_operation();
-  if (work.fault != nullptr) strike(qp, *work.fault);
+  auto& faults = qp.owner().faults;
+  work.fault = faults.are_planned() ? faults.next_operation() : nullptr;
+}
+
+/// The work is the first that waits. False when its fault broke the queue pair before it.
+bool start(QueuePair& qp, Work const& work) noexcept {
+  if (work.fault == nullptr) [[likely]]
+    return true;
+  strike(qp, *work.fault);
+  return !qp.is_flushing;
 }
 
 }  // namespace
 
 void submit(QueuePair& qp, Work& work) noexcept {
   order_fault(qp, work);
-  if (!qp.is_flushing && qp.stall.why == Stall::Why::none && try_once(qp, work)) return;
+  if (!qp.is_flushing && qp.stall.why == Stall::Why::none && start(qp, work) && try_once(qp, work))
+    return;
   append(qp, work);
   if (qp.is_flushing) return notify_owner(qp.sends(), true);
   if (qp.stall.why == Stall::Why::drained) return;
@@ -122,7 +135,10 @@ void submit(QueuePair& qp, Work& work) noexcept {
 
 void adopt_pending(QueuePair& qp, std::uint32_t count) noexcept {
   auto const tail = qp.pending_tail.load(std::memory_order_relaxed);
-  for (std::uint32_t i = 0; i < count; ++i) order_fault(qp, qp.pending_at(tail + i).work);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    order_fault(qp, qp.pending_at(tail + i).work);
+    keep_fault(qp.pending_at(tail + i));
+  }
   // Release pairs with the acquire in poll_cq, which flushes from here.
   qp.pending_tail.store(tail + count, std::memory_order_release);
   if (qp.is_flushing) return notify_owner(qp.sends(), true);
@@ -138,6 +154,7 @@ void retry_pending(QueuePair& qp) noexcept {
     if (had_started && !is_worth_another_try(qp, work) &&
         (qp.stall.deadline == 0 || now() < qp.stall.deadline))
       return;
+    if (!had_started && !start(qp, work)) break;
     // Counted before it ends: ending may hand the rest to poll_cq.
     qp.pending_head.store(head + 1, std::memory_order_relaxed);
     if (!try_once(qp, work)) {

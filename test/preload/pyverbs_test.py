@@ -26,7 +26,7 @@ from pyverbs.cq import CQ, CQEX, CqInitAttrEx, PollCqAttr
 from pyverbs.device import Context, QueryDeviceExInput, get_device_list
 from pyverbs.mr import MR, MW
 from pyverbs.pd import PD
-from pyverbs.pyverbs_error import PyverbsRDMAError
+from pyverbs.pyverbs_error import PyverbsError, PyverbsRDMAError
 from pyverbs.qp import QP, QPAttr, QPCap, QPEx, QPInitAttr, QPInitAttrEx
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wr import RecvWR, SGE, SendWR
@@ -318,6 +318,75 @@ class Faults(WithDevice):
         for i in range(16):
             a.receive(wr_id=i)
         self.refused(errno.ENOMEM, a.receive)
+
+
+class Planned(unittest.TestCase):
+    """Faults from the environment strike the calls that real programs make, inline ones too."""
+
+    def steps(self):
+        """Each makes one control call, or says that it makes more."""
+        context = Context(name="soft0")
+        pd = queue = pool = None
+        cap = QPCap(max_send_wr=4, max_recv_wr=4)
+
+        def make_pd():
+            nonlocal pd
+            pd = PD(context)
+
+        def make_queue():
+            nonlocal queue
+            queue = CQ(context, 16)
+
+        def make_pool():
+            nonlocal pool
+            pool = SRQ(pd, SrqInitAttr(SrqAttr(max_wr=4)))
+
+        def make_pair(builders):
+            made = QPInitAttrEx(qp_type=e.IBV_QPT_RC, scq=queue, rcq=queue, cap=cap, pd=pd,
+                                send_ops_flags=builders, comp_mask=e.IBV_QP_INIT_ATTR_PD
+                                | (e.IBV_QP_INIT_ATTR_SEND_OPS_FLAGS if builders else 0))
+            return QPEx(context, made) if builders else QP(context, made)
+
+        return [
+            ("query_port", lambda: context.query_port(1)),
+            ("query_device", context.query_device),
+            ("query_device_ex", context.query_device_ex),
+            ("query_gid", lambda: context.query_gid(1, 0)),
+            ("query_gid_ex", lambda: context.query_gid_ex(1, 0)),
+            ("query_gid_type", lambda: context.query_gid_type(1, 0)),
+            ("query_pkey", lambda: context.query_pkey(1, 0)),
+            ("alloc_pd", make_pd),
+            ("reg_mr", lambda: MR(pd, 4096, e.IBV_ACCESS_LOCAL_WRITE)),
+            ("rereg_mr", lambda: MR(pd, 4096, ALL_RIGHTS).rereg(
+                e.IBV_REREG_MR_CHANGE_ACCESS, None, 0, 0, e.IBV_ACCESS_LOCAL_WRITE)),
+            ("create_cq", make_queue),
+            ("resize_cq", lambda: queue.resize(32)),
+            ("create_cq_ex", lambda: CQEX(context, CqInitAttrEx(cqe=16))),
+            ("create_srq", make_pool),
+            ("query_srq", lambda: pool.query()),
+            ("create_qp", lambda: make_pair(0)),
+            ("create_qp_ex", lambda: make_pair(e.IBV_QP_EX_WITH_SEND)),
+            ("create_ah", lambda: AH(pd, attr=AHAttr(dlid=1, port_num=1))),
+        ]
+
+    def test_each_call_fails_in_its_turn(self):
+        struck = []
+        try:
+            for number in range(1, 100):
+                os.environ["LEND_SOFT_FAULTS"] = f"control@{number}:{errno.ENOSPC}"
+                name = None
+                for name, make in self.steps():
+                    try:
+                        make()
+                    except PyverbsError:
+                        break
+                else:
+                    break  # there are no more calls
+                struck.append(name)
+        finally:
+            del os.environ["LEND_SOFT_FAULTS"]
+        names = [name for name, _ in self.steps()]
+        self.assertEqual(list(dict.fromkeys(struck)), names)
 
 
 if __name__ == "__main__":

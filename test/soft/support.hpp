@@ -116,6 +116,7 @@ class Memory {
   [[nodiscard]] std::string read(std::size_t offset, std::size_t length) const {
     return {reinterpret_cast<char const*>(at(offset)), length};
   }
+  [[nodiscard]] ibv_mr* region() const noexcept { return region_.get(); }
   void deregister() { region_.reset(); }
 
  private:

@@ -3,6 +3,8 @@
 //
 // Send-side work requests (send, write, read, atomic) of a context are counted from 1 on, in the
 // order in which they are posted, from the moment the plan is injected; so are its control calls.
+// A fault strikes as its request starts, after all that was posted before it on its queue pair;
+// never, if the request is flushed before.
 // A program whose threads do not race meets the same faults each time.
 #pragma once
 
@@ -78,7 +80,8 @@ class FaultPlan {
   std::vector<PlannedFault> faults_;
 };
 
-/// From now on this context of the soft device goes wrong as planned, and counts from 1 again.
+/// From now on this context of the soft device goes wrong as planned, and counts from 1 again. What
+/// is posted already keeps the faults it has.
 ///
 /// A program that is not to be changed has its plan from the environment variable LEND_SOFT_FAULTS
 /// (the text), which each soft device takes as it is opened.
