@@ -70,12 +70,37 @@ long move_across(Direction direction, iovec const* ours, std::size_t our_count, 
                    thread, ours, our_count, theirs, their_count, 0UL);
 }
 
+/// Whether our bytes from `offset` on, where a copy stopped, can be read, or written: for a page at
+/// most, found by moving them within this process. Source: process_vm_readv(2) tells how far it
+/// came, and not whose memory ended it.
+[[gnu::noinline]] bool are_there(Direction direction, iovec const* ours, std::size_t count,
+                                 std::size_t offset) noexcept {
+  std::byte bytes[page]{};
+  iovec rest[stretches_max];
+  std::size_t used = 0;
+  std::size_t length = 0;
+  for (std::size_t i = 0; i < count && length < page; ++i) {
+    auto const skipped = std::min(offset, ours[i].iov_len);
+    auto const part = std::min(ours[i].iov_len - skipped, page - length);
+    offset -= skipped;
+    if (part == 0) continue;
+    rest[used++] = {static_cast<std::byte*>(ours[i].iov_base) + skipped, part};
+    length += part;
+  }
+  iovec const there{bytes, length};
+  // By this thread: the main one may have ended.
+  auto const moved = move_across(direction, rest, used, &there, 1, ::gettid());
+  return moved >= 0 && static_cast<std::size_t>(moved) == length;
+}
+
 Copied attach(Direction direction, iovec const* ours, std::size_t our_count, iovec const* theirs,
               std::size_t their_count, std::size_t length, int thread) noexcept {
   auto const moved = move_across(direction, ours, our_count, theirs, their_count, thread);
   // A message is below the 2 GiB that one call moves, so a short count is a fault.
   if (moved >= 0 && static_cast<std::size_t>(moved) == length) return Copied::all;
-  return moved < 0 && errno == ESRCH ? Copied::gone : Copied::fault;
+  if (moved < 0 && errno != EFAULT) return errno == ESRCH ? Copied::gone : Copied::fault;
+  auto const done = moved < 0 ? 0 : static_cast<std::size_t>(moved);
+  return are_there(direction, ours, our_count, done) ? Copied::fault : Copied::our_fault;
 }
 
 std::size_t fill(iovec* vectors, Stretches const& stretches, std::size_t length) noexcept {

@@ -24,7 +24,12 @@ void copy_in_order(std::byte* target, std::byte const* source, std::size_t lengt
   for (; length > 0; --length) *target++ = *source++;
 }
 
-enum class Copied { all, fault, gone };  // gone: there is no such thread
+enum class Copied {
+  all,
+  fault,      // theirs is not there, or must not be touched
+  our_fault,  // ours is not there
+  gone,       // there is no such thread
+};
 enum class Direction { to_peer, from_peer };
 
 /// Copies `length` bytes between ours, all mapped, and those of the process that `thread` is of;

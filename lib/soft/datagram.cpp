@@ -96,8 +96,8 @@ Outcome execute_datagram(QueuePair& qp, Work const& work) noexcept {
   auto const number = to.queue_pair & (queue_pairs_max - 1);
   Target const target{*peer, peer->segment().queue_pairs[number], number};
   RobustGuard const guard{target.shared.rx, qp.owner().claimant};
-  (void)respond(qp, work, ours, target);
-  return gone;
+  auto const outcome = respond(qp, work, ours, target);
+  return outcome.status == IBV_WC_LOC_PROT_ERR ? outcome : gone;
 }
 
 ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attributes) noexcept {

@@ -131,6 +131,7 @@ class Responder {
     if (answer != Fault::none) return fail_receive(answer);
     if (!is_small) {
       auto const copied = move(Direction::to_peer, length);
+      if (copied == Copied::our_fault) return fail_ours();
       if (is_lost(copied)) return lost_peer();
       if (copied != Copied::all) return fail_receive(Fault::unreachable_memory);
     }
@@ -175,6 +176,7 @@ class Responder {
         return peer_.is_going() ? lost_peer()
                                 : refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
       auto const copied = move(is_read ? Direction::from_peer : Direction::to_peer, length);
+      if (copied == Copied::our_fault) return fail_ours();
       if (is_lost(copied)) return lost_peer();
       if (copied != Copied::all) return refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
     }
@@ -283,6 +285,11 @@ class Responder {
     if (is_reliable()) return break_target(status, fault);
     if (is_claimed_) give_up_claim();
     return lost();
+  }
+  /// Our own bytes are not there any more, which is no business of the target's.
+  Outcome fail_ours() noexcept {
+    if (is_claimed_) give_up_claim();
+    return ended(IBV_WC_LOC_PROT_ERR, Fault::local_key);
   }
   /// The target's receive is at fault: class A.
   Outcome fail_receive(Fault fault) noexcept {

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: memory of ours that the program unmapped, though it is registered, is our own fault, of
+// which the target sees nothing. Method: pages behind a registration go; the copy is between two
+// contexts, by cross-memory attach. Where the poster's CPU copies by itself it is a SIGSEGV.
+#include <soft/host.hpp>
+
+#include <sys/mman.h>
+
+#include "soft/support.hpp"
+
+using namespace lend;
+using namespace lend::test;
+
+namespace {
+
+constexpr std::size_t page = 4096;
+
+/// Three registered pages, of which the last two are not there any more.
+class Vanished {
+ public:
+  explicit Vanished(ibv_pd* domain)
+      : bytes_{
+            ::mmap(nullptr, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)} {
+    REQUIRE(bytes_ != MAP_FAILED);
+    region_.reset(verbs().reg_mr(domain, bytes_, 3 * page, all_access));
+    REQUIRE(region_);
+    REQUIRE(::munmap(static_cast<std::byte*>(bytes_) + page, 2 * page) == 0);
+  }
+  ~Vanished() {
+    region_.reset();
+    ::munmap(bytes_, page);
+  }
+  Vanished(Vanished const&) = delete;
+  Vanished& operator=(Vanished const&) = delete;
+  [[nodiscard]] ibv_sge piece(std::size_t offset, std::uint32_t length) const {
+    return {reinterpret_cast<std::uint64_t>(bytes_) + offset, length, region_->lkey};
+  }
+
+ private:
+  void* bytes_;
+  HeldRegion region_;
+};
+
+bool can_attach() {
+  if (!soft::cross_memory().possible) WARN("skipped: " << soft::cross_memory().obstacle);
+  return soft::cross_memory().possible;
+}
+
+}  // namespace
+
+TEST_CASE("memory of ours that vanished is a local protection error and the target sees nothing",
+          "[soft]") {
+  if (!can_attach()) return;
+  auto const opcode =
+      GENERATE(IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ);
+  // At its start, in its middle, and in the second of two pieces.
+  auto const shape = GENERATE(0, 1, 2);
+  CAPTURE(static_cast<int>(opcode), shape);
+  Link link{Reach::two_contexts, Terms{}};
+  Memory const to{link.b.domain.get(), 4 * page};
+  Vanished const ours{link.a.domain.get()};
+  REQUIRE(post_receive(link.b, 5, {to.piece(0, 4 * page)}) == 0);
+  std::vector<ibv_sge> pieces;
+  if (shape == 0) pieces = {ours.piece(page, page)};
+  if (shape == 1) pieces = {ours.piece(page / 2, page)};
+  if (shape == 2) pieces = {ours.piece(0, page), ours.piece(2 * page, 64)};
+
+  REQUIRE(post(link.a, {.opcode = opcode,
+                        .pieces = pieces,
+                        .remote_address = to.address(),
+                        .remote_key = to.key()}) == 0);
+
+  auto const end = await_one(link.a.sends);
+  CHECK(end.status == IBV_WC_LOC_PROT_ERR);
+  CHECK(end.vendor_err == 1);
+  CHECK(state_of(link.a.qp.get()) == IBV_QPS_ERR);
+  CHECK(state_of(link.b.qp.get()) == IBV_QPS_RTS);
+  CHECK(poll(link.b.receives).empty());
+}
+
+TEST_CASE("memory of ours that vanished costs a shared queue the receive that was taken, and tells",
+          "[soft]") {
+  if (!can_attach()) return;
+  auto const first = open_context();
+  auto const second = open_context();
+  End const a{first.get()};
+  auto const domain = make_domain(second.get());
+  auto const queue = make_queue(second.get());
+  Memory const to{domain.get(), page};
+  Vanished const ours{a.domain.get()};
+  ibv_srq_init_attr pool_asked{nullptr, {4, 1, 0}};
+  auto* const pool = verbs().create_srq(domain.get(), &pool_asked);
+  REQUIRE(pool != nullptr);
+  {
+    ibv_qp_init_attr asked{};
+    asked.send_cq = asked.recv_cq = queue.get();
+    asked.srq = pool;
+    asked.qp_type = IBV_QPT_RC;
+    asked.cap = {4, 0, 1, 0, 0};
+    HeldQueuePair const b{verbs().create_qp(domain.get(), &asked)};
+    REQUIRE(b);
+    bring_to(a.qp.get(), IBV_QPS_RTS, b->qp_num);
+    bring_to(b.get(), IBV_QPS_RTS, a.qp->qp_num);
+    auto piece = to.piece(0, page);
+    ibv_recv_wr wr{};
+    wr.wr_id = 5;
+    wr.sg_list = &piece;
+    wr.num_sge = 1;
+    ibv_recv_wr* bad = nullptr;
+    REQUIRE(ibv_post_srq_recv(pool, &wr, &bad) == 0);
+
+    REQUIRE(post(a, {.pieces = {ours.piece(page, 64)}}) == 0);
+
+    CHECK(await_one(a.sends).status == IBV_WC_LOC_PROT_ERR);
+    auto const end = await_one(queue);
+    CHECK(end.status == IBV_WC_REM_ABORT_ERR);
+    CHECK(end.wr_id == 5);
+    CHECK(state_of(b.get()) == IBV_QPS_RTS);
+  }
+  CHECK(verbs().destroy_srq(pool) == 0);
+}
+
+TEST_CASE("memory that vanished at the target is no fault of ours", "[soft]") {
+  if (!can_attach()) return;
+  auto const opcode = GENERATE(IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ);
+  Link link{Reach::two_contexts, Terms{}};
+  Memory const from{link.a.domain.get(), 2 * page};
+  Vanished const theirs{link.b.domain.get()};
+  auto const place = theirs.piece(page / 2, page);
+
+  REQUIRE(post(link.a, {.opcode = opcode,
+                        .pieces = {from.piece(0, 64), from.piece(64, page - 64)},
+                        .remote_address = place.addr,
+                        .remote_key = place.lkey}) == 0);
+
+  CHECK(await_one(link.a.sends).status == IBV_WC_REM_OP_ERR);
+  CHECK(state_of(link.b.qp.get()) == IBV_QPS_ERR);
+}
+
+TEST_CASE("memory of ours that vanished breaks the sends of an unreliable connection", "[soft]") {
+  if (!can_attach()) return;
+  Link link{Reach::two_contexts, Terms{}, Terms{}, {.type = IBV_QPT_UC}};
+  Memory const to{link.b.domain.get(), page};
+  Vanished const ours{link.a.domain.get()};
+  REQUIRE(post_receive(link.b, 5, {to.piece(0, page)}) == 0);
+
+  REQUIRE(post(link.a, {.pieces = {ours.piece(page, 64)}}) == 0);
+
+  CHECK(await_one(link.a.sends).status == IBV_WC_LOC_PROT_ERR);
+  CHECK(state_of(link.a.qp.get()) == IBV_QPS_SQE);
+  CHECK(state_of(link.b.qp.get()) == IBV_QPS_RTS);
+  CHECK(poll(link.b.receives).empty());
+}
