@@ -213,7 +213,7 @@ std::vector<Call> const changes{
      }},
     {"allocate",
      [](Loop const& on) {
-       auto* const made = verbs().allocate(on.context.get(), 64);
+       auto* const made = verbs().allocate(on.context.get(), 64, {});
        auto const error = of_pointer(made);
        if (error == 0) verbs().release(on.context.get(), made, 64);
        return error;
