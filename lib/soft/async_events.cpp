@@ -74,7 +74,7 @@ void acknowledge(pthread_mutex_t& mutex, pthread_cond_t& cond, std::uint32_t& co
 void raise_events(Segment& segment, SharedQueuePair& shared, std::uint32_t bits,
                   Wakers& wakers) noexcept {
   auto const known = shared.events.get();
-  auto const fresh = bits & ~known & ~was_established;
+  auto const fresh = bits & ~known & ~(was_established | is_breaking);
   for (auto left = fresh; left != 0; left &= left - 1) (void)wakers.wake(segment.header.async);
   shared.events.set(known | bits);
 }

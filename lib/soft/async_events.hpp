@@ -24,10 +24,17 @@ struct ReceivePool;
   return 1u << event;
 }
 inline constexpr std::uint32_t was_established = 1u << 31;  // that event is told once
+inline constexpr std::uint32_t is_breaking = 1u << 30;      // no event: see looks_broken()
 
 /// In SharedCompletionQueue::overrun and SharedReceivePool::limit_reached.
 inline constexpr std::uint32_t event_untold = 1;
 inline constexpr std::uint32_t event_told = 2;
+
+/// Whether a peer moved it to ERR, or is about to and holds rx, or died at it.
+[[nodiscard]] inline bool looks_broken(SharedQueuePair const& shared) noexcept {
+  return shared.state.load(std::memory_order_relaxed) == IBV_QPS_ERR ||
+         (shared.events.get() & is_breaking) != 0;
+}
 
 /// Marks the events in `bits`. The caller holds rx of that queue pair of `segment`.
 void raise_events(Segment& segment, SharedQueuePair&, std::uint32_t bits, Wakers&) noexcept;

@@ -8,10 +8,10 @@
 
 namespace lend::soft {
 
-void settle_claim(Segment& segment, SharedQueuePair& target, std::uint32_t number,
+bool settle_claim(Segment& segment, SharedQueuePair& target, std::uint32_t number,
                   ibv_wc_status status, Claimant const& claimant, Wakers& wakers) noexcept {
   auto word = target.claim.get();
-  if (word == 0) return;
+  if (word == 0) return true;
   bool const is_pooled = target.pool.get() != 0;
   if (is_pooled) {
     auto const ring = pool_ring_of(segment, target);
@@ -26,11 +26,14 @@ void settle_claim(Segment& segment, SharedQueuePair& target, std::uint32_t numbe
     end.kind = ReceiveKind::abandoned;
     end.inline_length = sizeof word;
     end.bytes[0] = word;
-    (void)push_receive_end(segment, target.completion_queue.get(), end, claimant, wakers);
+    if (push_receive_end(segment, target.completion_queue.get(), end, claimant, wakers) !=
+        Pushed::yes)
+      return false;
     if (!is_pooled) target.receive_tail.store(word, std::memory_order_relaxed);
   }
   death_point();
   target.claim.set(0);
+  return true;
 }
 
 }  // namespace lend::soft

@@ -19,7 +19,7 @@ class Wakers;
 
 /// The end of a send, from post_send to poll_cq of the same process.
 struct LocalCompletion {
-  QueuePair* queue_pair;  // null: the queue pair was reset or destroyed
+  QueuePair* queue_pair;
   std::uint64_t id;
   std::uint32_t position;  // in the send queue
   std::uint32_t length;
@@ -104,6 +104,11 @@ inline void give_back_slots(CompletionQueue& queue) noexcept {
   // Release pairs with the producer's acquire: the slots were read before they are written again.
   queue.shared->head.store(queue.head, std::memory_order_release);
 }
+/// Leaves out what `qp` completed and nobody polled, so that it takes no room. The caller holds the
+/// lock of the private ring, and for receives that of the shared one before.
+/// Source: rdma-core providers/mlx5/cq.c, __mlx5_cq_clean().
+void drop_sends_of(QueuePair const& qp) noexcept;
+void drop_receives_of(QueuePair const& qp) noexcept;
 /// Publishes the end of a send. False: the queue is full and the completion is lost.
 [[nodiscard]] bool push_local(CompletionQueue&, LocalCompletion const&) noexcept;
 /// Wakes who sleeps for this queue of ours, if it is armed for what was just published.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Growing a completion queue that is in use. Positions stay, so that a completion's slot is where
-// producers and pollers look for it.
+// Moving completions that nobody polled yet: growing a queue that is in use, and leaving out those of
+// a queue pair that was reset. Growing, positions stay, so that a completion's slot is where producers
+// and pollers look for it.
 #include "completion_queue.hpp"
+#include "queue_pair.hpp"
 #include "reason.hpp"
 
 #include <bit>
@@ -13,6 +15,7 @@
 namespace lend::soft {
 namespace {
 
+/// All but the sequence, which says that it is valid.
 void copy(SharedCompletion& to, SharedCompletion const& from) noexcept {
   to.queue_pair.set(from.queue_pair.get());
   to.epoch.set(from.epoch.get());
@@ -24,14 +27,18 @@ void copy(SharedCompletion& to, SharedCompletion const& from) noexcept {
   to.flags.set(from.flags.get());
   to.inline_length.set(from.inline_length.get());
   for (std::size_t i = 0; i < std::size(to.bytes); ++i) to.bytes[i].set(from.bytes[i].get());
-  to.sequence.store(from.sequence.load(std::memory_order_relaxed), std::memory_order_release);
 }
 
 /// Moves all that was not polled. The caller holds both locks of the queue.
 void move_over(CompletionQueue& queue, SharedCompletion* ring,
                std::unique_ptr<LocalCompletion[]> local, std::uint32_t mask) noexcept {
   auto const tail = shared_tail(queue);  // once: peers may change it
-  for (auto at = queue.head; at != tail; ++at) copy(ring[at & mask], queue.ring[at & queue.mask]);
+  for (auto at = queue.head; at != tail; ++at) {
+    auto const& from = queue.ring[at & queue.mask];
+    copy(ring[at & mask], from);
+    ring[at & mask].sequence.store(from.sequence.load(std::memory_order_relaxed),
+                                   std::memory_order_release);
+  }
   for (auto at = queue.local_head; at != queue.local_tail; ++at)
     local[at & mask] = queue.local[at & queue.mask];
   queue.ring = ring;
@@ -40,6 +47,34 @@ void move_over(CompletionQueue& queue, SharedCompletion* ring,
 }
 
 }  // namespace
+
+void drop_sends_of(QueuePair const& qp) noexcept {
+  auto& queue = qp.sends();
+  auto to = queue.local_head;
+  for (auto at = queue.local_head; at != queue.local_tail; ++at)
+    if (auto const& end = queue.local[at & queue.mask]; end.queue_pair != &qp)
+      queue.local[to++ & queue.mask] = end;
+  queue.local_tail = to;
+}
+
+void drop_receives_of(QueuePair const& qp) noexcept {
+  auto& queue = qp.receives();
+  // Towards the tail, where producers go on; there every slot is valid already.
+  auto const tail = shared_tail(queue);
+  auto to = tail;
+  for (auto at = tail; at != queue.head;) {
+    auto const& slot = queue.ring[--at & queue.mask];
+    if (slot.queue_pair.get() == qp.index && slot.epoch.get() == qp.epoch) continue;
+    if (--to != at) copy(queue.ring[to & queue.mask], slot);
+  }
+  if (to == queue.head) return;
+  queue.head = to;
+  give_back_slots(queue);
+  // What comes before their flushes lies further on now.
+  for (auto* other = queue.flushing_receives; other != nullptr;
+       other = other->next_flushing_receive)
+    other->flush_after = tail;
+}
 
 int resize_cq(ibv_cq* opened, int entries) noexcept try {
   auto& queue = *static_cast<CompletionQueue*>(opened);

@@ -76,10 +76,13 @@ void break_queue_pair(Segment& segment, SharedQueuePair& broken, std::uint32_t e
   for (auto* const queue : {&first, &second})
     if (is_due(queue->notify, true))
       announce(queue->notify, [&] { return wakers.wake(queue->wake); });
-  raise_events(segment, broken, events, wakers);
-  broken.state.store(IBV_QPS_ERR, std::memory_order_release);
-  // Release pairs with the acquire in the owner's poll_cq, which then looks at the state.
+  // First the mark: whoever sees the trouble sees it, and waits for rx. So should we die before the
+  // last store, the owner does what we wanted.
+  raise_events(segment, broken, events | is_breaking, wakers);
+  // Release pairs with the acquire in the owner's poll_cq, which then asks looks_broken().
   segment.header.trouble.fetch_add(1, std::memory_order_release);
+  death_point();
+  broken.state.store(IBV_QPS_ERR, std::memory_order_release);
 }
 
 bool push_local(CompletionQueue& queue, LocalCompletion const& end) noexcept {

@@ -147,6 +147,20 @@ int leave_send_error(QueuePair& qp) noexcept {
   return 0;
 }
 
+/// The caller walks.
+void look_for_trouble(Context& context) noexcept {
+  // Acquire pairs with the release of the peer: its mark is seen below.
+  auto const trouble = context.segment.header.trouble.load(std::memory_order_acquire);
+  for (auto& entry : context.queue_pairs) {
+    auto* const qp = entry.load(std::memory_order_relaxed);
+    if (qp == nullptr || !looks_broken(*qp->shared)) continue;
+    std::lock_guard const send{qp->send_lock};
+    // Another thread may have reset it meanwhile.
+    if (looks_broken(*qp->shared)) enter_error(*qp);
+  }
+  context.trouble_seen.store(trouble, std::memory_order_relaxed);
+}
+
 int modify(QueuePair& qp, ibv_qp_attr const& given, int mask) {
   if (qp.shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR) enter_error(qp);
   bool const draining = is_draining(qp);
@@ -204,19 +218,21 @@ void enter_error(QueuePair& qp) noexcept {
   {
     RobustGuard const guard{qp.shared->rx, qp.owner().claimant};
     // Who else broke it has told.
-    if (qp.srq != nullptr && qp.shared->state.load(std::memory_order_relaxed) != IBV_QPS_ERR)
+    if (qp.srq != nullptr && !looks_broken(*qp.shared))
       raise_events(qp.owner().segment, *qp.shared, bit_of(IBV_EVENT_QP_LAST_WQE_REACHED),
                    qp.owner().own_wakers);
     qp.shared->state.store(IBV_QPS_ERR, std::memory_order_release);
-    if (qp.srq != nullptr) settle_own_claim(qp);
+    if (qp.srq != nullptr) qp.flushing_claim = take_own_claim(qp);
   }
+  bool const has_claim = qp.flushing_claim != 0;
   qp.mode.store(IBV_QPS_ERR, std::memory_order_relaxed);
   flush_sends_of(qp);
   flush_receives_of(qp);
   // Who posts receives from now on sees ERR, and wakes for itself.
   { std::lock_guard const posters{qp.receive_lock}; }
   if (qp.pending_head.load() != qp.pending_tail.load()) notify_owner(qp.sends(), true);
-  if (qp.receive_done.load() != qp.receive_posted.load()) notify_owner(qp.receives(), true);
+  if (has_claim || qp.receive_done.load() != qp.receive_posted.load())
+    notify_owner(qp.receives(), true);
 }
 
 // Source: kernel drivers/infiniband/sw/rdmavt/qp.c, ib_rvt_state_ops, with C10-96 of the InfiniBand
@@ -233,15 +249,16 @@ void enter_reset(QueuePair& qp) noexcept {
   auto& context = qp.owner();
   std::lock_guard const posters{qp.receive_lock};
   auto const posted = qp.receive_posted.load(std::memory_order_relaxed);
+  std::uint64_t claim = 0;
   {
     RobustGuard const guard{qp.shared->rx, context.claimant};
     qp.shared->state.store(IBV_QPS_RESET, std::memory_order_release);
-    if (qp.srq != nullptr) settle_own_claim(qp);
+    if (qp.srq != nullptr) claim = take_own_claim(qp);
     qp.shared->claim.set(0);
     qp.shared->remote_number.set(0);
     qp.shared->remote_instance.set(0);
     qp.shared->epoch.set(qp.epoch + 1);
-    qp.shared->events.set(qp.shared->events.get() & ~was_established);
+    qp.shared->events.set(qp.shared->events.get() & ~(was_established | is_breaking));
     qp.shared->receive_tail.store(posted, std::memory_order_relaxed);
   }
   qp.mode.store(IBV_QPS_RESET, std::memory_order_relaxed);
@@ -250,18 +267,23 @@ void enter_reset(QueuePair& qp) noexcept {
   {
     auto& cq = qp.sends();
     std::lock_guard const guard{cq.lock};
-    for (auto at = cq.local_head; at != cq.local_tail; ++at)
-      if (auto& end = cq.local[at & cq.mask]; end.queue_pair == &qp) end.queue_pair = nullptr;
+    drop_sends_of(qp);
     unlink<&QueuePair::next_flushing_send>(cq.flushing_sends, qp);
     qp.pending_head.store(qp.pending_tail.load());
     qp.send_freed.store(qp.send_posted);
   }
   {
     auto& cq = qp.receives();
+    RobustGuard const producers{cq.shared->lock, context.claimant};
     std::lock_guard const guard{cq.lock};
     unlink<&QueuePair::next_flushing_receive>(cq.flushing_receives, qp);
-    if (qp.srq != nullptr) recycle_unpolled(qp);
-    ++qp.epoch;  // completions that are still in the ring are of the old one
+    if (qp.srq != nullptr) {
+      recycle_unpolled(qp);
+      recycle_claim(qp, claim);
+      recycle_claim(qp, std::exchange(qp.flushing_claim, 0));
+    }
+    drop_receives_of(qp);
+    ++qp.epoch;  // completions that were taken from the ring and not polled yet are of the old one
     qp.receive_done.store(posted);
   }
   qp.is_flushing = false;
@@ -273,17 +295,14 @@ void enter_reset(QueuePair& qp) noexcept {
 }
 
 void notice_trouble(Context& context) noexcept {
-  std::unique_lock const walk{context.walk, std::try_to_lock};
-  if (!walk) return;  // somebody looks already; the next poll asks again
-  // Acquire pairs with the release of the peer: its ERR is seen below.
-  auto const trouble = context.segment.header.trouble.load(std::memory_order_acquire);
-  for (auto& entry : context.queue_pairs) {
-    auto* const qp = entry.load(std::memory_order_relaxed);
-    if (qp == nullptr || qp->shared->state.load(std::memory_order_relaxed) != IBV_QPS_ERR) continue;
-    std::lock_guard const send{qp->send_lock};
-    enter_error(*qp);
-  }
-  context.trouble_seen.store(trouble, std::memory_order_relaxed);
+  // Who sleeps next polls no more: somebody must look, and nobody waits for who stalls the walker.
+  if (!context.walk.lock_or_leave()) return;
+  look_for_trouble(context);
+  end_walk(context);
+}
+
+void end_walk(Context& context) noexcept {
+  while (!context.walk.unlock()) look_for_trouble(context);
 }
 
 int modify_qp(ibv_qp* queue_pair, ibv_qp_attr* attributes, int mask) noexcept try {

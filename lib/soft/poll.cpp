@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace lend::soft {
 namespace {
@@ -36,18 +37,15 @@ void fill_rest(ibv_wc& wc, ibv_wc_opcode opcode, std::uint32_t length, unsigned 
 }
 
 bool take_local(CompletionQueue& cq, ibv_wc& wc) noexcept {
-  while (cq.local_head != cq.local_tail) {
-    auto const& end = cq.local[cq.local_head++ & cq.mask];
-    if (end.queue_pair == nullptr) continue;
-    fill(wc, *end.queue_pair, end.id, static_cast<ibv_wc_status>(end.status));
-    if (end.status == IBV_WC_SUCCESS)
-      fill_rest(wc, static_cast<ibv_wc_opcode>(end.opcode), end.length, 0);
-    wc.vendor_err = end.vendor;
-    // Frees this position and all unsignalled ones before. Release pairs with post_send's acquire.
-    end.queue_pair->send_freed.store(end.position + 1, std::memory_order_release);
-    return true;
-  }
-  return false;
+  if (cq.local_head == cq.local_tail) return false;
+  auto const& end = cq.local[cq.local_head++ & cq.mask];
+  fill(wc, *end.queue_pair, end.id, static_cast<ibv_wc_status>(end.status));
+  if (end.status == IBV_WC_SUCCESS)
+    fill_rest(wc, static_cast<ibv_wc_opcode>(end.opcode), end.length, 0);
+  wc.vendor_err = end.vendor;
+  // Frees this position and all unsignalled ones before. Release pairs with post_send's acquire.
+  end.queue_pair->send_freed.store(end.position + 1, std::memory_order_release);
+  return true;
 }
 
 /// Small messages travel in the completion itself. Everything a peer wrote is checked here.
@@ -151,10 +149,22 @@ int flush_sends(CompletionQueue& cq, int count, ibv_wc* wc) noexcept {
   return made;
 }
 
+/// Flushes the receive that was claimed, unless it turned out complete.
+[[gnu::noinline]] int flush_claim(QueuePair& qp, ibv_wc& wc) noexcept {
+  auto const word = std::exchange(qp.flushing_claim, 0);
+  auto& pool = *qp.pool();
+  if (!pool.end_as(word)) return 0;
+  auto const index = PoolRing::index_of(word);
+  fill(wc, qp, pool.kept_at(index).id, IBV_WC_WR_FLUSH_ERR);
+  pool.recycle(index);
+  return 1;
+}
+
 int flush_receives(CompletionQueue& cq, int count, ibv_wc* wc) noexcept {
   int made = 0;
   for (auto* qp = cq.flushing_receives; qp != nullptr; qp = qp->next_flushing_receive) {
     if (cq.head < qp->flush_after && first_published(cq) != nullptr) continue;
+    if (qp->flushing_claim != 0 && made < count) made += flush_claim(*qp, wc[made]);
     auto const posted = qp->receive_posted.load(std::memory_order_acquire);
     auto done = qp->receive_done.load(std::memory_order_relaxed);
     while (done != posted && made < count) {
@@ -179,22 +189,28 @@ int poll_cq(ibv_cq* queue, int count, ibv_wc* wc) noexcept {
       context.trouble_seen.load(std::memory_order_relaxed))
     notice_trouble(context);
 
-  std::lock_guard const guard{cq.lock};
   int made = 0;
-  while (made < count && take_local(cq, wc[made])) ++made;
-  auto const head_before = cq.head;
-  // Once around: a corrupt peer may publish nonsense for ever.
-  while (made < count && cq.head - head_before <= cq.mask) {
-    auto const* const slot = first_published(cq);
-    if (slot == nullptr) break;
-    if (take_shared(cq, *slot, wc[made])) ++made;
-    ++cq.head;
+  bool has_failed = false;
+  {
+    std::lock_guard const guard{cq.lock};
+    while (made < count && take_local(cq, wc[made])) ++made;
+    auto const head_before = cq.head;
+    // Once around: a corrupt peer may publish nonsense for ever.
+    while (made < count && cq.head - head_before <= cq.mask) {
+      auto const* const slot = first_published(cq);
+      if (slot == nullptr) break;
+      if (take_shared(cq, *slot, wc[made])) has_failed |= wc[made++].status != IBV_WC_SUCCESS;
+      ++cq.head;
+    }
+    if (cq.head != head_before) give_back_slots(cq);
+    if (made < count && cq.flushing_sends != nullptr)
+      made += flush_sends(cq, count - made, wc + made);
+    if (made < count && cq.flushing_receives != nullptr)
+      made += flush_receives(cq, count - made, wc + made);
   }
-  if (cq.head != head_before) give_back_slots(cq);
-  if (made < count && cq.flushing_sends != nullptr)
-    made += flush_sends(cq, count - made, wc + made);
-  if (made < count && cq.flushing_receives != nullptr)
-    made += flush_receives(cq, count - made, wc + made);
+  // Who failed the receive was about to break its queue pair, and may have died before.
+  if (has_failed) [[unlikely]]
+    notice_trouble(context);
   return made;
 }
 

@@ -92,6 +92,8 @@ int post_send(ibv_qp* queue_pair, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
   auto& context = qp.owner();
   int error = context.is_ours() ? 0 : context.check_ours();
   if (error == 0) {
+    auto const drafting =
+        qp.has_builders ? std::unique_lock{qp.draft_lock} : std::unique_lock<PrivateLock>{};
     std::lock_guard const guard{qp.send_lock};
     if (qp.shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR) enter_error(qp);
     if (qp.stall.why != Stall::Why::none) retry_pending(qp);

@@ -61,7 +61,10 @@ std::unique_ptr<QueuePair> prepare(ibv_pd* pd, ibv_qp_init_attr const& asked) {
   qp->send_depth = cap.max_send_wr;
   qp->pending_stride =
       whole_lines(sizeof(PendingWork) + cap.max_send_sge * sizeof(ibv_sge) + cap.max_inline_data);
-  qp->pending = std::make_unique_for_overwrite<std::byte[]>(qp->send_depth * qp->pending_stride);
+  // A power of two: positions wrap.
+  auto const sends = std::bit_ceil(std::max(qp->send_depth, 1u));
+  qp->send_mask = sends - 1;
+  qp->pending = std::make_unique_for_overwrite<std::byte[]>(sends * qp->pending_stride);
 
   qp->receive_depth = cap.max_recv_wr;
   auto const slots = std::bit_ceil(std::max(cap.max_recv_wr, 1u));
@@ -150,13 +153,14 @@ int destroy_qp(ibv_qp* queue_pair) noexcept {
   auto& context = qp->owner();
   if (!context.is_ours()) return 0;
   std::unique_lock guard{context.control};
+  context.walk.lock();
   {
-    std::lock_guard const walkers{context.walk};
     std::lock_guard const senders{qp->send_lock};
     enter_reset(*qp);
     forget_events(*qp);
     context.queue_pairs[qp->index].store(nullptr, std::memory_order_relaxed);
   }
+  end_walk(context);
   // Pollers of any queue may have found it: a corrupt peer, or an old completion, names its index.
   for (auto* const queue : context.completion_queues)
     if (queue != nullptr) std::lock_guard const pollers{queue->lock};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A queue pair: its private half. Any thread; see the locks.
 //
-// Locks are taken in this order: Context::control, Context::walk, QueuePair::send_lock,
+// Locks are taken in this order: Context::control, Context::walk, QueuePair::draft_lock and send_lock,
 // SharedQueuePair::rx, SharedHeader::atomics or SharedReceivePool::lock,
 // SharedCompletionQueue::lock, CompletionQueue::lock, ReceivePool::lock. Only one rx at a time.
 #pragma once
@@ -119,7 +119,10 @@ struct QueuePair : ibv_qp {
   // What an ibv_qp_ex has beyond an ibv_qp, at its very place: see work_builder.cpp.
   alignas(ibv_qp_ex) std::byte extension[sizeof(ibv_qp_ex) - sizeof(ibv_qp)] = {};
   bool has_builders = false;
-  int draft_error = 0;       // under send_lock, as the next
+  // From wr_start() to wr_complete(), and by post_send() where there are builders: both write behind
+  // pending_tail. Not send_lock, which a poll in between may need.
+  PrivateLock draft_lock;
+  int draft_error = 0;       // under draft_lock, as the next
   std::uint32_t drafts = 0;  // requests behind pending_tail that wr_complete() will post
 
   std::uint32_t index = 0;
@@ -133,7 +136,8 @@ struct QueuePair : ibv_qp {
   // The send queue. Positions count up and wrap.
   PrivateLock send_lock;
   std::uint32_t send_depth = 0;
-  std::uint32_t send_posted = 0;
+  std::uint32_t send_mask = 0;    // of its ring
+  std::uint32_t send_posted = 0;  // written under draft_lock too, where there are builders
   std::atomic<std::uint32_t> send_freed{0};  // written by poll_cq
   bool signals_all = false;
   std::uint32_t operations = 0;  // operations_of() its type
@@ -143,7 +147,7 @@ struct QueuePair : ibv_qp {
   // Where the next send will find the target's receive. Only ever prefetched, never read: by the
   // time a program answers a message, the line that its answer needs is on its way.
   std::atomic<void const*> next_receive{nullptr};
-  // Work that waits, a ring of send_depth. In SQE and ERR poll_cq takes from its head, to
+  // Work that waits, a ring with room for send_depth. In SQE and ERR poll_cq takes from its head, to
   // flush.
   std::unique_ptr<std::byte[]> pending;
   std::size_t pending_stride = 0;
@@ -169,6 +173,8 @@ struct QueuePair : ibv_qp {
   QueuePair* next_flushing_send = nullptr;
   QueuePair* next_flushing_receive = nullptr;
   std::uint64_t flush_after = 0;  // position in the shared ring that comes first
+  // In ERR: a receive of the shared queue that a sender took and did not complete, or 0.
+  std::uint64_t flushing_claim = 0;
 
   [[nodiscard]] ibv_qp_ex& extended() noexcept {
     return reinterpret_cast<ibv_qp_ex&>(static_cast<ibv_qp&>(*this));
@@ -183,7 +189,7 @@ struct QueuePair : ibv_qp {
   /// The shared receive queue it takes from, or null.
   [[nodiscard]] inline ReceivePool* pool() const noexcept;
   [[nodiscard]] PendingWork& pending_at(std::uint32_t position) noexcept {
-    return *reinterpret_cast<PendingWork*>(pending.get() + position % send_depth * pending_stride);
+    return *reinterpret_cast<PendingWork*>(pending.get() + (position & send_mask) * pending_stride);
   }
   [[nodiscard]] PostedReceive& posted_at(std::uint64_t position) noexcept {
     return *reinterpret_cast<PostedReceive*>(posted.get() +
@@ -210,8 +216,10 @@ int post_recv(ibv_qp*, ibv_recv_wr*, ibv_recv_wr** bad) noexcept;
 
 /// Retries what is stalled on any queue pair of the context.
 void retry_stalled(Context&) noexcept;
-/// Looks for queue pairs that peers moved to ERR.
+/// Looks for queue pairs that peers broke, or leaves it to whoever walks.
 void notice_trouble(Context&) noexcept;
+/// Lets go of Context::walk, and first looks for the trouble that was left to us.
+void end_walk(Context&) noexcept;
 /// Moves to ERR and lets poll_cq flush. The caller holds send_lock, and no rx.
 void enter_error(QueuePair&) noexcept;
 /// Moves to SQE: sends flush, receives go on. The caller holds send_lock, and no rx.

@@ -5,7 +5,6 @@
 
 #include "async_events.hpp"
 
-#include "claims.hpp"
 #include "post.hpp"
 #include "reason.hpp"
 
@@ -83,10 +82,14 @@ int receive_one(ReceivePool& pool, ibv_recv_wr const& wr) noexcept {
 
 }  // namespace
 
-void settle_own_claim(QueuePair& qp) noexcept {
-  auto& context = qp.owner();
-  settle_claim(context.segment, *qp.shared, qp.index, IBV_WC_WR_FLUSH_ERR, context.claimant,
-               context.own_wakers);
+std::uint64_t take_own_claim(QueuePair& qp) noexcept {
+  auto const word = lost_claim(qp.pool()->ring, *qp.shared, qp.index, qp.owner().claimant);
+  qp.shared->claim.set(0);
+  return word;
+}
+
+void recycle_claim(QueuePair& qp, std::uint64_t word) noexcept {
+  if (qp.pool()->end_as(word)) qp.pool()->recycle(PoolRing::index_of(word));
 }
 
 void recycle_unpolled(QueuePair& qp) noexcept {

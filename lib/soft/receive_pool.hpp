@@ -64,9 +64,11 @@ inline ReceivePool* QueuePair::pool() const noexcept {
   return static_cast<ReceivePool*>(srq);
 }
 
-/// Flushes the receive that a dead peer took and did not complete, if there is one. The caller
-/// holds rx.
-void settle_own_claim(QueuePair&) noexcept;
+/// The word of the receive that a sender took and did not complete, or 0; it is the caller's to end,
+/// unless a completion did. The caller holds rx and let no sender in any more.
+[[nodiscard]] std::uint64_t take_own_claim(QueuePair&) noexcept;
+/// Takes that receive back. The caller did so with what lay unpolled.
+void recycle_claim(QueuePair&, std::uint64_t word) noexcept;
 /// Takes back the receives whose completions of `qp` lie unpolled in its completion queue, for
 /// these are dropped. The caller holds that queue's lock and let nobody complete any more.
 void recycle_unpolled(QueuePair& qp) noexcept;

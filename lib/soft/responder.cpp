@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace lend::soft {
 namespace {
@@ -114,7 +115,8 @@ class Responder {
   }
 
   Outcome receive() noexcept {
-    if (!is_reliable() && target_.claim.get() != 0) give_up_claim();  // its sender died
+    // Of a sender that died. While it cannot be ended, nothing is received behind it.
+    if (!is_reliable() && target_.claim.get() != 0 && !give_up_claim()) return lost();
     auto const matched = target_.pool.get() == 0 ? match() : match_in_pool();
     if (matched == Matched::corrupt) return break_target(IBV_WC_REM_OP_ERR, Fault::corrupt_target);
     if (matched == Matched::none) return stalled(Outcome::Kind::receiver_not_ready);
@@ -246,8 +248,9 @@ class Responder {
     end.flags = 0;
     end.inline_length = 0;
     end.is_solicited = true;
-    told_by_completion_ = true;
-    (void)push(end);  // an overrun is no worse than the error itself
+    // Should we die before it is broken, its owner finds the mark when it polls this completion.
+    raise_events(segment_, target_, last_receive() | is_breaking, peer_.wakers());
+    told_by_completion_ = push(end) == Pushed::yes;  // an overrun is no worse than the error itself
   }
 
   Pushed push(ReceiveEnd& end) noexcept {
@@ -283,7 +286,7 @@ class Responder {
   /// The request is at fault: classes C and D of rxe_resp.c.
   Outcome refuse(ibv_wc_status status, Fault fault) noexcept {
     if (is_reliable()) return break_target(status, fault);
-    if (is_claimed_) give_up_claim();
+    if (is_claimed_) (void)give_up_claim();  // or who comes next does
     return lost();
   }
   /// Our own bytes are not there any more, which is no business of the target's.
@@ -297,14 +300,15 @@ class Responder {
     return break_target(IBV_WC_REM_OP_ERR, fault);
   }
   /// A receive of a shared queue that a lost message had taken ends so. Source: ibv_poll_cq(3),
-  /// IBV_WC_REM_ABORT_ERR. A queue pair's own receive waits for the next message.
-  void give_up_claim() noexcept {
-    if (is_claimed_ && target_.pool.get() == 0)
-      target_.claim.set(0);
-    else
-      settle_claim(segment_, target_, number_, IBV_WC_REM_ABORT_ERR, qp_.owner().claimant,
-                   peer_.wakers());
-    is_claimed_ = false;
+  /// IBV_WC_REM_ABORT_ERR. A queue pair's own receive waits for the next message. False: the claim
+  /// stands, for its end has no room.
+  bool give_up_claim() noexcept {
+    bool const is_ours = std::exchange(is_claimed_, false);
+    if (!is_ours || target_.pool.get() != 0)
+      return settle_claim(segment_, target_, number_, IBV_WC_REM_ABORT_ERR, qp_.owner().claimant,
+                          peer_.wakers());
+    target_.claim.set(0);
+    return true;
   }
 
   Outcome break_target(ibv_wc_status status, Fault fault) noexcept {
@@ -312,10 +316,14 @@ class Responder {
     return is_reliable() ? ended(status, fault) : lost();
   }
 
+  std::uint32_t last_receive() const noexcept {
+    return target_.pool.get() != 0 ? bit_of(IBV_EVENT_QP_LAST_WQE_REACHED) : 0;
+  }
+
   /// What no completion tells the target's owner. Source: InfiniBand Architecture Specification
   /// vol. 1, 9.9.3 (responder faults) and 11.6.3 (asynchronous events).
   std::uint32_t events_of(ibv_wc_status status) const noexcept {
-    std::uint32_t events = target_.pool.get() != 0 ? bit_of(IBV_EVENT_QP_LAST_WQE_REACHED) : 0;
+    auto events = last_receive();
     if (told_by_completion_) return events;
     if (status == IBV_WC_REM_ACCESS_ERR) events |= bit_of(IBV_EVENT_QP_ACCESS_ERR);
     if (status == IBV_WC_REM_INV_REQ_ERR) events |= bit_of(IBV_EVENT_QP_REQ_ERR);

@@ -187,14 +187,14 @@ void resume_sends(QueuePair& qp) noexcept {
 }
 
 void retry_stalled(Context& context) noexcept {
-  std::unique_lock const walk{context.walk, std::try_to_lock};
-  if (!walk) return;
+  if (!context.walk.try_lock()) return;
   context.stalled.for_each([&](std::uint32_t index) {
     auto* const qp = context.queue_pairs[index].load(std::memory_order_relaxed);
     if (qp == nullptr) return;
     std::unique_lock const send{qp->send_lock, std::try_to_lock};
     if (send) retry_pending(*qp);
   });
+  end_walk(context);
 }
 
 }  // namespace lend::soft

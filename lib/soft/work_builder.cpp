@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 
 namespace lend::soft {
 namespace {
@@ -33,15 +34,15 @@ Work* begin(ibv_qp_ex* queue_pair, ibv_wr_opcode opcode) noexcept {
   auto const mode = qp.mode.load(std::memory_order_relaxed);
   if (mode < IBV_QPS_RTS || (qp.operations >> opcode & 1) == 0) note(qp, EINVAL);
   // Acquire pairs with poll_cq: a freed slot is read no more.
-  if (qp.send_posted - qp.send_freed.load(std::memory_order_acquire) >= qp.send_depth)
-    note(qp, ENOMEM);
+  auto const position = qp.send_posted + qp.drafts;
+  if (position - qp.send_freed.load(std::memory_order_acquire) >= qp.send_depth) note(qp, ENOMEM);
   if (qp.draft_error != 0) return nullptr;
   ++qp.drafts;
   auto& draft = latest(qp);
   auto const flags = queue_pair->wr_flags;
   draft.work = {};
   draft.work.id = queue_pair->wr_id;
-  draft.work.position = qp.send_posted++;
+  draft.work.position = position;
   draft.work.opcode = static_cast<std::uint8_t>(opcode);
   draft.work.is_signaled = qp.signals_all || (flags & IBV_SEND_SIGNALED) != 0;
   draft.work.is_solicited = (flags & IBV_SEND_SOLICITED) != 0;
@@ -148,18 +149,26 @@ bool is_complete(QueuePair const& qp, Work const& work) noexcept {
 
 void start(ibv_qp_ex* queue_pair) noexcept {
   auto& qp = of(queue_pair);
-  qp.send_lock.lock();
+  qp.draft_lock.lock();
   qp.drafts = 0;
   qp.draft_error = qp.owner().is_ours() ? 0 : qp.owner().check_ours();
-  if (qp.draft_error == 0 && qp.shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR)
-    enter_error(qp);
 }
 
 void abort(ibv_qp_ex* queue_pair) noexcept {
   auto& qp = of(queue_pair);
-  qp.send_posted -= qp.drafts;
   qp.drafts = 0;
-  qp.send_lock.unlock();
+  qp.draft_lock.unlock();
+}
+
+/// Posts all drafts. 0 or errno.
+int post_drafts(QueuePair& qp) noexcept {
+  std::lock_guard const guard{qp.send_lock};
+  if (qp.shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR) enter_error(qp);
+  // Another thread may have reset it since they were begun.
+  if (qp.drafts != 0 && qp.mode.load(std::memory_order_relaxed) < IBV_QPS_RTS) return EINVAL;
+  qp.send_posted += qp.drafts;
+  adopt_pending(qp, qp.drafts);
+  return 0;
 }
 
 int complete(ibv_qp_ex* queue_pair) noexcept {
@@ -167,15 +176,11 @@ int complete(ibv_qp_ex* queue_pair) noexcept {
   auto const tail = qp.pending_tail.load(std::memory_order_relaxed);
   for (std::uint32_t i = 0; i < qp.drafts; ++i)
     if (!is_complete(qp, qp.pending_at(tail + i).work)) note(qp, EINVAL);
-  if (qp.draft_error != 0) {
-    auto const error = qp.draft_error;
-    abort(queue_pair);
-    return errno = error;
-  }
-  adopt_pending(qp, qp.drafts);
-  qp.drafts = 0;
-  qp.send_lock.unlock();
-  return 0;
+  if (qp.draft_error == 0) note(qp, post_drafts(qp));
+  auto const error = qp.draft_error;
+  abort(queue_pair);
+  if (error != 0) errno = error;
+  return error;
 }
 
 /// The flag of enum ibv_qp_create_send_ops_flags for each operation.

@@ -5,6 +5,7 @@
 // Specification vol. 1, 8.3, 10.2.5 and 11.4.1.
 #include <endian.h>
 #include <soft/context.hpp>
+#include <soft/queue_pair.hpp>
 #include "soft/support.hpp"
 
 using namespace lend;
@@ -17,7 +18,8 @@ constexpr std::uint32_t own_key = 1u << 31;  // stands for the sender's own
 constexpr std::size_t before = 40;
 
 struct Side {
-  explicit Side(ibv_context* context) : domain{make_domain(context)}, queue{make_queue(context)} {
+  explicit Side(ibv_context* context, int completions = 64)
+      : domain{make_domain(context)}, queue{make_queue(context, completions)} {
     ibv_qp_init_attr asked{};
     asked.send_cq = asked.recv_cq = queue.get();
     asked.qp_type = IBV_QPT_UD;
@@ -292,4 +294,30 @@ TEST_CASE("a receive whose datagram's sender died is aborted, once, if it was no
   CHECK(ends.back().status == IBV_WC_SUCCESS);
   CHECK(ends.back().wr_id == (had_completed ? 2 : 3));
   CHECK(shared.claim.get() == 0);
+}
+
+TEST_CASE("a dead sender's receive waits for room, and those behind it wait for it", "[soft]") {
+  auto const near = open_context();
+  auto const far = open_context();
+  Side a{near.get()};
+  Side b{far.get(), 2};
+  for (std::uint64_t id = 0; id < 5; ++id) REQUIRE(b.receive(id, {b.memory->piece(0, 512)}) == 0);
+  auto const send = [&] {
+    REQUIRE(a.send(b.qp->qp_num, {a.memory->piece(0, 8)}) == 0);
+    CHECK(await_one(a.queue).status == IBV_WC_SUCCESS);
+  };
+  for (int i = 0; i < 2; ++i) send();
+  // As a sender leaves it that dies after it matched the third.
+  static_cast<soft::QueuePair*>(b.qp.get())->shared->claim.set(3);
+
+  send();  // lost: the third cannot be ended while there is no room
+  auto const first = await(b.queue, 2);
+  send();
+
+  CHECK(first[1].wr_id == 1);
+  auto const then = await(b.queue, 2);
+  CHECK(then[0].wr_id == 2);
+  CHECK(then[0].status == IBV_WC_REM_ABORT_ERR);
+  CHECK(then[1].wr_id == 3);
+  CHECK(then[1].status == IBV_WC_SUCCESS);
 }

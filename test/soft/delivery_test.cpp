@@ -2,6 +2,8 @@
 // Goal: what is sent, written and read arrives as it was, however both sides cut it.
 // Method: all operations over every kind of memory, in one context (copies), and between two
 // (mappings for allocated memory, cross-memory attach for private).
+#include <lend/soft/faults.hpp>
+#include <soft/context.hpp>
 #include "soft/support.hpp"
 #include "support/seed.hpp"
 
@@ -12,6 +14,7 @@
 
 using namespace lend;
 using namespace lend::test;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -221,4 +224,31 @@ TEST_CASE("a queue pair may be its own peer, and one queue may take both kinds",
   CHECK(ends[0].wr_id + ends[1].wr_id == 3);
   CHECK(memory.read(32, 9) == "to myself");
   self.qp.reset();
+}
+
+TEST_CASE("a fenced send carries what the read before it brought", "[soft]") {
+  // Without the fence nothing is promised.
+  Link link{Reach::two_contexts, Terms{}};
+  Memory const near{link.a.domain.get(), 64};
+  Memory const far{link.b.domain.get(), 64};
+  near.write(0, "before");
+  far.write(0, "behind");
+  REQUIRE(post_receive(link.b, 1, {far.piece(32, 6)}) == 0);
+  // The read is held up, so that the send could pass it.
+  soft::Context::of(link.first.get()).faults.plan(FaultPlan{}.delay(1, 5ms));
+  REQUIRE(post(link.a, {.opcode = IBV_WR_RDMA_READ,
+                        .pieces = {near.piece(0, 6)},
+                        .remote_address = far.address(),
+                        .remote_key = far.key()}) == 0);
+
+  REQUIRE(post(link.a, {.id = 2,
+                        .pieces = {near.piece(0, 6)},
+                        .flags = IBV_SEND_SIGNALED | IBV_SEND_FENCE}) == 0);
+
+  CHECK(poll(link.b.receives).empty());
+  auto const ends = await(link.a.sends, 2);
+  CHECK(ends[0].opcode == IBV_WC_RDMA_READ);
+  CHECK(ends[1].wr_id == 2);
+  CHECK(await_one(link.b.receives).status == IBV_WC_SUCCESS);
+  CHECK(far.read(32, 6) == "behind");
 }

@@ -276,3 +276,41 @@ TEST_CASE("a basic shared queue can be made the extended way, another kind canno
   CHECK(verbs().create_srq_ex(context.get(), &asked) == nullptr);
   CHECK(errno == EOPNOTSUPP);
 }
+
+TEST_CASE("a shared receive whose completion had no room ends once all the same", "[soft]") {
+  Fan fan;
+  fan.users.clear();
+  fan.queue = make_queue(fan.near.get(), 2);
+  auto user = make_user(fan.domain.get(), fan.queue.get(), fan.pool.get());
+  auto& sender = *fan.senders[0];
+  REQUIRE(move(sender.qp.get(), IBV_QPS_RESET, {}, IBV_QP_STATE) == 0);
+  bring_to(user.get(), IBV_QPS_RTS, sender.qp->qp_num);
+  bring_to(sender.qp.get(), IBV_QPS_RTS, user->qp_num);
+  for (std::uint64_t id = 0; id < 16; ++id)
+    REQUIRE(post_to(fan.pool, id, {fan.to.piece(0, 64)}) == 0);
+  for (std::uint64_t id = 0; id < 3; ++id) fan.send(0, "three are one too many", id);
+  auto const sent = await(sender.sends, 3);
+  CHECK(sent[1].status == IBV_WC_SUCCESS);
+  CHECK(sent[2].status == IBV_WC_RETRY_EXC_ERR);
+
+  SECTION("flushed by the queue pair that broke") {
+    auto const ends = await(fan.queue, 3);
+    for (std::uint64_t id = 0; id < 3; ++id) {
+      CHECK(ends[id].wr_id == id);
+      CHECK(ends[id].status == (id < 2 ? IBV_WC_SUCCESS : IBV_WC_WR_FLUSH_ERR));
+    }
+    for (std::uint64_t id = 0; id < 3; ++id) CHECK(post_to(fan.pool, id) == 0);
+  }
+  SECTION("given back by a reset before it was flushed") {
+    CHECK(state_of(user.get()) == IBV_QPS_ERR);
+    REQUIRE(move(user.get(), IBV_QPS_RESET, {}, IBV_QP_STATE) == 0);
+    CHECK(await(fan.queue, 0).empty());
+    for (std::uint64_t id = 0; id < 3; ++id) CHECK(post_to(fan.pool, id) == 0);
+  }
+  SECTION("given back when the queue pair is destroyed") {
+    user.reset();
+    for (std::uint64_t id = 0; id < 3; ++id) CHECK(post_to(fan.pool, id) == 0);
+  }
+  CHECK(post_to(fan.pool, 99) == ENOMEM);
+  user.reset();
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a completion queue grows while it is in use and loses nothing. Method: raw verbs; unpolled
-// completions of both kinds before, and as many as fit afterwards.
+// Goal: a completion queue grows while it is in use and loses nothing, and a reset gives back the room
+// of what is dropped. Method: raw verbs; unpolled completions of both kinds before, and as many as
+// fit afterwards.
 #include "support.hpp"
 
 #include <atomic>
@@ -105,4 +106,51 @@ TEST_CASE("a queue grows under the feet of those who fill and poll it", "[soft]"
   sender.join();
   CHECK(is_good);
   CHECK(next == count);
+}
+
+TEST_CASE("what a reset queue pair completed takes no room, and all others' is kept", "[soft]") {
+  auto const context = open_context();
+  auto const domain = make_domain(context.get());
+  auto const queue = make_queue(context.get(), 4);
+  auto const reset = make_queue_pair(domain.get(), queue.get(), queue.get());
+  auto const other = make_queue_pair(domain.get(), queue.get(), queue.get());
+  for (auto const& qp : {&reset, &other}) bring_to(qp->get(), IBV_QPS_RTS, (*qp)->qp_num);
+  auto const pass = [&](HeldQueuePair const& qp, std::uint64_t id) {
+    ibv_recv_wr receive{};
+    receive.wr_id = id;
+    ibv_recv_wr* bad_receive = nullptr;
+    REQUIRE(ibv_post_recv(qp.get(), &receive, &bad_receive) == 0);
+    ibv_send_wr wr{};
+    wr.wr_id = 100 + id;
+    wr.opcode = IBV_WR_SEND;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    ibv_send_wr* bad = nullptr;
+    REQUIRE(ibv_post_send(qp.get(), &wr, &bad) == 0);
+  };
+  bool const flushes = GENERATE(true, false);
+  for (std::uint64_t id : {1, 2}) pass(reset, id);
+  pass(other, 3);
+  pass(reset, 4);
+  // What is flushed then comes behind all that was completed, wherever that lies.
+  if (flushes) {
+    ibv_recv_wr receive{};
+    receive.wr_id = 5;
+    ibv_recv_wr* bad = nullptr;
+    REQUIRE(ibv_post_recv(other.get(), &receive, &bad) == 0);
+    REQUIRE(move(other.get(), IBV_QPS_ERR, {}, IBV_QP_STATE) == 0);
+  }
+
+  REQUIRE(move(reset.get(), IBV_QPS_RESET, {}, IBV_QP_STATE) == 0);
+  bring_to(reset.get(), IBV_QPS_RTS, reset->qp_num);
+  for (std::uint64_t id : {6, 7, 8}) pass(reset, id);
+
+  std::vector<std::uint64_t> ids;
+  for (auto const& end : await(queue, flushes ? 9 : 8)) {
+    ids.push_back(end.wr_id);
+    CHECK(end.status == (end.wr_id == 5 ? IBV_WC_WR_FLUSH_ERR : IBV_WC_SUCCESS));
+  }
+  std::vector<std::uint64_t> wanted{103, 106, 107, 108, 3, 6, 7, 8};
+  if (flushes) wanted.push_back(5);
+  CHECK(ids == wanted);
+  CHECK(state_of(reset.get()) == IBV_QPS_RTS);
 }

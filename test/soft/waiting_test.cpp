@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <soft/queue_pair.hpp>
 
 #include "soft/support.hpp"
 
@@ -325,5 +326,23 @@ TEST_CASE("an overrun of the sender's completion queue breaks its queue pair", "
   for (std::uint64_t i = 0; i < room; ++i) {
     CHECK(sent[i].wr_id == i);
     CHECK(sent[i].status == IBV_WC_SUCCESS);
+  }
+}
+
+TEST_CASE("waiting work keeps its place when positions wrap", "[soft]") {
+  // Not a power of two: then the first position after the last one would lie elsewhere.
+  Link link{Reach::two_contexts, {.rnr_retries = 7}, {}, {.sends = 3}};
+  auto& qp = *static_cast<soft::QueuePair*>(link.a.qp.get());
+  qp.send_posted = UINT32_MAX - 1;
+  for (auto* const position : {&qp.send_freed, &qp.pending_head, &qp.pending_tail})
+    position->store(UINT32_MAX - 1);
+
+  for (std::uint64_t round = 0; round < 3; ++round) {
+    for (std::uint64_t id = 1; id <= 3; ++id) REQUIRE(post(link.a, {.id = id}) == 0);
+    CHECK(post(link.a, {}) == ENOMEM);
+    for (std::uint64_t id = 1; id <= 3; ++id) REQUIRE(post_receive(link.b, id) == 0);
+    auto const ends = await(link.a.sends, 3);
+    for (std::uint64_t id = 1; id <= 3; ++id) CHECK(ends[id - 1].wr_id == id);
+    CHECK(await(link.b.receives, 3).size() == 3);
   }
 }

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A lock between the threads of one process, for work that one of them does for all: who finds it
+// held need not wait, but leaves its errand to the holder, who does not go without having run it.
+#pragma once
+
+#include "pause.hpp"
+#include "platform.hpp"
+
+#include <sched.h>
+
+#include <atomic>
+#include <cstdint>
+
+namespace lend::soft {
+
+class ErrandLock {
+ public:
+  void lock() noexcept {
+    for (int spins = 0; !try_lock(); ++spins) {
+      if (spins < 100)
+        pause();
+      else
+        ::sched_yield();
+    }
+  }
+  /// Leaves nothing behind.
+  [[nodiscard]] bool try_lock() noexcept {
+    std::uint32_t seen = is_free;
+    // Acquire pairs with the release in unlock().
+    return word_.load(std::memory_order_relaxed) == is_free &&
+           word_.compare_exchange_strong(seen, is_held, std::memory_order_acquire,
+                                         std::memory_order_relaxed);
+  }
+  /// False: somebody holds it, and will run the errand.
+  [[nodiscard]] bool lock_or_leave() noexcept {
+    std::uint32_t seen = is_free;
+    // Acquire and release, pairing with unlock() both ways: the holder sees what made us come. A
+    // store always, even of the same value, for it is what the holder reads.
+    while (!word_.compare_exchange_weak(seen, seen == is_free ? is_held : has_errand,
+                                        std::memory_order_acq_rel, std::memory_order_relaxed)) {
+    }
+    return seen == is_free;
+  }
+  /// False, and held still, when somebody left an errand: run it, and try again.
+  [[nodiscard]] bool unlock() noexcept {
+    std::uint32_t seen = is_held;
+    if (word_.compare_exchange_strong(seen, is_free, std::memory_order_release,
+                                      std::memory_order_relaxed))
+      return true;
+    // Acquire pairs with lock_or_leave().
+    word_.exchange(is_held, std::memory_order_acquire);
+    return false;
+  }
+
+ private:
+  static constexpr std::uint32_t is_free = 0;
+  static constexpr std::uint32_t is_held = 1;
+  static constexpr std::uint32_t has_errand = 2;  // and is held
+
+  Atomic<std::uint32_t> word_{};
+};
+
+}  // namespace lend::soft
