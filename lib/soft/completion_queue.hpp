@@ -74,7 +74,8 @@ struct ReceiveEnd {
   std::uint64_t bytes[SharedCompletion::inline_max / 8];  // inline_length of them count
 };
 
-enum class Pushed { yes, overrun, corrupt };
+/// Unheard: its owner must be woken for it, and there is no descriptor to do that by.
+enum class Pushed { yes, overrun, corrupt, unheard };
 /// Publishes in completion queue `index` of `segment`, which may be another process's, and wakes
 /// its owner if that has asked.
 [[nodiscard]] Pushed push_receive_end(Segment&, std::uint32_t index, ReceiveEnd const&,

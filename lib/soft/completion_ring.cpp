@@ -11,6 +11,19 @@
 
 namespace lend::soft {
 
+namespace {
+
+Rung wake_owner(SharedCompletionQueue& queue, Wakers& wakers) noexcept {
+  auto rung = Rung::yes;
+  announce(queue.notify, [&] {
+    rung = wakers.wake(queue.wake);
+    return rung == Rung::yes;
+  });
+  return rung;
+}
+
+}  // namespace
+
 Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const& end,
                         Claimant const& claimant, Wakers& wakers) noexcept {
   if (index >= completion_queues_max) return Pushed::corrupt;
@@ -31,10 +44,9 @@ Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const&
     // Acquire pairs with the release in poll_cq: the slot was read before it is written again.
     queue.head_seen.set(queue.head.load(std::memory_order_acquire));
     if (tail - queue.head_seen.get() > mask) {
-      if (queue.overrun.get() == 0) {
-        (void)wakers.wake(segment.header.async);
+      // Without the token nobody would look: then the next overrun tells.
+      if (queue.overrun.get() == 0 && wakers.wake(segment.header.async) != Rung::unable)
         queue.overrun.set(event_untold);
-      }
       return Pushed::overrun;
     }
   }
@@ -50,7 +62,7 @@ Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const&
   slot.inline_length.set(end.inline_length);
   for (unsigned i = 0; i * 8 < end.inline_length; ++i) slot.bytes[i].set(end.bytes[i]);
   if (is_due(queue.notify, end.is_solicited || end.status != IBV_WC_SUCCESS)) [[unlikely]]
-    announce(queue.notify, [&] { return wakers.wake(queue.wake); });
+    if (wake_owner(queue, wakers) == Rung::unable) return Pushed::unheard;
   queue.intended_tail.set(tail + 1);
   // Release: the completion, and all bytes it speaks of. Pairs with the acquire in poll_cq.
   slot.sequence.store(tail + 1, std::memory_order_release);
@@ -74,8 +86,7 @@ void break_queue_pair(Segment& segment, SharedQueuePair& broken, std::uint32_t e
   std::optional<RobustGuard> of_second;
   if (high != low) of_second.emplace(second.lock, claimant);
   for (auto* const queue : {&first, &second})
-    if (is_due(queue->notify, true))
-      announce(queue->notify, [&] { return wakers.wake(queue->wake); });
+    if (is_due(queue->notify, true)) (void)wake_owner(*queue, wakers);
   // First the mark: whoever sees the trouble sees it, and waits for rx. So should we die before the
   // last store, the owner does what we wanted.
   raise_events(segment, broken, events | is_breaking, wakers);

@@ -184,6 +184,12 @@ ibv_context* open_device(ibv_device* chosen) noexcept {
   auto& header = context->segment.header;
   header.instance.set(instance);
   context->async.publish(header.async);
+  std::uint64_t held = 0;
+  if (auto const error = context->own_wakers.hold(header.async, held); error != 0) {
+    fail(error, "no descriptor for asynchronous events: %s", std::strerror(error));
+    delete context;
+    return nullptr;
+  }
   header.probe_address.set(reinterpret_cast<std::uint64_t>(&context->guid));
   // Release pairs with the acquire of a peer that connects.
   header.magic.store(SharedHeader::magic_value, std::memory_order_release);

@@ -20,17 +20,6 @@
 namespace lend::soft {
 namespace {
 
-/// Opens the pipe by which the target's owner is woken, so that later no message arrives unnoticed
-/// for want of a descriptor.
-int prepare_to_wake(Peer& peer, SharedQueuePair const& target) noexcept {
-  auto const index = target.completion_queue.get();
-  if (index >= completion_queues_max) return 0;
-  auto const error = peer.wakers().prepare(peer.segment().completion_queues[index].wake);
-  if (error != EMFILE && error != ENFILE && error != ENOMEM) return 0;
-  return fail(error, "no descriptor to wake the peer by (%s): raise ulimit -n",
-              std::strerror(error));
-}
-
 void keep(QueuePair& qp, ibv_qp_attr const& given, int mask) noexcept {
   auto& kept = qp.attributes;
   if ((mask & IBV_QP_ACCESS_FLAGS) != 0) kept.qp_access_flags = given.qp_access_flags;
@@ -102,9 +91,12 @@ int find_peer(QueuePair& qp, std::uint32_t number) {
   qp.peer = peers.acquire(number >> index_bits);
   if (qp.peer == nullptr) return errno;
   qp.target = &qp.peer->segment().queue_pairs[number & (queue_pairs_max - 1)];
-  auto const error = prepare_to_wake(*qp.peer, *qp.target);
-  if (error != 0) peers.release(std::exchange(qp.peer, nullptr));
-  return error;
+  // Later nothing comes unnoticed for want of a descriptor.
+  auto const error = qp.wakers.hold(qp.peer->wakers(), qp.peer->segment(), *qp.target);
+  if (error == 0) return 0;
+  peers.release(std::exchange(qp.peer, nullptr));
+  return fail(error, "no descriptor to wake the peer by (%s): raise ulimit -n",
+              std::strerror(error));
 }
 
 /// In SQD, and what had started is not over. Who asks need not poll.
@@ -288,6 +280,7 @@ void enter_reset(QueuePair& qp) noexcept {
   }
   qp.is_flushing = false;
   qp.target = nullptr;
+  qp.wakers.let_go();
   if (qp.peer != nullptr) context.peers.release(qp.peer);
   qp.peer = nullptr;
   if (qp.contacts) qp.contacts->forget();

@@ -41,7 +41,9 @@ PoolTaken take_from_pool(PoolRing const& ring, SharedQueuePair& target, std::uin
   auto const limit = pool.limit.get();
   if (limit == 0 || pool.posted.get() - (tail + 1) >= limit) return {&receive, index};
   // Source: kernel drivers/infiniband/sw/rxe/rxe_resp.c, get_srq_wqe(): once, then disarmed.
-  if (pool.limit_reached.get() != event_untold) (void)wakers.wake(async);
+  // Without the token nobody would look: then the next taker tells.
+  if (pool.limit_reached.get() != event_untold && wakers.wake(async) == Rung::unable)
+    return {&receive, index};
   pool.limit_reached.set(event_untold);
   pool.limit.set(0);
   return {&receive, index};

@@ -6,6 +6,7 @@
 #include "engine.hpp"
 #include "queue_pair.hpp"
 #include "reason.hpp"
+#include "receive_ring.hpp"
 
 #include <cerrno>
 #include <mutex>
@@ -76,9 +77,9 @@ int receive_one(QueuePair& qp, ibv_recv_wr const& wr) noexcept {
   if (auto const error = write_receive(qp.owner(), wr, qp.posted_at(position), shared); error != 0)
     return error;
   // First counted, then valid: poll_cq takes no completion of a receive that was not counted.
-  // Releases pair with poll_cq's acquire and with the responder's.
+  // Release pairs with poll_cq's acquire.
   qp.receive_posted.store(position + 1, std::memory_order_release);
-  shared.sequence.store(position + 1, std::memory_order_release);
+  make_valid(shared, position);
   // The next one's line, for writing: fetched now, not when the post after the next waits for it.
   __builtin_prefetch(&qp.shared_receive_at(position + 1), 1);
   return 0;

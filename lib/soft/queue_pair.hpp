@@ -143,6 +143,7 @@ struct QueuePair : ibv_qp {
   std::uint32_t operations = 0;  // operations_of() its type
   Peer* peer = nullptr;          // from RTR to RESET; not of datagrams
   SharedQueuePair* target = nullptr;
+  HeldWakers wakers;                   // of the peer
   std::shared_ptr<Contacts> contacts;  // of datagrams only
   // Where the next send will find the target's receive. Only ever prefetched, never read: by the
   // time a program answers a message, the line that its answer needs is on its way.

@@ -16,6 +16,15 @@ namespace lend::soft {
   return std::min(pieces_max, (stride - 16) / 16);
 }
 
+/// The receive at its position becomes valid; all of it was written.
+inline void make_valid(SharedReceive& receive, std::uint64_t position) noexcept {
+  // Release pairs with the acquire in is_valid().
+  receive.sequence.store(position + 1, std::memory_order_release);
+}
+[[nodiscard]] inline bool is_valid(SharedReceive const& receive, std::uint64_t position) noexcept {
+  return receive.sequence.load(std::memory_order_acquire) == position + 1;
+}
+
 /// The target's receive ring as it describes it now, bounds-checked; null when that is nonsense.
 struct ReceiveRing {
   std::byte* base;

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 namespace lend::soft {
@@ -86,8 +87,7 @@ class Responder {
     position_ = target_.receive_tail.load(std::memory_order_relaxed);
     auto const& posted = ring.at(position_);
     qp_.next_receive.store(&ring.at(position_ + 1), std::memory_order_relaxed);
-    // Acquire pairs with the release in post_recv.
-    if (posted.sequence.load(std::memory_order_acquire) != position_ + 1) return Matched::none;
+    if (!is_valid(posted, position_)) return Matched::none;
     receive_ = &posted;
     receive_id_ = static_cast<std::uint32_t>(position_);
     pieces_limit_ = ring.pieces();
@@ -235,7 +235,9 @@ class Responder {
       end.inline_length = sizeof end.bytes[0];
       end.bytes[0] = std::uint64_t{work_.datagram.has_header} << 32 | qp_.qp_num;
     }
-    if (push(end) == Pushed::yes) return ended(IBV_WC_SUCCESS, Fault::none, length);
+    auto const pushed = push(end);
+    if (pushed == Pushed::yes) return ended(IBV_WC_SUCCESS, Fault::none, length);
+    if (pushed == Pushed::unheard || !can_tell()) return unheard();
     return break_target(IBV_WC_RETRY_EXC_ERR, Fault::queue_overrun);
   }
 
@@ -296,6 +298,7 @@ class Responder {
   }
   /// The target's receive is at fault: class A.
   Outcome fail_receive(Fault fault) noexcept {
+    if (!can_tell()) return unheard();
     finish_receive(IBV_WC_LOC_PROT_ERR, fault);
     return break_target(IBV_WC_REM_OP_ERR, fault);
   }
@@ -309,6 +312,21 @@ class Responder {
                           peer_.wakers());
     target_.claim.set(0);
     return true;
+  }
+
+  /// Whether the target's owner can be woken for all that breaking it does: connections saw to that
+  /// when they were made.
+  bool can_tell() noexcept {
+    if constexpr (is_datagram())
+      return wakers_.hold(peer_.wakers(), segment_, target_) == 0;
+    else
+      return true;
+  }
+  /// The target's owner would sleep beside what we did: so we did nothing.
+  Outcome unheard() noexcept {
+    if (is_reliable()) return ended(IBV_WC_RETRY_EXC_ERR, Fault::no_descriptor);
+    if (is_claimed_) (void)give_up_claim();
+    return lost();
   }
 
   Outcome break_target(ibv_wc_status status, Fault fault) noexcept {
@@ -362,6 +380,9 @@ class Responder {
   SharedQueuePair& target_;
   std::uint32_t number_;
   TargetMemory memory_;
+  struct Nothing {};
+  // Held when something must be told.
+  [[no_unique_address]] std::conditional_t<type == IBV_QPT_UD, HeldWakers, Nothing> wakers_;
   // The receive that was matched.
   SharedReceive const* receive_ = nullptr;
   std::uint64_t position_ = 0;

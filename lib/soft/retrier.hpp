@@ -23,11 +23,11 @@ class Retrier {
   /// from now on stalled work may have nobody who polls. 0, or errno with reason when there is need
   /// of a thread and none can be made.
   [[nodiscard]] int sleeper_came(Context&) noexcept;
-  /// Work was stalled.
-  void work_stalled(Context& context) noexcept {
+  /// Work was stalled. 0, or errno with reason when nobody may poll and no thread can be made: the
+  /// work must not wait.
+  [[nodiscard]] int work_stalled(Context& context) noexcept {
     // Sequentially consistent, as in sleeper_came(): of the two, the later sees the other.
-    if (has_sleepers_.load()) [[unlikely]]
-      static_cast<void>(call(context));
+    return has_sleepers_.load() ? call(context) : 0;
   }
   void stop() noexcept;
 

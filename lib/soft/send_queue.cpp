@@ -97,12 +97,21 @@ bool try_once(QueuePair& qp, Work const& work) noexcept {
   return true;
 }
 
+/// The head of what is pending is stalled: it waits if somebody will try again, be it a thread.
+/// Without one who sleeps would sleep for ever, so the work ends as if its time were over.
+void await_retry(QueuePair& qp) noexcept {
+  auto& context = qp.owner();
+  while (qp.stall.why != Stall::Why::none && context.retrier.work_stalled(context) != 0) {
+    qp.stall.deadline = 1;  // long ago
+    retry_pending(qp);
+  }
+}
+
 /// What is pending starts from its head on.
 void start_pending(QueuePair& qp) noexcept {
-  auto& context = qp.owner();
-  context.stalled.insert(qp.index);
+  qp.owner().stalled.insert(qp.index);
   retry_pending(qp);
-  if (qp.stall.why != Stall::Why::none) context.retrier.work_stalled(context);
+  await_retry(qp);
 }
 
 /// Each operation passes here once, in the order of posting.
@@ -128,9 +137,8 @@ void submit(QueuePair& qp, Work& work) noexcept {
   append(qp, work);
   if (qp.is_flushing) return notify_owner(qp.sends(), true);
   if (qp.stall.why == Stall::Why::drained) return;
-  auto& context = qp.owner();
-  context.stalled.insert(qp.index);
-  context.retrier.work_stalled(context);
+  qp.owner().stalled.insert(qp.index);
+  await_retry(qp);
 }
 
 void adopt_pending(QueuePair& qp, std::uint32_t count) noexcept {
@@ -192,7 +200,10 @@ void retry_stalled(Context& context) noexcept {
     auto* const qp = context.queue_pairs[index].load(std::memory_order_relaxed);
     if (qp == nullptr) return;
     std::unique_lock const send{qp->send_lock, std::try_to_lock};
-    if (send) retry_pending(*qp);
+    if (!send) return;
+    // A peer broke it: then its work is flushed, whatever became of the peer since.
+    if (qp->shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR) enter_error(*qp);
+    retry_pending(*qp);
   });
   end_walk(context);
 }

@@ -7,9 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <iterator>
 #include <mutex>
+#include <new>
+#include <utility>
 
 namespace lend::soft {
 namespace {
@@ -68,9 +72,9 @@ void WakePipe::publish(SharedWake& where) const noexcept {
 
 Wakers::Known* Wakers::find(SharedWake const& where) noexcept {
   auto const inode = where.inode.get();
+  errno = ESRCH;
   if (inode == 0) return nullptr;
-  for (auto& known : known_)
-    if (known.inode == inode) return &known;
+  if (auto const found = known_.find(inode); found != known_.end()) return &found->second;
   // Looked at before it is opened: the number may by now be any file's, and opening a terminal or
   // a tape does things.
   auto const named = open_file_of(pid_, where.fd.get(), O_PATH | O_CLOEXEC);
@@ -81,23 +85,65 @@ Wakers::Known* Wakers::find(SharedWake const& where) noexcept {
     return nullptr;
   }
   auto file = reopen(named);
-  if (!file) return nullptr;
-  auto& known = known_[next_++ % known_max];
-  known.inode = inode;
-  known.file = std::move(file);
-  return &known;
+  return file ? remember(inode, std::move(file)) : nullptr;
 }
 
-bool Wakers::wake(SharedWake const& where) noexcept {
+Wakers::Known* Wakers::remember(std::uint64_t inode, UniqueFd file) noexcept try {
+  auto& known = known_[inode];
+  known.file = std::move(file);
+  auto& place = lately_[next_++ % lately_max];
+  if (auto const old = known_.find(place);
+      place != inode && old != known_.end() && old->second.holds == 0)
+    known_.erase(old);
+  place = inode;
+  return &known;
+} catch (std::bad_alloc const&) {
+  errno = ENOMEM;
+  return nullptr;
+}
+
+Rung Wakers::wake(SharedWake const& where) noexcept {
   std::lock_guard const guard{lock_};
   auto const* const known = find(where);
-  return known != nullptr && write_token(known->file.get());
+  if (known != nullptr) return write_token(known->file.get()) ? Rung::yes : Rung::nobody;
+  return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? Rung::unable : Rung::nobody;
 }
 
-int Wakers::prepare(SharedWake const& where) noexcept {
+int Wakers::hold(SharedWake const& where, std::uint64_t& inode) noexcept {
   std::lock_guard const guard{lock_};
-  errno = 0;
-  return find(where) != nullptr ? 0 : errno;
+  auto* const known = find(where);
+  inode = known != nullptr ? where.inode.get() : 0;
+  if (known == nullptr) return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? errno : 0;
+  ++known->holds;
+  return 0;
+}
+
+void Wakers::let_go(std::uint64_t inode) noexcept {
+  std::lock_guard const guard{lock_};
+  auto const found = known_.find(inode);
+  if (found != known_.end() && --found->second.holds == 0) known_.erase(found);
+}
+
+int HeldWakers::hold(Wakers& wakers, Segment& segment, SharedQueuePair const& target) noexcept {
+  let_go();
+  wakers_ = &wakers;
+  auto const receives = target.completion_queue.get();
+  auto const sends = target.send_completion_queue.get();
+  if (std::max(receives, sends) >= completion_queues_max) return 0;  // its owner wrote nonsense
+  auto const& queues = segment.completion_queues;
+  SharedWake const* const all[] = {&queues[receives].wake, &queues[sends].wake,
+                                   &segment.header.async};
+  for (std::size_t i = 0; i < std::size(all); ++i)
+    if (auto const error = wakers.hold(*all[i], inodes_[i]); error != 0) {
+      let_go();
+      return error;
+    }
+  return 0;
+}
+
+void HeldWakers::let_go() noexcept {
+  for (auto& inode : inodes_)
+    if (auto const held = std::exchange(inode, 0); held != 0) wakers_->let_go(held);
 }
 
 }  // namespace lend::soft

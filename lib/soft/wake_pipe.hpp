@@ -12,6 +12,7 @@
 #include <base/unique_fd.hpp>
 
 #include <cstdint>
+#include <unordered_map>
 
 namespace lend::soft {
 
@@ -40,31 +41,56 @@ class WakePipe {
   std::uint64_t inode_ = 0;
 };
 
-/// The other side: the pipes of one process, opened when first rung.
+/// What became of a token: `unable` when this process has no descriptor to write it by now, `nobody`
+/// when there is no such pipe any more, for its process is gone or closed it.
+enum class Rung { yes, unable, nobody };
+
+/// The other side: the pipes of one process, opened when first rung or held.
 class Wakers {
  public:
   explicit Wakers(int pid = 0) noexcept : pid_{pid} {}
   void set_process(int pid) noexcept { pid_ = pid; }
 
   /// Adds a token, or leaves it when there are more than enough. Never blocks, and writes to
-  /// nothing but the very pipe that was published. False when the process is gone or descriptors
-  /// ran out.
-  bool wake(SharedWake const& where) noexcept;
-  /// Opens the pipe ahead of time. 0 or errno.
-  [[nodiscard]] int prepare(SharedWake const& where) noexcept;
+  /// nothing but the very pipe that was published.
+  Rung wake(SharedWake const& where) noexcept;
+  /// Opens the pipe, so that wake() will not be unable; until let_go() was called as often with
+  /// `inode`, which is 0 when there is nobody to wake. 0 or errno.
+  [[nodiscard]] int hold(SharedWake const& where, std::uint64_t& inode) noexcept;
+  void let_go(std::uint64_t inode) noexcept;
 
  private:
   struct Known {
-    std::uint64_t inode = 0;
     UniqueFd file;
+    std::uint32_t holds = 0;
   };
+  /// Null with errno.
   [[nodiscard]] Known* find(SharedWake const& where) noexcept;
+  [[nodiscard]] Known* remember(std::uint64_t inode, UniqueFd file) noexcept;
 
-  static constexpr unsigned known_max = 16;  // channels per process that stay open
+  static constexpr unsigned lately_max = 16;  // pipes that nobody holds and that stay open
   int pid_;
   PrivateLock lock_;
+  std::unordered_map<std::uint64_t, Known> known_;  // by inode
   unsigned next_ = 0;
-  Known known_[known_max];
+  std::uint64_t lately_[lately_max] = {};
+};
+
+/// All pipes by which the owner of a queue pair is woken, held.
+class HeldWakers {
+ public:
+  HeldWakers() = default;
+  HeldWakers(HeldWakers const&) = delete;
+  HeldWakers& operator=(HeldWakers const&) = delete;
+  ~HeldWakers() { let_go(); }
+
+  /// 0, or errno when this process ran out of descriptors or memory; then it holds none.
+  [[nodiscard]] int hold(Wakers&, Segment&, SharedQueuePair const&) noexcept;
+  void let_go() noexcept;
+
+ private:
+  Wakers* wakers_ = nullptr;
+  std::uint64_t inodes_[3] = {};
 };
 
 }  // namespace lend::soft

@@ -4,48 +4,23 @@
 // on; a consumer that armed it sleeps beside none. Method: the library's own producer and consumer,
 // on a ring of one or two slots, so that it wraps; a pipe that is a counter, to be explored too.
 #include <soft/async_events.hpp>
-#include <soft/completion_queue.hpp>
-#include <soft/notify.hpp>
 #include <soft/wake_pipe.hpp>
-
-#include <sys/mman.h>
 
 #include <memory>
 
+#include "interleave/shared_parts.hpp"
 #include "support/catch.hpp"
 
 using namespace lend::interleave;
 using namespace lend::soft;
 
-// The pipe's tokens; null where no queue is armed.
-static std::shared_ptr<Atomic<std::uint32_t>> tokens;
-
-bool Wakers::wake(SharedWake const&) noexcept {
-  if (!tokens) return false;
-  tokens->fetch_add(1);
-  futex_wake_one(*tokens);
-  return true;
-}
-void lend::soft::notify_owner(CompletionQueue&, bool) noexcept {}
-void lend::soft::raise_events(Segment&, SharedQueuePair&, std::uint32_t, Wakers&) noexcept {}
-
 namespace {
 
 std::string const nothing;
 
-/// A segment of untouched pages, made anew for each history by giving its pages back.
-class Ring {
+class Ring : public Completions {
  public:
-  explicit Ring(std::uint32_t slots) {
-    ::madvise(&segment().completion_queues[0], page, MADV_DONTNEED);
-    ::madvise(segment().rings, page, MADV_DONTNEED);
-    auto& shared = segment().completion_queues[0];
-    shared.ring_offset.set(rings_offset);
-    shared.ring_mask.set(slots - 1);
-    queue_.shared = &shared;
-    queue_.mask = slots - 1;
-    queue_.ring = reinterpret_cast<SharedCompletion*>(segment().rings);
-  }
+  using Completions::Completions;
 
   Pushed push(std::uint32_t actor, std::uint32_t number) {
     ReceiveEnd end{};
@@ -59,52 +34,21 @@ class Ring {
   }
   /// Takes what is there; fails the history over a completion that is torn or twice there.
   bool take() {
-    auto const* const slot = first_published(queue_);
-    if (slot == nullptr) return false;
-    auto const actor = slot->queue_pair.get();
-    auto const number = slot->length.get();
-    expect(actor == 1 || actor == 2, "a completion of nobody");
-    expect(slot->immediate.get() == number + 100, "a torn completion");
-    expect(number == last_[actor] + 1, "a completion was lost, or came twice");
-    last_[actor] = number;
-    ++queue_.head;
-    give_back_slots(queue_);
-    ++taken_;
-    return true;
-  }
-  /// As req_notify_cq().
-  void arm(std::uint32_t actor) {
-    RobustGuard const producers{queue_.shared->lock, claimant_of(actor)};
-    lend::soft::arm(queue_.shared->notify, false);
-  }
-  /// As get_cq_event(): takes a token, and asks whether it was for this queue. False when none
-  /// comes, because nobody is left.
-  bool sleep(std::uint32_t actor) {
-    for (;;) {
-      while (tokens->load() == 0)
-        if (futex_wait(*tokens, 0)) return false;
-      tokens->fetch_sub(1);
-      RobustGuard const producers{queue_.shared->lock, claimant_of(actor)};
-      if (take_announcement(queue_.shared->notify)) return true;
-    }
+    return Completions::take([&](SharedCompletion const& slot) {
+      auto const actor = slot.queue_pair.get();
+      auto const number = slot.length.get();
+      expect(actor == 1 || actor == 2, "a completion of nobody");
+      expect(slot.immediate.get() == number + 100, "a torn completion");
+      expect(number == last_[actor] + 1, "a completion was lost, or came twice");
+      last_[actor] = number;
+      ++taken_;
+    });
   }
   [[nodiscard]] unsigned taken() const { return taken_; }
   [[nodiscard]] std::uint32_t taken_of(std::uint32_t actor) const { return last_[actor]; }
   [[nodiscard]] unsigned pushed() const { return pushed_; }
-  [[nodiscard]] bool is_overrun() const { return queue_.shared->overrun.get() != 0; }
 
  private:
-  static Claimant claimant_of(std::uint32_t actor) {
-    return {actor, [](void const*, std::uint32_t holder) { return is_dead(holder); }, nullptr};
-  }
-  static Segment& segment() {
-    static auto* const bytes =
-        static_cast<Segment*>(::mmap(nullptr, segment_bytes, PROT_READ | PROT_WRITE,
-                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-    return *bytes;
-  }
-
-  CompletionQueue queue_;
   std::uint32_t last_[3] = {};
   unsigned taken_ = 0;
   unsigned pushed_ = 0;

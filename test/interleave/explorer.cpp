@@ -134,6 +134,9 @@ class Explorer {
     if (!memory_.touch_plain(address, running_, me().knows, writes))
       fail("plain data is touched by two actors with nothing between them");
   }
+  [[nodiscard]] bool was_killed(std::uint32_t actor) const {
+    return actors_[actor].mode == ActorState::Mode::dead;
+  }
   bool is_dead(std::uint32_t actor) {
     announce({Operation::Kind::load, life_of(actor), std::memory_order_acquire});
     if (actors_[actor].mode != ActorState::Mode::dead) return false;
@@ -352,7 +355,8 @@ void expect(bool is_so, char const* sentence) {
   if (!is_so) Explorer::current->fail(sentence);
 }
 bool is_dead(std::uint32_t actor) {
-  return Explorer::current->is_dead(actor);
+  auto* const explorer = in_actor();
+  return explorer != nullptr ? explorer->is_dead(actor) : Explorer::current->was_killed(actor);
 }
 unsigned deaths() {
   return Explorer::current->deaths();
@@ -381,7 +385,8 @@ void fence(std::memory_order order) {
 }
 bool sleep_while(void const* address, Word now, Word seen) {
   auto* const explorer = in_actor();
-  return explorer != nullptr && explorer->sleep_while(address, now, seen);
+  // At the end nobody is left to wake anybody.
+  return explorer == nullptr || explorer->sleep_while(address, now, seen);
 }
 void wake_one(void const* address) {
   if (auto* const explorer = in_actor()) explorer->wake_one(address);

@@ -128,7 +128,7 @@ TEST_CASE("what a reset queue pair completed takes no room, and all others' is k
     REQUIRE(ibv_post_send(qp.get(), &wr, &bad) == 0);
   };
   bool const flushes = GENERATE(true, false);
-  for (std::uint64_t id : {1, 2}) pass(reset, id);
+  for (std::uint64_t const id : {1u, 2u}) pass(reset, id);
   pass(other, 3);
   pass(reset, 4);
   // What is flushed then comes behind all that was completed, wherever that lies.
@@ -142,7 +142,7 @@ TEST_CASE("what a reset queue pair completed takes no room, and all others' is k
 
   REQUIRE(move(reset.get(), IBV_QPS_RESET, {}, IBV_QP_STATE) == 0);
   bring_to(reset.get(), IBV_QPS_RTS, reset->qp_num);
-  for (std::uint64_t id : {6, 7, 8}) pass(reset, id);
+  for (std::uint64_t const id : {6u, 7u, 8u}) pass(reset, id);
 
   std::vector<std::uint64_t> ids;
   for (auto const& end : await(queue, flushes ? 9 : 8)) {

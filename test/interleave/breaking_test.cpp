@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: an owner who only polls and sleeps finds each queue pair that a peer broke, under every
+// schedule, wherever the peer dies, and whoever of several threads looks. Method: the library's own
+// break_queue_pair(), marks and locks; the owner does with them what poll_cq does.
+#include <soft/async_events.hpp>
+#include <soft/errand_lock.hpp>
+#include <soft/wake_pipe.hpp>
+
+#include <memory>
+
+#include "interleave/shared_parts.hpp"
+#include "support/catch.hpp"
+
+using namespace lend::interleave;
+using namespace lend::soft;
+
+namespace {
+
+std::string const nothing;
+
+/// One queue pair, its owner, and a peer that breaks it.
+class Connection : public Completions {
+ public:
+  Connection() : Completions{2} {}
+
+  void break_it(std::uint32_t actor, bool fails_a_receive) {
+    auto const claimant = claimant_of(actor);
+    RobustGuard const guard{shared().rx, claimant};
+    Wakers wakers;
+    if (fails_a_receive) {
+      raise_events(segment(), shared(), is_breaking, wakers);
+      ReceiveEnd end{};
+      end.status = IBV_WC_LOC_LEN_ERR;
+      (void)push_receive_end(segment(), 0, end, claimant, wakers);
+    }
+    break_queue_pair(segment(), shared(), 0, claimant, wakers);
+  }
+  /// As poll_cq().
+  void poll(std::uint32_t actor) {
+    auto const trouble = segment().header.trouble.load(std::memory_order_acquire);
+    if (trouble != trouble_seen_) look(actor);
+    trouble_seen_ = trouble;
+    while (take([&](SharedCompletion const& slot) { has_failed_ |= slot.status.get() != 0; }))
+      continue;
+    if (has_failed_) look(actor);
+  }
+  void sleep_until_broken(std::uint32_t actor) {
+    for (;;) {
+      arm(actor);
+      poll(actor);
+      if (is_flushed_ || !sleep(actor)) return;
+    }
+  }
+  void check() {
+    poll(9);
+    bool const is_broken = shared().state.load() == IBV_QPS_ERR;
+    expect(is_flushed_ || !is_broken, "a queue pair in ERR is never flushed");
+    expect(is_flushed_ || !has_failed_, "a receive failed and the others are never flushed");
+    expect(is_flushed_ || deaths() == 1, "nobody broke it");
+  }
+  [[nodiscard]] bool is_flushed() const { return is_flushed_; }
+
+ private:
+  static SharedQueuePair& shared() { return segment().queue_pairs[0]; }
+  /// As enter_error().
+  void look(std::uint32_t actor) {
+    if (is_flushed_ || !looks_broken(shared())) return;
+    RobustGuard const guard{shared().rx, claimant_of(actor)};
+    shared().state.store(IBV_QPS_ERR, std::memory_order_release);
+    is_flushed_ = true;
+  }
+  std::uint32_t trouble_seen_ = 0;
+  bool has_failed_ = false;
+  bool is_flushed_ = false;
+};
+
+}  // namespace
+
+TEST_CASE("who breaks a queue pair and dies leaves it whole, or its owner finds it",
+          "[interleave]") {
+  auto const report = explore(
+      [](History& history) {
+        auto const connection = std::make_shared<Connection>();
+        tokens = std::make_shared<Atomic<std::uint32_t>>();
+        history.mortal([=] { connection->break_it(1, false); });
+        history.actor([=] { connection->sleep_until_broken(2); });
+        history.at_end([=] {
+          expect(connection->is_flushed() || deaths() == 1, "the owner sleeps beside trouble");
+          connection->check();
+        });
+      },
+      {2'000'000, 0, 0});
+  tokens.reset();
+  INFO(report.histories << " histories");
+  CHECK(report.failure == nothing);
+  CHECK(report.is_complete);
+  CHECK(report.with_deaths > 0);
+}
+
+TEST_CASE("who fails a receive and dies before it breaks the queue pair leaves that to its owner",
+          "[interleave]") {
+  auto const report = explore(
+      [](History& history) {
+        auto const connection = std::make_shared<Connection>();
+        history.mortal([=] { connection->break_it(1, true); });
+        history.actor([=] { connection->poll(2); });
+        history.at_end([=] { connection->check(); });
+      },
+      {2'000'000, 0, 0});
+  INFO(report.histories << " histories");
+  CHECK(report.failure == nothing);
+  CHECK(report.is_complete);
+  CHECK(report.with_deaths > 0);
+}
+
+TEST_CASE("an errand left to who holds the lock is run, with what caused it in sight",
+          "[interleave]") {
+  struct Walk {
+    ErrandLock lock;
+    Atomic<std::uint32_t> trouble;
+    Watched<std::uint32_t> seen;
+
+    void look() { seen.set(trouble.load(std::memory_order_acquire)); }
+    void end() {
+      while (!lock.unlock()) look();
+    }
+  };
+  auto const report = explore([](History& history) {
+    auto const walk = std::make_shared<Walk>();
+    auto const noticed = std::make_shared<std::uint32_t>(0);
+    history.actor([=] { walk->trouble.fetch_add(1, std::memory_order_release); });
+    history.actor([=] {
+      if (!walk->lock.try_lock()) return;
+      walk->look();
+      walk->end();
+    });
+    history.actor([=] {
+      *noticed = walk->trouble.load(std::memory_order_acquire);
+      if (*noticed == 0 || !walk->lock.lock_or_leave()) return;
+      walk->look();
+      walk->end();
+    });
+    history.at_end([=] {
+      expect(walk->lock.try_lock(), "the lock is still held");
+      expect(walk->seen.get() >= *noticed, "trouble was noticed, and nobody looked");
+    });
+  });
+  INFO(report.histories << " histories");
+  CHECK(report.failure == nothing);
+  CHECK(report.is_complete);
+}
