@@ -49,7 +49,7 @@ int live_dangerously(Wire const& wire, unsigned seed, std::chrono::microseconds 
   }
   std::unique_ptr<RawMemory> extra;
   for (;;) {
-    static_cast<void>(party.post_something(random, theirs.memory));
+    static_cast<void>(party.post_something(random, theirs));
     party.poll();
     if (random() % 8 == 0)
       extra = std::make_unique<RawMemory>(party.device, random() % 4 == 0 ? 20u << 20 : size,
@@ -80,7 +80,7 @@ void survive_one(unsigned seed, std::size_t& connected) {
     if (is_connected) {
       static_cast<void>(victim.wire().say());
       ++connected;
-      CHECK(outlive(party, random, theirs.memory));
+      CHECK(outlive(party, random, theirs));
     }
     CHECK(party.drain());
   }
@@ -162,7 +162,7 @@ TEST_CASE("two survivors of a third go on with each other", "[two_process]") {
       for (std::uint32_t posted = 0; got < messages && std::chrono::steady_clock::now() < end;) {
         if (posted < messages && link.receive(of_other + posted, party.memory.piece(0, size)) == 0)
           ++posted;
-        if (is_connected) static_cast<void>(party.post_something(random, theirs.memory));
+        if (is_connected) static_cast<void>(party.post_something(random, theirs));
         ibv_wc completion;
         if (party.queue.poll(1, &completion) == 0) continue;
         if (completion.wr_id >= of_other) {

@@ -3,8 +3,8 @@
 // connected to it ends its work with the right status, each request once, with nothing left behind;
 // two survivors go on with each other. Method: the victim stops before a call chosen at random; a
 // survivor walks it on instruction by instruction (ptrace) to a random one, and kills it there. In
-// some rounds there are two survivors, some sleep on a completion channel when the victim dies, and
-// some take all their receives from a shared queue. The seed is printed and taken back from
+// some rounds there are two survivors, some sleep on a completion channel when the victim dies, some
+// take all their receives from a shared queue, and in some the victim posts what breaks its peer. The seed is printed and taken back from
 // LEND_TEST_SEED.
 #include <array>
 #include <cstdio>
@@ -39,7 +39,8 @@ struct Round {
       : at{static_cast<At>(random() % moments)},
         before{static_cast<unsigned>(random() % 20)},
         reach{has_system_calls() ? static_cast<unsigned>(random() % 24) : 0, 1u << (random() % 12)},
-        of_survivors{private_or_not(random), random() % 4 == 0, random() % 4 == 0},
+        of_survivors{private_or_not(random), random() % 4 == 0, random() % 4 == 0, false,
+                     random() % 4 == 0},
         has_three{random() % 5 == 0} {
     reach.instructions += static_cast<unsigned>(random() % reach.instructions);
     if (at == At::opening || at == At::connecting) before = 0;
@@ -57,7 +58,8 @@ int live(Wire const& wire, unsigned seed, Round const& round) {
   std::uint32_t const peers = round.has_three ? 2 : 1;
   reaches(At::opening);
   std::mt19937 random{seed};
-  Party party{{.home = round.of_survivors.home}, peers * pairs};
+  Party party{{.home = round.of_survivors.home, .is_bad = round.of_survivors.has_bad_peer},
+              peers * pairs};
   std::array<Told, 2> theirs{};
   if (!tell(wire, party.told())) return 1;
   for (std::uint32_t peer = 0; peer < peers; ++peer)
@@ -69,7 +71,7 @@ int live(Wire const& wire, unsigned seed, Round const& round) {
   for (;;) {
     auto const peer = static_cast<std::uint32_t>(random() % peers);
     reaches(At::posting);
-    static_cast<void>(party.post_something(random, theirs[peer].memory, peer * pairs));
+    static_cast<void>(party.post_something(random, theirs[peer], peer * pairs));
     reaches(At::polling);
     party.poll();
     reaches(At::registering);
@@ -127,7 +129,7 @@ int survive_too(Wire const& wire, unsigned seed, Round const& round) {
       return 1;
     befriend(party, link, met.friend_number);
     if (met.has_victim && meet(party, met.victim, pairs) &&
-        !(party.channel ? outlive_asleep(party) : outlive(party, random, met.victim.memory)))
+        !(party.channel ? outlive_asleep(party) : outlive(party, random, met.victim)))
       return 2;
     if (!exchange_with_friend(party)) return 3;
     if (!wire.say() || !wire.hear()) return 4;
@@ -186,14 +188,14 @@ bool survive(unsigned seed, Round const& round) {
     if (round.at != At::opening && round.at != At::connecting) {
       REQUIRE(victim.wire().hear());
       for (auto posts = random() % 40; posts > 0; --posts) {
-        static_cast<void>(party.post_something(random, theirs.memory));
+        static_cast<void>(party.post_something(random, theirs));
         party.poll();
       }
       if (party.channel) party.fall_asleep();  // and calls nothing more before it is woken
       dies();
     }
     if (is_connected)
-      CHECK((party.channel ? outlive_asleep(party) : outlive(party, random, theirs.memory)));
+      CHECK((party.channel ? outlive_asleep(party) : outlive(party, random, theirs)));
     other.part(party);
     CHECK(party.drain());
   }
@@ -219,19 +221,21 @@ TEST_CASE("a process killed at any instruction of any call fails what waits for 
   unsigned with_three = 0;
   unsigned asleep = 0;
   unsigned sharing = 0;
+  unsigned faulty = 0;
   for (unsigned i = 0; i < rounds; ++i) {
     auto const seed = first_seed + i;
     std::mt19937 random{seed};
     Round const round{random};
     CAPTURE(first_seed, seed, i, static_cast<int>(round.at), round.before, round.reach.system_calls,
             round.reach.instructions, round.has_three, round.of_survivors.sleeps,
-            round.of_survivors.shares_receives);
+            round.of_survivors.shares_receives, round.of_survivors.has_bad_peer);
     ++deaths[static_cast<unsigned>(round.at)];
     if (survive(seed, round)) {
       ++connected;
       with_three += round.has_three;
       asleep += round.of_survivors.sleeps;
       sharing += round.of_survivors.shares_receives;
+      faulty += round.of_survivors.has_bad_peer;
     }
     REQUIRE(Holdings::now() == before);
     // Those of victims, for the next processes to take: of three there is one more.
@@ -239,5 +243,5 @@ TEST_CASE("a process killed at any instruction of any call fails what waits for 
   }
   for (auto const count : deaths) CHECK(count > rounds / moments / 2);
   CHECK(connected > rounds / 2);
-  for (auto const count : {with_three, asleep, sharing}) CHECK(count > rounds / 20);
+  for (auto const count : {with_three, asleep, sharing, faulty}) CHECK(count > rounds / 20);
 }

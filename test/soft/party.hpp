@@ -23,12 +23,14 @@ inline constexpr std::uint32_t pairs_max = 2 * pairs;
 inline constexpr std::uint32_t depth = 16;
 inline constexpr std::size_t size = 8192;
 inline constexpr std::uint64_t is_receive = std::uint64_t{1} << 32;
+inline constexpr std::uint32_t by_mail = UINT32_MAX;  // in the stead of a link's number
 // Beyond the milliseconds it takes, for a loaded machine.
 inline constexpr std::chrono::seconds bound{20};
 
 /// What each side tells the other: queue pairs to connect to, and memory to reach.
 struct Told {
   std::uint32_t numbers[pairs_max];
+  std::uint32_t mail;  // a datagram queue pair
   Remote memory;
 };
 
@@ -41,40 +43,46 @@ struct Habits {
   Home home = Home::device;
   bool sleeps = false;           // on a completion channel, when there is nothing to poll
   bool shares_receives = false;  // all its queue pairs take from one shared receive queue
+  bool is_bad = false;           // posts what breaks queue pairs, its own and its peer's
+  bool has_bad_peer = false;
 };
 
 /// A device with queue pairs on one completion queue, and who owes what.
 struct Party {
+  Habits habits;
   RawDevice device;
   RawMemory memory;
   std::optional<RawChannel> channel;
   RawQueue queue;
   std::optional<RawPool> pool;
+  std::optional<RawDatagrams> mail;
   std::vector<std::unique_ptr<RawPair>> links;
   std::map<std::uint64_t, std::uint32_t> outstanding;  // request -> link
   std::vector<std::uint32_t> sends_on;                 // outstanding ones of each link
-  std::vector<bool> is_silent;                         // its peer is gone
+  std::vector<bool> is_over;                           // its peer is gone, or broke it
   std::uint64_t next_id = 0;
-  std::uint32_t silences = 0;
+  std::uint32_t overs = 0;
   std::uint32_t friend_number = 0;  // of the queue pair to another survivor, behind the others
   std::uint32_t friendly = 0;       // what went well on it
 
-  explicit Party(Habits const& habits, std::uint32_t links_wanted = pairs)
-      : memory{device, 4 * size, habits.home},
+  explicit Party(Habits const& kept, std::uint32_t links_wanted = pairs)
+      : habits{kept},
+        memory{device, 4 * size, habits.home},
         channel(habits.sleeps ? std::optional<RawChannel>{std::in_place, device} : std::nullopt),
         queue{device, 4 * pairs_max * depth, channel ? &*channel : nullptr} {
     if (habits.shares_receives) pool.emplace(device, 2 * depth);
+    mail.emplace(device, queue, depth, pool ? pool->get() : nullptr);
     while (links.size() < links_wanted) add_link();
   }
   explicit Party(Home home) : Party{Habits{.home = home}} {}
   RawPair const& add_link() {
     sends_on.push_back(0);
-    is_silent.push_back(false);
+    is_over.push_back(false);
     return *links.emplace_back(
         std::make_unique<RawPair>(device, queue, depth, pool ? pool->get() : nullptr));
   }
   [[nodiscard]] Told told() const {
-    Told told{{}, memory.remote(2 * size)};
+    Told told{{}, mail->number(), memory.remote(2 * size)};
     for (std::size_t i = 0; i < links.size() && i < pairs_max; ++i)
       told.numbers[i] = links[i]->number();
     return told;
@@ -82,29 +90,56 @@ struct Party {
   bool note(int error, std::uint64_t id, std::uint32_t link) {
     if (error != 0) return false;
     REQUIRE(outstanding.emplace(id, link).second);
-    if ((id & is_receive) == 0) ++sends_on[link];
+    if ((id & is_receive) == 0 && link != by_mail) ++sends_on[link];
     return true;
   }
   bool receive(std::uint32_t link) {
     auto const id = next_id++ | is_receive;
     auto const into = memory.piece(0, size);
-    return note(pool ? pool->receive(id, into) : links[link]->receive(id, into), id, link);
+    auto const error = pool              ? pool->receive(id, into)
+                       : link == by_mail ? mail->receive(id, into)
+                                         : links[link]->receive(id, into);
+    return note(error, id, link);
   }
   bool send(std::uint32_t link, std::size_t length) {
     auto const id = next_id++;
     return note(links[link]->send(id, memory.piece(size, length)), id, link);
   }
-  /// Posts one thing at random on one of the links from `first` on; true if it was taken.
-  bool post_something(std::mt19937& random, Remote const& theirs, std::uint32_t first = 0) {
+  /// Posts one thing at random on one of the links from `first` on, or by mail; true if it was
+  /// taken.
+  bool post_something(std::mt19937& random, Told const& theirs, std::uint32_t first = 0) {
     auto const link = first + static_cast<std::uint32_t>(random() % pairs);
     auto const length = random() % 3 == 0 ? random() % 32 : random() % size;
-    auto const what = random() % 4;
+    if (habits.is_bad && random() % 8 == 0) return post_a_fault(random, theirs, link);
+    auto const what = random() % 9;
     if (what == 0) return receive(link);
     if (what == 1) return send(link, length);
-    auto const id = next_id++;
+    if (what == 2) return receive(by_mail);
     auto const& pair = *links[link];
-    return note(what == 2 ? pair.write(id, memory.piece(size, length), theirs)
-                          : pair.read(id, memory.piece(0, length), theirs),
+    auto const& there = theirs.memory;
+    auto const from = memory.piece(size, length);
+    auto const id = next_id++;
+    if (what == 3)
+      return note(mail->send(id, memory.piece(size, length / 2), theirs.mail), id, by_mail);
+    if (what == 4) return note(pair.write(id, from, there), id, link);
+    if (what == 5) return note(pair.read(id, memory.piece(0, length), there), id, link);
+    if (what == 6) {
+      auto const next = next_id++;
+      auto const error = pair.build(id, next, from, there);
+      return note(error, id, link) && note(error, next, link);
+    }
+    Remote const word{there.address + size, there.key};
+    auto const before = memory.piece(0, 8);
+    return note(what == 7 ? pair.fetch_and_add(id, before, word, 1)
+                          : pair.compare_and_swap(id, before, word, 1, 0),
+                id, link);
+  }
+  /// What breaks the link at both ends: a write with a key that nobody gave, or more than fits.
+  bool post_a_fault(std::mt19937& random, Told const& theirs, std::uint32_t link) {
+    auto const id = next_id++;
+    Remote const forbidden{theirs.memory.address, theirs.memory.key ^ 1};
+    return note(random() % 2 == 0 ? links[link]->write(id, memory.piece(size, 8), forbidden)
+                                  : links[link]->send(id, memory.piece(0, 2 * size)),
                 id, link);
   }
   /// Polls once; every completion must be of something outstanding. How many there were.
@@ -113,36 +148,59 @@ struct Party {
     auto const count = queue.poll(16, completions);
     if (count < 0) FAIL("poll_cq: " << count);
     for (int i = 0; i < count; ++i) {
-      auto const found = outstanding.find(completions[i].wr_id);
+      auto const& end = completions[i];
+      auto const found = outstanding.find(end.wr_id);
       REQUIRE(found != outstanding.end());
       auto const link = found->second;
       outstanding.erase(found);
-      if ((completions[i].wr_id & is_receive) == 0) --sends_on[link];
-      auto const status = completions[i].status;
-      if (status == IBV_WC_SUCCESS && completions[i].qp_num == friend_number) ++friendly;
-      if (status == IBV_WC_RETRY_EXC_ERR) {
-        REQUIRE(link < pairs);
-        REQUIRE_FALSE(is_silent[link]);
-        is_silent[link] = true;
-        ++silences;
-      } else if (status != IBV_WC_SUCCESS && status != IBV_WC_WR_FLUSH_ERR) {
-        FAIL("status " << status << ", vendor code " << completions[i].vendor_err);
-      }
+      if ((end.wr_id & is_receive) == 0 && link != by_mail) --sends_on[link];
+      if (end.status == IBV_WC_SUCCESS)
+        friendly += end.qp_num == friend_number;
+      else if (!habits.is_bad)
+        judge(end);
     }
     return count;
+  }
+  /// Whether this failure is one that a peer's death or faults may cause, and what it ends.
+  void judge(ibv_wc const& end) {
+    std::uint32_t link = 0;  // of its queue pair: a shared receive was posted for any
+    while (link < links.size() && (links[link] == nullptr || links[link]->number() != end.qp_num))
+      ++link;
+    if (end.status == IBV_WC_REM_ABORT_ERR && end.qp_num == mail->number()) return;
+    bool const is_flushed = end.status == IBV_WC_WR_FLUSH_ERR;
+    if (is_flushed && (link >= pairs || !habits.has_bad_peer)) return;
+    CAPTURE(end.status, end.vendor_err, link);
+    REQUIRE(link < pairs);
+    REQUIRE((is_flushed || end.status == IBV_WC_RETRY_EXC_ERR ||
+             (end.status == IBV_WC_LOC_LEN_ERR && habits.has_bad_peer)));
+    // A reason is given once; of a peer that breaks us and dies, to sends and to receives.
+    REQUIRE((is_flushed || !is_over[link] || habits.has_bad_peer));
+    if (!is_over[link]) ++overs;
+    is_over[link] = true;
   }
   /// Posts a send wherever none waits, arms, and polls until nothing comes: all that is left to do
   /// is to sleep.
   void fall_asleep() {
     do {
       for (std::uint32_t link = 0; link < pairs; ++link)
-        if (!is_silent[link] && sends_on[link] == 0) send(link, 8);
+        if (!is_over[link] && sends_on[link] == 0) send(link, 8);
       REQUIRE(::ibv_req_notify_cq(queue.get(), 0) == 0);
     } while (poll() != 0);
   }
+  /// An addition to a word of our own takes the lock that peers took for theirs.
+  bool add_to_itself() {
+    RawQueue const own{device, 1};
+    RawPair const loop{device, own, 1};
+    REQUIRE(loop.connect(loop.number()) == 0);
+    REQUIRE(loop.fetch_and_add(0, memory.piece(0, 8), memory.remote(3 * size), 1) == 0);
+    ibv_wc end{};
+    return own.poll(1, &end) == 1 && end.status == IBV_WC_SUCCESS;
+  }
   /// Ends every queue pair and collects what is left.
   bool drain() {
+    if (!add_to_itself()) return false;
     for (auto const& link : links) REQUIRE(link->fail() == 0);
+    REQUIRE(mail->fail() == 0);
     std::optional<RawPair> loop;
     if (pool) {  // what nobody took is still posted: a loop-back takes it
       loop.emplace(device, queue, depth, pool->get());
@@ -165,20 +223,20 @@ struct Party {
   }
 };
 
-/// Works until every link has failed by its peer's silence. False if that takes too long.
-inline bool outlive(Party& party, std::mt19937& random, Remote const& theirs) {
+/// Works until every link has failed, by its peer's silence or faults. False if that takes too long.
+inline bool outlive(Party& party, std::mt19937& random, Told const& theirs) {
   auto const end = std::chrono::steady_clock::now() + bound;
-  while (party.silences < pairs && std::chrono::steady_clock::now() < end) {
+  while (party.overs < pairs && std::chrono::steady_clock::now() < end) {
     static_cast<void>(party.post_something(random, theirs));
     party.poll();
   }
-  return party.silences == pairs;
+  return party.overs == pairs;
 }
 
 /// The same after fall_asleep(), asleep whenever there is nothing to do.
 inline bool outlive_asleep(Party& party) {
   auto const patience = std::chrono::duration_cast<std::chrono::milliseconds>(bound);
-  while (party.silences < pairs) {
+  while (party.overs < pairs) {
     if (!party.channel->wait(static_cast<int>(patience.count()))) return false;
     party.fall_asleep();
   }

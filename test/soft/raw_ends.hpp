@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -183,13 +184,16 @@ class RawPair {
  public:
   RawPair(RawDevice const& device, RawQueue const& queue, std::uint32_t depth = 64,
           ibv_srq* pool = nullptr) {
-    ibv_qp_init_attr asked{};
+    ibv_qp_init_attr_ex asked{};
     asked.send_cq = asked.recv_cq = queue.get();
     asked.qp_type = IBV_QPT_RC;
     asked.sq_sig_all = 1;
     asked.srq = pool;
     asked.cap = {depth, depth, 2, 2, 0};
-    pair_ = soft_device().create_qp(device.domain(), &asked);
+    asked.pd = device.domain();
+    asked.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    asked.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE;
+    pair_ = ::ibv_create_qp_ex(device.context(), &asked);
     REQUIRE(pair_ != nullptr);
   }
   RawPair(RawPair const&) = delete;
@@ -247,18 +251,43 @@ class RawPair {
   }
   int fetch_and_add(std::uint64_t id, Piece const& into, Remote const& to,
                     std::uint64_t add) const {
+    return change(IBV_WR_ATOMIC_FETCH_AND_ADD, id, into, to, add, 0);
+  }
+  int compare_and_swap(std::uint64_t id, Piece const& into, Remote const& to, std::uint64_t wanted,
+                       std::uint64_t swap) const {
+    return change(IBV_WR_ATOMIC_CMP_AND_SWP, id, into, to, wanted, swap);
+  }
+  /// A send and a write, call by call: both are posted or none.
+  int build(std::uint64_t id_of_send, std::uint64_t id_of_write, Piece const& from,
+            Remote const& to) const {
+    auto* const builder = soft_device().qp_to_qp_ex(pair_);
+    ::ibv_wr_start(builder);
+    builder->wr_flags = IBV_SEND_SIGNALED;
+    auto const set_piece = [&] {
+      ::ibv_wr_set_sge(builder, from.key, reinterpret_cast<std::uint64_t>(from.at), from.length);
+    };
+    builder->wr_id = id_of_send;
+    ::ibv_wr_send(builder);
+    set_piece();
+    builder->wr_id = id_of_write;
+    ::ibv_wr_rdma_write(builder, to.key, to.address);
+    set_piece();
+    return ::ibv_wr_complete(builder);
+  }
+
+ private:
+  int change(ibv_wr_opcode opcode, std::uint64_t id, Piece const& into, Remote const& to,
+             std::uint64_t compare_or_add, std::uint64_t swap) const {
     ibv_sge list{reinterpret_cast<std::uint64_t>(into.at), into.length, into.key};
     ibv_send_wr work{};
     work.wr_id = id;
     work.sg_list = &list;
     work.num_sge = 1;
-    work.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
-    work.wr.atomic = {to.address, add, 0, to.key};
+    work.opcode = opcode;
+    work.wr.atomic = {to.address, compare_or_add, swap, to.key};
     ibv_send_wr* bad = nullptr;
     return ::ibv_post_send(pair_, &work, &bad);
   }
-
- private:
   int post(ibv_wr_opcode opcode, std::uint64_t id, Piece const& piece, Remote const& remote) const {
     ibv_sge list{reinterpret_cast<std::uint64_t>(piece.at), piece.length, piece.key};
     ibv_send_wr work{};
@@ -273,6 +302,66 @@ class RawPair {
   }
 
   ibv_qp* pair_ = nullptr;
+};
+
+/// A datagram queue pair that can send at once. Its sends are all signalled.
+class RawDatagrams {
+ public:
+  RawDatagrams(RawDevice const& device, RawQueue const& queue, std::uint32_t depth,
+               ibv_srq* pool = nullptr) {
+    ibv_qp_init_attr asked{};
+    asked.send_cq = asked.recv_cq = queue.get();
+    asked.qp_type = IBV_QPT_UD;
+    asked.sq_sig_all = 1;
+    asked.srq = pool;
+    asked.cap = {depth, depth, 1, 1, 0};
+    pair_ = soft_device().create_qp(device.domain(), &asked);
+    REQUIRE(pair_ != nullptr);
+    ibv_ah_attr here{};
+    here.port_num = 1;
+    here.dlid = 1;
+    address_ = soft_device().create_ah(device.domain(), &here);
+    REQUIRE(address_ != nullptr);
+    ibv_qp_attr to{};
+    to.port_num = 1;
+    auto const init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+    for (auto const& [state, mask] : {std::pair<ibv_qp_state, int>{IBV_QPS_INIT, init},
+                                      {IBV_QPS_RTR, IBV_QP_STATE},
+                                      {IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_SQ_PSN}}) {
+      to.qp_state = state;
+      REQUIRE(soft_device().modify_qp(pair_, &to, mask) == 0);
+    }
+  }
+  RawDatagrams(RawDatagrams const&) = delete;
+  RawDatagrams& operator=(RawDatagrams const&) = delete;
+  ~RawDatagrams() {
+    CHECK(soft_device().destroy_ah(address_) == 0);
+    CHECK(soft_device().destroy_qp(pair_) == 0);
+  }
+  [[nodiscard]] std::uint32_t number() const noexcept { return pair_->qp_num; }
+  int fail() const {
+    ibv_qp_attr to{};
+    to.qp_state = IBV_QPS_ERR;
+    return soft_device().modify_qp(pair_, &to, IBV_QP_STATE);
+  }
+  int receive(std::uint64_t id, Piece const& into) const {
+    return post_receive(::ibv_post_recv, pair_, id, into);
+  }
+  int send(std::uint64_t id, Piece const& from, std::uint32_t number) const {
+    ibv_sge list{reinterpret_cast<std::uint64_t>(from.at), from.length, from.key};
+    ibv_send_wr work{};
+    work.wr_id = id;
+    work.sg_list = &list;
+    work.num_sge = 1;
+    work.opcode = IBV_WR_SEND;
+    work.wr.ud = {address_, number, 0};
+    ibv_send_wr* bad = nullptr;
+    return ::ibv_post_send(pair_, &work, &bad);
+  }
+
+ private:
+  ibv_qp* pair_ = nullptr;
+  ibv_ah* address_ = nullptr;
 };
 
 }  // namespace lend::test
