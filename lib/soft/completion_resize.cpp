@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Moving completions that nobody polled yet: growing a queue that is in use, and leaving out those of
-// a queue pair that was reset. Growing, positions stay, so that a completion's slot is where producers
-// and pollers look for it.
+// Moving completions that nobody polled yet: growing a queue that is in use, and leaving out those
+// of a queue pair that was reset. Growing, positions stay, so that a completion's slot is where
+// producers and pollers look for it.
 #include "completion_queue.hpp"
 #include "queue_pair.hpp"
 #include "reason.hpp"

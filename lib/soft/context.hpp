@@ -116,8 +116,8 @@ struct Context : verbs_context {
   std::uint32_t channels = 0;
   std::uint32_t regions_held = 0;
 
-  // Pollers walk these, one at a time; see modify.cpp and send_queue.cpp. Taken before a queue pair's
-  // locks, never after. Who comes to look for trouble meanwhile leaves that to the walker.
+  // Pollers walk these, one at a time; see modify.cpp and send_queue.cpp. Taken before a queue
+  // pair's locks, never after. Who comes to look for trouble meanwhile leaves that to the walker.
   ErrandLock walk;
   std::array<std::atomic<QueuePair*>, queue_pairs_max> queue_pairs{};
   std::array<CompletionQueue*, completion_queues_max> completion_queues{};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A queue pair: its private half. Any thread; see the locks.
 //
-// Locks are taken in this order: Context::control, Context::walk, QueuePair::draft_lock and send_lock,
-// SharedQueuePair::rx, SharedHeader::atomics or SharedReceivePool::lock,
+// Locks are taken in this order: Context::control, Context::walk, QueuePair::draft_lock and
+// send_lock, SharedQueuePair::rx, SharedHeader::atomics or SharedReceivePool::lock,
 // SharedCompletionQueue::lock, CompletionQueue::lock, ReceivePool::lock. Only one rx at a time.
 #pragma once
 
@@ -119,8 +119,8 @@ struct QueuePair : ibv_qp {
   // What an ibv_qp_ex has beyond an ibv_qp, at its very place: see work_builder.cpp.
   alignas(ibv_qp_ex) std::byte extension[sizeof(ibv_qp_ex) - sizeof(ibv_qp)] = {};
   bool has_builders = false;
-  // From wr_start() to wr_complete(), and by post_send() where there are builders: both write behind
-  // pending_tail. Not send_lock, which a poll in between may need.
+  // From wr_start() to wr_complete(), and by post_send() where there are builders: both write
+  // behind pending_tail. Not send_lock, which a poll in between may need.
   PrivateLock draft_lock;
   int draft_error = 0;       // under draft_lock, as the next
   std::uint32_t drafts = 0;  // requests behind pending_tail that wr_complete() will post
@@ -148,8 +148,8 @@ struct QueuePair : ibv_qp {
   // Where the next send will find the target's receive. Only ever prefetched, never read: by the
   // time a program answers a message, the line that its answer needs is on its way.
   std::atomic<void const*> next_receive{nullptr};
-  // Work that waits, a ring with room for send_depth. In SQE and ERR poll_cq takes from its head, to
-  // flush.
+  // Work that waits, a ring with room for send_depth. In SQE and ERR poll_cq takes from its head,
+  // to flush.
   std::unique_ptr<std::byte[]> pending;
   std::size_t pending_stride = 0;
   std::atomic<std::uint32_t> pending_head{0};

@@ -64,8 +64,8 @@ inline ReceivePool* QueuePair::pool() const noexcept {
   return static_cast<ReceivePool*>(srq);
 }
 
-/// The word of the receive that a sender took and did not complete, or 0; it is the caller's to end,
-/// unless a completion did. The caller holds rx and let no sender in any more.
+/// The word of the receive that a sender took and did not complete, or 0; it is the caller's to
+/// end, unless a completion did. The caller holds rx and let no sender in any more.
 [[nodiscard]] std::uint64_t take_own_claim(QueuePair&) noexcept;
 /// Takes that receive back. The caller did so with what lay unpolled.
 void recycle_claim(QueuePair&, std::uint64_t word) noexcept;

@@ -41,8 +41,8 @@ class WakePipe {
   std::uint64_t inode_ = 0;
 };
 
-/// What became of a token: `unable` when this process has no descriptor to write it by now, `nobody`
-/// when there is no such pipe any more, for its process is gone or closed it.
+/// What became of a token: `unable` when this process has no descriptor to write it by now,
+/// `nobody` when there is no such pipe any more, for its process is gone or closed it.
 enum class Rung { yes, unable, nobody };
 
 /// The other side: the pipes of one process, opened when first rung or held.

@@ -134,10 +134,8 @@ class Explorer {
     if (!memory_.touch_plain(address, running_, me().knows, writes))
       fail("plain data is touched by two actors with nothing between them");
   }
-  [[nodiscard]] bool was_killed(std::uint32_t actor) const {
-    return actors_[actor].mode == ActorState::Mode::dead;
-  }
   bool is_dead(std::uint32_t actor) {
+    if (!in_actor()) return actors_[actor].mode == ActorState::Mode::dead;
     announce({Operation::Kind::load, life_of(actor), std::memory_order_acquire});
     if (actors_[actor].mode != ActorState::Mode::dead) return false;
     // Who learns of a death learns all the dead one did: its process is gone.
@@ -355,8 +353,7 @@ void expect(bool is_so, char const* sentence) {
   if (!is_so) Explorer::current->fail(sentence);
 }
 bool is_dead(std::uint32_t actor) {
-  auto* const explorer = in_actor();
-  return explorer != nullptr ? explorer->is_dead(actor) : Explorer::current->was_killed(actor);
+  return Explorer::current->is_dead(actor);
 }
 unsigned deaths() {
   return Explorer::current->deaths();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: under every schedule and every death of a sender each receive that was taken ends once, of a
-// queue pair's own and of a shared queue; what nobody took stays; and a receive is read as it was
+// Goal: under every schedule and every death of a sender each receive that was taken ends once, of
+// a queue pair's own and of a shared queue; what nobody took stays; and a receive is read as it was
 // posted. Method: the library's own rings and claims; senders do with them what the responder does.
 #include <soft/claims.hpp>
 #include <soft/pool_ring.hpp>

@@ -3,9 +3,9 @@
 // connected to it ends its work with the right status, each request once, with nothing left behind;
 // two survivors go on with each other. Method: the victim stops before a call chosen at random; a
 // survivor walks it on instruction by instruction (ptrace) to a random one, and kills it there. In
-// some rounds there are two survivors, some sleep on a completion channel when the victim dies, some
-// take all their receives from a shared queue, and in some the victim posts what breaks its peer. The seed is printed and taken back from
-// LEND_TEST_SEED.
+// some rounds there are two survivors, some sleep on a completion channel when the victim dies,
+// some take all their receives from a shared queue, and in some the victim posts what breaks its
+// peer. The seed is printed and taken back from LEND_TEST_SEED.
 #include <array>
 #include <cstdio>
 

@@ -223,7 +223,8 @@ struct Party {
   }
 };
 
-/// Works until every link has failed, by its peer's silence or faults. False if that takes too long.
+/// Works until every link has failed, by its peer's silence or faults. False if that takes too
+/// long.
 inline bool outlive(Party& party, std::mt19937& random, Told const& theirs) {
   auto const end = std::chrono::steady_clock::now() + bound;
   while (party.overs < pairs && std::chrono::steady_clock::now() < end) {

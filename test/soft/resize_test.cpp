@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a completion queue grows while it is in use and loses nothing, and a reset gives back the room
-// of what is dropped. Method: raw verbs; unpolled completions of both kinds before, and as many as
-// fit afterwards.
+// Goal: a completion queue grows while it is in use and loses nothing, and a reset gives back the
+// room of what is dropped. Method: raw verbs; unpolled completions of both kinds before, and as
+// many as fit afterwards.
 #include "support.hpp"
 
 #include <atomic>

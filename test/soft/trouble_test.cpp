@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a queue pair that a peer breaks is found broken, and flushed, by an owner who only polls and
-// sleeps, whatever other threads do at that moment and wherever the peer dies. Method: raw verbs
-// within one process, with the device's own locks held, and with what a death leaves written by hand.
+// Goal: a queue pair that a peer breaks is found broken, and flushed, by an owner who only polls
+// and sleeps, whatever other threads do at that moment and wherever the peer dies. Method: raw
+// verbs within one process, with the device's own locks held, and with what a death leaves written
+// by hand.
 #include <soft/async_events.hpp>
 #include <soft/completion_queue.hpp>
 #include <soft/queue_pair.hpp>

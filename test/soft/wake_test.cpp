@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: nobody sleeps beside what it should know because who did it had no descriptor to wake it by,
-// or no thread to try again. Method: raw verbs within one process, which can open no more files, or
-// make no more threads, for a while.
+// Goal: nobody sleeps beside what it should know because who did it had no descriptor to wake it
+// by, or no thread to try again. Method: raw verbs within one process, which can open no more
+// files, or make no more threads, for a while.
 #include "support.hpp"
 
 #include <linux/audit.h>
