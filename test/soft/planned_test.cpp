@@ -34,7 +34,8 @@ constexpr bool has_number_of_its_own(soft::Fault fault) {
     case soft::Fault::queue_overrun:
     case soft::Fault::corrupt_target:
     case soft::Fault::planned:
-    case soft::Fault::misaligned: return true;
+    case soft::Fault::misaligned:
+    case soft::Fault::no_descriptor: return true;
   }
   return false;
 }
