@@ -303,8 +303,7 @@ class Responder {
     return break_target(IBV_WC_REM_OP_ERR, fault);
   }
   /// A receive of a shared queue that a lost message had taken ends so. Source: ibv_poll_cq(3),
-  /// IBV_WC_REM_ABORT_ERR. A queue pair's own receive waits for the next message. False: the claim
-  /// stands, for its end has no room.
+  /// IBV_WC_REM_ABORT_ERR. Our own receive waits for the next. False: its end has no room.
   bool give_up_claim() noexcept {
     bool const is_ours = std::exchange(is_claimed_, false);
     if (!is_ours || target_.pool.get() != 0)
@@ -314,13 +313,10 @@ class Responder {
     return true;
   }
 
-  /// Whether the target's owner can be woken for all that breaking it does: connections saw to that
-  /// when they were made.
+  /// Whether its owner can be woken for what breaking it does; connections saw to that when made.
   bool can_tell() noexcept {
-    if constexpr (is_datagram())
-      return wakers_.hold(peer_.wakers(), segment_, target_) == 0;
-    else
-      return true;
+    if constexpr (is_datagram()) return wakers_.hold(peer_.wakers(), segment_, target_) == 0;
+    return true;
   }
   /// The target's owner would sleep beside what we did: so we did nothing.
   Outcome unheard() noexcept {
@@ -380,8 +376,7 @@ class Responder {
   SharedQueuePair& target_;
   std::uint32_t number_;
   TargetMemory memory_;
-  struct Nothing {};
-  // Held when something must be told.
+  struct Nothing {};  // but for datagrams, whose wakers are held when something must be told
   [[no_unique_address]] std::conditional_t<type == IBV_QPT_UD, HeldWakers, Nothing> wakers_;
   // The receive that was matched.
   SharedReceive const* receive_ = nullptr;
