@@ -22,6 +22,10 @@ constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 Mapping Mapping::of(int fd, std::size_t length, Pages pages) noexcept {
   Mapping mapping;
+  if (fd < 0) {  // map_pages() would map memory of nobody else's
+    errno = EBADF;
+    return mapping;
+  }
   void* const base = map_pages(fd, length, pages);
   if (base == nullptr) return mapping;
   mapping.base_ = static_cast<std::byte*>(base);
