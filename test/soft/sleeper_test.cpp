@@ -20,17 +20,6 @@ bool wakes(HeldChannel const& channel, int milliseconds = 10'000) {
 HeldQueuePair make_plain(ibv_pd* domain, ibv_cq* sends, ibv_cq* receives) {
   return make_queue_pair(domain, sends, receives);
 }
-HeldQueuePair make_builder(ibv_pd* domain, ibv_cq* sends, ibv_cq* receives) {
-  ibv_qp_init_attr_ex asked{};
-  asked.send_cq = sends;
-  asked.recv_cq = receives;
-  asked.qp_type = IBV_QPT_RC;
-  asked.cap = {8, 8, 2, 2, 0};
-  asked.pd = domain;
-  asked.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-  asked.send_ops_flags = IBV_QP_EX_WITH_SEND;
-  return HeldQueuePair{ibv_create_qp_ex(domain->context, &asked)};
-}
 
 /// A link whose sends complete on a queue that can wake.
 struct SleepyLink : Link {

@@ -230,6 +230,21 @@ inline HeldQueuePair make_queue_pair(ibv_pd* domain, ibv_cq* sends, ibv_cq* rece
   return made;
 }
 
+/// One that takes sends by ibv_wr_start() and the like, too.
+inline HeldQueuePair make_builder(ibv_pd* domain, ibv_cq* sends, ibv_cq* receives) {
+  ibv_qp_init_attr_ex asked{};
+  asked.send_cq = sends;
+  asked.recv_cq = receives;
+  asked.qp_type = IBV_QPT_RC;
+  asked.cap = {8, 8, 2, 2, 0};
+  asked.pd = domain;
+  asked.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  asked.send_ops_flags = IBV_QP_EX_WITH_SEND;
+  HeldQueuePair made{::ibv_create_qp_ex(domain->context, &asked)};
+  REQUIRE(made);
+  return made;
+}
+
 /// One queue pair with its own domain and queues. Members are destroyed bottom-up.
 struct End {
   explicit End(ibv_context* context, Depths const& depths = {})

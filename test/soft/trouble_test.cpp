@@ -22,18 +22,6 @@ bool is_readable(HeldChannel const& channel, int milliseconds = 0) {
 }
 constexpr int patience = 10'000;  // ms; reached only by a lost wake-up
 
-HeldQueuePair make_builder(ibv_pd* domain, ibv_cq* sends, ibv_cq* receives) {
-  ibv_qp_init_attr_ex asked{};
-  asked.send_cq = sends;
-  asked.recv_cq = receives;
-  asked.qp_type = IBV_QPT_RC;
-  asked.cap = {8, 8, 2, 2, 0};
-  asked.pd = domain;
-  asked.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-  asked.send_ops_flags = IBV_QP_EX_WITH_SEND;
-  return HeldQueuePair{ibv_create_qp_ex(domain->context, &asked)};
-}
-
 /// The owner's end is `a`, whose queues share a channel; `b` breaks it.
 struct Troubled : Link {
   Troubled() : Link{Reach::two_contexts} {
