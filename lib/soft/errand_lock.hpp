@@ -6,8 +6,6 @@
 #include "pause.hpp"
 #include "platform.hpp"
 
-#include <sched.h>
-
 #include <atomic>
 #include <cstdint>
 
@@ -16,12 +14,7 @@ namespace lend::soft {
 class ErrandLock {
  public:
   void lock() noexcept {
-    for (int spins = 0; !try_lock(); ++spins) {
-      if (spins < 100)
-        pause();
-      else
-        ::sched_yield();
-    }
+    spin_until([this] { return try_lock(); });
   }
   /// Leaves nothing behind.
   [[nodiscard]] bool try_lock() noexcept {

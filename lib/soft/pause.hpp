@@ -2,6 +2,8 @@
 // A moment's rest inside a spin. Any thread.
 #pragma once
 
+#include <sched.h>
+
 namespace lend::soft {
 
 inline void pause() noexcept {
@@ -10,6 +12,18 @@ inline void pause() noexcept {
 #elif defined(__aarch64__)
   asm volatile("yield" ::: "memory");
 #endif
+}
+
+/// Tries until it is done: spins a little, then yields the processor, for on one core nobody else
+/// makes progress meanwhile.
+template <class Try>
+void spin_until(Try&& is_done) noexcept {
+  for (int spins = 0; !is_done(); ++spins) {
+    if (spins < 100)
+      pause();
+    else
+      ::sched_yield();
+  }
 }
 
 }  // namespace lend::soft

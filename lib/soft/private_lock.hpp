@@ -4,22 +4,14 @@
 
 #include "pause.hpp"
 
-#include <sched.h>
-
 #include <atomic>
 
 namespace lend::soft {
 
-/// Spins a little, then yields the processor, so that it also makes progress on one core.
 class PrivateLock {
  public:
   void lock() noexcept {
-    for (int spins = 0; !try_lock(); ++spins) {
-      if (spins < 100)
-        pause();
-      else
-        ::sched_yield();
-    }
+    spin_until([this] { return try_lock(); });
   }
   [[nodiscard]] bool try_lock() noexcept {
     // Acquire pairs with the release in unlock().
