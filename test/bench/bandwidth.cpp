@@ -186,16 +186,6 @@ Result<void> run(Measurement const& asked) {
 }  // namespace
 
 int main(int count, char** words) {
-  auto const asked = Measurement::parse({words, static_cast<std::size_t>(count)},
-                                        {"raw", "unsafe", "scoped", "batch"});
-  if (!asked) {
-    std::fputs(
-        "bandwidth DEVICE send|write|read raw|unsafe|scoped|batch BYTES MESSAGES"
-        " [--json] [--cores one|two] [--own-memory]\n",
-        stderr);
-    return 2;
-  }
-  auto const done = run(*asked);
-  if (!done) std::fprintf(stderr, "bandwidth: %s\n", done.error().message().c_str());
-  return done ? 0 : 1;
+  return measure_by_command({words, static_cast<std::size_t>(count)}, "bandwidth",
+                            {"raw", "unsafe", "scoped", "batch"}, "MESSAGES", run);
 }

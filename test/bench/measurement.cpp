@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <cstring>
 
 namespace lend::bench {
@@ -81,6 +82,23 @@ Result<void> Measurement::run(std::span<std::byte> figures,
                                          : operation == "write" ? inline_write
                                                                 : 0;
   return run_pair(pair, figures, body);
+}
+
+int measure_by_command(std::span<char* const> words, char const* program,
+                       std::initializer_list<char const*> ways, char const* counted,
+                       Result<void> (*run)(Measurement const&)) {
+  auto const asked = Measurement::parse(words, ways);
+  if (!asked) {
+    std::string all;
+    for (auto const* const way : ways) all += (all.empty() ? "" : "|") + std::string{way};
+    std::fprintf(
+        stderr, "%s DEVICE send|write|read %s BYTES %s [--json] [--cores one|two] [--own-memory]\n",
+        program, all.c_str(), counted);
+    return 2;
+  }
+  auto const done = run(*asked);
+  if (!done) std::fprintf(stderr, "%s: %s\n", program, done.error().message().c_str());
+  return done ? 0 : 1;
 }
 
 // ---- the TCP twin ----

@@ -49,6 +49,12 @@ struct Measurement {
                                  std::function<Result<void>(End&)> const& body) const;
 };
 
+/// What main() of `program` does: its exit status, after it said what is wrong. `counted` is what
+/// COUNT counts.
+[[nodiscard]] int measure_by_command(std::span<char* const> words, char const* program,
+                                     std::initializer_list<char const*> ways, char const* counted,
+                                     Result<void> (*run)(Measurement const&));
+
 /// Scoped and unsafe posting, as one.
 class Poster {
  public:
