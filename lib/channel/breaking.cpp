@@ -92,12 +92,6 @@ Error ChannelState::failure_of(SlotId id, Slot const& slot, FailedWork const& fa
   WorkFailure story = story_of(id, slot);
   if (kept_) return kept_->about(story).with_cause(*first_cause_);
   if (queue_pair_) story.queue_pair_state = queue_pair_->state();
-  if (is_flush && is_watched_ && queue_pair_ && (!first_cause_ || first_cause_->is_flush())) {
-    // iWARP flushes by itself when the connection ends, before the reason arrives.
-    bool const waits = may_wait_ && !first_cause_;
-    if (auto const reason = lost(within(waits ? reason_bound : reason_bound.zero())))
-      break_with(*reason);
-  }
   if (is_flush && first_cause_ && *first_cause_ == Errc::peer_lost)
     return first_cause_->about(story);
   story.status = failed.status;
@@ -118,6 +112,24 @@ std::optional<Error> ChannelState::lost(Deadline deadline) noexcept {
                                         ", for this side's port is down: bring its network "
                                         "interface or link up, then make a new channel"};
   return reason;
+}
+
+bool ChannelState::learn_reason(Deadline deadline) noexcept {
+  // iWARP flushes by itself when the connection ends, before the reason arrives.
+  if (!is_watched_ || !queue_pair_ || !is_broken() || !first_cause_->is_flush()) return true;
+  if (!reason_until_) reason_until_ = within(reason_bound);
+  auto const reason = lost(sooner(deadline, *reason_until_));
+  if (reason) break_with(*reason);
+  return reason || reason_until_->has_passed();
+}
+
+Error ChannelState::told(Error const& failure) const noexcept {
+  bool const is_open =
+      failure.is_flush() && (failure.cause() == nullptr || failure.cause()->is_flush());
+  if (!is_open || !first_cause_ || *first_cause_ != Errc::peer_lost) return failure;
+  WorkFailure story = *failure.work();
+  story.status = WorkStatus::success;  // not what failed
+  return first_cause_->about(story);
 }
 
 bool ChannelState::port_is_down() const noexcept {

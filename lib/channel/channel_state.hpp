@@ -62,11 +62,8 @@ class ChannelState {
 
   // completing.hpp and completing.cpp
 
-  /// Handles the completions that are there, up to a batch; answers how many. Waits for nothing
-  /// but, once, for the reason of a flush.
+  /// Handles the completions that are there, up to a batch; answers how many. Waits for nothing.
   [[nodiscard]] Result<std::uint32_t> poll() noexcept;
-  /// The same without even that.
-  [[nodiscard]] Result<std::uint32_t> glance() noexcept;
   enum class Answer : std::uint8_t {
     succeeded,  ///< and the slot is free
     failed,     ///< and the slot is free, or was before
@@ -199,7 +196,10 @@ class ChannelState {
   void look_at_peer() noexcept;
   /// Why the connection is over, as whoever watches it tells before `deadline`.
   [[nodiscard]] std::optional<Error> lost(Deadline deadline) noexcept;
-  /// Asks the device.
+  /// Of a flush: waits for its reason, which may come later. False: ask again.
+  bool learn_reason(Deadline deadline) noexcept;
+  /// `failure`, with the reason if that was learned since.
+  [[nodiscard]] Error told(Error const& failure) const noexcept;
   [[nodiscard]] bool port_is_down() const noexcept;
   /// Puts the queue pair in the error state. False if that was refused.
   bool start_flush() noexcept;
@@ -232,8 +232,8 @@ class ChannelState {
   std::uint32_t receives_outstanding_ = 0;
   std::optional<Error> first_cause_{};
   bool cause_is_own_ = false;
-  std::optional<Deadline> flush_until_{};  // of a device that was asked to bring everything back
-  bool may_wait_ = true;                   // for the reason of a flush
+  std::optional<Deadline> flush_until_{};   // of a device that was asked to bring everything back
+  std::optional<Deadline> reason_until_{};  // of a flush that nobody has explained yet
   std::optional<Error> kept_{};  // why the device has the queue pair, and what was posted, for good
   std::vector<SlotId> failed_slots_{};  // as seen; nothing is posted after the first
   bool is_watched_;                     // whether somebody would say that the peer is gone

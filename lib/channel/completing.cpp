@@ -50,13 +50,6 @@ Result<std::uint32_t> ChannelState::poll() noexcept {
   return static_cast<std::uint32_t>(taken);
 }
 
-Result<std::uint32_t> ChannelState::glance() noexcept {
-  may_wait_ = false;
-  auto polled = poll();
-  may_wait_ = true;
-  return polled;
-}
-
 void ChannelState::count_empty_poll() noexcept {
   if (is_attentive_ && ++empty_polls_ % empty_polls_per_look == 0) look_around();
 }
@@ -81,7 +74,7 @@ void ChannelState::look_at_peer() noexcept {
 void ChannelState::settle_without_handle(SlotId id, Slot& slot) noexcept {
   if (slot.scope != nullptr) ++slot.scope->unpolled;
   if (slot.failed)
-    keep_as_seen(slot.scope != nullptr ? slot.scope->failures : last_failures, slot.failure);
+    keep_as_seen(slot.scope != nullptr ? slot.scope->failures : last_failures, told(slot.failure));
   release(id, slot);
 }
 
@@ -114,7 +107,7 @@ ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success, Error& w
   if (slot->unposted) [[unlikely]]  // what hinders that, the poll below says or the next wait
     static_cast<void>(Batching{*this}.post_all(*slot->scope, Deadline{Deadline::Clock::now()}));
   if (!slot->finished) {
-    auto const polled = glance();
+    auto const polled = poll();
     if (!polled.has_value()) {
       why = of_this_work(polled.error(), id, *slot);
       return Answer::unknown;
@@ -124,6 +117,7 @@ ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success, Error& w
       hurry_flush();
     if (!slot->finished) return Answer::not_over;
   }
+  if (slot->failed && !learn_reason(Deadline{Deadline::Clock::now()})) return Answer::not_over;
   return take_result(id, *slot, success, why);
 }
 

@@ -68,7 +68,7 @@ inline void ChannelState::give_back_all(SlotId id, Slot& slot) noexcept {
   if (slot.scope != nullptr) --slot.scope->finished;
   bool const has_failed = slot.failed;
   if (has_failed) [[unlikely]]
-    why = slot.failure;
+    why = told(slot.failure);
   else
     success = slot.success;
   release(id, slot);
@@ -90,6 +90,8 @@ inline void ChannelState::give_back_all(SlotId id, Slot& slot) noexcept {
     }
     if (!slot->finished && !wait_longer(id, *slot, deadline, why)) return Answer::unknown;
   }
+  if (slot->failed) [[unlikely]]
+    learn_reason(Deadline::never());
   return take_result(id, *slot, success, why);
 }
 

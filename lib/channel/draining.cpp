@@ -113,6 +113,8 @@ std::optional<Error> ChannelState::drain(ScopeRecord& record, Deadline deadline,
     cut_short = of_this_connection(*cut_short);
     flush(*cut_short);
   }
+  learn_reason(Deadline::never());
+  for (Error& failure : record.failures) failure = told(failure);
   retire_handles_of(record);
   return cut_short;
 }

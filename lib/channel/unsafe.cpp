@@ -15,7 +15,7 @@ template <class Work>
 template <class Work>
 [[gnu::cold, gnu::noinline]] SlotId try_again(ChannelState& state, Work const& work,
                                               Error& why) noexcept {
-  if (auto polled = state.glance(); !polled.has_value()) {
+  if (auto polled = state.poll(); !polled.has_value()) {
     why = state.of_this_connection(polled.error());
     return {};
   }

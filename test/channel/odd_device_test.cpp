@@ -144,10 +144,22 @@ TEST_CASE("a poll that finds the peer gone breaks the channel and waits for noth
   }
   SECTION("by a flush that comes before its reason") {
     complete_next(IBV_WC_WR_FLUSH_ERR);
-    CHECK(work.poll().error().is_flush());
-    CHECK(Watcher::longest <= 1ms);
+    CHECK(!work.poll().value().has_value());
+    CHECK(end.memory.loans() == 0);
+    Watcher::told = Error{Errc::peer_lost, "the peer disconnected"};
+    CHECK(work.poll().error() == Errc::peer_lost);
+    CHECK(*end.channel.first_cause() == Errc::peer_lost);
+  }
+  SECTION("by a flush whose reason never comes") {
+    complete_next(IBV_WC_WR_FLUSH_ERR);
+    auto answer = work.poll();
+    for (auto const give_up = within(20s);
+         answer.has_value() && !answer.value() && !give_up.has_passed();)
+      answer = work.poll();
+    CHECK(answer.error().is_flush());
     CHECK(end.channel.first_cause()->is_flush());
   }
+  CHECK(Watcher::longest <= 1ms);
 }
 
 TEST_CASE("waits for no time at all look whether the peer is gone, as polls do", "[channel]") {
@@ -168,6 +180,21 @@ TEST_CASE("waits for no time at all look whether the peer is gone, as polls do",
   auto answer = work.wait(within(0s));
   for (; answer.error() == Errc::timed_out && waits < 1000; ++waits) answer = work.wait(within(0s));
   CHECK(answer.error() == Errc::peer_lost);
+}
+
+TEST_CASE("a scope's end tells the reason of a flush that came before it", "[channel]") {
+  auto end = watched_end();
+  PollingScope scope{end.channel};
+  auto held = scope.post_receive(end.memory.scatter(0, 8)).value();
+  static_cast<void>(scope.post_receive(end.memory.scatter(8, 8)).value());
+  complete_next(IBV_WC_WR_FLUSH_ERR);
+  complete_next(IBV_WC_WR_FLUSH_ERR);
+  CHECK(!held.poll().value().has_value());
+  Watcher::told = Error{Errc::peer_lost, "the peer disconnected"};
+  auto const error = scope.finish().error();
+  CHECK(error == Errc::peer_lost);
+  REQUIRE(error.drained().size() == 2);
+  for (Error const& failure : error.drained()) CHECK(failure == Errc::peer_lost);
 }
 
 TEST_CASE("a wait that sees a flush waits for the reason too", "[channel]") {
