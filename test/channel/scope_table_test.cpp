@@ -214,7 +214,10 @@ TEST_CASE("an exception that leaves scopes within scopes of one channel keeps wh
     PollingScope middle{ends.a};
     PollingScope inner{ends.a};
     static_cast<void>(must(inner.post_receive(memory.scatter(32, 8))));
+    auto polled = must(inner.post_receive(memory.scatter(48, 8)));
     static_cast<void>(post_failing(ends, inner, memory));
+    // Until the write has failed; unwinding would flush it else, for the receives.
+    CHECK(error_of(polled.wait(within(10s))).is_flush());
     throw Oops{};
   };
 
