@@ -16,40 +16,16 @@
 
 namespace lend {
 
-/// Held for a walk along the list, never for a message or a wait.
-class BorrowLedger::Lock {
- public:
-  explicit Lock(std::atomic<bool>& locked) noexcept : locked_{locked} { take(locked); }
-  Lock(Lock const&) = delete;
-  Lock& operator=(Lock const&) = delete;
-  ~Lock() { drop(locked_); }
-
-  static void take(std::atomic<bool>& locked) noexcept {
-    // Acquire: pairs with the release in drop() by the holder before.
-    if (locked.exchange(true, std::memory_order_acquire)) [[unlikely]]
-      wait(locked);
-  }
-
-  /// The last touch of the ledger, which another thread may destroy from here on.
-  static void drop(std::atomic<bool>& locked) noexcept {
-    // Release: pairs with the acquire in take() or wait() by the next holder.
-    locked.store(false, std::memory_order_release);
-  }
-
- private:
-  [[gnu::noinline, gnu::cold]] static void wait(std::atomic<bool>& locked) noexcept {
-    // A walk takes tens of nanoseconds; a holder that takes longer than these looks is not running.
-    constexpr int looks_before_yielding = 100;
-    do {
-      // Relaxed: only the exchange takes the lock.
-      for (int looks = 0; locked.load(std::memory_order_relaxed); ++looks)
-        if (looks >= looks_before_yielding) std::this_thread::yield();
-      // Acquire: as in take().
-    } while (locked.exchange(true, std::memory_order_acquire));
-  }
-
-  std::atomic<bool>& locked_;
-};
+[[gnu::noinline, gnu::cold]] void BorrowLedger::Lock::wait(std::atomic<bool>& locked) noexcept {
+  // A walk takes tens of nanoseconds; a holder that takes longer than these looks is not running.
+  constexpr int looks_before_yielding = 100;
+  do {
+    // Relaxed: only the exchange takes the lock.
+    for (int looks = 0; locked.load(std::memory_order_relaxed); ++looks)
+      if (looks >= looks_before_yielding) std::this_thread::yield();
+    // Acquire: as in take().
+  } while (locked.exchange(true, std::memory_order_acquire));
+}
 
 struct BorrowLedger::Gap {
   Loan* below;
@@ -78,12 +54,6 @@ namespace {
 
 std::string bytes_text(std::size_t begin, std::size_t end) {
   return "bytes [" + std::to_string(begin) + ", " + std::to_string(end) + ")";
-}
-
-[[noreturn, gnu::cold, gnu::noinline]] void stop_for_ended_region() noexcept {
-  stop(
-      "an element or piece of a MemoryRegion was posted or exposed after that region had been "
-      "destroyed or assigned over; take elements and pieces anew from the region that is there");
 }
 
 std::string work_text(Operation operation, SourceLine where) {
@@ -137,6 +107,7 @@ Loan const* BorrowLedger::conflict(Gap gap, std::size_t begin, std::size_t end,
 }
 
 void BorrowLedger::link(Loan& loan, Gap gap) noexcept {
+  if (head_ == tail_) finger_[0] = finger_[1] = vacated_ = head_;  // it was alone so far
   loan.previous_ = gap.below;
   loan.next_ = gap.above;
   loan.reach_ = gap.below != nullptr ? std::max(gap.below->reach_, loan.end_) : loan.end_;
@@ -146,20 +117,6 @@ void BorrowLedger::link(Loan& loan, Gap gap) noexcept {
        above = above->next_)
     above->reach_ = loan.reach_;
   finger_[static_cast<std::size_t>(loan.kind_)] = &loan;
-}
-
-// Out of line, so that lend() saves few registers for a loan that is alone.
-[[gnu::noinline]] Loan const* BorrowLedger::link_among(Loan& loan) noexcept {
-  Gap const gap = gap_for(loan.begin_, loan.kind_);
-  Loan const* const rival = conflict(gap, loan.begin_, loan.end_, loan.kind_);
-  if (rival == nullptr) link(loan, gap);
-  return rival;
-}
-
-void BorrowLedger::link_alone(Loan& loan) noexcept {
-  loan.previous_ = loan.next_ = nullptr;
-  loan.reach_ = loan.end_;
-  head_ = tail_ = finger_[0] = finger_[1] = vacated_ = &loan;
 }
 
 void BorrowLedger::unlink_among(Loan& loan) noexcept {
@@ -191,45 +148,22 @@ void BorrowLedger::unlink_among(Loan& loan) noexcept {
   }
 }
 
-Result<void> BorrowLedger::lend(Loan& loan, ByteRange range, LoanKind kind, Operation operation,
-                                SourceLine where) noexcept {
-  std::size_t const begin = range.offset;
-  std::size_t const end = begin + range.length;
-  LEND_ASSERT(!loan.on_loan());
-  LEND_ASSERT(end >= begin);
-  loan.begin_ = begin;
-  loan.end_ = end;
-  loan.where_ = where;
-  loan.kind_ = kind;
-  loan.operation_ = operation;
+[[gnu::cold, gnu::noinline]] void BorrowLedger::stop_for_ended_region() noexcept {
+  stop(
+      "an element or piece of a MemoryRegion was posted or exposed after that region had been "
+      "destroyed or assigned over; take elements and pieces anew from the region that is there");
+}
 
-  Lock::take(locked_);
-  if (retired_) [[unlikely]]
-    stop_for_ended_region();
-  if (begin != end) {
-    if (head_ == nullptr)
-      link_alone(loan);
-    else if (Loan const* const rival = link_among(loan)) [[unlikely]]
-      return refuse(loan, *rival);
-  }
-  ++count_;
+/// The rest of lend(), under the lock, where something is on loan already.
+Result<void> BorrowLedger::lend_among(Loan& loan) noexcept {
+  Gap const gap = gap_for(loan.begin_, loan.kind_);
+  if (Loan const* const rival = conflict(gap, loan.begin_, loan.end_, loan.kind_)) [[unlikely]]
+    return refuse(loan, *rival);
+  link(loan, gap);
+  ++holders_;
   Lock::drop(locked_);
   loan.ledger_ = this;
   return success();
-}
-
-bool BorrowLedger::give_back(Loan& loan) noexcept {
-  LEND_ASSERT(loan.on_loan());
-  BorrowLedger& ledger = *std::exchange(loan.ledger_, nullptr);
-  Lock const lock{ledger.locked_};
-  if (loan.begin_ != loan.end_) {
-    if (ledger.head_ == ledger.tail_)
-      ledger.head_ = ledger.tail_ = nullptr;
-    else
-      ledger.unlink_among(loan);
-  }
-  --ledger.count_;
-  return ledger.count_ == 0 && ledger.retired_;
 }
 
 Result<void> BorrowLedger::check(ByteRange range, LoanKind kind) const noexcept {
@@ -256,20 +190,20 @@ Result<void> BorrowLedger::check(ByteRange range, LoanKind kind) const noexcept 
 
 std::size_t BorrowLedger::loans() const noexcept {
   Lock const lock{locked_};
-  return count_;
+  return loans_under_lock();
 }
 
 bool BorrowLedger::retire() noexcept {
   Lock const lock{locked_};
   retired_ = true;
-  return count_ == 0;
+  return --holders_ == 0;
 }
 
 std::string BorrowLedger::describe_a_loan() const {
   std::optional<Found> found;
   {
     Lock const lock{locked_};
-    if (count_ == 0) return {};
+    if (loans_under_lock() == 0) return {};
     if (head_ != nullptr) found.emplace(*head_);
   }
   return found ? found->sentence() : "a range of no bytes";

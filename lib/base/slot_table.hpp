@@ -25,7 +25,7 @@ struct SlotId {
 };
 
 /// `capacity` slots of T, made once. Taking and freeing are a few instructions and allocate
-/// nothing. T is default-constructed once per slot and reused; whoever frees a slot leaves its T
+/// nothing. T, a class, is default-constructed once per slot and reused; whoever frees a slot leaves its T
 /// ready for the next tenant.
 template <class T>
 class SlotTable {
@@ -34,14 +34,11 @@ class SlotTable {
   explicit SlotTable(std::uint32_t capacity, std::uint32_t first_generation = 1)
       : entries_{std::make_unique<Entry[]>(capacity)}, capacity_{capacity}, free_{0} {
     LEND_ASSERT(first_generation != 0);
-    for (std::uint32_t i = 0; i < capacity; ++i) {
-      entries_[i].generation = nobody | first_generation;
-      entries_[i].next_free = i + 1;
-    }
+    for (std::uint32_t i = 0; i < capacity; ++i)
+      entries_[i].word = first_generation * one_generation + (i + 1);
   }
 
   [[nodiscard]] std::uint32_t capacity() const noexcept { return capacity_; }
-  [[nodiscard]] std::uint32_t taken() const noexcept { return taken_; }
   [[nodiscard]] bool full() const noexcept { return free_ == capacity_; }
 
   /// A free slot. The table must not be full.
@@ -49,32 +46,37 @@ class SlotTable {
     LEND_ASSERT(!full());
     auto const index = free_;
     Entry& entry = entries_[index];
-    free_ = entry.next_free;
-    entry.generation &= ~nobody;
-    ++taken_;
-    return {entry.generation << 32 | index};
+    free_ = SlotId{entry.word}.index();
+    entry.word += std::uint64_t{index} - free_;
+    return {entry.word};
   }
 
-  /// The tenant of `id`, or null when that tenancy is over (or never was).
-  [[nodiscard]] T* find(SlotId id) noexcept {
-    auto const index = id.index();
-    if (index >= capacity_) return nullptr;
-    Entry& entry = entries_[index];
-    return entry.generation == id.generation() ? &entry.value : nullptr;
+  /// Whether the tenancy of `id` goes on; false if it never began.
+  [[nodiscard]] bool has(SlotId id) const noexcept {
+    return id.index() < capacity_ && entries_[id.index()].word == id.value;
   }
 
-  /// The same for an id whose tenancy goes on, as the caller knows.
-  [[nodiscard]] T& tenant(SlotId id) noexcept { return entries_[id.index()].value; }
+  /// The tenant of `id`, or null when that tenancy is over.
+  [[nodiscard]] T* find(SlotId id) noexcept { return has(id) ? &tenant(id) : nullptr; }
 
-  /// Ends a tenancy that find() still finds.
-  void free(SlotId id) noexcept {
-    Entry& entry = entries_[id.index()];
-    LEND_ASSERT(entry.generation == id.generation());
-    auto const next = static_cast<std::uint32_t>(entry.generation + 1);
-    entry.generation = nobody | (next != 0 ? next : 1);
-    entry.next_free = free_;
-    free_ = id.index();
-    --taken_;
+  /// The same for an id that the table has().
+  [[nodiscard]] T& tenant(SlotId id) noexcept { return entries_[id.index()]; }
+
+  /// Ends the tenancy of `tenant`, which must be one of this table.
+  void free(T& tenant) noexcept {
+    Entry& entry = static_cast<Entry&>(tenant);
+    auto const index = SlotId{entry.word}.index();
+    // No id is 0, so generation 0 is left out.
+    if (__builtin_add_overflow(entry.word, one_generation, &entry.word)) [[unlikely]]
+      entry.word += one_generation;
+    entry.word += std::uint64_t{free_} - index;
+    free_ = index;
+  }
+
+  /// Calls `visit(T&)` for each slot, free or not.
+  template <class Visit>
+  void for_each_slot(Visit&& visit) {
+    for (std::uint32_t i = 0; i < capacity_; ++i) visit(entries_[i]);
   }
 
   /// Calls `visit(SlotId, T&)` for each tenant. The visitor may free the slot it is shown.
@@ -82,24 +84,22 @@ class SlotTable {
   void for_each(Visit&& visit) {
     for (std::uint32_t i = 0; i < capacity_; ++i) {
       Entry& entry = entries_[i];
-      if ((entry.generation & nobody) == 0) visit(SlotId{entry.generation << 32 | i}, entry.value);
+      if (SlotId const id{entry.word}; id.index() == i) visit(id, entry);
     }
   }
 
  private:
-  // Beyond the 32 bits of an id's generation, so that no id names a free slot.
-  static constexpr std::uint64_t nobody = std::uint64_t{1} << 32;
+  static constexpr std::uint64_t one_generation = std::uint64_t{1} << 32;
 
-  struct Entry {
-    std::uint64_t generation = 0;  // of the tenant; or of the next one, and nobody
-    std::uint32_t next_free = 0;   // index of the next free slot, while this one is
-    T value{};
+  struct Entry : T {
+    // The tenant's id. Of a free slot: the next generation and the index of the next free slot,
+    // which is another, so that no id names a free slot.
+    std::uint64_t word = 0;
   };
 
   std::unique_ptr<Entry[]> entries_;
   std::uint32_t capacity_;
   std::uint32_t free_;  // index of the first free slot; capacity_ when full
-  std::uint32_t taken_ = 0;
 };
 
 }  // namespace lend

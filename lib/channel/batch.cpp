@@ -28,6 +28,14 @@ bool has_immediate(Work const& work) noexcept {
     return false;
 }
 
+template <class Work>
+std::size_t size_of(Work const& work) noexcept {
+  if constexpr (operation_of<Work> == Operation::receive || operation_of<Work> == Operation::read)
+    return work.target.size();
+  else
+    return work.source.size();
+}
+
 Error behind_refused(Error const& why) noexcept {
   return Error{why.code(),
                "not posted, behind a request of its batch that was refused: " + why.message()};
@@ -46,41 +54,40 @@ bool Batching::fits_behind(Chain const& chain, Operation operation,
 
 template <class Work>
 [[gnu::always_inline]] inline SlotId Batching::add(Chain& chain, Work const& work,
-                                                   ScopeRecord& scope, SourceLine where,
-                                                   Error& why) noexcept {
+                                                   ScopeRecord& scope,
+                                                   SourceLine const& where) noexcept {
   constexpr Operation operation = operation_of<Work>;
   if (channel_.is_broken()) [[unlikely]] {
-    why = channel_.broken_error();
+    channel_.reason_ = channel_.broken_error();
     return {};
   }
   if (channel_.slots_.full()) [[unlikely]] {
-    why = Errc::queue_full;
+    channel_.reason_ = Errc::queue_full;
     return {};
   }
   QueuePairHandle const& queue_pair = *channel_.raw_queue_pair_;
   // The device would refuse it in the middle of the chain.
   if (has_immediate(work) && queue_pair.domain->context->is_iwarp()) [[unlikely]] {
-    why = refusal(queue_pair, work, {EOPNOTSUPP, 0});
+    channel_.reason_ = refusal(queue_pair, work, {EOPNOTSUPP, 0});
     return {};
   }
 
   SlotId const id = channel_.slots_.take();
   Slot& slot = channel_.slots_.tenant(id);
   slot.scope = &scope;
-  slot.operation = operation;
+  slot.work.operation = operation;
   slot.held = true;
-  if (!channel_.lend_all(id, slot, list_of(work), where, why)) [[unlikely]] {
-    channel_.take_back(id, slot);
-    return {};
-  }
   ibv_send_wr* const ahead = chain.sends.last;
-  auto const resolved = append(queue_pair, chain, id.value, work);
-  if (resolved.count < 0) [[unlikely]] {
-    why = refusal(queue_pair, work, {PostAnswer::said_wrong, 0});
-    channel_.take_back(id, slot);
+  using Lender = ChannelState::Lender<ChannelState::Lending::lends>;
+  auto const resolved = append(queue_pair, chain, id.value, work,
+                               Lender{channel_, slot, slot.pieces, operation, where});
+  if (resolved.is_refused()) [[unlikely]] {
+    if (resolved.outcome != Resolved::Outcome::not_lent)
+      channel_.reason_ = refusal(queue_pair, work, {PostAnswer::said_wrong, 0});
+    channel_.take_back(slot);
     return {};
   }
-  slot.bytes = resolved.bytes;
+  slot.work.bytes = resolved.bytes;
   slot.unposted = true;
   if constexpr (operation != Operation::receive) {
     // A quarter of the queue at a time may be without completions, so that room comes back early.
@@ -102,7 +109,7 @@ void ChannelState::succeed_before(Slot& slot) noexcept {
     Slot* const silent = slots_.find(id);
     if (silent == nullptr || silent->finished) return;
     SlotId const next = std::exchange(silent->before, {});
-    succeed(id, *silent, CompletedWork{});
+    succeed(*silent);
     id = next;
   }
 }
@@ -134,8 +141,8 @@ Result<void> Batching::post(Chain& chain, Deadline deadline) noexcept {
 
 Result<void> Batching::wait_for_room(Chain const& chain, Deadline deadline) noexcept {
   auto const is_short = [&] {
-    return channel_.sends_outstanding_ + chain.sends.size > channel_.send_depth ||
-           channel_.receives_outstanding_ + chain.receives.size > channel_.receive_depth;
+    return channel_.outstanding(Operation::send) + chain.sends.size > channel_.send_depth ||
+           channel_.outstanding(Operation::receive) + chain.receives.size > channel_.receive_depth;
   };
   if (!is_short()) [[likely]]
     return success();
@@ -185,17 +192,11 @@ Result<void> Batching::post_list(Chain::List<Request>& list, char const* verb) n
 
 template <class Request>
 void Batching::note_posted(Request* first, Request const* end) noexcept {
-  constexpr bool is_receive = std::is_same_v<Request, ibv_recv_wr>;
   for (; first != end; first = first->next) {
     Slot& slot = channel_.slots_.tenant(SlotId{first->wr_id});
     slot.unposted = false;
     ++slot.scope->outstanding;
-    if constexpr (is_receive) {
-      ++slot.scope->receives_outstanding;
-      ++channel_.receives_outstanding_;
-    } else {
-      ++channel_.sends_outstanding_;
-    }
+    ++channel_.outstanding(slot.work.operation);
   }
 }
 
@@ -209,9 +210,9 @@ template <class Request>
     slot.failure = reason.about(channel_.story_of(id, slot));  // while its loans tell where
     slot.unposted = false;
     slot.before = {};
-    channel_.give_back_all(id, slot);
+    channel_.give_back_all(slot);
     slot.finished = true;
-    channel_.settle(id, slot);
+    channel_.settle(slot);
     if (request == first && !channel_.is_broken()) reason = behind_refused(why);
   }
 }
@@ -222,17 +223,18 @@ template <class Request>
   if (!channel_.slots_.full() && channel_.queue_pair_->is_acknowledged()) {
     SlotId const id = channel_.slots_.take();
     Slot& marker = channel_.slots_.tenant(id);
-    marker.scope = nullptr;
-    marker.operation = Operation::write;
-    marker.bytes = 0;
+    marker.scope = &channel_.unscoped;
+    marker.work.operation = Operation::write;
+    marker.work.bytes = 0;
     marker.held = false;
     // There is room for it, since there was for what was refused.
     if (channel_.queue_pair_->unsafe_post_probe(id.value)) {
       marker.before = silent;
-      ++channel_.sends_outstanding_;
+      ++channel_.outstanding(Operation::write);
+      ++marker.scope->outstanding;
       return;
     }
-    channel_.release(id, marker);
+    channel_.release(marker);
   }
   give_up(why);
 }
@@ -249,7 +251,7 @@ template <class Request>
       Slot& slot = channel_.slots_.tenant(id);
       slot.unposted = false;
       slot.before = {};
-      channel_.take_back(id, slot);
+      channel_.take_back(slot);
     }
   };
   take_back_list(chain.sends.first);
@@ -326,18 +328,17 @@ template <class Work>
     return scope_is_over();
   ChannelState::Use const use{*state};
   Batching batching{*state};
-  if (!batching.fits_behind(chain(), operation_of<Work>, list_of(work).size())) [[unlikely]] {
+  if (!batching.fits_behind(chain(), operation_of<Work>, size_of(work))) [[unlikely]] {
     LEND_TRYV(batching.post(chain(), deadline));
   }
-  Error why;
-  SlotId id = batching.add(chain(), work, *scope_, where, why);
+  SlotId id = batching.add(chain(), work, *scope_, where);
   if (!id.is_valid()) [[unlikely]] {
-    if (why != Errc::queue_full) return why;
+    if (state->reason() != Errc::queue_full) return state->take_reason();
     LEND_TRYV(batching.post(chain(), deadline));
     RoomWait wait = state->make_waiter();
     LEND_TRYV(state->wait_for_room(operation_of<Work>, deadline, wait));
-    id = batching.add(chain(), work, *scope_, where, why);
-    if (!id.is_valid()) return why;
+    id = batching.add(chain(), work, *scope_, where);
+    if (!id.is_valid()) return state->take_reason();
   }
   return state->handle_for(id);
 }

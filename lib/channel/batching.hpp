@@ -17,10 +17,10 @@ class Batching {
   explicit Batching(ChannelState& channel) noexcept : channel_{channel} {}
 
   /// Takes a slot for `work` and lends its bytes, to be posted with the rest of `chain`, behind
-  /// which it fits. No slot, and `why`, where it was not added.
+  /// which it fits. No slot, and the channel's reason(), where it was not added.
   template <class Work>
-  [[nodiscard]] SlotId add(Chain& chain, Work const& work, ScopeRecord& scope, SourceLine where,
-                           Error& why) noexcept;
+  [[nodiscard]] SlotId add(Chain& chain, Work const& work, ScopeRecord& scope,
+                           SourceLine const& where) noexcept;
   /// False where `chain` is to be posted before this is added.
   [[nodiscard]] bool fits_behind(Chain const& chain, Operation operation,
                                  std::size_t elements) const noexcept;

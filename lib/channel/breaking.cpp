@@ -36,12 +36,11 @@ WorkFailure ChannelState::story_of_connection() const noexcept {
 
 WorkFailure ChannelState::story_of(SlotId id, Slot const& slot) noexcept {
   WorkFailure story = story_of_connection();
-  story.operation = slot.operation;
+  story.operation = slot.work.operation;
   story.slot = id.index();
-  story.bytes = slot.bytes;
+  story.bytes = slot.work.bytes;
   // Every piece was lent by the same call. Work without loans does not say where it was posted.
-  if (slot.loans > 0 && pieces_of(id)->loan.on_loan())
-    story.posted_at = pieces_of(id)->loan.where();
+  if (slot.loans > 0 && slot.pieces->loan.on_loan()) story.posted_at = slot.pieces->loan.where();
   return story;
 }
 
@@ -137,6 +136,7 @@ bool ChannelState::port_is_down() const noexcept {
 }
 
 void ChannelState::break_with(Error const& cause) noexcept {
+  room_[0] = room_[1] = 0;
   if (!first_cause_) {
     first_cause_ = cause;
   } else if (!cause.is_flush() && (cause_is_own_ || first_cause_->is_flush())) {
@@ -150,7 +150,7 @@ void ChannelState::break_with(Error const& cause) noexcept {
 
 void ChannelState::break_for_own(Error const& reason) noexcept {
   if (first_cause_) return;
-  first_cause_ = reason;
+  break_with(reason);
   cause_is_own_ = true;
 }
 

@@ -26,7 +26,10 @@ void give_back_anchor(ChannelAnchor* anchor) noexcept;
   ChannelAnchor* const anchor = reference.anchor;
   if (anchor == nullptr) return nullptr;
   // Acquire: pairs with the release in take_anchor().
-  return anchor->epoch.load(std::memory_order_acquire) == reference.epoch ? anchor->state : nullptr;
+  if (anchor->epoch.load(std::memory_order_acquire) != reference.epoch) return nullptr;
+  ChannelState* const state = anchor->state;
+  if (state == nullptr) __builtin_unreachable();  // so that no caller asks again
+  return state;
 }
 
 }  // namespace lend

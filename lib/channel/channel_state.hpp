@@ -10,11 +10,12 @@
 #include <channel/use.hpp>
 #include <channel/waiter.hpp>
 #include <lend/channel/builder.hpp>
+#include <lend/channel/channel.hpp>
 #include <lend/channel/pending_work.hpp>
 #include <lend/channel/polling_scope.hpp>
 #include <lend/verbs/completion_queue.hpp>
 #include <lend/verbs/queue_pair.hpp>
-#include <verbs/region_state.hpp>
+#include <verbs/polling.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -32,6 +33,13 @@ class ChannelState {
     explicit Use(ChannelState& channel) noexcept : ChannelUse{channel.user_} {}
   };
 
+  /// Stops the process where `channel` was moved from.
+  [[nodiscard]] static ChannelState& of(Channel const& channel) noexcept {
+    if (channel.state_ == nullptr) [[unlikely]]
+      stop_for_moved();
+    return *channel.state_;
+  }
+
   /// Null when memory ran out.
   [[nodiscard]] static std::unique_ptr<ChannelState> make(ProtectionDomain const& domain,
                                                           CompletionQueue completions,
@@ -46,11 +54,15 @@ class ChannelState {
   /// Whether post() lends the bytes.
   enum class Lending : std::uint8_t { lends, unsafe_without };
 
-  /// Posts under a new slot, whose result a handle will ask for, without waiting. No slot, and
-  /// `why`, where nothing was posted. Defined in posting.hpp.
+  /// Posts under a new slot, whose result a handle will ask for, without waiting. False, and a
+  /// reason(), where nothing was posted.
   template <Lending lending, class Work>
-  [[nodiscard]] SlotId post(Work const& work, ScopeRecord* scope, SourceLine where,
-                            Error& why) noexcept;
+  [[nodiscard]] bool post(Work const& work, ScopeRecord& scope, SourceLine const& where,
+                          SlotId& id) noexcept;
+  /// The same after queue_full, waiting for room first. No slot where nothing was posted.
+  template <class Work>
+  [[nodiscard]] SlotId post_when_room(Work const& work, ScopeRecord& scope, Deadline deadline,
+                                      SourceLine const& where) noexcept;
   /// Waits until post() of this operation has room; for one poll at least: a device counts its own.
   [[nodiscard]] Result<void> wait_for_room(Operation operation, Deadline deadline,
                                            RoomWait& wait) noexcept;
@@ -68,13 +80,18 @@ class ChannelState {
     succeeded,  ///< and the slot is free
     failed,     ///< and the slot is free, or was before
     not_over,
-    unknown,  ///< the work goes on, and `why` tells why no more is known
+    unknown,  ///< the work goes on, and the reason() is why no more is known
   };
-  /// What became of the work under `id`.
-  [[nodiscard]] Answer ask(SlotId id, WorkSuccess& success, Error& why) noexcept;
+  /// What became of the work under `id`; of a failure, the reason() tells.
+  [[nodiscard]] Answer ask(SlotId id, WorkSuccess& success) noexcept;
   /// Waits; never not_over.
-  [[nodiscard]] Answer wait(SlotId id, Deadline deadline, WorkSuccess& success,
-                            Error& why) noexcept;
+  [[nodiscard]] Answer wait(SlotId id, Deadline deadline, WorkSuccess& success) noexcept;
+  /// The same for work that this call has posted.
+  [[nodiscard]] Answer wait_for_own(SlotId id, Deadline deadline, WorkSuccess& success) noexcept;
+  /// What the last call that failed has to say. Here, for those that succeed need no Error then.
+  [[nodiscard]] Error const& reason() const noexcept { return reason_; }
+  [[nodiscard]] Error take_reason() noexcept { return std::exchange(reason_, Error{}); }
+  void give_reason(Error const& reason) noexcept { reason_ = reason; }
   /// The handle is gone.
   void drop(SlotId id) noexcept;
 
@@ -111,7 +128,7 @@ class ChannelState {
   /// What a call on a broken channel answers.
   [[nodiscard]] Error broken_error() const noexcept;
 
-  std::vector<Error> last_failures{};
+  ScopeRecord unscoped{};         // of unsafe posts and blocking calls; failures: last_failures()
   std::uint32_t scopes_left = 0;  // without finish(); wraps
   Endpoint const endpoint;
   Endpoint const peer;
@@ -125,51 +142,37 @@ class ChannelState {
   ChannelState(ProtectionDomain const& domain, CompletionQueue completions, QueuePair queue_pair,
                ChannelOptions const& options);
 
-  struct LentPiece {
-    Loan loan{};
-    RegionState* region = nullptr;
-  };
-
-  template <class List>
-  [[nodiscard]] bool lend_all(SlotId id, Slot& slot, List const& list, SourceLine where,
-                              Error& why) noexcept;
-  void give_back_all(SlotId id, Slot& slot) noexcept;
+  template <Lending lending>
+  struct Lender;
+  static void give_back_all(Slot& slot) noexcept;
   /// Of work that was not posted after all: loans and slot.
-  void take_back(SlotId id, Slot& slot) noexcept;
-  [[nodiscard]] LentPiece* pieces_of(SlotId id) noexcept {
-    return &pieces_[std::size_t{id.index()} * elements_];
-  }
+  void take_back(Slot& slot) noexcept;
   [[nodiscard]] std::uint32_t& outstanding(Operation operation) noexcept {
-    return operation == Operation::receive ? receives_outstanding_ : sends_outstanding_;
+    return outstanding_[operation == Operation::receive ? 1 : 0];
   }
   [[nodiscard]] bool has_room(Operation operation) noexcept {
-    auto const depth = operation == Operation::receive ? receive_depth : send_depth;
-    return outstanding(operation) < depth && !slots_.full();
+    auto const room = room_[operation == Operation::receive ? 1 : 0];
+    return outstanding(operation) < room && !slots_.full();
   }
 
   /// poll() without the looks around it: how many, or negative as ibv_poll_cq(3).
   [[nodiscard]] int take() noexcept;
   /// The work is over: bytes and room come back.
-  void end(SlotId id, Slot& slot) noexcept;
-  void succeed(SlotId id, Slot& slot, CompletedWork const& done) noexcept;
+  void end(Slot& slot) noexcept;
+  void succeed(Slot& slot) noexcept;
   void fail(SlotId id, Slot& slot, FailedWork const& failed) noexcept;
+  /// A completion that tells of a failure, or of no slot.
+  void take_unusual(SlotId id, CompletionEntry entry) noexcept;
   /// To its handle or, without one, to its scope.
-  void settle(SlotId id, Slot& slot) noexcept;
-  void settle_without_handle(SlotId id, Slot& slot) noexcept;
-  [[nodiscard]] Answer take_result(SlotId id, Slot& slot, WorkSuccess& success,
-                                   Error& why) noexcept;
-  /// False with `why` when it gives up.
-  [[nodiscard]] bool wait_longer(SlotId id, Slot const& slot, Deadline deadline,
-                                 Error& why) noexcept;
+  void settle(Slot& slot) noexcept;
+  void settle_without_handle(Slot& slot) noexcept;
+  [[nodiscard]] Answer take_result(Slot& slot, WorkSuccess& success) noexcept;
+  void take_failure(Slot& slot) noexcept;
+  /// False with a reason when it gives up.
+  [[nodiscard]] bool wait_longer(SlotId id, Slot const& slot, Deadline deadline) noexcept;
+  [[noreturn]] static void stop_for_moved() noexcept;
   [[nodiscard]] static Error scope_has_ended() noexcept;
-  void release(SlotId id, Slot& slot) noexcept {
-    slot.finished = false;
-    if (slot.failed) [[unlikely]] {
-      slot.failed = false;
-      slot.failure = Error{};
-    }
-    slots_.free(id);
-  }
+  void release(Slot& slot) noexcept;
   /// The silent work ahead of what has completed.
   void succeed_before(Slot& slot) noexcept;
   [[nodiscard]] Error failure_of(SlotId id, Slot const& slot, FailedWork const& failed) noexcept;
@@ -192,8 +195,7 @@ class ChannelState {
   Deadline ask_peer_if_due() noexcept;  // when to look again
   /// Of a completion that belongs to no slot.
   void end_without_slot(std::uint64_t id, FailedWork const* failed) noexcept;
-  /// Breaks the channel if the connection manager says that the peer is gone.
-  void look_at_peer() noexcept;
+  void look_at_peer() noexcept;  // and break if the connection manager says that it is gone
   /// Why the connection is over, as whoever watches it tells before `deadline`.
   [[nodiscard]] std::optional<Error> lost(Deadline deadline) noexcept;
   /// Of a flush: waits for its reason, which may come later. False: ask again.
@@ -206,16 +208,12 @@ class ChannelState {
   /// Of a broken channel, without waiting: abandons what the device has not brought back in time.
   void hurry_flush() noexcept;
   void abandon() noexcept;
+  [[nodiscard]] bool has_receive_of(ScopeRecord const& record) noexcept;  // outstanding
   void retire_handles_of(ScopeRecord& record) noexcept;
   /// Visits all slots, those that failed first and as they were seen to.
   template <class Visit>
-  void for_each_as_seen(Visit&& visit) noexcept {
-    for (SlotId const id : failed_slots_)
-      if (Slot* const slot = slots_.find(id)) visit(id, *slot);
-    slots_.for_each(visit);
-  }
-  /// Adds the failure of a slot to others, in the order in which they were seen: a handle may have
-  /// kept it back since.
+  void for_each_as_seen(Visit&& visit) noexcept;
+  /// Adds a slot's failure to others, as they were seen: a handle may have kept it back since.
   void keep_as_seen(std::vector<Error>& failures, Error const& failure) noexcept;
   /// Whether a slot becomes free without anybody asking a handle.
   [[nodiscard]] bool may_free_a_slot() noexcept;
@@ -228,8 +226,10 @@ class ChannelState {
   std::uint32_t elements_;
   SlotTable<Slot> slots_;
   std::unique_ptr<LentPiece[]> pieces_;  // elements_ for each slot
-  std::uint32_t sends_outstanding_ = 0;  // sends, writes and reads
-  std::uint32_t receives_outstanding_ = 0;
+  // What can be outstanding: the depths, and nothing once the channel is broken.
+  std::uint32_t room_[2] = {send_depth, receive_depth};
+  std::uint32_t outstanding_[2] = {0, 0};  // sends, writes and reads; receives
+  Error reason_{};
   std::optional<Error> first_cause_{};
   bool cause_is_own_ = false;
   std::optional<Deadline> flush_until_{};   // of a device that was asked to bring everything back

@@ -2,6 +2,7 @@
 // From a completion to whoever asks for it: the bytes come back, then the slot is settled.
 #include <channel/batching.hpp>
 #include <channel/completing.hpp>
+#include <verbs/region_state.hpp>
 
 #include <string>
 #include <utility>
@@ -16,13 +17,32 @@ constexpr std::uint32_t empty_polls_per_look = 512;
 
 }  // namespace
 
+int ChannelState::take() noexcept {
+  return take_completions(*raw_completions_, poll_batch, [this](CompletionEntry entry) {
+    SlotId const id{entry.id()};
+    if (entry.has_failed() || !slots_.has(id)) [[unlikely]]
+      return take_unusual(id, entry);
+    Slot& slot = slots_.tenant(id);
+    if (slot.work.operation == Operation::receive) {
+      slot.work.bytes = entry.bytes();
+      slot.work.immediate = entry.immediate();
+    }
+    succeed(slot);
+  });
+}
+
+[[gnu::cold]] void ChannelState::take_back(Slot& slot) noexcept {
+  give_back_all(slot);
+  release(slot);
+}
+
 [[gnu::cold]] void ChannelState::fail(SlotId id, Slot& slot, FailedWork const& failed) noexcept {
   bool const was_broken = is_broken();
   succeed_before(slot);  // they complete in order
   slot.failed = true;
   slot.failure = failure_of(id, slot, failed);  // while its loans tell where it was posted
   if (kept_) slot.loans = 0;                    // they never end
-  end(id, slot);
+  end(slot);
   if (!kept_) {
     if (first_cause_ && failed.status == WorkStatus::flushed) first_cause_->count_flushed();
     break_with(slot.failure);
@@ -33,13 +53,20 @@ constexpr std::uint32_t empty_polls_per_look = 512;
     // Its place among the others is lost.
   }
   slot.failed_as = static_cast<std::uint32_t>(failed_slots_.size());
-  settle(id, slot);
+  settle(slot);
   if (!was_broken && queue_pair_) {
     // Of itself SoftRoCE leaves a receive unflushed that was posted after the failure and before it
     // was seen. Source: kernel drivers/infiniband/sw/rxe/rxe_verbs.c, rxe_post_recv. What is
     // refused here is tried again by the drain.
     start_flush();
   }
+}
+
+[[gnu::cold]] void ChannelState::take_unusual(SlotId id, CompletionEntry entry) noexcept {
+  if (Slot* const slot = slots_.find(id)) return fail(id, *slot, entry.failure());
+  std::optional<FailedWork> failed;
+  if (entry.has_failed()) failed = entry.failure();
+  end_without_slot(id.value, failed ? &*failed : nullptr);
 }
 
 Result<std::uint32_t> ChannelState::poll() noexcept {
@@ -71,11 +98,16 @@ void ChannelState::look_at_peer() noexcept {
   }
 }
 
-void ChannelState::settle_without_handle(SlotId id, Slot& slot) noexcept {
-  if (slot.scope != nullptr) ++slot.scope->unpolled;
-  if (slot.failed)
-    keep_as_seen(slot.scope != nullptr ? slot.scope->failures : last_failures, told(slot.failure));
-  release(id, slot);
+void ChannelState::settle_without_handle(Slot& slot) noexcept {
+  ++slot.scope->unpolled;
+  if (slot.failed) keep_as_seen(slot.scope->failures, told(slot.failure));
+  release(slot);
+}
+
+[[gnu::cold]] void ChannelState::take_failure(Slot& slot) noexcept {
+  learn_reason(Deadline::never());
+  reason_ = told(slot.failure);
+  release(slot);
 }
 
 [[gnu::cold]] void ChannelState::keep_as_seen(std::vector<Error>& failures,
@@ -98,10 +130,10 @@ void ChannelState::settle_without_handle(SlotId id, Slot& slot) noexcept {
   return Error{Errc::stale_handle, "the scope of this work has ended"};
 }
 
-ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success, Error& why) noexcept {
+ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success) noexcept {
   Slot* const slot = slots_.find(id);
   if (slot == nullptr) {
-    why = scope_has_ended();
+    reason_ = scope_has_ended();
     return Answer::failed;
   }
   if (slot->unposted) [[unlikely]]  // what hinders that, the poll below says or the next wait
@@ -109,7 +141,7 @@ ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success, Error& w
   if (!slot->finished) {
     auto const polled = poll();
     if (!polled.has_value()) {
-      why = of_this_work(polled.error(), id, *slot);
+      reason_ = of_this_work(polled.error(), id, *slot);
       return Answer::unknown;
     }
     // Not every device brings back all of it of itself.
@@ -118,16 +150,15 @@ ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success, Error& w
     if (!slot->finished) return Answer::not_over;
   }
   if (slot->failed && !learn_reason(Deadline{Deadline::Clock::now()})) return Answer::not_over;
-  return take_result(id, *slot, success, why);
+  return take_result(*slot, success);
 }
 
 [[gnu::cold, gnu::noinline]] bool ChannelState::wait_longer(SlotId id, Slot const& slot,
-                                                            Deadline deadline,
-                                                            Error& why) noexcept {
+                                                            Deadline deadline) noexcept {
   if (slot.unposted) [[unlikely]] {
     auto posted = Batching{*this}.post_all(*slot.scope, deadline);
     if (slot.unposted) {
-      why = std::move(posted).assume_error();
+      reason_ = std::move(posted).assume_error();
       return false;
     }
   }
@@ -139,11 +170,11 @@ ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success, Error& w
       return true;
     }
     if (!pause(waiter, deadline)) {
-      why = timed_out(id, deadline, waiter);
+      reason_ = timed_out(id, deadline, waiter);
       return false;
     }
     if (auto polled = poll(); !polled.has_value()) {
-      why = of_this_work(polled.error(), id, slot);
+      reason_ = of_this_work(polled.error(), id, slot);
       return false;
     }
   }
@@ -155,8 +186,8 @@ void ChannelState::drop(SlotId id) noexcept {
   if (slot == nullptr) return;
   slot->held = false;
   if (!slot->finished) return;
-  if (slot->scope != nullptr) --slot->scope->finished;
-  settle_without_handle(id, *slot);
+  --slot->scope->finished;
+  settle_without_handle(*slot);
 }
 
 }  // namespace lend

@@ -5,94 +5,79 @@
 
 #include <channel/channel_state.hpp>
 #include <verbs/polling.hpp>
+#include <verbs/region_state.hpp>
+
+#include <span>
 
 namespace lend {
 
-inline void ChannelState::give_back_all(SlotId id, Slot& slot) noexcept {
-  LentPiece* const pieces = pieces_of(id);
-  for (; slot.loans > 0; --slot.loans) {
-    auto& [loan, region] = pieces[slot.loans - 1];
-    end_loan(loan, region);
-  }
+[[gnu::always_inline]] inline void ChannelState::give_back_all(Slot& slot) noexcept {
+  for (auto& [loan, region] : std::span{slot.pieces, slot.loans}) end_loan(loan, region);
+  slot.loans = 0;
 }
 
-[[gnu::always_inline]] inline void ChannelState::end(SlotId id, Slot& slot) noexcept {
-  give_back_all(id, slot);
-  --outstanding(slot.operation);
-  if (slot.scope != nullptr) {
-    --slot.scope->outstanding;
-    if (slot.operation == Operation::receive) --slot.scope->receives_outstanding;
+inline void ChannelState::release(Slot& slot) noexcept {
+  slot.finished = false;
+  slot.work.immediate = std::optional<std::uint32_t>{};
+  if (slot.failed) [[unlikely]] {
+    slot.failed = false;
+    slot.failure = Error{};
   }
+  slots_.free(slot);
+}
+
+[[gnu::always_inline]] inline void ChannelState::end(Slot& slot) noexcept {
+  give_back_all(slot);
+  --outstanding(slot.work.operation);
+  --slot.scope->outstanding;
   slot.finished = true;
 }
 
-[[gnu::always_inline]] inline void ChannelState::settle(SlotId id, Slot& slot) noexcept {
+[[gnu::always_inline]] inline void ChannelState::settle(Slot& slot) noexcept {
   if (!slot.held) [[unlikely]]
-    settle_without_handle(id, slot);
-  else if (slot.scope != nullptr)
-    ++slot.scope->finished;
+    return settle_without_handle(slot);
+  ++slot.scope->finished;
 }
 
-[[gnu::always_inline]] inline void ChannelState::succeed(SlotId id, Slot& slot,
-                                                         CompletedWork const& done) noexcept {
+[[gnu::always_inline]] inline void ChannelState::succeed(Slot& slot) noexcept {
   if (slot.before.is_valid()) [[unlikely]]
     succeed_before(slot);
-  end(id, slot);
-  slot.success = {slot.operation, slot.operation == Operation::receive ? done.bytes : slot.bytes,
-                  done.immediate};
-  settle(id, slot);
+  end(slot);
+  settle(slot);
 }
 
-[[gnu::always_inline]] inline int ChannelState::take() noexcept {
-  struct Visit {
-    ChannelState& channel;
-    [[gnu::always_inline]] void operator()(std::uint64_t id, CompletedWork const& done) const {
-      if (Slot* const slot = channel.slots_.find(SlotId{id})) [[likely]]
-        channel.succeed(SlotId{id}, *slot, done);
-      else
-        channel.end_without_slot(id, nullptr);
-    }
-    void operator()(std::uint64_t id, FailedWork const& failed) const {
-      if (Slot* const slot = channel.slots_.find(SlotId{id}))
-        channel.fail(SlotId{id}, *slot, failed);
-      else
-        channel.end_without_slot(id, &failed);
-    }
-  };
-  return take_completions(*raw_completions_, poll_batch, Visit{*this});
-}
-
-[[gnu::always_inline]] inline ChannelState::Answer ChannelState::take_result(SlotId id, Slot& slot,
-                                                                             WorkSuccess& success,
-                                                                             Error& why) noexcept {
-  if (slot.scope != nullptr) --slot.scope->finished;
-  bool const has_failed = slot.failed;
-  if (has_failed) [[unlikely]]
-    why = told(slot.failure);
-  else
-    success = slot.success;
-  release(id, slot);
-  return has_failed ? Answer::failed : Answer::succeeded;
-}
-
-[[gnu::always_inline]] inline ChannelState::Answer ChannelState::wait(SlotId id, Deadline deadline,
-                                                                      WorkSuccess& success,
-                                                                      Error& why) noexcept {
-  Slot* const slot = slots_.find(id);
-  if (slot == nullptr) [[unlikely]] {
-    why = scope_has_ended();
+[[gnu::always_inline]] inline ChannelState::Answer ChannelState::take_result(
+    Slot& slot, WorkSuccess& success) noexcept {
+  --slot.scope->finished;
+  if (slot.failed) [[unlikely]] {
+    take_failure(slot);
     return Answer::failed;
   }
-  if (!slot->finished) {
+  success = slot.work;
+  release(slot);
+  return Answer::succeeded;
+}
+
+[[gnu::always_inline]] inline ChannelState::Answer ChannelState::wait_for_own(
+    SlotId id, Deadline deadline, WorkSuccess& success) noexcept {
+  Slot& slot = slots_.tenant(id);
+  if (!slot.finished) {
     if (int const taken = take(); taken < 0) [[unlikely]] {
-      why = of_this_work(poll_failure(taken), id, *slot);
+      reason_ = of_this_work(poll_failure(taken), id, slot);
       return Answer::unknown;
     }
-    if (!slot->finished && !wait_longer(id, *slot, deadline, why)) return Answer::unknown;
+    if (!slot.finished && !wait_longer(id, slot, deadline)) return Answer::unknown;
   }
-  if (slot->failed) [[unlikely]]
-    learn_reason(Deadline::never());
-  return take_result(id, *slot, success, why);
+  return take_result(slot, success);
+}
+
+[[gnu::always_inline]] inline ChannelState::Answer ChannelState::wait(
+    SlotId id, Deadline deadline, WorkSuccess& success) noexcept {
+  if (!slots_.has(id)) [[unlikely]] {
+    reason_ = scope_has_ended();
+    return Answer::failed;
+  }
+  return wait_for_own(id, deadline, success);
 }
 
 }  // namespace lend

@@ -31,6 +31,13 @@ void keep_for_ever(void const* loans) noexcept {
 
 }  // namespace
 
+template <class Visit>
+void ChannelState::for_each_as_seen(Visit&& visit) noexcept {
+  for (SlotId const id : failed_slots_)
+    if (Slot* const slot = slots_.find(id)) visit(id, *slot);
+  slots_.for_each(visit);
+}
+
 ChannelState::ChannelState(ProtectionDomain const& domain, CompletionQueue completions,
                            QueuePair queue_pair, ChannelOptions const& options)
     : endpoint{queue_pair.endpoint()},
@@ -52,7 +59,11 @@ ChannelState::ChannelState(ProtectionDomain const& domain, CompletionQueue compl
       is_attentive_{is_watched_ || keep_alive_.is_on()},
       wait_plan_{WaitPlan::for_this_process(options.wait, is_watched_)},
       domain_{domain},
-      options_{options} {}
+      options_{options} {
+  slots_.for_each_slot([pieces = pieces_.get(), this](Slot& slot) mutable {
+    slot.pieces = std::exchange(pieces, pieces + elements_);
+  });
+}
 
 std::unique_ptr<ChannelState> ChannelState::make(ProtectionDomain const& domain,
                                                  CompletionQueue completions, QueuePair queue_pair,
@@ -69,15 +80,15 @@ std::unique_ptr<ChannelState> ChannelState::make(ProtectionDomain const& domain,
 
 ChannelState::~ChannelState() {
   Use const use{*this};
-  if (sends_outstanding_ + receives_outstanding_ > 0)
+  if (outstanding_[0] + outstanding_[1] > 0)
     flush(of_this_connection(
         Error{Errc::channel_broken, "the channel was destroyed with work outstanding"}));
   // The handles are stale from here on; their scopes tell what failed.
-  for_each_as_seen([this](SlotId id, Slot& slot) {
+  for_each_as_seen([this](SlotId, Slot& slot) {
     if (slot.unposted)
-      take_back(id, slot);
-    else if (slot.scope != nullptr)
-      settle_without_handle(id, slot);
+      take_back(slot);
+    else
+      settle_without_handle(slot);
   });
   if (reference_.anchor != nullptr) give_back_anchor(reference_.anchor);
   if (kept_) keep_for_ever(pieces_.release());  // the ledgers of regions still point there
@@ -86,7 +97,7 @@ ChannelState::~ChannelState() {
 std::optional<Error> ChannelState::drain(ScopeRecord& record, Deadline deadline,
                                          bool flush_receives) noexcept {
   std::optional<Error> cut_short;
-  if (flush_receives && record.receives_outstanding > 0)
+  if (flush_receives && has_receive_of(record))
     cut_short =
         Error{Errc::channel_broken,
               "an exception left a scope while a receive was outstanding, which was flushed"};
@@ -121,11 +132,20 @@ std::optional<Error> ChannelState::drain(ScopeRecord& record, Deadline deadline,
 
 void ChannelState::keep_failures_of(ScopeRecord& record) noexcept {
   ++scopes_left;
-  if (last_failures.empty()) {
-    last_failures = std::move(record.failures);
+  if (unscoped.failures.empty()) {
+    unscoped.failures = std::move(record.failures);
   } else {
-    for (Error const& failure : record.failures) keep_as_seen(last_failures, failure);
+    for (Error const& failure : record.failures) keep_as_seen(unscoped.failures, failure);
   }
+}
+
+bool ChannelState::has_receive_of(ScopeRecord const& record) noexcept {
+  bool has = false;
+  slots_.for_each([&](SlotId, Slot const& slot) {
+    has = has || (slot.scope == &record && slot.work.operation == Operation::receive &&
+                  !slot.finished && !slot.unposted);
+  });
+  return has;
 }
 
 bool ChannelState::start_flush() noexcept {
@@ -144,7 +164,7 @@ void ChannelState::flush(Error const& reason) noexcept {
   if (!start_flush()) abandon();
   Deadline const deadline = within(flush_bound);
   Waiter waiter{wait_plan_, completions_};
-  while (sends_outstanding_ + receives_outstanding_ > 0) {
+  while (outstanding_[0] + outstanding_[1] > 0) {
     auto const seen = poll();
     if (!seen.has_value() || (seen.value() == 0 && !pause(waiter, deadline))) return abandon();
   }
@@ -167,8 +187,8 @@ void ChannelState::abandon() noexcept {
 
 void ChannelState::retire_handles_of(ScopeRecord& record) noexcept {
   if (record.finished == 0) return;
-  for_each_as_seen([this, &record](SlotId id, Slot& slot) {
-    if (slot.scope == &record) settle_without_handle(id, slot);
+  for_each_as_seen([this, &record](SlotId, Slot& slot) {
+    if (slot.scope == &record) settle_without_handle(slot);
   });
   record.finished = 0;
 }

@@ -18,7 +18,7 @@ void ChannelState::look_around() noexcept {
 
 Deadline ChannelState::ask_peer_if_due() noexcept {
   // Work of the send queue is told of a lost peer by itself.
-  bool const is_needed = receives_outstanding_ > 0 && sends_outstanding_ == 0;
+  bool const is_needed = outstanding(Operation::receive) > 0 && outstanding(Operation::send) == 0;
   if (!is_needed || is_broken() || !queue_pair_ || keep_alive_.is_asked) return Deadline::never();
   if (!keep_alive_.next.has_passed()) return keep_alive_.next;
   keep_alive_.next = within(keep_alive_.interval);

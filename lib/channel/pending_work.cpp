@@ -2,6 +2,8 @@
 #include <channel/completing.hpp>
 #include <lend/channel/pending_work.hpp>
 
+#include <memory>
+
 namespace lend {
 
 namespace {
@@ -21,16 +23,22 @@ void PendingWork::drop() noexcept {
   state->drop(SlotId{id_});
 }
 
+void PendingWork::keep_failure(Error failure) noexcept {
+  seen_ = Seen::failure;
+  std::construct_at(&failure_, std::move(failure));
+}
+
 Result<std::optional<WorkSuccess>> PendingWork::poll() noexcept {
   if (seen_ == Seen::nothing) {
     ChannelState* const state = living(channel_);
     if (state == nullptr) return channel_is_gone();
     ChannelState::Use const use{*state};
-    switch (state->ask(SlotId{id_}, success_, failure_)) {
-      case Answer::succeeded: seen_ = Seen::success; break;
-      case Answer::failed: seen_ = Seen::failure; break;
+    WorkSuccess success;
+    switch (state->ask(SlotId{id_}, success)) {
+      case Answer::succeeded: keep_success(success); break;
+      case Answer::failed: keep_failure(state->take_reason()); break;
       case Answer::not_over: return std::optional<WorkSuccess>{};
-      case Answer::unknown: return std::exchange(failure_, {});
+      case Answer::unknown: return state->take_reason();
     }
   }
   if (seen_ == Seen::failure) return failure_;
@@ -38,13 +46,18 @@ Result<std::optional<WorkSuccess>> PendingWork::poll() noexcept {
 }
 
 Result<WorkSuccess> PendingWork::wait(Deadline deadline) noexcept {
-  if (seen_ == Seen::nothing) {
+  if (seen_ == Seen::nothing) [[likely]] {
     ChannelState* const state = living(channel_);
     if (state == nullptr) return channel_is_gone();
     ChannelState::Use const use{*state};
-    auto const answer = state->wait(SlotId{id_}, deadline, success_, failure_);
-    if (answer == Answer::unknown) return std::exchange(failure_, {});
-    seen_ = answer == Answer::succeeded ? Seen::success : Seen::failure;
+    WorkSuccess success;
+    auto const answer = state->wait(SlotId{id_}, deadline, success);
+    if (answer == Answer::succeeded) [[likely]] {
+      keep_success(success);
+      return success;
+    }
+    if (answer == Answer::unknown) return state->take_reason();
+    keep_failure(state->take_reason());
   }
   if (seen_ == Seen::failure) return failure_;
   return success_;

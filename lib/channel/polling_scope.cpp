@@ -27,8 +27,8 @@ Error const& root_of(std::vector<Error> const& failures) noexcept {
 }  // namespace
 
 PollingScope::PollingScope(Channel& channel) noexcept
-    : channel_{unsafe_state(channel).reference()},
-      left_before_{unsafe_state(channel).scopes_left} {}
+    : channel_{ChannelState::of(channel).reference()},
+      left_before_{ChannelState::of(channel).scopes_left} {}
 
 PollingScope::~PollingScope() {
   ChannelState* const state = living(channel_);
@@ -42,7 +42,7 @@ PollingScope::~PollingScope() {
   // Why it was cut short is the channel's first cause.
   Deadline const deadline = sooner(within(bound), drain_until_);
   // What a scope inside this one has left stays: an exception may be leaving both.
-  if (state->scopes_left == left_before_) state->last_failures.clear();
+  if (state->scopes_left == left_before_) state->unscoped.failures.clear();
   Batching{*state}.end_all(record_, deadline, unwind_.is_unwinding());
   forget_batches();
   static_cast<void>(state->drain(record_, deadline, unwind_.is_unwinding()));
@@ -65,72 +65,51 @@ PollingScope& PollingScope::drain_until(Deadline deadline) noexcept {
   return *this;
 }
 
-template <class Work>
-[[gnu::always_inline]] inline Result<PendingWork> PollingScope::try_post(
-    Work const& work, SourceLine where) noexcept {
+template <PollingScope::Room room, class Work>
+[[gnu::always_inline]] inline Result<PendingWork> PollingScope::post(Work const& work,
+                                                                     Deadline deadline,
+                                                                     SourceLine where) noexcept {
   ChannelState* const state = living(channel_);
   if (state == nullptr || ended_) [[unlikely]]
     return scope_is_over();
   ChannelState::Use const use{*state};
-  Error why;
-  auto const id = state->post<ChannelState::Lending::lends>(work, &record_, where, why);
-  if (!id.is_valid()) [[unlikely]]
-    return why;
-  return state->handle_for(id);
-}
-
-template <class Work>
-[[gnu::always_inline]] inline Result<PendingWork> PollingScope::post(Work const& work,
-                                                                     Deadline deadline,
-                                                                     SourceLine where) noexcept {
-  auto posted = try_post(work, where);
-  if (!posted.has_value() && posted.assume_error() == Errc::queue_full) [[unlikely]]
-    return wait_and_post(work, deadline, where);
-  return posted;
-}
-
-template <class Work>
-[[gnu::cold, gnu::noinline]] Result<PendingWork> PollingScope::wait_and_post(
-    Work const& work, Deadline deadline, SourceLine where) noexcept {
-  ChannelState& state = *living(channel_);
-  RoomWait wait = state.make_waiter();
-  for (;;) {
-    {
-      ChannelState::Use const use{state};
-      LEND_TRYV(state.wait_for_room(operation_of<Work>, deadline, wait));
-    }
-    auto posted = try_post(work, where);
-    if (posted.has_value() || posted.assume_error() != Errc::queue_full) return posted;
+  SlotId id;
+  if (!state->post<ChannelState::Lending::lends>(work, record_, where, id)) [[unlikely]] {
+    if (room == Room::is_there_now || state->reason() != Errc::queue_full)
+      return state->take_reason();
+    id = state->post_when_room(work, record_, deadline, where);
+    if (!id.is_valid()) return state->take_reason();
   }
+  return state->handle_for(id);
 }
 
 Result<PendingWork> PollingScope::post_send(Send const& work, Deadline deadline,
                                             SourceLine where) noexcept {
-  return post(work, deadline, where);
+  return post<Room::may_be_waited_for>(work, deadline, where);
 }
 Result<PendingWork> PollingScope::post_receive(Receive const& work, Deadline deadline,
                                                SourceLine where) noexcept {
-  return post(work, deadline, where);
+  return post<Room::may_be_waited_for>(work, deadline, where);
 }
 Result<PendingWork> PollingScope::post_write(Write const& work, Deadline deadline,
                                              SourceLine where) noexcept {
-  return post(work, deadline, where);
+  return post<Room::may_be_waited_for>(work, deadline, where);
 }
 Result<PendingWork> PollingScope::post_read(Read const& work, Deadline deadline,
                                             SourceLine where) noexcept {
-  return post(work, deadline, where);
+  return post<Room::may_be_waited_for>(work, deadline, where);
 }
 Result<PendingWork> PollingScope::try_post_send(Send const& work, SourceLine where) noexcept {
-  return try_post(work, where);
+  return post<Room::is_there_now>(work, Deadline::never(), where);
 }
 Result<PendingWork> PollingScope::try_post_receive(Receive const& work, SourceLine where) noexcept {
-  return try_post(work, where);
+  return post<Room::is_there_now>(work, Deadline::never(), where);
 }
 Result<PendingWork> PollingScope::try_post_write(Write const& work, SourceLine where) noexcept {
-  return try_post(work, where);
+  return post<Room::is_there_now>(work, Deadline::never(), where);
 }
 Result<PendingWork> PollingScope::try_post_read(Read const& work, SourceLine where) noexcept {
-  return try_post(work, where);
+  return post<Room::is_there_now>(work, Deadline::never(), where);
 }
 
 Result<void> PollingScope::finish() noexcept {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What happens when there is no room, or work was not posted after all. The thread of the channel.
 #include <base/giving_up.hpp>
-#include <channel/completing.hpp>
 #include <channel/posting.hpp>
 
 #include <string>
@@ -16,13 +15,12 @@ constexpr std::chrono::milliseconds full_bound{200};
 
 }  // namespace
 
-void ChannelUse::stop_for_two_threads() noexcept {
-  stop("a Channel, or a scope or handle of it, was used by two threads at once");
+void ChannelState::stop_for_moved() noexcept {
+  stop("a Channel was used after it had been moved from");
 }
 
-[[gnu::cold]] void ChannelState::take_back(SlotId id, Slot& slot) noexcept {
-  give_back_all(id, slot);
-  release(id, slot);
+void ChannelUse::stop_for_two_threads() noexcept {
+  stop("a Channel, or a scope or handle of it, was used by two threads at once");
 }
 
 Result<void> ChannelState::wait_for_room(Operation operation, Deadline deadline,

@@ -5,89 +5,87 @@
 
 #include <channel/channel_state.hpp>
 #include <verbs/posting.hpp>
+#include <verbs/region_state.hpp>
 
 namespace lend {
 
-inline GatherList const& list_of(Send const& work) noexcept {
-  return work.source;
-}
-inline ScatterList const& list_of(Receive const& work) noexcept {
-  return work.target;
-}
-inline GatherList const& list_of(Write const& work) noexcept {
-  return work.source;
-}
-inline ScatterList const& list_of(Read const& work) noexcept {
-  return work.target;
-}
-
 // The device reads what is gathered, and writes into what is scattered to.
-template <class List>
+template <class Element>
 inline constexpr LoanKind loan_kind_of = LoanKind::shared;
 template <>
-inline constexpr LoanKind loan_kind_of<ScatterList> = LoanKind::exclusive;
+inline constexpr LoanKind loan_kind_of<ScatterElement> = LoanKind::exclusive;
 
-template <class List>
-[[gnu::always_inline]] inline bool ChannelState::lend_all(SlotId id, Slot& slot, List const& list,
-                                                          SourceLine where, Error& why) noexcept {
-  auto const elements = list.elements();
-  // More than a slot's row holds: nothing is lent, and the queue pair will refuse it in words.
-  if (elements.size() > elements_) [[unlikely]]
-    return true;
-  LentPiece* piece = pieces_of(id);
-  for (auto const& element : elements) {
-    auto lent = begin_loan(piece->loan, element.region, element.range, loan_kind_of<List>,
-                           slot.operation, where);
-    if (!lent.has_value()) [[unlikely]] {
-      why = std::move(lent).assume_error();
-      return false;
+/// Lends the elements of work to be posted under a slot. False, and the channel has the reason.
+template <ChannelState::Lending lending>
+struct ChannelState::Lender {
+  ChannelState& channel;
+  Slot& slot;
+  LentPiece* next;
+  Operation operation;
+  SourceLine const& where;
+
+  template <class Element>
+  [[gnu::always_inline]] bool operator()(Element const& element) noexcept {
+    if constexpr (lending == Lending::lends) {
+      auto lent = begin_loan(next->loan, *element.region, element.range, loan_kind_of<Element>,
+                             operation, where);
+      if (!lent.has_value()) [[unlikely]] {
+        channel.reason_ = std::move(lent).assume_error();
+        return false;
+      }
+      next->region = element.region;
+      ++next;
+      ++slot.loans;
     }
-    piece->region = element.region;
-    ++piece;
-    ++slot.loans;
+    return true;
   }
+};
+
+template <ChannelState::Lending lending, class Work>
+[[gnu::always_inline]] inline bool ChannelState::post(Work const& work, ScopeRecord& scope,
+                                                      SourceLine const& where,
+                                                      SlotId& id) noexcept {
+  constexpr Operation operation = operation_of<Work>;
+  if (!has_room(operation)) [[unlikely]] {
+    reason_ = is_broken() ? broken_error() : Error{Errc::queue_full};
+    return false;
+  }
+
+  id = slots_.take();
+  Slot& slot = slots_.tenant(id);
+  slot.scope = &scope;
+  slot.work.operation = operation;
+  slot.held = true;
+
+  auto const answer = try_post(*raw_queue_pair_, id.value, work,
+                               Lender<lending>{*this, slot, slot.pieces, operation, where});
+  if (!answer.is_posted()) [[unlikely]] {
+    if (answer.result != PostAnswer::not_lent) reason_ = refusal(*raw_queue_pair_, work, answer);
+    take_back(slot);
+    return false;
+  }
+
+  slot.work.bytes = answer.bytes;
+  ++outstanding(operation);
+  ++scope.outstanding;
   return true;
 }
 
-template <ChannelState::Lending lending, class Work>
-[[gnu::always_inline]] inline SlotId ChannelState::post(Work const& work, ScopeRecord* scope,
-                                                        SourceLine where, Error& why) noexcept {
-  constexpr Operation operation = operation_of<Work>;
-  if (is_broken()) [[unlikely]] {
-    why = broken_error();
-    return {};
-  }
-  if (!has_room(operation)) [[unlikely]] {
-    why = Errc::queue_full;
-    return {};
-  }
-
-  SlotId const id = slots_.take();
-  Slot& slot = slots_.tenant(id);
-  slot.scope = scope;
-  slot.operation = operation;
-  slot.held = true;
-
-  if constexpr (lending == Lending::lends) {
-    if (!lend_all(id, slot, list_of(work), where, why)) [[unlikely]] {
-      take_back(id, slot);
+template <class Work>
+[[gnu::cold, gnu::noinline]] SlotId ChannelState::post_when_room(Work const& work,
+                                                                 ScopeRecord& scope,
+                                                                 Deadline deadline,
+                                                                 SourceLine const& where) noexcept {
+  RoomWait wait = make_waiter();
+  for (;;) {
+    if (auto room = wait_for_room(operation_of<Work>, deadline, wait); !room.has_value()) {
+      reason_ = std::move(room).assume_error();
       return {};
     }
+    SlotId id;
+    if (post<Lending::lends>(work, scope, where, id)) return id;
+    if (reason_ != Errc::queue_full) return {};
   }
-  auto const answer = try_post(*raw_queue_pair_, id.value, work);
-  if (!answer.is_posted()) [[unlikely]] {
-    why = refusal(*raw_queue_pair_, work, answer);
-    take_back(id, slot);
-    return {};
-  }
-
-  slot.bytes = answer.bytes;
-  ++outstanding(operation);
-  if (scope != nullptr) {
-    ++scope->outstanding;
-    if (operation == Operation::receive) ++scope->receives_outstanding;
-  }
-  return id;
 }
 
 }  // namespace lend

@@ -11,7 +11,7 @@ namespace lend {
 Result<PreparedChannel> ChannelState::prepare_again() {
   Use const use{*this};
   Error const reason{Errc::channel_broken, "the channel was prepared again"};
-  if (sends_outstanding_ + receives_outstanding_ > 0)
+  if (outstanding_[0] + outstanding_[1] > 0)
     flush(of_this_connection(reason));
   else
     break_for_own(reason);  // should the next life not begin

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <base/slot_table.hpp>
+#include <lend/base/borrow.hpp>
 #include <lend/channel/pending_work.hpp>
 #include <lend/channel/polling_scope.hpp>
 
@@ -10,19 +11,26 @@
 
 namespace lend {
 
+struct RegionState;
+
+/// A loan of a slot's, and its region.
+struct LentPiece {
+  Loan loan{};
+  RegionState* region = nullptr;
+};
+
 /// One work request from post until its result is taken, or until it is over and nobody will ask.
 struct Slot {
-  ScopeRecord* scope = nullptr;  // null: posted unsafely, or its scope is over
-  std::uint64_t bytes = 0;       // asked for
-  SlotId before{};               // silent work ahead of this, over with it at the latest
-  std::uint32_t loans = 0;       // of the slot's row in the loan table
-  Operation operation{};
-  bool unposted = false;  // in a batch
-  bool held = false;      // a handle may still ask
-  bool finished = false;  // the completion was seen; success or failure below is set
-  bool failed = false;
+  ScopeRecord* scope = nullptr;
+  LentPiece* pieces = nullptr;  // the slot's row in the loan table
+  SlotId before{};              // silent work ahead of this, over with it at the latest
+  WorkSuccess work{};           // bytes: asked for, then received
+  std::uint32_t loans = 0;      // of the row, in use
+  bool unposted = false;        // in a batch
+  bool held = false;            // a handle may still ask
+  bool finished = false;        // the completion was seen
+  bool failed = false;          // and tells of a failure
   std::uint32_t failed_as = 0;  // counts the channel's failures as seen
-  WorkSuccess success{};
   Error failure{};
 };
 

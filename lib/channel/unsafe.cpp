@@ -7,31 +7,30 @@ namespace lend {
 namespace {
 
 template <class Work>
-[[gnu::always_inline]] inline SlotId try_once(ChannelState& state, Work const& work,
-                                              Error& why) noexcept {
-  return state.post<ChannelState::Lending::unsafe_without>(work, nullptr, SourceLine{}, why);
+[[gnu::always_inline]] inline bool try_once(ChannelState& state, Work const& work,
+                                            SlotId& id) noexcept {
+  return state.post<ChannelState::Lending::unsafe_without>(work, state.unscoped, SourceLine{}, id);
 }
 
 template <class Work>
-[[gnu::cold, gnu::noinline]] SlotId try_again(ChannelState& state, Work const& work,
-                                              Error& why) noexcept {
+[[gnu::cold, gnu::noinline]] bool try_again(ChannelState& state, Work const& work,
+                                            SlotId& id) noexcept {
   if (auto polled = state.poll(); !polled.has_value()) {
-    why = state.of_this_connection(polled.error());
-    return {};
+    state.give_reason(state.of_this_connection(polled.error()));
+    return false;
   }
-  return try_once(state, work, why);
+  return try_once(state, work, id);
 }
 
 template <class Work>
 [[gnu::always_inline]] inline Result<PendingWork> post(Channel& channel,
                                                        Work const& work) noexcept {
-  ChannelState& state = unsafe_state(channel);
+  ChannelState& state = ChannelState::of(channel);
   ChannelState::Use const use{state};
-  Error why;
-  SlotId id = try_once(state, work, why);
-  if (!id.is_valid()) [[unlikely]] {
-    if (why == Errc::queue_full) id = try_again(state, work, why);
-    if (!id.is_valid()) return why;
+  SlotId id;
+  if (!try_once(state, work, id)) [[unlikely]] {
+    if (state.reason() != Errc::queue_full || !try_again(state, work, id))
+      return state.take_reason();
   }
   return state.handle_for(id);
 }

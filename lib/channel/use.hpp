@@ -11,24 +11,26 @@ namespace lend {
 /// the same instant are told at the end of one of them.
 class ChannelUse {
  public:
-  /// Of one channel: the call that is under way, or null.
-  using User = std::atomic<ChannelUse const*>;
+  /// Of one channel: the thread inside, or null.
+  using User = std::atomic<void const*>;
 
   explicit ChannelUse(User& user) noexcept : user_{user} {
     // Relaxed throughout: this publishes nothing, and what it guards is not shared.
     if (user_.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
       stop_for_two_threads();
-    user_.store(this, std::memory_order_relaxed);
+    user_.store(this_thread(), std::memory_order_relaxed);
   }
   ChannelUse(ChannelUse const&) = delete;
   ChannelUse& operator=(ChannelUse const&) = delete;
   ~ChannelUse() {
-    if (user_.load(std::memory_order_relaxed) != this) [[unlikely]]
+    if (user_.load(std::memory_order_relaxed) != this_thread()) [[unlikely]]
       stop_for_two_threads();
     user_.store(nullptr, std::memory_order_relaxed);
   }
 
  private:
+  // One instruction. Its own address would keep the guard in memory.
+  static void const* this_thread() noexcept { return __builtin_thread_pointer(); }
   [[noreturn]] static void stop_for_two_threads() noexcept;
   User& user_;
 };

@@ -60,23 +60,24 @@ struct Chain {
   }
 };
 
-/// Describes `work` behind the others of its list. There must be room for it. A count of -1 where
-/// it was said wrong; then it was not added.
-template <class Work>
+/// Describes `work` behind the others of its list, lending as resolve() does. There must be room
+/// for it. What is refused was not added.
+template <class Work, class Lend>
 [[gnu::always_inline]] inline Resolved append(QueuePairHandle const& queue_pair, Chain& chain,
-                                              std::uint64_t id, Work const& work) noexcept {
+                                              std::uint64_t id, Work const& work,
+                                              Lend&& lend) noexcept {
   auto& place = chain.requests[chain.size()];
   ibv_sge* const elements = &chain.elements[chain.elements_used];
   if constexpr (std::is_same_v<Work, Receive>) {
-    auto const resolved = describe(queue_pair, id, work, place.receive, elements);
-    if (resolved.count < 0) [[unlikely]]
+    auto const resolved = describe(queue_pair, id, work, place.receive, elements, lend);
+    if (resolved.is_refused()) [[unlikely]]
       return resolved;
     chain.receives.push(place.receive);
     chain.elements_used += static_cast<std::uint32_t>(resolved.count);
     return resolved;
   } else {
-    auto const resolved = describe(queue_pair, id, work, place.send, elements);
-    if (resolved.count < 0) [[unlikely]]
+    auto const resolved = describe(queue_pair, id, work, place.send, elements, lend);
+    if (resolved.is_refused()) [[unlikely]]
       return resolved;
     chain.sends.push(place.send);
     chain.elements_used += static_cast<std::uint32_t>(resolved.count);

@@ -73,7 +73,13 @@ Error poll_error(ibv_cq const& queue, int result, std::string_view remedy) noexc
 Result<std::span<Completion>> CompletionQueue::poll(std::span<Completion> target) noexcept {
   ibv_cq& queue = *handle_->raw.get();
   std::size_t taken = 0;
-  auto const keep = [&](std::uint64_t id, auto const& outcome) { target[taken++] = {id, outcome}; };
+  auto const keep = [&](CompletionEntry entry) {
+    if (entry.has_failed())
+      target[taken++] = {entry.id(), entry.failure()};
+    else
+      target[taken++] = {entry.id(), CompletedWork{entry.has_bytes() ? entry.bytes() : 0,
+                                                   entry.immediate()}};
+  };
   while (taken < target.size()) {
     auto const wanted = std::min<std::size_t>(poll_batch, target.size() - taken);
     int const got = take_completions(queue, static_cast<int>(wanted), keep);

@@ -94,6 +94,10 @@ Result<void> MemoryRegion::unsafe_unchecked() & noexcept {
   return success();
 }
 
+[[gnu::cold]] void destroy_at_last(RegionState* region) noexcept {
+  delete region;
+}
+
 void MemoryRegion::destroy(RegionState* state) noexcept {
   if (state == nullptr) return;
   // Asked first: once it is retired, another thread that gives the last loan back deletes it.

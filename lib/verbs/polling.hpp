@@ -10,6 +10,7 @@
 #include <endian.h>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace lend {
@@ -17,28 +18,42 @@ namespace lend {
 /// Completions taken from the device at a time: 768 bytes of stack.
 constexpr int poll_batch = 16;
 
-/// Takes up to `wanted` completions, at most poll_batch, and calls `visit(id, CompletedWork)` or
-/// `visit(id, FailedWork)` for each. Answers how many, or what ibv_poll_cq(3) answered if negative.
+/// What a completion says, read when asked for.
+class CompletionEntry {
+ public:
+  explicit CompletionEntry(ibv_wc const& entry) noexcept : entry_{&entry} {}
+
+  [[nodiscard]] std::uint64_t id() const noexcept { return entry_->wr_id; }
+  // Status first: on failure nothing but wr_id, status, qp_num and vendor_err is valid.
+  // Source: ibv_poll_cq(3).
+  [[nodiscard]] bool has_failed() const noexcept { return entry_->status != IBV_WC_SUCCESS; }
+  [[nodiscard]] FailedWork failure() const noexcept {
+    return {static_cast<WorkStatus>(entry_->status), entry_->vendor_err};
+  }
+  /// What the device wrote here: of receives and reads that succeeded.
+  [[nodiscard]] std::uint32_t bytes() const noexcept { return entry_->byte_len; }
+  /// Whether bytes() is valid. IBV_WC_RECV is a bit, RDMA_READ a value.
+  [[nodiscard]] bool has_bytes() const noexcept {
+    return (entry_->opcode & IBV_WC_RECV) != 0 || entry_->opcode == IBV_WC_RDMA_READ;
+  }
+  /// Host order; of work that succeeded.
+  [[nodiscard]] std::optional<std::uint32_t> immediate() const noexcept {
+    if ((entry_->wc_flags & IBV_WC_WITH_IMM) == 0) return std::nullopt;
+    return be32toh(entry_->imm_data);
+  }
+
+ private:
+  ibv_wc const* entry_;
+};
+
+/// Takes up to `wanted` completions, at most poll_batch, and calls `visit(CompletionEntry)` for
+/// each. Answers how many, or what ibv_poll_cq(3) answered if negative.
 template <class Visit>
 [[gnu::always_inline]] inline int take_completions(ibv_cq& queue, int wanted,
                                                    Visit&& visit) noexcept {
   ibv_wc entries[poll_batch];  // filled by the device; zeroing them would cost more than the poll
   int const got = ibv_poll_cq(&queue, wanted, entries);
-  for (int i = 0; i < got; ++i) {
-    ibv_wc const& entry = entries[i];
-    // Status first: on failure nothing but wr_id, status, qp_num and vendor_err is valid.
-    // Source: ibv_poll_cq(3).
-    if (entry.status != IBV_WC_SUCCESS) [[unlikely]] {
-      visit(entry.wr_id, FailedWork{static_cast<WorkStatus>(entry.status), entry.vendor_err});
-      continue;
-    }
-    CompletedWork work;
-    // The device sets byte_len for what it wrote here. IBV_WC_RECV is a bit, RDMA_READ a value.
-    if ((entry.opcode & IBV_WC_RECV) != 0 || entry.opcode == IBV_WC_RDMA_READ)
-      work.bytes = entry.byte_len;
-    if ((entry.wc_flags & IBV_WC_WITH_IMM) != 0) work.immediate = be32toh(entry.imm_data);
-    visit(entry.wr_id, work);
-  }
+  for (int i = 0; i < got; ++i) visit(CompletionEntry{entries[i]});
   return got;
 }
 

@@ -21,26 +21,48 @@ namespace lend {
 /// What was made of a list. Elements of no bytes are left out: on some cards a length of 0 means
 /// 2^31. Source: rdma-core providers/mlx5/qp.c.
 struct Resolved {
-  std::uint64_t bytes;
-  int count;  ///< -1: refused; the caller asks refusal() why
+  enum class Outcome : std::uint8_t {
+    good,
+    said_wrong,  ///< refusal() tells what
+    not_lent,
+  };
+
+  std::uint64_t bytes = 0;
+  int count = 0;  ///< of elements
+  Outcome outcome = Outcome::good;
+
+  [[nodiscard]] bool is_refused() const noexcept { return outcome != Outcome::good; }
+};
+
+/// For resolve(), where nothing is lent.
+struct LendNothing {
+  template <class Element>
+  bool operator()(Element const&) const noexcept {
+    return true;
+  }
 };
 
 /// Fills `target`, which has room for elements_max. No list is longer than `elements`, which is not
-/// above that.
-template <class Element>
+/// above that; one of no elements must be allowed. Each element that names bytes of its region is
+/// offered to `lend`, which may say no.
+template <class Element, class Lend>
 [[nodiscard, gnu::always_inline]] inline Resolved resolve(QueuePairHandle const& queue_pair,
                                                           ElementList<Element> const& list,
-                                                          ibv_sge* target) noexcept {
+                                                          bool may_be_empty, ibv_sge* target,
+                                                          Lend&& lend) noexcept {
   auto const elements = list.elements();
-  if (elements.size() > queue_pair.elements) [[unlikely]]
-    return {0, -1};
+  if (elements.size() - 1 >= queue_pair.elements) [[unlikely]]  // none, or too many
+    return {.outcome = elements.empty() && may_be_empty ? Resolved::Outcome::good
+                                                        : Resolved::Outcome::said_wrong};
   std::uint64_t bytes = 0;
-  int count = 0;
+  std::size_t count = 0;
   for (Element const& element : elements) {
     RegionState const* const region = element.region;
     if (region == nullptr || region->protection_domain != queue_pair.protection_domain ||
         !region->contains(element.range)) [[unlikely]]
-      return {0, -1};
+      return {.outcome = Resolved::Outcome::said_wrong};
+    if (!lend(element)) [[unlikely]]
+      return {.outcome = Resolved::Outcome::not_lent};
     ibv_sge& entry = target[count];
     entry.addr = reinterpret_cast<std::uintptr_t>(region->address + element.range.offset);
     // Narrows only where `bytes` is refused below: message_bytes_max fits in 32 bits.
@@ -50,15 +72,17 @@ template <class Element>
     bytes += element.range.length;  // cannot wrap: 32 regions fit in the address space
   }
   if (bytes > queue_pair.message_bytes_max) [[unlikely]]
-    return {0, -1};
-  return {bytes, count};
+    return {.outcome = Resolved::Outcome::said_wrong};
+  return {bytes, static_cast<int>(count)};
 }
 
 /// Posted, or why not; what was said wrong only refusal() can tell.
 struct [[nodiscard]] PostAnswer {
-  static constexpr int said_wrong = INT_MIN;  // some verbs answer -1 and set errno
+  // Some verbs answer -1 and set errno.
+  static constexpr int said_wrong = INT_MIN;
+  static constexpr int not_lent = INT_MIN + 1;
 
-  int result;           ///< 0: posted; said_wrong; else as ibv_post_send(3) answers
+  int result;           ///< 0: posted; one of those; else as ibv_post_send(3) answers
   std::uint64_t bytes;  ///< of the list
 
   [[nodiscard]] bool is_posted() const noexcept { return result == 0; }
@@ -80,15 +104,17 @@ struct [[nodiscard]] PostAnswer {
   request.send_flags = IBV_SEND_SIGNALED | (is_inlined ? unsigned{IBV_SEND_INLINE} : 0u);
 }
 
-// From work to a request of its own. `elements` must stay until it is posted. A count of -1 where
-// it was said wrong.
+// From work to a request of its own, lending as resolve() does. `elements` must stay until it is
+// posted.
 
+template <class Lend>
 [[gnu::always_inline]] inline Resolved describe(QueuePairHandle const& queue_pair, std::uint64_t id,
                                                 Send const& work, ibv_send_wr& request,
-                                                ibv_sge* elements) noexcept {
-  auto const resolved = resolve(queue_pair, work.source, elements);
-  if (resolved.count < 0 || (work.source.size() == 0 && !work.immediate)) [[unlikely]]
-    return {0, -1};
+                                                ibv_sge* elements, Lend&& lend) noexcept {
+  auto const resolved =
+      resolve(queue_pair, work.source, work.immediate.has_value(), elements, lend);
+  if (resolved.is_refused()) [[unlikely]]
+    return resolved;
   // Always: drivers copy it unasked.
   request.imm_data = htobe32(work.immediate.value_or(0));
   fill(queue_pair, request, id, elements, resolved,
@@ -96,13 +122,16 @@ struct [[nodiscard]] PostAnswer {
   return resolved;
 }
 
+template <class Lend>
 [[gnu::always_inline]] inline Resolved describe(QueuePairHandle const& queue_pair, std::uint64_t id,
                                                 Write const& work, ibv_send_wr& request,
-                                                ibv_sge* elements) noexcept {
-  auto const resolved = resolve(queue_pair, work.source, elements);
-  if (resolved.count < 0 || (work.source.size() == 0 && !work.immediate) ||
-      !work.target.in_bounds || resolved.bytes != work.target.length) [[unlikely]]
-    return {0, -1};
+                                                ibv_sge* elements, Lend&& lend) noexcept {
+  auto const resolved =
+      resolve(queue_pair, work.source, work.immediate.has_value(), elements, lend);
+  if (resolved.is_refused()) [[unlikely]]
+    return resolved;
+  if (!work.target.in_bounds || resolved.bytes != work.target.length) [[unlikely]]
+    return {.outcome = Resolved::Outcome::said_wrong};
   // Always: drivers copy it unasked.
   request.imm_data = htobe32(work.immediate.value_or(0));
   request.wr.rdma.remote_addr = work.target.address;
@@ -112,25 +141,28 @@ struct [[nodiscard]] PostAnswer {
   return resolved;
 }
 
+template <class Lend>
 [[gnu::always_inline]] inline Resolved describe(QueuePairHandle const& queue_pair, std::uint64_t id,
                                                 Read const& work, ibv_send_wr& request,
-                                                ibv_sge* elements) noexcept {
-  auto const resolved = resolve(queue_pair, work.target, elements);
-  if (resolved.count < 0 || work.target.size() == 0 || !work.source.in_bounds ||
-      resolved.bytes != work.source.length) [[unlikely]]
-    return {0, -1};
+                                                ibv_sge* elements, Lend&& lend) noexcept {
+  auto const resolved = resolve(queue_pair, work.target, false, elements, lend);
+  if (resolved.is_refused()) [[unlikely]]
+    return resolved;
+  if (!work.source.in_bounds || resolved.bytes != work.source.length) [[unlikely]]
+    return {.outcome = Resolved::Outcome::said_wrong};
   request.wr.rdma.remote_addr = work.source.address;
   request.wr.rdma.rkey = work.source.key;
   fill(queue_pair, request, id, elements, resolved, IBV_WR_RDMA_READ, false);
   return resolved;
 }
 
+template <class Lend>
 [[gnu::always_inline]] inline Resolved describe(QueuePairHandle const& queue_pair, std::uint64_t id,
                                                 Receive const& work, ibv_recv_wr& request,
-                                                ibv_sge* elements) noexcept {
-  auto const resolved = resolve(queue_pair, work.target, elements);
-  if (resolved.count < 0 || (work.target.size() == 0 && !work.allow_empty)) [[unlikely]]
-    return {0, -1};
+                                                ibv_sge* elements, Lend&& lend) noexcept {
+  auto const resolved = resolve(queue_pair, work.target, work.allow_empty, elements, lend);
+  if (resolved.is_refused()) [[unlikely]]
+    return resolved;
   request.wr_id = id;
   request.next = nullptr;
   request.sg_list = elements;
@@ -152,14 +184,17 @@ using RequestOf = std::conditional_t<std::is_same_v<Work, Receive>, ibv_recv_wr,
   return ibv_post_recv(queue_pair.raw.get(), &first, &refused);
 }
 
-template <class Work>
+template <class Work, class Lend>
 [[gnu::always_inline]] inline PostAnswer try_post(QueuePairHandle const& queue_pair,
-                                                  std::uint64_t id, Work const& work) noexcept {
+                                                  std::uint64_t id, Work const& work,
+                                                  Lend&& lend) noexcept {
   ibv_sge elements[elements_max];
   RequestOf<Work> request;
-  auto const resolved = describe(queue_pair, id, work, request, elements);
-  if (resolved.count < 0) [[unlikely]]
-    return {PostAnswer::said_wrong, 0};
+  auto const resolved = describe(queue_pair, id, work, request, elements, lend);
+  if (resolved.is_refused()) [[unlikely]]
+    return {resolved.outcome == Resolved::Outcome::not_lent ? PostAnswer::not_lent
+                                                            : PostAnswer::said_wrong,
+            0};
   RequestOf<Work>* refused;
   return {post_chain(queue_pair, request, refused), resolved.bytes};
 }

@@ -14,7 +14,7 @@ namespace {
 template <class Work>
 [[gnu::always_inline]] inline Result<void> post(QueuePairHandle const& queue_pair, std::uint64_t id,
                                                 Work const& work) noexcept {
-  auto const answer = try_post(queue_pair, id, work);
+  auto const answer = try_post(queue_pair, id, work, LendNothing{});
   if (!answer.is_posted()) [[unlikely]]
     return refusal(queue_pair, work, answer);
   return success();

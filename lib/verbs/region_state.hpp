@@ -110,31 +110,35 @@ struct RegionState {
 [[nodiscard]] Result<std::byte*> touch(RegionState const* region, ByteRange range,
                                        LoanKind kind) noexcept;
 
-/// Lends an element's bytes, poisoned where the device is to write. `loan` stays unused where the
-/// region is unchecked.
-/// Errors:  invalid_argument  no region, or out of bounds. already_borrowed.
+/// Lends bytes that `region` contains, poisoned where the device is to write. `loan` stays unused
+/// where the region is unchecked.
+/// Errors:  already_borrowed.
 /// Threads: any.
-[[nodiscard]] inline Result<void> begin_loan(Loan& loan, RegionState* region, ByteRange range,
-                                             LoanKind kind, Operation operation,
-                                             SourceLine where) noexcept {
-  if (region == nullptr || !region->contains(range)) [[unlikely]]
-    return element_error(region, range, 0, 1);
-  if (!region->is_checked()) return success();
-  auto lent = region->ledger.lend(loan, range, kind, operation, where);
+[[nodiscard, gnu::always_inline]] inline Result<void> begin_loan(Loan& loan, RegionState& region,
+                                                                 ByteRange range, LoanKind kind,
+                                                                 Operation operation,
+                                                                 SourceLine const& where) noexcept {
+  if (!region.is_checked()) [[unlikely]]
+    return success();
+  auto lent = region.ledger.lend(loan, range, kind, operation, where);
   if constexpr (can_poison)
-    if (lent && kind == LoanKind::exclusive) poison({region->address + range.offset, range.length});
+    if (lent && kind == LoanKind::exclusive) poison({region.address + range.offset, range.length});
   return lent;
 }
+
+/// A region whose owner and loans are gone.
+void destroy_at_last(RegionState* region) noexcept;
 
 /// Takes a loan of `region` back, and with the last one of an owned region that was destroyed in
 /// the meantime the region itself. Nothing to do where the loan is unused.
 /// Threads: any.
-inline void end_loan(Loan& loan, RegionState* region) noexcept {
+[[gnu::always_inline]] inline void end_loan(Loan& loan, RegionState* region) noexcept {
   if (!loan.on_loan()) return;
   if constexpr (can_poison)  // first, for with the ledger's word somebody else may borrow
     if (loan.kind() == LoanKind::exclusive)
       unpoison({region->address + loan.range().offset, loan.range().length});
-  if (BorrowLedger::give_back(loan)) delete region;
+  if (BorrowLedger::give_back(loan)) [[unlikely]]
+    destroy_at_last(region);
 }
 
 }  // namespace lend

@@ -13,13 +13,23 @@
 namespace lend {
 namespace {
 
+struct Tenant {
+  std::uint64_t number = 0;
+};
+
+std::size_t tenants_of(auto& table) {
+  std::size_t count = 0;
+  table.for_each([&count](SlotId, auto&) { ++count; });
+  return count;
+}
+
 TEST_CASE("a table gives each of its slots once and then is full", "[base]") {
-  SlotTable<int> table{4};
+  SlotTable<Tenant> table{4};
   CHECK(table.capacity() == 4);
   std::set<std::uint32_t> indices;
   for (std::uint32_t taken = 0; taken < 4; ++taken) {
     CHECK(!table.full());
-    CHECK(table.taken() == taken);
+    CHECK(tenants_of(table) == taken);
     auto const id = table.take();
     CHECK(id.value != 0);
     indices.insert(id.index());
@@ -29,28 +39,28 @@ TEST_CASE("a table gives each of its slots once and then is full", "[base]") {
 }
 
 TEST_CASE("a table of no slots is full and finds nobody", "[base]") {
-  SlotTable<int> table{0};
+  SlotTable<Tenant> table{0};
   CHECK(table.full());
   CHECK(table.find(SlotId{}) == nullptr);
   CHECK(table.find(SlotId{std::uint64_t{1} << 32}) == nullptr);
 }
 
 TEST_CASE("a stale id finds nobody, before and after the slot has a new tenant", "[base]") {
-  SlotTable<int> table{1};
+  SlotTable<Tenant> table{1};
   auto const first = table.take();
-  *table.find(first) = 7;
-  table.free(first);
+  table.find(first)->number = 7;
+  table.free(*table.find(first));
   CHECK(table.find(first) == nullptr);
   auto const second = table.take();
   CHECK(second.index() == first.index());
   CHECK(second != first);
   CHECK(table.find(first) == nullptr);
   REQUIRE(table.find(second) != nullptr);
-  CHECK(*table.find(second) == 7);  // reused as it was left
+  CHECK(table.find(second)->number == 7);  // reused as it was left
 }
 
 TEST_CASE("an id that never was finds nobody", "[base]") {
-  SlotTable<int> table{2};
+  SlotTable<Tenant> table{2};
   CHECK(table.find(SlotId{0}) == nullptr);
   CHECK(table.find(SlotId{std::uint64_t{1} << 32}) == nullptr);  // free, its next generation
   auto const id = table.take();
@@ -60,10 +70,10 @@ TEST_CASE("an id that never was finds nobody", "[base]") {
 }
 
 TEST_CASE("generations wrap past 2^32 without making an id of 0", "[base]") {
-  SlotTable<int> table{1, UINT32_MAX};
+  SlotTable<Tenant> table{1, UINT32_MAX};
   auto const last = table.take();
   CHECK(last.generation() == UINT32_MAX);
-  table.free(last);
+  table.free(*table.find(last));
   auto const first = table.take();
   CHECK(first.generation() == 1);
   CHECK(first.value != 0);
@@ -72,17 +82,17 @@ TEST_CASE("generations wrap past 2^32 without making an id of 0", "[base]") {
 }
 
 TEST_CASE("for_each shows every tenant once and lets it free the one it shows", "[base]") {
-  SlotTable<int> table{8};
+  SlotTable<Tenant> table{8};
   std::vector<SlotId> ids;
   for (int i = 0; i < 8; ++i) ids.push_back(table.take());
-  for (std::size_t i = 0; i < 8; i += 2) table.free(ids[i]);
+  for (std::size_t i = 0; i < 8; i += 2) table.free(*table.find(ids[i]));
   std::set<std::uint64_t> seen;
-  table.for_each([&](SlotId id, int&) {
+  table.for_each([&](SlotId id, Tenant& tenant) {
     CHECK(seen.insert(id.value).second);
-    table.free(id);
+    table.free(tenant);
   });
   CHECK(seen == std::set<std::uint64_t>{ids[1].value, ids[3].value, ids[5].value, ids[7].value});
-  CHECK(table.taken() == 0);
+  CHECK(tenants_of(table) == 0);
 }
 
 TEST_CASE("a table agrees with a map over random takes and frees", "[base]") {
@@ -91,26 +101,26 @@ TEST_CASE("a table agrees with a map over random takes and frees", "[base]") {
     std::mt19937_64 random{seed};
     auto const capacity = static_cast<std::uint32_t>(1 + random() % 20);
     // Some tables wrap on the way.
-    SlotTable<std::uint64_t> table{capacity, random() % 2 == 0 ? 1 : UINT32_MAX - 5};
+    SlotTable<Tenant> table{capacity, random() % 2 == 0 ? 1 : UINT32_MAX - 5};
     std::map<std::uint64_t, std::uint64_t> model;
     std::vector<SlotId> over;
     for (std::uint64_t step = 0; step < 5000; ++step) {
       if (!table.full() && random() % 2 == 0) {
         auto const id = table.take();
-        *table.find(id) = step;
+        table.find(id)->number = step;
         REQUIRE(model.emplace(id.value, step).second);
       } else if (!model.empty()) {
         auto const victim =
             std::next(model.begin(), static_cast<std::ptrdiff_t>(random() % model.size()));
-        table.free(SlotId{victim->first});
+        table.free(*table.find(SlotId{victim->first}));
         over.push_back(SlotId{victim->first});
         model.erase(victim);
       }
-      REQUIRE(table.taken() == model.size());
+      REQUIRE(tenants_of(table) == model.size());
       REQUIRE(table.full() == (model.size() == capacity));
       for (auto const& [id, value] : model) {
         auto const* const found = table.find(SlotId{id});
-        if (found == nullptr || *found != value) FAIL("lost tenant " << id);
+        if (found == nullptr || found->number != value) FAIL("lost tenant " << id);
       }
       if (!over.empty()) REQUIRE(table.find(over[random() % over.size()]) == nullptr);
     }

@@ -37,6 +37,10 @@ TEST_CASE("a range out of bounds is refused with the range and the size", "[chan
     CHECK(error == Errc::invalid_argument);
     CHECK(says(error, "64"));
     CHECK(error_of(ends.a.receive(memory.scatter(offset, length))) == Errc::invalid_argument);
+    // The first element is lent by then.
+    CHECK(error_of(ends.a.send({memory.gather(0, 8), memory.gather(offset, length)})) ==
+          Errc::invalid_argument);
+    CHECK(memory.loans() == 0);
     CHECK(error_of(memory.bytes(offset, length)) == Errc::invalid_argument);
   }
   check_still_works(ends, memory);

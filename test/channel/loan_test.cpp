@@ -175,6 +175,7 @@ TEST_CASE("an unchecked region is not watched", "[channel]") {
   auto one = must(scope.post_receive(memory.scatter(0, 64)));
   auto two = must(scope.post_receive(memory.scatter(0, 64)));
   CHECK(memory.loans() == 0);
+  CHECK(error_of(scope.post_receive(memory.scatter(64, 65))) == Errc::invalid_argument);
   must(ends.a.send(memory.gather(64, 8)));
   must(ends.a.send(memory.gather(64, 8)));
   must(scope.finish());

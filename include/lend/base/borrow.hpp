@@ -4,6 +4,7 @@
 
 #include <lend/base/result.hpp>
 #include <lend/base/source_line.hpp>
+#include <lend/base/stop.hpp>
 #include <lend/base/work_failure.hpp>
 
 #include <atomic>
@@ -72,7 +73,7 @@ class BorrowLedger {
   /// After retire(): stops the process, since the borrower kept an element of what has ended.
   /// Threads: any.
   [[nodiscard]] Result<void> lend(Loan& loan, ByteRange range, LoanKind kind, Operation operation,
-                                  SourceLine where) noexcept;
+                                  SourceLine const& where) noexcept;
 
   /// Takes `loan` back. True if it was the last one and `retire()` was called before: then the
   /// caller, and nobody else, must now release what the ledger guards.
@@ -95,25 +96,100 @@ class BorrowLedger {
   struct Gap;    // two neighbours in the list, between which a loan goes
   struct Found;  // what a message says of a loan, copied so that the lock can be dropped
 
+  [[nodiscard]] std::size_t loans_under_lock() const noexcept {
+    return holders_ - (retired_ ? 0 : 1);
+  }
+  [[noreturn]] static void stop_for_ended_region() noexcept;
+  [[nodiscard]] Result<void> lend_among(Loan& loan) noexcept;
   [[nodiscard]] Gap gap_for(std::size_t begin, LoanKind kind) const noexcept;
   [[nodiscard]] Gap gap_inside(std::size_t begin, LoanKind kind) const noexcept;
   [[nodiscard]] static Loan const* conflict(Gap gap, std::size_t begin, std::size_t end,
                                             LoanKind kind) noexcept;
   void link(Loan& loan, Gap gap) noexcept;
   void link_alone(Loan& loan) noexcept;
-  [[nodiscard]] Loan const* link_among(Loan& loan) noexcept;  // or its rival, then unlinked
   void unlink_among(Loan& loan) noexcept;
   [[nodiscard]] Error refuse(Loan const& wanted, Loan const& rival) noexcept;  // drops the lock
 
   mutable std::atomic<bool> locked_{false};
   bool retired_ = false;
-  std::size_t count_ = 0;  // empty ranges too, though only this counts them
-  Loan* head_ = nullptr;   // of the loans with bytes, sorted by begin_
+  std::size_t holders_ = 1;  // the region's owner until retire(), and each loan, empty ones too
+  Loan* head_ = nullptr;     // of the loans with bytes, sorted by begin_
   Loan* tail_ = nullptr;
   // Where the next one probably goes: per kind the loan made last, or what stands in its place, and
-  // a neighbour of what came back last. Nothing where the list is empty.
+  // a neighbour of what came back last. Nothing of use where the list has fewer than two.
   Loan* finger_[2] = {nullptr, nullptr};
   Loan* vacated_ = nullptr;
 };
+
+// What lending and giving back do for a loan that is alone is inline: with it they cost half.
+
+/// Held for a walk along the list, never for a message or a wait.
+class BorrowLedger::Lock {
+ public:
+  explicit Lock(std::atomic<bool>& locked) noexcept : locked_{locked} { take(locked); }
+  Lock(Lock const&) = delete;
+  Lock& operator=(Lock const&) = delete;
+  ~Lock() { drop(locked_); }
+
+  static void take(std::atomic<bool>& locked) noexcept {
+    // Acquire: pairs with the release in drop() by the holder before.
+    if (locked.exchange(true, std::memory_order_acquire)) [[unlikely]]
+      wait(locked);
+  }
+
+  /// The last touch of the ledger, which another thread may destroy from here on.
+  static void drop(std::atomic<bool>& locked) noexcept {
+    // Release: pairs with the acquire in take() or wait() by the next holder.
+    locked.store(false, std::memory_order_release);
+  }
+
+ private:
+  static void wait(std::atomic<bool>& locked) noexcept;
+
+  std::atomic<bool>& locked_;
+};
+
+inline Result<void> BorrowLedger::lend(Loan& loan, ByteRange range, LoanKind kind,
+                                       Operation operation, SourceLine const& where) noexcept {
+  LEND_ASSERT(!loan.on_loan());
+  loan.begin_ = range.offset;
+  loan.end_ = range.offset + range.length;
+  LEND_ASSERT(loan.end_ >= loan.begin_);
+  loan.where_ = where;
+  loan.kind_ = kind;
+  loan.operation_ = operation;
+
+  Lock::take(locked_);
+  if (retired_) [[unlikely]]
+    stop_for_ended_region();
+  if (range.length != 0) {
+    if (head_ != nullptr) return lend_among(loan);
+    link_alone(loan);
+  }
+  ++holders_;
+  Lock::drop(locked_);
+  loan.ledger_ = this;
+  return success();
+}
+
+inline void BorrowLedger::link_alone(Loan& loan) noexcept {
+  loan.previous_ = loan.next_ = nullptr;
+  loan.reach_ = loan.end_;
+  head_ = tail_ = &loan;
+}
+
+inline bool BorrowLedger::give_back(Loan& loan) noexcept {
+  LEND_ASSERT(loan.on_loan());
+  BorrowLedger& ledger = *loan.ledger_;
+  loan.ledger_ = nullptr;
+  Lock const lock{ledger.locked_};
+  if (loan.begin_ != loan.end_) {
+    if (ledger.head_ != ledger.tail_)
+      ledger.unlink_among(loan);
+    else
+      ledger.head_ = ledger.tail_ = nullptr;
+  }
+  return --ledger.holders_ == 0;
+}
 
 }  // namespace lend

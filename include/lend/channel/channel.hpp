@@ -109,7 +109,7 @@ class Channel {
  private:
   friend class PreparedChannel;
   friend class PollingScope;
-  friend ChannelState& unsafe_state(Channel& channel) noexcept;
+  friend class ChannelState;
   explicit Channel(std::unique_ptr<ChannelState> state) noexcept;
 
   template <class Body>
@@ -122,8 +122,6 @@ class Channel {
     }
     return *scope.end(std::move(result).assume_error(), manual);  // an error stays an error
   }
-
-  [[nodiscard]] ChannelState& state() const noexcept;  // stops where it was moved from
 
   std::unique_ptr<ChannelState> state_;
 };

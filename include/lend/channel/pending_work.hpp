@@ -7,6 +7,7 @@
 #include <lend/base/work_failure.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -38,17 +39,25 @@ class [[nodiscard]] PendingWork {
   PendingWork(PendingWork&& other) noexcept
       : channel_{std::exchange(other.channel_, {})},
         id_{other.id_},
-        seen_{std::exchange(other.seen_, Seen::nothing)},
-        success_{other.success_},
-        failure_{std::move(other.failure_)} {}
+        seen_{std::exchange(other.seen_, Seen::nothing)} {
+    if (seen_ == Seen::success) {
+      std::construct_at(&success_, other.success_);
+    } else if (seen_ == Seen::failure) {
+      std::construct_at(&failure_, std::move(other.failure_));
+      std::destroy_at(&other.failure_);
+    }
+  }
   PendingWork& operator=(PendingWork&& other) noexcept {
-    PendingWork old{std::move(other)};
-    swap(old);
+    if (this != &other) {
+      std::destroy_at(this);
+      std::construct_at(this, std::move(other));
+    }
     return *this;
   }
   ~PendingWork() {
     // The slot was freed when the result was taken.
     if (seen_ == Seen::nothing && channel_.anchor != nullptr) drop();
+    if (seen_ == Seen::failure) std::destroy_at(&failure_);
   }
 
   /// The result if there is one, without waiting. On a broken channel there is one within 2 s, if
@@ -74,20 +83,20 @@ class [[nodiscard]] PendingWork {
   enum class Seen : std::uint8_t { nothing, success, failure };
 
   PendingWork(ChannelReference channel, std::uint64_t id) noexcept : channel_{channel}, id_{id} {}
-  void swap(PendingWork& other) noexcept {
-    std::swap(channel_, other.channel_);
-    std::swap(id_, other.id_);
-    std::swap(seen_, other.seen_);
-    std::swap(success_, other.success_);
-    std::swap(failure_, other.failure_);
+  void keep_success(WorkSuccess const& success) noexcept {
+    seen_ = Seen::success;
+    std::construct_at(&success_, success);
   }
+  void keep_failure(Error failure) noexcept;
   void drop() noexcept;
 
   ChannelReference channel_;
   std::uint64_t id_;
   Seen seen_ = Seen::nothing;
-  WorkSuccess success_{};
-  Error failure_{};
+  union {  // neither while nothing was seen
+    WorkSuccess success_;
+    Error failure_;
+  };
 };
 
 }  // namespace lend

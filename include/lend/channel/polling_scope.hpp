@@ -23,12 +23,11 @@ class Channel;
 
 /// What a channel keeps about one scope. Part of PollingScope, at a fixed address.
 struct ScopeRecord {
-  std::uint32_t outstanding = 0;           ///< posted, no completion seen
-  std::uint32_t receives_outstanding = 0;  ///< of those, receives
-  std::uint32_t finished = 0;              ///< completed, and a handle may still ask
-  std::uint64_t unpolled = 0;              ///< over, and no handle ever had the result
-  std::vector<Error> failures{};           ///< of work that no handle had the result of
-  Batch* batches = nullptr;                ///< that are open
+  std::uint32_t outstanding = 0;  ///< posted, no completion seen
+  std::uint32_t finished = 0;     ///< completed, and a handle may still ask
+  std::uint64_t unpolled = 0;     ///< over, and no handle ever had the result
+  std::vector<Error> failures{};  ///< of work that no handle had the result of
+  Batch* batches = nullptr;       ///< that are open
 };
 
 /// Posts work and gets every byte back before it ends: by return, by error or by exception.
@@ -137,12 +136,9 @@ class PollingScope {
   [[nodiscard]] std::optional<Error> end(std::optional<Error> closure_error, bool manual) noexcept;
 
   void forget_batches() noexcept;
-  template <class Work>
+  enum class Room : bool { may_be_waited_for, is_there_now };
+  template <Room room, class Work>
   Result<PendingWork> post(Work const& work, Deadline deadline, SourceLine where) noexcept;
-  template <class Work>
-  Result<PendingWork> wait_and_post(Work const& work, Deadline deadline, SourceLine where) noexcept;
-  template <class Work>
-  Result<PendingWork> try_post(Work const& work, SourceLine where) noexcept;
 
   ChannelReference channel_;
   ScopeRecord record_{};

@@ -9,6 +9,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <ranges>
 #include <span>
@@ -21,11 +22,14 @@ class ElementList {
  public:
   static constexpr std::size_t by_value_max = 4;
 
-  ElementList() = default;
+  ElementList() noexcept {}
   // NOLINTBEGIN(google-explicit-constructor): so that send(memory.gather(0, 5)) reads as it does.
   template <std::same_as<Element>... Rest>
   requires(sizeof...(Rest) < by_value_max) ElementList(Element first, Rest... rest)
-  noexcept : few_{first, rest...}, count_{1 + sizeof...(Rest)} {}
+  noexcept : count_{1 + sizeof...(Rest)} {
+    Element* next = few_;
+    for (Element const& each : {first, rest...}) std::construct_at(next++, each);
+  }
   ElementList(std::span<Element const> many LEND_LIFETIMEBOUND) noexcept
       : many_{many.data()}, count_{many.size()} {}
   /// Says the same of an array or vector, so that clang warns of a local one.
@@ -48,7 +52,9 @@ class ElementList {
   }
 
  private:
-  Element few_[by_value_max]{};
+  union {  // what is not used of it is not cleared, which would take longer than posting it
+    Element few_[by_value_max];
+  };
   Element const* many_ = nullptr;
   std::size_t count_ = 0;
 };
