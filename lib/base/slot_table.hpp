@@ -25,8 +25,8 @@ struct SlotId {
 };
 
 /// `capacity` slots of T, made once. Taking and freeing are a few instructions and allocate
-/// nothing. T, a class, is default-constructed once per slot and reused; whoever frees a slot leaves its T
-/// ready for the next tenant.
+/// nothing. T is a class, default-constructed once per slot and reused; whoever frees a slot leaves
+/// its T ready for the next tenant.
 template <class T>
 class SlotTable {
  public:

@@ -77,8 +77,8 @@ Result<std::span<Completion>> CompletionQueue::poll(std::span<Completion> target
     if (entry.has_failed())
       target[taken++] = {entry.id(), entry.failure()};
     else
-      target[taken++] = {entry.id(), CompletedWork{entry.has_bytes() ? entry.bytes() : 0,
-                                                   entry.immediate()}};
+      target[taken++] = {entry.id(),
+                         CompletedWork{entry.has_bytes() ? entry.bytes() : 0, entry.immediate()}};
   };
   while (taken < target.size()) {
     auto const wanted = std::min<std::size_t>(poll_batch, target.size() - taken);

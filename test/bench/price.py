@@ -20,7 +20,7 @@ ROWS = [("null", "send"), ("null", "receive"), ("null", "write"), ("null", "read
         ("soft", "send + receive"), ("soft", "write"), ("soft", "read")]
 COUNT = 2000  # operations of each run: what a run costs besides is lost in them
 # Instructions above the twin on the null device, at most: what g++ 12 -O2 makes, and a tenth.
-BANDS = {"unsafe": 430, "scoped": 725, "blocking": 600, "batch": 835}
+BANDS = {"unsafe": 355, "scoped": 450, "blocking": 350, "batch": 660}
 
 
 def count(program, options):
