@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-WAYS = ["raw", "unsafe", "scoped", "blocking", "chain", "batch"]
+WAYS = ["raw", "by_id", "unsafe", "scoped", "blocking", "chain", "batch"]
 TWIN = {"batch": "chain"}  # 16 at a time, too; of the others raw
 ROWS = [("null", "send"), ("null", "receive"), ("null", "write"), ("null", "read"),
         ("soft", "send + receive"), ("soft", "write"), ("soft", "read")]

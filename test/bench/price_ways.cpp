@@ -20,7 +20,13 @@ Result<LoopBack> loop_back(ProtectionDomain const& domain, bool keep_alive) {
   RegionState const& state = *memory.gather().region;
   auto const address = reinterpret_cast<std::uint64_t>(state.address);
   auto const key = state.local_key;
-  return LoopBack{std::move(memory), std::move(channel), remote, raw, key, address};
+  LEND_TRY(completions,
+           CompletionQueue::create(domain.context(), 2 * QueuePairOptions{}.send_depth));
+  LEND_TRY(bare, PreparedQueuePair::create(domain, completions, QueuePairOptions{}));
+  auto const bare_itself = bare.endpoint();
+  LEND_TRY(by_id, std::move(bare).connect(bare_itself));
+  return LoopBack{std::move(memory), std::move(channel),     remote,          raw, key,
+                  address,           std::move(completions), std::move(by_id)};
 }
 
 namespace {
@@ -31,6 +37,9 @@ constexpr std::size_t together = 16;
 struct SendAlone {
   static constexpr ibv_wr_opcode opcode = IBV_WR_SEND;
   static Send work(LoopBack& end, std::size_t = 0) { return {end.memory.gather(0, message)}; }
+  static auto post_by_id(QueuePair& to, std::uint64_t id, Send const& work) {
+    return to.unsafe_post_send(id, work);
+  }
   static auto post_unsafe(Channel& to, Send const& work) { return unsafe_post_send(to, work); }
   static auto post(PollingScope& to, Send const& work) { return to.post_send(work); }
   static auto add(Batch& to, Send const& work) { return to.add_send(work); }
@@ -40,6 +49,9 @@ struct WriteAlone {
   static constexpr ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE;
   static Write work(LoopBack& end, std::size_t = 0) {
     return {end.memory.gather(0, message), end.remote.slice(64, message)};
+  }
+  static auto post_by_id(QueuePair& to, std::uint64_t id, Write const& work) {
+    return to.unsafe_post_write(id, work);
   }
   static auto post_unsafe(Channel& to, Write const& work) { return unsafe_post_write(to, work); }
   static auto post(PollingScope& to, Write const& work) { return to.post_write(work); }
@@ -51,6 +63,9 @@ struct ReadAlone {
   static Read work(LoopBack& end, std::size_t lane = 0) {
     return {end.memory.scatter(1024 + lane * message, message), end.remote.slice(64, message)};
   }
+  static auto post_by_id(QueuePair& to, std::uint64_t id, Read const& work) {
+    return to.unsafe_post_read(id, work);
+  }
   static auto post_unsafe(Channel& to, Read const& work) { return unsafe_post_read(to, work); }
   static auto post(PollingScope& to, Read const& work) { return to.post_read(work); }
   static auto add(Batch& to, Read const& work) { return to.add_read(work); }
@@ -59,6 +74,9 @@ struct ReadAlone {
 struct ReceiveAlone {
   static Receive work(LoopBack& end, std::size_t lane = 0) {
     return {end.memory.scatter(128 + lane * message, message)};
+  }
+  static auto post_by_id(QueuePair& to, std::uint64_t id, Receive const& work) {
+    return to.unsafe_post_receive(id, work);
   }
   static auto post_unsafe(Channel& to, Receive const& work) {
     return unsafe_post_receive(to, work);
@@ -121,6 +139,29 @@ struct Raw {
   bool step(LoopBack& end, std::uint64_t id, SendAndReceive) {
     return raw_post(end, id, ReceiveAlone{}) && raw_post(end, ~id, SendAlone{}) &&
            raw_wait(end, ~id) && raw_wait(end, id);
+  }
+};
+
+/// A queue pair and its queue, without a channel.
+struct ById {
+  explicit ById(Channel&) {}
+  template <class Operation>
+  bool step(LoopBack& end, std::uint64_t id, Operation) {
+    return Operation::post_by_id(end.by_id, id, Operation::work(end)).has_value() && wait(end, id);
+  }
+  bool step(LoopBack& end, std::uint64_t id, SendAndReceive) {
+    return ReceiveAlone::post_by_id(end.by_id, id, ReceiveAlone::work(end)).has_value() &&
+           step(end, ~id, SendAlone{}) && wait(end, id);
+  }
+
+ private:
+  static bool wait(LoopBack& end, std::uint64_t id) {
+    Completion one[1];
+    for (;;) {
+      auto const taken = end.completions.poll(one);
+      if (!taken.has_value()) return false;
+      if (!taken.assume_value().empty()) return one[0].id == id && one[0].success() != nullptr;
+    }
   }
 };
 
@@ -274,8 +315,9 @@ bool repeat(std::span<LoopBack> ends, std::uint64_t count) {
 template <class Operation>
 constexpr Row row(std::string_view name) {
   return {name,
-          {&repeat<Raw, Operation>, &repeat<Unsafe, Operation>, &repeat<Scoped, Operation>,
-           &repeat<Blocking, Operation>, &repeat<Chained, Operation>, &repeat<Batched, Operation>}};
+          {&repeat<Raw, Operation>, &repeat<ById, Operation>, &repeat<Unsafe, Operation>,
+           &repeat<Scoped, Operation>, &repeat<Blocking, Operation>, &repeat<Chained, Operation>,
+           &repeat<Batched, Operation>}};
 }
 
 constexpr std::array alone{row<SendAlone>("send"), row<ReceiveAlone>("receive"),

@@ -22,6 +22,8 @@ struct LoopBack {
   ibv_qp* queue_pair;
   std::uint32_t local_key;
   std::uint64_t address;
+  CompletionQueue completions;
+  QueuePair by_id;  ///< connected to itself, too
 };
 
 [[nodiscard]] Result<LoopBack> loop_back(ProtectionDomain const& domain, bool keep_alive);
@@ -30,8 +32,8 @@ struct LoopBack {
 /// False when one failed.
 using Way = bool (*)(std::span<LoopBack> ends, std::uint64_t count);
 
-constexpr std::array<std::string_view, 6> way_names{"raw",      "unsafe", "scoped",
-                                                    "blocking", "chain",  "batch"};
+constexpr std::array<std::string_view, 7> way_names{"raw",      "by_id", "unsafe", "scoped",
+                                                    "blocking", "chain", "batch"};
 struct Row {
   std::string_view operation;
   std::array<Way, way_names.size()> ways;

@@ -80,6 +80,22 @@ TEST_CASE("an immediate value arrives as it was given", "[channel]") {
   must(scope.finish());
 }
 
+TEST_CASE("an immediate that came with a message is not told again of a later send", "[channel]") {
+  auto ends = two_ends();
+  if (lacks(ends.context, &DeviceCapabilities::immediates)) return;
+  auto memory = must(ends.domain.allocate(64));
+  PollingScope scope{ends.a};
+  auto arrival = must(scope.post_receive(memory.scatter(32, 8)));
+  must(ends.b.send(Send(memory.gather(0, 8)).with_immediate(7)));
+  CHECK(must(arrival.wait(within(5s))).immediate == 7u);
+
+  PollingScope receiving{ends.b};
+  auto other_arrival = must(receiving.post_receive(memory.scatter(40, 8)));
+  auto sent = must(scope.post_send(memory.gather(0, 8)));  // in the slot of that receive
+  CHECK(must(sent.wait(within(5s))).immediate == std::nullopt);
+  must(other_arrival.wait(within(5s)));
+}
+
 TEST_CASE("a message is gathered from pieces and scattered into others", "[channel]") {
   auto ends = two_ends();
   auto memory = must(ends.domain.allocate(4096));

@@ -170,6 +170,28 @@ TEST_CASE("an exception with only sends outstanding lets them finish", "[channel
   CHECK(ends.a.last_failures().empty());
 }
 
+TEST_CASE("an exception with a receive that is over, and not asked about, flushes nothing",
+          "[channel]") {
+  auto ends = two_ends();
+  auto memory = must(ends.domain.allocate(64));
+  std::optional<PendingWork> unasked;
+
+  CHECK_THROWS_AS(ends.a
+                      .scope([&](PollingScope& scope) -> Result<int> {
+                        unasked = must(scope.post_receive(memory.scatter(32, 8)));
+                        auto asked = must(scope.post_receive(memory.scatter(40, 8)));
+                        must(ends.b.send(memory.gather(0, 8)));
+                        must(ends.b.send(memory.gather(0, 8)));
+                        must(asked.wait(within(5s)));
+                        throw Oops{};
+                      })
+                      .has_value(),
+                  Oops);
+
+  CHECK(ends.a.first_cause() == nullptr);
+  CHECK(memory.loans() == 0);
+}
+
 TEST_CASE("an exception with a receive outstanding flushes at once", "[channel]") {
   auto ends = two_ends();
   auto memory = must(ends.domain.allocate(64));
