@@ -29,8 +29,15 @@ class ChannelUse {
   }
 
  private:
-  // One instruction. Its own address would keep the guard in memory.
-  static void const* this_thread() noexcept { return __builtin_thread_pointer(); }
+  // Its own address would keep the guard in memory.
+  static void const* this_thread() noexcept {
+#if defined(__x86_64__) || defined(__aarch64__)
+    return __builtin_thread_pointer();  // one instruction; compilers lack it elsewhere
+#else
+    static thread_local char one;
+    return &one;
+#endif
+  }
   [[noreturn]] static void stop_for_two_threads() noexcept;
   User& user_;
 };
