@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What happens when there is no room, or work was not posted after all. The thread of the channel.
+// What happens when there is no room. The thread of the channel.
 #include <base/giving_up.hpp>
 #include <channel/posting.hpp>
 
