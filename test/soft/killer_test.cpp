@@ -19,8 +19,8 @@ using namespace lend::test;
 namespace {
 
 /// What the victim is about to do.
-enum class At { opening, connecting, posting, polling, registering, making, destroying };
-constexpr unsigned moments = 7;
+enum class At { opening, connecting, posting, polling, registering, making, destroying, closing };
+constexpr unsigned moments = 8;
 
 /// How far it gets: over so many system calls, then so many instructions.
 struct Reach {
@@ -53,13 +53,18 @@ int live(Wire const& wire, unsigned seed, Round const& round) {
   if (!let_parent_trace()) return 4;
   auto left = round.before;
   auto const reaches = [&](At at) {
-    if (at == round.at && left-- == 0) breakpoint();
+    if (at != round.at || left-- != 0) return false;
+    breakpoint();
+    return true;
   };
   std::uint32_t const peers = round.has_three ? 2 : 1;
   reaches(At::opening);
   std::mt19937 random{seed};
-  Party party{{.home = round.of_survivors.home, .is_bad = round.of_survivors.has_bad_peer},
-              peers * pairs};
+  std::optional<Party> all{
+      std::in_place,
+      Habits{.home = round.of_survivors.home, .is_bad = round.of_survivors.has_bad_peer},
+      peers * pairs};
+  Party& party = *all;
   std::array<Told, 2> theirs{};
   if (!tell(wire, party.told())) return 1;
   for (std::uint32_t peer = 0; peer < peers; ++peer)
@@ -77,12 +82,19 @@ int live(Wire const& wire, unsigned seed, Round const& round) {
     reaches(At::registering);
     if (round.at == At::registering || random() % 8 == 0)
       RawMemory const extra{party.device, size, private_or_not(random)};
+    if (reaches(At::closing)) {
+      all.reset();
+      for (;;) ::pause();
+    }
     reaches(At::making);
     if (random() % 8 != 0 && round.at != At::making && round.at != At::destroying) continue;
-    RawQueue const queue{party.device};
-    RawPair const brief{party.device, queue};
+    RawChannel const wakes{party.device};
+    RawQueue const queue{party.device, 256, &wakes};
+    RawPool const pool{party.device, depth};
+    RawPair const brief{party.device, queue, depth, pool.get()};
     static_cast<void>(brief.connect(theirs[0].numbers[0]));
-    static_cast<void>(brief.receive(0, party.memory.piece(0, size)));
+    static_cast<void>(pool.receive(0, party.memory.piece(0, size)));
+    static_cast<void>(soft_device().resize_cq(queue.get(), 512));
     reaches(At::destroying);
   }
 }
