@@ -23,6 +23,14 @@ struct ReceivePool;
 [[nodiscard]] constexpr std::uint32_t bit_of(ibv_event_type event) noexcept {
   return 1u << event;
 }
+/// What a responder's fault is to its owner, where no completion tells it. Source: InfiniBand
+/// Architecture Specification vol. 1, 9.9.3 (responder faults) and 11.6.3 (asynchronous events).
+[[nodiscard]] constexpr std::uint32_t event_of(ibv_wc_status status) noexcept {
+  return status == IBV_WC_REM_ACCESS_ERR    ? bit_of(IBV_EVENT_QP_ACCESS_ERR)
+         : status == IBV_WC_REM_INV_REQ_ERR ? bit_of(IBV_EVENT_QP_REQ_ERR)
+         : status == IBV_WC_REM_OP_ERR      ? bit_of(IBV_EVENT_QP_FATAL)
+                                            : 0;
+}
 inline constexpr std::uint32_t was_established = 1u << 31;  // that event is told once
 inline constexpr std::uint32_t is_breaking = 1u << 30;      // no event: see looks_broken()
 

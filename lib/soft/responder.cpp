@@ -334,15 +334,9 @@ class Responder {
     return target_.pool.get() != 0 ? bit_of(IBV_EVENT_QP_LAST_WQE_REACHED) : 0;
   }
 
-  /// What no completion tells the target's owner. Source: InfiniBand Architecture Specification
-  /// vol. 1, 9.9.3 (responder faults) and 11.6.3 (asynchronous events).
+  /// What no completion tells the target's owner.
   std::uint32_t events_of(ibv_wc_status status) const noexcept {
-    auto events = last_receive();
-    if (told_by_completion_) return events;
-    if (status == IBV_WC_REM_ACCESS_ERR) events |= bit_of(IBV_EVENT_QP_ACCESS_ERR);
-    if (status == IBV_WC_REM_INV_REQ_ERR) events |= bit_of(IBV_EVENT_QP_REQ_ERR);
-    if (status == IBV_WC_REM_OP_ERR) events |= bit_of(IBV_EVENT_QP_FATAL);
-    return events;
+    return last_receive() | (told_by_completion_ ? 0 : event_of(status));
   }
 
   /// Again by another thread of the peer's, should the one it was reached by have ended.
