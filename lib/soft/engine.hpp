@@ -31,15 +31,16 @@ enum class Fault : std::uint8_t {
   no_descriptor = 16,       // to wake the target's owner by
 };
 
-/// Small enough to be returned in registers.
+/// Small enough to be returned in one register.
 struct Outcome {
   enum class Kind : std::uint8_t { done, peer_is_silent, receiver_not_ready, held_up };
   Kind kind;
   std::uint8_t rnr_timer;  // of the target, where the receiver is not ready
   Fault fault;
-  ibv_wc_status status;
+  ibv_wc_status status : 8;
   std::uint32_t length;
 };
+static_assert(sizeof(Outcome) == 8);
 
 /// Does the work, or says why it must wait. The caller holds send_lock.
 [[nodiscard]] Outcome execute(QueuePair&, Work const&) noexcept;

@@ -43,9 +43,7 @@ bool Peer::is_dead_now() const noexcept {
   return !lock_is_held(slot_file_.get(), tenant_.generation);
 }
 
-bool Peer::is_dead() noexcept {
-  if (is_dead_.load(std::memory_order_relaxed)) return true;
-  if (is_self_) return false;
+bool Peer::is_found_dead() noexcept {
   auto const time = tick();
   if (asked_at_.load(std::memory_order_relaxed) == time) return false;
   asked_at_.store(time, std::memory_order_relaxed);

@@ -38,7 +38,10 @@ class Peer {
   [[nodiscard]] Wakers& wakers() noexcept { return wakers_; }
 
   /// True for ever once it is known to be gone. Asks the kernel at most once per tick.
-  [[nodiscard]] bool is_dead() noexcept;
+  [[nodiscard]] bool is_dead() noexcept {
+    if (is_dead_.load(std::memory_order_relaxed)) return true;
+    return !is_self_ && is_found_dead();
+  }
   void mark_dead() noexcept { is_dead_.store(true, std::memory_order_relaxed); }
 
   /// Whether its memory is out of reach because it is gone or on its way out. False when nobody
@@ -51,6 +54,7 @@ class Peer {
  private:
   friend class Peers;
 
+  bool is_found_dead() noexcept;
   bool is_dead_now() const noexcept;
 
   SlotTenant tenant_;

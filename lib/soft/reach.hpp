@@ -16,7 +16,9 @@ class TargetMemory {
  public:
   TargetMemory(Peer& peer, Regions const& own_regions) noexcept
       : peer_{peer}, own_regions_{own_regions} {}
-  ~TargetMemory();
+  ~TargetMemory() {
+    if (pin_count_ != 0) unpin();
+  }
   TargetMemory(TargetMemory const&) = delete;
   TargetMemory& operator=(TargetMemory const&) = delete;
 
@@ -31,6 +33,8 @@ class TargetMemory {
   [[nodiscard]] Stretches const& stretches() const noexcept { return stretches_; }
 
  private:
+  void unpin() noexcept;
+
   Peer& peer_;
   Regions const& own_regions_;
   Stretches stretches_;
