@@ -18,7 +18,6 @@
 namespace lend::soft {
 namespace {
 
-constexpr std::size_t word = 8;
 // Beyond, memcpy is faster than a loop of words; but AddressSanitizer has its own.
 constexpr std::size_t by_words_max = can_poison ? SIZE_MAX : 64;
 
@@ -31,14 +30,6 @@ void fence_stores() noexcept {
 #endif
 }
 
-template <class T>
-[[gnu::no_sanitize_address]] void store(std::byte* target, std::byte const* source) noexcept {
-  T value;
-  std::memcpy(&value, source, sizeof value);
-  // Release: after every byte before it. Pairs with the reader's acquire, or its data dependency.
-  __atomic_store_n(reinterpret_cast<T*>(target), value, __ATOMIC_RELEASE);
-}
-
 /// At most a word, in the largest aligned stores, ascending.
 [[gnu::no_sanitize_address]] void copy_small(std::byte* target, std::byte const* source,
                                              std::size_t length) noexcept {
@@ -46,16 +37,16 @@ template <class T>
     auto const place = reinterpret_cast<std::uintptr_t>(target);
     std::size_t step = 1;
     if (length >= 8 && place % 8 == 0) {
-      store<std::uint64_t>(target, source);
+      copy_as<std::uint64_t>(target, source);
       step = 8;
     } else if (length >= 4 && place % 4 == 0) {
-      store<std::uint32_t>(target, source);
+      copy_as<std::uint32_t>(target, source);
       step = 4;
     } else if (length >= 2 && place % 2 == 0) {
-      store<std::uint16_t>(target, source);
+      copy_as<std::uint16_t>(target, source);
       step = 2;
     } else {
-      store<std::uint8_t>(target, source);
+      copy_as<std::uint8_t>(target, source);
     }
     target += step;
     source += step;
@@ -124,22 +115,22 @@ bool none_mapped(Stretches const& stretches) noexcept {
 
 }  // namespace
 
-[[gnu::no_sanitize_address]] void copy_in_order(std::byte* target, std::byte const* source,
-                                                std::size_t length) noexcept {
+[[gnu::no_sanitize_address]] void copy_bytes_in_order(std::byte* target, std::byte const* source,
+                                                      std::size_t length) noexcept {
   if (length == 0) return;
   auto const end = reinterpret_cast<std::uintptr_t>(target) + length;
-  auto const tail = std::min(length, (end - 1) % word + 1);
+  auto const tail = std::min(length, (end - 1) % word_bytes + 1);
   auto body = length - tail;
   if (body > 0) {
     auto const place = reinterpret_cast<std::uintptr_t>(target);
-    auto const head = std::min(body, (word - place % word) % word);
+    auto const head = std::min(body, (word_bytes - place % word_bytes) % word_bytes);
     copy_small(target, source, head);
     target += head;
     source += head;
     body -= head;
     if (body <= by_words_max) {
-      for (; body > 0; body -= word, target += word, source += word)
-        store<std::uint64_t>(target, source);
+      for (; body > 0; body -= word_bytes, target += word_bytes, source += word_bytes)
+        copy_as<std::uint64_t>(target, source);
     } else {
       std::memcpy(target, source, body);
       fence_stores();
@@ -150,18 +141,9 @@ bool none_mapped(Stretches const& stretches) noexcept {
   copy_small(target, source, tail);
 }
 
-Copied transfer(Direction direction, Stretches const& ours, Stretches const& theirs,
-                std::size_t length, int thread) noexcept {
+Copied transfer_pieces(Direction direction, Stretches const& ours, Stretches const& theirs,
+                       std::size_t length, int thread) noexcept {
   if (length == 0) return Copied::all;
-  if (ours.count == 1 && theirs.count == 1 && theirs.all_mapped) [[likely]] {
-    auto* const here = ours.items[0].mapped;
-    auto* const there = theirs.items[0].mapped;
-    if (direction == Direction::to_peer)
-      copy_in_order(there, here, length);
-    else
-      copy_in_order(here, there, length);
-    return Copied::all;
-  }
   if (!theirs.all_mapped && none_mapped(theirs)) {
     iovec our_vectors[stretches_max];
     iovec their_vectors[stretches_max];

@@ -9,13 +9,31 @@
 #include "stretch.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 namespace lend::soft {
 
+inline constexpr std::size_t word_bytes = 8;
+
+/// One aligned T, in one store.
+template <class T>
+[[gnu::no_sanitize_address]] inline void copy_as(std::byte* target,
+                                                 std::byte const* source) noexcept {
+  T value;
+  std::memcpy(&value, source, sizeof value);
+  // Release: after every byte before it. Pairs with the reader's acquire, or its data dependency.
+  __atomic_store_n(reinterpret_cast<T*>(target), value, __ATOMIC_RELEASE);
+}
+
+void copy_bytes_in_order(std::byte* target, std::byte const* source, std::size_t length) noexcept;
 /// Copies ascending; the last bytes, up to 8, become visible after all others, and an aligned word
 /// of 8 bytes is never seen half written. So a reader may wait on the last byte, or on a flag.
-void copy_in_order(std::byte* target, std::byte const* source, std::size_t length) noexcept;
+inline void copy_in_order(std::byte* target, std::byte const* source, std::size_t length) noexcept {
+  if (length == word_bytes && reinterpret_cast<std::uintptr_t>(target) % word_bytes == 0)
+    return copy_as<std::uint64_t>(target, source);
+  copy_bytes_in_order(target, source, length);
+}
 
 /// A few bytes without the call and the choices of memcpy, in words as far as they go.
 [[gnu::no_sanitize_address]] inline void copy_few(std::byte* target, std::byte const* source,
@@ -32,9 +50,22 @@ enum class Copied {
 };
 enum class Direction { to_peer, from_peer };
 
+[[nodiscard]] Copied transfer_pieces(Direction, Stretches const& ours, Stretches const& theirs,
+                                     std::size_t length, int thread) noexcept;
 /// Copies `length` bytes between ours, all mapped, and those of the process that `thread` is of;
 /// both hold at least so many.
-[[nodiscard]] Copied transfer(Direction, Stretches const& ours, Stretches const& theirs,
-                              std::size_t length, int thread) noexcept;
+[[nodiscard]] inline Copied transfer(Direction direction, Stretches const& ours,
+                                     Stretches const& theirs, std::size_t length,
+                                     int thread) noexcept {
+  if (ours.count != 1 || theirs.count != 1 || !theirs.all_mapped) [[unlikely]]
+    return transfer_pieces(direction, ours, theirs, length, thread);
+  auto* const here = ours.items[0].mapped;
+  auto* const there = theirs.items[0].mapped;
+  if (direction == Direction::to_peer)
+    copy_in_order(there, here, length);
+  else
+    copy_in_order(here, there, length);
+  return Copied::all;
+}
 
 }  // namespace lend::soft

@@ -93,10 +93,9 @@ Outcome execute_datagram(QueuePair& qp, Work const& work) noexcept {
   ours.add(reinterpret_cast<std::byte*>(&header), 0, sizeof header);
   for (std::uint32_t i = 0; i < payload.count; ++i)
     ours.add(payload.items[i].mapped, payload.items[i].address, payload.items[i].length);
-  auto const number = to.queue_pair & (queue_pairs_max - 1);
-  Target const target{*peer, peer->segment().queue_pairs[number], number};
-  RobustGuard const guard{target.shared.rx, qp.owner().claimant};
-  auto const outcome = respond(qp, work, ours, target);
+  auto& target = peer->segment().queue_pairs[to.queue_pair & (queue_pairs_max - 1)];
+  RobustGuard const guard{target.rx, qp.owner().claimant};
+  auto const outcome = respond(qp, work, ours, *peer, target);
   return outcome.status == IBV_WC_LOC_PROT_ERR ? outcome : gone;
 }
 

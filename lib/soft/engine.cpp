@@ -21,8 +21,7 @@ Outcome execute(QueuePair& qp, Work const& work) noexcept {
                ? ended(IBV_WC_RETRY_EXC_ERR, Fault::peer_is_dead)
                : ended(IBV_WC_SUCCESS, Fault::none, static_cast<std::uint32_t>(ours.total));
   RobustGuard const guard{qp.target->rx, qp.owner().claimant};
-  return respond(qp, work, ours,
-                 {*qp.peer, *qp.target, qp.attributes.dest_qp_num & (queue_pairs_max - 1)});
+  return respond(qp, work, ours, *qp.peer, *qp.target);
 }
 
 bool is_worth_another_try(QueuePair const& qp, Work const& work) noexcept {

@@ -34,23 +34,14 @@ void TargetMemory::unpin() noexcept {
     pins_[i]->pins.fetch_sub(1, std::memory_order_release);
 }
 
-TargetMemory::Answer TargetMemory::check(std::uint32_t key, std::uint32_t domain,
-                                         std::uint64_t address, std::uint64_t length,
-                                         unsigned access) const noexcept {
-  auto const granted =
-      peer_.is_self() ? own_regions_.permits(key, domain, address, length, access)
-                      : look_up(peer_.segment(), key, domain, address, length, access).is_granted;
-  return granted ? Answer::granted : Answer::denied;
+bool TargetMemory::other_permits(std::uint32_t key, std::uint32_t domain, std::uint64_t address,
+                                 std::uint64_t length, unsigned access) const noexcept {
+  return look_up(peer_.segment(), key, domain, address, length, access).is_granted;
 }
 
-TargetMemory::Answer TargetMemory::add(std::uint32_t key, std::uint32_t domain,
-                                       std::uint64_t address, std::uint64_t length,
-                                       unsigned access) noexcept {
-  if (peer_.is_self()) {
-    if (!own_regions_.permits(key, domain, address, length, access)) return Answer::denied;
-    stretches_.add(reinterpret_cast<std::byte*>(address), address, length);
-    return Answer::granted;
-  }
+TargetMemory::Answer TargetMemory::add_of_other(std::uint32_t key, std::uint32_t domain,
+                                                std::uint64_t address, std::uint64_t length,
+                                                unsigned access) noexcept {
   auto const region = look_up(peer_.segment(), key, domain, address, length, access);
   if (!region.is_granted) return Answer::denied;
   if (region.arena < arenas_max) {

@@ -25,14 +25,28 @@ class TargetMemory {
   enum class Answer { granted, denied, unreachable };
   /// Checks that `key` of `domain` covers the bytes with these rights, and adds them.
   [[nodiscard]] Answer add(std::uint32_t key, std::uint32_t domain, std::uint64_t address,
-                           std::uint64_t length, unsigned access) noexcept;
+                           std::uint64_t length, unsigned access) noexcept {
+    if (!peer_.is_self()) return add_of_other(key, domain, address, length, access);
+    if (!own_regions_.permits(key, domain, address, length, access)) return Answer::denied;
+    stretches_.add(reinterpret_cast<std::byte*>(address), address, length);
+    return Answer::granted;
+  }
   /// Only the check.
   [[nodiscard]] Answer check(std::uint32_t key, std::uint32_t domain, std::uint64_t address,
-                             std::uint64_t length, unsigned access) const noexcept;
+                             std::uint64_t length, unsigned access) const noexcept {
+    auto const granted = peer_.is_self()
+                             ? own_regions_.permits(key, domain, address, length, access)
+                             : other_permits(key, domain, address, length, access);
+    return granted ? Answer::granted : Answer::denied;
+  }
 
   [[nodiscard]] Stretches const& stretches() const noexcept { return stretches_; }
 
  private:
+  [[nodiscard]] Answer add_of_other(std::uint32_t key, std::uint32_t domain, std::uint64_t address,
+                                    std::uint64_t length, unsigned access) noexcept;
+  [[nodiscard]] bool other_permits(std::uint32_t key, std::uint32_t domain, std::uint64_t address,
+                                   std::uint64_t length, unsigned access) const noexcept;
   void unpin() noexcept;
 
   Peer& peer_;

@@ -5,6 +5,8 @@
 #include "engine.hpp"
 #include "stretch.hpp"
 
+#include <span>
+
 namespace lend::soft {
 
 [[nodiscard]] inline Outcome ended(ibv_wc_status status, Fault fault,
@@ -25,8 +27,7 @@ namespace lend::soft {
 [[nodiscard]] inline bool gather(QueuePair const& qp, Work const& work, Stretches& ours) noexcept {
   auto const& regions = qp.owner().regions;
   unsigned const access = brings_bytes(work) ? IBV_ACCESS_LOCAL_WRITE : 0;
-  for (std::uint32_t i = 0; i < work.piece_count; ++i) {
-    auto const& piece = work.pieces[i];
+  for (auto const& piece : std::span{work.pieces, work.piece_count}) {
     if (piece.length == 0) continue;
     if (!work.is_inline &&
         !regions.permits(piece.lkey, qp.pd->handle, piece.addr, piece.length, access))
@@ -36,19 +37,13 @@ namespace lend::soft {
   return true;
 }
 
-struct Target {
-  Peer& peer;
-  SharedQueuePair& shared;
-  std::uint32_t number;  // its index
-};
-
-/// Executes at the target, whose rx lock the caller holds. `ours` are the pieces of `work`,
-/// checked; before those of a datagram goes its header.
+/// Executes at the target, a queue pair of the peer's, whose rx lock the caller holds. `ours` are
+/// the pieces of `work`, checked; before those of a datagram goes its header.
 ///
 /// On a reliable connection a fault is answered. Otherwise the message is lost and the sender told
 /// of success; a fault of the target's own receive or completion queue still breaks the target.
 /// Source: kernel drivers/infiniband/sw/rxe/rxe_resp.c, the classes of errors at its end.
-[[nodiscard]] Outcome respond(QueuePair& qp, Work const& work, Stretches const& ours,
-                              Target const&) noexcept;
+[[nodiscard]] Outcome respond(QueuePair& qp, Work const& work, Stretches const& ours, Peer&,
+                              SharedQueuePair& target) noexcept;
 
 }  // namespace lend::soft
