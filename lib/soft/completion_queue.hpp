@@ -110,8 +110,6 @@ inline void give_back_slots(CompletionQueue& queue) noexcept {
 /// Source: rdma-core providers/mlx5/cq.c, __mlx5_cq_clean().
 void drop_sends_of(QueuePair const& qp) noexcept;
 void drop_receives_of(QueuePair const& qp) noexcept;
-/// Publishes the end of a send. False: the queue is full and the completion is lost.
-[[nodiscard]] bool push_local(CompletionQueue&, LocalCompletion const&) noexcept;
 /// Wakes who sleeps for this queue of ours, if it is armed for what was just published.
 void notify_owner(CompletionQueue&, bool is_solicited) noexcept;
 

@@ -96,19 +96,4 @@ void break_queue_pair(Segment& segment, SharedQueuePair& broken, std::uint32_t e
   broken.state.store(IBV_QPS_ERR, std::memory_order_release);
 }
 
-bool push_local(CompletionQueue& queue, LocalCompletion const& end) noexcept {
-  auto const is_solicited = end.status != IBV_WC_SUCCESS;
-  bool is_armed = false;
-  {
-    std::lock_guard const guard{queue.lock};
-    if (queue.local_tail - queue.local_head > queue.mask) return false;
-    queue.local[queue.local_tail++ & queue.mask] = end;
-    // Arming takes this lock too: who arms later finds the completion when it polls.
-    is_armed = is_due(queue.shared->notify, is_solicited);
-  }
-  if (is_armed) [[unlikely]]
-    notify_owner(queue, is_solicited);
-  return true;
-}
-
 }  // namespace lend::soft

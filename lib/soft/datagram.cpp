@@ -80,7 +80,7 @@ Destination destination_of(QueuePair const& qp, ibv_ah const* ah, std::uint32_t 
 
 Outcome execute_datagram(QueuePair& qp, Work const& work) noexcept {
   Stretches payload;
-  if (!gather(qp, work, payload)) return ended(IBV_WC_LOC_PROT_ERR, Fault::local_key);
+  if (!gather(qp, work, false, payload)) return ended(IBV_WC_LOC_PROT_ERR, Fault::local_key);
   auto const length = static_cast<std::uint32_t>(payload.total);
   auto const gone = ended(IBV_WC_SUCCESS, Fault::none, length);
   // No error: C10-93.1.1, cited in kernel drivers/infiniband/sw/rxe/rxe_req.c.

@@ -11,10 +11,11 @@ namespace lend::soft {
 
 Outcome execute(QueuePair& qp, Work const& work) noexcept {
   if (qp.qp_type == IBV_QPT_UD) return execute_datagram(qp, work);
+  bool const brings = brings_bytes(work);
   Stretches ours;
-  if (!gather(qp, work, ours)) return ended(IBV_WC_LOC_PROT_ERR, Fault::local_key);
+  if (!gather(qp, work, brings, ours)) return ended(IBV_WC_LOC_PROT_ERR, Fault::local_key);
   if (ours.total > message_bytes_max) return ended(IBV_WC_LOC_LEN_ERR, Fault::message_too_long);
-  if (brings_bytes(work) && qp.attributes.max_rd_atomic == 0)
+  if (brings && qp.attributes.max_rd_atomic == 0)
     return ended(IBV_WC_LOC_QP_OP_ERR, Fault::no_reads_allowed);
   if (qp.peer->is_dead())
     return qp.qp_type == IBV_QPT_RC

@@ -50,9 +50,7 @@ int post_one(QueuePair& qp, ibv_send_wr const& wr) noexcept {
       .position = qp.send_posted++,
       .piece_count = static_cast<std::uint16_t>(wr.num_sge),
       .opcode = static_cast<std::uint8_t>(wr.opcode),
-      .is_signaled = qp.signals_all || (wr.send_flags & IBV_SEND_SIGNALED) != 0,
-      .is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0,
-      .is_solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0,
+      .flags = static_cast<std::uint8_t>(wr.send_flags | qp.flags),
       .pieces = wr.sg_list,
       .fault = nullptr,  // see submit()
       .atomic = {},
@@ -65,6 +63,16 @@ int post_one(QueuePair& qp, ibv_send_wr const& wr) noexcept {
   }
   submit(qp, work);
   return 0;
+}
+
+/// Leaves `wr` at the first that was not taken.
+[[gnu::always_inline]] inline int post_all(QueuePair& qp, ibv_send_wr*& wr) noexcept {
+  std::lock_guard const guard{qp.send_lock};
+  if (qp.shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR) enter_error(qp);
+  if (qp.stall.why != Stall::Why::none) retry_pending(qp);
+  int error = 0;
+  while (wr != nullptr && (error = post_one(qp, *wr)) == 0) wr = wr->next;
+  return error;
 }
 
 int receive_one(QueuePair& qp, ibv_recv_wr const& wr) noexcept {
@@ -93,12 +101,9 @@ int post_send(ibv_qp* queue_pair, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
   auto& context = qp.owner();
   int error = context.is_ours() ? 0 : context.check_ours();
   if (error == 0) {
-    auto const drafting =
-        qp.has_builders ? std::unique_lock{qp.draft_lock} : std::unique_lock<PrivateLock>{};
-    std::lock_guard const guard{qp.send_lock};
-    if (qp.shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR) enter_error(qp);
-    if (qp.stall.why != Stall::Why::none) retry_pending(qp);
-    while (wr != nullptr && (error = post_one(qp, *wr)) == 0) wr = wr->next;
+    if (qp.has_builders) qp.draft_lock.lock();
+    error = post_all(qp, wr);
+    if (qp.has_builders) qp.draft_lock.unlock();
   }
   if (error != 0) {
     *bad = wr;

@@ -53,7 +53,7 @@ std::unique_ptr<QueuePair> prepare(ibv_pd* pd, ibv_qp_init_attr const& asked) {
   cap.max_recv_sge = std::max(cap.max_recv_sge, 1u);
   // Source: ibv_create_qp(3): ignored where there is a shared receive queue.
   if (asked.srq != nullptr) cap.max_recv_wr = cap.max_recv_sge = 0;
-  qp->signals_all = asked.sq_sig_all != 0;
+  qp->flags = asked.sq_sig_all != 0 ? IBV_SEND_SIGNALED : 0;
   qp->operations = operations_of(asked.qp_type);
   if (asked.qp_type == IBV_QPT_UD)
     qp->contacts = std::make_shared<Contacts>(Context::of(pd->context).peers);

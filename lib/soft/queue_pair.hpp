@@ -44,15 +44,18 @@ struct Work {
   std::uint32_t position;  // in the send queue
   std::uint16_t piece_count;
   std::uint8_t opcode;  // ibv_wr_opcode
-  bool is_signaled;
-  bool is_inline;  // the pieces need no key: the bytes count as copied at post time
-  bool is_solicited;
+  std::uint8_t flags;   // of ibv_send_flags
   ibv_sge const* pieces;
   PlannedFault const* fault;  // null, unless a test ordered one; of the plan, or beside the work
   union {
     AtomicOperands atomic;  // of atomic operations only
     Destination datagram;   // of datagram queue pairs only
   };
+
+  [[nodiscard]] bool is_signaled() const noexcept { return (flags & IBV_SEND_SIGNALED) != 0; }
+  /// Its pieces need no key: the bytes count as copied at post time.
+  [[nodiscard]] bool is_inline() const noexcept { return (flags & IBV_SEND_INLINE) != 0; }
+  [[nodiscard]] bool is_solicited() const noexcept { return (flags & IBV_SEND_SOLICITED) != 0; }
 };
 
 [[nodiscard]] constexpr bool is_atomic(unsigned opcode) noexcept {
@@ -139,9 +142,9 @@ struct QueuePair : ibv_qp {
   std::uint32_t send_mask = 0;    // of its ring
   std::uint32_t send_posted = 0;  // written under draft_lock too, where there are builders
   std::atomic<std::uint32_t> send_freed{0};  // written by poll_cq
-  bool signals_all = false;
-  std::uint32_t operations = 0;  // operations_of() its type
-  Peer* peer = nullptr;          // from RTR to RESET; not of datagrams
+  std::uint8_t flags = 0;                    // IBV_SEND_SIGNALED where all work is, else none
+  std::uint32_t operations = 0;              // operations_of() its type
+  Peer* peer = nullptr;                      // from RTR to RESET; not of datagrams
   SharedQueuePair* target = nullptr;
   HeldWakers wakers;                   // of the peer
   std::shared_ptr<Contacts> contacts;  // of datagrams only

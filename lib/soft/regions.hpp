@@ -37,12 +37,12 @@ class Regions {
   [[nodiscard]] bool permits(std::uint32_t key, std::uint32_t domain, std::uint64_t address,
                              std::uint64_t length, unsigned access) const noexcept {
     auto const index = key >> 8;
-    if (index >= regions_max || !entries_) return false;
+    if (index - 1 >= regions_max - 1 || !entries_) return false;  // 0 never is
     Entry const& entry = entries_[index];
     // Acquire pairs with the release in add(). A dereg in between waits for the caller's lock.
-    if (entry.key.load(std::memory_order_acquire) != key || key == 0) return false;
-    return entry.domain == domain && (entry.access & access) == access &&
-           address >= entry.address && length <= entry.length &&
+    if (entry.key.load(std::memory_order_acquire) != key) return false;
+    // What begins before the region wraps to more than its length, which itself does not wrap.
+    return entry.domain == domain && (entry.access & access) == access && length <= entry.length &&
            address - entry.address <= entry.length - length;
   }
   /// Gives an invalidated key, not recycled, a new meaning, which check() allows.

@@ -226,7 +226,7 @@ class Responder {
     end.kind = is_send(work_) ? ReceiveKind::send : ReceiveKind::write_with_immediate;
     end.flags = has_immediate(work_) ? IBV_WC_WITH_IMM : 0;
     end.inline_length = 0;
-    end.is_solicited = work_.is_solicited;
+    end.is_solicited = work_.is_solicited();
     if (carries_bytes) {
       end.inline_length = static_cast<std::uint8_t>(length);
       auto* at = reinterpret_cast<std::byte*>(end.bytes);

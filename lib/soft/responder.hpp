@@ -23,13 +23,15 @@ namespace lend::soft {
 [[nodiscard]] inline bool has_immediate(Work const& work) noexcept {
   return work.opcode == IBV_WR_SEND_WITH_IMM || work.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
-/// The poster's side of the work: keys, bounds. False: a piece is bad.
-[[nodiscard]] inline bool gather(QueuePair const& qp, Work const& work, Stretches& ours) noexcept {
+/// The poster's side of the work: keys, bounds, the right to write where it brings bytes. False: a
+/// piece is bad.
+[[nodiscard]] inline bool gather(QueuePair const& qp, Work const& work, bool brings,
+                                 Stretches& ours) noexcept {
   auto const& regions = qp.owner().regions;
-  unsigned const access = brings_bytes(work) ? IBV_ACCESS_LOCAL_WRITE : 0;
+  unsigned const access = brings ? IBV_ACCESS_LOCAL_WRITE : 0;
   for (auto const& piece : std::span{work.pieces, work.piece_count}) {
     if (piece.length == 0) continue;
-    if (!work.is_inline &&
+    if (!work.is_inline() &&
         !regions.permits(piece.lkey, qp.pd->handle, piece.addr, piece.length, access))
       return false;
     ours.add(reinterpret_cast<std::byte*>(piece.addr), piece.addr, piece.length);

@@ -4,6 +4,7 @@
 #include "clock.hpp"
 #include "engine.hpp"
 #include "faults.hpp"
+#include "notify.hpp"
 #include "post.hpp"
 #include "timers.hpp"
 
@@ -27,7 +28,7 @@ void append(QueuePair& qp, Work const& work) noexcept {
   keep_fault(pending);
   auto* const pieces = pending.pieces();
   pending.work.pieces = pieces;
-  if (work.is_inline) {
+  if (work.is_inline()) {
     // The caller may change the bytes once post_send returned.
     auto* const bytes = pending.inline_bytes(qp.made_with.cap.max_send_sge);
     std::uint32_t length = 0;
@@ -61,10 +62,27 @@ static_assert(std::size(completed) == IBV_WR_ATOMIC_FETCH_AND_ADD + 1);
   enter_error(qp);
 }
 
+/// Publishes the end of a send. False: the queue is full and the completion is lost.
+[[gnu::always_inline]] inline bool push_local(CompletionQueue& queue,
+                                              LocalCompletion const& end) noexcept {
+  auto const is_solicited = end.status != IBV_WC_SUCCESS;
+  bool is_armed = false;
+  {
+    std::lock_guard const guard{queue.lock};
+    if (queue.local_tail - queue.local_head > queue.mask) return false;
+    queue.local[queue.local_tail++ & queue.mask] = end;
+    // Arming takes this lock too: who arms later finds the completion when it polls.
+    is_armed = is_due(queue.shared->notify, is_solicited);
+  }
+  if (is_armed) [[unlikely]]
+    notify_owner(queue, is_solicited);
+  return true;
+}
+
 /// Done, well or badly.
-void end(QueuePair& qp, Work const& work, ibv_wc_status status, Fault fault,
-         std::uint32_t length) noexcept {
-  if (status == IBV_WC_SUCCESS && !work.is_signaled) return;
+[[gnu::always_inline]] inline void end(QueuePair& qp, Work const& work, ibv_wc_status status,
+                                       Fault fault, std::uint32_t length) noexcept {
+  if (status == IBV_WC_SUCCESS && !work.is_signaled()) return;
   auto const fits = push_local(
       qp.sends(), {&qp, work.id, work.position, length, static_cast<std::uint32_t>(fault),
                    static_cast<std::uint8_t>(status), completed[work.opcode]});
@@ -89,7 +107,7 @@ bool has_run_out(QueuePair& qp, Outcome const& outcome) noexcept {
 }
 
 /// True when the work is over, false when it waits.
-bool try_once(QueuePair& qp, Work const& work) noexcept {
+[[gnu::always_inline]] inline bool try_once(QueuePair& qp, Work const& work) noexcept {
   auto const outcome = work.fault == nullptr ? execute(qp, work) : execute_with_fault(qp, work);
   if (outcome.kind != Outcome::Kind::done && !has_run_out(qp, outcome)) return false;
   qp.stall.why = Stall::Why::none;
@@ -105,6 +123,15 @@ void await_retry(QueuePair& qp) noexcept {
     qp.stall.deadline = 1;  // long ago
     retry_pending(qp);
   }
+}
+
+/// Behind what waits, or to be flushed.
+[[gnu::noinline]] void defer(QueuePair& qp, Work const& work) noexcept {
+  append(qp, work);
+  if (qp.is_flushing) return notify_owner(qp.sends(), true);
+  if (qp.stall.why == Stall::Why::drained) return;
+  qp.owner().stalled.insert(qp.index);
+  await_retry(qp);
 }
 
 /// What is pending starts from its head on.
@@ -134,11 +161,7 @@ void submit(QueuePair& qp, Work& work) noexcept {
   order_fault(qp, work);
   if (!qp.is_flushing && qp.stall.why == Stall::Why::none && start(qp, work) && try_once(qp, work))
     return;
-  append(qp, work);
-  if (qp.is_flushing) return notify_owner(qp.sends(), true);
-  if (qp.stall.why == Stall::Why::drained) return;
-  qp.owner().stalled.insert(qp.index);
-  await_retry(qp);
+  defer(qp, work);
 }
 
 void adopt_pending(QueuePair& qp, std::uint32_t count) noexcept {

@@ -44,8 +44,7 @@ Work* begin(ibv_qp_ex* queue_pair, ibv_wr_opcode opcode) noexcept {
   draft.work.id = queue_pair->wr_id;
   draft.work.position = position;
   draft.work.opcode = static_cast<std::uint8_t>(opcode);
-  draft.work.is_signaled = qp.signals_all || (flags & IBV_SEND_SIGNALED) != 0;
-  draft.work.is_solicited = (flags & IBV_SEND_SOLICITED) != 0;
+  draft.work.flags = static_cast<std::uint8_t>((flags & ~unsigned{IBV_SEND_INLINE}) | qp.flags);
   draft.work.pieces = draft.pieces();
   return &draft.work;
 }
@@ -99,7 +98,7 @@ void set_pieces(ibv_qp_ex* queue_pair, std::size_t count, ibv_sge const* pieces)
   if (qp.draft_error != 0) return;
   auto& draft = latest(qp);
   draft.work.piece_count = static_cast<std::uint16_t>(count);
-  draft.work.is_inline = false;
+  draft.work.flags &= static_cast<std::uint8_t>(~unsigned{IBV_SEND_INLINE});
   std::copy_n(pieces, count, draft.pieces());
 }
 void set_piece(ibv_qp_ex* queue_pair, std::uint32_t key, std::uint64_t address,
@@ -124,7 +123,7 @@ void set_inline_list(ibv_qp_ex* queue_pair, std::size_t count, ibv_data_buf cons
   draft.pieces()[0] = {reinterpret_cast<std::uint64_t>(bytes), static_cast<std::uint32_t>(total),
                        0};
   draft.work.piece_count = 1;
-  draft.work.is_inline = true;
+  draft.work.flags |= IBV_SEND_INLINE;
 }
 void set_inline(ibv_qp_ex* queue_pair, void* address, std::size_t length) noexcept {
   ibv_data_buf const part{address, length};
@@ -139,7 +138,7 @@ void set_destination(ibv_qp_ex* queue_pair, ibv_ah* address, std::uint32_t numbe
 
 /// What can be judged only when a request is whole.
 bool is_complete(QueuePair const& qp, Work const& work) noexcept {
-  if (work.is_inline && brings_bytes(work)) return false;
+  if (work.is_inline() && brings_bytes(work)) return false;
   if (qp.qp_type == IBV_QPT_UD && work.datagram.queue_pair == 0) return false;  // nobody has it
   if (!is_atomic(work.opcode)) return true;
   std::uint64_t total = 0;
