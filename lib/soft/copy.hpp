@@ -38,7 +38,11 @@ inline void copy_in_order(std::byte* target, std::byte const* source, std::size_
 /// A few bytes without the call and the choices of memcpy, in words as far as they go.
 [[gnu::no_sanitize_address]] inline void copy_few(std::byte* target, std::byte const* source,
                                                   std::size_t length) noexcept {
-  for (; length >= 8; length -= 8, target += 8, source += 8) std::memcpy(target, source, 8);
+  while (length >= word_bytes) {
+    std::memcpy(target, source, word_bytes);
+    if (length == word_bytes) return;  // most often
+    length -= word_bytes, target += word_bytes, source += word_bytes;
+  }
   for (; length > 0; --length) *target++ = *source++;
 }
 

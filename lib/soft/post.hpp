@@ -6,6 +6,7 @@
 #include "reason.hpp"
 
 #include <cerrno>
+#include <span>
 
 namespace lend::soft {
 
@@ -13,12 +14,19 @@ namespace lend::soft {
 [[nodiscard]] inline int write_receive(Context const& context, ibv_recv_wr const& wr,
                                        PostedReceive& kept, SharedReceive& shared) noexcept {
   auto const count = static_cast<std::uint32_t>(wr.num_sge);
-  std::uint64_t length = 0;
+  bool const reaches_all = context.peers_reach_private;
   bool is_reachable = true;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    length += wr.sg_list[i].length;
-    if (!context.peers_reach_private && !context.regions.is_mappable(wr.sg_list[i].lkey))
-      is_reachable = false;
+  std::uint64_t length = 0;
+  auto* kept_piece = kept.pieces();
+  auto* piece = static_cast<SharedPiece*>(shared.pieces);
+  for (auto const& given : std::span{wr.sg_list, count}) {
+    length += given.length;
+    if (!reaches_all && !context.regions.is_mappable(given.lkey)) is_reachable = false;
+    *kept_piece++ = given;
+    piece->address.set(given.addr);
+    piece->length.set(given.length);
+    piece->key.set(given.lkey);
+    ++piece;
   }
   if (length > UINT32_MAX) return EINVAL;
   if (!is_reachable && length > SharedCompletion::inline_max)
@@ -31,13 +39,6 @@ namespace lend::soft {
   kept.length = static_cast<std::uint32_t>(length);
   shared.length.set(kept.length);
   shared.piece_count.set(count);
-  auto* piece = static_cast<SharedPiece*>(shared.pieces);
-  for (std::uint32_t i = 0; i < count; ++i, ++piece) {
-    kept.pieces()[i] = wr.sg_list[i];
-    piece->address.set(wr.sg_list[i].addr);
-    piece->length.set(wr.sg_list[i].length);
-    piece->key.set(wr.sg_list[i].lkey);
-  }
   return 0;
 }
 
