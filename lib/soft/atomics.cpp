@@ -38,9 +38,9 @@ Copied change_atomically(QueuePair const& qp, Work const& work, Stretch const& p
     return Copied::all;
   }
   Stretches theirs;
-  theirs.add(nullptr, place.address, sizeof before);
+  theirs.add_distant(place.address, sizeof before);
   Stretches value;
-  value.add(reinterpret_cast<std::byte*>(&before), 0, sizeof before);
+  value.add(reinterpret_cast<std::byte*>(&before), sizeof before);
   auto const read = transfer(Direction::from_peer, value, theirs, sizeof before, thread);
   if (read != Copied::all) return read;
   auto changed = after(work, before);

@@ -90,9 +90,9 @@ Outcome execute_datagram(QueuePair& qp, Work const& work) noexcept {
   if (peer == nullptr) return gone;
   auto header = header_of(qp.owner(), to, length);
   Stretches ours;
-  ours.add(reinterpret_cast<std::byte*>(&header), 0, sizeof header);
+  ours.add(reinterpret_cast<std::byte*>(&header), sizeof header);
   for (std::uint32_t i = 0; i < payload.count; ++i)
-    ours.add(payload.items[i].mapped, payload.items[i].address, payload.items[i].length);
+    ours.add(payload.items[i].mapped, payload.items[i].length);
   auto& target = peer->segment().queue_pairs[to.queue_pair & (queue_pairs_max - 1)];
   RobustGuard const guard{target.rx, qp.owner().claimant};
   auto const outcome = respond(qp, work, ours, *peer, target);

@@ -54,13 +54,13 @@ TargetMemory::Answer TargetMemory::add_of_other(std::uint32_t key, std::uint32_t
     if (region.arena == pinned_arena_) {
       auto const& mapping = pins_[pin_count_ - 1]->mapping;
       if (region.place <= mapping.length() && length <= mapping.length() - region.place) {
-        stretches_.add(mapping.base() + region.place, address, length);
+        stretches_.add(mapping.base() + region.place, length);
         return Answer::granted;
       }
     }
   }
   if (!peer_.has_cross_memory()) return Answer::unreachable;
-  stretches_.add(nullptr, address, length);
+  stretches_.add_distant(address, length);
   return Answer::granted;
 }
 

@@ -28,7 +28,7 @@ class TargetMemory {
                            std::uint64_t length, unsigned access) noexcept {
     if (!peer_.is_self()) return add_of_other(key, domain, address, length, access);
     if (!own_regions_.permits(key, domain, address, length, access)) return Answer::denied;
-    stretches_.add(reinterpret_cast<std::byte*>(address), address, length);
+    stretches_.add(reinterpret_cast<std::byte*>(address), length);
     return Answer::granted;
   }
   /// Only the check.

@@ -34,7 +34,7 @@ namespace lend::soft {
     if (!work.is_inline() &&
         !regions.permits(piece.lkey, qp.pd->handle, piece.addr, piece.length, access))
       return false;
-    ours.add(reinterpret_cast<std::byte*>(piece.addr), piece.addr, piece.length);
+    ours.add(reinterpret_cast<std::byte*>(piece.addr), piece.length);
   }
   return true;
 }

@@ -23,10 +23,16 @@ inline constexpr std::uint32_t stretches_max = pieces_max + 1;
 struct Stretches {
   Stretches() noexcept {}  // NOLINT(modernize-use-equals-default): that would zero `items`
 
-  void add(std::byte* mapped, std::uint64_t address, std::size_t length) noexcept {
-    items[count++] = {mapped, address, length};
+  /// Of this address space.
+  void add(std::byte* mapped, std::size_t length) noexcept {
+    items[count++] = {mapped, 0, length};
     total += length;
-    all_mapped = all_mapped && mapped != nullptr;
+  }
+  /// Of the peer's.
+  void add_distant(std::uint64_t address, std::size_t length) noexcept {
+    items[count++] = {nullptr, address, length};
+    total += length;
+    all_mapped = false;
   }
 
   std::uint32_t count = 0;

@@ -32,7 +32,10 @@ Stretches cut(std::vector<std::byte>& bytes, std::size_t length, std::size_t cou
   auto left = length;
   for (std::size_t i = 0; i < count; ++i) {
     auto const part = i + 1 == count ? left : random() % (left + 1);
-    stretches.add(is_mapped ? at : nullptr, reinterpret_cast<std::uint64_t>(at), part);
+    if (is_mapped)
+      stretches.add(at, part);
+    else
+      stretches.add_distant(reinterpret_cast<std::uint64_t>(at), part);
     at += part + 1;
     left -= part;
   }
@@ -42,8 +45,11 @@ Stretches cut(std::vector<std::byte>& bytes, std::size_t length, std::size_t cou
 std::vector<std::byte> joined(Stretches const& stretches) {
   std::vector<std::byte> all;
   for (std::uint32_t i = 0; i < stretches.count; ++i) {
-    auto const* const at = reinterpret_cast<std::byte const*>(stretches.items[i].address);
-    all.insert(all.end(), at, at + stretches.items[i].length);
+    auto const& stretch = stretches.items[i];
+    auto const* const at = stretch.mapped != nullptr
+                               ? stretch.mapped
+                               : reinterpret_cast<std::byte const*>(stretch.address);
+    all.insert(all.end(), at, at + stretch.length);
   }
   return all;
 }
@@ -77,6 +83,8 @@ TEST_CASE("random lists of stretches are copied whole, mapped, attached or mixed
     if (random() % 2 == 0)
       for (std::uint32_t i = 0; i < far.count; ++i)
         if (random() % 2 == 0) {
+          if (far.items[i].mapped != nullptr)
+            far.items[i].address = reinterpret_cast<std::uint64_t>(far.items[i].mapped);
           far.items[i].mapped = nullptr;
           far.all_mapped = false;
         }
@@ -92,9 +100,9 @@ TEST_CASE("random lists of stretches are copied whole, mapped, attached or mixed
 TEST_CASE("memory that is not there is a fault, a process that is not there is a death", "[soft]") {
   auto bytes = numbered(64);
   Stretches near;
-  near.add(bytes.data(), 0, 64);
+  near.add(bytes.data(), 64);
   Stretches far;
-  far.add(nullptr, 64, 64);  // the zero page
+  far.add_distant(64, 64);  // the zero page
 
   CHECK(transfer(Direction::to_peer, near, far, 64, ::getpid()) == Copied::fault);
   // Source: proc(5): no pid reaches 2^22.
