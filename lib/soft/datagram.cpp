@@ -96,7 +96,7 @@ Outcome execute_datagram(QueuePair& qp, Work const& work) noexcept {
   auto& target = peer->segment().queue_pairs[to.queue_pair & (queue_pairs_max - 1)];
   RobustGuard const guard{target.rx, qp.owner().claimant};
   auto const outcome = respond(qp, work, ours, *peer, target);
-  return outcome.status == IBV_WC_LOC_PROT_ERR ? outcome : gone;
+  return outcome.status() == IBV_WC_LOC_PROT_ERR ? outcome : gone;
 }
 
 ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attributes) noexcept {

@@ -1,15 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The requester: our side of one work request, then the responder.
+// The requester: our side of one work request, then the responder, its timers, and how it ends.
 #include "engine.hpp"
 
+#include "async_events.hpp"
+#include "clock.hpp"
 #include "datagram.hpp"
+#include "faults.hpp"
+#include "notify.hpp"
 #include "pool_ring.hpp"
 #include "receive_ring.hpp"
 #include "responder.hpp"
+#include "timers.hpp"
+
+#include <iterator>
+#include <mutex>
 
 namespace lend::soft {
+namespace {
 
-Outcome execute(QueuePair& qp, Work const& work) noexcept {
+/// Does the work, or says why it must wait. For one caller; its stack frame keeps the compiler from
+/// inlining it by itself.
+[[gnu::always_inline]] inline Outcome execute(QueuePair& qp, Work const& work) noexcept {
+  if (work.fault != nullptr) [[unlikely]]
+    if (auto const met = meet_fault(qp, work)) return *met;
   if (qp.qp_type == IBV_QPT_UD) return execute_datagram(qp, work);
   bool const brings = brings_bytes(work);
   Stretches ours;
@@ -23,6 +36,74 @@ Outcome execute(QueuePair& qp, Work const& work) noexcept {
                : ended(IBV_WC_SUCCESS, Fault::none, static_cast<std::uint32_t>(ours.total));
   RobustGuard const guard{qp.target->rx, qp.owner().claimant};
   return respond(qp, work, ours, *qp.peer, *qp.target);
+}
+
+/// By ibv_wr_opcode.
+constexpr std::uint8_t completed[] = {IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE, IBV_WC_SEND,
+                                      IBV_WC_SEND,       IBV_WC_RDMA_READ,  IBV_WC_COMP_SWAP,
+                                      IBV_WC_FETCH_ADD};
+static_assert(std::size(completed) == IBV_WR_ATOMIC_FETCH_AND_ADD + 1);
+
+/// What goes wrong on our side breaks only the sends of an unreliable queue pair, unless no
+/// completion tells it. Source: kernel drivers/infiniband/core/verbs.c, qp_state_table (SQE);
+/// InfiniBand Architecture Specification vol. 1, 10.3.1.
+[[gnu::noinline]] void break_sends(QueuePair& qp, bool is_told) noexcept {
+  if (!is_told) tell_overrun(qp.sends());
+  if (is_told && qp.qp_type != IBV_QPT_RC) return enter_send_error(qp);
+  enter_error(qp);
+}
+
+/// Publishes the end of a send. False: the queue is full and the completion is lost.
+bool push_local(CompletionQueue& queue, LocalCompletion const& end) noexcept {
+  auto const is_solicited = end.status != IBV_WC_SUCCESS;
+  bool is_armed = false;
+  {
+    std::lock_guard const guard{queue.lock};
+    if (queue.local_tail - queue.local_head > queue.mask) return false;
+    queue.local[queue.local_tail++ & queue.mask] = end;
+    // Arming takes this lock too: who arms later finds the completion when it polls.
+    is_armed = is_due(queue.shared->notify, is_solicited);
+  }
+  if (is_armed) [[unlikely]]
+    notify_owner(queue, is_solicited);
+  return true;
+}
+
+/// Done, well or badly.
+void end(QueuePair& qp, Work const& work, ibv_wc_status status, Fault fault,
+         std::uint32_t length) noexcept {
+  if (status == IBV_WC_SUCCESS && !work.is_signaled()) return;
+  auto const fits = push_local(
+      qp.sends(), {&qp, work.id, work.position, length, static_cast<std::uint32_t>(fault),
+                   static_cast<std::uint8_t>(status), completed[work.opcode]});
+  if (status != IBV_WC_SUCCESS || !fits) break_sends(qp, fits);
+}
+
+/// Starts the budget of a new kind of stall. True when there is no more to wait for.
+bool has_run_out(QueuePair& qp, Outcome const& outcome) noexcept {
+  if (outcome.kind() == Outcome::Kind::held_up) return false;
+  auto const why = outcome.kind() == Outcome::Kind::receiver_not_ready
+                       ? Stall::Why::receiver_not_ready
+                       : Stall::Why::peer_is_silent;
+  if (qp.stall.why != why) {
+    auto const budget = why == Stall::Why::receiver_not_ready
+                            ? receiver_budget(qp.attributes.rnr_retry, outcome.rnr_timer())
+                            : silence_budget(qp.attributes.timeout, qp.attributes.retry_cnt);
+    qp.stall.why = why;
+    qp.stall.deadline = budget == for_ever ? 0 : now() + budget;
+    if (budget == 0) return true;
+  }
+  return qp.stall.deadline != 0 && now() >= qp.stall.deadline;
+}
+
+}  // namespace
+
+bool try_once(QueuePair& qp, Work const& work) noexcept {
+  auto const outcome = execute(qp, work);
+  if (outcome.kind() != Outcome::Kind::done && !has_run_out(qp, outcome)) return false;
+  qp.stall.why = Stall::Why::none;
+  end(qp, work, outcome.status(), outcome.fault(), outcome.length());
+  return true;
 }
 
 bool is_worth_another_try(QueuePair const& qp, Work const& work) noexcept {

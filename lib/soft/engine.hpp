@@ -31,20 +31,39 @@ enum class Fault : std::uint8_t {
   no_descriptor = 16,       // to wake the target's owner by
 };
 
-/// Small enough to be returned in one register.
-struct Outcome {
+/// What became of one try. One word, which costs nothing to hand on.
+class Outcome {
+ public:
   enum class Kind : std::uint8_t { done, peer_is_silent, receiver_not_ready, held_up };
-  Kind kind;
-  std::uint8_t rnr_timer;  // of the target, where the receiver is not ready
-  Fault fault;
-  ibv_wc_status status : 8;
-  std::uint32_t length;
-};
-static_assert(sizeof(Outcome) == 8);
 
-/// Does the work, or says why it must wait. The caller holds send_lock.
-[[nodiscard]] Outcome execute(QueuePair&, Work const&) noexcept;
-/// Whether execute() might now get further than the last time, found without any lock.
+  /// `rnr_timer` is the target's, where the receiver is not ready.
+  constexpr Outcome(Kind kind, std::uint8_t rnr_timer, Fault fault, ibv_wc_status status,
+                    std::uint32_t length) noexcept
+      : word_{static_cast<std::uint64_t>(kind) | std::uint64_t{rnr_timer} << 8 |
+              static_cast<std::uint64_t>(fault) << 16 | static_cast<std::uint64_t>(status) << 24 |
+              std::uint64_t{length} << 32} {}
+
+  [[nodiscard]] constexpr Kind kind() const noexcept { return static_cast<Kind>(byte(0)); }
+  [[nodiscard]] constexpr std::uint8_t rnr_timer() const noexcept { return byte(8); }
+  [[nodiscard]] constexpr Fault fault() const noexcept { return static_cast<Fault>(byte(16)); }
+  [[nodiscard]] constexpr ibv_wc_status status() const noexcept {
+    return static_cast<ibv_wc_status>(byte(24));
+  }
+  [[nodiscard]] constexpr std::uint32_t length() const noexcept {
+    return static_cast<std::uint32_t>(word_ >> 32);
+  }
+
+ private:
+  [[nodiscard]] constexpr std::uint8_t byte(unsigned shift) const noexcept {
+    return static_cast<std::uint8_t>(word_ >> shift);
+  }
+
+  std::uint64_t word_;
+};
+
+/// Does the work and ends it, well or badly. False: it must wait. The caller holds send_lock.
+[[nodiscard]] bool try_once(QueuePair&, Work const&) noexcept;
+/// Whether try_once() might now get further than the last time, found without any lock.
 [[nodiscard]] bool is_worth_another_try(QueuePair const&, Work const&) noexcept;
 
 }  // namespace lend::soft

@@ -92,26 +92,26 @@ void strike(QueuePair& qp, PlannedFault const& fault) noexcept {
   if (fault.kind == Kind::queue_error) qp.sends().fails.store(true, std::memory_order_relaxed);
 }
 
-Outcome execute_with_fault(QueuePair& qp, Work const& work) noexcept {
+std::optional<Outcome> meet_fault(QueuePair& qp, Work const& work) noexcept {
   auto const& fault = *work.fault;
   auto const mark = std::uint64_t{work.position} + 1;
   bool const holds_up = fault.kind == Kind::drop || fault.kind == Kind::delay ||
                         fault.kind == Kind::receiver_not_ready;
-  if (!holds_up || qp.meddled == mark) return execute(qp, work);
-  if (fault.kind != Kind::delay && qp.qp_type != IBV_QPT_RC)
-    return {Outcome::Kind::done, 0, Fault::planned, IBV_WC_SUCCESS, 0};  // lost, and nobody is told
+  if (!holds_up || qp.meddled == mark) return std::nullopt;
+  if (fault.kind != Kind::delay && qp.qp_type != IBV_QPT_RC)  // lost, and nobody is told
+    return Outcome{Outcome::Kind::done, 0, Fault::planned, IBV_WC_SUCCESS, 0};
   auto const hold = hold_of(qp, fault);
   if (qp.stall.why != Stall::Why::fault) {
     qp.stall.why = Stall::Why::fault;
     qp.stall.deadline = hold.time == for_ever ? 0 : now() + hold.time;
   }
   if (qp.stall.deadline == 0 || now() < qp.stall.deadline)
-    return {Outcome::Kind::held_up, 0, Fault::planned, IBV_WC_SUCCESS, 0};
+    return Outcome{Outcome::Kind::held_up, 0, Fault::planned, IBV_WC_SUCCESS, 0};
   qp.stall.why = Stall::Why::none;
   qp.meddled = mark;
-  if (!hold.fails) return execute(qp, work);
-  return {Outcome::Kind::done, 0, Fault::planned,
-          fault.kind == Kind::drop ? IBV_WC_RETRY_EXC_ERR : IBV_WC_RNR_RETRY_EXC_ERR, 0};
+  if (!hold.fails) return std::nullopt;
+  return Outcome{Outcome::Kind::done, 0, Fault::planned,
+                 fault.kind == Kind::drop ? IBV_WC_RETRY_EXC_ERR : IBV_WC_RNR_RETRY_EXC_ERR, 0};
 }
 
 }  // namespace lend::soft

@@ -9,11 +9,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace lend::soft {
 
-struct Outcome;
+class Outcome;
 struct QueuePair;
 struct Work;
 
@@ -43,7 +44,8 @@ class Faults {
 
 /// A fault that strikes before its work. The caller holds send_lock, and no rx.
 void strike(QueuePair&, PlannedFault const&) noexcept;
-/// execute() for work with a fault on it, which may hold it up, lose it or end it instead.
-[[nodiscard]] Outcome execute_with_fault(QueuePair&, Work const&) noexcept;
+/// What became of work with a fault on it that holds it up, loses it or ends it. Empty: it is to be
+/// done as if there were none.
+[[nodiscard]] std::optional<Outcome> meet_fault(QueuePair&, Work const&) noexcept;
 
 }  // namespace lend::soft

@@ -52,7 +52,7 @@ int post_one(QueuePair& qp, ibv_send_wr const& wr) noexcept {
       .opcode = static_cast<std::uint8_t>(wr.opcode),
       .flags = static_cast<std::uint8_t>(wr.send_flags | qp.flags),
       .pieces = wr.sg_list,
-      .fault = nullptr,  // see submit()
+      .fault = nullptr,  // see order_fault()
       .atomic = {},
   };
   if (is_atomic(wr.opcode)) {

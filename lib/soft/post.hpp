@@ -2,6 +2,8 @@
 // Receives as they are written down, and the send queue between posting and executing.
 #pragma once
 
+#include "engine.hpp"
+#include "faults.hpp"
 #include "queue_pair.hpp"
 #include "reason.hpp"
 
@@ -42,8 +44,28 @@ namespace lend::soft {
   return 0;
 }
 
-/// Executes the work, or appends it to what waits. The caller holds send_lock.
-void submit(QueuePair&, Work&) noexcept;
+/// Each operation passes here once, in the order of posting.
+inline void order_fault(QueuePair& qp, Work& work) noexcept {
+  auto& faults = qp.owner().faults;
+  if (faults.are_planned()) [[unlikely]]
+    work.fault = faults.next_operation();
+}
+/// The work is the first that waits. False when its fault broke the queue pair before it.
+[[nodiscard]] inline bool start(QueuePair& qp, Work const& work) noexcept {
+  if (work.fault == nullptr) [[likely]]
+    return true;
+  strike(qp, *work.fault);
+  return !qp.is_flushing;
+}
+/// Appends the work to what waits, or is to be flushed. The caller holds send_lock.
+void defer(QueuePair&, Work const&) noexcept;
+/// Executes the work, or defers it. The caller holds send_lock.
+inline void submit(QueuePair& qp, Work& work) noexcept {
+  order_fault(qp, work);
+  if (!qp.is_flushing && qp.stall.why == Stall::Why::none && start(qp, work) && try_once(qp, work))
+    return;
+  defer(qp, work);
+}
 /// Makes the next `count` slots behind the tail work that waits, and executes what can be. The
 /// caller holds send_lock.
 void adopt_pending(QueuePair&, std::uint32_t count) noexcept;
