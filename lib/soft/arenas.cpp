@@ -19,41 +19,44 @@ constexpr std::size_t allocation_max = std::size_t{1} << 46;  // below half of t
 
 }  // namespace
 
-Arenas::ByAddress::iterator Arenas::add(std::size_t length, bool is_dedicated,
-                                        AllocationOptions const& options) {
+std::byte* Arenas::add(std::size_t wanted, bool is_dedicated, AllocationOptions const& options) {
+  auto const length = is_dedicated ? wanted : shared_arena_bytes;
   std::uint32_t index = 0;
   while (index < arenas_max && segment_.arenas[index].generation.load() != 0) ++index;
   if (index == arenas_max) {
     fail(ENOMEM, "the soft device holds at most %u large allocations: make fewer, larger ones",
          arenas_max);
-    return arenas_.end();
+    return nullptr;
   }
   auto file = make_memory_file("lend.memory", length, options.pages);
   if (!file && errno == EOPNOTSUPP) {
     fail(errno);
-    return arenas_.end();
+    return nullptr;
   }
   if (!file) {
     fail(errno, "no memory file of %zu bytes: raise the limit of open files or use less memory",
          length);
-    return arenas_.end();
+    return nullptr;
   }
   auto mapping = Mapping::of(file.get(), length, options.pages);
   auto const error = mapping ? settle_pages(mapping.base(), length, options, true) : errno;
   if (error != 0) {
     fail(error);
-    return arenas_.end();
+    return nullptr;
   }
-  auto const base = reinterpret_cast<std::uint64_t>(mapping.base());
+  PageRanges ranges{0, length};
+  auto const offset = ranges.take(wanted).value();
+  auto* const base = mapping.base();
   auto const made = arenas_.emplace(
-      base, Arena{std::move(file), std::move(mapping), PageRanges{0, length}, index, is_dedicated});
+      reinterpret_cast<std::uint64_t>(base),
+      Arena{std::move(file), std::move(mapping), std::move(ranges), index, is_dedicated});
   auto& shared = segment_.arenas[index];
   shared.fd.set(made.first->second.file.get());
   shared.length.set(length);
   if (++generations_ == 0) ++generations_;
   // Release: pairs with the acquire in a peer's view of the arena.
   shared.generation.store(generations_, std::memory_order_release);
-  return made.first;
+  return base + offset;
 }
 
 void Arenas::remove(ByAddress::iterator arena) noexcept {
@@ -74,15 +77,13 @@ void* Arenas::allocate(std::size_t length, AllocationOptions const& options) noe
     for (auto& [base, arena] : arenas_)
       if (!arena.is_dedicated)
         if (auto const offset = arena.ranges.take(wanted)) return arena.mapping.base() + *offset;
-  auto const fresh = add(is_dedicated ? wanted : shared_arena_bytes, is_dedicated, options);
-  if (fresh == arenas_.end()) return nullptr;
-  return fresh->second.mapping.base() + fresh->second.ranges.take(wanted).value();
+  return add(wanted, is_dedicated, options);
 } catch (std::bad_alloc const&) {
   fail(ENOMEM);
   return nullptr;
 }
 
-void Arenas::release(void* address, std::size_t length) noexcept try {
+void Arenas::release(void* address, std::size_t length) noexcept {
   std::lock_guard const guard{mutex_};
   auto const start = reinterpret_cast<std::uint64_t>(address);
   auto arena = arenas_.upper_bound(start);
@@ -95,9 +96,7 @@ void Arenas::release(void* address, std::size_t length) noexcept try {
   if (arena->second.is_dedicated)
     remove(arena);
   else
-    arena->second.ranges.give_back(offset, returned);
-} catch (std::bad_alloc const&) {
-  // The pages are with the kernel; only their addresses stay taken.
+    arena->second.ranges.give_back(offset);
 }
 
 std::optional<ArenaPlace> Arenas::find(std::uint64_t address, std::uint64_t length) const noexcept {

@@ -6,6 +6,7 @@
 #include "page_ranges.hpp"
 #include "shared_memory.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -45,7 +46,9 @@ class Arenas {
   };
   using ByAddress = std::map<std::uint64_t, Arena>;
 
-  ByAddress::iterator add(std::size_t length, bool is_dedicated, AllocationOptions const& options);
+  /// With its first `wanted` bytes taken. Null with errno; may throw std::bad_alloc, then there is
+  /// no arena.
+  std::byte* add(std::size_t wanted, bool is_dedicated, AllocationOptions const& options);
   void remove(ByAddress::iterator arena) noexcept;
 
   Segment& segment_;

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <new>
 
 namespace lend::soft {
@@ -60,7 +61,7 @@ bool instance_is_dead(void const* peers, std::uint32_t instance) {
 
 }  // namespace
 
-Context::Context(UniqueFd file, Mapping mapping) noexcept
+Context::Context(UniqueFd file, Mapping mapping)
     : verbs_context{},
       segment_file{std::move(file)},
       segment_mapping{std::move(mapping)},
@@ -101,11 +102,9 @@ std::uint64_t Context::take_ring(std::size_t length) {
   return 0;
 }
 
-void Context::give_back_ring(std::uint64_t offset, std::size_t length) noexcept try {
+void Context::give_back_ring(std::uint64_t offset, std::size_t length) noexcept {
   drop_pages(segment_file.get(), offset, whole_pages(length));
-  rings.give_back(offset, length);
-} catch (std::bad_alloc const&) {
-  // The pages are with the kernel; only their addresses stay taken.
+  rings.give_back(offset);
 }
 
 ibv_device* soft_device() noexcept {
@@ -139,7 +138,7 @@ int plan_from_environment(Context& context) noexcept try {
 
 }  // namespace
 
-ibv_context* open_device(ibv_device* chosen) noexcept {
+ibv_context* open_device(ibv_device* chosen) noexcept try {
   if (chosen != &device) {
     fail(ENODEV);
     return nullptr;
@@ -158,11 +157,7 @@ ibv_context* open_device(ibv_device* chosen) noexcept {
          segment_bytes >> 20);
     return nullptr;
   }
-  auto* const context = new (std::nothrow) Context{std::move(file), std::move(mapping)};
-  if (context == nullptr) {
-    fail(ENOMEM);
-    return nullptr;
-  }
+  auto context = std::make_unique<Context>(std::move(file), std::move(mapping));
   context->guid = guid;
   context->mark = mark;
   context->mark_address = process_mark_address();
@@ -170,15 +165,11 @@ ibv_context* open_device(ibv_device* chosen) noexcept {
   context->async = WakePipe::make();
   if (!context->async) {
     fail(errno, "no pipe for asynchronous events: %s", std::strerror(errno));
-    delete context;
     return nullptr;
   }
   context->context.async_fd = context->async.fd();
-  if (plan_from_environment(*context) != 0 ||
-      context->slot.take(context->segment_file.get()) != 0) {
-    delete context;
+  if (plan_from_environment(*context) != 0 || context->slot.take(context->segment_file.get()) != 0)
     return nullptr;
-  }
   auto const instance = context->slot.tenant().instance();
   context->claimant = {instance, instance_is_dead, &context->peers};
   auto& header = context->segment.header;
@@ -187,13 +178,15 @@ ibv_context* open_device(ibv_device* chosen) noexcept {
   std::uint64_t held = 0;
   if (auto const error = context->own_wakers.hold(header.async, held); error != 0) {
     fail(error, "no descriptor for asynchronous events: %s", std::strerror(error));
-    delete context;
     return nullptr;
   }
   header.probe_address.set(reinterpret_cast<std::uint64_t>(&context->guid));
   // Release pairs with the acquire of a peer that connects.
   header.magic.store(SharedHeader::magic_value, std::memory_order_release);
-  return &context->context;
+  return &context.release()->context;
+} catch (std::bad_alloc const&) {
+  fail(ENOMEM);
+  return nullptr;
 }
 
 int close_device(ibv_context* opened) noexcept {

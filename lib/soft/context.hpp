@@ -75,7 +75,8 @@ class IndexSet {
 
 /// Members are destroyed bottom-up: the slot's name goes before the segment it names.
 struct Context : verbs_context {
-  Context(UniqueFd file, Mapping mapping) noexcept;
+  /// May throw std::bad_alloc.
+  Context(UniqueFd file, Mapping mapping);
 
   [[nodiscard]] static Context& of(ibv_context* context) noexcept {
     // verbs_get_ctx() without its question whether there is a verbs_context: there is.

@@ -57,15 +57,16 @@ Hold hold_of(QueuePair const& qp, PlannedFault const& fault) noexcept {
 }  // namespace
 
 void Faults::plan(FaultPlan const& plan) {
-  any_.store(false, std::memory_order_relaxed);
-  operations_.clear();
-  calls_.clear();
+  std::vector<PlannedFault> operations;
+  std::vector<PlannedFault> calls;
   for (auto const& fault : plan.faults())
-    (fault.kind == Kind::control_call ? calls_ : operations_).push_back(fault);
-  for (auto* const faults : {&operations_, &calls_})
+    (fault.kind == Kind::control_call ? calls : operations).push_back(fault);
+  for (auto* const faults : {&operations, &calls})
     std::stable_sort(
         faults->begin(), faults->end(),
         [](PlannedFault const& one, PlannedFault const& two) { return one.at < two.at; });
+  operations_ = std::move(operations);
+  calls_ = std::move(calls);
   operation_.store(0, std::memory_order_relaxed);
   call_.store(0, std::memory_order_relaxed);
   any_.store(!plan.faults().empty(), std::memory_order_relaxed);

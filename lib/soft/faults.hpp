@@ -20,7 +20,7 @@ struct Work;
 
 class Faults {
  public:
-  /// May throw std::bad_alloc. Nobody posts meanwhile.
+  /// May throw std::bad_alloc; then the plan before it stays. Nobody posts meanwhile.
   void plan(FaultPlan const& plan);
 
   /// One relaxed load for who plans nothing.

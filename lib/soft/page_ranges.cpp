@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// First fit, with neighbours joined on return.
+// First fit, with neighbours joined on return. Map nodes wander between taken and free.
 #include "page_ranges.hpp"
 
 #include <iterator>
+#include <utility>
 
 namespace lend::soft {
 
@@ -16,24 +17,25 @@ std::optional<std::size_t> PageRanges::take(std::size_t length) {
     if (gap->second < wanted) continue;
     auto const offset = gap->first;
     if (gap->second > wanted) {
-      // The node is moved, not made anew: a take never allocates.
+      taken_.emplace(offset, wanted);  // The one line that may throw.
       auto node = gaps_.extract(gap);
       node.key() = offset + wanted;
       node.mapped() -= wanted;
       gaps_.insert(std::move(node));
     } else {
-      gaps_.erase(gap);
+      taken_.insert(gaps_.extract(gap));
     }
-    taken_ += wanted;
+    taken_bytes_ += wanted;
     return offset;
   }
   return std::nullopt;
 }
 
-void PageRanges::give_back(std::size_t offset, std::size_t length) {
-  auto const returned = whole_pages(length);
-  auto const [gap, fresh] = gaps_.emplace(offset, returned);
-  taken_ -= returned;
+void PageRanges::give_back(std::size_t offset) noexcept {
+  auto node = taken_.extract(offset);
+  if (node.empty()) return;
+  taken_bytes_ -= node.mapped();
+  auto const gap = gaps_.insert(std::move(node)).position;
   auto const after = std::next(gap);
   if (after != gaps_.end() && gap->first + gap->second == after->first) {
     gap->second += after->second;

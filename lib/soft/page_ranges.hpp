@@ -8,21 +8,26 @@
 
 namespace lend::soft {
 
-/// First fit over whole pages. May throw std::bad_alloc; then nothing has changed.
+/// First fit over whole pages. Giving back needs no memory: a range keeps what that takes.
 class PageRanges {
  public:
+  /// May throw std::bad_alloc.
   PageRanges(std::size_t first, std::size_t end);
 
   /// Offset of `length` bytes, rounded up to pages, or nothing when there is no such gap.
+  /// May throw std::bad_alloc; then nothing has changed.
   [[nodiscard]] std::optional<std::size_t> take(std::size_t length);
-  /// Gives back what take() gave.
-  void give_back(std::size_t offset, std::size_t length);
+  /// Gives back what take() gave; nothing else is touched.
+  void give_back(std::size_t offset) noexcept;
 
-  [[nodiscard]] std::size_t taken() const noexcept { return taken_; }
+  [[nodiscard]] std::size_t taken() const noexcept { return taken_bytes_; }
 
  private:
-  std::map<std::size_t, std::size_t> gaps_;  // offset to length; no two touch
-  std::size_t taken_ = 0;
+  using ByOffset = std::map<std::size_t, std::size_t>;  // to length
+
+  ByOffset gaps_;  // no two touch
+  ByOffset taken_;
+  std::size_t taken_bytes_ = 0;
 };
 
 [[nodiscard]] constexpr std::size_t whole_pages(std::size_t length) noexcept {

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <new>
+#include <utility>
 
 namespace lend::soft {
 namespace {
@@ -45,11 +46,11 @@ int Regions::add(std::uint32_t domain, std::uint64_t address, std::uint64_t leng
     if (!entries_) throw std::bad_alloc{};
   }
   std::uint32_t index = 0;
-  if (used_ < regions_max && free_.size() < reuse_after) {
+  if (used_ < regions_max && free_count_ < reuse_after) {
     index = used_++;
-  } else if (!free_.empty()) {
-    index = free_.front();
-    free_.pop_front();
+  } else if (free_count_ != 0) {
+    index = std::exchange(first_free_, entries_[first_free_].next_free);
+    --free_count_;
   } else {
     return fail(ENOMEM, "the soft device holds at most %u registrations: use fewer, larger ones",
                 regions_max - 1);
@@ -90,11 +91,12 @@ void Regions::invalidate(std::uint32_t key) noexcept {
   segment_.regions[index].key.store(0, std::memory_order_release);
 }
 
-void Regions::recycle(std::uint32_t key) noexcept try {
+void Regions::recycle(std::uint32_t key) noexcept {
   std::lock_guard const guard{mutex_};
-  free_.push_back(key >> 8);
-} catch (std::bad_alloc const&) {
-  // One index fewer.
+  auto const index = key >> 8;
+  (free_count_ == 0 ? first_free_ : entries_[last_free_].next_free) = index;
+  last_free_ = index;
+  ++free_count_;
 }
 
 bool Regions::is_mappable(std::uint32_t key) const noexcept {

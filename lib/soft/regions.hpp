@@ -10,7 +10,6 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
-#include <deque>
 #include <memory>
 #include <mutex>
 
@@ -64,6 +63,7 @@ class Regions {
     unsigned access;
     std::uint8_t generation;  // of the latest key
     bool is_mappable;
+    std::uint32_t next_free;  // index, while it is free
     std::uint64_t address;
     std::uint64_t length;
   };
@@ -78,7 +78,9 @@ class Regions {
   Arenas const& arenas_;
   std::mutex mutex_;
   std::unique_ptr<Entry[], Free> entries_;  // from calloc: untouched pages cost nothing
-  std::deque<std::uint32_t> free_;
+  std::uint32_t first_free_ = 0;  // of a queue through the entries, so that it needs no memory
+  std::uint32_t last_free_ = 0;
+  std::uint32_t free_count_ = 0;
   std::uint32_t used_ = 1;  // indexes below were used; 0 never is
 };
 

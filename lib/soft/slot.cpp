@@ -235,7 +235,7 @@ int SlotClaim::take(int segment_fd, std::uint64_t patience) noexcept {
     return fail(EAGAIN, "all %u slots of the soft device are taken: close some processes",
                 slots_max - 1);
   if (!file)
-    return fail(why, "cannot tell whether somebody holds slot %u of the soft device: %s",
+    return fail(why, "cannot make or look at slot file %u of the rendezvous directory: %s",
                 before.slot, std::strerror(why));
   return move_in(std::move(file), before, segment_fd);
 }
@@ -248,9 +248,16 @@ int SlotClaim::move_in(UniqueFd file, SlotTenant const& before, int segment_fd) 
                                     static_cast<unsigned long long>(tenant_.start_time),
                                     tenant_.generation, tenant_.segment_fd);
   auto const generation = static_cast<off_t>(tenant_.generation);
+  ssize_t written = -1;
   if (::ftruncate(file.get(), 0) != 0 ||
-      ::pwrite(file.get(), text, static_cast<std::size_t>(length), 0) != length)
-    return fail(errno, "cannot write slot file %u: %s", before.slot, std::strerror(errno));
+      (written = ::pwrite(file.get(), text, static_cast<std::size_t>(length), 0)) != length) {
+    auto const error = written < 0 ? errno : ENOSPC;  // Source: write(2), on fewer bytes
+    char path[path_max + 16];
+    slot_path(path, before.slot);
+    ::unlink(path);  // ours: the caller holds the lock of the claims
+    return fail(error, "cannot write slot file %u of the rendezvous directory: %s", before.slot,
+                std::strerror(error));
+  }
   // Only the byte of this generation stays locked.
   (void)lock_range(file.get(), F_UNLCK, 0, generation, F_OFD_SETLK);
   (void)lock_range(file.get(), F_UNLCK, generation + 1, 0, F_OFD_SETLK);
