@@ -3,6 +3,7 @@
 #include "fault_plan.hpp"
 
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <climits>
 #include <optional>
@@ -20,6 +21,19 @@ constexpr std::array<std::string_view, 7> names{"drop",       "delay",       "rn
 constexpr bool has_amount(Kind kind) {
   return kind == Kind::drop || kind == Kind::delay || kind == Kind::receiver_not_ready ||
          kind == Kind::control_call;
+}
+
+/// Small enough to be survived as well as not.
+std::uint64_t amount_by_lot(Kind kind, std::uint64_t lot) noexcept {
+  constexpr std::uint64_t delay_max = 1'000'000;
+  constexpr std::array errnos{ENOMEM, EAGAIN, EACCES};
+  switch (kind) {
+    case Kind::drop:
+    case Kind::receiver_not_ready: return 1 + lot % 2;
+    case Kind::delay: return 1 + lot % delay_max;
+    case Kind::control_call: return static_cast<std::uint64_t>(errnos[lot % errnos.size()]);
+    default: return 0;
+  }
 }
 
 /// The whole of `text`, or nothing.
@@ -112,13 +126,11 @@ FaultPlan& FaultPlan::control_call_fails(std::uint64_t call, int errno_value) {
 FaultPlan FaultPlan::random(std::uint64_t seed, unsigned count, std::uint64_t operations) {
   // The engine's numbers are the standard's; those of its distributions are each library's own.
   std::mt19937_64 draw{seed};
-  constexpr std::array kinds{Kind::drop, Kind::receiver_not_ready, Kind::flush, Kind::peer_death,
-                             Kind::queue_error};
   FaultPlan plan;
   for (unsigned i = 0; i < count && operations > 0; ++i) {
-    auto const kind = kinds[draw() % kinds.size()];
+    auto const kind = static_cast<Kind>(draw() % names.size());
     auto const at = 1 + draw() % operations;
-    plan.add(kind, at, has_amount(kind) ? 1 + draw() % 2 : 0);
+    plan.add(kind, at, amount_by_lot(kind, draw()));
   }
   return plan;
 }

@@ -118,7 +118,14 @@ TEST_CASE("a seed gives one plan", "[soft]") {
   CHECK(FaultPlan::random(7, 5, 100).text() != FaultPlan::random(8, 5, 100).text());
   auto const many = FaultPlan::random(7, 50, 10);
   CHECK(many.faults().size() == 50);
-  for (auto const& fault : many.faults()) CHECK((fault.at - 1) < 10);
+  unsigned kinds = 0;
+  for (auto const& fault : many.faults()) {
+    CHECK((fault.at - 1) < 10);
+    kinds |= 1u << static_cast<unsigned>(fault.kind);
+  }
+  CHECK(kinds == 0b111'1111);
+  auto const read = must(FaultPlan::parse(many.text()));
+  CHECK(read.faults() == many.faults());
 }
 
 TEST_CASE("a message dropped within the retries arrives late, one dropped beyond them fails",

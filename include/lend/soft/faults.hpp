@@ -60,8 +60,9 @@ class FaultPlan {
   /// Calls that end something cannot fail.
   FaultPlan& control_call_fails(std::uint64_t call, int errno_value);
 
-  /// `count` faults of all kinds but `delay` and `control_call`, at operations from 1 to
-  /// `operations`, chosen by `seed`: the same for the same three numbers on every machine.
+  /// `count` faults of all kinds, at operations and control calls from 1 to `operations`, chosen by
+  /// `seed`: the same for the same three numbers on every machine. Strikes once or twice, delays up
+  /// to a millisecond, errnos ENOMEM, EAGAIN and EACCES.
   [[nodiscard]] static FaultPlan random(std::uint64_t seed, unsigned count,
                                         std::uint64_t operations);
 
