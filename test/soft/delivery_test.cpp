@@ -171,6 +171,43 @@ TEST_CASE("inline bytes are those of the moment of posting, with any key", "[sof
   CHECK(stage.to.read(0, 13) == "second first ");
 }
 
+TEST_CASE(
+    "inline bytes of every length, to the most that is granted, are those of the moment of posting",
+    "[soft]") {
+  Terms terms;
+  terms.rnr_retries = 7;
+  Stage stage{terms};
+  auto const is_late = GENERATE(false, true);
+  ibv_qp_attr attributes{};
+  ibv_qp_init_attr made{};
+  REQUIRE(verbs().query_qp(stage.a.qp.get(), &attributes, IBV_QP_CAP, &made) == 0);
+  REQUIRE(made.cap.max_inline_data == 256);
+  // Around what travels in a completion, and the most.
+  for (std::uint32_t const length : {31u, 32u, 33u, 255u, 256u}) {
+    CAPTURE(length, is_late);
+    std::string text(length, ' ');
+    for (std::uint32_t i = 0; i < length; ++i) text[i] = static_cast<char>('!' + (i + length) % 90);
+    auto const sent = text;
+    auto const at = [&](std::size_t offset) {
+      return reinterpret_cast<std::uint64_t>(text.data() + offset);
+    };
+    auto const receive = [&] {
+      REQUIRE(post_receive(stage.b, length, {stage.to.piece(0, 5), stage.to.piece(5, 300)}) == 0);
+    };
+    if (!is_late) receive();
+
+    REQUIRE(post(stage.a, {.id = length,
+                           .pieces = {{at(0), 1, 0}, {at(1), length - 1, 0}},
+                           .flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED}) == 0);
+    text.assign(text.size(), '-');
+
+    if (is_late) receive();
+    check_success(stage.a.sends, IBV_WC_SEND, length);
+    CHECK(await_one(stage.b.receives).byte_len == length);
+    CHECK(stage.to.read(0, length) == sent);
+  }
+}
+
 TEST_CASE("bytes that are not inline are read when the receiver is ready", "[soft]") {
   Terms terms;
   terms.rnr_retries = 7;
