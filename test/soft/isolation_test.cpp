@@ -65,6 +65,7 @@ class Scribbler {
 struct Numbers {
   std::uint32_t own_receives;
   std::uint32_t pooled;
+  std::uint32_t datagrams;
   Remote memory;
 };
 
@@ -75,12 +76,15 @@ int be_a_vandal(Wire const& wire, unsigned seed, Scribbles where) {
   RawQueue const queue{device};
   RawPair const link{device, queue, depth};
   RawPair const pooled{device, queue, depth};
+  RawDatagrams const datagrams{device, queue, depth};
   Numbers theirs{};
-  Numbers const mine{link.number(), pooled.number(), memory.remote()};
+  Numbers const mine{link.number(), pooled.number(), datagrams.number(), memory.remote()};
   if (!tell(wire, mine) || !hear(wire, theirs)) return 1;
   if (link.connect(theirs.own_receives) != 0 || pooled.connect(theirs.pooled) != 0) return 2;
   for (std::uint32_t i = 0; i < depth; ++i)
-    if (link.receive(i, memory.piece(0, size)) != 0) return 3;
+    if (link.receive(i, memory.piece(0, size)) != 0 ||
+        datagrams.receive(i, memory.piece(size, size)) != 0)
+      return 3;
   auto& context = soft::Context::of(device.context());
   auto* const peer = context.peers.acquire(theirs.own_receives >> soft::index_bits);
   if (peer == nullptr || !wire.say() || !wire.hear()) return 4;
@@ -99,7 +103,7 @@ class Victim {
 
   void meet(Wire const& wire, bool with_neighbour) {
     REQUIRE(hear(wire, vandal_));
-    Numbers const mine{own_.number(), pooled_.number(), memory_.remote()};
+    Numbers const mine{own_.number(), pooled_.number(), datagrams_.number(), memory_.remote()};
     REQUIRE(tell(wire, mine));
     REQUIRE(own_.connect(vandal_.own_receives) == 0);
     REQUIRE(pooled_.connect(vandal_.pooled) == 0);
@@ -117,7 +121,7 @@ class Victim {
   void do_something() {
     auto const piece = memory_.piece(random_() % size, random_() % size);
     auto const from = memory_.piece(2 * size, random_() % size);
-    switch (random_() % 16) {
+    switch (random_() % 20) {
       case 0: return note(is_own, own_.receive(next_ | is_own, piece));
       case 1: return note(is_pooled, pool_.receive(next_ | is_pooled, piece));
       case 2: return note(is_own, own_.send(next_ | is_own, from));
@@ -133,6 +137,10 @@ class Victim {
       case 12: return ask();
       case 13: return make_and_unmake();
       case 14: return grow();
+      case 15: return note(is_datagram, datagrams_.receive(next_ | is_datagram, piece));
+      case 16: return note(is_datagram, datagrams_.send(next_ | is_datagram, from, somebody()));
+      case 17: return build_datagrams(from);
+      case 18: return revive_datagrams();
       default: return revive(random_() % 2 == 0 ? own_ : pooled_);
     }
   }
@@ -176,6 +184,7 @@ class Victim {
   void end() {
     CHECK(own_.fail() == 0);
     CHECK(pooled_.fail() == 0);
+    CHECK(datagrams_.fail() == 0);
     auto const end = std::chrono::steady_clock::now() + bound;
     auto const all_back = [&] {
       return std::all_of(outstanding_.begin(), outstanding_.end(),
@@ -189,6 +198,7 @@ class Victim {
  private:
   static constexpr std::uint64_t is_own = std::uint64_t{1} << 32;     // work of own_
   static constexpr std::uint64_t is_pooled = std::uint64_t{1} << 33;  // a receive of the pool
+  static constexpr std::uint64_t is_datagram = std::uint64_t{1} << 34;
   static constexpr std::uint64_t of_neighbour = std::uint64_t{1} << 40;
 
   void note(std::uint64_t kind, int error) {
@@ -197,6 +207,16 @@ class Victim {
   void add_remotely() {
     auto const into = memory_.piece(0, 8);
     note(is_own, own_.fetch_and_add(next_ | is_own, into, vandal_.memory, 1));
+  }
+  /// The vandal, or ourselves through what the vandal may have spoilt.
+  std::uint32_t somebody() { return random_() % 2 == 0 ? vandal_.datagrams : datagrams_.number(); }
+  /// Both come back, or none was taken.
+  void build_datagrams(Piece const& from) {
+    auto const first = next_ | is_datagram;
+    auto const second = (next_ + 1) | is_datagram;
+    if (datagrams_.build(first, second, from, somebody()) != 0) return;
+    note(is_datagram, 0);
+    note(is_datagram, 0);
   }
   void take_async_event() {
     ibv_async_event event{};
@@ -244,6 +264,13 @@ class Victim {
     std::erase_if(outstanding_, [](auto id) { return (id & is_own) != 0; });
     static_cast<void>(pair.connect(vandal_.own_receives));  // not to one that looks dead
   }
+  void revive_datagrams() {
+    REQUIRE(datagrams_.fail() == 0);
+    for (int i = 0; i < 64; ++i) poll();
+    REQUIRE(datagrams_.reset() == 0);
+    std::erase_if(outstanding_, [](auto id) { return (id & is_datagram) != 0; });
+    static_cast<void>(datagrams_.start());  // not while the vandal breaks it
+  }
 
   std::mt19937 random_;
   RawDevice device_;
@@ -253,6 +280,7 @@ class Victim {
   RawPool pool_{device_, depth};
   RawPair own_{device_, queue_, depth};
   RawPair pooled_{device_, queue_, depth, pool_.get()};
+  RawDatagrams datagrams_{device_, queue_, depth};
   RawPair to_neighbour_{device_, queue_, depth};
   RawDevice near_device_;
   RawMemory nearby_{near_device_, 2 * size};

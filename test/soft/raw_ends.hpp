@@ -309,28 +309,23 @@ class RawDatagrams {
  public:
   RawDatagrams(RawDevice const& device, RawQueue const& queue, std::uint32_t depth,
                ibv_srq* pool = nullptr) {
-    ibv_qp_init_attr asked{};
+    ibv_qp_init_attr_ex asked{};
     asked.send_cq = asked.recv_cq = queue.get();
     asked.qp_type = IBV_QPT_UD;
     asked.sq_sig_all = 1;
     asked.srq = pool;
     asked.cap = {depth, depth, 1, 1, 0};
-    pair_ = soft_device().create_qp(device.domain(), &asked);
+    asked.pd = device.domain();
+    asked.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    asked.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+    pair_ = soft_device().create_qp_ex(device.context(), &asked);
     REQUIRE(pair_ != nullptr);
     ibv_ah_attr here{};
     here.port_num = 1;
     here.dlid = 1;
     address_ = soft_device().create_ah(device.domain(), &here);
     REQUIRE(address_ != nullptr);
-    ibv_qp_attr to{};
-    to.port_num = 1;
-    auto const init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
-    for (auto const& [state, mask] : {std::pair<ibv_qp_state, int>{IBV_QPS_INIT, init},
-                                      {IBV_QPS_RTR, IBV_QP_STATE},
-                                      {IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_SQ_PSN}}) {
-      to.qp_state = state;
-      REQUIRE(soft_device().modify_qp(pair_, &to, mask) == 0);
-    }
+    REQUIRE(start() == 0);
   }
   RawDatagrams(RawDatagrams const&) = delete;
   RawDatagrams& operator=(RawDatagrams const&) = delete;
@@ -339,13 +334,38 @@ class RawDatagrams {
     CHECK(soft_device().destroy_qp(pair_) == 0);
   }
   [[nodiscard]] std::uint32_t number() const noexcept { return pair_->qp_num; }
-  int fail() const {
-    ibv_qp_attr to{};
-    to.qp_state = IBV_QPS_ERR;
-    return soft_device().modify_qp(pair_, &to, IBV_QP_STATE);
+  /// From RESET to where it sends. 0 or errno.
+  int start() const {
+    auto const init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+    for (auto const& [state, mask] : {std::pair<ibv_qp_state, int>{IBV_QPS_INIT, init},
+                                      {IBV_QPS_RTR, IBV_QP_STATE},
+                                      {IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_SQ_PSN}})
+      if (auto const error = move(state, mask); error != 0) return error;
+    return 0;
   }
+  int reset() const { return move(IBV_QPS_RESET, IBV_QP_STATE); }
+  /// In RESET there is nothing to end, and no way to ERR.
+  int fail() const { return pair_->state == IBV_QPS_RESET ? 0 : move(IBV_QPS_ERR, IBV_QP_STATE); }
   int receive(std::uint64_t id, Piece const& into) const {
     return post_receive(::ibv_post_recv, pair_, id, into);
+  }
+  /// A datagram with an immediate and one without, call by call: both are posted or none.
+  int build(std::uint64_t first_id, std::uint64_t second_id, Piece const& from,
+            std::uint32_t number) const {
+    auto* const builder = soft_device().qp_to_qp_ex(pair_);
+    ::ibv_wr_start(builder);
+    builder->wr_flags = IBV_SEND_SIGNALED;
+    auto const address_it = [&] {
+      ::ibv_wr_set_ud_addr(builder, address_, number, 0);
+      ::ibv_wr_set_sge(builder, from.key, reinterpret_cast<std::uint64_t>(from.at), from.length);
+    };
+    builder->wr_id = first_id;
+    ::ibv_wr_send_imm(builder, 7);
+    address_it();
+    builder->wr_id = second_id;
+    ::ibv_wr_send(builder);
+    address_it();
+    return ::ibv_wr_complete(builder);
   }
   int send(std::uint64_t id, Piece const& from, std::uint32_t number) const {
     ibv_sge list{reinterpret_cast<std::uint64_t>(from.at), from.length, from.key};
@@ -360,6 +380,13 @@ class RawDatagrams {
   }
 
  private:
+  int move(ibv_qp_state state, int mask) const {
+    ibv_qp_attr to{};
+    to.port_num = 1;
+    to.qp_state = state;
+    return soft_device().modify_qp(pair_, &to, mask);
+  }
+
   ibv_qp* pair_ = nullptr;
   ibv_ah* address_ = nullptr;
 };
