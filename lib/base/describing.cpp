@@ -23,19 +23,26 @@ std::string counted(std::uint64_t count, std::string_view thing) {
   return std::to_string(count) + ' ' + std::string{thing} + (count == 1 ? "" : "s");
 }
 
+bool was_posted(WorkFailure const& work) noexcept {
+  return work.slot != WorkFailure::no_slot && work.slot != not_posted;
+}
+
 /// "write of 8 bytes, posted at program.cpp:41,"
 std::string work_of(WorkFailure const& work) {
+  bool const is_refused = work.slot == not_posted;
   auto text = std::string{name_of(work.operation)} + " of " + counted(work.bytes, "byte");
   if (work.posted_at.line != 0)
-    text += std::string{", posted at "} + work.posted_at.file + ':' +
-            std::to_string(work.posted_at.line) + ',';
+    text += std::string{is_refused ? ", to be posted at " : ", posted at "} + work.posted_at.file +
+            ':' + std::to_string(work.posted_at.line) + ',';
+  else if (is_refused)
+    text += ", to be posted,";
   return text;
 }
 
 /// "slot 3 of queue pair 17, in state error, toward queue pair 18 at fe80::1"
 std::string place_of(WorkFailure const& work) {
   std::string text;
-  if (work.slot != WorkFailure::no_slot) text = "slot " + std::to_string(work.slot) + " of ";
+  if (was_posted(work)) text = "slot " + std::to_string(work.slot) + " of ";
   text += "queue pair " + std::to_string(work.queue_pair_number);
   if (work.queue_pair_state != QueuePairState::unknown)
     text += ", in state " + std::string{name_of(work.queue_pair_state)} + ',';
@@ -61,12 +68,26 @@ bool has_drained_a_break(Error const& error) noexcept {
   });
 }
 
-/// What state the caller is in now, and what it may do next, where the message does not say.
-std::string_view outlook_of(Error const& error, bool about_a_request) noexcept {
+/// What state the caller is in, and what it may do, after a request that was refused.
+std::string_view outlook_after_refusal(Errc code) noexcept {
+  switch (code) {
+    case Errc::invalid_argument: return "The channel works on: correct the request and post it.";
+    case Errc::unsupported: return "The channel works on.";
+    case Errc::timed_out:
+    case Errc::cancelled: return "The channel works on: post again once some of its work is over.";
+    case Errc::system_failed: return "Nothing was posted and the channel works as far as it did.";
+    default: return "Nothing was posted and the channel works on.";
+  }
+}
+
+/// The same after anything, where the message does not say. `subject` is null where there is none.
+std::string_view outlook_of(Error const& error, WorkFailure const* subject) noexcept {
   constexpr std::string_view broken =
       "The channel takes no more work: finish its scopes, then prepare_again() or destroy it.";
   bool const is_gone = error == Errc::stale_handle || error == Errc::peer_lost;
   if (!is_gone && has_drained_a_break(error)) return broken;
+  if (subject != nullptr && subject->slot == not_posted && error != Errc::channel_broken)
+    return outlook_after_refusal(error.code());
   switch (error.code()) {
     case Errc::already_borrowed:
     case Errc::queue_full: return "Nothing was posted and the channel works on.";
@@ -76,12 +97,16 @@ std::string_view outlook_of(Error const& error, bool about_a_request) noexcept {
     case Errc::timed_out:
     case Errc::cancelled:
       if (error.flushed_along() > 0) return broken;
-      return about_a_request ? "The channel works on: wait again, or finish the scope." : "";
+      return subject != nullptr && was_posted(*subject)
+                 ? "The channel works on: wait again, or finish the scope."
+                 : "";
     case Errc::peer_lost:
       return "The connection is over: prepare_again() or build anew, and connect once the peer is "
              "back.";
     case Errc::unpolled_work: return "All of it is over and its bytes are back.";
     case Errc::invalid_argument:
+    case Errc::exhausted:
+    case Errc::denied:
     case Errc::stale_handle: return "Nothing was done.";
     default: return {};
   }
@@ -160,12 +185,11 @@ std::string Error::describe() const noexcept {
     } else {
       say(text, own_message.empty() ? std::string_view{bare} : own_message);
     }
-    if (story_ && story_->subject) {
-      WorkFailure const& subject = *story_->subject;
-      say(text, subject.slot == WorkFailure::no_slot
-                    ? "It is about " + place_of(subject)
-                    : "It is about the " + work_of(subject) + " in " + place_of(subject));
-    }
+    WorkFailure const* const subject = story_ && story_->subject ? &*story_->subject : nullptr;
+    if (subject != nullptr)
+      say(text, subject->slot == WorkFailure::no_slot
+                    ? "It is about " + place_of(*subject)
+                    : "It is about the " + work_of(*subject) + " in " + place_of(*subject));
     if (work() == nullptr && flushed_along() > 0)
       say(text, counted(flushed_along(), "request") + (flushed_along() == 1 ? " was" : " were") +
                     " flushed with it.");
@@ -174,8 +198,7 @@ std::string Error::describe() const noexcept {
       say(text, "First cause: " + first->describe());
       return text;  // it says what to do
     }
-    say(text, outlook_of(*this, story_ && story_->subject &&
-                                    story_->subject->slot != WorkFailure::no_slot));
+    say(text, outlook_of(*this, subject));
     return text;
   } catch (std::bad_alloc const&) {
     return message();

@@ -39,6 +39,9 @@ struct Error::Story {
   Story& operator=(Story const&) = delete;
 };
 
+/// The slot, in the subject of an error, of a request that was not posted.
+inline constexpr std::uint32_t not_posted = UINT32_MAX - 1;
+
 /// What the caller may do about `failure`: one sentence.
 [[nodiscard]] std::string_view remedy_for(WorkFailure const& failure) noexcept;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Work that is posted together: added, posted, and ended whatever the device takes of it. The
 // thread of the channel.
+#include <base/error_story.hpp>
 #include <base/giving_up.hpp>
 #include <channel/batching.hpp>
 #include <channel/completing.hpp>
@@ -148,13 +149,14 @@ Result<void> Batching::wait_for_room(Chain const& chain, Deadline deadline) noex
     return success();
   Waiter waiter = channel_.make_waiter().waiter;
   while (!channel_.is_broken() && is_short()) {
-    LEND_TRY(seen, channel_.poll());
-    if (seen > 0)
+    auto const seen = channel_.poll();
+    if (!seen.has_value()) return channel_.of_this_connection(seen.error());
+    if (seen.value() > 0)
       waiter.reset();
     else if (!channel_.pause(waiter, deadline))
       return channel_.of_this_connection(
           gave_up(deadline, "there was no room to post a batch of " + std::to_string(chain.size()),
-                  "; nothing was posted"));
+                  "; nothing was posted. Post it again once some work of the channel is over"));
   }
   return success();
 }
@@ -203,11 +205,15 @@ void Batching::note_posted(Request* first, Request const* end) noexcept {
 template <class Request>
 [[gnu::cold]] void Batching::fail_list(Request const* first, Error const& why) noexcept {
   Error reason = why;
+  QueuePairState const state = channel_.story_of_connection(why.code()).queue_pair_state;
   for (Request const* request = first; request != nullptr; request = request->next) {
     SlotId const id{request->wr_id};
     Slot& slot = channel_.slots_.tenant(id);
     slot.failed = true;
-    slot.failure = reason.about(channel_.story_of(id, slot));  // while its loans tell where
+    WorkFailure story = channel_.story_of(id, slot);  // while its loans tell where
+    story.slot = not_posted;
+    story.queue_pair_state = state;
+    slot.failure = reason.about(story);
     slot.unposted = false;
     slot.before = {};
     channel_.give_back_all(slot);
@@ -333,12 +339,16 @@ template <class Work>
   }
   SlotId id = batching.add(chain(), work, *scope_, where);
   if (!id.is_valid()) [[unlikely]] {
-    if (state->reason() != Errc::queue_full) return state->take_reason();
-    LEND_TRYV(batching.post(chain(), deadline));
-    RoomWait wait = state->make_waiter();
-    LEND_TRYV(state->wait_for_room(operation_of<Work>, deadline, wait));
-    id = batching.add(chain(), work, *scope_, where);
-    if (!id.is_valid()) return state->take_reason();
+    if (state->reason() == Errc::queue_full) {
+      LEND_TRYV(batching.post(chain(), deadline));
+      RoomWait wait = state->make_waiter();
+      auto room = state->wait_for_room(operation_of<Work>, deadline, wait);
+      if (room.has_value())
+        id = batching.add(chain(), work, *scope_, where);
+      else
+        state->give_reason(room.assume_error());
+    }
+    if (!id.is_valid()) return state->take_reason_of_unposted(work, where);
   }
   return state->handle_for(id);
 }

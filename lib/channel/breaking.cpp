@@ -23,7 +23,7 @@ std::string address_of(Endpoint const& end) {
 
 }  // namespace
 
-WorkFailure ChannelState::story_of_connection() const noexcept {
+WorkFailure ChannelState::story_of_connection(Errc code) const noexcept {
   WorkFailure story{.queue_pair_number = endpoint.queue_pair_number.value(),
                     .peer_queue_pair_number = peer.queue_pair_number.value(),
                     .slot = WorkFailure::no_slot};
@@ -31,6 +31,8 @@ WorkFailure ChannelState::story_of_connection() const noexcept {
     story.peer_address = address_of(peer);
   } catch (std::bad_alloc const&) {  // told without
   }
+  // Of other errors, asking the device would cost more than the call did.
+  if (code == Errc::system_failed && queue_pair_) story.queue_pair_state = queue_pair_->state();
   return story;
 }
 
@@ -45,7 +47,7 @@ WorkFailure ChannelState::story_of(SlotId id, Slot const& slot) noexcept {
 }
 
 Error ChannelState::of_this_connection(Error const& error) const noexcept {
-  return error.about(story_of_connection());
+  return error.about(story_of_connection(error.code()));
 }
 
 [[gnu::cold]] Error ChannelState::poll_failure(int result) const noexcept {

@@ -29,9 +29,14 @@ template <class Work>
                                        SourceLine where, WorkSuccess& success) noexcept {
   SlotId id;
   if (!state.post<ChannelState::Lending::lends>(work, state.unscoped, where, id)) [[unlikely]] {
-    if (state.reason() != Errc::queue_full) return false;
-    id = state.post_when_room(work, state.unscoped, deadline, where);
-    if (!id.is_valid()) return false;
+    if (state.reason() == Errc::queue_full)
+      id = state.post_when_room(work, state.unscoped, deadline, where);
+    else
+      id = SlotId{};
+    if (!id.is_valid()) {
+      state.give_reason(state.take_reason_of_unposted(work, where));
+      return false;
+    }
   }
   auto const answer = state.wait_for_own(id, deadline, success);
   if (answer == ChannelState::Answer::unknown) [[unlikely]]

@@ -49,8 +49,7 @@ class ChannelState {
   ChannelState(ChannelState const&) = delete;
   ChannelState& operator=(ChannelState const&) = delete;
 
-  // posting.hpp and posting.cpp
-
+  // posting.hpp, posting.cpp
   /// Whether post() lends the bytes.
   enum class Lending : std::uint8_t { lends, unsafe_without };
 
@@ -64,6 +63,9 @@ class ChannelState {
   [[nodiscard]] SlotId post_when_room(Work const& work, ScopeRecord& scope, Deadline deadline,
                                       SourceLine const& where) noexcept;
   /// Waits until post() of this operation has room; for one poll at least: a device counts its own.
+  /// The reason() why `work` was not posted, told of it.
+  template <class Work>
+  [[nodiscard]] Error take_reason_of_unposted(Work const& work, SourceLine const& where) noexcept;
   [[nodiscard]] Result<void> wait_for_room(Operation operation, Deadline deadline,
                                            RoomWait& wait) noexcept;
   [[nodiscard]] RoomWait make_waiter() noexcept { return {{wait_plan_, completions_}}; }
@@ -72,8 +74,7 @@ class ChannelState {
     return PendingWork{reference_, id.value};
   }
 
-  // completing.hpp and completing.cpp
-
+  // completing.hpp, completing.cpp
   /// Handles the completions that are there, up to a batch; answers how many. Waits for nothing.
   [[nodiscard]] Result<std::uint32_t> poll() noexcept;
   enum class Answer : std::uint8_t {
@@ -96,7 +97,6 @@ class ChannelState {
   void drop(SlotId id) noexcept;
 
   // draining.cpp
-
   /// Waits until nothing of `record` is outstanding; flushes at the deadline, after a failed poll,
   /// and at once if `flush_receives` and a receive is outstanding. Says why, if it flushed. All
   /// slots of `record` are free afterwards, its handles stale.
@@ -108,7 +108,6 @@ class ChannelState {
   void flush(Error const& reason) noexcept;
 
   // breaking.cpp
-
   /// Of blocking work that was not over at its deadline and is to be flushed.
   [[nodiscard]] Error flushed_at_deadline(SlotId id, Deadline deadline) noexcept;
   /// `error`, told of this connection.
@@ -181,7 +180,7 @@ class ChannelState {
   /// `error`, told of a slot's request.
   [[nodiscard]] Error of_this_work(Error const& error, SlotId id, Slot const& slot) noexcept;
   /// What an error says of this connection, and of a slot's request.
-  [[nodiscard]] WorkFailure story_of_connection() const noexcept;
+  [[nodiscard]] WorkFailure story_of_connection(Errc code = {}) const noexcept;
   [[nodiscard]] WorkFailure story_of(SlotId id, Slot const& slot) noexcept;
   /// For what the device, the peer or whoever watches has told.
   void break_with(Error const& cause) noexcept;

@@ -158,7 +158,7 @@ ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success) noexcept
   if (slot.unposted) [[unlikely]] {
     auto posted = Batching{*this}.post_all(*slot.scope, deadline);
     if (slot.unposted) {
-      reason_ = std::move(posted).assume_error();
+      reason_ = of_this_work(posted.assume_error(), id, slot);
       return false;
     }
   }

@@ -76,9 +76,9 @@ template <PollingScope::Room room, class Work>
   SlotId id;
   if (!state->post<ChannelState::Lending::lends>(work, record_, where, id)) [[unlikely]] {
     if (room == Room::is_there_now || state->reason() != Errc::queue_full)
-      return state->take_reason();
+      return state->take_reason_of_unposted(work, where);
     id = state->post_when_room(work, record_, deadline, where);
-    if (!id.is_valid()) return state->take_reason();
+    if (!id.is_valid()) return state->take_reason_of_unposted(work, where);
   }
   return state->handle_for(id);
 }

@@ -32,25 +32,22 @@ Result<void> ChannelState::wait_for_room(Operation operation, Deadline deadline,
   } else if (!wait.patience) {
     wait.patience = within(full_bound);
   } else if (wait.patience->has_passed()) {
-    return of_this_connection(
-        Error{Errc::system_failed,
-              "the device says that there is no room for a " + std::string{name_of(operation)} +
-                  ", though nothing of that queue is outstanding; nothing was posted. The channel "
-                  "works as far as it did: try again, or prepare_again()"});
+    return Error{Errc::system_failed,
+                 "the device says that there is no room for a " + std::string{name_of(operation)} +
+                     ", though nothing of that queue is outstanding: try again, or finish the "
+                     "channel's scopes and prepare_again()"};
   }
   do {
     if (slots_.full() && !may_free_a_slot())
       return Error{Errc::queue_full, "all " + std::to_string(slots_.capacity()) +
                                          " slots are held by handles: ask or drop those of "
                                          "finished work, then post again"};
-    auto const polled = poll();
-    if (!polled.has_value()) return of_this_connection(polled.error());
-    if (polled.value() > 0) {
+    LEND_TRY(polled, poll());
+    if (polled > 0) {
       waiter.reset();
     } else if (!pause(waiter, deadline)) {
-      return of_this_connection(
-          gave_up(deadline, "there was no room to post a " + std::string{name_of(operation)},
-                  "; nothing was posted"));
+      return gave_up(deadline, "there was no room to post a " + std::string{name_of(operation)},
+                     "; nothing was posted");
     }
   } while (!is_broken() && !has_room(operation));
   return success();

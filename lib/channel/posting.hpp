@@ -3,6 +3,7 @@
 // layer pays for one call. The thread of the channel.
 #pragma once
 
+#include <base/error_story.hpp>
 #include <channel/channel_state.hpp>
 #include <verbs/posting.hpp>
 #include <verbs/region_state.hpp>
@@ -86,6 +87,25 @@ template <class Work>
     if (post<Lending::lends>(work, scope, where, id)) return id;
     if (reason_ != Errc::queue_full) return {};
   }
+}
+
+template <class Work>
+[[gnu::cold, gnu::noinline]] Error ChannelState::take_reason_of_unposted(
+    Work const& work, SourceLine const& where) noexcept {
+  constexpr Operation operation = operation_of<Work>;
+  auto const& list = [&work]() -> auto& {
+    if constexpr (operation == Operation::receive || operation == Operation::read)
+      return work.target;
+    else
+      return work.source;
+  }
+  ();
+  WorkFailure story = story_of_connection(reason_.code());
+  story.operation = operation;
+  story.slot = not_posted;
+  story.posted_at = where;
+  for (auto const& element : list.elements()) story.bytes += element.range.length;
+  return take_reason().about(story);
 }
 
 }  // namespace lend

@@ -16,7 +16,7 @@ template <class Work>
 [[gnu::cold, gnu::noinline]] bool try_again(ChannelState& state, Work const& work,
                                             SlotId& id) noexcept {
   if (auto polled = state.poll(); !polled.has_value()) {
-    state.give_reason(state.of_this_connection(polled.error()));
+    state.give_reason(polled.error());
     return false;
   }
   return try_once(state, work, id);
@@ -30,7 +30,7 @@ template <class Work>
   SlotId id;
   if (!try_once(state, work, id)) [[unlikely]] {
     if (state.reason() != Errc::queue_full || !try_again(state, work, id))
-      return state.take_reason();
+      return state.take_reason_of_unposted(work, SourceLine{});
   }
   return state.handle_for(id);
 }

@@ -148,8 +148,10 @@ Result<CmRequest> CmListener::next(Deadline deadline) {
   for (;;) {
     LEND_TRY(event, state_->link.events.next(deadline));
     if (!event) {
+      std::string const last =
+          state_->last_stranger.empty() ? "" : "; last " + state_->last_stranger;
       return gave_up(deadline, "nobody connected by rdma_cm to " + state_->address,
-                     state_->last_stranger.empty() ? "" : "; last " + state_->last_stranger);
+                     "; start the connecting side or wait longer" + last);
     }
     if (event->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
       return error_of(*event, "listening on " + state_->address);

@@ -197,8 +197,9 @@ void Reception::forget_those_who_left() {
 }
 
 Error Reception::too_late(Deadline deadline) const {
+  std::string const last = last_wrong_.empty() ? "" : "; the last stranger, " + last_wrong_;
   return gave_up(deadline, "no peer came to " + address(),
-                 last_wrong_.empty() ? "" : "; the last stranger, " + last_wrong_);
+                 "; start the connecting side or wait longer" + last);
 }
 
 }  // namespace lend

@@ -84,7 +84,8 @@ int Faults::next_control_call() noexcept {
 
 int planned_failure(ibv_context* context) noexcept {
   auto const error = Context::of(context).faults.next_control_call();
-  return error == 0 ? 0 : fail(error, "a fault was planned for this call");
+  return error == 0 ? 0
+                    : fail(error, "a fault was planned for this call: end the plan or try again");
 }
 
 void strike(QueuePair& qp, PlannedFault const& fault) noexcept {

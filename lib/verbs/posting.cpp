@@ -83,7 +83,8 @@ Error device_refused(QueuePairHandle const& queue_pair, char const* verb, int re
   // A full queue. Source: ibv_post_send(3); rdma-core providers answer ENOMEM.
   if (error == ENOMEM) return Errc::queue_full;
   return verb_error(Errc::system_failed, queue_pair.domain->provider(), verb, error,
-                    "The queue pair may have left the state in which it takes work.");
+                    "The queue pair may have left the state in which it takes work: try again, or "
+                    "finish the channel's scopes and prepare_again().");
 }
 
 Error refusal(QueuePairHandle const& queue_pair, Send const& work, PostAnswer answer) noexcept {

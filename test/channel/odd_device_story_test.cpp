@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a port that is down and a device that refuses a request tell their stories. Method: the
-// fake provider, as in odd_device_test.cpp.
+// Goal: a port that is down, a device that refuses a request and statuses that only other devices
+// have tell their stories. Method: the fake provider, as in odd_device_test.cpp.
 #include "support/catch.hpp"
 #include "verbs/fake_provider.hpp"
 
@@ -56,6 +56,40 @@ TEST_CASE("work that failed because this side's port is down says so", "[channel
         "destroy it.");
 }
 
+TEST_CASE("a request that the device cannot understand, and one that the peer gave up, say so",
+          "[channel]") {
+  auto end = fake_end();
+  PollingScope scope{end.channel};
+  auto send = scope.post_send(end.memory.gather(0, 8)).value();
+  ibv_wc entry{};
+  entry.wr_id = Fake::get().posted.front().request.wr_id;
+  entry.vendor_err = 0x77;
+  std::string failed;
+  std::string what_to_do;
+  SECTION("LOC_QP_OP_ERR") {
+    entry.status = IBV_WC_LOC_QP_OP_ERR;
+    failed = "local_queue_pair_operation (status 2, vendor code 0x77, class local_programming)";
+    what_to_do =
+        "The device could not understand this request: check that the queue pair was made for this "
+        "operation and this many pieces.";
+  }
+  SECTION("REM_ABORT_ERR") {
+    entry.status = IBV_WC_REM_ABORT_ERR;
+    failed = "remote_aborted (status 16, vendor code 0x77, class remote)";
+    what_to_do = "The peer gave the operation up: look at the failure on its side.";
+  }
+  Fake::get().posted.clear();
+  Fake::get().completions.push_back(entry);
+
+  CHECK(story_of(send.wait().error()) ==
+        "work_failed: a send of 8 bytes, posted at HERE, failed with " + failed +
+            ". It was in slot 0 of queue pair N, in state ready_to_send, toward queue pair N at "
+            "10.0.0.1. It broke the channel; nothing else was flushed along. " +
+            what_to_do +
+            " The channel takes no more work: finish its scopes, then prepare_again() or destroy "
+            "it.");
+}
+
 TEST_CASE("a drain that a port which is down cut short says so", "[channel]") {
   auto end = fake_end();
   PollingScope scope{end.channel};
@@ -74,10 +108,20 @@ TEST_CASE("a post that the device refuses tells its errno, and leaves nothing on
           "[channel]") {
   auto end = fake_end();
   Fake::get().post_result = EINVAL;
+  std::string const refused =
+      "system_failed: ibv_post_send failed: Invalid argument (errno 22). The queue pair may have "
+      "left the state in which it takes work: try again, or finish the channel's scopes and "
+      "prepare_again(). It is about the send of 8 bytes, to be posted at HERE, in queue pair N, in "
+      "state ready_to_send, toward queue pair N at 10.0.0.1. Nothing was posted and the channel "
+      "works as far as it did.";
 
-  CHECK(story_of(end.channel.send(end.memory.gather(0, 8)).error()) ==
-        "system_failed: ibv_post_send failed: Invalid argument (errno 22). The queue pair may have "
-        "left the state in which it takes work.");
+  CHECK(story_of(end.channel.send(end.memory.gather(0, 8)).error()) == refused);
+  PollingScope scope{end.channel};
+  CHECK(story_of(scope.try_post_send(end.memory.gather(0, 8)).error()) == refused);
+  auto batch = scope.batch();
+  auto work = batch.add_send(end.memory.gather(0, 8)).value();
+  static_cast<void>(batch.post());
+  CHECK(story_of(work.wait().error()) == refused);
   CHECK(end.memory.loans() == 0);
   Fake::get().post_result = 0;
 }

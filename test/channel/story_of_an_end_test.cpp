@@ -41,9 +41,12 @@ TEST_CASE("who cancels is told from a deadline", "[channel]") {
     scope.drain_within(0s);
     for (std::size_t i = 0; i < story_depth; ++i)
       static_cast<void>(must(scope.post_receive(memory.scatter(8 * i, 8))));
-    CHECK(story_of(error_of(scope.post_receive(memory.scatter(1024, 4), stopped))) ==
-          "cancelled: there was no room to post a receive before it was cancelled; nothing was "
-          "posted. It is about queue pair N toward queue pair N at ADDRESS.");
+    CHECK(
+        story_of(error_of(scope.post_receive(memory.scatter(1024, 4), stopped))) ==
+        "cancelled: there was no room to post a receive before it was cancelled; nothing was "
+        "posted. It is about the receive of 4 bytes, to be posted at HERE, in queue pair N toward "
+        "queue pair N at ADDRESS. The channel works on: post again once some of its work is "
+        "over.");
   }
 }
 
@@ -71,8 +74,10 @@ TEST_CASE("a peer lost to a keep-alive tells which question was not answered", "
         "with each other's present endpoint, and the network between them. The channel takes no "
         "more work: finish its scopes, then prepare_again() or destroy it.");
   CHECK(story_of(error_of(ends.a.send(memory.gather(0, 8)))) ==
-        "channel_broken: the channel was broken before this call, which did nothing. First cause: "
-        "peer_lost: the peer did not answer the channel's keep-alive: write of 0 bytes failed "
+        "channel_broken: the channel was broken before this call, which did nothing. It is about "
+        "the send of 8 bytes, to be posted at HERE, in queue pair N toward queue pair N at "
+        "ADDRESS. First cause: peer_lost: the peer did not answer the channel's keep-alive: write "
+        "of 0 bytes failed "
         "with retry_exceeded (status 12, vendor code 0x4, class transport) in queue pair N (state "
         "error), peer queue pair N. The peer did not answer: check that its process lives, that "
         "both ends have finished the handshake with each other's present endpoint, and the "
@@ -127,7 +132,7 @@ TEST_CASE("a handshake that cannot be tells what does not fit, or which step was
     CHECK(story_of(error_of(std::move(prepared).handshake(peer))) ==
           "system_failed: ibv_modify_qp of queue pair N from INIT to RTR toward queue pair N at "
           "ADDRESS, from GID index 0: ADDRESS (InfiniBand) failed: Connection timed out (errno "
-          "110). a fault was planned for this call.");
+          "110). a fault was planned for this call: end the plan or try again.");
   }
   SECTION("twice") {
     static_cast<void>(must(std::move(prepared).handshake(peer)));
@@ -148,26 +153,26 @@ TEST_CASE("a control call that is refused tells which, why and what to do", "[ch
     refused_with(EPERM);
     CHECK(story_of(error_of(context.allocate_protection_domain())) ==
           "denied: ibv_alloc_pd on soft0 failed: Operation not permitted (errno 1). a fault was "
-          "planned for this call.");
+          "planned for this call: end the plan or try again. Nothing was done.");
   }
   SECTION("a registration") {
     refused_with(ENOMEM);
     CHECK(story_of(error_of(domain.register_memory(bytes))) ==
           "exhausted: ibv_reg_mr of 64 bytes failed: Cannot allocate memory (errno 12). a fault "
-          "was planned for this call.");
+          "was planned for this call: end the plan or try again. Nothing was done.");
   }
   SECTION("a completion queue") {
     refused_with(ENOMEM, 2);
     CHECK(story_of(error_of(prepare_channel(domain, {}))) ==
           "exhausted: ibv_create_cq of 256 entries failed: Cannot allocate memory (errno 12). a "
-          "fault was planned for this call.");
+          "fault was planned for this call: end the plan or try again. Nothing was done.");
   }
   SECTION("a queue pair") {
     refused_with(EINVAL, 5);
     CHECK(story_of(error_of(prepare_channel(domain, {}))) ==
           "invalid_argument: ibv_create_qp with send_depth 128, receive_depth 128, elements 4, "
-          "inline_bytes 0 failed: Invalid argument (errno 22). a fault was planned for this call. "
-          "Nothing was done.");
+          "inline_bytes 0 failed: Invalid argument (errno 22). a fault was planned for this call: "
+          "end the plan or try again. Nothing was done.");
   }
 }
 
@@ -181,7 +186,8 @@ TEST_CASE("an exchange that fails tells with whom, what it left and what to do",
   auto listener = must(Listener::open("127.0.0.1:0"));
   SECTION("nobody comes") {
     CHECK(told(error_of(listener.accept(prepared(), within(1ms)))) ==
-          "timed_out: no peer came to THERE before the deadline.");
+          "timed_out: no peer came to THERE before the deadline; start the connecting side or wait "
+          "longer.");
   }
   SECTION("nobody listens") {
     auto const address = listener.address();

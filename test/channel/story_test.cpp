@@ -37,13 +37,15 @@ TEST_CASE("a refused write tells what was refused, where it was posted and what 
             refused);
   CHECK(error.cause() == nullptr);
   auto const later = error_of(ends.a.send(memory.gather(0, 8)));
-  CHECK(story_of(later) ==
-        "channel_broken: the channel was broken before this call, which did nothing. First "
-        "cause: work_failed: a write of 8 bytes, posted at HERE, failed with remote_access "
-        "(status 10, vendor code 0x8, class remote). It was in slot 0 of queue pair N, in "
-        "state error, toward queue pair N at ADDRESS. It broke the channel; nothing else was "
-        "flushed along. " +
-            refused);
+  CHECK(
+      story_of(later) ==
+      "channel_broken: the channel was broken before this call, which did nothing. It is about "
+      "the send of 8 bytes, to be posted at HERE, in queue pair N toward queue pair N at ADDRESS. "
+      "First cause: work_failed: a write of 8 bytes, posted at HERE, failed with remote_access "
+      "(status 10, vendor code 0x8, class remote). It was in slot 0 of queue pair N, in "
+      "state error, toward queue pair N at ADDRESS. It broke the channel; nothing else was "
+      "flushed along. " +
+          refused);
   CHECK(*later.cause() == Errc::work_failed);
 }
 
@@ -222,12 +224,14 @@ TEST_CASE("a failed completion queue says what became of the work", "[channel]")
         "device failed; no work has ended by it. The bytes come back by a flush: at the end of "
         "the scope, or of a blocking call. It is about the send of 8 bytes, posted at HERE, in "
         "slot 0 of queue pair N, in state ready_to_send, toward queue pair N at ADDRESS.");
-  CHECK(story_of(error_of(scope.finish())) ==
-        "system_failed: ibv_poll_cq answered -5 on a queue of 16 entries: it overran or the "
-        "device failed; no work has ended by it. The bytes come back by a flush: at the end of "
-        "the scope, or of a blocking call. It is about queue pair N toward queue pair N at "
-        "ADDRESS. 1 request was flushed with it. The channel takes no more work: finish its "
-        "scopes, then prepare_again() or destroy it.");
+  CHECK(
+      story_of(error_of(scope.finish())) ==
+      "system_failed: ibv_poll_cq answered -5 on a queue of 16 entries: it overran or the "
+      "device failed; no work has ended by it. The bytes come back by a flush: at the end of "
+      "the scope, or of a blocking call. It is about queue pair N, in state ready_to_send, toward "
+      "queue pair N at ADDRESS. 1 request was flushed with it. The channel takes no more work: "
+      "finish its "
+      "scopes, then prepare_again() or destroy it.");
 }
 
 TEST_CASE("a deadline tells which work it was and whether the channel is broken", "[channel]") {
@@ -243,8 +247,10 @@ TEST_CASE("a deadline tells which work it was and whether the channel is broken"
           "scopes, then prepare_again() or destroy it.");
     CHECK(story_of(error) == story_of(*ends.a.first_cause()));
     CHECK(story_of(error_of(ends.a.send(memory.gather(0, 1)))) ==
-          "channel_broken: the channel was broken before this call, which did nothing. First "
-          "cause: timed_out: the work was not over before the deadline; it was flushed to get "
+          "channel_broken: the channel was broken before this call, which did nothing. It is about "
+          "the send of 1 byte, to be posted at HERE, in queue pair N toward queue pair N at "
+          "ADDRESS. First cause: timed_out: the work was not over before the deadline; it was "
+          "flushed to get "
           "its bytes back, which broke the channel. It is about the receive of 64 bytes, posted "
           "at HERE, in slot 0 of queue pair N, in state ready_to_send, toward queue pair N at "
           "ADDRESS. 1 request was flushed with it. The channel takes no more work: finish its "
@@ -281,10 +287,14 @@ TEST_CASE("a deadline tells which work it was and whether the channel is broken"
       static_cast<void>(must(scope.post_receive(memory.scatter(8 * i, 8))));
     CHECK(story_of(error_of(scope.try_post_receive(memory.scatter(1024, 4)))) ==
           "queue_full: as many work requests are outstanding as the depth allows; poll, then "
-          "post. Nothing was posted and the channel works on.");
-    CHECK(story_of(error_of(scope.post_receive(memory.scatter(1024, 4), within(1ms)))) ==
-          "timed_out: there was no room to post a receive before the deadline; nothing was "
-          "posted. It is about queue pair N toward queue pair N at ADDRESS.");
+          "post. It is about the receive of 4 bytes, to be posted at HERE, in queue pair N toward "
+          "queue pair N at ADDRESS. Nothing was posted and the channel works on.");
+    CHECK(
+        story_of(error_of(scope.post_receive(memory.scatter(1024, 4), within(1ms)))) ==
+        "timed_out: there was no room to post a receive before the deadline; nothing was "
+        "posted. It is about the receive of 4 bytes, to be posted at HERE, in queue pair N toward "
+        "queue pair N at ADDRESS. The channel works on: post again once some of its work is "
+        "over.");
   }
 }
 
@@ -294,21 +304,26 @@ TEST_CASE("what was refused before it was posted leaves a channel that works", "
   PollingScope scope{ends.b};
   scope.drain_within(0s);
   static_cast<void>(must(scope.post_receive(memory.scatter(64, 4))));
-  CHECK(story_of(error_of(scope.post_receive(memory.scatter(64, 8)))) ==
-        "already_borrowed: bytes [64, 72) for a receive at HERE overlap bytes [64, 68) lent "
-        "to a receive at HERE; wait for that work first. Nothing was posted and the channel "
-        "works on.");
+  CHECK(
+      story_of(error_of(scope.post_receive(memory.scatter(64, 8)))) ==
+      "already_borrowed: bytes [64, 72) for a receive at HERE overlap bytes [64, 68) lent "
+      "to a receive at HERE; wait for that work first. It is about the receive of 8 bytes, to be "
+      "posted at HERE, in queue pair N toward queue pair N at ADDRESS. Nothing was posted and the "
+      "channel works on.");
   CHECK(story_of(error_of(memory.bytes(64, 8))) ==
         "already_borrowed: bytes [64, 72) cannot be read now: they overlap bytes [64, 68) "
         "lent to a receive at HERE; wait for that work first. Nothing was posted and the "
         "channel works on.");
-  CHECK(story_of(error_of(scope.post_receive(memory.scatter(64, 5000)))) ==
-        "invalid_argument: 5000 bytes at offset 64 of a region of 4096 bytes are out of "
-        "bounds; keep offset + length within it. Nothing was done.");
+  CHECK(
+      story_of(error_of(scope.post_receive(memory.scatter(64, 5000)))) ==
+      "invalid_argument: receive refused: 5000 bytes at offset 64 of a region of 4096 bytes are "
+      "out of bounds; keep offset + length within it; nothing was posted. It is about the receive "
+      "of 5000 bytes, to be posted at HERE, in queue pair N toward queue pair N at ADDRESS. The "
+      "channel works on: correct the request and post it.");
   must(inject_faults(ends.context, FaultPlan{}.control_call_fails(1, ENOMEM)));
   CHECK(story_of(error_of(ends.domain.allocate(64))) ==
         "exhausted: allocating 64 bytes failed: Cannot allocate memory (errno 12). a fault "
-        "was planned for this call.");
+        "was planned for this call: end the plan or try again. Nothing was done.");
 }
 
 TEST_CASE("a channel that is gone, or a scope left half asked, says what became of the work",
