@@ -114,7 +114,10 @@ void ChannelState::settle_without_handle(Slot& slot) noexcept {
                                               Error const& failure) noexcept {
   // The slot of a failure has no later tenant: nothing is posted after the first.
   auto const number_of = [this](Error const& seen) {
-    return seen.work() != nullptr ? slots_.tenant(SlotId{seen.work()->slot}).failed_as : UINT32_MAX;
+    auto const* const work = seen.work();
+    // The failure of a keep-alive's probe has no slot; short of memory it is kept as it is.
+    if (work == nullptr || work->slot >= slots_.capacity()) return UINT32_MAX;
+    return slots_.tenant(SlotId{work->slot}).failed_as;
   };
   auto const number = number_of(failure);
   auto place = failures.end();  // where it mostly belongs
