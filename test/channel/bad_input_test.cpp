@@ -77,6 +77,12 @@ TEST_CASE("memory of another protection domain is refused before it is posted", 
 
   CHECK(error_of(ends.a.send(foreign.gather(0, 8))) == Errc::invalid_argument);
   CHECK(error_of(ends.a.receive(foreign.scatter(0, 8))) == Errc::invalid_argument);
+  // The first element is lent by then.
+  CHECK(error_of(ends.a.send({memory.gather(0, 8), foreign.gather(0, 8)})) ==
+        Errc::invalid_argument);
+  CHECK(memory.loans() == 0);
+  CHECK(error_of(ends.a.receive({memory.scatter(0, 8), foreign.scatter(0, 8)})) ==
+        Errc::invalid_argument);
   CHECK(foreign.loans() == 0);
   check_still_works(ends, memory);
 }
@@ -85,10 +91,43 @@ TEST_CASE("a write of another length than its target is refused before it is pos
   auto ends = two_ends();
   auto memory = must(ends.domain.allocate(64));
 
+  // All elements are lent by then.
   CHECK(error_of(ends.a.write({memory.gather(0, 8), nobody(9)})) == Errc::invalid_argument);
+  CHECK(memory.loans() == 0);
   CHECK(error_of(ends.a.read({memory.scatter(0, 9), nobody(8)})) == Errc::invalid_argument);
+  CHECK(memory.loans() == 0);
   CHECK(error_of(ends.a.write({memory.gather(0, 8), nobody(8).slice(1, 8)})) ==
         Errc::invalid_argument);
+  check_still_works(ends, memory);
+}
+
+TEST_CASE("a list that conflicts with itself is refused, and its first loan comes back",
+          "[channel]") {
+  auto ends = two_ends();
+  auto memory = must(ends.domain.allocate(64));
+
+  CHECK(error_of(ends.a.receive({memory.scatter(0, 8), memory.scatter(7, 8)})) ==
+        Errc::already_borrowed);
+  check_still_works(ends, memory);
+}
+
+TEST_CASE("a request that a batch refuses behind a lent element leaves nothing on loan",
+          "[channel]") {
+  auto ends = two_ends();
+  auto memory = must(ends.domain.allocate(64));
+  {
+    PollingScope scope{ends.a};
+    Batch batch = scope.batch();
+    CHECK(error_of(batch.add_send({memory.gather(0, 8), memory.gather(60, 5)})) ==
+          Errc::invalid_argument);
+    CHECK(memory.loans() == 0);
+    CHECK(error_of(batch.add_write({memory.gather(0, 8), nobody(9)})) == Errc::invalid_argument);
+    CHECK(memory.loans() == 0);
+    CHECK(error_of(batch.add_receive({memory.scatter(0, 8), memory.scatter(7, 8)})) ==
+          Errc::already_borrowed);
+    CHECK(memory.loans() == 0);
+    must(scope.finish());
+  }
   check_still_works(ends, memory);
 }
 
