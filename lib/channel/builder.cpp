@@ -4,11 +4,17 @@
 #include <verbs/limits.hpp>
 
 #include <new>
-#include <optional>
 #include <string>
 #include <utility>
 
 namespace lend {
+
+namespace {
+
+// Lives whose endpoints are known for stale: memory must not grow with every life.
+constexpr std::size_t past_lives_max = 1024;
+
+}  // namespace
 
 struct PreparedChannel::Parts {
   ProtectionDomain domain;
@@ -16,18 +22,27 @@ struct PreparedChannel::Parts {
   PreparedQueuePair queue_pair;
   ChannelOptions options;
   Endpoint endpoint;
-  ibv_qp const* identity;                               // of queue_pair, also when it was taken
-  std::optional<std::pair<Endpoint, Endpoint>> past{};  // own and peer's of the channel before
+  ibv_qp const* identity;  // of queue_pair, also when it was taken
+  PastLives past{};
 
-  /// Whose endpoint of the channel before `peer` is, if it is one.
+  /// Whose endpoint of a life before `peer` is, if it is one.
   [[nodiscard]] char const* past_owner_of(Endpoint const& peer) const noexcept {
-    if (!past) return nullptr;
-    return peer == past->second ? "the peer's" : peer == past->first ? "this side's own" : nullptr;
+    for (auto const& [its_own, its_peer] : past) {
+      if (peer == its_peer) return "the peer's";
+      if (peer == its_own) return "this side's own";
+    }
+    return nullptr;
   }
 };
 
 void PreparedChannel::follow(Endpoint const& own, Endpoint const& peer) noexcept {
-  parts_->past.emplace(own, peer);
+  auto& past = parts_->past;
+  try {
+    if (past.size() == past_lives_max) past.erase(past.begin());
+    past.emplace_back(own, peer);
+  } catch (std::bad_alloc const&) {
+    // An endpoint of that life will not be called stale.
+  }
 }
 
 PreparedChannel::PreparedChannel(std::unique_ptr<Parts> parts) noexcept
@@ -46,7 +61,7 @@ Result<Channel> PreparedChannel::handshake(Endpoint const& peer) && {
   if (char const* const owner = parts_ != nullptr ? parts_->past_owner_of(peer) : nullptr)
     return Error{Errc::incompatible_peer,
                  "this endpoint is stale: it is " + std::string{owner} +
-                     " of the channel before prepare_again(), queue pair " +
+                     " of the channel before a prepare_again(), queue pair " +
                      std::to_string(peer.queue_pair_number.value()) +
                      ", which is gone. The peer must prepare again, too, and give its new "
                      "endpoint; this side can still connect to that"};
@@ -57,6 +72,7 @@ Result<Channel> PreparedChannel::handshake(Endpoint const& peer) && {
   auto state =
       ChannelState::make(parts->domain, parts->completions, std::move(queue_pair), parts->options);
   if (state == nullptr) return Errc::exhausted;
+  state->past = std::move(parts->past);
   return Channel{std::move(state)};
 }
 
@@ -82,6 +98,7 @@ Result<Channel> PreparedChannel::adopt(QueuePair connected) && {
   auto state =
       ChannelState::make(parts->domain, parts->completions, std::move(connected), parts->options);
   if (state == nullptr) return Errc::exhausted;
+  state->past = std::move(parts->past);
   return Channel{std::move(state)};
 }
 

@@ -6,6 +6,7 @@
 #include <channel/channel_anchor.hpp>
 #include <channel/keep_alive.hpp>
 #include <channel/operation_of.hpp>
+#include <channel/past_lives.hpp>
 #include <channel/slot.hpp>
 #include <channel/use.hpp>
 #include <channel/waiter.hpp>
@@ -131,6 +132,7 @@ class ChannelState {
   std::uint32_t scopes_left = 0;  // without finish(); wraps
   Endpoint const endpoint;
   Endpoint const peer;
+  PastLives past{};
   std::uint32_t const send_depth;
   std::uint32_t const receive_depth;
   std::uint32_t const inline_bytes;
@@ -214,8 +216,7 @@ class ChannelState {
   void for_each_as_seen(Visit&& visit) noexcept;
   /// Adds a slot's failure to others, as they were seen: a handle may have kept it back since.
   void keep_as_seen(std::vector<Error>& failures, Error const& failure) noexcept;
-  /// Whether a slot becomes free without anybody asking a handle.
-  [[nodiscard]] bool may_free_a_slot() noexcept;
+  [[nodiscard]] bool may_free_a_slot() noexcept;  // without anybody asking a handle
 
   CompletionQueue completions_;
   std::optional<QueuePair> queue_pair_;  // empty once it had to be destroyed to end its work

@@ -24,6 +24,7 @@ Result<PreparedChannel> Channel::prepare_again() && {
   if (state_ == nullptr)
     return Error{Errc::stale_handle, "this channel was moved from; prepare the one it moved to"};
   LEND_TRY(prepared, state_->prepare_again());
+  for (auto const& [own, peer] : state_->past) prepared.follow(own, peer);
   prepared.follow(state_->endpoint, state_->peer);
   state_.reset();  // now its handles and scopes are stale
   return prepared;

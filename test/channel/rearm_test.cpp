@@ -104,7 +104,7 @@ TEST_CASE("handles and scopes of a channel's last life are stale, their bytes ba
   pass_message(ends, memory, "new life");
 }
 
-TEST_CASE("endpoints of the life before are refused, and the right one is still taken",
+TEST_CASE("endpoints of the lives before are refused, and the right one is still taken",
           "[channel]") {
   auto ends = two_ends();
   if (lacks(ends.context, &DeviceCapabilities::endpoints)) return;
@@ -125,10 +125,23 @@ TEST_CASE("endpoints of the life before are refused, and the right one is still 
   CHECK_THAT(own.message(), Catch::Contains("stale: it is this side's own of the channel before"));
   CHECK(error_of(std::move(other).handshake(old_a)) == Errc::incompatible_peer);
 
-  ends.a = must(std::move(one).handshake(other.endpoint()));
+  Endpoint const new_b = other.endpoint();
+  ends.a = must(std::move(one).handshake(new_b));
   ends.b = must(std::move(other).handshake(new_a));
   // NOLINTEND(bugprone-use-after-move)
   pass_message(ends, memory, "right");
+
+  // Two lives old by now.
+  one = must(std::move(ends.a).prepare_again());
+  other = must(std::move(ends.b).prepare_again());
+  Endpoint const newest_a = one.endpoint();
+  // NOLINTBEGIN(bugprone-use-after-move)
+  for (Endpoint const& stale : {old_a, old_b, new_a, new_b})
+    CHECK_THAT(error_of(std::move(one).handshake(stale)).message(), Catch::Contains("stale"));
+  ends.a = must(std::move(one).handshake(other.endpoint()));
+  ends.b = must(std::move(other).handshake(newest_a));
+  // NOLINTEND(bugprone-use-after-move)
+  pass_message(ends, memory, "newest");
 }
 
 TEST_CASE("a remote region of before works while it is registered, and is refused once it is not",
