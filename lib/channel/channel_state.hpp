@@ -63,10 +63,10 @@ class ChannelState {
   template <class Work>
   [[nodiscard]] SlotId post_when_room(Work const& work, ScopeRecord& scope, Deadline deadline,
                                       SourceLine const& where) noexcept;
-  /// Waits until post() of this operation has room; for one poll at least: a device counts its own.
   /// The reason() why `work` was not posted, told of it.
   template <class Work>
   [[nodiscard]] Error take_reason_of_unposted(Work const& work, SourceLine const& where) noexcept;
+  /// Waits until post() of this operation has room; for one poll at least: a device counts its own.
   [[nodiscard]] Result<void> wait_for_room(Operation operation, Deadline deadline,
                                            RoomWait& wait) noexcept;
   [[nodiscard]] RoomWait make_waiter() noexcept { return {{wait_plan_, completions_}}; }
@@ -128,7 +128,7 @@ class ChannelState {
   /// What a call on a broken channel answers.
   [[nodiscard]] Error broken_error() const noexcept;
 
-  ScopeRecord unscoped{};         // of unsafe posts and blocking calls; failures: last_failures()
+  ScopeRecord unscoped{};         // of unsafe posts, blocking calls, batch markers; their failures
   std::uint32_t scopes_left = 0;  // without finish(); wraps
   Endpoint const endpoint;
   Endpoint const peer;

@@ -21,7 +21,7 @@ namespace lend {
 
 class Channel;
 
-/// What a channel keeps about one scope. Part of PollingScope, at a fixed address.
+/// What a channel keeps about one scope, at a fixed address: in the PollingScope, or the channel.
 struct ScopeRecord {
   std::uint32_t outstanding = 0;  ///< posted, no completion seen
   std::uint32_t finished = 0;     ///< completed, and a handle may still ask
