@@ -4,7 +4,10 @@
 // contexts, by cross-memory attach. Where the poster's CPU copies by itself it is a SIGSEGV.
 #include <soft/host.hpp>
 
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "soft/support.hpp"
 
@@ -135,6 +138,39 @@ TEST_CASE("memory that vanished at the target is no fault of ours", "[soft]") {
 
   CHECK(await_one(link.a.sends).status == IBV_WC_REM_OP_ERR);
   CHECK(state_of(link.b.qp.get()) == IBV_QPS_ERR);
+}
+
+TEST_CASE("few bytes into memory that vanished are a success there, and SIGSEGV of whoever polls",
+          "[soft]") {
+  auto const reach = GENERATE(Reach::one_context, Reach::two_contexts);
+  constexpr int sent = 42;
+  int says[2];
+  REQUIRE(::pipe(says) == 0);
+  auto const child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::signal(SIGSEGV, SIG_DFL);
+    Link link{reach, Terms{}};
+    Memory const from{link.a.domain.get(), page};
+    Vanished const theirs{link.b.domain.get()};
+    // What travels in the completion.
+    REQUIRE(post_receive(link.b, 5, {theirs.piece(page, 32)}) == 0);
+    REQUIRE(post(link.a, {.pieces = {from.piece(0, 32)}}) == 0);
+    auto const status =
+        static_cast<char>(await_one(link.a.sends).status == IBV_WC_SUCCESS ? sent : 0);
+    static_cast<void>(!::write(says[1], &status, 1));
+    static_cast<void>(poll(link.b.receives));
+    ::_exit(0);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  ::close(says[1]);
+  char said = 0;
+  CHECK(::read(says[0], &said, 1) == 1);
+  ::close(says[0]);
+  CHECK(said == sent);
+  REQUIRE(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGSEGV);
 }
 
 TEST_CASE("memory of ours that vanished breaks the sends of an unreliable connection", "[soft]") {
