@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: the stories that need no planned fault are told on every device. Method: as story_test.cpp,
 // on the test device, but for what a device chooses for itself: the vendor code; the state, of
-// which SoftiWARP of kernel 6.1 knows nothing; of some failures the status, which is one of several.
+// which SoftiWARP of kernel 6.1 knows nothing; of some failures the status, one of several.
 #include <algorithm>
 #include <initializer_list>
 #include <regex>
