@@ -2,7 +2,7 @@
 // Atomic operations, through mappings and by cross-memory attach.
 #include "atomics.hpp"
 
-#include "robust_lock.hpp"
+#include <algorithm>
 
 namespace lend::soft {
 namespace {
@@ -28,9 +28,8 @@ std::uint64_t after(Work const& work, std::uint64_t before) noexcept {
 
 }  // namespace
 
-Copied change_atomically(QueuePair const& qp, Work const& work, Stretch const& place, int thread,
+Copied change_atomically(Work const& work, Stretch const& place, int thread,
                          std::uint64_t& before) noexcept {
-  RobustGuard const guard{qp.peer->segment().header.atomics, qp.owner().claimant};
   if (place.mapped != nullptr) {
     // Only a peer that lies about its memory maps an aligned address to one that is not.
     if (reinterpret_cast<std::uintptr_t>(place.mapped) % sizeof before != 0) return Copied::fault;
@@ -47,6 +46,17 @@ Copied change_atomically(QueuePair const& qp, Work const& work, Stretch const& p
   if (changed == before) return Copied::all;
   value.items[0].mapped = reinterpret_cast<std::byte*>(&changed);
   return transfer(Direction::to_peer, value, theirs, sizeof changed, thread);
+}
+
+void scatter(std::uint64_t before, Stretches const& ours) noexcept {
+  auto const* source = reinterpret_cast<std::byte const*>(&before);
+  std::size_t left = sizeof before;
+  for (std::uint32_t i = 0; i < ours.count && left > 0; ++i) {
+    auto const part = std::min(ours.items[i].length, left);
+    copy_in_order(ours.items[i].mapped, source, part);
+    source += part;
+    left -= part;
+  }
 }
 
 }  // namespace lend::soft

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Compare-and-swap and fetch-and-add at the target. The caller holds the target's rx lock.
+// Compare-and-swap and fetch-and-add at the target. The caller holds the target's rx and `atomics`.
 #pragma once
 
 #include "copy.hpp"
@@ -17,7 +17,10 @@ namespace lend::soft {
 /// processor instruction besides, and so atomic against the owner's std::atomic too. Memory that is
 /// reached by cross-memory attach, through `thread`, is read and then written.
 /// Source: ibv_query_device(3), atomic_cap; InfiniBand Architecture Specification vol. 1, 9.4.5.
-[[nodiscard]] Copied change_atomically(QueuePair const& qp, Work const& work, Stretch const& place,
-                                       int thread, std::uint64_t& before) noexcept;
+[[nodiscard]] Copied change_atomically(Work const& work, Stretch const& place, int thread,
+                                       std::uint64_t& before) noexcept;
+
+/// Writes what was there before to the pieces of whoever asked.
+void scatter(std::uint64_t before, Stretches const& ours) noexcept;
 
 }  // namespace lend::soft

@@ -6,6 +6,8 @@
 #include "completion_queue.hpp"
 #include "pool_ring.hpp"
 
+#include <mutex>
+
 namespace lend::soft {
 
 bool settle_claim(Segment& segment, SharedQueuePair& target, std::uint32_t number,
@@ -15,7 +17,12 @@ bool settle_claim(Segment& segment, SharedQueuePair& target, std::uint32_t numbe
   bool const is_pooled = target.pool.get() != 0;
   if (is_pooled) {
     auto const ring = pool_ring_of(segment, target);
-    word = ring.order == nullptr ? 0 : lost_claim(ring, target, number, claimant);
+    word = 0;
+    if (ring.order != nullptr) {
+      if (!ring.pool->lock.lock_in_time(claimant)) return false;
+      RobustGuard const guard{ring.pool->lock, std::adopt_lock};
+      word = lost_claim(ring, target, number);
+    }
   }
   if (word != 0) {
     ReceiveEnd end{};

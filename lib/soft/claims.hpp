@@ -17,7 +17,8 @@ namespace lend::soft {
 class Wakers;
 
 /// Ends the receive with `status` unless it ended before, and clears the claim. False, with all as
-/// it was, when the owner cannot be told now: its completion queue is full.
+/// it was, when the owner cannot be told now: its completion queue is full, or a
+/// lock does not come free.
 [[nodiscard]] bool settle_claim(Segment&, SharedQueuePair& target, std::uint32_t number,
                                 ibv_wc_status status, Claimant const&, Wakers&) noexcept;
 

@@ -74,16 +74,18 @@ struct ReceiveEnd {
   std::uint64_t bytes[SharedCompletion::inline_max / 8];  // inline_length of them count
 };
 
-/// Unheard: its owner must be woken for it, and there is no descriptor to do that by.
-enum class Pushed { yes, overrun, corrupt, unheard };
+/// Unheard: its owner must be woken for it, and there is no descriptor to do that by. Held: the
+/// queue's lock did not come free.
+enum class Pushed { yes, overrun, corrupt, unheard, held };
 /// Publishes in completion queue `index` of `segment`, which may be another process's, and wakes
 /// its owner if that has asked.
 [[nodiscard]] Pushed push_receive_end(Segment&, std::uint32_t index, ReceiveEnd const&,
                                       Claimant const&, Wakers&) noexcept;
 /// Moves a queue pair of `segment` to ERR, tells of the `events` (see async_events.hpp), and wakes
-/// whoever sleeps for what that will flush. The caller holds rx.
-void break_queue_pair(Segment&, SharedQueuePair&, std::uint32_t events, Claimant const&,
-                      Wakers&) noexcept;
+/// whoever sleeps for what that will flush. The caller holds rx. Nothing is done if a lock does not
+/// come free, which is returned; else null.
+[[nodiscard]] RobustLock const* break_queue_pair(Segment&, SharedQueuePair&, std::uint32_t events,
+                                                 Claimant const&, Wakers&) noexcept;
 /// The consumer's next completion of the shared ring, or null.
 [[nodiscard]] inline SharedCompletion const* first_published(
     CompletionQueue const& queue) noexcept {

@@ -7,6 +7,7 @@
 #include "wake_pipe.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <optional>
 
 namespace lend::soft {
@@ -28,7 +29,8 @@ Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const&
                         Claimant const& claimant, Wakers& wakers) noexcept {
   if (index >= completion_queues_max) return Pushed::corrupt;
   auto& queue = segment.completion_queues[index];
-  RobustGuard const guard{queue.lock, claimant};
+  if (!queue.lock.lock_in_time(claimant)) return Pushed::held;
+  RobustGuard const guard{queue.lock, std::adopt_lock};
   std::uint64_t const mask = queue.ring_mask.get();
   auto* const base = ring_at(segment, queue.ring_offset.get(), mask + 1, sizeof(SharedCompletion));
   if (base == nullptr) return Pushed::corrupt;
@@ -74,17 +76,21 @@ Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const&
   return Pushed::yes;
 }
 
-void break_queue_pair(Segment& segment, SharedQueuePair& broken, std::uint32_t events,
-                      Claimant const& claimant, Wakers& wakers) noexcept {
+RobustLock const* break_queue_pair(Segment& segment, SharedQueuePair& broken, std::uint32_t events,
+                                   Claimant const& claimant, Wakers& wakers) noexcept {
   auto const [low, high] =
       std::minmax({broken.completion_queue.get(), broken.send_completion_queue.get()});
-  if (high >= completion_queues_max) return;
+  if (high >= completion_queues_max) return nullptr;
   auto& first = segment.completion_queues[low];
   auto& second = segment.completion_queues[high];
   // Both locks, in order of index: who arms later sees the state when it polls.
-  RobustGuard const of_first{first.lock, claimant};
+  if (!first.lock.lock_in_time(claimant)) return &first.lock;
+  RobustGuard const of_first{first.lock, std::adopt_lock};
   std::optional<RobustGuard> of_second;
-  if (high != low) of_second.emplace(second.lock, claimant);
+  if (high != low) {
+    if (!second.lock.lock_in_time(claimant)) return &second.lock;
+    of_second.emplace(second.lock, std::adopt_lock);
+  }
   for (auto* const queue : {&first, &second})
     if (is_due(queue->notify, true)) (void)wake_owner(*queue, wakers);
   // First the mark: whoever sees the trouble sees it, and waits for rx. So should we die before the
@@ -94,6 +100,7 @@ void break_queue_pair(Segment& segment, SharedQueuePair& broken, std::uint32_t e
   segment.header.trouble.fetch_add(1, std::memory_order_release);
   death_point();
   broken.state.store(IBV_QPS_ERR, std::memory_order_release);
+  return nullptr;
 }
 
 }  // namespace lend::soft

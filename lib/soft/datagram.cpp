@@ -12,6 +12,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 #include <new>
 
 namespace lend::soft {
@@ -94,8 +95,10 @@ Outcome execute_datagram(QueuePair& qp, Work const& work) noexcept {
   for (std::uint32_t i = 0; i < payload.count; ++i)
     ours.add(payload.items[i].mapped, payload.items[i].length);
   auto& target = peer->segment().queue_pairs[to.queue_pair & (queue_pairs_max - 1)];
-  RobustGuard const guard{target.rx, qp.owner().claimant};
+  if (!target.rx.lock_in_time(qp.owner().claimant)) return held_back(qp, target.rx, length);
+  RobustGuard const guard{target.rx, std::adopt_lock};
   auto const outcome = respond(qp, work, ours, *peer, target);
+  if (outcome.kind() != Outcome::Kind::done) return held_back(qp, *qp.stall.lock, length);
   return outcome.status() == IBV_WC_LOC_PROT_ERR ? outcome : gone;
 }
 

@@ -12,11 +12,23 @@
 #include "responder.hpp"
 #include "timers.hpp"
 
+#include <algorithm>
 #include <iterator>
 #include <mutex>
+#include <utility>
 
 namespace lend::soft {
 namespace {
+
+/// Whether the lock that the work waits for is free, or its holder dead, which is asked once a
+/// tick. Or the peer is, whatever its lock says.
+bool may_come_free(QueuePair& qp) noexcept {
+  auto& stall = qp.stall;
+  auto const holder = stall.lock->holder();
+  if (holder == 0 || (qp.peer != nullptr && qp.peer->is_dead())) return true;
+  auto const time = tick();
+  return std::exchange(stall.asked_at, time) != time && qp.owner().peers.instance_is_dead(holder);
+}
 
 /// Does the work, or says why it must wait. For one caller; its stack frame keeps the compiler from
 /// inlining it by itself.
@@ -34,7 +46,9 @@ namespace {
     return qp.qp_type == IBV_QPT_RC
                ? ended(IBV_WC_RETRY_EXC_ERR, Fault::peer_is_dead)
                : ended(IBV_WC_SUCCESS, Fault::none, static_cast<std::uint32_t>(ours.total));
-  RobustGuard const guard{qp.target->rx, qp.owner().claimant};
+  auto& rx = qp.target->rx;
+  if (!rx.lock_in_time(qp.owner().claimant)) return held_back(qp, rx, ours.total);
+  RobustGuard const guard{rx, std::adopt_lock};
   return respond(qp, work, ours, *qp.peer, *qp.target);
 }
 
@@ -79,16 +93,23 @@ void end(QueuePair& qp, Work const& work, ibv_wc_status status, Fault fault,
   if (status != IBV_WC_SUCCESS || !fits) break_sends(qp, fits);
 }
 
+std::uint64_t budget_of(QueuePair const& qp, Stall::Why why, std::uint8_t rnr_timer) noexcept {
+  auto const& given = qp.attributes;
+  if (why == Stall::Why::receiver_not_ready) return receiver_budget(given.rnr_retry, rnr_timer);
+  if (why == Stall::Why::lock_is_held && qp.qp_type != IBV_QPT_RC) return lock_budget_min;
+  auto const budget = silence_budget(given.timeout, given.retry_cnt);
+  return why == Stall::Why::lock_is_held ? std::max(budget, lock_budget_min) : budget;
+}
+
 /// Starts the budget of a new kind of stall. True when there is no more to wait for.
 bool has_run_out(QueuePair& qp, Outcome const& outcome) noexcept {
   if (outcome.kind() == Outcome::Kind::held_up) return false;
   auto const why = outcome.kind() == Outcome::Kind::receiver_not_ready
                        ? Stall::Why::receiver_not_ready
-                       : Stall::Why::peer_is_silent;
+                   : outcome.kind() == Outcome::Kind::lock_is_held ? Stall::Why::lock_is_held
+                                                                   : Stall::Why::peer_is_silent;
   if (qp.stall.why != why) {
-    auto const budget = why == Stall::Why::receiver_not_ready
-                            ? receiver_budget(qp.attributes.rnr_retry, outcome.rnr_timer())
-                            : silence_budget(qp.attributes.timeout, qp.attributes.retry_cnt);
+    auto const budget = budget_of(qp, why, outcome.rnr_timer());
     qp.stall.why = why;
     qp.stall.deadline = budget == for_ever ? 0 : now() + budget;
     if (budget == 0) return true;
@@ -106,8 +127,23 @@ bool try_once(QueuePair& qp, Work const& work) noexcept {
   return true;
 }
 
-bool is_worth_another_try(QueuePair const& qp, Work const& work) noexcept {
+Outcome held_back(QueuePair& qp, RobustLock const& lock, std::uint64_t length) noexcept {
+  qp.stall.lock = &lock;
+  bool const is_told = qp.qp_type == IBV_QPT_RC;
+  return {Outcome::Kind::lock_is_held, 0, is_told ? Fault::peer_is_silent : Fault::none,
+          is_told ? IBV_WC_RETRY_EXC_ERR : IBV_WC_SUCCESS, static_cast<std::uint32_t>(length)};
+}
+
+void keep_claim(QueuePair& qp, SharedQueuePair& target) noexcept {
+  if (target.pool.get() != 0)
+    qp.stall.claim = target.claim.get();
+  else
+    target.claim.set(0);
+}
+
+bool is_worth_another_try(QueuePair& qp, Work const& work) noexcept {
   if (qp.stall.why == Stall::Why::fault) return false;
+  if (qp.stall.why == Stall::Why::lock_is_held) return may_come_free(qp);
   if (qp.peer->is_dead()) return true;
   auto const& target = *qp.target;
   auto const state = target.state.load(std::memory_order_relaxed);

@@ -17,7 +17,7 @@ enum class Fault : std::uint8_t {
   message_too_long = 2,     // longer than the device carries
   no_reads_allowed = 3,     // max_rd_atomic is 0
   peer_is_dead = 4,         // its process or context is gone
-  peer_is_silent = 5,       // not ready, destroyed, or paired with another queue pair
+  peer_is_silent = 5,       // not ready, destroyed, paired with another, or does not unlock
   receiver_not_ready = 6,   // no receive posted within the budget
   operation_forbidden = 7,  // by the access flags of the target queue pair
   remote_key = 8,           // key, bounds, domain or right at the target
@@ -34,7 +34,13 @@ enum class Fault : std::uint8_t {
 /// What became of one try. One word, which costs nothing to hand on.
 class Outcome {
  public:
-  enum class Kind : std::uint8_t { done, peer_is_silent, receiver_not_ready, held_up };
+  enum class Kind : std::uint8_t {
+    done,
+    peer_is_silent,
+    receiver_not_ready,
+    lock_is_held,  // Stall::lock
+    held_up
+  };
 
   /// `rnr_timer` is the target's, where the receiver is not ready.
   constexpr Outcome(Kind kind, std::uint8_t rnr_timer, Fault fault, ibv_wc_status status,
@@ -64,6 +70,6 @@ class Outcome {
 /// Does the work and ends it, well or badly. False: it must wait. The caller holds send_lock.
 [[nodiscard]] bool try_once(QueuePair&, Work const&) noexcept;
 /// Whether try_once() might now get further than the last time, found without any lock.
-[[nodiscard]] bool is_worth_another_try(QueuePair const&, Work const&) noexcept;
+[[nodiscard]] bool is_worth_another_try(QueuePair&, Work const&) noexcept;
 
 }  // namespace lend::soft

@@ -254,7 +254,7 @@ void enter_reset(QueuePair& qp) noexcept {
     qp.shared->receive_tail.store(posted, std::memory_order_relaxed);
   }
   qp.mode.store(IBV_QPS_RESET, std::memory_order_relaxed);
-  qp.stall.why = Stall::Why::none;
+  qp.stall = {};
   context.stalled.erase(qp.index);
   {
     auto& cq = qp.sends();

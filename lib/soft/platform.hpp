@@ -26,6 +26,9 @@ template <class T>
 using Atomic = std::atomic<T>;
 
 inline constexpr int lock_spins = 100;  // about the time of a short critical section
+// A bounded wait ends after so many whole sleeps, a millisecond each, or so many broken ones.
+inline constexpr int lock_doubts_max = 2;
+inline constexpr int lock_rounds_max = 1000;
 
 /// Orders nothing between CPUs: a process dies before the fence or after it.
 inline void death_point() noexcept {

@@ -4,6 +4,8 @@
 
 #include "async_events.hpp"
 
+#include <mutex>
+
 namespace lend::soft {
 
 PoolRing pool_ring_of(Segment& segment, SharedQueuePair const& target) noexcept {
@@ -24,10 +26,11 @@ PoolTaken take_from_pool(PoolRing const& ring, SharedQueuePair& target, std::uin
                          Claimant const& claimant, SharedWake const& async,
                          Wakers& wakers) noexcept {
   auto& pool = *ring.pool;
-  RobustGuard const guard{pool.lock, claimant};
+  if (!pool.lock.lock_in_time(claimant)) return {nullptr, true, 0};
+  RobustGuard const guard{pool.lock, std::adopt_lock};
   auto const tail = pool.tail.load(std::memory_order_relaxed);
   auto const word = ring.waiting_at(tail);
-  if (word == 0) return {nullptr, 0};
+  if (word == 0) return {nullptr, false, 0};
   auto const index = PoolRing::index_of(word);
   auto& receive = ring.receive(index);
   // Taken with the last of these three stores. Who dies before it leaves a claim that lost_claim()
@@ -39,21 +42,20 @@ PoolTaken take_from_pool(PoolRing const& ring, SharedQueuePair& target, std::uin
   pool.tail.store(tail + 1, std::memory_order_relaxed);
 
   auto const limit = pool.limit.get();
-  if (limit == 0 || pool.posted.get() - (tail + 1) >= limit) return {&receive, index};
+  if (limit == 0 || pool.posted.get() - (tail + 1) >= limit) return {&receive, false, index};
   // Source: kernel drivers/infiniband/sw/rxe/rxe_resp.c, get_srq_wqe(): once, then disarmed.
   // Without the token nobody would look: then the next taker tells.
   if (pool.limit_reached.get() != event_untold && wakers.wake(async) == Rung::unable)
-    return {&receive, index};
+    return {&receive, false, index};
   pool.limit_reached.set(event_untold);
   pool.limit.set(0);
-  return {&receive, index};
+  return {&receive, false, index};
 }
 
-std::uint64_t lost_claim(PoolRing const& ring, SharedQueuePair const& target, std::uint32_t number,
-                         Claimant const& claimant) noexcept {
+std::uint64_t lost_claim(PoolRing const& ring, SharedQueuePair const& target,
+                         std::uint32_t number) noexcept {
   auto const word = target.claim.get();
   if (word == 0) return 0;
-  RobustGuard const guard{ring.pool->lock, claimant};
   auto const taker =
       ring.receive(PoolRing::index_of(word)).sequence.load(std::memory_order_relaxed);
   bool const was_taken =

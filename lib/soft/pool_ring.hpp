@@ -52,16 +52,22 @@ struct PoolRing {
 
 /// Takes the next receive for queue pair `number` of `segment` and claims it there.
 struct PoolTaken {
-  SharedReceive const* receive;  // null: none is posted
+  SharedReceive const* receive;  // null: none is posted, or
+  bool is_held;                  // the queue's lock did not come free
   std::uint32_t index;
 };
 [[nodiscard]] PoolTaken take_from_pool(PoolRing const&, SharedQueuePair& target,
                                        std::uint32_t number, Claimant const&,
                                        SharedWake const& async, Wakers&) noexcept;
 
+/// What `word`, a claim, says was taken.
+[[nodiscard]] inline PoolTaken taken_before(PoolRing const& ring, std::uint64_t word) noexcept {
+  return {&ring.receive(PoolRing::index_of(word)), false, PoolRing::index_of(word)};
+}
+
 /// The word claimed by a consumer that did not complete it, if it was taken indeed; else 0. Who
-/// asks ends that receive and clears the claim, in this order.
+/// asks ends that receive and clears the claim, in this order. The caller holds the pool's lock.
 [[nodiscard]] std::uint64_t lost_claim(PoolRing const&, SharedQueuePair const& target,
-                                       std::uint32_t number, Claimant const&) noexcept;
+                                       std::uint32_t number) noexcept;
 
 }  // namespace lend::soft

@@ -95,11 +95,16 @@ struct Stall {
     none,
     peer_is_silent,
     receiver_not_ready,
+    lock_is_held,
     fault,
     drained,  // in SQD: nothing starts, and what had started is over
   };
   Why why = Why::none;
-  std::uint64_t deadline = 0;  // 0: for ever
+  std::uint64_t deadline = 0;        // 0: for ever
+  RobustLock const* lock = nullptr;  // the one that is held
+  std::uint64_t asked_at = 0;        // tick(), whether its holder is dead
+  // The receive of the target's shared queue that the work has taken, as its claim says, or 0.
+  std::uint64_t claim = 0;
 };
 
 struct ReceivePool;

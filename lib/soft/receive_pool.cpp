@@ -83,7 +83,12 @@ int receive_one(ReceivePool& pool, ibv_recv_wr const& wr) noexcept {
 }  // namespace
 
 std::uint64_t take_own_claim(QueuePair& qp) noexcept {
-  auto const word = lost_claim(qp.pool()->ring, *qp.shared, qp.index, qp.owner().claimant);
+  if (qp.shared->claim.get() == 0) return 0;
+  std::uint64_t word = 0;
+  {
+    RobustGuard const takers{qp.pool()->shared->lock, qp.owner().claimant};
+    word = lost_claim(qp.pool()->ring, *qp.shared, qp.index);
+  }
   qp.shared->claim.set(0);
   return word;
 }

@@ -15,7 +15,6 @@
 #include "receive_ring.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <type_traits>
 #include <utility>
 
@@ -47,7 +46,7 @@ class Responder {
     if (state == IBV_QPS_RTR && !is_datagram() && (target_.events.get() & was_established) == 0)
       raise_events(segment(), target_, bit_of(IBV_EVENT_COMM_EST) | was_established,
                    peer_.wakers());
-    if (auto const refusal = check_operation(); refusal != Fault::none)
+    if (auto const refusal = refusal_of(work_, target_); refusal != Fault::none)
       return refuse(IBV_WC_REM_INV_REQ_ERR, refusal);
     if (takes_receive(work_)) return receive();
     return is_atomic(work_.opcode) ? change_remote() : access_remote();
@@ -71,19 +70,7 @@ class Responder {
            (target_.receive_psn.get() == qp_.attributes.sq_psn || !is_reliable());
   }
 
-  Fault check_operation() const noexcept {
-    if (is_send(work_)) return Fault::none;
-    auto const access = target_.access.get();
-    if (brings_bytes(work_)) {
-      unsigned const right =
-          is_atomic(work_.opcode) ? IBV_ACCESS_REMOTE_ATOMIC : IBV_ACCESS_REMOTE_READ;
-      if ((access & right) == 0) return Fault::operation_forbidden;
-      return target_.reads_max.get() == 0 ? Fault::no_reads_allowed : Fault::none;
-    }
-    return (access & IBV_ACCESS_REMOTE_WRITE) == 0 ? Fault::operation_forbidden : Fault::none;
-  }
-
-  enum class Matched { one, none, corrupt };
+  enum class Matched { one, none, corrupt, held };
 
   /// The next receive of the target's own queue.
   Matched match() noexcept {
@@ -109,8 +96,13 @@ class Responder {
   Matched match_in_pool() noexcept {
     auto const ring = pool_ring_of(segment(), target_);
     if (ring.order == nullptr) return Matched::corrupt;
-    auto const taken = take_from_pool(ring, target_, number(), qp_.owner().claimant,
-                                      segment().header.async, peer_.wakers());
+    // This work took it before a lock held it back, unless that claim was settled.
+    auto const word = qp_.stall.claim;
+    auto const taken = word != 0 && word == target_.claim.get()
+                           ? taken_before(ring, word)
+                           : take_from_pool(ring, target_, number(), qp_.owner().claimant,
+                                            segment().header.async, peer_.wakers());
+    if (taken.is_held) return qp_.stall.lock = &ring.pool->lock, Matched::held;
     if (taken.receive == nullptr) return Matched::none;
     receive_ = taken.receive;
     receive_id_ = taken.index;
@@ -121,9 +113,11 @@ class Responder {
 
   Outcome receive() noexcept {
     // Of a sender that died. While it cannot be ended, nothing is received behind it.
-    if (!is_reliable() && target_.claim.get() != 0 && !give_up_claim()) return lost();
+    auto const claim = is_reliable() ? 0 : target_.claim.get();
+    if (claim != 0 && claim != qp_.stall.claim && !give_up_claim()) return lost();
     auto const matched = target_.pool.get() == 0 ? match() : match_in_pool();
     if (matched == Matched::corrupt) return break_target(IBV_WC_REM_OP_ERR, Fault::corrupt_target);
+    if (matched == Matched::held) return held_back();
     if (matched == Matched::none) return stalled(Outcome::Kind::receiver_not_ready);
     if (work_.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) return write_and_deliver();
 
@@ -204,19 +198,15 @@ class Responder {
     if (address % sizeof before != 0) return refuse(IBV_WC_REM_INV_REQ_ERR, Fault::misaligned);
     if (answer == TargetMemory::Answer::unreachable)
       return peer_.is_going() ? lost_peer() : refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
+    auto& lock = segment().header.atomics;
+    if (!lock.lock_in_time(qp_.owner().claimant)) return qp_.stall.lock = &lock, held_back();
     auto const changed = reach([&](int thread) {
-      return change_atomically(qp_, work_, memory_.stretches().items[0], thread, before);
+      return change_atomically(work_, memory_.stretches().items[0], thread, before);
     });
+    lock.unlock();
     if (is_lost(changed)) return lost_peer();
     if (changed != Copied::all) return refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
-    auto const* source = reinterpret_cast<std::byte const*>(&before);
-    std::size_t left = sizeof before;
-    for (std::uint32_t i = 0; i < ours_.count && left > 0; ++i) {
-      auto const part = std::min(ours_.items[i].length, left);
-      copy_in_order(ours_.items[i].mapped, source, part);
-      source += part;
-      left -= part;
-    }
+    scatter(before, ours_);
     return ended(IBV_WC_SUCCESS, Fault::none, sizeof before);
   }
 
@@ -244,6 +234,7 @@ class Responder {
     }
     auto const pushed = push(end);
     if (pushed == Pushed::yes) return ended(IBV_WC_SUCCESS, Fault::none, length);
+    if (pushed == Pushed::held) return held_back_by_queue();
     if (pushed == Pushed::unheard || !can_tell()) return unheard();
     return break_target(IBV_WC_RETRY_EXC_ERR, Fault::queue_overrun);
   }
@@ -287,6 +278,15 @@ class Responder {
                ? Outcome{kind, 0, Fault::peer_is_silent, IBV_WC_RETRY_EXC_ERR, 0}
                : Outcome{kind, target_.rnr_timer.get(), Fault::receiver_not_ready,
                          IBV_WC_RNR_RETRY_EXC_ERR, 0};
+  }
+  /// A lock of the target's did not come free, and qp_.stall.lock names it.
+  Outcome held_back() noexcept {
+    if (is_claimed_) keep_claim(qp_, target_);
+    return soft::held_back(qp_, *qp_.stall.lock, ours_.total);
+  }
+  Outcome held_back_by_queue() noexcept {
+    auto const index = target_.completion_queue.get() % completion_queues_max;
+    return qp_.stall.lock = &segment().completion_queues[index].lock, held_back();
   }
   Outcome lost() const noexcept {
     return ended(IBV_WC_SUCCESS, Fault::none, static_cast<std::uint32_t>(ours_.total));
@@ -333,17 +333,16 @@ class Responder {
   }
 
   Outcome break_target(ibv_wc_status status, Fault fault) noexcept {
-    break_queue_pair(segment(), target_, events_of(status), qp_.owner().claimant, peer_.wakers());
+    auto const events = last_receive() | (told_by_completion_ ? 0 : event_of(status));
+    auto const* const held =
+        break_queue_pair(segment(), target_, events, qp_.owner().claimant, peer_.wakers());
+    // Where a completion tells, whoever polls it finds the mark, as if we had died.
+    if (held != nullptr && !told_by_completion_) return qp_.stall.lock = held, held_back();
     return is_reliable() ? ended(status, fault) : lost();
   }
 
   std::uint32_t last_receive() const noexcept {
     return target_.pool.get() != 0 ? bit_of(IBV_EVENT_QP_LAST_WQE_REACHED) : 0;
-  }
-
-  /// What no completion tells the target's owner.
-  std::uint32_t events_of(ibv_wc_status status) const noexcept {
-    return last_receive() | (told_by_completion_ ? 0 : event_of(status));
   }
 
   /// Again by another thread of the peer's, should the one it was reached by have ended.

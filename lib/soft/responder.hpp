@@ -39,6 +39,26 @@ namespace lend::soft {
   return true;
 }
 
+/// Whether the target's queue pair serves such an operation at all.
+[[nodiscard]] inline Fault refusal_of(Work const& work, SharedQueuePair const& target) noexcept {
+  if (is_send(work)) return Fault::none;
+  auto const access = target.access.get();
+  if (brings_bytes(work)) {
+    unsigned const right =
+        is_atomic(work.opcode) ? IBV_ACCESS_REMOTE_ATOMIC : IBV_ACCESS_REMOTE_READ;
+    if ((access & right) == 0) return Fault::operation_forbidden;
+    return target.reads_max.get() == 0 ? Fault::no_reads_allowed : Fault::none;
+  }
+  return (access & IBV_ACCESS_REMOTE_WRITE) == 0 ? Fault::operation_forbidden : Fault::none;
+}
+
+/// What becomes of work that would need `lock` of the target's segment, which did not come free:
+/// it waits, and is tried again. The caller holds send_lock.
+[[nodiscard]] Outcome held_back(QueuePair&, RobustLock const& lock, std::uint64_t length) noexcept;
+/// Before that, of work that took a receive: of a shared queue it stays taken, for this work when
+/// it is tried again.
+void keep_claim(QueuePair&, SharedQueuePair& target) noexcept;
+
 /// Executes at the target, a queue pair of the peer's, whose rx lock the caller holds. `ours` are
 /// the pieces of `work`, checked; before those of a datagram goes its header.
 ///

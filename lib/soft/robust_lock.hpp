@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 
 namespace lend::soft {
 
@@ -31,7 +32,17 @@ class RobustLock {
     // Acquire pairs with the release in unlock().
     if (!word_.compare_exchange_strong(free, claimant.instance, std::memory_order_acquire,
                                        std::memory_order_relaxed))
-      lock_slowly(claimant);
+      (void)lock_slowly(claimant, Patience::endless);
+  }
+  /// False: it did not come free within milliseconds, and its holder lives, or whoever maps the
+  /// word wrote that.
+  [[nodiscard]] bool lock_in_time(Claimant const& claimant) noexcept {
+    std::uint32_t free = 0;
+    // Acquire pairs with the release in unlock().
+    if (word_.compare_exchange_strong(free, claimant.instance, std::memory_order_acquire,
+                                      std::memory_order_relaxed)) [[likely]]
+      return true;
+    return lock_slowly(claimant, Patience::bounded);
   }
 
   void unlock() noexcept {
@@ -47,7 +58,8 @@ class RobustLock {
  private:
   static constexpr std::uint32_t someone_waits = 1u << 31;
 
-  void lock_slowly(Claimant const&) noexcept;
+  enum class Patience : bool { endless, bounded };
+  [[nodiscard]] bool lock_slowly(Claimant const&, Patience) noexcept;
 
   Atomic<std::uint32_t> word_;
 };
@@ -57,6 +69,8 @@ class RobustGuard {
   RobustGuard(RobustLock& lock, Claimant const& claimant) noexcept : lock_{lock} {
     lock_.lock(claimant);
   }
+  /// Of a lock that the caller has taken.
+  RobustGuard(RobustLock& lock, std::adopt_lock_t) noexcept : lock_{lock} {}
   ~RobustGuard() { lock_.unlock(); }
   RobustGuard(RobustGuard const&) = delete;
   RobustGuard& operator=(RobustGuard const&) = delete;

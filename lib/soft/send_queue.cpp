@@ -100,6 +100,7 @@ void retry_pending(QueuePair& qp) noexcept {
       return;
     }
     ++head;
+    if (had_started) qp.stall.claim = 0;
     if (had_started && qp.mode.load(std::memory_order_relaxed) == IBV_QPS_SQD)
       return hold_sends(qp);
   }

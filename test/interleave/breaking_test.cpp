@@ -33,7 +33,7 @@ class Connection : public Completions {
       end.status = IBV_WC_LOC_LEN_ERR;
       (void)push_receive_end(segment(), 0, end, claimant, wakers);
     }
-    break_queue_pair(segment(), shared(), 0, claimant, wakers);
+    (void)break_queue_pair(segment(), shared(), 0, claimant, wakers);
   }
   /// As poll_cq().
   void poll(std::uint32_t actor) {

@@ -100,6 +100,8 @@ class Atomic {
 };
 
 inline constexpr int lock_spins = 1;
+inline constexpr int lock_doubts_max = 1;
+inline int lock_rounds_max = 1000;  // less, for those who shall give up
 
 inline void death_point() noexcept {}
 inline void thread_fence(std::memory_order order) noexcept {

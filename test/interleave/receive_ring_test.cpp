@@ -91,7 +91,8 @@ class Pool : public Completions {
   void check() {
     while (poll()) continue;
     for (std::uint32_t i = 0; i < 2; ++i) {
-      auto const word = lost_claim(ring_, segment().queue_pairs[i], i, claimant_of(9));
+      RobustGuard const takers{ring_.pool->lock, claimant_of(9)};
+      auto const word = lost_claim(ring_, segment().queue_pairs[i], i);
       if (word != 0) account_.end_once(PoolRing::index_of(word));
     }
     auto const tail = ring_.pool->tail.load();

@@ -9,9 +9,11 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <set>
+#include <span>
 
 #include "raw_ends.hpp"
 #include "rendezvous.hpp"
@@ -34,7 +36,10 @@ class Scribbler {
  public:
   explicit Scribbler(unsigned seed) : random_{seed} {}
 
-  void scribble(soft::Segment& segment) {
+  /// `living` are those that may be named as holders of the segment's locks.
+  void scribble(soft::Segment& segment, std::span<std::uint32_t const> living) {
+    if (!living.empty() && random_() % 16 == 0)
+      return hold(segment, living[random_() % living.size()]);
     switch (random_() % 7) {
       case 0: return some_of(&segment.header, sizeof segment.header);
       case 1: return some_of(segment.queue_pairs, 8 * sizeof(soft::SharedQueuePair));
@@ -47,6 +52,14 @@ class Scribbler {
   }
 
  private:
+  void hold(soft::Segment& segment, std::uint32_t holder) {
+    auto const index = random_() % 3;
+    soft::RobustLock* const locks[] = {&segment.queue_pairs[index].rx,
+                                       &segment.completion_queues[index].lock,
+                                       &segment.receive_pools[index].lock, &segment.header.atomics};
+    auto* const word = reinterpret_cast<std::uint32_t volatile*>(locks[random_() % 4]);
+    *word = random_() % 4 == 0 ? 0 : holder;
+  }
   /// Up to 16 bytes: nonsense, zeros and ones, or a small number, which is often plausible.
   void some_of(void* at, std::size_t length) {
     auto* const bytes = static_cast<std::uint8_t volatile*>(at);
@@ -89,9 +102,11 @@ int be_a_vandal(Wire const& wire, unsigned seed, Scribbles where) {
   auto* const peer = context.peers.acquire(theirs.own_receives >> soft::index_bits);
   if (peer == nullptr || !wire.say() || !wire.hear()) return 4;
   Scribbler scribbler{seed};
+  // In another's segment a living holder keeps waiting who owns it; see lib/soft/README.md.
+  std::array const living{context.claimant.instance, peer->instance()};
   for (;;) {
-    scribbler.scribble(context.segment);
-    if (where == Scribbles::everywhere) scribbler.scribble(peer->segment());
+    scribbler.scribble(context.segment, living);
+    if (where == Scribbles::everywhere) scribbler.scribble(peer->segment(), {});
     ::sched_yield();  // so that it does not have to be waited for on one core
   }
 }
