@@ -17,7 +17,7 @@ inline constexpr std::uint64_t for_ever = UINT64_MAX;
 
 /// For a lock of the target's to come free, whose holder may only not have run for some scheduler's
 /// slices, which no retry timeout was made for. Those of unreliable connections have none.
-inline constexpr std::uint64_t lock_budget_min = 100'000'000;
+inline constexpr std::uint64_t lock_budget_min = 1'000'000'000;
 
 /// The delay a receiver asks for when it is not ready.
 /// Source: InfiniBand Architecture Specification vol. 1, table 45.

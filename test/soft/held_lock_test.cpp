@@ -235,7 +235,7 @@ TEST_CASE("a datagram that a held lock keeps back is lost when that takes too lo
   if (comes_free) {
     auto* const sender =
         context_of(device).queue_pairs[from.number() % soft::queue_pairs_max].load();
-    sender->stall.deadline = 0;  // its 100 ms may pass on a loaded machine
+    sender->stall.deadline = 0;  // its second may pass on a loaded machine
     CHECK(queue.poll(1, &wc) == 0);
     lock.unlock();
   }
