@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "support/by_cm.hpp"
 
+#include <cstdio>
 #include <cstdlib>
 #include <future>
 
@@ -33,14 +34,19 @@ QueuePair accept_at(CmListener& listener, PreparedQueuePair queue_pair) {
 
 }  // namespace
 
-std::pair<QueuePair, QueuePair> connect_by_cm(PreparedQueuePair connector,
-                                              PreparedQueuePair acceptor) {
+std::optional<std::pair<QueuePair, QueuePair>> try_connect_by_cm(PreparedQueuePair connector,
+                                                                 PreparedQueuePair acceptor) {
   auto listener = listener_here();
   auto connecting = std::async(std::launch::async, [&] {
     return cm_connect(listener.address(), std::move(connector), within(bound));
   });
   QueuePair accepted = accept_at(listener, std::move(acceptor));
-  return {must(connecting.get()).queue_pair, std::move(accepted)};
+  auto connected = connecting.get();
+  if (!connected.has_value() && connected.error() == Errc::denied) {
+    std::puts(("connected again: " + connected.error().message()).c_str());
+    return std::nullopt;
+  }
+  return std::pair{must(std::move(connected)).queue_pair, std::move(accepted)};
 }
 
 QueuePair accept_by_cm(PreparedQueuePair queue_pair,
@@ -65,7 +71,8 @@ namespace {
 
 }  // namespace
 
-std::pair<QueuePair, QueuePair> connect_by_cm(PreparedQueuePair, PreparedQueuePair) {
+std::optional<std::pair<QueuePair, QueuePair>> try_connect_by_cm(PreparedQueuePair,
+                                                                 PreparedQueuePair) {
   missing();
 }
 QueuePair accept_by_cm(PreparedQueuePair, std::function<void(std::string const&)> const&) {
@@ -76,5 +83,12 @@ QueuePair connect_by_cm(std::string const&, PreparedQueuePair) {
 }
 
 #endif
+
+std::pair<QueuePair, QueuePair> connect_by_cm(PreparedQueuePair connector,
+                                              PreparedQueuePair acceptor) {
+  auto both = try_connect_by_cm(std::move(connector), std::move(acceptor));
+  REQUIRE(both.has_value());
+  return std::move(*both);
+}
 
 }  // namespace lend::test

@@ -6,12 +6,17 @@
 #include <lend/verbs/queue_pair.hpp>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 
 namespace lend::test {
 
-/// Connects `connector` to `acceptor`.
+/// Connects `connector` to `acceptor`. Nothing where the kernel reset an accepted connection before
+/// the connector saw the answer, which SoftiWARP has been seen to do: try again, with others.
+[[nodiscard]] std::optional<std::pair<QueuePair, QueuePair>> try_connect_by_cm(
+    PreparedQueuePair connector, PreparedQueuePair acceptor);
+/// The same, where there are no others.
 [[nodiscard]] std::pair<QueuePair, QueuePair> connect_by_cm(PreparedQueuePair connector,
                                                             PreparedQueuePair acceptor);
 
