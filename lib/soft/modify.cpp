@@ -144,7 +144,7 @@ void look_for_trouble(Context& context) noexcept {
   // Acquire pairs with the release of the peer: its mark is seen below.
   auto const trouble = context.segment.header.trouble.load(std::memory_order_acquire);
   for (auto& entry : context.queue_pairs) {
-    auto* const qp = entry.load(std::memory_order_relaxed);
+    auto* const qp = entry.load(std::memory_order_acquire);
     if (qp == nullptr || !looks_broken(*qp->shared)) continue;
     std::lock_guard const send{qp->send_lock};
     // Another thread may have reset it meanwhile.

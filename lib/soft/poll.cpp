@@ -119,7 +119,7 @@ bool take_local(CompletionQueue& cq, ibv_wc& wc) noexcept {
 bool take_shared(CompletionQueue& cq, SharedCompletion const& slot, ibv_wc& wc) noexcept {
   auto const index = slot.queue_pair.get();
   if (index >= queue_pairs_max) return false;
-  // Acquire pairs with the release in create_qp(): a corrupt peer may name one that is just made.
+  // A corrupt peer may name one that is just made.
   auto* const qp = Context::of(cq.context).queue_pairs[index].load(std::memory_order_acquire);
   if (qp == nullptr || qp->recv_cq != &cq || slot.epoch.get() != qp->epoch)
     return false;  // of a queue pair that was reset or destroyed

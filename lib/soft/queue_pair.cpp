@@ -140,7 +140,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* asked) noexcept try {
   ++qp->receives().users;
   if (qp->pool() != nullptr) ++qp->pool()->users;
   asked->cap = qp->made_with.cap;
-  // Release pairs with the acquire in take_shared(); walkers see it after a lock of theirs.
+  // Release pairs with the acquire of all who look here without `control`: walkers and pollers.
   context.queue_pairs[qp->index].store(qp.get(), std::memory_order_release);
   return qp.release();
 } catch (std::bad_alloc const&) {

@@ -128,7 +128,7 @@ void resume_sends(QueuePair& qp) noexcept {
 void retry_stalled(Context& context) noexcept {
   if (!context.walk.try_lock()) return;
   context.stalled.for_each([&](std::uint32_t index) {
-    auto* const qp = context.queue_pairs[index].load(std::memory_order_relaxed);
+    auto* const qp = context.queue_pairs[index].load(std::memory_order_acquire);
     if (qp == nullptr) return;
     std::unique_lock const send{qp->send_lock, std::try_to_lock};
     if (!send) return;

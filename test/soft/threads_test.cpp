@@ -169,3 +169,31 @@ TEST_CASE("threads that post to one queue pair and poll one queue share every co
   CHECK(ended == posters * each);
   CHECK(wrong == 0);
 }
+
+TEST_CASE("queue pairs are made while others of the device break", "[soft]") {
+  Rendezvous const rendezvous;
+  RawDevice const device;
+  RawMemory const memory{device, 2 * size};
+  RawQueue const queues[2]{RawQueue{device}, RawQueue{device}};
+  std::atomic<bool> is_over{false};
+  // A bystander polls: it walks the queue pairs of the device whenever one of them is broken.
+  std::thread bystander{[&] {
+    ibv_wc none;
+    while (!is_over) (void)queues[1].poll(1, &none);
+  }};
+  std::thread maker{[&] {
+    while (!is_over) RawPair const made{device, queues[1]};
+  }};
+  int broken = 0;
+  for (int turn = 0; turn < 200; ++turn) {
+    RawPair const loop{device, queues[0]};
+    if (loop.connect(loop.number()) != 0) break;
+    if (loop.receive(1, memory.piece(size, 8)) != 0) break;
+    if (loop.send(2, memory.piece(0, size)) != 0) break;
+    if (next_of(queues[0]) == UINT64_MAX && next_of(queues[0]) == UINT64_MAX) ++broken;
+  }
+  is_over = true;
+  bystander.join();
+  maker.join();
+  CHECK(broken == 200);
+}
