@@ -22,8 +22,9 @@ enum class Pages : std::uint8_t {
 
 /// How ProtectionDomain::allocate() takes memory.
 ///
-/// The trap: pages other than normal are all taken at once; and a node's are its own or nobody's:
-/// where it has no more, the kernel ends the program as it does when all memory is out.
+/// The trap: normal pages come as they are touched, others all at once. With a node and normal
+/// pages a lack shows only at a touch, and the kernel then ends the program; with other pages
+/// allocate() answers `exhausted`.
 ///
 ///     domain.allocate(1 << 30, {.pages = Pages::huge_2m, .node = 0})
 struct AllocationOptions {

@@ -27,7 +27,8 @@ enum class Errc : int {
   /// The operating system (permission) or the peer (a rejected connection) said no. Nothing
   /// happened. The message says whose, or why.
   denied,
-  /// A verb or system call failed otherwise; os_error() has its errno. What it was to make is gone.
+  /// A verb or system call failed otherwise; os_error() has its errno. Nothing it was making
+  /// exists.
   system_failed,
   /// Some byte is on loan in a way that excludes this one. Nothing was posted. Wait for that work.
   already_borrowed,

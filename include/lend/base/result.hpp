@@ -13,9 +13,9 @@ namespace lend {
 
 namespace outcome = BOOST_OUTCOME_V2_NAMESPACE;
 
-/// Asking an error for its value, or a value for its error, is a broken promise: it stops the
-/// process with the error's message. Nothing of lend throws an error; README.md says what happens
-/// when memory runs out.
+/// Asking an error for its value(), or a value for its error(), is a broken promise: it stops the
+/// process with a sentence. assume_value() and assume_error() are not checked. Nothing of lend
+/// throws an error; README.md says what happens when memory runs out.
 struct StopOnWrongAccess : outcome::policy::base {
   template <class Impl>
   static constexpr void wide_value_check(Impl&& self) {

@@ -19,13 +19,14 @@ struct ScopeRecord;
 
 /// Collects work of a scope and posts it in one call of the device: made by PollingScope::batch().
 ///
-/// Use it where many small operations go out together: the device is told of them once, and all
-/// but the last of its sends, writes and reads complete without an entry in the completion queue.
-/// For one operation post it from the scope. It lives on the stack, in some 5 KB, and not longer
-/// than its scope. The trap: what was added goes out late, at the latest when somebody asks or
-/// waits for it, when the batch is full or destroyed, or when its scope ends; only an exception
-/// takes back what was not posted. And a request is over only when the next one of the batch is
-/// that completes with an entry: its bytes come back later than those of work posted alone.
+/// Use it where many small operations go out together: the device is told of them once, and of its
+/// sends, writes and reads only the last, and one in each quarter of the send depth, complete with
+/// an entry in the completion queue. (Each does where that depth is below 8, and each read on
+/// iWARP.) For one operation post it from the scope. It lives on the stack, in some 5 KB, and not
+/// longer than its scope. The trap: what was added goes out late, at the latest when somebody asks
+/// or waits for it, when the batch is full or destroyed, or when its scope ends; only an exception
+/// takes back what was not posted. And a request is over only when the next request with a
+/// completion entry completes: its bytes come back later than those of work posted alone.
 ///
 ///     auto batch = scope.batch();
 ///     for (auto const piece : memory.chunks(64)) LEND_TRYV(batch.add_send(piece.gather()));

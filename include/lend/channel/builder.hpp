@@ -25,7 +25,8 @@ enum class Wait : std::uint8_t {
   event,  ///< sleep until the device wakes: no CPU at all, some µs more latency, two descriptors
 };
 
-/// What a channel is made with; see QueuePairOptions for the rest.
+/// What a channel is made with; see QueuePairOptions for the rest. `queue_pair.probes` is not read:
+/// keep_alive decides it.
 struct ChannelOptions {
   QueuePairOptions queue_pair{};
   Wait wait = Wait::adaptive;
@@ -49,6 +50,7 @@ class PreparedChannel {
   /// which on RoCE looks for the peer's hardware address and gives up after 1 s.
   ///
   /// Errors:  those of PreparedQueuePair::connect(), and
+  ///          exhausted          no memory for the channel.
   ///          stale_handle       it was moved from or consumed before.
   ///          incompatible_peer  after prepare_again(), when `peer` is an endpoint of the channel
   ///                             before: this object then stays as it was, for the right one.
@@ -62,6 +64,7 @@ class PreparedChannel {
   /// when it fails.
   ///
   /// Errors:  invalid_argument  `connected` is another queue pair, or was moved from.
+  ///          exhausted         no memory for the channel.
   ///          stale_handle      this was moved from or consumed before.
   [[nodiscard]] Result<Channel> adopt(QueuePair connected) &&;
 
@@ -80,7 +83,8 @@ class PreparedChannel {
 ///
 /// Shape:   as QueuePairOptions. The completion queue is sized from the depths.
 /// Errors:  those of CompletionQueue::create() and PreparedQueuePair::create(), and
-///          invalid_argument  the depths together exceed what one completion queue holds.
+///          invalid_argument  the depths together exceed what one completion queue holds, or
+///                            keep_alive is not 0 and below 1 ms.
 [[nodiscard]] Result<PreparedChannel> prepare_channel(ProtectionDomain const& domain,
                                                       ChannelOptions const& options);
 

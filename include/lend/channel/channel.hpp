@@ -42,7 +42,8 @@ class Channel {
   /// Posts one work request and waits for it.
   ///
   /// Borrows: the source shared, the target exclusively, until it returns.
-  /// Success with a first_cause(): the work completed while it was flushed at the deadline.
+  /// A value although first_cause() is set: the work succeeded during the deadline's flush; the
+  /// channel is broken all the same.
   /// Errors:  those of PollingScope::post_*() and PendingWork::wait(), and
   ///          timed_out, cancelled, system_failed  before it was posted: nothing happened. Later:
   ///                                the work was flushed to get its bytes back; the channel is
@@ -91,12 +92,12 @@ class Channel {
   ///          stale_handle  it was moved from.
   [[nodiscard]] Result<PreparedChannel> prepare_again() &&;
 
-  /// A view until the next call on this channel, its scopes or its handles.
-  /// What the last scope that ended without finish() found, and before it the last one inside it,
-  /// until the next scope begins and ends so; and what unsafe posts failed with whose handles are
-  /// gone, since then.
+  /// Failures kept by the last scope that ended without finish(), with those of the last such scope
+  /// inside it, and since then of unsafe posts whose handles are gone. A view: valid until the next
+  /// call on this channel, its scopes or handles.
   [[nodiscard]] std::span<Error const> last_failures() const noexcept;
-  /// What broke this channel; null while it works.
+  /// What broke this channel; null while it works. Valid until prepare_again() or the channel's
+  /// end; what it points at is replaced when a better cause comes to light: copy what you keep.
   [[nodiscard]] Error const* first_cause() const noexcept;
 
   [[nodiscard]] Endpoint const& endpoint() const noexcept;

@@ -60,8 +60,9 @@ class [[nodiscard]] PendingWork {
     if (seen_ == Seen::failure) std::destroy_at(&failure_);
   }
 
-  /// The result if there is one, without waiting. On a broken channel there is one within 2 s, if
-  /// it is asked for again by then: what the device does not bring back costs it the queue pair.
+  /// The result if there is one, without waiting. On a broken channel a result is there within 2 s
+  /// if you keep polling; work the device has not returned by then is ended by destroying its queue
+  /// pair.
   ///
   /// Errors:  work_failed     this work failed; the channel is broken.
   ///          peer_lost       rdma_cm or a keep-alive found the peer gone; the channel is broken.
@@ -69,13 +70,15 @@ class [[nodiscard]] PendingWork {
   ///                          outstanding and its bytes on loan, finish the scope. Or, once the
   ///                          channel is broken, the device gave up neither the work nor the queue
   ///                          pair: the bytes stay on loan for good.
+  ///          as Batch::post()  this work was added to a batch, and was not posted.
   ///          stale_handle    the scope has ended without this handle being asked.
   [[nodiscard]] Result<std::optional<WorkSuccess>> poll() noexcept;
 
   /// Waits for the result. On a broken channel it gets the work back first, which may take up to
   /// 2 s whatever the deadline; then there is a result.
   /// Errors:  as poll(), and
-  ///          timed_out, cancelled  the work is still outstanding and its bytes on loan: ask again.
+  ///          timed_out, cancelled  the work is still outstanding, or in its batch, and its bytes
+  ///                          are on loan: ask again.
   [[nodiscard]] Result<WorkSuccess> wait(Deadline deadline = Deadline::never()) noexcept;
 
  private:

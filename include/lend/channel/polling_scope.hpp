@@ -71,6 +71,10 @@ class PollingScope {
 
   /// Posts one work request, first waiting for room if the depth is used up.
   ///
+  /// Shape:   at most ChannelBuilder::elements() elements of message_bytes_max() together; of a
+  ///          write or read as many bytes here as at the peer. Elements of no bytes are left out; a
+  ///          list of nothing but these is a message of no bytes. An empty list needs an immediate,
+  ///          or Receive::only_immediate().
   /// Borrows: the source shared, the target exclusively, until the work's completion is seen: by
   ///          its handle, by any other poll of the channel, or by a post that waits for room.
   /// Errors:  already_borrowed  names the other loan; nothing was posted.
@@ -81,7 +85,8 @@ class PollingScope {
   ///          system_failed     the device refused, was full with nothing outstanding, or could not
   ///                            be polled; nothing was posted.
   ///          unsupported       an immediate on iWARP.
-  ///          channel_broken    an earlier failure; only finish() and destruction remain.
+  ///          channel_broken    an earlier failure; only finish(), destruction and the channel's
+  ///                            prepare_again() remain.
   ///          stale_handle      the scope has ended, or its channel is gone.
   /// Source:  ibv_post_send(3), ibv_post_recv(3).
   [[nodiscard]] Result<PendingWork> post_send(Send const& work,
@@ -112,7 +117,7 @@ class PollingScope {
   [[nodiscard]] Batch batch() LEND_LIFETIMEBOUND { return {channel_, ended_ ? nullptr : &record_}; }
 
   /// Work posted here whose completion was not seen yet. Of the channel's thread, as all of this;
-  /// it alone does not notice another.
+  /// but like drain_within(), drain_until() and Batch::size() it does not notice another.
   [[nodiscard]] std::uint32_t outstanding() const noexcept { return record_.outstanding; }
 
   /// Waits until all work is over, ends the scope and reports what nobody polled and failed.
@@ -126,6 +131,7 @@ class PollingScope {
   ///          timed_out, cancelled  the bound of drain_within() or drain_until() passed;
   ///                         everything was flushed, the channel is broken; drained() has every
   ///                         failure.
+  ///          as Batch::post()  work of a batch was not posted, and no handle had that result.
   ///          stale_handle   the channel is gone; it had flushed the work, and drained() has what
   ///                         failed by that. Or the scope is over already.
   [[nodiscard]] Result<void> finish() noexcept;

@@ -33,7 +33,10 @@ struct CmOptions {
 ///
 /// Errors:  timed_out, cancelled  which step was not over before that, or that nobody listened;
 ///                             nothing is connected.
-///          denied             the listener rejected it; the message has its reason.
+///          denied             the listener rejected it, and the message has its reason; or this
+///                             process may not open /dev/infiniband/rdma_cm.
+///          exhausted          out of descriptors or memory.
+///          system_failed      a call of rdma_cm's, or a transition, which the message names.
 ///          incompatible_peer  the listener is not lend, is of another version, or its answer is
 ///                             damaged.
 ///          peer_lost          the peer went away, or the device did.

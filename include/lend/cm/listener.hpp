@@ -60,6 +60,8 @@ class CmListener {
   /// Shape:   backlog  requests that may wait to be looked at.
   /// Errors:  invalid_argument  not a host and a port.
   ///          not_found         no such host, or it is none of this machine's RDMA addresses.
+  ///          denied            this process may not open /dev/infiniband/rdma_cm.
+  ///          exhausted         out of descriptors or memory.
   ///          system_failed     from rdma_bind_addr or rdma_listen; in use, for example.
   ///          unsupported       no rdma_cm in this kernel or container; the message says why.
   /// Source:  rdma_bind_addr(3), rdma_listen(3).
@@ -77,6 +79,7 @@ class CmListener {
   /// Errors:  timed_out, cancelled  nobody came; the message says what the last stranger did
   ///                     wrong, if one came. The listener is as before.
   ///          peer_lost  the device it listens on was removed.
+  ///          exhausted  no descriptor for the connection of a peer that came; it is rejected.
   ///          stale_handle  it was moved from.
   [[nodiscard]] Result<CmRequest> next(Deadline deadline);
 

@@ -29,7 +29,8 @@ class Listener {
   /// Binds to `address`, "host:port" or "[IPv6]:port"; port 0 lets the system choose.
   /// Errors:  invalid_argument  not a host and a port, or too long a secret.
   ///          not_found         no such host here.
-  ///          denied, system_failed  from bind(2); the message has the address.
+  ///          denied, exhausted, system_failed  from socket(2) or bind(2); the message has the
+  ///                            address.
   [[nodiscard]] static Result<Listener> open(std::string_view address,
                                              ExchangeOptions options = {});
   Listener(Listener&&) noexcept;
@@ -49,7 +50,9 @@ class Listener {
   ///          incompatible_peer  a peer of ours whose endpoint does not fit ours.
   ///          peer_lost          the peer went away between exchange and connection, could not
   ///                             connect its end, or said nothing for 30 s.
+  ///          exhausted, system_failed  no descriptor for a peer, or a failing socket.
   ///          stale_handle       it was moved from.
+  ///          And those of PreparedChannel::handshake().
   [[nodiscard]] Result<Channel> accept(PreparedChannel prepared, Deadline deadline);
 
  private:
@@ -69,8 +72,11 @@ class Listener {
 ///                             nothing is connected.
 ///          incompatible_peer  the other side is not lend, of another version, has another secret,
 ///                             or its endpoint does not fit.
-///          peer_lost          the other side hung up during the exchange.
-///          invalid_argument, not_found  the address.
+///          peer_lost          the other side hung up or gave up during the exchange, could not
+///                             connect its end, or then said nothing for 30 s.
+///          invalid_argument, not_found  the address; or too long a secret.
+///          exhausted, denied, system_failed  from socket(2) or connect(2).
+///          And those of PreparedChannel::handshake().
 [[nodiscard]] Result<Channel> connect(std::string_view address, PreparedChannel prepared,
                                       Deadline deadline, ExchangeOptions const& options = {});
 

@@ -12,7 +12,7 @@ namespace lend {
 
 /// Work that succeeded.
 struct CompletedWork {
-  std::uint32_t bytes = 0;                   ///< received or read; undefined for sends and writes
+  std::uint32_t bytes = 0;                   ///< received or read; 0 of sends and writes
   std::optional<std::uint32_t> immediate{};  ///< host order
 };
 

@@ -30,9 +30,9 @@ class CompletionQueue {
  public:
   /// Shape:   depth of 1 to the device's completions_max; the device may grant more.
   /// Errors:  invalid_argument  depth is 0 or above the limit, which the message names.
-  ///          exhausted         too many queues, or too large a one; says which.
-  ///          system_failed     Wakeable::yes, and no descriptor can be had.
-  /// Source:  ibv_create_cq(3).
+  ///          exhausted         too many queues, or too large a one; says which. Or Wakeable::yes,
+  ///                            and no descriptor is left.
+  /// Source:  ibv_create_cq(3), ibv_create_comp_channel(3).
   [[nodiscard]] static Result<CompletionQueue> create(Context const& context, std::uint32_t depth,
                                                       Wakeable wakeable = Wakeable::no);
 

@@ -71,6 +71,7 @@ class Device {
   /// Errors:  not_found    no such port, or it, or none, is active; the message has the states.
   ///          denied       no permission for the device file.
   ///          exhausted    out of descriptors or memory.
+  ///          unsupported  the port states an MTU that no verbs manual knows.
   /// Source:  ibv_open_device(3), ibv_query_port(3).
   [[nodiscard]] Result<Context> open(std::uint8_t port = 0) const;
 

@@ -58,7 +58,8 @@ class ProtectionDomain {
   /// ledger of its own, which knows nothing of the others' loans: that none of them writes what
   /// another one lends is the caller's to see to. The same holds of a view of another region's
   /// bytes(); pieces (chunks(), split_at()) share their region's ledger.
-  /// Errors:  as allocate().
+  /// Errors:  as allocate(), and
+  ///          invalid_argument  some of it is not this process's memory, or may not be written.
   /// Source:  ibv_reg_mr(3).
   [[nodiscard]] Result<MemoryRegion> register_memory(
       std::span<std::byte> memory LEND_LIFETIMEBOUND) const;

@@ -47,8 +47,8 @@ class QueuePair;
 class PreparedQueuePair {
  public:
   /// Shape:   depths of 1 to work_requests_max; elements of 1 to the smaller of the device's limit
-  ///          and elements_max. The completion queue must have room for both depths, besides those
-  ///          of the other queue pairs that use it.
+  ///          and elements_max. The completion queue must have room for both depths and the probes,
+  ///          besides those of the other queue pairs that use it.
   /// Errors:  invalid_argument  names the option, its value and its limit; of inline_bytes, which
   ///                            no query tells, that is found by trying.
   ///          exhausted         too many queue pairs, or too large a one; says which.
@@ -107,6 +107,7 @@ class QueuePair {
   /// Errors:  invalid_argument  a range out of bounds, a region of another domain, an empty list,
   ///          too many elements, lengths that differ, or above message_bytes_max; nothing posted.
   ///          queue_full        the depth is used up; nothing posted.
+  ///          unsupported       an immediate on iWARP; nothing posted.
   ///          system_failed     the device refused; nothing posted.
   /// Source:  ibv_post_send(3), ibv_post_recv(3).
   [[nodiscard]] Result<void> unsafe_post_send(std::uint64_t id, Send const& work) noexcept;
@@ -117,6 +118,8 @@ class QueuePair {
   /// Asks the peer's device whether it is there: a signaled write of no bytes under `id`, which
   /// needs no key and no memory, and which the peer's program does not see. False if it is refused.
   /// The peer's queue pair must allow remote writes, as lend's do.
+  /// The caller owes: an `id` that no other work here has, and room for its completion in the
+  /// completion queue.
   /// Source:  InfiniBand Architecture Specification vol. 1, C9-88; Linux
   ///          drivers/infiniband/sw/rxe/rxe_resp.c, check_rkey().
   [[nodiscard]] bool unsafe_post_probe(std::uint64_t id) noexcept;

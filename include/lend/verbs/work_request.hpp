@@ -62,7 +62,8 @@ class ElementList {
 using GatherList = ElementList<GatherElement>;
 using ScatterList = ElementList<ScatterElement>;
 
-/// A message to the peer's next receive. Without bytes it needs an immediate.
+/// A message to the peer's next receive. An empty list needs an immediate; elements of no bytes do
+/// not.
 struct Send {
   GatherList source;
   std::optional<std::uint32_t> immediate{};
