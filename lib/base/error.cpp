@@ -75,7 +75,7 @@ Errc code_of_errno(int errno_value) noexcept {
   }
 }
 
-/// The verbs that a failure's message begins with: "send of 64 bytes failed with …".
+/// The message of a failed request: "send of 64 bytes failed with …".
 std::string story_of(WorkFailure const& failure) {
   char numbers[96];
   std::string text{name_of(failure.operation)};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Huge pages and NUMA nodes.
+// Huge pages and NUMA nodes. Any thread.
 #include <base/paging.hpp>
 #include <base/unique_fd.hpp>
 

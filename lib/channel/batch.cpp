@@ -233,7 +233,8 @@ template <class Request>
     marker.work.operation = Operation::write;
     marker.work.bytes = 0;
     marker.held = false;
-    // There is room for it, since there was for what was refused.
+    // SAFETY: the id is that of a slot, and there is room in both queues, since there was for what
+    // was refused.
     if (channel_.queue_pair_->unsafe_post_probe(id.value)) {
       marker.before = silent;
       ++channel_.outstanding(Operation::write);

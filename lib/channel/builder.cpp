@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// From options to a prepared channel, and from that to a channel. One thread at a time.
 #include <channel/channel_state.hpp>
 #include <lend/channel/builder.hpp>
 #include <verbs/limits.hpp>

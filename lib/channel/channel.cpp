@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// Blocking calls: one post, one wait, and a flush where the wait is given up. The thread of the
+// channel.
 #include <base/giving_up.hpp>
 #include <channel/completing.hpp>
 #include <channel/posting.hpp>

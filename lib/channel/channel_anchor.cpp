@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// Anchors are taken and given back, never freed. Any thread.
 #include <channel/channel_anchor.hpp>
 
 #include <mutex>

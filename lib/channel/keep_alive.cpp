@@ -22,7 +22,8 @@ Deadline ChannelState::ask_peer_if_due() noexcept {
   if (!is_needed || is_broken() || !queue_pair_ || keep_alive_.is_asked) return Deadline::never();
   if (!keep_alive_.next.has_passed()) return keep_alive_.next;
   keep_alive_.next = within(keep_alive_.interval);
-  // The room is its own, so that it is refused by a queue pair only that is broken already.
+  // SAFETY: no slot has this id, and one entry of the completion queue is kept for it: one is asked
+  // at a time. In the send queue, too, so that only a queue pair that is broken already refuses it.
   keep_alive_.is_asked = queue_pair_->unsafe_post_probe(KeepAlive::probe_id);
   return keep_alive_.next;
 }

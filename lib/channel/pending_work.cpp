@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// Asking a handle: its channel, if that lives, else what the handle has kept. The thread of the
+// channel.
 #include <channel/completing.hpp>
 #include <lend/channel/pending_work.hpp>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// Posting in a scope, and the ways it ends. The thread of the channel.
 #include <channel/batching.hpp>
 #include <channel/drain_bound.hpp>
 #include <channel/posting.hpp>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// The way of a scope's posts, without loans and without waiting. The thread of the channel.
 #include <channel/posting.hpp>
 #include <lend/channel/unsafe.hpp>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// Spin, yield, sleep: what a wait does next. One per wait, on its thread.
 #include <channel/waiter.hpp>
 
 #include <sched.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// Parsing, resolving and showing of rdma_cm's addresses. Any thread.
 #include <cm/address.hpp>
 
 #include <endian.h>

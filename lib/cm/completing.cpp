@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// The states of a queue pair as rdma_cm says, and who then watches its connection. One thread at a
+// time per queue pair.
 #include <cm/address.hpp>
 #include <cm/completing.hpp>
 

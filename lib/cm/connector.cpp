@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// Asking a listener until it answers or the deadline passes. Any thread.
 #include <base/giving_up.hpp>
 #include <cm/address.hpp>
 #include <cm/completing.hpp>

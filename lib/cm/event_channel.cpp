@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// Taking events, and what they mean. One thread at a time per channel.
 #include <base/giving_up.hpp>
 #include <cm/contract.hpp>
 #include <cm/event_channel.hpp>

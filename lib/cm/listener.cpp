@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// Listening, and answering those who come. One thread at a time per object.
 #include <base/giving_up.hpp>
 #include <cm/address.hpp>
 #include <cm/completing.hpp>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// Counting polls that find nothing, thread by thread. Any thread.
 #include "patience.hpp"
 
 #include <soft/completion_queue.hpp>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// Finding the event that a token tells of, and telling others. Any thread.
 #include "async_events.hpp"
 
 #include "context.hpp"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// One thread that looks after stalled work while everybody sleeps. Any thread calls it.
 #include "retrier.hpp"
 
 #include "clock.hpp"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// Opening pipes of our own and of peers, and dropping tokens. Any thread.
 #include "wake_pipe.hpp"
 
 #include "process.hpp"
