@@ -42,8 +42,8 @@ static lend::Result<void> overlap() {
       under_way[at] = Lane{std::move(departure), std::move(arrival)};
     }
 
-    // A receive borrows its bytes exclusively. Sent now, they would be we know not what, so the
-    // ledger refuses. Nothing was posted, and the scope goes on as if nobody had asked.
+    // A receive borrows its bytes exclusively. Were they sent now, nobody could say what they hold,
+    // so the ledger refuses. Nothing was posted, and the scope goes on as if nobody had asked.
     LEND_TRY(arrival, scope.post_receive(target.scatter(0, 512)));
     auto const refused = scope.post_send(target.gather(256, 512));
     if (refused) return lend::Error{lend::Errc::unsupported, "the ledger let an overlap pass"};
