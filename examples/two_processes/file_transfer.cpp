@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// Chunk by chunk, with a checksum beside it that both sides compare at the end. One thread.
 #include "file_transfer.hpp"
 
 #include <unistd.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// Opening one end of the line, and messages of text over it. One thread.
 #include "line.hpp"
 
 constexpr std::size_t text_bytes = 256;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// First a few rounds to learn how many to take, then those by the clock. One thread a side.
 #include "measure.hpp"
 
 #include <vector>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// Starting this program anew with a pipe as its output, and its end. One thread.
 #include "peer_process.hpp"
 
 #include "line.hpp"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// Both sides of a connection by rdma_cm, where cm is in this build. One thread at a time.
 #include "support/by_cm.hpp"
 
 #include <cstdio>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// The device under test, and which scenarios it could not do. One thread.
 #define CATCH_CONFIG_EXTERNAL_INTERFACES  // the listener, in Catch2 2
 #include "support/scenarios.hpp"
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// How the two hosts meet, by each way there is, and what they tell each other over TCP. One thread.
 #include "two_hosts.hpp"
 
 #include <arpa/inet.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// Holding what a program was told against what the spy has seen. One program at a time, one thread.
 #include "soft/programs/model.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// How often each kind of step is drawn, and how a program is made shorter. One thread.
 #include "soft/programs/program.hpp"
 
 #include <lend/soft/faults.hpp>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// The soft device with its calls written down. One at a time, one thread.
 #include "soft/programs/spy.hpp"
 
 #include <endian.h>
