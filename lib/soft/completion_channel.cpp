@@ -53,14 +53,12 @@ void make_room(CompletionChannel& channel) {
 }
 
 void attach(CompletionQueue& queue, CompletionChannel& channel) noexcept {
-  {
-    std::lock_guard const guard{channel.mutex};
-    channel.queues.push_back(&queue);
-  }
   ++channel.refcnt;
   queue.channel = &channel;
   queue.events = &channel;
   channel.pipe.publish(queue.shared->wake);
+  std::lock_guard const guard{channel.mutex};
+  channel.queues.push_back(&queue);
 }
 
 void detach(CompletionQueue& queue) noexcept {
@@ -78,14 +76,17 @@ int get_cq_event(ibv_comp_channel* opened, ibv_cq** event, void** cq_context) no
   auto& channel = *static_cast<CompletionChannel*>(opened);
   auto& context = Context::of(channel.context);
   if (context.check_ours() != 0) return -1;
-  // A token without an announced queue is of a producer that died, or of a queue that is gone.
+  // A token without an announced queue is of a producer that died, of a queue that is gone, or of
+  // one that had two.
   while (channel.pipe.take()) {
     std::lock_guard const guard{channel.mutex};
     for (std::size_t i = 0; i < channel.queues.size(); ++i) {
       auto& queue = *channel.queues[channel.next++ % channel.queues.size()];
       // Under the lock: the completion was published before its producer let go.
       RobustGuard const producers{queue.shared->lock, context.claimant};
-      if (!take_announcement(queue.shared->notify)) continue;
+      bool const is_owed = queue.owes_event.exchange(false);
+      if (!take_announcement(queue.shared->notify) && !is_owed) continue;
+      if (is_owed) queue.shared->notify.set(0);
       ++queue.events_reported;
       *event = &queue;
       *cq_context = queue.cq_context;
@@ -117,7 +118,13 @@ int req_notify_cq(ibv_cq* opened, int solicited_only) noexcept {
 
 void notify_owner(CompletionQueue& queue, bool is_solicited) noexcept {
   if (queue.events == nullptr) return;
-  RobustGuard const producers{queue.shared->lock, Context::of(queue.context).claimant};
+  auto& lock = queue.shared->lock;
+  if (!lock.lock_in_time(Context::of(queue.context).claimant)) {
+    // Posting and polling do not wait for a stopped peer. Who takes the event may.
+    if (!queue.owes_event.exchange(true)) (void)queue.events->pipe.ring();
+    return;
+  }
+  RobustGuard const producers{lock, std::adopt_lock};
   if (is_due(queue.shared->notify, is_solicited))
     announce(queue.shared->notify, [&] { return queue.events->pipe.ring(); });
 }

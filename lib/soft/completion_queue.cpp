@@ -4,6 +4,7 @@
 
 #include "async_events.hpp"
 #include "completion_channel.hpp"
+#include "extended.hpp"
 #include "reason.hpp"
 
 #include <algorithm>
@@ -62,6 +63,8 @@ ibv_cq* create_cq(ibv_context* opened, int entries, void* cq_context, ibv_comp_c
   }
   ::pthread_mutex_init(&queue->mutex, nullptr);
   ::pthread_cond_init(&queue->cond, nullptr);
+  fill_readers(*queue);
+  // Whole before it can be found: a corrupt peer may announce it at once.
   if (channel != nullptr) attach(*queue, *static_cast<CompletionChannel*>(channel));
   *free = queue.get();
   return queue.release();
@@ -80,11 +83,11 @@ int destroy_cq(ibv_cq* cq) noexcept {
       return fail(EBUSY, "%u queue pairs still use the completion queue", queue->users);
     if (queue->events != nullptr) detach(*queue);
     forget_events(*queue);
+    context.completion_queues[queue->index] = nullptr;  // no event of it from here on
   }
   await_acknowledged(*queue, queue->comp_events_completed, queue->events_reported);
   await_acknowledged(*queue, queue->async_events_completed, queue->async_reported);
   std::lock_guard const guard{context.control};
-  context.completion_queues[queue->index] = nullptr;
   context.give_back_ring(queue->ring_offset,
                          (queue->mask + std::size_t{1}) * sizeof(SharedCompletion));
   ::pthread_cond_destroy(&queue->cond);

@@ -43,6 +43,7 @@ struct CompletionQueue : ibv_cq {
   CompletionChannel* events = nullptr;  // null: never armed
   std::uint32_t events_reported = 0;    // under the channel's mutex
   std::uint32_t async_reported = 0;     // under Context::control
+  std::atomic<bool> owes_event{false};  // has rung for it, without the shared lock
 
   std::atomic<bool> fails{false};  // every poll: a planned fault
 

@@ -85,7 +85,9 @@ struct Context : verbs_context {
   }
 
   /// False in a forked child, where this context is dead: its memory and slot are the parent's.
-  [[nodiscard]] bool is_ours() const noexcept { return *mark_address == mark; }
+  [[nodiscard]] bool is_ours() const noexcept {
+    return mark_address->load(std::memory_order_relaxed) == mark;
+  }
   /// 0, or ENODEV with reason.
   [[nodiscard]] int check_ours() const noexcept;
 
@@ -94,7 +96,7 @@ struct Context : verbs_context {
   void give_back_ring(std::uint64_t offset, std::size_t length) noexcept;
 
   std::uint64_t mark = 0;
-  std::uint64_t const* mark_address = nullptr;
+  std::atomic<std::uint64_t> const* mark_address = nullptr;
   std::uint64_t guid = 0;
   bool peers_reach_private = false;  // by cross-memory attach
 

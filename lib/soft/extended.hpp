@@ -13,6 +13,11 @@ struct QueuePair;
 /// Unknown bits are refused with EOPNOTSUPP. Of the fields the standard ones are there.
 [[nodiscard]] ibv_cq_ex* create_cq_ex(ibv_context*, ibv_cq_init_attr_ex*) noexcept;
 
+/// Sets what reads its completions field by field.
+void fill_readers(CompletionQueue&) noexcept;
+/// Sets what builds its work call by call.
+void fill_builders(QueuePair&) noexcept;
+
 /// Between ibv_wr_start() and ibv_wr_complete() other threads that post to the queue pair wait.
 [[nodiscard]] ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex*) noexcept;
 /// Null for a queue pair that was made without IBV_QP_INIT_ATTR_SEND_OPS_FLAGS.

@@ -49,10 +49,13 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* asked) noexce
          "domain");
     return nullptr;
   }
-  auto* const plain = create_cq(context, static_cast<int>(asked->cqe), asked->cq_context,
-                                asked->channel, static_cast<int>(asked->comp_vector));
-  if (plain == nullptr) return nullptr;
-  auto* const made = reinterpret_cast<ibv_cq_ex*>(plain);
+  return reinterpret_cast<ibv_cq_ex*>(create_cq(context, static_cast<int>(asked->cqe),
+                                                asked->cq_context, asked->channel,
+                                                static_cast<int>(asked->comp_vector)));
+}
+
+void fill_readers(CompletionQueue& cq) noexcept {
+  auto* const made = reinterpret_cast<ibv_cq_ex*>(static_cast<ibv_cq*>(&cq));
   made->start_poll = start_poll;
   made->next_poll = take_next;
   made->end_poll = end_poll;
@@ -66,7 +69,6 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* asked) noexce
   made->read_slid = [](ibv_cq_ex* queue) { return std::uint32_t{of(queue).current.slid}; };
   made->read_sl = [](ibv_cq_ex* queue) { return of(queue).current.sl; };
   made->read_dlid_path_bits = [](ibv_cq_ex* queue) { return of(queue).current.dlid_path_bits; };
-  return made;
 }
 
 }  // namespace lend::soft

@@ -65,6 +65,7 @@ void Faults::plan(FaultPlan const& plan) {
     std::stable_sort(
         faults->begin(), faults->end(),
         [](PlannedFault const& one, PlannedFault const& two) { return one.at < two.at; });
+  std::lock_guard const guard{control_};
   operations_ = std::move(operations);
   calls_ = std::move(calls);
   operation_.store(0, std::memory_order_relaxed);
@@ -78,6 +79,7 @@ PlannedFault const* Faults::next_operation() noexcept {
 
 int Faults::next_control_call() noexcept {
   if (!are_planned()) return 0;
+  std::lock_guard const guard{control_};
   auto const* const fault = find(calls_, call_.fetch_add(1, std::memory_order_relaxed) + 1);
   return fault == nullptr ? 0 : static_cast<int>(fault->amount);
 }

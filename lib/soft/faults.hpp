@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -20,7 +21,8 @@ struct Work;
 
 class Faults {
  public:
-  /// May throw std::bad_alloc; then the plan before it stays. Nobody posts meanwhile.
+  /// May throw std::bad_alloc; then the plan before it stays. Nobody posts meanwhile; control calls
+  /// may be made.
   void plan(FaultPlan const& plan);
 
   /// One relaxed load for who plans nothing.
@@ -33,7 +35,8 @@ class Faults {
  private:
   std::atomic<bool> any_{false};
   std::vector<PlannedFault> operations_;  // by number
-  std::vector<PlannedFault> calls_;       // by number
+  std::mutex control_;
+  std::vector<PlannedFault> calls_;  // by number; under control_
   std::atomic<std::uint64_t> operation_{0};
   std::atomic<std::uint64_t> call_{0};
 };

@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <new>
 
 namespace lend::soft {
 namespace {
@@ -62,8 +63,8 @@ CrossMemory probe_cross_memory() noexcept {
 }
 
 // A page that the kernel wipes in every child, even of a bare clone().
-std::uint64_t* mark_page() noexcept {
-  static std::uint64_t* const page = []() -> std::uint64_t* {
+std::atomic<std::uint64_t>* mark_page() noexcept {
+  static auto* const page = []() -> std::atomic<std::uint64_t>* {
     void* const made =
         ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (made == MAP_FAILED) return nullptr;
@@ -71,7 +72,7 @@ std::uint64_t* mark_page() noexcept {
       ::munmap(made, 4096);
       return nullptr;
     }
-    return static_cast<std::uint64_t*>(made);
+    return ::new (made) std::atomic<std::uint64_t>{};
   }();
   return page;
 }
@@ -116,11 +117,13 @@ std::uint64_t process_mark() noexcept {
   std::lock_guard const guard{mutex};
   auto* const mark = mark_page();
   if (mark == nullptr) return 0;
-  if (*mark == 0) *mark = static_cast<std::uint64_t>(::getpid()) << 32 | start_time_of(::getpid());
-  return *mark;
+  if (mark->load(std::memory_order_relaxed) == 0)
+    mark->store(static_cast<std::uint64_t>(::getpid()) << 32 | start_time_of(::getpid()),
+                std::memory_order_relaxed);
+  return mark->load(std::memory_order_relaxed);
 }
 
-std::uint64_t const* process_mark_address() noexcept {
+std::atomic<std::uint64_t> const* process_mark_address() noexcept {
   return mark_page();
 }
 

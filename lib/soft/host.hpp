@@ -2,6 +2,7 @@
 // What this host and process allow. Any thread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 namespace lend::soft {
@@ -22,6 +23,6 @@ struct CrossMemory {
 /// 0: no memory for it.
 [[nodiscard]] std::uint64_t process_mark() noexcept;
 /// Where the mark is kept, for a check that costs one load.
-[[nodiscard]] std::uint64_t const* process_mark_address() noexcept;
+[[nodiscard]] std::atomic<std::uint64_t> const* process_mark_address() noexcept;
 
 }  // namespace lend::soft

@@ -3,8 +3,8 @@
 #include "queue_pair.hpp"
 
 #include "async_events.hpp"
-
 #include "datagram.hpp"
+#include "extended.hpp"
 #include "reason.hpp"
 #include "receive_pool.hpp"
 
@@ -114,10 +114,16 @@ void publish(QueuePair& qp) noexcept {
 
 }  // namespace
 
-ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* asked) noexcept try {
-  auto& context = Context::of(pd->context);
-  if (context.check_ours() != 0 || check(*pd, *asked) != 0) return nullptr;
-  auto qp = prepare(pd, *asked);
+ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* asked) noexcept {
+  return make_qp(*pd, *asked, false);
+}
+
+ibv_qp* make_qp(ibv_pd& pd, ibv_qp_init_attr& asked, bool has_builders) noexcept try {
+  auto& context = Context::of(pd.context);
+  if (context.check_ours() != 0 || check(pd, asked) != 0) return nullptr;
+  auto qp = prepare(&pd, asked);
+  qp->has_builders = has_builders;
+  if (has_builders) fill_builders(*qp);
 
   std::lock_guard const guard{context.control};
   qp->index = take_index(context);
@@ -135,11 +141,11 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* asked) noexcept try {
   publish(*qp);
   ::pthread_mutex_init(&qp->mutex, nullptr);
   ::pthread_cond_init(&qp->cond, nullptr);
-  static_cast<Domain*>(pd)->users.fetch_add(1);
+  static_cast<Domain&>(pd).users.fetch_add(1);
   ++qp->sends().users;
   ++qp->receives().users;
   if (qp->pool() != nullptr) ++qp->pool()->users;
-  asked->cap = qp->made_with.cap;
+  asked.cap = qp->made_with.cap;
   // Release pairs with the acquire of all who look here without `control`: walkers and pollers.
   context.queue_pairs[qp->index].store(qp.get(), std::memory_order_release);
   return qp.release();

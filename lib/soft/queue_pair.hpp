@@ -2,7 +2,7 @@
 // A queue pair: its private half. Any thread; see the locks.
 //
 // Locks are taken in this order: Context::control, Context::walk, QueuePair::draft_lock and
-// send_lock, SharedQueuePair::rx, SharedHeader::atomics or SharedReceivePool::lock,
+// send_lock, receive_lock, SharedQueuePair::rx, SharedHeader::atomics or SharedReceivePool::lock,
 // SharedCompletionQueue::lock, CompletionQueue::lock, ReceivePool::lock. Only one rx at a time.
 #pragma once
 
@@ -216,6 +216,8 @@ static_assert(sizeof(ibv_qp) == offsetof(ibv_qp_ex, comp_mask));
 [[nodiscard]] int check_address(Context const&, ibv_ah_attr const&) noexcept;
 
 [[nodiscard]] ibv_qp* create_qp(ibv_pd*, ibv_qp_init_attr*) noexcept;
+/// The same; with builders ibv_qp_to_qp_ex() has an answer.
+[[nodiscard]] ibv_qp* make_qp(ibv_pd&, ibv_qp_init_attr& asked, bool has_builders) noexcept;
 int destroy_qp(ibv_qp*) noexcept;
 int modify_qp(ibv_qp*, ibv_qp_attr*, int mask) noexcept;
 int query_qp(ibv_qp*, ibv_qp_attr*, int mask, ibv_qp_init_attr*) noexcept;

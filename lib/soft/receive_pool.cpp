@@ -203,10 +203,10 @@ int destroy_srq(ibv_srq* srq) noexcept {
     if (pool->users != 0)
       return fail(EBUSY, "%u queue pairs still use the shared receive queue", pool->users);
     forget_events(*pool);
+    context.receive_pools[pool->index] = nullptr;  // no event of it from here on
   }
   await_acknowledged(*pool, pool->events_completed, pool->events_reported);
   std::lock_guard const guard{context.control};
-  context.receive_pools[pool->index] = nullptr;
   context.give_back_ring(pool->ring_offset, pool->ring_length);
   static_cast<Domain*>(pool->pd)->users.fetch_sub(1);
   ::pthread_cond_destroy(&pool->cond);

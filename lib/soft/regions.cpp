@@ -19,6 +19,13 @@ constexpr std::uint32_t reuse_after = 64;  // fresh indexes first, so that stale
 
 }  // namespace
 
+Regions::Regions(Segment& segment, Arenas const& arenas)
+    : segment_{segment},
+      arenas_{arenas},
+      entries_{static_cast<Entry*>(std::calloc(regions_max, sizeof(Entry)))} {
+  if (!entries_) throw std::bad_alloc{};
+}
+
 int Regions::check(std::uint64_t address, std::uint64_t length, int access) const noexcept {
   if ((access & ~known_rights) != 0)
     return fail(EOPNOTSUPP, "the soft device does not know access flags 0x%x",
@@ -41,10 +48,6 @@ int Regions::add(std::uint32_t domain, std::uint64_t address, std::uint64_t leng
                  std::uint32_t& key) {
   if (auto const error = check(address, length, access); error != 0) return error;
   std::lock_guard const guard{mutex_};
-  if (!entries_) {
-    entries_.reset(static_cast<Entry*>(std::calloc(regions_max, sizeof(Entry))));
-    if (!entries_) throw std::bad_alloc{};
-  }
   std::uint32_t index = 0;
   if (used_ < regions_max && free_count_ < reuse_after) {
     index = used_++;
@@ -71,7 +74,7 @@ void Regions::write(std::uint32_t key, std::uint32_t domain, std::uint64_t addre
   entry.access = static_cast<unsigned>(access);
   entry.address = address;
   entry.length = length;
-  entry.is_mappable = place.has_value();
+  entry.is_mappable.store(place.has_value(), std::memory_order_relaxed);
 
   auto& shared = segment_.regions[index];
   shared.access.set(static_cast<std::uint32_t>(access));
@@ -101,7 +104,7 @@ void Regions::recycle(std::uint32_t key) noexcept {
 
 bool Regions::is_mappable(std::uint32_t key) const noexcept {
   auto const index = key >> 8;
-  return index < regions_max && entries_ && entries_[index].is_mappable;
+  return index < regions_max && entries_[index].is_mappable.load(std::memory_order_relaxed);
 }
 
 }  // namespace lend::soft

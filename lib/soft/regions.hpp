@@ -20,9 +20,10 @@ namespace lend::soft {
 /// so that a stale key finds nobody.
 class Regions {
  public:
-  Regions(Segment& segment, Arenas const& arenas) noexcept : segment_{segment}, arenas_{arenas} {}
+  /// May throw std::bad_alloc.
+  Regions(Segment& segment, Arenas const& arenas);
 
-  /// 0, or errno with reason; may throw std::bad_alloc, then nothing has changed.
+  /// 0, or errno with reason.
   [[nodiscard]] int add(std::uint32_t domain, std::uint64_t address, std::uint64_t length,
                         int access, std::uint32_t& key);
   /// Makes the key invalid. Who still uses the memory holds a lock that the caller must wait for.
@@ -36,7 +37,7 @@ class Regions {
   [[nodiscard]] bool permits(std::uint32_t key, std::uint32_t domain, std::uint64_t address,
                              std::uint64_t length, unsigned access) const noexcept {
     auto const index = key >> 8;
-    if (index - 1 >= regions_max - 1 || !entries_) return false;  // 0 never is
+    if (index - 1 >= regions_max - 1) return false;  // 0 never is
     Entry const& entry = entries_[index];
     // Acquire pairs with the release in add(). A dereg in between waits for the caller's lock.
     if (entry.key.load(std::memory_order_acquire) != key) return false;
@@ -61,9 +62,9 @@ class Regions {
     std::atomic<std::uint32_t> key;
     std::uint32_t domain;
     unsigned access;
-    std::uint8_t generation;  // of the latest key
-    bool is_mappable;
-    std::uint32_t next_free;  // index, while it is free
+    std::uint8_t generation;        // of the latest key
+    std::atomic<bool> is_mappable;  // asked of stale keys, too
+    std::uint32_t next_free;        // index, while it is free
     std::uint64_t address;
     std::uint64_t length;
   };

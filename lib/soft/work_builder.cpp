@@ -133,7 +133,9 @@ void set_destination(ibv_qp_ex* queue_pair, ibv_ah* address, std::uint32_t numbe
                      std::uint32_t key) noexcept {
   auto& qp = of(queue_pair);
   if (qp.drafts == 0 || qp.qp_type != IBV_QPT_UD || address == nullptr) note(qp, EINVAL);
-  if (qp.draft_error == 0) latest(qp).work.datagram = destination_of(qp, address, number, key);
+  if (qp.draft_error != 0) return;
+  std::lock_guard const guard{qp.send_lock};  // ibv_modify_qp may change the key it asks for
+  latest(qp).work.datagram = destination_of(qp, address, number, key);
 }
 
 /// What can be judged only when a request is whole.
@@ -198,7 +200,10 @@ std::uint64_t builders_of(std::uint32_t operations) noexcept {
   return flags;
 }
 
-void fill(ibv_qp_ex& qp) noexcept {
+}  // namespace
+
+void fill_builders(QueuePair& queue_pair) noexcept {
+  auto& qp = queue_pair.extended();
   qp.wr_send = send;
   qp.wr_send_imm = send_imm;
   qp.wr_rdma_write = rdma_write;
@@ -215,8 +220,6 @@ void fill(ibv_qp_ex& qp) noexcept {
   qp.wr_complete = complete;
   qp.wr_abort = abort;
 }
-
-}  // namespace
 
 ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* asked) noexcept {
   constexpr std::uint32_t known =
@@ -236,12 +239,8 @@ ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* asked) noexcept {
   }
   ibv_qp_init_attr basic{asked->qp_context, asked->send_cq, asked->recv_cq,   asked->srq,
                          asked->cap,        asked->qp_type, asked->sq_sig_all};
-  auto* const made = create_qp(asked->pd, &basic);
-  if (made == nullptr) return nullptr;
-  asked->cap = basic.cap;
-  auto& qp = *static_cast<QueuePair*>(made);
-  qp.has_builders = has_builders;
-  if (has_builders) fill(qp.extended());
+  auto* const made = make_qp(*asked->pd, basic, has_builders);
+  if (made != nullptr) asked->cap = basic.cap;
   return made;
 }
 

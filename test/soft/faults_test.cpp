@@ -3,9 +3,11 @@
 // Also the example for tests of programs built on lend: a plan, the program, what it made of it.
 #include <lend/soft/faults.hpp>
 
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
+#include <thread>
 
 #include "support/two_ends.hpp"
 
@@ -111,6 +113,25 @@ TEST_CASE("a fault that can never strike is refused, with its reason, and the ol
   must(inject_faults(context,
                      FaultPlan{}.drop(1, UINT_MAX).delay(2, 1ns).control_call_fails(99, 4095)));
   CHECK(error_of(FaultPlan::parse("drop@3:4294967296")) == Errc::invalid_argument);
+}
+
+TEST_CASE("a plan is changed while another thread makes control calls", "[soft]") {
+  auto const context = must(open_device(DeviceChoice::soft()));
+  std::atomic<bool> is_over{false};
+  int otherwise = 0;
+  std::thread caller{[&] {
+    while (!is_over) {
+      auto const made = context.allocate_protection_domain();
+      if (!made.has_value() && made.error().os_error() != EACCES) ++otherwise;
+    }
+  }};
+  for (std::uint64_t turn = 0; turn < 200; ++turn)
+    must(inject_faults(context, FaultPlan{}.control_call_fails(1 + turn % 3, EACCES)));
+  is_over = true;
+  caller.join();
+  CHECK(otherwise == 0);
+  must(inject_faults(context, {}));
+  CHECK(context.allocate_protection_domain().has_value());
 }
 
 TEST_CASE("a seed gives one plan", "[soft]") {

@@ -310,6 +310,34 @@ TEST_CASE("a peer that is stopped with a lock of its own is silent, and answers 
   CHECK(peer.exit_status() == 0);
 }
 
+TEST_CASE("work that ends in an armed queue is told, whoever holds the lock of that queue",
+          "[soft]") {
+  Two const two;
+  RawChannel const channel{two.device};
+  RawQueue const queue{two.device, 64, &channel};
+  RawPair const loop{two.device, queue};
+  REQUIRE(loop.connect(loop.number()) == 0);
+  REQUIRE(::ibv_req_notify_cq(queue.get(), 0) == 0);
+  auto& lock = static_cast<soft::CompletionQueue*>(queue.get())->shared->lock;
+  lock.lock(context_of(two.their_device).claimant);
+
+  auto const began = Clock::now();
+  for (std::uint64_t id = 0; id < 2; ++id)
+    REQUIRE(loop.write(id, two.ours.piece(0, 8), two.ours.remote(size)) == 0);
+  CHECK(Clock::now() - began < at_once);
+  CHECK(take(queue, 2).size() == 2);
+  lock.unlock();
+
+  CHECK(channel.wait(0));
+  // One event for one wish.
+  CHECK_FALSE(channel.wait(0));
+  REQUIRE(loop.write(2, two.ours.piece(0, 8), two.ours.remote(size)) == 0);
+  CHECK_FALSE(channel.wait(0));
+  REQUIRE(::ibv_req_notify_cq(queue.get(), 0) == 0);
+  REQUIRE(loop.write(3, two.ours.piece(0, 8), two.ours.remote(size)) == 0);
+  CHECK(channel.wait(0));
+}
+
 TEST_CASE("who waits for a lock in time leaves a living holder alone, and robs a dead one",
           "[soft]") {
   Shared<soft::RobustLock> lock;

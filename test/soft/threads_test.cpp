@@ -197,3 +197,42 @@ TEST_CASE("queue pairs are made while others of the device break", "[soft]") {
   maker.join();
   CHECK(broken == 200);
 }
+
+TEST_CASE("the key of a datagram queue pair is set while another thread builds with it", "[soft]") {
+  Rendezvous const rendezvous;
+  RawDevice const device;
+  RawMemory const memory{device, size};
+  RawQueue const queue{device};
+  RawDatagrams const pair{device, queue, 64};
+  std::atomic<bool> is_over{false};
+  int sent = 0;
+  std::thread builder{[&] {
+    for (int i = 0; i < 200; ++i)
+      if (pair.build(1, 2, memory.piece(0, 8), pair.number()) == 0 && both_end(queue)) ++sent;
+    is_over = true;
+  }};
+  int refused = 0;
+  while (!is_over) refused += pair.set_key();
+  builder.join();
+  CHECK(sent == 200);
+  CHECK(refused == 0);
+}
+
+TEST_CASE("a post with a bad key fails beside the first registration of its device", "[soft]") {
+  Rendezvous const rendezvous;
+  for (int turn = 0; turn < 20; ++turn) {
+    RawDevice const device;
+    RawQueue const queue{device};
+    RawPair const loop{device, queue};
+    REQUIRE(loop.connect(loop.number()) == 0);
+    std::byte nowhere[64]{};
+    bool has_failed = false;
+    std::thread poster{[&] {
+      if (loop.send(1, {nowhere, sizeof nowhere, 0x101}) == 0)
+        has_failed = next_of(queue) == UINT64_MAX;
+    }};
+    RawMemory const memory{device, size, Home::process};
+    poster.join();
+    CHECK(has_failed);
+  }
+}

@@ -90,7 +90,7 @@ class FaultPlan {
 /// Errors:  unsupported       another device: what a card does cannot be planned.
 ///          invalid_argument  a fault that can never strike; the message says which, and why. The
 ///                            plan before it stays.
-/// Threads: not while others post on the context.
+/// Threads: not while others post on the context. They may make control calls.
 [[nodiscard]] Result<void> inject_faults(Context const&, FaultPlan const&);
 
 }  // namespace lend
