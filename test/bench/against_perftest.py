@@ -10,7 +10,9 @@ taken, for on a busy host the median says how the host's scheduler shares its CP
 that); of bandwidth, the whole stream's time for each message. The table has the medians over the
 repeats, and in brackets the medians of lend's ratios to perftest within each: below 1 lend is ahead.
 perftest asks for a completion of each hundredth message of a stream, lend for each but in a `batch`;
-`raw` is lend's program without lend, on the same queue pair. Nothing is gated. Exits 77 without perftest.
+`raw` is lend's program without lend, on the same queue pair. perftest sends nothing inline on devices it
+does not know, such as SoftRoCE; lend and `raw` do, up to perftest's own limits for cards, which tells in
+messages of up to 236 B. Nothing is gated. Exits 77 without perftest.
 """
 import argparse
 import json
@@ -97,6 +99,8 @@ def main():
     if shutil.which("ib_send_lat") is None:
         print("skipped: there is no ib_send_lat (Debian package perftest)")
         sys.exit(77)
+    if not all(os.access(os.path.join(options.folder, kind), os.X_OK) for kind in options.kinds):
+        sys.exit(f"{' or '.join(options.kinds)}: not built in {options.folder}")
 
     for kind in options.kinds:
         if not options.json:

@@ -19,6 +19,8 @@ CONSTANT = ("in_order", "any_order_back", "ring", "refill", "two_rings", "same_r
 # A share of what happens once per round; one step along the list takes 3 or more for each loan.
 SLACK = 12
 
+if len(sys.argv) < 2:
+    sys.exit(__doc__)
 program = pathlib.Path(sys.argv[1]).resolve()
 if not shutil.which("valgrind"):
     print("valgrind is not installed: nothing counts instructions")

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "measurement.hpp"
 
+#include "number.hpp"
+
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -8,7 +10,6 @@
 #include <unistd.h>
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 
@@ -42,8 +43,7 @@ std::optional<Measurement> Measurement::parse(std::span<char* const> words,
     return std::ranges::find(all, text) != all.end();
   };
   auto const number = [](std::string_view text, auto& value) {
-    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc{} && end == text.data() + text.size() && value > 0;
+    return parse_number(text, value) && value > 0;
   };
   if (plain.size() != 5 || !is_one_of(plain[1], {"send", "write", "read"}) ||
       !is_one_of(plain[2], ways) || !number(plain[3], asked.bytes) ||

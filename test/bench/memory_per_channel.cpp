@@ -5,10 +5,11 @@
 // its rings. Memory is the process's own pages (Anonymous of smaps_rollup) plus what its memfds
 // hold, mapped or not, since a peer may keep those pages resident without us.
 // Usage: memory_per_channel [--json] [--channels N]
+#include "number.hpp"
+
 #include <lend/lend.hpp>
 
 #include <sys/stat.h>
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -120,15 +121,15 @@ int main(int argument_count, char** arguments) {
     std::string_view const argument = arguments[i];
     if (argument == "--json") {
       json = true;
-    } else if (argument == "--channels" && i + 1 < argument_count) {
-      std::string_view const text = arguments[++i];
-      std::from_chars(text.data(), text.data() + text.size(), channels);
+    } else if (argument == "--channels" && i + 1 < argument_count &&
+               lend::bench::parse_number(arguments[i + 1], channels) && channels > 0) {
+      ++i;
     } else {
       std::fputs("memory_per_channel [--json] [--channels N]\n", stderr);
       return 2;
     }
   }
-  auto const done = measure(channels == 0 ? 1 : channels, json);
+  auto const done = measure(channels, json);
   if (!done) std::fprintf(stderr, "memory_per_channel: %s\n", done.error().message().c_str());
   return done ? 0 : 1;
 }

@@ -36,9 +36,11 @@ lend::Result<void> measure(bool json) {
   LEND_TRY(channel, std::move(prepared).handshake(itself));
 
   lend::PollingScope scope{channel};
+  std::size_t lane = 0;
   auto const exchange = [&](std::uint64_t times) -> lend::Result<void> {
     for (std::uint64_t i = 0; i < times; ++i) {
-      LEND_TRYV(scope.post_receive(memory.scatter(64 + i % lanes * 64, 64)));
+      lane = (lane + 1) % lanes;
+      LEND_TRYV(scope.post_receive(memory.scatter(64 + lane * 64, 64)));
       LEND_TRYV(scope.post_send(memory.gather(0, 64)));
     }
     return lend::success();
@@ -46,23 +48,30 @@ lend::Result<void> measure(bool json) {
   LEND_TRYV(exchange(warm_up));
 
   Footprint const before;
-  auto const started = std::chrono::steady_clock::now();
   auto const allocations_before = lend::test::allocations();
-  LEND_TRYV(exchange(posts / 2));
+  double tenths[10] = {};  // ns for each post
+  for (double& tenth : tenths) {
+    auto const started = std::chrono::steady_clock::now();
+    LEND_TRYV(exchange(posts / 20));
+    std::chrono::duration<double, std::nano> const took =
+        std::chrono::steady_clock::now() - started;
+    tenth = took.count() / (double(posts) / 10);
+  }
   auto const allocations = lend::test::allocations() - allocations_before;
-  std::chrono::duration<double, std::nano> const took = std::chrono::steady_clock::now() - started;
   Footprint const after;
   LEND_TRYV(scope.finish());
 
   char const* const format =
-      json ? "{\"posts\": %llu, \"ns_per_post\": %.1f, \"allocations\": %llu, "
+      json ? "{\"posts\": %llu, \"ns_of_first_tenth\": %.1f, \"ns_of_last_tenth\": %.1f, "
+             "\"allocations\": %llu, "
              "\"heap_bytes_before\": %zu, \"heap_bytes_after\": %zu, "
              "\"resident_kib_before\": %ld, \"resident_kib_after\": %ld}\n"
-           : "%llu posts in one scope on a loop-back, 64 B: %.1f ns each\n"
+           : "%llu posts in one scope on a loop-back, 64 B\n"
+             "  ns for each   %.1f of the first tenth, %.1f of the last\n"
              "  allocations   %llu\n"
              "  heap bytes    %zu before, %zu after\n"
              "  resident KiB  %ld before, %ld after\n";
-  std::printf(format, static_cast<unsigned long long>(posts), took.count() / double(posts),
+  std::printf(format, static_cast<unsigned long long>(posts), tenths[0], tenths[9],
               static_cast<unsigned long long>(allocations), before.heap_bytes, after.heap_bytes,
               before.resident_kib, after.resident_kib);
   return lend::success();

@@ -274,34 +274,22 @@ void print_json(char const* cores, Figures const& figures) {
   }
 }
 
-void print_aim(char const* cores, std::size_t s, Figures const& figures, double aim_us) {
-  auto const got = figures.latency[s][std::size_t(Via::scoped)].median_us;
-  if (got > 0)
-    std::printf("%s, %s scoped: %.2f us, aim %.1f: %s\n", cores, sizes[s].name, got, aim_us,
-                got <= aim_us ? "reached" : "missed");
-}
-
 Result<void> run(Options const& options) {
-  auto const placement = [&](char const* cores, std::array<int, 2> cpus) -> Result<Figures> {
+  auto const place = [&](char const* cores, std::array<int, 2> cpus) -> Result<void> {
     Figures figures;
     LEND_TRYV(run_pair({.cpus = cpus}, std::as_writable_bytes(std::span{&figures, 1}),
                        [&](End& end) { return measure(end, options, figures); }));
     options.json ? print_json(cores, figures) : print_table(cores, figures);
-    return figures;
+    return success();
   };
   cpu_set_t cpus;
   bool const has_two = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) > 1;
   if (!has_two) std::fputs("pingpong: one CPU only, no figures for two\n", stderr);
   if (options.two_cores && has_two) {
-    LEND_TRY(figures, placement("two cores", {0, 1}));
-    if (!options.json) {
-      print_aim("two cores", 0, figures, 0.7);
-      print_aim("two cores", 3, figures, 3.0);
-    }
+    LEND_TRYV(place("two cores", {0, 1}));
   }
   if (options.one_core) {
-    LEND_TRY(figures, placement("one core", {0, 0}));
-    if (!options.json) print_aim("one core", 0, figures, 3.0);
+    LEND_TRYV(place("one core", {0, 0}));
   }
   return success();
 }

@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 900, 640
 PANEL_WIDTH, PANEL_HEIGHT = 330, 210
 LEFT, TOP, GAP_X, GAP_Y = 70, 60, 110, 90
 COLOURS = {"lend, scoped": "#c2410c", "lend, batches": "#facc15", "soft device, raw verbs": "#fb923c",
-           "UCX, UCP": "#1d4ed8", "UCX, UCT": "#60a5fa", "libfabric shm": "#15803d",
+           "UCX, UCP": "#1d4ed8", "UCX, UCT": "#60a5fa", "libfabric shm, mean": "#15803d",
            "TCP loopback": "#6b7280"}
 LEND = {"lend, scoped": "scoped", "soft device, raw verbs": "raw"}
 STREAMS = {**LEND, "lend, batches": "batch"}
@@ -31,7 +31,7 @@ def lines_of(operation, ways, peers):
 # title, kind, lines
 PANELS = (
     ("messages: half a round trip, µs", "latency",
-     lines_of("send", LEND, {**OF_MESSAGES, "libfabric shm": "fi_shm"})),
+     lines_of("send", LEND, {**OF_MESSAGES, "libfabric shm, mean": "fi_shm"})),
     ("writes: half a round trip, µs", "latency", lines_of("write", LEND, OF_WRITES)),
     ("messages: stream, GB/s", "rate", lines_of("send", STREAMS, OF_MESSAGES)),
     ("writes: stream, GB/s", "rate", lines_of("write", STREAMS, OF_WRITES)),

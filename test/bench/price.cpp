@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What safety costs: each operation of 8 bytes, posted and completed, by raw verbs and by each
-// layer of lend on the same queue pair. On a device that does nothing, and on the soft device.
+// layer of lend. On a device that does nothing, and on the soft device.
 //
 // Method: the ways take turns, so that a change of clock or neighbours meets all alike; the median
 // of many short runs. price.py counts instructions with it.
-// Usage: price [--json] [--keep-alive] [--channels N] [--once COUNT]
+// Usage: price [--json] [--keep-alive] [--channels N] [--once MULTIPLE_OF_16]
 #include "null_device.hpp"
+#include "number.hpp"
 #include "price_ways.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -24,7 +24,7 @@ struct Options {
   bool json = false;
   bool keep_alive = false;  ///< channels that ask every second whether their peer is there
   std::uint64_t channels = 1;
-  std::uint64_t once = 0;  ///< run each way this often, once, and print nothing: for price.py
+  std::uint64_t once = 0;  ///< so many operations of each way and channel, unprinted: for price.py
 };
 
 /// price.py finds the runs by this name.
@@ -34,12 +34,14 @@ extern "C" [[gnu::noinline]] bool lend_bench_run(Way way, LoopBack* ends, std::s
 }
 
 constexpr std::size_t runs = 101;
-constexpr std::uint64_t operations_per_run = 2000;
+constexpr std::uint64_t operations_per_run = 2048;
+static_assert(operations_per_run % together == 0);
 
 using Nanoseconds = std::array<double, way_names.size()>;
 
 Nanoseconds time_row(Row const& row, std::vector<LoopBack>& ends) {
-  auto const count = std::max<std::uint64_t>(operations_per_run / ends.size(), 1);
+  auto const count =
+      std::max<std::uint64_t>(operations_per_run / ends.size() / together, 1) * together;
   std::array<std::vector<double>, way_names.size()> all;
   for (std::size_t run = 0; run < runs; ++run)
     for (std::size_t way = 0; way < way_names.size(); ++way) {
@@ -97,9 +99,7 @@ Result<void> measure(Options const& options, char const* device) {
 
 bool parse(int count, char** words, Options& options) {
   auto const number = [](char const* word, std::uint64_t& value) {
-    char const* const end = word + std::strlen(word);
-    auto const parsed = std::from_chars(word, end, value);
-    return parsed.ec == std::errc{} && parsed.ptr == end && value > 0;
+    return parse_number(word, value) && value > 0;
   };
   for (int i = 1; i < count; ++i) {
     std::string_view const word{words[i]};
@@ -109,7 +109,8 @@ bool parse(int count, char** words, Options& options) {
       options.keep_alive = true;
     else if (word == "--channels" && i + 1 < count && number(words[i + 1], options.channels))
       ++i;
-    else if (word == "--once" && i + 1 < count && number(words[i + 1], options.once))
+    else if (word == "--once" && i + 1 < count && number(words[i + 1], options.once) &&
+             options.once % together == 0)
       ++i;
     else
       return false;
@@ -122,7 +123,7 @@ bool parse(int count, char** words, Options& options) {
 int main(int count, char** words) {
   Options options;
   if (!parse(count, words, options)) {
-    std::fputs("price [--json] [--keep-alive] [--channels N] [--once COUNT]\n", stderr);
+    std::fputs("price [--json] [--keep-alive] [--channels N] [--once MULTIPLE_OF_16]\n", stderr);
     return 2;
   }
   if (!options.json && options.once == 0) {

@@ -4,7 +4,9 @@
 #include <lend/channel/unsafe.hpp>
 #include <verbs/region_state.hpp>
 
+#include <optional>
 #include <type_traits>
+#include <vector>
 
 namespace lend::bench {
 
@@ -32,7 +34,6 @@ Result<LoopBack> loop_back(ProtectionDomain const& domain, bool keep_alive) {
 namespace {
 
 constexpr std::size_t message = 8;  // bytes, at 0; the peer's at 64, received at 128
-constexpr std::size_t together = 16;
 
 struct SendAlone {
   static constexpr ibv_wr_opcode opcode = IBV_WR_SEND;
@@ -87,6 +88,11 @@ struct ReceiveAlone {
 };
 struct SendAndReceive {};
 
+/// As lend sends what is so short: the device grants it to both.
+template <class Operation>
+constexpr unsigned as_inline =
+    Operation::opcode == IBV_WR_RDMA_READ ? 0u : unsigned{IBV_SEND_INLINE};
+
 bool is_done(Result<PendingWork>&& posted) {
   return posted.has_value() && posted.assume_value().wait().has_value();
 }
@@ -121,7 +127,7 @@ bool raw_post(LoopBack& end, std::uint64_t id, Operation) {
   request.sg_list = &element;
   request.num_sge = 1;
   request.opcode = Operation::opcode;
-  request.send_flags = IBV_SEND_SIGNALED;
+  request.send_flags = IBV_SEND_SIGNALED | as_inline<Operation>;
   if (Operation::opcode != IBV_WR_SEND) {
     request.wr.rdma.remote_addr = end.remote.address() + 64;
     request.wr.rdma.rkey = end.remote.key();
@@ -191,17 +197,16 @@ struct Scoped {
 };
 
 struct Blocking {
-  explicit Blocking(Channel& channel) : scope{channel} {}
+  explicit Blocking(Channel&) {}
   template <class Operation>
   bool step(LoopBack& end, std::uint64_t, Operation) {
     return Operation::run(end.channel, Operation::work(end));
   }
   // Both cannot block on one thread: the receive is posted ahead.
   bool step(LoopBack& end, std::uint64_t, SendAndReceive) {
-    auto receive = scope.post_receive(ReceiveAlone::work(end));
+    auto receive = unsafe_post_receive(end.channel, ReceiveAlone::work(end));
     return step(end, 0, SendAlone{}) && is_done(std::move(receive));
   }
-  PollingScope scope;
 };
 
 // ---- sixteen at a time; one step in sixteen does them all ----
@@ -247,7 +252,7 @@ struct Chained {
       requests[i].sg_list = &elements[i];
       requests[i].num_sge = 1;
       requests[i].opcode = Operation::opcode;
-      requests[i].send_flags = is_last ? unsigned{IBV_SEND_SIGNALED} : 0u;
+      requests[i].send_flags = as_inline<Operation> | (is_last ? unsigned{IBV_SEND_SIGNALED} : 0u);
       requests[i].wr.rdma.remote_addr = end.remote.address() + 64;
       requests[i].wr.rdma.rkey = end.remote.key();
     }
@@ -296,19 +301,14 @@ struct Batched {
   PollingScope scope;
 };
 
-/// A Kind belongs to one channel; with several channels each step makes its own.
+/// Each channel has a Kind of its own.
 template <class Kind, class Operation>
 bool repeat(std::span<LoopBack> ends, std::uint64_t count) {
-  if (ends.size() == 1) {
-    LoopBack& end = ends.front();
-    Kind kind{end.channel};
-    for (std::uint64_t i = 0; i < count; ++i)
-      if (!kind.step(end, i, Operation{})) return false;
-    return true;
-  }
+  std::vector<std::optional<Kind>> kinds(ends.size());
+  for (std::size_t at = 0; at < ends.size(); ++at) kinds[at].emplace(ends[at].channel);
   for (std::uint64_t i = 0; i < count; ++i)
-    for (LoopBack& end : ends)
-      if (!Kind{end.channel}.step(end, i, Operation{})) return false;
+    for (std::size_t at = 0; at < ends.size(); ++at)
+      if (!kinds[at]->step(ends[at], i, Operation{})) return false;
   return true;
 }
 

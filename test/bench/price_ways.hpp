@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// One operation posted and completed, over and over, by raw verbs and by each layer of lend, on the
-// same queue pair. One thread.
+// One operation posted and completed, over and over, by raw verbs and by each layer of lend: on one
+// queue pair, or by id on another of the same make. One thread.
 #pragma once
 
 #include <lend/lend.hpp>
@@ -28,8 +28,10 @@ struct LoopBack {
 
 [[nodiscard]] Result<LoopBack> loop_back(ProtectionDomain const& domain, bool keep_alive);
 
-/// Runs an operation `count` times on each of `ends` in turn, of 16 at a time a multiple of that.
-/// False when one failed.
+/// Operations that chain and batch do at a time.
+constexpr std::uint64_t together = 16;
+/// Runs an operation `count` times, a multiple of `together`, on each of `ends` in turn. False when
+/// one failed.
 using Way = bool (*)(std::span<LoopBack> ends, std::uint64_t count);
 
 constexpr std::array<std::string_view, 7> way_names{"raw",      "by_id", "unsafe", "scoped",

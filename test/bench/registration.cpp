@@ -8,11 +8,12 @@
 // beside memcpy of the same bytes, in turn.
 // Usage: registration [--json] [--largest MIB]; LEND_DEVICE chooses the device. JSON: one object a
 // line.
+#include "number.hpp"
+
 #include <lend/lend.hpp>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -183,15 +184,15 @@ int main(int argument_count, char** arguments) {
     std::string_view const argument = arguments[i];
     if (argument == "--json") {
       json = true;
-    } else if (argument == "--largest" && i + 1 < argument_count) {
-      std::string_view const text = arguments[++i];
-      std::from_chars(text.data(), text.data() + text.size(), largest);
+    } else if (argument == "--largest" && i + 1 < argument_count &&
+               lend::bench::parse_number(arguments[i + 1], largest) && largest > 0) {
+      ++i;
     } else {
       std::fputs("registration [--json] [--largest MIB]\n", stderr);
       return 2;
     }
   }
-  auto const done = run(std::max<std::size_t>(largest, 1) * mib, json);
+  auto const done = run(largest * mib, json);
   if (!done) std::fprintf(stderr, "registration: %s\n", done.error().message().c_str());
   return done ? 0 : 1;
 }

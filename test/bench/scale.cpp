@@ -8,6 +8,8 @@
 // the scheduler's. Memory is a process's own pages and what its memory files hold.
 // Usage: scale [--json] [--channels N] [--processes N] [--devices N]; JSON: one object a line.
 // LEND_DEVICE chooses the device.
+#include "number.hpp"
+
 #include <lend/channel/unsafe.hpp>
 #include <lend/lend.hpp>
 
@@ -21,7 +23,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -250,11 +251,13 @@ Result<void> crowd_round(Board& board, std::size_t rank, std::size_t count) {
   LEND_TRY(domain, device.allocate_protection_domain());
   LEND_TRY(memory, domain.allocate(4096));
   auto const others = count - 1;
+  auto const before = held_now();
   start = worked();
   LEND_TRY(spokes, connect_all(board, rank, rank == 0 ? others : 1, domain, [&](std::size_t i) {
              return rank == 0 ? Place{i + 1, 0} : Place{0, rank - 1};
            }));
   auto const set_up = worked() - start;
+  auto const after = held_now();
   // Channel 0 leads to the next process, channel 1 comes from the one before.
   LEND_TRY(ring, connect_all(board, rank, 2, domain, [&](std::size_t i) {
              return i == 0 ? Place{(rank + 1) % count, 1} : Place{(rank + others) % count, 0};
@@ -287,6 +290,8 @@ Result<void> crowd_round(Board& board, std::size_t rank, std::size_t count) {
   if (rank == 0) {
     board.figures[0] = opened;
     board.figures[1] = set_up / double(others);
+    board.figures[4] = (after.kib - before.kib) / double(others);
+    board.figures[5] = (after.descriptors - before.descriptors) / double(others);
     board.figures[3] = (seconds(CLOCK_MONOTONIC) - start) / double(laps * count);
   }
   board.meet();
@@ -361,8 +366,12 @@ bool run(bool json, std::size_t channels, std::size_t processes, std::size_t dev
                                            {"message_ns", 1e9},
                                            {"close_us", 1e6},
                                            {"stalled_poll_ns", 1e9}}};
-  constexpr std::array<Column, 4> of_crowd{
-      {{"open_us", 1e6}, {"set_up_us", 1e6}, {"all_to_one_ns", 1e9}, {"ring_hop_ns", 1e9}}};
+  constexpr std::array<Column, 6> of_crowd{{{"open_us", 1e6},
+                                            {"set_up_us", 1e6},
+                                            {"all_to_one_ns", 1e9},
+                                            {"ring_hop_ns", 1e9},
+                                            {"kib", 1},
+                                            {"descriptors", 1}}};
   constexpr std::array<Column, 4> of_devices{
       {{"open_us", 1e6}, {"kib", 1}, {"descriptors", 1}, {"close_us", 1e6}}};
   return run_table("channels", by_ten, channels, of_pair, json, 2, pair_round) &&
@@ -383,9 +392,9 @@ int main(int argument_count, char** arguments) {
                                                             : nullptr;
     if (argument == "--json") {
       json = true;
-    } else if (number != nullptr && i + 1 < argument_count) {
-      std::string_view const text = arguments[++i];
-      std::from_chars(text.data(), text.data() + text.size(), *number);
+    } else if (number != nullptr && i + 1 < argument_count &&
+               lend::bench::parse_number(arguments[i + 1], *number)) {
+      ++i;
     } else {
       std::fputs("scale [--json] [--channels N] [--processes N] [--devices N]\n", stderr);
       return 2;
