@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Goal: every example says what its reader is promised, on the device that LEND_DEVICE names.
-Method: what it prints is compared. Usage: examples_test.py HELLO ONE_SIDED SCOPED TWO_PROCESSES"""
+Method: what it prints is compared. Usage: examples_test.py HELLO ONE_SIDED BATCHED SCOPED TWO_PROCESSES"""
 import os
 import re
 import subprocess
@@ -28,7 +28,7 @@ def check(name, pattern, text):
     return found
 
 
-def main(hello, one_sided, scoped, two_processes):
+def main(hello, one_sided, batched, scoped, two_processes):
     wanted = os.environ.get("LEND_DEVICE", "")
     device = re.escape(wanted) if wanted not in ("", "soft", "hardware") else r"\w+"
     kind = r"(?:soft|hardware)"
@@ -37,6 +37,10 @@ def main(hello, one_sided, scoped, two_processes):
           rf'received "hello, channel" over {device} \({kind}\)\n', said_by(hello))
     check("one_sided reads back what it wrote",
           rf'host: "I was here"; guest: the same, over {device}\n', said_by(one_sided))
+
+    check("batched_column's writes all arrive, and lend their bytes before they are posted",
+          r"16 writes wait for the doorbell\na lent cell stays as it is\n"
+          rf"the neighbour's column adds up to 1240, over {device}\n", said_by(batched))
 
     *arrivals, refused = said_by(scoped).splitlines()
     order = [int(re.fullmatch(r"message (\d+) arrived, \d+ requests still under way", line)[1])

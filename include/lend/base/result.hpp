@@ -40,7 +40,8 @@ using Result = outcome::basic_result<T, Error, StopOnWrongAccess>;
 
 /// LEND_TRY(name, expression): declares `name` from the value, or returns the error.
 /// LEND_TRYV(expression): the same where there is no value to keep.
-/// Both are several statements: brace the body of an `if` that is one of them.
+/// Both are several statements: brace the body of an `if` or a loop that is one of them. And none
+/// stands in the expression of another, as in a closure there: name its result first.
 #if BOOST_VERSION < 107600
 #define LEND_TRY(name, ...) BOOST_OUTCOME_TRY(name, __VA_ARGS__)
 #else

@@ -29,7 +29,9 @@ struct ScopeRecord;
 /// completion entry completes: its bytes come back later than those of work posted alone.
 ///
 ///     auto batch = scope.batch();
-///     for (auto const piece : memory.chunks(64)) LEND_TRYV(batch.add_send(piece.gather()));
+///     for (auto const piece : memory.chunks(64)) {
+///       LEND_TRYV(batch.add_send(piece.gather()));
+///     }
 ///     LEND_TRYV(batch.post());
 class Batch {
  public:

@@ -66,7 +66,9 @@ class MemoryRegion {
   /// The region cut into chunks of `chunk_bytes`, the last of which may be shorter. They do not
   /// overlap, so that each can be on loan by itself. Of 0 bytes: stops the process.
   ///
-  ///     for (auto const piece : memory.chunks(65536)) LEND_TRYV(scope.post_send(piece.gather()));
+  ///     for (auto const piece : memory.chunks(65536)) {
+  ///       LEND_TRYV(scope.post_send(piece.gather()));
+  ///     }
   [[nodiscard]] Chunks<ConstantPiece> chunks(std::size_t chunk_bytes) const& noexcept
       LEND_LIFETIMEBOUND {
     return ConstantPiece{state_, {0, size()}, 0}.chunks(chunk_bytes);
