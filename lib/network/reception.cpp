@@ -16,7 +16,10 @@ Result<Reception::Admitted> Reception::admit(Terms const& terms, Deadline deadli
   for (;;) {
     expire(Clock::now());
     choose(terms, Clock::now());
-    LEND_TRYV(wait_and_serve(terms, deadline));
+    if (auto served = wait_and_serve(terms, deadline); !served) {
+      end_offer(VerdictCode::failed, "came when the listener failed: " + served.error().message());
+      return served.error();
+    }
     for (auto& stranger : strangers_) {
       if (stranger.stage != Stage::agreed) continue;
       Admitted admitted{std::move(stranger.socket), stranger.greeting.endpoint};
@@ -26,11 +29,7 @@ Result<Reception::Admitted> Reception::admit(Terms const& terms, Deadline deadli
     }
     forget_those_who_left();
     if (!deadline.has_passed()) continue;
-    // It was told an endpoint that ends with this call.
-    for (auto& stranger : strangers_)
-      if (stranger.stage == Stage::chosen)
-        turn_away(stranger, VerdictCode::too_slow, "did not agree before the deadline");
-    forget_those_who_left();
+    end_offer(VerdictCode::too_slow, "did not agree before the deadline");
     return too_late(deadline);
   }
 }
@@ -68,6 +67,13 @@ void Reception::choose(Terms const& terms, Clock::time_point now) {
     stranger.since = now;
     break;
   }
+  forget_those_who_left();
+}
+
+void Reception::end_offer(VerdictCode code, std::string const& clause) {
+  for (auto& stranger : strangers_)
+    if (stranger.stage == Stage::chosen || stranger.stage == Stage::agreed)
+      turn_away(stranger, code, clause);
   forget_those_who_left();
 }
 

@@ -40,7 +40,7 @@ class Reception {
     EndpointBytes endpoint{};
   };
 
-  /// Waits for one.
+  /// Waits for one. After an error nobody holds the endpoint of `terms` any more.
   /// Errors:  timed_out  says what the last stranger did wrong. exhausted, system_failed.
   [[nodiscard]] Result<Admitted> admit(Terms const& terms, Deadline deadline);
 
@@ -66,6 +66,8 @@ class Reception {
   void begin(Deadline::Clock::time_point now) noexcept;
   void expire(Deadline::Clock::time_point now);
   void choose(Terms const& terms, Deadline::Clock::time_point now);
+  /// Turns away who was told our endpoint, which ends with the call of admit().
+  void end_offer(VerdictCode code, std::string const& clause);
   [[nodiscard]] bool has_room(Deadline::Clock::time_point now) const noexcept;
   [[nodiscard]] Deadline next_event() const noexcept;
   [[nodiscard]] Result<void> wait_and_serve(Terms const& terms, Deadline deadline);

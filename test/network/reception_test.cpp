@@ -3,6 +3,9 @@
 // connections on loopback that say anything; a good peer in a thread.
 #include <network/reception.hpp>
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <memory>
 #include <random>
@@ -41,6 +44,30 @@ std::string complaint_about(std::span<std::byte const> bytes) {
   CHECK(error == Errc::timed_out);
   CHECK_THAT(error.message(), Catch::Contains(reception.address()));
   return error.message();
+}
+
+/// While it lives no more than `more` descriptors can be had.
+class DescriptorLimit {
+ public:
+  explicit DescriptorLimit(rlim_t more) {
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &former_) == 0);
+    UniqueFd const lowest_free{::dup(STDERR_FILENO)};
+    rlimit limit = former_;
+    limit.rlim_cur = static_cast<rlim_t>(lowest_free.get()) + more;
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  }
+  DescriptorLimit(DescriptorLimit const&) = delete;
+  DescriptorLimit& operator=(DescriptorLimit const&) = delete;
+  ~DescriptorLimit() { static_cast<void>(::setrlimit(RLIMIT_NOFILE, &former_)); }
+
+ private:
+  rlimit former_{};
+};
+
+/// Whether the other end has said anything.
+bool has_word(Socket const& socket) {
+  pollfd waiting{socket.fd.get(), POLLIN, 0};
+  return must(wait_for({&waiting, 1}, within(0ms)));
 }
 
 /// Silent strangers give way to newcomers at once, so that no test waits for time to pass.
@@ -144,6 +171,34 @@ TEST_CASE("a peer that greets well and never agrees gives way to the next", "[ne
 
   CHECK(admitted.endpoint == endpoint_of(9));
   CHECK(must(frame_in(hear(mute)).greeting()).endpoint == endpoint_of(1));
+}
+
+TEST_CASE("a peer that was told an endpoint is turned away when the wait for it fails",
+          "[network]") {
+  Reception reception{loopback_listener(),
+                      {.greeting_longest = patience, .greeting_shortest = patience}};
+  auto const first = dial(reception.address());
+  say(first, good_greeting(8));
+  auto const second = dial(reception.address());
+  say(second, good_greeting(9));
+  say(second, agreed());
+  {
+    DescriptorLimit const no_more{1};  // the first connection's
+    for (auto const limit = within(patience); !has_word(first) && !limit.has_passed();)
+      CHECK(error_of(reception.admit(terms_with(1), within(patience))) == Errc::exhausted);
+  }
+  REQUIRE(reception.strangers() == 0);
+
+  auto const told = hear(first);
+  say(first, agreed());
+  auto const admitted = must(reception.admit(terms_with(2), within(patience)));
+
+  CHECK(must(frame_in(told).greeting()).endpoint == endpoint_of(1));
+  auto const verdict = must(frame_in(std::span{told}.subspan(greeting_bytes)).verdict());
+  CHECK(verdict.code == VerdictCode::failed);
+  CHECK_THAT(verdict.text, Catch::Contains("accept failed"));
+  CHECK(admitted.endpoint == endpoint_of(9));
+  CHECK(must(frame_in(hear(second, greeting_bytes)).greeting()).endpoint == endpoint_of(2));
 }
 
 TEST_CASE("peers that come together are served one after the other", "[network]") {

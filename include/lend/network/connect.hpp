@@ -61,13 +61,15 @@ class Listener {
   std::unique_ptr<State> state_;
 };
 
-/// Listener::open() and accept() in one call.
+/// Listener::open() and accept() in one call, with the errors of both. Consumes `prepared`, also
+/// when it fails.
 [[nodiscard]] Result<Channel> listen(std::string_view address, PreparedChannel prepared,
                                      Deadline deadline, ExchangeOptions const& options = {});
 
 /// Connects `prepared` to the peer that listens, or will listen before the deadline, at `address`.
 ///
 /// The deadline does not bound the resolver where the host is a name that it asks others for.
+/// Consumes `prepared`, also when it fails.
 /// Errors:  timed_out, cancelled  nobody listened, or the exchange did not finish, before that;
 ///                             nothing is connected.
 ///          incompatible_peer  the other side is not lend, of another version, has another secret,
