@@ -28,6 +28,11 @@ Result<void> check_options(ExchangeOptions const& options) {
                                            " is the most"};
 }
 
+Result<void> check_prepared(PreparedChannel const& prepared) {
+  if (!prepared.is_used_up()) return success();
+  return Error{Errc::stale_handle, "the prepared channel was used up before; build another"};
+}
+
 /// Both sides' last step: connect this end, hear how that end fared.
 Result<Channel> conclude(Socket const& socket, PreparedChannel prepared,
                          EndpointBytes const& their_endpoint, Deadline deadline) {
@@ -79,6 +84,7 @@ std::string const& Listener::address() const noexcept {
 
 Result<Channel> Listener::accept(PreparedChannel prepared, Deadline deadline) {
   if (!state_) return Error{Errc::stale_handle, "this Listener was moved from"};
+  LEND_TRYV(check_prepared(prepared));
   LEND_TRY(admitted, state_->reception.admit(terms_of(prepared, state_->options), deadline));
   return conclude(admitted.socket, std::move(prepared), admitted.endpoint, deadline);
 }
@@ -92,6 +98,7 @@ Result<Channel> listen(std::string_view address, PreparedChannel prepared, Deadl
 Result<Channel> connect(std::string_view address, PreparedChannel prepared, Deadline deadline,
                         ExchangeOptions const& options) {
   LEND_TRYV(check_options(options));
+  LEND_TRYV(check_prepared(prepared));
   LEND_TRY(parsed, parse_address(address));
   if (parsed.port == 0)
     return Error{Errc::invalid_argument,

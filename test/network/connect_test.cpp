@@ -345,3 +345,21 @@ TEST_CASE("arguments out of range are refused before anything is sent", "[networ
         Errc::invalid_argument);
   CHECK(open_descriptors() == before);
 }
+
+TEST_CASE("a prepared channel that was moved from is refused by either side", "[network]") {
+  Station station;
+  auto listener = must(Listener::open("127.0.0.1:0"));
+  auto prepared = station.prepared();
+  CHECK_FALSE(prepared.is_used_up());
+  auto const kept = std::move(prepared);
+  CHECK_FALSE(kept.is_used_up());
+
+  // NOLINTBEGIN(bugprone-use-after-move): that is what is tested.
+  CHECK(prepared.is_used_up());
+  CHECK(error_of(listener.accept(std::move(prepared), within(patience))) == Errc::stale_handle);
+  CHECK(error_of(listen("127.0.0.1:0", std::move(prepared), within(patience))) ==
+        Errc::stale_handle);
+  CHECK(error_of(connect(listener.address(), std::move(prepared), within(patience))) ==
+        Errc::stale_handle);
+  // NOLINTEND(bugprone-use-after-move)
+}

@@ -40,6 +40,9 @@ class PreparedChannel {
   PreparedChannel& operator=(PreparedChannel&&) noexcept;
   ~PreparedChannel();
 
+  /// Whether it was moved from or consumed: nothing but its destruction is left.
+  [[nodiscard]] bool is_used_up() const noexcept { return parts_ == nullptr; }
+
   /// What the peer must know.
   [[nodiscard]] Endpoint const& endpoint() const noexcept;
 
