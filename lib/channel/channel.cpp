@@ -31,10 +31,7 @@ template <class Work>
                                        SourceLine where, WorkSuccess& success) noexcept {
   SlotId id;
   if (!state.post<ChannelState::Lending::lends>(work, state.unscoped, where, id)) [[unlikely]] {
-    if (state.reason() == Errc::queue_full)
-      id = state.post_when_room(work, state.unscoped, deadline, where);
-    else
-      id = SlotId{};
+    id = state.post_when_room(work, state.unscoped, deadline, where);
     if (!id.is_valid()) {
       state.give_reason(state.take_reason_of_unposted(work, where));
       return false;

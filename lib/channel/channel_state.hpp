@@ -59,7 +59,8 @@ class ChannelState {
   template <Lending lending, class Work>
   [[nodiscard]] bool post(Work const& work, ScopeRecord& scope, SourceLine const& where,
                           SlotId& id) noexcept;
-  /// The same after queue_full, waiting for room first. No slot where nothing was posted.
+  /// After a post() that posted nothing: for want of room again, once there is some. No slot, and a
+  /// reason(), where it still posted nothing.
   template <class Work>
   [[nodiscard]] SlotId post_when_room(Work const& work, ScopeRecord& scope, Deadline deadline,
                                       SourceLine const& where) noexcept;
@@ -69,11 +70,11 @@ class ChannelState {
   /// Waits until post() of this operation has room; for one poll at least: a device counts its own.
   [[nodiscard]] Result<void> wait_for_room(Operation operation, Deadline deadline,
                                            RoomWait& wait) noexcept;
+  /// queue_full where handles hold every slot, so that no wait makes room.
+  [[nodiscard]] Result<void> check_slots() noexcept;
   [[nodiscard]] RoomWait make_waiter() noexcept { return {{wait_plan_, completions_}}; }
   /// The handle for what was just posted.
-  [[nodiscard]] PendingWork handle_for(SlotId id) const noexcept {
-    return PendingWork{reference_, id.value};
-  }
+  [[nodiscard]] PendingWork handle_for(SlotId id) const noexcept { return {reference_, id.value}; }
 
   // completing.hpp, completing.cpp
   /// Handles the completions that are there, up to a batch; answers how many. Waits for nothing.
@@ -216,7 +217,6 @@ class ChannelState {
   void for_each_as_seen(Visit&& visit) noexcept;
   /// Adds a slot's failure to others, as they were seen: a handle may have kept it back since.
   void keep_as_seen(std::vector<Error>& failures, Error const& failure) noexcept;
-  [[nodiscard]] bool may_free_a_slot() noexcept;  // without anybody asking a handle
 
   CompletionQueue completions_;
   std::optional<QueuePair> queue_pair_;  // empty once it had to be destroyed to end its work

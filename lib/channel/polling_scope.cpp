@@ -74,11 +74,13 @@ template <PollingScope::Room room, class Work>
   if (state == nullptr || ended_) [[unlikely]]
     return scope_is_over();
   ChannelState::Use const use{*state};
+  constexpr auto lending = ChannelState::Lending::lends;
   SlotId id;
-  if (!state->post<ChannelState::Lending::lends>(work, record_, where, id)) [[unlikely]] {
-    if (room == Room::is_there_now || state->reason() != Errc::queue_full)
-      return state->take_reason_of_unposted(work, where);
-    id = state->post_when_room(work, record_, deadline, where);
+  if (!state->post<lending>(work, record_, where, id)) [[unlikely]] {
+    if constexpr (room == Room::is_there_now)
+      id = post_after_poll<lending>(*state, work, record_, where);
+    else
+      id = state->post_when_room(work, record_, deadline, where);
     if (!id.is_valid()) return state->take_reason_of_unposted(work, where);
   }
   return state->handle_for(id);

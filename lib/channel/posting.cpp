@@ -38,10 +38,7 @@ Result<void> ChannelState::wait_for_room(Operation operation, Deadline deadline,
                      "channel's scopes and prepare_again()"};
   }
   do {
-    if (slots_.full() && !may_free_a_slot())
-      return Error{Errc::queue_full, "all " + std::to_string(slots_.capacity()) +
-                                         " slots are held by handles: ask or drop those of "
-                                         "finished work, then post again"};
+    LEND_TRYV(check_slots());
     LEND_TRY(polled, poll());
     if (polled > 0) {
       waiter.reset();
@@ -53,12 +50,16 @@ Result<void> ChannelState::wait_for_room(Operation operation, Deadline deadline,
   return success();
 }
 
-bool ChannelState::may_free_a_slot() noexcept {
-  bool may = false;
-  slots_.for_each([&may](SlotId, Slot const& slot) {
-    may = may || !(slot.held || slot.finished || slot.unposted);
+Result<void> ChannelState::check_slots() noexcept {
+  if (!slots_.full()) return success();
+  bool may_be_freed = false;
+  slots_.for_each([&may_be_freed](SlotId, Slot const& slot) {
+    may_be_freed = may_be_freed || !(slot.held || slot.finished || slot.unposted);
   });
-  return may;
+  if (may_be_freed) return success();
+  return Error{Errc::queue_full, "all " + std::to_string(slots_.capacity()) +
+                                     " slots are held by handles: ask or drop those of finished "
+                                     "work, then post again"};
 }
 
 }  // namespace lend

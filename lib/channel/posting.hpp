@@ -78,15 +78,15 @@ template <class Work>
                                                                  Deadline deadline,
                                                                  SourceLine const& where) noexcept {
   RoomWait wait = make_waiter();
-  for (;;) {
+  while (reason_ == Errc::queue_full) {
     if (auto room = wait_for_room(operation_of<Work>, deadline, wait); !room.has_value()) {
       reason_ = std::move(room).assume_error();
       return {};
     }
     SlotId id;
     if (post<Lending::lends>(work, scope, where, id)) return id;
-    if (reason_ != Errc::queue_full) return {};
   }
+  return {};
 }
 
 template <class Work>
@@ -106,6 +106,25 @@ template <class Work>
   story.posted_at = where;
   for (auto const& element : list.elements()) story.bytes += element.range.length;
   return take_reason().about(story);
+}
+
+/// After a post() that posted nothing: for want of room once more, behind one poll. No slot, and
+/// the channel has a reason(), where it still posted nothing.
+template <ChannelState::Lending lending, class Work>
+[[gnu::cold, gnu::noinline]] SlotId post_after_poll(ChannelState& channel, Work const& work,
+                                                    ScopeRecord& scope,
+                                                    SourceLine const& where) noexcept {
+  if (channel.reason() != Errc::queue_full) return {};
+  if (auto polled = channel.poll(); !polled.has_value()) {
+    channel.give_reason(polled.assume_error());
+    return {};
+  }
+  SlotId id;
+  if (channel.post<lending>(work, scope, where, id)) return id;
+  if (channel.reason() != Errc::queue_full) return {};
+  if (auto checked = channel.check_slots(); !checked.has_value())
+    channel.give_reason(checked.assume_error());
+  return {};
 }
 
 }  // namespace lend

@@ -8,30 +8,15 @@ namespace lend {
 namespace {
 
 template <class Work>
-[[gnu::always_inline]] inline bool try_once(ChannelState& state, Work const& work,
-                                            SlotId& id) noexcept {
-  return state.post<ChannelState::Lending::unsafe_without>(work, state.unscoped, SourceLine{}, id);
-}
-
-template <class Work>
-[[gnu::cold, gnu::noinline]] bool try_again(ChannelState& state, Work const& work,
-                                            SlotId& id) noexcept {
-  if (auto polled = state.poll(); !polled.has_value()) {
-    state.give_reason(polled.error());
-    return false;
-  }
-  return try_once(state, work, id);
-}
-
-template <class Work>
 [[gnu::always_inline]] inline Result<PendingWork> post(Channel& channel,
                                                        Work const& work) noexcept {
+  constexpr auto lending = ChannelState::Lending::unsafe_without;
   ChannelState& state = ChannelState::of(channel);
   ChannelState::Use const use{state};
   SlotId id;
-  if (!try_once(state, work, id)) [[unlikely]] {
-    if (state.reason() != Errc::queue_full || !try_again(state, work, id))
-      return state.take_reason_of_unposted(work, SourceLine{});
+  if (!state.post<lending>(work, state.unscoped, SourceLine{}, id)) [[unlikely]] {
+    id = post_after_poll<lending>(state, work, state.unscoped, SourceLine{});
+    if (!id.is_valid()) return state.take_reason_of_unposted(work, SourceLine{});
   }
   return state.handle_for(id);
 }

@@ -138,6 +138,29 @@ TEST_CASE("a post waits for room when the depth is used up, and try_post does no
   CHECK(memory.loans() == 0);
 }
 
+TEST_CASE("a post that does not wait finds room once work is over, though nobody asks for it",
+          "[channel]") {
+  auto ends = two_ends(options_with_depth(2));
+  auto memory = must(ends.domain.allocate(64));
+  // SAFETY: nobody writes there.
+  auto const there = must(ends.domain.unsafe_allocate_exposed(64, RemoteAccess::read));
+  auto const remote = must(there.remote());
+  PollingScope scope{ends.a};
+  bool const is_unsafe = GENERATE(false, true);
+  for (std::size_t at = 0; at < 64; at += 8) {
+    Read const read{memory.scatter(at, 8), remote.slice(at, 8)};
+    for (auto const limit = within(5s);;) {
+      // SAFETY: the memory outlives the channel and nobody looks at it.
+      auto const posted = is_unsafe ? unsafe_post_read(ends.a, read) : scope.try_post_read(read);
+      if (posted.has_value()) break;
+      REQUIRE(posted.error() == Errc::queue_full);
+      REQUIRE_FALSE(limit.has_passed());
+    }
+  }
+  must(ends.a.read({memory.scatter(0, 8), remote.slice(0, 8)}));  // behind all of them
+  must(scope.finish());
+}
+
 TEST_CASE("finished handles that hold every slot are an error, not a wait without end",
           "[channel]") {
   auto ends = two_ends(options_with_depth(1));
@@ -156,6 +179,12 @@ TEST_CASE("finished handles that hold every slot are an error, not a wait withou
     must(ends.a.send(memory.gather(32, 8)));
   }
   CHECK(kept.size() == 4);  // depth 1 + 1 outstanding, and as many finished
+  for (auto const& error :
+       {error_of(scope.try_post_receive(memory.scatter(0, 8))),
+        error_of(unsafe_post_receive(ends.b, memory.scatter(0, 8)))}) {  // posts nothing
+    CHECK(error == Errc::queue_full);
+    CHECK_THAT(error.message(), Catch::Contains("held by handles"));
+  }
   kept.pop_back();
   static_cast<void>(must(scope.post_receive(memory.scatter(0, 8), within(5s))));
   must(ends.a.send(memory.gather(32, 8)));

@@ -102,7 +102,8 @@ class PollingScope {
                                               Deadline deadline = Deadline::never(),
                                               SourceLine where = SourceLine::here()) noexcept;
 
-  /// The same without waiting: queue_full when there is no room right now.
+  /// The same without waiting: where there is no room it polls once, and answers queue_full if
+  /// there still is none.
   [[nodiscard]] Result<PendingWork> try_post_send(Send const& work,
                                                   SourceLine where = SourceLine::here()) noexcept;
   [[nodiscard]] Result<PendingWork> try_post_receive(

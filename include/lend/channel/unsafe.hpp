@@ -9,7 +9,8 @@
 
 namespace lend {
 
-/// Posts one work request and returns at once; nothing is lent.
+/// Posts one work request and returns at once; nothing is lent. Where there is no room it polls
+/// once, and answers queue_full if there still is none.
 ///
 /// Shape:   as PollingScope::post_*().
 /// The caller owes, until the handle has the result or the channel is destroyed: every byte named

@@ -138,11 +138,13 @@ void Run::check_refusal(Error const& error, Before const& before, std::size_t en
       if (!before.is_gone) refuse("but its scope and channel are there");
       return;
     case Errc::channel_broken:
-      if (!before.is_broken && !(before.waits && model_.is_broken(end)))
+      // Where there is no room, every post polls.
+      if (!before.is_broken && (before.has_room || !model_.is_broken(end)))
         refuse("but the channel works");
       return;
     case Errc::queue_full:
-      if (before.waits ? !model_.is_hoarded(end) : before.has_room) refuse("but there is room");
+      if (before.waits ? !model_.is_hoarded(end) : model_.has_room(end, request.operation))
+        refuse("but there is room");
       return;
     case Errc::timed_out:
     case Errc::cancelled:
@@ -197,8 +199,7 @@ void Run::post(Step const& step) {
       model_.complain("a post was refused though nothing is in its way");
     return;
   }
-  if (state.is_gone || state.is_broken || (!waits && !state.has_room))
-    model_.complain("a post was accepted that could not be");
+  if (state.is_gone || state.is_broken) model_.complain("a post was accepted that could not be");
   if (model_.meets_a_loan(request.ranges, writes_here(request.operation)))
     model_.complain("a loan was given that meets another");
   if (!note(state.accepted, end, scope, request, true))
@@ -210,7 +211,7 @@ void Run::post_unsafely(Step const& step) {
   auto const end = step.numbers[0] % model_.ends.size();
   if (model_.ends[end].is_gone) return;
   auto const request = request_of(step, true);
-  auto const state = before(end, {}, request, true);
+  auto const state = before(end, {}, request, false);
   auto& channel = *model_.ends[end].channel;
   // SAFETY: the region outlives both channels; what the device leaves there, nobody reads.
   auto result = with(request, [&](auto const& work) {
@@ -226,11 +227,7 @@ void Run::post_unsafely(Step const& step) {
   });
   tell(name_of_end(end) + ".unsafe_post_" + std::string{name_of(request.operation)} + ": " +
        words_of(result));
-  if (!result.has_value()) {
-    // It polls once and tries again.
-    if (result.error() == Errc::queue_full && !model_.has_room(end, request.operation)) return;
-    return check_refusal(result.error(), state, end, request);
-  }
+  if (!result.has_value()) return check_refusal(result.error(), state, end, request);
   if (!note(state.accepted, end, {}, request, false))
     return model_.complain("a post was answered with a handle and was not posted");
   handles_.push_back({std::move(result).value(), model_.posts.size() - 1, {}});
