@@ -5,6 +5,7 @@
 #include <base/giving_up.hpp>
 #include <channel/batching.hpp>
 #include <channel/completing.hpp>
+#include <channel/drain_bound.hpp>
 #include <channel/posting.hpp>
 #include <lend/channel/polling_scope.hpp>
 
@@ -279,8 +280,12 @@ void Batching::end(Batch& batch, Deadline deadline) noexcept {
   Chain& chain = batch.chain();
   auto const posted = post(chain, deadline);
   if (posted.has_value() || chain.size() == 0) return;
-  fail_list(chain.receives.first, posted.assume_error());
-  fail_list(chain.sends.first, posted.assume_error());
+  // A handle that answers timed_out can be asked again; these have their result for good.
+  Error const why = is_given_up(posted.assume_error())
+                        ? Error{Errc::queue_full, posted.assume_error().message()}
+                        : posted.assume_error();
+  fail_list(chain.receives.first, why);
+  fail_list(chain.sends.first, why);
   chain.clear();
 }
 
@@ -312,7 +317,7 @@ Batch::~Batch() {
     if (unwind_.is_unwinding())
       Batching{*state}.take_back(chain());
     else
-      Batching{*state}.end(*this, within(PollingScope::drain_max));
+      Batching{*state}.end(*this, within(drain_longest()));
   }
   Batch** place = &scope_->batches;
   while (*place != this) place = &(*place)->next_;

@@ -3,6 +3,8 @@
 // error. Method: the bound of 30 s shortened; without it these tests would not end.
 #include <channel/drain_bound.hpp>
 
+#include <optional>
+
 #include "support/two_ends.hpp"
 
 using namespace lend;
@@ -61,4 +63,25 @@ TEST_CASE("a closure that ends in an error while its peer is silent ends at drai
   CHECK(error.drained().size() == 1);
   CHECK(memory.loans() == 0);
   CHECK(*ends.a.first_cause() == Errc::timed_out);
+}
+
+TEST_CASE("a batch that finds no room at its end ends its handles for good", "[channel]") {
+  auto ends = two_ends(options_with_depth(2));
+  auto memory = must(ends.domain.allocate(64));
+  ShortDrain const shorter;
+  PollingScope scope{ends.a};
+  scope.drain_within(0s);
+  for (std::size_t at = 0; at < 16; at += 8)
+    static_cast<void>(must(scope.post_receive(memory.scatter(at, 8))));
+  std::optional<PendingWork> kept;
+  {
+    auto batch = scope.batch();
+    kept = must(batch.add_receive(memory.scatter(16, 8)));
+  }
+
+  CHECK(memory.loans() == 2);
+  CHECK(ends.a.first_cause() == nullptr);
+  auto const error = error_of(kept->wait(within(5s)));
+  CHECK(error == Errc::queue_full);  // as timed_out it would ask for another wait
+  CHECK_THAT(error.message(), Catch::Contains("there was no room"));
 }

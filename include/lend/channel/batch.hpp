@@ -41,7 +41,8 @@ class Batch {
   static void* operator new[](std::size_t) = delete;
 
   /// Posts what was not, waiting for room at most PollingScope::drain_max. What cannot be posted is
-  /// failed work of its handles and of the scope. Unwinding, it gives everything back instead.
+  /// failed work of its handles and of the scope: queue_full where there was no room until then.
+  /// Unwinding, it gives everything back instead.
   ~Batch();
 
   /// Requests that are posted at once, at most; of those with many elements fewer.

@@ -70,7 +70,8 @@ class [[nodiscard]] PendingWork {
   ///                          outstanding and its bytes on loan, finish the scope. Or, once the
   ///                          channel is broken, the device gave up neither the work nor the queue
   ///                          pair: the bytes stay on loan for good.
-  ///          as Batch::post()  this work was added to a batch, and was not posted.
+  ///          as Batch::post()  this work was added to a batch, and was not posted; queue_full also
+  ///                          where the batch ended before there was room for it.
   ///          stale_handle    the scope has ended without this handle being asked.
   [[nodiscard]] Result<std::optional<WorkSuccess>> poll() noexcept;
 

@@ -132,7 +132,8 @@ class PollingScope {
   ///          timed_out, cancelled  the bound of drain_within() or drain_until() passed;
   ///                         everything was flushed, the channel is broken; drained() has every
   ///                         failure.
-  ///          as Batch::post()  work of a batch was not posted, and no handle had that result.
+  ///          as Batch::post()  work of a batch was not posted, and no handle had that result;
+  ///                         queue_full also where there was no room for it until that bound.
   ///          stale_handle   the channel is gone; it had flushed the work, and drained() has what
   ///                         failed by that. Or the scope is over already.
   [[nodiscard]] Result<void> finish() noexcept;
