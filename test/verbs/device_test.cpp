@@ -4,11 +4,15 @@
 #include "support/catch.hpp"
 #include "verbs/fake_provider.hpp"
 
+#include <lend/verbs/completion_queue.hpp>
 #include <lend/verbs/context.hpp>
+#include <lend/verbs/protection_domain.hpp>
 #include <verbs/device_list.hpp>
 
 #include <cerrno>
 #include <optional>
+#include <type_traits>
+#include <utility>
 
 using namespace lend;
 using namespace lend::test;
@@ -41,6 +45,31 @@ TEST_CASE("a device keeps the list it came from until the last is gone", "[verbs
     CHECK(last->open().value().name() == "fake2");
   }
   CHECK(Fake::get().live() == 0);
+}
+
+TEST_CASE("a device, its context, domain and queue work on when they were moved from", "[verbs]") {
+  static_assert(std::is_nothrow_move_constructible_v<Context>);
+  static_assert(std::is_nothrow_move_constructible_v<ProtectionDomain>);
+  static_assert(std::is_nothrow_move_constructible_v<CompletionQueue>);
+  Fake::get().reset();
+  auto device = devices_of(fake_provider()).value().front();
+  auto const other_device = std::move(device);
+  // NOLINTBEGIN(bugprone-use-after-move): that is what is tested.
+  auto context = device.open().value();
+  auto const other_context = std::move(context);
+  auto domain = context.allocate_protection_domain().value();
+  auto queue = CompletionQueue::create(context, 8).value();
+  auto const other_domain = std::move(domain);
+  auto const other_queue = std::move(queue);
+
+  CHECK(device.name() == other_device.name());
+  CHECK(context.name() == other_context.name());
+  CHECK(context.gids().has_value());
+  CHECK(domain.native() == other_domain.native());
+  CHECK(domain.allocate(64).has_value());
+  CHECK(queue.native() == other_queue.native());
+  CHECK(queue.depth() == 8);
+  // NOLINTEND(bugprone-use-after-move)
 }
 
 TEST_CASE("with port 0 the first active port is opened", "[verbs]") {

@@ -35,6 +35,9 @@ class CompletionQueue {
   /// Source:  ibv_create_cq(3), ibv_create_comp_channel(3).
   [[nodiscard]] static Result<CompletionQueue> create(Context const& context, std::uint32_t depth,
                                                       Wakeable wakeable = Wakeable::no);
+  // A move copies: what was moved from works on.
+  CompletionQueue(CompletionQueue const&) = default;
+  CompletionQueue& operator=(CompletionQueue const&) = default;
 
   /// Takes what is there, up to the size of `target`, without waiting.
   ///

@@ -22,6 +22,9 @@ struct ContextHandle;
 class Context {
  public:
   explicit Context(std::shared_ptr<ContextHandle> handle) noexcept : handle_{std::move(handle)} {}
+  // A move copies: what was moved from works on.
+  Context(Context const&) = default;
+  Context& operator=(Context const&) = default;
 
   [[nodiscard]] std::string const& name() const noexcept;
   [[nodiscard]] DeviceKind kind() const noexcept;

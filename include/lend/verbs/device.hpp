@@ -63,6 +63,10 @@ struct DeviceLimits {
 /// A device that could be opened. Cheap to copy. From list_devices().
 class Device {
  public:
+  // A move copies: what was moved from works on.
+  Device(Device const&) = default;
+  Device& operator=(Device const&) = default;
+
   [[nodiscard]] std::string const& name() const noexcept { return name_; }
   [[nodiscard]] DeviceKind kind() const noexcept { return kind_; }
 

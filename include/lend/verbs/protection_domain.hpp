@@ -37,6 +37,9 @@ class ProtectionDomain {
  public:
   explicit ProtectionDomain(std::shared_ptr<DomainHandle> handle) noexcept
       : handle_{std::move(handle)} {}
+  // A move copies: what was moved from works on.
+  ProtectionDomain(ProtectionDomain const&) = default;
+  ProtectionDomain& operator=(ProtectionDomain const&) = default;
 
   /// Allocates and registers zeroed bytes, for local access only. The region owns them.
   ///
