@@ -183,7 +183,7 @@ WorkFailure const* Error::work() const noexcept {
   return story_ && story_->work ? &*story_->work : nullptr;
 }
 
-std::span<Error const> Error::drained() const noexcept {
+std::span<Error const> Error::drained() const& noexcept {
   if (!story_) return {};
   return story_->drained;
 }

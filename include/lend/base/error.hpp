@@ -2,6 +2,7 @@
 // What can go wrong, what state you are in then, and what you may do. Values; any thread.
 #pragma once
 
+#include <lend/base/lifetime.hpp>
 #include <lend/base/work_failure.hpp>
 
 #include <cstdint>
@@ -85,16 +86,18 @@ class [[nodiscard]] Error {
   [[nodiscard]] std::string describe() const noexcept;
   /// The errno of the failing call, or 0.
   [[nodiscard]] int os_error() const noexcept;
-  /// The failed work request, or null when it was not a work request that failed.
-  [[nodiscard]] WorkFailure const* work() const noexcept;
+  /// The failed work request, or null when it was not a work request that failed. Valid while this
+  /// error or a copy of it lives, as what drained() and cause() answer.
+  [[nodiscard]] WorkFailure const* work() const noexcept LEND_LIFETIMEBOUND;
   /// Failures that a drain found besides this one, in the order they were seen.
-  [[nodiscard]] std::span<Error const> drained() const noexcept;
+  [[nodiscard]] std::span<Error const> drained() const& noexcept LEND_LIFETIMEBOUND;
+  std::span<Error const> drained() const&& = delete;  // a loop over it would outlive the error
   /// The same error with these failures attached, behind those it has.
   [[nodiscard]] Error with_drained(std::vector<Error> failures) const noexcept;
 
   /// What had broken the channel before, where that was known when this error was made: of
   /// channel_broken, of work that was flushed along, of peer_lost. Else null.
-  [[nodiscard]] Error const* cause() const noexcept;
+  [[nodiscard]] Error const* cause() const noexcept LEND_LIFETIMEBOUND;
   [[nodiscard]] Error with_cause(Error cause) const noexcept;
   /// The same error, told of `work`, which has not failed itself.
   [[nodiscard]] Error about(WorkFailure const& work) const noexcept;
