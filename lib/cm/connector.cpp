@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <system_error>
+#include <exception>
 #include <thread>
 #include <utility>
 
@@ -90,21 +90,22 @@ Result<std::optional<CmEvent>> Connecting::ask(CmLink& link, std::span<std::byte
   return std::optional<CmEvent>{std::move(answer)};
 }
 
-/// Ends a try that nobody has answered yet.
+/// A try that nobody has answered yet.
+struct Unanswered {
+  PreparedQueuePair queue_pair;
+  CmLink link;  // destroyed first: the queue pair's destruction waits for that
+};
+
+/// Ends it.
 ///
 /// On iWARP the kernel gives up only at a limit of its own (siw: 10 s), and holds whoever destroys
 /// the id until then. That is a thread's time, not the caller's, which has a deadline.
 /// Source: Linux drivers/infiniband/core/iwcm.c, destroy_cm_id().
-void abandon(CmLink link, PreparedQueuePair queue_pair) {
+void abandon(Unanswered unanswered) {
   try {
-    std::thread{[](PreparedQueuePair, CmLink unanswered) {
-                  // Before the queue pair, whose destruction waits for it.
-                  CmLink const first{std::move(unanswered)};
-                },
-                std::move(queue_pair), std::move(link)}
-        .detach();
-  } catch (std::system_error const&) {
-    // No thread to be had: what was not moved away is destroyed here.
+    std::thread{[](Unanswered) {}, std::move(unanswered)}.detach();
+  } catch (std::exception const&) {
+    // No thread to be had: it is destroyed here.
   }
 }
 
@@ -151,7 +152,7 @@ Result<CmConnection> cm_connect(std::string_view address, PreparedQueuePair queu
     LEND_TRY(link, CmLink::make());
     auto asked = connecting.ask(link, message);
     if (!asked.has_value()) {
-      if (handle->domain->context->is_iwarp()) abandon(std::move(link), std::move(queue_pair));
+      if (handle->domain->context->is_iwarp()) abandon({std::move(queue_pair), std::move(link)});
       // A later try's step that was cut short is not what kept the two apart.
       if (found_nobody && is_given_up(asked.assume_error())) return nobody();
       return std::move(asked).assume_error();

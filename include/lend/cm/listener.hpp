@@ -31,11 +31,12 @@ class CmRequest {
   [[nodiscard]] std::uint8_t port() const noexcept;
 
   /// Connects `queue_pair` to the peer; both sides are connected when this returns. `private_data`
-  /// is what the peer finds in its CmPeer. Consumes both, also when it fails; the peer is then told
-  /// why, if it is still there.
+  /// is what the peer finds in its CmPeer. Consumes both, also when it fails. What is found wrong
+  /// before the peer is answered it is told; where the kernel refuses rdma_accept, or the deadline
+  /// passes, it only learns that there is no connection.
   ///
   /// Errors:  as cm_connect(), and stale_handle  the request was answered or moved from before.
-  /// Source:  rdma_accept(3).
+  /// Source:  rdma_accept(3); Linux drivers/infiniband/core/cma.c, rdma_accept(), which rejects.
   [[nodiscard]] Result<CmConnection> accept(PreparedQueuePair queue_pair, Deadline deadline,
                                             std::span<std::byte const> private_data = {}) &&;
   /// Turns the peer away. Its error shows `reason`, cut at cm_reason_bytes_max.
