@@ -62,7 +62,8 @@ Result<CmAddress> CmAddress::parse(std::string_view text, bool local) {
   rdma_addrinfo* raw = nullptr;
   errno = 0;
   int const result = rdma_getaddrinfo(parts.host.c_str(), parts.port.c_str(), &hints, &raw);
-  if (result == -1 && errno != 0) return Error::from_errno("rdma_getaddrinfo", errno);
+  if (result == -1 && errno != 0)
+    return Error::from_errno("rdma_getaddrinfo for host \"" + parts.host + '"', errno);
   if (result != 0)
     return Error{Errc::not_found, "no host \"" + parts.host + "\" is known to the resolver"};
   std::unique_ptr<rdma_addrinfo, void (*)(rdma_addrinfo*)> const found{raw, &rdma_freeaddrinfo};

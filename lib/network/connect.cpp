@@ -44,7 +44,10 @@ Result<Channel> conclude(Socket const& socket, PreparedChannel prepared,
     ours = {misfits ? VerdictCode::incompatible : VerdictCode::failed, channel.error().message()};
   auto const theirs = settle(socket, ours, deadline);
   // The endpoint of a process that died looks stale; that it died is the cause.
-  if (misfits && !theirs && theirs.error() == Errc::peer_lost) return theirs.error();
+  if (misfits && !theirs && theirs.error() == Errc::peer_lost)
+    return Error{Errc::peer_lost,
+                 theirs.error().message() +
+                     ". Its endpoint does not fit either: " + channel.error().message()};
   if (misfits)
     return Error{Errc::incompatible_peer,
                  about_peer(socket.address, "does not fit: " + channel.error().message())};

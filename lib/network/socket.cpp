@@ -26,6 +26,23 @@ std::string words_for(int errno_value) {
   return std::generic_category().message(errno_value);
 }
 
+/// Why none of some candidates was reached.
+class Refusals {
+ public:
+  explicit Refusals(bool of_several) noexcept : of_several_{of_several} {}
+
+  void add(SocketAddress const& candidate, int errno_value) {
+    if (!text_.empty()) text_ += ", ";
+    if (of_several_) text_ += candidate.to_text() + ": ";
+    text_ += words_for(errno_value);
+  }
+  [[nodiscard]] std::string const& text() const noexcept { return text_; }
+
+ private:
+  bool of_several_;
+  std::string text_;
+};
+
 void set_option(int fd, int level, int option) {
   int const on = 1;
   // Options make things better where they exist; a socket without them still works.
@@ -148,13 +165,13 @@ Result<Socket> reach(std::string const& name, std::span<SocketAddress const> can
   LEND_ASSERT(!candidates.empty());
   std::chrono::milliseconds back_off = back_off_shortest;
   for (;;) {
-    int refusal = 0;
+    Refusals refusals{candidates.size() > 1};
     for (auto const& candidate : candidates) {
       auto const until_next = candidates.size() == 1 ? Deadline::never() : within(attempt_longest);
       auto fd = new_socket(candidate);
       if (!fd && !may_pass(fd.error().os_error())) return fd.error();
       if (!fd) {
-        if (refusal == 0) refusal = fd.error().os_error();
+        refusals.add(candidate, fd.error().os_error());
         continue;
       }
       LEND_TRY(why, finish_connecting(fd.value().get(), candidate, sooner(deadline, until_next)));
@@ -163,13 +180,13 @@ Result<Socket> reach(std::string const& name, std::span<SocketAddress const> can
         return Socket{std::move(fd).value(), candidate.to_text()};
       }
       if (!may_pass(why)) return Error::from_errno("connect to " + candidate.to_text(), why);
-      refusal = why;
+      refusals.add(candidate, why);
       if (deadline.has_passed()) break;
     }
     LEND_TRYV(wait_for({}, sooner(deadline, within(back_off))));
     if (deadline.has_passed())
       return gave_up(deadline, "nobody listened at " + name,
-                     " (" + words_for(refusal) + "); start the listening side or wait longer");
+                     " (" + refusals.text() + "); start the listening side or wait longer");
     back_off = std::min<std::chrono::milliseconds>(2 * back_off, back_off_longest);
   }
 }

@@ -41,7 +41,7 @@ struct Socket {
 [[nodiscard]] bool is_connected_to_itself(int fd);
 
 /// A connection to the first of `candidates` that accepts one. While nobody does, tries all again.
-/// Errors:  timed_out  has the last refusal. denied, exhausted, system_failed.
+/// Errors:  timed_out  has the last refusal of each. denied, exhausted, system_failed.
 [[nodiscard]] Result<Socket> reach(std::string const& name,
                                    std::span<SocketAddress const> candidates, Deadline deadline);
 

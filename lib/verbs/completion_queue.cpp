@@ -17,18 +17,32 @@ namespace lend {
 
 namespace {
 
-ibv_comp_channel* make_channel(Provider const& provider, ibv_context* context, Wakeable wakeable) {
-  if (wakeable == Wakeable::no || provider.create_comp_channel == nullptr) return nullptr;
-  ibv_comp_channel* const channel = provider.create_comp_channel(context);
-  if (channel == nullptr) return nullptr;
+using Channel = CompletionQueueHandle::Channel;
+
+bool is_spare(int descriptor) noexcept {
   rlimit limit{};
-  bool const is_spare = ::getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
-                        static_cast<rlim_t>(channel->fd) < limit.rlim_cur / 2;
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+         static_cast<rlim_t>(descriptor) < limit.rlim_cur / 2;
+}
+
+/// Empty unless the queue is to be wakeable.
+Result<Channel> make_channel(Provider const& provider, ibv_context* context, Wakeable wakeable) {
+  bool const is_asked = wakeable != Wakeable::no && provider.create_comp_channel != nullptr;
+  errno = 0;
+  Channel channel{provider, is_asked ? provider.create_comp_channel(context) : nullptr};
+  if (!channel && wakeable == Wakeable::yes)
+    return verb_error(provider, "ibv_create_comp_channel", errno,
+                      "Raise ulimit -n, or wait without events (Wait::adaptive).");
+  if (!channel) return channel;
+  int const descriptor = channel.get()->fd;
   // An event may be gone by the time that it is asked for; that must not block.
-  bool const is_set = ::fcntl(channel->fd, F_SETFL, O_NONBLOCK) == 0;
-  if (is_set && (is_spare || wakeable == Wakeable::yes)) return channel;
-  static_cast<void>(provider.destroy_comp_channel(channel));
-  return nullptr;
+  bool const is_set = ::fcntl(descriptor, F_SETFL, O_NONBLOCK) == 0;
+  if (!is_set && wakeable == Wakeable::yes)
+    return Error::from_errno(Errc::system_failed, "fcntl of a completion channel", errno,
+                             "Wait without events (Wait::adaptive).");
+  if (!is_set || (wakeable == Wakeable::if_spare && !is_spare(descriptor)))
+    return Channel{provider, nullptr};
+  return channel;
 }
 
 }  // namespace
@@ -41,12 +55,7 @@ Result<CompletionQueue> CompletionQueue::create(Context const& context, std::uin
                         "completions_max", context.name());
   auto const& parent = context.handle_;
   Provider const& provider = parent->provider();
-  errno = 0;
-  CompletionQueueHandle::Channel channel{provider,
-                                         make_channel(provider, parent->raw.get(), wakeable)};
-  if (!channel && wakeable == Wakeable::yes)
-    return verb_error(provider, "ibv_create_comp_channel", errno,
-                      "Raise ulimit -n, or wait without events (Wait::adaptive).");
+  LEND_TRY(channel, make_channel(provider, parent->raw.get(), wakeable));
   errno = 0;
   RawHandle<ibv_cq, &Provider::destroy_cq> raw{
       provider,

@@ -247,6 +247,26 @@ TEST_CASE("an endpoint of another kind is turned down on both sides with the rea
   }
 }
 
+TEST_CASE("a peer that hangs up is lost, and what did not fit of it is told too", "[network]") {
+  if (cannot_connect()) return;
+  Station station;
+  Actor actor;
+  bool const is_soft = station.context.kind() == DeviceKind::soft;
+  actor.say_kind(is_soft ? DeviceKind::hardware : DeviceKind::soft);
+  auto listener = must(Listener::open("127.0.0.1:0"));
+  std::thread acting{[&] {
+    static_cast<void>(
+        must(greet_listener(dial(listener.address()), actor.terms, within(patience))));
+  }};
+
+  auto const error = error_of(listener.accept(station.prepared(), within(patience)));
+  acting.join();
+
+  CHECK(error == Errc::peer_lost);
+  CHECK_THAT(error.message(), Catch::Contains("hung up") && Catch::Contains("does not fit") &&
+                                  Catch::Contains(is_soft ? "hardware" : "soft"));
+}
+
 TEST_CASE("a peer that cannot connect its end fails ours with its reason", "[network]") {
   if (cannot_connect()) return;
   auto const [code, expected] = GENERATE(table<VerdictCode, Errc>({

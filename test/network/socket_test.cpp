@@ -43,6 +43,21 @@ TEST_CASE("reaching nobody ends at the deadline with the refusal", "[network]") 
   CHECK(open_descriptors() == before);
 }
 
+TEST_CASE("reaching none of several addresses ends with the refusal of each", "[network]") {
+  // A port of its own for each: nobody listens there.
+  auto const first = loopback_listener().address;
+  auto candidates = must(resolve(must(parse_address(first))));
+  auto const second = loopback_listener("127.0.0.2:0").address;
+  candidates.push_back(must(resolve(must(parse_address(second)))).front());
+
+  auto const error = error_of(reach("nowhere", candidates, within(30ms)));
+
+  CHECK(error == Errc::timed_out);
+  CHECK_THAT(error.message(), Catch::Contains("nobody listened at nowhere"));
+  for (auto const& address : {first, second})
+    CHECK_THAT(error.message(), Catch::Contains(address + ": Connection refused"));
+}
+
 TEST_CASE("a listener that starts later is reached", "[network]") {
   auto const address = loopback_listener().address;
   Socket reached;

@@ -6,6 +6,7 @@
 
 #include <lend/verbs/completion_queue.hpp>
 #include <lend/verbs/context.hpp>
+#include <verbs/device_list.hpp>
 
 #include <endian.h>
 
@@ -144,6 +145,23 @@ TEST_CASE("a completion queue's depth is 1 to the device's limit", "[verbs]") {
     CHECK(queue.error().message().find(std::to_string(depth)) != std::string::npos);
     CHECK(queue.error().message().find("1 to 4096") != std::string::npos);
   }
+}
+
+TEST_CASE("a completion channel that cannot be made not to block is told as that", "[verbs]") {
+  Fake::get().reset();
+  static ibv_comp_channel closed{};
+  closed.fd = -1;
+  Provider provider = fake_provider();
+  provider.create_comp_channel = [](ibv_context*) { return &closed; };
+  provider.destroy_comp_channel = [](ibv_comp_channel*) { return 0; };
+  auto const context = devices_of(provider).value().front().open().value();
+
+  auto const queue = CompletionQueue::create(context, 8, Wakeable::yes);
+
+  REQUIRE(queue.has_error());
+  CHECK(queue.error().os_error() == EBADF);
+  CHECK_THAT(queue.error().message(), Catch::StartsWith("fcntl of a completion channel failed"));
+  CHECK_FALSE(CompletionQueue::create(context, 8, Wakeable::if_spare).value().is_wakeable());
 }
 
 TEST_CASE("a device that grants less than it was asked for is refused", "[verbs]") {
