@@ -2,11 +2,11 @@
 // How outstanding work is brought to an end, whatever the peer and the device do.
 #include <base/giving_up.hpp>
 #include <channel/completing.hpp>
-#include <verbs/adoption.hpp>
 
-#include <algorithm>
 #include <atomic>
 #include <new>
+#include <optional>
+#include <utility>
 
 namespace lend {
 
@@ -36,46 +36,6 @@ void ChannelState::for_each_as_seen(Visit&& visit) noexcept {
   for (SlotId const id : failed_slots_)
     if (Slot* const slot = slots_.find(id)) visit(id, *slot);
   slots_.for_each(visit);
-}
-
-ChannelState::ChannelState(ProtectionDomain const& domain, CompletionQueue completions,
-                           QueuePair queue_pair, ChannelOptions const& options)
-    : endpoint{queue_pair.endpoint()},
-      peer{queue_pair.peer()},
-      send_depth{options.queue_pair.send_depth},
-      receive_depth{options.queue_pair.receive_depth},
-      inline_bytes{queue_pair.inline_bytes()},
-      message_bytes_max{queue_pair.message_bytes_max()},
-      completions_{std::move(completions)},
-      queue_pair_{std::move(queue_pair)},
-      raw_completions_{completions_.native()},
-      raw_queue_pair_{&QueuePairDoor::handle_of(*queue_pair_)},
-      elements_{queue_pair_->elements()},      // granted: more may be posted than was asked for
-      slots_{(send_depth + receive_depth)      // every request that can be outstanding
-             + (send_depth + receive_depth)},  // as many finished ones that handles still hold
-      pieces_{std::make_unique<LentPiece[]>(std::size_t{slots_.capacity()} * elements_)},
-      is_watched_{queue_pair_->is_watched()},
-      keep_alive_{*queue_pair_, options.keep_alive},
-      is_attentive_{is_watched_ || keep_alive_.is_on()},
-      wait_plan_{WaitPlan::for_this_process(options.wait, is_watched_)},
-      domain_{domain},
-      options_{options} {
-  slots_.for_each_slot([pieces = pieces_.get(), this](Slot& slot) mutable {
-    slot.pieces = std::exchange(pieces, pieces + elements_);
-  });
-}
-
-std::unique_ptr<ChannelState> ChannelState::make(ProtectionDomain const& domain,
-                                                 CompletionQueue completions, QueuePair queue_pair,
-                                                 ChannelOptions const& options) {
-  try {
-    std::unique_ptr<ChannelState> state{
-        new ChannelState{domain, std::move(completions), std::move(queue_pair), options}};
-    state->reference_ = take_anchor(state.get());
-    return state->reference_.anchor != nullptr ? std::move(state) : nullptr;
-  } catch (std::bad_alloc const&) {
-    return nullptr;
-  }
 }
 
 ChannelState::~ChannelState() {

@@ -15,14 +15,6 @@ constexpr std::chrono::milliseconds full_bound{200};
 
 }  // namespace
 
-void ChannelState::stop_for_moved() noexcept {
-  stop("a Channel was used after it had been moved from");
-}
-
-void ChannelUse::stop_for_two_threads() noexcept {
-  stop("a Channel, or a scope or handle of it, was used by two threads at once");
-}
-
 Result<void> ChannelState::wait_for_room(Operation operation, Deadline deadline,
                                          RoomWait& wait) noexcept {
   Waiter& waiter = wait.waiter;
