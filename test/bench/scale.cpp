@@ -358,22 +358,13 @@ bool run(bool json, std::size_t channels, std::size_t processes, std::size_t dev
   setrlimit(RLIMIT_NOFILE, &files);
   constexpr std::array<std::size_t, 5> by_ten{1, 10, 100, 1000, 2000};
   constexpr std::array<std::size_t, 6> doubled{2, 4, 8, 16, 32, 64};
-  constexpr std::array<Column, 8> of_pair{{{"set_up_us", 1e6},
-                                           {"kib", 1},
-                                           {"descriptors", 1},
-                                           {"write_one_ns", 1e9},
-                                           {"write_each_ns", 1e9},
-                                           {"message_ns", 1e9},
-                                           {"close_us", 1e6},
-                                           {"stalled_poll_ns", 1e9}}};
-  constexpr std::array<Column, 6> of_crowd{{{"open_us", 1e6},
-                                            {"set_up_us", 1e6},
-                                            {"all_to_one_ns", 1e9},
-                                            {"ring_hop_ns", 1e9},
-                                            {"kib", 1},
-                                            {"descriptors", 1}}};
-  constexpr std::array<Column, 4> of_devices{
-      {{"open_us", 1e6}, {"kib", 1}, {"descriptors", 1}, {"close_us", 1e6}}};
+  constexpr Column of_pair[] = {
+      {"set_up_us", 1e6},     {"kib", 1},          {"descriptors", 1}, {"write_one_ns", 1e9},
+      {"write_each_ns", 1e9}, {"message_ns", 1e9}, {"close_us", 1e6},  {"stalled_poll_ns", 1e9}};
+  constexpr Column of_crowd[] = {{"open_us", 1e6},     {"set_up_us", 1e6}, {"all_to_one_ns", 1e9},
+                                 {"ring_hop_ns", 1e9}, {"kib", 1},         {"descriptors", 1}};
+  constexpr Column of_devices[] = {
+      {"open_us", 1e6}, {"kib", 1}, {"descriptors", 1}, {"close_us", 1e6}};
   return run_table("channels", by_ten, channels, of_pair, json, 2, pair_round) &&
          run_table("processes", doubled, processes, of_crowd, json, 0, crowd_round) &&
          run_table("devices", by_ten, devices, of_devices, json, 1, devices_round);
