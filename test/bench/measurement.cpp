@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// What the words of the command line ask for, and the two processes that do it. One thread each.
 #include "measurement.hpp"
 
 #include "number.hpp"

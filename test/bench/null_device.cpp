@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// A ring of what was posted, from which it is polled. One at a time, one thread.
 #include "null_device.hpp"
 
 #include <array>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// Forking, pinning and connecting, over a socket between the two. One thread each.
 #include "pair.hpp"
 
 #include <sched.h>

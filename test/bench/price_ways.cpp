@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// The same operation by each layer, so that only the layer differs. One thread.
 #include "price_ways.hpp"
 
 #include <lend/channel/unsafe.hpp>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// Posts of raw verbs, described as lend describes its own. One thread.
 #include "raw_end.hpp"
 
 #include <sched.h>
