@@ -117,7 +117,8 @@ int req_notify_cq(ibv_cq* opened, int solicited_only) noexcept {
 }
 
 void notify_owner(CompletionQueue& queue, bool is_solicited) noexcept {
-  if (queue.events == nullptr) return;
+  // Who arms takes queue.lock, as who published did: it is seen here, or finds what was published.
+  if (queue.events == nullptr || !is_due(queue.shared->notify, is_solicited)) return;
   auto& lock = queue.shared->lock;
   if (!lock.lock_in_time(Context::of(queue.context).claimant)) {
     // Posting and polling do not wait for a stopped peer. Who takes the event may.
