@@ -199,7 +199,9 @@ void Run::post(Step const& step) {
       model_.complain("a post was refused though nothing is in its way");
     return;
   }
-  if (state.is_gone || state.is_broken) model_.complain("a post was accepted that could not be");
+  // A post that found no room has polled.
+  if (state.is_gone || state.is_broken || !model_.has_room(end, request.operation))
+    model_.complain("a post was accepted that could not be");
   if (model_.meets_a_loan(request.ranges, writes_here(request.operation)))
     model_.complain("a loan was given that meets another");
   if (!note(state.accepted, end, scope, request, true))
