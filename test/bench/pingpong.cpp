@@ -266,9 +266,12 @@ void print_table(char const* cores, Figures const& figures) {
 void print_json(char const* cores, Figures const& figures) {
   for (std::size_t s = 0; s < sizes.size(); ++s) {
     std::printf("{\"cores\": \"%s\", \"bytes\": %zu, ", cores, sizes[s].bytes);
-    for (std::size_t via = 0; via < via_names.size(); ++via)
-      std::printf("\"%s_us\": {\"median\": %.3f, \"p99\": %.3f}, ", via_names[via].data(),
-                  figures.latency[s][via].median_us, figures.latency[s][via].p99_us);
+    for (std::size_t via = 0; via < via_names.size(); ++via) {
+      auto const& [median, p99] = figures.latency[s][via];
+      if (median == 0) continue;  // not asked for
+      auto const* const name = via_names[via].data();
+      std::printf("\"%s_median_us\": %.3f, \"%s_p99_us\": %.3f, ", name, median, name, p99);
+    }
     std::printf("\"send_gigabytes_per_s\": %.3f, \"write_gigabytes_per_s\": %.3f}\n",
                 figures.send_gigabytes[s], figures.write_gigabytes[s]);
   }
