@@ -123,6 +123,7 @@ struct SharedQueuePair {
   Cell<std::uint8_t> reads_max;
   Cell<std::uint16_t> pool;                   // index + 1, or 0: receives of its own
   Cell<std::uint8_t> type;                    // ibv_qp_type
+  Atomic<std::uint8_t> is_awaited;            // by a sleeper, see awaited.hpp
   Cell<std::uint32_t> key;                    // of datagrams
   Cell<std::uint32_t> send_completion_queue;  // who breaks this queue pair wakes both
   Cell<std::uint32_t> events;                 // see async_events.hpp
@@ -160,6 +161,7 @@ struct SharedReceivePool {
   Cell<std::uint64_t> receives_offset;
   Cell<std::uint32_t> mask;
   Cell<std::uint32_t> stride;
+  Cell<std::uint32_t> is_awaited;  // at some queue pair, see awaited.hpp
 };
 static_assert(sizeof(SharedReceivePool) == 2 * cache_line);
 
@@ -182,7 +184,7 @@ struct SharedArena {
 };
 
 struct SharedHeader {
-  static constexpr std::uint64_t magic_value = 0x33'74'66'6f'73'64'6e'6c;  // "lndsoft3"
+  static constexpr std::uint64_t magic_value = 0x34'74'66'6f'73'64'6e'6c;  // "lndsoft4"
 
   Atomic<std::uint64_t> magic;  // stored last
   Cell<std::uint32_t> instance;
@@ -192,6 +194,8 @@ struct SharedHeader {
   alignas(cache_line) Atomic<std::uint32_t> trouble;
   // Held for each atomic operation on memory of this context, by whichever process executes it.
   alignas(cache_line) RobustLock atomics;
+  // 1 while the owner's retrier rests, or is about to. Who sets 0 wakes it, see retrier.hpp.
+  alignas(cache_line) Atomic<std::uint32_t> rests;
 };
 
 struct Segment {

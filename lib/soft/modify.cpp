@@ -181,7 +181,8 @@ int modify(QueuePair& qp, ibv_qp_attr const& given, int mask) {
   } else {
     // To peers SQD is RTS: only our sends are concerned.
     publish(qp, to == IBV_QPS_SQD ? IBV_QPS_RTS : to);
-    qp.mode.store(to, std::memory_order_relaxed);
+    // Release pairs with wake_sender().
+    qp.mode.store(to, std::memory_order_release);
     if (from == IBV_QPS_SQD && to == IBV_QPS_RTS) resume_sends(qp);
   }
   return 0;

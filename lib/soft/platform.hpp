@@ -37,25 +37,28 @@ inline void death_point() noexcept {
 
 static_assert(sizeof(Atomic<std::uint32_t>) == sizeof(std::uint32_t));
 
-/// Sleeps while the word is `seen`, for a millisecond at most. True when the time was over, however
+/// Sleeps while the word is `seen`, for so long at most. True when the time was over, however
 /// often a signal handler ran meanwhile: hence a deadline, and not a span that each would begin
 /// anew. Not FUTEX_PRIVATE: the word is mapped by several processes. Source: futex(2).
-inline bool futex_wait(Atomic<std::uint32_t>& word, std::uint32_t seen) noexcept {
-  constexpr long second = 1'000'000'000;
-  constexpr long doubt = 1'000'000;
+inline bool futex_wait_for(Atomic<std::uint32_t>& word, std::uint32_t seen,
+                           std::uint64_t nanoseconds) noexcept {
+  constexpr std::uint64_t second = 1'000'000'000;
   timespec end{};
   ::clock_gettime(CLOCK_MONOTONIC, &end);
-  end.tv_nsec += doubt;
-  if (end.tv_nsec >= second) {
-    end.tv_nsec -= second;
-    ++end.tv_sec;
-  }
+  nanoseconds += static_cast<std::uint64_t>(end.tv_nsec);
+  end.tv_sec += static_cast<time_t>(nanoseconds / second);
+  end.tv_nsec = static_cast<long>(nanoseconds % second);
   long result = 0;
   do {
     result =
         ::syscall(SYS_futex, &word, FUTEX_WAIT_BITSET, seen, &end, nullptr, FUTEX_BITSET_MATCH_ANY);
   } while (result != 0 && errno == EINTR);
   return result != 0 && errno == ETIMEDOUT;
+}
+
+/// For a millisecond at most.
+inline bool futex_wait(Atomic<std::uint32_t>& word, std::uint32_t seen) noexcept {
+  return futex_wait_for(word, seen, 1'000'000);
 }
 
 inline void futex_wake_one(Atomic<std::uint32_t>& word) noexcept {

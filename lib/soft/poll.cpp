@@ -187,7 +187,7 @@ int poll_cq(ibv_cq* queue, int count, ibv_wc* wc) noexcept {
   if (!context.is_ours()) return -context.check_ours();
   if (cq.fails.load(std::memory_order_relaxed)) [[unlikely]]
     return -EIO;
-  if (context.stalled.maybe_any()) retry_stalled(context);
+  if (context.stalled.maybe_any()) retry_stalled(context, RetriedFor::pollers);
   // Acquire pairs with the release of a peer that moved a queue pair to ERR.
   if (context.segment.header.trouble.load(std::memory_order_acquire) !=
       context.trouble_seen.load(std::memory_order_relaxed))

@@ -2,6 +2,7 @@
 // Posting: checks at the door, and the receive queue.
 #include "post.hpp"
 
+#include "awaited.hpp"
 #include "datagram.hpp"
 #include "engine.hpp"
 #include "queue_pair.hpp"
@@ -124,6 +125,9 @@ int post_recv(ibv_qp* queue_pair, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
     // What is posted in ERR is flushed at once.
     if (mode == IBV_QPS_ERR) [[unlikely]]
       notify_owner(qp.receives(), true);
+    // The end of a list that was cut short leaves its sender to the timer: to ask there costs more.
+    else if (error == 0 && qp.shared->is_awaited.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      wake_sender(qp);
   }
   if (error != 0) {
     *bad = wr;

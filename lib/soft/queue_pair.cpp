@@ -106,6 +106,7 @@ void publish(QueuePair& qp) noexcept {
   shared.ring_stride.set(static_cast<std::uint16_t>(qp.receive_stride));
   shared.pool.set(static_cast<std::uint16_t>(qp.pool() != nullptr ? qp.pool()->index + 1 : 0));
   shared.claim.set(0);
+  shared.is_awaited.store(0, std::memory_order_relaxed);
   shared.type.set(static_cast<std::uint8_t>(qp.qp_type));
   shared.key.set(0);
   shared.events.set(0);

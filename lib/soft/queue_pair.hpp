@@ -225,8 +225,10 @@ int query_qp(ibv_qp*, ibv_qp_attr*, int mask, ibv_qp_init_attr*) noexcept;
 int post_send(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad) noexcept;
 int post_recv(ibv_qp*, ibv_recv_wr*, ibv_recv_wr** bad) noexcept;
 
-/// Retries what is stalled on any queue pair of the context.
-void retry_stalled(Context&) noexcept;
+/// Retries what is stalled on any queue pair of the context. For sleepers: who posts the receives
+/// that it waits for is to end the retrier's rest. False: somebody else looks after some of it now.
+enum class RetriedFor : bool { pollers, sleepers };
+bool retry_stalled(Context&, RetriedFor) noexcept;
 /// Looks for queue pairs that peers broke, or leaves it to whoever walks.
 void notice_trouble(Context&) noexcept;
 /// Lets go of Context::walk, and first looks for the trouble that was left to us.

@@ -4,7 +4,7 @@
 #include "receive_pool.hpp"
 
 #include "async_events.hpp"
-
+#include "awaited.hpp"
 #include "post.hpp"
 #include "reason.hpp"
 
@@ -58,6 +58,7 @@ void publish(ReceivePool& pool) noexcept {
   shared.limit_reached.set(0);
   shared.tail.store(0, std::memory_order_relaxed);
   shared.posted.set(0);
+  shared.is_awaited.set(0);
   shared.order_offset.set(pool.ring_offset);
   shared.receives_offset.set(receives_offset_of(pool));
   shared.mask.set(static_cast<std::uint32_t>(pool.ring.mask));
@@ -223,6 +224,8 @@ int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
     std::lock_guard const guard{pool.lock};
     while (wr != nullptr && (error = receive_one(pool, *wr)) == 0) wr = wr->next;
   }
+  if (pool.shared->is_awaited.get() != 0) [[unlikely]]
+    wake_senders(pool);
   if (error != 0) {
     *bad = wr;
     errno = error;

@@ -8,7 +8,6 @@
 #include "reason.hpp"
 
 #include <signal.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstring>
@@ -16,10 +15,8 @@
 namespace lend::soft {
 namespace {
 
-// Between two looks at most a sixteenth of the time waited so far, so that no wait gets much longer
-// by it; within bounds, for neither spinning nor dozing off.
-constexpr std::uint64_t rest_min = 500'000;
-constexpr std::uint64_t rest_max = 10'000'000;
+// SharedHeader::rests.
+constexpr std::uint32_t is_resting = 1;
 constexpr std::size_t stack_bytes = 128 << 10;
 
 }  // namespace
@@ -61,10 +58,12 @@ int Retrier::call(Context& context) noexcept {
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     ::pthread_attr_destroy(&attributes);
     is_running_ = error == 0;
+    segment_ = &context.segment;
   }
   is_called_ = true;
   ::pthread_cond_signal(&changed_);
   ::pthread_mutex_unlock(&mutex_);
+  end_rest(context.segment);
   return error == 0
              ? 0
              : fail(error, "no thread for the soft device's timers: %s", std::strerror(error));
@@ -87,28 +86,33 @@ void Retrier::serve(Context& context) noexcept {
     auto const began = now();
     bool goes_on = true;
     while (goes_on && context.stalled.any()) {
-      retry_stalled(context);
-      goes_on = rest(static_cast<long>(std::clamp((now() - began) / 16, rest_min, rest_max)));
+      // Before the look: who then posts a receive, or has work stalled, ends the rest to come.
+      context.segment.header.rests.exchange(is_resting);
+      auto const has_met_all = retry_stalled(context, RetriedFor::sleepers);
+      // At most a sixteenth of the time waited so far, so that no wait gets much longer by it;
+      // within bounds, for neither spinning nor dozing off. Who just posts or polls is soon done.
+      goes_on =
+          rest(context.segment,
+               has_met_all ? std::clamp((now() - began) / 16, rest_min_, rest_max_) : brief_rest);
     }
     ::pthread_mutex_lock(&mutex_);
   }
   ::pthread_mutex_unlock(&mutex_);
 }
 
-bool Retrier::rest(long nanoseconds) noexcept {
-  timespec until{};
-  ::clock_gettime(CLOCK_MONOTONIC, &until);
-  until.tv_nsec += nanoseconds;
-  if (until.tv_nsec >= 1'000'000'000) {
-    until.tv_nsec -= 1'000'000'000;
-    ++until.tv_sec;
-  }
+bool Retrier::rest(Segment& segment, std::uint64_t nanoseconds) noexcept {
   ::pthread_mutex_lock(&mutex_);
-  while (!must_end_ && ::pthread_cond_timedwait(&changed_, &mutex_, &until) == 0) {
-  }
   bool const goes_on = !must_end_;
   ::pthread_mutex_unlock(&mutex_);
+  // Who stops it from here on finds the word set.
+  if (goes_on) (void)futex_wait_for(segment.header.rests, is_resting, nanoseconds);
   return goes_on;
+}
+
+void Retrier::end_rest(Segment& segment) noexcept {
+  auto& rests = segment.header.rests;
+  // Sequentially consistent with serve(): its look finds what we come from, or its word is found.
+  if (rests.load() != 0 && rests.exchange(0) != 0) futex_wake_one(rests);
 }
 
 void Retrier::stop() noexcept {
@@ -118,7 +122,9 @@ void Retrier::stop() noexcept {
   bool const was_running = is_running_;
   is_running_ = false;
   ::pthread_mutex_unlock(&mutex_);
-  if (was_running) ::pthread_join(thread_, nullptr);
+  if (!was_running) return;
+  end_rest(*segment_);
+  ::pthread_join(thread_, nullptr);
 }
 
 }  // namespace lend::soft

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Work that must wait. No thread: poll_cq and the next post retry.
 #include "async_events.hpp"
+#include "awaited.hpp"
 #include "clock.hpp"
 #include "engine.hpp"
 #include "faults.hpp"
@@ -125,18 +126,24 @@ void resume_sends(QueuePair& qp) noexcept {
   start_pending(qp);
 }
 
-void retry_stalled(Context& context) noexcept {
-  if (!context.walk.try_lock()) return;
+bool retry_stalled(Context& context, RetriedFor whom) noexcept {
+  if (!context.walk.try_lock()) return false;
+  bool has_met_all = true;
   context.stalled.for_each([&](std::uint32_t index) {
     auto* const qp = context.queue_pairs[index].load(std::memory_order_acquire);
     if (qp == nullptr) return;
     std::unique_lock const send{qp->send_lock, std::try_to_lock};
-    if (!send) return;
+    if (!send) {
+      has_met_all = false;
+      return;
+    }
     // A peer broke it: then its work is flushed, whatever became of the peer since.
     if (qp->shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR) enter_error(*qp);
     retry_pending(*qp);
+    if (whom == RetriedFor::sleepers) await_receive(*qp);
   });
   end_walk(context);
+  return has_met_all;
 }
 
 }  // namespace lend::soft

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// From a receive that is posted late to the sender that sleeps meanwhile. Any thread.
+//
+// While everybody of a sender's sleeps its retrier marks the queue pair that has no receive, and
+// the queue pair's shared receive queue. Who posts there sees the mark and ends the retrier's rest.
+// A mark names nobody: a queue pair is marked by the one that it is connected to, so that a false
+// one wakes a peer for nothing and does no more. Nothing relies on it: a mark and a receive that
+// cross each other, or meet a lock that is held, leave the sender to its timer.
+#pragma once
+
+#include "queue_pair.hpp"
+
+namespace lend::soft {
+
+struct ReceivePool;
+
+/// If the head of the send queue waits for a receive: marks it, and looks once more. The caller
+/// holds send_lock.
+void await_receive(QueuePair&) noexcept;
+
+/// A receive was posted to the queue pair, which is marked. The caller holds receive_lock.
+void wake_sender(QueuePair&) noexcept;
+/// The same of a shared receive queue. The caller holds no lock.
+void wake_senders(ReceivePool&) noexcept;
+
+}  // namespace lend::soft
