@@ -2,17 +2,27 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """lend beside Debian's perftest, on one device in one boot: latency and bandwidth.
 
-  test/guest/run --timeout 1800 -- test/bench/against_perftest.py build/gcc/test/bench [--json]
+  test/guest/run --counted --timeout 1800 -- test/bench/against_perftest.py build/gcc/test/bench --counted
 
-Each repeat runs perftest and every way of lend's once, one after the other, each with its two sides
-bound to CPUs 0 and 1, so that all see the same weather. Of each latency run the lowest tenth is
-taken, for on a busy host the median says how the host's scheduler shares its CPUs (--median takes
-that); of bandwidth, the whole stream's time for each message. The table has the medians over the
-repeats, and in brackets the medians of lend's ratios to perftest within each: below 1 lend is ahead.
-perftest asks for a completion of each hundredth message of a stream, lend for each but in a `batch`;
-`raw` is lend's program without lend, on the same queue pair. perftest sends nothing inline on devices it
-does not know, such as SoftRoCE; lend and `raw` do, up to perftest's own limits for cards, which tells in
-messages of up to 236 B. Nothing is gated. Exits 77 without perftest.
+Each repeat runs perftest and every way of lend's once, one after the other. The table has the medians
+over the repeats, each followed by the median of lend's ratios to perftest within each repeat (below 1
+lend is ahead), from the lowest to the highest in brackets.
+
+In a guest with --counted there is one CPU, whose clock tells instructions: a nanosecond each. With
+--counted here both sides share it in turns. handover.cpp, preloaded into perftest and lend alike, gives
+the CPU to the other side after each post (in streams after so many) and after a poll that found
+nothing. So nobody spins in vain, and a message takes all the instructions that both sides, the kernel
+and the device execute for it, which the host's weather does not change. Two runs differ by whole
+handovers at most, some 2 % of 8 B. It is not time: caches and stalls are not in it.
+
+Without --counted the sides are bound to CPUs 0 and 1, and spin.
+
+Of rounds the mean of the middle half is taken, of streams the whole time for each message. `raw` is
+lend's program without lend, on the same queue pair: its ratio is what the programs differ by. perftest
+sends nothing inline on devices it does not know, such as SoftRoCE; lend and `raw` do, up to perftest's own
+limits for cards, which tells in messages of up to 236 B. Streams one by one (`raw`, `scoped`) have a
+completion for each message, as perftest -Q 1; beside `batch` there is perftest -l 16 -Q 16, its lists
+of 16. Nothing is gated. Exits 77 without perftest.
 """
 import argparse
 import json
@@ -24,10 +34,13 @@ import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 WAYS = {"latency": ("raw", "unsafe", "scoped", "blocking"), "bandwidth": ("raw", "scoped", "batch")}
+# What perftest is asked for beside a way: its own way to do the same.
+ONE_BY_ONE, IN_LISTS = ("-Q", "1"), ("-Q", "16", "-l", "16")
 BOUND_SECONDS = 120  # for one run
-SERVER_TRIES = 100  # 0.1 s each, until the server listens
+SERVER_TRIES = 500  # 20 ms each, until the server listens
 
 
 def free_port():
@@ -36,19 +49,43 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def run_perftest(options, program, *more):
+def is_heard(port):
+    # 0A: it listens.
+    return any(re.search(rf":{port:04X} 0+:0000 0A", Path(table).read_text())
+               for table in ("/proc/net/tcp", "/proc/net/tcp6"))
+
+
+def handed_every(kind, size):
+    """Requests. In a stream as many as one side's receives stand, halved: lend's fill 1 MiB."""
+    return 1 if kind == "latency" else max(2, min(32, 2 ** 19 // size))
+
+
+def setting(options, kind, size):
+    """The words ahead of the server's command and of the client's, and the environment of both."""
+    if not options.counted:
+        return ["taskset", "-c", "1"], ["taskset", "-c", "0"], os.environ
+    # In strict turns, ahead of all else. A slice ends in time (-r), in case one spins on its memory
+    # before the other has begun.
+    turns = ["chrt", "-r", "1"]
+    return turns, turns, {**os.environ, "LEND_HANDOVER_EVERY": str(handed_every(kind, size)),
+                          "LD_PRELOAD": os.path.join(os.path.abspath(options.folder), "handover.so")}
+
+
+def run_perftest(options, kind, size, program, *more):
     """What its client printed."""
-    command = [program, "-d", options.device, "-x", str(options.gid_index), "-F", *more,
-               "-p", str(free_port())]
-    with subprocess.Popen(["taskset", "-c", "1", *command], stdout=subprocess.DEVNULL,
-                          stderr=subprocess.DEVNULL) as server:
+    servers, clients, environment = setting(options, kind, size)
+    port = free_port()
+    command = [program, "-d", options.device, "-x", str(options.gid_index), "-F",
+               "--use_old_post_send", "-s", str(size), *more, "-p", str(port)]
+    with subprocess.Popen([*servers, *command], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL, env=environment) as server:
         try:
             for _ in range(SERVER_TRIES):
-                client = subprocess.run(["taskset", "-c", "0", *command, options.address],
-                                        capture_output=True, text=True, timeout=BOUND_SECONDS)
-                if client.returncode == 0 or server.poll() is not None:
+                if is_heard(port) or server.poll() is not None:
                     break
-                time.sleep(0.1)
+                time.sleep(0.02)
+            client = subprocess.run([*clients, *command, options.address], env=environment,
+                                    capture_output=True, text=True, timeout=BOUND_SECONDS)
             if client.returncode != 0:
                 sys.exit(f"{' '.join(command)} failed:\n{client.stdout}{client.stderr}")
             return client.stdout
@@ -56,28 +93,66 @@ def run_perftest(options, program, *more):
             server.kill()
 
 
-def perftest(options, kind, operation, size):
+def perftest(options, kind, operation, size, more):
     """Microseconds, of half a round trip or for each message of a stream."""
     if kind == "latency":
-        said = run_perftest(options, f"ib_{operation}_lat", "-s", str(size), "-n",
+        said = run_perftest(options, kind, size, f"ib_{operation}_lat", "-n",
                             str(options.rounds), "-U")
         rounds = sorted(map(float, re.findall(r"^\d+, ([0-9.]+)$", said, re.M)))
-        return rounds[len(rounds) // (2 if options.median else 10)]
-    said = run_perftest(options, f"ib_{operation}_bw", "-s", str(size), "-n", str(options.messages))
+        return statistics.mean(rounds[len(rounds) // 4:len(rounds) - len(rounds) // 4])
+    said = run_perftest(options, kind, size, f"ib_{operation}_bw", "-n",
+                        str(options.messages), *more)
     # bytes, iterations, peak, average, million messages a second
     return 1 / float(re.findall(rf"^ *{size} +\d+ .* ([0-9.]+) *$", said, re.M)[-1])
 
 
 def lend(options, kind, operation, way, size):
     count = options.rounds if kind == "latency" else options.messages
+    _, ahead, environment = setting(options, kind, size)
     said = subprocess.run(
-        [os.path.join(options.folder, kind), options.device, operation, way, str(size), str(count),
-         "--json"],
-        stdout=subprocess.PIPE, text=True, check=True, timeout=BOUND_SECONDS)
+        [*(ahead if options.counted else []), os.path.join(options.folder, kind), options.device,
+         operation, way, str(size), str(count), "--json", "--cores",
+         "any" if options.counted else "two"],
+        stdout=subprocess.PIPE, text=True, check=True, timeout=BOUND_SECONDS, env=environment)
     figures = json.loads(said.stdout)
-    if kind == "bandwidth":
-        return 1e6 / figures["messages_per_s"]
-    return figures["median_us" if options.median else "lowest_tenth_us"]
+    return figures["middle_us"] if kind == "latency" else 1e6 / figures["messages_per_s"]
+
+
+def measure(options, kind, operation, size):
+    """Two dictionaries of lists, one value for each repeat: microseconds, and ratios to perftest."""
+    values, ratios = {}, {}
+    for _ in range(options.repeats):
+        theirs = {"perftest": perftest(options, kind, operation, size, ONE_BY_ONE)}
+        if kind == "bandwidth":
+            theirs["perftest -l"] = perftest(options, kind, operation, size, IN_LISTS)
+        ours = {way: lend(options, kind, operation, way, size) for way in WAYS[kind]}
+        for name, value in {**theirs, **ours}.items():
+            values.setdefault(name, []).append(value)
+        for way, value in ours.items():
+            beside = theirs["perftest -l" if way == "batch" else "perftest"]
+            ratios.setdefault(way, []).append(value / beside)
+    return values, ratios
+
+
+def report(options, kind, operation, size, values, ratios):
+    medians = {name: statistics.median(all_values) for name, all_values in values.items()}
+    if options.json:
+        print(json.dumps({
+            "device": options.device, "kind": kind, "operation": operation, "bytes": size,
+            **{f"{name.replace(' -', '_')}_us": round(value, 3) for name, value in medians.items()},
+            **{f"{way}_ratios": [round(ratio, 4) for ratio in sorted(ratios[way])]
+               for way in ratios}}), flush=True)
+        return
+    row = "".join(f"{medians[name]:>12.2f}" for name in values if name not in ratios)
+    for way, all_ratios in ratios.items():
+        low, middle, high = min(all_ratios), statistics.median(all_ratios), max(all_ratios)
+        row += f"{medians[way]:>10.2f} {middle:.3f} ({low:.3f}..{high:.3f})"
+    print(f"{operation:>6} {size:>7} B{row}", flush=True)
+
+
+def go_ahead(process):
+    """Makes it go before the two that take turns."""
+    os.sched_setscheduler(process, os.SCHED_RR, os.sched_param(2))
 
 
 def main():
@@ -93,41 +168,35 @@ def main():
     parser.add_argument("--sizes", type=int, nargs="+", default=[8, 4096, 65536])
     parser.add_argument("--operations", nargs="+", default=["send", "write", "read"])
     parser.add_argument("--kinds", nargs="+", choices=tuple(WAYS), default=list(WAYS))
-    parser.add_argument("--median", action="store_true")
+    parser.add_argument("--counted", action="store_true", help="in turns, in a guest with --counted")
     parser.add_argument("--json", action="store_true", help="a line for each row instead of the table")
     options = parser.parse_args()
     if shutil.which("ib_send_lat") is None:
         print("skipped: there is no ib_send_lat (Debian package perftest)")
         sys.exit(77)
-    if not all(os.access(os.path.join(options.folder, kind), os.X_OK) for kind in options.kinds):
-        sys.exit(f"{' or '.join(options.kinds)}: not built in {options.folder}")
+    needed = options.kinds + ["handover.so"] * options.counted
+    if not all(os.access(os.path.join(options.folder, name), os.X_OK) for name in needed):
+        sys.exit(f"{' or '.join(needed)}: not built in {options.folder}")
+
+    if options.counted:
+        # Else the kernel would take one twentieth of each second from them.
+        Path("/proc/sys/kernel/sched_rt_runtime_us").write_text("-1")
+        go_ahead(os.getpid())  # else it could not stop one that spins
+        for process in Path("/proc").glob("[0-9]*"):
+            if (process / "comm").read_text().startswith("ksoftirqd/"):
+                go_ahead(int(process.name))  # else who spins would stop the device's timers
 
     for kind in options.kinds:
         if not options.json:
-            what = {"latency": f"us, {'median' if options.median else 'lowest tenth'} of the rounds",
-                    "bandwidth": "us for each message of a stream"}[kind]
-            print(f"{options.device}, {kind}: {what}, medians of {options.repeats} repeats; "
-                  "(ratio to perftest)")
-            print("                   perftest" + "".join(f"{way:>20}" for way in WAYS[kind]))
+            what = {"latency": "a round trip (read) or half of one", "bandwidth": "a message"}[kind]
+            theirs = ["perftest"] + ["perftest -l"] * (kind == "bandwidth")
+            print(f"{options.device}, {kind}: us for {what}, medians of {options.repeats} repeats; "
+                  "ratio to perftest (lowest..highest)\n" + " " * 16 +
+                  "".join(f"{name:>12}" for name in theirs) +
+                  "".join(f"{way:>10}{'':22}" for way in WAYS[kind]).rstrip())
         for operation in options.operations:
             for size in options.sizes:
-                theirs, ours = [], {way: [] for way in WAYS[kind]}
-                for _ in range(options.repeats):
-                    theirs.append(perftest(options, kind, operation, size))
-                    for way, values in ours.items():
-                        values.append(lend(options, kind, operation, way, size))
-                ratios = {way: statistics.median(a / b for a, b in zip(values, theirs))
-                          for way, values in ours.items()}
-                if options.json:
-                    print(json.dumps({
-                        "device": options.device, "kind": kind, "operation": operation,
-                        "bytes": size, "perftest_us": round(statistics.median(theirs), 3),
-                        **{f"{way}_us": round(statistics.median(ours[way]), 3) for way in ours},
-                        **{f"{way}_ratio": round(ratios[way], 4) for way in ours}}), flush=True)
-                    continue
-                row = "".join(f"{statistics.median(ours[way]):>12.2f} ({ratios[way]:5.3f})"
-                              for way in ours)
-                print(f"{operation:>6} {size:>8} B {statistics.median(theirs):>9.2f}{row}", flush=True)
+                report(options, kind, operation, size, *measure(options, kind, operation, size))
 
 
 main()

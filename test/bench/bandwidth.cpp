@@ -6,7 +6,7 @@
 // own while it is under way. `raw` is verbs without lend on the same queue pair; `tcp` instead of
 // a device is a socket.
 // Usage: bandwidth DEVICE send|write|read raw|unsafe|scoped|batch BYTES MESSAGES
-//                  [--json] [--cores one|two] [--own-memory]
+//                  [--json] [--cores one|two|any] [--own-memory]
 #include "measurement.hpp"
 #include "raw_end.hpp"
 
@@ -36,6 +36,7 @@ template <class Way>
 Result<Stream> take_messages(End& end, Measurement const& asked) {
   Way poster{end.channel, asked.via};
   auto const ahead = std::min<std::uint64_t>(asked.receives_ahead(), asked.count);
+  auto const together = asked.receives_ahead() / 2;  // of a batch
   std::vector<std::optional<PendingWork>> expected(ahead);
   auto const expect = [&](std::uint64_t i) -> Result<void> {
     LEND_TRY(arrival, poster.receive(end.memory.scatter(asked.lane(i), asked.bytes)));
@@ -45,11 +46,15 @@ Result<Stream> take_messages(End& end, Measurement const& asked) {
   for (std::uint64_t i = 0; i < ahead; ++i) {
     LEND_TRYV(expect(i));
   }
+  LEND_TRYV(poster.post());  // else messages came before their receives, as below
   LEND_TRYV(end.meet());
   for (std::uint64_t i = 0; i < asked.count; ++i) {
     LEND_TRYV(expected[i % ahead]->wait());
     if (i + ahead < asked.count) {
       LEND_TRYV(expect(i + ahead));
+    }
+    if ((i + 1) % together == 0 || i + ahead + 1 == asked.count) {
+      LEND_TRYV(poster.post());
     }
   }
   return Stream{};
@@ -62,6 +67,7 @@ Result<Stream> post_messages(End& end, Measurement const& asked) {
   Way poster{end.channel, asked.via};
   // Handles are asked in turn where nobody else does (unsafe), or where the bytes must be back.
   auto const ahead = asked.operation == "read" ? asked.receives_ahead() : unsafe_ahead;
+  auto const together = asked.receives_ahead() / 2;  // of a batch: more would find no receives
   bool const asks = asked.operation == "read" || asked.via == "unsafe";
   std::vector<std::optional<PendingWork>> under_way(asks ? ahead : 0);
   for (std::uint64_t i = 0; i < asked.count; ++i) {
@@ -75,6 +81,9 @@ Result<Stream> post_messages(End& end, Measurement const& asked) {
                       : poster.read({end.memory.scatter(asked.lane(i), asked.bytes), target});
     LEND_TRY(work, std::move(posted));
     if (asks) under_way[i % ahead] = std::move(work);
+    if (asked.operation == "send" && (i + 1) % together == 0) {
+      LEND_TRYV(poster.post());
+    }
   }
   for (auto& work : under_way) {
     if (!work) continue;

@@ -33,8 +33,8 @@ std::optional<Measurement> Measurement::parse(std::span<char* const> words,
       asked.json = true;
     } else if (word == "--own-memory") {
       asked.own_memory = true;
-    } else if (word == "--cores" && (next == "one" || next == "two")) {
-      asked.one_core = next == "one";
+    } else if (word == "--cores" && (next == "one" || next == "two" || next == "any")) {
+      asked.cores = next;
       ++i;
     } else {
       plain.push_back(word);
@@ -60,7 +60,7 @@ std::optional<Measurement> Measurement::parse(std::span<char* const> words,
 std::string Measurement::json_head() const {
   auto const text = [](std::string_view value) { return "\"" + std::string{value} + "\""; };
   return "\"device\": " + text(device) + ", \"operation\": " + text(operation) +
-         ", \"via\": " + text(via) + ", \"cores\": " + text(one_core ? "one" : "two") +
+         ", \"via\": " + text(via) + ", \"cores\": " + text(cores) +
          ", \"memory\": " + text(own_memory ? "own" : "allocated") +
          ", \"bytes\": " + std::to_string(bytes) + ", \"count\": " + std::to_string(count);
 }
@@ -73,7 +73,8 @@ std::uint32_t Measurement::receives_ahead() const {
 Result<void> Measurement::run(std::span<std::byte> figures,
                               std::function<Result<void>(End&)> const& body) const {
   PairOptions pair;
-  pair.cpus = {0, one_core ? 0 : 1};
+  bool const one_core = cores == "one";
+  if (cores != "any") pair.cpus = {0, one_core ? 0 : 1};
   pair.device =
       device == "soft" || device == "tcp" ? DeviceChoice::soft() : DeviceChoice::named(device);
   pair.own_memory = own_memory;
@@ -93,7 +94,8 @@ int measure_by_command(std::span<char* const> words, char const* program,
     std::string all;
     for (auto const* const way : ways) all += (all.empty() ? "" : "|") + std::string{way};
     std::fprintf(
-        stderr, "%s DEVICE send|write|read %s BYTES %s [--json] [--cores one|two] [--own-memory]\n",
+        stderr,
+        "%s DEVICE send|write|read %s BYTES %s [--json] [--cores one|two|any] [--own-memory]\n",
         program, all.c_str(), counted);
     return 2;
   }

@@ -21,14 +21,15 @@ namespace lend::bench {
 
 constexpr std::size_t incoming = pair_bytes / 2;  ///< where receives land
 
-/// DEVICE send|write|read WAY BYTES COUNT [--json] [--cores one|two] [--own-memory]
+/// DEVICE send|write|read WAY BYTES COUNT [--json] [--cores one|two|any] [--own-memory]
 struct Measurement {
   std::string device{};  ///< soft, tcp (two sockets, no device), or a verbs device's name
   std::string_view operation{}, via{};
   std::size_t bytes = 0;
   std::uint64_t count = 0;  ///< of rounds, or of messages
   bool json = false;
-  bool one_core = false;    ///< both ends on CPU 0, else on 0 and 1
+  /// `one`: both ends on CPU 0, giving way to each other; `two`: on 0 and 1; `any`: not bound.
+  std::string_view cores = "two";
   bool own_memory = false;  ///< as PairOptions has it
 
   /// Nothing if the words are not such a command.
@@ -73,6 +74,7 @@ class Poster {
   Result<PendingWork> read(Read const& work) {
     return unsafe_ ? unsafe_post_read(channel_, work) : scope_->post_read(work);
   }
+  Result<void> post() { return success(); }  // nothing is kept back
   Result<void> finish() { return unsafe_ ? success() : scope_->finish(); }
 
  private:
@@ -90,8 +92,9 @@ class BatchPoster {
   Result<PendingWork> send(Send const& work) { return batch_.add_send(work); }
   Result<PendingWork> write(Write const& work) { return batch_.add_write(work); }
   Result<PendingWork> read(Read const& work) { return batch_.add_read(work); }
+  Result<void> post() { return batch_.post(); }
   Result<void> finish() {
-    LEND_TRYV(batch_.post());
+    LEND_TRYV(post());
     return scope_.finish();
   }
 

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Preloaded into a verbs program, lets two that spin share a CPU: the one that has posted, or found
+// its completion queue empty, hands the CPU to the other. LEND_HANDOVER_EVERY: after how many
+// requests (1). Only for programs with one thread and one device.
+#include <infiniband/verbs.h>
+
+#include <dlfcn.h>
+#include <sched.h>
+#include <cstdlib>
+
+namespace {
+
+decltype(ibv_context_ops::post_send) their_post;
+decltype(ibv_context_ops::poll_cq) their_poll;
+unsigned long every = 1, left = 1;
+
+int post(ibv_qp* queue_pair, ibv_send_wr* first, ibv_send_wr** refused) {
+  int const status = their_post(queue_pair, first, refused);
+  bool is_due = false;
+  for (auto const* request = first; request != nullptr; request = request->next) {
+    if (--left > 0) continue;
+    is_due = true;
+    left = every;
+  }
+  if (is_due) sched_yield();
+  return status;
+}
+
+int poll(ibv_cq* queue, int room, ibv_wc* completions) {
+  int const taken = their_poll(queue, room, completions);
+  if (taken == 0) sched_yield();
+  return taken;
+}
+
+}  // namespace
+
+extern "C" [[gnu::visibility("default")]] ibv_context* ibv_open_device(ibv_device* device) {
+  auto const open = reinterpret_cast<decltype(&ibv_open_device)>(dlsym(RTLD_NEXT, __func__));
+  ibv_context* const context = open != nullptr ? open(device) : nullptr;
+  if (context == nullptr) return nullptr;
+  char const* const asked = std::getenv("LEND_HANDOVER_EVERY");
+  if (asked != nullptr) every = left = std::strtoul(asked, nullptr, 10);
+  their_post = context->ops.post_send;
+  their_poll = context->ops.poll_cq;
+  context->ops.post_send = post;
+  context->ops.poll_cq = poll;
+  return context;
+}
