@@ -15,7 +15,7 @@ from pathlib import Path
 RUNS = [
     ("price --json --channels 2", 7),
     ("latency soft send raw 8 100 --json", 1),
-    ("latency soft send blocking 8 100 --json --cores any", 1),
+    ("latency soft send blocking 8 100 --json", 1),
     ("latency soft read blocking 64 100 --json --own-memory", 1),
     ("latency tcp send raw 8 100 --json", 1),
     ("bandwidth soft write batch 4096 1000 --json", 1),
