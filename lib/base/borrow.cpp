@@ -69,7 +69,8 @@ std::string BorrowLedger::Found::sentence() const {
   return bytes_text(begin, end) + " lent to " + work_text(operation, where);
 }
 
-BorrowLedger::Gap BorrowLedger::gap_for(std::size_t begin, LoanKind kind) const noexcept {
+[[gnu::always_inline]] inline BorrowLedger::Gap BorrowLedger::gap_for(
+    std::size_t begin, LoanKind kind) const noexcept {
   if (tail_ == nullptr || tail_->begin_ <= begin) return {tail_, nullptr};
   if (head_->begin_ > begin) return {nullptr, head_};
   return gap_inside(begin, kind);
@@ -89,8 +90,9 @@ BorrowLedger::Gap BorrowLedger::gap_for(std::size_t begin, LoanKind kind) const 
   return {below, below->next_};
 }
 
-Loan const* BorrowLedger::conflict(Gap gap, std::size_t begin, std::size_t end,
-                                   LoanKind kind) noexcept {
+[[gnu::always_inline]] inline Loan const* BorrowLedger::conflict(Gap gap, std::size_t begin,
+                                                                 std::size_t end,
+                                                                 LoanKind kind) noexcept {
   Loan const* below = gap.below;
   Loan const* above = gap.above;
   if (kind == LoanKind::exclusive) {
@@ -106,7 +108,7 @@ Loan const* BorrowLedger::conflict(Gap gap, std::size_t begin, std::size_t end,
   return nullptr;
 }
 
-void BorrowLedger::link(Loan& loan, Gap gap) noexcept {
+[[gnu::always_inline]] inline void BorrowLedger::link(Loan& loan, Gap gap) noexcept {
   if (head_ == tail_) finger_[0] = finger_[1] = vacated_ = head_;  // it was alone so far
   loan.previous_ = gap.below;
   loan.next_ = gap.above;
@@ -154,16 +156,12 @@ void BorrowLedger::unlink_among(Loan& loan) noexcept {
       "destroyed or assigned over; take elements and pieces anew from the region that is there");
 }
 
-/// The rest of lend(), under the lock, where something is on loan already.
-Result<void> BorrowLedger::lend_among(Loan& loan) noexcept {
+Loan const* BorrowLedger::link_among(Loan& loan) noexcept {
   Gap const gap = gap_for(loan.begin_, loan.kind_);
-  if (Loan const* const rival = conflict(gap, loan.begin_, loan.end_, loan.kind_)) [[unlikely]]
-    return refuse(loan, *rival);
-  link(loan, gap);
-  ++holders_;
-  Lock::drop(locked_);
-  loan.ledger_ = this;
-  return success();
+  Loan const* const rival = conflict(gap, loan.begin_, loan.end_, loan.kind_);
+  if (rival == nullptr) [[likely]]
+    link(loan, gap);
+  return rival;
 }
 
 Result<void> BorrowLedger::check(ByteRange range, LoanKind kind) const noexcept {

@@ -47,8 +47,8 @@ Error behind_refused(Error const& why) noexcept {
 
 // ---- one request ----
 
-bool Batching::fits_behind(Chain const& chain, Operation operation,
-                           std::size_t elements) const noexcept {
+[[gnu::always_inline]] inline bool Batching::fits_behind(Chain const& chain, Operation operation,
+                                                         std::size_t elements) const noexcept {
   bool const is_receive = operation == Operation::receive;
   return chain.has_room(elements) && (is_receive ? chain.receives.size < channel_.receive_depth
                                                  : chain.sends.size < channel_.send_depth);
@@ -334,7 +334,7 @@ std::uint32_t Batch::size() const noexcept {
 
 template <class Work>
 [[gnu::always_inline]] inline Result<PendingWork> Batch::add(Work const& work, Deadline deadline,
-                                                             SourceLine where) noexcept {
+                                                             SourceLine const& where) noexcept {
   ChannelState* const state = living(channel_);
   if (state == nullptr || scope_ == nullptr) [[unlikely]]
     return scope_is_over();

@@ -28,7 +28,7 @@ namespace {
 // One post and one wait. False with a reason().
 template <class Work>
 [[gnu::always_inline]] inline bool run(ChannelState& state, Work const& work, Deadline deadline,
-                                       SourceLine where, WorkSuccess& success) noexcept {
+                                       SourceLine const& where, WorkSuccess& success) noexcept {
   SlotId id;
   if (!state.post<ChannelState::Lending::lends>(work, state.unscoped, where, id)) [[unlikely]] {
     id = state.post_when_room(work, state.unscoped, deadline, where);

@@ -159,15 +159,17 @@ class ChannelState {
 
   /// poll() without the looks around it: how many, or negative as ibv_poll_cq(3).
   [[nodiscard]] int take() noexcept;
-  /// The work is over: bytes and room come back.
-  void end(Slot& slot) noexcept;
+  /// The same where `slot` of `id` is waited for: mostly the only one there is.
+  [[nodiscard]] int take_own(SlotId id, Slot& slot) noexcept;
+  void take_all(TakenCompletions const& entries, int count) noexcept;
+  void take(Slot& slot, CompletionEntry entry) noexcept;  // of a success
+  void end(Slot& slot) noexcept;  // the work is over: bytes and room come back
   void succeed(Slot& slot) noexcept;
   void fail(SlotId id, Slot& slot, FailedWork const& failed) noexcept;
-  /// A completion that tells of a failure, or of no slot.
-  void take_unusual(SlotId id, CompletionEntry entry) noexcept;
-  /// To its handle or, without one, to its scope.
-  void settle(Slot& slot) noexcept;
+  void take_unusual(SlotId id, CompletionEntry entry) noexcept;  // of a failure, or of no slot
+  void settle(Slot& slot) noexcept;  // to its handle or, without one, to its scope
   void settle_without_handle(Slot& slot) noexcept;
+  void note_failure(Slot& slot) noexcept;  // with its scope
   [[nodiscard]] Answer take_result(Slot& slot, WorkSuccess& success) noexcept;
   void take_failure(Slot& slot) noexcept;
   /// False with a reason when it gives up.
@@ -175,8 +177,7 @@ class ChannelState {
   [[noreturn]] static void stop_for_moved() noexcept;
   [[nodiscard]] static Error scope_has_ended() noexcept;
   void release(Slot& slot) noexcept;
-  /// The silent work ahead of what has completed.
-  void succeed_before(Slot& slot) noexcept;
+  void succeed_before(Slot& slot) noexcept;  // the silent work ahead of it
   [[nodiscard]] Error failure_of(SlotId id, Slot const& slot, FailedWork const& failed) noexcept;
   [[nodiscard]] Error timed_out(SlotId id, Deadline deadline, Waiter const& waiter) noexcept;
   [[nodiscard]] Error poll_failure(int result) const noexcept;
@@ -205,8 +206,7 @@ class ChannelState {
   /// `failure`, with the reason if that was learned since.
   [[nodiscard]] Error told(Error const& failure) const noexcept;
   [[nodiscard]] bool port_is_down() const noexcept;
-  /// Puts the queue pair in the error state. False if that was refused.
-  bool start_flush() noexcept;
+  bool start_flush() noexcept;  // queue pair to the error state; false if refused
   /// Of a broken channel, without waiting: abandons what the device has not brought back in time.
   void hurry_flush() noexcept;
   void abandon() noexcept;

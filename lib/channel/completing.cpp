@@ -18,17 +18,21 @@ constexpr std::uint32_t empty_polls_per_look = 512;
 }  // namespace
 
 int ChannelState::take() noexcept {
-  return take_completions(*raw_completions_, poll_batch, [this](CompletionEntry entry) {
+  TakenCompletions entries;
+  int const count = entries.take(*raw_completions_, poll_batch);
+  take_all(entries, count);
+  return count;
+}
+
+void ChannelState::take_all(TakenCompletions const& entries, int count) noexcept {
+  for (int i = 0; i < count; ++i) {
+    CompletionEntry const entry = entries[i];
     SlotId const id{entry.id()};
     if (entry.has_failed() || !slots_.has(id)) [[unlikely]]
-      return take_unusual(id, entry);
-    Slot& slot = slots_.tenant(id);
-    if (slot.work.operation == Operation::receive) {
-      slot.work.bytes = entry.bytes();
-      slot.work.immediate = entry.immediate();
-    }
-    succeed(slot);
-  });
+      take_unusual(id, entry);
+    else
+      take(slots_.tenant(id), entry);
+  }
 }
 
 [[gnu::cold]] void ChannelState::take_back(Slot& slot) noexcept {
@@ -98,10 +102,8 @@ void ChannelState::look_at_peer() noexcept {
   }
 }
 
-void ChannelState::settle_without_handle(Slot& slot) noexcept {
-  ++slot.scope->unpolled;
-  if (slot.failed) keep_as_seen(slot.scope->failures, told(slot.failure));
-  release(slot);
+[[gnu::cold]] void ChannelState::note_failure(Slot& slot) noexcept {
+  keep_as_seen(slot.scope->failures, told(slot.failure));
 }
 
 [[gnu::cold]] void ChannelState::take_failure(Slot& slot) noexcept {
@@ -182,15 +184,6 @@ ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success) noexcept
     }
   }
   return true;
-}
-
-void ChannelState::drop(SlotId id) noexcept {
-  Slot* const slot = slots_.find(id);
-  if (slot == nullptr) return;
-  slot->held = false;
-  if (!slot->finished) return;
-  --slot->scope->finished;
-  settle_without_handle(*slot);
 }
 
 }  // namespace lend

@@ -33,10 +33,27 @@ inline void ChannelState::release(Slot& slot) noexcept {
   slot.finished = true;
 }
 
+[[gnu::always_inline]] inline void ChannelState::settle_without_handle(Slot& slot) noexcept {
+  ++slot.scope->unpolled;
+  if (slot.failed) [[unlikely]]
+    note_failure(slot);
+  release(slot);
+}
+
 [[gnu::always_inline]] inline void ChannelState::settle(Slot& slot) noexcept {
-  if (!slot.held) [[unlikely]]
-    return settle_without_handle(slot);
-  ++slot.scope->finished;
+  if (slot.held)
+    ++slot.scope->finished;
+  else
+    settle_without_handle(slot);
+}
+
+[[gnu::always_inline]] inline void ChannelState::drop(SlotId id) noexcept {
+  if (!slots_.has(id)) return;
+  Slot& slot = slots_.tenant(id);
+  slot.held = false;
+  if (!slot.finished) return;
+  --slot.scope->finished;
+  settle_without_handle(slot);
 }
 
 [[gnu::always_inline]] inline void ChannelState::succeed(Slot& slot) noexcept {
@@ -44,6 +61,24 @@ inline void ChannelState::release(Slot& slot) noexcept {
     succeed_before(slot);
   end(slot);
   settle(slot);
+}
+
+[[gnu::always_inline]] inline void ChannelState::take(Slot& slot, CompletionEntry entry) noexcept {
+  if (slot.work.operation == Operation::receive) {
+    slot.work.bytes = entry.bytes();
+    slot.work.immediate = entry.immediate();
+  }
+  succeed(slot);
+}
+
+[[gnu::always_inline]] inline int ChannelState::take_own(SlotId id, Slot& slot) noexcept {
+  TakenCompletions entries;
+  int const count = entries.take(*raw_completions_, poll_batch);
+  if (count == 1 && entries[0].id() == id.value && !entries[0].has_failed()) [[likely]]
+    take(slot, entries[0]);
+  else
+    take_all(entries, count);
+  return count;
 }
 
 [[gnu::always_inline]] inline ChannelState::Answer ChannelState::take_result(
@@ -62,7 +97,7 @@ inline void ChannelState::release(Slot& slot) noexcept {
     SlotId id, Deadline deadline, WorkSuccess& success) noexcept {
   Slot& slot = slots_.tenant(id);
   if (!slot.finished) {
-    if (int const taken = take(); taken < 0) [[unlikely]] {
+    if (int const taken = take_own(id, slot); taken < 0) [[unlikely]] {
       reason_ = of_this_work(poll_failure(taken), id, slot);
       return Answer::unknown;
     }

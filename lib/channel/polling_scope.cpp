@@ -67,9 +67,8 @@ PollingScope& PollingScope::drain_until(Deadline deadline) noexcept {
 }
 
 template <PollingScope::Room room, class Work>
-[[gnu::always_inline]] inline Result<PendingWork> PollingScope::post(Work const& work,
-                                                                     Deadline deadline,
-                                                                     SourceLine where) noexcept {
+[[gnu::always_inline]] inline Result<PendingWork> PollingScope::post(
+    Work const& work, Deadline deadline, SourceLine const& where) noexcept {
   ChannelState* const state = living(channel_);
   if (state == nullptr || ended_) [[unlikely]]
     return scope_is_over();

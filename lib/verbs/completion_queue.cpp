@@ -82,16 +82,18 @@ Error poll_error(ibv_cq const& queue, int result, std::string_view remedy) noexc
 Result<std::span<Completion>> CompletionQueue::poll(std::span<Completion> target) noexcept {
   ibv_cq& queue = *handle_->raw.get();
   std::size_t taken = 0;
-  auto const keep = [&](CompletionEntry entry) {
-    if (entry.has_failed())
-      target[taken++] = {entry.id(), entry.failure()};
-    else
-      target[taken++] = {entry.id(),
-                         CompletedWork{entry.has_bytes() ? entry.bytes() : 0, entry.immediate()}};
-  };
+  TakenCompletions entries;
   while (taken < target.size()) {
     auto const wanted = std::min<std::size_t>(poll_batch, target.size() - taken);
-    int const got = take_completions(queue, static_cast<int>(wanted), keep);
+    int const got = entries.take(queue, static_cast<int>(wanted));
+    for (int i = 0; i < got; ++i) {
+      CompletionEntry const entry = entries[i];
+      if (entry.has_failed())
+        target[taken++] = {entry.id(), entry.failure()};
+      else
+        target[taken++] = {entry.id(),
+                           CompletedWork{entry.has_bytes() ? entry.bytes() : 0, entry.immediate()}};
+    }
     if (got < 0) [[unlikely]] {
       if (taken == 0)
         return poll_error(queue, got, "Flush and destroy the queue pairs that use it.");

@@ -46,16 +46,23 @@ class CompletionEntry {
   ibv_wc const* entry_;
 };
 
-/// Takes up to `wanted` completions, at most poll_batch, and calls `visit(CompletionEntry)` for
-/// each. Answers how many, or what ibv_poll_cq(3) answered if negative.
-template <class Visit>
-[[gnu::always_inline]] inline int take_completions(ibv_cq& queue, int wanted,
-                                                   Visit&& visit) noexcept {
-  ibv_wc entries[poll_batch];  // filled by the device; zeroing them would cost more than the poll
-  int const got = ibv_poll_cq(&queue, wanted, entries);
-  for (int i = 0; i < got; ++i) visit(CompletionEntry{entries[i]});
-  return got;
-}
+/// Completions as the device wrote them; never zeroed, which would cost more than the poll.
+class TakenCompletions {
+ public:
+  TakenCompletions() noexcept {}  // NOLINT(cppcoreguidelines-pro-type-member-init)
+
+  /// Takes up to `wanted` completions, at most poll_batch. Answers how many, or what
+  /// ibv_poll_cq(3) answered if negative.
+  [[nodiscard]] int take(ibv_cq& queue, int wanted) noexcept {
+    return ibv_poll_cq(&queue, wanted, entries_);
+  }
+  [[nodiscard]] CompletionEntry operator[](int index) const noexcept {
+    return CompletionEntry{entries_[index]};
+  }
+
+ private:
+  ibv_wc entries_[poll_batch];
+};
 
 /// Why a queue could not be polled, and what its user may do then.
 [[nodiscard]] Error poll_error(ibv_cq const& queue, int result, std::string_view remedy) noexcept;

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What safety costs: each operation of 8 bytes, posted and completed, by raw verbs and by each
-// layer of lend. On a device that does nothing, and on the soft device.
+// layer of lend, and what all of them together take from the heap. On a device that does nothing,
+// and on the soft device.
 //
 // Method: the ways take turns, so that a change of clock or neighbours meets all alike; the median
 // of many short runs. price.py counts instructions with it.
-// Usage: price [--json] [--keep-alive] [--channels N] [--once MULTIPLE_OF_16]
+// Usage: price [--json] [--keep-alive] [--second-thread] [--channels N] [--once MULTIPLE_OF_16]
 #include "null_device.hpp"
 #include "number.hpp"
 #include "price_ways.hpp"
+#include "support/allocation_counter.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <optional>
+#include <semaphore>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -22,7 +27,8 @@ using namespace lend::bench;
 
 struct Options {
   bool json = false;
-  bool keep_alive = false;  ///< channels that ask every second whether their peer is there
+  bool keep_alive = false;     ///< channels that ask every second whether their peer is there
+  bool second_thread = false;  ///< one more in the process, that does nothing
   std::uint64_t channels = 1;
   std::uint64_t once = 0;  ///< so many operations of each way and channel, unprinted: for price.py
 };
@@ -37,40 +43,47 @@ constexpr std::size_t runs = 101;
 constexpr std::uint64_t operations_per_run = 2048;
 static_assert(operations_per_run % together == 0);
 
-using Nanoseconds = std::array<double, way_names.size()>;
+constexpr std::uint64_t own_allocations = 1;  // of each run: who posts on which channel
 
-Nanoseconds time_row(Row const& row, std::vector<LoopBack>& ends) {
+struct Figures {
+  std::array<double, way_names.size()> medians{};  // ns
+  std::uint64_t allocations = 0;                   // of all runs
+};
+
+std::optional<Figures> measure_row(Row const& row, std::vector<LoopBack>& ends) {
   auto const count =
       std::max<std::uint64_t>(operations_per_run / ends.size() / together, 1) * together;
+  Figures figures;
   std::array<std::vector<double>, way_names.size()> all;
   for (std::size_t run = 0; run < runs; ++run)
     for (std::size_t way = 0; way < way_names.size(); ++way) {
+      auto const allocations = test::allocations();
       auto const started = std::chrono::steady_clock::now();
-      if (!lend_bench_run(row.ways[way], ends.data(), ends.size(), count)) return {};
+      if (!lend_bench_run(row.ways[way], ends.data(), ends.size(), count)) return std::nullopt;
       std::chrono::duration<double, std::nano> const took =
           std::chrono::steady_clock::now() - started;
+      figures.allocations += test::allocations() - allocations - own_allocations;
       all[way].push_back(took.count() / double(count * ends.size()));
     }
-  Nanoseconds medians{};
   for (std::size_t way = 0; way < way_names.size(); ++way) {
     std::nth_element(all[way].begin(), all[way].begin() + runs / 2, all[way].end());
-    medians[way] = all[way][runs / 2];
+    figures.medians[way] = all[way][runs / 2];
   }
-  return medians;
+  return figures;
 }
 
-void show(Options const& options, char const* device, Row const& row, Nanoseconds const& medians) {
+void show(Options const& options, char const* device, Row const& row, Figures const& figures) {
   if (options.json) {
     std::printf("{\"device\": \"%s\", \"operation\": \"%s\", \"channels\": %llu", device,
                 row.operation.data(), static_cast<unsigned long long>(options.channels));
     for (std::size_t way = 0; way < way_names.size(); ++way)
-      std::printf(", \"%s_ns\": %.1f", way_names[way].data(), medians[way]);
-    std::puts("}");
+      std::printf(", \"%s_ns\": %.1f", way_names[way].data(), figures.medians[way]);
+    std::printf(", \"allocations\": %llu}\n", static_cast<unsigned long long>(figures.allocations));
     return;
   }
   std::printf("%-6s %-16s", device, row.operation.data());
-  for (double const median : medians) std::printf(" %9.1f", median);
-  std::putchar('\n');
+  for (double const median : figures.medians) std::printf(" %9.1f", median);
+  std::printf(" %11llu\n", static_cast<unsigned long long>(figures.allocations));
 }
 
 Result<void> measure(Options const& options, char const* device) {
@@ -90,11 +103,20 @@ Result<void> measure(Options const& options, char const* device) {
           return Errc::system_failed;
       continue;
     }
-    auto const medians = time_row(row, ends);
-    if (medians[0] == 0) return Errc::system_failed;
-    show(options, device, row, medians);
+    auto const figures = measure_row(row, ends);
+    if (!figures) return Errc::system_failed;
+    show(options, device, row, *figures);
   }
   return success();
+}
+
+int measure_all(Options const& options) {
+  for (char const* const device : {"null", "soft"})
+    if (auto const done = measure(options, device); !done) {
+      std::fprintf(stderr, "price: %s: %s\n", device, done.error().message().c_str());
+      return 1;
+    }
+  return 0;
 }
 
 bool parse(int count, char** words, Options& options) {
@@ -107,6 +129,8 @@ bool parse(int count, char** words, Options& options) {
       options.json = true;
     else if (word == "--keep-alive")
       options.keep_alive = true;
+    else if (word == "--second-thread")
+      options.second_thread = true;
     else if (word == "--channels" && i + 1 < count && number(words[i + 1], options.channels))
       ++i;
     else if (word == "--once" && i + 1 < count && number(words[i + 1], options.once) &&
@@ -123,7 +147,9 @@ bool parse(int count, char** words, Options& options) {
 int main(int count, char** words) {
   Options options;
   if (!parse(count, words, options)) {
-    std::fputs("price [--json] [--keep-alive] [--channels N] [--once MULTIPLE_OF_16]\n", stderr);
+    std::fputs(
+        "price [--json] [--keep-alive] [--second-thread] [--channels N] [--once MULTIPLE_OF_16]\n",
+        stderr);
     return 2;
   }
   if (!options.json && options.once == 0) {
@@ -131,12 +157,12 @@ int main(int count, char** words) {
                 static_cast<unsigned long long>(options.channels));
     std::printf("%-6s %-16s", "device", "operation");
     for (auto const name : way_names) std::printf(" %9s", name.data());
-    std::putchar('\n');
+    std::puts(" allocations");
   }
-  for (char const* const device : {"null", "soft"})
-    if (auto const done = measure(options, device); !done) {
-      std::fprintf(stderr, "price: %s: %s\n", device, done.error().message().c_str());
-      return 1;
-    }
-  return 0;
+  std::binary_semaphore end{0};
+  std::jthread second;
+  if (options.second_thread) second = std::jthread{[&end] { end.acquire(); }};
+  int const status = measure_all(options);
+  end.release();
+  return status;
 }

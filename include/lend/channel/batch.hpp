@@ -95,7 +95,7 @@ class Batch {
   Batch(ChannelReference channel, ScopeRecord* scope) noexcept;
 
   template <class Work>
-  Result<PendingWork> add(Work const& work, Deadline deadline, SourceLine where) noexcept;
+  Result<PendingWork> add(Work const& work, Deadline deadline, SourceLine const& where) noexcept;
   [[nodiscard]] Chain& chain() noexcept;
 
   ChannelReference channel_;

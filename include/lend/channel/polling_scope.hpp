@@ -146,7 +146,7 @@ class PollingScope {
   void forget_batches() noexcept;
   enum class Room : bool { may_be_waited_for, is_there_now };
   template <Room room, class Work>
-  Result<PendingWork> post(Work const& work, Deadline deadline, SourceLine where) noexcept;
+  Result<PendingWork> post(Work const& work, Deadline deadline, SourceLine const& where) noexcept;
 
   ChannelReference channel_;
   ScopeRecord record_{};
