@@ -173,7 +173,7 @@ class ChannelState {
   [[nodiscard]] Answer take_result(Slot& slot, WorkSuccess& success) noexcept;
   void take_failure(Slot& slot) noexcept;
   /// False with a reason when it gives up.
-  [[nodiscard]] bool wait_longer(SlotId id, Slot const& slot, Deadline deadline) noexcept;
+  [[nodiscard]] bool wait_longer(SlotId id, Slot& slot, Deadline deadline) noexcept;
   [[noreturn]] static void stop_for_moved() noexcept;
   [[nodiscard]] static Error scope_has_ended() noexcept;
   void release(Slot& slot) noexcept;

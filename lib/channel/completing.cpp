@@ -158,8 +158,8 @@ ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success) noexcept
   return take_result(*slot, success);
 }
 
-[[gnu::cold, gnu::noinline]] bool ChannelState::wait_longer(SlotId id, Slot const& slot,
-                                                            Deadline deadline) noexcept {
+[[gnu::noinline]] bool ChannelState::wait_longer(SlotId id, Slot& slot,
+                                                 Deadline deadline) noexcept {
   if (slot.unposted) [[unlikely]] {
     auto posted = Batching{*this}.post_all(*slot.scope, deadline);
     if (slot.unposted) {
@@ -178,10 +178,12 @@ ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success) noexcept
       reason_ = timed_out(id, deadline, waiter);
       return false;
     }
-    if (auto polled = poll(); !polled.has_value()) {
-      reason_ = of_this_work(polled.error(), id, slot);
+    int const taken = take_own(id, slot);
+    if (taken < 0) [[unlikely]] {
+      reason_ = of_this_work(poll_failure(taken), id, slot);
       return false;
     }
+    if (taken == 0) count_empty_poll();
   }
   return true;
 }
