@@ -162,7 +162,7 @@ class ChannelState {
   /// The same where `slot` of `id` is waited for: mostly the only one there is.
   [[nodiscard]] int take_own(SlotId id, Slot& slot) noexcept;
   void take_all(TakenCompletions const& entries, int count) noexcept;
-  void take(Slot& slot, CompletionEntry entry) noexcept;  // of a success
+  void take_success(Slot& slot, CompletionEntry entry) noexcept;
   void end(Slot& slot) noexcept;  // the work is over: bytes and room come back
   void succeed(Slot& slot) noexcept;
   void fail(SlotId id, Slot& slot, FailedWork const& failed) noexcept;

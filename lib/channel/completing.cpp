@@ -31,7 +31,7 @@ void ChannelState::take_all(TakenCompletions const& entries, int count) noexcept
     if (entry.has_failed() || !slots_.has(id)) [[unlikely]]
       take_unusual(id, entry);
     else
-      take(slots_.tenant(id), entry);
+      take_success(slots_.tenant(id), entry);
   }
 }
 

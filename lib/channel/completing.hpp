@@ -63,7 +63,8 @@ inline void ChannelState::release(Slot& slot) noexcept {
   settle(slot);
 }
 
-[[gnu::always_inline]] inline void ChannelState::take(Slot& slot, CompletionEntry entry) noexcept {
+[[gnu::always_inline]] inline void ChannelState::take_success(Slot& slot,
+                                                              CompletionEntry entry) noexcept {
   if (slot.work.operation == Operation::receive) {
     slot.work.bytes = entry.bytes();
     slot.work.immediate = entry.immediate();
@@ -75,7 +76,7 @@ inline void ChannelState::release(Slot& slot) noexcept {
   TakenCompletions entries;
   int const count = entries.take(*raw_completions_, poll_batch);
   if (count == 1 && entries[0].id() == id.value && !entries[0].has_failed()) [[likely]]
-    take(slot, entries[0]);
+    take_success(slot, entries[0]);
   else
     take_all(entries, count);
   return count;

@@ -221,11 +221,13 @@ int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
   auto& context = Context::of(srq->context);
   int error = context.is_ours() ? 0 : context.check_ours();
   if (error == 0) {
-    std::lock_guard const guard{pool.lock};
-    while (wr != nullptr && (error = receive_one(pool, *wr)) == 0) wr = wr->next;
+    {
+      std::lock_guard const guard{pool.lock};
+      while (wr != nullptr && (error = receive_one(pool, *wr)) == 0) wr = wr->next;
+    }
+    if (pool.shared->is_awaited.get() != 0) [[unlikely]]
+      wake_senders(pool);
   }
-  if (pool.shared->is_awaited.get() != 0) [[unlikely]]
-    wake_senders(pool);
   if (error != 0) {
     *bad = wr;
     errno = error;

@@ -95,6 +95,7 @@ void Retrier::serve(Context& context) noexcept {
           rest(context.segment,
                has_met_all ? std::clamp((now() - began) / 16, rest_min_, rest_max_) : brief_rest);
     }
+    context.segment.header.rests.store(0);
     ::pthread_mutex_lock(&mutex_);
   }
   ::pthread_mutex_unlock(&mutex_);
@@ -105,7 +106,7 @@ bool Retrier::rest(Segment& segment, std::uint64_t nanoseconds) noexcept {
   bool const goes_on = !must_end_;
   ::pthread_mutex_unlock(&mutex_);
   // Who stops it from here on finds the word set.
-  if (goes_on) (void)futex_wait_for(segment.header.rests, is_resting, nanoseconds);
+  if (goes_on) static_cast<void>(futex_wait_for(segment.header.rests, is_resting, nanoseconds));
   return goes_on;
 }
 

@@ -65,11 +65,14 @@ void start_pending(QueuePair& qp) noexcept {
 }  // namespace
 
 void defer(QueuePair& qp, Work const& work) noexcept {
+  bool const is_first = qp.pending_head.load(std::memory_order_relaxed) ==
+                        qp.pending_tail.load(std::memory_order_relaxed);
   append(qp, work);
   if (qp.is_flushing) return notify_owner(qp.sends(), true);
   if (qp.stall.why == Stall::Why::drained) return;
   qp.owner().stalled.insert(qp.index);
-  await_retry(qp);
+  // Else somebody looks after the head already: this does not disturb its rest.
+  if (is_first) await_retry(qp);
 }
 
 void adopt_pending(QueuePair& qp, std::uint32_t count) noexcept {

@@ -6,6 +6,7 @@
 #include <soft/context.hpp>
 #include <soft/host.hpp>
 #include <soft/queue_pair.hpp>
+#include <soft/receive_pool.hpp>
 
 #include <array>
 #include <cstring>
@@ -182,6 +183,9 @@ TEST_CASE("a forked child is refused its parent's device, may open its own, and 
   RawPair const loop{device, queue};
   REQUIRE(loop.connect(loop.number()) == 0);
   REQUIRE(loop.receive(1, memory.piece(64, 64)) == 0);
+  RawPool const pool{device, 4};
+  auto& mark = static_cast<soft::ReceivePool*>(pool.get())->shared->is_awaited;
+  mark.set(1);
 
   PeerProcess child{[&](Wire const&) {
     ibv_wc completion;
@@ -200,9 +204,11 @@ TEST_CASE("a forked child is refused its parent's device, may open its own, and 
     RawPair const own_loop{own, own_queue};
     if (own_loop.connect(own_loop.number()) != 0) return 10;
     if (own_loop.write(1, bytes.piece(0, 64), bytes.remote(64)) != 0) return 11;
-    return next_of(own_queue).status == IBV_WC_SUCCESS ? 0 : 12;
+    if (next_of(own_queue).status != IBV_WC_SUCCESS) return 12;
+    return pool.receive(3, memory.piece(64, 64)) == ENODEV ? 0 : 13;
   }};
   CHECK(child.exit_status() == 0);
+  CHECK(mark.get() == 1);
 
   fill(memory.at(), 64, 5);
   REQUIRE(loop.send(2, memory.piece(0, 64)) == 0);

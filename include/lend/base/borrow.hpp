@@ -150,8 +150,8 @@ class BorrowLedger::Lock {
 
  private:
   static void wait(std::atomic<bool>& locked) noexcept;
-  /// Nobody to keep out then, and none will come while it holds the lock. The exchange is a sixth
-  /// of what a scoped post and its completion cost above raw verbs. Source: glibc manual, 36.2.3.
+  /// Nobody to keep out, unless threads are not this libc's: of clone(2), or of dlmopen(3). Saves a
+  /// scoped post a sixth. Source: glibc manual, "Detecting Single-Threaded Execution"; and a run.
   static bool is_only_thread() noexcept {
 #if __has_include(<sys/single_threaded.h>)
     return __libc_single_threaded != 0;
