@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """lend's soft device beside what else moves messages between two processes of one host.
 
-  test/bench/against_peers.py build/gcc/test/bench [--json] [--cores one] [--realtime]
+  test/bench/against_peers.py build/gcc/test/bench [--json] [--cores one] [--realtime] [--best]
 
 The peers: UCX over shared memory (ucx_perftest of Debian's ucx-utils: tag and put of the protocol
 layer UCP, put of the transport layer UCT), libfabric's shm (fi_pingpong of libfabric-bin, which has
@@ -21,7 +21,9 @@ it with its like looks at the figure in brackets, for raw verbs on the same soft
 its completion. A put of UCT is a copy into mapped memory and no more: no completion, no key.
 
 With --cores one, both processes share CPU 0, and only latencies are measured. --realtime (as root)
-lets nothing else run on these CPUs meanwhile: for a machine that is busy. With --json the figures go
+lets nothing else run on these CPUs meanwhile: for a machine that is busy. --best takes the best of
+the repeats instead, and its ratios: for virtual CPUs that are two threads of one core or not, as the
+host pleases at the moment, so that a median is of the one kind or of the other. With --json the figures go
 to standard output, a line for each kind and size, and the tables to standard error.
 """
 import argparse
@@ -145,19 +147,25 @@ def named(size):
 class Table:
     """What was measured of one kind: `figures[size][name]` has a value for each repeat."""
 
-    def __init__(self, kind, figures):
+    def __init__(self, kind, figures, is_best):
         self.kind = kind
         self.figures = figures
+        self.is_best = is_best
 
-    def median(self, size, name):
-        return statistics.median(self.figures[size][name])
+    def figure(self, size, name):
+        every = self.figures[size][name]
+        if self.is_best:
+            return min(every) if self.kind == "latency" else max(every)
+        return statistics.median(every)
 
     def times_as_fast(self, size, ours, theirs):
-        pairs = zip(self.figures[size][ours], self.figures[size][theirs])
-        return statistics.median(b / a if self.kind == "latency" else a / b for a, b in pairs)
+        ours, theirs = ([self.figure(size, name)] if self.is_best else self.figures[size][name]
+                        for name in (ours, theirs))
+        return statistics.median(b / a if self.kind == "latency" else a / b
+                                 for a, b in zip(ours, theirs))
 
     def show(self, size, name):
-        value = self.median(size, name)
+        value = self.figure(size, name)
         if self.kind == "latency":
             return f"{value:.3g}" if value < 100 else f"{value:.0f}"
         return f"{value * 1e-6:.2f} M/s" if size < 4096 else f"{value * size * 1e-9:.2f} GB/s"
@@ -166,7 +174,8 @@ class Table:
         for size, row in self.figures.items():
             yield {"kind": self.kind, "unit": "us" if self.kind == "latency" else "messages/s",
                    "cores": cores, "bytes": size, "repeats": repeats,
-                   **{name.replace(" ", "_"): self.median(size, name) for name in row}}
+                   "taken": "best" if self.is_best else "median",
+                   **{name.replace(" ", "_"): self.figure(size, name) for name in row}}
 
     def print(self, title, own, peers):
         """`own`: an operation of lend's. `peers`: each may have another figure of lend's beside it."""
@@ -193,6 +202,7 @@ def main():
     parser.add_argument("--sizes", type=int, nargs="+", choices=SIZES)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--realtime", action="store_true")
+    parser.add_argument("--best", action="store_true")
     options = parser.parse_args()
     missing = [f"{name} (Debian package {package})" for name, package in PACKAGES.items()
                if shutil.which(name) is None]
@@ -221,13 +231,14 @@ def main():
     if sys.stderr.isatty():
         print("\r", end="", file=sys.stderr)
 
-    tables = {kind: Table(kind, rows) for kind, rows in figures.items()}
+    tables = {kind: Table(kind, rows, options.best) for kind, rows in figures.items()}
     if options.json:
         for table in tables.values():
             for row in table.json(options.cores, options.repeats):
                 print(json.dumps(row))
         sys.stdout = sys.stderr
-    print(f"{options.cores} core{'s' * (options.cores == 'two')}, medians of {options.repeats} repeats; "
+    print(f"{options.cores} core{'s' * (options.cores == 'two')}, "
+          f"{'best' if options.best else 'medians'} of {options.repeats} repeats; "
           "x: how many times as fast lend is with scopes, streams in batches (by raw verbs)")
     asleep = [("ucp tag asleep", "")] if options.cores == "one" else []
     tables["latency"].print("messages, half a round trip, us", "send",

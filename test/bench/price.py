@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Instructions per operation, counted by callgrind: price.py PRICE [--json] [--gate] [--keep-alive]
+"""Instructions per operation, counted by callgrind:
+price.py PRICE [--json] [--gate] [--keep-alive] [--second-thread]
 
 PRICE is the program built from price.cpp. Instructions do not depend on how busy a machine is, only
 on compiler and libraries, so with --gate what lend adds to raw verbs is held to BANDS, and the price
@@ -50,12 +51,12 @@ def twin(way, figures):
 def main():
     arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
     flags = set(sys.argv[1:]) - set(arguments)
-    if len(arguments) != 1 or flags - {"--json", "--gate", "--keep-alive"}:
+    if len(arguments) != 1 or flags - {"--json", "--gate", "--keep-alive", "--second-thread"}:
         sys.exit(__doc__)
     if shutil.which("valgrind") is None:
         print("skipped: no valgrind")
         sys.exit(77)
-    program, options = arguments[0], sorted(flags & {"--keep-alive"})
+    program, options = arguments[0], sorted(flags & {"--keep-alive", "--second-thread"})
     alone = count(program, options)
     totals = iter(alone)
     table = {row: [next(totals) for _ in WAYS] for row in ROWS}
