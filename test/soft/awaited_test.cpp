@@ -25,6 +25,7 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr std::size_t size = 64;
+constexpr std::uint64_t an_hour = 3'600'000'000'000;  // ns
 constexpr auto soon = 20s;  // far beyond the milliseconds that it takes, for a loaded machine
 
 soft::Context& context_of(RawDevice const& device) {
@@ -54,7 +55,7 @@ ibv_wc await_one(RawQueue const& queue) {
 /// The peer: sends what nobody receives yet, and sleeps.
 int send_asleep(Wire const& wire, bool arms_first) {
   RawDevice const device;
-  context_of(device).retrier.set_rests(3'600'000'000'000);
+  context_of(device).retrier.set_rests(an_hour);
   RawMemory const memory{device, size};
   RawChannel const channel{device};
   RawQueue const queue{device, 16, &channel};
@@ -134,6 +135,26 @@ TEST_CASE("who waits by polling marks nothing", "[soft]") {
   ibv_wc end{};
   for (int i = 0; i < 100; ++i) REQUIRE(queue.poll(1, &end) == 0);
   CHECK_FALSE(is_marked(loop));
+}
+
+TEST_CASE("work behind what is stalled does not end the timer's rest", "[soft]") {
+  Rendezvous const rendezvous;
+  RawDevice const device;
+  context_of(device).retrier.set_rests(an_hour);
+  RawMemory const memory{device, size};
+  RawChannel const channel{device};
+  RawQueue const queue{device, 64, &channel};
+  RawPair const loop{device, queue};
+  REQUIRE(loop.connect(loop.number()) == 0);
+  REQUIRE(::ibv_req_notify_cq(queue.get(), 0) == 0);
+  REQUIRE(loop.send(1, memory.piece(0, size)) == 0);
+  auto const& rests = context_of(device).segment.header.rests;
+  REQUIRE(comes_true([&] { return is_marked(loop) && rests == 1; }));
+
+  for (std::uint64_t id = 2; id <= 32; ++id) {
+    REQUIRE(loop.send(id, memory.piece(0, size)) == 0);
+    REQUIRE(rests == 1);
+  }
 }
 
 TEST_CASE("the mark of a sender that died is gone with the next receive", "[soft]") {
