@@ -23,8 +23,8 @@ its completion. A put of UCT is a copy into mapped memory and no more: no comple
 With --cores one, both processes share CPU 0, and only latencies are measured. --realtime (as root)
 lets nothing else run on these CPUs meanwhile: for a machine that is busy. --best takes the best of
 the repeats instead, and its ratios: for virtual CPUs that are two threads of one core or not, as the
-host pleases at the moment, so that a median is of the one kind or of the other. With --json the figures go
-to standard output, a line for each kind and size, and the tables to standard error.
+host pleases at the moment, so that a median is of the one kind or of the other. With --json the
+figures go to standard output, a line for each kind and size, and the tables to standard error.
 """
 import argparse
 import json

@@ -12,9 +12,8 @@ In a guest with --counted there is one CPU, whose clock tells instructions: a na
 --counted here both sides share it in turns. handover.cpp, preloaded into perftest and lend alike, gives
 the CPU to the other side after each post (in streams after so many) and after a poll that found
 nothing. So nobody spins in vain, and a message takes all the instructions that both sides, the kernel
-and the device execute for it, which the host's weather does not change. Two runs
-differ by 0.2 % from 4 KiB on, and at 8 B by up to 4 %, in steps. It is not time: caches and stalls are
-not in it.
+and the device execute for it, which the host's weather does not change. Two runs differ by 0.2 % from
+4 KiB on, and at 8 B by up to 4 %, in steps. It is not time: caches and stalls are not in it.
 
 Without --counted the sides are bound to CPUs 0 and 1, and spin.
 
