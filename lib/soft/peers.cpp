@@ -86,7 +86,7 @@ ArenaView* Peer::pin(std::uint32_t arena) noexcept {
     if (!view.mapping) return nullptr;
     view.generation = generation;
   }
-  view.pins.fetch_add(1, std::memory_order_relaxed);
+  view.pin();
   return &view;
 }
 

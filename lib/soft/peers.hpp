@@ -8,6 +8,8 @@
 #include "slot.hpp"
 #include "wake_pipe.hpp"
 
+#include <lend/base/only_thread.hpp>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -21,6 +23,18 @@ struct ArenaView {
   std::uint32_t generation = 0;  // 0: nothing is mapped
   std::atomic<std::uint32_t> pins{0};
   Mapping mapping;
+
+  /// The caller holds the lock of the views.
+  void pin() noexcept { count(1); }
+  void unpin() noexcept { count(~0u); }
+
+ private:
+  void count(std::uint32_t change) noexcept {
+    if (is_only_thread())
+      pins.store(pins.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
+    else  // Release pairs with Peer::pin(), which may unmap: the accesses before an unpin are over.
+      pins.fetch_add(change, std::memory_order_release);
+  }
 };
 
 /// One other context, or our own.

@@ -4,6 +4,8 @@
 
 #include "pause.hpp"
 
+#include <lend/base/only_thread.hpp>
+
 #include <atomic>
 
 namespace lend::soft {
@@ -11,6 +13,8 @@ namespace lend::soft {
 class PrivateLock {
  public:
   void lock() noexcept {
+    // Written down all the same: while it is taken a second thread may be made.
+    if (is_only_thread()) return taken_.store(true, std::memory_order_relaxed);
     // Acquire pairs with the release in unlock(). Here, not in the loop: free, it costs no call.
     if (taken_.exchange(true, std::memory_order_acquire)) [[unlikely]]
       spin_until([this] { return try_lock(); });

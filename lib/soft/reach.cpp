@@ -29,9 +29,7 @@ RegionCopy look_up(Segment& segment, std::uint32_t key, std::uint32_t domain, st
 }  // namespace
 
 void TargetMemory::unpin() noexcept {
-  // Release pairs with Peer::pin(), which may unmap: our accesses are over.
-  for (std::uint32_t i = 0; i < pin_count_; ++i)
-    pins_[i]->pins.fetch_sub(1, std::memory_order_release);
+  for (std::uint32_t i = 0; i < pin_count_; ++i) pins_[i]->unpin();
 }
 
 bool TargetMemory::other_permits(std::uint32_t key, std::uint32_t domain, std::uint64_t address,

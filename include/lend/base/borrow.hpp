@@ -2,6 +2,7 @@
 // Which bytes of a region are on loan, how, and to what. Safe from any thread.
 #pragma once
 
+#include <lend/base/only_thread.hpp>
 #include <lend/base/result.hpp>
 #include <lend/base/source_line.hpp>
 #include <lend/base/stop.hpp>
@@ -11,10 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-
-#if __has_include(<sys/single_threaded.h>)
-#include <sys/single_threaded.h>
-#endif
 
 namespace lend {
 
@@ -136,7 +133,7 @@ class BorrowLedger::Lock {
   ~Lock() { drop(locked_); }
 
   static void take(std::atomic<bool>& locked) noexcept {
-    if (is_only_thread()) return;
+    if (is_only_thread()) return;  // saves a scoped post a sixth
     // Acquire: pairs with the release in drop() by the holder before.
     if (locked.exchange(true, std::memory_order_acquire)) [[unlikely]]
       wait(locked);
@@ -150,15 +147,6 @@ class BorrowLedger::Lock {
 
  private:
   static void wait(std::atomic<bool>& locked) noexcept;
-  /// Nobody to keep out, unless threads are not this libc's: of clone(2), or of dlmopen(3). Saves a
-  /// scoped post a sixth. Source: glibc manual, "Detecting Single-Threaded Execution"; and a run.
-  static bool is_only_thread() noexcept {
-#if __has_include(<sys/single_threaded.h>)
-    return __libc_single_threaded != 0;
-#else
-    return false;
-#endif
-  }
 
   std::atomic<bool>& locked_;
 };

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: what the only thread of a process locks is locked for the second one too. A program of its
+// own, since one that has had threads is never alone again.
+#include <lend/base/only_thread.hpp>
+#include <soft/private_lock.hpp>
+
+#include <thread>
+
+#include "support/catch.hpp"
+
+using namespace lend;
+
+TEST_CASE("what was locked alone keeps out a thread that is made meanwhile", "[soft]") {
+#ifndef __SANITIZE_THREAD__  // it makes a thread before main()
+  REQUIRE(is_only_thread());
+#endif
+  soft::PrivateLock lock;
+  lock.lock();
+  bool got_in_too_early = true, was_alone = true;
+  std::thread second{[&] {
+    was_alone = is_only_thread();
+    got_in_too_early = lock.try_lock();
+  }};
+  second.join();
+  CHECK_FALSE(was_alone);
+  CHECK_FALSE(got_in_too_early);
+
+  lock.unlock();
+  CHECK(lock.try_lock());
+}
