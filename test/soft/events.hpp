@@ -28,4 +28,12 @@ inline std::optional<ibv_async_event> take_event(ibv_context* context) {
   return std::nullopt;
 }
 
+/// The next event, which must come: by a thread of the device's perhaps, behind the completion that
+/// it is about.
+inline std::optional<ibv_async_event> await_event(ibv_context* context) {
+  pollfd wait{context->async_fd, POLLIN, 0};
+  CHECK(::poll(&wait, 1, 10'000) == 1);  // ms; reached only if none comes
+  return take_event(context);
+}
+
 }  // namespace lend::test
