@@ -20,6 +20,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -36,40 +37,48 @@ struct Domain : ibv_pd {
 
 struct Region : ibv_mr {};
 
-/// Which of some thousand queue pairs need a look, found in a few loads.
+/// Which of some thousand queue pairs need a look, found in a load or two.
 class IndexSet {
  public:
   void insert(std::uint32_t index) noexcept {
-    words_[index / 64].fetch_or(std::uint64_t{1} << index % 64);
-    any_.store(true);
+    words_[index / 64].fetch_or(bit(index % 64));
+    hints_.fetch_or(bit(index / 64));
   }
-  void erase(std::uint32_t index) noexcept {
-    words_[index / 64].fetch_and(~(std::uint64_t{1} << index % 64));
-  }
+  void erase(std::uint32_t index) noexcept { words_[index / 64].fetch_and(~bit(index % 64)); }
   [[nodiscard]] bool any() const noexcept {
     for (auto const& word : words_)
       if (word.load() != 0) return true;
     return false;
   }
   /// Cheaper, and false for a moment while for_each() runs.
-  [[nodiscard]] bool maybe_any() const noexcept { return any_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool maybe_any() const noexcept {
+    return hints_.load(std::memory_order_relaxed) != 0;
+  }
 
   /// Calls visit(index) for each. Sequentially consistent with insert(): none is overlooked.
   template <class Visit>
   void for_each(Visit&& visit) {
-    any_.store(false);
-    bool found = false;
-    for (std::uint32_t i = 0; i < words_.size(); ++i) {
+    std::uint64_t found = 0;
+    for (auto hints = hints_.exchange(0); hints != 0; hints &= hints - 1) {
+      auto const i = lowest(hints);
       for (auto word = words_[i].load(); word != 0; word &= word - 1) {
-        found = true;
-        visit(i * 64 + static_cast<std::uint32_t>(__builtin_ctzll(word)));
+        found |= bit(i);
+        visit(i * 64 + lowest(word));
       }
     }
-    if (found) any_.store(true);
+    if (found != 0) hints_.fetch_or(found);
   }
 
  private:
-  std::atomic<bool> any_{false};
+  static constexpr std::uint64_t bit(std::uint32_t place) noexcept {
+    return std::uint64_t{1} << place;
+  }
+  static constexpr std::uint32_t lowest(std::uint64_t bits) noexcept {
+    return static_cast<std::uint32_t>(std::countr_zero(bits));
+  }
+
+  static_assert(queue_pairs_max <= 64 * 64);
+  std::atomic<std::uint64_t> hints_{0};  // which words may hold any
   std::array<std::atomic<std::uint64_t>, queue_pairs_max / 64> words_{};
 };
 
