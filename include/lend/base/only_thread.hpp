@@ -8,9 +8,10 @@
 
 namespace lend {
 
-/// Whether the caller is the only thread of its process: then no other can come between two of its
-/// steps, unless it makes one. May say no where it is. Not seen are threads that are not this libc's, of
-/// clone(2) or of dlmopen(3). Source: glibc manual, "Detecting Single-Threaded Execution"; a run.
+/// Whether the caller is its process's only thread: then none comes between two of its steps, but
+/// one that it makes itself. May answer no where it is. Threads that are not this libc's, of
+/// clone(2) or dlmopen(3), are not seen. Threads: any.
+/// Source: glibc manual, "Detecting Single-Threaded Execution"; and a run.
 [[nodiscard]] inline bool is_only_thread() noexcept {
 #if __has_include(<sys/single_threaded.h>)
   return __libc_single_threaded != 0;
