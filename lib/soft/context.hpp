@@ -41,6 +41,7 @@ struct Region : ibv_mr {};
 class IndexSet {
  public:
   void insert(std::uint32_t index) noexcept {
+    // In this order: who takes the hint finds it.
     words_[index / 64].fetch_or(bit(index % 64));
     hints_.fetch_or(bit(index / 64));
   }
@@ -55,7 +56,8 @@ class IndexSet {
     return hints_.load(std::memory_order_relaxed) != 0;
   }
 
-  /// Calls visit(index) for each. Sequentially consistent with insert(): none is overlooked.
+  /// Calls visit(index) for each; one walker at a time. Sequentially consistent with insert(): none
+  /// is overlooked.
   template <class Visit>
   void for_each(Visit&& visit) {
     std::uint64_t found = 0;

@@ -25,15 +25,17 @@ struct ArenaView {
   Mapping mapping;
 
   /// The caller holds the lock of the views.
-  void pin() noexcept { count(1); }
-  void unpin() noexcept { count(~0u); }
+  void pin() noexcept { count(1, std::memory_order_relaxed); }
+  /// The caller holds no lock. Release pairs with Peer::pin(), which may unmap: what was done while
+  /// it was pinned is over.
+  void unpin() noexcept { count(~0u, std::memory_order_release); }
 
  private:
-  void count(std::uint32_t change) noexcept {
+  void count(std::uint32_t change, std::memory_order order) noexcept {
     if (is_only_thread())
-      pins.store(pins.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
-    else  // Release pairs with Peer::pin(), which may unmap: the accesses before an unpin are over.
-      pins.fetch_add(change, std::memory_order_release);
+      pins.store(pins.load(std::memory_order_relaxed) + change, order);
+    else
+      pins.fetch_add(change, order);
   }
 };
 

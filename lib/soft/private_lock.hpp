@@ -13,8 +13,10 @@ namespace lend::soft {
 class PrivateLock {
  public:
   void lock() noexcept {
-    // Written down all the same: while it is taken a second thread may be made.
-    if (is_only_thread()) return taken_.store(true, std::memory_order_relaxed);
+    // Written down all the same: while it is taken a second thread may be made. And looked at: who
+    // takes it twice, against the rules of verbs, waits for ever, as beside other threads.
+    if (is_only_thread() && !taken_.load(std::memory_order_relaxed)) [[likely]]
+      return taken_.store(true, std::memory_order_relaxed);
     // Acquire pairs with the release in unlock(). Here, not in the loop: free, it costs no call.
     if (taken_.exchange(true, std::memory_order_acquire)) [[unlikely]]
       spin_until([this] { return try_lock(); });

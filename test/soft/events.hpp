@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Asynchronous events, taken by a test without waiting. One thread.
+// Asynchronous events, taken by a test that waits for none or for one that must come. One thread.
 #pragma once
 
 #include "soft/support.hpp"
