@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The borrow ledger: a sorted list of loans under a spin lock. Any thread.
+// The borrow ledger: a sorted ring of loans under a spin lock. Any thread.
 //
-// Two facts keep it short. An exclusive loan overlaps nothing, so for a shared one only the
-// neighbour below and the loans that begin inside it can be exclusive rivals. And reach_, the
-// largest end up to a loan, tells an exclusive one at once whether anything below runs into it.
+// Two facts keep it short. reach_, the largest end up to a loan, tells at once whether anything
+// below runs into another: so one mostly goes in between two neighbours without a look at the rest.
+// And an exclusive loan overlaps nothing, so for a shared one only the neighbour below and the
+// loans that begin inside it can be exclusive rivals.
 // Loans of no bytes overlap nothing and are only counted.
 #include <lend/base/borrow.hpp>
 #include <lend/base/stop.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <new>
 #include <optional>
 #include <thread>
@@ -26,11 +28,6 @@ namespace lend {
     // Acquire: as in take().
   } while (locked.exchange(true, std::memory_order_acquire));
 }
-
-struct BorrowLedger::Gap {
-  Loan* below;
-  Loan* above;
-};
 
 struct BorrowLedger::Found {
   explicit Found(Loan const& loan) noexcept
@@ -69,72 +66,61 @@ std::string BorrowLedger::Found::sentence() const {
   return bytes_text(begin, end) + " lent to " + work_text(operation, where);
 }
 
-[[gnu::always_inline]] inline BorrowLedger::Gap BorrowLedger::gap_for(
-    std::size_t begin, LoanKind kind) const noexcept {
-  if (tail_ == nullptr || tail_->begin_ <= begin) return {tail_, nullptr};
-  if (head_->begin_ > begin) return {nullptr, head_};
-  return gap_inside(begin, kind);
+BorrowLedger::BorrowLedger() noexcept {
+  ends_.previous_ = ends_.next_ = &ends_;
+  ends_.begin_ = ends_.end_ = SIZE_MAX;
 }
 
-/// Between head and tail, so both walks end inside the list. Out of line, so that those above save
-/// no registers.
-[[gnu::noinline]] BorrowLedger::Gap BorrowLedger::gap_inside(std::size_t begin,
-                                                             LoanKind kind) const noexcept {
+/// The last loan that begins at `begin` or before.
+Loan* BorrowLedger::place_below(std::size_t begin, LoanKind kind) const noexcept {
+  if (ends_.next_->begin_ > begin) return &ends_;
+  if (ends_.previous_->begin_ <= begin) return ends_.previous_;
+  // Between the first and the last, so both walks end inside the ring.
   auto const distance = [begin](Loan const* loan) {
     return loan->begin_ > begin ? loan->begin_ - begin : begin - loan->begin_;
   };
-  Loan* below = finger_[static_cast<std::size_t>(kind)];
-  if (distance(vacated_) < distance(below)) below = vacated_;
+  Loan* below = last_made_[static_cast<std::size_t>(kind)];
+  if (distance(left_last_) < distance(below)) below = left_last_;
   while (below->begin_ > begin) below = below->previous_;
   while (below->next_->begin_ <= begin) below = below->next_;
-  return {below, below->next_};
+  return below;
 }
 
-[[gnu::always_inline]] inline Loan const* BorrowLedger::conflict(Gap gap, std::size_t begin,
-                                                                 std::size_t end,
-                                                                 LoanKind kind) noexcept {
-  Loan const* below = gap.below;
-  Loan const* above = gap.above;
+/// Whom a loan above `below` would overlap. `ends_` passes for a shared loan that overlaps nothing.
+Loan const* BorrowLedger::conflict(Loan const* below, std::size_t begin, std::size_t end,
+                                   LoanKind kind) noexcept {
+  Loan const* above = below->next_;
   if (kind == LoanKind::exclusive) {
-    if (below != nullptr && below->reach_ > begin) {
+    if (below->reach_ > begin) {
       while (below->end_ <= begin) below = below->previous_;
       return below;
     }
-    return above != nullptr && above->begin_ < end ? above : nullptr;
+    return above->begin_ < end ? above : nullptr;
   }
-  if (below != nullptr && below->end_ > begin && below->kind_ == LoanKind::exclusive) return below;
-  for (; above != nullptr && above->begin_ < end; above = above->next_)
+  if (below->end_ > begin && below->kind_ == LoanKind::exclusive) return below;
+  for (; above->begin_ < end; above = above->next_)
     if (above->kind_ == LoanKind::exclusive) return above;
   return nullptr;
 }
 
-[[gnu::always_inline]] inline void BorrowLedger::link(Loan& loan, Gap gap) noexcept {
-  if (head_ == tail_) finger_[0] = finger_[1] = vacated_ = head_;  // it was alone so far
-  loan.previous_ = gap.below;
-  loan.next_ = gap.above;
-  loan.reach_ = gap.below != nullptr ? std::max(gap.below->reach_, loan.end_) : loan.end_;
-  (gap.below != nullptr ? gap.below->next_ : head_) = &loan;
-  (gap.above != nullptr ? gap.above->previous_ : tail_) = &loan;
-  for (Loan* above = gap.above; above != nullptr && above->reach_ < loan.reach_;
-       above = above->next_)
+[[gnu::noinline]] Loan const* BorrowLedger::link_anywhere(Loan& loan) noexcept {
+  Loan* const below = place_below(loan.begin_, loan.kind_);
+  if (Loan const* const rival = conflict(below, loan.begin_, loan.end_, loan.kind_)) return rival;
+  Loan* above = below->next_;
+  left_last_ = last_made_[static_cast<std::size_t>(loan.kind_)];
+  link(loan, loan.kind_, *below, *above);
+  for (; above != &ends_ && above->reach_ < loan.reach_; above = above->next_)
     above->reach_ = loan.reach_;
-  finger_[static_cast<std::size_t>(loan.kind_)] = &loan;
+  return nullptr;
 }
 
-void BorrowLedger::unlink_among(Loan& loan) noexcept {
-  Loan* const below = loan.previous_;
-  Loan* const above = loan.next_;
-  (below != nullptr ? below->next_ : head_) = above;
-  (above != nullptr ? above->previous_ : tail_) = below;
-  Loan* const neighbour = below != nullptr ? below : above;
-  for (Loan*& finger : finger_)
-    if (finger == &loan) finger = neighbour;
-  vacated_ = neighbour;
-  std::size_t reach = below != nullptr ? below->reach_ : 0;
-  for (Loan* up = above; up != nullptr; up = up->next_) {
-    reach = std::max(reach, up->end_);
-    if (up->reach_ == reach) break;
-    up->reach_ = reach;
+/// Of `loan` and those above: one below it that reached further came back.
+[[gnu::noinline]] void BorrowLedger::lower_reach_from(Loan* loan) noexcept {
+  std::size_t reach = loan->previous_->reach_;
+  for (; loan != &ends_; loan = loan->next_) {
+    reach = std::max(reach, loan->end_);
+    if (loan->reach_ == reach) break;
+    loan->reach_ = reach;
   }
 }
 
@@ -156,14 +142,6 @@ void BorrowLedger::unlink_among(Loan& loan) noexcept {
       "destroyed or assigned over; take elements and pieces anew from the region that is there");
 }
 
-Loan const* BorrowLedger::link_among(Loan& loan) noexcept {
-  Gap const gap = gap_for(loan.begin_, loan.kind_);
-  Loan const* const rival = conflict(gap, loan.begin_, loan.end_, loan.kind_);
-  if (rival == nullptr) [[likely]]
-    link(loan, gap);
-  return rival;
-}
-
 Result<void> BorrowLedger::check(ByteRange range, LoanKind kind) const noexcept {
   std::size_t const begin = range.offset;
   std::size_t const end = begin + range.length;
@@ -172,7 +150,7 @@ Result<void> BorrowLedger::check(ByteRange range, LoanKind kind) const noexcept 
   std::optional<Found> rival;
   {
     Lock const lock{locked_};
-    if (Loan const* const found = conflict(gap_for(begin, kind), begin, end, kind))
+    if (Loan const* const found = conflict(place_below(begin, kind), begin, end, kind))
       rival.emplace(*found);
   }
   if (!rival) return success();
@@ -202,7 +180,7 @@ std::string BorrowLedger::describe_a_loan() const {
   {
     Lock const lock{locked_};
     if (loans_under_lock() == 0) return {};
-    if (head_ != nullptr) found.emplace(*head_);
+    if (ends_.next_ != &ends_) found.emplace(*ends_.next_);
   }
   return found ? found->sentence() : "a range of no bytes";
 }

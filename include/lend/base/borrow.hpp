@@ -8,6 +8,7 @@
 #include <lend/base/stop.hpp>
 #include <lend/base/work_failure.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -64,7 +65,7 @@ class Loan {
 /// another order, time grows with the number of loans. test/README.md has the curve.
 class BorrowLedger {
  public:
-  BorrowLedger() = default;
+  BorrowLedger() noexcept;
   BorrowLedger(BorrowLedger const&) = delete;
   BorrowLedger& operator=(BorrowLedger const&) = delete;
 
@@ -94,35 +95,35 @@ class BorrowLedger {
 
  private:
   class Lock;
-  struct Gap;    // two neighbours in the list, between which a loan goes
   struct Found;  // what a message says of a loan, copied so that the lock can be dropped
 
   [[nodiscard]] std::size_t loans_under_lock() const noexcept {
     return holders_ - (retired_ ? 0 : 1);
   }
   [[noreturn]] static void stop_for_ended_region() noexcept;
-  [[nodiscard]] Loan const* link_among(Loan& loan) noexcept;  // or the rival it overlaps
-  [[nodiscard]] Gap gap_for(std::size_t begin, LoanKind kind) const noexcept;
-  [[nodiscard]] Gap gap_inside(std::size_t begin, LoanKind kind) const noexcept;
-  [[nodiscard]] static Loan const* conflict(Gap gap, std::size_t begin, std::size_t end,
+  [[nodiscard]] static bool fits_above(Loan const& below, std::size_t begin, std::size_t end,
+                                       LoanKind kind) noexcept;
+  void link(Loan& loan, LoanKind kind, Loan& below, Loan& above) noexcept;
+  [[nodiscard]] Loan const* link_anywhere(Loan& loan) noexcept;  // or the rival it overlaps
+  void lower_reach_from(Loan* loan) noexcept;
+  [[nodiscard]] Loan* place_below(std::size_t begin, LoanKind kind) const noexcept;
+  [[nodiscard]] static Loan const* conflict(Loan const* below, std::size_t begin, std::size_t end,
                                             LoanKind kind) noexcept;
-  void link(Loan& loan, Gap gap) noexcept;
-  void link_alone(Loan& loan) noexcept;
-  void unlink_among(Loan& loan) noexcept;
   [[nodiscard]] Error refuse(Loan const& wanted, Loan const& rival) noexcept;  // drops the lock
 
   mutable std::atomic<bool> locked_{false};
   bool retired_ = false;
   std::size_t holders_ = 1;  // the region's owner until retire(), and each loan, empty ones too
-  Loan* head_ = nullptr;     // of the loans with bytes, sorted by begin_
-  Loan* tail_ = nullptr;
-  // Where the next one probably goes: per kind the loan made last, or what stands in its place, and
-  // a neighbour of what came back last. Nothing of use where the list has fewer than two.
-  Loan* finger_[2] = {nullptr, nullptr};
-  Loan* vacated_ = nullptr;
+  // Closes the ring of loans with bytes, sorted by begin_: below the first and above the last. It
+  // is in nobody's way, for it reaches nothing and begins beyond everything.
+  mutable Loan ends_{};
+  // Below where the next one probably goes: the loan of its kind made last, or the place left last,
+  // by a loan that came back or for one further off.
+  Loan* last_made_[2] = {&ends_, &ends_};
+  Loan* left_last_ = &ends_;
 };
 
-// What lending and giving back do for a loan that is alone is inline: with it they cost half.
+// What lending and giving back do in constant time is inline: with it they cost half.
 
 /// Held for a walk along the list, never for a message or a wait.
 class BorrowLedger::Lock {
@@ -151,12 +152,15 @@ class BorrowLedger::Lock {
   std::atomic<bool>& locked_;
 };
 
-inline Result<void> BorrowLedger::lend(Loan& loan, ByteRange range, LoanKind kind,
-                                       Operation operation, SourceLine const& where) noexcept {
+[[gnu::always_inline]] inline Result<void> BorrowLedger::lend(Loan& loan, ByteRange range,
+                                                              LoanKind kind, Operation operation,
+                                                              SourceLine const& where) noexcept {
   LEND_ASSERT(!loan.on_loan());
-  loan.begin_ = range.offset;
-  loan.end_ = range.offset + range.length;
-  LEND_ASSERT(loan.end_ >= loan.begin_);
+  std::size_t const begin = range.offset;
+  std::size_t const end = begin + range.length;
+  LEND_ASSERT(end >= begin);
+  loan.begin_ = begin;
+  loan.end_ = end;
   loan.where_ = where;
   loan.kind_ = kind;
   loan.operation_ = operation;
@@ -164,11 +168,15 @@ inline Result<void> BorrowLedger::lend(Loan& loan, ByteRange range, LoanKind kin
   Lock::take(locked_);
   if (retired_) [[unlikely]]
     stop_for_ended_region();
-  if (range.length != 0) {
-    if (head_ == nullptr)
-      link_alone(loan);
-    else if (Loan const* const rival = link_among(loan)) [[unlikely]]
+  if (begin != end) {
+    Loan* below = last_made_[static_cast<std::size_t>(kind)];
+    if (!fits_above(*below, begin, end, kind)) [[unlikely]]
+      below = left_last_;
+    if (fits_above(*below, begin, end, kind)) [[likely]] {
+      link(loan, kind, *below, *below->next_);
+    } else if (Loan const* const rival = link_anywhere(loan)) [[unlikely]] {
       return refuse(loan, *rival);
+    }
   }
   ++holders_;
   Lock::drop(locked_);
@@ -176,10 +184,22 @@ inline Result<void> BorrowLedger::lend(Loan& loan, ByteRange range, LoanKind kin
   return success();
 }
 
-inline void BorrowLedger::link_alone(Loan& loan) noexcept {
-  loan.previous_ = loan.next_ = nullptr;
-  loan.reach_ = loan.end_;
-  head_ = tail_ = &loan;
+/// Whether a loan may go between `below` and the next without a look at any other.
+inline bool BorrowLedger::fits_above(Loan const& below, std::size_t begin, std::size_t end,
+                                     LoanKind kind) noexcept {
+  bool const is_clear_below =
+      below.reach_ <= begin ||
+      // An exclusive loan that reached beyond `begin` would overlap `below`, too.
+      (kind == LoanKind::shared && below.kind_ == LoanKind::shared && below.begin_ <= begin);
+  return is_clear_below && end <= below.next_->begin_;
+}
+
+inline void BorrowLedger::link(Loan& loan, LoanKind kind, Loan& below, Loan& above) noexcept {
+  loan.previous_ = &below;
+  loan.next_ = &above;
+  loan.reach_ = kind == LoanKind::exclusive ? loan.end_ : std::max(below.reach_, loan.end_);
+  below.next_ = above.previous_ = &loan;
+  last_made_[static_cast<std::size_t>(kind)] = &loan;
 }
 
 inline bool BorrowLedger::give_back(Loan& loan) noexcept {
@@ -188,10 +208,15 @@ inline bool BorrowLedger::give_back(Loan& loan) noexcept {
   loan.ledger_ = nullptr;
   Lock const lock{ledger.locked_};
   if (loan.begin_ != loan.end_) {
-    if (ledger.head_ != ledger.tail_)
-      ledger.unlink_among(loan);
-    else
-      ledger.head_ = ledger.tail_ = nullptr;
+    Loan* const below = loan.previous_;
+    Loan* const above = loan.next_;
+    below->next_ = above;
+    above->previous_ = below;
+    for (Loan*& last : ledger.last_made_)
+      if (last == &loan) last = below;
+    ledger.left_last_ = below;
+    if (above->end_ < loan.reach_) [[unlikely]]
+      ledger.lower_reach_from(above);
   }
   return --ledger.holders_ == 0;
 }
