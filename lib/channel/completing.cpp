@@ -17,6 +17,13 @@ constexpr std::uint32_t empty_polls_per_look = 512;
 
 }  // namespace
 
+void give_back_all_but_one(Slot& slot) noexcept {
+  for (; slot.loans > 1; --slot.loans) {
+    auto& [loan, region] = slot.pieces[slot.loans - 1];
+    end_loan(loan, region);
+  }
+}
+
 int ChannelState::take() noexcept {
   TakenCompletions entries;
   int const count = entries.take(*raw_completions_, poll_batch);
