@@ -42,38 +42,59 @@ struct LendNothing {
   }
 };
 
-/// Fills `target`, which has room for elements_max. No list is longer than `elements`, which is not
-/// above that; one of no elements must be allowed. Each element that names bytes of its region is
-/// offered to `lend`, which may say no.
+/// Puts an element at `target`, behind those of `before`, and lends it.
+template <class Element, class Lend>
+[[nodiscard, gnu::always_inline]] inline Resolved resolve_one(QueuePairHandle const& queue_pair,
+                                                              Element const& element,
+                                                              ibv_sge* target, Resolved before,
+                                                              Lend& lend) noexcept {
+  RegionState const* const region = element.region;
+  if (region == nullptr || region->protection_domain != queue_pair.protection_domain ||
+      !region->contains(element.range)) [[unlikely]]
+    return {.outcome = Resolved::Outcome::said_wrong};
+  if (!lend(element)) [[unlikely]]
+    return {.outcome = Resolved::Outcome::not_lent};
+  ibv_sge& entry = target[before.count];
+  entry.addr = reinterpret_cast<std::uintptr_t>(region->address + element.range.offset);
+  // Narrows only where resolve() refuses the bytes: message_bytes_max fits in 32 bits.
+  entry.length = static_cast<std::uint32_t>(element.range.length);
+  entry.lkey = region->local_key;
+  // Cannot wrap: 32 regions fit in the address space.
+  return {before.bytes + element.range.length, before.count + (element.range.length != 0 ? 1 : 0)};
+}
+
+/// Of none, or of several. Out of line: a loop around what resolve_one() has inline would cost even
+/// one element ten instructions; and with a copy of `lend`, which else would not stay in registers.
+template <class Element, class Lend>
+[[nodiscard, gnu::noinline]] Resolved resolve_several(QueuePairHandle const& queue_pair,
+                                                      std::span<Element const> elements,
+                                                      bool may_be_empty, ibv_sge* target,
+                                                      Lend lend) noexcept {
+  if (elements.empty())
+    return {.outcome = may_be_empty ? Resolved::Outcome::good : Resolved::Outcome::said_wrong};
+  Resolved resolved;
+  if (elements.size() > queue_pair.elements) resolved.outcome = Resolved::Outcome::said_wrong;
+  for (auto element = elements.begin(); element != elements.end() && !resolved.is_refused();
+       ++element)
+    resolved = resolve_one(queue_pair, *element, target, resolved, lend);
+  return resolved;
+}
+
+/// Fills `target`, which has room for elements_max. No list is longer than `elements` of the queue
+/// pair, which is not above that; one of no elements must be allowed. Each element that names bytes
+/// of its region is offered to `lend`, which may say no.
 template <class Element, class Lend>
 [[nodiscard, gnu::always_inline]] inline Resolved resolve(QueuePairHandle const& queue_pair,
                                                           ElementList<Element> const& list,
                                                           bool may_be_empty, ibv_sge* target,
                                                           Lend&& lend) noexcept {
   auto const elements = list.elements();
-  if (elements.size() - 1 >= queue_pair.elements) [[unlikely]]  // none, or too many
-    return {.outcome = elements.empty() && may_be_empty ? Resolved::Outcome::good
-                                                        : Resolved::Outcome::said_wrong};
-  std::uint64_t bytes = 0;
-  std::size_t count = 0;
-  for (Element const& element : elements) {
-    RegionState const* const region = element.region;
-    if (region == nullptr || region->protection_domain != queue_pair.protection_domain ||
-        !region->contains(element.range)) [[unlikely]]
-      return {.outcome = Resolved::Outcome::said_wrong};
-    if (!lend(element)) [[unlikely]]
-      return {.outcome = Resolved::Outcome::not_lent};
-    ibv_sge& entry = target[count];
-    entry.addr = reinterpret_cast<std::uintptr_t>(region->address + element.range.offset);
-    // Narrows only where `bytes` is refused below: message_bytes_max fits in 32 bits.
-    entry.length = static_cast<std::uint32_t>(element.range.length);
-    entry.lkey = region->local_key;
-    count += element.range.length != 0 ? 1 : 0;
-    bytes += element.range.length;  // cannot wrap: 32 regions fit in the address space
-  }
-  if (bytes > queue_pair.message_bytes_max) [[unlikely]]
-    return {.outcome = Resolved::Outcome::said_wrong};
-  return {bytes, static_cast<int>(count)};
+  Resolved resolved = elements.size() == 1
+                          ? resolve_one(queue_pair, elements.front(), target, {}, lend)
+                          : resolve_several(queue_pair, elements, may_be_empty, target, lend);
+  if (resolved.bytes > queue_pair.message_bytes_max) [[unlikely]]
+    resolved.outcome = Resolved::Outcome::said_wrong;
+  return resolved;
 }
 
 /// Posted, or why not; what was said wrong only refusal() can tell.
