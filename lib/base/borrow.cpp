@@ -69,6 +69,7 @@ std::string BorrowLedger::Found::sentence() const {
 BorrowLedger::BorrowLedger() noexcept {
   ends_.previous_ = ends_.next_ = &ends_;
   ends_.begin_ = ends_.end_ = SIZE_MAX;
+  ends_.kind_ = LoanKind::shared;
 }
 
 /// The last loan that begins at `begin` or before.
@@ -79,8 +80,10 @@ Loan* BorrowLedger::place_below(std::size_t begin, LoanKind kind) const noexcept
   auto const distance = [begin](Loan const* loan) {
     return loan->begin_ > begin ? loan->begin_ - begin : begin - loan->begin_;
   };
-  Loan* below = last_made_[static_cast<std::size_t>(kind)];
-  if (distance(left_last_) < distance(below)) below = left_last_;
+  // A hint that is below the first stands at the first.
+  auto const in_ring = [this](Loan* hint) { return hint == &ends_ ? ends_.next_ : hint; };
+  Loan* below = in_ring(last_made_[static_cast<std::size_t>(kind)]);
+  if (Loan* const left = in_ring(left_last_); distance(left) < distance(below)) below = left;
   while (below->begin_ > begin) below = below->previous_;
   while (below->next_->begin_ <= begin) below = below->next_;
   return below;
@@ -114,7 +117,7 @@ Loan const* BorrowLedger::conflict(Loan const* below, std::size_t begin, std::si
   return nullptr;
 }
 
-/// Of `loan` and those above: one below it that reached further came back.
+/// Of `loan` and those above it, after one below that reached further came back.
 [[gnu::noinline]] void BorrowLedger::lower_reach_from(Loan* loan) noexcept {
   std::size_t reach = loan->previous_->reach_;
   for (; loan != &ends_; loan = loan->next_) {

@@ -64,7 +64,7 @@ template <class Element, class Lend>
 }
 
 /// Of none, or of several. Out of line: a loop around what resolve_one() has inline would cost even
-/// one element ten instructions; and with a copy of `lend`, which else would not stay in registers.
+/// one element ten instructions. With a copy of `lend`, or that of one would not stay in registers.
 template <class Element, class Lend>
 [[nodiscard, gnu::noinline]] Resolved resolve_several(QueuePairHandle const& queue_pair,
                                                       std::span<Element const> elements,

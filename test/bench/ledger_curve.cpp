@@ -24,18 +24,20 @@ enum class Pattern {
   ring,            // the oldest comes back and the next piece goes out
   refill,          // any one comes back and goes out again
   two_rings,       // two rings in one region, taking turns
+  to_and_fro,      // beside a ring one goes out, the other comes back: below all, above the first
   same_range,      // one range lent for reading over and over, given back at random
   reverse,         // disjoint pieces, lent and given back descending
   random,          // disjoint pieces, lent and given back at random
   nested,          // for reading, each inside the one before, which comes back first
   overlapping,     // for reading, random ranges all over each other, in random order
 };
-constexpr char const* names[] = {"in_order",   "any_order_back", "ring",   "refill", "two_rings",
-                                 "same_range", "reverse",        "random", "nested", "overlapping"};
+constexpr char const* names[] = {"in_order",  "any_order_back", "ring",       "refill",
+                                 "two_rings", "to_and_fro",     "same_range", "reverse",
+                                 "random",    "nested",         "overlapping"};
 constexpr Pattern patterns[] = {Pattern::in_order,   Pattern::any_order_back, Pattern::ring,
-                                Pattern::refill,     Pattern::two_rings,      Pattern::same_range,
-                                Pattern::reverse,    Pattern::random,         Pattern::nested,
-                                Pattern::overlapping};
+                                Pattern::refill,     Pattern::two_rings,      Pattern::to_and_fro,
+                                Pattern::same_range, Pattern::reverse,        Pattern::random,
+                                Pattern::nested,     Pattern::overlapping};
 constexpr std::size_t piece = 64;
 
 /// Ranges and the order in which they go out and come back, made beforehand.
@@ -43,7 +45,8 @@ struct Plan {
   std::vector<ByteRange> ranges;
   std::vector<std::size_t> out, back;
   LoanKind kind = LoanKind::exclusive;
-  bool is_cycle = false;  // all are out: `back` comes back and `out` goes out, one by one
+  bool is_cycle = false;          // all are out: `back` comes back and `out` goes out, one by one
+  std::size_t absent = SIZE_MAX;  // of a cycle: not out at first
 };
 
 std::vector<std::size_t> numbers(std::size_t count) {
@@ -71,6 +74,15 @@ Plan plan_of(Pattern pattern, std::size_t loans) {
       plan.is_cycle = true;
       for (std::size_t i = 0; i < loans; ++i) plan.back[i] = i / 2 + i % 2 * (loans / 2);
       plan.out = plan.back;
+      break;
+    case Pattern::to_and_fro:
+      plan.is_cycle = true;
+      if (loans < 3) break;
+      plan.absent = 2;
+      for (std::size_t i = 0; i < loans; ++i) {
+        plan.back[i] = i % 2 == 0 ? 0 : 2;
+        plan.out[i] = i % 2 == 0 ? 2 : 0;
+      }
       break;
     case Pattern::same_range:
       plan.kind = LoanKind::shared;
@@ -105,7 +117,8 @@ class Ledger {
  public:
   explicit Ledger(Plan const& plan) : plan_{plan}, loans_(plan.ranges.size()) {
     if (plan.is_cycle)
-      for (std::size_t i = 0; i < loans_.size(); ++i) lend(i);
+      for (std::size_t i = 0; i < loans_.size(); ++i)
+        if (i != plan.absent) lend(i);
   }
   ~Ledger() {
     for (auto& loan : loans_)

@@ -115,10 +115,10 @@ class BorrowLedger {
   bool retired_ = false;
   std::size_t holders_ = 1;  // the region's owner until retire(), and each loan, empty ones too
   // Closes the ring of loans with bytes, sorted by begin_: below the first and above the last. It
-  // is in nobody's way, for it reaches nothing and begins beyond everything.
+  // is in nobody's way: shared, it reaches nothing, begins and ends beyond everything.
   mutable Loan ends_{};
-  // Below where the next one probably goes: the loan of its kind made last, or the place left last,
-  // by a loan that came back or for one further off.
+  // Below where the next one probably goes: the loan of its kind made last, or the place left last:
+  // where a loan came back, or the one made last before another was made further off.
   Loan* last_made_[2] = {&ends_, &ends_};
   Loan* left_last_ = &ends_;
 };
@@ -194,6 +194,7 @@ inline bool BorrowLedger::fits_above(Loan const& below, std::size_t begin, std::
   return is_clear_below && end <= below.next_->begin_;
 }
 
+/// The loans above reach as far as this one already, unless link_anywhere() mends that.
 inline void BorrowLedger::link(Loan& loan, LoanKind kind, Loan& below, Loan& above) noexcept {
   loan.previous_ = &below;
   loan.next_ = &above;
