@@ -25,7 +25,7 @@ RUNS = [
     ("million_posts --json", 1),
     ("registration --json --largest 1", None),
     ("scale --json --channels 10 --processes 4 --devices 10", 6),
-    ("ledger_curve --json", 10),
+    ("ledger_curve --json", 11),
 ]
 
 
