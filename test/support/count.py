@@ -3,7 +3,8 @@
 """Adds up what Meson's test logs say: count.py FOLDER:EXIT…
 
 EXIT is that of `meson test` in FOLDER. A run that failed without a failed test (it did not build)
-counts as one failure. The last line is `N passed, N failed, N skipped`. Exits 1 on a failure, and
+counts as one failure. Lines of a test's output that begin with `skipped:` are repeated: what a test
+that passed has left out. The last line is `N passed, N failed, N skipped`. Exits 1 on a failure, and
 when nothing passed.
 """
 import json
@@ -18,10 +19,13 @@ for run in sys.argv[1:]:
     tests = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     bad = [test for test in tests if test["result"] not in PASSED | SKIPPED]
     for test in tests:
+        said = [line.strip() for line in (test.get("stdout") or "").strip().splitlines()]
         if test["result"] in SKIPPED:
-            said = (test.get("stdout") or "").strip().splitlines()
             print(f"skipped {folder}: {test['name']}: {said[-1] if said else 'no reason given'}")
             skipped += 1
+        else:
+            for line in dict.fromkeys(line for line in said if line.startswith("skipped:")):
+                print(f"partly {folder}: {test['name']}: {line}")
     for test in bad:
         print(f"failed {folder}: {test['name']}: {test['result']}")
     if status != "0" and not bad:

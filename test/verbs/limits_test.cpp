@@ -109,7 +109,7 @@ TEST_CASE("where memory may be locked without limit, the limit is not blamed", "
   auto const domain = domain_of_fake();
   LockedMemoryLimit const limit{RLIM_INFINITY};
   if (!limit.is_set) {
-    WARN("this process may not lift its RLIMIT_MEMLOCK");
+    WARN("skipped: this process may not lift its RLIMIT_MEMLOCK");
     return;
   }
   Fake::get().fail_call = Fake::get().calls + 2;
