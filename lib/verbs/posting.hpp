@@ -70,19 +70,20 @@ template <class Element, class Lend>
                                                       std::span<Element const> elements,
                                                       bool may_be_empty, ibv_sge* target,
                                                       Lend lend) noexcept {
-  if (elements.empty())
-    return {.outcome = may_be_empty ? Resolved::Outcome::good : Resolved::Outcome::said_wrong};
+  if (elements.size() - 1 >= queue_pair.elements)  // none, or too many
+    return {.outcome = elements.empty() && may_be_empty ? Resolved::Outcome::good
+                                                        : Resolved::Outcome::said_wrong};
   Resolved resolved;
-  if (elements.size() > queue_pair.elements) resolved.outcome = Resolved::Outcome::said_wrong;
-  for (auto element = elements.begin(); element != elements.end() && !resolved.is_refused();
-       ++element)
-    resolved = resolve_one(queue_pair, *element, target, resolved, lend);
+  for (Element const& element : elements) {
+    resolved = resolve_one(queue_pair, element, target, resolved, lend);
+    if (resolved.is_refused()) break;
+  }
   return resolved;
 }
 
 /// Fills `target`, which has room for elements_max. No list is longer than `elements` of the queue
-/// pair, which is not above that; one of no elements must be allowed. Each element that names bytes
-/// of its region is offered to `lend`, which may say no.
+/// pair, which is 1 to that; one of no elements must be allowed. Each element that names bytes of
+/// its region is offered to `lend`, which may say no.
 template <class Element, class Lend>
 [[nodiscard, gnu::always_inline]] inline Resolved resolve(QueuePairHandle const& queue_pair,
                                                           ElementList<Element> const& list,
