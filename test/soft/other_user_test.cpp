@@ -42,16 +42,6 @@ bool become(uid_t user) {
          ::setresuid(user, user, user) == 0 && ::prctl(PR_SET_DUMPABLE, 1) == 0;
 }
 
-/// A rendezvous directory of this user's.
-bool make_directory(char (&path)[64]) {
-  std::snprintf(path, sizeof path, "/tmp/lend-test-XXXXXX");
-  return ::mkdtemp(path) != nullptr && ::setenv("LEND_SOFT_DIRECTORY", path, 1) == 0;
-}
-void remove_directory(char const* path) {
-  std::error_code ignored;
-  std::filesystem::remove_all(path, ignored);
-}
-
 ibv_context* open_soft_device() {
   auto** const list = soft_device().get_device_list(nullptr);
   auto* const context = soft_device().open_device(list[0]);
@@ -61,7 +51,7 @@ ibv_context* open_soft_device() {
 
 int hold(Wire const& wire) {
   Told told;
-  if (!become(owner) || !make_directory(told.directory)) return 1;
+  if (!become(owner) || !meet_in_new_directory(told.directory)) return 1;
   {
     RawDevice const device;
     RawMemory const memory{device, 64, Home::process};
@@ -107,7 +97,7 @@ int intrude(Wire const& wire, bool is_of_owner) {
   if (soft_device().last_reason() == nullptr) return 9;
   // In one of its own one does, and meets nobody.
   char own[64];
-  if (!make_directory(own)) return 20;
+  if (!meet_in_new_directory(own)) return 20;
   int result = 0;
   {
     RawDevice const device;

@@ -6,6 +6,7 @@
 #include <soft/shared_memory.hpp>
 
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -16,21 +17,29 @@
 
 namespace lend::test {
 
+/// From here on soft devices of this process and its children meet in a new directory, `path`.
+[[nodiscard]] inline bool meet_in_new_directory(char (&path)[64]) {
+  std::snprintf(path, sizeof path, "/tmp/lend-test-XXXXXX");
+  return ::mkdtemp(path) != nullptr && ::setenv("LEND_SOFT_DIRECTORY", path, 1) == 0;
+}
+inline void remove_directory(std::filesystem::path const& path) {
+  std::error_code ignored;
+  std::filesystem::remove_all(path, ignored);
+}
+
 /// While it lives, soft devices of this process and its children meet in a directory of their own.
 class Rendezvous {
  public:
   Rendezvous() {
-    char name[] = "/tmp/lend-test-XXXXXX";
-    REQUIRE(::mkdtemp(name) != nullptr);
+    char name[64];
+    REQUIRE(meet_in_new_directory(name));
     path_ = name;
-    REQUIRE(::setenv("LEND_SOFT_DIRECTORY", name, 1) == 0);
   }
   Rendezvous(Rendezvous const&) = delete;
   Rendezvous& operator=(Rendezvous const&) = delete;
   ~Rendezvous() {
     ::unsetenv("LEND_SOFT_DIRECTORY");
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
+    remove_directory(path_);
   }
 
   [[nodiscard]] std::filesystem::path const& path() const noexcept { return path_; }
