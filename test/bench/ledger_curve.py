@@ -15,7 +15,16 @@ import sys
 import tempfile
 
 COUNTS = (1, 10, 100, 1000)
-CONSTANT = ("in_order", "any_order_back", "ring", "refill", "two_rings", "to_and_fro", "same_range", "reverse")
+CONSTANT = (
+    "in_order",
+    "any_order_back",
+    "ring",
+    "refill",
+    "two_rings",
+    "to_and_fro",
+    "same_range",
+    "reverse",
+)
 # A share of what happens once per round; one step along the list takes 3 or more for each loan.
 SLACK = 12
 
