@@ -71,7 +71,7 @@ void survive_one(unsigned seed, std::size_t& connected) {
   {
     Party party{home};
     Told theirs{};
-    bool is_connected = hear(victim.wire(), theirs) && tell(victim.wire(), party.told());
+    bool is_connected = party.hear_the_living(victim.wire(), theirs);
     for (std::uint32_t i = 0; i < pairs && is_connected; ++i)
       if (auto const error = party.links[i]->connect(theirs.numbers[i]); error != 0) {
         CHECK(error == ENETUNREACH);  // dead already
@@ -149,7 +149,7 @@ TEST_CASE("two survivors of a third go on with each other", "[two_process]") {
       REQUIRE(other.wire().put(std::as_bytes(std::span{&mine, 1})));
       REQUIRE(link.connect(number) == 0);
       Told theirs{};
-      bool is_connected = hear(victim.wire(), theirs) && tell(victim.wire(), party.told());
+      bool is_connected = party.hear_the_living(victim.wire(), theirs);
       for (std::uint32_t i = 0; i < pairs && is_connected; ++i)
         is_connected = party.links[i]->connect(theirs.numbers[i]) == 0;
       if (is_connected) static_cast<void>(victim.wire().say());

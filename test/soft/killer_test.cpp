@@ -193,7 +193,7 @@ bool survive(unsigned seed, Round const& round) {
   {
     Party party{round.of_survivors};
     Told theirs{};
-    is_connected = hear(victim.wire(), theirs) && tell(victim.wire(), party.told());
+    is_connected = party.hear_the_living(victim.wire(), theirs);
     other.introduce(party, victim.wire(), is_connected, theirs);
     if (round.at == At::connecting) dies();
     is_connected = is_connected && meet(party, theirs, 0);

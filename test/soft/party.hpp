@@ -4,6 +4,7 @@
 #pragma once
 
 #include <soft/host.hpp>
+#include <soft/layout.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -86,6 +87,13 @@ struct Party {
     for (std::size_t i = 0; i < links.size() && i < pairs_max; ++i)
       told.numbers[i] = links[i]->number();
     return told;
+  }
+  /// Exchanges what both sides tell. False if the other died meanwhile; also where its slot became
+  /// ours since: then what it told are our own numbers, and what is sent to them never fails.
+  [[nodiscard]] bool hear_the_living(Wire const& wire, Told& theirs) const {
+    auto const slot_of = [](std::uint32_t number) { return number >> soft::index_bits; };
+    return hear(wire, theirs) && tell(wire, told()) &&
+           slot_of(theirs.numbers[0]) != slot_of(links[0]->number());
   }
   bool note(int error, std::uint64_t id, std::uint32_t link) {
     if (error != 0) return false;
