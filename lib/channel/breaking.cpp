@@ -52,7 +52,7 @@ Error ChannelState::of_this_connection(Error const& error) const noexcept {
 
 [[gnu::cold]] Error ChannelState::poll_failure(int result) const noexcept {
   return poll_error(
-      *raw_completions_, result,
+      completions_, result,
       "The bytes come back by a flush: at the end of the scope, or of a blocking call.");
 }
 

@@ -186,7 +186,7 @@ int poll_cq(ibv_cq* queue, int count, ibv_wc* wc) noexcept {
   auto& context = Context::of(cq.context);
   if (!context.is_ours()) return -context.check_ours();
   if (cq.fails.load(std::memory_order_relaxed)) [[unlikely]]
-    return -EIO;
+    return -fail(EIO);
   if (context.stalled.maybe_any()) retry_stalled(context, RetriedFor::pollers);
   // Acquire pairs with the release of a peer that moved a queue pair to ERR.
   if (context.segment.header.trouble.load(std::memory_order_acquire) !=

@@ -71,11 +71,16 @@ Result<CompletionQueue> CompletionQueue::create(Context const& context, std::uin
       parent, std::move(channel), std::move(raw), static_cast<std::uint32_t>(granted))};
 }
 
-Error poll_error(ibv_cq const& queue, int result, std::string_view remedy) noexcept {
+Error poll_error(CompletionQueue const& queue, int result, std::string_view remedy) noexcept {
+  auto const& raw = queue.handle_->raw;
+  auto const entries = "a queue of " + std::to_string(raw.get()->cqe) + " entries";
+  // Without a reason the number is not taken for an errno: drivers answer codes of their own.
+  // Source: rdma-core providers/mlx5/cq.c, CQ_POLL_ERR.
+  if (raw.provider().last_reason() != nullptr)
+    return verb_error(Errc::system_failed, raw.provider(), "ibv_poll_cq on " + entries, -result);
   return Error{Errc::system_failed,
-               "ibv_poll_cq answered " + std::to_string(result) + " on a queue of " +
-                   std::to_string(queue.cqe) +
-                   " entries: it overran or the device failed; no work has ended by it. " +
+               "ibv_poll_cq answered " + std::to_string(result) + " on " + entries +
+                   ": it overran or the device failed; no work has ended by it. " +
                    std::string{remedy}};
 }
 
@@ -96,7 +101,7 @@ Result<std::span<Completion>> CompletionQueue::poll(std::span<Completion> target
     }
     if (got < 0) [[unlikely]] {
       if (taken == 0)
-        return poll_error(queue, got, "Flush and destroy the queue pairs that use it.");
+        return poll_error(*this, got, "Flush and destroy the queue pairs that use it.");
       break;  // what was taken is real; the next poll meets the failure again
     }
     if (std::cmp_less(got, wanted)) break;

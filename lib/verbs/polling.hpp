@@ -5,6 +5,7 @@
 
 #include <lend/base/error.hpp>
 #include <lend/verbs/completion.hpp>
+#include <lend/verbs/completion_queue.hpp>
 #include <verbs/provider.hpp>
 
 #include <endian.h>
@@ -64,7 +65,9 @@ class TakenCompletions {
   ibv_wc entries_[poll_batch];
 };
 
-/// Why a queue could not be polled, and what its user may do then.
-[[nodiscard]] Error poll_error(ibv_cq const& queue, int result, std::string_view remedy) noexcept;
+/// Why a queue could not be polled, and what its user may do then: the provider's reason where it
+/// has one. Before another verb is called, which might change that.
+[[nodiscard]] Error poll_error(CompletionQueue const& queue, int result,
+                               std::string_view remedy) noexcept;
 
 }  // namespace lend

@@ -3,8 +3,10 @@
 // loses, a peer that does not fit, a call that the device refuses. Method: as story_test.cpp.
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 
 #include "channel/story.hpp"
+#include "support/peer_process.hpp"
 
 using namespace lend;
 using namespace lend::test;
@@ -202,4 +204,41 @@ TEST_CASE("an exchange that fails tells with whom, what it left and what to do",
           "is connected. See whether a lend program listens or connects there and is not stopped, "
           "then prepare again and retry.");
   }
+}
+
+TEST_CASE("in a forked child waits, polls and the scope's end tell of the fork", "[channel]") {
+  Story story;
+  auto& [ends, memory] = story;
+  PollingScope scope{ends.a};
+  auto work = must(scope.post_receive(memory.scatter(0, 64)));
+  PeerProcess child{[&](Wire const&) {
+    auto const tells = [](Error const& error) {
+      return error == Errc::system_failed && error.os_error() == ENODEV &&
+             error.message().find("opened before fork(): open it again") != std::string::npos;
+    };
+    if (!tells(error_of(work.wait(within(5s))))) return 1;
+    if (!tells(error_of(work.poll()))) return 2;
+    return tells(error_of(scope.finish())) ? 0 : 3;
+  }};
+
+  CHECK(child.exit_status() == 0);
+  must(ends.b.send(memory.gather(64, 8), within(5s)));
+  CHECK(must(work.wait(within(5s))).bytes == 8);
+}
+
+TEST_CASE("a completion queue that fails is not told with the reason of an earlier refusal",
+          "[channel]") {
+  Story story;
+  auto& [ends, memory] = story;
+  must(inject_faults(ends.context, FaultPlan{}.completion_queue_fails(1)));
+  PollingScope scope{ends.a};
+  auto work = must(scope.post_send(memory.gather(0, 8)));
+  ::setenv("LEND_SOFT_DIRECTORY", "/proc/no/such/place", 1);
+  auto const refused = error_of(open_device(DeviceChoice::soft()));
+  ::unsetenv("LEND_SOFT_DIRECTORY");
+  REQUIRE(refused.message().find("/proc/no/such/place") != std::string::npos);
+
+  auto const error = error_of(work.wait(within(5s)));
+
+  CHECK(error.message().find("ibv_poll_cq answered -5") != std::string::npos);
 }

@@ -11,6 +11,7 @@
 #include <endian.h>
 
 #include <array>
+#include <cerrno>
 #include <cstring>
 
 using namespace lend;
@@ -119,6 +120,22 @@ TEST_CASE("a failed poll is an error and no completion", "[verbs]") {
   REQUIRE(polled.has_error());
   CHECK(polled.error() == Errc::system_failed);
   CHECK(polled.error().message().find("-5") != std::string::npos);
+}
+
+TEST_CASE("a failed poll tells errno and the reason of a provider that has one", "[verbs]") {
+  auto queue = queue_of();
+  Fake::get().poll_result = -ENODEV;
+  Fake::get().reason = "it was pulled out: put it back";
+  std::array<Completion, 4> room;
+
+  auto const polled = queue.poll(room);
+
+  REQUIRE(polled.has_error());
+  CHECK(polled.error() == Errc::system_failed);
+  CHECK(polled.error().os_error() == ENODEV);
+  CHECK(polled.error().message() ==
+        "ibv_poll_cq on a queue of 64 entries failed: No such device (errno 19). it was pulled "
+        "out: put it back");
 }
 
 TEST_CASE("completions taken before a poll fails are not lost", "[verbs]") {

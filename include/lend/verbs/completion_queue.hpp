@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 
 struct ibv_cq;
 
@@ -43,6 +44,7 @@ class CompletionQueue {
   /// Takes what is there, up to the size of `target`, without waiting.
   ///
   /// Errors:  system_failed  the queue itself failed: nothing was taken, no work has ended by it.
+  ///                         os_error() has the errno where the device says why.
   /// Threads: one at a time.
   /// Source:  ibv_poll_cq(3).
   [[nodiscard]] Result<std::span<Completion>> poll(
@@ -63,6 +65,7 @@ class CompletionQueue {
 
  private:
   friend class PreparedQueuePair;
+  friend Error poll_error(CompletionQueue const&, int, std::string_view) noexcept;
   explicit CompletionQueue(std::shared_ptr<CompletionQueueHandle> handle) noexcept
       : handle_{std::move(handle)} {}
   std::shared_ptr<CompletionQueueHandle> handle_;
