@@ -2,6 +2,8 @@
 // Errors and their stories. Any thread. Short of memory, an error keeps its code and loses words.
 #include <base/error_story.hpp>
 
+#include <sys/resource.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -75,6 +77,30 @@ Errc code_of_errno(int errno_value) noexcept {
   }
 }
 
+std::string text_of(rlim_t limit) {
+  return limit == RLIM_INFINITY ? "unlimited" : std::to_string(limit);
+}
+
+/// What limits descriptors and how that is raised, where they ran out; else nothing.
+std::string descriptors_remedy(int errno_value) {
+  if (errno_value == ENFILE)
+    return "The host's limit of open files, sysctl fs.file-max, is used up: raise it, or end what "
+           "holds many.";
+  rlimit limit{};
+  if (errno_value != EMFILE || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
+  return "RLIMIT_NOFILE is " + text_of(limit.rlim_cur) +
+         " (hard limit: " + text_of(limit.rlim_max) +
+         "); raise it with `ulimit -n`, a nofile line in /etc/security/limits.conf or LimitNOFILE= "
+         "in a systemd unit, or close what is not needed.";
+}
+
+/// Adds `words` as a sentence of its own.
+void add_sentence(std::string& text, std::string_view words) {
+  if (words.empty()) return;
+  text += text.back() == '.' ? " " : ". ";
+  text += words;
+}
+
 /// The message of a failed request: "send of 64 bytes failed with …".
 std::string story_of(WorkFailure const& failure) {
   char numbers[96];
@@ -143,7 +169,8 @@ Error Error::from_errno(Errc code, std::string_view call, int errno_value,
       text += ::strerror_r(errno_value, buffer, sizeof buffer);
       text += " (errno " + std::to_string(errno_value) + ')';
     }
-    if (!remedy.empty()) (text += ". ") += remedy;
+    add_sentence(text, remedy);
+    add_sentence(text, descriptors_remedy(errno_value));
     return Error{code, std::make_shared<Story const>(std::move(text), errno_value)};
   } catch (std::bad_alloc const&) {
     return code;

@@ -83,9 +83,11 @@ int reachability_guid(std::uint64_t& guid) noexcept {
   Hash hash;
   char boot[64];
   auto const length = read_small("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
-  if (length <= 0)
-    return fail(length < 0 ? errno : EIO, "cannot read the boot id in /proc (%s): is it mounted?",
-                std::strerror(errno));
+  if (length <= 0) {
+    auto const error = length < 0 ? errno : EIO;
+    return fail(error, "cannot read the boot id in /proc: %s%s", std::strerror(error),
+                is_shortage(error) ? "" : "; is it mounted?");
+  }
   hash.add(boot, static_cast<std::size_t>(length));
   auto const user = ::geteuid();
   hash.add(&user, sizeof user);

@@ -95,8 +95,7 @@ int find_peer(QueuePair& qp, std::uint32_t number) {
   auto const error = qp.wakers.hold(qp.peer->wakers(), qp.peer->segment(), *qp.target);
   if (error == 0) return 0;
   peers.release(std::exchange(qp.peer, nullptr));
-  return fail(error, "no descriptor to wake the peer by (%s): raise ulimit -n",
-              std::strerror(error));
+  return fail(error, "no descriptor to wake the peer by: %s", std::strerror(error));
 }
 
 /// In SQD, and what had started is not over. Who asks need not poll.

@@ -22,7 +22,8 @@ struct QueuePairDoor {
 };
 
 /// Applies `attributes` with the mask and target state of `transition`.
-/// Errors:  incompatible_peer, system_failed  name the refused transition and both queue pairs.
+/// Errors:  incompatible_peer, exhausted, system_failed  name the refused transition and both queue
+///          pairs.
 [[nodiscard]] Result<void> apply_transition(QueuePairHandle const& queue_pair,
                                             Transition const& transition, ibv_qp_attr attributes);
 

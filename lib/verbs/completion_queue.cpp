@@ -32,7 +32,7 @@ Result<Channel> make_channel(Provider const& provider, ibv_context* context, Wak
   Channel channel{provider, is_asked ? provider.create_comp_channel(context) : nullptr};
   if (!channel && wakeable == Wakeable::yes)
     return verb_error(provider, "ibv_create_comp_channel", errno,
-                      "Raise ulimit -n, or wait without events (Wait::adaptive).");
+                      "A wait without events (Wait::adaptive) needs no descriptor.");
   if (!channel) return channel;
   int const descriptor = channel.get()->fd;
   // An event may be gone by the time that it is asked for; that must not block.

@@ -33,6 +33,9 @@ Error refused(QueuePairHandle const& queue_pair, Transition const& transition, i
   auto code = Errc::system_failed;
   std::string_view remedy;
   switch (errno_value) {
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM: code = Errc::exhausted; break;
     case EINVAL: remedy = "An address may be gone, or the peer's endpoint stale."; break;
     case ETIMEDOUT: remedy = "The peer's address was not resolved; can it be pinged?"; break;
     case ENETUNREACH:  // how providers say that the peer's address is none they can reach

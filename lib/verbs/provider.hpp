@@ -68,7 +68,8 @@ struct Provider {
   void (*release)(ibv_context*, void* address, std::size_t length);
 
   /// Why the calling thread's last failed call failed, in a sentence with a remedy, where the
-  /// provider knows more than errno says; else null. The text lives until the thread's next call.
+  /// provider knows more than errno says; else null. Want of descriptors needs none: see
+  /// Error::from_errno(). The text lives until the thread's next call.
   char const* (*last_reason)();
 };
 

@@ -4,6 +4,8 @@
 
 #include <lend/base/error.hpp>
 
+#include <sys/resource.h>
+
 #include <cerrno>
 #include <set>
 #include <string>
@@ -39,6 +41,17 @@ TEST_CASE("an error from errno 0 or without remedy adds no empty words", "[base]
   CHECK(Error::from_errno("poll", 0) == Errc::system_failed);
   CHECK(Error::from_errno("open", ENOENT).message() ==
         "open failed: No such file or directory (errno 2)");
+}
+
+TEST_CASE("an error for want of descriptors names the limit, behind any other remedy", "[base]") {
+  rlimit limit{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  auto const text = Error::from_errno("accept", EMFILE, "Close some").message();
+  CHECK_THAT(text, Catch::StartsWith("accept failed: Too many open files (errno 24). Close some. "
+                                     "RLIMIT_NOFILE is " +
+                                     std::to_string(limit.rlim_cur) + ' '));
+  CHECK_THAT(text, Catch::Contains("raise it with `ulimit -n`"));
+  CHECK_THAT(Error::from_errno("accept", ENFILE).message(), Catch::Contains("fs.file-max"));
 }
 
 TEST_CASE("each errno chooses the code that says what to do", "[base]") {

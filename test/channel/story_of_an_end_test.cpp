@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "channel/story.hpp"
+#include "support/few_descriptors.hpp"
 #include "support/peer_process.hpp"
 
 using namespace lend;
@@ -241,4 +242,21 @@ TEST_CASE("a completion queue that fails is not told with the reason of an earli
   auto const error = error_of(work.wait(within(5s)));
 
   CHECK(error.message().find("ibv_poll_cq answered -5") != std::string::npos);
+}
+
+TEST_CASE("who connects without descriptors to do so is told which limit that is", "[channel]") {
+  Story story;
+  PreparedChannel one = must(prepare_channel(story.ends.domain, {}));
+  PreparedChannel const other = must(prepare_channel(story.ends.domain, {}));
+  std::string limit;
+
+  auto const error = [&] {
+    FewDescriptors const none;
+    limit = FewDescriptors::words();
+    return error_of(std::move(one).handshake(other.endpoint()));
+  }();
+
+  CHECK(error == Errc::exhausted);
+  CHECK(error.os_error() == EMFILE);
+  CHECK_THAT(error.message(), Catch::Contains(limit) && Catch::Contains("ulimit -n"));
 }

@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "network/strangers.hpp"
+#include "support/few_descriptors.hpp"
 
 using namespace lend;
 using namespace lend::test;
@@ -56,6 +57,29 @@ TEST_CASE("reaching none of several addresses ends with the refusal of each", "[
   CHECK_THAT(error.message(), Catch::Contains("nobody listened at nowhere"));
   for (auto const& address : {first, second})
     CHECK_THAT(error.message(), Catch::Contains(address + ": Connection refused"));
+}
+
+TEST_CASE("listening, reaching and accepting without a descriptor tell which limit that is",
+          "[network]") {
+  auto const listening = loopback_listener();
+  auto const candidates = must(resolve(must(parse_address(listening.address))));
+  auto const reached = dial(listening.address);
+  pollfd waiting{listening.fd.get(), POLLIN, 0};
+  REQUIRE(must(wait_for({&waiting, 1}, within(patience))));
+  std::string limit;
+  std::vector<Error> errors;
+  {
+    FewDescriptors const none;
+    limit = FewDescriptors::words();
+    errors.push_back(error_of(open_listening(must(resolve({"127.0.0.1", 0})))));
+    errors.push_back(error_of(reach("here", candidates, within(patience))));
+    errors.push_back(error_of(take_connection(listening.fd.get())));
+  }
+
+  for (auto const& error : errors) {
+    CHECK(error == Errc::exhausted);
+    CHECK_THAT(error.message(), Catch::Contains(limit) && Catch::Contains("ulimit -n"));
+  }
 }
 
 TEST_CASE("a listener that starts later is reached", "[network]") {

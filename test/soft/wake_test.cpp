@@ -3,13 +3,13 @@
 // by, or no thread to try again. Method: raw verbs within one process, which can open no more
 // files, or make no more threads, for a while.
 #include "support.hpp"
+#include "support/few_descriptors.hpp"
 
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -22,25 +22,6 @@ bool is_readable(int file) {
   pollfd wait{file, POLLIN, 0};
   return ::poll(&wait, 1, 0) == 1;
 }
-
-/// No file can be opened whose number is `more` or more above the first free one.
-class FewDescriptors {
- public:
-  explicit FewDescriptors(unsigned more = 0) {
-    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before_) == 0);
-    auto const first = ::dup(0);
-    REQUIRE(first >= 0);
-    ::close(first);
-    rlimit const few{static_cast<rlim_t>(first) + more, before_.rlim_max};
-    REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
-  }
-  FewDescriptors(FewDescriptors const&) = delete;
-  FewDescriptors& operator=(FewDescriptors const&) = delete;
-  ~FewDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-
- private:
-  rlimit before_{};
-};
 
 /// From now on the calling thread can make no other. False where the kernel has no such filter.
 bool forbid_threads() {

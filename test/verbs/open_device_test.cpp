@@ -2,6 +2,7 @@
 // Goal: the device that was meant is opened, or the error says what there is; nothing leaks.
 // Method: every choice, with and without LEND_DEVICE; descriptors counted around every error.
 #include "support/catch.hpp"
+#include "support/few_descriptors.hpp"
 
 #include <lend/open_device.hpp>
 #include <lend/verbs/completion_queue.hpp>
@@ -174,4 +175,25 @@ TEST_CASE("whatever is refused or ends, no descriptor stays open", "[verbs]") {
   for (int i = 0; i < 20; ++i) provoke();
 
   CHECK(descriptors() == before);
+}
+
+TEST_CASE("a device that finds too few descriptors says which limit that is", "[verbs]") {
+  static_cast<void>(open_device(DeviceChoice::soft()).value());  // it can be opened
+  unsigned more = 0;
+  for (; more < 20; ++more) {
+    std::string limit;
+    auto const opened = [&] {
+      test::FewDescriptors const few{more};
+      limit = test::FewDescriptors::words();
+      return open_device(DeviceChoice::soft());
+    }();
+    if (opened.has_value()) break;
+    INFO(opened.error().message());
+    CHECK(opened.error() == Errc::exhausted);
+    CHECK(opened.error().message().find(limit) != std::string::npos);
+    CHECK(opened.error().message().find("ulimit -n") != std::string::npos);
+    CHECK(opened.error().message().find("mounted") == std::string::npos);
+  }
+  CHECK(more > 3);
+  CHECK(more < 20);
 }

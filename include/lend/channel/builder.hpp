@@ -53,7 +53,7 @@ class PreparedChannel {
   /// which on RoCE looks for the peer's hardware address and gives up after 1 s.
   ///
   /// Errors:  those of PreparedQueuePair::connect(), and
-  ///          exhausted          no memory for the channel.
+  ///          exhausted          no memory or descriptors for the channel.
   ///          stale_handle       it was moved from or consumed before.
   ///          incompatible_peer  after prepare_again(), when `peer` is an endpoint of the channel
   ///                             before: this object then stays as it was, for the right one.

@@ -70,7 +70,7 @@ class PreparedQueuePair {
   /// Errors:  incompatible_peer  another kind of device, link, host, address form or RoCE version;
   ///                             the message has both.
   ///          not_found          the port is not active any more.
-  ///          system_failed      names the refused transition.
+  ///          exhausted, system_failed  names the refused transition; and of descriptors the limit.
   ///          invalid_argument   it was consumed or moved from before.
   ///          unsupported        an iWARP device, which only rdma_cm connects (lend/cm).
   /// Source:  ibv_modify_qp(3), transitions of a reliable connection.
