@@ -42,13 +42,17 @@ Error resolver_error(HostAndPort const& address, int code, int errno_value) {
 }  // namespace
 
 Result<HostAndPort> parse_address(std::string_view text) {
-  auto const colon = text.rfind(':');
-  if (colon == std::string_view::npos) return malformed(text, "has no port");
+  bool const in_brackets = text.starts_with('[');
+  auto const bracket = text.find(']');
+  if (in_brackets && bracket == std::string_view::npos)
+    return malformed(text, "has a bracket that is not closed");
+  auto const colon = in_brackets ? bracket + 1 : text.rfind(':');
+  if (colon >= text.size()) return malformed(text, "has no port");
+  if (text[colon] != ':') return malformed(text, "has no colon between bracket and port");
   auto host = text.substr(0, colon);
   auto const digits = text.substr(colon + 1);
 
-  if (host.starts_with('[')) {
-    if (!host.ends_with(']')) return malformed(text, "has a bracket that is not closed");
+  if (in_brackets) {
     host = host.substr(1, host.size() - 2);
     if (host.find(':') == std::string_view::npos)
       return malformed(text, "has brackets around something that is not IPv6");
