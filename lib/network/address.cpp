@@ -60,6 +60,9 @@ Result<HostAndPort> parse_address(std::string_view text) {
     return malformed(text, "has more than one colon without brackets");
   }
   if (host.empty()) return malformed(text, "has no host");
+  // The resolver takes it for no host, which without AI_PASSIVE is the loopback interface alone.
+  if (host == "*")
+    return malformed(text, "has no host but *; a listener on all interfaces is at 0.0.0.0 or [::]");
   if (host.size() > host_length_max) return malformed(text, "has too long a host");
   if (!std::all_of(host.begin(), host.end(), is_host_character))
     return malformed(text, "has a character no host name has");

@@ -35,6 +35,7 @@ TEST_CASE("what is no address is refused with a reason", "[network]") {
       {"[::1]:", "has no port"},
       {"[::1]80", "no colon between"},
       {"[::1]:80:90", "port"},
+      {"*:80", "0.0.0.0 or [::]"},
       {"localhost:65536", "port"},
       {"localhost:-1", "port"},
       {"localhost:+1", "port"},

@@ -26,7 +26,9 @@ struct ExchangeOptions {
 /// channel on a known port `listen()` is the same in one call.
 class Listener {
  public:
-  /// Binds to `address`, "host:port" or "[IPv6]:port"; port 0 lets the system choose.
+  /// Binds to `address`, "host:port" or "[IPv6]:port"; port 0 lets the system choose. Host 0.0.0.0
+  /// is all interfaces; so is [::], with IPv6, which takes IPv4 too unless the system is set
+  /// otherwise. No host and * are refused.
   /// Errors:  invalid_argument  not a host and a port, or too long a secret.
   ///          not_found         no such host here.
   ///          denied, exhausted, system_failed  from socket(2) or bind(2); the message has the
