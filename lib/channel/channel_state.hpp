@@ -175,7 +175,7 @@ class ChannelState {
   /// False with a reason when it gives up.
   [[nodiscard]] bool wait_longer(SlotId id, Slot& slot, Deadline deadline) noexcept;
   [[noreturn]] static void stop_for_moved() noexcept;
-  [[nodiscard]] static Error scope_has_ended() noexcept;
+  [[nodiscard]] static Error work_is_gone() noexcept;
   void release(Slot& slot) noexcept;
   void succeed_before(Slot& slot) noexcept;  // the silent work ahead of it
   [[nodiscard]] Error failure_of(SlotId id, Slot const& slot, FailedWork const& failed) noexcept;

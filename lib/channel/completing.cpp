@@ -138,14 +138,15 @@ void ChannelState::look_at_peer() noexcept {
   }
 }
 
-[[gnu::cold]] Error ChannelState::scope_has_ended() noexcept {
-  return Error{Errc::stale_handle, "the scope of this work has ended"};
+[[gnu::cold]] Error ChannelState::work_is_gone() noexcept {
+  return Error{Errc::stale_handle,
+               "this work was taken back before it was posted, or its scope has ended"};
 }
 
 ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success) noexcept {
   Slot* const slot = slots_.find(id);
   if (slot == nullptr) {
-    reason_ = scope_has_ended();
+    reason_ = work_is_gone();
     return Answer::failed;
   }
   if (slot->unposted) [[unlikely]]  // what hinders that, the poll below says or the next wait

@@ -113,7 +113,7 @@ inline void ChannelState::release(Slot& slot) noexcept {
 [[gnu::always_inline]] inline ChannelState::Answer ChannelState::wait(
     SlotId id, Deadline deadline, WorkSuccess& success) noexcept {
   if (!slots_.has(id)) [[unlikely]] {
-    reason_ = scope_has_ended();
+    reason_ = work_is_gone();
     return Answer::failed;
   }
   return wait_for_own(id, deadline, success);

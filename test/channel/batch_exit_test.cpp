@@ -55,6 +55,26 @@ TEST_CASE("an exception gives back what a batch had not posted", "[channel]") {
   CHECK(it.arrived(39) == word(39));
 }
 
+TEST_CASE("work that an exception took back from its batch says so while its scope goes on",
+          "[channel]") {
+  Pieces it{2};
+  PollingScope scope{it.ends.a};
+  std::optional<PendingWork> kept;
+  auto const fill = [&] {
+    auto batch = scope.batch();
+    kept = must(batch.add_write(it.write(0)));
+    throw Oops{};
+  };
+  CHECK_THROWS_AS(fill(), Oops);
+
+  auto const error = error_of(kept->wait());
+
+  CHECK(error == Errc::stale_handle);
+  CHECK(error.message() == "this work was taken back before it was posted, or its scope has ended");
+  must(must(scope.post_write(it.write(1))).wait(within(10s)));
+  must(scope.finish());
+}
+
 TEST_CASE("of a batch whose middle fails, what is before succeeds and what is behind is flushed",
           "[channel]") {
   Pieces it{8};
