@@ -12,7 +12,10 @@ namespace {
 
 using Answer = ChannelState::Answer;
 
-[[gnu::cold]] Error channel_is_gone() noexcept {
+[[gnu::cold]] Error nobody_to_ask(ChannelReference channel) noexcept {
+  // Every handle was made with an anchor; a move takes it along.
+  if (channel.anchor == nullptr)
+    return Error{Errc::stale_handle, "this handle was moved from: ask the one it was moved to"};
   return Error{Errc::stale_handle, "the channel of this work is gone"};
 }
 
@@ -33,7 +36,7 @@ void PendingWork::keep_failure(Error failure) noexcept {
 Result<std::optional<WorkSuccess>> PendingWork::poll() noexcept {
   if (seen_ == Seen::nothing) {
     ChannelState* const state = living(channel_);
-    if (state == nullptr) return channel_is_gone();
+    if (state == nullptr) return nobody_to_ask(channel_);
     ChannelState::Use const use{*state};
     WorkSuccess success;
     switch (state->ask(SlotId{id_}, success)) {
@@ -50,7 +53,7 @@ Result<std::optional<WorkSuccess>> PendingWork::poll() noexcept {
 Result<WorkSuccess> PendingWork::wait(Deadline deadline) noexcept {
   if (seen_ == Seen::nothing) [[likely]] {
     ChannelState* const state = living(channel_);
-    if (state == nullptr) return channel_is_gone();
+    if (state == nullptr) return nobody_to_ask(channel_);
     ChannelState::Use const use{*state};
     WorkSuccess success;
     auto const answer = state->wait(SlotId{id_}, deadline, success);

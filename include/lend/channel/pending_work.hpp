@@ -72,8 +72,9 @@ class [[nodiscard]] PendingWork {
   ///                          pair: the bytes stay on loan for good.
   ///          as Batch::post()  this work was added to a batch, and was not posted; queue_full also
   ///                          where the batch ended before there was room for it.
-  ///          stale_handle    the scope has ended without this handle being asked, or an exception
-  ///                          that left its batch took the work back before it was posted.
+  ///          stale_handle    the scope has ended without this handle being asked; an exception
+  ///                          that left its batch took the work back before it was posted; the
+  ///                          channel is gone; or this handle was moved from.
   [[nodiscard]] Result<std::optional<WorkSuccess>> poll() noexcept;
 
   /// Waits for the result. On a broken channel it gets the work back first, which may take up to
