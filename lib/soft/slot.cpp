@@ -41,6 +41,15 @@ void slot_path(char (&path)[path_max + 16], std::uint32_t slot) noexcept {
   std::snprintf(path, sizeof path, "%s/slot.%u", directory, slot);
 }
 
+/// Why nothing could be done with `path` of the rendezvous directory, and the remedy there is.
+int cannot(char const* doing, char const* path, int error) noexcept {
+  bool const is_full = error == ENOSPC || error == EDQUOT;
+  return fail(error, "cannot %s %s: %s%s", doing, path, std::strerror(error),
+              is_full ? "; make room there, or set LEND_SOFT_DIRECTORY to another directory, alike "
+                        "for all who are to meet"
+                      : "");
+}
+
 int lock_range(int file, short type, off_t start, off_t length, int command) noexcept {
   struct flock range {};
   range.l_type = type;
@@ -206,21 +215,22 @@ int identify_rendezvous(std::uint64_t& device, std::uint64_t& inode) noexcept {
 }
 
 int SlotClaim::take(int segment_fd, std::uint64_t patience) noexcept {
+  char directory[path_max];
+  directory_path(directory);
   ClaimLock claims;
   auto const error = claims.take(patience);
   if (error == ETIMEDOUT)
     return fail(error,
                 "another process does not let go of the file \"lock\" of the rendezvous directory: "
                 "it was stopped, or hangs; let it go on, or end it");
-  if (error != 0)
-    return fail(error, "cannot lock the rendezvous directory: %s", std::strerror(error));
+  if (error != 0) return cannot("lock the rendezvous directory", directory, error);
   auto const start = start_time_of(::getpid());
   if (start == 0)
     return fail(errno, "cannot tell when this process started: %s", std::strerror(errno));
   tenant_.start_time = start;
   Listing listing;
   if (auto const unread = listing.read(); unread != 0)
-    return fail(unread, "cannot list the rendezvous directory: %s", std::strerror(unread));
+    return cannot("list the rendezvous directory", directory, unread);
   UniqueFd file;
   SlotTenant before;
   int why = EBUSY;
@@ -234,9 +244,11 @@ int SlotClaim::take(int segment_fd, std::uint64_t patience) noexcept {
   if (!visit_slots(listing, lock_it))
     return fail(EAGAIN, "all %u slots of the soft device are taken: close some processes",
                 slots_max - 1);
-  if (!file)
-    return fail(why, "cannot make or look at slot file %u of the rendezvous directory: %s",
-                before.slot, std::strerror(why));
+  if (!file) {
+    char path[path_max + 16];
+    slot_path(path, before.slot);
+    return cannot("make or look at", path, why);
+  }
   return move_in(std::move(file), before, segment_fd);
 }
 
@@ -255,8 +267,7 @@ int SlotClaim::move_in(UniqueFd file, SlotTenant const& before, int segment_fd) 
     char path[path_max + 16];
     slot_path(path, before.slot);
     ::unlink(path);  // ours: the caller holds the lock of the claims
-    return fail(error, "cannot write slot file %u of the rendezvous directory: %s", before.slot,
-                std::strerror(error));
+    return cannot("write", path, error);
   }
   // Only the byte of this generation stays locked.
   (void)lock_range(file.get(), F_UNLCK, 0, generation, F_OFD_SETLK);

@@ -12,9 +12,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "rendezvous.hpp"
 #include "soft/support.hpp"
@@ -73,10 +76,12 @@ ibv_context* open_device() {
   return context;
 }
 
-bool is_refused(int error, char const* word) {
+bool is_refused(int error, std::vector<std::string> const& words) {
   if (open_device() != nullptr || errno != error) return false;
-  auto const* const reason = verbs().last_reason();
-  return reason != nullptr && std::strstr(reason, word) != nullptr;
+  auto const* const told = verbs().last_reason();
+  std::string_view const reason = told != nullptr ? told : "";
+  return std::ranges::all_of(
+      words, [&](auto const& word) { return reason.find(word) != std::string_view::npos; });
 }
 
 /// Whether memory of a size can be had, and written.
@@ -96,7 +101,7 @@ int meet_in(Rendezvous const& rendezvous, int inodes) {
   if (::mount("tmpfs", directory.c_str(), "tmpfs", 0, options.c_str()) != 0) return refused;
   auto const before = Holdings::now();
   if (!fill(directory + "/filler")) return 1;
-  if (!is_refused(ENOSPC, "rendezvous directory")) return 2;
+  if (!is_refused(ENOSPC, {directory, "make room there, or set LEND_SOFT_DIRECTORY"})) return 2;
   if (Holdings::now() != before || rendezvous.slot_files() != 0) return 3;
   if (inodes < 3) return 0;  // a device needs two files
   if (::unlink((directory + "/filler").c_str()) != 0) return 4;
@@ -118,7 +123,7 @@ int stay_small() {
   };
   auto const before = Holdings::now();
   if (!limit_to(1 << 20)) return 1;
-  if (!is_refused(EFBIG, "no memory file")) return 2;
+  if (!is_refused(EFBIG, {"no memory file"})) return 2;
   if (Holdings::now() != before) return 3;
   if (!limit_to(soft::segment_bytes)) return 4;
   auto* const context = open_device();
