@@ -29,7 +29,7 @@ constexpr std::size_t path_max = 256;
 
 void directory_path(char (&path)[path_max]) noexcept {
   if (char const* const chosen = ::secure_getenv("LEND_SOFT_DIRECTORY");
-      chosen != nullptr && std::strlen(chosen) < path_max - 16)
+      chosen != nullptr && *chosen != '\0' && std::strlen(chosen) < path_max - 16)
     std::snprintf(path, sizeof path, "%s", chosen);
   else
     std::snprintf(path, sizeof path, "/dev/shm/lend.%u", static_cast<unsigned>(::geteuid()));

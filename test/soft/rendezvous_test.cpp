@@ -258,6 +258,23 @@ TEST_CASE("a rendezvous directory that others own or may enter is refused with a
   std::filesystem::remove_all(rendezvous.path().string() + ".real");
 }
 
+TEST_CASE("an empty LEND_SOFT_DIRECTORY chooses the directory that none does", "[soft]") {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  std::uint64_t device_of_none = 0;
+  std::uint64_t inode_of_none = 0;
+  ::unsetenv("LEND_SOFT_DIRECTORY");
+  REQUIRE(identify_rendezvous(device_of_none, inode_of_none) == 0);
+
+  ::setenv("LEND_SOFT_DIRECTORY", "", 1);
+  auto const error = identify_rendezvous(device, inode);
+  ::unsetenv("LEND_SOFT_DIRECTORY");
+
+  CHECK(error == 0);
+  CHECK(device == device_of_none);
+  CHECK(inode == inode_of_none);
+}
+
 TEST_CASE("processes that cannot meet have different reachability numbers", "[soft]") {
   Rendezvous const rendezvous;
   std::uint64_t here = 0;
