@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 namespace lend {
 
@@ -91,6 +92,12 @@ Result<RegionState*> view_bytes(std::shared_ptr<DomainHandle> const& domain,
 
 Result<Registration> register_bytes(DomainHandle const& domain, void* address, std::size_t length,
                                     std::optional<RemoteAccess> exposed) {
+  // A value of none of its names: of no use to a peer, or of a later version.
+  if (exposed && *exposed != RemoteAccess::read && *exposed != RemoteAccess::write &&
+      *exposed != RemoteAccess::read_write)
+    return Error{Errc::invalid_argument, "a remote access of " +
+                                             std::to_string(static_cast<unsigned>(*exposed)) +
+                                             "; it must be read, write or read_write"};
   Provider const& provider = domain.provider();
   errno = 0;
   Registration registration{

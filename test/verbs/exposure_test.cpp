@@ -9,7 +9,9 @@
 
 #include <array>
 #include <optional>
+#include <string>
 #include <type_traits>
+#include <vector>
 
 using namespace lend;
 using namespace lend::test;
@@ -126,6 +128,28 @@ TEST_CASE("what cannot be exposed is an error and leaves nothing", "[verbs]") {
 
   auto const taken = std::move(memory);
   CHECK(memory.unsafe_expose(RemoteAccess::read).error() == Errc::invalid_argument);
+}
+
+TEST_CASE("an access that is none of the three that there are exposes nothing", "[verbs]") {
+  auto const domain = fresh_domain();
+  auto memory = domain.allocate(100).value();
+  std::array<std::byte, 64> bytes{};
+  auto const value = GENERATE(0, 4, 7, 8, 255);
+  auto const access = static_cast<RemoteAccess>(value);
+
+  std::vector<Error> errors;
+  errors.push_back(memory.unsafe_expose(access).error());
+  errors.push_back(domain.unsafe_allocate_exposed(100, access).error());
+  errors.push_back(domain.unsafe_register_exposed(bytes, access).error());
+
+  for (auto const& error : errors) {
+    CHECK(error == Errc::invalid_argument);
+    CHECK(error.message() ==
+          "a remote access of " + std::to_string(value) + "; it must be read, write or read_write");
+  }
+  CHECK(registrations() == 1);
+  CHECK(memory.loans() == 0);
+  CHECK(Fake::get().live("storage") == 1);
 }
 
 TEST_CASE("the ledger goes on watching a region that is exposed", "[verbs]") {

@@ -112,7 +112,8 @@ class MemoryRegion {
   ///
   /// Costs:   a registration; lend/verbs/exposure.hpp says why.
   /// Owes:    what ProtectionDomain::unsafe_allocate_exposed() says, until then.
-  /// Errors:  invalid_argument  out of bounds, or no bytes. As ProtectionDomain::allocate().
+  /// Errors:  invalid_argument  out of bounds, no bytes, or an access that is none of the three of
+  ///                            RemoteAccess. As ProtectionDomain::allocate().
   [[nodiscard]] Result<Exposure> unsafe_expose(std::size_t offset, std::size_t length,
                                                RemoteAccess access) &
       LEND_LIFETIMEBOUND;

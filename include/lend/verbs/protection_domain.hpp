@@ -79,7 +79,8 @@ class ProtectionDomain {
   ///
   /// The caller owes: no access of its own to bytes a peer may be writing, or protocol enough to
   /// tell when it is not. The ledger cannot see the peer.
-  /// Errors:  as allocate(), and unsupported where the device cannot reach such memory.
+  /// Errors:  as allocate(), and invalid_argument for an access that is none of RemoteAccess's
+  ///          three, unsupported where the device cannot reach such memory.
   [[nodiscard]] Result<MemoryRegion> unsafe_allocate_exposed(
       std::size_t length, RemoteAccess access, AllocationOptions const& options = {}) const;
   /// As register_memory(), exposed; owes what unsafe_allocate_exposed() says.
