@@ -263,6 +263,7 @@ void Error::count_flushed(std::uint32_t more) const noexcept {
   if (!story_) return;
   auto const& counted = story_->origin ? *story_->origin : *story_;
   counted.flushed_along.fetch_add(more, std::memory_order_relaxed);
+  if (Error const* const first = cause()) first->count_flushed(more);
 }
 
 Error::operator std::error_code() const noexcept {

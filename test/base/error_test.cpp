@@ -190,5 +190,17 @@ TEST_CASE("a copy shares the story and outlives the original", "[base]") {
   CHECK(copy.message() == std::string(200, 'x'));
 }
 
+TEST_CASE("what is flushed along with an error is flushed along with its cause", "[base]") {
+  Error const cause{Errc::work_failed, "no answer"};
+  auto const error = Error{Errc::peer_lost, "the peer is gone"}.with_cause(cause);
+
+  error.count_flushed(2);
+
+  CHECK(error.flushed_along() == 2);
+  REQUIRE(error.cause() != nullptr);
+  CHECK(error.cause()->flushed_along() == 2);
+  CHECK(cause.flushed_along() == 2);
+}
+
 }  // namespace
 }  // namespace lend

@@ -72,25 +72,26 @@ TEST_CASE("a peer lost to a keep-alive tells which question was not answered", "
         "queue pair N, in state error, toward queue pair N at ADDRESS. 1 request was flushed with "
         "it. First cause: work_failed: a write of 0 bytes failed with retry_exceeded (status 12, "
         "vendor code 0x4, class transport). It was in queue pair N, in state error, toward queue "
-        "pair N at ADDRESS. It broke the channel; nothing else was flushed along. The peer did "
+        "pair N at ADDRESS. It broke the channel; 1 other request was flushed along. The peer did "
         "not answer: check that its process lives, that both ends have finished the handshake "
         "with each other's present endpoint, and the network between them. The channel takes no "
         "more work: finish its scopes, then prepare_again() or destroy it.");
-  CHECK(story_of(error_of(ends.a.send(memory.gather(0, 8)))) ==
-        "channel_broken: the channel was broken before this call, which did nothing. It is about "
-        "the send of 8 bytes, to be posted at HERE, in queue pair N toward queue pair N at "
-        "ADDRESS. First cause: peer_lost: the peer did not answer the channel's keep-alive: write "
-        "of 0 bytes failed "
-        "with retry_exceeded (status 12, vendor code 0x4, class transport) in queue pair N (state "
-        "error), peer queue pair N. The peer did not answer: check that its process lives, that "
-        "both ends have finished the handshake with each other's present endpoint, and the "
-        "network between them. 1 request was flushed with it. First cause: work_failed: a write "
-        "of 0 bytes failed with retry_exceeded (status 12, vendor code 0x4, class transport). It "
-        "was in queue pair N, in state error, toward queue pair N at ADDRESS. It broke the "
-        "channel; nothing else was flushed along. The peer did not answer: check that its process "
-        "lives, that both ends have finished the handshake with each other's present endpoint, "
-        "and the network between them. The channel takes no more work: finish its scopes, then "
-        "prepare_again() or destroy it.");
+  CHECK(
+      story_of(error_of(ends.a.send(memory.gather(0, 8)))) ==
+      "channel_broken: the channel was broken before this call, which did nothing. It is about "
+      "the send of 8 bytes, to be posted at HERE, in queue pair N toward queue pair N at "
+      "ADDRESS. First cause: peer_lost: the peer did not answer the channel's keep-alive: write "
+      "of 0 bytes failed "
+      "with retry_exceeded (status 12, vendor code 0x4, class transport) in queue pair N (state "
+      "error), peer queue pair N. The peer did not answer: check that its process lives, that "
+      "both ends have finished the handshake with each other's present endpoint, and the "
+      "network between them. 1 request was flushed with it. First cause: work_failed: a write "
+      "of 0 bytes failed with retry_exceeded (status 12, vendor code 0x4, class transport). It "
+      "was in queue pair N, in state error, toward queue pair N at ADDRESS. It broke the "
+      "channel; 1 other request was flushed along. The peer did not answer: check that its process "
+      "lives, that both ends have finished the handshake with each other's present endpoint, "
+      "and the network between them. The channel takes no more work: finish its scopes, then "
+      "prepare_again() or destroy it.");
 }
 
 TEST_CASE("a network that loses all and a peer that died are no different to a sender",

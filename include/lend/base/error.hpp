@@ -105,7 +105,8 @@ class [[nodiscard]] Error {
   /// Whether it says that work was flushed, not why.
   [[nodiscard]] bool is_flush() const noexcept;
   /// Requests flushed along with this cause so far: one count for all copies of the error, and for
-  /// those made of it by with_cause(), with_drained() and about().
+  /// those made of it by with_cause(), with_drained() and about(). What counts for it counts for
+  /// its cause(), too.
   [[nodiscard]] std::uint32_t flushed_along() const noexcept;
   void count_flushed(std::uint32_t more = 1) const noexcept;
 
