@@ -64,7 +64,7 @@ ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, int access) noexce
   region->pd = pd;
   region->addr = address;
   region->length = length;
-  region->handle = key >> 8;
+  region->handle = index_of_key(key);
   region->lkey = key;
   region->rkey = key;
   static_cast<Domain*>(pd)->users.fetch_add(1);

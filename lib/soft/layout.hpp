@@ -35,6 +35,13 @@ inline constexpr std::uint32_t inline_bytes_max = 256;  // copied into the send 
 inline constexpr std::uint32_t message_bytes_max = 1u << 30;
 inline constexpr std::uint32_t outstanding_reads_max = 16;
 
+// A key has 32 bits: the region's index above, which is not 0, and a generation below.
+inline constexpr std::uint32_t key_generations = 1u << 18;
+static_assert(std::uint64_t{regions_max} * key_generations == std::uint64_t{1} << 32);
+[[nodiscard]] constexpr std::uint32_t index_of_key(std::uint32_t key) noexcept {
+  return key / key_generations;
+}
+
 /// A value another process may write at any moment. Relaxed: what orders it is said where it is
 /// used.
 template <class T>
@@ -167,7 +174,7 @@ static_assert(sizeof(SharedReceivePool) == 2 * cache_line);
 
 /// Registered memory. Valid while `key` is not 0.
 struct alignas(cache_line) SharedRegion {
-  Atomic<std::uint32_t> key;  // index << 8 | generation
+  Atomic<std::uint32_t> key;  // index and generation
   Cell<std::uint32_t> access;
   Cell<std::uint32_t> domain;
   Cell<std::uint32_t> arena;  // index, or arenas_max: private memory

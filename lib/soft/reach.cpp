@@ -14,9 +14,8 @@ struct RegionCopy {
 
 RegionCopy look_up(Segment& segment, std::uint32_t key, std::uint32_t domain, std::uint64_t address,
                    std::uint64_t length, unsigned access) noexcept {
-  auto const index = key >> 8;
-  if (key == 0 || index >= regions_max) return {false, 0, 0};
-  auto const& region = segment.regions[index];
+  if (key == 0) return {false, 0, 0};
+  auto const& region = segment.regions[index_of_key(key)];
   // Acquire pairs with the release in Regions::add().
   if (region.key.load(std::memory_order_acquire) != key) return {false, 0, 0};
   auto const start = region.address.get();

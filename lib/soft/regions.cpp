@@ -15,7 +15,6 @@ namespace {
 constexpr int remote_rights =
     IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 constexpr int known_rights = IBV_ACCESS_LOCAL_WRITE | remote_rights | IBV_ACCESS_RELAXED_ORDERING;
-constexpr std::uint32_t reuse_after = 64;  // fresh indexes first, so that stale keys stay stale
 
 }  // namespace
 
@@ -49,7 +48,7 @@ int Regions::add(std::uint32_t domain, std::uint64_t address, std::uint64_t leng
   if (auto const error = check(address, length, access); error != 0) return error;
   std::lock_guard const guard{mutex_};
   std::uint32_t index = 0;
-  if (used_ < regions_max && free_count_ < reuse_after) {
+  if (used_ < regions_max) {
     index = used_++;
   } else if (free_count_ != 0) {
     index = std::exchange(first_free_, entries_[first_free_].next_free);
@@ -59,8 +58,8 @@ int Regions::add(std::uint32_t domain, std::uint64_t address, std::uint64_t leng
                 regions_max - 1);
   }
   Entry& entry = entries_[index];
-  if (++entry.generation == 0) entry.generation = 1;
-  key = index << 8 | entry.generation;
+  entry.generation = (entry.generation + 1) % key_generations;
+  key = index * key_generations + entry.generation;
   write(key, domain, address, length, access);
   return 0;
 }
@@ -68,7 +67,7 @@ int Regions::add(std::uint32_t domain, std::uint64_t address, std::uint64_t leng
 void Regions::write(std::uint32_t key, std::uint32_t domain, std::uint64_t address,
                     std::uint64_t length, int access) noexcept {
   auto const place = arenas_.find(address, length);
-  auto const index = key >> 8;
+  auto const index = index_of_key(key);
   Entry& entry = entries_[index];
   entry.domain = domain;
   entry.access = static_cast<unsigned>(access);
@@ -89,22 +88,22 @@ void Regions::write(std::uint32_t key, std::uint32_t domain, std::uint64_t addre
 }
 
 void Regions::invalidate(std::uint32_t key) noexcept {
-  auto const index = key >> 8;
+  auto const index = index_of_key(key);
   entries_[index].key.store(0, std::memory_order_release);
   segment_.regions[index].key.store(0, std::memory_order_release);
 }
 
 void Regions::recycle(std::uint32_t key) noexcept {
   std::lock_guard const guard{mutex_};
-  auto const index = key >> 8;
+  auto const index = index_of_key(key);
   (free_count_ == 0 ? first_free_ : entries_[last_free_].next_free) = index;
   last_free_ = index;
   ++free_count_;
 }
 
 bool Regions::is_mappable(std::uint32_t key) const noexcept {
-  auto const index = key >> 8;
-  return index < regions_max && entries_[index].is_mappable.load(std::memory_order_relaxed);
+  auto const index = index_of_key(key);
+  return entries_[index].is_mappable.load(std::memory_order_relaxed);
 }
 
 }  // namespace lend::soft

@@ -16,8 +16,9 @@
 namespace lend::soft {
 
 /// Two tables: the shared one that peers check keys against, and a private twin for our own checks,
-/// which no peer can spoil. A key is index and generation; an index is reused as late as possible,
-/// so that a stale key finds nobody.
+/// which no peer can spoil. A key is index and generation. A stale key finds nobody: an index is
+/// reused when all have been, the one first that has been free longest. So a key comes back after
+/// 2^18 × (16,384 - n) registrations at the earliest, where at most n lived at once.
 class Regions {
  public:
   /// May throw std::bad_alloc.
@@ -36,9 +37,8 @@ class Regions {
   /// Whether `key` of `domain` covers these bytes with every right in `access`.
   [[nodiscard]] bool permits(std::uint32_t key, std::uint32_t domain, std::uint64_t address,
                              std::uint64_t length, unsigned access) const noexcept {
-    auto const index = key >> 8;
-    if (index - 1 >= regions_max - 1) return false;  // 0 never is
-    Entry const& entry = entries_[index];
+    if (key == 0) return false;
+    Entry const& entry = entries_[index_of_key(key)];
     // Acquire pairs with the release in add(). A dereg in between waits for the caller's lock.
     if (entry.key.load(std::memory_order_acquire) != key) return false;
     // What begins before the region wraps to more than its length, which itself does not wrap.
@@ -52,7 +52,7 @@ class Regions {
   }
   /// The rights it was added with. The key must be valid.
   [[nodiscard]] int access_of(std::uint32_t key) const noexcept {
-    return static_cast<int>(entries_[key >> 8].access);
+    return static_cast<int>(entries_[index_of_key(key)].access);
   }
   /// Whether a peer can reach it by mapping, without cross-memory attach.
   [[nodiscard]] bool is_mappable(std::uint32_t key) const noexcept;
@@ -62,7 +62,7 @@ class Regions {
     std::atomic<std::uint32_t> key;
     std::uint32_t domain;
     unsigned access;
-    std::uint8_t generation;        // of the latest key
+    std::uint32_t generation;       // of the latest key
     std::atomic<bool> is_mappable;  // asked of stale keys, too
     std::uint32_t next_free;        // index, while it is free
     std::uint64_t address;

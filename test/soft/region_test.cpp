@@ -30,7 +30,7 @@ TEST_CASE("keys differ, and the key of a region that is gone stays stale", "[sof
   auto const domain = make_domain(context.get());
   std::vector<std::byte> bytes(64);
   std::set<std::uint32_t> keys;
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < 20'000; ++i) {
     HeldRegion const region{
         verbs().reg_mr(domain.get(), bytes.data(), bytes.size(), IBV_ACCESS_LOCAL_WRITE)};
     REQUIRE(region);
@@ -38,6 +38,37 @@ TEST_CASE("keys differ, and the key of a region that is gone stays stale", "[sof
     CHECK(region->lkey != 0);
     CHECK(keys.insert(region->lkey).second);
   }
+}
+
+TEST_CASE("an index is used again when all have been, and first the one that has been free longest",
+          "[soft]") {
+  auto const context = open_context();
+  auto const domain = make_domain(context.get());
+  std::byte bytes[8];
+  auto const make = [&] { return HeldRegion{verbs().reg_mr(domain.get(), bytes, 8, 0)}; };
+  auto const live = GENERATE(1u, 1000u);
+  std::vector<HeldRegion> others;
+  while (others.size() < live - 1) others.push_back(make());
+  std::vector<std::uint32_t> indexes;
+  for (auto i = others.size(); i < soft::regions_max - 1; ++i)
+    indexes.push_back(soft::index_of_key(make()->rkey));
+
+  CHECK(std::set(indexes.begin(), indexes.end()).size() == soft::regions_max - live);
+  for (auto const index : indexes) REQUIRE(soft::index_of_key(make()->rkey) == index);
+}
+
+TEST_CASE("a key comes back with the 262,144th registration of its index, and not before",
+          "[soft]") {
+  auto const context = open_context();
+  auto const domain = make_domain(context.get());
+  std::byte bytes[8];
+  auto const make = [&] { return HeldRegion{verbs().reg_mr(domain.get(), bytes, 8, 0)}; };
+  std::vector<HeldRegion> others;
+  while (others.size() < soft::regions_max - 2) others.push_back(make());
+  auto const old = make()->rkey;
+  auto made = 1u;
+  while (make()->rkey != old && made <= 262'144) ++made;
+  CHECK(made == 262'144);  // as exposure.hpp says
 }
 
 TEST_CASE("regions of one moment have keys of their own", "[soft]") {

@@ -18,6 +18,11 @@ struct ExposureState;
 /// breaks. No byte changes any more, but that on SoftiWARP and its like a segment that was being
 /// placed at that very moment may land an instant later. Bytes exposed anew have a new key.
 ///
+/// But a key is 32 bits, which come round. An opened soft device gives a dead one to other bytes
+/// after 2^18 × (16,384 - n) registrations at the earliest, where at most n of its registrations
+/// lived at once: 4.3 thousand million of them while n is small, 262,144 where n is the 16,383 that
+/// it holds. How soon a card does, its driver decides.
+///
 /// It is a registration of its own over the same bytes, not a memory window: that works on every
 /// device, needs no queue pair to bind it and no room in one, and costs what a registration costs
 /// (its pages count against locked memory once more). A region that is destroyed meanwhile stays as
