@@ -2,6 +2,7 @@
 // From options to a prepared channel, and from that to a channel. One thread at a time.
 #include <channel/channel_state.hpp>
 #include <lend/channel/builder.hpp>
+#include <verbs/adoption.hpp>
 #include <verbs/limits.hpp>
 
 #include <new>
@@ -23,7 +24,7 @@ struct PreparedChannel::Parts {
   PreparedQueuePair queue_pair;
   ChannelOptions options;
   Endpoint endpoint;
-  ibv_qp const* identity;  // of queue_pair, also when it was taken
+  std::uint64_t serial;  // of queue_pair, also when it was taken
   PastLives past{};
 
   /// Whose endpoint of a life before `peer` is, if it is one.
@@ -90,10 +91,10 @@ Result<Channel> PreparedChannel::adopt(QueuePair connected) && {
   if (connected.native() == nullptr)
     return Error{Errc::invalid_argument,
                  "the queue pair given to adopt() was moved from; give the one it moved to"};
-  if (connected.native() != parts->identity)
+  if (QueuePairDoor::handle_of(connected).serial != parts->serial)
     return Error{Errc::invalid_argument,
                  "queue pair " + std::to_string(connected.number().value()) +
-                     " is not the one that take_queue_pair() handed out, " +
+                     " is not the one that take_queue_pair() handed out, which had the number " +
                      std::to_string(parts->endpoint.queue_pair_number.value()) +
                      "; adopt that one"};
   auto state =
@@ -136,9 +137,9 @@ Result<PreparedChannel> prepare_channel(ProtectionDomain const& domain,
   LEND_TRY(completions, CompletionQueue::create(context, completions_depth, wakeable));
   LEND_TRY(queue_pair, PreparedQueuePair::create(domain, completions, options.queue_pair));
   Endpoint const endpoint = queue_pair.endpoint();
-  ibv_qp const* const identity = queue_pair.native();
+  auto const serial = QueuePairDoor::handle_of(queue_pair)->serial;
   std::unique_ptr<PreparedChannel::Parts> parts{new (std::nothrow) PreparedChannel::Parts{
-      domain, completions, std::move(queue_pair), options, endpoint, identity}};
+      domain, completions, std::move(queue_pair), options, endpoint, serial}};
   if (parts == nullptr) return Errc::exhausted;
   return PreparedChannel{std::move(parts)};
 }

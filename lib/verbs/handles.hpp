@@ -158,6 +158,8 @@ struct QueuePairHandle {
   std::uint8_t gid_index = 0;
   Endpoint local{};
   Endpoint peer{};
+  /// Of no other in this process: address and number of one that is gone come again.
+  std::uint64_t serial = 0;
 
   // Destroyed before raw: a connection still being made holds on to an iWARP queue pair, whose
   // destruction waits for that. Source: Linux drivers/infiniband/sw/siw/siw_verbs.c.

@@ -15,6 +15,7 @@
 #include <sys/random.h>
 
 #include <algorithm>
+#include <atomic>
 
 namespace lend {
 
@@ -134,6 +135,8 @@ Result<PreparedQueuePair> PreparedQueuePair::create(ProtectionDomain const& doma
                    .mtu_bytes = port.active_mtu_bytes,
                    .send_depth = options.send_depth,
                    .receive_depth = options.receive_depth};
+  static constinit std::atomic<std::uint64_t> made{0};
+  handle->serial = made.fetch_add(1, std::memory_order_relaxed);  // a count, publishing nothing
   return PreparedQueuePair{std::move(handle)};
 }
 
