@@ -25,6 +25,11 @@ Error const& root_of(std::vector<Error> const& failures) noexcept {
   return root != failures.end() ? *root : failures.front();
 }
 
+// Of a drain that bounds itself, whatever drain_within() was given.
+Deadline bounded(std::optional<std::chrono::nanoseconds> wished) noexcept {
+  return within(std::min(wished.value_or(drain_longest()), drain_longest()));
+}
+
 }  // namespace
 
 PollingScope::PollingScope(Channel& channel) noexcept
@@ -37,11 +42,9 @@ PollingScope::~PollingScope() {
     forget_batches();
     return;
   }
-  std::chrono::nanoseconds const bound =
-      std::min(drain_bound_.value_or(drain_longest()), drain_longest());
   ChannelState::Use const use{*state};
   // Why it was cut short is the channel's first cause.
-  Deadline const deadline = sooner(within(bound), drain_until_);
+  Deadline const deadline = sooner(bounded(drain_bound_), drain_until_);
   // What a scope inside this one has left stays: an exception may be leaving both.
   if (state->scopes_left == left_before_) state->unscoped.failures.clear();
   Batching{*state}.end_all(record_, deadline, unwind_.is_unwinding());
@@ -127,9 +130,9 @@ std::optional<Error> PollingScope::end(std::optional<Error> closure_error, bool 
     return (closure_error ? *closure_error : scope_is_over())
         .with_drained(std::move(record_.failures));
 
-  Deadline const bound = drain_bound_    ? within(*drain_bound_)
-                         : closure_error ? within(drain_longest())
-                                         : Deadline::never();
+  Deadline const bound = closure_error  ? bounded(drain_bound_)
+                         : drain_bound_ ? within(*drain_bound_)
+                                        : Deadline::never();
   Deadline const deadline = sooner(bound, drain_until_);
   ChannelState::Use const use{*state};
   Batching{*state}.end_all(record_, deadline, false);

@@ -55,7 +55,13 @@ TEST_CASE("a closure that ends in an error while its peer is silent ends at drai
   auto ends = two_ends();
   auto memory = must(ends.domain.allocate(64));
   ShortDrain const shorter;
+  std::optional<std::chrono::nanoseconds> bound;
+  SECTION("not bounded") {}
+  SECTION("bounded by more") {
+    bound = 1h;
+  }
   auto const error = error_of(ends.a.scope([&](PollingScope& scope) -> Result<void> {
+    if (bound) scope.drain_within(*bound);
     LEND_TRYV(scope.post_receive(memory.scatter(0, 8)));
     return Error{Errc::not_found, "the closure's own reason"};
   }));
