@@ -230,7 +230,7 @@ template <class Request>
   if (!channel_.slots_.full() && channel_.queue_pair_->is_acknowledged()) {
     SlotId const id = channel_.slots_.take();
     Slot& marker = channel_.slots_.tenant(id);
-    marker.scope = &channel_.unscoped;
+    marker.scope = &channel_.markers_;
     marker.work.operation = Operation::write;
     marker.work.bytes = 0;
     marker.held = false;

@@ -95,8 +95,7 @@ class ChannelState {
   [[nodiscard]] Error const& reason() const noexcept { return reason_; }
   [[nodiscard]] Error take_reason() noexcept { return std::exchange(reason_, Error{}); }
   void give_reason(Error const& reason) noexcept { reason_ = reason; }
-  /// The handle is gone.
-  void drop(SlotId id) noexcept;
+  void drop(SlotId id) noexcept;  // the handle is gone
 
   // draining.cpp
   /// Waits until nothing of `record` is outstanding; flushes at the deadline, after a failed poll,
@@ -129,7 +128,7 @@ class ChannelState {
   /// What a call on a broken channel answers.
   [[nodiscard]] Error broken_error() const noexcept;
 
-  ScopeRecord unscoped{};         // of unsafe posts, blocking calls, batch markers; their failures
+  ScopeRecord unscoped{};         // of unsafe posts and blocking calls, and what last_failures has
   std::uint32_t scopes_left = 0;  // without finish(); wraps
   Endpoint const endpoint;
   Endpoint const peer;
@@ -243,6 +242,7 @@ class ChannelState {
   std::uint32_t empty_polls_ = 0;  // wraps
   ChannelReference reference_{};   // to this
   ChannelUse::User user_{nullptr};
+  ScopeRecord markers_{};    // what close_behind() posts: nobody's, so never told
   ProtectionDomain domain_;  // for prepare_again()
   ChannelOptions options_;
 };

@@ -55,7 +55,8 @@ void ChannelState::take_all(TakenCompletions const& entries, int count) noexcept
   if (kept_) slot.loans = 0;                    // they never end
   end(slot);
   if (!kept_) {
-    if (first_cause_ && failed.status == WorkStatus::flushed) first_cause_->count_flushed();
+    if (first_cause_ && failed.status == WorkStatus::flushed && slot.scope != &markers_)
+      first_cause_->count_flushed();
     break_with(slot.failure);
   }
   try {

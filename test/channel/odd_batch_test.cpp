@@ -207,6 +207,26 @@ TEST_CASE("a chain refused in the middle is closed behind what was posted", "[ch
   CHECK(scope.finish().has_value());
 }
 
+TEST_CASE("what closes a chain refused in the middle is told by nobody when it is flushed",
+          "[channel]") {
+  auto end = odd_end();
+  {
+    PollingScope scope{end.channel};
+    auto batch = scope.batch();
+    auto works = post_four(end, batch, 2);
+    REQUIRE(Fake::get().posted.size() == 3);
+    complete(0, IBV_WC_REM_ACCESS_ERR);
+    complete(1, IBV_WC_WR_FLUSH_ERR);
+    complete(2, IBV_WC_WR_FLUSH_ERR);
+    for (auto& work : works) CHECK(work.wait().has_error());
+    CHECK(scope.finish().has_value());
+  }
+  CHECK(end.channel.last_failures().empty());
+  REQUIRE(end.channel.first_cause() != nullptr);
+  CHECK(end.channel.first_cause()->work()->status == WorkStatus::remote_access);
+  CHECK(end.channel.first_cause()->flushed_along() == 1);
+}
+
 TEST_CASE("dropped work of a batch that the device refused is told by the scope", "[channel]") {
   auto end = odd_end();
   PollingScope scope{end.channel};
