@@ -211,6 +211,7 @@ template <class Request>
     SlotId const id{request->wr_id};
     Slot& slot = channel_.slots_.tenant(id);
     slot.failed = true;
+    slot.failed_as = ++channel_.failures_seen_;
     WorkFailure story = channel_.story_of(id, slot);  // while its loans tell where
     story.slot = not_posted;
     story.queue_pair_state = state;

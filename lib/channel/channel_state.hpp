@@ -29,8 +29,7 @@ namespace lend {
 /// gives the bytes back and settles the slot with its handle or its scope.
 class ChannelState {
  public:
-  /// See ChannelUse.
-  struct Use : ChannelUse {
+  struct Use : ChannelUse {  // see there
     explicit Use(ChannelState& channel) noexcept : ChannelUse{channel.user_} {}
   };
 
@@ -214,8 +213,8 @@ class ChannelState {
   /// Visits all slots, those that failed first and as they were seen to.
   template <class Visit>
   void for_each_as_seen(Visit&& visit) noexcept;
-  /// Adds a slot's failure to others, as they were seen: a handle may have kept it back since.
-  void keep_as_seen(std::vector<Error>& failures, Error const& failure) noexcept;
+  /// Adds a failure to others, as they were seen: a handle may have kept it back since.
+  static void keep_as_seen(ScopeRecord& record, Error const& failure, std::uint64_t as) noexcept;
 
   CompletionQueue completions_;
   std::optional<QueuePair> queue_pair_;  // empty once it had to be destroyed to end its work
@@ -235,6 +234,7 @@ class ChannelState {
   std::optional<Deadline> reason_until_{};  // of a flush that nobody has explained yet
   std::optional<Error> kept_{};  // why the device has the queue pair, and what was posted, for good
   std::vector<SlotId> failed_slots_{};  // as seen; nothing is posted after the first
+  std::uint64_t failures_seen_ = 0;     // of completions, and of what a device refused of a batch
   bool is_watched_;                     // whether somebody would say that the peer is gone
   KeepAlive keep_alive_;
   bool is_attentive_;  // either

@@ -4,6 +4,7 @@
 #include <channel/completing.hpp>
 #include <verbs/region_state.hpp>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -62,9 +63,9 @@ void ChannelState::take_all(TakenCompletions const& entries, int count) noexcept
   try {
     failed_slots_.push_back(id);
   } catch (std::bad_alloc const&) {
-    // Its place among the others is lost.
+    // It is only searched for longer.
   }
-  slot.failed_as = static_cast<std::uint32_t>(failed_slots_.size());
+  slot.failed_as = ++failures_seen_;
   settle(slot);
   if (!was_broken && queue_pair_) {
     // Of itself SoftRoCE leaves a receive unflushed that was posted after the failure and before it
@@ -111,7 +112,7 @@ void ChannelState::look_at_peer() noexcept {
 }
 
 [[gnu::cold]] void ChannelState::note_failure(Slot& slot) noexcept {
-  keep_as_seen(slot.scope->failures, told(slot.failure));
+  keep_as_seen(*slot.scope, told(slot.failure), slot.failed_as);
 }
 
 [[gnu::cold]] void ChannelState::take_failure(Slot& slot) noexcept {
@@ -120,22 +121,17 @@ void ChannelState::look_at_peer() noexcept {
   release(slot);
 }
 
-[[gnu::cold]] void ChannelState::keep_as_seen(std::vector<Error>& failures,
-                                              Error const& failure) noexcept {
-  // The slot of a failure has no later tenant: nothing is posted after the first.
-  auto const number_of = [this](Error const& seen) {
-    auto const* const work = seen.work();
-    // The failure of a keep-alive's probe has no slot; short of memory it is kept as it is.
-    if (work == nullptr || work->slot >= slots_.capacity()) return UINT32_MAX;
-    return slots_.tenant(SlotId{work->slot}).failed_as;
-  };
-  auto const number = number_of(failure);
-  auto place = failures.end();  // where it mostly belongs
-  while (place != failures.begin() && number_of(*(place - 1)) > number) --place;
+[[gnu::cold]] void ChannelState::keep_as_seen(ScopeRecord& record, Error const& failure,
+                                              std::uint64_t as) noexcept {
+  auto& failures = record.failures;
+  auto& numbers = record.seen_as;
+  auto const place = std::ranges::upper_bound(numbers, as) - numbers.begin();  // mostly the end
   try {
-    failures.insert(place, failure);
+    failures.insert(failures.begin() + place, failure);
+    numbers.insert(numbers.begin() + place, as);
   } catch (std::bad_alloc const&) {
     // The count stays right, the text is lost.
+    if (failures.size() > numbers.size()) failures.erase(failures.begin() + place);
   }
 }
 

@@ -94,8 +94,10 @@ void ChannelState::keep_failures_of(ScopeRecord& record) noexcept {
   ++scopes_left;
   if (unscoped.failures.empty()) {
     unscoped.failures = std::move(record.failures);
+    unscoped.seen_as = std::move(record.seen_as);
   } else {
-    for (Error const& failure : record.failures) keep_as_seen(unscoped.failures, failure);
+    for (std::size_t i = 0; i < record.failures.size(); ++i)
+      keep_as_seen(unscoped, record.failures[i], record.seen_as[i]);
   }
 }
 

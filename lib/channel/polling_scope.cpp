@@ -18,10 +18,15 @@ Error scope_is_over() noexcept {
   return Error{Errc::stale_handle, "the scope has ended, or its channel is gone"};
 }
 
-// The failure that explains the others, if any does.
+// The failure that explains the others, if any does: mostly not what was flushed along, nor what
+// was not posted since the channel was broken.
 Error const& root_of(std::vector<Error> const& failures) noexcept {
-  auto const root =
-      std::ranges::find_if(failures, [](Error const& failure) { return !failure.is_flush(); });
+  auto const told = [](Error const& failure) { return !failure.is_flush(); };
+  auto const seen = [](Error const& failure) {
+    return !failure.is_flush() && failure.code() != Errc::channel_broken;
+  };
+  auto root = std::ranges::find_if(failures, seen);
+  if (root == failures.end()) root = std::ranges::find_if(failures, told);
   return root != failures.end() ? *root : failures.front();
 }
 
@@ -46,7 +51,10 @@ PollingScope::~PollingScope() {
   // Why it was cut short is the channel's first cause.
   Deadline const deadline = sooner(bounded(drain_bound_), drain_until_);
   // What a scope inside this one has left stays: an exception may be leaving both.
-  if (state->scopes_left == left_before_) state->unscoped.failures.clear();
+  if (state->scopes_left == left_before_) {
+    state->unscoped.failures.clear();
+    state->unscoped.seen_as.clear();
+  }
   Batching{*state}.end_all(record_, deadline, unwind_.is_unwinding());
   forget_batches();
   static_cast<void>(state->drain(record_, deadline, unwind_.is_unwinding()));

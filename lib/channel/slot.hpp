@@ -30,7 +30,7 @@ struct Slot {
   bool held = false;            // a handle may still ask
   bool finished = false;        // the completion was seen
   bool failed = false;          // and tells of a failure
-  std::uint32_t failed_as = 0;  // counts the channel's failures as seen
+  std::uint64_t failed_as = 0;  // the number of its failure among the channel's, as seen
   Error failure{};
 };
 

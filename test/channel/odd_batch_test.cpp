@@ -242,6 +242,51 @@ TEST_CASE("dropped work of a batch that the device refused is told by the scope"
   CHECK(end.memory.loans() == 0);
 }
 
+TEST_CASE("what a device refused of a batch stands among the failures where it was seen",
+          "[channel]") {
+  auto end = odd_end();
+  PollingScope scope{end.channel};
+  static_cast<void>(scope.post_write(write_of(end, 4)).value());
+  std::vector<PendingWork> kept;
+  {
+    auto batch = scope.batch();
+    kept = post_four(end, batch, 0);  // seen first, the other write after it
+  }
+  SECTION("told when its handles go") {
+    kept.clear();
+  }
+  SECTION("kept back by its handles until the end") {}
+  complete(0, IBV_WC_REM_ACCESS_ERR);
+
+  auto const error = scope.finish().error();
+
+  CHECK(error == Errc::system_failed);
+  REQUIRE(error.drained().size() == 5);
+  for (std::size_t i = 0; i < 4; ++i) CHECK(error.drained()[i] == Errc::system_failed);
+  REQUIRE(error.drained()[4].work() != nullptr);
+  CHECK(error.drained()[4].work()->status == WorkStatus::remote_access);
+}
+
+TEST_CASE("a failure hides behind nothing that was not posted since the channel was broken",
+          "[channel]") {
+  auto end = odd_end();
+  PollingScope scope{end.channel};
+  auto batch = scope.batch();
+  static_cast<void>(scope.post_write(write_of(end, 0)).value());
+  auto receive = scope.post_receive(end.memory.scatter(piece, piece)).value();
+  static_cast<void>(batch.add_write(write_of(end, 2)).value());
+  complete(1, IBV_WC_WR_FLUSH_ERR);
+  CHECK(receive.wait().error().is_flush());
+  CHECK(batch.post().error() == Errc::channel_broken);
+  complete(0, IBV_WC_REM_ACCESS_ERR);
+
+  auto const error = scope.finish().error();
+
+  REQUIRE(error.work() != nullptr);
+  CHECK(error.work()->status == WorkStatus::remote_access);
+  CHECK(error.drained().size() == 2);
+}
+
 TEST_CASE("a chain that cannot be closed breaks the channel, and every byte comes back",
           "[channel]") {
   auto end = odd_end();

@@ -186,7 +186,7 @@ TEST_CASE("a scope's end tells the reason of a flush that came before it", "[cha
   auto end = watched_end();
   PollingScope scope{end.channel};
   auto held = scope.post_receive(end.memory.scatter(0, 8)).value();
-  static_cast<void>(scope.post_receive(end.memory.scatter(8, 8)).value());
+  static_cast<void>(scope.post_receive(end.memory.scatter(8, 16)).value());
   complete_next(IBV_WC_WR_FLUSH_ERR);
   complete_next(IBV_WC_WR_FLUSH_ERR);
   CHECK(!held.poll().value().has_value());
@@ -195,6 +195,9 @@ TEST_CASE("a scope's end tells the reason of a flush that came before it", "[cha
   CHECK(error == Errc::peer_lost);
   REQUIRE(error.drained().size() == 2);
   for (Error const& failure : error.drained()) CHECK(failure == Errc::peer_lost);
+  // As they were seen, though the handle kept the first one back.
+  CHECK(error.drained()[0].describe().find("receive of 8 bytes") != std::string::npos);
+  CHECK(error.drained()[1].describe().find("receive of 16 bytes") != std::string::npos);
 }
 
 TEST_CASE("a wait that sees a flush waits for the reason too", "[channel]") {

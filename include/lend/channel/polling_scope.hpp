@@ -23,11 +23,12 @@ class Channel;
 
 /// What a channel keeps about one scope, at a fixed address: in the PollingScope, or the channel.
 struct ScopeRecord {
-  std::uint32_t outstanding = 0;  ///< posted, no completion seen
-  std::uint32_t finished = 0;     ///< completed, and a handle may still ask
-  std::uint64_t unpolled = 0;     ///< over, and no handle ever had the result
-  std::vector<Error> failures{};  ///< of work that no handle had the result of
-  Batch* batches = nullptr;       ///< that are open
+  std::uint32_t outstanding = 0;         ///< posted, no completion seen
+  std::uint32_t finished = 0;            ///< completed, and a handle may still ask
+  std::uint64_t unpolled = 0;            ///< over, and no handle ever had the result
+  std::vector<Error> failures{};         ///< of work that no handle had the result of
+  std::vector<std::uint64_t> seen_as{};  ///< the number of each, by which they stand
+  Batch* batches = nullptr;              ///< that are open
 };
 
 /// Posts work and gets every byte back before it ends: by return, by error or by exception.
