@@ -122,8 +122,10 @@ int post_recv(ibv_qp* queue_pair, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
     auto const mode = qp.mode.load(std::memory_order_relaxed);
     if (mode == IBV_QPS_RESET || qp.srq != nullptr) error = EINVAL;
     while (error == 0 && wr != nullptr && (error = receive_one(qp, *wr)) == 0) wr = wr->next;
-    // What is posted in ERR is flushed at once.
-    if (mode == IBV_QPS_ERR) [[unlikely]]
+    // What is posted in ERR is flushed at once; if a peer broke it unnoticed, by the poll that this
+    // wakes. Relaxed: who breaks it later wakes for itself.
+    if (mode == IBV_QPS_ERR || qp.shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR)
+        [[unlikely]]
       notify_owner(qp.receives(), true);
     // The end of a list that was cut short leaves its sender to the timer: to ask there costs more.
     else if (error == 0 && qp.shared->is_awaited.load(std::memory_order_relaxed) != 0) [[unlikely]]

@@ -246,6 +246,19 @@ TEST_CASE("whatever is flushed wakes, whoever broke the queue pair", "[soft]") {
     CHECK(take_event(link.a.channel) == link.a.receives.get());
     CHECK(poll(link.a.receives).front().status == IBV_WC_WR_FLUSH_ERR);
   }
+  SECTION("its peer, and what is posted before that was noticed") {
+    REQUIRE(post(link.b, {.opcode = IBV_WR_RDMA_WRITE,
+                          .pieces = {link.to.piece(0, 8)},
+                          .remote_address = link.from.address(),
+                          .remote_key = 1}) == 0);
+    arm(link.a.receives);
+    REQUIRE(post_receive(link.a, 6) == 0);
+    REQUIRE(is_readable(link.a.channel));
+    CHECK(take_event(link.a.channel) == link.a.receives.get());
+    auto const flushed = poll(link.a.receives);
+    REQUIRE(flushed.size() == 2);
+    CHECK(flushed[1].wr_id == 6);
+  }
   SECTION("and what is posted afterwards") {
     REQUIRE(move(link.a.qp.get(), IBV_QPS_ERR, {}, IBV_QP_STATE) == 0);
     CHECK(poll(link.a.receives).size() == 1);
