@@ -169,6 +169,7 @@ struct SharedReceivePool {
   Cell<std::uint32_t> mask;
   Cell<std::uint32_t> stride;
   Cell<std::uint32_t> is_awaited;  // at some queue pair, see awaited.hpp
+  Cell<std::uint32_t> domain;      // of its receives' pieces, whatever the queue pair's is
 };
 static_assert(sizeof(SharedReceivePool) == 2 * cache_line);
 
@@ -191,7 +192,7 @@ struct SharedArena {
 };
 
 struct SharedHeader {
-  static constexpr std::uint64_t magic_value = 0x34'74'66'6f'73'64'6e'6c;  // "lndsoft4"
+  static constexpr std::uint64_t magic_value = 0x35'74'66'6f'73'64'6e'6c;  // "lndsoft5"
 
   Atomic<std::uint64_t> magic;  // stored last
   Cell<std::uint32_t> instance;

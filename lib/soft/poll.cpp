@@ -50,7 +50,8 @@ bool take_local(CompletionQueue& cq, ibv_wc& wc) noexcept {
 }
 
 /// Small messages travel in the completion itself. Everything a peer wrote is checked here.
-[[gnu::always_inline]] inline void scatter_inline(QueuePair& qp, PostedReceive& receive,
+[[gnu::always_inline]] inline void scatter_inline(QueuePair& qp, ibv_pd const& pd,
+                                                  PostedReceive& receive,
                                                   SharedCompletion const& slot) noexcept {
   auto const length = slot.inline_length.get();
   if (length == 0 || length > SharedCompletion::inline_max) return;
@@ -64,7 +65,7 @@ bool take_local(CompletionQueue& cq, ibv_wc& wc) noexcept {
   for (auto const& piece : std::span{receive.pieces(), receive.piece_count}) {
     auto const part = std::min(piece.length, left);
     // The owner may have deregistered it meanwhile; then nobody reads there.
-    if (regions.permits(piece.lkey, qp.pd->handle, piece.addr, part, IBV_ACCESS_LOCAL_WRITE))
+    if (regions.permits(piece.lkey, pd.handle, piece.addr, part, IBV_ACCESS_LOCAL_WRITE))
       copy_few(reinterpret_cast<std::byte*>(piece.addr), source, part);
     if (part == left) return;
     source += part;
@@ -72,9 +73,10 @@ bool take_local(CompletionQueue& cq, ibv_wc& wc) noexcept {
   }
 }
 
-/// Makes the completion of `receive` from what a peer wrote.
-[[gnu::always_inline]] inline void end_receive(QueuePair& qp, PostedReceive& receive,
-                                               SharedCompletion const& slot, ibv_wc& wc) noexcept {
+/// Makes the completion of `receive`, whose pieces are of `pd`, from what a peer wrote.
+[[gnu::always_inline]] inline void end_receive(QueuePair& qp, ibv_pd const& pd,
+                                               PostedReceive& receive, SharedCompletion const& slot,
+                                               ibv_wc& wc) noexcept {
   auto const kind = static_cast<ReceiveKind>(slot.kind.get());
   auto const opcode =
       kind == ReceiveKind::write_with_immediate ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
@@ -95,7 +97,7 @@ bool take_local(CompletionQueue& cq, ibv_wc& wc) noexcept {
       wc.slid = 1;
       if ((sender >> 32 & 1) != 0) wc.wc_flags |= IBV_WC_GRH;
     } else {
-      scatter_inline(qp, receive, slot);
+      scatter_inline(qp, pd, receive, slot);
     }
   } else {
     wc.vendor_err = slot.immediate.get();
@@ -110,7 +112,7 @@ bool take_local(CompletionQueue& cq, ibv_wc& wc) noexcept {
   bool const is_abandoned = slot.kind.get() == static_cast<std::uint8_t>(ReceiveKind::abandoned);
   auto const index = is_abandoned ? PoolRing::index_of(claim) : slot.receive.get();
   if (is_abandoned ? !pool.end_as(claim) : !pool.end(index)) return false;
-  end_receive(qp, pool.kept_at(index), slot, wc);
+  end_receive(qp, *pool.pd, pool.kept_at(index), slot, wc);
   pool.recycle(index);
   return true;
 }
@@ -130,7 +132,7 @@ bool take_shared(CompletionQueue& cq, SharedCompletion const& slot, ibv_wc& wc) 
       slot.receive.get() != static_cast<std::uint32_t>(done))
     return false;  // a corrupt peer: every receive ends once, in order
   __builtin_prefetch(qp->next_receive.load(std::memory_order_relaxed));
-  end_receive(*qp, qp->posted_at(done), slot, wc);
+  end_receive(*qp, *qp->pd, qp->posted_at(done), slot, wc);
   // Release pairs with post_recv's acquire: the slot is read before it is written again.
   qp->receive_done.store(done + 1, std::memory_order_release);
   return true;

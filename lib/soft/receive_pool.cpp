@@ -59,6 +59,7 @@ void publish(ReceivePool& pool) noexcept {
   shared.tail.store(0, std::memory_order_relaxed);
   shared.posted.set(0);
   shared.is_awaited.set(0);
+  shared.domain.set(pool.pd->handle);
   shared.order_offset.set(pool.ring_offset);
   shared.receives_offset.set(receives_offset_of(pool));
   shared.mask.set(static_cast<std::uint32_t>(pool.ring.mask));

@@ -83,6 +83,7 @@ class Responder {
     receive_ = &posted;
     receive_id_ = static_cast<std::uint32_t>(position_);
     pieces_limit_ = ring.pieces();
+    receive_domain_ = target_.domain.get();
     if (is_datagram()) claim(position_ + 1);  // others send here too
     return Matched::one;
   }
@@ -107,6 +108,7 @@ class Responder {
     receive_ = taken.receive;
     receive_id_ = taken.index;
     pieces_limit_ = pieces_of_stride(ring.stride);
+    receive_domain_ = ring.pool->domain.get();
     is_claimed_ = true;
     return Matched::one;
   }
@@ -143,7 +145,6 @@ class Responder {
   Fault scatter_list(std::uint32_t length, bool only_check) noexcept {
     auto const count = receive_->piece_count.get();
     if (count > pieces_limit_) return Fault::corrupt_target;
-    auto const domain = target_.domain.get();
     // The pieces lie one after another, beyond the three of the first line too.
     auto const* piece = static_cast<SharedPiece const*>(receive_->pieces);
     auto left = length;
@@ -153,9 +154,9 @@ class Responder {
       auto const part = std::min(size, left);
       auto const key = piece->key.get();
       auto const address = piece->address.get();
-      auto const answer = only_check
-                              ? memory_.check(key, domain, address, part, IBV_ACCESS_LOCAL_WRITE)
-                              : memory_.add(key, domain, address, part, IBV_ACCESS_LOCAL_WRITE);
+      auto const answer =
+          only_check ? memory_.check(key, receive_domain_, address, part, IBV_ACCESS_LOCAL_WRITE)
+                     : memory_.add(key, receive_domain_, address, part, IBV_ACCESS_LOCAL_WRITE);
       if (answer == TargetMemory::Answer::denied) return Fault::receive_key;
       if (answer == TargetMemory::Answer::unreachable) return Fault::unreachable_memory;
       left -= part;
@@ -381,6 +382,7 @@ class Responder {
   std::uint64_t position_ = 0;
   std::uint32_t receive_id_ = 0;
   std::uint32_t pieces_limit_ = 0;
+  std::uint32_t receive_domain_ = 0;
   bool is_claimed_ = false;
   bool told_by_completion_ = false;
 };

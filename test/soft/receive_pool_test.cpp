@@ -105,6 +105,35 @@ TEST_CASE("queue pairs take receives of a shared queue in the order of posting",
     for (auto const& end : await(sender->sends, 2)) CHECK(end.status == IBV_WC_SUCCESS);
 }
 
+TEST_CASE("a shared queue's receives are of its own protection domain, not its queue pairs'",
+          "[soft]") {
+  Fan fan;
+  HeldDomain const theirs = make_domain(fan.near.get());
+  End sender{fan.far.get()};
+  auto const user = make_user(theirs.get(), fan.queue.get(), fan.pool.get());
+  bring_to(user.get(), IBV_QPS_RTS, sender.qp->qp_num, {});
+  bring_to(sender.qp.get(), IBV_QPS_RTS, user->qp_num, {});
+  Memory const from{sender.domain.get(), 4096};
+  auto const bytes = GENERATE(std::size_t{8}, std::size_t{200});  // in the completion; copied
+  from.write(0, std::string(bytes, 'x'));
+  CAPTURE(bytes);
+
+  SECTION("which is where their keys are looked for") {
+    REQUIRE(post_to(fan.pool, 1, {fan.to.piece(0, 200)}) == 0);
+    REQUIRE(post(sender, {.pieces = {from.piece(0, bytes)}}) == 0);
+    CHECK(await_one(fan.queue).status == IBV_WC_SUCCESS);
+    CHECK(await_one(sender.sends).status == IBV_WC_SUCCESS);
+    CHECK(fan.to.read(0, bytes) == std::string(bytes, 'x'));
+  }
+  SECTION("so that a key of the queue pair's is a protection error") {
+    Memory const wrong{theirs.get(), 4096};
+    REQUIRE(post_to(fan.pool, 1, {wrong.piece(0, 200)}) == 0);
+    REQUIRE(post(sender, {.pieces = {from.piece(0, bytes)}}) == 0);
+    CHECK(await_one(fan.queue).status == IBV_WC_LOC_PROT_ERR);
+    CHECK(await_one(sender.sends).status == IBV_WC_REM_OP_ERR);
+  }
+}
+
 TEST_CASE("a shared queue is used round and round, full when its depth is outstanding", "[soft]") {
   Fan fan;
   std::uint64_t posted = 0;
