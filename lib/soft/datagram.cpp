@@ -22,12 +22,14 @@ constexpr std::size_t datagram_bytes_max = 4096;  // the port's active MTU, see 
 constexpr std::uint32_t privileged_key = 1u << 31;
 
 /// The header as a card would put it before the bytes: 40 of them, in IPv6's form.
-ibv_grh header_of(Context const& context, Destination const& to, std::size_t length) noexcept {
+ibv_grh header_of(Context const& context, Work const& work, std::size_t length) noexcept {
   ibv_grh header{};
+  auto const& to = work.datagram;
   if (!to.has_header) return header;
   header.version_tclass_flow = htobe32(6u << 28 | std::uint32_t{to.traffic_class} << 20 | to.flow);
-  // Behind it: BTH 12, DETH 8, the bytes to whole words, ICRC 4.
-  header.paylen = htobe16(static_cast<std::uint16_t>(12 + 8 + (length + 3) / 4 * 4 + 4));
+  // Behind it: BTH 12, DETH 8, ImmDt 4, the bytes to whole words, ICRC 4.
+  std::size_t const immediate = has_immediate(work) ? 4 : 0;
+  header.paylen = htobe16(static_cast<std::uint16_t>(24 + immediate + (length + 3) / 4 * 4));
   header.next_hdr = 0x1b;
   header.hop_limit = to.hop_limit;
   (void)query_gid(const_cast<ibv_context*>(&context.context), 1, 0, &header.sgid);
@@ -76,6 +78,7 @@ Destination destination_of(QueuePair const& qp, ibv_ah const* ah, std::uint32_t 
   to.flow = address.grh.flow_label & 0xfffff;
   to.traffic_class = address.grh.traffic_class;
   to.hop_limit = address.grh.hop_limit;
+  to.service_level = address.sl;
   return to;
 }
 
@@ -89,7 +92,7 @@ Outcome execute_datagram(QueuePair& qp, Work const& work) noexcept {
   auto const& to = work.datagram;
   auto* const peer = qp.contacts->find(to.queue_pair >> index_bits);
   if (peer == nullptr) return gone;
-  auto header = header_of(qp.owner(), to, length);
+  auto header = header_of(qp.owner(), work, length);
   Stretches ours;
   ours.add(reinterpret_cast<std::byte*>(&header), sizeof header);
   for (std::uint32_t i = 0; i < payload.count; ++i)

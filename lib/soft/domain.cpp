@@ -78,9 +78,15 @@ int rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t lengt
              int access) noexcept {
   auto& context = Context::of(mr->context);
   bool const moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+  bool const changes_access = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
   if (planned_failure(mr->context) != 0 || context.check_ours() != 0) return IBV_REREG_MR_ERR_INPUT;
   if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0) {
     fail(EINVAL, "no change that the soft device knows is asked for");
+    return IBV_REREG_MR_ERR_INPUT;
+  }
+  // Source: rdma-core libibverbs/verbs.c, ibv_rereg_mr().
+  if ((moves && address == nullptr) || (!changes_access && access != 0)) {
+    fail(EINVAL, "a change is asked for without its value, or a value is given without its flag");
     return IBV_REREG_MR_ERR_INPUT;
   }
   auto* const owner = (flags & IBV_REREG_MR_CHANGE_PD) != 0 ? pd : mr->pd;
@@ -90,8 +96,7 @@ int rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t lengt
   }
   auto* const start = moves ? address : mr->addr;
   auto const size = moves ? length : mr->length;
-  auto const rights =
-      (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 ? access : context.regions.access_of(mr->lkey);
+  auto const rights = changes_access ? access : context.regions.access_of(mr->lkey);
   if (context.regions.check(reinterpret_cast<std::uint64_t>(start), size, rights) != 0)
     return IBV_REREG_MR_ERR_INPUT;  // and the region is what it was
   {

@@ -87,7 +87,7 @@ static_assert(sizeof(SharedReceive) == cache_line);
 
 /// What a completion of a receive says. Abandoned: its taker died or gave it up, and `bytes` begin
 /// with the claim that it left; no news if the receive was completed before all the same.
-/// A datagram: `bytes` begin with the sender's queue pair and whether it came with a header.
+/// A datagram: `bytes` begin with Destination::word_from().
 enum class ReceiveKind : std::uint8_t { send, write_with_immediate, abandoned, datagram };
 
 /// The end of a receive, written by the peer's CPU. Valid for position p when sequence == p + 1.

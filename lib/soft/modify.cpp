@@ -191,6 +191,9 @@ int modify(QueuePair& qp, ibv_qp_attr const& given, int mask) {
 
 int check_address(Context const& context, ibv_ah_attr const& address) noexcept {
   if (address.is_global != 0) {
+    if (address.grh.sgid_index != 0)
+      return fail(EINVAL, "GID index %u, but the soft device has one GID, 0",
+                  address.grh.sgid_index);
     auto const& gid = address.grh.dgid.global;
     if (gid.subnet_prefix == htobe64(0xfe80000000000000) &&
         gid.interface_id == htobe64(context.guid))

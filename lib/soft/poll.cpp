@@ -95,6 +95,7 @@ bool take_local(CompletionQueue& cq, ibv_wc& wc) noexcept {
       auto const sender = slot.bytes[0].get();
       wc.src_qp = static_cast<std::uint32_t>(sender) & ((1u << 24) - 1);
       wc.slid = 1;
+      wc.sl = static_cast<std::uint8_t>(sender >> 40 & 0xf);
       if ((sender >> 32 & 1) != 0) wc.wc_flags |= IBV_WC_GRH;
     } else {
       scatter_inline(qp, pd, receive, slot);

@@ -32,7 +32,13 @@ struct Destination {
   std::uint32_t flow;
   std::uint8_t traffic_class;
   std::uint8_t hop_limit;
+  std::uint8_t service_level;
   bool has_header;
+
+  /// For its completion: the sender, from bit 32 whether there is a header, from 40 the level.
+  [[nodiscard]] std::uint64_t word_from(std::uint32_t sender) const noexcept {
+    return sender | std::uint64_t{has_header} << 32 | std::uint64_t{service_level} << 40;
+  }
 };
 
 /// A send, write, read or atomic operation as the engine executes it.

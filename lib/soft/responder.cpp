@@ -231,7 +231,7 @@ class Responder {
     if (is_datagram()) {
       end.kind = ReceiveKind::datagram;
       end.inline_length = sizeof end.bytes[0];
-      end.bytes[0] = std::uint64_t{work_.datagram.has_header} << 32 | qp_.qp_num;
+      end.bytes[0] = work_.datagram.word_from(qp_.qp_num);
     }
     auto const pushed = push(end);
     if (pushed == Pushed::yes) return ended(IBV_WC_SUCCESS, Fault::none, length);

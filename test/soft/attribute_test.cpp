@@ -109,6 +109,9 @@ TEST_CASE("a peer of another host or that never was is unreachable, with a reaso
   attributes = attributes_for(bench.peer.qp->qp_num);
   attributes.ah_attr.is_global = 1;
   attributes.ah_attr.grh.dgid = gid;
+  attributes.ah_attr.grh.sgid_index = 1;  // of one's own, of which there is one
+  CHECK(bench.try_to_move(IBV_QPS_RTR, rtr_mask, attributes) == EINVAL);
+  attributes.ah_attr.grh.sgid_index = 0;
   CHECK(bench.try_to_move(IBV_QPS_RTR, rtr_mask, attributes) == 0);
   CHECK(bench.try_to_move(IBV_QPS_RTS, rts_mask, attributes) == 0);
   CHECK(bench.try_to_move(SQD, 0) == 0);

@@ -40,6 +40,7 @@ struct Side {
     ibv_ah_attr attributes{};
     attributes.port_num = 1;
     attributes.dlid = 1;
+    attributes.sl = 3;
     if (is_global) {
       attributes.is_global = 1;
       attributes.grh.flow_label = 0xabcde;
@@ -118,6 +119,7 @@ TEST_CASE("a datagram arrives behind 40 bytes and names its sender", "[soft]") {
   CHECK(end.src_qp == two.a.qp->qp_num);
   CHECK(end.qp_num == two.b.qp->qp_num);
   CHECK(end.slid == 1);
+  CHECK(end.sl == 3);
   CHECK(end.imm_data == 77);
   CHECK(end.wc_flags == (with_header ? IBV_WC_WITH_IMM | IBV_WC_GRH : IBV_WC_WITH_IMM));
   CHECK(two.b.memory->read(before, length) == text);
@@ -127,7 +129,7 @@ TEST_CASE("a datagram arrives behind 40 bytes and names its sender", "[soft]") {
   CHECK(be32toh(header.version_tclass_flow) == (6u << 28 | 0x12u << 20 | 0xabcde));
   CHECK(header.next_hdr == 0x1b);
   CHECK(header.hop_limit == 9);
-  CHECK(be16toh(header.paylen) == 24 + (length + 3) / 4 * 4);
+  CHECK(be16toh(header.paylen) == 28 + (length + 3) / 4 * 4);  // 4 of them the immediate's
   ibv_gid own{};
   REQUIRE(verbs().query_gid(two.a.domain->context, 1, 0, &own) == 0);
   CHECK(std::memcmp(&header.sgid, &own, sizeof own) == 0);
@@ -266,6 +268,13 @@ TEST_CASE("a datagram needs an address of this host, and its handle holds the do
   CHECK(errno == EINVAL);
   auto const domain = make_domain(context.get());
   attributes.port_num = 1;
+  attributes.is_global = 1;
+  REQUIRE(verbs().query_gid(context.get(), 1, 0, &attributes.grh.dgid) == 0);
+  attributes.grh.sgid_index = 1;
+  errno = 0;
+  CHECK(verbs().create_ah(domain.get(), &attributes) == nullptr);
+  CHECK(errno == EINVAL);
+  attributes.is_global = 0;
   attributes.dlid = 1;
   HeldAddress const address{verbs().create_ah(domain.get(), &attributes)};
   REQUIRE(address);

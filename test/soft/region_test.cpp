@@ -3,6 +3,7 @@
 // Method: registrations of both kinds of memory, by the thousand, and under a peer that writes.
 #include "soft/support.hpp"
 
+#include <soft/context.hpp>
 #include <soft/layout.hpp>
 
 #include <sys/resource.h>
@@ -136,10 +137,31 @@ TEST_CASE("remote write needs local write, and what is nonsense is refused with 
     CHECK(errno == each.error);
     CHECK(verbs().last_reason() != nullptr);
   }
-  for (int const access : {0, int{IBV_ACCESS_REMOTE_READ}, all_access}) {
+  // What is optional may be asked for by programs newer than the device.
+  int const optional = IBV_ACCESS_OPTIONAL_RANGE;
+  for (int const access : {0, int{IBV_ACCESS_REMOTE_READ}, all_access, optional}) {
     HeldRegion const region{verbs().reg_mr(domain.get(), bytes.data(), 64, access)};
     CHECK(region);
   }
+}
+
+TEST_CASE("a region is changed by flags and values that belong together, or not at all", "[soft]") {
+  auto const context = open_context();
+  auto const domain = make_domain(context.get());
+  std::vector<std::byte> bytes(64);
+  HeldRegion const region{verbs().reg_mr(domain.get(), bytes.data(), 64, all_access)};
+  REQUIRE(region);
+  auto const change = [&](int flags, void* address, std::size_t length, int access) {
+    return soft::rereg_mr(region.get(), flags, nullptr, address, length, access);
+  };
+
+  CHECK(change(IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, 64, 0) == IBV_REREG_MR_ERR_INPUT);
+  CHECK(change(IBV_REREG_MR_CHANGE_TRANSLATION, bytes.data(), 32, IBV_ACCESS_REMOTE_READ) ==
+        IBV_REREG_MR_ERR_INPUT);
+  CHECK(region->length == 64);
+  CHECK(change(IBV_REREG_MR_CHANGE_TRANSLATION, bytes.data(), 32, 0) == 0);
+  CHECK(region->length == 32);
+  CHECK(change(IBV_REREG_MR_CHANGE_ACCESS, nullptr, 0, IBV_ACCESS_REMOTE_READ) == 0);
 }
 
 TEST_CASE("after deregistration returns no peer writes there", "[soft]") {
