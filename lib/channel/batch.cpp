@@ -170,8 +170,6 @@ Result<void> Batching::post_list(Chain::List<Request>& list, char const* verb) n
     note_posted(list.first, static_cast<Request*>(nullptr));
     return success();
   }
-  Error const why =
-      channel_.of_this_connection(device_refused(*channel_.raw_queue_pair_, verb, result, false));
   Request* last_posted = nullptr;
   Request* request = list.first;
   while (request != nullptr && request != refused) {
@@ -179,9 +177,11 @@ Result<void> Batching::post_list(Chain::List<Request>& list, char const* verb) n
     request = request->next;
   }
   note_posted(list.first, request);
-  if (request == nullptr) {
-    // rxe says nothing of where it stopped when its doorbell fails: the device may have taken any.
-    // Source: rdma-core providers/rxe/rxe.c, rxe_post_send().
+  bool const is_unclear = request == nullptr;  // the device may have taken any
+  Error const why = channel_.of_this_connection(
+      is_unclear ? device_unclear(*channel_.raw_queue_pair_, verb, errno_of(result))
+                 : device_refused(*channel_.raw_queue_pair_, verb, result, false));
+  if (is_unclear) {
     give_up(why);
     return why;
   }
@@ -237,13 +237,15 @@ template <class Request>
     marker.held = false;
     // SAFETY: the id is that of a slot, and there is room in both queues, since there was for what
     // was refused.
-    if (channel_.queue_pair_->unsafe_post_probe(id.value)) {
+    auto const probe = channel_.queue_pair_->unsafe_post_probe(id.value);
+    if (probe == QueuePair::Probe::refused) {
+      channel_.release(marker);
+    } else {
       marker.before = silent;
       ++channel_.outstanding(Operation::write);
       ++marker.scope->outstanding;
-      return;
+      if (probe == QueuePair::Probe::posted) return;
     }
-    channel_.release(marker);
   }
   give_up(why);
 }

@@ -145,8 +145,9 @@ class ChannelState {
   template <Lending lending>
   struct Lender;
   static void give_back_all(Slot& slot) noexcept;
-  /// Of work that was not posted after all: loans and slot.
+  /// Of work that was not posted after all, or may have been: loans and slot.
   void take_back(Slot& slot) noexcept;
+  void flush_unclear(Slot& slot) noexcept;
   [[nodiscard]] std::uint32_t& outstanding(Operation operation) noexcept {
     return outstanding_[operation == Operation::receive ? 1 : 0];
   }
@@ -194,7 +195,6 @@ class ChannelState {
   void count_empty_poll() noexcept;  // and look around now and then
   void look_around() noexcept;
   Deadline ask_peer_if_due() noexcept;  // when to look again
-  /// Of a completion that belongs to no slot.
   void end_without_slot(std::uint64_t id, FailedWork const* failed) noexcept;
   void look_at_peer() noexcept;  // and break if the connection manager says that it is gone
   /// Why the connection is over, as whoever watches it tells before `deadline`.

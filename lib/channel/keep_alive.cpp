@@ -24,7 +24,14 @@ Deadline ChannelState::ask_peer_if_due() noexcept {
   keep_alive_.next = within(keep_alive_.interval);
   // SAFETY: no slot has this id, and one entry of the completion queue is kept for it: one is asked
   // at a time. In the send queue, too, so that only a queue pair that is broken already refuses it.
-  keep_alive_.is_asked = queue_pair_->unsafe_post_probe(KeepAlive::probe_id);
+  auto const probe = queue_pair_->unsafe_post_probe(KeepAlive::probe_id);
+  keep_alive_.is_asked = probe != QueuePair::Probe::refused;
+  if (probe == QueuePair::Probe::unclear) {
+    break_with(Error{Errc::system_failed,
+                     "the device failed as the channel's keep-alive was posted, and does not say "
+                     "whether it took it"});
+    start_flush();  // tried again by the drain
+  }
   return keep_alive_.next;
 }
 

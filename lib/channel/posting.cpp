@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What happens when there is no room. The thread of the channel.
 #include <base/giving_up.hpp>
+#include <channel/completing.hpp>
 #include <channel/posting.hpp>
 
 #include <string>
@@ -40,6 +41,18 @@ Result<void> ChannelState::wait_for_room(Operation operation, Deadline deadline,
     }
   } while (!is_broken() && !has_room(operation));
   return success();
+}
+
+[[gnu::cold]] void ChannelState::flush_unclear(Slot& slot) noexcept {
+  ++outstanding(slot.work.operation);
+  ++slot.scope->outstanding;
+  Error const why = take_reason();
+  break_with(why);
+  flush(why);
+  // Every slot is over then, its own result a flush.
+  WorkSuccess unused;
+  static_cast<void>(take_result(slot, unused));
+  give_reason(why);
 }
 
 Result<void> ChannelState::check_slots() noexcept {

@@ -62,7 +62,10 @@ template <ChannelState::Lending lending, class Work>
                                Lender<lending>{*this, slot, slot.pieces, operation, where});
   if (!answer.is_posted()) [[unlikely]] {
     if (answer.result != PostAnswer::not_lent) reason_ = refusal(*raw_queue_pair_, work, answer);
-    take_back(slot);
+    if (answer.result == PostAnswer::unclear)
+      flush_unclear(slot);
+    else
+      take_back(slot);
     return false;
   }
 

@@ -87,28 +87,45 @@ Error device_refused(QueuePairHandle const& queue_pair, char const* verb, int re
                     "finish the channel's scopes and prepare_again().");
 }
 
+Error device_unclear(QueuePairHandle const& queue_pair, char const* verb, int error) noexcept {
+  return verb_error(Errc::system_failed, queue_pair.domain->provider(), verb, error,
+                    "The device does not say whether it took the work, which may still touch its "
+                    "bytes until the queue pair was flushed.");
+}
+
+namespace {
+
+Error device_failed(QueuePairHandle const& queue_pair, char const* verb, PostAnswer answer,
+                    bool has_immediate) {
+  if (answer.result == PostAnswer::unclear)
+    return device_unclear(queue_pair, verb, static_cast<int>(answer.bytes));
+  return device_refused(queue_pair, verb, answer.result, has_immediate);
+}
+
+}  // namespace
+
 Error refusal(QueuePairHandle const& queue_pair, Send const& work, PostAnswer answer) noexcept {
   if (answer.result == PostAnswer::said_wrong)
     return said_wrong(queue_pair, Operation::send, work.source, nullptr);
-  return device_refused(queue_pair, "ibv_post_send", answer.result, work.immediate.has_value());
+  return device_failed(queue_pair, "ibv_post_send", answer, work.immediate.has_value());
 }
 
 Error refusal(QueuePairHandle const& queue_pair, Write const& work, PostAnswer answer) noexcept {
   if (answer.result == PostAnswer::said_wrong)
     return said_wrong(queue_pair, Operation::write, work.source, &work.target);
-  return device_refused(queue_pair, "ibv_post_send", answer.result, work.immediate.has_value());
+  return device_failed(queue_pair, "ibv_post_send", answer, work.immediate.has_value());
 }
 
 Error refusal(QueuePairHandle const& queue_pair, Read const& work, PostAnswer answer) noexcept {
   if (answer.result == PostAnswer::said_wrong)
     return said_wrong(queue_pair, Operation::read, work.target, &work.source);
-  return device_refused(queue_pair, "ibv_post_send", answer.result, false);
+  return device_failed(queue_pair, "ibv_post_send", answer, false);
 }
 
 Error refusal(QueuePairHandle const& queue_pair, Receive const& work, PostAnswer answer) noexcept {
   if (answer.result == PostAnswer::said_wrong)
     return said_wrong(queue_pair, Operation::receive, work.target, nullptr);
-  return device_refused(queue_pair, "ibv_post_recv", answer.result, false);
+  return device_failed(queue_pair, "ibv_post_recv", answer, false);
 }
 
 }  // namespace lend

@@ -9,6 +9,7 @@
 #include <lend/verbs/work_request.hpp>
 #include <verbs/handles.hpp>
 #include <verbs/region_state.hpp>
+#include <verbs/verb_error.hpp>
 
 #include <endian.h>
 #include <climits>
@@ -103,9 +104,10 @@ struct [[nodiscard]] PostAnswer {
   // Some verbs answer -1 and set errno.
   static constexpr int said_wrong = INT_MIN;
   static constexpr int not_lent = INT_MIN + 1;
+  static constexpr int unclear = INT_MIN + 2;  // it named no request that it had not taken
 
   int result;           ///< 0: posted; one of those; else as ibv_post_send(3) answers
-  std::uint64_t bytes;  ///< of the list
+  std::uint64_t bytes;  ///< of the list; the errno of `unclear`
 
   [[nodiscard]] bool is_posted() const noexcept { return result == 0; }
 };
@@ -217,13 +219,22 @@ template <class Work, class Lend>
     return {resolved.outcome == Resolved::Outcome::not_lent ? PostAnswer::not_lent
                                                             : PostAnswer::said_wrong,
             0};
-  RequestOf<Work>* refused;
-  return {post_chain(queue_pair, request, refused), resolved.bytes};
+  RequestOf<Work>* refused = nullptr;
+  int const result = post_chain(queue_pair, request, refused);
+  if (result != 0 && refused == nullptr) [[unlikely]]
+    return {PostAnswer::unclear, static_cast<std::uint64_t>(errno_of(result))};
+  return {result, resolved.bytes};
 }
 
 /// Why the device did not take a request.
 [[nodiscard]] Error device_refused(QueuePairHandle const& queue_pair, char const* verb, int result,
                                    bool has_immediate) noexcept;
+
+/// Why nobody knows whether the device took a request, which must count as posted until it is
+/// flushed. rxe fails so when its doorbell does, behind work that it may have taken.
+/// Source: rdma-core providers/rxe/rxe.c, rxe_post_send().
+[[nodiscard]] Error device_unclear(QueuePairHandle const& queue_pair, char const* verb,
+                                   int error) noexcept;
 
 /// Why try_post() did not post.
 [[nodiscard]] Error refusal(QueuePairHandle const& queue_pair, Send const& work,

@@ -86,14 +86,15 @@ QueuePairState QueuePair::state() const noexcept {
   return is_connected ? static_cast<QueuePairState>(attributes.qp_state) : QueuePairState::unknown;
 }
 
-bool QueuePair::unsafe_post_probe(std::uint64_t id) noexcept {
+QueuePair::Probe QueuePair::unsafe_post_probe(std::uint64_t id) noexcept {
   ibv_send_wr request;
   ibv_sge none;
   request.wr.rdma.remote_addr = 0;
   request.wr.rdma.rkey = 0;
   fill(handle(), request, id, &none, Resolved{0, 0}, IBV_WR_RDMA_WRITE, false);
-  ibv_send_wr* refused;
-  return post_chain(handle(), request, refused) == 0;
+  ibv_send_wr* refused = nullptr;
+  if (post_chain(handle(), request, refused) == 0) return Probe::posted;
+  return refused != nullptr ? Probe::refused : Probe::unclear;
 }
 
 bool QueuePair::is_acknowledged() const noexcept {

@@ -5,6 +5,7 @@
 #include "support/catch.hpp"
 #include "verbs/fake_provider.hpp"
 
+#include <lend/channel/unsafe.hpp>
 #include <lend/lend.hpp>
 #include <verbs/adoption.hpp>
 
@@ -302,13 +303,57 @@ TEST_CASE("a chain that cannot be closed breaks the channel, and every byte come
     CHECK(end.memory.loans() == 2);
   }
   SECTION("of a device that does not say where it stopped") {
-    Fake::get().says_where = false;
+    Fake::get().silent_after = 0;
     CHECK(batch.post().error() == Errc::system_failed);
     CHECK(end.memory.loans() == 4);
+  }
+  SECTION("of a device that takes what would close it, and does not say so") {
+    Fake::get().silent_after = 1;
+    Fake::get().at_error = [] {
+      for (std::size_t i = 0; i < 3; ++i) complete(i, IBV_WC_WR_FLUSH_ERR);
+    };
+    CHECK(batch.post().error() == Errc::system_failed);
+    REQUIRE(Fake::get().posted.size() == 3);
+    CHECK(end.memory.loans() == 2);
   }
   CHECK(end.channel.first_cause() != nullptr);
   for (auto& work : works) CHECK(work.wait().has_error());  // without a deadline
   CHECK(end.memory.loans() == 0);
+  CHECK(scope.finish().has_value());
+}
+
+TEST_CASE("single work that a failing device may have taken is flushed before its bytes are back",
+          "[channel]") {
+  auto end = odd_end();
+  Fake::get().post_result = GENERATE(EIO, ENOMEM);
+  Fake::get().silent_after = 0;
+  Fake::get().refuses_once = true;
+  std::size_t lent = 0;
+  Fake::get().at_error = [&] {
+    lent = end.memory.loans();
+    complete(0, IBV_WC_WR_FLUSH_ERR);
+  };
+  PollingScope scope{end.channel};
+  SECTION("of a scope") {
+    CHECK(scope.post_read(read_of(end, 0)).error() == Errc::system_failed);
+    CHECK(lent == 1);
+  }
+  SECTION("of a scope, without waiting for room") {
+    CHECK(scope.try_post_receive(end.memory.scatter(0, 8)).error() == Errc::system_failed);
+    CHECK(lent == 1);
+  }
+  SECTION("without loans") {
+    CHECK(unsafe_post_read(end.channel, read_of(end, 0)).error() == Errc::system_failed);
+  }
+  SECTION("that blocks") {
+    CHECK(end.channel.read(read_of(end, 0)).error() == Errc::system_failed);
+    CHECK(lent == 1);
+  }
+  CHECK(Fake::get().post_calls == 1);
+  CHECK(end.memory.loans() == 0);
+  CHECK(*end.channel.first_cause() == Errc::system_failed);
+  CHECK(end.channel.last_failures().empty());  // the post itself has told
+  CHECK(scope.post_read(read_of(end, 0)).error() == Errc::channel_broken);
   CHECK(scope.finish().has_value());
 }
 

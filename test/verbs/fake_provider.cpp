@@ -114,7 +114,7 @@ int post(ibv_qp*, Request* request, Request** refused) {
   bool is_refused = false;
   for (; request != nullptr; request = request->next) {
     is_refused = is_refused || (fake().post_result != 0 && fake().refuse_after-- <= 0);
-    if (is_refused && fake().says_where) {
+    if (is_refused && fake().post_calls <= fake().silent_after) {
       *refused = request;
       break;
     }

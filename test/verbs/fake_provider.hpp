@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -95,7 +96,7 @@ class Fake {
   int post_result = 0;
   int refuse_after = 0;  // requests that are still taken before post_result strikes
   bool refuses_once = false;
-  bool says_where = true;            // by bad_wr; else it has taken all the same
+  int silent_after = INT_MAX;        // posts; then no bad_wr says where, and it has taken all
   int poll_result = 0;               // if negative
   std::function<void()> at_error{};  // when a queue pair is put in that state
 

@@ -108,7 +108,8 @@ class QueuePair {
   ///          too many elements, lengths that differ, or above message_bytes_max; nothing posted.
   ///          queue_full        the depth is used up; nothing posted.
   ///          unsupported       an immediate on iWARP; nothing posted.
-  ///          system_failed     the device refused; nothing posted.
+  ///          system_failed     the device refused, nothing posted; or it does not say whether it
+  ///                            took the work: then flush() before its bytes are touched.
   /// Source:  ibv_post_send(3), ibv_post_recv(3).
   [[nodiscard]] Result<void> unsafe_post_send(std::uint64_t id, Send const& work) noexcept;
   [[nodiscard]] Result<void> unsafe_post_write(std::uint64_t id, Write const& work) noexcept;
@@ -116,13 +117,18 @@ class QueuePair {
   [[nodiscard]] Result<void> unsafe_post_receive(std::uint64_t id, Receive const& work) noexcept;
 
   /// Asks the peer's device whether it is there: a signaled write of no bytes under `id`, which
-  /// needs no key and no memory, and which the peer's program does not see. False if it is refused.
+  /// needs no key and no memory, and which the peer's program does not see.
   /// The peer's queue pair must allow remote writes, as lend's do.
   /// The caller owes: an `id` that no other work here has, and room for its completion in the
   /// completion queue.
   /// Source:  InfiniBand Architecture Specification vol. 1, C9-88; Linux
   ///          drivers/infiniband/sw/rxe/rxe_resp.c, check_rkey().
-  [[nodiscard]] bool unsafe_post_probe(std::uint64_t id) noexcept;
+  enum class Probe : std::uint8_t {
+    posted,
+    refused,
+    unclear,  ///< the device failed and does not say whether it took it: flush()
+  };
+  [[nodiscard]] Probe unsafe_post_probe(std::uint64_t id) noexcept;
   /// Whether a probe's end tells of the peer: not on iWARP, where a write is over once it is sent.
   [[nodiscard]] bool is_acknowledged() const noexcept;
 
