@@ -193,6 +193,7 @@ class ChannelState {
   [[nodiscard]] bool pause(Waiter& waiter, Deadline deadline) noexcept;
   void attend(Waiter& waiter) noexcept;
   void count_empty_poll() noexcept;  // and look around now and then
+  void look_in_time() noexcept;      // the same by the clock, where polls may be rare
   void look_around() noexcept;
   Deadline ask_peer_if_due() noexcept;  // when to look again
   void end_without_slot(std::uint64_t id, FailedWork const* failed) noexcept;
@@ -239,8 +240,7 @@ class ChannelState {
   KeepAlive keep_alive_;
   bool is_attentive_;  // either
   WaitPlan wait_plan_;
-  std::uint32_t empty_polls_ = 0;  // wraps
-  ChannelReference reference_{};   // to this
+  ChannelReference reference_{};  // to this
   ChannelUse::User user_{nullptr};
   ScopeRecord markers_{};    // what close_behind() posts: nobody's, so never told
   ProtectionDomain domain_;  // for prepare_again()

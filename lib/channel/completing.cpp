@@ -15,6 +15,8 @@ namespace {
 // A look costs a system call: one in 512 is lost in the cost of the polls, and a wait that naps
 // 50 µs at a time looks every 30 ms.
 constexpr std::uint32_t empty_polls_per_look = 512;
+// Of a program that polls every now and then, which may never come to 512.
+constexpr std::chrono::milliseconds longest_between_looks{10};
 
 }  // namespace
 
@@ -91,7 +93,13 @@ Result<std::uint32_t> ChannelState::poll() noexcept {
 }
 
 void ChannelState::count_empty_poll() noexcept {
-  if (is_attentive_ && ++empty_polls_ % empty_polls_per_look == 0) look_around();
+  if (is_attentive_ && ++keep_alive_.empty_polls % empty_polls_per_look == 0) look_around();
+}
+
+void ChannelState::look_in_time() noexcept {
+  if (!is_attentive_ || !keep_alive_.next_look.has_passed()) return;
+  keep_alive_.next_look = within(longest_between_looks);
+  look_around();
 }
 
 bool ChannelState::pause(Waiter& waiter, Deadline deadline) noexcept {
@@ -154,6 +162,7 @@ ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success) noexcept
       reason_ = of_this_work(polled.error(), id, *slot);
       return Answer::unknown;
     }
+    if (polled.value() == 0) look_in_time();
     // Not every device brings back all of it of itself.
     if (is_broken() && polled.value() == 0) [[unlikely]]
       hurry_flush();

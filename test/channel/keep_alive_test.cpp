@@ -80,6 +80,24 @@ TEST_CASE("an event loop that only ever waits for no time at all is told of a lo
   CHECK(looks < 400);  // rather than only once in 512
 }
 
+TEST_CASE("a loop that polls every now and then is told of a lost peer in time", "[channel]") {
+  Asking channel;
+  must(inject_faults(channel.ends.context, FaultPlan{}.peer_dies(1)));
+  PollingScope scope{channel.ends.a};
+  scope.drain_within(0s);
+  auto receive = must(scope.post_receive(channel.memory.scatter(0, 8)));
+
+  auto const give_up = within(30s);
+  auto answer = receive.poll();
+  int polls = 0;
+  for (; answer.has_value() && !answer.value() && !give_up.has_passed(); ++polls) {
+    std::this_thread::sleep_for(5ms);  // what else the loop does
+    answer = receive.poll();
+  }
+  CHECK(error_of(answer) == Errc::peer_lost);
+  CHECK(polls < 400);  // rather than only once in 512
+}
+
 TEST_CASE("questions that are answered late, or refused, are not taken for a lost peer",
           "[channel]") {
   Asking channel;
