@@ -72,10 +72,13 @@ ibv_context* ibv_open_device(ibv_device* device) {
 
 int ibv_close_device(ibv_context* context) {
   constexpr auto ours = +[](ibv_context* opened) {
-    // Programs leave objects behind (perftest does); a kernel sweeps them up, here they stay until
-    // the process ends. Source: ibv_close_device(3), "does not release all the resources".
+    // Programs leave objects behind (perftest does). A kernel sweeps them up; here they stay until
+    // the process ends, but answer nobody. Source: ibv_close_device(3), "does not release all the
+    // resources"; Linux drivers/infiniband/core/uverbs_main.c, ib_uverbs_close().
     auto const error = soft::provider().close_device(opened);
-    return error == EBUSY ? 0 : error;
+    if (error != EBUSY) return error;
+    soft::break_all(opened);
+    return 0;
   };
   return route(context, ours, __func__, context);
 }

@@ -3,7 +3,9 @@
 #include "answers.hpp"
 
 #include "context.hpp"
+#include "holders.hpp"
 #include "provider.hpp"
+#include "queue_pair.hpp"
 #include "reason.hpp"
 
 #include <endian.h>
@@ -12,6 +14,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <mutex>
 
 namespace lend::soft {
 namespace {
@@ -77,6 +80,18 @@ int get_pkey_index(ibv_context* context, std::uint8_t port, std::uint16_t key) n
   if (planned_failure(context) != 0) return -1;
   if (port != 1 || key != default_partition) return absent("partition key, 0xffff");
   return 0;
+}
+
+void break_all(ibv_context* opened) noexcept {
+  auto& context = Context::of(opened);
+  if (!context.is_ours()) return;
+  std::lock_guard const guard{context.control};
+  for (auto& entry : context.queue_pairs) {
+    auto* const qp = entry.load(std::memory_order_relaxed);
+    if (qp == nullptr) continue;
+    std::lock_guard const posters{qp->send_lock};
+    if (await_holders(*qp)) enter_error(*qp);
+  }
 }
 
 ibv_mr* reg_mr_at(ibv_pd* pd, void* address, std::size_t length, std::uint64_t io_address,

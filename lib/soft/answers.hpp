@@ -28,6 +28,10 @@ int query_gid_sysfs_type(ibv_context*, std::uint8_t port, unsigned index, unsign
 int query_pkey(ibv_context*, std::uint8_t port, int index, std::uint16_t* key) noexcept;
 int get_pkey_index(ibv_context*, std::uint8_t port, std::uint16_t key) noexcept;
 
+/// As the kernel for a device that is closed with objects left: its queue pairs are in ERR, and its
+/// peers get no answer. The objects themselves stay.
+void break_all(ibv_context*) noexcept;
+
 /// Where `io_address` is the address itself; another is refused.
 [[nodiscard]] ibv_mr* reg_mr_at(ibv_pd*, void* address, std::size_t length,
                                 std::uint64_t io_address, unsigned access) noexcept;

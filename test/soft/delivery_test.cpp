@@ -3,6 +3,7 @@
 // Method: all operations over every kind of memory, in one context (copies), and between two
 // (mappings for allocated memory, cross-memory attach for private).
 #include <lend/soft/faults.hpp>
+#include <soft/answers.hpp>
 #include <soft/context.hpp>
 #include "soft/support.hpp"
 #include "support/seed.hpp"
@@ -261,6 +262,43 @@ TEST_CASE("a queue pair may be its own peer, and one queue may take both kinds",
   CHECK(ends[0].wr_id + ends[1].wr_id == 3);
   CHECK(memory.read(32, 9) == "to myself");
   self.qp.reset();
+}
+
+TEST_CASE("a message of few bytes is in place when its receive is polled, and a longer one at once",
+          "[soft]") {
+  Link link{GENERATE(Reach::one_context, Reach::two_contexts), Terms{}};
+  Memory const near{link.a.domain.get(), 256};
+  Memory const far{link.b.domain.get(), 256};
+  auto const length = GENERATE(1u, 32u, 33u);
+  near.write(0, std::string(length, 'x'));
+  REQUIRE(post_receive(link.b, 1, {far.piece(0, length)}) == 0);
+  REQUIRE(post(link.a, {.pieces = {near.piece(0, length)}}) == 0);
+  REQUIRE(post(link.a, {.opcode = IBV_WR_RDMA_READ,
+                        .pieces = {near.piece(128, length)},
+                        .remote_address = far.address(),
+                        .remote_key = far.key()}) == 0);
+
+  CHECK(await(link.a.sends, 2)[1].status == IBV_WC_SUCCESS);
+  CHECK(near.read(128, length) == std::string(length, length > 32 ? 'x' : '\0'));
+  CHECK(await_one(link.b.receives).byte_len == length);
+  CHECK(far.read(0, length) == std::string(length, 'x'));
+}
+
+TEST_CASE("a device that breaks all its queue pairs answers no peer, and can still be taken apart",
+          "[soft]") {
+  Link link{Reach::two_contexts, Terms{}};
+  Memory const near{link.a.domain.get(), 64};
+  Memory const far{link.b.domain.get(), 64};
+  REQUIRE(post_receive(link.b, 1, {far.piece(0, 64)}) == 0);
+
+  soft::break_all(link.second.get());
+
+  REQUIRE(post(link.a, {.opcode = IBV_WR_RDMA_WRITE,
+                        .pieces = {near.piece(0, 8)},
+                        .remote_address = far.address(),
+                        .remote_key = far.key()}) == 0);
+  CHECK(await_one(link.a.sends).status == IBV_WC_RETRY_EXC_ERR);
+  CHECK(await_one(link.b.receives).status == IBV_WC_WR_FLUSH_ERR);
 }
 
 TEST_CASE("a fenced send carries what the read before it brought", "[soft]") {
