@@ -47,7 +47,8 @@ class Channel {
   /// Errors:  those of PollingScope::post_*() and PendingWork::wait(), and
   ///          timed_out, cancelled, system_failed  before it was posted: nothing happened. Later:
   ///                                the work was flushed to get its bytes back; the channel is
-  ///                                broken.
+  ///                                broken. A deadline that has passed at the call is no reason
+  ///                                not to post: that is flushed after one look.
   [[nodiscard]] Result<void> send(Send const& work, Deadline deadline = Deadline::never(),
                                   SourceLine where = SourceLine::here()) noexcept;
   [[nodiscard]] Result<WorkSuccess> receive(Receive const& work,

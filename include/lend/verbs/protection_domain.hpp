@@ -62,7 +62,8 @@ class ProtectionDomain {
   /// another one lends is the caller's to see to. The same holds of a view of another region's
   /// bytes(); pieces (chunks(), split_at()) share their region's ledger.
   /// Errors:  as allocate(), and
-  ///          invalid_argument  some of it is not this process's memory, or may not be written.
+  ///          invalid_argument  some of it is not this process's memory, or may not be written. The
+  ///                            soft device does not look: an access will fail or SIGSEGV.
   /// Source:  ibv_reg_mr(3).
   [[nodiscard]] Result<MemoryRegion> register_memory(
       std::span<std::byte> memory LEND_LIFETIMEBOUND) const;
