@@ -138,7 +138,8 @@ void ChannelState::look_at_peer() noexcept {
     failures.insert(failures.begin() + place, failure);
     numbers.insert(numbers.begin() + place, as);
   } catch (std::bad_alloc const&) {
-    // The count stays right, the text is lost.
+    // The text is lost, but not that there was one.
+    record.has_lost_failure = true;
     if (failures.size() > numbers.size()) failures.erase(failures.begin() + place);
   }
 }

@@ -155,6 +155,8 @@ std::optional<Error> PollingScope::end(std::optional<Error> closure_error, bool 
     error = Error{Errc::unpolled_work,
                   std::to_string(before) + " posted operations were never polled to their end"};
   if (!error && !failures.empty()) error = root_of(failures);
+  if (!error && record_.has_lost_failure)
+    error = state->is_broken() ? *state->first_cause() : Error{Errc::work_failed};
   // The cause may have come to light after the flush.
   if (Error const* const first = state->first_cause(); error && error->is_flush() &&
                                                        error->cause() == nullptr &&

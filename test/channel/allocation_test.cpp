@@ -165,3 +165,29 @@ TEST_CASE_METHOD(Bench, "a scope that posts without end keeps its memory", "[cha
   must(sending.finish());
   must(receiving.finish());
 }
+
+TEST_CASE("a failure that there is no memory to tell fails its scope all the same", "[channel]") {
+  Bench bench;
+  RemoteRegion const nobody{0x1000, 8, 0xbad0bad};
+  Write const write{bench.memory.gather(0, 8), nobody.slice(0, 8)};
+  std::optional<Error> error;
+  SECTION("a manual one") {
+    PollingScope scope{bench.ends.a};
+    static_cast<void>(must(scope.post_write(write)));
+    Famine const nothing{0};
+    if (auto result = scope.finish(); !result.has_value()) error = std::move(result).assume_error();
+  }
+  SECTION("one with a closure, which succeeds") {
+    std::optional<Famine> nothing;
+    auto result = bench.ends.a.scope([&](PollingScope& scope) -> Result<int> {
+      LEND_TRYV(scope.post_write(write));
+      nothing.emplace(0u);
+      return 7;
+    });
+    nothing.reset();
+    if (!result.has_value()) error = std::move(result).assume_error();
+  }
+  REQUIRE(error);
+  CHECK(*error == Errc::work_failed);
+  CHECK(bench.memory.loans() == 0);
+}

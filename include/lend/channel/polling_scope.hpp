@@ -28,6 +28,7 @@ struct ScopeRecord {
   std::uint64_t unpolled = 0;            ///< over, and no handle ever had the result
   std::vector<Error> failures{};         ///< of work that no handle had the result of
   std::vector<std::uint64_t> seen_as{};  ///< the number of each, by which they stand
+  bool has_lost_failure = false;         ///< for which there was no memory
   Batch* batches = nullptr;              ///< that are open
 };
 
