@@ -125,7 +125,8 @@ void tell_of_failed_work(std::string& text, Error const& error, WorkFailure cons
   if (error.is_flush()) {
     say(text,
         "No first cause was known when it was seen: either Channel::first_cause() has one by now, "
-        "or the queue pair was put in the error state without a failure.");
+        "or no work of this side failed: the peer asked for what it must not, which its own error "
+        "tells, or the queue pair was put in the error state.");
     return;
   }
   auto const others = error.flushed_along();

@@ -208,8 +208,9 @@ TEST_CASE("a queue pair that breaks without a failure says that it does not know
         "work_failed: a send of 8 bytes, posted at HERE, failed with flushed (status 5, "
         "vendor code 0x0, class flushed). It was in slot 0 of queue pair N, in state error, "
         "toward queue pair N at ADDRESS. No first cause was known when it was seen: either "
-        "Channel::first_cause() has one by now, or the queue pair was put in the error state "
-        "without a failure. The channel takes no more work: finish its scopes, then "
+        "Channel::first_cause() has one by now, or no work of this side failed: the peer asked "
+        "for what it must not, which its own error tells, or the queue pair was put in the error "
+        "state. The channel takes no more work: finish its scopes, then "
         "prepare_again() or destroy it.");
 }
 
