@@ -55,8 +55,8 @@ class PollingScope {
   static void* operator new(std::size_t) = delete;
   static void* operator new[](std::size_t) = delete;
 
-  /// Drains as finish() does, but never longer than drain_max. Unwinding with a receive outstanding
-  /// it flushes at once. Failures it finds are kept in channel.last_failures().
+  /// Drains as finish() does, but bounded by drain_max, as drain_within() says. Unwinding with a
+  /// receive outstanding it flushes at once. Failures it finds are kept in channel.last_failures().
   ~PollingScope();
 
   /// Bounds the drain of a scope left without finish(), or by a closure's error: a receive then
@@ -64,7 +64,9 @@ class PollingScope {
   static constexpr std::chrono::seconds drain_max{30};
 
   /// Bounds every drain of this scope, counted from the drain's beginning; then what is outstanding
-  /// is flushed, which breaks the channel. Without it finish() waits as long as the work takes.
+  /// is flushed, which breaks the channel. That takes up to 2 s where the device brings nothing
+  /// back, on the soft device up to 12 s beside a peer that was stopped in the middle of a copy.
+  /// Without a bound finish() waits as long as the work takes.
   PollingScope& drain_within(std::chrono::nanoseconds bound) noexcept;
   /// The same by a moment, or by whoever cancels; whichever comes first.
   /// A cancellation must outlive the scope: declare it first.
@@ -85,7 +87,8 @@ class PollingScope {
   ///          queue_full        no room, and waiting would not make any: handles hold every slot.
   ///                            Ask or drop those of finished work.
   ///          system_failed     the device refused, was full with nothing outstanding, or could not
-  ///                            be polled; nothing was posted.
+  ///                            be polled; nothing was posted. Or it failed and does not say
+  ///                            whether it took the work, which was flushed: the channel is broken.
   ///          unsupported       an immediate on iWARP.
   ///          channel_broken    an earlier failure; only finish(), destruction and the channel's
   ///                            prepare_again() remain.

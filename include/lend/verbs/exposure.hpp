@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Bytes that a peer may access for a while. One thread at a time; its end waits for no peer.
+// Bytes that a peer may access for a while. One thread at a time; its end asks no peer.
 #pragma once
 
 #include <lend/base/result.hpp>
@@ -16,11 +16,12 @@ struct ExposureState;
 /// Made by MemoryRegion::unsafe_expose(). Once it has ended, the key is dead: whoever uses it still
 /// is refused, with WorkStatus::remote_access where the device acknowledges, and its connection
 /// breaks. No byte changes any more, but that on SoftiWARP and its like a segment that was being
-/// placed at that very moment may land an instant later. Bytes exposed anew have a new key.
+/// placed at that very moment may land an instant later. Bytes exposed anew have a new key. Who is
+/// at the bytes at that moment is waited for; on the soft device 10 s at most, then finish() fails.
 ///
 /// But a key is 32 bits, which come round. An opened soft device gives a dead one to other bytes
 /// after 2^18 × (16,384 - n) registrations at the earliest, where at most n of its registrations
-/// lived at once: 4.3 thousand million of them while n is small, 262,144 where n is the 16,383 that
+/// lived at once: 4.3 · 10^9 of them while n is small, 262,144 where n is the 16,383 that
 /// it holds. How soon a card does, its driver decides.
 ///
 /// It is a registration of its own over the same bytes, not a memory window: that works on every
