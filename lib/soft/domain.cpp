@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Protection domains, registrations and allocated memory.
 #include "context.hpp"
-#include "holders.hpp"
 #include "queue_pair.hpp"
 #include "reason.hpp"
 
@@ -12,17 +11,15 @@
 namespace lend::soft {
 namespace {
 
-/// Waits until no CPU that saw the key before it was invalidated still uses the memory. False, with
-/// errno EBUSY and a reason: one may still do so.
-bool await_users_of_memory(Context& context) noexcept {
+/// Waits until no CPU that saw the key before it was invalidated still uses the memory.
+void await_users_of_memory(Context& context) noexcept {
   for (auto& entry : context.queue_pairs) {
     auto* const qp = entry.load(std::memory_order_relaxed);
     if (qp == nullptr) continue;
     { std::lock_guard const ours{qp->send_lock}; }
-    if (!await_holders(*qp)) return false;
+    { RobustGuard const theirs{qp->shared->rx, context.claimant}; }
     { std::lock_guard const polled{qp->receives().lock}; }
   }
-  return true;
 }
 
 }  // namespace
@@ -105,7 +102,7 @@ int rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t lengt
   {
     std::lock_guard const guard{context.control};
     context.regions.invalidate(mr->lkey);
-    if (!await_users_of_memory(context)) return IBV_REREG_MR_ERR_CMD;  // of no use any more
+    await_users_of_memory(context);
     context.regions.renew(mr->lkey, owner->handle, reinterpret_cast<std::uint64_t>(start), size,
                           rights);
   }
@@ -125,7 +122,7 @@ int dereg_mr(ibv_mr* mr) noexcept {
     // Control: no queue pair goes while we wait for its locks.
     std::lock_guard const guard{context.control};
     context.regions.invalidate(mr->lkey);
-    if (!await_users_of_memory(context)) return EBUSY;
+    await_users_of_memory(context);
     context.regions.recycle(mr->lkey);
   }
   static_cast<Domain*>(mr->pd)->users.fetch_sub(1);

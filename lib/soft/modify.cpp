@@ -2,7 +2,6 @@
 // Moving queue pairs between states.
 #include "async_events.hpp"
 #include "datagram.hpp"
-#include "holders.hpp"
 #include "post.hpp"
 #include "queue_pair.hpp"
 #include "reason.hpp"
@@ -154,7 +153,6 @@ void look_for_trouble(Context& context) noexcept {
 }
 
 int modify(QueuePair& qp, ibv_qp_attr const& given, int mask) {
-  if (!await_holders(qp)) return EBUSY;
   if (qp.shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR) enter_error(qp);
   bool const draining = is_draining(qp);
   auto const from = qp.mode.load(std::memory_order_relaxed);

@@ -5,7 +5,6 @@
 #include "async_events.hpp"
 #include "datagram.hpp"
 #include "extended.hpp"
-#include "holders.hpp"
 #include "reason.hpp"
 #include "receive_pool.hpp"
 
@@ -160,7 +159,6 @@ int destroy_qp(ibv_qp* queue_pair) noexcept {
   auto* const qp = static_cast<QueuePair*>(queue_pair);
   auto& context = qp->owner();
   if (!context.is_ours()) return 0;
-  if (!await_holders(*qp)) return EBUSY;
   std::unique_lock guard{context.control};
   context.walk.lock();
   {

@@ -146,7 +146,6 @@ struct QueuePair : ibv_qp {
   ibv_qp_attr attributes{};          // under send_lock
   std::uint32_t epoch = 0;           // our copy; under the lock of the receives' queue
   std::atomic<ibv_qp_state> mode{};  // our view of the state; a peer's ERR shows in `shared` first
-  std::atomic<bool> is_held{false};  // by who does not let go, see holders.hpp
 
   // The send queue. Positions count up and wrap.
   PrivateLock send_lock;

@@ -65,8 +65,8 @@ class PollingScope {
 
   /// Bounds every drain of this scope, counted from the drain's beginning; then what is outstanding
   /// is flushed, which breaks the channel. That takes up to 2 s where the device brings nothing
-  /// back, on the soft device up to 12 s beside a peer that was stopped in the middle of a copy.
-  /// Without a bound finish() waits as long as the work takes.
+  /// back; on the soft device beside a peer that was stopped in the middle of a copy, until that
+  /// goes on or dies. Without a bound finish() waits as long as the work takes.
   PollingScope& drain_within(std::chrono::nanoseconds bound) noexcept;
   /// The same by a moment, or by whoever cancels; whichever comes first.
   /// A cancellation must outlive the scope: declare it first.

@@ -17,7 +17,8 @@ struct ExposureState;
 /// is refused, with WorkStatus::remote_access where the device acknowledges, and its connection
 /// breaks. No byte changes any more, but that on SoftiWARP and its like a segment that was being
 /// placed at that very moment may land an instant later. Bytes exposed anew have a new key. Who is
-/// at the bytes at that moment is waited for; on the soft device 10 s at most, then finish() fails.
+/// at the bytes at that moment is waited for: on the soft device a peer that was stopped in the
+/// middle of a copy, until it goes on or dies.
 ///
 /// But a key is 32 bits, which come round. An opened soft device gives a dead one to other bytes
 /// after 2^18 × (16,384 - n) registrations at the earliest, where at most n of its registrations
