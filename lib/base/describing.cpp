@@ -93,7 +93,11 @@ std::string_view outlook_of(Error const& error, WorkFailure const* subject) noex
     case Errc::queue_full: return "Nothing was posted and the channel works on.";
     case Errc::work_failed:
     case Errc::channel_broken: return broken;
-    case Errc::system_failed: return error.flushed_along() > 0 ? broken : "";
+    case Errc::system_failed:
+      return error.flushed_along() > 0 ||
+                     (subject != nullptr && subject->queue_pair_state == QueuePairState::error)
+                 ? broken
+                 : "";
     case Errc::timed_out:
     case Errc::cancelled:
       if (error.flushed_along() > 0) return broken;

@@ -147,7 +147,7 @@ class ChannelState {
   static void give_back_all(Slot& slot) noexcept;
   /// Of work that was not posted after all, or may have been: loans and slot.
   void take_back(Slot& slot) noexcept;
-  void flush_unclear(Slot& slot) noexcept;
+  void flush_unclear(SlotId id, Slot& slot) noexcept;
   [[nodiscard]] std::uint32_t& outstanding(Operation operation) noexcept {
     return outstanding_[operation == Operation::receive ? 1 : 0];
   }
@@ -242,7 +242,7 @@ class ChannelState {
   WaitPlan wait_plan_;
   ChannelReference reference_{};  // to this
   ChannelUse::User user_{nullptr};
-  ScopeRecord markers_{};    // what close_behind() posts: nobody's, so never told
+  ScopeRecord markers_{};    // of what nobody is told: close_behind(), flush_unclear()
   ProtectionDomain domain_;  // for prepare_again()
   ChannelOptions options_;
 };

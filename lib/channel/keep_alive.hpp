@@ -28,7 +28,7 @@ struct KeepAlive {
   KeepAlive(QueuePair const& queue_pair, std::chrono::nanoseconds wished) noexcept
       : interval{queue_pair.is_acknowledged() ? wished : wished.zero()},
         next{within(interval)},
-        next_look{next} {}
+        next_look{Deadline::Clock::now()} {}
   [[nodiscard]] bool is_on() const noexcept { return interval > interval.zero(); }
 };
 

@@ -43,16 +43,16 @@ Result<void> ChannelState::wait_for_room(Operation operation, Deadline deadline,
   return success();
 }
 
-[[gnu::cold]] void ChannelState::flush_unclear(Slot& slot) noexcept {
+[[gnu::cold]] void ChannelState::flush_unclear(SlotId id, Slot& slot) noexcept {
+  start_flush();  // tried again below; first, so that the story tells the state after it
+  Error const why = of_this_work(take_reason(), id, slot);
+  slot.held = false;  // the post tells its caller, and nobody else is to be told
+  slot.scope = &markers_;
   ++outstanding(slot.work.operation);
   ++slot.scope->outstanding;
-  Error const why = take_reason();
   break_with(why);
   flush(why);
-  // Every slot is over then, its own result a flush.
-  WorkSuccess unused;
-  static_cast<void>(take_result(slot, unused));
-  give_reason(why);
+  give_reason(kept_ ? kept_->with_cause(why) : why);
 }
 
 Result<void> ChannelState::check_slots() noexcept {

@@ -63,7 +63,7 @@ template <ChannelState::Lending lending, class Work>
   if (!answer.is_posted()) [[unlikely]] {
     if (answer.result != PostAnswer::not_lent) reason_ = refusal(*raw_queue_pair_, work, answer);
     if (answer.result == PostAnswer::unclear)
-      flush_unclear(slot);
+      flush_unclear(id, slot);
     else
       take_back(slot);
     return false;
@@ -96,6 +96,8 @@ template <class Work>
 [[gnu::cold, gnu::noinline]] Error ChannelState::take_reason_of_unposted(
     Work const& work, SourceLine const& where) noexcept {
   constexpr Operation operation = operation_of<Work>;
+  // What flush_unclear() gave tells of the work, which may have been posted.
+  if (is_broken() && reason_ == Errc::system_failed) return take_reason();
   auto const& list = [&work]() -> auto& {
     if constexpr (operation == Operation::receive || operation == Operation::read)
       return work.target;

@@ -89,8 +89,8 @@ Error device_refused(QueuePairHandle const& queue_pair, char const* verb, int re
 
 Error device_unclear(QueuePairHandle const& queue_pair, char const* verb, int error) noexcept {
   return verb_error(Errc::system_failed, queue_pair.domain->provider(), verb, error,
-                    "The device does not say whether it took the work, which may still touch its "
-                    "bytes until the queue pair was flushed.");
+                    "The device does not say whether it took the work, and may touch its bytes "
+                    "until the queue pair was flushed.");
 }
 
 namespace {

@@ -10,6 +10,7 @@
 #include <verbs/adoption.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 using namespace lend;
@@ -328,14 +329,20 @@ TEST_CASE("single work that a failing device may have taken is flushed before it
   Fake::get().post_result = GENERATE(EIO, ENOMEM);
   Fake::get().silent_after = 0;
   Fake::get().refuses_once = true;
-  std::size_t lent = 0;
+  std::optional<std::size_t> lent;
   Fake::get().at_error = [&] {
+    if (lent) return;
     lent = end.memory.loans();
     complete(0, IBV_WC_WR_FLUSH_ERR);
   };
   PollingScope scope{end.channel};
   SECTION("of a scope") {
-    CHECK(scope.post_read(read_of(end, 0)).error() == Errc::system_failed);
+    auto const error = scope.post_read(read_of(end, 0)).error();
+    CHECK(error == Errc::system_failed);
+    CHECK(error.flushed_along() == 0);  // it is that one itself
+    for (auto const* const part :
+         {"may touch its bytes until", "odd_batch_test.cpp", "The channel takes no more work"})
+      CHECK_THAT(error.describe(), Catch::Contains(part));
     CHECK(lent == 1);
   }
   SECTION("of a scope, without waiting for room") {

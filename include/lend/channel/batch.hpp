@@ -80,7 +80,8 @@ class Batch {
   ///          system_failed     the completion queue could not be polled; what was added stays.
   ///          system_failed, queue_full  the device refused a request. Those before it are posted;
   ///                            it and those behind it are not, their bytes are back, and their
-  ///                            handles say why.
+  ///                            handles say why. Or it failed and does not say which it took:
+  ///                            all count as posted, and the channel is broken.
   ///          channel_broken    by an earlier failure; nothing was posted, all has failed by that.
   ///          stale_handle      the scope has ended, or its channel is gone.
   /// Source:  ibv_post_send(3), ibv_post_recv(3): what stands before bad_wr is posted.
