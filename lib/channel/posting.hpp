@@ -62,7 +62,8 @@ template <ChannelState::Lending lending, class Work>
                                Lender<lending>{*this, slot, slot.pieces, operation, where});
   if (!answer.is_posted()) [[unlikely]] {
     if (answer.result != PostAnswer::not_lent) reason_ = refusal(*raw_queue_pair_, work, answer);
-    if (answer.result == PostAnswer::unclear)
+    slot.work.bytes = answer.bytes;
+    if (answer.is_unclear())
       flush_unclear(id, slot);
     else
       take_back(slot);

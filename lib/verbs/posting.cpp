@@ -97,8 +97,8 @@ namespace {
 
 Error device_failed(QueuePairHandle const& queue_pair, char const* verb, PostAnswer answer,
                     bool has_immediate) {
-  if (answer.result == PostAnswer::unclear)
-    return device_unclear(queue_pair, verb, static_cast<int>(answer.bytes));
+  if (answer.is_unclear())
+    return device_unclear(queue_pair, verb, answer.result - PostAnswer::unclear);
   return device_refused(queue_pair, verb, answer.result, has_immediate);
 }
 

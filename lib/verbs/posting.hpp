@@ -104,12 +104,14 @@ struct [[nodiscard]] PostAnswer {
   // Some verbs answer -1 and set errno.
   static constexpr int said_wrong = INT_MIN;
   static constexpr int not_lent = INT_MIN + 1;
-  static constexpr int unclear = INT_MIN + 2;  // it named no request that it had not taken
+  // And an errno: the device failed, and named no request that it had not taken.
+  static constexpr int unclear = INT_MIN + 2;
 
   int result;           ///< 0: posted; one of those; else as ibv_post_send(3) answers
-  std::uint64_t bytes;  ///< of the list; the errno of `unclear`
+  std::uint64_t bytes;  ///< of the list
 
   [[nodiscard]] bool is_posted() const noexcept { return result == 0; }
+  [[nodiscard]] bool is_unclear() const noexcept { return result >= unclear && result < -9999; }
 };
 
 // Set field by field: value-initialising the 128 bytes costs more than the rest of a post.
@@ -222,7 +224,7 @@ template <class Work, class Lend>
   RequestOf<Work>* refused = nullptr;
   int const result = post_chain(queue_pair, request, refused);
   if (result != 0 && refused == nullptr) [[unlikely]]
-    return {PostAnswer::unclear, static_cast<std::uint64_t>(errno_of(result))};
+    return {PostAnswer::unclear + errno_of(result), resolved.bytes};
   return {result, resolved.bytes};
 }
 
@@ -230,9 +232,8 @@ template <class Work, class Lend>
 [[nodiscard]] Error device_refused(QueuePairHandle const& queue_pair, char const* verb, int result,
                                    bool has_immediate) noexcept;
 
-/// Why nobody knows whether the device took a request, which must count as posted until it is
-/// flushed. rxe fails so when its doorbell does, behind work that it may have taken.
-/// Source: rdma-core providers/rxe/rxe.c, rxe_post_send().
+/// Why nobody knows whether it took one, as where rxe's doorbell fails: that counts as posted until
+/// it is flushed. Source: rdma-core providers/rxe/rxe.c, rxe_post_send().
 [[nodiscard]] Error device_unclear(QueuePairHandle const& queue_pair, char const* verb,
                                    int error) noexcept;
 

@@ -5,12 +5,10 @@
 #include "support/catch.hpp"
 #include "verbs/fake_provider.hpp"
 
-#include <lend/channel/unsafe.hpp>
 #include <lend/lend.hpp>
 #include <verbs/adoption.hpp>
 
 #include <algorithm>
-#include <optional>
 #include <vector>
 
 using namespace lend;
@@ -320,47 +318,6 @@ TEST_CASE("a chain that cannot be closed breaks the channel, and every byte come
   CHECK(end.channel.first_cause() != nullptr);
   for (auto& work : works) CHECK(work.wait().has_error());  // without a deadline
   CHECK(end.memory.loans() == 0);
-  CHECK(scope.finish().has_value());
-}
-
-TEST_CASE("single work that a failing device may have taken is flushed before its bytes are back",
-          "[channel]") {
-  auto end = odd_end();
-  Fake::get().post_result = GENERATE(EIO, ENOMEM);
-  Fake::get().silent_after = 0;
-  Fake::get().refuses_once = true;
-  std::optional<std::size_t> lent;
-  Fake::get().at_error = [&] {
-    if (lent) return;
-    lent = end.memory.loans();
-    complete(0, IBV_WC_WR_FLUSH_ERR);
-  };
-  PollingScope scope{end.channel};
-  SECTION("of a scope") {
-    auto const error = scope.post_read(read_of(end, 0)).error();
-    CHECK(error == Errc::system_failed);
-    CHECK(error.flushed_along() == 0);  // it is that one itself
-    for (auto const* const part :
-         {"may touch its bytes until", "odd_batch_test.cpp", "The channel takes no more work"})
-      CHECK_THAT(error.describe(), Catch::Contains(part));
-    CHECK(lent == 1);
-  }
-  SECTION("of a scope, without waiting for room") {
-    CHECK(scope.try_post_receive(end.memory.scatter(0, 8)).error() == Errc::system_failed);
-    CHECK(lent == 1);
-  }
-  SECTION("without loans") {
-    CHECK(unsafe_post_read(end.channel, read_of(end, 0)).error() == Errc::system_failed);
-  }
-  SECTION("that blocks") {
-    CHECK(end.channel.read(read_of(end, 0)).error() == Errc::system_failed);
-    CHECK(lent == 1);
-  }
-  CHECK(Fake::get().post_calls == 1);
-  CHECK(end.memory.loans() == 0);
-  CHECK(*end.channel.first_cause() == Errc::system_failed);
-  CHECK(end.channel.last_failures().empty());  // the post itself has told
-  CHECK(scope.post_read(read_of(end, 0)).error() == Errc::channel_broken);
   CHECK(scope.finish().has_value());
 }
 

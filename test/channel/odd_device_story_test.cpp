@@ -4,8 +4,10 @@
 #include "support/catch.hpp"
 #include "verbs/fake_provider.hpp"
 
+#include <lend/channel/unsafe.hpp>
 #include <lend/lend.hpp>
 
+#include <optional>
 #include <regex>
 
 using namespace lend;
@@ -124,4 +126,49 @@ TEST_CASE("a post that the device refuses tells its errno, and leaves nothing on
   CHECK(story_of(work.wait().error()) == refused);
   CHECK(end.memory.loans() == 0);
   Fake::get().post_result = 0;
+}
+
+TEST_CASE("single work that a failing device may have taken is flushed before its bytes are back",
+          "[channel]") {
+  auto end = fake_end();
+  Fake::get().post_result = ENOMEM;  // no full queue, for the device names no request
+  Fake::get().silent_after = 0;
+  Fake::get().refuses_once = true;
+  std::optional<std::size_t> lent;
+  Fake::get().at_error = [&] {
+    if (lent) return;
+    lent = end.memory.loans();
+    ibv_wc entry{};
+    entry.wr_id = Fake::get().posted.front().request.wr_id;
+    entry.status = IBV_WC_WR_FLUSH_ERR;
+    Fake::get().completions.push_back(entry);
+  };
+  std::string const story =
+      "system_failed: ibv_post_send failed: Cannot allocate memory (errno 12). The device does not "
+      "say whether it took the work, and may touch its bytes until the queue pair was flushed. It "
+      "is about the send of 8 bytes, posted at HERE, in slot 0 of queue pair N, in state error, "
+      "toward queue pair N at 10.0.0.1. The channel takes no more work: finish its scopes, then "
+      "prepare_again() or destroy it.";
+  auto const element = end.memory.gather(0, 8);
+  PollingScope scope{end.channel};
+  SECTION("of a scope") {
+    CHECK(story_of(scope.post_send(element).error()) == story);
+  }
+  SECTION("of a scope, without waiting for room") {
+    CHECK(story_of(scope.try_post_send(element).error()) == story);
+  }
+  SECTION("that blocks") {
+    CHECK(story_of(end.channel.send(element).error()) == story);
+  }
+  SECTION("without loans") {
+    CHECK(unsafe_post_send(end.channel, element).error() == Errc::system_failed);
+    lent = lent.value() + 1;
+  }
+  CHECK(lent == 1);
+  CHECK(Fake::get().post_calls == 1);
+  CHECK(end.memory.loans() == 0);
+  CHECK(*end.channel.first_cause() == Errc::system_failed);
+  CHECK(end.channel.last_failures().empty());  // the post itself has told
+  CHECK(scope.post_send(element).error() == Errc::channel_broken);
+  CHECK(scope.finish().has_value());
 }
