@@ -172,3 +172,25 @@ TEST_CASE("single work that a failing device may have taken is flushed before it
   CHECK(scope.post_send(element).error() == Errc::channel_broken);
   CHECK(scope.finish().has_value());
 }
+
+TEST_CASE("work that a failing device may have taken and does not give back is on loan for good",
+          "[channel]") {
+  auto end = fake_end();
+  auto& fake = Fake::get();
+  fake.post_result = EIO;
+  fake.silent_after = 0;
+  fake.fail_errno = EIO;
+  fake.fail_call = fake.calls + 1;                // the transition to the error state
+  fake.fail_destruction = fake.destructions + 1;  // the queue pair's
+  PollingScope scope{end.channel};
+
+  auto const error = scope.post_send(end.memory.gather(0, 8)).error();
+
+  CHECK(error == Errc::system_failed);
+  CHECK_THAT(error.message(), Catch::Contains("ibv_destroy_qp failed") &&
+                                  Catch::Contains("its bytes stay on loan for good"));
+  REQUIRE(error.cause() != nullptr);
+  CHECK_THAT(error.cause()->message(), Catch::Contains("does not say whether it took the work"));
+  CHECK(end.memory.loans() == 1);
+  CHECK(scope.finish().has_value());
+}
