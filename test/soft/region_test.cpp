@@ -24,6 +24,14 @@ Where any_kind() {
   return GENERATE(Where::private_memory, Where::allocated);
 }
 
+/// A device of its own, on which the same bytes are registered again and again.
+struct Registering {
+  HeldContext context = open_context();
+  HeldDomain domain = make_domain(context.get());
+  std::byte bytes[8];
+  HeldRegion make() { return HeldRegion{verbs().reg_mr(domain.get(), bytes, sizeof bytes, 0)}; }
+};
+
 }  // namespace
 
 TEST_CASE("keys differ, and the key of a region that is gone stays stale", "[soft]") {
@@ -43,32 +51,26 @@ TEST_CASE("keys differ, and the key of a region that is gone stays stale", "[sof
 
 TEST_CASE("an index is used again when all have been, and first the one that has been free longest",
           "[soft]") {
-  auto const context = open_context();
-  auto const domain = make_domain(context.get());
-  std::byte bytes[8];
-  auto const make = [&] { return HeldRegion{verbs().reg_mr(domain.get(), bytes, 8, 0)}; };
+  Registering device;
   auto const live = GENERATE(1u, 1000u);
   std::vector<HeldRegion> others;
-  while (others.size() < live - 1) others.push_back(make());
+  while (others.size() < live - 1) others.push_back(device.make());
   std::vector<std::uint32_t> indexes;
   for (auto i = others.size(); i < soft::regions_max - 1; ++i)
-    indexes.push_back(soft::index_of_key(make()->rkey));
+    indexes.push_back(soft::index_of_key(device.make()->rkey));
 
   CHECK(std::set(indexes.begin(), indexes.end()).size() == soft::regions_max - live);
-  for (auto const index : indexes) REQUIRE(soft::index_of_key(make()->rkey) == index);
+  for (auto const index : indexes) REQUIRE(soft::index_of_key(device.make()->rkey) == index);
 }
 
 TEST_CASE("a key comes back with the 262,144th registration of its index, and not before",
           "[soft]") {
-  auto const context = open_context();
-  auto const domain = make_domain(context.get());
-  std::byte bytes[8];
-  auto const make = [&] { return HeldRegion{verbs().reg_mr(domain.get(), bytes, 8, 0)}; };
+  Registering device;
   std::vector<HeldRegion> others;
-  while (others.size() < soft::regions_max - 2) others.push_back(make());
-  auto const old = make()->rkey;
+  while (others.size() < soft::regions_max - 2) others.push_back(device.make());
+  auto const old = device.make()->rkey;
   auto made = 1u;
-  while (make()->rkey != old && made <= 262'144) ++made;
+  while (device.make()->rkey != old && made <= 262'144) ++made;
   CHECK(made == 262'144);  // as exposure.hpp says
 }
 
