@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What happens when there is no room. The thread of the channel.
+// What happens when there is no room, or the device does not say whether it posted. The thread of
+// the channel.
 #include <base/giving_up.hpp>
 #include <channel/completing.hpp>
 #include <channel/posting.hpp>
