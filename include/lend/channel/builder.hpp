@@ -189,8 +189,8 @@ class ChannelBuilder {
   /// While a receive and nothing else is outstanding and a wait or a poll found nothing, the
   /// peer's device is asked every `interval`: 1 ms or more. The loss shows within `interval`, 10 ms
   /// (or the next poll, if that is later) and the retry budget, (ack_retries + 1) · ack_timeout, of
-  /// which cards may take four times as much. Beside other work that work tells: it fails with
-  /// retry_exceeded, and the receive is flushed with that as its cause.
+  /// which cards may take four times as much. A send, write or read that is outstanding, too, tells
+  /// by itself: it fails with retry_exceeded, and the receive is flushed with that as its cause.
   /// It is the device that answers: a peer that is stopped or busy is not lost. One that has not
   /// finished its handshake within that time is. iWARP does not ask: rdma_cm tells.
   /// Costs one write of no bytes per interval of waiting, one entry each of the send and completion
