@@ -13,6 +13,10 @@ using Clock = Deadline::Clock;
 
 Result<Reception::Admitted> Reception::admit(Terms const& terms, Deadline deadline) {
   begin(Clock::now());
+  struct Ending {
+    Reception& reception;
+    ~Ending() { reception.end(); }
+  } const ending{*this};
   for (;;) {
     expire(Clock::now());
     choose(terms, Clock::now());
@@ -37,7 +41,17 @@ Result<Reception::Admitted> Reception::admit(Terms const& terms, Deadline deadli
 /// Nobody was served since the last call; that is not the strangers' fault.
 void Reception::begin(Clock::time_point now) noexcept {
   last_wrong_.clear();
-  for (auto& stranger : strangers_) stranger.since = now;
+  room_ = limits_.strangers_max;
+  for (auto& stranger : strangers_) stranger.since += now - ended_;
+}
+
+/// However the call ends, for want of memory too: nobody keeps its offer, or a frame half heard.
+void Reception::end() noexcept {
+  std::erase_if(strangers_, [](Stranger const& one) {
+    return one.stage == Stage::chosen || one.stage == Stage::agreed || one.stage == Stage::left ||
+           one.reader.complete();
+  });
+  ended_ = Clock::now();
 }
 
 void Reception::expire(Clock::time_point now) {
@@ -79,7 +93,7 @@ void Reception::end_offer(VerdictCode code, std::string const& clause) {
 
 /// Whether a newcomer has a place, be it that of a stranger that had its chance.
 bool Reception::has_room(Clock::time_point now) const noexcept {
-  if (strangers_.size() < limits_.strangers_max) return true;
+  if (strangers_.size() < room_) return true;
   return std::any_of(strangers_.begin(), strangers_.end(), [&](Stranger const& one) {
     return one.stage == Stage::greeting && now - one.since >= limits_.greeting_shortest;
   });
@@ -87,7 +101,7 @@ bool Reception::has_room(Clock::time_point now) const noexcept {
 
 /// When to look again although nothing was heard.
 Deadline Reception::next_event() const noexcept {
-  bool const full = strangers_.size() >= limits_.strangers_max;
+  bool const full = strangers_.size() >= room_;
   auto const now = Clock::now();
   auto soonest = Deadline::never();
   for (auto const& stranger : strangers_) {
@@ -113,7 +127,7 @@ Result<void> Reception::wait_and_serve(Terms const& terms, Deadline deadline) {
 
   LEND_TRY(ready, wait_for(polled_, sooner(deadline, next_event())));
   if (!ready) return success();
-  bool const newcomers = (polled_.back().revents & POLLIN) != 0;
+  bool const newcomers = polled_.back().revents != 0;  // or an error, which accept(2) tells
   for (std::size_t at = 0; at + 1 < polled_.size(); ++at)
     if (polled_[at].revents != 0) serve(strangers_[at], terms);
   forget_those_who_left();
@@ -169,13 +183,17 @@ Result<void> Reception::receive_newcomers() {
   while (has_room(now)) {
     auto taken = take_connection(listening_.fd.get());
     if (!taken) {
-      // Out of descriptors: one that a silent stranger holds serves a newcomer better.
-      auto const before = strangers_.size();
-      if (taken.error() == Errc::exhausted) make_room(now);
-      return strangers_.size() < before ? Result<void>{success()} : taken.error();
+      bool const is_short = taken.error() == Errc::exhausted;
+      if (!is_short || std::none_of(strangers_.begin(), strangers_.end(), is_greeting))
+        return taken.error();
+      // Also where nobody else waits: accept(2) looks for a descriptor first. Newcomers take the
+      // places that there are, as silent strangers have had their chance.
+      room_ = strangers_.size();
+      make_room(now);
+      return success();
     }
     if (!taken.value().fd) return success();
-    if (strangers_.size() >= limits_.strangers_max) make_room(now);
+    if (strangers_.size() >= room_) make_room(now);
     strangers_.push_back(Stranger{.socket = std::move(taken).value(), .since = now});
   }
   return success();

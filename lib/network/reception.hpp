@@ -63,7 +63,11 @@ class Reception {
     Greeting greeting{};
   };
 
+  [[nodiscard]] static bool is_greeting(Stranger const& one) noexcept {
+    return one.stage == Stage::greeting;
+  }
   void begin(Deadline::Clock::time_point now) noexcept;
+  void end() noexcept;
   void expire(Deadline::Clock::time_point now);
   void choose(Terms const& terms, Deadline::Clock::time_point now);
   /// Turns away who was told our endpoint, which ends with the call of admit().
@@ -84,6 +88,8 @@ class Reception {
   std::vector<Stranger> strangers_;  // oldest first
   std::vector<pollfd> polled_;       // listening socket last
   std::string last_wrong_;
+  std::size_t room_ = 0;                 // for strangers: less than the limit without descriptors
+  Deadline::Clock::time_point ended_{};  // the last admit()
 };
 
 }  // namespace lend

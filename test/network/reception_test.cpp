@@ -3,14 +3,14 @@
 // connections on loopback that say anything; a good peer in a thread.
 #include <network/reception.hpp>
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <random>
 
 #include "network/strangers.hpp"
+#include "support/allocation_counter.hpp"
+#include "support/few_descriptors.hpp"
 #include "support/seed.hpp"
 
 using namespace lend;
@@ -44,30 +44,6 @@ std::string complaint_about(std::span<std::byte const> bytes) {
   CHECK(error == Errc::timed_out);
   CHECK_THAT(error.message(), Catch::Contains(reception.address()));
   return error.message();
-}
-
-/// While it lives no more than `more` descriptors can be had.
-class DescriptorLimit {
- public:
-  explicit DescriptorLimit(rlim_t more) {
-    REQUIRE(::getrlimit(RLIMIT_NOFILE, &former_) == 0);
-    UniqueFd const lowest_free{::dup(STDERR_FILENO)};
-    rlimit limit = former_;
-    limit.rlim_cur = static_cast<rlim_t>(lowest_free.get()) + more;
-    REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
-  }
-  DescriptorLimit(DescriptorLimit const&) = delete;
-  DescriptorLimit& operator=(DescriptorLimit const&) = delete;
-  ~DescriptorLimit() { static_cast<void>(::setrlimit(RLIMIT_NOFILE, &former_)); }
-
- private:
-  rlimit former_{};
-};
-
-/// Whether the other end has said anything.
-bool has_word(Socket const& socket) {
-  pollfd waiting{socket.fd.get(), POLLIN, 0};
-  return must(wait_for({&waiting, 1}, within(0ms)));
 }
 
 /// Silent strangers give way to newcomers at once, so that no test waits for time to pass.
@@ -179,14 +155,20 @@ TEST_CASE("a peer that was told an endpoint is turned away when the wait for it 
                       {.greeting_longest = patience, .greeting_shortest = patience}};
   auto const first = dial(reception.address());
   say(first, good_greeting(8));
-  auto const second = dial(reception.address());
-  say(second, good_greeting(9));
-  say(second, agreed());
-  {
-    DescriptorLimit const no_more{1};  // the first connection's
-    for (auto const limit = within(patience); !has_word(first) && !limit.has_passed();)
-      CHECK(error_of(reception.admit(terms_with(1), within(patience))) == Errc::exhausted);
-  }
+  auto const there = must(resolve(must(parse_address(reception.address())))).front();
+  Socket const second{UniqueFd{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)}, "the second"};
+  std::optional<FewDescriptors> none;
+  std::thread coming{[&] {
+    pollfd waiting{first.fd.get(), POLLIN, 0};
+    static_cast<void>(wait_for({&waiting, 1}, within(patience)));
+    none.emplace();
+    static_cast<void>(::connect(second.fd.get(), there.native(), there.length));
+    say(second, good_greeting(9));
+    say(second, agreed());
+  }};
+  CHECK(error_of(reception.admit(terms_with(1), within(patience))) == Errc::exhausted);
+  coming.join();
+  none.reset();
   REQUIRE(reception.strangers() == 0);
 
   auto const told = hear(first);
@@ -253,6 +235,87 @@ TEST_CASE("a listener holds no more strangers than its bound", "[network]") {
   while (complaint.find("while others waited") == std::string::npos) {
     complaint = turned_away(reception).message();
     REQUIRE(reception.strangers() <= impatient.strangers_max);
+  }
+}
+
+TEST_CASE("silent strangers are turned away however short each wait is", "[network]") {
+  Reception reception{loopback_listener(), {.greeting_longest = 50ms}};
+  auto const silent = dial(reception.address());
+
+  CHECK(all_turned_away(reception) == Errc::timed_out);
+
+  CHECK(must(frame_in(hear(silent)).verdict()).code == VerdictCode::too_slow);
+}
+
+TEST_CASE("a crowd of silent strangers gives way to a peer however short each wait is",
+          "[network]") {
+  Reception reception{loopback_listener(), {.strangers_max = 4, .greeting_shortest = 50ms}};
+  std::vector<Socket> silent;
+  for (int i = 0; i < 4; ++i) silent.push_back(dial(reception.address()));
+  GoodPeer peer{reception.address(), 5};
+
+  bool is_admitted = false;
+  for (auto const limit = within(patience); !is_admitted && !limit.has_passed();)
+    is_admitted = reception.admit(terms_with(1), within(10ms)).has_value();
+
+  CHECK(is_admitted);
+  CHECK(peer.greeted() == endpoint_of(1));
+}
+
+TEST_CASE("without descriptors silent strangers give way to a peer", "[network]") {
+  Reception reception{loopback_listener(), {.greeting_shortest = 50ms}};
+  auto const silent = dial(reception.address());
+  auto const silent_too = dial(reception.address());
+  auto const peer = dial(reception.address());
+  say(peer, good_greeting(9));
+  say(peer, agreed());
+  FewDescriptors const two{2};
+
+  CHECK(must(reception.admit(terms_with(1), within(patience))).endpoint == endpoint_of(9));
+}
+
+TEST_CASE("a listening socket that fails ends the wait", "[network]") {
+  auto listening = loopback_listener();
+  auto const fd = listening.fd.get();
+  Reception reception{std::move(listening)};
+  REQUIRE(::shutdown(fd, SHUT_RDWR) == 0);
+
+  CHECK(error_of(reception.admit(terms_with(1), within(patience))) == Errc::system_failed);
+}
+
+TEST_CASE("nobody who met a wait without memory is left to the next one", "[network]") {
+  std::string const words(40, 'w');  // too long for a string without memory
+  auto const greeting = [&](unsigned endpoint) {
+    return bytes_of(encode(terms_with(endpoint, words).ours));
+  };
+  auto const agreed_in_words = bytes_of(encode(Verdict{VerdictCode::agreed, words}));
+  bool was_felt = true;
+  for (std::uint64_t allowed = 0; was_felt; ++allowed) {
+    CAPTURE(allowed);
+    Reception reception{loopback_listener()};
+    auto const first = dial(reception.address());
+    say(first, greeting(8));
+    say(first, agreed_in_words);
+    say(first, bytes_of(encode(Verdict{VerdictCode::ready, {}})));  // as a peer goes on
+    auto const terms = terms_with(1, words);
+    std::optional<EndpointBytes> met;
+    {
+      Famine const famine{allowed};
+      try {
+        met = must(reception.admit(terms, within(patience))).endpoint;
+      } catch (std::bad_alloc const&) {
+      }
+      was_felt = famine.was_felt();
+    }
+    auto const second = dial(reception.address());
+    say(second, greeting(9));
+    say(second, agreed_in_words);
+
+    auto const next = must(reception.admit(terms_with(2, words), within(patience))).endpoint;
+
+    CHECK(met == (was_felt ? std::nullopt : std::optional{endpoint_of(8)}));
+    auto const& who = next == endpoint_of(8) ? first : second;
+    CHECK(must(frame_in(hear(who, greeting_bytes)).greeting()).endpoint == endpoint_of(2));
   }
 }
 

@@ -45,8 +45,9 @@ class Listener {
   /// Waits for one peer and connects `prepared` to it; both sides are connected when this returns.
   ///
   /// Strangers (garbage, silence, a wrong secret, another version) are turned away without ending
-  /// the wait, several at once and each within 2 s. Peers that come together are kept for the
-  /// next accept(). Consumes `prepared`, also when it fails.
+  /// the wait, several at once and each within 2 s of such waits. Peers that come together are kept
+  /// for the next accept(); one of them that then says nothing holds the others up for 2 s.
+  /// Consumes `prepared`, also when it fails.
   /// Errors:  timed_out, cancelled  no peer finished the exchange before that; the message says
   ///                             what the last stranger did wrong, if one came. It listens on.
   ///          incompatible_peer  a peer of ours whose endpoint does not fit ours.
@@ -63,8 +64,8 @@ class Listener {
   std::unique_ptr<State> state_;
 };
 
-/// Listener::open() and accept() in one call, with the errors of both. Consumes `prepared`, also
-/// when it fails.
+/// Listener::open() and accept() in one call, with the errors of both. The deadline does not bound
+/// the resolver, as for connect(). Consumes `prepared`, also when it fails.
 [[nodiscard]] Result<Channel> listen(std::string_view address, PreparedChannel prepared,
                                      Deadline deadline, ExchangeOptions const& options = {});
 
