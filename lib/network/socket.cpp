@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <system_error>
 
 namespace lend {
@@ -17,8 +18,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// One candidate that swallows packets must not use up the time of those after it.
-constexpr auto attempt_longest = 2s;
+// One candidate that swallows packets must not use up the time of those after it, whose shares of
+// what is left may be less.
+constexpr Deadline::Clock::duration attempt_longest = 2s;
 constexpr auto back_off_shortest = 2ms;
 constexpr auto back_off_longest = 100ms;
 
@@ -110,6 +112,15 @@ Result<int> finish_connecting(int fd, SocketAddress const& address, Deadline dea
   return is_connected_to_itself(fd) ? ECONNREFUSED : 0;
 }
 
+/// One attempt at one candidate. Errors have the errno.
+Result<Socket> attempt(SocketAddress const& candidate, Deadline deadline) {
+  LEND_TRY(fd, new_socket(candidate));
+  LEND_TRY(why, finish_connecting(fd.get(), candidate, deadline));
+  if (why != 0) return Error::from_errno("connect to " + candidate.to_text(), why);
+  set_option(fd.get(), IPPROTO_TCP, TCP_NODELAY);
+  return Socket{std::move(fd), candidate.to_text()};
+}
+
 }  // namespace
 
 bool is_connected_to_itself(int fd) {
@@ -149,14 +160,17 @@ Result<Socket> take_connection(int listening) {
       set_option(fd.get(), IPPROTO_TCP, TCP_NODELAY);
       return Socket{std::move(fd), peer.to_text()};
     }
-    if (errno == EAGAIN) return Socket{};
+    int const why = errno;
+    if (why == EAGAIN) return Socket{};
     // Linux hands errors of the connection that was waiting to accept(2): that one is gone, the
     // next may be fine. Source: accept(2), "Error handling".
-    bool const only_this_one = errno == EINTR || errno == ECONNABORTED || errno == EPROTO ||
-                               errno == ENETDOWN || errno == ENOPROTOOPT || errno == EHOSTDOWN ||
-                               errno == ENONET || errno == EHOSTUNREACH || errno == EOPNOTSUPP ||
-                               errno == ENETUNREACH || errno == EPERM;
-    if (!only_this_one) return Error::from_errno("accept", errno);
+    bool const only_this_one = why == EINTR || why == ECONNABORTED || why == EPROTO ||
+                               why == ENETDOWN || why == ENOPROTOOPT || why == EHOSTDOWN ||
+                               why == ENONET || why == EHOSTUNREACH || why == EOPNOTSUPP ||
+                               why == ENETUNREACH || why == EPERM;
+    if (only_this_one) continue;
+    auto const error = Error::from_errno("accept", why);
+    return error == Errc::exhausted ? error : Error::from_errno(Errc::system_failed, "accept", why);
   }
 }
 
@@ -166,23 +180,26 @@ Result<Socket> reach(std::string const& name, std::span<SocketAddress const> can
   std::chrono::milliseconds back_off = back_off_shortest;
   for (;;) {
     Refusals refusals{candidates.size() > 1};
-    for (auto const& candidate : candidates) {
-      auto const until_next = candidates.size() == 1 ? Deadline::never() : within(attempt_longest);
-      auto fd = new_socket(candidate);
-      if (!fd && !may_pass(fd.error().os_error())) return fd.error();
-      if (!fd) {
-        refusals.add(candidate, fd.error().os_error());
-        continue;
-      }
-      LEND_TRY(why, finish_connecting(fd.value().get(), candidate, sooner(deadline, until_next)));
-      if (why == 0) {
-        set_option(fd.value().get(), IPPROTO_TCP, TCP_NODELAY);
-        return Socket{std::move(fd).value(), candidate.to_text()};
-      }
-      if (!may_pass(why)) return Error::from_errno("connect to " + candidate.to_text(), why);
-      refusals.add(candidate, why);
+    std::optional<Error> hopeless;  // of the first candidate that no time mends
+    bool has_hope = false;
+    for (auto left = candidates; !left.empty(); left = left.subspan(1)) {
+      auto const& candidate = left.front();
+      auto const share = deadline.left() / static_cast<Deadline::Clock::rep>(left.size());
+      auto const own =
+          left.size() == 1 ? Deadline::never() : within(std::min(share, attempt_longest));
+      auto socket = attempt(candidate, sooner(deadline, own));
+      if (socket) return socket;
+      auto const& why = socket.error();
+      refusals.add(candidate, why.os_error());
+      if (may_pass(why.os_error()))
+        has_hope = true;
+      else if (why == Errc::exhausted)
+        return why;
+      else if (!hopeless)
+        hopeless = why;
       if (deadline.has_passed()) break;
     }
+    if (hopeless && !has_hope) return *hopeless;
     LEND_TRYV(wait_for({}, sooner(deadline, within(back_off))));
     if (deadline.has_passed())
       return gave_up(deadline, "nobody listened at " + name,

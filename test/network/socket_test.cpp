@@ -59,6 +59,48 @@ TEST_CASE("reaching none of several addresses ends with the refusal of each", "[
     CHECK_THAT(error.message(), Catch::Contains(address + ": Connection refused"));
 }
 
+TEST_CASE("an address that can never be reached costs its name no other", "[network]") {
+  auto const address = loopback_listener().address;
+  auto candidates = must(resolve(must(parse_address(address))));
+  candidates.insert(candidates.begin(), candidates.front());
+  candidates.front().length = 4;  // EINVAL
+  Result<Socket> reached = Socket{};
+  std::thread reaching{[&] { reached = reach("here", candidates, within(patience)); }};
+  std::this_thread::sleep_for(20ms);
+
+  auto const listening = loopback_listener(address);
+  reaching.join();
+
+  CHECK(must(std::move(reached)).address == address);
+}
+
+TEST_CASE("where no address can ever be reached, that is said at once", "[network]") {
+  auto candidates = must(resolve({"127.0.0.1", 1}));
+  candidates.front().length = 4;
+
+  auto const error = error_of(reach("here", candidates, Deadline::never()));
+
+  CHECK(error == Errc::invalid_argument);
+  CHECK(error.os_error() == EINVAL);
+}
+
+TEST_CASE("an address that swallows packets leaves time for those after it", "[network]") {
+  auto candidates = must(resolve({"127.0.0.1", 0}));
+  auto& full = candidates.front();
+  UniqueFd const deaf{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  REQUIRE(::bind(deaf.get(), full.native(), full.length) == 0);
+  REQUIRE(::listen(deaf.get(), 0) == 0);
+  REQUIRE(::getsockname(deaf.get(), full.native(), &full.length) == 0);
+  // Fills the queue of those who wait to be accepted. Source: listen(2).
+  auto const only_one = must(reach("deaf", candidates, within(patience)));
+  auto const listening = loopback_listener();
+  candidates.push_back(must(resolve(must(parse_address(listening.address)))).front());
+
+  auto const reached = must(reach("one of them", candidates, within(2s)));
+
+  CHECK(reached.address == listening.address);
+}
+
 TEST_CASE("listening, reaching and accepting without a descriptor tell which limit that is",
           "[network]") {
   auto const listening = loopback_listener();
