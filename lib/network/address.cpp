@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Parsing, resolving and showing of TCP addresses. Any thread.
+#include <base/unique_fd.hpp>
 #include <network/address.hpp>
 
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -34,6 +36,9 @@ bool is_host_character(char c) {
 Error resolver_error(HostAndPort const& address, int code, int errno_value) {
   auto const about = "getaddrinfo of \"" + address.host + "\"";
   if (code == EAI_SYSTEM) return Error::from_errno(about, errno_value);
+  // Without a descriptor the resolver can read no file and ask nobody, and knows no name.
+  UniqueFd const spare{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+  if (!spare && (errno == EMFILE || errno == ENFILE)) return Error::from_errno(about, errno);
   auto const message = about + ": " + ::gai_strerror(code);
   if (code == EAI_MEMORY) return {Errc::exhausted, message};
   return {Errc::not_found, message + "; name a host this machine knows"};

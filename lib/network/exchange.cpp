@@ -74,6 +74,8 @@ std::string about_peer(std::string const& address, std::string_view clause) {
 }
 
 Verdict judge(Greeting const& theirs, Terms const& terms) {
+  if (theirs.endpoint == terms.ours.endpoint)
+    return {VerdictCode::foreign, "said what it was told: it is no lend program"};
   if (!same_secret(terms.ours.secret, theirs.secret))
     return {VerdictCode::wrong_secret, "has another secret; give both sides the same"};
   auto const checked = terms.check_endpoint(theirs.endpoint);
@@ -133,6 +135,8 @@ Result<Verdict> settle(Socket const& socket, Verdict const& ours, Deadline deadl
   if (reader.kind() != FrameKind::verdict)
     return Error{Errc::incompatible_peer, about_peer(socket.address, "sent its greeting twice")};
   LEND_TRY(theirs, read_verdict(socket, reader));
+  if (theirs.code == VerdictCode::agreed)
+    return Error{Errc::incompatible_peer, about_peer(socket.address, "agreed twice")};
   if (!sent && theirs.code == VerdictCode::ready) return sent.error();
   return theirs;
 }

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "support/catch.hpp"
+#include "support/few_descriptors.hpp"
 #include "support/seed.hpp"
 #include "support/two_ends.hpp"
 
@@ -92,4 +93,14 @@ TEST_CASE("a host that cannot be is not found, and the error names it", "[networ
 
   CHECK(error == Errc::not_found);
   CHECK_THAT(error.message(), Catch::Contains(host));
+}
+
+TEST_CASE("a name that cannot be looked up for want of descriptors tells which limit that is",
+          "[network]") {
+  FewDescriptors const none;
+
+  auto const error = error_of(resolve({"localhost", 80}));
+
+  CHECK(error == Errc::exhausted);
+  CHECK_THAT(error.message(), Catch::Contains(FewDescriptors::words()));
 }

@@ -64,6 +64,13 @@ TEST_CASE("a listener that is not a peer is refused with a reason", "[network]")
   CHECK_THAT(endpoint.message(), Catch::Contains("all zeros"));
 }
 
+TEST_CASE("who says what it was told is no peer", "[network]") {
+  auto const error = error_from(bytes_of(encode(terms_with(1).ours)));
+
+  CHECK(error == Errc::incompatible_peer);
+  CHECK_THAT(error.message(), Catch::Contains("said what it was told"));
+}
+
 TEST_CASE("a refusal reaches the connecting side with its reason", "[network]") {
   auto const refusal = [](VerdictCode code) {
     return error_from(bytes_of(encode(Verdict{code, "has green hair"})));
@@ -170,6 +177,10 @@ TEST_CASE("settling with a peer that is gone, silent or confused is an error", "
     say(theirs, bytes_of(encode(ready)));
     theirs.fd = UniqueFd{};
     CHECK(error_of(settle(ours, ready, within(patience))) == Errc::peer_lost);
+  }
+  SECTION("agreeing again") {
+    say(theirs, agreed());
+    CHECK(error_of(settle(ours, ready, within(patience))) == Errc::incompatible_peer);
   }
   SECTION("greeting again") {
     say(theirs, good_greeting());
