@@ -26,8 +26,10 @@ class Batching {
                                  std::size_t elements) const noexcept;
   /// Posts `chain`, which is empty then; or stays as it is where the wait for room ended in vain.
   [[nodiscard]] Result<void> post(Chain& chain, Deadline deadline) noexcept;
-  /// The same for all open batches of `scope`: whoever asks for work of a batch posts it.
-  [[nodiscard]] Result<void> post_all(ScopeRecord& scope, Deadline deadline) noexcept;
+  /// The same for all open batches of `scope`, none of which waits while another has room; or until
+  /// `wanted` is posted.
+  [[nodiscard]] Result<void> post_all(ScopeRecord& scope, Deadline deadline,
+                                      Slot const* wanted = nullptr) noexcept;
   /// Posts what `batch` has; what cannot be posted has failed.
   void end(Batch& batch, Deadline deadline) noexcept;
   /// The same for all batches of a scope that ends; or gives everything back.
@@ -36,6 +38,10 @@ class Batching {
   void take_back(Chain& chain) noexcept;
 
  private:
+  [[nodiscard]] bool has_room(Chain const& chain) const noexcept;
+  /// One poll, and a pause where it found nothing.
+  [[nodiscard]] Result<void> wait_a_while(Chain const& chain, Waiter& waiter,
+                                          Deadline deadline) noexcept;
   [[nodiscard]] Result<void> wait_for_room(Chain const& chain, Deadline deadline) noexcept;
   template <class Request>
   [[nodiscard]] Result<void> post_list(Chain::List<Request>& list, char const* verb) noexcept;

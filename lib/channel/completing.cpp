@@ -156,7 +156,8 @@ ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success) noexcept
     return Answer::failed;
   }
   if (slot->unposted) [[unlikely]]  // what hinders that, the poll below says or the next wait
-    static_cast<void>(Batching{*this}.post_all(*slot->scope, Deadline{Deadline::Clock::now()}));
+    static_cast<void>(
+        Batching{*this}.post_all(*slot->scope, Deadline{Deadline::Clock::now()}, slot));
   if (!slot->finished) {
     auto const polled = poll();
     if (!polled.has_value()) {
@@ -175,12 +176,14 @@ ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success) noexcept
 
 [[gnu::noinline]] bool ChannelState::wait_longer(SlotId id, Slot& slot,
                                                  Deadline deadline) noexcept {
+  bool has_polled = true;  // wait() has
   if (slot.unposted) [[unlikely]] {
-    auto posted = Batching{*this}.post_all(*slot.scope, deadline);
+    auto posted = Batching{*this}.post_all(*slot.scope, deadline, &slot);
     if (slot.unposted) {
       reason_ = of_this_work(posted.assume_error(), id, slot);
       return false;
     }
+    has_polled = false;
   }
   count_empty_poll();  // that of wait()
   Waiter waiter{wait_plan_, completions_};
@@ -189,10 +192,11 @@ ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success) noexcept
       flush(*first_cause_);  // not every device brings back all of it of itself
       return true;
     }
-    if (!pause(waiter, deadline)) {
+    if (has_polled && !pause(waiter, deadline)) {
       reason_ = timed_out(id, deadline, waiter);
       return false;
     }
+    has_polled = true;
     int const taken = take_own(id, slot);
     if (taken < 0) [[unlikely]] {
       reason_ = of_this_work(poll_failure(taken), id, slot);

@@ -59,13 +59,16 @@ Result<void> ChannelState::wait_for_room(Operation operation, Deadline deadline,
 Result<void> ChannelState::check_slots() noexcept {
   if (!slots_.full()) return success();
   bool may_be_freed = false;
-  slots_.for_each([&may_be_freed](SlotId, Slot const& slot) {
-    may_be_freed = may_be_freed || !(slot.held || slot.finished || slot.unposted);
+  bool has_unposted = false;
+  slots_.for_each([&](SlotId, Slot const& slot) {
+    may_be_freed |= !(slot.held || slot.finished || slot.unposted);
+    has_unposted |= slot.unposted;
   });
   if (may_be_freed) return success();
   return Error{Errc::queue_full, "all " + std::to_string(slots_.capacity()) +
-                                     " slots are held by handles: ask or drop those of finished "
-                                     "work, then post again"};
+                                     " slots are held by handles" +
+                                     (has_unposted ? " and batches: post the batches, " : ": ") +
+                                     "ask or drop handles of finished work, then post again"};
 }
 
 }  // namespace lend

@@ -25,8 +25,9 @@ struct ScopeRecord;
 /// iWARP.) For one operation post it from the scope. It lives on the stack, in some 5 KB, and not
 /// longer than its scope. The trap: what was added goes out late, at the latest when somebody asks
 /// or waits for it, when the batch is full or destroyed, or when its scope ends; only an exception
-/// takes back what was not posted. And a request is over only when the next request with a
-/// completion entry completes: its bytes come back later than those of work posted alone.
+/// takes back what was not posted. Of several batches one may go before another that was made or
+/// filled first, where that one has no room. And a request is over only when the next request with
+/// a completion entry completes: its bytes come back later than those of work posted alone.
 ///
 ///     auto batch = scope.batch();
 ///     for (auto const piece : memory.chunks(64)) {

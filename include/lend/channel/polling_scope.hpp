@@ -84,8 +84,9 @@ class PollingScope {
   /// Errors:  already_borrowed  names the other loan; nothing was posted.
   ///          invalid_argument  what is wrong of range, list, region or length; nothing was posted.
   ///          timed_out, cancelled  no room before that; nothing was posted, the scope goes on.
-  ///          queue_full        no room, and waiting would not make any: handles hold every slot.
-  ///                            Ask or drop those of finished work.
+  ///          queue_full        no room, and waiting would not make any: handles, and batches not
+  ///                            posted, hold every slot. Post those; ask or drop handles of
+  ///                            finished work.
   ///          system_failed     the device refused, was full with nothing outstanding, or could not
   ///                            be polled; nothing was posted. Or it failed and does not say
   ///                            whether it took the work, which was flushed: the channel is broken.
