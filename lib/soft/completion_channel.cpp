@@ -87,6 +87,10 @@ int get_cq_event(ibv_comp_channel* opened, ibv_cq** event, void** cq_context) no
       bool const is_owed = queue.owes_event.exchange(false);
       if (!take_announcement(queue.shared->notify) && !is_owed) continue;
       if (is_owed) queue.shared->notify.set(0);
+      {
+        std::lock_guard const polling{queue.lock};
+        queue.is_told = true;
+      }
       ++queue.events_reported;
       *event = &queue;
       *cq_context = queue.cq_context;
@@ -113,7 +117,18 @@ int req_notify_cq(ibv_cq* opened, int solicited_only) noexcept {
   // Also under the lock of the private ring: its producers look there.
   std::lock_guard const guard{queue.lock};
   arm(queue.shared->notify, solicited_only != 0);
+  // Programs that do not poll again rely on it, as UCX does. Source: rdma-core providers/mlx5/cq.c,
+  // mlx5_arm_cq(), which tells the card how far the program has polled.
+  if (solicited_only == 0 && !queue.is_told && has_unpolled(queue))
+    announce(queue.shared->notify, [&] { return queue.events->pipe.ring(); });
   return 0;
+}
+
+void notify_of_flush(CompletionQueue& queue) noexcept {
+  if (queue.events == nullptr) return;
+  // Who arms holds it, too, and polls afterwards: it is seen here, or finds what was published.
+  { std::lock_guard const guard{queue.lock}; }
+  notify_owner(queue, true);
 }
 
 void notify_owner(CompletionQueue& queue, bool is_solicited) noexcept {

@@ -48,6 +48,7 @@ struct CompletionQueue : ibv_cq {
   std::atomic<bool> fails{false};  // every poll: a planned fault
 
   PrivateLock lock;  // guards all below; taken last
+  bool is_told = false;  // an event was taken, and nobody has polled since
   std::uint64_t head = 0;
   std::unique_ptr<LocalCompletion[]> local;
   std::uint64_t local_head = 0;
@@ -113,8 +114,13 @@ inline void give_back_slots(CompletionQueue& queue) noexcept {
 /// Source: rdma-core providers/mlx5/cq.c, __mlx5_cq_clean().
 void drop_sends_of(QueuePair const& qp) noexcept;
 void drop_receives_of(QueuePair const& qp) noexcept;
-/// Wakes who sleeps for this queue of ours, if it is armed for what was just published.
+/// Wakes who sleeps for this queue of ours, if it is armed for what was just published under its
+/// lock.
 void notify_owner(CompletionQueue&, bool is_solicited) noexcept;
+/// The same for what a poll will flush, which is published without that lock.
+void notify_of_flush(CompletionQueue&) noexcept;
+/// Whether a poll would find anything. The caller holds the lock.
+[[nodiscard]] bool has_unpolled(CompletionQueue const&) noexcept;
 
 [[nodiscard]] ibv_cq* create_cq(ibv_context*, int entries, void* cq_context, ibv_comp_channel*,
                                 int vector) noexcept;

@@ -225,9 +225,9 @@ void enter_error(QueuePair& qp) noexcept {
   flush_receives_of(qp);
   // Who posts receives from now on sees ERR, and wakes for itself.
   { std::lock_guard const posters{qp.receive_lock}; }
-  if (qp.pending_head.load() != qp.pending_tail.load()) notify_owner(qp.sends(), true);
+  if (qp.pending_head.load() != qp.pending_tail.load()) notify_of_flush(qp.sends());
   if (has_claim || qp.receive_done.load() != qp.receive_posted.load())
-    notify_owner(qp.receives(), true);
+    notify_of_flush(qp.receives());
 }
 
 // Source: kernel drivers/infiniband/sw/rdmavt/qp.c, ib_rvt_state_ops, with C10-96 of the InfiniBand
@@ -237,7 +237,7 @@ void enter_send_error(QueuePair& qp) noexcept {
   // To peers it is RTS still.
   qp.mode.store(IBV_QPS_SQE, std::memory_order_relaxed);
   flush_sends_of(qp);
-  if (qp.pending_head.load() != qp.pending_tail.load()) notify_owner(qp.sends(), true);
+  if (qp.pending_head.load() != qp.pending_tail.load()) notify_of_flush(qp.sends());
 }
 
 void enter_reset(QueuePair& qp) noexcept {

@@ -184,6 +184,16 @@ int flush_receives(CompletionQueue& cq, int count, ibv_wc* wc) noexcept {
 
 }  // namespace
 
+bool has_unpolled(CompletionQueue const& cq) noexcept {
+  if (cq.local_head != cq.local_tail || first_published(cq) != nullptr) return true;
+  for (auto* qp = cq.flushing_sends; qp != nullptr; qp = qp->next_flushing_send)
+    if (qp->pending_head.load() != qp->pending_tail.load()) return true;
+  for (auto* qp = cq.flushing_receives; qp != nullptr; qp = qp->next_flushing_receive)
+    if (qp->flushing_claim != 0 || qp->receive_done.load() != qp->receive_posted.load())
+      return true;
+  return false;
+}
+
 int poll_cq(ibv_cq* queue, int count, ibv_wc* wc) noexcept {
   auto& cq = *static_cast<CompletionQueue*>(queue);
   auto& context = Context::of(cq.context);
@@ -200,6 +210,7 @@ int poll_cq(ibv_cq* queue, int count, ibv_wc* wc) noexcept {
   bool has_failed = false;
   {
     std::lock_guard const guard{cq.lock};
+    cq.is_told = false;
     while (made < count && take_local(cq, wc[made])) ++made;
     auto const head_before = cq.head;
     // Once around: a corrupt peer may publish nonsense for ever.

@@ -126,7 +126,7 @@ int post_recv(ibv_qp* queue_pair, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
     // wakes. Relaxed: who breaks it later wakes for itself.
     if (mode == IBV_QPS_ERR || qp.shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR)
         [[unlikely]]
-      notify_owner(qp.receives(), true);
+      notify_of_flush(qp.receives());
     // The end of a list that was cut short leaves its sender to the timer: to ask there costs more.
     else if (error == 0 && qp.shared->is_awaited.load(std::memory_order_relaxed) != 0) [[unlikely]]
       wake_sender(qp);

@@ -68,7 +68,7 @@ void defer(QueuePair& qp, Work const& work) noexcept {
   bool const is_first = qp.pending_head.load(std::memory_order_relaxed) ==
                         qp.pending_tail.load(std::memory_order_relaxed);
   append(qp, work);
-  if (qp.is_flushing) return notify_owner(qp.sends(), true);
+  if (qp.is_flushing) return notify_of_flush(qp.sends());
   if (qp.stall.why == Stall::Why::drained) return;
   qp.owner().stalled.insert(qp.index);
   // Else somebody looks after the head already: this does not disturb its rest.
@@ -83,7 +83,7 @@ void adopt_pending(QueuePair& qp, std::uint32_t count) noexcept {
   }
   // Release pairs with the acquire in poll_cq, which flushes from here.
   qp.pending_tail.store(tail + count, std::memory_order_release);
-  if (qp.is_flushing) return notify_owner(qp.sends(), true);
+  if (qp.is_flushing) return notify_of_flush(qp.sends());
   if (qp.stall.why != Stall::Why::drained) start_pending(qp);
 }
 

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: an armed queue wakes who sleeps on its channel, once, for what it was armed for, and for
 // every way in which a completion can appear. Method: raw verbs within one process.
+#include <soft/completion_queue.hpp>
+#include <soft/notify.hpp>
 #include "support.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <future>
 #include <optional>
 #include <set>
+#include <thread>
 
 using namespace lend;
 using namespace lend::test;
@@ -95,13 +100,53 @@ TEST_CASE("a completion wakes who armed its queue, once", "[soft]") {
   CHECK_FALSE(is_readable(link.b.channel));
 }
 
-TEST_CASE("a completion that was there before the queue was armed is not announced", "[soft]") {
+TEST_CASE("what was there before a queue is armed for anything is announced, unless an event was",
+          "[soft]") {
   SleepyLink link;
   REQUIRE(post_receive(link.b, 1, {link.to.piece(0, 64)}) == 0);
-  REQUIRE(post(link.a, {.pieces = {link.from.piece(0, 8)}}) == 0);
-  arm(link.b.receives);
-  CHECK_FALSE(is_readable(link.b.channel));
-  CHECK(poll(link.b.receives).size() == 1);
+  REQUIRE(post_receive(link.b, 2, {link.to.piece(0, 64)}) == 0);
+  auto const send = [&] { REQUIRE(post(link.a, {.pieces = {link.from.piece(0, 8)}}) == 0); };
+  auto const rearm = [&] { REQUIRE(ibv_req_notify_cq(link.b.receives.get(), 0) == 0); };
+
+  SECTION("a receive") {
+    send();
+    arm(link.b.receives, true);
+    CHECK_FALSE(is_readable(link.b.channel));
+    rearm();
+    CHECK(is_readable(link.b.channel));
+    rearm();
+    CHECK(take_event(link.b.channel) == link.b.receives.get());
+    rearm();  // before it polls, as many programs do
+    CHECK_FALSE(is_readable(link.b.channel));
+    CHECK(poll(link.b.receives).size() == 1);
+    rearm();
+    CHECK_FALSE(is_readable(link.b.channel));
+    send();
+    CHECK(take_event(link.b.channel) == link.b.receives.get());
+  }
+  SECTION("one that came after an event and a poll") {
+    rearm();
+    send();
+    CHECK(take_event(link.b.channel) == link.b.receives.get());
+    CHECK(poll(link.b.receives).size() == 1);
+    send();
+    rearm();
+    CHECK(take_event(link.b.channel) == link.b.receives.get());
+  }
+  SECTION("a send") {
+    send();
+    REQUIRE(ibv_req_notify_cq(link.a.sends.get(), 0) == 0);
+    CHECK(take_event(link.a.channel) == link.a.sends.get());
+  }
+  SECTION("what a poll will flush") {
+    REQUIRE(move(link.b.qp.get(), IBV_QPS_ERR, {}, IBV_QP_STATE) == 0);
+    rearm();
+    CHECK(take_event(link.b.channel) == link.b.receives.get());
+    CHECK(poll(link.b.receives).size() == 2);
+    REQUIRE(post(link.b, {.pieces = {link.to.piece(0, 8)}}) == 0);
+    REQUIRE(ibv_req_notify_cq(link.b.sends.get(), 0) == 0);
+    CHECK(take_event(link.b.channel) == link.b.sends.get());
+  }
 }
 
 TEST_CASE("armed for solicited completions, only they and errors wake", "[soft]") {
@@ -270,6 +315,35 @@ TEST_CASE("whatever is flushed wakes, whoever broke the queue pair", "[soft]") {
     REQUIRE(post(link.a, {.pieces = {link.from.piece(0, 8)}}) == 0);
     CHECK(take_event(link.a.channel) == link.a.sends.get());
   }
+}
+
+TEST_CASE("who posts what is flushed at once looks for sleepers behind who is just arming",
+          "[soft]") {
+  SleepyLink link;
+  REQUIRE(move(link.a.qp.get(), IBV_QPS_ERR, {}, IBV_QP_STATE) == 0);
+  bool const is_send = GENERATE(true, false);
+  CAPTURE(is_send);
+  auto& queue =
+      *static_cast<soft::CompletionQueue*>((is_send ? link.a.sends : link.a.receives).get());
+  std::atomic<bool> is_posted{false};
+  std::promise<void> begin;
+  std::thread posting{[&] {
+    begin.get_future().wait();
+    static_cast<void>(is_send ? post(link.a, {.pieces = {link.from.piece(0, 8)}})
+                              : post_receive(link.a, 6));
+    is_posted.store(true);
+  }};
+  {
+    std::lock_guard const arming{queue.lock};
+    begin.set_value();
+    std::this_thread::sleep_for(std::chrono::milliseconds{50});
+    // Else it might have looked before what is armed here was to be seen.
+    CHECK_FALSE(is_posted.load());
+    soft::arm(queue.shared->notify, false);
+  }
+  posting.join();
+
+  CHECK(take_event(link.a.channel) == &queue);
 }
 
 TEST_CASE("two threads that only ever sleep pass a message to and fro without losing a wake-up",
