@@ -16,7 +16,7 @@ using namespace lend::test;
 
 namespace {
 
-constexpr std::size_t page = 4096;
+auto const page = static_cast<std::uint32_t>(::sysconf(_SC_PAGESIZE));
 
 /// Three registered pages, of which the last two are not there any more.
 class Vanished {
