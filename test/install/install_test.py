@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Goal: lend serves who installs it, has it as a subproject, or has an rdma-core of his own.
+Method: does so in a temporary folder. Usage: install_test.py TEST SOURCE BUILD COMPILER…"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+test, source, build, *compiler = sys.argv[1:]
+PARENT = """project('parent', 'cpp', default_options: ['cpp_std=c++20'])
+executable('hello', 'hello_channel.cpp', dependencies: dependency('lend', fallback: 'lend'))
+"""
+
+
+def output(*command, **environment):
+    done = subprocess.run(command, env={**os.environ, **environment}, text=True, check=False,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}: exit {done.returncode}\n{done.stdout}")
+    return done.stdout
+
+
+def set_up(*arguments, **environment):
+    return output("meson", "setup", *arguments, CXX=" ".join(compiler), **environment)
+
+
+def link_of_preload(folder, target):
+    return output("ninja", "-C", folder, "-t", "commands", target).splitlines()[-1]
+
+
+def installed(folder):
+    """What is installed makes a program of the README's line, and the preload library loads."""
+    output("meson", "install", "-C", build, "--no-rebuild", "--skip-subprojects", "--destdir", folder)
+    [pc] = folder.rglob("lend.pc")
+    options = {option["name"]: option["value"]
+               for option in json.loads(output("meson", "introspect", "--buildoptions", build))}
+    prefix = str(folder) + options["prefix"]
+    flags = output("pkg-config", f"--define-variable=prefix={prefix}", "--cflags", "--libs", "lend",
+                   PKG_CONFIG_PATH=str(pc.parent)).split()
+    program = folder / "hello"
+    output(*compiler, "-std=c++20", f"{source}/examples/hello_channel.cpp", *flags, "-o", program)
+    libraries = str(pc.parent.parent)
+    said = output(program, LD_LIBRARY_PATH=libraries, LEND_DEVICE="soft")
+    if 'received "hello, channel"' not in said:
+        sys.exit(f"hello_channel said: {said}")
+    output(sys.executable, "-c", f"import ctypes; ctypes.CDLL('{libraries}/liblend-preload.so')")
+
+
+def subproject(folder):
+    """A parent gets the library and no tests; the preload library is whole however lend is built."""
+    (folder / "subprojects").mkdir()
+    (folder / "subprojects/lend").symlink_to(source)
+    (folder / "hello_channel.cpp").symlink_to(f"{source}/examples/hello_channel.cpp")
+    (folder / "meson.build").write_text(PARENT, encoding="utf-8")
+    for kind in "static", "shared", "both":
+        there = folder / kind
+        set_up(there, folder, f"-Dlend:default_library={kind}")
+        if tests := json.loads(output("meson", "introspect", "--tests", there)):
+            sys.exit(f"the parent has {len(tests)} tests of lend's")
+        names = {target["name"] for target in json.loads(output("meson", "introspect", "--targets", there))}
+        if "hello_channel" in names:
+            sys.exit("the parent has lend's examples")
+        link = link_of_preload(there, "subprojects/lend/lib/preload/liblend-preload.so")
+        if "/liblend.so" in link:
+            sys.exit(f"{kind}: the preload library needs liblend.so: {link}")
+
+
+def rdma_core_elsewhere(folder):
+    """An rdma-core outside /usr: its headers pass, and its libibverbs is the one that is linked."""
+    (folder / "include").mkdir()
+    for name in "libibverbs", "librdmacm":
+        directory = output("pkg-config", "--variable=pcfiledir", name).strip()
+        lines = pathlib.Path(directory, f"{name}.pc").read_text(encoding="utf-8").splitlines()
+        values = {"libdir": "lib", "includedir": "include"}
+        lines = [f"{key}={folder}/{values[key]}" if (key := line.split("=")[0]) in values else line
+                 for line in lines]
+        (folder / f"{name}.pc").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for name in "infiniband", "rdma":
+        (folder / "include" / name).symlink_to(pathlib.Path(
+            output("pkg-config", "--variable=includedir", "libibverbs").strip(), name))
+    (folder / "lib").symlink_to(output("pkg-config", "--variable=libdir", "libibverbs").strip())
+    there = folder / "build"
+    set_up(there, source, "-Dtests=false", "-Dexamples=false", "-Dwerror=true", "-Ddefault_library=shared",
+           PKG_CONFIG_PATH=str(folder))
+    link = link_of_preload(there, "lib/preload/liblend-preload.so")
+    if f" -L{folder}/lib " not in link.partition(" -libverbs ")[0]:
+        sys.exit(f"the preload library is linked with another libibverbs: {link}")
+    output("ninja", "-C", there, "lib/preload/liblend-preload.so.p/devices.cpp.o")
+
+
+with tempfile.TemporaryDirectory() as temporary:
+    {"installed": installed, "subproject": subproject,
+     "rdma_core_elsewhere": rdma_core_elsewhere}[test](pathlib.Path(temporary))
