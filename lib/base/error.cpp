@@ -50,7 +50,8 @@ Errc code_of_errno(int errno_value) noexcept {
     case ENFILE:
     case EAGAIN:
     case ENOSPC:
-    case ENOBUFS: return Errc::exhausted;
+    case ENOBUFS:
+    case EFBIG: return Errc::exhausted;
     case EPERM:
     case EACCES: return Errc::denied;
     case ENOENT:
@@ -81,17 +82,25 @@ std::string text_of(rlim_t limit) {
   return limit == RLIM_INFINITY ? "unlimited" : std::to_string(limit);
 }
 
-/// What limits descriptors and how that is raised, where they ran out; else nothing.
-std::string descriptors_remedy(int errno_value) {
+/// The limit of this process or host of which `errno_value` tells, and how it is raised; else
+/// nothing.
+std::string limit_remedy(int errno_value) {
   if (errno_value == ENFILE)
     return "The host's limit of open files, sysctl fs.file-max, is used up: raise it, or end what "
            "holds many.";
   rlimit limit{};
-  if (errno_value != EMFILE || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
-  return "RLIMIT_NOFILE is " + text_of(limit.rlim_cur) +
-         " (hard limit: " + text_of(limit.rlim_max) +
-         "); raise it with `ulimit -n`, a nofile line in /etc/security/limits.conf or LimitNOFILE= "
-         "in a systemd unit, or close what is not needed.";
+  if (errno_value == EMFILE && ::getrlimit(RLIMIT_NOFILE, &limit) == 0)
+    return "RLIMIT_NOFILE is " + text_of(limit.rlim_cur) +
+           " (hard limit: " + text_of(limit.rlim_max) +
+           "); raise it with `ulimit -n`, a nofile line in /etc/security/limits.conf or "
+           "LimitNOFILE= in a systemd unit, or close what is not needed.";
+  if (errno_value == EFBIG && ::getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+      limit.rlim_cur != RLIM_INFINITY)
+    return "RLIMIT_FSIZE is " + text_of(limit.rlim_cur) +
+           " bytes (hard limit: " + text_of(limit.rlim_max) +
+           "); raise it with `ulimit -f`, an fsize line in /etc/security/limits.conf or "
+           "LimitFSIZE= in a systemd unit.";
+  return {};
 }
 
 /// Adds `words` as a sentence of its own.
@@ -170,7 +179,7 @@ Error Error::from_errno(Errc code, std::string_view call, int errno_value,
       text += " (errno " + std::to_string(errno_value) + ')';
     }
     add_sentence(text, remedy);
-    add_sentence(text, descriptors_remedy(errno_value));
+    add_sentence(text, limit_remedy(errno_value));
     return Error{code, std::make_shared<Story const>(std::move(text), errno_value)};
   } catch (std::bad_alloc const&) {
     return code;

@@ -34,7 +34,7 @@ std::byte* Arenas::add(std::size_t wanted, bool is_dedicated, AllocationOptions 
     return nullptr;
   }
   if (!file) {
-    fail(errno, "no memory file of %zu bytes: raise the limit of open files or use less memory",
+    fail(errno, "no memory file of %zu bytes: raise the limit that was met, or use less memory",
          length);
     return nullptr;
   }

@@ -148,7 +148,8 @@ ibv_context* open_device(ibv_device* chosen) noexcept try {
   auto const mark = process_mark();
   auto file = make_memory_file("lend.segment", segment_bytes);
   if (mark == 0 || !file) {
-    fail(errno, "no memory file for the soft device: %s", std::strerror(errno));
+    fail(errno, "no memory file of %zu MiB for the soft device: %s", segment_bytes >> 20,
+         std::strerror(errno));
     return nullptr;
   }
   auto mapping = Mapping::of(file.get(), segment_bytes);

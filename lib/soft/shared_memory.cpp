@@ -7,6 +7,7 @@
 #include <base/paging.hpp>
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +18,17 @@ namespace {
 
 // Source: fcntl(2), memfd_create(2). Seals count only when no further one can take their place.
 constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+/// Beyond the limit ftruncate(2) fails, but only after SIGXFSZ, which ends a program that expects
+/// none. Source: setrlimit(2).
+bool set_length(int fd, std::size_t length) noexcept {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && length > limit.rlim_cur) {
+    errno = EFBIG;
+    return false;
+  }
+  return ::ftruncate(fd, static_cast<off_t>(length)) == 0;
+}
 
 }  // namespace
 
@@ -41,8 +53,7 @@ UniqueFd make_memory_file(char const* name, std::size_t length, Pages pages) noe
     if (huge != 0 && (errno == EINVAL || errno == ENODEV || errno == ENOSYS)) errno = EOPNOTSUPP;
     return file;
   }
-  if (::ftruncate(file.get(), static_cast<off_t>(length)) != 0 ||
-      ::fcntl(file.get(), F_ADD_SEALS, size_seals) != 0) {
+  if (!set_length(file.get(), length) || ::fcntl(file.get(), F_ADD_SEALS, size_seals) != 0) {
     auto const why = errno;
     file = UniqueFd{};
     errno = why;

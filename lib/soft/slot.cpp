@@ -261,6 +261,7 @@ int SlotClaim::move_in(UniqueFd file, SlotTenant const& before, int segment_fd) 
                                     tenant_.generation, tenant_.segment_fd);
   auto const generation = static_cast<off_t>(tenant_.generation);
   ssize_t written = -1;
+  // No limit of file size is met here: it would have been met by the segment.
   if (::ftruncate(file.get(), 0) != 0 ||
       (written = ::pwrite(file.get(), text, static_cast<std::size_t>(length), 0)) != length) {
     auto const error = written < 0 ? errno : ENOSPC;  // Source: write(2), on fewer bytes

@@ -54,13 +54,31 @@ TEST_CASE("an error for want of descriptors names the limit, behind any other re
   CHECK_THAT(Error::from_errno("accept", ENFILE).message(), Catch::Contains("fs.file-max"));
 }
 
+TEST_CASE("an error for too large a file names the limit, where there is one", "[base]") {
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  auto const text_below = [&](rlim_t bytes) {
+    rlimit const limit{bytes, before.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    auto text = Error::from_errno("open", EFBIG).message();
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+    return text;
+  };
+  auto const text = text_below(1 << 20);
+  CHECK_THAT(text, Catch::StartsWith("open failed: File too large (errno 27). "
+                                     "RLIMIT_FSIZE is 1048576 bytes (hard limit: "));
+  CHECK_THAT(text, Catch::Contains("raise it with `ulimit -f`"));
+  if (before.rlim_max == RLIM_INFINITY)
+    CHECK(text_below(RLIM_INFINITY) == "open failed: File too large (errno 27)");
+}
+
 TEST_CASE("each errno chooses the code that says what to do", "[base]") {
   struct Row {
     Errc code;
     std::vector<int> values;
   };
   Row const rows[] = {
-      {Errc::exhausted, {ENOMEM, EMFILE, ENFILE, EAGAIN, ENOSPC, ENOBUFS}},
+      {Errc::exhausted, {ENOMEM, EMFILE, ENFILE, EAGAIN, ENOSPC, ENOBUFS, EFBIG}},
       {Errc::denied, {EPERM, EACCES}},
       {Errc::not_found, {ENOENT, ENODEV, ENXIO}},
       {Errc::unsupported, {EOPNOTSUPP, ENOTSUP, ENOSYS, EPROTONOSUPPORT, EAFNOSUPPORT}},

@@ -9,6 +9,8 @@
 #include <lend/verbs/protection_domain.hpp>
 #include <lend/verbs/queue_pair.hpp>
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -196,4 +198,19 @@ TEST_CASE("a device that finds too few descriptors says which limit that is", "[
   }
   CHECK(more > 3);
   CHECK(more < 20);
+}
+
+TEST_CASE("a device that finds the size of files limited says to what", "[verbs]") {
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  rlimit const little{1 << 20, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &little) == 0);
+  auto const opened = open_device(DeviceChoice::soft());
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+
+  REQUIRE(opened.has_error());
+  INFO(opened.error().message());
+  CHECK(opened.error() == Errc::exhausted);
+  CHECK(opened.error().message().find("RLIMIT_FSIZE is 1048576 bytes") != std::string::npos);
+  CHECK(opened.error().message().find("ulimit -f") != std::string::npos);
 }

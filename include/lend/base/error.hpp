@@ -71,7 +71,8 @@ class [[nodiscard]] Error {
   Error(Errc code, std::string message) noexcept;
 
   /// A call named `call` failed with `errno_value`; the code is chosen from it. Where descriptors
-  /// ran out, the message names their limit and how to raise it, behind `remedy`.
+  /// ran out, or a file was too large for the process, the message names the limit and how to raise
+  /// it, behind `remedy`.
   static Error from_errno(std::string_view call, int errno_value,
                           std::string_view remedy = {}) noexcept;
   /// The same where the caller knows better than errno which code it is.
