@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Parsing, resolving and showing of TCP addresses. Any thread.
+#include <base/host_name.hpp>
 #include <base/unique_fd.hpp>
 #include <network/address.hpp>
 
@@ -7,7 +8,6 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -18,19 +18,9 @@
 namespace lend {
 namespace {
 
-constexpr std::size_t host_length_max = 253;  // RFC 1035 §2.3.4 without the two framing octets
-
 Error malformed(std::string_view text, std::string_view reason) {
-  // What was given may be anything; only its printable start is repeated.
-  std::string shown{text.substr(0, 60)};
-  std::replace_if(
-      shown.begin(), shown.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
-  return {Errc::invalid_argument, "the address \"" + shown + "\" " + std::string{reason} +
+  return {Errc::invalid_argument, "the address \"" + shown(text) + "\" " + std::string{reason} +
                                       "; write host:port or [IPv6]:port"};
-}
-
-bool is_host_character(char c) {
-  return c > ' ' && c <= '~' && c != '[' && c != ']' && c != '/';
 }
 
 Error resolver_error(HostAndPort const& address, int code, int errno_value) {
@@ -69,8 +59,7 @@ Result<HostAndPort> parse_address(std::string_view text) {
   if (host == "*")
     return malformed(text, "has no host but *; a listener on all interfaces is at 0.0.0.0 or [::]");
   if (host.size() > host_length_max) return malformed(text, "has too long a host");
-  if (!std::all_of(host.begin(), host.end(), is_host_character))
-    return malformed(text, "has a character no host name has");
+  if (!has_host_characters(host)) return malformed(text, "has a character no host name has");
 
   if (digits.empty()) return malformed(text, "has no port");
   std::uint16_t port = 0;
