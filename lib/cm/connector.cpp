@@ -5,13 +5,15 @@
 #include <cm/completing.hpp>
 #include <lend/cm/connector.hpp>
 
+#include <pthread.h>
+#include <signal.h>
 #include <time.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <exception>
-#include <thread>
+#include <memory>
+#include <new>
 #include <utility>
 
 namespace lend {
@@ -96,17 +98,31 @@ struct Unanswered {
   CmLink link;  // destroyed first: the queue pair's destruction waits for that
 };
 
+void* end(void* unanswered) noexcept {
+  delete static_cast<Unanswered*>(unanswered);
+  return nullptr;
+}
+
 /// Ends it.
 ///
 /// On iWARP the kernel gives up only at a limit of its own (siw: 10 s), and holds whoever destroys
 /// the id until then. That is a thread's time, not the caller's, which has a deadline.
 /// Source: Linux drivers/infiniband/core/iwcm.c, destroy_cm_id().
-void abandon(Unanswered unanswered) {
-  try {
-    std::thread{[](Unanswered) {}, std::move(unanswered)}.detach();
-  } catch (std::exception const&) {
-    // No thread to be had: it is destroyed here.
+void abandon(Unanswered unanswered) noexcept {
+  std::unique_ptr<Unanswered> kept{new (std::nothrow) Unanswered{std::move(unanswered)}};
+  if (kept == nullptr) return;
+  // The program's signals are for its own threads.
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  if (::pthread_create(&thread, nullptr, end, kept.get()) == 0) {
+    static_cast<void>(kept.release());  // the thread's
+    ::pthread_detach(thread);
   }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  // No memory or thread to be had: it is destroyed here.
 }
 
 Result<Contract> Connecting::conclude(CmLink& link, CmEvent const& answer) {
