@@ -82,7 +82,14 @@ Result<void> Channel::read(Read const& work, Deadline deadline, SourceLine where
 std::span<Error const> Channel::last_failures() const noexcept {
   ChannelState& channel = ChannelState::of(*this);
   ChannelState::Use const use{channel};
-  return channel.unscoped.failures;
+  ScopeRecord& kept = channel.unscoped;
+  if (kept.has_lost_failure) {
+    static Error const lost{Errc::work_failed};
+    if (kept.failures.empty()) return {&lost, 1};
+    // Without a number, so that it stays the last. keep_as_seen() left room.
+    if (kept.failures.size() == kept.seen_as.size()) kept.failures.push_back(lost);
+  }
+  return kept.failures;
 }
 Error const* Channel::first_cause() const noexcept {
   ChannelState& channel = ChannelState::of(*this);

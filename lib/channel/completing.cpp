@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace lend {
 
@@ -17,6 +18,11 @@ namespace {
 constexpr std::uint32_t empty_polls_per_look = 512;
 // Of a program that polls every now and then, which may never come to 512.
 constexpr std::chrono::milliseconds longest_between_looks{10};
+
+template <class T>
+void make_room(std::vector<T>& values, std::size_t more) {
+  if (values.capacity() - values.size() < more) values.reserve(2 * values.size() + more);
+}
 
 }  // namespace
 
@@ -135,13 +141,15 @@ void ChannelState::look_at_peer() noexcept {
   auto& numbers = record.seen_as;
   auto const place = std::ranges::upper_bound(numbers, as) - numbers.begin();  // mostly the end
   try {
-    failures.insert(failures.begin() + place, failure);
-    numbers.insert(numbers.begin() + place, as);
+    make_room(failures, 2);  // one for last_failures(), to tell of those that were lost
+    make_room(numbers, 1);
   } catch (std::bad_alloc const&) {
     // The text is lost, but not that there was one.
     record.has_lost_failure = true;
-    if (failures.size() > numbers.size()) failures.erase(failures.begin() + place);
+    return;
   }
+  failures.insert(failures.begin() + place, failure);
+  numbers.insert(numbers.begin() + place, as);
 }
 
 [[gnu::cold]] Error ChannelState::work_is_gone() noexcept {

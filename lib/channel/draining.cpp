@@ -92,6 +92,7 @@ std::optional<Error> ChannelState::drain(ScopeRecord& record, Deadline deadline,
 
 void ChannelState::keep_failures_of(ScopeRecord& record) noexcept {
   ++scopes_left;
+  if (record.has_lost_failure) unscoped.has_lost_failure = true;
   if (unscoped.failures.empty()) {
     unscoped.failures = std::move(record.failures);
     unscoped.seen_as = std::move(record.seen_as);

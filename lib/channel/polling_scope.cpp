@@ -54,6 +54,7 @@ PollingScope::~PollingScope() {
   if (state->scopes_left == left_before_) {
     state->unscoped.failures.clear();
     state->unscoped.seen_as.clear();
+    state->unscoped.has_lost_failure = false;
   }
   Batching{*state}.end_all(record_, deadline, unwind_.is_unwinding());
   forget_batches();

@@ -19,6 +19,7 @@
 
 using namespace lend;
 using namespace lend::test;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -190,4 +191,46 @@ TEST_CASE("a failure that there is no memory to tell fails its scope all the sam
   REQUIRE(error);
   CHECK(*error == Errc::work_failed);
   CHECK(bench.memory.loans() == 0);
+}
+
+TEST_CASE("last_failures() ends without words where there was no memory for a failure",
+          "[channel]") {
+  bool const in_scope = GENERATE(true, false);
+  std::uint64_t allowed = 0;
+  for (bool was_felt = true; was_felt; ++allowed) {
+    CAPTURE(in_scope, allowed);
+    Bench bench;
+    auto& channel = bench.ends.a;
+    auto const target = bench.memory.scatter(0, 8);
+    Write const refused{bench.memory.gather(8, 8), RemoteRegion{0x1000, 8, 0xbad0bad}.slice(0, 8)};
+    std::optional<PollingScope> scope;
+    if (in_scope) {
+      scope.emplace(channel);
+      static_cast<void>(must(scope->post_receive(target)));
+      static_cast<void>(must(scope->post_write(refused)));
+    } else {
+      // SAFETY: nobody touches these bytes.
+      static_cast<void>(must(unsafe_post_receive(channel, target)));
+      static_cast<void>(must(unsafe_post_write(channel, refused)));
+    }
+
+    std::optional<Famine> famine{allowed};
+    if (in_scope)
+      scope.reset();
+    else
+      static_cast<void>(channel.send(bench.memory.gather(16, 8), within(10s)));
+    was_felt = famine->was_felt();
+    auto const failures = channel.last_failures();
+    famine.reset();
+
+    REQUIRE_FALSE(failures.empty());
+    auto const& last = failures.back();
+    CHECK(last == Errc::work_failed);
+    CHECK((failures.size() == 2 || last.work() == nullptr));
+    if (!was_felt) CHECK(last.work() != nullptr);
+    CHECK(bench.memory.loans() == 0);
+    { PollingScope next{channel}; }
+    CHECK(channel.last_failures().empty());
+  }
+  CHECK(allowed > 5);
 }

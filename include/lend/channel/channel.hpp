@@ -94,8 +94,9 @@ class Channel {
   [[nodiscard]] Result<PreparedChannel> prepare_again() &&;
 
   /// Failures kept by the last scope that ended without finish(), with those of the last such scope
-  /// inside it, and since then of unsafe posts whose handles are gone. A view: valid until the next
-  /// call on this channel, its scopes or handles.
+  /// inside it, and since then of unsafe posts whose handles are gone. Where there was no memory to
+  /// keep some, the last is a work_failed without words. A view: valid until the next call on this
+  /// channel, its scopes or handles.
   [[nodiscard]] std::span<Error const> last_failures() const noexcept;
   /// What broke this channel; null while it works. Valid until prepare_again() or the channel's
   /// end; what it points at is replaced when a better cause comes to light: copy what you keep.
