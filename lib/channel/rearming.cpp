@@ -4,13 +4,25 @@
 #include <lend/channel/builder.hpp>
 #include <lend/channel/channel.hpp>
 
+#include <new>
 #include <utility>
 
 namespace lend {
 
+namespace {
+
+// Short of memory without the words: the channel is broken all the same.
+Error prepared_again() noexcept try {
+  return {Errc::channel_broken, "the channel was prepared again"};
+} catch (std::bad_alloc const&) {
+  return Errc::channel_broken;
+}
+
+}  // namespace
+
 Result<PreparedChannel> ChannelState::prepare_again() {
   Use const use{*this};
-  Error const reason{Errc::channel_broken, "the channel was prepared again"};
+  Error const reason = prepared_again();
   if (outstanding_[0] + outstanding_[1] > 0)
     flush(of_this_connection(reason));
   else

@@ -234,3 +234,28 @@ TEST_CASE("last_failures() ends without words where there was no memory for a fa
   }
   CHECK(allowed > 5);
 }
+
+TEST_CASE("prepare_again() without memory leaves a broken channel, to be prepared later",
+          "[channel]") {
+  std::uint64_t allowed = 0;
+  for (bool is_prepared = false; !is_prepared; ++allowed) {
+    CAPTURE(allowed);
+    Bench bench;
+    PollingScope scope{bench.ends.a};
+    static_cast<void>(must(scope.post_receive(bench.memory.scatter(0, 8))));
+
+    std::optional<Famine> famine{allowed};
+    try {
+      is_prepared = std::move(bench.ends.a).prepare_again().has_value();
+    } catch (std::bad_alloc const&) {
+    }
+    famine.reset();
+
+    CHECK(bench.memory.loans() == 0);
+    if (is_prepared) continue;
+    // NOLINTNEXTLINE(bugprone-use-after-move): it stays when it fails.
+    REQUIRE(bench.ends.a.first_cause() != nullptr);
+    CHECK(std::move(bench.ends.a).prepare_again().has_value());
+  }
+  CHECK(allowed > 5);
+}

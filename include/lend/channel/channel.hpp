@@ -89,7 +89,8 @@ class Channel {
   /// keeps that registration. Of one that ended or was made anew, the peer's device refuses the old
   /// key (remote_access).
   ///
-  /// Errors:  those of prepare_channel(); this channel then stays, broken, to be prepared later.
+  /// Errors:  those of prepare_channel(); this channel then stays, broken, to be prepared later, as
+  ///          after std::bad_alloc.
   ///          stale_handle  it was moved from.
   [[nodiscard]] Result<PreparedChannel> prepare_again() &&;
 
