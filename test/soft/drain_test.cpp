@@ -20,8 +20,9 @@ Terms patient() {
 }
 
 struct Ends : Link {
-  explicit Ends(ibv_qp_type type = IBV_QPT_RC, Terms const& of_a = patient())
-      : Link{GENERATE(Reach::one_context, Reach::two_contexts), of_a, {}, {.type = type}} {}
+  explicit Ends(ibv_qp_type type = IBV_QPT_RC, Terms const& of_a = patient(),
+                Terms const& of_b = {})
+      : Link{GENERATE(Reach::one_context, Reach::two_contexts), of_a, of_b, {.type = type}} {}
 
   int modify_a(ibv_qp_state state, int mask = 0, ibv_qp_attr attributes = {}) {
     attributes.ah_attr.port_num = attributes.port_num = 1;
@@ -277,7 +278,9 @@ TEST_CASE("a queue pair that breaks in SQD flushes what was held back and has no
   Terms terms = patient();
   bool const by_itself = GENERATE(true, false);
   if (by_itself) terms.rnr_retries = 1;
-  Ends ends{IBV_QPT_RC, terms};
+  Terms slow;
+  slow.rnr_timer = 26;  // 82 ms, in which a is in SQD on any machine. Source: ibv_modify_qp(3)
+  Ends ends{IBV_QPT_RC, terms, slow};
   ends.send_two();
   REQUIRE(ends.drain_and_tell() == 0);
   if (!by_itself)
