@@ -153,12 +153,12 @@ template <class Work>
   ChannelState::Use const use{*state};
   Batching batching{*state};
   if (!batching.fits_behind(chain(), operation_of<Work>, size_of(work))) [[unlikely]] {
-    LEND_TRYV(batching.post(chain(), deadline));
+    LEND_TRYV(batching.post(chain(), *scope_, deadline));
   }
   SlotId id = batching.add(chain(), work, *scope_, where);
   if (!id.is_valid()) [[unlikely]] {
     if (state->reason() == Errc::queue_full) {
-      LEND_TRYV(batching.post(chain(), deadline));
+      LEND_TRYV(batching.post(chain(), *scope_, deadline));
       RoomWait wait = state->make_waiter();
       auto room = state->wait_for_room(operation_of<Work>, deadline, wait);
       if (room.has_value())
@@ -193,7 +193,7 @@ Result<void> Batch::post(Deadline deadline) noexcept {
   if (state == nullptr || scope_ == nullptr) [[unlikely]]
     return scope_is_over();
   ChannelState::Use const use{*state};
-  return Batching{*state}.post(chain(), deadline);
+  return Batching{*state}.post(chain(), *scope_, deadline);
 }
 
 }  // namespace lend

@@ -7,7 +7,6 @@
 #include <channel/completing.hpp>
 #include <channel/posting.hpp>
 
-#include <string>
 #include <type_traits>
 
 namespace lend {
@@ -21,9 +20,9 @@ Error behind_refused(Error const& why) noexcept {
 
 }  // namespace
 
-Result<void> Batching::post(Chain& chain, Deadline deadline) noexcept {
+Result<void> Batching::post(Chain& chain, ScopeRecord& scope, Deadline deadline) noexcept {
   if (chain.size() == 0) return success();
-  LEND_TRYV(wait_for_room(chain, deadline));
+  LEND_TRYV(wait_for_room(chain, scope, deadline));
   Result<void> posted = success();
   if (channel_.is_broken()) [[unlikely]]
     posted = channel_.broken_error();
@@ -49,25 +48,39 @@ bool Batching::has_room(Chain const& chain) const noexcept {
          channel_.outstanding(Operation::receive) + chain.receives.size <= channel_.receive_depth;
 }
 
-Result<void> Batching::wait_a_while(Chain const& chain, Waiter& waiter,
-                                    Deadline deadline) noexcept {
+bool Batching::post_those_with_room(ScopeRecord& scope) noexcept {
+  bool are_others = false;
+  for (Batch* batch = scope.batches; batch != nullptr; batch = batch->next_) {
+    Chain& chain = batch->chain();
+    if (channel_.is_broken() || has_room(chain))
+      static_cast<void>(post(chain, scope, Deadline::never()));  // and waits for nothing
+    else
+      are_others = true;
+  }
+  return are_others;
+}
+
+Result<void> Batching::wait_a_while(Waiter& waiter, Deadline deadline) noexcept {
   auto const seen = channel_.poll();
   if (!seen.has_value()) return channel_.of_this_connection(seen.error());
   if (seen.value() > 0)
     waiter.reset();
   else if (!channel_.pause(waiter, deadline))
     return channel_.of_this_connection(
-        gave_up(deadline, "there was no room to post a batch of " + std::to_string(chain.size()),
-                "; nothing was posted. Post it again once some work of the channel is over"));
+        gave_up(deadline, "there was no room to post the batch",
+                "; nothing of it was posted. Post it, or wait, again once some work of the channel "
+                "is over"));
   return success();
 }
 
-Result<void> Batching::wait_for_room(Chain const& chain, Deadline deadline) noexcept {
+Result<void> Batching::wait_for_room(Chain const& chain, ScopeRecord& scope,
+                                     Deadline deadline) noexcept {
   if (has_room(chain)) [[likely]]
     return success();
   Waiter waiter = channel_.make_waiter().waiter;
   while (!channel_.is_broken() && !has_room(chain)) {
-    LEND_TRYV(wait_a_while(chain, waiter, deadline));
+    post_those_with_room(scope);  // their answers may make room for this one
+    LEND_TRYV(wait_a_while(waiter, deadline));
   }
   return success();
 }
@@ -183,24 +196,15 @@ template <class Request>
 Result<void> Batching::post_all(ScopeRecord& scope, Deadline deadline,
                                 Slot const* wanted) noexcept {
   Waiter waiter = channel_.make_waiter().waiter;
-  for (;;) {
-    // What there is room for goes, for its answers may make room for the rest.
-    Chain const* without_room = nullptr;
-    for (Batch* batch = scope.batches; batch != nullptr; batch = batch->next_) {
-      Chain& chain = batch->chain();
-      if (channel_.is_broken() || has_room(chain))
-        static_cast<void>(post(chain, deadline));  // its handles say what the device refused
-      else
-        without_room = &chain;
-    }
-    if (without_room == nullptr || (wanted != nullptr && !wanted->unposted)) return success();
-    LEND_TRYV(wait_a_while(*without_room, waiter, deadline));
+  while (post_those_with_room(scope) && (wanted == nullptr || wanted->unposted)) {
+    LEND_TRYV(wait_a_while(waiter, deadline));
   }
+  return success();
 }
 
 void Batching::end(Batch& batch, Deadline deadline) noexcept {
   Chain& chain = batch.chain();
-  auto const posted = post(chain, deadline);
+  auto const posted = post(chain, *batch.scope_, deadline);
   if (posted.has_value() || chain.size() == 0) return;
   // A handle that answers timed_out can be asked again; these have their result for good.
   Error const why = is_given_up(posted.assume_error())

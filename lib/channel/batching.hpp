@@ -24,10 +24,11 @@ class Batching {
   /// False where `chain` is to be posted before this is added.
   [[nodiscard]] bool fits_behind(Chain const& chain, Operation operation,
                                  std::size_t elements) const noexcept;
-  /// Posts `chain`, which is empty then; or stays as it is where the wait for room ended in vain.
-  [[nodiscard]] Result<void> post(Chain& chain, Deadline deadline) noexcept;
-  /// The same for all open batches of `scope`, none of which waits while another has room; or until
-  /// `wanted` is posted.
+  /// Posts `chain` of `scope`, which is empty then; or stays as it is where the wait for room ended
+  /// in vain. While it waits, other batches of the scope that have room go.
+  [[nodiscard]] Result<void> post(Chain& chain, ScopeRecord& scope, Deadline deadline) noexcept;
+  /// Posts all open batches of `scope`, those that have room first; or until `wanted` is posted.
+  /// Errors are those of the wait for room; what the device refuses, handles tell.
   [[nodiscard]] Result<void> post_all(ScopeRecord& scope, Deadline deadline,
                                       Slot const* wanted = nullptr) noexcept;
   /// Posts what `batch` has; what cannot be posted has failed.
@@ -39,10 +40,12 @@ class Batching {
 
  private:
   [[nodiscard]] bool has_room(Chain const& chain) const noexcept;
+  /// Posts the batches that have room; whether there are others.
+  bool post_those_with_room(ScopeRecord& scope) noexcept;
   /// One poll, and a pause where it found nothing.
-  [[nodiscard]] Result<void> wait_a_while(Chain const& chain, Waiter& waiter,
-                                          Deadline deadline) noexcept;
-  [[nodiscard]] Result<void> wait_for_room(Chain const& chain, Deadline deadline) noexcept;
+  [[nodiscard]] Result<void> wait_a_while(Waiter& waiter, Deadline deadline) noexcept;
+  [[nodiscard]] Result<void> wait_for_room(Chain const& chain, ScopeRecord& scope,
+                                           Deadline deadline) noexcept;
   template <class Request>
   [[nodiscard]] Result<void> post_list(Chain::List<Request>& list, char const* verb) noexcept;
   template <class Request>

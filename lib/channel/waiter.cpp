@@ -49,7 +49,7 @@ bool Waiter::pause_longer(Deadline deadline) noexcept {
     }
   }
   if (!is_armed_) {
-    // What came before does not wake: the caller polls once more.
+    // What came before need not wake: the caller polls once more.
     is_armed_ = queue_.arm();
     if (!is_armed_) nap(deadline);
     return true;

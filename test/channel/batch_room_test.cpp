@@ -69,7 +69,8 @@ TEST_CASE("a wait whose deadline has passed looks once at what it posted", "[cha
   must(scope.finish());
 }
 
-TEST_CASE("at the end of a scope a batch without room holds back none that has it", "[channel]") {
+TEST_CASE("a batch that waits for room holds back no other of its scope, whoever posts it",
+          "[channel]") {
   auto ends = two_ends(one_receive());
   auto memory = must(ends.domain.allocate(5 * piece));
   std::optional<Error> wrong;
@@ -82,25 +83,31 @@ TEST_CASE("at the end of a scope a batch without room holds back none that has i
   std::thread answering{[&] {
     if (auto answered = answer(); !answered.has_value()) wrong = answered.error();
   }};
+  enum class By { finish, post, end };
+  auto const by = GENERATE(By::finish, By::post, By::end);
   bool const is_question_first = GENERATE(true, false);
-  CAPTURE(is_question_first);
-  Result<void> finished = success();
+  CAPTURE(static_cast<int>(by), is_question_first);
+  Result<void> ended = success();
   {
     PollingScope scope{ends.a};
     scope.drain_within(patience);
     static_cast<void>(must(scope.post_receive(memory.scatter(0, piece))));
-    auto older = scope.batch();
-    auto newer = scope.batch();
-    auto& asking = is_question_first ? older : newer;
-    auto& full = is_question_first ? newer : older;
-    static_cast<void>(must(asking.add_send(memory.gather(2 * piece, piece))));
-    static_cast<void>(must(full.add_receive(memory.scatter(piece, piece))));
+    {
+      auto older = scope.batch();
+      auto newer = scope.batch();
+      auto& asking = is_question_first ? older : newer;
+      auto& full = is_question_first ? newer : older;
+      static_cast<void>(must(asking.add_send(memory.gather(2 * piece, piece))));
+      static_cast<void>(must(full.add_receive(memory.scatter(piece, piece))));
 
-    finished = scope.finish();
+      if (by == By::finish) ended = scope.finish();
+      if (by == By::post) ended = full.post(within(patience));
+    }
+    if (by != By::finish && ended.has_value()) ended = scope.finish();
   }
   answering.join();
 
-  must(finished);
+  must(ended);
   if (wrong) FAIL(wrong->message());
 }
 
