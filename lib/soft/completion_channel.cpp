@@ -89,7 +89,7 @@ int get_cq_event(ibv_comp_channel* opened, ibv_cq** event, void** cq_context) no
       if (is_owed) queue.shared->notify.set(0);
       {
         std::lock_guard const polling{queue.lock};
-        queue.is_told = true;
+        queue.is_told = has_unpolled(queue, false);
       }
       ++queue.events_reported;
       *event = &queue;
@@ -119,7 +119,11 @@ int req_notify_cq(ibv_cq* opened, int solicited_only) noexcept {
   arm(queue.shared->notify, solicited_only != 0);
   // Programs that do not poll again rely on it, as UCX does. Source: rdma-core providers/mlx5/cq.c,
   // mlx5_arm_cq(), which tells the card how far the program has polled.
-  if (solicited_only == 0 && !queue.is_told && has_unpolled(queue))
+  // Trouble: a peer broke a queue pair, and the next poll will flush it. Acquire pairs with the
+  // release of that peer, which held the queue's lock before.
+  bool const has_trouble = context.segment.header.trouble.load(std::memory_order_acquire) !=
+                           context.trouble_seen.load(std::memory_order_relaxed);
+  if (has_trouble || (!queue.is_told && has_unpolled(queue, solicited_only != 0)))
     announce(queue.shared->notify, [&] { return queue.events->pipe.ring(); });
   return 0;
 }

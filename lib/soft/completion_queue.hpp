@@ -119,8 +119,9 @@ void drop_receives_of(QueuePair const& qp) noexcept;
 void notify_owner(CompletionQueue&, bool is_solicited) noexcept;
 /// The same for what a poll will flush, which is published without that lock.
 void notify_of_flush(CompletionQueue&) noexcept;
-/// Whether a poll would find anything. The caller holds the lock.
-[[nodiscard]] bool has_unpolled(CompletionQueue const&) noexcept;
+/// Whether a poll would find anything, as far as this process has noticed; of what only a wish for
+/// solicited completions is told, or of all. The caller holds the lock.
+[[nodiscard]] bool has_unpolled(CompletionQueue const&, bool solicited_only) noexcept;
 
 [[nodiscard]] ibv_cq* create_cq(ibv_context*, int entries, void* cq_context, ibv_comp_channel*,
                                 int vector) noexcept;

@@ -184,8 +184,9 @@ int flush_receives(CompletionQueue& cq, int count, ibv_wc* wc) noexcept {
 
 }  // namespace
 
-bool has_unpolled(CompletionQueue const& cq) noexcept {
-  if (cq.local_head != cq.local_tail || first_published(cq) != nullptr) return true;
+bool has_unpolled(CompletionQueue const& cq, bool solicited_only) noexcept {
+  if (!solicited_only && (cq.local_head != cq.local_tail || first_published(cq) != nullptr))
+    return true;
   for (auto* qp = cq.flushing_sends; qp != nullptr; qp = qp->next_flushing_send)
     if (qp->pending_head.load() != qp->pending_tail.load()) return true;
   for (auto* qp = cq.flushing_receives; qp != nullptr; qp = qp->next_flushing_receive)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: an armed queue wakes who sleeps on its channel, once, for what it was armed for, and for
 // every way in which a completion can appear. Method: raw verbs within one process.
-#include <soft/completion_queue.hpp>
-#include <soft/notify.hpp>
+#include "sleepy.hpp"
 #include "support.hpp"
 
 #include <fcntl.h>
@@ -18,61 +17,6 @@
 
 using namespace lend;
 using namespace lend::test;
-
-namespace {
-
-bool is_readable(HeldChannel const& channel, int milliseconds = 0) {
-  pollfd wait{channel->fd, POLLIN, 0};
-  return ::poll(&wait, 1, milliseconds) == 1;
-}
-constexpr int patience = 10'000;  // ms; reached only by a lost wake-up
-
-/// The queue of the next event, acknowledged.
-ibv_cq* take_event(HeldChannel const& channel) {
-  ibv_cq* queue = nullptr;
-  void* mark = nullptr;
-  REQUIRE(verbs().get_cq_event(channel.get(), &queue, &mark) == 0);
-  CHECK(mark == queue->cq_context);
-  verbs().ack_cq_events(queue, 1);
-  return queue;
-}
-/// Arms, and that nothing is there yet.
-void arm(HeldQueue const& queue, bool solicited_only = false) {
-  REQUIRE(ibv_req_notify_cq(queue.get(), solicited_only ? 1 : 0) == 0);
-}
-
-/// An end whose two queues share a channel.
-struct SleepyEnd : End {
-  explicit SleepyEnd(ibv_context* context) : SleepyEnd{context, make_channel(context)} {}
-  SleepyEnd(ibv_context* context, HeldChannel made) : End{context}, channel{std::move(made)} {
-    qp.reset();
-    sends = make_queue(context, 64, channel.get(), &sends);
-    receives = make_queue(context, 64, channel.get(), &receives);
-    qp = make_queue_pair(domain.get(), sends.get(), receives.get());
-  }
-  // Its queues go first.
-  ~SleepyEnd() {
-    qp.reset();
-    sends.reset();
-    receives.reset();
-  }
-  HeldChannel channel;
-};
-
-struct SleepyLink {
-  explicit SleepyLink(Terms const& terms = {}) {
-    bring_to(a.qp.get(), IBV_QPS_RTS, b.qp->qp_num, terms);
-    bring_to(b.qp.get(), IBV_QPS_RTS, a.qp->qp_num, terms);
-  }
-  HeldContext first{open_context()};
-  HeldContext second{open_context()};
-  SleepyEnd a{first.get()};
-  SleepyEnd b{second.get()};
-  Memory from{a.domain.get(), 4096};
-  Memory to{b.domain.get(), 4096};
-};
-
-}  // namespace
 
 TEST_CASE("a completion wakes who armed its queue, once", "[soft]") {
   SleepyLink link;
@@ -98,55 +42,6 @@ TEST_CASE("a completion wakes who armed its queue, once", "[soft]") {
   REQUIRE(post(link.a, {.pieces = {link.from.piece(0, length)}}) == 0);
   CHECK_FALSE(is_readable(link.a.channel));
   CHECK_FALSE(is_readable(link.b.channel));
-}
-
-TEST_CASE("what was there before a queue is armed for anything is announced, unless an event was",
-          "[soft]") {
-  SleepyLink link;
-  REQUIRE(post_receive(link.b, 1, {link.to.piece(0, 64)}) == 0);
-  REQUIRE(post_receive(link.b, 2, {link.to.piece(0, 64)}) == 0);
-  auto const send = [&] { REQUIRE(post(link.a, {.pieces = {link.from.piece(0, 8)}}) == 0); };
-  auto const rearm = [&] { REQUIRE(ibv_req_notify_cq(link.b.receives.get(), 0) == 0); };
-
-  SECTION("a receive") {
-    send();
-    arm(link.b.receives, true);
-    CHECK_FALSE(is_readable(link.b.channel));
-    rearm();
-    CHECK(is_readable(link.b.channel));
-    rearm();
-    CHECK(take_event(link.b.channel) == link.b.receives.get());
-    rearm();  // before it polls, as many programs do
-    CHECK_FALSE(is_readable(link.b.channel));
-    CHECK(poll(link.b.receives).size() == 1);
-    rearm();
-    CHECK_FALSE(is_readable(link.b.channel));
-    send();
-    CHECK(take_event(link.b.channel) == link.b.receives.get());
-  }
-  SECTION("one that came after an event and a poll") {
-    rearm();
-    send();
-    CHECK(take_event(link.b.channel) == link.b.receives.get());
-    CHECK(poll(link.b.receives).size() == 1);
-    send();
-    rearm();
-    CHECK(take_event(link.b.channel) == link.b.receives.get());
-  }
-  SECTION("a send") {
-    send();
-    REQUIRE(ibv_req_notify_cq(link.a.sends.get(), 0) == 0);
-    CHECK(take_event(link.a.channel) == link.a.sends.get());
-  }
-  SECTION("what a poll will flush") {
-    REQUIRE(move(link.b.qp.get(), IBV_QPS_ERR, {}, IBV_QP_STATE) == 0);
-    rearm();
-    CHECK(take_event(link.b.channel) == link.b.receives.get());
-    CHECK(poll(link.b.receives).size() == 2);
-    REQUIRE(post(link.b, {.pieces = {link.to.piece(0, 8)}}) == 0);
-    REQUIRE(ibv_req_notify_cq(link.b.sends.get(), 0) == 0);
-    CHECK(take_event(link.b.channel) == link.b.sends.get());
-  }
 }
 
 TEST_CASE("armed for solicited completions, only they and errors wake", "[soft]") {
@@ -315,35 +210,6 @@ TEST_CASE("whatever is flushed wakes, whoever broke the queue pair", "[soft]") {
     REQUIRE(post(link.a, {.pieces = {link.from.piece(0, 8)}}) == 0);
     CHECK(take_event(link.a.channel) == link.a.sends.get());
   }
-}
-
-TEST_CASE("who posts what is flushed at once looks for sleepers behind who is just arming",
-          "[soft]") {
-  SleepyLink link;
-  REQUIRE(move(link.a.qp.get(), IBV_QPS_ERR, {}, IBV_QP_STATE) == 0);
-  bool const is_send = GENERATE(true, false);
-  CAPTURE(is_send);
-  auto& queue =
-      *static_cast<soft::CompletionQueue*>((is_send ? link.a.sends : link.a.receives).get());
-  std::atomic<bool> is_posted{false};
-  std::promise<void> begin;
-  std::thread posting{[&] {
-    begin.get_future().wait();
-    static_cast<void>(is_send ? post(link.a, {.pieces = {link.from.piece(0, 8)}})
-                              : post_receive(link.a, 6));
-    is_posted.store(true);
-  }};
-  {
-    std::lock_guard const arming{queue.lock};
-    begin.set_value();
-    std::this_thread::sleep_for(std::chrono::milliseconds{50});
-    // Else it might have looked before what is armed here was to be seen.
-    CHECK_FALSE(is_posted.load());
-    soft::arm(queue.shared->notify, false);
-  }
-  posting.join();
-
-  CHECK(take_event(link.a.channel) == &queue);
 }
 
 TEST_CASE("two threads that only ever sleep pass a message to and fro without losing a wake-up",

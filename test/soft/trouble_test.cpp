@@ -7,20 +7,13 @@
 #include <soft/completion_queue.hpp>
 #include <soft/queue_pair.hpp>
 
+#include "sleepy.hpp"
 #include "support.hpp"
-
-#include <poll.h>
 
 using namespace lend;
 using namespace lend::test;
 
 namespace {
-
-bool is_readable(HeldChannel const& channel, int milliseconds = 0) {
-  pollfd wait{channel->fd, POLLIN, 0};
-  return ::poll(&wait, 1, milliseconds) == 1;
-}
-constexpr int patience = 10'000;  // ms; reached only by a lost wake-up
 
 /// The owner's end is `a`, whose queues share a channel; `b` breaks it.
 struct Troubled : Link {
@@ -65,14 +58,16 @@ struct Troubled : Link {
 TEST_CASE("trouble that comes while another thread walks is noticed before it goes", "[soft]") {
   Troubled link;
   REQUIRE(post_receive(link.a, 5) == 0);
+  auto const& mode = static_cast<soft::QueuePair*>(link.a.qp.get())->mode;
   link.owner().walk.lock();
   link.break_a();
-  link.arm();
   CHECK(poll(link.a.receives).empty());
-  CHECK_FALSE(is_readable(link.channel));
+  CHECK(mode.load() == IBV_QPS_RTS);
+  link.arm();
 
   soft::end_walk(link.owner());
 
+  CHECK(mode.load() == IBV_QPS_ERR);
   REQUIRE(is_readable(link.channel, patience));
   auto const end = await_one(link.a.receives);
   CHECK(end.status == IBV_WC_WR_FLUSH_ERR);

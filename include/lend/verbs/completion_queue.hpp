@@ -51,8 +51,9 @@ class CompletionQueue {
       std::span<Completion> target LEND_LIFETIMEBOUND) noexcept;
 
   [[nodiscard]] bool is_wakeable() const noexcept;
-  /// Asks that the next completion wake sleep(). One that is there already does not: poll once more
-  /// before sleeping. False when the device refuses, or the queue is not wakeable.
+  /// Asks that the next completion wake sleep(). One that is there already need not, but on the
+  /// soft device: poll once more before sleeping. False when the device refuses, or the queue is
+  /// not wakeable.
   /// Source:  ibv_req_notify_cq(3).
   [[nodiscard]] bool arm() noexcept;
   /// Sleeps until a completion since arm() wakes it, a signal does, or until `deadline`. Says

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: whatever is there when a queue is armed, or comes meanwhile, wakes who sleeps. Method: raw
+// verbs within one process.
+#include <soft/completion_queue.hpp>
+#include <soft/notify.hpp>
+#include "sleepy.hpp"
+#include "support.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <mutex>
+#include <thread>
+
+using namespace lend;
+using namespace lend::test;
+
+TEST_CASE("what was there before a queue is armed for anything is announced, unless an event was",
+          "[soft]") {
+  SleepyLink link;
+  REQUIRE(post_receive(link.b, 1, {link.to.piece(0, 64)}) == 0);
+  REQUIRE(post_receive(link.b, 2, {link.to.piece(0, 64)}) == 0);
+  auto const send = [&] { REQUIRE(post(link.a, {.pieces = {link.from.piece(0, 8)}}) == 0); };
+  auto const rearm = [&] { REQUIRE(ibv_req_notify_cq(link.b.receives.get(), 0) == 0); };
+
+  SECTION("a receive") {
+    send();
+    arm(link.b.receives, true);
+    CHECK_FALSE(is_readable(link.b.channel));
+    rearm();
+    CHECK(is_readable(link.b.channel));
+    rearm();
+    CHECK(take_event(link.b.channel) == link.b.receives.get());
+    rearm();  // before it polls, as many programs do
+    CHECK_FALSE(is_readable(link.b.channel));
+    CHECK(poll(link.b.receives).size() == 1);
+    rearm();
+    CHECK_FALSE(is_readable(link.b.channel));
+    send();
+    CHECK(take_event(link.b.channel) == link.b.receives.get());
+  }
+  SECTION("one that came after the work of an event was polled, and before the event was taken") {
+    rearm();
+    send();
+    CHECK(poll(link.b.receives).size() == 1);
+    CHECK(take_event(link.b.channel) == link.b.receives.get());
+    send();
+    rearm();
+    CHECK(take_event(link.b.channel) == link.b.receives.get());
+  }
+  SECTION("one that came after an event and a poll") {
+    rearm();
+    send();
+    CHECK(take_event(link.b.channel) == link.b.receives.get());
+    CHECK(poll(link.b.receives).size() == 1);
+    send();
+    rearm();
+    CHECK(take_event(link.b.channel) == link.b.receives.get());
+  }
+  SECTION("a send") {
+    send();
+    REQUIRE(ibv_req_notify_cq(link.a.sends.get(), 0) == 0);
+    CHECK(take_event(link.a.channel) == link.a.sends.get());
+  }
+  SECTION("what a peer broke, before anybody noticed") {
+    REQUIRE(post(link.a, {.opcode = IBV_WR_RDMA_WRITE,
+                          .pieces = {link.from.piece(0, 8)},
+                          .remote_address = link.to.address(),
+                          .remote_key = link.to.key() ^ 1}) == 0);
+    REQUIRE(ibv_req_notify_cq(link.b.receives.get(), GENERATE(0, 1)) == 0);
+    CHECK(take_event(link.b.channel) == link.b.receives.get());
+    CHECK(poll(link.b.receives).size() == 2);
+  }
+  SECTION("what a poll will flush") {
+    REQUIRE(move(link.b.qp.get(), IBV_QPS_ERR, {}, IBV_QP_STATE) == 0);
+    REQUIRE(ibv_req_notify_cq(link.b.receives.get(), GENERATE(0, 1)) == 0);
+    CHECK(take_event(link.b.channel) == link.b.receives.get());
+    CHECK(poll(link.b.receives).size() == 2);
+    REQUIRE(post(link.b, {.pieces = {link.to.piece(0, 8)}}) == 0);
+    REQUIRE(ibv_req_notify_cq(link.b.sends.get(), 0) == 0);
+    CHECK(take_event(link.b.channel) == link.b.sends.get());
+  }
+}
+
+TEST_CASE("who posts what is flushed at once looks for sleepers behind who is just arming",
+          "[soft]") {
+  SleepyLink link;
+  REQUIRE(move(link.a.qp.get(), IBV_QPS_ERR, {}, IBV_QP_STATE) == 0);
+  bool const is_send = GENERATE(true, false);
+  CAPTURE(is_send);
+  auto& queue =
+      *static_cast<soft::CompletionQueue*>((is_send ? link.a.sends : link.a.receives).get());
+  std::atomic<bool> is_posted{false};
+  std::promise<void> begin;
+  std::thread posting{[&] {
+    begin.get_future().wait();
+    static_cast<void>(is_send ? post(link.a, {.pieces = {link.from.piece(0, 8)}})
+                              : post_receive(link.a, 6));
+    is_posted.store(true);
+  }};
+  {
+    std::lock_guard const arming{queue.lock};
+    begin.set_value();
+    std::this_thread::sleep_for(std::chrono::milliseconds{50});
+    // Else it might have looked before what is armed here was to be seen.
+    CHECK_FALSE(is_posted.load());
+    soft::arm(queue.shared->notify, false);
+  }
+  posting.join();
+
+  CHECK(take_event(link.a.channel) == &queue);
+}
