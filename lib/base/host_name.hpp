@@ -11,8 +11,8 @@ namespace lend {
 
 constexpr std::size_t host_length_max = 253;  // RFC 1035 §2.3.4 without the two framing octets
 
-/// Whether host names and IP addresses have nothing else than `host` has. A C string of it is not
-/// cut short.
+/// Whether `host` has only characters that names of hosts and IP addresses have: no NUL either, so
+/// that as a C string it is not cut short.
 [[nodiscard]] inline bool has_host_characters(std::string_view host) noexcept {
   return std::ranges::all_of(
       host, [](char c) { return c > ' ' && c <= '~' && c != '[' && c != ']' && c != '/'; });

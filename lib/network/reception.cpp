@@ -45,7 +45,8 @@ void Reception::begin(Clock::time_point now) noexcept {
   for (auto& stranger : strangers_) stranger.since += now - ended_;
 }
 
-/// However the call ends, for want of memory too: nobody keeps its offer, or a frame half heard.
+/// However the call ends, for want of memory too: nobody keeps its offer, or a frame of which that
+/// kept us from hearing.
 void Reception::end() noexcept {
   std::erase_if(strangers_, [](Stranger const& one) {
     return one.stage == Stage::chosen || one.stage == Stage::agreed || one.stage == Stage::left ||
@@ -194,6 +195,7 @@ Result<void> Reception::receive_newcomers() {
     }
     if (!taken.value().fd) return success();
     if (strangers_.size() >= room_) make_room(now);
+    room_ = limits_.strangers_max;  // until descriptors are short again
     strangers_.push_back(Stranger{.socket = std::move(taken).value(), .since = now});
   }
   return success();

@@ -88,7 +88,7 @@ class Reception {
   std::vector<Stranger> strangers_;  // oldest first
   std::vector<pollfd> polled_;       // listening socket last
   std::string last_wrong_;
-  std::size_t room_ = 0;                 // for strangers: less than the limit without descriptors
+  std::size_t room_ = 0;                 // for strangers: lowered while descriptors are short
   Deadline::Clock::time_point ended_{};  // the last admit()
 };
 

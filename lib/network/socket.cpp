@@ -18,8 +18,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// One candidate that swallows packets must not use up the time of those after it, whose shares of
-// what is left may be less.
+// One candidate that swallows packets must not use up the time of those after it: each has this, or
+// its share of what is left.
 constexpr Deadline::Clock::duration attempt_longest = 2s;
 constexpr auto back_off_shortest = 2ms;
 constexpr auto back_off_longest = 100ms;
@@ -192,12 +192,15 @@ Result<Socket> reach(std::string const& name, std::span<SocketAddress const> can
       auto const& why = socket.error();
       refusals.add(candidate, why.os_error());
       if (may_pass(why.os_error()))
-        has_hope = true;
+        has_hope = has_hope || why.os_error() != EAFNOSUPPORT;  // EAGAIN is exhausted elsewhere
       else if (why == Errc::exhausted)
         return why;
       else if (!hopeless)
         hopeless = why;
-      if (deadline.has_passed()) break;
+      if (deadline.has_passed()) {
+        has_hope = has_hope || left.size() > 1;
+        break;
+      }
     }
     if (hopeless && !has_hope) return *hopeless;
     LEND_TRYV(wait_for({}, sooner(deadline, within(back_off))));

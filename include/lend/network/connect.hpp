@@ -45,8 +45,8 @@ class Listener {
   /// Waits for one peer and connects `prepared` to it; both sides are connected when this returns.
   ///
   /// Strangers (garbage, silence, a wrong secret, another version) are turned away without ending
-  /// the wait, several at once and each within 2 s of such waits. Peers that come together are kept
-  /// for the next accept(); one of them that then says nothing holds the others up for 2 s.
+  /// the wait, several at once and each after at most 2 s in accept(). Peers that come together are
+  /// kept for the next accept(); one of them that then says nothing holds the others up for 2 s.
   /// Consumes `prepared`, also when it fails.
   /// Errors:  timed_out, cancelled  no peer finished the exchange before that; the message says
   ///                             what the last stranger did wrong, if one came. It listens on.
