@@ -46,7 +46,8 @@ def installed(folder):
     said = output(program, LD_LIBRARY_PATH=libraries, LEND_DEVICE="soft")
     if 'received "hello, channel"' not in said:
         sys.exit(f"hello_channel said: {said}")
-    output(sys.executable, "-c", f"import ctypes; ctypes.CDLL('{libraries}/liblend-preload.so')")
+    output(sys.executable, "-c", f"import ctypes; ctypes.CDLL('{libraries}/liblend-preload.so')",
+           LD_LIBRARY_PATH="")  # Meson's has the folders of the build
 
 
 def subproject(folder):
@@ -71,7 +72,8 @@ def subproject(folder):
 def rdma_core_elsewhere(folder):
     """An rdma-core outside /usr: its headers pass, and its libibverbs is the one that is linked."""
     (folder / "include").mkdir()
-    for name in "libibverbs", "librdmacm":
+    has_cm = subprocess.run(["pkg-config", "--exists", "librdmacm"], check=False).returncode == 0
+    for name in ["libibverbs"] + ["librdmacm"] * has_cm:
         directory = output("pkg-config", "--variable=pcfiledir", name).strip()
         lines = pathlib.Path(directory, f"{name}.pc").read_text(encoding="utf-8").splitlines()
         values = {"libdir": "lib", "includedir": "include"}
