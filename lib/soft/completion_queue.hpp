@@ -47,7 +47,7 @@ struct CompletionQueue : ibv_cq {
 
   std::atomic<bool> fails{false};  // every poll: a planned fault
 
-  PrivateLock lock;  // guards all below; taken last
+  PrivateLock lock;      // guards all below; taken last
   bool is_told = false;  // an event was taken, and nobody has polled since
   std::uint64_t head = 0;
   std::unique_ptr<LocalCompletion[]> local;
