@@ -29,8 +29,12 @@ constinit Device device = [] {
   Device made{};
   made.node_type = IBV_NODE_CA;
   made.transport_type = IBV_TRANSPORT_IB;
-  for (auto* name : {made.name, made.dev_name})
-    for (int i = 0; i < 5; ++i) name[i] = "soft0"[i];
+  auto const write = [](char* target, std::string_view text) {
+    for (char const letter : text) *target++ = letter;
+  };
+  write(made.name, "soft0");
+  write(made.dev_name, "soft0");
+  write(made.dev_path, soft_device_mark);
   return made;
 }();
 

@@ -60,8 +60,10 @@ Result<std::vector<Device>> DeviceList::of(Provider const& provider) {
   auto const list = std::make_shared<DeviceList const>(provider, raw);
   auto const kind = provider.is_soft ? DeviceKind::soft : DeviceKind::hardware;
   std::vector<Device> devices;
-  for (int i = 0; i < count; ++i)
+  for (int i = 0; i < count; ++i) {
+    if (!provider.is_soft && raw[i]->dev_path == soft_device_mark) continue;
     devices.push_back(Device{raw[i]->name, kind, list, static_cast<std::size_t>(i)});
+  }
   return devices;
 }
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: what the soft device does not model it refuses by the errno for that, and does not offer.
+// Goal: what the soft device does not model it refuses by the errno for that, and does not offer;
+// and lend, in such a program, takes it for what it is.
 // Method: a verbs program with the library preloaded makes each such call.
 #include "support/catch.hpp"
 
 #include <infiniband/verbs.h>
+#include <lend/open_device.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -159,4 +162,15 @@ TEST_CASE("thread domains, parent domains, moderation, flows and work queues are
   CHECK(refusal([&] { return ::ibv_modify_cq(soft.queue.get(), &moderation); }) == EOPNOTSUPP);
   CHECK(refusal([&] { return ::ibv_create_flow(soft.pair.get(), &flow); }) == EOPNOTSUPP);
   CHECK(refusal([&] { return ::ibv_create_wq(soft.context.get(), &work); }) == EOPNOTSUPP);
+}
+
+TEST_CASE("a program of lend sees the preloaded device once, and as no hardware", "[preload]") {
+  auto const devices = lend::list_devices();
+  REQUIRE(devices.has_value());
+  auto const is_soft0 = [](lend::Device const& device) { return device.name() == "soft0"; };
+  CHECK(std::ranges::count_if(devices.value(), is_soft0) == 1);
+  CHECK(std::ranges::find_if(devices.value(), is_soft0)->kind() == lend::DeviceKind::soft);
+
+  auto const opened = lend::open_device(lend::DeviceChoice::hardware());
+  CHECK((!opened.has_value() || opened.value().name() != "soft0"));
 }
