@@ -35,7 +35,6 @@ struct CmRequest::State {
 struct CmListener::State {
   CmLink link;
   std::string address;
-  std::string last_stranger{};
 };
 
 // Requests.
@@ -146,11 +145,11 @@ std::string const& CmListener::address() const noexcept {
 
 Result<CmRequest> CmListener::next(Deadline deadline) {
   if (!state_) return Error{Errc::stale_handle, "this CmListener was moved from"};
+  std::string last_stranger;
   for (;;) {
     LEND_TRY(event, state_->link.events.next(deadline));
     if (!event) {
-      std::string const last =
-          state_->last_stranger.empty() ? "" : "; last " + state_->last_stranger;
+      std::string const last = last_stranger.empty() ? "" : "; last " + last_stranger;
       return gave_up(deadline, "nobody connected by rdma_cm to " + state_->address,
                      "; start the connecting side or wait longer" + last);
     }
@@ -163,7 +162,7 @@ Result<CmRequest> CmListener::next(Deadline deadline) {
     auto contract = decode(ContractKind::request, event->private_data);
     if (!contract.has_value()) {
       refuse(*link.id, {.by_program = false, .reason = contract.error().message()});
-      state_->last_stranger = from + " was turned away: " + contract.error().message();
+      last_stranger = from + " was turned away: " + contract.error().message();
       continue;
     }
     auto& said = contract.value();

@@ -90,7 +90,6 @@ bool may_pass(int errno_value) {
     case ENETUNREACH:
     case ENETDOWN:
     case EADDRNOTAVAIL:  // also: out of ephemeral ports for the moment
-    case EAFNOSUPPORT:   // no IPv6 here, while another candidate is IPv4
     case EAGAIN: return true;
     default: return false;
   }
@@ -192,7 +191,7 @@ Result<Socket> reach(std::string const& name, std::span<SocketAddress const> can
       auto const& why = socket.error();
       refusals.add(candidate, why.os_error());
       if (may_pass(why.os_error()))
-        has_hope = has_hope || why.os_error() != EAFNOSUPPORT;  // EAGAIN is exhausted elsewhere
+        has_hope = true;  // EAGAIN is exhausted elsewhere
       else if (why == Errc::exhausted)
         return why;
       else if (!hopeless)

@@ -19,6 +19,13 @@ namespace {
 
 using Channel = CompletionQueueHandle::Channel;
 
+CompletedWork success_of(CompletionEntry entry) noexcept {
+  CompletedWork work;
+  if (entry.has_bytes()) work.bytes = entry.bytes();
+  if (entry.is_receive()) work.immediate = entry.immediate();
+  return work;
+}
+
 bool is_spare(int descriptor) noexcept {
   rlimit limit{};
   return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
@@ -96,8 +103,7 @@ Result<std::span<Completion>> CompletionQueue::poll(std::span<Completion> target
       if (entry.has_failed())
         target[taken++] = {entry.id(), entry.failure()};
       else
-        target[taken++] = {entry.id(),
-                           CompletedWork{entry.has_bytes() ? entry.bytes() : 0, entry.immediate()}};
+        target[taken++] = {entry.id(), success_of(entry)};
     }
     if (got < 0) [[unlikely]] {
       if (taken == 0)

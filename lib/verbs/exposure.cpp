@@ -47,11 +47,10 @@ Result<void> Exposure::finish() noexcept {
   if (!state) return success();
   RegionState* const region = state->region;
   Provider const& provider = state->registration.provider();
-  errno = 0;
   Result<void> result = success();
-  if (!state->registration.destroy()) {
-    result = verb_error(Errc::system_failed, provider, "ibv_dereg_mr of exposed bytes", errno,
-                        "The peer may still reach them; end its connection.");
+  if (int const failure = state->registration.try_destroy(); failure != 0) {
+    result = verb_error(Errc::system_failed, provider, "ibv_dereg_mr of exposed bytes",
+                        errno_of(failure), "The peer may still reach them; end its connection.");
     // The device may still write there. A leak is better than its writes in other memory.
     static std::mutex one_at_a_time;  // another thread may end another exposure of this region
     std::lock_guard const guard{one_at_a_time};

@@ -43,17 +43,6 @@ std::optional<std::uint64_t> locked_bytes() {
   return kibibytes * 1024;
 }
 
-Errc code_of_limit(int errno_value) noexcept {
-  if (errno_value == EPERM) return lockable_bytes() == 0 ? Errc::exhausted : Errc::denied;
-  return Errc::exhausted;
-}
-
-/// `largest` of `what`, as a sentence of its own.
-std::string at_most(ContextHandle const& context, std::int32_t largest, std::string_view what) {
-  return context.name + " has at most " + std::to_string(largest) + ' ' + std::string{what} +
-         ", of all processes together: end some that are not needed";
-}
-
 }  // namespace
 
 Error beyond_limit(std::string_view option, std::uint64_t value, std::uint64_t largest,
@@ -73,6 +62,16 @@ bool may_be_a_limit(int errno_value) noexcept {
     case EPERM: return true;
     default: return false;
   }
+}
+
+Errc code_of_limit(int errno_value) noexcept {
+  if (errno_value == EPERM) return lockable_bytes() == 0 ? Errc::exhausted : Errc::denied;
+  return Errc::exhausted;
+}
+
+std::string at_most(ContextHandle const& context, std::int32_t largest, std::string_view what) {
+  return context.name + " has at most " + std::to_string(largest) + ' ' + std::string{what} +
+         ", of all processes together: end some that are not needed";
 }
 
 bool locked_memory_is_limited() noexcept {

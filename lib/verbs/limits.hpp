@@ -22,6 +22,11 @@ namespace lend {
 /// comes of a locked-memory limit of 0.
 /// Source: Linux drivers/infiniband/sw/rxe/rxe_pool.c, mm/mlock.c can_do_mlock().
 [[nodiscard]] bool may_be_a_limit(int errno_value) noexcept;
+/// Its code. EPERM is a limit only where that of locked memory is 0.
+[[nodiscard]] Errc code_of_limit(int errno_value) noexcept;
+/// "rxe0 has at most 64 regions, of all processes together: end some that are not needed"
+[[nodiscard]] std::string at_most(ContextHandle const& context, std::int32_t largest,
+                                  std::string_view what);
 
 /// What this process may lock and has locked, and how to change that.
 /// Source: getrlimit(2), RLIMIT_MEMLOCK; proc(5), VmPin; Linux drivers/infiniband/core/umem.c.

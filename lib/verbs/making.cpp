@@ -67,11 +67,10 @@ Error refusal_of(Maker const& maker, ibv_qp_cap const& asked, int errno_value) {
                             .max_recv_sge = 1,
                             .max_inline_data = 0};
   if (!maker.can_make(smallest))
-    return verb_error(errno_value == EPERM ? Errc::denied : Errc::exhausted, provider, call,
-                      errno_value,
-                      "Not even the smallest can be made: " + context.name + " has at most " +
-                          std::to_string(context.limits.queue_pairs_max) +
-                          " queue pairs, of all processes together." + locked);
+    return verb_error(code_of_limit(errno_value), provider, call, errno_value,
+                      "Not even the smallest can be made: " +
+                          at_most(context, context.limits.queue_pairs_max, "queue pairs") + '.' +
+                          locked);
   ibv_qp_cap without_inline = asked;
   without_inline.max_inline_data = 0;
   if (asked.max_inline_data != 0 && maker.can_make(without_inline))

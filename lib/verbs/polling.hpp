@@ -33,11 +33,13 @@ class CompletionEntry {
   }
   /// What the device wrote here: of receives and reads that succeeded.
   [[nodiscard]] std::uint32_t bytes() const noexcept { return entry_->byte_len; }
+  [[nodiscard]] bool is_receive() const noexcept { return (entry_->opcode & IBV_WC_RECV) != 0; }
   /// Whether bytes() is valid. IBV_WC_RECV is a bit, RDMA_READ a value.
   [[nodiscard]] bool has_bytes() const noexcept {
-    return (entry_->opcode & IBV_WC_RECV) != 0 || entry_->opcode == IBV_WC_RDMA_READ;
+    return is_receive() || entry_->opcode == IBV_WC_RDMA_READ;
   }
-  /// Host order; of work that succeeded.
+  /// Host order; of receives that succeeded. SoftRoCE flags one on the send that carried it, too.
+  /// Source: Linux drivers/infiniband/sw/rxe/rxe_comp.c, make_send_cqe().
   [[nodiscard]] std::optional<std::uint32_t> immediate() const noexcept {
     if ((entry_->wc_flags & IBV_WC_WITH_IMM) == 0) return std::nullopt;
     return be32toh(entry_->imm_data);

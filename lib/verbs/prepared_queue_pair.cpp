@@ -102,7 +102,7 @@ Result<PreparedQueuePair> PreparedQueuePair::create(ProtectionDomain const& doma
   CompletionShare share{queue, room};
   if (!share.fits())
     return Error{Errc::invalid_argument,
-                 "send_depth + receive_depth is " + std::to_string(room) +
+                 "send_depth + receive_depth + probes is " + std::to_string(room) +
                      ", more than what is left of the completion queue's depth of " +
                      std::to_string(queue->depth) + "; make it deeper"};
   LEND_TRY(port, usable_port(context));  // its LID and MTU may have changed since it was opened

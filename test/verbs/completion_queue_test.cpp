@@ -61,19 +61,23 @@ TEST_CASE("nothing but id, status and vendor code is taken from a failed complet
   CHECK(completion.failure()->vendor_code == 42);
 }
 
-TEST_CASE("an immediate is there exactly when the device flags it, in host order", "[verbs]") {
+TEST_CASE("an immediate is there exactly when the device flags it on a receive, in host order",
+          "[verbs]") {
   auto queue = queue_of();
   auto with = succeeded(1, IBV_WC_RECV);
   with.wc_flags = IBV_WC_WITH_IMM;
   with.imm_data = htobe32(0x1234'5678);
-  Fake::get().completions = {with, succeeded(2, IBV_WC_RECV)};
+  auto sent = succeeded(3, IBV_WC_SEND);
+  sent.wc_flags = IBV_WC_WITH_IMM;
+  Fake::get().completions = {with, succeeded(2, IBV_WC_RECV), sent};
   std::array<Completion, 4> room;
 
   auto const polled = queue.poll(room).value();
 
-  REQUIRE(polled.size() == 2);
+  REQUIRE(polled.size() == 3);
   CHECK(polled[0].success()->immediate == 0x1234'5678u);
   CHECK_FALSE(polled[1].success()->immediate.has_value());
+  CHECK_FALSE(polled[2].success()->immediate.has_value());
 }
 
 TEST_CASE("a byte count is there for what the device wrote here", "[verbs]") {

@@ -107,6 +107,7 @@ TEST_CASE("bytes whose key the device keeps are never given back", "[verbs]") {
 
     REQUIRE(finished.has_error());
     CHECK(finished.error() == Errc::system_failed);
+    CHECK(finished.error().os_error() == EIO);
     CHECK(finished.error().message().find("end its connection") != std::string::npos);
   }
   CHECK(Fake::get().live("storage") == (owned ? 1 : 0));

@@ -105,6 +105,21 @@ TEST_CASE("a registration denied for another reason stays denied", "[verbs]") {
   check_error(domain.allocate(64), Errc::denied, {"RLIMIT_MEMLOCK is 65536 bytes"});
 }
 
+TEST_CASE(
+    "queues and queue pairs denied by a locked-memory limit of 0 are exhausted, as regions are",
+    "[verbs]") {
+  auto const domain = domain_of([](FakeDevice& device) {
+    device.limit_errno = EPERM;
+    device.completion_queues_max = 1;
+    device.queue_pairs_max = 0;
+  });
+  LockedMemoryLimit const limit{0};
+  auto const queue = CompletionQueue::create(domain.context(), 2048).value();
+
+  check_error(CompletionQueue::create(domain.context(), 64), Errc::exhausted, {raise_it});
+  check_error(PreparedQueuePair::create(domain, queue, {}), Errc::exhausted, {raise_it});
+}
+
 TEST_CASE("where memory may be locked without limit, the limit is not blamed", "[verbs]") {
   auto const domain = domain_of_fake();
   LockedMemoryLimit const limit{RLIM_INFINITY};
