@@ -95,6 +95,11 @@ int Peers::connect(Peer& peer, std::uint32_t slot) noexcept {
   auto const unread = read_slot(slot, tenant, peer.slot_file_);
   if (is_shortage(unread)) return cannot_look(unread, slot);
   auto const presence = unread == 0 ? presence_of(tenant, peer.slot_file_.get()) : Presence::gone;
+  if (presence == Presence::unknown && errno == EXDEV)
+    return fail(ENETUNREACH,
+                "slot %u of the soft device is held in another pid or time namespace: its process "
+                "cannot be reached from here",
+                slot);
   if (presence == Presence::unknown) return cannot_look(errno, slot);
   if (presence == Presence::gone)
     return fail(ENETUNREACH,

@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -89,7 +90,29 @@ int look_for(int pid, Thread& main, int& living) noexcept {
   return living != 0 ? 0 : errno;
 }
 
+/// Of a namespace: 1 in a kernel that is built without its kind. False with errno.
+bool number_of(char const* path, std::uint64_t& number) noexcept {
+  struct stat status {};
+  number = ::stat(path, &status) == 0 ? status.st_ino : 1;
+  return number != 1 || errno == ENOENT;
+}
+
 }  // namespace
+
+Namespaces own_namespaces() noexcept {
+  // Of this thread: a main thread that ended has none. A /proc of another pid namespace has us under
+  // another number.
+  char self[64] = {};
+  if (::readlink("/proc/thread-self", self, sizeof self - 1) < 0) return {};
+  if (std::strtol(self, nullptr, 10) != ::getpid()) {
+    errno = EXDEV;
+    return {};
+  }
+  Namespaces own;
+  bool const is_known = number_of("/proc/thread-self/ns/pid", own.pid) &&
+                        number_of("/proc/thread-self/ns/time", own.time);
+  return is_known ? own : Namespaces{};
+}
 
 Presence presence_of(int pid, std::uint64_t start_time) noexcept {
   Thread main{};

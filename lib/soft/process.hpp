@@ -12,6 +12,17 @@
 
 namespace lend::soft {
 
+/// Where pids and start times count alike: nobody looks from here at processes of other ones.
+struct Namespaces {
+  std::uint64_t pid = 0;
+  std::uint64_t time = 0;
+
+  bool operator==(Namespaces const&) const = default;
+};
+/// Of this process. `pid` is 0, with errno, where /proc is another one's or is not there.
+/// Source: namespaces(7), time_namespaces(7), proc(5).
+[[nodiscard]] Namespaces own_namespaces() noexcept;
+
 enum class Presence : std::uint8_t {
   gone,     // for ever
   here,     // it, and not another with its number

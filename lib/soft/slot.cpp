@@ -23,8 +23,10 @@
 namespace lend::soft {
 namespace {
 
-constexpr char const* text_format = "lend-soft 1 pid %d start %llu generation %u segment %d\n";
+constexpr char const* text_format =
+    "lend-soft 2 pid %d start %llu generation %u segment %d pids %llu times %llu\n";
 constexpr std::uint32_t generation_mask = (1u << 18) - 1;  // with 12 bits of slot: below 2^31
+constexpr std::size_t text_max = 192;
 constexpr std::size_t path_max = 256;
 
 void directory_path(char (&path)[path_max]) noexcept {
@@ -92,15 +94,18 @@ class ClaimLock {
 };
 
 int parse(int file, SlotTenant& tenant) noexcept {
-  char text[128];
+  char text[text_max];
   auto const length = ::pread(file, text, sizeof text - 1, 0);
   if (length <= 0) return length == 0 ? ENODATA : errno;
   text[length] = '\0';
   unsigned long long start = 0;
-  if (std::sscanf(text, text_format, &tenant.pid, &start, &tenant.generation, &tenant.segment_fd) !=
-      4)
+  unsigned long long pids = 0;
+  unsigned long long times = 0;
+  if (std::sscanf(text, text_format, &tenant.pid, &start, &tenant.generation, &tenant.segment_fd,
+                  &pids, &times) != 6)
     return EBADMSG;
   tenant.start_time = start;
+  tenant.namespaces = {pids, times};
   if (tenant.pid <= 0 || tenant.generation == 0 || tenant.generation > generation_mask ||
       tenant.segment_fd < 0)
     return EBADMSG;
@@ -119,6 +124,15 @@ std::uint32_t fresh_generation(std::uint32_t old) noexcept {
   return random;
 }
 
+/// Of a tenant that holds its lock.
+Presence presence_of_holder(SlotTenant const& tenant) noexcept {
+  auto const own = own_namespaces();
+  if (own.pid == 0) return Presence::unknown;
+  if (tenant.namespaces == own) return presence_of(tenant.pid, tenant.start_time);
+  errno = EXDEV;
+  return Presence::unknown;
+}
+
 /// Opens slot `slot` and locks all of it. Empty with EBUSY when somebody may have it, or with what
 /// kept us from looking. The tenant is the one before us, if any.
 UniqueFd lock_slot_file(std::uint32_t slot, SlotTenant& before) noexcept {
@@ -131,10 +145,10 @@ UniqueFd lock_slot_file(std::uint32_t slot, SlotTenant& before) noexcept {
     auto const error = lock_range(file.get(), F_WRLCK, 0, 0, F_OFD_SETLK);
     if (error == 0) return file;
     auto const is_held = error == EAGAIN || error == EACCES;  // Source: fcntl(2)
-    auto const presence =
-        is_held && known ? presence_of(before.pid, before.start_time) : Presence::here;
+    auto const presence = is_held && known ? presence_of_holder(before) : Presence::here;
     if (presence != Presence::gone) {
-      errno = !is_held ? error : presence == Presence::here ? EBUSY : errno;
+      auto const is_taken = presence == Presence::here || errno == EXDEV;
+      errno = !is_held ? error : is_taken ? EBUSY : errno;
       return UniqueFd{};
     }
     // A forked child keeps the lock of a dead owner. A new file under the name gets round it.
@@ -224,6 +238,11 @@ int SlotClaim::take(int segment_fd, std::uint64_t patience) noexcept {
                 "another process does not let go of the file \"lock\" of the rendezvous directory: "
                 "it was stopped, or hangs; let it go on, or end it");
   if (error != 0) return cannot("lock the rendezvous directory", directory, error);
+  tenant_.namespaces = own_namespaces();
+  if (tenant_.namespaces.pid == 0)
+    return fail(errno,
+                "cannot tell this process from others: /proc is missing, or is that of "
+                "another pid namespace: mount it");
   auto const start = start_time_of(::getpid());
   if (start == 0)
     return fail(errno, "cannot tell when this process started: %s", std::strerror(errno));
@@ -253,12 +272,16 @@ int SlotClaim::take(int segment_fd, std::uint64_t patience) noexcept {
 }
 
 int SlotClaim::move_in(UniqueFd file, SlotTenant const& before, int segment_fd) noexcept {
-  tenant_ = {before.slot, fresh_generation(before.generation), ::getpid(), tenant_.start_time,
-             segment_fd};
-  char text[128];
-  auto const length = std::snprintf(text, sizeof text, text_format, tenant_.pid,
-                                    static_cast<unsigned long long>(tenant_.start_time),
-                                    tenant_.generation, tenant_.segment_fd);
+  tenant_.slot = before.slot;
+  tenant_.generation = fresh_generation(before.generation);
+  tenant_.pid = ::getpid();
+  tenant_.segment_fd = segment_fd;
+  char text[text_max];
+  auto const length =
+      std::snprintf(text, sizeof text, text_format, tenant_.pid,
+                    static_cast<unsigned long long>(tenant_.start_time), tenant_.generation,
+                    tenant_.segment_fd, static_cast<unsigned long long>(tenant_.namespaces.pid),
+                    static_cast<unsigned long long>(tenant_.namespaces.time));
   auto const generation = static_cast<off_t>(tenant_.generation);
   ssize_t written = -1;
   // No limit of file size is met here: it would have been met by the segment.
@@ -323,7 +346,7 @@ bool lock_is_held(int file, std::uint32_t generation) noexcept {
 
 Presence presence_of(SlotTenant const& tenant, int file) noexcept {
   if (!lock_is_held(file, tenant.generation)) return Presence::gone;
-  return presence_of(tenant.pid, tenant.start_time);
+  return presence_of_holder(tenant);
 }
 
 }  // namespace lend::soft

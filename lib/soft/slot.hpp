@@ -21,6 +21,7 @@ struct SlotTenant {
   int pid = 0;
   std::uint64_t start_time = 0;  // of the process, so that a recycled pid is told apart
   int segment_fd = -1;           // in that process
+  Namespaces namespaces{};       // of pid and start_time
 
   [[nodiscard]] std::uint32_t instance() const noexcept { return generation << 12 | slot; }
 };
@@ -67,7 +68,7 @@ class SlotClaim {
 /// Whether the tenant still holds its lock, asked through any other descriptor of the file.
 [[nodiscard]] bool lock_is_held(int file, std::uint32_t generation) noexcept;
 /// Gone once the tenant let go of its slot, or its process ended, even while a forked child keeps
-/// the lock. Unknown with errno.
+/// the lock. Unknown with errno: EXDEV where it has other namespaces, of which only the lock tells.
 [[nodiscard]] Presence presence_of(SlotTenant const& tenant, int file) noexcept;
 
 /// Device and inode of the rendezvous directory, which is made when missing. 0 or errno.

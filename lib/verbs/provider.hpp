@@ -16,8 +16,8 @@
 
 namespace lend {
 
-/// What the soft device has for its dev_path: the preload library puts it into the list of libibverbs,
-/// where lend must know it for no card.
+/// What the soft device has for its dev_path: in the list of libibverbs, where the preload library
+/// puts it, lend must know it for no card.
 constexpr std::string_view soft_device_mark = "the soft device of lend";
 
 /// Each call has the contract of its man page (errno, return value, threads: any), unless said.

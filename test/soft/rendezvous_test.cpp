@@ -168,8 +168,8 @@ TEST_CASE("a file that names a living process speaks for it only with its lock a
   Rendezvous const rendezvous;
   auto const start = start_time_of(::getpid());
   auto const text = [](int pid, std::uint64_t started) {
-    return "lend-soft 1 pid " + std::to_string(pid) + " start " + std::to_string(started) +
-           " generation 5 segment 3\n";
+    return "lend-soft 2 pid " + std::to_string(pid) + " start " + std::to_string(started) +
+           " generation 5 segment 3 pids 1 times 1\n";
   };
   write_file(rendezvous.slot(1), text(::getpid(), start));
   auto const unlocked = look_at(1);
@@ -189,11 +189,13 @@ TEST_CASE("a file that names a living process speaks for it only with its lock a
 
 TEST_CASE("a slot file that makes no sense is nobody's", "[soft]") {
   Rendezvous const rendezvous;
-  auto const* const text = GENERATE("", "x", "lend-soft 2 pid 1 start 1 generation 1 segment 1\n",
-                                    "lend-soft 1 pid -1 start 1 generation 1 segment 1\n",
-                                    "lend-soft 1 pid 1 start 1 generation 0 segment 1\n",
-                                    "lend-soft 1 pid 1 start 1 generation 9999999 segment 1\n",
-                                    "lend-soft 1 pid 1 start 1 generation 1 segment -4\n");
+  auto const* const text =
+      GENERATE("", "x", "lend-soft 1 pid 1 start 1 generation 1 segment 1\n",
+               "lend-soft 2 pid -1 start 1 generation 1 segment 1 pids 1 times 1\n",
+               "lend-soft 2 pid 1 start 1 generation 0 segment 1 pids 1 times 1\n",
+               "lend-soft 2 pid 1 start 1 generation 9999999 segment 1 pids 1 times 1\n",
+               "lend-soft 2 pid 1 start 1 generation 1 segment -4 pids 1 times 1\n",
+               "lend-soft 2 pid 1 start 1 generation 1 segment 1 pids 1\n");
   CAPTURE(text);
   write_file(rendezvous.slot(1), text);
 

@@ -9,7 +9,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <filesystem>
+#include <fstream>
+#include <string>
 
 #include "rendezvous.hpp"
 
@@ -137,6 +140,31 @@ TEST_CASE("a recycled pid is not taken for the tenant", "[soft]") {
   CHECK(presence_of(tenant, file.get()) == Presence::gone);
 }
 
+TEST_CASE("a tenant of another pid or time namespace is never taken for dead", "[soft]") {
+  Rendezvous const rendezvous;
+  SlotClaim claim;
+  REQUIRE(claim.take(3) == 0);
+  SlotTenant tenant;
+  UniqueFd file;
+  REQUIRE(read_slot(1, tenant, file) == 0);
+  REQUIRE(tenant.namespaces == own_namespaces());
+  // As its own namespace knows it; here that number is nobody's, or another's.
+  std::string const pids = " pids " + std::to_string(tenant.namespaces.pid);
+  std::string const times = " times " + std::to_string(tenant.namespaces.time);
+  bool const is_of_other_pids = GENERATE(true, false);
+  std::ofstream{rendezvous.slot(1)}
+      << "lend-soft 2 pid " << INT_MAX << " start 1 generation " << tenant.generation
+      << " segment 3" << (is_of_other_pids ? pids + '1' + times : pids + times + '1') << '\n';
+
+  REQUIRE(read_slot(1, tenant, file) == 0);
+  CHECK(presence_of(tenant, file.get()) == Presence::unknown);
+  CHECK(errno == EXDEV);
+  SlotClaim next;
+  REQUIRE(next.take(3) == 0);
+  CHECK(next.tenant().slot == 2);
+  CHECK(claim.is_listed());
+}
+
 TEST_CASE("each claim beside many dead slots takes one of them, until none is left", "[soft]") {
   Rendezvous const rendezvous;
   constexpr std::uint32_t dead = 50;
@@ -159,7 +187,7 @@ TEST_CASE("each claim beside many dead slots takes one of them, until none is le
 TEST_CASE("slot files full of garbage are nobody's, and are reused", "[soft]") {
   Rendezvous const rendezvous;
   UniqueFd const file{::open(rendezvous.slot(1).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
-  REQUIRE(::write(file.get(), "lend-soft 1 pid -5 start x\n", 27) == 27);
+  REQUIRE(::write(file.get(), "lend-soft 2 pid -5 start x\n", 27) == 27);
   SlotTenant tenant;
   UniqueFd read;
   CHECK(read_slot(1, tenant, read) == EBADMSG);
