@@ -17,7 +17,6 @@ namespace {
 
 // SharedHeader::rests.
 constexpr std::uint32_t is_resting = 1;
-constexpr std::size_t stack_bytes = 128 << 10;
 
 }  // namespace
 
@@ -46,17 +45,14 @@ int Retrier::call(Context& context) noexcept {
   ::pthread_mutex_lock(&mutex_);
   int error = 0;
   if (!is_running_) {
-    pthread_attr_t attributes;
-    ::pthread_attr_init(&attributes);
-    ::pthread_attr_setstacksize(&attributes, stack_bytes);
     // The program's signals are for its own threads.
     sigset_t all;
     sigset_t before;
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = ::pthread_create(&thread_, &attributes, run, &context);
+    // A stack of the default size: the program's thread-local variables lie there, too.
+    error = ::pthread_create(&thread_, nullptr, run, &context);
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    ::pthread_attr_destroy(&attributes);
     is_running_ = error == 0;
     segment_ = &context.segment;
   }

@@ -39,6 +39,9 @@ struct SleepyLink : Link {
   HeldChannel channel;
 };
 
+/// As programs have: glibc takes them out of each thread's stack.
+thread_local char volatile thread_locals[std::size_t{256} << 10];
+
 int count_threads() {
   auto* const tasks = ::opendir("/proc/self/task");
   REQUIRE(tasks != nullptr);
@@ -93,6 +96,17 @@ TEST_CASE("a receive posted later completes work whose sender sleeps", "[soft]")
   REQUIRE(ibv_req_notify_cq(link.a.sends.get(), 0) == 0);
   REQUIRE(post(link.a, {}) == 0);
   CHECK_FALSE(wakes(link.channel, 5));
+  REQUIRE(post_receive(link.b, 1) == 0);
+  REQUIRE(wakes(link.channel));
+  CHECK(poll(link.a.sends).front().status == IBV_WC_SUCCESS);
+}
+
+TEST_CASE("work waits for its receive in a program with much thread-local memory, too", "[soft]") {
+  thread_locals[0] = 1;
+  SleepyLink link{{.rnr_retries = 7}};
+  REQUIRE(ibv_req_notify_cq(link.a.sends.get(), 0) == 0);
+  REQUIRE(post(link.a, {}) == 0);
+  CHECK(poll(link.a.sends).empty());
   REQUIRE(post_receive(link.b, 1) == 0);
   REQUIRE(wakes(link.channel));
   CHECK(poll(link.a.sends).front().status == IBV_WC_SUCCESS);
