@@ -45,11 +45,15 @@ int Retrier::call(Context& context) noexcept {
   ::pthread_mutex_lock(&mutex_);
   int error = 0;
   if (!is_running_) {
-    // The program's signals are for its own threads.
-    sigset_t all;
+    // The program's signals are for its own threads, but for what this one meets itself: it touches
+    // the program's memory, whose faults the program may handle.
+    // Source: kernel kernel/signal.c, SYNCHRONOUS_MASK, and force_sig_info_to_task().
+    sigset_t blocked;
     sigset_t before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    ::sigfillset(&blocked);
+    for (int const fault : {SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGFPE, SIGSYS})
+      ::sigdelset(&blocked, fault);
+    ::pthread_sigmask(SIG_SETMASK, &blocked, &before);
     // A stack of the default size: the program's thread-local variables lie there, too.
     error = ::pthread_create(&thread_, nullptr, run, &context);
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);

@@ -6,6 +6,10 @@
 
 #include <dirent.h>
 #include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+
+#include <atomic>
 
 using namespace lend;
 using namespace lend::test;
@@ -41,6 +45,35 @@ struct SleepyLink : Link {
 
 /// As programs have: glibc takes them out of each thread's stack.
 thread_local char volatile thread_locals[std::size_t{256} << 10];
+
+/// While it lives a fault in the page is met by a handler of the program's, which makes the page
+/// accessible.
+class GuardedPage {
+ public:
+  explicit GuardedPage(std::byte* page) {
+    page_ = page;
+    faults_ = 0;
+    struct sigaction meeting {};
+    meeting.sa_handler = [](int) {
+      ++faults_;
+      ::mprotect(page_, 4096, PROT_READ | PROT_WRITE);
+    };
+    REQUIRE(::sigaction(SIGSEGV, &meeting, &before_) == 0);
+    REQUIRE(::mprotect(page, 4096, PROT_NONE) == 0);
+  }
+  GuardedPage(GuardedPage const&) = delete;
+  GuardedPage& operator=(GuardedPage const&) = delete;
+  ~GuardedPage() {
+    ::mprotect(page_, 4096, PROT_READ | PROT_WRITE);
+    ::sigaction(SIGSEGV, &before_, nullptr);
+  }
+  [[nodiscard]] int faults() const noexcept { return faults_; }
+
+ private:
+  static inline std::atomic<std::byte*> page_ = nullptr;
+  static inline std::atomic<int> faults_ = 0;
+  struct sigaction before_ {};
+};
 
 int count_threads() {
   auto* const tasks = ::opendir("/proc/self/task");
@@ -110,6 +143,20 @@ TEST_CASE("work waits for its receive in a program with much thread-local memory
   REQUIRE(post_receive(link.b, 1) == 0);
   REQUIRE(wakes(link.channel));
   CHECK(poll(link.a.sends).front().status == IBV_WC_SUCCESS);
+}
+
+TEST_CASE("a program's handler meets the faults of its memory while everybody sleeps, too",
+          "[soft]") {
+  SleepyLink link{{.rnr_retries = 7}};
+  Memory const from{link.a.domain.get(), 4096, all_access, Where::allocated};
+  Memory const to{link.b.domain.get(), 4096, all_access, Where::allocated};
+  REQUIRE(ibv_req_notify_cq(link.a.sends.get(), 0) == 0);
+  REQUIRE(post(link.a, {.pieces = {from.piece(0, 4096)}}) == 0);
+  GuardedPage const guarded{from.at(0)};
+  REQUIRE(post_receive(link.b, 1, {to.piece(0, 4096)}) == 0);
+  REQUIRE(wakes(link.channel));
+  CHECK(poll(link.a.sends).front().status == IBV_WC_SUCCESS);
+  CHECK(guarded.faults() == 1);
 }
 
 TEST_CASE("a peer that closes wakes who waits for it with endless patience", "[soft]") {
