@@ -3,6 +3,7 @@
 #include "answers.hpp"
 
 #include "context.hpp"
+#include "host.hpp"
 #include "provider.hpp"
 #include "queue_pair.hpp"
 #include "reason.hpp"
@@ -29,8 +30,9 @@ int absent(char const* what) noexcept {
 }  // namespace
 
 std::uint64_t device_guid() noexcept {
+  RendezvousDirectory directory;
   std::uint64_t guid = 0;
-  return reachability_guid(guid) == 0 ? htobe64(guid) : 0;
+  return directory.choose() == 0 && reachability_guid(directory, guid) == 0 ? htobe64(guid) : 0;
 }
 
 int query_port_compat(ibv_context* context, std::uint8_t port,

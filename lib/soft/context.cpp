@@ -148,7 +148,8 @@ ibv_context* open_device(ibv_device* chosen) noexcept try {
     return nullptr;
   }
   std::uint64_t guid = 0;
-  if (reachability_guid(guid) != 0) return nullptr;
+  if (directory.choose() != 0 || reachability_guid(directory, guid) != 0) return nullptr;
+  RendezvousDirectory directory;
   auto const mark = process_mark();
   auto file = make_memory_file("lend.segment", segment_bytes);
   if (mark == 0 || !file) {
@@ -173,7 +174,8 @@ ibv_context* open_device(ibv_device* chosen) noexcept try {
     return nullptr;
   }
   context->context.async_fd = context->async.fd();
-  if (plan_from_environment(*context) != 0 || context->slot.take(context->segment_file.get()) != 0)
+  if (plan_from_environment(*context) != 0 ||
+      context->slot.take(directory, context->segment_file.get()) != 0)
     return nullptr;
   auto const instance = context->slot.tenant().instance();
   context->claimant = {instance, instance_is_dead, &context->peers};

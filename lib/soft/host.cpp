@@ -79,7 +79,7 @@ std::atomic<std::uint64_t>* mark_page() noexcept {
 
 }  // namespace
 
-int reachability_guid(std::uint64_t& guid) noexcept {
+int reachability_guid(RendezvousDirectory const& directory, std::uint64_t& guid) noexcept {
   Hash hash;
   char boot[64];
   auto const length = read_small("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
@@ -96,7 +96,7 @@ int reachability_guid(std::uint64_t& guid) noexcept {
     hash.add(&status.st_ino, sizeof status.st_ino);
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
-  if (auto const error = identify_rendezvous(device, inode); error != 0) return error;
+  if (auto const error = directory.identify(device, inode); error != 0) return error;
   hash.add(&device, sizeof device);
   hash.add(&inode, sizeof inode);
   guid = hash.value();

@@ -92,7 +92,7 @@ ArenaView* Peer::pin(std::uint32_t arena) noexcept {
 
 int Peers::connect(Peer& peer, std::uint32_t slot) noexcept {
   auto& tenant = peer.tenant_;
-  auto const unread = read_slot(slot, tenant, peer.slot_file_);
+  auto const unread = read_slot(own_slot_.directory(), slot, tenant, peer.slot_file_);
   if (is_shortage(unread)) return cannot_look(unread, slot);
   auto const presence = unread == 0 ? presence_of(tenant, peer.slot_file_.get()) : Presence::gone;
   if (presence == Presence::unknown && errno == EXDEV)
@@ -179,7 +179,7 @@ bool Peers::instance_is_dead(std::uint32_t instance) noexcept {
   }
   SlotTenant tenant;
   UniqueFd file;
-  auto const error = read_slot(slot_of_instance(instance), tenant, file);
+  auto const error = read_slot(own_slot_.directory(), slot_of_instance(instance), tenant, file);
   if (error == ENOENT) return own_slot_.is_listed();
   if (!file) return false;
   // A later claimer died while it wrote the file: only the lock tells now.

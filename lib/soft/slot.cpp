@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <bitset>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -27,20 +28,11 @@ constexpr char const* text_format =
     "lend-soft 2 pid %d start %llu generation %u segment %d pids %llu times %llu\n";
 constexpr std::uint32_t generation_mask = (1u << 18) - 1;  // with 12 bits of slot: below 2^31
 constexpr std::size_t text_max = 192;
-constexpr std::size_t path_max = 256;
+constexpr std::size_t path_max = RendezvousDirectory::length_max + 17;  // of a file in it
 
-void directory_path(char (&path)[path_max]) noexcept {
-  if (char const* const chosen = ::secure_getenv("LEND_SOFT_DIRECTORY");
-      chosen != nullptr && *chosen != '\0' && std::strlen(chosen) < path_max - 16)
-    std::snprintf(path, sizeof path, "%s", chosen);
-  else
-    std::snprintf(path, sizeof path, "/dev/shm/lend.%u", static_cast<unsigned>(::geteuid()));
-}
-
-void slot_path(char (&path)[path_max + 16], std::uint32_t slot) noexcept {
-  char directory[path_max];
-  directory_path(directory);
-  std::snprintf(path, sizeof path, "%s/slot.%u", directory, slot);
+void slot_path(char (&path)[path_max], RendezvousDirectory const& directory,
+               std::uint32_t slot) noexcept {
+  std::snprintf(path, sizeof path, "%s/slot.%u", directory.path(), slot);
 }
 
 /// Why nothing could be done with `path` of the rendezvous directory, and the remedy there is.
@@ -65,11 +57,9 @@ int lock_range(int file, short type, off_t start, off_t length, int command) noe
 class ClaimLock {
  public:
   /// 0, ETIMEDOUT after `patience` nanoseconds, or errno.
-  [[nodiscard]] int take(std::uint64_t patience) noexcept {
-    char directory[path_max];
-    directory_path(directory);
-    char path[path_max + 16];
-    std::snprintf(path, sizeof path, "%s/lock", directory);
+  [[nodiscard]] int take(RendezvousDirectory const& directory, std::uint64_t patience) noexcept {
+    char path[path_max];
+    std::snprintf(path, sizeof path, "%s/lock", directory.path());
     file_ = UniqueFd{::open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
     if (!file_) return errno;
     // Not F_OFD_SETLKW: who holds it may be stopped for ever.
@@ -135,9 +125,10 @@ Presence presence_of_holder(SlotTenant const& tenant) noexcept {
 
 /// Opens slot `slot` and locks all of it. Empty with EBUSY when somebody may have it, or with what
 /// kept us from looking. The tenant is the one before us, if any.
-UniqueFd lock_slot_file(std::uint32_t slot, SlotTenant& before) noexcept {
-  char path[path_max + 16];
-  slot_path(path, slot);
+UniqueFd lock_slot_file(RendezvousDirectory const& directory, std::uint32_t slot,
+                        SlotTenant& before) noexcept {
+  char path[path_max];
+  slot_path(path, directory, slot);
   for (int attempt = 0; attempt < 2; ++attempt) {
     UniqueFd file{::open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
     if (!file) return file;
@@ -162,19 +153,17 @@ UniqueFd lock_slot_file(std::uint32_t slot, SlotTenant& before) noexcept {
 class Listing {
  public:
   /// 0 or errno.
-  [[nodiscard]] int read() noexcept {
-    char path[path_max];
-    directory_path(path);
-    DIR* const directory = ::opendir(path);
-    if (directory == nullptr) return errno;
-    while (dirent const* const entry = ::readdir(directory)) {
+  [[nodiscard]] int read(RendezvousDirectory const& directory) noexcept {
+    DIR* const opened = ::opendir(directory.path());
+    if (opened == nullptr) return errno;
+    while (dirent const* const entry = ::readdir(opened)) {
       unsigned slot = 0;
       if (std::sscanf(entry->d_name, "slot.%u", &slot) != 1 || slot == 0 || slot >= slots_max)
         continue;
       if (!has_file_[slot]) ++count_;
       has_file_.set(slot);
     }
-    ::closedir(directory);
+    ::closedir(opened);
     return 0;
   }
   [[nodiscard]] bool has_file(std::uint32_t slot) const noexcept { return has_file_[slot]; }
@@ -210,34 +199,53 @@ bool visit_slots(Listing const& listing, TrySlot&& try_slot) noexcept {
 
 }  // namespace
 
-int identify_rendezvous(std::uint64_t& device, std::uint64_t& inode) noexcept {
-  char path[path_max];
-  directory_path(path);
-  if (::mkdir(path, 0700) != 0 && errno != EEXIST)
-    return fail(errno, "cannot make %s (%s): set LEND_SOFT_DIRECTORY to a directory of yours", path,
+int RendezvousDirectory::choose() noexcept {
+  char const* const chosen = ::secure_getenv("LEND_SOFT_DIRECTORY");
+  if (chosen == nullptr || *chosen == '\0') {
+    std::snprintf(path_, sizeof path_, "/dev/shm/lend.%u", static_cast<unsigned>(::geteuid()));
+    return 0;
+  }
+  char before[PATH_MAX] = "";
+  if (*chosen != '/' && ::getcwd(before, sizeof before) == nullptr)
+    return fail(errno,
+                "cannot tell the working directory, from which LEND_SOFT_DIRECTORY names a "
+                "place (%s): set it to an absolute path",
                 std::strerror(errno));
+  auto const length =
+      std::snprintf(path_, sizeof path_, "%s%s%s", before, *before != '\0' ? "/" : "", chosen);
+  if (static_cast<std::size_t>(length) <= length_max) return 0;
+  return fail(ENAMETOOLONG,
+              "LEND_SOFT_DIRECTORY names a directory whose absolute path has %d bytes: set it to "
+              "one of at most %zu",
+              length, length_max);
+}
+
+int RendezvousDirectory::identify(std::uint64_t& device, std::uint64_t& inode) const noexcept {
+  if (::mkdir(path_, 0700) != 0 && errno != EEXIST)
+    return fail(errno, "cannot make %s (%s): set LEND_SOFT_DIRECTORY to a directory of yours",
+                path_, std::strerror(errno));
   struct stat status {};
-  if (::lstat(path, &status) != 0) return fail(errno, "cannot look at %s", path);
+  if (::lstat(path_, &status) != 0) return fail(errno, "cannot look at %s", path_);
   if (!S_ISDIR(status.st_mode) || status.st_uid != ::geteuid() || (status.st_mode & 077) != 0)
     return fail(EACCES,
                 "%s is not a directory of this user with mode 0700: remove it, or set "
                 "LEND_SOFT_DIRECTORY to another",
-                path);
+                path_);
   device = status.st_dev;
   inode = status.st_ino;
   return 0;
 }
 
-int SlotClaim::take(int segment_fd, std::uint64_t patience) noexcept {
-  char directory[path_max];
-  directory_path(directory);
+int SlotClaim::take(RendezvousDirectory const& directory, int segment_fd,
+                    std::uint64_t patience) noexcept {
+  directory_ = directory;
   ClaimLock claims;
-  auto const error = claims.take(patience);
+  auto const error = claims.take(directory_, patience);
   if (error == ETIMEDOUT)
     return fail(error,
                 "another process does not let go of the file \"lock\" of the rendezvous directory: "
                 "it was stopped, or hangs; let it go on, or end it");
-  if (error != 0) return cannot("lock the rendezvous directory", directory, error);
+  if (error != 0) return cannot("lock the rendezvous directory", directory_.path(), error);
   tenant_.namespaces = own_namespaces();
   if (tenant_.namespaces.pid == 0)
     return fail(errno,
@@ -248,15 +256,15 @@ int SlotClaim::take(int segment_fd, std::uint64_t patience) noexcept {
     return fail(errno, "cannot tell when this process started: %s", std::strerror(errno));
   tenant_.start_time = start;
   Listing listing;
-  if (auto const unread = listing.read(); unread != 0)
-    return cannot("list the rendezvous directory", directory, unread);
+  if (auto const unread = listing.read(directory_); unread != 0)
+    return cannot("list the rendezvous directory", directory_.path(), unread);
   UniqueFd file;
   SlotTenant before;
   int why = EBUSY;
   auto const lock_it = [&](std::uint32_t slot) {
     before = {};
     before.slot = slot;
-    file = lock_slot_file(slot, before);
+    file = lock_slot_file(directory_, slot, before);
     why = file ? 0 : errno;
     return why != EBUSY;  // this one, or none because of an error
   };
@@ -264,8 +272,8 @@ int SlotClaim::take(int segment_fd, std::uint64_t patience) noexcept {
     return fail(EAGAIN, "all %u slots of the soft device are taken: close some processes",
                 slots_max - 1);
   if (!file) {
-    char path[path_max + 16];
-    slot_path(path, before.slot);
+    char path[path_max];
+    slot_path(path, directory_, before.slot);
     return cannot("make or look at", path, why);
   }
   return move_in(std::move(file), before, segment_fd);
@@ -288,8 +296,8 @@ int SlotClaim::move_in(UniqueFd file, SlotTenant const& before, int segment_fd) 
   if (::ftruncate(file.get(), 0) != 0 ||
       (written = ::pwrite(file.get(), text, static_cast<std::size_t>(length), 0)) != length) {
     auto const error = written < 0 ? errno : ENOSPC;  // Source: write(2), on fewer bytes
-    char path[path_max + 16];
-    slot_path(path, before.slot);
+    char path[path_max];
+    slot_path(path, directory_, before.slot);
     ::unlink(path);  // ours: the caller holds the lock of the claims
     return cannot("write", path, error);
   }
@@ -303,9 +311,9 @@ int SlotClaim::move_in(UniqueFd file, SlotTenant const& before, int segment_fd) 
 SlotClaim::~SlotClaim() {
   if (!file_) return;
   ClaimLock claims;
-  if (claims.take(claim_patience) == 0 && is_listed()) {
-    char path[path_max + 16];
-    slot_path(path, tenant_.slot);
+  if (claims.take(directory_, claim_patience) == 0 && is_listed()) {
+    char path[path_max];
+    slot_path(path, directory_, tenant_.slot);
     ::unlink(path);
   }
   // By hand: a forked child shares the lock and would keep it. After the unlink: before it, the
@@ -318,17 +326,18 @@ void SlotClaim::abandon() noexcept {
 }
 
 bool SlotClaim::is_listed() const noexcept {
-  char path[path_max + 16];
-  slot_path(path, tenant_.slot);
+  char path[path_max];
+  slot_path(path, directory_, tenant_.slot);
   struct stat named {};
   struct stat held {};
   return ::stat(path, &named) == 0 && ::fstat(file_.get(), &held) == 0 &&
          named.st_ino == held.st_ino && named.st_dev == held.st_dev;
 }
 
-int read_slot(std::uint32_t slot, SlotTenant& tenant, UniqueFd& file) noexcept {
-  char path[path_max + 16];
-  slot_path(path, slot);
+int read_slot(RendezvousDirectory const& directory, std::uint32_t slot, SlotTenant& tenant,
+              UniqueFd& file) noexcept {
+  char path[path_max];
+  slot_path(path, directory, slot);
   file = UniqueFd{::open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW)};
   if (!file) return errno;
   tenant.slot = slot;

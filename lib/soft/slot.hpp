@@ -10,6 +10,7 @@
 
 #include <base/unique_fd.hpp>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace lend::soft {
@@ -33,6 +34,23 @@ struct SlotTenant {
   return instance >> 12;
 }
 
+/// The rendezvous directory, by its absolute path: where one device looked first it looks always,
+/// whatever becomes of the environment and the working directory.
+class RendezvousDirectory {
+ public:
+  /// What LEND_SOFT_DIRECTORY names now, or that of none. 0 or errno, with reason.
+  [[nodiscard]] int choose() noexcept;
+  /// Its device and inode; it is made when missing. 0 or errno, with reason.
+  [[nodiscard]] int identify(std::uint64_t& device, std::uint64_t& inode) const noexcept;
+  [[nodiscard]] char const* path() const noexcept { return path_; }
+
+  // Less than a path may have: a reason holds it, and what is to be done.
+  static constexpr std::size_t length_max = 239;
+
+ private:
+  char path_[length_max + 1] = "";
+};
+
 /// How many nanoseconds a claim waits for others. Each takes well below a millisecond, however many
 /// there are.
 inline constexpr std::uint64_t claim_patience = 60'000'000'000;
@@ -47,10 +65,13 @@ class SlotClaim {
 
   /// Takes a slot that is known to be nobody's: a stale one if some looks find it, else the lowest
   /// without a file. 0 or errno, with reason.
-  [[nodiscard]] int take(int segment_fd, std::uint64_t patience = claim_patience) noexcept;
+  [[nodiscard]] int take(RendezvousDirectory const&, int segment_fd,
+                         std::uint64_t patience = claim_patience) noexcept;
+
   /// In a forked child: the slot is the parent's.
   void abandon() noexcept;
 
+  [[nodiscard]] RendezvousDirectory const& directory() const noexcept { return directory_; }
   [[nodiscard]] SlotTenant const& tenant() const noexcept { return tenant_; }
   /// False when somebody removed our file by hand.
   [[nodiscard]] bool is_listed() const noexcept;
@@ -59,19 +80,18 @@ class SlotClaim {
   /// Writes into the file, which is locked, that the slot is ours. 0 or errno.
   [[nodiscard]] int move_in(UniqueFd file, SlotTenant const& before, int segment_fd) noexcept;
 
+  RendezvousDirectory directory_;
   UniqueFd file_;
   SlotTenant tenant_;
 };
 
 /// Reads who is said to hold `slot`; `file` stays open for lock_is_held(). 0 or errno.
-[[nodiscard]] int read_slot(std::uint32_t slot, SlotTenant& tenant, UniqueFd& file) noexcept;
+[[nodiscard]] int read_slot(RendezvousDirectory const&, std::uint32_t slot, SlotTenant& tenant,
+                            UniqueFd& file) noexcept;
 /// Whether the tenant still holds its lock, asked through any other descriptor of the file.
 [[nodiscard]] bool lock_is_held(int file, std::uint32_t generation) noexcept;
 /// Gone once the tenant let go of its slot, or its process ended, even while a forked child keeps
 /// the lock. Unknown with errno: EXDEV where it has other namespaces, of which only the lock tells.
 [[nodiscard]] Presence presence_of(SlotTenant const& tenant, int file) noexcept;
-
-/// Device and inode of the rendezvous directory, which is made when missing. 0 or errno.
-[[nodiscard]] int identify_rendezvous(std::uint64_t& device, std::uint64_t& inode) noexcept;
 
 }  // namespace lend::soft

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <soft/shared_memory.hpp>
+#include <soft/slot.hpp>
 
 #include <cstdint>
 #include <cstdio>
@@ -25,6 +26,13 @@ namespace lend::test {
 inline void remove_directory(std::filesystem::path const& path) {
   std::error_code ignored;
   std::filesystem::remove_all(path, ignored);
+}
+
+/// Where soft devices meet that are opened now.
+inline soft::RendezvousDirectory meeting_place() {
+  soft::RendezvousDirectory chosen;
+  REQUIRE(chosen.choose() == 0);
+  return chosen;
 }
 
 /// While it lives, soft devices of this process and its children meet in a directory of their own.

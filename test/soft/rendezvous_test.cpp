@@ -35,7 +35,7 @@ struct Seen {
 };
 Seen look_at(std::uint32_t slot) {
   Seen seen;
-  seen.error = read_slot(slot, seen.tenant, seen.file);
+  seen.error = read_slot(meeting_place(), slot, seen.tenant, seen.file);
   return seen;
 }
 
@@ -47,7 +47,7 @@ void write_file(std::filesystem::path const& path, std::string const& text) {
 int hold_slots(Wire const& wire, std::size_t count) {
   std::vector<SlotClaim> claims(count);
   for (auto& claim : claims) {
-    if (claim.take(some_fd) != 0) return 1;
+    if (claim.take(meeting_place(), some_fd) != 0) return 1;
     auto const instance = claim.tenant().instance();
     if (!wire.put(std::as_bytes(std::span{&instance, 1}))) return 2;
   }
@@ -65,7 +65,7 @@ TEST_CASE("a claimed slot tells who holds it, and is gone with the claim", "[sof
   Rendezvous const rendezvous;
   {
     SlotClaim claim;
-    REQUIRE(claim.take(some_fd) == 0);
+    REQUIRE(claim.take(meeting_place(), some_fd) == 0);
     CHECK(claim.is_listed());
     CHECK(claim.tenant().slot == 1);
 
@@ -88,7 +88,7 @@ TEST_CASE("an open view of a slot sees its tenant go", "[soft]") {
   Seen seen;
   {
     SlotClaim claim;
-    REQUIRE(claim.take(some_fd) == 0);
+    REQUIRE(claim.take(meeting_place(), some_fd) == 0);
     seen = look_at(1);
     CHECK(lock_is_held(seen.file.get(), seen.tenant.generation));
     CHECK_FALSE(lock_is_held(seen.file.get(), seen.tenant.generation + 1));
@@ -100,14 +100,14 @@ TEST_CASE("an open view of a slot sees its tenant go", "[soft]") {
 TEST_CASE("two claims of one process get two slots, and a slot given back is the next", "[soft]") {
   Rendezvous const rendezvous;
   SlotClaim one;
-  REQUIRE(one.take(some_fd) == 0);
+  REQUIRE(one.take(meeting_place(), some_fd) == 0);
   {
     SlotClaim two;
-    REQUIRE(two.take(some_fd) == 0);
+    REQUIRE(two.take(meeting_place(), some_fd) == 0);
     CHECK(two.tenant().slot == 2);
   }
   SlotClaim three;
-  REQUIRE(three.take(some_fd) == 0);
+  REQUIRE(three.take(meeting_place(), some_fd) == 0);
   CHECK(three.tenant().slot == 2);
 }
 
@@ -158,7 +158,7 @@ TEST_CASE("a killed process that nobody waited for counts as dead", "[soft]") {
   CHECK_FALSE(peer.wire().take(one));  // its socket closed; the process is a zombie or soon will be
 
   SlotClaim claim;
-  REQUIRE(claim.take(some_fd) == 0);
+  REQUIRE(claim.take(meeting_place(), some_fd) == 0);
   CHECK(claim.tenant().slot == 1);
   CHECK_FALSE(lock_is_held(seen.file.get(), seen.tenant.generation));
 }
@@ -178,7 +178,7 @@ TEST_CASE("a file that names a living process speaks for it only with its lock a
   CHECK(presence_of(unlocked.tenant, unlocked.file.get()) == Presence::gone);
 
   SlotClaim claim;
-  REQUIRE(claim.take(some_fd) == 0);
+  REQUIRE(claim.take(meeting_place(), some_fd) == 0);
   CHECK(claim.tenant().slot == 1);
   CHECK(claim.tenant().generation != 5);
 
@@ -201,7 +201,7 @@ TEST_CASE("a slot file that makes no sense is nobody's", "[soft]") {
 
   CHECK(look_at(1).error != 0);
   SlotClaim claim;
-  REQUIRE(claim.take(some_fd) == 0);
+  REQUIRE(claim.take(meeting_place(), some_fd) == 0);
   CHECK(claim.tenant().slot == 1);
   CHECK(look_at(1).error == 0);
 }
@@ -212,7 +212,7 @@ TEST_CASE("the rendezvous directory is made for its user alone", "[soft]") {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
 
-  REQUIRE(identify_rendezvous(device, inode) == 0);
+  REQUIRE(meeting_place().identify(device, inode) == 0);
 
   struct stat status {};
   REQUIRE(::stat(rendezvous.path().c_str(), &status) == 0);
@@ -250,7 +250,7 @@ TEST_CASE("a rendezvous directory that others own or may enter is refused with a
     write_file(rendezvous.path(), "");
   }
 
-  CHECK(identify_rendezvous(device, inode) == EACCES);
+  CHECK(meeting_place().identify(device, inode) == EACCES);
   REQUIRE(last_reason() != nullptr);
   CHECK_THAT(last_reason(), Catch::Contains(rendezvous.path().string()));
   CHECK_THAT(last_reason(), Catch::Contains("LEND_SOFT_DIRECTORY"));
@@ -266,10 +266,10 @@ TEST_CASE("an empty LEND_SOFT_DIRECTORY chooses the directory that none does", "
   std::uint64_t device_of_none = 0;
   std::uint64_t inode_of_none = 0;
   ::unsetenv("LEND_SOFT_DIRECTORY");
-  REQUIRE(identify_rendezvous(device_of_none, inode_of_none) == 0);
+  REQUIRE(meeting_place().identify(device_of_none, inode_of_none) == 0);
 
   ::setenv("LEND_SOFT_DIRECTORY", "", 1);
-  auto const error = identify_rendezvous(device, inode);
+  auto const error = meeting_place().identify(device, inode);
   ::unsetenv("LEND_SOFT_DIRECTORY");
 
   CHECK(error == 0);
@@ -281,12 +281,12 @@ TEST_CASE("processes that cannot meet have different reachability numbers", "[so
   Rendezvous const rendezvous;
   std::uint64_t here = 0;
   std::uint64_t again = 0;
-  REQUIRE(reachability_guid(here) == 0);
-  REQUIRE(reachability_guid(again) == 0);
+  REQUIRE(reachability_guid(meeting_place(), here) == 0);
+  REQUIRE(reachability_guid(meeting_place(), again) == 0);
   CHECK(here == again);
   Rendezvous const elsewhere;
   std::uint64_t there = 0;
-  REQUIRE(reachability_guid(there) == 0);
+  REQUIRE(reachability_guid(meeting_place(), there) == 0);
   CHECK(here != there);
 }
 
@@ -312,7 +312,8 @@ TEST_CASE("who holds the lock of the claims keeps others waiting, but not for ev
   REQUIRE(holder.wire().say());
 
   SlotClaim claim;
-  auto const error = lets_go ? claim.take(some_fd) : claim.take(some_fd, 200'000'000);
+  auto const error = lets_go ? claim.take(meeting_place(), some_fd)
+                             : claim.take(meeting_place(), some_fd, 200'000'000);
 
   itimerval const never{};
   REQUIRE(::setitimer(ITIMER_REAL, &never, nullptr) == 0);

@@ -239,7 +239,7 @@ TEST_CASE("the holder of a lock is not taken for the next tenant of its slot", "
   Shared<Segment> segment;
   auto const claim_and_hold = [&](Wire const& wire, bool takes_lock) {
     SlotClaim claim;
-    if (claim.take(segment.file()) != 0) return 1;
+    if (claim.take(meeting_place(), segment.file()) != 0) return 1;
     auto const instance = claim.tenant().instance();
     if (takes_lock) segment->header.trouble.store(instance);
     if (takes_lock)
@@ -250,7 +250,7 @@ TEST_CASE("the holder of a lock is not taken for the next tenant of its slot", "
     for (;;) ::pause();
   };
   SlotClaim own;
-  REQUIRE(own.take(segment.file()) == 0);
+  REQUIRE(own.take(meeting_place(), segment.file()) == 0);
   Peers peers{*segment, own};
   auto const is_dead = [](void const* self, std::uint32_t instance) {
     return const_cast<Peers*>(static_cast<Peers const*>(self))->instance_is_dead(instance);
@@ -280,12 +280,12 @@ TEST_CASE("a holder whose slot file was left half written counts as dead", "[sof
   Rendezvous const rendezvous;
   Shared<Segment> segment;
   SlotClaim own;
-  REQUIRE(own.take(segment.file()) == 0);
+  REQUIRE(own.take(meeting_place(), segment.file()) == 0);
   Peers peers{*segment, own};
   std::uint32_t instance = 0;
   {
     SlotClaim other;
-    REQUIRE(other.take(segment.file()) == 0);
+    REQUIRE(other.take(meeting_place(), segment.file()) == 0);
     instance = other.tenant().instance();
   }
   { std::ofstream const empty{rendezvous.slot(slot_of_instance(instance))}; }

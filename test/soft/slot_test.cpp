@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Slots alone: claims, stale files of the dead, forked children, and who counts as alive.
+#include <soft/reason.hpp>
 #include <soft/slot.hpp>
 
 #include <fcntl.h>
@@ -10,16 +11,19 @@
 
 #include <cerrno>
 #include <climits>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "rendezvous.hpp"
+#include "soft/support.hpp"
 
 namespace {
 
 using namespace lend;
 using namespace lend::soft;
+using lend::test::meeting_place;
 using lend::test::Rendezvous;
 
 /// A child that has claimed a slot and sleeps. With `leaves_child`, a child of its own that
@@ -31,7 +35,7 @@ pid_t claim_in_child(bool leaves_child = false, int const* release = nullptr) {
   REQUIRE(child >= 0);
   if (child == 0) {
     SlotClaim claim;
-    if (claim.take(3) != 0) ::_exit(1);
+    if (claim.take(meeting_place(), 3) != 0) ::_exit(1);
     if (leaves_child && ::fork() == 0) {
       char byte = 0;
       ::close(release[1]);
@@ -59,7 +63,8 @@ void kill_and_wait(pid_t child) {
 bool is_alive(std::uint32_t slot) {
   SlotTenant tenant;
   UniqueFd file;
-  return read_slot(slot, tenant, file) == 0 && presence_of(tenant, file.get()) == Presence::here;
+  return read_slot(meeting_place(), slot, tenant, file) == 0 &&
+         presence_of(tenant, file.get()) == Presence::here;
 }
 
 }  // namespace
@@ -69,15 +74,15 @@ TEST_CASE("claims take the lowest free slots, can be read, and leave no file", "
   {
     SlotClaim first;
     SlotClaim second;
-    REQUIRE(first.take(7) == 0);
-    REQUIRE(second.take(8) == 0);
+    REQUIRE(first.take(meeting_place(), 7) == 0);
+    REQUIRE(second.take(meeting_place(), 8) == 0);
     CHECK(first.tenant().slot == 1);
     CHECK(second.tenant().slot == 2);
     CHECK(first.tenant().instance() != second.tenant().instance());
 
     SlotTenant tenant;
     UniqueFd file;
-    REQUIRE(read_slot(2, tenant, file) == 0);
+    REQUIRE(read_slot(meeting_place(), 2, tenant, file) == 0);
     CHECK(tenant.pid == ::getpid());
     CHECK(tenant.segment_fd == 8);
     CHECK(tenant.instance() == second.tenant().instance());
@@ -94,14 +99,14 @@ TEST_CASE("the slot of a killed process is dead at once, and the next claim reus
   REQUIRE(is_alive(1));
   SlotTenant before;
   UniqueFd file;
-  REQUIRE(read_slot(1, before, file) == 0);
+  REQUIRE(read_slot(meeting_place(), 1, before, file) == 0);
 
   kill_and_wait(child);
 
   CHECK(std::filesystem::exists(rendezvous.slot(1)));
   CHECK(!is_alive(1));
   SlotClaim claim;
-  REQUIRE(claim.take(3) == 0);
+  REQUIRE(claim.take(meeting_place(), 3) == 0);
   CHECK(claim.tenant().slot == 1);
   CHECK(claim.tenant().generation != before.generation);
   // The old tenant stays dead, though its slot has a living one.
@@ -117,11 +122,11 @@ TEST_CASE("a forked child that keeps the lock of a dead owner does not keep the 
 
   SlotTenant before;
   UniqueFd file;
-  REQUIRE(read_slot(1, before, file) == 0);
+  REQUIRE(read_slot(meeting_place(), 1, before, file) == 0);
   CHECK(lock_is_held(file.get(), before.generation));
   CHECK(presence_of(before, file.get()) == Presence::gone);
   SlotClaim claim;
-  CHECK(claim.take(3) == 0);
+  CHECK(claim.take(meeting_place(), 3) == 0);
   CHECK(claim.tenant().slot == 1);
   ::close(release[0]);
   ::close(release[1]);
@@ -130,10 +135,10 @@ TEST_CASE("a forked child that keeps the lock of a dead owner does not keep the 
 TEST_CASE("a recycled pid is not taken for the tenant", "[soft]") {
   Rendezvous const rendezvous;
   SlotClaim claim;
-  REQUIRE(claim.take(3) == 0);
+  REQUIRE(claim.take(meeting_place(), 3) == 0);
   SlotTenant tenant;
   UniqueFd file;
-  REQUIRE(read_slot(1, tenant, file) == 0);
+  REQUIRE(read_slot(meeting_place(), 1, tenant, file) == 0);
 
   tenant.start_time += 1;
 
@@ -143,10 +148,10 @@ TEST_CASE("a recycled pid is not taken for the tenant", "[soft]") {
 TEST_CASE("a tenant of another pid or time namespace is never taken for dead", "[soft]") {
   Rendezvous const rendezvous;
   SlotClaim claim;
-  REQUIRE(claim.take(3) == 0);
+  REQUIRE(claim.take(meeting_place(), 3) == 0);
   SlotTenant tenant;
   UniqueFd file;
-  REQUIRE(read_slot(1, tenant, file) == 0);
+  REQUIRE(read_slot(meeting_place(), 1, tenant, file) == 0);
   REQUIRE(tenant.namespaces == own_namespaces());
   // As its own namespace knows it; here that number is nobody's, or another's.
   std::string const pids = " pids " + std::to_string(tenant.namespaces.pid);
@@ -156,11 +161,11 @@ TEST_CASE("a tenant of another pid or time namespace is never taken for dead", "
       << "lend-soft 2 pid " << INT_MAX << " start 1 generation " << tenant.generation
       << " segment 3" << (is_of_other_pids ? pids + '1' + times : pids + times + '1') << '\n';
 
-  REQUIRE(read_slot(1, tenant, file) == 0);
+  REQUIRE(read_slot(meeting_place(), 1, tenant, file) == 0);
   CHECK(presence_of(tenant, file.get()) == Presence::unknown);
   CHECK(errno == EXDEV);
   SlotClaim next;
-  REQUIRE(next.take(3) == 0);
+  REQUIRE(next.take(meeting_place(), 3) == 0);
   CHECK(next.tenant().slot == 2);
   CHECK(claim.is_listed());
 }
@@ -177,7 +182,7 @@ TEST_CASE("each claim beside many dead slots takes one of them, until none is le
   for (std::uint32_t left = dead; left > 0; --left) {
     REQUIRE(rendezvous.slot_files() == left);
     SlotClaim claim;
-    REQUIRE(claim.take(3) == 0);
+    REQUIRE(claim.take(meeting_place(), 3) == 0);
     CHECK(claim.tenant().slot % 3 == 0);
   }
 
@@ -190,10 +195,10 @@ TEST_CASE("slot files full of garbage are nobody's, and are reused", "[soft]") {
   REQUIRE(::write(file.get(), "lend-soft 2 pid -5 start x\n", 27) == 27);
   SlotTenant tenant;
   UniqueFd read;
-  CHECK(read_slot(1, tenant, read) == EBADMSG);
+  CHECK(read_slot(meeting_place(), 1, tenant, read) == EBADMSG);
 
   SlotClaim claim;
-  CHECK(claim.take(3) == 0);
+  CHECK(claim.take(meeting_place(), 3) == 0);
   CHECK(claim.tenant().slot == 1);
 }
 
@@ -202,17 +207,64 @@ TEST_CASE("a rendezvous directory that others could enter is refused", "[soft]")
   REQUIRE(::chmod(rendezvous.path().c_str(), 0755) == 0);
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
-  CHECK(identify_rendezvous(device, inode) == EACCES);
+  CHECK(meeting_place().identify(device, inode) == EACCES);
+}
+
+TEST_CASE("a device keeps the rendezvous directory that it was opened with", "[soft]") {
+  Rendezvous const rendezvous;
+  auto const& place = rendezvous.path();
+  auto const before = std::filesystem::current_path();
+  std::filesystem::current_path(place.parent_path());
+  ::setenv("LEND_SOFT_DIRECTORY", place.filename().c_str(), 1);
+  {
+    lend::test::Link link{lend::test::Reach::two_contexts};
+    CHECK(rendezvous.slot_files() == 2);
+
+    std::filesystem::current_path("/");
+    if (GENERATE(true, false)) ::unsetenv("LEND_SOFT_DIRECTORY");
+
+    link.connect();
+  }
+  CHECK(rendezvous.slot_files() == 0);
+  std::filesystem::current_path(before);
+}
+
+TEST_CASE("a rendezvous directory of too long a name is refused, and says how long it may be",
+          "[soft]") {
+  Rendezvous const rendezvous;
+  auto const parent = rendezvous.path().string() + '/';
+  std::string name(RendezvousDirectory::length_max - parent.size(), 'd');
+  ::setenv("LEND_SOFT_DIRECTORY", (parent + name).c_str(), 1);
+  {
+    auto const context = lend::test::open_context();
+    CHECK(std::filesystem::exists(parent + name + "/slot.1"));
+  }
+
+  name += 'd';
+  bool const is_relative = GENERATE(true, false);
+  auto const before = std::filesystem::current_path();
+  std::filesystem::current_path(parent);
+  ::setenv("LEND_SOFT_DIRECTORY", (is_relative ? name : parent + name).c_str(), 1);
+  auto** const list = lend::test::verbs().get_device_list(nullptr);
+
+  CHECK(lend::test::verbs().open_device(list[0]) == nullptr);
+
+  CHECK(errno == ENAMETOOLONG);
+  std::string const reason = last_reason();
+  CHECK(reason.find("LEND_SOFT_DIRECTORY") != std::string::npos);
+  CHECK(reason.find("at most 239") != std::string::npos);
+  lend::test::verbs().free_device_list(list);
+  std::filesystem::current_path(before);
 }
 
 TEST_CASE("a claim sees that its file was removed by hand, and closes in peace", "[soft]") {
   Rendezvous const rendezvous;
   SlotClaim claim;
-  REQUIRE(claim.take(3) == 0);
+  REQUIRE(claim.take(meeting_place(), 3) == 0);
   std::filesystem::remove(rendezvous.slot(1));
   CHECK(!claim.is_listed());
   SlotClaim next;
-  REQUIRE(next.take(3) == 0);
+  REQUIRE(next.take(meeting_place(), 3) == 0);
   CHECK(next.tenant().slot == 1);
   CHECK(next.is_listed());
 }
