@@ -28,7 +28,7 @@ enum class Fault : std::uint8_t {
   corrupt_target = 13,      // what the target shares makes no sense
   planned = 14,             // a test ordered it
   misaligned = 15,          // the target of an atomic operation is not on 8 bytes
-  no_descriptor = 16,       // to wake the target's owner by
+  no_descriptor = 16,       // of ours, to wake the target's owner by or to map its memory
 };
 
 /// What became of one try. One word, which costs nothing to hand on.

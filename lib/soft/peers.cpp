@@ -67,16 +67,16 @@ bool Peer::has_thread_beside(int ended) noexcept {
 }
 
 ArenaView* Peer::pin(std::uint32_t arena) noexcept {
-  if (arena >= arenas_max) return nullptr;
+  if (arena >= arenas_max) return errno = ENXIO, nullptr;
   auto& shared = segment_->arenas[arena];
   // Acquire pairs with the release in Arenas::add().
   auto const generation = shared.generation.load(std::memory_order_acquire);
-  if (generation == 0) return nullptr;
+  if (generation == 0) return errno = ENXIO, nullptr;
   std::lock_guard const guard{views_lock_};
   auto& view = views_[arena];
   if (view.generation != generation) {
     // Acquire pairs with the release of the unpin: that copy is over.
-    if (view.pins.load(std::memory_order_acquire) != 0) return nullptr;
+    if (view.pins.load(std::memory_order_acquire) != 0) return errno = EBUSY, nullptr;
     view.generation = 0;
     view.mapping = Mapping{};
     auto const length = shared.length.get();

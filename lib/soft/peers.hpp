@@ -64,7 +64,8 @@ class Peer {
   /// could look. Asks the kernel.
   [[nodiscard]] bool is_going() const noexcept;
 
-  /// Our mapping of its arena, mapped now if need be; null when that is impossible. Unpin it.
+  /// Our mapping of its arena, mapped now if need be; null with errno when that is impossible.
+  /// Unpin it.
   [[nodiscard]] ArenaView* pin(std::uint32_t arena) noexcept;
 
  private:

@@ -2,6 +2,10 @@
 // Checking keys at the target and pinning our views of its arenas.
 #include "reach.hpp"
 
+#include "process.hpp"
+
+#include <cerrno>
+
 namespace lend::soft {
 namespace {
 
@@ -41,11 +45,14 @@ TargetMemory::Answer TargetMemory::add_of_other(std::uint32_t key, std::uint32_t
                                                 unsigned access) noexcept {
   auto const region = look_up(peer_.segment(), key, domain, address, length, access);
   if (!region.is_granted) return Answer::denied;
+  bool is_short = false;
   if (region.arena < arenas_max) {
     if (region.arena != pinned_arena_) {
       if (auto* const view = peer_.pin(region.arena)) {
         pins_[pin_count_++] = view;
         pinned_arena_ = region.arena;
+      } else {
+        is_short = is_shortage(errno);
       }
     }
     if (region.arena == pinned_arena_) {
@@ -56,7 +63,7 @@ TargetMemory::Answer TargetMemory::add_of_other(std::uint32_t key, std::uint32_t
       }
     }
   }
-  if (!peer_.has_cross_memory()) return Answer::unreachable;
+  if (!peer_.has_cross_memory()) return is_short ? Answer::unable : Answer::unreachable;
   stretches_.add_distant(address, length);
   return Answer::granted;
 }

@@ -22,7 +22,12 @@ class TargetMemory {
   TargetMemory(TargetMemory const&) = delete;
   TargetMemory& operator=(TargetMemory const&) = delete;
 
-  enum class Answer { granted, denied, unreachable };
+  enum class Answer {
+    granted,
+    denied,
+    unreachable,
+    unable  // it could not be mapped since this process or host has no more to give
+  };
   /// Checks that `key` of `domain` covers the bytes with these rights, and adds them.
   [[nodiscard]] Answer add(std::uint32_t key, std::uint32_t domain, std::uint64_t address,
                            std::uint64_t length, unsigned access) noexcept {

@@ -159,6 +159,7 @@ class Responder {
                      : memory_.add(key, receive_domain_, address, part, IBV_ACCESS_LOCAL_WRITE);
       if (answer == TargetMemory::Answer::denied) return Fault::receive_key;
       if (answer == TargetMemory::Answer::unreachable) return Fault::unreachable_memory;
+      if (answer == TargetMemory::Answer::unable) return Fault::no_descriptor;
       left -= part;
     }
     return left == 0 ? Fault::none : Fault::corrupt_target;
@@ -174,11 +175,7 @@ class Responder {
       unsigned const access = is_read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
       auto const answer =
           memory_.add(work_.remote_key, target_.domain.get(), work_.remote_address, length, access);
-      if (answer == TargetMemory::Answer::denied)
-        return refuse(IBV_WC_REM_ACCESS_ERR, Fault::remote_key);
-      if (answer == TargetMemory::Answer::unreachable)
-        return peer_.is_going() ? lost_peer()
-                                : refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
+      if (answer != TargetMemory::Answer::granted) return out_of_reach(answer);
       auto const copied = move(is_read ? Direction::from_peer : Direction::to_peer, length);
       if (copied == Copied::our_fault) return fail_ours();
       if (is_lost(copied)) return lost_peer();
@@ -194,11 +191,9 @@ class Responder {
     auto const address = work_.remote_address;
     auto const answer = memory_.add(work_.remote_key, target_.domain.get(), address, sizeof before,
                                     IBV_ACCESS_REMOTE_ATOMIC);
-    if (answer == TargetMemory::Answer::denied)
-      return refuse(IBV_WC_REM_ACCESS_ERR, Fault::remote_key);
+    if (answer == TargetMemory::Answer::denied) return out_of_reach(answer);
     if (address % sizeof before != 0) return refuse(IBV_WC_REM_INV_REQ_ERR, Fault::misaligned);
-    if (answer == TargetMemory::Answer::unreachable)
-      return peer_.is_going() ? lost_peer() : refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
+    if (answer != TargetMemory::Answer::granted) return out_of_reach(answer);
     auto& lock = segment().header.atomics;
     if (!lock.lock_in_time(qp_.owner().claimant)) return qp_.stall.lock = &lock, held_back();
     auto const changed = reach([&](int thread) {
@@ -299,6 +294,12 @@ class Responder {
     if (is_claimed_) (void)give_up_claim();  // or who comes next does
     return lost();
   }
+  Outcome out_of_reach(TargetMemory::Answer why) noexcept {
+    if (why == TargetMemory::Answer::denied)
+      return refuse(IBV_WC_REM_ACCESS_ERR, Fault::remote_key);
+    if (why == TargetMemory::Answer::unable) return unheard();
+    return peer_.is_going() ? lost_peer() : refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
+  }
   /// Our own bytes are not there any more, which is no business of the target's.
   Outcome fail_ours() noexcept {
     if (is_claimed_) give_up_claim();
@@ -306,7 +307,7 @@ class Responder {
   }
   /// The target's receive is at fault: class A.
   Outcome fail_receive(Fault fault) noexcept {
-    if (!can_tell()) return unheard();
+    if (fault == Fault::no_descriptor || !can_tell()) return unheard();
     finish_receive(IBV_WC_LOC_PROT_ERR, fault);
     return break_target(IBV_WC_REM_OP_ERR, fault);
   }
@@ -326,11 +327,10 @@ class Responder {
     if constexpr (is_datagram()) return wakers_.hold(peer_.wakers(), segment(), target_) == 0;
     return true;
   }
-  /// The target's owner would sleep beside what we did: so we did nothing.
+  /// We could not map its memory, or its owner would sleep beside what we did: so we did nothing.
   Outcome unheard() noexcept {
-    if (is_reliable()) return ended(IBV_WC_RETRY_EXC_ERR, Fault::no_descriptor);
     if (is_claimed_) (void)give_up_claim();
-    return lost();
+    return is_reliable() ? ended(IBV_WC_RETRY_EXC_ERR, Fault::no_descriptor) : lost();
   }
 
   Outcome break_target(ibv_wc_status status, Fault fault) noexcept {

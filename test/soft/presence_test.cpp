@@ -3,6 +3,7 @@
 // not after its main thread ended. Method: a process opens and connects beside another at every
 // number of free descriptors; a process goes on in a second thread.
 #include <soft/context.hpp>
+#include <soft/engine.hpp>
 #include <soft/host.hpp>
 
 #include <fcntl.h>
@@ -102,6 +103,11 @@ int try_to_open(Wire const& wire, int descriptors) {
   return soft_device().close_device(context) == 0 ? 0 : 5;
 }
 
+bool is_out_of_descriptors(ibv_wc const& end) {
+  return end.status == IBV_WC_RETRY_EXC_ERR &&
+         end.vendor_err == static_cast<std::uint32_t>(soft::Fault::no_descriptor);
+}
+
 /// 0: it connected, and its write did not end as one to the dead; 1: it could not, and said why.
 int try_to_connect(Wire const& wire, int descriptors, Told const& other) {
   // Without cross-memory attach, memory is mapped when it is first reached: one descriptor more.
@@ -114,13 +120,52 @@ int try_to_connect(Wire const& wire, int descriptors, Told const& other) {
   if (!leave_descriptors(descriptors)) return 2;
   auto const error = pair.connect(other.number);
   bool const is_clear = error == 0 || says_so(error);
-  auto status = IBV_WC_SUCCESS;
-  if (error == 0 && pair.write(1, memory.piece(0, 8), other.mapped) == 0)
-    status = next_of(queue).status;
+  ibv_wc end{};
+  if (error == 0 && pair.write(1, memory.piece(0, 8), other.mapped) == 0) end = next_of(queue);
   raise_limit();
   if (!is_clear) return 3;
-  if (status != IBV_WC_SUCCESS && status != IBV_WC_REM_OP_ERR) return 4;
+  if (end.status != IBV_WC_SUCCESS && !is_out_of_descriptors(end)) return 4;
   return error == 0 ? 0 : 1;
+}
+
+enum class Asks { write, read, add, send, send_to_pool };
+
+/// 0 when what needs the peer's memory, which cannot be mapped, ended so and left the peer whole.
+int try_to_reach(Asks asks) {
+  if (::setenv("LEND_SOFT_CMA", "never", 1) != 0) return 1;
+  RawDevice const device;
+  RawDevice const other;
+  RawMemory const memory{device, 64};
+  RawMemory const theirs{other, 64};
+  RawQueue const queue{device};
+  RawQueue const their_queue{other};
+  RawPool const pool{other, 16};
+  RawPair const pair{device, queue};
+  RawPair const their_pair{other, their_queue, 64,
+                           asks == Asks::send_to_pool ? pool.get() : nullptr};
+  if (pair.connect(their_pair.number()) != 0 || their_pair.connect(pair.number()) != 0) return 2;
+  if (asks == Asks::send && their_pair.receive(1, theirs.piece(0, 64)) != 0) return 3;
+  if (asks == Asks::send_to_pool && pool.receive(1, theirs.piece(0, 64)) != 0) return 3;
+  if (!leave_descriptors(0)) return 4;
+  auto const all = memory.piece(0, 64);
+  auto const error = asks == Asks::write  ? pair.write(1, all, theirs.remote())
+                     : asks == Asks::read ? pair.read(1, all, theirs.remote())
+                     : asks == Asks::add
+                         ? pair.fetch_and_add(1, memory.piece(0, 8), theirs.remote(), 1)
+                         : pair.send(1, all);
+  ibv_wc end{};
+  bool const is_over = error == 0 && queue.poll(1, &end) == 1;
+  raise_limit();
+  if (!is_over || !is_out_of_descriptors(end)) return 5;
+  // As when memory of ours is gone: of a shared queue the receive that was taken ends.
+  bool const is_lost = their_queue.poll(1, &end) == 1;
+  if (is_lost != (asks == Asks::send_to_pool)) return 6;
+  if (is_lost && end.status != IBV_WC_REM_ABORT_ERR) return 7;
+  ibv_qp_attr attributes{};
+  ibv_qp_init_attr made{};
+  if (soft_device().query_qp(their_pair.get(), &attributes, IBV_QP_STATE, &made) != 0) return 8;
+  pollfd event{other.context()->async_fd, POLLIN, 0};
+  return attributes.qp_state == IBV_QPS_RTS && ::poll(&event, 1, 0) == 0 ? 0 : 9;
 }
 
 std::string text_of(std::filesystem::path const& file) {
@@ -210,6 +255,15 @@ TEST_CASE("who has no descriptor left takes nobody's slot, and says what is shor
   CHECK(connected < 13);
   REQUIRE(tell(holder.wire(), std::uint32_t{0}));
   CHECK(holder.exit_status() == 0);
+}
+
+TEST_CASE("who has no descriptor to map a peer's memory by breaks its own end alone",
+          "[two_process]") {
+  Rendezvous const rendezvous;
+  auto const asks = GENERATE(Asks::write, Asks::read, Asks::add, Asks::send, Asks::send_to_pool);
+  CAPTURE(static_cast<int>(asks));
+  PeerProcess sender{[=](Wire const&) { return try_to_reach(asks); }};
+  CHECK(sender.exit_status() == 0);
 }
 
 TEST_CASE("a process whose main thread ended lives, is reached and woken, and can be killed",
