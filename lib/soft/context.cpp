@@ -152,7 +152,11 @@ ibv_context* open_device(ibv_device* chosen) noexcept try {
   RendezvousDirectory directory;
   auto const mark = process_mark();
   auto file = make_memory_file("lend.segment", segment_bytes);
-  if (mark == 0 || !file) {
+  if (!file) {
+  if (mark == 0) {
+    fail(ENOMEM, "the kernel gives no page that a forked child finds wiped (MADV_WIPEONFORK)");
+    return nullptr;
+  }
     fail(errno, "no memory file of %zu MiB for the soft device: %s", segment_bytes >> 20,
          std::strerror(errno));
     return nullptr;

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What the soft device takes from the process and gives back; who may not use it.
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <soft/provider.hpp>
 #include <verbs/provider.hpp>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -111,6 +117,22 @@ void use_everything() {
   CHECK(soft.close_device(second) == 0);
 }
 
+/// From now on this process is refused MADV_WIPEONFORK, as by Linux before 4.14. False
+/// where the kernel has no such filter.
+bool forbid_wiping() {
+  sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[2])),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MADV_WIPEONFORK, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  sock_fprog const filter{static_cast<unsigned short>(std::size(code)), code};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
 /// Runs `body` in a child; true when it returned true.
 template <class Body>
 bool in_child(Body body) {
@@ -148,6 +170,30 @@ TEST_CASE("a device that cannot be opened leaves nothing behind and says why", "
   CHECK(errno != 0);
   REQUIRE(soft.last_reason() != nullptr);
   CHECK(std::string{soft.last_reason()}.find("LEND_SOFT_DIRECTORY") != std::string::npos);
+  soft.free_device_list(list);
+  CHECK(Holdings::now() == before);
+}
+
+TEST_CASE("without a page that forked children find wiped no device opens, and says so", "[soft]") {
+  Rendezvous const rendezvous;
+  // The page is made once a process, so another process, started afresh, must ask for it.
+  if (std::getenv("LEND_TEST_WITHOUT_WIPING") == nullptr) {
+    CHECK(std::system("LEND_TEST_WITHOUT_WIPING=1 /proc/$PPID/exe 'without a page*' "
+                      ">/dev/null") == 0);
+    return;
+  }
+  if (!forbid_wiping()) {
+    WARN("skipped: the kernel lets no call be forbidden");
+    return;
+  }
+  auto const before = Holdings::now();
+  auto** const list = soft.get_device_list(nullptr);
+
+  CHECK(soft.open_device(list[0]) == nullptr);
+
+  CHECK(errno == ENOMEM);
+  REQUIRE(soft.last_reason() != nullptr);
+  CHECK(std::string{soft.last_reason()}.find("MADV_WIPEONFORK") != std::string::npos);
   soft.free_device_list(list);
   CHECK(Holdings::now() == before);
 }
