@@ -130,7 +130,7 @@ namespace {
 
 /// Programs that are not to be changed have their faults from the environment. 0, or errno.
 int plan_from_environment(Context& context) noexcept try {
-  char const* const text = std::getenv("LEND_SOFT_FAULTS");
+  char const* const text = ::secure_getenv("LEND_SOFT_FAULTS");
   if (text == nullptr) return 0;
   auto const plan = FaultPlan::parse(text);
   if (!plan) return fail(EINVAL, "LEND_SOFT_FAULTS: %s", plan.error().message().c_str());
