@@ -107,14 +107,14 @@ Rung Wakers::wake(SharedWake const& where) noexcept {
   std::lock_guard const guard{lock_};
   auto const* const known = find(where);
   if (known != nullptr) return write_token(known->file.get()) ? Rung::yes : Rung::nobody;
-  return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? Rung::unable : Rung::nobody;
+  return is_shortage(errno) ? Rung::unable : Rung::nobody;
 }
 
 int Wakers::hold(SharedWake const& where, std::uint64_t& inode) noexcept {
   std::lock_guard const guard{lock_};
   auto* const known = find(where);
   inode = known != nullptr ? where.inode.get() : 0;
-  if (known == nullptr) return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? errno : 0;
+  if (known == nullptr) return is_shortage(errno) ? errno : 0;
   ++known->holds;
   return 0;
 }
