@@ -128,7 +128,6 @@ struct Context : verbs_context {
   std::uint32_t domains_made = 0;
   std::uint32_t domains = 0;
   std::uint32_t channels = 0;
-  std::uint32_t regions_held = 0;
 
   // Pollers walk these, one at a time; see modify.cpp and send_queue.cpp. Taken before a queue
   // pair's locks, never after. Who comes to look for trouble meanwhile leaves that to the walker.

@@ -26,10 +26,6 @@ int fail(int errno_value, char const* format, ...) noexcept {
   return errno = errno_value;
 }
 
-void forget_reason() noexcept {
-  text[0] = '\0';
-}
-
 char const* last_reason() noexcept {
   return text[0] == '\0' ? nullptr : text;
 }

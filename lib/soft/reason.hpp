@@ -9,7 +9,6 @@ int fail(int errno_value) noexcept;
 /// Sets errno and the thread's reason, formatted as by printf. Returns `errno_value`.
 [[gnu::format(printf, 2, 3)]] int fail(int errno_value, char const* format, ...) noexcept;
 
-void forget_reason() noexcept;
 /// The text, or null. Lives until this thread's next failing call.
 [[nodiscard]] char const* last_reason() noexcept;
 

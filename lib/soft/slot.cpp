@@ -321,10 +321,6 @@ SlotClaim::~SlotClaim() {
   (void)lock_range(file_.get(), F_UNLCK, 0, 0, F_OFD_SETLK);
 }
 
-void SlotClaim::abandon() noexcept {
-  file_ = UniqueFd{};
-}
-
 bool SlotClaim::is_listed() const noexcept {
   char path[path_max];
   slot_path(path, directory_, tenant_.slot);

@@ -68,9 +68,6 @@ class SlotClaim {
   [[nodiscard]] int take(RendezvousDirectory const&, int segment_fd,
                          std::uint64_t patience = claim_patience) noexcept;
 
-  /// In a forked child: the slot is the parent's.
-  void abandon() noexcept;
-
   [[nodiscard]] RendezvousDirectory const& directory() const noexcept { return directory_; }
   [[nodiscard]] SlotTenant const& tenant() const noexcept { return tenant_; }
   /// False when somebody removed our file by hand.
