@@ -7,7 +7,6 @@
 #include <base/paging.hpp>
 
 #include <cerrno>
-#include <iterator>
 #include <new>
 
 namespace lend::soft {

@@ -5,7 +5,6 @@
 #include "notify.hpp"
 #include "reason.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>

@@ -3,12 +3,13 @@
 #include "context.hpp"
 
 #include "completion_queue.hpp"
+#include "host.hpp"
 #include "provider.hpp"
 #include "queue_pair.hpp"
 #include "reason.hpp"
 #include "receive_pool.hpp"
 
-#include <unistd.h>
+#include <endian.h>
 #include <algorithm>
 
 #include <cerrno>
@@ -16,6 +17,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <string_view>
 
 namespace lend::soft {
 namespace {
@@ -147,16 +149,16 @@ ibv_context* open_device(ibv_device* chosen) noexcept try {
     fail(ENODEV);
     return nullptr;
   }
+  RendezvousDirectory directory;
   std::uint64_t guid = 0;
   if (directory.choose() != 0 || reachability_guid(directory, guid) != 0) return nullptr;
-  RendezvousDirectory directory;
   auto const mark = process_mark();
-  auto file = make_memory_file("lend.segment", segment_bytes);
-  if (!file) {
   if (mark == 0) {
     fail(ENOMEM, "the kernel gives no page that a forked child finds wiped (MADV_WIPEONFORK)");
     return nullptr;
   }
+  auto file = make_memory_file("lend.segment", segment_bytes);
+  if (!file) {
     fail(errno, "no memory file of %zu MiB for the soft device: %s", segment_bytes >> 20,
          std::strerror(errno));
     return nullptr;

@@ -5,7 +5,6 @@
 #include "arenas.hpp"
 #include "errand_lock.hpp"
 #include "faults.hpp"
-#include "host.hpp"
 #include "layout.hpp"
 #include "page_ranges.hpp"
 #include "peers.hpp"

@@ -8,6 +8,7 @@
 #include <base/poison.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "queue_pair.hpp"
-#include "stretch.hpp"
 
 #include <cstdint>
 

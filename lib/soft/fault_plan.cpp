@@ -2,6 +2,7 @@
 // Fault plans as values: made, written, read, drawn by lot.
 #include "fault_plan.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>

@@ -8,7 +8,6 @@
 #include "engine.hpp"
 #include "fault_plan.hpp"
 #include "post.hpp"
-#include "provider.hpp"
 #include "queue_pair.hpp"
 #include "reason.hpp"
 #include "timers.hpp"

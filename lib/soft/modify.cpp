@@ -10,7 +10,6 @@
 
 #include <endian.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <mutex>

@@ -6,7 +6,6 @@
 #include "datagram.hpp"
 #include "engine.hpp"
 #include "queue_pair.hpp"
-#include "reason.hpp"
 #include "receive_ring.hpp"
 
 #include <cerrno>

@@ -4,6 +4,7 @@
 
 #include "engine.hpp"
 #include "faults.hpp"
+#include "host.hpp"
 #include "queue_pair.hpp"
 #include "reason.hpp"
 

@@ -5,6 +5,8 @@
 #include "host.hpp"
 #include "reason.hpp"
 
+#include <infiniband/verbs.h>
+
 #include <cerrno>
 #include <new>
 #include <utility>

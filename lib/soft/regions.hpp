@@ -5,8 +5,6 @@
 #include "arenas.hpp"
 #include "layout.hpp"
 
-#include <infiniband/verbs.h>
-
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>

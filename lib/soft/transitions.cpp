@@ -9,7 +9,6 @@
 #include "reason.hpp"
 
 #include <cerrno>
-#include <cstdio>
 
 namespace lend::soft {
 namespace {
