@@ -38,10 +38,11 @@ Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const&
 
   auto tail = queue.tail.get();
   // A producer that died between publishing and counting left the tail one behind. The slot is
-  // looked at only then: its line is with the consumer, who polls it.
+  // looked at only then: its line is with the consumer, who polls it. It is counted for all to see:
+  // should we die there, too, the tail is one behind again, not two.
   if (queue.intended_tail.get() != tail &&
       ring[tail & mask].sequence.load(std::memory_order_relaxed) == tail + 1)
-    ++tail;
+    queue.tail.set(++tail);
   if (tail - queue.head_seen.get() > mask) {
     // Acquire pairs with the release in poll_cq: the slot was read before it is written again.
     queue.head_seen.set(queue.head.load(std::memory_order_acquire));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A lock in shared memory that outlives its holder. Any thread of any process that maps it.
 //
-// There is nothing to repair after a death: what the lock guards becomes valid by single stores
-// (layout.hpp), so a thief just carries on. It is taken from the dead only: a holder that lives may
-// go on at any moment, and would then write what is no longer its own.
+// A thief need not know that it is one: what the lock guards becomes valid by single stores
+// (layout.hpp). What the dead left undone after one, whoever is next makes good: the count of a
+// completion (completion_ring.cpp), a claim (claims.hpp). It is taken from the dead only: a holder
+// that lives may go on at any moment, and would then write what is no longer its own.
 #pragma once
 
 #include "platform.hpp"
