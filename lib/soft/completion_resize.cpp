@@ -33,6 +33,9 @@ void copy(SharedCompletion& to, SharedCompletion const& from) noexcept {
 void move_over(CompletionQueue& queue, SharedCompletion* ring,
                std::unique_ptr<LocalCompletion[]> local, std::uint32_t mask) noexcept {
   auto const tail = shared_tail(queue);  // once: peers may change it
+  // Counted for the dead producer who did not: of what was polled the new ring shows nothing.
+  queue.shared->tail.set(tail);
+  queue.shared->intended_tail.set(tail);
   for (auto at = queue.head; at != tail; ++at) {
     auto const& from = queue.ring[at & queue.mask];
     copy(ring[at & mask], from);

@@ -2,9 +2,11 @@
 // Goal: a completion queue grows while it is in use and loses nothing, and a reset gives back the
 // room of what is dropped. Method: raw verbs; unpolled completions of both kinds before, and as
 // many as fit afterwards.
-#include "support.hpp"
+#include <soft/context.hpp>
 
 #include <atomic>
+
+#include "support.hpp"
 
 using namespace lend;
 using namespace lend::test;
@@ -52,6 +54,24 @@ TEST_CASE("a queue that grows keeps what was not polled, and has the new room", 
     CHECK(end.status == IBV_WC_SUCCESS);
     CHECK(end.wr_id == (end.opcode == IBV_WC_RECV ? next_receive++ : next_send++));
   }
+}
+
+TEST_CASE("a queue that grows after a producer died loses nothing that comes then", "[soft]") {
+  Link link{Reach::two_contexts, Terms{}};
+  auto& shared =
+      soft::Context::of(link.second.get()).segment.completion_queues[link.b.receives->handle];
+  for (std::uint64_t id = 0; id < 6; ++id) REQUIRE(post_receive(link.b, id) == 0);
+  for (int i = 0; i < 2; ++i) REQUIRE(post(link.a, {}) == 0);
+  shared.tail.set(shared.tail.get() - 1);  // it died between publishing and counting
+  bool const is_polled = GENERATE(true, false);
+  if (is_polled) CHECK(poll(link.b.receives).size() == 2);
+
+  REQUIRE(verbs().resize_cq(link.b.receives.get(), 2 * link.b.receives->cqe) == 0);
+  for (int i = 2; i < 6; ++i) REQUIRE(post(link.a, {}) == 0);
+
+  std::uint64_t next = is_polled ? 2 : 0;
+  for (auto const& end : await(link.b.receives, 6 - next)) CHECK(end.wr_id == next++);
+  CHECK(await(link.a.sends, 6).back().status == IBV_WC_SUCCESS);
 }
 
 TEST_CASE("a queue is never made smaller than what it holds, nor larger than the device allows",
