@@ -27,7 +27,13 @@ struct PoolRing {
   [[nodiscard]] SharedReceive& receive(std::uint32_t index) const noexcept {
     return *reinterpret_cast<SharedReceive*>(receives + (index & mask) * std::size_t{stride});
   }
-  /// What waits at `position`, or 0. Acquire pairs with the release of post_srq_recv.
+  /// Lets others take `word`, the owner's next. Counted first: who takes it looks how many remain.
+  void offer(std::uint64_t position, std::uint64_t word) const noexcept {
+    pool->posted.set(position + 1);
+    // Release: the receive, and the count. Pairs with the acquire in waiting_at().
+    order[position & mask].store(word, std::memory_order_release);
+  }
+  /// What waits at `position`, or 0. Acquire pairs with the release in offer().
   [[nodiscard]] std::uint64_t waiting_at(std::uint64_t position) const noexcept {
     auto const word = order[position & mask].load(std::memory_order_acquire);
     return position_of(word) == position ? word : 0;

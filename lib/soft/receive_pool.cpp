@@ -76,9 +76,7 @@ int receive_one(ReceivePool& pool, ibv_recv_wr const& wr) noexcept {
   --pool.free_count;
   auto const word = PoolRing::word_of(pool.posted, index);
   pool.words[index] = word;
-  // Release pairs with the acquire of whoever takes it.
-  pool.ring.order[pool.posted & pool.ring.mask].store(word, std::memory_order_release);
-  pool.shared->posted.set(++pool.posted);
+  pool.ring.offer(pool.posted++, word);
   return 0;
 }
 

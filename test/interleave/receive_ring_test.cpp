@@ -2,6 +2,7 @@
 // Goal: under every schedule and every death of a sender each receive that was taken ends once, of
 // a queue pair's own and of a shared queue; what nobody took stays; and a receive is read as it was
 // posted. Method: the library's own rings and claims; senders do with them what the responder does.
+#include <soft/async_events.hpp>
 #include <soft/claims.hpp>
 #include <soft/pool_ring.hpp>
 #include <soft/receive_ring.hpp>
@@ -40,10 +41,11 @@ class Account {
   bool ended_[posted_max] = {};
 };
 
-/// A shared queue with two receives, 0 and 1.
+/// A shared queue with two receives, 0 and 1, unless fewer are posted at first.
 class Pool : public Completions {
  public:
-  explicit Pool(std::uint32_t completions) : Completions{completions} {
+  explicit Pool(std::uint32_t completions, std::uint32_t posted = slots)
+      : Completions{completions} {
     auto& pool = segment().receive_pools[0];
     pool.order_offset.set(receives_offset - cache_line);
     pool.receives_offset.set(receives_offset);
@@ -51,10 +53,9 @@ class Pool : public Completions {
     pool.stride.set(cache_line);
     for (std::uint32_t i = 0; i < 2; ++i) segment().queue_pairs[i].pool.set(1);
     ring_ = pool_ring_of(segment(), segment().queue_pairs[0]);
-    for (std::uint32_t i = 0; i < slots; ++i)
-      ring_.order[i].store(PoolRing::word_of(i, i), std::memory_order_release);
-    pool.posted.set(slots);
+    for (std::uint32_t i = 0; i < posted; ++i) post(i);
   }
+  void post(std::uint32_t receive) { ring_.offer(receive, PoolRing::word_of(receive, receive)); }
   /// A sender to queue pair `number` takes a receive, ends it, and clears its claim.
   void take_and_end(std::uint32_t actor, std::uint32_t number) {
     auto const taken = take(actor, number);
@@ -197,6 +198,23 @@ TEST_CASE("what a dead sender took of a shared queue is ended by the next, or by
   CHECK(report.failure == nothing);
   CHECK(report.is_complete);
   CHECK(report.with_deaths > 0);
+}
+
+TEST_CASE("who takes a receive as it is posted tells that none is left", "[interleave]") {
+  auto const report = explore([](History& history) {
+    auto const pool = std::make_shared<Pool>(1, 0);
+    segment().receive_pools[0].limit.set(1);
+    history.actor([=] { pool->post(0); });
+    history.actor([=] { pool->take_and_end(2, 0); });
+    history.at_end([=] {
+      auto const& shared = segment().receive_pools[0];
+      expect(shared.tail.load() == 0 || shared.limit_reached.get() == event_untold,
+             "the limit was reached and nobody is told");
+    });
+  });
+  INFO(report.histories << " histories");
+  CHECK(report.failure == nothing);
+  CHECK(report.is_complete);
 }
 
 TEST_CASE("a receive is matched whole, in order, and once, whoever dies at it", "[interleave]") {
