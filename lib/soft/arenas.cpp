@@ -91,11 +91,14 @@ void Arenas::release(void* address, std::size_t length) noexcept {
   auto const offset = start - arena->first;
   auto const returned = whole_pages(length);
   if (offset + returned > arena->second.mapping.length()) return;
-  drop_pages(arena->second.file.get(), offset, returned);
-  if (arena->second.is_dedicated)
+  auto const file = arena->second.file.get();
+  if (arena->second.is_dedicated) {
+    drop_pages(file, offset, returned);  // peers may map it for longer
     remove(arena);
-  else
+  } else {
+    clear_pages(file, arena->second.mapping.base(), offset, returned);
     arena->second.ranges.give_back(offset);
+  }
 }
 
 std::optional<ArenaPlace> Arenas::find(std::uint64_t address, std::uint64_t length) const noexcept {

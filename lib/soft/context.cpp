@@ -109,7 +109,9 @@ std::uint64_t Context::take_ring(std::size_t length) {
 }
 
 void Context::give_back_ring(std::uint64_t offset, std::size_t length) noexcept {
-  drop_pages(segment_file.get(), offset, whole_pages(length));
+  // No sequence number of its last tenant may look valid to the next.
+  clear_pages(segment_file.get(), reinterpret_cast<std::byte*>(&segment), offset,
+              whole_pages(length));
   rings.give_back(offset);
 }
 

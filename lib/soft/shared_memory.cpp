@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 
 namespace lend::soft {
 namespace {
@@ -75,10 +76,14 @@ UniqueFd open_memory_file_of(int pid, int fd, std::size_t length) noexcept {
   return file;
 }
 
-void drop_pages(int fd, std::size_t offset, std::size_t length) noexcept {
-  // Failure keeps the pages until the file goes; nothing depends on it.
-  (void)::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
-                    static_cast<off_t>(length));
+bool drop_pages(int fd, std::size_t offset, std::size_t length) noexcept {
+  return ::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                     static_cast<off_t>(length)) == 0;
+}
+
+void clear_pages(int fd, std::byte* mapped, std::size_t offset, std::size_t length) noexcept {
+  // Sandboxes refuse what they do not know.
+  if (!drop_pages(fd, offset, length)) std::memset(mapped + offset, 0, length);
 }
 
 }  // namespace lend::soft

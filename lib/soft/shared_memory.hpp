@@ -49,6 +49,10 @@ class Mapping {
 [[nodiscard]] UniqueFd open_memory_file_of(int pid, int fd, std::size_t length) noexcept;
 
 /// Gives the pages of a range back to the kernel, whoever maps them. They read as zeros afterwards.
-void drop_pages(int fd, std::size_t offset, std::size_t length) noexcept;
+/// False: they stay as they are until the file goes.
+bool drop_pages(int fd, std::size_t offset, std::size_t length) noexcept;
+/// The same for a range that is used again: its bytes are zeros afterwards, come what may. The file
+/// is mapped at `mapped`.
+void clear_pages(int fd, std::byte* mapped, std::size_t offset, std::size_t length) noexcept;
 
 }  // namespace lend::soft

@@ -45,11 +45,29 @@ TEST_CASE("two mappings of a memory file show the same bytes, and dropped pages 
   std::memset(one.base(), 0x5a, 2 * page);
   CHECK(std::memcmp(one.base(), two.base(), 2 * page) == 0);
 
-  drop_pages(file.get(), page, page);
+  CHECK(drop_pages(file.get(), page, page));
 
   CHECK(two.base()[page - 1] == std::byte{0x5a});
   CHECK(two.base()[page] == std::byte{0});
   CHECK(one.base()[2 * page - 1] == std::byte{0});
+}
+
+TEST_CASE("pages that are used again hold zeros, even where the kernel drops none", "[soft]") {
+  auto const file = make_memory_file("lend.test", 3 * page);
+  auto const mapping = Mapping::of(file.get(), 3 * page);
+  UniqueFd const read_only{
+      ::open(("/proc/self/fd/" + std::to_string(file.get())).c_str(), O_RDONLY | O_CLOEXEC)};
+  REQUIRE(read_only);
+  bool const can_drop = GENERATE(true, false);
+  std::memset(mapping.base(), 0x5a, 3 * page);
+
+  clear_pages(can_drop ? file.get() : read_only.get(), mapping.base(), page, page);
+
+  CHECK(drop_pages(read_only.get(), page, page) == false);
+  CHECK(mapping.base()[page - 1] == std::byte{0x5a});
+  CHECK(std::all_of(mapping.base() + page, mapping.base() + 2 * page,
+                    [](std::byte byte) { return byte == std::byte{0}; }));
+  CHECK(mapping.base()[2 * page] == std::byte{0x5a});
 }
 
 TEST_CASE("another process's memory file opens by number, and lives as long as a mapping",
