@@ -36,9 +36,11 @@ Retrier::~Retrier() {
 }
 
 int Retrier::sleeper_came(Context& context) noexcept {
-  if (!has_sleepers_.load(std::memory_order_relaxed)) has_sleepers_.store(true);
+  sleepers_.fetch_add(1);
   // Not maybe_any(), which a walk clears for a moment.
-  return context.stalled.any() ? call(context) : 0;
+  auto const error = context.stalled.any() ? call(context) : 0;
+  if (error != 0) sleepers_.fetch_sub(1);  // it was refused, and polls
+  return error;
 }
 
 int Retrier::call(Context& context) noexcept {

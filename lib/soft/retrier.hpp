@@ -30,7 +30,7 @@ class Retrier {
   /// work must not wait.
   [[nodiscard]] int work_stalled(Context& context) noexcept {
     // Sequentially consistent, as in sleeper_came(): of the two, the later sees the other.
-    return has_sleepers_.load() ? call(context) : 0;
+    return sleepers_.load() != 0 ? call(context) : 0;
   }
   void stop() noexcept;
 
@@ -46,7 +46,7 @@ class Retrier {
   /// False when it is time to end.
   bool rest(Segment&, std::uint64_t nanoseconds) noexcept;
 
-  std::atomic<bool> has_sleepers_{false};
+  std::atomic<std::uint64_t> sleepers_{0};  // how often one came and was not refused
   pthread_mutex_t mutex_;
   pthread_cond_t changed_;
   pthread_t thread_{};

@@ -2,8 +2,7 @@
 // Goal: nobody sleeps beside what it should know because who did it had no descriptor to wake it
 // by, or no thread to try again. Method: raw verbs within one process, which can open no more
 // files, or make no more threads, for a while.
-#include "support.hpp"
-#include "support/few_descriptors.hpp"
+#include <soft/context.hpp>
 
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -12,6 +11,12 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <functional>
+#include <thread>
+
+#include "support.hpp"
+#include "support/few_descriptors.hpp"
 
 using namespace lend;
 using namespace lend::test;
@@ -171,4 +176,87 @@ TEST_CASE("work that would wait with nobody to try it again ends as if its time 
   CHECK(error == 0);
   CHECK(is_readable(a.of_sends->fd));
   CHECK(await_one(a.end.sends).status == IBV_WC_RNR_RETRY_EXC_ERR);
+}
+
+namespace {
+
+/// Asks for an event where no thread can be made, which must be refused, and then does `next`
+/// there. False where no thread can be forbidden to make others.
+bool is_refused_and_goes_on(SleepyEnd const& a, std::function<int()> const& next) {
+  bool can_forbid = false;
+  int refusal = 0;
+  int error = 0;
+  std::thread{[&] {
+    can_forbid = forbid_threads();
+    if (!can_forbid) return;
+    refusal = ibv_req_notify_cq(a.end.sends.get(), 0);
+    error = next();
+  }}.join();
+  if (!can_forbid) {
+    WARN("skipped: the kernel lets no thread be forbidden to make others");
+    return false;
+  }
+  CHECK(refusal == EAGAIN);
+  CHECK(error == 0);
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("who is refused an event for want of a thread polls, and work waits for it again",
+          "[soft]") {
+  auto const near = open_context();
+  auto const far = open_context();
+  SleepyEnd a{near.get()};
+  End const b{far.get()};
+  End other{near.get()};
+  End const peer{far.get()};
+  for (auto const& [from, to] : {std::pair{&a.end, &b}, std::pair{&other, &peer}}) {
+    bring_to(from->qp.get(), IBV_QPS_RTS, to->qp->qp_num, {.rnr_retries = 7});
+    bring_to(to->qp.get(), IBV_QPS_RTS, from->qp->qp_num);
+  }
+  REQUIRE(post(a.end, {.id = 1}) == 0);
+  if (!is_refused_and_goes_on(a, [&] { return post(other, {.id = 2}); })) return;
+
+  CHECK(await(other.sends, 0).empty());
+  for (auto const* const to : {&b, &peer}) REQUIRE(post_receive(*to, 3) == 0);
+  CHECK(await_one(a.end.sends).status == IBV_WC_SUCCESS);
+  CHECK(await_one(other.sends).status == IBV_WC_SUCCESS);
+}
+
+TEST_CASE("in SQD work is taken even where nobody can look after what had started", "[soft]") {
+  auto const near = open_context();
+  auto const far = open_context();
+  SleepyEnd a{near.get()};
+  End const b{far.get()};
+  ibv_qp_init_attr_ex asked{};
+  asked.send_cq = a.end.sends.get();
+  asked.recv_cq = a.end.receives.get();
+  asked.qp_type = IBV_QPT_RC;
+  asked.cap = {8, 8, 2, 2, 0};
+  asked.pd = a.end.domain.get();
+  asked.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  asked.send_ops_flags = IBV_QP_EX_WITH_SEND;
+  a.end.qp.reset(ibv_create_qp_ex(near.get(), &asked));
+  REQUIRE(a.end.qp);
+  bring_to(a.end.qp.get(), IBV_QPS_RTS, b.qp->qp_num);
+  bring_to(b.qp.get(), IBV_QPS_RTS, a.end.qp->qp_num);
+  for (std::uint64_t id = 1; id <= 2; ++id) REQUIRE(post_receive(b, id) == 0);
+  soft::Context::of(near.get()).faults.plan(FaultPlan{}.delay(1, std::chrono::milliseconds{1}));
+  REQUIRE(post(a.end, {.id = 1}) == 0);
+  REQUIRE(move(a.end.qp.get(), IBV_QPS_SQD, {}, IBV_QP_STATE) == 0);
+  auto const build = [&] {
+    auto* const builder = verbs().qp_to_qp_ex(a.end.qp.get());
+    ibv_wr_start(builder);
+    builder->wr_id = 2;
+    builder->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_send(builder);
+    return ibv_wr_complete(builder);
+  };
+  if (!is_refused_and_goes_on(a, build)) return;
+
+  CHECK(await_one(a.end.sends).wr_id == 1);
+  CHECK(await(a.end.sends, 0).empty());
+  REQUIRE(move(a.end.qp.get(), IBV_QPS_RTS, {}, IBV_QP_STATE) == 0);
+  CHECK(await_one(a.end.sends).wr_id == 2);
 }
