@@ -24,7 +24,9 @@ namespace lend::soft {
   auto* piece = static_cast<SharedPiece*>(shared.pieces);
   for (auto const& given : std::span{wr.sg_list, count}) {
     length += given.length;
-    if (!reaches_all && !context.regions.is_mappable(given.lkey)) is_reachable = false;
+    // Nobody looks at an empty piece, nor at its key.
+    if (!reaches_all && given.length != 0 && !context.regions.is_mappable(given.lkey))
+      is_reachable = false;
     *kept_piece++ = given;
     piece->address.set(given.addr);
     piece->length.set(given.length);

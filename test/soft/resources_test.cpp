@@ -312,7 +312,11 @@ TEST_CASE("without cross-memory attach private memory is refused to peers with a
   auto* const shared = soft.allocate(context, 4096, {});
   auto* const exposed =
       soft.reg_mr(pd, shared, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-  CHECK(exposed != nullptr);
+  REQUIRE(exposed != nullptr);
+  ibv_sge pieces[] = {{reinterpret_cast<std::uint64_t>(shared), 4096, exposed->lkey}, {0, 0, 0}};
+  wr.sg_list = pieces;
+  wr.num_sge = 2;
+  CHECK(ibv_post_recv(qp, &wr, &bad) == 0);  // an empty piece lies nowhere
   CHECK(soft.dereg_mr(exposed) == 0);
   soft.release(context, shared, 4096);
   CHECK(soft.destroy_qp(qp) == 0);
