@@ -109,12 +109,10 @@ bool take_local(CompletionQueue& cq, ibv_wc& wc) noexcept {
 [[gnu::noinline]] bool take_pooled(QueuePair& qp, SharedCompletion const& slot,
                                    ibv_wc& wc) noexcept {
   auto& pool = *qp.pool();
-  auto const claim = slot.bytes[0].get();
-  bool const is_abandoned = slot.kind.get() == static_cast<std::uint8_t>(ReceiveKind::abandoned);
-  auto const index = is_abandoned ? PoolRing::index_of(claim) : slot.receive.get();
-  if (is_abandoned ? !pool.end_as(claim) : !pool.end(index)) return false;
-  end_receive(qp, *pool.pd, pool.kept_at(index), slot, wc);
-  pool.recycle(index);
+  auto const index = pool.end_of(slot);
+  if (!index) return false;
+  end_receive(qp, *pool.pd, pool.kept_at(*index), slot, wc);
+  pool.recycle(*index);
   return true;
 }
 

@@ -105,10 +105,7 @@ void recycle_unpolled(QueuePair& qp) noexcept {
     // Acquire pairs with the release in push_receive_end().
     if (slot.sequence.load(std::memory_order_acquire) != at + 1) return;
     if (slot.queue_pair.get() != qp.index || slot.epoch.get() != qp.epoch) continue;
-    bool const is_abandoned = slot.kind.get() == static_cast<std::uint8_t>(ReceiveKind::abandoned);
-    auto const claim = slot.bytes[0].get();
-    auto const index = is_abandoned ? PoolRing::index_of(claim) : slot.receive.get();
-    if (is_abandoned ? pool.end_as(claim) : pool.end(index)) pool.recycle(index);
+    if (auto const index = pool.end_of(slot)) pool.recycle(*index);
   }
 }
 

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 namespace lend::soft {
@@ -52,6 +53,15 @@ struct ReceivePool : ibv_srq {
     if (which >= depth || words[which] != word || word == 0) return false;
     words[which] = 0;
     return true;
+  }
+  /// The same, of the receive whose completion a peer wrote: its index, or none when it had ended.
+  [[nodiscard]] std::optional<std::uint32_t> end_of(SharedCompletion const& completion) noexcept {
+    bool const is_abandoned =
+        completion.kind.get() == static_cast<std::uint8_t>(ReceiveKind::abandoned);
+    auto const claim = completion.bytes[0].get();
+    auto const which = is_abandoned ? PoolRing::index_of(claim) : completion.receive.get();
+    if (is_abandoned ? end_as(claim) : end(which)) return which;
+    return std::nullopt;
   }
   /// After it ended and its completion was read from kept_at().
   void recycle(std::uint32_t which) noexcept {
