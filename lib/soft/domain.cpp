@@ -45,7 +45,9 @@ int dealloc_pd(ibv_pd* pd) noexcept {
   if (!context.is_ours()) return 0;
   std::lock_guard const guard{context.control};
   if (domain->users.load() != 0)
-    return fail(EBUSY, "the protection domain still has %u regions or queue pairs",
+    return fail(EBUSY,
+                "the protection domain still has %u regions, queue pairs, address handles or "
+                "shared receive queues",
                 domain->users.load());
   --context.domains;
   delete domain;

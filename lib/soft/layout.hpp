@@ -2,8 +2,9 @@
 // What lies in the segment that a context shares with its peers. No pointers, offsets only.
 //
 // Every process that maps a segment may write all of it, so whoever reads takes a copy and checks
-// that copy. A cache line has one writing side. A structure becomes valid by one release store
-// (a sequence number, a key, a state), so that a process may die between any two instructions.
+// that copy. A cache line has one side that writes it for each message; what the other writes there
+// is rare, and said. A structure becomes valid by one release store (a sequence number, a key, a
+// state), so that a process may die between any two instructions.
 #pragma once
 
 #include "platform.hpp"
@@ -67,10 +68,11 @@ struct SharedPiece {
   Cell<std::uint32_t> key;
 };
 
-/// A posted receive. Valid for position p when sequence == p + 1.
+/// A posted receive. A queue pair's own is valid for position p when sequence == p + 1; one of a
+/// pool while the pool's order names it.
 struct SharedReceive {
-  Atomic<std::uint64_t> sequence;
-  Cell<std::uint32_t> length;  // of all pieces
+  Atomic<std::uint64_t> sequence;  // in a pool: index + 1 of the queue pair it was taken for
+  Cell<std::uint32_t> length;      // of all pieces
   Cell<std::uint32_t> piece_count;
   SharedPiece pieces[3];  // and more in the following lines, to the ring's stride
 };
@@ -112,9 +114,12 @@ struct SharedQueuePair {
   // Written by whoever sends to this queue pair, under rx.
   alignas(cache_line) RobustLock rx;
   Atomic<std::uint64_t> receive_tail;  // position of the next receive to match
-  Cell<std::uint64_t> claim;           // of a receive that was taken and not completed, or 0
+  // Of a receive that was taken and not completed: its position + 1, or in a pool the word that
+  // named it (pool_ring.hpp); or 0.
+  Cell<std::uint64_t> claim;
 
-  // Written by the owner under rx, except that a peer may move state to ERR, also under rx.
+  // Written by the owner under rx. Peers, too: under rx they move state to ERR and add to `events`;
+  // is_awaited is anybody's.
   alignas(cache_line) Atomic<std::uint32_t> state;
   Cell<std::uint32_t> epoch;  // counts tenants and resets of this index
   Cell<std::uint32_t> remote_number;
@@ -162,7 +167,7 @@ struct SharedReceivePool {
   Cell<std::uint32_t> limit;          // 0: not armed
   Cell<std::uint32_t> limit_reached;  // see async_events.hpp
   Atomic<std::uint64_t> tail;
-  // Written by the owner.
+  // Written by the owner, and is_awaited by senders that find nothing posted.
   alignas(cache_line) Cell<std::uint64_t> posted;
   Cell<std::uint64_t> order_offset;
   Cell<std::uint64_t> receives_offset;

@@ -20,7 +20,7 @@ RegionCopy look_up(Segment& segment, std::uint32_t key, std::uint32_t domain, st
                    std::uint64_t length, unsigned access) noexcept {
   if (key == 0) return {false, 0, 0};
   auto const& region = segment.regions[index_of_key(key)];
-  // Acquire pairs with the release in Regions::add().
+  // Acquire pairs with the release in Regions::write().
   if (region.key.load(std::memory_order_acquire) != key) return {false, 0, 0};
   auto const start = region.address.get();
   auto const size = region.length.get();

@@ -37,7 +37,7 @@ class Regions {
                              std::uint64_t length, unsigned access) const noexcept {
     if (key == 0) return false;
     Entry const& entry = entries_[index_of_key(key)];
-    // Acquire pairs with the release in add(). A dereg in between waits for the caller's lock.
+    // Acquire pairs with the release in write(). A dereg in between waits for the caller's lock.
     if (entry.key.load(std::memory_order_acquire) != key) return false;
     // What begins before the region wraps to more than its length, which itself does not wrap.
     return entry.domain == domain && (entry.access & access) == access && length <= entry.length &&
