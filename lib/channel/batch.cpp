@@ -60,8 +60,8 @@ template <class Work>
   }
   QueuePairHandle const& queue_pair = *channel_.raw_queue_pair_;
   // The device would refuse it in the middle of the chain.
-  if (has_immediate(work) && queue_pair.domain->context->is_iwarp()) [[unlikely]] {
-    channel_.reason_ = refusal(queue_pair, work, {EOPNOTSUPP, 0});
+  if (has_immediate(work) && !queue_pair.carries_immediates()) [[unlikely]] {
+    channel_.reason_ = no_immediates(queue_pair);
     return {};
   }
 
@@ -70,7 +70,7 @@ template <class Work>
   slot.scope = &scope;
   slot.work.operation = operation;
   slot.held = true;
-  ibv_send_wr* const ahead = chain.sends.last;
+  auto* const ahead = chain.sends.last;
   using Lender = ChannelState::Lender<ChannelState::Lending::lends>;
   auto const resolved = append(queue_pair, chain, id.value, work,
                                Lender{channel_, slot, slot.pieces, operation, where});
@@ -87,7 +87,7 @@ template <class Work>
     if (ahead != nullptr && chain.silent_last + 1 < channel_.send_depth / 4 &&
         may_be_silent(queue_pair, *ahead)) {
       ++chain.silent_last;
-      ahead->send_flags &= ~unsigned{IBV_SEND_SIGNALED};
+      silence(*ahead);
       slot.before = SlotId{ahead->wr_id};
     } else {
       chain.silent_last = 0;

@@ -7,8 +7,6 @@
 #include <channel/completing.hpp>
 #include <channel/posting.hpp>
 
-#include <type_traits>
-
 namespace lend {
 
 namespace {
@@ -102,17 +100,15 @@ Result<void> Batching::post_list(Chain::List<Request>& list, char const* verb) n
   note_posted(list.first, request);
   bool const is_unclear = request == nullptr;  // the device may have taken any
   Error const why = channel_.of_this_connection(
-      is_unclear ? device_unclear(*channel_.raw_queue_pair_, verb, errno_of(result))
-                 : device_refused(*channel_.raw_queue_pair_, verb, result, false));
+      is_unclear ? device_unclear(*channel_.raw_queue_pair_, verb, result)
+                 : device_refused(*channel_.raw_queue_pair_, verb, result));
   if (is_unclear) {
     give_up(why);
     return why;
   }
   fail_list(request, why);
-  if constexpr (std::is_same_v<Request, ibv_send_wr>) {
-    if (last_posted != nullptr && (last_posted->send_flags & IBV_SEND_SIGNALED) == 0)
-      close_behind(SlotId{last_posted->wr_id}, why);
-  }
+  if (last_posted != nullptr && is_silent(*last_posted))
+    close_behind(SlotId{last_posted->wr_id}, why);
   return why;
 }
 

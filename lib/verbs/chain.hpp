@@ -93,4 +93,15 @@ template <class Work, class Lend>
   return request.opcode != IBV_WR_RDMA_READ || !queue_pair.domain->context->is_iwarp();
 }
 
+/// Takes its completion from a request that was described with one.
+inline void silence(ibv_send_wr& request) noexcept {
+  request.send_flags &= ~unsigned{IBV_SEND_SIGNALED};
+}
+[[nodiscard]] inline bool is_silent(ibv_send_wr const& request) noexcept {
+  return (request.send_flags & IBV_SEND_SIGNALED) == 0;
+}
+[[nodiscard]] inline bool is_silent(ibv_recv_wr const&) noexcept {
+  return false;
+}
+
 }  // namespace lend

@@ -164,6 +164,9 @@ struct QueuePairHandle {
   // Destroyed before raw: a connection still being made holds on to an iWARP queue pair, whose
   // destruction waits for that. Source: Linux drivers/infiniband/sw/siw/siw_verbs.c.
   std::unique_ptr<ConnectionKeeper> keeper{};
+
+  /// Not on iWARP. Source: RFC 5040.
+  [[nodiscard]] bool carries_immediates() const noexcept { return !domain->context->is_iwarp(); }
 };
 
 }  // namespace lend

@@ -72,14 +72,14 @@ Error said_wrong(QueuePairHandle const& queue_pair, Operation operation,
 
 }  // namespace
 
-Error device_refused(QueuePairHandle const& queue_pair, char const* verb, int result,
-                     bool has_immediate) noexcept {
+Error no_immediates(QueuePairHandle const& queue_pair) noexcept {
+  return Error{Errc::unsupported, queue_pair.domain->context->name +
+                                      " is iWARP, which carries no immediates (RFC 5040); send the "
+                                      "value as bytes. Nothing was posted"};
+}
+
+Error device_refused(QueuePairHandle const& queue_pair, char const* verb, int result) noexcept {
   int const error = errno_of(result);
-  auto const& context = *queue_pair.domain->context;
-  if (has_immediate && context.is_iwarp())
-    return Error{Errc::unsupported, context.name +
-                                        " is iWARP, which carries no immediates (RFC 5040); send "
-                                        "the value as bytes. Nothing was posted"};
   // A full queue. Source: ibv_post_send(3); rdma-core providers answer ENOMEM.
   if (error == ENOMEM) return Errc::queue_full;
   return verb_error(Errc::system_failed, queue_pair.domain->provider(), verb, error,
@@ -87,7 +87,8 @@ Error device_refused(QueuePairHandle const& queue_pair, char const* verb, int re
                     "finish the channel's scopes and prepare_again().");
 }
 
-Error device_unclear(QueuePairHandle const& queue_pair, char const* verb, int error) noexcept {
+Error device_unclear(QueuePairHandle const& queue_pair, char const* verb, int result) noexcept {
+  int const error = errno_of(result);
   return verb_error(Errc::system_failed, queue_pair.domain->provider(), verb, error,
                     "The device does not say whether it took the work, and may touch its bytes "
                     "until the queue pair was flushed.");
@@ -99,7 +100,8 @@ Error device_failed(QueuePairHandle const& queue_pair, char const* verb, PostAns
                     bool has_immediate) {
   if (answer.is_unclear())
     return device_unclear(queue_pair, verb, answer.result - PostAnswer::unclear);
-  return device_refused(queue_pair, verb, answer.result, has_immediate);
+  if (has_immediate && !queue_pair.carries_immediates()) return no_immediates(queue_pair);
+  return device_refused(queue_pair, verb, answer.result);
 }
 
 }  // namespace

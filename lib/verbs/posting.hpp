@@ -228,14 +228,14 @@ template <class Work, class Lend>
   return {result, resolved.bytes};
 }
 
-/// Why the device did not take a request.
-[[nodiscard]] Error device_refused(QueuePairHandle const& queue_pair, char const* verb, int result,
-                                   bool has_immediate) noexcept;
-
+/// Why the device did not take a request, and why it is given none with an immediate.
+[[nodiscard]] Error device_refused(QueuePairHandle const& queue_pair, char const* verb,
+                                   int result) noexcept;
+[[nodiscard]] Error no_immediates(QueuePairHandle const& queue_pair) noexcept;
 /// Why nobody knows whether it took one, as where rxe's doorbell fails: that counts as posted until
 /// it is flushed. Source: rdma-core providers/rxe/rxe.c, rxe_post_send().
 [[nodiscard]] Error device_unclear(QueuePairHandle const& queue_pair, char const* verb,
-                                   int error) noexcept;
+                                   int result) noexcept;
 
 /// Why try_post() did not post.
 [[nodiscard]] Error refusal(QueuePairHandle const& queue_pair, Send const& work,
