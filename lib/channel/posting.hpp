@@ -99,18 +99,11 @@ template <class Work>
   constexpr Operation operation = operation_of<Work>;
   // What flush_unclear() gave tells of the work, which may have been posted.
   if (is_broken() && reason_ == Errc::system_failed) return take_reason();
-  auto const& list = [&work]() -> auto& {
-    if constexpr (operation == Operation::receive || operation == Operation::read)
-      return work.target;
-    else
-      return work.source;
-  }
-  ();
   WorkFailure story = story_of_connection(reason_.code());
   story.operation = operation;
   story.slot = not_posted;
   story.posted_at = where;
-  for (auto const& element : list.elements()) story.bytes += element.range.length;
+  for (auto const& element : list_of(work).elements()) story.bytes += element.range.length;
   return take_reason().about(story);
 }
 
