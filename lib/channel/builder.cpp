@@ -35,6 +35,14 @@ struct PreparedChannel::Parts {
     }
     return nullptr;
   }
+
+  /// Uses this up.
+  [[nodiscard]] Result<Channel> channel_over(QueuePair connected) {
+    auto state = ChannelState::make(domain, completions, std::move(connected), options);
+    if (state == nullptr) return Errc::exhausted;
+    state->past = std::move(past);
+    return Channel{std::move(state)};
+  }
 };
 
 void PreparedChannel::follow(Endpoint const& own, Endpoint const& peer) noexcept {
@@ -71,11 +79,7 @@ Result<Channel> PreparedChannel::handshake(Endpoint const& peer) && {
   if (parts == nullptr)
     return Error{Errc::stale_handle, "this prepared channel was used up; build another"};
   LEND_TRY(queue_pair, std::move(parts->queue_pair).connect(peer));
-  auto state =
-      ChannelState::make(parts->domain, parts->completions, std::move(queue_pair), parts->options);
-  if (state == nullptr) return Errc::exhausted;
-  state->past = std::move(parts->past);
-  return Channel{std::move(state)};
+  return parts->channel_over(std::move(queue_pair));
 }
 
 PreparedQueuePair PreparedChannel::take_queue_pair() noexcept {
@@ -97,11 +101,7 @@ Result<Channel> PreparedChannel::adopt(QueuePair connected) && {
                      " is not the one that take_queue_pair() handed out, which had the number " +
                      std::to_string(parts->endpoint.queue_pair_number.value()) +
                      "; adopt that one"};
-  auto state =
-      ChannelState::make(parts->domain, parts->completions, std::move(connected), parts->options);
-  if (state == nullptr) return Errc::exhausted;
-  state->past = std::move(parts->past);
-  return Channel{std::move(state)};
+  return parts->channel_over(std::move(connected));
 }
 
 Result<PreparedChannel> prepare_channel(ProtectionDomain const& domain,
