@@ -156,7 +156,7 @@ template <class Work>
   if (!id.is_valid()) [[unlikely]] {
     if (state->reason() == Errc::queue_full) {
       LEND_TRYV(batching.post(chain(), *scope_, deadline));
-      RoomWait wait = state->make_waiter();
+      RoomWait wait{state->make_waiter()};
       auto room = state->wait_for_room(operation_of<Work>, deadline, wait);
       if (room.has_value())
         id = batching.add(chain(), work, *scope_, where);

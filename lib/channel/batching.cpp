@@ -75,7 +75,7 @@ Result<void> Batching::wait_for_room(Chain const& chain, ScopeRecord& scope,
                                      Deadline deadline) noexcept {
   if (has_room(chain)) [[likely]]
     return success();
-  Waiter waiter = channel_.make_waiter().waiter;
+  Waiter waiter = channel_.make_waiter();
   while (!channel_.is_broken() && !has_room(chain)) {
     post_those_with_room(scope);  // their answers may make room for this one
     LEND_TRYV(wait_a_while(waiter, deadline));
@@ -191,7 +191,7 @@ template <class Request>
 
 Result<void> Batching::post_all(ScopeRecord& scope, Deadline deadline,
                                 Slot const* wanted) noexcept {
-  Waiter waiter = channel_.make_waiter().waiter;
+  Waiter waiter = channel_.make_waiter();
   while (post_those_with_room(scope) && (wanted == nullptr || wanted->unposted)) {
     LEND_TRYV(wait_a_while(waiter, deadline));
   }

@@ -71,7 +71,7 @@ class ChannelState {
                                            RoomWait& wait) noexcept;
   /// queue_full where handles hold every slot, so that no wait makes room.
   [[nodiscard]] Result<void> check_slots() noexcept;
-  [[nodiscard]] RoomWait make_waiter() noexcept { return {{wait_plan_, completions_}}; }
+  [[nodiscard]] Waiter make_waiter() noexcept { return {wait_plan_, completions_}; }
   /// The handle for what was just posted.
   [[nodiscard]] PendingWork handle_for(SlotId id) const noexcept { return {reference_, id.value}; }
 

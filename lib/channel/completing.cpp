@@ -194,7 +194,7 @@ ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success) noexcept
     has_polled = false;
   }
   count_empty_poll();  // that of wait()
-  Waiter waiter{wait_plan_, completions_};
+  Waiter waiter = make_waiter();
   while (!slot.finished) {
     if (is_broken()) {
       flush(*first_cause_);  // not every device brings back all of it of itself

@@ -61,7 +61,7 @@ std::optional<Error> ChannelState::drain(ScopeRecord& record, Deadline deadline,
     cut_short =
         Error{Errc::channel_broken,
               "an exception left a scope while a receive was outstanding, which was flushed"};
-  Waiter waiter{wait_plan_, completions_};
+  Waiter waiter = make_waiter();
   while (!cut_short && record.outstanding > 0) {
     if (is_broken()) {
       flush(*first_cause_);
@@ -126,7 +126,7 @@ void ChannelState::flush(Error const& reason) noexcept {
   break_for_own(reason);
   if (!start_flush()) abandon();
   Deadline const deadline = within(flush_bound);
-  Waiter waiter{wait_plan_, completions_};
+  Waiter waiter = make_waiter();
   while (outstanding_[0] + outstanding_[1] > 0) {
     auto const seen = poll();
     if (!seen.has_value() || (seen.value() == 0 && !pause(waiter, deadline))) return abandon();

@@ -81,7 +81,7 @@ template <class Work>
                                                                  ScopeRecord& scope,
                                                                  Deadline deadline,
                                                                  SourceLine const& where) noexcept {
-  RoomWait wait = make_waiter();
+  RoomWait wait{make_waiter()};
   while (reason_ == Errc::queue_full) {
     if (auto room = wait_for_room(operation_of<Work>, deadline, wait); !room.has_value()) {
       reason_ = std::move(room).assume_error();
