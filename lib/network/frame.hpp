@@ -81,7 +81,6 @@ class FrameReader {
   [[nodiscard]] Result<void> took(std::size_t count);
 
   [[nodiscard]] bool complete() const noexcept { return at_ == needed_ && at_ > header_end; }
-  [[nodiscard]] bool empty() const noexcept { return at_ == 0; }
 
   /// Shape: complete().
   [[nodiscard]] FrameKind kind() const noexcept { return kind_; }

@@ -76,7 +76,6 @@ TEST_CASE("a frame cut anywhere is not complete", "[network]") {
     CAPTURE(length);
     auto const reader = must(read(std::span{bytes}.first(length), 64));
     CHECK_FALSE(reader.complete());
-    CHECK(reader.empty() == (length == 0));
   }
 }
 
