@@ -14,7 +14,6 @@
 #include <new>
 #include <optional>
 #include <thread>
-#include <utility>
 
 namespace lend {
 

@@ -8,7 +8,6 @@
 #include <verbs/adoption.hpp>
 
 #include <span>
-#include <string_view>
 
 namespace lend {
 

@@ -5,14 +5,12 @@
 #include <network/address.hpp>
 
 #include <netdb.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <limits>
 #include <memory>
 
 namespace lend {

@@ -13,7 +13,6 @@
 #include <verbs/provider.hpp>
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>

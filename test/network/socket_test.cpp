@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <atomic>
+#include <vector>
 
 #include "network/strangers.hpp"
 #include "support/few_descriptors.hpp"

@@ -2,7 +2,6 @@
 // A peer's bytes: named, sliced, never dereferenced. Values; any thread.
 #pragma once
 
-#include <lend/base/borrow.hpp>
 #include <lend/base/result.hpp>
 
 #include <array>
