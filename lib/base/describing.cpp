@@ -172,8 +172,8 @@ void tell_of_drained(std::string& text, Error const& error, std::string_view own
 
 std::string_view remedy_for(WorkFailure const& failure) noexcept {
   return failure.port_is_down
-             ? "This side's port is down: bring its network interface or link up, then make a new "
-               "channel."
+             ? "This side's port is down: bring its network interface or link up, then "
+               "prepare_again()."
              : remedy_for(failure.status, failure.operation);
 }
 

@@ -177,7 +177,7 @@ std::string_view remedy_for(WorkStatus status, Operation operation) noexcept {
                    "the work completes.";
     case WorkStatus::flushed:
       return "An earlier failure or a flush ended the queue pair first: look at the first cause, "
-             "then make a new channel.";
+             "then prepare_again().";
     case WorkStatus::memory_window_bind:
       return "The memory window could not be bound: check that its memory and the queue pair "
              "allow it.";

@@ -111,7 +111,7 @@ std::optional<Error> ChannelState::lost(Deadline deadline) noexcept {
   if (reason && port_is_down())
     reason = Error{Errc::peer_lost, reason->message() +
                                         ", for this side's port is down: bring its network "
-                                        "interface or link up, then make a new channel"};
+                                        "interface or link up, then prepare_again()"};
   return reason;
 }
 

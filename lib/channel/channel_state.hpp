@@ -88,7 +88,7 @@ class ChannelState {
   [[nodiscard]] Answer ask(SlotId id, WorkSuccess& success) noexcept;
   /// Waits; never not_over.
   [[nodiscard]] Answer wait(SlotId id, Deadline deadline, WorkSuccess& success) noexcept;
-  /// The same for work that this call has posted.
+  /// The same where `id` has its slot for sure.
   [[nodiscard]] Answer wait_for_own(SlotId id, Deadline deadline, WorkSuccess& success) noexcept;
   /// What the last call that failed has to say. Here, for those that succeed need no Error then.
   [[nodiscard]] Error const& reason() const noexcept { return reason_; }

@@ -184,7 +184,7 @@ ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success) noexcept
 
 [[gnu::noinline]] bool ChannelState::wait_longer(SlotId id, Slot& slot,
                                                  Deadline deadline) noexcept {
-  bool has_polled = true;  // wait() has
+  bool has_polled = true;  // wait_for_own() has
   if (slot.unposted) [[unlikely]] {
     auto posted = Batching{*this}.post_all(*slot.scope, deadline, &slot);
     if (slot.unposted) {
@@ -193,7 +193,7 @@ ChannelState::Answer ChannelState::ask(SlotId id, WorkSuccess& success) noexcept
     }
     has_polled = false;
   }
-  count_empty_poll();  // that of wait()
+  count_empty_poll();  // that of wait_for_own()
   Waiter waiter = make_waiter();
   while (!slot.finished) {
     if (is_broken()) {

@@ -53,9 +53,9 @@ TEST_CASE("work that failed because this side's port is down says so", "[channel
         "vendor code 0x0, class transport). It was in slot 0 of queue pair N, in state "
         "ready_to_send, toward queue pair N at 10.0.0.1. It broke the channel; nothing else was "
         "flushed along. "
-        "This side's port is down: bring its network interface or link up, then make a new "
-        "channel. The channel takes no more work: finish its scopes, then prepare_again() or "
-        "destroy it.");
+        "This side's port is down: bring its network interface or link up, then "
+        "prepare_again(). The channel takes no more work: finish its scopes, then prepare_again() "
+        "or destroy it.");
 }
 
 TEST_CASE("a request that the device cannot understand, and one that the peer gave up, say so",

@@ -64,7 +64,8 @@ enum class Errc : int {
 /// of category_of_lend(), losing the story.
 class [[nodiscard]] Error {
  public:
-  /// No error. Only for Outcome, which before Boost 1.76 keeps one beside each value.
+  /// No error: where there may be one, and for Outcome, which before Boost 1.76 keeps one beside
+  /// each value.
   Error() noexcept = default;
   // NOLINTNEXTLINE(google-explicit-constructor): `return Errc::queue_full;` is the point.
   Error(Errc code) noexcept : code_{code} {}
