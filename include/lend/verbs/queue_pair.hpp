@@ -46,6 +46,10 @@ class QueuePair;
 /// A queue pair that is not connected yet.
 class PreparedQueuePair {
  public:
+  PreparedQueuePair(PreparedQueuePair&&) noexcept;
+  PreparedQueuePair& operator=(PreparedQueuePair&&) noexcept;
+  ~PreparedQueuePair();
+
   /// Shape:   depths of 1 to work_requests_max; elements of 1 to the smaller of the device's limit
   ///          and elements_max. The completion queue must have room for both depths and the probes,
   ///          besides those of the other queue pairs that use it.
@@ -83,11 +87,6 @@ class PreparedQueuePair {
   friend struct QueuePairDoor;
   explicit PreparedQueuePair(std::unique_ptr<QueuePairHandle> handle) noexcept;
   std::unique_ptr<QueuePairHandle> handle_;
-
- public:
-  PreparedQueuePair(PreparedQueuePair&&) noexcept;
-  PreparedQueuePair& operator=(PreparedQueuePair&&) noexcept;
-  ~PreparedQueuePair();
 };
 
 /// A connected queue pair. Posting here is raw: nothing is lent, the caller owes every buffer.
@@ -116,6 +115,11 @@ class QueuePair {
   [[nodiscard]] Result<void> unsafe_post_read(std::uint64_t id, Read const& work) noexcept;
   [[nodiscard]] Result<void> unsafe_post_receive(std::uint64_t id, Receive const& work) noexcept;
 
+  enum class Probe : std::uint8_t {
+    posted,
+    refused,
+    unclear,  ///< the device failed and does not say whether it took it: flush()
+  };
   /// Asks the peer's device whether it is there: a signaled write of no bytes under `id`, which
   /// needs no key and no memory, and which the peer's program does not see.
   /// The peer's queue pair must allow remote writes, as lend's do.
@@ -123,11 +127,6 @@ class QueuePair {
   /// completion queue.
   /// Source:  InfiniBand Architecture Specification vol. 1, C9-88; Linux
   ///          drivers/infiniband/sw/rxe/rxe_resp.c, check_rkey().
-  enum class Probe : std::uint8_t {
-    posted,
-    refused,
-    unclear,  ///< the device failed and does not say whether it took it: flush()
-  };
   [[nodiscard]] Probe unsafe_post_probe(std::uint64_t id) noexcept;
   /// Whether a probe's end tells of the peer: not on iWARP, where a write is over once it is sent.
   [[nodiscard]] bool is_acknowledged() const noexcept;
