@@ -20,6 +20,11 @@ struct LentPiece {
 };
 
 /// One work request from post until its result is taken, or until it is over and nobody will ask.
+///
+/// Unposted (only of a batch), then outstanding (neither that nor finished), then finished, maybe
+/// failed, then free. Batching posts it, or fails it where it was refused; end() and fail() of the
+/// channel finish it; take_back() frees it without either. What is finished is freed at once, but
+/// while it is `held`, whatever its state, only when the handle asks or goes, or the scope ends.
 struct Slot {
   ScopeRecord* scope = nullptr;
   LentPiece* pieces = nullptr;  // the slot's row in the loan table
