@@ -35,9 +35,9 @@ bool is_spare(int descriptor) noexcept {
 
 /// Empty unless the queue is to be wakeable.
 Result<Channel> make_channel(Provider const& provider, ibv_context* context, Wakeable wakeable) {
-  bool const is_asked = wakeable != Wakeable::no && provider.create_comp_channel != nullptr;
+  if (wakeable == Wakeable::no) return Channel{provider, nullptr};
   errno = 0;
-  Channel channel{provider, is_asked ? provider.create_comp_channel(context) : nullptr};
+  Channel channel{provider, provider.create_comp_channel(context)};
   if (!channel && wakeable == Wakeable::yes)
     return verb_error(provider, "ibv_create_comp_channel", errno,
                       "A wait without events (Wait::adaptive) needs no descriptor.");

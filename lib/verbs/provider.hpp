@@ -25,13 +25,14 @@ struct Provider {
   char const* name;
   bool is_soft;
 
+  // ---- what lend calls ----
+
   decltype(&::ibv_get_device_list) get_device_list;  // null with ENOSYS: no RDMA in this kernel
   decltype(&::ibv_free_device_list) free_device_list;
   decltype(&::ibv_open_device) open_device;
   decltype(&::ibv_close_device) close_device;
   decltype(&::ibv_query_device) query_device;
   int (*query_port)(ibv_context*, std::uint8_t port, ibv_port_attr*);
-  decltype(&::ibv_query_gid) query_gid;
   /// As ibv_query_gid_ex(3), an inline function: ENODATA where the entry is empty.
   int (*query_gid_ex)(ibv_context*, std::uint32_t port, std::uint32_t index, ibv_gid_entry*);
 
@@ -40,31 +41,16 @@ struct Provider {
   ibv_mr* (*reg_mr)(ibv_pd*, void* address, std::size_t length, int access);
   decltype(&::ibv_dereg_mr) dereg_mr;
 
-  decltype(&::ibv_get_async_event) get_async_event = nullptr;
-  decltype(&::ibv_ack_async_event) ack_async_event = nullptr;
-  decltype(&::ibv_create_comp_channel) create_comp_channel = nullptr;
-  decltype(&::ibv_destroy_comp_channel) destroy_comp_channel = nullptr;
-  decltype(&::ibv_get_cq_event) get_cq_event = nullptr;
-  decltype(&::ibv_ack_cq_events) ack_cq_events = nullptr;
+  decltype(&::ibv_create_comp_channel) create_comp_channel;
+  decltype(&::ibv_destroy_comp_channel) destroy_comp_channel;
+  decltype(&::ibv_get_cq_event) get_cq_event;
+  decltype(&::ibv_ack_cq_events) ack_cq_events;
   decltype(&::ibv_create_cq) create_cq;
-  decltype(&::ibv_resize_cq) resize_cq = nullptr;
-  decltype(&::ibv_create_cq_ex) create_cq_ex;
   decltype(&::ibv_destroy_cq) destroy_cq;
-  decltype(&::ibv_create_srq) create_srq;
-  decltype(&::ibv_create_srq_ex) create_srq_ex;
-  decltype(&::ibv_modify_srq) modify_srq;
-  decltype(&::ibv_query_srq) query_srq;
-  decltype(&::ibv_destroy_srq) destroy_srq;
   decltype(&::ibv_create_qp) create_qp;
-  decltype(&::ibv_create_qp_ex) create_qp_ex;
-  decltype(&::ibv_qp_to_qp_ex) qp_to_qp_ex;
   decltype(&::ibv_modify_qp) modify_qp;
   decltype(&::ibv_query_qp) query_qp;
   decltype(&::ibv_destroy_qp) destroy_qp;
-  decltype(&::ibv_create_ah) create_ah;
-  decltype(&::ibv_destroy_ah) destroy_ah;
-  decltype(&::ibv_init_ah_from_wc) init_ah_from_wc;
-  decltype(&::ibv_create_ah_from_wc) create_ah_from_wc;
 
   /// Page-aligned zeroed bytes that this device reaches best, or null with errno: settle_pages().
   /// Not registered. The pages are not prefer_huge.
@@ -76,6 +62,25 @@ struct Provider {
   /// provider knows more than errno says; else null. Want of descriptors needs none: see
   /// Error::from_errno(). The text lives until the thread's next call.
   char const* (*last_reason)();
+
+  // ---- what only the preload library and the tests of devices call ----
+
+  decltype(&::ibv_query_gid) query_gid;
+  decltype(&::ibv_get_async_event) get_async_event;
+  decltype(&::ibv_ack_async_event) ack_async_event;
+  decltype(&::ibv_resize_cq) resize_cq;
+  decltype(&::ibv_create_cq_ex) create_cq_ex;
+  decltype(&::ibv_create_srq) create_srq;
+  decltype(&::ibv_create_srq_ex) create_srq_ex;
+  decltype(&::ibv_modify_srq) modify_srq;
+  decltype(&::ibv_query_srq) query_srq;
+  decltype(&::ibv_destroy_srq) destroy_srq;
+  decltype(&::ibv_create_qp_ex) create_qp_ex;
+  decltype(&::ibv_qp_to_qp_ex) qp_to_qp_ex;
+  decltype(&::ibv_create_ah) create_ah;
+  decltype(&::ibv_destroy_ah) destroy_ah;
+  decltype(&::ibv_init_ah_from_wc) init_ah_from_wc;
+  decltype(&::ibv_create_ah_from_wc) create_ah_from_wc;
 };
 
 [[nodiscard]] Provider const& rdma_core_provider() noexcept;

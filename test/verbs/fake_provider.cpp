@@ -223,6 +223,11 @@ ibv_mr* reg_mr(ibv_pd* domain, void* address, std::size_t length, int) {
   return fake().make(region.get(), "region", {domain, address}, region);
 }
 
+ibv_comp_channel* create_comp_channel(ibv_context*) {  // its queues wake nobody
+  errno = ENOSYS;
+  return nullptr;
+}
+
 ibv_cq* create_cq(ibv_context* context, int depth, void*, ibv_comp_channel*, int) {
   if (fake().fails("ibv_create_cq")) return nullptr;
   if (fake().is_full("completion queue", fake().device.completion_queues_max)) return nullptr;
@@ -301,6 +306,7 @@ Provider table_of(bool is_soft) {
   table.dealloc_pd = &end<ibv_pd>;
   table.reg_mr = &reg_mr;
   table.dereg_mr = &end<ibv_mr>;
+  table.create_comp_channel = &create_comp_channel;
   table.create_cq = &create_cq;
   table.destroy_cq = &end<ibv_cq>;
   table.create_qp = &create_qp;
