@@ -59,6 +59,6 @@ static lend::Result<void> exchange() {
 
 int main() {
   auto const done = exchange();
-  if (!done) std::cerr << "batched_column: " << done.error().message() << '\n';
+  if (!done) std::cerr << "batched_column: " << done.error().describe() << '\n';
   return done ? 0 : 1;
 }

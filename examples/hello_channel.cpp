@@ -35,6 +35,6 @@ static lend::Result<void> greet(std::string_view greeting) {
 
 int main() {
   auto const done = greet("hello, channel");
-  if (!done) std::cerr << "hello_channel: " << done.error().message() << '\n';
+  if (!done) std::cerr << "hello_channel: " << done.error().describe() << '\n';
   return done ? 0 : 1;
 }

@@ -57,6 +57,6 @@ static lend::Result<void> visit(std::string_view words) {
 
 int main() {
   auto const done = visit("I was here");
-  if (!done) std::cerr << "one_sided: " << done.error().message() << '\n';
+  if (!done) std::cerr << "one_sided: " << done.error().describe() << '\n';
   return done ? 0 : 1;
 }

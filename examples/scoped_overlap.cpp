@@ -59,6 +59,6 @@ static lend::Result<void> overlap() {
 
 int main() {
   auto const done = overlap();
-  if (!done) std::cerr << "scoped_overlap: " << done.error().message() << '\n';
+  if (!done) std::cerr << "scoped_overlap: " << done.error().describe() << '\n';
   return done ? 0 : 1;
 }

@@ -196,6 +196,6 @@ int main(int count, char** arguments) {
   }
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // whoever reads along gets whole lines at once
   auto const done = run(*options);
-  if (!done) std::fprintf(stderr, "two_processes: %s\n", done.error().message().c_str());
+  if (!done) std::fprintf(stderr, "two_processes: %s\n", done.error().describe().c_str());
   return done ? 0 : 1;
 }
