@@ -66,6 +66,8 @@ class PreparedChannel {
   /// The channel over the queue pair that take_queue_pair() handed out. Consumes this object, also
   /// when it fails.
   ///
+  /// The caller owes: nothing was posted on `connected` by its unsafe_post_*(), whose
+  /// completions would break the channel's accounts.
   /// Errors:  invalid_argument  `connected` is another queue pair, or was moved from.
   ///          exhausted         no memory for the channel.
   ///          stale_handle      this was moved from or consumed before.

@@ -48,7 +48,7 @@ class Channel {
   ///          timed_out, cancelled, system_failed  before it was posted: nothing happened. Later:
   ///                                the work was flushed to get its bytes back; the channel is
   ///                                broken. A deadline that has passed at the call is no reason
-  ///                                not to post: that is flushed after one look.
+  ///                                not to post: that is flushed after a few looks.
   [[nodiscard]] Result<void> send(Send const& work, Deadline deadline = Deadline::never(),
                                   SourceLine where = SourceLine::here()) noexcept;
   [[nodiscard]] Result<WorkSuccess> receive(Receive const& work,

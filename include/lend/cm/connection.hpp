@@ -31,9 +31,11 @@ struct CmPeer {
 /// It watches its connection: when the peer disconnects or dies, or the device is removed, waits of
 /// the channel end with Errc::peer_lost. It disconnects when it is destroyed.
 ///
-/// The peer's receives should be posted before this side sends, as on any connection; and on iWARP
-/// the side that called cm_connect() must send first.
-/// Source: rdma_connect(3), IWARP SPECIFIC.
+/// The caller owes, where it is adopted: nothing was posted on it by its unsafe_post_*(). So adopt
+/// it first, then post receives. A message that comes sooner waits for its receive, but on iWARP it
+/// ends the connection. There, too, the side that called cm_connect() must send first: let it wait
+/// until it is told by other means, a socket for instance, that its peer's receives are posted.
+/// Source: rdma_connect(3), IWARP SPECIFIC; DeviceCapabilities::waits_for_receives.
 struct CmConnection {
   QueuePair queue_pair;
   CmPeer peer;

@@ -57,7 +57,7 @@ class CompletionQueue {
   /// Source:  ibv_req_notify_cq(3).
   [[nodiscard]] bool arm() noexcept;
   /// Sleeps until a completion since arm() wakes it, a signal does, or until `deadline`. Says
-  /// nothing of which: poll. Armed it stays armed.
+  /// nothing of which: poll. Armed it stays armed. Not wakeable, it returns at once.
   /// Source:  ibv_get_cq_event(3).
   void sleep(Deadline deadline) noexcept;
 

@@ -72,11 +72,13 @@ class Device {
 
   /// Opens the device on `port`, or with 0 on its first port in state ACTIVE.
   ///
-  /// Errors:  not_found    no such port, or it, or none, is active; the message has the states.
-  ///          denied       no permission for the device file.
-  ///          exhausted    out of descriptors or memory.
-  ///          unsupported  the port states an MTU that no verbs manual knows.
-  /// Source:  ibv_open_device(3), ibv_query_port(3).
+  /// Errors:  not_found      no such port, or it, or none, is active; the message has the states.
+  ///          denied         no permission for the device file.
+  ///          exhausted      out of descriptors or memory.
+  ///          unsupported    the port states an MTU that no verbs manual knows.
+  ///          system_failed  a call, which the message names, failed otherwise; another code where
+  ///                         its errno says more.
+  /// Source:  ibv_open_device(3), ibv_query_device(3), ibv_query_port(3).
   [[nodiscard]] Result<Context> open(std::uint8_t port = 0) const;
 
  private:

@@ -54,11 +54,16 @@ class PreparedQueuePair {
   ///          and elements_max. The completion queue must have room for both depths and the probes,
   ///          besides those of the other queue pairs that use it.
   /// Errors:  invalid_argument  names the option, its value and its limit; of inline_bytes, which
-  ///                            no query tells, that is found by trying.
+  ///                            no query tells, that is found by trying. Or the completion queue
+  ///                            is of another Context, or has too little room left.
   ///          exhausted         too many queue pairs, or too large a one; says which.
+  ///          denied            the kernel refuses even the smallest with EPERM.
   ///          not_found         the port is not active now, has no GID and is Ethernet, or has not
   ///                            the one that options.gid asks for; has what there is.
-  ///          unsupported       options.gid on iWARP, whose addresses rdma_cm picks.
+  ///          unsupported       options.gid on iWARP, whose addresses rdma_cm picks; or the device
+  ///                            numbers queue pairs beyond 24 bits.
+  ///          system_failed     a call failed otherwise, as where the port or its GID table cannot
+  ///                            be read; another code where its errno says more.
   /// Source:  ibv_create_qp(3), ibv_modify_qp(3), ibv_query_gid_ex(3).
   [[nodiscard]] static Result<PreparedQueuePair> create(ProtectionDomain const& domain,
                                                         CompletionQueue const& completions,
