@@ -100,8 +100,8 @@ bool number_of(char const* path, std::uint64_t& number) noexcept {
 }  // namespace
 
 Namespaces own_namespaces() noexcept {
-  // Of this thread: a main thread that ended has none. A /proc of another pid namespace has us under
-  // another number.
+  // Of this thread: a main thread that ended has none. A /proc of another pid namespace has us
+  // under another number.
   char self[64] = {};
   if (::readlink("/proc/thread-self", self, sizeof self - 1) < 0) return {};
   if (std::strtol(self, nullptr, 10) != ::getpid()) {
