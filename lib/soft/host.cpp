@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -91,9 +90,9 @@ int reachability_guid(RendezvousDirectory const& directory, std::uint64_t& guid)
   hash.add(boot, static_cast<std::size_t>(length));
   auto const user = ::geteuid();
   hash.add(&user, sizeof user);
-  struct stat status {};
-  if (::stat("/proc/thread-self/ns/pid", &status) == 0)
-    hash.add(&status.st_ino, sizeof status.st_ino);
+  auto const namespaces = own_namespaces();
+  if (namespaces.pid == 0) return cannot_tell_namespaces();
+  hash.add(&namespaces, sizeof namespaces);
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
   if (auto const error = directory.identify(device, inode); error != 0) return error;

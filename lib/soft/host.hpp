@@ -10,7 +10,8 @@ namespace lend::soft {
 class RendezvousDirectory;
 
 /// A number that two contexts share exactly when they can reach each other: same boot of the same
-/// host, same user, same process-number space, same rendezvous directory. 0 or errno, with reason.
+/// host, same user, same pid and time namespace, same rendezvous directory. 0 or errno, with
+/// reason.
 [[nodiscard]] int reachability_guid(RendezvousDirectory const&, std::uint64_t& guid) noexcept;
 
 /// Whether peers may read and write this process's private memory (cross-memory attach), asked of

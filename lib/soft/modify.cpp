@@ -198,8 +198,8 @@ int check_address(Context const& context, ibv_ah_attr const& address) noexcept {
         gid.interface_id == htobe64(context.guid))
       return 0;
     return fail(ENETUNREACH,
-                "the peer's GID is not of this host, user, boot and namespace: the soft device "
-                "connects processes of one user on one host");
+                "the peer's GID is not of this host, user, boot and namespaces: the soft device "
+                "connects processes of one user on one host, in one pid and time namespace");
   }
   return address.dlid == 1
              ? 0

@@ -95,6 +95,10 @@ int Peers::connect(Peer& peer, std::uint32_t slot) noexcept {
   auto const unread = read_slot(own_slot_.directory(), slot, tenant, peer.slot_file_);
   if (is_shortage(unread)) return cannot_look(unread, slot);
   auto const presence = unread == 0 ? presence_of(tenant, peer.slot_file_.get()) : Presence::gone;
+  if (unread == EBADMSG)
+    return fail(ENETUNREACH,
+                "the file of slot %u of the soft device is damaged, or of another version of it",
+                slot);
   if (presence == Presence::unknown && errno == EXDEV)
     return fail(ENETUNREACH,
                 "slot %u of the soft device is held in another pid or time namespace: its process "

@@ -105,7 +105,7 @@ Namespaces own_namespaces() noexcept {
   char self[64] = {};
   if (::readlink("/proc/thread-self", self, sizeof self - 1) < 0) return {};
   if (std::strtol(self, nullptr, 10) != ::getpid()) {
-    errno = EXDEV;
+    errno = ENXIO;
     return {};
   }
   Namespaces own;

@@ -19,7 +19,8 @@ struct Namespaces {
 
   bool operator==(Namespaces const&) const = default;
 };
-/// Of this process. `pid` is 0, with errno, where /proc is another one's or is not there.
+/// Of this process. `pid` is 0, with errno, where nobody could look: ENXIO where /proc is that of
+/// another pid namespace.
 /// Source: namespaces(7), time_namespaces(7), proc(5).
 [[nodiscard]] Namespaces own_namespaces() noexcept;
 

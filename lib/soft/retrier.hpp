@@ -46,7 +46,7 @@ class Retrier {
   /// False when it is time to end.
   bool rest(Segment&, std::uint64_t nanoseconds) noexcept;
 
-  std::atomic<std::uint64_t> sleepers_{0};  // how often one came and was not refused
+  std::atomic<std::uint64_t> sleepers_{0};  // how often one came; without those who were refused
   pthread_mutex_t mutex_;
   pthread_cond_t changed_;
   pthread_t thread_{};

@@ -236,6 +236,14 @@ int RendezvousDirectory::identify(std::uint64_t& device, std::uint64_t& inode) c
   return 0;
 }
 
+int cannot_tell_namespaces() noexcept {
+  auto const error = errno;
+  return fail(error, "cannot tell this process's namespaces: %s",
+              error == ENOENT  ? "mount /proc"
+              : error == ENXIO ? "/proc is that of another pid namespace: mount its own"
+                               : std::strerror(error));
+}
+
 int SlotClaim::take(RendezvousDirectory const& directory, int segment_fd,
                     std::uint64_t patience) noexcept {
   directory_ = directory;
@@ -247,10 +255,7 @@ int SlotClaim::take(RendezvousDirectory const& directory, int segment_fd,
                 "it was stopped, or hangs; let it go on, or end it");
   if (error != 0) return cannot("lock the rendezvous directory", directory_.path(), error);
   tenant_.namespaces = own_namespaces();
-  if (tenant_.namespaces.pid == 0)
-    return fail(errno,
-                "cannot tell this process from others: /proc is missing, or is that of "
-                "another pid namespace: mount it");
+  if (tenant_.namespaces.pid == 0) return cannot_tell_namespaces();
   auto const start = start_time_of(::getpid());
   if (start == 0)
     return fail(errno, "cannot tell when this process started: %s", std::strerror(errno));

@@ -51,6 +51,9 @@ class RendezvousDirectory {
   char path_[length_max + 1] = "";
 };
 
+/// What to say where own_namespaces() could not tell; errno is from there.
+int cannot_tell_namespaces() noexcept;
+
 /// How many nanoseconds a claim waits for others. Each takes well below a millisecond, however many
 /// there are.
 inline constexpr std::uint64_t claim_patience = 60'000'000'000;

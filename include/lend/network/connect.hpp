@@ -81,6 +81,7 @@ class Listener {
 ///                             connect its end, or then said nothing for 30 s.
 ///          invalid_argument, not_found  the address; or too long a secret.
 ///          exhausted, denied, system_failed  from socket(2) or connect(2).
+///          unsupported        this kernel has not that family of addresses.
 ///          And those of PreparedChannel::handshake().
 [[nodiscard]] Result<Channel> connect(std::string_view address, PreparedChannel prepared,
                                       Deadline deadline, ExchangeOptions const& options = {});

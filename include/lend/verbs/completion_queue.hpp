@@ -33,6 +33,7 @@ class CompletionQueue {
   /// Errors:  invalid_argument  depth is 0 or above the limit, which the message names.
   ///          exhausted         too many queues, or too large a one; says which. Or Wakeable::yes,
   ///                            and no descriptor is left.
+  ///          denied            EPERM, where memory may be locked.
   ///          system_failed     Wakeable::yes, and its descriptor cannot be made not to block.
   /// Source:  ibv_create_cq(3), ibv_create_comp_channel(3).
   [[nodiscard]] static Result<CompletionQueue> create(Context const& context, std::uint32_t depth,

@@ -40,6 +40,7 @@ class Context {
 
   /// Makes a protection domain: regions and queue pairs of different domains never mix.
   /// Errors:  exhausted  the message has how many there can be.
+  ///          denied     EPERM, where memory may be locked.
   /// Source:  ibv_alloc_pd(3).
   [[nodiscard]] Result<ProtectionDomain> allocate_protection_domain() const;
 

@@ -56,8 +56,9 @@ class PreparedQueuePair {
   /// Errors:  invalid_argument  names the option, its value and its limit; of inline_bytes, which
   ///                            no query tells, that is found by trying. Or the completion queue
   ///                            is of another Context, or has too little room left.
-  ///          exhausted         too many queue pairs, or too large a one; says which.
-  ///          denied            the kernel refuses even the smallest with EPERM.
+  ///          exhausted         too many queue pairs, or too large a one; says which. Or no memory
+  ///                            may be locked (RLIMIT_MEMLOCK is 0).
+  ///          denied            the kernel refuses even the smallest with EPERM for another reason.
   ///          not_found         the port is not active now, has no GID and is Ethernet, or has not
   ///                            the one that options.gid asks for; has what there is.
   ///          unsupported       options.gid on iWARP, whose addresses rdma_cm picks; or the device
