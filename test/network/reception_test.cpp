@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <latch>
 #include <memory>
 #include <optional>
 #include <random>
@@ -162,6 +163,7 @@ TEST_CASE("a peer that was told an endpoint is turned away when the wait for it 
   Socket const second{UniqueFd{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)}, "the second"};
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  std::latch failed{1};  // UBSan asks of an ending thread's state by a pipe: descriptors first
   std::thread coming{[&] {
     pollfd waiting{first.fd.get(), POLLIN, 0};
     static_cast<void>(wait_for({&waiting, 1}, within(patience)));
@@ -172,10 +174,12 @@ TEST_CASE("a peer that was told an endpoint is turned away when the wait for it 
     static_cast<void>(::connect(second.fd.get(), there.native(), there.length));
     say(second, good_greeting(9));
     say(second, agreed());
+    failed.wait();
   }};
   CHECK(error_of(reception.admit(terms_with(1), within(patience))) == Errc::exhausted);
-  coming.join();
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  failed.count_down();
+  coming.join();
   REQUIRE(reception.strangers() == 0);
 
   auto const told = hear(first);
