@@ -49,8 +49,7 @@ void append(QueuePair& qp, Work const& work) noexcept {
 /// Without one who sleeps would sleep for ever, so the work ends as if its time were over.
 void await_retry(QueuePair& qp) noexcept {
   auto& context = qp.owner();
-  // In SQD it may end at `drained`, what is behind which waits for RTS, not for time: while another
-  // thread's sleep is being refused.
+  // In SQD this may get as far as `drained`: what is behind that waits for RTS, not for time.
   while (qp.stall.why != Stall::Why::none && qp.stall.why != Stall::Why::drained &&
          context.retrier.work_stalled(context) != 0) {
     qp.stall.deadline = 1;  // long ago
