@@ -9,13 +9,20 @@
 
 using namespace std::chrono_literals;
 
+static void print(std::span<std::byte const> text, lend::Context const& device) {
+  std::cout << "received \"";
+  for (std::byte letter : text) std::cout << char(letter);
+  std::cout << "\" over " << device.name() << " (" << lend::name_of(device.kind()) << ")\n";
+}
+
+// excerpt hello
 static lend::Result<void> greet(std::string_view greeting) {
-  LEND_TRY(device, lend::open_device());  // an RDMA card if there is one, else the soft device
+  LEND_TRY(device, lend::open_device());  // an RDMA device if there is one, else the soft device
   LEND_TRY(domain, device.allocate_protection_domain());
-  LEND_TRY(memory, domain.allocate(4096));  // registered; nobody but this process can reach it
+  LEND_TRY(memory, domain.allocate(4096));  // registered; no peer can access it
 
   LEND_TRY(prepared, lend::channel_builder().protection_domain(domain).build());
-  lend::Endpoint const peer = prepared.endpoint();  // its own: whatever it sends comes back
+  lend::Endpoint const peer = prepared.endpoint();  // its own: it receives what it sends
   LEND_TRY(channel, std::move(prepared).handshake(peer));
 
   LEND_TRY(draft, memory.mutable_bytes(0, greeting.size()));
@@ -24,14 +31,13 @@ static lend::Result<void> greet(std::string_view greeting) {
   lend::PollingScope scope{channel};  // ends only when every byte is back
   LEND_TRY(pending, scope.post_receive(memory.scatter(2048, 2048)));
   LEND_TRYV(scope.post_send(memory.gather(0, greeting.size())));
-  LEND_TRY(message, pending.wait(lend::within(2s)));  // these bytes are ours again
+  LEND_TRY(message, pending.wait(lend::within(2s)));  // the receive's loan has ended
 
   LEND_TRY(received, memory.bytes(2048, message.bytes));
-  std::cout << "received \"";
-  for (std::byte letter : received) std::cout << char(letter);
-  std::cout << "\" over " << device.name() << " (" << lend::name_of(device.kind()) << ")\n";
+  print(received, device);
   return scope.finish();
 }
+// end of excerpt
 
 int main() {
   auto const done = greet("hello, channel");

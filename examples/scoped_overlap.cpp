@@ -42,18 +42,18 @@ static lend::Result<void> overlap() {
       under_way[at] = Lane{std::move(departure), std::move(arrival)};
     }
 
-    // A receive borrows its bytes exclusively. Were they sent now, nobody could say what they hold,
-    // so the ledger refuses. Nothing was posted, and the scope goes on as if nobody had asked.
+    // A receive borrows its bytes exclusively. A send of them would race with it, so the ledger
+    // refuses the send. Nothing was posted, and the scope remains usable.
     LEND_TRY(arrival, scope.post_receive(target.scatter(0, 512)));
     auto const refused = scope.post_send(target.gather(256, 512));
     if (refused) return lend::Error{lend::Errc::unsupported, "the ledger let an overlap pass"};
     std::cout << "refused, rightly: " << refused.error().message() << '\n';
 
-    LEND_TRYV(scope.post_send(target.gather(512, 512)));  // other bytes are another matter
-    LEND_TRYV(arrival.wait());                            // with this the loan is over
+    LEND_TRYV(scope.post_send(target.gather(512, 512)));  // other bytes: no conflict
+    LEND_TRYV(arrival.wait());                            // ends the receive's loan
     LEND_TRYV(scope.post_receive(target.scatter(1024, 512)));
-    LEND_TRYV(scope.post_send(target.gather(256, 512)));  // so now they may be sent
-    return lend::success();  // the scope waits for the two that nobody waited for
+    LEND_TRYV(scope.post_send(target.gather(256, 512)));  // now allowed
+    return lend::success();  // the scope waits for the last two requests
   });
 }
 

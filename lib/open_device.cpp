@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The composition root: the only file that knows both providers. Any thread.
-#include <lend/open_device.hpp>
-#include <soft/provider.hpp>
+#include <base/printable.hpp>
+#include <open_device.hpp>
+#include <soft/device/provider.hpp>
 #include <verbs/device_list.hpp>
 #include <verbs/provider.hpp>
 
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
+#include <tuple>
 
 namespace lend {
 
 namespace {
+
+using Kind = DeviceChoice::Kind;
 
 /// A choice, and for messages where it came from.
 struct Wanted {
@@ -21,18 +25,43 @@ struct Wanted {
 
 /// Applies LEND_DEVICE, which only a choice that leaves everything open gives way to.
 Wanted wanted_of(DeviceChoice const& choice) {
-  if (choice.kind != DeviceChoice::Kind::either || !choice.name.empty()) return {choice};
+  if (choice.kind != Kind::either || !choice.name.empty()) return {choice};
   char const* const variable = std::getenv("LEND_DEVICE");
   if (variable == nullptr || *variable == '\0') return {choice};
-  Wanted wanted{choice, std::string{" (from LEND_DEVICE="} + variable + ")"};
+  Wanted wanted{choice, " (from LEND_DEVICE=" + shown(variable) + ")"};
   std::string_view const value{variable};
-  if (value == "soft")
-    wanted.choice.kind = DeviceChoice::Kind::soft;
-  else if (value == "hardware")
-    wanted.choice.kind = DeviceChoice::Kind::hardware;
+  if (value == "card")
+    wanted.choice.kind = Kind::card;
+  else if (value == "software")
+    wanted.choice.kind = Kind::software_rdma;
+  else if (value == "soft")
+    wanted.choice.kind = Kind::soft;
   else
     wanted.choice.name = value;
   return wanted;
+}
+
+bool is_of(Kind kind, Device const& device) noexcept {
+  switch (kind) {
+    case Kind::either: return true;
+    case Kind::card: return device.kind() == DeviceKind::card;
+    case Kind::software_rdma: return device.kind() == DeviceKind::software_rdma;
+    case Kind::soft: return device.kind() == DeviceKind::soft;
+  }
+  return false;
+}
+
+/// Asks the devices of rdma-core for their kinds, and brings them into the order of preference.
+void identify(std::vector<Device>& devices) {
+  for (auto& device : devices) DeviceList::identify(device);
+  auto const rank = [](Device const& device) {
+    return std::tuple{device.kind() != DeviceKind::card, DeviceList::is_iwarp(device)};
+  };
+  std::ranges::stable_sort(devices, {}, rank);
+}
+
+void append(std::vector<Device>& devices, std::vector<Device> const& more) {
+  devices.insert(devices.end(), more.begin(), more.end());
 }
 
 std::string names_of(std::vector<Device> const& devices) {
@@ -45,13 +74,22 @@ std::string names_of(std::vector<Device> const& devices) {
   return names.empty() ? "none" : names;
 }
 
-Error no_such_device(Wanted const& wanted) {
-  std::string text = wanted.choice.name.empty() ? "no RDMA hardware on this host"
-                                                : "no device named " + wanted.choice.name;
-  text += wanted.source;
-  auto const all = list_devices();
-  text += "; there is: " + (all.has_value() ? names_of(all.value()) : all.error().message());
-  return Error{Errc::not_found, std::move(text)};
+Error no_such_device(Wanted const& wanted, std::vector<Device> const& all) {
+  std::string text = "no device named " + shown(wanted.choice.name);
+  if (wanted.choice.name.empty())
+    text = wanted.choice.kind == Kind::software_rdma ? "no software RDMA device on this host"
+                                                     : "no RDMA card on this host";
+  return Error{Errc::not_found, text + wanted.source + "; there is: " + names_of(all)};
+}
+
+Error only_iwarp(std::vector<Device> const& devices) {
+  return Error{
+      Errc::unsupported,
+      "all RDMA devices of this host are iWARP, which rdma_cm connects, but not "
+      "handshake(), listen() and connect(): " +
+          names_of(devices) +
+          "; choose one by its name (LEND_DEVICE or DeviceChoice::named()) for cm_connect() "
+          "and CmListener, or LEND_DEVICE=soft for the soft device"};
 }
 
 /// The first that opens; else why each did not.
@@ -72,36 +110,58 @@ Result<Context> open_first(std::vector<Device> const& devices, Wanted const& wan
   return Error{alike ? errors.front().code() : Errc::not_found, std::move(text)};
 }
 
+/// Those of rdma-core only where the soft device does not do.
+Result<HostDevices> devices_of_host(Kind wanted) {
+  HostDevices devices;
+  if (wanted != Kind::soft) {
+    LEND_TRY(rdma_core, devices_of(rdma_core_provider()));
+    devices.rdma_core = std::move(rdma_core);
+  }
+  LEND_TRY(soft, devices_of(soft::provider()));
+  devices.soft = std::move(soft);
+  return devices;
+}
+
 }  // namespace
 
+std::vector<Device> list_devices(HostDevices devices) {
+  identify(devices.rdma_core);
+  append(devices.rdma_core, devices.soft);
+  return std::move(devices.rdma_core);
+}
+
+Result<Context> open_device(HostDevices devices, DeviceChoice const& choice) {
+  Wanted const wanted = wanted_of(choice);
+  // No structured binding: clang 14 lets no lambda use one.
+  auto const& kind = wanted.choice.kind;
+  auto const& name = wanted.choice.name;
+  bool const is_default = kind == Kind::either && name.empty();
+  // By default the soft device only stands in where there is no RDMA device at all.
+  if (is_default && !devices.rdma_core.empty()) devices.soft.clear();
+
+  auto named = devices;
+  auto const has_other_name = [&](Device const& device) {
+    return !name.empty() && device.name() != name;
+  };
+  std::erase_if(named.rdma_core, has_other_name);
+  std::erase_if(named.soft, has_other_name);
+  auto candidates = list_devices(std::move(named));
+  std::erase_if(candidates, [&](Device const& device) {
+    return !is_of(kind, device) || (is_default && DeviceList::is_iwarp(device));
+  });
+  if (!candidates.empty()) return open_first(candidates, wanted);
+  auto const all = list_devices(std::move(devices));
+  return is_default && !all.empty() ? only_iwarp(all) : no_such_device(wanted, all);
+}
+
 Result<std::vector<Device>> list_devices() {
-  LEND_TRY(devices, devices_of(rdma_core_provider()));
-  LEND_TRY(soft_devices, devices_of(soft::provider()));
-  devices.insert(devices.end(), soft_devices.begin(), soft_devices.end());
-  return std::move(devices);
+  LEND_TRY(devices, devices_of_host(Kind::either));
+  return list_devices(std::move(devices));
 }
 
 Result<Context> open_device(DeviceChoice const& choice) {
-  using Kind = DeviceChoice::Kind;
-  Wanted const wanted = wanted_of(choice);
-  std::vector<Device> devices;
-  if (wanted.choice.kind != Kind::soft) {
-    LEND_TRY(hardware, devices_of(rdma_core_provider()));
-    devices = std::move(hardware);
-  }
-  // Of itself the soft device only stands in where there is no hardware at all.
-  bool const soft_too =
-      wanted.choice.kind == Kind::soft ||
-      (wanted.choice.kind == Kind::either && (devices.empty() || !wanted.choice.name.empty()));
-  if (soft_too) {
-    LEND_TRY(soft_devices, devices_of(soft::provider()));
-    devices.insert(devices.end(), soft_devices.begin(), soft_devices.end());
-  }
-  if (!wanted.choice.name.empty())
-    std::erase_if(devices,
-                  [&](Device const& device) { return device.name() != wanted.choice.name; });
-  if (devices.empty()) return no_such_device(wanted);
-  return open_first(devices, wanted);
+  LEND_TRY(devices, devices_of_host(wanted_of(choice).choice.kind));
+  return open_device(std::move(devices), choice);
 }
 
 }  // namespace lend

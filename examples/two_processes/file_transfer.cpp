@@ -3,6 +3,7 @@
 #include "file_transfer.hpp"
 
 #include <unistd.h>
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Opening one end of the line, and messages of text over it. One thread.
+// Opens one end of the connection, and exchanges short texts over it. One thread.
 #include "line.hpp"
+
+#include <algorithm>
 
 constexpr std::size_t text_bytes = 256;
 

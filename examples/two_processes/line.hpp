@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What both processes talk over: a channel, memory for messages, and streams of them. One thread.
+// The connection of both processes: a channel, memory for messages, streams. One thread.
 #pragma once
 
 #include <lend/lend.hpp>
@@ -15,20 +15,20 @@
 #include <string_view>
 #include <utility>
 
-/// How long one side waits for the other before it takes it for lost.
+/// How long one side waits for the other before it gives up.
 constexpr std::chrono::seconds patience{5};
 
 constexpr std::size_t kilobyte = 1024, megabyte = 1024 * 1024;
 constexpr std::size_t line_bytes = 4 * megabyte;  ///< of memory, on each side
-constexpr std::size_t lanes_max = 16;             ///< messages of a stream under way at once
+constexpr std::size_t lanes_max = 16;             ///< messages of a stream in flight
 
-/// A connection and the memory its messages leave from and arrive in.
+/// A connection, and the memory that its messages are sent from and received into.
 struct Line {
   lend::Channel channel;
   lend::MemoryRegion memory;
 };
 
-/// Opens the device and makes what listen() or connect() wants.
+/// Opens the device and prepares the channel that listen() or connect() takes.
 struct PreparedLine {
   lend::Context device;
   lend::MemoryRegion memory;
@@ -41,7 +41,7 @@ struct PreparedLine {
 [[nodiscard]] lend::Result<void> say(Line& line, std::string_view text);
 [[nodiscard]] lend::Result<std::string> hear(Line& line);
 
-/// Messages in a row: all of `message_bytes`, but for the last, which has what is left.
+/// A stream of messages of `message_bytes` each; the last has the rest.
 struct Stream {
   std::uint64_t total_bytes = 0;
   std::size_t message_bytes = 0;
@@ -53,7 +53,7 @@ struct Stream {
     return std::size_t(
         std::min<std::uint64_t>(message_bytes, total_bytes - message * message_bytes));
   }
-  /// Each message under way has a lane of the memory to itself.
+  /// Each message in flight has a lane of the memory to itself.
   [[nodiscard]] std::size_t lanes() const {
     return std::min(lanes_max, line_bytes / message_bytes);
   }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Two processes exchange messages: one sends the other a file, then they see how fast they are.
-//
-// One process, the near side, gives orders in short texts; the other, the far side, obeys.
+// Two processes exchange messages: one sends the other a file, then they measure latency and
+// bandwidth. The near side sends commands as short texts; the far side executes them.
 #include "file_transfer.hpp"
 #include "line.hpp"
 #include "measure.hpp"
@@ -17,12 +16,12 @@ namespace {
 
 constexpr char usage[] =
     "two_processes [--pin A,B] [FILE]    start a peer process, send it FILE, measure\n"
-    "two_processes --listen HOST:PORT    be the peer, of whoever connects\n"
+    "two_processes --listen HOST:PORT    be the peer of the process that connects\n"
     "two_processes --connect HOST:PORT [FILE]\n"
     "                                    send FILE to the peer that listens there, measure\n"
     "\n"
     "FILE is this program itself unless given. --pin A,B binds the sender to CPU A and the peer\n"
-    "it starts to CPU B. LEND_DEVICE=soft|hardware|NAME chooses the device.\n";
+    "it starts to CPU B. LEND_DEVICE=card|software|soft|NAME chooses the device.\n";
 
 struct Options {
   std::string listen{};
@@ -194,7 +193,7 @@ int main(int count, char** arguments) {
     std::fputs(usage, stderr);
     return 2;
   }
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // whoever reads along gets whole lines at once
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a reader of the pipe gets each line at once
   auto const done = run(*options);
   if (!done) std::fprintf(stderr, "two_processes: %s\n", done.error().describe().c_str());
   return done ? 0 : 1;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// First a few rounds to learn how many to take, then those by the clock. One thread a side.
+// A few rounds choose how many to measure; then these are timed. One thread per side.
 #include "measure.hpp"
 
+#include <algorithm>
 #include <vector>
 
 using Clock = std::chrono::steady_clock;
@@ -63,7 +64,7 @@ lend::Result<void> answer_rounds(Line& line, std::size_t message_bytes, std::uin
     LEND_TRY(arrival, scope.post_receive(line.memory.scatter(line_bytes / 2, message_bytes)));
     for (std::uint64_t round = 1;; ++round) {
       LEND_TRYV(arrival.wait(lend::within(patience)));
-      if (round < rounds) {  // room for the next message, before its sender is told to go on
+      if (round < rounds) {  // the next receive is posted before the answer goes out
         LEND_TRY(next, scope.post_receive(line.memory.scatter(line_bytes / 2, message_bytes)));
         arrival = std::move(next);
       }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Starting this program anew with a pipe as its output, and its end. One thread.
+// Starts this program again with a pipe as its output, and ends it. One thread.
 #include "peer_process.hpp"
 
 #include "line.hpp"

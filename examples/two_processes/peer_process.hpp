@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Another process of this program, and what it says on its standard output. One thread.
+// Another process that runs this program, and its standard output. One thread.
 #pragma once
 
 #include <lend/lend.hpp>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-/// A child. It is ended when this goes, unless it was finished.
+/// A child process. It is ended when this goes, unless it was finished.
 class PeerProcess {
  public:
   /// Starts this same executable. No device may be open yet: children do not inherit them.

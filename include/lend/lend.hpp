@@ -3,7 +3,7 @@
 #pragma once
 
 #include <lend/base/allocation.hpp>
-#include <lend/base/borrow.hpp>
+#include <lend/base/byte_range.hpp>
 #include <lend/base/deadline.hpp>
 #include <lend/base/error.hpp>
 #include <lend/base/result.hpp>

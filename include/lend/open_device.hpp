@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Which device to use: the one place where it is decided. Any thread.
+// Chooses and opens a device. Any thread.
 #pragma once
 
+#include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
 #include <lend/verbs/context.hpp>
 #include <lend/verbs/device.hpp>
@@ -12,34 +13,42 @@
 
 namespace lend {
 
-/// What to open.
+/// Which device to open.
 struct DeviceChoice {
-  enum class Kind : std::uint8_t { either, hardware, soft };
+  enum class Kind : std::uint8_t { either, card, software_rdma, soft };
 
   Kind kind = Kind::either;
   std::string name{};     ///< empty: any
   std::uint8_t port = 0;  ///< 0: the first active one
 
-  /// The first active hardware port; lend's soft device only where the host has no RDMA device at
-  /// all. The environment variable LEND_DEVICE overrides: a device's name, `soft` or `hardware`.
+  /// The first active port of a card, else of a SoftRoCE device. The soft device only on a host
+  /// without any RDMA device. Never an iWARP device, which handshake(), listen() and connect()
+  /// cannot connect. The environment variable LEND_DEVICE overrides it: a device's name, `card`,
+  /// `software` or `soft`.
   [[nodiscard]] static DeviceChoice either() { return {}; }
-  /// Hardware or an error. Never the soft device, whatever the environment says.
-  [[nodiscard]] static DeviceChoice hardware() { return {.kind = Kind::hardware}; }
+  /// A card or an error; an iWARP card only if there is no other. This and the following choices
+  /// ignore the environment.
+  [[nodiscard]] static DeviceChoice card() { return {.kind = Kind::card}; }
+  /// SoftRoCE, else SoftiWARP, or an error.
+  [[nodiscard]] static DeviceChoice software_rdma() { return {.kind = Kind::software_rdma}; }
   [[nodiscard]] static DeviceChoice soft() { return {.kind = Kind::soft}; }
   [[nodiscard]] static DeviceChoice named(std::string name, std::uint8_t port = 0) {
     return {.name = std::move(name), .port = port};
   }
 };
 
-/// Hardware devices first, then the soft one.
+/// All devices: cards, software RDMA, the soft device; iWARP devices last among their kind.
 /// Errors:  system_failed  the kernel's list could not be read.
-[[nodiscard]] Result<std::vector<Device>> list_devices();
+[[nodiscard]] LEND_EXPORT Result<std::vector<Device>> list_devices();
 
-/// Opens what `choice` says; `kind()` and `name()` of the result say what that was.
+/// Opens the device that `choice` names; `kind()` and `name()` of the result say which it is.
 ///
-/// Errors:  not_found    no such device; the message lists those there are. Devices that are there
-///          and cannot be used are an error that says why for each: no silent fall-back.
-///          denied, exhausted, unsupported  as Device::open().
-[[nodiscard]] Result<Context> open_device(DeviceChoice const& choice = DeviceChoice::either());
+/// Errors:  not_found    no such device; the message lists those that exist. If RDMA devices exist
+///                       but none is usable, it says why for each; there is no fall-back.
+///          unsupported  the default choice, and all RDMA devices are iWARP; the message says how
+///                       to choose one.
+///          denied, exhausted, unsupported, system_failed  as Device::open().
+[[nodiscard]] LEND_EXPORT Result<Context> open_device(
+    DeviceChoice const& choice = DeviceChoice::either());
 
 }  // namespace lend

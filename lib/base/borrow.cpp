@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The borrow ledger: a sorted ring of loans under a spin lock. Any thread.
 //
-// Two facts keep it short. reach_, the largest end up to a loan, tells at once whether anything
-// below runs into another: so one mostly goes in between two neighbours without a look at the rest.
-// And an exclusive loan overlaps nothing, so for a shared one only the neighbour below and the
-// loans that begin inside it can be exclusive rivals.
-// Loans of no bytes overlap nothing and are only counted.
-#include <lend/base/borrow.hpp>
+// Two facts keep walks short. reach_, the largest end up to a loan, shows at once whether any loan
+// below overlaps a new one, which is therefore mostly inserted between two neighbours without a
+// walk. And an exclusive loan overlaps nothing, so a shared one can conflict only with the
+// neighbour below and with loans that begin inside it. Empty loans overlap nothing and are only
+// counted.
+#include <base/borrow.hpp>
 #include <lend/base/stop.hpp>
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace lend {
 
 [[gnu::noinline, gnu::cold]] void BorrowLedger::Lock::wait(std::atomic<bool>& locked) noexcept {
-  // A walk takes tens of nanoseconds; a holder that takes longer than these looks is not running.
+  // A walk takes tens of nanoseconds; a holder that takes longer than these polls is not running.
   constexpr int looks_before_yielding = 100;
   do {
     // Relaxed: only the exchange takes the lock.
@@ -79,7 +79,7 @@ Loan* BorrowLedger::place_below(std::size_t begin, LoanKind kind) const noexcept
   auto const distance = [begin](Loan const* loan) {
     return loan->begin_ > begin ? loan->begin_ - begin : begin - loan->begin_;
   };
-  // A hint that is below the first stands at the first.
+  // A hint below the first loan counts as the first.
   auto const in_ring = [this](Loan* hint) { return hint == &ends_ ? ends_.next_ : hint; };
   Loan* below = in_ring(last_made_[static_cast<std::size_t>(kind)]);
   if (Loan* const left = in_ring(left_last_); distance(left) < distance(below)) below = left;
@@ -88,7 +88,7 @@ Loan* BorrowLedger::place_below(std::size_t begin, LoanKind kind) const noexcept
   return below;
 }
 
-/// Whom a loan above `below` would overlap. `ends_` passes for a shared loan that overlaps nothing.
+/// The loan that a loan above `below` would overlap. `ends_` acts as a shared loan without overlap.
 Loan const* BorrowLedger::conflict(Loan const* below, std::size_t begin, std::size_t end,
                                    LoanKind kind) noexcept {
   Loan const* above = below->next_;
@@ -116,7 +116,7 @@ Loan const* BorrowLedger::conflict(Loan const* below, std::size_t begin, std::si
   return nullptr;
 }
 
-/// Of `loan` and those above it, after one below that reached further came back.
+/// Updates `loan` and those above it, after a loan below that reached further was returned.
 [[gnu::noinline]] void BorrowLedger::lower_reach_from(Loan* loan) noexcept {
   std::size_t reach = loan->previous_->reach_;
   for (; loan != &ends_; loan = loan->next_) {
@@ -141,7 +141,7 @@ Loan const* BorrowLedger::conflict(Loan const* below, std::size_t begin, std::si
 [[gnu::cold, gnu::noinline]] void BorrowLedger::stop_for_ended_region() noexcept {
   stop(
       "an element or piece of a MemoryRegion was posted or exposed after that region had been "
-      "destroyed or assigned over; take elements and pieces anew from the region that is there");
+      "destroyed or assigned over; take elements and pieces from an existing region");
 }
 
 Result<void> BorrowLedger::check(ByteRange range, LoanKind kind) const noexcept {
@@ -184,7 +184,7 @@ std::string BorrowLedger::describe_a_loan() const {
     if (loans_under_lock() == 0) return {};
     if (ends_.next_ != &ends_) found.emplace(*ends_.next_);
   }
-  return found ? found->sentence() : "a range of no bytes";
+  return found ? found->sentence() : "an empty range";
 }
 
 }  // namespace lend

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The paragraph of an error. Any thread; short of memory it is the error's one line.
-#include <base/error_story.hpp>
+// Error::describe(). Any thread; without memory it returns the one-line message.
+#include <base/error_details.hpp>
 
 #include <algorithm>
 #include <new>
@@ -68,19 +68,21 @@ bool has_drained_a_break(Error const& error) noexcept {
   });
 }
 
-/// What state the caller is in, and what it may do, after a request that was refused.
+/// The state after a refused request, and what the caller can do.
 std::string_view outlook_after_refusal(Errc code) noexcept {
   switch (code) {
-    case Errc::invalid_argument: return "The channel works on: correct the request and post it.";
-    case Errc::unsupported: return "The channel works on.";
+    case Errc::invalid_argument:
+      return "The channel is still usable: correct the request and post it.";
+    case Errc::unsupported: return "The channel is still usable.";
     case Errc::timed_out:
-    case Errc::cancelled: return "The channel works on: post again once some of its work is over.";
-    case Errc::system_failed: return "Nothing was posted and the channel works as far as it did.";
-    default: return "Nothing was posted and the channel works on.";
+    case Errc::cancelled:
+      return "The channel is still usable: post again once some of its work has completed.";
+    case Errc::system_failed: return "Nothing was posted; the channel is as before.";
+    default: return "Nothing was posted; the channel is still usable.";
   }
 }
 
-/// The same after anything, where the message does not say. `subject` is null where there is none.
+/// The same after any error whose message does not say it. `subject` may be null.
 std::string_view outlook_of(Error const& error, WorkFailure const* subject) noexcept {
   constexpr std::string_view broken =
       "The channel takes no more work: finish its scopes, then prepare_again() or destroy it.";
@@ -90,7 +92,7 @@ std::string_view outlook_of(Error const& error, WorkFailure const* subject) noex
     return outlook_after_refusal(error.code());
   switch (error.code()) {
     case Errc::already_borrowed:
-    case Errc::queue_full: return "Nothing was posted and the channel works on.";
+    case Errc::queue_full: return "Nothing was posted; the channel is still usable.";
     case Errc::work_failed:
     case Errc::channel_broken: return broken;
     case Errc::system_failed:
@@ -102,12 +104,13 @@ std::string_view outlook_of(Error const& error, WorkFailure const* subject) noex
     case Errc::cancelled:
       if (error.flushed_along() > 0) return broken;
       return subject != nullptr && was_posted(*subject)
-                 ? "The channel works on: wait again, or finish the scope."
+                 ? "The channel is still usable: wait again, or finish the scope."
                  : "";
     case Errc::peer_lost:
-      return "The connection is over: prepare_again() or build anew, and connect once the peer is "
-             "back.";
-    case Errc::unpolled_work: return "All of it is over and its bytes are back.";
+      return "The connection has ended: prepare_again() or build a new channel, and connect once "
+             "the "
+             "peer is back.";
+    case Errc::unpolled_work: return "All of it has ended, and its bytes are back.";
     case Errc::invalid_argument:
     case Errc::exhausted:
     case Errc::denied:
@@ -122,28 +125,29 @@ void tell_of_failed_work(std::string& text, Error const& error, WorkFailure cons
   say(text, "It was in " + place_of(work));
   Error const* const cause = error.cause();
   if (cause != nullptr) {
-    say(text, error.is_flush() ? "It was only flushed along."
-                               : "The channel was broken before it failed.");
+    say(text,
+        error.is_flush() ? "It was only flushed." : "The channel was broken before it failed.");
     return;  // what to do depends on the cause, which comes next
   }
   if (error.is_flush()) {
     say(text,
-        "No first cause was known when it was seen: either Channel::first_cause() has one by now, "
-        "or no work of this side failed: the peer asked for what it must not, which its own error "
-        "tells, or the queue pair was put in the error state.");
+        "The first cause was not known when this was seen. Channel::first_cause() may have it by "
+        "now; "
+        "otherwise no work of this side failed: the peer sent an invalid request, which its own "
+        "error reports, or the queue pair was moved to the error state.");
     return;
   }
   auto const others = error.flushed_along();
-  say(text, others == 0 ? std::string{"It broke the channel; nothing else was flushed along."}
+  say(text, others == 0 ? std::string{"It broke the channel; no other request was flushed."}
                         : "It broke the channel; " + counted(others, "other request") +
-                              (others == 1 ? " was" : " were") + " flushed along.");
+                              (others == 1 ? " was" : " were") + " flushed.");
   say(text, remedy_for(work));
 }
 
-/// What the scope's drain found besides.
+/// Further failures that the scope's drain found.
 void tell_of_drained(std::string& text, Error const& error, std::string_view own_message) {
   std::uint32_t flushed = 0;
-  Error const* reason = nullptr;  // of the flush, where nothing else tells it
+  Error const* reason = nullptr;  // of the flush, if nothing else reports it
   bool has_told = error.work() != nullptr;
   auto told = error.flushed_along();
   for (Error const& failure : error.drained()) {
@@ -160,10 +164,10 @@ void tell_of_drained(std::string& text, Error const& error, std::string_view own
       told = std::max(told, failure.flushed_along());
     }
   }
-  // Told of already.
+  // Reported already.
   if (flushed == 0 || flushed == told || error.is_flush()) return;
-  auto words = "Of the scope's own work " + counted(flushed, "request") +
-               (flushed == 1 ? " was" : " were") + " flushed";
+  auto words = counted(flushed, "request") + " of the scope" + (flushed == 1 ? " was" : " were") +
+               " flushed";
   if (reason != nullptr && !has_told) words += ": " + reason->message();
   say(text, words);
 }
@@ -182,7 +186,7 @@ std::string Error::describe() const noexcept {
     std::string text{name_of(code_)};
     text += ':';
     std::string const bare = category_of_lend().message(static_cast<int>(code_));
-    std::string_view const own_message = story_ ? std::string_view{story_->message} : "";
+    std::string_view const own_message = details_ ? std::string_view{details_->message} : "";
     if (work() != nullptr) {
       tell_of_failed_work(text, *this, *work());
     } else if (code_ == Errc::channel_broken && cause() != nullptr) {
@@ -190,11 +194,12 @@ std::string Error::describe() const noexcept {
     } else {
       say(text, own_message.empty() ? std::string_view{bare} : own_message);
     }
-    WorkFailure const* const subject = story_ && story_->subject ? &*story_->subject : nullptr;
+    WorkFailure const* const subject =
+        details_ && details_->subject ? &*details_->subject : nullptr;
     if (subject != nullptr)
       say(text, subject->slot == WorkFailure::no_slot
-                    ? "It is about " + place_of(*subject)
-                    : "It is about the " + work_of(*subject) + " in " + place_of(*subject));
+                    ? "It concerns " + place_of(*subject)
+                    : "It concerns the " + work_of(*subject) + " in " + place_of(*subject));
     if (work() == nullptr && flushed_along() > 0)
       say(text, counted(flushed_along(), "request") + (flushed_along() == 1 ? " was" : " were") +
                     " flushed with it.");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Errors and their stories. Any thread. Short of memory, an error keeps its code and loses words.
-#include <base/error_story.hpp>
+// Errors and their details. Any thread. Without memory an error keeps its code and loses details.
+#include <base/error_access.hpp>
+#include <base/error_details.hpp>
 
 #include <sys/resource.h>
 
@@ -14,30 +15,31 @@ namespace lend {
 
 namespace {
 
-/// What an error without a story says: what happened and what to do.
+/// The message of an error without details: what happened and what to do.
 std::string_view sentence_of(Errc code) noexcept {
   switch (code) {
-    case Errc::invalid_argument: return "an argument is out of its range; correct it";
+    case Errc::invalid_argument: return "an argument is out of range; correct it";
     case Errc::not_found: return "no such device, port, GID or name";
     case Errc::unsupported: return "this device, kernel or process cannot do it";
     case Errc::exhausted: return "memory, descriptors or a device limit ran out";
     case Errc::denied: return "the operating system or the peer denied it";
     case Errc::system_failed: return "a verb or system call failed";
     case Errc::already_borrowed:
-      return "some byte is on loan in a way that excludes this; wait for that work";
+      return "some byte is on loan in a way that excludes this loan; wait for that work";
     case Errc::queue_full:
-      return "as many work requests are outstanding as the depth allows; poll, then post";
+      return "as many work requests are outstanding as the depth allows; poll, then post again";
     case Errc::timed_out: return "the deadline passed";
     case Errc::work_failed: return "a work request completed with a failure";
     case Errc::channel_broken:
       return "an earlier failure broke the channel; only finish(), prepare_again() and destruction "
              "remain";
     case Errc::incompatible_peer:
-      return "the peer's endpoint or greeting is malformed, foreign, stale or does not match ours";
-    case Errc::peer_lost: return "the peer went away; connect again";
+      return "the peer's endpoint or greeting is malformed, foreign, stale or does not match this "
+             "end";
+    case Errc::peer_lost: return "the peer is gone; connect again";
     case Errc::unpolled_work:
-      return "a manual scope ended with work nobody polled; wait for each handle";
-    case Errc::stale_handle: return "the handle names work that is over";
+      return "a manual scope ended with unpolled work; wait for each handle";
+    case Errc::stale_handle: return "the handle's scope or channel is gone";
     case Errc::cancelled: return "the wait was cancelled";
   }
   return "unknown error code";
@@ -82,18 +84,18 @@ std::string text_of(rlim_t limit) {
   return limit == RLIM_INFINITY ? "unlimited" : std::to_string(limit);
 }
 
-/// The limit of this process or host of which `errno_value` tells, and how it is raised; else
-/// nothing.
+/// The limit of this process or host that `errno_value` indicates, and how to raise it; otherwise
+/// empty.
 std::string limit_remedy(int errno_value) {
   if (errno_value == ENFILE)
-    return "The host's limit of open files, sysctl fs.file-max, is used up: raise it, or end what "
-           "holds many.";
+    return "The host's limit of open files, sysctl fs.file-max, is reached: raise it, or end "
+           "processes that hold many.";
   rlimit limit{};
   if (errno_value == EMFILE && ::getrlimit(RLIMIT_NOFILE, &limit) == 0)
     return "RLIMIT_NOFILE is " + text_of(limit.rlim_cur) +
            " (hard limit: " + text_of(limit.rlim_max) +
            "); raise it with `ulimit -n`, a nofile line in /etc/security/limits.conf or "
-           "LimitNOFILE= in a systemd unit, or close what is not needed.";
+           "LimitNOFILE= in a systemd unit, or close unused descriptors.";
   if (errno_value == EFBIG && ::getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
       limit.rlim_cur != RLIM_INFINITY)
     return "RLIMIT_FSIZE is " + text_of(limit.rlim_cur) +
@@ -111,7 +113,7 @@ void add_sentence(std::string& text, std::string_view words) {
 }
 
 /// The message of a failed request: "send of 64 bytes failed with …".
-std::string story_of(WorkFailure const& failure) {
+std::string message_of(WorkFailure const& failure) {
   char numbers[96];
   std::string text{name_of(failure.operation)};
   std::snprintf(numbers, sizeof numbers, " of %llu byte%s failed with ",
@@ -153,12 +155,19 @@ class Category final : public std::error_category {
 
 }  // namespace
 
-Error::Error(Errc code, std::shared_ptr<Story const> story) noexcept
-    : code_{code}, story_{std::move(story)} {}
+Error::Error(Errc code, std::shared_ptr<Details const> details) noexcept
+    : code_{code}, details_{std::move(details)} {}
 
 Error::Error(Errc code, std::string message) noexcept : code_{code} {
   try {
-    story_ = std::make_shared<Story const>(std::move(message));
+    details_ = std::make_shared<Details const>(std::move(message));
+  } catch (std::bad_alloc const&) {
+  }
+}
+
+Error::Error(Errc code, char const* message) noexcept : code_{code} {
+  try {
+    details_ = std::make_shared<Details const>(message);
   } catch (std::bad_alloc const&) {
   }
 }
@@ -180,7 +189,7 @@ Error Error::from_errno(Errc code, std::string_view call, int errno_value,
     }
     add_sentence(text, remedy);
     add_sentence(text, limit_remedy(errno_value));
-    return Error{code, std::make_shared<Story const>(std::move(text), errno_value)};
+    return Error{code, std::make_shared<Details const>(std::move(text), errno_value)};
   } catch (std::bad_alloc const&) {
     return code;
   }
@@ -188,7 +197,8 @@ Error Error::from_errno(Errc code, std::string_view call, int errno_value,
 
 Error Error::from_work(WorkFailure const& failure) noexcept {
   try {
-    return Error{Errc::work_failed, std::make_shared<Story const>(story_of(failure), 0, failure)};
+    return Error{Errc::work_failed,
+                 std::make_shared<Details const>(message_of(failure), 0, failure)};
   } catch (std::bad_alloc const&) {
     return Errc::work_failed;
   }
@@ -196,7 +206,7 @@ Error Error::from_work(WorkFailure const& failure) noexcept {
 
 std::string Error::message() const noexcept {
   try {
-    if (!story_ || story_->message.empty()) {
+    if (!details_ || details_->message.empty()) {
       std::string text{name_of(code_)};
       text += ": ";
       text += sentence_of(code_);
@@ -204,33 +214,33 @@ std::string Error::message() const noexcept {
         text += " (and " + std::to_string(more) + " more)";
       return text;
     }
-    if (story_->drained.empty()) return story_->message;
-    return story_->message + " (and " + std::to_string(story_->drained.size()) + " more)";
+    if (details_->drained.empty()) return details_->message;
+    return details_->message + " (and " + std::to_string(details_->drained.size()) + " more)";
   } catch (std::bad_alloc const&) {
     return "out of memory";  // 13 characters: held in place, not allocated
   }
 }
 
 int Error::os_error() const noexcept {
-  return story_ ? story_->os_error : 0;
+  return details_ ? details_->os_error : 0;
 }
 
 WorkFailure const* Error::work() const noexcept {
-  return story_ && story_->work ? &*story_->work : nullptr;
+  return details_ && details_->work ? &*details_->work : nullptr;
 }
 
 std::span<Error const> Error::drained() const& noexcept {
-  if (!story_) return {};
-  return story_->drained;
+  if (!details_) return {};
+  return details_->drained;
 }
 
-// The same error with one thing changed, or, short of memory, as it is.
+// A copy of the error with one change; without memory, the error as it is.
 template <class Change>
 Error Error::changed(Change&& change) const noexcept {
   try {
-    auto story = story_ ? std::make_shared<Story>(story_) : std::make_shared<Story>();
-    change(*story);
-    return Error{code_, std::move(story)};
+    auto details = details_ ? std::make_shared<Details>(details_) : std::make_shared<Details>();
+    change(*details);
+    return Error{code_, std::move(details)};
   } catch (std::bad_alloc const&) {
     return *this;
   }
@@ -238,24 +248,24 @@ Error Error::changed(Change&& change) const noexcept {
 
 Error Error::with_drained(std::vector<Error> failures) const noexcept {
   if (failures.empty()) return *this;
-  return changed([&](Story& story) {
-    if (story.drained.empty())
-      story.drained = std::move(failures);
+  return changed([&](Details& details) {
+    if (details.drained.empty())
+      details.drained = std::move(failures);
     else
-      story.drained.insert(story.drained.end(), failures.begin(), failures.end());
+      details.drained.insert(details.drained.end(), failures.begin(), failures.end());
   });
 }
 
 Error const* Error::cause() const noexcept {
-  return story_ && story_->cause.code() != Errc{} ? &story_->cause : nullptr;
+  return details_ && details_->cause.code() != Errc{} ? &details_->cause : nullptr;
 }
 
 Error Error::with_cause(Error cause) const noexcept {
-  return changed([&](Story& story) { story.cause = std::move(cause); });
+  return changed([&](Details& details) { details.cause = std::move(cause); });
 }
 
-Error Error::about(WorkFailure const& work) const noexcept {
-  return changed([&](Story& story) { story.subject = work; });
+Error base::ErrorAccess::about(Error const& error, WorkFailure const& work) noexcept {
+  return error.changed([&](Error::Details& details) { details.subject = work; });
 }
 
 bool Error::is_flush() const noexcept {
@@ -263,16 +273,16 @@ bool Error::is_flush() const noexcept {
 }
 
 std::uint32_t Error::flushed_along() const noexcept {
-  if (!story_) return 0;
-  auto const& counted = story_->origin ? *story_->origin : *story_;
+  if (!details_) return 0;
+  auto const& counted = details_->origin ? *details_->origin : *details_;
   return counted.flushed_along.load(std::memory_order_relaxed);
 }
 
-void Error::count_flushed(std::uint32_t more) const noexcept {
-  if (!story_) return;
-  auto const& counted = story_->origin ? *story_->origin : *story_;
+void base::ErrorAccess::count_flushed(Error const& error, std::uint32_t more) noexcept {
+  if (!error.details_) return;
+  auto const& counted = error.details_->origin ? *error.details_->origin : *error.details_;
   counted.flushed_along.fetch_add(more, std::memory_order_relaxed);
-  if (Error const* const first = cause()) first->count_flushed(more);
+  if (Error const* const first = error.cause()) count_flushed(*first, more);
 }
 
 Error::operator std::error_code() const noexcept {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What every wait under a deadline has in common: how long to sleep, what to say at its end. Any
-// thread.
+// Common to all waits with a deadline: how long to sleep, and the error at its end. Any thread.
 #pragma once
 
 #include <lend/base/deadline.hpp>
@@ -9,13 +8,15 @@
 #include <algorithm>
 #include <climits>
 #include <cstdint>
+#include <new>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace lend {
 
-/// For poll(2), which the caller repeats until the deadline has passed: -1 is without end. Rounded
-/// up: a poll that returns too soon would spin through the last millisecond.
+/// A timeout for poll(2), which the caller repeats until the deadline has passed; -1 is unlimited.
+/// Rounded up: a poll that returns too soon would spin through the last millisecond.
 [[nodiscard]] inline int poll_milliseconds(Deadline deadline) noexcept {
   if (deadline.is_never()) return -1;
   auto const time = std::chrono::ceil<std::chrono::milliseconds>(deadline.until_next_look());
@@ -23,14 +24,20 @@ namespace lend {
 }
 
 /// timed_out or cancelled, for a wait whose deadline has passed: "`what` before the deadline" or
-/// "`what` before it was cancelled", and then `rest`.
-[[nodiscard]] inline Error gave_up(Deadline deadline, std::string what,
+/// "`what` before the wait was cancelled", and then `rest`. Without memory an error without text.
+[[nodiscard]] inline Error gave_up(Deadline deadline, std::string_view what,
                                    std::string_view rest = {}) noexcept {
-  // One that is cancelled while it times out is both.
+  // A wait that is cancelled while it times out counts as cancelled.
   bool const cancelled = deadline.is_cancelled();
-  what += cancelled ? " before it was cancelled" : " before the deadline";
-  what += rest;
-  return {cancelled ? Errc::cancelled : Errc::timed_out, std::move(what)};
+  auto const code = cancelled ? Errc::cancelled : Errc::timed_out;
+  try {
+    std::string text{what};
+    text += cancelled ? " before the wait was cancelled" : " before the deadline";
+    text += rest;
+    return {code, std::move(text)};
+  } catch (std::bad_alloc const&) {
+    return code;
+  }
 }
 
 /// Whether `error` came from gave_up().

@@ -29,7 +29,7 @@ constexpr char const* nodes_path = "/sys/devices/system/node/online";
 constexpr int populate_for_writing = 23;  // MADV_POPULATE_WRITE, since 5.14
 constexpr int collapse = 25;              // MADV_COLLAPSE, since 6.1
 
-/// The first line of a file; empty where there is none.
+/// The first line of a file; empty if there is none.
 std::string line_of(std::string const& path) {
   UniqueFd const file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   char text[256];
@@ -45,7 +45,7 @@ std::string pool_path(Pages pages, std::optional<std::uint32_t> node) {
   return root + "/hugepages/hugepages-" + std::to_string(bytes_of(pages) / 1024) + "kB";
 }
 
-/// Where the kernel is told which memory it may make transparent pages of.
+/// The kernel's setting for which memory gets transparent pages.
 std::string switch_path(bool is_file) {
   std::string const root = "/sys/kernel/mm/transparent_hugepage/";
   std::string const name = is_file ? "shmem_enabled" : "enabled";
@@ -70,7 +70,7 @@ int bind_to(void* address, std::size_t length, std::uint32_t node) noexcept {
                                                                                            : errno;
 }
 
-/// 0, also on kernels that cannot: there they come when they are touched.
+/// 0, also on kernels without it: there pages come at the first touch.
 int populate(void* address, std::size_t length) noexcept {
   if (::madvise(address, length, populate_for_writing) == 0 || errno == EINVAL) return 0;
   return errno == EFAULT ? ENOMEM : errno;  // it would have been SIGBUS. Source: madvise(2)
@@ -78,7 +78,7 @@ int populate(void* address, std::size_t length) noexcept {
 
 int join(void* address, std::size_t length, bool is_file) {
   bool const is_off = are_switched_off(is_file);
-  if (is_off && !is_file) return EOPNOTSUPP;  // joining these by hand is not worth the copy
+  if (is_off && !is_file) return EOPNOTSUPP;  // joining these explicitly is not worth the copy
   if (!is_off) (void)::madvise(address, length, MADV_HUGEPAGE);
   if (auto const error = populate(address, length); error != 0) return error;
   // Memory files need no permission for it, see madvise(2); what is joined already stays so.
@@ -131,7 +131,7 @@ void* map_pages(int file, std::size_t length, Pages pages) noexcept try {
     }
     if (file < 0) flags |= MAP_HUGETLB | static_cast<int>(size_flag(pages));
   } else if (length >= huge && length <= std::numeric_limits<std::size_t>::max() - huge) {
-    // A place that was free just now. Should somebody take it, only the alignment is lost.
+    // This place was free just now. If another thread takes it, only the alignment is lost.
     void* const found = ::mmap(nullptr, length + huge, PROT_NONE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (found != MAP_FAILED) {
@@ -163,14 +163,13 @@ std::string paging_remedy(std::size_t length, AllocationOptions const& options, 
   auto const& [pages, node] = options;
   std::string const where = node ? " on node " + std::to_string(*node) : std::string{};
   if (node && errno_value == EINVAL)
-    return "NUMA node " + std::to_string(*node) +
-           " is not there, or not for this process; there is, by " + nodes_path + ", " +
-           line_of(nodes_path) + '.';
+    return "NUMA node " + std::to_string(*node) + " does not exist, or not for this process; " +
+           nodes_path + " lists " + line_of(nodes_path) + '.';
   if (node && errno_value == EPERM)
     return "A sandbox forbids mbind(2): give the container CAP_SYS_NICE, or leave out the node.";
-  if (node && errno_value == ENOSYS) return "This kernel knows no NUMA nodes: leave out the node.";
+  if (node && errno_value == ENOSYS) return "This kernel has no NUMA support: leave out the node.";
   if (pages == Pages::transparent && errno_value == EOPNOTSUPP)
-    return "Transparent huge pages are switched off: write \"" +
+    return "Transparent huge pages are disabled: write \"" +
            std::string{is_file ? "advise" : "madvise"} + "\" to " + switch_path(is_file) +
            ", or ask for other pages.";
   if (!is_reserved(pages)) return {};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Bytes that only the device may touch, told to AddressSanitizer; in other builds nothing. Any
-// thread: no two loans of one region poison the same bytes. Where bytes were registered twice, the
-// loan that ends first takes the other's poison along: a stray access then goes unreported.
+// Poisons bytes that only the device may access for AddressSanitizer; in other builds nothing. Any
+// thread: no two loans of one region poison the same bytes. If bytes are registered twice, the loan
+// that ends first removes the other's poison, and a stray access is then not reported.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ inline constexpr bool can_poison = true;
 inline constexpr bool can_poison = false;
 #endif
 
-/// Only whole granules are poisoned: a granule at an edge may be half a neighbour's.
+/// Only whole granules are poisoned: one at an edge may partly belong to a neighbour.
 /// Source: compiler-rt asan_mapping.h, ASAN_SHADOW_GRANULARITY.
 inline constexpr std::size_t poison_granule = 8;
 
@@ -40,7 +40,7 @@ inline constexpr std::size_t poison_granule = 8;
   return bytes.subspan(skipped, (bytes.size() - skipped) / poison_granule * poison_granule);
 }
 
-/// Has every access to the whole granules of these bytes reported, but for the device's.
+/// Lets AddressSanitizer report every access of the program to the whole granules of these bytes.
 inline void poison([[maybe_unused]] std::span<std::byte const> bytes) noexcept {
 #ifdef LEND_HAS_ADDRESS_SANITIZER
   auto const whole = granules_of(bytes);
@@ -48,7 +48,7 @@ inline void poison([[maybe_unused]] std::span<std::byte const> bytes) noexcept {
 #endif
 }
 
-/// Takes back what poison() did of the same bytes.
+/// Undoes poison() of the same bytes.
 inline void unpoison([[maybe_unused]] std::span<std::byte const> bytes) noexcept {
 #ifdef LEND_HAS_ADDRESS_SANITIZER
   auto const whole = granules_of(bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A fixed table of slots whose id is index and generation. One thread at a time.
+// A fixed table of slots, identified by index and generation. One thread at a time.
 #pragma once
 
 #include <lend/base/stop.hpp>
@@ -9,10 +9,10 @@
 
 namespace lend {
 
-/// Names a slot's present tenant: index in the low 32 bits, generation in the high 32. A slot's
-/// generation goes up each time it is freed, so that an old id finds nobody. Generations run from 1
-/// to 2^32 - 1 and start over, so no id is 0, and an old one is mistaken for a new one only if it
-/// was kept while its slot had exactly a multiple of 2^32 - 1 tenants.
+/// Identifies the current use of a slot: index in the low 32 bits, generation in the high 32.
+/// Freeing a slot increments its generation, so that an old id is not found. Generations run from 1
+/// to 2^32 - 1 and wrap, so no id is 0, and an old id matches a new one only after exactly a
+/// multiple of 2^32 - 1 uses of its slot.
 struct SlotId {
   std::uint64_t value = 0;
 
@@ -25,12 +25,12 @@ struct SlotId {
 };
 
 /// `capacity` slots of T, made once. Taking and freeing are a few instructions and allocate
-/// nothing. T is a class, default-constructed once per slot and reused; whoever frees a slot leaves
-/// its T ready for the next tenant.
+/// nothing. T is a class, default-constructed once per slot and reused; the caller that frees a
+/// slot leaves its T ready for the next use.
 template <class T>
 class SlotTable {
  public:
-  /// Other first generations than 1 are for tests of the wrap; never 0.
+  /// A first generation other than 1 is for tests of the wrap; never 0.
   explicit SlotTable(std::uint32_t capacity, std::uint32_t first_generation = 1)
       : entries_{std::make_unique<Entry[]>(capacity)}, capacity_{capacity}, free_{0} {
     LEND_ASSERT(first_generation != 0);
@@ -51,22 +51,22 @@ class SlotTable {
     return {entry.word};
   }
 
-  /// Whether the tenancy of `id` goes on; false if it never began.
+  /// Whether `id` is in use.
   [[nodiscard]] bool has(SlotId id) const noexcept {
     return id.index() < capacity_ && entries_[id.index()].word == id.value;
   }
 
-  /// The tenant of `id`, or null when that tenancy is over.
+  /// The slot of `id`, or null if `id` is no longer in use.
   [[nodiscard]] T* find(SlotId id) noexcept { return has(id) ? &tenant(id) : nullptr; }
 
   /// The same for an id that the table has().
   [[nodiscard]] T& tenant(SlotId id) noexcept { return entries_[id.index()]; }
 
-  /// Ends the tenancy of `tenant`, which must be one of this table.
+  /// Frees the slot `tenant`, which must be in use in this table.
   void free(T& tenant) noexcept {
     Entry& entry = static_cast<Entry&>(tenant);
     auto const index = SlotId{entry.word}.index();
-    // No id is 0, so generation 0 is left out.
+    // No id is 0, so generation 0 is skipped.
     if (__builtin_add_overflow(entry.word, one_generation, &entry.word)) [[unlikely]]
       entry.word += one_generation;
     entry.word += std::uint64_t{free_} - index;
@@ -79,7 +79,7 @@ class SlotTable {
     for (std::uint32_t i = 0; i < capacity_; ++i) visit(entries_[i]);
   }
 
-  /// Calls `visit(SlotId, T&)` for each tenant. The visitor may free the slot it is shown.
+  /// Calls `visit(SlotId, T&)` for each used slot. The visitor may free that slot.
   template <class Visit>
   void for_each(Visit&& visit) {
     for (std::uint32_t i = 0; i < capacity_; ++i) {
@@ -92,8 +92,8 @@ class SlotTable {
   static constexpr std::uint64_t one_generation = std::uint64_t{1} << 32;
 
   struct Entry : T {
-    // The tenant's id. Of a free slot: the next generation and the index of the next free slot,
-    // which is another, so that no id names a free slot.
+    // The id of a used slot. Of a free slot: the next generation and the index of the next free
+    // slot, which differs, so that no id names a free slot.
     std::uint64_t word = 0;
   };
 

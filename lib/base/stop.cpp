@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The last sentence of a process. Any thread; allocates nothing.
+// Stops the process with a sentence. Any thread; allocates nothing.
 #include <lend/base/stop.hpp>
 
 #include <sys/uio.h>

@@ -8,7 +8,7 @@
 
 namespace lend {
 
-/// Closes what it holds. -1 is nothing.
+/// Closes its descriptor; -1 is none.
 class UniqueFd {
  public:
   UniqueFd() = default;

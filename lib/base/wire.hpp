@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Bytes that cross processes and machines: fixed width, big-endian. One thread at a time.
+// Exported for liblend-cm.so, which is of the same build: no program calls it.
 #pragma once
+
+#include <lend/base/export.hpp>
 
 #include <array>
 #include <cstddef>
@@ -10,7 +13,7 @@
 namespace lend {
 
 /// Writes values one after another into a buffer; never past its end.
-class WireWriter {
+class LEND_EXPORT WireWriter {
  public:
   explicit WireWriter(std::span<std::byte> target) noexcept : target_{target} {}
 
@@ -20,7 +23,7 @@ class WireWriter {
   void u64(std::uint64_t value) noexcept { integer(value, 8); }
   void bytes(std::span<std::byte const> value) noexcept;
 
-  /// False once something did not fit; nothing is written from there on.
+  /// False after a value did not fit; from then on nothing is written.
   [[nodiscard]] bool ok() const noexcept { return ok_; }
   [[nodiscard]] std::size_t written() const noexcept { return at_; }
 
@@ -33,7 +36,7 @@ class WireWriter {
 };
 
 /// Reads values one after another; past the end it yields zeros and is no longer ok().
-class WireReader {
+class LEND_EXPORT WireReader {
  public:
   explicit WireReader(std::span<std::byte const> source) noexcept : source_{source} {}
 
@@ -54,7 +57,7 @@ class WireReader {
   bool ok_ = true;
 };
 
-/// CRC-32 (IEEE 802.3), to tell a damaged copy from a whole one. Not a defence against forgery.
-[[nodiscard]] std::uint32_t crc32(std::span<std::byte const> data) noexcept;
+/// CRC-32 (IEEE 802.3), to detect damage. Not a defence against forgery.
+[[nodiscard]] LEND_EXPORT std::uint32_t crc32(std::span<std::byte const> data) noexcept;
 
 }  // namespace lend

@@ -50,7 +50,7 @@ std::string_view name_of(FailureClass failure_class) noexcept {
   switch (failure_class) {
     case FailureClass::local_programming: return "local_programming";
     case FailureClass::remote: return "remote";
-    case FailureClass::transport: return "transport";
+    case FailureClass::delivery: return "delivery";
     case FailureClass::flushed: return "flushed";
     case FailureClass::device: return "device";
   }
@@ -91,7 +91,7 @@ FailureClass class_of(WorkStatus status) noexcept {
     case WorkStatus::remote_aborted: return FailureClass::remote;
     case WorkStatus::retry_exceeded:
     case WorkStatus::receiver_not_ready_exceeded:
-    case WorkStatus::response_timeout: return FailureClass::transport;
+    case WorkStatus::response_timeout: return FailureClass::delivery;
     case WorkStatus::flushed: return FailureClass::flushed;
     case WorkStatus::success:
     case WorkStatus::fatal:
@@ -105,14 +105,14 @@ namespace {
 constexpr std::string_view unknown_remedy =
     "lend does not know this status: see the device's manual.";
 
-/// For the statuses that the peer, or the way to it, brought about.
+/// For statuses caused by the peer or by the network.
 std::string_view remedy_at_the_peer(WorkStatus status, Operation operation) noexcept {
   switch (status) {
     case WorkStatus::bad_response:
       return "The peer answered with a packet that does not fit the request: check that both ends "
              "name each other and agree on sequence numbers.";
     case WorkStatus::remote_invalid_request:
-      // Of a receive SoftRoCE says this where the specification has local_length.
+      // SoftRoCE reports this for a receive where the specification has local_length.
       // Source: kernel drivers/infiniband/sw/rxe/rxe_resp.c, RESPST_ERR_LENGTH.
       if (operation == Operation::receive)
         return remedy_for(WorkStatus::local_length, Operation::receive);
@@ -123,24 +123,25 @@ std::string_view remedy_at_the_peer(WorkStatus status, Operation operation) noex
                    "operation from remote and that the length is legal.";
     case WorkStatus::remote_access:
       return "The peer's memory refused the access: check the remote key (a region that the peer "
-             "registered anew has a new one), that the range lies inside the exposed region, that "
+             "registered again has a new one), that the range lies inside the exposed region, that "
              "the region allows this operation and still exists.";
     case WorkStatus::remote_operation:
       return operation == Operation::send
-                 ? "The peer could not take the message: the memory of its receive is invalid or "
+                 ? "The peer could not place the message: the memory of its receive is invalid or "
                    "gone, so look at the failure on its side."
                  : "The peer could not finish the operation: its memory may be gone, so look at "
                    "the failure on its side.";
     case WorkStatus::retry_exceeded:
-      return "The peer did not answer: check that its process lives, that both ends have finished "
-             "the handshake with each other's present endpoint, and the network between them.";
+      return "The peer did not answer: check that its process is alive, that both ends have "
+             "finished "
+             "the handshake with each other's current endpoint, and the network between them.";
     case WorkStatus::receiver_not_ready_exceeded:
       return "The peer had no receive posted in time: post receives before the peer sends, or "
              "allow more receiver-not-ready retries.";
     case WorkStatus::remote_invalid_read_request:
       return "The peer refused the read: check its queue pair's limit of reads in flight.";
     case WorkStatus::remote_aborted:
-      return "The peer gave the operation up: look at the failure on its side.";
+      return "The peer aborted the operation: look at the failure on its side.";
     case WorkStatus::response_timeout:
       return "The peer was reached but did not answer in time: check that it is alive and not "
              "overloaded.";
@@ -153,19 +154,19 @@ std::string_view remedy_at_the_peer(WorkStatus status, Operation operation) noex
 std::string_view remedy_for(WorkStatus status, Operation operation) noexcept {
   bool const receiving = operation == Operation::receive;
   switch (status) {
-    case WorkStatus::success: return "Nothing to mend.";
+    case WorkStatus::success: return "Nothing to do.";
     case WorkStatus::local_length:
       return receiving ? "The message was longer than the memory posted for it: post receives as "
                          "long as the longest message the peer sends."
                        : "The message is longer than the port allows: split it.";
     case WorkStatus::local_queue_pair_operation:
-      // SoftRoCE says this of a message that is too long. Seen on kernel 6.1.
+      // SoftRoCE reports this for a message that is too long. Seen on Linux 6.1.
       return receiving
                  ? "The device could not use this receive: the message may be longer than the "
                    "memory posted for it, or check that this memory is registered with the "
                    "channel's protection domain and is writable."
                  : "The device could not understand this request: check that the queue pair "
-                   "was made for this operation and this many pieces.";
+                   "was made for this operation and this many elements.";
     case WorkStatus::local_protection:
     case WorkStatus::local_access:
       return receiving || operation == Operation::read
@@ -176,8 +177,9 @@ std::string_view remedy_for(WorkStatus status, Operation operation) noexcept {
                    "protection domain: register it with the channel's domain and keep it until "
                    "the work completes.";
     case WorkStatus::flushed:
-      return "An earlier failure or a flush ended the queue pair first: look at the first cause, "
-             "then prepare_again().";
+      return "An earlier failure or an abort ended the queue pair first: look at the first cause, "
+             "then "
+             "prepare_again().";
     case WorkStatus::memory_window_bind:
       return "The memory window could not be bound: check that its memory and the queue pair "
              "allow it.";
@@ -200,8 +202,9 @@ std::string_view remedy_for(WorkStatus status, Operation operation) noexcept {
     case WorkStatus::general:
       return "The device gave no reason: see the vendor code and the kernel log.";
     case WorkStatus::tag_matching:
-      return "A tag-matching request failed, which lend does not post: check who else uses this "
-             "queue pair.";
+      return "A tag-matching request failed, which lend does not post: check what else uses this "
+             "queue "
+             "pair.";
   }
   return unknown_remedy;
 }

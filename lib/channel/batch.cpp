@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Adding work to a batch, and its life. The thread of the channel.
+// Adds requests to a batch; its construction and destruction. The thread of the channel.
 #include <channel/batching.hpp>
-#include <channel/completing.hpp>
-#include <channel/drain_bound.hpp>
 #include <channel/posting.hpp>
 #include <lend/channel/polling_scope.hpp>
 
@@ -17,15 +15,7 @@ Error scope_is_over() noexcept {
   return Error{Errc::stale_handle, "the scope of this batch has ended, or its channel is gone"};
 }
 
-template <class Work>
-bool has_immediate(Work const& work) noexcept {
-  if constexpr (requires { work.immediate; })
-    return work.immediate.has_value();
-  else
-    return false;
-}
-
-// Out of add(), for which g++ 12 has fewer instructions then.
+// Not in add(), which then has fewer instructions with g++ 12.
 template <class Work>
 std::size_t size_of(Work const& work) noexcept {
   return list_of(work).size();
@@ -47,40 +37,32 @@ template <class Work>
                                                    ScopeRecord& scope,
                                                    SourceLine const& where) noexcept {
   constexpr Operation operation = operation_of<Work>;
+  FailureLog& failures = channel_.failures;
   if (channel_.is_broken()) [[unlikely]] {
-    channel_.reason_ = channel_.broken_error();
+    failures.set_last_error(failures.broken_error());
     return {};
   }
-  if (channel_.slots_.full()) [[unlikely]] {
-    channel_.reason_ = Errc::queue_full;
+  if (!channel_.in_flight.has_slot()) [[unlikely]] {
+    failures.set_last_error(Errc::queue_full);
     return {};
   }
-  QueuePairHandle const& queue_pair = *channel_.raw_queue_pair_;
-  // The device would refuse it in the middle of the chain.
-  if (has_immediate(work) && !queue_pair.carries_immediates()) [[unlikely]] {
-    channel_.reason_ = no_immediates(queue_pair);
-    return {};
-  }
+  QueuePairHandle const& queue_pair = channel_.connection.raw();
 
-  SlotId const id = channel_.slots_.take();
-  Slot& slot = channel_.slots_.tenant(id);
-  slot.scope = &scope;
-  slot.work.operation = operation;
-  slot.held = true;
+  SlotId const id = channel_.in_flight.open(operation, scope);
+  Slot& slot = channel_.in_flight.slot(id);
   auto* const ahead = chain.sends.last;
-  using Lender = ChannelState::Lender<ChannelState::Lending::lends>;
   auto const resolved = append(queue_pair, chain, id.value, work,
-                               Lender{channel_, slot, slot.pieces, operation, where});
+                               {slot.pieces, &slot.loans, &where, &failures.place_of_last_error()});
   if (resolved.is_refused()) [[unlikely]] {
-    if (resolved.outcome != Resolved::Outcome::not_lent)
-      channel_.reason_ = refusal(queue_pair, work, {PostAnswer::said_wrong, 0});
-    channel_.take_back(slot);
+    failures.set_last_error(
+        refusal_error(queue_pair, work, PostAnswer::of(resolved), failures.last_error()));
+    channel_.in_flight.cancel(slot);
     return {};
   }
   slot.work.bytes = resolved.bytes;
   slot.unposted = true;
   if constexpr (operation != Operation::receive) {
-    // A quarter of the queue at a time may be without completions, so that room comes back early.
+    // At most a quarter of the queue at a time is unsignaled, so that room comes back early.
     if (ahead != nullptr && chain.silent_last + 1 < channel_.send_depth / 4 &&
         may_be_silent(queue_pair, *ahead)) {
       ++chain.silent_last;
@@ -93,24 +75,13 @@ template <class Work>
   return id;
 }
 
-void ChannelState::succeed_before(Slot& slot) noexcept {
-  // Each ends with what is behind it; one that failed had a completion, and has ended those before.
-  for (SlotId id = std::exchange(slot.before, {}); id.is_valid();) {
-    Slot* const silent = slots_.find(id);
-    if (silent == nullptr || silent->finished) return;
-    SlotId const next = std::exchange(silent->before, {});
-    succeed(*silent);
-    id = next;
-  }
-}
-
 // ---- Batch ----
 
-static_assert(sizeof(Chain) <= Batch::storage_bytes && alignof(Chain) <= 8);
 static_assert(Batch::requests_max == Chain::requests_max);
 
 Batch::Batch(ChannelReference channel, ScopeRecord* scope) noexcept
     : channel_{channel}, scope_{scope} {
+  static_assert(sizeof(Chain) <= storage_bytes && alignof(Chain) <= 8);
   new (storage_) Chain;
   if (scope_ == nullptr) return;
   Batch** place = &scope_->batches;
@@ -121,12 +92,12 @@ Batch::Batch(ChannelReference channel, ScopeRecord* scope) noexcept
 Batch::~Batch() {
   if (scope_ == nullptr) return;
   ChannelState* const state = living(channel_);
-  if (state != nullptr && size() > 0) {  // else it has given everything back
+  if (state != nullptr && size() > 0) {  // otherwise its requests were dropped
     ChannelState::Use const use{*state};
     if (unwind_.is_unwinding())
-      Batching{*state}.take_back(chain());
+      Batching{*state}.cancel(chain());
     else
-      Batching{*state}.end(*this, within(drain_longest()));
+      Batching{*state}.end(*this, within(state->drain_longest));
   }
   Batch** place = &scope_->batches;
   while (*place != this) place = &(*place)->next_;
@@ -154,16 +125,16 @@ template <class Work>
   }
   SlotId id = batching.add(chain(), work, *scope_, where);
   if (!id.is_valid()) [[unlikely]] {
-    if (state->reason() == Errc::queue_full) {
+    if (state->failures.last_error() == Errc::queue_full) {
       LEND_TRYV(batching.post(chain(), *scope_, deadline));
-      RoomWait wait{state->make_waiter()};
-      auto room = state->wait_for_room(operation_of<Work>, deadline, wait);
+      RoomWait wait{state->progress.make_waiter()};
+      auto room = wait_for_room(*state, operation_of<Work>, deadline, wait);
       if (room.has_value())
         id = batching.add(chain(), work, *scope_, where);
       else
-        state->give_reason(room.assume_error());
+        state->failures.set_last_error(room.assume_error());
     }
-    if (!id.is_valid()) return state->take_reason_of_unposted(work, where);
+    if (!id.is_valid()) return take_error_of(*state, work, where);
   }
   return state->handle_for(id);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Blocking calls: one post, one wait, and a flush where the wait is given up. The thread of the
-// channel.
+// Blocking calls: one post, one wait, and an abort if the wait gives up. The thread of the channel.
 #include <base/giving_up.hpp>
-#include <channel/completing.hpp>
+#include <channel/ending.hpp>
 #include <channel/posting.hpp>
+#include <channel/waiting.hpp>
 #include <lend/channel/channel.hpp>
 
 #include <utility>
@@ -12,35 +12,39 @@ namespace lend {
 
 namespace {
 
-// Flushed, since the caller has its bytes back when its call returns. Whether it succeeded after
-// all, else the reason() is why not.
-[[gnu::cold]] bool flush_and_ask(ChannelState& state, SlotId id, Deadline deadline,
+// Aborts, because the caller gets its bytes back when its call returns. Whether the work succeeded
+// nevertheless; otherwise last_error() has the reason.
+[[gnu::cold]] bool abort_and_ask(ChannelState& state, SlotId id, Deadline deadline,
                                  WorkSuccess& success) noexcept {
-  Error const why =
-      is_given_up(state.reason()) ? state.flushed_at_deadline(id, deadline) : state.reason();
-  state.flush(why);
-  auto const answer = state.ask(id, success);
-  // Unless it was over before the flush reached it, the reason for the flush is the story.
-  if (answer != ChannelState::Answer::failed || state.reason().is_flush()) state.give_reason(why);
-  return answer == ChannelState::Answer::succeeded;
+  FailureLog& failures = state.failures;
+  Ending ending{state};
+  ending.start_abort();  // tried again below; first, so that the error tells the state after it
+  Error const why = is_given_up(failures.last_error()) ? aborted_at_deadline(state, id, deadline)
+                                                       : failures.last_error();
+  ending.abort_all(why);
+  auto const answer = ask_for(state, id, success);
+  // Unless the work completed before the abort reached it, the reason of the abort is its error.
+  if (answer != WorkAnswer::failed || failures.last_error().is_flush())
+    failures.set_last_error(why);
+  return answer == WorkAnswer::succeeded;
 }
 
-// One post and one wait. False with a reason().
+// One post and one wait. False with a last_error().
 template <class Work>
 [[gnu::always_inline]] inline bool run(ChannelState& state, Work const& work, Deadline deadline,
                                        SourceLine const& where, WorkSuccess& success) noexcept {
   SlotId id;
-  if (!state.post<ChannelState::Lending::lends>(work, state.unscoped, where, id)) [[unlikely]] {
-    id = state.post_when_room(work, state.unscoped, deadline, where);
+  if (!try_to_post<Lending::lends>(state, work, state.unscoped, where, id)) [[unlikely]] {
+    id = post_when_room(state, work, state.unscoped, deadline, where);
     if (!id.is_valid()) {
-      state.give_reason(state.take_reason_of_unposted(work, where));
+      state.failures.set_last_error(take_error_of(state, work, where));
       return false;
     }
   }
-  auto const answer = state.wait_for_own(id, deadline, success);
-  if (answer == ChannelState::Answer::unknown) [[unlikely]]
-    return flush_and_ask(state, id, deadline, success);
-  return answer == ChannelState::Answer::succeeded;
+  auto const answer = wait_for_own(state, id, deadline, success);
+  if (answer == WorkAnswer::unknown) [[unlikely]]
+    return abort_and_ask(state, id, deadline, success);
+  return answer == WorkAnswer::succeeded;
 }
 
 template <class Work>
@@ -49,7 +53,7 @@ template <class Work>
   ChannelState::Use const use{state};
   WorkSuccess unused;
   if (!run(state, work, deadline, where, unused)) [[unlikely]]
-    return state.take_reason();
+    return state.failures.take_last_error();
   return success();
 }
 
@@ -69,7 +73,7 @@ Result<WorkSuccess> Channel::receive(Receive const& work, Deadline deadline,
   ChannelState::Use const use{channel};
   WorkSuccess success;
   if (!run(channel, work, deadline, where, success)) [[unlikely]]
-    return channel.take_reason();
+    return channel.failures.take_last_error();
   return success;
 }
 Result<void> Channel::write(Write const& work, Deadline deadline, SourceLine where) noexcept {
@@ -79,6 +83,15 @@ Result<void> Channel::read(Read const& work, Deadline deadline, SourceLine where
   return run(ChannelState::of(*this), work, deadline, where);
 }
 
+Result<PreparedChannel> Channel::prepare_again() && {
+  if (state_ == nullptr)
+    return Error{Errc::stale_handle, "this channel was moved from; prepare the one it moved to"};
+  LEND_TRY(prepared, state_->prepare_again());
+  prepared.follow(*state_);
+  state_.reset();  // now its handles and scopes are stale
+  return prepared;
+}
+
 std::span<Error const> Channel::last_failures() const noexcept {
   ChannelState& channel = ChannelState::of(*this);
   ChannelState::Use const use{channel};
@@ -86,7 +99,7 @@ std::span<Error const> Channel::last_failures() const noexcept {
   if (kept.has_lost_failure) {
     static Error const lost{Errc::work_failed};
     if (kept.failures.empty()) return {&lost, 1};
-    // Without a number, so that it stays the last. keep_as_seen() left room.
+    // Without a sequence number, so that it stays the last. keep_as_seen() left room.
     if (kept.failures.size() == kept.seen_as.size()) kept.failures.push_back(lost);
   }
   return kept.failures;
@@ -94,13 +107,13 @@ std::span<Error const> Channel::last_failures() const noexcept {
 Error const* Channel::first_cause() const noexcept {
   ChannelState& channel = ChannelState::of(*this);
   ChannelState::Use const use{channel};
-  return channel.first_cause();
+  return channel.failures.first_cause();
 }
 Endpoint const& Channel::endpoint() const noexcept {
-  return ChannelState::of(*this).endpoint;
+  return ChannelState::of(*this).connection.own();
 }
 Endpoint const& Channel::peer() const noexcept {
-  return ChannelState::of(*this).peer;
+  return ChannelState::of(*this).connection.peer();
 }
 std::uint32_t Channel::send_depth() const noexcept {
   return ChannelState::of(*this).send_depth;

@@ -1,59 +1,207 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How the state of a channel is made, and what stops its misuse. One thread at a time.
+// Creates a channel's parts, breaks the channel, and describes failed work. One thread at a time.
+#include <base/error_access.hpp>
 #include <channel/channel_state.hpp>
-#include <verbs/adoption.hpp>
+#include <channel/ending.hpp>
 
 #include <new>
 #include <utility>
 
 namespace lend {
 
-ChannelState::ChannelState(ProtectionDomain const& domain, CompletionQueue completions,
-                           QueuePair queue_pair, ChannelOptions const& options)
-    : endpoint{queue_pair.endpoint()},
-      peer{queue_pair.peer()},
+// ---- construction and destruction ----
+
+ChannelState::ChannelState(ProtectionDomain const& domain, std::shared_ptr<Progress> shared,
+                           PreparedQueuePair queue_pair, ChannelOptions const& options)
+    : progress_{std::move(shared)},
+      user_{progress_->user()},
+      domain_{domain},
+      options_{options},
+      raw_completions{progress_->raw()},
+      connection{std::move(queue_pair)},
+      // The granted number of elements: more may be posted than was requested.
+      in_flight{options.queue_pair.send_depth, options.queue_pair.receive_depth,
+                connection.raw().elements, failures},
+      watch{connection, in_flight, failures,
+            // On iWARP a write completes once it is sent, which says nothing about the peer.
+            connection.raw().domain->context->is_iwarp() ? options.keep_alive.zero()
+                                                         : options.keep_alive},
+      progress{*progress_},
       send_depth{options.queue_pair.send_depth},
       receive_depth{options.queue_pair.receive_depth},
-      inline_bytes{queue_pair.inline_bytes()},
-      message_bytes_max{queue_pair.message_bytes_max()},
-      completions_{std::move(completions)},
-      queue_pair_{std::move(queue_pair)},
-      raw_completions_{completions_.native()},
-      raw_queue_pair_{&QueuePairDoor::handle_of(*queue_pair_)},
-      elements_{queue_pair_->elements()},      // granted: more may be posted than was asked for
-      slots_{(send_depth + receive_depth)      // every request that can be outstanding
-             + (send_depth + receive_depth)},  // as many finished ones that handles still hold
-      pieces_{std::make_unique<LentPiece[]>(std::size_t{slots_.capacity()} * elements_)},
-      is_watched_{queue_pair_->is_watched()},
-      keep_alive_{*queue_pair_, options.keep_alive},
-      is_attentive_{is_watched_ || keep_alive_.is_on()},
-      wait_plan_{WaitPlan::for_this_process(options.wait, is_watched_)},
-      domain_{domain},
-      options_{options} {
-  slots_.for_each_slot([pieces = pieces_.get(), this](Slot& slot) mutable {
-    slot.pieces = std::exchange(pieces, pieces + elements_);
-  });
+      inline_bytes{connection.raw().inline_bytes},
+      message_bytes_max{connection.raw().message_bytes_max} {}
+
+Result<PreparedChannel> ChannelState::prepare(ProtectionDomain const& domain,
+                                              std::shared_ptr<Progress> progress,
+                                              ChannelOptions const& options) try {
+  LEND_TRY(queue_pair, PreparedQueuePair::create(domain, progress->queue(), options.queue_pair));
+  std::unique_ptr<ChannelState> state{
+      new ChannelState{domain, std::move(progress), std::move(queue_pair), options}};
+  if (!state->progress.attach(*state, state->connection.number())) return Errc::exhausted;
+  state->reference_ = acquire_anchor(state.get());
+  if (state->reference_.anchor == nullptr) return Errc::exhausted;
+  return PreparedChannel{std::move(state)};
+} catch (std::bad_alloc const&) {
+  return Errc::exhausted;
 }
 
-std::unique_ptr<ChannelState> ChannelState::make(ProtectionDomain const& domain,
-                                                 CompletionQueue completions, QueuePair queue_pair,
-                                                 ChannelOptions const& options) {
-  try {
-    std::unique_ptr<ChannelState> state{
-        new ChannelState{domain, std::move(completions), std::move(queue_pair), options}};
-    state->reference_ = take_anchor(state.get());
-    return state->reference_.anchor != nullptr ? std::move(state) : nullptr;
-  } catch (std::bad_alloc const&) {
-    return nullptr;
+void ChannelState::begin() noexcept {
+  message_bytes_max = connection.raw().message_bytes_max;
+  bool const is_watched = connection.raw().keeper != nullptr;
+  watch.begin(is_watched);
+  if (is_watched) progress.ask_while_waiting();
+}
+
+ChannelState::~ChannelState() {
+  // In a forked child the work is the parent's, and a thread that the child does not have may be in
+  // the middle of a call: nothing is ended, and no lock is taken.
+  if (origin_.is_inherited()) {
+    if (reference_.anchor != nullptr) leave_anchor(reference_.anchor);
+    in_flight.leak_loans();
+    return;
   }
+  Use const use{*this};
+  Ending{*this}.end_channel();
+  if (reference_.anchor != nullptr) release_anchor(reference_.anchor);
 }
 
 void ChannelState::stop_for_moved() noexcept {
   stop("a Channel was used after it had been moved from");
 }
 
-void ChannelUse::stop_for_two_threads() noexcept {
-  stop("a Channel, or a scope or handle of it, was used by two threads at once");
+namespace {
+
+// Without memory the error has no text; the channel is broken nevertheless.
+Error prepared_again() noexcept try {
+  return {Errc::channel_broken, "the channel was prepared again"};
+} catch (std::bad_alloc const&) {
+  return Errc::channel_broken;
+}
+
+}  // namespace
+
+Result<PreparedChannel> ChannelState::prepare_again() {
+  Use const use{*this};
+  // Before the next queue pair is made, because there may be room for only one.
+  Ending{*this}.end_connection(prepared_again());
+  return prepare_channel(domain_, options_);
+}
+
+// ---- completions ----
+
+Result<std::uint32_t> ChannelState::poll() noexcept {
+  int const count = progress.poll();
+  if (count < 0) [[unlikely]]
+    return poll_failure(count);
+  if (count == 0) count_empty_poll();
+  return static_cast<std::uint32_t>(count);
+}
+
+Result<bool> ChannelState::poll_or_pause(Waiter& waiter, Deadline deadline) noexcept {
+  LEND_TRY(count, poll());
+  if (count == 0) return pause(waiter, deadline);
+  waiter.reset();
+  // Completions for other channels do not prolong this wait.
+  return !progress.is_shared() || !deadline.has_passed();
+}
+
+bool ChannelState::pause(Waiter& waiter, Deadline deadline) noexcept {
+  bool const goes_on = waiter.pause(deadline);
+  // At its end, too: an event loop may only ever wait for zero time.
+  if (watch.is_on()) [[unlikely]]
+    act_on(watch.look_between(waiter));
+  return goes_on;
+}
+
+[[gnu::cold]] void ChannelState::complete_unusual(SlotId id, CompletionEntry entry) noexcept {
+  if (Slot* const slot = in_flight.find(id)) return fail(id, *slot, entry.failure());
+  LEND_ASSERT(id.value == PeerWatch::probe_id);
+  std::optional<FailedWork> failed;
+  if (entry.has_failed()) failed = entry.failure();
+  act_on(watch.keep_alive_ended(failed ? &*failed : nullptr));
+}
+
+void ChannelState::act_on(Finding const& found) noexcept {
+  if (!found) return;
+  break_with(*found);
+  Ending{*this}.start_abort();  // waits and drains finish it
+}
+
+bool ChannelState::learn_reason(Deadline deadline) noexcept {
+  if (!watch.may_be_explained()) return true;
+  auto const reason = watch.explanation(deadline);
+  if (reason) break_with(*reason);
+  return reason || watch.has_waited_for_explanation();
+}
+
+// ---- failures ----
+
+void ChannelState::break_with(Error const& cause) noexcept {
+  in_flight.close();
+  failures.add_cause(cause);
+}
+
+void ChannelState::break_for_own(Error const& reason) noexcept {
+  in_flight.close();
+  failures.add_own_cause(reason);
+}
+
+[[gnu::cold]] void ChannelState::fail(SlotId id, Slot& slot, FailedWork const& failed) noexcept {
+  bool const was_broken = is_broken();
+  in_flight.succeed_before(slot);                      // they complete in order
+  Error const failure = failure_of(id, slot, failed);  // while its loans have the source line
+  if (connection.kept() != nullptr) {
+    in_flight.keep_loans(slot);
+  } else {
+    if (was_broken && failed.status == WorkStatus::flushed && !in_flight.is_marker(slot))
+      base::ErrorAccess::count_flushed(*failures.first_cause());
+    break_with(failure);
+  }
+  in_flight.fail(id, slot, failure);
+  // SoftRoCE does not flush a receive that was posted after the failure and before it was seen.
+  // Source: kernel drivers/infiniband/sw/rxe/rxe_verbs.c, rxe_post_recv. If the device refuses, the
+  // drain retries.
+  if (!was_broken) Ending{*this}.start_abort();
+}
+
+Error ChannelState::failure_of(SlotId id, Slot const& slot, FailedWork const& failed) noexcept {
+  Error const* const cause = failures.first_cause();
+  WorkFailure subject = subject_of(id, slot);
+  if (Error const* const kept = connection.kept())
+    return base::ErrorAccess::about(*kept, subject).with_cause(*cause);
+  subject.queue_pair_state = connection.state();
+  if (failed.status == WorkStatus::flushed && cause != nullptr && *cause == Errc::peer_lost)
+    return base::ErrorAccess::about(*cause, subject);
+  subject.status = failed.status;
+  subject.vendor_code = failed.vendor_code;
+  bool const has_cause = failures.is_cause_of(failed.status);
+  subject.port_is_down = !has_cause && connection.port_is_down();
+  Error const failure = Error::from_work(subject);
+  return has_cause ? failure.with_cause(*cause) : failure;
+}
+
+WorkFailure ChannelState::subject_of(SlotId id, Slot const& slot) const noexcept {
+  WorkFailure subject = connection.subject();
+  subject.operation = slot.work.operation;
+  subject.slot = id.index();
+  subject.bytes = slot.work.bytes;
+  // One call lent all its elements. Work without loans has no source line.
+  if (slot.loans > 0 && slot.pieces->loan.on_loan()) subject.posted_at = slot.pieces->loan.where();
+  return subject;
+}
+
+[[gnu::cold]] Error ChannelState::of_this_work(Error const& error, SlotId id,
+                                               Slot const& slot) const noexcept {
+  WorkFailure subject = subject_of(id, slot);
+  subject.queue_pair_state = connection.state();
+  return base::ErrorAccess::about(error, subject);
+}
+
+[[gnu::cold]] Error ChannelState::poll_failure(int result) const noexcept {
+  return poll_error(progress.queue(), result,
+                    "The bytes come back when the work is aborted: at the end of the scope, or of "
+                    "a blocking call.");
 }
 
 }  // namespace lend

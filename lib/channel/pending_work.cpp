@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Asking a handle: its channel, if that lives, else what the handle has kept. The thread of the
+// Handles: the result from the channel, if that exists, otherwise the kept one. The thread of the
 // channel.
-#include <channel/completing.hpp>
+#include <channel/waiting.hpp>
 #include <lend/channel/pending_work.hpp>
 
 #include <memory>
@@ -10,12 +10,10 @@ namespace lend {
 
 namespace {
 
-using Answer = ChannelState::Answer;
-
 [[gnu::cold]] Error nobody_to_ask(ChannelReference channel) noexcept {
   // Every handle was made with an anchor; a move takes it along.
   if (channel.anchor == nullptr)
-    return Error{Errc::stale_handle, "this handle was moved from: ask the one it was moved to"};
+    return Error{Errc::stale_handle, "this handle was moved from: use the one it was moved to"};
   return Error{Errc::stale_handle, "the channel of this work is gone"};
 }
 
@@ -25,7 +23,7 @@ void PendingWork::drop() noexcept {
   ChannelState* const state = living(channel_);
   if (state == nullptr) return;
   ChannelState::Use const use{*state};
-  state->drop(SlotId{id_});
+  state->in_flight.drop_handle(SlotId{id_});
 }
 
 void PendingWork::keep_failure(Error failure) noexcept {
@@ -39,11 +37,11 @@ Result<std::optional<WorkSuccess>> PendingWork::poll() noexcept {
     if (state == nullptr) return nobody_to_ask(channel_);
     ChannelState::Use const use{*state};
     WorkSuccess success;
-    switch (state->ask(SlotId{id_}, success)) {
-      case Answer::succeeded: keep_success(success); break;
-      case Answer::failed: keep_failure(state->take_reason()); break;
-      case Answer::not_over: return std::optional<WorkSuccess>{};
-      case Answer::unknown: return state->take_reason();
+    switch (ask_for(*state, SlotId{id_}, success)) {
+      case WorkAnswer::succeeded: keep_success(success); break;
+      case WorkAnswer::failed: keep_failure(state->failures.take_last_error()); break;
+      case WorkAnswer::not_over: return std::optional<WorkSuccess>{};
+      case WorkAnswer::unknown: return state->failures.take_last_error();
     }
   }
   if (seen_ == Seen::failure) return failure_;
@@ -56,13 +54,13 @@ Result<WorkSuccess> PendingWork::wait(Deadline deadline) noexcept {
     if (state == nullptr) return nobody_to_ask(channel_);
     ChannelState::Use const use{*state};
     WorkSuccess success;
-    auto const answer = state->wait(SlotId{id_}, deadline, success);
-    if (answer == Answer::succeeded) [[likely]] {
+    auto const answer = wait_for(*state, SlotId{id_}, deadline, success);
+    if (answer == WorkAnswer::succeeded) [[likely]] {
       keep_success(success);
       return success;
     }
-    if (answer == Answer::unknown) return state->take_reason();
-    keep_failure(state->take_reason());
+    if (answer == WorkAnswer::unknown) return state->failures.take_last_error();
+    keep_failure(state->failures.take_last_error());
   }
   if (seen_ == Seen::failure) return failure_;
   return success_;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Posting in a scope, and the ways it ends. The thread of the channel.
+// Posts in a scope, and ends it. The thread of the channel.
 #include <channel/batching.hpp>
-#include <channel/drain_bound.hpp>
+#include <channel/ending.hpp>
 #include <channel/posting.hpp>
+#include <channel/scope_record.hpp>
 #include <lend/channel/channel.hpp>
 #include <lend/channel/polling_scope.hpp>
 
@@ -18,8 +19,8 @@ Error scope_is_over() noexcept {
   return Error{Errc::stale_handle, "the scope has ended, or its channel is gone"};
 }
 
-// The failure that explains the others, if any does: mostly not what was flushed along, nor what
-// was not posted since the channel was broken.
+// The failure that explains the others, if any: preferably not a flushed request, nor one that was
+// not posted because the channel was broken.
 Error const& root_of(std::vector<Error> const& failures) noexcept {
   auto const told = [](Error const& failure) { return !failure.is_flush(); };
   auto const seen = [](Error const& failure) {
@@ -30,40 +31,50 @@ Error const& root_of(std::vector<Error> const& failures) noexcept {
   return root != failures.end() ? *root : failures.front();
 }
 
-// Of a drain that bounds itself, whatever drain_within() was given.
-Deadline bounded(std::optional<std::chrono::nanoseconds> wished) noexcept {
-  return within(std::min(wished.value_or(drain_longest()), drain_longest()));
+// The bound of a drain without finish(), whatever drain_within() allows.
+Deadline bounded(ChannelState const& channel,
+                 std::optional<std::chrono::nanoseconds> wished) noexcept {
+  auto const longest = channel.drain_longest;
+  return within(std::min(wished.value_or(longest), longest));
 }
 
 }  // namespace
 
 PollingScope::PollingScope(Channel& channel) noexcept
     : channel_{ChannelState::of(channel).reference()},
-      left_before_{ChannelState::of(channel).scopes_left} {}
+      left_before_{ChannelState::of(channel).scopes_left} {
+  new (record_) ScopeRecord;
+}
 
 PollingScope::~PollingScope() {
+  end_unpolled();
+  std::destroy_at(&record());
+}
+
+void PollingScope::end_unpolled() noexcept {
   ChannelState* const state = living(channel_);
   if (ended_ || state == nullptr) {  // all is flushed and settled
     forget_batches();
     return;
   }
   ChannelState::Use const use{*state};
-  // Why it was cut short is the channel's first cause.
-  Deadline const deadline = sooner(bounded(drain_bound_), drain_until_);
-  // What a scope inside this one has left stays: an exception may be leaving both.
+  // The reason of the abort is the channel's first cause.
+  Deadline const deadline = sooner(bounded(*state, drain_bound_), drain_until_);
+  // Failures of a nested scope stay: an exception may leave both.
   if (state->scopes_left == left_before_) {
     state->unscoped.failures.clear();
     state->unscoped.seen_as.clear();
     state->unscoped.has_lost_failure = false;
   }
-  Batching{*state}.end_all(record_, deadline, unwind_.is_unwinding());
+  Batching{*state}.end_all(record(), deadline, unwind_.is_unwinding());
   forget_batches();
-  static_cast<void>(state->drain(record_, deadline, unwind_.is_unwinding()));
-  state->keep_failures_of(record_);
+  Ending ending{*state};
+  static_cast<void>(ending.drain(record(), deadline, unwind_.is_unwinding()));
+  ending.keep_failures_of(record());
 }
 
 void PollingScope::forget_batches() noexcept {
-  for (Batch* batch = std::exchange(record_.batches, nullptr); batch != nullptr;
+  for (Batch* batch = std::exchange(record().batches, nullptr); batch != nullptr;
        batch = batch->next_)
     batch->scope_ = nullptr;
 }
@@ -85,14 +96,13 @@ template <PollingScope::Room room, class Work>
   if (state == nullptr || ended_) [[unlikely]]
     return scope_is_over();
   ChannelState::Use const use{*state};
-  constexpr auto lending = ChannelState::Lending::lends;
   SlotId id;
-  if (!state->post<lending>(work, record_, where, id)) [[unlikely]] {
+  if (!try_to_post<Lending::lends>(*state, work, record(), where, id)) [[unlikely]] {
     if constexpr (room == Room::is_there_now)
-      id = post_after_poll<lending>(*state, work, record_, where);
+      id = post_after_poll<Lending::lends>(*state, work, record(), where);
     else
-      id = state->post_when_room(work, record_, deadline, where);
-    if (!id.is_valid()) return state->take_reason_of_unposted(work, where);
+      id = post_when_room(*state, work, record(), deadline, where);
+    if (!id.is_valid()) return take_error_of(*state, work, where);
   }
   return state->handle_for(id);
 }
@@ -126,6 +136,14 @@ Result<PendingWork> PollingScope::try_post_read(Read const& work, SourceLine whe
   return post<Room::is_there_now>(work, Deadline::never(), where);
 }
 
+Batch PollingScope::batch() {
+  return {channel_, ended_ ? nullptr : &record()};
+}
+
+std::uint32_t PollingScope::outstanding() const noexcept {
+  return std::launder(reinterpret_cast<ScopeRecord const*>(record_))->outstanding;
+}
+
 Result<void> PollingScope::finish() noexcept {
   if (ended_) return scope_is_over();
   if (auto error = end(std::nullopt, false)) return std::move(*error);
@@ -137,31 +155,33 @@ std::optional<Error> PollingScope::end(std::optional<Error> closure_error, bool 
   ChannelState* const state = living(channel_);
   if (state == nullptr)
     return (closure_error ? *closure_error : scope_is_over())
-        .with_drained(std::move(record_.failures));
+        .with_drained(std::move(record().failures));
 
-  Deadline const bound = closure_error  ? bounded(drain_bound_)
+  Deadline const bound = closure_error  ? bounded(*state, drain_bound_)
                          : drain_bound_ ? within(*drain_bound_)
                                         : Deadline::never();
   Deadline const deadline = sooner(bound, drain_until_);
   ChannelState::Use const use{*state};
-  Batching{*state}.end_all(record_, deadline, false);
+  Batching{*state}.end_all(record(), deadline, false);
   forget_batches();
-  std::uint64_t const before = record_.unpolled + record_.outstanding + record_.finished;
-  auto cut_short = state->drain(record_, deadline, false);
-  auto& failures = record_.failures;
+  std::uint64_t const before = record().unpolled + record().outstanding + record().finished;
+  auto cut_short = Ending{*state}.drain(record(), deadline, false);
+  auto& failures = record().failures;
 
   std::optional<Error> error = std::move(closure_error);
   if (!error) error = std::move(cut_short);
   if (!error && manual && before > 0)
     error = Error{Errc::unpolled_work,
-                  std::to_string(before) + " posted operations were never polled to their end"};
+                  std::to_string(before) +
+                      (before == 1 ? " posted operation was" : " posted operations were") +
+                      " never polled"};
   if (!error && !failures.empty()) error = root_of(failures);
-  if (!error && record_.has_lost_failure)
-    error = state->is_broken() ? *state->first_cause() : Error{Errc::work_failed};
-  // The cause may have come to light after the flush.
-  if (Error const* const first = state->first_cause(); error && error->is_flush() &&
-                                                       error->cause() == nullptr &&
-                                                       first != nullptr && !first->is_flush())
+  if (!error && record().has_lost_failure)
+    error = state->is_broken() ? *state->failures.first_cause() : Error{Errc::work_failed};
+  // The cause may have been found after the abort.
+  if (Error const* const first = state->failures.first_cause();
+      error && error->is_flush() && error->cause() == nullptr && first != nullptr &&
+      !first->is_flush())
     error = error->with_cause(*first);
   if (error && !failures.empty()) error = error->with_drained(std::move(failures));
   return error;

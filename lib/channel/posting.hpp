@@ -1,129 +1,133 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// From a request to a posted one: room, slot, loans, device, in this order. Inline, so that each
-// layer pays for one call. The thread of the channel.
+// Posts a request: room, slot, loans, device, in this order. Inline, so that each layer pays for
+// one call. The thread of the channel.
 #pragma once
 
-#include <base/error_story.hpp>
+#include <base/error_access.hpp>
+#include <base/error_details.hpp>
 #include <channel/channel_state.hpp>
 #include <verbs/posting.hpp>
-#include <verbs/region_state.hpp>
+
+#include <optional>
 
 namespace lend {
 
-// The device reads what is gathered, and writes into what is scattered to.
-template <class Element>
-inline constexpr LoanKind loan_kind_of = LoanKind::shared;
-template <>
-inline constexpr LoanKind loan_kind_of<ScatterElement> = LoanKind::exclusive;
+/// Whether a post lends its bytes.
+enum class Lending : std::uint8_t { lends, unsafe_without };
 
-/// Lends the elements of work to be posted under a slot. False, and the channel has the reason.
-template <ChannelState::Lending lending>
-struct ChannelState::Lender {
-  ChannelState& channel;
-  Slot& slot;
-  LentPiece* next;
-  Operation operation;
-  SourceLine const& where;
-
-  template <class Element>
-  [[gnu::always_inline]] bool operator()(Element const& element) noexcept {
-    if constexpr (lending == Lending::lends) {
-      auto lent = begin_loan(next->loan, *element.region, element.range, loan_kind_of<Element>,
-                             operation, where);
-      if (!lent.has_value()) [[unlikely]] {
-        channel.reason_ = std::move(lent).assume_error();
-        return false;
-      }
-      next->region = element.region;
-      ++next;
-      ++slot.loans;
-    }
-    return true;
-  }
+/// One wait for room.
+struct RoomWait {
+  Waiter waiter;
+  std::optional<Deadline> patience{};  // with a device that is full without outstanding work
 };
 
-template <ChannelState::Lending lending, class Work>
-[[gnu::always_inline]] inline bool ChannelState::post(Work const& work, ScopeRecord& scope,
-                                                      SourceLine const& where,
-                                                      SlotId& id) noexcept {
+// Functions and no class, because a call out of line would keep an object in memory. If nothing was
+// posted, the channel's last_error() has the reason.
+
+/// Ends a post that was refused: sets last_error(), returns loans and slot.
+template <class Work>
+void refuse(ChannelState& channel, Work const& work, PostAnswer answer, SlotId id) noexcept;
+/// The device may have taken the request: aborts all work.
+void abort_unclear(ChannelState& channel, SlotId id, Slot& slot) noexcept;
+/// Waits until a post of this operation has room, for at least one poll, because a device has its
+/// own count.
+[[nodiscard]] Result<void> wait_for_room(ChannelState& channel, Operation operation,
+                                         Deadline deadline, RoomWait& wait) noexcept;
+
+/// Posts with a new slot for a handle, without waiting. False if nothing was posted.
+template <Lending lending, class Work>
+[[nodiscard, gnu::always_inline]] inline bool try_to_post(ChannelState& channel, Work const& work,
+                                                          ScopeRecord& scope,
+                                                          SourceLine const& where,
+                                                          SlotId& id) noexcept {
   constexpr Operation operation = operation_of<Work>;
-  if (!has_room(operation)) [[unlikely]] {
-    reason_ = is_broken() ? broken_error() : Error{Errc::queue_full};
+  if (!channel.in_flight.has_room(operation)) [[unlikely]] {
+    channel.failures.set_last_error(channel.is_broken() ? channel.failures.broken_error()
+                                                        : Error{Errc::queue_full});
     return false;
   }
 
-  id = slots_.take();
-  Slot& slot = slots_.tenant(id);
-  slot.scope = &scope;
-  slot.work.operation = operation;
-  slot.held = true;
-
-  auto const answer = try_post(*raw_queue_pair_, id.value, work,
-                               Lender<lending>{*this, slot, slot.pieces, operation, where});
+  id = channel.in_flight.open(operation, scope);
+  Slot& slot = channel.in_flight.slot(id);
+  auto const loans = lending == Lending::lends ? LoanRow{slot.pieces, &slot.loans, &where,
+                                                         &channel.failures.place_of_last_error()}
+                                               : LoanRow{};
+  auto const answer = try_post(channel.connection.raw(), id.value, work, loans);
   if (!answer.is_posted()) [[unlikely]] {
-    if (answer.result != PostAnswer::not_lent) reason_ = refusal(*raw_queue_pair_, work, answer);
-    slot.work.bytes = answer.bytes;
-    if (answer.is_unclear())
-      flush_unclear(id, slot);
-    else
-      take_back(slot);
+    refuse(channel, work, answer, id);
     return false;
   }
 
   slot.work.bytes = answer.bytes;
-  ++outstanding(operation);
-  ++scope.outstanding;
+  channel.in_flight.note_posted(operation, scope);
   return true;
 }
 
 template <class Work>
-[[gnu::cold, gnu::noinline]] SlotId ChannelState::post_when_room(Work const& work,
-                                                                 ScopeRecord& scope,
-                                                                 Deadline deadline,
-                                                                 SourceLine const& where) noexcept {
-  RoomWait wait{make_waiter()};
-  while (reason_ == Errc::queue_full) {
-    if (auto room = wait_for_room(operation_of<Work>, deadline, wait); !room.has_value()) {
-      reason_ = std::move(room).assume_error();
+[[gnu::cold, gnu::noinline]] void refuse(ChannelState& channel, Work const& work, PostAnswer answer,
+                                         SlotId id) noexcept {
+  FailureLog& failures = channel.failures;
+  failures.set_last_error(
+      refusal_error(channel.connection.raw(), work, answer, failures.last_error()));
+  Slot& slot = channel.in_flight.slot(id);
+  slot.work.bytes = answer.bytes;
+  if (answer.refusal == PostRefusal::unclear)
+    abort_unclear(channel, id, slot);
+  else
+    channel.in_flight.cancel(slot);
+}
+
+/// After a failed try for lack of room: waits for room and tries again. No slot if that failed,
+/// too.
+template <class Work>
+[[nodiscard, gnu::cold, gnu::noinline]] SlotId post_when_room(ChannelState& channel,
+                                                              Work const& work, ScopeRecord& scope,
+                                                              Deadline deadline,
+                                                              SourceLine const& where) noexcept {
+  RoomWait wait{channel.progress.make_waiter()};
+  while (channel.failures.last_error() == Errc::queue_full) {
+    if (auto room = wait_for_room(channel, operation_of<Work>, deadline, wait); !room.has_value()) {
+      channel.failures.set_last_error(std::move(room).assume_error());
       return {};
     }
     SlotId id;
-    if (post<Lending::lends>(work, scope, where, id)) return id;
+    if (try_to_post<Lending::lends>(channel, work, scope, where, id)) return id;
   }
   return {};
 }
 
-template <class Work>
-[[gnu::cold, gnu::noinline]] Error ChannelState::take_reason_of_unposted(
-    Work const& work, SourceLine const& where) noexcept {
-  constexpr Operation operation = operation_of<Work>;
-  // What flush_unclear() gave tells of the work, which may have been posted.
-  if (is_broken() && reason_ == Errc::system_failed) return take_reason();
-  WorkFailure story = story_of_connection(reason_.code());
-  story.operation = operation;
-  story.slot = not_posted;
-  story.posted_at = where;
-  for (auto const& element : list_of(work).elements()) story.bytes += element.range.length;
-  return take_reason().about(story);
-}
-
-/// After a post() that posted nothing: for want of room once more, behind one poll. No slot, and
-/// the channel has a reason(), where it still posted nothing.
-template <ChannelState::Lending lending, class Work>
-[[gnu::cold, gnu::noinline]] SlotId post_after_poll(ChannelState& channel, Work const& work,
-                                                    ScopeRecord& scope,
-                                                    SourceLine const& where) noexcept {
-  if (channel.reason() != Errc::queue_full) return {};
+/// Tries once more, after one poll.
+template <Lending lending, class Work>
+[[nodiscard, gnu::cold, gnu::noinline]] SlotId post_after_poll(ChannelState& channel,
+                                                               Work const& work, ScopeRecord& scope,
+                                                               SourceLine const& where) noexcept {
+  FailureLog& failures = channel.failures;
+  if (failures.last_error() != Errc::queue_full) return {};
   if (auto polled = channel.poll(); !polled.has_value()) {
-    channel.give_reason(polled.assume_error());
+    failures.set_last_error(polled.assume_error());
     return {};
   }
   SlotId id;
-  if (channel.post<lending>(work, scope, where, id)) return id;
-  if (channel.reason() != Errc::queue_full) return {};
-  if (auto checked = channel.check_slots(); !checked.has_value())
-    channel.give_reason(checked.assume_error());
+  if (try_to_post<lending>(channel, work, scope, where, id)) return id;
+  if (failures.last_error() != Errc::queue_full) return {};
+  if (auto checked = channel.in_flight.check_slots(); !checked.has_value())
+    failures.set_last_error(checked.assume_error());
   return {};
+}
+
+/// The error of `work` that was not posted.
+template <class Work>
+[[nodiscard, gnu::cold, gnu::noinline]] Error take_error_of(ChannelState& channel, Work const& work,
+                                                            SourceLine const& where) noexcept {
+  Error error = channel.failures.take_last_error();
+  // The error of abort_unclear() concerns the work, which may have been posted.
+  if (channel.is_broken() && error == Errc::system_failed) return error;
+  WorkFailure subject = channel.connection.subject(error.code());
+  subject.operation = operation_of<Work>;
+  subject.slot = not_posted;
+  subject.posted_at = where;
+  for (auto const& element : list_of(work).elements()) subject.bytes += element.range.length;
+  return base::ErrorAccess::about(error, subject);
 }
 
 }  // namespace lend

@@ -1,41 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a channel keeps about one work request. The thread of the channel.
+// The channel's record of one work request. The thread of the channel.
 #pragma once
 
 #include <base/slot_table.hpp>
-#include <lend/base/borrow.hpp>
+#include <channel/scope_record.hpp>
 #include <lend/channel/pending_work.hpp>
-#include <lend/channel/polling_scope.hpp>
+#include <verbs/loan_row.hpp>
 
 #include <cstdint>
 
 namespace lend {
 
-struct RegionState;
-
-/// A loan of a slot's, and its region.
-struct LentPiece {
-  Loan loan{};
-  RegionState* region = nullptr;
-};
-
-/// One work request from post until its result is taken, or until it is over and nobody will ask.
+/// One work request from its post until a handle takes its result, or, without a handle, until its
+/// end.
 ///
-/// Unposted (only of a batch), then outstanding (neither that nor finished), then finished, maybe
-/// failed, then free. Batching posts it, or fails it where it was refused; end() and fail() of the
-/// channel finish it; take_back() frees it without either. What is finished is freed at once, but
-/// while it is `held`, whatever its state, only when the handle asks or goes, or the scope ends.
+/// The states: unposted (only in a batch), outstanding (neither unposted nor finished), finished
+/// (maybe failed), free. Batching posts it, or fails it if the device refused; InFlight has the
+/// steps: succeed() and fail() finish it, cancel() frees it without either. A finished slot is
+/// freed at once, unless it is `held`: then when the handle takes the result or is dropped, or when
+/// the scope ends.
 struct Slot {
   ScopeRecord* scope = nullptr;
   LentPiece* pieces = nullptr;  // the slot's row in the loan table
-  SlotId before{};              // silent work ahead of this, over with it at the latest
-  WorkSuccess work{};           // bytes: asked for, then received
-  std::uint32_t loans = 0;      // of the row, in use
+  SlotId before{};              // the unsignaled request before this one, which ends with it
+  WorkSuccess work{};           // bytes: requested, then received
+  std::uint32_t loans = 0;      // used entries of the row
   bool unposted = false;        // in a batch
-  bool held = false;            // a handle may still ask
+  bool held = false;            // a handle may still take the result
   bool finished = false;        // the completion was seen
-  bool failed = false;          // and tells of a failure
-  std::uint64_t failed_as = 0;  // the number of its failure among the channel's, as seen
+  bool failed = false;          // with a failure
+  std::uint64_t failed_as = 0;  // sequence number of its failure in the channel
   Error failure{};
 };
 

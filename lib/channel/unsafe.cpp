@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The way of a scope's posts, without loans and without waiting. The thread of the channel.
+// Posts like a scope, without loans and without waiting. The thread of the channel.
 #include <channel/posting.hpp>
 #include <lend/channel/unsafe.hpp>
 
@@ -10,13 +10,13 @@ namespace {
 template <class Work>
 [[gnu::always_inline]] inline Result<PendingWork> post(Channel& channel,
                                                        Work const& work) noexcept {
-  constexpr auto lending = ChannelState::Lending::unsafe_without;
+  constexpr auto lending = Lending::unsafe_without;
   ChannelState& state = ChannelState::of(channel);
   ChannelState::Use const use{state};
   SlotId id;
-  if (!state.post<lending>(work, state.unscoped, SourceLine{}, id)) [[unlikely]] {
+  if (!try_to_post<lending>(state, work, state.unscoped, SourceLine{}, id)) [[unlikely]] {
     id = post_after_poll<lending>(state, work, state.unscoped, SourceLine{});
-    if (!id.is_valid()) return state.take_reason_of_unposted(work, SourceLine{});
+    if (!id.is_valid()) return take_error_of(state, work, SourceLine{});
   }
   return state.handle_for(id);
 }

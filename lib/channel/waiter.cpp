@@ -15,13 +15,13 @@ namespace {
 // within one would make it half as long again (0.63 µs to 0.95 µs at 50). Far more would be lost
 // whenever the scheduler puts both ends on one CPU: 44 µs a message at 1000.
 constexpr std::uint32_t adaptive_spins = 250;
-// A peer that has not answered for this long is busy with something else.
+// A peer that has not answered for this long is busy.
 constexpr std::chrono::milliseconds yield_time{10};
 constexpr std::chrono::microseconds nap_time{50};
-// A sleeper looks round this often even if nobody wakes it: a wake-up that a driver loses costs
-// this much and no more.
+// How often a sleeper polls even without a wake-up: a wake-up that a driver loses costs at most
+// this much.
 constexpr std::chrono::milliseconds sleep_time{100};
-// And this often where somebody must be asked whether the peer is gone.
+// The same if the caller must check whether the peer is gone.
 constexpr std::chrono::milliseconds watched_sleep_time{20};
 
 }  // namespace
@@ -49,7 +49,7 @@ bool Waiter::pause_longer(Deadline deadline) noexcept {
     }
   }
   if (!is_armed_) {
-    // What came before need not wake: the caller polls once more.
+    // An earlier completion need not wake it: the caller polls once more.
     is_armed_ = queue_.arm();
     if (!is_armed_) nap(deadline);
     return true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What happens between two polls that found nothing. One per wait, on its thread.
+// The pause between two empty polls: spin, yield or sleep. One per wait, on its thread.
 #pragma once
 
 #include <lend/base/deadline.hpp>
@@ -7,17 +7,17 @@
 #include <lend/verbs/completion_queue.hpp>
 
 #include <cstdint>
-#include <optional>
 
 namespace lend {
 
-/// How many polls to spin before yielding; asked once per channel, since it costs a system call.
+/// How many polls to spin before yielding; determined once per channel, because it costs a system
+/// call.
 struct WaitPlan {
   Wait how = Wait::adaptive;
   std::uint32_t spins = 0;
   std::chrono::milliseconds sleep_max{0};
 
-  /// `is_watched`: somebody must be asked now and then whether the peer is gone.
+  /// `is_watched`: the caller must check every now and then whether the peer is gone.
   [[nodiscard]] static WaitPlan for_this_process(Wait how, bool is_watched) noexcept;
 };
 
@@ -35,7 +35,7 @@ class Waiter {
     }
     return pause_longer(deadline);
   }
-  /// Something happened: begin anew.
+  /// Something happened: start again.
   void reset() noexcept {
     pauses_ = 0;
     just_slept_ = false;
@@ -44,9 +44,9 @@ class Waiter {
   [[nodiscard]] bool is_spinning() const noexcept { return pauses_ <= plan_.spins; }
   /// Sleeps no longer than until `look_at`.
   void look_at(Deadline look_at) noexcept { look_at_ = look_at; }
-  /// Whether it has waited so long that asking the device something costs little beside it.
+  /// Whether it has waited so long that a query of the device costs little in comparison.
   [[nodiscard]] bool has_slept() const noexcept { return has_slept_; }
-  /// Whether the last pause slept until it was woken or for long.
+  /// Whether the last pause slept until it was woken, or for long.
   [[nodiscard]] bool just_slept() const noexcept { return just_slept_; }
 
  private:
@@ -71,12 +71,6 @@ class Waiter {
   std::uint32_t pauses_ = 0;
   Deadline::Clock::time_point sleep_from_{};
   Deadline look_at_ = Deadline::never();
-};
-
-/// One wait for room.
-struct RoomWait {
-  Waiter waiter;
-  std::optional<Deadline> patience{};  // with a device that is full of nothing
 };
 
 }  // namespace lend

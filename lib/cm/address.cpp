@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Parsing, resolving and showing of rdma_cm's addresses. Any thread.
+// Parses, resolves and prints rdma_cm's addresses. Any thread.
 #include <base/host_name.hpp>
+#include <base/printable.hpp>
 #include <cm/address.hpp>
 
 #include <endian.h>
@@ -11,7 +12,7 @@
 #include <memory>
 #include <utility>
 
-namespace lend {
+namespace lend::cm {
 
 namespace {
 
@@ -51,7 +52,7 @@ Result<Parts> split(std::string_view text, bool local) {
   auto const [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), port);
   if (rest.empty() || error != std::errc{} || end != rest.data() + rest.size())
     return malformed(text, "the port is not a number of 0 to 65535");
-  if (port == 0 && !local) return malformed(text, "nobody listens on port 0");
+  if (port == 0 && !local) return malformed(text, "no peer listens on port 0");
   parts.port = rest;
   return parts;
 }
@@ -108,4 +109,4 @@ std::string CmAddress::to_text() const {
   return text + "]:" + std::to_string(be16toh(v6.sin6_port));
 }
 
-}  // namespace lend
+}  // namespace lend::cm

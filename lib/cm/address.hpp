@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Addresses as people write them, and as rdma_cm wants them. Values; any thread.
+// Addresses as text, and as rdma_cm takes them. Values; any thread.
 #pragma once
 
 #include <lend/base/result.hpp>
@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace lend {
+namespace lend::cm {
 
 /// An IP address and a port.
 struct CmAddress {
@@ -22,10 +22,10 @@ struct CmAddress {
   [[nodiscard]] static Result<CmAddress> parse(std::string_view text, bool local);
   [[nodiscard]] static CmAddress of(sockaddr const& address) noexcept;
 
-  // librdmacm takes pointers to what it does not change.
+  // librdmacm takes non-const pointers to data that it does not change.
   [[nodiscard]] sockaddr* native() noexcept { return reinterpret_cast<sockaddr*>(&storage); }
   /// "192.0.2.1:7471" or "[fe80:0:0:0:0:0:0:1]:7471".
   [[nodiscard]] std::string to_text() const;
 };
 
-}  // namespace lend
+}  // namespace lend::cm

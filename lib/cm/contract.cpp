@@ -2,13 +2,14 @@
 // 24 bytes, big-endian, then the program's own: magic u32 · version u8 · kind u8 · length of the
 // program's bytes u8 · zero u8 · send depth u32 · receive depth u32 · largest message u32 · CRC-32
 // of everything else. A refusal: magic u32 · version u8 · kind u8 · length of the reason u8 ·
-// by whom u8 · CRC-32 of everything else · reason.
+// its author u8 · CRC-32 of everything else · reason.
+#include <base/printable.hpp>
 #include <base/wire.hpp>
 #include <cm/contract.hpp>
 
 #include <algorithm>
 
-namespace lend {
+namespace lend::cm {
 
 namespace {
 
@@ -24,7 +25,7 @@ static_assert(contract_size + cm_private_bytes_max <= 56);
 // Source: InfiniBand Architecture Specification vol. 1, §12.6.7, REJ: 148 bytes.
 static_assert(refusal_size + cm_reason_bytes_max <= 148);
 
-/// Of `message` but its checksum at `at`.
+/// The checksum of `message` without its own bytes at `at`.
 std::uint32_t checksum_of(std::span<std::byte const> message, std::size_t at) {
   std::vector<std::byte> rest{message.begin(), message.end()};
   rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(at),
@@ -108,8 +109,8 @@ std::vector<std::byte> encode(Refusal const& refusal) {
 }
 
 std::optional<Refusal> decode_refusal(std::span<std::byte const> bytes) {
-  // The version is not looked at: what a reason looks like stays as it is, so that a peer of
-  // another version can be told why it is turned down.
+  // The version is not checked: the format of a rejection never changes, so that a peer of another
+  // version can read the reason.
   WireReader reader{bytes};
   auto const magic_read = reader.u32();
   static_cast<void>(reader.u8());
@@ -121,13 +122,9 @@ std::optional<Refusal> decode_refusal(std::span<std::byte const> bytes) {
     return std::nullopt;
   if (checksum_of(bytes.first(refusal_size + length), refusal_size - checksum_size) != checksum)
     return std::nullopt;
-  Refusal refusal{by_program == 1, std::string(length, ' ')};
-  std::ranges::transform(bytes.subspan(refusal_size, length), refusal.reason.begin(),
-                         [](std::byte byte) {
-                           auto const c = static_cast<char>(byte);
-                           return c >= ' ' && c <= '~' ? c : '?';  // a terminal may be told this
-                         });
-  return refusal;
+  auto const reason = bytes.subspan(refusal_size, length);
+  auto const* const text = reinterpret_cast<char const*>(reason.data());
+  return Refusal{by_program == 1, shown({text, reason.size()}, length)};
 }
 
-}  // namespace lend
+}  // namespace lend::cm

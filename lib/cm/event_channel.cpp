@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Taking events, and what they mean. One thread at a time per channel.
+// Takes and interprets events. One thread at a time per channel.
 #include <base/giving_up.hpp>
 #include <cm/contract.hpp>
 #include <cm/event_channel.hpp>
+#include <verbs/verb_error.hpp>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -11,7 +12,7 @@
 #include <string>
 #include <utility>
 
-namespace lend {
+namespace lend::cm {
 
 namespace {
 
@@ -67,6 +68,8 @@ Error rejection(CmEvent const& event, std::string_view step) {
 }  // namespace
 
 Result<EventChannel> EventChannel::open() {
+  if (int const error = notice_forks(); error != 0)
+    return Error::from_errno("pthread_atfork", error);
   errno = 0;
   EventChannel channel{rdma_create_event_channel()};
   if (!channel.raw_) return cannot_open(errno);
@@ -78,10 +81,11 @@ Result<EventChannel> EventChannel::open() {
 }
 
 Result<std::optional<CmEvent>> EventChannel::next(Deadline deadline) {
+  if (origin_.is_inherited()) return CmLink::inherited("rdma_get_cm_event");
   for (;;) {
     rdma_cm_event* raw = nullptr;
     if (rdma_get_cm_event(raw_.get(), &raw) == 0) {
-      // Acknowledged also when copying runs out of memory.
+      // Acknowledged also if copying runs out of memory.
       std::unique_ptr<rdma_cm_event, int (*)(rdma_cm_event*)> const got{raw, &rdma_ack_cm_event};
       return std::optional<CmEvent>{copy_of(*raw)};
     }
@@ -93,6 +97,10 @@ Result<std::optional<CmEvent>> EventChannel::next(Deadline deadline) {
     if (::poll(&waiting, 1, poll_milliseconds(deadline)) < 0 && errno != EINTR)
       return Error::from_errno(Errc::system_failed, "poll of an rdma_cm event channel", errno);
   }
+}
+
+Error CmLink::inherited(std::string_view call) noexcept {
+  return verb_error(Errc::system_failed, inherited_provider(), call, ENODEV);
 }
 
 Result<CmLink> CmLink::make() {
@@ -148,4 +156,4 @@ bool says_nobody_listens(CmEvent const& event) noexcept {
          !decode_refusal(event.private_data);
 }
 
-}  // namespace lend
+}  // namespace lend::cm

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // rdma_cm's ids and events as values. One thread at a time per channel.
 //
-// An event is copied and acknowledged before anybody looks at it. So destroying an id, which waits
-// for its unacknowledged events, never waits, and no event outlives its id.
+// An event is copied and acknowledged at once. So destroying an id, which waits for its
+// unacknowledged events, never waits, and no event outlives its id.
 // Source: rdma_ack_cm_event(3), rdma_destroy_id(3).
 #pragma once
 
 #include <lend/base/deadline.hpp>
 #include <lend/base/result.hpp>
+#include <verbs/forking.hpp>
 
 #include <rdma/rdma_cma.h>
 
@@ -19,15 +20,19 @@
 #include <utility>
 #include <vector>
 
-namespace lend {
+namespace lend::cm {
 
-/// One end of a connection, or a listener. Destroying it ends either.
+/// One end of a connection, or a listener. Destroying it ends either, except in a forked child,
+/// whose parent's it is.
 struct CmIdDeleter {
-  void operator()(rdma_cm_id* id) const noexcept { rdma_destroy_id(id); }
+  Inheritance origin{};
+  void operator()(rdma_cm_id* id) const noexcept {
+    if (!origin.is_inherited()) rdma_destroy_id(id);
+  }
 };
 using CmId = std::unique_ptr<rdma_cm_id, CmIdDeleter>;
 
-/// What happened.
+/// One event.
 struct CmEvent {
   rdma_cm_event_type type{};
   int status = 0;  // a negative errno, or a rejection's code
@@ -37,14 +42,15 @@ struct CmEvent {
   CmId request{};  // of a connect request: the new id
 };
 
-/// Where the events of some ids arrive.
+/// Receives the events of some ids.
 class EventChannel {
  public:
   /// Errors:  unsupported  no rdma_cm here. denied, exhausted.
   [[nodiscard]] static Result<EventChannel> open();
 
   /// The next event; nothing once `deadline` has passed.
-  /// Errors:  system_failed  from poll(2) or rdma_get_cm_event(3).
+  /// Errors:  system_failed  from poll(2) or rdma_get_cm_event(3); in a forked child, whose parent
+  ///                         the events are for.
   [[nodiscard]] Result<std::optional<CmEvent>> next(Deadline deadline);
 
   [[nodiscard]] rdma_event_channel* native() const noexcept { return raw_.get(); }
@@ -55,7 +61,8 @@ class EventChannel {
   };
   explicit EventChannel(rdma_event_channel* raw) noexcept : raw_{raw} {}
 
-  std::unique_ptr<rdma_event_channel, Deleter> raw_;
+  std::unique_ptr<rdma_event_channel, Deleter> raw_;  // in a forked child, a descriptor is closed
+  Inheritance origin_{};
 };
 
 /// An id with an event channel of its own.
@@ -68,9 +75,16 @@ struct CmLink {
   CmLink(CmLink&&) noexcept = default;
   CmLink& operator=(CmLink&&) = delete;
 
+  /// In a forked child: its id is the parent's.
+  [[nodiscard]] bool is_inherited() const noexcept {
+    return id.get_deleter().origin.is_inherited();
+  }
+  /// The error of a call in that child.
+  [[nodiscard]] static Error inherited(std::string_view call) noexcept;
+
   /// A new id, not bound to anything.
   [[nodiscard]] static Result<CmLink> make();
-  /// Takes an id that came on another channel.
+  /// Takes over an id from another channel.
   [[nodiscard]] static Result<CmLink> of(CmId id);
 
   /// The next event that a step of connecting can end with. `step` is what the error says was not
@@ -78,9 +92,9 @@ struct CmLink {
   [[nodiscard]] Result<CmEvent> await(std::string_view step, Deadline deadline);
 };
 
-/// What an event that is not the one hoped for means.
+/// The error for an unexpected event.
 [[nodiscard]] Error error_of(CmEvent const& event, std::string_view step);
-/// Whether a rejection says that no listener was there.
+/// Whether a rejection means that no listener was there.
 [[nodiscard]] bool says_nobody_listens(CmEvent const& event) noexcept;
 
-}  // namespace lend
+}  // namespace lend::cm

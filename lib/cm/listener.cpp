@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Listening, and answering those who come. One thread at a time per object.
+// Listens and answers requests. One thread at a time per object.
 #include <base/giving_up.hpp>
 #include <cm/address.hpp>
-#include <cm/completing.hpp>
+#include <cm/establish.hpp>
 #include <lend/cm/listener.hpp>
 
 #include <endian.h>
@@ -14,26 +14,26 @@
 namespace lend {
 
 struct CmRequest::State {
-  CmLink link;
+  cm::CmLink link;
   CmPeer peer;
   std::uint8_t responder_resources;
   std::uint8_t initiator_depth;
   std::string device;
 
-  State(CmLink own_link, CmPeer from, CmEvent const& event)
+  State(cm::CmLink own_link, CmPeer from, cm::CmEvent const& event)
       : link{std::move(own_link)},
         peer{std::move(from)},
         responder_resources{event.responder_resources},
         initiator_depth{event.initiator_depth},
         device{link.id->verbs != nullptr ? ibv_get_device_name(link.id->verbs->device) : ""} {}
 
-  /// What must be before the peer is answered.
+  /// The checks before the peer is answered.
   Result<std::vector<std::byte>> prepare(PreparedQueuePair& queue_pair,
                                          std::span<std::byte const> private_data);
 };
 
 struct CmListener::State {
-  CmLink link;
+  cm::CmLink link;
   std::string address;
 };
 
@@ -47,7 +47,8 @@ CmRequest& CmRequest::operator=(CmRequest&& other) noexcept {
   return *this;
 }
 CmRequest::~CmRequest() {
-  if (state_) refuse(*state_->link.id, {.reason = "the listener let the request go"});
+  if (state_ && !state_->link.is_inherited())
+    cm::refuse(*state_->link.id, {.reason = "the listener dropped the request"});
 }
 
 CmRequest::State& CmRequest::state() const noexcept {
@@ -66,11 +67,11 @@ std::uint8_t CmRequest::port() const noexcept {
 
 Result<std::vector<std::byte>> CmRequest::State::prepare(PreparedQueuePair& queue_pair,
                                                          std::span<std::byte const> private_data) {
-  LEND_TRY(handle, usable(queue_pair));
-  LEND_TRYV(check_device(*link.id, *handle));
-  LEND_TRY(message, encode(ContractKind::answer, contract_of(*handle, private_data)));
-  LEND_TRYV(initialize(*link.id, *handle));
-  LEND_TRYV(make_ready(*link.id, *handle));
+  LEND_TRY(handle, cm::usable(queue_pair));
+  LEND_TRYV(cm::check_device(*link.id, *handle));
+  LEND_TRY(message, cm::encode(cm::ContractKind::answer, cm::contract_of(*handle, private_data)));
+  LEND_TRYV(cm::initialize(*link.id, *handle));
+  LEND_TRYV(cm::make_ready(*link.id, *handle));
   return std::move(message);
 }
 
@@ -79,15 +80,16 @@ Result<CmConnection> CmRequest::accept(PreparedQueuePair queue_pair, Deadline de
   auto const state = std::move(state_);
   if (state == nullptr)
     return Error{Errc::stale_handle, "this request was answered or moved from before"};
-  CmLink& link = state->link;
+  cm::CmLink& link = state->link;
+  if (link.is_inherited()) return cm::CmLink::inherited("rdma_accept");
   auto const message = state->prepare(queue_pair, private_data);
   if (!message.has_value()) {
-    refuse(*link.id, {.reason = "it could not be accepted: " + message.error().message()});
+    cm::refuse(*link.id, {.reason = "it could not be accepted: " + message.error().message()});
     return message.error();
   }
 
   auto const step = "accepting the connection of " + state->peer.address;
-  auto parameters = parameters_of(*QueuePairDoor::handle_of(queue_pair), message.value());
+  auto parameters = cm::parameters_of(*QueuePairDoor::handle_of(queue_pair), message.value());
   parameters.responder_resources =
       std::min(parameters.responder_resources, state->responder_resources);
   parameters.initiator_depth = std::min(parameters.initiator_depth, state->initiator_depth);
@@ -95,9 +97,9 @@ Result<CmConnection> CmRequest::accept(PreparedQueuePair queue_pair, Deadline de
     return Error::from_errno(Errc::peer_lost, step + " by rdma_accept", errno,
                              "The peer may have given up.");
   LEND_TRY(established, link.await(step, deadline));
-  if (established.type != RDMA_CM_EVENT_ESTABLISHED) return error_of(established, step);
+  if (established.type != RDMA_CM_EVENT_ESTABLISHED) return cm::error_of(established, step);
   CmPeer& peer = state->peer;
-  return completed(
+  return cm::completed(
       std::move(link), std::move(queue_pair),
       {peer.send_depth, peer.receive_depth, peer.message_bytes_max, std::move(peer.private_data)});
 }
@@ -106,7 +108,8 @@ Result<void> CmRequest::reject(std::string_view reason) && {
   auto const state = std::move(state_);
   if (state == nullptr)
     return Error{Errc::stale_handle, "this request was answered or moved from before"};
-  auto const message = encode(Refusal{.reason = std::string{reason}});
+  if (state->link.is_inherited()) return cm::CmLink::inherited("rdma_reject");
+  auto const message = cm::encode(cm::Refusal{.reason = std::string{reason}});
   if (rdma_reject(state->link.id.get(), message.data(),
                   static_cast<std::uint8_t>(message.size())) != 0)
     return Error::from_errno(Errc::peer_lost, "rdma_reject of " + state->peer.address, errno,
@@ -122,8 +125,8 @@ CmListener& CmListener::operator=(CmListener&&) noexcept = default;
 CmListener::~CmListener() = default;
 
 Result<CmListener> CmListener::open(std::string_view address, int backlog) {
-  LEND_TRY(link, CmLink::make());
-  LEND_TRY(bound, CmAddress::parse(address, true));
+  LEND_TRY(link, cm::CmLink::make());
+  LEND_TRY(bound, cm::CmAddress::parse(address, true));
   std::string const text{address};
   if (rdma_bind_addr(link.id.get(), bound.native()) != 0) {
     int const error = errno;
@@ -134,7 +137,7 @@ Result<CmListener> CmListener::open(std::string_view address, int backlog) {
   }
   if (rdma_listen(link.id.get(), backlog) != 0)
     return Error::from_errno(Errc::system_failed, "rdma_listen on " + text, errno);
-  auto const chosen = CmAddress::of(*rdma_get_local_addr(link.id.get())).to_text();
+  auto const chosen = cm::CmAddress::of(*rdma_get_local_addr(link.id.get())).to_text();
   return CmListener{std::make_unique<State>(State{std::move(link), chosen})};
 }
 
@@ -145,24 +148,24 @@ std::string const& CmListener::address() const noexcept {
 
 Result<CmRequest> CmListener::next(Deadline deadline) {
   if (!state_) return Error{Errc::stale_handle, "this CmListener was moved from"};
-  std::string last_stranger;
+  std::string last_rejected;
   for (;;) {
     LEND_TRY(event, state_->link.events.next(deadline));
     if (!event) {
-      std::string const last = last_stranger.empty() ? "" : "; last " + last_stranger;
-      return gave_up(deadline, "nobody connected by rdma_cm to " + state_->address,
+      std::string const last = last_rejected.empty() ? "" : "; last rejected: " + last_rejected;
+      return gave_up(deadline, "no peer connected by rdma_cm to " + state_->address,
                      "; start the connecting side or wait longer" + last);
     }
     if (event->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
-      return error_of(*event, "listening on " + state_->address);
+      return cm::error_of(*event, "listening on " + state_->address);
     if (event->type != RDMA_CM_EVENT_CONNECT_REQUEST) continue;
 
-    LEND_TRY(link, CmLink::of(std::move(event->request)));
-    auto from = CmAddress::of(*rdma_get_peer_addr(link.id.get())).to_text();
-    auto contract = decode(ContractKind::request, event->private_data);
+    LEND_TRY(link, cm::CmLink::of(std::move(event->request)));
+    auto from = cm::CmAddress::of(*rdma_get_peer_addr(link.id.get())).to_text();
+    auto contract = cm::decode(cm::ContractKind::request, event->private_data);
     if (!contract.has_value()) {
-      refuse(*link.id, {.by_program = false, .reason = contract.error().message()});
-      last_stranger = from + " was turned away: " + contract.error().message();
+      cm::refuse(*link.id, {.by_program = false, .reason = contract.error().message()});
+      last_rejected = from + ": " + contract.error().message();
       continue;
     }
     auto& said = contract.value();

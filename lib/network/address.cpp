@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Parsing, resolving and showing of TCP addresses. Any thread.
 #include <base/host_name.hpp>
+#include <base/printable.hpp>
 #include <base/unique_fd.hpp>
 #include <network/address.hpp>
 
@@ -13,7 +14,7 @@
 #include <cstring>
 #include <memory>
 
-namespace lend {
+namespace lend::network {
 namespace {
 
 Error malformed(std::string_view text, std::string_view reason) {
@@ -24,7 +25,7 @@ Error malformed(std::string_view text, std::string_view reason) {
 Error resolver_error(HostAndPort const& address, int code, int errno_value) {
   auto const about = "getaddrinfo of \"" + address.host + "\"";
   if (code == EAI_SYSTEM) return Error::from_errno(about, errno_value);
-  // Without a descriptor the resolver can read no file and ask nobody, and knows no name.
+  // Without a descriptor the resolver can neither read a file nor query a server.
   UniqueFd const spare{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
   if (!spare && (errno == EMFILE || errno == ENFILE)) return Error::from_errno(about, errno);
   auto const message = about + ": " + ::gai_strerror(code);
@@ -103,4 +104,4 @@ Result<std::vector<SocketAddress>> resolve(HostAndPort const& address) {
   return found;
 }
 
-}  // namespace lend
+}  // namespace lend::network

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace lend {
+namespace lend::network {
 
 /// "host:port" or "[IPv6]:port", taken apart.
 struct HostAndPort {
@@ -44,4 +44,4 @@ struct SocketAddress {
 /// Source:  getaddrinfo(3).
 [[nodiscard]] Result<std::vector<SocketAddress>> resolve(HostAndPort const& address);
 
-}  // namespace lend
+}  // namespace lend::network

@@ -5,17 +5,17 @@
 
 #include <cerrno>
 
-namespace lend {
+namespace lend::network {
 namespace {
 
 Error late(std::string const& address, Deadline deadline) {
   return gave_up(deadline, about_peer(address, "did not finish the exchange"),
-                 "; nothing is connected. See whether a lend program listens or connects there and "
+                 "; nothing is connected. Check that a lend program listens or connects there and "
                  "is not stopped, then prepare again and retry");
 }
 
 Error lost(std::string const& address, int errno_value) {
-  std::string clause = "hung up during the exchange";
+  std::string clause = "closed the connection during the exchange";
   if (errno_value != 0) clause += " (" + std::generic_category().message(errno_value) + ")";
   return {Errc::peer_lost, about_peer(address, clause + "; prepare again and retry")};
 }
@@ -60,11 +60,11 @@ Result<void> receive_frame(Socket const& socket, FrameReader& reader, Deadline d
   return success();
 }
 
-Result<Verdict> read_verdict(Socket const& socket, FrameReader const& reader) {
-  auto verdict = reader.verdict();
-  if (!verdict)
-    return Error{Errc::incompatible_peer, about_peer(socket.address, verdict.error().message())};
-  return verdict;
+Result<Status> read_status(Socket const& socket, FrameReader const& reader) {
+  auto status = reader.status();
+  if (!status)
+    return Error{Errc::incompatible_peer, about_peer(socket.address, status.error().message())};
+  return status;
 }
 
 }  // namespace
@@ -73,56 +73,54 @@ std::string about_peer(std::string const& address, std::string_view clause) {
   return "the peer at " + address + " " + std::string{clause};
 }
 
-Verdict judge(Greeting const& theirs, Terms const& terms) {
-  if (theirs.endpoint == terms.ours.endpoint)
-    return {VerdictCode::foreign, "said what it was told: it is no lend program"};
-  if (!same_secret(terms.ours.secret, theirs.secret))
-    return {VerdictCode::wrong_secret, "has another secret; give both sides the same"};
-  auto const checked = terms.check_endpoint(theirs.endpoint);
-  if (!checked) return {VerdictCode::foreign, "sent a bad endpoint: " + checked.error().message()};
-  return {VerdictCode::agreed, {}};
+Status validate(Greeting const& theirs, Greeting const& ours) {
+  if (theirs.endpoint == ours.endpoint)
+    return {StatusCode::foreign, "sent back what it received: it is not a lend program"};
+  if (!same_secret(ours.secret, theirs.secret))
+    return {StatusCode::wrong_secret, "has another secret; give both sides the same"};
+  return {StatusCode::agreed, {}};
 }
 
-void part_with(Socket const& socket, Verdict const& verdict) noexcept {
-  auto const frame = encode(verdict);
+void send_rejection(Socket const& socket, Status const& status) noexcept {
+  auto const frame = encode(status);
   (void)::send(socket.fd.get(), frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   (void)::shutdown(socket.fd.get(), SHUT_WR);
-  // Closing with unread bytes resets the connection, and the peer might never read the verdict.
+  // Closing with unread bytes resets the connection, and the peer might never read the status.
   std::array<std::byte, 1024> unread;
   for (int reads = 0; reads < 4; ++reads)
     if (::recv(socket.fd.get(), unread.data(), unread.size(), MSG_DONTWAIT) <= 0) break;
 }
 
-Result<EndpointBytes> greet_listener(Socket const& socket, Terms const& terms, Deadline deadline) {
-  auto sent = send_all(socket, encode(terms.ours), deadline);
-  // A listener that turns us away at once may have hung up; what it said is still to be read.
+Result<Endpoint> greet_listener(Socket const& socket, Greeting const& ours, Deadline deadline) {
+  auto sent = send_all(socket, encode(ours), deadline);
+  // A listener that rejects at once may have hung up; its status is still to be read.
   if (!sent && sent.error() != Errc::peer_lost) return sent.error();
   FrameReader reader;
   LEND_TRYV(receive_frame(socket, reader, deadline));
-  if (reader.kind() == FrameKind::verdict) {
-    LEND_TRY(verdict, read_verdict(socket, reader));
+  if (reader.kind() == FrameKind::status) {
+    LEND_TRY(status, read_status(socket, reader));
     bool const no_fault_of_ours =
-        verdict.code == VerdictCode::failed || verdict.code == VerdictCode::too_slow;
+        status.code == StatusCode::failed || status.code == StatusCode::too_slow;
     return Error{no_fault_of_ours ? Errc::peer_lost : Errc::incompatible_peer,
-                 about_peer(socket.address, "turned us away: this side " + verdict.text)};
+                 about_peer(socket.address, "rejected the connection: this side " + status.text)};
   }
   auto const greeting = reader.greeting();
   if (!greeting)
     return Error{Errc::incompatible_peer, about_peer(socket.address, greeting.error().message())};
-  auto const verdict = judge(greeting.value(), terms);
-  if (verdict.code != VerdictCode::agreed) {
-    part_with(socket, verdict);
-    return Error{Errc::incompatible_peer, about_peer(socket.address, verdict.text)};
+  auto const status = validate(greeting.value(), ours);
+  if (status.code != StatusCode::agreed) {
+    send_rejection(socket, status);
+    return Error{Errc::incompatible_peer, about_peer(socket.address, status.text)};
   }
-  LEND_TRYV(send_all(socket, encode(verdict), deadline));
+  LEND_TRYV(send_all(socket, encode(status), deadline));
   return greeting.value().endpoint;
 }
 
-Result<Verdict> settle(Socket const& socket, Verdict const& ours, Deadline deadline) {
-  auto const patience = within(settling_longest);
+Result<Status> exchange_status(Socket const& socket, Status const& ours, Deadline deadline) {
+  auto const patience = within(status_patience);
   auto const limit = sooner(deadline, patience);
   auto sent = send_all(socket, encode(ours), limit);
-  // Its verdict may be waiting although it no longer takes ours.
+  // Its status may be waiting although it no longer takes ours.
   if (!sent && sent.error() != Errc::peer_lost) return sent.error();
   FrameReader reader;
   auto const received = receive_frame(socket, reader, limit);
@@ -132,13 +130,13 @@ Result<Verdict> settle(Socket const& socket, Verdict const& ours, Deadline deadl
                    about_peer(socket.address, "agreed and then fell silent; prepare again")};
     return received.error();
   }
-  if (reader.kind() != FrameKind::verdict)
+  if (reader.kind() != FrameKind::status)
     return Error{Errc::incompatible_peer, about_peer(socket.address, "sent its greeting twice")};
-  LEND_TRY(theirs, read_verdict(socket, reader));
-  if (theirs.code == VerdictCode::agreed)
+  LEND_TRY(theirs, read_status(socket, reader));
+  if (theirs.code == StatusCode::agreed)
     return Error{Errc::incompatible_peer, about_peer(socket.address, "agreed twice")};
-  if (!sent && theirs.code == VerdictCode::ready) return sent.error();
+  if (!sent && theirs.code == StatusCode::ready) return sent.error();
   return theirs;
 }
 
-}  // namespace lend
+}  // namespace lend::network

@@ -2,12 +2,13 @@
 // Encoding and untrusting decoding of the frames of the exchange.
 #include <network/frame.hpp>
 
+#include <base/printable.hpp>
 #include <base/wire.hpp>
 
 #include <algorithm>
 #include <cstring>
 
-namespace lend {
+namespace lend::network {
 namespace {
 
 // After PNG's signature: a text-mode transfer or a stripped eighth bit damages it visibly.
@@ -50,19 +51,19 @@ std::array<std::byte, greeting_bytes> encode(Greeting const& greeting) {
   write_header(writer, FrameKind::greeting, frame.size());
   writer.u16(static_cast<std::uint16_t>(greeting.secret.size()));
   write_padded(writer, greeting.secret, secret_bytes_max);
-  writer.bytes(greeting.endpoint);
+  writer.bytes(greeting.endpoint.encode());
   LEND_ASSERT(writer.ok() && writer.written() == frame.size());
   return frame;
 }
 
-std::array<std::byte, verdict_bytes> encode(Verdict const& verdict) {
-  std::array<std::byte, verdict_bytes> frame{};
-  auto const text = std::string_view{verdict.text}.substr(0, verdict_text_max);
+std::array<std::byte, status_bytes> encode(Status const& status) {
+  std::array<std::byte, status_bytes> frame{};
+  auto const text = std::string_view{status.text}.substr(0, status_text_max);
   WireWriter writer{frame};
-  write_header(writer, FrameKind::verdict, frame.size());
-  writer.u8(static_cast<std::uint8_t>(verdict.code));
+  write_header(writer, FrameKind::status, frame.size());
+  writer.u8(static_cast<std::uint8_t>(status.code));
   writer.u8(static_cast<std::uint8_t>(text.size()));
-  write_padded(writer, text, verdict_text_max);
+  write_padded(writer, text, status_text_max);
   LEND_ASSERT(writer.ok() && writer.written() == frame.size());
   return frame;
 }
@@ -107,7 +108,7 @@ Result<void> FrameReader::check_header() {
   kind_ = static_cast<FrameKind>(kind);
   std::size_t expected = 0;
   if (kind_ == FrameKind::greeting) expected = greeting_bytes;
-  if (kind_ == FrameKind::verdict) expected = verdict_bytes;
+  if (kind_ == FrameKind::status) expected = status_bytes;
   if (expected == 0) return foreign("sent a frame of unknown kind " + std::to_string(kind));
   if (header_end + length != expected)
     return foreign("sent a frame of kind " + std::to_string(kind) + " with " +
@@ -125,27 +126,28 @@ Result<Greeting> FrameReader::greeting() const {
     return foreign("sent a greeting with a secret of " + std::to_string(secret_length) + " bytes");
   Greeting greeting;
   greeting.secret = read_padded(reader, secret_length, secret_bytes_max);
-  reader.bytes(greeting.endpoint);
+  std::array<std::byte, Endpoint::encoded_size> bytes{};
+  reader.bytes(bytes);
   LEND_ASSERT(reader.ok() && reader.left() == 0);
+  auto const endpoint = Endpoint::decode(bytes);
+  if (!endpoint) return foreign("sent a bad endpoint: " + endpoint.error().message());
+  greeting.endpoint = endpoint.value();
   return greeting;
 }
 
-Result<Verdict> FrameReader::verdict() const {
-  LEND_ASSERT(complete() && kind_ == FrameKind::verdict);
-  WireReader reader{std::span{bytes_}.subspan(header_end, verdict_bytes - header_end)};
+Result<Status> FrameReader::status() const {
+  LEND_ASSERT(complete() && kind_ == FrameKind::status);
+  WireReader reader{std::span{bytes_}.subspan(header_end, status_bytes - header_end)};
   auto const code = reader.u8();
   auto const length = reader.u8();
-  if (code < static_cast<std::uint8_t>(VerdictCode::agreed) ||
-      code > static_cast<std::uint8_t>(VerdictCode::too_slow))
-    return foreign("sent a verdict of unknown code " + std::to_string(code));
-  if (length > verdict_text_max)
-    return foreign("sent a verdict with a text of " + std::to_string(length) + " bytes");
-  Verdict verdict{static_cast<VerdictCode>(code), read_padded(reader, length, verdict_text_max)};
-  // It will be shown to people, perhaps on a terminal.
-  std::replace_if(
-      verdict.text.begin(), verdict.text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  if (code < static_cast<std::uint8_t>(StatusCode::agreed) ||
+      code > static_cast<std::uint8_t>(StatusCode::too_slow))
+    return foreign("sent a status of unknown code " + std::to_string(code));
+  if (length > status_text_max)
+    return foreign("sent a status with a text of " + std::to_string(length) + " bytes");
+  auto const text = shown(read_padded(reader, length, status_text_max), status_text_max);
   LEND_ASSERT(reader.ok() && reader.left() == 0);
-  return verdict;
+  return Status{static_cast<StatusCode>(code), text};
 }
 
 void FrameReader::restart() noexcept {
@@ -153,4 +155,4 @@ void FrameReader::restart() noexcept {
   needed_ = header_end;
 }
 
-}  // namespace lend
+}  // namespace lend::network

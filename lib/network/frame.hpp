@@ -6,13 +6,14 @@
 //
 //   8  magic "lend\r\n\x1a\xfe"   1  version   1  kind   2  length of what follows
 //
-//   greeting: 2 length of the secret, 256 secret padded with zeros, 56 endpoint
-//   verdict:  1 code, 1 length of the text, 200 text padded with zeros
+//   greeting: 2 length of the secret, 256 secret padded with zeros, 56 Endpoint::encode()
+//   status:  1 code, 1 length of the text, 200 text padded with zeros
 //
-// Lengths are fixed by kind: nothing a peer sends makes this side allocate.
+// Lengths are fixed by kind: a peer cannot make this side allocate more than one frame.
 #pragma once
 
 #include <lend/base/result.hpp>
+#include <lend/verbs/endpoint.hpp>
 
 #include <array>
 #include <cstddef>
@@ -21,30 +22,27 @@
 #include <string>
 #include <string_view>
 
-namespace lend {
+namespace lend::network {
 
-inline constexpr std::size_t endpoint_bytes = 56;
 inline constexpr std::size_t secret_bytes_max = 256;
-inline constexpr std::size_t verdict_text_max = 200;
+inline constexpr std::size_t status_text_max = 200;
 inline constexpr std::uint8_t exchange_version = 1;
 
 inline constexpr std::size_t frame_header_bytes = 12;
 inline constexpr std::size_t greeting_bytes =
-    frame_header_bytes + 2 + secret_bytes_max + endpoint_bytes;
-inline constexpr std::size_t verdict_bytes = frame_header_bytes + 2 + verdict_text_max;
+    frame_header_bytes + 2 + secret_bytes_max + Endpoint::encoded_size;
+inline constexpr std::size_t status_bytes = frame_header_bytes + 2 + status_text_max;
 inline constexpr std::size_t frame_bytes_max = greeting_bytes;
 
-enum class FrameKind : std::uint8_t { greeting = 1, verdict = 2 };
+enum class FrameKind : std::uint8_t { greeting = 1, status = 2 };
 
-using EndpointBytes = std::array<std::byte, endpoint_bytes>;
-
-/// What each side says first.
+/// The first frame of each side.
 struct Greeting {
   std::string secret;
-  EndpointBytes endpoint{};
+  Endpoint endpoint{};
 };
 
-enum class VerdictCode : std::uint8_t {
+enum class StatusCode : std::uint8_t {
   agreed = 1,        ///< the greeting is fine; connect now
   ready = 2,         ///< connected; the peer may send once it is, too
   foreign = 3,       ///< not lend, damaged, or another version
@@ -54,15 +52,15 @@ enum class VerdictCode : std::uint8_t {
   too_slow = 7,      ///< the greeting took too long
 };
 
-/// What each side thinks of the other.
-struct Verdict {
-  VerdictCode code{};
-  std::string text;  ///< why; cut at verdict_text_max
+/// Whether a side goes on with the exchange, and if not, why.
+struct Status {
+  StatusCode code{};
+  std::string text;  ///< the reason; cut at status_text_max
 };
 
 /// Shape: `secret` has at most secret_bytes_max bytes.
 [[nodiscard]] std::array<std::byte, greeting_bytes> encode(Greeting const& greeting);
-[[nodiscard]] std::array<std::byte, verdict_bytes> encode(Verdict const& verdict);
+[[nodiscard]] std::array<std::byte, status_bytes> encode(Status const& status);
 
 /// Whether two secrets are the same, in a time that does not depend on where they differ.
 /// Shape: both have at most secret_bytes_max bytes; longer ones are never the same.
@@ -85,9 +83,10 @@ class FrameReader {
   /// Shape: complete().
   [[nodiscard]] FrameKind kind() const noexcept { return kind_; }
   /// Shape:   complete(), and of that kind.
-  /// Errors:  incompatible_peer  lengths inside, or the code, are out of range.
+  /// Errors:  incompatible_peer  lengths inside, or the code, are out of range, or the endpoint is
+  ///          none; the message is a clause that follows the sender's name.
   [[nodiscard]] Result<Greeting> greeting() const;
-  [[nodiscard]] Result<Verdict> verdict() const;
+  [[nodiscard]] Result<Status> status() const;
 
   /// Ready for the next frame.
   void restart() noexcept;
@@ -102,4 +101,4 @@ class FrameReader {
   FrameKind kind_{};
 };
 
-}  // namespace lend
+}  // namespace lend::network

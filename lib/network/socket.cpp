@@ -13,7 +13,7 @@
 #include <optional>
 #include <system_error>
 
-namespace lend {
+namespace lend::network {
 namespace {
 
 using namespace std::chrono_literals;
@@ -21,6 +21,8 @@ using namespace std::chrono_literals;
 // One candidate that swallows packets must not use up the time of those after it: each has this, or
 // its share of what is left.
 constexpr Deadline::Clock::duration attempt_longest = 2s;
+// How long the kernel waits for the first byte of a connection before it shows it nevertheless.
+constexpr int silence_seconds = 1;
 constexpr auto back_off_shortest = 2ms;
 constexpr auto back_off_longest = 100ms;
 
@@ -45,10 +47,9 @@ class Refusals {
   std::string text_;
 };
 
-void set_option(int fd, int level, int option) {
-  int const on = 1;
+void set_option(int fd, int level, int option, int value = 1) {
   // Options make things better where they exist; a socket without them still works.
-  (void)::setsockopt(fd, level, option, &on, sizeof on);
+  (void)::setsockopt(fd, level, option, &value, sizeof value);
 }
 
 Result<UniqueFd> new_socket(SocketAddress const& address) {
@@ -61,6 +62,9 @@ Result<UniqueFd> new_socket(SocketAddress const& address) {
 Result<Socket> listen_at(SocketAddress const& address) {
   LEND_TRY(fd, new_socket(address));
   set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR);
+  // The connecting side sends first. Until it does, the kernel keeps the connection to itself.
+  // Source: tcp(7), TCP_DEFER_ACCEPT.
+  set_option(fd.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, silence_seconds);
   if (::bind(fd.get(), address.native(), address.length) != 0) {
     int const why = errno;
     if (why == EADDRNOTAVAIL)
@@ -173,8 +177,8 @@ Result<Socket> take_connection(int listening) {
   }
 }
 
-Result<Socket> reach(std::string const& name, std::span<SocketAddress const> candidates,
-                     Deadline deadline) {
+Result<Socket> connect_with_retry(std::string const& name,
+                                  std::span<SocketAddress const> candidates, Deadline deadline) {
   LEND_ASSERT(!candidates.empty());
   std::chrono::milliseconds back_off = back_off_shortest;
   for (;;) {
@@ -204,10 +208,10 @@ Result<Socket> reach(std::string const& name, std::span<SocketAddress const> can
     if (hopeless && !has_hope) return *hopeless;
     LEND_TRYV(wait_for({}, sooner(deadline, within(back_off))));
     if (deadline.has_passed())
-      return gave_up(deadline, "nobody listened at " + name,
+      return gave_up(deadline, "no peer listened at " + name,
                      " (" + refusals.text() + "); start the listening side or wait longer");
     back_off = std::min<std::chrono::milliseconds>(2 * back_off, back_off_longest);
   }
 }
 
-}  // namespace lend
+}  // namespace lend::network

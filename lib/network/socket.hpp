@@ -13,7 +13,7 @@
 #include <span>
 #include <string>
 
-namespace lend {
+namespace lend::network {
 
 /// poll(2) until something is ready or `deadline` passes; true if something is ready. Polls once
 /// when the deadline has passed already. An interrupted poll goes on.
@@ -39,9 +39,10 @@ struct Socket {
 /// Source: RFC 9293 §3.5, simultaneous open, with one party.
 [[nodiscard]] bool is_connected_to_itself(int fd);
 
-/// A connection to the first of `candidates` that accepts one. While nobody does, tries all again.
+/// A connection to the first of `candidates` that accepts one. Until one does, retries all of them.
 /// Errors:  timed_out  has the last refusal of each. denied, exhausted, system_failed.
-[[nodiscard]] Result<Socket> reach(std::string const& name,
-                                   std::span<SocketAddress const> candidates, Deadline deadline);
+[[nodiscard]] Result<Socket> connect_with_retry(std::string const& name,
+                                                std::span<SocketAddress const> candidates,
+                                                Deadline deadline);
 
-}  // namespace lend
+}  // namespace lend::network

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Devices: the list of them all, opening one, and what it says about itself. Any thread.
+// Devices: the list, opening one, its queries. Any thread.
 #include "patience.hpp"
 #include "route.hpp"
 
-#include <soft/answers.hpp>
+#include <soft/device/answers.hpp>
 
 #include <new>
 
@@ -13,8 +13,8 @@
 using namespace lend;
 using namespace lend::preload;
 
-/// The real devices, then the soft one. In front of what the caller gets stands the next library's
-/// list, which holds the references: it is given back with ours.
+/// The other devices, then the soft one. The entry before the returned list is the next library's
+/// list, which holds the references and is freed together with it.
 ibv_device** ibv_get_device_list(int* count) {
   using Call = decltype(ibv_get_device_list);
   int others = 0;
@@ -63,22 +63,20 @@ ibv_context* ibv_open_device(ibv_device* device) {
   auto* const context = route(device, soft::provider().open_device, __func__, device);
   if (context == nullptr || !is_soft(context)) return context;
   poll_patiently(*context);
-  // A card goes on sending while its program does something else than poll. Nothing waits yet, so
-  // this cannot fail.
+  // A card continues to send while its program does not poll. Nothing waits yet, so this cannot
+  // fail.
   auto& opened = soft::Context::of(context);
-  static_cast<void>(opened.retrier.sleeper_came(opened));
+  static_cast<void>(opened.timer_thread.sleeper_came(opened));
   return context;
 }
 
 int ibv_close_device(ibv_context* context) {
   constexpr auto ours = +[](ibv_context* opened) {
-    // Programs leave objects behind (perftest does). A kernel sweeps them up; here they stay until
-    // the process ends, but answer nobody. Source: ibv_close_device(3), "does not release all the
+    // Programs leave objects behind (perftest does). A kernel frees them; here they stay until the
+    // process ends, but answer no peer. Source: ibv_close_device(3), "does not release all the
     // resources"; Linux drivers/infiniband/core/uverbs_main.c, ib_uverbs_close().
     auto const error = soft::provider().close_device(opened);
-    if (error != EBUSY) return error;
-    soft::break_all(opened);
-    return 0;
+    return error == EBUSY ? soft::break_all(opened) : error;
   };
   return route(context, ours, __func__, context);
 }
@@ -107,7 +105,7 @@ ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::
                entry_size);
 }
 
-// Of no public header, but ibv_devinfo and pyverbs call it. Source: rdma-core libibverbs/driver.h.
+// In no public header, but ibv_devinfo and pyverbs call it. Source: rdma-core libibverbs/driver.h.
 extern "C" int ibv_query_gid_type(ibv_context* context, std::uint8_t port, unsigned index,
                                   unsigned* type);
 int ibv_query_gid_type(ibv_context* context, std::uint8_t port, unsigned index, unsigned* type) {

@@ -18,7 +18,7 @@ void ibv_ack_cq_events(ibv_cq* cq, unsigned count) {
   return route(cq->context, soft::provider().ack_cq_events, __func__, cq, count);
 }
 
-// ibv_ack_async_event is libibverbs' own: it counts in public fields, whoever made the object.
+// ibv_ack_async_event stays libibverbs' own: it counts in public fields of any object.
 int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
   return route(context, soft::provider().get_async_event, __func__, context, event);
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What is made from an open device: domains, memory, queues, queue pairs. Any thread.
+// Objects of an open device: domains, memory, queues, queue pairs. Any thread.
 #include "route.hpp"
 
-#include <soft/answers.hpp>
+#include <soft/device/answers.hpp>
+#include <soft/objects/domain.hpp>
 
 // The header has them as macros too.
 #undef ibv_reg_mr
@@ -89,7 +90,7 @@ int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask, ibv_qp_init_attr
   return route(qp->context, soft::provider().query_qp, __func__, qp, attributes, mask, made);
 }
 int ibv_query_qp_data_in_order(ibv_qp* qp, ibv_wr_opcode opcode, std::uint32_t flags) {
-  // Bytes arrive in some order or other. Source: ibv_query_qp_data_in_order(3): 0 promises nothing.
+  // Bytes arrive in any order. Source: ibv_query_qp_data_in_order(3): 0 promises nothing.
   return route(
       qp->context, +[](ibv_qp*, ibv_wr_opcode, std::uint32_t) { return 0; }, __func__, qp, opcode,
       flags);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Counting polls that find nothing, thread by thread. Any thread.
+// Counts empty polls per thread. Any thread.
 #include "patience.hpp"
 
-#include <soft/completion_queue.hpp>
-#include <soft/provider.hpp>
+#include <soft/device/provider.hpp>
+#include <soft/engine/poll.hpp>
+#include <soft/objects/completion_queue.hpp>
 
 #include <sched.h>
 
@@ -13,7 +14,7 @@
 namespace lend::preload {
 namespace {
 
-// As long as a round trip takes, about 10 us: with a core each nobody yields in the middle of one.
+// As long as a round trip takes, about 10 us: with one core each, no thread yields in the middle.
 constexpr int empty_polls_max = 250;
 
 constinit thread_local int empty_polls = 0;
@@ -34,7 +35,7 @@ int poll(ibv_cq* queue, int count, ibv_wc* completions) noexcept {
   return found;
 }
 
-// The same for every queue. Relaxed: whoever has a queue has it from create_cq_ex() below.
+// The same for every queue. Relaxed: a program gets its queues from create_cq_ex() below.
 constinit std::atomic<decltype(ibv_cq_ex::start_poll)> soft_start_poll{nullptr};
 
 int start_poll(ibv_cq_ex* queue, ibv_poll_cq_attr* attributes) noexcept {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Whose call is it: the soft device's, or the library's that would be there without us. Any thread.
+// Routes a call to the soft device, or to the next library with that function. Any thread.
 #pragma once
 
-#include <soft/context.hpp>
-#include <soft/provider.hpp>
+#include <soft/device/device.hpp>
+#include <soft/device/provider.hpp>
+#include <soft/objects/context.hpp>
 
 #include <infiniband/verbs.h>
 
@@ -27,7 +28,7 @@ template <class Function>
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
 }
 
-/// What a call returns that nobody implements: null, an errno, or nothing.
+/// The result of a call without an implementation: null, an errno, or nothing.
 template <class Result>
 Result refusal() noexcept {
   errno = EOPNOTSUPP;
@@ -38,8 +39,8 @@ Result refusal() noexcept {
   }
 }
 
-/// Calls `ours` for an object of the soft device, else the next library's function `name`; either
-/// may be null.
+/// Calls `ours` for an object of the soft device, otherwise the next library's function `name`;
+/// either may be null.
 template <class Object, class Function, class... Arguments>
 auto route(Object const* owner, Function* ours, char const* name, Arguments... arguments) {
   auto* const chosen = is_soft(owner) ? ours : next<Function>(name);
@@ -47,7 +48,7 @@ auto route(Object const* owner, Function* ours, char const* name, Arguments... a
                            : refusal<std::invoke_result_t<Function, Arguments...>>();
 }
 
-/// The same for what the soft device does not do.
+/// The same for calls that the soft device does not support.
 template <class Function, class... Arguments>
 auto route_only_others(ibv_context const* owner, Function*, char const* name,
                        Arguments... arguments) {

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The door for a room that posts by itself, or that connects a prepared queue pair by other means
 // than endpoints. The functions: one thread at a time per queue pair.
+//
+// What is exported here is for liblend-cm.so, which is of the same build: no program calls it.
 #pragma once
 
+#include <lend/base/export.hpp>
 #include <lend/verbs/queue_pair.hpp>
 #include <verbs/handles.hpp>
 #include <verbs/queue_pair_states.hpp>
@@ -14,17 +17,29 @@ namespace lend {
 /// Reaches the inside of queue pairs.
 struct QueuePairDoor {
   /// Null once it was consumed or moved from.
-  [[nodiscard]] static QueuePairHandle* handle_of(PreparedQueuePair& prepared) noexcept;
+  [[nodiscard]] LEND_EXPORT static QueuePairHandle* handle_of(PreparedQueuePair& prepared) noexcept;
   [[nodiscard]] static QueuePairHandle const& handle_of(QueuePair const& queue_pair) noexcept;
+  /// Whether the queue pair still exists, whichever object owns it.
+  [[nodiscard]] static std::weak_ptr<QueuePairHandle> watch(
+      PreparedQueuePair const& prepared) noexcept;
+  /// Whether the device no longer has it. A handle that is gone may be about to destroy it, or was
+  /// refused.
+  [[nodiscard]] static std::shared_ptr<DestroyedFlag const> end_of(
+      PreparedQueuePair const& prepared) noexcept;
   /// The queue pair that its new owner has brought to RTS, kept connected by `keeper`.
-  [[nodiscard]] static QueuePair connected(PreparedQueuePair&& prepared,
-                                           std::unique_ptr<ConnectionKeeper> keeper) noexcept;
+  [[nodiscard]] LEND_EXPORT static QueuePair connected(
+      PreparedQueuePair&& prepared, std::unique_ptr<ConnectionKeeper> keeper) noexcept;
 };
+
+/// As QueuePair::abort_all() and destroy(), whatever the queue pair's state.
+[[nodiscard]] Result<void> abort_all(QueuePairHandle const& queue_pair) noexcept;
+[[nodiscard]] Result<void> destroy(QueuePairHandle& queue_pair) noexcept;
 
 /// Applies `attributes` with the mask and target state of `transition`.
 /// Errors:  incompatible_peer, exhausted, system_failed  name the refused transition and both queue
 ///          pairs.
-[[nodiscard]] Result<void> apply_transition(QueuePairHandle const& queue_pair,
-                                            Transition const& transition, ibv_qp_attr attributes);
+[[nodiscard]] LEND_EXPORT Result<void> apply_transition(QueuePairHandle const& queue_pair,
+                                                        Transition const& transition,
+                                                        ibv_qp_attr attributes);
 
 }  // namespace lend

@@ -13,10 +13,10 @@ namespace lend {
 /// Two lists of described requests with their elements. It stays where it is, for it points into
 /// itself. Its arrays are never initialised.
 ///
-/// Of the sends all but the last may go without a completion of their own: those of one send queue
-/// complete in order, so that the next one that has a completion tells of all before it; and an
-/// error always has one. Source: InfiniBand Architecture Specification vol. 1, 10.7.3.1 and
-/// 10.8.5.1; Linux drivers/infiniband/sw/rxe/rxe_comp.c, do_complete(); sw/siw/siw_qp_tx.c.
+/// All sends but the last may be unsignaled: those of one send queue complete in order, so that the
+/// next signaled one ends all before it; and an error always has a completion. Source: InfiniBand
+/// Architecture Specification vol. 1, 10.7.3.1 and 10.8.5.1; Linux
+/// drivers/infiniband/sw/rxe/rxe_comp.c, do_complete(); sw/siw/siw_qp_tx.c.
 struct Chain {
   static constexpr std::uint32_t requests_max = 32;
   static constexpr std::uint32_t elements_room = 64;  // of two a request, or of one with all it may
@@ -60,23 +60,35 @@ struct Chain {
   }
 };
 
-/// Describes `work` behind the others of its list, lending as resolve() does. There must be room
-/// for it. What is refused was not added.
-template <class Work, class Lend>
+/// Whether `work` brings the peer an immediate.
+template <class Work>
+[[nodiscard]] bool has_immediate(Work const& work) noexcept {
+  if constexpr (requires { work.immediate; })
+    return work.immediate.has_value();
+  else
+    return false;
+}
+
+/// Lends the bytes of `work`, and describes it behind the others of its list. There must be room
+/// for it. What is refused was not added, and may have loans in its row.
+template <class Work>
 [[gnu::always_inline]] inline Resolved append(QueuePairHandle const& queue_pair, Chain& chain,
                                               std::uint64_t id, Work const& work,
-                                              Lend&& lend) noexcept {
+                                              LoanRow loans) noexcept {
+  // The device would refuse it in the middle of the chain.
+  if (has_immediate(work) && !queue_pair.carries_immediates()) [[unlikely]]
+    return {.refusal = PostRefusal::no_immediates};
   auto& place = chain.requests[chain.size()];
   ibv_sge* const elements = &chain.elements[chain.elements_used];
-  if constexpr (std::is_same_v<Work, Receive>) {
-    auto const resolved = describe(queue_pair, id, work, place.receive, elements, lend);
+  if constexpr (std::is_same_v<RequestOf<Work>, ibv_recv_wr>) {
+    auto const resolved = describe(queue_pair, id, work, place.receive, elements, loans);
     if (resolved.is_refused()) [[unlikely]]
       return resolved;
     chain.receives.push(place.receive);
     chain.elements_used += static_cast<std::uint32_t>(resolved.count);
     return resolved;
   } else {
-    auto const resolved = describe(queue_pair, id, work, place.send, elements, lend);
+    auto const resolved = describe(queue_pair, id, work, place.send, elements, loans);
     if (resolved.is_refused()) [[unlikely]]
       return resolved;
     chain.sends.push(place.send);
@@ -85,8 +97,8 @@ template <class Work, class Lend>
   }
 }
 
-/// Whether `request` may go without a completion of its own. On iWARP a read may not: siw tells of
-/// a send before the read that was posted ahead of it. Source: sw/siw/siw_qp_tx.c,
+/// Whether `request` may be unsignaled. On iWARP a read may not: siw completes a send before a read
+/// that was posted ahead of it. Source: sw/siw/siw_qp_tx.c,
 /// siw_qp_sq_process(), which ends sends as they leave and reads as their answers come.
 [[nodiscard]] inline bool may_be_silent(QueuePairHandle const& queue_pair,
                                         ibv_send_wr const& request) noexcept {

@@ -87,18 +87,18 @@ Error poll_error(CompletionQueue const& queue, int result, std::string_view reme
   if (raw.provider().last_reason() != nullptr)
     return verb_error(Errc::system_failed, raw.provider(), "ibv_poll_cq on " + entries, -result);
   return Error{Errc::system_failed,
-               "ibv_poll_cq answered " + std::to_string(result) + " on " + entries +
-                   ": it overran or the device failed; no work has ended by it. " +
+               "ibv_poll_cq returned " + std::to_string(result) + " on " + entries +
+                   ": the queue overran or the device failed; no work has ended. " +
                    std::string{remedy}};
 }
 
 Result<std::span<Completion>> CompletionQueue::poll(std::span<Completion> target) noexcept {
   ibv_cq& queue = *handle_->raw.get();
   std::size_t taken = 0;
-  TakenCompletions entries;
+  PolledCompletions entries;
   while (taken < target.size()) {
     auto const wanted = std::min<std::size_t>(poll_batch, target.size() - taken);
-    int const got = entries.take(queue, static_cast<int>(wanted));
+    int const got = entries.poll(queue, static_cast<int>(wanted));
     for (int i = 0; i < got; ++i) {
       CompletionEntry const entry = entries[i];
       if (entry.has_failed())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The three transitions of a connection. Any thread.
+// The transitions of a connection. Any thread.
 #include <verbs/adoption.hpp>
 #include <verbs/connecting.hpp>
 #include <verbs/endpoint_check.hpp>
@@ -29,6 +29,13 @@ std::string way_of(QueuePairHandle const& queue_pair) {
          text_of(std::vector{GidEntry{queue_pair.gid_index, local.gid_type, local.gid}});
 }
 
+/// " toward queue pair 17" and the way there, once the peer is known.
+std::string peer_of(QueuePairHandle const& queue_pair) {
+  auto const number = queue_pair.peer.queue_pair_number.value();
+  if (number == 0) return {};
+  return " toward queue pair " + std::to_string(number) + way_of(queue_pair);
+}
+
 Error refused(QueuePairHandle const& queue_pair, Transition const& transition, int errno_value) {
   auto code = Errc::system_failed;
   std::string_view remedy;
@@ -36,7 +43,10 @@ Error refused(QueuePairHandle const& queue_pair, Transition const& transition, i
     case EMFILE:
     case ENFILE:
     case ENOMEM: code = Errc::exhausted; break;
-    case EINVAL: remedy = "An address may be gone, or the peer's endpoint stale."; break;
+    case EINVAL:
+      if (transition.target == IBV_QPS_INIT) break;
+      remedy = "An address may be gone, or the peer's endpoint stale.";
+      break;
     case ETIMEDOUT: remedy = "The peer's address was not resolved; can it be pinged?"; break;
     case ENETUNREACH:  // how providers say that the peer's address is none they can reach
     case EHOSTUNREACH:
@@ -48,9 +58,7 @@ Error refused(QueuePairHandle const& queue_pair, Transition const& transition, i
   return verb_error(code, queue_pair.domain->provider(),
                     std::string{"ibv_modify_qp of queue pair "} +
                         std::to_string(queue_pair.local.queue_pair_number.value()) + " from " +
-                        transition.name + " toward queue pair " +
-                        std::to_string(queue_pair.peer.queue_pair_number.value()) +
-                        way_of(queue_pair),
+                        transition.name + peer_of(queue_pair),
                     errno_value, remedy);
 }
 
@@ -77,18 +85,23 @@ Result<void> apply_transition(QueuePairHandle const& queue_pair, Transition cons
   return success();
 }
 
+Result<void> initialize(QueuePairHandle const& queue_pair) {
+  ContextHandle const& context = *queue_pair.domain->context;
+  ibv_qp_attr attributes{};
+  attributes.pkey_index = partition_index;
+  attributes.port_num = context.port.number;
+  // Allowed per queue pair; each region says again whether a peer may touch it.
+  attributes.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+  return apply_transition(queue_pair, context.is_iwarp() ? reset_to_init_of_iwarp : reset_to_init,
+                          attributes);
+}
+
 Result<void> bring_up(QueuePairHandle& queue_pair) {
   Endpoint const& local = queue_pair.local;
   Endpoint const& peer = queue_pair.peer;
   ContextHandle const& context = *queue_pair.domain->context;
 
   ibv_qp_attr attributes{};
-  attributes.pkey_index = partition_index;
-  attributes.port_num = context.port.number;
-  // Allowed per queue pair; each region says again whether a peer may touch it.
-  attributes.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-  LEND_TRYV(apply_transition(queue_pair, reset_to_init, attributes));
-
   attributes.ah_attr = address_of_peer(queue_pair);
   attributes.path_mtu = *mtu_of(std::min(local.mtu_bytes, peer.mtu_bytes));
   attributes.dest_qp_num = peer.queue_pair_number.value();

@@ -7,7 +7,10 @@
 
 namespace lend {
 
-/// Brings `queue_pair` from RESET to RTS, toward its `peer`, which fits.
+/// Brings `queue_pair` from RESET to INIT, where it takes receives.
+/// Errors:  names the refused transition.
+[[nodiscard]] Result<void> initialize(QueuePairHandle const& queue_pair);
+/// Brings `queue_pair` from INIT to RTS, toward its `peer`, which fits.
 /// Errors:  names the refused transition.
 [[nodiscard]] Result<void> bring_up(QueuePairHandle& queue_pair);
 

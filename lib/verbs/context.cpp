@@ -2,6 +2,7 @@
 // One opened device. Any thread.
 #include <lend/verbs/context.hpp>
 #include <lend/verbs/protection_domain.hpp>
+#include <verbs/built_with.hpp>
 #include <verbs/gid_table.hpp>
 #include <verbs/handles.hpp>
 #include <verbs/limits.hpp>
@@ -28,7 +29,7 @@ DeviceCapabilities Context::capabilities() const noexcept {
   // No verb asks for these: they are properties of the transport.
   bool const iwarp = handle_->is_iwarp();
   return {.endpoints = !iwarp,
-          .rdma_cm = kind() != DeviceKind::soft,
+          .rdma_cm = LEND_BUILT_WITH_CM != 0 && kind() != DeviceKind::soft,
           .immediates = !iwarp,
           .waits_for_receives = !iwarp,
           .acknowledges = !iwarp};

@@ -14,8 +14,6 @@ namespace lend {
 
 namespace {
 
-using RawContext = RawHandle<ibv_context, &Provider::close_device>;
-
 std::uint8_t at_most_reads_max(int reads) noexcept {
   return static_cast<std::uint8_t>(std::clamp(reads, 0, reads_max));
 }
@@ -23,7 +21,12 @@ std::uint8_t at_most_reads_max(int reads) noexcept {
 }  // namespace
 
 std::string_view name_of(DeviceKind kind) noexcept {
-  return kind == DeviceKind::soft ? "soft" : "hardware";
+  switch (kind) {
+    case DeviceKind::card: return "card";
+    case DeviceKind::soft: return "soft";
+    case DeviceKind::software_rdma: return "software RDMA";
+  }
+  return "unknown";
 }
 
 std::string_view name_of(PortState state) noexcept {
@@ -58,7 +61,7 @@ Result<std::vector<Device>> DeviceList::of(Provider const& provider) {
     return verb_error(provider, std::string{"ibv_get_device_list of "} + provider.name, error);
   }
   auto const list = std::make_shared<DeviceList const>(provider, raw);
-  auto const kind = provider.is_soft ? DeviceKind::soft : DeviceKind::hardware;
+  auto const kind = provider.is_soft ? DeviceKind::soft : DeviceKind::card;
   std::vector<Device> devices;
   for (int i = 0; i < count; ++i) {
     if (!provider.is_soft && raw[i]->dev_path == soft_device_mark) continue;
@@ -67,10 +70,34 @@ Result<std::vector<Device>> DeviceList::of(Provider const& provider) {
   return devices;
 }
 
+DeviceKind kind_of_vendor(std::uint32_t vendor) noexcept {
+  constexpr std::uint32_t soft_roce = 0xff'ffff;
+  constexpr std::uint32_t soft_iwarp = 0x62'6d74;
+  constexpr std::uint32_t none = 0;  // SoftRoCE before Linux 5.10
+  bool const is_software = vendor == soft_roce || vendor == soft_iwarp || vendor == none;
+  return is_software ? DeviceKind::software_rdma : DeviceKind::card;
+}
+
+void DeviceList::identify(Device& device) {
+  Provider const& provider = *device.list_->provider;
+  if (provider.is_soft) return;
+  ContextHandle::Raw const raw{provider,
+                               provider.open_device(device.list_->devices[device.index_])};
+  ibv_device_attr attributes{};
+  if (raw && provider.query_device(raw.get(), &attributes) == 0)
+    device.kind_ = kind_of_vendor(attributes.vendor_id);
+}
+
+bool DeviceList::is_iwarp(Device const& device) noexcept {
+  return device.list_->devices[device.index_]->transport_type == IBV_TRANSPORT_IWARP;
+}
+
 Result<Context> Device::open(std::uint8_t port) const {
   Provider const& provider = *list_->provider;
+  if (int const error = notice_forks(); error != 0)
+    return Error::from_errno("pthread_atfork", error);
   errno = 0;
-  RawContext raw{provider, provider.open_device(list_->devices[index_])};
+  ContextHandle::Raw raw{provider, provider.open_device(list_->devices[index_])};
   int error = errno;
   if (!raw)
     return verb_error(provider, "ibv_open_device of " + name_, error,
@@ -83,7 +110,8 @@ Result<Context> Device::open(std::uint8_t port) const {
   if (result != 0) return verb_error(provider, "ibv_query_device of " + name_, error);
   LEND_TRY(chosen, choose_port(provider, raw.get(), name_, port, attributes.phys_port_cnt));
 
-  auto handle = std::make_shared<ContextHandle>(ContextHandle{std::move(raw), name_});
+  auto const kind = provider.is_soft ? DeviceKind::soft : kind_of_vendor(attributes.vendor_id);
+  auto handle = std::make_shared<ContextHandle>(std::move(raw), name_, kind);
   handle->port = chosen;
   handle->limits = {.queue_pairs_max = attributes.max_qp,
                     .completion_queues_max = attributes.max_cq,

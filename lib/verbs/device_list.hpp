@@ -6,6 +6,7 @@
 #include <lend/verbs/device.hpp>
 #include <verbs/provider.hpp>
 
+#include <cstdint>
 #include <vector>
 
 namespace lend {
@@ -23,7 +24,15 @@ struct DeviceList {
 
   /// Empty where the kernel knows no RDMA.
   [[nodiscard]] static Result<std::vector<Device>> of(Provider const& provider);
+
+  /// Asks a device of rdma-core for its kind; until then it is a card. Opens it for a moment.
+  static void identify(Device& device);
+  /// Whether only rdma_cm can connect its queue pairs. Source: ibv_get_device_list(3).
+  [[nodiscard]] static bool is_iwarp(Device const& device) noexcept;
 };
+
+/// Source: as DeviceKind.
+[[nodiscard]] DeviceKind kind_of_vendor(std::uint32_t vendor) noexcept;
 
 [[nodiscard]] inline Result<std::vector<Device>> devices_of(Provider const& provider) {
   return DeviceList::of(provider);

@@ -69,6 +69,15 @@ std::string version_of_text(std::string_view text) {
 }  // namespace
 
 std::optional<std::string> endpoint_defect(Endpoint const& endpoint) {
+  auto const unknown = [](char const* field, unsigned value) {
+    return std::string{field} + " " + std::to_string(value) + " is unknown";
+  };
+  if (endpoint.device_kind > DeviceKind::software_rdma)
+    return unknown("device kind", static_cast<unsigned>(endpoint.device_kind));
+  if (endpoint.link_layer > LinkLayer::ethernet)
+    return unknown("link layer", static_cast<unsigned>(endpoint.link_layer));
+  if (endpoint.gid_type > GidType::roce_v2)
+    return unknown("GID type", static_cast<unsigned>(endpoint.gid_type));
   auto const number = endpoint.queue_pair_number.value();
   if (number == 0 || number == multicast_queue_pair)
     return "queue pair number " + std::to_string(number) + " is never a connection's";
@@ -133,10 +142,6 @@ Result<Endpoint> Endpoint::decode(std::span<std::byte const> bytes) {
   zeros |= reader.u32();
   if (reader.u32() != sum) return refused("the checksum differs: it was damaged on its way");
 
-  if (kind > static_cast<std::uint8_t>(DeviceKind::soft)) return out_of_range("device kind", kind);
-  if (layer > static_cast<std::uint8_t>(LinkLayer::ethernet))
-    return out_of_range("link layer", layer);
-  if (type > static_cast<std::uint8_t>(GidType::roce_v2)) return out_of_range("GID type", type);
   auto const checked_number = QueuePairNumber::from(number);
   if (!checked_number) return out_of_range("queue pair number", number);
   auto const checked_sequence = PacketSequenceNumber::from(sequence);

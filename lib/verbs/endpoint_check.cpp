@@ -54,9 +54,9 @@ Result<void> check_fit(Endpoint const& local, Endpoint const& peer) {
   if (auto const defect = endpoint_defect(peer))
     return Error{Errc::incompatible_peer,
                  "the peer's endpoint cannot be one: " + *defect + "; exchange it again"};
-  if (local.device_kind != peer.device_kind)
+  if (is_soft(local) != is_soft(peer))  // a card and software RDMA speak the same protocols
     return mismatch("device kinds", name_of(local.device_kind), name_of(peer.device_kind),
-                    "open the same kind on both sides (LEND_DEVICE=soft or LEND_DEVICE=hardware)");
+                    "open soft devices on both sides (LEND_DEVICE=soft), or on neither");
   if (effective(local.link_layer) != effective(peer.link_layer))
     return mismatch("link layers", name_of(local.link_layer), name_of(peer.link_layer),
                     "use ports of one network on both sides");

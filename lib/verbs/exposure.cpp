@@ -2,9 +2,11 @@
 // Exposing bytes for a while, by a registration of their own. One thread at a time for each.
 #include <lend/verbs/exposure.hpp>
 #include <lend/verbs/memory_region.hpp>
-#include <verbs/region_state.hpp>
+#include <verbs/loan_row.hpp>
 #include <verbs/verb_error.hpp>
 
+#include <atomic>
+#include <cerrno>
 #include <memory>
 #include <mutex>
 
@@ -14,9 +16,23 @@ struct ExposureState {
   RegionState* region;
   Registration registration;
   RemoteRegion remote;
-  /// Of no bytes: it keeps the region, and hinders nobody. The ledger cannot see the peer.
+  /// Empty: it keeps the region and conflicts with no loan. The ledger cannot see the peer.
   Loan loan{};
+  /// In the list below.
+  ExposureState* next = nullptr;
 };
+
+namespace {
+
+// Exposures that a peer may be in the middle of using: their regions never end.
+constinit std::atomic<ExposureState*> endless{nullptr};
+
+void keep_for_ever(ExposureState* state) noexcept {
+  // Relaxed: no thread reads the list; it is for leak checkers.
+  state->next = endless.exchange(state, std::memory_order_relaxed);
+}
+
+}  // namespace
 
 Result<Exposure> MemoryRegion::unsafe_expose(std::size_t offset, std::size_t length,
                                              RemoteAccess access) & {
@@ -38,7 +54,7 @@ Result<Exposure> MemoryRegion::unsafe_expose(RemoteAccess access) & {
   return unsafe_expose(0, size(), access);
 }
 
-RemoteRegion Exposure::remote() const noexcept {
+RemoteRegion Exposure::remote() const& noexcept {
   return state_ != nullptr ? state_->remote : RemoteRegion{};
 }
 
@@ -47,10 +63,16 @@ Result<void> Exposure::finish() noexcept {
   if (!state) return success();
   RegionState* const region = state->region;
   Provider const& provider = state->registration.provider();
+  char const* const call = "ibv_dereg_mr of exposed bytes";
+  if (state->registration.is_inherited()) {
+    static_cast<void>(state.release());  // as the region, see MemoryRegion::destroy()
+    return verb_error(Errc::system_failed, provider, call, ENODEV);
+  }
   Result<void> result = success();
   if (int const failure = state->registration.try_destroy(); failure != 0) {
-    result = verb_error(Errc::system_failed, provider, "ibv_dereg_mr of exposed bytes",
-                        errno_of(failure), "The peer may still reach them; end its connection.");
+    result = verb_error(Errc::system_failed, provider, call, errno_of(failure),
+                        "The peer may still access them; end its connection.");
+    if (errno_of(failure) == EBUSY) return keep_for_ever(state.release()), result;
     // The device may still write there. A leak is better than its writes in other memory.
     static std::mutex one_at_a_time;  // another thread may end another exposure of this region
     std::lock_guard const guard{one_at_a_time};

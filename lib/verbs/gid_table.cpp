@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Reading a port's GID table and choosing from it. Any thread.
+// Reads a port's GID table and chooses from it. Any thread.
 #include <verbs/gid_table.hpp>
 #include <verbs/verb_error.hpp>
 
@@ -14,7 +14,7 @@ namespace {
 
 /// GID tables are indexed by one octet in an address vector. Source: struct ibv_global_route.
 constexpr std::int32_t gid_entries_max = 256;
-/// Of a list in a message; a port of many virtual networks has hundreds.
+/// Limit of a list in a message; a port of many virtual networks has hundreds.
 constexpr std::size_t entries_named_max = 8;
 
 /// Source: RFC 4291 §2.5.6, fe80::/10.
@@ -56,7 +56,7 @@ Error cannot_read(ContextHandle const& context, int error) {
                     "No entry of the port's GID table could be used.");
 }
 
-/// `what` names the entry asked for; the list is what a user may ask for instead.
+/// `what` names the requested entry; the list has those that exist.
 Error no_such_entry(ContextHandle const& context, std::string const& what) {
   auto const present = read_gids(context);
   return Error{Errc::not_found,
@@ -93,7 +93,7 @@ Result<GidEntry> by_address(ContextHandle const& context, std::string const& add
 }
 
 Result<GidEntry> best(ContextHandle const& context) {
-  // One call each: stopping at the first that nothing beats is most often after a few.
+  // One call each: the search stops at the first entry of the best rank, mostly after a few.
   std::optional<GidEntry> found;
   int error = 0;
   auto const count = entries_of(context);

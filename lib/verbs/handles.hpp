@@ -3,13 +3,14 @@
 // except where a member says so; any thread.
 //
 // Order: in each struct the parents are declared above the raw object, so that it is destroyed
-// before what it was made from. The verbs answer EBUSY to any other order.
+// before its parents. In any other order verbs return EBUSY.
 #pragma once
 
 #include <lend/base/deadline.hpp>
 #include <lend/base/error.hpp>
 #include <lend/verbs/device.hpp>
 #include <lend/verbs/endpoint.hpp>
+#include <verbs/forking.hpp>
 #include <verbs/provider.hpp>
 
 #include <atomic>
@@ -21,53 +22,69 @@
 
 namespace lend {
 
-/// One raw object and the table's entry that ends it.
+/// One raw object and the table's entry that destroys it.
 ///
-/// An object whose destruction is refused (a card pulled out answers EIO) stays with the kernel,
-/// which takes it back when the process ends; nobody here could do more about it.
+/// An object whose destruction fails (a removed card returns EIO) stays with the kernel, which
+/// frees it when the process ends; the process cannot do more. In a forked child nothing is
+/// destroyed: the object is the parent's.
 template <class Raw, int (*Provider::*end)(Raw*)>
 class RawHandle {
  public:
   RawHandle(Provider const& provider, Raw* raw) noexcept : provider_{&provider}, raw_{raw} {}
   RawHandle(RawHandle&& other) noexcept
-      : provider_{other.provider_}, raw_{std::exchange(other.raw_, nullptr)} {}
+      : provider_{other.provider_},
+        raw_{std::exchange(other.raw_, nullptr)},
+        origin_{other.origin_} {}
   RawHandle& operator=(RawHandle&&) = delete;
   ~RawHandle() { static_cast<void>(destroy()); }
 
-  /// Ends the object now. False if that was refused; it is not tried again.
+  /// Destroys the object now. False if that failed; it is not retried.
   [[nodiscard]] bool destroy() noexcept { return try_destroy() == 0; }
-  /// The same with what the verb answered, if not 0.
+  /// The same with the verb's return value, if not 0.
   [[nodiscard]] int try_destroy() noexcept {
     Raw* const raw = std::exchange(raw_, nullptr);
-    return raw == nullptr ? 0 : (provider_->*end)(raw);
+    return raw == nullptr ? 0 : (provider().*end)(raw);
   }
 
-  [[nodiscard]] Provider const& provider() const noexcept { return *provider_; }
+  /// In a forked child one whose every call is refused.
+  [[nodiscard]] Provider const& provider() const noexcept {
+    return is_inherited() ? inherited_provider() : *provider_;
+  }
+  [[nodiscard]] bool is_inherited() const noexcept { return origin_.is_inherited(); }
   [[nodiscard]] Raw* get() const noexcept { return raw_; }
   [[nodiscard]] explicit operator bool() const noexcept { return raw_ != nullptr; }
 
  private:
   Provider const* provider_;
   Raw* raw_;
+  Inheritance origin_{};
 };
 
-/// What connecting needs of a device beyond its public limits.
+/// What connecting needs to know of a device beyond its public limits.
 struct ReadLimits {
   std::uint8_t as_initiator = 0;  ///< reads outstanding from one queue pair
   std::uint8_t as_target = 0;     ///< reads served at once by one queue pair
 };
 
 struct ContextHandle {
-  RawHandle<ibv_context, &Provider::close_device> raw;
-  std::string name{};
+  using Raw = RawHandle<ibv_context, &Provider::close_device>;
+
+  Raw raw;
+  ForkedDataPath forked_data_path;
+  std::string name;
+  DeviceKind device_kind;
   PortInfo port{};
   DeviceLimits limits{};
   ReadLimits reads{};
 
+  ContextHandle(Raw opened, std::string its_name, DeviceKind its_kind) noexcept
+      : raw{std::move(opened)},
+        forked_data_path{*raw.get()},
+        name{std::move(its_name)},
+        device_kind{its_kind} {}
+
   [[nodiscard]] Provider const& provider() const noexcept { return raw.provider(); }
-  [[nodiscard]] DeviceKind kind() const noexcept {
-    return provider().is_soft ? DeviceKind::soft : DeviceKind::hardware;
-  }
+  [[nodiscard]] DeviceKind kind() const noexcept { return device_kind; }
   /// Whether only rdma_cm can connect its queue pairs.
   [[nodiscard]] bool is_iwarp() const noexcept {
     return raw.get()->device->transport_type == IBV_TRANSPORT_IWARP;
@@ -100,7 +117,7 @@ struct CompletionQueueHandle {
         depth{granted} {}
 };
 
-/// Room for a queue pair's completions, given back with it.
+/// Room for a queue pair's completions, released with it.
 class CompletionShare {
  public:
   CompletionShare(std::shared_ptr<CompletionQueueHandle> queue, std::uint64_t entries) noexcept
@@ -123,11 +140,11 @@ class CompletionShare {
   std::uint64_t entries_;
 };
 
-/// What connect() applies, in the units of ibv_qp_attr.
+/// Attributes that connect() applies, in the units of ibv_qp_attr.
 struct ConnectionTimes {
   std::uint8_t ack_timeout = 0;                 ///< 4.096 µs · 2^n
   std::uint8_t ack_retries = 0;                 ///< 0 to 7
-  std::uint8_t receiver_not_ready_retries = 0;  ///< 0 to 6; 7: without end
+  std::uint8_t receiver_not_ready_retries = 0;  ///< 0 to 6; 7: unlimited
   std::uint8_t receiver_not_ready_delay = 0;    ///< index of the table in queue_pair_states.hpp
 };
 
@@ -138,16 +155,20 @@ class ConnectionKeeper {
   ConnectionKeeper(ConnectionKeeper const&) = delete;
   ConnectionKeeper& operator=(ConnectionKeeper const&) = delete;
   virtual ~ConnectionKeeper() = default;
-  /// Why the connection is over, if it is told so before `deadline`.
+  /// Why the connection has ended, if that is reported before `deadline`.
   [[nodiscard]] virtual std::optional<Error> lost(Deadline deadline) noexcept = 0;
 };
+
+/// What became of a queue pair whose handle is gone. Written by the thread that ends it, which may
+/// be one of rdma_cm's: release, paired with an acquire.
+using DestroyedFlag = std::atomic<bool>;
 
 struct QueuePairHandle {
   std::shared_ptr<DomainHandle> domain;
   CompletionShare completions;
   RawHandle<ibv_qp, &Provider::destroy_qp> raw;
 
-  // What each post reads.
+  // Read by each post.
   ibv_pd* protection_domain = nullptr;
   std::uint64_t message_bytes_max = 0;
   std::uint32_t elements = 0;      ///< granted, at most elements_max
@@ -157,12 +178,12 @@ struct QueuePairHandle {
   std::uint8_t gid_index = 0;
   Endpoint local{};
   Endpoint peer{};
-  /// Of no other in this process: address and number of one that is gone come again.
-  std::uint64_t serial = 0;
 
-  // Destroyed before raw: a connection still being made holds on to an iWARP queue pair, whose
-  // destruction waits for that. Source: Linux drivers/infiniband/sw/siw/siw_verbs.c.
+  // Destroyed before raw: an unfinished connection holds a reference to an iWARP queue pair, whose
+  // destruction waits for it. Source: Linux drivers/infiniband/sw/siw/siw_verbs.c.
   std::unique_ptr<ConnectionKeeper> keeper{};
+  /// True once the device no longer has the queue pair. Outlives the handle.
+  std::shared_ptr<DestroyedFlag> is_destroyed{};
 
   /// Not on iWARP. Source: RFC 5040.
   [[nodiscard]] bool carries_immediates() const noexcept { return !domain->context->is_iwarp(); }

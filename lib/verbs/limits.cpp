@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What to say when a limit was met. Any thread.
+// Errors of limits that were reached. Any thread.
 #include <base/unique_fd.hpp>
 #include <verbs/limits.hpp>
 #include <verbs/verb_error.hpp>
@@ -17,7 +17,7 @@ namespace lend {
 
 namespace {
 
-/// What may be locked; nothing where there is no limit.
+/// Bytes that may be locked; nothing without a limit.
 std::optional<std::uint64_t> lockable_bytes() noexcept {
   rlimit limit{};
   if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
@@ -25,7 +25,7 @@ std::optional<std::uint64_t> lockable_bytes() noexcept {
   return limit.rlim_cur;
 }
 
-/// What the kernel holds locked for devices; nothing where /proc does not tell.
+/// Bytes that the kernel has locked for devices; nothing if /proc does not say.
 std::optional<std::uint64_t> locked_bytes() {
   UniqueFd const file{::open("/proc/self/status", O_RDONLY | O_CLOEXEC)};
   char buffer[8192];  // some 1500 bytes are used
@@ -71,7 +71,7 @@ Errc code_of_limit(int errno_value) noexcept {
 
 std::string at_most(ContextHandle const& context, std::int32_t largest, std::string_view what) {
   return context.name + " has at most " + std::to_string(largest) + ' ' + std::string{what} +
-         ", of all processes together: end some that are not needed";
+         ", of all processes together: end some that are unused";
 }
 
 bool locked_memory_is_limited() noexcept {
@@ -94,7 +94,7 @@ Error registration_error(ContextHandle const& context, std::size_t length, int e
   std::string const call = "ibv_reg_mr of " + std::to_string(length) + " bytes";
   std::string const regions = at_most(context, context.limits.regions_max, "regions") + '.';
   switch (errno_value) {
-    case EPERM:  // a limit of 0 answers so. Source: Linux mm/mlock.c, can_do_mlock().
+    case EPERM:  // the errno of a limit of 0. Source: Linux mm/mlock.c, can_do_mlock().
       return verb_error(code_of_limit(EPERM), provider, call, errno_value, locked_memory_remedy());
     case ENOMEM:
       return verb_error(Errc::exhausted, provider, call, errno_value,
@@ -122,7 +122,7 @@ Error completion_queue_error(ContextHandle const& context, std::uint32_t depth, 
   if (!may_be_a_limit(errno_value) || provider.last_reason() != nullptr)
     return verb_error(provider, call, errno_value);
   std::string remedy;
-  // Whether the smallest can be made tells too large from too many.
+  // Whether the smallest can be made distinguishes too large from too many.
   RawHandle<ibv_cq, &Provider::destroy_cq> const smallest{
       provider, provider.create_cq(context.raw.get(), 1, nullptr, nullptr, 0)};
   if (smallest)

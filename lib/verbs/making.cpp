@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Making a raw queue pair, and finding out why that was refused. Any thread.
+// Creates a raw queue pair, or finds out why that was refused. Any thread.
 #include <verbs/limits.hpp>
 #include <verbs/making.hpp>
 #include <verbs/verb_error.hpp>
@@ -11,12 +11,12 @@ namespace lend {
 
 namespace {
 
-/// What two attempts have in common.
+/// What all attempts have in common.
 struct Maker {
   DomainHandle const& domain;
   ibv_cq* completions;
 
-  /// Null, and errno, where it is refused; else `cap` is what was granted.
+  /// Null, and errno, if it is refused; otherwise `cap` has the granted values.
   [[nodiscard]] RawQueuePair make(ibv_qp_cap& cap) const noexcept {
     ibv_qp_init_attr attributes{};
     attributes.send_cq = completions;
@@ -32,7 +32,7 @@ struct Maker {
   }
   [[nodiscard]] bool can_make(ibv_qp_cap cap) const noexcept { return bool{make(cap)}; }
 
-  /// The largest inline size with which `asked` can be made, which it can with 0.
+  /// The largest inline size with which `asked` can be created; with 0 it can.
   [[nodiscard]] std::uint32_t inline_possible(ibv_qp_cap asked) const noexcept {
     std::uint32_t possible = 0;
     std::uint32_t refused = asked.max_inline_data;
@@ -51,7 +51,7 @@ std::string text_of(ibv_qp_cap const& cap) {
          std::to_string(cap.max_inline_data);
 }
 
-/// Of which limit it is, no errno tells, and of inline sizes no query. What can be made does.
+/// No errno tells which limit was hit, and no query reports that of inline bytes; trying does.
 Error refusal_of(Maker const& maker, ibv_qp_cap const& asked, int errno_value) {
   Provider const& provider = maker.domain.provider();
   ContextHandle const& context = *maker.domain.context;
@@ -79,7 +79,7 @@ Error refusal_of(Maker const& maker, ibv_qp_cap const& asked, int errno_value) {
                           std::to_string(maker.inline_possible(asked)) +
                           " with these depths and elements; ask for that.");
   return verb_error(Errc::exhausted, provider, call, errno_value,
-                    "A smaller one can be made: ask for less depth or fewer elements, for the "
+                    "A smaller one can be made: ask for less depth or fewer elements, because the "
                     "limits of " +
                         context.name + " (" + std::to_string(context.limits.work_requests_max) +
                         " requests, " + std::to_string(context.limits.elements_max) +

@@ -3,7 +3,9 @@
 #include <lend/base/stop.hpp>
 #include <lend/verbs/memory_region.hpp>
 #include <verbs/region_state.hpp>
+#include <verbs/verb_error.hpp>
 
+#include <cerrno>
 #include <string>
 
 namespace lend {
@@ -41,12 +43,25 @@ Error element_error(RegionState const* region, ByteRange range, std::size_t inde
   text += text_of(range);
   if (region == nullptr)
     text +=
-        " of no region: the element was default-made or its region moved from; take it from "
-        "gather() or scatter()";
+        " of no region: the element was default-constructed, or its region was moved from; take "
+        "it from gather() or scatter()";
   else
     text += " of a region of " + std::to_string(region->length) +
-            " bytes are out of bounds; keep offset + length within it";
+            " bytes are out of bounds; keep offset + length within the region";
   return Error{Errc::invalid_argument, std::move(text)};
+}
+
+RegionState::~RegionState() {
+  int const failure = registration.try_destroy();
+  if (failure == 0) return;
+  // Refused: the device may still write there. A leak is better than its writes in other memory.
+  storage.keep_for_ever();
+  // Of a view only the device knows when that ends. Source: lib/soft, dereg_mr().
+  if (is_owned || errno_of(failure) != EBUSY) return;
+  auto const* const reason = registration.provider().last_reason();
+  stop("a registered view of " + std::to_string(length) +
+       " bytes was destroyed while its peer may still write there: " +
+       (reason != nullptr ? reason : "the device does not invalidate the key"));
 }
 
 std::size_t MemoryRegion::size() const noexcept {
@@ -85,11 +100,11 @@ Result<RemoteRegion> MemoryRegion::remote() const noexcept {
                       state_->remote_key};
 }
 
-Result<void> MemoryRegion::unsafe_unchecked() & noexcept {
+Result<void> MemoryRegion::unsafe_disable_ledger() & noexcept {
   if (state_ == nullptr) return success();
   if (state_->ledger.loans() != 0)
     return Error{Errc::already_borrowed,
-                 "the ledger cannot stop watching a region that is " + hold_of(*state_)};
+                 "the ledger cannot be disabled for a region that is " + hold_of(*state_)};
   state_->unchecked.store(true, std::memory_order_relaxed);
   return success();
 }
@@ -100,6 +115,9 @@ Result<void> MemoryRegion::unsafe_unchecked() & noexcept {
 
 void MemoryRegion::destroy(RegionState* state) noexcept {
   if (state == nullptr) return;
+  // Left as it is: its loans are the parent's, and a thread that this process lacks may hold its
+  // ledger.
+  if (state->registration.is_inherited()) return;
   // Asked first: once it is retired, another thread that gives the last loan back deletes it.
   bool const is_owned = state->is_owned;
   auto const length = state->length;

@@ -25,6 +25,7 @@ class CompletionEntry {
   explicit CompletionEntry(ibv_wc const& entry) noexcept : entry_{&entry} {}
 
   [[nodiscard]] std::uint64_t id() const noexcept { return entry_->wr_id; }
+  [[nodiscard]] std::uint32_t queue_pair_number() const noexcept { return entry_->qp_num; }
   // Status first: on failure nothing but wr_id, status, qp_num and vendor_err is valid.
   // Source: ibv_poll_cq(3).
   [[nodiscard]] bool has_failed() const noexcept { return entry_->status != IBV_WC_SUCCESS; }
@@ -50,13 +51,13 @@ class CompletionEntry {
 };
 
 /// Completions as the device wrote them; never zeroed, which would cost more than the poll.
-class TakenCompletions {
+class PolledCompletions {
  public:
-  TakenCompletions() noexcept {}  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  PolledCompletions() noexcept {}  // NOLINT(cppcoreguidelines-pro-type-member-init)
 
-  /// Takes up to `wanted` completions, at most poll_batch. Answers how many, or what
+  /// Polls for up to `wanted` completions, at most poll_batch. Answers how many, or what
   /// ibv_poll_cq(3) answered if negative.
-  [[nodiscard]] int take(ibv_cq& queue, int wanted) noexcept {
+  [[nodiscard]] int poll(ibv_cq& queue, int wanted) noexcept {
     return ibv_poll_cq(&queue, wanted, entries_);
   }
   [[nodiscard]] CompletionEntry operator[](int index) const noexcept {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Ports of a device as they are now. Any thread.
+// The present state of a device's ports. Any thread.
 #include <verbs/port.hpp>
 #include <verbs/queue_pair_states.hpp>
 #include <verbs/verb_error.hpp>
@@ -44,9 +44,9 @@ Result<PortInfo> choose_port(Provider const& provider, ibv_context* context,
     auto const port = port_info(number, attributes);
     if (port.state == PortState::active) {
       if (port.active_mtu_bytes != 0) return port;
-      return Error{Errc::unsupported, device + " port " + std::to_string(i) + " states MTU code " +
+      return Error{Errc::unsupported, device + " port " + std::to_string(i) + " reports MTU code " +
                                           std::to_string(attributes.active_mtu) +
-                                          ", which no verbs manual knows"};
+                                          ", which verbs do not define"};
     }
     states += (states.empty() ? "port " : ", port ") + std::to_string(i) + " is ";
     states += name_of(port.state);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Ports of a device as they are now. Any thread.
+// The present state of a device's ports. Any thread.
 #pragma once
 
 #include <lend/base/result.hpp>
@@ -11,8 +11,8 @@
 
 namespace lend {
 
-/// Port `wanted` of the device `name`, or with 0 its first active one; it has `count`.
-/// Errors:  not_found  no such port, or it, or none, is active; has the states and what to do.
+/// Port `wanted` of a device that has `count`; 0 means its first active one.
+/// Errors:  not_found  no such port, or no active one; the message has the states and what to do.
 /// Source:  ibv_query_port(3).
 [[nodiscard]] Result<PortInfo> choose_port(Provider const& provider, ibv_context* context,
                                            std::string const& name, std::uint8_t wanted,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Why a list of elements was refused. Any thread.
+// The words for work that was refused. Any thread.
 #include <verbs/posting.hpp>
-#include <verbs/verb_error.hpp>
 
 #include <string>
 
@@ -9,68 +8,29 @@ namespace lend {
 
 namespace {
 
-/// One element, as both kinds are seen here.
-struct NamedElement {
-  RegionState const* region;
+/// What is said of work of any kind.
+struct RefusedWork {
+  Operation operation;
+  std::uint64_t bytes;  // wanted; may have wrapped
+  std::size_t list_size;
+  RegionState const* region;  // of the element at fault
   ByteRange range;
+  RemoteSlice remote;  // of writes and reads
+  bool has_immediate;
 };
 
-Error said_wrong(QueuePairHandle const& queue_pair, Operation operation,
-                 std::span<NamedElement const> elements, std::size_t list_size,
-                 RemoteSlice const* remote) {
-  auto const refused = [&](std::string const& why) {
-    return Error{Errc::invalid_argument,
-                 std::string{name_of(operation)} + " refused: " + why + "; nothing was posted"};
-  };
-  if (list_size == 0)
-    return refused(operation == Operation::receive
-                       ? "an empty list; for messages of no bytes use Receive::only_immediate()"
-                       : "an empty list and no immediate");
-  if (list_size > queue_pair.elements)
-    return refused(std::to_string(list_size) + " elements, this queue pair takes at most " +
-                   std::to_string(queue_pair.elements));
-
-  std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < elements.size(); ++i) {
-    auto const& [region, range] = elements[i];
-    if (region == nullptr || !region->contains(range))
-      return refused(element_error(region, range, i, list_size).message());
-    if (region->protection_domain != queue_pair.protection_domain)
-      return refused("element " + std::to_string(i) + " of " + std::to_string(list_size) + ": " +
-                     std::to_string(range.length) + " bytes at offset " +
-                     std::to_string(range.offset) + " of a region of " +
-                     std::to_string(region->length) +
-                     " bytes that was registered with another protection domain; register it with "
-                     "the queue pair's");
-    bytes += range.length;
-  }
-  if (bytes > queue_pair.message_bytes_max)
-    return refused(std::to_string(bytes) + " bytes, the port carries at most " +
-                   std::to_string(queue_pair.message_bytes_max) +
-                   " in one message; cut it by chunks() or split_at()");
-  if (remote != nullptr && !remote->in_bounds)
-    return refused("the remote slice of " + std::to_string(remote->length) +
-                   " bytes is out of bounds of its region");
-  if (remote != nullptr)
-    return refused("the lengths differ: " + std::to_string(bytes) + " bytes here, " +
-                   std::to_string(remote->length) + " bytes of the peer");
-  return refused("the list is not valid");
+std::string other_domain(RefusedWork const& work, std::size_t index) {
+  return "element " + std::to_string(index) + " of " + std::to_string(work.list_size) + ": " +
+         std::to_string(work.range.length) + " bytes at offset " +
+         std::to_string(work.range.offset) + " of a region of " +
+         std::to_string(work.region->length) +
+         " bytes that was registered with another protection domain; register it with the queue "
+         "pair's";
 }
 
-/// `remote` is null where there is none.
-template <class Element>
-Error said_wrong(QueuePairHandle const& queue_pair, Operation operation,
-                 ElementList<Element> const& list, RemoteSlice const* remote) {
-  NamedElement named[elements_max];
-  std::size_t count = 0;
-  for (Element const& element : list.elements()) {
-    if (count == elements_max) break;
-    named[count++] = {element.region, element.range};
-  }
-  return said_wrong(queue_pair, operation, {named, count}, list.size(), remote);
+char const* post_verb(Operation operation) noexcept {
+  return operation == Operation::receive ? "ibv_post_recv" : "ibv_post_send";
 }
-
-}  // namespace
 
 Error no_immediates(QueuePairHandle const& queue_pair) noexcept {
   return Error{Errc::unsupported, queue_pair.domain->context->name +
@@ -78,56 +38,99 @@ Error no_immediates(QueuePairHandle const& queue_pair) noexcept {
                                       "value as bytes. Nothing was posted"};
 }
 
-Error device_refused(QueuePairHandle const& queue_pair, char const* verb, int result) noexcept {
-  int const error = errno_of(result);
-  // A full queue. Source: ibv_post_send(3); rdma-core providers answer ENOMEM.
-  if (error == ENOMEM) return Errc::queue_full;
-  return verb_error(Errc::system_failed, queue_pair.domain->provider(), verb, error,
-                    "The queue pair may have left the state in which it takes work: try again, or "
-                    "finish the channel's scopes and prepare_again().");
+Error error_of(QueuePairHandle const& queue_pair, RefusedWork const& work, PostAnswer answer,
+               Error const& conflict) {
+  auto const refused = [&](std::string const& why) {
+    return Error{Errc::invalid_argument, std::string{name_of(work.operation)} + " refused: " + why +
+                                             "; nothing was posted"};
+  };
+  auto const index = static_cast<std::size_t>(answer.detail);
+  switch (answer.refusal) {
+    case PostRefusal::none: break;
+    case PostRefusal::empty_list:
+      return refused(work.operation == Operation::receive
+                         ? "an empty list; for messages without bytes use Receive::only_immediate()"
+                         : "an empty list and no immediate");
+    case PostRefusal::too_many_elements:
+      return refused(std::to_string(work.list_size) + " elements, this queue pair takes at most " +
+                     std::to_string(queue_pair.elements));
+    case PostRefusal::outside_region:
+      return refused(element_error(work.region, work.range, index, work.list_size).message());
+    case PostRefusal::other_domain: return refused(other_domain(work, index));
+    case PostRefusal::on_loan: return conflict;
+    case PostRefusal::too_long:
+      return refused(std::to_string(work.bytes) + " bytes, the port carries at most " +
+                     std::to_string(queue_pair.message_bytes_max) +
+                     " in one message; cut it by chunks() or split_at()");
+    case PostRefusal::outside_remote:
+      return refused("the remote slice of " + std::to_string(work.remote.length) +
+                     " bytes is out of bounds of its region");
+    case PostRefusal::lengths_differ:
+      return refused("the lengths differ: " + std::to_string(work.bytes) + " bytes here, " +
+                     std::to_string(work.remote.length) + " bytes of the peer");
+    case PostRefusal::no_immediates: return no_immediates(queue_pair);
+    case PostRefusal::by_device:
+      if (work.has_immediate && !queue_pair.carries_immediates()) return no_immediates(queue_pair);
+      return device_refused(queue_pair, work.operation, answer.detail);
+    case PostRefusal::unclear: return device_unclear(queue_pair, work.operation, answer.detail);
+  }
+  return {};
 }
 
-Error device_unclear(QueuePairHandle const& queue_pair, char const* verb, int result) noexcept {
-  int const error = errno_of(result);
-  return verb_error(Errc::system_failed, queue_pair.domain->provider(), verb, error,
-                    "The device does not say whether it took the work, and may touch its bytes "
-                    "until the queue pair was flushed.");
-}
-
-namespace {
-
-Error device_failed(QueuePairHandle const& queue_pair, char const* verb, PostAnswer answer,
-                    bool has_immediate) {
-  if (answer.is_unclear())
-    return device_unclear(queue_pair, verb, answer.result - PostAnswer::unclear);
-  if (has_immediate && !queue_pair.carries_immediates()) return no_immediates(queue_pair);
-  return device_refused(queue_pair, verb, answer.result);
+template <class Work>
+Error error_of(QueuePairHandle const& queue_pair, Work const& work, PostAnswer answer,
+               Error const& conflict, RemoteSlice const& remote, bool has_immediate) {
+  auto const elements = list_of(work).elements();
+  bool const names_element =
+      answer.refusal == PostRefusal::outside_region || answer.refusal == PostRefusal::other_domain;
+  auto const* const element =
+      names_element ? &elements[static_cast<std::size_t>(answer.detail)] : nullptr;
+  return error_of(queue_pair,
+                  {.operation = operation_of<Work>,
+                   .bytes = list_of(work).bytes(),
+                   .list_size = elements.size(),
+                   .region = element != nullptr ? element->region : nullptr,
+                   .range = element != nullptr ? element->range : ByteRange{},
+                   .remote = remote,
+                   .has_immediate = has_immediate},
+                  answer, conflict);
 }
 
 }  // namespace
 
-Error refusal(QueuePairHandle const& queue_pair, Send const& work, PostAnswer answer) noexcept {
-  if (answer.result == PostAnswer::said_wrong)
-    return said_wrong(queue_pair, Operation::send, work.source, nullptr);
-  return device_failed(queue_pair, "ibv_post_send", answer, work.immediate.has_value());
+Error device_refused(QueuePairHandle const& queue_pair, Operation operation,
+                     int errno_value) noexcept {
+  // A full queue. Source: ibv_post_send(3); rdma-core providers answer ENOMEM.
+  if (errno_value == ENOMEM) return Errc::queue_full;
+  return verb_error(
+      Errc::system_failed, queue_pair.domain->provider(), post_verb(operation), errno_value,
+      "The queue pair may have left the state in which it accepts work: try again, or "
+      "finish the channel's scopes and prepare_again().");
 }
 
-Error refusal(QueuePairHandle const& queue_pair, Write const& work, PostAnswer answer) noexcept {
-  if (answer.result == PostAnswer::said_wrong)
-    return said_wrong(queue_pair, Operation::write, work.source, &work.target);
-  return device_failed(queue_pair, "ibv_post_send", answer, work.immediate.has_value());
+Error device_unclear(QueuePairHandle const& queue_pair, Operation operation,
+                     int errno_value) noexcept {
+  return verb_error(Errc::system_failed, queue_pair.domain->provider(), post_verb(operation),
+                    errno_value,
+                    "The device does not say whether it took the work, and may access its bytes "
+                    "until the queue pair is aborted.");
 }
 
-Error refusal(QueuePairHandle const& queue_pair, Read const& work, PostAnswer answer) noexcept {
-  if (answer.result == PostAnswer::said_wrong)
-    return said_wrong(queue_pair, Operation::read, work.target, &work.source);
-  return device_failed(queue_pair, "ibv_post_send", answer, false);
+Error refusal_error(QueuePairHandle const& queue_pair, Send const& work, PostAnswer answer,
+                    Error const& conflict) noexcept {
+  return error_of(queue_pair, work, answer, conflict, {}, work.immediate.has_value());
 }
-
-Error refusal(QueuePairHandle const& queue_pair, Receive const& work, PostAnswer answer) noexcept {
-  if (answer.result == PostAnswer::said_wrong)
-    return said_wrong(queue_pair, Operation::receive, work.target, nullptr);
-  return device_failed(queue_pair, "ibv_post_recv", answer, false);
+Error refusal_error(QueuePairHandle const& queue_pair, Write const& work, PostAnswer answer,
+                    Error const& conflict) noexcept {
+  return error_of(queue_pair, work, answer, conflict, work.target, work.immediate.has_value());
+}
+Error refusal_error(QueuePairHandle const& queue_pair, Read const& work, PostAnswer answer,
+                    Error const& conflict) noexcept {
+  return error_of(queue_pair, work, answer, conflict, work.source, false);
+}
+Error refusal_error(QueuePairHandle const& queue_pair, Receive const& work, PostAnswer answer,
+                    Error const& conflict) noexcept {
+  return error_of(queue_pair, work, answer, conflict, {}, false);
 }
 
 }  // namespace lend

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Making a queue pair and connecting it. One thread at a time.
+// Creates a queue pair and connects it. One thread at a time.
 #include <lend/verbs/queue_pair.hpp>
 #include <verbs/adoption.hpp>
 #include <verbs/connecting.hpp>
@@ -15,7 +15,6 @@
 #include <sys/random.h>
 
 #include <algorithm>
-#include <atomic>
 
 namespace lend {
 
@@ -40,7 +39,7 @@ Result<ConnectionTimes> times_of(QueuePairOptions const& options) {
   auto const retries = options.receiver_not_ready_retries.value_or(receiver_not_ready_without_end);
   if (options.receiver_not_ready_retries && retries >= receiver_not_ready_without_end)
     return option_error("receiver_not_ready_retries", std::to_string(retries),
-                        "0 to 6, or nothing for without end");
+                        "0 to 6, or nothing for unlimited");
   auto const delay = receiver_not_ready_delay_code(options.receiver_not_ready_delay);
   if (!delay)
     return option_error("receiver_not_ready_delay", nanoseconds(options.receiver_not_ready_delay),
@@ -48,7 +47,7 @@ Result<ConnectionTimes> times_of(QueuePairOptions const& options) {
   return ConnectionTimes{*ack_timeout, options.ack_retries, retries, *delay};
 }
 
-/// Each by itself; the device may still refuse them together.
+/// Checks each option by itself; the device may still refuse their combination.
 Result<void> check_counts(ContextHandle const& context, QueuePairOptions const& options) {
   auto const& limits = context.limits;
   for (auto const& [option, depth] : {std::pair{"send_depth", options.send_depth},
@@ -91,8 +90,8 @@ Result<PreparedQueuePair> PreparedQueuePair::create(ProtectionDomain const& doma
   auto const& queue = completions.handle_;
   if (queue->context != parent->context)
     return Error{Errc::invalid_argument,
-                 "the completion queue is of another opened device than the protection domain; "
-                 "make both from one Context"};
+                 "the completion queue and the protection domain belong to different Contexts; "
+                 "make both from one"};
   LEND_TRYV(check_counts(context, options));
   LEND_TRY(times, times_of(options));
 
@@ -116,8 +115,13 @@ Result<PreparedQueuePair> PreparedQueuePair::create(ProtectionDomain const& doma
     return Error{Errc::unsupported, context.name + " numbered a queue pair " +
                                         std::to_string(raw.get()->qp_num) +
                                         ", which does not fit the 24 bits on the wire"};
-  auto handle =
-      std::make_unique<QueuePairHandle>(QueuePairHandle{parent, std::move(share), std::move(raw)});
+  std::shared_ptr<QueuePairHandle> const handle{
+      new QueuePairHandle{parent, std::move(share), std::move(raw)}, [](QueuePairHandle* ending) {
+        // Not again if it failed before: then the device may still have it.
+        if (ending->raw) static_cast<void>(destroy(*ending));
+        delete ending;
+      }};
+  handle->is_destroyed = std::make_shared<DestroyedFlag>(false);
   handle->protection_domain = parent->raw.get();
   handle->message_bytes_max = port.message_bytes_max;
   handle->elements = std::min({granted.max_send_sge, granted.max_recv_sge, elements_max});
@@ -135,12 +139,12 @@ Result<PreparedQueuePair> PreparedQueuePair::create(ProtectionDomain const& doma
                    .mtu_bytes = port.active_mtu_bytes,
                    .send_depth = options.send_depth,
                    .receive_depth = options.receive_depth};
-  static constinit std::atomic<std::uint64_t> made{0};
-  handle->serial = made.fetch_add(1, std::memory_order_relaxed);  // a count, publishing nothing
-  return PreparedQueuePair{std::move(handle)};
+  // Before it is connected, so that receives can be posted first. Source: ibv_post_recv(3).
+  LEND_TRYV(initialize(*handle));
+  return PreparedQueuePair{handle};
 }
 
-PreparedQueuePair::PreparedQueuePair(std::unique_ptr<QueuePairHandle> handle) noexcept
+PreparedQueuePair::PreparedQueuePair(std::shared_ptr<QueuePairHandle> handle) noexcept
     : handle_{std::move(handle)} {}
 PreparedQueuePair::PreparedQueuePair(PreparedQueuePair&&) noexcept = default;
 PreparedQueuePair& PreparedQueuePair::operator=(PreparedQueuePair&&) noexcept = default;
@@ -148,6 +152,15 @@ PreparedQueuePair::~PreparedQueuePair() = default;
 
 QueuePairHandle* QueuePairDoor::handle_of(PreparedQueuePair& prepared) noexcept {
   return prepared.handle_.get();
+}
+
+std::weak_ptr<QueuePairHandle> QueuePairDoor::watch(PreparedQueuePair const& prepared) noexcept {
+  return prepared.handle_;
+}
+
+std::shared_ptr<DestroyedFlag const> QueuePairDoor::end_of(
+    PreparedQueuePair const& prepared) noexcept {
+  return prepared.handle_->is_destroyed;
 }
 
 QueuePair QueuePairDoor::connected(PreparedQueuePair&& prepared,

@@ -37,7 +37,7 @@ Result<void> check_length(ContextHandle const& context, std::size_t length) {
   return success();
 }
 
-/// The region of bytes that `storage` owns, or which are the caller's.
+/// The region of bytes that `storage` or the caller owns.
 Result<RegionState*> make_region(std::shared_ptr<DomainHandle> const& domain, void* address,
                                  std::size_t length, Storage storage,
                                  std::optional<RemoteAccess> exposed) {
@@ -59,7 +59,7 @@ Result<void*> take_pages(ContextHandle const& context, std::size_t length,
              : verb_error(provider, call, error, remedy);
 }
 
-/// The first of the pages preferred that there are; those of 2 MiB for what fills one.
+/// Resolves prefer_huge: the first available kind of pages; those of 2 MiB for at least 2 MiB.
 Result<void*> take_preferred(ContextHandle const& context, std::size_t length,
                              AllocationOptions& options) {
   for (auto const pages : {Pages::huge_2m, Pages::transparent}) {
@@ -92,7 +92,7 @@ Result<RegionState*> view_bytes(std::shared_ptr<DomainHandle> const& domain,
 
 Result<Registration> register_bytes(DomainHandle const& domain, void* address, std::size_t length,
                                     std::optional<RemoteAccess> exposed) {
-  // A value of none of its names: of no use to a peer, or of a later version.
+  // Not a named value: of no use to a peer, or of a later version.
   if (exposed && *exposed != RemoteAccess::read && *exposed != RemoteAccess::write &&
       *exposed != RemoteAccess::read_write)
     return Error{Errc::invalid_argument, "a remote access of " +

@@ -16,16 +16,17 @@
 
 namespace lend {
 
-/// What the soft device has for its dev_path: in the list of libibverbs, where the preload library
-/// puts it, lend must know it for no card.
+/// The dev_path of the soft device, by which lend recognises it in libibverbs' list, where the
+/// preload library puts it.
 constexpr std::string_view soft_device_mark = "the soft device of lend";
 
-/// Each call has the contract of its man page (errno, return value, threads: any), unless said.
+/// Each call has the contract of its man page (errno, return value, threads: any), except where
+/// noted.
 struct Provider {
   char const* name;
   bool is_soft;
 
-  // ---- what lend calls ----
+  // ---- called by lend ----
 
   decltype(&::ibv_get_device_list) get_device_list;  // null with ENOSYS: no RDMA in this kernel
   decltype(&::ibv_free_device_list) free_device_list;
@@ -33,7 +34,7 @@ struct Provider {
   decltype(&::ibv_close_device) close_device;
   decltype(&::ibv_query_device) query_device;
   int (*query_port)(ibv_context*, std::uint8_t port, ibv_port_attr*);
-  /// As ibv_query_gid_ex(3), an inline function: ENODATA where the entry is empty.
+  /// As ibv_query_gid_ex(3), an inline function: ENODATA if the entry is empty.
   int (*query_gid_ex)(ibv_context*, std::uint32_t port, std::uint32_t index, ibv_gid_entry*);
 
   decltype(&::ibv_alloc_pd) alloc_pd;
@@ -52,18 +53,18 @@ struct Provider {
   decltype(&::ibv_query_qp) query_qp;
   decltype(&::ibv_destroy_qp) destroy_qp;
 
-  /// Page-aligned zeroed bytes that this device reaches best, or null with errno: settle_pages().
+  /// Page-aligned zeroed bytes that this device accesses best, or null with errno: settle_pages().
   /// Not registered. The pages are not prefer_huge.
   void* (*allocate)(ibv_context*, std::size_t length, AllocationOptions const&);
-  /// Gives them back, whole pages. They must not be registered any more.
+  /// Frees them, whole pages. They must no longer be registered.
   void (*release)(ibv_context*, void* address, std::size_t length);
 
-  /// Why the calling thread's last failed call failed, in a sentence with a remedy, where the
-  /// provider knows more than errno says; else null. Want of descriptors needs none: see
-  /// Error::from_errno(). The text lives until the thread's next call.
+  /// Why the calling thread's last failed call failed, as a sentence with a remedy, if the provider
+  /// knows more than errno; otherwise null. A lack of descriptors needs none: Error::from_errno().
+  /// The text lives until the thread's next call.
   char const* (*last_reason)();
 
-  // ---- what only the preload library and the tests of devices call ----
+  // ---- called only by the preload library and the tests of devices ----
 
   decltype(&::ibv_query_gid) query_gid;
   decltype(&::ibv_get_async_event) get_async_event;

@@ -14,9 +14,9 @@ namespace {
 template <class Work>
 [[gnu::always_inline]] inline Result<void> post(QueuePairHandle const& queue_pair, std::uint64_t id,
                                                 Work const& work) noexcept {
-  auto const answer = try_post(queue_pair, id, work, LendNothing{});
+  auto const answer = try_post(queue_pair, id, work, {});
   if (!answer.is_posted()) [[unlikely]]
-    return refusal(queue_pair, work, answer);
+    return refusal_error(queue_pair, work, answer, {});
   return success();
 }
 
@@ -35,7 +35,7 @@ Result<void> QueuePair::unsafe_post_receive(std::uint64_t id, Receive const& wor
   return post(handle(), id, work);
 }
 
-QueuePair::QueuePair(std::unique_ptr<QueuePairHandle> handle) noexcept
+QueuePair::QueuePair(std::shared_ptr<QueuePairHandle> handle) noexcept
     : handle_{std::move(handle)} {}
 QueuePair::QueuePair(QueuePair&&) noexcept = default;
 QueuePair& QueuePair::operator=(QueuePair&&) noexcept = default;
@@ -47,27 +47,38 @@ QueuePairHandle& QueuePair::handle() const noexcept {
   return *handle_;
 }
 
-Result<void> QueuePair::flush() noexcept {
+Result<void> abort_all(QueuePairHandle const& queue_pair) noexcept {
   ibv_qp_attr attributes{};
   attributes.qp_state = any_to_error.target;
-  Provider const& provider = handle().domain->provider();
-  int const result = provider.modify_qp(handle().raw.get(), &attributes, any_to_error.attributes);
+  Provider const& provider = queue_pair.domain->provider();
+  int const result = provider.modify_qp(queue_pair.raw.get(), &attributes, any_to_error.attributes);
   if (result == 0) return success();
   int const error = errno_of(result);
   return verb_error(Errc::system_failed, provider,
-                    std::string{"ibv_modify_qp from "} + any_to_error.name, error);
+                    "ibv_modify_qp from " + std::string{any_to_error.name}, error);
+}
+
+Result<void> destroy(QueuePairHandle& queue_pair) noexcept {
+  queue_pair.keeper.reset();  // first: see there
+  int const result = queue_pair.raw.try_destroy();
+  // In a forked child the queue pair is the parent's, and so are the posted bytes.
+  bool const is_inherited = queue_pair.raw.is_inherited();
+  if (result == 0 && !is_inherited) {
+    // Pairs with the acquire in Connection.
+    if (queue_pair.is_destroyed) queue_pair.is_destroyed->store(true, std::memory_order_release);
+    return success();
+  }
+  int const error = is_inherited ? ENODEV : errno_of(result);
+  return verb_error(Errc::system_failed, queue_pair.domain->provider(), "ibv_destroy_qp", error,
+                    "The device may still access the posted bytes: they stay on loan for good.");
+}
+
+Result<void> QueuePair::abort_all() noexcept {
+  return lend::abort_all(handle());
 }
 
 Result<void> QueuePair::destroy() && noexcept {
-  QueuePairHandle& pair = handle();
-  pair.keeper.reset();  // first: see there
-  Result<void> answer = success();
-  if (int const result = pair.raw.try_destroy(); result != 0) {
-    int const error = errno_of(result);
-    answer =
-        verb_error(Errc::system_failed, pair.domain->provider(), "ibv_destroy_qp", error,
-                   "The device may still touch what was posted: its bytes stay on loan for good.");
-  }
+  auto answer = lend::destroy(handle());
   handle_.reset();
   return answer;
 }
@@ -91,7 +102,7 @@ QueuePair::Probe QueuePair::unsafe_post_probe(std::uint64_t id) noexcept {
   ibv_sge none;
   request.wr.rdma.remote_addr = 0;
   request.wr.rdma.rkey = 0;
-  fill(handle(), request, id, &none, Resolved{0, 0}, IBV_WR_RDMA_WRITE, false);
+  fill(handle(), request, id, &none, {}, IBV_WR_RDMA_WRITE, false);
   ibv_send_wr* refused = nullptr;
   if (post_chain(handle(), request, refused) == 0) return Probe::posted;
   return refused != nullptr ? Probe::refused : Probe::unclear;

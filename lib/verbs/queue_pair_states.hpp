@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The life of a reliable connection as tables: attributes of each transition, and the units of the
-// times among them. Constants; any thread.
+// The states of a reliable connection as tables: attributes of each transition, and units of times.
+// Constants; any thread.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -12,7 +12,7 @@
 
 namespace lend {
 
-/// One step of ibv_modify_qp and what it must set.
+/// One transition of ibv_modify_qp and the attributes that it must set.
 struct Transition {
   char const* name;
   ibv_qp_state target;
@@ -23,6 +23,9 @@ struct Transition {
 inline constexpr Transition reset_to_init{
     "RESET to INIT", IBV_QPS_INIT,
     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS};
+/// Source: Linux drivers/infiniband/core/iwcm.c, iwcm_init_qp_init_attr().
+inline constexpr Transition reset_to_init_of_iwarp{"RESET to INIT", IBV_QPS_INIT,
+                                                   IBV_QP_STATE | IBV_QP_ACCESS_FLAGS};
 inline constexpr Transition init_to_ready_to_receive{
     "INIT to RTR", IBV_QPS_RTR,
     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
@@ -34,15 +37,15 @@ inline constexpr Transition ready_to_receive_to_send{
 /// Allowed from every state.
 inline constexpr Transition any_to_error{"any state to ERR", IBV_QPS_ERR, IBV_QP_STATE};
 
-/// Reads outstanding, or served at once, per queue pair, where the device can do more: enough to
-/// fill a link, and cards set aside memory for each.
+/// Maximum reads outstanding, or served concurrently, per queue pair, if the device supports more:
+/// enough to fill a link; cards reserve memory for each.
 inline constexpr int reads_max = 16;
-/// Hops through routers: the largest the field holds. Source: RFC 8200 §3, one octet.
+/// Hop limit: the largest value of the field. Source: RFC 8200 §3, one octet.
 inline constexpr std::uint8_t hop_limit = 255;
 /// Default partition. Source: ibv_query_pkey(3); index 0 holds the default key.
 inline constexpr std::uint16_t partition_index = 0;
 
-/// 4.096 µs · 2^n for n of 1 to 31; n = 0 would wait without end, which lend does not offer.
+/// 4.096 µs · 2^n for n of 1 to 31; n = 0 would wait without limit, which lend does not offer.
 /// Source: InfiniBand Architecture Specification vol. 1, §9.9.2.1.1, Local ACK Timeout: 5 bits.
 inline constexpr std::chrono::nanoseconds ack_timeout_unit{4096};
 inline constexpr std::uint8_t ack_timeout_largest = 31;
@@ -57,7 +60,7 @@ inline constexpr std::chrono::nanoseconds ack_timeout_max = ack_timeout_unit * (
   return std::nullopt;
 }
 
-/// Times a peer can be asked to wait for a receive, by code. Code 0 is the longest.
+/// How long a peer can be told to wait for a receive, by code. Code 0 is the longest.
 /// Source: InfiniBand Architecture Specification vol. 1, table "Encoding for RNR NAK Timer Field";
 /// rdma-core libibverbs/man/ibv_modify_qp.3, min_rnr_timer.
 inline constexpr std::array<std::chrono::microseconds, 32> receiver_not_ready_delays{
@@ -89,7 +92,7 @@ inline constexpr std::array<std::chrono::microseconds, 32> receiver_not_ready_de
   return std::nullopt;
 }
 
-/// rnr_retry that never gives up. Source: ibv_modify_qp(3).
+/// rnr_retry without limit. Source: ibv_modify_qp(3).
 inline constexpr std::uint8_t receiver_not_ready_without_end = 7;
 inline constexpr std::uint8_t retries_largest = 7;  // 3 bits
 

@@ -27,7 +27,7 @@ int query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index,
   return ibv_query_gid_ex(context, port, index, entry, 0);
 }
 
-// Whole pages of their own, so that pinning and fork touch nobody else's bytes.
+// Whole pages of their own, so that pinning and fork affect no other bytes.
 void* allocate(ibv_context*, std::size_t length, AllocationOptions const& options) {
   auto const whole = whole_pages(length, options.pages);
   void* const address = map_pages(-1, whole, options.pages);

@@ -2,9 +2,8 @@
 // What a MemoryRegion and its elements point at. Lending and giving back: any thread.
 #pragma once
 
+#include <base/borrow.hpp>
 #include <base/paging.hpp>
-#include <base/poison.hpp>
-#include <lend/base/borrow.hpp>
 #include <lend/verbs/memory_region.hpp>
 #include <verbs/handles.hpp>
 
@@ -82,10 +81,8 @@ struct RegionState {
         registration{std::move(registered)} {}
   RegionState(RegionState const&) = delete;
   RegionState& operator=(RegionState const&) = delete;
-  ~RegionState() {
-    // Refused: the device may still write there. A leak is better than its writes in other memory.
-    if (!registration.destroy()) storage.keep_for_ever();
-  }
+  /// Stops the process if a peer is in the middle of writing to a view.
+  ~RegionState();
 
   [[nodiscard]] bool contains(ByteRange range) const noexcept {
     return range.offset <= length && range.length <= length - range.offset;
@@ -110,35 +107,7 @@ struct RegionState {
 [[nodiscard]] Result<std::byte*> touch(RegionState const* region, ByteRange range,
                                        LoanKind kind) noexcept;
 
-/// Lends bytes that `region` contains, poisoned where the device is to write. `loan` stays unused
-/// where the region is unchecked.
-/// Errors:  already_borrowed.
-/// Threads: any.
-[[nodiscard, gnu::always_inline]] inline Result<void> begin_loan(Loan& loan, RegionState& region,
-                                                                 ByteRange range, LoanKind kind,
-                                                                 Operation operation,
-                                                                 SourceLine const& where) noexcept {
-  if (!region.is_checked()) [[unlikely]]
-    return success();
-  auto lent = region.ledger.lend(loan, range, kind, operation, where);
-  if constexpr (can_poison)
-    if (lent && kind == LoanKind::exclusive) poison({region.address + range.offset, range.length});
-  return lent;
-}
-
 /// A region whose owner and loans are gone.
 void destroy_at_last(RegionState* region) noexcept;
-
-/// Takes a loan of `region` back, and with the last one of an owned region that was destroyed in
-/// the meantime the region itself. Nothing to do where the loan is unused.
-/// Threads: any.
-[[gnu::always_inline]] inline void end_loan(Loan& loan, RegionState* region) noexcept {
-  if (!loan.on_loan()) return;
-  if constexpr (can_poison)  // first, for with the ledger's word somebody else may borrow
-    if (loan.kind() == LoanKind::exclusive)
-      unpoison({region->address + loan.range().offset, loan.range().length});
-  if (BorrowLedger::give_back(loan)) [[unlikely]]
-    destroy_at_last(region);
-}
 
 }  // namespace lend

@@ -5,7 +5,7 @@
 #include "support/catch.hpp"
 #include "support/seed.hpp"
 
-#include <lend/base/borrow.hpp>
+#include <base/borrow.hpp>
 
 #include <algorithm>
 #include <atomic>

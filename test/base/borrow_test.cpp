@@ -2,7 +2,7 @@
 // The ledger's rules and its sentences, one by one. borrow_model_test.cpp has the random half.
 #include "support/catch.hpp"
 
-#include <lend/base/borrow.hpp>
+#include <base/borrow.hpp>
 
 #include <array>
 #include <string>
@@ -92,7 +92,7 @@ TEST_CASE("an empty range overlaps nothing but is a loan until it is given back"
   CHECK(ledger.check({50, 0}, exclusive).has_value());
   CHECK(!BorrowLedger::give_back(whole));
   CHECK(ledger.check({0, 100}, exclusive).has_value());
-  CHECK(ledger.describe_a_loan() == "a range of no bytes");
+  CHECK(ledger.describe_a_loan() == "an empty range");
   CHECK(!ledger.retire());
   CHECK(BorrowLedger::give_back(empty));
   CHECK(ledger.describe_a_loan().empty());

@@ -2,6 +2,7 @@
 // Errors keep their code, their story and what a drain found; every value has words.
 #include "support/catch.hpp"
 
+#include <base/error_access.hpp>
 #include <lend/base/error.hpp>
 
 #include <sys/resource.h>
@@ -212,12 +213,20 @@ TEST_CASE("what is flushed along with an error is flushed along with its cause",
   Error const cause{Errc::work_failed, "no answer"};
   auto const error = Error{Errc::peer_lost, "the peer is gone"}.with_cause(cause);
 
-  error.count_flushed(2);
+  base::ErrorAccess::count_flushed(error, 2);
 
   CHECK(error.flushed_along() == 2);
   REQUIRE(error.cause() != nullptr);
   CHECK(error.cause()->flushed_along() == 2);
   CHECK(cause.flushed_along() == 2);
+}
+
+TEST_CASE("a message repeats no control characters of users, environment or peers", "[base]") {
+  std::string const hostile{"a\x1b[2J\r\n\0\x7f \xc3\xbc", 12};
+
+  CHECK(Error{Errc::denied, hostile}.message() == "a?[2J???? \xc3\xbc");
+  CHECK(Error::from_errno(hostile, 0).message() == "a?[2J???? \xc3\xbc failed");
+  CHECK(contains(Error{Errc::denied, hostile}.describe(), "a?[2J????"));
 }
 
 }  // namespace

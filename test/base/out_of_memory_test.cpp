@@ -3,7 +3,8 @@
 // Method: a global operator new that fails after a number of allocations, on this thread only.
 #include "support/catch.hpp"
 
-#include <lend/base/borrow.hpp>
+#include <base/borrow.hpp>
+#include <base/error_access.hpp>
 
 #include <cerrno>
 #include <cstdlib>
@@ -83,11 +84,11 @@ TEST_CASE("errors made without memory keep their code", "[base]") {
 
 TEST_CASE("an error tells its story without memory as well as it can", "[base]") {
   Error const cause = Error::from_work({});
-  cause.count_flushed();
+  base::ErrorAccess::count_flushed(cause);
   Error const bare{Errc::channel_broken, "words that are too long to be held in place"};
   WorkFailure const work{.peer_address = "an address too long to be held in place"};
   starve([&] {
-    auto const error = bare.with_cause(cause).about(work);
+    auto const error = base::ErrorAccess::about(bare.with_cause(cause), work);
     return error == Errc::channel_broken && !error.describe().empty();
   });
   CHECK(cause.flushed_along() == 1);

@@ -49,9 +49,9 @@ TEST_CASE("a status points at the side that can mend it", "[base]") {
   CHECK(class_of(WorkStatus::remote_access) == FailureClass::remote);
   CHECK(class_of(WorkStatus::remote_invalid_request) == FailureClass::remote);
   CHECK(class_of(WorkStatus::remote_operation) == FailureClass::remote);
-  CHECK(class_of(WorkStatus::retry_exceeded) == FailureClass::transport);
-  CHECK(class_of(WorkStatus::receiver_not_ready_exceeded) == FailureClass::transport);
-  CHECK(class_of(WorkStatus::response_timeout) == FailureClass::transport);
+  CHECK(class_of(WorkStatus::retry_exceeded) == FailureClass::delivery);
+  CHECK(class_of(WorkStatus::receiver_not_ready_exceeded) == FailureClass::delivery);
+  CHECK(class_of(WorkStatus::response_timeout) == FailureClass::delivery);
   CHECK(class_of(WorkStatus::flushed) == FailureClass::flushed);
   CHECK(class_of(WorkStatus::fatal) == FailureClass::device);
   CHECK(class_of(WorkStatus::general) == FailureClass::device);
@@ -77,7 +77,7 @@ TEST_CASE("operations, classes and states have their own names", "[base]") {
   for (int value = 0; value <= static_cast<int>(FailureClass::device); ++value)
     names.emplace(name_of(static_cast<FailureClass>(value)));
   CHECK(names ==
-        std::set<std::string>{"local_programming", "remote", "transport", "flushed", "device"});
+        std::set<std::string>{"local_programming", "remote", "delivery", "flushed", "device"});
   names.clear();
   for (int value = 0; value <= static_cast<int>(QueuePairState::unknown); ++value)
     names.emplace(name_of(static_cast<QueuePairState>(value)));

@@ -3,7 +3,7 @@
 // One thread.
 // Usage: ledger_curve [--json]   nanoseconds, the least of several rounds
 //        ledger_curve --once     each cell once: ledger_curve.py counts instructions
-#include <lend/base/borrow.hpp>
+#include <base/borrow.hpp>
 
 #include <algorithm>
 #include <chrono>

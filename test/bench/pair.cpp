@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <new>
+#include <functional>
 #include <vector>
 
 namespace lend::bench {
@@ -45,7 +45,7 @@ Result<void> pin_to(int cpu) {
   return Error::from_errno("sched_setaffinity to CPU " + std::to_string(cpu), errno);
 }
 
-Result<void> run_end(bool near, PairOptions const& options, int socket, Plain* plain,
+Result<void> run_end(bool near, PairOptions const& options, int socket,
                      std::function<Result<void>(End&)> const& body) {
   auto const& cpus = options.cpus;
   int const cpu = cpus[near ? 0 : 1];
@@ -73,16 +73,8 @@ Result<void> run_end(bool near, PairOptions const& options, int socket, Plain* p
   LEND_TRY(theirs, trade(socket, ours.encode()));
   LEND_TRY(remote, RemoteRegion::decode(theirs));
   bool const one_core = cpu >= 0 && cpus[0] == cpus[1];
-  End end{near,
-          one_core,
-          socket,
-          plain,
-          device,
-          std::move(memory),
-          std::move(exposed),
-          std::move(channel),
-          raw,
-          remote};
+  End end{near, one_core, socket, device, std::move(memory), std::move(exposed), std::move(channel),
+          raw,  remote};
   LEND_TRYV(body(end));
   return end.meet();  // neither goes while the other may still need it
 }
@@ -99,11 +91,9 @@ Result<void> run_pair(PairOptions const& options, std::span<std::byte> figures,
   int sockets[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0)
     return Error::from_errno("socketpair", errno);
-  void* const shared = mmap(nullptr, sizeof(Plain) + figures.size(), PROT_READ | PROT_WRITE,
-                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* const shared =
+      mmap(nullptr, figures.size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return Error::from_errno("mmap", errno);
-  auto* const plain = new (shared) Plain;
-  auto* const shared_figures = static_cast<std::byte*>(shared) + sizeof(Plain);
 
   std::fflush(nullptr);  // else each child would print what is still unwritten
   std::array<pid_t, 2> children{};
@@ -112,9 +102,9 @@ Result<void> run_pair(PairOptions const& options, std::span<std::byte> figures,
     if (children[side] != 0) continue;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     close(sockets[1 - side]);
-    auto const done = run_end(side == 0, options, sockets[side], plain, body);
+    auto const done = run_end(side == 0, options, sockets[side], body);
     if (!done) std::fprintf(stderr, "%s\n", done.error().message().c_str());
-    if (side == 0) std::memcpy(shared_figures, figures.data(), figures.size());
+    if (side == 0) std::memcpy(shared, figures.data(), figures.size());
     _exit(done ? 0 : 1);
   }
   close(sockets[0]);
@@ -125,8 +115,8 @@ Result<void> run_pair(PairOptions const& options, std::span<std::byte> figures,
     if (child > 0) waitpid(child, &status, 0);
     failed = failed || status != 0;
   }
-  std::memcpy(figures.data(), shared_figures, figures.size());
-  munmap(shared, sizeof(Plain) + figures.size());
+  std::memcpy(figures.data(), shared, figures.size());
+  munmap(shared, figures.size());
   if (failed) return Error{Errc::system_failed, "one of the two processes failed"};
   return success();
 }

@@ -16,18 +16,11 @@ namespace lend::bench {
 
 constexpr std::size_t pair_bytes = std::size_t{8} << 20;  ///< of memory on each side
 
-/// Bytes that both processes have mapped, to measure what there is without a device.
-struct Plain {
-  alignas(128) std::byte flags[2][128];
-  alignas(128) std::byte pages[2][std::size_t{1} << 20];
-};
-
 /// One process's end.
 struct End {
   bool near;      ///< measures; the other end answers
   bool one_core;  ///< both are bound to the same CPU
   int socket;
-  Plain* plain;
   Context device;
   MemoryRegion memory;   ///< local
   MemoryRegion exposed;  ///< the peer may write and read here

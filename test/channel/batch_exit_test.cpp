@@ -70,7 +70,7 @@ TEST_CASE("work that an exception took back from its batch says so while its sco
   auto const error = error_of(kept->wait());
 
   CHECK(error == Errc::stale_handle);
-  CHECK(error.message() == "this work was taken back before it was posted, or its scope has ended");
+  CHECK(error.message() == "this work was dropped before it was posted, or its scope has ended");
   must(must(scope.post_write(it.write(1))).wait(within(10s)));
   must(scope.finish());
 }

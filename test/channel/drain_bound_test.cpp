@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: a scope that nobody bounds ends all the same, when it is left without finish() or by an
 // error. Method: the bound of 30 s shortened; without it these tests would not end.
-#include <channel/drain_bound.hpp>
+#include <channel/channel_state.hpp>
 
 #include <optional>
 
@@ -13,25 +13,18 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// For the time of a test.
-class ShortDrain {
- public:
-  ShortDrain() { drain_longest() = 20ms; }
-  ShortDrain(ShortDrain const&) = delete;
-  ShortDrain& operator=(ShortDrain const&) = delete;
-  ~ShortDrain() { drain_longest() = PollingScope::drain_max; }
-};
+/// So that a test ends.
+void shorten_drains_of(Channel& channel) {
+  CHECK(ChannelState::of(channel).drain_longest == PollingScope::drain_max);
+  ChannelState::of(channel).drain_longest = 20ms;
+}
 
 }  // namespace
-
-TEST_CASE("what bounds an unbounded drain is drain_max", "[channel]") {
-  CHECK(drain_longest() == PollingScope::drain_max);
-}
 
 TEST_CASE("a scope left without finish() while its peer is silent ends at drain_max", "[channel]") {
   auto ends = two_ends();
   auto memory = must(ends.domain.allocate(64));
-  ShortDrain const shorter;
+  shorten_drains_of(ends.a);
   {
     PollingScope scope{ends.a};
     SECTION("not bounded") {}
@@ -54,7 +47,7 @@ TEST_CASE("a closure that ends in an error while its peer is silent ends at drai
           "[channel]") {
   auto ends = two_ends();
   auto memory = must(ends.domain.allocate(64));
-  ShortDrain const shorter;
+  shorten_drains_of(ends.a);
   std::optional<std::chrono::nanoseconds> bound;
   SECTION("not bounded") {}
   SECTION("bounded by more") {
@@ -74,7 +67,7 @@ TEST_CASE("a closure that ends in an error while its peer is silent ends at drai
 TEST_CASE("a batch that finds no room at its end ends its handles for good", "[channel]") {
   auto ends = two_ends(options_with_depth(2));
   auto memory = must(ends.domain.allocate(64));
-  ShortDrain const shorter;
+  shorten_drains_of(ends.a);
   PollingScope scope{ends.a};
   scope.drain_within(0s);
   for (std::size_t at = 0; at < 16; at += 8)
@@ -90,4 +83,23 @@ TEST_CASE("a batch that finds no room at its end ends its handles for good", "[c
   auto const error = error_of(kept->wait(within(5s)));
   CHECK(error == Errc::queue_full);  // as timed_out it would ask for another wait
   CHECK_THAT(error.message(), Catch::Contains("there was no room"));
+}
+
+TEST_CASE("an exception does not wait for a peer that takes no message", "[channel]") {
+  auto ends = two_ends();
+  if (lacks(ends.context, &DeviceCapabilities::waits_for_receives)) return;
+  auto memory = must(ends.domain.allocate(64));
+  // Else the drain would last so long, and tell of it.
+  CHECK(ChannelState::of(ends.a).drain_longest == 30s);
+  try {
+    PollingScope scope{ends.a};
+    static_cast<void>(must(scope.post_send(memory.gather(0, 8))));
+    throw 1;
+  } catch (int) {
+  }
+  CHECK(memory.loans() == 0);
+  REQUIRE(ends.a.first_cause() != nullptr);
+  CHECK_THAT(ends.a.first_cause()->message(),
+             Catch::Contains("an exception left a scope while work was outstanding"));
+  CHECK(ends.a.last_failures().size() == 1);
 }

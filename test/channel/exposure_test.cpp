@@ -60,7 +60,9 @@ TEST_CASE("bytes exposed anew are reached by the new key and not by the old one"
   auto target = must(ends.domain.allocate(64));
   put(memory, 0, "12345678abcdefgh");
   put(target, 0, "........");
-  auto const stale = must(target.unsafe_expose(RemoteAccess::write)).remote();
+  auto ended = must(target.unsafe_expose(RemoteAccess::write));
+  auto const stale = ended.remote();
+  must(ended.finish());
   auto const exposure = must(target.unsafe_expose(RemoteAccess::write));
 
   CHECK(exposure.remote().key() != stale.key());

@@ -58,7 +58,7 @@ TEST_CASE("a moved handle answers and the one moved from is stale", "[channel]")
   CHECK(error_of(moved.poll()) == Errc::stale_handle);
   // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
   CHECK(error_of(moved.wait()).message() ==
-        "this handle was moved from: ask the one it was moved to");
+        "this handle was moved from: use the one it was moved to");
   moved = std::move(again);
 
   second = std::move(moved);  // drops the second: its work goes on without a handle

@@ -165,10 +165,10 @@ TEST_CASE("two registrations of the same bytes do not know of each other's loans
   CHECK(first.loans() + second.loans() == 0);
 }
 
-TEST_CASE("an unchecked region is not watched", "[channel]") {
+TEST_CASE("a region whose ledger is disabled is not watched", "[channel]") {
   auto ends = two_ends();
   auto memory = must(ends.domain.allocate(128));
-  must(memory.unsafe_unchecked());
+  must(memory.unsafe_disable_ledger());
   PollingScope scope{ends.b};
 
   // SAFETY: only the first receive is written to before the second is reused.
@@ -181,13 +181,13 @@ TEST_CASE("an unchecked region is not watched", "[channel]") {
   must(scope.finish());
 }
 
-TEST_CASE("a region on loan cannot become unchecked", "[channel]") {
+TEST_CASE("the ledger of a region on loan cannot be disabled", "[channel]") {
   auto ends = two_ends();
   auto memory = must(ends.domain.allocate(128));
   PollingScope scope{ends.b};
   auto work = must(scope.post_receive(memory.scatter(0, 64)));
 
-  CHECK(error_of(memory.unsafe_unchecked()) == Errc::already_borrowed);
+  CHECK(error_of(memory.unsafe_disable_ledger()) == Errc::already_borrowed);
   must(ends.a.send(memory.gather(64, 8)));
   must(scope.finish());
 }

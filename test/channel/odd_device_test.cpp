@@ -242,9 +242,8 @@ TEST_CASE("a device that says full while nothing is outstanding ends the wait fo
     complete_next(IBV_WC_SUCCESS);
   }
   CHECK(*error == Errc::system_failed);
-  CHECK_THAT(error->describe(),
-             Catch::Contains("Nothing was posted and the channel works as far as it did") &&
-                 Catch::Contains(" of 8 bytes, to be posted at "));
+  CHECK_THAT(error->describe(), Catch::Contains("Nothing was posted; the channel is as before") &&
+                                    Catch::Contains(" of 8 bytes, to be posted at "));
   Fake::get().post_result = 0;
   auto again = scope.post_send(end.memory.gather(8, 8)).value();
   complete_next(IBV_WC_SUCCESS);
@@ -300,7 +299,7 @@ TEST_CASE("what a device keeps for good stays on loan for good, and the error sa
   CHECK(*error == Errc::system_failed);
   CHECK(error->os_error() == EIO);
   CHECK_THAT(error->describe(), Catch::Contains("stay on loan for good") &&
-                                    Catch::Contains("It is about the receive of 8 bytes, posted"));
+                                    Catch::Contains("It concerns the receive of 8 bytes, posted"));
   CHECK(*end->channel.first_cause() == Errc::timed_out);
   CHECK(end->memory.loans() == 1);
   { auto const gone = std::move(end->channel); }
@@ -333,7 +332,7 @@ TEST_CASE("what a flush brings to light is the first cause, not the deadline tha
   }
   CHECK(error->work()->status == WorkStatus::retry_exceeded);
   CHECK(error->cause() == nullptr);
-  CHECK_THAT(error->describe(), Catch::Contains("check that its process lives"));
+  CHECK_THAT(error->describe(), Catch::Contains("check that its process is alive"));
   CHECK(end.channel.first_cause()->message() == error->message());
 }
 
@@ -363,4 +362,21 @@ TEST_CASE(
   Fake::get().at_error = [] { complete_next(IBV_WC_SUCCESS); };
   CHECK(end.channel.send(end.memory.gather(0, 8), within(0s)).has_value());
   CHECK(*end.channel.first_cause() == Errc::timed_out);
+}
+
+TEST_CASE("what a failed handshake cannot take from the device stays on loan", "[channel]") {
+  auto& fake = Fake::get();
+  fake.reset({});
+  auto const domain = open_fake().value().allocate_protection_domain().value();
+  auto memory = domain.allocate(64).value();
+  {
+    auto prepared = prepare_channel(domain, one_element()).value();
+    auto const itself = prepared.endpoint();
+    REQUIRE(prepared.post_receive(memory.scatter(0, 8)).has_value());
+    fake.fail_errno = EIO;
+    fake.fail_call = fake.calls + 1;
+    fake.fail_destruction = fake.destructions + 1;
+    CHECK_FALSE(std::move(prepared).handshake(itself).has_value());
+  }
+  CHECK(memory.loans() == 1);
 }

@@ -119,10 +119,10 @@ TEST_CASE("endpoints of the lives before are refused, and the right one is still
   // NOLINTBEGIN(bugprone-use-after-move): a stale endpoint leaves it as it was.
   auto const of_peer = error_of(std::move(one).handshake(old_b));
   CHECK(of_peer == Errc::incompatible_peer);
-  CHECK_THAT(of_peer.message(), Catch::Contains("stale: it is the peer's of the channel before"));
+  CHECK_THAT(of_peer.message(), Catch::Contains("stale: it is the peer's of a connection before"));
   auto const own = error_of(std::move(one).handshake(old_a));
   CHECK(own == Errc::incompatible_peer);
-  CHECK_THAT(own.message(), Catch::Contains("stale: it is this side's own of the channel before"));
+  CHECK_THAT(own.message(), Catch::Contains("stale: it is this side's own of a connection before"));
   CHECK(error_of(std::move(other).handshake(old_a)) == Errc::incompatible_peer);
 
   Endpoint const new_b = other.endpoint();
@@ -166,7 +166,7 @@ TEST_CASE("a remote region of before works while it is registered, and is refuse
   CAPTURE(error.message());
   CHECK(class_of(error.work()->status) == FailureClass::remote);
   if (error.work()->status == WorkStatus::remote_access)
-    CHECK_THAT(error.message(), Catch::Contains("registered anew"));
+    CHECK_THAT(error.message(), Catch::Contains("registered again"));
   connect_again(ends);
   must(ends.a.write({memory.gather(), must(exposed->remote())}, within(20s)));
 }

@@ -2,6 +2,7 @@
 // Goal: a channel that waits leaves the processor alone, wakes when there is something, and gives
 // up in time. Method: two channels in one process; the waiting thread's processor time against the
 // time that passed, in one run and with a wide band.
+#include <sys/resource.h>
 #include <time.h>
 
 #include <future>
@@ -18,6 +19,13 @@ std::chrono::nanoseconds processor_time() {
   timespec time{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return std::chrono::seconds{time.tv_sec} + std::chrono::nanoseconds{time.tv_nsec};
+}
+
+/// How often this thread has given the processor away by sleeping.
+long sleeps() {
+  rusage usage{};
+  ::getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nvcsw;
 }
 
 ChannelOptions waiting_by(Wait how) {
@@ -48,6 +56,28 @@ TEST_CASE("a wait that sleeps takes nearly no processor time and ends at its dea
   must(ends.a.send(memory.gather(64, 5)));
   CHECK(must(arrival.wait(within(10s))).bytes == 5);
   must(scope.finish());
+}
+
+TEST_CASE("a wait by events wakes some times a second and takes next to no processor time",
+          "[channel]") {
+  bool const can_be_cancelled = GENERATE(false, true);
+  auto ends = two_ends(waiting_by(Wait::event));
+  auto memory = must(ends.domain.allocate(64));
+  Cancellation nobody_cancels;
+  PollingScope scope{ends.b};
+  auto arrival = must(scope.post_receive(memory.scatter()));
+  auto const deadline = within(1s);
+
+  auto const used_before = processor_time();
+  auto const sleeps_before = sleeps();
+  auto const error =
+      error_of(arrival.wait(can_be_cancelled ? deadline.unless(nobody_cancels) : deadline));
+  CHECK(error == Errc::timed_out);
+  // 10 or 50 looks, against 20,000 of a wait that naps; and a hundredth of what yielding takes.
+  CHECK(sleeps() - sleeps_before < 1000);
+  CHECK(processor_time() - used_before < 100ms);
+  scope.drain_within(0ms);
+  static_cast<void>(scope.finish());
 }
 
 TEST_CASE("whatever way a channel waits, a message wakes it, many times over", "[channel]") {

@@ -4,11 +4,11 @@
 
 #include <lend/soft/faults.hpp>
 
+#include <cstdint>
 #include <optional>
-#include <regex>
-#include <string>
 #include <utility>
 
+#include "support/stories.hpp"
 #include "support/two_ends.hpp"
 
 namespace lend::test {
@@ -16,16 +16,6 @@ namespace lend::test {
 using namespace std::chrono_literals;
 
 inline constexpr std::uint32_t story_depth = 8;
-
-/// The paragraph; numbers of queue pairs, lines and addresses, which no test can know, in words.
-inline std::string story_of(Error const& error) {
-  auto text = error.describe();
-  for (auto const& [pattern, word] : {std::pair{R"(queue pair \d+)", "queue pair N"},
-                                      {R"([^ (]*_test\.cpp:\d+)", "HERE"},
-                                      {R"(fe80:[0-9a-f:]+)", "ADDRESS"}})
-    text = std::regex_replace(text, std::regex{pattern}, word);
-  return text;
-}
 
 /// Two ends on the soft device, which give up soon, with memory for both.
 struct Story {

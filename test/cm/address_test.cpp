@@ -15,7 +15,7 @@ TEST_CASE("what is no address of rdma_cm is refused with a reason", "[cm]") {
       {"[::1]80", "the port is missing"},
       {"localhost:65536", "0 to 65535"},
       {std::string{"localhost:8\0", 12}, "0 to 65535"},
-      {"localhost:0", "nobody listens"},
+      {"localhost:0", "no peer listens"},
       {std::string{"10.0.0.1\0evil:80", 16}, "character"},
       {std::string{"[::1\0evil]:80", 13}, "character"},
       {"local host:80", "character"},
@@ -23,19 +23,19 @@ TEST_CASE("what is no address of rdma_cm is refused with a reason", "[cm]") {
       {"http//x:80", "character"},
       {std::string(254, 'a') + ":80", "253"},
   }));
-  auto const error = error_of(CmAddress::parse(text, false));
+  auto const error = error_of(cm::CmAddress::parse(text, false));
   CHECK(error == Errc::invalid_argument);
   CHECK_THAT(error.message(), Catch::Contains(reason));
 }
 
 TEST_CASE("what is no local address of rdma_cm is refused with a reason", "[cm]") {
-  auto const error = error_of(CmAddress::parse({"10.0.0.1\0evil", 13}, true));
+  auto const error = error_of(cm::CmAddress::parse({"10.0.0.1\0evil", 13}, true));
   CHECK(error == Errc::invalid_argument);
   CHECK_THAT(error.message(), Catch::Contains("character"));
 }
 
 TEST_CASE("of a refused address of rdma_cm only the printable start is repeated", "[cm]") {
-  auto const told = error_of(CmAddress::parse("\x1b[2J\n" + std::string(1 << 20, 'x'), false));
+  auto const told = error_of(cm::CmAddress::parse("\x1b[2J\n" + std::string(1 << 20, 'x'), false));
   CHECK(told == Errc::invalid_argument);
   CHECK_THAT(told.message(), Catch::StartsWith("\"?[2J?xxx"));
   CHECK(told.message().size() < 250);

@@ -6,6 +6,7 @@
 #include <lend/cm/connector.hpp>
 #include <lend/cm/listener.hpp>
 
+#include <algorithm>
 #include <random>
 
 #include "support/seed.hpp"
@@ -17,7 +18,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-Contract some_contract() {
+cm::Contract some_contract() {
   return {128, 64, 1u << 30, {std::byte{1}, std::byte{2}, std::byte{3}}};
 }
 
@@ -34,10 +35,10 @@ void seal(std::vector<std::byte>& message, std::ptrdiff_t at) {
 
 TEST_CASE("a contract is read as it was written, padding or not", "[cm]") {
   auto const written = some_contract();
-  auto message = must(encode(ContractKind::request, written));
+  auto message = must(encode(cm::ContractKind::request, written));
   message.resize(GENERATE(std::size_t{27}, std::size_t{56}, std::size_t{196}));
 
-  auto const read = must(decode(ContractKind::request, message));
+  auto const read = must(decode(cm::ContractKind::request, message));
 
   CHECK(read.send_depth == written.send_depth);
   CHECK(read.receive_depth == written.receive_depth);
@@ -48,43 +49,43 @@ TEST_CASE("a contract is read as it was written, padding or not", "[cm]") {
 TEST_CASE("a contract fits the smallest field of any fabric", "[cm]") {
   auto contract = some_contract();
   contract.private_data.resize(cm_private_bytes_max);
-  CHECK(must(encode(ContractKind::request, contract)).size() == 56);
+  CHECK(must(encode(cm::ContractKind::request, contract)).size() == 56);
 
   contract.private_data.resize(cm_private_bytes_max + 1);
-  CHECK(error_of(encode(ContractKind::request, contract)) == Errc::invalid_argument);
+  CHECK(error_of(encode(cm::ContractKind::request, contract)) == Errc::invalid_argument);
 }
 
 TEST_CASE("a contract with any bit changed or any byte missing is refused", "[cm]") {
-  auto const whole = must(encode(ContractKind::answer, some_contract()));
+  auto const whole = must(encode(cm::ContractKind::answer, some_contract()));
 
   for (std::size_t bit = 0; bit < whole.size() * 8; ++bit) {
     auto message = whole;
     message[bit / 8] ^= std::byte{1} << (bit % 8);
     CAPTURE(bit);
-    CHECK(error_of(decode(ContractKind::answer, message)) == Errc::incompatible_peer);
+    CHECK(error_of(decode(cm::ContractKind::answer, message)) == Errc::incompatible_peer);
   }
   for (std::size_t length = 0; length < whole.size(); ++length)
-    CHECK(error_of(decode(ContractKind::answer, std::span{whole}.first(length))) ==
+    CHECK(error_of(decode(cm::ContractKind::answer, std::span{whole}.first(length))) ==
           Errc::incompatible_peer);
-  CHECK(error_of(decode(ContractKind::request, whole)) == Errc::incompatible_peer);
+  CHECK(error_of(decode(cm::ContractKind::request, whole)) == Errc::incompatible_peer);
   std::vector<std::byte> const foreign(whole.size(), std::byte{0xff});
-  CHECK(error_of(decode(ContractKind::answer, foreign)).message().find("is not lend's") !=
+  CHECK(error_of(decode(cm::ContractKind::answer, foreign)).message().find("is not lend's") !=
         std::string::npos);
 }
 
 TEST_CASE("an undamaged contract of another version is refused with both versions", "[cm]") {
-  auto message = must(encode(ContractKind::request, some_contract()));
+  auto message = must(encode(cm::ContractKind::request, some_contract()));
   message[4] = std::byte{9};
   seal(message, contract_checksum);
 
-  auto const error = error_of(decode(ContractKind::request, message));
+  auto const error = error_of(decode(cm::ContractKind::request, message));
 
   CHECK(error == Errc::incompatible_peer);
   CHECK(error.message().find("version 9, this side's is 1") != std::string::npos);
 }
 
 TEST_CASE("an undamaged contract that cannot be kept is refused", "[cm]") {
-  auto message = must(encode(ContractKind::request, some_contract()));
+  auto message = must(encode(cm::ContractKind::request, some_contract()));
 
   SECTION("a depth or message size of 0") {
     auto const field = GENERATE(std::size_t{8}, std::size_t{12}, std::size_t{16});
@@ -99,24 +100,24 @@ TEST_CASE("an undamaged contract that cannot be kept is refused", "[cm]") {
   }
   seal(message, contract_checksum);
 
-  CHECK(error_of(decode(ContractKind::request, message)) == Errc::incompatible_peer);
+  CHECK(error_of(decode(cm::ContractKind::request, message)) == Errc::incompatible_peer);
 }
 
 TEST_CASE("a refusal with any bit changed, a byte missing or of another kind is none", "[cm]") {
-  auto const whole = encode(Refusal{.reason = "full"});
+  auto const whole = encode(cm::Refusal{.reason = "full"});
 
   for (std::size_t bit = 0; bit < whole.size() * 8; ++bit) {
     auto message = whole;
     message[bit / 8] ^= std::byte{1} << (bit % 8);
     CAPTURE(bit);
-    CHECK_FALSE(decode_refusal(message).has_value());
+    CHECK_FALSE(cm::decode_refusal(message).has_value());
   }
   for (std::size_t length = 0; length < whole.size(); ++length)
-    CHECK_FALSE(decode_refusal(std::span{whole}.first(length)).has_value());
+    CHECK_FALSE(cm::decode_refusal(std::span{whole}.first(length)).has_value());
   auto message = whole;
   message[5] = std::byte{1};
   seal(message, 8);
-  CHECK_FALSE(decode_refusal(message).has_value());
+  CHECK_FALSE(cm::decode_refusal(message).has_value());
 }
 
 TEST_CASE("random private data is no contract and no refusal", "[cm]") {
@@ -126,19 +127,19 @@ TEST_CASE("random private data is no contract and no refusal", "[cm]") {
     std::vector<std::byte> message(random() % 257);
     for (auto& byte : message) byte = static_cast<std::byte>(random());
     if (seed % 2 == 0 && message.size() > 8) {
-      auto const real = must(encode(ContractKind::request, some_contract()));
+      auto const real = must(encode(cm::ContractKind::request, some_contract()));
       std::copy_n(real.begin(), 5, message.begin());
     }
-    CHECK(decode(ContractKind::request, message).has_error());
-    CHECK_FALSE(decode_refusal(message).has_value());
+    CHECK(decode(cm::ContractKind::request, message).has_error());
+    CHECK_FALSE(cm::decode_refusal(message).has_value());
   }
 }
 
 TEST_CASE("a refusal is read as it was written, cut and made printable", "[cm]") {
   auto const read = [](std::string reason, bool by_program) {
-    auto message = encode(Refusal{by_program, std::move(reason)});
+    auto message = encode(cm::Refusal{by_program, std::move(reason)});
     message.resize(148);
-    return decode_refusal(message);
+    return cm::decode_refusal(message);
   };
 
   CHECK(read("full", true)->reason == "full");

@@ -30,8 +30,8 @@ def check(name, pattern, text):
 
 def main(hello, one_sided, batched, scoped, two_processes):
     wanted = os.environ.get("LEND_DEVICE", "")
-    device = re.escape(wanted) if wanted not in ("", "soft", "hardware") else r"\w+"
-    kind = r"(?:soft|hardware)"
+    device = re.escape(wanted) if wanted not in ("", "soft", "software", "card") else r"\w+"
+    kind = r"(?:soft|software RDMA|card)"
 
     check("hello_channel receives its greeting",
           rf'received "hello, channel" over {device} \({kind}\)\n', said_by(hello))

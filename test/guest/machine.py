@@ -193,6 +193,14 @@ class Machine:
     def ended(self):
         return self.status is not None and all(stream.ended for stream in self.streams[:2])
 
+    def end(self):
+        """No more is said once this has returned: what was, has been taken."""
+        self.qemu.kill()
+        self.qemu.wait()
+        for stream in self.streams:
+            while stream.take():
+                pass
+
     def stop(self):
         self.qemu.kill()
         self.qemu.wait()

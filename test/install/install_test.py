@@ -5,6 +5,7 @@ Method: does so in a temporary folder. Usage: install_test.py TEST SOURCE BUILD 
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,12 @@ test, source, build, *compiler = sys.argv[1:]
 PARENT = """project('parent', 'cpp', default_options: ['cpp_std=c++20'])
 executable('hello', 'hello_channel.cpp', dependencies: dependency('lend', fallback: 'lend'))
 """
+PARENT_WITH_CM = "executable('cm', 'cm.cpp', dependencies: dependency('lend-cm', fallback: 'lend'))\n"
+# Tells whether it is linked: the address is none, so it needs no device.
+CM_PROGRAM = """#include <lend/cm/listener.hpp>
+int main() { return lend::CmListener::open("no address").has_value() ? 1 : 0; }
+"""
+has_cm = subprocess.run(["pkg-config", "--exists", "librdmacm"], check=False).returncode == 0
 
 
 def output(*command, **environment):
@@ -31,34 +38,58 @@ def link_of_preload(folder, target):
     return output("ninja", "-C", folder, "-t", "commands", target).splitlines()[-1]
 
 
+def check_hello(program, **environment):
+    said = output(program, LEND_DEVICE="soft", **environment)
+    if 'received "hello, channel"' not in said:
+        sys.exit(f"hello_channel said: {said}")
+
+
+def needed_by(library):
+    """The libraries that the dynamic linker loads with it."""
+    return re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-d", library))
+
+
 def installed(folder):
-    """What is installed makes a program of the README's line, and the preload library loads."""
+    """What is installed makes a program of the README's line, and one of lend-cm where that is; nobody
+    else loads librdmacm; and the preload library loads."""
     output("meson", "install", "-C", build, "--no-rebuild", "--skip-subprojects", "--destdir", folder)
     [pc] = folder.rglob("lend.pc")
     options = {option["name"]: option["value"]
                for option in json.loads(output("meson", "introspect", "--buildoptions", build))}
     prefix = str(folder) + options["prefix"]
-    flags = output("pkg-config", f"--define-variable=prefix={prefix}", "--cflags", "--libs", "lend",
-                   PKG_CONFIG_PATH=str(pc.parent)).split()
-    program = folder / "hello"
-    output(*compiler, "-std=c++20", f"{source}/examples/hello_channel.cpp", *flags, "-o", program)
     libraries = str(pc.parent.parent)
-    said = output(program, LD_LIBRARY_PATH=libraries, LEND_DEVICE="soft")
-    if 'received "hello, channel"' not in said:
-        sys.exit(f"hello_channel said: {said}")
+
+    def program_of(module, text):
+        flags = output("pkg-config", f"--define-variable=prefix={prefix}", "--cflags", "--libs", module,
+                       PKG_CONFIG_PATH=str(pc.parent)).split()
+        output(*compiler, "-std=c++20", text, *flags, "-o", folder / module)
+        return folder / module
+
+    check_hello(program_of("lend", f"{source}/examples/hello_channel.cpp"), LD_LIBRARY_PATH=libraries)
+    cm_installed = has_cm and options["cm"] != "disabled"
+    if cm_installed:
+        (folder / "cm.cpp").write_text(CM_PROGRAM, encoding="utf-8")
+        output(program_of("lend-cm", folder / "cm.cpp"), LD_LIBRARY_PATH=libraries)
+    if cm_installed != any(folder.rglob("include/lend/cm")):
+        sys.exit("the headers of lend-cm are installed without it, or it without them")
+    for library in folder.rglob("liblend*.so"):
+        if ("librdmacm.so.1" in needed_by(library)) != (library.name == "liblend-cm.so"):
+            sys.exit(f"{library.name} needs {needed_by(library)}")
     output(sys.executable, "-c", f"import ctypes; ctypes.CDLL('{libraries}/liblend-preload.so')",
            LD_LIBRARY_PATH="")  # Meson's has the folders of the build
 
 
 def subproject(folder):
-    """A parent gets the library and no tests; the preload library is whole however lend is built."""
+    """A parent gets the library and no tests, and its program is built and runs; the preload library
+    is whole however lend is built."""
     (folder / "subprojects").mkdir()
     (folder / "subprojects/lend").symlink_to(source)
     (folder / "hello_channel.cpp").symlink_to(f"{source}/examples/hello_channel.cpp")
-    (folder / "meson.build").write_text(PARENT, encoding="utf-8")
+    (folder / "cm.cpp").write_text(CM_PROGRAM, encoding="utf-8")
+    (folder / "meson.build").write_text(PARENT + PARENT_WITH_CM * has_cm, encoding="utf-8")
     for kind in "static", "shared", "both":
         there = folder / kind
-        set_up(there, folder, f"-Dlend:default_library={kind}")
+        set_up(there, folder, f"-Dlend:default_library={kind}", "-Doptimization=0", "-Ddebug=false")
         if tests := json.loads(output("meson", "introspect", "--tests", there)):
             sys.exit(f"the parent has {len(tests)} tests of lend's")
         names = {target["name"] for target in json.loads(output("meson", "introspect", "--targets", there))}
@@ -67,12 +98,16 @@ def subproject(folder):
         link = link_of_preload(there, "subprojects/lend/lib/preload/liblend-preload.so")
         if "/liblend.so" in link:
             sys.exit(f"{kind}: the preload library needs liblend.so: {link}")
+    # Of the three the one that has every object; not optimised, for it runs once.
+    output("ninja", "-C", there, "hello", *["cm"] * has_cm)
+    check_hello(there / "hello")
+    if has_cm:
+        output(there / "cm")
 
 
 def rdma_core_elsewhere(folder):
     """An rdma-core outside /usr: its headers pass, and its libibverbs is the one that is linked."""
     (folder / "include").mkdir()
-    has_cm = subprocess.run(["pkg-config", "--exists", "librdmacm"], check=False).returncode == 0
     for name in ["libibverbs"] + ["librdmacm"] * has_cm:
         directory = output("pkg-config", "--variable=pcfiledir", name).strip()
         lines = pathlib.Path(directory, f"{name}.pc").read_text(encoding="utf-8").splitlines()

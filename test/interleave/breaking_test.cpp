@@ -2,9 +2,9 @@
 // Goal: an owner who only polls and sleeps finds each queue pair that a peer broke, under every
 // schedule, wherever the peer dies, and whoever of several threads looks. Method: the library's own
 // break_queue_pair(), marks and locks; the owner does with them what poll_cq does.
-#include <soft/async_events.hpp>
-#include <soft/errand_lock.hpp>
-#include <soft/wake_pipe.hpp>
+#include <soft/platform/combining_lock.hpp>
+#include <soft/segment/event_marks.hpp>
+#include <soft/segment/wake_pipe.hpp>
 
 #include <memory>
 
@@ -116,7 +116,7 @@ TEST_CASE("who fails a receive and dies before it breaks the queue pair leaves t
 TEST_CASE("an errand left to who holds the lock is run, with what caused it in sight",
           "[interleave]") {
   struct Walk {
-    ErrandLock lock;
+    CombiningLock lock;
     Atomic<std::uint32_t> trouble;
     Watched<std::uint32_t> seen;
 

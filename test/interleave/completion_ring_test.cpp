@@ -3,8 +3,8 @@
 // of a producer, hands over each published completion once and whole, overwrites none, and goes
 // on; a consumer that armed it sleeps beside none. Method: the library's own producer and consumer,
 // on a ring of one or two slots, so that it wraps; a pipe that is a counter, to be explored too.
-#include <soft/async_events.hpp>
-#include <soft/wake_pipe.hpp>
+#include <soft/segment/event_marks.hpp>
+#include <soft/segment/wake_pipe.hpp>
 
 #include <memory>
 

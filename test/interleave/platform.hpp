@@ -7,7 +7,7 @@
 
 #include "interleave/explorer.hpp"
 
-#include <soft/pause.hpp>
+#include <soft/platform/pause.hpp>
 
 #include <atomic>
 #include <cstdint>

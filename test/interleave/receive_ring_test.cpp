@@ -2,11 +2,11 @@
 // Goal: under every schedule and every death of a sender each receive that was taken ends once, of
 // a queue pair's own and of a shared queue; what nobody took stays; and a receive is read as it was
 // posted. Method: the library's own rings and claims; senders do with them what the responder does.
-#include <soft/async_events.hpp>
-#include <soft/claims.hpp>
-#include <soft/pool_ring.hpp>
-#include <soft/receive_ring.hpp>
-#include <soft/wake_pipe.hpp>
+#include <soft/segment/claims.hpp>
+#include <soft/segment/event_marks.hpp>
+#include <soft/segment/pool_ring.hpp>
+#include <soft/segment/receive_ring.hpp>
+#include <soft/segment/wake_pipe.hpp>
 
 #include <memory>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: under every schedule and every death the lock excludes, and who waits gets in.
-#include <soft/robust_lock.hpp>
+#include <soft/platform/robust_lock.hpp>
 
 #include <utility>
 

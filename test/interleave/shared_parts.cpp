@@ -2,8 +2,8 @@
 // What the explored sources call and is not explored with them.
 #include "interleave/shared_parts.hpp"
 
-#include <soft/async_events.hpp>
-#include <soft/wake_pipe.hpp>
+#include <soft/segment/event_marks.hpp>
+#include <soft/segment/wake_pipe.hpp>
 
 using namespace lend::interleave;
 using namespace lend::soft;
@@ -11,7 +11,7 @@ using namespace lend::soft;
 std::shared_ptr<Atomic<std::uint32_t>> lend::interleave::tokens;
 
 Rung Wakers::wake(SharedWake const&) noexcept {
-  if (!tokens) return Rung::nobody;
+  if (!tokens) return Rung::gone;
   tokens->fetch_add(1);
   futex_wake_one(*tokens);
   return Rung::yes;

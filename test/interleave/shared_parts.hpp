@@ -3,9 +3,9 @@
 // history, who takes locks in it, and a pipe that is a counter, to be explored too.
 #pragma once
 
-#include <soft/completion_queue.hpp>
-#include <soft/layout.hpp>
-#include <soft/notify.hpp>
+#include <soft/objects/completion_queue.hpp>
+#include <soft/segment/layout.hpp>
+#include <soft/segment/notify.hpp>
 
 #include <sys/mman.h>
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "network/strangers.hpp"
+#include "network/raw_peers.hpp"
 #include "support/canceller.hpp"
 #include "support/peer_process.hpp"
 
@@ -45,13 +45,13 @@ void check_messages(Station const& station, Channel& channel, bool first) {
 struct Actor {
   Station station;
   PreparedChannel prepared = station.prepared();
-  Terms terms;
+  network::Greeting greeting;
 
   Actor() { say_kind(station.context.kind()); }
   void say_kind(DeviceKind kind) {
     auto endpoint = prepared.endpoint();
     endpoint.device_kind = kind;
-    terms = {Greeting{{}, endpoint.encode()}, &refuse_zeros};
+    greeting = {{}, endpoint};
   }
 };
 
@@ -205,21 +205,21 @@ TEST_CASE("another secret keeps a peer out, and both sides say so", "[network]")
   CHECK_THAT(far->message(), Catch::Contains("another secret"));
 }
 
-TEST_CASE("an endpoint of another kind is turned down on both sides with the reason", "[network]") {
+TEST_CASE("an endpoint of another kind is rejected on both sides with the reason", "[network]") {
   if (cannot_connect()) return;
   Station station;
   Actor actor;
   bool const is_soft = station.context.kind() == DeviceKind::soft;
-  std::string const other = is_soft ? "hardware" : "soft";
-  actor.say_kind(is_soft ? DeviceKind::hardware : DeviceKind::soft);
+  std::string const other = is_soft ? "card" : "soft";
+  actor.say_kind(is_soft ? DeviceKind::card : DeviceKind::soft);
 
   SECTION("the listener is lend") {
     auto listener = must(Listener::open("127.0.0.1:0"));
-    Result<Verdict> heard = Errc::timed_out;
+    Result<network::Status> heard = Errc::timed_out;
     std::thread acting{[&] {
       auto const socket = dial(listener.address());
-      static_cast<void>(must(greet_listener(socket, actor.terms, within(patience))));
-      heard = settle(socket, {VerdictCode::ready, {}}, within(patience));
+      static_cast<void>(must(network::greet_listener(socket, actor.greeting, within(patience))));
+      heard = network::exchange_status(socket, {network::StatusCode::ready, {}}, within(patience));
     }};
 
     auto const error = error_of(listener.accept(station.prepared(), within(patience)));
@@ -227,59 +227,62 @@ TEST_CASE("an endpoint of another kind is turned down on both sides with the rea
 
     CHECK(error == Errc::incompatible_peer);
     CHECK_THAT(error.message(), Catch::Contains("127.0.0.1:") && Catch::Contains(other));
-    CHECK(must(heard).code == VerdictCode::incompatible);
+    CHECK(must(heard).code == network::StatusCode::incompatible);
     CHECK_THAT(must(heard).text, Catch::Contains(other));
   }
   SECTION("the connecting side is lend") {
-    Reception reception{loopback_listener()};
-    Result<Verdict> heard = Errc::timed_out;
+    network::Acceptor acceptor{loopback_listener()};
+    Result<network::Status> heard = Errc::timed_out;
     std::thread acting{[&] {
-      auto const admitted = must(reception.admit(actor.terms, within(patience)));
-      heard = settle(admitted.socket, {VerdictCode::ready, {}}, within(patience));
+      auto const accepted = must(acceptor.accept(actor.greeting, within(patience)));
+      heard = network::exchange_status(accepted.socket, {network::StatusCode::ready, {}},
+                                       within(patience));
     }};
 
-    auto const error = error_of(connect(reception.address(), station.prepared(), within(patience)));
+    auto const error = error_of(connect(acceptor.address(), station.prepared(), within(patience)));
     acting.join();
 
     CHECK(error == Errc::incompatible_peer);
-    CHECK_THAT(error.message(), Catch::Contains(reception.address()));
-    CHECK(must(heard).code == VerdictCode::incompatible);
+    CHECK_THAT(error.message(), Catch::Contains(acceptor.address()));
+    CHECK(must(heard).code == network::StatusCode::incompatible);
   }
 }
 
-TEST_CASE("a peer that hangs up is lost, and what did not fit of it is told too", "[network]") {
+TEST_CASE("a peer that hangs up is lost, and the error also says what did not fit", "[network]") {
   if (cannot_connect()) return;
   Station station;
   Actor actor;
   bool const is_soft = station.context.kind() == DeviceKind::soft;
-  actor.say_kind(is_soft ? DeviceKind::hardware : DeviceKind::soft);
+  actor.say_kind(is_soft ? DeviceKind::card : DeviceKind::soft);
   auto listener = must(Listener::open("127.0.0.1:0"));
   std::thread acting{[&] {
     static_cast<void>(
-        must(greet_listener(dial(listener.address()), actor.terms, within(patience))));
+        must(network::greet_listener(dial(listener.address()), actor.greeting, within(patience))));
   }};
 
   auto const error = error_of(listener.accept(station.prepared(), within(patience)));
   acting.join();
 
   CHECK(error == Errc::peer_lost);
-  CHECK_THAT(error.message(), Catch::Contains("hung up") && Catch::Contains("does not fit") &&
-                                  Catch::Contains(is_soft ? "hardware" : "soft"));
+  CHECK_THAT(error.message(), Catch::Contains("closed the connection") &&
+                                  Catch::Contains("does not fit") &&
+                                  Catch::Contains(is_soft ? "card" : "soft"));
 }
 
 TEST_CASE("a peer that cannot connect its end fails ours with its reason", "[network]") {
   if (cannot_connect()) return;
-  auto const [code, expected] = GENERATE(table<VerdictCode, Errc>({
-      {VerdictCode::incompatible, Errc::incompatible_peer},
-      {VerdictCode::failed, Errc::peer_lost},
+  auto const [code, expected] = GENERATE(table<network::StatusCode, Errc>({
+      {network::StatusCode::incompatible, Errc::incompatible_peer},
+      {network::StatusCode::failed, Errc::peer_lost},
   }));
   Station station;
   Actor actor;
   auto listener = must(Listener::open("127.0.0.1:0"));
   std::thread acting{[&, code = code] {
     auto const socket = dial(listener.address());
-    static_cast<void>(must(greet_listener(socket, actor.terms, within(patience))));
-    static_cast<void>(must(settle(socket, {code, "no stars tonight"}, within(patience))));
+    static_cast<void>(must(network::greet_listener(socket, actor.greeting, within(patience))));
+    static_cast<void>(
+        must(network::exchange_status(socket, {code, "no stars tonight"}, within(patience))));
   }};
 
   auto const error = error_of(listener.accept(station.prepared(), within(patience)));
@@ -296,7 +299,7 @@ TEST_CASE("a peer killed after it agreed is lost, and the listener goes on", "[n
   victim.emplace([address = listener.address()](Wire const& wire) {
     Actor actor;
     auto const socket = dial(address);
-    static_cast<void>(must(greet_listener(socket, actor.terms, within(patience))));
+    static_cast<void>(must(network::greet_listener(socket, actor.greeting, within(patience))));
     wire.say();
     return wire.hear() ? 0 : 1;  // killed here
   });

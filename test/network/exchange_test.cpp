@@ -6,7 +6,7 @@
 #include <atomic>
 #include <random>
 
-#include "network/strangers.hpp"
+#include "network/raw_peers.hpp"
 #include "support/seed.hpp"
 
 using namespace lend;
@@ -20,11 +20,11 @@ Bytes joined(Bytes first, Bytes const& second) {
 }
 
 /// Greets a listener that says `bytes` and then hangs up.
-Result<EndpointBytes> greet_one_that_says(std::span<std::byte const> bytes) {
+Result<Endpoint> greet_one_that_says(std::span<std::byte const> bytes) {
   auto [ours, theirs] = socket_pair();
   say(theirs, bytes);
   ::shutdown(theirs.fd.get(), SHUT_WR);
-  return greet_listener(ours, terms_with(1), within(patience));
+  return network::greet_listener(ours, greeting_with(1), within(patience));
 }
 
 Error error_from(Bytes const& bytes) {
@@ -37,13 +37,13 @@ TEST_CASE("the connecting side greets, is greeted and agrees", "[network]") {
   auto [ours, theirs] = socket_pair();
   say(theirs, good_greeting(2));
 
-  auto const endpoint = must(greet_listener(ours, terms_with(1), within(patience)));
+  auto const endpoint = must(network::greet_listener(ours, greeting_with(1), within(patience)));
 
   CHECK(endpoint == endpoint_of(2));
-  auto const said = hear(theirs, greeting_bytes + verdict_bytes);
+  auto const said = hear(theirs, network::greeting_bytes + network::status_bytes);
   CHECK(must(frame_in(said).greeting()).endpoint == endpoint_of(1));
-  auto const verdict = must(frame_in(std::span{said}.subspan(greeting_bytes)).verdict());
-  CHECK(verdict.code == VerdictCode::agreed);
+  auto const status = must(frame_in(std::span{said}.subspan(network::greeting_bytes)).status());
+  CHECK(status.code == network::StatusCode::agreed);
 }
 
 TEST_CASE("a listener that is not a peer is refused with a reason", "[network]") {
@@ -55,45 +55,45 @@ TEST_CASE("a listener that is not a peer is refused with a reason", "[network]")
   foreign[8] = std::byte{2};
   CHECK_THAT(error_from(foreign).message(), Catch::Contains("version 2"));
 
-  auto const secret = error_from(bytes_of(encode(terms_with(2, "other").ours)));
+  auto const secret = error_from(bytes_of(encode(greeting_with(2, "other"))));
   CHECK(secret == Errc::incompatible_peer);
   CHECK_THAT(secret.message(), Catch::Contains("another secret"));
 
-  auto const endpoint = error_from(bytes_of(encode(terms_with(0).ours)));
+  auto const endpoint = error_from(damaged_greeting());
   CHECK(endpoint == Errc::incompatible_peer);
-  CHECK_THAT(endpoint.message(), Catch::Contains("all zeros"));
+  CHECK_THAT(endpoint.message(), Catch::Contains("bad endpoint"));
 }
 
-TEST_CASE("who says what it was told is no peer", "[network]") {
-  auto const error = error_from(bytes_of(encode(terms_with(1).ours)));
+TEST_CASE("a peer that sends back what it received is rejected", "[network]") {
+  auto const error = error_from(bytes_of(encode(greeting_with(1))));
 
   CHECK(error == Errc::incompatible_peer);
-  CHECK_THAT(error.message(), Catch::Contains("said what it was told"));
+  CHECK_THAT(error.message(), Catch::Contains("sent back what it received"));
 }
 
 TEST_CASE("a refusal reaches the connecting side with its reason", "[network]") {
-  auto const refusal = [](VerdictCode code) {
-    return error_from(bytes_of(encode(Verdict{code, "has green hair"})));
+  auto const refusal = [](network::StatusCode code) {
+    return error_from(bytes_of(encode(network::Status{code, "has green hair"})));
   };
 
-  CHECK(refusal(VerdictCode::wrong_secret) == Errc::incompatible_peer);
-  CHECK(refusal(VerdictCode::foreign) == Errc::incompatible_peer);
-  CHECK(refusal(VerdictCode::too_slow) == Errc::peer_lost);
-  CHECK(refusal(VerdictCode::failed) == Errc::peer_lost);
-  CHECK_THAT(refusal(VerdictCode::foreign).message(), Catch::Contains("has green hair"));
+  CHECK(refusal(network::StatusCode::wrong_secret) == Errc::incompatible_peer);
+  CHECK(refusal(network::StatusCode::foreign) == Errc::incompatible_peer);
+  CHECK(refusal(network::StatusCode::too_slow) == Errc::peer_lost);
+  CHECK(refusal(network::StatusCode::failed) == Errc::peer_lost);
+  CHECK_THAT(refusal(network::StatusCode::foreign).message(), Catch::Contains("has green hair"));
 }
 
 TEST_CASE("the side that refuses says why before it hangs up", "[network]") {
   auto [ours, theirs] = socket_pair();
-  say(theirs, bytes_of(encode(terms_with(2, "other").ours)));
+  say(theirs, bytes_of(encode(greeting_with(2, "other"))));
 
-  static_cast<void>(error_of(greet_listener(ours, terms_with(1), within(patience))));
+  static_cast<void>(error_of(network::greet_listener(ours, greeting_with(1), within(patience))));
   ours.fd = UniqueFd{};
 
   auto const said = hear(theirs);
-  REQUIRE(said.size() == greeting_bytes + verdict_bytes);
-  auto const verdict = must(frame_in(std::span{said}.subspan(greeting_bytes)).verdict());
-  CHECK(verdict.code == VerdictCode::wrong_secret);
+  REQUIRE(said.size() == network::greeting_bytes + network::status_bytes);
+  auto const status = must(frame_in(std::span{said}.subspan(network::greeting_bytes)).status());
+  CHECK(status.code == network::StatusCode::wrong_secret);
 }
 
 TEST_CASE("a listener that hangs up at any byte is a lost peer", "[network]") {
@@ -111,7 +111,7 @@ TEST_CASE("a listener that hangs up at any byte is a lost peer", "[network]") {
 TEST_CASE("a silent listener ends the exchange at the deadline", "[network]") {
   auto [ours, theirs] = socket_pair();
 
-  auto const error = error_of(greet_listener(ours, terms_with(1), within(20ms)));
+  auto const error = error_of(network::greet_listener(ours, greeting_with(1), within(20ms)));
 
   CHECK(error == Errc::timed_out);
   CHECK_THAT(error.message(), Catch::Contains("one end"));
@@ -128,63 +128,68 @@ TEST_CASE("a listener that drips bytes ends the exchange at the deadline", "[net
     }
   }};
 
-  auto const error = error_of(greet_listener(ours, terms_with(1), within(50ms)));
+  auto const error = error_of(network::greet_listener(ours, greeting_with(1), within(50ms)));
 
   over.store(true);
   dripping.join();
   CHECK(error == Errc::timed_out);
 }
 
-TEST_CASE("both sides settle when both are ready", "[network]") {
+TEST_CASE("both sides are connected when both are ready", "[network]") {
   auto [ours, theirs] = socket_pair();
-  say(theirs, bytes_of(encode(Verdict{VerdictCode::ready, {}})));
+  say(theirs, bytes_of(encode(network::Status{network::StatusCode::ready, {}})));
 
-  auto const verdict = must(settle(ours, {VerdictCode::ready, {}}, within(patience)));
+  auto const status =
+      must(network::exchange_status(ours, {network::StatusCode::ready, {}}, within(patience)));
 
-  CHECK(verdict.code == VerdictCode::ready);
-  CHECK(must(frame_in(hear(theirs, verdict_bytes)).verdict()).code == VerdictCode::ready);
+  CHECK(status.code == network::StatusCode::ready);
+  CHECK(must(frame_in(hear(theirs, network::status_bytes)).status()).code ==
+        network::StatusCode::ready);
 }
 
-TEST_CASE("settling carries the reason of a peer that failed and hung up", "[network]") {
+TEST_CASE("the status of a peer that failed and hung up arrives with its reason", "[network]") {
   auto [ours, theirs] = socket_pair();
-  say(theirs, bytes_of(encode(Verdict{VerdictCode::failed, "out of queue pairs"})));
+  say(theirs, bytes_of(encode(network::Status{network::StatusCode::failed, "out of queue pairs"})));
   theirs.fd = UniqueFd{};
 
-  auto const verdict = must(settle(ours, {VerdictCode::ready, {}}, within(patience)));
+  auto const status =
+      must(network::exchange_status(ours, {network::StatusCode::ready, {}}, within(patience)));
 
-  CHECK(verdict.code == VerdictCode::failed);
-  CHECK(verdict.text == "out of queue pairs");
+  CHECK(status.code == network::StatusCode::failed);
+  CHECK(status.text == "out of queue pairs");
 }
 
-TEST_CASE("settling with a peer that is gone, silent or confused is an error", "[network]") {
-  Verdict const ready{VerdictCode::ready, {}};
+TEST_CASE("a peer that is gone, silent or confused after it agreed is an error", "[network]") {
+  network::Status const ready{network::StatusCode::ready, {}};
   auto [ours, theirs] = socket_pair();
 
   SECTION("silent") {
-    CHECK(error_of(settle(ours, ready, within(20ms))) == Errc::timed_out);
+    CHECK(error_of(network::exchange_status(ours, ready, within(20ms))) == Errc::timed_out);
   }
   SECTION("gone") {
     theirs.fd = UniqueFd{};
-    CHECK(error_of(settle(ours, ready, within(patience))) == Errc::peer_lost);
+    CHECK(error_of(network::exchange_status(ours, ready, within(patience))) == Errc::peer_lost);
   }
-  SECTION("gone in the middle of its verdict") {
-    auto const verdict = agreed();
-    say(theirs, std::span{verdict}.first(20));
+  SECTION("gone in the middle of its status") {
+    auto const status = agreed();
+    say(theirs, std::span{status}.first(20));
     theirs.fd = UniqueFd{};
-    CHECK(error_of(settle(ours, ready, within(patience))) == Errc::peer_lost);
+    CHECK(error_of(network::exchange_status(ours, ready, within(patience))) == Errc::peer_lost);
   }
   SECTION("ready, but gone before it heard the same") {
     say(theirs, bytes_of(encode(ready)));
     theirs.fd = UniqueFd{};
-    CHECK(error_of(settle(ours, ready, within(patience))) == Errc::peer_lost);
+    CHECK(error_of(network::exchange_status(ours, ready, within(patience))) == Errc::peer_lost);
   }
   SECTION("agreeing again") {
     say(theirs, agreed());
-    CHECK(error_of(settle(ours, ready, within(patience))) == Errc::incompatible_peer);
+    CHECK(error_of(network::exchange_status(ours, ready, within(patience))) ==
+          Errc::incompatible_peer);
   }
   SECTION("greeting again") {
     say(theirs, good_greeting());
-    CHECK(error_of(settle(ours, ready, within(patience))) == Errc::incompatible_peer);
+    CHECK(error_of(network::exchange_status(ours, ready, within(patience))) ==
+          Errc::incompatible_peer);
   }
 }
 

@@ -2,9 +2,10 @@
 // Frames as bytes: every cut, every flipped byte, and random bytes.
 #include <network/frame.hpp>
 
+#include <algorithm>
 #include <random>
 
-#include "network/strangers.hpp"
+#include "network/raw_peers.hpp"
 #include "support/seed.hpp"
 
 using namespace lend;
@@ -15,13 +16,13 @@ namespace {
 constexpr std::size_t version_at = 8;
 constexpr std::size_t kind_at = 9;
 constexpr std::size_t length_at = 10;
-constexpr std::size_t secret_length_at = frame_header_bytes;
-constexpr std::size_t code_at = frame_header_bytes;
-constexpr std::size_t text_length_at = frame_header_bytes + 1;
+constexpr std::size_t secret_length_at = network::frame_header_bytes;
+constexpr std::size_t code_at = network::frame_header_bytes;
+constexpr std::size_t text_length_at = network::frame_header_bytes + 1;
 
 /// Feeds `bytes` in pieces of `step` until complete or refused.
-Result<FrameReader> read(std::span<std::byte const> bytes, std::size_t step) {
-  FrameReader reader;
+Result<network::FrameReader> read(std::span<std::byte const> bytes, std::size_t step) {
+  network::FrameReader reader;
   while (!bytes.empty() && !reader.complete()) {
     auto const count = std::min({step, bytes.size(), reader.room().size()});
     std::copy_n(bytes.begin(), count, reader.room().begin());
@@ -45,7 +46,7 @@ TEST_CASE("a greeting arrives whole in pieces of any size", "[network]") {
   auto const reader = must(read(bytes, step));
 
   REQUIRE(reader.complete());
-  REQUIRE(reader.kind() == FrameKind::greeting);
+  REQUIRE(reader.kind() == network::FrameKind::greeting);
   auto const greeting = must(reader.greeting());
   CHECK(greeting.secret == "open sesame");
   CHECK(greeting.endpoint == endpoint_of(9));
@@ -55,19 +56,19 @@ TEST_CASE("secrets from none to the longest arrive unchanged", "[network]") {
   auto const length = GENERATE(0u, 1u, 255u, 256u);
   std::string const secret(length, '\xff');
 
-  auto const reader = must(read(encode(Greeting{secret, endpoint_of(1)}), 100));
+  auto const reader = must(read(encode(network::Greeting{secret, endpoint_of(1)}), 100));
 
   CHECK(must(reader.greeting()).secret == secret);
 }
 
-TEST_CASE("a verdict arrives with its text, cut to its longest and made printable", "[network]") {
-  auto const reader =
-      must(read(encode(Verdict{VerdictCode::failed, "bell\a " + std::string(300, 'x')}), 5));
+TEST_CASE("a status arrives with its text, cut to its longest and made printable", "[network]") {
+  auto const reader = must(read(
+      encode(network::Status{network::StatusCode::failed, "bell\a " + std::string(300, 'x')}), 5));
 
-  REQUIRE(reader.kind() == FrameKind::verdict);
-  auto const verdict = must(reader.verdict());
-  CHECK(verdict.code == VerdictCode::failed);
-  CHECK(verdict.text == "bell? " + std::string(verdict_text_max - 6, 'x'));
+  REQUIRE(reader.kind() == network::FrameKind::status);
+  auto const status = must(reader.status());
+  CHECK(status.code == network::StatusCode::failed);
+  CHECK(status.text == "bell? " + std::string(network::status_text_max - 6, 'x'));
 }
 
 TEST_CASE("a frame cut anywhere is not complete", "[network]") {
@@ -84,7 +85,7 @@ TEST_CASE("the reader never takes bytes of the next frame", "[network]") {
   auto const whole = bytes.size();
   bytes.resize(whole + 1);
 
-  FrameReader reader;
+  network::FrameReader reader;
   std::size_t taken = 0;
   while (!reader.room().empty()) {
     auto const count = reader.room().size();
@@ -99,10 +100,10 @@ TEST_CASE("the reader never takes bytes of the next frame", "[network]") {
 
 TEST_CASE("a foreign header is refused by the byte that makes it foreign", "[network]") {
   auto const bytes = good_greeting();
-  for (std::size_t at = 0; at < frame_header_bytes; ++at) {
+  for (std::size_t at = 0; at < network::frame_header_bytes; ++at) {
     CAPTURE(at);
     auto const changed = with(bytes, at, std::to_integer<unsigned>(bytes[at]) ^ 0x80u);
-    auto const last = at < version_at ? at + 1 : frame_header_bytes;
+    auto const last = at < version_at ? at + 1 : network::frame_header_bytes;
     CHECK(read(std::span{changed}.first(last), 1).has_error());
     CHECK(error_of(read(changed, 1000)) == Errc::incompatible_peer);
   }
@@ -123,22 +124,22 @@ TEST_CASE("lengths and codes inside a frame are checked", "[network]") {
   CHECK(error_of(long_secret.greeting()) == Errc::incompatible_peer);
 
   auto const long_text = must(read(with(agreed(), text_length_at, 201), 1000));
-  CHECK(error_of(long_text.verdict()) == Errc::incompatible_peer);
+  CHECK(error_of(long_text.status()) == Errc::incompatible_peer);
 
   auto const code = GENERATE(0u, 8u, 255u);
   auto const unknown = must(read(with(agreed(), code_at, code), 1000));
-  CHECK(error_of(unknown.verdict()) == Errc::incompatible_peer);
+  CHECK(error_of(unknown.status()) == Errc::incompatible_peer);
 }
 
 TEST_CASE("secrets are the same only when every byte and the length are", "[network]") {
-  CHECK(same_secret("", ""));
-  CHECK(same_secret("abc", "abc"));
-  CHECK_FALSE(same_secret("abc", "abd"));
-  CHECK_FALSE(same_secret("abc", "xbc"));
-  CHECK_FALSE(same_secret("abc", "ab"));
-  CHECK_FALSE(same_secret("", std::string_view{"\0", 1}));
-  CHECK_FALSE(same_secret("abc", ""));
-  CHECK_FALSE(same_secret(std::string(257, 'a'), std::string(257, 'a')));
+  CHECK(network::same_secret("", ""));
+  CHECK(network::same_secret("abc", "abc"));
+  CHECK_FALSE(network::same_secret("abc", "abd"));
+  CHECK_FALSE(network::same_secret("abc", "xbc"));
+  CHECK_FALSE(network::same_secret("abc", "ab"));
+  CHECK_FALSE(network::same_secret("", std::string_view{"\0", 1}));
+  CHECK_FALSE(network::same_secret("abc", ""));
+  CHECK_FALSE(network::same_secret(std::string(257, 'a'), std::string(257, 'a')));
 }
 
 TEST_CASE("damaged and random frames are values or errors", "[network]") {
@@ -151,12 +152,12 @@ TEST_CASE("damaged and random frames are values or errors", "[network]") {
         bytes[random() % bytes.size()] = static_cast<std::byte>(random());
       auto const reader = read(bytes, 1 + random() % 64);
       if (!reader || !reader.value().complete()) continue;
-      if (reader.value().kind() == FrameKind::greeting) {
+      if (reader.value().kind() == network::FrameKind::greeting) {
         auto const greeting = reader.value().greeting();
-        CHECK((!greeting || greeting.value().secret.size() <= secret_bytes_max));
+        CHECK((!greeting || greeting.value().secret.size() <= network::secret_bytes_max));
       } else {
-        auto const verdict = reader.value().verdict();
-        CHECK((!verdict || verdict.value().text.size() <= verdict_text_max));
+        auto const status = reader.value().status();
+        CHECK((!status || status.value().text.size() <= network::status_text_max));
       }
     }
   }

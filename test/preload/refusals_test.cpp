@@ -164,13 +164,13 @@ TEST_CASE("thread domains, parent domains, moderation, flows and work queues are
   CHECK(refusal([&] { return ::ibv_create_wq(soft.context.get(), &work); }) == EOPNOTSUPP);
 }
 
-TEST_CASE("a program of lend sees the preloaded device once, and as no hardware", "[preload]") {
+TEST_CASE("a program of lend sees the preloaded device once, and as the soft one", "[preload]") {
   auto const devices = lend::list_devices();
   REQUIRE(devices.has_value());
   auto const is_soft0 = [](lend::Device const& device) { return device.name() == "soft0"; };
   CHECK(std::ranges::count_if(devices.value(), is_soft0) == 1);
   CHECK(std::ranges::find_if(devices.value(), is_soft0)->kind() == lend::DeviceKind::soft);
 
-  auto const opened = lend::open_device(lend::DeviceChoice::hardware());
+  auto const opened = lend::open_device(lend::DeviceChoice::card());
   CHECK((!opened.has_value() || opened.value().name() != "soft0"));
 }

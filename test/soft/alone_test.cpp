@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: what the only thread of a process locks is locked for the second one too. A program of its
 // own, since one that has had threads is never alone again.
-#include <lend/base/only_thread.hpp>
-#include <soft/private_lock.hpp>
+#include <base/only_thread.hpp>
+#include <soft/platform/private_lock.hpp>
 
 #include <thread>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: whatever is there when a queue is armed, or comes meanwhile, wakes who sleeps. Method: raw
 // verbs within one process.
-#include <soft/completion_queue.hpp>
-#include <soft/notify.hpp>
+#include <soft/objects/completion_queue.hpp>
+#include <soft/segment/notify.hpp>
 #include "sleepy.hpp"
 #include "support.hpp"
 

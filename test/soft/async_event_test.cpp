@@ -18,8 +18,6 @@ struct Ends : Link {
   Memory to{b.domain.get(), 4096};
 };
 
-using HeldPool = std::unique_ptr<ibv_srq, Destroy<ibv_srq, &Provider::destroy_srq>>;
-
 /// A shared receive queue, and a queue pair of `end`'s that uses it.
 struct Pooled {
   explicit Pooled(End& end) : used_by{end} {

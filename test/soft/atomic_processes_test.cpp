@@ -47,7 +47,7 @@ int add_often(Wire const& wire, std::size_t which) {
 }  // namespace
 
 TEST_CASE("additions of several processes to one word are all there", "[two_process]") {
-  auto const home = GENERATE(Home::device, Home::process);
+  auto const home = GENERATE(Where::allocated, Where::private_memory);
   Rendezvous const rendezvous;
   std::vector<std::unique_ptr<PeerProcess>> peers;
   for (std::size_t i = 0; i < adders; ++i)
@@ -74,7 +74,7 @@ TEST_CASE("additions of several processes to one word are all there", "[two_proc
     for (auto const& peer : peers) REQUIRE(peer->wire().say());
     auto& here = *reinterpret_cast<std::atomic<std::uint64_t>*>(word.at());
     std::uint64_t own = 0;
-    if (home == Home::device)
+    if (home == Where::allocated)
       for (; own < additions; ++own) here.fetch_add(1);
     for (auto const& peer : peers) REQUIRE(peer->wire().hear());
     CHECK(here.load() == adders * additions + own);

@@ -2,9 +2,9 @@
 // Goal: who posts a receive late wakes the sender that sleeps meanwhile, and its mark is no hold on
 // anybody, be it false or of the dead. Method: the sender is a forked process, whose timer would
 // look again in an hour; marks of nobody are written by hand.
-#include <soft/context.hpp>
-#include <soft/queue_pair.hpp>
-#include <soft/receive_pool.hpp>
+#include <soft/objects/context.hpp>
+#include <soft/objects/queue_pair.hpp>
+#include <soft/objects/receive_pool.hpp>
 
 #include <signal.h>
 
@@ -55,7 +55,7 @@ ibv_wc await_one(RawQueue const& queue) {
 /// The peer: sends what nobody receives yet, and sleeps.
 int send_asleep(Wire const& wire, bool arms_first) {
   RawDevice const device;
-  context_of(device).retrier.set_rests(an_hour);
+  context_of(device).timer_thread.set_rests(an_hour);
   RawMemory const memory{device, size};
   RawChannel const channel{device};
   RawQueue const queue{device, 16, &channel};
@@ -140,7 +140,7 @@ TEST_CASE("who waits by polling marks nothing", "[soft]") {
 TEST_CASE("work behind what is stalled does not end the timer's rest", "[soft]") {
   Rendezvous const rendezvous;
   RawDevice const device;
-  context_of(device).retrier.set_rests(an_hour);
+  context_of(device).timer_thread.set_rests(an_hour);
   RawMemory const memory{device, size};
   RawChannel const channel{device};
   RawQueue const queue{device, 64, &channel};
@@ -214,9 +214,9 @@ TEST_CASE("a mark that nobody made wakes the connected peer at most", "[soft]") 
   ibv_qp_attr to{};
   to.qp_state = IBV_QPS_INIT;
   to.port_num = 1;
-  REQUIRE(soft_device().modify_qp(
-              connected.get(), &to,
-              IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0);
+  REQUIRE(verbs().modify_qp(connected.get(), &to,
+                            IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ==
+          0);
   scribble();
 
   REQUIRE(connected.receive(1, memory.piece(0, size)) == 0);
@@ -224,7 +224,7 @@ TEST_CASE("a mark that nobody made wakes the connected peer at most", "[soft]") 
   REQUIRE(pool.receive(3, memory.piece(0, size)) == 0);
   for (auto const* whose : {&device, &peer, &beside}) CHECK(rests_of(*whose) == 99);
   to.qp_state = IBV_QPS_RESET;
-  REQUIRE(soft_device().modify_qp(connected.get(), &to, IBV_QP_STATE) == 0);
+  REQUIRE(verbs().modify_qp(connected.get(), &to, IBV_QP_STATE) == 0);
   REQUIRE(connected.connect(far.number()) == 0);
   scribble();
   REQUIRE(connected.receive(4, memory.piece(0, size)) == 0);
@@ -268,7 +268,7 @@ TEST_CASE("a mark leads to no peer that just comes or goes", "[soft]") {
     if (!posts_early) CHECK(comes_true([&] { return met != before; }));
     ibv_qp_attr to{};
     to.qp_state = IBV_QPS_RESET;
-    static_cast<void>(soft_device().modify_qp(loop.get(), &to, IBV_QP_STATE));
+    static_cast<void>(verbs().modify_qp(loop.get(), &to, IBV_QP_STATE));
   }
   is_over = true;
   poster.join();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The copies alone: every alignment and length, random lists, and the order of the last bytes.
-#include <soft/copy.hpp>
+#include <soft/memory/copy.hpp>
 
 #include <unistd.h>
 

@@ -4,8 +4,8 @@
 // Source: ibv_post_send(3), ibv_create_ah(3), ibv_create_ah_from_wc(3); InfiniBand Architecture
 // Specification vol. 1, 8.3, 10.2.5 and 11.4.1.
 #include <endian.h>
-#include <soft/context.hpp>
-#include <soft/queue_pair.hpp>
+#include <soft/objects/context.hpp>
+#include <soft/objects/queue_pair.hpp>
 #include "soft/support.hpp"
 
 using namespace lend;

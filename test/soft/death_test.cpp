@@ -33,7 +33,7 @@ void die_after(std::chrono::microseconds span) {
 }
 
 /// The victim: tells who it is, then posts, polls, registers, connects and destroys until it dies.
-int live_dangerously(Wire const& wire, unsigned seed, std::chrono::microseconds span, Home home) {
+int live_dangerously(Wire const& wire, unsigned seed, std::chrono::microseconds span, Where home) {
   std::mt19937 random{seed};
   bool const dies_at_the_start = random() % 4 == 0;
   if (dies_at_the_start) die_after(span / 8);
@@ -118,8 +118,9 @@ TEST_CASE("two survivors of a third go on with each other", "[two_process]") {
     CAPTURE(first_seed, seed, round);
     std::mt19937 random{seed};
     std::chrono::microseconds const span{random() % 4000};
-    PeerProcess victim{
-        [&](Wire const& wire) { return live_dangerously(wire, seed * 4 + 1, span, Home::device); }};
+    PeerProcess victim{[&](Wire const& wire) {
+      return live_dangerously(wire, seed * 4 + 1, span, Where::allocated);
+    }};
     PeerProcess other{[&](Wire const& wire) {
       RawDevice const device;
       RawMemory const memory{device, size};
@@ -141,7 +142,7 @@ TEST_CASE("two survivors of a third go on with each other", "[two_process]") {
       return wire.hear() ? 0 : 5;
     }};
     {
-      Party party{Home::device};  // its completion queue has both peers as producers
+      Party party{Where::allocated};  // its completion queue has both peers as producers
       RawPair const link{party.device, party.queue};
       auto const mine = link.number();
       std::uint32_t number = 0;

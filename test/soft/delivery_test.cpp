@@ -3,13 +3,14 @@
 // Method: all operations over every kind of memory, in one context (copies), and between two
 // (mappings for allocated memory, cross-memory attach for private).
 #include <lend/soft/faults.hpp>
-#include <soft/answers.hpp>
-#include <soft/context.hpp>
+#include <soft/device/answers.hpp>
+#include <soft/objects/context.hpp>
 #include "soft/support.hpp"
 #include "support/seed.hpp"
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <array>
 #include <random>
 
@@ -291,7 +292,7 @@ TEST_CASE("a device that breaks all its queue pairs answers no peer, and can sti
   Memory const far{link.b.domain.get(), 64};
   REQUIRE(post_receive(link.b, 1, {far.piece(0, 64)}) == 0);
 
-  soft::break_all(link.second.get());
+  CHECK(soft::break_all(link.second.get()) == 0);
 
   REQUIRE(post(link.a, {.opcode = IBV_WR_RDMA_WRITE,
                         .pieces = {near.piece(0, 8)},
@@ -310,7 +311,7 @@ TEST_CASE("a fenced send carries what the read before it brought", "[soft]") {
   far.write(0, "behind");
   REQUIRE(post_receive(link.b, 1, {far.piece(32, 6)}) == 0);
   // The read is held up, so that the send could pass it.
-  soft::Context::of(link.first.get()).faults.plan(FaultPlan{}.delay(1, 5ms));
+  soft::Context::of(link.first.get()).faults.plan(FaultPlan{}.delay(1, 5ms).faults());
   REQUIRE(post(link.a, {.opcode = IBV_WR_RDMA_READ,
                         .pieces = {near.piece(0, 6)},
                         .remote_address = far.address(),

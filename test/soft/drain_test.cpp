@@ -3,7 +3,8 @@
 // on. Method: the receiver is late, so that work has started; what comes, and in which state.
 // Source: kernel drivers/infiniband/sw/rdmavt/qp.c (ib_rvt_state_ops, s_draining) and
 // sw/rxe/rxe_qp.c (__qp_chk_state), rxe_comp.c (SQ_DRAINED); ibv_modify_qp(3).
-#include <soft/context.hpp>
+#include <lend/soft/faults.hpp>
+#include <soft/objects/context.hpp>
 
 #include "events.hpp"
 
@@ -155,7 +156,7 @@ TEST_CASE("what had started before SQD finishes, and what had not waits for RTS"
 
 TEST_CASE("an unreliable connection drains what is on its way", "[soft]") {
   Ends ends{IBV_QPT_UC};
-  soft::Context::of(ends.first.get()).faults.plan(FaultPlan{}.delay(1, 1ms));
+  soft::Context::of(ends.first.get()).faults.plan(FaultPlan{}.delay(1, 1ms).faults());
   ends.let_b_receive(1);
   ends.let_b_receive(2);
   ends.send_two();

@@ -2,6 +2,8 @@
 // Goal: work built by ibv_wr_* and completions read field by field do what posting and polling do;
 // what the device does not know is refused; and many queue pairs live side by side.
 // Source: ibv_create_qp_ex(3), ibv_wr_post(3), ibv_create_cq_ex(3).
+#include <algorithm>
+
 #include "soft/support.hpp"
 
 using namespace lend;

@@ -63,6 +63,10 @@ TEST_CASE("a plan is the same in words", "[soft]") {
   CHECK(plan.text() ==
         "drop@3:2 delay@5:200000 rnr@7:1 flush@9 peer-death@11 queue-error@20 control@4:12");
   CHECK(FaultPlan{}.drop(3).peer_dies(10).text() == "drop@3:1 peer-death@10");
+  // What a temporary hands out outlives it.
+  auto const& faults = FaultPlan{}.drop(3).peer_dies(10).faults();
+  auto const& same = FaultPlan{}.drop(3).peer_dies(10);
+  CHECK(faults == same.faults());
   auto const read = must(FaultPlan::parse(plan.text()));
   CHECK(read.faults() == plan.faults());
   CHECK(must(FaultPlan::parse("  drop@3 ")).text() == "drop@3:1");

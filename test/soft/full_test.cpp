@@ -2,7 +2,7 @@
 // Goal: a device that finds no room for its files says so by an error, leaves nothing behind, and
 // opens once there is room; one that is open does not need any. Method: children with a rendezvous
 // directory of a few bytes (a tmpfs in a mount namespace of their own), or a limit of file size.
-#include <soft/layout.hpp>
+#include <soft/segment/layout.hpp>
 
 #include <fcntl.h>
 #include <sched.h>

@@ -3,10 +3,10 @@
 // names, is a peer that does not answer: work waits for it without holding anybody up, goes on when
 // it comes free, and ends when the budget is over. Method: the lock is taken for the peer, by one
 // that lives in this process, or by a forked one that is stopped.
-#include <soft/context.hpp>
-#include <soft/engine.hpp>
-#include <soft/queue_pair.hpp>
-#include <soft/timers.hpp>
+#include <soft/engine/engine.hpp>
+#include <soft/engine/retry_budgets.hpp>
+#include <soft/objects/context.hpp>
+#include <soft/objects/queue_pair.hpp>
 
 #include <signal.h>
 #include <sys/wait.h>

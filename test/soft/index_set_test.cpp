@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: of the queue pairs that need a look none is overlooked.
-#include <soft/context.hpp>
+#include <soft/objects/index_set.hpp>
 
 #include <atomic>
 #include <chrono>

@@ -4,7 +4,7 @@
 // on with others is right. Method: a forked peer writes random bytes without a pause, into all that
 // it maps, while this process does everything; run it under sanitizers too. The seed is printed and
 // taken back from LEND_TEST_SEED.
-#include <soft/context.hpp>
+#include <soft/objects/context.hpp>
 
 #include <fcntl.h>
 
@@ -235,7 +235,7 @@ class Victim {
   }
   void take_async_event() {
     ibv_async_event event{};
-    if (soft_device().get_async_event(device_.context(), &event) != 0) return;
+    if (verbs().get_async_event(device_.context(), &event) != 0) return;
     // As a program does, which trusts the type: the object is that of it.
     if (event.event_type == IBV_EVENT_CQ_ERR)
       REQUIRE(event.element.cq == queue_.get());
@@ -243,16 +243,16 @@ class Victim {
       REQUIRE(event.element.srq == pool_.get());
     else
       REQUIRE(event.element.qp->context == device_.context());
-    soft_device().ack_async_event(&event);
+    verbs().ack_async_event(&event);
   }
   void set_limit() {
     ibv_srq_attr attributes{};
     attributes.srq_limit = random_() % depth;
-    REQUIRE(soft_device().modify_srq(pool_.get(), &attributes, IBV_SRQ_LIMIT) == 0);
+    REQUIRE(verbs().modify_srq(pool_.get(), &attributes, IBV_SRQ_LIMIT) == 0);
   }
   void ask() {
     ibv_srq_attr attributes{};
-    REQUIRE(soft_device().query_srq(pool_.get(), &attributes) == 0);
+    REQUIRE(verbs().query_srq(pool_.get(), &attributes) == 0);
     REQUIRE(attributes.srq_limit <= depth);
   }
   void make_and_unmake() {
@@ -265,7 +265,7 @@ class Victim {
   }
   void grow() {
     if (entries_ < 1024) entries_ *= 2;
-    auto const error = soft_device().resize_cq(queue_.get(), entries_);
+    auto const error = verbs().resize_cq(queue_.get(), entries_);
     REQUIRE((error == 0 || error == EINVAL));
   }
   /// What is posted is flushed, then the queue pair starts anew.
@@ -275,7 +275,7 @@ class Victim {
     if (&pair != &own_) return;
     ibv_qp_attr to{};
     to.qp_state = IBV_QPS_RESET;
-    REQUIRE(soft_device().modify_qp(pair.get(), &to, IBV_QP_STATE) == 0);
+    REQUIRE(verbs().modify_qp(pair.get(), &to, IBV_QP_STATE) == 0);
     std::erase_if(outstanding_, [](auto id) { return (id & is_own) != 0; });
     static_cast<void>(pair.connect(vandal_.own_receives));  // not to one that looks dead
   }

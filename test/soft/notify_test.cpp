@@ -2,7 +2,7 @@
 // Goal: nobody sleeps beside a completion. Method: every schedule of one sleeper, two producers of
 // other processes and one of the sleeper's own, each of the first two killed at every access of the
 // notify word or never; the functions are the ones that the device runs.
-#include <soft/notify.hpp>
+#include <soft/segment/notify.hpp>
 
 #include <array>
 #include <cstdint>

@@ -2,8 +2,8 @@
 // Goal: what a process shares by the soft device is out of reach of other users of the host, and
 // their devices work beside. Method: as root, which may become others: one user holds a device and
 // a secret, another tries every way to them.
-#include <soft/context.hpp>
-#include <soft/host.hpp>
+#include <soft/objects/context.hpp>
+#include <soft/peers/host.hpp>
 
 #include <fcntl.h>
 #include <grp.h>
@@ -43,9 +43,9 @@ bool become(uid_t user) {
 }
 
 ibv_context* open_soft_device() {
-  auto** const list = soft_device().get_device_list(nullptr);
-  auto* const context = soft_device().open_device(list[0]);
-  soft_device().free_device_list(list);
+  auto** const list = verbs().get_device_list(nullptr);
+  auto* const context = verbs().open_device(list[0]);
+  verbs().free_device_list(list);
   return context;
 }
 
@@ -54,7 +54,7 @@ int hold(Wire const& wire) {
   if (!become(owner) || !meet_in_new_directory(told.directory)) return 1;
   {
     RawDevice const device;
-    RawMemory const memory{device, 64, Home::process};
+    RawMemory const memory{device, 64, Where::private_memory};
     RawQueue const queue{device};
     RawPair const pair{device, queue};
     told.pid = ::getpid();
@@ -94,7 +94,7 @@ int intrude(Wire const& wire, bool is_of_owner) {
   // In the owner's directory no device opens.
   if (::setenv("LEND_SOFT_DIRECTORY", told.directory, 1) != 0) return 20;
   if (open_soft_device() != nullptr || errno != EACCES) return 8;
-  if (soft_device().last_reason() == nullptr) return 9;
+  if (verbs().last_reason() == nullptr) return 9;
   // In one of its own one does, and meets nobody.
   char own[64];
   if (!meet_in_new_directory(own)) return 20;

@@ -5,7 +5,7 @@
 #include "support/allocation_counter.hpp"
 
 #include <lend/soft/faults.hpp>
-#include <soft/context.hpp>
+#include <soft/objects/context.hpp>
 
 #include "rendezvous.hpp"
 #include "soft/support.hpp"

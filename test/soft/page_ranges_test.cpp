@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Page bookkeeping against a brute-force model.
-#include <soft/page_ranges.hpp>
+#include <soft/memory/page_ranges.hpp>
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <vector>

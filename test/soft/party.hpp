@@ -3,8 +3,8 @@
 // what it accounts for. One thread.
 #pragma once
 
-#include <soft/host.hpp>
-#include <soft/layout.hpp>
+#include <soft/peers/host.hpp>
+#include <soft/segment/layout.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -36,12 +36,13 @@ struct Told {
 };
 
 /// Private memory now and then, where peers can reach it.
-inline Home private_or_not(std::mt19937& random) {
-  return random() % 2 == 0 && soft::cross_memory().possible ? Home::process : Home::device;
+inline Where private_or_not(std::mt19937& random) {
+  return random() % 2 == 0 && soft::cross_memory().possible ? Where::private_memory
+                                                            : Where::allocated;
 }
 
 struct Habits {
-  Home home = Home::device;
+  Where home = Where::allocated;
   bool sleeps = false;           // on a completion channel, when there is nothing to poll
   bool shares_receives = false;  // all its queue pairs take from one shared receive queue
   bool is_bad = false;           // posts what breaks queue pairs, its own and its peer's
@@ -75,7 +76,7 @@ struct Party {
     mail.emplace(device, queue, depth, pool ? pool->get() : nullptr);
     while (links.size() < links_wanted) add_link();
   }
-  explicit Party(Home home) : Party{Habits{.home = home}} {}
+  explicit Party(Where home) : Party{Habits{.home = home}} {}
   RawPair const& add_link() {
     sends_on.push_back(0);
     is_over.push_back(false);

@@ -2,9 +2,11 @@
 // Goal: planned faults strike each at its place: a request's after the work before it, however it
 // was posted and whatever was planned since; a control call's at that call, by whatever way a
 // program makes it. Method: raw verbs on loop-back, the inline calls of libibverbs among them.
-#include <soft/answers.hpp>
-#include <soft/context.hpp>
-#include <soft/engine.hpp>
+#include <lend/soft/faults.hpp>
+#include <soft/device/answers.hpp>
+#include <soft/engine/engine.hpp>
+#include <soft/objects/context.hpp>
+#include <soft/objects/domain.hpp>
 
 #include <functional>
 
@@ -42,7 +44,7 @@ constexpr bool has_number_of_its_own(soft::Fault fault) {
 static_assert(has_number_of_its_own(soft::Fault::misaligned));
 
 void plan(HeldContext const& context, FaultPlan const& faults) {
-  soft::Context::of(context.get()).faults.plan(faults);
+  soft::Context::of(context.get()).faults.plan(faults.faults());
 }
 
 /// A queue pair connected with itself, for writes posted and built.

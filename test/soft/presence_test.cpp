@@ -2,9 +2,9 @@
 // Goal: nobody who lives is taken for dead: not by one who has no descriptor left to look with, and
 // not after its main thread ended. Method: a process opens and connects beside another at every
 // number of free descriptors; a process goes on in a second thread.
-#include <soft/context.hpp>
-#include <soft/engine.hpp>
-#include <soft/host.hpp>
+#include <soft/engine/engine.hpp>
+#include <soft/objects/context.hpp>
+#include <soft/peers/host.hpp>
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -62,15 +62,15 @@ void raise_limit() {
 }
 
 ibv_context* open_soft_device() {
-  auto** const list = soft_device().get_device_list(nullptr);
-  auto* const context = soft_device().open_device(list[0]);
-  soft_device().free_device_list(list);
+  auto** const list = verbs().get_device_list(nullptr);
+  auto* const context = verbs().open_device(list[0]);
+  verbs().free_device_list(list);
   return context;
 }
 
 /// Whether the call that just failed says that descriptors ran out.
 bool says_so(int error) {
-  auto const* const reason = soft_device().last_reason();
+  auto const* const reason = verbs().last_reason();
   return error == EMFILE && reason != nullptr &&
          std::string{reason}.find(std::strerror(EMFILE)) != std::string::npos;
 }
@@ -100,7 +100,7 @@ int try_to_open(Wire const& wire, int descriptors) {
   if (!is_clear) return 3;
   if (!wire.say() || !wire.hear()) return 4;
   if (context == nullptr) return 1;
-  return soft_device().close_device(context) == 0 ? 0 : 5;
+  return verbs().close_device(context) == 0 ? 0 : 5;
 }
 
 bool is_out_of_descriptors(ibv_wc const& end) {
@@ -163,7 +163,7 @@ int try_to_reach(Asks asks) {
   if (is_lost && end.status != IBV_WC_REM_ABORT_ERR) return 7;
   ibv_qp_attr attributes{};
   ibv_qp_init_attr made{};
-  if (soft_device().query_qp(their_pair.get(), &attributes, IBV_QP_STATE, &made) != 0) return 8;
+  if (verbs().query_qp(their_pair.get(), &attributes, IBV_QP_STATE, &made) != 0) return 8;
   pollfd event{other.context()->async_fd, POLLIN, 0};
   return attributes.qp_state == IBV_QPS_RTS && ::poll(&event, 1, 0) == 0 ? 0 : 9;
 }
@@ -197,7 +197,7 @@ int go_on(Wire const& wire, Ends ends) {
   if (ends == Ends::before_it_opens) await_end_of_main_thread();
   RawDevice const device;
   RawMemory const mapped{device, 64};
-  RawMemory const attached{device, 64, Home::process};
+  RawMemory const attached{device, 64, Where::private_memory};
   RawChannel const channel{device};
   RawQueue const queue{device, 16, &channel};
   RawPair const pair{device, queue};

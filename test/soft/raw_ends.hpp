@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The soft device by raw verbs: the pieces of a connection, each undone by its destructor, which
-// checks that it could be. One thread at a time, unless said.
+// Ends of connections between processes and threads: what support.hpp makes, with work requests of
+// one piece that are posted by value. Posting checks nothing, so that any thread may.
 #pragma once
 
 #include <infiniband/verbs.h>
 #include <poll.h>
-#include <soft/provider.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
+#include "soft/support.hpp"
 #include "support/catch.hpp"
 
 namespace lend::test {
@@ -27,86 +26,39 @@ struct Remote {
   std::uint32_t key = 0;
 };
 
-inline Provider const& soft_device() {
-  return soft::provider();
-}
-
 /// An open device with one protection domain.
 class RawDevice {
  public:
-  RawDevice() {
-    auto** const list = soft_device().get_device_list(nullptr);
-    context_ = soft_device().open_device(list[0]);
-    soft_device().free_device_list(list);
-    if (context_ == nullptr) FAIL("open_device: " << soft_device().last_reason());
-    domain_ = soft_device().alloc_pd(context_);
-    REQUIRE(domain_ != nullptr);
-  }
-  RawDevice(RawDevice const&) = delete;
-  RawDevice& operator=(RawDevice const&) = delete;
-  ~RawDevice() {
-    CHECK(soft_device().dealloc_pd(domain_) == 0);
-    CHECK(soft_device().close_device(context_) == 0);
-  }
-  [[nodiscard]] ibv_context* context() const noexcept { return context_; }
-  [[nodiscard]] ibv_pd* domain() const noexcept { return domain_; }
+  [[nodiscard]] ibv_context* context() const noexcept { return context_.get(); }
+  [[nodiscard]] ibv_pd* domain() const noexcept { return domain_.get(); }
 
  private:
-  ibv_context* context_;
-  ibv_pd* domain_;
+  HeldContext context_ = open_context();
+  HeldDomain domain_ = make_domain(context_.get());
 };
-
-enum class Home { device, process };  // the library's allocator, or private memory (CMA)
 
 /// Registered memory with every right.
 class RawMemory {
  public:
-  RawMemory(RawDevice const& device, std::size_t length, Home home = Home::device)
-      : device_{device}, length_{length} {
-    if (home == Home::process) {
-      private_.resize(length);
-      at_ = private_.data();
-    } else {
-      at_ = static_cast<std::byte*>(soft_device().allocate(device.context(), length, {}));
-    }
-    REQUIRE(at_ != nullptr);
-    region_ = soft_device().reg_mr(device.domain(), at_, length,
-                                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
-                                       IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
-    REQUIRE(region_ != nullptr);
-  }
-  RawMemory(RawMemory const&) = delete;
-  RawMemory& operator=(RawMemory const&) = delete;
-  ~RawMemory() {
-    CHECK(soft_device().dereg_mr(region_) == 0);
-    if (private_.empty()) soft_device().release(device_.context(), at_, length_);
-  }
-  [[nodiscard]] std::byte* at(std::size_t offset = 0) const noexcept { return at_ + offset; }
+  RawMemory(RawDevice const& device, std::size_t length, Where where = Where::allocated)
+      : memory_{device.domain(), length, all_access, where} {}
+  [[nodiscard]] std::byte* at(std::size_t offset = 0) const noexcept { return memory_.at(offset); }
   [[nodiscard]] Piece piece(std::size_t offset, std::size_t length) const noexcept {
-    return {at_ + offset, static_cast<std::uint32_t>(length), region_->lkey};
+    return {at(offset), static_cast<std::uint32_t>(length), memory_.key()};
   }
+  [[nodiscard]] ibv_mr* region() const noexcept { return memory_.region(); }
   [[nodiscard]] Remote remote(std::size_t offset = 0) const noexcept {
-    return {reinterpret_cast<std::uint64_t>(at_ + offset), region_->rkey};
+    return {memory_.address(offset), memory_.region()->rkey};
   }
 
  private:
-  RawDevice const& device_;
-  std::size_t length_;
-  std::vector<std::byte> private_;
-  std::byte* at_ = nullptr;
-  ibv_mr* region_ = nullptr;
+  Memory memory_;
 };
 
 class RawChannel {
  public:
-  explicit RawChannel(RawDevice const& device)
-      : channel_{soft_device().create_comp_channel(device.context())} {
-    REQUIRE(channel_ != nullptr);
-  }
-  RawChannel(RawChannel const&) = delete;
-  RawChannel& operator=(RawChannel const&) = delete;
-  ~RawChannel() { CHECK(soft_device().destroy_comp_channel(channel_) == 0); }
-  [[nodiscard]] ibv_comp_channel* get() const noexcept { return channel_; }
+  explicit RawChannel(RawDevice const& device) : channel_{make_channel(device.context())} {}
+  [[nodiscard]] ibv_comp_channel* get() const noexcept { return channel_.get(); }
   /// Sleeps until an event is there, and takes it. False when none came in time.
   [[nodiscard]] bool wait(int milliseconds) const {
     pollfd wait{channel_->fd, POLLIN, 0};
@@ -118,32 +70,27 @@ class RawChannel {
   [[nodiscard]] bool take_one() const {
     ibv_cq* queue = nullptr;
     void* mark = nullptr;
-    if (soft_device().get_cq_event(channel_, &queue, &mark) != 0) return false;
-    soft_device().ack_cq_events(queue, 1);
+    if (verbs().get_cq_event(channel_.get(), &queue, &mark) != 0) return false;
+    verbs().ack_cq_events(queue, 1);
     return true;
   }
 
  private:
-  ibv_comp_channel* channel_;
+  HeldChannel channel_;
 };
 
 class RawQueue {
  public:
   explicit RawQueue(RawDevice const& device, int entries = 256, RawChannel const* channel = nullptr)
-      : queue_{soft_device().create_cq(device.context(), entries, nullptr,
-                                       channel != nullptr ? channel->get() : nullptr, 0)} {
-    REQUIRE(queue_ != nullptr);
-  }
-  RawQueue(RawQueue const&) = delete;
-  RawQueue& operator=(RawQueue const&) = delete;
-  ~RawQueue() { CHECK(soft_device().destroy_cq(queue_) == 0); }
-  [[nodiscard]] ibv_cq* get() const noexcept { return queue_; }
+      : queue_{
+            make_queue(device.context(), entries, channel != nullptr ? channel->get() : nullptr)} {}
+  [[nodiscard]] ibv_cq* get() const noexcept { return queue_.get(); }
   int poll(int count, ibv_wc* completions) const noexcept {
-    return ::ibv_poll_cq(queue_, count, completions);
+    return ::ibv_poll_cq(queue_.get(), count, completions);
   }
 
  private:
-  ibv_cq* queue_;
+  HeldQueue queue_;
 };
 
 /// One receive of one piece, by ibv_post_recv or ibv_post_srq_recv.
@@ -158,25 +105,34 @@ int post_receive(Post post, Queue* queue, std::uint64_t id, Piece const& into) {
   return post(queue, &work, &bad);
 }
 
+/// One send of one piece; `work` says what else its operation needs.
+inline int post_send(ibv_qp* pair, ibv_wr_opcode opcode, std::uint64_t id, Piece const& piece,
+                     ibv_send_wr work) {
+  ibv_sge list{reinterpret_cast<std::uint64_t>(piece.at), piece.length, piece.key};
+  work.wr_id = id;
+  work.sg_list = &list;
+  work.num_sge = 1;
+  work.opcode = opcode;
+  ibv_send_wr* bad = nullptr;
+  return ::ibv_post_send(pair, &work, &bad);
+}
+
 /// A shared receive queue.
 class RawPool {
  public:
   RawPool(RawDevice const& device, std::uint32_t depth) {
     ibv_srq_init_attr asked{};
     asked.attr = {depth, 1, 0};
-    pool_ = soft_device().create_srq(device.domain(), &asked);
-    REQUIRE(pool_ != nullptr);
+    pool_.reset(verbs().create_srq(device.domain(), &asked));
+    REQUIRE(pool_);
   }
-  RawPool(RawPool const&) = delete;
-  RawPool& operator=(RawPool const&) = delete;
-  ~RawPool() { CHECK(soft_device().destroy_srq(pool_) == 0); }
-  [[nodiscard]] ibv_srq* get() const noexcept { return pool_; }
+  [[nodiscard]] ibv_srq* get() const noexcept { return pool_.get(); }
   int receive(std::uint64_t id, Piece const& into) const {
-    return post_receive(::ibv_post_srq_recv, pool_, id, into);
+    return post_receive(::ibv_post_srq_recv, pool_.get(), id, into);
   }
 
  private:
-  ibv_srq* pool_ = nullptr;
+  HeldPool pool_;
 };
 
 /// A queue pair whose sends are all signalled. Posting from several threads is fine.
@@ -193,54 +149,32 @@ class RawPair {
     asked.pd = device.domain();
     asked.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
     asked.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE;
-    pair_ = ::ibv_create_qp_ex(device.context(), &asked);
-    REQUIRE(pair_ != nullptr);
+    pair_.reset(::ibv_create_qp_ex(device.context(), &asked));
+    REQUIRE(pair_);
   }
-  RawPair(RawPair const&) = delete;
-  RawPair& operator=(RawPair const&) = delete;
-  ~RawPair() { CHECK(soft_device().destroy_qp(pair_) == 0); }
 
-  [[nodiscard]] ibv_qp* get() const noexcept { return pair_; }
+  [[nodiscard]] ibv_qp* get() const noexcept { return pair_.get(); }
   [[nodiscard]] std::uint32_t number() const noexcept { return pair_->qp_num; }
   /// 0 or errno. Waits for receives for ever; for a silent peer some seconds.
   int connect(std::uint32_t peer) const {
-    ibv_qp_attr to{};
-    to.qp_state = IBV_QPS_INIT;
-    to.port_num = 1;
-    to.qp_access_flags =
-        IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-    auto const init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
-    if (auto const error = soft_device().modify_qp(pair_, &to, init); error != 0) return error;
-    to = {};
-    to.qp_state = IBV_QPS_RTR;
-    to.path_mtu = IBV_MTU_4096;
-    to.dest_qp_num = peer;
-    to.max_dest_rd_atomic = 16;
-    to.min_rnr_timer = 1;
-    to.ah_attr.port_num = 1;
-    to.ah_attr.dlid = 1;
-    auto const ready = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-    if (auto const error = soft_device().modify_qp(pair_, &to, ready); error != 0) return error;
-    to = {};
-    to.qp_state = IBV_QPS_RTS;
-    to.timeout = 18;  // 4.096 us * 2^18 = 1.07 s; ibv_modify_qp(3)
-    to.retry_cnt = 7;
-    to.rnr_retry = 7;
-    to.max_rd_atomic = 16;
-    auto const sending = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                         IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
-    return soft_device().modify_qp(pair_, &to, sending);
+    auto const to = attributes_for(peer, {.timeout = 18,  // 4.096 us * 2^18 = 1.07 s
+                                          .retries = 7,
+                                          .rnr_retries = 7,
+                                          .reads_out = 16,
+                                          .reads_in = 16});
+    for (auto const& [state, mask] : {std::pair<ibv_qp_state, int>{IBV_QPS_INIT, init_mask},
+                                      {IBV_QPS_RTR, rtr_mask},
+                                      {IBV_QPS_RTS, rts_mask}})
+      if (auto const error = move(pair_.get(), state, to, mask); error != 0) return error;
+    return 0;
   }
   /// In RESET there is nothing to end, and no way to ERR.
   int fail() const {
     if (pair_->state == IBV_QPS_RESET) return 0;
-    ibv_qp_attr to{};
-    to.qp_state = IBV_QPS_ERR;
-    return soft_device().modify_qp(pair_, &to, IBV_QP_STATE);
+    return move(pair_.get(), IBV_QPS_ERR, {}, IBV_QP_STATE);
   }
   int receive(std::uint64_t id, Piece const& into) const {
-    return post_receive(::ibv_post_recv, pair_, id, into);
+    return post_receive(::ibv_post_recv, pair_.get(), id, into);
   }
   int send(std::uint64_t id, Piece const& from) const { return post(IBV_WR_SEND, id, from, {}); }
   int write(std::uint64_t id, Piece const& from, Remote const& to) const {
@@ -260,7 +194,7 @@ class RawPair {
   /// A send and a write, call by call: both are posted or none.
   int build(std::uint64_t id_of_send, std::uint64_t id_of_write, Piece const& from,
             Remote const& to) const {
-    auto* const builder = soft_device().qp_to_qp_ex(pair_);
+    auto* const builder = verbs().qp_to_qp_ex(pair_.get());
     ::ibv_wr_start(builder);
     builder->wr_flags = IBV_SEND_SIGNALED;
     auto const set_piece = [&] {
@@ -278,37 +212,25 @@ class RawPair {
  private:
   int change(ibv_wr_opcode opcode, std::uint64_t id, Piece const& into, Remote const& to,
              std::uint64_t compare_or_add, std::uint64_t swap) const {
-    ibv_sge list{reinterpret_cast<std::uint64_t>(into.at), into.length, into.key};
     ibv_send_wr work{};
-    work.wr_id = id;
-    work.sg_list = &list;
-    work.num_sge = 1;
-    work.opcode = opcode;
     work.wr.atomic = {to.address, compare_or_add, swap, to.key};
-    ibv_send_wr* bad = nullptr;
-    return ::ibv_post_send(pair_, &work, &bad);
+    return post_send(pair_.get(), opcode, id, into, work);
   }
   int post(ibv_wr_opcode opcode, std::uint64_t id, Piece const& piece, Remote const& remote) const {
-    ibv_sge list{reinterpret_cast<std::uint64_t>(piece.at), piece.length, piece.key};
     ibv_send_wr work{};
-    work.wr_id = id;
-    work.sg_list = &list;
-    work.num_sge = 1;
-    work.opcode = opcode;
-    work.wr.rdma.remote_addr = remote.address;
-    work.wr.rdma.rkey = remote.key;
-    ibv_send_wr* bad = nullptr;
-    return ::ibv_post_send(pair_, &work, &bad);
+    work.wr.rdma = {remote.address, remote.key};
+    return post_send(pair_.get(), opcode, id, piece, work);
   }
 
-  ibv_qp* pair_ = nullptr;
+  HeldQueuePair pair_;
 };
 
 /// A datagram queue pair that can send at once. Its sends are all signalled.
 class RawDatagrams {
  public:
   RawDatagrams(RawDevice const& device, RawQueue const& queue, std::uint32_t depth,
-               ibv_srq* pool = nullptr) {
+               ibv_srq* pool = nullptr)
+      : address_{make_address(device.domain())} {
     ibv_qp_init_attr_ex asked{};
     asked.send_cq = asked.recv_cq = queue.get();
     asked.qp_type = IBV_QPT_UD;
@@ -318,20 +240,9 @@ class RawDatagrams {
     asked.pd = device.domain();
     asked.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
     asked.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
-    pair_ = soft_device().create_qp_ex(device.context(), &asked);
-    REQUIRE(pair_ != nullptr);
-    ibv_ah_attr here{};
-    here.port_num = 1;
-    here.dlid = 1;
-    address_ = soft_device().create_ah(device.domain(), &here);
-    REQUIRE(address_ != nullptr);
+    pair_.reset(verbs().create_qp_ex(device.context(), &asked));
+    REQUIRE(pair_);
     REQUIRE(start() == 0);
-  }
-  RawDatagrams(RawDatagrams const&) = delete;
-  RawDatagrams& operator=(RawDatagrams const&) = delete;
-  ~RawDatagrams() {
-    CHECK(soft_device().destroy_ah(address_) == 0);
-    CHECK(soft_device().destroy_qp(pair_) == 0);
   }
   [[nodiscard]] std::uint32_t number() const noexcept { return pair_->qp_num; }
   /// From RESET to where it sends. 0 or errno.
@@ -348,17 +259,17 @@ class RawDatagrams {
   /// In RESET there is nothing to end, and no way to ERR.
   int fail() const { return pair_->state == IBV_QPS_RESET ? 0 : move(IBV_QPS_ERR, IBV_QP_STATE); }
   int receive(std::uint64_t id, Piece const& into) const {
-    return post_receive(::ibv_post_recv, pair_, id, into);
+    return post_receive(::ibv_post_recv, pair_.get(), id, into);
   }
   /// A datagram with an immediate and one without, call by call: both are posted or none.
   int build(std::uint64_t first_id, std::uint64_t second_id, Piece const& from,
             std::uint32_t number) const {
-    auto* const builder = soft_device().qp_to_qp_ex(pair_);
+    auto* const builder = verbs().qp_to_qp_ex(pair_.get());
     ::ibv_wr_start(builder);
     builder->wr_flags = IBV_SEND_SIGNALED;
     auto const address_it = [&] {
       // The key of the queue pair, which is 0. Source: ibv_modify_qp(3), qkey; C10-15.
-      ::ibv_wr_set_ud_addr(builder, address_, number, 1u << 31);
+      ::ibv_wr_set_ud_addr(builder, address_.get(), number, 1u << 31);
       ::ibv_wr_set_sge(builder, from.key, reinterpret_cast<std::uint64_t>(from.at), from.length);
     };
     builder->wr_id = first_id;
@@ -370,27 +281,20 @@ class RawDatagrams {
     return ::ibv_wr_complete(builder);
   }
   int send(std::uint64_t id, Piece const& from, std::uint32_t number) const {
-    ibv_sge list{reinterpret_cast<std::uint64_t>(from.at), from.length, from.key};
     ibv_send_wr work{};
-    work.wr_id = id;
-    work.sg_list = &list;
-    work.num_sge = 1;
-    work.opcode = IBV_WR_SEND;
-    work.wr.ud = {address_, number, 0};
-    ibv_send_wr* bad = nullptr;
-    return ::ibv_post_send(pair_, &work, &bad);
+    work.wr.ud = {address_.get(), number, 0};
+    return post_send(pair_.get(), IBV_WR_SEND, id, from, work);
   }
 
  private:
   int move(ibv_qp_state state, int mask) const {
     ibv_qp_attr to{};
     to.port_num = 1;
-    to.qp_state = state;
-    return soft_device().modify_qp(pair_, &to, mask);
+    return test::move(pair_.get(), state, to, mask);
   }
 
-  ibv_qp* pair_ = nullptr;
-  ibv_ah* address_ = nullptr;
+  HeldQueuePair pair_;
+  HeldAddress address_;
 };
 
 }  // namespace lend::test

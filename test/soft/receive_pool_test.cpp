@@ -3,8 +3,11 @@
 // for each receive once, also when a queue pair fails in the middle.
 // Source: ibv_create_srq(3), ibv_modify_srq(3), ibv_query_srq(3), ibv_post_srq_recv(3),
 // ibv_create_qp(3).
-#include <soft/context.hpp>
-#include <soft/queue_pair.hpp>
+#include <soft/objects/context.hpp>
+#include <soft/objects/queue_pair.hpp>
+
+#include <algorithm>
+
 #include "soft/support.hpp"
 
 using namespace lend;

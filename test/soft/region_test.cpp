@@ -3,11 +3,13 @@
 // Method: registrations of both kinds of memory, by the thousand, and under a peer that writes.
 #include "soft/support.hpp"
 
-#include <soft/context.hpp>
-#include <soft/layout.hpp>
+#include <soft/objects/context.hpp>
+#include <soft/objects/domain.hpp>
+#include <soft/segment/layout.hpp>
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <set>

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <stdlib.h>
-#include <soft/shared_memory.hpp>
-#include <soft/slot.hpp>
+#include <soft/peers/slot.hpp>
+#include <soft/platform/shared_memory.hpp>
 
 #include <cstdint>
 #include <cstdio>

@@ -2,10 +2,10 @@
 // Goal: a slot has one living tenant, comes back after a death, and never speaks for the dead; a
 // rendezvous directory that others could write is refused. Method: a directory of the test's own,
 // real processes and hand-made files.
-#include <soft/host.hpp>
-#include <soft/layout.hpp>
-#include <soft/reason.hpp>
-#include <soft/slot.hpp>
+#include <soft/peers/host.hpp>
+#include <soft/peers/slot.hpp>
+#include <soft/platform/reason.hpp>
+#include <soft/segment/layout.hpp>
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -3,7 +3,7 @@
 // found can be found again. Method: one program of verbs, run with a plan and again with its text;
 // what the program saw of each call and each completion is the same.
 #include <lend/soft/faults.hpp>
-#include <soft/context.hpp>
+#include <soft/objects/context.hpp>
 
 #include <set>
 
@@ -24,7 +24,7 @@ constexpr unsigned batch = 3;
 class Program {
  public:
   explicit Program(FaultPlan const& plan) {
-    soft::Context::of(context_.get()).faults.plan(plan);
+    soft::Context::of(context_.get()).faults.plan(plan.faults());
     for (round_ = 0; round_ < rounds; ++round_) run();
   }
   [[nodiscard]] std::vector<int> const& seen() const noexcept { return seen_; }

@@ -2,7 +2,7 @@
 // Goal: a completion queue grows while it is in use and loses nothing, and a reset gives back the
 // room of what is dropped. Method: raw verbs; unpolled completions of both kinds before, and as
 // many as fit afterwards.
-#include <soft/context.hpp>
+#include <soft/objects/context.hpp>
 
 #include <atomic>
 

@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <soft/provider.hpp>
+#include <soft/device/provider.hpp>
 #include <verbs/provider.hpp>
 
 #include <cerrno>

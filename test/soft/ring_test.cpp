@@ -3,8 +3,8 @@
 // another process can write makes this one leave its rings. Method: the ring alone in a shared
 // segment; producers killed at random moments; random bytes. Seeds are printed and taken back from
 // LEND_TEST_SEED.
-#include <soft/completion_queue.hpp>
-#include <soft/wake_pipe.hpp>
+#include <soft/objects/completion_queue.hpp>
+#include <soft/segment/wake_pipe.hpp>
 
 #include <array>
 #include <cstring>

@@ -2,10 +2,10 @@
 // Goal: the lock excludes threads and processes, outlives its holder, and never takes a new tenant
 // of a slot for the old one. Method: counters that lose steps without exclusion; SIGKILL at random
 // moments, seeds printed and taken back from LEND_TEST_SEED.
-#include <soft/layout.hpp>
-#include <soft/peers.hpp>
-#include <soft/robust_lock.hpp>
-#include <soft/slot.hpp>
+#include <soft/peers/peers.hpp>
+#include <soft/peers/slot.hpp>
+#include <soft/platform/robust_lock.hpp>
+#include <soft/segment/layout.hpp>
 
 #include <sched.h>
 #include <sys/time.h>

@@ -2,9 +2,9 @@
 // Goal: memory that peers map can never shrink under them, is found through /proc only when it is
 // what it claims to be, and goes when nobody maps it. Method: real descriptors of this process and
 // of another.
-#include <soft/arenas.hpp>
-#include <soft/layout.hpp>
-#include <soft/shared_memory.hpp>
+#include <soft/memory/arenas.hpp>
+#include <soft/platform/shared_memory.hpp>
+#include <soft/segment/layout.hpp>
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Slots alone: claims, stale files of the dead, forked children, and who counts as alive.
-#include <soft/reason.hpp>
-#include <soft/slot.hpp>
+#include <soft/peers/slot.hpp>
+#include <soft/platform/reason.hpp>
 
 #include <fcntl.h>
 #include <signal.h>

@@ -5,7 +5,7 @@
 
 #include "support/catch.hpp"
 
-#include <soft/provider.hpp>
+#include <soft/device/provider.hpp>
 
 #include <infiniband/verbs.h>
 
@@ -39,6 +39,7 @@ using HeldQueue = std::unique_ptr<ibv_cq, Destroy<ibv_cq, &Provider::destroy_cq>
 using HeldChannel =
     std::unique_ptr<ibv_comp_channel, Destroy<ibv_comp_channel, &Provider::destroy_comp_channel>>;
 using HeldAddress = std::unique_ptr<ibv_ah, Destroy<ibv_ah, &Provider::destroy_ah>>;
+using HeldPool = std::unique_ptr<ibv_srq, Destroy<ibv_srq, &Provider::destroy_srq>>;
 using HeldQueuePair = std::unique_ptr<ibv_qp, Destroy<ibv_qp, &Provider::destroy_qp>>;
 
 inline HeldContext open_context() {
@@ -46,7 +47,7 @@ inline HeldContext open_context() {
   REQUIRE(list != nullptr);
   HeldContext context{verbs().open_device(list[0])};
   verbs().free_device_list(list);
-  REQUIRE(context);
+  if (!context) FAIL("open_device: " << verbs().last_reason());
   return context;
 }
 inline HeldDomain make_domain(ibv_context* context) {

@@ -42,7 +42,8 @@ TEST_CASE("threads with a loop-back channel each, on one device, see their own b
     threads.emplace_back([&, id] {
       // Made and destroyed beside the others, too.
       for (int turn = 0; turn < 5; ++turn) {
-        RawMemory const memory{device, 2 * size, id % 2 == 0 ? Home::device : Home::process};
+        RawMemory const memory{device, 2 * size,
+                               id % 2 == 0 ? Where::allocated : Where::private_memory};
         RawQueue const queue{device};
         RawPair const loop{device, queue};
         if (loop.connect(loop.number()) != 0) return;
@@ -231,7 +232,7 @@ TEST_CASE("a post with a bad key fails beside the first registration of its devi
       if (loop.send(1, {nowhere, sizeof nowhere, 0x101}) == 0)
         has_failed = next_of(queue) == UINT64_MAX;
     }};
-    RawMemory const memory{device, size, Home::process};
+    RawMemory const memory{device, size, Where::private_memory};
     poster.join();
     CHECK(has_failed);
   }

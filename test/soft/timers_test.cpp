@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The retry budgets as a table.
-#include <soft/timers.hpp>
+#include <soft/engine/retry_budgets.hpp>
 
 #include "support/catch.hpp"
 

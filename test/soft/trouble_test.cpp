@@ -3,9 +3,10 @@
 // and sleeps, whatever other threads do at that moment and wherever the peer dies. Method: raw
 // verbs within one process, with the device's own locks held, and with what a death leaves written
 // by hand.
-#include <soft/async_events.hpp>
-#include <soft/completion_queue.hpp>
-#include <soft/queue_pair.hpp>
+#include <soft/objects/async_events.hpp>
+#include <soft/objects/completion_queue.hpp>
+#include <soft/objects/queue_pair.hpp>
+#include <soft/objects/queue_pair_states.hpp>
 
 #include "sleepy.hpp"
 #include "support.hpp"

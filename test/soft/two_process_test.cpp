@@ -3,11 +3,12 @@
 // queue pairs and peers; a forked child cannot touch its parent's device; what a peer may scribble
 // over shared memory breaks data and nothing else. Method: forked peers; random bytes, whose seed
 // is printed and taken back from LEND_TEST_SEED.
-#include <soft/context.hpp>
-#include <soft/host.hpp>
-#include <soft/queue_pair.hpp>
-#include <soft/receive_pool.hpp>
+#include <soft/objects/context.hpp>
+#include <soft/objects/queue_pair.hpp>
+#include <soft/objects/receive_pool.hpp>
+#include <soft/peers/host.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
@@ -49,9 +50,9 @@ constexpr std::size_t largest = std::size_t{5} << 20;
 
 TEST_CASE("sends, writes and reads carry their bytes between all kinds of memory",
           "[two_process]") {
-  auto const ours = GENERATE(Home::device, Home::process);
-  auto const theirs = GENERATE(Home::device, Home::process);
-  if (theirs == Home::process && !soft::cross_memory().possible) {
+  auto const ours = GENERATE(Where::allocated, Where::private_memory);
+  auto const theirs = GENERATE(Where::allocated, Where::private_memory);
+  if (theirs == Where::private_memory && !soft::cross_memory().possible) {
     WARN("skipped: " << soft::cross_memory().obstacle);
     return;
   }
@@ -193,11 +194,11 @@ TEST_CASE("a forked child is refused its parent's device, may open its own, and 
     if (loop.receive(2, memory.piece(0, 64)) != ENODEV) return 2;
     if (queue.poll(1, &completion) != -ENODEV) return 3;
     if (loop.fail() != ENODEV) return 4;
-    if (soft_device().alloc_pd(device.context()) != nullptr || errno != ENODEV) return 5;
-    if (soft_device().last_reason() == nullptr) return 6;
-    if (std::strstr(soft_device().last_reason(), "fork") == nullptr) return 7;
-    if (soft_device().reg_mr(device.domain(), memory.at(), 64, 0) != nullptr) return 8;
-    if (soft_device().allocate(device.context(), 64, {}) != nullptr) return 9;
+    if (verbs().alloc_pd(device.context()) != nullptr || errno != ENODEV) return 5;
+    if (verbs().last_reason() == nullptr) return 6;
+    if (std::strstr(verbs().last_reason(), "fork") == nullptr) return 7;
+    if (verbs().reg_mr(device.domain(), memory.at(), 64, 0) != nullptr) return 8;
+    if (verbs().allocate(device.context(), 64, {}) != nullptr) return 9;
     RawDevice const own;
     RawMemory const bytes{own, 128};
     RawQueue const own_queue{own};

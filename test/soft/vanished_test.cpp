@@ -2,7 +2,7 @@
 // Goal: memory of ours that the program unmapped, though it is registered, is our own fault, of
 // which the target sees nothing. Method: pages behind a registration go; the copy is between two
 // contexts, by cross-memory attach. Where the poster's CPU copies by itself it is a SIGSEGV.
-#include <soft/host.hpp>
+#include <soft/peers/host.hpp>
 
 #include <signal.h>
 #include <sys/mman.h>

@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <soft/queue_pair.hpp>
+#include <soft/objects/queue_pair.hpp>
 
 #include "soft/support.hpp"
 

@@ -2,7 +2,8 @@
 // Goal: nobody sleeps beside what it should know because who did it had no descriptor to wake it
 // by, or no thread to try again. Method: raw verbs within one process, which can open no more
 // files, or make no more threads, for a while.
-#include <soft/context.hpp>
+#include <lend/soft/faults.hpp>
+#include <soft/objects/context.hpp>
 
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -242,7 +243,8 @@ TEST_CASE("in SQD work is taken even where nobody can look after what had starte
   bring_to(a.end.qp.get(), IBV_QPS_RTS, b.qp->qp_num);
   bring_to(b.qp.get(), IBV_QPS_RTS, a.end.qp->qp_num);
   for (std::uint64_t id = 1; id <= 2; ++id) REQUIRE(post_receive(b, id) == 0);
-  soft::Context::of(near.get()).faults.plan(FaultPlan{}.delay(1, std::chrono::milliseconds{1}));
+  soft::Context::of(near.get())
+      .faults.plan(FaultPlan{}.delay(1, std::chrono::milliseconds{1}).faults());
   REQUIRE(post(a.end, {.id = 1}) == 0);
   REQUIRE(move(a.end.qp.get(), IBV_QPS_SQD, {}, IBV_QP_STATE) == 0);
   auto const build = [&] {

@@ -3,8 +3,8 @@
 
 # What building lend needs. libibverbs is used to compile and link; no RDMA device is needed.
 build_packages=(g++ meson ninja-build pkg-config libibverbs-dev librdmacm-dev libboost-dev)
-# What counts instructions in the suite `unit`; those tests are skipped where it cannot be had.
-unit_packages=(valgrind)
+# What counts instructions in the suite `cost`; those tests are skipped where it cannot be had.
+cost_packages=(valgrind)
 # What the suite `guest` needs; it is skipped where they cannot be had.
 mapfile -t guest_packages <test/guest/packages
 # What the suite `preload` runs; likewise.

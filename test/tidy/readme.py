@@ -1,32 +1,92 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The program in README.md is examples/hello_channel.cpp, to the letter; every link leads somewhere;
-every test that lib/soft/README.md and lib/safety.md name is there."""
+"""What the pages claim is there: every block of C++ is an excerpt of a file that is compiled, to the
+letter; every link leads somewhere; every test that lib/soft/README.md and lib/safety.md name exists;
+README.md keeps to its length; words.py is obeyed. self_test.py sees each rule complain."""
 import pathlib
 import re
 import sys
+import textwrap
+
+from words import check_words
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-wrong = []
-program = (ROOT / "examples/hello_channel.cpp").read_text(encoding="utf-8")
-if f"```cpp\n{program}```" not in (ROOT / "README.md").read_text(encoding="utf-8"):
-    wrong.append("README.md does not show examples/hello_channel.cpp as it is")
-pages = [page for page in ROOT.rglob("*.md") if not {"build", "subprojects"} & set(page.relative_to(ROOT).parts)]
-for page in pages:
-    for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
-        if not (page.parent / link).exists():
-            wrong.append(f"{page.relative_to(ROOT)} links to {link}, which is not there")
-names = set()
-for test in (ROOT / "test").rglob("*_test.cpp"):
-    for case in re.findall(r'\bTEST_CASE\(((?:\s*"[^"]*")+)', test.read_text(encoding="utf-8")):
-        names.add("".join(re.findall(r'"([^"]*)"', case)))
-for page in "lib/soft/README.md", "lib/safety.md":
-    for said in re.findall(r'"([^"]+)"', (ROOT / page).read_text(encoding="utf-8")):
-        if (name := re.sub(r"\s+", " ", said)) not in names:
-            wrong.append(f"{page} names a test that is not there: {name}")
-# There, a word of code with underscores is a file, unless it begins a name of the interface.
-for said in re.findall(r"`((?!unsafe_|mutable_)[a-z]+_[a-z_]+)`", (ROOT / "lib/safety.md").read_text(encoding="utf-8")):
-    if not any((ROOT / "test" / room / f"{said}.cpp").exists() for room in ("compile_fail", "abort")):
-        wrong.append(f"lib/safety.md names a case that is not there: {said}")
-print(f"{len(pages)} pages", *wrong, sep="\n")
-sys.exit(1 if wrong else 0)
+README_LINES = 170  # a landing page; what does not fit has a page in lib/guide/
+COLUMNS = 100
+# The line before a block of C++ says where it is from: a whole file, or what stands in it between
+# `// excerpt NAME` and `// end of excerpt`.
+BLOCK = re.compile(r"(?:^<!-- excerpt: (\S+)(?: (\S+))? -->\n)?^```cpp\n(.*?)^```$", re.M | re.S)
+
+
+def excerpt(path, name):
+    """What a page shows of the file at `path`; None where that is not there."""
+    if not (ROOT / path).is_file():
+        return None
+    text = (ROOT / path).read_text(encoding="utf-8")
+    if not name:
+        return text
+    found = re.search(rf"^ *// excerpt {name}\n(.*?)^ *// end of excerpt$", text, re.M | re.S)
+    return textwrap.dedent(found[1]) if found else None
+
+
+def check_page(page, text):
+    """Yields what is wrong with the page `text` at `page`."""
+    blocks = BLOCK.findall(text)
+    if len(blocks) != text.count("```cpp"):
+        yield "has a block of C++ that does not begin and end its lines"
+    for path, name, shown in blocks:
+        there = excerpt(path, name) if path else None
+        if not path:
+            yield f"does not say what this is an excerpt of: {shown[:60]!r}"
+        elif there is None:
+            yield f"shows an excerpt of {path} {name} that is not there"
+        elif shown != there:
+            yield f"does not show {path} {name} as it is"
+    for link in re.findall(r"\]\((?!https?:)([^)#]+)", text):
+        if not (ROOT / page).parent.joinpath(link).exists():
+            yield f"links to {link}, which is not there"
+    block = None  # one without a language is what a program printed: as wide as that is
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.startswith("```"):
+            block = line if block is None else None
+        if line != line.rstrip():
+            yield f"line {number} ends in white space"
+        if len(line) > COLUMNS and block != "```":
+            yield f"line {number} is wider than {COLUMNS} columns"
+    yield from check_words(str(page), text)
+    if str(page) == "README.md" and text.count("\n") > README_LINES:
+        yield f"has {text.count(chr(10))} lines, more than {README_LINES}"
+
+
+def read_pages():
+    """Every page of the tree, by its path."""
+    paths = (path.relative_to(ROOT) for path in sorted(ROOT.rglob("*.md")))
+    return {path: (ROOT / path).read_text(encoding="utf-8") for path in paths
+            if not any(part == "subprojects" or part.startswith("build") for part in path.parts)}
+
+
+def check_names():
+    """Yields the tests that pages name and that are not there."""
+    names = set()
+    for test in (ROOT / "test").rglob("*_test.cpp"):
+        for case in re.findall(r'\bTEST_CASE\(((?:\s*"[^"]*")+)', test.read_text(encoding="utf-8")):
+            names.add("".join(re.findall(r'"([^"]*)"', case)))
+    for page in "lib/soft/README.md", "lib/safety.md":
+        for said in re.findall(r'"([^"]+)"', (ROOT / page).read_text(encoding="utf-8")):
+            if (name := re.sub(r"\s+", " ", said)) not in names:
+                yield f"{page} names a test that is not there: {name}"
+    stops = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "test/abort").glob("*.cpp"))
+    stops = re.findall(r"^ABORT_CASE\((\w+)", stops, re.MULTILINE)
+    # There, a word of code with underscores is a case, unless it begins a name of the interface.
+    safety = (ROOT / "lib/safety.md").read_text(encoding="utf-8")
+    for said in re.findall(r"`((?!unsafe_|mutable_)[a-z]+_[a-z_]+)`", safety):
+        if not (ROOT / "test/compile_fail" / f"{said}.cpp").exists() and said not in stops:
+            yield f"lib/safety.md names a case that is not there: {said}"
+
+
+if __name__ == "__main__":
+    pages = read_pages()
+    wrong = [f"{page} {words}" for page, text in pages.items() for words in check_page(page, text)]
+    wrong += check_names()
+    print(f"{len(pages)} pages", *wrong, sep="\n")
+    sys.exit(1 if wrong or not pages else 0)

@@ -1,24 +1,29 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Every rule of tidy.py complains about a file that breaks it, and about a good one none does."""
+"""Every rule of tidy.py and readme.py complains about a file that breaks it, and about a good one none
+does."""
 import sys
 
+from readme import check_page, excerpt
 from tidy import FOREIGN, check
 
 HEAD = "// SPDX-License-Identifier: MIT OR Apache-2.0\n"
 HPP = HEAD + "#pragma once\n"
 UMBRELLA = "include/lend/lend.hpp"
-BUILDS = {"lib/verbs/meson.build": "'queue_pair.cpp', 'x.cpp'", "test/abort/meson.build": "'y'"}
+BUILDS = {"lib/verbs/meson.build": "'queue_pair.cpp', 'x.cpp'", "test/compile_fail/meson.build": "'y'"}
 GOOD = {
     "lib/verbs/x.cpp": HEAD + "#include <infiniband/verbs.h>\n#include <lend/base/error.hpp>\n"
                               "// ibv_post_send(3)\nint f() {\n  return snprintf(a, 1, b);\n}\n",
     "lib/verbs/posting.hpp": HPP + "int r = ibv_post_send(a, b, c);\n",
-    "test/abort/y.cpp": "// stops: x\n" + HEAD + "#include <lend/lend.hpp>\n",
+    "test/compile_fail/y.cpp": "// error: x\n" + HEAD + "#include <lend/lend.hpp>\n",
+    "lib/soft/memory/x.hpp": HPP + "#include <soft/segment/y.hpp>\n#include <soft/memory/z.hpp>\n",
+    "test/soft/x.hpp": HPP + '#include "soft/support.hpp"\n#include <soft/device/z.hpp>\n',
     "lib/network/x.hpp": HPP + '#include "y.hpp"\n#include <sys/socket.h>\n'
                                "struct S {\n" + "int a;\n" * 80 + "};\n",
 }
 BAD = [  # where, what, and a part of the complaint
     ("lib/base/x.hpp", "#pragma once\n", "no SPDX"),
+    ("lib/base/x.hpp", HPP.replace("2.0", "2.0 A thing."), "no SPDX"),
     ("lib/base/x.hpp", HPP + "int a; \n", "line 3 ends in white space"),
     ("lib/base/x.hpp", HPP + "//" + "x" * 99 + "\n", "wider than 100"),
     ("lib/base/x.hpp", HPP + "// TO" "DO: more\n", "says TO" "DO"),
@@ -29,6 +34,9 @@ BAD = [  # where, what, and a part of the complaint
     ("lib/base/x.hpp", HEAD, "no #pragma once"),
     ("lib/base/new.cpp", HEAD, "nobody compiles it"),
     ("lib/verbs/x.cpp", HEAD + "void f(int a,\n       int b) {\n" + "  g();\n" * 71 + "}\n", "more than 70"),
+    ("lib/verbs/x.cpp", HEAD + "class X : Y {\n" + "  int a;\n" * 201 + "};\n", "a class of more than 200"),
+    ("lib/verbs/x.cpp", HEAD + "struct X {\n  int a;\n  X() : a{1} {\n" + "    g();\n" * 71 + "  }\n};\n",
+     "a function of more than 70 lines: X()"),
     ("lib/verbs/x.cpp", HEAD + 'void f() { std::printf("x"); }\n', "prints"),
     ("include/lend/base/x.hpp", HPP + "auto& o = std::cout;\n", "prints"),
     ("lib/channel/x.hpp", HPP + "int r = ibv_post_send(a, b, c);\n", "calls ibv_post_send"),
@@ -39,15 +47,41 @@ BAD = [  # where, what, and a part of the complaint
     ("include/lend/verbs/x.hpp", HPP + "#include <lend/open_device.hpp>\n", "room verbs may include"),
     ("lib/channel/x.hpp", HPP + "#include <lend/lend.hpp>\n", "name the header by its room"),
     ("lib/channel/x.hpp", HPP + '#include "../soft/ring.hpp"\n', "name the header by its room"),
+    ("lib/soft/x.hpp", HPP, "no sub-room of soft"),
+    ("lib/soft/memory/x.hpp", HPP + '#include "y.hpp"\n', "spell it <soft/SUB_ROOM/y.hpp>"),
+    ("test/soft/x.hpp", HPP + "#include <soft/y.hpp>\n", "name its sub-room"),
+    ("lib/soft/segment/x.hpp", HPP + "#include <soft/memory/y.hpp>\n", "soft/segment may include platform"),
+    ("lib/soft/platform/x.hpp", HPP + "#include <soft/peers/y.hpp>\n", "may include no sub-room"),
     ("lib/base/x.hpp", HPP + "#include <infiniband/verbs.h>\n", "includes infiniband/verbs.h"),
     ("lib/verbs/x.cpp", HEAD + "#include <rdma/rdma_cma.h>\n", "includes rdma/rdma_cma.h"),
+    ("lib/cm/x.hpp", HPP + "\nnamespace lend {\n", "belong in lend::cm"),
     ("lib/base/x.hpp", HPP + "#include <boost/outcome.hpp>\n", "includes boost/outcome"),
     ("test/base/x.hpp", HPP + "#include <catch2/catch.hpp>\n", "includes catch2/"),
     ("lib/soft/x.hpp", HPP + "#include <sys/socket.h>\n", "includes sys/socket.h"),
     ("lib/verbs/x.hpp", HPP + "#include <arpa/inet.h>\n", "includes arpa/inet.h"),
+    ("examples/x.cpp", HEAD + "// a stranger\n", "says `stranger`"),
+    ("include/lend/base/x.hpp", HPP + "// its verdict\n", "says `verdict`"),
     (UMBRELLA, HPP, "does not bring in include/lend/base/far.hpp"),
 ]
-wrong = []
+HELLO = "examples/hello_channel.cpp"
+SHOWN = f"<!-- excerpt: {HELLO} hello -->\n```cpp\n{excerpt(HELLO, 'hello')}```\n"
+BAD_PAGES = [
+    ("```cpp\nint a;\n```\n", "does not say what this is an excerpt of"),
+    (SHOWN.replace(HELLO, "examples/gone.cpp"), "that is not there"),
+    (SHOWN.replace(" hello ", " gone "), "that is not there"),
+    (SHOWN.replace("LEND_TRY", "TRY"), "as it is"),
+    (SHOWN.replace("```cpp", " ```cpp"), "does not begin and end its lines"),
+    ("[gone](gone.md)\n", "links to gone.md"),
+    ("\n" * 171, "more than 170"),
+    ("```sh\n" + "x" * 101 + "\n```\n", "line 2 is wider than 100"),
+    ("```\n```\n" + "x" * 101, "line 3 is wider than 100"),
+    ("| x | \n", "line 1 ends in white space"),
+    ("The peer\nis told.\n", "line 2 says `is told`"),
+]
+wrong = [f"a good page {words}" for words in check_page("README.md", SHOWN + '`nobody` "in vain"' + "\n```\n" + "x" * 101 + "\n```" + "\n" * 99)]
+for text, expected in BAD_PAGES:
+    if not any(expected in words for words in check_page("README.md", text)):
+        wrong.append(f"a page passes, without `{expected}`: {text[:60]!r}")
 for path, text in GOOD.items():
     wrong += [f"{path} is good: {words}" for words in check(path, text, BUILDS | GOOD)]
 tree = BUILDS | {"include/lend/base/far.hpp": HPP}
@@ -59,5 +93,5 @@ near = {UMBRELLA: HPP + "#include <lend/base/near.hpp>\n",
 wrong += check(UMBRELLA, near[UMBRELLA], tree | near)
 wrong += [f"no bad file for {pattern}" for pattern in FOREIGN
           if not any(pattern.strip("(").split("/")[0] in words for _, words, _ in BAD)]
-print(f"{len(BAD)} bad files", *wrong, sep="\n")
+print(f"{len(BAD)} bad files, {len(BAD_PAGES)} bad pages", *wrong, sep="\n")
 sys.exit(1 if wrong else 0)

@@ -8,13 +8,23 @@ import pathlib
 import re
 import sys
 
+from words import check_words
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Who may include whom: the table of lib/README.md. Change both in one commit.
 ROOMS = {
     "base": "", "verbs": "base", "soft": "base verbs", "channel": "base verbs", "cm": "base verbs",
     "network": "base verbs channel", "preload": "base verbs soft", "open_device": "base verbs soft",
 }
+# The same inside a room that is too large to be flat: the table of lib/soft/README.md.
+SUB_ROOMS = {"soft": {
+    "platform": "", "segment": "platform", "peers": "platform segment",
+    "memory": "platform segment peers", "objects": "platform segment peers memory",
+    "engine": "platform segment peers memory objects",
+    "device": "platform segment peers memory objects engine",
+}}
 UMBRELLA = "base verbs channel network open_device".split()
+OWN_NAMESPACE = "soft network cm preload".split()  # rooms whose internal names are in lend::<room>
 BY_NAME_ONLY = {"include/lend/channel/unsafe.hpp"}  # whoever wants it asks for it
 # Foreign headers, and where they may be seen.
 FOREIGN = {
@@ -29,10 +39,14 @@ CALLERS = {  # the soft device implements them and does not call them
     "ibv_post_send": "lib/verbs/posting.hpp", "ibv_post_recv": "lib/verbs/posting.hpp",
     "ibv_poll_cq": "lib/verbs/polling.hpp",
 }
-COLUMNS, FUNCTION = 100, 70
+COLUMNS, FUNCTION, CLASS = 100, 70, 200
 # What begins and ends in the first column; a type ends in a semicolon.
 FUNCTIONS = re.compile(r"^((?!namespace|extern)[\w\[][^;{}#]*)\{\n(.*?)^\}(.?)", re.M | re.S)
+# A type that begins in the first column, with its body; and a member function in such a body.
+CLASSES = re.compile(r"^(?:class|struct)\b([^;{}]*)\{\n(.*?)^\};", re.M | re.S)
+MEMBERS = re.compile(r"^  (?!class|struct|enum|union)([\w\[~][^;{}#]*(?:\{[^;{}\n]*\}[^;{}#]*)*)\{\n(.*?)^  \}", re.M | re.S)
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
+QUOTED = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 
 
 def room_of(path):
@@ -41,12 +55,36 @@ def room_of(path):
     return parts[0] if parts else None
 
 
+def sub_room_of(path, room):
+    """The folder of an internal file inside its room; empty where it lies beside the folders."""
+    parts = pathlib.PurePath(path).parts
+    return parts[2] if parts[:2] == ("lib", room) and len(parts) > 3 else ""
+
+
+def check_sub_rooms(path, text, room):
+    table = SUB_ROOMS[room]
+    own = sub_room_of(path, room)
+    if path.startswith(f"lib/{room}/"):
+        if own not in table:
+            yield f"is in no sub-room of {room}: {', '.join(table)}"
+        for name in QUOTED.findall(text):
+            yield f'includes "{name}": spell it <{room}/SUB_ROOM/{pathlib.PurePath(name).name}>'
+    for name in INCLUDE.findall(text):
+        if not name.startswith(f"{room}/") or name in QUOTED.findall(text):
+            continue
+        other = sub_room_of(f"lib/{name}", room)
+        if other not in table:
+            yield f"includes {name}: name its sub-room"
+        elif own in table and other not in (own, *table[own].split()):
+            yield f"includes {name}: {room}/{own} may include {table[own] or 'no sub-room'}"
+
+
 def check(path, text, tree):
     """Yields what is wrong with `text` at `path`; `tree` maps every path to its text."""
     lines, cpp = text.split("\n"), path.endswith((".cpp", ".hpp"))
     code = re.sub(r"//.*", "", text) if cpp else text
     room, ours = room_of(path), path.startswith(("lib/", "include/"))
-    if not any("SPDX-License-Identifier: MIT OR Apache-2.0" in line for line in lines[:2]):
+    if not any(line.endswith("SPDX-License-Identifier: MIT OR Apache-2.0") for line in lines[:2]):
         yield "has no SPDX line at its head"
     for number, line in enumerate(lines, 1):
         if line != line.rstrip():
@@ -57,10 +95,15 @@ def check(path, text, tree):
         yield f"says {word}: file an issue instead"
     if not cpp:
         return
+    yield from check_words(path, text)
     limit = 250 if ours and path.endswith(".hpp") else 400
     if len(lines) - 1 > limit:
         yield f"has {len(lines) - 1} lines, more than {limit}: which two things is it?"
-    if path.endswith(".hpp") and "\n#pragma once\n" not in text:
+    # A precompiled header is a main file, in which compilers warn of it.
+    if ours and path[-4:] == ".hpp" and room in OWN_NAMESPACE and "\nnamespace lend {" in text \
+            and path.startswith("lib/"):
+        yield f"declares in lend: its names belong in lend::{room}"
+    if path.endswith(".hpp") and "/pch/" not in path and "\n#pragma once\n" not in text:
         yield "has no #pragma once"
     if path.endswith(".cpp") and not is_compiled(pathlib.PurePath(path), tree):
         yield "is in no meson.build: nobody compiles it"
@@ -68,6 +111,12 @@ def check(path, text, tree):
         for head, body, end in FUNCTIONS.findall(code):
             if end != ";" and body.count("\n") > FUNCTION:
                 yield f"has a function of more than {FUNCTION} lines: {head.split(chr(10))[0]}"
+        for name, body in CLASSES.findall(code):
+            if body.count("\n") > CLASS:
+                yield f"has a class of more than {CLASS} lines:{name.rstrip()}"
+            for head, inner in MEMBERS.findall(body):
+                if inner.count("\n") > FUNCTION:
+                    yield f"has a function of more than {FUNCTION} lines: {head.split(chr(10))[0]}"
         for word in re.findall(r"\b(?:f?printf|f?puts)\s*\(|\bstd::(?:cout|cerr)\b", code):
             yield f"prints ({word}): the library never does"
     for verb, caller in CALLERS.items():
@@ -82,6 +131,8 @@ def check(path, text, tree):
             yield f"includes {name}: name the header by its room"
         elif room in ROOMS and other in ROOMS and other not in (room, *ROOMS[room].split()):
             yield f"includes {name}: room {room} may include {ROOMS[room] or 'no room'}"
+    for divided in SUB_ROOMS:
+        yield from check_sub_rooms(path, text, divided)
     if path == "include/lend/lend.hpp":
         for header in (p for p in tree if p.startswith("include/lend/") and p.endswith(".hpp")):
             if room_of(header) in UMBRELLA and header not in reached({path}, tree) | BY_NAME_ONLY:

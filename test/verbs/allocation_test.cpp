@@ -108,7 +108,7 @@ TEST_CASE("memory has the pages that were asked for, and says so", "[verbs]") {
     if (bench.context.kind() == DeviceKind::soft && by_hand.find("[never]") != std::string::npos)
       CHECK(mapping_field(start, "ShmemPmdMapped") == 8192);
   } else {
-    check_says(transparent.error(), Errc::unsupported, {"switched off", "transparent_hugepage/"});
+    check_says(transparent.error(), Errc::unsupported, {"disabled", "transparent_hugepage/"});
   }
 }
 

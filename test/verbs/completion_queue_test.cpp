@@ -10,6 +10,7 @@
 
 #include <endian.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>

@@ -7,8 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <functional>
 
+#include "support/device_environment.hpp"
 #include "support/two_ends.hpp"
 
 using namespace lend;
@@ -59,7 +61,7 @@ std::string register_bytes(std::size_t length) {
 }
 
 bool locks_memory() {
-  return open_test_device().kind() == DeviceKind::hardware;
+  return open_test_device().kind() != DeviceKind::soft;
 }
 
 void check_says(Error const& error, std::vector<std::string> const& words) {
@@ -149,4 +151,23 @@ TEST_CASE("a message longer than the port carries is refused with both lengths",
   check_says(
       error_of(ends.a.send(memory.gather(0, most + 1))),
       {std::to_string(most + 1) + " bytes, the port carries at most " + std::to_string(most)});
+}
+
+TEST_CASE("the kernel's own devices are software RDMA, and by default SoftRoCE is taken",
+          "[verbs]") {
+  bool has_roce = false;
+  bool has_card = false;
+  for (auto const& device : must(list_devices())) {
+    bool const is_roce = device.name().starts_with("rxe");  // as test/guest calls them
+    bool const is_own = is_roce || device.name().starts_with("siw");
+    has_roce = has_roce || is_roce;
+    has_card = has_card || device.kind() == DeviceKind::card;
+    if (is_own) CHECK(device.kind() == DeviceKind::software_rdma);
+  }
+  if (!has_roce || has_card) return;
+
+  DeviceEnvironment const environment{nullptr};
+  auto const opened = must(open_device());
+  CHECK(opened.name().starts_with("rxe"));
+  CHECK(opened.kind() == DeviceKind::software_rdma);
 }

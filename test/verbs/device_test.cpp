@@ -38,7 +38,7 @@ TEST_CASE("a device keeps the list it came from until the last is gone", "[verbs
       auto const devices = devices_of(fake_provider()).value();
       REQUIRE(devices.size() == 3);
       CHECK(devices[1].name() == "fake1");
-      CHECK(devices[1].kind() == DeviceKind::hardware);
+      CHECK(devices[1].kind() == DeviceKind::card);
       last = devices[2];
     }
     CHECK(Fake::get().live("list") == 1);

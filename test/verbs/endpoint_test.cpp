@@ -6,6 +6,7 @@
 
 #include <lend/verbs/endpoint.hpp>
 
+#include <algorithm>
 #include <random>
 
 using namespace lend;
@@ -15,7 +16,7 @@ namespace {
 Endpoint random_endpoint(std::mt19937_64& random) {
   auto const below = [&](std::uint64_t limit) { return random() % limit; };
   Endpoint endpoint;
-  endpoint.device_kind = static_cast<DeviceKind>(below(2));
+  endpoint.device_kind = static_cast<DeviceKind>(below(3));
   endpoint.link_layer = static_cast<LinkLayer>(below(3));
   endpoint.queue_pair_number =
       QueuePairNumber::truncated(static_cast<std::uint32_t>(1 + below(0xff'fffe)));
@@ -186,7 +187,7 @@ TEST_CASE("an endpoint whose checksum holds and whose values cannot be is refuse
   check_refused(with([](Endpoint& e) { e.send_depth = 0; }));
   check_refused(with([](Endpoint& e) { e.receive_depth = 0; }));
   check_refused(with([](Endpoint& e) { e.receive_depth = 0x8000'0000; }));
-  check_refused(with([](Endpoint& e) { e.device_kind = DeviceKind{2}; }));
+  check_refused(with([](Endpoint& e) { e.device_kind = DeviceKind{3}; }));
   check_refused(with([](Endpoint& e) { e.link_layer = LinkLayer{3}; }));
   check_refused(with([](Endpoint& e) { e.gid_type = GidType{3}; }));
 }

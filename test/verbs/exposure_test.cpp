@@ -158,7 +158,7 @@ TEST_CASE("the ledger goes on watching a region that is exposed", "[verbs]") {
   auto memory = domain.allocate(100).value();
   auto const exposure = memory.unsafe_expose(RemoteAccess::write).value();
 
-  auto const refused = memory.unsafe_unchecked();
+  auto const refused = memory.unsafe_disable_ledger();
 
   REQUIRE(refused.has_error());
   CHECK(refused.error() == Errc::already_borrowed);

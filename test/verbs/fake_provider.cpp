@@ -19,6 +19,9 @@ Fake& Fake::get() {
 }
 
 void Fake::reset(FakeDevice next) {
+  // What is live stays in memory, as with any device: a fork looks at each device that is open.
+  static std::vector<std::map<void const*, Object>> forgotten;
+  forgotten.push_back(std::move(objects_));
   *this = Fake{};
   device = std::move(next);
 }
@@ -85,7 +88,9 @@ ibv_device** get_device_list(int* count) {
   for (int i = 0; i < fake().device.devices; ++i) {
     auto& raw = raw_devices[static_cast<std::size_t>(i)];
     std::snprintf(raw.name, sizeof raw.name, "fake%d", i);
-    raw.transport_type = fake().device.transport;
+    auto const& kinds = fake().device.kinds;
+    auto const at = static_cast<std::size_t>(i);
+    raw.transport_type = at < kinds.size() ? kinds[at].transport : fake().device.transport;
     raw_list[static_cast<std::size_t>(i)] = &raw;
   }
   *count = fake().device.devices;
@@ -109,8 +114,9 @@ Posted posted_from(ibv_recv_wr const& request) {
 
 /// A chain, up to the request that is to be refused.
 template <class Request>
-int post(ibv_qp*, Request* request, Request** refused) {
+int post(ibv_qp* queue_pair, Request* request, Request** refused) {
   ++fake().post_calls;
+  fake().last_to_post = queue_pair->qp_num;
   bool is_refused = false;
   for (; request != nullptr; request = request->next) {
     is_refused = is_refused || (fake().post_result != 0 && fake().refuse_after-- <= 0);
@@ -119,6 +125,7 @@ int post(ibv_qp*, Request* request, Request** refused) {
       break;
     }
     fake().posted.push_back(posted_from(*request));
+    fake().posted.back().queue_pair = queue_pair->qp_num;
   }
   if (!is_refused) return 0;
   fake().refuse_after = 0;
@@ -130,13 +137,20 @@ int poll_cq(ibv_cq*, int count, ibv_wc* target) {
   int taken = 0;
   for (; taken < count && !fake().completions.empty(); ++taken) {
     target[taken] = fake().completions.front();
+    // Where the test does not say whose it is.
+    if (target[taken].qp_num == 0) target[taken].qp_num = fake().last_to_post;
     fake().completions.pop_front();
   }
+  if (taken == 0 && fake().always) target[taken++] = *fake().always;
   return taken == 0 && fake().poll_result < 0 ? fake().poll_result : taken;
 }
 
 ibv_context* open_device(ibv_device* device) {
   if (fake().fails("ibv_open_device")) return nullptr;
+  if (fake().device.open_errno != 0) {
+    errno = fake().device.open_errno;
+    return nullptr;
+  }
   auto const context = std::make_shared<ibv_context>();
   context->device = device;
   context->ops.post_send = &post<ibv_send_wr>;
@@ -150,8 +164,11 @@ int end(T* object) {
   return fake().end(object);
 }
 
-int query_device(ibv_context*, ibv_device_attr* attributes) {
+int query_device(ibv_context* context, ibv_device_attr* attributes) {
   if (fake().fails("ibv_query_device")) return failure();
+  auto const at = static_cast<std::size_t>(context->device - raw_devices.data());
+  auto const& kinds = fake().device.kinds;
+  attributes->vendor_id = at < kinds.size() ? kinds[at].vendor : FakeKind{}.vendor;
   attributes->phys_port_cnt = static_cast<std::uint8_t>(fake().device.ports.size());
   attributes->max_qp = fake().device.queue_pairs_max;
   attributes->max_cq = fake().device.completion_queues_max;
@@ -249,7 +266,8 @@ ibv_qp* create_qp(ibv_pd* domain, ibv_qp_init_attr* attributes) {
   auto const queue_pair = std::make_shared<ibv_qp>();
   queue_pair->context = domain->context;
   queue_pair->pd = domain;
-  queue_pair->qp_num = fake().device.first_queue_pair;
+  queue_pair->qp_num =
+      fake().device.first_queue_pair + fake().device.queue_pair_step * fake().queue_pairs_made++;
   attributes->cap.max_inline_data += fake().device.inline_granted;
   attributes->cap.max_send_sge += fake().device.elements_granted;
   attributes->cap.max_recv_sge += fake().device.elements_granted;
@@ -264,6 +282,11 @@ int modify_qp(ibv_qp* queue_pair, ibv_qp_attr* attributes, int mask) {
   fake().modified.push_back({*attributes, mask});
   if (attributes->qp_state == IBV_QPS_ERR && fake().at_error) fake().at_error();
   return 0;
+}
+
+int destroy_qp(ibv_qp* queue_pair) {
+  if (fake().at_destruction) fake().at_destruction();
+  return end(queue_pair);
 }
 
 int query_qp(ibv_qp* queue_pair, ibv_qp_attr* attributes, int, ibv_qp_init_attr*) {
@@ -312,7 +335,7 @@ Provider table_of(bool is_soft) {
   table.create_qp = &create_qp;
   table.modify_qp = &modify_qp;
   table.query_qp = &query_qp;
-  table.destroy_qp = &end<ibv_qp>;
+  table.destroy_qp = &destroy_qp;
   table.allocate = &allocate;
   table.release = &release;
   table.last_reason = &last_reason;

@@ -15,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -22,6 +23,12 @@
 namespace lend::test {
 
 using GidBytes = std::array<std::uint8_t, 16>;
+
+/// What one of several devices is.
+struct FakeKind {
+  std::uint32_t vendor = 0x02c9;
+  ibv_transport_type transport = IBV_TRANSPORT_IB;
+};
 
 /// What the fake device says of itself.
 struct FakeDevice {
@@ -37,8 +44,10 @@ struct FakeDevice {
   std::vector<GidBytes> gids_of_port_2{};  // where it has others
   std::uint8_t port_flags = 0;
   ibv_transport_type transport = IBV_TRANSPORT_IB;
+  std::vector<FakeKind> kinds{};  // by index; else a card of that transport
   int reads_max = 128;
   int list_errno = 0;  // no list, with this errno
+  int open_errno = 0;  // as above, of every device
   int queue_pairs_max = 64;
   int completion_queues_max = 64;
   int work_requests_max = 1024;
@@ -53,6 +62,7 @@ struct FakeDevice {
   std::uint32_t send_depth_withheld = 0;
   int completions_withheld = 0;
   std::uint32_t first_queue_pair = 0x1234;
+  std::uint32_t queue_pair_step = 0;  // 0: each has the number of the first, as if that were gone
 
   static GidBytes ipv4_gid() { return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1}; }
   static GidBytes ipv6_gid() { return {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 1}; }
@@ -74,6 +84,7 @@ struct Posted {
   ibv_send_wr request{};  // of a receive only wr_id and num_sge
   std::vector<ibv_sge> elements{};
   bool is_receive = false;
+  std::uint32_t queue_pair = 0;  // its number
 };
 
 class Fake {
@@ -96,9 +107,11 @@ class Fake {
   int post_result = 0;
   int refuse_after = 0;  // requests that are still taken before post_result strikes
   bool refuses_once = false;
-  int silent_after = INT_MAX;        // posts; then no bad_wr says where, and it has taken all
-  int poll_result = 0;               // if negative
-  std::function<void()> at_error{};  // when a queue pair is put in that state
+  int silent_after = INT_MAX;              // posts; then no bad_wr says where, and it has taken all
+  int poll_result = 0;                     // if negative
+  std::function<void()> at_error{};        // when a queue pair is put in that state
+  std::function<void()> at_destruction{};  // when one is destroyed
+  std::optional<ibv_wc> always{};          // polled whenever there is nothing else
 
   // Counted.
   int calls = 0;
@@ -109,6 +122,8 @@ class Fake {
   std::vector<std::string> violations{};  // ended twice, or before a child
 
   // The data path.
+  std::uint32_t queue_pairs_made = 0;
+  std::uint32_t last_to_post = 0;  // its number
   int post_calls = 0;
   std::vector<Modified> modified{};
   std::deque<Posted> posted{};

@@ -2,6 +2,7 @@
 // Goal: the device that was meant is opened, or the error says what there is; nothing leaks.
 // Method: every choice, with and without LEND_DEVICE; descriptors counted around every error.
 #include "support/catch.hpp"
+#include "support/device_environment.hpp"
 #include "support/few_descriptors.hpp"
 
 #include <lend/open_device.hpp>
@@ -12,7 +13,6 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 
@@ -20,37 +20,10 @@ using namespace lend;
 
 namespace {
 
-/// LEND_DEVICE as wanted for a while.
-class Environment {
- public:
-  explicit Environment(char const* value) {
-    if (char const* const present = std::getenv("LEND_DEVICE")) {
-      before_ = present;
-      was_set_ = true;
-    }
-    if (value != nullptr)
-      ::setenv("LEND_DEVICE", value, 1);
-    else
-      ::unsetenv("LEND_DEVICE");
-  }
-  Environment(Environment const&) = delete;
-  Environment& operator=(Environment const&) = delete;
-  ~Environment() {
-    if (was_set_)
-      ::setenv("LEND_DEVICE", before_.c_str(), 1);
-    else
-      ::unsetenv("LEND_DEVICE");
-  }
-
- private:
-  std::string before_{};
-  bool was_set_ = false;
-};
-
-bool has_hardware() {
+bool has_kind(DeviceKind kind) {
   auto const devices = list_devices().value();
   return std::any_of(devices.begin(), devices.end(),
-                     [](Device const& device) { return device.kind() == DeviceKind::hardware; });
+                     [&](Device const& device) { return device.kind() == kind; });
 }
 
 std::string soft_name() {
@@ -80,72 +53,83 @@ TEST_CASE("the soft device is always there, and last", "[verbs]") {
 }
 
 TEST_CASE("a device opens by kind and by name", "[verbs]") {
-  Environment const environment{nullptr};
+  test::DeviceEnvironment const environment{nullptr};
 
   CHECK(open_device(DeviceChoice::soft()).value().kind() == DeviceKind::soft);
   auto const named = open_device(DeviceChoice::named(soft_name())).value();
   CHECK(named.kind() == DeviceKind::soft);
   CHECK(named.name() == soft_name());
-  CHECK(open_device().value().kind() == (has_hardware() ? DeviceKind::hardware : DeviceKind::soft));
+  bool const has_rdma = has_kind(DeviceKind::card) || has_kind(DeviceKind::software_rdma);
+  auto const opened = open_device();
+  if (opened.has_value()) CHECK((opened.value().kind() == DeviceKind::soft) == !has_rdma);
 }
 
 TEST_CASE("a name that no device has is an error that lists those there are", "[verbs]") {
-  Environment const environment{nullptr};
+  test::DeviceEnvironment const environment{nullptr};
 
   check_not_found(open_device(DeviceChoice::named("mlx5_77")), "no device named mlx5_77");
   check_not_found(open_device(DeviceChoice::named("mlx5_77")), soft_name() + " (soft)");
-  auto choice = DeviceChoice::hardware();
+  auto choice = DeviceChoice::card();
   choice.name = soft_name();
   check_not_found(open_device(choice), "no device named " + soft_name());
 }
 
 TEST_CASE("a port that a device does not have is an error", "[verbs]") {
-  Environment const environment{nullptr};
+  test::DeviceEnvironment const environment{nullptr};
 
   check_not_found(open_device(DeviceChoice::named(soft_name(), 9)), "no port 9");
 }
 
 TEST_CASE("LEND_DEVICE decides for a choice that leaves everything open", "[verbs]") {
   {
-    Environment const environment{"soft"};
+    test::DeviceEnvironment const environment{"soft"};
     CHECK(open_device().value().kind() == DeviceKind::soft);
   }
   {
-    Environment const environment{soft_name().c_str()};
+    test::DeviceEnvironment const environment{soft_name().c_str()};
     CHECK(open_device().value().name() == soft_name());
   }
   {
-    Environment const environment{"nosuch0"};
+    test::DeviceEnvironment const environment{"nosuch0"};
     check_not_found(open_device(), "no device named nosuch0 (from LEND_DEVICE=nosuch0)");
   }
   {
-    Environment const environment{""};
+    test::DeviceEnvironment const environment{""};
     CHECK(open_device().has_value());
   }
 }
 
 TEST_CASE("LEND_DEVICE does not overrule a choice that names a device or a kind", "[verbs]") {
-  Environment const environment{"nosuch0"};
+  test::DeviceEnvironment const environment{"nosuch0"};
 
   CHECK(open_device(DeviceChoice::soft()).value().kind() == DeviceKind::soft);
   CHECK(open_device(DeviceChoice::named(soft_name())).has_value());
 }
 
-TEST_CASE("where hardware is demanded the soft device never stands in", "[verbs]") {
-  if (has_hardware()) {
-    WARN("skipped: this host has RDMA hardware");
-    return;
+TEST_CASE("where a card or software RDMA is demanded nothing else stands in", "[verbs]") {
+  if (!has_kind(DeviceKind::card)) {
+    {
+      test::DeviceEnvironment const environment{"soft"};
+      check_not_found(open_device(DeviceChoice::card()), "no RDMA card on this host");
+    }
+    test::DeviceEnvironment const environment{"card"};
+    check_not_found(open_device(), "(from LEND_DEVICE=card)");
   }
-  {
-    Environment const environment{"soft"};
-    check_not_found(open_device(DeviceChoice::hardware()), "no RDMA hardware on this host");
+  if (!has_kind(DeviceKind::software_rdma)) {
+    test::DeviceEnvironment const environment{"software"};
+    check_not_found(open_device(), "no software RDMA device on this host (from LEND_DEVICE=");
+    check_not_found(open_device(DeviceChoice::software_rdma()), soft_name() + " (soft)");
   }
-  Environment const environment{"hardware"};
-  check_not_found(open_device(), "(from LEND_DEVICE=hardware)");
+}
+
+TEST_CASE("an error repeats LEND_DEVICE without its control characters", "[verbs]") {
+  test::DeviceEnvironment const environment{"\x1b[2Jmlx\n5"};
+
+  check_not_found(open_device(), "no device named ?[2Jmlx?5 (from LEND_DEVICE=?[2Jmlx?5)");
 }
 
 TEST_CASE("whatever is refused or ends, no descriptor stays open", "[verbs]") {
-  Environment const environment{nullptr};
+  test::DeviceEnvironment const environment{nullptr};
   auto const provoke = [] {
     auto const context = open_device(DeviceChoice::soft()).value();
     auto const domain = context.allocate_protection_domain().value();

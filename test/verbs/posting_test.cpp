@@ -7,6 +7,7 @@
 #include <lend/verbs/context.hpp>
 #include <lend/verbs/protection_domain.hpp>
 #include <lend/verbs/queue_pair.hpp>
+#include <verbs/posting.hpp>
 
 #include <endian.h>
 
@@ -16,6 +17,21 @@ using namespace lend;
 using namespace lend::test;
 
 namespace {
+
+// A kind of work, and of element, that nobody has described.
+struct NewWork : Send {};
+struct NewElement : GatherElement {};
+
+template <class Work>
+concept IsDescribed = requires {
+  WorkKind<Work>::operation;
+};
+template <class Element>
+concept SaysItsLoan = requires {
+  ElementKind<Element>::loan;
+};
+static_assert(IsDescribed<Send> && !IsDescribed<NewWork>, "no kind of work has defaults");
+static_assert(SaysItsLoan<GatherElement> && !SaysItsLoan<NewElement>, "nor has an element");
 
 struct Connected {
   Context context;

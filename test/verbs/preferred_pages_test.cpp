@@ -85,9 +85,9 @@ TEST_CASE("each refusal of pages or of a node has its remedy", "[verbs]") {
            Row{{.pages = Pages::huge_2m, .node = 0}, ENOMEM, Errc::exhausted, "free on node 0"},
            Row{{.pages = Pages::huge_1g}, EOPNOTSUPP, Errc::unsupported, "no pages of 1 GiB"},
            Row{{.pages = Pages::transparent}, EOPNOTSUPP, Errc::unsupported, "write \"madvise\""},
-           Row{{.node = 77}, EINVAL, Errc::not_found, "NUMA node 77 is not there"},
+           Row{{.node = 77}, EINVAL, Errc::not_found, "NUMA node 77 does not exist"},
            Row{{.node = 0}, EPERM, Errc::denied, "CAP_SYS_NICE"},
-           Row{{.node = 0}, ENOSYS, Errc::unsupported, "knows no NUMA nodes"},
+           Row{{.node = 0}, ENOSYS, Errc::unsupported, "has no NUMA support"},
            Row{{}, ENOMEM, Errc::exhausted, "Allocate less"},
        }) {
     auto const error = domain_refusing({options.pages}, refusal).allocate(huge, options).error();

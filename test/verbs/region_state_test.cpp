@@ -5,7 +5,7 @@
 #include "verbs/fake_provider.hpp"
 
 #include <lend/verbs/protection_domain.hpp>
-#include <verbs/region_state.hpp>
+#include <verbs/loan_row.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -158,10 +158,10 @@ TEST_CASE("an unchecked region lends without a loan, and not while on loan", "[v
   auto* const state = memory.scatter().region;
   Loan loan;
   REQUIRE(lend_out(loan, memory.scatter()).has_value());
-  CHECK(memory.unsafe_unchecked().error() == Errc::already_borrowed);
+  CHECK(memory.unsafe_disable_ledger().error() == Errc::already_borrowed);
   end_loan(loan, state);
 
-  REQUIRE(memory.unsafe_unchecked().has_value());
+  REQUIRE(memory.unsafe_disable_ledger().has_value());
   REQUIRE(lend_out(loan, memory.scatter()).has_value());
   CHECK_FALSE(loan.on_loan());
   CHECK(memory.mutable_bytes().has_value());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How long a call may wait, and who may end the wait early. A plain value; any thread.
+// How long a call may wait, and how another thread ends the wait early. Values; any thread.
 #pragma once
 
 #include <lend/base/lifetime.hpp>
@@ -9,16 +9,16 @@
 
 namespace lend {
 
-/// Ends waits early, from any thread: those whose deadline says `unless()` it. It stays cancelled,
-/// and must outlive the calls that were given it, and a scope whose drain_until() was.
+/// Ends waits early, from any thread: those whose deadline has it by `unless()`. It stays
+/// cancelled. It must outlive every call that is given it, and every scope whose drain_until() is.
 ///
 ///     Cancellation stopping;  // another thread: stopping.cancel()
 ///     channel.receive(memory.scatter(), within(5s).unless(stopping));  // Errc::cancelled
 class Cancellation {
  public:
-  /// A wait that polls notices at once, one that sleeps within Deadline::look_interval.
+  /// A polling wait notices at once, a sleeping one within Deadline::look_interval.
   void cancel() noexcept {
-    // Release: pairs with the acquire in is_cancelled(), so that who is woken sees why.
+    // Release: pairs with the acquire in is_cancelled(), so that the woken thread sees why.
     cancelled_.store(true, std::memory_order_release);
   }
   [[nodiscard]] bool is_cancelled() const noexcept {
@@ -31,22 +31,22 @@ class Cancellation {
 
 /// A point in time after which a wait gives up, or none.
 ///
-/// Every call that waits takes one as `within(2s)` or `until(time_point)`, with
-/// `.unless(cancellation)` if somebody may end it before. It answers Errc::timed_out then, or
-/// Errc::cancelled; the state afterwards is the same for both, and each call says which.
+/// Every call that waits takes one: `within(2s)` or `until(time_point)`, with
+/// `.unless(cancellation)` if another thread may end the wait. The call then returns
+/// Errc::timed_out or Errc::cancelled; both leave the same state, which each call documents.
 class Deadline {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// The longest that a sleeping wait goes without looking whether it was cancelled.
+  /// How often a sleeping wait checks whether it was cancelled.
   static constexpr std::chrono::milliseconds look_interval{20};
 
-  /// A wait that only its event ends.
+  /// No limit.
   static constexpr Deadline never() noexcept { return Deadline{Clock::time_point::max()}; }
 
   constexpr explicit Deadline(Clock::time_point at) noexcept : at_{at} {}
 
-  /// The same moment, or as soon as `cancellation` is cancelled. It can watch one.
+  /// The same moment, or as soon as `cancellation` is cancelled. A deadline has at most one.
   [[nodiscard]] constexpr Deadline unless(
       Cancellation const& cancellation LEND_LIFETIMEBOUND) const noexcept {
     Deadline both{at_};
@@ -55,28 +55,27 @@ class Deadline {
   }
   Deadline unless(Cancellation const&&) const = delete;  // it would dangle
 
-  /// Neither time nor anybody else ends it.
+  /// Neither time nor a cancellation ends it.
   [[nodiscard]] constexpr bool is_never() const noexcept {
     return at_ == Clock::time_point::max() && cancellation_ == nullptr;
   }
   [[nodiscard]] bool is_cancelled() const noexcept {
     return cancellation_ != nullptr && cancellation_->is_cancelled();
   }
-  /// Whether it is over, by time or cancelled.
+  /// Whether its time is over or it was cancelled.
   [[nodiscard]] bool has_passed() const noexcept {
     return is_cancelled() || (at_ != Clock::time_point::max() && Clock::now() >= at_);
   }
   [[nodiscard]] constexpr Clock::time_point at() const noexcept { return at_; }
 
-  /// Time left; zero once passed or cancelled, the largest duration where time ends nothing.
+  /// Time left; zero once passed or cancelled, the largest duration if there is no limit.
   [[nodiscard]] Clock::duration left() const noexcept {
     if (is_cancelled()) return Clock::duration::zero();
     if (at_ == Clock::time_point::max()) return Clock::duration::max();
     auto const now = Clock::now();
     return now >= at_ ? Clock::duration::zero() : at_ - now;
   }
-  /// How long a sleep under it may last before it looks again: left(), or less where it can be
-  /// cancelled.
+  /// How long a wait may sleep before it checks again: left(), or less if it can be cancelled.
   [[nodiscard]] Clock::duration until_next_look() const noexcept {
     auto const time = left();
     return cancellation_ != nullptr && time > look_interval ? look_interval : time;
@@ -94,7 +93,7 @@ class Deadline {
   Cancellation const* cancellation_ = nullptr;
 };
 
-/// `duration` from now; one too long for the clock means never, a negative one means now.
+/// `duration` from now. One too long for the clock means never, a negative one means now.
 template <class Rep, class Period>
 [[nodiscard]] Deadline within(std::chrono::duration<Rep, Period> duration) noexcept {
   using Seconds = std::chrono::duration<double>;  // holds any duration, unlike the clock's ticks

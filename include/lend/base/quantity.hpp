@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Integers that do not mix. Values; any thread.
+// Integers of different kinds that do not convert to each other. Values; any thread.
 #pragma once
 
 #include <compare>
@@ -8,14 +8,14 @@
 
 namespace lend {
 
-/// A 24-bit number of one kind; `Tag` keeps kinds apart. Cannot hold more than 24 bits.
+/// A 24-bit number; `Tag` makes each kind a type of its own.
 template <class Tag>
 class Number24 {
  public:
   static constexpr std::uint32_t largest = 0xff'ffff;
 
   constexpr Number24() = default;
-  /// Nothing when `value` needs more than 24 bits.
+  /// Nothing if `value` needs more than 24 bits.
   [[nodiscard]] static constexpr std::optional<Number24> from(std::uint32_t value) noexcept {
     if (value > largest) return std::nullopt;
     return Number24{value};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Why a work request failed, in lend's own words. Plain values; any thread.
+// Why a work request failed. Plain values; any thread.
 #pragma once
 
+#include <lend/base/export.hpp>
 #include <lend/base/source_line.hpp>
 
 #include <cstdint>
@@ -41,12 +42,12 @@ enum class WorkStatus : std::uint8_t {
   tag_matching = 22,
 };
 
-/// Whose fault a status points at.
+/// Where the cause of a status is.
 enum class FailureClass : std::uint8_t {
   local_programming,  ///< this side posted something wrong
   remote,             ///< the peer refused or could not do it
-  transport,          ///< the peer did not answer, or had no receive posted
-  flushed,            ///< an earlier failure (the first cause) or a flush took it along
+  delivery,           ///< the peer did not answer, or had no receive posted
+  flushed,            ///< an earlier failure (the first cause) or an abort ended it
   device,             ///< the device gave up
 };
 
@@ -62,9 +63,9 @@ enum class QueuePairState : std::uint8_t {
   unknown = 7,
 };
 
-/// Everything known of one failed work request.
+/// One failed work request.
 struct WorkFailure {
-  /// In place of a slot: of the whole connection.
+  /// Value of `slot` if the failure concerns the whole connection.
   static constexpr std::uint32_t no_slot = UINT32_MAX;
 
   WorkStatus status{};
@@ -74,20 +75,21 @@ struct WorkFailure {
   std::uint32_t queue_pair_number = 0;
   std::uint32_t peer_queue_pair_number = 0;
   std::uint32_t slot = 0;      ///< index in the channel's slot table
-  std::uint64_t bytes = 0;     ///< asked for when it was posted
+  std::uint64_t bytes = 0;     ///< requested when it was posted
   bool port_is_down = false;   ///< this side's, when the failure was seen
-  SourceLine posted_at{};      ///< line 0: not known, as for work that lends nothing
-  std::string peer_address{};  ///< GID or LID as text; empty: not known
+  SourceLine posted_at{};      ///< line 0: unknown, as for work without a loan
+  std::string peer_address{};  ///< GID or LID as text; empty: unknown
 };
 
-[[nodiscard]] std::string_view name_of(Operation) noexcept;
-[[nodiscard]] std::string_view name_of(WorkStatus) noexcept;
-[[nodiscard]] std::string_view name_of(FailureClass) noexcept;
-[[nodiscard]] std::string_view name_of(QueuePairState) noexcept;
+[[nodiscard]] LEND_EXPORT std::string_view name_of(Operation) noexcept;
+[[nodiscard]] LEND_EXPORT std::string_view name_of(WorkStatus) noexcept;
+[[nodiscard]] LEND_EXPORT std::string_view name_of(FailureClass) noexcept;
+[[nodiscard]] LEND_EXPORT std::string_view name_of(QueuePairState) noexcept;
 
-[[nodiscard]] FailureClass class_of(WorkStatus) noexcept;
+[[nodiscard]] LEND_EXPORT FailureClass class_of(WorkStatus) noexcept;
 
-/// What the caller may do about `status` of an `operation`: one sentence.
-[[nodiscard]] std::string_view remedy_for(WorkStatus status, Operation operation) noexcept;
+/// One sentence: what the caller can do about `status` of an `operation`.
+[[nodiscard]] LEND_EXPORT std::string_view remedy_for(WorkStatus status,
+                                                      Operation operation) noexcept;
 
 }  // namespace lend

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Several operations behind one doorbell. The thread of its channel.
+// A batch: several operations with one doorbell. The thread of its channel.
 #pragma once
 
 #include <lend/base/deadline.hpp>
+#include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
 #include <lend/base/source_line.hpp>
 #include <lend/base/unwind.hpp>
@@ -17,49 +18,46 @@ namespace lend {
 struct Chain;
 struct ScopeRecord;
 
-/// Collects work of a scope and posts it in one call of the device: made by PollingScope::batch().
+/// Collects requests of a scope and posts them in one call of the device. From
+/// PollingScope::batch().
 ///
-/// Use it where many small operations go out together: the device is told of them once, and of its
-/// sends, writes and reads only the last, and one in each quarter of the send depth, complete with
-/// an entry in the completion queue. (Each does where that depth is below 8, and each read on
-/// iWARP.) For one operation post it from the scope. It lives on the stack, in some 5 KB, and not
-/// longer than its scope. The trap: what was added goes out late, at the latest when somebody asks
-/// or waits for it, when the batch is full or destroyed, or when its scope ends; only an exception
-/// takes back what was not posted. Of several batches one may go before another that was made or
-/// filled first, where that one has no room. And a request is over only when the next request with
-/// a completion entry completes: its bytes come back later than those of work posted alone.
+/// Use it for many small operations. Its sends, writes and reads are unsignaled, except the last
+/// one and one per quarter of the send depth (all of them if that depth is below 8; on iWARP each
+/// read). Post a single operation by the scope. A batch lives on the stack, takes some 5 KB, and
+/// ends before its scope. The trap: requests are posted late: by post(), when the batch is full or
+/// destroyed, when a handle polls or waits, or when the scope ends; only an exception drops
+/// requests that are not posted. A loan ends only when the next signaled request completes, later
+/// than for work that is posted alone. Batches of one scope are not ordered among each other: one
+/// with room may be posted first.
 ///
 ///     auto batch = scope.batch();
 ///     for (auto const piece : memory.chunks(64)) {
 ///       LEND_TRYV(batch.add_send(piece.gather()));
 ///     }
 ///     LEND_TRYV(batch.post());
-class Batch {
+class LEND_EXPORT Batch {
  public:
   Batch(Batch const&) = delete;
   Batch& operator=(Batch const&) = delete;
   static void* operator new(std::size_t) = delete;
   static void* operator new[](std::size_t) = delete;
 
-  /// Posts what was not, waiting for room at most PollingScope::drain_max. What cannot be posted is
-  /// failed work of its handles and of the scope: queue_full where there was no room until then.
-  /// Unwinding, it gives everything back instead.
+  /// Posts the remaining requests, waiting for room for at most PollingScope::drain_max. Requests
+  /// that cannot be posted fail in their handles and the scope, with queue_full if there was no
+  /// room. During an exception it drops them and returns their bytes.
   ~Batch();
 
-  /// Requests that are posted at once, at most; of those with many elements fewer.
+  /// Maximum number of requests; fewer if they have many elements.
   static constexpr std::uint32_t requests_max = 32;
 
-  /// Of each batch, mostly room for requests in the form of verbs.
-  static constexpr std::size_t storage_bytes = 5184;
-
-  /// Takes a slot for one work request and lends its bytes; it is posted with the others. What does
-  /// not fit behind the others has them posted first.
+  /// Adds one work request, lends its bytes and takes a slot. If the batch is full, its requests
+  /// are posted first.
   ///
   /// Shape:   as PollingScope::post_*().
-  /// Borrows: the source shared, the target exclusively, from now on and until the completion is
-  ///          seen of the request or, where it has none, of one behind it; inlined bytes, too.
-  /// Errors:  those of PollingScope::post_*() and of post(); nothing was added, and what was added
-  ///          before is as it was, or as post() says if that failed.
+  /// Borrows: the source shared, the target exclusively, from now until the program sees its
+  ///          completion or, if it is unsignaled, that of a later request; inline bytes, too.
+  /// Errors:  those of PollingScope::post_*() and of post(); nothing was added. Earlier requests
+  ///          are unchanged, or as post() says if that failed.
   /// Source:  ibv_post_send(3), ibv_post_recv(3).
   [[nodiscard]] Result<PendingWork> add_send(Send const& work,
                                              Deadline deadline = Deadline::never(),
@@ -74,21 +72,21 @@ class Batch {
                                              Deadline deadline = Deadline::never(),
                                              SourceLine where = SourceLine::here()) noexcept;
 
-  /// Posts what was added: the receives, then the rest, each in the order of adding. First waits
-  /// for room for all of it. Afterwards the batch is empty, and may be filled again.
+  /// Posts the receives, then the other requests, each in the order of adding. First waits for room
+  /// for all of them. Afterwards the batch is empty and may be filled again.
   ///
-  /// Errors:  timed_out, cancelled  no room before that; what was added stays, call again.
-  ///          system_failed     the completion queue could not be polled; what was added stays.
+  /// Errors:  timed_out, cancelled  no room in time; the requests stay, call again.
+  ///          system_failed     the completion queue could not be polled; the requests stay.
   ///          system_failed, queue_full  the device refused a request. Those before it are posted;
-  ///                            it and those behind it are not, their bytes are back, and their
-  ///                            handles say why. Or it failed and does not say which it took:
+  ///                            it and those after it are not, their bytes are back, and their
+  ///                            handles have the reason. Or it failed without saying which it took:
   ///                            all count as posted, and the channel is broken.
-  ///          channel_broken    by an earlier failure; nothing was posted, all has failed by that.
+  ///          channel_broken    an earlier failure; nothing was posted, all requests failed by it.
   ///          stale_handle      the scope has ended, or its channel is gone.
-  /// Source:  ibv_post_send(3), ibv_post_recv(3): what stands before bad_wr is posted.
+  /// Source:  ibv_post_send(3), ibv_post_recv(3): requests before bad_wr are posted.
   [[nodiscard]] Result<void> post(Deadline deadline = Deadline::never()) noexcept;
 
-  /// Requests that were added and not posted.
+  /// Number of requests that were added and not posted.
   [[nodiscard]] std::uint32_t size() const noexcept;
 
  private:
@@ -99,6 +97,8 @@ class Batch {
   template <class Work>
   Result<PendingWork> add(Work const& work, Deadline deadline, SourceLine const& where) noexcept;
   [[nodiscard]] Chain& chain() noexcept;
+
+  static constexpr std::size_t storage_bytes = 5184;
 
   ChannelReference channel_;
   ScopeRecord* scope_;     // null: it has ended

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// One reliable connection to one peer. One thread at a time; may move between threads.
+// A channel: one reliable connection to one peer. One thread at a time; may move between threads.
 #pragma once
 
 #include <lend/base/deadline.hpp>
+#include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
 #include <lend/base/source_line.hpp>
 #include <lend/channel/pending_work.hpp>
@@ -21,19 +22,19 @@ namespace lend {
 
 class PreparedChannel;
 
-/// A closure for a scope returns a Result.
+/// The closure of a scope returns a Result.
 template <class T>
 concept IsResult = requires(T t) {
   { t.has_value() } -> std::same_as<bool>;
   { std::move(t).assume_error() } -> std::convertible_to<Error>;
 };
 
-/// Blocking send, receive, write and read; and the door to scopes.
+/// Blocking send, receive, write and read; PollingScope posts many operations at a time.
 ///
-/// Made by `channel_builder()…build()`, then `handshake()`. A failed work request breaks it: what
-/// is outstanding is flushed by the device, and every later call says channel_broken with the
-/// first cause, until prepare_again(). Destroying it with work outstanding flushes that first.
-class Channel {
+/// Made by `channel_builder()…build()`, then `handshake()`. A failed work request breaks the
+/// channel: the device flushes all outstanding work, and every later call returns channel_broken
+/// with the first cause, until prepare_again(). The destructor aborts outstanding work.
+class LEND_EXPORT Channel {
  public:
   Channel(Channel&&) noexcept;
   Channel& operator=(Channel&&) noexcept;
@@ -41,14 +42,14 @@ class Channel {
 
   /// Posts one work request and waits for it.
   ///
+  /// May return success and still leave the channel broken: the request completed while the
+  /// deadline was aborting it. Check first_cause(). A deadline that has already passed does not
+  /// prevent the post: the work is aborted after a few polls.
+  ///
   /// Borrows: the source shared, the target exclusively, until it returns.
-  /// A value although first_cause() is set: the work succeeded during the deadline's flush; the
-  /// channel is broken all the same.
   /// Errors:  those of PollingScope::post_*() and PendingWork::wait(), and
-  ///          timed_out, cancelled, system_failed  before it was posted: nothing happened. Later:
-  ///                                the work was flushed to get its bytes back; the channel is
-  ///                                broken. A deadline that has passed at the call is no reason
-  ///                                not to post: that is flushed after a few looks.
+  ///          timed_out, cancelled, system_failed  before the post: nothing happened. After it: the
+  ///                                work was aborted to get its bytes back; the channel is broken.
   [[nodiscard]] Result<void> send(Send const& work, Deadline deadline = Deadline::never(),
                                   SourceLine where = SourceLine::here()) noexcept;
   [[nodiscard]] Result<WorkSuccess> receive(Receive const& work,
@@ -59,48 +60,47 @@ class Channel {
   [[nodiscard]] Result<void> read(Read const& work, Deadline deadline = Deadline::never(),
                                   SourceLine where = SourceLine::here()) noexcept;
 
-  /// Calls `body(PollingScope&)`, drains, and answers body's Result<T>:
+  /// Calls `body(PollingScope&)`, drains the scope, and returns body's Result<T>:
   ///
-  ///   body gave a value, nothing drained failed   the value
-  ///   body gave a value, drained work failed      the failures
-  ///   body gave an error                          that error, with the failures attached
-  ///   body threw                                  drained; the exception goes on; failures are in
-  ///                                               last_failures()
-  ///   body called finish()                        as body says
+  ///   body returned a value, all drained work succeeded   the value
+  ///   body returned a value, drained work failed          the failures
+  ///   body returned an error                              that error, with the failures attached
+  ///   body threw                                          drained; the exception propagates; the
+  ///                                                       failures are in last_failures()
+  ///   body called finish()                                body's result
   template <class Body>
   requires IsResult<std::invoke_result_t<Body, PollingScope&>>
   [[nodiscard]] auto scope(Body&& body) -> std::invoke_result_t<Body, PollingScope&> {
     return run_scope(std::forward<Body>(body), false);
   }
-  /// The same for bodies that mean to poll all their work: leaving some is Errc::unpolled_work.
+  /// The same for a body that polls all its work: leaving some unpolled is Errc::unpolled_work.
   template <class Body>
   requires IsResult<std::invoke_result_t<Body, PollingScope&>>
   [[nodiscard]] auto manual_scope(Body&& body) -> std::invoke_result_t<Body, PollingScope&> {
     return run_scope(std::forward<Body>(body), true);
   }
 
-  /// Prepares a broken channel (or any) to be connected again, with the same domain and options,
-  /// and a new queue pair, endpoint and completion queue; then exchange endpoints and handshake()
-  /// as the first time, or take_queue_pair() and adopt(). Both sides must.
+  /// Prepares this channel, broken or not, to be connected again: same domain and options; new
+  /// queue pair, endpoint and completion queue. Then exchange endpoints and call handshake() as the
+  /// first time, or take_queue_pair() and adopt(). The peer must do the same.
   ///
-  /// What is outstanding is flushed first. Handles and scopes of before answer stale_handle, and
-  /// endpoints of before are refused by the handshake. Remote keys are not stale: they belong to
-  /// the peer's domain, which stays, so that a RemoteRegion of before works on as long as the peer
-  /// keeps that registration. Of one that ended or was made anew, the peer's device refuses the old
-  /// key (remote_access).
+  /// Outstanding work is aborted first. Handles and scopes of the previous connection return
+  /// stale_handle, and handshake() refuses its endpoints. Remote keys stay valid, because they
+  /// belong to the peer's regions: a RemoteRegion works as long as the peer keeps its registration;
+  /// after that the peer's device refuses the key (remote_access).
   ///
-  /// Errors:  those of prepare_channel(); this channel then stays, broken, to be prepared later, as
-  ///          after std::bad_alloc.
-  ///          stale_handle  it was moved from.
+  /// Errors:  those of prepare_channel(); this channel then stays, broken, and can be prepared
+  ///          later. The same after std::bad_alloc.
+  ///          stale_handle  the channel was moved from.
   [[nodiscard]] Result<PreparedChannel> prepare_again() &&;
 
-  /// Failures kept by the last scope that ended without finish(), with those of the last such scope
-  /// inside it, and since then of unsafe posts whose handles are gone. Where there was no memory to
-  /// keep some, the last is a work_failed without words. A view: valid until the next call on this
+  /// The failures of the last scope that ended without finish(), including those of the last such
+  /// scope nested in it; and since then those of unsafe posts whose handles are gone. If memory was
+  /// short, the last one is a work_failed without text. A view: valid until the next call on this
   /// channel, its scopes or handles.
   [[nodiscard]] std::span<Error const> last_failures() const noexcept;
-  /// What broke this channel; null while it works. Valid until prepare_again() or the channel's
-  /// end; what it points at is replaced when a better cause comes to light: copy what you keep.
+  /// What broke this channel; null while it works. Valid until prepare_again() or destruction. It
+  /// is replaced if a more precise cause is found: copy it to keep it.
   [[nodiscard]] Error const* first_cause() const noexcept;
 
   [[nodiscard]] Endpoint const& endpoint() const noexcept;

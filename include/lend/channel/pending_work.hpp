@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A name for one posted work request. The thread of its channel.
+// The handle of one posted work request. The thread of its channel.
 #pragma once
 
 #include <lend/base/deadline.hpp>
+#include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
 #include <lend/base/work_failure.hpp>
 
@@ -16,25 +17,25 @@ namespace lend {
 class ChannelState;
 struct ChannelAnchor;
 
-/// What a finished work request did.
+/// The result of a successful work request.
 struct WorkSuccess {
   Operation operation{};
-  std::uint64_t bytes = 0;                   ///< moved: received, read, sent or written
-  std::optional<std::uint32_t> immediate{};  ///< of a receive, when the message carried one
+  std::uint64_t bytes = 0;                   ///< received, read, sent or written
+  std::optional<std::uint32_t> immediate{};  ///< of a receive whose message carried one
 };
 
-/// Which channel, if it still lives: its memory for this is never freed, only reused under another
-/// epoch, so that asking is safe at any time.
+/// A weak reference to a channel. The anchor's memory is never freed, only reused with another
+/// epoch, so that it can be checked at any time.
 struct ChannelReference {
   ChannelAnchor* anchor = nullptr;
   std::uint64_t epoch = 0;
 };
 
-/// Asks about, or waits for, one work request.
+/// Polls or waits for one work request.
 ///
-/// Dropping, moving or leaking it is harmless: it owns nothing, the channel does. Once it has seen
-/// the result it keeps it. Outliving its scope or channel it answers Errc::stale_handle.
-class [[nodiscard]] PendingWork {
+/// Dropping, moving or leaking it is harmless: the channel owns the work. A handle keeps a result
+/// that it has taken. After its scope or channel it returns Errc::stale_handle.
+class [[nodiscard]] LEND_EXPORT PendingWork {
  public:
   PendingWork(PendingWork&& other) noexcept
       : channel_{std::exchange(other.channel_, {})},
@@ -60,28 +61,28 @@ class [[nodiscard]] PendingWork {
     if (seen_ == Seen::failure) std::destroy_at(&failure_);
   }
 
-  /// The result if there is one, without waiting. On a broken channel a result is there within 2 s
-  /// if you keep polling; work the device has not returned by then is ended by destroying its queue
+  /// The result if there is one, without waiting. On a broken channel repeated polls have a result
+  /// within 2 s: work that the device does not return by then is ended by destroying the queue
   /// pair.
   ///
   /// Errors:  work_failed     this work failed; the channel is broken.
   ///          peer_lost       rdma_cm or a keep-alive found the peer gone; the channel is broken.
   ///          system_failed   the completion queue could not be polled: the work is still
-  ///                          outstanding and its bytes on loan, finish the scope. Or, once the
-  ///                          channel is broken, the device gave up neither the work nor the queue
-  ///                          pair: the bytes stay on loan for good.
-  ///          as Batch::post()  this work was added to a batch, and was not posted; queue_full also
-  ///                          where the batch ended before there was room for it.
-  ///          stale_handle    the scope has ended without this handle being asked; an exception
-  ///                          that left its batch took the work back before it was posted; the
-  ///                          channel is gone; or this handle was moved from.
+  ///                          outstanding and its bytes on loan; finish the scope. Or, on a broken
+  ///                          channel, the device returned neither the work nor the queue pair: the
+  ///                          bytes stay on loan for good.
+  ///          as Batch::post()  this work was added to a batch and not posted; queue_full also if
+  ///                          the batch ended before there was room.
+  ///          stale_handle    the scope ended before this handle took the result; an exception that
+  ///                          left the batch dropped the work; the channel is gone; or this handle
+  ///                          was moved from.
   [[nodiscard]] Result<std::optional<WorkSuccess>> poll() noexcept;
 
-  /// Waits for the result. On a broken channel it gets the work back first, which may take up to
-  /// 2 s whatever the deadline; then there is a result.
+  /// Waits for the result. On a broken channel it first gets the work back, which may take up to 2
+  /// s whatever the deadline.
   /// Errors:  as poll(), and
   ///          timed_out, cancelled  the work is still outstanding, or in its batch, and its bytes
-  ///                          are on loan: ask again.
+  ///                          are on loan: wait again.
   [[nodiscard]] Result<WorkSuccess> wait(Deadline deadline = Deadline::never()) noexcept;
 
  private:
@@ -99,7 +100,7 @@ class [[nodiscard]] PendingWork {
   ChannelReference channel_;
   std::uint64_t id_;
   Seen seen_ = Seen::nothing;
-  union {  // neither while nothing was seen
+  union {  // neither before a result is taken
     WorkSuccess success_;
     Error failure_;
   };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Posting without loans and without a scope. The thread of the channel.
+// Posts without loans and without a scope. The thread of the channel.
 #pragma once
 
+#include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
 #include <lend/channel/channel.hpp>
 #include <lend/channel/pending_work.hpp>
@@ -9,23 +10,26 @@
 
 namespace lend {
 
-/// Posts one work request and returns at once; nothing is lent. Where there is no room it polls
-/// once, and answers queue_full if there still is none.
+/// Posts one work request without a loan and returns at once. If there is no room it polls once,
+/// then returns queue_full.
+///
+/// A handle may be dropped; channel.last_failures() then has its failure, until the next scope of
+/// the channel ends without finish().
 ///
 /// Shape:   as PollingScope::post_*().
-/// The caller owes, until the handle has the result or the channel is destroyed: every byte named
-/// stays registered and allocated; bytes of a send or write are not written to; bytes of a receive
-/// or read are not touched at all. The ledger does not know of this work.
-/// A handle may be dropped; a failure it then misses is in channel.last_failures(), until the next
-/// scope of the channel ends without finish().
-///
-/// Errors:  as PollingScope::try_post_*(), but for already_borrowed and stale_handle; nothing was
+/// The caller owes, until the handle has the result or the channel is destroyed: every byte stays
+/// registered and allocated; bytes of a send or write are not written; bytes of a receive or read
+/// are not accessed at all. The ledger does not see this work.
+/// Errors:  as PollingScope::try_post_*(), except already_borrowed and stale_handle; nothing was
 ///          posted.
 /// Source:  ibv_post_send(3), ibv_post_recv(3).
-[[nodiscard]] Result<PendingWork> unsafe_post_send(Channel& channel, Send const& work) noexcept;
-[[nodiscard]] Result<PendingWork> unsafe_post_receive(Channel& channel,
-                                                      Receive const& work) noexcept;
-[[nodiscard]] Result<PendingWork> unsafe_post_write(Channel& channel, Write const& work) noexcept;
-[[nodiscard]] Result<PendingWork> unsafe_post_read(Channel& channel, Read const& work) noexcept;
+[[nodiscard]] LEND_EXPORT Result<PendingWork> unsafe_post_send(Channel& channel,
+                                                               Send const& work) noexcept;
+[[nodiscard]] LEND_EXPORT Result<PendingWork> unsafe_post_receive(Channel& channel,
+                                                                  Receive const& work) noexcept;
+[[nodiscard]] LEND_EXPORT Result<PendingWork> unsafe_post_write(Channel& channel,
+                                                                Write const& work) noexcept;
+[[nodiscard]] LEND_EXPORT Result<PendingWork> unsafe_post_read(Channel& channel,
+                                                               Read const& work) noexcept;
 
 }  // namespace lend

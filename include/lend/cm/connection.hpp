@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What connecting by rdma_cm yields, the same on both sides. Values; one thread at a time.
+// A connection made by rdma_cm, the same on both sides. Values; one thread at a time.
 #pragma once
 
 #include <lend/verbs/queue_pair.hpp>
@@ -11,30 +11,30 @@
 
 namespace lend {
 
-/// Bytes of the program's own that travel with a request and with its answer, at most.
-/// Source: rdma_connect(3): 56 bytes in all; lend's contract takes 24 of them.
+/// Maximum bytes of program data in a request and in its answer.
+/// Source: rdma_connect(3): 56 bytes in all, 24 of which lend uses.
 inline constexpr std::size_t cm_private_bytes_max = 32;
-/// Bytes of a rejection's reason that travel, at most; a longer one is cut.
+/// Maximum bytes of a rejection's reason; a longer one is cut.
 inline constexpr std::size_t cm_reason_bytes_max = 128;
 
-/// What the peer said of itself, checked.
+/// What the peer sent about itself, checked.
 struct CmPeer {
   std::string address;  ///< "192.0.2.1:7471"
   std::uint32_t send_depth = 0;
   std::uint32_t receive_depth = 0;
   std::uint32_t message_bytes_max = 0;
-  std::vector<std::byte> private_data{};  ///< the peer program's own bytes
+  std::vector<std::byte> private_data{};  ///< sent by the peer's program
 };
 
 /// A connected queue pair: give it to PreparedChannel::adopt().
 ///
-/// It watches its connection: when the peer disconnects or dies, or the device is removed, waits of
-/// the channel end with Errc::peer_lost. It disconnects when it is destroyed.
+/// The channel watches the connection: when the peer disconnects or dies, or the device is removed,
+/// its waits end with Errc::peer_lost. Destroying the connection disconnects.
 ///
-/// The caller owes, where it is adopted: nothing was posted on it by its unsafe_post_*(). So adopt
-/// it first, then post receives. A message that comes sooner waits for its receive, but on iWARP it
-/// ends the connection. There, too, the side that called cm_connect() must send first: let it wait
-/// until it is told by other means, a socket for instance, that its peer's receives are posted.
+/// The caller owes, before adopt(): nothing was posted by its unsafe_post_*(). Post receives for
+/// the peer's first messages by PreparedChannel::post_receive(), before take_queue_pair(): on iWARP
+/// a message without a receive ends the connection. On iWARP the side that called cm_connect() must
+/// also send first.
 /// Source: rdma_connect(3), IWARP SPECIFIC; DeviceCapabilities::waits_for_receives.
 struct CmConnection {
   QueuePair queue_pair;

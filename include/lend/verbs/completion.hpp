@@ -12,7 +12,7 @@ namespace lend {
 
 /// Work that succeeded.
 struct CompletedWork {
-  std::uint32_t bytes = 0;                   ///< received or read; 0 of sends and writes
+  std::uint32_t bytes = 0;                   ///< received or read; 0 for sends and writes
   std::optional<std::uint32_t> immediate{};  ///< host order
 };
 
@@ -22,10 +22,10 @@ struct FailedWork {
   std::uint32_t vendor_code = 0;
 };
 
-/// One entry of a completion queue. Byte count and immediate cannot be reached on the failed side.
+/// One entry of a completion queue. A failed one has no byte count and no immediate.
 /// Source: ibv_poll_cq(3): on failure only wr_id, status, qp_num and vendor_err are valid.
 struct Completion {
-  std::uint64_t id = 0;  ///< as given when it was posted
+  std::uint64_t id = 0;  ///< as given to the post
   std::variant<CompletedWork, FailedWork> outcome{};
 
   [[nodiscard]] CompletedWork const* success() const noexcept {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <lend/base/deadline.hpp>
+#include <lend/base/export.hpp>
 #include <lend/base/lifetime.hpp>
 #include <lend/base/result.hpp>
 #include <lend/verbs/completion.hpp>
@@ -19,46 +20,46 @@ namespace lend {
 
 struct CompletionQueueHandle;
 
-/// Whether a queue can wake a thread that sleeps. That takes two descriptors.
+/// Whether a queue can wake a sleeping thread, which takes two descriptors.
 enum class Wakeable : std::uint8_t {
   no,
-  if_spare,  ///< unless half of the descriptors that the process may have are in use
+  if_spare,  ///< unless the process uses half of its descriptors already
   yes,
 };
 
-/// Where the ends of work requests appear. Lives until the last queue pair that uses it is gone.
-class CompletionQueue {
+/// Receives the completions of work requests. Lives until the last queue pair that uses it is gone.
+class LEND_EXPORT CompletionQueue {
  public:
   /// Shape:   depth of 1 to the device's completions_max; the device may grant more.
   /// Errors:  invalid_argument  depth is 0 or above the limit, which the message names.
-  ///          exhausted         too many queues, or too large a one; says which. Or Wakeable::yes,
-  ///                            and no descriptor is left.
-  ///          denied            EPERM, where memory may be locked.
-  ///          system_failed     Wakeable::yes, and its descriptor cannot be made not to block.
+  ///          exhausted         too many queues, or one too large; says which. Or Wakeable::yes and
+  ///                            no descriptor left.
+  ///          denied            EPERM, although memory may be locked.
+  ///          system_failed     Wakeable::yes, and its descriptor cannot be made non-blocking.
   /// Source:  ibv_create_cq(3), ibv_create_comp_channel(3).
   [[nodiscard]] static Result<CompletionQueue> create(Context const& context, std::uint32_t depth,
                                                       Wakeable wakeable = Wakeable::no);
-  // A move copies: what was moved from works on.
+  // A move copies: the moved-from object remains usable.
   CompletionQueue(CompletionQueue const&) = default;
   CompletionQueue& operator=(CompletionQueue const&) = default;
 
-  /// Takes what is there, up to the size of `target`, without waiting.
+  /// Takes the completions that are there, at most the size of `target`, without waiting.
   ///
-  /// Errors:  system_failed  the queue itself failed: nothing was taken, no work has ended by it.
-  ///                         os_error() has the errno where the device says why.
+  /// Errors:  system_failed  the queue failed: no completion was taken and no work has ended.
+  ///                         os_error() has the errno if the device gave one.
   /// Threads: one at a time.
   /// Source:  ibv_poll_cq(3).
   [[nodiscard]] Result<std::span<Completion>> poll(
       std::span<Completion> target LEND_LIFETIMEBOUND) noexcept;
 
   [[nodiscard]] bool is_wakeable() const noexcept;
-  /// Asks that the next completion wake sleep(). One that is there already need not, but on the
-  /// soft device: poll once more before sleeping. False when the device refuses, or the queue is
-  /// not wakeable.
+  /// Requests one event for the next completion. Completions that are there already may raise none
+  /// (on the soft device they do): poll once more before sleep(). False if the device refuses, or
+  /// if the queue is not wakeable.
   /// Source:  ibv_req_notify_cq(3).
   [[nodiscard]] bool arm() noexcept;
-  /// Sleeps until a completion since arm() wakes it, a signal does, or until `deadline`. Says
-  /// nothing of which: poll. Armed it stays armed. Not wakeable, it returns at once.
+  /// Sleeps until an event, a signal or `deadline`, without saying which: poll. The queue stays
+  /// armed if no event came. Returns at once if the queue is not wakeable.
   /// Source:  ibv_get_cq_event(3).
   void sleep(Deadline deadline) noexcept;
 

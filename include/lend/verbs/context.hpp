@@ -2,6 +2,7 @@
 // One opened device on one port. Any thread.
 #pragma once
 
+#include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
 #include <lend/verbs/capabilities.hpp>
 #include <lend/verbs/device.hpp>
@@ -18,11 +19,11 @@ namespace lend {
 class ProtectionDomain;
 struct ContextHandle;
 
-/// An open device. Cheap to copy; closes with its last copy and the last thing made from it.
-class Context {
+/// An open device. Cheap to copy; closes with its last copy and the last object made from it.
+class LEND_EXPORT Context {
  public:
   explicit Context(std::shared_ptr<ContextHandle> handle) noexcept : handle_{std::move(handle)} {}
-  // A move copies: what was moved from works on.
+  // A move copies: the moved-from object remains usable.
   Context(Context const&) = default;
   Context& operator=(Context const&) = default;
 
@@ -32,18 +33,28 @@ class Context {
   [[nodiscard]] DeviceLimits const& limits() const noexcept;
   [[nodiscard]] DeviceCapabilities capabilities() const noexcept;
 
-  /// The addresses of the port, best first: RoCE v2 before v1; then IPv4, IPv6, and link-local IPv6
-  /// last; by index on InfiniBand. A queue pair takes the first unless its options say otherwise.
+  /// The port's addresses, best first: RoCE v2 before v1; then IPv4, IPv6, link-local IPv6; on
+  /// InfiniBand by index. A queue pair uses the first unless its options name another.
   /// Errors:  system_failed  the port's GID table could not be read.
   /// Source:  ibv_query_gid_ex(3).
   [[nodiscard]] Result<std::vector<GidEntry>> gids() const;
 
-  /// Makes a protection domain: regions and queue pairs of different domains never mix.
-  /// Errors:  exhausted  the message has how many there can be.
-  ///          denied     EPERM, where memory may be locked.
+  /// Makes a protection domain. A queue pair can use only regions of its own domain.
+  /// Errors:  exhausted  the message has the device's limit.
+  ///          denied     EPERM, although memory may be locked.
   /// Source:  ibv_alloc_pd(3).
   [[nodiscard]] Result<ProtectionDomain> allocate_protection_domain() const;
 
+  /// For verbs that lend does not wrap. It belongs to the Context: never close it.
+  ///
+  /// Inline verbs (ibv_post_send, ibv_poll_cq, ibv_query_port, ibv_query_device_ex) work on every
+  /// device. On the soft device the exported functions of libibverbs refuse this context and all
+  /// objects of it with EOPNOTSUPP. Never call there, because libibverbs asks no device: it reads
+  /// events as another structure (ibv_get_async_event, ibv_get_cq_event), frees what it did not
+  /// allocate (ibv_destroy_comp_channel), or crashes (ibv_open_device of this device). A libibverbs
+  /// whose private interface is not IBVERBS_PRIVATE_34 crashes in all of them. A program that runs
+  /// under liblend-preload.so may make all these calls.
+  /// Source:  rdma-core libibverbs/device.c, verbs.c, dummy_ops.c.
   [[nodiscard]] ibv_context* native() const noexcept;
 
  private:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What devices there are, and what each can do. Values; any thread.
+// Devices, their ports and limits. Values; any thread.
 #pragma once
 
+#include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
 
 #include <cstdint>
@@ -14,10 +15,14 @@ namespace lend {
 class Context;
 struct DeviceList;
 
-/// Which kind of provider drives a device.
+/// What is behind a device. A card and software RDMA can connect to each other; the soft device
+/// connects to soft devices only.
+/// Source: by ibv_query_device(3), vendor_id; Linux drivers/infiniband/sw/rxe/rxe_param.h
+/// (RXE_VENDOR_ID; 0 before Linux 5.10) and sw/siw/siw.h (SIW_VENDOR_ID).
 enum class DeviceKind : std::uint8_t {
-  hardware,  ///< rdma-core: a card, or a kernel software device (SoftRoCE, SoftiWARP)
-  soft,      ///< lend's own, in shared memory on this host
+  card = 0,           ///< a network card
+  soft = 1,           ///< lend's own, in shared memory on this host
+  software_rdma = 2,  ///< the kernel on an ordinary network interface: SoftRoCE, SoftiWARP
 };
 
 enum class LinkLayer : std::uint8_t { unspecified = 0, infiniband = 1, ethernet = 2 };
@@ -41,12 +46,12 @@ struct PortInfo {
   std::uint32_t active_mtu_bytes = 0;  ///< of a packet's payload
   std::uint32_t message_bytes_max = 0;
   std::int32_t gid_count = 0;
-  bool needs_global_route = false;  ///< InfiniBand whose LIDs do not suffice
+  bool needs_global_route = false;  ///< an InfiniBand subnet in which LIDs are not sufficient
 };
 
-/// Limits of a device, as it states them.
+/// Limits of a device, as it reports them.
 struct DeviceLimits {
-  std::int32_t queue_pairs_max = 0;  ///< of all processes together, as are the next three
+  std::int32_t queue_pairs_max = 0;  ///< of all processes together, like the next three
   std::int32_t completion_queues_max = 0;
   std::int32_t protection_domains_max = 0;
   std::int32_t regions_max = 0;
@@ -56,14 +61,15 @@ struct DeviceLimits {
   std::uint64_t region_bytes_max = 0;
 };
 
-[[nodiscard]] std::string_view name_of(DeviceKind) noexcept;
-[[nodiscard]] std::string_view name_of(PortState) noexcept;
-[[nodiscard]] std::string_view name_of(LinkLayer) noexcept;
+[[nodiscard]] LEND_EXPORT std::string_view name_of(DeviceKind) noexcept;
+[[nodiscard]] LEND_EXPORT std::string_view name_of(PortState) noexcept;
+[[nodiscard]] LEND_EXPORT std::string_view name_of(LinkLayer) noexcept;
 
-/// A device that could be opened. Cheap to copy. From list_devices().
-class Device {
+/// A device that could be opened. Cheap to copy. From list_devices(), which opens each for a moment
+/// to see its kind(); a device that cannot be opened counts as a card.
+class LEND_EXPORT Device {
  public:
-  // A move copies: what was moved from works on.
+  // A move copies: the moved-from object remains usable.
   Device(Device const&) = default;
   Device& operator=(Device const&) = default;
 
@@ -72,12 +78,12 @@ class Device {
 
   /// Opens the device on `port`, or with 0 on its first port in state ACTIVE.
   ///
-  /// Errors:  not_found      no such port, or it, or none, is active; the message has the states.
+  /// Errors:  not_found      no such port, or no active one; the message has the states.
   ///          denied         no permission for the device file.
   ///          exhausted      out of descriptors or memory.
-  ///          unsupported    the port states an MTU that no verbs manual knows.
-  ///          system_failed  a call, which the message names, failed otherwise; another code where
-  ///                         its errno says more.
+  ///          unsupported    the port reports an MTU that verbs do not define.
+  ///          system_failed  a call, named in the message, failed otherwise; its errno may give a
+  ///                         more specific code.
   /// Source:  ibv_open_device(3), ibv_query_device(3), ibv_query_port(3).
   [[nodiscard]] Result<Context> open(std::uint8_t port = 0) const;
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a peer must know to connect: a value, bytes, or one line of text. Any thread.
+// The address of one end: a value, 56 bytes, or one line of text. Any thread.
 #pragma once
 
+#include <lend/base/export.hpp>
 #include <lend/base/quantity.hpp>
 #include <lend/base/result.hpp>
 #include <lend/verbs/device.hpp>
@@ -16,21 +17,24 @@
 
 namespace lend {
 
-/// One end of a connection to be.
+/// The address of one end of a connection, which the peer needs to connect.
 ///
-/// Give it to the peer by any means, take theirs, and hand that to `handshake()`, which checks it
-/// against this end before anything is connected. What was decoded is a claim, not yet a fact.
-/// For a peer that is not lend's, fill in every field from what it says of itself.
-struct Endpoint {
+/// Send it to the peer by any means, get the peer's, and give that to `handshake()`, which checks
+/// it against this end before anything is connected. A decoded endpoint is untrusted until then.
+/// For a peer that does not use lend, fill in every field with the peer's values.
+struct LEND_EXPORT Endpoint {
   DeviceKind device_kind{};
   LinkLayer link_layer{};
   QueuePairNumber queue_pair_number;
-  PacketSequenceNumber packet_sequence_number;  ///< random, so that strays of a past life miss
+  PacketSequenceNumber packet_sequence_number;  ///< random: packets of an old connection do not fit
   std::uint16_t lid = 0;
   Gid gid{};  ///< all zero: none
   GidType gid_type{};
-  std::uint8_t reads_served = 0;  ///< reads of the peer that this end serves at once
+  std::uint8_t reads_served = 0;  ///< reads of the peer that this end serves concurrently
   std::uint32_t mtu_bytes = 0;    ///< 256, 512, 1024, 2048 or 4096
+  // For the program, which reads them from Channel::peer(): handshake() refuses only 0, because any
+  // two depths fit. A send waits for a receive; where it does not (iWARP), receive_depth bounds
+  // the messages that may be under way.
   std::uint32_t send_depth = 0;
   std::uint32_t receive_depth = 0;
 
@@ -38,11 +42,11 @@ struct Endpoint {
 
   static constexpr std::size_t encoded_size = 56;
   [[nodiscard]] std::array<std::byte, encoded_size> encode() const noexcept;
-  /// Errors:  incompatible_peer  not an endpoint, damaged, of another version, or out of range;
-  ///          the message says which.
+  /// Errors:  incompatible_peer  not an endpoint, damaged, of another version, or out of range; the
+  ///                             message says which.
   [[nodiscard]] static Result<Endpoint> decode(std::span<std::byte const> bytes);
 
-  /// One line without spaces, for a file, a mail or a command line.
+  /// One line without spaces, for a file or a command line.
   [[nodiscard]] std::string to_text() const;
   /// Errors:  as decode(). Surrounding white space is allowed.
   [[nodiscard]] static Result<Endpoint> from_text(std::string_view text);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Bytes that a peer may access for a while. One thread at a time; its end asks no peer.
+// Bytes that a peer may access until the exposure ends. One thread at a time.
 #pragma once
 
+#include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
 #include <lend/verbs/remote_region.hpp>
 
@@ -11,31 +12,30 @@ namespace lend {
 
 struct ExposureState;
 
-/// Lets a peer that learns `remote()` access bytes of a region, until this ends.
+/// Lets a peer that knows `remote()` access bytes of a region, until the exposure ends.
 ///
-/// Made by MemoryRegion::unsafe_expose(). Once it has ended, the key is dead: whoever uses it still
-/// is refused, with WorkStatus::remote_access where the device acknowledges, and its connection
-/// breaks. No byte changes any more, but that on SoftiWARP and its like a segment that was being
-/// placed at that very moment may land an instant later. Bytes exposed anew have a new key. Who is
-/// at the bytes at that moment is waited for: on the soft device a peer that was stopped in the
-/// middle of a copy, until it goes on or dies.
+/// Made by MemoryRegion::unsafe_expose(). After its end the key is dead: the device refuses a peer
+/// that uses it, with WorkStatus::remote_access if the device acknowledges, and the peer's
+/// connection breaks. No byte changes any more, except that on iWARP a segment that the device was
+/// placing may land an instant later. Ending waits for accesses in progress; on the soft device for
+/// a peer that is stopped in the middle of a copy at most 2 s. Then it fails, and the bytes stay
+/// exposed for good. Bytes that are exposed again have a new key.
 ///
-/// But a key is 32 bits, which come round. An opened soft device gives a dead one to other bytes
-/// after 2^18 × (16,384 - n) registrations at the earliest, where at most n of its registrations
-/// lived at once: 4.3 · 10^9 of them while n is small, 262,144 where n is the 16,383 that
-/// it holds. How soon a card does, its driver decides.
+/// A dead key is not reused soon. The soft device reuses it after 2^18 × (16,384 - n) registrations
+/// at the earliest, at most n of which lived at once: 4.3 · 10^9 for small n, 262,144 for its limit
+/// of 16,383. On a card the driver decides.
 ///
-/// It is a registration of its own over the same bytes, not a memory window: that works on every
-/// device, needs no queue pair to bind it and no room in one, and costs what a registration costs
-/// (its pages count against locked memory once more). A region that is destroyed meanwhile stays as
-/// it does for a loan; a view cannot, and stops the process.
+/// An exposure is a second registration of the same bytes, not a memory window: it works on every
+/// device, needs no queue pair, and costs what a registration costs (its pages count against locked
+/// memory once more). If its region is destroyed, owned bytes live on as for a loan; a view stops
+/// the process.
 ///
 ///     LEND_TRY(exposure, memory.unsafe_expose(RemoteAccess::write));
 ///     tell_the_peer(exposure.remote().encode());
 ///
-/// Source:  ibv_dereg_mr(3); kernel drivers/infiniband/sw: rxe_pool.c, __rxe_cleanup (waits for
-///          whoever uses the key); siw_mem.c, siw_mr_drop_mem (does not).
-class Exposure {
+/// Source:  ibv_dereg_mr(3); kernel drivers/infiniband/sw: rxe_pool.c, __rxe_cleanup (waits for the
+///          users of the key); siw_mem.c, siw_mr_drop_mem (does not).
+class LEND_EXPORT Exposure {
  public:
   Exposure(Exposure&& other) noexcept : state_{std::exchange(other.state_, nullptr)} {}
   Exposure& operator=(Exposure&& other) noexcept {
@@ -45,12 +45,15 @@ class Exposure {
   }
   ~Exposure() { static_cast<void>(finish()); }
 
-  /// What the peer needs. Of no bytes once this has ended or been moved from.
-  [[nodiscard]] RemoteRegion remote() const noexcept;
+  /// What the peer needs. Zero bytes after the end or a move.
+  [[nodiscard]] RemoteRegion remote() const& noexcept;
+  RemoteRegion remote() const&& = delete;  // a temporary's key is invalid when the peer has it
 
-  /// Ends it now and says whether the key is dead. Nothing to do the second time.
-  /// Errors:  system_failed  the device did not take the key back: the peer may still reach the
-  ///          bytes. If the region owns them, they are kept until the process ends.
+  /// Ends the exposure now. A second call does nothing.
+  /// Errors:  system_failed  the device did not invalidate the key: the peer may still access the
+  ///                         bytes. If the region owns them, they are kept until the process ends;
+  ///                         a view that a stopped peer may be writing to stays exposed.
+  ///                         Or this is a forked child: the exposure is its parent's and continues.
   [[nodiscard]] Result<void> finish() noexcept;
 
  private:

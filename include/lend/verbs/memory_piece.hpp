@@ -1,33 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Pieces of a region: what is posted, and what it is cut into beforehand. Values; any thread.
+// Elements of a work request, and pieces that a region is cut into. Values; any thread.
 #pragma once
 
-#include <lend/base/borrow.hpp>
+#include <lend/base/byte_range.hpp>
+#include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <ranges>
-#include <span>
+#include <span>  // and std::ranges::enable_borrowed_range
 
 namespace lend {
 
 struct RegionState;
 
-/// The offset of what leaves the piece that it was taken from: out of bounds of every region.
+/// The offset of a range that leaves its piece: out of bounds of every region.
 inline constexpr std::size_t outside_piece = SIZE_MAX;
 
-/// A piece of a region for the device to read. A value naming bytes, not yet a loan; must not
-/// outlive its region, which ends when it is destroyed or assigned over (moving it away takes its
-/// elements along). A range out of bounds is reported when it is posted.
+/// A range of a region for the device to read. Names bytes, lends nothing yet. Must not outlive its
+/// region, which ends when it is destroyed or assigned over; a moved region keeps its elements
+/// valid. The post reports a range that is out of bounds.
 struct GatherElement {
   RegionState* region = nullptr;
   ByteRange range;
 };
 
-/// A piece of a region for the device to write. As GatherElement otherwise.
+/// A range of a region for the device to write; otherwise like GatherElement.
 struct ScatterElement {
   RegionState* region = nullptr;
   ByteRange range;
@@ -38,19 +37,19 @@ class Chunks;
 template <class Piece>
 struct Halves;
 
-/// Bytes of a region to read and to lend for reading. Must not outlive its region: as
+/// A part of a region, to read and to lend for reading. Must not outlive its region, like
 /// GatherElement.
 ///
-/// Ranges given to a piece count from its own start and may not leave it: what does is reported as
-/// out of bounds, by the post or by bytes(). What chunks() or split_at() made does not overlap.
-class ConstantPiece {
+/// Offsets count from the start of the piece. The post or bytes() reports a range that leaves the
+/// piece as out of bounds. Pieces made by one chunks() or split_at() do not overlap.
+class LEND_EXPORT ConstantPiece {
  public:
-  ConstantPiece() = default;  ///< of no region: whatever is asked of it is an error
+  ConstantPiece() = default;  ///< of no region: using it is an error
 
   [[nodiscard]] std::size_t size() const noexcept { return range_.length; }
-  /// From the region's start.
+  /// From the start of the region.
   [[nodiscard]] std::size_t offset() const noexcept { return range_.offset; }
-  /// Which of its chunks() this is.
+  /// Index in chunks().
   [[nodiscard]] std::size_t index() const noexcept { return index_; }
 
   [[nodiscard]] GatherElement gather(std::size_t offset, std::size_t length) const noexcept {
@@ -65,7 +64,7 @@ class ConstantPiece {
     return bytes(0, size());
   }
 
-  /// As MemoryRegion::chunks() and split_at(), of this piece.
+  /// As MemoryRegion::chunks() and split_at().
   [[nodiscard]] Chunks<ConstantPiece> chunks(std::size_t chunk_bytes) const noexcept;
   [[nodiscard]] Result<Halves<ConstantPiece>> split_at(std::size_t offset) const noexcept;
 
@@ -76,7 +75,7 @@ class ConstantPiece {
   ConstantPiece(RegionState* region, ByteRange range, std::size_t index) noexcept
       : region_{region}, range_{range}, index_{index} {}
 
-  /// In the region's terms; out of the region's bounds where it leaves this piece.
+  /// Relative to the region; out of its bounds if the range leaves this piece.
   [[nodiscard]] ByteRange within(std::size_t offset, std::size_t length) const noexcept {
     bool const fits = offset <= range_.length && length <= range_.length - offset;
     return {fits ? range_.offset + offset : outside_piece, length};
@@ -89,8 +88,8 @@ class ConstantPiece {
   std::size_t index_ = 0;
 };
 
-/// The same, also to write and to lend for writing.
-class MemoryPiece : public ConstantPiece {
+/// A part of a region, also to write and to lend for writing.
+class LEND_EXPORT MemoryPiece : public ConstantPiece {
  public:
   MemoryPiece() = default;
 
@@ -117,7 +116,7 @@ class MemoryPiece : public ConstantPiece {
   using ConstantPiece::ConstantPiece;
 };
 
-/// What split_at() makes: all before, and all from there on. One of them may have no bytes.
+/// The two parts that split_at() makes; one of them may be empty.
 template <class Piece>
 struct Halves {
   Piece head;
@@ -125,8 +124,7 @@ struct Halves {
 };
 
 /// A region or piece cut into chunks of one size, the last of which may be shorter. A range for
-/// `for`, and an array: chunks[i] is the i-th, and one that is not there is of no bytes and an
-/// error to use.
+/// `for`, with random access: chunks[i] beyond the end is an empty piece that is an error to use.
 template <class Piece>
 class Chunks {
  public:
@@ -175,11 +173,12 @@ class Chunks {
   Chunks(ConstantPiece const& whole, std::size_t chunk_bytes) noexcept
       : whole_{whole}, chunk_bytes_{chunk_bytes} {}
 
-  /// The `index`-th, which is there.
+  /// The `index`-th, which exists.
   static Piece chunk_of(ConstantPiece const& whole, std::size_t chunk_bytes,
                         std::size_t index) noexcept {
     auto const offset = index * chunk_bytes;
-    auto const length = std::min(chunk_bytes, whole.size() - offset);
+    auto const left = whole.size() - offset;
+    auto const length = chunk_bytes < left ? chunk_bytes : left;
     return Piece{whole.region_, {whole.offset() + offset, length}, index};
   }
 
@@ -189,6 +188,6 @@ class Chunks {
 
 }  // namespace lend
 
-/// Its iterators keep the piece, not the Chunks.
+/// Iterators refer to the piece, not to the Chunks.
 template <class Piece>
 inline constexpr bool std::ranges::enable_borrowed_range<lend::Chunks<Piece>> = true;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Registered bytes that can be lent to the device. Lending, asking and giving back: any thread.
+// Registered bytes that can be lent to the device. Any thread, but for moves and destruction.
 #pragma once
 
 #include <lend/base/allocation.hpp>
-#include <lend/base/borrow.hpp>
+#include <lend/base/export.hpp>
 #include <lend/base/lifetime.hpp>
 #include <lend/base/result.hpp>
 #include <lend/verbs/memory_piece.hpp>
@@ -21,14 +21,15 @@ class Exposure;
 /// Bytes registered with a protection domain: owned (`allocate`) or viewed (`register_memory`).
 ///
 /// Posting `gather(range)` lends the bytes for reading, `scatter(range)` for writing; the loan ends
-/// when the work's completion is seen. Two loans of a byte, one of them for writing, are refused.
-/// The trap: an owned region destroyed on loan lives on, hidden, until the last loan ends; a viewed
-/// one cannot, since its bytes are the caller's, and stops the process. Elements and pieces kept in
-/// variables do not keep it: they end with it, also where another is assigned over it.
+/// when the program sees the completion. Two loans of one byte, one of them for writing, are
+/// refused. The trap: the storage of an owned region that is destroyed on loan lives on until the
+/// last loan ends; destroying a viewed region on loan stops the process, because the caller owns
+/// its bytes. Elements and pieces in variables do not keep the region alive; do not use them after
+/// its destruction or after another region was assigned over it.
 ///
 ///     LEND_TRY(memory, domain.allocate(4096));
 ///     LEND_TRYV(channel.send(memory.gather(0, 5)));
-class MemoryRegion {
+class LEND_EXPORT MemoryRegion {
  public:
   MemoryRegion(MemoryRegion&& other) noexcept : state_{std::exchange(other.state_, nullptr)} {}
   MemoryRegion& operator=(MemoryRegion&& other) noexcept {
@@ -39,8 +40,7 @@ class MemoryRegion {
   ~MemoryRegion() { destroy(state_); }
 
   [[nodiscard]] std::size_t size() const noexcept;
-  /// What ProtectionDomain::allocate() took, never prefer_huge; nothing where the bytes are the
-  /// caller's.
+  /// The pages that ProtectionDomain::allocate() used, never prefer_huge; nothing for a view.
   [[nodiscard]] std::optional<Pages> pages() const noexcept;
 
   [[nodiscard]] GatherElement gather(std::size_t offset,
@@ -51,7 +51,7 @@ class MemoryRegion {
                                        std::size_t length) & noexcept LEND_LIFETIMEBOUND {
     return {state_, {offset, length}};
   }
-  /// All of it.
+  /// The whole region.
   [[nodiscard]] GatherElement gather() const& noexcept LEND_LIFETIMEBOUND {
     return gather(0, size());
   }
@@ -64,7 +64,7 @@ class MemoryRegion {
   ScatterElement scatter() && = delete;
 
   /// The region cut into chunks of `chunk_bytes`, the last of which may be shorter. They do not
-  /// overlap, so that each can be on loan by itself. Of 0 bytes: stops the process.
+  /// overlap, so that each can be on loan by itself. Stops the process if `chunk_bytes` is 0.
   ///
   ///     for (auto const piece : memory.chunks(65536)) {
   ///       LEND_TRYV(scope.post_send(piece.gather()));
@@ -76,8 +76,8 @@ class MemoryRegion {
   [[nodiscard]] Chunks<MemoryPiece> chunks(std::size_t chunk_bytes) & noexcept LEND_LIFETIMEBOUND {
     return MemoryPiece{state_, {0, size()}, 0}.chunks(chunk_bytes);
   }
-  /// The bytes before `offset` and those from there on.
-  /// Errors:  invalid_argument  beyond the end.
+  /// The bytes before `offset`, and the rest.
+  /// Errors:  invalid_argument  `offset` is beyond the end.
   [[nodiscard]] Result<Halves<ConstantPiece>> split_at(std::size_t offset) const& noexcept
       LEND_LIFETIMEBOUND {
     return ConstantPiece{state_, {0, size()}, 0}.split_at(offset);
@@ -89,15 +89,17 @@ class MemoryRegion {
   Chunks<MemoryPiece> chunks(std::size_t) && = delete;
   Result<Halves<MemoryPiece>> split_at(std::size_t) && = delete;
 
-  /// The bytes, to read, unless one of them is lent for writing right now.
-  /// Errors:  invalid_argument  out of bounds. already_borrowed.
+  /// The bytes, to read.
+  /// Errors:  invalid_argument  out of bounds.
+  ///          already_borrowed  one of them is on loan for writing.
   [[nodiscard]] Result<std::span<std::byte const>> bytes(
       std::size_t offset, std::size_t length) const& noexcept LEND_LIFETIMEBOUND;
   [[nodiscard]] Result<std::span<std::byte const>> bytes() const& noexcept LEND_LIFETIMEBOUND {
     return bytes(0, size());
   }
-  /// The bytes, to write, unless one of them is on loan right now.
-  /// Errors:  as bytes().
+  /// The bytes, to write.
+  /// Errors:  invalid_argument  out of bounds.
+  ///          already_borrowed  one of them is on loan.
   [[nodiscard]] Result<std::span<std::byte>> mutable_bytes(
       std::size_t offset, std::size_t length) & noexcept LEND_LIFETIMEBOUND;
   [[nodiscard]] Result<std::span<std::byte>> mutable_bytes() & noexcept LEND_LIFETIMEBOUND {
@@ -108,12 +110,12 @@ class MemoryRegion {
   Result<std::span<std::byte const>> bytes() && = delete;
   Result<std::span<std::byte>> mutable_bytes() && = delete;
 
-  /// Lets a peer that learns the exposure's remote() access these bytes until the exposure ends.
+  /// Lets a peer that knows the exposure's remote() access these bytes until the exposure ends.
+  /// Costs a registration.
   ///
-  /// Costs:   a registration; lend/verbs/exposure.hpp says why.
-  /// Owes:    what ProtectionDomain::unsafe_allocate_exposed() says, until then.
-  /// Errors:  invalid_argument  out of bounds, no bytes, or an access that is none of the three of
-  ///                            RemoteAccess. As ProtectionDomain::allocate().
+  /// The caller owes, until then: what ProtectionDomain::unsafe_allocate_exposed() says.
+  /// Errors:  those of ProtectionDomain::allocate(), and
+  ///          invalid_argument  out of bounds, no bytes, or an unknown RemoteAccess.
   [[nodiscard]] Result<Exposure> unsafe_expose(std::size_t offset, std::size_t length,
                                                RemoteAccess access) &
       LEND_LIFETIMEBOUND;
@@ -121,17 +123,19 @@ class MemoryRegion {
   Result<Exposure> unsafe_expose(std::size_t, std::size_t, RemoteAccess) && = delete;
   Result<Exposure> unsafe_expose(RemoteAccess) && = delete;
 
-  /// How many loans are out. An exposure counts as one.
+  /// Number of loans. An exposure counts as one.
   [[nodiscard]] std::size_t loans() const noexcept;
 
   /// What a peer needs to access a region that was made exposed.
-  /// Errors:  unsupported  the region was registered for local access only.
+  /// Errors:  unsupported  the region is registered for local access only.
   [[nodiscard]] Result<RemoteRegion> remote() const noexcept;
 
-  /// The ledger stops watching this region from here on: faster, and the caller owes what it
-  /// checked. Not while anything is on loan or exposed.
-  /// Errors:  already_borrowed.
-  [[nodiscard]] Result<void> unsafe_unchecked() & noexcept;
+  /// Disables this region's ledger for good: posts are faster and lend nothing.
+  ///
+  /// The caller owes what the ledger checked: no byte is accessed while the device writes it, and
+  /// the region outlives its work.
+  /// Errors:  already_borrowed  some byte is on loan or exposed.
+  [[nodiscard]] Result<void> unsafe_disable_ledger() & noexcept;
 
  private:
   friend class ProtectionDomain;

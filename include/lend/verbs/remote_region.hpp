@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A peer's bytes: named, sliced, never dereferenced. Values; any thread.
+// Bytes that a peer exposes: address, length, key. Values; any thread.
 #pragma once
 
+#include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
 
 #include <array>
@@ -11,23 +12,23 @@
 
 namespace lend {
 
-/// What a peer that is told of a region may do to it.
+/// What a peer may do with exposed bytes.
 enum class RemoteAccess : std::uint8_t { read = 1, write = 2, read_write = 3 };
 
-/// A piece of a RemoteRegion, ready to be posted. A piece out of bounds is reported by the post.
+/// A range of a RemoteRegion, ready to be posted. The post reports a range out of bounds.
 struct RemoteSlice {
-  std::uint64_t address = 0;  ///< of the piece
+  std::uint64_t address = 0;  ///< of the range
   std::size_t length = 0;
   std::uint32_t key = 0;
   bool in_bounds = false;
 };
 
-/// The exact extent of memory that a peer has exposed.
+/// Memory that a peer has exposed.
 ///
-/// Get it from `remote()` of a MemoryRegion or an Exposure on the other side, as bytes over any
-/// channel. Local and remote lengths are compared before a write or read is posted; the peer's
-/// device checks again.
-class RemoteRegion {
+/// The peer gets it from `remote()` of a MemoryRegion or an Exposure and sends it, encoded, by any
+/// means. A post of a write or read compares local and remote length; the peer's device checks
+/// again.
+class LEND_EXPORT RemoteRegion {
  public:
   RemoteRegion() = default;
   RemoteRegion(std::uint64_t address, std::uint64_t length, std::uint32_t key) noexcept
@@ -42,7 +43,7 @@ class RemoteRegion {
     bool const fits = offset <= length_ && length <= length_ - offset;
     return {address_ + offset, length, key_, fits};
   }
-  /// The `index`-th T of an array of T that begins at the region's start.
+  /// Element `index` of an array of T that begins at the region's start.
   template <class T>
   [[nodiscard]] RemoteSlice element(std::size_t index) const noexcept {
     if (index > length_ / sizeof(T)) return {address_, sizeof(T), key_, false};
@@ -53,8 +54,8 @@ class RemoteRegion {
 
   static constexpr std::size_t encoded_size = 32;
   [[nodiscard]] std::array<std::byte, encoded_size> encode() const noexcept;
-  /// Errors:  incompatible_peer  not what encode() wrote, of another version, or an address range
-  ///          that wraps.
+  /// Errors:  incompatible_peer  not written by encode(), of another version, or an address range
+  ///                             that wraps around.
   [[nodiscard]] static Result<RemoteRegion> decode(std::span<std::byte const> bytes);
 
   friend bool operator==(RemoteRegion const&, RemoteRegion const&) = default;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What to do with which bytes: views over elements, owning nothing. Values; any thread.
+// Work requests: send, receive, write, read. Own nothing. Values; any thread.
 #pragma once
 
 #include <lend/base/lifetime.hpp>
@@ -11,12 +11,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <ranges>
-#include <span>
+#include <span>  // and std::ranges::enable_borrowed_range
 
 namespace lend {
 
-/// A few elements by value, or a view over the caller's array of them (which must outlive it).
+/// Up to four elements by value, or a view of the caller's array, which must outlive it.
 template <class Element>
 class ElementList {
  public:
@@ -32,7 +31,7 @@ class ElementList {
   }
   ElementList(std::span<Element const> many LEND_LIFETIMEBOUND) noexcept
       : many_{many.data()}, count_{many.size()} {}
-  /// Says the same of an array or vector, so that clang warns of a local one.
+  /// The same for an array or vector, so that clang warns about a local one.
   template <class Array>
   requires std::convertible_to<Array const&, std::span<Element const>> &&
       (!std::ranges::enable_borrowed_range<Array>)
@@ -52,7 +51,7 @@ class ElementList {
   }
 
  private:
-  union {  // what is not used of it is not cleared, which would take longer than posting it
+  union {  // unused elements are not initialised, which would take longer than posting
     Element few_[by_value_max];
   };
   Element const* many_ = nullptr;
@@ -62,8 +61,8 @@ class ElementList {
 using GatherList = ElementList<GatherElement>;
 using ScatterList = ElementList<ScatterElement>;
 
-/// A message to the peer's next receive. An empty list needs an immediate; elements of no bytes do
-/// not.
+/// A message to the peer's next receive. An empty list needs an immediate; a list of empty elements
+/// does not.
 struct Send {
   GatherList source;
   std::optional<std::uint32_t> immediate{};
@@ -81,13 +80,13 @@ struct Send {
     copy.immediate = value;
     return copy;
   }
-  /// A message of no bytes.
+  /// A message without bytes.
   [[nodiscard]] static Send only_immediate(std::uint32_t value) noexcept {
     return Send(GatherList{}).with_immediate(value);
   }
 };
 
-/// Room for one message of the peer.
+/// Memory for one message from the peer.
 struct Receive {
   ScatterList target;
 
@@ -99,7 +98,7 @@ struct Receive {
       Receive(ScatterElement first, Rest... rest)
   noexcept : target(first, rest...) {}
 
-  /// For messages of no bytes: send or write with an immediate.
+  /// For a message without bytes: a send or write with an immediate.
   [[nodiscard]] static Receive only_immediate() noexcept {
     Receive receive(ScatterList{});
     receive.allow_empty = true;
@@ -108,8 +107,8 @@ struct Receive {
   bool allow_empty = false;
 };
 
-/// Writes into memory that the peer has exposed. With an immediate it takes one of the peer's
-/// receives; without, the peer's program learns nothing.
+/// Writes into memory that the peer has exposed. With an immediate it consumes one of the peer's
+/// receives; without, the peer's program gets no completion.
 struct Write {
   GatherList source;
   RemoteSlice target;

@@ -52,6 +52,11 @@ bool Model::has_room(std::size_t end, Operation operation) noexcept {
   return outstanding < depth && slots_taken(end) < slots();
 }
 
+bool Model::has_work_in_progress(std::size_t scope) noexcept {
+  return std::ranges::any_of(
+      posts, [&](Posted const& post) { return post.scope == scope && is_in_progress(post); });
+}
+
 bool Model::has_receives_in_progress(std::size_t scope) noexcept {
   return std::ranges::any_of(posts, [&](Posted const& post) {
     return post.scope == scope && post.operation == Operation::receive && is_in_progress(post);
@@ -183,8 +188,8 @@ void Model::after_destruction_of(std::size_t scope, bool by_exception) {
   Error const* const cause = end.channel->first_cause();
   if (cause != nullptr && !scopes[scope].was_broken && cause->work() == nullptr) {
     bool const was_left = *cause == Errc::channel_broken;
-    if (was_left && !(by_exception && scopes[scope].had_receives))
-      complain("a scope was flushed as one left by an exception with a receive in progress");
+    if (was_left && !(by_exception && scopes[scope].had_work))
+      complain("a scope was flushed as one left by an exception with work in progress");
   }
   if (by_exception && scopes[scope].had_receives && cause == nullptr)
     complain("an exception left a receive in progress, and nothing was flushed");

@@ -58,6 +58,7 @@ struct OpenScope {
   PollingScope* scope = nullptr;
   // When its block ended:
   bool was_broken = false;
+  bool had_work = false;  // in progress, as an exception left it
   bool had_receives = false;
 };
 
@@ -104,6 +105,7 @@ class Model {
   [[nodiscard]] std::uint32_t slots_taken(std::size_t end) noexcept;
   /// Whether a wait for room is without hope: every slot has a handle.
   [[nodiscard]] bool is_hoarded(std::size_t end) noexcept;
+  [[nodiscard]] bool has_work_in_progress(std::size_t scope) noexcept;
   [[nodiscard]] bool has_receives_in_progress(std::size_t scope) noexcept;
   /// Whether lending `ranges` would meet a loan, be it one of their own.
   [[nodiscard]] bool meets_a_loan(std::vector<Range> const& ranges, bool exclusively) noexcept;

@@ -4,6 +4,7 @@
 
 #include <lend/soft/faults.hpp>
 
+#include <functional>
 #include <random>
 
 namespace lend::test {

@@ -168,6 +168,7 @@ Run::Way Run::inhabit(std::size_t scope, PollingScope& polling, Step const& step
   open_.pop_back();
   model_.scopes[scope].scope = nullptr;
   model_.scopes[scope].was_broken = model_.is_broken(model_.scopes[scope].end);
+  model_.scopes[scope].had_work = model_.has_work_in_progress(scope);
   model_.scopes[scope].had_receives = model_.has_receives_in_progress(scope);
   return way;
 }

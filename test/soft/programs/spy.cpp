@@ -3,7 +3,7 @@
 #include "soft/programs/spy.hpp"
 
 #include <endian.h>
-#include <soft/provider.hpp>
+#include <soft/device/provider.hpp>
 #include <verbs/device_list.hpp>
 
 #include <cerrno>

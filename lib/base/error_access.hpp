@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What only lend itself does to errors. Any thread.
+#pragma once
+
+#include <lend/base/error.hpp>
+
+#include <cstdint>
+
+namespace lend::base {
+
+struct ErrorAccess {
+  /// The same error, described for `work`, a request that did not fail itself.
+  [[nodiscard]] static Error about(Error const& error, WorkFailure const& work) noexcept;
+  /// Adds to what flushed_along() answers of it, of its copies and of its cause.
+  static void count_flushed(Error const& error, std::uint32_t more = 1) noexcept;
+};
+
+}  // namespace lend::base

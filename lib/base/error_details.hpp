@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The details of an Error. Immutable once shared, except one count; any thread.
+#pragma once
+
+#include <base/printable.hpp>
+#include <lend/base/error.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lend {
+
+struct Error::Details {
+  std::string message{};
+  int os_error = 0;
+  std::optional<WorkFailure> work{};     // the failed request
+  std::optional<WorkFailure> subject{};  // a request that the error concerns and that did not fail
+  Error cause{};                         // no code: none
+  std::vector<Error> drained{};
+  std::shared_ptr<Details const> origin{};  // if made from another: that one has the count
+  mutable std::atomic<std::uint32_t> flushed_along{0};  // relaxed: publishes nothing
+
+  Details() = default;
+  explicit Details(std::string words, int errno_value = 0, std::optional<WorkFailure> failed = {})
+      : message{std::move(words)}, os_error{errno_value}, work{std::move(failed)} {
+    replace_controls(message);  // it may repeat what a user or a peer wrote
+  }
+  /// A copy of `other`, to be changed.
+  explicit Details(std::shared_ptr<Details const> const& other)
+      : message{other->message},
+        os_error{other->os_error},
+        work{other->work},
+        subject{other->subject},
+        cause{other->cause},
+        drained{other->drained},
+        origin{other->origin ? other->origin : other} {}
+  Details(Details const&) = delete;
+  Details& operator=(Details const&) = delete;
+};
+
+/// Value of WorkFailure::slot for a request that was not posted.
+inline constexpr std::uint32_t not_posted = UINT32_MAX - 1;
+
+/// One sentence: what the caller can do about `failure`.
+[[nodiscard]] std::string_view remedy_for(WorkFailure const& failure) noexcept;
+
+}  // namespace lend

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Queries a queue pair that may be gone, and ends it. The thread of the channel.
+#include <channel/connection.hpp>
+#include <verbs/adoption.hpp>
+
+#include <new>
+#include <string>
+#include <utility>
+
+namespace lend {
+
+namespace {
+
+std::string address_of(Endpoint const& end) {
+  if (end.has_gid()) return text_of(end.gid);
+  return end.lid != 0 ? "LID " + std::to_string(end.lid) : std::string{};
+}
+
+}  // namespace
+
+Connection::Connection(PreparedQueuePair prepared) noexcept
+    : number_{prepared.endpoint().queue_pair_number.value()},
+      raw_{QueuePairDoor::handle_of(prepared)},
+      own_{prepared.endpoint()},
+      prepared_{std::move(prepared)},
+      handed_out_{QueuePairDoor::watch(prepared_)},
+      is_destroyed_{QueuePairDoor::end_of(prepared_)} {}
+
+Result<void> Connection::connect(Endpoint const& peer) {
+  if (is_prepared()) phase_ = Phase::gone;  // on every error below
+  auto connected = std::move(prepared_).connect(peer);
+  if (!connected.has_value()) {
+    keep_unless_destroyed();
+    return std::move(connected).assume_error();
+  }
+  adopt(std::move(connected).assume_value());
+  return success();
+}
+
+void Connection::keep_unless_destroyed() noexcept {
+  // Acquire pairs with the release in destroy(QueuePairHandle&).
+  if (!is_destroyed_->load(std::memory_order_acquire))
+    kept_ = Error{Errc::system_failed,
+                  "the device may still have the queue pair: the bytes of its receives stay on "
+                  "loan for good"};
+}
+
+PreparedQueuePair Connection::hand_out() noexcept {
+  if (is_prepared()) phase_ = Phase::handed_out;
+  return std::move(prepared_);
+}
+
+bool Connection::is_own(QueuePair const& queue_pair) const noexcept {
+  return handed_out_.lock().get() == &QueuePairDoor::handle_of(queue_pair);
+}
+
+void Connection::adopt(QueuePair own) noexcept {
+  phase_ = Phase::connected;
+  own_ = own.endpoint();
+  peer_ = own.peer();
+  queue_pair_ = std::move(own);
+}
+
+bool Connection::abort_all() noexcept {
+  if (is_gone()) return true;
+  auto const handle = handed_out_.lock();
+  return handle == nullptr || lend::abort_all(*handle).has_value();
+}
+
+void Connection::destroy() noexcept {
+  if (is_gone()) return;
+  if (phase_ != Phase::handed_out) {
+    // Its remaining completions will not come. Source: ibv_destroy_qp(3).
+    if (auto const handle = handed_out_.lock()) {
+      if (auto gone = lend::destroy(*handle); !gone.has_value())
+        kept_ = std::move(gone).assume_error();
+    }
+    queue_pair_.reset();
+    static_cast<void>(PreparedQueuePair{std::move(prepared_)});
+  } else if (!handed_out_.expired()) {
+    kept_ = Error{Errc::system_failed,
+                  "the queue pair that take_queue_pair() handed out is still there, and its "
+                  "receives could not be aborted: their bytes stay on loan for good"};
+  } else {
+    keep_unless_destroyed();
+  }
+  phase_ = Phase::gone;
+}
+
+QueuePair::Probe Connection::unsafe_post_probe(std::uint64_t id) noexcept {
+  return is_connected() ? queue_pair_->unsafe_post_probe(id) : QueuePair::Probe::refused;
+}
+
+QueuePairState Connection::state() const noexcept {
+  return is_connected() ? queue_pair_->state() : QueuePairState::unknown;
+}
+
+bool Connection::port_is_down() const noexcept {
+  return is_connected() && queue_pair_->port_is_down();
+}
+
+std::optional<Error> Connection::lost(Deadline deadline) noexcept {
+  if (!is_connected()) return std::nullopt;
+  auto reason = queue_pair_->lost(deadline);
+  // If this side's link is pulled, the kernel reports that the peer disconnected.
+  if (reason && port_is_down())
+    reason = Error{Errc::peer_lost, reason->message() +
+                                        "; this side's port is down: bring its network interface "
+                                        "or link up, then prepare_again()"};
+  return reason;
+}
+
+WorkFailure Connection::subject(Errc code) const noexcept {
+  WorkFailure subject{.queue_pair_number = own_.queue_pair_number.value(),
+                      .peer_queue_pair_number = peer_.queue_pair_number.value(),
+                      .slot = WorkFailure::no_slot};
+  try {
+    subject.peer_address = address_of(peer_);
+  } catch (std::bad_alloc const&) {  // without the address
+  }
+  // For other errors, querying the device would cost more than the call did.
+  if (code == Errc::system_failed) subject.queue_pair_state = state();
+  return subject;
+}
+
+}  // namespace lend

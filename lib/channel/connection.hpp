@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The queue pair of one channel, from its preparation until it had to be destroyed, and what errors
+// say of it. The thread of the channel.
+#pragma once
+
+#include <base/error_access.hpp>
+#include <lend/base/error.hpp>
+#include <lend/base/result.hpp>
+#include <lend/verbs/endpoint.hpp>
+#include <lend/verbs/queue_pair.hpp>
+#include <verbs/handles.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+namespace lend {
+
+/// Prepared, perhaps handed out to be connected elsewhere, connected, gone: in this order.
+class Connection {
+ public:
+  explicit Connection(PreparedQueuePair prepared) noexcept;
+
+  /// Connects it to `peer`. After an error it is gone.
+  /// Errors:  those of PreparedQueuePair::connect().
+  [[nodiscard]] Result<void> connect(Endpoint const& peer);
+  /// To be connected elsewhere, and given to adopt(). Asked again, one that was moved from.
+  [[nodiscard]] PreparedQueuePair hand_out() noexcept;
+  /// Whether `queue_pair`, which was not moved from, is the one that was handed out.
+  [[nodiscard]] bool is_own(QueuePair const& queue_pair) const noexcept;
+  void adopt(QueuePair own) noexcept;
+  [[nodiscard]] bool is_prepared() const noexcept { return phase_ == Phase::prepared; }
+  [[nodiscard]] bool is_connected() const noexcept { return phase_ == Phase::connected; }
+
+  /// Of every post: while it is here, prepared or connected.
+  [[nodiscard]] QueuePairHandle const& raw() const noexcept { return *raw_; }
+  [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
+  [[nodiscard]] Endpoint const& own() const noexcept { return own_; }
+  [[nodiscard]] Endpoint const& peer() const noexcept { return peer_; }
+
+  /// Whether the queue pair was destroyed, mostly to end its work. Only then is work settled whose
+  /// completion was not seen.
+  [[nodiscard]] bool is_gone() const noexcept { return phase_ == Phase::gone; }
+  /// Why the device keeps the queue pair and its posted work for good; otherwise null.
+  [[nodiscard]] Error const* kept() const noexcept { return kept_ ? &*kept_ : nullptr; }
+  /// Whether work that is aborted completes: elsewhere it is over with the queue pair.
+  [[nodiscard]] bool can_bring_back() const noexcept {
+    return phase_ == Phase::connected || (phase_ == Phase::handed_out && !handed_out_.expired());
+  }
+  /// Moves it to the error state. False if the device refuses.
+  [[nodiscard]] bool abort_all() noexcept;
+  /// Destroys it: the device no longer accesses posted bytes, unless it is kept().
+  void destroy() noexcept;
+  /// Posts a probe to the peer's device: see QueuePair::unsafe_post_probe().
+  [[nodiscard]] QueuePair::Probe unsafe_post_probe(std::uint64_t id) noexcept;
+
+  /// Queries the device, which costs a system call except on the soft device.
+  [[nodiscard]] QueuePairState state() const noexcept;
+  [[nodiscard]] bool port_is_down() const noexcept;
+  /// Why the connection has ended, if a connection manager reports it before `deadline`.
+  [[nodiscard]] std::optional<Error> lost(Deadline deadline) noexcept;
+
+  /// This connection's part of an error with `code`.
+  [[nodiscard]] WorkFailure subject(Errc code = {}) const noexcept;
+  /// `error`, described for this connection.
+  [[nodiscard]] Error about(Error const& error) const noexcept {
+    return base::ErrorAccess::about(error, subject(error.code()));
+  }
+
+ private:
+  /// Its handle is gone: keeps the posted work unless the device no longer has the queue pair.
+  void keep_unless_destroyed() noexcept;
+
+  enum class Phase : std::uint8_t { prepared, handed_out, connected, gone };
+
+  Phase phase_ = Phase::prepared;
+  std::uint32_t const number_;
+  QueuePairHandle const* raw_;
+  Endpoint own_;
+  Endpoint peer_{};
+  PreparedQueuePair prepared_;
+  std::weak_ptr<QueuePairHandle> handed_out_;  // the same, after take_queue_pair()
+  std::shared_ptr<DestroyedFlag const> is_destroyed_;
+  std::optional<QueuePair> queue_pair_{};
+  std::optional<Error> kept_{};
+};
+
+}  // namespace lend

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Drains and aborts, also if the device refuses. The thread of the channel.
+#include <base/giving_up.hpp>
+#include <channel/ending.hpp>
+
+#include <utility>
+
+namespace lend {
+
+namespace {
+
+// How long aborted work may take to come back. A device that needs longer loses its queue pair.
+constexpr std::chrono::seconds abort_bound{2};
+// How long an exception is held by work that the devices may be about to finish by themselves: some
+// round trips between hosts, and little beside what unwinding costs a program.
+constexpr std::chrono::milliseconds unwinding_bound{100};
+
+}  // namespace
+
+std::optional<Error> Ending::drain(ScopeRecord& scope, Deadline deadline,
+                                   bool is_unwinding) noexcept {
+  std::optional<Error> cut_short;
+  if (is_unwinding && channel_.in_flight.has_receive_of(scope))
+    cut_short =
+        Error{Errc::channel_broken,
+              "an exception left a scope while a receive was outstanding, which was aborted"};
+  if (is_unwinding) deadline = sooner(deadline, within(unwinding_bound));
+  Waiter waiter = channel_.progress.make_waiter();
+  while (!cut_short && scope.outstanding > 0) {
+    if (channel_.is_broken()) {
+      abort_all(*channel_.failures.first_cause());
+      break;
+    }
+    auto const goes_on = channel_.poll_or_pause(waiter, deadline);
+    if (!goes_on.has_value())
+      cut_short = goes_on.error();
+    else if (!goes_on.value() && scope.outstanding > 0)
+      cut_short = gave_up_drain(deadline, is_unwinding, waiter.has_slept());
+  }
+  if (cut_short) {
+    start_abort();  // tried again below; first, so that the error tells the state after it
+    cut_short = channel_.connection.about(*cut_short);
+    abort_all(*cut_short);
+  }
+  channel_.learn_reason(Deadline::never());
+  for (Error& failure : scope.failures) failure = channel_.failures.explained(failure);
+  channel_.in_flight.retire_handles_of(scope);
+  return cut_short;
+}
+
+Error Ending::gave_up_drain(Deadline deadline, bool is_unwinding, bool has_slept) noexcept {
+  if (is_unwinding)
+    return Error{Errc::channel_broken,
+                 "an exception left a scope while work was outstanding, which was aborted"};
+  return gave_up(deadline, "the scope's work did not complete",
+                 has_slept && channel_.connection.port_is_down()
+                     ? " and was aborted; this side's port is down: bring its network "
+                       "interface or link up"
+                     : " and was aborted");
+}
+
+void Ending::keep_failures_of(ScopeRecord& scope) noexcept {
+  ++channel_.scopes_left;
+  ScopeRecord& kept = channel_.unscoped;
+  if (scope.has_lost_failure) kept.has_lost_failure = true;
+  if (kept.failures.empty()) {
+    kept.failures = std::move(scope.failures);
+    kept.seen_as = std::move(scope.seen_as);
+  } else {
+    for (std::size_t i = 0; i < scope.failures.size(); ++i)
+      FailureLog::keep(kept, scope.failures[i], scope.seen_as[i]);
+  }
+}
+
+bool Ending::start_abort() noexcept {
+  if (channel_.connection.is_gone()) return true;
+  if (!channel_.connection.abort_all()) return false;
+  if (!channel_.abort_until) channel_.abort_until = within(abort_bound);
+  return true;
+}
+
+void Ending::hurry_abort() noexcept {
+  if (channel_.abort_until ? channel_.abort_until->has_passed() : !start_abort()) abandon();
+}
+
+void Ending::abort_all(Error const& reason) noexcept {
+  channel_.break_for_own(reason);
+  // Before it was connected, or where connecting failed, there is nothing to wait for.
+  if (!channel_.connection.can_bring_back() || !start_abort()) abandon();
+  Deadline const deadline = within(abort_bound);
+  Waiter waiter = channel_.progress.make_waiter();
+  while (channel_.in_flight.outstanding() > 0) {
+    auto const goes_on = channel_.poll_or_pause(waiter, deadline);
+    if (!goes_on.has_value() || !goes_on.value()) return abandon();
+  }
+}
+
+void Ending::abandon() noexcept {
+  // Once the queue pair is destroyed the device no longer accesses its buffers.
+  destroy_queue_pair();
+  channel_.in_flight.for_each_outstanding([this](SlotId id, Slot& slot) {
+    slot.before = {};  // their state is unknown, too
+    channel_.fail(id, slot, {WorkStatus::flushed, 0});
+  });
+}
+
+void Ending::destroy_queue_pair() noexcept {
+  channel_.connection.destroy();
+  channel_.progress.detach(channel_, channel_.connection.number());
+}
+
+void Ending::end_connection(Error const& reason) noexcept {
+  if (channel_.in_flight.outstanding() > 0)
+    abort_all(channel_.connection.about(reason));
+  else
+    channel_.break_for_own(reason);  // in case that preparing again fails
+  destroy_queue_pair();
+}
+
+void Ending::end_channel() noexcept {
+  if (channel_.in_flight.outstanding() > 0)
+    abort_all(channel_.connection.about(
+        Error{Errc::channel_broken, "the channel was destroyed with work outstanding"}));
+  destroy_queue_pair();
+  channel_.in_flight.retire_all();
+}
+
+}  // namespace lend

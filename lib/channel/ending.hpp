@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Ends outstanding work, whatever the peer and the device do. The thread of the channel.
+#pragma once
+
+#include <channel/channel_state.hpp>
+
+#include <optional>
+
+namespace lend {
+
+/// Ends the work of a channel: that of one scope, or all, because a queue pair is aborted as a
+/// whole. In order of force: abort (error state, then poll the completions), abandon (destroy the
+/// queue pair and count the remaining work as flushed), keep (if the device refuses even that).
+class Ending {
+ public:
+  explicit Ending(ChannelState& channel) noexcept : channel_{channel} {}
+
+  /// Waits until nothing of `scope` is outstanding; aborts all at the deadline and after a failed
+  /// poll. Unwinding, it does not wait for what the peer's program must do: it aborts at once if a
+  /// receive is outstanding, and else after the moment that devices alone need. Says why, if it
+  /// aborted. All slots of `scope` are free afterwards, its handles stale.
+  [[nodiscard]] std::optional<Error> drain(ScopeRecord& scope, Deadline deadline,
+                                           bool is_unwinding) noexcept;
+  /// Keeps the failures of a scope that ended without finish() for last_failures().
+  void keep_failures_of(ScopeRecord& scope) noexcept;
+  /// Breaks the channel for a reason of lend's own and gets all outstanding work back.
+  void abort_all(Error const& reason) noexcept;
+  /// Moves the queue pair to the error state, without waiting; false if refused.
+  bool start_abort() noexcept;
+  /// On a broken channel, without waiting: abandons work that the device has not returned in time.
+  void hurry_abort() noexcept;
+
+  /// Before the channel is prepared again: nothing is outstanding, and the queue pair is gone.
+  void end_connection(Error const& reason) noexcept;
+  /// The same before it is destroyed; its handles are stale, and its scopes report the failures.
+  void end_channel() noexcept;
+
+ private:
+  [[nodiscard]] Error gave_up_drain(Deadline deadline, bool is_unwinding, bool has_slept) noexcept;
+  void abandon() noexcept;
+  void destroy_queue_pair() noexcept;
+
+  ChannelState& channel_;
+};
+
+}  // namespace lend

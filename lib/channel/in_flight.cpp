@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The rarely used parts: failures, batches, and the ends of scopes. The thread of the channel.
+#include <channel/in_flight.hpp>
+
+#include <atomic>
+#include <new>
+#include <string>
+#include <utility>
+
+namespace lend {
+
+namespace {
+
+// Loans that never end, kept reachable for leak checkers.
+struct Endless {
+  void const* loans;
+  Endless* next;
+};
+constinit std::atomic<Endless*> endless{nullptr};
+
+void keep_for_ever(void const* loans) noexcept {
+  auto* const entry = new (std::nothrow) Endless{loans, nullptr};
+  if (entry == nullptr) return;
+  // Relaxed: no thread reads the list.
+  entry->next = endless.exchange(entry, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+InFlight::InFlight(std::uint32_t send_depth, std::uint32_t receive_depth, std::uint32_t elements,
+                   FailureLog& failures)
+    : slots_{(send_depth + receive_depth)      // every request that can be outstanding
+             + (send_depth + receive_depth)},  // as many finished ones that handles hold
+      room_{send_depth, receive_depth},
+      pieces_{std::make_unique<LentPiece[]>(std::size_t{slots_.capacity()} * elements)},
+      failures_{failures} {
+  slots_.for_each_slot([pieces = pieces_.get(), elements](Slot& slot) mutable {
+    slot.pieces = std::exchange(pieces, pieces + elements);
+  });
+}
+
+InFlight::~InFlight() {
+  if (keeps_loans_) keep_for_ever(pieces_.release());  // the ledgers of regions still refer to them
+}
+
+Result<void> InFlight::check_slots() noexcept {
+  if (!slots_.full()) return success();
+  bool may_be_freed = false;
+  bool has_unposted = false;
+  slots_.for_each([&](SlotId, Slot const& slot) {
+    may_be_freed |= !(slot.held || slot.finished || slot.unposted);
+    has_unposted |= slot.unposted;
+  });
+  if (may_be_freed) return success();
+  return Error{Errc::queue_full,
+               "all " + std::to_string(slots_.capacity()) + " slots are held by handles" +
+                   (has_unposted ? " and batches: post the batches, " : ": ") +
+                   "take the results of finished work or drop its handles, then post again"};
+}
+
+SlotId InFlight::open_marker(Operation operation) noexcept {
+  SlotId const id = open(operation, markers_);
+  Slot& marker = slot(id);
+  marker.work.bytes = 0;
+  marker.held = false;
+  return id;
+}
+
+void InFlight::make_marker(Slot& slot) noexcept {
+  slot.held = false;
+  slot.scope = &markers_;
+}
+
+[[gnu::cold]] void InFlight::cancel(Slot& slot) noexcept {
+  give_back_all(slot.pieces, slot.loans);
+  slot.unposted = false;
+  slot.before = {};
+  free(slot);
+}
+
+[[gnu::cold]] void InFlight::fail(SlotId id, Slot& slot, Error failure) noexcept {
+  slot.failed = true;
+  slot.failure = std::move(failure);
+  slot.failed_as = failures_.next_number();
+  if (slot.unposted) {  // as finish() otherwise
+    slot.unposted = false;
+    slot.before = {};
+    give_back_all(slot.pieces, slot.loans);
+    slot.finished = true;
+  } else {
+    finish(slot);
+    try {
+      failed_slots_.push_back(id);
+    } catch (std::bad_alloc const&) {
+      // Only the search takes longer.
+    }
+  }
+  deliver(slot);
+}
+
+void InFlight::succeed_before(Slot& slot) noexcept {
+  // Each ends with the next signaled one; one that failed had a completion, which ended those
+  // before.
+  for (SlotId id = std::exchange(slot.before, {}); id.is_valid();) {
+    Slot* const silent = slots_.find(id);
+    if (silent == nullptr || silent->finished) return;
+    SlotId const next = std::exchange(silent->before, {});
+    succeed(*silent);
+    id = next;
+  }
+}
+
+[[gnu::cold]] Error InFlight::collect_failure(Slot& slot) noexcept {
+  --slot.scope->finished;
+  Error failure = failures_.explained(slot.failure);
+  free(slot);
+  return failure;
+}
+
+[[gnu::cold]] void InFlight::keep_failure(Slot& slot) noexcept {
+  FailureLog::keep(*slot.scope, failures_.explained(slot.failure), slot.failed_as);
+}
+
+bool InFlight::has_receive_of(ScopeRecord const& scope) noexcept {
+  bool has = false;
+  for_each_outstanding([&](SlotId, Slot const& slot) {
+    has = has || (slot.scope == &scope && slot.work.operation == Operation::receive);
+  });
+  return has;
+}
+
+template <class Visit>
+void InFlight::for_each_as_seen(Visit&& visit) noexcept {
+  for (SlotId const id : failed_slots_)
+    if (Slot* const slot = slots_.find(id)) visit(*slot);
+  slots_.for_each([&](SlotId, Slot& slot) { visit(slot); });
+}
+
+void InFlight::retire_handles_of(ScopeRecord& scope) noexcept {
+  if (scope.finished == 0) return;
+  for_each_as_seen([this, &scope](Slot& slot) {
+    if (slot.scope == &scope) deliver_to_scope(slot);
+  });
+  scope.finished = 0;
+}
+
+void InFlight::retire_all() noexcept {
+  for_each_as_seen([this](Slot& slot) {
+    if (slot.unposted)
+      cancel(slot);
+    else
+      deliver_to_scope(slot);
+  });
+}
+
+}  // namespace lend

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The requests of one channel: slots, loans, and room for more. The code of each post and
+// completion is inline. The thread of the channel.
+#pragma once
+
+#include <base/slot_table.hpp>
+#include <channel/failure_log.hpp>
+#include <channel/slot.hpp>
+#include <lend/base/result.hpp>
+#include <verbs/loan_row.hpp>
+#include <verbs/polling.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace lend {
+
+/// Tracks each request from open() to its end; Slot lists the states in order.
+class InFlight {
+ public:
+  /// `elements`: maximum of one request.
+  InFlight(std::uint32_t send_depth, std::uint32_t receive_depth, std::uint32_t elements,
+           FailureLog& failures);
+  ~InFlight();
+  InFlight(InFlight const&) = delete;
+  InFlight& operator=(InFlight const&) = delete;
+
+  // ---- room ----
+
+  [[nodiscard]] bool has_slot() const noexcept { return !slots_.full(); }
+  [[nodiscard]] bool has_room(Operation operation) const noexcept {
+    auto const queue = queue_of(operation);
+    return outstanding_[queue] < room_[queue] && has_slot();
+  }
+  /// In the operation's queue: the receive queue or the send queue.
+  [[nodiscard]] std::uint32_t outstanding(Operation operation) const noexcept {
+    return outstanding_[queue_of(operation)];
+  }
+  [[nodiscard]] std::uint32_t outstanding() const noexcept {
+    return outstanding_[0] + outstanding_[1];
+  }
+  /// Removes all room: the channel is broken.
+  void close() noexcept { room_[0] = room_[1] = 0; }
+  /// queue_full if handles hold every slot, so that no wait makes room.
+  [[nodiscard]] Result<void> check_slots() noexcept;
+
+  // ---- one request ----
+
+  /// A slot for a request with a handle. One must be free.
+  [[nodiscard]] SlotId open(Operation operation, ScopeRecord& scope) noexcept {
+    SlotId const id = slots_.take();
+    Slot& slot = slots_.tenant(id);
+    slot.scope = &scope;
+    slot.work.operation = operation;
+    slot.held = true;
+    return id;
+  }
+  /// The same for a request of lend itself, without a handle or a scope.
+  [[nodiscard]] SlotId open_marker(Operation operation) noexcept;
+  void make_marker(Slot& slot) noexcept;
+  [[nodiscard]] bool is_marker(Slot const& slot) const noexcept { return slot.scope == &markers_; }
+
+  [[nodiscard]] bool has(SlotId id) const noexcept { return slots_.has(id); }
+  /// The slot of an id that it has().
+  [[nodiscard]] Slot& slot(SlotId id) noexcept { return slots_.tenant(id); }
+  [[nodiscard]] Slot* find(SlotId id) noexcept { return slots_.find(id); }
+
+  /// The device took a request of `operation`, or may have. From what the caller knows: asking its
+  /// slot again costs each post six instructions.
+  [[gnu::always_inline]] void note_posted(Operation operation, ScopeRecord& scope) noexcept {
+    ++outstanding_[queue_of(operation)];
+    ++scope.outstanding;
+  }
+  /// The same of a request that was in a batch, or is a marker.
+  void note_posted(Slot& slot) noexcept {
+    slot.unposted = false;
+    note_posted(slot.work.operation, *slot.scope);
+  }
+  /// The request was not posted: returns loans and slot.
+  void cancel(Slot& slot) noexcept;
+  /// The completion of the request was seen.
+  [[gnu::always_inline]] void succeed(Slot& slot, CompletionEntry entry) noexcept {
+    if (slot.work.operation == Operation::receive) {
+      slot.work.bytes = entry.bytes();
+      slot.work.immediate = entry.immediate();
+    }
+    succeed(slot);
+  }
+  /// The request failed with `failure`: an outstanding one, or one of a batch.
+  void fail(SlotId id, Slot& slot, Error failure) noexcept;
+  /// Keeps its loans for good: the device keeps the queue pair.
+  void keep_loans(Slot& slot) noexcept {
+    slot.loans = 0;
+    keeps_loans_ = true;
+  }
+  /// Ends the unsignaled requests before it, because requests of one queue complete in order.
+  void succeed_before(Slot& slot) noexcept;
+
+  /// The handle takes the result of a successful request.
+  [[gnu::always_inline]] void collect(Slot& slot, WorkSuccess& success) noexcept {
+    --slot.scope->finished;
+    success = slot.work;
+    free(slot);
+  }
+  /// The handle takes the failure of a failed request.
+  [[nodiscard]] Error collect_failure(Slot& slot) noexcept;
+  /// The handle was dropped.
+  [[gnu::always_inline]] void drop_handle(SlotId id) noexcept {
+    if (!slots_.has(id)) return;
+    Slot& slot = slots_.tenant(id);
+    slot.held = false;
+    if (!slot.finished) return;
+    --slot.scope->finished;
+    deliver_to_scope(slot);
+  }
+
+  // ---- all requests ----
+
+  [[nodiscard]] bool has_receive_of(ScopeRecord const& scope) noexcept;  // outstanding
+  /// Makes the scope's handles stale; the scope reports the failures.
+  void retire_handles_of(ScopeRecord& scope) noexcept;
+  /// The channel ends, without outstanding requests.
+  void retire_all() noexcept;
+  /// Leaks the loans, because the ledgers of regions still refer to them.
+  void leak_loans() noexcept { static_cast<void>(pieces_.release()); }
+  /// Visits the outstanding requests.
+  template <class Visit>
+  void for_each_outstanding(Visit&& visit) noexcept {
+    slots_.for_each([&](SlotId id, Slot& slot) {
+      if (!slot.finished && !slot.unposted) visit(id, slot);
+    });
+  }
+
+ private:
+  [[nodiscard]] static std::size_t queue_of(Operation operation) noexcept {
+    return operation == Operation::receive ? 1 : 0;
+  }
+  [[gnu::always_inline]] void succeed(Slot& slot) noexcept {
+    if (slot.before.is_valid()) [[unlikely]]
+      succeed_before(slot);
+    finish(slot);
+    deliver(slot);
+  }
+  /// The request has ended: returns bytes and room.
+  [[gnu::always_inline]] void finish(Slot& slot) noexcept {
+    give_back_all(slot.pieces, slot.loans);
+    --outstanding_[queue_of(slot.work.operation)];
+    --slot.scope->outstanding;
+    slot.finished = true;
+  }
+  /// Passes the result to the handle or, without one, to the scope.
+  [[gnu::always_inline]] void deliver(Slot& slot) noexcept {
+    if (slot.held)
+      ++slot.scope->finished;
+    else
+      deliver_to_scope(slot);
+  }
+  [[gnu::always_inline]] void deliver_to_scope(Slot& slot) noexcept {
+    ++slot.scope->unpolled;
+    if (slot.failed) [[unlikely]]
+      keep_failure(slot);
+    free(slot);
+  }
+  void keep_failure(Slot& slot) noexcept;
+  void free(Slot& slot) noexcept {
+    slot.finished = false;
+    slot.work.immediate = std::optional<std::uint32_t>{};
+    if (slot.failed) [[unlikely]] {
+      slot.failed = false;
+      slot.failure = Error{};
+    }
+    slots_.free(slot);
+  }
+  /// Visits all slots, failed ones first, in the order in which the failures were seen.
+  template <class Visit>
+  void for_each_as_seen(Visit&& visit) noexcept;
+
+  SlotTable<Slot> slots_;
+  // Maximum outstanding: the depths; 0 once the channel is broken.
+  std::uint32_t room_[2];
+  std::uint32_t outstanding_[2] = {0, 0};  // sends, writes and reads; receives
+  std::unique_ptr<LentPiece[]> pieces_;    // `elements` for each slot
+  std::vector<SlotId> failed_slots_{};     // in the order seen; nothing is posted after the first
+  ScopeRecord markers_{};
+  bool keeps_loans_ = false;
+  FailureLog& failures_;
+};
+
+}  // namespace lend

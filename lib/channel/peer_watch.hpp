@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Detects during a wait that the peer is gone: by the connection manager, or by a keep-alive to the
+// peer's device. Returns the finding; does not break the channel itself. The thread of the channel.
+#pragma once
+
+#include <channel/connection.hpp>
+#include <channel/failure_log.hpp>
+#include <channel/in_flight.hpp>
+#include <channel/waiter.hpp>
+#include <lend/base/deadline.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+namespace lend {
+
+/// With a shorter one the next keep-alive would be due before the answer can arrive.
+inline constexpr std::chrono::milliseconds keep_alive_shortest{1};
+
+/// Why the channel must break, if the watch found a reason.
+using Finding = std::optional<Error>;
+
+class PeerWatch {
+ public:
+  /// The work request's id of a keep-alive. No slot has it: see SlotId.
+  static constexpr std::uint64_t probe_id = 0;
+
+  PeerWatch(Connection& connection, InFlight const& in_flight, FailureLog const& failures,
+            std::chrono::nanoseconds keep_alive) noexcept;
+
+  /// The connection is there: `is_watched` by a connection manager that would say that the peer is
+  /// gone.
+  void begin(bool is_watched) noexcept;
+
+  /// Whether there is anything to check.
+  [[nodiscard]] bool is_on() const noexcept { return is_watched_ || asks(); }
+  /// Whether a keep-alive is in the send queue.
+  [[nodiscard]] bool is_asking() const noexcept { return is_asking_; }
+
+  /// Counts an empty poll. True every so many polls: time to look().
+  [[nodiscard]] bool counts_empty_poll() noexcept;
+  /// The same by the clock, for programs that poll rarely.
+  [[nodiscard]] bool is_time_to_look() noexcept;
+  [[nodiscard]] Finding look() noexcept;
+  /// look() between two polls of a wait, which then sleeps at most until the next check.
+  [[nodiscard]] Finding look_between(Waiter& waiter) noexcept;
+  /// The completion of a keep-alive; `failed` is null if the peer's device answered.
+  [[nodiscard]] Finding keep_alive_ended(FailedWork const* failed) noexcept;
+
+  /// Whether the connection manager may still report why work was flushed.
+  [[nodiscard]] bool may_be_explained() const noexcept;
+  /// Waits for that report, for a limited time and at most until `deadline`.
+  [[nodiscard]] Finding explanation(Deadline deadline) noexcept;
+  /// Whether that time has passed.
+  [[nodiscard]] bool has_waited_for_explanation() const noexcept;
+
+ private:
+  [[nodiscard]] bool asks() const noexcept { return interval_ > interval_.zero(); }
+  [[nodiscard]] Finding ask_manager() noexcept;
+  [[nodiscard]] Finding ask_peer_if_due(Deadline& look_again) noexcept;
+
+  Connection& connection_;
+  InFlight const& in_flight_;
+  FailureLog const& failures_;
+  bool is_watched_ = false;
+  std::chrono::nanoseconds const interval_;  // between keep-alives; 0: off
+  bool is_asking_ = false;                   // one at a time
+  Deadline next_question_;
+  std::uint32_t empty_polls_ = 0;  // wraps
+  Deadline next_look_;             // for a program that polls rarely
+  std::optional<Deadline> explanation_until_{};
+};
+
+inline bool PeerWatch::counts_empty_poll() noexcept {
+  // A check costs a system call: once in 512 polls it is negligible, and a wait that sleeps 50 µs
+  // at a time checks every 30 ms.
+  constexpr std::uint32_t empty_polls_per_look = 512;
+  return is_on() && ++empty_polls_ % empty_polls_per_look == 0;
+}
+
+}  // namespace lend

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Waits that do not end at their first poll, and their errors. The thread of the channel.
+#include <base/error_access.hpp>
+#include <base/giving_up.hpp>
+#include <channel/batching.hpp>
+#include <channel/ending.hpp>
+#include <channel/waiting.hpp>
+
+#include <utility>
+
+namespace lend {
+
+namespace {
+
+Error timed_out(ChannelState& channel, SlotId id, Deadline deadline,
+                Waiter const& waiter) noexcept {
+  WorkFailure subject = channel.subject_of(id, channel.in_flight.slot(id));
+  bool port_down = false;
+  if (waiter.has_slept()) {  // otherwise a query of the device would cost more than the wait did
+    subject.queue_pair_state = channel.connection.state();
+    port_down = channel.connection.port_is_down();
+  }
+  return base::ErrorAccess::about(
+      gave_up(deadline, "the work did not complete",
+              port_down ? "; this side's port is down: bring its network interface or link up; the "
+                          "work is still outstanding"
+                        : "; it is still outstanding"),
+      subject);
+}
+
+}  // namespace
+
+[[gnu::cold]] void note_gone(ChannelState& channel) noexcept {
+  channel.failures.set_last_error(
+      {Errc::stale_handle, "this work was dropped before it was posted, or its scope has ended"});
+}
+
+[[gnu::cold]] void note_poll_failure(ChannelState& channel, int result, SlotId id,
+                                     Slot const& slot) noexcept {
+  channel.failures.set_last_error(channel.of_this_work(channel.poll_failure(result), id, slot));
+}
+
+[[gnu::cold]] void collect_failure(ChannelState& channel, Slot& slot) noexcept {
+  channel.learn_reason(Deadline::never());
+  channel.failures.set_last_error(channel.in_flight.collect_failure(slot));
+}
+
+WorkAnswer ask_for(ChannelState& channel, SlotId id, WorkSuccess& success) noexcept {
+  Slot* const slot = channel.in_flight.find(id);
+  if (slot == nullptr) {
+    note_gone(channel);
+    return WorkAnswer::failed;
+  }
+  if (slot->unposted) [[unlikely]]  // an error of that shows in the poll below or in the next wait
+    static_cast<void>(
+        Batching{channel}.post_all(*slot->scope, Deadline{Deadline::Clock::now()}, slot));
+  if (!slot->finished) {
+    auto const polled = channel.poll();
+    if (!polled.has_value()) {
+      channel.failures.set_last_error(channel.of_this_work(polled.error(), id, *slot));
+      return WorkAnswer::unknown;
+    }
+    if (polled.value() == 0 && channel.watch.is_time_to_look())
+      channel.act_on(channel.watch.look());
+    // Not every device brings back all of it of itself.
+    if (channel.is_broken() && polled.value() == 0) [[unlikely]]
+      Ending{channel}.hurry_abort();
+    if (!slot->finished) return WorkAnswer::not_over;
+  }
+  if (slot->failed && !channel.learn_reason(Deadline{Deadline::Clock::now()}))
+    return WorkAnswer::not_over;
+  return collect(channel, *slot, success);
+}
+
+[[gnu::noinline]] bool wait_longer(ChannelState& channel, SlotId id, Slot& slot,
+                                   Deadline deadline) noexcept {
+  bool has_polled = true;  // wait_for_own() has
+  if (slot.unposted) [[unlikely]] {
+    auto posted = Batching{channel}.post_all(*slot.scope, deadline, &slot);
+    if (slot.unposted) {
+      channel.failures.set_last_error(channel.of_this_work(posted.assume_error(), id, slot));
+      return false;
+    }
+    has_polled = false;
+  }
+  if (!channel.connection.is_connected() && !channel.is_broken()) [[unlikely]] {
+    channel.failures.set_last_error(
+        {Errc::invalid_argument,
+         "the channel of this receive is not connected yet, so that no wait for it ends: "
+         "handshake() or adopt() first; it is still outstanding"});
+    return false;
+  }
+  channel.count_empty_poll();  // that of wait_for_own()
+  Waiter waiter = channel.progress.make_waiter();
+  while (!slot.finished) {
+    if (channel.is_broken()) {
+      // Not every device brings back all of it of itself.
+      Ending{channel}.abort_all(*channel.failures.first_cause());
+      return true;
+    }
+    if (has_polled && !channel.pause(waiter, deadline)) {
+      channel.failures.set_last_error(timed_out(channel, id, deadline, waiter));
+      return false;
+    }
+    has_polled = true;
+    int const count = poll_for(channel, id, slot);
+    if (count < 0) [[unlikely]] {
+      note_poll_failure(channel, count, id, slot);
+      return false;
+    }
+    if (count == 0) channel.count_empty_poll();
+  }
+  return true;
+}
+
+Error aborted_at_deadline(ChannelState& channel, SlotId id, Deadline deadline) noexcept {
+  WorkFailure subject = channel.subject_of(id, channel.in_flight.slot(id));
+  subject.queue_pair_state = channel.connection.state();
+  return base::ErrorAccess::about(
+      gave_up(deadline, "the work did not complete",
+              channel.connection.port_is_down()
+                  ? "; this side's port is down: bring its network interface or link up; the work "
+                    "was aborted to get its bytes back, which broke the channel"
+                  : "; it was aborted to get its bytes back, which broke the channel"),
+      subject);
+}
+
+}  // namespace lend

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// One poll loop over the listening socket and a bounded set of pending connections.
+#include <base/giving_up.hpp>
+#include <network/acceptor.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace lend::network {
+
+using Clock = Deadline::Clock;
+
+Result<Acceptor::Accepted> Acceptor::accept(Greeting const& ours, Deadline deadline) {
+  begin(Clock::now());
+  struct Ending {
+    Acceptor& acceptor;
+    ~Ending() { acceptor.end(); }
+  } const ending{*this};
+  for (;;) {
+    expire(Clock::now());
+    offer_endpoint(ours, Clock::now());
+    if (auto served = wait_and_serve(ours, deadline); !served) {
+      withdraw_offer(StatusCode::failed,
+                     "came when the listener failed: " + served.error().message());
+      return served.error();
+    }
+    for (auto& one : pending_) {
+      if (one.stage != Stage::agreed) continue;
+      Accepted accepted{std::move(one.socket), one.endpoint};
+      one.stage = Stage::closed;
+      erase_closed();
+      return accepted;
+    }
+    erase_closed();
+    if (!deadline.has_passed()) continue;
+    withdraw_offer(StatusCode::too_slow, "did not agree before the deadline");
+    return too_late(deadline);
+  }
+}
+
+/// No connection was served since the last call: that time does not count against their patience.
+void Acceptor::begin(Clock::time_point now) noexcept {
+  last_rejected_.clear();
+  room_ = limits_.pending_max;
+  for (auto& one : pending_) one.since += now - ended_;
+}
+
+/// However the call ends, also by std::bad_alloc: no connection keeps our endpoint, or a complete
+/// frame that was not looked at.
+void Acceptor::end() noexcept {
+  std::erase_if(pending_, [](PendingConnection const& one) {
+    return one.stage == Stage::offered || one.stage == Stage::agreed ||
+           one.stage == Stage::closed || one.reader.complete();
+  });
+  ended_ = Clock::now();
+}
+
+void Acceptor::expire(Clock::time_point now) {
+  for (auto& one : pending_) {
+    if (now - one.since < limits_.patience) continue;
+    if (one.stage == Stage::greeting)
+      reject(one, StatusCode::too_slow, "did not finish its greeting in time");
+    if (one.stage == Stage::offered) reject(one, StatusCode::too_slow, "did not agree in time");
+  }
+  erase_closed();
+}
+
+void Acceptor::offer_endpoint(Greeting const& ours, Clock::time_point now) {
+  auto const is_offered = [](PendingConnection const& one) { return one.stage == Stage::offered; };
+  if (std::any_of(pending_.begin(), pending_.end(), is_offered)) return;
+  for (auto& one : pending_) {
+    if (one.stage != Stage::waiting) continue;
+    auto const frame = encode(ours);
+    // Its socket's buffer is empty: the frame fits, or this is no peer.
+    auto const sent = ::send(one.socket.fd.get(), frame.data(), frame.size(), MSG_NOSIGNAL);
+    if (sent != static_cast<ssize_t>(frame.size())) {
+      reject(one, StatusCode::failed, "closed the connection before the greeting");
+      continue;
+    }
+    one.stage = Stage::offered;
+    one.since = now;
+    break;
+  }
+  erase_closed();
+}
+
+void Acceptor::withdraw_offer(StatusCode code, std::string const& clause) {
+  for (auto& one : pending_)
+    if (one.stage == Stage::offered || one.stage == Stage::agreed) reject(one, code, clause);
+  erase_closed();
+}
+
+/// Whether a newcomer has a place: a free one, or that of a connection whose patience is over.
+bool Acceptor::has_room(Clock::time_point now) const noexcept {
+  if (pending_.size() < room_) return true;
+  return std::any_of(pending_.begin(), pending_.end(), [&](PendingConnection const& one) {
+    return one.stage == Stage::greeting && now - one.since >= limits_.crowded_patience;
+  });
+}
+
+/// When to look again although no socket is ready.
+Deadline Acceptor::next_event() const noexcept {
+  bool const full = pending_.size() >= room_;
+  auto const now = Clock::now();
+  auto soonest = Deadline::never();
+  for (auto const& one : pending_) {
+    if (one.stage == Stage::waiting) continue;
+    soonest = sooner(soonest, until(one.since + limits_.patience));
+    auto const replaceable = one.since + limits_.crowded_patience;
+    if (full && one.stage == Stage::greeting && replaceable > now)
+      soonest = sooner(soonest, until(replaceable));
+  }
+  return soonest;
+}
+
+Result<void> Acceptor::wait_and_serve(Greeting const& ours, Deadline deadline) {
+  polled_.clear();
+  for (auto const& one : pending_) {
+    // One that waits its turn is not read, only watched for its end.
+    bool const is_read = one.stage != Stage::waiting;
+    auto const events = static_cast<short>(is_read ? POLLIN | POLLRDHUP : POLLRDHUP);
+    polled_.push_back({one.socket.fd.get(), events, 0});
+  }
+  bool const room = has_room(Clock::now());
+  polled_.push_back({room ? listening_.fd.get() : -1, POLLIN, 0});
+
+  LEND_TRY(ready, wait_for(polled_, sooner(deadline, next_event())));
+  if (!ready) return success();
+  bool const newcomers = polled_.back().revents != 0;  // or an error, which accept(2) tells
+  for (std::size_t at = 0; at + 1 < polled_.size(); ++at)
+    if (polled_[at].revents != 0) serve(pending_[at], ours);
+  erase_closed();
+  if (!newcomers) return success();
+  return take_newcomers();
+}
+
+/// Reads at most one frame, so that endless senders take turns with everybody else.
+void Acceptor::serve(PendingConnection& one, Greeting const& ours) {
+  if (one.stage == Stage::waiting)
+    return reject(one, StatusCode::failed, "closed the connection while it waited for its turn");
+  while (!one.reader.complete()) {
+    auto const room = one.reader.room();
+    auto const got = ::recv(one.socket.fd.get(), room.data(), room.size(), 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (got <= 0)
+      return reject(one, StatusCode::failed, "closed the connection during the exchange");
+    auto const took = one.reader.took(static_cast<std::size_t>(got));
+    if (!took) return reject(one, StatusCode::foreign, took.error().message());
+  }
+  on_frame(one, ours);
+  one.reader.restart();
+}
+
+/// A whole frame has arrived.
+void Acceptor::on_frame(PendingConnection& one, Greeting const& ours) {
+  auto const& reader = one.reader;
+  if (one.stage == Stage::greeting) {
+    if (reader.kind() != FrameKind::greeting)
+      return reject(one, StatusCode::foreign, "sent a status before any greeting");
+    auto const greeting = reader.greeting();
+    if (!greeting) return reject(one, StatusCode::foreign, greeting.error().message());
+    auto status = validate(greeting.value(), ours);
+    if (status.code != StatusCode::agreed) return reject(one, status.code, std::move(status.text));
+    one.endpoint = greeting.value().endpoint;
+    one.stage = Stage::waiting;
+    return;
+  }
+  if (reader.kind() != FrameKind::status)
+    return reject(one, StatusCode::foreign, "sent its greeting twice");
+  auto const status = reader.status();
+  if (!status) return reject(one, StatusCode::foreign, status.error().message());
+  if (status.value().code != StatusCode::agreed)
+    return reject(one, StatusCode::failed, "rejected this side, which " + status.value().text);
+  one.stage = Stage::agreed;
+}
+
+Result<void> Acceptor::take_newcomers() {
+  auto const now = Clock::now();
+  while (has_room(now)) {
+    auto taken = take_connection(listening_.fd.get());
+    if (!taken) {
+      bool const is_short = taken.error() == Errc::exhausted;
+      if (!is_short || std::none_of(pending_.begin(), pending_.end(), is_greeting))
+        return taken.error();
+      // Also if no client waits: accept(2) first looks for a descriptor. New clients take the
+      // present places, because silent connections have had theirs.
+      room_ = pending_.size();
+      make_room(now);
+      return success();
+    }
+    if (!taken.value().fd) return success();
+    if (pending_.size() >= room_) make_room(now);
+    room_ = limits_.pending_max;  // until descriptors are short again
+    pending_.push_back(PendingConnection{.socket = std::move(taken).value(), .since = now});
+  }
+  return success();
+}
+
+void Acceptor::make_room(Clock::time_point now) {
+  for (auto& one : pending_) {
+    if (one.stage != Stage::greeting) continue;
+    if (now - one.since < limits_.crowded_patience) continue;
+    reject(one, StatusCode::too_slow, "did not finish its greeting while others waited");
+    break;
+  }
+  erase_closed();
+}
+
+void Acceptor::reject(PendingConnection& one, StatusCode code, std::string clause) {
+  last_rejected_ = one.socket.address + " " + clause;
+  send_rejection(one.socket, Status{code, std::move(clause)});
+  one.socket.fd = UniqueFd{};
+  one.stage = Stage::closed;
+}
+
+void Acceptor::erase_closed() {
+  std::erase_if(pending_, [](PendingConnection const& one) { return one.stage == Stage::closed; });
+}
+
+Error Acceptor::too_late(Deadline deadline) const {
+  std::string const last = last_rejected_.empty() ? "" : "; last rejected: " + last_rejected_;
+  return gave_up(deadline, "no peer connected to " + address(),
+                 "; start the connecting side or wait longer" + last);
+}
+
+}  // namespace lend::network

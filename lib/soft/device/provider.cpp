@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The soft device behind the seam.
+#include <soft/device/provider.hpp>
+
+#include <soft/device/device.hpp>
+#include <soft/device/queries.hpp>
+#include <soft/engine/datagram.hpp>
+#include <soft/engine/extended.hpp>
+#include <soft/engine/modify.hpp>
+#include <soft/engine/post.hpp>
+#include <soft/objects/address_handle.hpp>
+#include <soft/objects/async_events.hpp>
+#include <soft/objects/completion_channel.hpp>
+#include <soft/objects/completion_queue.hpp>
+#include <soft/objects/context.hpp>
+#include <soft/objects/domain.hpp>
+#include <soft/objects/queue_pair.hpp>
+#include <soft/objects/receive_pool.hpp>
+#include <soft/platform/reason.hpp>
+
+#include <type_traits>
+
+namespace lend::soft {
+namespace {
+
+int planned_for(ibv_context* context) noexcept {
+  return planned_failure(context);
+}
+template <class Object>
+int planned_for(Object* object) noexcept {
+  return planned_failure(object->context);
+}
+
+/// A control call that fails where a test ordered it; see faults.hpp. Then it returns null, or
+/// `failure`, or the errno if that is 0.
+template <auto call, int failure>
+struct Meddlesome;
+template <class Answer, class Object, class... More, Answer (*call)(Object*, More...) noexcept,
+          int failure>
+struct Meddlesome<call, failure> {
+  static Answer entry(Object* object, More... more) noexcept {
+    auto const error = planned_for(object);
+    if (error == 0) return call(object, more...);
+    if constexpr (std::is_pointer_v<Answer>)
+      return nullptr;
+    else
+      return failure != 0 ? failure : error;
+  }
+};
+template <auto call, int failure = 0>
+constexpr auto meddlesome = &Meddlesome<call, failure>::entry;
+
+}  // namespace
+
+Provider const& provider() noexcept {
+  static constexpr Provider table{
+      .name = "soft",
+      .is_soft = true,
+      .get_device_list = get_device_list,
+      .free_device_list = free_device_list,
+      .open_device = open_device,
+      .close_device = close_device,
+      .query_device = meddlesome<query_device>,
+      .query_port = meddlesome<query_port>,
+      .query_gid_ex = meddlesome<query_gid_ex>,
+      .alloc_pd = meddlesome<alloc_pd>,
+      .dealloc_pd = dealloc_pd,
+      .reg_mr = meddlesome<reg_mr>,
+      .dereg_mr = dereg_mr,
+      .create_comp_channel = meddlesome<create_comp_channel>,
+      .destroy_comp_channel = destroy_comp_channel,
+      .get_cq_event = get_cq_event,
+      .ack_cq_events = ack_cq_events,
+      .create_cq = meddlesome<create_cq>,
+      .destroy_cq = destroy_cq,
+      .create_qp = meddlesome<create_qp>,
+      .modify_qp = meddlesome<modify_qp>,
+      .query_qp = meddlesome<query_qp>,
+      .destroy_qp = destroy_qp,
+      .allocate = meddlesome<allocate>,
+      .release = release,
+      .last_reason = last_reason,
+      .query_gid = meddlesome<query_gid, -1>,
+      .get_async_event = get_async_event,
+      .ack_async_event = ack_async_event,
+      .resize_cq = meddlesome<resize_cq>,
+      .create_cq_ex = meddlesome<create_cq_ex>,
+      .create_srq = meddlesome<create_srq>,
+      .create_srq_ex = meddlesome<create_srq_ex>,
+      .modify_srq = meddlesome<modify_srq>,
+      .query_srq = meddlesome<query_srq>,
+      .destroy_srq = destroy_srq,
+      .create_qp_ex = meddlesome<create_qp_ex>,
+      .qp_to_qp_ex = qp_to_qp_ex,
+      .create_ah = meddlesome<create_ah>,
+      .destroy_ah = destroy_ah,
+      .init_ah_from_wc = init_ah_from_wc,
+      .create_ah_from_wc = meddlesome<create_ah_from_wc>,
+  };
+  return table;
+}
+
+}  // namespace lend::soft

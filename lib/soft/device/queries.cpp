@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What the soft device says of itself and of its one port.
+#include <soft/device/queries.hpp>
+
+#include <soft/device/provider.hpp>
+#include <soft/objects/context.hpp>
+#include <soft/platform/reason.hpp>
+
+#include <endian.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace lend::soft {
+
+int query_device(ibv_context* context, ibv_device_attr* attributes) noexcept {
+  std::memset(attributes, 0, sizeof *attributes);
+  std::strcpy(attributes->fw_ver, "1");
+  attributes->node_guid = htobe64(Context::of(context).guid);
+  attributes->sys_image_guid = attributes->node_guid;
+  attributes->max_mr_size = UINT64_MAX >> 1;
+  attributes->page_size_cap = page;
+  attributes->vendor_id = 0xffffff;  // as software devices say it. Source: Linux rxe_param.h
+  attributes->max_qp = queue_pairs_max;
+  attributes->max_qp_wr = queue_depth_max;
+  attributes->max_sge = pieces_max;
+  attributes->max_sge_rd = pieces_max;
+  attributes->max_cq = completion_queues_max;
+  attributes->max_cqe = completions_max;
+  attributes->max_mr = regions_max - 1;
+  attributes->max_pd = INT32_MAX;
+  attributes->max_qp_rd_atom = outstanding_reads_max;
+  attributes->max_qp_init_rd_atom = outstanding_reads_max;
+  attributes->max_res_rd_atom = outstanding_reads_max * queue_pairs_max;
+  // Not GLOB: memory that is not mapped is read and then written, under a lock of the device's.
+  attributes->atomic_cap = IBV_ATOMIC_HCA;
+  attributes->max_srq = receive_pools_max;
+  attributes->max_srq_wr = queue_depth_max;
+  attributes->max_srq_sge = pieces_max;
+  attributes->max_ah = INT32_MAX;
+  attributes->max_pkeys = 1;
+  attributes->phys_port_cnt = 1;
+  return 0;
+}
+
+int query_port(ibv_context*, std::uint8_t port, ibv_port_attr* attributes) noexcept {
+  if (port != 1) return fail(EINVAL, "the soft device has one port, number 1");
+  std::memset(attributes, 0, sizeof *attributes);
+  attributes->state = IBV_PORT_ACTIVE;
+  attributes->max_mtu = IBV_MTU_4096;
+  attributes->active_mtu = IBV_MTU_4096;
+  attributes->gid_tbl_len = 1;
+  attributes->max_msg_sz = message_bytes_max;
+  attributes->pkey_tbl_len = 1;
+  attributes->lid = 1;
+  attributes->max_vl_num = 1;
+  attributes->active_width = 2;   // 4x
+  attributes->active_speed = 32;  // EDR
+  attributes->phys_state = 5;     // link up
+  attributes->link_layer = IBV_LINK_LAYER_INFINIBAND;
+  return 0;
+}
+
+int query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* gid) noexcept {
+  if (port != 1 || index != 0) {
+    fail(EINVAL, "the soft device has one port, 1, with one GID, 0");
+    return -1;
+  }
+  *gid = Context::of(context).gid();
+  return 0;
+}
+
+int query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index,
+                 ibv_gid_entry* entry) noexcept {
+  if (port != 1 || index != 0)
+    return fail(EINVAL, "the soft device has one port, 1, with one GID, 0");
+  *entry = {};
+  entry->port_num = 1;
+  entry->gid_type = IBV_GID_TYPE_IB;
+  return query_gid(context, 1, 0, &entry->gid);
+}
+
+int query_port_here(ibv_context* context, std::uint8_t port, ibv_port_attr* attributes,
+                    std::size_t size) noexcept {
+  ibv_port_attr whole{};
+  if (auto const error = provider().query_port(context, port, &whole); error != 0) return error;
+  std::memset(attributes, 0, size);
+  std::memcpy(attributes, &whole, std::min(size, sizeof whole));
+  return 0;
+}
+
+int query_device_here(ibv_context* context, ibv_query_device_ex_input const*,
+                      ibv_device_attr_ex* attributes, std::size_t size) noexcept {
+  if (size < sizeof attributes->orig_attr) return EINVAL;
+  ibv_device_attr_ex whole{};
+  if (auto const error = provider().query_device(context, &whole.orig_attr); error != 0)
+    return error;
+  whole.phys_port_cnt_ex = whole.orig_attr.phys_port_cnt;
+  std::memset(attributes, 0, size);
+  std::memcpy(attributes, &whole, std::min(size, sizeof whole));
+  return 0;
+}
+
+}  // namespace lend::soft

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// From a receive that is posted late to the sender that sleeps meanwhile. Any thread.
+//
+// While all threads of a sender sleep, its timer thread marks the queue pair that has no receive,
+// and the queue pair's shared receive queue. Who posts there sees the mark and ends the timer
+// thread's rest.
+// A mark has no name: a queue pair is marked by the one that it is connected to, so that a false
+// one wakes a peer for nothing and does no more. Nothing relies on it: a mark and a receive that
+// cross each other, or meet a lock that is held, leave the sender to its timer.
+#pragma once
+
+#include <soft/objects/queue_pair.hpp>
+
+namespace lend::soft {
+
+struct ReceivePool;
+
+/// If the head of the send queue waits for a receive: marks it, and looks once more. The caller
+/// holds send_lock.
+void await_receive(QueuePair&) noexcept;
+
+/// A receive was posted to the queue pair, which is marked. The caller holds receive_lock.
+void wake_sender(QueuePair&) noexcept;
+/// The same of a shared receive queue. The caller holds no lock.
+void wake_senders(ReceivePool&) noexcept;
+
+}  // namespace lend::soft

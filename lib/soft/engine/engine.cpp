@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The requester: our side of one work request, then the responder, its timers, and how it ends.
+#include <soft/engine/engine.hpp>
+
+#include <soft/engine/datagram.hpp>
+#include <soft/engine/faults.hpp>
+#include <soft/engine/responder.hpp>
+#include <soft/engine/retry_budgets.hpp>
+#include <soft/engine/send_queue.hpp>
+#include <soft/objects/async_events.hpp>
+#include <soft/objects/held_locks.hpp>
+#include <soft/objects/queue_pair_states.hpp>
+#include <soft/platform/clock.hpp>
+#include <soft/segment/notify.hpp>
+#include <soft/segment/pool_ring.hpp>
+#include <soft/segment/receive_ring.hpp>
+
+#include <algorithm>
+#include <iterator>
+#include <mutex>
+#include <utility>
+
+namespace lend::soft {
+namespace {
+
+/// Whether the lock that the work waits for may be free now. Or the peer is dead, whatever its lock
+/// says.
+bool may_go_on(QueuePair& qp) noexcept {
+  auto& stall = qp.stall;
+  return (qp.peer != nullptr && qp.peer->is_dead()) ||
+         may_come_free(qp.owner(), *stall.lock, stall.asked_at);
+}
+
+/// Does the work, or says why it must wait. For one caller; its stack frame keeps the compiler from
+/// inlining it by itself.
+[[gnu::always_inline]] inline Outcome execute(QueuePair& qp, Work const& work) noexcept {
+  if (work.fault != nullptr) [[unlikely]]
+    if (auto const met = meet_fault(qp, work)) return *met;
+  if (qp.qp_type == IBV_QPT_UD) return execute_datagram(qp, work);
+  bool const brings = brings_bytes(work);
+  Stretches ours;
+  if (!gather(qp, work, brings, ours)) return ended(IBV_WC_LOC_PROT_ERR, Fault::local_key);
+  if (ours.total > message_bytes_max) return ended(IBV_WC_LOC_LEN_ERR, Fault::message_too_long);
+  if (brings && qp.attributes.max_rd_atomic == 0)
+    return ended(IBV_WC_LOC_QP_OP_ERR, Fault::no_reads_allowed);
+  if (qp.peer->is_dead())
+    return qp.qp_type == IBV_QPT_RC
+               ? ended(IBV_WC_RETRY_EXC_ERR, Fault::peer_is_dead)
+               : ended(IBV_WC_SUCCESS, Fault::none, static_cast<std::uint32_t>(ours.total));
+  auto& rx = qp.target->rx;
+  if (!rx.lock_in_time(qp.owner().claimant)) return held_back(qp, rx, ours.total);
+  RobustGuard const guard{rx, std::adopt_lock};
+  return respond(qp, work, ours, *qp.peer, *qp.target);
+}
+
+/// By ibv_wr_opcode.
+constexpr std::uint8_t completed[] = {IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE, IBV_WC_SEND,
+                                      IBV_WC_SEND,       IBV_WC_RDMA_READ,  IBV_WC_COMP_SWAP,
+                                      IBV_WC_FETCH_ADD};
+static_assert(std::size(completed) == IBV_WR_ATOMIC_FETCH_AND_ADD + 1);
+
+/// What goes wrong on our side breaks only the sends of an unreliable queue pair, unless no
+/// completion tells it. Source: kernel drivers/infiniband/core/verbs.c, qp_state_table (SQE);
+/// InfiniBand Architecture Specification vol. 1, 10.3.1.
+[[gnu::noinline]] void break_sends(QueuePair& qp, bool is_told) noexcept {
+  if (!is_told) tell_overrun(qp.sends());
+  if (is_told && qp.qp_type != IBV_QPT_RC) return enter_send_error(qp);
+  enter_error(qp);
+}
+
+/// Publishes the end of a send. False: the queue is full and the completion is lost.
+bool push_local(CompletionQueue& queue, LocalCompletion const& end) noexcept {
+  auto const is_solicited = end.status != IBV_WC_SUCCESS;
+  bool is_armed = false;
+  {
+    std::lock_guard const guard{queue.lock};
+    if (queue.local_tail - queue.local_head > queue.mask) return false;
+    queue.local[queue.local_tail++ & queue.mask] = end;
+    // Arming takes this lock too: who arms later finds the completion when it polls.
+    is_armed = is_due(queue.shared->notify, is_solicited);
+  }
+  if (is_armed) [[unlikely]]
+    notify_owner(queue, is_solicited);
+  return true;
+}
+
+/// Done, well or badly.
+void end(QueuePair& qp, Work const& work, ibv_wc_status status, Fault fault,
+         std::uint32_t length) noexcept {
+  if (status == IBV_WC_SUCCESS && !work.is_signaled()) return;
+  auto const fits = push_local(
+      qp.sends(), {&qp, work.id, work.position, length, static_cast<std::uint32_t>(fault),
+                   static_cast<std::uint8_t>(status), completed[work.opcode]});
+  if (status != IBV_WC_SUCCESS || !fits) break_sends(qp, fits);
+}
+
+std::uint64_t budget_of(QueuePair const& qp, Stall::Why why, std::uint8_t rnr_timer) noexcept {
+  auto const& given = qp.attributes;
+  if (why == Stall::Why::receiver_not_ready) return receiver_budget(given.rnr_retry, rnr_timer);
+  if (why == Stall::Why::lock_is_held && qp.qp_type != IBV_QPT_RC) return lock_budget_min;
+  auto const budget = silence_budget(given.timeout, given.retry_cnt);
+  return why == Stall::Why::lock_is_held ? std::max(budget, lock_budget_min) : budget;
+}
+
+/// Starts the budget of a new kind of stall. True when there is no more to wait for.
+bool has_run_out(QueuePair& qp, Outcome const& outcome) noexcept {
+  if (outcome.kind() == Outcome::Kind::held_up) return false;
+  auto const why = outcome.kind() == Outcome::Kind::receiver_not_ready
+                       ? Stall::Why::receiver_not_ready
+                   : outcome.kind() == Outcome::Kind::lock_is_held ? Stall::Why::lock_is_held
+                                                                   : Stall::Why::peer_is_silent;
+  if (qp.stall.why != why) {
+    auto const budget = budget_of(qp, why, outcome.rnr_timer());
+    qp.stall.why = why;
+    qp.stall.deadline = budget == for_ever ? 0 : now() + budget;
+    if (budget == 0) return true;
+  }
+  return qp.stall.deadline != 0 && now() >= qp.stall.deadline;
+}
+
+}  // namespace
+
+bool try_once(QueuePair& qp, Work const& work) noexcept {
+  auto const outcome = execute(qp, work);
+  if (outcome.kind() != Outcome::Kind::done && !has_run_out(qp, outcome)) return false;
+  qp.stall.why = Stall::Why::none;
+  end(qp, work, outcome.status(), outcome.fault(), outcome.length());
+  return true;
+}
+
+Outcome held_back(QueuePair& qp, RobustLock const& lock, std::uint64_t length) noexcept {
+  qp.stall.lock = &lock;
+  bool const is_told = qp.qp_type == IBV_QPT_RC;
+  return {Outcome::Kind::lock_is_held, 0, is_told ? Fault::peer_is_silent : Fault::none,
+          is_told ? IBV_WC_RETRY_EXC_ERR : IBV_WC_SUCCESS, static_cast<std::uint32_t>(length)};
+}
+
+void keep_claim(QueuePair& qp, SharedQueuePair& target) noexcept {
+  if (target.pool.get() != 0)
+    qp.stall.claim = target.claim.get();
+  else
+    target.claim.set(0);
+}
+
+bool is_worth_another_try(QueuePair& qp, Work const& work) noexcept {
+  if (qp.stall.why == Stall::Why::fault) return false;
+  if (qp.stall.why == Stall::Why::lock_is_held) return may_go_on(qp);
+  if (qp.peer->is_dead()) return true;
+  auto const& target = *qp.target;
+  auto const state = target.state.load(std::memory_order_relaxed);
+  // A peer that was not ready and now is silent has another budget.
+  if (state != IBV_QPS_RTR && state != IBV_QPS_RTS)
+    return qp.stall.why != Stall::Why::peer_is_silent;
+  if (qp.stall.why == Stall::Why::peer_is_silent || !takes_receive(work)) return true;
+  if (target.pool.get() != 0) {
+    auto const pool = pool_ring_of(qp.peer->segment(), target);
+    return pool.order == nullptr ||
+           pool.waiting_at(pool.pool->tail.load(std::memory_order_relaxed)) != 0;
+  }
+  auto const ring = receive_ring_of(qp.peer->segment(), target);
+  if (ring.base == nullptr) return true;
+  auto const position = target.receive_tail.load(std::memory_order_relaxed);
+  return ring.at(position).sequence.load(std::memory_order_relaxed) == position + 1;
+}
+
+}  // namespace lend::soft

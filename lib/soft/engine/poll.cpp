@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The consuming side of completion queues.
+//
+// Sends before receives before flushes: so the error that broke a queue pair precedes the flushes
+// it caused. Order within each queue is kept; none is owed across.
+#include <soft/engine/poll.hpp>
+#include <soft/engine/send_queue.hpp>
+#include <soft/memory/copy.hpp>
+#include <soft/objects/completion_queue.hpp>
+#include <soft/objects/queue_pair.hpp>
+#include <soft/objects/queue_pair_states.hpp>
+#include <soft/objects/receive_pool.hpp>
+#include <soft/platform/reason.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <span>
+#include <utility>
+
+namespace lend::soft {
+namespace {
+
+void fill(ibv_wc& wc, QueuePair const& qp, std::uint64_t id, ibv_wc_status status) noexcept {
+  wc.wr_id = id;
+  wc.status = status;
+  wc.qp_num = qp.qp_num;
+  wc.vendor_err = 0;
+}
+
+void fill_rest(ibv_wc& wc, ibv_wc_opcode opcode, std::uint32_t length, unsigned flags) noexcept {
+  wc.opcode = opcode;
+  wc.byte_len = length;
+  wc.wc_flags = flags;
+  wc.imm_data = 0;
+  wc.src_qp = 0;
+  wc.pkey_index = 0;
+  wc.slid = 0;
+  wc.sl = 0;
+  wc.dlid_path_bits = 0;
+}
+
+bool take_local(CompletionQueue& cq, ibv_wc& wc) noexcept {
+  if (cq.local_head == cq.local_tail) return false;
+  auto const& end = cq.local[cq.local_head++ & cq.mask];
+  fill(wc, *end.queue_pair, end.id, static_cast<ibv_wc_status>(end.status));
+  if (end.status == IBV_WC_SUCCESS)
+    fill_rest(wc, static_cast<ibv_wc_opcode>(end.opcode), end.length, 0);
+  wc.vendor_err = end.vendor;
+  // Frees this position and all unsignalled ones before. Release pairs with post_send's acquire.
+  end.queue_pair->send_freed.store(end.position + 1, std::memory_order_release);
+  return true;
+}
+
+/// Small messages travel in the completion itself. Everything a peer wrote is checked here.
+[[gnu::always_inline]] inline void scatter_inline(QueuePair& qp, ibv_pd const& pd,
+                                                  PostedReceive& receive,
+                                                  SharedCompletion const& slot) noexcept {
+  auto const length = slot.inline_length.get();
+  if (length == 0 || length > SharedCompletion::inline_max) return;
+  // All of them, whatever the length: four loads are fewer steps than a loop that counts.
+  std::uint64_t const words[] = {slot.bytes[0].get(), slot.bytes[1].get(), slot.bytes[2].get(),
+                                 slot.bytes[3].get()};
+  static_assert(sizeof words == sizeof slot.bytes);
+  auto const* source = reinterpret_cast<std::byte const*>(words);
+  std::uint32_t left = length;
+  auto const& regions = qp.owner().regions;
+  for (auto const& piece : std::span{receive.pieces(), receive.piece_count}) {
+    auto const part = std::min(piece.length, left);
+    // The owner may have deregistered it meanwhile; then it must not be read.
+    if (regions.permits(piece.lkey, pd.handle, piece.addr, part, IBV_ACCESS_LOCAL_WRITE))
+      copy_few(reinterpret_cast<std::byte*>(piece.addr), source, part);
+    if (part == left) return;
+    source += part;
+    left -= part;
+  }
+}
+
+/// Makes the completion of `receive`, whose pieces are of `pd`, from what a peer wrote.
+[[gnu::always_inline]] inline void end_receive(QueuePair& qp, ibv_pd const& pd,
+                                               PostedReceive& receive, SharedCompletion const& slot,
+                                               ibv_wc& wc) noexcept {
+  auto const kind = static_cast<ReceiveKind>(slot.kind.get());
+  auto const opcode =
+      kind == ReceiveKind::write_with_immediate ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+  auto const length = slot.length.get();
+  auto status = slot.status.get();
+  // Only a corrupt peer says that more bytes came than fit, or a status that there is not.
+  if (status > IBV_WC_GENERAL_ERR ||
+      (status == IBV_WC_SUCCESS && opcode == IBV_WC_RECV && length > receive.length))
+    status = IBV_WC_GENERAL_ERR;
+  fill(wc, qp, receive.id, static_cast<ibv_wc_status>(status));
+  if (status == IBV_WC_SUCCESS) {
+    auto const flags = slot.flags.get() & unsigned{IBV_WC_WITH_IMM};
+    fill_rest(wc, opcode, length, flags);
+    if (flags != 0) wc.imm_data = slot.immediate.get();
+    if (kind == ReceiveKind::datagram) [[unlikely]] {
+      auto const sender = slot.bytes[0].get();
+      wc.src_qp = static_cast<std::uint32_t>(sender) & ((1u << 24) - 1);
+      wc.slid = 1;
+      wc.sl = static_cast<std::uint8_t>(sender >> 40 & 0xf);
+      if ((sender >> 32 & 1) != 0) wc.wc_flags |= IBV_WC_GRH;
+    } else {
+      scatter_inline(qp, pd, receive, slot);
+    }
+  } else {
+    wc.vendor_err = slot.immediate.get();
+  }
+}
+
+/// The end of a receive of a shared receive queue.
+[[gnu::noinline]] bool take_pooled(QueuePair& qp, SharedCompletion const& slot,
+                                   ibv_wc& wc) noexcept {
+  auto& pool = *qp.pool();
+  auto const index = pool.end_of(slot);
+  if (!index) return false;
+  end_receive(qp, *pool.pd, pool.kept_at(*index), slot, wc);
+  pool.recycle(*index);
+  return true;
+}
+
+/// True when the slot held a completion for the caller; either way it is consumed.
+bool take_shared(CompletionQueue& cq, SharedCompletion const& slot, ibv_wc& wc) noexcept {
+  auto const index = slot.queue_pair.get();
+  if (index >= queue_pairs_max) return false;
+  // A corrupt peer may name one that is just made.
+  auto* const qp = Context::of(cq.context).queue_pairs[index].load(std::memory_order_acquire);
+  if (qp == nullptr || qp->recv_cq != &cq || slot.epoch.get() != qp->epoch)
+    return false;  // of a queue pair that was reset or destroyed
+  if (qp->srq != nullptr) return take_pooled(*qp, slot, wc);
+  auto const done = qp->receive_done.load(std::memory_order_relaxed);
+  // Acquire pairs with post_recv: the posted receive was written before it was counted.
+  if (done == qp->receive_posted.load(std::memory_order_acquire) ||
+      slot.receive.get() != static_cast<std::uint32_t>(done))
+    return false;  // a corrupt peer: every receive ends once, in order
+  __builtin_prefetch(qp->next_receive.load(std::memory_order_relaxed));
+  end_receive(*qp, *qp->pd, qp->posted_at(done), slot, wc);
+  // Release pairs with post_recv's acquire: the slot is read before it is written again.
+  qp->receive_done.store(done + 1, std::memory_order_release);
+  return true;
+}
+
+int flush_sends(CompletionQueue& cq, int count, ibv_wc* wc) noexcept {
+  int made = 0;
+  for (auto* qp = cq.flushing_sends; qp != nullptr; qp = qp->next_flushing_send) {
+    // Acquire pairs with post_send, which appends.
+    auto const tail = qp->pending_tail.load(std::memory_order_acquire);
+    auto head = qp->pending_head.load(std::memory_order_relaxed);
+    while (head != tail && made < count) {
+      auto const& work = qp->pending_at(head++).work;
+      fill(wc[made++], *qp, work.id, IBV_WC_WR_FLUSH_ERR);
+      auto const freed = work.position + 1;
+      qp->pending_head.store(head, std::memory_order_relaxed);
+      qp->send_freed.store(freed, std::memory_order_release);
+    }
+  }
+  return made;
+}
+
+/// Flushes the receive that was claimed, unless it turned out complete.
+[[gnu::noinline]] int flush_claim(QueuePair& qp, ibv_wc& wc) noexcept {
+  auto const word = std::exchange(qp.flushing_claim, 0);
+  auto& pool = *qp.pool();
+  if (!pool.end_as(word)) return 0;
+  auto const index = PoolRing::index_of(word);
+  fill(wc, qp, pool.kept_at(index).id, IBV_WC_WR_FLUSH_ERR);
+  pool.recycle(index);
+  return 1;
+}
+
+int flush_receives(CompletionQueue& cq, int count, ibv_wc* wc) noexcept {
+  int made = 0;
+  for (auto* qp = cq.flushing_receives; qp != nullptr; qp = qp->next_flushing_receive) {
+    if (cq.head < qp->flush_after && first_published(cq) != nullptr) continue;
+    if (qp->flushing_claim != 0 && made < count) made += flush_claim(*qp, wc[made]);
+    auto const posted = qp->receive_posted.load(std::memory_order_acquire);
+    auto done = qp->receive_done.load(std::memory_order_relaxed);
+    while (done != posted && made < count) {
+      fill(wc[made++], *qp, qp->posted_at(done++).id, IBV_WC_WR_FLUSH_ERR);
+      qp->receive_done.store(done, std::memory_order_release);
+    }
+  }
+  return made;
+}
+
+}  // namespace
+
+int poll_cq(ibv_cq* queue, int count, ibv_wc* wc) noexcept {
+  auto& cq = *static_cast<CompletionQueue*>(queue);
+  auto& context = Context::of(cq.context);
+  if (!context.is_ours()) return -context.check_ours();
+  if (cq.fails.load(std::memory_order_relaxed)) [[unlikely]]
+    return -fail(EIO);
+  if (context.stalled.maybe_any()) retry_stalled(context, RetriedFor::pollers);
+  // Acquire pairs with the release of a peer that moved a queue pair to ERR.
+  if (context.segment.header.trouble.load(std::memory_order_acquire) !=
+      context.trouble_seen.load(std::memory_order_relaxed))
+    notice_trouble(context);
+
+  int made = 0;
+  bool has_failed = false;
+  {
+    std::lock_guard const guard{cq.lock};
+    cq.is_told = false;
+    while (made < count && take_local(cq, wc[made])) ++made;
+    auto const head_before = cq.head;
+    // Once around: a corrupt peer may publish nonsense for ever.
+    while (made < count && cq.head - head_before <= cq.mask) {
+      auto const* const slot = first_published(cq);
+      if (slot == nullptr) break;
+      if (take_shared(cq, *slot, wc[made])) has_failed |= wc[made++].status != IBV_WC_SUCCESS;
+      ++cq.head;
+    }
+    if (cq.head != head_before) give_back_slots(cq);
+    if (made < count && cq.flushing_sends != nullptr)
+      made += flush_sends(cq, count - made, wc + made);
+    if (made < count && cq.flushing_receives != nullptr)
+      made += flush_receives(cq, count - made, wc + made);
+  }
+  // Who failed the receive was about to break its queue pair, and may have died before.
+  if (has_failed) [[unlikely]]
+    notice_trouble(context);
+  return made;
+}
+
+}  // namespace lend::soft

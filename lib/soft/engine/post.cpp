@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Posts sends: the checks.
+#include <soft/engine/post.hpp>
+
+#include <soft/engine/awaited.hpp>
+#include <soft/engine/datagram.hpp>
+#include <soft/engine/engine.hpp>
+#include <soft/engine/send_queue.hpp>
+#include <soft/objects/queue_pair.hpp>
+#include <soft/objects/queue_pair_states.hpp>
+#include <soft/segment/receive_ring.hpp>
+
+#include <cerrno>
+#include <mutex>
+
+namespace lend::soft {
+namespace {
+
+std::uint64_t length_of(ibv_send_wr const& wr) noexcept {
+  std::uint64_t total = 0;
+  for (int i = 0; i < wr.num_sge; ++i) total += wr.sg_list[i].length;
+  return total;
+}
+
+int check(QueuePair const& qp, ibv_send_wr const& wr) noexcept {
+  if (wr.opcode > IBV_WR_ATOMIC_FETCH_AND_ADD || (qp.operations >> wr.opcode & 1) == 0)
+    return EINVAL;
+  if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > qp.made_with.cap.max_send_sge)
+    return EINVAL;
+  if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
+    if (wr.opcode == IBV_WR_RDMA_READ || is_atomic(wr.opcode)) return EINVAL;
+    if (length_of(wr) > qp.made_with.cap.max_inline_data) return EINVAL;
+  }
+  // No room for the result. Source: rdma-core providers/rxe/rxe.c, validate_send_wr().
+  if (is_atomic(wr.opcode) && length_of(wr) < sizeof(std::uint64_t)) return EINVAL;
+  if (qp.qp_type == IBV_QPT_UD && wr.wr.ud.ah == nullptr) return EINVAL;
+  return 0;
+}
+
+int post_one(QueuePair& qp, ibv_send_wr const& wr) noexcept {
+  auto const mode = qp.mode.load(std::memory_order_relaxed);
+  if (mode < IBV_QPS_RTS) return EINVAL;  // SQD, SQE and ERR are behind it
+  if (auto const error = check(qp, wr); error != 0) return error;
+  // Acquire pairs with poll_cq: a freed slot is read no more.
+  if (qp.send_posted - qp.send_freed.load(std::memory_order_acquire) >= qp.send_depth)
+    return ENOMEM;
+  Work work{
+      .id = wr.wr_id,
+      .remote_address = wr.wr.rdma.remote_addr,
+      .remote_key = wr.wr.rdma.rkey,
+      .immediate = wr.imm_data,
+      .position = qp.send_posted++,
+      .piece_count = static_cast<std::uint16_t>(wr.num_sge),
+      .opcode = static_cast<std::uint8_t>(wr.opcode),
+      .flags = static_cast<std::uint8_t>(wr.send_flags | qp.flags),
+      .pieces = wr.sg_list,
+      .fault = nullptr,  // see order_fault()
+      .atomic = {},
+  };
+  if (is_atomic(wr.opcode)) {
+    work.remote_key = wr.wr.atomic.rkey;
+    work.atomic = {wr.wr.atomic.compare_add, wr.wr.atomic.swap};
+  } else if (qp.qp_type == IBV_QPT_UD) {
+    work.datagram = destination_of(qp, wr.wr.ud.ah, wr.wr.ud.remote_qpn, wr.wr.ud.remote_qkey);
+  }
+  submit(qp, work);
+  return 0;
+}
+
+/// Leaves `wr` at the first that was not taken.
+[[gnu::always_inline]] inline int post_all(QueuePair& qp, ibv_send_wr*& wr) noexcept {
+  std::lock_guard const guard{qp.send_lock};
+  if (qp.shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR) enter_error(qp);
+  if (qp.stall.why != Stall::Why::none) retry_pending(qp);
+  int error = 0;
+  while (wr != nullptr && (error = post_one(qp, *wr)) == 0) wr = wr->next;
+  return error;
+}
+
+}  // namespace
+
+int post_send(ibv_qp* queue_pair, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
+  auto& qp = *static_cast<QueuePair*>(queue_pair);
+  __builtin_prefetch(qp.next_receive.load(std::memory_order_relaxed));
+  auto& context = qp.owner();
+  int error = context.is_ours() ? 0 : context.check_ours();
+  if (error == 0) {
+    if (qp.has_builders) qp.draft_lock.lock();
+    error = post_all(qp, wr);
+    if (qp.has_builders) qp.draft_lock.unlock();
+  }
+  if (error != 0) {
+    *bad = wr;
+    errno = error;
+  }
+  return error;
+}
+
+}  // namespace lend::soft

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Posting receives, to a queue pair or a shared receive queue.
+#include <soft/engine/awaited.hpp>
+#include <soft/engine/post.hpp>
+#include <soft/objects/completion_queue.hpp>
+#include <soft/objects/context.hpp>
+#include <soft/objects/queue_pair.hpp>
+#include <soft/objects/receive_pool.hpp>
+#include <soft/peers/host.hpp>
+#include <soft/platform/reason.hpp>
+#include <soft/segment/receive_ring.hpp>
+
+#include <cerrno>
+#include <mutex>
+#include <span>
+
+namespace lend::soft {
+
+namespace {
+
+/// Describes a receive to its owner and to peers; it is not valid yet. 0 or errno.
+int write_receive(Context const& context, ibv_recv_wr const& wr, PostedReceive& kept,
+                  SharedReceive& shared) noexcept {
+  auto const count = static_cast<std::uint32_t>(wr.num_sge);
+  bool const reaches_all = context.peers_reach_private;
+  bool is_reachable = true;
+  std::uint64_t length = 0;
+  auto* kept_piece = kept.pieces();
+  auto* piece = static_cast<SharedPiece*>(shared.pieces);
+  for (auto const& given : std::span{wr.sg_list, count}) {
+    length += given.length;
+    // An empty element is not used, nor is its key.
+    if (!reaches_all && given.length != 0 && !context.regions.is_mappable(given.lkey))
+      is_reachable = false;
+    *kept_piece++ = given;
+    piece->address.set(given.addr);
+    piece->length.set(given.length);
+    piece->key.set(given.lkey);
+    ++piece;
+  }
+  if (length > UINT32_MAX) return EINVAL;
+  if (!is_reachable && length > SharedCompletion::inline_max)
+    return fail(EOPNOTSUPP,
+                "peers cannot reach private memory here (%s): receive into memory of the library's "
+                "allocator",
+                cross_memory().obstacle);
+  kept.id = wr.wr_id;
+  kept.piece_count = count;
+  kept.length = static_cast<std::uint32_t>(length);
+  shared.length.set(kept.length);
+  shared.piece_count.set(count);
+  return 0;
+}
+
+int receive_one(QueuePair& qp, ibv_recv_wr const& wr) noexcept {
+  if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > qp.made_with.cap.max_recv_sge)
+    return EINVAL;
+  auto const position = qp.receive_posted.load(std::memory_order_relaxed);
+  // Acquire pairs with poll_cq: a completed slot is read no more.
+  if (position - qp.receive_done.load(std::memory_order_acquire) >= qp.receive_depth) return ENOMEM;
+  auto& shared = qp.shared_receive_at(position);
+  if (auto const error = write_receive(qp.owner(), wr, qp.posted_at(position), shared); error != 0)
+    return error;
+  // First counted, then valid: poll_cq takes no completion of a receive that was not counted.
+  // Release pairs with poll_cq's acquire.
+  qp.receive_posted.store(position + 1, std::memory_order_release);
+  make_valid(shared, position);
+  // The next one's line, for writing: fetched now, not when the post after the next waits for it.
+  __builtin_prefetch(&qp.shared_receive_at(position + 1), 1);
+  return 0;
+}
+
+int receive_one(ReceivePool& pool, ibv_recv_wr const& wr) noexcept {
+  if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > pool.pieces) return EINVAL;
+  if (pool.free_count == 0) return ENOMEM;
+  auto const index = pool.free[pool.free_count - 1];
+  auto const error =
+      write_receive(Context::of(pool.context), wr, pool.kept_at(index), pool.ring.receive(index));
+  if (error != 0) return error;
+  --pool.free_count;
+  auto const word = PoolRing::word_of(pool.posted, index);
+  pool.words[index] = word;
+  pool.ring.offer(pool.posted++, word);
+  return 0;
+}
+
+}  // namespace
+
+int post_recv(ibv_qp* queue_pair, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
+  auto& qp = *static_cast<QueuePair*>(queue_pair);
+  auto& context = qp.owner();
+  int error = context.is_ours() ? 0 : context.check_ours();
+  if (error == 0) {
+    std::lock_guard const guard{qp.receive_lock};
+    auto const mode = qp.mode.load(std::memory_order_relaxed);
+    if (mode == IBV_QPS_RESET || qp.srq != nullptr) error = EINVAL;
+    while (error == 0 && wr != nullptr && (error = receive_one(qp, *wr)) == 0) wr = wr->next;
+    // What is posted in ERR is flushed at once; if a peer broke it unnoticed, by the poll that this
+    // wakes. Relaxed: who breaks it later wakes for itself.
+    if (mode == IBV_QPS_ERR || qp.shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR)
+        [[unlikely]]
+      notify_of_flush(qp.receives());
+    // The end of a list that was cut short leaves its sender to the timer: to ask there costs more.
+    else if (error == 0 && qp.shared->is_awaited.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      wake_sender(qp);
+  }
+  if (error != 0) {
+    *bad = wr;
+    errno = error;
+  }
+  return error;
+}
+
+int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
+  auto& pool = *static_cast<ReceivePool*>(srq);
+  auto& context = Context::of(srq->context);
+  int error = context.is_ours() ? 0 : context.check_ours();
+  if (error == 0) {
+    {
+      std::lock_guard const guard{pool.lock};
+      while (wr != nullptr && (error = receive_one(pool, *wr)) == 0) wr = wr->next;
+    }
+    if (pool.shared->is_awaited.get() != 0) [[unlikely]]
+      wake_senders(pool);
+  }
+  if (error != 0) {
+    *bad = wr;
+    errno = error;
+  }
+  return error;
+}
+
+}  // namespace lend::soft

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// One request from check to completion at the target.
+//
+// The order of checks: operation allowed, receive posted, length, keys; as a responder does.
+// Source: kernel drivers/infiniband/sw/rxe/rxe_resp.c; statuses: InfiniBand Architecture
+// Specification vol. 1, 9.7.5 and 11.6.2.
+#include <soft/engine/responder.hpp>
+
+#include <soft/engine/atomics.hpp>
+#include <soft/engine/taken_receive.hpp>
+#include <soft/memory/copy.hpp>
+#include <soft/memory/reach.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace lend::soft {
+namespace {
+
+/// Says in the target's queue pair which of its keys a request uses, before the key is looked up: a
+/// call that deregisters it either sees the name or has made the key invalid before. Pairs with
+/// may_touch() in domain.cpp.
+class KeyInUse {
+ public:
+  KeyInUse(SharedQueuePair& target, std::uint32_t key) noexcept : target_{target} {
+    target_.remote_key.store(key, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // the other side has the barrier
+  }
+  // Release pairs with the acquire there: the bytes were written before.
+  ~KeyInUse() { target_.remote_key.store(0, std::memory_order_release); }
+  KeyInUse(KeyInUse const&) = delete;
+  KeyInUse& operator=(KeyInUse const&) = delete;
+
+ private:
+  SharedQueuePair& target_;
+};
+
+/// The responder: one request against one target queue pair, whose rx lock is held throughout.
+template <ibv_qp_type type>
+class Responder : TakenReceive<type> {
+ public:
+  Responder(QueuePair& qp, Work const& work, Stretches const& ours, Peer& peer,
+            SharedQueuePair& target) noexcept
+      : Receive{qp, work, ours, peer, target}, memory_{peer, qp.owner().regions} {}
+
+  Outcome respond() noexcept {
+    // Acquire pairs with modify_qp: what RTR set is there.
+    auto const state = target_.state.load(std::memory_order_acquire);
+    if ((state != IBV_QPS_RTR && state != IBV_QPS_RTS) || !is_paired())
+      return stalled(Outcome::Kind::peer_is_silent);
+    // Source: kernel drivers/infiniband/sw/rdmavt/qp.c, rvt_comm_est(): once, and not for UD.
+    if (state == IBV_QPS_RTR && !is_datagram() && (target_.events.get() & was_established) == 0)
+      raise_events(segment(), target_, bit_of(IBV_EVENT_COMM_EST) | was_established,
+                   peer_.wakers());
+    if (auto const refusal = refusal_of(work_, target_); refusal != Fault::none)
+      return refuse(IBV_WC_REM_INV_REQ_ERR, refusal);
+    if (takes_receive(work_)) return receive();
+    return is_atomic(work_.opcode) ? change_remote() : access_remote();
+  }
+
+ private:
+  using Receive = TakenReceive<type>;
+  using Receive::can_tell;
+  using Receive::finish_receive;
+  using Receive::give_up_claim;
+  using Receive::held_back;
+  using Receive::held_back_by_queue;
+  using Receive::is_claimed_;
+  using Receive::is_datagram;
+  using Receive::is_lost;
+  using Receive::is_paired;
+  using Receive::is_reliable;
+  using Receive::last_receive;
+  using Receive::lost;
+  using Receive::lost_peer;
+  using Receive::ours_;
+  using Receive::peer_;
+  using Receive::qp_;
+  using Receive::receive_;
+  using Receive::segment;
+  using Receive::stalled;
+  using Receive::target_;
+  using Receive::told_by_completion_;
+  using Receive::work_;
+  using typename Receive::Matched;
+
+  Outcome receive() noexcept {
+    // Of a sender that died. While it cannot be ended, nothing is received behind it.
+    auto const claim = is_reliable() ? 0 : target_.claim.get();
+    if (claim != 0 && claim != qp_.stall.claim && !give_up_claim()) return lost();
+    auto const matched = target_.pool.get() == 0 ? this->match() : this->match_in_pool();
+    if (matched == Matched::corrupt) return break_target(IBV_WC_REM_OP_ERR, Fault::corrupt_target);
+    if (matched == Matched::held) return held_back();
+    if (matched == Matched::none) return stalled(Outcome::Kind::receiver_not_ready);
+    if (work_.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) return write_and_deliver();
+
+    auto const length = static_cast<std::uint32_t>(ours_.total);
+    if (length > receive_->length.get()) {
+      if (is_reliable()) finish_receive(IBV_WC_LOC_LEN_ERR, Fault::receive_too_short);
+      return refuse(IBV_WC_REM_INV_REQ_ERR, Fault::receive_too_short);
+    }
+    auto const is_small = length <= SharedCompletion::inline_max && !is_datagram();
+    auto const answer = this->scatter_list(length, is_small, memory_);
+    if (answer == Fault::unreachable_memory && peer_.is_going()) return lost_peer();
+    if (answer != Fault::none) return fail_receive(answer);
+    if (!is_small) {
+      auto const copied = move(Direction::to_peer, length);
+      if (copied == Copied::our_fault) return fail_ours();
+      if (is_lost(copied)) return lost_peer();
+      if (copied != Copied::all) return fail_receive(Fault::unreachable_memory);
+    }
+    return deliver(length, is_small);
+  }
+
+  /// WRITE with an immediate, whose receive was matched.
+  [[gnu::noinline]] Outcome write_and_deliver() noexcept { return access_remote(); }
+  /// WRITE and READ. Inline: most work on a reliable connection is this and nothing else.
+  [[gnu::always_inline]] inline Outcome access_remote() noexcept {
+    auto const length = static_cast<std::uint32_t>(ours_.total);
+    auto const is_read = work_.opcode == IBV_WR_RDMA_READ;
+    if (length > 0) {
+      unsigned const access = is_read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
+      KeyInUse const named{target_, work_.remote_key};
+      auto const answer =
+          memory_.add(work_.remote_key, target_.domain.get(), work_.remote_address, length, access);
+      if (answer != TargetMemory::Answer::granted) return out_of_reach(answer);
+      auto const copied = move(is_read ? Direction::from_peer : Direction::to_peer, length);
+      if (copied == Copied::our_fault) return fail_ours();
+      if (is_lost(copied)) return lost_peer();
+      if (copied != Copied::all) return refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
+    }
+    if (receive_ != nullptr) return deliver(length, false);
+    return ended(IBV_WC_SUCCESS, Fault::none, length);
+  }
+
+  /// Compare-and-swap, fetch-and-add. The key is checked before the alignment, as rxe does.
+  Outcome change_remote() noexcept {
+    std::uint64_t before = 0;
+    auto const address = work_.remote_address;
+    KeyInUse const named{target_, work_.remote_key};
+    auto const answer = memory_.add(work_.remote_key, target_.domain.get(), address, sizeof before,
+                                    IBV_ACCESS_REMOTE_ATOMIC);
+    if (answer == TargetMemory::Answer::denied) return out_of_reach(answer);
+    if (address % sizeof before != 0) return refuse(IBV_WC_REM_INV_REQ_ERR, Fault::misaligned);
+    if (answer != TargetMemory::Answer::granted) return out_of_reach(answer);
+    auto& lock = segment().header.atomics;
+    if (!lock.lock_in_time(qp_.owner().claimant)) return qp_.stall.lock = &lock, held_back();
+    auto const changed = reach([&](int thread) {
+      return change_atomically(work_, memory_.stretches().items[0], thread, before);
+    });
+    lock.unlock();
+    if (is_lost(changed)) return lost_peer();
+    if (changed != Copied::all) return refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
+    scatter(before, ours_);
+    return ended(IBV_WC_SUCCESS, Fault::none, sizeof before);
+  }
+
+  Outcome deliver(std::uint32_t length, bool carries_bytes) noexcept {
+    auto const pushed = this->complete(length, carries_bytes);
+    if (pushed == Pushed::yes) return ended(IBV_WC_SUCCESS, Fault::none, length);
+    if (pushed == Pushed::held) return held_back_by_queue();
+    if (pushed == Pushed::unheard || !can_tell()) return unheard();
+    return break_target(IBV_WC_RETRY_EXC_ERR, Fault::queue_overrun);
+  }
+
+  /// The request is at fault: classes C and D of rxe_resp.c.
+  Outcome refuse(ibv_wc_status status, Fault fault) noexcept {
+    if (is_reliable()) return break_target(status, fault);
+    if (is_claimed_) (void)give_up_claim();  // or who comes next does
+    return lost();
+  }
+  Outcome out_of_reach(TargetMemory::Answer why) noexcept {
+    if (why == TargetMemory::Answer::denied)
+      return refuse(IBV_WC_REM_ACCESS_ERR, Fault::remote_key);
+    if (why == TargetMemory::Answer::unable) return unheard();
+    return peer_.is_going() ? lost_peer() : refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
+  }
+  /// Our own bytes are not there any more, which is no business of the target's.
+  Outcome fail_ours() noexcept {
+    if (is_claimed_) give_up_claim();
+    return ended(IBV_WC_LOC_PROT_ERR, Fault::local_key);
+  }
+  /// The target's receive is at fault: class A.
+  Outcome fail_receive(Fault fault) noexcept {
+    if (fault == Fault::no_descriptor || !can_tell()) return unheard();
+    finish_receive(IBV_WC_LOC_PROT_ERR, fault);
+    return break_target(IBV_WC_REM_OP_ERR, fault);
+  }
+  /// We could not map its memory, or its owner would sleep beside what we did: so we did nothing.
+  Outcome unheard() noexcept {
+    if (is_claimed_) (void)give_up_claim();
+    return is_reliable() ? ended(IBV_WC_RETRY_EXC_ERR, Fault::no_descriptor) : lost();
+  }
+
+  Outcome break_target(ibv_wc_status status, Fault fault) noexcept {
+    auto const events = last_receive() | (told_by_completion_ ? 0 : event_of(status));
+    auto const* const held =
+        break_queue_pair(segment(), target_, events, qp_.owner().claimant, peer_.wakers());
+    // If a completion reports it, the poll that takes it finds the mark, as if this process had
+    // died.
+    if (held != nullptr && !told_by_completion_) return qp_.stall.lock = held, held_back();
+    return is_reliable() ? ended(status, fault) : lost();
+  }
+
+  /// Again by another thread of the peer's, should the one it was reached by have ended.
+  template <class Attempt>
+  Copied reach(Attempt attempt) noexcept {
+    for (;;) {
+      auto const thread = peer_.thread();
+      auto const copied = attempt(thread);
+      if (copied != Copied::gone || !peer_.has_thread_beside(thread)) return copied;
+    }
+  }
+  Copied move(Direction direction, std::size_t length) noexcept {
+    return reach([&](int thread) {
+      return transfer(direction, ours_, memory_.stretches(), length, thread);
+    });
+  }
+
+  TargetMemory memory_;
+};
+
+}  // namespace
+
+Outcome respond(QueuePair& qp, Work const& work, Stretches const& ours, Peer& peer,
+                SharedQueuePair& target) noexcept {
+  if (qp.qp_type == IBV_QPT_RC) [[likely]]
+    return Responder<IBV_QPT_RC>{qp, work, ours, peer, target}.respond();
+  return qp.qp_type == IBV_QPT_UC ? Responder<IBV_QPT_UC>{qp, work, ours, peer, target}.respond()
+                                  : Responder<IBV_QPT_UD>{qp, work, ours, peer, target}.respond();
+}
+
+}  // namespace lend::soft

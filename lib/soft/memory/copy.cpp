@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Copying through mappings, and by cross-memory attach where there is none.
+#include <soft/memory/copy.hpp>
+
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include <base/poison.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <emmintrin.h>
+#endif
+
+namespace lend::soft {
+namespace {
+
+// Beyond, memcpy is faster than a loop of words; but AddressSanitizer has its own.
+constexpr std::size_t by_words_max = can_poison ? SIZE_MAX : 64;
+
+/// Orders the body before the tail, whatever stores memcpy used (non-temporal, string moves).
+void fence_stores() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  _mm_sfence();
+#else
+  std::atomic_thread_fence(std::memory_order_release);
+#endif
+}
+
+/// At most a word, in the largest aligned stores, ascending.
+[[gnu::no_sanitize_address]] void copy_small(std::byte* target, std::byte const* source,
+                                             std::size_t length) noexcept {
+  while (length > 0) {
+    auto const place = reinterpret_cast<std::uintptr_t>(target);
+    std::size_t step = 1;
+    if (length >= 8 && place % 8 == 0) {
+      copy_as<std::uint64_t>(target, source);
+      step = 8;
+    } else if (length >= 4 && place % 4 == 0) {
+      copy_as<std::uint32_t>(target, source);
+      step = 4;
+    } else if (length >= 2 && place % 2 == 0) {
+      copy_as<std::uint16_t>(target, source);
+      step = 2;
+    } else {
+      copy_as<std::uint8_t>(target, source);
+    }
+    target += step;
+    source += step;
+    length -= step;
+  }
+}
+
+/// The system call without a wrapper, whose arguments AddressSanitizer would look at.
+long move_across(Direction direction, iovec const* ours, std::size_t our_count, iovec const* theirs,
+                 std::size_t their_count, int thread) noexcept {
+  return ::syscall(direction == Direction::to_peer ? SYS_process_vm_writev : SYS_process_vm_readv,
+                   thread, ours, our_count, theirs, their_count, 0UL);
+}
+
+/// Whether our bytes from `offset` on, where a copy stopped, can be read, or written: for a page at
+/// most, found by moving them within this process. Source: process_vm_readv(2) tells how far it
+/// came, and not whose memory ended it.
+[[gnu::noinline]] bool are_there(Direction direction, iovec const* ours, std::size_t count,
+                                 std::size_t offset) noexcept {
+  std::byte bytes[page]{};
+  iovec rest[stretches_max];
+  std::size_t used = 0;
+  std::size_t length = 0;
+  for (std::size_t i = 0; i < count && length < page; ++i) {
+    auto const skipped = std::min(offset, ours[i].iov_len);
+    auto const part = std::min(ours[i].iov_len - skipped, page - length);
+    offset -= skipped;
+    if (part == 0) continue;
+    rest[used++] = {static_cast<std::byte*>(ours[i].iov_base) + skipped, part};
+    length += part;
+  }
+  iovec const there{bytes, length};
+  // By this thread: the main one may have ended.
+  auto const moved = move_across(direction, rest, used, &there, 1, ::gettid());
+  return moved >= 0 && static_cast<std::size_t>(moved) == length;
+}
+
+Copied attach(Direction direction, iovec const* ours, std::size_t our_count, iovec const* theirs,
+              std::size_t their_count, std::size_t length, int thread) noexcept {
+  auto const moved = move_across(direction, ours, our_count, theirs, their_count, thread);
+  // A message is below the 2 GiB that one call moves, so a short count is a fault.
+  if (moved >= 0 && static_cast<std::size_t>(moved) == length) return Copied::all;
+  if (moved < 0 && errno != EFAULT) return errno == ESRCH ? Copied::gone : Copied::fault;
+  auto const done = moved < 0 ? 0 : static_cast<std::size_t>(moved);
+  return are_there(direction, ours, our_count, done) ? Copied::fault : Copied::our_fault;
+}
+
+std::size_t fill(iovec* vectors, Stretches const& stretches, std::size_t length) noexcept {
+  std::size_t count = 0;
+  for (std::uint32_t i = 0; i < stretches.count && length > 0; ++i) {
+    auto const& stretch = stretches.items[i];
+    auto const part = std::min(stretch.length, length);
+    void* const start = stretch.mapped != nullptr ? static_cast<void*>(stretch.mapped)
+                                                  : reinterpret_cast<void*>(stretch.address);
+    vectors[count++] = {start, part};
+    length -= part;
+  }
+  return count;
+}
+
+bool none_mapped(Stretches const& stretches) noexcept {
+  for (std::uint32_t i = 0; i < stretches.count; ++i)
+    if (stretches.items[i].mapped != nullptr) return false;
+  return true;
+}
+
+}  // namespace
+
+[[gnu::no_sanitize_address]] void copy_bytes_in_order(std::byte* target, std::byte const* source,
+                                                      std::size_t length) noexcept {
+  if (length == 0) return;
+  auto const end = reinterpret_cast<std::uintptr_t>(target) + length;
+  auto const tail = std::min(length, (end - 1) % word_bytes + 1);
+  auto body = length - tail;
+  if (body > 0) {
+    auto const place = reinterpret_cast<std::uintptr_t>(target);
+    auto const head = std::min(body, (word_bytes - place % word_bytes) % word_bytes);
+    copy_small(target, source, head);
+    target += head;
+    source += head;
+    body -= head;
+    if (body <= by_words_max) {
+      for (; body > 0; body -= word_bytes, target += word_bytes, source += word_bytes)
+        copy_as<std::uint64_t>(target, source);
+    } else {
+      std::memcpy(target, source, body);
+      fence_stores();
+      target += body;
+      source += body;
+    }
+  }
+  copy_small(target, source, tail);
+}
+
+Copied transfer_pieces(Direction direction, Stretches const& ours, Stretches const& theirs,
+                       std::size_t length, int thread) noexcept {
+  if (length == 0) return Copied::all;
+  if (!theirs.all_mapped && none_mapped(theirs)) {
+    iovec our_vectors[stretches_max];
+    iovec their_vectors[stretches_max];
+    auto const our_count = fill(our_vectors, ours, length);
+    auto const their_count = fill(their_vectors, theirs, length);
+    return attach(direction, our_vectors, our_count, their_vectors, their_count, length, thread);
+  }
+  std::uint32_t our_index = 0;
+  std::uint32_t their_index = 0;
+  std::size_t our_offset = 0;
+  std::size_t their_offset = 0;
+  while (length > 0) {
+    auto const& our = ours.items[our_index];
+    auto const& their = theirs.items[their_index];
+    auto const part = std::min({our.length - our_offset, their.length - their_offset, length});
+    if (part > 0) {
+      auto* const here = our.mapped + our_offset;
+      if (their.mapped != nullptr) {
+        auto* const there = their.mapped + their_offset;
+        if (direction == Direction::to_peer)
+          copy_in_order(there, here, part);
+        else
+          copy_in_order(here, there, part);
+      } else {
+        iovec const near{here, part};
+        iovec const far{reinterpret_cast<void*>(their.address + their_offset), part};
+        auto const copied = attach(direction, &near, 1, &far, 1, part, thread);
+        if (copied != Copied::all) return copied;
+      }
+    }
+    length -= part;
+    our_offset += part;
+    their_offset += part;
+    if (our_offset == our.length) ++our_index, our_offset = 0;
+    if (their_offset == their.length) ++their_index, their_offset = 0;
+  }
+  return Copied::all;
+}
+
+}  // namespace lend::soft

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Translates keys and addresses of the target to bytes that this process can access. The caller
+// holds the target's rx lock, which keeps the registration alive.
+#pragma once
+
+#include <soft/memory/regions.hpp>
+#include <soft/memory/stretch.hpp>
+#include <soft/peers/peers.hpp>
+
+#include <cstdint>
+
+namespace lend::soft {
+
+/// Memory of the target that one work request accesses. Destroyed before rx is released.
+class TargetMemory {
+ public:
+  TargetMemory(Peer& peer, Regions const& own_regions) noexcept
+      : peer_{peer}, own_regions_{own_regions} {}
+  ~TargetMemory() {
+    if (pin_count_ != 0) unpin();
+  }
+  TargetMemory(TargetMemory const&) = delete;
+  TargetMemory& operator=(TargetMemory const&) = delete;
+
+  enum class Answer {
+    granted,
+    denied,
+    unreachable,
+    unable  // it could not be mapped because this process or host lacks resources
+  };
+  /// Checks that `key` of `domain` covers the bytes with these rights, and adds them.
+  [[nodiscard]] Answer add(std::uint32_t key, std::uint32_t domain, std::uint64_t address,
+                           std::uint64_t length, unsigned access) noexcept {
+    if (!peer_.is_self()) return add_of_other(key, domain, address, length, access);
+    if (!own_regions_.permits(key, domain, address, length, access)) return Answer::denied;
+    stretches_.add(reinterpret_cast<std::byte*>(address), length);
+    return Answer::granted;
+  }
+  /// Only the check.
+  [[nodiscard]] Answer check(std::uint32_t key, std::uint32_t domain, std::uint64_t address,
+                             std::uint64_t length, unsigned access) const noexcept {
+    auto const granted = peer_.is_self()
+                             ? own_regions_.permits(key, domain, address, length, access)
+                             : other_permits(key, domain, address, length, access);
+    return granted ? Answer::granted : Answer::denied;
+  }
+
+  [[nodiscard]] Stretches const& stretches() const noexcept { return stretches_; }
+
+ private:
+  [[nodiscard]] Answer add_of_other(std::uint32_t key, std::uint32_t domain, std::uint64_t address,
+                                    std::uint64_t length, unsigned access) noexcept;
+  [[nodiscard]] bool other_permits(std::uint32_t key, std::uint32_t domain, std::uint64_t address,
+                                   std::uint64_t length, unsigned access) const noexcept;
+  void unpin() noexcept;
+
+  Peer& peer_;
+  Regions const& own_regions_;
+  Stretches stretches_;
+  std::uint32_t pin_count_ = 0;
+  std::uint32_t pinned_arena_ = arenas_max;  // the latest
+  ArenaView* pins_[pieces_max];
+};
+
+}  // namespace lend::soft

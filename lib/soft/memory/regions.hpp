@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Registered memory of one context: keys, bounds, permissions. Any thread.
+#pragma once
+
+#include <soft/memory/arenas.hpp>
+#include <soft/segment/layout.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+
+namespace lend::soft {
+
+/// Two tables: the shared one that peers check keys against, and a private copy for this process's
+/// own checks, which no peer can change. A key is index and generation. A stale key is not found:
+/// an index is reused when all have been used, the one first that has been free longest. So a key
+/// comes back after 2^18 × (16,384 - n) registrations at the earliest, where at most n lived at
+/// once.
+class Regions {
+ public:
+  /// May throw std::bad_alloc.
+  Regions(Segment& segment, Arenas const& arenas);
+
+  /// 0, or errno with reason.
+  [[nodiscard]] int add(std::uint32_t domain, std::uint64_t address, std::uint64_t length,
+                        int access, std::uint32_t& key);
+  /// Makes the key invalid. A process that still uses the memory holds a lock, for which the caller
+  /// must wait.
+  void invalidate(std::uint32_t key) noexcept;
+  /// After that wait: the index may be used again.
+  void recycle(std::uint32_t key) noexcept;
+
+  /// Whether such a region is possible. 0, or errno with reason.
+  [[nodiscard]] int check(std::uint64_t address, std::uint64_t length, int access) const noexcept;
+  /// Whether `key` of `domain` covers these bytes with every right in `access`.
+  [[nodiscard]] bool permits(std::uint32_t key, std::uint32_t domain, std::uint64_t address,
+                             std::uint64_t length, unsigned access) const noexcept {
+    if (key == 0) return false;
+    Entry const& entry = entries_[index_of_key(key)];
+    // Acquire pairs with the release in write(). A dereg in between waits for the caller's lock.
+    if (entry.key.load(std::memory_order_acquire) != key) return false;
+    // What begins before the region wraps to more than its length, which itself does not wrap.
+    return entry.domain == domain && (entry.access & access) == access && length <= entry.length &&
+           address - entry.address <= entry.length - length;
+  }
+  /// Assigns a new range, which check() allows, to an invalidated key that is not recycled.
+  void renew(std::uint32_t key, std::uint32_t domain, std::uint64_t address, std::uint64_t length,
+             int access) noexcept {
+    write(key, domain, address, length, access);
+  }
+  /// The rights it was added with. The key must be valid.
+  [[nodiscard]] int access_of(std::uint32_t key) const noexcept {
+    return static_cast<int>(entries_[index_of_key(key)].access);
+  }
+  /// Whether a peer can reach it by mapping, without cross-memory attach.
+  [[nodiscard]] bool is_mappable(std::uint32_t key) const noexcept;
+
+ private:
+  struct Entry {
+    std::atomic<std::uint32_t> key;
+    std::uint32_t domain;
+    unsigned access;
+    std::uint32_t generation;       // of the latest key
+    std::atomic<bool> is_mappable;  // also queried for stale keys
+    std::uint32_t next_free;        // index, while it is free
+    std::uint64_t address;
+    std::uint64_t length;
+  };
+  void write(std::uint32_t key, std::uint32_t domain, std::uint64_t address, std::uint64_t length,
+             int access) noexcept;
+
+  struct Free {
+    void operator()(void* memory) const noexcept { std::free(memory); }
+  };
+
+  Segment& segment_;
+  Arenas const& arenas_;
+  std::mutex mutex_;
+  std::unique_ptr<Entry[], Free> entries_;  // from calloc: untouched pages cost nothing
+  std::uint32_t first_free_ = 0;  // of a queue through the entries, so that it needs no memory
+  std::uint32_t last_free_ = 0;
+  std::uint32_t free_count_ = 0;
+  std::uint32_t used_ = 1;  // indexes below were used; 0 never is
+};
+
+}  // namespace lend::soft

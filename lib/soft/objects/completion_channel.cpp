@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Channels, arming, and the events that come out.
+#include <soft/objects/completion_channel.hpp>
+
+#include <soft/platform/reason.hpp>
+#include <soft/segment/notify.hpp>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <new>
+
+namespace lend::soft {
+
+ibv_comp_channel* create_comp_channel(ibv_context* opened) noexcept {
+  auto& context = Context::of(opened);
+  if (context.check_ours() != 0) return nullptr;
+  std::unique_ptr<CompletionChannel> channel{new (std::nothrow) CompletionChannel{}};
+  if (!channel) {
+    fail(ENOMEM);
+    return nullptr;
+  }
+  channel->pipe = WakePipe::make();
+  if (!channel->pipe) {
+    fail(errno, "no pipe for a completion channel: %s", std::strerror(errno));
+    return nullptr;
+  }
+  channel->context = opened;
+  channel->fd = channel->pipe.fd();
+  channel->refcnt = 0;
+  std::lock_guard const guard{context.control};
+  ++context.channels;
+  return channel.release();
+}
+
+int destroy_comp_channel(ibv_comp_channel* opened) noexcept {
+  auto* const channel = static_cast<CompletionChannel*>(opened);
+  auto& context = Context::of(channel->context);
+  if (!context.is_ours()) return 0;
+  std::lock_guard const guard{context.control};
+  if (channel->refcnt != 0)
+    return fail(EBUSY, "%d completion queues still use the completion channel", channel->refcnt);
+  --context.channels;
+  delete channel;
+  return 0;
+}
+
+void make_room(CompletionChannel& channel) {
+  std::lock_guard const guard{channel.mutex};
+  if (channel.queues.size() == channel.queues.capacity())
+    channel.queues.reserve(2 * channel.queues.size() + 1);
+}
+
+void attach(CompletionQueue& queue, CompletionChannel& channel) noexcept {
+  ++channel.refcnt;
+  queue.channel = &channel;
+  queue.events = &channel;
+  channel.pipe.publish(queue.shared->wake);
+  std::lock_guard const guard{channel.mutex};
+  channel.queues.push_back(&queue);
+}
+
+void detach(CompletionQueue& queue) noexcept {
+  auto& channel = *queue.events;
+  std::erase(channel.queues, &queue);
+  if (take_announcement(queue.shared->notify)) channel.pipe.take_back();
+  queue.shared->notify.set(0);
+  queue.shared->wake.inode.set(0);
+  --channel.refcnt;
+}
+
+int get_cq_event(ibv_comp_channel* opened, ibv_cq** event, void** cq_context) noexcept {
+  auto& channel = *static_cast<CompletionChannel*>(opened);
+  auto& context = Context::of(channel.context);
+  if (context.check_ours() != 0) return -1;
+  // A token without an announced queue is of a producer that died, of a queue that is gone, or of
+  // one that had two.
+  while (channel.pipe.take()) {
+    std::lock_guard const guard{channel.mutex};
+    for (std::size_t i = 0; i < channel.queues.size(); ++i) {
+      auto& queue = *channel.queues[channel.next++ % channel.queues.size()];
+      bool const is_owed = queue.owes_event.exchange(false);
+      // Under the lock: the completion was published before its producer let go.
+      auto& lock = queue.shared->lock;
+      if (lock.lock_in_time(context.claimant)) {
+        RobustGuard const producers{lock, std::adopt_lock};
+        if (!take_announcement(queue.shared->notify) && !is_owed) continue;
+        if (is_owed) queue.shared->notify.set(0);
+      } else if (!is_owed) {
+        // A stopped peer holds it: whether there is an event cannot be known. One too many
+        // is harmless: the program polls and arms again. The token may be of another queue.
+        (void)channel.pipe.ring();
+      }
+      {
+        std::lock_guard const polling{queue.lock};
+        queue.is_told = has_unpolled(queue, false);
+      }
+      ++queue.events_reported;
+      *event = &queue;
+      *cq_context = queue.cq_context;
+      return 0;
+    }
+  }
+  return -1;
+}
+
+void ack_cq_events(ibv_cq* queue, unsigned count) noexcept {
+  ::pthread_mutex_lock(&queue->mutex);
+  queue->comp_events_completed += count;
+  ::pthread_cond_signal(&queue->cond);
+  ::pthread_mutex_unlock(&queue->mutex);
+}
+
+int req_notify_cq(ibv_cq* opened, int solicited_only) noexcept {
+  auto& queue = *static_cast<CompletionQueue*>(opened);
+  auto& context = Context::of(queue.context);
+  if (auto const error = context.check_ours(); error != 0) return error;
+  if (queue.events == nullptr) return 0;  // no channel. Source: rxe, which arms nevertheless
+  if (auto const error = context.timer_thread.sleeper_came(context); error != 0) return error;
+  auto& lock = queue.shared->lock;
+  if (!lock.lock_in_time(context.claimant)) {
+    // A peer was stopped while it completed something here: told at once, for who then polls and
+    // arms again misses nothing.
+    if (!queue.owes_event.exchange(true)) (void)queue.events->pipe.ring();
+    return 0;
+  }
+  RobustGuard const producers{lock, std::adopt_lock};
+  // Also under the lock of the private ring: its producers look there.
+  std::lock_guard const guard{queue.lock};
+  arm(queue.shared->notify, solicited_only != 0);
+  // Programs that do not poll again rely on it, as UCX does. Source: rdma-core providers/mlx5/cq.c,
+  // mlx5_arm_cq(), which tells the card how far the program has polled.
+  // Trouble: a peer broke a queue pair, and the next poll will flush it. Acquire pairs with the
+  // release of that peer, which held the queue's lock before.
+  bool const has_trouble = context.segment.header.trouble.load(std::memory_order_acquire) !=
+                           context.trouble_seen.load(std::memory_order_relaxed);
+  if (has_trouble || (!queue.is_told && has_unpolled(queue, solicited_only != 0)))
+    announce(queue.shared->notify, [&] { return queue.events->pipe.ring(); });
+  return 0;
+}
+
+void notify_of_flush(CompletionQueue& queue) noexcept {
+  if (queue.events == nullptr) return;
+  // Who arms holds it, too, and polls afterwards: it is seen here, or finds what was published.
+  { std::lock_guard const guard{queue.lock}; }
+  notify_owner(queue, true);
+}
+
+void notify_owner(CompletionQueue& queue, bool is_solicited) noexcept {
+  // Who arms takes queue.lock, as who published did: it is seen here, or finds what was published.
+  if (queue.events == nullptr || !is_due(queue.shared->notify, is_solicited)) return;
+  auto& lock = queue.shared->lock;
+  if (!lock.lock_in_time(Context::of(queue.context).claimant)) {
+    // Posting and polling do not wait for a stopped peer. Who takes the event may.
+    if (!queue.owes_event.exchange(true)) (void)queue.events->pipe.ring();
+    return;
+  }
+  RobustGuard const producers{lock, std::adopt_lock};
+  if (is_due(queue.shared->notify, is_solicited))
+    announce(queue.shared->notify, [&] { return queue.events->pipe.ring(); });
+}
+
+}  // namespace lend::soft

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Completion queues: a shared ring for receives, a private one for sends, and flushes. Any thread.
+#pragma once
+
+#include <soft/objects/context.hpp>
+#include <soft/segment/completion_ring.hpp>
+#include <soft/segment/layout.hpp>
+
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace lend::soft {
+
+struct CompletionChannel;
+
+/// The end of a send, from post_send to poll_cq of the same process.
+struct LocalCompletion {
+  QueuePair* queue_pair;
+  std::uint64_t id;
+  std::uint32_t position;  // in the send queue
+  std::uint32_t length;
+  std::uint32_t vendor;
+  std::uint8_t status;
+  std::uint8_t opcode;
+};
+
+struct CompletionQueue : ibv_cq {
+  // What an ibv_cq_ex has beyond an ibv_cq, at its very place: see extended_queue.cpp.
+  alignas(ibv_cq_ex) std::byte extension[sizeof(ibv_cq_ex) - sizeof(ibv_cq)] = {};
+  PrivateLock reading;  // from start_poll to end_poll; taken first
+  ibv_wc current{};     // the completion that is read
+
+  std::uint32_t index = 0;
+  SharedCompletionQueue* shared = nullptr;
+  SharedCompletion* ring = nullptr;
+  std::uint64_t ring_offset = 0;
+  std::uint32_t mask = 0;
+  std::uint32_t users = 0;              // queue pairs, under Context::control
+  CompletionChannel* events = nullptr;  // null: never armed
+  std::uint32_t events_reported = 0;    // under the channel's mutex
+  std::uint32_t async_reported = 0;     // under Context::control
+  std::atomic<bool> owes_event{false};  // has rung for it, without the shared lock
+
+  std::atomic<bool> fails{false};  // every poll: a planned fault
+
+  PrivateLock lock;      // guards all below; taken last
+  bool is_told = false;  // an event was taken, without a poll since
+  std::uint64_t head = 0;
+  std::unique_ptr<LocalCompletion[]> local;
+  std::uint64_t local_head = 0;
+  std::uint64_t local_tail = 0;
+  // Queue pairs in ERR: what they have posted and not completed is flushed by poll_cq itself.
+  QueuePair* flushing_sends = nullptr;
+  QueuePair* flushing_receives = nullptr;
+};
+
+static_assert(sizeof(ibv_cq) == offsetof(ibv_cq_ex, comp_mask));
+
+/// The consumer's next completion of the shared ring, or null.
+[[nodiscard]] inline SharedCompletion const* first_published(
+    CompletionQueue const& queue) noexcept {
+  auto const& slot = queue.ring[queue.head & queue.mask];
+  // Acquire pairs with the release in push_receive_end().
+  return slot.sequence.load(std::memory_order_acquire) == queue.head + 1 ? &slot : nullptr;
+}
+/// Behind the last completion published in the shared ring, as far as a sane segment goes. The
+/// caller holds the lock of either side.
+[[nodiscard]] inline std::uint64_t shared_tail(CompletionQueue const& queue) noexcept {
+  auto const tail = std::clamp(queue.shared->tail.get(), queue.head, queue.head + queue.mask + 1);
+  // A producer that died published and did not count.
+  bool const is_behind =
+      queue.ring[tail & queue.mask].sequence.load(std::memory_order_acquire) == tail + 1;
+  return tail + (is_behind ? 1 : 0);
+}
+/// Lets producers write again what the consumer has read, up to its head.
+inline void give_back_slots(CompletionQueue& queue) noexcept {
+  // Release pairs with the producer's acquire: the slots were read before they are written again.
+  queue.shared->head.store(queue.head, std::memory_order_release);
+}
+/// Drops unpolled completions of `qp`, so that they take no room. The caller holds the
+/// lock of the private ring, and for receives that of the shared one before.
+/// Source: rdma-core providers/mlx5/cq.c, __mlx5_cq_clean().
+void drop_sends_of(QueuePair const& qp) noexcept;
+void drop_receives_of(QueuePair const& qp) noexcept;
+/// Wakes who sleeps for this queue of ours, if it is armed for what was just published under its
+/// lock.
+void notify_owner(CompletionQueue&, bool is_solicited) noexcept;
+/// The same for what a poll will flush, which is published without that lock.
+void notify_of_flush(CompletionQueue&) noexcept;
+/// Whether a poll would find anything, as far as this process has noticed: only solicited
+/// completions, or all. The caller holds the lock.
+[[nodiscard]] bool has_unpolled(CompletionQueue const&, bool solicited_only) noexcept;
+
+[[nodiscard]] ibv_cq* create_cq(ibv_context*, int entries, void* cq_context, ibv_comp_channel*,
+                                int vector) noexcept;
+int resize_cq(ibv_cq*, int entries) noexcept;
+int destroy_cq(ibv_cq*) noexcept;
+int req_notify_cq(ibv_cq*, int solicited_only) noexcept;
+
+}  // namespace lend::soft

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Protection domains, registrations and allocated memory.
+#include <soft/objects/domain.hpp>
+
+#include <soft/objects/context.hpp>
+#include <soft/objects/held_locks.hpp>
+#include <soft/objects/queue_pair.hpp>
+#include <soft/objects/receive_pool.hpp>
+#include <soft/platform/reason.hpp>
+
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <mutex>
+#include <new>
+#include <span>
+
+namespace lend::soft {
+namespace {
+
+/// Whether a receive of the queue pair that did not end names the key.
+bool names_in_receives(QueuePair& qp, std::uint32_t key) noexcept {
+  auto const names = [key](PostedReceive& receive) {
+    auto const pieces = std::span{receive.pieces(), receive.piece_count};
+    return std::any_of(pieces.begin(), pieces.end(),
+                       [key](ibv_sge const& piece) { return piece.lkey == key; });
+  };
+  if (auto* const pool = qp.pool()) {
+    std::lock_guard const posters{pool->lock};
+    for (std::uint32_t i = 0; i < pool->depth; ++i)
+      if (pool->words[i] != 0 && names(pool->kept_at(i))) return true;
+    return false;
+  }
+  std::lock_guard const posters{qp.receive_lock};
+  std::lock_guard const pollers{qp.receives().lock};
+  for (auto at = qp.receive_done.load(); at != qp.receive_posted.load(); ++at)
+    if (names(qp.posted_at(at))) return true;
+  return false;
+}
+
+/// Whether the sender that holds rx may be at the memory of the key, which is invalid by now.
+bool may_touch(QueuePair& qp, std::uint32_t key) noexcept {
+  // Pairs with the responder, which names the key and then looks whether it is valid: it found it
+  // invalid, or is seen here. Source: membarrier(2).
+  if (::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) != 0) return true;
+  return qp.shared->remote_key.load(std::memory_order_acquire) == key || names_in_receives(qp, key);
+}
+
+/// Null when no CPU that saw the key before it was invalidated uses the memory any more; or the
+/// lock of one that may. The caller holds Context::control, so that no queue pair goes.
+RobustLock const* users_of_memory(Context& context, std::uint32_t key) noexcept {
+  for (auto& entry : context.queue_pairs) {
+    auto* const qp = entry.load(std::memory_order_relaxed);
+    if (qp == nullptr) continue;
+    { std::lock_guard const ours{qp->send_lock}; }
+    auto& rx = qp->shared->rx;
+    if (rx.lock_in_time(context.claimant))
+      rx.unlock();
+    else if (may_touch(*qp, key))
+      return &rx;
+    { std::lock_guard const polled{qp->receives().lock}; }
+  }
+  return nullptr;
+}
+
+/// Makes the key invalid and waits for those who use its memory. 0, or EBUSY with reason.
+int end_use(Context& context, std::uint32_t key) noexcept {
+  context.regions.invalidate(key);
+  return wait_for_holders(context, [&] {
+    std::lock_guard const guard{context.control};
+    return users_of_memory(context, key);
+  });
+}
+
+}  // namespace
+
+ibv_pd* alloc_pd(ibv_context* opened) noexcept {
+  auto& context = Context::of(opened);
+  if (context.check_ours() != 0) return nullptr;
+  auto* const domain = new (std::nothrow) Domain{};
+  if (domain == nullptr) {
+    fail(ENOMEM);
+    return nullptr;
+  }
+  std::lock_guard const guard{context.control};
+  domain->context = opened;
+  domain->handle = ++context.domains_made;
+  ++context.domains;
+  return domain;
+}
+
+int dealloc_pd(ibv_pd* pd) noexcept {
+  auto* const domain = static_cast<Domain*>(pd);
+  auto& context = Context::of(pd->context);
+  if (!context.is_ours()) return 0;
+  std::lock_guard const guard{context.control};
+  if (domain->users.load() != 0)
+    return fail(EBUSY,
+                "the protection domain still has %u regions, queue pairs, address handles or "
+                "shared receive queues",
+                domain->users.load());
+  --context.domains;
+  delete domain;
+  return 0;
+}
+
+ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, int access) noexcept try {
+  auto& context = Context::of(pd->context);
+  if (context.check_ours() != 0) return nullptr;
+  auto region = std::make_unique<Region>();
+  std::uint32_t key = 0;
+  if (context.regions.add(pd->handle, reinterpret_cast<std::uint64_t>(address), length, access,
+                          key) != 0)
+    return nullptr;
+  region->context = pd->context;
+  region->pd = pd;
+  region->addr = address;
+  region->length = length;
+  region->handle = index_of_key(key);
+  region->lkey = key;
+  region->rkey = key;
+  static_cast<Domain*>(pd)->users.fetch_add(1);
+  return region.release();
+} catch (std::bad_alloc const&) {
+  fail(ENOMEM);
+  return nullptr;
+}
+
+int rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t length,
+             int access) noexcept {
+  auto& context = Context::of(mr->context);
+  bool const moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+  bool const changes_access = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
+  if (planned_failure(mr->context) != 0 || context.check_ours() != 0) return IBV_REREG_MR_ERR_INPUT;
+  if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0) {
+    fail(EINVAL, "the soft device supports none of the requested changes");
+    return IBV_REREG_MR_ERR_INPUT;
+  }
+  // Source: rdma-core libibverbs/verbs.c, ibv_rereg_mr().
+  if ((moves && address == nullptr) || (!changes_access && access != 0)) {
+    fail(EINVAL, "a change is asked for without its value, or a value is given without its flag");
+    return IBV_REREG_MR_ERR_INPUT;
+  }
+  auto* const owner = (flags & IBV_REREG_MR_CHANGE_PD) != 0 ? pd : mr->pd;
+  if (owner == nullptr || owner->context != mr->context) {
+    fail(EINVAL, "a region can move only to a protection domain of its own device");
+    return IBV_REREG_MR_ERR_INPUT;
+  }
+  auto* const start = moves ? address : mr->addr;
+  auto const size = moves ? length : mr->length;
+  auto const rights = changes_access ? access : context.regions.access_of(mr->lkey);
+  if (context.regions.check(reinterpret_cast<std::uint64_t>(start), size, rights) != 0)
+    return IBV_REREG_MR_ERR_INPUT;  // and the region is what it was
+  auto const before = context.regions.access_of(mr->lkey);
+  if (end_use(context, mr->lkey) != 0) {
+    auto* const domain = static_cast<Domain*>(mr->pd);
+    context.regions.renew(mr->lkey, domain->handle, reinterpret_cast<std::uint64_t>(mr->addr),
+                          mr->length, before);
+    return IBV_REREG_MR_ERR_CMD;
+  }
+  context.regions.renew(mr->lkey, owner->handle, reinterpret_cast<std::uint64_t>(start), size,
+                        rights);
+  static_cast<Domain*>(owner)->users.fetch_add(1);
+  static_cast<Domain*>(mr->pd)->users.fetch_sub(1);
+  mr->pd = owner;
+  mr->addr = start;
+  mr->length = size;
+  return 0;
+}
+
+int dereg_mr(ibv_mr* mr) noexcept {
+  auto* const region = static_cast<Region*>(mr);
+  auto& context = Context::of(mr->context);
+  if (!context.is_ours()) return 0;
+  if (auto const error = end_use(context, mr->lkey); error != 0) return error;
+  context.regions.recycle(mr->lkey);
+  static_cast<Domain*>(mr->pd)->users.fetch_sub(1);
+  delete region;
+  return 0;
+}
+
+void* allocate(ibv_context* opened, std::size_t length, AllocationOptions const& options) noexcept {
+  auto& context = Context::of(opened);
+  return context.check_ours() == 0 ? context.arenas.allocate(length, options) : nullptr;
+}
+
+void release(ibv_context* opened, void* address, std::size_t length) noexcept {
+  auto& context = Context::of(opened);
+  if (context.is_ours()) context.arenas.release(address, length);
+}
+
+}  // namespace lend::soft

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Protection domains, registrations and allocated memory, as verbs asks for them. Any thread.
+#pragma once
+
+#include <lend/base/allocation.hpp>
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace lend::soft {
+
+struct Domain : ibv_pd {
+  std::atomic<std::uint32_t> users{0};  // regions and queue pairs
+};
+
+struct Region : ibv_mr {
+  // What ibv_dereg_mr() reads behind it. Source: rdma-core libibverbs/driver.h, verbs_mr.
+  std::byte behind[16] = {};
+};
+
+[[nodiscard]] ibv_pd* alloc_pd(ibv_context*) noexcept;
+int dealloc_pd(ibv_pd*) noexcept;
+[[nodiscard]] ibv_mr* reg_mr(ibv_pd*, void* address, std::size_t length, int access) noexcept;
+/// As the man page; the keys stay. 0 or ibv_rereg_mr_err_code.
+int rereg_mr(ibv_mr*, int flags, ibv_pd*, void* address, std::size_t length, int access) noexcept;
+/// EBUSY where a stopped peer may be at the memory: the key is invalid, a later call can succeed.
+int dereg_mr(ibv_mr*) noexcept;
+[[nodiscard]] void* allocate(ibv_context*, std::size_t length, AllocationOptions const&) noexcept;
+void release(ibv_context*, void* address, std::size_t length) noexcept;
+
+}  // namespace lend::soft

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The contexts that this context's queue pairs are connected to. Any thread.
+#pragma once
+
+#include <soft/peers/slot.hpp>
+#include <soft/platform/private_lock.hpp>
+#include <soft/platform/shared_memory.hpp>
+#include <soft/segment/layout.hpp>
+#include <soft/segment/wake_pipe.hpp>
+
+#include <base/only_thread.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace lend::soft {
+
+/// This process's mapping of one of a peer's arenas. Not unmapped while it is pinned.
+struct ArenaView {
+  std::uint32_t generation = 0;  // 0: nothing is mapped
+  std::atomic<std::uint32_t> pins{0};
+  Mapping mapping;
+
+  /// The caller holds the lock of the views.
+  void pin() noexcept { count(1, std::memory_order_relaxed); }
+  /// The caller holds no lock. Release pairs with Peer::pin(), which may unmap: all accesses while
+  /// it was pinned have ended.
+  void unpin() noexcept { count(~0u, std::memory_order_release); }
+
+ private:
+  void count(std::uint32_t change, std::memory_order order) noexcept {
+    if (is_only_thread())
+      pins.store(pins.load(std::memory_order_relaxed) + change, order);
+    else
+      pins.fetch_add(change, order);
+  }
+};
+
+/// One other context, or this one.
+class Peer {
+ public:
+  [[nodiscard]] Segment& segment() const noexcept { return *segment_; }
+  [[nodiscard]] std::uint32_t instance() const noexcept { return tenant_.instance(); }
+  /// The thread of its process by which its memory is reached: the main one, while it is alive.
+  [[nodiscard]] int thread() const noexcept { return thread_.load(std::memory_order_relaxed); }
+  /// Whether to retry by another thread, because `ended` was not found.
+  [[nodiscard]] bool has_thread_beside(int ended) noexcept;
+  [[nodiscard]] bool is_self() const noexcept { return is_self_; }
+  [[nodiscard]] bool has_cross_memory() const noexcept { return has_cross_memory_; }
+  /// Wakes sleeping threads there.
+  [[nodiscard]] Wakers& wakers() noexcept { return wakers_; }
+
+  /// Stays true once it is known to be gone. Queries the kernel at most once per tick.
+  [[nodiscard]] bool is_dead() noexcept {
+    if (is_dead_.load(std::memory_order_relaxed)) return true;
+    return !is_self_ && is_found_dead();
+  }
+  void mark_dead() noexcept { is_dead_.store(true, std::memory_order_relaxed); }
+
+  /// Whether its memory cannot be reached because it is gone or exiting. False if that could not be
+  /// checked. Queries the kernel.
+  [[nodiscard]] bool is_going() const noexcept;
+
+  /// This process's mapping of its arena, mapped now if necessary; null with errno if that is
+  /// impossible. Unpin it.
+  [[nodiscard]] ArenaView* pin(std::uint32_t arena) noexcept;
+
+ private:
+  friend class Peers;
+
+  bool is_found_dead() noexcept;
+  bool is_dead_now() const noexcept;
+
+  SlotTenant tenant_;
+  std::atomic<int> thread_{0};
+  bool is_self_ = false;
+  bool has_cross_memory_ = false;
+  UniqueFd slot_file_;
+  UniqueFd pidfd_;  // empty on a kernel without pidfds; then start times decide
+  Mapping mapping_;
+  Segment* segment_ = nullptr;
+  Wakers wakers_;
+  std::uint32_t users_ = 0;  // queue pairs; under Peers::mutex_
+  std::atomic<bool> is_dead_{false};
+  std::atomic<std::uint64_t> asked_at_{0};
+  PrivateLock views_lock_;
+  std::unique_ptr<ArenaView[]> views_;
+};
+
+class Peers {
+ public:
+  Peers(Segment& own, SlotClaim const& own_slot) noexcept : own_{own}, own_slot_{own_slot} {}
+
+  /// The peer that holds `slot` now; release it later. Null with errno and reason. May throw
+  /// std::bad_alloc.
+  [[nodiscard]] Peer* acquire(std::uint32_t slot);
+  void release(Peer*) noexcept;
+
+  /// For a lock that does not become free: whether `instance` is known to be gone. Queries the
+  /// kernel each time.
+  [[nodiscard]] bool instance_is_dead(std::uint32_t instance) noexcept;
+
+ private:
+  /// 0 or errno, with reason.
+  [[nodiscard]] int connect(Peer&, std::uint32_t slot) noexcept;
+
+  Segment& own_;
+  SlotClaim const& own_slot_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Peer>> peers_;
+};
+
+}  // namespace lend::soft

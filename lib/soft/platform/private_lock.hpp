@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A lock between the threads of one process, cheaper than a mutex without contention.
+#pragma once
+
+#include <soft/platform/pause.hpp>
+
+#include <base/only_thread.hpp>
+
+#include <atomic>
+
+namespace lend::soft {
+
+class PrivateLock {
+ public:
+  void lock() noexcept {
+    // Stored nevertheless: a second thread may be created while it is held. And checked: a thread
+    // that takes it twice, against the rules of verbs, waits forever, as it does beside other
+    // threads.
+    if (is_only_thread() && !taken_.load(std::memory_order_relaxed)) [[likely]]
+      return taken_.store(true, std::memory_order_relaxed);
+    // Acquire pairs with the release in unlock(). Here, not in the loop: a free lock costs no call.
+    if (taken_.exchange(true, std::memory_order_acquire)) [[unlikely]]
+      spin_until([this] { return try_lock(); });
+  }
+  [[nodiscard]] bool try_lock() noexcept {
+    // Acquire pairs with the release in unlock().
+    return !taken_.load(std::memory_order_relaxed) &&
+           !taken_.exchange(true, std::memory_order_acquire);
+  }
+  void unlock() noexcept { taken_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic<bool> taken_{false};
+};
+
+}  // namespace lend::soft

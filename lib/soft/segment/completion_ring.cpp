@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The producing side of completion queues, run by whichever CPU completes the work.
+#include <soft/segment/completion_ring.hpp>
+
+#include <soft/platform/prefetch.hpp>
+#include <soft/segment/event_marks.hpp>
+#include <soft/segment/notify.hpp>
+#include <soft/segment/wake_pipe.hpp>
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+
+namespace lend::soft {
+
+namespace {
+
+Rung wake_owner(SharedCompletionQueue& queue, Wakers& wakers) noexcept {
+  auto rung = Rung::yes;
+  announce(queue.notify, [&] {
+    rung = wakers.wake(queue.wake);
+    return rung == Rung::yes;
+  });
+  return rung;
+}
+
+}  // namespace
+
+Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const& end,
+                        Claimant const& claimant, Wakers& wakers) noexcept {
+  if (index >= completion_queues_max) return Pushed::corrupt;
+  auto& queue = segment.completion_queues[index];
+  if (!queue.lock.lock_in_time(claimant)) return Pushed::held;
+  RobustGuard const guard{queue.lock, std::adopt_lock};
+  std::uint64_t const mask = queue.ring_mask.get();
+  auto* const base = ring_at(segment, queue.ring_offset.get(), mask + 1, sizeof(SharedCompletion));
+  if (base == nullptr) return Pushed::corrupt;
+  auto* const ring = reinterpret_cast<SharedCompletion*>(base);
+
+  auto tail = queue.tail.get();
+  // A producer that died between publishing and counting left the tail one behind. The slot is
+  // looked at only then: its line is with the consumer, who polls it. It is counted for all to see:
+  // should we die there, too, the tail is one behind again, not two.
+  if (queue.intended_tail.get() != tail &&
+      ring[tail & mask].sequence.load(std::memory_order_relaxed) == tail + 1)
+    queue.tail.set(++tail);
+  if (tail - queue.head_seen.get() > mask) {
+    // Acquire pairs with the release in poll_cq: the slot was read before it is written again.
+    queue.head_seen.set(queue.head.load(std::memory_order_acquire));
+    if (tail - queue.head_seen.get() > mask) {
+      // Without the token no thread would look: then the next overrun raises it.
+      if (queue.overrun.get() == 0 && wakers.wake(segment.header.async) != Rung::unable)
+        queue.overrun.set(event_untold);
+      return Pushed::overrun;
+    }
+  }
+  auto& slot = ring[tail & mask];
+  slot.queue_pair.set(end.queue_pair);
+  slot.epoch.set(end.epoch);
+  slot.receive.set(end.receive);
+  slot.length.set(end.length);
+  slot.immediate.set(end.immediate);
+  slot.status.set(end.status);
+  slot.kind.set(static_cast<std::uint8_t>(end.kind));
+  slot.flags.set(end.flags);
+  slot.inline_length.set(end.inline_length);
+  for (unsigned i = 0; i * 8 < end.inline_length; ++i) slot.bytes[i].set(end.bytes[i]);
+  if (is_due(queue.notify, end.is_solicited || end.status != IBV_WC_SUCCESS)) [[unlikely]]
+    if (wake_owner(queue, wakers) == Rung::unable) return Pushed::unheard;
+  queue.intended_tail.set(tail + 1);
+  // Release: the completion, and all bytes it speaks of. Pairs with the acquire in poll_cq.
+  slot.sequence.store(tail + 1, std::memory_order_release);
+  death_point();
+  queue.tail.set(tail + 1);
+  // The consumer read that line a lap ago: its next writer would wait for it, holding locks. Not in
+  // a ping-pong: there the consumer polls it.
+  if (end.is_in_stream) prefetch_to_write(&ring[(tail + 1) & mask]);
+  return Pushed::yes;
+}
+
+RobustLock const* break_queue_pair(Segment& segment, SharedQueuePair& broken, std::uint32_t events,
+                                   Claimant const& claimant, Wakers& wakers) noexcept {
+  auto const [low, high] =
+      std::minmax({broken.completion_queue.get(), broken.send_completion_queue.get()});
+  if (high >= completion_queues_max) return nullptr;
+  auto& first = segment.completion_queues[low];
+  auto& second = segment.completion_queues[high];
+  // Both locks, in order of index: who arms later sees the state when it polls.
+  if (!first.lock.lock_in_time(claimant)) return &first.lock;
+  RobustGuard const of_first{first.lock, std::adopt_lock};
+  std::optional<RobustGuard> of_second;
+  if (high != low) {
+    if (!second.lock.lock_in_time(claimant)) return &second.lock;
+    of_second.emplace(second.lock, std::adopt_lock);
+  }
+  for (auto* const queue : {&first, &second})
+    if (is_due(queue->notify, true)) (void)wake_owner(*queue, wakers);
+  // First the mark: a process that sees the trouble sees it, and waits for rx. So should we die
+  // before the last store, the owner does what we wanted.
+  raise_events(segment, broken, events | is_breaking, wakers);
+  // Release pairs with the acquire in the owner's poll_cq, which then asks looks_broken().
+  segment.header.trouble.fetch_add(1, std::memory_order_release);
+  death_point();
+  broken.state.store(IBV_QPS_ERR, std::memory_order_release);
+  return nullptr;
+}
+
+}  // namespace lend::soft

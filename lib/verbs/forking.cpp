@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The handlers of a fork, and the calls that fail in the child. Any thread.
+#include <verbs/forking.hpp>
+
+#include <pthread.h>
+
+#include <cerrno>
+#include <mutex>
+#include <type_traits>
+#include <utility>
+
+namespace lend {
+
+namespace {
+
+constinit std::uint32_t generation = 0;  // written in a child before it has a second thread
+constinit std::mutex open_mutex;
+constinit ForkedDataPath* newest_open = nullptr;  // any one of the ring
+
+int post_send(ibv_qp*, ibv_send_wr* first, ibv_send_wr** refused) noexcept {
+  *refused = first;
+  return ENODEV;
+}
+int post_receive(ibv_qp*, ibv_recv_wr* first, ibv_recv_wr** refused) noexcept {
+  *refused = first;
+  return ENODEV;
+}
+int poll(ibv_cq*, int, ibv_wc*) noexcept {
+  return -ENODEV;
+}
+int notify(ibv_cq*, int) noexcept {
+  return ENODEV;
+}
+
+/// A control call that fails: with null, or with the errno as its answer.
+struct Refused {
+  template <class Answer, class... Arguments>
+  using Call = Answer (*)(Arguments...);
+
+  template <class Answer, class... Arguments>
+  constexpr operator Call<Answer, Arguments...>() const noexcept {
+    return [](Arguments...) -> Answer {
+      errno = ENODEV;
+      if constexpr (std::is_pointer_v<Answer>)
+        return nullptr;
+      else
+        return Answer(ENODEV);
+    };
+  }
+};
+constexpr Refused refused;
+
+/// Ends nothing: the object is the parent's.
+template <class Raw>
+int leave(Raw*) noexcept {
+  return 0;
+}
+
+// The list of devices and ibv_open_device() are not in it: they go by the provider's own, for what
+// a child opens is its own.
+constinit Provider const table = [] {
+  Provider made{};
+  made.name = "inherited";
+  made.last_reason = [] {
+    return "this device was opened before fork(): open it again in the child";
+  };
+  made.query_device = refused;
+  made.query_port = refused;
+  made.query_gid_ex = refused;
+  made.alloc_pd = refused;
+  made.reg_mr = refused;
+  made.create_comp_channel = refused;
+  made.get_cq_event = refused;
+  made.create_cq = refused;
+  made.create_qp = refused;
+  made.modify_qp = refused;
+  made.query_qp = refused;
+  made.allocate = refused;
+  made.close_device = &leave<ibv_context>;
+  made.dealloc_pd = &leave<ibv_pd>;
+  made.dereg_mr = &leave<ibv_mr>;
+  made.destroy_comp_channel = &leave<ibv_comp_channel>;
+  made.destroy_cq = &leave<ibv_cq>;
+  made.destroy_qp = &leave<ibv_qp>;
+  made.ack_cq_events = [](ibv_cq*, unsigned) {};
+  made.release = [](ibv_context*, void*, std::size_t) {};
+  return made;
+}();
+
+}  // namespace
+
+int register_fork_handlers() noexcept {
+  // The lock is held over the fork, so that the child finds the ring whole.
+  return ::pthread_atfork([] { open_mutex.lock(); }, [] { open_mutex.unlock(); },
+                          [] {
+                            ++generation;
+                            ForkedDataPath::refuse_all();
+                            open_mutex.unlock();
+                          });
+}
+
+namespace {
+
+// As the process starts: in a child, a static local could stay half made by another thread.
+int const handlers_failure = register_fork_handlers();
+
+}  // namespace
+
+int notice_forks() noexcept {
+  return handlers_failure;
+}
+
+std::uint32_t fork_generation() noexcept {
+  return generation;
+}
+
+Provider const& inherited_provider() noexcept {
+  return table;
+}
+
+ForkedDataPath::ForkedDataPath(ibv_context& context) noexcept : context_{context} {
+  std::lock_guard const lock{open_mutex};
+  next_ = newest_open != nullptr ? newest_open : this;
+  previous_ = newest_open != nullptr ? newest_open->previous_ : this;
+  next_->previous_ = previous_->next_ = this;
+  newest_open = this;
+}
+
+ForkedDataPath::~ForkedDataPath() {
+  std::lock_guard const lock{open_mutex};
+  if (newest_open == this) newest_open = next_ != this ? next_ : nullptr;
+  next_->previous_ = previous_;
+  previous_->next_ = next_;
+}
+
+void ForkedDataPath::refuse_all() noexcept {
+  ForkedDataPath* at = newest_open;
+  if (at == nullptr) return;
+  do {
+    auto& operations = at->context_.ops;
+    operations.post_send = &post_send;
+    operations.post_recv = &post_receive;
+    operations.poll_cq = &poll;
+    operations.req_notify_cq = &notify;
+    at = at->next_;
+  } while (at != newest_open);
+}
+
+}  // namespace lend

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The loans of a work request: made as it is posted, ended when it is over. Of one row one thread
+// at a time.
+#pragma once
+
+#include <base/poison.hpp>
+#include <verbs/region_state.hpp>
+#include <verbs/work_kind.hpp>
+
+#include <cstdint>
+
+namespace lend {
+
+/// Lends bytes that `region` contains, poisoned where the device is to write. `loan` stays unused
+/// where the region is unchecked.
+/// Errors:  already_borrowed.
+/// Threads: any.
+[[nodiscard, gnu::always_inline]] inline Result<void> begin_loan(Loan& loan, RegionState& region,
+                                                                 ByteRange range, LoanKind kind,
+                                                                 Operation operation,
+                                                                 SourceLine const& where) noexcept {
+  if (!region.is_checked()) [[unlikely]]
+    return success();
+  auto lent = region.ledger.lend(loan, range, kind, operation, where);
+  if constexpr (can_poison)
+    if (lent && kind == LoanKind::exclusive) poison({region.address + range.offset, range.length});
+  return lent;
+}
+
+/// Takes a loan of `region` back, and with the last one of an owned region that was destroyed in
+/// the meantime the region itself. Nothing to do where the loan is unused.
+/// Threads: any.
+[[gnu::always_inline]] inline void end_loan(Loan& loan, RegionState* region) noexcept {
+  if (!loan.on_loan()) return;
+  if constexpr (can_poison)  // first, for with the ledger's word somebody else may borrow
+    if (loan.kind() == LoanKind::exclusive)
+      unpoison({region->address + loan.range().offset, loan.range().length});
+  if (BorrowLedger::give_back(loan)) [[unlikely]]
+    destroy_at_last(region);
+}
+
+/// The loan of one element, and its region.
+struct LentPiece {
+  Loan loan{};
+  RegionState* region = nullptr;
+};
+
+/// Where a work request's loans are recorded. Without `where` nothing is lent.
+struct LoanRow {
+  LentPiece* next = nullptr;          // one for each element; unused
+  std::uint32_t* count = nullptr;     // of those in use
+  SourceLine const* where = nullptr;  // the call that lends
+  Error* conflict = nullptr;          // what the ledger answered, where it refused
+};
+
+/// Lends the bytes of `element`, which are its region's. False where the ledger refuses.
+template <class Element>
+[[nodiscard, gnu::always_inline]] inline bool lend_element(LoanRow& row, Element const& element,
+                                                           Operation operation) noexcept {
+  if (row.where == nullptr) return true;
+  auto lent = begin_loan(row.next->loan, *element.region, element.range, ElementKind<Element>::loan,
+                         operation, *row.where);
+  if (!lent.has_value()) [[unlikely]] {
+    *row.conflict = std::move(lent).assume_error();
+    return false;
+  }
+  row.next->region = element.region;
+  ++row.next;
+  ++*row.count;
+  return true;
+}
+
+/// Out of line: a loop among what is inline below would cost even one loan ten instructions.
+void give_back_all_but_one(LentPiece* pieces, std::uint32_t& count) noexcept;
+
+/// Ends the first `count` loans of a row.
+[[gnu::always_inline]] inline void give_back_all(LentPiece* pieces, std::uint32_t& count) noexcept {
+  if (count > 1) [[unlikely]]
+    give_back_all_but_one(pieces, count);
+  if (count == 1) end_loan(pieces->loan, pieces->region);
+  count = 0;
+}
+
+}  // namespace lend

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What became of work that was to be posted. Values; any thread.
+#pragma once
+
+#include <cstdint>
+
+namespace lend {
+
+/// Why work was not posted, as found where it is checked; refusal_error() words it.
+enum class PostRefusal : int {
+  none,
+  empty_list,
+  too_many_elements,
+  outside_region,
+  other_domain,
+  on_loan,
+  too_long,
+  outside_remote,
+  lengths_differ,
+  no_immediates,
+  by_device,
+  unclear,  ///< the device failed, and named no request that it had not taken
+};
+
+/// What was made of a list. Elements of no bytes are left out: on some cards a length of 0 means
+/// 2^31. Source: rdma-core providers/mlx5/qp.c.
+struct Resolved {
+  std::uint64_t bytes = 0;
+  int count = 0;  ///< of elements; where one is refused, its index
+  PostRefusal refusal = PostRefusal::none;
+
+  [[nodiscard]] bool is_refused() const noexcept { return refusal != PostRefusal::none; }
+};
+
+/// What became of work that was to be posted.
+struct [[nodiscard]] PostAnswer {
+  std::uint64_t bytes = 0;  ///< of the list, once its elements were good
+  int detail = 0;           ///< index of the element that was refused, or the device's errno
+  PostRefusal refusal = PostRefusal::none;
+
+  [[nodiscard]] static PostAnswer of(Resolved const& resolved) noexcept {
+    return {resolved.bytes, resolved.count, resolved.refusal};
+  }
+  [[nodiscard]] bool is_posted() const noexcept { return refusal == PostRefusal::none; }
+};
+
+}  // namespace lend

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// An object is used under the name that it was moved away from.
+#include "cases.hpp"
+#include "looped.hpp"
+
+namespace {
+
+// A channel is asked for its depth under the name it was moved away from.
+ABORT_CASE(channel_asked_after_move, "moved from") {
+  LEND_TRY(looped, Looped::make());
+  lend::Channel const elsewhere{std::move(looped.channel)};
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
+  return looped.channel.send_depth() > 0 ? lend::success() : lend::Result<void>{lend::Errc::denied};
+}
+
+// A channel is used under the name it was moved away from.
+ABORT_CASE(channel_used_after_move, "moved from") {
+  LEND_TRY(looped, Looped::make());
+  lend::Channel const elsewhere{std::move(looped.channel)};
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
+  return looped.channel.send(looped.memory.gather(0, 8));
+}
+
+// A listener is asked where it listens under the name it was moved away from.
+ABORT_CASE(listener_asked_after_move, "a Listener was used after it had been moved from") {
+  LEND_TRY(listener, lend::Listener::open("127.0.0.1:0"));
+  lend::Listener const elsewhere{std::move(listener)};
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
+  return listener.address().empty() ? lend::success() : lend::Result<void>{lend::Errc::denied};
+}
+
+// A prepared channel is asked for its endpoint under the name it was moved away from.
+ABORT_CASE(prepared_channel_asked_after_move,
+           "a PreparedChannel was used after it had been moved from") {
+  LEND_TRY(looped, Looped::make());
+  LEND_TRY(prepared, lend::channel_builder().protection_domain(looped.domain).build());
+  lend::PreparedChannel const elsewhere{std::move(prepared)};
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
+  return prepared.endpoint() == elsewhere.endpoint() ? lend::success()
+                                                     : lend::Result<void>{lend::Errc::denied};
+}
+
+// A queue pair is taken out of a prepared channel under the name that was moved away from.
+ABORT_CASE(prepared_channel_taken_from_after_move,
+           "a PreparedChannel was used after it had been moved from") {
+  LEND_TRY(looped, Looped::make());
+  LEND_TRY(prepared, lend::channel_builder().protection_domain(looped.domain).build());
+  lend::PreparedChannel const elsewhere{std::move(prepared)};
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
+  auto const taken = prepared.take_queue_pair();
+  return taken.native() != nullptr ? lend::success() : lend::Result<void>{lend::Errc::denied};
+}
+
+// A queue pair that was taken out of its prepared channel is asked for its endpoint there again.
+ABORT_CASE(prepared_queue_pair_asked_after_move, "a PreparedQueuePair was used after it had been") {
+  LEND_TRY(looped, Looped::make());
+  LEND_TRY(prepared, lend::channel_builder().protection_domain(looped.domain).build());
+  auto const taken = prepared.take_queue_pair();
+  auto const again = prepared.take_queue_pair();
+  return again.endpoint() == taken.endpoint() ? lend::success()
+                                              : lend::Result<void>{lend::Errc::denied};
+}
+
+// A queue pair is asked for its number under the name it was moved away from.
+ABORT_CASE(queue_pair_asked_after_move, "a QueuePair was used after it had been moved from") {
+  LEND_TRY(looped, Looped::make());
+  LEND_TRY(prepared, lend::channel_builder().protection_domain(looped.domain).build());
+  auto bare = prepared.take_queue_pair();
+  auto const self = prepared.endpoint();
+  LEND_TRY(connected, std::move(bare).connect(self));
+  lend::QueuePair const elsewhere{std::move(connected)};
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
+  return connected.number() == elsewhere.number() ? lend::success()
+                                                  : lend::Result<void>{lend::Errc::denied};
+}
+
+// Work is posted on a queue pair under the name it was moved away from.
+ABORT_CASE(queue_pair_posted_after_move, "a QueuePair was used after it had been moved from") {
+  LEND_TRY(looped, Looped::make());
+  LEND_TRY(prepared, lend::channel_builder().protection_domain(looped.domain).build());
+  auto bare = prepared.take_queue_pair();
+  auto const self = prepared.endpoint();
+  LEND_TRY(connected, std::move(bare).connect(self));
+  lend::QueuePair const elsewhere{std::move(connected)};
+  // SAFETY: it is not posted.
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
+  return connected.unsafe_post_receive(1, looped.memory.scatter(0, 8));
+}
+
+}  // namespace

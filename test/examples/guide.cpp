@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: the C++ in README.md and lib/guide/ compiles, and does what the pages say.
+// Method: the pages show excerpts of this file (test/tidy/readme.py compares them); main() runs
+// them on the device that LEND_DEVICE names, but for what needs a second host.
+#include <lend/lend.hpp>
+#include <lend/soft/faults.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <iostream>
+#include <thread>
+#include <vector>
+
+using namespace std::chrono_literals;
+
+namespace {
+
+// What the page about MPI needs of <mpi.h>, for a communicator of one process.
+using MPI_Status = int;
+constexpr int MPI_BYTE = 1, MPI_COMM_WORLD = 0;
+constexpr MPI_Status* MPI_STATUS_IGNORE = nullptr;
+int MPI_Sendrecv(void const* sent, int bytes, int, int, int, void* received, int, int, int, int,
+                 int, MPI_Status*) {
+  std::memcpy(received, sent, std::size_t(bytes));
+  return 0;
+}
+
+[[maybe_unused]] lend::Result<lend::Channel> meet(bool listens, lend::PreparedChannel prepared) {
+  // excerpt meet
+  if (listens) return lend::listen("0.0.0.0:7471", std::move(prepared), lend::within(10s));
+  return lend::connect("node0:7471", std::move(prepared), lend::within(10s));
+  // end of excerpt
+}
+
+lend::Result<lend::Channel> meet_under_mpi(lend::ProtectionDomain const& domain, int peer) {
+  // excerpt mpi
+  LEND_TRY(prepared, lend::channel_builder().protection_domain(domain).build());
+  auto const mine = prepared.endpoint().encode();
+  auto theirs = mine;
+  int const bytes = int(mine.size());
+  MPI_Sendrecv(mine.data(), bytes, MPI_BYTE, peer, 0,    // to the peer
+               theirs.data(), bytes, MPI_BYTE, peer, 0,  // from the peer
+               MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  LEND_TRY(endpoint, lend::Endpoint::decode(theirs));
+  LEND_TRY(channel, std::move(prepared).handshake(endpoint));
+  // end of excerpt
+  return std::move(channel);
+}
+
+lend::Result<lend::Channel> loop_back(lend::ProtectionDomain const& domain) {
+  return meet_under_mpi(domain, 0);
+}
+
+lend::Result<void> receive_first(lend::ProtectionDomain const& domain) {
+  LEND_TRY(memory, domain.allocate(128));
+  LEND_TRY(prepared, lend::channel_builder().protection_domain(domain).build());
+  auto const endpoint = prepared.endpoint();
+  // excerpt prepared_receive
+  LEND_TRY(pending, prepared.post_receive(memory.scatter(0, 64)));
+  LEND_TRY(channel, std::move(prepared).handshake(endpoint));  // now wait for pending
+  // end of excerpt
+  LEND_TRYV(channel.send(memory.gather(64, 5), lend::within(5s)));
+  LEND_TRY(message, pending.wait(lend::within(5s)));
+  return message.bytes == 5 ? lend::Result<void>{lend::success()} : lend::Errc::unsupported;
+}
+
+lend::Result<void> lend_memory(lend::ProtectionDomain const& domain) {
+  LEND_TRY(channel, loop_back(domain));
+  // excerpt chunks
+  LEND_TRY(source, domain.allocate(1 << 20));
+  LEND_TRY(target, domain.allocate(1 << 20));
+  lend::PollingScope scope{channel};
+  for (auto const chunk : target.chunks(65536)) {
+    LEND_TRYV(scope.post_receive(chunk.scatter()));
+  }
+  for (auto const chunk : source.chunks(65536)) {
+    LEND_TRYV(scope.post_send(chunk.gather()));
+  }
+  LEND_TRYV(scope.finish());
+  // end of excerpt
+
+  // excerpt pages
+  LEND_TRY(large, domain.allocate(64 << 20, {.pages = lend::Pages::prefer_huge}));
+  std::cout << "allocated " << lend::name_of(*large.pages()) << " pages\n";
+  // end of excerpt
+
+  // excerpt register
+  std::vector<std::byte> bytes(4096);  // must outlive the region
+  LEND_TRY(view, domain.register_memory(bytes));
+  // end of excerpt
+  if (view.size() != bytes.size()) return lend::Errc::unsupported;
+
+  // excerpt expose
+  LEND_TRY(exposure, source.unsafe_expose(0, 4096, lend::RemoteAccess::write));
+  auto const for_the_peer = exposure.remote().encode();  // 32 bytes; send them to the peer
+  // …                                                      the peer writes
+  LEND_TRYV(exposure.finish());  // the key is dead; the device refuses further writes
+  // end of excerpt
+  LEND_TRY(remote, lend::RemoteRegion::decode(for_the_peer));
+  return remote.size() == 4096 ? lend::Result<void>{lend::success()} : lend::Errc::unsupported;
+}
+
+lend::Result<void> post_a_batch(lend::ProtectionDomain const& domain) {
+  LEND_TRY(channel, loop_back(domain));
+  LEND_TRY(memory, domain.allocate(4096));
+  LEND_TRY(target, domain.allocate(4096));
+  lend::PollingScope scope{channel};
+  for (auto const chunk : target.chunks(256)) {
+    LEND_TRYV(scope.post_receive(chunk.scatter()));
+  }
+  // excerpt batch
+  auto batch = scope.batch();
+  for (auto const chunk : memory.chunks(256)) {
+    LEND_TRYV(batch.add_send(chunk.gather()));
+  }
+  LEND_TRYV(batch.post());  // one call of the device
+  // end of excerpt
+  return scope.finish();
+}
+
+lend::Result<void> give_up(lend::ProtectionDomain const& domain) {
+  LEND_TRY(channel, loop_back(domain));
+  LEND_TRY(memory, domain.allocate(4096));
+  {
+    lend::PollingScope scope{channel};
+    // excerpt cancel
+    lend::Cancellation stopping;  // another thread may call stopping.cancel()
+    LEND_TRY(pending, scope.post_receive(memory.scatter()));
+    auto const done = pending.wait(lend::within(5ms).unless(stopping));
+    if (!done && done.error() == lend::Errc::timed_out) {
+      // The receive is still outstanding and its bytes are on loan: wait again, or end the scope.
+      scope.drain_within(10ms);
+    }
+    auto const finished = scope.finish();  // aborts the receive after 10 ms: the channel is broken
+    // end of excerpt
+    if (finished || finished.error() != lend::Errc::timed_out) return lend::Errc::unsupported;
+  }
+  // excerpt again
+  LEND_TRY(prepared, std::move(channel).prepare_again());  // same domain and options
+  lend::Endpoint const peer = prepared.endpoint();         // a new one; exchange endpoints again
+  LEND_TRY(next, std::move(prepared).handshake(peer));
+  // end of excerpt
+  return next.first_cause() == nullptr ? lend::Result<void>{lend::success()}
+                                       : lend::Errc::unsupported;
+}
+
+// excerpt errors
+lend::Result<std::size_t> receive_one(lend::Channel& channel, lend::MemoryRegion& memory) {
+  auto const received = channel.receive(memory.scatter(), lend::within(10ms));
+  if (received) return received.value().bytes;
+  if (received.error() == lend::Errc::already_borrowed) return 0;  // nothing was posted: retry
+  std::cerr << received.error().describe() << '\n';                // a paragraph
+  return received.error();
+}
+// end of excerpt
+
+lend::Result<void> keep_alive(lend::ProtectionDomain const& domain) {
+  // excerpt keep_alive
+  LEND_TRY(prepared, lend::channel_builder()
+                         .protection_domain(domain)
+                         .wait(lend::Wait::event)
+                         .keep_alive(100ms)
+                         .build());
+  // end of excerpt
+  return prepared.is_used_up() ? lend::Result<void>{lend::Errc::unsupported} : lend::success();
+}
+
+lend::Result<void> plan_faults() {
+  // excerpt faults
+  LEND_TRY(context, lend::open_device(lend::DeviceChoice::soft()));
+  auto const plan = lend::FaultPlan{}.drop(17).peer_dies(40).control_call_fails(3, ENOMEM);
+  LEND_TRYV(lend::inject_faults(context, plan));
+  // or a random plan, the same for the same seed:
+  auto const drawn = lend::FaultPlan::random(/*seed*/ 7, /*count*/ 5, /*operations*/ 1000);
+  LEND_TRYV(lend::inject_faults(context, drawn));
+  std::cout << "faults: " << drawn.text() << '\n';  // to repeat it: FaultPlan::parse(text)
+  // end of excerpt
+  return lend::success();
+}
+
+lend::Result<void> show_all() {
+  // excerpt open
+  LEND_TRY(device, lend::open_device());
+  std::cout << "running on " << device.name() << " (" << lend::name_of(device.kind()) << ")\n";
+  LEND_TRY(gids, device.gids());  // the port's addresses, best first
+  // end of excerpt
+  if (gids.empty()) return lend::Errc::not_found;
+  LEND_TRY(domain, device.allocate_protection_domain());
+  LEND_TRYV(receive_first(domain));
+  LEND_TRYV(lend_memory(domain));
+  LEND_TRYV(post_a_batch(domain));
+  LEND_TRYV(give_up(domain));
+  LEND_TRYV(keep_alive(domain));
+  LEND_TRYV(plan_faults());
+  LEND_TRY(channel, loop_back(domain));
+  LEND_TRY(memory, domain.allocate(64));
+  auto const nothing = receive_one(channel, memory);
+  if (nothing || nothing.error() != lend::Errc::timed_out) return lend::Errc::unsupported;
+  return lend::success();
+}
+
+}  // namespace
+
+int main() {
+  auto const done = show_all();
+  if (!done) std::cerr << "guide: " << done.error().describe() << '\n';
+  return done ? 0 : 1;
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: connections that send nothing, or never a whole greeting, do not keep a peer out. Method:
+// as many on loopback as the kernel queues and this process may open, then a good peer. How long it
+// may take follows from the limits of the acceptor, not from the machine.
+#include <network/acceptor.hpp>
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+
+#include "network/raw_peers.hpp"
+
+using namespace lend;
+using namespace lend::test;
+
+namespace {
+
+constexpr std::size_t wanted = 4000;
+
+// Both as the library has them: a peer behind 4,000 silent connections waits half a second at most.
+constexpr network::AcceptorLimits limits{};
+static_assert(wanted / limits.pending_max * limits.crowded_patience <= 500ms);
+
+/// As many descriptors as this process may have, for a while.
+class MostDescriptors {
+ public:
+  MostDescriptors() {
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before_) == 0);
+    rlimit const most{before_.rlim_max, before_.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &most) == 0);
+  }
+  MostDescriptors(MostDescriptors const&) = delete;
+  MostDescriptors& operator=(MostDescriptors const&) = delete;
+  ~MostDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+  [[nodiscard]] std::size_t free() const { return before_.rlim_max - open_descriptors(); }
+
+ private:
+  rlimit before_{};
+};
+
+/// Connections that a listening socket of this host keeps until they are accepted.
+std::size_t longest_queue() {
+  std::ifstream file{"/proc/sys/net/core/somaxconn"};
+  std::size_t most = 128;
+  file >> most;
+  return std::min<std::size_t>(most, SOMAXCONN);
+}
+
+/// 4,000, or as many as the host lets be; some places are left for the peer.
+std::size_t crowd_size(MostDescriptors const& descriptors) {
+  constexpr std::size_t for_others = limits.pending_max + 16;
+  auto const free = descriptors.free();
+  REQUIRE(free > for_others);
+  auto const count = std::min({wanted, longest_queue() - 8, free - for_others});
+  if (count < wanted)
+    WARN("scaled to " << count << " connections: descriptors and somaxconn allow no more");
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("a peer gets in beside thousands of connections that send no greeting", "[network]") {
+  auto const length = GENERATE(std::size_t{0}, std::size_t{1}, std::size_t{100});
+  CAPTURE(length);
+  MostDescriptors const descriptors;
+  auto const count = crowd_size(descriptors);
+  network::Acceptor acceptor{loopback_listener()};
+  auto const greeting = good_greeting();
+  std::vector<network::Socket> crowd;
+  for (std::size_t i = 0; i < count; ++i) {
+    crowd.push_back(dial(acceptor.address()));
+    if (length > 0) say(crowd.back(), std::span{greeting}.first(length));
+  }
+  GoodPeer peer{acceptor.address(), 9};
+
+  // 16 s for 4,000: with 32 places for 200 ms each they would need 25 s.
+  auto const deadline = within(count * 4ms);
+  auto const accepted = must(acceptor.accept(greeting_with(1), deadline));
+
+  CHECK(accepted.endpoint == endpoint_of(9));
+  CHECK(peer.greeted() == endpoint_of(1));
+}
+
+TEST_CASE("a connection that has sent nothing takes no place from one that has", "[network]") {
+  constexpr network::AcceptorLimits one_place{
+      .pending_max = 1, .patience = patience, .crowded_patience = patience};
+  // The kernel keeps a silent connection for a second; where this thread sleeps longer, again.
+  bool is_in = false;
+  for (int tries = 0; !is_in && tries < 20; ++tries) {
+    network::Acceptor acceptor{loopback_listener(), one_place};
+    auto const silent = dial(acceptor.address());
+    auto const peer = dial(acceptor.address());
+    say(peer, good_greeting(9));
+    say(peer, agreed());
+    is_in = acceptor.accept(greeting_with(1), within(500ms)).has_value();
+  }
+  CHECK(is_in);
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: calls and events of the owner of a queue pair while a peer executes a long request there,
+// or was killed at one. Method: raw verbs; the test takes the lock of the queue pair as the peer.
+#include <soft/device/answers.hpp>
+#include <soft/objects/context.hpp>
+#include <soft/objects/queue_pair.hpp>
+
+#include <array>
+#include <future>
+
+#include "events.hpp"
+
+using namespace lend;
+using namespace lend::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+soft::SharedQueuePair& shared_of(HeldQueuePair const& qp) {
+  return *static_cast<soft::QueuePair*>(qp.get())->shared;
+}
+
+struct HeldEnds : Link {
+  HeldEnds() : Link{Reach::two_contexts, Terms{}} {}
+  /// As a request of a's at b.
+  void hold() const { hold(b.qp); }
+  void hold(HeldQueuePair const& qp) const {
+    shared_of(qp).rx.lock(soft::Context::of(first.get()).claimant);
+  }
+  void let_go() const { shared_of(b.qp).rx.unlock(); }
+  Memory from{a.domain.get(), 64};
+};
+
+}  // namespace
+
+TEST_CASE("the key that a killed peer named keeps no region of a later connection", "[soft]") {
+  HeldEnds ends;
+  std::array<std::byte, 64> bytes{};
+  auto* const region = verbs().reg_mr(ends.b.domain.get(), bytes.data(), bytes.size(), all_access);
+  REQUIRE(region != nullptr);
+  auto& context = soft::Context::of(ends.second.get());
+  bool const is_new = GENERATE(true, false);
+  if (is_new) {
+    auto const next = context.next_queue_pair % soft::queue_pairs_max;
+    context.segment.queue_pairs[next].remote_key.store(region->rkey);
+    ends.b.qp = make_queue_pair(ends.b.domain.get(), ends.b.sends.get(), ends.b.receives.get());
+    REQUIRE(&shared_of(ends.b.qp) == &context.segment.queue_pairs[next]);
+  } else {
+    shared_of(ends.b.qp).remote_key.store(region->rkey);
+    REQUIRE(move(ends.b.qp.get(), IBV_QPS_RESET, {}, IBV_QP_STATE) == 0);
+  }
+
+  ends.hold();
+  CHECK(verbs().dereg_mr(region) == 0);
+  ends.let_go();
+}
+
+TEST_CASE("a device with objects left is not closed while a peer still writes", "[soft]") {
+  HeldEnds ends;
+  ends.hold();
+  CHECK(soft::break_all(ends.second.get()) == EBUSY);
+  ends.let_go();
+  CHECK(soft::break_all(ends.second.get()) == 0);
+}
+
+TEST_CASE("a program that only sleeps hears that its sends drained, though a peer was in the way",
+          "[soft]") {
+  HeldEnds const ends;
+  ends.hold();
+  auto attributes = attributes_for(0);
+  attributes.en_sqd_async_notify = 1;
+  REQUIRE(move(ends.b.qp.get(), IBV_QPS_SQD, attributes,
+               IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY) == 0);
+  bool const breaks = GENERATE(false, true);
+  if (breaks) REQUIRE(move(ends.b.qp.get(), IBV_QPS_ERR, {}, IBV_QP_STATE) == 0);
+  ends.let_go();
+
+  auto const event = await_event(ends.second.get());
+  REQUIRE(event);
+  CHECK(event->event_type == IBV_EVENT_SQ_DRAINED);
+  CHECK(event->element.qp == ends.b.qp.get());
+  CHECK_FALSE(take_event(ends.second.get()));
+}
+
+TEST_CASE("a program that only sleeps hears of the last receive of a broken queue pair", "[soft]") {
+  HeldEnds const ends;
+  ibv_srq_init_attr wanted{};
+  wanted.attr = {8, 1, 0};
+  HeldPool const pool{verbs().create_srq(ends.b.domain.get(), &wanted)};
+  REQUIRE(pool);
+  ibv_qp_init_attr asked{};
+  asked.send_cq = ends.b.sends.get();
+  asked.recv_cq = ends.b.receives.get();
+  asked.srq = pool.get();
+  asked.qp_type = IBV_QPT_RC;
+  HeldQueuePair const pooled{verbs().create_qp(ends.b.domain.get(), &asked)};
+  REQUIRE(pooled);
+  bring_to(pooled.get(), IBV_QPS_RTS, ends.a.qp->qp_num);
+  ends.hold(pooled);
+  REQUIRE(move(pooled.get(), IBV_QPS_ERR, {}, IBV_QP_STATE) == 0);
+  shared_of(pooled).rx.unlock();
+
+  auto const event = await_event(ends.second.get());
+  REQUIRE(event);
+  CHECK(event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED);
+  CHECK(event->element.qp == pooled.get());
+}
+
+TEST_CASE("an asynchronous event outlasts a peer that holds the lock of its object", "[soft]") {
+  HeldEnds const ends;
+  REQUIRE(post(ends.a,
+               {.opcode = IBV_WR_RDMA_WRITE, .pieces = {ends.from.piece(0, 8)}, .remote_key = 1}) ==
+          0);
+  CHECK(await_one(ends.a.sends).status == IBV_WC_REM_ACCESS_ERR);
+  auto* const context = ends.second.get();
+  ibv_async_event event{};
+  auto const look = [&] {
+    errno = 0;
+    return verbs().get_async_event(context, &event) == 0 ? 0 : errno;
+  };
+  ends.hold();
+  SECTION("whose copy ends meanwhile") {
+    auto answer = std::async(std::launch::async, look);
+    (void)answer.wait_for(100ms);  // it looks meanwhile
+    ends.let_go();
+    CHECK(answer.get() == 0);
+  }
+  SECTION("for longer than the call waits") {
+    CHECK(look() == EBUSY);
+    ends.let_go();
+    CHECK(look() == 0);
+  }
+  SECTION("and the caller does not wait") {
+    REQUIRE(::fcntl(context->async_fd, F_SETFL, O_NONBLOCK) == 0);
+    CHECK(look() == EAGAIN);
+    ends.let_go();
+    CHECK(look() == 0);
+  }
+  CHECK(event.event_type == IBV_EVENT_QP_ACCESS_ERR);
+  verbs().ack_async_event(&event);
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What a failure says, compared with the paragraphs of stories.txt. One thread.
+#pragma once
+
+#include <lend/base/error.hpp>
+
+#include <string>
+
+namespace lend::test {
+
+/// The paragraph; queue pairs' numbers, lines and addresses, which no test can know, in words.
+std::string story_of(Error const& error);
+
+/// Checks that `text` is the paragraph that stories.txt has under `name`. While the environment has
+/// LEND_TEST_STORIES, a path, it is written there instead: test/retell.
+void check_story(std::string const& name, std::string const& text);
+inline void check_story(std::string const& name, Error const& error) {
+  check_story(name, story_of(error));
+}
+
+}  // namespace lend::test
