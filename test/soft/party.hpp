@@ -196,14 +196,18 @@ struct Party {
       REQUIRE(::ibv_req_notify_cq(queue.get(), 0) == 0);
     } while (poll() != 0);
   }
-  /// An addition to a word of our own takes the lock that peers took for theirs.
+  /// An addition to a word of our own takes the lock that peers took for theirs: it waits for one
+  /// that was killed while it held it, until the kernel is done with that process.
   bool add_to_itself() {
     RawQueue const own{device, 1};
     RawPair const loop{device, own, 1};
     REQUIRE(loop.connect(loop.number()) == 0);
     REQUIRE(loop.fetch_and_add(0, memory.piece(0, 8), memory.remote(3 * size), 1) == 0);
     ibv_wc end{};
-    return own.poll(1, &end) == 1 && end.status == IBV_WC_SUCCESS;
+    auto const latest = std::chrono::steady_clock::now() + bound;
+    int made = 0;
+    while (made == 0 && std::chrono::steady_clock::now() < latest) made = own.poll(1, &end);
+    return made == 1 && end.status == IBV_WC_SUCCESS;
   }
   /// Ends every queue pair and collects what is left.
   bool drain() {

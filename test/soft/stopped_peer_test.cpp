@@ -195,3 +195,24 @@ TEST_CASE("what a stopped peer writes stays registered, and nothing else waits f
   REQUIRE(side.peer.wire().say());
   CHECK(side.peer.exit_status() == 0);
 }
+
+TEST_CASE("receives of a connection that breaks by itself while its peer is stopped are flushed",
+          "[soft]") {
+  bool const goes_on = GENERATE(true, false);
+  CAPTURE(goes_on);
+  Side side{false};
+  auto& attributes = static_cast<soft::QueuePair*>(side.link.get())->attributes;
+  attributes.rnr_retry = 1;
+  side.stop(At::queue_pair);
+  // The peer has posted no receive: after one retry this breaks the connection.
+  REQUIRE(side.link.send(3, side.memory.piece(0, 8)) == 0);
+  std::uint64_t id = 0;
+  CHECK(await_status(side.queue, &id) == IBV_WC_RNR_RETRY_EXC_ERR);
+  CHECK(id == 3);
+
+  REQUIRE(::kill(side.peer.pid(), goes_on ? SIGCONT : SIGKILL) == 0);
+  for (std::uint64_t receive = 1; receive < 3; ++receive) {
+    CHECK(await_status(side.queue, &id) == IBV_WC_WR_FLUSH_ERR);
+    CHECK(id == receive);
+  }
+}

@@ -129,7 +129,8 @@ void retry_pending(QueuePair& qp) noexcept {
       return hold_sends(qp);
   }
   qp.stall.why = Stall::Why::none;
-  qp.owner().stalled.erase(qp.index);
+  // The last may have ended in ERR, while a peer holds rx.
+  if (!qp.owes_flush) qp.owner().stalled.erase(qp.index);
 }
 
 // Source: kernel drivers/infiniband/sw/rxe/rxe_comp.c and rdmavt/qp.c: drained when the work that
