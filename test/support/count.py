@@ -4,8 +4,8 @@
 
 EXIT is that of `meson test` in FOLDER. A run that failed without a failed test (it did not build)
 counts as one failure. Lines of a test's output that begin with `skipped:` are repeated: what a test
-that passed has left out. The last line is `N passed, N failed, N skipped`. Exits 1 on a failure, and
-when nothing passed.
+that passed has left out. Failed tests come last, with the end of their output. The last line is
+`N passed, N failed, N skipped`. Exits 1 on a failure, and when nothing passed.
 """
 import json
 import pathlib
@@ -13,6 +13,7 @@ import sys
 
 PASSED, SKIPPED = {"OK", "EXPECTEDFAIL"}, {"SKIP", "IGNORED"}
 passed = failed = skipped = 0
+failures = []
 for run in sys.argv[1:]:
     folder, status = run.rsplit(":", 1)
     log = pathlib.Path(folder, "meson-logs/testlog.json")
@@ -26,12 +27,16 @@ for run in sys.argv[1:]:
         else:
             for line in dict.fromkeys(line for line in said if line.startswith("skipped:")):
                 print(f"partly {folder}: {test['name']}: {line}")
-    for test in bad:
-        print(f"failed {folder}: {test['name']}: {test['result']}")
+    failures += [(folder, test) for test in bad]
     if status != "0" and not bad:
         print(f"failed {folder}: it ended with {status} before or without a failing test")
         failed += 1
     passed += sum(test["result"] in PASSED for test in tests)
     failed += len(bad)
+for folder, test in failures:  # last, for whoever reads the end of a long log
+    print(f"failed {folder}: {test['name']}: {test['result']}")
+    said = [(test.get(stream) or "").strip() for stream in ("stdout", "stderr")]
+    for line in "\n".join(said).strip().splitlines()[-30:]:
+        print(f"  {line}")
 print(f"{passed} passed, {failed} failed, {skipped} skipped")
 sys.exit(1 if failed or not passed else 0)
