@@ -5,6 +5,14 @@
 
 namespace {
 
+/// A queue pair of the same domain that is its own peer.
+lend::Result<lend::QueuePair> queue_pair_of(Looped const& looped) {
+  LEND_TRY(prepared, lend::channel_builder().protection_domain(looped.domain).build());
+  auto bare = prepared.take_queue_pair();
+  auto const self = prepared.endpoint();
+  return std::move(bare).connect(self);
+}
+
 // A channel is asked for its depth under the name it was moved away from.
 ABORT_CASE(channel_asked_after_move, "moved from") {
   LEND_TRY(looped, Looped::make());
@@ -64,10 +72,7 @@ ABORT_CASE(prepared_queue_pair_asked_after_move, "a PreparedQueuePair was used a
 // A queue pair is asked for its number under the name it was moved away from.
 ABORT_CASE(queue_pair_asked_after_move, "a QueuePair was used after it had been moved from") {
   LEND_TRY(looped, Looped::make());
-  LEND_TRY(prepared, lend::channel_builder().protection_domain(looped.domain).build());
-  auto bare = prepared.take_queue_pair();
-  auto const self = prepared.endpoint();
-  LEND_TRY(connected, std::move(bare).connect(self));
+  LEND_TRY(connected, queue_pair_of(looped));
   lend::QueuePair const elsewhere{std::move(connected)};
   // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
   return connected.number() == elsewhere.number() ? lend::success()
@@ -77,10 +82,7 @@ ABORT_CASE(queue_pair_asked_after_move, "a QueuePair was used after it had been 
 // Work is posted on a queue pair under the name it was moved away from.
 ABORT_CASE(queue_pair_posted_after_move, "a QueuePair was used after it had been moved from") {
   LEND_TRY(looped, Looped::make());
-  LEND_TRY(prepared, lend::channel_builder().protection_domain(looped.domain).build());
-  auto bare = prepared.take_queue_pair();
-  auto const self = prepared.endpoint();
-  LEND_TRY(connected, std::move(bare).connect(self));
+  LEND_TRY(connected, queue_pair_of(looped));
   lend::QueuePair const elsewhere{std::move(connected)};
   // SAFETY: it is not posted.
   // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
