@@ -28,7 +28,7 @@ Wanted wanted_of(DeviceChoice const& choice) {
   if (choice.kind != Kind::either || !choice.name.empty()) return {choice};
   char const* const variable = std::getenv("LEND_DEVICE");
   if (variable == nullptr || *variable == '\0') return {choice};
-  Wanted wanted{choice, " (from LEND_DEVICE=" + shown(variable) + ")"};
+  Wanted wanted{choice, " (from LEND_DEVICE=" + base::shown(variable) + ")"};
   std::string_view const value{variable};
   if (value == "card")
     wanted.choice.kind = Kind::card;
@@ -75,7 +75,7 @@ std::string names_of(std::vector<Device> const& devices) {
 }
 
 Error no_such_device(Wanted const& wanted, std::vector<Device> const& all) {
-  std::string text = "no device named " + shown(wanted.choice.name);
+  std::string text = "no device named " + base::shown(wanted.choice.name);
   if (wanted.choice.name.empty())
     text = wanted.choice.kind == Kind::software_rdma ? "no software RDMA device on this host"
                                                      : "no RDMA card on this host";

@@ -15,7 +15,7 @@
 #include <optional>
 #include <thread>
 
-namespace lend {
+namespace lend::base {
 
 [[gnu::noinline, gnu::cold]] void BorrowLedger::Lock::wait(std::atomic<bool>& locked) noexcept {
   // A walk takes tens of nanoseconds; a holder that takes longer than these polls is not running.
@@ -187,4 +187,4 @@ std::string BorrowLedger::describe_a_loan() const {
   return found ? found->sentence() : "an empty range";
 }
 
-}  // namespace lend
+}  // namespace lend::base

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <string>
 
-namespace lend {
+namespace lend::base {
 
 /// Shared: the device reads, and others may read too. Exclusive: the device writes, and nothing
 /// else may touch the bytes.
@@ -215,4 +215,4 @@ inline void BorrowLedger::link(Loan& loan, LoanKind kind, Loan& below, Loan& abo
   return --ledger.holders_ == 0;
 }
 
-}  // namespace lend
+}  // namespace lend::base

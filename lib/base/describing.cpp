@@ -24,12 +24,12 @@ std::string counted(std::uint64_t count, std::string_view thing) {
 }
 
 bool was_posted(WorkFailure const& work) noexcept {
-  return work.slot != WorkFailure::no_slot && work.slot != not_posted;
+  return work.slot != WorkFailure::no_slot && work.slot != base::not_posted;
 }
 
 /// "write of 8 bytes, posted at program.cpp:41,"
 std::string work_of(WorkFailure const& work) {
-  bool const is_refused = work.slot == not_posted;
+  bool const is_refused = work.slot == base::not_posted;
   auto text = std::string{name_of(work.operation)} + " of " + counted(work.bytes, "byte");
   if (work.posted_at.line != 0)
     text += std::string{is_refused ? ", to be posted at " : ", posted at "} + work.posted_at.file +
@@ -88,7 +88,7 @@ std::string_view outlook_of(Error const& error, WorkFailure const* subject) noex
       "The channel takes no more work: finish its scopes, then prepare_again() or destroy it.";
   bool const is_gone = error == Errc::stale_handle || error == Errc::peer_lost;
   if (!is_gone && has_drained_a_break(error)) return broken;
-  if (subject != nullptr && subject->slot == not_posted && error != Errc::channel_broken)
+  if (subject != nullptr && subject->slot == base::not_posted && error != Errc::channel_broken)
     return outlook_after_refusal(error.code());
   switch (error.code()) {
     case Errc::already_borrowed:
@@ -141,7 +141,7 @@ void tell_of_failed_work(std::string& text, Error const& error, WorkFailure cons
   say(text, others == 0 ? std::string{"It broke the channel; no other request was flushed."}
                         : "It broke the channel; " + counted(others, "other request") +
                               (others == 1 ? " was" : " were") + " flushed.");
-  say(text, remedy_for(work));
+  say(text, base::remedy_for(work));
 }
 
 /// Further failures that the scope's drain found.
@@ -174,7 +174,7 @@ void tell_of_drained(std::string& text, Error const& error, std::string_view own
 
 }  // namespace
 
-std::string_view remedy_for(WorkFailure const& failure) noexcept {
+std::string_view base::remedy_for(WorkFailure const& failure) noexcept {
   return failure.port_is_down
              ? "This side's port is down: bring its network interface or link up, then "
                "prepare_again()."

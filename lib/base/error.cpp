@@ -130,7 +130,7 @@ std::string message_of(WorkFailure const& failure) {
   text += name_of(failure.queue_pair_state);
   std::snprintf(numbers, sizeof numbers, "), peer queue pair %u. ", failure.peer_queue_pair_number);
   text += numbers;
-  text += remedy_for(failure);
+  text += base::remedy_for(failure);
   return text;
 }
 

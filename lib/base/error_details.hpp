@@ -12,9 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace lend {
-
-struct Error::Details {
+struct lend::Error::Details {
   std::string message{};
   int os_error = 0;
   std::optional<WorkFailure> work{};     // the failed request
@@ -27,7 +25,7 @@ struct Error::Details {
   Details() = default;
   explicit Details(std::string words, int errno_value = 0, std::optional<WorkFailure> failed = {})
       : message{std::move(words)}, os_error{errno_value}, work{std::move(failed)} {
-    replace_controls(message);  // it may repeat what a user or a peer wrote
+    base::replace_controls(message);  // it may repeat what a user or a peer wrote
   }
   /// A copy of `other`, to be changed.
   explicit Details(std::shared_ptr<Details const> const& other)
@@ -42,10 +40,12 @@ struct Error::Details {
   Details& operator=(Details const&) = delete;
 };
 
+namespace lend::base {
+
 /// Value of WorkFailure::slot for a request that was not posted.
 inline constexpr std::uint32_t not_posted = UINT32_MAX - 1;
 
 /// One sentence: what the caller can do about `failure`.
 [[nodiscard]] std::string_view remedy_for(WorkFailure const& failure) noexcept;
 
-}  // namespace lend
+}  // namespace lend::base

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-namespace lend {
+namespace lend::base {
 
 /// A timeout for poll(2), which the caller repeats until the deadline has passed; -1 is unlimited.
 /// Rounded up: a poll that returns too soon would spin through the last millisecond.
@@ -45,4 +45,4 @@ namespace lend {
   return error == Errc::timed_out || error == Errc::cancelled;
 }
 
-}  // namespace lend
+}  // namespace lend::base

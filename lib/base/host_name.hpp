@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <string_view>
 
-namespace lend {
+namespace lend::base {
 
 constexpr std::size_t host_length_max = 253;  // RFC 1035 §2.3.4 without the two framing octets
 
@@ -17,4 +17,4 @@ constexpr std::size_t host_length_max = 253;  // RFC 1035 §2.3.4 without the tw
       host, [](char c) { return c > ' ' && c <= '~' && c != '[' && c != ']' && c != '/'; });
 }
 
-}  // namespace lend
+}  // namespace lend::base

@@ -6,7 +6,7 @@
 #include <sys/single_threaded.h>
 #endif
 
-namespace lend {
+namespace lend::base {
 
 /// True only if the process is single-threaded, so that plain loads and stores suffice. May return
 /// false conservatively. Does not see threads that this libc does not know, of clone(2) or
@@ -20,4 +20,4 @@ namespace lend {
 #endif
 }
 
-}  // namespace lend
+}  // namespace lend::base

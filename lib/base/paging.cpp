@@ -31,7 +31,7 @@ constexpr int collapse = 25;              // MADV_COLLAPSE, since 6.1
 
 /// The first line of a file; empty if there is none.
 std::string line_of(std::string const& path) {
-  UniqueFd const file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  base::UniqueFd const file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   char text[256];
   auto const length = file ? ::read(file.get(), text, sizeof text) : -1;
   if (length <= 0) return {};
@@ -111,17 +111,17 @@ std::size_t bytes_of(Pages pages) noexcept {
   return 0;
 }
 
-std::size_t whole_pages(std::size_t length, Pages pages) noexcept {
+std::size_t base::whole_pages(std::size_t length, Pages pages) noexcept {
   auto const mask = bytes_of(pages) - 1;
   return length > std::numeric_limits<std::size_t>::max() - mask ? 0 : (length + mask) & ~mask;
 }
 
-unsigned size_flag(Pages pages) noexcept {
+unsigned base::size_flag(Pages pages) noexcept {
   return !is_reserved(pages) ? 0
                              : (pages == Pages::huge_2m ? bits_of_2m : bits_of_1g) << size_shift;
 }
 
-void* map_pages(int file, std::size_t length, Pages pages) noexcept try {
+void* base::map_pages(int file, std::size_t length, Pages pages) noexcept try {
   int flags = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
   void* wish = nullptr;
   if (is_reserved(pages)) {
@@ -147,8 +147,8 @@ void* map_pages(int file, std::size_t length, Pages pages) noexcept try {
   return nullptr;
 }
 
-int settle_pages(void* address, std::size_t length, AllocationOptions const& options,
-                 bool is_file) noexcept try {
+int base::settle_pages(void* address, std::size_t length, AllocationOptions const& options,
+                       bool is_file) noexcept try {
   if (options.node)
     if (auto const error = bind_to(address, length, *options.node); error != 0) return error;
   if (options.pages == Pages::normal) return 0;
@@ -158,8 +158,8 @@ int settle_pages(void* address, std::size_t length, AllocationOptions const& opt
   return ENOMEM;
 }
 
-std::string paging_remedy(std::size_t length, AllocationOptions const& options, bool is_file,
-                          int errno_value) {
+std::string base::paging_remedy(std::size_t length, AllocationOptions const& options, bool is_file,
+                                int errno_value) {
   auto const& [pages, node] = options;
   std::string const where = node ? " on node " + std::to_string(*node) : std::string{};
   if (node && errno_value == EINVAL)

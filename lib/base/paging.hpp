@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <string>
 
-namespace lend {
+namespace lend::base {
 
 [[nodiscard]] constexpr bool is_reserved(Pages pages) noexcept {
   return pages == Pages::huge_2m || pages == Pages::huge_1g;
@@ -36,4 +36,4 @@ namespace lend {
 [[nodiscard]] std::string paging_remedy(std::size_t length, AllocationOptions const& options,
                                         bool is_file, int errno_value);
 
-}  // namespace lend
+}  // namespace lend::base

@@ -20,7 +20,7 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
-namespace lend {
+namespace lend::base {
 
 #ifdef LEND_HAS_ADDRESS_SANITIZER
 inline constexpr bool can_poison = true;
@@ -64,4 +64,4 @@ inline void unpoison([[maybe_unused]] std::span<std::byte const> bytes) noexcept
 #endif
 }
 
-}  // namespace lend
+}  // namespace lend::base

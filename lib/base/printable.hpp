@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace lend {
+namespace lend::base {
 
 /// Replaces control characters. What a user wrote in another alphabet stays.
 inline void replace_controls(std::string& text) noexcept {
@@ -23,4 +23,4 @@ inline void replace_controls(std::string& text) noexcept {
   return start;
 }
 
-}  // namespace lend
+}  // namespace lend::base

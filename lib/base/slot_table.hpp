@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <memory>
 
-namespace lend {
+namespace lend::base {
 
 /// Identifies the current use of a slot: index in the low 32 bits, generation in the high 32.
 /// Freeing a slot increments its generation, so that an old id is not found. Generations run from 1
@@ -102,4 +102,4 @@ class SlotTable {
   std::uint32_t free_;  // index of the first free slot; capacity_ when full
 };
 
-}  // namespace lend
+}  // namespace lend::base

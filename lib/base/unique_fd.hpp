@@ -6,7 +6,7 @@
 
 #include <utility>
 
-namespace lend {
+namespace lend::base {
 
 /// Closes its descriptor; -1 is none.
 class UniqueFd {
@@ -30,4 +30,4 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-}  // namespace lend
+}  // namespace lend::base

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace lend {
+namespace lend::base {
 
 void WireWriter::integer(std::uint64_t value, std::size_t width) noexcept {
   if (!ok_ || width > target_.size() - at_) {
@@ -71,4 +71,4 @@ std::uint32_t crc32(std::span<std::byte const> data) noexcept {
   return ~crc;
 }
 
-}  // namespace lend
+}  // namespace lend::base

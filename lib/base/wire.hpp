@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <span>
 
-namespace lend {
+namespace lend::base {
 
 /// Writes values one after another into a buffer; never past its end.
 class LEND_EXPORT WireWriter {
@@ -60,4 +60,4 @@ class LEND_EXPORT WireReader {
 /// CRC-32 (IEEE 802.3), to detect damage. Not a defence against forgery.
 [[nodiscard]] LEND_EXPORT std::uint32_t crc32(std::span<std::byte const> data) noexcept;
 
-}  // namespace lend
+}  // namespace lend::base

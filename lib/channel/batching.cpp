@@ -65,10 +65,10 @@ Result<void> Batching::wait_a_while(Waiter& waiter, Deadline deadline) noexcept 
   auto const goes_on = channel_.poll_or_pause(waiter, deadline);
   if (!goes_on.has_value()) return channel_.connection.about(goes_on.error());
   if (!goes_on.value())
-    return channel_.connection.about(
-        gave_up(deadline, "there was no room to post the batch",
-                "; none of it was posted. Post it, or wait, again once some work of the channel "
-                "is over"));
+    return channel_.connection.about(base::gave_up(
+        deadline, "there was no room to post the batch",
+        "; none of it was posted. Post it, or wait, again once some work of the channel "
+        "is over"));
   return success();
 }
 
@@ -128,7 +128,7 @@ template <class Request>
     SlotId const id{request->wr_id};
     Slot& slot = channel_.in_flight.slot(id);
     WorkFailure subject = channel_.subject_of(id, slot);  // while its loans have the source line
-    subject.slot = not_posted;
+    subject.slot = base::not_posted;
     subject.queue_pair_state = state;
     channel_.in_flight.fail(id, slot, base::ErrorAccess::about(reason, subject));
     if (request == first && !channel_.is_broken()) reason = behind_refused(why);
@@ -185,7 +185,7 @@ void Batching::end(Batch& batch, Deadline deadline) noexcept {
   auto const posted = post(chain, *batch.scope_, deadline);
   if (posted.has_value() || chain.size() == 0) return;
   // A handle that returned timed_out can be polled again; these have their final result.
-  Error const why = is_given_up(posted.assume_error())
+  Error const why = base::is_given_up(posted.assume_error())
                         ? Error{Errc::queue_full, posted.assume_error().message()}
                         : posted.assume_error();
   fail_list(chain.receives.first, why);

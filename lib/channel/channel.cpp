@@ -19,8 +19,9 @@ namespace {
   FailureLog& failures = state.failures;
   Ending ending{state};
   ending.start_abort();  // tried again below; first, so that the error tells the state after it
-  Error const why = is_given_up(failures.last_error()) ? aborted_at_deadline(state, id, deadline)
-                                                       : failures.last_error();
+  Error const why = base::is_given_up(failures.last_error())
+                        ? aborted_at_deadline(state, id, deadline)
+                        : failures.last_error();
   ending.abort_all(why);
   auto const answer = ask_for(state, id, success);
   // Unless the work completed before the abort reached it, the reason of the abort is its error.

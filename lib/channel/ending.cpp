@@ -52,11 +52,11 @@ Error Ending::gave_up_drain(Deadline deadline, bool is_unwinding, bool has_slept
   if (is_unwinding)
     return Error{Errc::channel_broken,
                  "an exception left a scope while work was outstanding, which was aborted"};
-  return gave_up(deadline, "the scope's work did not complete",
-                 has_slept && channel_.connection.port_is_down()
-                     ? " and was aborted; this side's port is down: bring its network "
-                       "interface or link up"
-                     : " and was aborted");
+  return base::gave_up(deadline, "the scope's work did not complete",
+                       has_slept && channel_.connection.port_is_down()
+                           ? " and was aborted; this side's port is down: bring its network "
+                             "interface or link up"
+                           : " and was aborted");
 }
 
 void Ending::keep_failures_of(ScopeRecord& scope) noexcept {

@@ -176,7 +176,7 @@ class InFlight {
   template <class Visit>
   void for_each_as_seen(Visit&& visit) noexcept;
 
-  SlotTable<Slot> slots_;
+  base::SlotTable<Slot> slots_;
   // Maximum outstanding: the depths; 0 once the channel is broken.
   std::uint32_t room_[2];
   std::uint32_t outstanding_[2] = {0, 0};  // sends, writes and reads; receives

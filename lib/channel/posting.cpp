@@ -49,8 +49,8 @@ Result<void> wait_for_room(ChannelState& channel, Operation operation, Deadline 
     LEND_TRYV(in_flight.check_slots());
     LEND_TRY(goes_on, channel.poll_or_pause(wait.waiter, deadline));
     if (!goes_on)
-      return gave_up(deadline, text_about("there was no room to post a ", operation),
-                     "; nothing was posted");
+      return base::gave_up(deadline, text_about("there was no room to post a ", operation),
+                           "; nothing was posted");
   } while (!channel.is_broken() && !in_flight.has_room(operation));
   return success();
 }

@@ -124,7 +124,7 @@ template <class Work>
   if (channel.is_broken() && error == Errc::system_failed) return error;
   WorkFailure subject = channel.connection.subject(error.code());
   subject.operation = operation_of<Work>;
-  subject.slot = not_posted;
+  subject.slot = base::not_posted;
   subject.posted_at = where;
   for (auto const& element : list_of(work).elements()) subject.bytes += element.range.length;
   return base::ErrorAccess::about(error, subject);

@@ -11,6 +11,8 @@
 
 namespace lend {
 
+using base::SlotId;
+
 /// One work request from its post until a handle takes its result, or, without a handle, until its
 /// end.
 ///

@@ -21,8 +21,9 @@ Error timed_out(ChannelState& channel, SlotId id, Deadline deadline,
     port_down = channel.connection.port_is_down();
   }
   return base::ErrorAccess::about(
-      gave_up(deadline, "the work did not complete",
-              port_down ? "; this side's port is down: bring its network interface or link up; the "
+      base::gave_up(deadline, "the work did not complete",
+                    port_down
+                        ? "; this side's port is down: bring its network interface or link up; the "
                           "work is still outstanding"
                         : "; it is still outstanding"),
       subject);
@@ -117,11 +118,12 @@ Error aborted_at_deadline(ChannelState& channel, SlotId id, Deadline deadline) n
   WorkFailure subject = channel.subject_of(id, channel.in_flight.slot(id));
   subject.queue_pair_state = channel.connection.state();
   return base::ErrorAccess::about(
-      gave_up(deadline, "the work did not complete",
-              channel.connection.port_is_down()
-                  ? "; this side's port is down: bring its network interface or link up; the work "
-                    "was aborted to get its bytes back, which broke the channel"
-                  : "; it was aborted to get its bytes back, which broke the channel"),
+      base::gave_up(
+          deadline, "the work did not complete",
+          channel.connection.port_is_down()
+              ? "; this side's port is down: bring its network interface or link up; the work "
+                "was aborted to get its bytes back, which broke the channel"
+              : "; it was aborted to get its bytes back, which broke the channel"),
       subject);
 }
 

@@ -22,7 +22,7 @@ struct Parts {
 };
 
 Error malformed(std::string_view text, std::string_view why) {
-  return Error{Errc::invalid_argument, "\"" + shown(text) +
+  return Error{Errc::invalid_argument, "\"" + base::shown(text) +
                                            "\" is no address: " + std::string{why} +
                                            "; write host:port, an IPv6 host in brackets"};
 }
@@ -41,9 +41,9 @@ Result<Parts> split(std::string_view text, bool local) {
     rest.remove_prefix(parts.host.size());
   }
   if (parts.host.empty()) return malformed(text, "the host is missing");
-  if (parts.host.size() > host_length_max)
+  if (parts.host.size() > base::host_length_max)
     return malformed(text, "a host has at most 253 characters");
-  if (!has_host_characters(parts.host))
+  if (!base::has_host_characters(parts.host))
     return malformed(text, "the host has a character no host name has");
   if (rest.empty() && local) return Parts{std::move(parts.host), "0"};
   if (!rest.starts_with(':')) return malformed(text, "the port is missing");

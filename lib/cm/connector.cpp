@@ -163,8 +163,8 @@ Result<CmConnection> cm_connect(std::string_view address, PreparedQueuePair queu
 
   Connecting connecting{address, target, source, *handle, deadline};
   auto const no_listener = [&connecting, deadline] {
-    return gave_up(deadline, connecting.step("no peer listened by rdma_cm at"),
-                   "; start a CmListener there");
+    return base::gave_up(deadline, connecting.step("no peer listened by rdma_cm at"),
+                         "; start a CmListener there");
   };
   for (bool found_no_listener = false;; found_no_listener = true) {
     LEND_TRY(link, cm::CmLink::make());
@@ -172,7 +172,7 @@ Result<CmConnection> cm_connect(std::string_view address, PreparedQueuePair queu
     if (!asked.has_value()) {
       if (handle->domain->context->is_iwarp()) abandon({std::move(queue_pair), std::move(link)});
       // A step of a later attempt that was cut short is not the reason.
-      if (found_no_listener && is_given_up(asked.assume_error())) return no_listener();
+      if (found_no_listener && base::is_given_up(asked.assume_error())) return no_listener();
       return std::move(asked).assume_error();
     }
     if (auto const& answer = asked.assume_value()) {

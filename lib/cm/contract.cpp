@@ -30,11 +30,11 @@ std::uint32_t checksum_of(std::span<std::byte const> message, std::size_t at) {
   std::vector<std::byte> rest{message.begin(), message.end()};
   rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(at),
              rest.begin() + static_cast<std::ptrdiff_t>(at + checksum_size));
-  return crc32(rest);
+  return base::crc32(rest);
 }
 
 void seal(std::vector<std::byte>& message, std::size_t at) {
-  WireWriter{std::span{message}.subspan(at, checksum_size)}.u32(checksum_of(message, at));
+  base::WireWriter{std::span{message}.subspan(at, checksum_size)}.u32(checksum_of(message, at));
 }
 
 Error foreign(std::string why) {
@@ -50,7 +50,7 @@ Result<std::vector<std::byte>> encode(ContractKind kind, Contract const& contrac
                  "private_data has " + std::to_string(own.size()) + " bytes; at most " +
                      std::to_string(cm_private_bytes_max) + " travel with a connection"};
   std::vector<std::byte> message(contract_size + own.size());
-  WireWriter writer{message};
+  base::WireWriter writer{message};
   writer.u32(magic);
   writer.u8(version);
   writer.u8(static_cast<std::uint8_t>(kind));
@@ -66,7 +66,7 @@ Result<std::vector<std::byte>> encode(ContractKind kind, Contract const& contrac
 }
 
 Result<Contract> decode(ContractKind kind, std::span<std::byte const> bytes) {
-  WireReader reader{bytes};
+  base::WireReader reader{bytes};
   auto const magic_read = reader.u32();
   auto const version_read = reader.u8();
   auto const kind_read = reader.u8();
@@ -96,7 +96,7 @@ Result<Contract> decode(ContractKind kind, std::span<std::byte const> bytes) {
 std::vector<std::byte> encode(Refusal const& refusal) {
   auto const length = std::min(refusal.reason.size(), cm_reason_bytes_max);
   std::vector<std::byte> message(refusal_size + length);
-  WireWriter writer{message};
+  base::WireWriter writer{message};
   writer.u32(magic);
   writer.u8(version);
   writer.u8(refusal_kind);
@@ -111,7 +111,7 @@ std::vector<std::byte> encode(Refusal const& refusal) {
 std::optional<Refusal> decode_refusal(std::span<std::byte const> bytes) {
   // The version is not checked: the format of a rejection never changes, so that a peer of another
   // version can read the reason.
-  WireReader reader{bytes};
+  base::WireReader reader{bytes};
   auto const magic_read = reader.u32();
   static_cast<void>(reader.u8());
   auto const kind_read = reader.u8();
@@ -124,7 +124,7 @@ std::optional<Refusal> decode_refusal(std::span<std::byte const> bytes) {
     return std::nullopt;
   auto const reason = bytes.subspan(refusal_size, length);
   auto const* const text = reinterpret_cast<char const*>(reason.data());
-  return Refusal{by_program == 1, shown({text, reason.size()}, length)};
+  return Refusal{by_program == 1, base::shown({text, reason.size()}, length)};
 }
 
 }  // namespace lend::cm

@@ -94,7 +94,7 @@ Result<std::optional<CmEvent>> EventChannel::next(Deadline deadline) {
       return Error::from_errno(Errc::system_failed, "rdma_get_cm_event", errno);
     if (deadline.has_passed()) return std::optional<CmEvent>{};
     pollfd waiting{raw_->fd, POLLIN, 0};
-    if (::poll(&waiting, 1, poll_milliseconds(deadline)) < 0 && errno != EINTR)
+    if (::poll(&waiting, 1, base::poll_milliseconds(deadline)) < 0 && errno != EINTR)
       return Error::from_errno(Errc::system_failed, "poll of an rdma_cm event channel", errno);
   }
 }
@@ -122,7 +122,7 @@ Result<CmEvent> CmLink::await(std::string_view step, Deadline deadline) {
   for (;;) {
     LEND_TRY(event, events.next(deadline));
     if (!event)
-      return gave_up(deadline, std::string{step} + " was not over", "; nothing is connected");
+      return base::gave_up(deadline, std::string{step} + " was not over", "; nothing is connected");
     // An address that moves to another port of a bond changes nothing here. Source:
     // rdma_get_cm_event(3).
     if (event->type != RDMA_CM_EVENT_ADDR_CHANGE) return std::move(*event);

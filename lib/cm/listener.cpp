@@ -153,8 +153,8 @@ Result<CmRequest> CmListener::next(Deadline deadline) {
     LEND_TRY(event, state_->link.events.next(deadline));
     if (!event) {
       std::string const last = last_rejected.empty() ? "" : "; last rejected: " + last_rejected;
-      return gave_up(deadline, "no peer connected by rdma_cm to " + state_->address,
-                     "; start the connecting side or wait longer" + last);
+      return base::gave_up(deadline, "no peer connected by rdma_cm to " + state_->address,
+                           "; start the connecting side or wait longer" + last);
     }
     if (event->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
       return cm::error_of(*event, "listening on " + state_->address);

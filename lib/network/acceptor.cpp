@@ -211,7 +211,7 @@ void Acceptor::make_room(Clock::time_point now) {
 void Acceptor::reject(PendingConnection& one, StatusCode code, std::string clause) {
   last_rejected_ = one.socket.address + " " + clause;
   send_rejection(one.socket, Status{code, std::move(clause)});
-  one.socket.fd = UniqueFd{};
+  one.socket.fd = base::UniqueFd{};
   one.stage = Stage::closed;
 }
 
@@ -221,8 +221,8 @@ void Acceptor::erase_closed() {
 
 Error Acceptor::too_late(Deadline deadline) const {
   std::string const last = last_rejected_.empty() ? "" : "; last rejected: " + last_rejected_;
-  return gave_up(deadline, "no peer connected to " + address(),
-                 "; start the connecting side or wait longer" + last);
+  return base::gave_up(deadline, "no peer connected to " + address(),
+                       "; start the connecting side or wait longer" + last);
 }
 
 }  // namespace lend::network

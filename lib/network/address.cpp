@@ -18,15 +18,15 @@ namespace lend::network {
 namespace {
 
 Error malformed(std::string_view text, std::string_view reason) {
-  return {Errc::invalid_argument, "the address \"" + shown(text) + "\" " + std::string{reason} +
-                                      "; write host:port or [IPv6]:port"};
+  return {Errc::invalid_argument, "the address \"" + base::shown(text) + "\" " +
+                                      std::string{reason} + "; write host:port or [IPv6]:port"};
 }
 
 Error resolver_error(HostAndPort const& address, int code, int errno_value) {
   auto const about = "getaddrinfo of \"" + address.host + "\"";
   if (code == EAI_SYSTEM) return Error::from_errno(about, errno_value);
   // Without a descriptor the resolver can neither read a file nor query a server.
-  UniqueFd const spare{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+  base::UniqueFd const spare{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
   if (!spare && (errno == EMFILE || errno == ENFILE)) return Error::from_errno(about, errno);
   auto const message = about + ": " + ::gai_strerror(code);
   if (code == EAI_MEMORY) return {Errc::exhausted, message};
@@ -57,8 +57,8 @@ Result<HostAndPort> parse_address(std::string_view text) {
   // The resolver takes it for no host, which without AI_PASSIVE is the loopback interface alone.
   if (host == "*")
     return malformed(text, "has no host but *; a listener on all interfaces is at 0.0.0.0 or [::]");
-  if (host.size() > host_length_max) return malformed(text, "has too long a host");
-  if (!has_host_characters(host)) return malformed(text, "has a character no host name has");
+  if (host.size() > base::host_length_max) return malformed(text, "has too long a host");
+  if (!base::has_host_characters(host)) return malformed(text, "has a character no host name has");
 
   if (digits.empty()) return malformed(text, "has no port");
   std::uint16_t port = 0;

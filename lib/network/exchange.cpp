@@ -9,9 +9,10 @@ namespace lend::network {
 namespace {
 
 Error late(std::string const& address, Deadline deadline) {
-  return gave_up(deadline, about_peer(address, "did not finish the exchange"),
-                 "; nothing is connected. Check that a lend program listens or connects there and "
-                 "is not stopped, then prepare again and retry");
+  return base::gave_up(
+      deadline, about_peer(address, "did not finish the exchange"),
+      "; nothing is connected. Check that a lend program listens or connects there and "
+      "is not stopped, then prepare again and retry");
 }
 
 Error lost(std::string const& address, int errno_value) {

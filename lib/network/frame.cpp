@@ -9,6 +9,10 @@
 #include <cstring>
 
 namespace lend::network {
+
+using base::WireReader;
+using base::WireWriter;
+
 namespace {
 
 // After PNG's signature: a text-mode transfer or a stripped eighth bit damages it visibly.
@@ -145,7 +149,7 @@ Result<Status> FrameReader::status() const {
     return foreign("sent a status of unknown code " + std::to_string(code));
   if (length > status_text_max)
     return foreign("sent a status with a text of " + std::to_string(length) + " bytes");
-  auto const text = shown(read_padded(reader, length, status_text_max), status_text_max);
+  auto const text = base::shown(read_padded(reader, length, status_text_max), status_text_max);
   LEND_ASSERT(reader.ok() && reader.left() == 0);
   return Status{static_cast<StatusCode>(code), text};
 }

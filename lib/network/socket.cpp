@@ -52,9 +52,9 @@ void set_option(int fd, int level, int option, int value = 1) {
   (void)::setsockopt(fd, level, option, &value, sizeof value);
 }
 
-Result<UniqueFd> new_socket(SocketAddress const& address) {
+Result<base::UniqueFd> new_socket(SocketAddress const& address) {
   int const type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
-  UniqueFd fd{::socket(address.storage.ss_family, type, IPPROTO_TCP)};
+  base::UniqueFd fd{::socket(address.storage.ss_family, type, IPPROTO_TCP)};
   if (!fd) return Error::from_errno("socket for " + address.to_text(), errno);
   return fd;
 }
@@ -137,7 +137,8 @@ bool is_connected_to_itself(int fd) {
 
 Result<bool> wait_for(std::span<pollfd> descriptors, Deadline deadline) {
   for (;;) {
-    int const ready = ::poll(descriptors.data(), descriptors.size(), poll_milliseconds(deadline));
+    int const ready =
+        ::poll(descriptors.data(), descriptors.size(), base::poll_milliseconds(deadline));
     if (ready > 0) return true;
     if (ready < 0 && errno != EINTR) return Error::from_errno("poll", errno);
     if (deadline.has_passed()) return false;
@@ -158,7 +159,8 @@ Result<Socket> open_listening(std::span<SocketAddress const> candidates) {
 Result<Socket> take_connection(int listening) {
   for (;;) {
     SocketAddress peer;
-    UniqueFd fd{::accept4(listening, peer.native(), &peer.length, SOCK_NONBLOCK | SOCK_CLOEXEC)};
+    base::UniqueFd fd{
+        ::accept4(listening, peer.native(), &peer.length, SOCK_NONBLOCK | SOCK_CLOEXEC)};
     if (fd) {
       set_option(fd.get(), IPPROTO_TCP, TCP_NODELAY);
       return Socket{std::move(fd), peer.to_text()};
@@ -208,8 +210,8 @@ Result<Socket> connect_with_retry(std::string const& name,
     if (hopeless && !has_hope) return *hopeless;
     LEND_TRYV(wait_for({}, sooner(deadline, within(back_off))));
     if (deadline.has_passed())
-      return gave_up(deadline, "no peer listened at " + name,
-                     " (" + refusals.text() + "); start the listening side or wait longer");
+      return base::gave_up(deadline, "no peer listened at " + name,
+                           " (" + refusals.text() + "); start the listening side or wait longer");
     back_off = std::min<std::chrono::milliseconds>(2 * back_off, back_off_longest);
   }
 }

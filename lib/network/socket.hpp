@@ -22,7 +22,7 @@ namespace lend::network {
 
 /// A socket and the address at its other end, or for a listener at this one.
 struct Socket {
-  UniqueFd fd;
+  base::UniqueFd fd;
   std::string address;
 };
 

@@ -96,7 +96,7 @@ bool Endpoint::has_gid() const noexcept {
 
 std::array<std::byte, Endpoint::encoded_size> Endpoint::encode() const noexcept {
   std::array<std::byte, encoded_size> bytes{};
-  WireWriter writer{bytes};
+  base::WireWriter writer{bytes};
   writer.u32(magic);
   writer.u8(version);
   writer.u8(static_cast<std::uint8_t>(device_kind));
@@ -112,7 +112,7 @@ std::array<std::byte, Endpoint::encoded_size> Endpoint::encode() const noexcept 
   writer.u32(send_depth);
   writer.u32(receive_depth);
   writer.u32(0);
-  writer.u32(crc32(std::span{bytes}.first(writer.written())));
+  writer.u32(base::crc32(std::span{bytes}.first(writer.written())));
   return bytes;
 }
 
@@ -120,11 +120,11 @@ Result<Endpoint> Endpoint::decode(std::span<std::byte const> bytes) {
   if (bytes.size() != encoded_size)
     return refused(std::to_string(bytes.size()) + " bytes instead of " +
                    std::to_string(encoded_size));
-  WireReader reader{bytes};
+  base::WireReader reader{bytes};
   if (reader.u32() != magic) return refused("it does not begin as one does");
   auto const their_version = reader.u8();
   if (their_version != version) return other_version(std::to_string(their_version));
-  auto const sum = crc32(bytes.first(encoded_size - sizeof(std::uint32_t)));
+  auto const sum = base::crc32(bytes.first(encoded_size - sizeof(std::uint32_t)));
 
   Endpoint endpoint;
   auto const kind = reader.u8();

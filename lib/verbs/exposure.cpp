@@ -17,7 +17,7 @@ struct ExposureState {
   Registration registration;
   RemoteRegion remote;
   /// Empty: it keeps the region and conflicts with no loan. The ledger cannot see the peer.
-  Loan loan{};
+  base::Loan loan{};
   /// In the list below.
   ExposureState* next = nullptr;
 };
@@ -44,7 +44,8 @@ Result<Exposure> MemoryRegion::unsafe_expose(std::size_t offset, std::size_t len
   RemoteRegion const remote{reinterpret_cast<std::uintptr_t>(address), length,
                             registration.get()->rkey};
   std::unique_ptr<ExposureState> made{new ExposureState{state_, std::move(registration), remote}};
-  LEND_TRYV(state_->ledger.lend(made->loan, {offset, 0}, LoanKind::shared, Operation::write, {}));
+  LEND_TRYV(
+      state_->ledger.lend(made->loan, {offset, 0}, base::LoanKind::shared, Operation::write, {}));
   // Relaxed: words only.
   state_->exposures.fetch_add(1, std::memory_order_relaxed);
   return Exposure{made.release()};

@@ -27,7 +27,7 @@ std::optional<std::uint64_t> lockable_bytes() noexcept {
 
 /// Bytes that the kernel has locked for devices; nothing if /proc does not say.
 std::optional<std::uint64_t> locked_bytes() {
-  UniqueFd const file{::open("/proc/self/status", O_RDONLY | O_CLOEXEC)};
+  base::UniqueFd const file{::open("/proc/self/status", O_RDONLY | O_CLOEXEC)};
   char buffer[8192];  // some 1500 bytes are used
   auto const got = file ? ::read(file.get(), buffer, sizeof buffer) : -1;
   if (got <= 0) return std::nullopt;

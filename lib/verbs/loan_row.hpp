@@ -15,33 +15,33 @@ namespace lend {
 /// where the region is unchecked.
 /// Errors:  already_borrowed.
 /// Threads: any.
-[[nodiscard, gnu::always_inline]] inline Result<void> begin_loan(Loan& loan, RegionState& region,
-                                                                 ByteRange range, LoanKind kind,
-                                                                 Operation operation,
-                                                                 SourceLine const& where) noexcept {
+[[nodiscard, gnu::always_inline]] inline Result<void> begin_loan(
+    base::Loan& loan, RegionState& region, ByteRange range, base::LoanKind kind,
+    Operation operation, SourceLine const& where) noexcept {
   if (!region.is_checked()) [[unlikely]]
     return success();
   auto lent = region.ledger.lend(loan, range, kind, operation, where);
-  if constexpr (can_poison)
-    if (lent && kind == LoanKind::exclusive) poison({region.address + range.offset, range.length});
+  if constexpr (base::can_poison)
+    if (lent && kind == base::LoanKind::exclusive)
+      base::poison({region.address + range.offset, range.length});
   return lent;
 }
 
 /// Takes a loan of `region` back, and with the last one of an owned region that was destroyed in
 /// the meantime the region itself. Nothing to do where the loan is unused.
 /// Threads: any.
-[[gnu::always_inline]] inline void end_loan(Loan& loan, RegionState* region) noexcept {
+[[gnu::always_inline]] inline void end_loan(base::Loan& loan, RegionState* region) noexcept {
   if (!loan.on_loan()) return;
-  if constexpr (can_poison)  // first, for with the ledger's word somebody else may borrow
-    if (loan.kind() == LoanKind::exclusive)
-      unpoison({region->address + loan.range().offset, loan.range().length});
-  if (BorrowLedger::give_back(loan)) [[unlikely]]
+  if constexpr (base::can_poison)  // first, for with the ledger's word somebody else may borrow
+    if (loan.kind() == base::LoanKind::exclusive)
+      base::unpoison({region->address + loan.range().offset, loan.range().length});
+  if (base::BorrowLedger::give_back(loan)) [[unlikely]]
     destroy_at_last(region);
 }
 
 /// The loan of one element, and its region.
 struct LentPiece {
-  Loan loan{};
+  base::Loan loan{};
   RegionState* region = nullptr;
 };
 

@@ -27,7 +27,7 @@ std::string hold_of(RegionState const& state) {
 
 }  // namespace
 
-Result<std::byte*> touch(RegionState const* region, ByteRange range, LoanKind kind) noexcept {
+Result<std::byte*> touch(RegionState const* region, ByteRange range, base::LoanKind kind) noexcept {
   if (region == nullptr || !region->contains(range)) return element_error(region, range, 0, 1);
   if (region->is_checked()) {
     LEND_TRYV(region->ledger.check(range, kind));
@@ -79,13 +79,13 @@ std::size_t MemoryRegion::loans() const noexcept {
 
 Result<std::span<std::byte const>> MemoryRegion::bytes(std::size_t offset,
                                                        std::size_t length) const& noexcept {
-  LEND_TRY(address, touch(state_, {offset, length}, LoanKind::shared));
+  LEND_TRY(address, touch(state_, {offset, length}, base::LoanKind::shared));
   return std::span<std::byte const>{address, length};
 }
 
 Result<std::span<std::byte>> MemoryRegion::mutable_bytes(std::size_t offset,
                                                          std::size_t length) & noexcept {
-  LEND_TRY(address, touch(state_, {offset, length}, LoanKind::exclusive));
+  LEND_TRY(address, touch(state_, {offset, length}, base::LoanKind::exclusive));
   return std::span<std::byte>{address, length};
 }
 

@@ -51,7 +51,7 @@ Result<void*> take_pages(ContextHandle const& context, std::size_t length,
   errno = 0;
   if (void* const address = provider.allocate(context.raw.get(), length, options)) return address;
   int const error = errno;
-  auto remedy = paging_remedy(length, options, provider.is_soft, error);
+  auto remedy = base::paging_remedy(length, options, provider.is_soft, error);
   if (remedy.empty()) remedy = "Allocate less, or free memory.";
   auto const call = "allocating " + std::to_string(length) + " bytes";
   return options.node && error == EINVAL

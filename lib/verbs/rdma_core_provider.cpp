@@ -29,10 +29,10 @@ int query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index,
 
 // Whole pages of their own, so that pinning and fork affect no other bytes.
 void* allocate(ibv_context*, std::size_t length, AllocationOptions const& options) {
-  auto const whole = whole_pages(length, options.pages);
-  void* const address = map_pages(-1, whole, options.pages);
+  auto const whole = base::whole_pages(length, options.pages);
+  void* const address = base::map_pages(-1, whole, options.pages);
   if (address == nullptr) return nullptr;
-  auto const error = settle_pages(address, whole, options, false);
+  auto const error = base::settle_pages(address, whole, options, false);
   if (error == 0) return address;
   ::munmap(address, whole);
   errno = error;

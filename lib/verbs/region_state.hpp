@@ -29,7 +29,8 @@ class Storage {
   Storage& operator=(Storage&&) = delete;
   ~Storage() {
     if (address_ != nullptr)
-      context_->provider().release(context_->raw.get(), address_, whole_pages(length_, pages_));
+      context_->provider().release(context_->raw.get(), address_,
+                                   base::whole_pages(length_, pages_));
   }
 
   [[nodiscard]] bool is_owned() const noexcept { return address_ != nullptr; }
@@ -47,7 +48,7 @@ class Storage {
 using Registration = RawHandle<ibv_mr, &Provider::dereg_mr>;
 
 struct RegionState {
-  BorrowLedger ledger{};
+  base::BorrowLedger ledger{};
 
   // What each post reads; never changed.
   ibv_pd* protection_domain;
@@ -105,7 +106,7 @@ struct RegionState {
 /// Where bytes are that could be touched as `kind` right now; `region` may be null.
 /// Errors:  as MemoryRegion::bytes().
 [[nodiscard]] Result<std::byte*> touch(RegionState const* region, ByteRange range,
-                                       LoanKind kind) noexcept;
+                                       base::LoanKind kind) noexcept;
 
 /// A region whose owner and loans are gone.
 void destroy_at_last(RegionState* region) noexcept;

@@ -26,7 +26,7 @@ Error refused(std::string why) {
 
 std::array<std::byte, RemoteRegion::encoded_size> RemoteRegion::encode() const noexcept {
   std::array<std::byte, encoded_size> bytes{};
-  WireWriter writer{bytes};
+  base::WireWriter writer{bytes};
   writer.u32(magic);
   writer.u8(version);
   writer.u8(0);
@@ -34,7 +34,7 @@ std::array<std::byte, RemoteRegion::encoded_size> RemoteRegion::encode() const n
   writer.u64(address_);
   writer.u64(length_);
   writer.u32(key_);
-  writer.u32(crc32(std::span{bytes}.first(writer.written())));
+  writer.u32(base::crc32(std::span{bytes}.first(writer.written())));
   return bytes;
 }
 
@@ -42,7 +42,7 @@ Result<RemoteRegion> RemoteRegion::decode(std::span<std::byte const> bytes) {
   if (bytes.size() != encoded_size)
     return refused(std::to_string(bytes.size()) + " bytes instead of " +
                    std::to_string(encoded_size));
-  WireReader reader{bytes};
+  base::WireReader reader{bytes};
   if (reader.u32() != magic) return refused("it does not begin as one does");
   auto const their_version = reader.u8();
   if (their_version != version)
@@ -52,7 +52,7 @@ Result<RemoteRegion> RemoteRegion::decode(std::span<std::byte const> bytes) {
   auto const address = reader.u64();
   auto const length = reader.u64();
   auto const key = reader.u32();
-  auto const sum = crc32(bytes.first(encoded_size - reader.left()));
+  auto const sum = base::crc32(bytes.first(encoded_size - reader.left()));
   if (reader.u32() != sum) return refused("the checksum differs: it was damaged on its way");
   if (zeros != 0) return refused("a reserved field is not zero");
   if (length > std::numeric_limits<std::uint64_t>::max() - address)

@@ -58,11 +58,11 @@ struct ElementKind;
 
 template <>
 struct ElementKind<GatherElement> {
-  static constexpr LoanKind loan = LoanKind::shared;  // the device reads
+  static constexpr base::LoanKind loan = base::LoanKind::shared;  // the device reads
 };
 template <>
 struct ElementKind<ScatterElement> {
-  static constexpr LoanKind loan = LoanKind::exclusive;  // and writes
+  static constexpr base::LoanKind loan = base::LoanKind::exclusive;  // and writes
 };
 
 }  // namespace lend

@@ -16,6 +16,10 @@
 #include <vector>
 
 namespace lend {
+
+using base::BorrowLedger;
+using base::LoanKind;
+
 namespace {
 
 using Random = std::mt19937_64;
@@ -33,7 +37,7 @@ bool overlap(ByteRange a, ByteRange b) {
 class Pair {
  public:
   struct Entry {
-    Loan loan;
+    base::Loan loan;
     ByteRange range;
     LoanKind kind{};
     unsigned line = 0;
@@ -166,7 +170,7 @@ TEST_CASE("no two threads hold the same bytes when one of them may write", "[bas
     std::atomic<unsigned> granted{0};
     auto const work = [&](unsigned self) {
       Random random{seed * 100 + self};
-      Loan loan;
+      base::Loan loan;
       for (int step = 0; step < 5000; ++step) {
         ByteRange const range{below(random, cells - 8), below(random, 8)};
         bool const writes = below(random, 2) == 0;
@@ -199,7 +203,7 @@ TEST_CASE("exactly one of many threads takes the last loan back after retiring",
   constexpr std::size_t threads = 4;
   for (int round = 0; round < 200; ++round) {
     auto ledger = std::make_unique<BorrowLedger>();
-    std::vector<Loan> loans(threads);
+    std::vector<base::Loan> loans(threads);
     for (auto& loan : loans)
       REQUIRE(ledger->lend(loan, {0, 8}, LoanKind::shared, Operation::send, {}));
     std::atomic<int> released{0};

@@ -9,6 +9,11 @@
 #include <type_traits>
 
 namespace lend {
+
+using base::BorrowLedger;
+using base::Loan;
+using base::LoanKind;
+
 namespace {
 
 static_assert(!std::is_copy_constructible_v<Loan> && !std::is_move_constructible_v<Loan>);

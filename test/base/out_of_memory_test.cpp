@@ -52,6 +52,10 @@ void operator delete(void* memory, std::size_t) noexcept {
 }
 
 namespace lend {
+
+using base::BorrowLedger;
+using base::LoanKind;
+
 namespace {
 
 /// Runs `work` with 0, 1, 2, … allocations allowed, up to more than it can use.
@@ -110,7 +114,7 @@ TEST_CASE("drained failures that find no memory leave the first error", "[base]"
 
 TEST_CASE("a refused loan without memory is still refused", "[base]") {
   BorrowLedger ledger;
-  Loan lent, refused;
+  base::Loan lent, refused;
   REQUIRE(ledger.lend(lent, {0, 8}, LoanKind::exclusive, Operation::receive, SourceLine::here()));
   starve([&] {
     return ledger.lend(refused, {0, 8}, LoanKind::shared, Operation::send, SourceLine::here())
@@ -122,7 +126,7 @@ TEST_CASE("a refused loan without memory is still refused", "[base]") {
 
 TEST_CASE("lending, looking and giving back allocate nothing", "[base]") {
   BorrowLedger ledger;
-  Loan first, second;
+  base::Loan first, second;
   auto const before = allocations_made;
   for (int i = 0; i < 10; ++i) {
     bool const right =

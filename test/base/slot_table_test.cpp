@@ -11,6 +11,10 @@
 #include <vector>
 
 namespace lend {
+
+using base::SlotId;
+using base::SlotTable;
+
 namespace {
 
 struct Tenant {

@@ -10,6 +10,9 @@
 #include <type_traits>
 
 namespace lend {
+
+using base::UniqueFd;
+
 namespace {
 
 static_assert(!std::is_copy_constructible_v<UniqueFd> && !std::is_copy_assignable_v<UniqueFd>);

@@ -11,6 +11,11 @@
 #include <vector>
 
 namespace lend {
+
+using base::crc32;
+using base::WireReader;
+using base::WireWriter;
+
 namespace {
 
 std::span<std::byte const> bytes_of(std::string_view text) {

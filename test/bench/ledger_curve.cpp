@@ -17,6 +17,7 @@
 namespace {
 
 using namespace lend;
+using lend::base::LoanKind;
 
 enum class Pattern {
   in_order,        // disjoint pieces, lent and given back ascending
@@ -122,7 +123,7 @@ class Ledger {
   }
   ~Ledger() {
     for (auto& loan : loans_)
-      if (loan.on_loan()) static_cast<void>(BorrowLedger::give_back(loan));
+      if (loan.on_loan()) static_cast<void>(base::BorrowLedger::give_back(loan));
   }
   Ledger(Ledger const&) = delete;
   Ledger& operator=(Ledger const&) = delete;
@@ -131,7 +132,7 @@ class Ledger {
     if (!ledger_.lend(loans_[i], plan_.ranges[i], plan_.kind, Operation::receive, here_))
       std::abort();
   }
-  void give_back(std::size_t i) { static_cast<void>(BorrowLedger::give_back(loans_[i])); }
+  void give_back(std::size_t i) { static_cast<void>(base::BorrowLedger::give_back(loans_[i])); }
 
   /// Each loan once out and once back. Out of line and an instance per cell, so that callgrind's
   /// inclusive cost of this function is the cell's.
@@ -151,8 +152,8 @@ class Ledger {
 
  private:
   Plan const& plan_;
-  BorrowLedger ledger_;
-  std::vector<Loan> loans_;
+  base::BorrowLedger ledger_;
+  std::vector<base::Loan> loans_;
   SourceLine here_ = SourceLine::here();
 };
 

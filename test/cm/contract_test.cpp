@@ -28,7 +28,8 @@ constexpr std::ptrdiff_t contract_checksum = 20;  // where it is
 void seal(std::vector<std::byte>& message, std::ptrdiff_t at) {
   auto rest = message;
   rest.erase(rest.begin() + at, rest.begin() + at + 4);
-  WireWriter{std::span{message}.subspan(static_cast<std::size_t>(at), 4)}.u32(crc32(rest));
+  base::WireWriter{std::span{message}.subspan(static_cast<std::size_t>(at), 4)}.u32(
+      base::crc32(rest));
 }
 
 }  // namespace

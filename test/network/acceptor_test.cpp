@@ -136,7 +136,7 @@ TEST_CASE("a connection that ends after any byte leaves nothing behind", "[netwo
 
   CHECK(accepted.endpoint == endpoint_of(5));
   CHECK(peer.greeted() == endpoint_of(1));
-  accepted.socket.fd = UniqueFd{};
+  accepted.socket.fd = base::UniqueFd{};
   CHECK(open_descriptors() == before);
 }
 
@@ -161,7 +161,7 @@ TEST_CASE("a peer that was sent an endpoint is rejected when the wait for it fai
   say(first, good_greeting(8));
   auto const there =
       must(network::resolve(must(network::parse_address(acceptor.address())))).front();
-  network::Socket const second{UniqueFd{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)},
+  network::Socket const second{base::UniqueFd{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)},
                                "the second"};
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);

@@ -11,6 +11,7 @@
 
 using namespace lend;
 using namespace lend::test;
+using lend::base::UniqueFd;
 
 namespace {
 

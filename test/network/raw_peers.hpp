@@ -78,8 +78,8 @@ inline std::size_t open_descriptors() {
 inline std::pair<network::Socket, network::Socket> socket_pair() {
   std::array<int, 2> ends{};
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0);
-  return {network::Socket{UniqueFd{ends[0]}, "one end"},
-          network::Socket{UniqueFd{ends[1]}, "the other end"}};
+  return {network::Socket{base::UniqueFd{ends[0]}, "one end"},
+          network::Socket{base::UniqueFd{ends[1]}, "the other end"}};
 }
 
 /// Sends without asking what became of it.

@@ -95,7 +95,7 @@ TEST_CASE("where no address can ever be reached, that is said at once", "[networ
 TEST_CASE("an address that swallows packets leaves time for those after it", "[network]") {
   auto candidates = must(network::resolve({"127.0.0.1", 0}));
   auto& full = candidates.front();
-  UniqueFd const deaf{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  base::UniqueFd const deaf{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   REQUIRE(::bind(deaf.get(), full.native(), full.length) == 0);
   REQUIRE(::listen(deaf.get(), 0) == 0);
   REQUIRE(::getsockname(deaf.get(), full.native(), &full.length) == 0);
@@ -150,7 +150,7 @@ TEST_CASE("a socket that met itself is told from one that met a listener", "[net
   auto const listening = loopback_listener();
   auto const honest = dial(listening.address);
   network::SocketAddress here = must(network::resolve({"127.0.0.1", 0})).front();
-  UniqueFd const lonely{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  base::UniqueFd const lonely{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   REQUIRE(::bind(lonely.get(), here.native(), here.length) == 0);
   REQUIRE(::getsockname(lonely.get(), here.native(), &here.length) == 0);
   REQUIRE(::connect(lonely.get(), here.native(), here.length) == 0);

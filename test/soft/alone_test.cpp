@@ -21,13 +21,13 @@ using namespace lend;
 
 TEST_CASE("what was locked alone keeps out a thread that is made meanwhile", "[soft]") {
 #if !has_threads_of_its_own && __has_include(<sys/single_threaded.h>)
-  REQUIRE(is_only_thread());
+  REQUIRE(base::is_only_thread());
 #endif
   soft::PrivateLock lock;
   lock.lock();
   bool got_in_too_early = true, was_alone = true;
   std::thread second{[&] {
-    was_alone = is_only_thread();
+    was_alone = base::is_only_thread();
     got_in_too_early = lock.try_lock();
   }};
   second.join();

@@ -60,7 +60,7 @@ TEST_CASE("a peer that fills a channel with tokens hides no completion", "[soft]
   RawPair const loop{device, queue};
   REQUIRE(loop.connect(loop.number()) == 0);
   auto const path = "/proc/self/fd/" + std::to_string(channel.get()->fd);
-  UniqueFd const pipe{::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC)};
+  base::UniqueFd const pipe{::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC)};
   char const token = 1;
   while (::write(pipe.get(), &token, 1) == 1) {
   }

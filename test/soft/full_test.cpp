@@ -42,7 +42,7 @@ int in_child(Body const& body) {
 }
 
 bool write_file(char const* path, std::string const& text) {
-  UniqueFd const file{::open(path, O_WRONLY | O_CLOEXEC)};
+  base::UniqueFd const file{::open(path, O_WRONLY | O_CLOEXEC)};
   return file && ::write(file.get(), text.data(), text.size()) == static_cast<int>(text.size());
 }
 
@@ -60,7 +60,7 @@ bool leave_mounts() {
 
 /// All bytes of the directory's file system, in one file.
 bool fill(std::string const& path) {
-  UniqueFd const file{::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
+  base::UniqueFd const file{::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
   char const page[4096] = {};
   while (file && ::write(file.get(), page, sizeof page) > 0) {
   }

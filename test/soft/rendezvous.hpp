@@ -79,7 +79,7 @@ class Shared {
   [[nodiscard]] int file() const noexcept { return file_.get(); }
 
  private:
-  UniqueFd file_;
+  base::UniqueFd file_;
   soft::Mapping mapping_;
 };
 

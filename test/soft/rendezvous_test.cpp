@@ -30,7 +30,7 @@ constexpr int some_fd = 7;
 
 struct Seen {
   SlotTenant tenant;
-  UniqueFd file;
+  base::UniqueFd file;
   int error = 0;
 };
 Seen look_at(std::uint32_t slot) {
@@ -294,7 +294,7 @@ TEST_CASE("who holds the lock of the claims keeps others waiting, but not for ev
   Rendezvous const rendezvous;
   bool const lets_go = GENERATE(true, false);
   PeerProcess holder{[&](Wire const& wire) {
-    UniqueFd const file{
+    base::UniqueFd const file{
         ::open((rendezvous.path() / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
     struct flock all {};
     all.l_type = F_WRLCK;

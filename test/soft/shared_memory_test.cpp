@@ -19,6 +19,7 @@
 using namespace lend;
 using namespace lend::soft;
 using namespace lend::test;
+using lend::base::UniqueFd;
 
 static_assert(!std::is_copy_constructible_v<Mapping>);
 static_assert(std::is_nothrow_move_constructible_v<Mapping>);

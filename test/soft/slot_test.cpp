@@ -23,6 +23,7 @@ namespace {
 
 using namespace lend;
 using namespace lend::soft;
+using lend::base::UniqueFd;
 using lend::test::meeting_place;
 using lend::test::Rendezvous;
 

@@ -17,6 +17,7 @@
 
 using namespace lend;
 using namespace lend::test;
+using lend::base::Loan;
 
 namespace {
 
@@ -42,8 +43,8 @@ MemoryRegion fresh(std::size_t length) {
 // Asks what a post asks.
 bool lend_out(Loan& loan, ScatterElement const& element) {
   return element.region != nullptr && element.region->contains(element.range) &&
-         begin_loan(loan, *element.region, element.range, LoanKind::exclusive, Operation::receive,
-                    SourceLine::here())
+         begin_loan(loan, *element.region, element.range, base::LoanKind::exclusive,
+                    Operation::receive, SourceLine::here())
              .has_value();
 }
 

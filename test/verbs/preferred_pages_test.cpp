@@ -99,10 +99,10 @@ TEST_CASE("each refusal of pages or of a node has its remedy", "[verbs]") {
 
 TEST_CASE("lengths are rounded up to whole pages, and beyond the address space to nothing",
           "[verbs]") {
-  CHECK(whole_pages(1, Pages::normal) == 4096);
-  CHECK(whole_pages(4096, Pages::transparent) == 4096);
-  CHECK(whole_pages(1, Pages::huge_2m) == huge);
-  CHECK(whole_pages(huge + 1, Pages::huge_2m) == 2 * huge);
-  CHECK(whole_pages((std::size_t{5} << 30) + 1, Pages::huge_1g) == std::size_t{6} << 30);
-  CHECK(whole_pages(SIZE_MAX, Pages::huge_1g) == 0);
+  CHECK(base::whole_pages(1, Pages::normal) == 4096);
+  CHECK(base::whole_pages(4096, Pages::transparent) == 4096);
+  CHECK(base::whole_pages(1, Pages::huge_2m) == huge);
+  CHECK(base::whole_pages(huge + 1, Pages::huge_2m) == 2 * huge);
+  CHECK(base::whole_pages((std::size_t{5} << 30) + 1, Pages::huge_1g) == std::size_t{6} << 30);
+  CHECK(base::whole_pages(SIZE_MAX, Pages::huge_1g) == 0);
 }

@@ -12,6 +12,9 @@
 
 using namespace lend;
 using namespace lend::test;
+using lend::base::is_poisoned;
+using lend::base::Loan;
+using lend::base::poison_granule;
 
 namespace {
 
@@ -21,8 +24,8 @@ ProtectionDomain fresh_domain() {
 }
 
 Result<void> lend_out(Loan& loan, ScatterElement const& element) {
-  return begin_loan(loan, *element.region, element.range, LoanKind::exclusive, Operation::receive,
-                    SourceLine::here());
+  return begin_loan(loan, *element.region, element.range, base::LoanKind::exclusive,
+                    Operation::receive, SourceLine::here());
 }
 
 }  // namespace
@@ -85,7 +88,7 @@ TEST_CASE("the bytes of a region cannot be touched against a loan", "[verbs]") {
   Loan reading;
   Loan writing;
   auto const gather = memory.gather(0, 10);
-  REQUIRE(begin_loan(reading, *gather.region, gather.range, LoanKind::shared, Operation::send,
+  REQUIRE(begin_loan(reading, *gather.region, gather.range, base::LoanKind::shared, Operation::send,
                      SourceLine::here())
               .has_value());
   REQUIRE(lend_out(writing, memory.scatter(50, 10)).has_value());
@@ -115,15 +118,15 @@ TEST_CASE("bytes that the device may write are poisoned while they are, no neigh
       Loan reading;
       REQUIRE(lend_out(writing, memory.scatter(begin, length)).has_value());
       auto const gather = memory.gather(begin + length, 16);
-      REQUIRE(begin_loan(reading, *gather.region, gather.range, LoanKind::shared, Operation::send,
-                         SourceLine::here())
+      REQUIRE(begin_loan(reading, *gather.region, gather.range, base::LoanKind::shared,
+                         Operation::send, SourceLine::here())
                   .has_value());
 
       auto const granule_of = [](std::size_t at) { return at / poison_granule * poison_granule; };
       for (std::size_t at = 0; at < 256; ++at) {
         bool const is_inside =
             granule_of(at) >= begin && granule_of(at) + poison_granule <= begin + length;
-        REQUIRE(is_poisoned(bytes + at) == (can_poison && is_inside));
+        REQUIRE(is_poisoned(bytes + at) == (base::can_poison && is_inside));
       }
       end_loan(reading, state);
       end_loan(writing, state);
@@ -147,7 +150,7 @@ TEST_CASE("neighbours on loan are poisoned and come back each by itself", "[verb
   end_loan(first, state);
   CHECK_FALSE(is_poisoned(bytes + 8));
   CHECK_FALSE(is_poisoned(bytes + 20));
-  CHECK(is_poisoned(bytes + 24) == can_poison);
+  CHECK(is_poisoned(bytes + 24) == base::can_poison);
   end_loan(second, state);
   CHECK_FALSE(is_poisoned(bytes + 24));
 }

@@ -38,7 +38,7 @@ std::byte* Arenas::add(std::size_t wanted, bool is_dedicated, AllocationOptions 
     return nullptr;
   }
   auto mapping = Mapping::of(file.get(), length, options.pages);
-  auto const error = mapping ? settle_pages(mapping.base(), length, options, true) : errno;
+  auto const error = mapping ? base::settle_pages(mapping.base(), length, options, true) : errno;
   if (error != 0) {
     fail(error);
     return nullptr;
@@ -69,7 +69,7 @@ void* Arenas::allocate(std::size_t length, AllocationOptions const& options) noe
     return nullptr;
   }
   std::lock_guard const guard{mutex_};
-  auto const wanted = lend::whole_pages(length, options.pages);
+  auto const wanted = base::whole_pages(length, options.pages);
   auto const is_dedicated =
       wanted >= dedicated_from || options.pages != Pages::normal || options.node;
   if (!is_dedicated)

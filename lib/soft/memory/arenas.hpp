@@ -37,7 +37,7 @@ class Arenas {
 
  private:
   struct Arena {
-    UniqueFd file;
+    base::UniqueFd file;
     Mapping mapping;
     PageRanges ranges;
     std::uint32_t index;

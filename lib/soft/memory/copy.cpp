@@ -20,7 +20,7 @@ namespace lend::soft {
 namespace {
 
 // Beyond, memcpy is faster than a loop of words; but AddressSanitizer has its own.
-constexpr std::size_t by_words_max = can_poison ? SIZE_MAX : 64;
+constexpr std::size_t by_words_max = base::can_poison ? SIZE_MAX : 64;
 
 /// Orders the body before the tail, whatever stores memcpy used (non-temporal, string moves).
 void fence_stores() noexcept {

@@ -10,7 +10,7 @@
 
 namespace lend::soft {
 
-Context::Context(UniqueFd file, Mapping mapping, TimerThread::Retry* retry)
+Context::Context(base::UniqueFd file, Mapping mapping, TimerThread::Retry* retry)
     : verbs_context{},
       refusals{nullptr, [](void*) noexcept {}},
       segment_file{std::move(file)},

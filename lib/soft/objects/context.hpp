@@ -34,7 +34,7 @@ struct ReceivePool;
 /// Members are destroyed bottom-up: the slot's name goes before the segment it names.
 struct Context : verbs_context {
   /// May throw std::bad_alloc.
-  Context(UniqueFd file, Mapping mapping, TimerThread::Retry*);
+  Context(base::UniqueFd file, Mapping mapping, TimerThread::Retry*);
 
   [[nodiscard]] static Context& of(ibv_context* context) noexcept {
     // verbs_get_ctx() without its question whether there is a verbs_context: there is.
@@ -62,7 +62,7 @@ struct Context : verbs_context {
   std::uint64_t guid = 0;
   bool peers_reach_private = false;  // by cross-memory attach
 
-  UniqueFd segment_file;
+  base::UniqueFd segment_file;
   Mapping segment_mapping;
   Segment& segment;
   SlotClaim slot;

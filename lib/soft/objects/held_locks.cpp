@@ -21,7 +21,7 @@ int fail_held(Context const& context, RobustLock const& lock) noexcept {
                 "%u s: try again when it is done",
                 seconds);
   SlotTenant tenant;
-  UniqueFd file;
+  base::UniqueFd file;
   bool const is_known =
       read_slot(context.slot.directory(), slot_of_instance(holder), tenant, file) == 0 &&
       tenant.instance() == holder;

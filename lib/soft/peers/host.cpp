@@ -21,7 +21,7 @@ namespace lend::soft {
 namespace {
 
 ssize_t read_small(char const* path, char* text, std::size_t size) noexcept {
-  UniqueFd file{::open(path, O_RDONLY | O_CLOEXEC)};
+  base::UniqueFd file{::open(path, O_RDONLY | O_CLOEXEC)};
   return file ? ::read(file.get(), text, size) : -1;
 }
 

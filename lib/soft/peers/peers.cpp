@@ -118,7 +118,7 @@ int Peers::connect(Peer& peer, std::uint32_t slot) noexcept {
     return 0;
   }
   auto const pidfd = static_cast<int>(::syscall(SYS_pidfd_open, tenant.pid, 0));
-  peer.pidfd_ = UniqueFd{pidfd};
+  peer.pidfd_ = base::UniqueFd{pidfd};
   auto const file = open_memory_file_of(tenant.pid, tenant.segment_fd, segment_bytes);
   if (file) peer.mapping_ = Mapping::of(file.get(), segment_bytes);
   auto const unmapped = peer.mapping_ ? 0 : errno;
@@ -182,7 +182,7 @@ bool Peers::instance_is_dead(std::uint32_t instance) noexcept {
         if (known->instance() == instance) return known->is_dead_now();
   }
   SlotTenant tenant;
-  UniqueFd file;
+  base::UniqueFd file;
   auto const error = read_slot(own_slot_.directory(), slot_of_instance(instance), tenant, file);
   if (error == ENOENT) return own_slot_.is_listed();
   if (!file) return false;

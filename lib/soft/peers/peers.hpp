@@ -32,7 +32,7 @@ struct ArenaView {
 
  private:
   void count(std::uint32_t change, std::memory_order order) noexcept {
-    if (is_only_thread())
+    if (base::is_only_thread())
       pins.store(pins.load(std::memory_order_relaxed) + change, order);
     else
       pins.fetch_add(change, order);
@@ -78,8 +78,8 @@ class Peer {
   std::atomic<int> thread_{0};
   bool is_self_ = false;
   bool has_cross_memory_ = false;
-  UniqueFd slot_file_;
-  UniqueFd pidfd_;  // empty on a kernel without pidfds; then start times decide
+  base::UniqueFd slot_file_;
+  base::UniqueFd pidfd_;  // empty on a kernel without pidfds; then start times decide
   Mapping mapping_;
   Segment* segment_ = nullptr;
   Wakers wakers_;

@@ -22,6 +22,9 @@
 #include <ctime>
 
 namespace lend::soft {
+
+using base::UniqueFd;
+
 namespace {
 
 constexpr char const* text_format =

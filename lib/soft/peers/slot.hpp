@@ -79,16 +79,16 @@ class SlotClaim {
 
  private:
   /// Writes this process as the owner into the locked file. 0 or errno.
-  [[nodiscard]] int move_in(UniqueFd file, SlotTenant const& before, int segment_fd) noexcept;
+  [[nodiscard]] int move_in(base::UniqueFd file, SlotTenant const& before, int segment_fd) noexcept;
 
   RendezvousDirectory directory_;
-  UniqueFd file_;
+  base::UniqueFd file_;
   SlotTenant tenant_;
 };
 
 /// Reads the described owner of `slot`; `file` stays open for lock_is_held(). 0 or errno.
 [[nodiscard]] int read_slot(RendezvousDirectory const&, std::uint32_t slot, SlotTenant& tenant,
-                            UniqueFd& file) noexcept;
+                            base::UniqueFd& file) noexcept;
 /// Whether the owner still holds its lock, checked through another descriptor of the file.
 [[nodiscard]] bool lock_is_held(int file, std::uint32_t generation) noexcept;
 /// Gone once the owner released its slot, or its process ended, even while a forked child keeps the

@@ -16,7 +16,7 @@ class PrivateLock {
     // Stored nevertheless: a second thread may be created while it is held. And checked: a thread
     // that takes it twice, against the rules of verbs, waits forever, as it does beside other
     // threads.
-    if (is_only_thread() && !taken_.load(std::memory_order_relaxed)) [[likely]]
+    if (base::is_only_thread() && !taken_.load(std::memory_order_relaxed)) [[likely]]
       return taken_.store(true, std::memory_order_relaxed);
     // Acquire pairs with the release in unlock(). Here, not in the loop: a free lock costs no call.
     if (taken_.exchange(true, std::memory_order_acquire)) [[unlikely]]

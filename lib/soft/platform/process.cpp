@@ -12,6 +12,9 @@
 #include <cstring>
 
 namespace lend::soft {
+
+using base::UniqueFd;
+
 namespace {
 
 /// A thread as its file `stat` tells it.

@@ -42,7 +42,7 @@ enum class Presence : std::uint8_t {
 [[nodiscard]] int living_thread_of(int pid) noexcept;
 
 /// Opens the file that process `pid` has open as `fd`. Empty with errno.
-[[nodiscard]] UniqueFd open_file_of(int pid, int fd, int flags) noexcept;
+[[nodiscard]] base::UniqueFd open_file_of(int pid, int fd, int flags) noexcept;
 
 /// Whether a call failed because this process or host lacks resources, which says nothing about the
 /// process in question.

@@ -15,6 +15,9 @@
 #include <cstring>
 
 namespace lend::soft {
+
+using base::UniqueFd;
+
 namespace {
 
 // Source: fcntl(2), memfd_create(2). Seals count only when no further one can take their place.
@@ -39,7 +42,7 @@ Mapping Mapping::of(int fd, std::size_t length, Pages pages) noexcept {
     errno = EBADF;
     return mapping;
   }
-  void* const base = map_pages(fd, length, pages);
+  void* const base = base::map_pages(fd, length, pages);
   if (base == nullptr) return mapping;
   mapping.base_ = static_cast<std::byte*>(base);
   mapping.length_ = length;
@@ -47,7 +50,7 @@ Mapping Mapping::of(int fd, std::size_t length, Pages pages) noexcept {
 }
 
 UniqueFd make_memory_file(char const* name, std::size_t length, Pages pages) noexcept {
-  unsigned const huge = is_reserved(pages) ? MFD_HUGETLB | size_flag(pages) : 0u;
+  unsigned const huge = base::is_reserved(pages) ? MFD_HUGETLB | base::size_flag(pages) : 0u;
   UniqueFd file{::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | huge)};
   if (!file) {
     // Source: memfd_create(2); Linux fs/hugetlbfs/inode.c, hugetlb_file_setup().

@@ -41,12 +41,12 @@ class Mapping {
 
 /// A memfd of `length` bytes that can never shrink, so that a peer's access never faults. No page
 /// of it exists until it is touched. `length` is whole `pages`. Empty with errno.
-[[nodiscard]] UniqueFd make_memory_file(char const* name, std::size_t length,
-                                        Pages pages = Pages::normal) noexcept;
+[[nodiscard]] base::UniqueFd make_memory_file(char const* name, std::size_t length,
+                                              Pages pages = Pages::normal) noexcept;
 
 /// Opens descriptor `fd` of process `pid`, if that is a memory file of at least `length` bytes that
 /// can never shrink. Empty with errno.
-[[nodiscard]] UniqueFd open_memory_file_of(int pid, int fd, std::size_t length) noexcept;
+[[nodiscard]] base::UniqueFd open_memory_file_of(int pid, int fd, std::size_t length) noexcept;
 
 /// Returns the pages of a range to the kernel, whichever process maps them. They read as zeros
 /// afterwards. False: they stay until the file is gone.

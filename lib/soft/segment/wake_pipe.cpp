@@ -17,6 +17,9 @@
 #include <utility>
 
 namespace lend::soft {
+
+using base::UniqueFd;
+
 namespace {
 
 /// A description of the same pipe that never blocks. It reads too, so that writing never raises

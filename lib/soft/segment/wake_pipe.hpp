@@ -36,8 +36,8 @@ class WakePipe {
   [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(own_); }
 
  private:
-  UniqueFd end_;
-  UniqueFd own_;  // both directions, never blocks
+  base::UniqueFd end_;
+  base::UniqueFd own_;  // both directions, never blocks
   std::uint64_t inode_ = 0;
 };
 
@@ -61,12 +61,12 @@ class Wakers {
 
  private:
   struct Known {
-    UniqueFd file;
+    base::UniqueFd file;
     std::uint32_t holds = 0;
   };
   /// Null with errno.
   [[nodiscard]] Known* find(SharedWake const& where) noexcept;
-  [[nodiscard]] Known* remember(std::uint64_t inode, UniqueFd file) noexcept;
+  [[nodiscard]] Known* remember(std::uint64_t inode, base::UniqueFd file) noexcept;
 
   static constexpr unsigned lately_max = 16;  // pipes that are not held and stay open
   int pid_;
