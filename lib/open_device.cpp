@@ -53,9 +53,9 @@ bool is_of(Kind kind, Device const& device) noexcept {
 
 /// Asks the devices of rdma-core for their kinds, and brings them into the order of preference.
 void identify(std::vector<Device>& devices) {
-  for (auto& device : devices) DeviceList::identify(device);
+  for (auto& device : devices) verbs::DeviceList::identify(device);
   auto const rank = [](Device const& device) {
-    return std::tuple{device.kind() != DeviceKind::card, DeviceList::is_iwarp(device)};
+    return std::tuple{device.kind() != DeviceKind::card, verbs::DeviceList::is_iwarp(device)};
   };
   std::ranges::stable_sort(devices, {}, rank);
 }
@@ -114,10 +114,10 @@ Result<Context> open_first(std::vector<Device> const& devices, Wanted const& wan
 Result<HostDevices> devices_of_host(Kind wanted) {
   HostDevices devices;
   if (wanted != Kind::soft) {
-    LEND_TRY(rdma_core, devices_of(rdma_core_provider()));
+    LEND_TRY(rdma_core, verbs::devices_of(verbs::rdma_core_provider()));
     devices.rdma_core = std::move(rdma_core);
   }
-  LEND_TRY(soft, devices_of(soft::provider()));
+  LEND_TRY(soft, verbs::devices_of(soft::provider()));
   devices.soft = std::move(soft);
   return devices;
 }
@@ -147,7 +147,7 @@ Result<Context> open_device(HostDevices devices, DeviceChoice const& choice) {
   std::erase_if(named.soft, has_other_name);
   auto candidates = list_devices(std::move(named));
   std::erase_if(candidates, [&](Device const& device) {
-    return !is_of(kind, device) || (is_default && DeviceList::is_iwarp(device));
+    return !is_of(kind, device) || (is_default && verbs::DeviceList::is_iwarp(device));
   });
   if (!candidates.empty()) return open_first(candidates, wanted);
   auto const all = list_devices(std::move(devices));

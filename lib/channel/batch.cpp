@@ -9,6 +9,8 @@
 
 namespace lend {
 
+using verbs::Chain;
+
 namespace {
 
 Error scope_is_over() noexcept {
@@ -18,7 +20,7 @@ Error scope_is_over() noexcept {
 // Not in add(), which then has fewer instructions with g++ 12.
 template <class Work>
 std::size_t size_of(Work const& work) noexcept {
-  return list_of(work).size();
+  return verbs::list_of(work).size();
 }
 
 }  // namespace
@@ -36,7 +38,7 @@ template <class Work>
 [[gnu::always_inline]] inline SlotId Batching::add(Chain& chain, Work const& work,
                                                    ScopeRecord& scope,
                                                    SourceLine const& where) noexcept {
-  constexpr Operation operation = operation_of<Work>;
+  constexpr Operation operation = verbs::operation_of<Work>;
   FailureLog& failures = channel_.failures;
   if (channel_.is_broken()) [[unlikely]] {
     failures.set_last_error(failures.broken_error());
@@ -46,16 +48,17 @@ template <class Work>
     failures.set_last_error(Errc::queue_full);
     return {};
   }
-  QueuePairHandle const& queue_pair = channel_.connection.raw();
+  verbs::QueuePairHandle const& queue_pair = channel_.connection.raw();
 
   SlotId const id = channel_.in_flight.open(operation, scope);
   Slot& slot = channel_.in_flight.slot(id);
   auto* const ahead = chain.sends.last;
-  auto const resolved = append(queue_pair, chain, id.value, work,
-                               {slot.pieces, &slot.loans, &where, &failures.place_of_last_error()});
+  auto const resolved =
+      verbs::append(queue_pair, chain, id.value, work,
+                    {slot.pieces, &slot.loans, &where, &failures.place_of_last_error()});
   if (resolved.is_refused()) [[unlikely]] {
-    failures.set_last_error(
-        refusal_error(queue_pair, work, PostAnswer::of(resolved), failures.last_error()));
+    failures.set_last_error(verbs::refusal_error(queue_pair, work, verbs::PostAnswer::of(resolved),
+                                                 failures.last_error()));
     channel_.in_flight.cancel(slot);
     return {};
   }
@@ -64,9 +67,9 @@ template <class Work>
   if constexpr (operation != Operation::receive) {
     // At most a quarter of the queue at a time is unsignaled, so that room comes back early.
     if (ahead != nullptr && chain.silent_last + 1 < channel_.send_depth / 4 &&
-        may_be_silent(queue_pair, *ahead)) {
+        verbs::may_be_silent(queue_pair, *ahead)) {
       ++chain.silent_last;
-      silence(*ahead);
+      verbs::silence(*ahead);
       slot.before = SlotId{ahead->wr_id};
     } else {
       chain.silent_last = 0;
@@ -120,7 +123,7 @@ template <class Work>
     return scope_is_over();
   ChannelState::Use const use{*state};
   Batching batching{*state};
-  if (!batching.fits_behind(chain(), operation_of<Work>, size_of(work))) [[unlikely]] {
+  if (!batching.fits_behind(chain(), verbs::operation_of<Work>, size_of(work))) [[unlikely]] {
     LEND_TRYV(batching.post(chain(), *scope_, deadline));
   }
   SlotId id = batching.add(chain(), work, *scope_, where);
@@ -128,7 +131,7 @@ template <class Work>
     if (state->failures.last_error() == Errc::queue_full) {
       LEND_TRYV(batching.post(chain(), *scope_, deadline));
       RoomWait wait{state->progress.make_waiter()};
-      auto room = wait_for_room(*state, operation_of<Work>, deadline, wait);
+      auto room = wait_for_room(*state, verbs::operation_of<Work>, deadline, wait);
       if (room.has_value())
         id = batching.add(chain(), work, *scope_, where);
       else

@@ -10,6 +10,8 @@
 
 namespace lend {
 
+using verbs::Chain;
+
 namespace {
 
 Error behind_refused(Error const& why) noexcept {
@@ -87,12 +89,12 @@ Result<void> Batching::wait_for_room(Chain const& chain, ScopeRecord& scope,
 template <class Request>
 Result<void> Batching::post_list(Chain::List<Request>& list, Operation operation) noexcept {
   Request* refused = nullptr;
-  int const result = post_chain(channel_.connection.raw(), *list.first, refused);
+  int const result = verbs::post_chain(channel_.connection.raw(), *list.first, refused);
   if (result == 0) [[likely]] {
     note_posted(list.first, static_cast<Request*>(nullptr));
     return success();
   }
-  int const errno_value = errno_of(result);
+  int const errno_value = verbs::errno_of(result);
   Request* last_posted = nullptr;
   Request* request = list.first;
   while (request != nullptr && request != refused) {
@@ -102,14 +104,14 @@ Result<void> Batching::post_list(Chain::List<Request>& list, Operation operation
   note_posted(list.first, request);
   bool const is_unclear = request == nullptr;  // the device may have taken any of them
   Error const why = channel_.connection.about(
-      is_unclear ? device_unclear(channel_.connection.raw(), operation, errno_value)
-                 : device_refused(channel_.connection.raw(), operation, errno_value));
+      is_unclear ? verbs::device_unclear(channel_.connection.raw(), operation, errno_value)
+                 : verbs::device_refused(channel_.connection.raw(), operation, errno_value));
   if (is_unclear) {
     give_up(why);
     return why;
   }
   fail_list(request, why);
-  if (last_posted != nullptr && is_silent(*last_posted))
+  if (last_posted != nullptr && verbs::is_silent(*last_posted))
     close_behind(SlotId{last_posted->wr_id}, why);
   return why;
 }

@@ -19,14 +19,15 @@ class Batching {
   /// Adds `work`, which fits, to `chain`: takes a slot and lends its bytes. No slot if that failed;
   /// the channel's last_error() has the reason.
   template <class Work>
-  [[nodiscard]] SlotId add(Chain& chain, Work const& work, ScopeRecord& scope,
+  [[nodiscard]] SlotId add(verbs::Chain& chain, Work const& work, ScopeRecord& scope,
                            SourceLine const& where) noexcept;
   /// False if `chain` must be posted before this is added.
-  [[nodiscard]] bool fits_behind(Chain const& chain, Operation operation,
+  [[nodiscard]] bool fits_behind(verbs::Chain const& chain, Operation operation,
                                  std::size_t elements) const noexcept;
   /// Posts `chain` of `scope`, which is then empty; it stays unchanged if there was no room in
   /// time. While it waits, other batches of the scope that have room are posted.
-  [[nodiscard]] Result<void> post(Chain& chain, ScopeRecord& scope, Deadline deadline) noexcept;
+  [[nodiscard]] Result<void> post(verbs::Chain& chain, ScopeRecord& scope,
+                                  Deadline deadline) noexcept;
   /// Posts all open batches of `scope`, those with room first; or until `wanted` is posted. Returns
   /// errors of the wait for room; handles have the device's refusals.
   [[nodiscard]] Result<void> post_all(ScopeRecord& scope, Deadline deadline,
@@ -36,18 +37,19 @@ class Batching {
   /// The same for all batches of a scope that ends; or drops their requests.
   void end_all(ScopeRecord& scope, Deadline deadline, bool is_unwinding) noexcept;
   /// Drops all requests of `chain`, as if none had been added.
-  void cancel(Chain& chain) noexcept;
+  void cancel(verbs::Chain& chain) noexcept;
 
  private:
-  [[nodiscard]] bool has_room(Chain const& chain) const noexcept;
+  [[nodiscard]] bool has_room(verbs::Chain const& chain) const noexcept;
   /// Posts the batches that have room. Whether there are others.
   bool post_those_with_room(ScopeRecord& scope) noexcept;
   /// One poll, with a pause if it found nothing.
   [[nodiscard]] Result<void> wait_a_while(Waiter& waiter, Deadline deadline) noexcept;
-  [[nodiscard]] Result<void> wait_for_room(Chain const& chain, ScopeRecord& scope,
+  [[nodiscard]] Result<void> wait_for_room(verbs::Chain const& chain, ScopeRecord& scope,
                                            Deadline deadline) noexcept;
   template <class Request>
-  [[nodiscard]] Result<void> post_list(Chain::List<Request>& list, Operation operation) noexcept;
+  [[nodiscard]] Result<void> post_list(verbs::Chain::List<Request>& list,
+                                       Operation operation) noexcept;
   template <class Request>
   void note_posted(Request* first, Request const* end) noexcept;
   template <class Request>

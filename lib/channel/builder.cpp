@@ -26,7 +26,7 @@ Result<PreparedChannel> prepare_channel(ProtectionDomain const& domain,
   for (auto const& [name, depth] : {std::pair{"send_depth", depths.send_depth},
                                     std::pair{"receive_depth", depths.receive_depth}})
     if (depth == 0 || depth > requests_max)
-      return beyond_limit(name, depth, requests_max, "work_requests_max", context.name());
+      return verbs::beyond_limit(name, depth, requests_max, "work_requests_max", context.name());
   std::uint32_t const completions_depth = depths.send_depth       // every send is signaled
                                           + depths.receive_depth  // so is every receive
                                           + depths.probes;        // and a keep-alive's probe

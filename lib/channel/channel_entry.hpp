@@ -43,7 +43,7 @@ class ChannelUse {
   /// For the channels of one progress: the thread inside, or null.
   struct User {
     std::atomic<void const*> thread{nullptr};
-    Inheritance origin{};
+    verbs::Inheritance origin{};
   };
 
   explicit ChannelUse(User& user) noexcept : user_{user.thread} {

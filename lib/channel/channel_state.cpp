@@ -114,7 +114,8 @@ bool ChannelState::pause(Waiter& waiter, Deadline deadline) noexcept {
   return goes_on;
 }
 
-[[gnu::cold]] void ChannelState::complete_unusual(SlotId id, CompletionEntry entry) noexcept {
+[[gnu::cold]] void ChannelState::complete_unusual(SlotId id,
+                                                  verbs::CompletionEntry entry) noexcept {
   if (Slot* const slot = in_flight.find(id)) return fail(id, *slot, entry.failure());
   LEND_ASSERT(id.value == PeerWatch::probe_id);
   std::optional<FailedWork> failed;
@@ -199,9 +200,10 @@ WorkFailure ChannelState::subject_of(SlotId id, Slot const& slot) const noexcept
 }
 
 [[gnu::cold]] Error ChannelState::poll_failure(int result) const noexcept {
-  return poll_error(progress.queue(), result,
-                    "The bytes come back when the work is aborted: at the end of the scope, or of "
-                    "a blocking call.");
+  return verbs::poll_error(
+      progress.queue(), result,
+      "The bytes come back when the work is aborted: at the end of the scope, or of "
+      "a blocking call.");
 }
 
 }  // namespace lend

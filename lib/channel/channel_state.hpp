@@ -53,7 +53,7 @@ class ChannelState {
   // ---- completions ----
 
   /// Processes a completion of this channel.
-  void complete(CompletionEntry entry) noexcept {
+  void complete(verbs::CompletionEntry entry) noexcept {
     SlotId const id{entry.id()};
     if (entry.has_failed() || !in_flight.has(id)) [[unlikely]]
       complete_unusual(id, entry);
@@ -130,12 +130,13 @@ class ChannelState {
   ChannelState(ProtectionDomain const& domain, std::shared_ptr<Progress> progress,
                PreparedQueuePair queue_pair, ChannelOptions const& options);
 
-  void complete_unusual(SlotId id, CompletionEntry entry) noexcept;  // a failure, or without slot
+  // A failure, or one without a slot.
+  void complete_unusual(SlotId id, verbs::CompletionEntry entry) noexcept;
   [[nodiscard]] Error failure_of(SlotId id, Slot const& slot, FailedWork const& failed) noexcept;
   [[noreturn]] static void stop_for_moved() noexcept;
 
   ChannelReference reference_{};  // to this channel
-  Inheritance origin_{};
+  verbs::Inheritance origin_{};
 };
 
 }  // namespace lend

@@ -9,6 +9,8 @@
 
 namespace lend {
 
+using verbs::QueuePairDoor;
+
 namespace {
 
 std::string address_of(Endpoint const& end) {
@@ -64,7 +66,7 @@ void Connection::adopt(QueuePair own) noexcept {
 bool Connection::abort_all() noexcept {
   if (is_gone()) return true;
   auto const handle = handed_out_.lock();
-  return handle == nullptr || lend::abort_all(*handle).has_value();
+  return handle == nullptr || verbs::abort_all(*handle).has_value();
 }
 
 void Connection::destroy() noexcept {
@@ -72,7 +74,7 @@ void Connection::destroy() noexcept {
   if (phase_ != Phase::handed_out) {
     // Its remaining completions will not come. Source: ibv_destroy_qp(3).
     if (auto const handle = handed_out_.lock()) {
-      if (auto gone = lend::destroy(*handle); !gone.has_value())
+      if (auto gone = verbs::destroy(*handle); !gone.has_value())
         kept_ = std::move(gone).assume_error();
     }
     queue_pair_.reset();

@@ -33,7 +33,7 @@ class Connection {
   [[nodiscard]] bool is_connected() const noexcept { return phase_ == Phase::connected; }
 
   /// Of every post: while it is here, prepared or connected.
-  [[nodiscard]] QueuePairHandle const& raw() const noexcept { return *raw_; }
+  [[nodiscard]] verbs::QueuePairHandle const& raw() const noexcept { return *raw_; }
   [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
   [[nodiscard]] Endpoint const& own() const noexcept { return own_; }
   [[nodiscard]] Endpoint const& peer() const noexcept { return peer_; }
@@ -75,12 +75,12 @@ class Connection {
 
   Phase phase_ = Phase::prepared;
   std::uint32_t const number_;
-  QueuePairHandle const* raw_;
+  verbs::QueuePairHandle const* raw_;
   Endpoint own_;
   Endpoint peer_{};
   PreparedQueuePair prepared_;
-  std::weak_ptr<QueuePairHandle> handed_out_;  // the same, after take_queue_pair()
-  std::shared_ptr<DestroyedFlag const> is_destroyed_;
+  std::weak_ptr<verbs::QueuePairHandle> handed_out_;  // the same, after take_queue_pair()
+  std::shared_ptr<verbs::DestroyedFlag const> is_destroyed_;
   std::optional<QueuePair> queue_pair_{};
   std::optional<Error> kept_{};
 };

@@ -32,7 +32,7 @@ InFlight::InFlight(std::uint32_t send_depth, std::uint32_t receive_depth, std::u
     : slots_{(send_depth + receive_depth)      // every request that can be outstanding
              + (send_depth + receive_depth)},  // as many finished ones that handles hold
       room_{send_depth, receive_depth},
-      pieces_{std::make_unique<LentPiece[]>(std::size_t{slots_.capacity()} * elements)},
+      pieces_{std::make_unique<verbs::LentPiece[]>(std::size_t{slots_.capacity()} * elements)},
       failures_{failures} {
   slots_.for_each_slot([pieces = pieces_.get(), elements](Slot& slot) mutable {
     slot.pieces = std::exchange(pieces, pieces + elements);
@@ -72,7 +72,7 @@ void InFlight::make_marker(Slot& slot) noexcept {
 }
 
 [[gnu::cold]] void InFlight::cancel(Slot& slot) noexcept {
-  give_back_all(slot.pieces, slot.loans);
+  verbs::give_back_all(slot.pieces, slot.loans);
   slot.unposted = false;
   slot.before = {};
   free(slot);
@@ -85,7 +85,7 @@ void InFlight::make_marker(Slot& slot) noexcept {
   if (slot.unposted) {  // as finish() otherwise
     slot.unposted = false;
     slot.before = {};
-    give_back_all(slot.pieces, slot.loans);
+    verbs::give_back_all(slot.pieces, slot.loans);
     slot.finished = true;
   } else {
     finish(slot);

@@ -80,7 +80,7 @@ class InFlight {
   /// The request was not posted: returns loans and slot.
   void cancel(Slot& slot) noexcept;
   /// The completion of the request was seen.
-  [[gnu::always_inline]] void succeed(Slot& slot, CompletionEntry entry) noexcept {
+  [[gnu::always_inline]] void succeed(Slot& slot, verbs::CompletionEntry entry) noexcept {
     if (slot.work.operation == Operation::receive) {
       slot.work.bytes = entry.bytes();
       slot.work.immediate = entry.immediate();
@@ -144,7 +144,7 @@ class InFlight {
   }
   /// The request has ended: returns bytes and room.
   [[gnu::always_inline]] void finish(Slot& slot) noexcept {
-    give_back_all(slot.pieces, slot.loans);
+    verbs::give_back_all(slot.pieces, slot.loans);
     --outstanding_[queue_of(slot.work.operation)];
     --slot.scope->outstanding;
     slot.finished = true;
@@ -179,9 +179,9 @@ class InFlight {
   base::SlotTable<Slot> slots_;
   // Maximum outstanding: the depths; 0 once the channel is broken.
   std::uint32_t room_[2];
-  std::uint32_t outstanding_[2] = {0, 0};  // sends, writes and reads; receives
-  std::unique_ptr<LentPiece[]> pieces_;    // `elements` for each slot
-  std::vector<SlotId> failed_slots_{};     // in the order seen; nothing is posted after the first
+  std::uint32_t outstanding_[2] = {0, 0};       // sends, writes and reads; receives
+  std::unique_ptr<verbs::LentPiece[]> pieces_;  // `elements` for each slot
+  std::vector<SlotId> failed_slots_{};  // in the order seen; nothing is posted after the first
   ScopeRecord markers_{};
   bool keeps_loans_ = false;
   FailureLog& failures_;

@@ -26,7 +26,7 @@ struct RoomWait {
 
 /// Ends a post that was refused: sets last_error(), returns loans and slot.
 template <class Work>
-void refuse(ChannelState& channel, Work const& work, PostAnswer answer, SlotId id) noexcept;
+void refuse(ChannelState& channel, Work const& work, verbs::PostAnswer answer, SlotId id) noexcept;
 /// The device may have taken the request: aborts all work.
 void abort_unclear(ChannelState& channel, SlotId id, Slot& slot) noexcept;
 /// Waits until a post of this operation has room, for at least one poll, because a device has its
@@ -40,7 +40,7 @@ template <Lending lending, class Work>
                                                           ScopeRecord& scope,
                                                           SourceLine const& where,
                                                           SlotId& id) noexcept {
-  constexpr Operation operation = operation_of<Work>;
+  constexpr Operation operation = verbs::operation_of<Work>;
   if (!channel.in_flight.has_room(operation)) [[unlikely]] {
     channel.failures.set_last_error(channel.is_broken() ? channel.failures.broken_error()
                                                         : Error{Errc::queue_full});
@@ -49,10 +49,11 @@ template <Lending lending, class Work>
 
   id = channel.in_flight.open(operation, scope);
   Slot& slot = channel.in_flight.slot(id);
-  auto const loans = lending == Lending::lends ? LoanRow{slot.pieces, &slot.loans, &where,
-                                                         &channel.failures.place_of_last_error()}
-                                               : LoanRow{};
-  auto const answer = try_post(channel.connection.raw(), id.value, work, loans);
+  auto const loans = lending == Lending::lends
+                         ? verbs::LoanRow{slot.pieces, &slot.loans, &where,
+                                          &channel.failures.place_of_last_error()}
+                         : verbs::LoanRow{};
+  auto const answer = verbs::try_post(channel.connection.raw(), id.value, work, loans);
   if (!answer.is_posted()) [[unlikely]] {
     refuse(channel, work, answer, id);
     return false;
@@ -64,14 +65,14 @@ template <Lending lending, class Work>
 }
 
 template <class Work>
-[[gnu::cold, gnu::noinline]] void refuse(ChannelState& channel, Work const& work, PostAnswer answer,
-                                         SlotId id) noexcept {
+[[gnu::cold, gnu::noinline]] void refuse(ChannelState& channel, Work const& work,
+                                         verbs::PostAnswer answer, SlotId id) noexcept {
   FailureLog& failures = channel.failures;
   failures.set_last_error(
-      refusal_error(channel.connection.raw(), work, answer, failures.last_error()));
+      verbs::refusal_error(channel.connection.raw(), work, answer, failures.last_error()));
   Slot& slot = channel.in_flight.slot(id);
   slot.work.bytes = answer.bytes;
-  if (answer.refusal == PostRefusal::unclear)
+  if (answer.refusal == verbs::PostRefusal::unclear)
     abort_unclear(channel, id, slot);
   else
     channel.in_flight.cancel(slot);
@@ -86,7 +87,8 @@ template <class Work>
                                                               SourceLine const& where) noexcept {
   RoomWait wait{channel.progress.make_waiter()};
   while (channel.failures.last_error() == Errc::queue_full) {
-    if (auto room = wait_for_room(channel, operation_of<Work>, deadline, wait); !room.has_value()) {
+    if (auto room = wait_for_room(channel, verbs::operation_of<Work>, deadline, wait);
+        !room.has_value()) {
       channel.failures.set_last_error(std::move(room).assume_error());
       return {};
     }
@@ -123,10 +125,10 @@ template <class Work>
   // The error of abort_unclear() concerns the work, which may have been posted.
   if (channel.is_broken() && error == Errc::system_failed) return error;
   WorkFailure subject = channel.connection.subject(error.code());
-  subject.operation = operation_of<Work>;
+  subject.operation = verbs::operation_of<Work>;
   subject.slot = base::not_posted;
   subject.posted_at = where;
-  for (auto const& element : list_of(work).elements()) subject.bytes += element.range.length;
+  for (auto const& element : verbs::list_of(work).elements()) subject.bytes += element.range.length;
   return base::ErrorAccess::about(error, subject);
 }
 

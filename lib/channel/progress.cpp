@@ -31,9 +31,9 @@ void Progress::detach(ChannelState const& channel, std::uint32_t queue_pair_numb
   }
 }
 
-void Progress::hand_out(PolledCompletions const& entries, int count) noexcept {
+void Progress::hand_out(verbs::PolledCompletions const& entries, int count) noexcept {
   for (int i = 0; i < count; ++i) {
-    CompletionEntry const entry = entries[i];
+    verbs::CompletionEntry const entry = entries[i];
     if (ChannelState* const channel = channels_.find(entry.queue_pair_number())) [[likely]]
       channel->complete(entry);
   }

@@ -35,12 +35,12 @@ class Progress {
 
   /// Polls once and passes on the completions. Returns their number, or negative as ibv_poll_cq(3).
   [[nodiscard]] int poll() noexcept {
-    PolledCompletions entries;
-    int const count = entries.poll(raw(), poll_batch);
+    verbs::PolledCompletions entries;
+    int const count = entries.poll(raw(), verbs::poll_batch);
     hand_out(entries, count);
     return count;
   }
-  void hand_out(PolledCompletions const& entries, int count) noexcept;
+  void hand_out(verbs::PolledCompletions const& entries, int count) noexcept;
 
   [[nodiscard]] Waiter make_waiter() noexcept { return {wait_plan_, completions_}; }
   [[nodiscard]] CompletionQueue const& queue() const noexcept { return completions_; }

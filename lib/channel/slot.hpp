@@ -23,15 +23,15 @@ using base::SlotId;
 /// the scope ends.
 struct Slot {
   ScopeRecord* scope = nullptr;
-  LentPiece* pieces = nullptr;  // the slot's row in the loan table
-  SlotId before{};              // the unsignaled request before this one, which ends with it
-  WorkSuccess work{};           // bytes: requested, then received
-  std::uint32_t loans = 0;      // used entries of the row
-  bool unposted = false;        // in a batch
-  bool held = false;            // a handle may still take the result
-  bool finished = false;        // the completion was seen
-  bool failed = false;          // with a failure
-  std::uint64_t failed_as = 0;  // sequence number of its failure in the channel
+  verbs::LentPiece* pieces = nullptr;  // the slot's row in the loan table
+  SlotId before{};                     // the unsignaled request before this one, which ends with it
+  WorkSuccess work{};                  // bytes: requested, then received
+  std::uint32_t loans = 0;             // used entries of the row
+  bool unposted = false;               // in a batch
+  bool held = false;                   // a handle may still take the result
+  bool finished = false;               // the completion was seen
+  bool failed = false;                 // with a failure
+  std::uint64_t failed_as = 0;         // sequence number of its failure in the channel
   Error failure{};
 };
 

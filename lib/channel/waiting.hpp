@@ -35,8 +35,8 @@ void collect_failure(ChannelState& channel, Slot& slot) noexcept;
 /// Polls for `slot` of `id`, mostly the only outstanding one. As Progress::poll().
 [[nodiscard, gnu::always_inline]] inline int poll_for(ChannelState& channel, SlotId id,
                                                       Slot& slot) noexcept {
-  PolledCompletions entries;
-  int const count = entries.poll(channel.raw_completions, poll_batch);
+  verbs::PolledCompletions entries;
+  int const count = entries.poll(channel.raw_completions, verbs::poll_batch);
   if (count == 1 && entries[0].id() == id.value &&
       entries[0].queue_pair_number() == channel.connection.number() && !entries[0].has_failed())
       [[likely]]

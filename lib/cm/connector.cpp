@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds retry_pause{20};
 class Connecting {
  public:
   Connecting(std::string_view address, cm::CmAddress target, std::optional<cm::CmAddress> source,
-             QueuePairHandle& queue_pair, Deadline deadline)
+             verbs::QueuePairHandle& queue_pair, Deadline deadline)
       : address_{address},
         target_{target},
         source_{source},
@@ -55,7 +55,7 @@ class Connecting {
   std::string address_;
   cm::CmAddress target_;
   std::optional<cm::CmAddress> source_;
-  QueuePairHandle& queue_pair_;
+  verbs::QueuePairHandle& queue_pair_;
   Deadline deadline_;
 };
 

@@ -14,6 +14,8 @@
 
 namespace lend::cm {
 
+using verbs::QueuePairHandle;
+
 namespace {
 
 /// Bits of ibv_qp_attr_mask that only the kernel uses and older ones let through: 21 to 23.
@@ -21,7 +23,7 @@ namespace {
 constexpr int kernel_only_attributes = 0xe0'0000;
 
 /// Keeps an established connection, and hears what becomes of it.
-class CmKeeper final : public ConnectionKeeper {
+class CmKeeper final : public verbs::ConnectionKeeper {
  public:
   CmKeeper(CmLink link, std::string peer) noexcept
       : link_{std::move(link)}, peer_{std::move(peer)} {}
@@ -78,8 +80,8 @@ std::string name_of_port(std::string_view device, std::uint8_t port) {
 }
 
 /// What the connection manager says for `state`.
-Result<Transition> attributes_from(rdma_cm_id& id, ibv_qp_state state, char const* name,
-                                   ibv_qp_attr& attributes) {
+Result<verbs::Transition> attributes_from(rdma_cm_id& id, ibv_qp_state state, char const* name,
+                                          ibv_qp_attr& attributes) {
   attributes = {};
   attributes.qp_state = state;
   int mask = 0;
@@ -87,7 +89,7 @@ Result<Transition> attributes_from(rdma_cm_id& id, ibv_qp_state state, char cons
     return Error::from_errno(Errc::peer_lost, std::string{"rdma_init_qp_attr for "} + name, errno,
                              "The connection is in an unexpected state; the peer may have given "
                              "up.");
-  return Transition{name, state, mask & ~kernel_only_attributes};
+  return verbs::Transition{name, state, mask & ~kernel_only_attributes};
 }
 
 Endpoint peer_of(QueuePairHandle const& queue_pair, ibv_qp_attr const& attributes) {
@@ -99,14 +101,14 @@ Endpoint peer_of(QueuePairHandle const& queue_pair, ibv_qp_attr const& attribute
   peer.lid = attributes.ah_attr.dlid;
   if (attributes.ah_attr.is_global)
     std::memcpy(peer.gid.data(), attributes.ah_attr.grh.dgid.raw, peer.gid.size());
-  peer.mtu_bytes = mtu_bytes_of(attributes.path_mtu);
+  peer.mtu_bytes = verbs::mtu_bytes_of(attributes.path_mtu);
   return peer;
 }
 
 }  // namespace
 
 Result<QueuePairHandle*> usable(PreparedQueuePair& queue_pair) {
-  QueuePairHandle* const handle = QueuePairDoor::handle_of(queue_pair);
+  QueuePairHandle* const handle = verbs::QueuePairDoor::handle_of(queue_pair);
   if (handle == nullptr)
     return Error{Errc::invalid_argument,
                  "this queue pair was connected or moved from before; prepare another"};
@@ -158,33 +160,35 @@ rdma_conn_param parameters_of(QueuePairHandle const& queue_pair,
 // drivers/infiniband/core/verbs.c, qp_state_table; iWARP drivers ignore it.
 Result<void> initialize(rdma_cm_id& id, QueuePairHandle const& queue_pair) {
   ibv_qp_attr attributes;
-  LEND_TRY(transition, attributes_from(id, IBV_QPS_INIT, reset_to_init.name, attributes));
+  LEND_TRY(transition, attributes_from(id, IBV_QPS_INIT, verbs::reset_to_init.name, attributes));
   // As for any queue pair of lend's: each region says again whether a peer may touch it.
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
   transition.attributes |= IBV_QP_ACCESS_FLAGS;
-  return apply_transition(queue_pair, transition, attributes);
+  return verbs::apply_transition(queue_pair, transition, attributes);
 }
 
 Result<void> make_ready(rdma_cm_id& id, QueuePairHandle& queue_pair) {
   if (queue_pair.domain->context->is_iwarp()) return success();
   ibv_qp_attr attributes;
-  LEND_TRY(receiving, attributes_from(id, IBV_QPS_RTR, init_to_ready_to_receive.name, attributes));
+  LEND_TRY(receiving,
+           attributes_from(id, IBV_QPS_RTR, verbs::init_to_ready_to_receive.name, attributes));
   queue_pair.peer = peer_of(queue_pair, attributes);
   attributes.min_rnr_timer = queue_pair.times.receiver_not_ready_delay;
-  LEND_TRYV(apply_transition(queue_pair, receiving, attributes));
+  LEND_TRYV(verbs::apply_transition(queue_pair, receiving, attributes));
 
-  LEND_TRY(sending, attributes_from(id, IBV_QPS_RTS, ready_to_receive_to_send.name, attributes));
+  LEND_TRY(sending,
+           attributes_from(id, IBV_QPS_RTS, verbs::ready_to_receive_to_send.name, attributes));
   // The program's own times, not those the connection manager guesses from the path.
   attributes.timeout = queue_pair.times.ack_timeout;
   attributes.retry_cnt = queue_pair.times.ack_retries;
   attributes.rnr_retry = queue_pair.times.receiver_not_ready_retries;
-  LEND_TRYV(apply_transition(queue_pair, sending, attributes));
+  LEND_TRYV(verbs::apply_transition(queue_pair, sending, attributes));
   queue_pair.local.packet_sequence_number = PacketSequenceNumber::truncated(attributes.sq_psn);
   return success();
 }
 
 CmConnection completed(CmLink link, PreparedQueuePair queue_pair, Contract contract) {
-  QueuePairHandle& handle = *QueuePairDoor::handle_of(queue_pair);
+  QueuePairHandle& handle = *verbs::QueuePairDoor::handle_of(queue_pair);
   handle.peer.device_kind = handle.local.device_kind;
   handle.peer.link_layer = handle.local.link_layer;
   handle.peer.send_depth = contract.send_depth;
@@ -194,7 +198,8 @@ CmConnection completed(CmLink link, PreparedQueuePair queue_pair, Contract contr
   CmPeer peer{CmAddress::of(*rdma_get_peer_addr(link.id.get())).to_text(), contract.send_depth,
               contract.receive_depth, contract.message_bytes_max, std::move(contract.private_data)};
   auto keeper = std::make_unique<CmKeeper>(std::move(link), peer.address);
-  return {QueuePairDoor::connected(std::move(queue_pair), std::move(keeper)), std::move(peer)};
+  return {verbs::QueuePairDoor::connected(std::move(queue_pair), std::move(keeper)),
+          std::move(peer)};
 }
 
 void refuse(rdma_cm_id& id, Refusal const& refusal) noexcept {

@@ -13,24 +13,25 @@ namespace lend::cm {
 
 /// Whether rdma_cm could connect it at all.
 /// Errors:  invalid_argument  it was consumed before. unsupported  it is of a soft device.
-[[nodiscard]] Result<QueuePairHandle*> usable(PreparedQueuePair& queue_pair);
+[[nodiscard]] Result<verbs::QueuePairHandle*> usable(PreparedQueuePair& queue_pair);
 
-[[nodiscard]] Contract contract_of(QueuePairHandle const& queue_pair,
+[[nodiscard]] Contract contract_of(verbs::QueuePairHandle const& queue_pair,
                                    std::span<std::byte const> private_data);
 
 /// Whether the connection goes over the queue pair's own device and port.
 /// Errors:  invalid_argument  with both names.
-[[nodiscard]] Result<void> check_device(rdma_cm_id const& id, QueuePairHandle const& queue_pair);
+[[nodiscard]] Result<void> check_device(rdma_cm_id const& id,
+                                        verbs::QueuePairHandle const& queue_pair);
 
 /// The parameters that each side sends, besides `private_data`, which must outlive the result.
-[[nodiscard]] rdma_conn_param parameters_of(QueuePairHandle const& queue_pair,
+[[nodiscard]] rdma_conn_param parameters_of(verbs::QueuePairHandle const& queue_pair,
                                             std::span<std::byte const> private_data) noexcept;
 
 /// RESET to INIT, with the attributes of `id`.
-[[nodiscard]] Result<void> initialize(rdma_cm_id& id, QueuePairHandle const& queue_pair);
+[[nodiscard]] Result<void> initialize(rdma_cm_id& id, verbs::QueuePairHandle const& queue_pair);
 /// INIT to RTS, with the attributes of `id`; nothing on iWARP, where the kernel does it.
 /// Source: rdma_init_qp_attr(3); tried on siw, which disconnects if the program sets RTS itself.
-[[nodiscard]] Result<void> make_ready(rdma_cm_id& id, QueuePairHandle& queue_pair);
+[[nodiscard]] Result<void> make_ready(rdma_cm_id& id, verbs::QueuePairHandle& queue_pair);
 
 /// The finished connection.
 [[nodiscard]] CmConnection completed(CmLink link, PreparedQueuePair queue_pair, Contract contract);

@@ -68,7 +68,7 @@ Error rejection(CmEvent const& event, std::string_view step) {
 }  // namespace
 
 Result<EventChannel> EventChannel::open() {
-  if (int const error = notice_forks(); error != 0)
+  if (int const error = verbs::notice_forks(); error != 0)
     return Error::from_errno("pthread_atfork", error);
   errno = 0;
   EventChannel channel{rdma_create_event_channel()};
@@ -100,7 +100,7 @@ Result<std::optional<CmEvent>> EventChannel::next(Deadline deadline) {
 }
 
 Error CmLink::inherited(std::string_view call) noexcept {
-  return verb_error(Errc::system_failed, inherited_provider(), call, ENODEV);
+  return verbs::verb_error(Errc::system_failed, verbs::inherited_provider(), call, ENODEV);
 }
 
 Result<CmLink> CmLink::make() {

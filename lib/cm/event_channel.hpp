@@ -25,7 +25,7 @@ namespace lend::cm {
 /// One end of a connection, or a listener. Destroying it ends either, except in a forked child,
 /// whose parent's it is.
 struct CmIdDeleter {
-  Inheritance origin{};
+  verbs::Inheritance origin{};
   void operator()(rdma_cm_id* id) const noexcept {
     if (!origin.is_inherited()) rdma_destroy_id(id);
   }
@@ -62,7 +62,7 @@ class EventChannel {
   explicit EventChannel(rdma_event_channel* raw) noexcept : raw_{raw} {}
 
   std::unique_ptr<rdma_event_channel, Deleter> raw_;  // in a forked child, a descriptor is closed
-  Inheritance origin_{};
+  verbs::Inheritance origin_{};
 };
 
 /// An id with an event channel of its own.

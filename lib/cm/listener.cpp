@@ -89,7 +89,8 @@ Result<CmConnection> CmRequest::accept(PreparedQueuePair queue_pair, Deadline de
   }
 
   auto const step = "accepting the connection of " + state->peer.address;
-  auto parameters = cm::parameters_of(*QueuePairDoor::handle_of(queue_pair), message.value());
+  auto parameters =
+      cm::parameters_of(*verbs::QueuePairDoor::handle_of(queue_pair), message.value());
   parameters.responder_resources =
       std::min(parameters.responder_resources, state->responder_resources);
   parameters.initiator_depth = std::min(parameters.initiator_depth, state->initiator_depth);

@@ -12,7 +12,7 @@
 
 #include <memory>
 
-namespace lend {
+namespace lend::verbs {
 
 /// Reaches the inside of queue pairs.
 struct QueuePairDoor {
@@ -42,4 +42,4 @@ struct QueuePairDoor {
                                                         Transition const& transition,
                                                         ibv_qp_attr attributes);
 
-}  // namespace lend
+}  // namespace lend::verbs

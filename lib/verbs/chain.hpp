@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace lend {
+namespace lend::verbs {
 
 /// Two lists of described requests with their elements. It stays where it is, for it points into
 /// itself. Its arrays are never initialised.
@@ -116,4 +116,4 @@ inline void silence(ibv_send_wr& request) noexcept {
   return false;
 }
 
-}  // namespace lend
+}  // namespace lend::verbs

@@ -16,11 +16,13 @@
 
 namespace lend {
 
+using verbs::Provider;
+
 namespace {
 
-using Channel = CompletionQueueHandle::Channel;
+using Channel = verbs::CompletionQueueHandle::Channel;
 
-CompletedWork success_of(CompletionEntry entry) noexcept {
+CompletedWork success_of(verbs::CompletionEntry entry) noexcept {
   CompletedWork work;
   if (entry.has_bytes()) work.bytes = entry.bytes();
   if (entry.is_receive()) work.immediate = entry.immediate();
@@ -39,8 +41,8 @@ Result<Channel> make_channel(Provider const& provider, ibv_context* context, Wak
   errno = 0;
   Channel channel{provider, provider.create_comp_channel(context)};
   if (!channel && wakeable == Wakeable::yes)
-    return verb_error(provider, "ibv_create_comp_channel", errno,
-                      "A wait without events (Wait::adaptive) needs no descriptor.");
+    return verbs::verb_error(provider, "ibv_create_comp_channel", errno,
+                             "A wait without events (Wait::adaptive) needs no descriptor.");
   if (!channel) return channel;
   int const descriptor = channel.get()->fd;
   // An event may be gone by the time that it is asked for; that must not block.
@@ -59,33 +61,35 @@ Result<CompletionQueue> CompletionQueue::create(Context const& context, std::uin
                                                 Wakeable wakeable) {
   auto const limit = context.limits().completions_max;
   if (depth == 0 || std::cmp_greater(depth, limit))
-    return beyond_limit("completion queue depth", depth, static_cast<std::uint64_t>(limit),
-                        "completions_max", context.name());
+    return verbs::beyond_limit("completion queue depth", depth, static_cast<std::uint64_t>(limit),
+                               "completions_max", context.name());
   auto const& parent = context.handle_;
   Provider const& provider = parent->provider();
   LEND_TRY(channel, make_channel(provider, parent->raw.get(), wakeable));
   errno = 0;
-  RawHandle<ibv_cq, &Provider::destroy_cq> raw{
+  verbs::RawHandle<ibv_cq, &Provider::destroy_cq> raw{
       provider,
       provider.create_cq(parent->raw.get(), static_cast<int>(depth), nullptr, channel.get(), 0)};
   int const error = errno;
-  if (!raw) return completion_queue_error(*parent, depth, error);
+  if (!raw) return verbs::completion_queue_error(*parent, depth, error);
   int const granted = raw.get()->cqe;
   if (std::cmp_less(granted, depth))
     return Error{Errc::exhausted, context.name() + " granted " + std::to_string(granted) + " of " +
                                       std::to_string(depth) +
                                       " completion queue entries; ask for less"};
-  return CompletionQueue{std::make_shared<CompletionQueueHandle>(
+  return CompletionQueue{std::make_shared<verbs::CompletionQueueHandle>(
       parent, std::move(channel), std::move(raw), static_cast<std::uint32_t>(granted))};
 }
 
-Error poll_error(CompletionQueue const& queue, int result, std::string_view remedy) noexcept {
+Error verbs::poll_error(CompletionQueue const& queue, int result,
+                        std::string_view remedy) noexcept {
   auto const& raw = queue.handle_->raw;
   auto const entries = "a queue of " + std::to_string(raw.get()->cqe) + " entries";
   // Without a reason the number is not taken for an errno: drivers answer codes of their own.
   // Source: rdma-core providers/mlx5/cq.c, CQ_POLL_ERR.
   if (raw.provider().last_reason() != nullptr)
-    return verb_error(Errc::system_failed, raw.provider(), "ibv_poll_cq on " + entries, -result);
+    return verbs::verb_error(Errc::system_failed, raw.provider(), "ibv_poll_cq on " + entries,
+                             -result);
   return Error{Errc::system_failed,
                "ibv_poll_cq returned " + std::to_string(result) + " on " + entries +
                    ": the queue overran or the device failed; no work has ended. " +
@@ -95,12 +99,12 @@ Error poll_error(CompletionQueue const& queue, int result, std::string_view reme
 Result<std::span<Completion>> CompletionQueue::poll(std::span<Completion> target) noexcept {
   ibv_cq& queue = *handle_->raw.get();
   std::size_t taken = 0;
-  PolledCompletions entries;
+  verbs::PolledCompletions entries;
   while (taken < target.size()) {
-    auto const wanted = std::min<std::size_t>(poll_batch, target.size() - taken);
+    auto const wanted = std::min<std::size_t>(verbs::poll_batch, target.size() - taken);
     int const got = entries.poll(queue, static_cast<int>(wanted));
     for (int i = 0; i < got; ++i) {
-      CompletionEntry const entry = entries[i];
+      verbs::CompletionEntry const entry = entries[i];
       if (entry.has_failed())
         target[taken++] = {entry.id(), entry.failure()};
       else
@@ -108,7 +112,7 @@ Result<std::span<Completion>> CompletionQueue::poll(std::span<Completion> target
     }
     if (got < 0) [[unlikely]] {
       if (taken == 0)
-        return poll_error(*this, got, "Flush and destroy the queue pairs that use it.");
+        return verbs::poll_error(*this, got, "Flush and destroy the queue pairs that use it.");
       break;  // what was taken is real; the next poll meets the failure again
     }
     if (std::cmp_less(got, wanted)) break;

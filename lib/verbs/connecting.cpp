@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace lend {
+namespace lend::verbs {
 
 namespace {
 
@@ -25,7 +25,7 @@ bool takes_global_route(QueuePairHandle const& queue_pair) noexcept {
 std::string way_of(QueuePairHandle const& queue_pair) {
   if (!takes_global_route(queue_pair)) return " at LID " + std::to_string(queue_pair.peer.lid);
   Endpoint const& local = queue_pair.local;
-  return " at " + text_of(queue_pair.peer.gid) + ", from GID index " +
+  return " at " + lend::text_of(queue_pair.peer.gid) + ", from GID index " +
          text_of(std::vector{GidEntry{queue_pair.gid_index, local.gid_type, local.gid}});
 }
 
@@ -119,4 +119,4 @@ Result<void> bring_up(QueuePairHandle& queue_pair) {
   return apply_transition(queue_pair, ready_to_receive_to_send, attributes);
 }
 
-}  // namespace lend
+}  // namespace lend::verbs

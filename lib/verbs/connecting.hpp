@@ -5,7 +5,7 @@
 #include <lend/base/result.hpp>
 #include <verbs/handles.hpp>
 
-namespace lend {
+namespace lend::verbs {
 
 /// Brings `queue_pair` from RESET to INIT, where it takes receives.
 /// Errors:  names the refused transition.
@@ -14,4 +14,4 @@ namespace lend {
 /// Errors:  names the refused transition.
 [[nodiscard]] Result<void> bring_up(QueuePairHandle& queue_pair);
 
-}  // namespace lend
+}  // namespace lend::verbs

@@ -36,7 +36,7 @@ DeviceCapabilities Context::capabilities() const noexcept {
 }
 
 Result<std::vector<GidEntry>> Context::gids() const {
-  return read_gids(*handle_);
+  return verbs::read_gids(*handle_);
 }
 
 ibv_context* Context::native() const noexcept {
@@ -44,12 +44,14 @@ ibv_context* Context::native() const noexcept {
 }
 
 Result<ProtectionDomain> Context::allocate_protection_domain() const {
-  Provider const& provider = handle_->provider();
+  verbs::Provider const& provider = handle_->provider();
   errno = 0;
-  RawHandle<ibv_pd, &Provider::dealloc_pd> raw{provider, provider.alloc_pd(handle_->raw.get())};
+  verbs::RawHandle<ibv_pd, &verbs::Provider::dealloc_pd> raw{provider,
+                                                             provider.alloc_pd(handle_->raw.get())};
   int const error = errno;
-  if (!raw) return domain_error(*handle_, error);
-  return ProtectionDomain{std::make_shared<DomainHandle>(DomainHandle{handle_, std::move(raw)})};
+  if (!raw) return verbs::domain_error(*handle_, error);
+  return ProtectionDomain{
+      std::make_shared<verbs::DomainHandle>(verbs::DomainHandle{handle_, std::move(raw)})};
 }
 
 }  // namespace lend

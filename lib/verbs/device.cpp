@@ -12,10 +12,12 @@
 
 namespace lend {
 
+using verbs::DeviceList;
+
 namespace {
 
 std::uint8_t at_most_reads_max(int reads) noexcept {
-  return static_cast<std::uint8_t>(std::clamp(reads, 0, reads_max));
+  return static_cast<std::uint8_t>(std::clamp(reads, 0, verbs::reads_max));
 }
 
 }  // namespace
@@ -50,7 +52,7 @@ std::string_view name_of(LinkLayer layer) noexcept {
   return "unknown";
 }
 
-Result<std::vector<Device>> DeviceList::of(Provider const& provider) {
+Result<std::vector<Device>> DeviceList::of(verbs::Provider const& provider) {
   int count = 0;
   errno = 0;
   ibv_device** const raw = provider.get_device_list(&count);
@@ -58,19 +60,20 @@ Result<std::vector<Device>> DeviceList::of(Provider const& provider) {
   if (raw == nullptr) {
     // ENOSYS: no RDMA in this kernel. Source: ibv_get_device_list(3).
     if (error == ENOSYS) return std::vector<Device>{};
-    return verb_error(provider, std::string{"ibv_get_device_list of "} + provider.name, error);
+    return verbs::verb_error(provider, std::string{"ibv_get_device_list of "} + provider.name,
+                             error);
   }
   auto const list = std::make_shared<DeviceList const>(provider, raw);
   auto const kind = provider.is_soft ? DeviceKind::soft : DeviceKind::card;
   std::vector<Device> devices;
   for (int i = 0; i < count; ++i) {
-    if (!provider.is_soft && raw[i]->dev_path == soft_device_mark) continue;
+    if (!provider.is_soft && raw[i]->dev_path == verbs::soft_device_mark) continue;
     devices.push_back(Device{raw[i]->name, kind, list, static_cast<std::size_t>(i)});
   }
   return devices;
 }
 
-DeviceKind kind_of_vendor(std::uint32_t vendor) noexcept {
+DeviceKind verbs::kind_of_vendor(std::uint32_t vendor) noexcept {
   constexpr std::uint32_t soft_roce = 0xff'ffff;
   constexpr std::uint32_t soft_iwarp = 0x62'6d74;
   constexpr std::uint32_t none = 0;  // SoftRoCE before Linux 5.10
@@ -79,13 +82,13 @@ DeviceKind kind_of_vendor(std::uint32_t vendor) noexcept {
 }
 
 void DeviceList::identify(Device& device) {
-  Provider const& provider = *device.list_->provider;
+  verbs::Provider const& provider = *device.list_->provider;
   if (provider.is_soft) return;
-  ContextHandle::Raw const raw{provider,
-                               provider.open_device(device.list_->devices[device.index_])};
+  verbs::ContextHandle::Raw const raw{provider,
+                                      provider.open_device(device.list_->devices[device.index_])};
   ibv_device_attr attributes{};
   if (raw && provider.query_device(raw.get(), &attributes) == 0)
-    device.kind_ = kind_of_vendor(attributes.vendor_id);
+    device.kind_ = verbs::kind_of_vendor(attributes.vendor_id);
 }
 
 bool DeviceList::is_iwarp(Device const& device) noexcept {
@@ -93,25 +96,27 @@ bool DeviceList::is_iwarp(Device const& device) noexcept {
 }
 
 Result<Context> Device::open(std::uint8_t port) const {
-  Provider const& provider = *list_->provider;
-  if (int const error = notice_forks(); error != 0)
+  verbs::Provider const& provider = *list_->provider;
+  if (int const error = verbs::notice_forks(); error != 0)
     return Error::from_errno("pthread_atfork", error);
   errno = 0;
-  ContextHandle::Raw raw{provider, provider.open_device(list_->devices[index_])};
+  verbs::ContextHandle::Raw raw{provider, provider.open_device(list_->devices[index_])};
   int error = errno;
   if (!raw)
-    return verb_error(provider, "ibv_open_device of " + name_, error,
-                      "The device file /dev/infiniband/uverbs* must be readable and writable, and "
-                      "descriptors left (`ulimit -n`).");
+    return verbs::verb_error(
+        provider, "ibv_open_device of " + name_, error,
+        "The device file /dev/infiniband/uverbs* must be readable and writable, and "
+        "descriptors left (`ulimit -n`).");
 
   ibv_device_attr attributes{};
   int const result = provider.query_device(raw.get(), &attributes);
-  error = errno_of(result);
-  if (result != 0) return verb_error(provider, "ibv_query_device of " + name_, error);
-  LEND_TRY(chosen, choose_port(provider, raw.get(), name_, port, attributes.phys_port_cnt));
+  error = verbs::errno_of(result);
+  if (result != 0) return verbs::verb_error(provider, "ibv_query_device of " + name_, error);
+  LEND_TRY(chosen, verbs::choose_port(provider, raw.get(), name_, port, attributes.phys_port_cnt));
 
-  auto const kind = provider.is_soft ? DeviceKind::soft : kind_of_vendor(attributes.vendor_id);
-  auto handle = std::make_shared<ContextHandle>(std::move(raw), name_, kind);
+  auto const kind =
+      provider.is_soft ? DeviceKind::soft : verbs::kind_of_vendor(attributes.vendor_id);
+  auto handle = std::make_shared<verbs::ContextHandle>(std::move(raw), name_, kind);
   handle->port = chosen;
   handle->limits = {.queue_pairs_max = attributes.max_qp,
                     .completion_queues_max = attributes.max_cq,

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace lend {
+namespace lend::verbs {
 
 /// A provider's list, alive while a Device of it is: the verbs want a device opened before its list
 /// is freed. Source: ibv_get_device_list(3).
@@ -38,4 +38,4 @@ struct DeviceList {
   return DeviceList::of(provider);
 }
 
-}  // namespace lend
+}  // namespace lend::verbs

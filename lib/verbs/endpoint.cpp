@@ -68,7 +68,7 @@ std::string version_of_text(std::string_view text) {
 
 }  // namespace
 
-std::optional<std::string> endpoint_defect(Endpoint const& endpoint) {
+std::optional<std::string> verbs::endpoint_defect(Endpoint const& endpoint) {
   auto const unknown = [](char const* field, unsigned value) {
     return std::string{field} + " " + std::to_string(value) + " is unknown";
   };
@@ -79,14 +79,15 @@ std::optional<std::string> endpoint_defect(Endpoint const& endpoint) {
   if (endpoint.gid_type > GidType::roce_v2)
     return unknown("GID type", static_cast<unsigned>(endpoint.gid_type));
   auto const number = endpoint.queue_pair_number.value();
-  if (number == 0 || number == multicast_queue_pair)
+  if (number == 0 || number == verbs::multicast_queue_pair)
     return "queue pair number " + std::to_string(number) + " is never a connection's";
-  if (!mtu_of(endpoint.mtu_bytes))
+  if (!verbs::mtu_of(endpoint.mtu_bytes))
     return "MTU of " + std::to_string(endpoint.mtu_bytes) +
            " bytes is none of 256, 512, 1024, 2048 and 4096";
   for (auto const depth : {endpoint.send_depth, endpoint.receive_depth})
-    if (depth == 0 || depth > depth_largest)
-      return "depth " + std::to_string(depth) + " is not 1 to " + std::to_string(depth_largest);
+    if (depth == 0 || depth > verbs::depth_largest)
+      return "depth " + std::to_string(depth) + " is not 1 to " +
+             std::to_string(verbs::depth_largest);
   return std::nullopt;
 }
 
@@ -152,7 +153,7 @@ Result<Endpoint> Endpoint::decode(std::span<std::byte const> bytes) {
   endpoint.gid_type = static_cast<GidType>(type);
   endpoint.queue_pair_number = *checked_number;
   endpoint.packet_sequence_number = *checked_sequence;
-  if (auto const defect = endpoint_defect(endpoint)) return refused(*defect);
+  if (auto const defect = verbs::endpoint_defect(endpoint)) return refused(*defect);
   return endpoint;
 }
 

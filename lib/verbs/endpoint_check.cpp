@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace lend {
+namespace lend::verbs {
 
 namespace {
 
@@ -25,12 +25,12 @@ LinkLayer effective(LinkLayer layer) noexcept {
 
 std::string gid_form(Endpoint const& endpoint) {
   if (!endpoint.has_gid()) return "no GID";
-  return (is_ipv4_mapped(endpoint.gid) ? "IPv4 " : "IPv6 ") + text_of(endpoint.gid);
+  return (is_ipv4_mapped(endpoint.gid) ? "IPv4 " : "IPv6 ") + lend::text_of(endpoint.gid);
 }
 
 /// "RoCE v2 (10.77.0.1)"
 std::string gid_type(Endpoint const& endpoint) {
-  return std::string{name_of(endpoint.gid_type)} + " (" + text_of(endpoint.gid) + ')';
+  return std::string{name_of(endpoint.gid_type)} + " (" + lend::text_of(endpoint.gid) + ')';
 }
 
 bool is_soft(Endpoint const& endpoint) noexcept {
@@ -84,4 +84,4 @@ Result<void> check_fit(Endpoint const& local, Endpoint const& peer) {
   return success();
 }
 
-}  // namespace lend
+}  // namespace lend::verbs

@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-namespace lend {
+namespace lend::verbs {
 
 /// Named by multicast, never a queue pair. Source: InfiniBand Architecture Specification vol. 1,
 /// §3.5.3.
@@ -29,4 +29,4 @@ inline constexpr std::uint32_t depth_largest = 0x7fff'ffff;
 /// where the peer is in another subnet or one of them has no LID.
 [[nodiscard]] bool needs_global_route(Endpoint const& local, Endpoint const& peer) noexcept;
 
-}  // namespace lend
+}  // namespace lend::verbs

@@ -12,15 +12,17 @@
 
 namespace lend {
 
-struct ExposureState {
-  RegionState* region;
-  Registration registration;
+struct verbs::ExposureState {
+  verbs::RegionState* region;
+  verbs::Registration registration;
   RemoteRegion remote;
   /// Empty: it keeps the region and conflicts with no loan. The ledger cannot see the peer.
   base::Loan loan{};
   /// In the list below.
   ExposureState* next = nullptr;
 };
+
+using verbs::ExposureState;
 
 namespace {
 
@@ -37,10 +39,11 @@ void keep_for_ever(ExposureState* state) noexcept {
 Result<Exposure> MemoryRegion::unsafe_expose(std::size_t offset, std::size_t length,
                                              RemoteAccess access) & {
   ByteRange const range{offset, length};
-  if (state_ == nullptr || !state_->contains(range)) return element_error(state_, range, 0, 1);
+  if (state_ == nullptr || !state_->contains(range))
+    return verbs::element_error(state_, range, 0, 1);
   if (length == 0) return Error{Errc::invalid_argument, "no bytes to expose: expose 1 or more"};
   std::byte* const address = state_->address + offset;
-  LEND_TRY(registration, register_bytes(*state_->domain, address, length, access));
+  LEND_TRY(registration, verbs::register_bytes(*state_->domain, address, length, access));
   RemoteRegion const remote{reinterpret_cast<std::uintptr_t>(address), length,
                             registration.get()->rkey};
   std::unique_ptr<ExposureState> made{new ExposureState{state_, std::move(registration), remote}};
@@ -62,18 +65,18 @@ RemoteRegion Exposure::remote() const& noexcept {
 Result<void> Exposure::finish() noexcept {
   std::unique_ptr<ExposureState> state{std::exchange(state_, nullptr)};
   if (!state) return success();
-  RegionState* const region = state->region;
-  Provider const& provider = state->registration.provider();
+  verbs::RegionState* const region = state->region;
+  verbs::Provider const& provider = state->registration.provider();
   char const* const call = "ibv_dereg_mr of exposed bytes";
   if (state->registration.is_inherited()) {
     static_cast<void>(state.release());  // as the region, see MemoryRegion::destroy()
-    return verb_error(Errc::system_failed, provider, call, ENODEV);
+    return verbs::verb_error(Errc::system_failed, provider, call, ENODEV);
   }
   Result<void> result = success();
   if (int const failure = state->registration.try_destroy(); failure != 0) {
-    result = verb_error(Errc::system_failed, provider, call, errno_of(failure),
-                        "The peer may still access them; end its connection.");
-    if (errno_of(failure) == EBUSY) return keep_for_ever(state.release()), result;
+    result = verbs::verb_error(Errc::system_failed, provider, call, verbs::errno_of(failure),
+                               "The peer may still access them; end its connection.");
+    if (verbs::errno_of(failure) == EBUSY) return keep_for_ever(state.release()), result;
     // The device may still write there. A leak is better than its writes in other memory.
     static std::mutex one_at_a_time;  // another thread may end another exposure of this region
     std::lock_guard const guard{one_at_a_time};
@@ -81,7 +84,7 @@ Result<void> Exposure::finish() noexcept {
   }
   // Relaxed: words only.
   region->exposures.fetch_sub(1, std::memory_order_relaxed);
-  end_loan(state->loan, region);
+  verbs::end_loan(state->loan, region);
   return result;
 }
 

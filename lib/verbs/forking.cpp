@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace lend {
+namespace lend::verbs {
 
 namespace {
 
@@ -146,4 +146,4 @@ void ForkedDataPath::refuse_all() noexcept {
   } while (at != newest_open);
 }
 
-}  // namespace lend
+}  // namespace lend::verbs

@@ -21,7 +21,7 @@
 
 #include <cstdint>
 
-namespace lend {
+namespace lend::verbs {
 
 /// Whether forks are noticed, as they are from the start of the process. 0, or the errno of
 /// pthread_atfork(3).
@@ -64,4 +64,4 @@ class ForkedDataPath {
   ForkedDataPath* previous_;
 };
 
-}  // namespace lend
+}  // namespace lend::verbs

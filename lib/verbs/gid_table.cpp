@@ -10,6 +10,8 @@
 
 namespace lend {
 
+using verbs::ContextHandle;
+
 namespace {
 
 /// GID tables are indexed by one octet in an address vector. Source: struct ibv_global_route.
@@ -41,7 +43,7 @@ Read read_entry(ContextHandle const& context, std::uint32_t index) noexcept {
   ibv_gid_entry raw{};
   int const result =
       context.provider().query_gid_ex(context.raw.get(), context.port.number, index, &raw);
-  if (int const error = errno_of(result); error != 0) {
+  if (int const error = verbs::errno_of(result); error != 0) {
     // ENODATA: an empty entry. Source: ibv_query_gid_ex(3); Linux drivers/infiniband/core/cache.c.
     return {.error = error == ENODATA ? 0 : error};
   }
@@ -52,17 +54,18 @@ Read read_entry(ContextHandle const& context, std::uint32_t index) noexcept {
 }
 
 Error cannot_read(ContextHandle const& context, int error) {
-  return verb_error(context.provider(), "ibv_query_gid_ex of " + port_of(context), error,
-                    "No entry of the port's GID table could be used.");
+  return verbs::verb_error(context.provider(), "ibv_query_gid_ex of " + port_of(context), error,
+                           "No entry of the port's GID table could be used.");
 }
 
 /// `what` names the requested entry; the list has those that exist.
 Error no_such_entry(ContextHandle const& context, std::string const& what) {
-  auto const present = read_gids(context);
-  return Error{Errc::not_found,
-               what + "; " + port_of(context) + " has " +
-                   (present.has_value() ? text_of(present.value()) : present.error().message()) +
-                   ". Choose one of these, or give the network interface the address"};
+  auto const present = verbs::read_gids(context);
+  return Error{
+      Errc::not_found,
+      what + "; " + port_of(context) + " has " +
+          (present.has_value() ? verbs::text_of(present.value()) : present.error().message()) +
+          ". Choose one of these, or give the network interface the address"};
 }
 
 Result<GidEntry> by_index(ContextHandle const& context, std::uint32_t index) {
@@ -79,12 +82,12 @@ Result<GidEntry> by_index(ContextHandle const& context, std::uint32_t index) {
 }
 
 Result<GidEntry> by_address(ContextHandle const& context, std::string const& address) {
-  auto const wanted = gid_of_text(address);
+  auto const wanted = verbs::gid_of_text(address);
   if (!wanted)
     return Error{Errc::invalid_argument,
                  "gid_address \"" + address +
                      "\" is no IP address; write it as 10.0.0.1 or as fe80::1, without a zone"};
-  LEND_TRY(entries, read_gids(context));
+  LEND_TRY(entries, verbs::read_gids(context));
   auto const found = std::find_if(entries.begin(), entries.end(),
                                   [&](GidEntry const& entry) { return entry.gid == *wanted; });
   if (found == entries.end())
@@ -101,8 +104,8 @@ Result<GidEntry> best(ContextHandle const& context) {
     Read const read = read_entry(context, static_cast<std::uint32_t>(index));
     if (read.error != 0) error = read.error;
     if (!read.is_set) continue;
-    if (!found || rank_of(read.entry) < rank_of(*found)) found = read.entry;
-    if (rank_of(*found) == 0) break;
+    if (!found || verbs::rank_of(read.entry) < verbs::rank_of(*found)) found = read.entry;
+    if (verbs::rank_of(*found) == 0) break;
   }
   if (found) return *found;
   if (error != 0) return cannot_read(context, error);
@@ -124,21 +127,21 @@ std::string_view name_of(GidType type) noexcept {
   return "unknown";
 }
 
-bool is_ipv4_mapped(Gid const& gid) noexcept {
+bool verbs::is_ipv4_mapped(Gid const& gid) noexcept {
   return std::all_of(gid.begin(), gid.begin() + 10, [](std::uint8_t byte) { return byte == 0; }) &&
          gid[10] == 0xff && gid[11] == 0xff;
 }
 
 std::string text_of(Gid const& gid) {
   char text[INET6_ADDRSTRLEN] = "";
-  if (is_ipv4_mapped(gid))
+  if (verbs::is_ipv4_mapped(gid))
     ::inet_ntop(AF_INET, gid.data() + 12, text, sizeof text);
   else
     ::inet_ntop(AF_INET6, gid.data(), text, sizeof text);
   return text;
 }
 
-std::optional<Gid> gid_of_text(std::string const& text) noexcept {
+std::optional<Gid> verbs::gid_of_text(std::string const& text) noexcept {
   Gid gid{};
   if (::inet_pton(AF_INET6, text.c_str(), gid.data()) == 1) return gid;
   gid = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
@@ -146,11 +149,11 @@ std::optional<Gid> gid_of_text(std::string const& text) noexcept {
   return std::nullopt;
 }
 
-std::string text_of(std::vector<GidEntry> const& entries) {
+std::string verbs::text_of(std::vector<GidEntry> const& entries) {
   std::string text;
   for (std::size_t i = 0; i < std::min(entries.size(), entries_named_max); ++i) {
-    text +=
-        (i == 0 ? "" : ", ") + std::to_string(entries[i].index) + ": " + text_of(entries[i].gid);
+    text += (i == 0 ? "" : ", ") + std::to_string(entries[i].index) + ": " +
+            lend::text_of(entries[i].gid);
     ((text += " (") += name_of(entries[i].type)) += ')';
   }
   if (entries.size() > entries_named_max)
@@ -158,13 +161,13 @@ std::string text_of(std::vector<GidEntry> const& entries) {
   return text.empty() ? "none" : text;
 }
 
-int rank_of(GidEntry const& entry) noexcept {
+int verbs::rank_of(GidEntry const& entry) noexcept {
   if (entry.type == GidType::infiniband) return 0;
-  int const form = is_ipv4_mapped(entry.gid) ? 0 : is_link_local(entry.gid) ? 2 : 1;
+  int const form = verbs::is_ipv4_mapped(entry.gid) ? 0 : is_link_local(entry.gid) ? 2 : 1;
   return (entry.type == GidType::roce_v2 ? 0 : 3) + form;
 }
 
-Result<std::vector<GidEntry>> read_gids(ContextHandle const& context) {
+Result<std::vector<GidEntry>> verbs::read_gids(ContextHandle const& context) {
   std::vector<GidEntry> entries;
   int error = 0;
   auto const count = entries_of(context);
@@ -174,12 +177,13 @@ Result<std::vector<GidEntry>> read_gids(ContextHandle const& context) {
     if (read.is_set) entries.push_back(read.entry);
   }
   if (entries.empty() && error != 0) return cannot_read(context, error);
-  std::stable_sort(entries.begin(), entries.end(),
-                   [](GidEntry const& a, GidEntry const& b) { return rank_of(a) < rank_of(b); });
+  std::stable_sort(entries.begin(), entries.end(), [](GidEntry const& a, GidEntry const& b) {
+    return verbs::rank_of(a) < verbs::rank_of(b);
+  });
   return entries;
 }
 
-Result<GidEntry> choose_gid(ContextHandle const& context, GidChoice const& choice) {
+Result<GidEntry> verbs::choose_gid(ContextHandle const& context, GidChoice const& choice) {
   bool const is_chosen = choice.index.has_value() || !choice.address.empty();
   if (context.is_iwarp()) {
     if (is_chosen)

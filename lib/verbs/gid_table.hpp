@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace lend {
+namespace lend::verbs {
 
 /// Lower is better: RoCE v2 before v1; then IPv4, IPv6, and link-local IPv6, which works only
 /// within one link. All entries of InfiniBand have the same rank.
@@ -39,4 +39,4 @@ namespace lend {
 /// "1: 10.77.0.1 (RoCE v2), 0: fe80::1 (RoCE v2)", or "none".
 [[nodiscard]] std::string text_of(std::vector<GidEntry> const& entries);
 
-}  // namespace lend
+}  // namespace lend::verbs

@@ -20,7 +20,7 @@
 #include <string>
 #include <utility>
 
-namespace lend {
+namespace lend::verbs {
 
 /// One raw object and the table's entry that destroys it.
 ///
@@ -189,4 +189,4 @@ struct QueuePairHandle {
   [[nodiscard]] bool carries_immediates() const noexcept { return !domain->context->is_iwarp(); }
 };
 
-}  // namespace lend
+}  // namespace lend::verbs

@@ -13,7 +13,7 @@
 #include <charconv>
 #include <optional>
 
-namespace lend {
+namespace lend::verbs {
 
 namespace {
 
@@ -133,4 +133,4 @@ Error completion_queue_error(ContextHandle const& context, std::uint32_t depth, 
   return verb_error(code_of_limit(errno_value), provider, call, errno_value, remedy);
 }
 
-}  // namespace lend
+}  // namespace lend::verbs

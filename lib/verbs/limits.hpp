@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace lend {
+namespace lend::verbs {
 
 /// "send_depth is 0; it must be 1 to 1024, the work_requests_max of rxe0"
 [[nodiscard]] Error beyond_limit(std::string_view option, std::uint64_t value,
@@ -41,4 +41,4 @@ namespace lend {
 [[nodiscard]] Error completion_queue_error(ContextHandle const& context, std::uint32_t depth,
                                            int errno_value);
 
-}  // namespace lend
+}  // namespace lend::verbs

@@ -2,7 +2,7 @@
 // Rows of more than one loan. One thread at a time.
 #include <verbs/loan_row.hpp>
 
-namespace lend {
+namespace lend::verbs {
 
 void give_back_all_but_one(LentPiece* pieces, std::uint32_t& count) noexcept {
   for (; count > 1; --count) {
@@ -11,4 +11,4 @@ void give_back_all_but_one(LentPiece* pieces, std::uint32_t& count) noexcept {
   }
 }
 
-}  // namespace lend
+}  // namespace lend::verbs

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-namespace lend {
+namespace lend::verbs {
 
 /// Lends bytes that `region` contains, poisoned where the device is to write. `loan` stays unused
 /// where the region is unchecked.
@@ -81,4 +81,4 @@ void give_back_all_but_one(LentPiece* pieces, std::uint32_t& count) noexcept;
   count = 0;
 }
 
-}  // namespace lend
+}  // namespace lend::verbs

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
-namespace lend {
+namespace lend::verbs {
 
 namespace {
 
@@ -107,4 +107,4 @@ Result<RawQueuePair> make_queue_pair(DomainHandle const& domain, ibv_cq* complet
   return raw;
 }
 
-}  // namespace lend
+}  // namespace lend::verbs

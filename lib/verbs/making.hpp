@@ -6,7 +6,7 @@
 #include <lend/verbs/queue_pair.hpp>
 #include <verbs/handles.hpp>
 
-namespace lend {
+namespace lend::verbs {
 
 using RawQueuePair = RawHandle<ibv_qp, &Provider::destroy_qp>;
 
@@ -18,4 +18,4 @@ using RawQueuePair = RawHandle<ibv_qp, &Provider::destroy_qp>;
                                                    QueuePairOptions const& options,
                                                    ibv_qp_cap& granted);
 
-}  // namespace lend
+}  // namespace lend::verbs

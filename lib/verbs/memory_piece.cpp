@@ -31,13 +31,13 @@ Result<Halves<Piece>> ConstantPiece::split_as(std::size_t offset) const noexcept
 
 Result<std::span<std::byte const>> ConstantPiece::bytes(std::size_t offset,
                                                         std::size_t length) const noexcept {
-  LEND_TRY(address, touch(region_, within(offset, length), base::LoanKind::shared));
+  LEND_TRY(address, verbs::touch(region_, within(offset, length), base::LoanKind::shared));
   return std::span<std::byte const>{address, length};
 }
 
 Result<std::span<std::byte>> MemoryPiece::mutable_bytes(std::size_t offset,
                                                         std::size_t length) const noexcept {
-  LEND_TRY(address, touch(region_, within(offset, length), base::LoanKind::exclusive));
+  LEND_TRY(address, verbs::touch(region_, within(offset, length), base::LoanKind::exclusive));
   return std::span<std::byte>{address, length};
 }
 

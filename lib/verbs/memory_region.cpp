@@ -10,6 +10,8 @@
 
 namespace lend {
 
+using verbs::RegionState;
+
 namespace {
 
 std::string text_of(ByteRange range) {
@@ -27,16 +29,18 @@ std::string hold_of(RegionState const& state) {
 
 }  // namespace
 
-Result<std::byte*> touch(RegionState const* region, ByteRange range, base::LoanKind kind) noexcept {
-  if (region == nullptr || !region->contains(range)) return element_error(region, range, 0, 1);
+Result<std::byte*> verbs::touch(RegionState const* region, ByteRange range,
+                                base::LoanKind kind) noexcept {
+  if (region == nullptr || !region->contains(range))
+    return verbs::element_error(region, range, 0, 1);
   if (region->is_checked()) {
     LEND_TRYV(region->ledger.check(range, kind));
   }
   return region->address + range.offset;
 }
 
-Error element_error(RegionState const* region, ByteRange range, std::size_t index,
-                    std::size_t list_size) {
+Error verbs::element_error(RegionState const* region, ByteRange range, std::size_t index,
+                           std::size_t list_size) {
   std::string text;
   if (list_size > 1)
     text = "element " + std::to_string(index) + " of " + std::to_string(list_size) + ": ";
@@ -57,7 +61,7 @@ RegionState::~RegionState() {
   // Refused: the device may still write there. A leak is better than its writes in other memory.
   storage.keep_for_ever();
   // Of a view only the device knows when that ends. Source: lib/soft, dereg_mr().
-  if (is_owned || errno_of(failure) != EBUSY) return;
+  if (is_owned || verbs::errno_of(failure) != EBUSY) return;
   auto const* const reason = registration.provider().last_reason();
   stop("a registered view of " + std::to_string(length) +
        " bytes was destroyed while its peer may still write there: " +
@@ -79,13 +83,13 @@ std::size_t MemoryRegion::loans() const noexcept {
 
 Result<std::span<std::byte const>> MemoryRegion::bytes(std::size_t offset,
                                                        std::size_t length) const& noexcept {
-  LEND_TRY(address, touch(state_, {offset, length}, base::LoanKind::shared));
+  LEND_TRY(address, verbs::touch(state_, {offset, length}, base::LoanKind::shared));
   return std::span<std::byte const>{address, length};
 }
 
 Result<std::span<std::byte>> MemoryRegion::mutable_bytes(std::size_t offset,
                                                          std::size_t length) & noexcept {
-  LEND_TRY(address, touch(state_, {offset, length}, base::LoanKind::exclusive));
+  LEND_TRY(address, verbs::touch(state_, {offset, length}, base::LoanKind::exclusive));
   return std::span<std::byte>{address, length};
 }
 
@@ -109,7 +113,7 @@ Result<void> MemoryRegion::unsafe_disable_ledger() & noexcept {
   return success();
 }
 
-[[gnu::cold]] void destroy_at_last(RegionState* region) noexcept {
+[[gnu::cold]] void verbs::destroy_at_last(RegionState* region) noexcept {
   delete region;
 }
 

@@ -14,7 +14,7 @@
 #include <optional>
 #include <string_view>
 
-namespace lend {
+namespace lend::verbs {
 
 /// Completions taken from the device at a time: 768 bytes of stack.
 constexpr int poll_batch = 16;
@@ -73,4 +73,4 @@ class PolledCompletions {
 [[nodiscard]] Error poll_error(CompletionQueue const& queue, int result,
                                std::string_view remedy) noexcept;
 
-}  // namespace lend
+}  // namespace lend::verbs

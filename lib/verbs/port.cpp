@@ -4,7 +4,7 @@
 #include <verbs/queue_pair_states.hpp>
 #include <verbs/verb_error.hpp>
 
-namespace lend {
+namespace lend::verbs {
 
 namespace {
 
@@ -59,4 +59,4 @@ Result<PortInfo> choose_port(Provider const& provider, ibv_context* context,
                    "another port or device"};
 }
 
-}  // namespace lend
+}  // namespace lend::verbs

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-namespace lend {
+namespace lend::verbs {
 
 /// Port `wanted` of a device that has `count`; 0 means its first active one.
 /// Errors:  not_found  no such port, or no active one; the message has the states and what to do.
@@ -25,4 +25,4 @@ namespace lend {
   return choose_port(context.provider(), context.raw.get(), context.name, number, number);
 }
 
-}  // namespace lend
+}  // namespace lend::verbs

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace lend {
+namespace lend::verbs {
 
 /// Why work was not posted, as found where it is checked; refusal_error() words it.
 enum class PostRefusal : int {
@@ -44,4 +44,4 @@ struct [[nodiscard]] PostAnswer {
   [[nodiscard]] bool is_posted() const noexcept { return refusal == PostRefusal::none; }
 };
 
-}  // namespace lend
+}  // namespace lend::verbs

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace lend {
+namespace lend::verbs {
 
 namespace {
 
@@ -133,4 +133,4 @@ Error refusal_error(QueuePairHandle const& queue_pair, Receive const& work, Post
   return error_of(queue_pair, work, answer, conflict, {}, false);
 }
 
-}  // namespace lend
+}  // namespace lend::verbs

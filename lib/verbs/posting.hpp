@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <span>
 
-namespace lend {
+namespace lend::verbs {
 
 /// Puts an element at `target`, behind those of `before`, and lends it.
 template <class Element>
@@ -217,4 +217,4 @@ template <class Work>
 [[nodiscard]] Error refusal_error(QueuePairHandle const& queue_pair, Receive const& work,
                                   PostAnswer answer, Error const& conflict) noexcept;
 
-}  // namespace lend
+}  // namespace lend::verbs

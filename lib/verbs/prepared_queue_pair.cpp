@@ -18,6 +18,9 @@
 
 namespace lend {
 
+using verbs::QueuePairDoor;
+using verbs::QueuePairHandle;
+
 namespace {
 
 Error option_error(std::string_view option, std::string const& value, std::string const& limit) {
@@ -26,47 +29,49 @@ Error option_error(std::string_view option, std::string const& value, std::strin
 }
 
 /// The times of `options` in the device's units.
-Result<ConnectionTimes> times_of(QueuePairOptions const& options) {
+Result<verbs::ConnectionTimes> times_of(QueuePairOptions const& options) {
   auto const nanoseconds = [](std::chrono::nanoseconds time) {
     return std::to_string(time.count()) + " ns";
   };
-  auto const ack_timeout = ack_timeout_code(options.ack_timeout);
+  auto const ack_timeout = verbs::ack_timeout_code(options.ack_timeout);
   if (!ack_timeout)
     return option_error("ack_timeout", nanoseconds(options.ack_timeout),
-                        "1 ns to " + nanoseconds(ack_timeout_max));
-  if (options.ack_retries > retries_largest)
+                        "1 ns to " + nanoseconds(verbs::ack_timeout_max));
+  if (options.ack_retries > verbs::retries_largest)
     return option_error("ack_retries", std::to_string(options.ack_retries), "0 to 7");
-  auto const retries = options.receiver_not_ready_retries.value_or(receiver_not_ready_without_end);
-  if (options.receiver_not_ready_retries && retries >= receiver_not_ready_without_end)
+  auto const retries =
+      options.receiver_not_ready_retries.value_or(verbs::receiver_not_ready_without_end);
+  if (options.receiver_not_ready_retries && retries >= verbs::receiver_not_ready_without_end)
     return option_error("receiver_not_ready_retries", std::to_string(retries),
                         "0 to 6, or nothing for unlimited");
-  auto const delay = receiver_not_ready_delay_code(options.receiver_not_ready_delay);
+  auto const delay = verbs::receiver_not_ready_delay_code(options.receiver_not_ready_delay);
   if (!delay)
     return option_error("receiver_not_ready_delay", nanoseconds(options.receiver_not_ready_delay),
-                        "0 ns to " + nanoseconds(receiver_not_ready_delays[0]));
-  return ConnectionTimes{*ack_timeout, options.ack_retries, retries, *delay};
+                        "0 ns to " + nanoseconds(verbs::receiver_not_ready_delays[0]));
+  return verbs::ConnectionTimes{*ack_timeout, options.ack_retries, retries, *delay};
 }
 
 /// Checks each option by itself; the device may still refuse their combination.
-Result<void> check_counts(ContextHandle const& context, QueuePairOptions const& options) {
+Result<void> check_counts(verbs::ContextHandle const& context, QueuePairOptions const& options) {
   auto const& limits = context.limits;
   for (auto const& [option, depth] : {std::pair{"send_depth", options.send_depth},
                                       std::pair{"receive_depth", options.receive_depth}})
     if (depth == 0 || std::cmp_greater(depth, limits.work_requests_max))
-      return beyond_limit(option, depth, static_cast<std::uint64_t>(limits.work_requests_max),
-                          "work_requests_max", context.name);
+      return verbs::beyond_limit(option, depth,
+                                 static_cast<std::uint64_t>(limits.work_requests_max),
+                                 "work_requests_max", context.name);
   auto const requests_max = static_cast<std::uint32_t>(limits.work_requests_max);
   if (options.probes > requests_max - options.send_depth)
-    return beyond_limit("send_depth with the room of a keep-alive",
-                        std::uint64_t{options.send_depth} + options.probes, requests_max,
-                        "work_requests_max", context.name);
+    return verbs::beyond_limit("send_depth with the room of a keep-alive",
+                               std::uint64_t{options.send_depth} + options.probes, requests_max,
+                               "work_requests_max", context.name);
   if (options.elements > elements_max)
     return option_error("elements", std::to_string(options.elements),
                         "1 to " + std::to_string(elements_max) + ", lend's own elements_max");
   if (options.elements == 0 || std::cmp_greater(options.elements, limits.elements_max))
-    return beyond_limit("elements", options.elements,
-                        static_cast<std::uint64_t>(limits.elements_max), "elements_max",
-                        context.name);
+    return verbs::beyond_limit("elements", options.elements,
+                               static_cast<std::uint64_t>(limits.elements_max), "elements_max",
+                               context.name);
   return success();
 }
 
@@ -86,7 +91,7 @@ Result<PreparedQueuePair> PreparedQueuePair::create(ProtectionDomain const& doma
                                                     CompletionQueue const& completions,
                                                     QueuePairOptions const& options) {
   auto const& parent = domain.handle_;
-  ContextHandle const& context = *parent->context;
+  verbs::ContextHandle const& context = *parent->context;
   auto const& queue = completions.handle_;
   if (queue->context != parent->context)
     return Error{Errc::invalid_argument,
@@ -98,14 +103,15 @@ Result<PreparedQueuePair> PreparedQueuePair::create(ProtectionDomain const& doma
   auto const room = std::uint64_t{options.send_depth}  // each send, write and read is signaled
                     + options.receive_depth            // and each receive completes
                     + options.probes;                  // as does each probe
-  CompletionShare share{queue, room};
+  verbs::CompletionShare share{queue, room};
   if (!share.fits())
     return Error{Errc::invalid_argument,
                  "send_depth + receive_depth + probes is " + std::to_string(room) +
                      ", more than what is left of the completion queue's depth of " +
                      std::to_string(queue->depth) + "; make it deeper"};
-  LEND_TRY(port, usable_port(context));  // its LID and MTU may have changed since it was opened
-  LEND_TRY(gid, choose_gid(context, options.gid));
+  LEND_TRY(port,
+           verbs::usable_port(context));  // its LID and MTU may have changed since it was opened
+  LEND_TRY(gid, verbs::choose_gid(context, options.gid));
   LEND_TRY(sequence_number, random_sequence_number());
   ibv_qp_cap granted{};
   LEND_TRY(raw, make_queue_pair(*parent, queue->raw.get(), options, granted));
@@ -118,10 +124,10 @@ Result<PreparedQueuePair> PreparedQueuePair::create(ProtectionDomain const& doma
   std::shared_ptr<QueuePairHandle> const handle{
       new QueuePairHandle{parent, std::move(share), std::move(raw)}, [](QueuePairHandle* ending) {
         // Not again if it failed before: then the device may still have it.
-        if (ending->raw) static_cast<void>(destroy(*ending));
+        if (ending->raw) static_cast<void>(verbs::destroy(*ending));
         delete ending;
       }};
-  handle->is_destroyed = std::make_shared<DestroyedFlag>(false);
+  handle->is_destroyed = std::make_shared<verbs::DestroyedFlag>(false);
   handle->protection_domain = parent->raw.get();
   handle->message_bytes_max = port.message_bytes_max;
   handle->elements = std::min({granted.max_send_sge, granted.max_recv_sge, elements_max});
@@ -140,7 +146,7 @@ Result<PreparedQueuePair> PreparedQueuePair::create(ProtectionDomain const& doma
                    .send_depth = options.send_depth,
                    .receive_depth = options.receive_depth};
   // Before it is connected, so that receives can be posted first. Source: ibv_post_recv(3).
-  LEND_TRYV(initialize(*handle));
+  LEND_TRYV(verbs::initialize(*handle));
   return PreparedQueuePair{handle};
 }
 
@@ -158,13 +164,13 @@ std::weak_ptr<QueuePairHandle> QueuePairDoor::watch(PreparedQueuePair const& pre
   return prepared.handle_;
 }
 
-std::shared_ptr<DestroyedFlag const> QueuePairDoor::end_of(
+std::shared_ptr<verbs::DestroyedFlag const> QueuePairDoor::end_of(
     PreparedQueuePair const& prepared) noexcept {
   return prepared.handle_->is_destroyed;
 }
 
 QueuePair QueuePairDoor::connected(PreparedQueuePair&& prepared,
-                                   std::unique_ptr<ConnectionKeeper> keeper) noexcept {
+                                   std::unique_ptr<verbs::ConnectionKeeper> keeper) noexcept {
   prepared.handle_->keeper = std::move(keeper);
   return QueuePair{std::move(prepared.handle_)};
 }
@@ -183,16 +189,16 @@ Result<QueuePair> PreparedQueuePair::connect(Endpoint const& peer) && {
     return Error{Errc::invalid_argument,
                  "this queue pair was connected or moved from before; prepare another"};
   auto handle = std::move(handle_);  // gone on every error below
-  if (ContextHandle const& context = *handle->domain->context; context.is_iwarp())
+  if (verbs::ContextHandle const& context = *handle->domain->context; context.is_iwarp())
     return Error{Errc::unsupported,
                  context.name +
                      " is iWARP, whose queue pairs only rdma_cm can connect: use cm_connect() or "
                      "CmListener, or an InfiniBand or RoCE device"};
-  LEND_TRYV(check_fit(handle->local, peer));
+  LEND_TRYV(verbs::check_fit(handle->local, peer));
   // A port that went down would still take the queue pair to RTS, and nothing would arrive.
-  LEND_TRYV(usable_port(*handle->domain->context));
+  LEND_TRYV(verbs::usable_port(*handle->domain->context));
   handle->peer = peer;
-  LEND_TRYV(bring_up(*handle));
+  LEND_TRYV(verbs::bring_up(*handle));
   return QueuePair{std::move(handle)};
 }
 

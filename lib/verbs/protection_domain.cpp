@@ -13,6 +13,10 @@
 
 namespace lend {
 
+using verbs::ContextHandle;
+using verbs::DomainHandle;
+using verbs::RegionState;
+
 namespace {
 
 /// Remote write without local write is refused. Source: ibv_reg_mr(3).
@@ -39,9 +43,9 @@ Result<void> check_length(ContextHandle const& context, std::size_t length) {
 
 /// The region of bytes that `storage` or the caller owns.
 Result<RegionState*> make_region(std::shared_ptr<DomainHandle> const& domain, void* address,
-                                 std::size_t length, Storage storage,
+                                 std::size_t length, verbs::Storage storage,
                                  std::optional<RemoteAccess> exposed) {
-  LEND_TRY(registration, register_bytes(*domain, address, length, exposed));
+  LEND_TRY(registration, verbs::register_bytes(*domain, address, length, exposed));
   return new RegionState{domain, std::move(storage), std::move(registration), exposed.has_value()};
 }
 
@@ -55,8 +59,8 @@ Result<void*> take_pages(ContextHandle const& context, std::size_t length,
   if (remedy.empty()) remedy = "Allocate less, or free memory.";
   auto const call = "allocating " + std::to_string(length) + " bytes";
   return options.node && error == EINVAL
-             ? verb_error(Errc::not_found, provider, call, error, remedy)
-             : verb_error(provider, call, error, remedy);
+             ? verbs::verb_error(Errc::not_found, provider, call, error, remedy)
+             : verbs::verb_error(provider, call, error, remedy);
 }
 
 /// Resolves prefer_huge: the first available kind of pages; those of 2 MiB for at least 2 MiB.
@@ -78,32 +82,33 @@ Result<RegionState*> allocate_bytes(std::shared_ptr<DomainHandle> const& domain,
   LEND_TRYV(check_length(context, length));
   LEND_TRY(address, options.pages == Pages::prefer_huge ? take_preferred(context, length, options)
                                                         : take_pages(context, length, options));
-  return make_region(domain, address, length, Storage{context, address, length, options.pages},
-                     exposed);
+  return make_region(domain, address, length,
+                     verbs::Storage{context, address, length, options.pages}, exposed);
 }
 
 Result<RegionState*> view_bytes(std::shared_ptr<DomainHandle> const& domain,
                                 std::span<std::byte> memory, std::optional<RemoteAccess> exposed) {
   LEND_TRYV(check_length(*domain->context, memory.size()));
-  return make_region(domain, memory.data(), memory.size(), Storage{}, exposed);
+  return make_region(domain, memory.data(), memory.size(), verbs::Storage{}, exposed);
 }
 
 }  // namespace
 
-Result<Registration> register_bytes(DomainHandle const& domain, void* address, std::size_t length,
-                                    std::optional<RemoteAccess> exposed) {
+Result<verbs::Registration> verbs::register_bytes(DomainHandle const& domain, void* address,
+                                                  std::size_t length,
+                                                  std::optional<RemoteAccess> exposed) {
   // Not a named value: of no use to a peer, or of a later version.
   if (exposed && *exposed != RemoteAccess::read && *exposed != RemoteAccess::write &&
       *exposed != RemoteAccess::read_write)
     return Error{Errc::invalid_argument, "a remote access of " +
                                              std::to_string(static_cast<unsigned>(*exposed)) +
                                              "; it must be read, write or read_write"};
-  Provider const& provider = domain.provider();
+  verbs::Provider const& provider = domain.provider();
   errno = 0;
-  Registration registration{
+  verbs::Registration registration{
       provider, provider.reg_mr(domain.raw.get(), address, length, access_flags(exposed))};
   int const error = errno;
-  if (!registration) return registration_error(*domain.context, length, error);
+  if (!registration) return verbs::registration_error(*domain.context, length, error);
   return registration;
 }
 

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace lend {
+namespace lend::verbs {
 
 /// The dev_path of the soft device, by which lend recognises it in libibverbs' list, where the
 /// preload library puts it.
@@ -86,4 +86,4 @@ struct Provider {
 
 [[nodiscard]] Provider const& rdma_core_provider() noexcept;
 
-}  // namespace lend
+}  // namespace lend::verbs

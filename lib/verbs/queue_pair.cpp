@@ -9,14 +9,16 @@
 
 namespace lend {
 
+using verbs::QueuePairHandle;
+
 namespace {
 
 template <class Work>
 [[gnu::always_inline]] inline Result<void> post(QueuePairHandle const& queue_pair, std::uint64_t id,
                                                 Work const& work) noexcept {
-  auto const answer = try_post(queue_pair, id, work, {});
+  auto const answer = verbs::try_post(queue_pair, id, work, {});
   if (!answer.is_posted()) [[unlikely]]
-    return refusal_error(queue_pair, work, answer, {});
+    return verbs::refusal_error(queue_pair, work, answer, {});
   return success();
 }
 
@@ -47,18 +49,19 @@ QueuePairHandle& QueuePair::handle() const noexcept {
   return *handle_;
 }
 
-Result<void> abort_all(QueuePairHandle const& queue_pair) noexcept {
+Result<void> verbs::abort_all(QueuePairHandle const& queue_pair) noexcept {
   ibv_qp_attr attributes{};
-  attributes.qp_state = any_to_error.target;
-  Provider const& provider = queue_pair.domain->provider();
-  int const result = provider.modify_qp(queue_pair.raw.get(), &attributes, any_to_error.attributes);
+  attributes.qp_state = verbs::any_to_error.target;
+  verbs::Provider const& provider = queue_pair.domain->provider();
+  int const result =
+      provider.modify_qp(queue_pair.raw.get(), &attributes, verbs::any_to_error.attributes);
   if (result == 0) return success();
-  int const error = errno_of(result);
-  return verb_error(Errc::system_failed, provider,
-                    "ibv_modify_qp from " + std::string{any_to_error.name}, error);
+  int const error = verbs::errno_of(result);
+  return verbs::verb_error(Errc::system_failed, provider,
+                           "ibv_modify_qp from " + std::string{verbs::any_to_error.name}, error);
 }
 
-Result<void> destroy(QueuePairHandle& queue_pair) noexcept {
+Result<void> verbs::destroy(QueuePairHandle& queue_pair) noexcept {
   queue_pair.keeper.reset();  // first: see there
   int const result = queue_pair.raw.try_destroy();
   // In a forked child the queue pair is the parent's, and so are the posted bytes.
@@ -68,17 +71,18 @@ Result<void> destroy(QueuePairHandle& queue_pair) noexcept {
     if (queue_pair.is_destroyed) queue_pair.is_destroyed->store(true, std::memory_order_release);
     return success();
   }
-  int const error = is_inherited ? ENODEV : errno_of(result);
-  return verb_error(Errc::system_failed, queue_pair.domain->provider(), "ibv_destroy_qp", error,
-                    "The device may still access the posted bytes: they stay on loan for good.");
+  int const error = is_inherited ? ENODEV : verbs::errno_of(result);
+  return verbs::verb_error(
+      Errc::system_failed, queue_pair.domain->provider(), "ibv_destroy_qp", error,
+      "The device may still access the posted bytes: they stay on loan for good.");
 }
 
 Result<void> QueuePair::abort_all() noexcept {
-  return lend::abort_all(handle());
+  return verbs::abort_all(handle());
 }
 
 Result<void> QueuePair::destroy() && noexcept {
-  auto answer = lend::destroy(handle());
+  auto answer = verbs::destroy(handle());
   handle_.reset();
   return answer;
 }
@@ -86,7 +90,7 @@ Result<void> QueuePair::destroy() && noexcept {
 QueuePairState QueuePair::state() const noexcept {
   ibv_qp_attr attributes{};
   ibv_qp_init_attr unused{};
-  Provider const& provider = handle().domain->provider();
+  verbs::Provider const& provider = handle().domain->provider();
   if (provider.query_qp(handle().raw.get(), &attributes, IBV_QP_STATE, &unused) != 0)
     return QueuePairState::unknown;
   // SoftiWARP of kernel 6.1 leaves the field out, and what some other query or change had there is
@@ -102,9 +106,9 @@ QueuePair::Probe QueuePair::unsafe_post_probe(std::uint64_t id) noexcept {
   ibv_sge none;
   request.wr.rdma.remote_addr = 0;
   request.wr.rdma.rkey = 0;
-  fill(handle(), request, id, &none, {}, IBV_WR_RDMA_WRITE, false);
+  verbs::fill(handle(), request, id, &none, {}, IBV_WR_RDMA_WRITE, false);
   ibv_send_wr* refused = nullptr;
-  if (post_chain(handle(), request, refused) == 0) return Probe::posted;
+  if (verbs::post_chain(handle(), request, refused) == 0) return Probe::posted;
   return refused != nullptr ? Probe::refused : Probe::unclear;
 }
 
@@ -113,7 +117,7 @@ bool QueuePair::is_acknowledged() const noexcept {
 }
 
 bool QueuePair::port_is_down() const noexcept {
-  ContextHandle const& context = *handle().domain->context;
+  verbs::ContextHandle const& context = *handle().domain->context;
   ibv_port_attr attributes{};
   return context.provider().query_port(context.raw.get(), context.port.number, &attributes) == 0 &&
          attributes.state != IBV_PORT_ACTIVE;
@@ -146,7 +150,7 @@ std::uint32_t QueuePair::elements() const noexcept {
 std::uint64_t QueuePair::message_bytes_max() const noexcept {
   return handle().message_bytes_max;
 }
-QueuePairHandle const& QueuePairDoor::handle_of(QueuePair const& queue_pair) noexcept {
+QueuePairHandle const& verbs::QueuePairDoor::handle_of(QueuePair const& queue_pair) noexcept {
   return queue_pair.handle();
 }
 ibv_qp* QueuePair::native() const noexcept {

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace lend {
+namespace lend::verbs {
 
 /// One transition of ibv_modify_qp and the attributes that it must set.
 struct Transition {
@@ -106,4 +106,4 @@ inline constexpr std::uint8_t retries_largest = 7;  // 3 bits
   return std::nullopt;
 }
 
-}  // namespace lend
+}  // namespace lend::verbs

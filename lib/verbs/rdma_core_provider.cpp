@@ -13,7 +13,7 @@
 
 #include <cerrno>
 
-namespace lend {
+namespace lend::verbs {
 
 namespace {
 
@@ -98,4 +98,4 @@ Provider const& rdma_core_provider() noexcept {
   return table;
 }
 
-}  // namespace lend
+}  // namespace lend::verbs

@@ -13,7 +13,7 @@
 #include <memory>
 #include <optional>
 
-namespace lend {
+namespace lend::verbs {
 
 /// Bytes from Provider::allocate().
 class Storage {
@@ -111,4 +111,4 @@ struct RegionState {
 /// A region whose owner and loans are gone.
 void destroy_at_last(RegionState* region) noexcept;
 
-}  // namespace lend
+}  // namespace lend::verbs

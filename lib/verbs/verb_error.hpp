@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace lend {
+namespace lend::verbs {
 
 /// The errno of a verb that returned `result`: most return errno itself, some -1 and set it. Call
 /// it before anything else can change errno.
@@ -36,4 +36,4 @@ inline Error verb_error(Errc code, Provider const& provider, std::string_view ve
   return Error::from_errno(code, verb, errno_value, reason_or(provider, remedy));
 }
 
-}  // namespace lend
+}  // namespace lend::verbs

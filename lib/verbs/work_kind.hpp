@@ -9,7 +9,7 @@
 
 #include <infiniband/verbs.h>
 
-namespace lend {
+namespace lend::verbs {
 
 /// Of one kind of work: `operation`; `memory`, the member with the list of this side's elements;
 /// and `Request`, its form in verbs, which tells the queue.
@@ -65,4 +65,4 @@ struct ElementKind<ScatterElement> {
   static constexpr base::LoanKind loan = base::LoanKind::exclusive;  // and writes
 };
 
-}  // namespace lend
+}  // namespace lend::verbs

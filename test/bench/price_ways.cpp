@@ -20,7 +20,7 @@ Result<LoopBack> loop_back(ProtectionDomain const& domain, bool keep_alive) {
   LEND_TRY(queue_pair, prepared.take_queue_pair().connect(itself));
   ibv_qp* const raw = queue_pair.native();
   LEND_TRY(channel, std::move(prepared).adopt(std::move(queue_pair)));
-  RegionState const& state = *memory.gather().region;
+  verbs::RegionState const& state = *memory.gather().region;
   auto const address = reinterpret_cast<std::uint64_t>(state.address);
   auto const key = state.local_key;
   LEND_TRY(completions,

@@ -8,7 +8,7 @@
 namespace lend::bench {
 
 RawEnd::RawEnd(End& end) : end_{end}, queue_pair_{end.queue_pair} {
-  RegionState const& state = *end.memory.gather().region;
+  verbs::RegionState const& state = *end.memory.gather().region;
   address_ = reinterpret_cast<std::uint64_t>(state.address);
   key_ = state.local_key;
 }

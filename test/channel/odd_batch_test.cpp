@@ -30,7 +30,7 @@ End odd_end(std::uint32_t depth = 128, FakeDevice device = {}) {
   auto prepared =
       channel_builder().protection_domain(domain).send_depth(depth).receive_depth(depth).build();
   auto queue_pair =
-      QueuePairDoor::connected(prepared.value().take_queue_pair(), nullptr);  // iWARP, too
+      verbs::QueuePairDoor::connected(prepared.value().take_queue_pair(), nullptr);  // iWARP, too
   return {domain.allocate(64 * piece).value(),
           std::move(prepared).value().adopt(std::move(queue_pair)).value()};
 }

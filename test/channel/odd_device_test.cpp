@@ -43,7 +43,7 @@ End odd_end(FakeDevice device, ChannelOptions const& options = one_element()) {
 }
 
 /// Whoever watches a connection, and tells what the test makes it tell.
-struct Watcher : ConnectionKeeper {
+struct Watcher : verbs::ConnectionKeeper {
   static inline std::optional<Error> told{};
   static inline Deadline::Clock::duration longest{};
   std::optional<Error> lost(Deadline deadline) noexcept override {
@@ -59,7 +59,7 @@ End watched_end() {
   auto const domain = open_fake().value().allocate_protection_domain().value();
   auto prepared = prepare_channel(domain, one_element()).value();
   auto connected =
-      QueuePairDoor::connected(prepared.take_queue_pair(), std::make_unique<Watcher>());
+      verbs::QueuePairDoor::connected(prepared.take_queue_pair(), std::make_unique<Watcher>());
   return {domain.allocate(64).value(), std::move(prepared).adopt(std::move(connected)).value()};
 }
 

@@ -24,7 +24,7 @@ struct Pooled {
     ibv_srq_init_attr wanted{};
     wanted.attr.max_wr = 8;
     wanted.attr.max_sge = 1;
-    pool.reset(verbs().create_srq(end.domain.get(), &wanted));
+    pool.reset(ibv().create_srq(end.domain.get(), &wanted));
     REQUIRE(pool);
     ibv_qp_init_attr asked{};
     asked.send_cq = end.sends.get();
@@ -32,7 +32,7 @@ struct Pooled {
     asked.srq = pool.get();
     asked.qp_type = IBV_QPT_RC;
     asked.cap = {4, 0, 1, 0, 0};
-    end.qp.reset(verbs().create_qp(end.domain.get(), &asked));
+    end.qp.reset(ibv().create_qp(end.domain.get(), &asked));
     REQUIRE(end.qp);
   }
   ~Pooled() { used_by.qp.reset(); }
@@ -87,7 +87,7 @@ TEST_CASE("memory that vanished under a write is a fatal event of its queue pair
   Ends ends;
   auto const region = [&] {
     HeldRegion made{
-        verbs().reg_mr(ends.b.domain.get(), reinterpret_cast<void*>(4096), 4096, all_access)};
+        ibv().reg_mr(ends.b.domain.get(), reinterpret_cast<void*>(4096), 4096, all_access)};
     REQUIRE(made);
     return made;
   }();
@@ -155,7 +155,7 @@ TEST_CASE("a shared receive queue tells its limit and its last receive", "[soft]
   pooled.post(3);
   ibv_srq_attr limit{};
   limit.srq_limit = 2;
-  REQUIRE(verbs().modify_srq(pooled.pool.get(), &limit, IBV_SRQ_LIMIT) == 0);
+  REQUIRE(ibv().modify_srq(pooled.pool.get(), &limit, IBV_SRQ_LIMIT) == 0);
   REQUIRE(post(link.a, {}) == 0);
   CHECK_FALSE(take_event(link.second.get()));
   REQUIRE(post(link.a, {}) == 0);
@@ -192,10 +192,10 @@ TEST_CASE("a queue pair goes with its untaken events, and not before the taken a
   }
   SECTION("taken") {
     ibv_async_event event{};
-    REQUIRE(verbs().get_async_event(ends.second.get(), &event) == 0);
+    REQUIRE(ibv().get_async_event(ends.second.get(), &event) == 0);
     auto destroyed = std::async(std::launch::async, [&] { ends.b.qp.reset(); });
     CHECK(destroyed.wait_for(std::chrono::milliseconds{20}) == std::future_status::timeout);
-    verbs().ack_async_event(&event);
+    ibv().ack_async_event(&event);
     CHECK(destroyed.wait_for(std::chrono::seconds{10}) == std::future_status::ready);
   }
 }

@@ -27,7 +27,7 @@ TEST_CASE("without a state in the mask the state stays and optional attributes c
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_READ;
   attributes.min_rnr_timer = 9;
 
-  REQUIRE(verbs().modify_qp(bench.end.qp.get(), &attributes, rights | timer) == 0);
+  REQUIRE(ibv().modify_qp(bench.end.qp.get(), &attributes, rights | timer) == 0);
 
   auto const answer = query(bench.end.qp.get());
   CHECK(answer.qp_state == state);
@@ -79,7 +79,7 @@ TEST_CASE("an attribute out of range is refused with a reason and nothing change
     auto const mask = row.required | (row.optional & ~alternate & ~now_in);
 
     CHECK(bench.try_to_move(to, mask, attributes) == EINVAL);
-    CHECK(verbs().last_reason() != nullptr);
+    CHECK(ibv().last_reason() != nullptr);
     CHECK(state_of(bench.end.qp.get()) == bad.from);
     CHECK(bench.try_to_move(to, mask) == 0);
   }
@@ -102,10 +102,10 @@ TEST_CASE("a peer of another host or that never was is unreachable, with a reaso
   }
 
   CHECK(bench.try_to_move(IBV_QPS_RTR, rtr_mask, attributes) == ENETUNREACH);
-  CHECK(verbs().last_reason() != nullptr);
+  CHECK(ibv().last_reason() != nullptr);
   CHECK(state_of(bench.end.qp.get()) == IBV_QPS_INIT);
   ibv_gid gid{};
-  REQUIRE(verbs().query_gid(bench.context.get(), 1, 0, &gid) == 0);
+  REQUIRE(ibv().query_gid(bench.context.get(), 1, 0, &gid) == 0);
   attributes = attributes_for(bench.peer.qp->qp_num);
   attributes.ah_attr.is_global = 1;
   attributes.ah_attr.grh.dgid = gid;
@@ -192,7 +192,7 @@ TEST_CASE("a query answers what was set and what the queue pair was made with", 
 
   ibv_qp_attr answer{};
   ibv_qp_init_attr made{};
-  REQUIRE(verbs().query_qp(bench.end.qp.get(), &answer, IBV_QP_STATE, &made) == 0);
+  REQUIRE(ibv().query_qp(bench.end.qp.get(), &answer, IBV_QP_STATE, &made) == 0);
 
   CHECK(answer.qp_state == IBV_QPS_RTS);
   CHECK(answer.cur_qp_state == IBV_QPS_RTS);

@@ -214,8 +214,8 @@ TEST_CASE("a mark that nobody made wakes the connected peer at most", "[soft]") 
   ibv_qp_attr to{};
   to.qp_state = IBV_QPS_INIT;
   to.port_num = 1;
-  REQUIRE(verbs().modify_qp(connected.get(), &to,
-                            IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ==
+  REQUIRE(ibv().modify_qp(connected.get(), &to,
+                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ==
           0);
   scribble();
 
@@ -224,7 +224,7 @@ TEST_CASE("a mark that nobody made wakes the connected peer at most", "[soft]") 
   REQUIRE(pool.receive(3, memory.piece(0, size)) == 0);
   for (auto const* whose : {&device, &peer, &beside}) CHECK(rests_of(*whose) == 99);
   to.qp_state = IBV_QPS_RESET;
-  REQUIRE(verbs().modify_qp(connected.get(), &to, IBV_QP_STATE) == 0);
+  REQUIRE(ibv().modify_qp(connected.get(), &to, IBV_QP_STATE) == 0);
   REQUIRE(connected.connect(far.number()) == 0);
   scribble();
   REQUIRE(connected.receive(4, memory.piece(0, size)) == 0);
@@ -268,7 +268,7 @@ TEST_CASE("a mark leads to no peer that just comes or goes", "[soft]") {
     if (!posts_early) CHECK(comes_true([&] { return met != before; }));
     ibv_qp_attr to{};
     to.qp_state = IBV_QPS_RESET;
-    static_cast<void>(verbs().modify_qp(loop.get(), &to, IBV_QP_STATE));
+    static_cast<void>(ibv().modify_qp(loop.get(), &to, IBV_QP_STATE));
   }
   is_over = true;
   poster.join();

@@ -40,13 +40,13 @@ TEST_CASE("events that a peer invented are of the object that they name", "[soft
 
   int told = 0;
   ibv_async_event event{};
-  for (; verbs().get_async_event(device.context(), &event) == 0; ++told) {
+  for (; ibv().get_async_event(device.context(), &event) == 0; ++told) {
     CHECK(event.element.qp == pair.get());
     CHECK(event.event_type != IBV_EVENT_CQ_ERR);
     CHECK(event.event_type != IBV_EVENT_SRQ_ERR);
     CHECK(event.event_type != IBV_EVENT_SRQ_LIMIT_REACHED);
     CHECK(event.event_type <= IBV_EVENT_QP_LAST_WQE_REACHED);
-    verbs().ack_async_event(&event);
+    ibv().ack_async_event(&event);
   }
   CHECK(told == 6);
 }
@@ -102,7 +102,7 @@ TEST_CASE("a completion queue grows while a peer changes its tail", "[soft]") {
       for (std::uint64_t tail = 0; !is_over; tail = (tail * 5 + 3) % 64) shared.tail.set(tail);
     }};
     for (int entries = 32; entries <= 1024; entries *= 2)
-      static_cast<void>(verbs().resize_cq(queue.get(), entries));
+      static_cast<void>(ibv().resize_cq(queue.get(), entries));
     is_over = true;
     peer.join();
     CHECK(queue.get()->cqe == 1024);

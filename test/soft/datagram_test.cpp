@@ -24,7 +24,7 @@ struct Side {
     asked.send_cq = asked.recv_cq = queue.get();
     asked.qp_type = IBV_QPT_UD;
     asked.cap = {16, 16, 3, 3, 64};
-    qp.reset(verbs().create_qp(domain.get(), &asked));
+    qp.reset(ibv().create_qp(domain.get(), &asked));
     REQUIRE(qp);
     ibv_qp_attr attributes{};
     attributes.port_num = 1;
@@ -46,9 +46,9 @@ struct Side {
       attributes.grh.flow_label = 0xabcde;
       attributes.grh.traffic_class = 0x12;
       attributes.grh.hop_limit = 9;
-      REQUIRE(verbs().query_gid(domain->context, 1, 0, &attributes.grh.dgid) == 0);
+      REQUIRE(ibv().query_gid(domain->context, 1, 0, &attributes.grh.dgid) == 0);
     }
-    HeldAddress made{verbs().create_ah(domain.get(), &attributes)};
+    HeldAddress made{ibv().create_ah(domain.get(), &attributes)};
     REQUIRE(made);
     return made;
   }
@@ -131,7 +131,7 @@ TEST_CASE("a datagram arrives behind 40 bytes and names its sender", "[soft]") {
   CHECK(header.hop_limit == 9);
   CHECK(be16toh(header.paylen) == 28 + (length + 3) / 4 * 4);  // 4 of them the immediate's
   ibv_gid own{};
-  REQUIRE(verbs().query_gid(two.a.domain->context, 1, 0, &own) == 0);
+  REQUIRE(ibv().query_gid(two.a.domain->context, 1, 0, &own) == 0);
   CHECK(std::memcmp(&header.sgid, &own, sizeof own) == 0);
 }
 
@@ -146,7 +146,7 @@ TEST_CASE("a datagram is answered by the address in its completion", "[soft]") {
   auto asked = await_one(two.b.queue);
 
   auto* const header = reinterpret_cast<ibv_grh*>(two.b.memory->at(0));
-  HeldAddress const back{verbs().create_ah_from_wc(two.b.domain.get(), &asked, header, 1)};
+  HeldAddress const back{ibv().create_ah_from_wc(two.b.domain.get(), &asked, header, 1)};
   REQUIRE(back);
   two.b.memory->write(200, "answer");
   REQUIRE(two.b.send(asked.src_qp, {two.b.memory->piece(200, 6)}, own_key, back.get()) == 0);
@@ -156,7 +156,7 @@ TEST_CASE("a datagram is answered by the address in its completion", "[soft]") {
   CHECK(answer.src_qp == two.b.qp->qp_num);
   CHECK(two.a.memory->read(before, 6) == "answer");
   ibv_ah_attr attributes{};
-  REQUIRE(verbs().init_ah_from_wc(two.b.domain->context, 1, &asked, header, &attributes) == 0);
+  REQUIRE(ibv().init_ah_from_wc(two.b.domain->context, 1, &asked, header, &attributes) == 0);
   CHECK(attributes.dlid == 1);
   CHECK(attributes.is_global == (with_header ? 1 : 0));
   CHECK(attributes.grh.flow_label == (with_header ? 0xabcde : 0));
@@ -261,24 +261,24 @@ TEST_CASE("a datagram needs an address of this host, and its handle holds the do
   ibv_ah_attr attributes{};
   attributes.port_num = 1;
   attributes.dlid = 2;
-  CHECK(verbs().create_ah(side.domain.get(), &attributes) == nullptr);
+  CHECK(ibv().create_ah(side.domain.get(), &attributes) == nullptr);
   CHECK(errno == ENETUNREACH);
   attributes.port_num = 2;
-  CHECK(verbs().create_ah(side.domain.get(), &attributes) == nullptr);
+  CHECK(ibv().create_ah(side.domain.get(), &attributes) == nullptr);
   CHECK(errno == EINVAL);
   auto const domain = make_domain(context.get());
   attributes.port_num = 1;
   attributes.is_global = 1;
-  REQUIRE(verbs().query_gid(context.get(), 1, 0, &attributes.grh.dgid) == 0);
+  REQUIRE(ibv().query_gid(context.get(), 1, 0, &attributes.grh.dgid) == 0);
   attributes.grh.sgid_index = 1;
   errno = 0;
-  CHECK(verbs().create_ah(domain.get(), &attributes) == nullptr);
+  CHECK(ibv().create_ah(domain.get(), &attributes) == nullptr);
   CHECK(errno == EINVAL);
   attributes.is_global = 0;
   attributes.dlid = 1;
-  HeldAddress const address{verbs().create_ah(domain.get(), &attributes)};
+  HeldAddress const address{ibv().create_ah(domain.get(), &attributes)};
   REQUIRE(address);
-  CHECK(verbs().dealloc_pd(domain.get()) == EBUSY);
+  CHECK(ibv().dealloc_pd(domain.get()) == EBUSY);
 }
 
 TEST_CASE("a receive whose datagram's sender died is aborted, once, if it was not completed",

@@ -182,7 +182,7 @@ TEST_CASE(
   auto const is_late = GENERATE(false, true);
   ibv_qp_attr attributes{};
   ibv_qp_init_attr made{};
-  REQUIRE(verbs().query_qp(stage.a.qp.get(), &attributes, IBV_QP_CAP, &made) == 0);
+  REQUIRE(ibv().query_qp(stage.a.qp.get(), &attributes, IBV_QP_CAP, &made) == 0);
   REQUIRE(made.cap.max_inline_data == 256);
   // Around what travels in a completion, and the most.
   for (std::uint32_t const length : {31u, 32u, 33u, 255u, 256u}) {

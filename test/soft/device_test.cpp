@@ -29,22 +29,22 @@ std::size_t resident_bytes() {
 
 TEST_CASE("the list holds one device, which opens and says what it is", "[soft]") {
   int count = -1;
-  auto** const list = verbs().get_device_list(&count);
+  auto** const list = ibv().get_device_list(&count);
   REQUIRE(list != nullptr);
   CHECK(count == 1);
   CHECK(std::string{list[0]->name} == "soft0");
   CHECK(list[0]->transport_type == IBV_TRANSPORT_IB);
   CHECK(list[1] == nullptr);
-  verbs().free_device_list(list);
+  ibv().free_device_list(list);
   ibv_device other{};
-  CHECK(verbs().open_device(&other) == nullptr);
+  CHECK(ibv().open_device(&other) == nullptr);
   CHECK(errno == ENODEV);
 }
 
 TEST_CASE("device, port and GID answer sensibly and refuse what is not there", "[soft]") {
   auto const context = open_context();
   ibv_device_attr device{};
-  REQUIRE(verbs().query_device(context.get(), &device) == 0);
+  REQUIRE(ibv().query_device(context.get(), &device) == 0);
   CHECK(device.max_qp >= 1024);
   CHECK(device.max_qp_wr >= 1024);
   CHECK(device.max_sge >= 4);
@@ -55,7 +55,7 @@ TEST_CASE("device, port and GID answer sensibly and refuse what is not there", "
   CHECK(device.atomic_cap == IBV_ATOMIC_HCA);
 
   ibv_port_attr port{};
-  REQUIRE(verbs().query_port(context.get(), 1, &port) == 0);
+  REQUIRE(ibv().query_port(context.get(), 1, &port) == 0);
   CHECK(port.state == IBV_PORT_ACTIVE);
   CHECK(port.lid == 1);
   CHECK(port.active_mtu == IBV_MTU_4096);
@@ -69,15 +69,15 @@ TEST_CASE("device, port and GID answer sensibly and refuse what is not there", "
   CHECK(extended.orig_attr.max_qp == device.max_qp);
 
   ibv_gid gid{};
-  REQUIRE(verbs().query_gid(context.get(), 1, 0, &gid) == 0);
+  REQUIRE(ibv().query_gid(context.get(), 1, 0, &gid) == 0);
   CHECK(gid.global.interface_id == device.node_guid);
   CHECK(device.node_guid != 0);
 
   for (std::uint8_t const number : {std::uint8_t{0}, std::uint8_t{2}})
-    CHECK(verbs().query_port(context.get(), number, &port) == EINVAL);
-  CHECK(verbs().query_gid(context.get(), 1, 1, &gid) != 0);
-  CHECK(verbs().query_gid(context.get(), 2, 0, &gid) != 0);
-  CHECK(verbs().last_reason() != nullptr);
+    CHECK(ibv().query_port(context.get(), number, &port) == EINVAL);
+  CHECK(ibv().query_gid(context.get(), 1, 1, &gid) != 0);
+  CHECK(ibv().query_gid(context.get(), 2, 0, &gid) != 0);
+  CHECK(ibv().last_reason() != nullptr);
 }
 
 TEST_CASE("opening, connecting, moving bytes and closing leave nothing behind", "[soft]") {
@@ -121,36 +121,36 @@ TEST_CASE("contexts of one process have slots, queue pair numbers and memory of 
   CHECK(link.a.qp->qp_num != link.b.qp->qp_num);
   CHECK(link.a.qp->qp_num >> 12 != link.b.qp->qp_num >> 12);
   ibv_gid gids[2] = {};
-  REQUIRE(verbs().query_gid(link.first.get(), 1, 0, &gids[0]) == 0);
-  REQUIRE(verbs().query_gid(link.second.get(), 1, 0, &gids[1]) == 0);
+  REQUIRE(ibv().query_gid(link.first.get(), 1, 0, &gids[0]) == 0);
+  REQUIRE(ibv().query_gid(link.second.get(), 1, 0, &gids[1]) == 0);
   CHECK(std::memcmp(&gids[0], &gids[1], sizeof gids[0]) == 0);
 }
 
 TEST_CASE("a parent outlives its children or says that it is busy", "[soft]") {
   auto const context = open_context();
   End end{context.get()};
-  CHECK(verbs().destroy_cq(end.sends.get()) == EBUSY);
-  CHECK(verbs().last_reason() != nullptr);
-  CHECK(verbs().dealloc_pd(end.domain.get()) == EBUSY);
-  CHECK(verbs().last_reason() != nullptr);
-  CHECK(verbs().close_device(context.get()) == EBUSY);
-  CHECK(verbs().last_reason() != nullptr);
+  CHECK(ibv().destroy_cq(end.sends.get()) == EBUSY);
+  CHECK(ibv().last_reason() != nullptr);
+  CHECK(ibv().dealloc_pd(end.domain.get()) == EBUSY);
+  CHECK(ibv().last_reason() != nullptr);
+  CHECK(ibv().close_device(context.get()) == EBUSY);
+  CHECK(ibv().last_reason() != nullptr);
   end.qp.reset();
   Memory memory{end.domain.get(), 64};
-  CHECK(verbs().dealloc_pd(end.domain.get()) == EBUSY);
+  CHECK(ibv().dealloc_pd(end.domain.get()) == EBUSY);
 }
 
 TEST_CASE("a device grants all that it says, each alone and all at once", "[soft]") {
   auto const context = open_context();
   auto const domain = make_domain(context.get());
   ibv_device_attr limits{};
-  REQUIRE(verbs().query_device(context.get(), &limits) == 0);
+  REQUIRE(ibv().query_device(context.get(), &limits) == 0);
   auto const queue = make_queue(context.get(), limits.max_cqe);
   CHECK(queue->cqe >= limits.max_cqe);
   ibv_srq_init_attr pool_asked{};
   pool_asked.attr = {static_cast<std::uint32_t>(limits.max_srq_wr),
                      static_cast<std::uint32_t>(limits.max_srq_sge), 0};
-  auto* const pool = verbs().create_srq(domain.get(), &pool_asked);
+  auto* const pool = ibv().create_srq(domain.get(), &pool_asked);
   REQUIRE(pool != nullptr);
   auto const pieces = static_cast<std::uint32_t>(limits.max_sge);
   auto const depth = static_cast<std::uint32_t>(limits.max_qp_wr);
@@ -163,7 +163,7 @@ TEST_CASE("a device grants all that it says, each alone and all at once", "[soft
     with_pool.srq = pool;
     with_pool.qp_type = IBV_QPT_UC;
     with_pool.cap = {1, 0, 1, 0, 0};
-    HeldQueuePair const other{verbs().create_qp(domain.get(), &with_pool)};
+    HeldQueuePair const other{ibv().create_qp(domain.get(), &with_pool)};
     REQUIRE(other);
     Terms terms;
     terms.reads_out = static_cast<std::uint8_t>(limits.max_qp_init_rd_atom);
@@ -172,7 +172,7 @@ TEST_CASE("a device grants all that it says, each alone and all at once", "[soft
 
     ibv_qp_attr answer{};
     ibv_qp_init_attr made{};
-    REQUIRE(verbs().query_qp(qp.get(), &answer, 0, &made) == 0);
+    REQUIRE(ibv().query_qp(qp.get(), &answer, 0, &made) == 0);
     for (auto const& cap : {answer.cap, made.cap}) {
       CHECK(cap.max_send_wr == depth);
       CHECK(cap.max_recv_wr == depth);
@@ -181,13 +181,13 @@ TEST_CASE("a device grants all that it says, each alone and all at once", "[soft
     }
     CHECK(made.sq_sig_all == 1);
     CHECK(made.srq == nullptr);
-    REQUIRE(verbs().query_qp(other.get(), &answer, 0, &made) == 0);
+    REQUIRE(ibv().query_qp(other.get(), &answer, 0, &made) == 0);
     CHECK(made.srq == pool);
     CHECK(made.qp_type == IBV_QPT_UC);
     CHECK(made.sq_sig_all == 0);
     CHECK(made.cap.max_recv_wr == 0);
   }
-  CHECK(verbs().destroy_srq(pool) == 0);
+  CHECK(ibv().destroy_srq(pool) == 0);
 }
 
 TEST_CASE("a queue pair beyond the limits is refused with a reason", "[soft]") {
@@ -202,9 +202,9 @@ TEST_CASE("a queue pair beyond the limits is refused with a reason", "[soft]") {
   ibv_srq queue{};
   auto const refused = [&](ibv_qp_init_attr asked, int error) {
     errno = 0;
-    CHECK(verbs().create_qp(end.domain.get(), &asked) == nullptr);
+    CHECK(ibv().create_qp(end.domain.get(), &asked) == nullptr);
     CHECK(errno == error);
-    CHECK(verbs().last_reason() != nullptr);
+    CHECK(ibv().last_reason() != nullptr);
   };
   auto asked = good;
   asked.cap.max_send_wr = (1u << 14) + 1;
@@ -231,7 +231,7 @@ TEST_CASE("a queue pair beyond the limits is refused with a reason", "[soft]") {
   asked.srq = &queue;  // of no device
   refused(asked, EINVAL);
   CHECK(Holdings::now() == holdings);
-  HeldQueuePair const made{verbs().create_qp(end.domain.get(), &good)};
+  HeldQueuePair const made{ibv().create_qp(end.domain.get(), &good)};
   CHECK(made);
 }
 
@@ -239,11 +239,11 @@ TEST_CASE("a completion queue beyond the limits is refused with a reason", "[sof
   auto const context = open_context();
   for (int const entries : {-1, 0, (1 << 16) + 1}) {
     errno = 0;
-    CHECK(verbs().create_cq(context.get(), entries, nullptr, nullptr, 0) == nullptr);
+    CHECK(ibv().create_cq(context.get(), entries, nullptr, nullptr, 0) == nullptr);
     CHECK(errno == EINVAL);
-    CHECK(verbs().last_reason() != nullptr);
+    CHECK(ibv().last_reason() != nullptr);
   }
-  CHECK(verbs().create_cq(context.get(), 1, nullptr, nullptr, 1) == nullptr);
+  CHECK(ibv().create_cq(context.get(), 1, nullptr, nullptr, 1) == nullptr);
   CHECK(errno == EINVAL);
   auto const queue = make_queue(context.get(), 5);
   CHECK(queue->cqe >= 5);
@@ -261,10 +261,10 @@ TEST_CASE("memory for queues runs out with a reason and comes back", "[soft]") {
   std::size_t made_before = 0;
   for (int round = 0; round < 2; ++round) {
     std::vector<HeldQueuePair> all;
-    while (HeldQueuePair made{verbs().create_qp(domain.get(), &asked)})
+    while (HeldQueuePair made{ibv().create_qp(domain.get(), &asked)})
       all.push_back(std::move(made));
     CHECK(errno == ENOMEM);
-    REQUIRE(verbs().last_reason() != nullptr);
+    REQUIRE(ibv().last_reason() != nullptr);
     CHECK(all.size() > 10);
     if (round == 1) CHECK(all.size() == made_before);
     made_before = all.size();
@@ -276,23 +276,23 @@ TEST_CASE("as many queue pairs as the device says can be made, and not one more"
   auto const domain = make_domain(context.get());
   auto const queue = make_queue(context.get());
   ibv_device_attr limits{};
-  REQUIRE(verbs().query_device(context.get(), &limits) == 0);
+  REQUIRE(ibv().query_device(context.get(), &limits) == 0);
   ibv_qp_init_attr asked{};
   asked.send_cq = asked.recv_cq = queue.get();
   asked.qp_type = IBV_QPT_RC;
   asked.cap = {1, 1, 1, 1, 0};
   std::vector<HeldQueuePair> all;
   std::set<std::uint32_t> numbers;
-  while (HeldQueuePair made{verbs().create_qp(domain.get(), &asked)}) {
+  while (HeldQueuePair made{ibv().create_qp(domain.get(), &asked)}) {
     numbers.insert(made->qp_num);
     all.push_back(std::move(made));
   }
   CHECK(errno == ENOMEM);
-  CHECK(verbs().last_reason() != nullptr);
+  CHECK(ibv().last_reason() != nullptr);
   CHECK(all.size() == static_cast<std::size_t>(limits.max_qp));
   CHECK(numbers.size() == all.size());
   all.pop_back();
-  CHECK(HeldQueuePair{verbs().create_qp(domain.get(), &asked)});
+  CHECK(HeldQueuePair{ibv().create_qp(domain.get(), &asked)});
 }
 
 TEST_CASE("hundreds of connected pairs work side by side, each idle one below 2 MiB", "[soft]") {

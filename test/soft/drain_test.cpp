@@ -114,7 +114,7 @@ TEST_CASE("work built call by call waits in SQD too", "[soft]") {
   bring_to(end.qp.get(), IBV_QPS_SQD, end.qp->qp_num);
   REQUIRE(post_receive(end, 5) == 0);
 
-  auto* const builder = verbs().qp_to_qp_ex(end.qp.get());
+  auto* const builder = ibv().qp_to_qp_ex(end.qp.get());
   ibv_wr_start(builder);
   builder->wr_id = 4;
   builder->wr_flags = IBV_SEND_SIGNALED;

@@ -119,9 +119,9 @@ TEST_CASE("a channel with queues is busy, and so is a device with channels", "[s
   auto context = open_context();
   auto channel = make_channel(context.get());
   auto queue = make_queue(context.get(), 8, channel.get());
-  CHECK(verbs().destroy_comp_channel(channel.get()) == EBUSY);
+  CHECK(ibv().destroy_comp_channel(channel.get()) == EBUSY);
   queue.reset();
-  CHECK(verbs().close_device(context.get()) == EBUSY);
+  CHECK(ibv().close_device(context.get()) == EBUSY);
 }
 
 TEST_CASE("a queue is not destroyed before its events are acknowledged", "[soft]") {
@@ -132,11 +132,11 @@ TEST_CASE("a queue is not destroyed before its events are acknowledged", "[soft]
                         .remote_key = link.to.key()}) == 0);
   ibv_cq* queue = nullptr;
   void* mark = nullptr;
-  REQUIRE(verbs().get_cq_event(link.a.channel.get(), &queue, &mark) == 0);
+  REQUIRE(ibv().get_cq_event(link.a.channel.get(), &queue, &mark) == 0);
   link.a.qp.reset();
   auto destroyed = std::async(std::launch::async, [&] { link.a.sends.reset(); });
   CHECK(destroyed.wait_for(std::chrono::milliseconds{20}) == std::future_status::timeout);
-  verbs().ack_cq_events(queue, 1);
+  ibv().ack_cq_events(queue, 1);
   CHECK(destroyed.wait_for(std::chrono::seconds{10}) == std::future_status::ready);
 }
 
@@ -158,7 +158,7 @@ TEST_CASE("a channel that may not block says that nothing is there", "[soft]") {
   REQUIRE(::fcntl(channel->fd, F_SETFL, ::fcntl(channel->fd, F_GETFL) | O_NONBLOCK) == 0);
   ibv_cq* queue = nullptr;
   void* mark = nullptr;
-  CHECK(verbs().get_cq_event(channel.get(), &queue, &mark) == -1);
+  CHECK(ibv().get_cq_event(channel.get(), &queue, &mark) == -1);
   CHECK(errno == EAGAIN);
 }
 
@@ -247,8 +247,8 @@ TEST_CASE("two threads that only ever sleep pass a message to and fro without lo
         ibv_cq* queue = nullptr;
         void* mark = nullptr;
         if (!is_readable(end.channel, patience)) return false;
-        if (verbs().get_cq_event(end.channel.get(), &queue, &mark) != 0) return false;
-        verbs().ack_cq_events(queue, 1);
+        if (ibv().get_cq_event(end.channel.get(), &queue, &mark) != 0) return false;
+        ibv().ack_cq_events(queue, 1);
         continue;
       }
       if (wc.status != IBV_WC_SUCCESS || !receive()) return false;

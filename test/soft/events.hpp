@@ -18,10 +18,10 @@ inline std::optional<ibv_async_event> take_event(ibv_context* context) {
   bool const is_readable = ::poll(&wait, 1, 0) == 1;
   ibv_async_event event{};
   errno = 0;
-  auto const answer = verbs().get_async_event(context, &event);
+  auto const answer = ibv().get_async_event(context, &event);
   CHECK(is_readable == (answer == 0));
   if (answer == 0) {
-    verbs().ack_async_event(&event);
+    ibv().ack_async_event(&event);
     return event;
   }
   CHECK(errno == EAGAIN);

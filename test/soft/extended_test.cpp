@@ -35,7 +35,7 @@ struct Extended {
     asked.send_ops_flags = builders;
     qp.reset(ibv_create_qp_ex(context.get(), &asked));
     REQUIRE(qp);
-    builder = verbs().qp_to_qp_ex(qp.get());
+    builder = ibv().qp_to_qp_ex(qp.get());
     REQUIRE(builder != nullptr);
     CHECK(&builder->qp_base == qp.get());
     Terms terms;
@@ -251,7 +251,7 @@ TEST_CASE("what an extended object is asked for and the device has not is refuse
     queue.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
     queue.flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
   }
-  CHECK(verbs().create_cq_ex(end.context.get(), &queue) == nullptr);
+  CHECK(ibv().create_cq_ex(end.context.get(), &queue) == nullptr);
   CHECK(errno == EOPNOTSUPP);
 
   ibv_qp_init_attr_ex asked{};
@@ -263,13 +263,13 @@ TEST_CASE("what an extended object is asked for and the device has not is refuse
   for (auto const flag : {std::uint64_t{IBV_QP_EX_WITH_RDMA_READ},
                           std::uint64_t{IBV_QP_EX_WITH_BIND_MW}, std::uint64_t{1} << 40}) {
     asked.send_ops_flags = flag;
-    CHECK(verbs().create_qp_ex(end.context.get(), &asked) == nullptr);
+    CHECK(ibv().create_qp_ex(end.context.get(), &asked) == nullptr);
     CHECK(errno == EOPNOTSUPP);
   }
   asked.comp_mask = IBV_QP_INIT_ATTR_PD;
-  HeldQueuePair const plain{verbs().create_qp_ex(end.context.get(), &asked)};
+  HeldQueuePair const plain{ibv().create_qp_ex(end.context.get(), &asked)};
   REQUIRE(plain);
-  CHECK(verbs().qp_to_qp_ex(plain.get()) == nullptr);
+  CHECK(ibv().qp_to_qp_ex(plain.get()) == nullptr);
 }
 
 TEST_CASE("hundreds of queue pairs between two contexts each deliver their own", "[soft]") {

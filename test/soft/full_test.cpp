@@ -68,17 +68,17 @@ bool fill(std::string const& path) {
 }
 
 ibv_context* open_device() {
-  auto** const list = verbs().get_device_list(nullptr);
-  auto* const context = verbs().open_device(list[0]);
+  auto** const list = ibv().get_device_list(nullptr);
+  auto* const context = ibv().open_device(list[0]);
   auto const why = errno;
-  verbs().free_device_list(list);
+  ibv().free_device_list(list);
   errno = why;
   return context;
 }
 
 bool is_refused(int error, std::vector<std::string> const& words) {
   if (open_device() != nullptr || errno != error) return false;
-  auto const* const told = verbs().last_reason();
+  auto const* const told = ibv().last_reason();
   std::string_view const reason = told != nullptr ? told : "";
   return std::ranges::all_of(
       words, [&](auto const& word) { return reason.find(word) != std::string_view::npos; });
@@ -86,10 +86,10 @@ bool is_refused(int error, std::vector<std::string> const& words) {
 
 /// Whether memory of a size can be had, and written.
 bool can_allocate(ibv_context* context, std::size_t length) {
-  auto* const memory = verbs().allocate(context, length, {});
+  auto* const memory = ibv().allocate(context, length, {});
   if (memory == nullptr) return false;
   std::memset(memory, 1, length);
-  verbs().release(context, memory, length);
+  ibv().release(context, memory, length);
   return true;
 }
 
@@ -110,9 +110,9 @@ int meet_in(Rendezvous const& rendezvous, int inodes) {
   // Full again: all that is open goes on, for its memory lies elsewhere.
   if (!fill(directory + "/filler") && errno != ENOSPC) return 6;
   if (!can_allocate(context, std::size_t{20} << 20)) return 7;
-  auto* const queue = verbs().create_cq(context, 1000, nullptr, nullptr, 0);
-  if (queue == nullptr || verbs().destroy_cq(queue) != 0) return 8;
-  return verbs().close_device(context) == 0 && rendezvous.slot_files() == 0 ? 0 : 9;
+  auto* const queue = ibv().create_cq(context, 1000, nullptr, nullptr, 0);
+  if (queue == nullptr || ibv().destroy_cq(queue) != 0) return 8;
+  return ibv().close_device(context) == 0 && rendezvous.slot_files() == 0 ? 0 : 9;
 }
 
 int stay_small() {
@@ -131,11 +131,11 @@ int stay_small() {
   auto* const context = open_device();
   if (context == nullptr) return 5;
   auto const opened = Holdings::now();
-  if (verbs().allocate(context, 2 * soft::segment_bytes, {}) != nullptr || errno != EFBIG) return 6;
+  if (ibv().allocate(context, 2 * soft::segment_bytes, {}) != nullptr || errno != EFBIG) return 6;
   if (Holdings::now() != opened) return 7;
   if (!can_allocate(context, 100) || !can_allocate(context, std::size_t{20} << 20)) return 8;
   if (!limit_to(RLIM_INFINITY)) return 9;
-  return verbs().close_device(context) == 0 && Holdings::now() == before ? 0 : 10;
+  return ibv().close_device(context) == 0 && Holdings::now() == before ? 0 : 10;
 }
 
 }  // namespace

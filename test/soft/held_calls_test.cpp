@@ -36,7 +36,7 @@ struct HeldEnds : Link {
 TEST_CASE("the key that a killed peer named keeps no region of a later connection", "[soft]") {
   HeldEnds ends;
   std::array<std::byte, 64> bytes{};
-  auto* const region = verbs().reg_mr(ends.b.domain.get(), bytes.data(), bytes.size(), all_access);
+  auto* const region = ibv().reg_mr(ends.b.domain.get(), bytes.data(), bytes.size(), all_access);
   REQUIRE(region != nullptr);
   auto& context = soft::Context::of(ends.second.get());
   bool const is_new = GENERATE(true, false);
@@ -51,7 +51,7 @@ TEST_CASE("the key that a killed peer named keeps no region of a later connectio
   }
 
   ends.hold();
-  CHECK(verbs().dereg_mr(region) == 0);
+  CHECK(ibv().dereg_mr(region) == 0);
   ends.let_go();
 }
 
@@ -86,14 +86,14 @@ TEST_CASE("a program that only sleeps hears of the last receive of a broken queu
   HeldEnds const ends;
   ibv_srq_init_attr wanted{};
   wanted.attr = {8, 1, 0};
-  HeldPool const pool{verbs().create_srq(ends.b.domain.get(), &wanted)};
+  HeldPool const pool{ibv().create_srq(ends.b.domain.get(), &wanted)};
   REQUIRE(pool);
   ibv_qp_init_attr asked{};
   asked.send_cq = ends.b.sends.get();
   asked.recv_cq = ends.b.receives.get();
   asked.srq = pool.get();
   asked.qp_type = IBV_QPT_RC;
-  HeldQueuePair const pooled{verbs().create_qp(ends.b.domain.get(), &asked)};
+  HeldQueuePair const pooled{ibv().create_qp(ends.b.domain.get(), &asked)};
   REQUIRE(pooled);
   bring_to(pooled.get(), IBV_QPS_RTS, ends.a.qp->qp_num);
   ends.hold(pooled);
@@ -116,7 +116,7 @@ TEST_CASE("an asynchronous event outlasts a peer that holds the lock of its obje
   ibv_async_event event{};
   auto const look = [&] {
     errno = 0;
-    return verbs().get_async_event(context, &event) == 0 ? 0 : errno;
+    return ibv().get_async_event(context, &event) == 0 ? 0 : errno;
   };
   ends.hold();
   SECTION("whose copy ends meanwhile") {
@@ -137,5 +137,5 @@ TEST_CASE("an asynchronous event outlasts a peer that holds the lock of its obje
     CHECK(look() == 0);
   }
   CHECK(event.event_type == IBV_EVENT_QP_ACCESS_ERR);
-  verbs().ack_async_event(&event);
+  ibv().ack_async_event(&event);
 }

@@ -235,7 +235,7 @@ class Victim {
   }
   void take_async_event() {
     ibv_async_event event{};
-    if (verbs().get_async_event(device_.context(), &event) != 0) return;
+    if (ibv().get_async_event(device_.context(), &event) != 0) return;
     // As a program does, which trusts the type: the object is that of it.
     if (event.event_type == IBV_EVENT_CQ_ERR)
       REQUIRE(event.element.cq == queue_.get());
@@ -243,16 +243,16 @@ class Victim {
       REQUIRE(event.element.srq == pool_.get());
     else
       REQUIRE(event.element.qp->context == device_.context());
-    verbs().ack_async_event(&event);
+    ibv().ack_async_event(&event);
   }
   void set_limit() {
     ibv_srq_attr attributes{};
     attributes.srq_limit = random_() % depth;
-    REQUIRE(verbs().modify_srq(pool_.get(), &attributes, IBV_SRQ_LIMIT) == 0);
+    REQUIRE(ibv().modify_srq(pool_.get(), &attributes, IBV_SRQ_LIMIT) == 0);
   }
   void ask() {
     ibv_srq_attr attributes{};
-    REQUIRE(verbs().query_srq(pool_.get(), &attributes) == 0);
+    REQUIRE(ibv().query_srq(pool_.get(), &attributes) == 0);
     REQUIRE(attributes.srq_limit <= depth);
   }
   void make_and_unmake() {
@@ -265,7 +265,7 @@ class Victim {
   }
   void grow() {
     if (entries_ < 1024) entries_ *= 2;
-    auto const error = verbs().resize_cq(queue_.get(), entries_);
+    auto const error = ibv().resize_cq(queue_.get(), entries_);
     REQUIRE((error == 0 || error == EINVAL));
   }
   /// What is posted is flushed, then the queue pair starts anew.
@@ -275,7 +275,7 @@ class Victim {
     if (&pair != &own_) return;
     ibv_qp_attr to{};
     to.qp_state = IBV_QPS_RESET;
-    REQUIRE(verbs().modify_qp(pair.get(), &to, IBV_QP_STATE) == 0);
+    REQUIRE(ibv().modify_qp(pair.get(), &to, IBV_QP_STATE) == 0);
     std::erase_if(outstanding_, [](auto id) { return (id & is_own) != 0; });
     static_cast<void>(pair.connect(vandal_.own_receives));  // not to one that looks dead
   }

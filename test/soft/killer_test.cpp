@@ -94,7 +94,7 @@ int live(Wire const& wire, unsigned seed, Round const& round) {
     RawPair const brief{party.device, queue, depth, pool.get()};
     static_cast<void>(brief.connect(theirs[0].numbers[0]));
     static_cast<void>(pool.receive(0, party.memory.piece(0, size)));
-    static_cast<void>(verbs().resize_cq(queue.get(), 512));
+    static_cast<void>(ibv().resize_cq(queue.get(), 512));
     reaches(At::destroying);
   }
 }

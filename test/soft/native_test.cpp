@@ -87,10 +87,10 @@ TEST_CASE("exported functions of libibverbs refuse the native objects of the sof
   address.port_num = 1;
   address.dlid = 1;
   CHECK(is_refused(::ibv_create_ah(domain, &address)));
-  auto* const handle = verbs().create_ah(domain, &address);
+  auto* const handle = ibv().create_ah(domain, &address);
   REQUIRE(handle != nullptr);
   CHECK(is_refused(::ibv_destroy_ah(handle)));
-  CHECK(verbs().destroy_ah(handle) == 0);
+  CHECK(ibv().destroy_ah(handle) == 0);
   CHECK(std::strcmp(::ibv_get_device_name(context->device), "soft0") == 0);
   CHECK(::ibv_get_device_guid(context->device) == 0);
   CHECK(::ibv_close_device(context) == 0);  // it has no way to say no

@@ -43,9 +43,9 @@ bool become(uid_t user) {
 }
 
 ibv_context* open_soft_device() {
-  auto** const list = verbs().get_device_list(nullptr);
-  auto* const context = verbs().open_device(list[0]);
-  verbs().free_device_list(list);
+  auto** const list = ibv().get_device_list(nullptr);
+  auto* const context = ibv().open_device(list[0]);
+  ibv().free_device_list(list);
   return context;
 }
 
@@ -94,7 +94,7 @@ int intrude(Wire const& wire, bool is_of_owner) {
   // In the owner's directory no device opens.
   if (::setenv("LEND_SOFT_DIRECTORY", told.directory, 1) != 0) return 20;
   if (open_soft_device() != nullptr || errno != EACCES) return 8;
-  if (verbs().last_reason() == nullptr) return 9;
+  if (ibv().last_reason() == nullptr) return 9;
   // In one of its own one does, and meets nobody.
   char own[64];
   if (!meet_in_new_directory(own)) return 20;

@@ -13,6 +13,7 @@
 
 using namespace lend;
 using namespace lend::test;
+using lend::verbs::Provider;
 
 namespace {
 
@@ -66,7 +67,7 @@ void end(T* made) {
   int error = 0;
   {
     Famine const famine{0};
-    error = (verbs().*destroy)(made);
+    error = (ibv().*destroy)(made);
   }
   REQUIRE(error == 0);
 }
@@ -80,51 +81,51 @@ constexpr auto end_pair = end<ibv_qp, &Provider::destroy_qp>;
 constexpr auto end_address = end<ibv_ah, &Provider::destroy_ah>;
 
 void starve_device() {
-  auto const list = [] { return verbs().get_device_list(nullptr); };
-  CHECK(starve(nullptr, "get_device_list", list, verbs().free_device_list) == 1);
+  auto const list = [] { return ibv().get_device_list(nullptr); };
+  CHECK(starve(nullptr, "get_device_list", list, ibv().free_device_list) == 1);
   auto** const devices = list();
-  auto const open = [&] { return verbs().open_device(devices[0]); };
+  auto const open = [&] { return ibv().open_device(devices[0]); };
   CHECK(starve(nullptr, "open_device", open, close_device) > 1);
   REQUIRE(::setenv("LEND_SOFT_FAULTS", "drop@3:2 control@1000:12", 1) == 0);
   CHECK(starve(nullptr, "open_device with a plan", open, close_device) > 3);
   REQUIRE(::unsetenv("LEND_SOFT_FAULTS") == 0);
-  verbs().free_device_list(devices);
+  ibv().free_device_list(devices);
 }
 
 void starve_memory(ibv_context* context, ibv_pd* domain) {
   char bytes[64];
-  auto const make_domain = [&] { return verbs().alloc_pd(context); };
+  auto const make_domain = [&] { return ibv().alloc_pd(context); };
   CHECK(starve(context, "alloc_pd", make_domain, end_domain) == 1);
-  auto const add = [&] { return verbs().reg_mr(domain, bytes, sizeof bytes, all_access); };
+  auto const add = [&] { return ibv().reg_mr(domain, bytes, sizeof bytes, all_access); };
   CHECK(starve(context, "reg_mr", add, end_region) == 1);
   // The first of the small ones makes an arena, which stays; the second finds it.
   for (std::size_t const length : {std::size_t{32} << 20, std::size_t{100}, std::size_t{100}}) {
     CAPTURE(length);
-    auto const allocate = [&] { return verbs().allocate(context, length, {}); };
+    auto const allocate = [&] { return ibv().allocate(context, length, {}); };
     auto const release = [&](void* memory) {
       Famine const famine{0};
-      verbs().release(context, memory, length);
+      ibv().release(context, memory, length);
     };
     CHECK(starve(context, "allocate", allocate, release) > 0);
   }
 }
 
 void starve_queues(ibv_context* context) {
-  auto const make_channel = [&] { return verbs().create_comp_channel(context); };
+  auto const make_channel = [&] { return ibv().create_comp_channel(context); };
   CHECK(starve(context, "create_comp_channel", make_channel, end_channel) == 1);
   auto const channel = lend::test::make_channel(context);
   for (auto* const told : {static_cast<ibv_comp_channel*>(nullptr), channel.get()}) {
-    auto const make = [&] { return verbs().create_cq(context, 64, nullptr, told, 0); };
+    auto const make = [&] { return ibv().create_cq(context, 64, nullptr, told, 0); };
     CHECK(starve(context, "create_cq", make, end_queue) == (told == nullptr ? 3 : 4));
   }
   ibv_cq_init_attr_ex asked{};
   asked.cqe = 64;
-  auto const make_extended = [&] { return verbs().create_cq_ex(context, &asked); };
+  auto const make_extended = [&] { return ibv().create_cq_ex(context, &asked); };
   auto const end_extended = [](ibv_cq_ex* queue) { end_queue(ibv_cq_ex_to_cq(queue)); };
   CHECK(starve(context, "create_cq_ex", make_extended, end_extended) == 3);
-  auto* const queue = verbs().create_cq(context, 16, nullptr, nullptr, 0);
+  auto* const queue = ibv().create_cq(context, 16, nullptr, nullptr, 0);
   REQUIRE(queue != nullptr);
-  CHECK(starve(context, "resize_cq", [&] { return verbs().resize_cq(queue, 1000); }) == 2);
+  CHECK(starve(context, "resize_cq", [&] { return ibv().resize_cq(queue, 1000); }) == 2);
   CHECK(queue->cqe == 1024);
   end_queue(queue);
 }
@@ -132,17 +133,17 @@ void starve_queues(ibv_context* context) {
 void starve_pools(ibv_context* context, ibv_pd* domain) {
   ibv_srq_init_attr asked{};
   asked.attr = {16, 2, 0};
-  auto const make = [&] { return verbs().create_srq(domain, &asked); };
+  auto const make = [&] { return ibv().create_srq(domain, &asked); };
   CHECK(starve(context, "create_srq", make, end_pool) > 3);
   ibv_srq_init_attr_ex more{};
   more.attr = asked.attr;
   more.comp_mask = IBV_SRQ_INIT_ATTR_PD;
   more.pd = domain;
-  auto const make_extended = [&] { return verbs().create_srq_ex(context, &more); };
+  auto const make_extended = [&] { return ibv().create_srq_ex(context, &more); };
   CHECK(starve(context, "create_srq_ex", make_extended, end_pool) > 3);
   std::unique_ptr<ibv_srq, Destroy<ibv_srq, &Provider::destroy_srq>> const pool{make()};
   ibv_srq_attr attributes{0, 0, 8};
-  auto const set_limit = [&] { return verbs().modify_srq(pool.get(), &attributes, IBV_SRQ_LIMIT); };
+  auto const set_limit = [&] { return ibv().modify_srq(pool.get(), &attributes, IBV_SRQ_LIMIT); };
   CHECK(starve(context, "modify_srq", set_limit) == 0);
 }
 
@@ -152,7 +153,7 @@ void starve_pairs(ibv_context* context, ibv_pd* domain, ibv_cq* queue) {
   asked.cap = {16, 16, 2, 2, 64};
   for (auto const type : {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD}) {
     asked.qp_type = type;
-    auto const make = [&] { return verbs().create_qp(domain, &asked); };
+    auto const make = [&] { return ibv().create_qp(domain, &asked); };
     CHECK(starve(context, "create_qp", make, end_pair) > 2);
   }
   ibv_qp_init_attr_ex more{};
@@ -162,16 +163,16 @@ void starve_pairs(ibv_context* context, ibv_pd* domain, ibv_cq* queue) {
   more.pd = domain;
   more.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
   more.send_ops_flags = IBV_QP_EX_WITH_SEND;
-  auto const make_extended = [&] { return verbs().create_qp_ex(context, &more); };
+  auto const make_extended = [&] { return ibv().create_qp_ex(context, &more); };
   CHECK(starve(context, "create_qp_ex", make_extended, end_pair) > 2);
   ibv_ah_attr address{};
   address.port_num = 1;
   address.dlid = 1;
-  auto const make_address = [&] { return verbs().create_ah(domain, &address); };
+  auto const make_address = [&] { return ibv().create_ah(domain, &address); };
   CHECK(starve(context, "create_ah", make_address, end_address) == 1);
   ibv_wc sender{};
   sender.slid = 1;
-  auto const answer = [&] { return verbs().create_ah_from_wc(domain, &sender, nullptr, 1); };
+  auto const answer = [&] { return ibv().create_ah_from_wc(domain, &sender, nullptr, 1); };
   CHECK(starve(context, "create_ah_from_wc", answer, end_address) == 1);
 }
 
@@ -237,14 +238,14 @@ TEST_CASE("objects made and ended without memory for the end do not use the devi
   char bytes[64];
   // More than there are keys, and more queue space than there is.
   for (std::uint32_t i = 0; i < 2 * soft::regions_max; ++i) {
-    auto* const region = verbs().reg_mr(domain.get(), bytes, sizeof bytes, 0);
+    auto* const region = ibv().reg_mr(domain.get(), bytes, sizeof bytes, 0);
     REQUIRE(region != nullptr);
     end_region(region);
   }
   auto const space = soft::segment_bytes - soft::rings_offset;
   auto const entries = static_cast<int>(soft::completions_max);
   for (std::size_t taken = 0; taken < 2 * space; taken += soft::completions_max * 64) {
-    auto* const queue = verbs().create_cq(context.get(), entries, nullptr, nullptr, 0);
+    auto* const queue = ibv().create_cq(context.get(), entries, nullptr, nullptr, 0);
     REQUIRE(queue != nullptr);
     end_queue(queue);
   }

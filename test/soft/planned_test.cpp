@@ -57,7 +57,7 @@ struct Loop {
     asked.pd = domain.get();
     asked.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
     asked.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND;
-    qp.reset(verbs().create_qp_ex(context.get(), &asked));
+    qp.reset(ibv().create_qp_ex(context.get(), &asked));
     REQUIRE(qp);
     Terms terms;
     terms.rnr_retries = 7;
@@ -69,7 +69,7 @@ struct Loop {
       for (std::uint64_t id = 1; id <= count; ++id) post_one(IBV_WR_RDMA_WRITE, id);
       return;
     }
-    auto* const builder = verbs().qp_to_qp_ex(qp.get());
+    auto* const builder = ibv().qp_to_qp_ex(qp.get());
     ibv_wr_start(builder);
     for (std::uint64_t id = 1; id <= count; ++id) {
       builder->wr_id = id;
@@ -136,7 +136,7 @@ ibv_srq_init_attr_ex pool_attributes(Loop const& on) {
 template <class Make>
 int make_pool(Make make) {
   auto* const made = make();
-  return made == nullptr ? errno : verbs().destroy_srq(made);
+  return made == nullptr ? errno : ibv().destroy_srq(made);
 }
 
 /// What answers without making anything.
@@ -144,7 +144,7 @@ std::vector<Call> const questions{
     {"query_device",
      [](Loop const& on) {
        ibv_device_attr answer{};
-       return verbs().query_device(on.context.get(), &answer);
+       return ibv().query_device(on.context.get(), &answer);
      }},
     {"query_device_ex",
      [](Loop const& on) {
@@ -154,7 +154,7 @@ std::vector<Call> const questions{
     {"query_port",
      [](Loop const& on) {
        ibv_port_attr answer{};
-       return verbs().query_port(on.context.get(), 1, &answer);
+       return ibv().query_port(on.context.get(), 1, &answer);
      }},
     {"query_port, inline",
      [](Loop const& on) {
@@ -170,12 +170,12 @@ std::vector<Call> const questions{
     {"query_gid",
      [](Loop const& on) {
        ibv_gid answer{};
-       return of_negative(verbs().query_gid(on.context.get(), 1, 0, &answer));
+       return of_negative(ibv().query_gid(on.context.get(), 1, 0, &answer));
      }},
     {"query_gid_ex",
      [](Loop const& on) {
        ibv_gid_entry answer{};
-       return verbs().query_gid_ex(on.context.get(), 1, 0, &answer);
+       return ibv().query_gid_ex(on.context.get(), 1, 0, &answer);
      }},
     {"query_gid_ex, exported",
      [](Loop const& on) {
@@ -203,7 +203,7 @@ std::vector<Call> const questions{
      [](Loop const& on) {
        ibv_qp_attr answer{};
        ibv_qp_init_attr made{};
-       return verbs().query_qp(on.qp.get(), &answer, IBV_QP_STATE, &made);
+       return ibv().query_qp(on.qp.get(), &answer, IBV_QP_STATE, &made);
      }},
 };
 
@@ -211,26 +211,26 @@ std::vector<Call> const questions{
 std::vector<Call> const changes{
     {"alloc_pd",
      [](Loop const& on) {
-       auto* const made = verbs().alloc_pd(on.context.get());
-       return made == nullptr ? errno : verbs().dealloc_pd(made);
+       auto* const made = ibv().alloc_pd(on.context.get());
+       return made == nullptr ? errno : ibv().dealloc_pd(made);
      }},
     {"allocate",
      [](Loop const& on) {
-       auto* const made = verbs().allocate(on.context.get(), 64, {});
+       auto* const made = ibv().allocate(on.context.get(), 64, {});
        auto const error = of_pointer(made);
-       if (error == 0) verbs().release(on.context.get(), made, 64);
+       if (error == 0) ibv().release(on.context.get(), made, 64);
        return error;
      }},
     {"reg_mr",
      [](Loop const& on) {
-       auto* const made = verbs().reg_mr(on.domain.get(), on.memory.at(0), 64, 0);
-       return made == nullptr ? errno : verbs().dereg_mr(made);
+       auto* const made = ibv().reg_mr(on.domain.get(), on.memory.at(0), 64, 0);
+       return made == nullptr ? errno : ibv().dereg_mr(made);
      }},
     {"reg_mr_iova",
      [](Loop const& on) {
        auto* const made =
            soft::reg_mr_at(on.domain.get(), on.memory.at(0), 64, on.memory.address(), 0);
-       return made == nullptr ? errno : verbs().dereg_mr(made);
+       return made == nullptr ? errno : ibv().dereg_mr(made);
      }},
     {"rereg_mr",
      [](Loop const& on) {
@@ -242,31 +242,31 @@ std::vector<Call> const changes{
      }},
     {"create_comp_channel",
      [](Loop const& on) {
-       auto* const made = verbs().create_comp_channel(on.context.get());
-       return made == nullptr ? errno : verbs().destroy_comp_channel(made);
+       auto* const made = ibv().create_comp_channel(on.context.get());
+       return made == nullptr ? errno : ibv().destroy_comp_channel(made);
      }},
     {"create_cq",
      [](Loop const& on) {
-       auto* const made = verbs().create_cq(on.context.get(), 4, nullptr, nullptr, 0);
-       return made == nullptr ? errno : verbs().destroy_cq(made);
+       auto* const made = ibv().create_cq(on.context.get(), 4, nullptr, nullptr, 0);
+       return made == nullptr ? errno : ibv().destroy_cq(made);
      }},
     {"create_cq_ex, inline",
      [](Loop const& on) {
        ibv_cq_init_attr_ex asked{};
        asked.cqe = 4;
        auto* const made = ibv_create_cq_ex(on.context.get(), &asked);
-       return made == nullptr ? errno : verbs().destroy_cq(ibv_cq_ex_to_cq(made));
+       return made == nullptr ? errno : ibv().destroy_cq(ibv_cq_ex_to_cq(made));
      }},
-    {"resize_cq", [](Loop const& on) { return verbs().resize_cq(on.queue.get(), 64); }},
+    {"resize_cq", [](Loop const& on) { return ibv().resize_cq(on.queue.get(), 64); }},
     {"create_srq",
      [](Loop const& on) {
        ibv_srq_init_attr asked{nullptr, {4, 1, 0}};
-       return make_pool([&] { return verbs().create_srq(on.domain.get(), &asked); });
+       return make_pool([&] { return ibv().create_srq(on.domain.get(), &asked); });
      }},
     {"create_srq_ex",
      [](Loop const& on) {
        auto asked = pool_attributes(on);
-       return make_pool([&] { return verbs().create_srq_ex(on.context.get(), &asked); });
+       return make_pool([&] { return ibv().create_srq_ex(on.context.get(), &asked); });
      }},
     {"create_srq_ex, of the context",
      [](Loop const& on) {
@@ -281,8 +281,8 @@ std::vector<Call> const changes{
        asked.send_cq = asked.recv_cq = on.queue.get();
        asked.qp_type = IBV_QPT_RC;
        asked.cap = {4, 4, 1, 1, 0};
-       auto* const made = verbs().create_qp(on.domain.get(), &asked);
-       return made == nullptr ? errno : verbs().destroy_qp(made);
+       auto* const made = ibv().create_qp(on.domain.get(), &asked);
+       return made == nullptr ? errno : ibv().destroy_qp(made);
      }},
     {"create_qp_ex, inline",
      [](Loop const& on) {
@@ -293,7 +293,7 @@ std::vector<Call> const changes{
        asked.pd = on.domain.get();
        asked.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
        auto* const made = ibv_create_qp_ex(on.context.get(), &asked);
-       return made == nullptr ? errno : verbs().destroy_qp(made);
+       return made == nullptr ? errno : ibv().destroy_qp(made);
      }},
     {"modify_qp",
      [](Loop const& on) {
@@ -304,8 +304,8 @@ std::vector<Call> const changes{
        ibv_ah_attr asked{};
        asked.port_num = 1;
        asked.dlid = 1;
-       auto* const made = verbs().create_ah(on.domain.get(), &asked);
-       return made == nullptr ? errno : verbs().destroy_ah(made);
+       auto* const made = ibv().create_ah(on.domain.get(), &asked);
+       return made == nullptr ? errno : ibv().destroy_ah(made);
      }},
 };
 

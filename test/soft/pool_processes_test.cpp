@@ -70,10 +70,10 @@ struct Owner {
   Owner() {
     ibv_srq_init_attr asked{};
     asked.attr = {depth, 1, 0};
-    pool = verbs().create_srq(device.domain(), &asked);
+    pool = ibv().create_srq(device.domain(), &asked);
     REQUIRE(pool != nullptr);
   }
-  ~Owner() { CHECK(verbs().destroy_srq(pool) == 0); }
+  ~Owner() { CHECK(ibv().destroy_srq(pool) == 0); }
   Owner(Owner const&) = delete;
   Owner& operator=(Owner const&) = delete;
 

@@ -62,15 +62,15 @@ void raise_limit() {
 }
 
 ibv_context* open_soft_device() {
-  auto** const list = verbs().get_device_list(nullptr);
-  auto* const context = verbs().open_device(list[0]);
-  verbs().free_device_list(list);
+  auto** const list = ibv().get_device_list(nullptr);
+  auto* const context = ibv().open_device(list[0]);
+  ibv().free_device_list(list);
   return context;
 }
 
 /// Whether the call that just failed says that descriptors ran out.
 bool says_so(int error) {
-  auto const* const reason = verbs().last_reason();
+  auto const* const reason = ibv().last_reason();
   return error == EMFILE && reason != nullptr &&
          std::string{reason}.find(std::strerror(EMFILE)) != std::string::npos;
 }
@@ -100,7 +100,7 @@ int try_to_open(Wire const& wire, int descriptors) {
   if (!is_clear) return 3;
   if (!wire.say() || !wire.hear()) return 4;
   if (context == nullptr) return 1;
-  return verbs().close_device(context) == 0 ? 0 : 5;
+  return ibv().close_device(context) == 0 ? 0 : 5;
 }
 
 bool is_out_of_descriptors(ibv_wc const& end) {
@@ -163,7 +163,7 @@ int try_to_reach(Asks asks) {
   if (is_lost && end.status != IBV_WC_REM_ABORT_ERR) return 7;
   ibv_qp_attr attributes{};
   ibv_qp_init_attr made{};
-  if (verbs().query_qp(their_pair.get(), &attributes, IBV_QP_STATE, &made) != 0) return 8;
+  if (ibv().query_qp(their_pair.get(), &attributes, IBV_QP_STATE, &made) != 0) return 8;
   pollfd event{other.context()->async_fd, POLLIN, 0};
   return attributes.qp_state == IBV_QPS_RTS && ::poll(&event, 1, 0) == 0 ? 0 : 9;
 }

@@ -70,8 +70,8 @@ class RawChannel {
   [[nodiscard]] bool take_one() const {
     ibv_cq* queue = nullptr;
     void* mark = nullptr;
-    if (verbs().get_cq_event(channel_.get(), &queue, &mark) != 0) return false;
-    verbs().ack_cq_events(queue, 1);
+    if (ibv().get_cq_event(channel_.get(), &queue, &mark) != 0) return false;
+    ibv().ack_cq_events(queue, 1);
     return true;
   }
 
@@ -123,7 +123,7 @@ class RawPool {
   RawPool(RawDevice const& device, std::uint32_t depth) {
     ibv_srq_init_attr asked{};
     asked.attr = {depth, 1, 0};
-    pool_.reset(verbs().create_srq(device.domain(), &asked));
+    pool_.reset(ibv().create_srq(device.domain(), &asked));
     REQUIRE(pool_);
   }
   [[nodiscard]] ibv_srq* get() const noexcept { return pool_.get(); }
@@ -194,7 +194,7 @@ class RawPair {
   /// A send and a write, call by call: both are posted or none.
   int build(std::uint64_t id_of_send, std::uint64_t id_of_write, Piece const& from,
             Remote const& to) const {
-    auto* const builder = verbs().qp_to_qp_ex(pair_.get());
+    auto* const builder = ibv().qp_to_qp_ex(pair_.get());
     ::ibv_wr_start(builder);
     builder->wr_flags = IBV_SEND_SIGNALED;
     auto const set_piece = [&] {
@@ -240,7 +240,7 @@ class RawDatagrams {
     asked.pd = device.domain();
     asked.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
     asked.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
-    pair_.reset(verbs().create_qp_ex(device.context(), &asked));
+    pair_.reset(ibv().create_qp_ex(device.context(), &asked));
     REQUIRE(pair_);
     REQUIRE(start() == 0);
   }
@@ -264,7 +264,7 @@ class RawDatagrams {
   /// A datagram with an immediate and one without, call by call: both are posted or none.
   int build(std::uint64_t first_id, std::uint64_t second_id, Piece const& from,
             std::uint32_t number) const {
-    auto* const builder = verbs().qp_to_qp_ex(pair_.get());
+    auto* const builder = ibv().qp_to_qp_ex(pair_.get());
     ::ibv_wr_start(builder);
     builder->wr_flags = IBV_SEND_SIGNALED;
     auto const address_it = [&] {

@@ -15,12 +15,12 @@ using namespace lend::test;
 
 namespace {
 
-using HeldPool = std::unique_ptr<ibv_srq, Destroy<ibv_srq, &Provider::destroy_srq>>;
+using HeldPool = std::unique_ptr<ibv_srq, Destroy<ibv_srq, &verbs::Provider::destroy_srq>>;
 
 HeldPool make_pool(ibv_pd* domain, std::uint32_t depth = 16, std::uint32_t pieces = 4) {
   ibv_srq_init_attr asked{};
   asked.attr = {depth, pieces, 0};
-  HeldPool pool{verbs().create_srq(domain, &asked)};
+  HeldPool pool{ibv().create_srq(domain, &asked)};
   REQUIRE(pool);
   CHECK(asked.attr.max_wr >= depth);
   CHECK(asked.attr.max_sge >= pieces);
@@ -44,7 +44,7 @@ HeldQueuePair make_user(ibv_pd* domain, ibv_cq* queue, ibv_srq* pool) {
   asked.srq = pool;
   asked.qp_type = IBV_QPT_RC;
   asked.cap = {16, 0, 4, 0, 0};
-  HeldQueuePair made{verbs().create_qp(domain, &asked)};
+  HeldQueuePair made{ibv().create_qp(domain, &asked)};
   REQUIRE(made);
   return made;
 }
@@ -235,7 +235,7 @@ TEST_CASE("receives that a destroyed or reset queue pair had completed can be po
 TEST_CASE("a shared queue in use is not destroyed", "[soft]") {
   Fan fan;
 
-  CHECK(verbs().destroy_srq(fan.pool.get()) == EBUSY);
+  CHECK(ibv().destroy_srq(fan.pool.get()) == EBUSY);
   fan.users.clear();
   fan.pool.reset();
 }
@@ -253,27 +253,27 @@ TEST_CASE("a shared queue answers what it was given and refuses what there is no
   auto const context = open_context();
   auto const domain = make_domain(context.get());
   ibv_device_attr device{};
-  REQUIRE(verbs().query_device(context.get(), &device) == 0);
+  REQUIRE(ibv().query_device(context.get(), &device) == 0);
   CHECK(device.max_srq > 0);
   CHECK(device.max_srq_wr >= 1024);
   CHECK(device.max_srq_sge >= 4);
   ibv_srq_init_attr asked{};
   asked.attr = {static_cast<std::uint32_t>(device.max_srq_wr) + 1, 1, 0};
-  CHECK(verbs().create_srq(domain.get(), &asked) == nullptr);
+  CHECK(ibv().create_srq(domain.get(), &asked) == nullptr);
   CHECK(errno == EINVAL);
   auto const pool = make_pool(domain.get(), 10, 2);
   ibv_srq_attr attributes{};
   attributes.srq_limit = 7;
 
-  CHECK(verbs().modify_srq(pool.get(), &attributes, IBV_SRQ_LIMIT) == 0);
+  CHECK(ibv().modify_srq(pool.get(), &attributes, IBV_SRQ_LIMIT) == 0);
 
-  REQUIRE(verbs().query_srq(pool.get(), &attributes) == 0);
+  REQUIRE(ibv().query_srq(pool.get(), &attributes) == 0);
   CHECK(attributes.max_wr == 10);
   CHECK(attributes.max_sge == 2);
   CHECK(attributes.srq_limit == 7);
   attributes.srq_limit = 11;
-  CHECK(verbs().modify_srq(pool.get(), &attributes, IBV_SRQ_LIMIT) == EINVAL);
-  CHECK(verbs().modify_srq(pool.get(), &attributes, IBV_SRQ_MAX_WR) == EOPNOTSUPP);
+  CHECK(ibv().modify_srq(pool.get(), &attributes, IBV_SRQ_LIMIT) == EINVAL);
+  CHECK(ibv().modify_srq(pool.get(), &attributes, IBV_SRQ_MAX_WR) == EOPNOTSUPP);
   CHECK(post_to(pool, 1, std::vector<ibv_sge>(3)) == EINVAL);
 }
 
@@ -282,14 +282,14 @@ TEST_CASE("the limit of a shared queue is reached once, below it, and disarmed",
   for (std::uint64_t i = 0; i < 4; ++i) REQUIRE(post_to(fan.pool, i, {fan.to.piece(0, 64)}) == 0);
   ibv_srq_attr attributes{};
   attributes.srq_limit = 3;
-  REQUIRE(verbs().modify_srq(fan.pool.get(), &attributes, IBV_SRQ_LIMIT) == 0);
+  REQUIRE(ibv().modify_srq(fan.pool.get(), &attributes, IBV_SRQ_LIMIT) == 0);
 
   fan.send(0, "three are left");
-  REQUIRE(verbs().query_srq(fan.pool.get(), &attributes) == 0);
+  REQUIRE(ibv().query_srq(fan.pool.get(), &attributes) == 0);
   CHECK(attributes.srq_limit == 3);
   fan.send(1, "two are left");
 
-  REQUIRE(verbs().query_srq(fan.pool.get(), &attributes) == 0);
+  REQUIRE(ibv().query_srq(fan.pool.get(), &attributes) == 0);
   CHECK(attributes.srq_limit == 0);
 }
 
@@ -302,10 +302,10 @@ TEST_CASE("a basic shared queue can be made the extended way, another kind canno
   asked.comp_mask = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE;
 
   asked.srq_type = IBV_SRQT_BASIC;
-  HeldPool const pool{verbs().create_srq_ex(context.get(), &asked)};
+  HeldPool const pool{ibv().create_srq_ex(context.get(), &asked)};
   CHECK(pool);
   asked.srq_type = IBV_SRQT_XRC;
-  CHECK(verbs().create_srq_ex(context.get(), &asked) == nullptr);
+  CHECK(ibv().create_srq_ex(context.get(), &asked) == nullptr);
   CHECK(errno == EOPNOTSUPP);
 }
 

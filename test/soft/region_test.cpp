@@ -31,7 +31,7 @@ struct Registering {
   HeldContext context = open_context();
   HeldDomain domain = make_domain(context.get());
   std::byte bytes[8];
-  HeldRegion make() { return HeldRegion{verbs().reg_mr(domain.get(), bytes, sizeof bytes, 0)}; }
+  HeldRegion make() { return HeldRegion{ibv().reg_mr(domain.get(), bytes, sizeof bytes, 0)}; }
 };
 
 }  // namespace
@@ -43,7 +43,7 @@ TEST_CASE("keys differ, and the key of a region that is gone stays stale", "[sof
   std::set<std::uint32_t> keys;
   for (int i = 0; i < 20'000; ++i) {
     HeldRegion const region{
-        verbs().reg_mr(domain.get(), bytes.data(), bytes.size(), IBV_ACCESS_LOCAL_WRITE)};
+        ibv().reg_mr(domain.get(), bytes.data(), bytes.size(), IBV_ACCESS_LOCAL_WRITE)};
     REQUIRE(region);
     CHECK(region->lkey == region->rkey);
     CHECK(region->lkey != 0);
@@ -95,7 +95,7 @@ TEST_CASE("one range registered twice has two sets of rights", "[soft]") {
   Link link{GENERATE(Reach::one_context, Reach::two_contexts), Terms{}};
   Memory const from{link.a.domain.get(), 64};
   Memory to{link.b.domain.get(), 64, all_access, any_kind()};
-  HeldRegion const narrow{verbs().reg_mr(link.b.domain.get(), to.at(8), 8, IBV_ACCESS_REMOTE_READ)};
+  HeldRegion const narrow{ibv().reg_mr(link.b.domain.get(), to.at(8), 8, IBV_ACCESS_REMOTE_READ)};
   REQUIRE(narrow);
   to.deregister();
 
@@ -137,14 +137,14 @@ TEST_CASE("remote write needs local write, and what is nonsense is refused with 
   };
   for (auto const& each : cases) {
     errno = 0;
-    CHECK(verbs().reg_mr(domain.get(), each.address, each.length, each.access) == nullptr);
+    CHECK(ibv().reg_mr(domain.get(), each.address, each.length, each.access) == nullptr);
     CHECK(errno == each.error);
-    CHECK(verbs().last_reason() != nullptr);
+    CHECK(ibv().last_reason() != nullptr);
   }
   // What is optional may be asked for by programs newer than the device.
   int const optional = IBV_ACCESS_OPTIONAL_RANGE;
   for (int const access : {0, int{IBV_ACCESS_REMOTE_READ}, all_access, optional}) {
-    HeldRegion const region{verbs().reg_mr(domain.get(), bytes.data(), 64, access)};
+    HeldRegion const region{ibv().reg_mr(domain.get(), bytes.data(), 64, access)};
     CHECK(region);
   }
 }
@@ -153,7 +153,7 @@ TEST_CASE("a region is changed by flags and values that belong together, or not 
   auto const context = open_context();
   auto const domain = make_domain(context.get());
   std::vector<std::byte> bytes(64);
-  HeldRegion const region{verbs().reg_mr(domain.get(), bytes.data(), 64, all_access)};
+  HeldRegion const region{ibv().reg_mr(domain.get(), bytes.data(), 64, all_access)};
   REQUIRE(region);
   auto const change = [&](int flags, void* address, std::size_t length, int access) {
     return soft::rereg_mr(region.get(), flags, nullptr, address, length, access);
@@ -247,14 +247,14 @@ TEST_CASE("allocated memory is zeroed, page-aligned and its own, in every size",
     auto const& [start, length] = pieces[index];
     CHECK(start[0] == static_cast<std::byte>(length));
     CHECK(start[length - 1] == static_cast<std::byte>(length));
-    verbs().release(context.get(), start, length);
+    ibv().release(context.get(), start, length);
     pieces.erase(pieces.begin() + static_cast<std::ptrdiff_t>(index));
   };
   for (int round = 0; round < 3; ++round) {
     for (auto const size : sizes)
       for (auto const length : {size, size + 3}) {
         INFO("length " << length);
-        auto* const start = static_cast<std::byte*>(verbs().allocate(context.get(), length, {}));
+        auto* const start = static_cast<std::byte*>(ibv().allocate(context.get(), length, {}));
         REQUIRE(start != nullptr);
         CHECK(reinterpret_cast<std::uintptr_t>(start) % 4096 == 0);
         CHECK(start[0] == std::byte{0});
@@ -268,15 +268,15 @@ TEST_CASE("allocated memory is zeroed, page-aligned and its own, in every size",
       if (i % 2 == 0) release(i);
   }
 
-  CHECK(verbs().close_device(context.get()) == EBUSY);
+  CHECK(ibv().close_device(context.get()) == EBUSY);
   while (!pieces.empty()) release(pieces.size() - 1);
 }
 
 TEST_CASE("an allocation that cannot be is refused", "[soft]") {
   auto const context = open_context();
-  CHECK(verbs().allocate(context.get(), 0, {}) == nullptr);
+  CHECK(ibv().allocate(context.get(), 0, {}) == nullptr);
   CHECK(errno == EINVAL);
-  CHECK(verbs().allocate(context.get(), SIZE_MAX, {}) == nullptr);
+  CHECK(ibv().allocate(context.get(), SIZE_MAX, {}) == nullptr);
   CHECK(errno == ENOMEM);
 }
 
@@ -300,19 +300,19 @@ TEST_CASE("the device says when it holds no more registrations, and takes one ba
   auto const context = open_context();
   auto const domain = make_domain(context.get());
   ibv_device_attr limits{};
-  REQUIRE(verbs().query_device(context.get(), &limits) == 0);
+  REQUIRE(ibv().query_device(context.get(), &limits) == 0);
   std::vector<std::byte> bytes(64);
   std::vector<HeldRegion> regions;
   for (int i = 0; i < limits.max_mr; ++i)
-    regions.emplace_back(verbs().reg_mr(domain.get(), bytes.data(), 64, 0));
+    regions.emplace_back(ibv().reg_mr(domain.get(), bytes.data(), 64, 0));
   REQUIRE(std::all_of(regions.begin(), regions.end(), [](auto const& each) { return !!each; }));
 
-  CHECK(verbs().reg_mr(domain.get(), bytes.data(), 64, 0) == nullptr);
+  CHECK(ibv().reg_mr(domain.get(), bytes.data(), 64, 0) == nullptr);
   CHECK(errno == ENOMEM);
-  CHECK(verbs().last_reason() != nullptr);
+  CHECK(ibv().last_reason() != nullptr);
   auto const old_key = regions.back()->lkey;
   regions.pop_back();
-  HeldRegion const again{verbs().reg_mr(domain.get(), bytes.data(), 64, 0)};
+  HeldRegion const again{ibv().reg_mr(domain.get(), bytes.data(), 64, 0)};
   REQUIRE(again);
   CHECK(again->lkey != old_key);
 }
@@ -333,16 +333,16 @@ TEST_CASE("the device says when it holds no more large allocations, and takes on
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &raised) == 0);
   auto const context = open_context();
   std::vector<void*> made;
-  while (auto* const more = verbs().allocate(context.get(), large, {})) made.push_back(more);
+  while (auto* const more = ibv().allocate(context.get(), large, {})) made.push_back(more);
   auto const why = errno;
-  std::string const reason = verbs().last_reason();
+  std::string const reason = ibv().last_reason();
 
   CHECK(made.size() == soft::arenas_max);
   CHECK(why == ENOMEM);
   CHECK(reason.find(std::to_string(soft::arenas_max)) != std::string::npos);
-  verbs().release(context.get(), made.back(), large);
-  made.back() = verbs().allocate(context.get(), large, {});
+  ibv().release(context.get(), made.back(), large);
+  made.back() = ibv().allocate(context.get(), large, {});
   CHECK(made.back() != nullptr);
-  for (auto* const each : made) verbs().release(context.get(), each, large);
+  for (auto* const each : made) ibv().release(context.get(), each, large);
   CHECK(::setrlimit(RLIMIT_NOFILE, &before) == 0);
 }

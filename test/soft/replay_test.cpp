@@ -40,15 +40,15 @@ class Program {
   }
 
   void run() {
-    HeldDomain const domain{verbs().alloc_pd(context_.get())};
+    HeldDomain const domain{ibv().alloc_pd(context_.get())};
     if (!succeeds(domain)) return;
-    HeldQueue const queue{verbs().create_cq(context_.get(), 16, nullptr, nullptr, 0)};
+    HeldQueue const queue{ibv().create_cq(context_.get(), 16, nullptr, nullptr, 0)};
     if (!succeeds(queue)) return;
     ibv_qp_init_attr asked{};
     asked.send_cq = asked.recv_cq = queue.get();
     asked.qp_type = round_ % 4 == 3 ? IBV_QPT_UC : IBV_QPT_RC;
     asked.cap = {8, 8, 1, 1, 0};
-    HeldQueuePair const qp{verbs().create_qp(domain.get(), &asked)};
+    HeldQueuePair const qp{ibv().create_qp(domain.get(), &asked)};
     if (!succeeds(qp)) return;
     End const peer{other_.get(), {.type = asked.qp_type}};
     Terms terms;

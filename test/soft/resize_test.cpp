@@ -44,7 +44,7 @@ TEST_CASE("a queue that grows keeps what was not polled, and has the new room", 
   CHECK(poll(queue).size() == 6);
   send(4);
 
-  REQUIRE(verbs().resize_cq(queue.get(), 20) == 0);
+  REQUIRE(ibv().resize_cq(queue.get(), 20) == 0);
   CHECK(queue->cqe >= 20);
   send(16);
 
@@ -66,7 +66,7 @@ TEST_CASE("a queue that grows after a producer died loses nothing that comes the
   bool const is_polled = GENERATE(true, false);
   if (is_polled) CHECK(poll(link.b.receives).size() == 2);
 
-  REQUIRE(verbs().resize_cq(link.b.receives.get(), 2 * link.b.receives->cqe) == 0);
+  REQUIRE(ibv().resize_cq(link.b.receives.get(), 2 * link.b.receives->cqe) == 0);
   for (int i = 2; i < 6; ++i) REQUIRE(post(link.a, {}) == 0);
 
   std::uint64_t next = is_polled ? 2 : 0;
@@ -78,11 +78,11 @@ TEST_CASE("a queue is never made smaller than what it holds, nor larger than the
           "[soft]") {
   Link link{Reach::one_context, Terms{}};
   for (int i = 0; i < 3; ++i) REQUIRE(post(link.a, {.opcode = IBV_WR_RDMA_WRITE}) == 0);
-  CHECK(verbs().resize_cq(link.a.sends.get(), 2) == EINVAL);
-  CHECK(verbs().last_reason() != nullptr);
-  CHECK(verbs().resize_cq(link.a.sends.get(), 0) == EINVAL);
-  CHECK(verbs().resize_cq(link.a.sends.get(), (1 << 16) + 1) == EINVAL);
-  CHECK(verbs().resize_cq(link.a.sends.get(), 3) == 0);
+  CHECK(ibv().resize_cq(link.a.sends.get(), 2) == EINVAL);
+  CHECK(ibv().last_reason() != nullptr);
+  CHECK(ibv().resize_cq(link.a.sends.get(), 0) == EINVAL);
+  CHECK(ibv().resize_cq(link.a.sends.get(), (1 << 16) + 1) == EINVAL);
+  CHECK(ibv().resize_cq(link.a.sends.get(), 3) == 0);
   CHECK(link.a.sends->cqe >= 3);
   CHECK(await(link.a.sends, 3).back().status == IBV_WC_SUCCESS);
 }
@@ -119,8 +119,7 @@ TEST_CASE("a queue grows under the feet of those who fill and poll it", "[soft]"
     if (ibv_post_recv(link.b.qp.get(), &wr, &bad) == 0) ++posted;
     if (ibv_poll_cq(link.b.receives.get(), 1, &end) != 1) continue;
     is_good = end.status == IBV_WC_SUCCESS && end.wr_id == next++;
-    if (next % 2000 == 0 && verbs().resize_cq(link.b.receives.get(), size *= 2) != 0)
-      is_good = false;
+    if (next % 2000 == 0 && ibv().resize_cq(link.b.receives.get(), size *= 2) != 0) is_good = false;
   }
   is_over = true;
   sender.join();

@@ -23,9 +23,9 @@
 
 namespace {
 
-using lend::Provider;
 using lend::test::Holdings;
 using lend::test::Rendezvous;
+using lend::verbs::Provider;
 Provider const& soft = lend::soft::provider();
 
 ibv_context* open_soft() {

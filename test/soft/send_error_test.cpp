@@ -107,7 +107,7 @@ TEST_CASE("flushed sends that the completion queue cannot hold keep a queue pair
   for (std::uint64_t id = 0; id <= room; ++id) REQUIRE(ends.write(id) == 0);
 
   CHECK(ends.modify_a(IBV_QPS_RTS) == ENOMEM);
-  CHECK(verbs().last_reason() != nullptr);
+  CHECK(ibv().last_reason() != nullptr);
   CHECK(state_of(ends.a.qp.get()) == IBV_QPS_SQE);
 
   check_flushed(poll(ends.a.sends, 1), 0);
@@ -169,8 +169,8 @@ TEST_CASE("a send that is flushed in SQE wakes who armed its queue", "[soft]") {
   auto const take = [&] {
     ibv_cq* woken = nullptr;
     void* mark = nullptr;
-    REQUIRE(verbs().get_cq_event(channel.get(), &woken, &mark) == 0);
-    verbs().ack_cq_events(woken, 1);
+    REQUIRE(ibv().get_cq_event(channel.get(), &woken, &mark) == 0);
+    ibv().ack_cq_events(woken, 1);
   };
 
   REQUIRE(ibv_req_notify_cq(queue.get(), 1) == 0);

@@ -107,7 +107,7 @@ TEST_CASE("a budget runs out while nobody polls", "[soft]") {
 
 TEST_CASE("work that was built call by call wakes who sleeps, failed or flushed", "[soft]") {
   SleepyLink link{{.rnr_retries = 2, .rnr_timer = 20}, true};
-  auto* const builder = verbs().qp_to_qp_ex(link.a.qp.get());
+  auto* const builder = ibv().qp_to_qp_ex(link.a.qp.get());
   for (auto const status : {IBV_WC_RNR_RETRY_EXC_ERR, IBV_WC_WR_FLUSH_ERR}) {
     REQUIRE(ibv_req_notify_cq(link.a.sends.get(), 0) == 0);
     ibv_wr_start(builder);
@@ -116,8 +116,8 @@ TEST_CASE("work that was built call by call wakes who sleeps, failed or flushed"
     REQUIRE(wakes(link.channel));
     ibv_cq* queue = nullptr;
     void* itself = nullptr;
-    REQUIRE(verbs().get_cq_event(link.channel.get(), &queue, &itself) == 0);
-    verbs().ack_cq_events(queue, 1);
+    REQUIRE(ibv().get_cq_event(link.channel.get(), &queue, &itself) == 0);
+    ibv().ack_cq_events(queue, 1);
     auto const ends = poll(link.a.sends);
     REQUIRE(ends.size() == 1);
     CHECK(ends.front().status == status);
@@ -195,7 +195,7 @@ TEST_CASE("work that SQD holds back costs no thread", "[soft]") {
   REQUIRE(move(link.a.qp.get(), IBV_QPS_SQD, attributes,
                IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY) == 0);
   if (is_built) {
-    auto* const builder = verbs().qp_to_qp_ex(link.a.qp.get());
+    auto* const builder = ibv().qp_to_qp_ex(link.a.qp.get());
     ibv_wr_start(builder);
     ibv_wr_send(builder);
     REQUIRE(ibv_wr_complete(builder) == 0);

@@ -22,9 +22,9 @@ inline ibv_cq* take_event(HeldChannel const& channel) {
   REQUIRE(is_readable(channel, patience));
   ibv_cq* queue = nullptr;
   void* mark = nullptr;
-  REQUIRE(verbs().get_cq_event(channel.get(), &queue, &mark) == 0);
+  REQUIRE(ibv().get_cq_event(channel.get(), &queue, &mark) == 0);
   CHECK(mark == queue->cq_context);
-  verbs().ack_cq_events(queue, 1);
+  ibv().ack_cq_events(queue, 1);
   return queue;
 }
 /// Arms, and that nothing is there yet.

@@ -246,15 +246,15 @@ TEST_CASE("a rendezvous directory of too long a name is refused, and says how lo
   auto const before = std::filesystem::current_path();
   std::filesystem::current_path(parent);
   ::setenv("LEND_SOFT_DIRECTORY", (is_relative ? name : parent + name).c_str(), 1);
-  auto** const list = lend::test::verbs().get_device_list(nullptr);
+  auto** const list = lend::test::ibv().get_device_list(nullptr);
 
-  CHECK(lend::test::verbs().open_device(list[0]) == nullptr);
+  CHECK(lend::test::ibv().open_device(list[0]) == nullptr);
 
   CHECK(errno == ENAMETOOLONG);
   std::string const reason = last_reason();
   CHECK(reason.find("LEND_SOFT_DIRECTORY") != std::string::npos);
   CHECK(reason.find("at most 239") != std::string::npos);
-  lend::test::verbs().free_device_list(list);
+  lend::test::ibv().free_device_list(list);
   std::filesystem::current_path(before);
 }
 

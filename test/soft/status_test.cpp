@@ -266,7 +266,7 @@ TEST_CASE("registered memory that nobody mapped is a remote operation error", "[
   Memory const from{link.a.domain.get(), 4096};
   // No process maps its second page. Source: vm.mmap_min_addr, 64 KiB.
   auto* const nowhere = reinterpret_cast<void*>(4096);
-  HeldRegion const region{verbs().reg_mr(link.b.domain.get(), nowhere, 4096, all_access)};
+  HeldRegion const region{ibv().reg_mr(link.b.domain.get(), nowhere, 4096, all_access)};
   REQUIRE(region);
 
   REQUIRE(post(link.a, {.opcode = IBV_WR_RDMA_WRITE,
@@ -283,7 +283,7 @@ TEST_CASE("a receive into memory that nobody mapped is a protection error there 
   Link link{Reach::two_contexts, Terms{}};
   Memory const from{link.a.domain.get(), 4096};
   auto* const nowhere = reinterpret_cast<void*>(4096);
-  HeldRegion const region{verbs().reg_mr(link.b.domain.get(), nowhere, 4096, all_access)};
+  HeldRegion const region{ibv().reg_mr(link.b.domain.get(), nowhere, 4096, all_access)};
   REQUIRE(region);
   REQUIRE(post_receive(link.b, 5, {{4096, 4096, region->lkey}}) == 0);
 
@@ -300,10 +300,10 @@ TEST_CASE("a message longer than the device carries is a local length error", "[
   Faulty faulty;
   auto* const context = faulty.a.domain->context;
   constexpr std::size_t length = std::size_t{512} << 20;  // address space; no page is touched
-  void* const bytes = verbs().allocate(context, length, {});
+  void* const bytes = ibv().allocate(context, length, {});
   REQUIRE(bytes != nullptr);
   {
-    HeldRegion const region{verbs().reg_mr(faulty.a.domain.get(), bytes, length, 0)};
+    HeldRegion const region{ibv().reg_mr(faulty.a.domain.get(), bytes, length, 0)};
     ibv_sge const half{reinterpret_cast<std::uint64_t>(bytes), length, region->lkey};
     ibv_sge const byte{reinterpret_cast<std::uint64_t>(bytes), 1, region->lkey};
 
@@ -312,5 +312,5 @@ TEST_CASE("a message longer than the device carries is a local length error", "[
     faulty.check_initiator(IBV_WC_LOC_LEN_ERR);
     faulty.check_target_is_untouched();
   }
-  verbs().release(context, bytes, length);
+  ibv().release(context, bytes, length);
 }

@@ -115,7 +115,7 @@ struct Side {
 
 void check_refusal(int answer, pid_t holder) {
   CHECK(answer == EBUSY);
-  CHECK(std::string{verbs().last_reason()}.find("process " + std::to_string(holder)) == 0);
+  CHECK(std::string{ibv().last_reason()}.find("process " + std::to_string(holder)) == 0);
 }
 
 }  // namespace
@@ -139,12 +139,12 @@ TEST_CASE("a peer that is stopped in the middle of a message holds up no call fo
   for (int i = 0; i < 100; ++i) REQUIRE(side.queue.poll(1, &wc) == 0);
   side.use_the_rest();
   // What would give back what the peer is at waits for a while.
-  check_refusal(verbs().destroy_qp(side.link.get()), pid);
+  check_refusal(ibv().destroy_qp(side.link.get()), pid);
   ibv_qp_attr reset{};
   reset.qp_state = IBV_QPS_RESET;
-  check_refusal(verbs().modify_qp(side.link.get(), &reset, IBV_QP_STATE), pid);
-  check_refusal(verbs().dereg_mr(side.memory.region()), pid);
-  if (at == At::completion) check_refusal(verbs().resize_cq(side.queue.get(), 128), pid);
+  check_refusal(ibv().modify_qp(side.link.get(), &reset, IBV_QP_STATE), pid);
+  check_refusal(ibv().dereg_mr(side.memory.region()), pid);
+  if (at == At::completion) check_refusal(ibv().resize_cq(side.queue.get(), 128), pid);
   CHECK(Clock::now() - began < 4 * soon);
   side.use_the_rest();
 
@@ -176,7 +176,7 @@ TEST_CASE("what a stopped peer writes stays registered, and nothing else waits f
   auto* const region = side.memory.region();
   auto const key = region->rkey;
 
-  check_refusal(verbs().dereg_mr(region), pid);
+  check_refusal(ibv().dereg_mr(region), pid);
   // Changed it is not, and valid again.
   CHECK(soft::rereg_mr(region, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0,
                        IBV_ACCESS_LOCAL_WRITE) == IBV_REREG_MR_ERR_CMD);

@@ -23,35 +23,37 @@
 
 namespace lend::test {
 
-[[nodiscard]] inline Provider const& verbs() noexcept {
+[[nodiscard]] inline verbs::Provider const& ibv() noexcept {
   return soft::provider();
 }
 
 /// An object that its verb destroys; that this succeeds is part of every test.
-template <class T, int (*Provider::*destroy)(T*)>
+template <class T, int (*verbs::Provider::*destroy)(T*)>
 struct Destroy {
-  void operator()(T* made) const { CHECK((verbs().*destroy)(made) == 0); }
+  void operator()(T* made) const { CHECK((ibv().*destroy)(made) == 0); }
 };
-using HeldContext = std::unique_ptr<ibv_context, Destroy<ibv_context, &Provider::close_device>>;
-using HeldDomain = std::unique_ptr<ibv_pd, Destroy<ibv_pd, &Provider::dealloc_pd>>;
-using HeldRegion = std::unique_ptr<ibv_mr, Destroy<ibv_mr, &Provider::dereg_mr>>;
-using HeldQueue = std::unique_ptr<ibv_cq, Destroy<ibv_cq, &Provider::destroy_cq>>;
+using HeldContext =
+    std::unique_ptr<ibv_context, Destroy<ibv_context, &verbs::Provider::close_device>>;
+using HeldDomain = std::unique_ptr<ibv_pd, Destroy<ibv_pd, &verbs::Provider::dealloc_pd>>;
+using HeldRegion = std::unique_ptr<ibv_mr, Destroy<ibv_mr, &verbs::Provider::dereg_mr>>;
+using HeldQueue = std::unique_ptr<ibv_cq, Destroy<ibv_cq, &verbs::Provider::destroy_cq>>;
 using HeldChannel =
-    std::unique_ptr<ibv_comp_channel, Destroy<ibv_comp_channel, &Provider::destroy_comp_channel>>;
-using HeldAddress = std::unique_ptr<ibv_ah, Destroy<ibv_ah, &Provider::destroy_ah>>;
-using HeldPool = std::unique_ptr<ibv_srq, Destroy<ibv_srq, &Provider::destroy_srq>>;
-using HeldQueuePair = std::unique_ptr<ibv_qp, Destroy<ibv_qp, &Provider::destroy_qp>>;
+    std::unique_ptr<ibv_comp_channel,
+                    Destroy<ibv_comp_channel, &verbs::Provider::destroy_comp_channel>>;
+using HeldAddress = std::unique_ptr<ibv_ah, Destroy<ibv_ah, &verbs::Provider::destroy_ah>>;
+using HeldPool = std::unique_ptr<ibv_srq, Destroy<ibv_srq, &verbs::Provider::destroy_srq>>;
+using HeldQueuePair = std::unique_ptr<ibv_qp, Destroy<ibv_qp, &verbs::Provider::destroy_qp>>;
 
 inline HeldContext open_context() {
-  auto** const list = verbs().get_device_list(nullptr);
+  auto** const list = ibv().get_device_list(nullptr);
   REQUIRE(list != nullptr);
-  HeldContext context{verbs().open_device(list[0])};
-  verbs().free_device_list(list);
-  if (!context) FAIL("open_device: " << verbs().last_reason());
+  HeldContext context{ibv().open_device(list[0])};
+  ibv().free_device_list(list);
+  if (!context) FAIL("open_device: " << ibv().last_reason());
   return context;
 }
 inline HeldDomain make_domain(ibv_context* context) {
-  HeldDomain domain{verbs().alloc_pd(context)};
+  HeldDomain domain{ibv().alloc_pd(context)};
   REQUIRE(domain);
   return domain;
 }
@@ -59,18 +61,18 @@ inline HeldAddress make_address(ibv_pd* domain) {
   ibv_ah_attr attributes{};
   attributes.port_num = 1;
   attributes.dlid = 1;
-  HeldAddress made{verbs().create_ah(domain, &attributes)};
+  HeldAddress made{ibv().create_ah(domain, &attributes)};
   REQUIRE(made);
   return made;
 }
 inline HeldChannel make_channel(ibv_context* context) {
-  HeldChannel channel{verbs().create_comp_channel(context)};
+  HeldChannel channel{ibv().create_comp_channel(context)};
   REQUIRE(channel);
   return channel;
 }
 inline HeldQueue make_queue(ibv_context* context, int entries = 64,
                             ibv_comp_channel* channel = nullptr, void* mark = nullptr) {
-  HeldQueue queue{verbs().create_cq(context, entries, mark, channel, 0)};
+  HeldQueue queue{ibv().create_cq(context, entries, mark, channel, 0)};
   REQUIRE(queue);
   return queue;
 }
@@ -87,10 +89,10 @@ class Memory {
                   Where where = Where::private_memory)
       : context_{domain->context}, length_{length}, where_{where} {
     bytes_ = where == Where::allocated
-                 ? static_cast<std::byte*>(verbs().allocate(context_, length, {}))
+                 ? static_cast<std::byte*>(ibv().allocate(context_, length, {}))
                  : static_cast<std::byte*>(std::calloc(length, 1));
     REQUIRE(bytes_ != nullptr);
-    region_.reset(verbs().reg_mr(domain, bytes_, length, access));
+    region_.reset(ibv().reg_mr(domain, bytes_, length, access));
     REQUIRE(region_);
   }
   Memory(Memory const&) = delete;
@@ -98,7 +100,7 @@ class Memory {
   ~Memory() {
     region_.reset();
     if (where_ == Where::allocated)
-      verbs().release(context_, bytes_, length_);
+      ibv().release(context_, bytes_, length_);
     else
       std::free(bytes_);
   }
@@ -184,7 +186,7 @@ inline Needs needs_of(ibv_qp_type type) noexcept {
 }
 inline int move(ibv_qp* qp, ibv_qp_state state, ibv_qp_attr attributes, int mask) {
   attributes.qp_state = state;
-  return verbs().modify_qp(qp, &attributes, mask);
+  return ibv().modify_qp(qp, &attributes, mask);
 }
 /// RESET to `state`, not SQE, by way of those between.
 inline void bring_to(ibv_qp* qp, ibv_qp_state state, std::uint32_t peer, Terms const& terms = {}) {
@@ -202,7 +204,7 @@ inline void bring_to(ibv_qp* qp, ibv_qp_state state, std::uint32_t peer, Terms c
 inline ibv_qp_attr query(ibv_qp* qp) {
   ibv_qp_attr attributes{};
   ibv_qp_init_attr made{};
-  REQUIRE(verbs().query_qp(qp, &attributes, IBV_QP_STATE, &made) == 0);
+  REQUIRE(ibv().query_qp(qp, &attributes, IBV_QP_STATE, &made) == 0);
   return attributes;
 }
 inline ibv_qp_state state_of(ibv_qp* qp) {
@@ -226,7 +228,7 @@ inline HeldQueuePair make_queue_pair(ibv_pd* domain, ibv_cq* sends, ibv_cq* rece
   asked.qp_type = depths.type;
   asked.cap = {depths.sends, depths.receives, depths.pieces, depths.pieces, 64};
   asked.sq_sig_all = depths.signals_all ? 1 : 0;
-  HeldQueuePair made{verbs().create_qp(domain, &asked)};
+  HeldQueuePair made{ibv().create_qp(domain, &asked)};
   REQUIRE(made);
   return made;
 }

@@ -20,7 +20,7 @@ TEST_CASE("a queue pair takes the transitions of the specification and no others
 
         CHECK(error == (row != nullptr || leads_to_end(from, to) ? 0 : EINVAL));
         bench.check_state(error == 0 ? to : from);
-        if (error != 0) CHECK(verbs().last_reason() != nullptr);
+        if (error != 0) CHECK(ibv().last_reason() != nullptr);
       }
 }
 
@@ -40,7 +40,7 @@ TEST_CASE("a transition needs each required attribute and takes only optional on
       // The device has one path, which is not the attribute's fault.
       CHECK(error == (!is_optional ? EINVAL : bit == alternate ? EOPNOTSUPP : 0));
       bench.check_state(error == 0 ? to : from);
-      if (error != 0) CHECK(verbs().last_reason() != nullptr);
+      if (error != 0) CHECK(ibv().last_reason() != nullptr);
     }
     bench.fresh(from, type);
     CHECK(bench.try_to_move(to, required | (optional & ~alternate)) == 0);

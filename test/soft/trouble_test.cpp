@@ -78,7 +78,7 @@ TEST_CASE("trouble that comes while another thread walks is noticed before it go
 TEST_CASE("between the calls of a batch its thread may poll, and deregister memory", "[soft]") {
   Troubled link;
   auto memory = std::make_unique<Memory>(link.a.domain.get(), 8);
-  auto* const builder = verbs().qp_to_qp_ex(link.a.qp.get());
+  auto* const builder = ibv().qp_to_qp_ex(link.a.qp.get());
   bool const is_dropped = GENERATE(true, false);
   REQUIRE(post_receive(link.a, 5) == 0);
 
@@ -104,7 +104,7 @@ TEST_CASE("between the calls of a batch its thread may poll, and deregister memo
 
 TEST_CASE("a batch that another thread's reset overtook is refused", "[soft]") {
   Troubled link;
-  auto* const builder = verbs().qp_to_qp_ex(link.a.qp.get());
+  auto* const builder = ibv().qp_to_qp_ex(link.a.qp.get());
 
   ibv_wr_start(builder);
   ibv_wr_send(builder);

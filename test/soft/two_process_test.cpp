@@ -194,11 +194,11 @@ TEST_CASE("a forked child is refused its parent's device, may open its own, and 
     if (loop.receive(2, memory.piece(0, 64)) != ENODEV) return 2;
     if (queue.poll(1, &completion) != -ENODEV) return 3;
     if (loop.fail() != ENODEV) return 4;
-    if (verbs().alloc_pd(device.context()) != nullptr || errno != ENODEV) return 5;
-    if (verbs().last_reason() == nullptr) return 6;
-    if (std::strstr(verbs().last_reason(), "fork") == nullptr) return 7;
-    if (verbs().reg_mr(device.domain(), memory.at(), 64, 0) != nullptr) return 8;
-    if (verbs().allocate(device.context(), 64, {}) != nullptr) return 9;
+    if (ibv().alloc_pd(device.context()) != nullptr || errno != ENODEV) return 5;
+    if (ibv().last_reason() == nullptr) return 6;
+    if (std::strstr(ibv().last_reason(), "fork") == nullptr) return 7;
+    if (ibv().reg_mr(device.domain(), memory.at(), 64, 0) != nullptr) return 8;
+    if (ibv().allocate(device.context(), 64, {}) != nullptr) return 9;
     RawDevice const own;
     RawMemory const bytes{own, 128};
     RawQueue const own_queue{own};

@@ -15,7 +15,7 @@ HeldQueuePair make_unreliable(ibv_pd* domain, ibv_cq* queue) {
   asked.send_cq = asked.recv_cq = queue;
   asked.qp_type = IBV_QPT_UC;
   asked.cap = {16, 16, 2, 2, 64};
-  HeldQueuePair made{verbs().create_qp(domain, &asked)};
+  HeldQueuePair made{ibv().create_qp(domain, &asked)};
   REQUIRE(made);
   return made;
 }

@@ -25,7 +25,7 @@ class Vanished {
       : bytes_{
             ::mmap(nullptr, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)} {
     REQUIRE(bytes_ != MAP_FAILED);
-    region_.reset(verbs().reg_mr(domain, bytes_, 3 * page, all_access));
+    region_.reset(ibv().reg_mr(domain, bytes_, 3 * page, all_access));
     REQUIRE(region_);
     REQUIRE(::munmap(static_cast<std::byte*>(bytes_) + page, 2 * page) == 0);
   }
@@ -92,7 +92,7 @@ TEST_CASE("memory of ours that vanished costs a shared queue the receive that wa
   Memory const to{domain.get(), page};
   Vanished const ours{a.domain.get()};
   ibv_srq_init_attr pool_asked{nullptr, {4, 1, 0}};
-  auto* const pool = verbs().create_srq(domain.get(), &pool_asked);
+  auto* const pool = ibv().create_srq(domain.get(), &pool_asked);
   REQUIRE(pool != nullptr);
   {
     ibv_qp_init_attr asked{};
@@ -100,7 +100,7 @@ TEST_CASE("memory of ours that vanished costs a shared queue the receive that wa
     asked.srq = pool;
     asked.qp_type = IBV_QPT_RC;
     asked.cap = {4, 0, 1, 0, 0};
-    HeldQueuePair const b{verbs().create_qp(domain.get(), &asked)};
+    HeldQueuePair const b{ibv().create_qp(domain.get(), &asked)};
     REQUIRE(b);
     bring_to(a.qp.get(), IBV_QPS_RTS, b->qp_num);
     bring_to(b.get(), IBV_QPS_RTS, a.qp->qp_num);
@@ -120,7 +120,7 @@ TEST_CASE("memory of ours that vanished costs a shared queue the receive that wa
     CHECK(end.wr_id == 5);
     CHECK(state_of(b.get()) == IBV_QPS_RTS);
   }
-  CHECK(verbs().destroy_srq(pool) == 0);
+  CHECK(ibv().destroy_srq(pool) == 0);
 }
 
 TEST_CASE("memory that vanished at the target is no fault of ours", "[soft]") {

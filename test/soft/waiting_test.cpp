@@ -266,7 +266,7 @@ TEST_CASE("malformed work is refused at the door and a list stops there", "[soft
   auto const part = from.piece(0, 1);
   ibv_qp_attr answer{};
   ibv_qp_init_attr made{};
-  REQUIRE(verbs().query_qp(link.a.qp.get(), &answer, 0, &made) == 0);
+  REQUIRE(ibv().query_qp(link.a.qp.get(), &answer, 0, &made) == 0);
   auto const inline_max = made.cap.max_inline_data;
   std::vector<ibv_sge> const five(5, part);
 

@@ -248,7 +248,7 @@ TEST_CASE("in SQD work is taken even where nobody can look after what had starte
   REQUIRE(post(a.end, {.id = 1}) == 0);
   REQUIRE(move(a.end.qp.get(), IBV_QPS_SQD, {}, IBV_QP_STATE) == 0);
   auto const build = [&] {
-    auto* const builder = verbs().qp_to_qp_ex(a.end.qp.get());
+    auto* const builder = ibv().qp_to_qp_ex(a.end.qp.get());
     ibv_wr_start(builder);
     builder->wr_id = 2;
     builder->wr_flags = IBV_SEND_SIGNALED;

@@ -173,10 +173,10 @@ TEST_CASE("a completion channel that cannot be made not to block is told as that
   Fake::get().reset();
   static ibv_comp_channel closed{};
   closed.fd = -1;
-  Provider provider = fake_provider();
+  verbs::Provider provider = fake_provider();
   provider.create_comp_channel = [](ibv_context*) { return &closed; };
   provider.destroy_comp_channel = [](ibv_comp_channel*) { return 0; };
-  auto const context = devices_of(provider).value().front().open().value();
+  auto const context = verbs::devices_of(provider).value().front().open().value();
 
   auto const queue = CompletionQueue::create(context, 8, Wakeable::yes);
 

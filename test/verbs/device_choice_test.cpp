@@ -31,7 +31,7 @@ HostDevices host_with(std::vector<FakeKind> kinds) {
   device.devices = static_cast<int>(kinds.size());
   device.kinds = std::move(kinds);
   Fake::get().reset(device);
-  return {devices_of(fake_provider()).value(), devices_of(soft::provider()).value()};
+  return {verbs::devices_of(fake_provider()).value(), verbs::devices_of(soft::provider()).value()};
 }
 
 std::string opened_of(std::vector<FakeKind> kinds, DeviceChoice const& choice) {

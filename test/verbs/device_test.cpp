@@ -16,6 +16,7 @@
 
 using namespace lend;
 using namespace lend::test;
+using lend::verbs::devices_of;
 
 TEST_CASE("a kernel without RDMA has no devices; any other failure is an error", "[verbs]") {
   FakeDevice device;

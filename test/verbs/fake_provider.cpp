@@ -13,6 +13,8 @@
 
 namespace lend::test {
 
+using verbs::Provider;
+
 Fake& Fake::get() {
   static Fake fake;
   return fake;
@@ -351,7 +353,7 @@ Provider const& fake_provider() {
 }
 
 Result<Context> open_fake() {
-  LEND_TRY(devices, devices_of(fake_provider()));
+  LEND_TRY(devices, verbs::devices_of(fake_provider()));
   if (devices.empty()) return Errc::not_found;
   return devices.front().open();
 }

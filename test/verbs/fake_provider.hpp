@@ -155,7 +155,7 @@ class Fake {
   std::map<void const*, Object> objects_;
 };
 
-[[nodiscard]] Provider const& fake_provider();
+[[nodiscard]] verbs::Provider const& fake_provider();
 
 /// The fake device, opened.
 [[nodiscard]] Result<Context> open_fake();

@@ -34,7 +34,7 @@ void set_table(std::vector<GidBytes> gids, std::vector<ibv_gid_type> types = {})
 }
 
 Result<PreparedChannel> prepare(GidChoice const& choice, std::uint8_t port = 0) {
-  LEND_TRY(devices, devices_of(fake_provider()));
+  LEND_TRY(devices, verbs::devices_of(fake_provider()));
   LEND_TRY(context, devices.front().open(port));
   LEND_TRY(domain, context.allocate_protection_domain());
   ChannelOptions options;
@@ -247,7 +247,7 @@ TEST_CASE("on another port than the first everything is of that port", "[verbs]"
 TEST_CASE("an address is text both ways", "[verbs]") {
   CHECK(text_of(ipv4) == "10.0.0.1");
   CHECK(text_of(global) == "2001:db8::1");
-  for (auto const& gid : {ipv4, global, link_local}) CHECK(gid_of_text(text_of(gid)) == gid);
+  for (auto const& gid : {ipv4, global, link_local}) CHECK(verbs::gid_of_text(text_of(gid)) == gid);
   for (auto const* text : {"", "10.0.0", "10.0.0.256", "1:2", "fe80::1%1", "g::1", "10.0.0.1 "})
-    CHECK_FALSE(gid_of_text(text));
+    CHECK_FALSE(verbs::gid_of_text(text));
 }

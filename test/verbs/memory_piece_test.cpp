@@ -43,8 +43,8 @@ MemoryRegion fresh(std::size_t length) {
 // Asks what a post asks.
 bool lend_out(Loan& loan, ScatterElement const& element) {
   return element.region != nullptr && element.region->contains(element.range) &&
-         begin_loan(loan, *element.region, element.range, base::LoanKind::exclusive,
-                    Operation::receive, SourceLine::here())
+         verbs::begin_loan(loan, *element.region, element.range, base::LoanKind::exclusive,
+                           Operation::receive, SourceLine::here())
              .has_value();
 }
 
@@ -73,7 +73,7 @@ TEST_CASE("chunks cover a region once, in order, and only the last is shorter", 
     REQUIRE(at == length);
     REQUIRE(chunks.size() == count);
     REQUIRE(memory.mutable_bytes(random() % length, 1).error() == Errc::already_borrowed);
-    for (auto& loan : loans) end_loan(loan, memory.gather().region);
+    for (auto& loan : loans) verbs::end_loan(loan, memory.gather().region);
   }
 }
 
@@ -141,7 +141,7 @@ TEST_CASE("a piece asks the ledger of its region", "[verbs]") {
   CHECK(chunks[0].mutable_bytes(10, 40).has_value());
   CHECK(chunks[1].mutable_bytes().has_value());
   CHECK(std::as_const(memory).chunks(50)[0].bytes(5, 1).error() == Errc::already_borrowed);
-  end_loan(loan, memory.gather().region);
+  verbs::end_loan(loan, memory.gather().region);
 }
 
 TEST_CASE("a region moved from has no chunks", "[verbs]") {

@@ -24,11 +24,11 @@ struct NewElement : GatherElement {};
 
 template <class Work>
 concept IsDescribed = requires {
-  WorkKind<Work>::operation;
+  verbs::WorkKind<Work>::operation;
 };
 template <class Element>
 concept SaysItsLoan = requires {
-  ElementKind<Element>::loan;
+  verbs::ElementKind<Element>::loan;
 };
 static_assert(IsDescribed<Send> && !IsDescribed<NewWork>, "no kind of work has defaults");
 static_assert(SaysItsLoan<GatherElement> && !SaysItsLoan<NewElement>, "nor has an element");

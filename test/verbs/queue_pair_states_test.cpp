@@ -8,6 +8,10 @@
 #include <set>
 
 using namespace lend;
+using lend::verbs::ack_timeout_code;
+using lend::verbs::mtu_bytes_of;
+using lend::verbs::mtu_of;
+using lend::verbs::receiver_not_ready_delay_code;
 using namespace std::chrono_literals;
 
 TEST_CASE("each transition sets what the manual requires of a reliable connection", "[verbs]") {
@@ -17,19 +21,19 @@ TEST_CASE("each transition sets what the manual requires of a reliable connectio
     return all;
   };
 
-  CHECK(reset_to_init.target == IBV_QPS_INIT);
-  CHECK(reset_to_init.attributes ==
+  CHECK(verbs::reset_to_init.target == IBV_QPS_INIT);
+  CHECK(verbs::reset_to_init.attributes ==
         mask({IBV_QP_STATE, IBV_QP_PKEY_INDEX, IBV_QP_PORT, IBV_QP_ACCESS_FLAGS}));
-  CHECK(init_to_ready_to_receive.target == IBV_QPS_RTR);
-  CHECK(init_to_ready_to_receive.attributes ==
+  CHECK(verbs::init_to_ready_to_receive.target == IBV_QPS_RTR);
+  CHECK(verbs::init_to_ready_to_receive.attributes ==
         mask({IBV_QP_STATE, IBV_QP_AV, IBV_QP_PATH_MTU, IBV_QP_DEST_QPN, IBV_QP_RQ_PSN,
               IBV_QP_MAX_DEST_RD_ATOMIC, IBV_QP_MIN_RNR_TIMER}));
-  CHECK(ready_to_receive_to_send.target == IBV_QPS_RTS);
-  CHECK(ready_to_receive_to_send.attributes ==
+  CHECK(verbs::ready_to_receive_to_send.target == IBV_QPS_RTS);
+  CHECK(verbs::ready_to_receive_to_send.attributes ==
         mask({IBV_QP_STATE, IBV_QP_SQ_PSN, IBV_QP_MAX_QP_RD_ATOMIC, IBV_QP_RETRY_CNT,
               IBV_QP_RNR_RETRY, IBV_QP_TIMEOUT}));
-  CHECK(any_to_error.target == IBV_QPS_ERR);
-  CHECK(any_to_error.attributes == IBV_QP_STATE);
+  CHECK(verbs::any_to_error.target == IBV_QPS_ERR);
+  CHECK(verbs::any_to_error.attributes == IBV_QP_STATE);
 }
 
 TEST_CASE("an acknowledgement timeout is rounded up to 4.096 µs · 2^n", "[verbs]") {
@@ -37,8 +41,8 @@ TEST_CASE("an acknowledgement timeout is rounded up to 4.096 µs · 2^n", "[verb
   CHECK(ack_timeout_code(8192ns) == 1);
   CHECK(ack_timeout_code(8193ns) == 2);
   CHECK(ack_timeout_code(67ms) == 14);
-  CHECK(ack_timeout_code(ack_timeout_max) == 31);
-  CHECK_FALSE(ack_timeout_code(ack_timeout_max + 1ns));
+  CHECK(ack_timeout_code(verbs::ack_timeout_max) == 31);
+  CHECK_FALSE(ack_timeout_code(verbs::ack_timeout_max + 1ns));
   CHECK_FALSE(ack_timeout_code(0ns));
   CHECK_FALSE(ack_timeout_code(-1ns));
   CHECK_FALSE(ack_timeout_code(std::chrono::nanoseconds::max()));
@@ -56,7 +60,7 @@ TEST_CASE("a receiver-not-ready delay is rounded up to the device's table", "[ve
   CHECK_FALSE(receiver_not_ready_delay_code(-1ns));
   // From code 4 on two times double in turn: .04 .06 .08 .12 …
   for (std::size_t code = 6; code < 32; ++code)
-    CHECK(receiver_not_ready_delays[code] == 2 * receiver_not_ready_delays[code - 2]);
+    CHECK(verbs::receiver_not_ready_delays[code] == 2 * verbs::receiver_not_ready_delays[code - 2]);
 }
 
 TEST_CASE("an MTU converts both ways, and no other number does", "[verbs]") {

@@ -15,6 +15,7 @@ using namespace lend::test;
 using lend::base::is_poisoned;
 using lend::base::Loan;
 using lend::base::poison_granule;
+using lend::verbs::end_loan;
 
 namespace {
 
@@ -24,8 +25,8 @@ ProtectionDomain fresh_domain() {
 }
 
 Result<void> lend_out(Loan& loan, ScatterElement const& element) {
-  return begin_loan(loan, *element.region, element.range, base::LoanKind::exclusive,
-                    Operation::receive, SourceLine::here());
+  return verbs::begin_loan(loan, *element.region, element.range, base::LoanKind::exclusive,
+                           Operation::receive, SourceLine::here());
 }
 
 }  // namespace
@@ -88,8 +89,8 @@ TEST_CASE("the bytes of a region cannot be touched against a loan", "[verbs]") {
   Loan reading;
   Loan writing;
   auto const gather = memory.gather(0, 10);
-  REQUIRE(begin_loan(reading, *gather.region, gather.range, base::LoanKind::shared, Operation::send,
-                     SourceLine::here())
+  REQUIRE(verbs::begin_loan(reading, *gather.region, gather.range, base::LoanKind::shared,
+                            Operation::send, SourceLine::here())
               .has_value());
   REQUIRE(lend_out(writing, memory.scatter(50, 10)).has_value());
 
@@ -118,8 +119,8 @@ TEST_CASE("bytes that the device may write are poisoned while they are, no neigh
       Loan reading;
       REQUIRE(lend_out(writing, memory.scatter(begin, length)).has_value());
       auto const gather = memory.gather(begin + length, 16);
-      REQUIRE(begin_loan(reading, *gather.region, gather.range, base::LoanKind::shared,
-                         Operation::send, SourceLine::here())
+      REQUIRE(verbs::begin_loan(reading, *gather.region, gather.range, base::LoanKind::shared,
+                                Operation::send, SourceLine::here())
                   .has_value());
 
       auto const granule_of = [](std::size_t at) { return at / poison_granule * poison_granule; };

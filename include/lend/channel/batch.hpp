@@ -15,8 +15,10 @@
 
 namespace lend {
 
-struct Chain;
 struct ScopeRecord;
+namespace verbs {
+struct Chain;
+}
 
 /// Collects requests of a scope and posts them in one call of the device. From
 /// PollingScope::batch().
@@ -96,7 +98,7 @@ class LEND_EXPORT Batch {
 
   template <class Work>
   Result<PendingWork> add(Work const& work, Deadline deadline, SourceLine const& where) noexcept;
-  [[nodiscard]] Chain& chain() noexcept;
+  [[nodiscard]] verbs::Chain& chain() noexcept;
 
   static constexpr std::size_t storage_bytes = 5184;
 

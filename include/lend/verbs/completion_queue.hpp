@@ -18,7 +18,11 @@ struct ibv_cq;
 
 namespace lend {
 
+class CompletionQueue;
+namespace verbs {
 struct CompletionQueueHandle;
+Error poll_error(CompletionQueue const&, int, std::string_view) noexcept;
+}  // namespace verbs
 
 /// Whether a queue can wake a sleeping thread, which takes two descriptors.
 enum class Wakeable : std::uint8_t {
@@ -68,10 +72,10 @@ class LEND_EXPORT CompletionQueue {
 
  private:
   friend class PreparedQueuePair;
-  friend Error poll_error(CompletionQueue const&, int, std::string_view) noexcept;
-  explicit CompletionQueue(std::shared_ptr<CompletionQueueHandle> handle) noexcept
+  friend Error verbs::poll_error(CompletionQueue const&, int, std::string_view) noexcept;
+  explicit CompletionQueue(std::shared_ptr<verbs::CompletionQueueHandle> handle) noexcept
       : handle_{std::move(handle)} {}
-  std::shared_ptr<CompletionQueueHandle> handle_;
+  std::shared_ptr<verbs::CompletionQueueHandle> handle_;
 };
 
 }  // namespace lend

@@ -17,12 +17,15 @@ struct ibv_context;
 namespace lend {
 
 class ProtectionDomain;
+namespace verbs {
 struct ContextHandle;
+}
 
 /// An open device. Cheap to copy; closes with its last copy and the last object made from it.
 class LEND_EXPORT Context {
  public:
-  explicit Context(std::shared_ptr<ContextHandle> handle) noexcept : handle_{std::move(handle)} {}
+  explicit Context(std::shared_ptr<verbs::ContextHandle> handle) noexcept
+      : handle_{std::move(handle)} {}
   // A move copies: the moved-from object remains usable.
   Context(Context const&) = default;
   Context& operator=(Context const&) = default;
@@ -59,7 +62,7 @@ class LEND_EXPORT Context {
 
  private:
   friend class CompletionQueue;
-  std::shared_ptr<ContextHandle> handle_;
+  std::shared_ptr<verbs::ContextHandle> handle_;
 };
 
 }  // namespace lend

@@ -13,7 +13,9 @@
 namespace lend {
 
 class Context;
+namespace verbs {
 struct DeviceList;
+}
 
 /// What is behind a device. A card and software RDMA can connect to each other; the soft device
 /// connects to soft devices only.
@@ -88,14 +90,14 @@ class LEND_EXPORT Device {
   [[nodiscard]] Result<Context> open(std::uint8_t port = 0) const;
 
  private:
-  friend struct DeviceList;
-  Device(std::string name, DeviceKind kind, std::shared_ptr<DeviceList const> list,
+  friend struct verbs::DeviceList;
+  Device(std::string name, DeviceKind kind, std::shared_ptr<verbs::DeviceList const> list,
          std::size_t index)
       : name_{std::move(name)}, kind_{kind}, list_{std::move(list)}, index_{index} {}
 
   std::string name_;
   DeviceKind kind_;
-  std::shared_ptr<DeviceList const> list_;
+  std::shared_ptr<verbs::DeviceList const> list_;
   std::size_t index_;
 };
 

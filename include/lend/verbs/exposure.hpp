@@ -10,7 +10,9 @@
 
 namespace lend {
 
+namespace verbs {
 struct ExposureState;
+}
 
 /// Lets a peer that knows `remote()` access bytes of a region, until the exposure ends.
 ///
@@ -58,9 +60,9 @@ class LEND_EXPORT Exposure {
 
  private:
   friend class MemoryRegion;
-  explicit Exposure(ExposureState* state) noexcept : state_{state} {}
+  explicit Exposure(verbs::ExposureState* state) noexcept : state_{state} {}
 
-  ExposureState* state_;
+  verbs::ExposureState* state_;
 };
 
 }  // namespace lend

@@ -13,7 +13,9 @@
 
 namespace lend {
 
+namespace verbs {
 struct RegionState;
+}
 
 /// The offset of a range that leaves its piece: out of bounds of every region.
 inline constexpr std::size_t outside_piece = SIZE_MAX;
@@ -22,13 +24,13 @@ inline constexpr std::size_t outside_piece = SIZE_MAX;
 /// region, which ends when it is destroyed or assigned over; a moved region keeps its elements
 /// valid. The post reports a range that is out of bounds.
 struct GatherElement {
-  RegionState* region = nullptr;
+  verbs::RegionState* region = nullptr;
   ByteRange range;
 };
 
 /// A range of a region for the device to write; otherwise like GatherElement.
 struct ScatterElement {
-  RegionState* region = nullptr;
+  verbs::RegionState* region = nullptr;
   ByteRange range;
 };
 
@@ -72,7 +74,7 @@ class LEND_EXPORT ConstantPiece {
   template <class Piece>
   friend class Chunks;
   friend class MemoryRegion;
-  ConstantPiece(RegionState* region, ByteRange range, std::size_t index) noexcept
+  ConstantPiece(verbs::RegionState* region, ByteRange range, std::size_t index) noexcept
       : region_{region}, range_{range}, index_{index} {}
 
   /// Relative to the region; out of its bounds if the range leaves this piece.
@@ -83,7 +85,7 @@ class LEND_EXPORT ConstantPiece {
   template <class Piece>
   [[nodiscard]] Result<Halves<Piece>> split_as(std::size_t offset) const noexcept;
 
-  RegionState* region_ = nullptr;
+  verbs::RegionState* region_ = nullptr;
   ByteRange range_{outside_piece, 0};
   std::size_t index_ = 0;
 };

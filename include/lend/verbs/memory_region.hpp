@@ -139,10 +139,10 @@ class LEND_EXPORT MemoryRegion {
 
  private:
   friend class ProtectionDomain;
-  explicit MemoryRegion(RegionState* state) noexcept : state_{state} {}
-  static void destroy(RegionState* state) noexcept;
+  explicit MemoryRegion(verbs::RegionState* state) noexcept : state_{state} {}
+  static void destroy(verbs::RegionState* state) noexcept;
 
-  RegionState* state_;
+  verbs::RegionState* state_;
 };
 
 }  // namespace lend

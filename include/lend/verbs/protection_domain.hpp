@@ -19,7 +19,9 @@ struct ibv_pd;
 
 namespace lend {
 
+namespace verbs {
 struct DomainHandle;
+}
 
 /// Bytes that may not be written: they cannot be lent for writing.
 template <class Bytes>
@@ -35,7 +37,7 @@ concept OwnsItsBytes = std::convertible_to<Bytes&, std::span<std::byte>> &&
 /// region or queue pair made from it.
 class LEND_EXPORT ProtectionDomain {
  public:
-  explicit ProtectionDomain(std::shared_ptr<DomainHandle> handle) noexcept
+  explicit ProtectionDomain(std::shared_ptr<verbs::DomainHandle> handle) noexcept
       : handle_{std::move(handle)} {}
   // A move copies: the moved-from object remains usable.
   ProtectionDomain(ProtectionDomain const&) = default;
@@ -99,7 +101,7 @@ class LEND_EXPORT ProtectionDomain {
 
  private:
   friend class PreparedQueuePair;
-  std::shared_ptr<DomainHandle> handle_;
+  std::shared_ptr<verbs::DomainHandle> handle_;
 };
 
 }  // namespace lend

@@ -41,8 +41,11 @@ struct QueuePairOptions {
 /// Maximum elements of one work request, whatever the device.
 inline constexpr std::uint32_t elements_max = 32;
 
-struct QueuePairHandle;
 class QueuePair;
+namespace verbs {
+struct QueuePairDoor;
+struct QueuePairHandle;
+}  // namespace verbs
 
 /// A queue pair that is not connected yet.
 class LEND_EXPORT PreparedQueuePair {
@@ -91,9 +94,9 @@ class LEND_EXPORT PreparedQueuePair {
   [[nodiscard]] ibv_qp* native() const noexcept;
 
  private:
-  friend struct QueuePairDoor;
-  explicit PreparedQueuePair(std::shared_ptr<QueuePairHandle> handle) noexcept;
-  std::shared_ptr<QueuePairHandle> handle_;
+  friend struct verbs::QueuePairDoor;
+  explicit PreparedQueuePair(std::shared_ptr<verbs::QueuePairHandle> handle) noexcept;
+  std::shared_ptr<verbs::QueuePairHandle> handle_;
 };
 
 /// A connected queue pair. Posts here lend nothing: the caller keeps every buffer valid.
@@ -176,10 +179,10 @@ class LEND_EXPORT QueuePair {
 
  private:
   friend class PreparedQueuePair;
-  friend struct QueuePairDoor;
-  explicit QueuePair(std::shared_ptr<QueuePairHandle> handle) noexcept;
-  [[nodiscard]] QueuePairHandle& handle() const noexcept;  // stops where it was moved from
-  std::shared_ptr<QueuePairHandle> handle_;                // one owner; others watch
+  friend struct verbs::QueuePairDoor;
+  explicit QueuePair(std::shared_ptr<verbs::QueuePairHandle> handle) noexcept;
+  [[nodiscard]] verbs::QueuePairHandle& handle() const noexcept;  // stops where it was moved from
+  std::shared_ptr<verbs::QueuePairHandle> handle_;                // one owner; others watch
 };
 
 }  // namespace lend

@@ -42,7 +42,7 @@ constinit Device device = [] {
   };
   write(made.name, "soft0");
   write(made.dev_name, "soft0");
-  write(made.dev_path, soft_device_mark);
+  write(made.dev_path, verbs::soft_device_mark);
   return made;
 }();
 

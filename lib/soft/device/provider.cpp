@@ -52,8 +52,8 @@ constexpr auto meddlesome = &Meddlesome<call, failure>::entry;
 
 }  // namespace
 
-Provider const& provider() noexcept {
-  static constexpr Provider table{
+verbs::Provider const& provider() noexcept {
+  static constexpr verbs::Provider table{
       .name = "soft",
       .is_soft = true,
       .get_device_list = get_device_list,

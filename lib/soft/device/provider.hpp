@@ -6,6 +6,6 @@
 
 namespace lend::soft {
 
-[[nodiscard]] Provider const& provider() noexcept;
+[[nodiscard]] verbs::Provider const& provider() noexcept;
 
 }  // namespace lend::soft

@@ -18,8 +18,8 @@ namespace {
 Spy* active = nullptr;
 ibv_context_ops device{};  // the soft device's own
 
-Provider& table() {
-  static Provider provider = soft::provider();
+verbs::Provider& table() {
+  static verbs::Provider provider = soft::provider();
   return provider;
 }
 
@@ -156,7 +156,7 @@ struct SpyCalls {
 
 Spy::Spy() {
   active = this;
-  Provider& provider = table();
+  verbs::Provider& provider = table();
   provider.create_qp = SpyCalls::create_qp;
   provider.modify_qp = SpyCalls::modify_qp;
   provider.destroy_qp = SpyCalls::destroy_qp;
@@ -169,7 +169,7 @@ Spy::~Spy() {
 }
 
 Context Spy::open() {
-  Context context = must(must(devices_of(table())).front().open());
+  Context context = must(must(verbs::devices_of(table())).front().open());
   ibv_context& raw = *context.native();
   device = raw.ops;
   raw.ops.post_send = SpyCalls::post_send;
