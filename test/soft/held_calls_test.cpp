@@ -82,6 +82,30 @@ TEST_CASE("a program that only sleeps hears that its sends drained, though a pee
   CHECK_FALSE(take_event(ends.second.get()));
 }
 
+TEST_CASE("a drain that a peer kept back is told before its queue pair goes on", "[soft]") {
+  HeldEnds const ends;
+  auto& context = soft::Context::of(ends.second.get());
+  ends.hold();
+  auto attributes = attributes_for(0);
+  attributes.en_sqd_async_notify = 1;
+  {
+    // So that the timer thread does not tell it before.
+    context.walk.lock();
+    REQUIRE(move(ends.b.qp.get(), IBV_QPS_SQD, attributes,
+                 IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY) == 0);
+    CHECK(query(ends.b.qp.get()).sq_draining == 0);
+    ends.let_go();
+    REQUIRE(move(ends.b.qp.get(), IBV_QPS_RTS, {}, IBV_QP_STATE) == 0);
+    while (!context.walk.unlock()) {
+    }
+  }
+
+  auto const event = await_event(ends.second.get());
+  REQUIRE(event);
+  CHECK(event->event_type == IBV_EVENT_SQ_DRAINED);
+  CHECK_FALSE(take_event(ends.second.get()));
+}
+
 TEST_CASE("a program that only sleeps hears of the last receive of a broken queue pair", "[soft]") {
   HeldEnds const ends;
   ibv_srq_init_attr wanted{};

@@ -6,6 +6,7 @@
 #include <soft/engine/post.hpp>
 #include <soft/engine/send_queue.hpp>
 #include <soft/objects/address_handle.hpp>
+#include <soft/objects/async_events.hpp>
 #include <soft/objects/held_locks.hpp>
 #include <soft/objects/queue_pair.hpp>
 #include <soft/objects/queue_pair_states.hpp>
@@ -139,6 +140,10 @@ RobustLock const* modify(QueuePair& qp, ibv_qp_attr const& given, int mask, int&
     if (from == IBV_QPS_SQE && to == IBV_QPS_RTS) error = leave_send_error(qp);
     if (error != 0) return nullptr;
     keep(qp, given, mask);
+    // No thread has found rx free since the send queue drained: raised now, or never.
+    if (from == IBV_QPS_SQD && to == IBV_QPS_RTS && std::exchange(qp.owes_drain, false))
+      raise_events(qp.owner().segment, *qp.shared, bit_of(IBV_EVENT_SQ_DRAINED),
+                   qp.owner().own_wakers);
     // To peers SQD is RTS: only our sends are concerned.
     publish(qp, to == IBV_QPS_SQD ? IBV_QPS_RTS : to);
     // Release pairs with wake_sender().

@@ -143,7 +143,6 @@ void hold_sends(QueuePair& qp) noexcept {
 }
 
 void resume_sends(QueuePair& qp) noexcept {
-  qp.owes_drain = false;
   qp.stall.why = Stall::Why::none;
   start_pending(qp);
 }
