@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: whatever is there when a queue is armed, or comes meanwhile, wakes who sleeps. Method: raw
 // verbs within one process.
+#include <soft/objects/completion_channel.hpp>
 #include <soft/objects/completion_queue.hpp>
 #include <soft/segment/notify.hpp>
 #include "sleepy.hpp"
@@ -109,4 +110,55 @@ TEST_CASE("who posts what is flushed at once looks for sleepers behind who is ju
   posting.join();
 
   CHECK(take_event(link.a.channel) == &queue);
+}
+
+namespace {
+
+/// While it lives a peer holds the lock of the queue, as if it completed something there.
+class HeldByPeer {
+ public:
+  HeldByPeer(HeldQueue const& queue, HeldContext const& peer)
+      : queue_{*static_cast<soft::CompletionQueue*>(queue.get())} {
+    queue_.shared->lock.lock(soft::Context::of(peer.get()).claimant);
+  }
+  HeldByPeer(HeldByPeer const&) = delete;
+  HeldByPeer& operator=(HeldByPeer const&) = delete;
+  ~HeldByPeer() { queue_.shared->lock.unlock(); }
+  /// As the peer does before it publishes.
+  void announce() {
+    soft::announce(queue_.shared->notify, [&] { return queue_.events->pipe.ring(); });
+  }
+
+ private:
+  soft::CompletionQueue& queue_;
+};
+
+/// A send that completes at once.
+void write_nothing(SleepyLink const& link) {
+  REQUIRE(post(link.a, {.opcode = IBV_WR_RDMA_WRITE,
+                        .remote_address = link.to.address(),
+                        .remote_key = link.to.key()}) == 0);
+}
+
+}  // namespace
+
+TEST_CASE("an event of a queue whose lock a peer held leaves no token, however often it was told",
+          "[soft]") {
+  SleepyLink link;
+  arm(link.a.sends);
+  bool const is_told_twice = GENERATE(true, false);
+  {
+    HeldByPeer peer{link.a.sends, link.second};
+    write_nothing(link);
+    if (is_told_twice) peer.announce();
+  }
+  REQUIRE(is_readable(link.a.channel));
+
+  if (GENERATE(true, false)) {
+    CHECK(take_event(link.a.channel) == link.a.sends.get());
+  } else {
+    link.a.qp.reset();
+    link.a.sends.reset();
+  }
+  CHECK_FALSE(is_readable(link.a.channel));
 }

@@ -11,6 +11,21 @@
 #include <new>
 
 namespace lend::soft {
+namespace {
+
+/// An event told without the shared lock, which a peer holds and does not release soon.
+void owe_event(CompletionQueue& queue) noexcept {
+  // Under the lock, so that no thread takes the mark before the token is there.
+  std::lock_guard const guard{queue.lock};
+  if (!queue.owes_event.exchange(true)) (void)queue.events->pipe.ring();
+}
+
+[[nodiscard]] bool take_owed(CompletionQueue& queue) noexcept {
+  std::lock_guard const guard{queue.lock};
+  return queue.owes_event.exchange(false);
+}
+
+}  // namespace
 
 ibv_comp_channel* create_comp_channel(ibv_context* opened) noexcept {
   auto& context = Context::of(opened);
@@ -64,6 +79,7 @@ void detach(CompletionQueue& queue) noexcept {
   auto& channel = *queue.events;
   std::erase(channel.queues, &queue);
   if (take_announcement(queue.shared->notify)) channel.pipe.take_back();
+  if (take_owed(queue)) channel.pipe.take_back();
   queue.shared->notify.set(0);
   queue.shared->wake.inode.set(0);
   --channel.refcnt;
@@ -73,19 +89,20 @@ int get_cq_event(ibv_comp_channel* opened, ibv_cq** event, void** cq_context) no
   auto& channel = *static_cast<CompletionChannel*>(opened);
   auto& context = Context::of(channel.context);
   if (context.check_ours() != 0) return -1;
-  // A token without an announced queue is of a producer that died, of a queue that is gone, or of
-  // one that had two.
+  // A token without an announced queue is of a producer that died, or of a queue that is gone.
   while (channel.pipe.take()) {
     std::lock_guard const guard{channel.mutex};
     for (std::size_t i = 0; i < channel.queues.size(); ++i) {
       auto& queue = *channel.queues[channel.next++ % channel.queues.size()];
-      bool const is_owed = queue.owes_event.exchange(false);
+      bool const is_owed = take_owed(queue);
       // Under the lock: the completion was published before its producer let go.
       auto& lock = queue.shared->lock;
       if (lock.lock_in_time(context.claimant)) {
         RobustGuard const producers{lock, std::adopt_lock};
-        if (!take_announcement(queue.shared->notify) && !is_owed) continue;
+        bool const was_announced = take_announcement(queue.shared->notify);
+        if (!was_announced && !is_owed) continue;
         if (is_owed) queue.shared->notify.set(0);
+        if (was_announced && is_owed) channel.pipe.take_back();  // one event, two tokens
       } else if (!is_owed) {
         // A stopped peer holds it: whether there is an event cannot be known. One too many
         // is harmless: the program polls and arms again. The token may be of another queue.
@@ -121,7 +138,7 @@ int req_notify_cq(ibv_cq* opened, int solicited_only) noexcept {
   if (!lock.lock_in_time(context.claimant)) {
     // A peer was stopped while it completed something here: told at once, for who then polls and
     // arms again misses nothing.
-    if (!queue.owes_event.exchange(true)) (void)queue.events->pipe.ring();
+    owe_event(queue);
     return 0;
   }
   RobustGuard const producers{lock, std::adopt_lock};
@@ -151,8 +168,7 @@ void notify_owner(CompletionQueue& queue, bool is_solicited) noexcept {
   if (queue.events == nullptr || !is_due(queue.shared->notify, is_solicited)) return;
   auto& lock = queue.shared->lock;
   if (!lock.lock_in_time(Context::of(queue.context).claimant)) {
-    // Posting and polling do not wait for a stopped peer. Who takes the event may.
-    if (!queue.owes_event.exchange(true)) (void)queue.events->pipe.ring();
+    owe_event(queue);
     return;
   }
   RobustGuard const producers{lock, std::adopt_lock};

@@ -42,7 +42,8 @@ void announce(Word& word, Ring&& ring) {
 }
 
 /// The owner took a token. Whether it was for this queue. There are never fewer tokens than
-/// announced queues, and more only after a death.
+/// announced queues; there are more after a death, and for events told without the lock (see
+/// CompletionQueue::owes_event).
 template <class Word>
 [[nodiscard]] bool take_announcement(Word& word) {
   auto const value = word.get();
