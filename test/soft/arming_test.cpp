@@ -12,6 +12,7 @@
 #include <future>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 using namespace lend;
 using namespace lend::test;
@@ -161,4 +162,26 @@ TEST_CASE("an event of a queue whose lock a peer held leaves no token, however o
     link.a.sends.reset();
   }
   CHECK_FALSE(is_readable(link.a.channel));
+}
+
+TEST_CASE("of several completions in a queue whose lock a peer holds only the first waits for it",
+          "[soft]") {
+  SleepyLink link;
+  arm(link.a.sends);
+  static std::atomic<int> doubts{0};
+  doubts = 0;
+  auto& claimant = soft::Context::of(link.first.get()).claimant;
+  // Who waits for a lock asks whether its holder is dead.
+  auto const asks =
+      std::exchange(claimant.is_dead, [](void const*, std::uint32_t) { return ++doubts == 0; });
+  {
+    HeldByPeer const peer{link.a.sends, link.second};
+    write_nothing(link);
+    CHECK(doubts.exchange(0) > 0);
+    for (int i = 0; i < 3; ++i) write_nothing(link);
+    CHECK(doubts == 0);
+  }
+  claimant.is_dead = asks;
+  CHECK(take_event(link.a.channel) == link.a.sends.get());
+  CHECK(poll(link.a.sends).size() == 4);
 }

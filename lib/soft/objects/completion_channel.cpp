@@ -166,6 +166,9 @@ void notify_of_flush(CompletionQueue& queue) noexcept {
 void notify_owner(CompletionQueue& queue, bool is_solicited) noexcept {
   // Who arms takes queue.lock, as who published did: it is seen here, or finds what was published.
   if (queue.events == nullptr || !is_due(queue.shared->notify, is_solicited)) return;
+  // The token of an earlier completion is there. The thread that takes that event polls afterwards,
+  // under queue.lock, and finds this completion, too.
+  if (queue.owes_event.load()) return;
   auto& lock = queue.shared->lock;
   if (!lock.lock_in_time(Context::of(queue.context).claimant)) {
     owe_event(queue);
