@@ -7,8 +7,10 @@
 
 #include <array>
 #include <future>
+#include <thread>
 
 #include "events.hpp"
+#include "sleepy.hpp"
 
 using namespace lend;
 using namespace lend::test;
@@ -104,6 +106,33 @@ TEST_CASE("a drain that a peer kept back is told before its queue pair goes on",
   REQUIRE(event);
   CHECK(event->event_type == IBV_EVENT_SQ_DRAINED);
   CHECK_FALSE(take_event(ends.second.get()));
+}
+
+TEST_CASE("timers go on beside a call that waits for a peer", "[soft]") {
+  HeldEnds ends;
+  SleepyEnd sleeper{ends.second.get()};
+  bring_to(sleeper.qp.get(), IBV_QPS_RTS, sleeper.qp->qp_num, {.rnr_retries = 7});
+  auto& context = soft::Context::of(ends.second.get());
+  ends.hold();
+  auto destroyed =
+      std::async(std::launch::async, [&] { return verbs().destroy_qp(ends.b.qp.get()); });
+  while (context.control.try_lock()) {
+    context.control.unlock();
+    std::this_thread::yield();
+  }
+  // All of them within its 2 s.
+  for (std::uint64_t id = 0; id < 8; ++id) {
+    arm(sleeper.sends);
+    REQUIRE(post(sleeper, {.id = id}) == 0);
+    REQUIRE(post_receive(sleeper, id) == 0);
+    CHECK(take_event(sleeper.channel) == sleeper.sends.get());
+    CHECK(poll(sleeper.sends).size() == 1);
+  }
+  ends.let_go();
+
+  auto const error = destroyed.get();
+  CHECK(error == 0);
+  if (error == 0) static_cast<void>(ends.b.qp.release());
 }
 
 TEST_CASE("a program that only sleeps hears of the last receive of a broken queue pair", "[soft]") {

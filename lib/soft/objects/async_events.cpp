@@ -113,7 +113,10 @@ int get_async_event(ibv_context* opened, ibv_async_event* event) noexcept {
     auto const end = now() + holder_patience;
     auto found = find_event(context, *event);
     // The token may be of an object whose lock a peer holds while it copies a long message.
-    while (found == Found::held && may_wait && now() < end) found = find_event(context, *event);
+    while (found == Found::held && may_wait && now() < end) {
+      rest_between_attempts();
+      found = find_event(context, *event);
+    }
     if (found == Found::one) return 0;
     if (found == Found::none) continue;
     (void)context.async.ring();

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <ctime>
 #include <utility>
 
 namespace lend::soft {
@@ -31,6 +32,11 @@ int fail_held(Context const& context, RobustLock const& lock) noexcept {
               "%s has been executing a request at this object for %u s and may be stopped: let it "
               "continue or end it, then try again",
               name, seconds);
+}
+
+void rest_between_attempts() noexcept {
+  timespec const rest{0, 1'000'000};
+  (void)::nanosleep(&rest, nullptr);  // a signal only makes it shorter
 }
 
 bool may_come_free(Context& context, RobustLock const& lock, std::uint64_t& asked_at) noexcept {

@@ -25,9 +25,13 @@ inline constexpr std::uint64_t holder_patience = 2'000'000'000;
 /// which is asked once a tick. `asked_at` is when.
 [[nodiscard]] bool may_come_free(Context&, RobustLock const&, std::uint64_t& asked_at) noexcept;
 
+/// About a millisecond between two attempts, without a lock: an attempt holds locks of this process
+/// for milliseconds, which other threads want, too.
+void rest_between_attempts() noexcept;
+
 /// Calls attempt() until it returns null, for holder_patience. It takes its locks in time; where
-/// one is held it changes nothing and returns that. 0, or EBUSY with reason: a later call can
-/// succeed.
+/// one is held it changes nothing, releases all that it took, and returns that one. 0, or EBUSY
+/// with reason: a later call can succeed.
 template <class Attempt>
 [[nodiscard]] int wait_for_holders(Context const& context, Attempt attempt) {
   auto const end = now() + holder_patience;
@@ -35,6 +39,7 @@ template <class Attempt>
     RobustLock const* const held = attempt();
     if (held == nullptr) return 0;
     if (now() >= end) return fail_held(context, *held);
+    rest_between_attempts();
   }
 }
 
