@@ -4,6 +4,7 @@
 // files, or make no more threads, for a while.
 #include <lend/soft/faults.hpp>
 #include <soft/objects/context.hpp>
+#include <soft/objects/queue_pair.hpp>
 
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -261,4 +262,66 @@ TEST_CASE("in SQD work is taken even where nobody can look after what had starte
   CHECK(await(a.end.sends, 0).empty());
   REQUIRE(move(a.end.qp.get(), IBV_QPS_RTS, {}, IBV_QP_STATE) == 0);
   CHECK(await_one(a.end.sends).wr_id == 2);
+}
+
+TEST_CASE("a drain whose event nobody could look after is refused, and changes nothing", "[soft]") {
+  auto const near = open_context();
+  auto const far = open_context();
+  SleepyEnd const a{near.get()};
+  End const b{far.get()};
+  bring_to(a.end.qp.get(), IBV_QPS_RTS, b.qp->qp_num);
+  bring_to(b.qp.get(), IBV_QPS_RTS, a.end.qp->qp_num);
+  ibv_qp_attr asking{};
+  asking.en_sqd_async_notify = 1;
+  bool can_forbid = false;
+  int refusal = 0;
+  std::thread{[&] {
+    can_forbid = forbid_threads();
+    if (can_forbid)
+      refusal =
+          move(a.end.qp.get(), IBV_QPS_SQD, asking, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY);
+  }}.join();
+  if (!can_forbid) {
+    WARN("skipped: the kernel lets no thread be forbidden to make others");
+    return;
+  }
+
+  CHECK(refusal == EAGAIN);
+  CHECK(state_of(a.end.qp.get()) == IBV_QPS_RTS);
+  CHECK_FALSE(soft::Context::of(near.get()).stalled.any());
+  CHECK_FALSE(is_readable(near->async_fd));
+  REQUIRE(move(a.end.qp.get(), IBV_QPS_SQD, {}, IBV_QP_STATE) == 0);
+  CHECK_FALSE(is_readable(near->async_fd));
+}
+
+TEST_CASE("receives whose flush a peer delays wake a sleeper at once if no thread looks after them",
+          "[soft]") {
+  auto const near = open_context();
+  auto const far = open_context();
+  End const a{near.get()};
+  SleepyEnd b{far.get()};
+  bring_to(a.qp.get(), IBV_QPS_RTS, b.end.qp->qp_num);
+  bring_to(b.end.qp.get(), IBV_QPS_RTS, a.qp->qp_num);
+  REQUIRE(post_receive(b.end, 1) == 0);
+  b.arm();
+  auto& rx = static_cast<soft::QueuePair*>(b.end.qp.get())->shared->rx;
+  rx.lock(soft::Context::of(near.get()).claimant);
+  bool can_forbid = false;
+  int error = 0;
+  int refusal = 0;
+  std::thread{[&] {
+    can_forbid = forbid_threads();
+    if (!can_forbid) return;
+    error = move(b.end.qp.get(), IBV_QPS_ERR, {}, IBV_QP_STATE);
+    refusal = ibv_req_notify_cq(b.end.receives.get(), 0);
+  }}.join();
+  if (can_forbid) {
+    CHECK(error == 0);
+    CHECK(is_readable(b.of_receives->fd));
+    CHECK(refusal == EAGAIN);
+  } else {
+    WARN("skipped: the kernel lets no thread be forbidden to make others");
+  }
+  rx.unlock();
+  if (can_forbid) CHECK(await_one(b.end.receives).status == IBV_WC_WR_FLUSH_ERR);
 }

@@ -87,12 +87,18 @@ bool is_draining(QueuePair& qp) noexcept {
          qp.stall.why != Stall::Why::drained;
 }
 
-/// To SQD. Who asks for the event may sleep until it comes, and poll nothing.
+/// To SQD. A thread that asks for the event may sleep until it comes, and poll nothing.
 int drain(QueuePair& qp, bool asks_for_event) noexcept {
   auto& context = qp.owner();
-  // Though nothing is outstanding: telling waits while a sender is stopped.
-  if (asks_for_event)
-    if (auto const error = context.timer_thread.sleeper_came(context); error != 0) return error;
+  if (asks_for_event) {
+    // As if it had stalled, even if nothing is outstanding: the event waits while a sender is
+    // stopped, and then there must be a thread that raises it.
+    context.stalled.insert(qp.index);
+    if (auto const error = context.timer_thread.sleeper_came(context); error != 0) {
+      if (qp.stall.why == Stall::Why::none) context.stalled.erase(qp.index);
+      return error;
+    }
+  }
   qp.attributes.en_sqd_async_notify = asks_for_event ? 1 : 0;
   qp.mode.store(IBV_QPS_SQD, std::memory_order_relaxed);
   hold_sends(qp);

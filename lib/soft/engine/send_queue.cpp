@@ -67,7 +67,7 @@ void tell_drained(QueuePair& qp) noexcept {
   qp.owes_drain = !rx.lock_in_time(context.claimant);
   if (qp.owes_drain) {
     context.stalled.insert(qp.index);
-    (void)context.timer_thread.work_stalled(context);
+    (void)context.timer_thread.work_stalled(context);  // that thread exists: see drain()
     return;
   }
   RobustGuard const senders{rx, std::adopt_lock};

@@ -81,7 +81,10 @@ void try_to_flush_receives(QueuePair& qp) noexcept {
     context.stalled.insert(qp.index);
     // Its program may sleep until the event of its last receive comes, and arm nothing.
     auto& timer = context.timer_thread;
-    (void)(qp.srq != nullptr ? timer.sleeper_came(context) : timer.work_stalled(context));
+    auto const error =
+        qp.srq != nullptr ? timer.sleeper_came(context) : timer.work_stalled(context);
+    // There is no thread for it: wakes a thread of the program, which cannot arm again, and polls.
+    if (error != 0) notify_of_flush(qp.receives());
     return;
   }
   qp.owes_flush = false;

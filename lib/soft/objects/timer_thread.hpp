@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Timers for programs that sleep. A polling thread retries stalled work itself; if no thread polls,
 // because all wait for an event, one thread of the context does it. It is created when work stalls
-// for the first time after a queue was armed, and sleeps without a timer when no work is stalled.
-// While some is, it sleeps between two retries on a word in the context's segment, where peers can
-// wake it.
+// for the first time after a queue was armed, or when the program asks for the event of a drain,
+// and sleeps without a timer when no work is stalled. While some is, it sleeps between two retries
+// on a word in the context's segment, where peers can wake it.
 #pragma once
 
 #include <pthread.h>
