@@ -4,6 +4,7 @@
 // real processes and hand-made files.
 #include <soft/peers/host.hpp>
 #include <soft/peers/slot.hpp>
+#include <soft/platform/clock.hpp>
 #include <soft/platform/reason.hpp>
 #include <soft/segment/layout.hpp>
 
@@ -14,6 +15,7 @@
 
 #include <csignal>
 
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -41,6 +43,16 @@ Seen look_at(std::uint32_t slot) {
 
 void write_file(std::filesystem::path const& path, std::string const& text) {
   std::ofstream{path} << text;
+}
+
+/// The lock of the claims, as long as the file is open. Empty if another has it.
+base::UniqueFd lock_claims(Rendezvous const& rendezvous) {
+  base::UniqueFd file{
+      ::open((rendezvous.path() / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
+  struct flock all {};
+  all.l_type = F_WRLCK;
+  if (::fcntl(file.get(), F_OFD_SETLK, &all) != 0) return {};
+  return file;
 }
 
 /// Claims slots, tells their instances, and lives until told to end.
@@ -294,11 +306,8 @@ TEST_CASE("who holds the lock of the claims keeps others waiting, but not for ev
   Rendezvous const rendezvous;
   bool const lets_go = GENERATE(true, false);
   PeerProcess holder{[&](Wire const& wire) {
-    base::UniqueFd const file{
-        ::open((rendezvous.path() / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
-    struct flock all {};
-    all.l_type = F_WRLCK;
-    if (::fcntl(file.get(), F_OFD_SETLK, &all) != 0 || !wire.say() || !wire.hear()) return 1;
+    auto const file = lock_claims(rendezvous);
+    if (!file || !wire.say() || !wire.hear()) return 1;
     ::usleep(30'000);  // for a while beside the claim, which the alarms interrupt
     return lets_go ? 0 : static_cast<int>(wire.hear());
   }};
@@ -320,4 +329,27 @@ TEST_CASE("who holds the lock of the claims keeps others waiting, but not for ev
   REQUIRE(::sigaction(SIGALRM, &before, nullptr) == 0);
   CHECK(error == (lets_go ? 0 : ETIMEDOUT));
   if (!lets_go) CHECK(std::string{last_reason()}.find("\"lock\"") != std::string::npos);
+}
+
+TEST_CASE(
+    "a slot that is given back beside the lock of the claims is the next one's, and nobody waits "
+    "long",
+    "[soft]") {
+  Rendezvous const rendezvous;
+  std::optional<SlotClaim> claim{std::in_place};
+  REQUIRE(claim->take(meeting_place(), some_fd) == 0);
+  auto const seen = look_at(1);
+  auto file = lock_claims(rendezvous);
+  REQUIRE(file);
+  auto const began = now();
+
+  claim.reset();
+
+  CHECK(now() - began < claim_patience / 2);
+  CHECK(rendezvous.slot_files() == 1);
+  CHECK(presence_of(seen.tenant, seen.file.get()) == Presence::gone);
+  file = {};
+  SlotClaim next;
+  REQUIRE(next.take(meeting_place(), some_fd) == 0);
+  CHECK(next.tenant().slot == 1);
 }

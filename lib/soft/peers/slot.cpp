@@ -319,13 +319,13 @@ int SlotClaim::move_in(UniqueFd file, SlotTenant const& before, int segment_fd) 
 SlotClaim::~SlotClaim() {
   if (!file_) return;
   ClaimLock claims;
-  if (claims.take(directory_, claim_patience) == 0 && is_listed()) {
+  if (claims.take(directory_, return_patience) == 0 && is_listed()) {
     char path[path_max];
     slot_path(path, directory_, tenant_.slot);
     ::unlink(path);
   }
   // By hand: a forked child shares the lock and would keep it. After the unlink: before it, the
-  // file could get a new tenant.
+  // file could get a new tenant. A file that is left here is stale from now on.
   (void)lock_range(file_.get(), F_UNLCK, 0, 0, F_OFD_SETLK);
 }
 

@@ -58,8 +58,11 @@ int cannot_tell_namespaces() noexcept;
 /// How many nanoseconds a claim waits for others. Each takes well below a millisecond, however many
 /// slots there are.
 inline constexpr std::uint64_t claim_patience = 60'000'000'000;
+/// The same when the slot is given back.
+inline constexpr std::uint64_t return_patience = 2'000'000'000;
 
-/// A slot of this process. Destroying it removes the file.
+/// A slot of this process. Destroying it removes the file, unless another process keeps the lock of
+/// the claims for return_patience: then it leaves a stale file, which a later claim takes.
 class SlotClaim {
  public:
   SlotClaim() = default;
