@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Work that must wait. No thread: poll_cq and the next post retry.
+// Work that must wait: retried by poll_cq, by the next post, or by the timer thread.
 #include <soft/engine/awaited.hpp>
 #include <soft/engine/engine.hpp>
 #include <soft/engine/faults.hpp>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Translates keys and addresses of the target to bytes that this process can access. The caller
-// holds the target's rx lock, which keeps the registration alive.
+// holds the target's rx lock. While it does, a region stays registered whose key is named in
+// SharedQueuePair::remote_key or by a posted receive; any other may be deregistered at any moment.
 #pragma once
 
 #include <soft/memory/regions.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Finds the event of a token, and raises events at peers. Any thread.
+// Finds the event of a token, raises the one of an overrun, and forgets those of an object that
+// goes. Any thread.
 #include <soft/objects/async_events.hpp>
 
 #include <soft/objects/context.hpp>

@@ -22,7 +22,8 @@ struct CompletionChannel : ibv_comp_channel {
 
 [[nodiscard]] ibv_comp_channel* create_comp_channel(ibv_context*) noexcept;
 int destroy_comp_channel(ibv_comp_channel*) noexcept;
-/// -1 with EBUSY, and an event that is still there, where a stopped peer holds the lock of a queue.
+/// -1 with errno of read(2), or of Context::check_ours(). While a stopped peer holds the lock of a
+/// queue, that queue has an event: whether it does cannot be known.
 int get_cq_event(ibv_comp_channel*, ibv_cq** queue, void** cq_context) noexcept;
 void ack_cq_events(ibv_cq*, unsigned count) noexcept;
 

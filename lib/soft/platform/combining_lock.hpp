@@ -17,7 +17,7 @@ class CombiningLock {
   void lock() noexcept {
     spin_until([this] { return try_lock(); });
   }
-  /// Waits for the lock; leaves no request.
+  /// False: another thread holds it. Waits for nothing and leaves no request.
   [[nodiscard]] bool try_lock() noexcept {
     std::uint32_t seen = is_free;
     // Acquire pairs with the release in unlock().

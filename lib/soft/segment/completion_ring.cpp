@@ -95,8 +95,9 @@ RobustLock const* break_queue_pair(Segment& segment, SharedQueuePair& broken, st
   }
   for (auto* const queue : {&first, &second})
     if (is_due(queue->notify, true)) (void)wake_owner(*queue, wakers);
-  // First the mark: a process that sees the trouble sees it, and waits for rx. So should we die
-  // before the last store, the owner does what we wanted.
+  // First the mark: an owner that notices the trouble finds it, and moves the queue pair to ERR
+  // itself; its receives are flushed once we left rx. So should we die before the last store, the
+  // owner does what we wanted.
   raise_events(segment, broken, events | is_breaking, wakers);
   // Release pairs with the acquire in the owner's poll_cq, which then asks looks_broken().
   segment.header.trouble.fetch_add(1, std::memory_order_release);
