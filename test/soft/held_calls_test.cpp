@@ -115,7 +115,7 @@ TEST_CASE("timers go on beside a call that waits for a peer", "[soft]") {
   auto& context = soft::Context::of(ends.second.get());
   ends.hold();
   auto destroyed =
-      std::async(std::launch::async, [&] { return verbs().destroy_qp(ends.b.qp.get()); });
+      std::async(std::launch::async, [&] { return ibv().destroy_qp(ends.b.qp.get()); });
   while (context.control.try_lock()) {
     context.control.unlock();
     std::this_thread::yield();
