@@ -9,6 +9,10 @@
 
 namespace lend {
 
+using base::SlotId;
+using channel::Batching;
+using channel::ChannelState;
+
 using verbs::Chain;
 
 namespace {
@@ -36,10 +40,10 @@ std::size_t size_of(Work const& work) noexcept {
 
 template <class Work>
 [[gnu::always_inline]] inline SlotId Batching::add(Chain& chain, Work const& work,
-                                                   ScopeRecord& scope,
+                                                   channel::ScopeRecord& scope,
                                                    SourceLine const& where) noexcept {
   constexpr Operation operation = verbs::operation_of<Work>;
-  FailureLog& failures = channel_.failures;
+  channel::FailureLog& failures = channel_.failures;
   if (channel_.is_broken()) [[unlikely]] {
     failures.set_last_error(failures.broken_error());
     return {};
@@ -51,7 +55,7 @@ template <class Work>
   verbs::QueuePairHandle const& queue_pair = channel_.connection.raw();
 
   SlotId const id = channel_.in_flight.open(operation, scope);
-  Slot& slot = channel_.in_flight.slot(id);
+  channel::Slot& slot = channel_.in_flight.slot(id);
   auto* const ahead = chain.sends.last;
   auto const resolved =
       verbs::append(queue_pair, chain, id.value, work,
@@ -82,7 +86,7 @@ template <class Work>
 
 static_assert(Batch::requests_max == Chain::requests_max);
 
-Batch::Batch(ChannelReference channel, ScopeRecord* scope) noexcept
+Batch::Batch(ChannelReference channel, channel::ScopeRecord* scope) noexcept
     : channel_{channel}, scope_{scope} {
   static_assert(sizeof(Chain) <= storage_bytes && alignof(Chain) <= 8);
   new (storage_) Chain;
@@ -94,7 +98,7 @@ Batch::Batch(ChannelReference channel, ScopeRecord* scope) noexcept
 
 Batch::~Batch() {
   if (scope_ == nullptr) return;
-  ChannelState* const state = living(channel_);
+  ChannelState* const state = channel::living(channel_);
   if (state != nullptr && size() > 0) {  // otherwise its requests were dropped
     ChannelState::Use const use{*state};
     if (unwind_.is_unwinding())
@@ -118,7 +122,7 @@ std::uint32_t Batch::size() const noexcept {
 template <class Work>
 [[gnu::always_inline]] inline Result<PendingWork> Batch::add(Work const& work, Deadline deadline,
                                                              SourceLine const& where) noexcept {
-  ChannelState* const state = living(channel_);
+  ChannelState* const state = channel::living(channel_);
   if (state == nullptr || scope_ == nullptr) [[unlikely]]
     return scope_is_over();
   ChannelState::Use const use{*state};
@@ -130,14 +134,14 @@ template <class Work>
   if (!id.is_valid()) [[unlikely]] {
     if (state->failures.last_error() == Errc::queue_full) {
       LEND_TRYV(batching.post(chain(), *scope_, deadline));
-      RoomWait wait{state->progress.make_waiter()};
-      auto room = wait_for_room(*state, verbs::operation_of<Work>, deadline, wait);
+      channel::RoomWait wait{state->progress.make_waiter()};
+      auto room = channel::wait_for_room(*state, verbs::operation_of<Work>, deadline, wait);
       if (room.has_value())
         id = batching.add(chain(), work, *scope_, where);
       else
         state->failures.set_last_error(room.assume_error());
     }
-    if (!id.is_valid()) return take_error_of(*state, work, where);
+    if (!id.is_valid()) return channel::take_error_of(*state, work, where);
   }
   return state->handle_for(id);
 }
@@ -160,7 +164,7 @@ Result<PendingWork> Batch::add_read(Read const& work, Deadline deadline,
 }
 
 Result<void> Batch::post(Deadline deadline) noexcept {
-  ChannelState* const state = living(channel_);
+  ChannelState* const state = channel::living(channel_);
   if (state == nullptr || scope_ == nullptr) [[unlikely]]
     return scope_is_over();
   ChannelState::Use const use{*state};

@@ -8,7 +8,7 @@
 #include <channel/ending.hpp>
 #include <channel/posting.hpp>
 
-namespace lend {
+namespace lend::channel {
 
 using verbs::Chain;
 
@@ -205,4 +205,4 @@ void Batching::end_all(ScopeRecord& scope, Deadline deadline, bool is_unwinding)
   }
 }
 
-}  // namespace lend
+}  // namespace lend::channel

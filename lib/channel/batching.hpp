@@ -8,7 +8,7 @@
 
 #include <cstddef>
 
-namespace lend {
+namespace lend::channel {
 
 /// The batches of a channel's scopes. A request that was added has its slot and its loans; it
 /// counts as outstanding once it is posted.
@@ -60,4 +60,4 @@ class Batching {
   ChannelState& channel_;
 };
 
-}  // namespace lend
+}  // namespace lend::channel

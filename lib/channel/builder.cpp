@@ -12,7 +12,8 @@ namespace lend {
 
 Result<PreparedChannel> prepare_channel(ProtectionDomain const& domain,
                                         ChannelOptions const& wished) {
-  if (wished.keep_alive != wished.keep_alive.zero() && wished.keep_alive < keep_alive_shortest)
+  if (wished.keep_alive != wished.keep_alive.zero() &&
+      wished.keep_alive < channel::keep_alive_shortest)
     return Error{Errc::invalid_argument, "keep_alive is " +
                                              std::to_string(wished.keep_alive.count()) +
                                              " ns; it must be 1 ms or more, or 0 for off"};
@@ -41,8 +42,8 @@ Result<PreparedChannel> prepare_channel(ProtectionDomain const& domain,
                         : options.wait == Wait::event ? Wakeable::yes
                                                       : Wakeable::if_spare;
   LEND_TRY(completions, CompletionQueue::create(context, completions_depth, wakeable));
-  return ChannelState::prepare(domain, std::make_shared<Progress>(completions, options.wait),
-                               options);
+  return channel::ChannelState::prepare(
+      domain, std::make_shared<channel::Progress>(completions, options.wait), options);
 }
 
 }  // namespace lend

@@ -10,20 +10,23 @@
 
 namespace lend {
 
+using channel::ChannelState;
+using channel::WorkAnswer;
+
 namespace {
 
 // Aborts, because the caller gets its bytes back when its call returns. Whether the work succeeded
 // nevertheless; otherwise last_error() has the reason.
-[[gnu::cold]] bool abort_and_ask(ChannelState& state, SlotId id, Deadline deadline,
+[[gnu::cold]] bool abort_and_ask(ChannelState& state, base::SlotId id, Deadline deadline,
                                  WorkSuccess& success) noexcept {
-  FailureLog& failures = state.failures;
-  Ending ending{state};
+  channel::FailureLog& failures = state.failures;
+  channel::Ending ending{state};
   ending.start_abort();  // tried again below; first, so that the error tells the state after it
   Error const why = base::is_given_up(failures.last_error())
-                        ? aborted_at_deadline(state, id, deadline)
+                        ? channel::aborted_at_deadline(state, id, deadline)
                         : failures.last_error();
   ending.abort_all(why);
-  auto const answer = ask_for(state, id, success);
+  auto const answer = channel::ask_for(state, id, success);
   // Unless the work completed before the abort reached it, the reason of the abort is its error.
   if (answer != WorkAnswer::failed || failures.last_error().is_flush())
     failures.set_last_error(why);
@@ -34,15 +37,16 @@ namespace {
 template <class Work>
 [[gnu::always_inline]] inline bool run(ChannelState& state, Work const& work, Deadline deadline,
                                        SourceLine const& where, WorkSuccess& success) noexcept {
-  SlotId id;
-  if (!try_to_post<Lending::lends>(state, work, state.unscoped, where, id)) [[unlikely]] {
-    id = post_when_room(state, work, state.unscoped, deadline, where);
+  base::SlotId id;
+  if (!channel::try_to_post<channel::Lending::lends>(state, work, state.unscoped, where, id))
+      [[unlikely]] {
+    id = channel::post_when_room(state, work, state.unscoped, deadline, where);
     if (!id.is_valid()) {
-      state.failures.set_last_error(take_error_of(state, work, where));
+      state.failures.set_last_error(channel::take_error_of(state, work, where));
       return false;
     }
   }
-  auto const answer = wait_for_own(state, id, deadline, success);
+  auto const answer = channel::wait_for_own(state, id, deadline, success);
   if (answer == WorkAnswer::unknown) [[unlikely]]
     return abort_and_ask(state, id, deadline, success);
   return answer == WorkAnswer::succeeded;
@@ -96,7 +100,7 @@ Result<PreparedChannel> Channel::prepare_again() && {
 std::span<Error const> Channel::last_failures() const noexcept {
   ChannelState& channel = ChannelState::of(*this);
   ChannelState::Use const use{channel};
-  ScopeRecord& kept = channel.unscoped;
+  channel::ScopeRecord& kept = channel.unscoped;
   if (kept.has_lost_failure) {
     static Error const lost{Errc::work_failed};
     if (kept.failures.empty()) return {&lost, 1};

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <new>
 
-namespace lend {
+namespace lend::channel {
 
 namespace {
 
@@ -52,4 +52,4 @@ void ChannelUse::stop_for_two_threads() noexcept {
   stop("a Channel, or a scope or handle of it, was used by two threads at once");
 }
 
-}  // namespace lend
+}  // namespace lend::channel

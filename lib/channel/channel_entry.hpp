@@ -8,7 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace lend {
+namespace lend::channel {
 
 /// One per existing channel; its memory is reused for later channels and never freed, so that a
 /// handle can check it at any time. The epoch changes when a channel moves in or out.
@@ -76,4 +76,4 @@ class ChannelUse {
   std::atomic<void const*>& user_;
 };
 
-}  // namespace lend
+}  // namespace lend::channel

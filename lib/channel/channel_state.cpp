@@ -7,7 +7,7 @@
 #include <new>
 #include <utility>
 
-namespace lend {
+namespace lend::channel {
 
 // ---- construction and destruction ----
 
@@ -206,4 +206,4 @@ WorkFailure ChannelState::subject_of(SlotId id, Slot const& slot) const noexcept
       "a blocking call.");
 }
 
-}  // namespace lend
+}  // namespace lend::channel

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace lend {
+namespace lend::channel {
 
 /// This end's endpoint and the peer's of each previous connection, the oldest first.
 using PastLives = std::vector<std::pair<Endpoint, Endpoint>>;
@@ -139,4 +139,4 @@ class ChannelState {
   verbs::Inheritance origin_{};
 };
 
-}  // namespace lend
+}  // namespace lend::channel

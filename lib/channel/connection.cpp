@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-namespace lend {
+namespace lend::channel {
 
 using verbs::QueuePairDoor;
 
@@ -125,4 +125,4 @@ WorkFailure Connection::subject(Errc code) const noexcept {
   return subject;
 }
 
-}  // namespace lend
+}  // namespace lend::channel

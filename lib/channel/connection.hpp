@@ -14,7 +14,7 @@
 #include <memory>
 #include <optional>
 
-namespace lend {
+namespace lend::channel {
 
 /// Prepared, perhaps handed out to be connected elsewhere, connected, gone: in this order.
 class Connection {
@@ -85,4 +85,4 @@ class Connection {
   std::optional<Error> kept_{};
 };
 
-}  // namespace lend
+}  // namespace lend::channel

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace lend {
+namespace lend::channel {
 
 namespace {
 
@@ -125,4 +125,4 @@ void Ending::end_channel() noexcept {
   channel_.in_flight.retire_all();
 }
 
-}  // namespace lend
+}  // namespace lend::channel

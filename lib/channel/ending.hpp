@@ -6,7 +6,7 @@
 
 #include <optional>
 
-namespace lend {
+namespace lend::channel {
 
 /// Ends the work of a channel: that of one scope, or all, because a queue pair is aborted as a
 /// whole. In order of force: abort (error state, then poll the completions), abandon (destroy the
@@ -43,4 +43,4 @@ class Ending {
   ChannelState& channel_;
 };
 
-}  // namespace lend
+}  // namespace lend::channel

@@ -7,7 +7,7 @@
 #include <new>
 #include <vector>
 
-namespace lend {
+namespace lend::channel {
 
 namespace {
 
@@ -74,4 +74,4 @@ void FailureLog::keep(ScopeRecord& scope, Error const& failure, std::uint64_t nu
   numbers.insert(numbers.begin() + place, number);
 }
 
-}  // namespace lend
+}  // namespace lend::channel

@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-namespace lend {
+namespace lend::channel {
 
 class FailureLog {
  public:
@@ -60,4 +60,4 @@ class FailureLog {
   std::uint64_t failures_seen_ = 0;  // failed completions, and refused requests of batches
 };
 
-}  // namespace lend
+}  // namespace lend::channel

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-namespace lend {
+namespace lend::channel {
 
 namespace {
 
@@ -153,4 +153,4 @@ void InFlight::retire_all() noexcept {
   });
 }
 
-}  // namespace lend
+}  // namespace lend::channel

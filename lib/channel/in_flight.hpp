@@ -14,7 +14,7 @@
 #include <memory>
 #include <vector>
 
-namespace lend {
+namespace lend::channel {
 
 /// Tracks each request from open() to its end; Slot lists the states in order.
 class InFlight {
@@ -187,4 +187,4 @@ class InFlight {
   FailureLog& failures_;
 };
 
-}  // namespace lend
+}  // namespace lend::channel

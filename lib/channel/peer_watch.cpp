@@ -2,7 +2,7 @@
 // When to check the peer, and what its silence means. The thread of the channel.
 #include <channel/peer_watch.hpp>
 
-namespace lend {
+namespace lend::channel {
 
 namespace {
 
@@ -115,4 +115,4 @@ bool PeerWatch::has_waited_for_explanation() const noexcept {
   return explanation_until_ && explanation_until_->has_passed();
 }
 
-}  // namespace lend
+}  // namespace lend::channel

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace lend {
+namespace lend::channel {
 
 /// With a shorter one the next keep-alive would be due before the answer can arrive.
 inline constexpr std::chrono::milliseconds keep_alive_shortest{1};
@@ -79,4 +79,4 @@ inline bool PeerWatch::counts_empty_poll() noexcept {
   return is_on() && ++empty_polls_ % empty_polls_per_look == 0;
 }
 
-}  // namespace lend
+}  // namespace lend::channel

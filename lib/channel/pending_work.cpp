@@ -8,6 +8,9 @@
 
 namespace lend {
 
+using channel::ChannelState;
+using channel::WorkAnswer;
+
 namespace {
 
 [[gnu::cold]] Error nobody_to_ask(ChannelReference channel) noexcept {
@@ -20,10 +23,10 @@ namespace {
 }  // namespace
 
 void PendingWork::drop() noexcept {
-  ChannelState* const state = living(channel_);
+  ChannelState* const state = channel::living(channel_);
   if (state == nullptr) return;
   ChannelState::Use const use{*state};
-  state->in_flight.drop_handle(SlotId{id_});
+  state->in_flight.drop_handle(base::SlotId{id_});
 }
 
 void PendingWork::keep_failure(Error failure) noexcept {
@@ -33,11 +36,11 @@ void PendingWork::keep_failure(Error failure) noexcept {
 
 Result<std::optional<WorkSuccess>> PendingWork::poll() noexcept {
   if (seen_ == Seen::nothing) {
-    ChannelState* const state = living(channel_);
+    ChannelState* const state = channel::living(channel_);
     if (state == nullptr) return nobody_to_ask(channel_);
     ChannelState::Use const use{*state};
     WorkSuccess success;
-    switch (ask_for(*state, SlotId{id_}, success)) {
+    switch (channel::ask_for(*state, base::SlotId{id_}, success)) {
       case WorkAnswer::succeeded: keep_success(success); break;
       case WorkAnswer::failed: keep_failure(state->failures.take_last_error()); break;
       case WorkAnswer::not_over: return std::optional<WorkSuccess>{};
@@ -50,11 +53,11 @@ Result<std::optional<WorkSuccess>> PendingWork::poll() noexcept {
 
 Result<WorkSuccess> PendingWork::wait(Deadline deadline) noexcept {
   if (seen_ == Seen::nothing) [[likely]] {
-    ChannelState* const state = living(channel_);
+    ChannelState* const state = channel::living(channel_);
     if (state == nullptr) return nobody_to_ask(channel_);
     ChannelState::Use const use{*state};
     WorkSuccess success;
-    auto const answer = wait_for(*state, SlotId{id_}, deadline, success);
+    auto const answer = channel::wait_for(*state, base::SlotId{id_}, deadline, success);
     if (answer == WorkAnswer::succeeded) [[likely]] {
       keep_success(success);
       return success;

@@ -13,6 +13,8 @@
 
 namespace lend {
 
+using channel::ChannelState;
+
 namespace {
 
 Error scope_is_over() noexcept {
@@ -43,7 +45,7 @@ Deadline bounded(ChannelState const& channel,
 PollingScope::PollingScope(Channel& channel) noexcept
     : channel_{ChannelState::of(channel).reference()},
       left_before_{ChannelState::of(channel).scopes_left} {
-  new (record_) ScopeRecord;
+  new (record_) channel::ScopeRecord;
 }
 
 PollingScope::~PollingScope() {
@@ -52,7 +54,7 @@ PollingScope::~PollingScope() {
 }
 
 void PollingScope::end_unpolled() noexcept {
-  ChannelState* const state = living(channel_);
+  ChannelState* const state = channel::living(channel_);
   if (ended_ || state == nullptr) {  // all is flushed and settled
     forget_batches();
     return;
@@ -66,9 +68,9 @@ void PollingScope::end_unpolled() noexcept {
     state->unscoped.seen_as.clear();
     state->unscoped.has_lost_failure = false;
   }
-  Batching{*state}.end_all(record(), deadline, unwind_.is_unwinding());
+  channel::Batching{*state}.end_all(record(), deadline, unwind_.is_unwinding());
   forget_batches();
-  Ending ending{*state};
+  channel::Ending ending{*state};
   static_cast<void>(ending.drain(record(), deadline, unwind_.is_unwinding()));
   ending.keep_failures_of(record());
 }
@@ -92,17 +94,18 @@ PollingScope& PollingScope::drain_until(Deadline deadline) noexcept {
 template <PollingScope::Room room, class Work>
 [[gnu::always_inline]] inline Result<PendingWork> PollingScope::post(
     Work const& work, Deadline deadline, SourceLine const& where) noexcept {
-  ChannelState* const state = living(channel_);
+  ChannelState* const state = channel::living(channel_);
   if (state == nullptr || ended_) [[unlikely]]
     return scope_is_over();
   ChannelState::Use const use{*state};
-  SlotId id;
-  if (!try_to_post<Lending::lends>(*state, work, record(), where, id)) [[unlikely]] {
+  base::SlotId id;
+  if (!channel::try_to_post<channel::Lending::lends>(*state, work, record(), where, id))
+      [[unlikely]] {
     if constexpr (room == Room::is_there_now)
-      id = post_after_poll<Lending::lends>(*state, work, record(), where);
+      id = channel::post_after_poll<channel::Lending::lends>(*state, work, record(), where);
     else
-      id = post_when_room(*state, work, record(), deadline, where);
-    if (!id.is_valid()) return take_error_of(*state, work, where);
+      id = channel::post_when_room(*state, work, record(), deadline, where);
+    if (!id.is_valid()) return channel::take_error_of(*state, work, where);
   }
   return state->handle_for(id);
 }
@@ -141,7 +144,7 @@ Batch PollingScope::batch() {
 }
 
 std::uint32_t PollingScope::outstanding() const noexcept {
-  return std::launder(reinterpret_cast<ScopeRecord const*>(record_))->outstanding;
+  return std::launder(reinterpret_cast<channel::ScopeRecord const*>(record_))->outstanding;
 }
 
 Result<void> PollingScope::finish() noexcept {
@@ -152,7 +155,7 @@ Result<void> PollingScope::finish() noexcept {
 
 std::optional<Error> PollingScope::end(std::optional<Error> closure_error, bool manual) noexcept {
   if (std::exchange(ended_, true)) return closure_error;  // the closure finished the scope itself
-  ChannelState* const state = living(channel_);
+  ChannelState* const state = channel::living(channel_);
   if (state == nullptr)
     return (closure_error ? *closure_error : scope_is_over())
         .with_drained(std::move(record().failures));
@@ -162,10 +165,10 @@ std::optional<Error> PollingScope::end(std::optional<Error> closure_error, bool 
                                         : Deadline::never();
   Deadline const deadline = sooner(bound, drain_until_);
   ChannelState::Use const use{*state};
-  Batching{*state}.end_all(record(), deadline, false);
+  channel::Batching{*state}.end_all(record(), deadline, false);
   forget_batches();
   std::uint64_t const before = record().unpolled + record().outstanding + record().finished;
-  auto cut_short = Ending{*state}.drain(record(), deadline, false);
+  auto cut_short = channel::Ending{*state}.drain(record(), deadline, false);
   auto& failures = record().failures;
 
   std::optional<Error> error = std::move(closure_error);

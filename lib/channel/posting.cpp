@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace lend {
+namespace lend::channel {
 
 namespace {
 
@@ -68,4 +68,4 @@ Result<void> wait_for_room(ChannelState& channel, Operation operation, Deadline 
   channel.failures.set_last_error(kept != nullptr ? kept->with_cause(why) : why);
 }
 
-}  // namespace lend
+}  // namespace lend::channel

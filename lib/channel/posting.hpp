@@ -10,7 +10,7 @@
 
 #include <optional>
 
-namespace lend {
+namespace lend::channel {
 
 /// Whether a post lends its bytes.
 enum class Lending : std::uint8_t { lends, unsafe_without };
@@ -132,4 +132,4 @@ template <class Work>
   return base::ErrorAccess::about(error, subject);
 }
 
-}  // namespace lend
+}  // namespace lend::channel

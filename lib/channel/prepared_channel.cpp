@@ -10,13 +10,15 @@
 
 namespace lend {
 
+using channel::ChannelState;
+
 namespace {
 
 // Lives whose endpoints are known for stale: memory must not grow with every life.
 constexpr std::size_t past_lives_max = 1024;
 
 /// Whose endpoint of a life before `peer` is, if it is one.
-char const* past_owner_of(PastLives const& past, Endpoint const& peer) noexcept {
+char const* past_owner_of(channel::PastLives const& past, Endpoint const& peer) noexcept {
   for (auto const& [its_own, its_peer] : past) {
     if (peer == its_peer) return "the peer's";
     if (peer == its_own) return "this side's own";
@@ -65,9 +67,9 @@ Result<PendingWork> PreparedChannel::post_receive(Receive const& work, SourceLin
     return Error{Errc::invalid_argument,
                  "the queue pair was taken by take_queue_pair(); post receives before that, "
                  "or on the channel once it is adopted"};
-  SlotId id;
-  if (!try_to_post<Lending::lends>(channel, work, channel.unscoped, where, id))
-    return take_error_of(channel, work, where);
+  base::SlotId id;
+  if (!channel::try_to_post<channel::Lending::lends>(channel, work, channel.unscoped, where, id))
+    return channel::take_error_of(channel, work, where);
   return channel.handle_for(id);
 }
 

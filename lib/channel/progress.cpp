@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace lend {
+namespace lend::channel {
 
 Progress::Progress(CompletionQueue completions, Wait how) noexcept
     : completions_{std::move(completions)},
@@ -39,4 +39,4 @@ void Progress::hand_out(verbs::PolledCompletions const& entries, int count) noex
   }
 }
 
-}  // namespace lend
+}  // namespace lend::channel

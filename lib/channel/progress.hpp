@@ -12,7 +12,7 @@
 
 #include <cstdint>
 
-namespace lend {
+namespace lend::channel {
 
 class ChannelState;
 
@@ -57,4 +57,4 @@ class Progress {
   ChannelUse::User user_{};
 };
 
-}  // namespace lend
+}  // namespace lend::channel

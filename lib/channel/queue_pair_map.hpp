@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace lend {
+namespace lend::channel {
 
 /// At most one T for each number. The one found last is found at once; the others in a few steps,
 /// however many there are: open addressing with linear probing, at most half full.
@@ -90,4 +90,4 @@ class QueuePairMap {
   std::size_t size_ = 0;
 };
 
-}  // namespace lend
+}  // namespace lend::channel

@@ -10,7 +10,7 @@
 #include <new>
 #include <vector>
 
-namespace lend {
+namespace lend::channel {
 
 /// The channel's record of one scope, at a fixed address: in the PollingScope, or in the channel.
 struct ScopeRecord {
@@ -23,9 +23,9 @@ struct ScopeRecord {
   Batch* batches = nullptr;              ///< the open ones
 };
 
-inline ScopeRecord& PollingScope::record() noexcept {
-  static_assert(sizeof(ScopeRecord) <= record_bytes && alignof(ScopeRecord) <= 8);
-  return *std::launder(reinterpret_cast<ScopeRecord*>(record_));
-}
+}  // namespace lend::channel
 
-}  // namespace lend
+inline lend::channel::ScopeRecord& lend::PollingScope::record() noexcept {
+  static_assert(sizeof(channel::ScopeRecord) <= record_bytes && alignof(channel::ScopeRecord) <= 8);
+  return *std::launder(reinterpret_cast<channel::ScopeRecord*>(record_));
+}

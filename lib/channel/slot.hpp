@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-namespace lend {
+namespace lend::channel {
 
 using base::SlotId;
 
@@ -35,4 +35,4 @@ struct Slot {
   Error failure{};
 };
 
-}  // namespace lend
+}  // namespace lend::channel

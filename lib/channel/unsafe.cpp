@@ -5,18 +5,20 @@
 
 namespace lend {
 
+using channel::ChannelState;
+
 namespace {
 
 template <class Work>
 [[gnu::always_inline]] inline Result<PendingWork> post(Channel& channel,
                                                        Work const& work) noexcept {
-  constexpr auto lending = Lending::unsafe_without;
+  constexpr auto lending = channel::Lending::unsafe_without;
   ChannelState& state = ChannelState::of(channel);
   ChannelState::Use const use{state};
-  SlotId id;
-  if (!try_to_post<lending>(state, work, state.unscoped, SourceLine{}, id)) [[unlikely]] {
-    id = post_after_poll<lending>(state, work, state.unscoped, SourceLine{});
-    if (!id.is_valid()) return take_error_of(state, work, SourceLine{});
+  base::SlotId id;
+  if (!channel::try_to_post<lending>(state, work, state.unscoped, SourceLine{}, id)) [[unlikely]] {
+    id = channel::post_after_poll<lending>(state, work, state.unscoped, SourceLine{});
+    if (!id.is_valid()) return channel::take_error_of(state, work, SourceLine{});
   }
   return state.handle_for(id);
 }

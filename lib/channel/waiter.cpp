@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace lend {
+namespace lend::channel {
 
 namespace {
 
@@ -69,4 +69,4 @@ void Waiter::nap(Deadline deadline) noexcept {
   has_slept_ = true;
 }
 
-}  // namespace lend
+}  // namespace lend::channel

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-namespace lend {
+namespace lend::channel {
 
 /// How many polls to spin before yielding; determined once per channel, because it costs a system
 /// call.
@@ -73,4 +73,4 @@ class Waiter {
   Deadline look_at_ = Deadline::never();
 };
 
-}  // namespace lend
+}  // namespace lend::channel

@@ -8,7 +8,7 @@
 
 #include <utility>
 
-namespace lend {
+namespace lend::channel {
 
 namespace {
 
@@ -127,4 +127,4 @@ Error aborted_at_deadline(ChannelState& channel, SlotId id, Deadline deadline) n
       subject);
 }
 
-}  // namespace lend
+}  // namespace lend::channel

@@ -6,7 +6,7 @@
 #include <channel/channel_state.hpp>
 #include <verbs/polling.hpp>
 
-namespace lend {
+namespace lend::channel {
 
 /// The state of a request. Except for success, the channel's last_error() has the error.
 enum class WorkAnswer : std::uint8_t {
@@ -82,4 +82,4 @@ void collect_failure(ChannelState& channel, Slot& slot) noexcept;
   return wait_for_own(channel, id, deadline, success);
 }
 
-}  // namespace lend
+}  // namespace lend::channel

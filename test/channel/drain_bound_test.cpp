@@ -15,8 +15,8 @@ namespace {
 
 /// So that a test ends.
 void shorten_drains_of(Channel& channel) {
-  CHECK(ChannelState::of(channel).drain_longest == PollingScope::drain_max);
-  ChannelState::of(channel).drain_longest = 20ms;
+  CHECK(channel::ChannelState::of(channel).drain_longest == PollingScope::drain_max);
+  channel::ChannelState::of(channel).drain_longest = 20ms;
 }
 
 }  // namespace
@@ -90,7 +90,7 @@ TEST_CASE("an exception does not wait for a peer that takes no message", "[chann
   if (lacks(ends.context, &DeviceCapabilities::waits_for_receives)) return;
   auto memory = must(ends.domain.allocate(64));
   // Else the drain would last so long, and tell of it.
-  CHECK(ChannelState::of(ends.a).drain_longest == 30s);
+  CHECK(channel::ChannelState::of(ends.a).drain_longest == 30s);
   try {
     PollingScope scope{ends.a};
     static_cast<void>(must(scope.post_send(memory.gather(0, 8))));

@@ -23,13 +23,13 @@ namespace {
 
 struct Shared {
   ProtectionDomain domain;
-  std::shared_ptr<Progress> progress;
+  std::shared_ptr<channel::Progress> progress;
 
   [[nodiscard]] Channel channel() const {
     ChannelOptions options;
     options.queue_pair.send_depth = options.queue_pair.receive_depth = 8;
     options.wait = Wait::spin;
-    auto prepared = ChannelState::prepare(domain, progress, options).value();
+    auto prepared = channel::ChannelState::prepare(domain, progress, options).value();
     auto const itself = prepared.endpoint();
     return std::move(prepared).handshake(itself).value();
   }
@@ -42,7 +42,7 @@ Shared shared_progress() {
   auto const context = open_fake().value();
   auto const queue = CompletionQueue::create(context, 64).value();
   return {context.allocate_protection_domain().value(),
-          std::make_shared<Progress>(queue, Wait::spin)};
+          std::make_shared<channel::Progress>(queue, Wait::spin)};
 }
 
 /// Of the oldest request that `channel` posted.
@@ -174,7 +174,7 @@ TEST_CASE("completions of a channel that is gone reach no other", "[channel]") {
 
 TEST_CASE("a progress finds each of many channels, in whatever order they go", "[channel]") {
   constexpr std::uint32_t count = 500;
-  QueuePairMap<int> map;
+  channel::QueuePairMap<int> map;
   std::vector<int> values(count);
   // Numbers that collide: with equal low bits, and in sequence.
   auto const number_of = [](std::uint32_t i) { return i % 2 == 0 ? i * 4096 : i; };

@@ -24,7 +24,7 @@ SUB_ROOMS = {"soft": {
     "device": "platform segment peers memory objects engine",
 }}
 UMBRELLA = "base verbs channel network open_device".split()
-OWN_NAMESPACE = "base verbs soft network cm preload".split()  # rooms whose internal names are in lend::<room>
+OWN_NAMESPACE = "base verbs channel soft network cm preload".split()  # rooms whose internal names are in lend::<room>
 BY_NAME_ONLY = {"include/lend/channel/unsafe.hpp"}  # whoever wants it asks for it
 # Foreign headers, and where they may be seen.
 FOREIGN = {

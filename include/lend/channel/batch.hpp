@@ -15,7 +15,10 @@
 
 namespace lend {
 
+namespace channel {
+class Batching;
 struct ScopeRecord;
+}  // namespace channel
 namespace verbs {
 struct Chain;
 }
@@ -92,9 +95,9 @@ class LEND_EXPORT Batch {
   [[nodiscard]] std::uint32_t size() const noexcept;
 
  private:
-  friend class Batching;
+  friend class channel::Batching;
   friend class PollingScope;
-  Batch(ChannelReference channel, ScopeRecord* scope) noexcept;
+  Batch(ChannelReference channel, channel::ScopeRecord* scope) noexcept;
 
   template <class Work>
   Result<PendingWork> add(Work const& work, Deadline deadline, SourceLine const& where) noexcept;
@@ -103,8 +106,8 @@ class LEND_EXPORT Batch {
   static constexpr std::size_t storage_bytes = 5184;
 
   ChannelReference channel_;
-  ScopeRecord* scope_;     // null: it has ended
-  Batch* next_ = nullptr;  // of the scope's open batches
+  channel::ScopeRecord* scope_;  // null: it has ended
+  Batch* next_ = nullptr;        // of the scope's open batches
   UnwindDetector unwind_{};
   alignas(8) std::byte storage_[storage_bytes];  // a Chain; never zeroed
 };

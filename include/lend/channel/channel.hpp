@@ -113,8 +113,8 @@ class LEND_EXPORT Channel {
  private:
   friend class PreparedChannel;
   friend class PollingScope;
-  friend class ChannelState;
-  explicit Channel(std::unique_ptr<ChannelState> state) noexcept;
+  friend class channel::ChannelState;
+  explicit Channel(std::unique_ptr<channel::ChannelState> state) noexcept;
 
   template <class Body>
   auto run_scope(Body&& body, bool manual) -> std::invoke_result_t<Body, PollingScope&> {
@@ -127,7 +127,7 @@ class LEND_EXPORT Channel {
     return *scope.end(std::move(result).assume_error(), manual);  // an error stays an error
   }
 
-  std::unique_ptr<ChannelState> state_;
+  std::unique_ptr<channel::ChannelState> state_;
 };
 
 }  // namespace lend

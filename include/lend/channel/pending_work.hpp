@@ -14,8 +14,10 @@
 
 namespace lend {
 
+namespace channel {
 class ChannelState;
 struct ChannelAnchor;
+}  // namespace channel
 
 /// The result of a successful work request.
 struct WorkSuccess {
@@ -27,7 +29,7 @@ struct WorkSuccess {
 /// A weak reference to a channel. The anchor's memory is never freed, only reused with another
 /// epoch, so that it can be checked at any time.
 struct ChannelReference {
-  ChannelAnchor* anchor = nullptr;
+  channel::ChannelAnchor* anchor = nullptr;
   std::uint64_t epoch = 0;
 };
 
@@ -86,7 +88,7 @@ class [[nodiscard]] LEND_EXPORT PendingWork {
   [[nodiscard]] Result<WorkSuccess> wait(Deadline deadline = Deadline::never()) noexcept;
 
  private:
-  friend class ChannelState;
+  friend class channel::ChannelState;
   enum class Seen : std::uint8_t { nothing, success, failure };
 
   PendingWork(ChannelReference channel, std::uint64_t id) noexcept : channel_{channel}, id_{id} {}

@@ -20,8 +20,9 @@
 namespace lend {
 
 class Channel;
-
+namespace channel {
 struct ScopeRecord;
+}
 
 /// Posts work and gets every byte back before it ends: on success, on error or under an exception.
 ///
@@ -140,7 +141,7 @@ class LEND_EXPORT PollingScope {
   /// finish() with the closure's error, if any, and the rule for manual scopes.
   [[nodiscard]] std::optional<Error> end(std::optional<Error> closure_error, bool manual) noexcept;
 
-  [[nodiscard]] ScopeRecord& record() noexcept;
+  [[nodiscard]] channel::ScopeRecord& record() noexcept;
   void end_unpolled() noexcept;  // what the destructor does
   void forget_batches() noexcept;
   enum class Room : bool { may_be_waited_for, is_there_now };

@@ -75,12 +75,12 @@ class LEND_EXPORT PreparedChannel {
 
  private:
   friend class Channel;
-  friend class ChannelState;
-  explicit PreparedChannel(std::unique_ptr<ChannelState> state) noexcept;
-  [[nodiscard]] ChannelState& state() const noexcept;  // stops where it was moved from
+  friend class channel::ChannelState;
+  explicit PreparedChannel(std::unique_ptr<channel::ChannelState> state) noexcept;
+  [[nodiscard]] channel::ChannelState& state() const noexcept;  // stops where it was moved from
   /// Refuses the endpoints of `before` and of its previous connections.
-  void follow(ChannelState& before) noexcept;
-  std::unique_ptr<ChannelState> state_;
+  void follow(channel::ChannelState& before) noexcept;
+  std::unique_ptr<channel::ChannelState> state_;
 };
 
 }  // namespace lend
