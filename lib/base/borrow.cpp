@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The borrow ledger: a sorted ring of loans under a spin lock. Any thread.
+// The borrow ledger: a ring of loans under a spin lock, sorted while one of them is exclusive. Any
+// thread.
 //
-// Two facts keep walks short. reach_, the largest end up to a loan, shows at once whether any loan
-// below overlaps a new one, which is therefore mostly inserted between two neighbours without a
-// walk. And an exclusive loan overlaps nothing, so a shared one can conflict only with the
-// neighbour below and with loans that begin inside it. Empty loans overlap nothing and are only
-// counted.
+// Shared loans conflict with none of their kind, so alone they are in no order: a new one is linked
+// where the ring closes. The first exclusive loan sorts the ring, which stays sorted until it is
+// empty.
+//
+// Two facts keep walks along a sorted ring short. reach_, the largest end up to a loan, shows at
+// once whether any loan below overlaps a new one, which is therefore mostly inserted between two
+// neighbours without a walk. And an exclusive loan overlaps nothing, so a shared one can conflict
+// only with the neighbour below and with loans that begin inside it. Empty loans overlap nothing;
+// they are only counted.
 #include <base/borrow.hpp>
 #include <lend/base/stop.hpp>
 
@@ -14,6 +19,7 @@
 #include <new>
 #include <optional>
 #include <thread>
+#include <utility>
 
 namespace lend::base {
 
@@ -105,12 +111,62 @@ Loan const* BorrowLedger::conflict(Loan const* below, std::size_t begin, std::si
   return nullptr;
 }
 
-[[gnu::noinline]] Loan const* BorrowLedger::link_anywhere(Loan& loan) noexcept {
+/// A loan that overlaps these bytes, of a ring in any order.
+Loan const* BorrowLedger::overlapping(std::size_t begin, std::size_t end) const noexcept {
+  for (Loan const* loan = ends_.next_; loan != &ends_; loan = loan->next_)
+    if (loan->begin_ < end && begin < loan->end_) return loan;
+  return nullptr;
+}
+
+/// One list of two, each in order and ended by null.
+Loan* BorrowLedger::merged(Loan* one, Loan* other) noexcept {
+  Loan* first = nullptr;
+  Loan** end = &first;
+  while (one != nullptr && other != nullptr) {
+    Loan*& lesser = other->begin_ < one->begin_ ? other : one;
+    *end = lesser;
+    end = &lesser->next_;
+    lesser = *end;
+  }
+  *end = one != nullptr ? one : other;
+  return first;
+}
+
+/// Puts the ring, whose loans are all shared, in order: a merge sort of the list.
+void BorrowLedger::sort() noexcept {
+  Loan* parts[64] = {};  // parts[i]: none, or 2^i loans in order
+  for (Loan* loan = ends_.next_; loan != &ends_;) {
+    Loan* const rest = std::exchange(loan->next_, nullptr);
+    std::size_t i = 0;
+    for (; parts[i] != nullptr; ++i) loan = merged(std::exchange(parts[i], nullptr), loan);
+    parts[i] = loan;
+    loan = rest;
+  }
+  Loan* loan = nullptr;
+  for (Loan* const part : parts) loan = merged(part, loan);
+
+  ends_.previous_ = ends_.next_ = &ends_;
+  while (loan != nullptr) {
+    Loan* const rest = loan->next_;
+    link_sorted(*loan, LoanKind::shared, *ends_.previous_);
+    loan = rest;
+  }
+  set(sorted);
+}
+
+Loan const* BorrowLedger::link_anywhere(Loan& loan) noexcept {
+  if (!is_sorted()) {
+    if (loan.kind_ == LoanKind::shared) {
+      insert(loan, *ends_.previous_, ends_);
+      return nullptr;
+    }
+    sort();
+  }
   Loan* const below = place_below(loan.begin_, loan.kind_);
   if (Loan const* const rival = conflict(below, loan.begin_, loan.end_, loan.kind_)) return rival;
   Loan* above = below->next_;
   left_last_ = last_made_[static_cast<std::size_t>(loan.kind_)];
-  link(loan, loan.kind_, *below, *above);
+  link_sorted(loan, loan.kind_, *below);
   for (; above != &ends_ && above->reach_ < loan.reach_; above = above->next_)
     above->reach_ = loan.reach_;
   return nullptr;
@@ -144,6 +200,25 @@ Loan const* BorrowLedger::conflict(Loan const* below, std::size_t begin, std::si
       "destroyed or assigned over; take elements and pieces from an existing region");
 }
 
+Result<void> BorrowLedger::lend(Loan& loan, ByteRange range, LoanKind kind, Operation operation,
+                                SourceLine const& where) noexcept {
+  LEND_ASSERT(!loan.on_loan());
+  LEND_ASSERT(range.offset + range.length >= range.offset);
+  describe(loan, range, kind, operation, where);
+  insert(loan, loan, loan);  // an empty one stays a ring of its own
+
+  Lock::take(locked_);
+  if ((flags() & retired) != 0) [[unlikely]]
+    stop_for_ended_region();
+  if (range.length != 0)
+    if (Loan const* const rival = link_anywhere(loan)) [[unlikely]]
+      return refuse(loan, *rival);
+  ++holders_;
+  Lock::drop(locked_);
+  loan.ledger_ = this;
+  return success();
+}
+
 Result<void> BorrowLedger::check(ByteRange range, LoanKind kind) const noexcept {
   std::size_t const begin = range.offset;
   std::size_t const end = begin + range.length;
@@ -152,8 +227,10 @@ Result<void> BorrowLedger::check(ByteRange range, LoanKind kind) const noexcept 
   std::optional<Found> rival;
   {
     Lock const lock{locked_};
-    if (Loan const* const found = conflict(place_below(begin, kind), begin, end, kind))
-      rival.emplace(*found);
+    Loan const* const found = is_sorted() ? conflict(place_below(begin, kind), begin, end, kind)
+                              : kind == LoanKind::exclusive ? overlapping(begin, end)
+                                                            : nullptr;
+    if (found != nullptr) rival.emplace(*found);
   }
   if (!rival) return success();
   try {
@@ -171,9 +248,14 @@ std::size_t BorrowLedger::loans() const noexcept {
   return loans_under_lock();
 }
 
+void BorrowLedger::stop_recording() noexcept {
+  Lock const lock{locked_};
+  set(unrecorded);
+}
+
 bool BorrowLedger::retire() noexcept {
   Lock const lock{locked_};
-  retired_ = true;
+  set(retired);
   return --holders_ == 0;
 }
 
@@ -182,7 +264,7 @@ std::string BorrowLedger::describe_a_loan() const {
   {
     Lock const lock{locked_};
     if (loans_under_lock() == 0) return {};
-    if (ends_.next_ != &ends_) found.emplace(*ends_.next_);
+    if (!is_empty()) found.emplace(*ends_.next_);
   }
   return found ? found->sentence() : "an empty range";
 }

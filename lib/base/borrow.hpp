@@ -2,12 +2,10 @@
 // The borrow ledger: which bytes of a region are on loan, and how. Any thread.
 #pragma once
 
+#include <base/loan.hpp>
 #include <base/only_thread.hpp>
-#include <lend/base/byte_range.hpp>
 #include <lend/base/result.hpp>
-#include <lend/base/source_line.hpp>
 #include <lend/base/stop.hpp>
-#include <lend/base/work_failure.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -16,45 +14,13 @@
 
 namespace lend::base {
 
-/// Shared: the device reads, and others may read too. Exclusive: the device writes, and nothing
-/// else may touch the bytes.
-enum class LoanKind : std::uint8_t { shared, exclusive };
-
-class BorrowLedger;
-
-/// The record of one loan. The borrower (a slot) stores it, so that lending allocates nothing; it
-/// must not move while `on_loan()`.
-class Loan {
- public:
-  Loan() = default;
-  Loan(Loan const&) = delete;
-  Loan& operator=(Loan const&) = delete;
-
-  [[nodiscard]] bool on_loan() const noexcept { return ledger_ != nullptr; }
-  /// What was lent, while on_loan().
-  [[nodiscard]] ByteRange range() const noexcept { return {begin_, end_ - begin_}; }
-  [[nodiscard]] LoanKind kind() const noexcept { return kind_; }
-  [[nodiscard]] SourceLine where() const noexcept { return where_; }  ///< the post that made it
-
- private:
-  friend class BorrowLedger;
-  BorrowLedger* ledger_ = nullptr;
-  Loan* previous_ = nullptr;
-  Loan* next_ = nullptr;
-  std::size_t begin_ = 0;
-  std::size_t end_ = 0;
-  std::size_t reach_ = 0;  // largest end_ of this loan and all before it in the list
-  SourceLine where_{};
-  LoanKind kind_{};
-  Operation operation_{};
-};
-
 /// All loans of one region of memory.
 ///
-/// Only shared loans may overlap. An empty range overlaps nothing. Lending and returning take
-/// constant time if each range is lent next to the previous one, or where the last loan was
-/// returned, or if one range is lent repeatedly; ranges may be returned in any order. In other
-/// orders of lending, time grows with the number of loans. test/bench/README.md has the curve.
+/// Only shared loans may overlap. An empty range overlaps nothing. While all loans are shared,
+/// lending and returning take constant time in any order. Beside exclusive loans they do if each
+/// range is lent next to the previous one, or where the last loan was returned, or if one range is
+/// lent repeatedly; ranges may be returned in any order. In other orders of lending, time grows
+/// with the number of loans. test/bench/README.md has the curve.
 class BorrowLedger {
  public:
   BorrowLedger() noexcept;
@@ -69,6 +35,11 @@ class BorrowLedger {
   [[nodiscard]] Result<void> lend(Loan& loan, ByteRange range, LoanKind kind, Operation operation,
                                   SourceLine const& where) noexcept;
 
+  /// The same for a range with bytes, where that takes few instructions. False: nothing was lent,
+  /// and lend() decides.
+  [[nodiscard]] bool lend_at_once(Loan& loan, ByteRange range, LoanKind kind, Operation operation,
+                                  SourceLine const& where) noexcept;
+
   /// Returns `loan`. True if it was the last one and `retire()` was called before: then the caller,
   /// and no other thread, must now release the memory that the ledger guards.
   [[nodiscard]] static bool give_back(Loan& loan) noexcept;
@@ -78,6 +49,10 @@ class BorrowLedger {
   [[nodiscard]] Result<void> check(ByteRange range, LoanKind kind) const noexcept;
 
   [[nodiscard]] std::size_t loans() const noexcept;
+
+  /// From here on lend_at_once() answers false: the region records no loans.
+  void stop_recording() noexcept;
+  [[nodiscard]] bool is_recording() const noexcept { return (flags() & unrecorded) == 0; }
 
   /// Ends lending. True if nothing is on loan; otherwise give_back() of the last loan returns true.
   [[nodiscard]] bool retire() noexcept;
@@ -89,14 +64,36 @@ class BorrowLedger {
   class Lock;
   struct Found;  // a copy of a loan for a message, so that the lock can be released
 
+  // 0 while all loans are shared and nothing else is to be told: then the ring is in no order, and
+  // its loans have no reach_.
+  using Flags = std::uint8_t;
+  static constexpr Flags sorted = 1;      // an exclusive loan was made since the ring was empty
+  static constexpr Flags retired = 2;     // the owner is gone
+  static constexpr Flags unrecorded = 4;  // the region records no loans
+
+  // Relaxed: changed under the lock; is_recording() reads what publishes nothing.
+  [[nodiscard]] Flags flags() const noexcept { return flags_.load(std::memory_order_relaxed); }
+  void set(Flags flag) noexcept {
+    flags_.store(static_cast<Flags>(flags() | flag), std::memory_order_relaxed);
+  }
+  [[nodiscard]] bool is_sorted() const noexcept { return (flags() & sorted) != 0; }
+  [[nodiscard]] bool is_empty() const noexcept { return ends_.next_ == &ends_; }
+
   [[nodiscard]] std::size_t loans_under_lock() const noexcept {
-    return holders_ - (retired_ ? 0 : 1);
+    return holders_ - ((flags() & retired) != 0 ? 0 : 1);
   }
   [[noreturn]] static void stop_for_ended_region() noexcept;
   [[nodiscard]] static bool fits_above(Loan const& below, std::size_t begin, std::size_t end,
                                        LoanKind kind) noexcept;
-  void link(Loan& loan, LoanKind kind, Loan& below, Loan& above) noexcept;
+  static void describe(Loan& loan, ByteRange range, LoanKind kind, Operation operation,
+                       SourceLine const& where) noexcept;
+  static void insert(Loan& loan, Loan& below, Loan& above) noexcept;
+  [[nodiscard]] bool link_at_once(Loan& loan, LoanKind kind) noexcept;
+  void link_sorted(Loan& loan, LoanKind kind, Loan& below) noexcept;
   [[nodiscard]] Loan const* link_anywhere(Loan& loan) noexcept;  // or the rival it overlaps
+  [[nodiscard]] static Loan* merged(Loan* one, Loan* other) noexcept;
+  void sort() noexcept;
+  [[nodiscard]] Loan const* overlapping(std::size_t begin, std::size_t end) const noexcept;
   void lower_reach_from(Loan* loan) noexcept;
   [[nodiscard]] Loan* place_below(std::size_t begin, LoanKind kind) const noexcept;
   [[nodiscard]] static Loan const* conflict(Loan const* below, std::size_t begin, std::size_t end,
@@ -104,13 +101,14 @@ class BorrowLedger {
   [[nodiscard]] Error refuse(Loan const& wanted, Loan const& rival) noexcept;  // drops the lock
 
   mutable std::atomic<bool> locked_{false};
-  bool retired_ = false;
+  std::atomic<Flags> flags_{0};
   std::size_t holders_ = 1;  // the region's owner until retire(), and each loan, empty ones too
-  // Closes the ring of loans with bytes, sorted by begin_: below the first and above the last. It
-  // conflicts with no loan: shared, it reaches nothing, begins and ends beyond everything.
+  // Closes the ring of loans with bytes. Sorted by begin_ it is below the first and above the last.
+  // It conflicts with no loan: shared, it reaches nothing, begins and ends beyond everything.
   mutable Loan ends_{};
-  // Where the next loan probably goes: above the last one made of its kind; or above the place left
-  // last, where a loan was returned, or the one made last before another was made further off.
+  // Where the next loan probably goes, while sorted: above the last one made of its kind; or above
+  // the place left last, where a loan was returned, or the one made last before another was made
+  // further off. Otherwise &ends_, as in each empty ring.
   Loan* last_made_[2] = {&ends_, &ends_};
   Loan* left_last_ = &ends_;
 };
@@ -144,38 +142,6 @@ class BorrowLedger::Lock {
   std::atomic<bool>& locked_;
 };
 
-[[gnu::always_inline]] inline Result<void> BorrowLedger::lend(Loan& loan, ByteRange range,
-                                                              LoanKind kind, Operation operation,
-                                                              SourceLine const& where) noexcept {
-  LEND_ASSERT(!loan.on_loan());
-  std::size_t const begin = range.offset;
-  std::size_t const end = begin + range.length;
-  LEND_ASSERT(end >= begin);
-  loan.begin_ = begin;
-  loan.end_ = end;
-  loan.where_ = where;
-  loan.kind_ = kind;
-  loan.operation_ = operation;
-
-  Lock::take(locked_);
-  if (retired_) [[unlikely]]
-    stop_for_ended_region();
-  if (begin != end) {
-    Loan* below = last_made_[static_cast<std::size_t>(kind)];
-    if (!fits_above(*below, begin, end, kind)) [[unlikely]]
-      below = left_last_;
-    if (fits_above(*below, begin, end, kind)) [[likely]] {
-      link(loan, kind, *below, *below->next_);
-    } else if (Loan const* const rival = link_anywhere(loan)) [[unlikely]] {
-      return refuse(loan, *rival);
-    }
-  }
-  ++holders_;
-  Lock::drop(locked_);
-  loan.ledger_ = this;
-  return success();
-}
-
 /// Whether a loan may go between `below` and the next without a look at any other.
 inline bool BorrowLedger::fits_above(Loan const& below, std::size_t begin, std::size_t end,
                                      LoanKind kind) noexcept {
@@ -186,14 +152,61 @@ inline bool BorrowLedger::fits_above(Loan const& below, std::size_t begin, std::
   return is_clear_below && end <= below.next_->begin_;
 }
 
+/// As link_anywhere(), where that takes few instructions.
+[[gnu::always_inline]] inline bool BorrowLedger::link_at_once(Loan& loan, LoanKind kind) noexcept {
+  Flags const now = flags();
+  if (kind == LoanKind::shared && now == 0) [[likely]] {
+    insert(loan, *ends_.previous_, ends_);
+    return true;
+  }
+  if (now != sorted) {
+    if (now != 0 || !is_empty()) return false;
+    flags_.store(sorted, std::memory_order_relaxed);
+    link_sorted(loan, kind, ends_);
+    return true;
+  }
+  Loan* below = last_made_[static_cast<std::size_t>(kind)];
+  if (!fits_above(*below, loan.begin_, loan.end_, kind)) [[unlikely]] {
+    below = left_last_;
+    if (!fits_above(*below, loan.begin_, loan.end_, kind)) return false;
+  }
+  link_sorted(loan, kind, *below);
+  return true;
+}
+
 /// The loans above reach as far as this one already, unless link_anywhere() corrects that.
-inline void BorrowLedger::link(Loan& loan, LoanKind kind, Loan& below, Loan& above) noexcept {
-  loan.previous_ = &below;
-  loan.next_ = &above;
+inline void BorrowLedger::link_sorted(Loan& loan, LoanKind kind, Loan& below) noexcept {
   std::size_t const furthest = below.reach_ < loan.end_ ? loan.end_ : below.reach_;
   loan.reach_ = kind == LoanKind::exclusive ? loan.end_ : furthest;
-  below.next_ = above.previous_ = &loan;
+  insert(loan, below, *below.next_);
   last_made_[static_cast<std::size_t>(kind)] = &loan;
+}
+
+inline void BorrowLedger::insert(Loan& loan, Loan& below, Loan& above) noexcept {
+  loan.previous_ = &below;
+  loan.next_ = &above;
+  below.next_ = above.previous_ = &loan;
+}
+
+inline void BorrowLedger::describe(Loan& loan, ByteRange range, LoanKind kind, Operation operation,
+                                   SourceLine const& where) noexcept {
+  loan.begin_ = range.offset;
+  loan.end_ = range.offset + range.length;
+  loan.where_ = where;
+  loan.kind_ = kind;
+  loan.operation_ = operation;
+}
+
+[[gnu::always_inline]] inline bool BorrowLedger::lend_at_once(Loan& loan, ByteRange range,
+                                                              LoanKind kind, Operation operation,
+                                                              SourceLine const& where) noexcept {
+  describe(loan, range, kind, operation, where);
+  Lock const lock{locked_};
+  if (!link_at_once(loan, kind)) [[unlikely]]
+    return false;
+  ++holders_;
+  loan.ledger_ = this;
+  return true;
 }
 
 [[gnu::always_inline]] inline bool BorrowLedger::give_back(Loan& loan) noexcept {
@@ -201,18 +214,27 @@ inline void BorrowLedger::link(Loan& loan, LoanKind kind, Loan& below, Loan& abo
   BorrowLedger& ledger = *loan.ledger_;
   loan.ledger_ = nullptr;
   Lock const lock{ledger.locked_};
-  if (loan.begin_ != loan.end_) {
-    Loan* const below = loan.previous_;
-    Loan* const above = loan.next_;
-    below->next_ = above;
-    above->previous_ = below;
-    for (Loan*& last : ledger.last_made_)
-      if (last == &loan) last = below;
-    ledger.left_last_ = below;
-    if (above->end_ < loan.reach_) [[unlikely]]
-      ledger.lower_reach_from(above);
+  Loan* const below = loan.previous_;
+  Loan* const above = loan.next_;
+  below->next_ = above;  // an empty one is a ring of its own
+  above->previous_ = below;
+  --ledger.holders_;
+  Flags const now = ledger.flags();
+  if (now == 0) [[likely]]
+    return false;
+  if ((now & sorted) != 0) {
+    if (ledger.is_empty()) {
+      ledger.last_made_[0] = ledger.last_made_[1] = ledger.left_last_ = below;
+      ledger.flags_.store(static_cast<Flags>(now & ~sorted), std::memory_order_relaxed);
+    } else if (loan.begin_ != loan.end_) {
+      for (Loan*& last : ledger.last_made_)
+        if (last == &loan) last = below;
+      ledger.left_last_ = below;
+      if (above->end_ < loan.reach_) [[unlikely]]
+        ledger.lower_reach_from(above);
+    }
   }
-  return --ledger.holders_ == 0;
+  return ledger.holders_ == 0;
 }
 
 }  // namespace lend::base

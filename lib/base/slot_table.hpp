@@ -41,11 +41,18 @@ class SlotTable {
   [[nodiscard]] std::uint32_t capacity() const noexcept { return capacity_; }
   [[nodiscard]] bool full() const noexcept { return free_ == capacity_; }
 
+  /// The slot that take() gives next. The table must not be full.
+  [[nodiscard]] T& next() noexcept { return entries_[free_]; }
+
   /// A free slot. The table must not be full.
   [[nodiscard]] SlotId take() noexcept {
     LEND_ASSERT(!full());
+    return take(next());
+  }
+  /// The same, where the caller has the next() slot, and so knows that there is one.
+  SlotId take(T& next) noexcept {
+    Entry& entry = static_cast<Entry&>(next);
     auto const index = free_;
-    Entry& entry = entries_[index];
     free_ = SlotId{entry.word}.index();
     entry.word += std::uint64_t{index} - free_;
     return {entry.word};
@@ -82,9 +89,14 @@ class SlotTable {
   /// Calls `visit(SlotId, T&)` for each used slot. The visitor may free that slot.
   template <class Visit>
   void for_each(Visit&& visit) {
+    for_each_while([&](SlotId id, T& tenant) { return visit(id, tenant), true; });
+  }
+  /// The same while `visit` answers true.
+  template <class Visit>
+  void for_each_while(Visit&& visit) {
     for (std::uint32_t i = 0; i < capacity_; ++i) {
       Entry& entry = entries_[i];
-      if (SlotId const id{entry.word}; id.index() == i) visit(id, entry);
+      if (SlotId const id{entry.word}; id.index() == i && !visit(id, entry)) return;
     }
   }
 

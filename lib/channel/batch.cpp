@@ -39,34 +39,54 @@ std::size_t size_of(Work const& work) noexcept {
 }
 
 template <class Work>
-[[gnu::always_inline]] inline SlotId Batching::add(Chain& chain, Work const& work,
-                                                   channel::ScopeRecord& scope,
-                                                   SourceLine const& where) noexcept {
-  constexpr Operation operation = verbs::operation_of<Work>;
+SlotId Batching::add_any(Chain& chain, Work const& work, channel::ScopeRecord& scope,
+                         SourceLine const& where) noexcept {
   channel::FailureLog& failures = channel_.failures;
-  if (channel_.is_broken()) [[unlikely]] {
+  if (channel_.is_broken()) {
     failures.set_last_error(failures.broken_error());
     return {};
   }
-  if (!channel_.in_flight.has_slot()) [[unlikely]] {
+  if (!channel_.in_flight.has_slot()) {
     failures.set_last_error(Errc::queue_full);
     return {};
   }
   verbs::QueuePairHandle const& queue_pair = channel_.connection.raw();
-
-  SlotId const id = channel_.in_flight.open(operation, scope);
-  channel::Slot& slot = channel_.in_flight.slot(id);
-  auto* const ahead = chain.sends.last;
+  channel::Slot& slot = channel_.in_flight.next();
+  base::SlotId const id = channel_.in_flight.open(slot, verbs::operation_of<Work>, scope);
   auto const resolved =
       verbs::append(queue_pair, chain, id.value, work,
                     {slot.pieces, &slot.loans, &where, &failures.place_of_last_error()});
-  if (resolved.is_refused()) [[unlikely]] {
+  if (resolved.is_refused()) {
     failures.set_last_error(verbs::refusal_error(queue_pair, work, verbs::PostAnswer::of(resolved),
                                                  failures.last_error()));
     channel_.in_flight.cancel(slot);
     return {};
   }
   slot.work.bytes = resolved.bytes;
+  return id;
+}
+
+template <class Work>
+[[gnu::always_inline]] inline SlotId Batching::add(Chain& chain, Work const& work,
+                                                   ScopeRecord& scope,
+                                                   SourceLine const& where) noexcept {
+  constexpr Operation operation = verbs::operation_of<Work>;
+  InFlight& in_flight = channel_.in_flight;
+  verbs::QueuePairHandle const& queue_pair = channel_.connection.raw();
+  auto* const ahead = chain.sends.last;
+  auto const* const element = verbs::only_element(work);
+  Slot& slot = in_flight.next();
+  std::uint32_t loans = 0;
+  SlotId id;
+  if (element == nullptr || !verbs::is_plain(queue_pair, work, *element) || channel_.is_broken() ||
+      !in_flight.has_slot() || !verbs::lend_plain(slot.pieces, *element, operation, where, loans))
+      [[unlikely]] {
+    id = add_any(chain, work, scope, where);
+    if (!id.is_valid()) return {};
+  } else {
+    id = in_flight.open(slot, operation, scope, element->range.length, loans);
+    verbs::append_plain(queue_pair, chain, id.value, work, *element);
+  }
   slot.unposted = true;
   if constexpr (operation != Operation::receive) {
     // At most a quarter of the queue at a time is unsignaled, so that room comes back early.

@@ -40,6 +40,11 @@ class Batching {
   void cancel(verbs::Chain& chain) noexcept;
 
  private:
+  /// As add(), of work that is not plain, or that cannot be added.
+  template <class Work>
+  [[nodiscard, gnu::cold, gnu::noinline]] SlotId add_any(verbs::Chain& chain, Work const& work,
+                                                         ScopeRecord& scope,
+                                                         SourceLine const& where) noexcept;
   [[nodiscard]] bool has_room(verbs::Chain const& chain) const noexcept;
   /// Posts the batches that have room. Whether there are others.
   bool post_those_with_room(ScopeRecord& scope) noexcept;

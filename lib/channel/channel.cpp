@@ -37,24 +37,41 @@ namespace {
 template <class Work>
 [[gnu::always_inline]] inline bool run(ChannelState& state, Work const& work, Deadline deadline,
                                        SourceLine const& where, WorkSuccess& success) noexcept {
-  base::SlotId id;
-  if (!channel::try_to_post<channel::Lending::lends>(state, work, state.unscoped, where, id))
-      [[unlikely]] {
+  constexpr Operation operation = verbs::operation_of<Work>;
+  channel::InFlight& in_flight = state.in_flight;
+  bool is_noted = true;
+  base::SlotId id =
+      channel::try_to_post<channel::Lending::lends>(state, work, state.unscoped, where, is_noted);
+  if (!id.is_valid()) [[unlikely]] {
     id = channel::post_when_room(state, work, state.unscoped, deadline, where);
     if (!id.is_valid()) {
       state.failures.set_last_error(channel::take_error_of(state, work, where));
       return false;
     }
   }
-  auto const answer = channel::wait_for_own(state, id, deadline, success);
-  if (answer == WorkAnswer::unknown) [[unlikely]]
+  channel::Slot& slot = in_flight.slot(id);
+  verbs::PolledCompletions entries;
+  int polled = 0;
+  if (channel::finds_only(state, id, slot, entries, polled)) [[likely]] {
+    if (is_noted) [[unlikely]]
+      in_flight.note_over(operation, state.unscoped);
+    if constexpr (operation == Operation::receive)
+      success = channel::result_of(entries[0], operation, 0);
+    in_flight.free_at_once(slot);
+    return true;
+  }
+  if (!is_noted) in_flight.note_posted(operation, state.unscoped);
+  state.progress.hand_out(entries, polled);
+  if (!slot.finished && !channel::wait_longer(state, id, slot, polled, deadline)) [[unlikely]]
     return abort_and_ask(state, id, deadline, success);
-  return answer == WorkAnswer::succeeded;
+  auto const keep = [&success](WorkSuccess const& result) { success = result; };
+  return collect(state, slot, keep) == WorkAnswer::succeeded;
 }
 
 template <class Work>
 [[gnu::always_inline]] inline Result<void> run(ChannelState& state, Work const& work,
-                                               Deadline deadline, SourceLine where) noexcept {
+                                               Deadline deadline,
+                                               SourceLine const& where) noexcept {
   ChannelState::Use const use{state};
   WorkSuccess unused;
   if (!run(state, work, deadline, where, unused)) [[unlikely]]

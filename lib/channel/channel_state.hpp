@@ -53,7 +53,7 @@ class ChannelState {
   // ---- completions ----
 
   /// Processes a completion of this channel.
-  void complete(verbs::CompletionEntry entry) noexcept {
+  [[gnu::always_inline]] void complete(verbs::CompletionEntry entry) noexcept {
     SlotId const id{entry.id()};
     if (entry.has_failed() || !in_flight.has(id)) [[unlikely]]
       complete_unusual(id, entry);

@@ -40,7 +40,7 @@ Result<void> Connection::connect(Endpoint const& peer) {
 }
 
 void Connection::keep_unless_destroyed() noexcept {
-  // Acquire pairs with the release in destroy(QueuePairHandle&).
+  // Acquire pairs with the release in destroy(verbs::QueuePairHandle&).
   if (!is_destroyed_->load(std::memory_order_acquire))
     kept_ = Error{Errc::system_failed,
                   "the device may still have the queue pair: the bytes of its receives stay on "

@@ -59,9 +59,8 @@ Result<void> InFlight::check_slots() noexcept {
 }
 
 SlotId InFlight::open_marker(Operation operation) noexcept {
-  SlotId const id = open(operation, markers_);
-  Slot& marker = slot(id);
-  marker.work.bytes = 0;
+  Slot& marker = next();
+  SlotId const id = open(marker, operation, markers_);
   marker.held = false;
   return id;
 }
@@ -132,16 +131,17 @@ bool InFlight::has_receive_of(ScopeRecord const& scope) noexcept {
 template <class Visit>
 void InFlight::for_each_as_seen(Visit&& visit) noexcept {
   for (SlotId const id : failed_slots_)
-    if (Slot* const slot = slots_.find(id)) visit(*slot);
-  slots_.for_each([&](SlotId, Slot& slot) { visit(slot); });
+    if (Slot* const slot = slots_.find(id); slot != nullptr && !visit(*slot)) return;
+  slots_.for_each_while([&](SlotId, Slot& slot) { return visit(slot); });
 }
 
 void InFlight::retire_handles_of(ScopeRecord& scope) noexcept {
   if (scope.finished == 0) return;
   for_each_as_seen([this, &scope](Slot& slot) {
-    if (slot.scope == &scope) deliver_to_scope(slot);
+    if (slot.scope != &scope) return true;
+    deliver_to_scope(slot);
+    return --scope.finished > 0;  // mostly they are the first slots of the table
   });
-  scope.finished = 0;
 }
 
 void InFlight::retire_all() noexcept {
@@ -150,6 +150,7 @@ void InFlight::retire_all() noexcept {
       cancel(slot);
     else
       deliver_to_scope(slot);
+    return true;
   });
 }
 

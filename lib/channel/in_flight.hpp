@@ -47,14 +47,16 @@ class InFlight {
 
   // ---- one request ----
 
-  /// A slot for a request with a handle. One must be free.
-  [[nodiscard]] SlotId open(Operation operation, ScopeRecord& scope) noexcept {
-    SlotId const id = slots_.take();
-    Slot& slot = slots_.tenant(id);
-    slot.scope = &scope;
-    slot.work.operation = operation;
-    slot.held = true;
-    return id;
+  /// The slot for the next request. One must be free.
+  [[nodiscard]] Slot& next() noexcept { return slots_.next(); }
+  /// Takes the next() slot for a request with a handle and the first `loans` loans of its row.
+  SlotId open(Slot& next, Operation operation, ScopeRecord& scope, std::uint64_t bytes = 0,
+              std::uint32_t loans = 0) noexcept {
+    next.scope = &scope;
+    next.work.operation = operation;
+    next.work.bytes = bytes;
+    next.state() = {.loans = loans, .held = true};
+    return slots_.take(next);
   }
   /// The same for a request of lend itself, without a handle or a scope.
   [[nodiscard]] SlotId open_marker(Operation operation) noexcept;
@@ -80,12 +82,23 @@ class InFlight {
   /// The request was not posted: returns loans and slot.
   void cancel(Slot& slot) noexcept;
   /// The completion of the request was seen.
-  [[gnu::always_inline]] void succeed(Slot& slot, verbs::CompletionEntry entry) noexcept {
-    if (slot.work.operation == Operation::receive) {
-      slot.work.bytes = entry.bytes();
-      slot.work.immediate = entry.immediate();
-    }
-    succeed(slot);
+  void succeed(Slot& slot, verbs::CompletionEntry entry) noexcept;
+  /// Whether free_at_once() may end the request: one of a handle, with a loan at most.
+  [[nodiscard, gnu::always_inline]] bool is_plain(Slot const& slot) const noexcept {
+    return (slot.is({.loans = 1, .held = true}) || slot.is({.held = true})) &&
+           !slot.before.is_valid();
+  }
+  /// Ends a request that is_plain(), and whose result its handle takes here and now: returns its
+  /// bytes and its slot.
+  [[gnu::always_inline]] void free_at_once(Slot& slot) noexcept {
+    if (slot.loans != 0) verbs::end_loan(slot.pieces->loan, slot.pieces->region);
+    slot.state() = {};
+    slots_.free(slot);
+  }
+  /// It is not outstanding any more.
+  [[gnu::always_inline]] void note_over(Operation operation, ScopeRecord& scope) noexcept {
+    --outstanding_[queue_of(operation)];
+    --scope.outstanding;
   }
   /// The request failed with `failure`: an outstanding one, or one of a batch.
   void fail(SlotId id, Slot& slot, Error failure) noexcept;
@@ -97,10 +110,9 @@ class InFlight {
   /// Ends the unsignaled requests before it, because requests of one queue complete in order.
   void succeed_before(Slot& slot) noexcept;
 
-  /// The handle takes the result of a successful request.
-  [[gnu::always_inline]] void collect(Slot& slot, WorkSuccess& success) noexcept {
+  /// The handle has taken the result of a successful request.
+  [[gnu::always_inline]] void collect(Slot& slot) noexcept {
     --slot.scope->finished;
-    success = slot.work;
     free(slot);
   }
   /// The handle takes the failure of a failed request.
@@ -136,17 +148,15 @@ class InFlight {
   [[nodiscard]] static std::size_t queue_of(Operation operation) noexcept {
     return operation == Operation::receive ? 1 : 0;
   }
-  [[gnu::always_inline]] void succeed(Slot& slot) noexcept {
-    if (slot.before.is_valid()) [[unlikely]]
-      succeed_before(slot);
+  void succeed(Slot& slot) noexcept;
+  void end(Slot& slot) noexcept {
     finish(slot);
     deliver(slot);
   }
   /// The request has ended: returns bytes and room.
-  [[gnu::always_inline]] void finish(Slot& slot) noexcept {
+  void finish(Slot& slot) noexcept {
     verbs::give_back_all(slot.pieces, slot.loans);
-    --outstanding_[queue_of(slot.work.operation)];
-    --slot.scope->outstanding;
+    note_over(slot.work.operation, *slot.scope);
     slot.finished = true;
   }
   /// Passes the result to the handle or, without one, to the scope.
@@ -172,7 +182,8 @@ class InFlight {
     }
     slots_.free(slot);
   }
-  /// Visits all slots, failed ones first, in the order in which the failures were seen.
+  /// Visits used slots, failed ones first, in the order in which the failures were seen, while
+  /// `visit` answers true.
   template <class Visit>
   void for_each_as_seen(Visit&& visit) noexcept;
 
@@ -186,5 +197,34 @@ class InFlight {
   bool keeps_loans_ = false;
   FailureLog& failures_;
 };
+
+[[gnu::always_inline]] inline void InFlight::succeed(Slot& slot) noexcept {
+  if (slot.before.is_valid()) [[unlikely]]
+    succeed_before(slot);
+  SlotState state = slot;
+  state.held = false;
+  if (!(state.is({.loans = 1}) || state.is({}))) [[unlikely]]
+    return end(slot);
+  if (state.loans != 0) verbs::end_loan(slot.pieces->loan, slot.pieces->region);
+  note_over(slot.work.operation, *slot.scope);
+  if (slot.held) {
+    slot.state() = {.held = true, .finished = true};
+    ++slot.scope->finished;
+  } else {
+    slot.state() = {};
+    slot.work.immediate = std::optional<std::uint32_t>{};
+    ++slot.scope->unpolled;
+    slots_.free(slot);
+  }
+}
+
+[[gnu::always_inline]] inline void InFlight::succeed(Slot& slot,
+                                                     verbs::CompletionEntry entry) noexcept {
+  if (slot.work.operation == Operation::receive) {
+    slot.work.bytes = entry.bytes();
+    slot.work.immediate = entry.immediate();
+  }
+  succeed(slot);
+}
 
 }  // namespace lend::channel

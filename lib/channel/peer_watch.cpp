@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// When to check the peer, and what its silence means. The thread of the channel.
+// When to check the peer, and what its verbs::silence means. The thread of the channel.
 #include <channel/peer_watch.hpp>
 
 namespace lend::channel {

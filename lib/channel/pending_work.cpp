@@ -56,12 +56,11 @@ Result<WorkSuccess> PendingWork::wait(Deadline deadline) noexcept {
     ChannelState* const state = channel::living(channel_);
     if (state == nullptr) return nobody_to_ask(channel_);
     ChannelState::Use const use{*state};
-    WorkSuccess success;
-    auto const answer = channel::wait_for(*state, base::SlotId{id_}, deadline, success);
-    if (answer == WorkAnswer::succeeded) [[likely]] {
-      keep_success(success);
-      return success;
-    }
+    auto const answer =
+        channel::wait_for(*state, base::SlotId{id_}, deadline,
+                          [this](WorkSuccess const& success) { keep_success(success); });
+    if (answer == WorkAnswer::succeeded) [[likely]]
+      return success_;
     if (answer == WorkAnswer::unknown) return state->failures.take_last_error();
     keep_failure(state->failures.take_last_error());
   }

@@ -98,9 +98,8 @@ template <PollingScope::Room room, class Work>
   if (state == nullptr || ended_) [[unlikely]]
     return scope_is_over();
   ChannelState::Use const use{*state};
-  base::SlotId id;
-  if (!channel::try_to_post<channel::Lending::lends>(*state, work, record(), where, id))
-      [[unlikely]] {
+  base::SlotId id = channel::try_to_post<channel::Lending::lends>(*state, work, record(), where);
+  if (!id.is_valid()) [[unlikely]] {
     if constexpr (room == Room::is_there_now)
       id = channel::post_after_poll<channel::Lending::lends>(*state, work, record(), where);
     else

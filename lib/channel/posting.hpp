@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Posts a request: room, slot, loans, device, in this order. Inline, so that each layer pays for
-// one call. The thread of the channel.
+// Posts a request: checks, loans, slot, device. Plain work inline, so that each layer pays for one
+// call; all other work, and what is refused, by one general way. The thread of the channel.
 #pragma once
 
 #include <base/error_access.hpp>
 #include <base/error_details.hpp>
 #include <channel/channel_state.hpp>
+#include <verbs/plain_work.hpp>
 #include <verbs/posting.hpp>
 
 #include <optional>
@@ -34,34 +35,79 @@ void abort_unclear(ChannelState& channel, SlotId id, Slot& slot) noexcept;
 [[nodiscard]] Result<void> wait_for_room(ChannelState& channel, Operation operation,
                                          Deadline deadline, RoomWait& wait) noexcept;
 
-/// Posts with a new slot for a handle, without waiting. False if nothing was posted.
+/// Posts any work with a new slot for a handle, without waiting. No slot if nothing was posted.
 template <Lending lending, class Work>
-[[nodiscard, gnu::always_inline]] inline bool try_to_post(ChannelState& channel, Work const& work,
-                                                          ScopeRecord& scope,
-                                                          SourceLine const& where,
-                                                          SlotId& id) noexcept {
+[[nodiscard, gnu::cold, gnu::noinline]] SlotId post_any(ChannelState& channel, Work const& work,
+                                                        ScopeRecord& scope,
+                                                        SourceLine const& where) noexcept {
   constexpr Operation operation = verbs::operation_of<Work>;
-  if (!channel.in_flight.has_room(operation)) [[unlikely]] {
-    channel.failures.set_last_error(channel.is_broken() ? channel.failures.broken_error()
-                                                        : Error{Errc::queue_full});
-    return false;
+  FailureLog& failures = channel.failures;
+  if (!channel.in_flight.has_room(operation)) {
+    failures.set_last_error(channel.is_broken() ? failures.broken_error()
+                                                : Error{Errc::queue_full});
+    return {};
   }
-
-  id = channel.in_flight.open(operation, scope);
-  Slot& slot = channel.in_flight.slot(id);
-  auto const loans = lending == Lending::lends
-                         ? verbs::LoanRow{slot.pieces, &slot.loans, &where,
-                                          &channel.failures.place_of_last_error()}
-                         : verbs::LoanRow{};
+  Slot& slot = channel.in_flight.next();
+  SlotId const id = channel.in_flight.open(slot, operation, scope);
+  auto const loans = lending == Lending::lends ? verbs::LoanRow{slot.pieces, &slot.loans, &where,
+                                                                &failures.place_of_last_error()}
+                                               : verbs::LoanRow{};
   auto const answer = verbs::try_post(channel.connection.raw(), id.value, work, loans);
-  if (!answer.is_posted()) [[unlikely]] {
+  if (!answer.is_posted()) {
     refuse(channel, work, answer, id);
-    return false;
+    return {};
   }
-
   slot.work.bytes = answer.bytes;
   channel.in_flight.note_posted(operation, scope);
-  return true;
+  return id;
+}
+
+/// The same in few instructions if the work is plain; the caller notes it as posted unless
+/// `is_noted`, which then says that it was.
+template <Lending lending, class Work>
+[[nodiscard, gnu::always_inline]] inline SlotId try_to_post(ChannelState& channel, Work const& work,
+                                                            ScopeRecord& scope,
+                                                            SourceLine const& where,
+                                                            bool& is_noted) noexcept {
+  constexpr Operation operation = verbs::operation_of<Work>;
+  InFlight& in_flight = channel.in_flight;
+  verbs::QueuePairHandle const& queue_pair = channel.connection.raw();
+  auto const* const element = verbs::only_element(work);
+  if (element == nullptr || !verbs::is_plain(queue_pair, work, *element) ||
+      !in_flight.has_room(operation)) [[unlikely]] {
+    is_noted = true;
+    return post_any<lending>(channel, work, scope, where);
+  }
+  Slot& slot = in_flight.next();
+  std::uint32_t loans = 0;
+  if constexpr (lending == Lending::lends) {
+    if (!verbs::lend_plain(slot.pieces, *element, operation, where, loans)) [[unlikely]] {
+      is_noted = true;
+      return post_any<lending>(channel, work, scope, where);
+    }
+  }
+  SlotId const id = in_flight.open(slot, operation, scope, element->range.length, loans);
+  ibv_sge entry;
+  verbs::RequestOf<Work> request;
+  verbs::describe_plain(queue_pair, id.value, work, *element, request, entry);
+  verbs::RequestOf<Work>* refused = nullptr;
+  if (int const result = verbs::post_chain(queue_pair, request, refused); result != 0)
+      [[unlikely]] {
+    refuse(channel, work, verbs::device_answer(element->range.length, result, refused), id);
+    return {};
+  }
+  is_noted = false;
+  return id;
+}
+template <Lending lending, class Work>
+[[nodiscard, gnu::always_inline]] inline SlotId try_to_post(ChannelState& channel, Work const& work,
+                                                            ScopeRecord& scope,
+                                                            SourceLine const& where) noexcept {
+  bool is_noted;
+  SlotId const id = try_to_post<lending>(channel, work, scope, where, is_noted);
+  if (id.is_valid() && !is_noted) [[likely]]
+    channel.in_flight.note_posted(verbs::operation_of<Work>, scope);
+  return id;
 }
 
 template <class Work>
@@ -92,8 +138,8 @@ template <class Work>
       channel.failures.set_last_error(std::move(room).assume_error());
       return {};
     }
-    SlotId id;
-    if (try_to_post<Lending::lends>(channel, work, scope, where, id)) return id;
+    SlotId const id = post_any<Lending::lends>(channel, work, scope, where);
+    if (id.is_valid()) return id;
   }
   return {};
 }
@@ -109,8 +155,8 @@ template <Lending lending, class Work>
     failures.set_last_error(polled.assume_error());
     return {};
   }
-  SlotId id;
-  if (try_to_post<lending>(channel, work, scope, where, id)) return id;
+  SlotId const id = post_any<lending>(channel, work, scope, where);
+  if (id.is_valid()) return id;
   if (failures.last_error() != Errc::queue_full) return {};
   if (auto checked = channel.in_flight.check_slots(); !checked.has_value())
     failures.set_last_error(checked.assume_error());

@@ -67,9 +67,9 @@ Result<PendingWork> PreparedChannel::post_receive(Receive const& work, SourceLin
     return Error{Errc::invalid_argument,
                  "the queue pair was taken by take_queue_pair(); post receives before that, "
                  "or on the channel once it is adopted"};
-  base::SlotId id;
-  if (!channel::try_to_post<channel::Lending::lends>(channel, work, channel.unscoped, where, id))
-    return channel::take_error_of(channel, work, where);
+  base::SlotId const id =
+      channel::try_to_post<channel::Lending::lends>(channel, work, channel.unscoped, where);
+  if (!id.is_valid()) return channel::take_error_of(channel, work, where);
   return channel.handle_for(id);
 }
 

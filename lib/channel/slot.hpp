@@ -7,11 +7,25 @@
 #include <lend/channel/pending_work.hpp>
 #include <verbs/loan_row.hpp>
 
+#include <bit>
 #include <cstdint>
 
 namespace lend::channel {
 
 using base::SlotId;
+
+/// How far a request is; one word, so that the usual states take one instruction to set or compare.
+struct alignas(8) SlotState {
+  std::uint32_t loans = 0;  // used entries of the row
+  bool unposted = false;    // in a batch
+  bool held = false;        // a handle may still take the result
+  bool finished = false;    // the completion was seen
+  bool failed = false;      // with a failure
+
+  [[nodiscard]] bool is(SlotState const& other) const noexcept {
+    return std::bit_cast<std::uint64_t>(*this) == std::bit_cast<std::uint64_t>(other);
+  }
+};
 
 /// One work request from its post until a handle takes its result, or, without a handle, until its
 /// end.
@@ -21,18 +35,15 @@ using base::SlotId;
 /// steps: succeed() and fail() finish it, cancel() frees it without either. A finished slot is
 /// freed at once, unless it is `held`: then when the handle takes the result or is dropped, or when
 /// the scope ends.
-struct Slot {
+struct Slot : SlotState {
   ScopeRecord* scope = nullptr;
   verbs::LentPiece* pieces = nullptr;  // the slot's row in the loan table
   SlotId before{};                     // the unsignaled request before this one, which ends with it
   WorkSuccess work{};                  // bytes: requested, then received
-  std::uint32_t loans = 0;             // used entries of the row
-  bool unposted = false;               // in a batch
-  bool held = false;                   // a handle may still take the result
-  bool finished = false;               // the completion was seen
-  bool failed = false;                 // with a failure
   std::uint64_t failed_as = 0;         // sequence number of its failure in the channel
   Error failure{};
+
+  [[nodiscard]] SlotState& state() noexcept { return *this; }
 };
 
 }  // namespace lend::channel

@@ -15,8 +15,8 @@ template <class Work>
   constexpr auto lending = channel::Lending::unsafe_without;
   ChannelState& state = ChannelState::of(channel);
   ChannelState::Use const use{state};
-  base::SlotId id;
-  if (!channel::try_to_post<lending>(state, work, state.unscoped, SourceLine{}, id)) [[unlikely]] {
+  base::SlotId id = channel::try_to_post<lending>(state, work, state.unscoped, SourceLine{});
+  if (!id.is_valid()) [[unlikely]] {
     id = channel::post_after_poll<lending>(state, work, state.unscoped, SourceLine{});
     if (!id.is_valid()) return channel::take_error_of(state, work, SourceLine{});
   }

@@ -29,16 +29,15 @@ Error timed_out(ChannelState& channel, SlotId id, Deadline deadline,
       subject);
 }
 
+void note_poll_failure(ChannelState& channel, int result, SlotId id, Slot const& slot) noexcept {
+  channel.failures.set_last_error(channel.of_this_work(channel.poll_failure(result), id, slot));
+}
+
 }  // namespace
 
 [[gnu::cold]] void note_gone(ChannelState& channel) noexcept {
   channel.failures.set_last_error(
       {Errc::stale_handle, "this work was dropped before it was posted, or its scope has ended"});
-}
-
-[[gnu::cold]] void note_poll_failure(ChannelState& channel, int result, SlotId id,
-                                     Slot const& slot) noexcept {
-  channel.failures.set_last_error(channel.of_this_work(channel.poll_failure(result), id, slot));
 }
 
 [[gnu::cold]] void collect_failure(ChannelState& channel, Slot& slot) noexcept {
@@ -70,12 +69,16 @@ WorkAnswer ask_for(ChannelState& channel, SlotId id, WorkSuccess& success) noexc
   }
   if (slot->failed && !channel.learn_reason(Deadline{Deadline::Clock::now()}))
     return WorkAnswer::not_over;
-  return collect(channel, *slot, success);
+  return collect(channel, *slot, [&success](WorkSuccess const& result) { success = result; });
 }
 
-[[gnu::noinline]] bool wait_longer(ChannelState& channel, SlotId id, Slot& slot,
-                                   Deadline deadline) noexcept {
-  bool has_polled = true;  // wait_for_own() has
+bool wait_longer(ChannelState& channel, SlotId id, Slot& slot, int polled,
+                 Deadline deadline) noexcept {
+  if (polled < 0) {
+    note_poll_failure(channel, polled, id, slot);
+    return false;
+  }
+  bool has_polled = true;  // the caller has
   if (slot.unposted) [[unlikely]] {
     auto posted = Batching{channel}.post_all(*slot.scope, deadline, &slot);
     if (slot.unposted) {
@@ -91,7 +94,7 @@ WorkAnswer ask_for(ChannelState& channel, SlotId id, WorkSuccess& success) noexc
          "handshake() or adopt() first; it is still outstanding"});
     return false;
   }
-  channel.count_empty_poll();  // that of wait_for_own()
+  if (polled == 0) channel.count_empty_poll();
   Waiter waiter = channel.progress.make_waiter();
   while (!slot.finished) {
     if (channel.is_broken()) {
@@ -104,8 +107,8 @@ WorkAnswer ask_for(ChannelState& channel, SlotId id, WorkSuccess& success) noexc
       return false;
     }
     has_polled = true;
-    int const count = poll_for(channel, id, slot);
-    if (count < 0) [[unlikely]] {
+    int const count = channel.progress.poll();
+    if (count < 0) {
       note_poll_failure(channel, count, id, slot);
       return false;
     }

@@ -20,66 +20,75 @@ enum class WorkAnswer : std::uint8_t {
 
 /// Polls once at most.
 [[nodiscard]] WorkAnswer ask_for(ChannelState& channel, SlotId id, WorkSuccess& success) noexcept;
-/// False with an error if it gives up; otherwise `slot` has finished.
-[[nodiscard]] bool wait_longer(ChannelState& channel, SlotId id, Slot& slot,
+/// After a first poll that answered `polled` and did not end the work. False with an error if it
+/// gives up; otherwise `slot` has finished.
+[[nodiscard]] bool wait_longer(ChannelState& channel, SlotId id, Slot& slot, int polled,
                                Deadline deadline) noexcept;
 /// The error of blocking work that is aborted at its deadline.
 [[nodiscard]] Error aborted_at_deadline(ChannelState& channel, SlotId id,
                                         Deadline deadline) noexcept;
-// Set last_error(): for a handle whose slot is used again, for a failed poll, and for failed work,
-// whose slot is then free.
+// Set last_error(): for a handle whose slot is used again; and for failed work, whose slot is then
+// free.
 void note_gone(ChannelState& channel) noexcept;
-void note_poll_failure(ChannelState& channel, int result, SlotId id, Slot const& slot) noexcept;
 void collect_failure(ChannelState& channel, Slot& slot) noexcept;
 
-/// Polls for `slot` of `id`, mostly the only outstanding one. As Progress::poll().
-[[nodiscard, gnu::always_inline]] inline int poll_for(ChannelState& channel, SlotId id,
-                                                      Slot& slot) noexcept {
-  verbs::PolledCompletions entries;
-  int const count = entries.poll(channel.raw_completions, verbs::poll_batch);
-  if (count == 1 && entries[0].id() == id.value &&
-      entries[0].queue_pair_number() == channel.connection.number() && !entries[0].has_failed())
-      [[likely]]
-    channel.in_flight.succeed(slot, entries[0]);
-  else
-    channel.progress.hand_out(entries, count);
-  return count;
-}
-
+/// The handle takes the result of finished work, and passes its success to `keep`.
+template <class Keep>
 [[nodiscard, gnu::always_inline]] inline WorkAnswer collect(ChannelState& channel, Slot& slot,
-                                                            WorkSuccess& success) noexcept {
+                                                            Keep&& keep) noexcept {
   if (slot.failed) [[unlikely]] {
     collect_failure(channel, slot);
     return WorkAnswer::failed;
   }
-  channel.in_flight.collect(slot, success);
+  keep(slot.work);
+  channel.in_flight.collect(slot);
   return WorkAnswer::succeeded;
 }
 
-/// Waits for work that certainly has its slot; never not_over.
-[[nodiscard, gnu::always_inline]] inline WorkAnswer wait_for_own(ChannelState& channel, SlotId id,
-                                                                 Deadline deadline,
-                                                                 WorkSuccess& success) noexcept {
-  Slot& slot = channel.in_flight.slot(id);
-  if (!slot.finished) {
-    if (int const count = poll_for(channel, id, slot); count < 0) [[unlikely]] {
-      note_poll_failure(channel, count, id, slot);
-      return WorkAnswer::unknown;
-    }
-    if (!slot.finished && !wait_longer(channel, id, slot, deadline)) return WorkAnswer::unknown;
-  }
-  return collect(channel, slot, success);
+/// The result of a request that succeeded, from its completion.
+[[nodiscard, gnu::always_inline]] inline WorkSuccess result_of(verbs::CompletionEntry entry,
+                                                               Operation operation,
+                                                               std::uint64_t bytes) noexcept {
+  if (operation != Operation::receive) return {operation, bytes, std::nullopt};
+  return {operation, entry.bytes(), entry.immediate()};
 }
 
-/// The same for any id.
+/// One poll. Whether it found the success of `id`, which may be ended at once, and nothing else.
+[[nodiscard, gnu::always_inline]] inline bool finds_only(ChannelState& channel, SlotId id,
+                                                         Slot const& slot,
+                                                         verbs::PolledCompletions& entries,
+                                                         int& polled) noexcept {
+  polled = entries.poll(channel.raw_completions, verbs::poll_batch);
+  return polled == 1 && entries[0].id() == id.value &&
+         entries[0].queue_pair_number() == channel.connection.number() &&
+         !entries[0].has_failed() && channel.in_flight.is_plain(slot);
+}
+
+/// Waits for any work, and passes its success to `keep`; never not_over.
+template <class Keep>
 [[nodiscard, gnu::always_inline]] inline WorkAnswer wait_for(ChannelState& channel, SlotId id,
                                                              Deadline deadline,
-                                                             WorkSuccess& success) noexcept {
-  if (!channel.in_flight.has(id)) [[unlikely]] {
+                                                             Keep&& keep) noexcept {
+  InFlight& in_flight = channel.in_flight;
+  if (!in_flight.has(id)) [[unlikely]] {
     note_gone(channel);
     return WorkAnswer::failed;
   }
-  return wait_for_own(channel, id, deadline, success);
+  Slot& slot = in_flight.slot(id);
+  if (!slot.finished) {
+    verbs::PolledCompletions entries;
+    int polled = 0;
+    if (finds_only(channel, id, slot, entries, polled)) [[likely]] {
+      keep(result_of(entries[0], slot.work.operation, slot.work.bytes));
+      in_flight.note_over(slot.work.operation, *slot.scope);
+      in_flight.free_at_once(slot);
+      return WorkAnswer::succeeded;
+    }
+    channel.progress.hand_out(entries, polled);
+    if (!slot.finished && !wait_longer(channel, id, slot, polled, deadline))
+      return WorkAnswer::unknown;
+  }
+  return collect(channel, slot, keep);
 }
 
 }  // namespace lend::channel

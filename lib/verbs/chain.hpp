@@ -2,6 +2,7 @@
 // Requests that wait to be posted together. One thread at a time.
 #pragma once
 
+#include <verbs/plain_work.hpp>
 #include <verbs/posting.hpp>
 
 #include <algorithm>
@@ -60,41 +61,50 @@ struct Chain {
   }
 };
 
-/// Whether `work` brings the peer an immediate.
+/// The list of requests of this kind of work, and the place of its next one.
 template <class Work>
-[[nodiscard]] bool has_immediate(Work const& work) noexcept {
-  if constexpr (requires { work.immediate; })
-    return work.immediate.has_value();
+[[nodiscard, gnu::always_inline]] inline auto& list_for(Chain& chain) noexcept {
+  if constexpr (std::is_same_v<RequestOf<Work>, ibv_recv_wr>)
+    return chain.receives;
   else
-    return false;
+    return chain.sends;
+}
+template <class Work>
+[[nodiscard, gnu::always_inline]] inline RequestOf<Work>& place_for(Chain& chain) noexcept {
+  auto& place = chain.requests[chain.size()];
+  if constexpr (std::is_same_v<RequestOf<Work>, ibv_recv_wr>)
+    return place.receive;
+  else
+    return place.send;
+}
+
+/// Describes work that is_plain(), and was lent, behind the others of its list. There must be room
+/// for it.
+template <class Work, class Element>
+[[gnu::always_inline]] inline void append_plain(QueuePairHandle const& queue_pair, Chain& chain,
+                                                std::uint64_t id, Work const& work,
+                                                Element const& element) noexcept {
+  auto& request = place_for<Work>(chain);
+  describe_plain(queue_pair, id, work, element, request, chain.elements[chain.elements_used]);
+  ++chain.elements_used;
+  list_for<Work>(chain).push(request);
 }
 
 /// Lends the bytes of `work`, and describes it behind the others of its list. There must be room
 /// for it. What is refused was not added, and may have loans in its row.
 template <class Work>
-[[gnu::always_inline]] inline Resolved append(QueuePairHandle const& queue_pair, Chain& chain,
-                                              std::uint64_t id, Work const& work,
-                                              LoanRow loans) noexcept {
+[[nodiscard]] Resolved append(QueuePairHandle const& queue_pair, Chain& chain, std::uint64_t id,
+                              Work const& work, LoanRow loans) noexcept {
   // The device would refuse it in the middle of the chain.
-  if (has_immediate(work) && !queue_pair.carries_immediates()) [[unlikely]]
+  if (immediate_of(work) && !queue_pair.carries_immediates())
     return {.refusal = PostRefusal::no_immediates};
-  auto& place = chain.requests[chain.size()];
-  ibv_sge* const elements = &chain.elements[chain.elements_used];
-  if constexpr (std::is_same_v<RequestOf<Work>, ibv_recv_wr>) {
-    auto const resolved = describe(queue_pair, id, work, place.receive, elements, loans);
-    if (resolved.is_refused()) [[unlikely]]
-      return resolved;
-    chain.receives.push(place.receive);
-    chain.elements_used += static_cast<std::uint32_t>(resolved.count);
-    return resolved;
-  } else {
-    auto const resolved = describe(queue_pair, id, work, place.send, elements, loans);
-    if (resolved.is_refused()) [[unlikely]]
-      return resolved;
-    chain.sends.push(place.send);
-    chain.elements_used += static_cast<std::uint32_t>(resolved.count);
-    return resolved;
-  }
+  auto& request = place_for<Work>(chain);
+  auto const resolved =
+      describe(queue_pair, id, work, request, &chain.elements[chain.elements_used], loans);
+  if (resolved.is_refused()) return resolved;
+  list_for<Work>(chain).push(request);
+  chain.elements_used += static_cast<std::uint32_t>(resolved.count);
+  return resolved;
 }
 
 /// Whether `request` may be unsignaled. On iWARP a read may not: siw completes a send before a read

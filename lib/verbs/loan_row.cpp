@@ -1,8 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Rows of more than one loan. One thread at a time.
+// Loans that take more than a few instructions, and rows of more than one.
 #include <verbs/loan_row.hpp>
 
 namespace lend::verbs {
+
+Result<void> begin_loan(base::Loan& loan, RegionState& region, ByteRange range, base::LoanKind kind,
+                        Operation operation, SourceLine const& where) noexcept {
+  if (!region.ledger.is_recording()) return success();
+  auto lent = region.ledger.lend(loan, range, kind, operation, where);
+  if constexpr (base::can_poison)
+    if (lent && kind == base::LoanKind::exclusive)
+      base::poison({region.address + range.offset, range.length});
+  return lent;
+}
 
 void give_back_all_but_one(LentPiece* pieces, std::uint32_t& count) noexcept {
   for (; count > 1; --count) {

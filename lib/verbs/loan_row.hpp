@@ -11,21 +11,28 @@
 
 namespace lend::verbs {
 
-/// Lends bytes that `region` contains, poisoned where the device is to write. `loan` stays unused
-/// where the region is unchecked.
-/// Errors:  already_borrowed.
+// Bytes on loan to be written are poisoned for AddressSanitizer.
+
+/// Lends bytes that `region` contains, where that takes few instructions. False: nothing was lent,
+/// and begin_loan() decides.
 /// Threads: any.
-[[nodiscard, gnu::always_inline]] inline Result<void> begin_loan(
+[[nodiscard, gnu::always_inline]] inline bool begin_loan_at_once(
     base::Loan& loan, RegionState& region, ByteRange range, base::LoanKind kind,
     Operation operation, SourceLine const& where) noexcept {
-  if (!region.is_checked()) [[unlikely]]
-    return success();
-  auto lent = region.ledger.lend(loan, range, kind, operation, where);
+  if (!region.ledger.lend_at_once(loan, range, kind, operation, where)) [[unlikely]]
+    return false;
   if constexpr (base::can_poison)
-    if (lent && kind == base::LoanKind::exclusive)
+    if (kind == base::LoanKind::exclusive)
       base::poison({region.address + range.offset, range.length});
-  return lent;
+  return true;
 }
+
+/// The same for any bytes. `loan` stays unused where the region's ledger was disabled.
+/// Errors:  already_borrowed.
+/// Threads: any.
+[[nodiscard]] Result<void> begin_loan(base::Loan& loan, RegionState& region, ByteRange range,
+                                      base::LoanKind kind, Operation operation,
+                                      SourceLine const& where) noexcept;
 
 /// Takes a loan of `region` back, and with the last one of an owned region that was destroyed in
 /// the meantime the region itself. Nothing to do where the loan is unused.

@@ -33,7 +33,7 @@ Result<std::byte*> verbs::touch(RegionState const* region, ByteRange range,
                                 base::LoanKind kind) noexcept {
   if (region == nullptr || !region->contains(range))
     return verbs::element_error(region, range, 0, 1);
-  if (region->is_checked()) {
+  if (region->ledger.is_recording()) {
     LEND_TRYV(region->ledger.check(range, kind));
   }
   return region->address + range.offset;
@@ -109,7 +109,7 @@ Result<void> MemoryRegion::unsafe_disable_ledger() & noexcept {
   if (state_->ledger.loans() != 0)
     return Error{Errc::already_borrowed,
                  "the ledger cannot be disabled for a region that is " + hold_of(*state_)};
-  state_->unchecked.store(true, std::memory_order_relaxed);
+  state_->ledger.stop_recording();
   return success();
 }
 

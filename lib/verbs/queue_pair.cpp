@@ -3,6 +3,7 @@
 #include <lend/verbs/queue_pair.hpp>
 #include <verbs/adoption.hpp>
 #include <verbs/handles.hpp>
+#include <verbs/plain_work.hpp>
 #include <verbs/posting.hpp>
 #include <verbs/queue_pair_states.hpp>
 #include <verbs/verb_error.hpp>
@@ -14,11 +15,26 @@ using verbs::QueuePairHandle;
 namespace {
 
 template <class Work>
+[[gnu::cold, gnu::noinline]] Result<void> post_any(QueuePairHandle const& queue_pair,
+                                                   std::uint64_t id, Work const& work) noexcept {
+  auto const answer = verbs::try_post(queue_pair, id, work, {});
+  if (!answer.is_posted()) return verbs::refusal_error(queue_pair, work, answer, {});
+  return success();
+}
+
+template <class Work>
 [[gnu::always_inline]] inline Result<void> post(QueuePairHandle const& queue_pair, std::uint64_t id,
                                                 Work const& work) noexcept {
-  auto const answer = verbs::try_post(queue_pair, id, work, {});
-  if (!answer.is_posted()) [[unlikely]]
-    return verbs::refusal_error(queue_pair, work, answer, {});
+  auto const* const element = verbs::only_element(work);
+  if (element == nullptr || !verbs::is_plain(queue_pair, work, *element)) [[unlikely]]
+    return post_any(queue_pair, id, work);
+  ibv_sge entry;
+  verbs::RequestOf<Work> request;
+  verbs::describe_plain(queue_pair, id, work, *element, request, entry);
+  verbs::RequestOf<Work>* refused = nullptr;
+  if (int const result = verbs::post_chain(queue_pair, request, refused); result != 0) [[unlikely]]
+    return verbs::refusal_error(queue_pair, work,
+                                verbs::device_answer(element->range.length, result, refused), {});
   return success();
 }
 

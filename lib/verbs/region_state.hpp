@@ -58,8 +58,6 @@ struct RegionState {
   std::uint32_t remote_key;
   bool is_owned;
   bool is_exposed;
-  /// Set once, while nothing is on loan; publishes nothing: relaxed.
-  std::atomic<bool> unchecked{false};
   /// For words only; the ledger counts each as a loan of no bytes. Publishes nothing: relaxed.
   std::atomic<std::uint32_t> exposures{0};
 
@@ -87,9 +85,6 @@ struct RegionState {
 
   [[nodiscard]] bool contains(ByteRange range) const noexcept {
     return range.offset <= length && range.length <= length - range.offset;
-  }
-  [[nodiscard]] bool is_checked() const noexcept {
-    return !unchecked.load(std::memory_order_relaxed);
   }
 };
 

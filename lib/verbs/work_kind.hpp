@@ -8,11 +8,14 @@
 #include <lend/verbs/work_request.hpp>
 
 #include <infiniband/verbs.h>
+#include <cstdint>
+#include <optional>
 
 namespace lend::verbs {
 
 /// Of one kind of work: `operation`; `memory`, the member with the list of this side's elements;
-/// and `Request`, its form in verbs, which tells the queue.
+/// `remote`, of writes and reads, the member with the peer's; and `Request`, its form in verbs,
+/// which tells the queue.
 template <class Work>
 struct WorkKind;
 
@@ -32,12 +35,14 @@ template <>
 struct WorkKind<Write> {
   static constexpr Operation operation = Operation::write;
   static constexpr auto memory = &Write::source;
+  static constexpr auto remote = &Write::target;
   using Request = ibv_send_wr;
 };
 template <>
 struct WorkKind<Read> {
   static constexpr Operation operation = Operation::read;
   static constexpr auto memory = &Read::target;
+  static constexpr auto remote = &Read::source;
   using Request = ibv_send_wr;
 };
 
@@ -50,6 +55,35 @@ using RequestOf = typename WorkKind<Work>::Request;
 template <class Work>
 [[nodiscard]] auto const& list_of(Work const& work) noexcept {
   return work.*WorkKind<Work>::memory;
+}
+
+/// Whether it names memory of the peer.
+template <class Work>
+inline constexpr bool is_remote = requires {
+  WorkKind<Work>::remote;
+};
+template <class Work>
+requires is_remote<Work>
+[[nodiscard]] RemoteSlice const& remote_of(Work const& work) noexcept {
+  return work.*WorkKind<Work>::remote;
+}
+
+/// What `work` brings the peer besides bytes.
+template <class Work>
+[[nodiscard]] std::optional<std::uint32_t> immediate_of(Work const& work) noexcept {
+  if constexpr (requires { work.immediate; })
+    return work.immediate;
+  else
+    return std::nullopt;
+}
+
+/// Whether a list of no elements is meant.
+template <class Work>
+[[nodiscard]] bool may_be_empty(Work const& work) noexcept {
+  if constexpr (requires { work.allow_empty; })
+    return work.allow_empty;
+  else
+    return immediate_of(work).has_value();
 }
 
 /// How an element's bytes are lent.

@@ -144,6 +144,30 @@ TEST_CASE("the ledger agrees with a plain list on random loans", "[base]") {
     for (auto const& mix : mixes) run(mix, seed);
 }
 
+TEST_CASE("the ledger agrees with a plain list when exclusive loans come after shared ones",
+          "[base]") {
+  for (auto const seed : test::seeds(8)) {
+    INFO("LEND_TEST_SEED=" << seed);
+    Random random{seed};
+    Pair pair;
+    for (int round = 0; round < 6; ++round) {  // between rounds nothing is on loan
+      auto const range = [&] { return ByteRange{below(random, 4096), below(random, 40)}; };
+      for (auto shared = below(random, 200); shared > 0; --shared) {
+        pair.lend(range(), LoanKind::shared);
+        pair.check(range(), LoanKind::exclusive);
+        if (below(random, 4) == 0) pair.give_back(below(random, pair.size()));
+      }
+      for (int step = 0; step < 60; ++step) {
+        pair.lend(range(), below(random, 2) == 0 ? LoanKind::exclusive : LoanKind::shared);
+        pair.check(range(), LoanKind::shared);
+        pair.check(range(), LoanKind::exclusive);
+      }
+      while (pair.size() > 0) pair.give_back(below(random, pair.size()));
+    }
+    pair.end(random);
+  }
+}
+
 TEST_CASE("the ledger agrees with a plain list on a ring whose window slides", "[base]") {
   for (auto const seed : test::seeds(8)) {
     INFO("LEND_TEST_SEED=" << seed);

@@ -99,6 +99,14 @@ TEST_CASE("for_each shows every tenant once and lets it free the one it shows", 
   CHECK(tenants_of(table) == 0);
 }
 
+TEST_CASE("for_each_while stops at the first tenant that ends it", "[base]") {
+  SlotTable<Tenant> table{8};
+  for (int i = 0; i < 8; ++i) static_cast<void>(table.take());
+  int seen = 0;
+  table.for_each_while([&seen](SlotId, Tenant&) { return ++seen < 3; });
+  CHECK(seen == 3);
+}
+
 TEST_CASE("a table agrees with a map over random takes and frees", "[base]") {
   for (auto const seed : test::seeds(10)) {
     INFO("LEND_TEST_SEED=" << seed);

@@ -128,8 +128,11 @@ class Ledger {
   Ledger(Ledger const&) = delete;
   Ledger& operator=(Ledger const&) = delete;
 
-  void lend(std::size_t i) {
-    if (!ledger_.lend(loans_[i], plan_.ranges[i], plan_.kind, Operation::receive, here_))
+  void lend(std::size_t i) {  // as a post does
+    auto& loan = loans_[i];
+    auto const& range = plan_.ranges[i];
+    if (!ledger_.lend_at_once(loan, range, plan_.kind, Operation::receive, here_) &&
+        !ledger_.lend(loan, range, plan_.kind, Operation::receive, here_))
       std::abort();
   }
   void give_back(std::size_t i) { static_cast<void>(base::BorrowLedger::give_back(loans_[i])); }

@@ -24,6 +24,8 @@ CONSTANT = (
     "to_and_fro",
     "same_range",
     "reverse",
+    "nested",
+    "overlapping",
 )
 # A share of what happens once per round; one step along the list takes 3 or more for each loan.
 SLACK = 12

@@ -14,7 +14,7 @@ BUILDS = {"lib/verbs/meson.build": "'queue_pair.cpp', 'x.cpp'", "test/compile_fa
 GOOD = {
     "lib/verbs/x.cpp": HEAD + "#include <infiniband/verbs.h>\n#include <lend/base/error.hpp>\n"
                               "// ibv_post_send(3)\nint f() {\n  return snprintf(a, 1, b);\n}\n",
-    "lib/verbs/posting.hpp": HPP + "int r = ibv_post_send(a, b, c);\n",
+    "lib/verbs/request.hpp": HPP + "int r = ibv_post_send(a, b, c);\n",
     "test/compile_fail/y.cpp": "// error: x\n" + HEAD + "#include <lend/lend.hpp>\n",
     "lib/soft/memory/x.hpp": HPP + "#include <soft/segment/y.hpp>\n#include <soft/memory/z.hpp>\n",
     "test/soft/x.hpp": HPP + '#include "soft/support.hpp"\n#include <soft/device/z.hpp>\n',

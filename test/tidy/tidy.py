@@ -36,7 +36,7 @@ FOREIGN = {
     r"arpa/inet\.h": r"lib/network/|lib/verbs/gid_table\.cpp|test/|examples/",
 }
 CALLERS = {  # the soft device implements them and does not call them
-    "ibv_post_send": "lib/verbs/posting.hpp", "ibv_post_recv": "lib/verbs/posting.hpp",
+    "ibv_post_send": "lib/verbs/request.hpp", "ibv_post_recv": "lib/verbs/request.hpp",
     "ibv_poll_cq": "lib/verbs/polling.hpp",
 }
 COLUMNS, FUNCTION, CLASS = 100, 70, 200

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The record of one loan, which the borrower keeps and the ledger links. Any thread.
+#pragma once
+
+#include <lend/base/byte_range.hpp>
+#include <lend/base/source_line.hpp>
+#include <lend/base/work_failure.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace lend::base {
+
+/// Shared: the device reads, and others may read too. Exclusive: the device writes, and nothing
+/// else may touch the bytes.
+enum class LoanKind : std::uint8_t { shared, exclusive };
+
+class BorrowLedger;
+
+/// The record of one loan. The borrower (a slot) stores it, so that lending allocates nothing; it
+/// must not move while `on_loan()`.
+class Loan {
+ public:
+  Loan() = default;
+  Loan(Loan const&) = delete;
+  Loan& operator=(Loan const&) = delete;
+
+  [[nodiscard]] bool on_loan() const noexcept { return ledger_ != nullptr; }
+  /// What was lent, while on_loan().
+  [[nodiscard]] ByteRange range() const noexcept { return {begin_, end_ - begin_}; }
+  [[nodiscard]] LoanKind kind() const noexcept { return kind_; }
+  [[nodiscard]] SourceLine where() const noexcept { return where_; }  ///< the post that made it
+
+ private:
+  friend class BorrowLedger;
+  BorrowLedger* ledger_ = nullptr;
+  Loan* previous_ = nullptr;
+  Loan* next_ = nullptr;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  std::size_t reach_ = 0;  // largest end_ of this loan and all before it in the list
+  SourceLine where_{};
+  LoanKind kind_{};
+  Operation operation_{};
+};
+
+}  // namespace lend::base

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The fields of a request of verbs, and its post. The only caller of ibv_post_send and
+// ibv_post_recv. Inline, since a call costs as much as a tenth of a post. One thread at a time per
+// queue pair.
+#pragma once
+
+#include <verbs/handles.hpp>
+#include <verbs/post_refusal.hpp>
+#include <verbs/region_state.hpp>
+#include <verbs/verb_error.hpp>
+#include <verbs/work_kind.hpp>
+
+#include <endian.h>
+#include <cstdint>
+#include <optional>
+
+namespace lend::verbs {
+
+[[gnu::always_inline]] inline void fill_element(ibv_sge& entry, RegionState const& region,
+                                                ByteRange range) noexcept {
+  entry.addr = reinterpret_cast<std::uintptr_t>(region.address + range.offset);
+  entry.length = static_cast<std::uint32_t>(range.length);
+  entry.lkey = region.local_key;
+}
+
+// Set field by field: value-initialising the 128 bytes costs more than the rest of a post.
+// Source: measured, 8 to 9 ns with g++ 12 -O2, which emits `rep stos`.
+[[gnu::always_inline]] inline void fill(QueuePairHandle const& queue_pair, ibv_send_wr& request,
+                                        std::uint64_t id, ibv_sge* elements, Resolved resolved,
+                                        ibv_wr_opcode opcode, bool may_inline) noexcept {
+  // 0 bytes are never inlined: a queue pair without inline room refuses the flag itself.
+  bool const is_inlined = may_inline && resolved.bytes - 1 < queue_pair.inline_bytes;
+  request.wr_id = id;
+  request.next = nullptr;
+  request.sg_list = elements;
+  request.num_sge = resolved.count;
+  request.opcode = opcode;
+  // Signaled, so that every failure and every free slot is seen; a chain may do with fewer.
+  request.send_flags = IBV_SEND_SIGNALED | (is_inlined ? unsigned{IBV_SEND_INLINE} : 0u);
+}
+
+// From work to the fields of its request. `elements` must stay until it is posted.
+
+[[gnu::always_inline]] inline void fill_for(QueuePairHandle const& queue_pair, Send const&,
+                                            std::optional<std::uint32_t> immediate,
+                                            std::uint64_t id, ibv_sge* elements, Resolved resolved,
+                                            ibv_send_wr& request) noexcept {
+  // Always: drivers copy it unasked.
+  request.imm_data = htobe32(immediate.value_or(0));
+  fill(queue_pair, request, id, elements, resolved, immediate ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND,
+       true);
+}
+
+[[gnu::always_inline]] inline void fill_for(QueuePairHandle const& queue_pair, Write const& work,
+                                            std::optional<std::uint32_t> immediate,
+                                            std::uint64_t id, ibv_sge* elements, Resolved resolved,
+                                            ibv_send_wr& request) noexcept {
+  // Always: drivers copy it unasked.
+  request.imm_data = htobe32(immediate.value_or(0));
+  request.wr.rdma.remote_addr = work.target.address;
+  request.wr.rdma.rkey = work.target.key;
+  fill(queue_pair, request, id, elements, resolved,
+       immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE, true);
+}
+
+[[gnu::always_inline]] inline void fill_for(QueuePairHandle const& queue_pair, Read const& work,
+                                            std::optional<std::uint32_t>, std::uint64_t id,
+                                            ibv_sge* elements, Resolved resolved,
+                                            ibv_send_wr& request) noexcept {
+  request.wr.rdma.remote_addr = work.source.address;
+  request.wr.rdma.rkey = work.source.key;
+  fill(queue_pair, request, id, elements, resolved, IBV_WR_RDMA_READ, false);
+}
+
+[[gnu::always_inline]] inline void fill_for(QueuePairHandle const&, Receive const&,
+                                            std::optional<std::uint32_t>, std::uint64_t id,
+                                            ibv_sge* elements, Resolved resolved,
+                                            ibv_recv_wr& request) noexcept {
+  request.wr_id = id;
+  request.next = nullptr;
+  request.sg_list = elements;
+  request.num_sge = resolved.count;
+}
+
+/// Posts a chain of requests. 0, or as ibv_post_send(3) answers; then `refused` is the first that
+/// was not posted.
+[[gnu::always_inline]] inline int post_chain(QueuePairHandle const& queue_pair, ibv_send_wr& first,
+                                             ibv_send_wr*& refused) noexcept {
+  return ibv_post_send(queue_pair.raw.get(), &first, &refused);
+}
+[[gnu::always_inline]] inline int post_chain(QueuePairHandle const& queue_pair, ibv_recv_wr& first,
+                                             ibv_recv_wr*& refused) noexcept {
+  return ibv_post_recv(queue_pair.raw.get(), &first, &refused);
+}
+
+/// What an answer of post_chain() other than 0 to one request of `bytes` means.
+[[nodiscard]] inline PostAnswer device_answer(std::uint64_t bytes, int result,
+                                              void const* refused) noexcept {
+  return {bytes, errno_of(result),
+          refused != nullptr ? PostRefusal::by_device : PostRefusal::unclear};
+}
+
+}  // namespace lend::verbs
