@@ -28,9 +28,9 @@ class Connection : public Completions {
     RobustGuard const guard{shared().rx, claimant};
     Wakers wakers;
     if (fails_a_receive) {
-      raise_events(segment(), shared(), is_breaking, wakers);
       ReceiveEnd end{};
       end.status = IBV_WC_LOC_LEN_ERR;
+      end.marks = is_breaking;
       (void)push_receive_end(segment(), 0, end, claimant, wakers);
     }
     (void)break_queue_pair(segment(), shared(), 0, claimant, wakers);

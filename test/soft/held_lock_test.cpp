@@ -7,6 +7,7 @@
 #include <soft/engine/retry_budgets.hpp>
 #include <soft/objects/context.hpp>
 #include <soft/objects/queue_pair.hpp>
+#include <soft/segment/event_marks.hpp>
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -210,6 +211,28 @@ TEST_CASE("a receive that waiting work had taken is flushed with its queue pair,
   CHECK(flushed[0].status == IBV_WC_WR_FLUSH_ERR);
   ibv_wc wc{};
   CHECK(two.their_queue.poll(1, &wc) == 0);
+}
+
+TEST_CASE("a fault that a held lock keeps back leaves no mark before it happens", "[soft]") {
+  Two two;
+  static_cast<soft::QueuePair*>(two.link.get())->attributes.timeout = 20;
+  auto& lock = two.lock(Which::completion_queue);
+  lock.lock(context_of(two.their_device).claimant);
+  auto const& events = static_cast<soft::QueuePair*>(two.their_link.get())->shared->events;
+  auto const last = soft::bit_of(IBV_EVENT_QP_LAST_WQE_REACHED);
+  REQUIRE(two.link.send(1, two.ours.piece(0, 2 * size)) == 0);  // longer than the receive
+  ibv_wc wc{};
+  for (int i = 0; i < 100; ++i) REQUIRE(two.queue.poll(1, &wc) == 0);
+  CHECK((events.get() & (last | soft::is_breaking)) == 0);
+  lock.unlock();
+
+  auto const ends = take(two.queue, 1);
+  REQUIRE(ends.size() == 1);
+  CHECK(ends[0].status == IBV_WC_REM_INV_REQ_ERR);
+  CHECK((events.get() & last) != 0);
+  auto const come = take(two.their_queue, 1);
+  REQUIRE(come.size() == 1);
+  CHECK(come[0].status == IBV_WC_LOC_LEN_ERR);
 }
 
 TEST_CASE("a datagram that a held lock keeps back is lost when that takes too long", "[soft]") {

@@ -137,7 +137,7 @@ class TakenReceive : protected RequestAtTarget<type> {
     end.inline_length = 0;
     end.is_solicited = true;
     // Should we die before it is broken, its owner finds the mark when it polls this completion.
-    raise_events(segment(), target_, last_receive() | is_breaking, peer_.wakers());
+    end.marks = last_receive() | is_breaking;
     told_by_completion_ = push(end) == Pushed::yes;  // an overrun is no worse than the error itself
   }
 

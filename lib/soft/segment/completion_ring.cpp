@@ -67,6 +67,9 @@ Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const&
   for (unsigned i = 0; i * 8 < end.inline_length; ++i) slot.bytes[i].set(end.bytes[i]);
   if (is_due(queue.notify, end.is_solicited || end.status != IBV_WC_SUCCESS)) [[unlikely]]
     if (wake_owner(queue, wakers) == Rung::unable) return Pushed::unheard;
+  // Not before: while a lock keeps the error back, its queue pair is as it was.
+  if (end.status != IBV_WC_SUCCESS && end.marks != 0) [[unlikely]]
+    raise_events(segment, segment.queue_pairs[end.queue_pair], end.marks, wakers);
   queue.intended_tail.set(tail + 1);
   // Release: the completion, and all bytes it speaks of. Pairs with the acquire in poll_cq.
   slot.sequence.store(tail + 1, std::memory_order_release);

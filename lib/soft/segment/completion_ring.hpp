@@ -23,7 +23,8 @@ struct ReceiveEnd {
   std::uint8_t flags;
   std::uint8_t inline_length;
   bool is_solicited;
-  bool is_in_stream = false;                              // another is likely to follow at once
+  std::uint32_t marks;        // of an error: raised at its queue pair as this is published
+  bool is_in_stream = false;  // another is likely to follow at once
   std::uint64_t bytes[SharedCompletion::inline_max / 8];  // inline_length of them count
 };
 
