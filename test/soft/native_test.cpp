@@ -4,6 +4,7 @@
 // each in turn on objects in use, in this process.
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "raw_ends.hpp"
 
@@ -12,11 +13,13 @@ using namespace lend::test;
 
 namespace {
 
+// Each leaves no errno for the next.
 bool is_refused(int answer) {
-  return answer == EOPNOTSUPP || (answer == -1 && errno != 0);
+  int const error = std::exchange(errno, 0);
+  return answer == EOPNOTSUPP || (answer == -1 && error != 0);
 }
 bool is_refused(void const* made) {
-  return made == nullptr && errno == EOPNOTSUPP;
+  return std::exchange(errno, 0) == EOPNOTSUPP && made == nullptr;
 }
 
 /// Whether libibverbs has the private interface that the device knows.

@@ -49,13 +49,15 @@ void check_misfit(FakeDevice device, Bend bend, std::string_view because) {
   INFO(result.error().message());
   CHECK(result.error() == Errc::incompatible_peer);
   CHECK(result.error().message().find(because) != std::string::npos);
-  CHECK(Fake::get().modified.size() == 1);  // to INIT, when it was prepared
+  // When it was prepared, and not since.
+  REQUIRE(Fake::get().modified.size() == 1);
+  CHECK(Fake::get().modified[0].attributes.qp_state == IBV_QPS_INIT);
   CHECK(Fake::get().live() == 0);
 }
 
 }  // namespace
 
-TEST_CASE("a peer that cannot fit is refused before the first transition", "[verbs]") {
+TEST_CASE("a peer that cannot fit is refused before the queue pair is moved on", "[verbs]") {
   FakeDevice const ethernet;
   check_misfit(
       ethernet, [](Endpoint& peer) { peer.device_kind = DeviceKind::soft; },
@@ -170,7 +172,9 @@ TEST_CASE("a port that went down after it was opened is named before anything is
     CHECK(error == Errc::not_found);
     CHECK(error.message().find("fake0: port 1 is DOWN; bring its cable") != std::string::npos);
   }
-  CHECK(Fake::get().modified.size() == 1);  // to INIT, when it was prepared
+  // When it was prepared, and not since.
+  REQUIRE(Fake::get().modified.size() == 1);
+  CHECK(Fake::get().modified[0].attributes.qp_state == IBV_QPS_INIT);
 }
 
 TEST_CASE("an endpoint has the LID and the MTU that its port has now", "[verbs]") {
