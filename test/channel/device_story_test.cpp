@@ -165,7 +165,8 @@ TEST_CASE("what was cancelled, and what a channel leaves that is gone, is told o
 
 TEST_CASE("a manual scope that was left half asked is told on any device", "[channel]") {
   Story story;
-  auto& [ends, memory] = story;
+  auto& ends = story.ends;
+  auto& memory = story.memory;
   PollingScope receiving{ends.b};
   static_cast<void>(must(receiving.post_receive(memory.scatter(8, 8))));
   check_told("a manual scope with unpolled work",

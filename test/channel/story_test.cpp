@@ -178,7 +178,8 @@ TEST_CASE("what was refused before it was posted leaves a channel that works", "
 TEST_CASE("a channel that is gone, or a scope left half asked, says what became of the work",
           "[channel]") {
   Story story;
-  auto& [ends, memory] = story;
+  auto& ends = story.ends;
+  auto& memory = story.memory;
   SECTION("the channel is gone") {
     PollingScope scope{ends.b};
     auto held = must(scope.post_receive(memory.scatter(0, 4)));
