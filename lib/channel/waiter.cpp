@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace lend::channel {
 
@@ -15,6 +16,14 @@ namespace {
 // within one would make it half as long again (0.63 µs to 0.95 µs at 50). Far more would be lost
 // whenever the scheduler puts both ends on one CPU: 44 µs a message at 1000.
 constexpr std::uint32_t adaptive_spins = 250;
+// With more runnable threads than CPUs nearly all of them find nothing, and the thread that could
+// send has no CPU meanwhile. Source: measured, test/bench/against_mpi.py with 4 and 8 ranks.
+constexpr std::uint32_t crowded_spins = 4;
+// A yield that finds no other thread takes less than one of these, one that switches takes more.
+constexpr std::chrono::microseconds switch_time{2};
+// So many quick yields in a row: this thread has its CPU to itself, also where a launcher bound it
+// to one. After few the waits of a crowded program spin again too soon.
+constexpr std::uint32_t quick_yields_before_spinning = 64;
 // A peer that has not answered for this long is busy.
 constexpr std::chrono::milliseconds yield_time{10};
 constexpr std::chrono::microseconds nap_time{50};
@@ -37,14 +46,27 @@ WaitPlan WaitPlan::for_this_process(Wait how, bool is_watched) noexcept {
   return {how, one_cpu ? 0 : adaptive_spins, sleep_max};
 }
 
+bool WaitPlan::note_yield(std::chrono::nanoseconds took) noexcept {
+  if (took > switch_time) {
+    quick_yields = 0;
+    spins = std::min(spins, crowded_spins);
+    return false;
+  }
+  if (++quick_yields < quick_yields_before_spinning) return false;
+  quick_yields = 0;
+  spins = adaptive_spins;
+  return true;
+}
+
 bool Waiter::pause_longer(Deadline deadline) noexcept {
   auto const now = Deadline::Clock::now();
   if (now >= deadline.at() || deadline.is_cancelled()) return false;
   just_slept_ = false;
   if (plan_.how == Wait::adaptive) {
-    if (pauses_ == plan_.spins + 1) sleep_from_ = now + yield_time;
+    if (!std::exchange(is_yielding_, true)) sleep_from_ = now + yield_time;
     if (now < sleep_from_) {
       sched_yield();
+      if (plan_.note_yield(Deadline::Clock::now() - now)) pauses_ = 0;
       return true;
     }
   }

@@ -10,20 +10,24 @@
 
 namespace lend::channel {
 
-/// How many polls to spin before yielding; determined once per channel, because it costs a system
-/// call.
+/// How the waits of one progress spin, yield and sleep. How long they spin is learned from yields:
+/// one that took long let another thread run, so there are more runnable threads than CPUs, and a
+/// spinning thread may hold up the one that it waits for.
 struct WaitPlan {
   Wait how = Wait::adaptive;
-  std::uint32_t spins = 0;
+  std::uint32_t spins = 0;  ///< polls before the first yield
   std::chrono::milliseconds sleep_max{0};
+  std::uint32_t quick_yields = 0;  ///< in a row
 
   /// `is_watched`: the caller must check every now and then whether the peer is gone.
   [[nodiscard]] static WaitPlan for_this_process(Wait how, bool is_watched) noexcept;
+  /// An adaptive wait yielded. True if it may spin again.
+  bool note_yield(std::chrono::nanoseconds took) noexcept;
 };
 
 class Waiter {
  public:
-  Waiter(WaitPlan plan, CompletionQueue& queue) noexcept : plan_{plan}, queue_{queue} {}
+  Waiter(WaitPlan& plan, CompletionQueue& queue) noexcept : plan_{plan}, queue_{queue} {}
 
   /// Spins, yields, or sleeps until the queue wakes it. The caller polls between two pauses. False
   /// once the deadline has passed.
@@ -38,10 +42,13 @@ class Waiter {
   /// Something happened: start again.
   void reset() noexcept {
     pauses_ = 0;
+    is_yielding_ = false;
     just_slept_ = false;
   }
   /// Whether it still only spins.
-  [[nodiscard]] bool is_spinning() const noexcept { return pauses_ <= plan_.spins; }
+  [[nodiscard]] bool is_spinning() const noexcept {
+    return !is_yielding_ && pauses_ <= plan_.spins;
+  }
   /// Sleeps no longer than until `look_at`.
   void look_at(Deadline look_at) noexcept { look_at_ = look_at; }
   /// Whether it has waited so long that a query of the device costs little in comparison.
@@ -63,8 +70,9 @@ class Waiter {
   bool pause_longer(Deadline deadline) noexcept;
   void nap(Deadline deadline) noexcept;
 
-  WaitPlan plan_;
+  WaitPlan& plan_;
   CompletionQueue& queue_;
+  bool is_yielding_ = false;
   bool is_armed_ = false;
   bool has_slept_ = false;
   bool just_slept_ = false;

@@ -19,7 +19,7 @@ namespace lend {
 /// How a channel waits. Every wait polls; the values differ in what the thread does between polls.
 enum class Wait : std::uint8_t {
   spin,      ///< polls on: lowest latency, one CPU per waiting thread
-  adaptive,  ///< spins shortly if there is more than one CPU, yields for 10 ms, then sleeps as
+  adaptive,  ///< spins shortly if no other thread wants the CPU, yields for 10 ms, then sleeps as
              ///< `event` does, or 50 µs at a time if descriptors are short
   event,     ///< sleeps until the device wakes it, but polls 10 times a second (50 if it can be
              ///< cancelled or rdma_cm watches): some µs more latency, two descriptors
