@@ -25,6 +25,8 @@ std::optional<Error> Ending::drain(ScopeRecord& scope, Deadline deadline,
         Error{Errc::channel_broken,
               "an exception left a scope while a receive was outstanding, which was aborted"};
   if (is_unwinding) deadline = sooner(deadline, within(unwinding_bound));
+  // Mostly all of it is over by now; a failure of this poll shows again below.
+  if (!cut_short && scope.outstanding > 0) static_cast<void>(channel_.progress.poll());
   Waiter waiter = channel_.progress.make_waiter();
   while (!cut_short && scope.outstanding > 0) {
     if (channel_.is_broken()) {
@@ -42,7 +44,7 @@ std::optional<Error> Ending::drain(ScopeRecord& scope, Deadline deadline,
     cut_short = channel_.connection.about(*cut_short);
     abort_all(*cut_short);
   }
-  channel_.learn_reason(Deadline::never());
+  if (channel_.is_broken()) channel_.learn_reason(Deadline::never());
   for (Error& failure : scope.failures) failure = channel_.failures.explained(failure);
   channel_.in_flight.retire_handles_of(scope);
   return cut_short;

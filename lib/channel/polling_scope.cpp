@@ -68,8 +68,10 @@ void PollingScope::end_unpolled() noexcept {
     state->unscoped.seen_as.clear();
     state->unscoped.has_lost_failure = false;
   }
-  channel::Batching{*state}.end_all(record(), deadline, unwind_.is_unwinding());
-  forget_batches();
+  if (record().batches != nullptr) {
+    channel::Batching{*state}.end_all(record(), deadline, unwind_.is_unwinding());
+    forget_batches();
+  }
   channel::Ending ending{*state};
   static_cast<void>(ending.drain(record(), deadline, unwind_.is_unwinding()));
   ending.keep_failures_of(record());
@@ -164,8 +166,10 @@ std::optional<Error> PollingScope::end(std::optional<Error> closure_error, bool 
                                         : Deadline::never();
   Deadline const deadline = sooner(bound, drain_until_);
   ChannelState::Use const use{*state};
-  channel::Batching{*state}.end_all(record(), deadline, false);
-  forget_batches();
+  if (record().batches != nullptr) {
+    channel::Batching{*state}.end_all(record(), deadline, false);
+    forget_batches();
+  }
   std::uint64_t const before = record().unpolled + record().outstanding + record().finished;
   auto cut_short = channel::Ending{*state}.drain(record(), deadline, false);
   auto& failures = record().failures;

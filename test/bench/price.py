@@ -17,13 +17,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-WAYS = ["raw", "by_id", "unsafe", "scoped", "blocking", "chain", "batch"]
+WAYS = ["raw", "by_id", "unsafe", "scoped", "blocking", "round", "chain", "batch"]
 TWIN = {"batch": "chain"}  # 16 at a time, too; of the others raw
 ROWS = [("null", "send"), ("null", "receive"), ("null", "write"), ("null", "read"),
         ("soft", "send + receive"), ("soft", "write"), ("soft", "read")]
 COUNT = 2000  # operations of each run: what a run costs besides is lost in them
 # Instructions above the twin on the null device, at most: what g++ 12 -O2 makes, and some 8 in a hundred.
-BANDS = {"unsafe": 271, "scoped": 373, "blocking": 253, "batch": 488}
+BANDS = {"unsafe": 271, "scoped": 373, "blocking": 253, "round": 942, "batch": 488}
 FLAT = 1.02
 
 

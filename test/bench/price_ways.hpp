@@ -34,8 +34,8 @@ constexpr std::uint64_t together = 16;
 /// one failed.
 using Way = bool (*)(std::span<LoopBack> ends, std::uint64_t count);
 
-constexpr std::array<std::string_view, 7> way_names{"raw",      "by_id", "unsafe", "scoped",
-                                                    "blocking", "chain", "batch"};
+constexpr std::array<std::string_view, 8> way_names{"raw",      "by_id", "unsafe", "scoped",
+                                                    "blocking", "round", "chain",  "batch"};
 struct Row {
   std::string_view operation;
   std::array<Way, way_names.size()> ways;
