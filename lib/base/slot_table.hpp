@@ -69,6 +69,11 @@ class SlotTable {
   /// The same for an id that the table has().
   [[nodiscard]] T& tenant(SlotId id) noexcept { return entries_[id.index()]; }
 
+  /// The id of a slot that is in use.
+  [[nodiscard]] SlotId id_of(T const& tenant) const noexcept {
+    return {static_cast<Entry const&>(tenant).word};
+  }
+
   /// Frees the slot `tenant`, which must be in use in this table.
   void free(T& tenant) noexcept {
     Entry& entry = static_cast<Entry&>(tenant);

@@ -137,10 +137,15 @@ void InFlight::for_each_as_seen(Visit&& visit) noexcept {
 
 void InFlight::retire_handles_of(ScopeRecord& scope) noexcept {
   if (scope.finished == 0) return;
+  // Mostly it is one, and the last; to find others takes a walk.
+  if (Slot* const last = slots_.find(last_finished_); last != nullptr && last->scope == &scope) {
+    deliver_to_scope(*last);
+    if (--scope.finished == 0) return;
+  }
   for_each_as_seen([this, &scope](Slot& slot) {
     if (slot.scope != &scope) return true;
     deliver_to_scope(slot);
-    return --scope.finished > 0;  // mostly they are the first slots of the table
+    return --scope.finished > 0;
   });
 }
 

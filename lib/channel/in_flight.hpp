@@ -193,6 +193,7 @@ class InFlight {
   std::uint32_t outstanding_[2] = {0, 0};       // sends, writes and reads; receives
   std::unique_ptr<verbs::LentPiece[]> pieces_;  // `elements` for each slot
   std::vector<SlotId> failed_slots_{};  // in the order seen; nothing is posted after the first
+  SlotId last_finished_{};              // the last success that was left to its handle
   ScopeRecord markers_{};
   bool keeps_loans_ = false;
   FailureLog& failures_;
@@ -210,6 +211,7 @@ class InFlight {
   if (slot.held) {
     slot.state() = {.held = true, .finished = true};
     ++slot.scope->finished;
+    last_finished_ = slots_.id_of(slot);
   } else {
     slot.state() = {};
     slot.work.immediate = std::optional<std::uint32_t>{};

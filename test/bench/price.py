@@ -23,7 +23,7 @@ ROWS = [("null", "send"), ("null", "receive"), ("null", "write"), ("null", "read
         ("soft", "send + receive"), ("soft", "write"), ("soft", "read")]
 COUNT = 2000  # operations of each run: what a run costs besides is lost in them
 # Instructions above the twin on the null device, at most: what g++ 12 -O2 makes, and some 8 in a hundred.
-BANDS = {"unsafe": 271, "scoped": 373, "blocking": 253, "round": 942, "batch": 488}
+BANDS = {"unsafe": 271, "scoped": 373, "blocking": 253, "round": 793, "batch": 488}
 FLAT = 1.02
 
 
