@@ -78,9 +78,10 @@ template <class Work>
   Slot& slot = in_flight.next();
   std::uint32_t loans = 0;
   SlotId id;
-  if (element == nullptr || !verbs::is_plain(queue_pair, work, *element) || channel_.is_broken() ||
-      !in_flight.has_slot() || !verbs::lend_plain(slot.pieces, *element, operation, where, loans))
-      [[unlikely]] {
+  // Broken first: the queue pair may be gone.
+  if (channel_.is_broken() || !in_flight.has_slot() || element == nullptr ||
+      !verbs::is_plain(queue_pair, work, *element) ||
+      !verbs::lend_plain(slot.pieces, *element, operation, where, loans)) [[unlikely]] {
     id = add_any(chain, work, scope, where);
     if (!id.is_valid()) return {};
   } else {

@@ -73,8 +73,9 @@ template <Lending lending, class Work>
   InFlight& in_flight = channel.in_flight;
   verbs::QueuePairHandle const& queue_pair = channel.connection.raw();
   auto const* const element = verbs::only_element(work);
-  if (element == nullptr || !verbs::is_plain(queue_pair, work, *element) ||
-      !in_flight.has_room(operation)) [[unlikely]] {
+  // Room first: a broken channel has none, and its queue pair may be gone.
+  if (!in_flight.has_room(operation) || element == nullptr ||
+      !verbs::is_plain(queue_pair, work, *element)) [[unlikely]] {
     is_noted = true;
     return post_any<lending>(channel, work, scope, where);
   }
