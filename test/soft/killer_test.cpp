@@ -253,7 +253,9 @@ TEST_CASE("a process killed at any instruction of any call fails what waits for 
     // Those of victims, for the next processes to take: of three there is one more.
     REQUIRE(rendezvous.slot_files() <= 2);
   }
-  for (auto const count : deaths) CHECK(count > rounds / moments / 2);
+  // Chance alone: of 150 rounds a moment has half its share once in a hundred runs, an eighth of it
+  // once in a million.
+  for (auto const count : deaths) CHECK(count > rounds / moments / 8);
   CHECK(connected > rounds / 2);
   for (auto const count : {with_three, asleep, sharing, faulty}) CHECK(count > rounds / 20);
 }
