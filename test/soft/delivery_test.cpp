@@ -5,6 +5,7 @@
 #include <lend/soft/faults.hpp>
 #include <soft/device/answers.hpp>
 #include <soft/objects/context.hpp>
+#include <soft/segment/bounce.hpp>
 #include "soft/support.hpp"
 #include "support/seed.hpp"
 
@@ -210,14 +211,15 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("bytes that are not inline are read when the receiver is ready", "[soft]") {
+TEST_CASE("more than a page that is not inline is read when the receiver is ready", "[soft]") {
   Terms terms;
   terms.rnr_retries = 7;
   Stage stage{terms};
-  REQUIRE(post(stage.a, {.pieces = {stage.from.piece(0, 3), stage.from.piece(3, 3)}}) == 0);
+  // Shorter ones may be copied as they are posted.
+  REQUIRE(post(stage.a, {.pieces = {stage.from.piece(0, 3), stage.from.piece(3, 4096)}}) == 0);
   stage.from.write(0, "latest");
 
-  REQUIRE(post_receive(stage.b, 1, {stage.to.piece(0, 64)}) == 0);
+  REQUIRE(post_receive(stage.b, 1, {stage.to.piece(0, 4100)}) == 0);
 
   check_success(stage.a.sends, IBV_WC_SEND, 1);
   CHECK(await_one(stage.b.receives).status == IBV_WC_SUCCESS);
@@ -267,22 +269,62 @@ TEST_CASE("a queue pair may be its own peer, and one queue may take both kinds",
 
 TEST_CASE("a message of few bytes is in place when its receive is polled, and a longer one at once",
           "[soft]") {
-  Link link{GENERATE(Reach::one_context, Reach::two_contexts), Terms{}};
-  Memory const near{link.a.domain.get(), 256};
-  Memory const far{link.b.domain.get(), 256};
-  auto const length = GENERATE(1u, 32u, 33u);
+  auto const reach = GENERATE(Reach::one_context, Reach::two_contexts);
+  auto const where = GENERATE(Where::private_memory, Where::allocated);
+  Link link{reach, Terms{}};
+  constexpr std::uint32_t most = 1 << 16;
+  Memory const near{link.a.domain.get(), 2 * most};
+  Memory const far{link.b.domain.get(), most, all_access, where};
+  auto const length = GENERATE(1u, 32u, 33u, soft::eager_bytes_max, soft::eager_bytes_max + 1);
+  // What peers cannot map they do not write below some size.
+  bool const is_reached = reach == Reach::one_context || where == Where::allocated;
+  bool const is_later = length <= (is_reached ? 32u : soft::eager_bytes_max);
   near.write(0, std::string(length, 'x'));
   REQUIRE(post_receive(link.b, 1, {far.piece(0, length)}) == 0);
   REQUIRE(post(link.a, {.pieces = {near.piece(0, length)}}) == 0);
   REQUIRE(post(link.a, {.opcode = IBV_WR_RDMA_READ,
-                        .pieces = {near.piece(128, length)},
+                        .pieces = {near.piece(most, length)},
                         .remote_address = far.address(),
                         .remote_key = far.key()}) == 0);
 
   CHECK(await(link.a.sends, 2)[1].status == IBV_WC_SUCCESS);
-  CHECK(near.read(128, length) == std::string(length, length > 32 ? 'x' : '\0'));
+  CHECK(near.read(most, length) == std::string(length, is_later ? '\0' : 'x'));
   CHECK(await_one(link.b.receives).byte_len == length);
   CHECK(far.read(0, length) == std::string(length, 'x'));
+}
+
+TEST_CASE("messages to private memory come whole and in order, however many wait to be polled",
+          "[soft]") {
+  Link link{Reach::two_contexts, Terms{}, Terms{}, {.sends = 32, .receives = 32}};
+  constexpr std::uint32_t most = soft::eager_bytes_max;
+  Memory const from{link.a.domain.get(), 2 * most};
+  Memory const to{link.b.domain.get(), 32 * most};
+  for (std::size_t i = 0; i < 2 * most; ++i) *from.at(i) = static_cast<std::byte>(i * 7 % 251);
+  for (auto const seed : seeds(3)) {
+    INFO("LEND_TEST_SEED=" << seed);
+    std::mt19937_64 random{seed};
+    for (int round = 0; round < 50; ++round) {
+      std::uint32_t lengths[32];
+      auto const count = random() % 32 + 1;  // some more than the ring has room for
+      for (std::size_t i = 0; i < count; ++i) {
+        lengths[i] = static_cast<std::uint32_t>(random() % (random() % 2 == 0 ? 200 : most + 1));
+        auto const half = lengths[i] / 2;
+        REQUIRE(post_receive(link.b, i,
+                             {to.piece(i * most, half), to.piece(i * most + half, most - half)}) ==
+                0);
+        REQUIRE(post(link.a, {.id = i,
+                              .pieces = {from.piece(i, lengths[i] - half),
+                                         from.piece(i + lengths[i] - half, half)}}) == 0);
+      }
+      CHECK(await(link.a.sends, count).back().status == IBV_WC_SUCCESS);
+      auto const ends = await(link.b.receives, count);
+      for (std::size_t i = 0; i < count; ++i) {
+        CHECK(ends[i].wr_id == i);
+        CHECK(ends[i].byte_len == lengths[i]);
+        CHECK(to.read(i * most, lengths[i]) == from.read(i, lengths[i]));
+      }
+    }
+  }
 }
 
 TEST_CASE("a device that breaks all its queue pairs answers no peer, and can still be taken apart",

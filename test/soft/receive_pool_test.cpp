@@ -84,6 +84,58 @@ struct Fan {
 
 }  // namespace
 
+TEST_CASE("messages that wait for a shared queue are taken by the posts of its receives, one each",
+          "[soft]") {
+  Terms terms;
+  terms.rnr_retries = 7;
+  Fan fan{terms};
+  fan.send(0, std::string(100, 'x'));
+  fan.send(1, std::string(100, 'y'));
+
+  REQUIRE(post_to(fan.pool, 1, {fan.to.piece(0, 200)}) == 0);
+  CHECK(poll(fan.queue).size() == 1);
+  REQUIRE(post_to(fan.pool, 2, {fan.to.piece(200, 200)}) == 0);
+  auto const second = poll(fan.queue);
+  REQUIRE(second.size() == 1);
+  CHECK(second[0].wr_id == 2);
+  CHECK(second[0].byte_len == 100);
+
+  for (auto const& sender : fan.senders) CHECK(await_one(sender->sends).status == IBV_WC_SUCCESS);
+  auto const texts = fan.to.read(0, 100) + fan.to.read(200, 100);
+  CHECK(std::count(texts.begin(), texts.end(), 'x') == 100);
+  CHECK(std::count(texts.begin(), texts.end(), 'y') == 100);
+}
+
+TEST_CASE("a receive of a shared queue that is too short for the message that waits ends once",
+          "[soft]") {
+  Terms terms;
+  terms.rnr_retries = 7;
+  Fan fan{terms};
+  fan.send(0, std::string(100, 'x'));
+
+  REQUIRE(post_to(fan.pool, 1, {fan.to.piece(0, 99)}) == 0);
+  REQUIRE(post_to(fan.pool, 2, {fan.to.piece(0, 100)}) == 0);
+
+  CHECK(await_one(fan.senders[0]->sends).status == IBV_WC_REM_INV_REQ_ERR);
+  auto const end = await_one(fan.queue);
+  CHECK(end.wr_id == 1);
+  CHECK(end.status == IBV_WC_LOC_LEN_ERR);
+  fan.send(1, "whole");
+  CHECK(await_one(fan.queue).wr_id == 2);
+}
+
+TEST_CASE("a claim that a peer scribbled leads to no receive that was not posted", "[soft]") {
+  Terms terms;
+  terms.rnr_retries = 7;
+  Fan fan{terms};
+  fan.send(0, std::string(100, 'x'));
+  // A receive of nobody, and one of another posting.
+  auto const claim = GENERATE(std::uint64_t{1} << 16 | 12, std::uint64_t{99} << 16);
+  static_cast<soft::QueuePair*>(fan.users[0].get())->shared->claim.set(claim);
+  REQUIRE(post_to(fan.pool, 1, {fan.to.piece(0, 100)}) == 0);
+  CHECK(poll(fan.queue).empty());
+}
+
 TEST_CASE("queue pairs take receives of a shared queue in the order of posting", "[soft]") {
   Fan fan;
   std::string const texts[] = {"short", std::string(200, 'x'), "also short", std::string(300, 'y')};

@@ -280,14 +280,15 @@ TEST_CASE("registered memory that nobody mapped is a remote operation error", "[
 
 TEST_CASE("a receive into memory that nobody mapped is a protection error there and breaks both",
           "[soft]") {
+  constexpr std::uint32_t length = 32768;  // more than goes by bounce buffers
   Link link{Reach::two_contexts, Terms{}};
-  Memory const from{link.a.domain.get(), 4096};
+  Memory const from{link.a.domain.get(), length};
   auto* const nowhere = reinterpret_cast<void*>(4096);
-  HeldRegion const region{ibv().reg_mr(link.b.domain.get(), nowhere, 4096, all_access)};
+  HeldRegion const region{ibv().reg_mr(link.b.domain.get(), nowhere, length, all_access)};
   REQUIRE(region);
-  REQUIRE(post_receive(link.b, 5, {{4096, 4096, region->lkey}}) == 0);
+  REQUIRE(post_receive(link.b, 5, {{4096, length, region->lkey}}) == 0);
 
-  REQUIRE(post(link.a, {.pieces = {from.piece(0, 4096)}}) == 0);
+  REQUIRE(post(link.a, {.pieces = {from.piece(0, length)}}) == 0);
 
   CHECK(await_one(link.a.sends).status == IBV_WC_REM_OP_ERR);
   auto const received = await_one(link.b.receives);

@@ -3,6 +3,7 @@
 // which the target sees nothing. Method: pages behind a registration go; the copy is between two
 // contexts, by cross-memory attach. Where the poster's CPU copies by itself it is a SIGSEGV.
 #include <soft/peers/host.hpp>
+#include <soft/segment/bounce.hpp>
 
 #include <signal.h>
 #include <sys/mman.h>
@@ -16,22 +17,23 @@ using namespace lend::test;
 
 namespace {
 
-auto const page = static_cast<std::uint32_t>(::sysconf(_SC_PAGESIZE));
+// More than goes by bounce buffers.
+auto const block = 8 * static_cast<std::uint32_t>(::sysconf(_SC_PAGESIZE));
 
-/// Three registered pages, of which the last two are not there any more.
+/// Three registered blocks, of which the last two are not there any more.
 class Vanished {
  public:
   explicit Vanished(ibv_pd* domain)
-      : bytes_{
-            ::mmap(nullptr, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)} {
+      : bytes_{::mmap(nullptr, 3 * block, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                      0)} {
     REQUIRE(bytes_ != MAP_FAILED);
-    region_.reset(ibv().reg_mr(domain, bytes_, 3 * page, all_access));
+    region_.reset(ibv().reg_mr(domain, bytes_, 3 * block, all_access));
     REQUIRE(region_);
-    REQUIRE(::munmap(static_cast<std::byte*>(bytes_) + page, 2 * page) == 0);
+    REQUIRE(::munmap(static_cast<std::byte*>(bytes_) + block, 2 * block) == 0);
   }
   ~Vanished() {
     region_.reset();
-    ::munmap(bytes_, page);
+    ::munmap(bytes_, block);
   }
   Vanished(Vanished const&) = delete;
   Vanished& operator=(Vanished const&) = delete;
@@ -60,13 +62,13 @@ TEST_CASE("memory of ours that vanished is a local protection error and the targ
   auto const shape = GENERATE(0, 1, 2);
   CAPTURE(static_cast<int>(opcode), shape);
   Link link{Reach::two_contexts, Terms{}};
-  Memory const to{link.b.domain.get(), 4 * page};
+  Memory const to{link.b.domain.get(), 4 * block};
   Vanished const ours{link.a.domain.get()};
-  REQUIRE(post_receive(link.b, 5, {to.piece(0, 4 * page)}) == 0);
+  REQUIRE(post_receive(link.b, 5, {to.piece(0, 4 * block)}) == 0);
   std::vector<ibv_sge> pieces;
-  if (shape == 0) pieces = {ours.piece(page, page)};
-  if (shape == 1) pieces = {ours.piece(page / 2, page)};
-  if (shape == 2) pieces = {ours.piece(0, page), ours.piece(2 * page, 64)};
+  if (shape == 0) pieces = {ours.piece(block, block)};
+  if (shape == 1) pieces = {ours.piece(block / 2, block)};
+  if (shape == 2) pieces = {ours.piece(0, block), ours.piece(2 * block, 64)};
 
   REQUIRE(post(link.a, {.opcode = opcode,
                         .pieces = pieces,
@@ -89,7 +91,7 @@ TEST_CASE("memory of ours that vanished costs a shared queue the receive that wa
   End const a{first.get()};
   auto const domain = make_domain(second.get());
   auto const queue = make_queue(second.get());
-  Memory const to{domain.get(), page};
+  Memory const to{domain.get(), block};
   Vanished const ours{a.domain.get()};
   ibv_srq_init_attr pool_asked{nullptr, {4, 1, 0}};
   auto* const pool = ibv().create_srq(domain.get(), &pool_asked);
@@ -104,7 +106,7 @@ TEST_CASE("memory of ours that vanished costs a shared queue the receive that wa
     REQUIRE(b);
     bring_to(a.qp.get(), IBV_QPS_RTS, b->qp_num);
     bring_to(b.get(), IBV_QPS_RTS, a.qp->qp_num);
-    auto piece = to.piece(0, page);
+    auto piece = to.piece(0, block);
     ibv_recv_wr wr{};
     wr.wr_id = 5;
     wr.sg_list = &piece;
@@ -112,7 +114,7 @@ TEST_CASE("memory of ours that vanished costs a shared queue the receive that wa
     ibv_recv_wr* bad = nullptr;
     REQUIRE(ibv_post_srq_recv(pool, &wr, &bad) == 0);
 
-    REQUIRE(post(a, {.pieces = {ours.piece(page, 64)}}) == 0);
+    REQUIRE(post(a, {.pieces = {ours.piece(block, block)}}) == 0);
 
     CHECK(await_one(a.sends).status == IBV_WC_LOC_PROT_ERR);
     auto const end = await_one(queue);
@@ -127,12 +129,12 @@ TEST_CASE("memory that vanished at the target is no fault of ours", "[soft]") {
   if (!can_attach()) return;
   auto const opcode = GENERATE(IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ);
   Link link{Reach::two_contexts, Terms{}};
-  Memory const from{link.a.domain.get(), 2 * page};
+  Memory const from{link.a.domain.get(), 2 * block};
   Vanished const theirs{link.b.domain.get()};
-  auto const place = theirs.piece(page / 2, page);
+  auto const place = theirs.piece(block / 2, block);
 
   REQUIRE(post(link.a, {.opcode = opcode,
-                        .pieces = {from.piece(0, 64), from.piece(64, page - 64)},
+                        .pieces = {from.piece(0, 64), from.piece(64, block - 64)},
                         .remote_address = place.addr,
                         .remote_key = place.lkey}) == 0);
 
@@ -143,6 +145,7 @@ TEST_CASE("memory that vanished at the target is no fault of ours", "[soft]") {
 TEST_CASE("few bytes into memory that vanished are a success there, and SIGSEGV of whoever polls",
           "[soft]") {
   auto const reach = GENERATE(Reach::one_context, Reach::two_contexts);
+  auto const length = reach == Reach::one_context ? 32u : GENERATE(32u, soft::eager_bytes_max);
   constexpr int sent = 42;
   int says[2];
   REQUIRE(::pipe(says) == 0);
@@ -151,11 +154,11 @@ TEST_CASE("few bytes into memory that vanished are a success there, and SIGSEGV 
   if (child == 0) {
     ::signal(SIGSEGV, SIG_DFL);
     Link link{reach, Terms{}};
-    Memory const from{link.a.domain.get(), page};
+    Memory const from{link.a.domain.get(), block};
     Vanished const theirs{link.b.domain.get()};
-    // What travels in the completion.
-    REQUIRE(post_receive(link.b, 5, {theirs.piece(page, 32)}) == 0);
-    REQUIRE(post(link.a, {.pieces = {from.piece(0, 32)}}) == 0);
+    // What travels in the completion, or by the eager ring.
+    REQUIRE(post_receive(link.b, 5, {theirs.piece(block, length)}) == 0);
+    REQUIRE(post(link.a, {.pieces = {from.piece(0, length)}}) == 0);
     auto const status =
         static_cast<char>(await_one(link.a.sends).status == IBV_WC_SUCCESS ? sent : 0);
     static_cast<void>(!::write(says[1], &status, 1));
@@ -176,11 +179,11 @@ TEST_CASE("few bytes into memory that vanished are a success there, and SIGSEGV 
 TEST_CASE("memory of ours that vanished breaks the sends of an unreliable connection", "[soft]") {
   if (!can_attach()) return;
   Link link{Reach::two_contexts, Terms{}, Terms{}, {.type = IBV_QPT_UC}};
-  Memory const to{link.b.domain.get(), page};
+  Memory const to{link.b.domain.get(), block};
   Vanished const ours{link.a.domain.get()};
-  REQUIRE(post_receive(link.b, 5, {to.piece(0, page)}) == 0);
+  REQUIRE(post_receive(link.b, 5, {to.piece(0, block)}) == 0);
 
-  REQUIRE(post(link.a, {.pieces = {ours.piece(page, 64)}}) == 0);
+  REQUIRE(post(link.a, {.pieces = {ours.piece(block, 64)}}) == 0);
 
   CHECK(await_one(link.a.sends).status == IBV_WC_LOC_PROT_ERR);
   CHECK(state_of(link.a.qp.get()) == IBV_QPS_SQE);

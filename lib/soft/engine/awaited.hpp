@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// From a receive that is posted late to the sender that sleeps meanwhile. Any thread.
+// From a receive that is posted late to what waits for it: a message (unexpected.hpp), or a sender
+// that sleeps. Any thread.
 //
 // While all threads of a sender sleep, its timer thread marks the queue pair that has no receive,
 // and the queue pair's shared receive queue. Who posts there sees the mark and ends the timer
 // thread's rest.
+// A message that waits leaves a mark, too.
 // A mark has no name: a queue pair is marked by the one that it is connected to, so that a false
 // one wakes a peer for nothing and does no more. Nothing relies on it: a mark and a receive that
 // cross each other, or meet a lock that is held, leave the sender to its timer.
@@ -19,9 +21,10 @@ struct ReceivePool;
 /// holds send_lock.
 void await_receive(QueuePair&) noexcept;
 
-/// A receive was posted to the queue pair, which is marked. The caller holds receive_lock.
-void wake_sender(QueuePair&) noexcept;
+/// A receive was posted to the queue pair, which is marked: takes the message, wakes the sender.
+/// The caller holds receive_lock.
+void serve_waiting(QueuePair&) noexcept;
 /// The same of a shared receive queue. The caller holds no lock.
-void wake_senders(ReceivePool&) noexcept;
+void serve_waiting(ReceivePool&) noexcept;
 
 }  // namespace lend::soft

@@ -37,6 +37,9 @@ bool may_go_on(QueuePair& qp) noexcept {
   if (work.fault != nullptr) [[unlikely]]
     if (auto const met = meet_fault(qp, work)) return *met;
   if (qp.qp_type == IBV_QPT_UD) return execute_datagram(qp, work);
+  // Before its pieces: their memory may be gone since.
+  if (qp.offered != 0 && qp.shared->offer.was_taken(qp.offered)) [[unlikely]]
+    return ended(IBV_WC_SUCCESS, Fault::none, qp.offered_length);
   bool const brings = brings_bytes(work);
   Stretches ours;
   if (!gather(qp, work, brings, ours)) return ended(IBV_WC_LOC_PROT_ERR, Fault::local_key);
@@ -118,11 +121,25 @@ bool has_run_out(QueuePair& qp, Outcome const& outcome) noexcept {
   return qp.stall.deadline != 0 && now() >= qp.stall.deadline;
 }
 
+/// The work is over, but it is offered to its receiver. False: who just takes it, and holds rx, for
+/// which the next try waits, as long as for any lock.
+[[gnu::noinline]] bool end_offer(QueuePair& qp, Outcome& outcome) noexcept {
+  auto const withdrawn = qp.shared->offer.withdraw(qp.offered);
+  if (withdrawn == Withdrawn::is_being_taken && outcome.kind() == Outcome::Kind::receiver_not_ready)
+    return false;
+  if (withdrawn == Withdrawn::was_taken)
+    outcome = ended(IBV_WC_SUCCESS, Fault::none, qp.offered_length);
+  qp.offered = 0;
+  return true;
+}
+
 }  // namespace
 
 bool try_once(QueuePair& qp, Work const& work) noexcept {
-  auto const outcome = execute(qp, work);
+  auto outcome = execute(qp, work);
   if (outcome.kind() != Outcome::Kind::done && !has_run_out(qp, outcome)) return false;
+  if (qp.offered != 0 && !end_offer(qp, outcome)) [[unlikely]]
+    return false;
   qp.stall.why = Stall::Why::none;
   end(qp, work, outcome.status(), outcome.fault(), outcome.length());
   return true;
@@ -146,6 +163,7 @@ bool is_worth_another_try(QueuePair& qp, Work const& work) noexcept {
   if (qp.stall.why == Stall::Why::fault) return false;
   if (qp.stall.why == Stall::Why::lock_is_held) return may_go_on(qp);
   if (qp.peer->is_dead()) return true;
+  if (qp.offered != 0 && qp.shared->offer.was_taken(qp.offered)) return true;
   auto const& target = *qp.target;
   auto const state = target.state.load(std::memory_order_relaxed);
   // A peer that was not ready and now is silent has another budget.

@@ -152,7 +152,7 @@ RobustLock const* modify(QueuePair& qp, ibv_qp_attr const& given, int mask, int&
                    qp.owner().own_wakers);
     // To peers SQD is RTS: only our sends are concerned.
     publish(qp, to == IBV_QPS_SQD ? IBV_QPS_RTS : to);
-    // Release pairs with wake_sender().
+    // Release pairs with serve_waiting().
     qp.mode.store(to, std::memory_order_release);
   }
   if (from == IBV_QPS_SQD && to == IBV_QPS_RTS) resume_sends(qp);

@@ -3,6 +3,7 @@
 //
 // Sends before receives before flushes: so the error that broke a queue pair precedes the flushes
 // it caused. Order within each queue is kept; none is owed across.
+#include <soft/engine/placing.hpp>
 #include <soft/engine/poll.hpp>
 #include <soft/engine/send_queue.hpp>
 #include <soft/memory/copy.hpp>
@@ -11,6 +12,7 @@
 #include <soft/objects/queue_pair_states.hpp>
 #include <soft/objects/receive_pool.hpp>
 #include <soft/platform/reason.hpp>
+#include <soft/segment/bounce.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -76,6 +78,19 @@ bool take_local(CompletionQueue& cq, ibv_wc& wc) noexcept {
   }
 }
 
+/// A message in the eager ring. Everything a peer wrote is checked here.
+[[gnu::noinline]] void take_eager(QueuePair& qp, ibv_pd const& pd, PostedReceive& receive,
+                                  SharedCompletion const& slot) noexcept {
+  auto* const buffers = bounce_of(qp.owner().segment, *qp.shared);
+  auto const length = std::min(slot.length.get(), receive.length);
+  auto const position = slot.bytes[0].get();
+  auto const at = position % eager_ring_bytes;
+  if (buffers == nullptr || length > eager_bytes_max || length > eager_ring_bytes - at) return;
+  place_bytes(qp, pd, receive, buffers->eager + at, length);
+  // Release pairs with the sender's acquire: the bytes were read.
+  qp.shared->eager_head.store(position + whole_lines(length), std::memory_order_release);
+}
+
 /// Makes the completion of `receive`, whose pieces are of `pd`, from what a peer wrote.
 [[gnu::always_inline]] inline void end_receive(QueuePair& qp, ibv_pd const& pd,
                                                PostedReceive& receive, SharedCompletion const& slot,
@@ -100,6 +115,8 @@ bool take_local(CompletionQueue& cq, ibv_wc& wc) noexcept {
       wc.slid = 1;
       wc.sl = static_cast<std::uint8_t>(sender >> 40 & 0xf);
       if ((sender >> 32 & 1) != 0) wc.wc_flags |= IBV_WC_GRH;
+    } else if (kind == ReceiveKind::eager) {
+      take_eager(qp, pd, receive, slot);
     } else {
       scatter_inline(qp, pd, receive, slot);
     }

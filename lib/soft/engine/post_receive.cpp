@@ -101,8 +101,8 @@ int post_recv(ibv_qp* queue_pair, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
         [[unlikely]]
       notify_of_flush(qp.receives());
     // The end of a list that was cut short leaves its sender to the timer: to ask there costs more.
-    else if (error == 0 && qp.shared->is_awaited.load(std::memory_order_relaxed) != 0) [[unlikely]]
-      wake_sender(qp);
+    else if (error == 0 && qp.shared->awaited.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      serve_waiting(qp);
   }
   if (error != 0) {
     *bad = wr;
@@ -121,7 +121,7 @@ int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
       while (wr != nullptr && (error = receive_one(pool, *wr)) == 0) wr = wr->next;
     }
     if (pool.shared->is_awaited.get() != 0) [[unlikely]]
-      wake_senders(pool);
+      serve_waiting(pool);
   }
   if (error != 0) {
     *bad = wr;

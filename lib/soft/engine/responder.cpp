@@ -8,6 +8,7 @@
 
 #include <soft/engine/atomics.hpp>
 #include <soft/engine/taken_receive.hpp>
+#include <soft/engine/unexpected.hpp>
 #include <soft/memory/copy.hpp>
 #include <soft/memory/reach.hpp>
 
@@ -82,16 +83,22 @@ class Responder : TakenReceive<type> {
   using Receive::target_;
   using Receive::told_by_completion_;
   using Receive::work_;
+  using typename Receive::Bytes;
   using typename Receive::Matched;
 
   Outcome receive() noexcept {
     // Of a sender that died. While it cannot be ended, nothing is received behind it.
     auto const claim = is_reliable() ? 0 : target_.claim.get();
     if (claim != 0 && claim != qp_.stall.claim && !give_up_claim()) return lost();
+    if (is_reliable() && qp_.offered != 0 && !take_back()) [[unlikely]]
+      return ended(IBV_WC_SUCCESS, Fault::none, qp_.offered_length);
     auto const matched = target_.pool.get() == 0 ? this->match() : this->match_in_pool();
     if (matched == Matched::corrupt) return break_target(IBV_WC_REM_OP_ERR, Fault::corrupt_target);
     if (matched == Matched::held) return held_back();
-    if (matched == Matched::none) return stalled(Outcome::Kind::receiver_not_ready);
+    if (matched == Matched::none) {
+      if constexpr (is_reliable()) offer_message(qp_, work_, ours_, target_);
+      return stalled(Outcome::Kind::receiver_not_ready);
+    }
     if (work_.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) return write_and_deliver();
 
     auto const length = static_cast<std::uint32_t>(ours_.total);
@@ -104,12 +111,21 @@ class Responder : TakenReceive<type> {
     if (answer == Fault::unreachable_memory && peer_.is_going()) return lost_peer();
     if (answer != Fault::none) return fail_receive(answer);
     if (!is_small) {
+      if (this->place_eagerly(length, memory_)) return deliver(length, Bytes::in_eager_ring);
       auto const copied = move(Direction::to_peer, length);
       if (copied == Copied::our_fault) return fail_ours();
       if (is_lost(copied)) return lost_peer();
       if (copied != Copied::all) return fail_receive(Fault::unreachable_memory);
     }
-    return deliver(length, is_small);
+    return deliver(length, is_small ? Bytes::in_completion : Bytes::placed);
+  }
+
+  /// What was offered before, since we look ourselves now. False: it was taken. No living
+  /// process takes it just now, as we hold rx; but its receiver may have died while it did.
+  [[gnu::noinline]] bool take_back() noexcept {
+    if (qp_.shared->offer.withdraw(qp_.offered) == Withdrawn::was_taken) return false;
+    qp_.offered = 0;
+    return true;
   }
 
   /// WRITE with an immediate, whose receive was matched.
@@ -129,7 +145,7 @@ class Responder : TakenReceive<type> {
       if (is_lost(copied)) return lost_peer();
       if (copied != Copied::all) return refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
     }
-    if (receive_ != nullptr) return deliver(length, false);
+    if (receive_ != nullptr) return deliver(length, Bytes::placed);
     return ended(IBV_WC_SUCCESS, Fault::none, length);
   }
 
@@ -155,8 +171,8 @@ class Responder : TakenReceive<type> {
     return ended(IBV_WC_SUCCESS, Fault::none, sizeof before);
   }
 
-  Outcome deliver(std::uint32_t length, bool carries_bytes) noexcept {
-    auto const pushed = this->complete(length, carries_bytes);
+  Outcome deliver(std::uint32_t length, Bytes where) noexcept {
+    auto const pushed = this->complete(length, where);
     if (pushed == Pushed::yes) return ended(IBV_WC_SUCCESS, Fault::none, length);
     if (pushed == Pushed::held) return held_back_by_queue();
     if (pushed == Pushed::unheard || !can_tell()) return unheard();

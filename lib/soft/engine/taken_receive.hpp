@@ -5,6 +5,7 @@
 #include <soft/engine/request_at_target.hpp>
 #include <soft/memory/copy.hpp>
 #include <soft/memory/reach.hpp>
+#include <soft/segment/bounce.hpp>
 #include <soft/segment/claims.hpp>
 #include <soft/segment/completion_ring.hpp>
 #include <soft/segment/pool_ring.hpp>
@@ -61,9 +62,11 @@ class TakenReceive : protected RequestAtTarget<type> {
   Matched match_in_pool() noexcept {
     auto const ring = pool_ring_of(segment(), target_);
     if (ring.order == nullptr) return Matched::corrupt;
-    // This work took it before a lock held it back, unless that claim was settled.
-    auto const word = qp_.stall.claim;
-    auto const taken = word != 0 && word == target_.claim.get()
+    // This work took it before a lock held it back, unless that claim was settled; or its receiver
+    // took it for this work, and could not complete it (unexpected.hpp).
+    auto const claimed = target_.claim.get();
+    auto const word = is_reliable() ? claimed : qp_.stall.claim;
+    auto const taken = word != 0 && word == claimed
                            ? taken_before(ring, word)
                            : take_from_pool(ring, target_, number(), qp_.owner().claimant,
                                             segment().header.async, peer_.wakers());
@@ -101,8 +104,24 @@ class TakenReceive : protected RequestAtTarget<type> {
     return left == 0 ? Fault::none : Fault::corrupt_target;
   }
 
-  /// Completes it. `carries_bytes`: those of the request travel in the completion.
-  Pushed complete(std::uint32_t length, bool carries_bytes) noexcept {
+  /// Where the bytes of the request are as the receive completes.
+  enum class Bytes { placed, in_completion, in_eager_ring };
+
+  /// Copies the message to the eager ring, where its receive is not mapped and there is room.
+  [[nodiscard]] bool place_eagerly(std::uint32_t length, TargetMemory const& memory) noexcept {
+    if (!is_reliable() || memory.stretches().all_mapped) return false;
+    eager_ = room_in_eager_ring(segment(), target_, length);
+    if (eager_.bytes == nullptr) return false;
+    auto* to = eager_.bytes;
+    for (std::uint32_t i = 0; i < ours_.count; ++i) {
+      copy_in_order(to, ours_.items[i].mapped, ours_.items[i].length);
+      to += ours_.items[i].length;
+    }
+    return true;
+  }
+
+  /// Completes it.
+  Pushed complete(std::uint32_t length, Bytes where) noexcept {
     ReceiveEnd end;  // not initialised as a whole: 72 bytes for every message
     end.length = length;
     end.immediate = work_.immediate;
@@ -111,7 +130,7 @@ class TakenReceive : protected RequestAtTarget<type> {
     end.flags = has_immediate(work_) ? IBV_WC_WITH_IMM : 0;
     end.inline_length = 0;
     end.is_solicited = work_.is_solicited();
-    if (carries_bytes) {
+    if (where == Bytes::in_completion) {
       end.inline_length = static_cast<std::uint8_t>(length);
       auto* at = reinterpret_cast<std::byte*>(end.bytes);
       for (std::uint32_t i = 0; i < ours_.count; ++i) {
@@ -119,12 +138,20 @@ class TakenReceive : protected RequestAtTarget<type> {
         at += ours_.items[i].length;
       }
     }
+    if (where == Bytes::in_eager_ring) {
+      end.kind = ReceiveKind::eager;
+      end.inline_length = sizeof end.bytes[0];
+      end.bytes[0] = eager_.position;
+    }
     if (is_datagram()) {
       end.kind = ReceiveKind::datagram;
       end.inline_length = sizeof end.bytes[0];
       end.bytes[0] = work_.datagram.word_from(qp_.qp_num);
     }
-    return push(end);
+    auto const pushed = push(end);
+    // After the completion: a sender that dies in between has used no room of another's.
+    if (where == Bytes::in_eager_ring && pushed == Pushed::yes) target_.eager_tail.set(eager_.end);
+    return pushed;
   }
 
   void finish_receive(ibv_wc_status status, Fault fault) noexcept {
@@ -184,6 +211,7 @@ class TakenReceive : protected RequestAtTarget<type> {
   std::uint32_t receive_id_ = 0;
   std::uint32_t pieces_limit_ = 0;
   std::uint32_t receive_domain_ = 0;
+  EagerRoom eager_;  // set by place_eagerly()
   bool is_claimed_ = false;
   bool told_by_completion_ = false;
 };

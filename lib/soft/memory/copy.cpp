@@ -19,8 +19,7 @@
 namespace lend::soft {
 namespace {
 
-// Beyond, memcpy is faster than a loop of words; but AddressSanitizer has its own.
-constexpr std::size_t by_words_max = base::can_poison ? SIZE_MAX : 64;
+constexpr std::size_t block = 64;
 
 /// Orders the body before the tail, whatever stores memcpy used (non-temporal, string moves).
 void fence_stores() noexcept {
@@ -29,6 +28,30 @@ void fence_stores() noexcept {
 #else
   std::atomic_thread_fence(std::memory_order_release);
 #endif
+}
+
+// Beyond, memcpy, whose stores pass the caches by; but AddressSanitizer has its own.
+constexpr std::size_t by_blocks_max = base::can_poison ? SIZE_MAX : 64u << 10;
+
+/// Copies whole blocks of 64 bytes, ascending. Not by memcpy, which from 2 KiB on may use string
+/// moves: where the target lies up to 63 bytes behind the source modulo 4096, as memory of malloc()
+/// and of mmap() does, some CPUs need 25 times as long for them.
+/// Source: measured on AMD family 25 with glibc 2.36.
+[[gnu::no_sanitize_address]] void copy_blocks(std::byte* target, std::byte const* source,
+                                              std::size_t length) noexcept {
+  using Vector [[gnu::vector_size(16)]] = long long;
+  constexpr auto size = sizeof(Vector);
+  for (; length > 0; length -= block, target += block, source += block) {
+    Vector a, b, c, d;
+    std::memcpy(&a, source, size);
+    std::memcpy(&b, source + size, size);
+    std::memcpy(&c, source + 2 * size, size);
+    std::memcpy(&d, source + 3 * size, size);
+    std::memcpy(target, &a, size);
+    std::memcpy(target + size, &b, size);
+    std::memcpy(target + 2 * size, &c, size);
+    std::memcpy(target + 3 * size, &d, size);
+  }
 }
 
 /// At most a word, in the largest aligned stores, ascending.
@@ -129,7 +152,12 @@ bool none_mapped(Stretches const& stretches) noexcept {
     target += head;
     source += head;
     body -= head;
-    if (body <= by_words_max) {
+    if (body <= by_blocks_max) {
+      auto const blocks = body / block * block;
+      copy_blocks(target, source, blocks);
+      target += blocks;
+      source += blocks;
+      body -= blocks;
       for (; body > 0; body -= word_bytes, target += word_bytes, source += word_bytes)
         copy_as<std::uint64_t>(target, source);
     } else {

@@ -55,7 +55,12 @@ RobustLock const* users_of_memory(Context& context, std::uint32_t key) noexcept 
   for (auto& entry : context.queue_pairs) {
     auto* const qp = entry.load(std::memory_order_relaxed);
     if (qp == nullptr) continue;
-    { std::lock_guard const ours{qp->send_lock}; }
+    {
+      std::lock_guard const ours{qp->send_lock};
+      // No receiver gets bytes of it any more, not even a copy; what was taken stays so.
+      if (qp->offered != 0 && qp->shared->offer.withdraw(qp->offered) == Withdrawn::yes)
+        qp->offered = 0;
+    }
     auto& rx = qp->shared->rx;
     if (rx.lock_in_time(context.claimant))
       rx.unlock();

@@ -2,6 +2,7 @@
 // Making and destroying queue pairs.
 #include <soft/objects/queue_pair.hpp>
 
+#include <soft/memory/page_ranges.hpp>
 #include <soft/objects/async_events.hpp>
 #include <soft/objects/domain.hpp>
 #include <soft/objects/held_locks.hpp>
@@ -9,6 +10,7 @@
 #include <soft/objects/receive_pool.hpp>
 #include <soft/peers/contacts.hpp>
 #include <soft/platform/reason.hpp>
+#include <soft/segment/bounce.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -77,8 +79,12 @@ std::unique_ptr<QueuePair> prepare(ibv_pd* pd, ibv_qp_init_attr const& asked) {
   return qp;
 }
 
+/// Of the receives, in whole pages, and behind them the bounce buffers of a reliable connection.
+std::size_t receives_bytes(QueuePair const& qp) noexcept {
+  return whole_pages((qp.receive_mask + std::size_t{1}) * qp.receive_stride);
+}
 std::size_t ring_bytes(QueuePair const& qp) noexcept {
-  return (qp.receive_mask + std::size_t{1}) * qp.receive_stride;
+  return receives_bytes(qp) + (qp.qp_type == IBV_QPT_RC ? sizeof(BounceBuffers) : 0);
 }
 
 /// The index after the last one given, so that numbers come back late; its rx is locked. Not one
@@ -111,7 +117,13 @@ void publish(QueuePair& qp) noexcept {
   shared.pool.set(static_cast<std::uint16_t>(qp.pool() != nullptr ? qp.pool()->index + 1 : 0));
   shared.claim.set(0);
   shared.remote_key.store(0, std::memory_order_relaxed);  // a killed sender's
-  shared.is_awaited.store(0, std::memory_order_relaxed);
+  shared.awaited.store(0, std::memory_order_relaxed);
+  shared.offer.forget();
+  shared.eager_tail.set(0);
+  shared.eager_head_seen.set(0);
+  shared.eager_head.store(0, std::memory_order_relaxed);
+  shared.bounce_offset.set(qp.qp_type == IBV_QPT_RC ? qp.receive_ring_offset + receives_bytes(qp)
+                                                    : 0);
   shared.type.set(static_cast<std::uint8_t>(qp.qp_type));
   shared.key.set(0);
   shared.events.set(0);

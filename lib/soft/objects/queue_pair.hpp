@@ -76,6 +76,10 @@ struct QueuePair : ibv_qp {
   std::atomic<std::uint32_t> pending_head{0};
   std::atomic<std::uint32_t> pending_tail{0};
   Stall stall;
+  // The head of what waits, while it is offered at its target: its ticket, or 0; its length.
+  std::uint64_t offered = 0;
+  std::uint32_t offered_length = 0;
+  std::uint32_t offers_made = 0;
   std::uint64_t meddled = 0;  // position + 1 of the work whose planned fault is over
 
   // The receive queue. Positions count up.

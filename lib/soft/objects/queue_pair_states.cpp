@@ -9,6 +9,7 @@
 #include <soft/objects/receive_pool.hpp>
 #include <soft/peers/contacts.hpp>
 #include <soft/platform/reason.hpp>
+#include <soft/segment/bounce.hpp>
 
 #include <cerrno>
 #include <mutex>
@@ -22,6 +23,7 @@ namespace {
 void flush_sends_of(QueuePair& qp) noexcept {
   if (qp.is_flushing) return;
   qp.stall.why = Stall::Why::none;
+  if (qp.offered != 0) (void)qp.shared->offer.withdraw(std::exchange(qp.offered, 0));
   qp.is_flushing = true;
   qp.owner().stalled.erase(qp.index);
   auto& cq = qp.sends();
@@ -181,6 +183,12 @@ RobustLock const* enter_reset(QueuePair& qp, ResetFor purpose) noexcept {
   shared.events.set(shared.events.get() & ~(was_established | is_breaking));
   if (purpose == ResetFor::destruction) forget_events(qp);
   shared.receive_tail.store(posted, std::memory_order_relaxed);
+  shared.offer.forget();
+  // Nor does a message of the connection before wait for its receive any more.
+  shared.awaited.store(0, std::memory_order_relaxed);
+  if (auto* const buffers = bounce_of(context.segment, shared))
+    buffers->unexpected.ticket.set(Offer::no_ticket);
+  qp.offered = 0;
   qp.mode.store(IBV_QPS_RESET, std::memory_order_relaxed);
   qp.stall = {};
   context.stalled.erase(qp.index);
@@ -202,6 +210,10 @@ RobustLock const* enter_reset(QueuePair& qp, ResetFor purpose) noexcept {
       recycle_claim(qp, std::exchange(qp.flushing_claim, 0));
     }
     drop_receives_of(qp);
+    // A poller that takes a message of the old epoch stores the head under this lock.
+    shared.eager_tail.set(0);
+    shared.eager_head_seen.set(0);
+    shared.eager_head.store(0, std::memory_order_relaxed);
     ++qp.epoch;  // completions that were taken from the ring and not polled yet are of the old one
     qp.receive_done.store(posted);
   }

@@ -9,6 +9,7 @@
 
 #include <soft/platform/platform.hpp>
 #include <soft/platform/robust_lock.hpp>
+#include <soft/segment/offer.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -89,8 +90,9 @@ static_assert(sizeof(SharedReceive) == cache_line);
 
 /// What a completion of a receive says. Abandoned: its taker died or gave it up, and `bytes` begin
 /// with the claim that it left; no news if the receive was completed before all the same.
-/// A datagram: `bytes` begin with Destination::word_from().
-enum class ReceiveKind : std::uint8_t { send, write_with_immediate, abandoned, datagram };
+/// A datagram: `bytes` begin with Destination::word_from(). An eager send: with the position of its
+/// bytes in the eager ring.
+enum class ReceiveKind : std::uint8_t { send, write_with_immediate, abandoned, datagram, eager };
 
 /// The end of a receive, written by the peer's CPU. Valid for position p when sequence == p + 1.
 struct alignas(cache_line) SharedCompletion {
@@ -119,9 +121,11 @@ struct SharedQueuePair {
   Cell<std::uint64_t> claim;
   // While a request from afar uses one, or 0: what deregisters it and finds rx held looks here.
   Atomic<std::uint32_t> remote_key;
+  Cell<std::uint64_t> eager_tail;  // position in the eager ring, see bounce.hpp
+  Cell<std::uint64_t> eager_head_seen;
 
   // Written by the owner under rx. Peers, too: under rx they move state to ERR and add to `events`;
-  // is_awaited is anybody's.
+  // `awaited` is anybody's.
   alignas(cache_line) Atomic<std::uint32_t> state;
   Cell<std::uint32_t> epoch;  // counts tenants and resets of this index
   Cell<std::uint32_t> remote_number;
@@ -137,12 +141,18 @@ struct SharedQueuePair {
   Cell<std::uint8_t> reads_max;
   Cell<std::uint16_t> pool;                   // index + 1, or 0: receives of its own
   Cell<std::uint8_t> type;                    // ibv_qp_type
-  Atomic<std::uint8_t> is_awaited;            // by a sleeper, see awaited.hpp
+  Atomic<std::uint8_t> awaited;               // see bounce.hpp
   Cell<std::uint32_t> key;                    // of datagrams
   Cell<std::uint32_t> send_completion_queue;  // who breaks this queue pair wakes both
   Cell<std::uint32_t> events;                 // see event_marks.hpp
+
+  // Of the message at the head of its send queue that found no receive. Written by the owner, and
+  // by the peer that takes the message.
+  alignas(cache_line) Offer offer;
+  Cell<std::uint64_t> bounce_offset;  // of BounceBuffers, or 0; written once
+  Atomic<std::uint64_t> eager_head;   // written by the owner, as it polls
 };
-static_assert(sizeof(SharedQueuePair) == 2 * cache_line);
+static_assert(sizeof(SharedQueuePair) == 3 * cache_line);
 
 struct SharedCompletionQueue {
   // Written by those who complete receives, and by the owner to arm, under `lock`.
@@ -199,7 +209,7 @@ struct SharedArena {
 };
 
 struct SharedHeader {
-  static constexpr std::uint64_t magic_value = 0x36'74'66'6f'73'64'6e'6c;  // "lndsoft6"
+  static constexpr std::uint64_t magic_value = 0x37'74'66'6f'73'64'6e'6c;  // "lndsoft7"
 
   Atomic<std::uint64_t> magic;  // stored last
   Cell<std::uint32_t> instance;

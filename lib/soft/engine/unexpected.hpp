@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Messages that came before their receive: who posts the receive takes them.
+//
+// A small message at the head of a send queue that finds no receive is copied to the target's
+// segment, and offered (segment/offer.hpp). The program that posts the receive takes it there, so
+// that the sender need not run once more before it arrives: where processes share CPUs, that is a
+// switch of processes. It stays a waiting request with its budget. The sender retries it as any
+// other, but asks first whether it was taken, and withdraws the offer: when it finds a receive
+// itself, when the budget is over, when the queue pair breaks, and when memory is deregistered.
+// What the receiver cannot place it leaves to the sender, who finds out why.
+#pragma once
+
+#include <soft/memory/stretch.hpp>
+#include <soft/objects/queue_pair.hpp>
+
+namespace lend::soft {
+
+/// Copies the message `ours` of `work` to `target`, where it found no receive, and offers it; or
+/// does nothing. The caller holds send_lock and rx of the target.
+void offer_message(QueuePair&, Work const&, Stretches const& ours,
+                   SharedQueuePair& target) noexcept;
+
+/// A receive was posted to the queue pair, or to its shared receive queue: takes the message that
+/// waits for it, if one does. The caller holds receive_lock; the queue pair has a peer.
+void take_message(QueuePair&) noexcept;
+
+}  // namespace lend::soft

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Bounce buffers of a reliable connection, in the target's segment: for a message that waits there
+// for its receive, and for messages to memory that their sender cannot map.
+#pragma once
+
+#include <soft/segment/layout.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace lend::soft {
+
+// What SharedQueuePair::awaited says: a receive that is posted now is waited for by a thread that
+// sleeps, by a message that came before it.
+inline constexpr std::uint8_t awaited_by_sleeper = 1;
+inline constexpr std::uint8_t awaited_by_message = 2;
+
+/// A message that waits at its target for a receive, see unexpected.hpp. Written by its sender,
+/// under rx of that queue pair.
+struct alignas(cache_line) UnexpectedMessage {
+  static constexpr std::uint32_t bytes_max = page - cache_line;
+  static constexpr std::uint32_t is_solicited = 1u << 31;  // of `flags`, beside those of ibv_wc
+
+  Cell<std::uint64_t> ticket;  // of the offer; none after a reset of its receiver
+  Cell<std::uint32_t> length;
+  Cell<std::uint32_t> immediate;  // network order
+  Cell<std::uint32_t> flags;
+  alignas(cache_line) std::byte bytes[bytes_max];
+};
+static_assert(sizeof(UnexpectedMessage) == page);
+
+/// A message of at most so many bytes goes by the eager ring if the receive lies in memory that is
+/// not mapped: its sender copies it there, and the poll that takes its completion copies it to the
+/// receive. Two copies are faster than a system call.
+inline constexpr std::uint32_t eager_bytes_max = 16u << 10;
+inline constexpr std::uint32_t eager_ring_bytes = 64u << 10;
+
+struct alignas(page) BounceBuffers {
+  UnexpectedMessage unexpected;
+  std::byte eager[eager_ring_bytes];
+};
+
+/// Those of the queue pair; null if it has none, or says nonsense.
+[[nodiscard]] inline BounceBuffers* bounce_of(Segment& segment,
+                                              SharedQueuePair const& target) noexcept {
+  auto const offset = target.bounce_offset.get();
+  if (offset % page != 0) return nullptr;
+  return reinterpret_cast<BounceBuffers*>(
+      ring_at(segment, offset, sizeof(BounceBuffers) / page, page));
+}
+
+/// Room for `length` bytes in one piece of the target's eager ring, which its sender fills.
+struct EagerRoom {
+  std::byte* bytes;  // null: there is no room now
+  std::uint64_t position;
+  std::uint64_t end;  // the tail, once the completion is published
+};
+/// The caller holds rx.
+[[nodiscard]] inline EagerRoom room_in_eager_ring(Segment& segment, SharedQueuePair& target,
+                                                  std::uint32_t length) noexcept {
+  constexpr EagerRoom none{nullptr, 0, 0};
+  auto* const buffers = bounce_of(segment, target);
+  if (buffers == nullptr || length > eager_bytes_max) return none;
+  auto const needed = whole_lines(length);
+  auto position = target.eager_tail.get();
+  auto const left = eager_ring_bytes - position % eager_ring_bytes;
+  if (needed > left) position += left;
+  auto const end = position + needed;
+  if (end - target.eager_head_seen.get() > eager_ring_bytes) {
+    // Acquire pairs with the poll that took the bytes: they were read before they change.
+    target.eager_head_seen.set(target.eager_head.load(std::memory_order_acquire));
+    if (end - target.eager_head_seen.get() > eager_ring_bytes) return none;
+  }
+  return {buffers->eager + position % eager_ring_bytes, position, end};
+}
+
+}  // namespace lend::soft
