@@ -11,7 +11,7 @@ namespace lend::network {
 
 using Clock = Deadline::Clock;
 
-Result<Acceptor::Accepted> Acceptor::accept(Greeting const& ours, Deadline deadline) {
+Result<Peer> Acceptor::accept(Greeting const& ours, Deadline deadline) {
   begin(Clock::now());
   struct Ending {
     Acceptor& acceptor;
@@ -27,7 +27,7 @@ Result<Acceptor::Accepted> Acceptor::accept(Greeting const& ours, Deadline deadl
     }
     for (auto& one : pending_) {
       if (one.stage != Stage::agreed) continue;
-      Accepted accepted{std::move(one.socket), one.endpoint};
+      auto accepted = std::move(one.peer);
       one.stage = Stage::closed;
       erase_closed();
       return accepted;
@@ -59,8 +59,7 @@ void Acceptor::end() noexcept {
 void Acceptor::expire(Clock::time_point now) {
   for (auto& one : pending_) {
     if (now - one.since < limits_.patience) continue;
-    if (one.stage == Stage::greeting)
-      reject(one, StatusCode::too_slow, "did not finish its greeting in time");
+    if (is_greeting(one)) reject(one, StatusCode::too_slow, "did not finish its greeting in time");
     if (one.stage == Stage::offered) reject(one, StatusCode::too_slow, "did not agree in time");
   }
   erase_closed();
@@ -71,13 +70,7 @@ void Acceptor::offer_endpoint(Greeting const& ours, Clock::time_point now) {
   if (std::any_of(pending_.begin(), pending_.end(), is_offered)) return;
   for (auto& one : pending_) {
     if (one.stage != Stage::waiting) continue;
-    auto const frame = encode(ours);
-    // Its socket's buffer is empty: the frame fits, or this is no peer.
-    auto const sent = ::send(one.socket.fd.get(), frame.data(), frame.size(), MSG_NOSIGNAL);
-    if (sent != static_cast<ssize_t>(frame.size())) {
-      reject(one, StatusCode::failed, "closed the connection before the greeting");
-      continue;
-    }
+    if (!send_at_once(one, encode(ours, one.peer.sealing.get()))) continue;
     one.stage = Stage::offered;
     one.since = now;
     break;
@@ -95,7 +88,7 @@ void Acceptor::withdraw_offer(StatusCode code, std::string const& clause) {
 bool Acceptor::has_room(Clock::time_point now) const noexcept {
   if (pending_.size() < room_) return true;
   return std::any_of(pending_.begin(), pending_.end(), [&](PendingConnection const& one) {
-    return one.stage == Stage::greeting && now - one.since >= limits_.crowded_patience;
+    return is_greeting(one) && now >= replaceable_from(one);
   });
 }
 
@@ -107,9 +100,8 @@ Deadline Acceptor::next_event() const noexcept {
   for (auto const& one : pending_) {
     if (one.stage == Stage::waiting) continue;
     soonest = sooner(soonest, until(one.since + limits_.patience));
-    auto const replaceable = one.since + limits_.crowded_patience;
-    if (full && one.stage == Stage::greeting && replaceable > now)
-      soonest = sooner(soonest, until(replaceable));
+    if (full && is_greeting(one) && replaceable_from(one) > now)
+      soonest = sooner(soonest, until(replaceable_from(one)));
   }
   return soonest;
 }
@@ -120,7 +112,7 @@ Result<void> Acceptor::wait_and_serve(Greeting const& ours, Deadline deadline) {
     // One that waits its turn is not read, only watched for its end.
     bool const is_read = one.stage != Stage::waiting;
     auto const events = static_cast<short>(is_read ? POLLIN | POLLRDHUP : POLLRDHUP);
-    polled_.push_back({one.socket.fd.get(), events, 0});
+    polled_.push_back({one.peer.socket.fd.get(), events, 0});
   }
   bool const room = has_room(Clock::now());
   polled_.push_back({room ? listening_.fd.get() : -1, POLLIN, 0});
@@ -141,7 +133,7 @@ void Acceptor::serve(PendingConnection& one, Greeting const& ours) {
     return reject(one, StatusCode::failed, "closed the connection while it waited for its turn");
   while (!one.reader.complete()) {
     auto const room = one.reader.room();
-    auto const got = ::recv(one.socket.fd.get(), room.data(), room.size(), 0);
+    auto const got = ::recv(one.peer.socket.fd.get(), room.data(), room.size(), 0);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (got <= 0)
@@ -155,25 +147,67 @@ void Acceptor::serve(PendingConnection& one, Greeting const& ours) {
 
 /// A whole frame has arrived.
 void Acceptor::on_frame(PendingConnection& one, Greeting const& ours) {
-  auto const& reader = one.reader;
-  if (one.stage == Stage::greeting) {
-    if (reader.kind() != FrameKind::greeting)
-      return reject(one, StatusCode::foreign, "sent a status before any greeting");
-    auto const greeting = reader.greeting();
-    if (!greeting) return reject(one, StatusCode::foreign, greeting.error().message());
-    auto status = validate(greeting.value(), ours);
-    if (status.code != StatusCode::agreed) return reject(one, status.code, std::move(status.text));
-    one.endpoint = greeting.value().endpoint;
-    one.stage = Stage::waiting;
-    return;
+  auto const kind = one.reader.kind();
+  if (one.stage == Stage::hello && kind == FrameKind::hello) return on_hello(one);
+  if (one.stage == Stage::proof && kind == FrameKind::proof) return on_proof(one);
+  if (one.stage == Stage::greeting && kind == FrameKind::greeting) return on_greeting(one, ours);
+  if (one.stage == Stage::offered && kind == FrameKind::status) return on_agreement(one);
+  if (one.stage == Stage::hello || kind != FrameKind::status)
+    return reject(one, StatusCode::foreign, "sent a frame out of turn");
+  auto const status = one.reader.status();
+  if (!status) return reject(one, StatusCode::foreign, status.error().message());
+  reject(one, StatusCode::failed, "rejected this side, which " + status.value().text);
+}
+
+void Acceptor::on_hello(PendingConnection& one) {
+  auto const theirs = one.reader.hello();
+  if (!theirs) return reject(one, StatusCode::foreign, theirs.error().message());
+  auto status = validate(theirs.value(), secret_);
+  if (status.code != StatusCode::agreed) return reject(one, status.code, std::move(status.text));
+  auto const ours = new_hello(secret_);
+  if (!ours)
+    return reject(one, StatusCode::failed, "came when this failed: " + ours.error().message());
+  auto sealing = secret_.sealing(Side::listening, encode(theirs.value()).bytes(),
+                                 encode(ours.value()).bytes());
+  if (!send_at_once(one, encode(ours.value()))) return;
+  one.stage = Stage::greeting;
+  if (!sealing || !send_at_once(one, encode(sealing->proof()))) return;
+  one.peer.sealing = std::move(sealing);
+  one.stage = Stage::proof;
+}
+
+void Acceptor::on_proof(PendingConnection& one) {
+  if (!one.peer.sealing->is_proved_by(one.reader.proof())) {
+    auto status = another_secret();
+    return reject(one, status.code, std::move(status.text));
   }
-  if (reader.kind() != FrameKind::status)
-    return reject(one, StatusCode::foreign, "sent its greeting twice");
-  auto const status = reader.status();
+  one.reader.open_by(*one.peer.sealing);
+  one.stage = Stage::greeting;
+}
+
+void Acceptor::on_greeting(PendingConnection& one, Greeting const& ours) {
+  auto greeting = one.reader.greeting();
+  if (!greeting) return reject(one, StatusCode::foreign, greeting.error().message());
+  auto status = validate(greeting.value(), ours);
+  if (status.code != StatusCode::agreed) return reject(one, status.code, std::move(status.text));
+  one.peer.greeting = std::move(greeting).value();
+  one.stage = Stage::waiting;
+}
+
+void Acceptor::on_agreement(PendingConnection& one) {
+  auto const status = one.reader.status();
   if (!status) return reject(one, StatusCode::foreign, status.error().message());
   if (status.value().code != StatusCode::agreed)
     return reject(one, StatusCode::failed, "rejected this side, which " + status.value().text);
   one.stage = Stage::agreed;
+}
+
+bool Acceptor::send_at_once(PendingConnection& one, Frame const& frame) {
+  auto const bytes = frame.bytes();
+  auto const sent = ::send(one.peer.socket.fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  if (sent == static_cast<ssize_t>(bytes.size())) return true;
+  reject(one, StatusCode::failed, "closed the connection before the greeting");
+  return false;
 }
 
 Result<void> Acceptor::take_newcomers() {
@@ -193,15 +227,18 @@ Result<void> Acceptor::take_newcomers() {
     if (!taken.value().fd) return success();
     if (pending_.size() >= room_) make_room(now);
     room_ = limits_.pending_max;  // until descriptors are short again
-    pending_.push_back(PendingConnection{.socket = std::move(taken).value(), .since = now});
+    pending_.push_back(
+        PendingConnection{.peer = {.socket = std::move(taken).value()}, .since = now});
+    auto& newcomer = pending_.back();
+    if (auto const user = check_user(newcomer.peer.socket.fd.get()); !user)
+      reject(newcomer, StatusCode::foreign, user.error().message());
   }
   return success();
 }
 
 void Acceptor::make_room(Clock::time_point now) {
   for (auto& one : pending_) {
-    if (one.stage != Stage::greeting) continue;
-    if (now - one.since < limits_.crowded_patience) continue;
+    if (!is_greeting(one) || now < replaceable_from(one)) continue;
     reject(one, StatusCode::too_slow, "did not finish its greeting while others waited");
     break;
   }
@@ -209,9 +246,9 @@ void Acceptor::make_room(Clock::time_point now) {
 }
 
 void Acceptor::reject(PendingConnection& one, StatusCode code, std::string clause) {
-  last_rejected_ = one.socket.address + " " + clause;
-  send_rejection(one.socket, Status{code, std::move(clause)});
-  one.socket.fd = base::UniqueFd{};
+  last_rejected_ = one.peer.socket.address + " " + clause;
+  send_rejection(one.peer.socket, Status{code, std::move(clause)}, one.peer.sealing.get());
+  one.peer.socket.fd = base::UniqueFd{};
   one.stage = Stage::closed;
 }
 

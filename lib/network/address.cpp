@@ -7,15 +7,31 @@
 
 #include <netdb.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 
 namespace lend::network {
 namespace {
+
+constexpr std::string_view local_scheme = "unix:";
+
+/// With @ for the zero byte that abstract names begin with.
+std::string local_text(SocketAddress const& address) {
+  sockaddr_un local{};
+  std::memcpy(&local, &address.storage, sizeof local);
+  constexpr std::size_t before = offsetof(sockaddr_un, sun_path);
+  if (address.length <= before) return "a process of this host";
+  std::string name{local.sun_path, address.length - before};
+  if (name.front() != '\0') return std::string{local_scheme} + name.c_str();
+  return std::string{local_scheme} + "@" + name.substr(1);
+}
 
 Error malformed(std::string_view text, std::string_view reason) {
   return {Errc::invalid_argument, "the address \"" + base::shown(text) + "\" " +
@@ -68,7 +84,35 @@ Result<HostAndPort> parse_address(std::string_view text) {
   return HostAndPort{std::string{host}, port};
 }
 
+bool is_local_address(std::string_view text) noexcept {
+  return text.starts_with(local_scheme);
+}
+
+Result<SocketAddress> parse_local_address(std::string_view text) {
+  auto const name = text.substr(local_scheme.size());
+  sockaddr_un local{};
+  local.sun_family = AF_UNIX;
+  auto const refused = [&](std::string_view reason) {
+    return Error{Errc::invalid_argument,
+                 "the address \"" + base::shown(text) + "\" " + std::string{reason} +
+                     "; write unix:PATH, or unix:@NAME for a name without a file"};
+  };
+  if (name.empty() || name == "@") return refused("has no path");
+  if (name.find('\0') != std::string_view::npos) return refused("has a zero byte");
+  if (name.size() >= sizeof local.sun_path) return refused("has too long a path");
+  bool const is_abstract = name.front() == '@';
+  std::copy(name.begin(), name.end(), std::begin(local.sun_path));
+  if (is_abstract) local.sun_path[0] = '\0';
+  SocketAddress address;
+  std::memcpy(&address.storage, &local, sizeof local);
+  // The name of an abstract one is as long as the length says; a path ends at its zero byte.
+  auto const length = offsetof(sockaddr_un, sun_path) + name.size() + (is_abstract ? 0 : 1);
+  address.length = static_cast<socklen_t>(length);
+  return address;
+}
+
 std::string SocketAddress::to_text() const {
+  if (is_local()) return local_text(*this);
   std::array<char, NI_MAXHOST> host{};
   std::array<char, NI_MAXSERV> port{};
   if (::getnameinfo(native(), length, host.data(), host.size(), port.data(), port.size(),

@@ -33,9 +33,18 @@ struct SocketAddress {
   [[nodiscard]] sockaddr const* native() const noexcept {
     return reinterpret_cast<sockaddr const*>(&storage);
   }
-  /// "127.0.0.1:80" or "[::1]:80".
+  [[nodiscard]] bool is_local() const noexcept { return storage.ss_family == AF_UNIX; }
+  /// "127.0.0.1:80", "[::1]:80", "unix:/run/desk" or "unix:@desk".
   [[nodiscard]] std::string to_text() const;
 };
+
+/// "unix:PATH" or, for a name without a file, "unix:@NAME": a socket of this host.
+[[nodiscard]] bool is_local_address(std::string_view text) noexcept;
+
+/// Shape:   is_local_address(text).
+/// Errors:  invalid_argument  no path, a zero byte, or more than fits.
+/// Source:  unix(7).
+[[nodiscard]] Result<SocketAddress> parse_local_address(std::string_view text);
 
 /// The addresses of a host, never none, in the order to try them. A name may go through the
 /// resolver, which knows no deadline; numbers do not.

@@ -5,37 +5,64 @@
 #include <network/acceptor.hpp>
 #include <network/exchange.hpp>
 
+#include <unistd.h>
+
+#include <cstring>
 #include <utility>
+#include <vector>
 
 namespace lend {
 namespace {
-
-network::Greeting greeting_of(PreparedChannel const& prepared, ExchangeOptions const& options) {
-  return {options.secret, prepared.endpoint()};
-}
-
-Result<void> check_options(ExchangeOptions const& options) {
-  if (options.secret.size() <= network::secret_bytes_max) return success();
-  return Error{Errc::invalid_argument, "the secret has " + std::to_string(options.secret.size()) +
-                                           " bytes; " + std::to_string(network::secret_bytes_max) +
-                                           " is the most"};
-}
 
 Result<void> check_prepared(PreparedChannel const& prepared) {
   if (!prepared.is_used_up()) return success();
   return Error{Errc::stale_handle, "the prepared channel was used before; build another"};
 }
 
+Result<std::vector<network::SocketAddress>> candidates_at(std::string_view address, bool connects) {
+  if (network::is_local_address(address)) {
+    LEND_TRY(local, network::parse_local_address(address));
+    return std::vector{local};
+  }
+  LEND_TRY(parsed, network::parse_address(address));
+  if (connects && parsed.port == 0)
+    return Error{Errc::invalid_argument,
+                 "port 0 in \"" + std::string{address} + "\": name the port the peer listens on"};
+  return resolve(parsed);
+}
+
+/// The file of a local listening socket; removed when the listener ends, but not by a forked child,
+/// whose parent listens on.
+class SocketFile {
+ public:
+  SocketFile() = default;
+  explicit SocketFile(network::SocketAddress const& address)
+      : path_{address.is_local() ? address.to_text().substr(5) : std::string{}} {
+    if (path_.starts_with('@')) path_.clear();  // has no file
+  }
+  SocketFile(SocketFile&& other) noexcept
+      : path_{std::exchange(other.path_, {})}, owner_{other.owner_} {}
+  SocketFile& operator=(SocketFile&&) = delete;
+  ~SocketFile() {
+    if (!path_.empty() && ::getpid() == owner_) ::unlink(path_.c_str());
+  }
+
+ private:
+  std::string path_;
+  pid_t owner_ = ::getpid();
+};
+
 /// The last step of both sides: connects this end, and waits for the peer's status.
-Result<Channel> finish_exchange(network::Socket const& socket, PreparedChannel prepared,
-                                Endpoint const& peer, Deadline deadline) {
-  auto channel = std::move(prepared).handshake(peer);
+Result<Channel> finish_exchange(network::Peer const& peer, PreparedChannel prepared,
+                                Deadline deadline) {
+  auto const& socket = peer.socket;
+  auto channel = std::move(prepared).handshake(peer.greeting.endpoint);
   bool const misfits = !channel && channel.error() == Errc::incompatible_peer;
   network::Status ours{network::StatusCode::ready, {}};
   if (!channel)
     ours = {misfits ? network::StatusCode::incompatible : network::StatusCode::failed,
             channel.error().message()};
-  auto const theirs = network::exchange_status(socket, ours, deadline);
+  auto const theirs = network::exchange_status(peer, ours, deadline);
   // The endpoint of a process that died looks stale; that it died is the cause.
   if (misfits && !theirs && theirs.error() == Errc::peer_lost)
     return Error{Errc::peer_lost,
@@ -56,8 +83,8 @@ Result<Channel> finish_exchange(network::Socket const& socket, PreparedChannel p
 }  // namespace
 
 struct Listener::State {
+  SocketFile file;
   network::Acceptor acceptor;
-  ExchangeOptions options;
 };
 
 Listener::Listener(std::unique_ptr<State> state) noexcept : state_{std::move(state)} {}
@@ -66,12 +93,14 @@ Listener& Listener::operator=(Listener&&) noexcept = default;
 Listener::~Listener() = default;
 
 Result<Listener> Listener::open(std::string_view address, ExchangeOptions options) {
-  LEND_TRYV(check_options(options));
-  LEND_TRY(parsed, network::parse_address(address));
-  LEND_TRY(candidates, resolve(parsed));
+  auto made = network::Secret::of(options.secret);
+  ::explicit_bzero(options.secret.data(), options.secret.size());
+  LEND_TRY(secret, std::move(made));
+  LEND_TRY(candidates, candidates_at(address, false));
   LEND_TRY(listening, network::open_listening(candidates));
-  return Listener{
-      std::make_unique<State>(State{network::Acceptor{std::move(listening)}, std::move(options)})};
+  SocketFile file{candidates.front()};
+  return Listener{std::make_unique<State>(
+      State{std::move(file), network::Acceptor{std::move(listening), {}, std::move(secret)}})};
 }
 
 std::string const& Listener::address() const noexcept {
@@ -82,8 +111,8 @@ std::string const& Listener::address() const noexcept {
 Result<Channel> Listener::accept(PreparedChannel prepared, Deadline deadline) {
   if (!state_) return Error{Errc::stale_handle, "this Listener was moved from"};
   LEND_TRYV(check_prepared(prepared));
-  LEND_TRY(accepted, state_->acceptor.accept(greeting_of(prepared, state_->options), deadline));
-  return finish_exchange(accepted.socket, std::move(prepared), accepted.endpoint, deadline);
+  LEND_TRY(peer, state_->acceptor.accept({prepared.endpoint()}, deadline));
+  return finish_exchange(peer, std::move(prepared), deadline);
 }
 
 Result<Channel> listen(std::string_view address, PreparedChannel prepared, Deadline deadline,
@@ -94,17 +123,15 @@ Result<Channel> listen(std::string_view address, PreparedChannel prepared, Deadl
 
 Result<Channel> connect(std::string_view address, PreparedChannel prepared, Deadline deadline,
                         ExchangeOptions const& options) {
-  LEND_TRYV(check_options(options));
+  LEND_TRY(secret, network::Secret::of(options.secret));
   LEND_TRYV(check_prepared(prepared));
-  LEND_TRY(parsed, network::parse_address(address));
-  if (parsed.port == 0)
-    return Error{Errc::invalid_argument,
-                 "port 0 in \"" + std::string{address} + "\": name the port the peer listens on"};
-  LEND_TRY(candidates, resolve(parsed));
+  LEND_TRY(candidates, candidates_at(address, true));
   LEND_TRY(socket, network::connect_with_retry(std::string{address}, candidates, deadline));
-  LEND_TRY(their_endpoint,
-           network::greet_listener(socket, greeting_of(prepared, options), deadline));
-  return finish_exchange(socket, std::move(prepared), their_endpoint, deadline);
+  if (auto const user = network::check_user(socket.fd.get()); !user)
+    return Error{user.error().code(), network::about_peer(socket.address, user.error().message())};
+  LEND_TRY(peer,
+           network::greet_listener(std::move(socket), {prepared.endpoint()}, deadline, secret));
+  return finish_exchange(peer, std::move(prepared), deadline);
 }
 
 }  // namespace lend

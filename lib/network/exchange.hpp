@@ -3,7 +3,9 @@
 // knows no device. One thread at a time.
 //
 //   connecting side          listening side
-//   greeting          →
+//   hello             →
+//                     ←      hello, proof       proofs only where there is a secret; after its own
+//   proof, greeting   →                         each side seals what it sends
 //                     ←      greeting           only to one peer at a time
 //   agreed            →
 //        …each connects its own end…
@@ -19,6 +21,7 @@
 #include <lend/base/result.hpp>
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -27,21 +30,40 @@ namespace lend::network {
 /// How long a peer that agreed may take to connect its queue pair, however far the deadline.
 inline constexpr std::chrono::seconds status_patience{30};
 
-/// Sends `ours` to the listener at the other end of `socket`; its endpoint, once both agreed.
+/// A peer that agreed.
+struct Peer {
+  Socket socket{};
+  std::unique_ptr<Sealing> sealing{};  ///< null where there is no secret
+  Greeting greeting{};
+};
+
+/// Greets the listener at the other end of `socket`; what it said of itself, once both agreed.
+/// Nothing of `ours` is sent before it proved that it knows `secret`, if one is set.
 /// Errors:  timed_out. incompatible_peer  with either side's reason. peer_lost  it hung up.
-[[nodiscard]] Result<Endpoint> greet_listener(Socket const& socket, Greeting const& ours,
-                                              Deadline deadline);
+///          system_failed  no random bytes.
+[[nodiscard]] Result<Peer> greet_listener(Socket socket, Greeting const& ours, Deadline deadline,
+                                          Secret const& secret = {});
 
 /// Sends the peer the status of this end, and waits for its own.
 /// Errors:  timed_out. incompatible_peer  it speaks otherwise. peer_lost  it hung up.
-[[nodiscard]] Result<Status> exchange_status(Socket const& socket, Status const& ours,
+[[nodiscard]] Result<Status> exchange_status(Peer const& peer, Status const& ours,
                                              Deadline deadline);
+
+/// The hello of one connection. Source: getrandom(2).
+/// Errors:  system_failed  no random bytes.
+[[nodiscard]] Result<Hello> new_hello(Secret const& secret);
+
+/// Whether `theirs` is the hello of a peer: agreed, or the status to reject it with.
+[[nodiscard]] Status validate(Hello const& theirs, Secret const& ours);
+
+/// What a side that proved nothing, or something else, is rejected with.
+[[nodiscard]] Status another_secret();
 
 /// Whether `theirs` is the greeting of a peer: agreed, or the status to reject it with.
 [[nodiscard]] Status validate(Greeting const& theirs, Greeting const& ours);
 
 /// Sends `status` and ends the connection, as far as that is possible without waiting.
-void send_rejection(Socket const& socket, Status const& status) noexcept;
+void send_rejection(Socket const& socket, Status const& status, Sealing* sealing);
 
 /// "the peer at 127.0.0.1:80 `clause`".
 [[nodiscard]] std::string about_peer(std::string const& address, std::string_view clause);

@@ -17,13 +17,7 @@ namespace {
 
 // After PNG's signature: a text-mode transfer or a stripped eighth bit damages it visibly.
 constexpr std::array<std::uint8_t, 8> magic{'l', 'e', 'n', 'd', '\r', '\n', 0x1a, 0xfe};
-
-void write_header(WireWriter& writer, FrameKind kind, std::size_t frame_bytes) {
-  for (auto const byte : magic) writer.u8(byte);
-  writer.u8(exchange_version);
-  writer.u8(static_cast<std::uint8_t>(kind));
-  writer.u16(static_cast<std::uint16_t>(frame_bytes - frame_header_bytes));
-}
+constexpr std::uint8_t purpose_connect = 1;
 
 void write_padded(WireWriter& writer, std::string_view text, std::size_t length) {
   writer.bytes(std::as_bytes(std::span{text}));
@@ -41,6 +35,36 @@ Error foreign(std::string reason) {
   return {Errc::incompatible_peer, std::move(reason)};
 }
 
+Frame frame_of(FrameKind kind, std::span<std::byte const> payload, Sealing* sealing) noexcept {
+  Frame frame;
+  auto const follows = payload.size() + (sealing != nullptr ? tag_bytes : 0);
+  WireWriter writer{frame.storage};
+  for (auto const byte : magic) writer.u8(byte);
+  writer.u8(exchange_version);
+  writer.u8(static_cast<std::uint8_t>(kind));
+  writer.u16(static_cast<std::uint16_t>(follows));
+  writer.bytes(payload);
+  LEND_ASSERT(writer.ok());
+  frame.size = frame_header_bytes + follows;
+  if (sealing != nullptr) {
+    auto const rest = std::span{frame.storage}.subspan(frame_header_bytes);
+    sealing->seal(static_cast<std::uint8_t>(kind), rest.first(payload.size()),
+                  rest.subspan(payload.size()).first<tag_bytes>());
+  }
+  return frame;
+}
+
+/// Of a frame of that kind that is not sealed; 0 if there is no such kind.
+std::size_t frame_bytes(FrameKind kind) noexcept {
+  switch (kind) {
+    case FrameKind::hello: return hello_bytes;
+    case FrameKind::proof: return proof_frame_bytes;
+    case FrameKind::greeting: return greeting_bytes;
+    case FrameKind::status: return status_bytes;
+  }
+  return 0;
+}
+
 bool begins_magic(std::span<std::byte const> bytes) {
   auto const seen = bytes.first(std::min(bytes.size(), magic.size()));
   return std::memcmp(seen.data(), magic.data(), seen.size()) == 0;
@@ -48,40 +72,40 @@ bool begins_magic(std::span<std::byte const> bytes) {
 
 }  // namespace
 
-std::array<std::byte, greeting_bytes> encode(Greeting const& greeting) {
-  LEND_ASSERT(greeting.secret.size() <= secret_bytes_max);
-  std::array<std::byte, greeting_bytes> frame{};
-  WireWriter writer{frame};
-  write_header(writer, FrameKind::greeting, frame.size());
-  writer.u16(static_cast<std::uint16_t>(greeting.secret.size()));
-  write_padded(writer, greeting.secret, secret_bytes_max);
-  writer.bytes(greeting.endpoint.encode());
-  LEND_ASSERT(writer.ok() && writer.written() == frame.size());
-  return frame;
+Frame encode(Hello const& hello) noexcept {
+  std::array<std::byte, hello_bytes - frame_header_bytes> payload{};
+  WireWriter writer{payload};
+  writer.bytes(hello.nonce);
+  writer.u8(hello.has_secret ? 1 : 0);
+  writer.u8(purpose_connect);
+  LEND_ASSERT(writer.ok() && writer.written() == payload.size());
+  return frame_of(FrameKind::hello, payload, nullptr);
 }
 
-std::array<std::byte, status_bytes> encode(Status const& status) {
-  std::array<std::byte, status_bytes> frame{};
+Frame encode(Proof const& proof) noexcept {
+  return frame_of(FrameKind::proof, proof, nullptr);
+}
+
+Frame encode(Greeting const& greeting, Sealing* sealing) {
+  LEND_ASSERT(greeting.note.size() <= note_bytes_max);
+  std::array<std::byte, greeting_bytes - frame_header_bytes> payload{};
+  WireWriter writer{payload};
+  writer.u16(static_cast<std::uint16_t>(greeting.note.size()));
+  write_padded(writer, greeting.note, note_bytes_max);
+  writer.bytes(greeting.endpoint.encode());
+  LEND_ASSERT(writer.ok() && writer.written() == payload.size());
+  return frame_of(FrameKind::greeting, payload, sealing);
+}
+
+Frame encode(Status const& status, Sealing* sealing) {
+  std::array<std::byte, status_bytes - frame_header_bytes> payload{};
   auto const text = std::string_view{status.text}.substr(0, status_text_max);
-  WireWriter writer{frame};
-  write_header(writer, FrameKind::status, frame.size());
+  WireWriter writer{payload};
   writer.u8(static_cast<std::uint8_t>(status.code));
   writer.u8(static_cast<std::uint8_t>(text.size()));
   write_padded(writer, text, status_text_max);
-  LEND_ASSERT(writer.ok() && writer.written() == frame.size());
-  return frame;
-}
-
-bool same_secret(std::string_view ours, std::string_view theirs) noexcept {
-  if (ours.size() > secret_bytes_max || theirs.size() > secret_bytes_max) return false;
-  std::array<unsigned char, secret_bytes_max> a{};
-  std::array<unsigned char, secret_bytes_max> b{};
-  std::copy(ours.begin(), ours.end(), a.begin());
-  std::copy(theirs.begin(), theirs.end(), b.begin());
-  std::size_t volatile difference = ours.size() ^ theirs.size();  // volatile: no early exit
-  for (std::size_t at = 0; at < secret_bytes_max; ++at)
-    difference = difference | static_cast<std::size_t>(a[at] ^ b[at]);
-  return difference == 0;
+  LEND_ASSERT(writer.ok() && writer.written() == payload.size());
+  return frame_of(FrameKind::status, payload, sealing);
 }
 
 std::span<std::byte> FrameReader::room() noexcept {
@@ -92,9 +116,9 @@ Result<void> FrameReader::took(std::size_t count) {
   LEND_ASSERT(count <= needed_ - at_);
   bool const in_header = at_ < header_end;
   at_ += count;
-  if (!in_header || count == 0) return success();
-  auto checked = check_header();
-  if (!checked) needed_ = at_;
+  if (count == 0 || (!in_header && !complete())) return success();
+  auto checked = in_header ? check_header() : open();
+  if (!checked) at_ = needed_ = std::min(at_, header_end);  // never complete
   return checked;
 }
 
@@ -110,10 +134,9 @@ Result<void> FrameReader::check_header() {
     return foreign("speaks version " + std::to_string(version) + " of the exchange, this side " +
                    std::to_string(exchange_version) + "; use the same lend on both sides");
   kind_ = static_cast<FrameKind>(kind);
-  std::size_t expected = 0;
-  if (kind_ == FrameKind::greeting) expected = greeting_bytes;
-  if (kind_ == FrameKind::status) expected = status_bytes;
+  auto expected = frame_bytes(kind_);
   if (expected == 0) return foreign("sent a frame of unknown kind " + std::to_string(kind));
+  if (sealing_ != nullptr) expected += tag_bytes;
   if (header_end + length != expected)
     return foreign("sent a frame of kind " + std::to_string(kind) + " with " +
                    std::to_string(length) + " bytes instead of " +
@@ -122,14 +145,45 @@ Result<void> FrameReader::check_header() {
   return success();
 }
 
+Result<void> FrameReader::open() {
+  if (sealing_ == nullptr) return success();
+  auto const rest = std::span{bytes_}.first(needed_).subspan(header_end);
+  auto const payload = rest.first(rest.size() - tag_bytes);
+  if (sealing_->open(static_cast<std::uint8_t>(kind_), payload, rest.last<tag_bytes>()))
+    return success();
+  return foreign("sent a frame that was changed, repeated or left out on its way");
+}
+
+Result<Hello> FrameReader::hello() const {
+  LEND_ASSERT(complete() && kind_ == FrameKind::hello);
+  WireReader reader{std::span{bytes_}.subspan(header_end, hello_bytes - header_end)};
+  Hello hello;
+  reader.bytes(hello.nonce);
+  auto const has_secret = reader.u8();
+  auto const purpose = reader.u8();
+  LEND_ASSERT(reader.ok() && reader.left() == 0);
+  if (has_secret > 1) return foreign("sent a hello of unknown form " + std::to_string(has_secret));
+  if (purpose != purpose_connect)
+    return foreign("came for another purpose, number " + std::to_string(purpose));
+  hello.has_secret = has_secret == 1;
+  return hello;
+}
+
+Proof FrameReader::proof() const noexcept {
+  LEND_ASSERT(complete() && kind_ == FrameKind::proof);
+  Proof proof;
+  std::copy_n(bytes_.begin() + header_end, proof.size(), proof.begin());
+  return proof;
+}
+
 Result<Greeting> FrameReader::greeting() const {
   LEND_ASSERT(complete() && kind_ == FrameKind::greeting);
   WireReader reader{std::span{bytes_}.subspan(header_end, greeting_bytes - header_end)};
-  auto const secret_length = reader.u16();
-  if (secret_length > secret_bytes_max)
-    return foreign("sent a greeting with a secret of " + std::to_string(secret_length) + " bytes");
+  auto const note_length = reader.u16();
+  if (note_length > note_bytes_max)
+    return foreign("sent a greeting with a note of " + std::to_string(note_length) + " bytes");
   Greeting greeting;
-  greeting.secret = read_padded(reader, secret_length, secret_bytes_max);
+  greeting.note = read_padded(reader, note_length, note_bytes_max);
   std::array<std::byte, Endpoint::encoded_size> bytes{};
   reader.bytes(bytes);
   LEND_ASSERT(reader.ok() && reader.left() == 0);

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The two frames of the exchange, as bytes. No I/O. One thread at a time.
+// The four frames of the exchange, as bytes. No I/O. One thread at a time.
 //
 // Every frame starts with the same 12 bytes in every version, so that versions can tell each other
 // apart:
 //
 //   8  magic "lend\r\n\x1a\xfe"   1  version   1  kind   2  length of what follows
 //
-//   greeting: 2 length of the secret, 256 secret padded with zeros, 56 Endpoint::encode()
-//   status:  1 code, 1 length of the text, 200 text padded with zeros
+//   hello:    32 nonce, 1 whether this side has a secret, 1 purpose: 1 connects two channels
+//   proof:    32 Sealing::proof()
+//   greeting: 2 length of the note, 64 note padded with zeros, 56 Endpoint::encode()
+//   status:   1 code, 1 length of the text, 200 text padded with zeros
 //
+// After its proof a side seals what it sends: the payload is encrypted, and 16 bytes of tag follow.
 // Lengths are fixed by kind: a peer cannot make this side allocate more than one frame.
 #pragma once
+
+#include <network/secret.hpp>
 
 #include <lend/base/result.hpp>
 #include <lend/verbs/endpoint.hpp>
@@ -20,32 +25,43 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 
 namespace lend::network {
 
-inline constexpr std::size_t secret_bytes_max = 256;
+inline constexpr std::size_t nonce_bytes = 32;
+inline constexpr std::size_t note_bytes_max = 64;
 inline constexpr std::size_t status_text_max = 200;
-inline constexpr std::uint8_t exchange_version = 1;
+inline constexpr std::uint8_t exchange_version = 2;
 
+// Of frames that are not sealed.
 inline constexpr std::size_t frame_header_bytes = 12;
+inline constexpr std::size_t hello_bytes = frame_header_bytes + nonce_bytes + 2;
+inline constexpr std::size_t proof_frame_bytes = frame_header_bytes + proof_bytes;
 inline constexpr std::size_t greeting_bytes =
-    frame_header_bytes + 2 + secret_bytes_max + Endpoint::encoded_size;
+    frame_header_bytes + 2 + note_bytes_max + Endpoint::encoded_size;
 inline constexpr std::size_t status_bytes = frame_header_bytes + 2 + status_text_max;
-inline constexpr std::size_t frame_bytes_max = greeting_bytes;
+inline constexpr std::size_t frame_bytes_max = status_bytes + tag_bytes;
 
-enum class FrameKind : std::uint8_t { greeting = 1, status = 2 };
+enum class FrameKind : std::uint8_t { greeting = 1, status = 2, hello = 3, proof = 4 };
+
+using Nonce = std::array<std::byte, nonce_bytes>;
 
 /// The first frame of each side.
+struct Hello {
+  Nonce nonce{};
+  bool has_secret = false;
+};
+
+/// What each side says of itself once it knows the other.
 struct Greeting {
-  std::string secret;
   Endpoint endpoint{};
+  std::string note{};  ///< bytes of the program's own
 };
 
 enum class StatusCode : std::uint8_t {
   agreed = 1,        ///< the greeting is fine; connect now
   ready = 2,         ///< connected; the peer may send once it is, too
-  foreign = 3,       ///< not lend, damaged, or another version
+  foreign = 3,       ///< not lend, damaged, another version, or of another user
   wrong_secret = 4,  ///< the secrets differ
   incompatible = 5,  ///< the endpoints do not fit
   failed = 6,        ///< this side could not, for a reason of its own
@@ -55,16 +71,25 @@ enum class StatusCode : std::uint8_t {
 /// Whether a side goes on with the exchange, and if not, why.
 struct Status {
   StatusCode code{};
-  std::string text;  ///< the reason; cut at status_text_max
+  std::string text{};  ///< the reason; cut at status_text_max
 };
 
-/// Shape: `secret` has at most secret_bytes_max bytes.
-[[nodiscard]] std::array<std::byte, greeting_bytes> encode(Greeting const& greeting);
-[[nodiscard]] std::array<std::byte, status_bytes> encode(Status const& status);
+/// A frame as it is sent.
+struct Frame {
+  std::array<std::byte, frame_bytes_max> storage{};
+  std::size_t size = 0;
 
-/// Whether two secrets are the same, in a time that does not depend on where they differ.
-/// Shape: both have at most secret_bytes_max bytes; longer ones are never the same.
-[[nodiscard]] bool same_secret(std::string_view ours, std::string_view theirs) noexcept;
+  [[nodiscard]] std::span<std::byte const> bytes() const noexcept {
+    return std::span{storage}.first(size);
+  }
+};
+
+/// Sealed by `sealing` as the next frame of its side, unless that is null.
+/// Shape: `note` has at most note_bytes_max bytes.
+[[nodiscard]] Frame encode(Hello const& hello) noexcept;
+[[nodiscard]] Frame encode(Proof const& proof) noexcept;
+[[nodiscard]] Frame encode(Greeting const& greeting, Sealing* sealing = nullptr);
+[[nodiscard]] Frame encode(Status const& status, Sealing* sealing = nullptr);
 
 /// Collects one frame from pieces of any size and checks each byte as soon as it can be.
 class FrameReader {
@@ -74,8 +99,8 @@ class FrameReader {
   [[nodiscard]] std::span<std::byte> room() noexcept;
 
   /// `count` bytes were put into room().
-  /// Errors:  incompatible_peer  these bytes begin no frame of ours; the message says why, as a
-  ///          clause that follows the sender's name.
+  /// Errors:  incompatible_peer  these bytes begin no frame of ours, or what sealed it differs; the
+  ///          message says why, as a clause that follows the sender's name.
   [[nodiscard]] Result<void> took(std::size_t count);
 
   [[nodiscard]] bool complete() const noexcept { return at_ == needed_ && at_ > header_end; }
@@ -83,22 +108,30 @@ class FrameReader {
   /// Shape: complete().
   [[nodiscard]] FrameKind kind() const noexcept { return kind_; }
   /// Shape:   complete(), and of that kind.
-  /// Errors:  incompatible_peer  lengths inside, or the code, are out of range, or the endpoint is
+  /// Errors:  incompatible_peer  lengths inside, or a value, are out of range, or the endpoint is
   ///          none; the message is a clause that follows the sender's name.
+  [[nodiscard]] Result<Hello> hello() const;
+  [[nodiscard]] Proof proof() const noexcept;
   [[nodiscard]] Result<Greeting> greeting() const;
   [[nodiscard]] Result<Status> status() const;
 
   /// Ready for the next frame.
   void restart() noexcept;
 
+  /// From the next frame on only what `sealing` opens is taken.
+  /// Borrows: `sealing` for the life of this object.
+  void open_by(Sealing& sealing) noexcept { sealing_ = &sealing; }
+
  private:
   static constexpr std::size_t header_end = frame_header_bytes;
   [[nodiscard]] Result<void> check_header();
+  [[nodiscard]] Result<void> open();
 
   std::array<std::byte, frame_bytes_max> bytes_{};
   std::size_t at_ = 0;
   std::size_t needed_ = header_end;
   FrameKind kind_{};
+  Sealing* sealing_ = nullptr;
 };
 
 }  // namespace lend::network

@@ -5,6 +5,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -54,9 +55,15 @@ void set_option(int fd, int level, int option, int value = 1) {
 
 Result<base::UniqueFd> new_socket(SocketAddress const& address) {
   int const type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
-  base::UniqueFd fd{::socket(address.storage.ss_family, type, IPPROTO_TCP)};
+  base::UniqueFd fd{
+      ::socket(address.storage.ss_family, type, address.is_local() ? 0 : IPPROTO_TCP)};
   if (!fd) return Error::from_errno("socket for " + address.to_text(), errno);
   return fd;
+}
+
+char const* hint_in_use(SocketAddress const& address) {
+  if (!address.is_local()) return "choose another port, or 0 for any";
+  return "choose another name, or remove the file if its listener was killed";
 }
 
 Result<Socket> listen_at(SocketAddress const& address) {
@@ -72,7 +79,7 @@ Result<Socket> listen_at(SocketAddress const& address) {
                                         " is not an address of this host; listen on one it has, "
                                         "or on 0.0.0.0 or [::] for all"};
     return Error::from_errno("bind to " + address.to_text(), why,
-                             why == EADDRINUSE ? "choose another port, or 0 for any" : "");
+                             why == EADDRINUSE ? hint_in_use(address) : "");
   }
   if (::listen(fd.get(), SOMAXCONN) != 0)
     return Error::from_errno("listen on " + address.to_text(), errno);
@@ -85,6 +92,7 @@ Result<Socket> listen_at(SocketAddress const& address) {
 /// Reasons to try again: the listener, its host or the way there may not be up yet.
 bool may_pass(int errno_value) {
   switch (errno_value) {
+    case ENOENT:  // the file of a local socket
     case ECONNREFUSED:
     case ECONNRESET:
     case ECONNABORTED:
@@ -125,6 +133,21 @@ Result<Socket> attempt(SocketAddress const& candidate, Deadline deadline) {
 }
 
 }  // namespace
+
+Result<void> check_user(int fd) {
+  int family = 0;
+  socklen_t size = sizeof family;
+  if (::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size) != 0)
+    return Error::from_errno("getsockopt SO_DOMAIN", errno);
+  if (family != AF_UNIX) return success();
+  ucred other{};
+  size = sizeof other;
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &size) != 0)
+    return Error::from_errno("getsockopt SO_PEERCRED", errno);
+  if (other.uid == ::geteuid()) return success();
+  return Error{Errc::denied, "is of user " + std::to_string(other.uid) + ", this side of user " +
+                                 std::to_string(::geteuid())};
+}
 
 bool is_connected_to_itself(int fd) {
   SocketAddress near_end;

@@ -26,6 +26,12 @@ struct Socket {
   std::string address;
 };
 
+/// Refuses the process at the other end of a local socket if it is of another user; a listener's
+/// user is that of its listen(2). Other sockets have none.
+/// Errors:  denied  a clause that follows the other end's name. system_failed.
+/// Source:  unix(7), SO_PEERCRED.
+[[nodiscard]] Result<void> check_user(int fd);
+
 /// A listening socket at the first of `candidates` that can be bound.
 /// Errors:  not_found  none is an address of this host. denied, system_failed, exhausted.
 [[nodiscard]] Result<Socket> open_listening(std::span<SocketAddress const> candidates);

@@ -62,7 +62,7 @@ TEST_CASE("a good peer is accepted and both know each other's endpoint", "[netwo
 
   auto const accepted = must(acceptor.accept(greeting_with(3), within(patience)));
 
-  CHECK(accepted.endpoint == endpoint_of(7));
+  CHECK(accepted.greeting.endpoint == endpoint_of(7));
   CHECK(peer.greeted() == endpoint_of(3));
   CHECK(acceptor.pending() == 0);
 }
@@ -78,7 +78,8 @@ TEST_CASE("a listener on IPv6 admits a good peer where the host has IPv6", "[net
   CHECK(acceptor.address().starts_with("[::1]:"));
   GoodPeer peer{acceptor.address()};
 
-  CHECK(must(acceptor.accept(greeting_with(3), within(patience))).endpoint == endpoint_of(2));
+  CHECK(must(acceptor.accept(greeting_with(3), within(patience))).greeting.endpoint ==
+        endpoint_of(2));
 }
 
 TEST_CASE("nobody came is said at the deadline", "[network]") {
@@ -97,10 +98,10 @@ TEST_CASE("the deadline's error says why the last connection was rejected", "[ne
   CHECK_THAT(complaint_about(bytes_of("GET / HTTP/1.1\r\n\r\n")),
              Catch::Contains("does not speak"));
   CHECK_THAT(complaint_about(foreign), Catch::Contains("version 200"));
-  CHECK_THAT(complaint_about(bytes_of(encode(greeting_with(2, "x")))),
-             Catch::Contains("another secret"));
+  CHECK_THAT(complaint_about(secret_hello()),
+             Catch::Contains("has a secret and the other side none"));
   CHECK_THAT(complaint_about(damaged_greeting()), Catch::Contains("bad endpoint"));
-  CHECK_THAT(complaint_about(agreed()), Catch::Contains("status before"));
+  CHECK_THAT(complaint_about(agreed()), Catch::Contains("out of turn"));
   CHECK_THAT(complaint_about({}), Catch::Contains("closed the connection"));
 }
 
@@ -112,7 +113,7 @@ TEST_CASE("a connection is sent the reason for its rejection", "[network]") {
   say(old_timer, foreign);
   static_cast<void>(rejection_of_all(acceptor));
   auto const spy = dial(acceptor.address());
-  say(spy, bytes_of(encode(greeting_with(2, "guess"))));
+  say(spy, secret_hello());
   static_cast<void>(rejection_of_all(acceptor));
 
   CHECK(must(frame_in(hear(old_timer)).status()).code == network::StatusCode::foreign);
@@ -134,7 +135,7 @@ TEST_CASE("a connection that ends after any byte leaves nothing behind", "[netwo
   auto const deadline = within(patience);
   auto accepted = must(acceptor.accept(greeting_with(1), deadline));
 
-  CHECK(accepted.endpoint == endpoint_of(5));
+  CHECK(accepted.greeting.endpoint == endpoint_of(5));
   CHECK(peer.greeted() == endpoint_of(1));
   accepted.socket.fd = base::UniqueFd{};
   CHECK(open_descriptors() == before);
@@ -150,8 +151,8 @@ TEST_CASE("a peer that greets well and never agrees gives way to the next", "[ne
 
   auto const accepted = must(acceptor.accept(greeting_with(1), within(patience)));
 
-  CHECK(accepted.endpoint == endpoint_of(9));
-  CHECK(must(frame_in(hear(mute)).greeting()).endpoint == endpoint_of(1));
+  CHECK(accepted.greeting.endpoint == endpoint_of(9));
+  CHECK(greeting_in(hear(mute)).endpoint == endpoint_of(1));
 }
 
 TEST_CASE("a peer that was sent an endpoint is rejected when the wait for it fails", "[network]") {
@@ -165,10 +166,10 @@ TEST_CASE("a peer that was sent an endpoint is rejected when the wait for it fai
                                "the second"};
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  Bytes heard;
   std::latch failed{1};  // UBSan asks of an ending thread's state by a pipe: descriptors first
   std::thread coming{[&] {
-    pollfd waiting{first.fd.get(), POLLIN, 0};
-    static_cast<void>(network::wait_for({&waiting, 1}, within(patience)));
+    heard = hear(first, introduction_bytes);
     int const lowest_free = ::dup(STDERR_FILENO);
     ::close(lowest_free);
     rlimit const none{static_cast<rlim_t>(lowest_free), before.rlim_max};
@@ -184,17 +185,16 @@ TEST_CASE("a peer that was sent an endpoint is rejected when the wait for it fai
   coming.join();
   REQUIRE(acceptor.pending() == 0);
 
-  auto const sent = hear(first);
+  auto const sent = joined(heard, hear(first));
   say(first, agreed());
   auto const accepted = must(acceptor.accept(greeting_with(2), within(patience)));
 
-  CHECK(must(frame_in(sent).greeting()).endpoint == endpoint_of(1));
-  auto const status = must(frame_in(std::span{sent}.subspan(network::greeting_bytes)).status());
+  CHECK(greeting_in(sent).endpoint == endpoint_of(1));
+  auto const status = must(frame_in(std::span{sent}.subspan(introduction_bytes)).status());
   CHECK(status.code == network::StatusCode::failed);
   CHECK_THAT(status.text, Catch::Contains("accept failed"));
-  CHECK(accepted.endpoint == endpoint_of(9));
-  CHECK(must(frame_in(hear(second, network::greeting_bytes)).greeting()).endpoint ==
-        endpoint_of(2));
+  CHECK(accepted.greeting.endpoint == endpoint_of(9));
+  CHECK(greeting_in(hear(second, introduction_bytes)).endpoint == endpoint_of(2));
 }
 
 TEST_CASE("peers that come together are served one after the other", "[network]") {
@@ -208,7 +208,7 @@ TEST_CASE("peers that come together are served one after the other", "[network]"
   std::vector<Endpoint> ours(count);
   for (unsigned i = 0; i < count; ++i) {
     auto const accepted = must(acceptor.accept(greeting_with(1 + i), within(patience)));
-    auto const who = accepted.endpoint.queue_pair_number.value() - 100;
+    auto const who = accepted.greeting.endpoint.queue_pair_number.value() - 100;
     REQUIRE(who < count);
     CHECK_FALSE(seen[who]);
     seen[who] = true;
@@ -230,13 +230,13 @@ TEST_CASE("a good peer behind twenty bad ones is served", "[network]") {
     if (i % 5 == 1) say(bad.back(), std::span{greeting}.first(1 + i));
     if (i % 5 == 2) say(bad.back(), bytes_of("SSH-2.0-nobody\r\n"));
     if (i % 5 == 3) say(bad.back(), Bytes(100'000, std::byte{'l'}));
-    if (i % 5 == 4) say(bad.back(), bytes_of(encode(greeting_with(2, "guess"))));
+    if (i % 5 == 4) say(bad.back(), secret_hello());
   }
   GoodPeer peer{acceptor.address(), 5};
 
   auto const accepted = must(acceptor.accept(greeting_with(1), within(patience)));
 
-  CHECK(accepted.endpoint == endpoint_of(5));
+  CHECK(accepted.greeting.endpoint == endpoint_of(5));
   CHECK(peer.greeted() == endpoint_of(1));
 }
 
@@ -273,7 +273,7 @@ TEST_CASE("a crowd of silent connections gives way to a peer however short each 
   std::optional<Endpoint> met;
   for (auto const limit = within(patience); !met && !limit.has_passed();)
     if (auto accepted = acceptor.accept(greeting_with(1), within(10ms)); accepted.has_value())
-      met = accepted.value().endpoint;
+      met = accepted.value().greeting.endpoint;
 
   CHECK(met == endpoint_of(9));
 }
@@ -287,7 +287,8 @@ TEST_CASE("without descriptors silent connections give way to a peer", "[network
   say(peer, agreed());
   FewDescriptors const two{2};
 
-  CHECK(must(acceptor.accept(greeting_with(1), within(patience))).endpoint == endpoint_of(9));
+  CHECK(must(acceptor.accept(greeting_with(1), within(patience))).greeting.endpoint ==
+        endpoint_of(9));
 }
 
 TEST_CASE("a listening socket that fails ends the wait", "[network]") {
@@ -302,7 +303,7 @@ TEST_CASE("a listening socket that fails ends the wait", "[network]") {
 TEST_CASE("nobody who met a wait without memory is left to the next one", "[network]") {
   std::string const words(40, 'w');  // too long for a string without memory
   auto const greeting = [&](unsigned endpoint) {
-    return bytes_of(encode(greeting_with(endpoint, words)));
+    return introduction({endpoint_of(endpoint), words});
   };
   auto const agreed_in_words =
       bytes_of(encode(network::Status{network::StatusCode::agreed, words}));
@@ -315,12 +316,12 @@ TEST_CASE("nobody who met a wait without memory is left to the next one", "[netw
     say(first, agreed_in_words);
     say(first,
         bytes_of(encode(network::Status{network::StatusCode::ready, {}})));  // as a peer goes on
-    auto const ours = greeting_with(1, words);
+    network::Greeting const ours{endpoint_of(1), words};
     std::optional<Endpoint> met;
     {
       Famine const famine{allowed};
       try {
-        met = must(acceptor.accept(ours, within(patience))).endpoint;
+        met = must(acceptor.accept(ours, within(patience))).greeting.endpoint;
       } catch (std::bad_alloc const&) {
       }
       was_felt = famine.was_felt();
@@ -329,11 +330,12 @@ TEST_CASE("nobody who met a wait without memory is left to the next one", "[netw
     say(second, greeting(9));
     say(second, agreed_in_words);
 
-    auto const next = must(acceptor.accept(greeting_with(2, words), within(patience))).endpoint;
+    auto const next =
+        must(acceptor.accept({endpoint_of(2), words}, within(patience))).greeting.endpoint;
 
     CHECK(met == (was_felt ? std::nullopt : std::optional{endpoint_of(8)}));
     auto const& who = next == endpoint_of(8) ? first : second;
-    CHECK(must(frame_in(hear(who, network::greeting_bytes)).greeting()).endpoint == endpoint_of(2));
+    CHECK(greeting_in(hear(who, introduction_bytes)).endpoint == endpoint_of(2));
   }
 }
 
@@ -356,7 +358,7 @@ TEST_CASE("connections that drip and flood do not keep a good peer out", "[netwo
   }};
   for (unsigned i = 0; i < 10; ++i) {
     GoodPeer peer{acceptor.address(), 50 + i};
-    CHECK(must(acceptor.accept(greeting_with(1), within(patience))).endpoint ==
+    CHECK(must(acceptor.accept(greeting_with(1), within(patience))).greeting.endpoint ==
           endpoint_of(50 + i));
     CHECK(peer.greeted() == endpoint_of(1));
   }
@@ -374,8 +376,7 @@ TEST_CASE("random bytes never join", "[network]") {
     std::vector<network::Socket> crowd;
     for (int round = 0; round < 60; ++round) {
       Bytes bytes = good_greeting();
-      bytes[random() % (network::frame_header_bytes + 2)] ^=
-          static_cast<std::byte>(1 + random() % 255);
+      bytes[random() % network::frame_header_bytes] ^= static_cast<std::byte>(1 + random() % 255);
       if (random() % 2 == 0) bytes.resize(random() % bytes.size());
       crowd.push_back(dial(acceptor.address()));
       say(crowd.back(), bytes);

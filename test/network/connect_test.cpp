@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "network/raw_peers.hpp"
+#include "network/station.hpp"
 #include "support/canceller.hpp"
 #include "support/peer_process.hpp"
 
@@ -13,14 +14,6 @@ using namespace lend;
 using namespace lend::test;
 
 namespace {
-
-/// What a channel stands on, and one that is not connected yet.
-struct Station {
-  Context context = open_test_device();
-  ProtectionDomain domain = must(context.allocate_protection_domain());
-
-  [[nodiscard]] PreparedChannel prepared() const { return must(prepare_channel(domain, {})); }
-};
 
 /// What these tests do ends in a channel, which endpoints alone do not make on every device.
 bool cannot_connect() {
@@ -51,7 +44,7 @@ struct Actor {
   void say_kind(DeviceKind kind) {
     auto endpoint = prepared.endpoint();
     endpoint.device_kind = kind;
-    greeting = {{}, endpoint};
+    greeting = {endpoint};
   }
 };
 
@@ -61,12 +54,11 @@ TEST_CASE("two threads connect by one call each", "[network]") {
   if (cannot_connect()) return;
   auto const address = GENERATE("127.0.0.1:0", "localhost:0");
   Station here;
-  auto listener = must(Listener::open(address, {.secret = "s"}));
+  auto listener = must(Listener::open(address));
   std::optional<Result<Channel>> far;
   Station there;
-  std::thread connecting{[&] {
-    far = connect(listener.address(), there.prepared(), within(patience), {.secret = "s"});
-  }};
+  std::thread connecting{
+      [&] { far = connect(listener.address(), there.prepared(), within(patience)); }};
 
   auto near = listener.accept(here.prepared(), within(patience));
   connecting.join();
@@ -184,27 +176,6 @@ TEST_CASE("either side's wait can be cancelled, and the listener listens on", "[
   connecting.join();
 }
 
-TEST_CASE("another secret keeps a peer out, and both sides say so", "[network]") {
-  Station station;
-  auto listener = must(Listener::open("127.0.0.1:0", {.secret = "right"}));
-  std::optional<Error> far;
-  std::thread connecting{[&] {
-    far = error_of(
-        connect(listener.address(), station.prepared(), within(patience), {.secret = "wrong"}));
-  }};
-
-  std::string complaint;
-  while (complaint.find("another secret") == std::string::npos) {
-    auto const near = error_of(listener.accept(station.prepared(), within(20ms)));
-    REQUIRE(near == Errc::timed_out);
-    complaint = near.message();
-  }
-  connecting.join();
-
-  CHECK(*far == Errc::incompatible_peer);
-  CHECK_THAT(far->message(), Catch::Contains("another secret"));
-}
-
 TEST_CASE("an endpoint of another kind is rejected on both sides with the reason", "[network]") {
   if (cannot_connect()) return;
   Station station;
@@ -217,9 +188,9 @@ TEST_CASE("an endpoint of another kind is rejected on both sides with the reason
     auto listener = must(Listener::open("127.0.0.1:0"));
     Result<network::Status> heard = Errc::timed_out;
     std::thread acting{[&] {
-      auto const socket = dial(listener.address());
-      static_cast<void>(must(network::greet_listener(socket, actor.greeting, within(patience))));
-      heard = network::exchange_status(socket, {network::StatusCode::ready, {}}, within(patience));
+      auto const peer =
+          must(network::greet_listener(dial(listener.address()), actor.greeting, within(patience)));
+      heard = network::exchange_status(peer, {network::StatusCode::ready, {}}, within(patience));
     }};
 
     auto const error = error_of(listener.accept(station.prepared(), within(patience)));
@@ -235,8 +206,8 @@ TEST_CASE("an endpoint of another kind is rejected on both sides with the reason
     Result<network::Status> heard = Errc::timed_out;
     std::thread acting{[&] {
       auto const accepted = must(acceptor.accept(actor.greeting, within(patience)));
-      heard = network::exchange_status(accepted.socket, {network::StatusCode::ready, {}},
-                                       within(patience));
+      heard =
+          network::exchange_status(accepted, {network::StatusCode::ready, {}}, within(patience));
     }};
 
     auto const error = error_of(connect(acceptor.address(), station.prepared(), within(patience)));
@@ -279,10 +250,10 @@ TEST_CASE("a peer that cannot connect its end fails ours with its reason", "[net
   Actor actor;
   auto listener = must(Listener::open("127.0.0.1:0"));
   std::thread acting{[&, code = code] {
-    auto const socket = dial(listener.address());
-    static_cast<void>(must(network::greet_listener(socket, actor.greeting, within(patience))));
+    auto const peer =
+        must(network::greet_listener(dial(listener.address()), actor.greeting, within(patience)));
     static_cast<void>(
-        must(network::exchange_status(socket, {code, "no stars tonight"}, within(patience))));
+        must(network::exchange_status(peer, {code, "no stars tonight"}, within(patience))));
   }};
 
   auto const error = error_of(listener.accept(station.prepared(), within(patience)));
@@ -298,8 +269,8 @@ TEST_CASE("a peer killed after it agreed is lost, and the listener goes on", "[n
   std::optional<PeerProcess> victim;
   victim.emplace([address = listener.address()](Wire const& wire) {
     Actor actor;
-    auto const socket = dial(address);
-    static_cast<void>(must(network::greet_listener(socket, actor.greeting, within(patience))));
+    auto const peer =
+        must(network::greet_listener(dial(address), actor.greeting, within(patience)));
     wire.say();
     return wire.hear() ? 0 : 1;  // killed here
   });
@@ -357,15 +328,11 @@ TEST_CASE("a connecting peer killed while it waits does not end the wait for ano
 TEST_CASE("arguments out of range are refused before anything is sent", "[network]") {
   Station station;
   auto const before = open_descriptors();
-  auto const long_secret = ExchangeOptions{.secret = std::string(257, 'x')};
 
   CHECK(error_of(Listener::open("nonsense")) == Errc::invalid_argument);
-  CHECK(error_of(Listener::open("127.0.0.1:0", long_secret)) == Errc::invalid_argument);
   CHECK(error_of(listen("::1:0", station.prepared(), within(1s))) == Errc::invalid_argument);
   CHECK(error_of(connect("localhost", station.prepared(), within(1s))) == Errc::invalid_argument);
   CHECK(error_of(connect("127.0.0.1:0", station.prepared(), within(1s))) == Errc::invalid_argument);
-  CHECK(error_of(connect("127.0.0.1:9", station.prepared(), within(1s), long_secret)) ==
-        Errc::invalid_argument);
   CHECK(open_descriptors() == before);
 }
 

@@ -15,17 +15,12 @@ using lend::base::UniqueFd;
 
 namespace {
 
-Bytes joined(Bytes first, Bytes const& second) {
-  first.insert(first.end(), second.begin(), second.end());
-  return first;
-}
-
 /// Greets a listener that says `bytes` and then hangs up.
-Result<Endpoint> greet_one_that_says(std::span<std::byte const> bytes) {
+Result<network::Peer> greet_one_that_says(std::span<std::byte const> bytes) {
   auto [ours, theirs] = socket_pair();
   say(theirs, bytes);
   ::shutdown(theirs.fd.get(), SHUT_WR);
-  return network::greet_listener(ours, greeting_with(1), within(patience));
+  return network::greet_listener(std::move(ours), greeting_with(1), within(patience));
 }
 
 Error error_from(Bytes const& bytes) {
@@ -38,12 +33,14 @@ TEST_CASE("the connecting side greets, is greeted and agrees", "[network]") {
   auto [ours, theirs] = socket_pair();
   say(theirs, good_greeting(2));
 
-  auto const endpoint = must(network::greet_listener(ours, greeting_with(1), within(patience)));
+  auto const peer =
+      must(network::greet_listener(std::move(ours), {endpoint_of(1), "a note"}, within(patience)));
 
-  CHECK(endpoint == endpoint_of(2));
-  auto const said = hear(theirs, network::greeting_bytes + network::status_bytes);
-  CHECK(must(frame_in(said).greeting()).endpoint == endpoint_of(1));
-  auto const status = must(frame_in(std::span{said}.subspan(network::greeting_bytes)).status());
+  CHECK(peer.greeting.endpoint == endpoint_of(2));
+  auto const said = hear(theirs, introduction_bytes + network::status_bytes);
+  CHECK(greeting_in(said).endpoint == endpoint_of(1));
+  CHECK(greeting_in(said).note == "a note");
+  auto const status = must(frame_in(std::span{said}.subspan(introduction_bytes)).status());
   CHECK(status.code == network::StatusCode::agreed);
 }
 
@@ -53,12 +50,16 @@ TEST_CASE("a listener that is not a peer is refused with a reason", "[network]")
   CHECK_THAT(garbage.message(), Catch::Contains("one end") && Catch::Contains("does not speak"));
 
   auto foreign = good_greeting();
-  foreign[8] = std::byte{2};
-  CHECK_THAT(error_from(foreign).message(), Catch::Contains("version 2"));
+  foreign[8] = std::byte{1};
+  CHECK_THAT(error_from(foreign).message(),
+             Catch::Contains("speaks version 1") && Catch::Contains("this side 2"));
 
-  auto const secret = error_from(bytes_of(encode(greeting_with(2, "other"))));
+  auto const secret = error_from(secret_hello());
   CHECK(secret == Errc::incompatible_peer);
-  CHECK_THAT(secret.message(), Catch::Contains("another secret"));
+  CHECK_THAT(secret.message(), Catch::Contains("has a secret and the other side none"));
+
+  CHECK_THAT(error_from(bytes_of(encode(greeting_with(2)))).message(),
+             Catch::Contains("out of turn"));
 
   auto const endpoint = error_from(damaged_greeting());
   CHECK(endpoint == Errc::incompatible_peer);
@@ -66,7 +67,7 @@ TEST_CASE("a listener that is not a peer is refused with a reason", "[network]")
 }
 
 TEST_CASE("a peer that sends back what it received is rejected", "[network]") {
-  auto const error = error_from(bytes_of(encode(greeting_with(1))));
+  auto const error = error_from(good_greeting(1));
 
   CHECK(error == Errc::incompatible_peer);
   CHECK_THAT(error.message(), Catch::Contains("sent back what it received"));
@@ -86,14 +87,14 @@ TEST_CASE("a refusal reaches the connecting side with its reason", "[network]") 
 
 TEST_CASE("the side that refuses says why before it hangs up", "[network]") {
   auto [ours, theirs] = socket_pair();
-  say(theirs, bytes_of(encode(greeting_with(2, "other"))));
+  say(theirs, secret_hello());
 
-  static_cast<void>(error_of(network::greet_listener(ours, greeting_with(1), within(patience))));
-  ours.fd = UniqueFd{};
+  static_cast<void>(
+      error_of(network::greet_listener(std::move(ours), greeting_with(1), within(patience))));
 
   auto const said = hear(theirs);
-  REQUIRE(said.size() == network::greeting_bytes + network::status_bytes);
-  auto const status = must(frame_in(std::span{said}.subspan(network::greeting_bytes)).status());
+  REQUIRE(said.size() == network::hello_bytes + network::status_bytes);
+  auto const status = must(frame_in(std::span{said}.subspan(network::hello_bytes)).status());
   CHECK(status.code == network::StatusCode::wrong_secret);
 }
 
@@ -112,7 +113,8 @@ TEST_CASE("a listener that hangs up at any byte is a lost peer", "[network]") {
 TEST_CASE("a silent listener ends the exchange at the deadline", "[network]") {
   auto [ours, theirs] = socket_pair();
 
-  auto const error = error_of(network::greet_listener(ours, greeting_with(1), within(20ms)));
+  auto const error =
+      error_of(network::greet_listener(std::move(ours), greeting_with(1), within(20ms)));
 
   CHECK(error == Errc::timed_out);
   CHECK_THAT(error.message(), Catch::Contains("one end"));
@@ -129,7 +131,8 @@ TEST_CASE("a listener that drips bytes ends the exchange at the deadline", "[net
     }
   }};
 
-  auto const error = error_of(network::greet_listener(ours, greeting_with(1), within(50ms)));
+  auto const error =
+      error_of(network::greet_listener(std::move(ours), greeting_with(1), within(50ms)));
 
   over.store(true);
   dripping.join();
@@ -138,10 +141,11 @@ TEST_CASE("a listener that drips bytes ends the exchange at the deadline", "[net
 
 TEST_CASE("both sides are connected when both are ready", "[network]") {
   auto [ours, theirs] = socket_pair();
+  network::Peer const peer{.socket = std::move(ours)};
   say(theirs, bytes_of(encode(network::Status{network::StatusCode::ready, {}})));
 
   auto const status =
-      must(network::exchange_status(ours, {network::StatusCode::ready, {}}, within(patience)));
+      must(network::exchange_status(peer, {network::StatusCode::ready, {}}, within(patience)));
 
   CHECK(status.code == network::StatusCode::ready);
   CHECK(must(frame_in(hear(theirs, network::status_bytes)).status()).code ==
@@ -150,11 +154,12 @@ TEST_CASE("both sides are connected when both are ready", "[network]") {
 
 TEST_CASE("the status of a peer that failed and hung up arrives with its reason", "[network]") {
   auto [ours, theirs] = socket_pair();
+  network::Peer const peer{.socket = std::move(ours)};
   say(theirs, bytes_of(encode(network::Status{network::StatusCode::failed, "out of queue pairs"})));
   theirs.fd = UniqueFd{};
 
   auto const status =
-      must(network::exchange_status(ours, {network::StatusCode::ready, {}}, within(patience)));
+      must(network::exchange_status(peer, {network::StatusCode::ready, {}}, within(patience)));
 
   CHECK(status.code == network::StatusCode::failed);
   CHECK(status.text == "out of queue pairs");
@@ -163,33 +168,34 @@ TEST_CASE("the status of a peer that failed and hung up arrives with its reason"
 TEST_CASE("a peer that is gone, silent or confused after it agreed is an error", "[network]") {
   network::Status const ready{network::StatusCode::ready, {}};
   auto [ours, theirs] = socket_pair();
+  network::Peer const peer{.socket = std::move(ours)};
 
   SECTION("silent") {
-    CHECK(error_of(network::exchange_status(ours, ready, within(20ms))) == Errc::timed_out);
+    CHECK(error_of(network::exchange_status(peer, ready, within(20ms))) == Errc::timed_out);
   }
   SECTION("gone") {
     theirs.fd = UniqueFd{};
-    CHECK(error_of(network::exchange_status(ours, ready, within(patience))) == Errc::peer_lost);
+    CHECK(error_of(network::exchange_status(peer, ready, within(patience))) == Errc::peer_lost);
   }
   SECTION("gone in the middle of its status") {
     auto const status = agreed();
     say(theirs, std::span{status}.first(20));
     theirs.fd = UniqueFd{};
-    CHECK(error_of(network::exchange_status(ours, ready, within(patience))) == Errc::peer_lost);
+    CHECK(error_of(network::exchange_status(peer, ready, within(patience))) == Errc::peer_lost);
   }
   SECTION("ready, but gone before it heard the same") {
     say(theirs, bytes_of(encode(ready)));
     theirs.fd = UniqueFd{};
-    CHECK(error_of(network::exchange_status(ours, ready, within(patience))) == Errc::peer_lost);
+    CHECK(error_of(network::exchange_status(peer, ready, within(patience))) == Errc::peer_lost);
   }
   SECTION("agreeing again") {
     say(theirs, agreed());
-    CHECK(error_of(network::exchange_status(ours, ready, within(patience))) ==
+    CHECK(error_of(network::exchange_status(peer, ready, within(patience))) ==
           Errc::incompatible_peer);
   }
   SECTION("greeting again") {
     say(theirs, good_greeting());
-    CHECK(error_of(network::exchange_status(ours, ready, within(patience))) ==
+    CHECK(error_of(network::exchange_status(peer, ready, within(patience))) ==
           Errc::incompatible_peer);
   }
 }

@@ -14,11 +14,6 @@ using namespace lend::test;
 
 namespace {
 
-// Longer than what a string keeps in itself, as the texts of statuses below.
-ExchangeOptions options() {
-  return {.secret = std::string(40, 's')};
-}
-
 struct Station {
   Context context = must(open_device(DeviceChoice::soft()));
   ProtectionDomain domain = must(context.allocate_protection_domain());
@@ -35,11 +30,12 @@ Bytes bytes_from(Other other, PreparedChannel const& prepared, bool connects) {
   if (other == Other::foreign) return bytes_of("GET / HTTP/1.1\r\n\r\n");
   auto endpoint = prepared.endpoint();
   if (other == Other::misfit) endpoint.device_kind = DeviceKind::card;
-  auto const secret = other == Other::secretive ? std::string(50, 'x') : options().secret;
-  auto bytes = bytes_of(encode(network::Greeting{secret, endpoint}));
+  if (other == Other::secretive) return secret_hello();
+  // Longer than what a string keeps in itself, as the texts of statuses below.
+  auto bytes = introduction({endpoint, std::string(40, 'n')});
   auto const add = [&](network::StatusCode code) {
-    auto const status = encode(network::Status{code, std::string(100, 't')});
-    bytes.insert(bytes.end(), status.begin(), status.end());
+    bytes =
+        joined(std::move(bytes), bytes_of(encode(network::Status{code, std::string(100, 't')})));
   };
   if (connects) add(network::StatusCode::agreed);
   if (other != Other::vanishing)
@@ -115,7 +111,7 @@ TEST_CASE("a listener that finds no memory accepts the next peer", "[network]") 
   Station const there;
   with_ever_more([&](std::uint64_t allowed) {
     CAPTURE(allowed);
-    auto listener = must(Listener::open("127.0.0.1:0", options()));
+    auto listener = must(Listener::open("127.0.0.1:0"));
     auto const come = [&](Other kind, PreparedChannel const& prepared) {
       auto socket = dial(listener.address());
       say(socket, bytes_from(kind, prepared, true));
@@ -152,9 +148,8 @@ TEST_CASE("a connecting side that finds no memory throws or returns an error", "
     Server const server{bytes_from(other, peer, false)};
     auto prepared = here.prepared();
     auto const deadline = deadline_for(other);
-    return starved(allowed, [&] {
-      return connect(server.address(), std::move(prepared), deadline, options());
-    });
+    return starved(allowed,
+                   [&] { return connect(server.address(), std::move(prepared), deadline); });
   });
 }
 
@@ -164,8 +159,7 @@ TEST_CASE("a wait for a listener that finds no memory throws or returns an error
   with_ever_more([&](std::uint64_t allowed) {
     CAPTURE(allowed);
     auto prepared = here.prepared();
-    return starved(allowed,
-                   [&] { return connect(gone, std::move(prepared), within(2ms), options()); });
+    return starved(allowed, [&] { return connect(gone, std::move(prepared), within(2ms)); });
   });
 }
 
@@ -173,7 +167,6 @@ TEST_CASE("a listener opens without memory, throws or returns an error", "[netwo
   auto const address = GENERATE("127.0.0.1:0", "nonsense", "192.0.2.1:0");
   with_ever_more([&](std::uint64_t allowed) {
     CAPTURE(allowed);
-    auto given = options();
-    return starved(allowed, [&] { return Listener::open(address, std::move(given)); });
+    return starved(allowed, [&] { return Listener::open(address); });
   });
 }

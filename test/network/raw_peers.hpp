@@ -40,20 +40,39 @@ inline Endpoint endpoint_of(std::uint32_t number) {
   return endpoint;
 }
 
-inline network::Greeting greeting_with(std::uint32_t endpoint, std::string secret = "open sesame") {
-  return {std::move(secret), endpoint_of(endpoint)};
+inline network::Greeting greeting_with(std::uint32_t endpoint) {
+  return {endpoint_of(endpoint)};
 }
 
-template <std::size_t N>
-Bytes bytes_of(std::array<std::byte, N> const& frame) {
-  return {frame.begin(), frame.end()};
+/// Whether this lend was built with secrets.
+inline bool has_secrets() {
+  return network::Secret::of("any").has_value();
+}
+
+inline Bytes bytes_of(network::Frame const& frame) {
+  return {frame.bytes().begin(), frame.bytes().end()};
+}
+inline Bytes joined(Bytes first, Bytes const& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
 }
 inline Bytes bytes_of(std::string_view text) {
   auto const bytes = std::as_bytes(std::span{text});
   return {bytes.begin(), bytes.end()};
 }
+/// All that a peer without a secret says before it agrees, or before its status: hello and
+/// greeting.
+inline Bytes introduction(network::Greeting const& greeting) {
+  return joined(bytes_of(encode(network::Hello{.nonce = {std::byte{7}}})),
+                bytes_of(encode(greeting)));
+}
+inline constexpr std::size_t introduction_bytes = network::hello_bytes + network::greeting_bytes;
 inline Bytes good_greeting(std::uint32_t endpoint = 2) {
-  return bytes_of(encode(greeting_with(endpoint)));
+  return introduction(greeting_with(endpoint));
+}
+/// The hello of a peer that has a secret.
+inline Bytes secret_hello() {
+  return bytes_of(encode(network::Hello{.nonce = {std::byte{7}}, .has_secret = true}));
 }
 /// A greeting whose endpoint was damaged on its way.
 inline Bytes damaged_greeting() {
@@ -118,6 +137,11 @@ inline network::FrameReader frame_in(std::span<std::byte const> bytes) {
   return reader;
 }
 
+/// The greeting that follows the hello at the head of `bytes`.
+inline network::Greeting greeting_in(std::span<std::byte const> bytes) {
+  return must(frame_in(bytes.subspan(network::hello_bytes)).greeting());
+}
+
 inline network::Socket loopback_listener(std::string_view address = "127.0.0.1:0") {
   return must(
       network::open_listening(must(network::resolve(must(network::parse_address(address))))));
@@ -133,10 +157,9 @@ class GoodPeer {
  public:
   explicit GoodPeer(std::string address, std::uint32_t endpoint = 2)
       : thread_{[this, address = std::move(address), endpoint] {
-          auto const socket = dial(address);
           auto const theirs =
-              network::greet_listener(socket, greeting_with(endpoint), within(patience));
-          if (theirs) greeted_ = theirs.value();
+              network::greet_listener(dial(address), greeting_with(endpoint), within(patience));
+          if (theirs) greeted_ = theirs.value().greeting.endpoint;
           if (!theirs) wrong_ = theirs.error().message();
         }} {}
   GoodPeer(GoodPeer const&) = delete;

@@ -2,7 +2,8 @@
 # Sourced by test/run and examples/quickstart: sees to it that what they need is installed.
 
 # What building lend needs. libibverbs is used to compile and link; no RDMA device is needed.
-build_packages=(g++ meson ninja-build pkg-config libibverbs-dev librdmacm-dev libboost-dev)
+build_packages=(g++ meson ninja-build pkg-config libibverbs-dev librdmacm-dev libboost-dev
+  libsodium-dev)
 # What counts instructions in the suite `cost`; those tests are skipped where it cannot be had.
 cost_packages=(valgrind)
 # What the suite `guest` needs; it is skipped where they cannot be had.

@@ -17,7 +17,9 @@ namespace lend {
 /// What both sides of an exchange agree on beforehand.
 struct ExchangeOptions {
   /// Both sides must have the same, of 256 bytes at most. A connection without it is rejected. It
-  /// travels in the clear, and the connecting side sends it first.
+  /// is never sent: both sides prove that they know it, and then encrypt what they exchange, though
+  /// not the messages of the channel. Take 32 random bytes: a client that hears an exchange, or
+  /// connects, can try guesses on its own machine.
   std::string secret{};
 };
 
@@ -29,8 +31,11 @@ class LEND_EXPORT Listener {
  public:
   /// Binds to `address`, "host:port" or "[IPv6]:port"; port 0 lets the system choose. 0.0.0.0 means
   /// all interfaces; so does [::], for IPv6, and for IPv4 unless the system is configured
-  /// otherwise. An empty host and * are refused.
+  /// otherwise. An empty host and * are refused. Or to "unix:PATH" or "unix:@NAME" for processes of
+  /// the same user on this host. The kernel tells their user, so they need no secret. The file of a
+  /// PATH is removed with the listener; a NAME has none.
   /// Errors:  invalid_argument  not a host and a port, or too long a secret.
+  ///          unsupported       a secret, and this lend was built without libsodium.
   ///          not_found         no such host here.
   ///          denied, exhausted, system_failed  from socket(2) or bind(2); the message has the
   ///                            address.
@@ -47,9 +52,10 @@ class LEND_EXPORT Listener {
   ///
   /// A client that is not a peer (garbage, silence, another secret, another version) is rejected
   /// and does not end the wait. Many clients are read at the same time; each has 2 s to send its
-  /// greeting, or 10 ms while others wait: beside 4,000 silent ones a peer is accepted within a
-  /// second. Peers that connect at the same time are kept for the next accept(); one of them that
-  /// then falls silent delays the others by 2 s. Consumes `prepared`, also when it fails.
+  /// greeting. While others wait it has 10 ms, or 100 ms once it has sent a hello: beside 4,000
+  /// silent ones a peer is accepted within a second. Peers that connect at the same time are kept
+  /// for the next accept(); one of them that then falls silent delays the others by 2 s. Consumes
+  /// `prepared`, also when it fails.
   /// Errors:  timed_out, cancelled  no peer finished the exchange; the message says why the last
   ///                             client was rejected, if one was. The listener is as before.
   ///          incompatible_peer  a peer whose endpoint does not fit this one.
@@ -76,6 +82,7 @@ class LEND_EXPORT Listener {
 
 /// Connects `prepared` to the peer that listens at `address`; retries until the deadline.
 ///
+/// At a "unix:" address only to a listener of the same user.
 /// The deadline does not bound the resolver, which resolves a host name. Consumes `prepared`, also
 /// when it fails.
 /// Errors:  timed_out, cancelled  no peer listened, or the exchange did not finish; nothing is
@@ -85,8 +92,10 @@ class LEND_EXPORT Listener {
 ///          peer_lost          the other side closed the connection during the exchange, could not
 ///                             connect its end, or then sent nothing for 30 s.
 ///          invalid_argument, not_found  the address; or too long a secret.
+///          denied             at a "unix:" address another user listens.
 ///          exhausted, denied, system_failed  from socket(2) or connect(2).
-///          unsupported        this kernel does not support that address family.
+///          unsupported        this kernel does not support that address family; or a secret, and
+///                             this lend was built without libsodium.
 ///          And those of PreparedChannel::handshake().
 [[nodiscard]] LEND_EXPORT Result<Channel> connect(std::string_view address,
                                                   PreparedChannel prepared, Deadline deadline,
