@@ -10,8 +10,15 @@
 #include <lend/channel/batch.hpp>
 #include <lend/channel/builder.hpp>
 #include <lend/channel/channel.hpp>
+#include <lend/channel/multi_channel.hpp>
+#include <lend/channel/multi_scope.hpp>
+#include <lend/channel/peer_work.hpp>
 #include <lend/channel/pending_work.hpp>
 #include <lend/channel/polling_scope.hpp>
+#include <lend/channel/receive_pool.hpp>
+#include <lend/channel/set_scope.hpp>
+#include <lend/channel/wait_many.hpp>
+#include <lend/channel/wait_set.hpp>
 #include <lend/network/connect.hpp>
 #include <lend/open_device.hpp>
 #include <lend/verbs/capabilities.hpp>
@@ -24,5 +31,6 @@
 #include <lend/verbs/memory_piece.hpp>
 #include <lend/verbs/memory_region.hpp>
 #include <lend/verbs/protection_domain.hpp>
+#include <lend/verbs/receive_queue.hpp>
 #include <lend/verbs/remote_region.hpp>
 #include <lend/verbs/work_request.hpp>

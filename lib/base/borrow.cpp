@@ -219,6 +219,21 @@ Result<void> BorrowLedger::lend(Loan& loan, ByteRange range, LoanKind kind, Oper
   return success();
 }
 
+void BorrowLedger::share(Loan& loan) noexcept {
+  LEND_ASSERT(loan.on_loan() && loan.kind_ == LoanKind::exclusive);
+  Lock const lock{loan.ledger_->locked_};
+  loan.kind_ = LoanKind::shared;  // nothing below reaches into it, so reach_ stays
+}
+
+bool BorrowLedger::take_alone(Loan& loan) noexcept {
+  LEND_ASSERT(loan.on_loan() && loan.kind_ == LoanKind::shared);
+  Lock const lock{loan.ledger_->locked_};
+  // The ring is sorted: it was when the loan was exclusive, and has not been empty since.
+  if (loan.previous_->reach_ > loan.begin_ || loan.next_->begin_ < loan.end_) return false;
+  loan.kind_ = LoanKind::exclusive;
+  return true;
+}
+
 Result<void> BorrowLedger::check(ByteRange range, LoanKind kind) const noexcept {
   std::size_t const begin = range.offset;
   std::size_t const end = begin + range.length;

@@ -44,6 +44,11 @@ class BorrowLedger {
   /// and no other thread, must now release the memory that the ledger guards.
   [[nodiscard]] static bool give_back(Loan& loan) noexcept;
 
+  /// An exclusive loan becomes a shared one.
+  static void share(Loan& loan) noexcept;
+  /// A shared loan that share() made becomes exclusive again. False while others overlap it.
+  [[nodiscard]] static bool take_alone(Loan& loan) noexcept;
+
   /// Whether `range` could be lent as `kind` now.
   /// Errors: already_borrowed.
   [[nodiscard]] Result<void> check(ByteRange range, LoanKind kind) const noexcept;

@@ -41,6 +41,7 @@ std::string_view sentence_of(Errc code) noexcept {
       return "a manual scope ended with unpolled work; wait for each handle";
     case Errc::stale_handle: return "the handle's scope or channel is gone";
     case Errc::cancelled: return "the wait was cancelled";
+    case Errc::disagreement: return "ranks of a group made different calls";
   }
   return "unknown error code";
 }
@@ -307,6 +308,7 @@ std::string_view name_of(Errc code) noexcept {
     case Errc::unpolled_work: return "unpolled_work";
     case Errc::stale_handle: return "stale_handle";
     case Errc::cancelled: return "cancelled";
+    case Errc::disagreement: return "disagreement";
   }
   return "unknown";
 }

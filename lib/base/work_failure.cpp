@@ -13,6 +13,7 @@ std::string_view name_of(Operation operation) noexcept {
     case Operation::receive: return "receive";
     case Operation::write: return "write";
     case Operation::read: return "read";
+    case Operation::atomic: return "atomic";
   }
   return "unknown";
 }
@@ -169,7 +170,7 @@ std::string_view remedy_for(WorkStatus status, Operation operation) noexcept {
                    "was made for this operation and this many elements.";
     case WorkStatus::local_protection:
     case WorkStatus::local_access:
-      return receiving || operation == Operation::read
+      return receiving || operation == Operation::read || operation == Operation::atomic
                  ? "The local memory is not registered, is too short, belongs to another "
                    "protection domain or may not be written: register it with the channel's "
                    "domain and keep it until the work completes."

@@ -149,6 +149,8 @@ template <class Work>
   ChannelState::Use const use{*state};
   Batching batching{*state};
   if (!batching.fits_behind(chain(), verbs::operation_of<Work>, size_of(work))) [[unlikely]] {
+    if (verbs::operation_of<Work> == Operation::receive && state->has_pool)
+      return channel::has_pool_error();
     LEND_TRYV(batching.post(chain(), *scope_, deadline));
   }
   SlotId id = batching.add(chain(), work, *scope_, where);
@@ -181,6 +183,10 @@ Result<PendingWork> Batch::add_write(Write const& work, Deadline deadline,
 }
 Result<PendingWork> Batch::add_read(Read const& work, Deadline deadline,
                                     SourceLine where) noexcept {
+  return add(work, deadline, where);
+}
+Result<PendingWork> Batch::add_atomic(Atomic const& work, Deadline deadline,
+                                      SourceLine where) noexcept {
   return add(work, deadline, where);
 }
 

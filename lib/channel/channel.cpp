@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Blocking calls: one post, one wait, and an abort if the wait gives up. The thread of the channel.
-#include <base/giving_up.hpp>
-#include <channel/ending.hpp>
 #include <channel/posting.hpp>
 #include <channel/waiting.hpp>
 #include <lend/channel/channel.hpp>
@@ -14,24 +12,6 @@ using channel::ChannelState;
 using channel::WorkAnswer;
 
 namespace {
-
-// Aborts, because the caller gets its bytes back when its call returns. Whether the work succeeded
-// nevertheless; otherwise last_error() has the reason.
-[[gnu::cold]] bool abort_and_ask(ChannelState& state, base::SlotId id, Deadline deadline,
-                                 WorkSuccess& success) noexcept {
-  channel::FailureLog& failures = state.failures;
-  channel::Ending ending{state};
-  ending.start_abort();  // tried again below; first, so that the error tells the state after it
-  Error const why = base::is_given_up(failures.last_error())
-                        ? channel::aborted_at_deadline(state, id, deadline)
-                        : failures.last_error();
-  ending.abort_all(why);
-  auto const answer = channel::ask_for(state, id, success);
-  // Unless the work completed before the abort reached it, the reason of the abort is its error.
-  if (answer != WorkAnswer::failed || failures.last_error().is_flush())
-    failures.set_last_error(why);
-  return answer == WorkAnswer::succeeded;
-}
 
 // One post and one wait. False with a last_error().
 template <class Work>
@@ -63,7 +43,7 @@ template <class Work>
   if (!is_noted) in_flight.note_posted(operation, state.unscoped);
   state.progress.hand_out(entries, polled);
   if (!slot.finished && !channel::wait_longer(state, id, slot, polled, deadline)) [[unlikely]]
-    return abort_and_ask(state, id, deadline, success);
+    return channel::abort_and_ask(state, id, deadline, success);
   auto const keep = [&success](WorkSuccess const& result) { success = result; };
   return collect(state, slot, keep) == WorkAnswer::succeeded;
 }
@@ -104,6 +84,9 @@ Result<void> Channel::write(Write const& work, Deadline deadline, SourceLine whe
 Result<void> Channel::read(Read const& work, Deadline deadline, SourceLine where) noexcept {
   return run(ChannelState::of(*this), work, deadline, where);
 }
+Result<void> Channel::atomic(Atomic const& work, Deadline deadline, SourceLine where) noexcept {
+  return run(ChannelState::of(*this), work, deadline, where);
+}
 
 Result<PreparedChannel> Channel::prepare_again() && {
   if (state_ == nullptr)
@@ -121,7 +104,7 @@ std::span<Error const> Channel::last_failures() const noexcept {
   if (kept.has_lost_failure) {
     static Error const lost{Errc::work_failed};
     if (kept.failures.empty()) return {&lost, 1};
-    // Without a sequence number, so that it stays the last. keep_as_seen() left room.
+    // Without a sequence number, so that it stays the last. FailureLog::keep() left room.
     if (kept.failures.size() == kept.seen_as.size()) kept.failures.push_back(lost);
   }
   return kept.failures;

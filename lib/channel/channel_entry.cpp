@@ -49,7 +49,7 @@ void release_anchor(ChannelAnchor* anchor) noexcept {
 }
 
 void ChannelUse::stop_for_two_threads() noexcept {
-  stop("a Channel, or a scope or handle of it, was used by two threads at once");
+  stop("a Channel, its WaitSet, or a scope or handle of it, was used by two threads at once");
 }
 
 }  // namespace lend::channel

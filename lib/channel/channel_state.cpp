@@ -3,6 +3,8 @@
 #include <base/error_access.hpp>
 #include <channel/channel_state.hpp>
 #include <channel/ending.hpp>
+#include <channel/pool_state.hpp>
+#include <channel/set_state.hpp>
 
 #include <new>
 #include <utility>
@@ -12,7 +14,8 @@ namespace lend::channel {
 // ---- construction and destruction ----
 
 ChannelState::ChannelState(ProtectionDomain const& domain, std::shared_ptr<Progress> shared,
-                           PreparedQueuePair queue_pair, ChannelOptions const& options)
+                           PreparedQueuePair queue_pair, ChannelOptions const& options,
+                           PoolState* of_pool)
     : progress_{std::move(shared)},
       user_{progress_->user()},
       domain_{domain},
@@ -25,20 +28,33 @@ ChannelState::ChannelState(ProtectionDomain const& domain, std::shared_ptr<Progr
       watch{connection, in_flight, failures,
             // On iWARP a write completes once it is sent, which says nothing about the peer.
             connection.raw().domain->context->is_iwarp() ? options.keep_alive.zero()
-                                                         : options.keep_alive},
+                                                         : options.keep_alive,
+            of_pool != nullptr},
       progress{*progress_},
+      pool{of_pool},
+      has_pool{of_pool != nullptr},
       send_depth{options.queue_pair.send_depth},
       receive_depth{options.queue_pair.receive_depth},
       inline_bytes{connection.raw().inline_bytes},
-      message_bytes_max{connection.raw().message_bytes_max} {}
+      message_bytes_max{connection.raw().message_bytes_max} {
+  if (pool != nullptr) pool->users.append(as_user);
+}
 
 Result<PreparedChannel> ChannelState::prepare(ProtectionDomain const& domain,
                                               std::shared_ptr<Progress> progress,
-                                              ChannelOptions const& options) try {
-  LEND_TRY(queue_pair, PreparedQueuePair::create(domain, progress->queue(), options.queue_pair));
+                                              ChannelOptions const& options, PoolState* pool) try {
+  LEND_TRY(queue_pair,
+           pool == nullptr
+               ? PreparedQueuePair::create(domain, progress->queue(), options.queue_pair)
+               : PreparedQueuePair::create(domain, progress->queue(), options.queue_pair,
+                                           pool->queue()));
   std::unique_ptr<ChannelState> state{
-      new ChannelState{domain, std::move(progress), std::move(queue_pair), options}};
-  if (!state->progress.attach(*state, state->connection.number())) return Errc::exhausted;
+      new ChannelState{domain, std::move(progress), std::move(queue_pair), options, pool}};
+  bool const is_attached = [&state = *state] {
+    Use const use{state};
+    return state.progress.attach(state, state.connection.number());
+  }();
+  if (!is_attached) return Errc::exhausted;
   state->reference_ = acquire_anchor(state.get());
   if (state->reference_.anchor == nullptr) return Errc::exhausted;
   return PreparedChannel{std::move(state)};
@@ -48,9 +64,8 @@ Result<PreparedChannel> ChannelState::prepare(ProtectionDomain const& domain,
 
 void ChannelState::begin() noexcept {
   message_bytes_max = connection.raw().message_bytes_max;
-  bool const is_watched = connection.raw().keeper != nullptr;
-  watch.begin(is_watched);
-  if (is_watched) progress.ask_while_waiting();
+  watch.begin(connection.raw().keeper != nullptr);
+  if (watch.is_on()) progress.look_after(*this);
 }
 
 ChannelState::~ChannelState() {
@@ -63,6 +78,9 @@ ChannelState::~ChannelState() {
   }
   Use const use{*this};
   Ending{*this}.end_channel();
+  as_ready.leave();
+  as_looked_after.leave();
+  as_user.leave();
   if (reference_.anchor != nullptr) release_anchor(reference_.anchor);
 }
 
@@ -82,9 +100,16 @@ Error prepared_again() noexcept try {
 }  // namespace
 
 Result<PreparedChannel> ChannelState::prepare_again() {
-  Use const use{*this};
-  // Before the next queue pair is made, because there may be room for only one.
-  Ending{*this}.end_connection(prepared_again());
+  {
+    Use const use{*this};
+    // Before the next queue pair is made, because there may be room for only one.
+    Ending{*this}.end_connection(prepared_again());
+  }
+  SetState* const set = progress.set();
+  if (has_pool && pool == nullptr)
+    return Error{Errc::invalid_argument,
+                 "the channel's ReceivePool has ended: build another channel, with another pool"};
+  if (set != nullptr) return prepare_in(*set, domain_, options_, pool);
   return prepare_channel(domain_, options_);
 }
 
@@ -114,6 +139,26 @@ bool ChannelState::pause(Waiter& waiter, Deadline deadline) noexcept {
   return goes_on;
 }
 
+Result<bool> ChannelState::poll_for_news() noexcept {
+  LEND_TRY(count, poll());
+  if (count == 0) look_now();
+  return std::exchange(has_news, false);
+}
+
+void ChannelState::look_now() noexcept {
+  if (watch.is_time_to_look()) act_on(watch.look());
+  // Not every device brings back all of it of itself.
+  bool const has_work = in_flight.outstanding() > 0;
+  if (is_broken() && has_work) Ending{*this}.hurry_abort();
+  if (!watch.is_on() && !(is_broken() && has_work)) as_looked_after.leave();
+}
+
+Deadline ChannelState::look_again() const noexcept {
+  Deadline const look = watch.next_look();
+  bool const is_aborting = is_broken() && abort_until && in_flight.outstanding() > 0;
+  return is_aborting ? sooner(look, *abort_until) : look;
+}
+
 [[gnu::cold]] void ChannelState::complete_unusual(SlotId id,
                                                   verbs::CompletionEntry entry) noexcept {
   if (Slot* const slot = in_flight.find(id)) return fail(id, *slot, entry.failure());
@@ -141,6 +186,8 @@ bool ChannelState::learn_reason(Deadline deadline) noexcept {
 void ChannelState::break_with(Error const& cause) noexcept {
   in_flight.close();
   failures.add_cause(cause);
+  progress.note_news(*this);
+  progress.look_after(*this);  // until its work is back
 }
 
 void ChannelState::break_for_own(Error const& reason) noexcept {
@@ -166,12 +213,30 @@ void ChannelState::break_for_own(Error const& reason) noexcept {
   if (!was_broken) Ending{*this}.start_abort();
 }
 
+[[gnu::cold]] void ChannelState::fail_pooled(FailedWork const& failed,
+                                             std::uint64_t bytes) noexcept {
+  if (is_broken() && failed.status == WorkStatus::flushed) return;
+  bool const was_broken = is_broken();
+  WorkFailure subject = connection.subject();
+  subject.operation = Operation::receive;
+  subject.bytes = bytes;
+  subject.queue_pair_state = connection.state();
+  subject.status = failed.status;
+  subject.vendor_code = failed.vendor_code;
+  break_with(Error::from_work(subject));
+  if (!was_broken) Ending{*this}.start_abort();
+}
+
 Error ChannelState::failure_of(SlotId id, Slot const& slot, FailedWork const& failed) noexcept {
   Error const* const cause = failures.first_cause();
   WorkFailure subject = subject_of(id, slot);
   if (Error const* const kept = connection.kept())
     return base::ErrorAccess::about(*kept, subject).with_cause(*cause);
-  subject.queue_pair_state = connection.state();
+  // Asking the device is a command for each request, and it flushes in the error state only.
+  // Source: ibv_modify_qp(3); InfiniBand Architecture Specification vol. 1, 10.3.1.
+  subject.queue_pair_state = failed.status == WorkStatus::flushed && connection.is_connected()
+                                 ? QueuePairState::error
+                                 : connection.state();
   if (failed.status == WorkStatus::flushed && cause != nullptr && *cause == Errc::peer_lost)
     return base::ErrorAccess::about(*cause, subject);
   subject.status = failed.status;

@@ -7,6 +7,7 @@
 #include <channel/connection.hpp>
 #include <channel/failure_log.hpp>
 #include <channel/in_flight.hpp>
+#include <channel/linked_list.hpp>
 #include <channel/peer_watch.hpp>
 #include <channel/progress.hpp>
 #include <channel/waiter.hpp>
@@ -24,6 +25,8 @@ namespace lend::channel {
 
 /// This end's endpoint and the peer's of each previous connection, the oldest first.
 using PastLives = std::vector<std::pair<Endpoint, Endpoint>>;
+
+class PoolState;
 
 class ChannelState {
  public:
@@ -43,7 +46,8 @@ class ChannelState {
   /// Errors:  those of PreparedQueuePair::create(), and exhausted.
   [[nodiscard]] static Result<PreparedChannel> prepare(ProtectionDomain const& domain,
                                                        std::shared_ptr<Progress> progress,
-                                                       ChannelOptions const& options);
+                                                       ChannelOptions const& options,
+                                                       PoolState* pool = nullptr);
   /// Its connection is there from here on.
   void begin() noexcept;
   ~ChannelState();
@@ -73,6 +77,13 @@ class ChannelState {
   }
   /// Breaks the channel if its watch found a reason.
   void act_on(Finding const& found) noexcept;
+  /// Polls once, and does what is due by the clock. Whether something has happened since the last
+  /// call: a completion that no wait took to its handle at once, or the channel broke.
+  [[nodiscard]] Result<bool> poll_for_news() noexcept;
+  /// Does what is due by the clock.
+  void look_now() noexcept;
+  /// When to poll although the queue stays empty.
+  [[nodiscard]] Deadline look_again() const noexcept;
   /// After a flush: waits for its reason, which may come later. False: call again.
   bool learn_reason(Deadline deadline) noexcept;
 
@@ -86,6 +97,8 @@ class ChannelState {
   void break_for_own(Error const& reason) noexcept;
   /// The request's completion failed, or will not come.
   void fail(SlotId id, Slot& slot, FailedWork const& failed) noexcept;
+  /// The same of a receive of the channel's pool, which had room for `bytes`.
+  void fail_pooled(FailedWork const& failed, std::uint64_t bytes) noexcept;
 
   /// A slot's request, for an error.
   [[nodiscard]] WorkFailure subject_of(SlotId id, Slot const& slot) const noexcept;
@@ -95,6 +108,7 @@ class ChannelState {
 
   // ---- handles, and the next connection ----
 
+  [[nodiscard]] std::uint64_t tag() const noexcept { return options_.tag; }
   [[nodiscard]] ChannelReference reference() const noexcept { return reference_; }
   /// The handle of the request that was just posted.
   [[nodiscard]] PendingWork handle_for(SlotId id) const noexcept { return {reference_, id.value}; }
@@ -115,10 +129,16 @@ class ChannelState {
   PeerWatch watch;
   Progress& progress;
 
+  bool has_news = false;  // since the last poll_for_news(), or since the set listed it
+  LinkedNode<ChannelState> as_ready{this};         // in its set
+  LinkedNode<ChannelState> as_looked_after{this};  // the same
+  LinkedNode<ChannelState> as_user{this};          // of its pool
+  PoolState* pool = nullptr;                       // until that ends
   ScopeRecord unscoped{};         // of unsafe posts and blocking calls; has last_failures()
   std::uint32_t scopes_left = 0;  // without finish(); wraps
   PastLives past{};
   std::optional<Deadline> abort_until{};  // when an aborted device must have returned all
+  bool const has_pool;                    // or had one
   std::uint32_t const send_depth;
   std::uint32_t const receive_depth;
   std::uint32_t const inline_bytes;
@@ -128,7 +148,7 @@ class ChannelState {
 
  private:
   ChannelState(ProtectionDomain const& domain, std::shared_ptr<Progress> progress,
-               PreparedQueuePair queue_pair, ChannelOptions const& options);
+               PreparedQueuePair queue_pair, ChannelOptions const& options, PoolState* pool);
 
   // A failure, or one without a slot.
   void complete_unusual(SlotId id, verbs::CompletionEntry entry) noexcept;

@@ -11,9 +11,6 @@ namespace {
 
 // How long aborted work may take to come back. A device that needs longer loses its queue pair.
 constexpr std::chrono::seconds abort_bound{2};
-// How long an exception is held by work that the devices may be about to finish by themselves: some
-// round trips between hosts, and little beside what unwinding costs a program.
-constexpr std::chrono::milliseconds unwinding_bound{100};
 
 }  // namespace
 
@@ -107,6 +104,14 @@ void Ending::abandon() noexcept {
 }
 
 void Ending::destroy_queue_pair() noexcept {
+  // Completions of a destroyed queue pair may be lost, and with them the pool's pieces: those that
+  // are there, or that the error state brings, are taken before. Source: rdma-core
+  // providers/mlx5/cq.c, __mlx5_cq_clean(); Linux drivers/infiniband/sw/rxe/rxe_resp.c,
+  // check_resource().
+  if (channel_.pool != nullptr && !channel_.connection.is_gone()) {
+    static_cast<void>(channel_.connection.abort_all());
+    channel_.progress.empty_queue();
+  }
   channel_.connection.destroy();
   channel_.progress.detach(channel_, channel_.connection.number());
 }

@@ -4,9 +4,14 @@
 
 #include <channel/channel_state.hpp>
 
+#include <chrono>
 #include <optional>
 
 namespace lend::channel {
+
+/// How long an exception is held by work that the devices may be about to finish by themselves:
+/// some round trips between hosts, and little beside what unwinding costs a program.
+inline constexpr std::chrono::milliseconds unwinding_bound{100};
 
 /// Ends the work of a channel: that of one scope, or all, because a queue pair is aborted as a
 /// whole. In order of force: abort (error state, then poll the completions), abandon (destroy the

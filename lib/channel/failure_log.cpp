@@ -18,6 +18,23 @@ void make_room(std::vector<T>& values, std::size_t more) {
 
 }  // namespace
 
+Error const& root_of(std::vector<Error> const& failures) noexcept {
+  auto const told = [](Error const& failure) { return !failure.is_flush(); };
+  auto const seen = [](Error const& failure) {
+    return !failure.is_flush() && failure.code() != Errc::channel_broken;
+  };
+  auto root = std::ranges::find_if(failures, seen);
+  if (root == failures.end()) root = std::ranges::find_if(failures, told);
+  return root != failures.end() ? *root : failures.front();
+}
+
+Error root_with_others(std::vector<Error> failures) noexcept {
+  auto const place = &root_of(failures) - failures.data();
+  Error const root = failures[static_cast<std::size_t>(place)];
+  failures.erase(failures.begin() + place);
+  return failures.empty() ? root : root.with_drained(std::move(failures));
+}
+
 void FailureLog::add_cause(Error const& cause) noexcept {
   if (!first_cause_) {
     first_cause_ = cause;

@@ -9,8 +9,15 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace lend::channel {
+
+/// The one of several failures that explains the others, if any does: preferably not a flushed
+/// request, nor one that was not posted because the channel was broken.
+[[nodiscard]] Error const& root_of(std::vector<Error> const& failures) noexcept;
+/// That one, with the others as its drained().
+[[nodiscard]] Error root_with_others(std::vector<Error> failures) noexcept;
 
 class FailureLog {
  public:

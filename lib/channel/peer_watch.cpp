@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// When to check the peer, and what its verbs::silence means. The thread of the channel.
+// When to check the peer, and what it means if nothing comes back. The thread of the channel.
 #include <channel/peer_watch.hpp>
 
 namespace lend::channel {
@@ -8,16 +8,19 @@ namespace {
 
 // For a program that polls rarely and may never reach 512 empty polls.
 constexpr std::chrono::milliseconds longest_between_looks{10};
+// Of a connection manager, by a program that sleeps.
+constexpr std::chrono::milliseconds longest_between_asking{20};
 // How long the reason for a flush may take through the kernel.
 constexpr std::chrono::milliseconds explanation_bound{200};
 
 }  // namespace
 
 PeerWatch::PeerWatch(Connection& connection, InFlight const& in_flight, FailureLog const& failures,
-                     std::chrono::nanoseconds keep_alive) noexcept
+                     std::chrono::nanoseconds keep_alive, bool has_pool) noexcept
     : connection_{connection},
       in_flight_{in_flight},
       failures_{failures},
+      has_pool_{has_pool},
       interval_{keep_alive},
       next_question_{within(interval_)},
       next_look_{Deadline::Clock::now()} {}
@@ -41,6 +44,13 @@ Finding PeerWatch::look() noexcept {
   return found;
 }
 
+Deadline PeerWatch::next_look() const noexcept {
+  Deadline next = Deadline::never();
+  if (is_watched_) next = within(longest_between_asking);
+  if (asks() && is_question_wanted()) next = sooner(next, next_question_);
+  return next.at() < next_look_.at() ? next_look_ : next;  // is_time_to_look() not before
+}
+
 Finding PeerWatch::look_between(Waiter& waiter) noexcept {
   Finding found;
   if (is_watched_ && waiter.just_slept()) found = ask_manager();
@@ -60,12 +70,16 @@ Finding PeerWatch::ask_manager() noexcept {
   return connection_.lost(Deadline{Deadline::Clock::now()});
 }
 
-Finding PeerWatch::ask_peer_if_due(Deadline& look_again) noexcept {
+bool PeerWatch::is_question_wanted() const noexcept {
   // Work in the send queue detects a lost peer by itself.
-  bool const is_needed = in_flight_.outstanding(Operation::receive) > 0 &&
+  bool const is_needed = (has_pool_ || in_flight_.outstanding(Operation::receive) > 0) &&
                          in_flight_.outstanding(Operation::send) == 0;
-  if (!is_needed || failures_.first_cause() != nullptr || !connection_.is_connected() || is_asking_)
-    return {};
+  return is_needed && failures_.first_cause() == nullptr && connection_.is_connected() &&
+         !is_asking_;
+}
+
+Finding PeerWatch::ask_peer_if_due(Deadline& look_again) noexcept {
+  if (!is_question_wanted()) return {};
   if (!next_question_.has_passed()) {
     look_again = next_question_;
     return {};

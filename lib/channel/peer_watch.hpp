@@ -27,12 +27,14 @@ class PeerWatch {
   static constexpr std::uint64_t probe_id = 0;
 
   PeerWatch(Connection& connection, InFlight const& in_flight, FailureLog const& failures,
-            std::chrono::nanoseconds keep_alive) noexcept;
+            std::chrono::nanoseconds keep_alive, bool has_pool) noexcept;
 
   /// The connection is there: `is_watched` by a connection manager that would say that the peer is
   /// gone.
   void begin(bool is_watched) noexcept;
 
+  /// Whether a connection manager watches the connection.
+  [[nodiscard]] bool is_watched() const noexcept { return is_watched_; }
   /// Whether there is anything to check.
   [[nodiscard]] bool is_on() const noexcept { return is_watched_ || asks(); }
   /// Whether a keep-alive is in the send queue.
@@ -43,6 +45,8 @@ class PeerWatch {
   /// The same by the clock, for programs that poll rarely.
   [[nodiscard]] bool is_time_to_look() noexcept;
   [[nodiscard]] Finding look() noexcept;
+  /// When it is, for a program that sleeps meanwhile.
+  [[nodiscard]] Deadline next_look() const noexcept;
   /// look() between two polls of a wait, which then sleeps at most until the next check.
   [[nodiscard]] Finding look_between(Waiter& waiter) noexcept;
   /// The completion of a keep-alive; `failed` is null if the peer's device answered.
@@ -56,6 +60,8 @@ class PeerWatch {
   [[nodiscard]] bool has_waited_for_explanation() const noexcept;
 
  private:
+  // Whether a keep-alive is to be posted once it is due.
+  [[nodiscard]] bool is_question_wanted() const noexcept;
   [[nodiscard]] bool asks() const noexcept { return interval_ > interval_.zero(); }
   [[nodiscard]] Finding ask_manager() noexcept;
   [[nodiscard]] Finding ask_peer_if_due(Deadline& look_again) noexcept;
@@ -63,6 +69,7 @@ class PeerWatch {
   Connection& connection_;
   InFlight const& in_flight_;
   FailureLog const& failures_;
+  bool const has_pool_;  // where messages are always expected
   bool is_watched_ = false;
   std::chrono::nanoseconds const interval_;  // between keep-alives; 0: off
   bool is_asking_ = false;                   // one at a time

@@ -11,17 +11,6 @@ namespace lend {
 using channel::ChannelState;
 using channel::WorkAnswer;
 
-namespace {
-
-[[gnu::cold]] Error nobody_to_ask(ChannelReference channel) noexcept {
-  // Every handle was made with an anchor; a move takes it along.
-  if (channel.anchor == nullptr)
-    return Error{Errc::stale_handle, "this handle was moved from: use the one it was moved to"};
-  return Error{Errc::stale_handle, "the channel of this work is gone"};
-}
-
-}  // namespace
-
 void PendingWork::drop() noexcept {
   ChannelState* const state = channel::living(channel_);
   if (state == nullptr) return;
@@ -34,10 +23,18 @@ void PendingWork::keep_failure(Error failure) noexcept {
   std::construct_at(&failure_, std::move(failure));
 }
 
+[[gnu::cold, gnu::noinline]] Error PendingWork::nobody_to_ask() noexcept {
+  // Every handle was made with an anchor; a move takes it along.
+  if (channel_.anchor == nullptr)
+    return Error{Errc::stale_handle, "this handle was moved from: use the one it was moved to"};
+  keep_failure(Error{Errc::stale_handle, "the channel of this work is gone"});
+  return failure_;
+}
+
 Result<std::optional<WorkSuccess>> PendingWork::poll() noexcept {
   if (seen_ == Seen::nothing) {
     ChannelState* const state = channel::living(channel_);
-    if (state == nullptr) return nobody_to_ask(channel_);
+    if (state == nullptr) return nobody_to_ask();
     ChannelState::Use const use{*state};
     WorkSuccess success;
     switch (channel::ask_for(*state, base::SlotId{id_}, success)) {
@@ -54,7 +51,7 @@ Result<std::optional<WorkSuccess>> PendingWork::poll() noexcept {
 Result<WorkSuccess> PendingWork::wait(Deadline deadline) noexcept {
   if (seen_ == Seen::nothing) [[likely]] {
     ChannelState* const state = channel::living(channel_);
-    if (state == nullptr) return nobody_to_ask(channel_);
+    if (state == nullptr) return nobody_to_ask();
     ChannelState::Use const use{*state};
     auto const answer =
         channel::wait_for(*state, base::SlotId{id_}, deadline,

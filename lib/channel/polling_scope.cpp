@@ -21,18 +21,6 @@ Error scope_is_over() noexcept {
   return Error{Errc::stale_handle, "the scope has ended, or its channel is gone"};
 }
 
-// The failure that explains the others, if any: preferably not a flushed request, nor one that was
-// not posted because the channel was broken.
-Error const& root_of(std::vector<Error> const& failures) noexcept {
-  auto const told = [](Error const& failure) { return !failure.is_flush(); };
-  auto const seen = [](Error const& failure) {
-    return !failure.is_flush() && failure.code() != Errc::channel_broken;
-  };
-  auto root = std::ranges::find_if(failures, seen);
-  if (root == failures.end()) root = std::ranges::find_if(failures, told);
-  return root != failures.end() ? *root : failures.front();
-}
-
 // The bound of a drain without finish(), whatever drain_within() allows.
 Deadline bounded(ChannelState const& channel,
                  std::optional<std::chrono::nanoseconds> wished) noexcept {
@@ -127,6 +115,10 @@ Result<PendingWork> PollingScope::post_read(Read const& work, Deadline deadline,
                                             SourceLine where) noexcept {
   return post<Room::may_be_waited_for>(work, deadline, where);
 }
+Result<PendingWork> PollingScope::post_atomic(Atomic const& work, Deadline deadline,
+                                              SourceLine where) noexcept {
+  return post<Room::may_be_waited_for>(work, deadline, where);
+}
 Result<PendingWork> PollingScope::try_post_send(Send const& work, SourceLine where) noexcept {
   return post<Room::is_there_now>(work, Deadline::never(), where);
 }
@@ -137,6 +129,9 @@ Result<PendingWork> PollingScope::try_post_write(Write const& work, SourceLine w
   return post<Room::is_there_now>(work, Deadline::never(), where);
 }
 Result<PendingWork> PollingScope::try_post_read(Read const& work, SourceLine where) noexcept {
+  return post<Room::is_there_now>(work, Deadline::never(), where);
+}
+Result<PendingWork> PollingScope::try_post_atomic(Atomic const& work, SourceLine where) noexcept {
   return post<Room::is_there_now>(work, Deadline::never(), where);
 }
 
@@ -181,7 +176,7 @@ std::optional<Error> PollingScope::end(std::optional<Error> closure_error, bool 
                   std::to_string(before) +
                       (before == 1 ? " posted operation was" : " posted operations were") +
                       " never polled"};
-  if (!error && !failures.empty()) error = root_of(failures);
+  if (!error && !failures.empty()) error = channel::root_of(failures);
   if (!error && record().has_lost_failure)
     error = state->is_broken() ? *state->failures.first_cause() : Error{Errc::work_failed};
   // The cause may have been found after the abort.

@@ -31,27 +31,41 @@ std::string text_about(std::string_view before, Operation operation,
 
 }  // namespace
 
-Result<void> wait_for_room(ChannelState& channel, Operation operation, Deadline deadline,
-                           RoomWait& wait) noexcept {
+Result<void> check_for_room(ChannelState& channel, Operation operation,
+                            std::optional<Deadline>& patience) noexcept {
   InFlight& in_flight = channel.in_flight;
   if (!in_flight.has_room(operation) || in_flight.outstanding(operation) > 0 ||
       (operation != Operation::receive && channel.watch.is_asking())) {
-    wait.patience.reset();
-  } else if (!wait.patience) {
-    wait.patience = within(full_bound);
-  } else if (wait.patience->has_passed()) {
+    patience.reset();
+  } else if (!patience) {
+    patience = within(full_bound);
+  } else if (patience->has_passed()) {
     return Error{Errc::system_failed,
                  text_about("the device reports no room for a ", operation,
                             ", although nothing of that queue is outstanding: try again, or finish "
                             "the channel's scopes and prepare_again()")};
   }
+  return in_flight.check_slots();
+}
+
+Error no_room_in_time(Operation operation, Deadline deadline) noexcept {
+  return base::gave_up(deadline, text_about("there was no room to post a ", operation),
+                       "; nothing was posted");
+}
+
+Error has_pool_error() noexcept {
+  return {Errc::invalid_argument,
+          "the messages of this channel take the pieces of its ReceivePool: take them by "
+          "ReceivePool::next(); nothing was posted"};
+}
+
+Result<void> wait_for_room(ChannelState& channel, Operation operation, Deadline deadline,
+                           RoomWait& wait) noexcept {
   do {
-    LEND_TRYV(in_flight.check_slots());
+    LEND_TRYV(check_for_room(channel, operation, wait.patience));
     LEND_TRY(goes_on, channel.poll_or_pause(wait.waiter, deadline));
-    if (!goes_on)
-      return base::gave_up(deadline, text_about("there was no room to post a ", operation),
-                           "; nothing was posted");
-  } while (!channel.is_broken() && !in_flight.has_room(operation));
+    if (!goes_on) return no_room_in_time(operation, deadline);
+  } while (!channel.is_broken() && !channel.in_flight.has_room(operation));
   return success();
 }
 

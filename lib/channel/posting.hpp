@@ -30,6 +30,14 @@ template <class Work>
 void refuse(ChannelState& channel, Work const& work, verbs::PostAnswer answer, SlotId id) noexcept;
 /// The device may have taken the request: aborts all work.
 void abort_unclear(ChannelState& channel, SlotId id, Slot& slot) noexcept;
+/// After a post that found no room. Refuses if no wait makes any: handles hold every slot, or the
+/// device has been full for long with nothing outstanding, since the first call with `patience`.
+[[nodiscard]] Result<void> check_for_room(ChannelState& channel, Operation operation,
+                                          std::optional<Deadline>& patience) noexcept;
+/// There was no room for it until the deadline.
+[[nodiscard]] Error no_room_in_time(Operation operation, Deadline deadline) noexcept;
+/// The error of a receive on a channel with a pool.
+[[nodiscard]] Error has_pool_error() noexcept;
 /// Waits until a post of this operation has room, for at least one poll, because a device has its
 /// own count.
 [[nodiscard]] Result<void> wait_for_room(ChannelState& channel, Operation operation,
@@ -44,7 +52,9 @@ template <Lending lending, class Work>
   FailureLog& failures = channel.failures;
   if (!channel.in_flight.has_room(operation)) {
     failures.set_last_error(channel.is_broken() ? failures.broken_error()
-                                                : Error{Errc::queue_full});
+                            : operation == Operation::receive && channel.has_pool
+                                ? has_pool_error()
+                                : Error{Errc::queue_full});
     return {};
   }
   Slot& slot = channel.in_flight.next();

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Passes completions to their channels. One thread at a time.
 #include <channel/channel_state.hpp>
+#include <channel/pool_state.hpp>
 #include <channel/progress.hpp>
+#include <channel/set_state.hpp>
 
 #include <utility>
 
@@ -10,19 +12,49 @@ namespace lend::channel {
 Progress::Progress(CompletionQueue completions, Wait how) noexcept
     : completions_{std::move(completions)},
       raw_{completions_.native()},
-      how_{how},
-      wait_plan_{WaitPlan::for_this_process(how, false)} {}
+      own_plan_{WaitPlan::for_this_process(how, false)},
+      plan_{own_plan_} {}
+
+Progress::Progress(CompletionQueue completions, SetState& set) noexcept
+    : completions_{std::move(completions)},
+      raw_{completions_.native()},
+      set_{&set},
+      plan_{set.plan} {}
+
+ChannelUse::User& Progress::user() noexcept {
+  return set_ != nullptr ? set_->user : user_;
+}
+
+void Progress::look_after(ChannelState& channel) noexcept {
+  if (channel.watch.is_watched()) plan_ = WaitPlan::for_this_process(plan_.how, true);
+  if (set_ != nullptr) set_->looked_after.append(channel.as_looked_after);
+}
+
+void Progress::break_channels(int result) noexcept {
+  has_failed_ = true;
+  channels_.for_each([result](ChannelState& channel) {
+    if (!channel.is_broken()) channel.act_on(channel.poll_failure(result));
+  });
+}
 
 bool Progress::attach(ChannelState& channel, std::uint32_t queue_pair_number) noexcept {
+  if (channels_.find(queue_pair_number) != nullptr) {
+    empty_queue();
+    channels_.remove(queue_pair_number);
+  }
   return channels_.add(queue_pair_number, channel);
 }
 
 void Progress::detach(ChannelState const& channel, std::uint32_t queue_pair_number) noexcept {
   if (channels_.find(queue_pair_number) != &channel) return;
   channels_.remove(queue_pair_number);
-  if (channels_.size() == 0) return;
+  if (channels_.size() == 0 && set_ == nullptr) return;  // the queue goes, too
+  empty_queue();
+}
+
+void Progress::empty_queue() noexcept {
   // rxe leaves completions of a destroyed queue pair in the queue, where a later one of that number
-  // would find them. One round of the queue drops all of them.
+  // would find them. One round of the queue takes all of them.
   // Source: Linux drivers/infiniband/sw/rxe/rxe_qp.c, rxe_qp_do_cleanup().
   for (std::uint32_t seen = 0; seen < completions_.depth();) {
     int const count = poll();
@@ -34,9 +66,22 @@ void Progress::detach(ChannelState const& channel, std::uint32_t queue_pair_numb
 void Progress::hand_out(verbs::PolledCompletions const& entries, int count) noexcept {
   for (int i = 0; i < count; ++i) {
     verbs::CompletionEntry const entry = entries[i];
-    if (ChannelState* const channel = channels_.find(entry.queue_pair_number())) [[likely]]
+    if (is_pooled(entry.id())) [[unlikely]] {
+      if (set_ != nullptr) set_->complete_pooled(entry, channels_.find(entry.queue_pair_number()));
+      continue;
+    }
+    if (ChannelState* const channel = channels_.find(entry.queue_pair_number())) [[likely]] {
       channel->complete(entry);
+      if (!channel->has_news) [[unlikely]]
+        note_news(*channel);
+    }
   }
+  if (set_ != nullptr) set_->post_waiting();
+}
+
+void Progress::note_news(ChannelState& channel) noexcept {
+  channel.has_news = true;
+  if (set_ != nullptr) set_->ready.append(channel.as_ready);
 }
 
 }  // namespace lend::channel

@@ -15,19 +15,24 @@
 namespace lend::channel {
 
 class ChannelState;
+class SetState;
 
 /// Passes each completion to its channel, found by the number of the queue pair. Completions of
 /// destroyed queue pairs are dropped. Its channels keep it alive.
-class Progress {
+class Progress final : public Sleeper {
  public:
   Progress(CompletionQueue completions, Wait how) noexcept;
+  /// One queue of `set`, which outlives it.
+  Progress(CompletionQueue completions, SetState& set) noexcept;
   Progress(Progress const&) = delete;
   Progress& operator=(Progress const&) = delete;
 
-  /// Passes completions to `channel` from now on. False without memory.
+  /// Passes completions to `channel` from now on. False without memory. An earlier channel of that
+  /// number, whose queue pair was destroyed by its taker, gets what has come for it, and no more.
   [[nodiscard]] bool attach(ChannelState& channel, std::uint32_t queue_pair_number) noexcept;
-  /// One of the channels has a connection manager to ask now and then: no wait sleeps for long.
-  void ask_while_waiting() noexcept { wait_plan_ = WaitPlan::for_this_process(how_, true); }
+  /// A channel has a connection manager to ask now and then, or keeps alive, or has work to end: no
+  /// wait sleeps for too long.
+  void look_after(ChannelState& channel) noexcept;
   /// Ends that. Its queue pair is destroyed, so that no new completion comes; the remaining ones
   /// are dropped here, before another queue pair has that number.
   void detach(ChannelState const& channel, std::uint32_t queue_pair_number) noexcept;
@@ -41,18 +46,36 @@ class Progress {
     return count;
   }
   void hand_out(verbs::PolledCompletions const& entries, int count) noexcept;
+  /// Passes on all that the queue has now.
+  void empty_queue() noexcept;
 
-  [[nodiscard]] Waiter make_waiter() noexcept { return {wait_plan_, completions_}; }
+  /// Something happened that the program of `channel` wants to know.
+  void note_news(ChannelState& channel) noexcept;
+
+  /// The queue cannot be polled, which ibv_poll_cq(3) answered by `result`: breaks its channels. It
+  /// takes no others.
+  void break_channels(int result) noexcept;
+  [[nodiscard]] bool has_failed() const noexcept { return has_failed_; }
+
+  [[nodiscard]] Waiter make_waiter() noexcept { return {plan_, *this}; }
+  [[nodiscard]] bool arm() noexcept override { return completions_.arm(); }
+  void sleep(Deadline deadline) noexcept override { completions_.sleep(deadline); }
+  /// Takes the events that have come: for who sleeps on the queue's descriptor.
+  void take_events() noexcept { completions_.take_events(); }
+  /// Null where its channels are of no set.
+  [[nodiscard]] SetState* set() const noexcept { return set_; }
   [[nodiscard]] CompletionQueue const& queue() const noexcept { return completions_; }
   [[nodiscard]] ibv_cq& raw() const noexcept { return *raw_; }
   /// The thread that is inside one of its channels.
-  [[nodiscard]] ChannelUse::User& user() noexcept { return user_; }
+  [[nodiscard]] ChannelUse::User& user() noexcept;
 
  private:
   CompletionQueue completions_;
   ibv_cq* raw_;
-  Wait how_;
-  WaitPlan wait_plan_;
+  SetState* set_ = nullptr;
+  WaitPlan own_plan_;
+  WaitPlan& plan_;  // its own, or the set's
+  bool has_failed_ = false;
   QueuePairMap<ChannelState> channels_{};
   ChannelUse::User user_{};
 };

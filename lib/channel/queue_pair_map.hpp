@@ -50,6 +50,11 @@ class QueuePairMap {
       hole = i;
     }
   }
+  template <class Visit>
+  void for_each(Visit&& visit) {
+    for (Entry const& entry : entries_)
+      if (entry.value != nullptr) visit(*entry.value);
+  }
 
  private:
   struct Entry {

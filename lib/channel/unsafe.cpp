@@ -37,5 +37,8 @@ Result<PendingWork> unsafe_post_write(Channel& channel, Write const& work) noexc
 Result<PendingWork> unsafe_post_read(Channel& channel, Read const& work) noexcept {
   return post(channel, work);
 }
+Result<PendingWork> unsafe_post_atomic(Channel& channel, Atomic const& work) noexcept {
+  return post(channel, work);
+}
 
 }  // namespace lend

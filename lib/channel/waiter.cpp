@@ -72,14 +72,14 @@ bool Waiter::pause_longer(Deadline deadline) noexcept {
   }
   if (!is_armed_) {
     // An earlier completion need not wake it: the caller polls once more.
-    is_armed_ = queue_.arm();
+    is_armed_ = sleeper_.arm();
     if (!is_armed_) nap(deadline);
     return true;
   }
   is_armed_ = false;
   has_slept_ = true;
   just_slept_ = true;
-  queue_.sleep(sooner(sooner(deadline, within(plan_.sleep_max)), look_at_));
+  sleeper_.sleep(sooner(sooner(deadline, within(plan_.sleep_max)), look_at_));
   return true;
 }
 

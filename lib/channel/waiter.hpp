@@ -4,7 +4,6 @@
 
 #include <lend/base/deadline.hpp>
 #include <lend/channel/builder.hpp>
-#include <lend/verbs/completion_queue.hpp>
 
 #include <cstdint>
 
@@ -25,12 +24,26 @@ struct WaitPlan {
   bool note_yield(std::chrono::nanoseconds took) noexcept;
 };
 
+/// What a wait sleeps on: one completion queue, or those of a set.
+class Sleeper {
+ public:
+  /// The next completion ends the next sleep(); one that is there already need not. False if the
+  /// device refuses, or has no descriptor for it.
+  [[nodiscard]] virtual bool arm() noexcept = 0;
+  /// Until a completion, or `deadline`.
+  virtual void sleep(Deadline deadline) noexcept = 0;
+
+ protected:
+  Sleeper() = default;
+  ~Sleeper() = default;
+};
+
 class Waiter {
  public:
-  Waiter(WaitPlan& plan, CompletionQueue& queue) noexcept : plan_{plan}, queue_{queue} {}
+  Waiter(WaitPlan& plan, Sleeper& sleeper) noexcept : plan_{plan}, sleeper_{sleeper} {}
 
-  /// Spins, yields, or sleeps until the queue wakes it. The caller polls between two pauses. False
-  /// once the deadline has passed.
+  /// Spins, yields, or sleeps until a completion wakes it. The caller polls between two pauses.
+  /// False once the deadline has passed.
   [[nodiscard]] bool pause(Deadline deadline) noexcept {
     ++pauses_;
     if (pauses_ <= plan_.spins) {
@@ -71,7 +84,7 @@ class Waiter {
   void nap(Deadline deadline) noexcept;
 
   WaitPlan& plan_;
-  CompletionQueue& queue_;
+  Sleeper& sleeper_;
   bool is_yielding_ = false;
   bool is_armed_ = false;
   bool has_slept_ = false;

@@ -29,6 +29,20 @@ Error timed_out(ChannelState& channel, SlotId id, Deadline deadline,
       subject);
 }
 
+// The error of blocking work that is aborted at its deadline.
+Error aborted_at_deadline(ChannelState& channel, SlotId id, Deadline deadline) noexcept {
+  WorkFailure subject = channel.subject_of(id, channel.in_flight.slot(id));
+  subject.queue_pair_state = channel.connection.state();
+  return base::ErrorAccess::about(
+      base::gave_up(
+          deadline, "the work did not complete",
+          channel.connection.port_is_down()
+              ? "; this side's port is down: bring its network interface or link up; the work "
+                "was aborted to get its bytes back, which broke the channel"
+              : "; it was aborted to get its bytes back, which broke the channel"),
+      subject);
+}
+
 void note_poll_failure(ChannelState& channel, int result, SlotId id, Slot const& slot) noexcept {
   channel.failures.set_last_error(channel.of_this_work(channel.poll_failure(result), id, slot));
 }
@@ -117,17 +131,20 @@ bool wait_longer(ChannelState& channel, SlotId id, Slot& slot, int polled,
   return true;
 }
 
-Error aborted_at_deadline(ChannelState& channel, SlotId id, Deadline deadline) noexcept {
-  WorkFailure subject = channel.subject_of(id, channel.in_flight.slot(id));
-  subject.queue_pair_state = channel.connection.state();
-  return base::ErrorAccess::about(
-      base::gave_up(
-          deadline, "the work did not complete",
-          channel.connection.port_is_down()
-              ? "; this side's port is down: bring its network interface or link up; the work "
-                "was aborted to get its bytes back, which broke the channel"
-              : "; it was aborted to get its bytes back, which broke the channel"),
-      subject);
+[[gnu::cold]] bool abort_and_ask(ChannelState& channel, SlotId id, Deadline deadline,
+                                 WorkSuccess& success) noexcept {
+  FailureLog& failures = channel.failures;
+  Ending ending{channel};
+  ending.start_abort();  // tried again below; first, so that the error tells the state after it
+  Error const why = base::is_given_up(failures.last_error())
+                        ? aborted_at_deadline(channel, id, deadline)
+                        : failures.last_error();
+  ending.abort_all(why);
+  auto const answer = ask_for(channel, id, success);
+  // Unless the work completed before the abort reached it, the reason of the abort is its error.
+  if (answer != WorkAnswer::failed || failures.last_error().is_flush())
+    failures.set_last_error(why);
+  return answer == WorkAnswer::succeeded;
 }
 
 }  // namespace lend::channel

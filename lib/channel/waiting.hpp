@@ -24,9 +24,10 @@ enum class WorkAnswer : std::uint8_t {
 /// gives up; otherwise `slot` has finished.
 [[nodiscard]] bool wait_longer(ChannelState& channel, SlotId id, Slot& slot, int polled,
                                Deadline deadline) noexcept;
-/// The error of blocking work that is aborted at its deadline.
-[[nodiscard]] Error aborted_at_deadline(ChannelState& channel, SlotId id,
-                                        Deadline deadline) noexcept;
+/// Aborts blocking work, because the caller gets its bytes back when its call returns; last_error()
+/// says why. Whether the work succeeded nevertheless; otherwise last_error() has its error.
+[[nodiscard]] bool abort_and_ask(ChannelState& channel, SlotId id, Deadline deadline,
+                                 WorkSuccess& success) noexcept;
 // Set last_error(): for a handle whose slot is used again; and for failed work, whose slot is then
 // free.
 void note_gone(ChannelState& channel) noexcept;

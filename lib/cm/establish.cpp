@@ -161,8 +161,7 @@ rdma_conn_param parameters_of(QueuePairHandle const& queue_pair,
 Result<void> initialize(rdma_cm_id& id, QueuePairHandle const& queue_pair) {
   ibv_qp_attr attributes;
   LEND_TRY(transition, attributes_from(id, IBV_QPS_INIT, verbs::reset_to_init.name, attributes));
-  // As for any queue pair of lend's: each region says again whether a peer may touch it.
-  attributes.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+  attributes.qp_access_flags = queue_pair.domain->context->remote_access();
   transition.attributes |= IBV_QP_ACCESS_FLAGS;
   return verbs::apply_transition(queue_pair, transition, attributes);
 }
@@ -174,10 +173,15 @@ Result<void> make_ready(rdma_cm_id& id, QueuePairHandle& queue_pair) {
            attributes_from(id, IBV_QPS_RTR, verbs::init_to_ready_to_receive.name, attributes));
   queue_pair.peer = peer_of(queue_pair, attributes);
   attributes.min_rnr_timer = queue_pair.times.receiver_not_ready_delay;
+  // The accepting side has the peer's wishes here, which this device may not have.
+  // Source: Linux drivers/infiniband/core/cm.c, cm_req_handler(), cm_init_qp_rtr_attr().
+  auto const& reads = queue_pair.domain->context->reads;
+  attributes.max_dest_rd_atomic = std::min(attributes.max_dest_rd_atomic, reads.as_target);
   LEND_TRYV(verbs::apply_transition(queue_pair, receiving, attributes));
 
   LEND_TRY(sending,
            attributes_from(id, IBV_QPS_RTS, verbs::ready_to_receive_to_send.name, attributes));
+  attributes.max_rd_atomic = std::min(attributes.max_rd_atomic, reads.as_initiator);
   // The program's own times, not those the connection manager guesses from the path.
   attributes.timeout = queue_pair.times.ack_timeout;
   attributes.retry_cnt = queue_pair.times.ack_retries;

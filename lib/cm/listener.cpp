@@ -150,13 +150,14 @@ std::string const& CmListener::address() const noexcept {
 Result<CmRequest> CmListener::next(Deadline deadline) {
   if (!state_) return Error{Errc::stale_handle, "this CmListener was moved from"};
   std::string last_rejected;
+  auto const nobody_came = [&] {
+    std::string const last = last_rejected.empty() ? "" : "; last rejected: " + last_rejected;
+    return base::gave_up(deadline, "no peer connected by rdma_cm to " + state_->address,
+                         "; start the connecting side or wait longer" + last);
+  };
   for (;;) {
     LEND_TRY(event, state_->link.events.next(deadline));
-    if (!event) {
-      std::string const last = last_rejected.empty() ? "" : "; last rejected: " + last_rejected;
-      return base::gave_up(deadline, "no peer connected by rdma_cm to " + state_->address,
-                           "; start the connecting side or wait longer" + last);
-    }
+    if (!event) return nobody_came();
     if (event->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
       return cm::error_of(*event, "listening on " + state_->address);
     if (event->type != RDMA_CM_EVENT_CONNECT_REQUEST) continue;
@@ -167,6 +168,7 @@ Result<CmRequest> CmListener::next(Deadline deadline) {
     if (!contract.has_value()) {
       cm::refuse(*link.id, {.by_program = false, .reason = contract.error().message()});
       last_rejected = from + ": " + contract.error().message();
+      if (deadline.has_passed()) return nobody_came();  // requests may never cease
       continue;
     }
     auto& said = contract.value();

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 
 namespace lend {
 
@@ -22,11 +23,41 @@ namespace {
 
 using Channel = verbs::CompletionQueueHandle::Channel;
 
-CompletedWork success_of(verbs::CompletionEntry entry) noexcept {
-  CompletedWork work;
+// In place: made elsewhere, a Completion is copied through the stack.
+void write(Completion& target, verbs::CompletionEntry entry) noexcept {
+  target.id = entry.id();
+  if (entry.has_failed()) [[unlikely]] {
+    target.outcome = entry.failure();
+    return;
+  }
+  CompletedWork& work = target.outcome.emplace<CompletedWork>();
   if (entry.has_bytes()) work.bytes = entry.bytes();
   if (entry.is_receive()) work.immediate = entry.immediate();
-  return work;
+}
+
+/// As ibv_poll_cq(3) answers; `target` has room for at most poll_batch.
+[[gnu::always_inline]] inline int poll_once(ibv_cq& queue, std::span<Completion> target) noexcept {
+  verbs::PolledCompletions entries;
+  int const got = entries.poll(queue, static_cast<int>(target.size()));
+  Completion* next = target.data();
+  for (int i = 0; i < got; ++i) write(*next++, entries[i]);
+  return got;
+}
+
+/// The same for any target: as many as were taken before the device had no more, or refused.
+[[gnu::cold, gnu::noinline]] std::ptrdiff_t poll_often(ibv_cq& queue,
+                                                       std::span<Completion> target) noexcept {
+  std::size_t taken = 0;
+  while (taken < target.size()) {
+    auto const rest = target.subspan(taken);
+    auto const some = rest.first(std::min<std::size_t>(verbs::poll_batch, rest.size()));
+    int const got = poll_once(queue, some);
+    // What was taken is real; the next poll meets the failure again.
+    if (got < 0) return taken == 0 ? got : static_cast<std::ptrdiff_t>(taken);
+    taken += static_cast<std::size_t>(got);
+    if (std::cmp_less(got, some.size())) break;
+  }
+  return static_cast<std::ptrdiff_t>(taken);
 }
 
 bool is_spare(int descriptor) noexcept {
@@ -53,6 +84,16 @@ Result<Channel> make_channel(Provider const& provider, ibv_context* context, Wak
   if (!is_set || (wakeable == Wakeable::if_spare && !is_spare(descriptor)))
     return Channel{provider, nullptr};
   return channel;
+}
+
+/// Whether there was one; the queue must be wakeable.
+bool take_event(verbs::CompletionQueueHandle& handle) noexcept {
+  ibv_cq* queue = nullptr;
+  void* mark = nullptr;
+  Provider const& provider = handle.raw.provider();
+  if (provider.get_cq_event(handle.channel.get(), &queue, &mark) != 0) return false;
+  provider.ack_cq_events(queue, 1);
+  return true;
 }
 
 }  // namespace
@@ -98,26 +139,12 @@ Error verbs::poll_error(CompletionQueue const& queue, int result,
 
 Result<std::span<Completion>> CompletionQueue::poll(std::span<Completion> target) noexcept {
   ibv_cq& queue = *handle_->raw.get();
-  std::size_t taken = 0;
-  verbs::PolledCompletions entries;
-  while (taken < target.size()) {
-    auto const wanted = std::min<std::size_t>(verbs::poll_batch, target.size() - taken);
-    int const got = entries.poll(queue, static_cast<int>(wanted));
-    for (int i = 0; i < got; ++i) {
-      verbs::CompletionEntry const entry = entries[i];
-      if (entry.has_failed())
-        target[taken++] = {entry.id(), entry.failure()};
-      else
-        target[taken++] = {entry.id(), success_of(entry)};
-    }
-    if (got < 0) [[unlikely]] {
-      if (taken == 0)
-        return verbs::poll_error(*this, got, "Flush and destroy the queue pairs that use it.");
-      break;  // what was taken is real; the next poll meets the failure again
-    }
-    if (std::cmp_less(got, wanted)) break;
-  }
-  return target.first(taken);
+  bool const is_at_once = target.size() - 1 < verbs::poll_batch;  // not 0 either
+  std::ptrdiff_t const got = is_at_once ? poll_once(queue, target) : poll_often(queue, target);
+  if (got < 0) [[unlikely]]
+    return verbs::poll_error(*this, static_cast<int>(got),
+                             "Flush and destroy the queue pairs that use it.");
+  return target.first(static_cast<std::size_t>(got));
 }
 
 bool CompletionQueue::is_wakeable() const noexcept {
@@ -140,11 +167,21 @@ void CompletionQueue::sleep(Deadline deadline) noexcept {
                          static_cast<long>(time % 1'000'000'000)};
     ready = ::ppoll(&wait, 1, deadline.is_never() ? nullptr : &limit, nullptr);
   } while (ready == 0 && !deadline.has_passed());
-  if (ready <= 0) return;
-  ibv_cq* queue = nullptr;
-  void* mark = nullptr;
-  Provider const& provider = handle_->raw.provider();
-  if (provider.get_cq_event(channel, &queue, &mark) == 0) provider.ack_cq_events(queue, 1);
+  if (ready > 0) static_cast<void>(take_event(*handle_));
+}
+
+int CompletionQueue::descriptor() const noexcept {
+  return is_wakeable() ? handle_->channel.get()->fd : -1;
+}
+
+void CompletionQueue::take_events() noexcept {
+  while (is_wakeable() && take_event(*handle_)) {
+  }
+}
+
+std::uint32_t CompletionQueue::room() const noexcept {
+  auto const promised = handle_->promised.load(std::memory_order_relaxed);
+  return promised < handle_->depth ? handle_->depth - static_cast<std::uint32_t>(promised) : 0;
 }
 
 std::uint32_t CompletionQueue::depth() const noexcept {

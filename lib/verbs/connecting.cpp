@@ -90,8 +90,7 @@ Result<void> initialize(QueuePairHandle const& queue_pair) {
   ibv_qp_attr attributes{};
   attributes.pkey_index = partition_index;
   attributes.port_num = context.port.number;
-  // Allowed per queue pair; each region says again whether a peer may touch it.
-  attributes.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+  attributes.qp_access_flags = context.remote_access();
   return apply_transition(queue_pair, context.is_iwarp() ? reset_to_init_of_iwarp : reset_to_init,
                           attributes);
 }

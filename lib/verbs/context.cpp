@@ -26,11 +26,12 @@ DeviceLimits const& Context::limits() const noexcept {
 }
 
 DeviceCapabilities Context::capabilities() const noexcept {
-  // No verb asks for these: they are properties of the transport.
+  // But for atomics no verb asks for these: they are properties of the transport.
   bool const iwarp = handle_->is_iwarp();
   return {.endpoints = !iwarp,
           .rdma_cm = LEND_BUILT_WITH_CM != 0 && kind() != DeviceKind::soft,
           .immediates = !iwarp,
+          .atomics = handle_->has_atomics,
           .waits_for_receives = !iwarp,
           .acknowledges = !iwarp};
 }

@@ -125,9 +125,12 @@ Result<Context> Device::open(std::uint8_t port) const {
                     .work_requests_max = attributes.max_qp_wr,
                     .elements_max = attributes.max_sge,
                     .completions_max = attributes.max_cqe,
+                    .receive_queues_max = attributes.max_srq,
+                    .shared_receives_max = attributes.max_srq_wr,
                     .region_bytes_max = attributes.max_mr_size};
   handle->reads = {.as_initiator = at_most_reads_max(attributes.max_qp_init_rd_atom),
                    .as_target = at_most_reads_max(attributes.max_qp_rd_atom)};
+  handle->has_atomics = attributes.atomic_cap != IBV_ATOMIC_NONE;
   return Context{std::move(handle)};
 }
 

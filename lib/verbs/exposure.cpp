@@ -45,7 +45,7 @@ Result<Exposure> MemoryRegion::unsafe_expose(std::size_t offset, std::size_t len
   std::byte* const address = state_->address + offset;
   LEND_TRY(registration, verbs::register_bytes(*state_->domain, address, length, access));
   RemoteRegion const remote{reinterpret_cast<std::uintptr_t>(address), length,
-                            registration.get()->rkey};
+                            registration.get()->rkey, access};
   std::unique_ptr<ExposureState> made{new ExposureState{state_, std::move(registration), remote}};
   LEND_TRYV(
       state_->ledger.lend(made->loan, {offset, 0}, base::LoanKind::shared, Operation::write, {}));

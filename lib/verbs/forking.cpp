@@ -25,6 +25,10 @@ int post_receive(ibv_qp*, ibv_recv_wr* first, ibv_recv_wr** refused) noexcept {
   *refused = first;
   return ENODEV;
 }
+int post_shared_receive(ibv_srq*, ibv_recv_wr* first, ibv_recv_wr** refused) noexcept {
+  *refused = first;
+  return ENODEV;
+}
 int poll(ibv_cq*, int, ibv_wc*) noexcept {
   return -ENODEV;
 }
@@ -72,6 +76,8 @@ constinit Provider const table = [] {
   made.create_comp_channel = refused;
   made.get_cq_event = refused;
   made.create_cq = refused;
+  made.create_srq = refused;
+  made.modify_srq = refused;
   made.create_qp = refused;
   made.modify_qp = refused;
   made.query_qp = refused;
@@ -81,6 +87,7 @@ constinit Provider const table = [] {
   made.dereg_mr = &leave<ibv_mr>;
   made.destroy_comp_channel = &leave<ibv_comp_channel>;
   made.destroy_cq = &leave<ibv_cq>;
+  made.destroy_srq = &leave<ibv_srq>;
   made.destroy_qp = &leave<ibv_qp>;
   made.ack_cq_events = [](ibv_cq*, unsigned) {};
   made.release = [](ibv_context*, void*, std::size_t) {};
@@ -140,6 +147,7 @@ void ForkedDataPath::refuse_all() noexcept {
     auto& operations = at->context_.ops;
     operations.post_send = &post_send;
     operations.post_recv = &post_receive;
+    operations.post_srq_recv = &post_shared_receive;
     operations.poll_cq = &poll;
     operations.req_notify_cq = &notify;
     at = at->next_;

@@ -19,6 +19,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace lend::verbs {
 
@@ -75,7 +76,8 @@ struct ContextHandle {
   DeviceKind device_kind;
   PortInfo port{};
   DeviceLimits limits{};
-  ReadLimits reads{};
+  ReadLimits reads{};  // and of atomic operations
+  bool has_atomics = false;
 
   ContextHandle(Raw opened, std::string its_name, DeviceKind its_kind) noexcept
       : raw{std::move(opened)},
@@ -88,6 +90,12 @@ struct ContextHandle {
   /// Whether only rdma_cm can connect its queue pairs.
   [[nodiscard]] bool is_iwarp() const noexcept {
     return raw.get()->device->transport_type == IBV_TRANSPORT_IWARP;
+  }
+  /// What a peer may do by each of its queue pairs, as IBV_ACCESS_…; each region says again whether
+  /// a peer may touch it.
+  [[nodiscard]] unsigned remote_access() const noexcept {
+    return IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
+           (has_atomics ? unsigned{IBV_ACCESS_REMOTE_ATOMIC} : 0U);
   }
 };
 
@@ -163,15 +171,33 @@ class ConnectionKeeper {
 /// be one of rdma_cm's: release, paired with an acquire.
 using DestroyedFlag = std::atomic<bool>;
 
-struct QueuePairHandle {
+/// What each post reads, of a queue pair or a shared receive queue.
+struct RequestQueue {
   std::shared_ptr<DomainHandle> domain;
+  ibv_pd* protection_domain = domain->raw.get();
+  std::uint64_t message_bytes_max = 0;
+  std::uint32_t elements = 0;  ///< granted, at most elements_max
+
+  /// Not on iWARP. Source: RFC 5040.
+  [[nodiscard]] bool carries_immediates() const noexcept { return !domain->context->is_iwarp(); }
+};
+
+struct ReceiveQueueHandle : RequestQueue {
+  RawHandle<ibv_srq, &Provider::destroy_srq> raw;
+  std::uint32_t depth = 0;  ///< granted
+  /// One for each completion queue of its queue pairs: all its receives may complete in one.
+  std::vector<CompletionShare> shares{};
+};
+
+/// Whether `completions` has room for all receives of `receives`.
+[[nodiscard]] bool has_share(ReceiveQueueHandle const& receives,
+                             CompletionQueueHandle const& completions) noexcept;
+
+struct QueuePairHandle : RequestQueue {
+  std::shared_ptr<ReceiveQueueHandle> shared_receives;  // or null
   CompletionShare completions;
   RawHandle<ibv_qp, &Provider::destroy_qp> raw;
 
-  // Read by each post.
-  ibv_pd* protection_domain = nullptr;
-  std::uint64_t message_bytes_max = 0;
-  std::uint32_t elements = 0;      ///< granted, at most elements_max
   std::uint32_t inline_bytes = 0;  ///< granted
 
   ConnectionTimes times{};
@@ -184,9 +210,6 @@ struct QueuePairHandle {
   std::unique_ptr<ConnectionKeeper> keeper{};
   /// True once the device no longer has the queue pair. Outlives the handle.
   std::shared_ptr<DestroyedFlag> is_destroyed{};
-
-  /// Not on iWARP. Source: RFC 5040.
-  [[nodiscard]] bool carries_immediates() const noexcept { return !domain->context->is_iwarp(); }
 };
 
 }  // namespace lend::verbs

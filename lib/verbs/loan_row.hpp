@@ -39,11 +39,27 @@ namespace lend::verbs {
 /// Threads: any.
 [[gnu::always_inline]] inline void end_loan(base::Loan& loan, RegionState* region) noexcept {
   if (!loan.on_loan()) return;
-  if constexpr (base::can_poison)  // first, for with the ledger's word somebody else may borrow
+  if constexpr (
+      base::
+          can_poison)  // first: once returned, another request may lend these bytes and poison them
     if (loan.kind() == base::LoanKind::exclusive)
       base::unpoison({region->address + loan.range().offset, loan.range().length});
   if (base::BorrowLedger::give_back(loan)) [[unlikely]]
     destroy_at_last(region);
+}
+
+/// An exclusive loan becomes a shared one, and can be taken alone again once no other overlaps it.
+/// Threads: any.
+inline void share_loan(base::Loan& loan, RegionState const& region) noexcept {
+  if constexpr (base::can_poison)
+    base::unpoison({region.address + loan.range().offset, loan.range().length});
+  base::BorrowLedger::share(loan);
+}
+[[nodiscard]] inline bool take_loan_alone(base::Loan& loan, RegionState const& region) noexcept {
+  if (!base::BorrowLedger::take_alone(loan)) return false;
+  if constexpr (base::can_poison)
+    base::poison({region.address + loan.range().offset, loan.range().length});
+  return true;
 }
 
 /// The loan of one element, and its region.

@@ -15,12 +15,14 @@ namespace {
 struct Maker {
   DomainHandle const& domain;
   ibv_cq* completions;
+  ibv_srq* shared_receives;
 
   /// Null, and errno, if it is refused; otherwise `cap` has the granted values.
   [[nodiscard]] RawQueuePair make(ibv_qp_cap& cap) const noexcept {
     ibv_qp_init_attr attributes{};
     attributes.send_cq = completions;
     attributes.recv_cq = completions;
+    attributes.srq = shared_receives;
     attributes.qp_type = IBV_QPT_RC;
     attributes.sq_sig_all = 0;  // each post sets IBV_SEND_SIGNALED itself
     attributes.cap = cap;
@@ -47,8 +49,9 @@ struct Maker {
 std::string text_of(ibv_qp_cap const& cap) {
   return "send_depth " + std::to_string(cap.max_send_wr) + ", receive_depth " +
          std::to_string(cap.max_recv_wr) + ", elements " +
-         std::to_string(std::min(cap.max_send_sge, cap.max_recv_sge)) + ", inline_bytes " +
-         std::to_string(cap.max_inline_data);
+         std::to_string(cap.max_recv_wr == 0 ? cap.max_send_sge
+                                             : std::min(cap.max_send_sge, cap.max_recv_sge)) +
+         ", inline_bytes " + std::to_string(cap.max_inline_data);
 }
 
 /// No errno tells which limit was hit, and no query reports that of inline bytes; trying does.
@@ -61,10 +64,11 @@ Error refusal_of(Maker const& maker, ibv_qp_cap const& asked, int errno_value) {
 
   std::string const locked =
       locked_memory_is_limited() ? ' ' + locked_memory_remedy() : std::string{};
+  std::uint32_t const own_receives = maker.shared_receives == nullptr ? 1 : 0;
   ibv_qp_cap const smallest{.max_send_wr = 1,
-                            .max_recv_wr = 1,
+                            .max_recv_wr = own_receives,
                             .max_send_sge = 1,
-                            .max_recv_sge = 1,
+                            .max_recv_sge = own_receives,
                             .max_inline_data = 0};
   if (!maker.can_make(smallest))
     return verb_error(code_of_limit(errno_value), provider, call, errno_value,
@@ -89,13 +93,15 @@ Error refusal_of(Maker const& maker, ibv_qp_cap const& asked, int errno_value) {
 }  // namespace
 
 Result<RawQueuePair> make_queue_pair(DomainHandle const& domain, ibv_cq* completions,
-                                     QueuePairOptions const& options, ibv_qp_cap& granted) {
+                                     ibv_srq* shared_receives, QueuePairOptions const& options,
+                                     ibv_qp_cap& granted) {
   ibv_qp_cap const asked{.max_send_wr = options.send_depth + options.probes,
-                         .max_recv_wr = options.receive_depth,
+                         // Some cards refuse both. Source: rdma-core pull request 1624.
+                         .max_recv_wr = shared_receives == nullptr ? options.receive_depth : 0,
                          .max_send_sge = options.elements,
-                         .max_recv_sge = options.elements,
+                         .max_recv_sge = shared_receives == nullptr ? options.elements : 0,
                          .max_inline_data = options.inline_bytes};
-  Maker const maker{domain, completions};
+  Maker const maker{domain, completions, shared_receives};
   granted = asked;
   auto raw = maker.make(granted);
   if (int const error = errno; !raw) return refusal_of(maker, asked, error);

@@ -94,14 +94,14 @@ Result<std::span<std::byte>> MemoryRegion::mutable_bytes(std::size_t offset,
 }
 
 Result<RemoteRegion> MemoryRegion::remote() const noexcept {
-  if (state_ == nullptr || !state_->is_exposed)
+  if (state_ == nullptr || state_->exposed_for == RemoteAccess{})
     return Error{
         Errc::unsupported,
         "the region was registered for local access only; make it with "
         "unsafe_allocate_exposed() or unsafe_register_exposed(), or expose it for a while by "
         "unsafe_expose()"};
   return RemoteRegion{reinterpret_cast<std::uintptr_t>(state_->address), state_->length,
-                      state_->remote_key};
+                      state_->remote_key, state_->exposed_for};
 }
 
 Result<void> MemoryRegion::unsafe_disable_ledger() & noexcept {

@@ -22,17 +22,20 @@ template <class Work>
 
 /// Whether work whose only element is `element` may be posted, but for its loan.
 template <class Work, class Element>
-[[nodiscard, gnu::always_inline]] inline bool is_plain(QueuePairHandle const& queue_pair,
-                                                       Work const& work,
+[[nodiscard, gnu::always_inline]] inline bool is_plain(RequestQueue const& queue, Work const& work,
                                                        Element const& element) noexcept {
   RegionState const* const region = element.region;
   auto const [offset, length] = element.range;
-  if (region == nullptr || region->protection_domain != queue_pair.protection_domain ||
+  if (region == nullptr || region->protection_domain != queue.protection_domain ||
       offset > region->length || length - 1 >= region->length - offset ||  // too long, or no bytes
-      length > queue_pair.message_bytes_max) [[unlikely]]
+      length > queue.message_bytes_max) [[unlikely]]
     return false;
   if constexpr (is_remote<Work>)
-    return remote_of(work).in_bounds && remote_of(work).length == length;
+    return permits(remote_of(work).access, WorkKind<Work>::access) &&
+           remote_of(work).length == length;
+  else if constexpr (is_atomic<Work>)
+    return is_word(element) && work.word.address % RemoteWord::size == 0 &&
+           permits(work.word.access, RemoteAccess::atomic) && queue.domain->context->has_atomics;
   else
     return true;
 }
@@ -54,13 +57,13 @@ template <class Element>
 }
 
 /// Describes work that is_plain(). `entry` must stay until it is posted.
-template <class Work, class Element>
-[[gnu::always_inline]] inline void describe_plain(QueuePairHandle const& queue_pair,
-                                                  std::uint64_t id, Work const& work,
-                                                  Element const& element, RequestOf<Work>& request,
+template <class Queue, class Work, class Element>
+[[gnu::always_inline]] inline void describe_plain(Queue const& queue, std::uint64_t id,
+                                                  Work const& work, Element const& element,
+                                                  RequestOf<Work>& request,
                                                   ibv_sge& entry) noexcept {
   fill_element(entry, *element.region, element.range);
-  fill_for(queue_pair, work, std::nullopt, id, &entry, {element.range.length, 1}, request);
+  fill_for(queue, work, std::nullopt, id, &entry, {element.range.length, 1}, request);
 }
 
 }  // namespace lend::verbs

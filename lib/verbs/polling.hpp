@@ -34,6 +34,11 @@ class CompletionEntry {
   }
   /// What the device wrote here: of receives and reads that succeeded.
   [[nodiscard]] std::uint32_t bytes() const noexcept { return entry_->byte_len; }
+  /// Of a receive: a write consumed it for its immediate. bytes() are those of the write, which are
+  /// elsewhere. Source: ibv_poll_cq(3), IBV_WC_RECV_RDMA_WITH_IMM.
+  [[nodiscard]] bool is_by_write() const noexcept {
+    return entry_->opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+  }
   [[nodiscard]] bool is_receive() const noexcept { return (entry_->opcode & IBV_WC_RECV) != 0; }
   /// Whether bytes() is valid. IBV_WC_RECV is a bit, RDMA_READ a value.
   [[nodiscard]] bool has_bytes() const noexcept {

@@ -16,7 +16,11 @@ enum class PostRefusal : int {
   on_loan,
   too_long,
   outside_remote,
+  no_access,  ///< the peer exposed the bytes for something else
   lengths_differ,
+  no_atomics,
+  off_word,    ///< the peer's word does not begin at a multiple of 8
+  bad_result,  ///< of an atomic operation: not 8 aligned bytes
   no_immediates,
   by_device,
   unclear,  ///< the device failed, and named no request that it had not taken

@@ -3,6 +3,7 @@
 #include <verbs/posting.hpp>
 
 #include <string>
+#include <utility>
 
 namespace lend::verbs {
 
@@ -15,7 +16,7 @@ struct RefusedWork {
   std::size_t list_size;
   RegionState const* region;  // of the element at fault
   ByteRange range;
-  RemoteSlice remote;  // of writes and reads
+  RemoteSlice remote;  // of writes, reads and atomic operations
   bool has_immediate;
 };
 
@@ -32,13 +33,29 @@ char const* post_verb(Operation operation) noexcept {
   return operation == Operation::receive ? "ibv_post_recv" : "ibv_post_send";
 }
 
-Error no_immediates(QueuePairHandle const& queue_pair) noexcept {
-  return Error{Errc::unsupported, queue_pair.domain->context->name +
+Error no_immediates(RequestQueue const& queue) noexcept {
+  return Error{Errc::unsupported, queue.domain->context->name +
                                       " is iWARP, which carries no immediates (RFC 5040); send the "
                                       "value as bytes. Nothing was posted"};
 }
 
-Error error_of(QueuePairHandle const& queue_pair, RefusedWork const& work, PostAnswer answer,
+Error no_atomics(RequestQueue const& queue) noexcept {
+  return Error{Errc::unsupported, queue.domain->context->name +
+                                      " has no atomic operations (capabilities().atomics); use "
+                                      "messages. Nothing was posted"};
+}
+
+/// "read and write"
+std::string text_of(RemoteAccess access) {
+  std::string text;
+  for (auto const& [right, name] :
+       {std::pair{RemoteAccess::read, "read"}, std::pair{RemoteAccess::write, "write"},
+        std::pair{RemoteAccess::atomic, "atomic"}})
+    if (permits(access, right)) text += (text.empty() ? "" : " and ") + std::string{name};
+  return text;
+}
+
+Error error_of(RequestQueue const& queue, RefusedWork const& work, PostAnswer answer,
                Error const& conflict) {
   auto const refused = [&](std::string const& why) {
     return Error{Errc::invalid_argument, std::string{name_of(work.operation)} + " refused: " + why +
@@ -52,40 +69,51 @@ Error error_of(QueuePairHandle const& queue_pair, RefusedWork const& work, PostA
                          ? "an empty list; for messages without bytes use Receive::only_immediate()"
                          : "an empty list and no immediate");
     case PostRefusal::too_many_elements:
-      return refused(std::to_string(work.list_size) + " elements, this queue pair takes at most " +
-                     std::to_string(queue_pair.elements));
+      return refused(std::to_string(work.list_size) + " elements, this queue takes at most " +
+                     std::to_string(queue.elements));
     case PostRefusal::outside_region:
       return refused(element_error(work.region, work.range, index, work.list_size).message());
     case PostRefusal::other_domain: return refused(other_domain(work, index));
     case PostRefusal::on_loan: return conflict;
     case PostRefusal::too_long:
       return refused(std::to_string(work.bytes) + " bytes, the port carries at most " +
-                     std::to_string(queue_pair.message_bytes_max) +
+                     std::to_string(queue.message_bytes_max) +
                      " in one message; cut it by chunks() or split_at()");
     case PostRefusal::outside_remote:
       return refused("the remote slice of " + std::to_string(work.remote.length) +
                      " bytes is out of bounds of its region");
+    case PostRefusal::no_access:
+      return refused("the peer exposed these bytes for " + text_of(work.remote.access) +
+                     " only; it must expose them for " + std::string{name_of(work.operation)});
+    case PostRefusal::no_atomics: return no_atomics(queue);
+    case PostRefusal::off_word:
+      return refused("the peer's word at address " + std::to_string(work.remote.address) +
+                     " does not begin at a multiple of 8");
+    case PostRefusal::bad_result:
+      return refused("the result takes 8 aligned bytes of one element, not " +
+                     std::to_string(work.bytes) + " of " + std::to_string(work.list_size) +
+                     (work.bytes == RemoteWord::size && work.list_size == 1 ? " off 8 bytes" : ""));
     case PostRefusal::lengths_differ:
       return refused("the lengths differ: " + std::to_string(work.bytes) + " bytes here, " +
                      std::to_string(work.remote.length) + " bytes of the peer");
-    case PostRefusal::no_immediates: return no_immediates(queue_pair);
+    case PostRefusal::no_immediates: return no_immediates(queue);
     case PostRefusal::by_device:
-      if (work.has_immediate && !queue_pair.carries_immediates()) return no_immediates(queue_pair);
-      return device_refused(queue_pair, work.operation, answer.detail);
-    case PostRefusal::unclear: return device_unclear(queue_pair, work.operation, answer.detail);
+      if (work.has_immediate && !queue.carries_immediates()) return no_immediates(queue);
+      return device_refused(queue, work.operation, answer.detail);
+    case PostRefusal::unclear: return device_unclear(queue, work.operation, answer.detail);
   }
   return {};
 }
 
 template <class Work>
-Error error_of(QueuePairHandle const& queue_pair, Work const& work, PostAnswer answer,
+Error error_of(RequestQueue const& queue, Work const& work, PostAnswer answer,
                Error const& conflict, RemoteSlice const& remote, bool has_immediate) {
   auto const elements = list_of(work).elements();
   bool const names_element =
       answer.refusal == PostRefusal::outside_region || answer.refusal == PostRefusal::other_domain;
   auto const* const element =
       names_element ? &elements[static_cast<std::size_t>(answer.detail)] : nullptr;
-  return error_of(queue_pair,
+  return error_of(queue,
                   {.operation = operation_of<Work>,
                    .bytes = list_of(work).bytes(),
                    .list_size = elements.size(),
@@ -98,39 +126,43 @@ Error error_of(QueuePairHandle const& queue_pair, Work const& work, PostAnswer a
 
 }  // namespace
 
-Error device_refused(QueuePairHandle const& queue_pair, Operation operation,
-                     int errno_value) noexcept {
+Error device_refused(RequestQueue const& queue, Operation operation, int errno_value) noexcept {
   // A full queue. Source: ibv_post_send(3); rdma-core providers answer ENOMEM.
   if (errno_value == ENOMEM) return Errc::queue_full;
   return verb_error(
-      Errc::system_failed, queue_pair.domain->provider(), post_verb(operation), errno_value,
+      Errc::system_failed, queue.domain->provider(), post_verb(operation), errno_value,
       "The queue pair may have left the state in which it accepts work: try again, or "
       "finish the channel's scopes and prepare_again().");
 }
 
-Error device_unclear(QueuePairHandle const& queue_pair, Operation operation,
-                     int errno_value) noexcept {
-  return verb_error(Errc::system_failed, queue_pair.domain->provider(), post_verb(operation),
+Error device_unclear(RequestQueue const& queue, Operation operation, int errno_value) noexcept {
+  return verb_error(Errc::system_failed, queue.domain->provider(), post_verb(operation),
                     errno_value,
                     "The device does not say whether it took the work, and may access its bytes "
                     "until the queue pair is aborted.");
 }
 
-Error refusal_error(QueuePairHandle const& queue_pair, Send const& work, PostAnswer answer,
+Error refusal_error(RequestQueue const& queue, Send const& work, PostAnswer answer,
                     Error const& conflict) noexcept {
-  return error_of(queue_pair, work, answer, conflict, {}, work.immediate.has_value());
+  return error_of(queue, work, answer, conflict, {}, work.immediate.has_value());
 }
-Error refusal_error(QueuePairHandle const& queue_pair, Write const& work, PostAnswer answer,
+Error refusal_error(RequestQueue const& queue, Write const& work, PostAnswer answer,
                     Error const& conflict) noexcept {
-  return error_of(queue_pair, work, answer, conflict, work.target, work.immediate.has_value());
+  return error_of(queue, work, answer, conflict, work.target, work.immediate.has_value());
 }
-Error refusal_error(QueuePairHandle const& queue_pair, Read const& work, PostAnswer answer,
+Error refusal_error(RequestQueue const& queue, Read const& work, PostAnswer answer,
                     Error const& conflict) noexcept {
-  return error_of(queue_pair, work, answer, conflict, work.source, false);
+  return error_of(queue, work, answer, conflict, work.source, false);
 }
-Error refusal_error(QueuePairHandle const& queue_pair, Receive const& work, PostAnswer answer,
+Error refusal_error(RequestQueue const& queue, Atomic const& work, PostAnswer answer,
                     Error const& conflict) noexcept {
-  return error_of(queue_pair, work, answer, conflict, {}, false);
+  auto const& word = work.word;
+  return error_of(queue, work, answer, conflict,
+                  {word.address, RemoteWord::size, word.key, word.access}, false);
+}
+Error refusal_error(RequestQueue const& queue, Receive const& work, PostAnswer answer,
+                    Error const& conflict) noexcept {
+  return error_of(queue, work, answer, conflict, {}, false);
 }
 
 }  // namespace lend::verbs

@@ -17,12 +17,12 @@ namespace lend::verbs {
 
 /// Puts an element at `target`, behind those of `before`, and lends it.
 template <class Element>
-[[nodiscard]] Resolved resolve_one(QueuePairHandle const& queue_pair, Element const& element,
+[[nodiscard]] Resolved resolve_one(RequestQueue const& queue, Element const& element,
                                    ibv_sge* target, Resolved before, LoanRow& loans,
                                    Operation operation) noexcept {
   RegionState const* const region = element.region;
   if (region == nullptr) return {.refusal = PostRefusal::outside_region};
-  if (region->protection_domain != queue_pair.protection_domain)
+  if (region->protection_domain != queue.protection_domain)
     return {.refusal = PostRefusal::other_domain};
   if (!region->contains(element.range)) return {.refusal = PostRefusal::outside_region};
   if (!lend_element(loans, element, operation)) return {.refusal = PostRefusal::on_loan};
@@ -32,75 +32,82 @@ template <class Element>
   return {before.bytes + element.range.length, before.count + (element.range.length != 0 ? 1 : 0)};
 }
 
-/// Fills `target`, which has room for elements_max. No list is longer than `elements` of the queue
-/// pair, which is 1 to that; one of no elements must be allowed.
+/// Fills `target`, which has room for elements_max. No list is longer than `elements` of the queue,
+/// which is 1 to that; one of no elements must be allowed.
 template <class Work>
-[[nodiscard]] Resolved resolve(QueuePairHandle const& queue_pair, Work const& work, ibv_sge* target,
+[[nodiscard]] Resolved resolve(RequestQueue const& queue, Work const& work, ibv_sge* target,
                                LoanRow& loans) noexcept {
   auto const elements = list_of(work).elements();
   if (elements.empty())
     return {.refusal = may_be_empty(work) ? PostRefusal::none : PostRefusal::empty_list};
-  if (elements.size() > queue_pair.elements) return {.refusal = PostRefusal::too_many_elements};
+  if (elements.size() > queue.elements) return {.refusal = PostRefusal::too_many_elements};
   Resolved resolved;
   for (auto const& element : elements) {
-    resolved = resolve_one(queue_pair, element, target, resolved, loans, operation_of<Work>);
+    resolved = resolve_one(queue, element, target, resolved, loans, operation_of<Work>);
     if (resolved.is_refused()) {
       resolved.count = static_cast<int>(&element - elements.data());
       return resolved;
     }
   }
-  if (resolved.bytes > queue_pair.message_bytes_max)
+  if (resolved.bytes > queue.message_bytes_max)
     return {.bytes = resolved.bytes, .refusal = PostRefusal::too_long};
   return resolved;
 }
 
 /// From work to a request of its own, whose bytes are lent.
-template <class Work>
-[[nodiscard]] Resolved describe(QueuePairHandle const& queue_pair, std::uint64_t id,
-                                Work const& work, RequestOf<Work>& request, ibv_sge* elements,
+template <class Queue, class Work>
+[[nodiscard]] Resolved describe(Queue const& queue, std::uint64_t id, Work const& work,
+                                RequestOf<Work>& request, ibv_sge* elements,
                                 LoanRow& loans) noexcept {
-  auto const resolved = resolve(queue_pair, work, elements, loans);
+  auto const resolved = resolve(queue, work, elements, loans);
   if (resolved.is_refused()) return resolved;
   if constexpr (is_remote<Work>) {
-    if (!remote_of(work).in_bounds)
+    if (!remote_of(work).in_bounds())
       return {.bytes = resolved.bytes, .refusal = PostRefusal::outside_remote};
+    if (!permits(remote_of(work).access, WorkKind<Work>::access))
+      return {.bytes = resolved.bytes, .refusal = PostRefusal::no_access};
     if (remote_of(work).length != resolved.bytes)
       return {.bytes = resolved.bytes, .refusal = PostRefusal::lengths_differ};
   }
-  fill_for(queue_pair, work, immediate_of(work), id, elements, resolved, request);
+  if constexpr (is_atomic<Work>)
+    if (auto const refusal = atomic_refusal(queue, work); refusal != PostRefusal::none)
+      return {.bytes = resolved.bytes, .refusal = refusal};
+  fill_for(queue, work, immediate_of(work), id, elements, resolved, request);
   return resolved;
 }
 
 /// Lends the bytes of `work`, and posts it. What is refused may have loans in its row.
-template <class Work>
-[[nodiscard]] PostAnswer try_post(QueuePairHandle const& queue_pair, std::uint64_t id,
-                                  Work const& work, LoanRow loans) noexcept {
+template <class Queue, class Work>
+[[nodiscard]] PostAnswer try_post(Queue const& queue, std::uint64_t id, Work const& work,
+                                  LoanRow loans) noexcept {
   ibv_sge elements[elements_max];
   RequestOf<Work> request;
-  auto const resolved = describe(queue_pair, id, work, request, elements, loans);
+  auto const resolved = describe(queue, id, work, request, elements, loans);
   if (resolved.is_refused()) return PostAnswer::of(resolved);
   RequestOf<Work>* refused = nullptr;
-  if (int const result = post_chain(queue_pair, request, refused); result != 0)
+  if (int const result = post_chain(queue, request, refused); result != 0)
     return device_answer(resolved.bytes, result, refused);
   return {.bytes = resolved.bytes};
 }
 
 /// Why the device did not take a request of `operation`.
-[[nodiscard]] Error device_refused(QueuePairHandle const& queue_pair, Operation operation,
+[[nodiscard]] Error device_refused(RequestQueue const& queue, Operation operation,
                                    int errno_value) noexcept;
 /// The device does not say whether it took the request, as when rxe's doorbell fails; that counts
 /// as posted until it is aborted. Source: rdma-core providers/rxe/rxe.c, rxe_post_send().
-[[nodiscard]] Error device_unclear(QueuePairHandle const& queue_pair, Operation operation,
+[[nodiscard]] Error device_unclear(RequestQueue const& queue, Operation operation,
                                    int errno_value) noexcept;
 
 /// Why `work` was not posted. Of loans, `conflict` says.
-[[nodiscard]] Error refusal_error(QueuePairHandle const& queue_pair, Send const& work,
-                                  PostAnswer answer, Error const& conflict) noexcept;
-[[nodiscard]] Error refusal_error(QueuePairHandle const& queue_pair, Write const& work,
-                                  PostAnswer answer, Error const& conflict) noexcept;
-[[nodiscard]] Error refusal_error(QueuePairHandle const& queue_pair, Read const& work,
-                                  PostAnswer answer, Error const& conflict) noexcept;
-[[nodiscard]] Error refusal_error(QueuePairHandle const& queue_pair, Receive const& work,
-                                  PostAnswer answer, Error const& conflict) noexcept;
+[[nodiscard]] Error refusal_error(RequestQueue const& queue, Send const& work, PostAnswer answer,
+                                  Error const& conflict) noexcept;
+[[nodiscard]] Error refusal_error(RequestQueue const& queue, Write const& work, PostAnswer answer,
+                                  Error const& conflict) noexcept;
+[[nodiscard]] Error refusal_error(RequestQueue const& queue, Read const& work, PostAnswer answer,
+                                  Error const& conflict) noexcept;
+[[nodiscard]] Error refusal_error(RequestQueue const& queue, Atomic const& work, PostAnswer answer,
+                                  Error const& conflict) noexcept;
+[[nodiscard]] Error refusal_error(RequestQueue const& queue, Receive const& work, PostAnswer answer,
+                                  Error const& conflict) noexcept;
 
 }  // namespace lend::verbs

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Creates a queue pair and connects it. One thread at a time.
 #include <lend/verbs/queue_pair.hpp>
+#include <lend/verbs/receive_queue.hpp>
 #include <verbs/adoption.hpp>
 #include <verbs/connecting.hpp>
 #include <verbs/endpoint_check.hpp>
@@ -52,10 +53,12 @@ Result<verbs::ConnectionTimes> times_of(QueuePairOptions const& options) {
 }
 
 /// Checks each option by itself; the device may still refuse their combination.
-Result<void> check_counts(verbs::ContextHandle const& context, QueuePairOptions const& options) {
+Result<void> check_counts(verbs::ContextHandle const& context, QueuePairOptions const& options,
+                          bool has_own_receives) {
   auto const& limits = context.limits;
-  for (auto const& [option, depth] : {std::pair{"send_depth", options.send_depth},
-                                      std::pair{"receive_depth", options.receive_depth}})
+  for (auto const& [option, depth] :
+       {std::pair{"send_depth", options.send_depth},
+        std::pair{"receive_depth", has_own_receives ? options.receive_depth : 1}})
     if (depth == 0 || std::cmp_greater(depth, limits.work_requests_max))
       return verbs::beyond_limit(option, depth,
                                  static_cast<std::uint64_t>(limits.work_requests_max),
@@ -90,6 +93,26 @@ Result<PacketSequenceNumber> random_sequence_number() {
 Result<PreparedQueuePair> PreparedQueuePair::create(ProtectionDomain const& domain,
                                                     CompletionQueue const& completions,
                                                     QueuePairOptions const& options) {
+  return create(domain, completions, options, nullptr);
+}
+
+Result<PreparedQueuePair> PreparedQueuePair::create(ProtectionDomain const& domain,
+                                                    CompletionQueue const& completions,
+                                                    QueuePairOptions const& options,
+                                                    ReceiveQueue const& receives) {
+  if (receives.handle_ == nullptr)
+    return Error{Errc::invalid_argument, "the ReceiveQueue was moved from"};
+  if (receives.handle_->domain->context != domain.handle_->context)
+    return Error{Errc::invalid_argument,
+                 "the ReceiveQueue and the protection domain belong to different Contexts; make "
+                 "both from one"};
+  return create(domain, completions, options, receives.handle_);
+}
+
+Result<PreparedQueuePair> PreparedQueuePair::create(
+    ProtectionDomain const& domain, CompletionQueue const& completions,
+    QueuePairOptions const& options,
+    std::shared_ptr<verbs::ReceiveQueueHandle> const& shared_receives) {
   auto const& parent = domain.handle_;
   verbs::ContextHandle const& context = *parent->context;
   auto const& queue = completions.handle_;
@@ -97,16 +120,21 @@ Result<PreparedQueuePair> PreparedQueuePair::create(ProtectionDomain const& doma
     return Error{Errc::invalid_argument,
                  "the completion queue and the protection domain belong to different Contexts; "
                  "make both from one"};
-  LEND_TRYV(check_counts(context, options));
+  LEND_TRYV(check_counts(context, options, shared_receives == nullptr));
   LEND_TRY(times, times_of(options));
 
   auto const room = std::uint64_t{options.send_depth}  // each send, write and read is signaled
-                    + options.receive_depth            // and each receive completes
-                    + options.probes;                  // as does each probe
+                    // and each receive completes; of shared ones in any completion queue
+                    + (shared_receives == nullptr ? options.receive_depth : 0) +
+                    options.probes;  // as does each probe
   verbs::CompletionShare share{queue, room};
+  std::optional<verbs::CompletionShare> of_receives;
+  if (shared_receives != nullptr && !verbs::has_share(*shared_receives, *queue))
+    of_receives.emplace(queue, shared_receives->depth);
   if (!share.fits())
     return Error{Errc::invalid_argument,
-                 "send_depth + receive_depth + probes is " + std::to_string(room) +
+                 "send_depth + receive_depth + probes is " +
+                     std::to_string(room + (of_receives ? shared_receives->depth : 0)) +
                      ", more than what is left of the completion queue's depth of " +
                      std::to_string(queue->depth) + "; make it deeper"};
   LEND_TRY(port,
@@ -114,7 +142,9 @@ Result<PreparedQueuePair> PreparedQueuePair::create(ProtectionDomain const& doma
   LEND_TRY(gid, verbs::choose_gid(context, options.gid));
   LEND_TRY(sequence_number, random_sequence_number());
   ibv_qp_cap granted{};
-  LEND_TRY(raw, make_queue_pair(*parent, queue->raw.get(), options, granted));
+  LEND_TRY(raw, make_queue_pair(*parent, queue->raw.get(),
+                                shared_receives != nullptr ? shared_receives->raw.get() : nullptr,
+                                options, granted));
 
   auto const number = QueuePairNumber::from(raw.get()->qp_num);
   if (!number)
@@ -122,31 +152,35 @@ Result<PreparedQueuePair> PreparedQueuePair::create(ProtectionDomain const& doma
                                         std::to_string(raw.get()->qp_num) +
                                         ", which does not fit the 24 bits on the wire"};
   std::shared_ptr<QueuePairHandle> const handle{
-      new QueuePairHandle{parent, std::move(share), std::move(raw)}, [](QueuePairHandle* ending) {
+      new QueuePairHandle{{parent}, shared_receives, std::move(share), std::move(raw)},
+      [](QueuePairHandle* ending) {
         // Not again if it failed before: then the device may still have it.
         if (ending->raw) static_cast<void>(verbs::destroy(*ending));
         delete ending;
       }};
   handle->is_destroyed = std::make_shared<verbs::DestroyedFlag>(false);
-  handle->protection_domain = parent->raw.get();
   handle->message_bytes_max = port.message_bytes_max;
-  handle->elements = std::min({granted.max_send_sge, granted.max_recv_sge, elements_max});
+  handle->elements = std::min(granted.max_send_sge, elements_max);
+  if (shared_receives == nullptr)
+    handle->elements = std::min(handle->elements, granted.max_recv_sge);
   handle->inline_bytes = granted.max_inline_data;
   handle->times = times;
   handle->gid_index = static_cast<std::uint8_t>(gid.index);
-  handle->local = {.device_kind = context.kind(),
-                   .link_layer = port.link_layer,
-                   .queue_pair_number = *number,
-                   .packet_sequence_number = sequence_number,
-                   .lid = port.lid,
-                   .gid = gid.gid,
-                   .gid_type = gid.type,
-                   .reads_served = context.reads.as_target,
-                   .mtu_bytes = port.active_mtu_bytes,
-                   .send_depth = options.send_depth,
-                   .receive_depth = options.receive_depth};
+  handle->local = {
+      .device_kind = context.kind(),
+      .link_layer = port.link_layer,
+      .queue_pair_number = *number,
+      .packet_sequence_number = sequence_number,
+      .lid = port.lid,
+      .gid = gid.gid,
+      .gid_type = gid.type,
+      .reads_served = context.reads.as_target,
+      .mtu_bytes = port.active_mtu_bytes,
+      .send_depth = options.send_depth,
+      .receive_depth = shared_receives == nullptr ? options.receive_depth : shared_receives->depth};
   // Before it is connected, so that receives can be posted first. Source: ibv_post_recv(3).
   LEND_TRYV(verbs::initialize(*handle));
+  if (of_receives) shared_receives->shares.push_back(std::move(*of_receives));
   return PreparedQueuePair{handle};
 }
 

@@ -26,6 +26,7 @@ int access_flags(std::optional<RemoteAccess> exposed) noexcept {
   auto const bits = static_cast<unsigned>(*exposed);
   if ((bits & static_cast<unsigned>(RemoteAccess::read)) != 0) flags |= IBV_ACCESS_REMOTE_READ;
   if ((bits & static_cast<unsigned>(RemoteAccess::write)) != 0) flags |= IBV_ACCESS_REMOTE_WRITE;
+  if ((bits & static_cast<unsigned>(RemoteAccess::atomic)) != 0) flags |= IBV_ACCESS_REMOTE_ATOMIC;
   return flags;
 }
 
@@ -46,7 +47,8 @@ Result<RegionState*> make_region(std::shared_ptr<DomainHandle> const& domain, vo
                                  std::size_t length, verbs::Storage storage,
                                  std::optional<RemoteAccess> exposed) {
   LEND_TRY(registration, verbs::register_bytes(*domain, address, length, exposed));
-  return new RegionState{domain, std::move(storage), std::move(registration), exposed.has_value()};
+  return new RegionState{domain, std::move(storage), std::move(registration),
+                         exposed.value_or(RemoteAccess{})};
 }
 
 Result<void*> take_pages(ContextHandle const& context, std::size_t length,
@@ -97,12 +99,15 @@ Result<RegionState*> view_bytes(std::shared_ptr<DomainHandle> const& domain,
 Result<verbs::Registration> verbs::register_bytes(DomainHandle const& domain, void* address,
                                                   std::size_t length,
                                                   std::optional<RemoteAccess> exposed) {
-  // Not a named value: of no use to a peer, or of a later version.
-  if (exposed && *exposed != RemoteAccess::read && *exposed != RemoteAccess::write &&
-      *exposed != RemoteAccess::read_write)
+  // None: of no use to a peer; others: of a later version.
+  if (exposed && (*exposed == RemoteAccess{} || !permits(RemoteAccess::all, *exposed)))
     return Error{Errc::invalid_argument, "a remote access of " +
                                              std::to_string(static_cast<unsigned>(*exposed)) +
-                                             "; it must be read, write or read_write"};
+                                             "; it must be of read, write and atomic"};
+  if (exposed && permits(*exposed, RemoteAccess::atomic) && !domain.context->has_atomics)
+    return Error{Errc::unsupported, domain.context->name +
+                                        " has no atomic operations (capabilities().atomics); "
+                                        "expose the bytes for read and write"};
   verbs::Provider const& provider = domain.provider();
   errno = 0;
   verbs::Registration registration{

@@ -48,6 +48,9 @@ struct Provider {
   decltype(&::ibv_ack_cq_events) ack_cq_events;
   decltype(&::ibv_create_cq) create_cq;
   decltype(&::ibv_destroy_cq) destroy_cq;
+  decltype(&::ibv_create_srq) create_srq;
+  decltype(&::ibv_modify_srq) modify_srq;
+  decltype(&::ibv_destroy_srq) destroy_srq;
   decltype(&::ibv_create_qp) create_qp;
   decltype(&::ibv_modify_qp) modify_qp;
   decltype(&::ibv_query_qp) query_qp;
@@ -71,11 +74,8 @@ struct Provider {
   decltype(&::ibv_ack_async_event) ack_async_event;
   decltype(&::ibv_resize_cq) resize_cq;
   decltype(&::ibv_create_cq_ex) create_cq_ex;
-  decltype(&::ibv_create_srq) create_srq;
   decltype(&::ibv_create_srq_ex) create_srq_ex;
-  decltype(&::ibv_modify_srq) modify_srq;
   decltype(&::ibv_query_srq) query_srq;
-  decltype(&::ibv_destroy_srq) destroy_srq;
   decltype(&::ibv_create_qp_ex) create_qp_ex;
   decltype(&::ibv_qp_to_qp_ex) qp_to_qp_ex;
   decltype(&::ibv_create_ah) create_ah;

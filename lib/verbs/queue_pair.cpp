@@ -22,6 +22,15 @@ template <class Work>
   return success();
 }
 
+// Out of line, so that a post which succeeds keeps fewer registers.
+template <class Work>
+[[gnu::cold, gnu::noinline]] Result<void> refuse(QueuePairHandle const& queue_pair,
+                                                 Work const& work, int result,
+                                                 void const* refused) noexcept {
+  std::uint64_t const bytes = verbs::list_of(work).elements().front().range.length;
+  return verbs::refusal_error(queue_pair, work, verbs::device_answer(bytes, result, refused), {});
+}
+
 template <class Work>
 [[gnu::always_inline]] inline Result<void> post(QueuePairHandle const& queue_pair, std::uint64_t id,
                                                 Work const& work) noexcept {
@@ -33,8 +42,7 @@ template <class Work>
   verbs::describe_plain(queue_pair, id, work, *element, request, entry);
   verbs::RequestOf<Work>* refused = nullptr;
   if (int const result = verbs::post_chain(queue_pair, request, refused); result != 0) [[unlikely]]
-    return verbs::refusal_error(queue_pair, work,
-                                verbs::device_answer(element->range.length, result, refused), {});
+    return refuse(queue_pair, work, result, refused);
   return success();
 }
 
@@ -49,7 +57,16 @@ Result<void> QueuePair::unsafe_post_write(std::uint64_t id, Write const& work) n
 Result<void> QueuePair::unsafe_post_read(std::uint64_t id, Read const& work) noexcept {
   return post(handle(), id, work);
 }
+Result<void> QueuePair::unsafe_post_atomic(std::uint64_t id, Atomic const& work) noexcept {
+  return post(handle(), id, work);
+}
 Result<void> QueuePair::unsafe_post_receive(std::uint64_t id, Receive const& work) noexcept {
+  // SoftiWARP's library divides by the depth 0. Source: rdma-core providers/siw/siw.c,
+  // siw_post_recv(); and a run in test/guest.
+  if (handle().shared_receives != nullptr) [[unlikely]]
+    return Error{Errc::invalid_argument,
+                 "receive refused: this queue pair shares the receives of a ReceiveQueue, post to "
+                 "that; nothing was posted"};
   return post(handle(), id, work);
 }
 

@@ -57,7 +57,7 @@ struct RegionState {
   std::uint32_t local_key;
   std::uint32_t remote_key;
   bool is_owned;
-  bool is_exposed;
+  RemoteAccess exposed_for;  ///< 0: not exposed
   /// For words only; the ledger counts each as a loan of no bytes. Publishes nothing: relaxed.
   std::atomic<std::uint32_t> exposures{0};
 
@@ -67,14 +67,14 @@ struct RegionState {
   Registration registration;
 
   RegionState(std::shared_ptr<DomainHandle> parent, Storage bytes, Registration registered,
-              bool exposed) noexcept
+              RemoteAccess exposed) noexcept
       : protection_domain{parent->raw.get()},
         address{static_cast<std::byte*>(registered.get()->addr)},
         length{registered.get()->length},
         local_key{registered.get()->lkey},
         remote_key{registered.get()->rkey},
         is_owned{bytes.is_owned()},
-        is_exposed{exposed},
+        exposed_for{exposed},
         domain{std::move(parent)},
         storage{std::move(bytes)},
         registration{std::move(registered)} {}

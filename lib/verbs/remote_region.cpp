@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A peer's bytes as bytes. Values; any thread.
 //
-// 32 bytes, big-endian: magic u32 · version u8 · zeros u8 u16 · address u64 · length u64 · key u32
-// · CRC-32 of all before.
+// 32 bytes, big-endian: magic u32 · version u8 · access u8 · zeros u16 · address u64 · length u64 ·
+// key u32 · CRC-32 of all before.
 #include <base/wire.hpp>
 #include <lend/verbs/remote_region.hpp>
 
@@ -14,7 +14,7 @@ namespace lend {
 namespace {
 
 constexpr std::uint32_t magic = 0x6c'6e'64'72;  // "lndr"
-constexpr std::uint8_t version = 1;
+constexpr std::uint8_t version = 2;
 
 Error refused(std::string why) {
   return Error{Errc::incompatible_peer, "remote region refused: " + why +
@@ -29,7 +29,7 @@ std::array<std::byte, RemoteRegion::encoded_size> RemoteRegion::encode() const n
   base::WireWriter writer{bytes};
   writer.u32(magic);
   writer.u8(version);
-  writer.u8(0);
+  writer.u8(static_cast<std::uint8_t>(access_));
   writer.u16(0);
   writer.u64(address_);
   writer.u64(length_);
@@ -48,16 +48,19 @@ Result<RemoteRegion> RemoteRegion::decode(std::span<std::byte const> bytes) {
   if (their_version != version)
     return refused("version " + std::to_string(their_version) + ", ours is " +
                    std::to_string(version));
-  auto const zeros = static_cast<unsigned>(reader.u8()) | reader.u16();
+  auto const access = reader.u8();
+  auto const zeros = reader.u16();
   auto const address = reader.u64();
   auto const length = reader.u64();
   auto const key = reader.u32();
   auto const sum = base::crc32(bytes.first(encoded_size - reader.left()));
   if (reader.u32() != sum) return refused("the checksum differs: it was damaged on its way");
   if (zeros != 0) return refused("a reserved field is not zero");
+  if (access == 0 || access > static_cast<unsigned>(RemoteAccess::all))
+    return refused("an access of " + std::to_string(access));
   if (length > std::numeric_limits<std::uint64_t>::max() - address)
     return refused("its address range wraps around");
-  return RemoteRegion{address, length, key};
+  return RemoteRegion{address, length, key, static_cast<RemoteAccess>(access)};
 }
 
 }  // namespace lend

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The fields of a request of verbs, and its post. The only caller of ibv_post_send and
-// ibv_post_recv. Inline, since a call costs as much as a tenth of a post. One thread at a time per
-// queue pair.
+// The fields of a request of verbs, and its post. The only caller of ibv_post_send, ibv_post_recv
+// and ibv_post_srq_recv. Inline, since a call costs as much as a tenth of a post. One thread at a
+// time per queue pair and shared receive queue.
 #pragma once
 
 #include <verbs/handles.hpp>
@@ -72,7 +72,35 @@ namespace lend::verbs {
   fill(queue_pair, request, id, elements, resolved, IBV_WR_RDMA_READ, false);
 }
 
-[[gnu::always_inline]] inline void fill_for(QueuePairHandle const&, Receive const&,
+[[gnu::always_inline]] inline void fill_for(QueuePairHandle const& queue_pair, Atomic const& work,
+                                            std::optional<std::uint32_t>, std::uint64_t id,
+                                            ibv_sge* elements, Resolved resolved,
+                                            ibv_send_wr& request) noexcept {
+  bool const swaps = work.kind == Atomic::Kind::compare_swap;
+  request.wr.atomic = {work.word.address, work.compare_or_add, work.swap, work.word.key};
+  fill(queue_pair, request, id, elements, resolved,
+       swaps ? IBV_WR_ATOMIC_CMP_AND_SWP : IBV_WR_ATOMIC_FETCH_AND_ADD, false);
+}
+
+/// Whether `result`, of a good region, is 8 aligned bytes.
+[[nodiscard, gnu::always_inline]] inline bool is_word(ScatterElement const& result) noexcept {
+  auto const start = reinterpret_cast<std::uintptr_t>(result.region->address);
+  return result.range.length == RemoteWord::size &&
+         (start + result.range.offset) % RemoteWord::size == 0;
+}
+/// Why an atomic operation whose result is in good regions is refused, or none.
+[[nodiscard]] inline PostRefusal atomic_refusal(RequestQueue const& queue,
+                                                Atomic const& work) noexcept {
+  if (!queue.domain->context->has_atomics) return PostRefusal::no_atomics;
+  if (work.word.access == RemoteAccess{}) return PostRefusal::outside_remote;
+  if (!permits(work.word.access, RemoteAccess::atomic)) return PostRefusal::no_access;
+  if (work.word.address % RemoteWord::size != 0) return PostRefusal::off_word;
+  auto const elements = work.result.elements();
+  bool const is_good = elements.size() == 1 && is_word(elements[0]);
+  return is_good ? PostRefusal::none : PostRefusal::bad_result;
+}
+
+[[gnu::always_inline]] inline void fill_for(RequestQueue const&, Receive const&,
                                             std::optional<std::uint32_t>, std::uint64_t id,
                                             ibv_sge* elements, Resolved resolved,
                                             ibv_recv_wr& request) noexcept {
@@ -91,6 +119,10 @@ namespace lend::verbs {
 [[gnu::always_inline]] inline int post_chain(QueuePairHandle const& queue_pair, ibv_recv_wr& first,
                                              ibv_recv_wr*& refused) noexcept {
   return ibv_post_recv(queue_pair.raw.get(), &first, &refused);
+}
+[[gnu::always_inline]] inline int post_chain(ReceiveQueueHandle const& queue, ibv_recv_wr& first,
+                                             ibv_recv_wr*& refused) noexcept {
+  return ibv_post_srq_recv(queue.raw.get(), &first, &refused);
 }
 
 /// What an answer of post_chain() other than 0 to one request of `bytes` means.

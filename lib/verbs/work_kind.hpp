@@ -14,8 +14,8 @@
 namespace lend::verbs {
 
 /// Of one kind of work: `operation`; `memory`, the member with the list of this side's elements;
-/// `remote`, of writes and reads, the member with the peer's; and `Request`, its form in verbs,
-/// which tells the queue.
+/// `remote`, of writes and reads, the member with the peer's, which must permit `access`; `word`,
+/// of atomic operations, the same; and `Request`, its form in verbs, which tells the queue.
 template <class Work>
 struct WorkKind;
 
@@ -36,6 +36,7 @@ struct WorkKind<Write> {
   static constexpr Operation operation = Operation::write;
   static constexpr auto memory = &Write::source;
   static constexpr auto remote = &Write::target;
+  static constexpr auto access = RemoteAccess::write;
   using Request = ibv_send_wr;
 };
 template <>
@@ -43,6 +44,14 @@ struct WorkKind<Read> {
   static constexpr Operation operation = Operation::read;
   static constexpr auto memory = &Read::target;
   static constexpr auto remote = &Read::source;
+  static constexpr auto access = RemoteAccess::read;
+  using Request = ibv_send_wr;
+};
+template <>
+struct WorkKind<Atomic> {
+  static constexpr Operation operation = Operation::atomic;
+  static constexpr auto memory = &Atomic::result;
+  static constexpr auto word = &Atomic::word;
   using Request = ibv_send_wr;
 };
 
@@ -67,6 +76,12 @@ requires is_remote<Work>
 [[nodiscard]] RemoteSlice const& remote_of(Work const& work) noexcept {
   return work.*WorkKind<Work>::remote;
 }
+
+/// Whether it changes a word of the peer.
+template <class Work>
+inline constexpr bool is_atomic = requires {
+  WorkKind<Work>::word;
+};
 
 /// What `work` brings the peer besides bytes.
 template <class Work>

@@ -13,6 +13,14 @@ lend::Result<lend::QueuePair> queue_pair_of(Looped const& looped) {
   return std::move(bare).connect(self);
 }
 
+/// A MultiChannel whose only peer is itself.
+lend::Result<lend::MultiChannel> itself_as_peer(Looped const& looped) {
+  LEND_TRY(set, lend::WaitSet::create(looped.domain.context()));
+  LEND_TRY(prepared, lend::PreparedMultiChannel::prepare(looped.domain, set, 1));
+  auto const self = prepared.endpoints();
+  return std::move(prepared).handshake(self);
+}
+
 // A channel is asked for its depth under the name it was moved away from.
 ABORT_CASE(channel_asked_after_move, "moved from") {
   LEND_TRY(looped, Looped::make());
@@ -27,6 +35,32 @@ ABORT_CASE(channel_used_after_move, "moved from") {
   lend::Channel const elsewhere{std::move(looped.channel)};
   // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
   return looped.channel.send(looped.memory.gather(0, 8));
+}
+
+// A set is woken under the name it was moved away from.
+ABORT_CASE(wait_set_woken_after_move, "a WaitSet was used after it had been moved from") {
+  LEND_TRY(looped, Looped::make());
+  LEND_TRY(set, lend::WaitSet::create(looped.domain.context()));
+  lend::WaitSet const elsewhere{std::move(set)};
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
+  set.wake();
+  return lend::success();
+}
+
+// A MultiChannel is asked for its size under the name it was moved away from.
+ABORT_CASE(multi_channel_asked_after_move, "a MultiChannel was used after it had been moved from") {
+  LEND_TRY(looped, Looped::make());
+  LEND_TRY(peers, itself_as_peer(looped));
+  lend::MultiChannel const elsewhere{std::move(peers)};
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
+  return peers.size() > 0 ? lend::success() : lend::Result<void>{lend::Errc::denied};
+}
+
+// A peer is asked for that a MultiChannel does not have.
+ABORT_CASE(peer_that_does_not_exist, "peer 1 of a MultiChannel of 1 was asked for") {
+  LEND_TRY(looped, Looped::make());
+  LEND_TRY(peers, itself_as_peer(looped));
+  return peers[1].send_depth() > 0 ? lend::success() : lend::Result<void>{lend::Errc::denied};
 }
 
 // A listener is asked where it listens under the name it was moved away from.

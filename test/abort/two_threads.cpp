@@ -5,6 +5,7 @@
 
 #include <lend/channel/unsafe.hpp>
 
+#include <array>
 #include <optional>
 #include <thread>
 
@@ -95,6 +96,36 @@ ABORT_CASE(work_waited_for_by_two_threads, "used by two threads at once") {
   Busy const busy{looped};
   LEND_TRYV(work.wait(lend::within(std::chrono::milliseconds{1})));
   return scope.finish();
+}
+
+// A set is waited on while another thread waits on a channel of it.
+ABORT_CASE(wait_set_used_by_two_threads, "used by two threads at once") {
+  LEND_TRY(looped, Looped::make());
+  LEND_TRY(set, lend::WaitSet::create(looped.domain.context()));
+  LEND_TRY(prepared,
+           lend::channel_builder().protection_domain(looped.domain).wait_set(set, 1).build());
+  lend::Endpoint const self = prepared.endpoint();
+  LEND_TRY(channel, std::move(prepared).handshake(self));
+  looped.channel = std::move(channel);
+  Busy const busy{looped};
+  std::array<lend::Ready, 1> room;
+  LEND_TRYV(set.wait(room, lend::within(1ms)));
+  return lend::success();
+}
+
+// Two channels of a set are used by two threads.
+ABORT_CASE(channels_of_a_set_used_by_two_threads, "used by two threads at once") {
+  LEND_TRY(looped, Looped::make());
+  LEND_TRY(set, lend::WaitSet::create(looped.domain.context()));
+  auto const builder = lend::channel_builder().protection_domain(looped.domain);
+  LEND_TRY(one, builder.wait_set(set, 1).build());
+  LEND_TRY(other, builder.wait_set(set, 2).build());
+  lend::Endpoint const self = one.endpoint();
+  LEND_TRY(channel, std::move(one).handshake(self));
+  looped.channel = std::move(channel);
+  Busy const busy{looped};
+  LEND_TRYV(other.post_receive(looped.memory.scatter(0, 8)));
+  return lend::success();
 }
 
 }  // namespace

@@ -141,6 +141,30 @@ TEST_CASE("a long shared loan hides no exclusive one and is not hidden by short 
   CHECK(ledger.check({709, 300}, exclusive).has_error());
 }
 
+TEST_CASE("a loan that was shared is exclusive again once no other overlaps it", "[base]") {
+  BorrowLedger ledger;
+  Loan below, piece, beside, echo, across;
+  REQUIRE(lend_to(ledger, below, {0, 100}, exclusive));
+  REQUIRE(lend_to(ledger, piece, {100, 100}, exclusive));
+  REQUIRE(lend_to(ledger, beside, {200, 100}, exclusive));
+  CHECK(ledger.check({100, 100}, shared).has_error());
+
+  BorrowLedger::share(below);
+  BorrowLedger::share(piece);
+  CHECK(ledger.check({100, 100}, shared).has_value());
+  CHECK(ledger.check({150, 1}, exclusive).has_error());
+  REQUIRE(lend_to(ledger, echo, {150, 10}, shared));
+  REQUIRE(lend_to(ledger, across, {50, 100}, shared));
+  CHECK_FALSE(BorrowLedger::take_alone(piece));
+  CHECK(!BorrowLedger::give_back(echo));
+  CHECK_FALSE(BorrowLedger::take_alone(piece));
+  CHECK_FALSE(BorrowLedger::take_alone(below));
+  CHECK(!BorrowLedger::give_back(across));
+  CHECK(BorrowLedger::take_alone(piece));
+  CHECK(ledger.check({199, 1}, shared).has_error());
+  CHECK(ledger.check({0, 100}, shared).has_value());
+}
+
 TEST_CASE("the whole address range can be lent", "[base]") {
   BorrowLedger ledger;
   Loan whole, last;

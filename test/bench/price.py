@@ -4,7 +4,8 @@
 price.py PRICE [--json] [--gate] [--keep-alive] [--second-thread]
 
 PRICE is the program built from price.cpp. Instructions do not depend on how busy a machine is, only
-on compiler and libraries, so with --gate what lend adds to raw verbs is held to BANDS, and the price
+on compiler and libraries, so with --gate what lend adds to raw verbs is held to BANDS, what it adds to
+an atomic operation to a send's and ATOMIC more, and the price
 with many channels in turn or many posts in a scope to FLAT times that with few; exits 1 beyond
 them, and 77 where valgrind is missing.
 """
@@ -20,10 +21,12 @@ from pathlib import Path
 WAYS = ["raw", "by_id", "unsafe", "scoped", "blocking", "round", "chain", "batch"]
 TWIN = {"batch": "chain"}  # 16 at a time, too; of the others raw
 ROWS = [("null", "send"), ("null", "receive"), ("null", "write"), ("null", "read"),
-        ("soft", "send + receive"), ("soft", "write"), ("soft", "read")]
+        ("null", "atomic"),
+        ("soft", "send + receive"), ("soft", "write"), ("soft", "read"), ("soft", "atomic")]
 COUNT = 2000  # operations of each run: what a run costs besides is lost in them
 # Instructions above the twin on the null device, at most: what g++ 12 -O2 makes, and some 8 in a hundred.
-BANDS = {"unsafe": 271, "scoped": 373, "blocking": 253, "round": 793, "batch": 488}
+BANDS = {"by_id": 153, "unsafe": 271, "scoped": 373, "blocking": 253, "round": 793, "batch": 488}
+ATOMIC = 60  # an atomic operation's above a send's, at most
 FLAT = 1.02
 
 
@@ -75,7 +78,11 @@ def main():
     beyond = [f"{operation}, {way}: {figure - twin(way, figures):.0f} above its twin, the band is {BANDS[way]}"
               for (device, operation), figures in table.items() if device == "null"
               for way, figure in zip(WAYS, figures)
-              if way in BANDS and figure - twin(way, figures) > BANDS[way]]
+              if operation != "atomic" and way in BANDS and figure - twin(way, figures) > BANDS[way]]
+    send, atomic = table["null", "send"], table["null", "atomic"]
+    beyond += [f"atomic, {way}: {more:.0f} more above its twin than a send, the band is {ATOMIC}"
+               for way, more in ((way, atomic[at] - twin(way, atomic) - send[at] + twin(way, send))
+                                 for at, way in enumerate(WAYS)) if more > ATOMIC]
     if "--gate" not in flags:
         return
     for what, more in (("100 channels", count(program, options, 160, channels=100)),

@@ -12,7 +12,7 @@
 namespace lend::bench {
 
 Result<LoopBack> loop_back(ProtectionDomain const& domain, bool keep_alive) {
-  LEND_TRY(memory, domain.unsafe_allocate_exposed(4096, RemoteAccess::read_write));
+  LEND_TRY(memory, domain.unsafe_allocate_exposed(4096, RemoteAccess::all));
   LEND_TRY(remote, memory.remote());
   std::chrono::seconds const interval{keep_alive ? 1 : 0};
   LEND_TRY(prepared, channel_builder().protection_domain(domain).keep_alive(interval).build());
@@ -73,6 +73,20 @@ struct ReadAlone {
   static auto add(Batch& to, Read const& work) { return to.add_read(work); }
   static bool run(Channel& on, Read const& work) { return on.read(work).has_value(); }
 };
+struct AtomicAlone {
+  static constexpr ibv_wr_opcode opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+  static Atomic work(LoopBack& end, std::size_t lane = 0) {
+    return Atomic::fetch_add(end.memory.scatter(1024 + lane * message, message),
+                             end.remote.word(64), 1);
+  }
+  static auto post_by_id(QueuePair& to, std::uint64_t id, Atomic const& work) {
+    return to.unsafe_post_atomic(id, work);
+  }
+  static auto post_unsafe(Channel& to, Atomic const& work) { return unsafe_post_atomic(to, work); }
+  static auto post(PollingScope& to, Atomic const& work) { return to.post_atomic(work); }
+  static auto add(Batch& to, Atomic const& work) { return to.add_atomic(work); }
+  static bool run(Channel& on, Atomic const& work) { return on.atomic(work).has_value(); }
+};
 struct ReceiveAlone {
   static Receive work(LoopBack& end, std::size_t lane = 0) {
     return {end.memory.scatter(128 + lane * message, message)};
@@ -89,10 +103,22 @@ struct ReceiveAlone {
 };
 struct SendAndReceive {};
 
+/// Whether it brings bytes here.
+template <class Operation>
+constexpr bool is_fetch =
+    Operation::opcode == IBV_WR_RDMA_READ || Operation::opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 /// As lend sends what is so short: the device grants it to both.
 template <class Operation>
-constexpr unsigned as_inline =
-    Operation::opcode == IBV_WR_RDMA_READ ? 0u : unsigned{IBV_SEND_INLINE};
+constexpr unsigned as_inline = is_fetch<Operation> ? 0u : unsigned{IBV_SEND_INLINE};
+
+template <class Operation>
+void fill_remote(LoopBack const& end, ibv_send_wr& request) {
+  auto const address = end.remote.address() + 64;
+  if constexpr (Operation::opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+    request.wr.atomic = {address, 1, 0, end.remote.key()};
+  else if constexpr (Operation::opcode != IBV_WR_SEND)
+    request.wr.rdma = {address, end.remote.key()};
+}
 
 bool is_done(Result<PendingWork>&& posted) {
   return posted.has_value() && posted.assume_value().wait().has_value();
@@ -121,7 +147,7 @@ bool raw_post(LoopBack& end, std::uint64_t id, ReceiveAlone) {
 template <class Operation>
 bool raw_post(LoopBack& end, std::uint64_t id, Operation) {
   ibv_sge element{end.address, message, end.local_key};
-  if (Operation::opcode == IBV_WR_RDMA_READ) element.addr += 1024;
+  if (is_fetch<Operation>) element.addr += 1024;
   ibv_send_wr request;
   request.wr_id = id;
   request.next = nullptr;
@@ -129,10 +155,7 @@ bool raw_post(LoopBack& end, std::uint64_t id, Operation) {
   request.num_sge = 1;
   request.opcode = Operation::opcode;
   request.send_flags = IBV_SEND_SIGNALED | as_inline<Operation>;
-  if (Operation::opcode != IBV_WR_SEND) {
-    request.wr.rdma.remote_addr = end.remote.address() + 64;
-    request.wr.rdma.rkey = end.remote.key();
-  }
+  fill_remote<Operation>(end, request);
   ibv_send_wr* refused;
   return ibv_post_send(end.queue_pair, &request, &refused) == 0;
 }
@@ -264,15 +287,14 @@ struct Chained {
     for (std::size_t i = 0; i < together; ++i) {
       bool const is_last = i + 1 == together;
       elements[i] = {end.address, message, end.local_key};
-      if (Operation::opcode == IBV_WR_RDMA_READ) elements[i].addr += 1024 + i * message;
+      if (is_fetch<Operation>) elements[i].addr += 1024 + i * message;
       requests[i].wr_id = i;
       requests[i].next = is_last ? nullptr : &requests[i + 1];
       requests[i].sg_list = &elements[i];
       requests[i].num_sge = 1;
       requests[i].opcode = Operation::opcode;
       requests[i].send_flags = as_inline<Operation> | (is_last ? unsigned{IBV_SEND_SIGNALED} : 0u);
-      requests[i].wr.rdma.remote_addr = end.remote.address() + 64;
-      requests[i].wr.rdma.rkey = end.remote.key();
+      fill_remote<Operation>(end, requests[i]);
     }
     ibv_send_wr* refused;
     return ibv_post_send(end.queue_pair, requests, &refused) == 0;
@@ -339,9 +361,10 @@ constexpr Row row(std::string_view name) {
 }
 
 constexpr std::array alone{row<SendAlone>("send"), row<ReceiveAlone>("receive"),
-                           row<WriteAlone>("write"), row<ReadAlone>("read")};
+                           row<WriteAlone>("write"), row<ReadAlone>("read"),
+                           row<AtomicAlone>("atomic")};
 constexpr std::array looped{row<SendAndReceive>("send + receive"), row<WriteAlone>("write"),
-                            row<ReadAlone>("read")};
+                            row<ReadAlone>("read"), row<AtomicAlone>("atomic")};
 
 }  // namespace
 

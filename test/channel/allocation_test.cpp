@@ -7,7 +7,10 @@
 
 #include <lend/channel/unsafe.hpp>
 
+#include <array>
 #include <functional>
+#include <optional>
+#include <vector>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define LEND_TEST_IS_SANITIZED 1
@@ -128,6 +131,58 @@ TEST_CASE_METHOD(Bench, "a batch allocates nothing", "[channel]") {
   };
 
   CHECK(allocated_by(every_operation) == 0);
+}
+
+TEST_CASE("a call to many peers allocates nothing", "[channel]") {
+  Context context = open_test_device();
+  ProtectionDomain domain = must(context.allocate_protection_domain());
+  MemoryRegion memory = must(domain.allocate(4096));
+  WaitSet set = must(WaitSet::create(context));
+  std::vector<Channel> near, far;
+  for (int i = 0; i < 3; ++i) {
+    ChannelOptions options;
+    options.wait_set = &set;
+    auto [one, other] = connected(domain, options, options);
+    near.push_back(std::move(one));
+    far.push_back(std::move(other));
+  }
+  MultiChannel here = must(MultiChannel::adopt(std::move(near)));
+  MultiChannel there = must(MultiChannel::adopt(std::move(far)));
+  std::array<std::uint32_t, 3> const all{0, 1, 2};
+  std::array const receives{PeerReceive{2, memory.scatter(0, 8)},
+                            PeerReceive{1, memory.scatter(8, 8)},
+                            PeerReceive{0, memory.scatter(16, 8)}};
+  std::array<Outcome, 3> rows;
+
+  auto const multicast = [&]() -> Result<void> {
+    std::array<std::optional<PendingWork>, 3> arrivals;
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      // SAFETY: nobody touches these bytes, and every handle is waited for.
+      LEND_TRY(arrival, unsafe_post_receive(there[i], memory.scatter(64 + i * 8, 8)));
+      arrivals[i].emplace(std::move(arrival));
+    }
+    LEND_TRYV(here.multicast_send(all, memory.gather(512, 8), rows));
+    for (auto& arrival : arrivals) {
+      LEND_TRYV(arrival->wait());
+    }
+    return success();
+  };
+  auto const gather = [&]() -> Result<void> {
+    std::array<std::optional<PendingWork>, 3> departures;
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      // SAFETY: as above.
+      LEND_TRY(departure, unsafe_post_send(there[i], memory.gather(512, 8)));
+      departures[i].emplace(std::move(departure));
+    }
+    LEND_TRYV(here.gather_receive(receives, rows));
+    for (auto& departure : departures) {
+      LEND_TRYV(departure->wait());
+    }
+    return success();
+  };
+
+  CHECK(allocated_by(multicast) == 0);
+  CHECK(allocated_by(gather) == 0);
 }
 
 TEST_CASE_METHOD(Bench, "an unsafe post allocates nothing", "[channel]") {
@@ -258,4 +313,29 @@ TEST_CASE("prepare_again() without memory leaves a broken channel, to be prepare
     CHECK(std::move(bench.ends.a).prepare_again().has_value());
   }
   CHECK(allowed > 5);
+}
+
+TEST_CASE("a message through a set allocates nothing, asleep or awake", "[allocation]") {
+  Context const context = open_test_device();
+  auto const domain = must(context.allocate_protection_domain());
+  auto memory = must(domain.allocate(4096));
+  auto set = must(WaitSet::create(context));
+  ChannelOptions in_set;
+  in_set.wait_set = &set;
+  auto [server, client] = connected(domain, in_set, {});
+  PollingScope scope{server};
+  std::array<Ready, 4> room{};
+  bool has_slept = false;
+  CHECK(allocated_by([&]() -> Result<void> {
+          LEND_TRY(arrival, scope.post_receive(memory.scatter(0, 64)));
+          LEND_TRY(may_sleep, set.arm());
+          has_slept = has_slept || may_sleep;
+          LEND_TRYV(client.send(memory.gather(64, 64), within(10s)));
+          LEND_TRY(ready, set.wait(room, within(10s)));
+          if (ready.size() != 1) return Errc::not_found;
+          LEND_TRY(result, arrival.poll());
+          return result ? Result<void>{success()} : Errc::not_found;
+        }) == 0);
+  CHECK(has_slept);
+  must(scope.finish());
 }

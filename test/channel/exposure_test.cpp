@@ -83,7 +83,12 @@ TEST_CASE("bytes exposed for reading are not written", "[channel]") {
 
   must(ends.a.read({memory.scatter(32, 8), exposure.remote().slice(0, 8)}, within(10s)));
   CHECK(text_at(memory, 32, 8) == "........");
-  auto const error = refusal_of(ends, {memory.gather(0, 8), exposure.remote().slice(0, 8)});
+  auto const remote = exposure.remote();
+  CHECK(error_of(ends.a.write({memory.gather(0, 8), remote.slice(0, 8)})) ==
+        Errc::invalid_argument);  // and nothing was posted
+  // Of a peer that does not say what it exposed them for.
+  RemoteRegion const untold{remote.address(), remote.size(), remote.key()};
+  auto const error = refusal_of(ends, {memory.gather(0, 8), untold.slice(0, 8)});
 
   check_remote_access(ends, error);
   CHECK(text_at(target, 0, 8) == "........");

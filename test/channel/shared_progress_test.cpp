@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 using namespace lend;
 using namespace lend::test;
@@ -137,6 +138,27 @@ TEST_CASE("what others get makes no wait longer than its deadline", "[channel]")
   CHECK(memory.loans() == 0);
 }
 
+TEST_CASE("work that is flushed costs no call of the device for each request", "[channel]") {
+  auto const shared = shared_progress();
+  Channel channel = shared.channel();
+  auto memory = shared.domain.allocate(64).value();
+  PollingScope scope{channel};
+  std::vector<PendingWork> works;
+  for (std::size_t i = 0; i < 8; ++i)
+    works.push_back(scope.post_receive(memory.scatter(i * 8, 8)).value());
+  complete(channel, 0, IBV_WC_LOC_PROT_ERR);
+  CHECK(works[0].wait().error().work()->status == WorkStatus::local_protection);
+  int const before = Fake::get().calls;
+  for (int i = 1; i < 8; ++i) complete(channel, 0, IBV_WC_WR_FLUSH_ERR);
+
+  for (std::size_t i = 1; i < 8; ++i) {
+    auto const error = works[i].wait().error();
+    CHECK(error.is_flush());
+    CHECK(error.work()->queue_pair_state == QueuePairState::error);
+  }
+  CHECK(Fake::get().calls - before < 7);
+}
+
 TEST_CASE("completions of a channel that is gone reach no other", "[channel]") {
   auto const shared = shared_progress();
   auto memory = shared.domain.allocate(64).value();
@@ -187,4 +209,36 @@ TEST_CASE("a progress finds each of many channels, in whatever order they go", "
     if (i % 3 != 0) map.remove(number_of(i));
   CHECK(map.size() == 0);
   CHECK(map.find(1) == nullptr);
+}
+
+TEST_CASE("a queue pair whose number is attached already gets its own completions", "[channel]") {
+  auto const shared = shared_progress();
+  auto memory = shared.domain.allocate(64).value();
+  Channel lasting = shared.channel();
+  ChannelOptions options;
+  options.queue_pair.send_depth = options.queue_pair.receive_depth = 8;
+  options.wait = Wait::spin;
+  auto abandoned = channel::ChannelState::prepare(shared.domain, shared.progress, options).value();
+  auto const number = abandoned.endpoint().queue_pair_number.value();
+  // Whoever took its queue pair destroys it, and the device gives its number away again.
+  static_cast<void>(PreparedQueuePair{abandoned.take_queue_pair()});
+  Fake::get().queue_pairs_made = number - Fake::get().device.first_queue_pair;
+  {
+    Channel next = shared.channel();
+    REQUIRE(next.endpoint().queue_pair_number.value() == number);
+    PollingScope scope{next};
+    auto work = scope.post_receive(memory.scatter(8, 8)).value();
+    complete(next, 3);
+    CHECK(work.wait().value().bytes == 3);
+    CHECK(scope.finish().has_value());
+    auto const gone = std::move(abandoned);  // which detaches nobody else
+    auto again = unsafe_post_receive(next, memory.scatter(8, 8)).value();
+    complete(next, 4);
+    CHECK(again.wait().value().bytes == 4);
+  }
+  PollingScope scope{lasting};
+  auto work = scope.post_receive(memory.scatter(8, 8)).value();
+  complete(lasting, 5);
+  CHECK(work.wait().value().bytes == 5);
+  CHECK(scope.finish().has_value());
 }

@@ -4,6 +4,9 @@
 #include <infiniband/verbs.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "cm_ends.hpp"
@@ -71,6 +74,22 @@ TEST_CASE("a connection by rdma_cm carries reads and writes", "[cm]") {
   must(ends.a.read({local.scatter(32, 8), remote.slice(0, 8)}, within(20s)));
 
   CHECK(text_at(local, 36, 4) == "1234");
+}
+
+TEST_CASE("a connection by rdma_cm carries atomic operations, where the device has them", "[cm]") {
+  auto ends = cm_ends();
+  if (!ends.host.context.capabilities().atomics)
+    return skip(ends.host.context, "this device has no atomic operations");
+  auto results = must(ends.host.domain.allocate(16));
+  auto exposed = must(ends.host.domain.unsafe_allocate_exposed(8, RemoteAccess::atomic));
+  auto const word = must(exposed.remote()).word(0);
+
+  must(ends.a.atomic(Atomic::fetch_add(results.scatter(0, 8), word, 5), within(20s)));
+  must(ends.b.atomic(Atomic::compare_swap(results.scatter(8, 8), word, 5, 9), within(20s)));
+
+  std::array<std::uint64_t, 2> were{};
+  std::memcpy(were.data(), must(results.bytes()).data(), sizeof were);
+  CHECK(were == std::array<std::uint64_t, 2>{0, 5});
 }
 
 TEST_CASE("each side learns the other's contract and private data", "[cm]") {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Goal: every example says what its reader is promised, on the device that LEND_DEVICE names.
-Method: what it prints is compared. Usage: examples_test.py HELLO ONE_SIDED BATCHED SCOPED TWO_PROCESSES"""
+Method: what it prints is compared. Usage: examples_test.py HELLO ONE_SIDED BATCHED SCOPED EPOLL MANY HALO TWO_PROCESSES"""
 import os
 import re
 import subprocess
@@ -28,7 +28,7 @@ def check(name, pattern, text):
     return found
 
 
-def main(hello, one_sided, batched, scoped, two_processes):
+def main(hello, one_sided, batched, scoped, epoll, many, halo, two_processes):
     wanted = os.environ.get("LEND_DEVICE", "")
     device = re.escape(wanted) if wanted not in ("", "soft", "software", "card") else r"\w+"
     kind = r"(?:soft|software RDMA|card)"
@@ -52,6 +52,17 @@ def main(hello, one_sided, batched, scoped, two_processes):
     check("scoped_overlap's second loan of the same bytes is refused",
           rf"refused, rightly: bytes \[256, 768\) for a send at {at} overlap bytes \[0, 512\) "
           rf"lent to a receive at {at}; wait for that work first", refused)
+
+    check("epoll_echo echoes each client's words in one loop with a timer",
+          r"client 0: 5 words echoed\nclient 1: 5 words echoed\nclient 2: 5 words echoed\n"
+          r"and the timer ticked\n", said_by(epoll))
+    check("many_clients serves all clients, although every other process is killed",
+          "served 300 clients of 12 processes, at most 100 at a time, with 64 receives; "
+          "6 processes were killed\n",
+          said_by(many))
+
+    check("halo's parts are those of a serial run",
+          "4 of 4 processes have the cells of a serial run after 200 steps\n", said_by(halo))
 
     with tempfile.NamedTemporaryFile() as file:
         file.write(os.urandom(FILE_BYTES))

@@ -174,14 +174,19 @@ struct OneEnd {
 };
 
 /// Both processes call this; each gets its end of one channel.
-inline OneEnd one_end(Wire const& wire, ChannelOptions const& options = {}) {
-  Context context = open_test_device();
-  ProtectionDomain domain = must(context.allocate_protection_domain());
-  PreparedChannel prepared = must(prepare_channel(domain, options));
+inline Channel connected_over(Wire const& wire, Context const& context, PreparedChannel prepared) {
   Channel channel = context.capabilities().endpoints ? meet_by_endpoints(wire, std::move(prepared))
                                                      : meet_by_cm(wire, std::move(prepared));
   REQUIRE(wire.say());
   REQUIRE(wire.hear());
+  return channel;
+}
+
+inline OneEnd one_end(Wire const& wire, ChannelOptions const& options = {}) {
+  Context context = open_test_device();
+  ProtectionDomain domain = must(context.allocate_protection_domain());
+  PreparedChannel prepared = must(prepare_channel(domain, options));
+  Channel channel = connected_over(wire, context, std::move(prepared));
   return {context, domain, std::move(channel)};
 }
 

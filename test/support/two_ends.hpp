@@ -41,24 +41,32 @@ struct TwoEnds {
   Channel b;
 };
 
-inline TwoEnds two_ends(ChannelOptions const& options = {}) {
-  Context context = open_test_device();
-  ProtectionDomain domain = must(context.allocate_protection_domain());
-  for (int tries = 1; !context.capabilities().endpoints; ++tries) {
-    PreparedChannel one = must(prepare_channel(domain, options));
-    PreparedChannel other = must(prepare_channel(domain, options));
+/// Two channels of `domain`, connected to each other.
+inline std::pair<Channel, Channel> connected(ProtectionDomain const& domain,
+                                             ChannelOptions const& of_one,
+                                             ChannelOptions const& of_other) {
+  for (int tries = 1; !domain.context().capabilities().endpoints; ++tries) {
+    PreparedChannel one = must(prepare_channel(domain, of_one));
+    PreparedChannel other = must(prepare_channel(domain, of_other));
     auto both = try_connect_by_cm(one.take_queue_pair(), other.take_queue_pair());
     if (!both && tries < 3) continue;
     REQUIRE(both.has_value());
     Channel a = must(std::move(one).adopt(std::move(both->first)));
     Channel b = must(std::move(other).adopt(std::move(both->second)));
-    return {context, domain, std::move(a), std::move(b)};
+    return {std::move(a), std::move(b)};
   }
-  PreparedChannel one = must(prepare_channel(domain, options));
-  PreparedChannel other = must(prepare_channel(domain, options));
+  PreparedChannel one = must(prepare_channel(domain, of_one));
+  PreparedChannel other = must(prepare_channel(domain, of_other));
   Endpoint const endpoint = one.endpoint();
   Channel a = must(std::move(one).handshake(other.endpoint()));
   Channel b = must(std::move(other).handshake(endpoint));
+  return {std::move(a), std::move(b)};
+}
+
+inline TwoEnds two_ends(ChannelOptions const& options = {}) {
+  Context context = open_test_device();
+  ProtectionDomain domain = must(context.allocate_protection_domain());
+  auto [a, b] = connected(domain, options, options);
   return {context, domain, std::move(a), std::move(b)};
 }
 

@@ -8,6 +8,7 @@
 #include <lend/verbs/context.hpp>
 #include <lend/verbs/protection_domain.hpp>
 #include <lend/verbs/queue_pair.hpp>
+#include <lend/verbs/receive_queue.hpp>
 
 #include <cerrno>
 #include <cstring>
@@ -31,8 +32,12 @@ Result<void> everything() {
   LEND_TRY(queue, CompletionQueue::create(context, 64));
   LEND_TRY(prepared,
            PreparedQueuePair::create(domain, queue, {.send_depth = 16, .receive_depth = 16}));
+  LEND_TRY(receives, ReceiveQueue::create(domain, 16));
+  LEND_TRYV(receives.request_limit_event(8));
+  LEND_TRY(sharing, PreparedQueuePair::create(domain, queue, {.send_depth = 16}, receives));
   auto const endpoint = prepared.endpoint();
   LEND_TRY(queue_pair, std::move(prepared).connect(endpoint));
+  static_cast<void>(sharing);
   static_cast<void>(remote);
   static_cast<void>(owned);
   static_cast<void>(viewed);
@@ -53,8 +58,9 @@ TEST_CASE("a connection made and ended leaves nothing, children ended before par
   int const calls = calls_of_everything();
 
   // List, open, two queries; domain; two allocations, three registrations; completion queue; port,
-  // GID, queue pair, a transition; port, two transitions; the abort.
-  CHECK(calls == 4 + 1 + 5 + 1 + 7 + 1);
+  // GID, queue pair, a transition; shared receive queue, its limit, port, GID, queue pair, a
+  // transition; port, two transitions; the abort.
+  CHECK(calls == 4 + 1 + 5 + 1 + 4 + 6 + 3 + 1);
   CHECK(Fake::get().made == Fake::get().destructions);
 }
 

@@ -131,11 +131,11 @@ TEST_CASE("what cannot be exposed is an error and leaves nothing", "[verbs]") {
   CHECK(memory.unsafe_expose(RemoteAccess::read).error() == Errc::invalid_argument);
 }
 
-TEST_CASE("an access that is none of the three that there are exposes nothing", "[verbs]") {
+TEST_CASE("an access of none of the kinds that there are exposes nothing", "[verbs]") {
   auto const domain = fresh_domain();
   auto memory = domain.allocate(100).value();
   std::array<std::byte, 64> bytes{};
-  auto const value = GENERATE(0, 4, 7, 8, 255);
+  auto const value = GENERATE(0, 8, 15, 255);
   auto const access = static_cast<RemoteAccess>(value);
 
   std::vector<Error> errors;
@@ -146,7 +146,7 @@ TEST_CASE("an access that is none of the three that there are exposes nothing", 
   for (auto const& error : errors) {
     CHECK(error == Errc::invalid_argument);
     CHECK(error.message() ==
-          "a remote access of " + std::to_string(value) + "; it must be read, write or read_write");
+          "a remote access of " + std::to_string(value) + "; it must be of read, write and atomic");
   }
   CHECK(registrations() == 1);
   CHECK(memory.loans() == 0);

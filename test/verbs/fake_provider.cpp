@@ -2,6 +2,9 @@
 // The fake provider's table.
 #include "verbs/fake_provider.hpp"
 
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include <lend/verbs/context.hpp>
 #include <verbs/device_list.hpp>
 
@@ -14,57 +17,6 @@
 namespace lend::test {
 
 using verbs::Provider;
-
-Fake& Fake::get() {
-  static Fake fake;
-  return fake;
-}
-
-void Fake::reset(FakeDevice next) {
-  // What is live stays in memory, as with any device: a fork looks at each device that is open.
-  static std::vector<std::map<void const*, Object>> forgotten;
-  forgotten.push_back(std::move(objects_));
-  *this = Fake{};
-  device = std::move(next);
-}
-
-std::size_t Fake::live(std::string const& kind) const {
-  return static_cast<std::size_t>(
-      std::count_if(objects_.begin(), objects_.end(),
-                    [&](auto const& entry) { return entry.second.kind == kind; }));
-}
-
-bool Fake::fails(char const* call) {
-  if (++calls != fail_call) return false;
-  failed_call = call;
-  errno = fail_errno;
-  return true;
-}
-
-bool Fake::is_full(char const* kind, int limit) const {
-  if (std::cmp_less(live(kind), limit)) return false;
-  errno = device.limit_errno;
-  return true;
-}
-
-int Fake::end(void const* object) {
-  ++destructions;
-  auto const found = objects_.find(object);
-  if (found == objects_.end()) {
-    violations.push_back("ended twice, or never made");
-    return EINVAL;
-  }
-  if (destructions == fail_destruction) return EIO;
-  for (auto const& [child, entry] : objects_) {
-    auto const& parents = entry.parents;
-    if (std::find(parents.begin(), parents.end(), object) == parents.end()) continue;
-    if (fail_destruction == 0)
-      violations.push_back(found->second.kind + " ended before its " + entry.kind);
-    return EBUSY;
-  }
-  objects_.erase(found);
-  return 0;
-}
 
 namespace {
 
@@ -134,6 +86,22 @@ int post(ibv_qp* queue_pair, Request* request, Request** refused) {
   return fake().refuses_once ? std::exchange(fake().post_result, 0) : fake().post_result;
 }
 
+int post_srq_recv(ibv_srq*, ibv_recv_wr* request, ibv_recv_wr** refused) {
+  ++fake().post_calls;
+  for (; request != nullptr; request = request->next) {
+    if (fake().post_result != 0 && fake().refuse_after-- <= 0) {
+      *refused = request;
+      return fake().post_result;
+    }
+    fake().posted.push_back(posted_from(*request));
+  }
+  return 0;
+}
+
+int req_notify_cq(ibv_cq*, int) {
+  return fake().fails("ibv_req_notify_cq") ? EIO : 0;
+}
+
 int poll_cq(ibv_cq*, int count, ibv_wc* target) {
   fake().polls.push_back(count);
   int taken = 0;
@@ -157,7 +125,9 @@ ibv_context* open_device(ibv_device* device) {
   context->device = device;
   context->ops.post_send = &post<ibv_send_wr>;
   context->ops.post_recv = &post<ibv_recv_wr>;
+  context->ops.post_srq_recv = &post_srq_recv;
   context->ops.poll_cq = &poll_cq;
+  context->ops.req_notify_cq = &req_notify_cq;
   return fake().make(context.get(), "context", {}, context);
 }
 
@@ -179,6 +149,8 @@ int query_device(ibv_context* context, ibv_device_attr* attributes) {
   attributes->max_qp_wr = fake().device.work_requests_max;
   attributes->max_sge = 8;
   attributes->max_cqe = fake().device.completions_max;
+  attributes->max_srq = fake().device.receive_queues_max;
+  attributes->max_srq_wr = fake().device.shared_receives_max;
   attributes->max_mr_size = 1u << 30;
   attributes->max_qp_rd_atom = fake().device.reads_max;
   attributes->max_qp_init_rd_atom = fake().device.reads_max;
@@ -242,9 +214,25 @@ ibv_mr* reg_mr(ibv_pd* domain, void* address, std::size_t length, int) {
   return fake().make(region.get(), "region", {domain, address}, region);
 }
 
-ibv_comp_channel* create_comp_channel(ibv_context*) {  // its queues wake nobody
-  errno = ENOSYS;
-  return nullptr;
+ibv_comp_channel* create_comp_channel(ibv_context* context) {  // its queues wake nobody
+  if (!fake().device.has_channels) {
+    errno = ENOSYS;
+    return nullptr;
+  }
+  if (fake().fails("ibv_create_comp_channel")) return nullptr;
+  auto const channel = std::make_shared<ibv_comp_channel>();
+  channel->fd = ::eventfd(0, EFD_CLOEXEC);
+  return fake().make(channel.get(), "completion channel", {context}, channel);
+}
+
+int destroy_comp_channel(ibv_comp_channel* channel) {
+  ::close(channel->fd);
+  return fake().end(channel);
+}
+
+int get_cq_event(ibv_comp_channel*, ibv_cq**, void**) {
+  errno = EAGAIN;
+  return -1;
 }
 
 ibv_cq* create_cq(ibv_context* context, int depth, void*, ibv_comp_channel*, int) {
@@ -254,6 +242,19 @@ ibv_cq* create_cq(ibv_context* context, int depth, void*, ibv_comp_channel*, int
   queue->context = context;
   queue->cqe = depth - fake().device.completions_withheld;
   return fake().make(queue.get(), "completion queue", {context}, queue);
+}
+
+ibv_srq* create_srq(ibv_pd* domain, ibv_srq_init_attr*) {
+  if (fake().fails("ibv_create_srq")) return nullptr;
+  if (fake().is_full("receive queue", fake().device.receive_queues_max)) return nullptr;
+  auto const queue = std::make_shared<ibv_srq>();
+  queue->context = domain->context;
+  queue->pd = domain;
+  return fake().make(queue.get(), "receive queue", {domain}, queue);
+}
+
+int modify_srq(ibv_srq*, ibv_srq_attr*, int) {
+  return fake().fails("ibv_modify_srq") ? failure() : 0;
 }
 
 ibv_qp* create_qp(ibv_pd* domain, ibv_qp_init_attr* attributes) {
@@ -275,7 +276,8 @@ ibv_qp* create_qp(ibv_pd* domain, ibv_qp_init_attr* attributes) {
   attributes->cap.max_recv_sge += fake().device.elements_granted;
   attributes->cap.max_send_wr -= fake().device.send_depth_withheld;
   return fake().make(queue_pair.get(), "queue pair",
-                     {domain, attributes->send_cq, attributes->recv_cq}, queue_pair);
+                     {domain, attributes->send_cq, attributes->recv_cq, attributes->srq},
+                     queue_pair);
 }
 
 int modify_qp(ibv_qp* queue_pair, ibv_qp_attr* attributes, int mask) {
@@ -332,8 +334,13 @@ Provider table_of(bool is_soft) {
   table.reg_mr = &reg_mr;
   table.dereg_mr = &end<ibv_mr>;
   table.create_comp_channel = &create_comp_channel;
+  table.destroy_comp_channel = &destroy_comp_channel;
+  table.get_cq_event = &get_cq_event;
   table.create_cq = &create_cq;
   table.destroy_cq = &end<ibv_cq>;
+  table.create_srq = &create_srq;
+  table.modify_srq = &modify_srq;
+  table.destroy_srq = &end<ibv_srq>;
   table.create_qp = &create_qp;
   table.modify_qp = &modify_qp;
   table.query_qp = &query_qp;

@@ -51,16 +51,19 @@ struct FakeDevice {
   int queue_pairs_max = 64;
   int completion_queues_max = 64;
   int work_requests_max = 1024;
-  int completions_max = 4096;  // of one queue
+  int completions_max = 4096;      // of one queue
+  int receive_queues_max = 64;     // shared ones
+  int shared_receives_max = 1024;  // of one of them
   int domains_max = 64;
   int regions_max = 64;
-  int limit_errno = ENOMEM;                     // of those four
+  int limit_errno = ENOMEM;                     // of queues, domains and regions
   std::uint32_t inline_max = 1u << 16;          // EINVAL beyond, as of the next
   std::uint32_t queue_elements_max = 1u << 16;  // send depth times elements
   std::uint32_t inline_granted = 0;             // on top of what was asked for, as the next
   std::uint32_t elements_granted = 0;
   std::uint32_t send_depth_withheld = 0;
   int completions_withheld = 0;
+  bool has_channels = false;  // completion channels, without events
   std::uint32_t first_queue_pair = 0x1234;
   std::uint32_t queue_pair_step = 0;  // 0: each has the number of the first, as if that were gone
 
@@ -84,7 +87,7 @@ struct Posted {
   ibv_send_wr request{};  // of a receive only wr_id and num_sge
   std::vector<ibv_sge> elements{};
   bool is_receive = false;
-  std::uint32_t queue_pair = 0;  // its number
+  std::uint32_t queue_pair = 0;  // its number; of a shared receive 0
 };
 
 class Fake {

@@ -232,7 +232,7 @@ TEST_CASE("a list longer than the queue pair's elements is refused with the limi
   std::vector<GatherElement> const many(5, end.memory.gather(0, 1));
 
   check_refused(end.queue_pair.unsafe_post_send(1, Send(GatherList(std::span(many)))),
-                "5 elements, this queue pair takes at most 4");
+                "5 elements, this queue takes at most 4");
   std::vector<GatherElement> const very_many(1000, end.memory.gather(0, 1));
   check_refused(end.queue_pair.unsafe_post_send(1, Send(GatherList(std::span(very_many)))),
                 "1000 elements");

@@ -80,25 +80,25 @@ TEST_CASE("a remote region that wraps around the address space is refused", "[ve
 TEST_CASE("a slice is in bounds exactly when all its bytes are", "[verbs]") {
   RemoteRegion const region{1000, 100, 3};
 
-  CHECK(region.slice(0, 100).in_bounds);
-  CHECK(region.slice(40, 60).in_bounds);
+  CHECK(region.slice(0, 100).in_bounds());
+  CHECK(region.slice(40, 60).in_bounds());
   CHECK(region.slice(40, 60).address == 1040);
-  CHECK(region.slice(100, 0).in_bounds);
-  CHECK_FALSE(region.slice(101, 0).in_bounds);
-  CHECK_FALSE(region.slice(40, 61).in_bounds);
-  CHECK_FALSE(region.slice(largest, 2).in_bounds);
-  CHECK_FALSE(region.slice(2, largest).in_bounds);
+  CHECK(region.slice(100, 0).in_bounds());
+  CHECK_FALSE(region.slice(101, 0).in_bounds());
+  CHECK_FALSE(region.slice(40, 61).in_bounds());
+  CHECK_FALSE(region.slice(largest, 2).in_bounds());
+  CHECK_FALSE(region.slice(2, largest).in_bounds());
   RemoteSlice const whole = region;
-  CHECK(whole.in_bounds);
+  CHECK(whole.in_bounds());
   CHECK(whole.length == 100);
 }
 
 TEST_CASE("an element is in bounds exactly when all its bytes are", "[verbs]") {
   RemoteRegion const region{1000, 100, 3};
 
-  CHECK(region.element<std::uint64_t>(11).in_bounds);
+  CHECK(region.element<std::uint64_t>(11).in_bounds());
   CHECK(region.element<std::uint64_t>(11).address == 1088);
-  CHECK_FALSE(region.element<std::uint64_t>(12).in_bounds);  // bytes 96 to 103
-  CHECK_FALSE(region.element<std::uint64_t>(largest / 8 + 1).in_bounds);
-  CHECK_FALSE(region.element<std::uint64_t>(largest).in_bounds);
+  CHECK_FALSE(region.element<std::uint64_t>(12).in_bounds());  // bytes 96 to 103
+  CHECK_FALSE(region.element<std::uint64_t>(largest / 8 + 1).in_bounds());
+  CHECK_FALSE(region.element<std::uint64_t>(largest).in_bounds());
 }

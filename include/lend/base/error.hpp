@@ -59,6 +59,8 @@ enum class Errc : int {
   stale_handle,
   /// A Cancellation ended the wait. The state is the same as after timed_out of the same call.
   cancelled,
+  /// Ranks of a group made different calls; the message names both. The group is broken.
+  disagreement,
 };
 
 /// An Errc with details: text, errno, failed work request, cause. 24 bytes; copies share the

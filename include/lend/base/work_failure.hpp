@@ -12,7 +12,7 @@
 namespace lend {
 
 /// What a work request does.
-enum class Operation : std::uint8_t { send, receive, write, read };
+enum class Operation : std::uint8_t { send, receive, write, read, atomic };
 
 /// How a work request ended. Values are those of ibv_wc_status.
 /// Source: ibv_poll_cq(3); rdma-core libibverbs/verbs.h, enum ibv_wc_status.

@@ -76,6 +76,9 @@ class LEND_EXPORT Batch {
   [[nodiscard]] Result<PendingWork> add_read(Read const& work,
                                              Deadline deadline = Deadline::never(),
                                              SourceLine where = SourceLine::here()) noexcept;
+  [[nodiscard]] Result<PendingWork> add_atomic(Atomic const& work,
+                                               Deadline deadline = Deadline::never(),
+                                               SourceLine where = SourceLine::here()) noexcept;
 
   /// Posts the receives, then the other requests, each in the order of adding. First waits for room
   /// for all of them. Afterwards the batch is empty and may be filled again.

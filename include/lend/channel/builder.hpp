@@ -16,28 +16,36 @@
 
 namespace lend {
 
+class ReceivePool;
+class WaitSet;
+
 /// How a channel waits. Every wait polls; the values differ in what the thread does between polls.
 enum class Wait : std::uint8_t {
   spin,      ///< polls on: lowest latency, one CPU per waiting thread
-  adaptive,  ///< spins shortly if no other thread wants the CPU, yields for 10 ms, then sleeps as
+  adaptive,  ///< spins briefly if no other thread wants the CPU, yields for 10 ms, then sleeps as
              ///< `event` does, or 50 µs at a time if descriptors are short
   event,     ///< sleeps until the device wakes it, but polls 10 times a second (50 if it can be
              ///< cancelled or rdma_cm watches): some µs more latency, two descriptors
 };
 
 /// Options of a channel. `queue_pair.probes` is ignored: keep_alive decides it.
+/// Borrows: `wait_set` and `receive_pool`, until the channel is prepared.
 struct ChannelOptions {
   QueuePairOptions queue_pair{};
   Wait wait = Wait::adaptive;
   std::chrono::nanoseconds keep_alive{0};  ///< 0: off; see ChannelBuilder::keep_alive()
+  WaitSet* wait_set = nullptr;             ///< which the channel joins; `wait` is then the set's
+  std::uint64_t tag = 0;                   ///< what the set calls the channel
+  ReceivePool* receive_pool = nullptr;     ///< of that set; `receive_depth` is then not used
 };
 
 /// Prepares a channel with options in a struct; ChannelBuilder::build() calls it.
 ///
 /// Shape:   as QueuePairOptions. The completion queue is sized from the depths.
 /// Errors:  those of CompletionQueue::create() and PreparedQueuePair::create(), and
-///          invalid_argument  the depths together exceed what one completion queue holds, or
-///                            keep_alive is not 0 and below 1 ms.
+///          invalid_argument  the depths together exceed what one completion queue holds,
+///                            keep_alive is not 0 and below 1 ms, `domain` is not of the wait
+///                            set's Context, or the receive pool is of another set or domain.
 [[nodiscard]] LEND_EXPORT Result<PreparedChannel> prepare_channel(ProtectionDomain const& domain,
                                                                   ChannelOptions const& options);
 
@@ -55,10 +63,15 @@ enum class BuilderStep : std::uint32_t {
   wait = 1u << 9,
   gid = 1u << 10,  ///< by index or by address, once
   keep_alive = 1u << 11,
+  wait_set = 1u << 12,      ///< instead of wait
+  receive_pool = 1u << 13,  ///< instead of receive_depth, after wait_set
 };
 
 template <std::uint32_t Steps>
 concept ProtectionDomainIsSet = (Steps & std::uint32_t(BuilderStep::protection_domain)) != 0;
+
+template <std::uint32_t Steps>
+concept WaitSetIsSet = (Steps & std::uint32_t(BuilderStep::wait_set)) != 0;
 
 template <std::uint32_t Steps, BuilderStep Step>
 concept StepNotTakenYet = (Steps & std::uint32_t(Step)) == 0;
@@ -82,10 +95,12 @@ class ChannelBuilder {
   }
   /// Maximum number of receives outstanding.
   [[nodiscard]] auto receive_depth(std::uint32_t requests) const requires
-      StepNotTakenYet<Steps, BuilderStep::receive_depth> {
+      StepNotTakenYet<Steps, BuilderStep::receive_depth> &&
+      StepNotTakenYet<Steps, BuilderStep::receive_pool> {
     return with<BuilderStep::receive_depth>(&QueuePairOptions::receive_depth, requests);
   }
-  /// Maximum number of elements of one gather or scatter list.
+  /// Maximum number of elements of one gather or scatter list. A channel has 80 bytes for each
+  /// element of each of its slots, which are twice its depths: some 160 KiB with the defaults.
   [[nodiscard]] auto elements(std::uint32_t count) const requires
       StepNotTakenYet<Steps, BuilderStep::elements> {
     return with<BuilderStep::elements>(&QueuePairOptions::elements, count);
@@ -129,9 +144,31 @@ class ChannelBuilder {
       StepNotTakenYet<Steps, BuilderStep::gid> {
     return with<BuilderStep::gid>(&QueuePairOptions::gid, GidChoice{.address = std::move(address)});
   }
-  [[nodiscard]] auto wait(Wait how) const requires StepNotTakenYet<Steps, BuilderStep::wait> {
+  [[nodiscard]] auto wait(Wait how) const requires StepNotTakenYet<Steps, BuilderStep::wait> &&
+      StepNotTakenYet<Steps, BuilderStep::wait_set> {
     auto next = step<BuilderStep::wait>();
     next.options_.wait = how;
+    return next;
+  }
+  /// The channel joins `set`, which names it by `tag` and says how it waits. The set must exist
+  /// until build().
+  [[nodiscard]] auto wait_set(WaitSet& set, std::uint64_t tag) const requires
+      StepNotTakenYet<Steps, BuilderStep::wait> && StepNotTakenYet<Steps, BuilderStep::wait_set> {
+    auto next = step<BuilderStep::wait_set>();
+    next.options_.wait_set = &set;
+    next.options_.tag = tag;
+    return next;
+  }
+
+  /// The peer's messages take the pieces of `pool`, which is of the channel's set: they come from
+  /// ReceivePool::next(), and the channel takes no receives of its own. The pool must exist until
+  /// build(); a channel whose pool ends is broken. Without keep_alive() a channel of a pool that
+  /// sends nothing does not notice that its peer died.
+  [[nodiscard]] auto receive_pool(ReceivePool& pool) const requires WaitSetIsSet<Steps> &&
+      StepNotTakenYet<Steps, BuilderStep::receive_depth> &&
+      StepNotTakenYet<Steps, BuilderStep::receive_pool> {
+    auto next = step<BuilderStep::receive_pool>();
+    next.options_.receive_pool = &pool;
     return next;
   }
 

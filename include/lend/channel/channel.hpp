@@ -59,6 +59,8 @@ class LEND_EXPORT Channel {
                                    SourceLine where = SourceLine::here()) noexcept;
   [[nodiscard]] Result<void> read(Read const& work, Deadline deadline = Deadline::never(),
                                   SourceLine where = SourceLine::here()) noexcept;
+  [[nodiscard]] Result<void> atomic(Atomic const& work, Deadline deadline = Deadline::never(),
+                                    SourceLine where = SourceLine::here()) noexcept;
 
   /// Calls `body(PollingScope&)`, drains the scope, and returns body's Result<T>:
   ///
@@ -79,6 +81,31 @@ class LEND_EXPORT Channel {
   [[nodiscard]] auto manual_scope(Body&& body) -> std::invoke_result_t<Body, PollingScope&> {
     return run_scope(std::forward<Body>(body), true);
   }
+
+  // ---- in the program's own event loop ----
+
+  /// Polls once, without waiting. True if handles may have results, because something has happened
+  /// since the last call: work completed, also where another call of this channel saw it, or the
+  /// channel broke. Waits and handles poll by themselves, too.
+  ///
+  ///     poll() until it is false; arm(); if that was true, sleep until descriptor() is readable or
+  ///     look_again() has passed
+  /// Errors:  system_failed  the completion queue could not be polled, as PendingWork::poll().
+  [[nodiscard]] Result<bool> poll() noexcept;
+  /// The last call before a sleep. True: nothing has happened, and the next completion makes
+  /// descriptor() readable. False: poll() again.
+  /// Errors:  as poll() and descriptor(), and
+  ///          system_failed  the device refused.
+  /// Source:  ibv_req_notify_cq(3), ibv_get_cq_event(3).
+  [[nodiscard]] Result<bool> arm() noexcept;
+  /// For poll(2) or epoll(7): readable from an event until the next arm(). It is the channel's:
+  /// never read or close it. prepare_again() makes another.
+  /// Errors:  unsupported  the channel was built without one: Wait::spin, or Wait::adaptive while
+  ///                       descriptors were short. Build it with Wait::event.
+  [[nodiscard]] Result<int> descriptor() const noexcept;
+  /// When to poll() though the descriptor stays silent: a keep-alive is due, rdma_cm is to be asked
+  /// whether the peer is gone, or a broken channel's work is to be ended. Ask after arm().
+  [[nodiscard]] Deadline look_again() const noexcept;
 
   /// Prepares this channel, broken or not, to be connected again: same domain and options; new
   /// queue pair, endpoint and completion queue. Then exchange endpoints and call handshake() as the

@@ -17,12 +17,15 @@ namespace lend {
 namespace channel {
 class ChannelState;
 struct ChannelAnchor;
+struct HandleAccess;
 }  // namespace channel
 
 /// The result of a successful work request.
 struct WorkSuccess {
   Operation operation{};
-  std::uint64_t bytes = 0;                   ///< received, read, sent or written
+  /// Received, read, sent or written. If a write with an immediate took the receive: those of the
+  /// write, which went to exposed memory and not into the receive.
+  std::uint64_t bytes = 0;
   std::optional<std::uint32_t> immediate{};  ///< of a receive whose message carried one
 };
 
@@ -89,6 +92,7 @@ class [[nodiscard]] LEND_EXPORT PendingWork {
 
  private:
   friend class channel::ChannelState;
+  friend struct channel::HandleAccess;
   enum class Seen : std::uint8_t { nothing, success, failure };
 
   PendingWork(ChannelReference channel, std::uint64_t id) noexcept : channel_{channel}, id_{id} {}
@@ -97,6 +101,8 @@ class [[nodiscard]] LEND_EXPORT PendingWork {
     std::construct_at(&success_, success);
   }
   void keep_failure(Error failure) noexcept;
+  /// The channel is gone, which is this handle's result from here on; or it was moved from.
+  Error nobody_to_ask() noexcept;
   void drop() noexcept;
 
   ChannelReference channel_;

@@ -56,10 +56,10 @@ class LEND_EXPORT PollingScope {
   /// peer may never answer an outstanding receive.
   static constexpr std::chrono::seconds drain_max{30};
 
-  /// Bounds every drain of this scope, counted from its begin. At the bound outstanding work is
-  /// aborted, which breaks the channel. That takes up to 2 s if the device returns nothing, and 2 s
-  /// more on the soft device if a peer is stopped in the middle of a copy: its bytes stay on loan.
-  /// Without a bound finish() waits as long as the work takes.
+  /// Bounds every wait of this scope for its outstanding work, from the start of that wait. At the
+  /// bound the work is aborted, which breaks the channel. That takes up to 2 s if the device
+  /// returns nothing, and 2 s more on the soft device if a peer is stopped in the middle of a copy:
+  /// its bytes stay on loan. Without a bound finish() waits as long as the work takes.
   PollingScope& drain_within(std::chrono::nanoseconds bound) noexcept;
   /// The same by a point in time, or by a cancellation; the earlier one counts. The cancellation
   /// must outlive the scope: declare it first.
@@ -84,7 +84,7 @@ class LEND_EXPORT PollingScope {
   ///          system_failed     the device refused, was full with nothing outstanding, or could not
   ///                            be polled; nothing was posted. Or it failed without saying whether
   ///                            it took the work, which was aborted: the channel is broken.
-  ///          unsupported       an immediate on iWARP.
+  ///          unsupported       an immediate on iWARP, an atomic operation on a device without.
   ///          channel_broken    an earlier failure; only finish(), destruction and the channel's
   ///                            prepare_again() remain.
   ///          stale_handle      the scope has ended, or its channel is gone.
@@ -101,6 +101,9 @@ class LEND_EXPORT PollingScope {
   [[nodiscard]] Result<PendingWork> post_read(Read const& work,
                                               Deadline deadline = Deadline::never(),
                                               SourceLine where = SourceLine::here()) noexcept;
+  [[nodiscard]] Result<PendingWork> post_atomic(Atomic const& work,
+                                                Deadline deadline = Deadline::never(),
+                                                SourceLine where = SourceLine::here()) noexcept;
 
   /// The same without waiting: if there is no room it polls once, then returns queue_full.
   [[nodiscard]] Result<PendingWork> try_post_send(Send const& work,
@@ -111,6 +114,8 @@ class LEND_EXPORT PollingScope {
                                                    SourceLine where = SourceLine::here()) noexcept;
   [[nodiscard]] Result<PendingWork> try_post_read(Read const& work,
                                                   SourceLine where = SourceLine::here()) noexcept;
+  [[nodiscard]] Result<PendingWork> try_post_atomic(Atomic const& work,
+                                                    SourceLine where = SourceLine::here()) noexcept;
 
   /// Starts a batch, which posts several requests together; see Batch.
   ///     auto batch = scope.batch();
@@ -138,6 +143,10 @@ class LEND_EXPORT PollingScope {
 
  private:
   friend class Channel;
+  friend class SetScope;
+  [[nodiscard]] bool has_ended() const noexcept { return ended_; }
+  /// Bounds every drain by `deadline`, too.
+  void end_before(Deadline deadline) noexcept { drain_until_ = sooner(drain_until_, deadline); }
   /// finish() with the closure's error, if any, and the rule for manual scopes.
   [[nodiscard]] std::optional<Error> end(std::optional<Error> closure_error, bool manual) noexcept;
 

@@ -31,5 +31,7 @@ namespace lend {
                                                                 Write const& work) noexcept;
 [[nodiscard]] LEND_EXPORT Result<PendingWork> unsafe_post_read(Channel& channel,
                                                                Read const& work) noexcept;
+[[nodiscard]] LEND_EXPORT Result<PendingWork> unsafe_post_atomic(Channel& channel,
+                                                                 Atomic const& work) noexcept;
 
 }  // namespace lend

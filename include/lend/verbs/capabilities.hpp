@@ -16,6 +16,8 @@ struct DeviceCapabilities {
   bool rdma_cm = false;
   /// A send or a write may carry an immediate.
   bool immediates = false;
+  /// Compare-and-swap and fetch-and-add: Atomic. SoftiWARP has none, nor has iWARP's first RFC.
+  bool atomics = false;
   /// A message waits for a receive that the peer posts later. If false, such a message ends the
   /// connection: post receives first, as many as messages may be in flight.
   bool waits_for_receives = false;

@@ -67,11 +67,22 @@ class LEND_EXPORT CompletionQueue {
   /// Source:  ibv_get_cq_event(3).
   void sleep(Deadline deadline) noexcept;
 
+  /// Readable from an event until take_events(), for poll(2) or epoll(7); -1 if the queue is not
+  /// wakeable. It belongs to the queue.
+  [[nodiscard]] int descriptor() const noexcept;
+  /// Takes the events that have come, without waiting. Before arm(), so that none remains.
+  /// Source:  ibv_get_cq_event(3).
+  void take_events() noexcept;
+
+  /// Completions that further queue pairs may have: the depth without the shares of those that use
+  /// it.
+  [[nodiscard]] std::uint32_t room() const noexcept;
   [[nodiscard]] std::uint32_t depth() const noexcept;
   [[nodiscard]] ibv_cq* native() const noexcept;
 
  private:
   friend class PreparedQueuePair;
+  friend class ReceiveQueue;
   friend Error verbs::poll_error(CompletionQueue const&, int, std::string_view) noexcept;
   explicit CompletionQueue(std::shared_ptr<verbs::CompletionQueueHandle> handle) noexcept
       : handle_{std::move(handle)} {}

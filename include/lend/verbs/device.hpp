@@ -57,9 +57,11 @@ struct DeviceLimits {
   std::int32_t completion_queues_max = 0;
   std::int32_t protection_domains_max = 0;
   std::int32_t regions_max = 0;
-  std::int32_t work_requests_max = 0;  ///< outstanding in one direction of a queue pair
-  std::int32_t elements_max = 0;       ///< gather or scatter elements of one work request
-  std::int32_t completions_max = 0;    ///< in one completion queue
+  std::int32_t work_requests_max = 0;    ///< outstanding in one direction of a queue pair
+  std::int32_t elements_max = 0;         ///< gather or scatter elements of one work request
+  std::int32_t completions_max = 0;      ///< in one completion queue
+  std::int32_t receive_queues_max = 0;   ///< shared ones, of all processes; 0: it has none
+  std::int32_t shared_receives_max = 0;  ///< outstanding in one of them
   std::uint64_t region_bytes_max = 0;
 };
 

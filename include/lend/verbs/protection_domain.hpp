@@ -101,6 +101,7 @@ class LEND_EXPORT ProtectionDomain {
 
  private:
   friend class PreparedQueuePair;
+  friend class ReceiveQueue;
   std::shared_ptr<verbs::DomainHandle> handle_;
 };
 

@@ -42,9 +42,11 @@ struct QueuePairOptions {
 inline constexpr std::uint32_t elements_max = 32;
 
 class QueuePair;
+class ReceiveQueue;
 namespace verbs {
 struct QueuePairDoor;
 struct QueuePairHandle;
+struct ReceiveQueueHandle;
 }  // namespace verbs
 
 /// A queue pair that is not connected yet.
@@ -74,6 +76,16 @@ class LEND_EXPORT PreparedQueuePair {
                                                         CompletionQueue const& completions,
                                                         QueuePairOptions const& options);
 
+  /// The same, but messages take the receives of `receives`, which other queue pairs share:
+  /// receive_depth is not used, and the queue pair takes no receives of its own. The completion
+  /// queue needs room for all of `receives`, once for all queue pairs that share both.
+  /// Errors:  invalid_argument  `receives` belongs to another Context, or was moved from.
+  /// Source:  ibv_create_qp(3), srq.
+  [[nodiscard]] static Result<PreparedQueuePair> create(ProtectionDomain const& domain,
+                                                        CompletionQueue const& completions,
+                                                        QueuePairOptions const& options,
+                                                        ReceiveQueue const& receives);
+
   /// This end's address, which the peer needs.
   [[nodiscard]] Endpoint const& endpoint() const noexcept;
 
@@ -95,6 +107,10 @@ class LEND_EXPORT PreparedQueuePair {
 
  private:
   friend struct verbs::QueuePairDoor;
+  [[nodiscard]] static Result<PreparedQueuePair> create(
+      ProtectionDomain const& domain, CompletionQueue const& completions,
+      QueuePairOptions const& options,
+      std::shared_ptr<verbs::ReceiveQueueHandle> const& shared_receives);
   explicit PreparedQueuePair(std::shared_ptr<verbs::QueuePairHandle> handle) noexcept;
   std::shared_ptr<verbs::QueuePairHandle> handle_;
 };
@@ -109,20 +125,22 @@ class LEND_EXPORT QueuePair {
   /// Posts one signaled work request under `id` and returns at once.
   ///
   /// Shape:   empty elements are skipped; a list of empty elements is a message without bytes,
-  ///          which verbs allow for all four operations. An empty list needs an immediate, or
+  ///          which verbs allow for all but atomic operations. An empty list needs an immediate, or
   ///          Receive::only_immediate().
   /// The caller owes: every byte stays registered, and is accessed only as the operation allows,
   /// until the completion with `id` was polled or this queue pair is destroyed.
   /// Errors:  invalid_argument  a range out of bounds, a region of another domain, an empty list,
   ///          too many elements, lengths that differ, or above message_bytes_max; nothing posted.
   ///          queue_full        the depth is used up; nothing posted.
-  ///          unsupported       an immediate on iWARP; nothing posted.
+  ///          unsupported       an immediate on iWARP, an atomic operation on a device without;
+  ///                            nothing posted.
   ///          system_failed     the device refused, nothing posted; or it does not say whether it
   ///                            took the work: then abort_all() before the bytes are accessed.
   /// Source:  ibv_post_send(3), ibv_post_recv(3).
   [[nodiscard]] Result<void> unsafe_post_send(std::uint64_t id, Send const& work) noexcept;
   [[nodiscard]] Result<void> unsafe_post_write(std::uint64_t id, Write const& work) noexcept;
   [[nodiscard]] Result<void> unsafe_post_read(std::uint64_t id, Read const& work) noexcept;
+  [[nodiscard]] Result<void> unsafe_post_atomic(std::uint64_t id, Atomic const& work) noexcept;
   [[nodiscard]] Result<void> unsafe_post_receive(std::uint64_t id, Receive const& work) noexcept;
 
   enum class Probe : std::uint8_t {

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Receives that all channels of a set share. The thread of the set.
+#pragma once
+
+#include <lend/base/export.hpp>
+#include <lend/base/lifetime.hpp>
+#include <lend/base/result.hpp>
+#include <lend/base/source_line.hpp>
+#include <lend/channel/wait_set.hpp>
+#include <lend/verbs/memory_piece.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+
+namespace lend {
+
+namespace channel {
+class PoolState;
+}
+
+struct ReceivePoolOptions {
+  std::uint32_t low_mark = 0;  ///< Ready::What::pool_low when fewer pieces are posted; 0: never
+  std::uint64_t tag = 0;       ///< what the set calls the pool
+};
+
+/// A message that came for a channel of the pool. Its piece stays lent, shared: it is not written,
+/// and others may read or send it. When the message goes and no other loan of its bytes is left,
+/// the piece is posted again: at once, or by the next poll of the set or of one of its channels.
+///
+/// It may outlive its pool and its channel, not the thread rule: it is of the set's thread.
+class LEND_EXPORT Message {
+ public:
+  Message(Message&& other) noexcept;
+  Message& operator=(Message&& other) noexcept;
+  ~Message() {
+    if (pool_ != nullptr) end();
+  }
+
+  /// Of the channel that it came for.
+  [[nodiscard]] std::uint64_t tag() const noexcept { return tag_; }
+  /// None if it is a write's immediate: those bytes went to exposed memory.
+  [[nodiscard]] std::span<std::byte const> bytes() const& noexcept LEND_LIFETIMEBOUND {
+    return bytes_;
+  }
+  std::span<std::byte const> bytes() && = delete;
+  /// To send it on without a copy.
+  [[nodiscard]] GatherElement gather() const noexcept { return element_; }
+  [[nodiscard]] std::optional<std::uint32_t> immediate() const noexcept { return immediate_; }
+
+ private:
+  friend class channel::PoolState;
+  Message() noexcept = default;
+  void end() noexcept;
+
+  channel::PoolState* pool_ = nullptr;
+  std::uint32_t piece_ = 0;
+  std::uint64_t tag_ = 0;
+  GatherElement element_{};
+  std::span<std::byte const> bytes_{};
+  std::optional<std::uint32_t> immediate_{};
+};
+
+/// Pieces of a region in which the messages of many channels arrive: as many as all of them
+/// together need, not each by itself.
+///
+/// A channel uses it that is built with `.wait_set(set, tag).receive_pool(pool)`. The pool lends
+/// its pieces for as long as it exists: exclusively while posted, shared while a Message is held. A
+/// channel that breaks leaves the pool as it is: a message past the end of its piece breaks the
+/// channel, and the piece is posted again. Only a receive that was half written when its queue pair
+/// was destroyed, and that the device does not give back, stays lent until the pool ends.
+///
+///     LEND_TRY(pool, ReceivePool::create(set, memory.chunks(2048), {.low_mark = 64}));
+///     while (auto message = pool.next()) use(message->tag(), message->bytes());
+class LEND_EXPORT ReceivePool {
+ public:
+  /// Lends and posts all of `pieces`.
+  ///
+  /// Borrows: the pieces, until the pool ends.
+  /// Shape:   the pieces have one size.
+  /// Errors:  invalid_argument  no pieces, a shorter last one, more than the device's
+  ///                            shared_receives_max, a region of another Context than the set's,
+  ///                            one without a ledger, or the set has 128 pools.
+  ///          already_borrowed  some of the bytes are on loan.
+  ///          unsupported, exhausted, system_failed  as ReceiveQueue::create().
+  /// Source:  ibv_create_srq(3), ibv_post_srq_recv(3).
+  [[nodiscard]] static Result<ReceivePool> create(WaitSet& set, Chunks<MemoryPiece> const& pieces,
+                                                  ReceivePoolOptions const& options = {},
+                                                  SourceLine where = SourceLine::here());
+  ReceivePool(ReceivePool&& other) noexcept : state_{std::exchange(other.state_, nullptr)} {}
+  ReceivePool& operator=(ReceivePool&& other) noexcept;
+  /// Breaks the channels that still use it, and gives all pieces back but those of messages that
+  /// are held, which come back when these go. If the device keeps the queue, they stay on loan for
+  /// good.
+  ~ReceivePool();
+
+  /// The next message that a poll of the set, or of one of its channels, has seen; nothing if there
+  /// is none. Does not poll.
+  [[nodiscard]] std::optional<Message> next() noexcept;
+  /// Pieces that wait for messages.
+  [[nodiscard]] std::uint32_t posted() const noexcept;
+
+ private:
+  friend Result<PreparedChannel> prepare_channel(ProtectionDomain const&, ChannelOptions const&);
+  explicit ReceivePool(channel::PoolState* state) noexcept : state_{state} {}
+  [[nodiscard]] channel::PoolState& state() const noexcept;  // stops where it was moved from
+  channel::PoolState* state_;
+};
+
+}  // namespace lend

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Posts, completes and ends the receives of a pool. The thread of the set.
+#include <channel/channel_state.hpp>
+#include <channel/ending.hpp>
+#include <channel/pool_state.hpp>
+#include <verbs/loan_row.hpp>
+
+#include <new>
+#include <string>
+#include <utility>
+
+namespace lend::channel {
+
+// ---- from create() to end() ----
+
+PoolState::PoolState(std::shared_ptr<SetState> set, ReceiveQueue queue, verbs::RegionState& region,
+                     std::size_t count, ReceivePoolOptions const& options)
+    : set_{std::move(set)},
+      queue_{std::move(queue)},
+      region_{region},
+      native_domain_{region.protection_domain},
+      pieces_(count),
+      options_{options} {
+  waiting_.reserve(count);
+}
+
+PoolState::~PoolState() {
+  if (keeps_loans_) {
+    // The ledger refers to them for good.
+    [[maybe_unused]] auto* const kept = new (std::nothrow) std::vector<Piece>{std::move(pieces_)};
+    return;
+  }
+  // The last loan of an owned region that has ended may end that, too.
+  for (Piece& piece : pieces_) verbs::end_loan(piece.loan, &region_);
+}
+
+Result<PoolState*> PoolState::create(std::shared_ptr<SetState> set,
+                                     Chunks<MemoryPiece> const& pieces,
+                                     ReceivePoolOptions const& options, SourceLine where) try {
+  auto const refused = [](std::string const& why) {
+    return Error{Errc::invalid_argument, "the ReceivePool was refused: " + why};
+  };
+  std::size_t const count = pieces.size();
+  verbs::RegionState* const region = pieces[0].scatter().region;
+  if (count == 0 || region == nullptr) return refused("no pieces; give it one or more");
+  if (count > pieces_max)
+    return refused(std::to_string(count) + " pieces; give it at most " +
+                   std::to_string(pieces_max));
+  if (auto const last = pieces[count - 1].size(); last != pieces[0].size())
+    return refused("its last piece has " + std::to_string(last) + " bytes and the others " +
+                   std::to_string(pieces[0].size()) +
+                   ": a message that fits the others would break its channel; give it a multiple");
+  if (region->domain->context->raw.get() != set->context().native())
+    return refused("its region is of another Context than the WaitSet; make both from one");
+  if (!region->ledger.is_recording())
+    return refused("its region has no ledger, which tells when a piece may be posted again");
+  LEND_TRY(queue, ReceiveQueue::create(ProtectionDomain{region->domain},
+                                       static_cast<std::uint32_t>(count)));
+  SetState::Use const use{*set};
+  auto* const pool = new PoolState{std::move(set), std::move(queue), *region, count, options};
+  Result<void> made = refused("its WaitSet has 128 pools");
+  if (auto const number = pool->set_->add(*pool)) {
+    pool->number_ = *number;
+    made = pool->lend_and_post(pieces, where);
+    if (made.has_value()) return pool;
+    pool->set_->remove(*pool);
+  }
+  pool->end_users();
+  delete pool;
+  return std::move(made).assume_error();
+} catch (std::bad_alloc const&) {
+  return Errc::exhausted;
+}
+
+Result<void> PoolState::lend_and_post(Chunks<MemoryPiece> const& pieces,
+                                      SourceLine const& where) noexcept {
+  for (std::uint32_t i = 0; i < pieces_.size(); ++i) {
+    Piece& piece = pieces_[i];
+    piece.range = pieces[i].scatter().range;
+    LEND_TRYV(verbs::begin_loan(piece.loan, region_, piece.range, base::LoanKind::exclusive,
+                                Operation::receive, where));
+  }
+  for (std::uint32_t i = 0; i < pieces_.size(); ++i) {
+    LEND_TRYV(post(i));
+  }
+  return success();
+}
+
+void PoolState::end(PoolState* pool) noexcept {
+  if (pool->origin_.is_inherited()) return;  // all of it is the parent's
+  auto const set = pool->set_;               // outlives `use`
+  SetState::Use const use{*set};
+  pool->end_users();
+  pool->set_->remove(*pool);
+  pool->as_ready_.leave();
+  if (pool->held_ > 0) {
+    for (Piece& piece : pool->pieces_)
+      if (!pool->keeps_loans_ && piece.loan.on_loan() &&
+          piece.loan.kind() == base::LoanKind::exclusive)
+        verbs::end_loan(piece.loan, &pool->region_);
+    return;
+  }
+  delete pool;
+}
+
+void PoolState::end_users() noexcept {
+  has_ended_ = true;
+  waiting_.clear();
+  users.for_each([](ChannelState& channel) {
+    Error reason = Errc::channel_broken;
+    try {
+      reason = Error{Errc::channel_broken, "the channel's ReceivePool has ended"};
+    } catch (std::bad_alloc const&) {
+      // The code says enough.
+    }
+    Ending{channel}.end_connection(reason);
+    channel.pool = nullptr;
+    channel.as_user.leave();
+  });
+  // Once the queue is destroyed the device no longer accesses its pieces.
+  keeps_loans_ = !std::move(queue_).destroy().has_value();
+}
+
+// ---- one piece ----
+
+Result<void> PoolState::post(std::uint32_t index) noexcept {
+  Piece& piece = pieces_[index];
+  std::uint64_t const times = (piece.id >> 32) + 1;
+  piece.id = times << 32 | pooled_bit | std::uint64_t{number_} << 24 | index;
+  LEND_TRYV(queue_.unsafe_post_receive(piece.id, ScatterElement{&region_, piece.range}));
+  ++posted_;
+  if (posted_ >= options_.low_mark) is_low_ = false;
+  return success();
+}
+
+void PoolState::post_or_wait(std::uint32_t index) noexcept {
+  if (has_ended_) return;
+  if (!post(index).has_value()) waiting_.push_back(index);  // the next poll tries again
+}
+
+void PoolState::complete(verbs::CompletionEntry entry, ChannelState* channel) noexcept {
+  auto const index = static_cast<std::uint32_t>(entry.id()) & (pieces_max - 1);
+  if (index >= pieces_.size() || pieces_[index].id != entry.id()) return;  // of an earlier posting
+  Piece& piece = pieces_[index];
+  --posted_;
+  if (entry.has_failed() || channel == nullptr) [[unlikely]] {
+    FailedWork const failure = entry.failure();
+    post_or_wait(index);
+    if (channel != nullptr) channel->fail_pooled(failure, piece.range.length);
+    return;
+  }
+  piece.tag = channel->tag();
+  piece.bytes = entry.is_by_write() ? 0 : entry.bytes();
+  piece.immediate = entry.immediate();
+  piece.next = no_piece;
+  (last_ == no_piece ? first_ : pieces_[last_].next) = index;
+  last_ = index;
+  has_news_ = true;
+  set_->ready_pools.append(as_ready_);
+  note_if_low();
+}
+
+void PoolState::note_if_low() noexcept {
+  if (posted_ >= options_.low_mark || is_low_) return;
+  is_low_ = tells_low_ = true;
+  set_->ready_pools.append(as_ready_);
+}
+
+Ready PoolState::take_news() noexcept {
+  if (!std::exchange(has_news_, false)) {
+    tells_low_ = false;
+    return {options_.tag, Ready::What::pool_low};
+  }
+  if (tells_low_) set_->ready_pools.append(as_ready_);
+  return {options_.tag, Ready::What::message};
+}
+
+std::optional<Message> PoolState::next() noexcept {
+  if (first_ == no_piece) return std::nullopt;
+  std::uint32_t const index = first_;
+  Piece& piece = pieces_[index];
+  first_ = piece.next;
+  if (first_ == no_piece) last_ = no_piece;
+  verbs::share_loan(piece.loan, region_);
+  ++held_;
+  std::optional<Message> message{Message{}};
+  message->pool_ = this;
+  message->piece_ = index;
+  message->tag_ = piece.tag;
+  message->element_ = {&region_, {piece.range.offset, piece.bytes}};
+  message->bytes_ = {region_.address + piece.range.offset, piece.bytes};
+  message->immediate_ = piece.immediate;
+  return message;
+}
+
+void PoolState::release(std::uint32_t index) noexcept {
+  if (origin_.is_inherited()) return;
+  auto const set = set_.get();
+  std::shared_ptr<SetState> kept;
+  if (has_ended_) kept = set_;  // this may end it
+  SetState::Use const use{*set};
+  Piece& piece = pieces_[index];
+  --held_;
+  if (has_ended_) {
+    if (!keeps_loans_) verbs::end_loan(piece.loan, &region_);
+    if (held_ == 0) delete this;
+  } else if (verbs::take_loan_alone(piece.loan, region_)) {
+    post_or_wait(index);
+  } else {
+    waiting_.push_back(index);
+  }
+}
+
+void PoolState::post_waiting() noexcept {
+  if (waiting_.empty()) [[likely]]
+    return;
+  std::erase_if(waiting_, [this](std::uint32_t index) {
+    base::Loan& loan = pieces_[index].loan;
+    bool const is_alone =
+        loan.kind() == base::LoanKind::exclusive || verbs::take_loan_alone(loan, region_);
+    return is_alone && post(index).has_value();
+  });
+}
+
+}  // namespace lend::channel

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The state of a WaitSet: its completion queues, who has news, and what it sleeps on. One thread at
+// a time, together with all its channels; wake() is for any.
+#pragma once
+
+#include <base/unique_fd.hpp>
+#include <channel/channel_entry.hpp>
+#include <channel/linked_list.hpp>
+#include <channel/progress.hpp>
+#include <channel/waiter.hpp>
+#include <lend/channel/wait_set.hpp>
+#include <verbs/forking.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace lend::channel {
+
+class ChannelState;
+class PoolState;
+
+class SetState final : public std::enable_shared_from_this<SetState>, private Sleeper {
+ public:
+  /// A call of the program: see ChannelUse.
+  struct Use : ChannelUse {
+    explicit Use(SetState& set) noexcept : ChannelUse{set.user} {}
+  };
+
+  /// Errors:  exhausted  no descriptor.
+  [[nodiscard]] static Result<std::shared_ptr<SetState>> create(Context const& context, Wait how);
+
+  /// A queue with room for `completions` more, which keeps the set alive.
+  /// Errors:  those of CompletionQueue::create().
+  /// `pool`: or null; its pieces need room, too.
+  [[nodiscard]] Result<std::shared_ptr<Progress>> queue_with_room(std::uint32_t completions,
+                                                                  PoolState const* pool);
+  [[nodiscard]] Context const& context() const noexcept { return context_; }
+  [[nodiscard]] Wait how() const noexcept { return plan.how; }
+
+  // ---- the calls of WaitSet ----
+
+  [[nodiscard]] Result<std::span<Ready>> poll(std::span<Ready> into) noexcept;
+  [[nodiscard]] Result<std::span<Ready>> wait(std::span<Ready> into, Deadline deadline) noexcept;
+  [[nodiscard]] Result<bool> arm_for_program() noexcept;
+  [[nodiscard]] int descriptor() const noexcept { return epoll_.get(); }
+  void wake() noexcept;
+
+  // ---- for its pools ----
+
+  /// A number for `pool`, of the set; nothing if it has too many.
+  [[nodiscard]] std::optional<std::uint32_t> add(PoolState& pool);
+  void remove(PoolState const& pool) noexcept;
+  /// A completion of a pool's receive; `channel` is null if that is gone.
+  void complete_pooled(verbs::CompletionEntry entry, ChannelState* channel) noexcept;
+  /// After each poll: posts the pieces again whose last loan has ended meanwhile.
+  void post_waiting() noexcept;
+  /// Those with news.
+  LinkedList<PoolState> ready_pools{};
+
+  // ---- for its channels ----
+
+  [[nodiscard]] Waiter make_waiter() noexcept { return {plan, *this}; }
+  /// Polls every queue, with a pause if nothing came. False once the deadline has passed.
+  [[nodiscard]] bool poll_or_pause(Waiter& waiter, Deadline deadline) noexcept;
+
+  /// The channels with news, in the order in which it came.
+  LinkedList<ChannelState> ready{};
+  /// Those that must be looked at though nothing completes.
+  LinkedList<ChannelState> looked_after{};
+  ChannelUse::User user{};
+  WaitPlan plan;
+
+ private:
+  SetState(Context const& context, Wait how) noexcept;
+  [[nodiscard]] Result<void> open_descriptors() noexcept;
+  [[nodiscard]] bool watches(int descriptor, std::uint64_t mark) const noexcept;
+  [[nodiscard]] Result<void> check(std::span<Ready> into) const noexcept;
+  /// Polls every queue until it is empty. Returns the number of completions.
+  std::uint64_t poll_queues() noexcept;
+  void look_after_channels() noexcept;
+  [[nodiscard]] std::span<Ready> list_ready(std::span<Ready> into) noexcept;
+  [[nodiscard]] bool has_news() const noexcept {
+    return !ready.is_empty() || !ready_pools.is_empty();
+  }
+  /// Whether wake() was called since the last time.
+  [[nodiscard]] bool take_wake() noexcept;
+  /// When the first of them must be looked at.
+  [[nodiscard]] Deadline next_look() noexcept;
+  void set_timer(Deadline deadline) noexcept;
+
+  // A wait of the set sleeps on all its queues.
+  [[nodiscard]] bool arm() noexcept override;
+  void sleep(Deadline deadline) noexcept override;
+
+  Context context_;
+  std::vector<std::unique_ptr<Progress>> queues_{};
+  std::vector<PoolState*> pools_{};  // by number; null where one has ended
+  bool pools_come_first_ = false;    // in the next list
+  base::UniqueFd wake_;              // an eventfd
+  base::UniqueFd timer_;             // of arm_for_program()
+  base::UniqueFd epoll_;
+  std::atomic<bool> is_woken_{false};
+  Deadline look_at_;  // not before
+  verbs::Inheritance origin_{};
+};
+
+/// prepare_channel() for a channel of `set`.
+[[nodiscard]] Result<PreparedChannel> prepare_in(SetState& set, ProtectionDomain const& domain,
+                                                 ChannelOptions options, PoolState* pool);
+
+}  // namespace lend::channel

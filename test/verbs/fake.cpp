@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What the fake provider counts, and which call it fails.
+#include "verbs/fake_provider.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace lend::test {
+
+Fake& Fake::get() {
+  static Fake fake;
+  return fake;
+}
+
+void Fake::reset(FakeDevice next) {
+  // What is live stays in memory, as with any device: a fork looks at each device that is open.
+  static std::vector<std::map<void const*, Object>> forgotten;
+  forgotten.push_back(std::move(objects_));
+  *this = Fake{};
+  device = std::move(next);
+}
+
+std::size_t Fake::live(std::string const& kind) const {
+  return static_cast<std::size_t>(
+      std::count_if(objects_.begin(), objects_.end(),
+                    [&](auto const& entry) { return entry.second.kind == kind; }));
+}
+
+bool Fake::fails(char const* call) {
+  if (++calls != fail_call) return false;
+  failed_call = call;
+  errno = fail_errno;
+  return true;
+}
+
+bool Fake::is_full(char const* kind, int limit) const {
+  if (std::cmp_less(live(kind), limit)) return false;
+  errno = device.limit_errno;
+  return true;
+}
+
+int Fake::end(void const* object) {
+  ++destructions;
+  auto const found = objects_.find(object);
+  if (found == objects_.end()) {
+    violations.push_back("ended twice, or never made");
+    return EINVAL;
+  }
+  if (destructions == fail_destruction) return EIO;
+  for (auto const& [child, entry] : objects_) {
+    auto const& parents = entry.parents;
+    if (std::find(parents.begin(), parents.end(), object) == parents.end()) continue;
+    if (fail_destruction == 0)
+      violations.push_back(found->second.kind + " ended before its " + entry.kind);
+    return EBUSY;
+  }
+  objects_.erase(found);
+  return 0;
+}
+
+}  // namespace lend::test
