@@ -19,6 +19,10 @@
 #include <lend/channel/set_scope.hpp>
 #include <lend/channel/wait_many.hpp>
 #include <lend/channel/wait_set.hpp>
+#include <lend/group/group.hpp>
+#include <lend/group/prepared_group.hpp>
+#include <lend/group/reductions.hpp>
+#include <lend/group/values.hpp>
 #include <lend/network/connect.hpp>
 #include <lend/open_device.hpp>
 #include <lend/verbs/capabilities.hpp>

@@ -5,6 +5,8 @@
 #include <lend/lend.hpp>
 #include <lend/soft/faults.hpp>
 
+#include <poll.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -65,6 +67,139 @@ lend::Result<void> receive_first(lend::ProtectionDomain const& domain) {
   LEND_TRYV(channel.send(memory.gather(64, 5), lend::within(5s)));
   LEND_TRY(message, pending.wait(lend::within(5s)));
   return message.bytes == 5 ? lend::Result<void>{lend::success()} : lend::Errc::unsupported;
+}
+
+lend::Result<void> loop_by_events(lend::ProtectionDomain const& domain) {
+  LEND_TRY(prepared,
+           lend::channel_builder().protection_domain(domain).wait(lend::Wait::event).build());
+  auto const itself = prepared.endpoint();
+  LEND_TRY(channel, std::move(prepared).handshake(itself));
+  LEND_TRY(memory, domain.allocate(64));
+  lend::PollingScope scope{channel};
+  LEND_TRY(arrival, scope.post_receive(memory.scatter(0, 8)));
+  LEND_TRYV(scope.post_send(memory.gather(8, 8)));
+  auto const sleep = [](int descriptor, lend::Deadline look_again) {
+    pollfd wait{descriptor, POLLIN, 0};
+    auto const longest =
+        std::chrono::ceil<std::chrono::milliseconds>(sooner(look_again, lend::within(1s)).left());
+    static_cast<void>(::poll(&wait, 1, static_cast<int>(longest.count())));
+  };
+  auto const ask_handles = [&arrival] {
+    auto const result = arrival.poll();
+    return !result.has_value() || result.value().has_value();
+  };
+  bool is_over = false;
+  // excerpt event_loop
+  while (!is_over) {
+    LEND_TRY(has_news, channel.poll());
+    if (has_news) is_over = ask_handles();
+    LEND_TRY(may_sleep, channel.arm());
+    LEND_TRY(descriptor, channel.descriptor());
+    if (may_sleep && !is_over) sleep(descriptor, channel.look_again());  // poll(2) or epoll(7)
+  }
+  // end of excerpt
+  return scope.finish();
+}
+
+lend::Result<void> serve_a_set(lend::ProtectionDomain const& domain) {
+  // excerpt wait_set
+  LEND_TRY(set, lend::WaitSet::create(domain.context()));
+  LEND_TRY(prepared, lend::channel_builder().protection_domain(domain).wait_set(set, 7).build());
+  // end of excerpt
+  auto const itself = prepared.endpoint();
+  LEND_TRY(channel, std::move(prepared).handshake(itself));
+  LEND_TRY(memory, domain.allocate(64));
+  lend::PollingScope scope{channel};
+  LEND_TRY(arrival, scope.post_receive(memory.scatter(0, 8)));
+  LEND_TRYV(scope.post_send(memory.gather(8, 8)));
+  bool is_served = false;
+  auto const serve = [&](std::uint64_t tag, bool is_broken) { is_served = tag == 7 && !is_broken; };
+  // excerpt set_wait
+  std::array<lend::Ready, 64> room;
+  LEND_TRY(ready, set.wait(room, lend::within(1s)));
+  for (lend::Ready const& one : ready) serve(one.tag, one.what == lend::Ready::What::broken);
+  // end of excerpt
+  LEND_TRYV(arrival.wait(lend::within(1s)));
+  LEND_TRYV(scope.finish());
+  return is_served ? lend::Result<void>{lend::success()} : lend::Errc::unsupported;
+}
+
+lend::Result<void> serve_by_a_pool(lend::ProtectionDomain const& domain) {
+  LEND_TRY(memory, domain.allocate(16384));
+  LEND_TRY(set, lend::WaitSet::create(domain.context()));
+  // excerpt receive_pool
+  LEND_TRY(pool, lend::ReceivePool::create(set, memory.chunks(2048), {.low_mark = 4}));
+  LEND_TRY(prepared, lend::channel_builder()
+                         .protection_domain(domain)
+                         .wait_set(set, 7)
+                         .receive_pool(pool)
+                         .build());
+  // end of excerpt
+  auto const itself = prepared.endpoint();
+  LEND_TRY(channel, std::move(prepared).handshake(itself));
+  LEND_TRY(word, domain.allocate(8));
+  LEND_TRYV(channel.send(word.gather()));
+  auto const client_of = [&channel](std::uint64_t) -> lend::Channel& { return channel; };
+  // excerpt pool_next
+  lend::SetScope scope{set};
+  std::array<lend::Ready, 64> room;
+  LEND_TRY(ready, set.wait(room, lend::within(1s)));
+  while (auto const message = pool.next()) {
+    LEND_TRY(client, scope.on(client_of(message->tag())));
+    LEND_TRYV(client->post_send(message->gather()));  // no copy
+  }
+  // end of excerpt
+  static_cast<void>(ready);
+  LEND_TRYV(scope.finish());
+  LEND_TRYV(set.poll(room));  // the echo has come, to a piece of its own
+  return pool.posted() == 7 ? lend::Result<void>{lend::success()} : lend::Errc::unsupported;
+}
+
+lend::Result<void> exchange_with_many(lend::ProtectionDomain const& domain) {
+  LEND_TRY(set, lend::WaitSet::create(domain.context()));
+  LEND_TRY(prepared, lend::PreparedMultiChannel::prepare(domain, set, 2));
+  auto endpoints = prepared.endpoints();
+  std::swap(endpoints[0], endpoints[1]);  // the two are each other's peers
+  LEND_TRY(peers, std::move(prepared).handshake(endpoints));
+  LEND_TRY(memory, domain.allocate(256));
+  // excerpt many_peers
+  std::array const receives{lend::PeerReceive{0, memory.scatter(0, 64)},
+                            lend::PeerReceive{1, memory.scatter(64, 64)}};
+  std::array const sends{lend::PeerSend{0, memory.gather(128, 64)},
+                         lend::PeerSend{1, memory.gather(192, 64)}};
+  lend::MultiScope scope{peers};
+  std::vector<lend::PendingWork> work;
+  LEND_TRYV(scope.post_gather_receive(receives, work));
+  LEND_TRYV(scope.post_scatter_send(sends, work));
+  LEND_TRYV(lend::wait_all(work, lend::within(1s)));
+  LEND_TRYV(scope.finish());
+  // end of excerpt
+  return lend::success();
+}
+
+lend::Result<void> solve_in_a_group(lend::ProtectionDomain const& domain) {
+  std::uint32_t const rank = 0, size = 1;
+  auto const all_to_all = [](auto const& ours) { return std::vector(ours.begin(), ours.end()); };
+  // excerpt group
+  LEND_TRY(prepared, lend::PreparedGroup::prepare(domain, rank, size));
+  auto const theirs = all_to_all(prepared.endpoints());  // endpoints()[i] goes to rank i
+  LEND_TRY(group, std::move(prepared).handshake(theirs));
+  // end of excerpt
+  std::vector<float> gradient(1000, 1.0f);
+  double const own_error = 0.5;
+  auto const report = [](std::string const&) {};
+  // excerpt allreduce
+  LEND_TRYV(group.allreduce(lend::sum<float>, gradient, lend::within(10s)));
+  LEND_TRY(worst, group.allreduce(lend::max<double>, own_error, lend::within(1s)));
+  // end of excerpt
+  // excerpt barrier
+  auto met = group.barrier(lend::within(1s));
+  while (!met && met.error() == lend::Errc::timed_out) {
+    report(met.error().message());  // names a rank that has not come
+    met = group.barrier(lend::within(1s));
+  }
+  // end of excerpt
+  return worst == own_error ? met : lend::Errc::unsupported;
 }
 
 lend::Result<void> lend_memory(lend::ProtectionDomain const& domain) {
@@ -194,6 +329,11 @@ lend::Result<void> show_all() {
   LEND_TRYV(post_a_batch(domain));
   LEND_TRYV(give_up(domain));
   LEND_TRYV(keep_alive(domain));
+  LEND_TRYV(loop_by_events(domain));
+  LEND_TRYV(serve_a_set(domain));
+  LEND_TRYV(serve_by_a_pool(domain));
+  LEND_TRYV(exchange_with_many(domain));
+  LEND_TRYV(solve_in_a_group(domain));
   LEND_TRYV(plan_faults());
   LEND_TRY(channel, loop_back(domain));
   LEND_TRY(memory, domain.allocate(64));

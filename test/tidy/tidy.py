@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Who may include whom: the table of lib/README.md. Change both in one commit.
 ROOMS = {
     "base": "", "verbs": "base", "soft": "base verbs", "channel": "base verbs", "cm": "base verbs",
-    "network": "base verbs channel", "preload": "base verbs soft", "open_device": "base verbs soft",
+    "network": "base verbs channel", "group": "base verbs channel", "preload": "base verbs soft", "open_device": "base verbs soft",
 }
 # The same inside a room that is too large to be flat: the table of lib/soft/README.md.
 SUB_ROOMS = {"soft": {
@@ -23,13 +23,14 @@ SUB_ROOMS = {"soft": {
     "engine": "platform segment peers memory objects",
     "device": "platform segment peers memory objects engine",
 }}
-UMBRELLA = "base verbs channel network open_device".split()
-OWN_NAMESPACE = "base verbs channel soft network cm preload".split()  # rooms whose internal names are in lend::<room>
+UMBRELLA = "base verbs channel network group open_device".split()
+OWN_NAMESPACE = "base verbs channel soft network group cm preload".split()  # rooms whose internal names are in lend::<room>
 BY_NAME_ONLY = {"include/lend/channel/unsafe.hpp"}  # whoever wants it asks for it
 # Foreign headers, and where they may be seen.
 FOREIGN = {
     r"infiniband/": r"lib/(verbs|soft|cm|preload)/|test/(soft|bench|verbs|cm|preload)/",
     r"rdma/": r"(lib|test)/cm/",
+    r"sodium": r"lib/network/secret_sodium\.cpp",
     r"boost/outcome": r"include/lend/base/result\.hpp",
     r"catch2/": r"test/support/catch\.hpp",
     r"(sys/socket|netdb|netinet/\w+|sys/un)\.h": r"lib/network/|test/|examples/",
@@ -37,6 +38,7 @@ FOREIGN = {
 }
 CALLERS = {  # the soft device implements them and does not call them
     "ibv_post_send": "lib/verbs/request.hpp", "ibv_post_recv": "lib/verbs/request.hpp",
+    "ibv_post_srq_recv": "lib/verbs/request.hpp",
     "ibv_poll_cq": "lib/verbs/polling.hpp",
 }
 COLUMNS, FUNCTION, CLASS = 100, 70, 200

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A group before its ranks are connected. One thread at a time.
+#pragma once
+
+#include <lend/base/export.hpp>
+#include <lend/base/lifetime.hpp>
+#include <lend/base/result.hpp>
+#include <lend/channel/builder.hpp>
+#include <lend/group/group.hpp>
+#include <lend/verbs/endpoint.hpp>
+#include <lend/verbs/protection_domain.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace lend {
+
+struct GroupOptions {
+  /// What one message carries; longer values go in pieces. 64 to 65,536, a multiple of 64.
+  std::uint32_t message_bytes = 4096;
+  /// Messages to one rank that it has not taken yet: 4 to 256. With message_bytes it is the memory
+  /// of a group: about 2 · window · message_bytes for each other rank.
+  std::uint32_t window = 8;
+  Wait wait = Wait::adaptive;
+  /// How soon a rank that waits learns that another has died; 0: never.
+  std::chrono::nanoseconds keep_alive = std::chrono::seconds{1};
+};
+
+/// A group before its ranks are connected.
+///
+/// Each rank prepares, gives endpoints()[i] to rank i by any means (an all-to-all of MPI, files, a
+/// socket), and connects with what it got:
+///
+///     LEND_TRY(prepared, PreparedGroup::prepare(domain, rank, size));
+///     // exchange: theirs[i] = what rank i has for this one
+///     LEND_TRY(group, std::move(prepared).handshake(theirs));
+class LEND_EXPORT PreparedGroup {
+ public:
+  /// Prepares a channel to each other rank, its receives posted: a message never finds none.
+  /// Shape:   see GroupOptions. One rank alone is a group, too.
+  /// Errors:  those of prepare_channel() and ProtectionDomain::allocate(), and
+  ///          invalid_argument  a rank that is not below the size, or options out of range.
+  [[nodiscard]] static Result<PreparedGroup> prepare(ProtectionDomain const& domain,
+                                                     std::uint32_t rank, std::uint32_t size,
+                                                     GroupOptions const& options = {});
+  PreparedGroup(PreparedGroup&&) noexcept;
+  PreparedGroup& operator=(PreparedGroup&&) noexcept;
+  ~PreparedGroup();
+
+  /// By rank; the own one is empty.
+  [[nodiscard]] std::span<Endpoint const> endpoints() const noexcept LEND_LIFETIMEBOUND;
+
+  /// Connects the channels: theirs[i] is what rank i has for this one; the own one is not read.
+  /// Local, as PreparedChannel::handshake(). Consumes this object, also when it fails, unless the
+  /// number is wrong.
+  /// Errors:  those of PreparedChannel::handshake(), and
+  ///          invalid_argument  not as many endpoints as ranks; nothing happened.
+  [[nodiscard]] Result<Group> handshake(std::span<Endpoint const> theirs) &&;
+
+ private:
+  explicit PreparedGroup(std::unique_ptr<group::GroupState> state) noexcept;
+  std::unique_ptr<group::GroupState> state_;
+};
+
+}  // namespace lend

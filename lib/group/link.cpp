@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Receives are posted again in the order in which they are released; sends use their slots in turn.
+// The thread of the group.
+#include <group/link.hpp>
+#include <lend/channel/unsafe.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace lend::group {
+
+Result<std::unique_ptr<Link>> Link::prepare(ProtectionDomain const& domain,
+                                            PreparedChannel prepared, LinkOptions const& options) {
+  auto const slots = options.receives() * 2;
+  LEND_TRY(memory, domain.allocate(slots * options.slot_bytes()));
+  auto link = std::make_unique<Link>(std::move(prepared), std::move(memory), options);
+  LEND_TRYV(link->post_receives());
+  return link;
+}
+
+Link::Link(PreparedChannel prepared, MemoryRegion memory, LinkOptions const& options)
+    : options_{options},
+      memory_{std::move(memory)},
+      prepared_{std::move(prepared)},
+      receives_(options.receives()),
+      posted_(options.receives()),
+      sends_(options.receives()) {
+  arrived_.reserve(options.receives());
+}
+
+Link::~Link() = default;
+
+Result<void> Link::post_receives() {
+  for (std::uint32_t slot = 0; slot < options_.receives(); ++slot) {
+    LEND_TRY(handle,
+             prepared_->post_receive(memory_.scatter(receive_at(slot), options_.slot_bytes())));
+    receives_[slot].emplace(std::move(handle));
+    posted_[outstanding_++] = slot;
+  }
+  return success();
+}
+
+Result<void> Link::connect(Endpoint const& peer) {
+  LEND_TRY(channel, std::move(*prepared_).handshake(peer));
+  prepared_.reset();
+  channel_.emplace(std::move(channel));
+  return success();
+}
+
+Result<void> Link::take_arrivals() noexcept {
+  while (outstanding_ > 0) {
+    std::uint32_t const slot = posted_[oldest_];
+    LEND_TRY(done, receives_[slot]->poll());
+    if (!done) break;
+    oldest_ = (oldest_ + 1) % posted_.size();
+    --outstanding_;
+    LEND_TRY(bytes, memory_.bytes(receive_at(slot), options_.slot_bytes()));
+    Note note;
+    std::memcpy(&note, bytes.data(), sizeof note);
+    if (done->bytes < sizeof note || done->bytes != sizeof note + note.length)
+      return Error{Errc::incompatible_peer, "a message between ranks is damaged"};
+    freed_by_peer_ = note.freed;
+    peer_has_left_ |= note.kind == Note::Kind::left;
+    if (note.kind == Note::Kind::part) {
+      arrived_.push_back({note, slot});
+    } else {
+      LEND_TRYV(post_again(slot));
+    }
+  }
+  return success();
+}
+
+std::span<std::byte const> Link::bytes_of(Arrived const& arrival) const noexcept {
+  auto const bytes = memory_.bytes(receive_at(arrival.slot) + sizeof(Note), arrival.note.length);
+  return bytes ? bytes.value() : std::span<std::byte const>{};  // not on loan: it has come
+}
+
+Result<void> Link::release(std::size_t index) noexcept {
+  std::uint32_t const slot = arrived_[index].slot;
+  arrived_.erase(arrived_.begin() + static_cast<std::ptrdiff_t>(index));
+  LEND_TRYV(post_again(slot));
+  ++freed_;
+  return tell_freed();
+}
+
+Result<void> Link::post_again(std::uint32_t slot) noexcept {
+  if (failure() != nullptr) return success();  // nothing more will come
+  // SAFETY: the memory is the link's, which ends after the channel. These bytes are read once the
+  // handle has the result.
+  LEND_TRY(handle, unsafe_post_receive(*channel_,
+                                       memory_.scatter(receive_at(slot), options_.slot_bytes())));
+  receives_[slot].emplace(std::move(handle));
+  posted_[(oldest_ + outstanding_) % posted_.size()] = slot;
+  ++outstanding_;
+  return success();
+}
+
+Result<void> Link::tell_freed() noexcept {
+  // A part that goes the other way tells it, too. Without room for the note a later one does.
+  if (freed_ - told_ < options_.window / 2 || peer_has_left_ || failure() != nullptr)
+    return success();
+  LEND_TRYV(post({.kind = Note::Kind::credit}, {}));
+  return success();
+}
+
+Result<bool> Link::try_send(Note note, std::span<std::byte const> bytes) noexcept {
+  if (sent_ - freed_by_peer_ >= options_.window) return false;
+  LEND_TRY(is_posted, post(note, bytes));
+  sent_ += is_posted;
+  return is_posted;
+}
+
+Result<std::optional<std::uint32_t>> Link::send_slot() noexcept {
+  auto& handle = sends_[next_send_];
+  if (handle) {
+    LEND_TRY(done, handle->poll());
+    if (!done) return std::optional<std::uint32_t>{};
+    handle.reset();
+  }
+  std::uint32_t const slot = next_send_;
+  next_send_ = (next_send_ + 1) % options_.receives();
+  return std::optional{slot};
+}
+
+Result<bool> Link::post(Note note, std::span<std::byte const> bytes) noexcept {
+  LEND_TRY(slot, send_slot());
+  if (!slot) return false;
+  note.freed = freed_;
+  note.length = static_cast<std::uint32_t>(bytes.size());
+  auto const length = sizeof note + bytes.size();
+  LEND_TRY(room, memory_.mutable_bytes(send_at(*slot), length));
+  std::memcpy(room.data(), &note, sizeof note);
+  if (!bytes.empty()) std::memcpy(room.data() + sizeof note, bytes.data(), bytes.size());
+  // SAFETY: as in post_again().
+  LEND_TRY(handle, unsafe_post_send(*channel_, memory_.gather(send_at(*slot), length)));
+  sends_[*slot].emplace(std::move(handle));
+  told_ = freed_;
+  return true;
+}
+
+void Link::leave() noexcept {
+  if (is_over()) return;
+  static_cast<void>(post({.kind = Note::Kind::left}, {}));
+}
+
+bool Link::has_left() noexcept {
+  if (is_over()) return true;
+  // The peer's receives are posted, so that its device takes all without the peer's program.
+  return std::ranges::all_of(sends_, [](auto& handle) {
+    if (!handle) return true;
+    auto const done = handle->poll();
+    return !done.has_value() || done.value().has_value();
+  });
+}
+
+}  // namespace lend::group

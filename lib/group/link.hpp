@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Messages to and from one other rank, which never find no receive: a message is sent when the peer
+// has a receive for it. The thread of the group.
+#pragma once
+
+#include <group/note.hpp>
+#include <lend/base/result.hpp>
+#include <lend/channel/channel.hpp>
+#include <lend/channel/pending_work.hpp>
+#include <lend/channel/prepared_channel.hpp>
+#include <lend/verbs/memory_region.hpp>
+#include <lend/verbs/protection_domain.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace lend::group {
+
+/// What a link is made of.
+struct LinkOptions {
+  std::uint32_t message_bytes = 0;  // without the head
+  std::uint32_t window = 0;
+
+  /// Receives of a link: those of the window, and those for notes that only say something. At most
+  /// two that say what was freed are on their way, because each is sent for half a window; and one
+  /// that says that the peer has left.
+  [[nodiscard]] std::uint32_t receives() const noexcept { return window + 3; }
+  [[nodiscard]] std::size_t slot_bytes() const noexcept { return sizeof(Note) + message_bytes; }
+};
+
+class Link {
+ public:
+  /// A message that came and was not taken yet.
+  struct Arrived {
+    Note note;
+    std::uint32_t slot;
+  };
+
+  /// Errors:  those of ProtectionDomain::allocate() and PreparedChannel::post_receive().
+  [[nodiscard]] static Result<std::unique_ptr<Link>> prepare(ProtectionDomain const& domain,
+                                                             PreparedChannel prepared,
+                                                             LinkOptions const& options);
+  Link(PreparedChannel prepared, MemoryRegion memory, LinkOptions const& options);
+  Link(Link const&) = delete;
+  Link& operator=(Link const&) = delete;
+  ~Link();
+
+  [[nodiscard]] Endpoint const& endpoint() const noexcept { return prepared_->endpoint(); }
+  [[nodiscard]] Result<void> connect(Endpoint const& peer);
+
+  /// Takes what has come: notes that only say something are done with, the others wait.
+  /// Errors:  as PendingWork::poll(): the link is broken.
+  [[nodiscard]] Result<void> take_arrivals() noexcept;
+  [[nodiscard]] std::span<Arrived const> arrived() const noexcept { return arrived_; }
+  [[nodiscard]] std::span<std::byte const> bytes_of(Arrived const& arrival) const noexcept;
+  /// Done with arrived()[index]: its receive is posted again.
+  [[nodiscard]] Result<void> release(std::size_t index) noexcept;
+
+  /// Sends `note` with `bytes`. False: there is no room now; try again when something has come.
+  [[nodiscard]] Result<bool> try_send(Note note, std::span<std::byte const> bytes) noexcept;
+  /// Tells the peer that this rank leaves.
+  void leave() noexcept;
+  /// Whether all that was sent has arrived, or will not.
+  [[nodiscard]] bool has_left() noexcept;
+
+  [[nodiscard]] bool peer_has_left() const noexcept { return peer_has_left_; }
+  /// Null while it works.
+  [[nodiscard]] Error const* failure() const noexcept {
+    return channel_ ? channel_->first_cause() : nullptr;
+  }
+
+ private:
+  /// Whether nothing that is sent arrives any more.
+  [[nodiscard]] bool is_over() const noexcept {
+    return !channel_ || peer_has_left_ || failure() != nullptr;
+  }
+  [[nodiscard]] std::size_t receive_at(std::uint32_t slot) const noexcept {
+    return slot * options_.slot_bytes();
+  }
+  [[nodiscard]] std::size_t send_at(std::uint32_t slot) const noexcept {
+    return (options_.receives() + slot) * options_.slot_bytes();
+  }
+  [[nodiscard]] Result<void> post_receives();
+  [[nodiscard]] Result<void> post_again(std::uint32_t slot) noexcept;
+  /// Takes a slot for a send; none if all are under way.
+  [[nodiscard]] Result<std::optional<std::uint32_t>> send_slot() noexcept;
+  [[nodiscard]] Result<bool> post(Note note, std::span<std::byte const> bytes) noexcept;
+  [[nodiscard]] Result<void> tell_freed() noexcept;
+
+  LinkOptions options_;
+  MemoryRegion memory_;  // receives, then sends: a head and bytes each
+  std::optional<PreparedChannel> prepared_{};
+  std::optional<Channel> channel_{};
+  std::vector<std::optional<PendingWork>> receives_;  // by slot
+  std::vector<std::uint32_t> posted_;                 // slots in the order of posting: a ring
+  std::size_t oldest_ = 0;                            // in posted_
+  std::size_t outstanding_ = 0;
+  std::vector<Arrived> arrived_{};
+  std::vector<std::optional<PendingWork>> sends_;  // by slot, in turn
+  std::uint32_t next_send_ = 0;
+  std::uint32_t sent_ = 0, freed_by_peer_ = 0;  // parts
+  std::uint32_t freed_ = 0, told_ = 0;          // of the peer's parts
+  bool peer_has_left_ = false;
+};
+
+}  // namespace lend::group

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The head of each message between ranks. Values.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace lend::group {
+
+enum class Collective : std::uint8_t {
+  barrier,
+  broadcast,
+  gather,
+  scatter,
+  allgather,
+  all_to_all,
+  reduce,
+  allreduce,
+  reduce_scatter,
+};
+[[nodiscard]] std::string_view name_of(Collective collective) noexcept;
+
+/// In the byte order of the hosts, as the values are.
+struct Note {
+  enum class Kind : std::uint8_t {
+    part,    ///< of a collective
+    credit,  ///< only says what was freed
+    left,    ///< this rank's group has ended
+  };
+
+  std::uint32_t freed = 0;      ///< messages of the other direction that were taken, modulo 2^32
+  std::uint32_t signature = 0;  ///< of the call, by which ranks find out that they disagree
+  std::uint64_t number = 0;     ///< of the collective
+  std::uint32_t piece = 0;      ///< of its values
+  std::uint32_t length = 0;     ///< of this message's values
+  std::uint16_t round = 0;
+  Kind kind{};
+  Collective collective{};
+  std::uint32_t call_bytes = 0;  ///< of the whole call's values at one rank, at most 2^32 - 1
+
+  [[nodiscard]] bool is_at(std::uint64_t its_number, std::uint32_t its_piece,
+                           std::uint16_t its_round) const noexcept {
+    return kind == Kind::part && number == its_number && piece == its_piece && round == its_round;
+  }
+};
+static_assert(sizeof(Note) == 32);
+
+}  // namespace lend::group

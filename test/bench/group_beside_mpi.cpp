@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Collectives of lend beside those of MPI in one program. One thread.
+//   mpirun -n RANKS group_beside_mpi barrier|broadcast|allreduce|allgather|all_to_all BYTES ROUNDS
+//
+// MPI and lend take turns, in blocks of rounds; rank 0 prints the medians of the blocks as a line
+// of JSON. BYTES are of one rank's values, which are doubles. Fails where the two do not compute
+// the same.
+#include "number.hpp"
+
+#include <lend/lend.hpp>
+
+#define OMPI_SKIP_MPICXX  // its C++ bindings, of MPI-2, do not compile without warnings
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+using namespace lend;
+
+namespace {
+
+constexpr int blocks = 9;
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wold-style-cast"
+void* const in_place = MPI_IN_PLACE;
+#pragma GCC diagnostic pop
+
+struct Task {
+  std::string_view what;
+  std::size_t doubles = 0;
+  int rounds = 0;
+  int rank = 0, size = 1;
+};
+
+struct Values {
+  std::vector<double> own, all, to;
+
+  explicit Values(Task const& task)
+      : own(task.doubles), all(task.doubles * static_cast<std::size_t>(task.size)), to(all.size()) {
+    for (std::size_t i = 0; i < own.size(); ++i) own[i] = task.rank + static_cast<double>(i) / 8;
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = task.rank + static_cast<double>(i) / 4;
+  }
+};
+
+Result<void> once(Task const& task, Values& values) {
+  int const count = static_cast<int>(task.doubles);
+  if (task.what == "barrier") MPI_Barrier(MPI_COMM_WORLD);
+  if (task.what == "broadcast") MPI_Bcast(values.own.data(), count, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+  if (task.what == "allreduce")
+    MPI_Allreduce(in_place, values.own.data(), count, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  if (task.what == "allgather")
+    MPI_Allgather(values.own.data(), count, MPI_DOUBLE, values.to.data(), count, MPI_DOUBLE,
+                  MPI_COMM_WORLD);
+  if (task.what == "all_to_all")
+    MPI_Alltoall(values.all.data(), count, MPI_DOUBLE, values.to.data(), count, MPI_DOUBLE,
+                 MPI_COMM_WORLD);
+  return success();
+}
+
+Result<void> once(Task const& task, Values& values, Group& group) {
+  if (task.what == "barrier") return group.barrier();
+  if (task.what == "broadcast") return group.broadcast(0, values.own);
+  if (task.what == "allreduce") return group.allreduce(max<double>, values.own);
+  if (task.what == "allgather") return group.allgather(values.own, values.to);
+  return group.all_to_all(values.all, values.to);
+}
+
+/// A block of rounds. Microseconds a round.
+template <class... Over>
+Result<double> run(Task const& task, Values& values, Over&... over) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  auto const begin = std::chrono::steady_clock::now();
+  for (int round = 0; round < task.rounds; ++round) {
+    LEND_TRYV(once(task, values, over...));
+  }
+  std::chrono::duration<double, std::micro> const took = std::chrono::steady_clock::now() - begin;
+  return took.count() / task.rounds;
+}
+
+Result<Group> join(ProtectionDomain const& domain, Task const& task) {
+  LEND_TRY(prepared, PreparedGroup::prepare(domain, static_cast<std::uint32_t>(task.rank),
+                                            static_cast<std::uint32_t>(task.size)));
+  using Encoded = std::array<std::byte, Endpoint::encoded_size>;
+  std::vector<Encoded> ours, theirs(static_cast<std::size_t>(task.size));
+  for (Endpoint const& each : prepared.endpoints()) ours.push_back(each.encode());
+  MPI_Alltoall(ours.data(), sizeof(Encoded), MPI_BYTE, theirs.data(), sizeof(Encoded), MPI_BYTE,
+               MPI_COMM_WORLD);
+  std::vector<Endpoint> peers(theirs.size());
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    if (i == static_cast<std::size_t>(task.rank)) continue;
+    LEND_TRY(peer, Endpoint::decode(theirs[i]));
+    peers[i] = peer;
+  }
+  return std::move(prepared).handshake(peers);
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+Result<void> measure(Task const& task) {
+  LEND_TRY(device, open_device());
+  LEND_TRY(domain, device.allocate_protection_domain());
+  LEND_TRY(group, join(domain, task));
+  MPI_Barrier(MPI_COMM_WORLD);
+  Values over_mpi{task}, over_lend{task};
+  std::vector<double> mpi, lend, ratios;
+  for (int block = 0; block < blocks; ++block) {
+    LEND_TRY(by_mpi, run(task, over_mpi));
+    LEND_TRY(by_lend, run(task, over_lend, group));
+    if (over_mpi.own != over_lend.own || over_mpi.to != over_lend.to)
+      return Error{Errc::work_failed, "MPI and lend computed different values"};
+    mpi.push_back(by_mpi);
+    lend.push_back(by_lend);
+    ratios.push_back(by_mpi / by_lend);
+  }
+  if (task.rank == 0)
+    std::printf(
+        "{\"what\": \"%s\", \"ranks\": %d, \"bytes\": %zu, \"mpi_us\": %.3f, \"lend_us\": %.3f, "
+        "\"ratio\": %.3f}\n",
+        std::string{task.what}.c_str(), task.size, task.doubles * sizeof(double), median(mpi),
+        median(lend), median(ratios));
+  return success();
+}
+
+}  // namespace
+
+int main(int argument_count, char** arguments) {
+  constexpr std::array<std::string_view, 5> known{"barrier", "broadcast", "allreduce", "allgather",
+                                                  "all_to_all"};
+  std::span const words{arguments, static_cast<std::size_t>(argument_count)};
+  Task task;
+  std::size_t bytes = 0;
+  task.what = words.size() == 4 ? words[1] : "";
+  if (std::ranges::find(known, task.what) == known.end() || !bench::parse_number(words[2], bytes) ||
+      !bench::parse_number(words[3], task.rounds) || bytes % sizeof(double) != 0 ||
+      task.rounds <= 0) {
+    std::fputs(
+        "usage: mpirun -n RANKS group_beside_mpi "
+        "barrier|broadcast|allreduce|allgather|all_to_all BYTES ROUNDS\n",
+        stderr);
+    return 2;
+  }
+  task.doubles = bytes / sizeof(double);
+  MPI_Init(&argument_count, &arguments);
+  MPI_Comm_rank(MPI_COMM_WORLD, &task.rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &task.size);
+  auto const measured = measure(task);
+  if (measured.has_error()) {
+    std::fprintf(stderr, "rank %d: %s\n", task.rank, measured.error().describe().c_str());
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+  MPI_Finalize();
+  return 0;
+}

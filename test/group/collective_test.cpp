@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: collectives compute what a serial program would, for any size, root, length and type.
+// Method: ranks are threads; values are compared with a model.
+#include "group/ranks.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+using namespace lend;
+using namespace lend::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto patience = 60s;
+
+/// The value of rank `rank` at place i.
+std::int64_t value_of(std::uint32_t rank, std::size_t i) {
+  return std::int64_t(rank) * 1'000'003 + std::int64_t(i) * 7 + 1;
+}
+std::vector<std::int64_t> values_of(std::uint32_t rank, std::size_t count) {
+  std::vector<std::int64_t> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = value_of(rank, i);
+  return values;
+}
+
+/// Does not commute: (a, b) · (c, d) = (a·c, a·d + b), as maps x → ax + b are combined.
+struct Composition {
+  struct Element {
+    std::uint64_t a, b;
+    bool operator==(Element const&) const = default;
+  };
+  static constexpr std::string_view name = "composition";
+  void operator()(Element& into, Element const& from) const noexcept {
+    into = {into.a * from.a, into.a * from.b + into.b};
+  }
+};
+
+void check_all(Group& group, std::size_t count) {
+  std::uint32_t const rank = group.rank(), size = group.size();
+  using Values = std::vector<std::int64_t>;
+  auto const own = values_of(rank, count);
+  Values const everything = [&] {
+    Values all;
+    for (std::uint32_t i = 0; i < size; ++i)
+      for (std::int64_t const value : values_of(i, count)) all.push_back(value);
+    return all;
+  }();
+
+  for (std::uint32_t root = 0; root < size; root += std::max(1u, size / 2)) {
+    Values values = rank == root ? own : Values(count);
+    expect(group.broadcast(root, values, within(patience)));
+    expect(values == values_of(root, count), "broadcast");
+
+    Values all(rank == root ? count * size : 0);
+    expect(group.gather(root, own, all, within(patience)));
+    expect(rank != root || all == everything, "gather");
+
+    Values part(count);
+    expect(group.scatter(root, rank == root ? everything : Values{}, part, within(patience)));
+    expect(part == own, "scatter");
+
+    Values sums = own;
+    expect(group.reduce(root, sum<std::int64_t>, sums, within(patience)));
+    for (std::size_t i = 0; i < count; ++i) {
+      std::int64_t expected = 0;
+      for (std::uint32_t j = 0; j < size; ++j) expected += value_of(j, i);
+      expect(sums[i] == (rank == root ? expected : own[i]), "reduce");
+    }
+  }
+
+  Values all(count * size);
+  expect(group.allgather(own, all, within(patience)));
+  expect(all == everything, "allgather");
+
+  Values from(count * size), to(count * size), reduced(count);
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = value_of(rank, i);
+  expect(group.all_to_all(from, to, within(patience)));
+  for (std::uint32_t j = 0; j < size; ++j)
+    for (std::size_t i = 0; i < count; ++i)
+      expect(to[j * count + i] == value_of(j, rank * count + i), "all_to_all");
+
+  expect(group.reduce_scatter(sum<std::int64_t>, from, reduced, within(patience)));
+  for (std::size_t i = 0; i < count; ++i) {
+    std::int64_t expected = 0;
+    for (std::uint32_t j = 0; j < size; ++j) expected += value_of(j, rank * count + i);
+    expect(reduced[i] == expected, "reduce_scatter");
+  }
+
+  Values largest = own;
+  expect(group.allreduce(max<std::int64_t>, largest, within(patience)));
+  expect(largest == values_of(size - 1, count), "allreduce");
+  expect(group.barrier(within(patience)));
+}
+
+}  // namespace
+
+TEST_CASE("collectives compute what a serial program would", "[group]") {
+  if (lacks_groups()) return;
+  auto const size = GENERATE(1u, 2u, 3u, 5u, 8u);
+  // Less than a message, several messages with a rest, and nothing.
+  GroupOptions options;
+  options.message_bytes = 256;
+  auto ranks = group_of(size, options);
+  for (std::size_t const count : {std::size_t{0}, std::size_t{1}, std::size_t{70}})
+    on_each(ranks, [count](Group& group) { check_all(group, count); });
+}
+
+TEST_CASE("values are combined in the order of ranks, with the same bits at all", "[group]") {
+  if (lacks_groups()) return;
+  auto const size = GENERATE(2u, 3u, 6u, 7u, 8u);
+  auto ranks = group_of(size);
+  std::vector<double> sums(size);
+  std::vector<Composition::Element> maps(size);
+  on_each(ranks, [&](Group& group) {
+    std::uint32_t const rank = group.rank();
+    auto const total = group.allreduce(sum<double>, 1.0 / (rank + 3.0), within(patience));
+    auto const map = group.allreduce(Composition{}, {rank + 2u, rank + 5u}, within(patience));
+    expect(total.has_value() && map.has_value(), "allreduce of a value");
+    sums[rank] = total.value();
+    maps[rank] = map.value();
+    std::array<Composition::Element, 1> at_last{{{rank + 2u, rank + 5u}}};
+    expect(group.reduce(group.size() - 1, Composition{}, at_last, within(patience)));
+    if (rank == group.size() - 1) expect(at_last[0] == map.value(), "reduce of maps");
+  });
+  Composition::Element expected{2, 5};
+  for (std::uint32_t i = 1; i < size; ++i) Composition{}(expected, {i + 2u, i + 5u});
+  for (std::uint32_t i = 0; i < size; ++i) {
+    CHECK(std::memcmp(&sums[i], &sums[0], sizeof(double)) == 0);
+    CHECK(maps[i] == expected);
+  }
+}
+
+TEST_CASE("each reduction combines two values as its name says", "[group]") {
+  if (lacks_groups()) return;
+  auto ranks = group_of(2);
+  on_each(ranks, [&](Group& group) {
+    auto const is = [&](auto const& op, auto own, auto expected) {
+      auto const result = group.allreduce(op, own, within(patience));
+      expect(result.has_value() && result.value() == expected, "reduction");
+    };
+    bool const first = group.rank() == 0;
+    is(sum<int>, first ? INT32_MAX : 1, INT32_MIN);
+    is(product<std::uint16_t>, std::uint16_t(first ? 60'000 : 60'000),
+       std::uint16_t(3'600'000'000));
+    is(product<float>, first ? 1.5f : 2.0f, 3.0f);
+    is(min<unsigned>, first ? 7u : 3u, 3u);
+    is(max<double>, first ? 7.0 : 3.0, 7.0);
+    is(bit_and<std::uint8_t>, std::uint8_t(first ? 12 : 10), std::uint8_t(8));
+    is(bit_or<std::uint8_t>, std::uint8_t(first ? 12 : 10), std::uint8_t(14));
+    is(bit_xor<std::uint8_t>, std::uint8_t(first ? 12 : 10), std::uint8_t(6));
+  });
+}
+
+TEST_CASE("no rank passes a barrier before all have come", "[group]") {
+  if (lacks_groups()) return;
+  auto const size = GENERATE(2u, 5u, 8u);
+  auto ranks = group_of(size);
+  std::atomic<std::uint32_t> come{0};
+  on_each(ranks, [&](Group& group) {
+    for (std::uint32_t round = 1; round <= 50; ++round) {
+      ++come;
+      expect(group.barrier(within(patience)));
+      expect(come >= round * size, "passed early");
+      expect(group.barrier(within(patience)));
+    }
+  });
+}
+
+TEST_CASE("a rank that is far ahead waits for the others to take its messages", "[group]") {
+  if (lacks_groups()) return;
+  GroupOptions options;
+  options.window = 4;
+  auto ranks = group_of(3, options);
+  on_each(ranks, [&](Group& group) {
+    for (int i = 0; i < 60; ++i) {
+      std::array<int, 1> value{group.rank() == 0 ? i : -1};
+      expect(group.broadcast(0, value, within(patience)));
+      expect(value[0] == i, "broadcast");
+    }
+  });
+}

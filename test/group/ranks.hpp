@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A group whose ranks are threads of the test, each with a device of its own.
+#pragma once
+
+#include "support/two_ends.hpp"
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace lend::test {
+
+/// Whether the device cannot connect by endpoints; then the test is skipped.
+inline bool lacks_groups() {
+  return lacks(open_test_device(), &DeviceCapabilities::endpoints);
+}
+
+/// `size` ranks that are connected to each other; made and used on one thread or on one each.
+inline std::vector<Group> group_of(std::uint32_t size, GroupOptions const& options = {}) {
+  std::vector<PreparedGroup> prepared;
+  for (std::uint32_t rank = 0; rank < size; ++rank) {
+    Context const context = open_test_device();
+    ProtectionDomain const domain = must(context.allocate_protection_domain());
+    prepared.push_back(must(PreparedGroup::prepare(domain, rank, size, options)));
+  }
+  std::vector<std::vector<Endpoint>> theirs(size);
+  for (std::uint32_t to = 0; to < size; ++to)
+    for (std::uint32_t from = 0; from < size; ++from)
+      theirs[to].push_back(prepared[from].endpoints()[to]);
+  std::vector<Group> ranks;
+  for (std::uint32_t rank = 0; rank < size; ++rank)
+    ranks.push_back(must(std::move(prepared[rank]).handshake(theirs[rank])));
+  return ranks;
+}
+
+/// Runs `body(group)` on a thread for each rank. The first exception is thrown again here.
+inline void on_each(std::vector<Group>& ranks, std::function<void(Group&)> const& body) {
+  std::vector<std::exception_ptr> thrown(ranks.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < ranks.size(); ++i)
+      threads.emplace_back([&, i] {
+        try {
+          body(ranks[i]);
+        } catch (...) {
+          thrown[i] = std::current_exception();
+        }
+      });
+  }
+  for (auto const& each : thrown)
+    if (each) std::rethrow_exception(each);
+}
+
+/// For threads of ranks, in which Catch's assertions may not run: throws what is wrong.
+inline void expect(bool is_true, char const* what) {
+  if (!is_true) throw std::runtime_error{what};
+}
+inline void expect(Result<void> const& result) {
+  if (!result.has_value()) throw std::runtime_error{result.error().message()};
+}
+
+}  // namespace lend::test

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: a collective that cannot end says who is missing, goes on where it was, and a group that is
+// broken names who broke it. Method: two or three ranks on one thread, which calls for each in
+// turn.
+#include "group/ranks.hpp"
+
+#include <array>
+#include <string>
+
+using namespace lend;
+using namespace lend::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+bool says(Error const& error, std::string const& words) {
+  return error.message().find(words) != std::string::npos;
+}
+
+/// Of elements that fit no message.
+struct Large {
+  using Element = std::array<char, 5000>;
+  static constexpr std::string_view name = "large";
+  void operator()(Element&, Element const&) const noexcept {}
+};
+
+}  // namespace
+
+TEST_CASE("a collective that timed out goes on when it is called again", "[group]") {
+  if (lacks_groups()) return;
+  auto ranks = group_of(2);
+  std::array<int, 3> mine{1, 2, 3}, theirs{10, 20, 30};
+
+  auto const late = error_of(ranks[0].allreduce(sum<int>, mine, within(1ms)));
+  CHECK(late == Errc::timed_out);
+  CHECK(says(late, "allreduce of 12 bytes 1 ("));
+  CHECK(says(late, "rank 1 has not come"));
+  auto const other = error_of(ranks[0].barrier());
+  CHECK(other == Errc::invalid_argument);
+  CHECK(says(other, "still under way"));
+  CHECK(error_of(ranks[0].allreduce(max<int>, mine, within(1ms))) == Errc::invalid_argument);
+  CHECK(error_of(ranks[0].allreduce(sum<int>, mine, within(1ms))) == Errc::timed_out);
+
+  must(ranks[1].allreduce(sum<int>, theirs, within(10s)));  // rank 0's values came before
+  must(ranks[0].allreduce(sum<int>, mine, within(10s)));
+  CHECK(mine == std::array{11, 22, 33});
+  CHECK(theirs == mine);
+}
+
+TEST_CASE("a value whose call goes on is the first one", "[group]") {
+  if (lacks_groups()) return;
+  auto ranks = group_of(2);
+  CHECK(error_of(ranks[0].allreduce(sum<int>, 1, within(1ms))) == Errc::timed_out);
+  CHECK(must(ranks[1].allreduce(sum<int>, 2, within(10s))) == 3);
+  CHECK(must(ranks[0].allreduce(sum<int>, 100, within(10s))) == 3);
+}
+
+TEST_CASE("a cancelled collective goes on, too", "[group]") {
+  if (lacks_groups()) return;
+  auto ranks = group_of(2);
+  Cancellation stopping;
+  stopping.cancel();
+  CHECK(error_of(ranks[0].barrier(Deadline::never().unless(stopping))) == Errc::cancelled);
+  must(ranks[1].barrier(within(10s)));
+  must(ranks[0].barrier(within(10s)));
+}
+
+TEST_CASE("ranks that make different calls are told both", "[group]") {
+  if (lacks_groups()) return;
+  auto ranks = group_of(2);
+  std::array<int, 2> values{};
+  CHECK(error_of(ranks[0].barrier(within(1ms))) == Errc::timed_out);
+
+  auto const error = error_of(ranks[1].allreduce(sum<int>, values, within(10s)));
+
+  CHECK(error == Errc::disagreement);
+  CHECK(says(error, "rank 0 called barrier as its call 1"));
+  CHECK(says(error, "this rank allreduce of 8 bytes 1"));
+  auto const after = error_of(ranks[1].barrier(within(1ms)));
+  CHECK(after == Errc::channel_broken);
+  REQUIRE(after.cause() != nullptr);
+  CHECK(*after.cause() == Errc::disagreement);
+  CHECK(ranks[1].first_cause() != nullptr);
+  CHECK(error_of(ranks[0].barrier(within(10s))) == Errc::disagreement);
+}
+
+TEST_CASE("other lengths, roots and operations are disagreements", "[group]") {
+  if (lacks_groups()) return;
+  auto ranks = group_of(2);
+  std::array<int, 4> values{};
+  auto const first = GENERATE(0, 1, 2);
+  auto const call = [&](Group& group, int which, auto patience) -> Result<void> {
+    if (which == 0) return group.allreduce(sum<int>, std::span{values}.first(2), patience);
+    if (which == 1) return group.allreduce(max<int>, std::span{values}.first(2), patience);
+    return group.allreduce(sum<int>, values, patience);
+  };
+  CHECK(error_of(call(ranks[0], first, within(1ms))) == Errc::timed_out);
+  CHECK(error_of(call(ranks[1], (first + 1) % 3, within(10s))) == Errc::disagreement);
+}
+
+TEST_CASE("what is wrong with a call is refused, and nothing was sent", "[group]") {
+  if (lacks_groups()) return;
+  auto ranks = group_of(2);
+  std::array<int, 4> four{}, more{};
+  std::array<int, 2> two{};
+  CHECK(error_of(ranks[0].broadcast(2, four)) == Errc::invalid_argument);
+  CHECK(error_of(ranks[0].gather(0, two, std::span{four}.first(3))) == Errc::invalid_argument);
+  CHECK(error_of(ranks[1].gather(0, two, four)) == Errc::invalid_argument);
+  CHECK(error_of(ranks[0].allgather(two, std::span{four}.first(3))) == Errc::invalid_argument);
+  CHECK(error_of(ranks[0].all_to_all(std::span<int const>{four}.first(3),
+                                     std::span{more}.first(3))) == Errc::invalid_argument);
+  CHECK(error_of(ranks[0].reduce_scatter(sum<int>, four, more)) == Errc::invalid_argument);
+  std::array<Large::Element, 1> large{};
+  CHECK(error_of(ranks[0].allreduce(Large{}, large)) == Errc::invalid_argument);
+  on_each(ranks, [](Group& group) { expect(group.barrier(within(10s))); });
+}
+
+TEST_CASE("a rank that has left is named when it is needed", "[group]") {
+  if (lacks_groups()) return;
+  auto ranks = group_of(3);
+  on_each(ranks, [](Group& group) { expect(group.barrier(within(10s))); });
+  ranks.pop_back();
+
+  std::array<int, 1> value{7};
+  // What needs nothing from it still works: a message of rank 0 to rank 1 is all.
+  must(ranks[0].gather(1, value, std::span<int>{}, within(10s)));
+  auto const error = error_of(ranks[0].barrier(within(10s)));
+  CHECK(error == Errc::peer_lost);
+  CHECK(says(error, "rank 2 has left"));
+}
+
+TEST_CASE("a rank that is lost is named, by its death or its group's end in the middle",
+          "[group]") {
+  if (lacks_groups()) return;
+  GroupOptions options;
+  options.keep_alive = 20ms;
+  auto ranks = group_of(3, options);
+  CHECK(error_of(ranks[2].barrier(within(0s))) == Errc::timed_out);
+  ranks.pop_back();  // with a call under way: it does not say that it leaves
+
+  auto const error = error_of(ranks[0].barrier(within(30s)));
+
+  CHECK(error == Errc::peer_lost);
+  CHECK(says(error, "rank 2 is lost"));
+  CHECK(error.cause() != nullptr);
+}
+
+TEST_CASE("options and ranks out of range are refused", "[group]") {
+  if (lacks_groups()) return;
+  Context context = open_test_device();
+  ProtectionDomain domain = must(context.allocate_protection_domain());
+  CHECK(error_of(PreparedGroup::prepare(domain, 2, 2)) == Errc::invalid_argument);
+  CHECK(error_of(PreparedGroup::prepare(domain, 0, 0)) == Errc::invalid_argument);
+  CHECK(error_of(PreparedGroup::prepare(domain, 0, 2, {.message_bytes = 100})) ==
+        Errc::invalid_argument);
+  CHECK(error_of(PreparedGroup::prepare(domain, 0, 2, {.window = 3})) == Errc::invalid_argument);
+  auto prepared = must(PreparedGroup::prepare(domain, 0, 2));
+  CHECK(error_of(std::move(prepared).handshake({})) == Errc::invalid_argument);
+  auto const one =
+      must(std::move(must(PreparedGroup::prepare(domain, 0, 1))).handshake(std::array{Endpoint{}}));
+  CHECK(one.size() == 1);
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: when a rank of a group is killed, at whichever moment, every other rank learns of it and
+// names it, and what was over before is right. Method: the ranks are processes, of which one is
+// killed before its n-th call, or by a timer in the middle of one.
+#include "support/peer_process.hpp"
+
+#include <sys/time.h>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+using namespace lend;
+using namespace lend::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::uint32_t size = 5, victim = 3;
+
+/// Endpoints of all ranks for all ranks go over the wires to the test, which passes them on.
+Group join(Wire const& wire, std::uint32_t rank) {
+  Context const context = open_test_device();
+  ProtectionDomain const domain = must(context.allocate_protection_domain());
+  GroupOptions options;
+  options.keep_alive = 20ms;
+  auto prepared = must(PreparedGroup::prepare(domain, rank, size, options));
+  std::vector<Endpoint> theirs(size);
+  for (Endpoint const& each : prepared.endpoints()) REQUIRE(wire.put(each.encode()));
+  for (std::uint32_t i = 0; i < size; ++i) {
+    std::array<std::byte, Endpoint::encoded_size> bytes{};
+    REQUIRE(wire.take(bytes));
+    if (i != rank) theirs[i] = must(Endpoint::decode(bytes));
+  }
+  return must(std::move(prepared).handshake(theirs));
+}
+
+void pass_on(std::vector<std::unique_ptr<PeerProcess>> const& ranks) {
+  using Encoded = std::array<std::byte, Endpoint::encoded_size>;
+  std::vector<std::array<Encoded, size>> from(size);
+  for (std::uint32_t i = 0; i < size; ++i)
+    for (Encoded& bytes : from[i]) REQUIRE(ranks[i]->wire().take(bytes));
+  for (std::uint32_t to = 0; to < size; ++to)
+    for (std::uint32_t i = 0; i < size; ++i) REQUIRE(ranks[to]->wire().put(from[i][to]));
+}
+
+/// When the victim is killed: before that call, or after that time.
+struct Death {
+  std::uint32_t before_call = UINT32_MAX;
+  std::chrono::microseconds after{0};
+};
+
+/// Calls one collective after the other. Says so after each; ends with the first failure.
+int call_until_failure(Wire const& wire, std::uint32_t rank, Death death) {
+  Group group = join(wire, rank);
+  Result<void> done = group.barrier(within(30s));  // all are connected
+  if (rank == victim && death.after > 0us) {
+    itimerval const timer{.it_interval = {}, .it_value = {0, death.after.count()}};
+    REQUIRE(::setitimer(ITIMER_REAL, &timer, nullptr) == 0);  // its signal kills
+  }
+  std::vector<std::uint64_t> all(size);
+  for (std::uint32_t i = 0; done.has_value(); ++i) {
+    if (rank == victim && i == death.before_call) ::raise(SIGKILL);
+    std::uint64_t const own = rank + i;
+    if (i % 3 == 0) {
+      auto const sums = group.allreduce(sum<std::uint64_t>, own, within(30s));
+      if (!sums)
+        done = sums.error();
+      else
+        REQUIRE(sums.value() == std::uint64_t{size} * i + size * (size - 1) / 2);
+    } else if (i % 3 == 1) {
+      done = group.allgather(std::array{own}, all, within(30s));
+      for (std::uint32_t j = 0; done && j < size; ++j) REQUIRE(all[j] == j + i);
+    } else {
+      done = group.barrier(within(30s));
+    }
+  }
+  REQUIRE(wire.put_text(done.error().message().substr(0, 63)));
+  // Until all have said it: a rank that goes would be one more that is lost.
+  static_cast<void>(wire.hear());
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("every rank names the one that was killed, at whichever moment", "[two_process]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  std::vector<Death> deaths;
+  for (std::uint32_t const call : {0u, 1u, 2u, 3u, 4u, 101u}) deaths.push_back({call, 0us});
+  for (int i = 0; i < 20; ++i) deaths.push_back({UINT32_MAX, 100us + i * 737us});
+  for (Death const& death : deaths) {
+    std::vector<std::unique_ptr<PeerProcess>> ranks;
+    for (std::uint32_t rank = 0; rank < size; ++rank)
+      ranks.push_back(std::make_unique<PeerProcess>(
+          [=](Wire const& wire) { return call_until_failure(wire, rank, death); }));
+    pass_on(ranks);
+    for (std::uint32_t rank = 0; rank < size; ++rank) {
+      if (rank == victim) continue;
+      auto const said = ranks[rank]->wire().take_text();
+      CAPTURE(rank, said, death.before_call, death.after.count());
+      CHECK(said.starts_with("rank 3 is lost"));
+    }
+    for (std::uint32_t rank = 0; rank < size; ++rank) {
+      if (rank != victim) REQUIRE(ranks[rank]->wire().say());
+      int const signal = death.after > 0us ? SIGALRM : SIGKILL;
+      CHECK(ranks[rank]->exit_status() == (rank == victim ? 128 + signal : 0));
+    }
+  }
+}
