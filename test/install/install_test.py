@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,14 @@ PARENT_WITH_CM = "executable('cm', 'cm.cpp', dependencies: dependency('lend-cm',
 # Tells whether it is linked: the address is none, so it needs no device.
 CM_PROGRAM = """#include <lend/cm/listener.hpp>
 int main() { return lend::CmListener::open("no address").has_value() ? 1 : 0; }
+"""
+CMAKE_PARENT = """cmake_minimum_required(VERSION 3.16)
+project(parent CXX)
+find_package(lend 0.1 REQUIRED {components})
+foreach(library {libraries})
+  add_executable(program_${{library}} {program})
+  target_link_libraries(program_${{library}} lend::${{library}})
+endforeach()
 """
 has_cm = subprocess.run(["pkg-config", "--exists", "librdmacm"], check=False).returncode == 0
 
@@ -79,6 +88,54 @@ def installed(folder):
            LD_LIBRARY_PATH="")  # Meson's has the folders of the build
 
 
+def cmake(folder):
+    """find_package(lend) serves a parent in CMake, also after what is installed was moved."""
+    if shutil.which("cmake") is None:
+        print("no cmake here")
+        sys.exit(77)
+    output("meson", "install", "-C", build, "--no-rebuild", "--skip-subprojects", "--destdir", folder)
+    [config] = folder.rglob("lendConfig.cmake")
+    libraries = config.parents[2]
+    (folder / "cm.cpp").write_text(CM_PROGRAM, encoding="utf-8")
+
+    def parent(name, components, kinds, program, *arguments):
+        there = folder / name
+        there.mkdir()
+        (there / "CMakeLists.txt").write_text(
+            CMAKE_PARENT.format(components=components, libraries=" ".join(kinds), program=program),
+            encoding="utf-8")
+        cxx, *flags = compiler
+        command = ["cmake", "-S", there, "-B", there / "build", f"-Dlend_DIR={config.parent}",
+                   f"-DCMAKE_CXX_COMPILER={cxx}", f"-DCMAKE_CXX_FLAGS={' '.join(flags)}", *arguments]
+        done = subprocess.run(command, check=False, text=True, capture_output=True)
+        return done, there / "build"
+
+    kinds = ["lend"] + ["static"] * (libraries / "liblend.a").exists()
+    done, there = parent("hello", "", kinds, f"{source}/examples/hello_channel.cpp")
+    if done.returncode != 0:
+        sys.exit(done.stdout + done.stderr)
+    output("cmake", "--build", there)
+    for kind in kinds:
+        check_hello(there / f"program_{kind}", LD_LIBRARY_PATH=str(libraries))
+    done, there = parent("cm", "COMPONENTS cm", ["cm"], folder / "cm.cpp")
+    if (done.returncode == 0) != any(libraries.glob("liblend-cm.*")):
+        sys.exit(f"the component cm is not as it was installed: {done.stdout}{done.stderr}")
+    if done.returncode == 0:
+        output("cmake", "--build", there)
+        output(there / "program_cm", LD_LIBRARY_PATH=str(libraries))
+    if parent("strange", "COMPONENTS strange", ["lend"], "x.cpp")[0].returncode == 0:
+        sys.exit("a component that does not exist was found")
+
+
+def debug_mode(folder):
+    """A program of another libstdc++ mode than the library's does not link."""
+    program = [*compiler, "-std=c++20", "-D_GLIBCXX_DEBUG", f"-I{source}/include",
+               f"{source}/examples/hello_channel.cpp", f"-L{build}/lib", "-llend", "-o", folder / "program"]
+    done = subprocess.run(program, check=False, text=True, capture_output=True)
+    if done.returncode == 0 or "[abi:glibcxx_debug]" not in done.stderr:
+        sys.exit(f"exit {done.returncode}: {done.stderr}")
+
+
 def subproject(folder):
     """A parent gets the library and no tests, and its program is built and runs; the preload library
     is whole however lend is built."""
@@ -129,5 +186,5 @@ def rdma_core_elsewhere(folder):
 
 
 with tempfile.TemporaryDirectory() as temporary:
-    {"installed": installed, "subproject": subproject,
+    {"installed": installed, "subproject": subproject, "cmake": cmake, "debug_mode": debug_mode,
      "rdma_core_elsewhere": rdma_core_elsewhere}[test](pathlib.Path(temporary))

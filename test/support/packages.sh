@@ -12,6 +12,8 @@ mapfile -t guest_packages <test/guest/packages
 preload_packages=(ibverbs-utils perftest python3-pyverbs)
 # What the suite `compile_fail` asks besides the compiler; likewise.
 compile_fail_packages=(clang clang-tidy)
+# What a parent project of the suite `install` is built with; likewise.
+install_packages=(cmake)
 
 say() { printf '== %s\n' "$*"; }
 

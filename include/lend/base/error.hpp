@@ -69,7 +69,7 @@ enum class Errc : int {
 ///
 /// Compare with `error == Errc::queue_full`; show with `message()` or `describe()`. Converts to
 /// std::error_code of category_of_lend(), without the details.
-class [[nodiscard]] LEND_EXPORT Error {
+class [[nodiscard]] LEND_EXPORT LEND_ABI_TAG Error {
  public:
   /// No error. Outcome before Boost 1.76 keeps one beside each value.
   Error() noexcept = default;
