@@ -6,6 +6,7 @@
 #include <verbs/gid_table.hpp>
 #include <verbs/handles.hpp>
 #include <verbs/limits.hpp>
+#include <verbs/port.hpp>
 
 namespace lend {
 
@@ -23,6 +24,25 @@ PortInfo const& Context::port() const noexcept {
 
 DeviceLimits const& Context::limits() const noexcept {
   return handle_->limits;
+}
+
+DeviceAttributes const& Context::attributes() const noexcept {
+  return handle_->attributes;
+}
+
+Result<PortInfo> Context::query_port(std::uint8_t number) const {
+  if (number == 0) number = handle_->port.number;
+  return verbs::read_port(*handle_, number);
+}
+
+Result<std::vector<std::uint16_t>> Context::partition_keys() const {
+  LEND_TRY(port, query_port());
+  std::vector<std::uint16_t> keys;
+  for (int index = 0; index < port.partition_key_count; ++index) {
+    LEND_TRY(key, verbs::partition_key(*handle_, index));
+    keys.push_back(key);
+  }
+  return keys;
 }
 
 DeviceCapabilities Context::capabilities() const noexcept {

@@ -8,7 +8,13 @@
 #include <verbs/queue_pair_states.hpp>
 #include <verbs/verb_error.hpp>
 
+#include <endian.h>
+
 #include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <optional>
 
 namespace lend {
 
@@ -18,6 +24,29 @@ namespace {
 
 std::uint8_t at_most_reads_max(int reads) noexcept {
   return static_cast<std::uint8_t>(std::clamp(reads, 0, verbs::reads_max));
+}
+
+/// Source: Linux Documentation/ABI/testing/sysfs-bus-pci, numa_node: -1 where it is not known.
+std::optional<std::uint32_t> numa_node_of(ibv_device const& device) {
+  if (device.ibdev_path[0] == '\0') return std::nullopt;
+  std::ifstream file{std::string{device.ibdev_path} + "/device/numa_node"};
+  int node = -1;
+  if (!(file >> node) || node < 0) return std::nullopt;
+  return static_cast<std::uint32_t>(node);
+}
+
+DeviceAttributes attributes_of(ibv_context const& context, ibv_device_attr const& device) {
+  return {.guid = {be64toh(device.node_guid)},
+          .system_image_guid = {be64toh(device.sys_image_guid)},
+          .firmware{device.fw_ver, ::strnlen(device.fw_ver, sizeof device.fw_ver)},
+          .vendor_id = device.vendor_id,
+          .vendor_part_id = device.vendor_part_id,
+          .hardware_version = device.hw_ver,
+          .port_count = device.phys_port_cnt,
+          .completion_vectors = static_cast<std::uint32_t>(std::max(context.num_comp_vectors, 0)),
+          .atomics = static_cast<AtomicReach>(device.atomic_cap),
+          .is_iwarp = context.device->transport_type == IBV_TRANSPORT_IWARP,
+          .numa_node = numa_node_of(*context.device)};
 }
 
 }  // namespace
@@ -50,6 +79,22 @@ std::string_view name_of(LinkLayer layer) noexcept {
     case LinkLayer::ethernet: return "Ethernet";
   }
   return "unknown";
+}
+
+std::string_view name_of(AtomicReach reach) noexcept {
+  switch (reach) {
+    case AtomicReach::none: return "none";
+    case AtomicReach::device: return "device";
+    case AtomicReach::global: return "global";
+  }
+  return "unknown";
+}
+
+std::string text_of(Guid guid) {
+  char text[20];
+  auto const part = [&](int shift) { return static_cast<unsigned>(guid.value >> shift & 0xffff); };
+  std::snprintf(text, sizeof text, "%04x:%04x:%04x:%04x", part(48), part(32), part(16), part(0));
+  return text;
 }
 
 Result<std::vector<Device>> DeviceList::of(verbs::Provider const& provider) {
@@ -95,6 +140,10 @@ bool DeviceList::is_iwarp(Device const& device) noexcept {
   return device.list_->devices[device.index_]->transport_type == IBV_TRANSPORT_IWARP;
 }
 
+Guid Device::guid() const noexcept {
+  return {be64toh(list_->provider->get_device_guid(list_->devices[index_]))};
+}
+
 Result<Context> Device::open(std::uint8_t port) const {
   verbs::Provider const& provider = *list_->provider;
   if (int const error = verbs::notice_forks(); error != 0)
@@ -118,6 +167,7 @@ Result<Context> Device::open(std::uint8_t port) const {
       provider.is_soft ? DeviceKind::soft : verbs::kind_of_vendor(attributes.vendor_id);
   auto handle = std::make_shared<verbs::ContextHandle>(std::move(raw), name_, kind);
   handle->port = chosen;
+  handle->attributes = attributes_of(*handle->raw.get(), attributes);
   handle->limits = {.queue_pairs_max = attributes.max_qp,
                     .completion_queues_max = attributes.max_cq,
                     .protection_domains_max = attributes.max_pd,
@@ -127,7 +177,15 @@ Result<Context> Device::open(std::uint8_t port) const {
                     .completions_max = attributes.max_cqe,
                     .receive_queues_max = attributes.max_srq,
                     .shared_receives_max = attributes.max_srq_wr,
-                    .region_bytes_max = attributes.max_mr_size};
+                    .region_bytes_max = attributes.max_mr_size,
+                    .shared_receive_elements_max = attributes.max_srq_sge,
+                    .read_elements_max = attributes.max_sge_rd,
+                    .reads_in_flight_max = attributes.max_qp_init_rd_atom,
+                    .reads_served_max = attributes.max_qp_rd_atom,
+                    .address_handles_max = attributes.max_ah,
+                    .memory_windows_max = attributes.max_mw,
+                    .multicast_groups_max = attributes.max_mcast_grp,
+                    .partition_keys_max = attributes.max_pkeys};
   handle->reads = {.as_initiator = at_most_reads_max(attributes.max_qp_init_rd_atom),
                    .as_target = at_most_reads_max(attributes.max_qp_rd_atom)};
   handle->has_atomics = attributes.atomic_cap != IBV_ATOMIC_NONE;

@@ -71,6 +71,7 @@ constinit Provider const table = [] {
   made.query_device = refused;
   made.query_port = refused;
   made.query_gid_ex = refused;
+  made.query_pkey = refused;
   made.alloc_pd = refused;
   made.reg_mr = refused;
   made.create_comp_channel = refused;

@@ -4,6 +4,7 @@
 #include <verbs/verb_error.hpp>
 
 #include <arpa/inet.h>
+#include <net/if.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -47,7 +48,7 @@ Read read_entry(ContextHandle const& context, std::uint32_t index) noexcept {
     // ENODATA: an empty entry. Source: ibv_query_gid_ex(3); Linux drivers/infiniband/core/cache.c.
     return {.error = error == ENODATA ? 0 : error};
   }
-  Read read{.entry = {index, static_cast<GidType>(raw.gid_type), {}}};
+  Read read{.entry = {index, static_cast<GidType>(raw.gid_type), {}, raw.ndev_ifindex}};
   std::copy(std::begin(raw.gid.raw), std::end(raw.gid.raw), read.entry.gid.begin());
   read.is_set = read.entry.gid != Gid{};
   return read;
@@ -125,6 +126,13 @@ std::string_view name_of(GidType type) noexcept {
     case GidType::roce_v2: return "RoCE v2";
   }
   return "unknown";
+}
+
+std::string network_interface_of(GidEntry const& entry) {
+  char name[IF_NAMESIZE] = "";
+  if (entry.network_interface == 0 || ::if_indextoname(entry.network_interface, name) == nullptr)
+    return {};
+  return name;
 }
 
 bool verbs::is_ipv4_mapped(Gid const& gid) noexcept {

@@ -61,10 +61,10 @@ class RawHandle {
   Inheritance origin_{};
 };
 
-/// What connecting needs to know of a device beyond its public limits.
+/// Reads and atomic operations of one queue pair at a time.
 struct ReadLimits {
-  std::uint8_t as_initiator = 0;  ///< reads outstanding from one queue pair
-  std::uint8_t as_target = 0;     ///< reads served at once by one queue pair
+  std::uint8_t as_initiator = 0;  ///< outstanding from it
+  std::uint8_t as_target = 0;     ///< served by it
 };
 
 struct ContextHandle {
@@ -76,7 +76,8 @@ struct ContextHandle {
   DeviceKind device_kind;
   PortInfo port{};
   DeviceLimits limits{};
-  ReadLimits reads{};  // and of atomic operations
+  DeviceAttributes attributes{};
+  ReadLimits reads{};  // what a queue pair has unless its options say otherwise
   bool has_atomics = false;
 
   ContextHandle(Raw opened, std::string its_name, DeviceKind its_kind) noexcept

@@ -18,6 +18,15 @@ namespace lend::verbs {
                                            std::string const& name, std::uint8_t wanted,
                                            std::uint8_t count);
 
+/// Port `number` as it is now, whatever its state.
+/// Errors:  not_found  no such port.
+/// Source:  ibv_query_port(3).
+[[nodiscard]] Result<PortInfo> read_port(ContextHandle const& context, std::uint8_t number);
+
+/// Entry `index` of the partition keys of the context's port; 0 is an empty one.
+/// Source:  ibv_query_pkey(3).
+[[nodiscard]] Result<std::uint16_t> partition_key(ContextHandle const& context, int index);
+
 /// The context's port, which may have gone down, or changed its MTU or LID, since it was opened.
 /// Errors:  as choose_port().
 [[nodiscard]] inline Result<PortInfo> usable_port(ContextHandle const& context) {

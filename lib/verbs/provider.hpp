@@ -30,12 +30,15 @@ struct Provider {
 
   decltype(&::ibv_get_device_list) get_device_list;  // null with ENOSYS: no RDMA in this kernel
   decltype(&::ibv_free_device_list) free_device_list;
+  decltype(&::ibv_get_device_guid) get_device_guid;
   decltype(&::ibv_open_device) open_device;
   decltype(&::ibv_close_device) close_device;
   decltype(&::ibv_query_device) query_device;
   int (*query_port)(ibv_context*, std::uint8_t port, ibv_port_attr*);
   /// As ibv_query_gid_ex(3), an inline function: ENODATA if the entry is empty.
   int (*query_gid_ex)(ibv_context*, std::uint32_t port, std::uint32_t index, ibv_gid_entry*);
+
+  decltype(&::ibv_query_pkey) query_pkey;  // -1 with errno
 
   decltype(&::ibv_alloc_pd) alloc_pd;
   decltype(&::ibv_dealloc_pd) dealloc_pd;

@@ -52,11 +52,13 @@ constinit Provider const table{
     .is_soft = false,
     .get_device_list = &::ibv_get_device_list,
     .free_device_list = &::ibv_free_device_list,
+    .get_device_guid = &::ibv_get_device_guid,
     .open_device = &::ibv_open_device,
     .close_device = &::ibv_close_device,
     .query_device = &::ibv_query_device,
     .query_port = &query_port,
     .query_gid_ex = &query_gid_ex,
+    .query_pkey = &::ibv_query_pkey,
     .alloc_pd = &::ibv_alloc_pd,
     .dealloc_pd = &::ibv_dealloc_pd,
     .reg_mr = &::ibv_reg_mr,  // not the macro: it only adds optional access flags, unused here

@@ -141,6 +141,9 @@ int query_device(ibv_context* context, ibv_device_attr* attributes) {
   auto const at = static_cast<std::size_t>(context->device - raw_devices.data());
   auto const& kinds = fake().device.kinds;
   attributes->vendor_id = at < kinds.size() ? kinds[at].vendor : FakeKind{}.vendor;
+  attributes->node_guid = htobe64(fake().device.guid);
+  fake().device.firmware.copy(attributes->fw_ver, sizeof attributes->fw_ver);
+  attributes->max_pkeys = static_cast<std::uint16_t>(fake().device.partition_keys.size());
   attributes->phys_port_cnt = static_cast<std::uint8_t>(fake().device.ports.size());
   attributes->max_qp = fake().device.queue_pairs_max;
   attributes->max_cq = fake().device.completion_queues_max;
@@ -168,6 +171,11 @@ int query_port(ibv_context*, std::uint8_t port, ibv_port_attr* attributes) {
   attributes->active_mtu = fake().device.mtu;
   attributes->link_layer = fake().device.link_layer;
   attributes->lid = fake().device.lid;
+  attributes->max_mtu = IBV_MTU_4096;
+  attributes->sm_lid = fake().device.subnet_manager_lid;
+  attributes->active_width = fake().device.active_width;
+  attributes->active_speed = fake().device.active_speed;
+  attributes->pkey_tbl_len = static_cast<std::uint16_t>(fake().device.partition_keys.size());
   attributes->max_msg_sz = fake().device.message_bytes_max;
   attributes->gid_tbl_len = static_cast<int>(gids_of(port).size());
   attributes->flags = fake().device.port_flags;
@@ -190,6 +198,13 @@ int query_gid_ex(ibv_context*, std::uint32_t port, std::uint32_t index, ibv_gid_
   entry->gid_index = index;
   entry->port_num = port;
   entry->gid_type = gid_type_of(index);
+  entry->ndev_ifindex = fake().device.network_interface;
+  return 0;
+}
+
+int query_pkey(ibv_context*, std::uint8_t, int index, std::uint16_t* key) {
+  if (fake().fails("ibv_query_pkey")) return -1;
+  *key = htobe16(fake().device.partition_keys.at(static_cast<std::size_t>(index)));
   return 0;
 }
 
@@ -329,6 +344,8 @@ Provider table_of(bool is_soft) {
   table.query_device = &query_device;
   table.query_port = &query_port;
   table.query_gid_ex = &query_gid_ex;
+  table.get_device_guid = [](ibv_device*) { return htobe64(fake().device.guid); };
+  table.query_pkey = &query_pkey;
   table.alloc_pd = &alloc_pd;
   table.dealloc_pd = &end<ibv_pd>;
   table.reg_mr = &reg_mr;

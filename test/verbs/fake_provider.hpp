@@ -39,6 +39,13 @@ struct FakeDevice {
   std::uint16_t lid = 0;
   ibv_mtu mtu = IBV_MTU_4096;
   std::uint32_t message_bytes_max = 1u << 30;
+  std::uint16_t subnet_manager_lid = 0;
+  std::uint8_t active_width = 0;
+  std::uint8_t active_speed = 0;
+  std::vector<std::uint16_t> partition_keys{0xffff};
+  std::uint64_t guid = 0;
+  std::string firmware{};
+  std::uint32_t network_interface = 0;     // of each GID
   std::vector<GidBytes> gids{ipv4_gid()};  // all 0xee: cannot be read
   std::vector<ibv_gid_type> gid_types{};   // by index; else what the link layer makes likely
   std::vector<GidBytes> gids_of_port_2{};  // where it has others

@@ -34,7 +34,19 @@ class LEND_EXPORT Context {
   [[nodiscard]] DeviceKind kind() const noexcept;
   [[nodiscard]] PortInfo const& port() const noexcept;
   [[nodiscard]] DeviceLimits const& limits() const noexcept;
+  [[nodiscard]] DeviceAttributes const& attributes() const noexcept;
   [[nodiscard]] DeviceCapabilities capabilities() const noexcept;
+
+  /// Asks the device how port `number` is now, whatever its state; 0: the port of this Context.
+  /// Errors:  not_found      no such port; the message says which there are.
+  ///          system_failed  the call failed; its errno may give a more specific code.
+  /// Source:  ibv_query_port(3).
+  [[nodiscard]] Result<PortInfo> query_port(std::uint8_t number = 0) const;
+
+  /// The keys of the partitions that this port belongs to, by index. Bit 15 says: as a full member.
+  /// Errors:  system_failed  the port's table could not be read.
+  /// Source:  ibv_query_pkey(3).
+  [[nodiscard]] Result<std::vector<std::uint16_t>> partition_keys() const;
 
   /// The port's addresses, best first: RoCE v2 before v1; then IPv4, IPv6, link-local IPv6; on
   /// InfiniBand by index. A queue pair uses the first unless its options name another.

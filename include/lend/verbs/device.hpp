@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -39,16 +40,60 @@ enum class PortState : std::uint8_t {
   deferred = 5
 };
 
-/// One port as it was when the device was opened.
+/// One port: of Context::port() as it was when the device was opened, of query_port() as it is now.
+/// Source: ibv_query_port(3).
 struct PortInfo {
   std::uint8_t number = 1;  ///< counted from 1
   PortState state{};
   LinkLayer link_layer{};
-  std::uint16_t lid = 0;               ///< 0 on Ethernet
-  std::uint32_t active_mtu_bytes = 0;  ///< of a packet's payload
+  std::uint16_t lid = 0;                 ///< 0 on Ethernet
+  std::uint16_t subnet_manager_lid = 0;  ///< 0 on Ethernet
+  std::uint8_t lid_mask_bits = 0;        ///< low bits of `lid` that select a path to this port
+  std::uint32_t active_mtu_bytes = 0;    ///< of a packet's payload; 0: none that verbs define
+  std::uint32_t mtu_bytes_max = 0;
   std::uint32_t message_bytes_max = 0;
   std::int32_t gid_count = 0;
+  std::uint16_t partition_key_count = 0;
+  std::uint8_t lanes = 0;           ///< 0: a width that verbs do not define
+  std::uint32_t lane_megabits = 0;  ///< per second; 0: a speed that verbs do not define
   bool needs_global_route = false;  ///< an InfiniBand subnet in which LIDs are not sufficient
+
+  /// Per second, of all lanes; 0 if it is unknown.
+  [[nodiscard]] std::uint32_t megabits() const noexcept { return lanes * lane_megabits; }
+};
+
+/// How far atomic operations of the device are atomic.
+/// Source: ibv_query_device(3), enum ibv_atomic_cap.
+enum class AtomicReach : std::uint8_t {
+  none = 0,    ///< it has none
+  device = 1,  ///< among those of this device
+  global = 2,  ///< also with the CPU's and with other devices'
+};
+
+/// A number that a device has for good, written as in `ibv_devinfo`.
+struct Guid {
+  std::uint64_t value = 0;  ///< 0: unknown
+
+  /// Who made the device: the first 24 bits. Source: IEEE 802, organizationally unique identifier.
+  [[nodiscard]] std::uint32_t maker() const noexcept {
+    return static_cast<std::uint32_t>(value >> 40);
+  }
+  friend bool operator==(Guid const&, Guid const&) = default;
+};
+
+/// What a device is. Source: ibv_query_device(3).
+struct DeviceAttributes {
+  Guid guid{};
+  Guid system_image_guid{};  ///< the same for all devices of one card
+  std::string firmware{};
+  std::uint32_t vendor_id = 0;
+  std::uint32_t vendor_part_id = 0;
+  std::uint32_t hardware_version = 0;
+  std::uint8_t port_count = 0;
+  std::uint32_t completion_vectors = 0;  ///< interrupts among which completion queues may choose
+  AtomicReach atomics{};
+  bool is_iwarp = false;
+  std::optional<std::uint32_t> numa_node{};  ///< where the card is; nothing if Linux does not say
 };
 
 /// Limits of a device, as it reports them.
@@ -63,11 +108,22 @@ struct DeviceLimits {
   std::int32_t receive_queues_max = 0;   ///< shared ones, of all processes; 0: it has none
   std::int32_t shared_receives_max = 0;  ///< outstanding in one of them
   std::uint64_t region_bytes_max = 0;
+  std::int32_t shared_receive_elements_max = 0;  ///< scatter elements of one shared receive
+  std::int32_t read_elements_max = 0;            ///< scatter elements of one read
+  std::int32_t reads_in_flight_max = 0;  ///< reads and atomic operations out of one queue pair
+  std::int32_t reads_served_max = 0;     ///< the same, into one queue pair
+  std::int32_t address_handles_max = 0;  ///< Destinations, of all processes
+  std::int32_t memory_windows_max = 0;
+  std::int32_t multicast_groups_max = 0;
+  std::uint16_t partition_keys_max = 0;  ///< of one port
 };
 
 [[nodiscard]] LEND_EXPORT std::string_view name_of(DeviceKind) noexcept;
 [[nodiscard]] LEND_EXPORT std::string_view name_of(PortState) noexcept;
 [[nodiscard]] LEND_EXPORT std::string_view name_of(LinkLayer) noexcept;
+[[nodiscard]] LEND_EXPORT std::string_view name_of(AtomicReach) noexcept;
+/// "0002:c903:0012:3456".
+[[nodiscard]] LEND_EXPORT std::string text_of(Guid guid);
 
 /// A device that could be opened. Cheap to copy. From list_devices(), which opens each for a moment
 /// to see its kind(); a device that cannot be opened counts as a card.
@@ -79,6 +135,9 @@ class LEND_EXPORT Device {
 
   [[nodiscard]] std::string const& name() const noexcept { return name_; }
   [[nodiscard]] DeviceKind kind() const noexcept { return kind_; }
+  /// Without opening it. 0 if it has none, or if it is not to be had.
+  /// Source:  ibv_get_device_guid(3).
+  [[nodiscard]] Guid guid() const noexcept;
 
   /// Opens the device on `port`, or with 0 on its first port in state ACTIVE.
   ///

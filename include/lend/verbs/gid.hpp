@@ -28,6 +28,7 @@ struct GidEntry {
   std::uint32_t index = 0;
   GidType type{};
   Gid gid{};
+  std::uint32_t network_interface = 0;  ///< its index on this host, for RoCE; 0: none
 
   friend bool operator==(GidEntry const&, GidEntry const&) = default;
 };
@@ -39,6 +40,9 @@ struct GidChoice {
 };
 
 [[nodiscard]] LEND_EXPORT std::string_view name_of(GidType) noexcept;
+/// "eth0": the network interface of `entry`; empty if it has none, or if that is gone.
+/// Source: if_indextoname(3).
+[[nodiscard]] LEND_EXPORT std::string network_interface_of(GidEntry const& entry);
 /// "10.77.0.1" for an IPv4 address, otherwise IPv6: "fe80::1".
 [[nodiscard]] LEND_EXPORT std::string text_of(Gid const& gid);
 

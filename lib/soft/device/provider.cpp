@@ -2,6 +2,7 @@
 // The soft device behind the seam.
 #include <soft/device/provider.hpp>
 
+#include <soft/device/answers.hpp>
 #include <soft/device/device.hpp>
 #include <soft/device/queries.hpp>
 #include <soft/engine/datagram.hpp>
@@ -58,11 +59,13 @@ verbs::Provider const& provider() noexcept {
       .is_soft = true,
       .get_device_list = get_device_list,
       .free_device_list = free_device_list,
+      .get_device_guid = [](ibv_device*) -> __be64 { return device_guid(); },
       .open_device = open_device,
       .close_device = close_device,
       .query_device = meddlesome<query_device>,
       .query_port = meddlesome<query_port>,
       .query_gid_ex = meddlesome<query_gid_ex>,
+      .query_pkey = query_pkey,
       .alloc_pd = meddlesome<alloc_pd>,
       .dealloc_pd = dealloc_pd,
       .reg_mr = meddlesome<reg_mr>,
