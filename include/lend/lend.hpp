@@ -37,4 +37,6 @@
 #include <lend/verbs/protection_domain.hpp>
 #include <lend/verbs/receive_queue.hpp>
 #include <lend/verbs/remote_region.hpp>
+#include <lend/verbs/remote_span.hpp>
+#include <lend/verbs/typed_region.hpp>
 #include <lend/verbs/work_request.hpp>

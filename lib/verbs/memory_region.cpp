@@ -3,6 +3,7 @@
 #include <lend/base/stop.hpp>
 #include <lend/verbs/memory_region.hpp>
 #include <verbs/region_state.hpp>
+#include <verbs/value_check.hpp>
 #include <verbs/verb_error.hpp>
 
 #include <cerrno>
@@ -70,6 +71,28 @@ RegionState::~RegionState() {
 
 std::size_t MemoryRegion::size() const noexcept {
   return state_ != nullptr ? state_->length : 0;
+}
+
+ByteRange MemoryRegion::range_of(std::span<std::byte const> bytes) const noexcept {
+  if (state_ == nullptr) return {outside_piece, bytes.size()};
+  auto const start = reinterpret_cast<std::uintptr_t>(state_->address);
+  auto const at = reinterpret_cast<std::uintptr_t>(bytes.data());
+  bool const fits =
+      at >= start && at - start <= state_->length && bytes.size() <= state_->length - (at - start);
+  return {fits ? at - start : outside_piece, bytes.size()};
+}
+
+Result<void> MemoryRegion::check_values(std::size_t value_bytes, std::size_t alignment) const {
+  auto const address = state_ != nullptr ? reinterpret_cast<std::uintptr_t>(state_->address) : 0;
+  return verbs::check_values("region", size(), address, value_bytes, alignment);
+}
+
+std::uint32_t MemoryRegion::local_key() const noexcept {
+  return state_ != nullptr ? state_->local_key : 0;
+}
+
+ibv_mr* MemoryRegion::native() const noexcept {
+  return state_ != nullptr ? state_->registration.get() : nullptr;
 }
 
 std::optional<Pages> MemoryRegion::pages() const noexcept {

@@ -5,6 +5,7 @@
 // key u32 · CRC-32 of all before.
 #include <base/wire.hpp>
 #include <lend/verbs/remote_region.hpp>
+#include <verbs/value_check.hpp>
 
 #include <limits>
 #include <string>
@@ -36,6 +37,43 @@ std::array<std::byte, RemoteRegion::encoded_size> RemoteRegion::encode() const n
   writer.u32(key_);
   writer.u32(base::crc32(std::span{bytes}.first(writer.written())));
   return bytes;
+}
+
+Result<RemoteRegion> RemoteRegion::sub_region(std::size_t offset, std::size_t length) const {
+  RemoteSlice const part = slice(offset, length);
+  if (!part.in_bounds())
+    return Error{Errc::invalid_argument,
+                 std::to_string(length) + " bytes at offset " + std::to_string(offset) +
+                     " of a remote region of " + std::to_string(length_) +
+                     " bytes are out of bounds; keep offset + length within the region"};
+  return RemoteRegion{part.address, length, key_, access_};
+}
+
+Result<void> RemoteRegion::check_values(std::size_t value_bytes, std::size_t alignment,
+                                        RemoteAccess wanted) const {
+  if (!permits(access_, wanted))
+    return Error{
+        Errc::invalid_argument,
+        std::string{"the peer exposed its region for something else than to "} +
+            (wanted == RemoteAccess::read ? "read" : "write") +
+            "; it must expose it for that, or take a RemoteSpan of " +
+            (wanted == RemoteAccess::read ? "values that are not const" : "constant values")};
+  return verbs::check_values("remote region", length_, address_, value_bytes, alignment);
+}
+
+Result<void> verbs::check_values(char const* what, std::uint64_t length, std::uint64_t address,
+                                 std::size_t value_bytes, std::size_t alignment) {
+  if (length % value_bytes != 0)
+    return Error{Errc::invalid_argument,
+                 std::string{"a "} + what + " of " + std::to_string(length) +
+                     " bytes is no whole number of values of " + std::to_string(value_bytes) +
+                     " bytes; take a part of it that is"};
+  if (address % alignment != 0)
+    return Error{Errc::invalid_argument, std::string{"a "} + what + " at address " +
+                                             std::to_string(address) +
+                                             " is not aligned for values that want a multiple of " +
+                                             std::to_string(alignment)};
+  return success();
 }
 
 Result<RemoteRegion> RemoteRegion::decode(std::span<std::byte const> bytes) {

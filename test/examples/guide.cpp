@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstring>
 #include <iostream>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -215,6 +216,16 @@ lend::Result<void> lend_memory(lend::ProtectionDomain const& domain) {
     LEND_TRYV(scope.post_send(chunk.gather()));
   }
   LEND_TRYV(scope.finish());
+  // end of excerpt
+
+  // excerpt typed
+  LEND_TRY(cells, domain.allocate<double>(1024));  // zeroed
+  LEND_TRY(values, cells.mutable_values(0, 16));
+  std::iota(values.begin(), values.end(), 0.5);
+  LEND_TRY(exposed, target.unsafe_expose(lend::RemoteAccess::read_write));
+  LEND_TRY(theirs, lend::RemoteSpan<double>::of(exposed.remote()));  // at the peer
+  LEND_TRYV(channel.write({cells.gather(0, 16), theirs.subspan(100, 16)}));
+  LEND_TRYV(exposed.finish());
   // end of excerpt
 
   // excerpt pages

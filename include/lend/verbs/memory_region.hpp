@@ -10,9 +10,12 @@
 #include <lend/verbs/remote_region.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <utility>
+
+struct ibv_mr;
 
 namespace lend {
 
@@ -62,6 +65,23 @@ class LEND_EXPORT MemoryRegion {
   ScatterElement scatter(std::size_t, std::size_t) && = delete;
   GatherElement gather() && = delete;
   ScatterElement scatter() && = delete;
+
+  /// The element of these bytes of the region, of a container that was registered for instance; the
+  /// post reports others as out of bounds.
+  [[nodiscard]] GatherElement gather(std::span<std::byte const> bytes) const& noexcept
+      LEND_LIFETIMEBOUND {
+    return {state_, range_of(bytes)};
+  }
+  [[nodiscard]] ScatterElement scatter(std::span<std::byte const> bytes) & noexcept
+      LEND_LIFETIMEBOUND {
+    return {state_, range_of(bytes)};
+  }
+  GatherElement gather(std::span<std::byte const>) && = delete;
+  ScatterElement scatter(std::span<std::byte const>) && = delete;
+  /// Whether all of `bytes` are the region's.
+  [[nodiscard]] bool encloses(std::span<std::byte const> bytes) const noexcept {
+    return range_of(bytes).offset != outside_piece;
+  }
 
   /// The region cut into chunks of `chunk_bytes`, the last of which may be shorter. They do not
   /// overlap, so that each can be on loan by itself. Stops the process if `chunk_bytes` is 0.
@@ -130,6 +150,14 @@ class LEND_EXPORT MemoryRegion {
   /// Errors:  unsupported  the region is registered for local access only.
   [[nodiscard]] Result<RemoteRegion> remote() const noexcept;
 
+  /// Whether it can be taken for values of these bytes and this alignment: TypedRegion::of().
+  [[nodiscard]] Result<void> check_values(std::size_t value_bytes, std::size_t alignment) const;
+
+  /// For work requests of the program's own, which lend nothing; 0 after a move.
+  [[nodiscard]] std::uint32_t local_key() const noexcept;
+  /// Null after a move.
+  [[nodiscard]] ibv_mr* native() const noexcept;
+
   /// Disables this region's ledger for good: posts are faster and lend nothing.
   ///
   /// The caller owes what the ledger checked: no byte is accessed while the device writes it, and
@@ -140,6 +168,8 @@ class LEND_EXPORT MemoryRegion {
  private:
   friend class ProtectionDomain;
   explicit MemoryRegion(verbs::RegionState* state) noexcept : state_{state} {}
+  /// Within the region; the offset is outside_piece if the bytes are not its.
+  [[nodiscard]] ByteRange range_of(std::span<std::byte const> bytes) const noexcept;
   static void destroy(verbs::RegionState* state) noexcept;
 
   verbs::RegionState* state_;

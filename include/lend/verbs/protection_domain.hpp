@@ -8,12 +8,17 @@
 #include <lend/base/result.hpp>
 #include <lend/verbs/context.hpp>
 #include <lend/verbs/memory_region.hpp>
+#include <lend/verbs/typed_region.hpp>
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
-#include <span>  // and std::ranges::enable_borrowed_range
+#include <ranges>
+#include <span>
 #include <type_traits>
+#include <utility>
 
 struct ibv_pd;
 
@@ -55,6 +60,30 @@ class LEND_EXPORT ProtectionDomain {
   /// Source:  ibv_reg_mr(3); getrlimit(2), RLIMIT_MEMLOCK; mmap(2), MAP_HUGETLB; mbind(2).
   [[nodiscard]] Result<MemoryRegion> allocate(std::size_t length,
                                               AllocationOptions const& options = {}) const;
+
+  /// The same for `count` values of type T, which are all zero bytes.
+  /// Errors:  as above, and
+  ///          invalid_argument  so many bytes have no size.
+  template <class T>
+  requires IsPlainValue<T>
+  [[nodiscard]] Result<TypedRegion<T>> allocate(std::size_t count,
+                                                AllocationOptions const& options = {}) const {
+    if (count > SIZE_MAX / sizeof(T))
+      return Error{Errc::invalid_argument, "more values than an address space holds"};
+    LEND_TRY(region, allocate(count * sizeof(T), options));
+    return TypedRegion<T>::of(std::move(region));
+  }
+  /// The same, with a copy of `values`, of which there must be at least one.
+  template <std::ranges::contiguous_range Values>
+  requires IsPlainValue<std::ranges::range_value_t<Values>>
+  [[nodiscard]] Result<TypedRegion<std::ranges::range_value_t<Values>>> allocate_copy(
+      Values const& values, AllocationOptions const& options = {}) const {
+    auto const source = std::as_bytes(std::span{values});
+    LEND_TRY(region, allocate(source.size(), options));
+    LEND_TRY(bytes, region.mutable_bytes());
+    std::ranges::copy(source, bytes.begin());
+    return TypedRegion<std::ranges::range_value_t<Values>>::of(std::move(region));
+  }
 
   /// Registers the caller's bytes, for local access only. The region views them: it must end before
   /// they do, and destroying it on loan stops the process.

@@ -68,6 +68,9 @@ class LEND_EXPORT RemoteRegion {
     bool const fits = offset <= length_ && length <= length_ - offset;
     return {address_ + offset, length, key_, fits ? access_ : RemoteAccess{}};
   }
+  /// The same as a region of its own, to be cut again, or encoded for a third party.
+  /// Errors:  invalid_argument  out of bounds.
+  [[nodiscard]] Result<RemoteRegion> sub_region(std::size_t offset, std::size_t length) const;
   /// Element `index` of an array of T that begins at the region's start.
   template <class T>
   [[nodiscard]] RemoteSlice element(std::size_t index) const noexcept {
@@ -79,6 +82,9 @@ class LEND_EXPORT RemoteRegion {
     RemoteSlice const bytes = slice(offset, RemoteWord::size);
     return {bytes.address, key_, bytes.access};
   }
+  /// Whether it can be taken for values of these bytes and this alignment: RemoteSpan::of().
+  [[nodiscard]] Result<void> check_values(std::size_t value_bytes, std::size_t alignment,
+                                          RemoteAccess wanted) const;
   // NOLINTNEXTLINE(google-explicit-constructor): the whole region is its largest slice.
   operator RemoteSlice() const noexcept { return slice(0, length_); }
 

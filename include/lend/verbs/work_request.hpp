@@ -5,6 +5,7 @@
 #include <lend/base/lifetime.hpp>
 #include <lend/verbs/memory_region.hpp>
 #include <lend/verbs/remote_region.hpp>
+#include <lend/verbs/remote_span.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -115,6 +116,8 @@ struct Write {
   std::optional<std::uint32_t> immediate{};
 
   Write(GatherList from, RemoteSlice to) noexcept : source(from), target(to) {}
+  template <class T>
+  Write(GatherList from, RemoteSpan<T const> to) = delete;  // values that are only read
   [[nodiscard]] Write with_immediate(std::uint32_t value) const noexcept {
     Write copy(*this);
     copy.immediate = value;
