@@ -6,6 +6,7 @@
 #include <channel/pool_state.hpp>
 #include <channel/set_state.hpp>
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -24,7 +25,7 @@ ChannelState::ChannelState(ProtectionDomain const& domain, std::shared_ptr<Progr
       connection{std::move(queue_pair)},
       // The granted number of elements: more may be posted than was requested.
       in_flight{options.queue_pair.send_depth, options.queue_pair.receive_depth,
-                connection.raw().elements, failures},
+                std::max(connection.raw().elements, connection.raw().receive_elements), failures},
       watch{connection, in_flight, failures,
             // On iWARP a write completes once it is sent, which says nothing about the peer.
             connection.raw().domain->context->is_iwarp() ? options.keep_alive.zero()

@@ -117,6 +117,11 @@ Result<QueuePairHandle*> usable(PreparedQueuePair& queue_pair) {
     return Error{Errc::unsupported, "rdma_cm does not know the soft device " + context.name +
                                         "; use lend::connect(), or open an RDMA device "
                                         "(LEND_DEVICE=card or LEND_DEVICE=software)"};
+  if (handle->terms.chooses_route)
+    return Error{
+        Errc::unsupported,
+        "rdma_cm takes MTU, service level, traffic class and partition from its route; "
+        "leave mtu, service_level, traffic_class and partition_key of this queue pair out"};
   return handle;
 }
 
@@ -142,7 +147,7 @@ Result<void> check_device(rdma_cm_id const& id, QueuePairHandle const& queue_pai
 
 rdma_conn_param parameters_of(QueuePairHandle const& queue_pair,
                               std::span<std::byte const> private_data) noexcept {
-  auto const& reads = queue_pair.domain->context->reads;
+  auto const& reads = queue_pair.terms.reads;
   rdma_conn_param parameters{};
   parameters.private_data = private_data.data();
   parameters.private_data_len = static_cast<std::uint8_t>(private_data.size());
@@ -161,7 +166,7 @@ rdma_conn_param parameters_of(QueuePairHandle const& queue_pair,
 Result<void> initialize(rdma_cm_id& id, QueuePairHandle const& queue_pair) {
   ibv_qp_attr attributes;
   LEND_TRY(transition, attributes_from(id, IBV_QPS_INIT, verbs::reset_to_init.name, attributes));
-  attributes.qp_access_flags = queue_pair.domain->context->remote_access();
+  attributes.qp_access_flags = queue_pair.terms.remote_access;
   transition.attributes |= IBV_QP_ACCESS_FLAGS;
   return verbs::apply_transition(queue_pair, transition, attributes);
 }
@@ -175,7 +180,7 @@ Result<void> make_ready(rdma_cm_id& id, QueuePairHandle& queue_pair) {
   attributes.min_rnr_timer = queue_pair.times.receiver_not_ready_delay;
   // The accepting side has the peer's wishes here, which this device may not have.
   // Source: Linux drivers/infiniband/core/cm.c, cm_req_handler(), cm_init_qp_rtr_attr().
-  auto const& reads = queue_pair.domain->context->reads;
+  auto const& reads = queue_pair.terms.reads;
   attributes.max_dest_rd_atomic = std::min(attributes.max_dest_rd_atomic, reads.as_target);
   LEND_TRYV(verbs::apply_transition(queue_pair, receiving, attributes));
 

@@ -66,11 +66,13 @@ ibv_ah_attr address_of_peer(QueuePairHandle const& queue_pair) noexcept {
   ibv_ah_attr address{};
   address.port_num = queue_pair.domain->context->port.number;
   address.dlid = queue_pair.peer.lid;
+  address.sl = queue_pair.terms.service_level;
   if (!takes_global_route(queue_pair)) return address;
   address.is_global = 1;
   std::memcpy(address.grh.dgid.raw, queue_pair.peer.gid.data(), queue_pair.peer.gid.size());
   address.grh.sgid_index = queue_pair.gid_index;
   address.grh.hop_limit = hop_limit;
+  address.grh.traffic_class = queue_pair.terms.traffic_class;
   return address;
 }
 
@@ -88,9 +90,9 @@ Result<void> apply_transition(QueuePairHandle const& queue_pair, Transition cons
 Result<void> initialize(QueuePairHandle const& queue_pair) {
   ContextHandle const& context = *queue_pair.domain->context;
   ibv_qp_attr attributes{};
-  attributes.pkey_index = partition_index;
+  attributes.pkey_index = queue_pair.terms.partition_index;
   attributes.port_num = context.port.number;
-  attributes.qp_access_flags = context.remote_access();
+  attributes.qp_access_flags = queue_pair.terms.remote_access;
   return apply_transition(queue_pair, context.is_iwarp() ? reset_to_init_of_iwarp : reset_to_init,
                           attributes);
 }
@@ -98,20 +100,20 @@ Result<void> initialize(QueuePairHandle const& queue_pair) {
 Result<void> bring_up(QueuePairHandle& queue_pair) {
   Endpoint const& local = queue_pair.local;
   Endpoint const& peer = queue_pair.peer;
-  ContextHandle const& context = *queue_pair.domain->context;
+  ReadLimits const& reads = queue_pair.terms.reads;
 
   ibv_qp_attr attributes{};
   attributes.ah_attr = address_of_peer(queue_pair);
   attributes.path_mtu = *mtu_of(std::min(local.mtu_bytes, peer.mtu_bytes));
   attributes.dest_qp_num = peer.queue_pair_number.value();
   attributes.rq_psn = peer.packet_sequence_number.value();
-  attributes.max_dest_rd_atomic = context.reads.as_target;
+  attributes.max_dest_rd_atomic = reads.as_target;
   attributes.min_rnr_timer = queue_pair.times.receiver_not_ready_delay;
   LEND_TRYV(apply_transition(queue_pair, init_to_ready_to_receive, attributes));
 
   attributes.sq_psn = local.packet_sequence_number.value();
   // More than the peer serves at once, and it would refuse one. Source: ibv_modify_qp(3).
-  attributes.max_rd_atomic = std::min(context.reads.as_initiator, peer.reads_served);
+  attributes.max_rd_atomic = std::min(reads.as_initiator, peer.reads_served);
   attributes.timeout = queue_pair.times.ack_timeout;
   attributes.retry_cnt = queue_pair.times.ack_retries;
   attributes.rnr_retry = queue_pair.times.receiver_not_ready_retries;

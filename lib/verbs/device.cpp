@@ -22,10 +22,6 @@ using verbs::DeviceList;
 
 namespace {
 
-std::uint8_t at_most_reads_max(int reads) noexcept {
-  return static_cast<std::uint8_t>(std::clamp(reads, 0, verbs::reads_max));
-}
-
 /// Source: Linux Documentation/ABI/testing/sysfs-bus-pci, numa_node: -1 where it is not known.
 std::optional<std::uint32_t> numa_node_of(ibv_device const& device) {
   if (device.ibdev_path[0] == '\0') return std::nullopt;
@@ -186,8 +182,6 @@ Result<Context> Device::open(std::uint8_t port) const {
                     .memory_windows_max = attributes.max_mw,
                     .multicast_groups_max = attributes.max_mcast_grp,
                     .partition_keys_max = attributes.max_pkeys};
-  handle->reads = {.as_initiator = at_most_reads_max(attributes.max_qp_init_rd_atom),
-                   .as_target = at_most_reads_max(attributes.max_qp_rd_atom)};
   handle->has_atomics = attributes.atomic_cap != IBV_ATOMIC_NONE;
   return Context{std::move(handle)};
 }

@@ -10,6 +10,7 @@
 #include <lend/base/error.hpp>
 #include <lend/verbs/device.hpp>
 #include <lend/verbs/endpoint.hpp>
+#include <lend/verbs/remote_region.hpp>
 #include <verbs/forking.hpp>
 #include <verbs/provider.hpp>
 
@@ -61,12 +62,6 @@ class RawHandle {
   Inheritance origin_{};
 };
 
-/// Reads and atomic operations of one queue pair at a time.
-struct ReadLimits {
-  std::uint8_t as_initiator = 0;  ///< outstanding from it
-  std::uint8_t as_target = 0;     ///< served by it
-};
-
 struct ContextHandle {
   using Raw = RawHandle<ibv_context, &Provider::close_device>;
 
@@ -77,7 +72,6 @@ struct ContextHandle {
   PortInfo port{};
   DeviceLimits limits{};
   DeviceAttributes attributes{};
-  ReadLimits reads{};  // what a queue pair has unless its options say otherwise
   bool has_atomics = false;
 
   ContextHandle(Raw opened, std::string its_name, DeviceKind its_kind) noexcept
@@ -92,13 +86,14 @@ struct ContextHandle {
   [[nodiscard]] bool is_iwarp() const noexcept {
     return raw.get()->device->transport_type == IBV_TRANSPORT_IWARP;
   }
-  /// What a peer may do by each of its queue pairs, as IBV_ACCESS_…; each region says again whether
-  /// a peer may touch it.
-  [[nodiscard]] unsigned remote_access() const noexcept {
-    return IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
-           (has_atomics ? unsigned{IBV_ACCESS_REMOTE_ATOMIC} : 0U);
-  }
 };
+
+/// As IBV_ACCESS_….
+[[nodiscard]] inline unsigned flags_of(RemoteAccess access) noexcept {
+  return (permits(access, RemoteAccess::read) ? unsigned{IBV_ACCESS_REMOTE_READ} : 0U) |
+         (permits(access, RemoteAccess::write) ? unsigned{IBV_ACCESS_REMOTE_WRITE} : 0U) |
+         (permits(access, RemoteAccess::atomic) ? unsigned{IBV_ACCESS_REMOTE_ATOMIC} : 0U);
+}
 
 struct DomainHandle {
   std::shared_ptr<ContextHandle> context;
@@ -157,6 +152,22 @@ struct ConnectionTimes {
   std::uint8_t receiver_not_ready_delay = 0;    ///< index of the table in queue_pair_states.hpp
 };
 
+/// Reads and atomic operations of one queue pair at a time.
+struct ReadLimits {
+  std::uint8_t as_initiator = 0;  ///< outstanding from it
+  std::uint8_t as_target = 0;     ///< served by it
+};
+
+/// Where a connection goes and what it permits, beyond the peer's address.
+struct ConnectionTerms {
+  ReadLimits reads{};
+  unsigned remote_access = 0;  ///< IBV_ACCESS_…
+  std::uint8_t service_level = 0;
+  std::uint8_t traffic_class = 0;
+  std::uint16_t partition_index = 0;
+  bool chooses_route = false;  ///< one that rdma_cm would not take
+};
+
 /// A connection that another room made. Its destructor ends it.
 class ConnectionKeeper {
  public:
@@ -177,7 +188,8 @@ struct RequestQueue {
   std::shared_ptr<DomainHandle> domain;
   ibv_pd* protection_domain = domain->raw.get();
   std::uint64_t message_bytes_max = 0;
-  std::uint32_t elements = 0;  ///< granted, at most elements_max
+  std::uint32_t elements = 0;          ///< granted, at most elements_max
+  std::uint32_t receive_elements = 0;  ///< the same of a receive
 
   /// Not on iWARP. Source: RFC 5040.
   [[nodiscard]] bool carries_immediates() const noexcept { return !domain->context->is_iwarp(); }
@@ -202,6 +214,7 @@ struct QueuePairHandle : RequestQueue {
   std::uint32_t inline_bytes = 0;  ///< granted
 
   ConnectionTimes times{};
+  ConnectionTerms terms{};
   std::uint8_t gid_index = 0;
   Endpoint local{};
   Endpoint peer{};

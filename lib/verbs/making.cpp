@@ -4,7 +4,6 @@
 #include <verbs/making.hpp>
 #include <verbs/verb_error.hpp>
 
-#include <algorithm>
 #include <cerrno>
 
 namespace lend::verbs {
@@ -46,12 +45,17 @@ struct Maker {
   }
 };
 
+/// "4", or "4 of a send and 1 of a receive".
+std::string elements_of(ibv_qp_cap const& cap) {
+  auto const send = std::to_string(cap.max_send_sge);
+  if (cap.max_recv_wr == 0 || cap.max_recv_sge == cap.max_send_sge) return send;
+  return send + " of a send and " + std::to_string(cap.max_recv_sge) + " of a receive";
+}
+
 std::string text_of(ibv_qp_cap const& cap) {
   return "send_depth " + std::to_string(cap.max_send_wr) + ", receive_depth " +
-         std::to_string(cap.max_recv_wr) + ", elements " +
-         std::to_string(cap.max_recv_wr == 0 ? cap.max_send_sge
-                                             : std::min(cap.max_send_sge, cap.max_recv_sge)) +
-         ", inline_bytes " + std::to_string(cap.max_inline_data);
+         std::to_string(cap.max_recv_wr) + ", elements " + elements_of(cap) + ", inline_bytes " +
+         std::to_string(cap.max_inline_data);
 }
 
 /// No errno tells which limit was hit, and no query reports that of inline bytes; trying does.
@@ -95,11 +99,13 @@ Error refusal_of(Maker const& maker, ibv_qp_cap const& asked, int errno_value) {
 Result<RawQueuePair> make_queue_pair(DomainHandle const& domain, ibv_cq* completions,
                                      ibv_srq* shared_receives, QueuePairOptions const& options,
                                      ibv_qp_cap& granted) {
+  auto const receive_elements =
+      shared_receives == nullptr ? options.receive_elements.value_or(options.elements) : 0;
   ibv_qp_cap const asked{.max_send_wr = options.send_depth + options.probes,
                          // Some cards refuse both. Source: rdma-core pull request 1624.
                          .max_recv_wr = shared_receives == nullptr ? options.receive_depth : 0,
                          .max_send_sge = options.elements,
-                         .max_recv_sge = shared_receives == nullptr ? options.elements : 0,
+                         .max_recv_sge = receive_elements,
                          .max_inline_data = options.inline_bytes};
   Maker const maker{domain, completions, shared_receives};
   granted = asked;

@@ -70,7 +70,8 @@ Error error_of(RequestQueue const& queue, RefusedWork const& work, PostAnswer an
                          : "an empty list and no immediate");
     case PostRefusal::too_many_elements:
       return refused(std::to_string(work.list_size) + " elements, this queue takes at most " +
-                     std::to_string(queue.elements));
+                     std::to_string(work.operation == Operation::receive ? queue.receive_elements
+                                                                         : queue.elements));
     case PostRefusal::outside_region:
       return refused(element_error(work.region, work.range, index, work.list_size).message());
     case PostRefusal::other_domain: return refused(other_domain(work, index));

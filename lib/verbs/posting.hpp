@@ -32,7 +32,13 @@ template <class Element>
   return {before.bytes + element.range.length, before.count + (element.range.length != 0 ? 1 : 0)};
 }
 
-/// Fills `target`, which has room for elements_max. No list is longer than `elements` of the queue,
+/// Maximum elements of one request.
+template <class Work>
+[[nodiscard]] std::uint32_t elements_of(RequestQueue const& queue) noexcept {
+  return operation_of<Work> == Operation::receive ? queue.receive_elements : queue.elements;
+}
+
+/// Fills `target`, which has room for elements_max. No list is longer than elements_of() the queue,
 /// which is 1 to that; one of no elements must be allowed.
 template <class Work>
 [[nodiscard]] Resolved resolve(RequestQueue const& queue, Work const& work, ibv_sge* target,
@@ -40,7 +46,8 @@ template <class Work>
   auto const elements = list_of(work).elements();
   if (elements.empty())
     return {.refusal = may_be_empty(work) ? PostRefusal::none : PostRefusal::empty_list};
-  if (elements.size() > queue.elements) return {.refusal = PostRefusal::too_many_elements};
+  if (elements.size() > elements_of<Work>(queue))
+    return {.refusal = PostRefusal::too_many_elements};
   Resolved resolved;
   for (auto const& element : elements) {
     resolved = resolve_one(queue, element, target, resolved, loans, operation_of<Work>);

@@ -10,7 +10,7 @@
 #include <verbs/limits.hpp>
 #include <verbs/making.hpp>
 #include <verbs/port.hpp>
-#include <verbs/queue_pair_states.hpp>
+#include <verbs/queue_pair_options.hpp>
 #include <verbs/verb_error.hpp>
 
 #include <sys/random.h>
@@ -24,60 +24,6 @@ using verbs::QueuePairHandle;
 
 namespace {
 
-Error option_error(std::string_view option, std::string const& value, std::string const& limit) {
-  return Error{Errc::invalid_argument,
-               std::string{option} + " is " + value + "; it must be " + limit};
-}
-
-/// The times of `options` in the device's units.
-Result<verbs::ConnectionTimes> times_of(QueuePairOptions const& options) {
-  auto const nanoseconds = [](std::chrono::nanoseconds time) {
-    return std::to_string(time.count()) + " ns";
-  };
-  auto const ack_timeout = verbs::ack_timeout_code(options.ack_timeout);
-  if (!ack_timeout)
-    return option_error("ack_timeout", nanoseconds(options.ack_timeout),
-                        "1 ns to " + nanoseconds(verbs::ack_timeout_max));
-  if (options.ack_retries > verbs::retries_largest)
-    return option_error("ack_retries", std::to_string(options.ack_retries), "0 to 7");
-  auto const retries =
-      options.receiver_not_ready_retries.value_or(verbs::receiver_not_ready_without_end);
-  if (options.receiver_not_ready_retries && retries >= verbs::receiver_not_ready_without_end)
-    return option_error("receiver_not_ready_retries", std::to_string(retries),
-                        "0 to 6, or nothing for unlimited");
-  auto const delay = verbs::receiver_not_ready_delay_code(options.receiver_not_ready_delay);
-  if (!delay)
-    return option_error("receiver_not_ready_delay", nanoseconds(options.receiver_not_ready_delay),
-                        "0 ns to " + nanoseconds(verbs::receiver_not_ready_delays[0]));
-  return verbs::ConnectionTimes{*ack_timeout, options.ack_retries, retries, *delay};
-}
-
-/// Checks each option by itself; the device may still refuse their combination.
-Result<void> check_counts(verbs::ContextHandle const& context, QueuePairOptions const& options,
-                          bool has_own_receives) {
-  auto const& limits = context.limits;
-  for (auto const& [option, depth] :
-       {std::pair{"send_depth", options.send_depth},
-        std::pair{"receive_depth", has_own_receives ? options.receive_depth : 1}})
-    if (depth == 0 || std::cmp_greater(depth, limits.work_requests_max))
-      return verbs::beyond_limit(option, depth,
-                                 static_cast<std::uint64_t>(limits.work_requests_max),
-                                 "work_requests_max", context.name);
-  auto const requests_max = static_cast<std::uint32_t>(limits.work_requests_max);
-  if (options.probes > requests_max - options.send_depth)
-    return verbs::beyond_limit("send_depth with the room of a keep-alive",
-                               std::uint64_t{options.send_depth} + options.probes, requests_max,
-                               "work_requests_max", context.name);
-  if (options.elements > elements_max)
-    return option_error("elements", std::to_string(options.elements),
-                        "1 to " + std::to_string(elements_max) + ", lend's own elements_max");
-  if (options.elements == 0 || std::cmp_greater(options.elements, limits.elements_max))
-    return verbs::beyond_limit("elements", options.elements,
-                               static_cast<std::uint64_t>(limits.elements_max), "elements_max",
-                               context.name);
-  return success();
-}
-
 Result<PacketSequenceNumber> random_sequence_number() {
   std::uint32_t value = 0;
   // Up to 256 bytes are never cut short by a signal once the pool is ready. Source: getrandom(2).
@@ -86,6 +32,20 @@ Result<PacketSequenceNumber> random_sequence_number() {
   while (got < 0 && errno == EINTR);
   if (got != static_cast<ssize_t>(sizeof value)) return Error::from_errno("getrandom", errno);
   return PacketSequenceNumber::truncated(value);
+}
+
+/// What a queue pair may fill of its completion queue.
+std::uint64_t room_of(QueuePairOptions const& options, bool has_own_receives) noexcept {
+  return std::uint64_t{options.send_depth}  // each send, write and read is signaled
+         // and each receive completes; of shared ones in any completion queue
+         + (has_own_receives ? options.receive_depth : 0) + options.probes;  // as does each probe
+}
+
+Error no_room(verbs::CompletionQueueHandle const& queue, std::uint64_t room) {
+  return Error{Errc::invalid_argument,
+               "send_depth + receive_depth + probes is " + std::to_string(room) +
+                   ", more than what is left of the completion queue's depth of " +
+                   std::to_string(queue.depth) + "; make it deeper"};
 }
 
 }  // namespace
@@ -120,25 +80,19 @@ Result<PreparedQueuePair> PreparedQueuePair::create(
     return Error{Errc::invalid_argument,
                  "the completion queue and the protection domain belong to different Contexts; "
                  "make both from one"};
-  LEND_TRYV(check_counts(context, options, shared_receives == nullptr));
-  LEND_TRY(times, times_of(options));
+  LEND_TRYV(verbs::check_counts(context, options, shared_receives == nullptr));
+  LEND_TRY(times, verbs::times_of(options));
 
-  auto const room = std::uint64_t{options.send_depth}  // each send, write and read is signaled
-                    // and each receive completes; of shared ones in any completion queue
-                    + (shared_receives == nullptr ? options.receive_depth : 0) +
-                    options.probes;  // as does each probe
+  auto const room = room_of(options, shared_receives == nullptr);
   verbs::CompletionShare share{queue, room};
   std::optional<verbs::CompletionShare> of_receives;
   if (shared_receives != nullptr && !verbs::has_share(*shared_receives, *queue))
     of_receives.emplace(queue, shared_receives->depth);
-  if (!share.fits())
-    return Error{Errc::invalid_argument,
-                 "send_depth + receive_depth + probes is " +
-                     std::to_string(room + (of_receives ? shared_receives->depth : 0)) +
-                     ", more than what is left of the completion queue's depth of " +
-                     std::to_string(queue->depth) + "; make it deeper"};
+  if (!share.fits()) return no_room(*queue, room + (of_receives ? shared_receives->depth : 0));
   LEND_TRY(port,
            verbs::usable_port(context));  // its LID and MTU may have changed since it was opened
+  LEND_TRY(mtu_bytes, verbs::mtu_of(context, port, options));
+  LEND_TRY(terms, verbs::terms_of(context, port, options));
   LEND_TRY(gid, verbs::choose_gid(context, options.gid));
   LEND_TRY(sequence_number, random_sequence_number());
   ibv_qp_cap granted{};
@@ -161,10 +115,11 @@ Result<PreparedQueuePair> PreparedQueuePair::create(
   handle->is_destroyed = std::make_shared<verbs::DestroyedFlag>(false);
   handle->message_bytes_max = port.message_bytes_max;
   handle->elements = std::min(granted.max_send_sge, elements_max);
-  if (shared_receives == nullptr)
-    handle->elements = std::min(handle->elements, granted.max_recv_sge);
+  handle->receive_elements =
+      shared_receives == nullptr ? std::min(granted.max_recv_sge, elements_max) : 0;
   handle->inline_bytes = granted.max_inline_data;
   handle->times = times;
+  handle->terms = terms;
   handle->gid_index = static_cast<std::uint8_t>(gid.index);
   handle->local = {
       .device_kind = context.kind(),
@@ -174,8 +129,8 @@ Result<PreparedQueuePair> PreparedQueuePair::create(
       .lid = port.lid,
       .gid = gid.gid,
       .gid_type = gid.type,
-      .reads_served = context.reads.as_target,
-      .mtu_bytes = port.active_mtu_bytes,
+      .reads_served = terms.reads.as_target,
+      .mtu_bytes = mtu_bytes,
       .send_depth = options.send_depth,
       .receive_depth = shared_receives == nullptr ? options.receive_depth : shared_receives->depth};
   // Before it is connected, so that receives can be posted first. Source: ibv_post_recv(3).

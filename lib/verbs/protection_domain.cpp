@@ -21,13 +21,8 @@ namespace {
 
 /// Remote write without local write is refused. Source: ibv_reg_mr(3).
 int access_flags(std::optional<RemoteAccess> exposed) noexcept {
-  int flags = IBV_ACCESS_LOCAL_WRITE;
-  if (!exposed) return flags;
-  auto const bits = static_cast<unsigned>(*exposed);
-  if ((bits & static_cast<unsigned>(RemoteAccess::read)) != 0) flags |= IBV_ACCESS_REMOTE_READ;
-  if ((bits & static_cast<unsigned>(RemoteAccess::write)) != 0) flags |= IBV_ACCESS_REMOTE_WRITE;
-  if ((bits & static_cast<unsigned>(RemoteAccess::atomic)) != 0) flags |= IBV_ACCESS_REMOTE_ATOMIC;
-  return flags;
+  auto const remote = verbs::flags_of(exposed.value_or(RemoteAccess{}));
+  return static_cast<int>(IBV_ACCESS_LOCAL_WRITE | remote);
 }
 
 Result<void> check_length(ContextHandle const& context, std::size_t length) {

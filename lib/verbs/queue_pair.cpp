@@ -180,6 +180,9 @@ std::uint32_t QueuePair::inline_bytes() const noexcept {
 std::uint32_t QueuePair::elements() const noexcept {
   return handle().elements;
 }
+std::uint32_t QueuePair::receive_elements() const noexcept {
+  return handle().receive_elements;
+}
 std::uint64_t QueuePair::message_bytes_max() const noexcept {
   return handle().message_bytes_max;
 }

@@ -37,13 +37,11 @@ inline constexpr Transition ready_to_receive_to_send{
 /// Allowed from every state.
 inline constexpr Transition any_to_error{"any state to ERR", IBV_QPS_ERR, IBV_QP_STATE};
 
-/// Maximum reads outstanding, or served concurrently, per queue pair, if the device supports more:
-/// enough to fill a link; cards reserve memory for each.
-inline constexpr int reads_max = 16;
+/// Maximum reads outstanding, or served concurrently, per queue pair, if the device supports more
+/// and the options do not say: enough to fill a link; cards reserve memory for each.
+inline constexpr int reads_unasked = 16;
 /// Hop limit: the largest value of the field. Source: RFC 8200 §3, one octet.
 inline constexpr std::uint8_t hop_limit = 255;
-/// Default partition. Source: ibv_query_pkey(3); index 0 holds the default key.
-inline constexpr std::uint16_t partition_index = 0;
 
 /// 4.096 µs · 2^n for n of 1 to 31; n = 0 would wait without limit, which lend does not offer.
 /// Source: InfiniBand Architecture Specification vol. 1, §9.9.2.1.1, Local ACK Timeout: 5 bits.
@@ -94,6 +92,8 @@ inline constexpr std::array<std::chrono::microseconds, 32> receiver_not_ready_de
 
 /// rnr_retry without limit. Source: ibv_modify_qp(3).
 inline constexpr std::uint8_t receiver_not_ready_without_end = 7;
+/// Source: InfiniBand Architecture Specification vol. 1, service level: 4 bits.
+inline constexpr std::uint8_t service_level_largest = 15;
 inline constexpr std::uint8_t retries_largest = 7;  // 3 bits
 
 /// Payload bytes of an ibv_mtu; 0 if it is none. Source: enum ibv_mtu: 256 is 1, each next doubles.

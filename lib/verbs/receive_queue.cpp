@@ -89,7 +89,7 @@ Result<ReceiveQueue> ReceiveQueue::create(ProtectionDomain const& domain, std::u
                                       " shared receives; ask for less"};
   auto handle = std::make_shared<ReceiveQueueHandle>(
       ReceiveQueueHandle{{parent}, std::move(raw), attributes.max_wr});
-  handle->elements = std::min(attributes.max_sge, elements_max);
+  handle->elements = handle->receive_elements = std::min(attributes.max_sge, elements_max);
   handle->message_bytes_max = context.port.message_bytes_max;
   return ReceiveQueue{std::move(handle)};
 }

@@ -344,7 +344,7 @@ Provider table_of(bool is_soft) {
   table.query_device = &query_device;
   table.query_port = &query_port;
   table.query_gid_ex = &query_gid_ex;
-  table.get_device_guid = [](ibv_device*) { return htobe64(fake().device.guid); };
+  table.get_device_guid = [](ibv_device*) -> __be64 { return htobe64(fake().device.guid); };
   table.query_pkey = &query_pkey;
   table.alloc_pd = &alloc_pd;
   table.dealloc_pd = &end<ibv_pd>;

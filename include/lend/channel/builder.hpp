@@ -4,6 +4,7 @@
 
 #include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
+#include <lend/channel/builder_steps.hpp>
 #include <lend/channel/prepared_channel.hpp>
 #include <lend/verbs/protection_domain.hpp>
 #include <lend/verbs/queue_pair.hpp>
@@ -49,33 +50,6 @@ struct ChannelOptions {
 [[nodiscard]] LEND_EXPORT Result<PreparedChannel> prepare_channel(ProtectionDomain const& domain,
                                                                   ChannelOptions const& options);
 
-/// The steps of a builder, one bit each.
-enum class BuilderStep : std::uint32_t {
-  protection_domain = 1u << 0,
-  send_depth = 1u << 1,
-  receive_depth = 1u << 2,
-  elements = 1u << 3,
-  inline_bytes = 1u << 4,
-  ack_timeout = 1u << 5,
-  ack_retries = 1u << 6,
-  receiver_not_ready_retries = 1u << 7,
-  receiver_not_ready_delay = 1u << 8,
-  wait = 1u << 9,
-  gid = 1u << 10,  ///< by index or by address, once
-  keep_alive = 1u << 11,
-  wait_set = 1u << 12,      ///< instead of wait
-  receive_pool = 1u << 13,  ///< instead of receive_depth, after wait_set
-};
-
-template <std::uint32_t Steps>
-concept ProtectionDomainIsSet = (Steps & std::uint32_t(BuilderStep::protection_domain)) != 0;
-
-template <std::uint32_t Steps>
-concept WaitSetIsSet = (Steps & std::uint32_t(BuilderStep::wait_set)) != 0;
-
-template <std::uint32_t Steps, BuilderStep Step>
-concept StepNotTakenYet = (Steps & std::uint32_t(Step)) == 0;
-
 /// Each step at most once, the protection domain always; otherwise it does not compile.
 template <std::uint32_t Steps = 0>
 class ChannelBuilder {
@@ -104,6 +78,12 @@ class ChannelBuilder {
   [[nodiscard]] auto elements(std::uint32_t count) const requires
       StepNotTakenYet<Steps, BuilderStep::elements> {
     return with<BuilderStep::elements>(&QueuePairOptions::elements, count);
+  }
+  /// The same of a receive; without it as elements().
+  [[nodiscard]] auto receive_elements(std::uint32_t count) const requires
+      StepNotTakenYet<Steps, BuilderStep::receive_elements> &&
+      StepNotTakenYet<Steps, BuilderStep::receive_pool> {
+    return with<BuilderStep::receive_elements>(&QueuePairOptions::receive_elements, count);
   }
   /// Sends and writes of up to this many bytes are copied when they are posted.
   [[nodiscard]] auto inline_bytes(std::uint32_t bytes) const requires
@@ -144,6 +124,37 @@ class ChannelBuilder {
       StepNotTakenYet<Steps, BuilderStep::gid> {
     return with<BuilderStep::gid>(&QueuePairOptions::gid, GidChoice{.address = std::move(address)});
   }
+  // ---- the connection: as QueuePairOptions says of each ----
+
+  [[nodiscard]] auto mtu(std::uint32_t bytes) const requires
+      StepNotTakenYet<Steps, BuilderStep::mtu> {
+    return with<BuilderStep::mtu>(&QueuePairOptions::mtu_bytes, bytes);
+  }
+  [[nodiscard]] auto reads(std::uint8_t in_flight, std::uint8_t served) const requires
+      StepNotTakenYet<Steps, BuilderStep::reads> {
+    auto next = with<BuilderStep::reads>(&QueuePairOptions::reads_in_flight, in_flight);
+    next.options_.queue_pair.reads_served = served;
+    return next;
+  }
+  [[nodiscard]] auto remote_access(RemoteAccess access) const requires
+      StepNotTakenYet<Steps, BuilderStep::remote_access> {
+    return with<BuilderStep::remote_access>(&QueuePairOptions::remote_access, access);
+  }
+  [[nodiscard]] auto service_level(std::uint8_t level) const requires
+      StepNotTakenYet<Steps, BuilderStep::service_level> {
+    return with<BuilderStep::service_level>(&QueuePairOptions::service_level, level);
+  }
+  [[nodiscard]] auto traffic_class(std::uint8_t value) const requires
+      StepNotTakenYet<Steps, BuilderStep::traffic_class> {
+    return with<BuilderStep::traffic_class>(&QueuePairOptions::traffic_class, value);
+  }
+  [[nodiscard]] auto partition_key(std::uint16_t key) const requires
+      StepNotTakenYet<Steps, BuilderStep::partition_key> {
+    return with<BuilderStep::partition_key>(&QueuePairOptions::partition_key, key);
+  }
+
+  // ---- waiting ----
+
   [[nodiscard]] auto wait(Wait how) const requires StepNotTakenYet<Steps, BuilderStep::wait> &&
       StepNotTakenYet<Steps, BuilderStep::wait_set> {
     auto next = step<BuilderStep::wait>();
@@ -210,8 +221,8 @@ class ChannelBuilder {
     next.options_ = options_;
     return next;
   }
-  template <BuilderStep Step, class T>
-  [[nodiscard]] auto with(T QueuePairOptions::*option, T value) const {
+  template <BuilderStep Step, class T, class Value>
+  [[nodiscard]] auto with(T QueuePairOptions::*option, Value value) const {
     auto next = step<Step>();
     next.options_.queue_pair.*option = std::move(value);
     return next;
@@ -224,6 +235,10 @@ class ChannelBuilder {
 /// Starts a builder.
 [[nodiscard]] inline ChannelBuilder<> channel_builder() {
   return {};
+}
+/// The same, with its protection domain.
+[[nodiscard]] inline auto channel_builder(ProtectionDomain const& domain) {
+  return channel_builder().protection_domain(domain);
 }
 
 }  // namespace lend

@@ -24,7 +24,8 @@ namespace lend {
 struct QueuePairOptions {
   std::uint32_t send_depth = 128;
   std::uint32_t receive_depth = 128;
-  std::uint32_t elements = 4;      ///< maximum gather or scatter elements of one work request
+  std::uint32_t elements = 4;  ///< maximum gather or scatter elements of one work request
+  std::optional<std::uint32_t> receive_elements{};  ///< of one receive; nothing: as `elements`
   std::uint32_t inline_bytes = 0;  ///< sends and writes up to this size are copied when posted
   /// How long the device waits for an acknowledgement; rounded up to 4.096 µs · 2^n.
   std::chrono::nanoseconds ack_timeout = std::chrono::milliseconds{67};
@@ -36,6 +37,22 @@ struct QueuePairOptions {
   std::chrono::nanoseconds receiver_not_ready_delay = std::chrono::microseconds{640};
   std::uint32_t probes = 0;  ///< maximum outstanding unsafe_post_probe(), in addition to send_depth
   GidChoice gid{};           ///< this end's address; by default the first of Context::gids()
+  /// Payload of a packet, at most: 256, 512, 1024, 2048 or 4096, not above the port's; 0: the
+  /// port's. Of both ends the smaller one applies.
+  std::uint32_t mtu_bytes = 0;
+  /// Reads and atomic operations outstanding here, at most, and those of the peer that this end
+  /// serves at once: 1 to the device's limits; nothing: the smaller of those and 16.
+  std::optional<std::uint8_t> reads_in_flight{};
+  std::optional<std::uint8_t> reads_served{};
+  /// What the peer may do here at all; each region says again what it may do there. Without `write`
+  /// the keep-alives of the peer are refused. RemoteAccess{}: nothing.
+  RemoteAccess remote_access = RemoteAccess::all;
+  // By rdma_cm the route decides the rest, and all but the defaults are refused.
+  std::uint8_t service_level = 0;  ///< 0 to 15: InfiniBand's SL, the priority of Ethernet
+  std::uint8_t traffic_class = 0;  ///< of IPv6 and RoCE v2; the upper six bits are the DSCP
+  /// The partition, by its key in Context::partition_keys(), which the peer needs, too; nothing:
+  /// the first. Bit 15, full member, is ignored.
+  std::optional<std::uint16_t> partition_key{};
 };
 
 /// Maximum elements of one work request, whatever the device.
@@ -66,7 +83,8 @@ class LEND_EXPORT PreparedQueuePair {
   ///                            may be locked (RLIMIT_MEMLOCK is 0).
   ///          denied            the kernel refuses even the smallest with EPERM for another reason.
   ///          not_found         the port is not active, is Ethernet without a GID, or does not have
-  ///                            the GID of options.gid; the message lists those that exist.
+  ///                            the GID or partition of the options; the message lists those that
+  ///                            exist.
   ///          unsupported       options.gid on iWARP, where rdma_cm selects addresses; or the
   ///                            device numbers queue pairs beyond 24 bits.
   ///          system_failed     a call failed otherwise, for instance reading the GID table; its
@@ -190,6 +208,7 @@ class LEND_EXPORT QueuePair {
   /// The granted number, which may exceed the requested one.
   [[nodiscard]] std::uint32_t inline_bytes() const noexcept;
   [[nodiscard]] std::uint32_t elements() const noexcept;
+  [[nodiscard]] std::uint32_t receive_elements() const noexcept;
   /// The largest message, as this port reports it.
   [[nodiscard]] std::uint64_t message_bytes_max() const noexcept;
   /// Null after a move.
