@@ -269,6 +269,14 @@ Error base::ErrorAccess::about(Error const& error, WorkFailure const& work) noex
   return error.changed([&](Error::Details& details) { details.subject = work; });
 }
 
+Error base::ErrorAccess::of_drain(Error const& error) noexcept {
+  return error.changed([](Error::Details& details) { details.is_of_drain = true; });
+}
+
+bool Error::is_of_drain() const noexcept {
+  return details_ && details_->is_of_drain;
+}
+
 bool Error::is_flush() const noexcept {
   return work() != nullptr && class_of(work()->status) == FailureClass::flushed;
 }

@@ -11,6 +11,8 @@ namespace lend::base {
 struct ErrorAccess {
   /// The same error, described for `work`, a request that did not fail itself.
   [[nodiscard]] static Error about(Error const& error, WorkFailure const& work) noexcept;
+  /// The same error, found by the end of a scope.
+  [[nodiscard]] static Error of_drain(Error const& error) noexcept;
   /// Adds to what flushed_along() answers of it, of its copies and of its cause.
   static void count_flushed(Error const& error, std::uint32_t more = 1) noexcept;
 };

@@ -19,6 +19,7 @@ struct lend::Error::Details {
   std::optional<WorkFailure> subject{};  // a request that the error concerns and that did not fail
   Error cause{};                         // no code: none
   std::vector<Error> drained{};
+  bool is_of_drain = false;
   std::shared_ptr<Details const> origin{};  // if made from another: that one has the count
   mutable std::atomic<std::uint32_t> flushed_along{0};  // relaxed: publishes nothing
 
@@ -35,6 +36,7 @@ struct lend::Error::Details {
         subject{other->subject},
         cause{other->cause},
         drained{other->drained},
+        is_of_drain{other->is_of_drain},
         origin{other->origin ? other->origin : other} {}
   Details(Details const&) = delete;
   Details& operator=(Details const&) = delete;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Posts in a scope, and ends it. The thread of the channel.
+#include <base/error_access.hpp>
 #include <channel/batching.hpp>
 #include <channel/ending.hpp>
 #include <channel/posting.hpp>
@@ -169,6 +170,7 @@ std::optional<Error> PollingScope::end(std::optional<Error> closure_error, bool 
   auto cut_short = channel::Ending{*state}.drain(record(), deadline, false);
   auto& failures = record().failures;
 
+  bool const is_of_body = closure_error.has_value();
   std::optional<Error> error = std::move(closure_error);
   if (!error) error = std::move(cut_short);
   if (!error && manual && before > 0)
@@ -185,6 +187,7 @@ std::optional<Error> PollingScope::end(std::optional<Error> closure_error, bool 
       !first->is_flush())
     error = error->with_cause(*first);
   if (error && !failures.empty()) error = error->with_drained(std::move(failures));
+  if (error && !is_of_body) error = base::ErrorAccess::of_drain(*error);
   return error;
 }
 

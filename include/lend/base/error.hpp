@@ -106,6 +106,11 @@ class [[nodiscard]] LEND_EXPORT LEND_ABI_TAG Error {
   /// The same error with these failures appended to drained().
   [[nodiscard]] Error with_drained(std::vector<Error> failures) const noexcept;
 
+  /// Whether the end of a scope found it: in work that was not asked for its result, because the
+  /// drain gave up, or because a manual scope left work unpolled. Otherwise it comes from the body
+  /// of the scope, or from another call.
+  [[nodiscard]] bool is_of_drain() const noexcept;
+
   /// What had broken the channel before, if that was known when this error was made: for
   /// channel_broken, peer_lost and flushed work. Otherwise null.
   [[nodiscard]] Error const* cause() const noexcept LEND_LIFETIMEBOUND;

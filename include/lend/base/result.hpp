@@ -9,6 +9,7 @@
 #include <boost/outcome/basic_result.hpp>
 #include <boost/outcome/try.hpp>
 
+#include <string>
 #include <utility>
 
 namespace lend {
@@ -21,8 +22,11 @@ namespace outcome = BOOST_OUTCOME_V2_NAMESPACE;
 struct StopOnWrongAccess : outcome::policy::base {
   template <class Impl>
   static constexpr void wide_value_check(Impl&& self) {
-    if (!base::_has_value(std::forward<Impl>(self)))
-      stop("value() of a Result that holds an error: " + base::_error(self).message());
+    if (base::_has_value(std::forward<Impl>(self))) return;
+    if constexpr (requires { std::string{base::_error(self).message()}; })
+      stop("value() of a Result that holds an error: " + std::string{base::_error(self).message()});
+    else
+      stop("value() of a Result that holds an error");
   }
   template <class Impl>
   static constexpr void wide_error_check(Impl&& self) {
@@ -33,6 +37,11 @@ struct StopOnWrongAccess : outcome::policy::base {
 /// A value or an Error; ignoring one is a compile-time warning.
 template <class T>
 using Result = outcome::basic_result<T, Error, StopOnWrongAccess>;
+
+/// The same with an error type of the program's own, which is default constructible. If it can be
+/// made from an Error, LEND_TRY() and Channel::scope() do so.
+template <class T, class OwnError>
+using ResultOf = outcome::basic_result<T, OwnError, StopOnWrongAccess>;
 
 [[nodiscard]] inline auto success() noexcept {
   return outcome::success();

@@ -22,12 +22,16 @@ namespace lend {
 
 class PreparedChannel;
 
-/// The closure of a scope returns a Result.
 template <class T>
-concept IsResult = requires(T t) {
+using ErrorOf = std::remove_cvref_t<decltype(std::declval<T const&>().error())>;
+
+/// The closure of a scope returns a Result, or a ResultOf an error that can be made from an Error.
+template <class T>
+concept IsResult = requires(T const& t) {
   { t.has_value() } -> std::same_as<bool>;
-  { std::move(t).assume_error() } -> std::convertible_to<Error>;
-};
+  t.error();
+}
+&&std::constructible_from<ErrorOf<T>, Error>&& std::constructible_from<T, ErrorOf<T>>;
 
 /// Blocking send, receive, write and read; PollingScope posts many operations at a time.
 ///
@@ -70,6 +74,9 @@ class LEND_EXPORT Channel {
   ///   body threw                                          drained; the exception propagates; the
   ///                                                       failures are in last_failures()
   ///   body called finish()                                body's result
+  ///
+  /// Error::is_of_drain() tells failures of drained work from body's. An error type of the
+  /// program's own is made from them; if body returned one, the failures are in last_failures().
   template <class Body>
   requires IsResult<std::invoke_result_t<Body, PollingScope&>>
   [[nodiscard]] auto scope(Body&& body) -> std::invoke_result_t<Body, PollingScope&> {
@@ -147,11 +154,16 @@ class LEND_EXPORT Channel {
   auto run_scope(Body&& body, bool manual) -> std::invoke_result_t<Body, PollingScope&> {
     PollingScope scope{*this};
     auto result = std::forward<Body>(body)(scope);
+    using Given = decltype(result);
+    using OwnError = ErrorOf<Given>;
     if (result.has_value()) {
-      if (auto error = scope.end(std::nullopt, manual)) return std::move(*error);
+      if (auto error = scope.end(std::nullopt, manual)) return Given(OwnError(std::move(*error)));
       return result;
     }
-    return *scope.end(std::move(result).assume_error(), manual);  // an error stays an error
+    if constexpr (std::same_as<OwnError, Error>)
+      return *scope.end(std::move(result).assume_error(), manual);  // an error stays an error
+    else
+      return result;  // the scope's destructor drains, and keeps the failures
   }
 
   std::unique_ptr<channel::ChannelState> state_;
