@@ -108,6 +108,7 @@ class ChannelState {
 
   // ---- handles, and the next connection ----
 
+  [[nodiscard]] ProtectionDomain const& protection_domain() const noexcept { return domain_; }
   [[nodiscard]] std::uint64_t tag() const noexcept { return options_.tag; }
   [[nodiscard]] ChannelReference reference() const noexcept { return reference_; }
   /// The handle of the request that was just posted.

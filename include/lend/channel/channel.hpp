@@ -9,14 +9,18 @@
 #include <lend/channel/pending_work.hpp>
 #include <lend/channel/polling_scope.hpp>
 #include <lend/verbs/endpoint.hpp>
+#include <lend/verbs/protection_domain.hpp>
 #include <lend/verbs/work_request.hpp>
 
 #include <concepts>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
+
+struct ibv_qp;
 
 namespace lend {
 
@@ -137,12 +141,20 @@ class LEND_EXPORT Channel {
   /// is replaced if a more precise cause is found: copy it to keep it.
   [[nodiscard]] Error const* first_cause() const noexcept;
 
+  /// One line: the queue pair, its state and its peer, what is outstanding, and what broke it.
+  /// Queries the device, which costs a system call except on the soft device.
+  [[nodiscard]] std::string describe() const noexcept;
+
+  /// Whose regions it can use.
+  [[nodiscard]] ProtectionDomain protection_domain() const noexcept;
   [[nodiscard]] Endpoint const& endpoint() const noexcept;
   [[nodiscard]] Endpoint const& peer() const noexcept;
   [[nodiscard]] std::uint32_t send_depth() const noexcept;
   [[nodiscard]] std::uint32_t receive_depth() const noexcept;
   [[nodiscard]] std::uint32_t inline_bytes() const noexcept;
   [[nodiscard]] std::uint64_t message_bytes_max() const noexcept;
+  /// For verbs that lend does not wrap, not to post or to poll. Null once it had to be destroyed.
+  [[nodiscard]] ibv_qp* native() const noexcept;
 
  private:
   friend class PreparedChannel;
