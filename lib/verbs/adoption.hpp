@@ -17,15 +17,16 @@ namespace lend::verbs {
 /// Reaches the inside of queue pairs.
 struct QueuePairDoor {
   /// Null once it was consumed or moved from.
-  [[nodiscard]] LEND_EXPORT static QueuePairHandle* handle_of(PreparedQueuePair& prepared) noexcept;
-  [[nodiscard]] static QueuePairHandle const& handle_of(QueuePair const& queue_pair) noexcept;
+  [[nodiscard]] LEND_EXPORT static QueuePairHandle* handle_of(
+      AnyPreparedQueuePair& prepared) noexcept;
+  [[nodiscard]] static QueuePairHandle const& handle_of(AnyQueuePair const& queue_pair) noexcept;
   /// Whether the queue pair still exists, whichever object owns it.
   [[nodiscard]] static std::weak_ptr<QueuePairHandle> watch(
-      PreparedQueuePair const& prepared) noexcept;
+      AnyPreparedQueuePair const& prepared) noexcept;
   /// Whether the device no longer has it. A handle that is gone may be about to destroy it, or was
   /// refused.
   [[nodiscard]] static std::shared_ptr<DestroyedFlag const> end_of(
-      PreparedQueuePair const& prepared) noexcept;
+      AnyPreparedQueuePair const& prepared) noexcept;
   /// The queue pair that its new owner has brought to RTS, kept connected by `keeper`.
   [[nodiscard]] LEND_EXPORT static QueuePair connected(
       PreparedQueuePair&& prepared, std::unique_ptr<ConnectionKeeper> keeper) noexcept;

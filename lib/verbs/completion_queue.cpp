@@ -35,18 +35,25 @@ void write(Completion& target, verbs::CompletionEntry entry) noexcept {
   if (entry.is_receive()) work.immediate = entry.immediate();
 }
 
+void write(DatagramCompletion& target, verbs::CompletionEntry entry) noexcept {
+  write(static_cast<Completion&>(target), entry);
+  if (!entry.has_failed() && entry.is_receive()) target.sender = entry.sender();
+}
+
 /// As ibv_poll_cq(3) answers; `target` has room for at most poll_batch.
-[[gnu::always_inline]] inline int poll_once(ibv_cq& queue, std::span<Completion> target) noexcept {
+template <class Entry>
+[[gnu::always_inline]] inline int poll_once(ibv_cq& queue, std::span<Entry> target) noexcept {
   verbs::PolledCompletions entries;
   int const got = entries.poll(queue, static_cast<int>(target.size()));
-  Completion* next = target.data();
+  Entry* next = target.data();
   for (int i = 0; i < got; ++i) write(*next++, entries[i]);
   return got;
 }
 
 /// The same for any target: as many as were taken before the device had no more, or refused.
+template <class Entry>
 [[gnu::cold, gnu::noinline]] std::ptrdiff_t poll_often(ibv_cq& queue,
-                                                       std::span<Completion> target) noexcept {
+                                                       std::span<Entry> target) noexcept {
   std::size_t taken = 0;
   while (taken < target.size()) {
     auto const rest = target.subspan(taken);
@@ -137,7 +144,9 @@ Error verbs::poll_error(CompletionQueue const& queue, int result,
                    std::string{remedy}};
 }
 
-Result<std::span<Completion>> CompletionQueue::poll(std::span<Completion> target) noexcept {
+template <class Entry>
+[[gnu::always_inline]] inline Result<std::span<Entry>> CompletionQueue::poll_into(
+    std::span<Entry> target) noexcept {
   ibv_cq& queue = *handle_->raw.get();
   bool const is_at_once = target.size() - 1 < verbs::poll_batch;  // not 0 either
   std::ptrdiff_t const got = is_at_once ? poll_once(queue, target) : poll_often(queue, target);
@@ -145,6 +154,14 @@ Result<std::span<Completion>> CompletionQueue::poll(std::span<Completion> target
     return verbs::poll_error(*this, static_cast<int>(got),
                              "Flush and destroy the queue pairs that use it.");
   return target.first(static_cast<std::size_t>(got));
+}
+
+Result<std::span<Completion>> CompletionQueue::poll(std::span<Completion> target) noexcept {
+  return poll_into(target);
+}
+Result<std::span<DatagramCompletion>> CompletionQueue::poll(
+    std::span<DatagramCompletion> target) noexcept {
+  return poll_into(target);
 }
 
 bool CompletionQueue::is_wakeable() const noexcept {

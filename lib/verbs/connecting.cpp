@@ -14,16 +14,16 @@ namespace lend::verbs {
 
 namespace {
 
-bool takes_global_route(QueuePairHandle const& queue_pair) noexcept {
+bool takes_global_route(QueuePairHandle const& queue_pair, Endpoint const& peer) noexcept {
   Endpoint const& local = queue_pair.local;
-  Endpoint const& peer = queue_pair.peer;
   return needs_global_route(local, peer) ||
          (queue_pair.domain->context->port.needs_global_route && local.has_gid() && peer.has_gid());
 }
 
 /// " at 10.77.0.2, from GID index 1: 10.77.0.1 (RoCE v2)"
 std::string way_of(QueuePairHandle const& queue_pair) {
-  if (!takes_global_route(queue_pair)) return " at LID " + std::to_string(queue_pair.peer.lid);
+  if (!takes_global_route(queue_pair, queue_pair.peer))
+    return " at LID " + std::to_string(queue_pair.peer.lid);
   Endpoint const& local = queue_pair.local;
   return " at " + lend::text_of(queue_pair.peer.gid) + ", from GID index " +
          text_of(std::vector{GidEntry{queue_pair.gid_index, local.gid_type, local.gid}});
@@ -62,21 +62,21 @@ Error refused(QueuePairHandle const& queue_pair, Transition const& transition, i
                     errno_value, remedy);
 }
 
-ibv_ah_attr address_of_peer(QueuePairHandle const& queue_pair) noexcept {
+}  // namespace
+
+ibv_ah_attr address_of(QueuePairHandle const& queue_pair, Endpoint const& peer) noexcept {
   ibv_ah_attr address{};
   address.port_num = queue_pair.domain->context->port.number;
-  address.dlid = queue_pair.peer.lid;
+  address.dlid = peer.lid;
   address.sl = queue_pair.terms.service_level;
-  if (!takes_global_route(queue_pair)) return address;
+  if (!takes_global_route(queue_pair, peer)) return address;
   address.is_global = 1;
-  std::memcpy(address.grh.dgid.raw, queue_pair.peer.gid.data(), queue_pair.peer.gid.size());
+  std::memcpy(address.grh.dgid.raw, peer.gid.data(), peer.gid.size());
   address.grh.sgid_index = queue_pair.gid_index;
   address.grh.hop_limit = hop_limit;
   address.grh.traffic_class = queue_pair.terms.traffic_class;
   return address;
 }
-
-}  // namespace
 
 Result<void> apply_transition(QueuePairHandle const& queue_pair, Transition const& transition,
                               ibv_qp_attr attributes) {
@@ -93,23 +93,27 @@ Result<void> initialize(QueuePairHandle const& queue_pair) {
   attributes.pkey_index = queue_pair.terms.partition_index;
   attributes.port_num = context.port.number;
   attributes.qp_access_flags = queue_pair.terms.remote_access;
-  return apply_transition(queue_pair, context.is_iwarp() ? reset_to_init_of_iwarp : reset_to_init,
-                          attributes);
+  attributes.qkey = queue_pair.local.queue_key;
+  return apply_transition(
+      queue_pair,
+      context.is_iwarp() ? reset_to_init_of_iwarp : bring_up_of(queue_pair.local.service).to_init,
+      attributes);
 }
 
 Result<void> bring_up(QueuePairHandle& queue_pair) {
   Endpoint const& local = queue_pair.local;
   Endpoint const& peer = queue_pair.peer;
   ReadLimits const& reads = queue_pair.terms.reads;
+  auto const steps = bring_up_of(local.service);
 
   ibv_qp_attr attributes{};
-  attributes.ah_attr = address_of_peer(queue_pair);
+  attributes.ah_attr = address_of(queue_pair, peer);
   attributes.path_mtu = *mtu_of(std::min(local.mtu_bytes, peer.mtu_bytes));
   attributes.dest_qp_num = peer.queue_pair_number.value();
   attributes.rq_psn = peer.packet_sequence_number.value();
   attributes.max_dest_rd_atomic = reads.as_target;
   attributes.min_rnr_timer = queue_pair.times.receiver_not_ready_delay;
-  LEND_TRYV(apply_transition(queue_pair, init_to_ready_to_receive, attributes));
+  LEND_TRYV(apply_transition(queue_pair, steps.to_ready_to_receive, attributes));
 
   attributes.sq_psn = local.packet_sequence_number.value();
   // More than the peer serves at once, and it would refuse one. Source: ibv_modify_qp(3).
@@ -117,7 +121,15 @@ Result<void> bring_up(QueuePairHandle& queue_pair) {
   attributes.timeout = queue_pair.times.ack_timeout;
   attributes.retry_cnt = queue_pair.times.ack_retries;
   attributes.rnr_retry = queue_pair.times.receiver_not_ready_retries;
-  return apply_transition(queue_pair, ready_to_receive_to_send, attributes);
+  return apply_transition(queue_pair, steps.to_ready_to_send, attributes);
+}
+
+Result<void> activate(QueuePairHandle const& queue_pair) {
+  auto const steps = bring_up_of(queue_pair.local.service);
+  ibv_qp_attr attributes{};
+  LEND_TRYV(apply_transition(queue_pair, steps.to_ready_to_receive, attributes));
+  attributes.sq_psn = queue_pair.local.packet_sequence_number.value();
+  return apply_transition(queue_pair, steps.to_ready_to_send, attributes);
 }
 
 }  // namespace lend::verbs

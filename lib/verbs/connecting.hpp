@@ -13,5 +13,11 @@ namespace lend::verbs {
 /// Brings `queue_pair` from INIT to RTS, toward its `peer`, which fits.
 /// Errors:  names the refused transition.
 [[nodiscard]] Result<void> bring_up(QueuePairHandle& queue_pair);
+/// The same of a queue pair for datagrams, which has no peer.
+/// Errors:  names the refused transition.
+[[nodiscard]] Result<void> activate(QueuePairHandle const& queue_pair);
+/// The way from `queue_pair` to `peer`, which fits.
+[[nodiscard]] ibv_ah_attr address_of(QueuePairHandle const& queue_pair,
+                                     Endpoint const& peer) noexcept;
 
 }  // namespace lend::verbs

@@ -51,6 +51,8 @@ DeviceCapabilities Context::capabilities() const noexcept {
   return {.endpoints = !iwarp,
           .rdma_cm = LEND_BUILT_WITH_CM != 0 && kind() != DeviceKind::soft,
           .immediates = !iwarp,
+          .unreliable = !iwarp,
+          .datagrams = !iwarp,
           .atomics = handle_->has_atomics,
           .waits_for_receives = !iwarp,
           .acknowledges = !iwarp};

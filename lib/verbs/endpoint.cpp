@@ -2,9 +2,9 @@
 // Endpoints as bytes and as text; what arrives is untrusted. Values; any thread.
 //
 // 56 bytes, big-endian: magic u32 · version u8 · device kind u8 · link layer u8 · GID type u8 ·
-// queue pair number u32 · packet sequence number u32 · LID u16 · reads served u8 · zero u8 · GID 16
-// bytes · MTU u32 · send depth u32 · receive depth u32 · zero u32 · CRC-32 of all before. The text
-// is "lend", the version, a hyphen and the bytes in hexadecimal.
+// queue pair number u32 · packet sequence number u32 · LID u16 · reads served u8 · service u8 · GID
+// 16 bytes · MTU u32 · send depth u32 · receive depth u32 · queue key u32 · CRC-32 of all before.
+// The text is "lend", the version, a hyphen and the bytes in hexadecimal.
 #include <base/wire.hpp>
 #include <lend/verbs/endpoint.hpp>
 #include <verbs/endpoint_check.hpp>
@@ -78,6 +78,10 @@ std::optional<std::string> verbs::endpoint_defect(Endpoint const& endpoint) {
     return unknown("link layer", static_cast<unsigned>(endpoint.link_layer));
   if (endpoint.gid_type > GidType::roce_v2)
     return unknown("GID type", static_cast<unsigned>(endpoint.gid_type));
+  if (endpoint.service > Service::datagram)
+    return unknown("service", static_cast<unsigned>(endpoint.service));
+  if (endpoint.service != Service::datagram && endpoint.queue_key != 0)
+    return std::string{"a connection has a queue key"};
   auto const number = endpoint.queue_pair_number.value();
   if (number == 0 || number == verbs::multicast_queue_pair)
     return "queue pair number " + std::to_string(number) + " is never a connection's";
@@ -89,6 +93,15 @@ std::optional<std::string> verbs::endpoint_defect(Endpoint const& endpoint) {
       return "depth " + std::to_string(depth) + " is not 1 to " +
              std::to_string(verbs::depth_largest);
   return std::nullopt;
+}
+
+std::string_view name_of(Service service) noexcept {
+  switch (service) {
+    case Service::reliable_connection: return "reliable connection";
+    case Service::unreliable_connection: return "unreliable connection";
+    case Service::datagram: return "datagrams";
+  }
+  return "unknown";
 }
 
 bool Endpoint::has_gid() const noexcept {
@@ -107,12 +120,12 @@ std::array<std::byte, Endpoint::encoded_size> Endpoint::encode() const noexcept 
   writer.u32(packet_sequence_number.value());
   writer.u16(lid);
   writer.u8(reads_served);
-  writer.u8(0);
+  writer.u8(static_cast<std::uint8_t>(service));
   writer.bytes(std::as_bytes(std::span{gid}));
   writer.u32(mtu_bytes);
   writer.u32(send_depth);
   writer.u32(receive_depth);
-  writer.u32(0);
+  writer.u32(queue_key);
   writer.u32(base::crc32(std::span{bytes}.first(writer.written())));
   return bytes;
 }
@@ -135,22 +148,22 @@ Result<Endpoint> Endpoint::decode(std::span<std::byte const> bytes) {
   auto const sequence = reader.u32();
   endpoint.lid = reader.u16();
   endpoint.reads_served = reader.u8();
-  std::uint32_t zeros = reader.u8();
+  auto const service = reader.u8();
   reader.bytes(std::as_writable_bytes(std::span{endpoint.gid}));
   endpoint.mtu_bytes = reader.u32();
   endpoint.send_depth = reader.u32();
   endpoint.receive_depth = reader.u32();
-  zeros |= reader.u32();
+  endpoint.queue_key = reader.u32();
   if (reader.u32() != sum) return refused("the checksum differs: it was damaged on its way");
 
   auto const checked_number = QueuePairNumber::from(number);
   if (!checked_number) return out_of_range("queue pair number", number);
   auto const checked_sequence = PacketSequenceNumber::from(sequence);
   if (!checked_sequence) return out_of_range("packet sequence number", sequence);
-  if (zeros != 0) return refused("a reserved field is not zero");
   endpoint.device_kind = static_cast<DeviceKind>(kind);
   endpoint.link_layer = static_cast<LinkLayer>(layer);
   endpoint.gid_type = static_cast<GidType>(type);
+  endpoint.service = static_cast<Service>(service);
   endpoint.queue_pair_number = *checked_number;
   endpoint.packet_sequence_number = *checked_sequence;
   if (auto const defect = verbs::endpoint_defect(endpoint)) return refused(*defect);

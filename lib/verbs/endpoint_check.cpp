@@ -54,6 +54,9 @@ Result<void> check_fit(Endpoint const& local, Endpoint const& peer) {
   if (auto const defect = endpoint_defect(peer))
     return Error{Errc::incompatible_peer,
                  "the peer's endpoint cannot be one: " + *defect + "; exchange it again"};
+  if (local.service != peer.service)
+    return mismatch("services", name_of(local.service), name_of(peer.service),
+                    "make queue pairs of one service on both sides");
   if (is_soft(local) != is_soft(peer))  // a card and software RDMA speak the same protocols
     return mismatch("device kinds", name_of(local.device_kind), name_of(peer.device_kind),
                     "open soft devices on both sides (LEND_DEVICE=soft), or on neither");

@@ -82,6 +82,8 @@ constinit Provider const table = [] {
   made.create_qp = refused;
   made.modify_qp = refused;
   made.query_qp = refused;
+  made.create_ah = refused;
+  made.create_ah_from_wc = refused;
   made.allocate = refused;
   made.close_device = &leave<ibv_context>;
   made.dealloc_pd = &leave<ibv_pd>;
@@ -90,6 +92,7 @@ constinit Provider const table = [] {
   made.destroy_cq = &leave<ibv_cq>;
   made.destroy_srq = &leave<ibv_srq>;
   made.destroy_qp = &leave<ibv_qp>;
+  made.destroy_ah = &leave<ibv_ah>;
   made.ack_cq_events = [](ibv_cq*, unsigned) {};
   made.release = [](ibv_context*, void*, std::size_t) {};
   return made;

@@ -206,6 +206,14 @@ struct ReceiveQueueHandle : RequestQueue {
 [[nodiscard]] bool has_share(ReceiveQueueHandle const& receives,
                              CompletionQueueHandle const& completions) noexcept;
 
+/// An address handle, and the queue pair to which it leads.
+struct DestinationHandle {
+  std::shared_ptr<DomainHandle> domain;
+  RawHandle<ibv_ah, &Provider::destroy_ah> raw;
+  std::uint32_t queue_pair_number = 0;
+  std::uint32_t queue_key = 0;
+};
+
 struct QueuePairHandle : RequestQueue {
   std::shared_ptr<ReceiveQueueHandle> shared_receives;  // or null
   CompletionShare completions;

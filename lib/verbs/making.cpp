@@ -2,6 +2,7 @@
 // Creates a raw queue pair, or finds out why that was refused. Any thread.
 #include <verbs/limits.hpp>
 #include <verbs/making.hpp>
+#include <verbs/queue_pair_states.hpp>
 #include <verbs/verb_error.hpp>
 
 #include <cerrno>
@@ -15,6 +16,7 @@ struct Maker {
   DomainHandle const& domain;
   ibv_cq* completions;
   ibv_srq* shared_receives;
+  ibv_qp_type type;
 
   /// Null, and errno, if it is refused; otherwise `cap` has the granted values.
   [[nodiscard]] RawQueuePair make(ibv_qp_cap& cap) const noexcept {
@@ -22,7 +24,7 @@ struct Maker {
     attributes.send_cq = completions;
     attributes.recv_cq = completions;
     attributes.srq = shared_receives;
-    attributes.qp_type = IBV_QPT_RC;
+    attributes.qp_type = type;
     attributes.sq_sig_all = 0;  // each post sets IBV_SEND_SIGNALED itself
     attributes.cap = cap;
     Provider const& provider = domain.provider();
@@ -98,7 +100,7 @@ Error refusal_of(Maker const& maker, ibv_qp_cap const& asked, int errno_value) {
 
 Result<RawQueuePair> make_queue_pair(DomainHandle const& domain, ibv_cq* completions,
                                      ibv_srq* shared_receives, QueuePairOptions const& options,
-                                     ibv_qp_cap& granted) {
+                                     Service service, ibv_qp_cap& granted) {
   auto const receive_elements =
       shared_receives == nullptr ? options.receive_elements.value_or(options.elements) : 0;
   ibv_qp_cap const asked{.max_send_wr = options.send_depth + options.probes,
@@ -107,7 +109,7 @@ Result<RawQueuePair> make_queue_pair(DomainHandle const& domain, ibv_cq* complet
                          .max_send_sge = options.elements,
                          .max_recv_sge = receive_elements,
                          .max_inline_data = options.inline_bytes};
-  Maker const maker{domain, completions, shared_receives};
+  Maker const maker{domain, completions, shared_receives, bring_up_of(service).type};
   granted = asked;
   auto raw = maker.make(granted);
   if (int const error = errno; !raw) return refusal_of(maker, asked, error);

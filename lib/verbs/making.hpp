@@ -17,7 +17,7 @@ using RawQueuePair = RawHandle<ibv_qp, &Provider::destroy_qp>;
 /// Source:  ibv_create_qp(3).
 [[nodiscard]] Result<RawQueuePair> make_queue_pair(DomainHandle const& domain, ibv_cq* completions,
                                                    ibv_srq* shared_receives,
-                                                   QueuePairOptions const& options,
+                                                   QueuePairOptions const& options, Service service,
                                                    ibv_qp_cap& granted);
 
 }  // namespace lend::verbs

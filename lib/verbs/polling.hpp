@@ -6,6 +6,7 @@
 #include <lend/base/error.hpp>
 #include <lend/verbs/completion.hpp>
 #include <lend/verbs/completion_queue.hpp>
+#include <lend/verbs/datagram.hpp>
 #include <verbs/provider.hpp>
 
 #include <endian.h>
@@ -43,6 +44,11 @@ class CompletionEntry {
   /// Whether bytes() is valid. IBV_WC_RECV is a bit, RDMA_READ a value.
   [[nodiscard]] bool has_bytes() const noexcept {
     return is_receive() || entry_->opcode == IBV_WC_RDMA_READ;
+  }
+  /// Of receives of datagrams that succeeded.
+  [[nodiscard]] DatagramSender sender() const noexcept {
+    return {QueuePairNumber::truncated(entry_->src_qp), entry_->slid, entry_->sl,
+            entry_->dlid_path_bits, (entry_->wc_flags & IBV_WC_GRH) != 0};
   }
   /// Host order; of receives that succeeded. SoftRoCE flags one on the send that carried it, too.
   /// Source: Linux drivers/infiniband/sw/rxe/rxe_comp.c, make_send_cqe().

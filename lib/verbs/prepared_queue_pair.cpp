@@ -34,6 +34,20 @@ Result<PacketSequenceNumber> random_sequence_number() {
   return PacketSequenceNumber::truncated(value);
 }
 
+Result<void> check_service(verbs::ContextHandle const& context, Service service,
+                           std::uint32_t queue_key) {
+  if (service != Service::reliable_connection && context.is_iwarp())
+    return Error{Errc::unsupported, context.name +
+                                        " is iWARP, which has reliable connections only (RFC "
+                                        "5040); use another device, or a QueuePair"};
+  // Source: InfiniBand Architecture Specification vol. 1, 10.2.5, privileged queue keys.
+  constexpr std::uint32_t largest = INT32_MAX;
+  if (queue_key > largest)
+    return Error{Errc::invalid_argument, "queue_key is " + std::to_string(queue_key) +
+                                             "; it must be 0 to " + std::to_string(largest)};
+  return success();
+}
+
 /// What a queue pair may fill of its completion queue.
 std::uint64_t room_of(QueuePairOptions const& options, bool has_own_receives) noexcept {
   return std::uint64_t{options.send_depth}  // each send, write and read is signaled
@@ -48,30 +62,38 @@ Error no_room(verbs::CompletionQueueHandle const& queue, std::uint64_t room) {
                    std::to_string(queue.depth) + "; make it deeper"};
 }
 
-}  // namespace
-
-Result<PreparedQueuePair> PreparedQueuePair::create(ProtectionDomain const& domain,
-                                                    CompletionQueue const& completions,
-                                                    QueuePairOptions const& options) {
-  return create(domain, completions, options, nullptr);
+void end(QueuePairHandle* ending) noexcept {
+  // Not again if it failed before: then the device may still have it.
+  if (ending->raw) static_cast<void>(verbs::destroy(*ending));
+  delete ending;
 }
 
-Result<PreparedQueuePair> PreparedQueuePair::create(ProtectionDomain const& domain,
-                                                    CompletionQueue const& completions,
-                                                    QueuePairOptions const& options,
-                                                    ReceiveQueue const& receives) {
+}  // namespace
+
+Result<AnyPreparedQueuePair::Handle> AnyPreparedQueuePair::make(ProtectionDomain const& domain,
+                                                                CompletionQueue const& completions,
+                                                                QueuePairOptions const& options,
+                                                                Kind kind) {
+  return make(domain, completions, options, kind, nullptr);
+}
+
+Result<AnyPreparedQueuePair::Handle> AnyPreparedQueuePair::make(ProtectionDomain const& domain,
+                                                                CompletionQueue const& completions,
+                                                                QueuePairOptions const& options,
+                                                                Kind kind,
+                                                                ReceiveQueue const& receives) {
   if (receives.handle_ == nullptr)
     return Error{Errc::invalid_argument, "the ReceiveQueue was moved from"};
   if (receives.handle_->domain->context != domain.handle_->context)
     return Error{Errc::invalid_argument,
                  "the ReceiveQueue and the protection domain belong to different Contexts; make "
                  "both from one"};
-  return create(domain, completions, options, receives.handle_);
+  return make(domain, completions, options, kind, receives.handle_);
 }
 
-Result<PreparedQueuePair> PreparedQueuePair::create(
+Result<AnyPreparedQueuePair::Handle> AnyPreparedQueuePair::make(
     ProtectionDomain const& domain, CompletionQueue const& completions,
-    QueuePairOptions const& options,
+    QueuePairOptions const& options, Kind kind,
     std::shared_ptr<verbs::ReceiveQueueHandle> const& shared_receives) {
   auto const& parent = domain.handle_;
   verbs::ContextHandle const& context = *parent->context;
@@ -80,6 +102,7 @@ Result<PreparedQueuePair> PreparedQueuePair::create(
     return Error{Errc::invalid_argument,
                  "the completion queue and the protection domain belong to different Contexts; "
                  "make both from one"};
+  LEND_TRYV(check_service(context, kind.service, kind.queue_key));
   LEND_TRYV(verbs::check_counts(context, options, shared_receives == nullptr));
   LEND_TRY(times, verbs::times_of(options));
 
@@ -98,7 +121,7 @@ Result<PreparedQueuePair> PreparedQueuePair::create(
   ibv_qp_cap granted{};
   LEND_TRY(raw, make_queue_pair(*parent, queue->raw.get(),
                                 shared_receives != nullptr ? shared_receives->raw.get() : nullptr,
-                                options, granted));
+                                options, kind.service, granted));
 
   auto const number = QueuePairNumber::from(raw.get()->qp_num);
   if (!number)
@@ -106,12 +129,7 @@ Result<PreparedQueuePair> PreparedQueuePair::create(
                                         std::to_string(raw.get()->qp_num) +
                                         ", which does not fit the 24 bits on the wire"};
   std::shared_ptr<QueuePairHandle> const handle{
-      new QueuePairHandle{{parent}, shared_receives, std::move(share), std::move(raw)},
-      [](QueuePairHandle* ending) {
-        // Not again if it failed before: then the device may still have it.
-        if (ending->raw) static_cast<void>(verbs::destroy(*ending));
-        delete ending;
-      }};
+      new QueuePairHandle{{parent}, shared_receives, std::move(share), std::move(raw)}, &end};
   handle->is_destroyed = std::make_shared<verbs::DestroyedFlag>(false);
   handle->message_bytes_max = port.message_bytes_max;
   handle->elements = std::min(granted.max_send_sge, elements_max);
@@ -132,29 +150,30 @@ Result<PreparedQueuePair> PreparedQueuePair::create(
       .reads_served = terms.reads.as_target,
       .mtu_bytes = mtu_bytes,
       .send_depth = options.send_depth,
-      .receive_depth = shared_receives == nullptr ? options.receive_depth : shared_receives->depth};
+      .receive_depth = shared_receives == nullptr ? options.receive_depth : shared_receives->depth,
+      .service = kind.service,
+      .queue_key = kind.queue_key};
   // Before it is connected, so that receives can be posted first. Source: ibv_post_recv(3).
   LEND_TRYV(verbs::initialize(*handle));
   if (of_receives) shared_receives->shares.push_back(std::move(*of_receives));
-  return PreparedQueuePair{handle};
+  return handle;
 }
 
-PreparedQueuePair::PreparedQueuePair(std::shared_ptr<QueuePairHandle> handle) noexcept
-    : handle_{std::move(handle)} {}
-PreparedQueuePair::PreparedQueuePair(PreparedQueuePair&&) noexcept = default;
-PreparedQueuePair& PreparedQueuePair::operator=(PreparedQueuePair&&) noexcept = default;
-PreparedQueuePair::~PreparedQueuePair() = default;
+AnyPreparedQueuePair::AnyPreparedQueuePair(Handle handle) noexcept : handle_{std::move(handle)} {}
+AnyPreparedQueuePair::AnyPreparedQueuePair(AnyPreparedQueuePair&&) noexcept = default;
+AnyPreparedQueuePair& AnyPreparedQueuePair::operator=(AnyPreparedQueuePair&&) noexcept = default;
+AnyPreparedQueuePair::~AnyPreparedQueuePair() = default;
 
-QueuePairHandle* QueuePairDoor::handle_of(PreparedQueuePair& prepared) noexcept {
+QueuePairHandle* QueuePairDoor::handle_of(AnyPreparedQueuePair& prepared) noexcept {
   return prepared.handle_.get();
 }
 
-std::weak_ptr<QueuePairHandle> QueuePairDoor::watch(PreparedQueuePair const& prepared) noexcept {
+std::weak_ptr<QueuePairHandle> QueuePairDoor::watch(AnyPreparedQueuePair const& prepared) noexcept {
   return prepared.handle_;
 }
 
 std::shared_ptr<verbs::DestroyedFlag const> QueuePairDoor::end_of(
-    PreparedQueuePair const& prepared) noexcept {
+    AnyPreparedQueuePair const& prepared) noexcept {
   return prepared.handle_->is_destroyed;
 }
 
@@ -164,20 +183,17 @@ QueuePair QueuePairDoor::connected(PreparedQueuePair&& prepared,
   return QueuePair{std::move(prepared.handle_)};
 }
 
-Endpoint const& PreparedQueuePair::endpoint() const noexcept {
+Endpoint const& AnyPreparedQueuePair::endpoint() const noexcept {
   if (!handle_) stop("a PreparedQueuePair was used after it had been connected or moved from");
   return handle_->local;
 }
 
-ibv_qp* PreparedQueuePair::native() const noexcept {
+ibv_qp* AnyPreparedQueuePair::native() const noexcept {
   return handle_ ? handle_->raw.get() : nullptr;
 }
 
-Result<QueuePair> PreparedQueuePair::connect(Endpoint const& peer) && {
-  if (!handle_)
-    return Error{Errc::invalid_argument,
-                 "this queue pair was connected or moved from before; prepare another"};
-  auto handle = std::move(handle_);  // gone on every error below
+Result<AnyPreparedQueuePair::Handle> AnyPreparedQueuePair::connect_to(Endpoint const& peer) {
+  LEND_TRY(handle, consume());
   if (verbs::ContextHandle const& context = *handle->domain->context; context.is_iwarp())
     return Error{Errc::unsupported,
                  context.name +
@@ -188,7 +204,21 @@ Result<QueuePair> PreparedQueuePair::connect(Endpoint const& peer) && {
   LEND_TRYV(verbs::usable_port(*handle->domain->context));
   handle->peer = peer;
   LEND_TRYV(verbs::bring_up(*handle));
-  return QueuePair{std::move(handle)};
+  return std::move(handle);
+}
+
+Result<AnyPreparedQueuePair::Handle> AnyPreparedQueuePair::activate_it() {
+  LEND_TRY(handle, consume());
+  LEND_TRYV(verbs::usable_port(*handle->domain->context));
+  LEND_TRYV(verbs::activate(*handle));
+  return std::move(handle);
+}
+
+Result<AnyPreparedQueuePair::Handle> AnyPreparedQueuePair::consume() {
+  if (!handle_)
+    return Error{Errc::invalid_argument,
+                 "this queue pair was connected or moved from before; prepare another"};
+  return std::move(handle_);  // gone on every error
 }
 
 }  // namespace lend

@@ -58,6 +58,9 @@ struct Provider {
   decltype(&::ibv_modify_qp) modify_qp;
   decltype(&::ibv_query_qp) query_qp;
   decltype(&::ibv_destroy_qp) destroy_qp;
+  decltype(&::ibv_create_ah) create_ah;
+  decltype(&::ibv_destroy_ah) destroy_ah;
+  decltype(&::ibv_create_ah_from_wc) create_ah_from_wc;
 
   /// Page-aligned zeroed bytes that this device accesses best, or null with errno: settle_pages().
   /// Not registered. The pages are not prefer_huge.
@@ -81,10 +84,7 @@ struct Provider {
   decltype(&::ibv_query_srq) query_srq;
   decltype(&::ibv_create_qp_ex) create_qp_ex;
   decltype(&::ibv_qp_to_qp_ex) qp_to_qp_ex;
-  decltype(&::ibv_create_ah) create_ah;
-  decltype(&::ibv_destroy_ah) destroy_ah;
   decltype(&::ibv_init_ah_from_wc) init_ah_from_wc;
-  decltype(&::ibv_create_ah_from_wc) create_ah_from_wc;
 };
 
 [[nodiscard]] Provider const& rdma_core_provider() noexcept;

@@ -32,8 +32,8 @@ template <class Work>
 }
 
 template <class Work>
-[[gnu::always_inline]] inline Result<void> post(QueuePairHandle const& queue_pair, std::uint64_t id,
-                                                Work const& work) noexcept {
+[[gnu::always_inline]] inline Result<void> post_one(QueuePairHandle const& queue_pair,
+                                                    std::uint64_t id, Work const& work) noexcept {
   auto const* const element = verbs::only_element(work);
   if (element == nullptr || !verbs::is_plain(queue_pair, work, *element)) [[unlikely]]
     return post_any(queue_pair, id, work);
@@ -48,35 +48,34 @@ template <class Work>
 
 }  // namespace
 
-Result<void> QueuePair::unsafe_post_send(std::uint64_t id, Send const& work) noexcept {
-  return post(handle(), id, work);
+Result<void> AnyQueuePair::post(std::uint64_t id, Send const& work) noexcept {
+  return post_one(handle(), id, work);
 }
-Result<void> QueuePair::unsafe_post_write(std::uint64_t id, Write const& work) noexcept {
-  return post(handle(), id, work);
+Result<void> AnyQueuePair::post(std::uint64_t id, Write const& work) noexcept {
+  return post_one(handle(), id, work);
 }
-Result<void> QueuePair::unsafe_post_read(std::uint64_t id, Read const& work) noexcept {
-  return post(handle(), id, work);
+Result<void> AnyQueuePair::post(std::uint64_t id, Read const& work) noexcept {
+  return post_one(handle(), id, work);
 }
-Result<void> QueuePair::unsafe_post_atomic(std::uint64_t id, Atomic const& work) noexcept {
-  return post(handle(), id, work);
+Result<void> AnyQueuePair::post(std::uint64_t id, Atomic const& work) noexcept {
+  return post_one(handle(), id, work);
 }
-Result<void> QueuePair::unsafe_post_receive(std::uint64_t id, Receive const& work) noexcept {
+Result<void> AnyQueuePair::post(std::uint64_t id, Receive const& work) noexcept {
   // SoftiWARP's library divides by the depth 0. Source: rdma-core providers/siw/siw.c,
   // siw_post_recv(); and a run in test/guest.
   if (handle().shared_receives != nullptr) [[unlikely]]
     return Error{Errc::invalid_argument,
                  "receive refused: this queue pair shares the receives of a ReceiveQueue, post to "
                  "that; nothing was posted"};
-  return post(handle(), id, work);
+  return post_one(handle(), id, work);
 }
 
-QueuePair::QueuePair(std::shared_ptr<QueuePairHandle> handle) noexcept
-    : handle_{std::move(handle)} {}
-QueuePair::QueuePair(QueuePair&&) noexcept = default;
-QueuePair& QueuePair::operator=(QueuePair&&) noexcept = default;
-QueuePair::~QueuePair() = default;
+AnyQueuePair::AnyQueuePair(Handle handle) noexcept : handle_{std::move(handle)} {}
+AnyQueuePair::AnyQueuePair(AnyQueuePair&&) noexcept = default;
+AnyQueuePair& AnyQueuePair::operator=(AnyQueuePair&&) noexcept = default;
+AnyQueuePair::~AnyQueuePair() = default;
 
-QueuePairHandle& QueuePair::handle() const noexcept {
+QueuePairHandle& AnyQueuePair::handle() const noexcept {
   if (!handle_) [[unlikely]]
     stop("a QueuePair was used after it had been moved from");
   return *handle_;
@@ -110,17 +109,17 @@ Result<void> verbs::destroy(QueuePairHandle& queue_pair) noexcept {
       "The device may still access the posted bytes: they stay on loan for good.");
 }
 
-Result<void> QueuePair::abort_all() noexcept {
+Result<void> AnyQueuePair::abort_all() noexcept {
   return verbs::abort_all(handle());
 }
 
-Result<void> QueuePair::destroy() && noexcept {
+Result<void> AnyQueuePair::destroy() && noexcept {
   auto answer = verbs::destroy(handle());
   handle_.reset();
   return answer;
 }
 
-QueuePairState QueuePair::state() const noexcept {
+QueuePairState AnyQueuePair::state() const noexcept {
   ibv_qp_attr attributes{};
   ibv_qp_init_attr unused{};
   verbs::Provider const& provider = handle().domain->provider();
@@ -134,7 +133,7 @@ QueuePairState QueuePair::state() const noexcept {
   return is_connected ? static_cast<QueuePairState>(attributes.qp_state) : QueuePairState::unknown;
 }
 
-QueuePair::Probe QueuePair::unsafe_post_probe(std::uint64_t id) noexcept {
+AnyQueuePair::Probe AnyQueuePair::post_probe(std::uint64_t id) noexcept {
   ibv_send_wr request;
   ibv_sge none;
   request.wr.rdma.remote_addr = 0;
@@ -145,51 +144,56 @@ QueuePair::Probe QueuePair::unsafe_post_probe(std::uint64_t id) noexcept {
   return refused != nullptr ? Probe::refused : Probe::unclear;
 }
 
-bool QueuePair::is_acknowledged() const noexcept {
+bool AnyQueuePair::is_answered() const noexcept {
   return !handle().domain->context->is_iwarp();
 }
 
-bool QueuePair::port_is_down() const noexcept {
+bool AnyQueuePair::port_is_down() const noexcept {
   verbs::ContextHandle const& context = *handle().domain->context;
   ibv_port_attr attributes{};
   return context.provider().query_port(context.raw.get(), context.port.number, &attributes) == 0 &&
          attributes.state != IBV_PORT_ACTIVE;
 }
 
-std::optional<Error> QueuePair::lost(Deadline deadline) noexcept {
+std::optional<Error> AnyQueuePair::lost_before(Deadline deadline) noexcept {
   if (!handle().keeper) return std::nullopt;
   return handle().keeper->lost(deadline);
 }
 
-bool QueuePair::is_watched() const noexcept {
+bool AnyQueuePair::has_keeper() const noexcept {
   return handle().keeper != nullptr;
 }
 
-QueuePairNumber QueuePair::number() const noexcept {
+Service AnyQueuePair::service() const noexcept {
+  return handle().local.service;
+}
+QueuePairNumber AnyQueuePair::number() const noexcept {
   return handle().local.queue_pair_number;
 }
-Endpoint const& QueuePair::endpoint() const noexcept {
+Endpoint const& AnyQueuePair::endpoint() const noexcept {
   return handle().local;
 }
-Endpoint const& QueuePair::peer() const noexcept {
+Endpoint const& AnyQueuePair::connected_peer() const noexcept {
   return handle().peer;
 }
-std::uint32_t QueuePair::inline_bytes() const noexcept {
+std::uint32_t AnyQueuePair::inline_bytes() const noexcept {
   return handle().inline_bytes;
 }
-std::uint32_t QueuePair::elements() const noexcept {
+std::uint32_t AnyQueuePair::elements() const noexcept {
   return handle().elements;
 }
-std::uint32_t QueuePair::receive_elements() const noexcept {
+std::uint32_t AnyQueuePair::receive_elements() const noexcept {
   return handle().receive_elements;
 }
-std::uint64_t QueuePair::message_bytes_max() const noexcept {
+std::uint64_t AnyQueuePair::message_bytes_max() const noexcept {
+  // The limit of a post holds for rooms, too, which are longer than their datagrams.
+  if (service() == Service::datagram) return handle().local.mtu_bytes;
   return handle().message_bytes_max;
 }
-QueuePairHandle const& verbs::QueuePairDoor::handle_of(QueuePair const& queue_pair) noexcept {
+QueuePairHandle const& verbs::QueuePairDoor::handle_of(AnyQueuePair const& queue_pair) noexcept {
   return queue_pair.handle();
 }
-ibv_qp* QueuePair::native() const noexcept {
+ibv_qp* AnyQueuePair::native() const noexcept {
   return handle_ ? handle_->raw.get() : nullptr;
 }
 

@@ -10,6 +10,36 @@
 #include <string>
 #include <utility>
 
+namespace lend {
+
+QueuePairOptions UnreliableOptions::complete() const {
+  return {.send_depth = send_depth,
+          .receive_depth = receive_depth,
+          .elements = elements,
+          .receive_elements = receive_elements,
+          .inline_bytes = inline_bytes,
+          .gid = gid,
+          .mtu_bytes = mtu_bytes,
+          .remote_access = remote_access,
+          .service_level = service_level,
+          .traffic_class = traffic_class,
+          .partition_key = partition_key};
+}
+
+QueuePairOptions DatagramOptions::complete() const {
+  return {.send_depth = send_depth,
+          .receive_depth = receive_depth,
+          .elements = elements,
+          .receive_elements = receive_elements,
+          .inline_bytes = inline_bytes,
+          .gid = gid,
+          .service_level = service_level,
+          .traffic_class = traffic_class,
+          .partition_key = partition_key};
+}
+
+}  // namespace lend
+
 namespace lend::verbs {
 
 namespace {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <lend/verbs/service.hpp>
 
 #include <array>
 #include <chrono>
@@ -34,6 +35,33 @@ inline constexpr Transition ready_to_receive_to_send{
     "RTR to RTS", IBV_QPS_RTS,
     IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
         IBV_QP_TIMEOUT};
+
+/// What takes a queue pair of one service from RESET to RTS.
+struct BringUp {
+  ibv_qp_type type;
+  Transition to_init;
+  Transition to_ready_to_receive;
+  Transition to_ready_to_send;
+};
+/// Of unreliable connections and of datagrams. Source: ibv_modify_qp(3), the
+/// same for IBV_QPT_UC and IBV_QPT_UD.
+[[nodiscard]] constexpr BringUp bring_up_of(Service service) noexcept {
+  constexpr int sequence_number = IBV_QP_STATE | IBV_QP_SQ_PSN;
+  BringUp steps{IBV_QPT_RC, reset_to_init, init_to_ready_to_receive, ready_to_receive_to_send};
+  if (service == Service::reliable_connection) return steps;
+  steps.to_ready_to_send.attributes = sequence_number;
+  if (service == Service::unreliable_connection) {
+    steps.type = IBV_QPT_UC;
+    steps.to_ready_to_receive.attributes =
+        IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+    return steps;
+  }
+  steps.type = IBV_QPT_UD;
+  steps.to_init.attributes = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+  steps.to_ready_to_receive.attributes = IBV_QP_STATE;
+  return steps;
+}
+
 /// Allowed from every state.
 inline constexpr Transition any_to_error{"any state to ERR", IBV_QPS_ERR, IBV_QP_STATE};
 

@@ -76,6 +76,9 @@ constinit Provider const table{
     .modify_qp = &::ibv_modify_qp,
     .query_qp = &::ibv_query_qp,
     .destroy_qp = &::ibv_destroy_qp,
+    .create_ah = &::ibv_create_ah,
+    .destroy_ah = &::ibv_destroy_ah,
+    .create_ah_from_wc = &::ibv_create_ah_from_wc,
     .allocate = &allocate,
     .release = &release,
     .last_reason = &last_reason,
@@ -88,10 +91,7 @@ constinit Provider const table{
     .query_srq = &::ibv_query_srq,
     .create_qp_ex = &::ibv_create_qp_ex,
     .qp_to_qp_ex = &::ibv_qp_to_qp_ex,
-    .create_ah = &::ibv_create_ah,
-    .destroy_ah = &::ibv_destroy_ah,
     .init_ah_from_wc = &::ibv_init_ah_from_wc,
-    .create_ah_from_wc = &::ibv_create_ah_from_wc,
 };
 
 }  // namespace

@@ -303,6 +303,31 @@ lend::Result<std::size_t> receive_one(lend::Channel& channel, lend::MemoryRegion
 }
 // end of excerpt
 
+lend::Result<void> send_datagrams(lend::ProtectionDomain const& domain) {
+  if (!domain.context().capabilities().datagrams) return lend::success();
+  LEND_TRY(completions, lend::CompletionQueue::create(domain.context(), 256));
+  LEND_TRY(memory, domain.allocate(4096));
+  // excerpt datagrams
+  LEND_TRY(prepared, lend::PreparedDatagramQueuePair::create(domain, completions, {}));
+  lend::Endpoint const address = prepared.endpoint();  // for those who send here
+  LEND_TRY(datagrams, std::move(prepared).activate());
+  LEND_TRY(room, lend::DatagramRoom::in(memory.scatter(0, 40 + 1024)));
+  LEND_TRYV(datagrams.unsafe_post_receive(1, room));
+
+  LEND_TRY(there, datagrams.destination(address));  // here, itself
+  LEND_TRYV(datagrams.unsafe_post_send(2, memory.gather(2048, 64), there));
+  // end of excerpt
+  std::array<lend::DatagramCompletion, 2> done;
+  for (std::size_t count = 0; count < done.size();) {
+    LEND_TRY(some, completions.poll(std::span{done}.subspan(count)));
+    count += some.size();
+  }
+  bool const is_first = done[0].id == 1;
+  auto const* const arrived = done[is_first ? 0 : 1].success();
+  return arrived != nullptr && arrived->bytes == 40 + 64 ? lend::Result<void>{lend::success()}
+                                                         : lend::Errc::unsupported;
+}
+
 lend::Result<void> keep_alive(lend::ProtectionDomain const& domain) {
   // excerpt keep_alive
   LEND_TRY(prepared, lend::channel_builder()
@@ -340,6 +365,7 @@ lend::Result<void> show_all() {
   LEND_TRYV(post_a_batch(domain));
   LEND_TRYV(give_up(domain));
   LEND_TRYV(keep_alive(domain));
+  LEND_TRYV(send_datagrams(domain));
   LEND_TRYV(loop_by_events(domain));
   LEND_TRYV(serve_a_set(domain));
   LEND_TRYV(serve_by_a_pool(domain));

@@ -29,6 +29,9 @@ Endpoint random_endpoint(std::mt19937_64& random) {
   endpoint.mtu_bytes = 256u << below(5);
   endpoint.send_depth = static_cast<std::uint32_t>(1 + below(0x7fff'ffff));
   endpoint.receive_depth = static_cast<std::uint32_t>(1 + below(0x7fff'ffff));
+  endpoint.service = static_cast<Service>(below(3));
+  if (endpoint.service == Service::datagram)
+    endpoint.queue_key = static_cast<std::uint32_t>(random());
   return endpoint;
 }
 
@@ -69,6 +72,20 @@ TEST_CASE("an endpoint decodes to itself, from bytes and from text", "[verbs]") 
   }
 }
 
+TEST_CASE(
+    "an endpoint of an unknown service, or of a connection with a queue "
+    "key, is refused",
+    "[verbs]") {
+  Endpoint endpoint = some_endpoint();
+  endpoint.queue_key = 0;
+  endpoint.service = static_cast<Service>(3);
+  check_refused(decode_of(endpoint));
+  endpoint.service = Service::unreliable_connection;
+  CHECK(decode_of(endpoint).has_value());
+  endpoint.queue_key = 1;
+  check_refused(decode_of(endpoint));
+}
+
 TEST_CASE("an endpoint's bytes are the same on every machine", "[verbs]") {
   Endpoint endpoint;
   endpoint.device_kind = DeviceKind::soft;
@@ -92,11 +109,11 @@ TEST_CASE("an endpoint's bytes are the same on every machine", "[verbs]") {
         "02010202"                          // version, kind, link, GID type
         "00010203"                          // queue pair number
         "00040506"                          // packet sequence number
-        "07081000"                          // LID, reads served, zero
+        "07081000"                          // LID, reads served, service
         "fe000000000000000000000000000001"  // GID
         "00000400"                          // MTU
         "0000001000000020"                  // depths
-        "00000000");                        // zero
+        "00000000");                        // queue key
 }
 
 TEST_CASE("one flipped bit anywhere in an endpoint is refused", "[verbs]") {

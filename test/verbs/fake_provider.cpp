@@ -281,6 +281,7 @@ ibv_qp* create_qp(ibv_pd* domain, ibv_qp_init_attr* attributes) {
     errno = EINVAL;
     return nullptr;
   }
+  fake().types.push_back(attributes->qp_type);
   auto const queue_pair = std::make_shared<ibv_qp>();
   queue_pair->context = domain->context;
   queue_pair->pd = domain;
@@ -293,6 +294,15 @@ ibv_qp* create_qp(ibv_pd* domain, ibv_qp_init_attr* attributes) {
   return fake().make(queue_pair.get(), "queue pair",
                      {domain, attributes->send_cq, attributes->recv_cq, attributes->srq},
                      queue_pair);
+}
+
+ibv_ah* create_ah(ibv_pd* domain, ibv_ah_attr* attributes) {
+  if (fake().fails("ibv_create_ah")) return nullptr;
+  auto const handle = std::make_shared<ibv_ah>();
+  handle->context = domain->context;
+  handle->pd = domain;
+  fake().addresses.push_back(*attributes);
+  return fake().make(handle.get(), "address handle", {domain}, handle);
 }
 
 int modify_qp(ibv_qp* queue_pair, ibv_qp_attr* attributes, int mask) {
@@ -362,6 +372,8 @@ Provider table_of(bool is_soft) {
   table.modify_qp = &modify_qp;
   table.query_qp = &query_qp;
   table.destroy_qp = &destroy_qp;
+  table.create_ah = &create_ah;
+  table.destroy_ah = &end<ibv_ah>;
   table.allocate = &allocate;
   table.release = &release;
   table.last_reason = &last_reason;

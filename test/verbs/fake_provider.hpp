@@ -136,6 +136,8 @@ class Fake {
   std::uint32_t last_to_post = 0;  // its number
   int post_calls = 0;
   std::vector<Modified> modified{};
+  std::vector<ibv_qp_type> types{};      // of queue pairs
+  std::vector<ibv_ah_attr> addresses{};  // of address handles
   std::deque<Posted> posted{};
   std::deque<ibv_wc> completions{};
   std::vector<int> polls{};  // entries asked for

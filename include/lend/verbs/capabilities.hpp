@@ -16,6 +16,9 @@ struct DeviceCapabilities {
   bool rdma_cm = false;
   /// A send or a write may carry an immediate.
   bool immediates = false;
+  /// UnreliableQueuePair and DatagramQueuePair. Not on iWARP.
+  bool unreliable = false;
+  bool datagrams = false;
   /// Compare-and-swap and fetch-and-add: Atomic. SoftiWARP has none, nor has iWARP's first RFC.
   bool atomics = false;
   /// A message waits for a receive that the peer posts later. If false, such a message ends the

@@ -8,6 +8,7 @@
 #include <lend/base/result.hpp>
 #include <lend/verbs/completion.hpp>
 #include <lend/verbs/context.hpp>
+#include <lend/verbs/datagram.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -56,6 +57,10 @@ class LEND_EXPORT CompletionQueue {
   [[nodiscard]] Result<std::span<Completion>> poll(
       std::span<Completion> target LEND_LIFETIMEBOUND) noexcept;
 
+  /// The same, of a queue that datagrams come to: receives name their senders.
+  [[nodiscard]] Result<std::span<DatagramCompletion>> poll(
+      std::span<DatagramCompletion> target LEND_LIFETIMEBOUND) noexcept;
+
   [[nodiscard]] bool is_wakeable() const noexcept;
   /// Requests one event for the next completion. Completions that are there already may raise none
   /// (on the soft device they do): poll once more before sleep(). False if the device refuses, or
@@ -81,9 +86,11 @@ class LEND_EXPORT CompletionQueue {
   [[nodiscard]] ibv_cq* native() const noexcept;
 
  private:
-  friend class PreparedQueuePair;
+  friend class AnyPreparedQueuePair;
   friend class ReceiveQueue;
   friend Error verbs::poll_error(CompletionQueue const&, int, std::string_view) noexcept;
+  template <class Entry>
+  [[nodiscard]] Result<std::span<Entry>> poll_into(std::span<Entry> target) noexcept;
   explicit CompletionQueue(std::shared_ptr<verbs::CompletionQueueHandle> handle) noexcept
       : handle_{std::move(handle)} {}
   std::shared_ptr<verbs::CompletionQueueHandle> handle_;

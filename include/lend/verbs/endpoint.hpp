@@ -7,6 +7,7 @@
 #include <lend/base/result.hpp>
 #include <lend/verbs/device.hpp>
 #include <lend/verbs/gid.hpp>
+#include <lend/verbs/service.hpp>
 
 #include <array>
 #include <cstddef>
@@ -17,7 +18,8 @@
 
 namespace lend {
 
-/// The address of one end of a connection, which the peer needs to connect.
+/// The address of one end of a connection, which the peer needs to connect; or
+/// of a queue pair for datagrams.
 ///
 /// Send it to the peer by any means, get the peer's, and give that to `handshake()`, which checks
 /// it against this end before anything is connected. A decoded endpoint is untrusted until then.
@@ -37,6 +39,8 @@ struct LEND_EXPORT Endpoint {
   // the messages that may be under way.
   std::uint32_t send_depth = 0;
   std::uint32_t receive_depth = 0;
+  Service service = Service::reliable_connection;
+  std::uint32_t queue_key = 0;  ///< of a queue pair for datagrams: what reaches it has this key
 
   [[nodiscard]] bool has_gid() const noexcept;
 

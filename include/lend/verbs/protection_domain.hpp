@@ -129,7 +129,7 @@ class LEND_EXPORT ProtectionDomain {
   [[nodiscard]] ibv_pd* native() const noexcept;
 
  private:
-  friend class PreparedQueuePair;
+  friend class AnyPreparedQueuePair;
   friend class ReceiveQueue;
   std::shared_ptr<verbs::DomainHandle> handle_;
 };

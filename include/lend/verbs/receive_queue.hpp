@@ -70,7 +70,7 @@ class LEND_EXPORT ReceiveQueue {
   [[nodiscard]] ibv_srq* native() const noexcept;
 
  private:
-  friend class PreparedQueuePair;
+  friend class AnyPreparedQueuePair;
   explicit ReceiveQueue(std::shared_ptr<verbs::ReceiveQueueHandle> handle) noexcept;
   [[nodiscard]] verbs::ReceiveQueueHandle& handle() const noexcept;  // stops if moved from
   std::shared_ptr<verbs::ReceiveQueueHandle> handle_;

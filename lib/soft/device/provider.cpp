@@ -83,6 +83,9 @@ verbs::Provider const& provider() noexcept {
       .modify_qp = meddlesome<modify_qp>,
       .query_qp = meddlesome<query_qp>,
       .destroy_qp = destroy_qp,
+      .create_ah = meddlesome<create_ah>,
+      .destroy_ah = destroy_ah,
+      .create_ah_from_wc = meddlesome<create_ah_from_wc>,
       .allocate = meddlesome<allocate>,
       .release = release,
       .last_reason = last_reason,
@@ -95,10 +98,7 @@ verbs::Provider const& provider() noexcept {
       .query_srq = meddlesome<query_srq>,
       .create_qp_ex = meddlesome<create_qp_ex>,
       .qp_to_qp_ex = qp_to_qp_ex,
-      .create_ah = meddlesome<create_ah>,
-      .destroy_ah = destroy_ah,
       .init_ah_from_wc = init_ah_from_wc,
-      .create_ah_from_wc = meddlesome<create_ah_from_wc>,
   };
   return table;
 }

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What queue pairs of every service have, and how they post: QueuePairOf says which may. One thread
+// at a time.
+#pragma once
+
+#include <lend/base/deadline.hpp>
+#include <lend/base/export.hpp>
+#include <lend/base/result.hpp>
+#include <lend/verbs/completion_queue.hpp>
+#include <lend/verbs/datagram.hpp>
+#include <lend/verbs/endpoint.hpp>
+#include <lend/verbs/protection_domain.hpp>
+#include <lend/verbs/queue_pair_options.hpp>
+#include <lend/verbs/service.hpp>
+#include <lend/verbs/work_request.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+struct ibv_qp;
+
+namespace lend {
+
+class ReceiveQueue;
+namespace verbs {
+struct QueuePairDoor;
+struct QueuePairHandle;
+struct ReceiveQueueHandle;
+}  // namespace verbs
+
+/// A queue pair that is not connected yet: PreparedQueuePairOf.
+class LEND_EXPORT AnyPreparedQueuePair {
+ public:
+  /// This end's address, which the peer needs.
+  [[nodiscard]] Endpoint const& endpoint() const noexcept;
+  /// Null after it was consumed or moved from.
+  [[nodiscard]] ibv_qp* native() const noexcept;
+
+ protected:
+  struct Kind {
+    Service service = Service::reliable_connection;
+    std::uint32_t queue_key = 0;  ///< of datagrams
+  };
+  using Handle = std::shared_ptr<verbs::QueuePairHandle>;
+
+  explicit AnyPreparedQueuePair(Handle handle) noexcept;
+  AnyPreparedQueuePair(AnyPreparedQueuePair&&) noexcept;
+  AnyPreparedQueuePair& operator=(AnyPreparedQueuePair&&) noexcept;
+  ~AnyPreparedQueuePair();
+  [[nodiscard]] static Result<Handle> make(ProtectionDomain const& domain,
+                                           CompletionQueue const& completions,
+                                           QueuePairOptions const& options, Kind kind);
+  [[nodiscard]] static Result<Handle> make(ProtectionDomain const& domain,
+                                           CompletionQueue const& completions,
+                                           QueuePairOptions const& options, Kind kind,
+                                           ReceiveQueue const& receives);
+  [[nodiscard]] Result<Handle> connect_to(Endpoint const& peer);
+  [[nodiscard]] Result<Handle> activate_it();
+
+ private:
+  friend struct verbs::QueuePairDoor;
+  [[nodiscard]] static Result<Handle> make(
+      ProtectionDomain const& domain, CompletionQueue const& completions,
+      QueuePairOptions const& options, Kind kind,
+      std::shared_ptr<verbs::ReceiveQueueHandle> const& shared_receives);
+  [[nodiscard]] Result<Handle> consume();
+  Handle handle_;
+};
+
+/// A queue pair in use: QueuePairOf.
+class LEND_EXPORT AnyQueuePair {
+ public:
+  /// Moves the queue pair to the error state: every outstanding request completes with
+  /// WR_FLUSH_ERR. Not MPI_Win_flush: it aborts the work and waits for nothing.
+  /// Errors:  system_failed.
+  /// Source:  ibv_modify_qp(3), any state to ERR.
+  [[nodiscard]] Result<void> abort_all() noexcept;
+
+  /// Destroys the queue pair now. Then the device no longer accesses bytes that were posted here,
+  /// and no completion of it comes.
+  /// Errors:  system_failed  the device kept it and may access those bytes at any time; the
+  ///                         destructor does not try again.
+  /// Source:  ibv_destroy_qp(3).
+  [[nodiscard]] Result<void> destroy() && noexcept;
+
+  /// Queries the device. Costs a system call except on the soft device.
+  [[nodiscard]] QueuePairState state() const noexcept;
+
+  /// Whether the device reports that its port is not active. Costs a system call, as state() does.
+  [[nodiscard]] bool port_is_down() const noexcept;
+
+  [[nodiscard]] Service service() const noexcept;
+  [[nodiscard]] QueuePairNumber number() const noexcept;
+  [[nodiscard]] Endpoint const& endpoint() const noexcept;
+  /// The granted number, which may exceed the requested one.
+  [[nodiscard]] std::uint32_t inline_bytes() const noexcept;
+  [[nodiscard]] std::uint32_t elements() const noexcept;
+  [[nodiscard]] std::uint32_t receive_elements() const noexcept;
+  /// The largest message, as this port reports it; of datagrams its MTU.
+  [[nodiscard]] std::uint64_t message_bytes_max() const noexcept;
+  /// Null after a move.
+  [[nodiscard]] ibv_qp* native() const noexcept;
+
+  enum class Probe : std::uint8_t {
+    posted,
+    refused,
+    unclear,  ///< the device failed and does not say whether it took it: abort_all()
+  };
+
+ protected:
+  using Handle = std::shared_ptr<verbs::QueuePairHandle>;
+
+  explicit AnyQueuePair(Handle handle) noexcept;
+  AnyQueuePair(AnyQueuePair&&) noexcept;
+  AnyQueuePair& operator=(AnyQueuePair&&) noexcept;
+  ~AnyQueuePair();
+  [[nodiscard]] Result<void> post(std::uint64_t id, Send const& work) noexcept;
+  [[nodiscard]] Result<void> post(std::uint64_t id, Write const& work) noexcept;
+  [[nodiscard]] Result<void> post(std::uint64_t id, Read const& work) noexcept;
+  [[nodiscard]] Result<void> post(std::uint64_t id, Atomic const& work) noexcept;
+  [[nodiscard]] Result<void> post(std::uint64_t id, Receive const& work) noexcept;
+  [[nodiscard]] Result<void> post_to(std::uint64_t id, Send const& work,
+                                     Destination const& to) noexcept;
+  [[nodiscard]] Probe post_probe(std::uint64_t id) noexcept;
+  [[nodiscard]] Result<Destination> destination_at(Endpoint const& peer) const;
+  [[nodiscard]] Result<Destination> destination_back(DatagramSender const& sender,
+                                                     std::span<std::byte const> header,
+                                                     std::uint32_t queue_key) const;
+  [[nodiscard]] bool is_answered() const noexcept;
+  [[nodiscard]] Endpoint const& connected_peer() const noexcept;
+  [[nodiscard]] std::optional<Error> lost_before(Deadline deadline) noexcept;
+  [[nodiscard]] bool has_keeper() const noexcept;
+
+ private:
+  friend struct verbs::QueuePairDoor;
+  [[nodiscard]] verbs::QueuePairHandle& handle() const noexcept;  // stops where it was moved from
+  Handle handle_;                                                 // one owner; others watch
+};
+
+}  // namespace lend

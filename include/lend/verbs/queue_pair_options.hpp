@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Options of a queue pair, by its service. Values; any thread.
+#pragma once
+
+#include <lend/verbs/gid.hpp>
+#include <lend/verbs/remote_region.hpp>
+#include <lend/verbs/service.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <type_traits>
+
+namespace lend {
+
+/// Options of a queue pair. A depth is the maximum number of outstanding requests.
+struct QueuePairOptions {
+  std::uint32_t send_depth = 128;
+  std::uint32_t receive_depth = 128;
+  std::uint32_t elements = 4;  ///< maximum gather or scatter elements of one work request
+  std::optional<std::uint32_t> receive_elements{};  ///< of one receive; nothing: as `elements`
+  std::uint32_t inline_bytes = 0;  ///< sends and writes up to this size are copied when posted
+  /// How long the device waits for an acknowledgement; rounded up to 4.096 µs · 2^n.
+  std::chrono::nanoseconds ack_timeout = std::chrono::milliseconds{67};
+  std::uint8_t ack_retries = 6;  ///< 0 to 7; on SoftRoCE 7 is unlimited (rxe_comp.c)
+  /// 0 to 6; nothing: unlimited, a message waits for the peer's receive.
+  std::optional<std::uint8_t> receiver_not_ready_retries{};
+  /// How long the peer's sender waits if no receive is posted here; rounded up to the device's
+  /// table, 0.01 ms to 655.36 ms.
+  std::chrono::nanoseconds receiver_not_ready_delay = std::chrono::microseconds{640};
+  std::uint32_t probes = 0;  ///< maximum outstanding unsafe_post_probe(), in addition to send_depth
+  GidChoice gid{};           ///< this end's address; by default the first of Context::gids()
+  /// Payload of a packet, at most: 256, 512, 1024, 2048 or 4096, not above the port's; 0: the
+  /// port's. Of both ends the smaller one applies.
+  std::uint32_t mtu_bytes = 0;
+  /// Reads and atomic operations outstanding here, at most, and those of the peer that this end
+  /// serves at once: 1 to the device's limits; nothing: the smaller of those and 16.
+  std::optional<std::uint8_t> reads_in_flight{};
+  std::optional<std::uint8_t> reads_served{};
+  /// What the peer may do here at all; each region says again what it may do there. Without `write`
+  /// the keep-alives of the peer are refused. RemoteAccess{}: nothing.
+  RemoteAccess remote_access = RemoteAccess::all;
+  // By rdma_cm the route decides the rest and the MTU, and all but the defaults are refused.
+  std::uint8_t service_level = 0;  ///< 0 to 15: InfiniBand's SL, the priority of Ethernet
+  std::uint8_t traffic_class = 0;  ///< of IPv6 and RoCE v2; the upper six bits are the DSCP
+  /// The partition, by its key in Context::partition_keys(), which the peer needs, too; nothing:
+  /// the first. Bit 15, full member, is ignored.
+  std::optional<std::uint16_t> partition_key{};
+};
+
+/// Maximum elements of one work request, whatever the device.
+inline constexpr std::uint32_t elements_max = 32;
+
+/// Options of an unreliable connection, each as in QueuePairOptions: nothing is acknowledged, so
+/// there is nothing to retry.
+struct UnreliableOptions {
+  std::uint32_t send_depth = 128;
+  std::uint32_t receive_depth = 128;
+  std::uint32_t elements = 4;
+  std::optional<std::uint32_t> receive_elements{};
+  std::uint32_t inline_bytes = 0;
+  GidChoice gid{};
+  std::uint32_t mtu_bytes = 0;
+  RemoteAccess remote_access = RemoteAccess::write;
+  std::uint8_t service_level = 0;
+  std::uint8_t traffic_class = 0;
+  std::optional<std::uint16_t> partition_key{};
+
+  /// Those of its own, and what an unreliable connection does not use.
+  [[nodiscard]] LEND_EXPORT QueuePairOptions complete() const;
+};
+
+/// Options of a queue pair for datagrams, each as in QueuePairOptions.
+struct DatagramOptions {
+  std::uint32_t send_depth = 128;
+  std::uint32_t receive_depth = 128;
+  std::uint32_t elements = 4;
+  std::optional<std::uint32_t> receive_elements{};
+  std::uint32_t inline_bytes = 0;
+  GidChoice gid{};
+  std::uint8_t service_level = 0;
+  std::uint8_t traffic_class = 0;
+  std::optional<std::uint16_t> partition_key{};
+  /// Datagrams with another key do not arrive; senders read it from endpoint(). Below 2^31: the
+  /// upper half is the kernel's. Source: ibv_post_send(3), remote_qkey; InfiniBand Architecture
+  /// Specification vol. 1, 10.2.5.
+  std::uint32_t queue_key = 0x1ed;
+
+  [[nodiscard]] LEND_EXPORT QueuePairOptions complete() const;
+};
+
+template <IsService S>
+using OptionsOf =
+    std::conditional_t<std::same_as<S, Rc>, QueuePairOptions,
+                       std::conditional_t<std::same_as<S, Uc>, UnreliableOptions, DatagramOptions>>;
+
+}  // namespace lend

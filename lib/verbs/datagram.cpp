@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Datagrams: their rooms, their destinations, and their posts. One thread at a
+// time per queue pair.
+#include <lend/verbs/any_queue_pair.hpp>
+#include <lend/verbs/datagram.hpp>
+#include <verbs/connecting.hpp>
+#include <verbs/endpoint_check.hpp>
+#include <verbs/handles.hpp>
+#include <verbs/posting.hpp>
+#include <verbs/verb_error.hpp>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace lend {
+
+using verbs::DestinationHandle;
+using verbs::QueuePairHandle;
+
+namespace {
+
+Error no_destination(QueuePairHandle const& queue_pair, std::string const& call, int errno_value) {
+  auto const code = errno_value == EINVAL ? Errc::invalid_argument : Errc::system_failed;
+  return verbs::verb_error(errno_value == ENOMEM ? Errc::exhausted : code,
+                           queue_pair.domain->provider(), call, errno_value);
+}
+
+}  // namespace
+
+Result<DatagramRoom> DatagramRoom::in(ScatterElement element) noexcept {
+  if (element.range.length <= datagram_header_bytes)
+    return Error{Errc::invalid_argument, "a room of " + std::to_string(element.range.length) +
+                                             " bytes holds no datagram: 40 bytes come before each "
+                                             "message; give it 41 or "
+                                             "more"};
+  return DatagramRoom{element};
+}
+
+QueuePairNumber Destination::number() const noexcept {
+  return QueuePairNumber::truncated(handle_->queue_pair_number);
+}
+
+ibv_ah* Destination::native() const noexcept {
+  return handle_->raw.get();
+}
+
+Result<Destination> AnyQueuePair::destination_at(Endpoint const& peer) const {
+  QueuePairHandle const& own = handle();
+  LEND_TRYV(verbs::check_fit(own.local, peer));
+  ibv_ah_attr address = verbs::address_of(own, peer);
+  verbs::Provider const& provider = own.domain->provider();
+  errno = 0;
+  verbs::RawHandle<ibv_ah, &verbs::Provider::destroy_ah> raw{
+      provider, provider.create_ah(own.domain->raw.get(), &address)};
+  if (int const error = errno; !raw) return no_destination(own, "ibv_create_ah", error);
+  return Destination{std::make_shared<DestinationHandle const>(DestinationHandle{
+      own.domain, std::move(raw), peer.queue_pair_number.value(), peer.queue_key})};
+}
+
+Result<Destination> AnyQueuePair::destination_back(DatagramSender const& sender,
+                                                   std::span<std::byte const> header,
+                                                   std::uint32_t queue_key) const {
+  QueuePairHandle const& own = handle();
+  if (header.size() < datagram_header_bytes)
+    return Error{Errc::invalid_argument, "a header of " + std::to_string(header.size()) +
+                                             " bytes; it is the first 40 of the datagram's room"};
+  ibv_wc completion{};
+  completion.src_qp = sender.number.value();
+  completion.slid = sender.lid;
+  completion.sl = sender.service_level;
+  completion.dlid_path_bits = sender.path_bits;
+  completion.wc_flags = sender.has_header ? unsigned{IBV_WC_GRH} : 0U;
+  ibv_grh route;
+  std::memcpy(&route, header.data(), sizeof route);
+  static_assert(sizeof route == datagram_header_bytes);
+  verbs::Provider const& provider = own.domain->provider();
+  errno = 0;
+  verbs::RawHandle<ibv_ah, &verbs::Provider::destroy_ah> raw{
+      provider, provider.create_ah_from_wc(own.domain->raw.get(), &completion, &route,
+                                           own.domain->context->port.number)};
+  if (int const error = errno; !raw) return no_destination(own, "ibv_create_ah_from_wc", error);
+  return Destination{std::make_shared<DestinationHandle const>(
+      DestinationHandle{own.domain, std::move(raw), sender.number.value(), queue_key})};
+}
+
+Result<void> AnyQueuePair::post_to(std::uint64_t id, Send const& work,
+                                   Destination const& to) noexcept {
+  QueuePairHandle const& own = handle();
+  DestinationHandle const& there = *to.handle_;
+  if (there.domain != own.domain)
+    return Error{Errc::invalid_argument,
+                 "send refused: the Destination is of another protection "
+                 "domain; take it from "
+                 "destination() of this queue pair; nothing was posted"};
+  if (auto const bytes = work.source.bytes(); bytes > message_bytes_max())
+    return Error{Errc::invalid_argument,
+                 "send refused: " + std::to_string(bytes) + " bytes, a datagram carries at most " +
+                     std::to_string(message_bytes_max()) +
+                     ", the port's MTU; cut it, or use a connection; nothing was posted"};
+  ibv_sge elements[elements_max];
+  ibv_send_wr request;
+  verbs::LoanRow none{};
+  auto const resolved = verbs::describe(own, id, work, request, elements, none);
+  if (resolved.is_refused())
+    return verbs::refusal_error(own, work, verbs::PostAnswer::of(resolved), {});
+  request.wr.ud = {there.raw.get(), there.queue_pair_number, there.queue_key};
+  ibv_send_wr* refused = nullptr;
+  if (int const result = verbs::post_chain(own, request, refused); result != 0)
+    return verbs::refusal_error(own, work, verbs::device_answer(resolved.bytes, result, refused),
+                                {});
+  return success();
+}
+
+}  // namespace lend

@@ -1,0 +1,14 @@
+// error: CanRead
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include <lend/lend.hpp>
+#include <lend/verbs/queue_pair.hpp>
+
+#ifdef MUST_COMPILE
+using QueuePair = lend::QueuePair;
+#else
+using QueuePair = lend::UnreliableQueuePair;
+#endif
+
+lend::Result<void> rule(QueuePair& queue_pair, lend::Read const& work) {
+  return queue_pair.unsafe_post_read(1, work);
+}
