@@ -6,6 +6,7 @@
 #include <lend/base/byte_range.hpp>
 #include <lend/base/deadline.hpp>
 #include <lend/base/error.hpp>
+#include <lend/base/numa.hpp>
 #include <lend/base/result.hpp>
 #include <lend/channel/batch.hpp>
 #include <lend/channel/builder.hpp>

@@ -43,6 +43,17 @@ TEST_CASE("a channel's text has its queue pairs, what is outstanding, and what b
   CHECK(scope.finish().has_error());
 }
 
+TEST_CASE("a handle has the id by which errors name its request", "[channel]") {
+  auto ends = two_ends();
+  auto memory = must(ends.domain.allocate(64));
+  PollingScope scope{ends.a};
+  auto work = post_failing(ends, scope, memory);
+  CHECK(work.id() >> 32 != 0);
+  auto const error = error_of(work.wait(within(10s)));
+  REQUIRE(error.work() != nullptr);
+  CHECK(error.work()->slot == static_cast<std::uint32_t>(work.id()));
+}
+
 TEST_CASE("a channel gives out its domain, where the next one is built", "[channel]") {
   auto ends = two_ends();
   CHECK(ends.a.protection_domain().native() == ends.domain.native());

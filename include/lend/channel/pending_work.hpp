@@ -90,6 +90,9 @@ class [[nodiscard]] LEND_EXPORT PendingWork {
   ///                          are on loan: wait again.
   [[nodiscard]] Result<WorkSuccess> wait(Deadline deadline = Deadline::never()) noexcept;
 
+  /// The request's wr_id at the device; its low 32 bits are WorkFailure::slot.
+  [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
+
  private:
   friend class channel::ChannelState;
   friend struct channel::HandleAccess;
