@@ -38,7 +38,7 @@ class BorrowLedger {
   /// The same for a range with bytes, where that takes few instructions. False: nothing was lent,
   /// and lend() decides.
   [[nodiscard]] bool lend_at_once(Loan& loan, ByteRange range, LoanKind kind, Operation operation,
-                                  SourceLine const& where) noexcept;
+                                  SourceLine where) noexcept;
 
   /// Returns `loan`. True if it was the last one and `retire()` was called before: then the caller,
   /// and no other thread, must now release the memory that the ledger guards.
@@ -91,7 +91,7 @@ class BorrowLedger {
   [[nodiscard]] static bool fits_above(Loan const& below, std::size_t begin, std::size_t end,
                                        LoanKind kind) noexcept;
   static void describe(Loan& loan, ByteRange range, LoanKind kind, Operation operation,
-                       SourceLine const& where) noexcept;
+                       SourceLine where) noexcept;
   static void insert(Loan& loan, Loan& below, Loan& above) noexcept;
   [[nodiscard]] bool link_at_once(Loan& loan, LoanKind kind) noexcept;
   void link_sorted(Loan& loan, LoanKind kind, Loan& below) noexcept;
@@ -194,17 +194,18 @@ inline void BorrowLedger::insert(Loan& loan, Loan& below, Loan& above) noexcept 
 }
 
 inline void BorrowLedger::describe(Loan& loan, ByteRange range, LoanKind kind, Operation operation,
-                                   SourceLine const& where) noexcept {
+                                   SourceLine where) noexcept {
   loan.begin_ = range.offset;
   loan.end_ = range.offset + range.length;
-  loan.where_ = where;
+  loan.where_.file = where.file;  // one by one: from registers, and not through memory
+  loan.where_.line = where.line;
   loan.kind_ = kind;
   loan.operation_ = operation;
 }
 
 [[gnu::always_inline]] inline bool BorrowLedger::lend_at_once(Loan& loan, ByteRange range,
                                                               LoanKind kind, Operation operation,
-                                                              SourceLine const& where) noexcept {
+                                                              SourceLine where) noexcept {
   describe(loan, range, kind, operation, where);
   Lock const lock{locked_};
   if (!link_at_once(loan, kind)) [[unlikely]]

@@ -47,20 +47,34 @@ class SlotTable {
   /// A free slot. The table must not be full.
   [[nodiscard]] SlotId take() noexcept {
     LEND_ASSERT(!full());
-    return take(next());
+    SlotId const id = next_id();
+    take(next(), id);
+    return id;
   }
-  /// The same, where the caller has the next() slot, and so knows that there is one.
-  SlotId take(T& next) noexcept {
+  /// The same, where the caller has the next() slot and its next_id(), and so knows that there is
+  /// one.
+  void take(T& next, SlotId id) noexcept {
     Entry& entry = static_cast<Entry&>(next);
-    auto const index = free_;
     free_ = SlotId{entry.word}.index();
-    entry.word += std::uint64_t{index} - free_;
-    return {entry.word};
+    entry.word = id.value;
   }
+
+  /// The id that take() of the next() slot gives.
+  [[nodiscard]] SlotId next_id() const noexcept {
+    std::uint64_t const word = entries_[free_].word;
+    return {word - SlotId{word}.index() + free_};
+  }
+  /// The same as to take() the next() slot and to free it: its id is over.
+  void skip(T& next) noexcept { begin_generation(static_cast<Entry&>(next)); }
 
   /// Whether `id` is in use.
   [[nodiscard]] bool has(SlotId id) const noexcept {
     return id.index() < capacity_ && entries_[id.index()].word == id.value;
+  }
+
+  /// Whether an id that take() gave is in use still.
+  [[nodiscard]] bool has_still(SlotId id) const noexcept {
+    return entries_[id.index()].word == id.value;
   }
 
   /// The slot of `id`, or null if `id` is no longer in use.
@@ -78,9 +92,7 @@ class SlotTable {
   void free(T& tenant) noexcept {
     Entry& entry = static_cast<Entry&>(tenant);
     auto const index = SlotId{entry.word}.index();
-    // No id is 0, so generation 0 is skipped.
-    if (__builtin_add_overflow(entry.word, one_generation, &entry.word)) [[unlikely]]
-      entry.word += one_generation;
+    begin_generation(entry);
     entry.word += std::uint64_t{free_} - index;
     free_ = index;
   }
@@ -113,6 +125,12 @@ class SlotTable {
     // slot, which differs, so that no id names a free slot.
     std::uint64_t word = 0;
   };
+
+  static void begin_generation(Entry& entry) noexcept {
+    // No id is 0, so generation 0 is skipped.
+    if (__builtin_add_overflow(entry.word, one_generation, &entry.word)) [[unlikely]]
+      entry.word += one_generation;
+  }
 
   std::unique_ptr<Entry[]> entries_;
   std::uint32_t capacity_;

@@ -21,12 +21,6 @@ Error scope_is_over() noexcept {
   return Error{Errc::stale_handle, "the scope of this batch has ended, or its channel is gone"};
 }
 
-// Not in add(), which then has fewer instructions with g++ 12.
-template <class Work>
-std::size_t size_of(Work const& work) noexcept {
-  return verbs::list_of(work).size();
-}
-
 }  // namespace
 
 // ---- one request ----
@@ -67,40 +61,50 @@ SlotId Batching::add_any(Chain& chain, Work const& work, channel::ScopeRecord& s
 }
 
 template <class Work>
-[[gnu::always_inline]] inline SlotId Batching::add(Chain& chain, Work const& work,
-                                                   ScopeRecord& scope,
-                                                   SourceLine const& where) noexcept {
+[[gnu::always_inline]] inline SlotId Batching::add_plain(Chain& chain, verbs::Plain<Work> plain,
+                                                         ScopeRecord& scope, char const* file,
+                                                         unsigned line) noexcept {
   constexpr Operation operation = verbs::operation_of<Work>;
+  constexpr bool is_receive = operation == Operation::receive;
   InFlight& in_flight = channel_.in_flight;
-  verbs::QueuePairHandle const& queue_pair = channel_.connection.raw();
-  auto* const ahead = chain.sends.last;
-  auto const* const element = verbs::only_element(work);
-  Slot& slot = in_flight.next();
-  std::uint32_t loans = 0;
-  SlotId id;
   // Broken first: the queue pair may be gone.
-  if (channel_.is_broken() || !in_flight.has_slot() || element == nullptr ||
-      !verbs::is_plain(queue_pair, work, *element) ||
-      !verbs::lend_plain(slot.pieces, *element, operation, where, loans)) [[unlikely]] {
-    id = add_any(chain, work, scope, where);
-    if (!id.is_valid()) return {};
-  } else {
-    id = in_flight.open(slot, operation, scope, element->range.length, loans);
-    verbs::append_plain(queue_pair, chain, id.value, work, *element);
-  }
-  slot.unposted = true;
-  if constexpr (operation != Operation::receive) {
-    // At most a quarter of the queue at a time is unsignaled, so that room comes back early.
-    if (ahead != nullptr && chain.silent_last + 1 < channel_.send_depth / 4 &&
-        verbs::may_be_silent(queue_pair, *ahead)) {
-      ++chain.silent_last;
-      verbs::silence(*ahead);
-      slot.before = SlotId{ahead->wr_id};
-    } else {
-      chain.silent_last = 0;
-    }
-  }
+  if (channel_.is_broken() || !in_flight.has_slot() ||
+      (verbs::list_for<Work>(chain).plain_room == 0 &&
+       !verbs::find_plain_room<Work>(
+           chain, is_receive ? channel_.receive_depth : channel_.send_depth))) [[unlikely]]
+    return {};
+  verbs::QueuePairHandle const& queue_pair = channel_.connection.raw();
+  Slot& slot = in_flight.next();
+  SlotId const id = in_flight.next_id();
+  if (!verbs::is_plain(queue_pair, plain) ||
+      !verbs::lend_plain(slot.pieces, plain.element, operation, {file, line})) [[unlikely]]
+    return {};
+  in_flight.open(slot, id, operation, scope, plain.element.range.length, plain_and_held);
+  bool const is_silent = link<operation>(chain, slot, id);
+  verbs::append_plain(queue_pair, chain, id.value, plain, is_silent);
   return id;
+}
+
+template <class Work>
+SlotId Batching::add(Chain& chain, Work const& work, ScopeRecord& scope,
+                     SourceLine const& where) noexcept {
+  SlotId const id = add_any(chain, work, scope, where);
+  if (id.is_valid() && link<verbs::operation_of<Work>>(chain, channel_.in_flight.slot(id), id))
+    verbs::silence(*chain.sends.last);
+  return id;
+}
+
+template <Operation operation>
+[[gnu::always_inline]] inline bool Batching::link(Chain& chain, Slot& slot, SlotId id) noexcept {
+  slot.unposted = true;
+  if constexpr (operation == Operation::receive) return false;
+  slot.follow(SlotId{chain.silent_id});
+  // At most a quarter of the queue at a time is unsignaled, so that room comes back early.
+  bool const is_silent = chain.silent_last + 1 < channel_.send_depth / 4 &&
+                         verbs::may_be_silent(channel_.connection.raw(), operation);
+  chain.silent_last = is_silent ? chain.silent_last + 1 : 0;
+  chain.silent_id = is_silent ? id.value : 0;
+  return is_silent;
 }
 
 // ---- Batch ----
@@ -140,54 +144,93 @@ std::uint32_t Batch::size() const noexcept {
   return std::launder(reinterpret_cast<Chain const*>(storage_))->size();
 }
 
-template <class Work>
-[[gnu::always_inline]] inline Result<PendingWork> Batch::add(Work const& work, Deadline deadline,
-                                                             SourceLine const& where) noexcept {
-  ChannelState* const state = channel::living(channel_);
-  if (state == nullptr || scope_ == nullptr) [[unlikely]]
-    return scope_is_over();
-  ChannelState::Use const use{*state};
-  Batching batching{*state};
-  if (!batching.fits_behind(chain(), verbs::operation_of<Work>, size_of(work))) [[unlikely]] {
-    if (verbs::operation_of<Work> == Operation::receive && state->has_pool)
-      return channel::has_pool_error();
-    LEND_TRYV(batching.post(chain(), *scope_, deadline));
+namespace channel {
+
+namespace {
+
+/// Makes room in a full `chain`. False with a last_error().
+[[nodiscard]] bool empty(ChannelState& channel, Chain& chain, ScopeRecord& scope,
+                         Operation operation, Deadline deadline) noexcept {
+  if (operation == Operation::receive && channel.has_pool) {
+    channel.failures.set_last_error(has_pool_error());
+    return false;
   }
-  SlotId id = batching.add(chain(), work, *scope_, where);
-  if (!id.is_valid()) [[unlikely]] {
-    if (state->failures.last_error() == Errc::queue_full) {
-      LEND_TRYV(batching.post(chain(), *scope_, deadline));
-      channel::RoomWait wait{state->progress.make_waiter()};
-      auto room = channel::wait_for_room(*state, verbs::operation_of<Work>, deadline, wait);
-      if (room.has_value())
-        id = batching.add(chain(), work, *scope_, where);
-      else
-        state->failures.set_last_error(room.assume_error());
-    }
-    if (!id.is_valid()) return channel::take_error_of(*state, work, where);
-  }
-  return state->handle_for(id);
+  auto posted = Batching{channel}.post(chain, scope, deadline);
+  if (!posted.has_value()) channel.failures.set_last_error(std::move(posted).assume_error());
+  return posted.has_value();
 }
 
-Result<PendingWork> Batch::add_send(Send const& work, Deadline deadline,
-                                    SourceLine where) noexcept {
-  return add(work, deadline, where);
+/// Adds any work. No slot, and last_error() then is the error of the call.
+template <class Work>
+[[nodiscard, gnu::cold, gnu::noinline]] SlotId add_general(ChannelState& channel, Chain& chain,
+                                                           Work const& work, ScopeRecord& scope,
+                                                           Deadline deadline, char const* file,
+                                                           unsigned line) noexcept {
+  constexpr Operation operation = verbs::operation_of<Work>;
+  SourceLine const where{file, line};
+  FailureLog& failures = channel.failures;
+  Batching batching{channel};
+  if (!batching.fits_behind(chain, operation, verbs::list_of(work).size()) &&
+      !empty(channel, chain, scope, operation, deadline))
+    return {};
+  SlotId id = batching.add(chain, work, scope, where);
+  if (!id.is_valid() && failures.last_error() == Errc::queue_full) {
+    if (!empty(channel, chain, scope, operation, deadline)) return {};
+    RoomWait wait{channel.progress.make_waiter()};
+    auto room = wait_for_room(channel, operation, deadline, wait);
+    if (room.has_value())
+      id = batching.add(chain, work, scope, where);
+    else
+      failures.set_last_error(room.assume_error());
+  }
+  if (!id.is_valid()) failures.set_last_error(take_error_of(channel, work, where));
+  return id;
 }
-Result<PendingWork> Batch::add_receive(Receive const& work, Deadline deadline,
-                                       SourceLine where) noexcept {
-  return add(work, deadline, where);
+
+}  // namespace
+
+template <class Work, class... Peer>
+std::uint64_t Calls<Work, Peer...>::add(Batch& batch, verbs::RegionState* region,
+                                        std::size_t offset, std::size_t length, char const* file,
+                                        unsigned line, Peer const&... peer) noexcept {
+  ChannelState* const state = batch.scope_ != nullptr ? batch.scope_->channel : nullptr;
+  if (state == nullptr) [[unlikely]]
+    return 0;
+  verbs::Plain<Work> const plain{{region, {offset, length}}, &peer...};
+  if (!state->is_free()) [[unlikely]]
+    return add_any(batch, plain.work(), Deadline::never(), {file, line});
+  ChannelState::Use const use{*state, ChannelState::Use::Free{}};
+  Chain& chain = batch.chain();
+  SlotId const id = Batching{*state}.add_plain(chain, plain, *batch.scope_, file, line);
+  if (!id.is_valid()) [[unlikely]]
+    return add_general(*state, chain, plain.work(), *batch.scope_, Deadline::never(), file, line)
+        .value;
+  return id.value;
 }
-Result<PendingWork> Batch::add_write(Write const& work, Deadline deadline,
-                                     SourceLine where) noexcept {
-  return add(work, deadline, where);
+
+template <class Work, class... Peer>
+std::uint64_t Calls<Work, Peer...>::add_any(Batch& batch, Work const& work, Deadline deadline,
+                                            SourceLine where) noexcept {
+  ChannelState* const state = batch.scope_ != nullptr ? batch.scope_->channel : nullptr;
+  if (state == nullptr) return 0;
+  ChannelState::Use const use{*state};
+  return add_general(*state, batch.chain(), work, *batch.scope_, deadline, where.file, where.line)
+      .value;
 }
-Result<PendingWork> Batch::add_read(Read const& work, Deadline deadline,
-                                    SourceLine where) noexcept {
-  return add(work, deadline, where);
-}
-Result<PendingWork> Batch::add_atomic(Atomic const& work, Deadline deadline,
-                                      SourceLine where) noexcept {
-  return add(work, deadline, where);
+
+template struct Calls<Send>;
+template struct Calls<Receive>;
+template struct Calls<Write, RemoteSlice>;
+template struct Calls<Read, RemoteSlice>;
+template struct Calls<Atomic, Atomic>;
+
+}  // namespace channel
+
+Error Batch::error_of_add() const noexcept {
+  ChannelState* const state = scope_ != nullptr ? scope_->channel : nullptr;
+  if (state == nullptr) return scope_is_over();
+  ChannelState::Use const use{*state};
+  return state->failures.take_last_error();
 }
 
 Result<void> Batch::post(Deadline deadline) noexcept {

@@ -30,13 +30,14 @@ Result<void> Batching::post(Chain& chain, ScopeRecord& scope, Deadline deadline)
   // Receives first: the peer may answer the other requests at once.
   if (chain.receives.size > 0) {
     if (posted.has_value())
-      posted = post_list(chain.receives, Operation::receive);
+      posted = post_list(chain.receives, Operation::receive, scope);
     else
       fail_list(chain.receives.first, posted.assume_error());
   }
   if (chain.sends.size > 0) {
+    if (chain.silent_id != 0) verbs::signal(*chain.sends.last);
     if (posted.has_value())
-      posted = post_list(chain.sends, Operation::send);
+      posted = post_list(chain.sends, Operation::send, scope);
     else
       fail_list(chain.sends.first, posted.assume_error());
   }
@@ -87,11 +88,12 @@ Result<void> Batching::wait_for_room(Chain const& chain, ScopeRecord& scope,
 }
 
 template <class Request>
-Result<void> Batching::post_list(Chain::List<Request>& list, Operation operation) noexcept {
+Result<void> Batching::post_list(Chain::List<Request>& list, Operation operation,
+                                 ScopeRecord& scope) noexcept {
   Request* refused = nullptr;
   int const result = verbs::post_chain(channel_.connection.raw(), *list.first, refused);
   if (result == 0) [[likely]] {
-    note_posted(list.first, static_cast<Request*>(nullptr));
+    note_posted(list.first, static_cast<Request*>(nullptr), operation, scope);
     return success();
   }
   int const errno_value = verbs::errno_of(result);
@@ -101,7 +103,7 @@ Result<void> Batching::post_list(Chain::List<Request>& list, Operation operation
     last_posted = request;
     request = request->next;
   }
-  note_posted(list.first, request);
+  note_posted(list.first, request, operation, scope);
   bool const is_unclear = request == nullptr;  // the device may have taken any of them
   Error const why = channel_.connection.about(
       is_unclear ? verbs::device_unclear(channel_.connection.raw(), operation, errno_value)
@@ -117,9 +119,12 @@ Result<void> Batching::post_list(Chain::List<Request>& list, Operation operation
 }
 
 template <class Request>
-void Batching::note_posted(Request* first, Request const* end) noexcept {
-  for (; first != end; first = first->next)
-    channel_.in_flight.note_posted(channel_.in_flight.slot(SlotId{first->wr_id}));
+void Batching::note_posted(Request* first, Request const* end, Operation operation,
+                           ScopeRecord& scope) noexcept {
+  std::uint32_t count = 0;
+  for (; first != end; first = first->next, ++count)
+    channel_.in_flight.slot(SlotId{first->wr_id}).unposted = false;
+  channel_.in_flight.note_posted(operation, scope, count);
 }
 
 template <class Request>
@@ -150,7 +155,7 @@ template <class Request>
     if (probe == QueuePair::Probe::refused) {
       in_flight.cancel(marker);
     } else {
-      marker.before = silent;
+      marker.follow(silent);
       in_flight.note_posted(marker);
       if (probe == QueuePair::Probe::posted) return;
     }

@@ -21,6 +21,11 @@ class Batching {
   template <class Work>
   [[nodiscard]] SlotId add(verbs::Chain& chain, Work const& work, ScopeRecord& scope,
                            SourceLine const& where) noexcept;
+  /// The same in few instructions, of plain work for which there is room. No slot if it is not, and
+  /// no last_error().
+  template <class Work>
+  [[nodiscard]] SlotId add_plain(verbs::Chain& chain, verbs::Plain<Work> plain, ScopeRecord& scope,
+                                 char const* file, unsigned line) noexcept;
   /// False if `chain` must be posted before this is added.
   [[nodiscard]] bool fits_behind(verbs::Chain const& chain, Operation operation,
                                  std::size_t elements) const noexcept;
@@ -45,6 +50,10 @@ class Batching {
   [[nodiscard, gnu::cold, gnu::noinline]] SlotId add_any(verbs::Chain& chain, Work const& work,
                                                          ScopeRecord& scope,
                                                          SourceLine const& where) noexcept;
+  /// Links a request that is added with the one ahead of it, if that is unsignaled. Whether it is
+  /// to be so itself.
+  template <Operation operation>
+  [[nodiscard]] bool link(verbs::Chain& chain, Slot& slot, SlotId id) noexcept;
   [[nodiscard]] bool has_room(verbs::Chain const& chain) const noexcept;
   /// Posts the batches that have room. Whether there are others.
   bool post_those_with_room(ScopeRecord& scope) noexcept;
@@ -53,10 +62,11 @@ class Batching {
   [[nodiscard]] Result<void> wait_for_room(verbs::Chain const& chain, ScopeRecord& scope,
                                            Deadline deadline) noexcept;
   template <class Request>
-  [[nodiscard]] Result<void> post_list(verbs::Chain::List<Request>& list,
-                                       Operation operation) noexcept;
+  [[nodiscard]] Result<void> post_list(verbs::Chain::List<Request>& list, Operation operation,
+                                       ScopeRecord& scope) noexcept;
   template <class Request>
-  void note_posted(Request* first, Request const* end) noexcept;
+  void note_posted(Request* first, Request const* end, Operation operation,
+                   ScopeRecord& scope) noexcept;
   template <class Request>
   void fail_list(Request const* first, Error const& why) noexcept;
   void close_behind(SlotId silent, Error const& why) noexcept;

@@ -9,84 +9,103 @@
 namespace lend {
 
 using channel::ChannelState;
-using channel::WorkAnswer;
+
+// ---- blocking calls ----
+
+namespace channel {
 
 namespace {
 
-// One post and one wait. False with a last_error().
-template <class Work>
-[[gnu::always_inline]] inline bool run(ChannelState& state, Work const& work, Deadline deadline,
-                                       SourceLine const& where, WorkSuccess& success) noexcept {
-  constexpr Operation operation = verbs::operation_of<Work>;
-  channel::InFlight& in_flight = state.in_flight;
-  bool is_noted = true;
-  base::SlotId id =
-      channel::try_to_post<channel::Lending::lends>(state, work, state.unscoped, where, is_noted);
-  if (!id.is_valid()) [[unlikely]] {
-    id = channel::post_when_room(state, work, state.unscoped, deadline, where);
-    if (!id.is_valid()) {
-      state.failures.set_last_error(channel::take_error_of(state, work, where));
-      return false;
-    }
-  }
-  channel::Slot& slot = in_flight.slot(id);
-  verbs::PolledCompletions entries;
-  int polled = 0;
-  if (channel::finds_only(state, id, slot, entries, polled)) [[likely]] {
-    if (is_noted) [[unlikely]]
-      in_flight.note_over(operation, state.unscoped);
-    if constexpr (operation == Operation::receive)
-      success = channel::result_of(entries[0], operation, 0);
-    in_flight.free_at_once(slot);
-    return true;
-  }
-  if (!is_noted) in_flight.note_posted(operation, state.unscoped);
-  state.progress.hand_out(entries, polled);
-  if (!slot.finished && !channel::wait_longer(state, id, slot, polled, deadline)) [[unlikely]]
-    return channel::abort_and_ask(state, id, deadline, success);
-  auto const keep = [&success](WorkSuccess const& result) { success = result; };
-  return collect(state, slot, keep) == WorkAnswer::succeeded;
+/// Waits for posted blocking work, which is aborted where the wait gives up. The poll after its
+/// post brought `entries`.
+[[nodiscard, gnu::cold, gnu::noinline]] WorkAnswer wait_or_abort(
+    ChannelState& channel, SlotId id, verbs::PolledCompletions const& entries, int polled,
+    Deadline deadline) noexcept {
+  auto const answer = wait_longer(channel, id, entries, polled, deadline);
+  return answer.state() == WorkAnswer::State::unknown ? abort_and_ask(channel, id, deadline)
+                                                      : answer;
 }
 
+/// The same of work that was not posted at once, or not the plain way.
 template <class Work>
-[[gnu::always_inline]] inline Result<void> run(ChannelState& state, Work const& work,
-                                               Deadline deadline,
-                                               SourceLine const& where) noexcept {
-  ChannelState::Use const use{state};
-  WorkSuccess unused;
-  if (!run(state, work, deadline, where, unused)) [[unlikely]]
-    return state.failures.take_last_error();
-  return success();
+[[nodiscard, gnu::cold, gnu::noinline]] WorkAnswer run_after(SlotId tried, ChannelState& channel,
+                                                             Work const& work, Deadline deadline,
+                                                             char const* file,
+                                                             unsigned line) noexcept {
+  SlotId const id = post_after<Lending::lends, Room::may_be_waited_for>(
+      tried, channel, work, channel.unscoped, deadline, file, line);
+  if (!id.is_valid()) return WorkAnswer{WorkAnswer::State::failed};
+  verbs::PolledCompletions entries;
+  int const polled = entries.poll(channel.raw_completions, verbs::poll_batch);
+  return wait_or_abort(channel, id, entries, polled, deadline);
+}
+
+/// One post and one wait.
+template <class Work>
+[[gnu::always_inline]] inline WorkAnswer run_plain(ChannelState& channel, verbs::Plain<Work> plain,
+                                                   Deadline deadline, char const* file,
+                                                   unsigned line) noexcept {
+  ScopeRecord& scope = channel.unscoped;
+  return post_plain<Lending::lends>(
+      channel, plain, scope, file, line,
+      [&](Slot& slot, SlotId id) LEND_INLINED {
+        verbs::PolledCompletions entries;
+        int polled = 0;
+        if (!finds_only(channel, id, entries, polled)) [[unlikely]] {
+          open(channel, plain, scope, slot, id);
+          return wait_or_abort(channel, id, entries, polled, deadline);
+        }
+        channel.in_flight.skip(slot);
+        return answer_of(entries[0], verbs::operation_of<Work>, plain.element.range.length);
+      },
+      [&](SlotId tried)
+          LEND_INLINED { return run_after(tried, channel, plain.work(), deadline, file, line); });
 }
 
 }  // namespace
+
+template <class Work, class... Peer>
+WorkAnswer Calls<Work, Peer...>::run(Channel& channel, verbs::RegionState* region,
+                                     std::size_t offset, std::size_t length, char const* file,
+                                     unsigned line, Peer const&... peer) noexcept {
+  ChannelState& state = ChannelState::of(channel);
+  ChannelState::Use const use{state};
+  return run_plain<Work>(state, {{region, {offset, length}}, &peer...}, Deadline::never(), file,
+                         line);
+}
+
+template <class Work, class... Peer>
+WorkAnswer Calls<Work, Peer...>::run_any(Channel& channel, Work const& work, Deadline deadline,
+                                         SourceLine where) noexcept {
+  ChannelState& state = ChannelState::of(channel);
+  ChannelState::Use const use{state};
+  auto const [file, line] = where;
+  if (verbs::may_be_plain(work))
+    return run_plain(state, verbs::plain_of(work), deadline, file, line);
+  SlotId const tried = post_general<Lending::lends>(state, work, state.unscoped, file, line);
+  return run_after(tried, state, work, deadline, file, line);
+}
+
+template struct Calls<Send>;
+template struct Calls<Receive>;
+template struct Calls<Write, RemoteSlice>;
+template struct Calls<Read, RemoteSlice>;
+template struct Calls<Atomic, Atomic>;
+
+}  // namespace channel
+
+Error Channel::error_of_call() const noexcept {
+  ChannelState& channel = ChannelState::of(*this);
+  ChannelState::Use const use{channel};
+  return channel.failures.take_last_error();
+}
+
+// ---- Channel ----
 
 Channel::Channel(std::unique_ptr<ChannelState> state) noexcept : state_{std::move(state)} {}
 Channel::Channel(Channel&&) noexcept = default;
 Channel& Channel::operator=(Channel&&) noexcept = default;
 Channel::~Channel() = default;
-
-Result<void> Channel::send(Send const& work, Deadline deadline, SourceLine where) noexcept {
-  return run(ChannelState::of(*this), work, deadline, where);
-}
-Result<WorkSuccess> Channel::receive(Receive const& work, Deadline deadline,
-                                     SourceLine where) noexcept {
-  ChannelState& channel = ChannelState::of(*this);
-  ChannelState::Use const use{channel};
-  WorkSuccess success;
-  if (!run(channel, work, deadline, where, success)) [[unlikely]]
-    return channel.failures.take_last_error();
-  return success;
-}
-Result<void> Channel::write(Write const& work, Deadline deadline, SourceLine where) noexcept {
-  return run(ChannelState::of(*this), work, deadline, where);
-}
-Result<void> Channel::read(Read const& work, Deadline deadline, SourceLine where) noexcept {
-  return run(ChannelState::of(*this), work, deadline, where);
-}
-Result<void> Channel::atomic(Atomic const& work, Deadline deadline, SourceLine where) noexcept {
-  return run(ChannelState::of(*this), work, deadline, where);
-}
 
 Result<PreparedChannel> Channel::prepare_again() && {
   if (state_ == nullptr)

@@ -74,6 +74,7 @@ ChannelState::~ChannelState() {
   // the middle of a call: nothing is ended, and no lock is taken.
   if (origin_.is_inherited()) {
     if (reference_.anchor != nullptr) leave_anchor(reference_.anchor);
+    end_scopes();
     in_flight.leak_loans();
     return;
   }
@@ -82,7 +83,12 @@ ChannelState::~ChannelState() {
   as_ready.leave();
   as_looked_after.leave();
   as_user.leave();
+  end_scopes();
   if (reference_.anchor != nullptr) release_anchor(reference_.anchor);
+}
+
+void ChannelState::end_scopes() noexcept {
+  while (ScopeRecord* const scope = scopes.take_first()) scope->channel = nullptr;
 }
 
 void ChannelState::stop_for_moved() noexcept {

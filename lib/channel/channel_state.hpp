@@ -15,6 +15,7 @@
 #include <lend/channel/channel.hpp>
 #include <lend/channel/pending_work.hpp>
 #include <verbs/forking.hpp>
+#include <verbs/plain_work.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -33,7 +34,10 @@ class ChannelState {
   /// A call of the program: see ChannelUse.
   struct Use : ChannelUse {
     explicit Use(ChannelState& channel) noexcept : ChannelUse{channel.user_} {}
+    Use(ChannelState& channel, Free free) noexcept : ChannelUse{channel.user_, free} {}
   };
+
+  [[nodiscard]] bool is_free() const noexcept { return ChannelUse::is_free(user_); }
 
   /// Stops the process if `channel` was moved from.
   [[nodiscard]] static ChannelState& of(Channel const& channel) noexcept {
@@ -59,7 +63,7 @@ class ChannelState {
   /// Processes a completion of this channel.
   [[gnu::always_inline]] void complete(verbs::CompletionEntry entry) noexcept {
     SlotId const id{entry.id()};
-    if (entry.has_failed() || !in_flight.has(id)) [[unlikely]]
+    if (entry.has_failed() || !in_flight.has_any(id)) [[unlikely]]
       complete_unusual(id, entry);
     else
       in_flight.succeed(in_flight.slot(id), entry);
@@ -110,7 +114,7 @@ class ChannelState {
 
   [[nodiscard]] ProtectionDomain const& protection_domain() const noexcept { return domain_; }
   [[nodiscard]] std::uint64_t tag() const noexcept { return options_.tag; }
-  [[nodiscard]] ChannelReference reference() const noexcept { return reference_; }
+  [[nodiscard]] ChannelReference const& reference() const noexcept { return reference_; }
   /// The handle of the request that was just posted.
   [[nodiscard]] PendingWork handle_for(SlotId id) const noexcept { return {reference_, id.value}; }
   [[nodiscard]] Result<PreparedChannel> prepare_again();
@@ -127,6 +131,7 @@ class ChannelState {
   FailureLog failures{};
   Connection connection;
   InFlight in_flight;
+  verbs::Forms forms{};
   PeerWatch watch;
   Progress& progress;
 
@@ -135,7 +140,8 @@ class ChannelState {
   LinkedNode<ChannelState> as_looked_after{this};  // the same
   LinkedNode<ChannelState> as_user{this};          // of its pool
   PoolState* pool = nullptr;                       // until that ends
-  ScopeRecord unscoped{};         // of unsafe posts and blocking calls; has last_failures()
+  ScopeRecord unscoped{};  // of unsafe posts and blocking calls; has last_failures()
+  LinkedList<ScopeRecord> scopes{};
   std::uint32_t scopes_left = 0;  // without finish(); wraps
   PastLives past{};
   std::optional<Deadline> abort_until{};  // when an aborted device must have returned all
@@ -151,6 +157,8 @@ class ChannelState {
   ChannelState(ProtectionDomain const& domain, std::shared_ptr<Progress> progress,
                PreparedQueuePair queue_pair, ChannelOptions const& options, PoolState* pool);
 
+  /// Its open scopes find it no more.
+  void end_scopes() noexcept;
   // A failure, or one without a slot.
   void complete_unusual(SlotId id, verbs::CompletionEntry entry) noexcept;
   [[nodiscard]] Error failure_of(SlotId id, Slot const& slot, FailedWork const& failed) noexcept;

@@ -98,7 +98,7 @@ void Ending::abandon() noexcept {
   // Once the queue pair is destroyed the device no longer accesses its buffers.
   destroy_queue_pair();
   channel_.in_flight.for_each_outstanding([this](SlotId id, Slot& slot) {
-    slot.before = {};  // their state is unknown, too
+    static_cast<void>(slot.unfollow());  // their state is unknown, too
     channel_.fail(id, slot, {WorkStatus::flushed, 0});
   });
 }

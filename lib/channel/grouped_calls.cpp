@@ -43,22 +43,24 @@ Result<void> GroupedCalls::refuse_all(Error why, std::span<Outcome> outcomes) no
 void GroupedCalls::wait_for(SlotId id, Outcome& outcome, Deadline deadline,
                             Waiter& waiter) noexcept {
   ChannelState& channel = ChannelState::of(channels_[outcome.peer]);
-  auto const end = [&](bool has_succeeded) {
-    if (!has_succeeded) outcome.error = channel.failures.take_last_error();
-    outcome.state = has_succeeded              ? Outcome::State::succeeded
-                    : outcome.error.is_flush() ? Outcome::State::flushed
-                                               : Outcome::State::failed;
+  auto const end = [&](WorkAnswer const& answer) {
+    if (answer.has_succeeded()) {
+      outcome.success = answer.success();
+      outcome.state = Outcome::State::succeeded;
+    } else {
+      outcome.error = channel.failures.take_last_error();
+      outcome.state = outcome.error.is_flush() ? Outcome::State::flushed : Outcome::State::failed;
+    }
   };
   Slot& slot = channel.in_flight.slot(id);
   while (!slot.finished && !channel.is_broken()) {
     if (set_->poll_or_pause(waiter, deadline) || slot.finished) continue;
     channel.failures.set_last_error(base::gave_up(deadline, {}));
-    return end(abort_and_ask(channel, id, deadline, outcome.success));
+    return end(abort_and_ask(channel, id, deadline));
   }
   // Not every device brings back all of it of itself.
   if (!slot.finished) Ending{channel}.abort_all(*channel.failures.first_cause());
-  auto const keep = [&outcome](WorkSuccess const& success) { outcome.success = success; };
-  end(collect(channel, slot, keep) == WorkAnswer::succeeded);
+  end(collect(channel, slot));
 }
 
 Result<void> GroupedCalls::summary(std::span<Outcome const> outcomes) noexcept {

@@ -73,7 +73,7 @@ void InFlight::make_marker(Slot& slot) noexcept {
 [[gnu::cold]] void InFlight::cancel(Slot& slot) noexcept {
   verbs::give_back_all(slot.pieces, slot.loans);
   slot.unposted = false;
-  slot.before = {};
+  static_cast<void>(slot.unfollow());
   free(slot);
 }
 
@@ -83,7 +83,7 @@ void InFlight::make_marker(Slot& slot) noexcept {
   slot.failed_as = failures_.next_number();
   if (slot.unposted) {  // as finish() otherwise
     slot.unposted = false;
-    slot.before = {};
+    static_cast<void>(slot.unfollow());
     verbs::give_back_all(slot.pieces, slot.loans);
     slot.finished = true;
   } else {
@@ -100,12 +100,12 @@ void InFlight::make_marker(Slot& slot) noexcept {
 void InFlight::succeed_before(Slot& slot) noexcept {
   // Each ends with the next signaled one; one that failed had a completion, which ended those
   // before.
-  for (SlotId id = std::exchange(slot.before, {}); id.is_valid();) {
-    Slot* const silent = slots_.find(id);
-    if (silent == nullptr || silent->finished) return;
-    SlotId const next = std::exchange(silent->before, {});
-    succeed(*silent);
-    id = next;
+  for (SlotId id = slot.unfollow(); id.is_valid();) {
+    if (!has(id)) return;
+    Slot& silent = slots_.tenant(id);
+    if (silent.finished) return;
+    id = silent.unfollow();
+    succeed(silent);
   }
 }
 

@@ -49,32 +49,42 @@ class InFlight {
 
   /// The slot for the next request. One must be free.
   [[nodiscard]] Slot& next() noexcept { return slots_.next(); }
-  /// Takes the next() slot for a request with a handle and the first `loans` loans of its row.
-  SlotId open(Slot& next, Operation operation, ScopeRecord& scope, std::uint64_t bytes = 0,
-              std::uint32_t loans = 0) noexcept {
+  [[nodiscard]] SlotId next_id() const noexcept { return slots_.next_id(); }
+  /// Takes the next() slot with its next_id() for a request, which is in `state`.
+  void open(Slot& next, SlotId id, Operation operation, ScopeRecord& scope, std::uint64_t bytes,
+            SlotState state) noexcept {
     next.scope = &scope;
     next.work.operation = operation;
     next.work.bytes = bytes;
-    next.state() = {.loans = loans, .held = true};
-    return slots_.take(next);
+    next.state() = state;
+    slots_.take(next, id);
+  }
+  /// The same for a request with a handle, of which nothing more is known yet.
+  SlotId open(Slot& next, Operation operation, ScopeRecord& scope) noexcept {
+    SlotId const id = next_id();
+    open(next, id, operation, scope, 0, {.held = true});
+    return id;
   }
   /// The same for a request of lend itself, without a handle or a scope.
   [[nodiscard]] SlotId open_marker(Operation operation) noexcept;
   void make_marker(Slot& slot) noexcept;
   [[nodiscard]] bool is_marker(Slot const& slot) const noexcept { return slot.scope == &markers_; }
 
-  [[nodiscard]] bool has(SlotId id) const noexcept { return slots_.has(id); }
+  /// Whether the request of an id that open() gave has its slot still.
+  [[nodiscard]] bool has(SlotId id) const noexcept { return slots_.has_still(id); }
+  /// The same of a number that a completion brings.
+  [[nodiscard]] bool has_any(SlotId id) const noexcept { return slots_.has(id); }
   /// The slot of an id that it has().
   [[nodiscard]] Slot& slot(SlotId id) noexcept { return slots_.tenant(id); }
   [[nodiscard]] Slot* find(SlotId id) noexcept { return slots_.find(id); }
 
-  /// The device took a request of `operation`, or may have. From what the caller knows: asking its
-  /// slot again costs each post six instructions.
-  [[gnu::always_inline]] void note_posted(Operation operation, ScopeRecord& scope) noexcept {
-    ++outstanding_[queue_of(operation)];
-    ++scope.outstanding;
+  /// The device took `count` requests of `operation`, or may have.
+  [[gnu::always_inline]] void note_posted(Operation operation, ScopeRecord& scope,
+                                          std::uint32_t count = 1) noexcept {
+    outstanding_[queue_of(operation)] += count;
+    scope.outstanding += count;
   }
-  /// The same of a request that was in a batch, or is a marker.
+  /// The same of a marker.
   void note_posted(Slot& slot) noexcept {
     slot.unposted = false;
     note_posted(slot.work.operation, *slot.scope);
@@ -85,15 +95,19 @@ class InFlight {
   void succeed(Slot& slot, verbs::CompletionEntry entry) noexcept;
   /// Whether free_at_once() may end the request: one of a handle, with a loan at most.
   [[nodiscard, gnu::always_inline]] bool is_plain(Slot const& slot) const noexcept {
-    return (slot.is({.loans = 1, .held = true}) || slot.is({.held = true})) &&
-           !slot.before.is_valid();
+    return slot.is(plain_and_held);
   }
   /// Ends a request that is_plain(), and whose result its handle takes here and now: returns its
   /// bytes and its slot.
   [[gnu::always_inline]] void free_at_once(Slot& slot) noexcept {
-    if (slot.loans != 0) verbs::end_loan(slot.pieces->loan, slot.pieces->region);
+    verbs::end_loan(slot.pieces->loan, slot.pieces->region);
     slot.state() = {};
     slots_.free(slot);
+  }
+  /// The same of a request that never took the next() slot, in whose row its loan is.
+  [[gnu::always_inline]] void skip(Slot& next) noexcept {
+    verbs::end_loan(next.pieces->loan, next.pieces->region);
+    slots_.skip(next);
   }
   /// It is not outstanding any more.
   [[gnu::always_inline]] void note_over(Operation operation, ScopeRecord& scope) noexcept {
@@ -118,11 +132,15 @@ class InFlight {
   /// The handle takes the failure of a failed request.
   [[nodiscard]] Error collect_failure(Slot& slot) noexcept;
   /// The handle was dropped.
-  [[gnu::always_inline]] void drop_handle(SlotId id) noexcept {
-    if (!slots_.has(id)) return;
+  /// Where this answers false, drop_finished() is to follow.
+  [[nodiscard, gnu::always_inline]] bool drop_handle(SlotId id) noexcept {
+    if (!has(id)) return true;
     Slot& slot = slots_.tenant(id);
     slot.held = false;
-    if (!slot.finished) return;
+    return !slot.finished;
+  }
+  void drop_finished(SlotId id) noexcept {
+    Slot& slot = slots_.tenant(id);
     --slot.scope->finished;
     deliver_to_scope(slot);
   }
@@ -200,13 +218,13 @@ class InFlight {
 };
 
 [[gnu::always_inline]] inline void InFlight::succeed(Slot& slot) noexcept {
-  if (slot.before.is_valid()) [[unlikely]]
+  if (slot.follows) [[unlikely]]
     succeed_before(slot);
   SlotState state = slot;
   state.held = false;
-  if (!(state.is({.loans = 1}) || state.is({}))) [[unlikely]]
+  if (!state.is({.loans = 1})) [[unlikely]]
     return end(slot);
-  if (state.loans != 0) verbs::end_loan(slot.pieces->loan, slot.pieces->region);
+  verbs::end_loan(slot.pieces->loan, slot.pieces->region);
   note_over(slot.work.operation, *slot.scope);
   if (slot.held) {
     slot.state() = {.held = true, .finished = true};

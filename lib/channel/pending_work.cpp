@@ -4,65 +4,67 @@
 #include <channel/waiting.hpp>
 #include <lend/channel/pending_work.hpp>
 
-#include <memory>
+namespace lend::channel {
 
-namespace lend {
+namespace {
 
-using channel::ChannelState;
-using channel::WorkAnswer;
+/// Of a handle whose channel is gone; one that was moved from has none.
+constexpr WorkAnswer of_no_channel{WorkAnswer::State::failed};
 
-void PendingWork::drop() noexcept {
-  ChannelState* const state = channel::living(channel_);
-  if (state == nullptr) return;
+// A call of its own: to drop a handle of outstanding work, as batches do, then takes no frame.
+[[gnu::noinline]] void drop_general(ChannelState& channel, SlotId id) noexcept {
+  ChannelState::Use const use{channel};
+  if (!channel.in_flight.drop_handle(id)) channel.in_flight.drop_finished(id);
+}
+
+}  // namespace
+
+WorkAnswer HandleCalls::wait(ChannelReference channel, std::uint64_t id) noexcept {
+  ChannelState* const state = living(channel);
+  if (state == nullptr) [[unlikely]]
+    return of_no_channel;
   ChannelState::Use const use{*state};
-  state->in_flight.drop_handle(base::SlotId{id_});
+  return wait_for(*state, SlotId{id}, Deadline::never());
 }
 
-void PendingWork::keep_failure(Error failure) noexcept {
-  seen_ = Seen::failure;
-  std::construct_at(&failure_, std::move(failure));
+WorkAnswer HandleCalls::wait(ChannelReference channel, std::uint64_t id,
+                             Deadline deadline) noexcept {
+  ChannelState* const state = living(channel);
+  if (state == nullptr) [[unlikely]]
+    return of_no_channel;
+  ChannelState::Use const use{*state};
+  return wait_for(*state, SlotId{id}, deadline);
 }
 
-[[gnu::cold, gnu::noinline]] Error PendingWork::nobody_to_ask() noexcept {
+WorkAnswer HandleCalls::poll(ChannelReference channel, std::uint64_t id) noexcept {
+  ChannelState* const state = living(channel);
+  if (state == nullptr) return of_no_channel;
+  ChannelState::Use const use{*state};
+  return ask_for(*state, SlotId{id});
+}
+
+Error HandleCalls::error_of(ChannelReference channel) noexcept {
+  if (ChannelState* const state = living(channel)) {
+    ChannelState::Use const use{*state};
+    return state->failures.take_last_error();
+  }
   // Every handle was made with an anchor; a move takes it along.
-  if (channel_.anchor == nullptr)
+  if (channel.anchor == nullptr)
     return Error{Errc::stale_handle, "this handle was moved from: use the one it was moved to"};
-  keep_failure(Error{Errc::stale_handle, "the channel of this work is gone"});
-  return failure_;
+  return Error{Errc::stale_handle, "the channel of this work is gone"};
 }
 
-Result<std::optional<WorkSuccess>> PendingWork::poll() noexcept {
-  if (seen_ == Seen::nothing) {
-    ChannelState* const state = channel::living(channel_);
-    if (state == nullptr) return nobody_to_ask();
-    ChannelState::Use const use{*state};
-    WorkSuccess success;
-    switch (channel::ask_for(*state, base::SlotId{id_}, success)) {
-      case WorkAnswer::succeeded: keep_success(success); break;
-      case WorkAnswer::failed: keep_failure(state->failures.take_last_error()); break;
-      case WorkAnswer::not_over: return std::optional<WorkSuccess>{};
-      case WorkAnswer::unknown: return state->failures.take_last_error();
-    }
+void HandleCalls::drop(ChannelReference channel, std::uint64_t id) noexcept {
+  ChannelState* const state = living(channel);
+  if (state == nullptr) return;
+  if (!state->is_free()) [[unlikely]]
+    return drop_general(*state, SlotId{id});
+  bool is_dropped = false;
+  {
+    ChannelState::Use const use{*state, ChannelState::Use::Free{}};
+    is_dropped = state->in_flight.drop_handle(SlotId{id});
   }
-  if (seen_ == Seen::failure) return failure_;
-  return std::optional<WorkSuccess>{success_};
+  if (!is_dropped) drop_general(*state, SlotId{id});
 }
 
-Result<WorkSuccess> PendingWork::wait(Deadline deadline) noexcept {
-  if (seen_ == Seen::nothing) [[likely]] {
-    ChannelState* const state = channel::living(channel_);
-    if (state == nullptr) return nobody_to_ask();
-    ChannelState::Use const use{*state};
-    auto const answer =
-        channel::wait_for(*state, base::SlotId{id_}, deadline,
-                          [this](WorkSuccess const& success) { keep_success(success); });
-    if (answer == WorkAnswer::succeeded) [[likely]]
-      return success_;
-    if (answer == WorkAnswer::unknown) return state->failures.take_last_error();
-    keep_failure(state->failures.take_last_error());
-  }
-  if (seen_ == Seen::failure) return failure_;
-  return success_;
-}
-
-}  // namespace lend
+}  // namespace lend::channel

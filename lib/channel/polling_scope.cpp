@@ -34,7 +34,11 @@ Deadline bounded(ChannelState const& channel,
 PollingScope::PollingScope(Channel& channel) noexcept
     : channel_{ChannelState::of(channel).reference()},
       left_before_{ChannelState::of(channel).scopes_left} {
-  new (record_) channel::ScopeRecord;
+  ChannelState& state = ChannelState::of(channel);
+  ChannelState::Use const use{state};
+  auto* const record = new (record_) channel::ScopeRecord;
+  record->channel = &state;
+  state.scopes.append(record->as_open);
 }
 
 PollingScope::~PollingScope() {
@@ -49,6 +53,7 @@ void PollingScope::end_unpolled() noexcept {
     return;
   }
   ChannelState::Use const use{*state};
+  record().leave();
   // The reason of the abort is the channel's first cause.
   Deadline const deadline = sooner(bounded(*state, drain_bound_), drain_until_);
   // Failures of a nested scope stay: an exception may leave both.
@@ -82,58 +87,85 @@ PollingScope& PollingScope::drain_until(Deadline deadline) noexcept {
   return *this;
 }
 
-template <PollingScope::Room room, class Work>
-[[gnu::always_inline]] inline Result<PendingWork> PollingScope::post(
-    Work const& work, Deadline deadline, SourceLine const& where) noexcept {
-  ChannelState* const state = channel::living(channel_);
-  if (state == nullptr || ended_) [[unlikely]]
-    return scope_is_over();
-  ChannelState::Use const use{*state};
-  base::SlotId id = channel::try_to_post<channel::Lending::lends>(*state, work, record(), where);
-  if (!id.is_valid()) [[unlikely]] {
-    if constexpr (room == Room::is_there_now)
-      id = channel::post_after_poll<channel::Lending::lends>(*state, work, record(), where);
-    else
-      id = channel::post_when_room(*state, work, record(), deadline, where);
-    if (!id.is_valid()) return channel::take_error_of(*state, work, where);
-  }
-  return state->handle_for(id);
+namespace channel {
+
+namespace {
+
+template <Room room, class Work>
+[[gnu::always_inline]] inline std::uint64_t post_plain_in(ChannelState& channel, ScopeRecord& scope,
+                                                          verbs::Plain<Work> plain,
+                                                          Deadline deadline, char const* file,
+                                                          unsigned line) noexcept {
+  return post_plain<Lending::lends>(
+      channel, plain, scope, file, line,
+      [&](Slot& slot, SlotId id) LEND_INLINED {
+        open(channel, plain, scope, slot, id);
+        return id.value;
+      },
+      [&](SlotId tried) LEND_INLINED {
+        return post_after<Lending::lends, room>(tried, channel, plain.work(), scope, deadline, file,
+                                                line)
+            .value;
+      });
 }
 
-Result<PendingWork> PollingScope::post_send(Send const& work, Deadline deadline,
-                                            SourceLine where) noexcept {
-  return post<Room::may_be_waited_for>(work, deadline, where);
+template <Room room, class Work>
+[[gnu::always_inline]] inline std::uint64_t post_in(ChannelState& channel, ScopeRecord& scope,
+                                                    Work const& work, Deadline deadline,
+                                                    SourceLine where) noexcept {
+  auto const [file, line] = where;
+  if (verbs::may_be_plain(work))
+    return post_plain_in<room>(channel, scope, verbs::plain_of(work), deadline, file, line);
+  SlotId const tried = post_general<Lending::lends>(channel, work, scope, file, line);
+  return post_after<Lending::lends, room>(tried, channel, work, scope, deadline, file, line).value;
 }
-Result<PendingWork> PollingScope::post_receive(Receive const& work, Deadline deadline,
-                                               SourceLine where) noexcept {
-  return post<Room::may_be_waited_for>(work, deadline, where);
+
+}  // namespace
+
+template <class Work, class... Peer>
+std::uint64_t Calls<Work, Peer...>::post(PollingScope& scope, verbs::RegionState* region,
+                                         std::size_t offset, std::size_t length, char const* file,
+                                         unsigned line, Peer const&... peer) noexcept {
+  ChannelState* const state = scope.record().channel;
+  if (state == nullptr) [[unlikely]]
+    return 0;
+  ChannelState::Use const use{*state};
+  return post_plain_in<Room::may_be_waited_for, Work>(*state, scope.record(),
+                                                      {{region, {offset, length}}, &peer...},
+                                                      Deadline::never(), file, line);
 }
-Result<PendingWork> PollingScope::post_write(Write const& work, Deadline deadline,
+
+template <class Work, class... Peer>
+std::uint64_t Calls<Work, Peer...>::post_any(PollingScope& scope, Work const& work,
+                                             Deadline deadline, SourceLine where) noexcept {
+  ChannelState* const state = scope.record().channel;
+  if (state == nullptr) return 0;
+  ChannelState::Use const use{*state};
+  return post_in<Room::may_be_waited_for>(*state, scope.record(), work, deadline, where);
+}
+
+template <class Work, class... Peer>
+std::uint64_t Calls<Work, Peer...>::try_post(PollingScope& scope, Work const& work,
                                              SourceLine where) noexcept {
-  return post<Room::may_be_waited_for>(work, deadline, where);
+  ChannelState* const state = scope.record().channel;
+  if (state == nullptr) return 0;
+  ChannelState::Use const use{*state};
+  return post_in<Room::is_there_now>(*state, scope.record(), work, Deadline::never(), where);
 }
-Result<PendingWork> PollingScope::post_read(Read const& work, Deadline deadline,
-                                            SourceLine where) noexcept {
-  return post<Room::may_be_waited_for>(work, deadline, where);
-}
-Result<PendingWork> PollingScope::post_atomic(Atomic const& work, Deadline deadline,
-                                              SourceLine where) noexcept {
-  return post<Room::may_be_waited_for>(work, deadline, where);
-}
-Result<PendingWork> PollingScope::try_post_send(Send const& work, SourceLine where) noexcept {
-  return post<Room::is_there_now>(work, Deadline::never(), where);
-}
-Result<PendingWork> PollingScope::try_post_receive(Receive const& work, SourceLine where) noexcept {
-  return post<Room::is_there_now>(work, Deadline::never(), where);
-}
-Result<PendingWork> PollingScope::try_post_write(Write const& work, SourceLine where) noexcept {
-  return post<Room::is_there_now>(work, Deadline::never(), where);
-}
-Result<PendingWork> PollingScope::try_post_read(Read const& work, SourceLine where) noexcept {
-  return post<Room::is_there_now>(work, Deadline::never(), where);
-}
-Result<PendingWork> PollingScope::try_post_atomic(Atomic const& work, SourceLine where) noexcept {
-  return post<Room::is_there_now>(work, Deadline::never(), where);
+
+template struct Calls<Send>;
+template struct Calls<Receive>;
+template struct Calls<Write, RemoteSlice>;
+template struct Calls<Read, RemoteSlice>;
+template struct Calls<Atomic, Atomic>;
+
+}  // namespace channel
+
+Error PollingScope::error_of_post() const noexcept {
+  ChannelState* const state = ended_ ? nullptr : channel::living(channel_);
+  if (state == nullptr) return scope_is_over();
+  ChannelState::Use const use{*state};
+  return state->failures.take_last_error();
 }
 
 Batch PollingScope::batch() {
@@ -162,6 +194,7 @@ std::optional<Error> PollingScope::end(std::optional<Error> closure_error, bool 
                                         : Deadline::never();
   Deadline const deadline = sooner(bound, drain_until_);
   ChannelState::Use const use{*state};
+  record().leave();
   if (record().batches != nullptr) {
     channel::Batching{*state}.end_all(record(), deadline, false);
     forget_batches();

@@ -13,6 +13,9 @@
 
 namespace lend::channel {
 
+/// For a lambda whose captures are to stay in registers.
+#define LEND_INLINED __attribute__((always_inline))
+
 /// Whether a post lends its bytes.
 enum class Lending : std::uint8_t { lends, unsafe_without };
 
@@ -45,9 +48,10 @@ void abort_unclear(ChannelState& channel, SlotId id, Slot& slot) noexcept;
 
 /// Posts any work with a new slot for a handle, without waiting. No slot if nothing was posted.
 template <Lending lending, class Work>
-[[nodiscard, gnu::cold, gnu::noinline]] SlotId post_any(ChannelState& channel, Work const& work,
-                                                        ScopeRecord& scope,
-                                                        SourceLine const& where) noexcept {
+[[nodiscard, gnu::cold, gnu::noinline]] SlotId post_general(ChannelState& channel, Work const& work,
+                                                            ScopeRecord& scope, char const* file,
+                                                            unsigned line) noexcept {
+  SourceLine const where{file, line};
   constexpr Operation operation = verbs::operation_of<Work>;
   FailureLog& failures = channel.failures;
   if (!channel.in_flight.has_room(operation)) {
@@ -72,53 +76,78 @@ template <Lending lending, class Work>
   return id;
 }
 
-/// The same in few instructions if the work is plain; the caller notes it as posted unless
-/// `is_noted`, which then says that it was.
+/// The device did not take plain work.
 template <Lending lending, class Work>
-[[nodiscard, gnu::always_inline]] inline SlotId try_to_post(ChannelState& channel, Work const& work,
-                                                            ScopeRecord& scope,
-                                                            SourceLine const& where,
-                                                            bool& is_noted) noexcept {
+[[gnu::cold, gnu::noinline]] void refuse_plain(ChannelState& channel, verbs::Plain<Work> plain,
+                                               ScopeRecord& scope, int result,
+                                               void const* refused) noexcept {
+  std::uint64_t const bytes = plain.element.range.length;
+  SlotId const id = channel.in_flight.next_id();
+  channel.in_flight.open(channel.in_flight.next(), id, verbs::operation_of<Work>, scope, bytes,
+                         plain_and_held);
+  refuse(channel, plain.work(), verbs::device_answer(bytes, result, refused), id);
+}
+
+// The file and the line of a call apart, because g++ 12 packs a SourceLine into two registers
+// before each post, whether it is needed or not.
+
+/// The same as post_general() in few instructions if the work is plain. Answers what `then(slot,
+/// id)` does: of posted work, which open() is still to give that slot, the next() one. If it was
+/// not posted at once, what `otherwise(id)` does: the id is that of work which was posted and noted
+/// as outstanding, or not valid. Both must be inlined: as arguments, and not the code behind a
+/// call, they keep what they need in registers.
+template <Lending lending, class Work, class Then, class Otherwise>
+[[nodiscard, gnu::always_inline]] inline auto post_plain(ChannelState& channel,
+                                                         verbs::Plain<Work> plain,
+                                                         ScopeRecord& scope, char const* file,
+                                                         unsigned line, Then&& then,
+                                                         Otherwise&& otherwise) noexcept {
   constexpr Operation operation = verbs::operation_of<Work>;
   InFlight& in_flight = channel.in_flight;
   verbs::QueuePairHandle const& queue_pair = channel.connection.raw();
-  auto const* const element = verbs::only_element(work);
   // Room first: a broken channel has none, and its queue pair may be gone.
-  if (!in_flight.has_room(operation) || element == nullptr ||
-      !verbs::is_plain(queue_pair, work, *element)) [[unlikely]] {
-    is_noted = true;
-    return post_any<lending>(channel, work, scope, where);
-  }
+  if (!in_flight.has_room(operation) || !verbs::is_plain(queue_pair, plain)) [[unlikely]]
+    return otherwise(post_general<lending>(channel, plain.work(), scope, file, line));
   Slot& slot = in_flight.next();
-  std::uint32_t loans = 0;
-  if constexpr (lending == Lending::lends) {
-    if (!verbs::lend_plain(slot.pieces, *element, operation, where, loans)) [[unlikely]] {
-      is_noted = true;
-      return post_any<lending>(channel, work, scope, where);
-    }
-  }
-  SlotId const id = in_flight.open(slot, operation, scope, element->range.length, loans);
-  ibv_sge entry;
-  verbs::RequestOf<Work> request;
-  verbs::describe_plain(queue_pair, id.value, work, *element, request, entry);
+  SlotId const id = in_flight.next_id();
+  if constexpr (lending == Lending::lends)
+    if (!verbs::lend_plain(slot.pieces, plain.element, operation, {file, line})) [[unlikely]]
+      return otherwise(post_general<lending>(channel, plain.work(), scope, file, line));
+  auto& form = std::get<verbs::Form<Work>>(channel.forms);
+  form.describe(queue_pair, id.value, plain);
   verbs::RequestOf<Work>* refused = nullptr;
-  if (int const result = verbs::post_chain(queue_pair, request, refused); result != 0)
+  if (int const result = verbs::post_chain(queue_pair, form.request, refused); result != 0)
       [[unlikely]] {
-    refuse(channel, work, verbs::device_answer(element->range.length, result, refused), id);
-    return {};
+    refuse_plain<lending>(channel, plain, scope, result, refused);
+    return otherwise(SlotId{});
   }
-  is_noted = false;
-  return id;
+  return then(slot, id);
 }
+
+/// Gives plain work, which was posted, the next() slot.
+template <class Work>
+[[gnu::always_inline]] inline void open(ChannelState& channel, verbs::Plain<Work> plain,
+                                        ScopeRecord& scope, Slot& next, SlotId id) noexcept {
+  constexpr Operation operation = verbs::operation_of<Work>;
+  channel.in_flight.open(next, id, operation, scope, plain.element.range.length, plain_and_held);
+  channel.in_flight.note_posted(operation, scope);
+}
+
+/// Posts any work, plain or not, without waiting. No slot if nothing was posted.
 template <Lending lending, class Work>
 [[nodiscard, gnu::always_inline]] inline SlotId try_to_post(ChannelState& channel, Work const& work,
                                                             ScopeRecord& scope,
-                                                            SourceLine const& where) noexcept {
-  bool is_noted;
-  SlotId const id = try_to_post<lending>(channel, work, scope, where, is_noted);
-  if (id.is_valid() && !is_noted) [[likely]]
-    channel.in_flight.note_posted(verbs::operation_of<Work>, scope);
-  return id;
+                                                            SourceLine where) noexcept {
+  if (!verbs::may_be_plain(work))
+    return post_general<lending>(channel, work, scope, where.file, where.line);
+  auto const plain = verbs::plain_of(work);
+  return post_plain<lending>(
+      channel, plain, scope, where.file, where.line,
+      [&](Slot& slot, SlotId id) LEND_INLINED {
+        open(channel, plain, scope, slot, id);
+        return id;
+      },
+      [](SlotId tried) LEND_INLINED { return tried; });
 }
 
 template <class Work>
@@ -149,7 +178,7 @@ template <class Work>
       channel.failures.set_last_error(std::move(room).assume_error());
       return {};
     }
-    SlotId const id = post_any<Lending::lends>(channel, work, scope, where);
+    SlotId const id = post_general<Lending::lends>(channel, work, scope, where.file, where.line);
     if (id.is_valid()) return id;
   }
   return {};
@@ -166,7 +195,7 @@ template <Lending lending, class Work>
     failures.set_last_error(polled.assume_error());
     return {};
   }
-  SlotId const id = post_any<lending>(channel, work, scope, where);
+  SlotId const id = post_general<lending>(channel, work, scope, where.file, where.line);
   if (id.is_valid()) return id;
   if (failures.last_error() != Errc::queue_full) return {};
   if (auto checked = channel.in_flight.check_slots(); !checked.has_value())
@@ -187,6 +216,27 @@ template <class Work>
   subject.posted_at = where;
   for (auto const& element : verbs::list_of(work).elements()) subject.bytes += element.range.length;
   return base::ErrorAccess::about(error, subject);
+}
+
+/// Where a post may wait for room.
+enum class Room : std::uint8_t { may_be_waited_for, is_there_now };
+
+/// Goes on after a first try: `tried` if that was posted; otherwise by another one, or no slot, and
+/// last_error() then is the error of the call.
+template <Lending lending, Room room, class Work>
+[[nodiscard, gnu::cold, gnu::noinline]] SlotId post_after(SlotId tried, ChannelState& channel,
+                                                          Work const& work, ScopeRecord& scope,
+                                                          Deadline deadline, char const* file,
+                                                          unsigned line) noexcept {
+  if (tried.is_valid()) return tried;
+  SourceLine const where{file, line};
+  SlotId id;
+  if constexpr (room == Room::is_there_now)
+    id = post_after_poll<lending>(channel, work, scope, where);
+  else
+    id = post_when_room(channel, work, scope, deadline, where);
+  if (!id.is_valid()) channel.failures.set_last_error(take_error_of(channel, work, where));
+  return id;
 }
 
 }  // namespace lend::channel

@@ -2,6 +2,7 @@
 // What a channel keeps of each scope. The thread of the channel.
 #pragma once
 
+#include <channel/linked_list.hpp>
 #include <lend/base/error.hpp>
 #include <lend/channel/batch.hpp>
 #include <lend/channel/polling_scope.hpp>
@@ -14,13 +15,20 @@ namespace lend::channel {
 
 /// The channel's record of one scope, at a fixed address: in the PollingScope, or in the channel.
 struct ScopeRecord {
-  std::uint32_t outstanding = 0;         ///< posted, completion not seen
-  std::uint32_t finished = 0;            ///< completed, and a handle may still take the result
-  std::uint64_t unpolled = 0;            ///< ended, and no handle took the result
-  std::vector<Error> failures{};         ///< of work whose result no handle took
-  std::vector<std::uint64_t> seen_as{};  ///< sequence number of each failure, for the order
-  bool has_lost_failure = false;         ///< there was no memory to keep it
-  Batch* batches = nullptr;              ///< the open ones
+  std::uint32_t outstanding = 0;          ///< posted, completion not seen
+  std::uint32_t finished = 0;             ///< completed, and a handle may still take the result
+  std::uint64_t unpolled = 0;             ///< ended, and no handle took the result
+  std::vector<Error> failures{};          ///< of work whose result no handle took
+  std::vector<std::uint64_t> seen_as{};   ///< sequence number of each failure, for the order
+  bool has_lost_failure = false;          ///< there was no memory to keep it
+  Batch* batches = nullptr;               ///< the open ones
+  ChannelState* channel = nullptr;        ///< null once it is gone, or the scope has ended
+  LinkedNode<ScopeRecord> as_open{this};  ///< of that channel
+
+  void leave() noexcept {
+    channel = nullptr;
+    as_open.leave();
+  }
 };
 
 }  // namespace lend::channel

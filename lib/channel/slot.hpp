@@ -9,6 +9,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <utility>
 
 namespace lend::channel {
 
@@ -16,16 +17,21 @@ using base::SlotId;
 
 /// How far a request is; one word, so that the usual states take one instruction to set or compare.
 struct alignas(8) SlotState {
-  std::uint32_t loans = 0;  // used entries of the row
+  std::uint16_t loans = 0;  // entries of the row that may be on loan
+  bool follows = false;     // there is a request `before` this one
   bool unposted = false;    // in a batch
   bool held = false;        // a handle may still take the result
   bool finished = false;    // the completion was seen
   bool failed = false;      // with a failure
+  bool spare = false;
 
   [[nodiscard]] bool is(SlotState const& other) const noexcept {
     return std::bit_cast<std::uint64_t>(*this) == std::bit_cast<std::uint64_t>(other);
   }
 };
+
+/// Of a plain request with a handle. Its loan may be none: see LoanRow.
+inline constexpr SlotState plain_and_held{.loans = 1, .held = true};
 
 /// One work request from its post until a handle takes its result, or, without a handle, until its
 /// end.
@@ -38,12 +44,20 @@ struct alignas(8) SlotState {
 struct Slot : SlotState {
   ScopeRecord* scope = nullptr;
   verbs::LentPiece* pieces = nullptr;  // the slot's row in the loan table
-  SlotId before{};                     // the unsignaled request before this one, which ends with it
+  SlotId before{};                     // if it follows: the unsignaled one, which ends with it
   WorkSuccess work{};                  // bytes: requested, then received
   std::uint64_t failed_as = 0;         // sequence number of its failure in the channel
   Error failure{};
 
   [[nodiscard]] SlotState& state() noexcept { return *this; }
+  void follow(SlotId unsignaled) noexcept {
+    follows = unsignaled.is_valid();
+    before = unsignaled;
+  }
+  /// No slot if it follows none.
+  [[nodiscard]] SlotId unfollow() noexcept {
+    return std::exchange(follows, false) ? before : SlotId{};
+  }
 };
 
 }  // namespace lend::channel

@@ -3,42 +3,50 @@
 #include <channel/posting.hpp>
 #include <lend/channel/unsafe.hpp>
 
-namespace lend {
-
-using channel::ChannelState;
+namespace lend::channel {
 
 namespace {
 
+constexpr auto unlent = Lending::unsafe_without;
+
 template <class Work>
-[[gnu::always_inline]] inline Result<PendingWork> post(Channel& channel,
-                                                       Work const& work) noexcept {
-  constexpr auto lending = channel::Lending::unsafe_without;
-  ChannelState& state = ChannelState::of(channel);
-  ChannelState::Use const use{state};
-  base::SlotId id = channel::try_to_post<lending>(state, work, state.unscoped, SourceLine{});
-  if (!id.is_valid()) [[unlikely]] {
-    id = channel::post_after_poll<lending>(state, work, state.unscoped, SourceLine{});
-    if (!id.is_valid()) return channel::take_error_of(state, work, SourceLine{});
-  }
-  return state.handle_for(id);
+[[nodiscard, gnu::cold, gnu::noinline]] PostedWork post_unsafe_after(SlotId tried,
+                                                                     ChannelState& channel,
+                                                                     Work const& work) noexcept {
+  SlotId const id = post_after<unlent, Room::is_there_now>(tried, channel, work, channel.unscoped,
+                                                           Deadline::never(), "", 0);
+  return {id.value, &channel.reference()};
 }
 
 }  // namespace
 
-Result<PendingWork> unsafe_post_send(Channel& channel, Send const& work) noexcept {
-  return post(channel, work);
-}
-Result<PendingWork> unsafe_post_receive(Channel& channel, Receive const& work) noexcept {
-  return post(channel, work);
-}
-Result<PendingWork> unsafe_post_write(Channel& channel, Write const& work) noexcept {
-  return post(channel, work);
-}
-Result<PendingWork> unsafe_post_read(Channel& channel, Read const& work) noexcept {
-  return post(channel, work);
-}
-Result<PendingWork> unsafe_post_atomic(Channel& channel, Atomic const& work) noexcept {
-  return post(channel, work);
+template <class Work, class... Peer>
+PostedWork Calls<Work, Peer...>::post_unsafe(Channel& channel, verbs::RegionState* region,
+                                             std::size_t offset, std::size_t length,
+                                             Peer const&... peer) noexcept {
+  ChannelState& state = ChannelState::of(channel);
+  ChannelState::Use const use{state};
+  verbs::Plain<Work> const plain{{region, {offset, length}}, &peer...};
+  return post_plain<unlent>(
+      state, plain, state.unscoped, "", 0,
+      [&](Slot& slot, SlotId id) LEND_INLINED {
+        open(state, plain, state.unscoped, slot, id);
+        return PostedWork{id.value, &state.reference()};
+      },
+      [&](SlotId tried) LEND_INLINED { return post_unsafe_after(tried, state, plain.work()); });
 }
 
-}  // namespace lend
+template <class Work, class... Peer>
+PostedWork Calls<Work, Peer...>::post_unsafe_any(Channel& channel, Work const& work) noexcept {
+  ChannelState& state = ChannelState::of(channel);
+  ChannelState::Use const use{state};
+  return post_unsafe_after(post_general<unlent>(state, work, state.unscoped, "", 0), state, work);
+}
+
+template struct Calls<Send>;
+template struct Calls<Receive>;
+template struct Calls<Write, RemoteSlice>;
+template struct Calls<Read, RemoteSlice>;
+template struct Calls<Atomic, Atomic>;
+
+}  // namespace lend::channel

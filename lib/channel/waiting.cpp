@@ -10,6 +10,8 @@
 
 namespace lend::channel {
 
+using State = WorkAnswer::State;
+
 namespace {
 
 Error timed_out(ChannelState& channel, SlotId id, Deadline deadline,
@@ -49,22 +51,27 @@ void note_poll_failure(ChannelState& channel, int result, SlotId id, Slot const&
 
 }  // namespace
 
-[[gnu::cold]] void note_gone(ChannelState& channel) noexcept {
+[[gnu::cold]] WorkAnswer answer_of_gone(ChannelState& channel) noexcept {
   channel.failures.set_last_error(
       {Errc::stale_handle, "this work was dropped before it was posted, or its scope has ended"});
+  return WorkAnswer{State::failed};
 }
 
-[[gnu::cold]] void collect_failure(ChannelState& channel, Slot& slot) noexcept {
-  channel.learn_reason(Deadline::never());
-  channel.failures.set_last_error(channel.in_flight.collect_failure(slot));
-}
-
-WorkAnswer ask_for(ChannelState& channel, SlotId id, WorkSuccess& success) noexcept {
-  Slot* const slot = channel.in_flight.find(id);
-  if (slot == nullptr) {
-    note_gone(channel);
-    return WorkAnswer::failed;
+WorkAnswer collect(ChannelState& channel, Slot& slot) noexcept {
+  if (slot.failed) [[unlikely]] {
+    channel.learn_reason(Deadline::never());
+    channel.failures.set_last_error(channel.in_flight.collect_failure(slot));
+    return WorkAnswer{State::failed};
   }
+  WorkAnswer const answer{slot.work.operation, slot.work.bytes};
+  auto const immediate = slot.work.immediate;
+  channel.in_flight.collect(slot);
+  return immediate ? answer.with_immediate(*immediate) : answer;
+}
+
+WorkAnswer ask_for(ChannelState& channel, SlotId id) noexcept {
+  Slot* const slot = channel.in_flight.find(id);
+  if (slot == nullptr) return answer_of_gone(channel);
   if (slot->unposted) [[unlikely]]  // an error of that shows in the poll below or in the next wait
     static_cast<void>(
         Batching{channel}.post_all(*slot->scope, Deadline{Deadline::Clock::now()}, slot));
@@ -72,18 +79,35 @@ WorkAnswer ask_for(ChannelState& channel, SlotId id, WorkSuccess& success) noexc
     auto const polled = channel.poll();
     if (!polled.has_value()) {
       channel.failures.set_last_error(channel.of_this_work(polled.error(), id, *slot));
-      return WorkAnswer::unknown;
+      return WorkAnswer{State::unknown};
     }
     if (polled.value() == 0 && channel.watch.is_time_to_look())
       channel.act_on(channel.watch.look());
     // Not every device brings back all of it of itself.
     if (channel.is_broken() && polled.value() == 0) [[unlikely]]
       Ending{channel}.hurry_abort();
-    if (!slot->finished) return WorkAnswer::not_over;
+    if (!slot->finished) return WorkAnswer{State::not_over};
   }
   if (slot->failed && !channel.learn_reason(Deadline{Deadline::Clock::now()}))
-    return WorkAnswer::not_over;
-  return collect(channel, *slot, [&success](WorkSuccess const& result) { success = result; });
+    return WorkAnswer{State::not_over};
+  return collect(channel, *slot);
+}
+
+WorkAnswer wait_longer(ChannelState& channel, SlotId id, Deadline deadline) noexcept {
+  Slot& slot = channel.in_flight.slot(id);
+  if (slot.finished) return collect(channel, slot);
+  verbs::PolledCompletions entries;
+  int const polled = entries.poll(channel.raw_completions, verbs::poll_batch);
+  return wait_longer(channel, id, entries, polled, deadline);
+}
+
+WorkAnswer wait_longer(ChannelState& channel, SlotId id, verbs::PolledCompletions const& entries,
+                       int polled, Deadline deadline) noexcept {
+  Slot& slot = channel.in_flight.slot(id);
+  channel.progress.hand_out(entries, polled);
+  if (!slot.finished && !wait_longer(channel, id, slot, polled, deadline))
+    return WorkAnswer{State::unknown};
+  return collect(channel, slot);
 }
 
 bool wait_longer(ChannelState& channel, SlotId id, Slot& slot, int polled,
@@ -131,8 +155,8 @@ bool wait_longer(ChannelState& channel, SlotId id, Slot& slot, int polled,
   return true;
 }
 
-[[gnu::cold]] bool abort_and_ask(ChannelState& channel, SlotId id, Deadline deadline,
-                                 WorkSuccess& success) noexcept {
+[[gnu::cold]] WorkAnswer abort_and_ask(ChannelState& channel, SlotId id,
+                                       Deadline deadline) noexcept {
   FailureLog& failures = channel.failures;
   Ending ending{channel};
   ending.start_abort();  // tried again below; first, so that the error tells the state after it
@@ -140,11 +164,11 @@ bool wait_longer(ChannelState& channel, SlotId id, Slot& slot, int polled,
                         ? aborted_at_deadline(channel, id, deadline)
                         : failures.last_error();
   ending.abort_all(why);
-  auto const answer = ask_for(channel, id, success);
+  auto const answer = ask_for(channel, id);
   // Unless the work completed before the abort reached it, the reason of the abort is its error.
-  if (answer != WorkAnswer::failed || failures.last_error().is_flush())
+  if (answer.state() != State::failed || failures.last_error().is_flush())
     failures.set_last_error(why);
-  return answer == WorkAnswer::succeeded;
+  return answer;
 }
 
 }  // namespace lend::channel

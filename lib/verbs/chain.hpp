@@ -28,6 +28,7 @@ struct Chain {
     Request* first = nullptr;
     Request* last = nullptr;
     std::uint32_t size = 0;
+    std::uint32_t plain_room = 0;  // plain requests that there is room for; 0: unknown
 
     void push(Request& request) noexcept {
       (last != nullptr ? last->next : first) = &request;
@@ -43,7 +44,8 @@ struct Chain {
   List<ibv_send_wr> sends{};  // and writes and reads
   List<ibv_recv_wr> receives{};
   std::uint32_t elements_used = 0;
-  std::uint32_t silent_last = 0;  // sends without completions, up to the last but one
+  std::uint32_t silent_last = 0;  // sends without completions, up to the last
+  std::uint64_t silent_id = 0;  // of the last, if it is one of them; a chain with one is not posted
   Request requests[requests_max];
   ibv_sge elements[elements_room];
 
@@ -58,6 +60,7 @@ struct Chain {
     sends = {};
     receives = {};
     elements_used = silent_last = 0;
+    silent_id = 0;
   }
 };
 
@@ -78,16 +81,32 @@ template <class Work>
     return place.send;
 }
 
-/// Describes work that is_plain(), and was lent, behind the others of its list. There must be room
-/// for it.
-template <class Work, class Element>
+/// Finds out for how many more plain requests of a queue of `depth` there is room, if they follow
+/// each other. Whether there is any.
+template <class Work>
+[[nodiscard]] bool find_plain_room(Chain& chain, std::uint32_t depth) noexcept {
+  auto& list = list_for<Work>(chain);
+  chain.sends.plain_room = chain.receives.plain_room = 0;
+  if (list.size < depth)
+    list.plain_room = std::min({depth - list.size, Chain::requests_max - chain.size(),
+                                Chain::elements_room - chain.elements_used});
+  return list.plain_room > 0;
+}
+
+/// Describes work that is_plain(), and was lent, behind the others of its list, which has
+/// plain_room.
+template <class Work>
 [[gnu::always_inline]] inline void append_plain(QueuePairHandle const& queue_pair, Chain& chain,
-                                                std::uint64_t id, Work const& work,
-                                                Element const& element) noexcept {
+                                                std::uint64_t id, Plain<Work> plain,
+                                                bool is_silent) noexcept {
   auto& request = place_for<Work>(chain);
-  describe_plain(queue_pair, id, work, element, request, chain.elements[chain.elements_used]);
+  auto& list = list_for<Work>(chain);
+  describe_plain(queue_pair, id, plain, request, chain.elements[chain.elements_used]);
+  if constexpr (std::is_same_v<RequestOf<Work>, ibv_send_wr>)
+    request.send_flags -= is_silent ? unsigned{IBV_SEND_SIGNALED} : 0u;
   ++chain.elements_used;
-  list_for<Work>(chain).push(request);
+  --list.plain_room;
+  list.push(request);
 }
 
 /// Lends the bytes of `work`, and describes it behind the others of its list. There must be room
@@ -104,20 +123,24 @@ template <class Work>
   if (resolved.is_refused()) return resolved;
   list_for<Work>(chain).push(request);
   chain.elements_used += static_cast<std::uint32_t>(resolved.count);
+  chain.sends.plain_room = chain.receives.plain_room = 0;
   return resolved;
 }
 
-/// Whether `request` may be unsignaled. On iWARP a read may not: siw completes a send before a read
-/// that was posted ahead of it. Source: sw/siw/siw_qp_tx.c,
+/// Whether a request of `operation` may be unsignaled. On iWARP a read may not: siw completes a
+/// send before a read that was posted ahead of it. Source: sw/siw/siw_qp_tx.c,
 /// siw_qp_sq_process(), which ends sends as they leave and reads as their answers come.
 [[nodiscard]] inline bool may_be_silent(QueuePairHandle const& queue_pair,
-                                        ibv_send_wr const& request) noexcept {
-  return request.opcode != IBV_WR_RDMA_READ || !queue_pair.domain->context->is_iwarp();
+                                        Operation operation) noexcept {
+  return operation != Operation::read || !queue_pair.domain->context->is_iwarp();
 }
 
-/// Takes its completion from a request that was described with one.
+/// Takes its completion from a request that was described with one, or gives it back.
 inline void silence(ibv_send_wr& request) noexcept {
   request.send_flags &= ~unsigned{IBV_SEND_SIGNALED};
+}
+inline void signal(ibv_send_wr& request) noexcept {
+  request.send_flags |= unsigned{IBV_SEND_SIGNALED};
 }
 [[nodiscard]] inline bool is_silent(ibv_send_wr const& request) noexcept {
   return (request.send_flags & IBV_SEND_SIGNALED) == 0;

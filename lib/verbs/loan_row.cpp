@@ -14,7 +14,7 @@ Result<void> begin_loan(base::Loan& loan, RegionState& region, ByteRange range, 
   return lent;
 }
 
-void give_back_all_but_one(LentPiece* pieces, std::uint32_t& count) noexcept {
+void give_back_all_but_one(LentPiece* pieces, std::uint16_t& count) noexcept {
   for (; count > 1; --count) {
     auto& [loan, region] = pieces[count - 1];
     end_loan(loan, region);

@@ -18,7 +18,7 @@ namespace lend::verbs {
 /// Threads: any.
 [[nodiscard, gnu::always_inline]] inline bool begin_loan_at_once(
     base::Loan& loan, RegionState& region, ByteRange range, base::LoanKind kind,
-    Operation operation, SourceLine const& where) noexcept {
+    Operation operation, SourceLine where) noexcept {
   if (!region.ledger.lend_at_once(loan, range, kind, operation, where)) [[unlikely]]
     return false;
   if constexpr (base::can_poison)
@@ -71,7 +71,7 @@ struct LentPiece {
 /// Where a work request's loans are recorded. Without `where` nothing is lent.
 struct LoanRow {
   LentPiece* next = nullptr;          // one for each element; unused
-  std::uint32_t* count = nullptr;     // of those in use
+  std::uint16_t* count = nullptr;     // of those in use
   SourceLine const* where = nullptr;  // the call that lends
   Error* conflict = nullptr;          // what the ledger answered, where it refused
 };
@@ -94,10 +94,10 @@ template <class Element>
 }
 
 /// Out of line: a loop among what is inline below would cost even one loan ten instructions.
-void give_back_all_but_one(LentPiece* pieces, std::uint32_t& count) noexcept;
+void give_back_all_but_one(LentPiece* pieces, std::uint16_t& count) noexcept;
 
 /// Ends the first `count` loans of a row.
-[[gnu::always_inline]] inline void give_back_all(LentPiece* pieces, std::uint32_t& count) noexcept {
+[[gnu::always_inline]] inline void give_back_all(LentPiece* pieces, std::uint16_t& count) noexcept {
   if (count > 1) [[unlikely]]
     give_back_all_but_one(pieces, count);
   if (count == 1) end_loan(pieces->loan, pieces->region);

@@ -9,61 +9,141 @@
 #include <verbs/work_kind.hpp>
 
 #include <cstdint>
+#include <tuple>
+#include <type_traits>
+#include <utility>
 
 namespace lend::verbs {
 
-/// The element of work that may be plain; null if it is not.
+/// What a plain request says of the peer's memory; of an atomic operation everything.
+struct NoPeerPart {};
 template <class Work>
-[[nodiscard, gnu::always_inline]] inline auto const* only_element(Work const& work) noexcept {
-  auto const& list = list_of(work);
-  bool const is_one = list.size() == 1 && !immediate_of(work).has_value();
-  return is_one ? list.elements().data() : nullptr;
+using PeerPart = std::conditional_t<is_remote<Work>, RemoteSlice,
+                                    std::conditional_t<is_atomic<Work>, Work, NoPeerPart>>;
+
+/// The words of work that may be plain. Passed by value, so that compilers keep them in registers.
+template <class Work>
+struct Plain {
+  using Element = decltype(list_of(std::declval<Work const&>()).only());
+
+  Element element;
+  PeerPart<Work> const* peer = nullptr;
+
+  /// The request that has these words.
+  [[nodiscard, gnu::always_inline]] Work work() const noexcept {
+    if constexpr (is_remote<Work>)
+      return {element, *peer};
+    else if constexpr (is_atomic<Work>)
+      return *peer;
+    else
+      return {element};
+  }
+};
+
+/// Whether `work` has one element and no immediate.
+template <class Work>
+[[nodiscard, gnu::always_inline]] inline bool may_be_plain(Work const& work) noexcept {
+  return list_of(work).size() == 1 && !immediate_of(work).has_value();
+}
+/// The words of work that may be plain; good while it exists.
+template <class Work>
+[[nodiscard, gnu::always_inline]] inline Plain<Work> plain_of(Work const& work) noexcept {
+  if constexpr (is_remote<Work>)
+    return {list_of(work).only(), &remote_of(work)};
+  else if constexpr (is_atomic<Work>)
+    return {list_of(work).only(), &work};
+  else
+    return {list_of(work).only()};
 }
 
-/// Whether work whose only element is `element` may be posted, but for its loan.
-template <class Work, class Element>
-[[nodiscard, gnu::always_inline]] inline bool is_plain(RequestQueue const& queue, Work const& work,
-                                                       Element const& element) noexcept {
-  RegionState const* const region = element.region;
-  auto const [offset, length] = element.range;
+/// Whether it may be posted, but for its loan.
+template <class Work>
+[[nodiscard, gnu::always_inline]] inline bool is_plain(RequestQueue const& queue,
+                                                       Plain<Work> plain) noexcept {
+  RegionState const* const region = plain.element.region;
+  auto const [offset, length] = plain.element.range;
   if (region == nullptr || region->protection_domain != queue.protection_domain ||
       offset > region->length || length - 1 >= region->length - offset ||  // too long, or no bytes
       length > queue.message_bytes_max) [[unlikely]]
     return false;
   if constexpr (is_remote<Work>)
-    return permits(remote_of(work).access, WorkKind<Work>::access) &&
-           remote_of(work).length == length;
+    return permits(plain.peer->access, WorkKind<Work>::access) && plain.peer->length == length;
   else if constexpr (is_atomic<Work>)
-    return is_word(element) && work.word.address % RemoteWord::size == 0 &&
-           permits(work.word.access, RemoteAccess::atomic) && queue.domain->context->has_atomics;
+    return is_word(plain.element) && plain.peer->word.address % RemoteWord::size == 0 &&
+           permits(plain.peer->word.access, RemoteAccess::atomic) &&
+           queue.domain->context->has_atomics;
   else
     return true;
 }
 
-/// Lends the bytes of work that is_plain(); `loans` is then 1, or 0 if its region has no ledger.
-/// False: nothing was lent, and begin_loan() decides.
+/// Lends the bytes of work that is_plain(), if its region has a ledger. False: nothing was lent,
+/// and begin_loan() decides.
 template <class Element>
-[[nodiscard, gnu::always_inline]] inline bool lend_plain(LentPiece* piece, Element const& element,
+[[nodiscard, gnu::always_inline]] inline bool lend_plain(LentPiece* piece, Element element,
                                                          Operation operation,
-                                                         SourceLine const& where,
-                                                         std::uint32_t& loans) noexcept {
+                                                         SourceLine where) noexcept {
   RegionState& region = *element.region;
   if (!begin_loan_at_once(piece->loan, region, element.range, ElementKind<Element>::loan, operation,
                           where)) [[unlikely]]
     return !region.ledger.is_recording();
   piece->region = &region;
-  loans = 1;
   return true;
 }
 
 /// Describes work that is_plain(). `entry` must stay until it is posted.
-template <class Queue, class Work, class Element>
+template <class Queue, class Work>
 [[gnu::always_inline]] inline void describe_plain(Queue const& queue, std::uint64_t id,
-                                                  Work const& work, Element const& element,
-                                                  RequestOf<Work>& request,
+                                                  Plain<Work> plain, RequestOf<Work>& request,
                                                   ibv_sge& entry) noexcept {
-  fill_element(entry, *element.region, element.range);
-  fill_for(queue, work, std::nullopt, id, &entry, {element.range.length, 1}, request);
+  fill_element(entry, *plain.element.region, plain.element.range);
+  Resolved const resolved{plain.element.range.length, 1};
+  if constexpr (is_atomic<Work>)
+    fill_for(queue, *plain.peer, std::nullopt, id, &entry, resolved, request);
+  else
+    fill_for(queue, plain.work(), std::nullopt, id, &entry, resolved, request);
 }
+
+/// The plain requests of one queue pair: what is the same in each is described once. A device only
+/// reads what is posted, as programs that post a request twice rely on.
+template <class Work>
+struct Form {
+  RequestOf<Work> request;
+  ibv_sge entry;
+
+  Form() noexcept {  // NOLINT(cppcoreguidelines-pro-type-member-init): describe() does the rest
+    request.next = nullptr;
+    request.sg_list = &entry;
+    request.num_sge = 1;
+    if constexpr (std::is_same_v<RequestOf<Work>, ibv_send_wr>) {
+      request.imm_data = 0;
+      request.opcode = std::is_same_v<Work, Send>                     ? IBV_WR_SEND
+                       : is_atomic<Work>                              ? IBV_WR_ATOMIC_FETCH_AND_ADD
+                       : WorkKind<Work>::operation == Operation::read ? IBV_WR_RDMA_READ
+                                                                      : IBV_WR_RDMA_WRITE;
+    }
+  }
+  Form(Form const&) = delete;
+  Form& operator=(Form const&) = delete;
+
+  /// Describes work that is_plain().
+  [[gnu::always_inline]] void describe(QueuePairHandle const& queue, std::uint64_t id,
+                                       Plain<Work> plain) noexcept {
+    if constexpr (is_atomic<Work>) {
+      describe_plain(queue, id, plain, request, entry);
+    } else {
+      fill_element(entry, *plain.element.region, plain.element.range);
+      request.wr_id = id;
+      constexpr Operation operation = WorkKind<Work>::operation;
+      if constexpr (operation != Operation::receive)
+        request.send_flags =
+            flags_for(queue, plain.element.range.length, operation != Operation::read);
+      if constexpr (is_remote<Work>) {
+        request.wr.rdma.remote_addr = plain.peer->address;
+        request.wr.rdma.rkey = plain.peer->key;
+      }
+    }
+  }
+};
+using Forms = std::tuple<Form<Send>, Form<Receive>, Form<Write>, Form<Read>, Form<Atomic>>;
 
 }  // namespace lend::verbs

@@ -34,12 +34,12 @@ template <class Work>
 template <class Work>
 [[gnu::always_inline]] inline Result<void> post_one(QueuePairHandle const& queue_pair,
                                                     std::uint64_t id, Work const& work) noexcept {
-  auto const* const element = verbs::only_element(work);
-  if (element == nullptr || !verbs::is_plain(queue_pair, work, *element)) [[unlikely]]
+  if (!verbs::may_be_plain(work) || !verbs::is_plain(queue_pair, verbs::plain_of(work)))
+      [[unlikely]]
     return post_any(queue_pair, id, work);
   ibv_sge entry;
   verbs::RequestOf<Work> request;
-  verbs::describe_plain(queue_pair, id, work, *element, request, entry);
+  verbs::describe_plain(queue_pair, id, verbs::plain_of(work), request, entry);
   verbs::RequestOf<Work>* refused = nullptr;
   if (int const result = verbs::post_chain(queue_pair, request, refused); result != 0) [[unlikely]]
     return refuse(queue_pair, work, result, refused);

@@ -63,6 +63,23 @@ TEST_CASE("a stale id finds nobody, before and after the slot has a new tenant",
   CHECK(table.find(second)->number == 7);  // reused as it was left
 }
 
+TEST_CASE("an id that is skipped finds nobody, and its slot is given next", "[base]") {
+  SlotTable<Tenant> table{2, UINT32_MAX};  // whose next generation wraps
+  auto const skipped = table.next_id();
+  table.skip(table.next());
+  CHECK(table.find(skipped) == nullptr);
+  CHECK(tenants_of(table) == 0);
+  auto const announced = table.next_id();
+  auto const id = table.take();
+  CHECK(id == announced);
+  CHECK(id.index() == skipped.index());
+  CHECK(id.generation() == 1);
+  CHECK(table.has_still(id));
+  CHECK_FALSE(table.has_still(skipped));
+  static_cast<void>(table.take());
+  CHECK(table.full());
+}
+
 TEST_CASE("an id that never was finds nobody", "[base]") {
   SlotTable<Tenant> table{2};
   CHECK(table.find(SlotId{0}) == nullptr);

@@ -25,8 +25,8 @@ ROWS = [("null", "send"), ("null", "receive"), ("null", "write"), ("null", "read
         ("soft", "send + receive"), ("soft", "write"), ("soft", "read"), ("soft", "atomic")]
 COUNT = 2000  # operations of each run: what a run costs besides is lost in them
 # Instructions above the twin on the null device, at most: what g++ 12 -O2 makes, and some 8 in a hundred.
-BANDS = {"by_id": 153, "unsafe": 271, "scoped": 373, "blocking": 253, "round": 793, "batch": 488}
-ATOMIC = 60  # an atomic operation's above a send's, at most
+BANDS = {"by_id": 149, "unsafe": 215, "scoped": 289, "blocking": 178, "round": 775, "batch": 444}
+ATOMIC = 83  # an atomic operation's above a send's, at most
 FLAT = 1.02
 
 

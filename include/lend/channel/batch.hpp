@@ -7,6 +7,7 @@
 #include <lend/base/result.hpp>
 #include <lend/base/source_line.hpp>
 #include <lend/base/unwind.hpp>
+#include <lend/channel/calls.hpp>
 #include <lend/channel/pending_work.hpp>
 #include <lend/verbs/work_request.hpp>
 
@@ -66,19 +67,29 @@ class LEND_EXPORT Batch {
   /// Source:  ibv_post_send(3), ibv_post_recv(3).
   [[nodiscard]] Result<PendingWork> add_send(Send const& work,
                                              Deadline deadline = Deadline::never(),
-                                             SourceLine where = SourceLine::here()) noexcept;
+                                             SourceLine where = SourceLine::here()) noexcept {
+    return add(work, deadline, where);
+  }
   [[nodiscard]] Result<PendingWork> add_receive(Receive const& work,
                                                 Deadline deadline = Deadline::never(),
-                                                SourceLine where = SourceLine::here()) noexcept;
+                                                SourceLine where = SourceLine::here()) noexcept {
+    return add(work, deadline, where);
+  }
   [[nodiscard]] Result<PendingWork> add_write(Write const& work,
                                               Deadline deadline = Deadline::never(),
-                                              SourceLine where = SourceLine::here()) noexcept;
+                                              SourceLine where = SourceLine::here()) noexcept {
+    return add(work, deadline, where);
+  }
   [[nodiscard]] Result<PendingWork> add_read(Read const& work,
                                              Deadline deadline = Deadline::never(),
-                                             SourceLine where = SourceLine::here()) noexcept;
+                                             SourceLine where = SourceLine::here()) noexcept {
+    return add(work, deadline, where);
+  }
   [[nodiscard]] Result<PendingWork> add_atomic(Atomic const& work,
                                                Deadline deadline = Deadline::never(),
-                                               SourceLine where = SourceLine::here()) noexcept;
+                                               SourceLine where = SourceLine::here()) noexcept {
+    return add(work, deadline, where);
+  }
 
   /// Posts the receives, then the other requests, each in the order of adding. First waits for room
   /// for all of them. Afterwards the batch is empty and may be filled again.
@@ -100,10 +111,22 @@ class LEND_EXPORT Batch {
  private:
   friend class channel::Batching;
   friend class PollingScope;
+  template <class Work, class... Peer>
+  friend struct channel::Calls;
   Batch(ChannelReference channel, channel::ScopeRecord* scope) noexcept;
 
   template <class Work>
-  Result<PendingWork> add(Work const& work, Deadline deadline, SourceLine const& where) noexcept;
+  Result<PendingWork> add(Work const& work, Deadline deadline, SourceLine where) noexcept {
+    using Calls = channel::CallsOf<Work>;
+    auto const id = channel::is_plain(work) && deadline.is_never()
+                        ? channel::pass(Calls::add, *this, work, where.file, where.line)
+                        : Calls::add_any(*this, work, deadline, where);
+    if (id == 0) [[unlikely]]
+      return error_of_add();
+    return PendingWork{channel_, id};
+  }
+  /// Of the last one that failed.
+  [[nodiscard]] Error error_of_add() const noexcept;
   [[nodiscard]] verbs::Chain& chain() noexcept;
 
   static constexpr std::size_t storage_bytes = 5184;

@@ -6,6 +6,7 @@
 #include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
 #include <lend/base/source_line.hpp>
+#include <lend/channel/calls.hpp>
 #include <lend/channel/pending_work.hpp>
 #include <lend/channel/polling_scope.hpp>
 #include <lend/verbs/endpoint.hpp>
@@ -25,6 +26,9 @@ struct ibv_qp;
 namespace lend {
 
 class PreparedChannel;
+namespace channel {
+struct UnsafeCalls;
+}
 
 template <class T>
 using ErrorOf = std::remove_cvref_t<decltype(std::declval<T const&>().error())>;
@@ -59,16 +63,29 @@ class LEND_EXPORT Channel {
   ///          timed_out, cancelled, system_failed  before the post: nothing happened. After it: the
   ///                                work was aborted to get its bytes back; the channel is broken.
   [[nodiscard]] Result<void> send(Send const& work, Deadline deadline = Deadline::never(),
-                                  SourceLine where = SourceLine::here()) noexcept;
+                                  SourceLine where = SourceLine::here()) noexcept {
+    return run_only(work, deadline, where);
+  }
   [[nodiscard]] Result<WorkSuccess> receive(Receive const& work,
                                             Deadline deadline = Deadline::never(),
-                                            SourceLine where = SourceLine::here()) noexcept;
+                                            SourceLine where = SourceLine::here()) noexcept {
+    auto const answer = run(work, deadline, where);
+    if (!answer.has_succeeded()) [[unlikely]]
+      return error_of_call();
+    return answer.success();
+  }
   [[nodiscard]] Result<void> write(Write const& work, Deadline deadline = Deadline::never(),
-                                   SourceLine where = SourceLine::here()) noexcept;
+                                   SourceLine where = SourceLine::here()) noexcept {
+    return run_only(work, deadline, where);
+  }
   [[nodiscard]] Result<void> read(Read const& work, Deadline deadline = Deadline::never(),
-                                  SourceLine where = SourceLine::here()) noexcept;
+                                  SourceLine where = SourceLine::here()) noexcept {
+    return run_only(work, deadline, where);
+  }
   [[nodiscard]] Result<void> atomic(Atomic const& work, Deadline deadline = Deadline::never(),
-                                    SourceLine where = SourceLine::here()) noexcept;
+                                    SourceLine where = SourceLine::here()) noexcept {
+    return run_only(work, deadline, where);
+  }
 
   /// Calls `body(PollingScope&)`, drains the scope, and returns body's Result<T>:
   ///
@@ -160,7 +177,24 @@ class LEND_EXPORT Channel {
   friend class PreparedChannel;
   friend class PollingScope;
   friend class channel::ChannelState;
+  friend struct channel::UnsafeCalls;
   explicit Channel(std::unique_ptr<channel::ChannelState> state) noexcept;
+
+  template <class Work>
+  channel::WorkAnswer run(Work const& work, Deadline deadline, SourceLine where) noexcept {
+    using Calls = channel::CallsOf<Work>;
+    return channel::is_plain(work) && deadline.is_never()
+               ? channel::pass(Calls::run, *this, work, where.file, where.line)
+               : Calls::run_any(*this, work, deadline, where);
+  }
+  template <class Work>
+  Result<void> run_only(Work const& work, Deadline deadline, SourceLine where) noexcept {
+    if (!run(work, deadline, where).has_succeeded()) [[unlikely]]
+      return error_of_call();
+    return success();
+  }
+  /// Of the last call that failed.
+  [[nodiscard]] Error error_of_call() const noexcept;
 
   template <class Body>
   auto run_scope(Body&& body, bool manual) -> std::invoke_result_t<Body, PollingScope&> {

@@ -9,6 +9,7 @@
 #include <lend/base/source_line.hpp>
 #include <lend/base/unwind.hpp>
 #include <lend/channel/batch.hpp>
+#include <lend/channel/calls.hpp>
 #include <lend/channel/pending_work.hpp>
 #include <lend/verbs/work_request.hpp>
 
@@ -91,31 +92,51 @@ class LEND_EXPORT PollingScope {
   /// Source:  ibv_post_send(3), ibv_post_recv(3).
   [[nodiscard]] Result<PendingWork> post_send(Send const& work,
                                               Deadline deadline = Deadline::never(),
-                                              SourceLine where = SourceLine::here()) noexcept;
+                                              SourceLine where = SourceLine::here()) noexcept {
+    return post(work, deadline, where);
+  }
   [[nodiscard]] Result<PendingWork> post_receive(Receive const& work,
                                                  Deadline deadline = Deadline::never(),
-                                                 SourceLine where = SourceLine::here()) noexcept;
+                                                 SourceLine where = SourceLine::here()) noexcept {
+    return post(work, deadline, where);
+  }
   [[nodiscard]] Result<PendingWork> post_write(Write const& work,
                                                Deadline deadline = Deadline::never(),
-                                               SourceLine where = SourceLine::here()) noexcept;
+                                               SourceLine where = SourceLine::here()) noexcept {
+    return post(work, deadline, where);
+  }
   [[nodiscard]] Result<PendingWork> post_read(Read const& work,
                                               Deadline deadline = Deadline::never(),
-                                              SourceLine where = SourceLine::here()) noexcept;
+                                              SourceLine where = SourceLine::here()) noexcept {
+    return post(work, deadline, where);
+  }
   [[nodiscard]] Result<PendingWork> post_atomic(Atomic const& work,
                                                 Deadline deadline = Deadline::never(),
-                                                SourceLine where = SourceLine::here()) noexcept;
+                                                SourceLine where = SourceLine::here()) noexcept {
+    return post(work, deadline, where);
+  }
 
   /// The same without waiting: if there is no room it polls once, then returns queue_full.
   [[nodiscard]] Result<PendingWork> try_post_send(Send const& work,
-                                                  SourceLine where = SourceLine::here()) noexcept;
+                                                  SourceLine where = SourceLine::here()) noexcept {
+    return try_post(work, where);
+  }
   [[nodiscard]] Result<PendingWork> try_post_receive(
-      Receive const& work, SourceLine where = SourceLine::here()) noexcept;
+      Receive const& work, SourceLine where = SourceLine::here()) noexcept {
+    return try_post(work, where);
+  }
   [[nodiscard]] Result<PendingWork> try_post_write(Write const& work,
-                                                   SourceLine where = SourceLine::here()) noexcept;
+                                                   SourceLine where = SourceLine::here()) noexcept {
+    return try_post(work, where);
+  }
   [[nodiscard]] Result<PendingWork> try_post_read(Read const& work,
-                                                  SourceLine where = SourceLine::here()) noexcept;
-  [[nodiscard]] Result<PendingWork> try_post_atomic(Atomic const& work,
-                                                    SourceLine where = SourceLine::here()) noexcept;
+                                                  SourceLine where = SourceLine::here()) noexcept {
+    return try_post(work, where);
+  }
+  [[nodiscard]] Result<PendingWork> try_post_atomic(
+      Atomic const& work, SourceLine where = SourceLine::here()) noexcept {
+    return try_post(work, where);
+  }
 
   /// Starts a batch, which posts several requests together; see Batch.
   ///     auto batch = scope.batch();
@@ -144,6 +165,8 @@ class LEND_EXPORT PollingScope {
  private:
   friend class Channel;
   friend class SetScope;
+  template <class Work, class... Peer>
+  friend struct channel::Calls;
   [[nodiscard]] bool has_ended() const noexcept { return ended_; }
   /// Bounds every drain by `deadline`, too.
   void end_before(Deadline deadline) noexcept { drain_until_ = sooner(drain_until_, deadline); }
@@ -153,9 +176,24 @@ class LEND_EXPORT PollingScope {
   [[nodiscard]] channel::ScopeRecord& record() noexcept;
   void end_unpolled() noexcept;  // what the destructor does
   void forget_batches() noexcept;
-  enum class Room : bool { may_be_waited_for, is_there_now };
-  template <Room room, class Work>
-  Result<PendingWork> post(Work const& work, Deadline deadline, SourceLine const& where) noexcept;
+  template <class Work>
+  Result<PendingWork> post(Work const& work, Deadline deadline, SourceLine where) noexcept {
+    using Calls = channel::CallsOf<Work>;
+    return handle_for(channel::is_plain(work) && deadline.is_never()
+                          ? channel::pass(Calls::post, *this, work, where.file, where.line)
+                          : Calls::post_any(*this, work, deadline, where));
+  }
+  template <class Work>
+  Result<PendingWork> try_post(Work const& work, SourceLine where) noexcept {
+    return handle_for(channel::CallsOf<Work>::try_post(*this, work, where));
+  }
+  [[nodiscard]] Result<PendingWork> handle_for(std::uint64_t id) const noexcept {
+    if (id == 0) [[unlikely]]
+      return error_of_post();
+    return PendingWork{channel_, id};
+  }
+  /// Of the last one that failed.
+  [[nodiscard]] Error error_of_post() const noexcept;
 
   ChannelReference channel_;
   static constexpr std::size_t record_bytes = 160;

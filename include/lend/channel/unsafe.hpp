@@ -2,13 +2,27 @@
 // Posts without loans and without a scope. The thread of the channel.
 #pragma once
 
-#include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
+#include <lend/channel/calls.hpp>
 #include <lend/channel/channel.hpp>
 #include <lend/channel/pending_work.hpp>
 #include <lend/verbs/work_request.hpp>
 
 namespace lend {
+
+namespace channel {
+struct UnsafeCalls {
+  template <class Work>
+  static Result<PendingWork> post(Channel& channel, Work const& work) noexcept {
+    using Calls = CallsOf<Work>;
+    auto const posted = is_plain(work) ? pass(Calls::post_unsafe, channel, work)
+                                       : Calls::post_unsafe_any(channel, work);
+    if (posted.id == 0) [[unlikely]]
+      return channel.error_of_call();
+    return PendingWork{*posted.channel, posted.id};
+  }
+};
+}  // namespace channel
 
 /// Posts one work request without a loan and returns at once. If there is no room it polls once,
 /// then returns queue_full.
@@ -23,15 +37,25 @@ namespace lend {
 /// Errors:  as PollingScope::try_post_*(), except already_borrowed and stale_handle; nothing was
 ///          posted.
 /// Source:  ibv_post_send(3), ibv_post_recv(3).
-[[nodiscard]] LEND_EXPORT Result<PendingWork> unsafe_post_send(Channel& channel,
-                                                               Send const& work) noexcept;
-[[nodiscard]] LEND_EXPORT Result<PendingWork> unsafe_post_receive(Channel& channel,
-                                                                  Receive const& work) noexcept;
-[[nodiscard]] LEND_EXPORT Result<PendingWork> unsafe_post_write(Channel& channel,
-                                                                Write const& work) noexcept;
-[[nodiscard]] LEND_EXPORT Result<PendingWork> unsafe_post_read(Channel& channel,
-                                                               Read const& work) noexcept;
-[[nodiscard]] LEND_EXPORT Result<PendingWork> unsafe_post_atomic(Channel& channel,
-                                                                 Atomic const& work) noexcept;
+[[nodiscard]] inline Result<PendingWork> unsafe_post_send(Channel& channel,
+                                                          Send const& work) noexcept {
+  return channel::UnsafeCalls::post(channel, work);
+}
+[[nodiscard]] inline Result<PendingWork> unsafe_post_receive(Channel& channel,
+                                                             Receive const& work) noexcept {
+  return channel::UnsafeCalls::post(channel, work);
+}
+[[nodiscard]] inline Result<PendingWork> unsafe_post_write(Channel& channel,
+                                                           Write const& work) noexcept {
+  return channel::UnsafeCalls::post(channel, work);
+}
+[[nodiscard]] inline Result<PendingWork> unsafe_post_read(Channel& channel,
+                                                          Read const& work) noexcept {
+  return channel::UnsafeCalls::post(channel, work);
+}
+[[nodiscard]] inline Result<PendingWork> unsafe_post_atomic(Channel& channel,
+                                                            Atomic const& work) noexcept {
+  return channel::UnsafeCalls::post(channel, work);
+}
 
 }  // namespace lend

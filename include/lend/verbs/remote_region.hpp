@@ -25,7 +25,7 @@ enum class RemoteAccess : std::uint8_t { read = 1, write = 2, read_write = 3, at
 
 /// A range of a RemoteRegion, ready to be posted. The post reports a range out of bounds, and an
 /// access that the peer did not expose it for.
-struct RemoteSlice {
+struct LEND_EXPORT RemoteSlice {
   std::uint64_t address = 0;  ///< of the range
   std::size_t length = 0;
   std::uint32_t key = 0;

@@ -2,6 +2,7 @@
 // Work requests: send, receive, write, read, atomic. Own nothing. Values; any thread.
 #pragma once
 
+#include <lend/base/export.hpp>
 #include <lend/base/lifetime.hpp>
 #include <lend/verbs/memory_region.hpp>
 #include <lend/verbs/remote_region.hpp>
@@ -27,8 +28,10 @@ class ElementList {
   template <std::same_as<Element>... Rest>
   requires(sizeof...(Rest) < by_value_max) ElementList(Element first, Rest... rest)
   noexcept : count_{1 + sizeof...(Rest)} {
-    Element* next = few_;
-    for (Element const& each : {first, rest...}) std::construct_at(next++, each);
+    // One by one, so that a compiler may keep them in registers.
+    std::size_t i = 0;
+    std::construct_at(&few_[i], first);
+    (std::construct_at(&few_[++i], rest), ...);
   }
   ElementList(std::span<Element const> many LEND_LIFETIMEBOUND) noexcept
       : many_{many.data()}, count_{many.size()} {}
@@ -44,6 +47,8 @@ class ElementList {
   [[nodiscard]] std::span<Element const> elements() const noexcept {
     return {many_ != nullptr ? many_ : few_, count_};
   }
+  /// The only element of a list of one.
+  [[nodiscard]] Element only() const noexcept { return many_ != nullptr ? *many_ : few_[0]; }
   /// Sum of the lengths.
   [[nodiscard]] std::uint64_t bytes() const noexcept {
     std::uint64_t sum = 0;
@@ -64,7 +69,7 @@ using ScatterList = ElementList<ScatterElement>;
 
 /// A message to the peer's next receive. An empty list needs an immediate; a list of empty elements
 /// does not.
-struct Send {
+struct LEND_EXPORT Send {
   GatherList source;
   std::optional<std::uint32_t> immediate{};
 
@@ -88,7 +93,7 @@ struct Send {
 };
 
 /// Memory for one message from the peer.
-struct Receive {
+struct LEND_EXPORT Receive {
   ScatterList target;
 
   // NOLINTNEXTLINE(google-explicit-constructor)
@@ -110,7 +115,7 @@ struct Receive {
 
 /// Writes into memory that the peer has exposed. With an immediate it consumes one of the peer's
 /// receives; without, the peer's program gets no completion.
-struct Write {
+struct LEND_EXPORT Write {
   GatherList source;
   RemoteSlice target;
   std::optional<std::uint32_t> immediate{};
@@ -126,7 +131,7 @@ struct Write {
 };
 
 /// Reads memory that the peer has exposed.
-struct Read {
+struct LEND_EXPORT Read {
   ScatterList target;
   RemoteSlice source;
 
@@ -140,7 +145,7 @@ struct Read {
 ///
 /// Shape:   `result` is 8 aligned bytes; values are in the byte order of this host.
 /// Source:  ibv_post_send(3); InfiniBand Architecture Specification vol. 1, 9.4.5.
-struct Atomic {
+struct LEND_EXPORT Atomic {
   enum class Kind : std::uint8_t { compare_swap, fetch_add };
 
   /// Sets the word to `desired` if it is `expected`. It was if `result` says so.
