@@ -30,6 +30,7 @@
 #include <lend/verbs/completion.hpp>
 #include <lend/verbs/context.hpp>
 #include <lend/verbs/device.hpp>
+#include <lend/verbs/device_events.hpp>
 #include <lend/verbs/endpoint.hpp>
 #include <lend/verbs/exposure.hpp>
 #include <lend/verbs/gid.hpp>

@@ -42,6 +42,8 @@ std::string_view sentence_of(Errc code) noexcept {
     case Errc::stale_handle: return "the handle's scope or channel is gone";
     case Errc::cancelled: return "the wait was cancelled";
     case Errc::disagreement: return "ranks of a group made different calls";
+    case Errc::device_event:
+      return "the device reported a failure that no completion tells; the channel is broken";
   }
   return "unknown error code";
 }
@@ -317,6 +319,7 @@ std::string_view name_of(Errc code) noexcept {
     case Errc::stale_handle: return "stale_handle";
     case Errc::cancelled: return "cancelled";
     case Errc::disagreement: return "disagreement";
+    case Errc::device_event: return "device_event";
   }
   return "unknown";
 }

@@ -181,7 +181,20 @@ void ChannelState::act_on(Finding const& found) noexcept {
   Ending{*this}.start_abort();  // waits and drains finish it
 }
 
+void ChannelState::look_at_events() noexcept {
+  connection.read_events();
+  static_cast<void>(break_if_reported());
+}
+
+bool ChannelState::break_if_reported() noexcept {
+  if (!failures.lacks_cause()) return false;
+  auto const reported = connection.reported();
+  act_on(reported);
+  return reported.has_value();
+}
+
 bool ChannelState::learn_reason(Deadline deadline) noexcept {
+  if (failures.is_unexplained()) look_at_events();
   if (!watch.may_be_explained()) return true;
   auto const reason = watch.explanation(deadline);
   if (reason) break_with(*reason);
@@ -204,12 +217,14 @@ void ChannelState::break_for_own(Error const& reason) noexcept {
 
 [[gnu::cold]] void ChannelState::fail(SlotId id, Slot& slot, FailedWork const& failed) noexcept {
   bool const was_broken = is_broken();
+  // A queue pair that a request of the peer broke flushes, and an event says why.
+  if (!was_broken && failed.status == WorkStatus::flushed) look_at_events();
   in_flight.succeed_before(slot);                      // they complete in order
   Error const failure = failure_of(id, slot, failed);  // while its loans have the source line
   if (connection.kept() != nullptr) {
     in_flight.keep_loans(slot);
   } else {
-    if (was_broken && failed.status == WorkStatus::flushed && !in_flight.is_marker(slot))
+    if (is_broken() && failed.status == WorkStatus::flushed && !in_flight.is_marker(slot))
       base::ErrorAccess::count_flushed(*failures.first_cause());
     break_with(failure);
   }
@@ -222,7 +237,10 @@ void ChannelState::break_for_own(Error const& reason) noexcept {
 
 [[gnu::cold]] void ChannelState::fail_pooled(FailedWork const& failed,
                                              std::uint64_t bytes) noexcept {
-  if (is_broken() && failed.status == WorkStatus::flushed) return;
+  if (failed.status == WorkStatus::flushed) {
+    if (!is_broken()) look_at_events();
+    if (is_broken()) return;
+  }
   bool const was_broken = is_broken();
   WorkFailure subject = connection.subject();
   subject.operation = Operation::receive;

@@ -79,6 +79,10 @@ class ChannelState {
     if (watch.counts_empty_poll()) [[unlikely]]
       act_on(watch.look());
   }
+  /// Reads the device's events, and breaks the channel if one concerns it.
+  void look_at_events() noexcept;
+  /// The same with the events that were read. Whether it did so.
+  bool break_if_reported() noexcept;
   /// Breaks the channel if its watch found a reason.
   void act_on(Finding const& found) noexcept;
   /// Polls once, and does what is due by the clock. Whether something has happened since the last
@@ -88,7 +92,7 @@ class ChannelState {
   void look_now() noexcept;
   /// When to poll although the queue stays empty.
   [[nodiscard]] Deadline look_again() const noexcept;
-  /// After a flush: waits for its reason, which may come later. False: call again.
+  /// After a flush: looks or waits for its reason, which may come later. False: call again.
   bool learn_reason(Deadline deadline) noexcept;
 
   // ---- failures ----

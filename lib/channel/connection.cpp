@@ -2,6 +2,7 @@
 // Queries a queue pair that may be gone, and ends it. The thread of the channel.
 #include <channel/connection.hpp>
 #include <verbs/adoption.hpp>
+#include <verbs/event_reader.hpp>
 
 #include <new>
 #include <string>
@@ -99,6 +100,18 @@ QueuePairState Connection::state() const noexcept {
 
 bool Connection::port_is_down() const noexcept {
   return is_connected() && queue_pair_->port_is_down();
+}
+
+void Connection::read_events() const noexcept {
+  if (auto const handle = handed_out_.lock()) handle->domain->context->events.read();
+}
+
+std::optional<Error> Connection::reported() const noexcept {
+  auto const handle = handed_out_.lock();
+  if (handle == nullptr) return std::nullopt;
+  auto const failure = verbs::failure_of(*handle);
+  if (!failure) return std::nullopt;
+  return about(verbs::event_error(*failure));
 }
 
 std::optional<Error> Connection::lost(Deadline deadline) noexcept {

@@ -57,6 +57,10 @@ class Connection {
   /// Queries the device, which costs a system call except on the soft device.
   [[nodiscard]] QueuePairState state() const noexcept;
   [[nodiscard]] bool port_is_down() const noexcept;
+  /// Reads the device's events.
+  void read_events() const noexcept;
+  /// Why the device says that it failed, as far as its events were read.
+  [[nodiscard]] std::optional<Error> reported() const noexcept;
   /// Why the connection has ended, if a connection manager reports it before `deadline`.
   [[nodiscard]] std::optional<Error> lost(Deadline deadline) noexcept;
 

@@ -30,6 +30,7 @@ Result<bool> Channel::arm() noexcept {
   ChannelState& state = ChannelState::of(*this);
   ChannelState::Use const use{state};
   if (state.has_news) return false;
+  state.look_at_events();
   state.progress.take_events();
   if (!state.progress.arm())
     return Error{Errc::system_failed,

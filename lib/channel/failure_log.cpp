@@ -69,7 +69,9 @@ bool FailureLog::is_cause_of(WorkStatus status) const noexcept {
 Error FailureLog::explained(Error const& failure) const noexcept {
   bool const is_open =
       failure.is_flush() && (failure.cause() == nullptr || failure.cause()->is_flush());
-  if (!is_open || !first_cause_ || *first_cause_ != Errc::peer_lost) return failure;
+  if (!is_open || !first_cause_) return failure;
+  if (*first_cause_ == Errc::device_event) return failure.with_cause(*first_cause_);
+  if (*first_cause_ != Errc::peer_lost) return failure;
   WorkFailure subject = *failure.work();
   subject.status = WorkStatus::success;  // not what failed
   return base::ErrorAccess::about(*first_cause_, subject);

@@ -42,6 +42,10 @@ class FailureLog {
   /// Breaks the channel with the reason why lend aborts the work. It stays the first cause until
   /// the abort reveals a better one.
   void add_own_cause(Error const& reason) noexcept;
+  /// Whether add_cause() would take a cause that is no flush.
+  [[nodiscard]] bool lacks_cause() const noexcept {
+    return !first_cause_.has_value() || cause_is_own_ || first_cause_->is_flush();
+  }
   /// The reason of a flush is not known yet.
   [[nodiscard]] bool is_unexplained() const noexcept {
     return first_cause_.has_value() && first_cause_->is_flush();

@@ -169,10 +169,10 @@ void PoolState::note_if_low() noexcept {
 Ready PoolState::take_news() noexcept {
   if (!std::exchange(has_news_, false)) {
     tells_low_ = false;
-    return {options_.tag, Ready::What::pool_low};
+    return {options_.tag, Ready::What::pool_low, {}};
   }
   if (tells_low_) set_->ready_pools.append(as_ready_);
-  return {options_.tag, Ready::What::message};
+  return {options_.tag, Ready::What::message, {}};
 }
 
 std::optional<Message> PoolState::next() noexcept {

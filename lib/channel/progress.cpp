@@ -4,6 +4,7 @@
 #include <channel/pool_state.hpp>
 #include <channel/progress.hpp>
 #include <channel/set_state.hpp>
+#include <verbs/event_reader.hpp>
 
 #include <utility>
 
@@ -35,6 +36,23 @@ void Progress::break_channels(int result) noexcept {
   channels_.for_each([result](ChannelState& channel) {
     if (!channel.is_broken()) channel.act_on(channel.poll_failure(result));
   });
+}
+
+bool Progress::break_reported() noexcept {
+  bool has_broken = false;
+  channels_.for_each([&has_broken](ChannelState& channel) {
+    if (channel.break_if_reported()) has_broken = true;
+  });
+  return has_broken;
+}
+
+bool Progress::look_at_events() noexcept {
+  verbs::events_of(completions_).read();
+  return break_reported();
+}
+
+void Progress::sleep(Deadline deadline) noexcept {
+  if (!look_at_events()) completions_.sleep(deadline);
 }
 
 bool Progress::attach(ChannelState& channel, std::uint32_t queue_pair_number) noexcept {

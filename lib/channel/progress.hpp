@@ -56,10 +56,13 @@ class Progress final : public Sleeper {
   /// takes no others.
   void break_channels(int result) noexcept;
   [[nodiscard]] bool has_failed() const noexcept { return has_failed_; }
+  /// Breaks those that an event concerns which was read. Whether it did so.
+  bool break_reported() noexcept;
 
   [[nodiscard]] Waiter make_waiter() noexcept { return {plan_, *this}; }
   [[nodiscard]] bool arm() noexcept override { return completions_.arm(); }
-  void sleep(Deadline deadline) noexcept override { completions_.sleep(deadline); }
+  void sleep(Deadline deadline) noexcept override;
+  void look() noexcept override { static_cast<void>(look_at_events()); }
   /// Takes the events that have come: for who sleeps on the queue's descriptor.
   void take_events() noexcept { completions_.take_events(); }
   /// Null where its channels are of no set.
@@ -70,6 +73,9 @@ class Progress final : public Sleeper {
   [[nodiscard]] ChannelUse::User& user() noexcept;
 
  private:
+  /// Reads the device's events. Whether a channel broke.
+  [[nodiscard]] bool look_at_events() noexcept;
+
   CompletionQueue completions_;
   ibv_cq* raw_;
   SetState* set_ = nullptr;

@@ -23,11 +23,15 @@ namespace {
 // What epoll says became readable: one of these, or the index of a queue.
 constexpr std::uint64_t wake_mark = UINT64_MAX;
 constexpr std::uint64_t timer_mark = UINT64_MAX - 1;
+constexpr std::uint64_t device_mark = UINT64_MAX - 2;
 
 // The first queue has room for 16 channels of default depth. Each further one is twice as deep, so
 // that few are polled however many channels come, and few channels take little memory.
 constexpr std::uint32_t first_depth = 1u << 12;
 constexpr std::uint32_t usual_depth_max = 1u << 16;
+
+// A set that never sleeps asks the device for events, by a system call, once in so many polls.
+constexpr std::uint32_t empty_polls_per_question = 4096;
 
 // Between two looks at all channels that must be looked at.
 constexpr std::chrono::milliseconds look_pause{10};
@@ -58,7 +62,7 @@ Result<std::shared_ptr<SetState>> SetState::create(Context const& context, Wait 
   return Errc::exhausted;
 }
 
-Result<void> SetState::open_descriptors() noexcept {
+Result<void> SetState::open_descriptors() {
   wake_ = base::UniqueFd{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   if (!wake_) return cannot_make("eventfd", errno);
   timer_ = base::UniqueFd{::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
@@ -67,6 +71,9 @@ Result<void> SetState::open_descriptors() noexcept {
   if (!epoll_) return cannot_make("epoll_create1", errno);
   if (!watches(wake_.get(), wake_mark) || !watches(timer_.get(), timer_mark))
     return cannot_make("epoll_ctl", errno);
+  events_.emplace(context_, verbs::EventQueue::Wanted::of_device, wake_.get());
+  int const of_device = events_->reader().descriptor();
+  if (of_device >= 0 && !watches(of_device, device_mark)) return cannot_make("epoll_ctl", errno);
   return success();
 }
 
@@ -144,6 +151,7 @@ std::uint64_t SetState::poll_queues() noexcept {
     } while (count == verbs::poll_batch);
     if (count < 0) queue->break_channels(count);
   }
+  if (found == 0 && ++empty_polls_ % empty_polls_per_question == 0) asks_device_ = true;
   return found;
 }
 
@@ -161,6 +169,11 @@ Result<void> SetState::check(std::span<Ready> into) const noexcept {
 
 std::span<Ready> SetState::list_ready(std::span<Ready> into) noexcept {
   std::size_t count = 0;
+  while (count < into.size()) {
+    auto const event = events_->next();
+    if (!event) break;
+    into[count++] = {0, Ready::What::device, *event};
+  }
   auto const list_pools = [&] {
     while (count < into.size()) {
       PoolState* const pool = ready_pools.take_first();
@@ -175,8 +188,8 @@ std::span<Ready> SetState::list_ready(std::span<Ready> into) noexcept {
     ChannelState* const channel = ready.take_first();
     if (channel == nullptr) break;
     channel->has_news = false;
-    into[count++] = {channel->tag(),
-                     channel->is_broken() ? Ready::What::broken : Ready::What::work};
+    into[count++] = {
+        channel->tag(), channel->is_broken() ? Ready::What::broken : Ready::What::work, {}};
   }
   list_pools();
   return into.first(count);
@@ -186,7 +199,7 @@ Result<std::span<Ready>> SetState::poll(std::span<Ready> into) noexcept {
   LEND_TRYV(check(into));
   static_cast<void>(take_wake());
   static_cast<void>(poll_queues());
-  look_after_channels();
+  look_around();
   return list_ready(into);
 }
 
@@ -195,7 +208,7 @@ Result<std::span<Ready>> SetState::wait(std::span<Ready> into, Deadline deadline
   Waiter waiter{plan, *this};
   for (;;) {
     if (poll_queues() > 0) waiter.reset();
-    look_after_channels();
+    look_around();
     bool const is_woken = take_wake();
     if (has_news() || is_woken) return list_ready(into);
     if (!waiter.pause(deadline)) return base::gave_up(deadline, "no channel of the set had news");
@@ -204,7 +217,7 @@ Result<std::span<Ready>> SetState::wait(std::span<Ready> into, Deadline deadline
 
 bool SetState::poll_or_pause(Waiter& waiter, Deadline deadline) noexcept {
   bool const has_found = poll_queues() > 0;
-  look_after_channels();
+  look_around();
   if (!has_found) return waiter.pause(deadline);
   waiter.reset();
   return !deadline.has_passed();
@@ -220,10 +233,12 @@ Result<bool> SetState::arm_for_program() noexcept {
     return Error{Errc::system_failed,
                  "the device refuses to signal the next completion: poll(), and sleep for a short "
                  "time only"};
+  asks_device_ = true;  // now, and when its descriptor may have woken the program
   // What came before raises no event.
   bool const has_found = poll_queues() > 0;
-  look_after_channels();
+  look_around();
   if (has_found || has_news()) return false;
+  asks_device_ = true;
   set_timer(next_look());
   return true;
 }
@@ -244,7 +259,15 @@ bool SetState::take_wake() noexcept {
 
 // ---- what no completion says ----
 
-void SetState::look_after_channels() noexcept {
+void SetState::look_at_events() noexcept {
+  asks_device_ = false;
+  events_->reader().read();
+  if (!events_->take_marked()) return;
+  for (auto const& queue : queues_) static_cast<void>(queue->break_reported());
+}
+
+void SetState::look_around() noexcept {
+  if (asks_device_ || events_->has_news()) look_at_events();
   if (looked_after.is_empty() || !look_at_.has_passed()) return;
   look_at_ = within(look_pause);
   looked_after.for_each([](ChannelState& channel) { channel.look_now(); });
@@ -294,6 +317,8 @@ void SetState::sleep(Deadline deadline) noexcept {
       read_counter(wake_.get());
     else if (mark == timer_mark)
       read_counter(timer_.get());
+    else if (mark == device_mark)
+      asks_device_ = true;
     else
       queues_[mark]->take_events();
   }

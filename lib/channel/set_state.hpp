@@ -9,6 +9,7 @@
 #include <channel/progress.hpp>
 #include <channel/waiter.hpp>
 #include <lend/channel/wait_set.hpp>
+#include <verbs/event_reader.hpp>
 #include <verbs/forking.hpp>
 
 #include <atomic>
@@ -76,15 +77,17 @@ class SetState final : public std::enable_shared_from_this<SetState>, private Sl
 
  private:
   SetState(Context const& context, Wait how) noexcept;
-  [[nodiscard]] Result<void> open_descriptors() noexcept;
+  [[nodiscard]] Result<void> open_descriptors();
   [[nodiscard]] bool watches(int descriptor, std::uint64_t mark) const noexcept;
   [[nodiscard]] Result<void> check(std::span<Ready> into) const noexcept;
   /// Polls every queue until it is empty. Returns the number of completions.
   std::uint64_t poll_queues() noexcept;
-  void look_after_channels() noexcept;
+  /// What no completion says.
+  void look_around() noexcept;
+  void look_at_events() noexcept;
   [[nodiscard]] std::span<Ready> list_ready(std::span<Ready> into) noexcept;
   [[nodiscard]] bool has_news() const noexcept {
-    return !ready.is_empty() || !ready_pools.is_empty();
+    return !ready.is_empty() || !ready_pools.is_empty() || events_->has_events();
   }
   /// Whether wake() was called since the last time.
   [[nodiscard]] bool take_wake() noexcept;
@@ -100,11 +103,14 @@ class SetState final : public std::enable_shared_from_this<SetState>, private Sl
   std::vector<std::unique_ptr<Progress>> queues_{};
   std::vector<PoolState*> pools_{};  // by number; null where one has ended
   bool pools_come_first_ = false;    // in the next list
-  base::UniqueFd wake_;              // an eventfd
+  base::UniqueFd wake_;              // an eventfd, also of events_
   base::UniqueFd timer_;             // of arm_for_program()
   base::UniqueFd epoll_;
   std::atomic<bool> is_woken_{false};
-  Deadline look_at_;  // not before
+  Deadline look_at_;                           // at the channels, not before
+  std::optional<verbs::EventQueue> events_{};  // empty until there are descriptors
+  bool asks_device_ = false;                   // at the next look
+  std::uint32_t empty_polls_ = 0;              // wraps
   verbs::Inheritance origin_{};
 };
 

@@ -32,6 +32,8 @@ class Sleeper {
   [[nodiscard]] virtual bool arm() noexcept = 0;
   /// Until a completion, or `deadline`.
   virtual void sleep(Deadline deadline) noexcept = 0;
+  /// A wait that never sleeps looks now and then at what sleep() looks at first.
+  virtual void look() noexcept {}
 
  protected:
   Sleeper() = default;
@@ -48,7 +50,9 @@ class Waiter {
     ++pauses_;
     if (pauses_ <= plan_.spins) {
       relax();
-      return pauses_ % polls_per_clock_read != 0 || !deadline.has_passed();
+      if (pauses_ % polls_per_clock_read != 0) return true;
+      if (pauses_ % polls_per_look == 0) sleeper_.look();
+      return !deadline.has_passed();
     }
     return pause_longer(deadline);
   }
@@ -72,6 +76,8 @@ class Waiter {
  private:
   // Reading the clock costs about as much as a poll of an empty queue.
   static constexpr std::uint32_t polls_per_clock_read = 64;
+  // A system call, about once a millisecond.
+  static constexpr std::uint32_t polls_per_look = 1u << 16;
 
   static void relax() noexcept {
 #if defined(__x86_64__)

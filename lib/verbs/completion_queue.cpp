@@ -129,6 +129,10 @@ Result<CompletionQueue> CompletionQueue::create(Context const& context, std::uin
       parent, std::move(channel), std::move(raw), static_cast<std::uint32_t>(granted))};
 }
 
+verbs::EventReader& verbs::events_of(CompletionQueue const& queue) noexcept {
+  return queue.handle_->context->events;
+}
+
 Error verbs::poll_error(CompletionQueue const& queue, int result,
                         std::string_view remedy) noexcept {
   auto const& raw = queue.handle_->raw;

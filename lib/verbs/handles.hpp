@@ -11,6 +11,7 @@
 #include <lend/verbs/device.hpp>
 #include <lend/verbs/endpoint.hpp>
 #include <lend/verbs/remote_region.hpp>
+#include <verbs/event_reader.hpp>
 #include <verbs/forking.hpp>
 #include <verbs/provider.hpp>
 
@@ -73,12 +74,14 @@ struct ContextHandle {
   DeviceLimits limits{};
   DeviceAttributes attributes{};
   bool has_atomics = false;
+  EventReader events;
 
   ContextHandle(Raw opened, std::string its_name, DeviceKind its_kind) noexcept
       : raw{std::move(opened)},
         forked_data_path{*raw.get()},
         name{std::move(its_name)},
-        device_kind{its_kind} {}
+        device_kind{its_kind},
+        events{*raw.get(), raw.provider()} {}
 
   [[nodiscard]] Provider const& provider() const noexcept { return raw.provider(); }
   [[nodiscard]] DeviceKind kind() const noexcept { return device_kind; }
@@ -108,16 +111,17 @@ struct CompletionQueueHandle {
   std::shared_ptr<ContextHandle> context;
   Channel channel;  // empty: not wakeable; ends after the queue
   RawHandle<ibv_cq, &Provider::destroy_cq> raw;
+  EventMarks marks;
   std::uint32_t depth = 0;
   /// Entries that its queue pairs may fill. A count, publishing nothing: relaxed throughout.
   std::atomic<std::uint64_t> promised{0};
 
   CompletionQueueHandle(std::shared_ptr<ContextHandle> parent, Channel events,
-                        RawHandle<ibv_cq, &Provider::destroy_cq> queue,
-                        std::uint32_t granted) noexcept
+                        RawHandle<ibv_cq, &Provider::destroy_cq> queue, std::uint32_t granted)
       : context{std::move(parent)},
         channel{std::move(events)},
         raw{std::move(queue)},
+        marks{context->events, raw.get()},
         depth{granted} {}
 };
 
@@ -197,6 +201,7 @@ struct RequestQueue {
 
 struct ReceiveQueueHandle : RequestQueue {
   RawHandle<ibv_srq, &Provider::destroy_srq> raw;
+  EventMarks marks;
   std::uint32_t depth = 0;  ///< granted
   /// One for each completion queue of its queue pairs: all its receives may complete in one.
   std::vector<CompletionShare> shares{};
@@ -218,6 +223,7 @@ struct QueuePairHandle : RequestQueue {
   std::shared_ptr<ReceiveQueueHandle> shared_receives;  // or null
   CompletionShare completions;
   RawHandle<ibv_qp, &Provider::destroy_qp> raw;
+  EventMarks marks{};
 
   std::uint32_t inline_bytes = 0;  ///< granted
 

@@ -130,6 +130,7 @@ Result<AnyPreparedQueuePair::Handle> AnyPreparedQueuePair::make(
                                         ", which does not fit the 24 bits on the wire"};
   std::shared_ptr<QueuePairHandle> const handle{
       new QueuePairHandle{{parent}, shared_receives, std::move(share), std::move(raw)}, &end};
+  handle->marks = verbs::EventMarks{parent->context->events, handle->raw.get()};
   handle->is_destroyed = std::make_shared<verbs::DestroyedFlag>(false);
   handle->message_bytes_max = port.message_bytes_max;
   handle->elements = std::min(granted.max_send_sge, elements_max);

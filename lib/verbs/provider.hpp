@@ -39,6 +39,9 @@ struct Provider {
   int (*query_gid_ex)(ibv_context*, std::uint32_t port, std::uint32_t index, ibv_gid_entry*);
 
   decltype(&::ibv_query_pkey) query_pkey;  // -1 with errno
+  /// Called by verbs/event_reader.cpp alone, with a descriptor that does not block.
+  decltype(&::ibv_get_async_event) get_async_event;
+  decltype(&::ibv_ack_async_event) ack_async_event;
 
   decltype(&::ibv_alloc_pd) alloc_pd;
   decltype(&::ibv_dealloc_pd) dealloc_pd;
@@ -76,8 +79,6 @@ struct Provider {
   // ---- called only by the preload library and the tests of devices ----
 
   decltype(&::ibv_query_gid) query_gid;
-  decltype(&::ibv_get_async_event) get_async_event;
-  decltype(&::ibv_ack_async_event) ack_async_event;
   decltype(&::ibv_resize_cq) resize_cq;
   decltype(&::ibv_create_cq_ex) create_cq_ex;
   decltype(&::ibv_create_srq_ex) create_srq_ex;

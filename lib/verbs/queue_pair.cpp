@@ -95,6 +95,7 @@ Result<void> verbs::abort_all(QueuePairHandle const& queue_pair) noexcept {
 
 Result<void> verbs::destroy(QueuePairHandle& queue_pair) noexcept {
   queue_pair.keeper.reset();  // first: see there
+  queue_pair.marks.end();
   int const result = queue_pair.raw.try_destroy();
   // In a forked child the queue pair is the parent's, and so are the posted bytes.
   bool const is_inherited = queue_pair.raw.is_inherited();

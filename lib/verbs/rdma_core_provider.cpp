@@ -59,6 +59,8 @@ constinit Provider const table{
     .query_port = &query_port,
     .query_gid_ex = &query_gid_ex,
     .query_pkey = &::ibv_query_pkey,
+    .get_async_event = &::ibv_get_async_event,
+    .ack_async_event = &::ibv_ack_async_event,
     .alloc_pd = &::ibv_alloc_pd,
     .dealloc_pd = &::ibv_dealloc_pd,
     .reg_mr = &::ibv_reg_mr,  // not the macro: it only adds optional access flags, unused here
@@ -83,8 +85,6 @@ constinit Provider const table{
     .release = &release,
     .last_reason = &last_reason,
     .query_gid = &::ibv_query_gid,
-    .get_async_event = &::ibv_get_async_event,
-    .ack_async_event = &::ibv_ack_async_event,
     .resize_cq = &::ibv_resize_cq,
     .create_cq_ex = &::ibv_create_cq_ex,
     .create_srq_ex = &::ibv_create_srq_ex,

@@ -87,8 +87,9 @@ Result<ReceiveQueue> ReceiveQueue::create(ProtectionDomain const& domain, std::u
     return Error{Errc::exhausted, context.name + " granted " + std::to_string(attributes.max_wr) +
                                       " of " + std::to_string(depth) +
                                       " shared receives; ask for less"};
+  verbs::EventMarks marks{parent->context->events, raw.get()};
   auto handle = std::make_shared<ReceiveQueueHandle>(
-      ReceiveQueueHandle{{parent}, std::move(raw), attributes.max_wr});
+      ReceiveQueueHandle{{parent}, std::move(raw), std::move(marks), attributes.max_wr});
   handle->elements = handle->receive_elements = std::min(attributes.max_sge, elements_max);
   handle->message_bytes_max = context.port.message_bytes_max;
   return ReceiveQueue{std::move(handle)};
@@ -131,6 +132,7 @@ Result<void> ReceiveQueue::destroy() && noexcept {
   auto const last = std::move(handle_);
   if (last.use_count() > 1)
     return Error{Errc::system_failed, "a queue pair still uses the shared receive queue"};
+  last->marks.end();
   int const result = last->raw.is_inherited() ? ENODEV : last->raw.try_destroy();
   if (result == 0) return success();
   return verbs::verb_error(Errc::system_failed, provider, "ibv_destroy_srq",

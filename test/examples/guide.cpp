@@ -125,6 +125,15 @@ lend::Result<void> serve_a_set(lend::ProtectionDomain const& domain) {
   return is_served ? lend::Result<void>{lend::success()} : lend::Errc::unsupported;
 }
 
+lend::Result<void> hear_of_the_port(lend::Context const& context) {
+  // excerpt device_events
+  LEND_TRY(events, lend::DeviceEvents::of(context));
+  LEND_TRY(event, events.poll());
+  bool const is_down = event && event->kind == lend::DeviceEvent::Kind::port_down;
+  // end of excerpt
+  return is_down ? lend::Result<void>{lend::Errc::peer_lost} : lend::success();
+}
+
 lend::Result<void> serve_by_a_pool(lend::ProtectionDomain const& domain) {
   LEND_TRY(memory, domain.allocate(16384));
   LEND_TRY(set, lend::WaitSet::create(domain.context()));
@@ -368,6 +377,7 @@ lend::Result<void> show_all() {
   LEND_TRYV(send_datagrams(domain));
   LEND_TRYV(loop_by_events(domain));
   LEND_TRYV(serve_a_set(domain));
+  LEND_TRYV(hear_of_the_port(device));
   LEND_TRYV(serve_by_a_pool(domain));
   LEND_TRYV(exchange_with_many(domain));
   LEND_TRYV(solve_in_a_group(domain));

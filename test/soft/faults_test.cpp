@@ -93,6 +93,7 @@ TEST_CASE("a fault that can never strike is refused, with its reason, and the ol
            Bad{FaultPlan{}.flush(0), "flush@0", "from 1 on"},
            Bad{FaultPlan{}.peer_dies(0), "peer-death@0", "from 1 on"},
            Bad{FaultPlan{}.completion_queue_fails(0), "queue-error@0", "from 1 on"},
+           Bad{FaultPlan{}.port_goes_down(0), "port-down@0", "from 1 on"},
            Bad{FaultPlan{}.control_call_fails(0, ENOMEM), "control@0:12", "from 1 on"},
            Bad{FaultPlan{}.drop(3, 0), "drop@3:0", "1 to 4294967295 times"},
            Bad{FaultPlan{}.flush(9).receiver_not_ready(3, 0), "rnr@3:0", "1 to 4294967295 times"},
@@ -210,6 +211,20 @@ TEST_CASE("a flushed queue pair, a dead peer and a failed queue end the work the
     CHECK(error == Errc::system_failed);
     CHECK(faulty.memory.loans() == 0);
   }
+}
+
+TEST_CASE("a port that is down connects nobody until it is up, and what was connected goes on",
+          "[soft]") {
+  auto const plan = FaultPlan{}.port_goes_down(2).port_comes_up(4);
+  CHECK(plan.text() == "port-down@2 port-up@4");
+  Faulty faulty{plan};
+  must(faulty.pass_message());
+  must(faulty.pass_message());
+  auto const refused = error_of(prepare_channel(faulty.ends.domain, {}));
+  CHECK(refused.message().find("DOWN") != std::string::npos);
+  must(faulty.pass_message());
+  must(faulty.pass_message());
+  must(prepare_channel(faulty.ends.domain, {}));
 }
 
 TEST_CASE("each control call of a connection fails in its turn, and the next try succeeds",

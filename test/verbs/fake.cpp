@@ -2,6 +2,8 @@
 // What the fake provider counts, and which call it fails.
 #include "verbs/fake_provider.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -32,6 +34,12 @@ bool Fake::fails(char const* call) {
   failed_call = call;
   errno = fail_errno;
   return true;
+}
+
+void Fake::raise(ibv_async_event event) {
+  events.push_back(event);
+  std::uint64_t const one = 1;
+  [[maybe_unused]] auto const put = ::write(last_opened, &one, sizeof one);
 }
 
 bool Fake::is_full(char const* kind, int limit) const {

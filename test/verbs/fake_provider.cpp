@@ -121,7 +121,12 @@ ibv_context* open_device(ibv_device* device) {
     errno = fake().device.open_errno;
     return nullptr;
   }
-  auto const context = std::make_shared<ibv_context>();
+  std::shared_ptr<ibv_context> const context{new ibv_context{}, [](ibv_context* ending) {
+                                               ::close(ending->async_fd);
+                                               delete ending;
+                                             }};
+  context->async_fd = ::eventfd(0, EFD_CLOEXEC);
+  fake().last_opened = context->async_fd;
   context->device = device;
   context->ops.post_send = &post<ibv_send_wr>;
   context->ops.post_recv = &post<ibv_recv_wr>;
@@ -129,6 +134,22 @@ ibv_context* open_device(ibv_device* device) {
   context->ops.poll_cq = &poll_cq;
   context->ops.req_notify_cq = &req_notify_cq;
   return fake().make(context.get(), "context", {}, context);
+}
+
+int get_async_event(ibv_context* context, ibv_async_event* event) {
+  if (!fake().events.empty()) {
+    *event = fake().events.front();
+    fake().events.pop_front();
+    return 0;
+  }
+  std::uint64_t count = 0;
+  [[maybe_unused]] auto const got = ::read(context->async_fd, &count, sizeof count);
+  errno = EAGAIN;
+  return -1;
+}
+
+void ack_async_event(ibv_async_event*) {
+  ++fake().acknowledged;
 }
 
 template <class T>
@@ -285,6 +306,9 @@ ibv_qp* create_qp(ibv_pd* domain, ibv_qp_init_attr* attributes) {
   auto const queue_pair = std::make_shared<ibv_qp>();
   queue_pair->context = domain->context;
   queue_pair->pd = domain;
+  queue_pair->send_cq = attributes->send_cq;
+  queue_pair->srq = attributes->srq;
+  fake().last_queue_pair = queue_pair.get();
   queue_pair->qp_num =
       fake().device.first_queue_pair + fake().device.queue_pair_step * fake().queue_pairs_made++;
   attributes->cap.max_inline_data += fake().device.inline_granted;
@@ -360,6 +384,8 @@ Provider table_of(bool is_soft) {
   table.dealloc_pd = &end<ibv_pd>;
   table.reg_mr = &reg_mr;
   table.dereg_mr = &end<ibv_mr>;
+  table.get_async_event = &get_async_event;
+  table.ack_async_event = &ack_async_event;
   table.create_comp_channel = &create_comp_channel;
   table.destroy_comp_channel = &destroy_comp_channel;
   table.get_cq_event = &get_cq_event;

@@ -123,7 +123,12 @@ class Fake {
   std::function<void()> at_destruction{};  // when one is destroyed
   std::optional<ibv_wc> always{};          // polled whenever there is nothing else
 
+  /// Asynchronous events that have come and were not read.
+  std::deque<ibv_async_event> events{};
+  void raise(ibv_async_event event);
+
   // Counted.
+  int acknowledged = 0;  // events
   int calls = 0;
   std::string failed_call{};
   int made = 0;
@@ -134,6 +139,8 @@ class Fake {
   // The data path.
   std::uint32_t queue_pairs_made = 0;
   std::uint32_t last_to_post = 0;  // its number
+  ibv_qp* last_queue_pair = nullptr;
+  int last_opened = -1;  // the descriptor of its events
   int post_calls = 0;
   std::vector<Modified> modified{};
   std::vector<ibv_qp_type> types{};      // of queue pairs

@@ -61,6 +61,10 @@ enum class Errc : int {
   cancelled,
   /// Ranks of a group made different calls; the message names both. The group is broken.
   disagreement,
+  /// The device reported by an asynchronous event that the queue pair, one of its queues or the
+  /// device failed, or that a request of the peer broke the queue pair. The work was aborted and
+  /// the channel is broken. The message says which, why, and what must be made again.
+  device_event,
 };
 
 /// An Errc with details: text, errno, failed work request, cause. 24 bytes; copies share the

@@ -9,6 +9,7 @@
 #include <lend/base/result.hpp>
 #include <lend/channel/builder.hpp>
 #include <lend/verbs/context.hpp>
+#include <lend/verbs/device_events.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -20,16 +21,18 @@ namespace channel {
 class SetState;
 }
 
-/// A channel or receive pool of a set with news.
+/// A channel or receive pool of a set with news, or its device.
 struct Ready {
   enum class What : std::uint8_t {
     work,      ///< work of it completed: its handles may have results
     broken,    ///< it is broken, and more of its work may have ended; first_cause() says why
     message,   ///< the pool has messages that came since: take them by next()
     pool_low,  ///< fewer of the pool's pieces are posted than its low mark
+    device,    ///< `event` came, of a port or of the device itself
   };
   std::uint64_t tag = 0;  ///< of ChannelBuilder::wait_set(), or of ReceivePoolOptions
   What what{};
+  DeviceEvent event{};  ///< of `device` only
 };
 
 /// Channels that share completion queues, polled together.
@@ -68,9 +71,9 @@ class LEND_EXPORT WaitSet {
   [[nodiscard]] Result<std::span<Ready>> wait(std::span<Ready> into LEND_LIFETIMEBOUND,
                                               Deadline deadline = Deadline::never()) noexcept;
 
-  /// For poll(2) or epoll(7): readable after arm() once a channel may have news, a keep-alive or a
-  /// question to rdma_cm is due, or wake() was called. It is the set's, the same for its whole
-  /// life: never read or close it.
+  /// For poll(2) or epoll(7): readable after arm() once a channel may have news, the device has an
+  /// event, a keep-alive or a question to rdma_cm is due, or wake() was called. It is the set's,
+  /// the same for its whole life: never read or close it.
   [[nodiscard]] int descriptor() const noexcept;
   /// The last call before a sleep on descriptor(). True: nothing is there, sleep. False: poll().
   /// Errors:  as poll(), and

@@ -56,20 +56,32 @@ class LEND_EXPORT FaultPlan {
   FaultPlan completion_queue_fails(std::uint64_t operation) && {
     return std::move(completion_queue_fails(operation));
   }
+  /// The device's port goes down before the operation: the device reports it, and no queue pair can
+  /// be connected until it is up. Those that are connected go on; drop() their operations if they
+  /// must not.
+  FaultPlan& port_goes_down(std::uint64_t operation) &;
+  FaultPlan port_goes_down(std::uint64_t operation) && {
+    return std::move(port_goes_down(operation));
+  }
+  FaultPlan& port_comes_up(std::uint64_t operation) &;
+  FaultPlan port_comes_up(std::uint64_t operation) && {
+    return std::move(port_comes_up(operation));
+  }
   /// Calls that destroy something cannot fail.
   FaultPlan& control_call_fails(std::uint64_t call, int errno_value) &;
   FaultPlan control_call_fails(std::uint64_t call, int errno_value) && {
     return std::move(control_call_fails(call, errno_value));
   }
 
-  /// `count` faults of all kinds, at operations and control calls from 1 to `operations`. The same
+  /// `count` faults of all kinds but those of the port, at operations and control calls from 1 to
+  /// `operations`. The same
   /// three numbers give the same plan on every machine. Repetitions are 1 or 2, delays at most 1
   /// ms, errnos ENOMEM, EAGAIN or EACCES.
   [[nodiscard]] static FaultPlan random(std::uint64_t seed, unsigned count,
                                         std::uint64_t operations);
 
   /// A list of `KIND@N` or `KIND@N:AMOUNT`, separated by spaces: drop, delay (nanoseconds), rnr,
-  /// flush, peer-death, queue-error, control (errno).
+  /// flush, peer-death, queue-error, control (errno), port-down, port-up.
   /// Errors:  invalid_argument  the message has the word that is wrong, and why.
   [[nodiscard]] static Result<FaultPlan> parse(std::string_view text);
   /// The plan as parse() takes it: print it in a failed test, to repeat it.

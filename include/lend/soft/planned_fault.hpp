@@ -16,6 +16,8 @@ struct PlannedFault {
     peer_death,          ///< its peer's process is gone from here on
     queue_error,         ///< the completion queue of its queue pair fails every poll from here on
     control_call,        ///< the control call (create, modify, query) fails with errno `amount`
+    port_down,           ///< the port goes down before it: an event, and the port's state
+    port_up,             ///< it becomes active again
   };
   Kind kind{};
   std::uint64_t at = 0;      ///< number of the operation, or of the control call

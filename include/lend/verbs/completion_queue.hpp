@@ -21,7 +21,9 @@ namespace lend {
 
 class CompletionQueue;
 namespace verbs {
+class EventReader;
 struct CompletionQueueHandle;
+EventReader& events_of(CompletionQueue const&) noexcept;
 Error poll_error(CompletionQueue const&, int, std::string_view) noexcept;
 }  // namespace verbs
 
@@ -88,6 +90,7 @@ class LEND_EXPORT CompletionQueue {
  private:
   friend class AnyPreparedQueuePair;
   friend class ReceiveQueue;
+  friend verbs::EventReader& verbs::events_of(CompletionQueue const&) noexcept;
   friend Error verbs::poll_error(CompletionQueue const&, int, std::string_view) noexcept;
   template <class Entry>
   [[nodiscard]] Result<std::span<Entry>> poll_into(std::span<Entry> target) noexcept;

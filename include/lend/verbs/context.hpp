@@ -18,8 +18,9 @@ namespace lend {
 
 class ProtectionDomain;
 namespace verbs {
+class EventQueue;
 struct ContextHandle;
-}
+}  // namespace verbs
 
 /// An open device. Cheap to copy; closes with its last copy and the last object made from it.
 class LEND_EXPORT Context {
@@ -60,7 +61,8 @@ class LEND_EXPORT Context {
   /// Source:  ibv_alloc_pd(3).
   [[nodiscard]] Result<ProtectionDomain> allocate_protection_domain() const;
 
-  /// For verbs that lend does not wrap. It belongs to the Context: never close it.
+  /// For verbs that lend does not wrap. It belongs to the Context: never close it. Its asynchronous
+  /// events come by DeviceEvents, because lend reads them; their descriptor does not block.
   ///
   /// Inline verbs (ibv_post_send, ibv_poll_cq, ibv_query_port, ibv_query_device_ex) work on every
   /// device. On the soft device the exported functions of libibverbs refuse this context and all
@@ -74,6 +76,7 @@ class LEND_EXPORT Context {
 
  private:
   friend class CompletionQueue;
+  friend class verbs::EventQueue;
   std::shared_ptr<verbs::ContextHandle> handle_;
 };
 

@@ -48,8 +48,8 @@ class LEND_EXPORT ReceiveQueue {
   /// Source:  ibv_post_srq_recv(3).
   [[nodiscard]] Result<void> unsafe_post_receive(std::uint64_t id, Receive const& work) noexcept;
 
-  /// Asks the device for one IBV_EVENT_SRQ_LIMIT_REACHED on Context::native() once fewer than
-  /// `receives` are outstanding; 0 for none.
+  /// Asks the device for one DeviceEvent `receives_low` once fewer than `receives` are outstanding;
+  /// 0 for none.
   /// Errors:  invalid_argument  more than depth().
   ///          exhausted, system_failed  the device refused.
   /// Source:  ibv_modify_srq(3), ibv_get_async_event(3).

@@ -21,8 +21,12 @@ namespace {
 using Kind = PlannedFault::Kind;
 
 // In the order of Kind.
-constexpr std::array<std::string_view, 7> names{"drop",       "delay",       "rnr",    "flush",
-                                                "peer-death", "queue-error", "control"};
+constexpr std::array<std::string_view, 9> names{"drop",    "delay",      "rnr",
+                                                "flush",   "peer-death", "queue-error",
+                                                "control", "port-down",  "port-up"};
+// The first of them, which FaultPlan::random() draws: with a port that is down no connection is
+// made again.
+constexpr std::size_t drawn_kinds = 7;
 
 constexpr bool has_amount(Kind kind) {
   return kind == Kind::drop || kind == Kind::delay || kind == Kind::receiver_not_ready ||
@@ -133,6 +137,12 @@ FaultPlan& FaultPlan::peer_dies(std::uint64_t operation) & {
 FaultPlan& FaultPlan::completion_queue_fails(std::uint64_t operation) & {
   return add(Kind::queue_error, operation, 0);
 }
+FaultPlan& FaultPlan::port_goes_down(std::uint64_t operation) & {
+  return add(Kind::port_down, operation, 0);
+}
+FaultPlan& FaultPlan::port_comes_up(std::uint64_t operation) & {
+  return add(Kind::port_up, operation, 0);
+}
 FaultPlan& FaultPlan::control_call_fails(std::uint64_t call, int errno_value) & {
   return add(Kind::control_call, call, static_cast<std::uint64_t>(errno_value));
 }
@@ -142,7 +152,7 @@ FaultPlan FaultPlan::random(std::uint64_t seed, unsigned count, std::uint64_t op
   std::mt19937_64 draw{seed};
   FaultPlan plan;
   for (unsigned i = 0; i < count && operations > 0; ++i) {
-    auto const kind = static_cast<Kind>(draw() % names.size());
+    auto const kind = static_cast<Kind>(draw() % drawn_kinds);
     auto const at = 1 + draw() % operations;
     plan.add(kind, at, amount_by_lot(kind, draw()));
   }
@@ -160,7 +170,7 @@ Result<FaultPlan> FaultPlan::parse(std::string_view text) {
       return Error{Errc::invalid_argument,
                    "no fault: " + std::string{word} +
                        " (drop@N:TIMES delay@N:NANOSECONDS rnr@N:TIMES flush@N peer-death@N "
-                       "queue-error@N control@N:ERRNO, N from 1 on)"};
+                       "queue-error@N control@N:ERRNO port-down@N port-up@N, N from 1 on)"};
     plan.faults_.push_back(*fault);
   }
   LEND_TRYV(check(plan));

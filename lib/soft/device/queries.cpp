@@ -44,10 +44,11 @@ int query_device(ibv_context* context, ibv_device_attr* attributes) noexcept {
   return 0;
 }
 
-int query_port(ibv_context*, std::uint8_t port, ibv_port_attr* attributes) noexcept {
+int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attributes) noexcept {
   if (port != 1) return fail(EINVAL, "the soft device has one port, number 1");
   std::memset(attributes, 0, sizeof *attributes);
-  attributes->state = IBV_PORT_ACTIVE;
+  bool const is_down = Context::of(context).port_is_down.load(std::memory_order_relaxed);
+  attributes->state = is_down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
   attributes->max_mtu = IBV_MTU_4096;
   attributes->active_mtu = IBV_MTU_4096;
   attributes->gid_tbl_len = 1;
@@ -55,9 +56,9 @@ int query_port(ibv_context*, std::uint8_t port, ibv_port_attr* attributes) noexc
   attributes->pkey_tbl_len = 1;
   attributes->lid = 1;
   attributes->max_vl_num = 1;
-  attributes->active_width = 2;   // 4x
-  attributes->active_speed = 32;  // EDR
-  attributes->phys_state = 5;     // link up
+  attributes->active_width = 2;              // 4x
+  attributes->active_speed = 32;             // EDR
+  attributes->phys_state = is_down ? 3 : 5;  // disabled, link up
   attributes->link_layer = IBV_LINK_LAYER_INFINIBAND;
   return 0;
 }

@@ -3,6 +3,7 @@
 #include <soft/engine/faults.hpp>
 
 #include <soft/engine/retry_budgets.hpp>
+#include <soft/objects/async_events.hpp>
 #include <soft/objects/completion_queue.hpp>
 #include <soft/objects/context.hpp>
 #include <soft/objects/queue_pair_states.hpp>
@@ -44,6 +45,8 @@ void strike(QueuePair& qp, PlannedFault const& fault) noexcept {
   if (fault.kind == Kind::flush) enter_error(qp);
   if (fault.kind == Kind::peer_death && qp.peer != nullptr) qp.peer->mark_dead();
   if (fault.kind == Kind::queue_error) qp.sends().fails.store(true, std::memory_order_relaxed);
+  if (fault.kind == Kind::port_down) tell_port(qp.owner(), false);
+  if (fault.kind == Kind::port_up) tell_port(qp.owner(), true);
 }
 
 std::optional<Outcome> meet_fault(QueuePair& qp, Work const& work) noexcept {

@@ -65,9 +65,25 @@ Found take_event(ReceivePool& pool, ibv_async_event& event) noexcept {
   return Found::one;
 }
 
+/// Of the port: the last is the state that it has now.
+Found take_event(Context& context, ibv_async_event& event) noexcept {
+  constexpr auto both = bit_of(IBV_EVENT_PORT_ACTIVE) | bit_of(IBV_EVENT_PORT_ERR);
+  // Acquire pairs with the release in tell_port().
+  auto const untold = context.port_events.load(std::memory_order_acquire);
+  if (untold == 0) return Found::none;
+  bool const is_down = context.port_is_down.load(std::memory_order_relaxed);
+  auto const last = is_down ? IBV_EVENT_PORT_ERR : IBV_EVENT_PORT_ACTIVE;
+  auto const bits = untold == both ? both & ~bit_of(last) : untold;
+  context.port_events.fetch_and(~bits, std::memory_order_relaxed);
+  event.element.port_num = 1;
+  event.event_type = static_cast<ibv_event_type>(__builtin_ctz(bits));
+  return Found::one;
+}
+
 Found find_event(Context& context, ibv_async_event& event) noexcept {
   std::lock_guard const guard{context.control};  // nothing is made or destroyed meanwhile
-  auto all = Found::none;
+  auto all = take_event(context, event);
+  if (all == Found::one) return all;
   auto const is_found = [&](auto* object) {
     if (object == nullptr) return false;
     auto const found = take_event(*object, event);
@@ -102,6 +118,14 @@ void tell_overrun(CompletionQueue& queue) noexcept {
     queue.shared->overrun.set(event_untold);
   }
   if (is_locked) lock.unlock();
+}
+
+void tell_port(Context& context, bool is_up) noexcept {
+  context.port_is_down.store(!is_up, std::memory_order_relaxed);
+  auto const event = is_up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR;
+  // Release pairs with the acquire in take_event(). At worst there is a token for nothing.
+  context.port_events.fetch_or(bit_of(event), std::memory_order_release);
+  (void)context.async.ring();
 }
 
 int get_async_event(ibv_context* opened, ibv_async_event* event) noexcept {
@@ -147,7 +171,7 @@ void ack_async_event(ibv_async_event* event) noexcept {
       auto& qp = *event->element.qp;
       return acknowledge(qp.mutex, qp.cond, qp.events_completed);
     }
-    default: return;  // of the port or device: there are none, and none is awaited
+    default: return;  // of the port: none is awaited
   }
 }
 

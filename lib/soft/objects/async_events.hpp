@@ -12,11 +12,14 @@
 
 namespace lend::soft {
 
+struct Context;
 struct QueuePair;
 struct ReceivePool;
 
 /// The private ring of a queue of ours was full.
 void tell_overrun(CompletionQueue&) noexcept;
+/// The port went down or became active.
+void tell_port(Context&, bool is_up) noexcept;
 
 /// Where only a peer that executes a long request could say whether there is an event it waits, at
 /// most for holder_patience. Then -1 with EBUSY, or at once with EAGAIN where the descriptor has

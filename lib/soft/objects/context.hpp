@@ -73,6 +73,8 @@ struct Context : verbs_context {
   Wakers own_wakers{::getpid()};
   WakePipe async;
   PlannedFaults faults;
+  std::atomic<bool> port_is_down{false};      // by a fault
+  std::atomic<std::uint32_t> port_events{0};  // untold: bit_of()
 
   std::mutex control;  // guards the following, and making and destroying
   PageRanges rings;
