@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: of many clients in other processes, those that die break their own channel in the server's
-// set, and the others are served on. Method: one of two peers is killed while the server sends to
-// both.
+// set, and the others are served on; their deaths cost its pool nothing. Method: one of two peers is
+// killed while the server sends to both; and clients that talk to a server with a pool are killed at
+// random moments, LEND_TEST_SEED repeats them.
 #include "support/peer_process.hpp"
 
 #include <array>
+#include <deque>
 #include <optional>
+#include <random>
+#include <vector>
+
+#include "support/seed.hpp"
 
 using namespace lend;
 using namespace lend::test;
@@ -19,6 +25,65 @@ int receive_until_killed(Wire const& wire) {
   for (;;) must(end.channel.receive(memory.scatter(), within(60s)));
   return 0;
 }
+
+/// Sends a word and waits for its echo, time and again.
+int talk_until_killed(Wire const& wire) {
+  auto end = one_end(wire, options_with_depth(8));
+  auto memory = must(end.domain.allocate(128));
+  for (;;) {
+    PollingScope scope{end.channel};
+    auto echo = must(scope.post_receive(memory.scatter(0, 64)));
+    must(end.channel.send(memory.gather(64, 64), within(60s)));
+    must(echo.wait(within(60s)));
+  }
+  return 0;
+}
+
+/// Echoes by a set and its pool.
+struct EchoServer {
+  static constexpr std::uint32_t pieces = 16;
+
+  Context context = open_test_device();
+  ProtectionDomain domain = must(context.allocate_protection_domain());
+  MemoryRegion memory = must(domain.allocate(pieces * 64));
+  MemoryRegion own = must(domain.allocate(64));
+  WaitSet set = must(WaitSet::create(context));
+  ReceivePool pool = must(ReceivePool::create(set, memory.chunks(64), {.tag = UINT64_MAX}));
+  std::vector<std::optional<Channel>> channels{};
+  std::vector<int> echoed{};
+  std::array<Ready, 8> room{};
+
+  void admit(Wire const& wire) {
+    ChannelOptions options = options_with_depth(8);
+    options.wait_set = &set;
+    options.receive_pool = &pool;
+    options.tag = channels.size();
+    options.queue_pair.ack_timeout = 10ms;
+    options.queue_pair.ack_retries = 3;
+    channels.emplace_back(connected_over(wire, context, must(prepare_channel(domain, options))));
+    echoed.push_back(0);
+  }
+  /// One turn; what cannot be sent has a dead receiver.
+  void serve(SetScope& scope) {
+    must(set.wait(room, within(30s)));
+    while (auto const message = pool.next()) {
+      auto const tag = message->tag();
+      if (!channels[tag]) continue;
+      if (must(scope.on(*channels[tag]))->post_send(message->gather()).has_value()) ++echoed[tag];
+    }
+  }
+  /// Sends to a client that is dead until the channel says so.
+  void bury(SetScope& scope, std::size_t tag) {
+    auto& channel = *channels[tag];
+    Deadline const deadline = within(30s);
+    while (channel.first_cause() == nullptr && !deadline.has_passed()) {
+      static_cast<void>(must(scope.on(channel))->try_post_send(own.gather()));
+      serve(scope);
+    }
+    REQUIRE(channel.first_cause() != nullptr);
+    channels[tag].reset();
+  }
+};
 
 }  // namespace
 
@@ -69,4 +134,39 @@ TEST_CASE("a killed peer breaks its own channel of a set, and no other", "[two_p
   must(to_living.finish());
   CHECK(memory.loans() == 0);
   living.kill();
+}
+
+TEST_CASE("clients killed at any moment cost a set their channels, and its pool nothing",
+          "[two_process]") {
+  auto const seed = seeds(1).front();
+  CAPTURE(seed);
+  std::mt19937_64 random{seed};
+  std::deque<PeerProcess> clients;
+  for (int i = 0; i < 13; ++i) clients.emplace_back(talk_until_killed);
+  EchoServer server;
+  if (lacks(server.context, &DeviceCapabilities::waits_for_receives)) return;
+  SetScope scope{server.set};
+  server.admit(clients[0].wire());
+  for (std::size_t victim = 1; victim < clients.size(); ++victim) {
+    server.admit(clients[victim].wire());
+    auto const kill_at = static_cast<int>(random() % 100);
+    while (server.echoed[victim] < kill_at) server.serve(scope);
+    for (auto turns = random() % 4096; turns > 0; --turns) must(server.set.poll(server.room));
+    clients[victim].kill();
+    int const before = server.echoed[0];
+    server.bury(scope, victim);
+    while (server.echoed[0] < before + 100) server.serve(scope);  // the first is served on
+  }
+  CHECK(server.channels[0]->first_cause() == nullptr);
+  clients[0].kill();
+  server.bury(scope, 0);
+  must(scope.finish());
+  Deadline const deadline = within(10s);
+  while (server.pool.posted() < EchoServer::pieces && !deadline.has_passed()) {
+    while (server.pool.next()) {
+    }
+    must(server.set.poll(server.room));
+  }
+  CHECK(server.pool.posted() == EchoServer::pieces);
+  CHECK(server.own.loans() == 0);
 }
