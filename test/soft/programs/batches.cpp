@@ -79,6 +79,8 @@ void Run::add(Batch& batch, Added& added, Step const& step) {
       return batch.add_receive(work, deadline);
     else if constexpr (std::is_same_v<Work, Write>)
       return batch.add_write(work, deadline);
+    else if constexpr (std::is_same_v<Work, Atomic>)
+      return batch.add_atomic(work, deadline);
     else
       return batch.add_read(work, deadline);
   });

@@ -17,6 +17,11 @@ bool is_flush(Error const& error) noexcept {
   return error.work() != nullptr && error.work()->status == WorkStatus::flushed;
 }
 
+/// Not of failed work, nor of the device.
+bool is_lends_own(Error const& cause) noexcept {
+  return cause.work() == nullptr && cause != Errc::device_event;
+}
+
 bool tells_of(Error const& error, Posted const& post, Accepted const& work) noexcept {
   return error == Errc::work_failed && error.work() != nullptr &&
          error.work()->slot == work.slot() && error.work()->operation == post.operation &&
@@ -157,7 +162,7 @@ void Model::check_code(std::size_t scope, ScopeEnd const& before, std::optional<
   if (before.closure_error) return must_be(before.closure_error);
   if (end.is_gone) return must_be(Errc::stale_handle);
   Error const* const cause = end.channel->first_cause();
-  bool const is_own = cause != nullptr && !before.was_broken && cause->work() == nullptr;
+  bool const is_own = cause != nullptr && !before.was_broken && is_lends_own(*cause);
   // The flush may have brought a better cause to light.
   bool const is_weaker = cause != nullptr && !before.was_broken && error &&
                          error->work() == nullptr && error->code() != Errc::unpolled_work;
@@ -264,9 +269,12 @@ void Model::check_first_cause(std::size_t index) {
     if (first != nullptr) complain("work has failed, and the channel knows of no cause");
     return;
   }
-  if (cause->work() == nullptr && root != nullptr)
+  if (is_lends_own(*cause) && root != nullptr)
     complain("the first cause is lend's own, and work has failed by itself");
-  if (cause->work() != nullptr) {
+  bool const is_event = *cause == Errc::device_event;
+  if (is_event && !spy_.has_reported(end.queue_pair))
+    complain("the first cause is an event that the device did not report: " + cause->message());
+  if (cause->work() != nullptr && !is_event) {
     Posted const* const expected = root != nullptr ? root : first;
     if (expected == nullptr)
       complain("the first cause is work that has not failed");
@@ -274,10 +282,12 @@ void Model::check_first_cause(std::size_t index) {
              !tells_of(*cause, *expected, device_side(*expected)))
       complain("the first cause is another than the first failure seen: " + cause->message());
   }
-  // A flush says nothing of the reason, nor does lend's for one that comes later; any other cause
-  // stays.
-  if (end.first_cause && (!is_flush(*end.first_cause) || cause->work() == nullptr) &&
-      end.first_cause->message() != cause->message())
+  // A flush says nothing of the reason, nor does lend's for one that comes later, such as an event;
+  // any other cause stays.
+  bool const may_change =
+      end.first_cause && !is_lends_own(*cause) &&
+      (is_flush(*end.first_cause) || (is_event && is_lends_own(*end.first_cause)));
+  if (end.first_cause && !may_change && end.first_cause->message() != cause->message())
     complain("the first cause has changed to " + cause->message());
   end.first_cause = *cause;
 }

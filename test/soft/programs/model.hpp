@@ -138,7 +138,8 @@ class Model {
 };
 
 [[nodiscard]] constexpr bool writes_here(Operation operation) noexcept {
-  return operation == Operation::receive || operation == Operation::read;
+  return operation == Operation::receive || operation == Operation::read ||
+         operation == Operation::atomic;
 }
 
 }  // namespace lend::test

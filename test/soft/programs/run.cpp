@@ -50,7 +50,7 @@ void Run::connect() {
   must(inject_faults(workplace_.context, {}));
   domain_ = must(workplace_.context.allocate_protection_domain());
   for (int i = 0; i < 2; ++i) model_.regions.emplace_back(must(domain_->allocate(region_bytes)));
-  exposed_ = must(domain_->unsafe_allocate_exposed(region_bytes, RemoteAccess::read_write));
+  exposed_ = must(domain_->unsafe_allocate_exposed(region_bytes, RemoteAccess::all));
   unsafe_ = must(domain_->allocate(region_bytes));
   model_.regions_beside = 2;
   remote_ = must(exposed_->remote());

@@ -52,6 +52,9 @@ class Run {
     std::optional<std::uint32_t> immediate{};
     bool may_be_empty = false;
     RemoteSlice remote{};
+    RemoteWord word{};  // of an atomic operation, with these
+    std::uint64_t numbers[2]{};
+    bool swaps = false;
     bool is_wrong = false;  ///< must be refused as invalid
     std::uint64_t bytes = 0;
   };
@@ -87,6 +90,7 @@ class Run {
   void check_answer(Handle& handle, Result<std::optional<WorkSuccess>> const& answer,
                     bool may_time_out, unsigned polls_failed);
   [[nodiscard]] Request request_of(Step const& step, bool unsafely);
+  [[nodiscard]] Request atomic_of(Step const& step, std::size_t region);
   /// Notes what the device has accepted since `before`; whether that is one request or none.
   [[nodiscard]] bool note(std::size_t before, std::size_t end, std::optional<std::size_t> scope,
                           Request const& request, bool lends);
@@ -145,6 +149,11 @@ auto Run::with(Request const& request, Call&& call) {
       work.immediate = request.immediate;
       return call(work);
     }
+    case Operation::atomic:
+      return call(request.swaps
+                      ? Atomic::compare_swap(request.scattered[0], request.word, request.numbers[0],
+                                             request.numbers[1])
+                      : Atomic::fetch_add(request.scattered[0], request.word, request.numbers[0]));
     default: return call(Read{target, request.remote});
   }
 }

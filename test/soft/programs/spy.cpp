@@ -29,7 +29,9 @@ verbs::Provider& table() {
 struct SpyCalls {
   static Accepted described(ibv_send_wr const& request) {
     Accepted work;
-    work.device_writes = request.opcode == IBV_WR_RDMA_READ;
+    work.device_writes = request.opcode == IBV_WR_RDMA_READ ||
+                         request.opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+                         request.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
     work.is_silent = (request.send_flags & IBV_SEND_SIGNALED) == 0;
     return work;
   }
@@ -138,6 +140,14 @@ struct SpyCalls {
     return soft::provider().destroy_qp(pair);
   }
 
+  static int get_async_event(ibv_context* context, ibv_async_event* event) {
+    int const result = soft::provider().get_async_event(context, event);
+    if (result == 0 &&
+        (event->event_type == IBV_EVENT_QP_ACCESS_ERR || event->event_type == IBV_EVENT_QP_REQ_ERR))
+      active->reported_.insert(event->element.qp->qp_num);
+    return result;
+  }
+
   static ibv_mr* register_region(ibv_pd* domain, void* address, std::size_t length, int access) {
     ibv_mr* const region = soft::provider().reg_mr(domain, address, length, access);
     if (region != nullptr) ++active->regions;
@@ -160,6 +170,7 @@ Spy::Spy() {
   provider.create_qp = SpyCalls::create_qp;
   provider.modify_qp = SpyCalls::modify_qp;
   provider.destroy_qp = SpyCalls::destroy_qp;
+  provider.get_async_event = SpyCalls::get_async_event;
   provider.reg_mr = SpyCalls::register_region;
   provider.dereg_mr = SpyCalls::deregister;
 }
@@ -182,6 +193,7 @@ void Spy::begin() {
   works_.clear();
   queues_.clear();
   failed_.clear();
+  reported_.clear();
   violation_.clear();
   polls_to_fail = 0;
   flushes_fail = false;

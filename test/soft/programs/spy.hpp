@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,10 @@ class Spy {
   /// Forgets what is over. All queue pairs must be gone.
   void begin();
 
+  /// Whether the device reported that this queue pair failed, by an event that lend has read.
+  [[nodiscard]] bool has_reported(std::uint32_t queue_pair) const noexcept {
+    return reported_.contains(queue_pair);
+  }
   [[nodiscard]] std::vector<Accepted>& works() noexcept { return works_; }
   /// What lend or the device has done that it must not, if anything; the first of it.
   [[nodiscard]] std::string const& violation() const noexcept { return violation_; }
@@ -90,6 +95,7 @@ class Spy {
   std::vector<Accepted> works_{};
   std::map<std::uint32_t, ibv_cq*> queues_{};  // by queue pair
   std::map<ibv_cq*, bool> failed_{};           // queues of which a poll has failed
+  std::set<std::uint32_t> reported_{};         // queue pairs
   std::string violation_{};
   std::uint64_t seen_ = 0;
 };

@@ -62,6 +62,9 @@ Deadline Run::deadline_of(std::uint32_t number) const {
 Run::Request Run::request_of(Step const& step, bool unsafely) {
   Request request;
   auto const numbers = step.numbers;
+  std::size_t const of_result = unsafely ? unsafe_region : numbers[4] % model_.regions.size();
+  if (numbers[2] % 9 == 8 && (unsafely || model_.regions[of_result]))
+    return atomic_of(step, of_result);
   request.operation = static_cast<Operation>(numbers[2] % 8 < 3   ? 0
                                              : numbers[2] % 8 < 6 ? 1
                                              : numbers[2] % 8 < 7 ? 2
@@ -103,6 +106,30 @@ Run::Request Run::request_of(Step const& step, bool unsafely) {
     request.is_wrong = true;
   }
   if (is_remote && oddity == 4) request.remote = nobody(length);
+  return request;
+}
+
+Run::Request Run::atomic_of(Step const& step, std::size_t region) {
+  auto const numbers = step.numbers;
+  Request request;
+  request.operation = Operation::atomic;
+  request.swaps = numbers[5] % 2 == 0;
+  request.numbers[0] = numbers[5] % 3;
+  request.numbers[1] = numbers[5];
+  ByteRange result{numbers[4] / 4 % 7 * 8, RemoteWord::size};
+  std::size_t word = numbers[4] / 32 % 8 * RemoteWord::size;
+  // A result or word off 8 bytes or of another length, and a bad key, now and then.
+  auto const oddity = numbers[3] % 32;
+  if (oddity == 0) result.offset += 4;
+  if (oddity == 1) result.length = 4;
+  if (oddity == 2) word += 4;
+  request.is_wrong = oddity <= 2;
+  request.word = remote_.word(word);
+  if (oddity == 3) request.word.key = 0xbad'0bad;
+  request.ranges.push_back({region, result});
+  auto& memory = region == unsafe_region ? *unsafe_ : *model_.regions[region];
+  request.scattered.push_back(memory.scatter(result.offset, result.length));
+  request.bytes = result.length;
   return request;
 }
 
@@ -184,6 +211,8 @@ void Run::post(Step const& step) {
       return waits ? polling.post_receive(work, deadline) : polling.try_post_receive(work);
     else if constexpr (std::is_same_v<Work, Write>)
       return waits ? polling.post_write(work, deadline) : polling.try_post_write(work);
+    else if constexpr (std::is_same_v<Work, Atomic>)
+      return waits ? polling.post_atomic(work, deadline) : polling.try_post_atomic(work);
     else
       return waits ? polling.post_read(work, deadline) : polling.try_post_read(work);
   });
@@ -224,6 +253,8 @@ void Run::post_unsafely(Step const& step) {
       return unsafe_post_receive(channel, work);
     else if constexpr (std::is_same_v<Work, Write>)
       return unsafe_post_write(channel, work);
+    else if constexpr (std::is_same_v<Work, Atomic>)
+      return unsafe_post_atomic(channel, work);
     else
       return unsafe_post_read(channel, work);
   });
@@ -253,6 +284,9 @@ void Run::block(Step const& step) {
       }
       if constexpr (std::is_same_v<Work, Write>) {
         LEND_TRYV(channel.write(work, deadline));
+      }
+      if constexpr (std::is_same_v<Work, Atomic>) {
+        LEND_TRYV(channel.atomic(work, deadline));
       }
       if constexpr (std::is_same_v<Work, Read>) {
         LEND_TRYV(channel.read(work, deadline));
