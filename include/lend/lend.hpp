@@ -21,10 +21,13 @@
 #include <lend/channel/wait_many.hpp>
 #include <lend/channel/wait_set.hpp>
 #include <lend/group/group.hpp>
+#include <lend/group/group_options.hpp>
 #include <lend/group/prepared_group.hpp>
 #include <lend/group/reductions.hpp>
 #include <lend/group/values.hpp>
 #include <lend/network/connect.hpp>
+#include <lend/network/desk.hpp>
+#include <lend/network/seat.hpp>
 #include <lend/open_device.hpp>
 #include <lend/verbs/capabilities.hpp>
 #include <lend/verbs/completion.hpp>

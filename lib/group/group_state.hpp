@@ -48,6 +48,9 @@ class GroupState {
   [[nodiscard]] std::span<Endpoint const> endpoints() const noexcept { return endpoints_; }
   [[nodiscard]] Result<void> connect(std::span<Endpoint const> theirs);
 
+  /// Not all ranks met: it ends without a word to the others.
+  void abandon() noexcept { broken_ = Error{Errc::peer_lost}; }
+
   [[nodiscard]] Ranks ranks() const noexcept { return ranks_; }
   [[nodiscard]] GroupOptions const& options() const noexcept { return options_; }
   /// Begins a call, or goes on with the one under way, until it is over.

@@ -127,20 +127,16 @@ Result<void> Acceptor::wait_and_serve(Greeting const& ours, Deadline deadline) {
   return take_newcomers();
 }
 
-/// Reads at most one frame, so that endless senders take turns with everybody else.
 void Acceptor::serve(PendingConnection& one, Greeting const& ours) {
   if (one.stage == Stage::waiting)
     return reject(one, StatusCode::failed, "closed the connection while it waited for its turn");
-  while (!one.reader.complete()) {
-    auto const room = one.reader.room();
-    auto const got = ::recv(one.peer.socket.fd.get(), room.data(), room.size(), 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    if (got <= 0)
-      return reject(one, StatusCode::failed, "closed the connection during the exchange");
-    auto const took = one.reader.took(static_cast<std::size_t>(got));
-    if (!took) return reject(one, StatusCode::foreign, took.error().message());
+  auto const arrived = read_available(one.peer.socket, one.reader);
+  if (!arrived) {
+    bool const hung_up = arrived.error() == Errc::peer_lost;
+    return reject(one, hung_up ? StatusCode::failed : StatusCode::foreign,
+                  arrived.error().message());
   }
+  if (!arrived.value()) return;
   on_frame(one, ours);
   one.reader.restart();
 }
@@ -160,20 +156,10 @@ void Acceptor::on_frame(PendingConnection& one, Greeting const& ours) {
 }
 
 void Acceptor::on_hello(PendingConnection& one) {
-  auto const theirs = one.reader.hello();
-  if (!theirs) return reject(one, StatusCode::foreign, theirs.error().message());
-  auto status = validate(theirs.value(), secret_);
+  auto& peer = one.peer;
+  auto status = answer_hello(peer.socket, one.reader, secret_, Purpose::connect, peer.sealing);
   if (status.code != StatusCode::agreed) return reject(one, status.code, std::move(status.text));
-  auto const ours = new_hello(secret_);
-  if (!ours)
-    return reject(one, StatusCode::failed, "came when this failed: " + ours.error().message());
-  auto sealing = secret_.sealing(Side::listening, encode(theirs.value()).bytes(),
-                                 encode(ours.value()).bytes());
-  if (!send_at_once(one, encode(ours.value()))) return;
-  one.stage = Stage::greeting;
-  if (!sealing || !send_at_once(one, encode(sealing->proof()))) return;
-  one.peer.sealing = std::move(sealing);
-  one.stage = Stage::proof;
+  one.stage = peer.sealing ? Stage::proof : Stage::greeting;
 }
 
 void Acceptor::on_proof(PendingConnection& one) {
@@ -203,9 +189,7 @@ void Acceptor::on_agreement(PendingConnection& one) {
 }
 
 bool Acceptor::send_at_once(PendingConnection& one, Frame const& frame) {
-  auto const bytes = frame.bytes();
-  auto const sent = ::send(one.peer.socket.fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-  if (sent == static_cast<ssize_t>(bytes.size())) return true;
+  if (sends_at_once(one.peer.socket, frame)) return true;
   reject(one, StatusCode::failed, "closed the connection before the greeting");
   return false;
 }

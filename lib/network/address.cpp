@@ -148,4 +148,16 @@ Result<std::vector<SocketAddress>> resolve(HostAndPort const& address) {
   return found;
 }
 
+Result<std::vector<SocketAddress>> candidates_at(std::string_view text, bool connects) {
+  if (is_local_address(text)) {
+    LEND_TRY(local, parse_local_address(text));
+    return std::vector{local};
+  }
+  LEND_TRY(parsed, parse_address(text));
+  if (connects && parsed.port == 0)
+    return Error{Errc::invalid_argument,
+                 "port 0 in \"" + std::string{text} + "\": name the port the peer listens on"};
+  return resolve(parsed);
+}
+
 }  // namespace lend::network

@@ -53,4 +53,10 @@ struct SocketAddress {
 /// Source:  getaddrinfo(3).
 [[nodiscard]] Result<std::vector<SocketAddress>> resolve(HostAndPort const& address);
 
+/// The addresses that `text` names, to listen at or to connect to.
+/// Errors:  those of parse_address(), parse_local_address() and resolve(), and
+///          invalid_argument  port 0, where `connects`.
+[[nodiscard]] Result<std::vector<SocketAddress>> candidates_at(std::string_view text,
+                                                               bool connects);
+
 }  // namespace lend::network

@@ -4,12 +4,10 @@
 
 #include <network/acceptor.hpp>
 #include <network/exchange.hpp>
-
-#include <unistd.h>
+#include <network/socket_file.hpp>
 
 #include <cstring>
 #include <utility>
-#include <vector>
 
 namespace lend {
 namespace {
@@ -18,39 +16,6 @@ Result<void> check_prepared(PreparedChannel const& prepared) {
   if (!prepared.is_used_up()) return success();
   return Error{Errc::stale_handle, "the prepared channel was used before; build another"};
 }
-
-Result<std::vector<network::SocketAddress>> candidates_at(std::string_view address, bool connects) {
-  if (network::is_local_address(address)) {
-    LEND_TRY(local, network::parse_local_address(address));
-    return std::vector{local};
-  }
-  LEND_TRY(parsed, network::parse_address(address));
-  if (connects && parsed.port == 0)
-    return Error{Errc::invalid_argument,
-                 "port 0 in \"" + std::string{address} + "\": name the port the peer listens on"};
-  return resolve(parsed);
-}
-
-/// The file of a local listening socket; removed when the listener ends, but not by a forked child,
-/// whose parent listens on.
-class SocketFile {
- public:
-  SocketFile() = default;
-  explicit SocketFile(network::SocketAddress const& address)
-      : path_{address.is_local() ? address.to_text().substr(5) : std::string{}} {
-    if (path_.starts_with('@')) path_.clear();  // has no file
-  }
-  SocketFile(SocketFile&& other) noexcept
-      : path_{std::exchange(other.path_, {})}, owner_{other.owner_} {}
-  SocketFile& operator=(SocketFile&&) = delete;
-  ~SocketFile() {
-    if (!path_.empty() && ::getpid() == owner_) ::unlink(path_.c_str());
-  }
-
- private:
-  std::string path_;
-  pid_t owner_ = ::getpid();
-};
 
 /// The last step of both sides: connects this end, and waits for the peer's status.
 Result<Channel> finish_exchange(network::Peer const& peer, PreparedChannel prepared,
@@ -83,7 +48,7 @@ Result<Channel> finish_exchange(network::Peer const& peer, PreparedChannel prepa
 }  // namespace
 
 struct Listener::State {
-  SocketFile file;
+  network::SocketFile file;
   network::Acceptor acceptor;
 };
 
@@ -96,9 +61,9 @@ Result<Listener> Listener::open(std::string_view address, ExchangeOptions option
   auto made = network::Secret::of(options.secret);
   ::explicit_bzero(options.secret.data(), options.secret.size());
   LEND_TRY(secret, std::move(made));
-  LEND_TRY(candidates, candidates_at(address, false));
+  LEND_TRY(candidates, network::candidates_at(address, false));
   LEND_TRY(listening, network::open_listening(candidates));
-  SocketFile file{candidates.front()};
+  network::SocketFile file{candidates.front()};
   return Listener{std::make_unique<State>(
       State{std::move(file), network::Acceptor{std::move(listening), {}, std::move(secret)}})};
 }
@@ -125,7 +90,7 @@ Result<Channel> connect(std::string_view address, PreparedChannel prepared, Dead
                         ExchangeOptions const& options) {
   LEND_TRY(secret, network::Secret::of(options.secret));
   LEND_TRYV(check_prepared(prepared));
-  LEND_TRY(candidates, candidates_at(address, true));
+  LEND_TRY(candidates, network::candidates_at(address, true));
   LEND_TRY(socket, network::connect_with_retry(std::string{address}, candidates, deadline));
   if (auto const user = network::check_user(socket.fd.get()); !user)
     return Error{user.error().code(), network::about_peer(socket.address, user.error().message())};

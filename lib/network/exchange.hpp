@@ -14,16 +14,13 @@
 // Any status but these two ends the exchange and carries its reason.
 #pragma once
 
-#include <network/frame.hpp>
-#include <network/socket.hpp>
+#include <network/talk.hpp>
 
 #include <lend/base/deadline.hpp>
 #include <lend/base/result.hpp>
 
 #include <chrono>
 #include <memory>
-#include <string>
-#include <string_view>
 
 namespace lend::network {
 
@@ -49,23 +46,7 @@ struct Peer {
 [[nodiscard]] Result<Status> exchange_status(Peer const& peer, Status const& ours,
                                              Deadline deadline);
 
-/// The hello of one connection. Source: getrandom(2).
-/// Errors:  system_failed  no random bytes.
-[[nodiscard]] Result<Hello> new_hello(Secret const& secret);
-
-/// Whether `theirs` is the hello of a peer: agreed, or the status to reject it with.
-[[nodiscard]] Status validate(Hello const& theirs, Secret const& ours);
-
-/// What a side that proved nothing, or something else, is rejected with.
-[[nodiscard]] Status another_secret();
-
 /// Whether `theirs` is the greeting of a peer: agreed, or the status to reject it with.
 [[nodiscard]] Status validate(Greeting const& theirs, Greeting const& ours);
-
-/// Sends `status` and ends the connection, as far as that is possible without waiting.
-void send_rejection(Socket const& socket, Status const& status, Sealing* sealing);
-
-/// "the peer at 127.0.0.1:80 `clause`".
-[[nodiscard]] std::string about_peer(std::string const& address, std::string_view clause);
 
 }  // namespace lend::network

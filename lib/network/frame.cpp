@@ -17,7 +17,6 @@ namespace {
 
 // After PNG's signature: a text-mode transfer or a stripped eighth bit damages it visibly.
 constexpr std::array<std::uint8_t, 8> magic{'l', 'e', 'n', 'd', '\r', '\n', 0x1a, 0xfe};
-constexpr std::uint8_t purpose_connect = 1;
 
 void write_padded(WireWriter& writer, std::string_view text, std::size_t length) {
   writer.bytes(std::as_bytes(std::span{text}));
@@ -34,6 +33,26 @@ std::string read_padded(WireReader& reader, std::size_t used, std::size_t length
 Error foreign(std::string reason) {
   return {Errc::incompatible_peer, std::move(reason)};
 }
+
+/// Of a frame of that kind that is not sealed; 0 if there is no such kind.
+std::size_t frame_bytes(FrameKind kind) noexcept {
+  switch (kind) {
+    case FrameKind::hello: return hello_bytes;
+    case FrameKind::proof: return proof_frame_bytes;
+    case FrameKind::greeting: return greeting_bytes;
+    case FrameKind::status: return status_bytes;
+    case FrameKind::sit: return sit_bytes;
+    case FrameKind::cards: return cards_bytes;
+  }
+  return 0;
+}
+
+bool begins_magic(std::span<std::byte const> bytes) {
+  auto const seen = bytes.first(std::min(bytes.size(), magic.size()));
+  return std::memcmp(seen.data(), magic.data(), seen.size()) == 0;
+}
+
+}  // namespace
 
 Frame frame_of(FrameKind kind, std::span<std::byte const> payload, Sealing* sealing) noexcept {
   Frame frame;
@@ -54,30 +73,12 @@ Frame frame_of(FrameKind kind, std::span<std::byte const> payload, Sealing* seal
   return frame;
 }
 
-/// Of a frame of that kind that is not sealed; 0 if there is no such kind.
-std::size_t frame_bytes(FrameKind kind) noexcept {
-  switch (kind) {
-    case FrameKind::hello: return hello_bytes;
-    case FrameKind::proof: return proof_frame_bytes;
-    case FrameKind::greeting: return greeting_bytes;
-    case FrameKind::status: return status_bytes;
-  }
-  return 0;
-}
-
-bool begins_magic(std::span<std::byte const> bytes) {
-  auto const seen = bytes.first(std::min(bytes.size(), magic.size()));
-  return std::memcmp(seen.data(), magic.data(), seen.size()) == 0;
-}
-
-}  // namespace
-
 Frame encode(Hello const& hello) noexcept {
   std::array<std::byte, hello_bytes - frame_header_bytes> payload{};
   WireWriter writer{payload};
   writer.bytes(hello.nonce);
   writer.u8(hello.has_secret ? 1 : 0);
-  writer.u8(purpose_connect);
+  writer.u8(static_cast<std::uint8_t>(hello.purpose));
   LEND_ASSERT(writer.ok() && writer.written() == payload.size());
   return frame_of(FrameKind::hello, payload, nullptr);
 }
@@ -156,14 +157,15 @@ Result<void> FrameReader::open() {
 
 Result<Hello> FrameReader::hello() const {
   LEND_ASSERT(complete() && kind_ == FrameKind::hello);
-  WireReader reader{std::span{bytes_}.subspan(header_end, hello_bytes - header_end)};
+  WireReader reader{payload(hello_bytes)};
   Hello hello;
   reader.bytes(hello.nonce);
   auto const has_secret = reader.u8();
   auto const purpose = reader.u8();
   LEND_ASSERT(reader.ok() && reader.left() == 0);
   if (has_secret > 1) return foreign("sent a hello of unknown form " + std::to_string(has_secret));
-  if (purpose != purpose_connect)
+  hello.purpose = static_cast<Purpose>(purpose);
+  if (hello.purpose != Purpose::connect && hello.purpose != Purpose::sit)
     return foreign("came for another purpose, number " + std::to_string(purpose));
   hello.has_secret = has_secret == 1;
   return hello;
@@ -178,7 +180,7 @@ Proof FrameReader::proof() const noexcept {
 
 Result<Greeting> FrameReader::greeting() const {
   LEND_ASSERT(complete() && kind_ == FrameKind::greeting);
-  WireReader reader{std::span{bytes_}.subspan(header_end, greeting_bytes - header_end)};
+  WireReader reader{payload(greeting_bytes)};
   auto const note_length = reader.u16();
   if (note_length > note_bytes_max)
     return foreign("sent a greeting with a note of " + std::to_string(note_length) + " bytes");
@@ -195,11 +197,11 @@ Result<Greeting> FrameReader::greeting() const {
 
 Result<Status> FrameReader::status() const {
   LEND_ASSERT(complete() && kind_ == FrameKind::status);
-  WireReader reader{std::span{bytes_}.subspan(header_end, status_bytes - header_end)};
+  WireReader reader{payload(status_bytes)};
   auto const code = reader.u8();
   auto const length = reader.u8();
   if (code < static_cast<std::uint8_t>(StatusCode::agreed) ||
-      code > static_cast<std::uint8_t>(StatusCode::too_slow))
+      code > static_cast<std::uint8_t>(StatusCode::awaited))
     return foreign("sent a status of unknown code " + std::to_string(code));
   if (length > status_text_max)
     return foreign("sent a status with a text of " + std::to_string(length) + " bytes");

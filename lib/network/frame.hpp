@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The four frames of the exchange, as bytes. No I/O. One thread at a time.
+// The frames of the exchange, as bytes. No I/O. One thread at a time.
 //
 // Every frame starts with the same 12 bytes in every version, so that versions can tell each other
 // apart:
 //
 //   8  magic "lend\r\n\x1a\xfe"   1  version   1  kind   2  length of what follows
 //
-//   hello:    32 nonce, 1 whether this side has a secret, 1 purpose: 1 connects two channels
+//   hello:    32 nonce, 1 whether this side has a secret, 1 purpose: 1 connects two channels,
+//             2 sits at a desk
 //   proof:    32 Sealing::proof()
 //   greeting: 2 length of the note, 64 note padded with zeros, 56 Endpoint::encode()
 //   status:   1 code, 1 length of the text, 200 text padded with zeros
+//   sit, cards: see seat_frames.hpp
 //
 // After its proof a side seals what it sends: the payload is encrypted, and 16 bytes of tag follow.
 // Lengths are fixed by kind: a peer cannot make this side allocate more than one frame.
@@ -40,9 +42,27 @@ inline constexpr std::size_t proof_frame_bytes = frame_header_bytes + proof_byte
 inline constexpr std::size_t greeting_bytes =
     frame_header_bytes + 2 + note_bytes_max + Endpoint::encoded_size;
 inline constexpr std::size_t status_bytes = frame_header_bytes + 2 + status_text_max;
-inline constexpr std::size_t frame_bytes_max = status_bytes + tag_bytes;
+inline constexpr std::size_t group_name_max = 64;
+inline constexpr std::size_t sit_bytes = frame_header_bytes + 2 + group_name_max + 4 * 4;
+inline constexpr std::size_t cards_per_frame = 16;
+inline constexpr std::size_t card_bytes = 4 + Endpoint::encoded_size;
+inline constexpr std::size_t cards_bytes = frame_header_bytes + 6 + cards_per_frame * card_bytes;
+inline constexpr std::size_t frame_bytes_max = cards_bytes + tag_bytes;
 
-enum class FrameKind : std::uint8_t { greeting = 1, status = 2, hello = 3, proof = 4 };
+enum class FrameKind : std::uint8_t {
+  greeting = 1,
+  status = 2,
+  hello = 3,
+  proof = 4,
+  sit = 5,
+  cards = 6,
+};
+
+/// What a connection is for.
+enum class Purpose : std::uint8_t {
+  connect = 1,  ///< two channels
+  sit = 2,      ///< at a desk
+};
 
 using Nonce = std::array<std::byte, nonce_bytes>;
 
@@ -50,6 +70,7 @@ using Nonce = std::array<std::byte, nonce_bytes>;
 struct Hello {
   Nonce nonce{};
   bool has_secret = false;
+  Purpose purpose = Purpose::connect;
 };
 
 /// What each side says of itself once it knows the other.
@@ -66,6 +87,9 @@ enum class StatusCode : std::uint8_t {
   incompatible = 5,  ///< the endpoints do not fit
   failed = 6,        ///< this side could not, for a reason of its own
   too_slow = 7,      ///< the greeting took too long
+  late = 8,          ///< ranks are missing at the desk's deadline
+  again = 9,         ///< a rank is lost before all were connected: hand in other cards
+  awaited = 10,      ///< which ranks are missing: asked and answered
 };
 
 /// Whether a side goes on with the exchange, and if not, why.
@@ -85,7 +109,9 @@ struct Frame {
 };
 
 /// Sealed by `sealing` as the next frame of its side, unless that is null.
-/// Shape: `note` has at most note_bytes_max bytes.
+/// Shape: a note has at most note_bytes_max bytes.
+[[nodiscard]] Frame frame_of(FrameKind kind, std::span<std::byte const> payload,
+                             Sealing* sealing) noexcept;
 [[nodiscard]] Frame encode(Hello const& hello) noexcept;
 [[nodiscard]] Frame encode(Proof const& proof) noexcept;
 [[nodiscard]] Frame encode(Greeting const& greeting, Sealing* sealing = nullptr);
@@ -107,6 +133,10 @@ class FrameReader {
 
   /// Shape: complete().
   [[nodiscard]] FrameKind kind() const noexcept { return kind_; }
+  /// Shape: complete(), `bytes` as many as that kind has.
+  [[nodiscard]] std::span<std::byte const> payload(std::size_t bytes) const noexcept {
+    return std::span{bytes_}.subspan(header_end, bytes - header_end);
+  }
   /// Shape:   complete(), and of that kind.
   /// Errors:  incompatible_peer  lengths inside, or a value, are out of range, or the endpoint is
   ///          none; the message is a clause that follows the sender's name.

@@ -158,6 +158,11 @@ bool is_connected_to_itself(int fd) {
          std::memcmp(&near_end.storage, &far_end.storage, near_end.length) == 0;
 }
 
+bool has_hung_up(int fd) {
+  pollfd polled{fd, POLLRDHUP, 0};
+  return ::poll(&polled, 1, 0) > 0;
+}
+
 Result<bool> wait_for(std::span<pollfd> descriptors, Deadline deadline) {
   for (;;) {
     int const ready =

@@ -45,6 +45,9 @@ struct Socket {
 /// Source: RFC 9293 §3.5, simultaneous open, with one party.
 [[nodiscard]] bool is_connected_to_itself(int fd);
 
+/// Whether the other end is closed, or will send nothing more.
+[[nodiscard]] bool has_hung_up(int fd);
+
 /// A connection to the first of `candidates` that accepts one. Until one does, retries all of them.
 /// Errors:  timed_out  has the last refusal of each. denied, exhausted, system_failed.
 [[nodiscard]] Result<Socket> connect_with_retry(std::string const& name,

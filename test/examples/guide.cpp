@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <numeric>
@@ -185,6 +186,16 @@ lend::Result<void> exchange_with_many(lend::ProtectionDomain const& domain) {
   LEND_TRYV(scope.finish());
   // end of excerpt
   return lend::success();
+}
+
+lend::Result<void> join_a_group(lend::ProtectionDomain const& domain) {
+  ::setenv("LEND_RANK", "0", 1);
+  ::setenv("LEND_SIZE", "1", 1);
+  // excerpt join
+  LEND_TRY(seat, lend::Seat::from_environment());
+  LEND_TRY(group, lend::Group::join(domain, seat, lend::within(30s)));
+  // end of excerpt
+  return group.barrier(lend::within(1s));
 }
 
 lend::Result<void> solve_in_a_group(lend::ProtectionDomain const& domain) {
@@ -380,6 +391,7 @@ lend::Result<void> show_all() {
   LEND_TRYV(hear_of_the_port(device));
   LEND_TRYV(serve_by_a_pool(domain));
   LEND_TRYV(exchange_with_many(domain));
+  LEND_TRYV(join_a_group(domain));
   LEND_TRYV(solve_in_a_group(domain));
   LEND_TRYV(plan_faults());
   LEND_TRY(channel, loop_back(domain));

@@ -7,8 +7,11 @@
 #include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
 #include <lend/base/source_line.hpp>
+#include <lend/group/group_options.hpp>
 #include <lend/group/reductions.hpp>
 #include <lend/group/values.hpp>
+#include <lend/network/seat.hpp>
+#include <lend/verbs/protection_domain.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -37,6 +40,24 @@ class GroupState;
 /// group ended has *left*: that breaks the group when something is needed from it.
 class LEND_EXPORT Group {
  public:
+  /// Meets the other ranks and connects to each of them:
+  ///
+  ///     LEND_TRY(seat, Seat::from_environment());
+  ///     LEND_TRY(group, Group::join(domain, seat, within(30s)));
+  ///
+  /// The ranks come in any order. Unless the desk is served by another process, rank 0 serves it
+  /// within this call, without a thread. If a rank dies before all are connected, its place is free
+  /// for one that is started again until the deadline. The deadline does not bound the resolver.
+  /// Shape:   the same options at all ranks.
+  /// Errors:  timed_out, cancelled  not all came; the message names those that are missing.
+  ///          incompatible_peer  this rank has another size, group, secret or other options than
+  ///                             the others, or its rank sits already; both values are named.
+  ///          peer_lost          the desk's process is gone.
+  ///          invalid_argument   no such seat, or options out of range.
+  ///          Those of Listener::open() at rank 0, and of connect() at the others. Those of
+  ///          PreparedGroup.
+  [[nodiscard]] static Result<Group> join(ProtectionDomain const& domain, Seat const& seat,
+                                          Deadline deadline, GroupOptions const& options = {});
   Group(Group&&) noexcept;
   Group& operator=(Group&&) noexcept;
   /// Leaves: the other ranks need not wait for anything that was sent. Takes up to 1 s if one of

@@ -7,31 +7,20 @@
 #include <lend/base/result.hpp>
 #include <lend/channel/builder.hpp>
 #include <lend/group/group.hpp>
+#include <lend/group/group_options.hpp>
 #include <lend/verbs/endpoint.hpp>
 #include <lend/verbs/protection_domain.hpp>
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
 
 namespace lend {
 
-struct GroupOptions {
-  /// What one message carries; longer values go in pieces. 64 to 65,536, a multiple of 64.
-  std::uint32_t message_bytes = 4096;
-  /// Messages to one rank that it has not taken yet: 4 to 256. With message_bytes it is the memory
-  /// of a group: about 2 · window · message_bytes for each other rank.
-  std::uint32_t window = 8;
-  Wait wait = Wait::adaptive;
-  /// How soon a rank that waits learns that another has died; 0: never.
-  std::chrono::nanoseconds keep_alive = std::chrono::seconds{1};
-};
-
 /// A group before its ranks are connected.
 ///
-/// Each rank prepares, gives endpoints()[i] to rank i by any means (an all-to-all of MPI, files, a
-/// socket), and connects with what it got:
+/// For ranks that do not meet at a desk, as in Group::join(). Each prepares, gives endpoints()[i]
+/// to rank i by any means (an all-to-all of MPI, files), and connects with what it got:
 ///
 ///     LEND_TRY(prepared, PreparedGroup::prepare(domain, rank, size));
 ///     // exchange: theirs[i] = what rank i has for this one

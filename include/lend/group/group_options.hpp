@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What a group is made of. A value; any thread.
+#pragma once
+
+#include <lend/channel/builder.hpp>
+
+#include <chrono>
+#include <cstdint>
+
+namespace lend {
+
+struct GroupOptions {
+  /// What one message carries; longer values go in pieces. 64 to 65,536, a multiple of 64.
+  std::uint32_t message_bytes = 4096;
+  /// Messages to one rank that it has not taken yet: 4 to 256. With message_bytes it is the memory
+  /// of a group: about 2 · window · message_bytes for each other rank.
+  std::uint32_t window = 8;
+  Wait wait = Wait::adaptive;
+  /// How soon a rank that waits learns that another has died; 0: never.
+  std::chrono::nanoseconds keep_alive = std::chrono::seconds{1};
+};
+
+}  // namespace lend

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Which of the processes that meet this one is. A value; any thread.
+#pragma once
+
+#include <lend/base/export.hpp>
+#include <lend/base/result.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace lend {
+
+/// A process's place among the ranks of a group, and where they meet.
+struct LEND_EXPORT Seat {
+  std::uint32_t rank = 0, size = 1;
+  /// Where the ranks meet, the same at all of them: "host:port", "unix:PATH" or "unix:@NAME", as
+  /// Listener::open() takes it. A single rank needs none.
+  std::string desk{};
+  /// The name of the group, the same at all ranks: 64 bytes at most. It keeps apart those of two
+  /// jobs that take the same address.
+  std::string group{};
+  /// As ExchangeOptions::secret. Needed where the desk has a port: who reaches that can sit.
+  std::string secret{};
+  /// Another process has a Desk at that address. Otherwise rank 0 serves one while it joins, and
+  /// the address is one of its host.
+  bool desk_is_served = false;
+
+  /// What the launcher left in the environment; the guide's page on groups lists the variables.
+  /// Errors:  not_found         no launcher left anything; the message says what was looked for.
+  ///          invalid_argument  what is there is incomplete, contradictory or no number.
+  ///          denied, system_failed  the file of the secret: others may read it, or this process
+  ///                            may not.
+  /// Threads: as getenv(3).
+  [[nodiscard]] static Result<Seat> from_environment();
+};
+
+}  // namespace lend

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The meeting of a group's ranks. The thread of the group.
+#include <group/group_state.hpp>
+#include <lend/group/group.hpp>
+#include <network/meeting.hpp>
+
+#include <utility>
+#include <vector>
+
+namespace lend {
+
+namespace {
+
+std::vector<network::Card> cards_of(PreparedGroup const& prepared, std::uint32_t rank) {
+  std::vector<network::Card> cards;
+  auto const endpoints = prepared.endpoints();
+  for (std::uint32_t to = 0; to < endpoints.size(); ++to)
+    if (to != rank) cards.push_back({to, endpoints[to]});
+  return cards;
+}
+
+}  // namespace
+
+Result<Group> Group::join(ProtectionDomain const& domain, Seat const& seat, Deadline deadline,
+                          GroupOptions const& options) {
+  LEND_TRYV(network::check(seat));
+  LEND_TRY(first, PreparedGroup::prepare(domain, seat.rank, seat.size, options));
+  if (seat.size == 1) return std::move(first).handshake(std::vector<Endpoint>(1));
+  LEND_TRY(meeting, network::Meeting::sit(seat, {options.message_bytes, options.window}, deadline));
+  for (auto prepared = std::move(first);;) {
+    LEND_TRY(theirs, meeting.swap(cards_of(prepared, seat.rank)));
+    if (theirs) {
+      theirs->insert(theirs->begin() + seat.rank, Endpoint{});  // its own, which is not read
+      auto group = std::move(prepared).handshake(*theirs);
+      if (!group) {
+        meeting.give_up("could not connect: " + group.error().message());
+        return group;
+      }
+      LEND_TRY(are_all_connected, meeting.confirm());
+      if (are_all_connected) return group;
+      group.value().state_->abandon();
+    }
+    LEND_TRY(other, PreparedGroup::prepare(domain, seat.rank, seat.size, options));
+    prepared = std::move(other);
+  }
+}
+
+}  // namespace lend

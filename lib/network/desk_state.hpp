@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The connections of a desk, and what each is sent. One thread at a time.
+#pragma once
+
+#include <network/acceptor.hpp>
+#include <network/desk_table.hpp>
+#include <network/socket_file.hpp>
+#include <network/talk.hpp>
+
+#include <lend/base/deadline.hpp>
+
+#include <sys/epoll.h>
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lend::network {
+
+inline constexpr std::uint32_t event_input = EPOLLIN | EPOLLRDHUP;
+
+class DeskState final : public Served {
+ public:
+  /// Errors:  those of Desk::open().
+  [[nodiscard]] static Result<std::unique_ptr<DeskState>> open(std::string_view address,
+                                                               std::string group, Secret secret);
+  DeskState(SocketFile file, Socket listening, std::string group, Secret secret) noexcept;
+  DeskState(DeskState const&) = delete;
+  DeskState& operator=(DeskState const&) = delete;
+  ~DeskState() override;
+
+  [[nodiscard]] std::string const& address() const noexcept { return listening_.address; }
+  [[nodiscard]] Result<void> begin(std::uint32_t size, Deadline deadline);
+  [[nodiscard]] Result<bool> poll();
+  [[nodiscard]] int descriptor() const noexcept override { return epoll_.get(); }
+  /// poll() for a rank of this process, which learns from its own connection what became of it.
+  [[nodiscard]] Result<void> serve() override;
+  /// A connection from within this process.
+  [[nodiscard]] Result<Socket> connect_within();
+  /// Ends the meeting under way, if one is, and rejects all that came to it.
+  void end(StatusCode code, std::string const& why);
+
+  /// How many are held that do not sit.
+  [[nodiscard]] std::size_t pending() const noexcept { return pending_.size(); }
+
+ private:
+  enum class Stage : std::uint8_t { hello, proof, sit, seated, closed };
+  struct Connection {
+    Socket socket{};
+    std::unique_ptr<Sealing> sealing{};
+    FrameReader reader{};
+    Stage stage = Stage::hello;
+    Deadline::Clock::time_point since{};
+    std::uint32_t rank = 0;      // from here on of one that sits
+    std::vector<Card> cards{};   // it handed in
+    std::vector<Card> theirs{};  // it is to get
+    std::size_t next_card = 0;   // of `theirs`
+    bool owes_cards = false, owes_again = false, owes_awaited = false;  // this side does
+    std::optional<Frame> sending{};
+    std::size_t sent = 0;  // of it
+    bool waits_to_write = false;
+  };
+  using Clock = Deadline::Clock;
+
+  // desk_state.cpp
+  [[nodiscard]] Result<void> watch(int fd, std::uint32_t events, void* what) noexcept;
+  void watch_again(int fd, std::uint32_t events, void* what) noexcept;
+  [[nodiscard]] Result<void> serve_ready();
+  [[nodiscard]] Result<void> take_newcomers();
+  [[nodiscard]] Result<void> add(Socket socket, Clock::time_point now);
+  [[nodiscard]] bool make_room(Clock::time_point now);
+  void excuse_delay(Clock::time_point now) noexcept;
+  void expire(Clock::time_point now);
+  void set_timer() noexcept;
+  void reject(Connection& one, StatusCode code, std::string const& clause);
+  void forget_closed();
+  [[nodiscard]] std::string who(Connection const& one) const;
+  /// What keeps the ranks waiting.
+  [[nodiscard]] std::string awaited() const;
+
+  // desk_seats.cpp
+  void read(Connection& one);
+  void on_frame(Connection& one);
+  void on_sit(Connection& one);
+  void on_cards(Connection& one);
+  void on_status(Connection& one);
+  void hand_out_cards();
+  void let_go();
+  void leave(Connection& one, std::string const& why);
+  void push(Connection& one);
+  [[nodiscard]] std::optional<Frame> next_frame(Connection& one);
+
+  SocketFile file_;
+  Socket listening_;
+  std::string group_;
+  Secret secret_;
+  AcceptorLimits limits_{.pending_max = 1024};
+  base::UniqueFd epoll_{}, timer_{};
+  std::optional<DeskTable> table_{};  // while a meeting is under way
+  Deadline deadline_ = Deadline::never();
+  Clock::time_point due_ = Clock::time_point::max();  // of the timer
+  std::list<Connection> pending_{};                   // oldest first
+  std::list<Connection> seated_{};
+  std::vector<Connection*> seats_{};  // by rank; null: empty
+  bool is_full_ = false;              // newcomers wait in the kernel's queue
+  std::string last_rejected_{};
+};
+
+}  // namespace lend::network

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Who sits at a desk, and what that allows. No I/O. One thread at a time.
+//
+//   collecting ─all have handed in cards─▶ asking ─all are ready─▶ going ─all know it─▶ over
+//       ▲                                    │
+//       └─────────── a rank leaves ──────────┘   the others hand in other cards
+#pragma once
+
+#include <network/seat_frames.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lend::network {
+
+/// "rank 3" or "ranks 0, 2 to 5 and 9 more"; `ranks` ascend.
+[[nodiscard]] std::string list_of(std::vector<std::uint32_t> const& ranks);
+
+class DeskTable {
+ public:
+  enum class Phase : std::uint8_t { collecting, asking, going, over };
+  enum class State : std::uint8_t {
+    empty,
+    seated,   ///< owes its cards
+    offered,  ///< has handed them in
+    asked,    ///< is given the others'
+    ready,    ///< is connected
+    told,     ///< may go
+  };
+
+  DeskTable(std::uint32_t size, std::string group)
+      : group_{std::move(group)}, seats_(size), empty_{size} {}
+
+  [[nodiscard]] Phase phase() const noexcept { return phase_; }
+  [[nodiscard]] std::uint32_t size() const noexcept {
+    return static_cast<std::uint32_t>(seats_.size());
+  }
+  [[nodiscard]] State state(std::uint32_t rank) const noexcept { return seats_[rank].state; }
+  /// Who has a seat, as others learn it.
+  [[nodiscard]] std::string const& holder(std::uint32_t rank) const noexcept {
+    return seats_[rank].holder;
+  }
+
+  /// agreed: `holder` has the seat. Otherwise why not: a clause that follows "this side".
+  [[nodiscard]] Status sit(Sit const& sit, std::string holder);
+
+  // Events of a rank that sits; false: it came out of turn.
+
+  /// Its cards are complete.
+  [[nodiscard]] bool offers(std::uint32_t rank);
+  /// It has connected all its links.
+  [[nodiscard]] bool is_ready(std::uint32_t rank);
+  /// It is let go. Shape: phase() is going.
+  void tell(std::uint32_t rank);
+  /// Its connection is over. True: what had been handed out is withdrawn, from all others.
+  [[nodiscard]] bool leaves(std::uint32_t rank, std::string const& why);
+
+  /// What keeps the ranks waiting: "rank 3 has not come".
+  [[nodiscard]] std::string awaited() const;
+
+ private:
+  struct Seat {
+    State state = State::empty;
+    std::string holder{};
+  };
+  [[nodiscard]] std::vector<std::uint32_t> all_in(State state) const;
+  /// All in `from` are in `to` from now on.
+  void move_all(State from, State to);
+  void end_if_all_are_told();
+
+  std::string group_;
+  std::vector<Seat> seats_;  // by rank
+  Terms terms_{};            // of the first that sat
+  Phase phase_ = Phase::collecting;
+  std::uint32_t empty_;      // seats
+  std::uint32_t count_ = 0;  // collecting: have handed in cards; later: have yet to be ready, told
+  std::string last_left_{};
+};
+
+}  // namespace lend::network

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The meeting in the order of its frames, and what keeps a rank waiting.
+#include <base/giving_up.hpp>
+#include <network/meeting.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace lend::network {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// So long before its deadline a rank asks which are missing, or a quarter of its time.
+constexpr Deadline::Clock::duration asks_before = 1s;
+constexpr Deadline::Clock::duration back_off_shortest = 20ms;
+constexpr Deadline::Clock::duration back_off_longest = 100ms;
+
+/// By the clock's last digits: ranks that were rejected together do not come again together.
+Deadline::Clock::duration back_off() noexcept {
+  auto const digits = Deadline::Clock::now().time_since_epoch();
+  return back_off_shortest + digits % (back_off_longest - back_off_shortest);
+}
+
+Deadline time_to_ask(Deadline deadline) {
+  if (deadline.at() == Deadline::Clock::time_point::max()) return Deadline::never();
+  return until(deadline.at() - std::min(asks_before, deadline.left() / 4));
+}
+
+}  // namespace
+
+Meeting::Meeting(Seat const& seat, Deadline deadline) noexcept
+    : rank_{seat.rank},
+      size_{seat.size},
+      desk_name_{seat.desk},
+      deadline_{deadline},
+      asks_at_{time_to_ask(deadline)} {}
+
+Result<Meeting> Meeting::sit(Seat const& seat, Terms const& terms, Deadline deadline) {
+  LEND_TRYV(check(seat));
+  LEND_TRY(secret, Secret::of(seat.secret));
+  Meeting meeting{seat, deadline};
+  if (seat.rank == 0 && !seat.desk_is_served) {
+    LEND_TRY(own, Secret::of(seat.secret));
+    LEND_TRY(desk, DeskState::open(seat.desk, seat.group, std::move(own)));
+    LEND_TRYV(desk->begin(seat.size, deadline));
+    meeting.desk_ = std::move(desk);
+  }
+  Sit const sit{seat.group, seat.rank, seat.size, terms};
+  for (;;) {
+    auto const sat = meeting.sit_once(secret, sit);
+    if (sat) return meeting;
+    // No desk yet, or one that is full or between two meetings: the next attempt may succeed.
+    if (sat.error() != Errc::peer_lost) return sat.error();
+    meeting.awaited_ = sat.error().message();
+    LEND_TRYV(wait_for({}, sooner(deadline, within(back_off()))));
+    if (deadline.has_passed()) return meeting.gave_up();
+  }
+}
+
+Result<void> Meeting::sit_once(Secret const& secret, Sit const& sit) {
+  Waiting const waiting{deadline_, desk_.get()};
+  if (desk_) {
+    LEND_TRY(within_process, desk_->connect_within());
+    socket_ = std::move(within_process);
+  } else {
+    LEND_TRY(candidates, candidates_at(desk_name_, true));
+    LEND_TRY(connected, connect_with_retry(desk_name_, candidates, deadline_));
+    socket_ = std::move(connected);
+    if (auto const user = check_user(socket_.fd.get()); !user)
+      return Error{user.error().code(), about_peer(socket_.address, user.error().message())};
+  }
+  reader_ = std::make_unique<FrameReader>();
+  LEND_TRY(sealing, prove_each_other(socket_, *reader_, secret, Purpose::sit, waiting));
+  sealing_ = std::move(sealing);
+  LEND_TRYV(offer(socket_, encode(sit, sealing_.get()), waiting));
+  reader_->restart();
+  LEND_TRYV(receive_frame(socket_, *reader_, waiting));
+  if (reader_->kind() != FrameKind::status) return refused(socket_, "sent a frame out of turn");
+  LEND_TRY(status, read_status(socket_, *reader_));
+  if (status.code == StatusCode::agreed) return success();
+  return error_of_rejection(socket_, status);
+}
+
+Result<std::optional<std::vector<Endpoint>>> Meeting::swap(std::span<Card const> cards) {
+  auto const total = static_cast<std::uint32_t>(cards.size());
+  auto rest = cards;
+  do {
+    LEND_TRYV(send(encode_cards(total, rest, sealing_.get())));
+    rest = rest.subspan(std::min(rest.size(), cards_per_frame));
+  } while (!rest.empty());
+  std::vector<Card> theirs;
+  theirs.reserve(cards.size());
+  for (;;) {
+    LEND_TRYV(next_frame());
+    if (reader_->kind() == FrameKind::status) {
+      LEND_TRYV(take_withdrawal());
+      return std::nullopt;
+    }
+    if (reader_->kind() != FrameKind::cards) return refused(socket_, "sent a frame out of turn");
+    auto frame = cards_in(*reader_);
+    if (!frame) return refused(socket_, frame.error().message());
+    theirs.insert(theirs.end(), frame.value().cards.begin(), frame.value().cards.end());
+    if (theirs.size() < frame.value().total && !frame.value().cards.empty()) continue;
+    LEND_TRY(ordered, in_order_of(cards, std::move(theirs)));
+    return std::optional{std::move(ordered)};
+  }
+}
+
+Result<std::vector<Endpoint>> Meeting::in_order_of(std::span<Card const> cards,
+                                                   std::vector<Card> theirs) const {
+  std::vector<Card const*> by_rank(size_);
+  bool is_good = theirs.size() == cards.size();
+  for (auto const& card : theirs) {
+    is_good = is_good && card.rank < size_ && by_rank[card.rank] == nullptr;
+    if (is_good) by_rank[card.rank] = &card;
+  }
+  std::vector<Endpoint> endpoints;
+  endpoints.reserve(cards.size());
+  for (auto const& card : cards) {
+    auto const* const other = by_rank[card.rank];
+    if (!is_good || other == nullptr)
+      return Error{Errc::incompatible_peer,
+                   "rank " + std::to_string(rank_) + " has " + std::to_string(cards.size()) +
+                       " links, and " + std::to_string(theirs.size()) +
+                       " lead to it; join with the same options at all ranks"};
+    endpoints.push_back(other->endpoint);
+  }
+  return endpoints;
+}
+
+Result<bool> Meeting::confirm() {
+  LEND_TRYV(send(encode(Status{StatusCode::ready, {}}, sealing_.get())));
+  LEND_TRYV(next_frame());
+  if (reader_->kind() != FrameKind::status) return refused(socket_, "sent a frame out of turn");
+  LEND_TRY(status, read_status(socket_, *reader_));
+  if (status.code != StatusCode::ready) {
+    LEND_TRYV(take_withdrawal());
+    return false;
+  }
+  // The others' word goes out with this rank's own.
+  return true;
+}
+
+void Meeting::give_up(std::string const& why) {
+  send_rejection(socket_, Status{StatusCode::failed, why}, sealing_.get());
+  if (desk_) static_cast<void>(desk_->serve());
+}
+
+// ---- waiting ----
+
+Result<void> Meeting::send(Frame const& frame) {
+  return offer(socket_, frame, {deadline_, desk_.get()});
+}
+
+Result<void> Meeting::next_frame() {
+  reader_->restart();
+  for (;;) {
+    auto const limit = has_asked_ ? deadline_ : sooner(deadline_, asks_at_);
+    auto const received = receive_frame(socket_, *reader_, {limit, desk_.get()});
+    if (!received && base::is_given_up(received.error())) {
+      if (has_asked_ || deadline_.has_passed()) return gave_up();
+      has_asked_ = true;
+      LEND_TRYV(send(encode(Status{StatusCode::awaited, {}}, sealing_.get())));
+      continue;
+    }
+    if (!received && received.error() == Errc::peer_lost)
+      return about_desk(Errc::peer_lost, "is gone; start all ranks again");
+    if (!received) return received.error();
+    if (reader_->kind() != FrameKind::status) return success();
+    LEND_TRY(status, read_status(socket_, *reader_));
+    if (status.code != StatusCode::awaited) return success();
+    awaited_ = std::move(status.text);
+    reader_->restart();
+  }
+}
+
+Result<void> Meeting::take_withdrawal() {
+  LEND_TRY(status, read_status(socket_, *reader_));
+  if (status.code == StatusCode::again) {
+    awaited_ = std::move(status.text);
+    return success();
+  }
+  if (status.code == StatusCode::late)
+    return about_desk(Errc::timed_out, "ended the meeting: this side " + status.text);
+  return error_of_rejection(socket_, status);
+}
+
+Error Meeting::gave_up() const {
+  return base::gave_up(
+      deadline_,
+      "rank " + std::to_string(rank_) + " of " + std::to_string(size_) +
+          " did not meet the others at " + desk_name_,
+      (awaited_.empty() ? "" : ": " + awaited_) + "; start the missing ranks or wait longer");
+}
+
+Error Meeting::about_desk(Errc code, std::string const& clause) const {
+  return {code, "rank " + std::to_string(rank_) + " of " + std::to_string(size_) +
+                    ": the desk at " + desk_name_ + " " + clause};
+}
+
+}  // namespace lend::network

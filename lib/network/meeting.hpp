@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A rank's side of a meeting at a desk. It knows no device. One thread at a time.
+//
+//   rank                     desk
+//   hello            →
+//                    ←       hello, proof     as in exchange.hpp
+//   proof, sit       →
+//                    ←       agreed           it sits
+//   cards            →
+//                    ←       cards            once all have handed in theirs
+//        …connects its links…
+//   ready            →
+//                    ←       ready            once all are: it may go
+//
+// From the first cards on the desk may say `again`: a rank was lost; all hand in other cards. To
+// `awaited` it answers which ranks are missing. Any other status ends the meeting.
+#pragma once
+
+#include <network/desk_state.hpp>
+#include <network/seat_frames.hpp>
+#include <network/talk.hpp>
+
+#include <lend/base/deadline.hpp>
+#include <lend/base/result.hpp>
+#include <lend/network/seat.hpp>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace lend::network {
+
+class Meeting {
+ public:
+  /// Sits at the desk, which this rank serves while it waits if it is the one to. Tries again while
+  /// there is no desk, or it has no place.
+  /// Errors:  invalid_argument  no such seat.  unsupported  as Secret::of().
+  ///          timed_out, cancelled, incompatible_peer, denied, exhausted, system_failed.
+  [[nodiscard]] static Result<Meeting> sit(Seat const& seat, Terms const& terms, Deadline deadline);
+
+  /// Hands in a card for each link, and waits for those of the other ends, in the same order.
+  /// None: again, with other ones.
+  /// Shape:   each rank once.
+  /// Errors:  timed_out, cancelled  names the missing ranks. peer_lost  the desk is gone.
+  ///          incompatible_peer     the ranks do not have the same links.
+  [[nodiscard]] Result<std::optional<std::vector<Endpoint>>> swap(std::span<Card const> cards);
+  /// Says that all links are connected. True: all are, at all ranks. False: again.
+  /// Errors:  those of swap(). This rank is in no group then.
+  [[nodiscard]] Result<bool> confirm();
+  /// Tells the desk, and by it the others, why this rank gives up.
+  void give_up(std::string const& why);
+
+ private:
+  Meeting(Seat const& seat, Deadline deadline) noexcept;
+  [[nodiscard]] Result<void> sit_once(Secret const& secret, Sit const& sit);
+  [[nodiscard]] Result<void> send(Frame const& frame);
+  /// The next frame that is no answer to a question.
+  [[nodiscard]] Result<void> next_frame();
+  [[nodiscard]] Result<std::vector<Endpoint>> in_order_of(std::span<Card const> cards,
+                                                          std::vector<Card> theirs) const;
+  /// The status in reader_ is `again`, or the end of the meeting.
+  [[nodiscard]] Result<void> take_withdrawal();
+  [[nodiscard]] Error gave_up() const;
+  [[nodiscard]] Error about_desk(Errc code, std::string const& clause) const;
+
+  std::uint32_t rank_, size_;
+  std::string desk_name_;
+  Deadline deadline_, asks_at_;
+  std::unique_ptr<DeskState> desk_{};  // where this rank serves it
+  Socket socket_{};
+  std::unique_ptr<Sealing> sealing_{};
+  std::unique_ptr<FrameReader> reader_ = std::make_unique<FrameReader>();  // keeps its place
+  bool has_asked_ = false;
+  std::string awaited_{};  // what the desk said last
+};
+
+/// Whether there can be such a seat.
+/// Errors:  invalid_argument.
+[[nodiscard]] Result<void> check(Seat const& seat);
+
+}  // namespace lend::network

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Encoding and untrusting decoding of what ranks and desks say. Any thread.
+#include <network/seat_frames.hpp>
+
+#include <base/printable.hpp>
+#include <base/wire.hpp>
+
+#include <algorithm>
+
+namespace lend::network {
+
+using base::WireReader;
+using base::WireWriter;
+
+namespace {
+
+Error foreign(std::string reason) {
+  return {Errc::incompatible_peer, std::move(reason)};
+}
+
+}  // namespace
+
+Frame encode(Sit const& sit, Sealing* sealing) {
+  LEND_ASSERT(sit.group.size() <= group_name_max);
+  std::array<std::byte, sit_bytes - frame_header_bytes> payload{};
+  std::array<std::byte, group_name_max> name{};
+  std::ranges::copy(std::as_bytes(std::span{sit.group}), name.begin());
+  WireWriter writer{payload};
+  writer.u16(static_cast<std::uint16_t>(sit.group.size()));
+  writer.bytes(name);
+  writer.u32(sit.rank);
+  writer.u32(sit.size);
+  writer.u32(sit.terms.message_bytes);
+  writer.u32(sit.terms.window);
+  LEND_ASSERT(writer.ok() && writer.written() == payload.size());
+  return frame_of(FrameKind::sit, payload, sealing);
+}
+
+Frame encode_cards(std::uint32_t total, std::span<Card const> cards, Sealing* sealing) {
+  std::array<std::byte, cards_bytes - frame_header_bytes> payload{};
+  auto const here = cards.first(std::min(cards.size(), cards_per_frame));
+  WireWriter writer{payload};
+  writer.u32(total);
+  writer.u16(static_cast<std::uint16_t>(here.size()));
+  for (auto const& card : here) {
+    writer.u32(card.rank);
+    writer.bytes(card.endpoint.encode());
+  }
+  LEND_ASSERT(writer.ok());
+  return frame_of(FrameKind::cards, payload, sealing);
+}
+
+Result<Sit> sit_in(FrameReader const& reader) {
+  LEND_ASSERT(reader.complete() && reader.kind() == FrameKind::sit);
+  WireReader in{reader.payload(sit_bytes)};
+  auto const length = in.u16();
+  if (length > group_name_max)
+    return foreign("sent the name of a group with " + std::to_string(length) + " bytes");
+  Sit sit;
+  sit.group.resize(group_name_max);
+  in.bytes(std::as_writable_bytes(std::span{sit.group}));
+  sit.group.resize(length);
+  sit.rank = in.u32();
+  sit.size = in.u32();
+  sit.terms.message_bytes = in.u32();
+  sit.terms.window = in.u32();
+  LEND_ASSERT(in.ok() && in.left() == 0);
+  return sit;
+}
+
+Result<CardsFrame> cards_in(FrameReader const& reader) {
+  LEND_ASSERT(reader.complete() && reader.kind() == FrameKind::cards);
+  WireReader in{reader.payload(cards_bytes)};
+  CardsFrame frame{.total = in.u32()};
+  auto const count = in.u16();
+  if (count > cards_per_frame || count > frame.total)
+    return foreign("sent a frame with " + std::to_string(count) + " cards of " +
+                   std::to_string(frame.total));
+  frame.cards.reserve(count);
+  for (std::uint16_t at = 0; at < count; ++at) {
+    auto const rank = in.u32();
+    std::array<std::byte, Endpoint::encoded_size> bytes{};
+    in.bytes(bytes);
+    auto const endpoint = Endpoint::decode(bytes);
+    if (!endpoint) return foreign("sent a bad endpoint: " + endpoint.error().message());
+    frame.cards.push_back({rank, endpoint.value()});
+  }
+  LEND_ASSERT(in.ok());
+  return frame;
+}
+
+}  // namespace lend::network

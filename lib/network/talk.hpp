@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Frames over a non-blocking socket: what all sides of all exchanges share. One thread at a time.
+#pragma once
+
+#include <network/frame.hpp>
+#include <network/socket.hpp>
+
+#include <lend/base/deadline.hpp>
+#include <lend/base/result.hpp>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace lend::network {
+
+/// What a thread serves while it waits for a socket of its own: the desk in its own process.
+class Served {
+ public:
+  Served() = default;
+  Served(Served const&) = delete;
+  Served& operator=(Served const&) = delete;
+  virtual ~Served() = default;
+
+  /// Readable when serve() has something to do.
+  [[nodiscard]] virtual int descriptor() const noexcept = 0;
+  /// As far as it goes without waiting.
+  [[nodiscard]] virtual Result<void> serve() = 0;
+};
+
+/// How long to wait, and what to serve meanwhile.
+struct Waiting {
+  Deadline deadline;
+  Served* served = nullptr;
+
+  Waiting(Deadline until, Served* beside = nullptr) noexcept : deadline{until}, served{beside} {}
+};
+
+/// "the peer at 127.0.0.1:80 `clause`".
+[[nodiscard]] std::string about_peer(std::string const& address, std::string_view clause);
+/// incompatible_peer about the peer.
+[[nodiscard]] Error refused(Socket const& socket, std::string_view clause);
+
+// ---- both sides ----
+
+/// The hello of one connection. Source: getrandom(2).
+/// Errors:  system_failed  no random bytes.
+[[nodiscard]] Result<Hello> new_hello(Secret const& secret, Purpose purpose = Purpose::connect);
+
+/// Whether `theirs` is the hello of a peer: agreed, or the status to reject it with.
+[[nodiscard]] Status validate(Hello const& theirs, Secret const& ours,
+                              Purpose purpose = Purpose::connect);
+
+/// What a side that proved nothing, or something else, is rejected with.
+[[nodiscard]] Status another_secret();
+
+/// What a side is rejected with that says the same as this one.
+[[nodiscard]] Status sent_back();
+
+/// Sends `status` and ends the connection, as far as that is possible without waiting.
+void send_rejection(Socket const& socket, Status const& status, Sealing* sealing);
+
+/// Nothing more follows what was sent, which the other end can read although this one is closed.
+void end_sending(Socket const& socket);
+
+/// The status in a complete frame.
+/// Errors:  incompatible_peer.
+[[nodiscard]] Result<Status> read_status(Socket const& socket, FrameReader const& reader);
+
+// ---- the connecting side, which waits ----
+
+/// Errors:  timed_out. peer_lost  it hung up.
+[[nodiscard]] Result<void> send_all(Socket const& socket, Frame const& frame,
+                                    Waiting const& waiting);
+/// Sends although a listener that rejected this side may have hung up: its status is still to be
+/// read.
+[[nodiscard]] Result<void> offer(Socket const& socket, Frame const& frame, Waiting const& waiting);
+/// Errors:  timed_out. peer_lost  it hung up. incompatible_peer.
+[[nodiscard]] Result<void> receive_frame(Socket const& socket, FrameReader& reader,
+                                         Waiting const& waiting);
+/// The next frame of a listener: one of that kind, or the error that its status is.
+[[nodiscard]] Result<void> receive_from_listener(Socket const& socket, FrameReader& reader,
+                                                 FrameKind wanted, Waiting const& waiting);
+/// What a listener's status means for this side, which it rejected.
+[[nodiscard]] Error error_of_rejection(Socket const& socket, Status const& status);
+/// Rejects the listener too.
+[[nodiscard]] Error reject(Socket const& socket, Status const& status, Sealing* sealing);
+
+/// Hellos and proofs; `reader` takes from then on what the listener seals.
+[[nodiscard]] Result<std::unique_ptr<Sealing>> prove_each_other(Socket const& socket,
+                                                                FrameReader& reader,
+                                                                Secret const& secret,
+                                                                Purpose purpose,
+                                                                Waiting const& waiting);
+
+// ---- the listening side, which never waits ----
+
+/// Whether the whole frame has arrived. At most one is read, so that endless senders take turns.
+/// Errors:  peer_lost, incompatible_peer  clauses that follow the sender's name.
+[[nodiscard]] Result<bool> read_available(Socket const& socket, FrameReader& reader);
+
+/// False: the empty buffer of a connection did not take it, which is over then.
+[[nodiscard]] bool sends_at_once(Socket const& socket, Frame const& frame);
+
+/// Answers the hello in `reader` with our own and, where there is a secret, with our proof: agreed,
+/// or the status to reject it with. `sealing` becomes that of the connection; null: no secret.
+[[nodiscard]] Status answer_hello(Socket const& socket, FrameReader const& reader,
+                                  Secret const& secret, Purpose purpose,
+                                  std::unique_ptr<Sealing>& sealing);
+
+}  // namespace lend::network

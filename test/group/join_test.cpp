@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: ranks that join by a desk are one group, or each learns why not. Method: ranks as threads,
+// with a device each; rank 0 serves the desk.
+#include <unistd.h>
+
+#include <atomic>
+#include <list>
+
+#include "group/ranks.hpp"
+
+using namespace lend;
+using namespace lend::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+Seat seat_of(std::string const& desk, std::uint32_t rank, std::uint32_t size) {
+  return {.rank = rank, .size = size, .desk = desk};
+}
+
+std::string desk_name() {
+  static std::atomic<int> count{0};
+  return "unix:@lend-join-test-" + std::to_string(::getpid()) + "-" + std::to_string(++count);
+}
+
+std::string free_port() {
+  return must(Listener::open("127.0.0.1:0")).address();
+}
+
+/// Joins, and then adds up the ranks with the others.
+class Joining {
+ public:
+  explicit Joining(Seat const& seat, GroupOptions const& options = {},
+                   Deadline deadline = within(60s))
+      : domain_{must(open_test_device().allocate_protection_domain())}, thread_{[=, this] {
+          sum_.emplace(join(seat, options, deadline));
+        }} {}
+  Result<std::uint32_t> const& rank_sum() {
+    if (thread_.joinable()) thread_.join();
+    return *sum_;
+  }
+
+ private:
+  Result<std::uint32_t> join(Seat const& seat, GroupOptions const& options, Deadline deadline) {
+    LEND_TRY(group, Group::join(domain_, seat, deadline, options));
+    LEND_TRYV(group.barrier(within(60s)));
+    return group.allreduce(sum<std::uint32_t>, group.rank(), within(60s));
+  }
+  ProtectionDomain domain_;
+  std::optional<Result<std::uint32_t>> sum_{};
+  std::jthread thread_;
+};
+
+}  // namespace
+
+TEST_CASE("ranks that join at rank 0's desk are one group", "[group]") {
+  if (lacks_groups()) return;
+  std::uint32_t const size = GENERATE(1u, 2u, 8u);
+  auto const desk = GENERATE(desk_name(), free_port());
+  CAPTURE(size, desk);
+
+  std::list<Joining> ranks;
+  for (std::uint32_t rank = size; rank-- > 0;) ranks.emplace_back(seat_of(desk, rank, size));
+
+  for (auto& rank : ranks) CHECK(must(rank.rank_sum()) == size * (size - 1) / 2);
+}
+
+TEST_CASE(
+    "ranks with other options are rejected with both values, and the others join without them",
+    "[group]") {
+  if (lacks_groups()) return;
+  auto const desk = desk_name();
+  Joining first{seat_of(desk, 0, 2)};
+  GroupOptions other;
+  other.message_bytes = 8192;
+  Errc code{};
+  while (code != Errc::incompatible_peer) {  // until rank 0 sits
+    Joining odd{seat_of(desk, 1, 2), other, within(1s)};
+    code = error_of(odd.rank_sum()).code();
+    if (code == Errc::incompatible_peer)
+      CHECK_THAT(odd.rank_sum().error().message(),
+                 Catch::Contains("has messages of 8192 bytes, the others of 4096"));
+  }
+
+  Joining second{seat_of(desk, 1, 2)};
+
+  CHECK(must(first.rank_sum()) == 1);
+  CHECK(must(second.rank_sum()) == 1);
+}
+
+TEST_CASE("a group whose rank is missing at the deadline names it, and leaves nothing", "[group]") {
+  if (lacks_groups()) return;
+  auto const desk = desk_name();
+  Joining first{seat_of(desk, 0, 3), {}, within(500ms)};
+  Joining second{seat_of(desk, 2, 3), {}, within(500ms)};
+
+  for (auto* const rank : {&first, &second}) {
+    auto const error = error_of(rank->rank_sum());
+    CHECK(error == Errc::timed_out);
+    CHECK_THAT(error.message(), Catch::Contains("rank 1 has not come"));
+  }
+}
+
+TEST_CASE("a seat that cannot be is refused", "[group]") {
+  Context const context = open_test_device();
+  ProtectionDomain const domain = must(context.allocate_protection_domain());
+  auto const why = [&domain](Seat const& seat) {
+    auto const error = error_of(Group::join(domain, seat, within(1s)));
+    CHECK(error == Errc::invalid_argument);
+    return error.message();
+  };
+
+  CHECK_THAT(why(seat_of("unix:@x", 2, 2)), Catch::Contains("no rank 2 among 2"));
+  CHECK_THAT(why(seat_of("unix:@x", 0, 0)), Catch::Contains("1 to 65536"));
+  CHECK_THAT(why(seat_of("", 0, 2)), Catch::Contains("no desk is named"));
+  CHECK_THAT(why(seat_of("localhost:0", 0, 2)), Catch::Contains("port 0"));
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Ranks that meet at a desk without any device: as threads, or played frame by frame.
+#pragma once
+
+#include <sys/resource.h>
+#include <unistd.h>
+#include <lend/network/desk.hpp>
+#include <network/meeting.hpp>
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "network/raw_peers.hpp"
+
+namespace lend::test {
+
+inline constexpr network::Terms usual_terms{4096, 8};
+
+/// A name that no other test has.
+inline std::string desk_name() {
+  static std::atomic<int> count{0};
+  return "unix:@lend-desk-test-" + std::to_string(::getpid()) + "-" + std::to_string(++count);
+}
+
+inline Seat seat_at(std::string desk, std::uint32_t rank, std::uint32_t size) {
+  return {.rank = rank, .size = size, .desk = std::move(desk), .desk_is_served = true};
+}
+
+/// The endpoint that rank `from` has for rank `to`.
+inline Endpoint link(std::uint32_t from, std::uint32_t to) {
+  return endpoint_of(from * 4096 + to + 1);
+}
+inline std::vector<network::Card> cards_to_all(std::uint32_t rank, std::uint32_t size) {
+  std::vector<network::Card> cards;
+  for (std::uint32_t to = 0; to < size; ++to)
+    if (to != rank) cards.push_back({to, link(rank, to)});
+  return cards;
+}
+/// To the ranks at a distance of a power of two: few, however many there are.
+inline std::vector<network::Card> cards_to_few(std::uint32_t rank, std::uint32_t size) {
+  std::vector<network::Card> cards;
+  for (std::uint32_t to = 0; to < size; ++to) {
+    auto const apart = (to + size - rank) % size;
+    auto const is_power = [](std::uint32_t n) { return n != 0 && (n & (n - 1)) == 0; };
+    if (is_power(apart) || is_power((size - apart) % size)) cards.push_back({to, link(rank, to)});
+  }
+  return cards;
+}
+
+/// Sits, swaps endpoints and waits until it may go. How often it had to swap.
+inline Result<int> meet(Seat const& seat, Deadline deadline = within(patience)) {
+  LEND_TRY(meeting, network::Meeting::sit(seat, usual_terms, deadline));
+  auto const cards = cards_to_all(seat.rank, seat.size);
+  for (int rounds = 1;; ++rounds) {
+    LEND_TRY(theirs, meeting.swap(cards));
+    if (!theirs) continue;
+    for (std::size_t at = 0; at < cards.size(); ++at)
+      if (theirs->at(at) != link(cards[at].rank, seat.rank))
+        return Error{Errc::incompatible_peer, "these are the endpoints of another link"};
+    LEND_TRY(may_go, meeting.confirm());
+    if (may_go) return rounds;
+  }
+}
+
+/// meet() on a thread.
+class RankThread {
+ public:
+  explicit RankThread(Seat const& seat, Deadline deadline = within(patience))
+      : thread_{[this, seat, deadline] { met_.emplace(meet(seat, deadline)); }} {}
+  Result<int> const& met() {
+    if (thread_.joinable()) thread_.join();
+    return *met_;
+  }
+
+ private:
+  std::optional<Result<int>> met_{};
+  std::jthread thread_;
+};
+
+/// All that a rank without a secret says until it has its cards.
+inline Bytes sitting(std::uint32_t rank, std::uint32_t size,
+                     std::vector<network::Card> const& cards) {
+  network::Hello const hello{.nonce = {std::byte{9}}, .purpose = network::Purpose::sit};
+  auto said = joined(bytes_of(encode(hello)),
+                     bytes_of(encode(network::Sit{"", rank, size, usual_terms}, nullptr)));
+  auto rest = std::span{cards};
+  do {
+    said = joined(std::move(said),
+                  bytes_of(encode_cards(static_cast<std::uint32_t>(cards.size()), rest, nullptr)));
+    rest = rest.subspan(std::min(rest.size(), network::cards_per_frame));
+  } while (!rest.empty());
+  return said;
+}
+inline Bytes status(network::StatusCode code) {
+  return bytes_of(encode(network::Status{code, {}}));
+}
+
+inline network::Socket dial_local(std::string const& address) {
+  return must(network::connect_with_retry(
+      address, std::array{must(network::parse_local_address(address))}, within(patience)));
+}
+/// The next frame that comes.
+inline network::FrameReader next_frame(network::Socket const& socket) {
+  network::FrameReader reader;
+  must(network::receive_frame(socket, reader, within(patience)));
+  return reader;
+}
+
+/// A descriptor for each of so many ends of connections. False: this process may not have so many.
+inline bool may_open(rlim_t descriptors) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return false;
+  if (limit.rlim_cur >= descriptors) return true;
+  limit.rlim_cur = descriptors;
+  return limit.rlim_max >= descriptors && ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
+}  // namespace lend::test

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: a seat is what the innermost launcher left, or an error that says what was looked at.
+// Method: environments that are set for one call.
+#include <sys/stat.h>
+#include <unistd.h>
+#include <lend/network/seat.hpp>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/two_ends.hpp"
+
+using namespace lend;
+using namespace lend::test;
+
+namespace {
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+constexpr auto looked_at = {"LEND_RANK",
+                            "LEND_SIZE",
+                            "LEND_DESK",
+                            "LEND_DESK_SERVED",
+                            "LEND_GROUP",
+                            "LEND_SECRET_FILE",
+                            "PMI_RANK",
+                            "PMI_SIZE",
+                            "OMPI_COMM_WORLD_RANK",
+                            "OMPI_COMM_WORLD_SIZE",
+                            "OMPI_COMM_WORLD_LOCAL_SIZE",
+                            "PMIX_NAMESPACE",
+                            "SLURM_PROCID",
+                            "SLURM_NTASKS",
+                            "SLURM_JOB_ID",
+                            "SLURM_STEP_ID",
+                            "SLURM_STEP_TASKS_PER_NODE"};
+
+/// The seat of a process with these variables, and none else that count.
+Result<Seat> seat_by(Variables const& variables) {
+  Variables before;
+  for (auto const* const name : looked_at) {
+    if (char const* const old = std::getenv(name)) before.emplace_back(name, old);
+    ::unsetenv(name);
+  }
+  for (auto const& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
+  auto seat = Seat::from_environment();
+  for (auto const& [name, value] : variables) ::unsetenv(name.c_str());
+  for (auto const& [name, value] : before) ::setenv(name.c_str(), value.c_str(), 1);
+  return seat;
+}
+
+Variables joined(Variables first, Variables const& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+std::string why(Variables const& variables) {
+  auto const error = error_of(seat_by(variables));
+  CHECK(error == Errc::invalid_argument);
+  return error.message();
+}
+
+Variables const by_lend{{"LEND_RANK", "2"}, {"LEND_SIZE", "4"}, {"LEND_DESK", "node1:4000"}};
+Variables const by_open_mpi{{"OMPI_COMM_WORLD_RANK", "1"},
+                            {"OMPI_COMM_WORLD_SIZE", "3"},
+                            {"OMPI_COMM_WORLD_LOCAL_SIZE", "3"},
+                            {"PMIX_NAMESPACE", "3523411969"}};
+Variables const by_slurm{{"SLURM_PROCID", "0"},
+                         {"SLURM_NTASKS", "2"},
+                         {"SLURM_STEP_TASKS_PER_NODE", "2"},
+                         {"SLURM_JOB_ID", "17"},
+                         {"SLURM_STEP_ID", "3"}};
+
+}  // namespace
+
+TEST_CASE("a seat is what lend-run or a user set", "[network]") {
+  auto const seat = must(seat_by(joined(by_lend, {{"LEND_GROUP", "solver"}})));
+  CHECK(seat.rank == 2);
+  CHECK(seat.size == 4);
+  CHECK(seat.desk == "node1:4000");
+  CHECK(seat.group == "solver");
+  CHECK(seat.secret.empty());
+  CHECK_FALSE(seat.desk_is_served);
+
+  CHECK(must(seat_by(joined(by_lend, {{"LEND_DESK_SERVED", "1"}}))).desk_is_served);
+  CHECK(must(seat_by({{"LEND_RANK", "0"}, {"LEND_SIZE", "1"}})).size == 1);
+}
+
+TEST_CASE("without any launcher the error says what was looked for", "[network]") {
+  auto const error = error_of(seat_by({}));
+
+  CHECK(error == Errc::not_found);
+  for (auto const* const name :
+       {"LEND_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "lend-run -n N"})
+    CHECK_THAT(error.message(), Catch::Contains(name));
+}
+
+TEST_CASE("an environment that is incomplete or contradicts itself is refused", "[network]") {
+  CHECK_THAT(why({{"LEND_RANK", "1"}}), Catch::Contains("LEND_RANK is set and LEND_SIZE is not"));
+  CHECK_THAT(why({{"LEND_SIZE", "1"}}), Catch::Contains("LEND_SIZE is set and LEND_RANK is not"));
+  CHECK_THAT(why({{"LEND_RANK", "3x"}, {"LEND_SIZE", "4"}}),
+             Catch::Contains("LEND_RANK is \"3x\", which is no number"));
+  CHECK_THAT(why({{"LEND_RANK", "-1"}, {"LEND_SIZE", "4"}}), Catch::Contains("LEND_RANK"));
+  CHECK_THAT(why({{"LEND_RANK", "0"}, {"LEND_SIZE", "0"}}), Catch::Contains("1 to 65536"));
+  CHECK_THAT(why({{"LEND_RANK", "0"}, {"LEND_SIZE", "65537"}}), Catch::Contains("1 to 65536"));
+  CHECK_THAT(why({{"LEND_RANK", "4"}, {"LEND_SIZE", "4"}, {"LEND_DESK", "node1:4000"}}),
+             Catch::Contains("there is no rank 4 among 4") && Catch::Contains("LEND_RANK"));
+  CHECK_THAT(why({{"LEND_RANK", "1"}, {"LEND_SIZE", "4"}}),
+             Catch::Contains("no desk is named (LEND_DESK)"));
+  CHECK_THAT(why({{"LEND_RANK", "1"}, {"LEND_SIZE", "4"}, {"LEND_DESK", "node1:0"}}),
+             Catch::Contains("has port 0"));
+  CHECK_THAT(why({{"LEND_RANK", "1"}, {"LEND_SIZE", "4"}, {"LEND_DESK", "node1"}}),
+             Catch::Contains("has no port"));
+  CHECK_THAT(why(joined(by_lend, {{"LEND_GROUP", std::string(65, 'g')}})),
+             Catch::Contains("65 bytes; 64 is the most"));
+}
+
+TEST_CASE("ranks of one host meet without a desk being named, by what their launcher calls the job",
+          "[network]") {
+  auto const user = std::to_string(::geteuid());
+  auto const of_open_mpi = must(seat_by(by_open_mpi));
+  CHECK(of_open_mpi.rank == 1);
+  CHECK(of_open_mpi.size == 3);
+  CHECK(of_open_mpi.desk == "unix:@lend-" + user + "-3523411969");
+  CHECK(of_open_mpi.group == "3523411969");
+  auto const of_slurm = must(seat_by(by_slurm));
+  CHECK(of_slurm.rank == 0);
+  CHECK(of_slurm.desk == "unix:@lend-" + user + "-17.3");
+
+  auto several_hosts = by_open_mpi;
+  several_hosts[2].second = "2";
+  CHECK_THAT(why(several_hosts), Catch::Contains("OMPI_COMM_WORLD_RANK") &&
+                                     Catch::Contains("Open MPI") &&
+                                     Catch::Contains("no desk is named (LEND_DESK)"));
+  CHECK(must(seat_by(joined(several_hosts, {{"LEND_DESK", "node1:4000"}}))).desk == "node1:4000");
+  CHECK_THAT(why({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}),
+             Catch::Contains("no desk is named (LEND_DESK)"));
+}
+
+TEST_CASE("of two launchers the innermost counts, and the error says which that was", "[network]") {
+  CHECK(must(seat_by(joined(by_slurm, by_open_mpi))).size == 3);
+  CHECK(must(seat_by(joined(by_open_mpi, by_lend))).size == 4);
+  CHECK_THAT(why(joined(by_open_mpi, {{"LEND_RANK", "4"}, {"LEND_SIZE", "4"}})),
+             Catch::Contains("LEND_RANK and LEND_SIZE (lend-run)"));
+}
+
+TEST_CASE("a secret comes from a file that no other user may read", "[network]") {
+  auto const path =
+      std::filesystem::temp_directory_path() / ("lend-secret-test-" + std::to_string(::getpid()));
+  auto const variables = joined(by_lend, {{"LEND_SECRET_FILE", path}});
+  CHECK(error_of(seat_by(variables)) == Errc::not_found);
+  std::ofstream{path} << "32 random bytes";
+  ::chmod(path.c_str(), 0644);
+  auto const readable = error_of(seat_by(variables));
+  CHECK(readable == Errc::denied);
+  CHECK_THAT(readable.message(), Catch::Contains("chmod 600"));
+  ::chmod(path.c_str(), 0600);
+  CHECK(must(seat_by(variables)).secret == "32 random bytes");
+  std::ofstream{path} << std::string(257, 's');
+  CHECK_THAT(why(variables), Catch::Contains("more than 256 bytes"));
+  std::ofstream{path} << "";
+  CHECK_THAT(why(variables), Catch::Contains("is empty"));
+  std::filesystem::remove(path);
+  CHECK_THAT(why(joined(by_lend, {{"LEND_SECRET_FILE", "/proc"}})),
+             Catch::Contains("no regular file"));
+}
