@@ -75,6 +75,8 @@ def installed(folder):
         return folder / module
 
     check_hello(program_of("lend", f"{source}/examples/hello_channel.cpp"), LD_LIBRARY_PATH=libraries)
+    [lend_run] = folder.rglob("bin/lend-run")
+    output(lend_run, "-n", "2", "true", LD_LIBRARY_PATH=libraries)
     cm_installed = has_cm and options["cm"] != "disabled"
     if cm_installed:
         (folder / "cm.cpp").write_text(CM_PROGRAM, encoding="utf-8")

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// One poll loop over signals, the desk and what the ranks say.
+#include <base/giving_up.hpp>
+#include <run/launcher.hpp>
+
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+namespace lend::run {
+
+namespace {
+
+constexpr std::array passed_on{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+
+/// A name that no other process guesses, nor takes by chance.
+Result<std::string> random_name() {
+  std::array<unsigned char, 16> bytes;
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    return Error::from_errno("getrandom", errno);
+  std::string name;
+  for (auto const byte : bytes) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    name += digits[byte >> 4];
+    name += digits[byte & 15];
+  }
+  return name;
+}
+
+/// Of this process as many descriptors as it may have; the limit that its ranks are to have.
+rlimit raise_limit() noexcept {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  rlimit const raised{limit.rlim_max, limit.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &raised);
+  return limit;
+}
+
+void say(std::string const& what) {
+  std::fprintf(stderr, "lend-run: %s\n", what.c_str());
+}
+
+}  // namespace
+
+Launcher::Launcher(Options options, Setting setting, Desk desk, base::UniqueFd signals)
+    : options_{std::move(options)},
+      setting_{std::move(setting)},
+      desk_{std::move(desk)},
+      signals_{std::move(signals)} {}
+
+Result<Launcher> Launcher::make(Options options) {
+  Setting setting{.ranks = options.ranks};
+  LEND_TRY(name, random_name());
+  setting.group = name;
+  setting.desk = "unix:@lend-run-" + name;
+  setting.descriptors = raise_limit();
+  LEND_TRY(desk, Desk::open(setting.desk, {.group = setting.group}));
+  LEND_TRYV(desk.begin(options.ranks, Deadline::never()));
+  sigset_t taken;
+  ::sigemptyset(&taken);
+  ::sigaddset(&taken, SIGCHLD);
+  for (int const number : passed_on) ::sigaddset(&taken, number);
+  ::sigprocmask(SIG_BLOCK, &taken, &setting.signals);
+  ::signal(SIGPIPE, SIG_IGN);
+  base::UniqueFd signals{::signalfd(-1, &taken, SFD_NONBLOCK | SFD_CLOEXEC)};
+  if (!signals) return Error::from_errno("signalfd", errno);
+  return Launcher{std::move(options), std::move(setting), std::move(desk), std::move(signals)};
+}
+
+Result<int> Launcher::run() {
+  if (auto const started = start_all(); !started) {
+    for (auto& one : ranks_) one.signal(SIGKILL);
+    return started.error();
+  }
+  if (options_.timeout) ends_at_ = within(*options_.timeout);
+  while (!all_have_ended()) {
+    LEND_TRYV(wait());
+    for (auto& one : ranks_) one.pass_on_all();
+    take_signals();
+    collect_ended();
+    LEND_TRYV(serve_desk());
+    if (ends_at_.has_passed()) {
+      ends_at_ = Deadline::never();
+      on_failure(status_of_timeout, "the time is over");
+    }
+    if (kills_at_.has_passed()) {
+      kills_at_ = Deadline::never();
+      for (auto const& one : ranks_) one.signal(SIGKILL);
+    }
+  }
+  for (auto& one : ranks_) one.finish();
+  return status_;
+}
+
+Result<void> Launcher::start_all() {
+  for (std::uint32_t rank = 0; rank < options_.ranks; ++rank) {
+    LEND_TRY(one, RankProcess::start(rank, setting_, options_.program));
+    ranks_.push_back(std::move(one));
+  }
+  return success();
+}
+
+Result<void> Launcher::wait() {
+  polled_.clear();
+  polled_.push_back({signals_.get(), POLLIN, 0});
+  polled_.push_back({desk_.descriptor(), POLLIN, 0});
+  for (auto const& one : ranks_)
+    for (int const output : one.outputs()) polled_.push_back({output, POLLIN, 0});
+  auto const time = base::poll_milliseconds(sooner(ends_at_, kills_at_));
+  if (::poll(polled_.data(), polled_.size(), time) >= 0 || errno == EINTR) return success();
+  return Error::from_errno("poll", errno);
+}
+
+/// After one meeting the next: the ranks may join again.
+Result<void> Launcher::serve_desk() {
+  LEND_TRY(met, desk_.poll());
+  if (!met) return success();
+  return desk_.begin(options_.ranks, Deadline::never());
+}
+
+void Launcher::take_signals() {
+  signalfd_siginfo signal{};
+  while (::read(signals_.get(), &signal, sizeof signal) == sizeof signal) {
+    if (signal.ssi_signo == SIGCHLD) continue;
+    for (auto const& one : ranks_) one.signal(static_cast<int>(signal.ssi_signo));
+  }
+}
+
+void Launcher::collect_ended() {
+  for (auto& one : ranks_) {
+    if (one.has_ended()) continue;
+    int status = 0;
+    if (::waitpid(one.process(), &status, WNOHANG) != one.process()) continue;
+    // Processes that a failed rank started are to end as it did.
+    if (status != 0 || status_ != 0) one.signal(SIGTERM);
+    one.ended();
+    on_end(one, status);
+  }
+}
+
+void Launcher::on_end(RankProcess& one, int status) {
+  auto const rank = "rank " + std::to_string(&one - ranks_.data());
+  if (WIFSIGNALED(status)) {
+    int const number = WTERMSIG(status);
+    on_failure(128 + number,
+               rank + " was ended by signal " + std::to_string(number) + " (SIG" +
+                   (::sigabbrev_np(number) != nullptr ? ::sigabbrev_np(number) : "?") + ")");
+  } else if (WEXITSTATUS(status) != 0) {
+    on_failure(WEXITSTATUS(status),
+               rank + " ended with status " + std::to_string(WEXITSTATUS(status)));
+  }
+}
+
+/// The first one decides the status and ends the others.
+void Launcher::on_failure(int status, std::string const& what) {
+  if (status_ != 0) return;
+  status_ = status;
+  say(what + (all_have_ended() ? "" : "; ending the other ranks"));
+  for (auto const& one : ranks_) one.signal(SIGTERM);
+  for (auto const& one : ranks_) one.signal(SIGCONT);  // a stopped one, too
+  kills_at_ = within(grace);
+}
+
+bool Launcher::all_have_ended() const noexcept {
+  return std::ranges::all_of(ranks_, [](auto const& one) { return one.has_ended(); });
+}
+
+}  // namespace lend::run

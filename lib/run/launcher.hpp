@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Starts the ranks, serves their desk, passes on output and signals, and ends them together. One
+// thread.
+#pragma once
+
+#include <base/unique_fd.hpp>
+#include <run/options.hpp>
+#include <run/rank_process.hpp>
+
+#include <lend/base/deadline.hpp>
+#include <lend/base/result.hpp>
+#include <lend/network/desk.hpp>
+
+#include <poll.h>
+
+#include <string>
+#include <vector>
+
+namespace lend::run {
+
+inline constexpr int status_of_timeout = 124, status_of_own_failure = 125;
+inline constexpr std::chrono::seconds grace{5};  // between SIGTERM and SIGKILL
+
+class Launcher {
+ public:
+  /// Opens the desk and takes over this process's signals.
+  /// Errors:  those of Desk::open(); system_failed.
+  [[nodiscard]] static Result<Launcher> make(Options options);
+
+  /// Runs all ranks to their end. The exit status of lend-run.
+  /// Errors:  exhausted, system_failed.
+  [[nodiscard]] Result<int> run();
+
+ private:
+  Launcher(Options options, Setting setting, Desk desk, base::UniqueFd signals);
+  [[nodiscard]] Result<void> start_all();
+  [[nodiscard]] Result<void> wait();
+  [[nodiscard]] Result<void> serve_desk();
+  void take_signals();
+  void collect_ended();
+  void on_end(RankProcess& one, int status);
+  void on_failure(int status, std::string const& what);
+  [[nodiscard]] bool all_have_ended() const noexcept;
+
+  Options options_;
+  Setting setting_;
+  Desk desk_;
+  base::UniqueFd signals_;
+  std::vector<RankProcess> ranks_{};
+  std::vector<pollfd> polled_{};
+  int status_ = 0;                         // of the first failure
+  Deadline ends_at_ = Deadline::never();   // --timeout
+  Deadline kills_at_ = Deadline::never();  // once the ranks were asked to end
+};
+
+}  // namespace lend::run

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// lend-run: starts a program as N ranks of a group on this host.
+#include <run/launcher.hpp>
+
+#include <cerrno>
+#include <cstdio>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace {
+
+int status_of(lend::Error const& error) {
+  // As shells say it of a program that they cannot start.
+  if (error.os_error() == ENOENT) return 127;
+  if (error.os_error() == EACCES || error.os_error() == ENOEXEC) return 126;
+  return lend::run::status_of_own_failure;
+}
+
+int complain(lend::Error const& error, int status) {
+  std::fprintf(stderr, "lend-run: %s\n", error.message().c_str());
+  return status;
+}
+
+}  // namespace
+
+int main(int count, char* words[]) {
+  auto options = lend::run::parse(std::span{words, static_cast<std::size_t>(count)}.subspan(1));
+  if (!options) {
+    complain(options.error(), 2);
+    std::fputs(lend::run::usage.data(), stderr);
+    return 2;
+  }
+  if (options.value().help) {
+    std::fputs(lend::run::usage.data(), stdout);
+    return 0;
+  }
+  auto launcher = lend::run::Launcher::make(std::move(options).value());
+  if (!launcher) return complain(launcher.error(), lend::run::status_of_own_failure);
+  auto const status = launcher.value().run();
+  return status ? status.value() : complain(status.error(), status_of(status.error()));
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// fork(2) and execvp(3) of a rank.
+#include <run/rank_process.hpp>
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <utility>
+
+namespace lend::run {
+
+namespace {
+
+struct Pipe {
+  base::UniqueFd reading, writing;
+};
+
+Result<Pipe> make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return Error::from_errno("pipe2", errno);
+  return Pipe{base::UniqueFd{ends[0]}, base::UniqueFd{ends[1]}};
+}
+
+void set_environment(std::uint32_t rank, Setting const& setting) {
+  ::setenv("LEND_RANK", std::to_string(rank).c_str(), 1);
+  ::setenv("LEND_SIZE", std::to_string(setting.ranks).c_str(), 1);
+  ::setenv("LEND_DESK", setting.desk.c_str(), 1);
+  ::setenv("LEND_DESK_SERVED", "1", 1);
+  ::setenv("LEND_GROUP", setting.group.c_str(), 1);
+  ::unsetenv("LEND_SECRET_FILE");  // the desk has none: the kernel tells the user of each rank
+}
+
+/// In the new process. Reports the errno by `failed` if the program cannot be executed.
+[[noreturn]] void become(std::uint32_t rank, Setting const& setting, pid_t parent,
+                         std::array<int, 2> outputs, int failed, char* const* program) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(125);  // it ended before that
+  if (rank != 0 || ::isatty(STDIN_FILENO) != 0) {
+    int const nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    ::dup2(nothing, STDIN_FILENO);
+  }
+  ::dup2(outputs[0], STDOUT_FILENO);
+  ::dup2(outputs[1], STDERR_FILENO);
+  ::setrlimit(RLIMIT_NOFILE, &setting.descriptors);
+  ::signal(SIGPIPE, SIG_DFL);
+  set_environment(rank, setting);
+  ::sigprocmask(SIG_SETMASK, &setting.signals, nullptr);
+  ::execvp(program[0], program);
+  int const why = errno;
+  (void)!::write(failed, &why, sizeof why);
+  ::_exit(127);
+}
+
+}  // namespace
+
+RankProcess::RankProcess(std::uint32_t rank, pid_t process, base::UniqueFd output,
+                         base::UniqueFd error)
+    : process_{process},
+      outputs_{std::move(output), std::move(error)},
+      lines_{TaggedLines{STDOUT_FILENO, "[" + std::to_string(rank) + "] "},
+             TaggedLines{STDERR_FILENO, "[" + std::to_string(rank) + "] "}} {}
+
+Result<RankProcess> RankProcess::start(std::uint32_t rank, Setting const& setting,
+                                       std::span<char* const> program) {
+  LEND_TRY(output, make_pipe());
+  LEND_TRY(error, make_pipe());
+  LEND_TRY(failure, make_pipe());
+  pid_t const parent = ::getpid();
+  pid_t const process = ::fork();
+  if (process < 0) return Error::from_errno("fork", errno);
+  if (process == 0)
+    become(rank, setting, parent, {output.writing.get(), error.writing.get()},
+           failure.writing.get(), program.data());
+  ::setpgid(process, process);  // whichever of the two is first
+  failure.writing = base::UniqueFd{};
+  int why = 0;
+  if (::read(failure.reading.get(), &why, sizeof why) == sizeof why) {
+    ::waitpid(process, nullptr, 0);
+    return Error::from_errno(std::string{"execvp of "} + program.front(), why);
+  }
+  for (auto* const end : {&output, &error})
+    ::fcntl(end->reading.get(), F_SETFL, ::fcntl(end->reading.get(), F_GETFL) | O_NONBLOCK);
+  return RankProcess{rank, process, std::move(output.reading), std::move(error.reading)};
+}
+
+void RankProcess::signal(int number) const noexcept {
+  if (!has_ended_) ::kill(-process_, number);
+}
+
+bool RankProcess::pass_on(std::size_t which) {
+  auto& source = outputs_[which];
+  if (!source) return false;
+  std::array<char, 16'384> bytes;
+  auto const got = ::read(source.get(), bytes.data(), bytes.size());
+  if (got > 0) {
+    lines_[which].add({bytes.data(), static_cast<std::size_t>(got)});
+    return true;
+  }
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  lines_[which].end();
+  source = base::UniqueFd{};
+  return false;
+}
+
+void RankProcess::pass_on_all() {
+  for (std::size_t which = 0; which < outputs_.size(); ++which) pass_on(which);
+}
+
+void RankProcess::finish() {
+  for (std::size_t which = 0; which < outputs_.size(); ++which) {
+    while (pass_on(which)) {
+    }
+    lines_[which].end();
+    outputs_[which] = base::UniqueFd{};
+  }
+}
+
+}  // namespace lend::run

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// One rank as a process, with its output. One thread.
+#pragma once
+
+#include <base/unique_fd.hpp>
+#include <run/tagged_lines.hpp>
+
+#include <lend/base/result.hpp>
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace lend::run {
+
+/// The same for all ranks.
+struct Setting {
+  std::uint32_t ranks = 0;
+  std::string desk{}, group{};
+  sigset_t signals{};    ///< blocked in each rank
+  rlimit descriptors{};  ///< of each rank
+};
+
+class RankProcess {
+ public:
+  /// Starts `program` with its arguments, in a process group of its own. It is killed if this
+  /// thread ends before it.
+  /// Errors:  exhausted, system_failed; os_error() says why the program cannot be executed.
+  [[nodiscard]] static Result<RankProcess> start(std::uint32_t rank, Setting const& setting,
+                                                 std::span<char* const> program);
+
+  [[nodiscard]] pid_t process() const noexcept { return process_; }
+  [[nodiscard]] bool has_ended() const noexcept { return has_ended_; }
+  /// It was waited for.
+  void ended() noexcept { has_ended_ = true; }
+  /// To all processes of its group.
+  void signal(int number) const noexcept;
+
+  /// Standard output and standard error; none once they are closed.
+  [[nodiscard]] std::array<int, 2> outputs() const noexcept {
+    return {outputs_[0].get(), outputs_[1].get()};
+  }
+  /// Passes on some of what has come.
+  void pass_on_all();
+  /// Passes on what is left. A process that it left behind may write on, unheard.
+  void finish();
+
+ private:
+  /// Passes on what has come from outputs()[which]. False: nothing more now.
+  bool pass_on(std::size_t which);
+  RankProcess(std::uint32_t rank, pid_t process, base::UniqueFd output, base::UniqueFd error);
+
+  pid_t process_;
+  bool has_ended_ = false;
+  std::array<base::UniqueFd, 2> outputs_;
+  std::array<TaggedLines, 2> lines_;
+};
+
+}  // namespace lend::run

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Goal: lend-run starts ranks that meet, passes on what they say and what it is told, and ends them
+together with the status of the first that failed. Method: the example ring as 2, 8 and 64
+processes, and shells that fail or wait. Usage: lend_run_test.py LEND_RUN RING"""
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+BOUND_SECONDS = 100
+LEND_RUN, RING = sys.argv[1:3]
+# A rank that says that it has come, and then waits to be ended.
+WAIT = "echo here; exec sleep 1000"
+
+
+def run(*words, **more):
+    return subprocess.run([LEND_RUN, *words], capture_output=True, text=True,
+                          timeout=BOUND_SECONDS, stdin=subprocess.DEVNULL, **more)
+
+
+def shell(ranks, script, *options):
+    return run("-n", str(ranks), *options, "sh", "-c", script)
+
+
+def check(name, is_so, *seen):
+    if not is_so:
+        sys.exit(f"FAILED: {name}\n" + "\n".join(map(str, seen)))
+    print("ok:", name)
+
+
+def groups_left(token):
+    """Processes that have `token` in their environment or command line."""
+    left = []
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if token.encode() in (entry / "environ").read_bytes():
+                left.append(entry.name)
+        except OSError:
+            continue
+    return left
+
+
+def ring(ranks):
+    done = run("-n", str(ranks), RING)
+    sums = ranks * (ranks - 1) // 2
+    pattern = rf"\[(\d+)\] rank (\d+) of {ranks}: token {sums}, joined in ([\d.e+]+) ms, over \w+"
+    found = [re.fullmatch(pattern, line) for line in done.stdout.splitlines()]
+    good = all(found) and sorted(int(f[1]) for f in found) == list(range(ranks)) and \
+        all(f[1] == f[2] for f in found)
+    check(f"{ranks} ranks join and pass a token", done.returncode == 0 and good,
+          done.returncode, done.stdout, done.stderr)
+    print(f"    the slowest joined in {max(float(f[3]) for f in found):.0f} ms")
+
+
+def output():
+    done = shell(3, 'echo "one $LEND_RANK"; echo "two of $LEND_SIZE" >&2; printf half')
+    check("each line has its rank, on the stream where it was written, and none is lost",
+          sorted(done.stdout.splitlines()) ==
+          sorted(f"[{r}] {line}" for r in range(3) for line in (f"one {r}", "half")) and
+          sorted(done.stderr.splitlines()) == [f"[{r}] two of 3" for r in range(3)],
+          done.stdout, done.stderr)
+    long = run("-n", "1", "sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x")
+    check("a line without an end arrives whole",
+          long.stdout.replace("[0] ", "").replace("\n", "") == "x" * 300_000, len(long.stdout))
+    fed = subprocess.run([LEND_RUN, "-n", "2", "cat"], input="words\n", capture_output=True,
+                         text=True, timeout=BOUND_SECONDS)
+    check("rank 0 alone reads the standard input", fed.stdout == "[0] words\n", fed.stdout)
+
+
+def failures():
+    token = f"LEND_RUN_TEST={os.getpid()}"
+    mine = {"env": dict([*os.environ.items(), token.split("=")])}
+    one = run("-n", "4", "sh", "-c", f"[ $LEND_RANK = 2 ] && exit 7; {WAIT}", **mine)
+    check("the first failure ends the others and is the status",
+          one.returncode == 7 and "rank 2 ended with status 7" in one.stderr,
+          one.returncode, one.stderr)
+    wrapped = run("-n", "2", "sh", "-c", f"[ $LEND_RANK = 1 ] && exit 7; sleep 1000; {WAIT}", **mine)
+    check("what a rank started ends with it", wrapped.returncode == 7 and not groups_left(token),
+          wrapped.returncode, groups_left(token))
+    killed = shell(2, f"[ $LEND_RANK = 1 ] && kill -9 $$; {WAIT}")
+    check("a rank that a signal ended is 128 + its number",
+          killed.returncode == 137 and "SIGKILL" in killed.stderr, killed.returncode, killed.stderr)
+    late = shell(2, WAIT, "--timeout", "300ms")
+    check("--timeout ends all", late.returncode == 124 and "time is over" in late.stderr,
+          late.returncode, late.stderr)
+    unmet = run("-n", "3", "sh", "-c", '[ $LEND_RANK = 1 ] && exit 5; exec "$0"', RING)
+    check("a rank that ends before it joins ends those that wait for it", unmet.returncode == 5,
+          unmet.returncode, unmet.stdout, unmet.stderr)
+
+
+def signals():
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        ranks = subprocess.Popen(
+            [LEND_RUN, "-n", "2", "sh", "-c",
+             f"trap 'echo caught; exit 0' {number.name[3:]}; echo here; while :; do sleep 0.02; done"],
+            stdout=subprocess.PIPE, text=True, start_new_session=True)
+        heard = [ranks.stdout.readline() for _ in range(2)]
+        ranks.send_signal(number)
+        rest, _ = ranks.communicate(timeout=BOUND_SECONDS)
+        check(f"{number.name} reaches every rank", ranks.returncode == 0 and
+              sorted(rest.splitlines()) == ["[0] caught", "[1] caught"], heard, rest)
+    token = f"LEND_RUN_TEST={os.getpid()}k"
+    lone = subprocess.Popen([LEND_RUN, "-n", "2", "sh", "-c", WAIT], stdout=subprocess.PIPE,
+                            text=True, env=dict([*os.environ.items(), token.split("=")]))
+    for _ in range(2):
+        lone.stdout.readline()
+    lone.kill()
+    lone.wait(timeout=BOUND_SECONDS)
+    end = time.monotonic() + BOUND_SECONDS
+    while groups_left(token) and time.monotonic() < end:
+        time.sleep(0.01)
+    check("ranks end with a lend-run that is killed", not groups_left(token), groups_left(token))
+
+
+def bad_input():
+    for words, reason in (((), "-n N is missing"), (("-n", "2"), "PROGRAM is missing"),
+                          (("-n", "0", "true"), "1 to 4096"), (("-n", "3x", "true"), "1 to 4096"),
+                          (("-n", "4097", "true"), "1 to 4096"), (("-n",), "lacks its value"),
+                          (("--bind", "core", "true"), "unknown option --bind"),
+                          (("-n", "2", "--timeout", "0s", "true"), "takes a time"),
+                          (("-n", "2", "--timeout", "2w", "true"), "takes a time")):
+        done = run(*words)
+        check(f"refused: {' '.join(words)}", done.returncode == 2 and reason in done.stderr and
+              "usage:" in done.stderr, done.returncode, done.stderr)
+    helped = run("--help")
+    check("--help says how to call it", helped.returncode == 0 and "usage: lend-run -n N" in
+          helped.stdout, helped.stdout)
+    missing = run("-n", "2", "/no/such/program")
+    check("a program that is not there is 127", missing.returncode == 127 and
+          "/no/such/program" in missing.stderr, missing.returncode, missing.stderr)
+    check("a program that may not run is 126", run("-n", "2", "/etc/passwd").returncode == 126)
+
+
+for size in (1, 2, 8, 64):
+    ring(size)
+output()
+failures()
+signals()
+bad_input()
