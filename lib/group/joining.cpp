@@ -32,13 +32,13 @@ Result<Group> Group::join(ProtectionDomain const& domain, Seat const& seat, Dead
     if (theirs) {
       theirs->insert(theirs->begin() + seat.rank, Endpoint{});  // its own, which is not read
       auto group = std::move(prepared).handshake(*theirs);
-      if (!group) {
-        meeting.give_up("could not connect: " + group.error().message());
+      if (group) {
+        LEND_TRY(are_all_connected, meeting.confirm());
+        if (are_all_connected) return group;
+        group.value().state_->abandon();
+      } else if (!meeting.begins_again("could not connect: " + group.error().message())) {
         return group;
       }
-      LEND_TRY(are_all_connected, meeting.confirm());
-      if (are_all_connected) return group;
-      group.value().state_->abandon();
     }
     LEND_TRY(other, PreparedGroup::prepare(domain, seat.rank, seat.size, options));
     prepared = std::move(other);

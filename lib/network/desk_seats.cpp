@@ -59,14 +59,14 @@ void DeskState::on_sit(Connection& one) {
     leave(*holder, "closed the connection during the exchange");
   auto const status = table_->sit(sit.value(), who(one));
   if (status.code != StatusCode::agreed) return reject(one, status.code, status.text);
-  if (!sends_at_once(one.socket, encode(status, one.sealing.get())))
-    return leave(one, "closed the connection before it sat");
   one.stage = Stage::seated;
   one.rank = rank;
   seats_[rank] = &one;
   auto const at =
       std::ranges::find_if(pending_, [&one](auto const& other) { return &other == &one; });
   seated_.splice(seated_.end(), pending_, at);
+  if (!sends_at_once(one.socket, encode(status, one.sealing.get())))
+    leave(one, "closed the connection when it sat");
 }
 
 void DeskState::on_cards(Connection& one) {
@@ -122,8 +122,7 @@ void DeskState::let_go() {
     if (!one->sending && sends_at_once(one->socket, go)) {
       table_->tell(one->rank);
       end_sending(one->socket);
-      one->socket.fd = base::UniqueFd{};
-      one->stage = Stage::closed;
+      close(*one);
     } else {
       leave(*one, "closed the connection when all were ready");
     }

@@ -246,6 +246,13 @@ void DeskState::reject(Connection& one, StatusCode code, std::string const& clau
     last_rejected_ = who(one) + " " + clause;
   // Behind half a frame no status can be read.
   if (!one.sending) send_rejection(one.socket, Status{code, clause}, one.sealing.get());
+  close(one);
+}
+
+void DeskState::close(Connection& one) noexcept {
+  // A forked child may have this descriptor, too: closing it here would leave it in the epoll.
+  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, one.socket.fd.get(), nullptr);
+  (void)::shutdown(one.socket.fd.get(), SHUT_RDWR);
   one.socket.fd = base::UniqueFd{};
   one.stage = Stage::closed;
 }

@@ -76,6 +76,7 @@ class DeskState final : public Served {
   void expire(Clock::time_point now);
   void set_timer() noexcept;
   void reject(Connection& one, StatusCode code, std::string const& clause);
+  void close(Connection& one) noexcept;
   void forget_closed();
   [[nodiscard]] std::string who(Connection const& one) const;
   /// What keeps the ranks waiting.

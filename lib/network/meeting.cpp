@@ -15,6 +15,8 @@ using namespace std::chrono_literals;
 
 // So long before its deadline a rank asks which are missing, or a quarter of its time.
 constexpr Deadline::Clock::duration asks_before = 1s;
+// How long the desk may take to say that a rank is lost.
+constexpr Deadline::Clock::duration loss_patience = 2s;
 constexpr Deadline::Clock::duration back_off_shortest = 20ms;
 constexpr Deadline::Clock::duration back_off_longest = 100ms;
 
@@ -142,6 +144,15 @@ Result<bool> Meeting::confirm() {
   }
   // The others' word goes out with this rank's own.
   return true;
+}
+
+bool Meeting::begins_again(std::string const& why) {
+  auto const deadline = std::exchange(deadline_, sooner(deadline_, within(loss_patience)));
+  auto const said = next_frame();
+  deadline_ = deadline;
+  if (said && reader_->kind() == FrameKind::status && take_withdrawal()) return true;
+  give_up(why);
+  return false;
 }
 
 void Meeting::give_up(std::string const& why) {

@@ -49,7 +49,10 @@ class Meeting {
   /// Says that all links are connected. True: all are, at all ranks. False: again.
   /// Errors:  those of swap(). This rank is in no group then.
   [[nodiscard]] Result<bool> confirm();
-  /// Tells the desk, and by it the others, why this rank gives up.
+  /// After a link could not be connected: whether the reason is a rank that was lost, so that all
+  /// begin again. The desk learns of that at once; without its word within 2 s this rank gives up,
+  /// and tells the desk, and by it the others, why.
+  [[nodiscard]] bool begins_again(std::string const& why);
   void give_up(std::string const& why);
 
  private:

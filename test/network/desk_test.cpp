@@ -5,6 +5,7 @@
 #include <list>
 
 #include "network/ranks_at_desk.hpp"
+#include "support/peer_process.hpp"
 
 using namespace lend;
 using namespace lend::test;
@@ -144,7 +145,7 @@ TEST_CASE("ranks meet behind more silent clients than a desk holds", "[network]"
 TEST_CASE("a rank with another secret, size or number is rejected alone, with the reason",
           "[network]") {
   ServedDesk desk{2};
-  RankThread first{seat_at(desk.address(), 0, 2)};
+  auto first = must(sit(seat_at(desk.address(), 0, 2)));
   auto const why = [](Seat const& seat) {
     auto const error = error_of(meet(seat));
     CHECK(error == Errc::incompatible_peer);
@@ -153,6 +154,8 @@ TEST_CASE("a rank with another secret, size or number is rejected alone, with th
 
   CHECK_THAT(why(seat_at(desk.address(), 1, 3)),
              Catch::Contains("this side is of a group of 3 ranks, the desk's has 2"));
+  CHECK_THAT(why(seat_at(desk.address(), 0, 2)),
+             Catch::Contains("is rank 0, as is process " + std::to_string(::getpid())));
   auto named = seat_at(desk.address(), 1, 2);
   named.group = "other";
   CHECK_THAT(why(named), Catch::Contains("is of group \"other\""));
@@ -161,15 +164,11 @@ TEST_CASE("a rank with another secret, size or number is rejected alone, with th
     seat.secret = "a secret";
     CHECK_THAT(why(seat), Catch::Contains("has a secret and the other side none"));
   }
-  std::string doubled;
-  while (doubled.empty()) {  // until the first one sits
-    auto meeting = network::Meeting::sit(seat_at(desk.address(), 0, 2), usual_terms, within(20ms));
-    if (!meeting) doubled = meeting.error().message();
-  }
-  CHECK_THAT(doubled, Catch::Contains("is rank 0, as is process " + std::to_string(::getpid())));
 
-  CHECK(must(meet(seat_at(desk.address(), 1, 2))) >= 1);
-  CHECK(must(first.met()) >= 1);
+  RankThread second{seat_at(desk.address(), 1, 2)};
+  CHECK(must(first.swap(cards_to_all(0, 2))).has_value());
+  CHECK(must(first.confirm()));
+  CHECK(must(second.met()) == 1);
   must(desk.served());
 }
 
@@ -199,10 +198,7 @@ TEST_CASE("a rank whose own deadline passes names the missing ones too", "[netwo
 
 TEST_CASE("a rank that hangs up leaves its seat to one that was started again", "[network]") {
   ServedDesk desk{2};
-  {
-    auto const sat =
-        must(network::Meeting::sit(seat_at(desk.address(), 1, 2), usual_terms, within(patience)));
-  }
+  { auto const sat = must(sit(seat_at(desk.address(), 1, 2))); }
 
   for (auto& rank : ranks_at(desk.address(), 2)) CHECK(must(rank.met()) == 1);
 }
@@ -212,14 +208,70 @@ TEST_CASE("a rank lost after the endpoints were handed out is replaced, with oth
   ServedDesk desk{3};
   auto others = ranks_at(desk.address(), 3, 1);
   {
-    auto lost =
-        must(network::Meeting::sit(seat_at(desk.address(), 0, 3), usual_terms, within(patience)));
+    auto lost = must(sit(seat_at(desk.address(), 0, 3)));
     REQUIRE(must(lost.swap(cards_to_all(0, 3))).has_value());
   }
 
   CHECK(must(meet(seat_at(desk.address(), 0, 3))) == 1);
 
   for (auto& rank : others) CHECK(must(rank.met()) == 2);
+}
+
+TEST_CASE("a rank that hangs up in the middle of sitting down takes no other's seat", "[network]") {
+  auto desk = must(Desk::open(desk_name()));
+  must(desk.begin(2, Deadline::never()));
+  RankThread first{seat_at(desk.address(), 0, 2)};
+  for (int i = 0; i < 20; ++i) {
+    auto fleeting = dial_local(desk.address());
+    say(fleeting, sitting(1, 2, cards_to_all(1, 2)));
+    fleeting.fd = base::UniqueFd{};
+    static_cast<void>(must(desk.poll()));
+  }
+  RankThread second{seat_at(desk.address(), 1, 2)};
+
+  while (!must(desk.poll())) {
+    std::array polled{pollfd{desk.descriptor(), POLLIN, 0}};
+    REQUIRE(must(network::wait_for(polled, within(patience))));
+  }
+
+  CHECK(first.met().has_value());
+  CHECK(second.met().has_value());
+}
+
+TEST_CASE("a rank whose desk is gone learns it", "[network]") {
+  auto const address = desk_name();
+  auto desk =
+      must(network::open_listening(std::array{must(network::parse_local_address(address))}));
+  RankThread rank{seat_at(address, 1, 2)};
+  {
+    std::array polled{pollfd{desk.fd.get(), POLLIN, 0}};
+    REQUIRE(must(network::wait_for(polled, within(patience))));
+    auto const connection = must(network::take_connection(desk.fd.get()));
+    say(connection, bytes_of(encode(network::Hello{.purpose = network::Purpose::sit})));
+    say(connection, status(network::StatusCode::agreed));
+    static_cast<void>(hear(connection, sitting(1, 2, cards_to_all(1, 2)).size()));
+  }
+
+  auto const error = error_of(rank.met());
+  CHECK(error == Errc::peer_lost);
+  CHECK_THAT(error.message(), Catch::Contains("rank 1 of 2") && Catch::Contains("is gone"));
+}
+
+TEST_CASE("a forked child does not keep the connections of a desk", "[network]") {
+  auto desk = must(Desk::open(desk_name()));
+  must(desk.begin(2, Deadline::never()));
+  auto other = dial_local(desk.address());
+  say(other, bytes_of("GET / HTTP/1.1\r\n\r\n"));
+  static_cast<void>(must(desk.poll()));  // accepts it
+  PeerProcess child{[](Wire const& wire) { return wire.hear() ? 0 : 1; }};
+  std::array polled{pollfd{other.fd.get(), POLLIN, 0}};
+  while (!must(network::wait_for(polled, within(1ms)))) REQUIRE_FALSE(must(desk.poll()));
+
+  CHECK(must(next_frame(other).status()).code == network::StatusCode::foreign);
+  CHECK(hear(other).empty());
+  CHECK_FALSE(must(desk.poll()));  // knows nothing of it any more
+  CHECK(child.wire().say());
+  CHECK(child.exit_status() == 0);
 }
 
 TEST_CASE("ranks whose links do not match learn it", "[network]") {

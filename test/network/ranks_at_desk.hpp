@@ -50,9 +50,12 @@ inline std::vector<network::Card> cards_to_few(std::uint32_t rank, std::uint32_t
   return cards;
 }
 
+inline Result<network::Meeting> sit(Seat const& seat, Deadline deadline = within(patience)) {
+  return network::Meeting::sit(seat, usual_terms, deadline);
+}
 /// Sits, swaps endpoints and waits until it may go. How often it had to swap.
 inline Result<int> meet(Seat const& seat, Deadline deadline = within(patience)) {
-  LEND_TRY(meeting, network::Meeting::sit(seat, usual_terms, deadline));
+  LEND_TRY(meeting, sit(seat, deadline));
   auto const cards = cards_to_all(seat.rank, seat.size);
   for (int rounds = 1;; ++rounds) {
     LEND_TRY(theirs, meeting.swap(cards));
