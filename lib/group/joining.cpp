@@ -2,7 +2,7 @@
 // The meeting of a group's ranks. The thread of the group.
 #include <group/group_state.hpp>
 #include <lend/group/group.hpp>
-#include <network/meeting.hpp>
+#include <network/desk_visit.hpp>
 
 #include <utility>
 #include <vector>
@@ -26,7 +26,8 @@ Result<Group> Group::join(ProtectionDomain const& domain, Seat const& seat, Dead
   LEND_TRYV(network::check(seat));
   LEND_TRY(first, PreparedGroup::prepare(domain, seat.rank, seat.size, options));
   if (seat.size == 1) return std::move(first).handshake(std::vector<Endpoint>(1));
-  LEND_TRY(meeting, network::Meeting::sit(seat, {options.message_bytes, options.window}, deadline));
+  LEND_TRY(meeting,
+           network::DeskVisit::sit(seat, {options.message_bytes, options.window}, deadline));
   for (auto prepared = std::move(first);;) {
     LEND_TRY(theirs, meeting.swap(cards_of(prepared, seat.rank)));
     if (theirs) {

@@ -4,7 +4,7 @@
 
 #include <base/printable.hpp>
 #include <base/unique_fd.hpp>
-#include <network/meeting.hpp>
+#include <network/desk_visit.hpp>
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What makes a seat impossible. Any thread.
 #include <base/printable.hpp>
-#include <network/meeting.hpp>
+#include <network/desk_visit.hpp>
 
 namespace lend::network {
 

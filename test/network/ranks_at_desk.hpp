@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include <lend/network/desk.hpp>
-#include <network/meeting.hpp>
+#include <network/desk_visit.hpp>
 
 #include <atomic>
 #include <string>
@@ -50,8 +50,8 @@ inline std::vector<network::Card> cards_to_few(std::uint32_t rank, std::uint32_t
   return cards;
 }
 
-inline Result<network::Meeting> sit(Seat const& seat, Deadline deadline = within(patience)) {
-  return network::Meeting::sit(seat, usual_terms, deadline);
+inline Result<network::DeskVisit> sit(Seat const& seat, Deadline deadline = within(patience)) {
+  return network::DeskVisit::sit(seat, usual_terms, deadline);
 }
 /// Sits, swaps endpoints and waits until it may go. How often it had to swap.
 inline Result<int> meet(Seat const& seat, Deadline deadline = within(patience)) {

@@ -32,13 +32,14 @@
 
 namespace lend::network {
 
-class Meeting {
+class DeskVisit {
  public:
   /// Sits at the desk, which this rank serves while it waits if it is the one to. Tries again while
   /// there is no desk, or it has no place.
   /// Errors:  invalid_argument  no such seat.  unsupported  as Secret::of().
   ///          timed_out, cancelled, incompatible_peer, denied, exhausted, system_failed.
-  [[nodiscard]] static Result<Meeting> sit(Seat const& seat, Terms const& terms, Deadline deadline);
+  [[nodiscard]] static Result<DeskVisit> sit(Seat const& seat, Terms const& terms,
+                                             Deadline deadline);
 
   /// Hands in a card for each link, and waits for those of the other ends, in the same order.
   /// None: again, with other ones.
@@ -56,7 +57,7 @@ class Meeting {
   void give_up(std::string const& why);
 
  private:
-  Meeting(Seat const& seat, Deadline deadline) noexcept;
+  DeskVisit(Seat const& seat, Deadline deadline) noexcept;
   [[nodiscard]] Result<void> sit_once(Secret const& secret, Sit const& sit);
   [[nodiscard]] Result<void> send(Frame const& frame);
   /// The next frame that is no answer to a question.

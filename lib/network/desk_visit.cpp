@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The meeting in the order of its frames, and what keeps a rank waiting.
 #include <base/giving_up.hpp>
-#include <network/meeting.hpp>
+#include <network/desk_visit.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -33,17 +33,17 @@ Deadline time_to_ask(Deadline deadline) {
 
 }  // namespace
 
-Meeting::Meeting(Seat const& seat, Deadline deadline) noexcept
+DeskVisit::DeskVisit(Seat const& seat, Deadline deadline) noexcept
     : rank_{seat.rank},
       size_{seat.size},
       desk_name_{seat.desk},
       deadline_{deadline},
       asks_at_{time_to_ask(deadline)} {}
 
-Result<Meeting> Meeting::sit(Seat const& seat, Terms const& terms, Deadline deadline) {
+Result<DeskVisit> DeskVisit::sit(Seat const& seat, Terms const& terms, Deadline deadline) {
   LEND_TRYV(check(seat));
   LEND_TRY(secret, Secret::of(seat.secret));
-  Meeting meeting{seat, deadline};
+  DeskVisit meeting{seat, deadline};
   if (seat.rank == 0 && !seat.desk_is_served) {
     LEND_TRY(own, Secret::of(seat.secret));
     LEND_TRY(desk, DeskState::open(seat.desk, seat.group, std::move(own)));
@@ -62,7 +62,7 @@ Result<Meeting> Meeting::sit(Seat const& seat, Terms const& terms, Deadline dead
   }
 }
 
-Result<void> Meeting::sit_once(Secret const& secret, Sit const& sit) {
+Result<void> DeskVisit::sit_once(Secret const& secret, Sit const& sit) {
   Waiting const waiting{deadline_, desk_.get()};
   if (desk_) {
     LEND_TRY(within_process, desk_->connect_within());
@@ -86,7 +86,7 @@ Result<void> Meeting::sit_once(Secret const& secret, Sit const& sit) {
   return error_of_rejection(socket_, status);
 }
 
-Result<std::optional<std::vector<Endpoint>>> Meeting::swap(std::span<Card const> cards) {
+Result<std::optional<std::vector<Endpoint>>> DeskVisit::swap(std::span<Card const> cards) {
   auto const total = static_cast<std::uint32_t>(cards.size());
   auto rest = cards;
   do {
@@ -111,8 +111,8 @@ Result<std::optional<std::vector<Endpoint>>> Meeting::swap(std::span<Card const>
   }
 }
 
-Result<std::vector<Endpoint>> Meeting::in_order_of(std::span<Card const> cards,
-                                                   std::vector<Card> theirs) const {
+Result<std::vector<Endpoint>> DeskVisit::in_order_of(std::span<Card const> cards,
+                                                     std::vector<Card> theirs) const {
   std::vector<Card const*> by_rank(size_);
   bool is_good = theirs.size() == cards.size();
   for (auto const& card : theirs) {
@@ -133,7 +133,7 @@ Result<std::vector<Endpoint>> Meeting::in_order_of(std::span<Card const> cards,
   return endpoints;
 }
 
-Result<bool> Meeting::confirm() {
+Result<bool> DeskVisit::confirm() {
   LEND_TRYV(send(encode(Status{StatusCode::ready, {}}, sealing_.get())));
   LEND_TRYV(next_frame());
   if (reader_->kind() != FrameKind::status) return refused(socket_, "sent a frame out of turn");
@@ -146,7 +146,7 @@ Result<bool> Meeting::confirm() {
   return true;
 }
 
-bool Meeting::begins_again(std::string const& why) {
+bool DeskVisit::begins_again(std::string const& why) {
   auto const deadline = std::exchange(deadline_, sooner(deadline_, within(loss_patience)));
   auto const said = next_frame();
   deadline_ = deadline;
@@ -155,18 +155,18 @@ bool Meeting::begins_again(std::string const& why) {
   return false;
 }
 
-void Meeting::give_up(std::string const& why) {
+void DeskVisit::give_up(std::string const& why) {
   send_rejection(socket_, Status{StatusCode::failed, why}, sealing_.get());
   if (desk_) static_cast<void>(desk_->serve());
 }
 
 // ---- waiting ----
 
-Result<void> Meeting::send(Frame const& frame) {
+Result<void> DeskVisit::send(Frame const& frame) {
   return offer(socket_, frame, {deadline_, desk_.get()});
 }
 
-Result<void> Meeting::next_frame() {
+Result<void> DeskVisit::next_frame() {
   reader_->restart();
   for (;;) {
     auto const limit = has_asked_ ? deadline_ : sooner(deadline_, asks_at_);
@@ -188,7 +188,7 @@ Result<void> Meeting::next_frame() {
   }
 }
 
-Result<void> Meeting::take_withdrawal() {
+Result<void> DeskVisit::take_withdrawal() {
   LEND_TRY(status, read_status(socket_, *reader_));
   if (status.code == StatusCode::again) {
     awaited_ = std::move(status.text);
@@ -199,7 +199,7 @@ Result<void> Meeting::take_withdrawal() {
   return error_of_rejection(socket_, status);
 }
 
-Error Meeting::gave_up() const {
+Error DeskVisit::gave_up() const {
   return base::gave_up(
       deadline_,
       "rank " + std::to_string(rank_) + " of " + std::to_string(size_) +
@@ -207,7 +207,7 @@ Error Meeting::gave_up() const {
       (awaited_.empty() ? "" : ": " + awaited_) + "; start the missing ranks or wait longer");
 }
 
-Error Meeting::about_desk(Errc code, std::string const& clause) const {
+Error DeskVisit::about_desk(Errc code, std::string const& clause) const {
   return {code, "rank " + std::to_string(rank_) + " of " + std::to_string(size_) +
                     ": the desk at " + desk_name_ + " " + clause};
 }
