@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // listen() and connect(): the exchange joined to a prepared channel.
 #include <lend/network/connect.hpp>
+#include <lend/network/meeting.hpp>
 
 #include <network/acceptor.hpp>
 #include <network/exchange.hpp>
@@ -17,32 +18,20 @@ Result<void> check_prepared(PreparedChannel const& prepared) {
   return Error{Errc::stale_handle, "the prepared channel was used before; build another"};
 }
 
+Result<network::Greeting> greeting_of(Endpoint const& endpoint, std::span<std::byte const> note) {
+  if (note.size() > note_bytes_max)
+    return Error{Errc::invalid_argument, "a note of " + std::to_string(note.size()) +
+                                             " bytes; an exchange carries at most " +
+                                             std::to_string(note_bytes_max)};
+  return network::Greeting{endpoint, {reinterpret_cast<char const*>(note.data()), note.size()}};
+}
+
 /// The last step of both sides: connects this end, and waits for the peer's status.
-Result<Channel> finish_exchange(network::Peer const& peer, PreparedChannel prepared,
-                                Deadline deadline) {
-  auto const& socket = peer.socket;
-  auto channel = std::move(prepared).handshake(peer.greeting.endpoint);
-  bool const misfits = !channel && channel.error() == Errc::incompatible_peer;
-  network::Status ours{network::StatusCode::ready, {}};
-  if (!channel)
-    ours = {misfits ? network::StatusCode::incompatible : network::StatusCode::failed,
-            channel.error().message()};
-  auto const theirs = network::exchange_status(peer, ours, deadline);
-  // The endpoint of a process that died looks stale; that it died is the cause.
-  if (misfits && !theirs && theirs.error() == Errc::peer_lost)
-    return Error{Errc::peer_lost,
-                 theirs.error().message() +
-                     ". Its endpoint does not fit either: " + channel.error().message()};
-  if (misfits)
-    return Error{Errc::incompatible_peer,
-                 network::about_peer(socket.address, "does not fit: " + channel.error().message())};
-  if (!channel) return channel;
-  if (!theirs) return theirs.error();
-  if (theirs.value().code == network::StatusCode::ready) return channel;
-  bool const rejected = theirs.value().code == network::StatusCode::incompatible;
-  return Error{
-      rejected ? Errc::incompatible_peer : Errc::peer_lost,
-      network::about_peer(socket.address, "could not connect its end: " + theirs.value().text)};
+Result<Channel> finish_exchange(Meeting met, PreparedChannel prepared, Deadline deadline) {
+  auto channel = std::move(prepared).handshake(met.endpoint());
+  auto const outcome = channel ? Result<void>{success()} : Result<void>{channel.error()};
+  LEND_TRYV(std::move(met).settle(outcome, deadline));
+  return channel;
 }
 
 }  // namespace
@@ -76,8 +65,16 @@ std::string const& Listener::address() const noexcept {
 Result<Channel> Listener::accept(PreparedChannel prepared, Deadline deadline) {
   if (!state_) return Error{Errc::stale_handle, "this Listener was moved from"};
   LEND_TRYV(check_prepared(prepared));
-  LEND_TRY(peer, state_->acceptor.accept({prepared.endpoint()}, deadline));
-  return finish_exchange(peer, std::move(prepared), deadline);
+  LEND_TRY(met, meet(prepared.endpoint(), {}, deadline));
+  return finish_exchange(std::move(met), std::move(prepared), deadline);
+}
+
+Result<Meeting> Listener::meet(Endpoint const& endpoint, std::span<std::byte const> note,
+                               Deadline deadline) {
+  if (!state_) return Error{Errc::stale_handle, "this Listener was moved from"};
+  LEND_TRY(greeting, greeting_of(endpoint, note));
+  LEND_TRY(peer, state_->acceptor.accept(greeting, deadline));
+  return Meeting{std::move(peer)};
 }
 
 Result<Channel> listen(std::string_view address, PreparedChannel prepared, Deadline deadline,
@@ -86,17 +83,24 @@ Result<Channel> listen(std::string_view address, PreparedChannel prepared, Deadl
   return listener.accept(std::move(prepared), deadline);
 }
 
-Result<Channel> connect(std::string_view address, PreparedChannel prepared, Deadline deadline,
-                        ExchangeOptions const& options) {
+Result<Meeting> meet(std::string_view address, Endpoint const& endpoint,
+                     std::span<std::byte const> note, Deadline deadline,
+                     ExchangeOptions const& options) {
   LEND_TRY(secret, network::Secret::of(options.secret));
-  LEND_TRYV(check_prepared(prepared));
+  LEND_TRY(greeting, greeting_of(endpoint, note));
   LEND_TRY(candidates, network::candidates_at(address, true));
   LEND_TRY(socket, network::connect_with_retry(std::string{address}, candidates, deadline));
   if (auto const user = network::check_user(socket.fd.get()); !user)
     return Error{user.error().code(), network::about_peer(socket.address, user.error().message())};
-  LEND_TRY(peer,
-           network::greet_listener(std::move(socket), {prepared.endpoint()}, deadline, secret));
-  return finish_exchange(peer, std::move(prepared), deadline);
+  LEND_TRY(peer, network::greet_listener(std::move(socket), greeting, deadline, secret));
+  return Meeting{std::move(peer)};
+}
+
+Result<Channel> connect(std::string_view address, PreparedChannel prepared, Deadline deadline,
+                        ExchangeOptions const& options) {
+  LEND_TRYV(check_prepared(prepared));
+  LEND_TRY(met, meet(address, prepared.endpoint(), {}, deadline, options));
+  return finish_exchange(std::move(met), std::move(prepared), deadline);
 }
 
 }  // namespace lend

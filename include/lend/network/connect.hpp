@@ -7,12 +7,17 @@
 #include <lend/base/result.hpp>
 #include <lend/channel/builder.hpp>
 #include <lend/channel/channel.hpp>
+#include <lend/verbs/endpoint.hpp>
 
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
 namespace lend {
+
+class Meeting;
 
 /// What both sides of an exchange agree on beforehand.
 struct ExchangeOptions {
@@ -65,6 +70,12 @@ class LEND_EXPORT Listener {
   ///          stale_handle       the listener was moved from.
   ///          And those of PreparedChannel::handshake().
   [[nodiscard]] Result<Channel> accept(PreparedChannel prepared, Deadline deadline);
+  /// The first step of accept(): tells a peer this endpoint and note, and learns its own. See
+  /// `meeting.hpp`.
+  /// Errors:  those of accept(), but for handshake()'s; and
+  ///          invalid_argument  the note is longer than note_bytes_max.
+  [[nodiscard]] Result<Meeting> meet(Endpoint const& endpoint, std::span<std::byte const> note,
+                                     Deadline deadline);
 
  private:
   struct State;

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The second step of an exchange. One thread at a time.
+#include <lend/base/stop.hpp>
+#include <lend/network/meeting.hpp>
+
+#include <network/exchange.hpp>
+
+#include <utility>
+
+namespace lend {
+
+static_assert(note_bytes_max == network::note_bytes_max);
+
+Meeting::Meeting(network::Peer peer) : peer_{std::make_unique<network::Peer>(std::move(peer))} {}
+Meeting::Meeting(Meeting&&) noexcept = default;
+Meeting& Meeting::operator=(Meeting&&) noexcept = default;
+Meeting::~Meeting() = default;
+
+network::Peer const& Meeting::peer() const noexcept {
+  if (peer_ == nullptr) stop("a Meeting was used after it had been moved from");
+  return *peer_;
+}
+
+Endpoint const& Meeting::endpoint() const noexcept {
+  return peer().greeting.endpoint;
+}
+
+std::span<std::byte const> Meeting::note() const noexcept {
+  return std::as_bytes(std::span{peer().greeting.note});
+}
+
+Result<void> Meeting::settle(Result<void> const& outcome, Deadline deadline) && {
+  if (peer_ == nullptr) return Error{Errc::stale_handle, "this Meeting was settled before"};
+  auto const peer = std::move(peer_);
+  auto const& address = peer->socket.address;
+  bool const misfits = !outcome && outcome.error() == Errc::incompatible_peer;
+  network::Status ours{network::StatusCode::ready, {}};
+  if (!outcome)
+    ours = {misfits ? network::StatusCode::incompatible : network::StatusCode::failed,
+            outcome.error().message()};
+  auto const theirs = network::exchange_status(*peer, ours, deadline);
+  // The endpoint of a process that died looks stale; that it died is the cause.
+  if (misfits && !theirs && theirs.error() == Errc::peer_lost)
+    return Error{Errc::peer_lost,
+                 theirs.error().message() +
+                     ". Its endpoint does not fit either: " + outcome.error().message()};
+  if (misfits)
+    return Error{Errc::incompatible_peer,
+                 network::about_peer(address, "does not fit: " + outcome.error().message())};
+  if (!outcome) return outcome;
+  if (!theirs) return theirs.error();
+  if (theirs.value().code == network::StatusCode::ready) return success();
+  bool const rejected = theirs.value().code == network::StatusCode::incompatible;
+  return Error{rejected ? Errc::incompatible_peer : Errc::peer_lost,
+               network::about_peer(address, "could not connect its end: " + theirs.value().text)};
+}
+
+}  // namespace lend
