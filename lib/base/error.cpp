@@ -44,6 +44,7 @@ std::string_view sentence_of(Errc code) noexcept {
     case Errc::disagreement: return "ranks of a group made different calls";
     case Errc::device_event:
       return "the device reported a failure that no completion tells; the channel is broken";
+    case Errc::finished: return "this end has finished sending";
   }
   return "unknown error code";
 }
@@ -320,6 +321,7 @@ std::string_view name_of(Errc code) noexcept {
     case Errc::cancelled: return "cancelled";
     case Errc::disagreement: return "disagreement";
     case Errc::device_event: return "device_event";
+    case Errc::finished: return "finished";
   }
   return "unknown";
 }

@@ -65,6 +65,8 @@ enum class Errc : int {
   /// device failed, or that a request of the peer broke the queue pair. The work was aborted and
   /// the channel is broken. The message says which, why, and what must be made again.
   device_event,
+  /// This end has finished sending. Nothing was sent. It can still receive.
+  finished,
 };
 
 /// An Errc with details: text, errno, failed work request, cause. 24 bytes; copies share the

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Any transport behind one type. One thread at a time.
+#pragma once
+
+#include <lend/base/deadline.hpp>
+#include <lend/base/result.hpp>
+#include <lend/base/stop.hpp>
+#include <lend/transport/transport.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace lend {
+
+/// A transport whose kind is chosen at run time: lend's, or one of the program's. One allocation.
+class AnyTransport {
+ public:
+  // In this order: whether this is a transport is not known while it is asked.
+  template <class T>
+  requires(!std::same_as<T, AnyTransport> && IsTransport<T>) explicit AnyTransport(T transport)
+      : held_{std::make_unique<Holder<T>>(std::move(transport))} {}
+
+  // As TransportBase. All stop the process where it was moved from.
+  [[nodiscard]] Result<Draft> try_draft(std::size_t at_least, std::size_t at_most) noexcept {
+    return held().try_draft(at_least, at_most);
+  }
+  [[nodiscard]] Result<Received> try_receive() noexcept { return held().try_receive(); }
+  [[nodiscard]] Result<void> finish_sending() noexcept { return held().finish_sending(); }
+  void disconnect() noexcept { held().disconnect(); }
+  [[nodiscard]] Result<bool> poll() noexcept { return held().poll(); }
+  [[nodiscard]] Result<bool> arm() noexcept { return held().arm(); }
+  [[nodiscard]] Result<int> descriptor() const noexcept { return held().descriptor(); }
+  [[nodiscard]] Deadline look_again() const noexcept { return held().look_again(); }
+  [[nodiscard]] std::uint32_t sends_in_flight() const noexcept { return held().sends_in_flight(); }
+  [[nodiscard]] TransportLimits const& limits() const noexcept { return held().limits(); }
+
+ private:
+  struct Interface {
+    virtual ~Interface() = default;
+    virtual Result<Draft> try_draft(std::size_t at_least, std::size_t at_most) noexcept = 0;
+    virtual Result<Received> try_receive() noexcept = 0;
+    virtual Result<void> finish_sending() noexcept = 0;
+    virtual void disconnect() noexcept = 0;
+    virtual Result<bool> poll() noexcept = 0;
+    virtual Result<bool> arm() noexcept = 0;
+    virtual Result<int> descriptor() const noexcept = 0;
+    virtual Deadline look_again() const noexcept = 0;
+    virtual std::uint32_t sends_in_flight() const noexcept = 0;
+    virtual TransportLimits const& limits() const noexcept = 0;
+  };
+  template <class T>
+  struct Holder final : Interface {
+    explicit Holder(T held) : transport{std::move(held)} {}
+    Result<Draft> try_draft(std::size_t at_least, std::size_t at_most) noexcept override {
+      return transport.try_draft(at_least, at_most);
+    }
+    Result<Received> try_receive() noexcept override { return transport.try_receive(); }
+    Result<void> finish_sending() noexcept override { return transport.finish_sending(); }
+    void disconnect() noexcept override { transport.disconnect(); }
+    Result<bool> poll() noexcept override { return transport.poll(); }
+    Result<bool> arm() noexcept override { return transport.arm(); }
+    Result<int> descriptor() const noexcept override { return transport.descriptor(); }
+    Deadline look_again() const noexcept override { return transport.look_again(); }
+    std::uint32_t sends_in_flight() const noexcept override { return transport.sends_in_flight(); }
+    TransportLimits const& limits() const noexcept override { return transport.limits(); }
+    T transport;
+  };
+  [[nodiscard]] Interface& held() const noexcept {
+    if (held_ == nullptr) [[unlikely]]
+      stop("an AnyTransport was used after it had been moved from");
+    return *held_;
+  }
+
+  std::unique_ptr<Interface> held_;
+};
+static_assert(IsTransport<AnyTransport>);
+
+}  // namespace lend

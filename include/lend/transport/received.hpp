@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What a transport received: a message on loan, or the peer's end. The thread of the transport.
+#pragma once
+
+#include <lend/base/export.hpp>
+#include <lend/base/lifetime.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+namespace lend {
+
+namespace transport {
+class Held;
+}
+
+/// Nothing, a message on loan, or the end of what the peer sends.
+///
+/// The message stays where it came, in memory of the transport; its end gives the room back, and
+/// may tell the peer. A program that holds more than TransportLimits::hold_max stops its peer. It
+/// may outlive its transport: the bytes stay as they are.
+///
+///     LEND_TRY(message, transport.try_receive());
+///     if (message.is_end()) return lend::success();
+///     if (message) use(message.bytes());
+class [[nodiscard]] LEND_EXPORT Received {
+ public:
+  Received() noexcept = default;  ///< nothing
+  Received(Received&& other) noexcept
+      : held_{std::exchange(other.held_, nullptr)},
+        slot_{other.slot_},
+        what_{std::exchange(other.what_, What::nothing)},
+        bytes_{std::exchange(other.bytes_, {})} {}
+  Received& operator=(Received&& other) noexcept {
+    Received old{std::move(other)};
+    std::swap(held_, old.held_);
+    std::swap(slot_, old.slot_);
+    std::swap(what_, old.what_);
+    std::swap(bytes_, old.bytes_);
+    return *this;
+  }
+  ~Received() {
+    if (held_ != nullptr) give_back();
+  }
+
+  /// Whether there is a message or the end.
+  [[nodiscard]] explicit operator bool() const noexcept { return what_ != What::nothing; }
+  /// The peer has finished: nothing more comes.
+  [[nodiscard]] bool is_end() const noexcept { return what_ == What::end; }
+  /// A message may have none.
+  [[nodiscard]] std::span<std::byte const> bytes() const& noexcept LEND_LIFETIMEBOUND {
+    return bytes_;
+  }
+  std::span<std::byte const> bytes() && = delete;  // they would be given back
+
+  /// What try_receive() returns once the peer has finished.
+  [[nodiscard]] static Received end() noexcept {
+    Received end;
+    end.what_ = What::end;
+    return end;
+  }
+
+ private:
+  friend class transport::Held;
+  enum class What : std::uint8_t { nothing, message, end };
+  void give_back() noexcept;
+
+  transport::Held* held_ = nullptr;
+  std::uint32_t slot_ = 0;
+  What what_ = What::nothing;
+  std::span<std::byte const> bytes_{};
+};
+
+}  // namespace lend

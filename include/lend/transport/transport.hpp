@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Messages with flow control: what every transport can do, and what it is asked for. Values.
+#pragma once
+
+#include <lend/base/deadline.hpp>
+#include <lend/base/result.hpp>
+#include <lend/channel/builder.hpp>
+#include <lend/transport/draft.hpp>
+#include <lend/transport/received.hpp>
+
+#include <array>
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+namespace lend {
+
+/// The numbers go over the wire.
+enum class TransportKind : std::uint8_t {
+  automatic = 0,     ///< the best that device and peer can do
+  send_receive = 1,  ///< each message takes a receive, with a buffer: works on every device
+  memory = 4,        ///< within one process, without a device: for tests
+};
+
+/// What this end asks for as the receiver; the other direction has the peer's sizes. 0: the
+/// default of the kind.
+struct TransportOptions {
+  TransportKind kind = TransportKind::automatic;
+  /// Messages that the peer may have under way: 4 to 512, a multiple of 4. Default 32.
+  std::uint32_t window = 0;
+  /// Of one message: 1 to 1,048,575. Default 16 KiB. With the window it is the memory of this end:
+  /// (window + 9) · message_bytes_max to receive, and at most as much again to send.
+  std::uint32_t message_bytes_max = 0;
+  /// How soon an end that only waits learns that its peer has died; 0: never.
+  std::chrono::nanoseconds keep_alive = std::chrono::seconds{1};
+  Wait wait = Wait::adaptive;
+};
+
+struct TransportLimits {
+  TransportKind kind{};
+  std::uint32_t send_bytes_max = 0;     ///< of one message to the peer: as it said
+  std::uint32_t receive_bytes_max = 0;  ///< of one message from it
+  std::uint32_t window = 0;             ///< messages that the peer may have under way
+  /// Messages that this end may hold at a time as Received: with more the peer may have to wait.
+  std::uint32_t hold_max = 0;
+  Wait wait = Wait::adaptive;  ///< how waits for it wait
+};
+
+/// What two ends tell each other of themselves before they connect, beside their endpoints. Opaque:
+/// carry it by any means, as Endpoint::encode().
+inline constexpr std::size_t transport_terms_bytes = 32;
+using TransportTerms = std::array<std::byte, transport_terms_bytes>;
+
+/// A transport: messages of limited size, in order, each whole, with flow control. Nothing waits:
+/// `waiting.hpp` has the forms that do. A program may bring transports of its own.
+///
+///   try_draft(least, most)  room for one message of `least` to `most` bytes; empty: no room now
+///   try_receive()           the next message; what came before a loss comes before its error
+///   finish_sending()        the peer's try_receive() returns the end after all that was sent
+///   disconnect()            abrupt, and what is under way may be lost; again: nothing happens
+///   poll()                  whether anything has changed since the last poll(); never waits
+///   arm()                   as Channel::arm(): true = nothing has changed, sleep on descriptor()
+///   descriptor()            for poll(2); look_again(): when to poll() though it is silent
+///   sends_in_flight()       messages that the peer's device has not acknowledged yet, as of poll()
+template <class T>
+concept IsTransport = std::movable<T> && requires(T& t, T const& c, std::size_t n) {
+  { t.try_draft(n, n) }
+  noexcept->std::same_as<Result<Draft>>;
+  { t.try_receive() }
+  noexcept->std::same_as<Result<Received>>;
+  { t.finish_sending() }
+  noexcept->std::same_as<Result<void>>;
+  { t.disconnect() }
+  noexcept->std::same_as<void>;
+  { t.poll() }
+  noexcept->std::same_as<Result<bool>>;
+  { t.arm() }
+  noexcept->std::same_as<Result<bool>>;
+  { c.descriptor() }
+  noexcept->std::same_as<Result<int>>;
+  { c.look_again() }
+  noexcept->std::same_as<Deadline>;
+  { c.sends_in_flight() }
+  noexcept->std::same_as<std::uint32_t>;
+  { c.limits() }
+  noexcept->std::same_as<TransportLimits const&>;
+};
+
+}  // namespace lend

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Which messages a sender may post, so that each finds its receive and, in a ring, its bytes. Pure:
+// no device, no clock. One object for each end of each direction. One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace lend::channel {
+
+/// Counts go over the wire modulo this; the largest window is half of it.
+inline constexpr std::uint32_t freed_modulus = 1024;
+/// Words that only tell what was freed, sent and not yet read: 4 thresholds of messages make a
+/// window, and 4 of cells a ring. So many receives, beside those of the window, are enough.
+inline constexpr std::uint32_t credit_words_max = 8;
+
+/// Of one direction, as its receiver says.
+struct CreditSizes {
+  std::uint32_t window = 0;         ///< messages: 4 to freed_modulus / 2, a multiple of 4
+  std::uint32_t cells = 0;          ///< of the ring; 0: each message has a buffer of its own
+  std::uint32_t tell_messages = 0;  ///< the receiver tells once it has freed so many,
+  std::uint32_t tell_cells = 0;     ///< or so many cells; no message has more
+
+  [[nodiscard]] static constexpr CreditSizes of(std::uint32_t window,
+                                                std::uint32_t cells = 0) noexcept {
+    return {window, cells, window / 4, cells / 4};
+  }
+};
+
+/// Where a message lies in a ring: behind the one before it, or at 0 if it would cross the end.
+/// Both sides know it from the lengths alone.
+struct RingPlace {
+  std::uint32_t at = 0;
+  std::uint32_t cells = 0;  ///< its own, and those left out before the end
+
+  [[nodiscard]] static constexpr RingPlace behind(std::uint32_t tail, std::uint32_t cells,
+                                                  std::uint32_t ring) noexcept {
+    if (ring == 0) return {};
+    if (tail + cells <= ring) return {tail, cells};
+    return {0, cells + ring - tail};
+  }
+};
+
+/// The sending end of a direction.
+class SendCredits {
+ public:
+  explicit SendCredits(CreditSizes const& sizes)
+      : sizes_{sizes}, taken_(sizes.cells > 0 ? sizes.window : 0) {}
+
+  /// Whether a message of `cells` may be sent now.
+  [[nodiscard]] bool has_room(std::uint32_t cells = 0) const noexcept {
+    return unfreed() < sizes_.window &&
+           used_ + RingPlace::behind(tail_, cells, sizes_.cells).cells <= sizes_.cells;
+  }
+  /// Such a message is sent: the cell where it begins.
+  /// Shape: has_room(cells).
+  std::uint32_t take(std::uint32_t cells = 0) noexcept {
+    auto const number = sent_++;
+    if (sizes_.cells == 0) return 0;
+    auto const place = RingPlace::behind(tail_, cells, sizes_.cells);
+    taken_[number % sizes_.window] = place.cells;
+    used_ += place.cells;
+    tail_ = place.at + cells;
+    return place.at;
+  }
+  /// The peer has freed `freed` messages in all, modulo freed_modulus. False, and nothing changed,
+  /// if those are more than were sent.
+  [[nodiscard]] bool take_freed(std::uint32_t freed) noexcept {
+    auto const more = static_cast<std::uint32_t>(freed - freed_) % freed_modulus;
+    if (more > unfreed()) return false;
+    for (auto const end = freed_ + more; freed_ != end; ++freed_)
+      if (sizes_.cells > 0) used_ -= taken_[freed_ % sizes_.window];
+    return true;
+  }
+  /// Messages that are not known to be free.
+  [[nodiscard]] std::uint32_t unfreed() const noexcept {
+    return static_cast<std::uint32_t>(sent_ - freed_);
+  }
+
+ private:
+  CreditSizes sizes_;
+  std::vector<std::uint32_t> taken_;  // cells by message that is not known to be free
+  std::uint64_t sent_ = 0, freed_ = 0;
+  std::uint32_t tail_ = 0, used_ = 0;  // cells
+};
+
+/// The receiving end of a direction.
+class ReceiveCredits {
+ public:
+  explicit ReceiveCredits(CreditSizes const& sizes)
+      : sizes_{sizes}, messages_(sizes.cells > 0 ? sizes.window : 0) {}
+
+  /// A message of `cells` has come: the cell where it begins. Nothing, and nothing changed, if the
+  /// peer may not have sent it.
+  [[nodiscard]] std::optional<std::uint32_t> take(std::uint32_t cells = 0) noexcept {
+    auto const place = RingPlace::behind(tail_, cells, sizes_.cells);
+    if (arrived_ - told_ >= sizes_.window || used_ + place.cells > sizes_.cells)
+      return std::nullopt;
+    auto const number = arrived_++;
+    if (sizes_.cells == 0) return 0;
+    messages_[number % sizes_.window] = {place.cells, false};
+    used_ += place.cells;
+    tail_ = place.at + cells;
+    return place.at;
+  }
+  /// The program lets go of the `number`-th message; without a ring any of them will do.
+  void release(std::uint64_t number) noexcept {
+    if (sizes_.cells == 0) {
+      ++freed_;
+      return;
+    }
+    messages_[number % sizes_.window].is_released = true;
+    // The peer knows cells by count, so free are only those before the oldest that is held.
+    for (; freed_ != arrived_ && messages_[freed_ % sizes_.window].is_released; ++freed_)
+      untold_cells_ += messages_[freed_ % sizes_.window].cells;
+  }
+  /// Whether so much is free and untold that the peer must be told.
+  [[nodiscard]] bool has_to_tell() const noexcept {
+    return freed_ - told_ >= sizes_.tell_messages ||
+           (sizes_.cells > 0 && untold_cells_ >= sizes_.tell_cells);
+  }
+  /// What the next word tells: all that was freed, modulo freed_modulus.
+  [[nodiscard]] std::uint32_t freed() const noexcept {
+    return static_cast<std::uint32_t>(freed_ % freed_modulus);
+  }
+  /// A word told it.
+  void note_told() noexcept {
+    told_ = freed_;
+    used_ -= untold_cells_;
+    untold_cells_ = 0;
+  }
+  /// Messages that have come.
+  [[nodiscard]] std::uint64_t arrived() const noexcept { return arrived_; }
+
+ private:
+  struct Message {
+    std::uint32_t cells = 0;
+    bool is_released = false;
+  };
+  CreditSizes sizes_;
+  std::vector<Message> messages_;  // by number, from the oldest that is held
+  std::uint64_t arrived_ = 0, freed_ = 0, told_ = 0;
+  std::uint32_t tail_ = 0, used_ = 0, untold_cells_ = 0;
+};
+
+}  // namespace lend::channel

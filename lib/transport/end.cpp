@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The thread of the transport.
+#include <transport/end.hpp>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace lend::transport {
+
+namespace {
+
+Error too_long(std::size_t bytes, std::uint32_t most) noexcept {
+  try {
+    return {Errc::invalid_argument, "a message of " + std::to_string(bytes) +
+                                        " bytes: the peer takes at most " + std::to_string(most) +
+                                        ", limits().send_bytes_max; send several"};
+  } catch (std::bad_alloc const&) {
+    return Errc::invalid_argument;
+  }
+}
+
+Error finished_before() noexcept {
+  return {Errc::finished, "finish_sending() was called: this end only receives from then on"};
+}
+
+}  // namespace
+
+End::End(std::unique_ptr<Line> line, TransportLimits const& limits, Sizes const& sizes)
+    : limits_{limits},
+      out_{sizes.out},
+      in_{sizes.in},
+      held_{nullptr},
+      line_{std::move(line)},
+      arrived_(sizes.in.window) {
+  held_ = new Held{*this, sizes.in.window + word_receives, line_->keeps()};
+}
+
+End::~End() {
+  held_->end();
+}
+
+// ---- sending ----
+
+Result<Draft> End::try_draft(std::size_t at_least, std::size_t at_most) noexcept {
+  if (at_least > limits_.send_bytes_max || at_least > at_most)
+    return at_least > at_most
+               ? Error{Errc::invalid_argument, "a draft of at least more bytes than at most"}
+               : too_long(at_least, limits_.send_bytes_max);
+  if (has_finished_) return finished_before();
+  auto room = std::span<std::byte>{};
+  for (int tries = 0; tries < 2 && room.empty(); ++tries) {
+    if (tries > 0) take_arrivals(false);
+    if (broken_) return *broken_;
+    if (out_.has_room()) room = line_->room();
+  }
+  if (room.empty()) return Draft{};
+  auto const most = std::min<std::size_t>(at_most, limits_.send_bytes_max);
+  return held_->draft(room.first(most));
+}
+
+Result<void> End::send_draft(std::size_t used) noexcept {
+  if (has_finished_) return finished_before();
+  if (broken_) return *broken_;
+  // The draft took no credit, and nothing else sends data: there is room.
+  auto const sent = line_->send({WordKind::data, in_.freed(), static_cast<std::uint32_t>(used)});
+  if (!sent) {
+    // What came before the loss is still to be received, and the cause to be found.
+    take_arrivals(false);
+    return broken_ ? *broken_ : sent.error();
+  }
+  if (!sent.value()) return Errc::queue_full;
+  out_.take();
+  in_.note_told();
+  return success();
+}
+
+Result<void> End::finish_sending() noexcept {
+  if (broken_) return *broken_;
+  if (!std::exchange(has_finished_, true)) send_words();
+  return success();
+}
+
+void End::send_words() noexcept {
+  if (broken_) return;
+  if (has_finished_ && !has_sent_finish_) {
+    auto const sent = line_->send({WordKind::finish, in_.freed(), 0});
+    has_sent_finish_ = sent.has_value() && sent.value();
+    if (has_sent_finish_) in_.note_told();
+  }
+  // A peer that has finished needs no credits.
+  if (has_read_finish_ || !in_.has_to_tell()) return;
+  auto const sent = line_->send({WordKind::credit, in_.freed(), 0});
+  if (sent.has_value() && sent.value()) in_.note_told();
+}
+
+// ---- receiving ----
+
+Result<Received> End::try_receive() noexcept {
+  if (waiting_ == 0) take_arrivals(true);
+  if (waiting_ == 0) {
+    if (has_read_finish_) return Received::end();
+    if (broken_) return *broken_;
+    return Received{};
+  }
+  Line::Arrival const& next = arrived_[first_];
+  auto received = held_->lend(next.slot, next.bytes, next.where);
+  if (!received) return received;
+  first_ = first_ + 1 == arrived_.size() ? 0 : first_ + 1;
+  --waiting_;
+  return received;
+}
+
+void End::take_back(std::uint32_t slot) noexcept {
+  if (broken_) return;
+  line_->post_again(slot);
+  in_.release(0);
+  if (in_.has_to_tell()) send_words();
+}
+
+void End::take_arrivals(bool up_to_one) noexcept {
+  while (!broken_) {
+    auto const next = line_->next();
+    if (!next) {
+      // Once all has come and arrived a peer may go.
+      if (!is_over() || line_->sends_in_flight() > 0) break_by(next.error());
+      return;
+    }
+    if (!next.value()) return send_words();
+    has_changed_ = true;
+    if (char const* const wrong = judge(*next.value()))
+      return break_by({Errc::incompatible_peer, wrong});
+    if (up_to_one && waiting_ > 0) return;
+  }
+}
+
+char const* End::judge(Line::Arrival const& arrival) noexcept {
+  auto const word = decode(arrival.bits);
+  if (!word) return "the peer sent a word that means nothing: it is not a transport of lend's";
+  if (!out_.take_freed(word->freed)) return "the peer says that it freed more than was sent";
+  if (word->length != arrival.bytes.size())
+    return "the peer sent a message of another length than its word says";
+  if (word->kind != WordKind::data) {
+    if (word->kind == WordKind::finish && std::exchange(has_read_finish_, true))
+      return "the peer finished twice";
+    line_->post_again(arrival.slot);
+    return nullptr;
+  }
+  if (has_read_finish_) return "the peer sent data after it had finished";
+  if (word->length > limits_.receive_bytes_max || !in_.take())
+    return "the peer sent more than this end has room for";
+  arrived_[(first_ + waiting_) % arrived_.size()] = arrival;
+  ++waiting_;
+  return nullptr;
+}
+
+// ---- both ----
+
+void End::break_by(Error cause) noexcept {
+  broken_ = std::move(cause);
+  has_changed_ = true;
+  line_->close();
+}
+
+void End::disconnect() noexcept {
+  if (!broken_)
+    break_by({Errc::channel_broken, "this end was disconnected by disconnect(): make another"});
+}
+
+Result<bool> End::poll() noexcept {
+  if (!broken_) {
+    auto const news = line_->poll();
+    // A line that cannot be polled says so as next().
+    if (!news || news.value()) {
+      has_changed_ = true;
+      take_arrivals(false);
+      send_words();
+    }
+  }
+  return std::exchange(has_changed_, false);
+}
+
+Result<bool> End::arm() noexcept {
+  if (has_changed_) return false;
+  if (broken_) return true;
+  return line_->arm();
+}
+
+}  // namespace lend::transport

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// One end of a transport: credits, words, half close and the first cause, over a line. The thread
+// of the transport.
+//
+//   open ──finish_sending()──▶ sent all ──the peer's finish──▶ over
+//     └──the peer's finish──▶ got all ──finish_sending()─────▶ over     any but over ──▶ broken
+//
+// A send is posted only when the peer has a receive for it, so that its device takes it without its
+// program: messages of the window, credit_words_max credits, and the finish.
+#pragma once
+
+#include <channel/credits.hpp>
+#include <lend/transport/transport.hpp>
+#include <transport/held.hpp>
+#include <transport/line.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace lend::transport {
+
+/// Receives beside those of the window: for credits, and for the finish.
+inline constexpr std::uint32_t word_receives = channel::credit_words_max + 1;
+
+class End final : private Lender {
+ public:
+  /// `out` as the peer says, `in` as this end does.
+  struct Sizes {
+    channel::CreditSizes out{}, in{};
+  };
+  End(std::unique_ptr<Line> line, TransportLimits const& limits, Sizes const& sizes);
+  ~End();
+
+  [[nodiscard]] Result<Draft> try_draft(std::size_t at_least, std::size_t at_most) noexcept;
+  [[nodiscard]] Result<Received> try_receive() noexcept;
+  [[nodiscard]] Result<void> finish_sending() noexcept;
+  void disconnect() noexcept;
+  [[nodiscard]] Result<bool> poll() noexcept;
+  [[nodiscard]] Result<bool> arm() noexcept;
+  [[nodiscard]] Result<int> descriptor() const noexcept { return line_->descriptor(); }
+  [[nodiscard]] Deadline look_again() const noexcept { return line_->look_again(); }
+  [[nodiscard]] std::uint32_t sends_in_flight() const noexcept { return line_->sends_in_flight(); }
+  [[nodiscard]] TransportLimits const& limits() const noexcept { return limits_; }
+
+ private:
+  void take_back(std::uint32_t slot) noexcept override;
+  [[nodiscard]] Result<void> send_draft(std::size_t used) noexcept override;
+
+  /// Takes what has come, until there is a message for the program, if `up_to_one`.
+  void take_arrivals(bool up_to_one) noexcept;
+  /// What one word says; or what is wrong with it.
+  [[nodiscard]] char const* judge(Line::Arrival const& arrival) noexcept;
+  void break_by(Error cause) noexcept;
+  /// Sends the words that are due, as far as there is room: counts are absolute, so that what does
+  /// not go now goes with a later one.
+  void send_words() noexcept;
+  [[nodiscard]] bool is_over() const noexcept { return has_sent_finish_ && has_read_finish_; }
+
+  TransportLimits limits_;
+  channel::SendCredits out_;
+  channel::ReceiveCredits in_;
+  Held* held_;
+  std::unique_ptr<Line> line_;
+  std::vector<Line::Arrival> arrived_;  // a ring: for the program, in order
+  std::size_t first_ = 0, waiting_ = 0;
+  std::optional<Error> broken_{};
+  bool has_changed_ = false;
+  bool has_finished_ = false;     // the program, sending
+  bool has_sent_finish_ = false;  // its word is posted
+  bool has_read_finish_ = false;  // the peer's
+};
+
+}  // namespace lend::transport

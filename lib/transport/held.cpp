@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The thread of the transport.
+#include <transport/held.hpp>
+#include <verbs/loan_row.hpp>
+
+#include <utility>
+
+namespace lend {
+
+void Received::give_back() noexcept {
+  std::exchange(held_, nullptr)->take_back(slot_);
+}
+
+void Draft::drop() noexcept {
+  std::exchange(held_, nullptr)->drop_draft();
+}
+
+Result<void> Draft::send(std::size_t used) && noexcept {
+  if (held_ == nullptr)
+    return Error{Errc::invalid_argument, "this draft has no room: ask for another, and look at it"};
+  Draft const consumed = std::move(*this);
+  if (used > consumed.bytes_.size())
+    return Error{Errc::invalid_argument,
+                 "a message is longer than its draft: send at most bytes().size()"};
+  return consumed.held_->send_draft(used);
+}
+
+namespace transport {
+
+Held::Held(Lender& lender, std::uint32_t slots, std::shared_ptr<void const> keeps)
+    : lender_{&lender}, keeps_{std::move(keeps)}, slots_(slots) {}
+
+void Held::end() noexcept {
+  lender_ = nullptr;
+  if (loans_ == 0) delete this;
+}
+
+Result<Received> Held::lend(std::uint32_t slot, std::span<std::byte const> bytes,
+                            GatherElement const& where) noexcept {
+  Slot& lent = slots_[slot];
+  if (where.region != nullptr) {
+    LEND_TRYV(verbs::begin_loan(lent.loan, *where.region, where.range, base::LoanKind::shared,
+                                Operation::receive, SourceLine::here()));
+    lent.region = where.region;
+  }
+  ++loans_;
+  Received received;
+  received.held_ = this;
+  received.slot_ = slot;
+  received.what_ = Received::What::message;
+  received.bytes_ = bytes;
+  return received;
+}
+
+Draft Held::draft(std::span<std::byte> bytes) noexcept {
+  Draft draft;
+  if (has_draft_) return draft;
+  has_draft_ = true;
+  ++loans_;
+  draft.held_ = this;
+  draft.bytes_ = bytes;
+  return draft;
+}
+
+void Held::take_back(std::uint32_t slot) noexcept {
+  // The last loan of a region that has ended ends that, too.
+  verbs::end_loan(slots_[slot].loan, slots_[slot].region);
+  if (lender_ != nullptr) lender_->take_back(slot);
+  end_one();
+}
+
+void Held::drop_draft() noexcept {
+  has_draft_ = false;
+  end_one();
+}
+
+Result<void> Held::send_draft(std::size_t used) noexcept {
+  if (lender_ == nullptr)
+    return Error{Errc::stale_handle, "the transport of this draft is gone: nothing was sent"};
+  return lender_->send_draft(used);
+}
+
+void Held::end_one() noexcept {
+  if (--loans_ == 0 && lender_ == nullptr) delete this;
+}
+
+}  // namespace transport
+}  // namespace lend

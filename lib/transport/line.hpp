@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What carries the words and messages of one end: a channel, or memory. It knows no credits. The
+// thread of the transport.
+#pragma once
+
+#include <lend/base/deadline.hpp>
+#include <lend/base/result.hpp>
+#include <lend/verbs/memory_piece.hpp>
+#include <transport/word.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+namespace lend::transport {
+
+class Line {
+ public:
+  /// What came: its word, the message behind it, and where that lies.
+  struct Arrival {
+    std::uint32_t bits = 0;
+    std::uint32_t slot = 0;
+    std::span<std::byte const> bytes{};
+    GatherElement where{};  ///< the message in a region, if it lies in one
+  };
+
+  virtual ~Line() = default;
+  Line(Line const&) = delete;
+  Line& operator=(Line const&) = delete;
+
+  /// The next that came, in order. Its slot is out of use until post_again(). What came before a
+  /// loss comes before its error, after which nothing comes.
+  /// Errors:  peer_lost, or what else ended the line.
+  [[nodiscard]] virtual Result<std::optional<Arrival>> next() noexcept = 0;
+  /// The slot can take a message again.
+  virtual void post_again(std::uint32_t slot) noexcept = 0;
+
+  /// Room for the next message; empty: none now.
+  [[nodiscard]] virtual std::span<std::byte> room() noexcept = 0;
+  /// Sends the word; with one of data the first word.length bytes of room(), which is not empty.
+  /// False: no room now.
+  [[nodiscard]] virtual Result<bool> send(Word const& word) noexcept = 0;
+  /// Data and a finish that the peer is not known to have got. It needs no credits to go.
+  [[nodiscard]] virtual std::uint32_t sends_in_flight() const noexcept = 0;
+
+  // As IsTransport.
+  [[nodiscard]] virtual Result<bool> poll() noexcept = 0;
+  [[nodiscard]] virtual Result<bool> arm() noexcept = 0;
+  [[nodiscard]] virtual Result<int> descriptor() const noexcept = 0;
+  [[nodiscard]] virtual Deadline look_again() const noexcept = 0;
+  /// Ends the connection at once; again: nothing happens.
+  virtual void close() noexcept = 0;
+
+  /// What messages that outlive the line must keep.
+  [[nodiscard]] virtual std::shared_ptr<void const> keeps() const noexcept { return nullptr; }
+
+ protected:
+  Line() = default;
+};
+
+}  // namespace lend::transport

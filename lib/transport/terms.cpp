@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Values.
+#include <base/wire.hpp>
+#include <channel/credits.hpp>
+#include <transport/terms.hpp>
+#include <transport/word.hpp>
+
+#include <string>
+#include <string_view>
+
+namespace lend::transport {
+
+namespace {
+
+constexpr std::uint32_t window_max = channel::freed_modulus / 2;
+constexpr std::uint32_t default_window = 32, default_message_bytes = 16 * 1024;
+constexpr std::size_t crc_at = transport_terms_bytes - 4;
+
+std::string name_of(TransportKind kind) {
+  switch (kind) {
+    case TransportKind::automatic: return "automatic";
+    case TransportKind::send_receive: return "send_receive";
+    case TransportKind::memory: return "memory";
+  }
+  return "kind " + std::to_string(static_cast<int>(kind));
+}
+
+bool is_window(std::uint32_t window) {
+  return window >= window_min && window <= window_max && window % 4 == 0;
+}
+bool is_message(std::uint32_t bytes) {
+  return bytes >= 1 && bytes <= word_length_max;
+}
+
+Error refused(std::string_view what, std::string const& theirs, std::string const& ours) {
+  return {Errc::incompatible_peer, "the peer's " + std::string{what} + " is " + theirs +
+                                       " and this end's " + ours +
+                                       "; give both ends the same lend and the same options"};
+}
+
+}  // namespace
+
+Result<Terms> terms_of(TransportOptions const& options, TransportKind kind) {
+  auto const invalid = [](std::string const& what) {
+    return Error{Errc::invalid_argument, "the transport was refused: " + what};
+  };
+  Terms const terms{
+      .kind = kind,
+      .window = options.window == 0 ? default_window : options.window,
+      .message_bytes_max =
+          options.message_bytes_max == 0 ? default_message_bytes : options.message_bytes_max,
+  };
+  if (options.kind != kind && options.kind != TransportKind::automatic)
+    return invalid("its options ask for kind " + name_of(options.kind) + ", and this is " +
+                   name_of(kind));
+  if (!is_window(terms.window))
+    return invalid("a window of " + std::to_string(terms.window) + " messages; choose 4 to " +
+                   std::to_string(window_max) + ", a multiple of 4");
+  if (!is_message(terms.message_bytes_max))
+    return invalid("messages of " + std::to_string(terms.message_bytes_max) +
+                   " bytes; choose 1 to " + std::to_string(word_length_max));
+  return terms;
+}
+
+TransportTerms encode(Terms const& terms) noexcept {
+  TransportTerms bytes{};
+  base::WireWriter writer{bytes};
+  writer.u8(terms_version);
+  writer.u8(static_cast<std::uint8_t>(terms.kind));
+  writer.u16(static_cast<std::uint16_t>(terms.window));
+  writer.u32(terms.message_bytes_max);
+  writer.u64(0);
+  writer.u32(0);
+  writer.u32(0);
+  writer.u32(0);
+  writer.u32(base::crc32(std::span{bytes}.first(crc_at)));
+  return bytes;
+}
+
+Result<Terms> accept_terms(std::span<std::byte const> theirs, Terms const& ours) {
+  if (theirs.size() != transport_terms_bytes)
+    return Error{Errc::incompatible_peer,
+                 "the peer sent " + std::to_string(theirs.size()) + " bytes of terms, not " +
+                     std::to_string(transport_terms_bytes) + ": it makes no transport"};
+  base::WireReader reader{theirs};
+  auto const version = reader.u8();
+  auto const kind = TransportKind{reader.u8()};
+  Terms const terms{kind, reader.u16(), reader.u32()};
+  auto const address = reader.u64();
+  auto const key = reader.u32(), region_bytes = reader.u32(), zero = reader.u32();
+  if (reader.u32() != base::crc32(theirs.first(crc_at)))
+    return Error{Errc::incompatible_peer, "the peer's terms are damaged, or it makes no transport"};
+  if (version != terms_version)
+    return refused("version of the terms", std::to_string(version), std::to_string(terms_version));
+  if (kind != ours.kind) return refused("kind of transport", name_of(kind), name_of(ours.kind));
+  if (!is_window(terms.window))
+    return refused("window", std::to_string(terms.window), std::to_string(ours.window));
+  if (!is_message(terms.message_bytes_max))
+    return refused("largest message", std::to_string(terms.message_bytes_max),
+                   std::to_string(ours.message_bytes_max));
+  if (address != 0 || key != 0 || region_bytes != 0 || zero != 0)
+    return Error{Errc::incompatible_peer, "the peer's terms have a ring, which this kind has not"};
+  return terms;
+}
+
+}  // namespace lend::transport

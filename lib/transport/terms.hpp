@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The terms that two ends tell each other, as bytes, and whether they fit. Values.
+//
+//   1 version   1 kind   2 window   4 message bytes   8 address   4 key   4 region bytes   4 zero
+//   4 CRC-32 of what stands before; big-endian. Address, key and region are of rings.
+//
+// Each direction has its receiver's sizes, so those of the ends may differ.
+#pragma once
+
+#include <lend/base/result.hpp>
+#include <lend/transport/transport.hpp>
+
+#include <cstdint>
+#include <span>
+
+namespace lend::transport {
+
+inline constexpr std::uint8_t terms_version = 1;
+inline constexpr std::uint32_t window_min = 4;
+
+struct Terms {
+  TransportKind kind{};
+  std::uint32_t window = 0;
+  std::uint32_t message_bytes_max = 0;
+};
+
+/// The options with each default filled in.
+/// Errors:  invalid_argument  out of range.
+[[nodiscard]] Result<Terms> terms_of(TransportOptions const& options, TransportKind kind);
+
+[[nodiscard]] TransportTerms encode(Terms const& terms) noexcept;
+
+/// What the peer said, if `ours` can work with it.
+/// Errors:  incompatible_peer  no terms of this version, damaged, out of range, or of another kind;
+///                             the message has both values.
+[[nodiscard]] Result<Terms> accept_terms(std::span<std::byte const> theirs, Terms const& ours);
+
+}  // namespace lend::transport

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What every kind of transport must do, as a list of scenarios over two ends in one process.
+#pragma once
+
+#include <lend/transport/any.hpp>
+#include <lend/transport/waiting.hpp>
+
+#include <cstring>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "support/two_ends.hpp"
+
+namespace lend::test {
+
+using Ends = std::pair<AnyTransport, AnyTransport>;
+/// Two ends with these options, which name no kind.
+using MakeEnds = std::function<Ends(TransportOptions const&)>;
+
+struct Scenario {
+  char const* sentence;
+  void (*run)(MakeEnds const&);
+};
+[[nodiscard]] std::vector<Scenario> const& scenarios_of_transports();
+
+/// A wait that ends long before a test does.
+inline Deadline patience() {
+  return within(std::chrono::seconds{30});
+}
+
+inline std::span<std::byte const> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span{text});
+}
+inline std::string text_of(Received const& message) {
+  return {reinterpret_cast<char const*>(message.bytes().data()), message.bytes().size()};
+}
+
+template <IsTransport T>
+void send(T& transport, std::string_view text) {
+  must(send_message(transport, bytes_of(text), patience()));
+}
+template <IsTransport T>
+std::string receive(T& transport) {
+  auto const message = must(receive_message(transport, patience()));
+  REQUIRE_FALSE(message.is_end());
+  return text_of(message);
+}
+/// Sends numbered messages until there is no room; how many.
+template <IsTransport T>
+int fill(T& transport, int first = 0) {
+  for (int count = 0;; ++count) {
+    auto const text = std::to_string(first + count);
+    std::span<std::byte const> const piece = bytes_of(text);
+    if (!must(try_send(transport, {&piece, 1}))) return count;
+    REQUIRE(count < 10'000);
+  }
+}
+
+}  // namespace lend::test

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: what a peer says of itself is refused unless it is right; words are read as they were
+// written. Method: every bit flipped, every field out of range with a checksum that is right.
+#include <base/wire.hpp>
+#include <transport/terms.hpp>
+#include <transport/word.hpp>
+
+#include <string>
+
+#include "support/two_ends.hpp"
+
+using namespace lend;
+using namespace lend::test;
+using namespace lend::transport;
+
+namespace {
+
+constexpr Terms ours{TransportKind::send_receive, 32, 16'384};
+
+TransportTerms with(std::size_t at, std::uint8_t value) {
+  auto bytes = encode(ours);
+  bytes[at] = std::byte{value};
+  base::WireWriter writer{std::span{bytes}.subspan(28)};
+  writer.u32(base::crc32(std::span{bytes}.first(28)));
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("terms are read as they were written, and with any bit flipped refused", "[transport]") {
+  auto const bytes = encode({TransportKind::send_receive, 512, 1'048'575});
+  auto const read = must(accept_terms(bytes, ours));
+  CHECK(read.window == 512);
+  CHECK(read.message_bytes_max == 1'048'575);
+
+  for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    auto flipped = bytes;
+    flipped[bit / 8] ^= std::byte(1u << bit % 8);
+    CHECK(error_of(accept_terms(flipped, ours)) == Errc::incompatible_peer);
+  }
+}
+
+TEST_CASE("terms that do not fit are refused with both values", "[transport]") {
+  auto const [bytes, words] = GENERATE(table<TransportTerms, std::string>({
+      {with(0, 2), "version of the terms is 2 and this end's 1"},
+      {with(1, 4), "kind of transport is memory and this end's send_receive"},
+      {with(1, 77), "kind of transport is kind 77 and this end's send_receive"},
+      {with(3, 3), "window is 3 and this end's 32"},
+      {with(3, 0), "window is 0 and this end's 32"},
+      {with(2, 4), "window is 1056 and this end's 32"},
+      {with(4, 1), "largest message is 16793600 and this end's 16384"},
+      {with(6, 0), "largest message is 0 and this end's 16384"},
+      {with(20, 1), "a ring, which this kind has not"},
+  }));
+  auto const refused = error_of(accept_terms(bytes, ours));
+  CHECK(refused == Errc::incompatible_peer);
+  CAPTURE(refused.message());
+  CHECK(refused.message().find(words) != std::string::npos);
+}
+
+TEST_CASE("a word is read as it was written, and each bit of it counts", "[transport]") {
+  for (Word const word : {Word{WordKind::data, 0, 0}, Word{WordKind::data, 1023, word_length_max},
+                          Word{WordKind::data, 5, 64}, Word{WordKind::credit, 77, 0},
+                          Word{WordKind::finish, 1023, 0}}) {
+    auto const bits = encode(word);
+    auto const read = decode(bits);
+    REQUIRE(read);
+    CHECK(read->kind == word.kind);
+    CHECK(read->freed == word.freed);
+    CHECK(read->length == word.length);
+    for (int bit = 0; bit < 32; ++bit) {
+      auto const flipped = decode(bits ^ 1u << bit);
+      if (flipped)
+        CHECK(encode(*flipped) == (bits ^ 1u << bit));
+      else
+        CHECK((bit >= 30 || word.kind != WordKind::data));
+    }
+  }
+  CHECK_FALSE(decode(0xc000'0000));
+  CHECK_FALSE(decode(0x4000'0001));
+}

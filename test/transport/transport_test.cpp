@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: each kind of transport does what the list says. Method: the list of conformance.hpp over
+// ends of each kind; for memory, also with its faults.
+#include "transport/conformance.hpp"
+
+#include <lend/transport/memory.hpp>
+#include <lend/transport/send_receive.hpp>
+
+using namespace lend;
+using namespace lend::test;
+
+namespace {
+
+MakeEnds in_memory(MemoryFaults const& faults = {}) {
+  return [faults](TransportOptions const& options) {
+    auto [a, b] = must(memory_transports(options, faults));
+    return Ends{AnyTransport{std::move(a)}, AnyTransport{std::move(b)}};
+  };
+}
+
+struct Prepared {
+  PreparedSendReceive a, b;
+};
+Prepared prepare_both(TransportOptions const& of_a, TransportOptions const& of_b) {
+  auto const domain = must(open_test_device().allocate_protection_domain());
+  return {must(SendReceive::prepare(domain, of_a)), must(SendReceive::prepare(domain, of_b))};
+}
+
+std::pair<SendReceive, SendReceive> send_receive(TransportOptions const& of_a,
+                                                 TransportOptions const& of_b) {
+  auto [a, b] = prepare_both(of_a, of_b);
+  auto const endpoint = a.endpoint();
+  auto const terms = a.terms();
+  auto one = must(std::move(a).handshake(b.endpoint(), b.terms()));
+  auto other = must(std::move(b).handshake(endpoint, terms));
+  return {std::move(one), std::move(other)};
+}
+
+Ends by_send_receive(TransportOptions const& options) {
+  auto [a, b] = send_receive(options, options);
+  return {AnyTransport{std::move(a)}, AnyTransport{std::move(b)}};
+}
+
+void check_list(MakeEnds const& make) {
+  for (auto const& each : scenarios_of_transports()) DYNAMIC_SECTION(each.sentence) {
+      each.run(make);
+    }
+}
+
+}  // namespace
+
+static_assert(IsTransport<MemoryTransport> && IsTransport<SendReceive>);
+static_assert(!std::is_copy_constructible_v<Received> && !std::is_copy_constructible_v<Draft>);
+
+TEST_CASE("a transport in memory does what the list of transports says", "[transport]") {
+  check_list(in_memory());
+}
+TEST_CASE("a transport in memory does so although its descriptors fail it", "[transport]") {
+  check_list(in_memory({.is_silent = true}));
+}
+TEST_CASE("a transport in memory does so although it is woken for nothing", "[transport]") {
+  check_list(in_memory({.wakes_for_nothing = true}));
+}
+TEST_CASE("SendReceive does what the list of transports says", "[transport]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  check_list(by_send_receive);
+}
+
+TEST_CASE("a message that comes late is waited for", "[transport]") {
+  auto [a, b] = must(memory_transports({}, {.late_polls = 3}));
+  for (int round = 0; round < 10; ++round) {
+    int const sent = fill(a);
+    for (int i = 0; i < sent; ++i) CHECK(receive(b) == std::to_string(i));
+  }
+}
+
+TEST_CASE("an end that dies at any word leaves its peer what came before", "[transport]") {
+  for (std::uint64_t word = 1; word <= 12; ++word) {
+    CAPTURE(word);
+    auto [a, b] = must(memory_transports({.window = 4}, {.dies_at_word = word}));
+    std::uint64_t sent = 0, got = 0;
+    Result<void> done = success();
+    for (; done.has_value() && sent < 11; sent += done.has_value()) {
+      done = send_message(a, bytes_of("x"), patience());
+      while (done.has_value() && got <= sent && must(receive_message(b, patience()))) ++got;
+    }
+    if (done) done = a.finish_sending();
+    if (word < 12) CHECK(error_of(done) == Errc::peer_lost);
+    CHECK(got == word - 1);
+    CHECK(error_of(receive_message(b, patience())) == Errc::peer_lost);
+  }
+}
+
+TEST_CASE("a word with any bit flipped is refused, or is another word that the rules allow",
+          "[transport]") {
+  int refused = 0;
+  for (std::uint32_t bit = 0; bit < 32; ++bit) {
+    CAPTURE(bit);
+    auto [a, b] = must(memory_transports({}, {.flips_at_word = 3, .flipped_bit = bit}));
+    for (int i = 0; i < 3; ++i) send(a, "12345");
+    send(b, "here");
+    CHECK(receive(b) == "12345");
+    CHECK(receive(b) == "12345");
+    auto const third = receive_message(b, patience());
+    if (third) continue;
+    ++refused;
+    CHECK(third.error() == Errc::incompatible_peer);
+    CHECK(error_of(b.try_draft(1, 1)) == Errc::incompatible_peer);
+    CHECK(receive(a) == "here");
+    CHECK(error_of(receive_message(a, patience())) == Errc::peer_lost);
+  }
+  CHECK(refused == 31);  // freed 1 is what may be true: one was sent
+}
+
+TEST_CASE("each direction has its receiver's sizes", "[transport]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  auto [a, b] = send_receive({.window = 8, .message_bytes_max = 100},
+                             {.window = 4, .message_bytes_max = 100'000});
+  CHECK(a.limits().send_bytes_max == 100'000);
+  CHECK(b.limits().send_bytes_max == 100);
+  CHECK(fill(a) == 4);
+  CHECK(fill(b) == 8);
+  for (int i = 0; i < 4; ++i) CHECK(receive(b) == std::to_string(i));
+  std::string const large(100'000, 'x');
+  send(a, large);
+  CHECK(receive(b) == large);
+}
+
+TEST_CASE("options out of range are refused with the limit", "[transport]") {
+  auto const domain = must(open_test_device().allocate_protection_domain());
+  auto const [options, words] = GENERATE(table<TransportOptions, std::string>({
+      {{.window = 3}, "window of 3 messages; choose 4 to 512, a multiple of 4"},
+      {{.window = 6}, "window of 6 messages"},
+      {{.window = 516}, "window of 516 messages"},
+      {{.message_bytes_max = 1u << 20}, "messages of 1048576 bytes; choose 1 to 1048575"},
+  }));
+  auto const of_device = error_of(SendReceive::prepare(domain, options));
+  CHECK(of_device == Errc::invalid_argument);
+  CHECK(of_device.message().find(words) != std::string::npos);
+  CHECK(error_of(memory_transports(options)) == Errc::invalid_argument);
+  CHECK(error_of(SendReceive::prepare(domain, {.kind = TransportKind::memory})) ==
+        Errc::invalid_argument);
+}
+
+TEST_CASE("terms that are damaged or do not fit connect nothing", "[transport]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  auto [a, b] = prepare_both({}, {});
+  TransportTerms terms = b.terms();
+  SECTION("damaged") {
+    terms[3] ^= std::byte{4};
+    CHECK(error_of(std::move(a).handshake(b.endpoint(), terms)) == Errc::incompatible_peer);
+  }
+  SECTION("cut") {
+    auto const cut = std::span{terms}.first(31);
+    CHECK(error_of(std::move(a).handshake(b.endpoint(), cut)) == Errc::incompatible_peer);
+  }
+  CHECK(error_of(std::move(a).handshake(b.endpoint(), b.terms())) == Errc::stale_handle);
+}
