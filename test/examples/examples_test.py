@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Goal: every example says what its reader is promised, on the device that LEND_DEVICE names.
-Method: what it prints is compared. Usage: examples_test.py HELLO ONE_SIDED BATCHED SCOPED EPOLL MANY HALO TWO_PROCESSES"""
+Method: what it prints is compared. Usage: examples_test.py HELLO ONE_SIDED BATCHED SCOPED EPOLL MANY HALO PIPE TWO_PROCESSES"""
 import os
 import re
 import subprocess
@@ -28,7 +28,45 @@ def check(name, pattern, text):
     return found
 
 
-def main(hello, one_sided, batched, scoped, epoll, many, halo, two_processes):
+def start_pipes(pipe, fed, there):
+    """A pair of pipes that are fed these files: the listening one, and the one that connects."""
+    one = subprocess.Popen([pipe, "listen", "127.0.0.1:0"], stdin=fed, stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE)
+    address = one.stderr.readline().decode().removeprefix("listening at ").strip()
+    other = subprocess.Popen([pipe, "connect", address], stdin=there, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE)
+    return one, other
+
+
+def check_pipe(pipe):
+    with tempfile.TemporaryFile() as long, tempfile.TemporaryFile() as short:
+        bytes_of = {long: os.urandom(FILE_BYTES), short: b"short"}
+        for file, content in bytes_of.items():
+            file.write(content)
+            file.seek(0)
+        one, other = start_pipes(pipe, long, short)
+        ends = [end.communicate(timeout=BOUND_SECONDS) for end in (other, one)]
+    if [one.returncode, other.returncode] != [0, 0]:
+        sys.exit(f"FAILED: pipe ended with {one.returncode} and {other.returncode}: "
+                 f"{[said for _, said in ends]}")
+    if [out for out, _ in ends] != list(bytes_of.values()):
+        sys.exit("FAILED: what went through pipe differs")
+    print("ok: pipe passes on what comes in at either end")
+
+    one, other = start_pipes(pipe, subprocess.PIPE, subprocess.PIPE)
+    other.stdin.write(b"before")
+    other.stdin.flush()
+    if one.stdout.read(6) != b"before":
+        sys.exit("FAILED: pipe keeps what came in")
+    other.kill()
+    _, said = one.communicate(timeout=BOUND_SECONDS)
+    if one.returncode != 1 or b"the connection ended before the peer had finished" not in said:
+        sys.exit(f"FAILED: pipe whose peer was killed ended with {one.returncode}: {said}")
+    other.communicate()
+    print("ok: pipe says that its peer was killed")
+
+
+def main(hello, one_sided, batched, scoped, epoll, many, halo, pipe, two_processes):
     wanted = os.environ.get("LEND_DEVICE", "")
     device = re.escape(wanted) if wanted not in ("", "soft", "software", "card") else r"\w+"
     kind = r"(?:soft|software RDMA|card)"
@@ -63,6 +101,8 @@ def main(hello, one_sided, batched, scoped, epoll, many, halo, two_processes):
 
     check("halo's parts are those of a serial run",
           "4 of 4 processes have the cells of a serial run after 200 steps\n", said_by(halo))
+
+    check_pipe(pipe)
 
     with tempfile.NamedTemporaryFile() as file:
         file.write(os.urandom(FILE_BYTES))

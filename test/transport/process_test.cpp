@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: two processes stream files to each other; one that is killed at whichever moment leaves its
+// peer a part of the file and peer_lost, never an end. Method: a forked child, killed by a timer or
+// before its n-th part.
+#include <lend/stream/byte_stream.hpp>
+#include <lend/transport/connect.hpp>
+
+#include <sys/time.h>
+
+#include <algorithm>
+#include <array>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "support/peer_process.hpp"
+#include "support/seed.hpp"
+
+using namespace lend;
+using namespace lend::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto patience = 60s;
+
+TransportOptions options() {
+  TransportOptions options;
+  options.keep_alive = 20ms;
+  return options;
+}
+
+/// Bytes that differ by place and seed.
+std::vector<std::byte> file(std::uint64_t seed, std::size_t bytes) {
+  std::vector<std::byte> made(bytes);
+  for (std::size_t i = 0; i < bytes; ++i)
+    made[i] = std::byte((i + seed) * 0x9e37'79b9'7f4a'7c15u >> 56);
+  return made;
+}
+
+ByteStream accepted(Wire const& wire) {
+  auto const domain = must(open_test_device().allocate_protection_domain());
+  auto listener = must(TransportListener::open("127.0.0.1:0"));
+  REQUIRE(wire.put_text(listener.address()));
+  return ByteStream{must(listener.accept(domain, options(), within(patience)))};
+}
+ByteStream connected(Wire const& wire) {
+  auto const domain = must(open_test_device().allocate_protection_domain());
+  auto const address = wire.take_text();
+  return ByteStream{must(connect_transport(address, domain, options(), within(patience)))};
+}
+
+/// What an end has read when it finished, or failed.
+struct Outcome {
+  std::vector<std::byte> got{};
+  Result<void> done = success();
+};
+
+/// Writes `mine` and reads what comes, both at once, until both ends have finished.
+Outcome swap(ByteStream& stream, std::span<std::byte const> mine) {
+  Outcome outcome;
+  std::array<std::byte, 5'000> part;
+  bool at_end = false;
+  auto const step = [&]() -> Result<bool> {
+    std::size_t moved = 0;
+    if (!mine.empty()) {
+      LEND_TRY(sent, stream.try_write({&mine, 1}));
+      mine = mine.subspan(sent);
+      if (mine.empty()) {
+        LEND_TRYV(stream.finish_writing());
+      }
+      moved += sent;
+    }
+    LEND_TRY(taken, stream.try_read(part));
+    at_end = taken.at_end;
+    outcome.got.insert(outcome.got.end(), part.begin(), part.begin() + std::ptrdiff_t(taken.bytes));
+    return moved + taken.bytes > 0;
+  };
+  while (outcome.done && (!at_end || !mine.empty())) {
+    auto const has_moved = step();
+    if (!has_moved) {
+      outcome.done = has_moved.error();
+    } else if (!has_moved.value() && !at_end) {
+      outcome.done = stream.wait_for_change(within(patience));
+    }
+  }
+  if (outcome.done) outcome.done = stream.finish(within(patience));
+  return outcome;
+}
+
+constexpr std::size_t bytes = 2'000'001;
+
+}  // namespace
+
+TEST_CASE("two processes stream files to each other at once", "[transport]") {
+  PeerProcess peer{[](Wire const& wire) {
+    auto stream = connected(wire);
+    auto const outcome = swap(stream, file(1, bytes));
+    return outcome.done && outcome.got == file(2, bytes) ? 0 : 1;
+  }};
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  auto stream = accepted(peer.wire());
+
+  auto const outcome = swap(stream, file(2, bytes));
+
+  must(outcome.done);
+  CHECK(outcome.got == file(1, bytes));
+  CHECK(peer.exit_status() == 0);
+}
+
+TEST_CASE("a process killed in the middle of a stream is lost, and what came before is whole",
+          "[transport]") {
+  auto const theirs = file(1, 32 * bytes);
+  for (auto const seed : seeds(12)) {
+    std::mt19937 random{static_cast<std::uint32_t>(seed)};
+    auto const moment = std::chrono::microseconds{random() % 8'000 + 1};
+    INFO("LEND_TEST_SEED=" << seed << ", killed after " << moment.count() << " us");
+    PeerProcess peer{[&](Wire const& wire) {
+      auto stream = connected(wire);
+      itimerval const timer{.it_interval = {}, .it_value = {0, moment.count()}};
+      REQUIRE(::setitimer(ITIMER_REAL, &timer, nullptr) == 0);  // its signal kills
+      return swap(stream, theirs).done ? 0 : 1;
+    }};
+    if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+    auto stream = accepted(peer.wire());
+
+    auto const outcome = swap(stream, theirs);
+
+    CHECK(error_of(outcome.done) == Errc::peer_lost);
+    CHECK(outcome.got.size() < theirs.size());
+    CHECK(std::equal(outcome.got.begin(), outcome.got.end(), theirs.begin()));
+    CHECK(peer.exit_status() == 128 + SIGALRM);
+  }
+}
+
+TEST_CASE("ends that do not fit are refused on both sides, with both values", "[transport]") {
+  PeerProcess peer{[](Wire const& wire) {
+    auto const domain = must(open_test_device().allocate_protection_domain());
+    auto prepared = must(channel_builder().protection_domain(domain).build());
+    auto const refused = lend::connect(wire.take_text(), std::move(prepared), within(patience));
+    if (refused || refused.error() != Errc::incompatible_peer) return 1;
+    return refused.error().message().find("0 bytes of terms") == std::string::npos ? 2 : 0;
+  }};
+  auto const context = open_test_device();
+  if (lacks(context, &DeviceCapabilities::endpoints)) return;
+  auto const domain = must(context.allocate_protection_domain());
+  auto listener = must(TransportListener::open("127.0.0.1:0"));
+  REQUIRE(peer.wire().put_text(listener.address()));
+
+  auto const refused = error_of(listener.accept(domain, options(), within(patience)));
+
+  CHECK(refused == Errc::incompatible_peer);
+  CHECK(refused.message().find("0 bytes of terms, not 32: it makes no transport") !=
+        std::string::npos);
+  CHECK(peer.exit_status() == 0);
+}
