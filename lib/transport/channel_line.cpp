@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the transport.
-#include <base/wire.hpp>
 #include <transport/channel_line.hpp>
 #include <transport/end.hpp>
 
@@ -77,9 +76,8 @@ Result<std::optional<Line::Arrival>> ChannelLine::next() noexcept {
   --outstanding_;
   auto const bytes = done.value()->bytes;
   if (bytes < word_bytes) return std::optional{Arrival{.bits = UINT32_MAX, .slot = slot}};
-  base::WireReader reader{{receives_.word(slot), word_bytes}};
   auto const length = static_cast<std::size_t>(bytes - word_bytes);
-  return std::optional{Arrival{.bits = reader.u32(),
+  return std::optional{Arrival{.bits = load(receives_.word(slot)),
                                .slot = slot,
                                .bytes = {receives_.message(slot), length},
                                .where = receives_.message_of(slot, length)}};
@@ -127,9 +125,7 @@ Result<bool> ChannelLine::send(Word const& word) noexcept {
   auto& next = is_word ? next_word_ : next_send_;
   auto& busy = is_word ? busy_words_ : busy_sends_;
   if (!has_slot(buffers, busy)) return false;
-  base::WireWriter writer{{buffers.word(next), word_bytes}};
-  writer.u32(encode(word));
-  writer.u32(0);
+  store(buffers.word(next), encode(word));  // behind it the zeros of fresh memory
   auto posted = scope_->try_post_send(buffers.first(next, word.length));
   if (!posted) return loss(posted.error());
   auto const behind = oldest_sent_ + in_flight_;

@@ -7,6 +7,7 @@
 // Big-endian where it stands in bytes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -38,6 +39,16 @@ inline constexpr std::uint32_t word_bytes = 8;
   if (word.kind > WordKind::finish || (word.kind != WordKind::data && word.length != 0))
     return std::nullopt;
   return word;
+}
+
+/// As it stands in front of its message.
+inline void store(std::byte* at, std::uint32_t bits) noexcept {
+  for (int i = 0; i < 4; ++i) at[i] = std::byte(bits >> (24 - 8 * i));
+}
+[[nodiscard]] inline std::uint32_t load(std::byte const* at) noexcept {
+  std::uint32_t bits = 0;
+  for (int i = 0; i < 4; ++i) bits = bits << 8 | std::uint32_t(at[i]);
+  return bits;
 }
 
 }  // namespace lend::transport

@@ -134,10 +134,10 @@ TEST_CASE("a wait of a stream that is given up has moved no byte, or says how ma
 }
 
 TEST_CASE("two threads stream seeded bytes both ways in parts of every length", "[stream]") {
-  for (auto const seed : seeds(3)) {
+  for (auto const seed : seeds(2)) {
     INFO("LEND_TEST_SEED=" << seed);
     auto [a, b] = streams(64, {.late_polls = static_cast<std::uint32_t>(seed % 2)});
-    constexpr std::size_t total = 200'000;
+    constexpr std::size_t total = 30'000;
     // No assertion in here: two threads run it.
     auto const stream_both_ways = [seed](ByteStream& stream) {
       std::mt19937 own{static_cast<std::uint32_t>(seed)}, peers = own, lengths = own;

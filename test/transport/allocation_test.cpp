@@ -2,12 +2,12 @@
 // Goal: once warm, no message takes anything from the heap, and memory stays as it is. Method: this
 // program's operator new counts while two ends of a transport swap messages.
 #include <lend/stream/byte_stream.hpp>
-#include <lend/transport/send_receive.hpp>
 
 #include <array>
 
 #include "support/allocation_counter.hpp"
 #include "support/two_ends.hpp"
+#include "transport/send_receive_ends.hpp"
 
 using namespace lend;
 using namespace lend::test;
@@ -15,13 +15,7 @@ using namespace lend::test;
 namespace {
 
 std::pair<ByteStream, ByteStream> streams() {
-  auto const domain = must(open_test_device().allocate_protection_domain());
-  auto a = must(SendReceive::prepare(domain));
-  auto b = must(SendReceive::prepare(domain));
-  auto const endpoint = a.endpoint();
-  auto const terms = a.terms();
-  auto one = must(std::move(a).handshake(b.endpoint(), b.terms()));
-  auto other = must(std::move(b).handshake(endpoint, terms));
+  auto [one, other] = send_receive();
   return {ByteStream{AnyTransport{std::move(one)}}, ByteStream{AnyTransport{std::move(other)}}};
 }
 

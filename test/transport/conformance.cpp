@@ -261,7 +261,7 @@ void sleeping(MakeEnds const& make) {
   auto options = small();
   options.wait = Wait::event;
   auto [a, b] = make(options);
-  constexpr int rounds = 100;
+  constexpr int rounds = 50;
   // No assertion in here: two threads run it.
   std::optional<Error> failed;
   std::thread other{[&failed, &peer = b] {

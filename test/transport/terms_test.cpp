@@ -5,6 +5,7 @@
 #include <transport/terms.hpp>
 #include <transport/word.hpp>
 
+#include <array>
 #include <string>
 
 #include "support/two_ends.hpp"
@@ -68,6 +69,10 @@ TEST_CASE("a word is read as it was written, and each bit of it counts", "[trans
     CHECK(read->kind == word.kind);
     CHECK(read->freed == word.freed);
     CHECK(read->length == word.length);
+    std::array<std::byte, 4> bytes;
+    store(bytes.data(), bits);
+    CHECK(bytes[0] == std::byte(bits >> 24));
+    CHECK(load(bytes.data()) == bits);
     for (int bit = 0; bit < 32; ++bit) {
       auto const flipped = decode(bits ^ 1u << bit);
       if (flipped)

@@ -2,9 +2,9 @@
 // Goal: each kind of transport does what the list says. Method: the list of conformance.hpp over
 // ends of each kind; for memory, also with its faults.
 #include "transport/conformance.hpp"
+#include "transport/send_receive_ends.hpp"
 
 #include <lend/transport/memory.hpp>
-#include <lend/transport/send_receive.hpp>
 
 using namespace lend;
 using namespace lend::test;
@@ -24,16 +24,6 @@ struct Prepared {
 Prepared prepare_both(TransportOptions const& of_a, TransportOptions const& of_b) {
   auto const domain = must(open_test_device().allocate_protection_domain());
   return {must(SendReceive::prepare(domain, of_a)), must(SendReceive::prepare(domain, of_b))};
-}
-
-std::pair<SendReceive, SendReceive> send_receive(TransportOptions const& of_a,
-                                                 TransportOptions const& of_b) {
-  auto [a, b] = prepare_both(of_a, of_b);
-  auto const endpoint = a.endpoint();
-  auto const terms = a.terms();
-  auto one = must(std::move(a).handshake(b.endpoint(), b.terms()));
-  auto other = must(std::move(b).handshake(endpoint, terms));
-  return {std::move(one), std::move(other)};
 }
 
 Ends by_send_receive(TransportOptions const& options) {

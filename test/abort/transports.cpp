@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A transport is used under the name that it was moved away from.
+#include <lend/network/meeting.hpp>
+#include <lend/transport/any.hpp>
+#include <lend/transport/memory.hpp>
+#include <lend/transport/send_receive.hpp>
+
+#include <future>
+
+#include "cases.hpp"
+#include "looped.hpp"
+
+// A transport is asked for a message under the name it was moved away from.
+ABORT_CASE(transport_asked_after_move, "a transport was used after it had been moved from") {
+  LEND_TRY(ends, lend::memory_transports());
+  lend::MemoryTransport const elsewhere{std::move(ends.first)};
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
+  LEND_TRYV(ends.first.try_receive());
+  return lend::success();
+}
+
+// The same behind one type.
+ABORT_CASE(any_transport_asked_after_move, "an AnyTransport was used after it had been moved") {
+  LEND_TRY(ends, lend::memory_transports());
+  lend::AnyTransport any{std::move(ends.first)};
+  lend::AnyTransport const elsewhere{std::move(any)};
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
+  return any.limits().window > 0 ? lend::success() : lend::Result<void>{lend::Errc::denied};
+}
+
+// A prepared transport is asked for its terms under the name it was moved away from.
+ABORT_CASE(prepared_transport_asked_after_move,
+           "a PreparedSendReceive was used after it had been moved from") {
+  LEND_TRY(looped, Looped::make());
+  LEND_TRY(prepared, lend::SendReceive::prepare(looped.domain));
+  lend::PreparedSendReceive const elsewhere{std::move(prepared)};
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
+  return prepared.terms() == elsewhere.terms() ? lend::success()
+                                               : lend::Result<void>{lend::Errc::denied};
+}
+
+// A meeting is asked for its note under the name it was moved away from.
+ABORT_CASE(meeting_asked_after_move, "a Meeting was used after it had been moved from") {
+  LEND_TRY(looped, Looped::make());
+  LEND_TRY(one, lend::channel_builder().protection_domain(looped.domain).build());
+  LEND_TRY(other, lend::channel_builder().protection_domain(looped.domain).build());
+  LEND_TRY(listener, lend::Listener::open("127.0.0.1:0"));
+  auto met = std::async(std::launch::async, [&, &peer = other] {
+    return lend::meet(listener.address(), peer.endpoint(), {},
+                      lend::within(std::chrono::seconds{30}));
+  });
+  LEND_TRYV(listener.meet(one.endpoint(), {}, lend::within(std::chrono::seconds{30})));
+  LEND_TRY(meeting, met.get());
+  lend::Meeting const elsewhere{std::move(meeting)};
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
+  return meeting.note().empty() ? lend::success() : lend::Result<void>{lend::Errc::denied};
+}
