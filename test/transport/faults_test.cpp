@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: whatever the device does to whichever operation, no end of a transport hangs or takes a
-// loss for an end. Method: a fixed dialogue of two ends, with one planned fault at each operation in
-// turn.
+// loss for an end. Method: a fixed dialogue of two ends, with one planned fault at each operation
+// in turn.
 #include <lend/soft/faults.hpp>
 #include <lend/transport/waiting.hpp>
 

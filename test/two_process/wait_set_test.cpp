@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: of many clients in other processes, those that die break their own channel in the server's
-// set, and the others are served on; their deaths cost its pool nothing. Method: one of two peers is
-// killed while the server sends to both; and clients that talk to a server with a pool are killed at
-// random moments, LEND_TEST_SEED repeats them.
+// set, and the others are served on; their deaths cost its pool nothing. Method: one of two peers
+// is killed while the server sends to both; and clients that talk to a server with a pool are
+// killed at random moments, which LEND_TEST_SEED repeats.
 #include "support/peer_process.hpp"
 
 #include <array>

@@ -175,6 +175,8 @@ class Fake {
 };
 
 [[nodiscard]] verbs::Provider const& fake_provider();
+/// What its contexts post and poll by.
+void fill_data_path(ibv_context_ops& ops);
 
 /// The fake device, opened.
 [[nodiscard]] Result<Context> open_fake();
