@@ -68,7 +68,7 @@ static lend::Result<void> run(lend::ByteStream& stream) {
   for (bool is_reading = true; is_reading || !stream.is_at_end();) {
     LEND_TRYV(show(stream));
     if (is_reading && !draft) {
-      LEND_TRY(room, stream.try_draft(1, 64 * 1024));
+      LEND_TRY(room, stream.try_draft(1, stream.limits().send_bytes_max));
       draft = std::move(room);
     }
     LEND_TRY(has_changed, stream.poll());
