@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The parts of the guide's program that have files of their own.
+#pragma once
+
+#include <lend/base/result.hpp>
+#include <lend/verbs/protection_domain.hpp>
+
+// guide_peers.cpp
+lend::Result<void> exchange_with_many(lend::ProtectionDomain const& domain);
+lend::Result<void> join_a_group(lend::ProtectionDomain const& domain);
+lend::Result<void> solve_in_a_group(lend::ProtectionDomain const& domain);

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What the guide shows of many peers and of groups; guide.cpp says how it is tested.
+#include "guide.hpp"
+
+#include <lend/lend.hpp>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace std::chrono_literals;
+
+lend::Result<void> exchange_with_many(lend::ProtectionDomain const& domain) {
+  LEND_TRY(set, lend::WaitSet::create(domain.context()));
+  LEND_TRY(prepared, lend::PreparedMultiChannel::prepare(domain, set, 2));
+  auto endpoints = prepared.endpoints();
+  std::swap(endpoints[0], endpoints[1]);  // the two are each other's peers
+  LEND_TRY(peers, std::move(prepared).handshake(endpoints));
+  LEND_TRY(memory, domain.allocate(256));
+  // excerpt many_peers
+  std::array const receives{lend::PeerReceive{0, memory.scatter(0, 64)},
+                            lend::PeerReceive{1, memory.scatter(64, 64)}};
+  std::array const sends{lend::PeerSend{0, memory.gather(128, 64)},
+                         lend::PeerSend{1, memory.gather(192, 64)}};
+  lend::MultiScope scope{peers};
+  std::vector<lend::PendingWork> work;
+  LEND_TRYV(scope.post_gather_receive(receives, work));
+  LEND_TRYV(scope.post_scatter_send(sends, work));
+  LEND_TRYV(lend::wait_all(work, lend::within(1s)));
+  LEND_TRYV(scope.finish());
+  // end of excerpt
+  return lend::success();
+}
+
+lend::Result<void> join_a_group(lend::ProtectionDomain const& domain) {
+  ::setenv("LEND_RANK", "0", 1);
+  ::setenv("LEND_SIZE", "1", 1);
+  // excerpt join
+  LEND_TRY(seat, lend::Seat::from_environment());
+  LEND_TRY(group, lend::Group::join(domain, seat, lend::within(30s)));
+  // end of excerpt
+  return group.barrier(lend::within(1s));
+}
+
+lend::Result<void> solve_in_a_group(lend::ProtectionDomain const& domain) {
+  std::uint32_t const rank = 0, size = 1;
+  auto const all_to_all = [](auto const& ours) { return std::vector(ours.begin(), ours.end()); };
+  // excerpt group
+  LEND_TRY(prepared, lend::PreparedGroup::prepare(domain, rank, size));
+  auto const theirs = all_to_all(prepared.endpoints());  // endpoints()[i] goes to rank i
+  LEND_TRY(group, std::move(prepared).handshake(theirs));
+  // end of excerpt
+  std::vector<float> gradient(1000, 1.0f);
+  double const own_error = 0.5;
+  auto const report = [](std::string const&) {};
+  // excerpt allreduce
+  LEND_TRYV(group.allreduce(lend::sum<float>, gradient, lend::within(10s)));
+  LEND_TRY(worst, group.allreduce(lend::max<double>, own_error, lend::within(1s)));
+  // end of excerpt
+  // excerpt barrier
+  auto met = group.barrier(lend::within(1s));
+  while (!met && met.error() == lend::Errc::timed_out) {
+    report(met.error().message());  // names a rank that has not come
+    met = group.barrier(lend::within(1s));
+  }
+  // end of excerpt
+  return worst == own_error ? met : lend::Errc::unsupported;
+}
