@@ -47,6 +47,11 @@ SlotId Batching::add_any(Chain& chain, Work const& work, channel::ScopeRecord& s
   verbs::QueuePairHandle const& queue_pair = channel_.connection.raw();
   channel::Slot& slot = channel_.in_flight.next();
   base::SlotId const id = channel_.in_flight.open(slot, verbs::operation_of<Work>, scope);
+  if (verbs::list_of(work).elements().size() > 1 && !channel_.in_flight.widen(id, slot)) {
+    failures.set_last_error(Errc::exhausted);
+    channel_.in_flight.cancel(slot);
+    return {};
+  }
   auto const resolved =
       verbs::append(queue_pair, chain, id.value, work,
                     {slot.pieces, &slot.loans, &where, &failures.place_of_last_error()});

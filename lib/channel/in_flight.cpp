@@ -32,15 +32,25 @@ InFlight::InFlight(std::uint32_t send_depth, std::uint32_t receive_depth, std::u
     : slots_{(send_depth + receive_depth)      // every request that can be outstanding
              + (send_depth + receive_depth)},  // as many finished ones that handles hold
       room_{send_depth, receive_depth},
-      pieces_{std::make_unique<verbs::LentPiece[]>(std::size_t{slots_.capacity()} * elements)},
+      pieces_{std::make_unique<verbs::LentPiece[]>(slots_.capacity())},
+      elements_{elements},
       failures_{failures} {
-  slots_.for_each_slot([pieces = pieces_.get(), elements](Slot& slot) mutable {
-    slot.pieces = std::exchange(pieces, pieces + elements);
-  });
+  slots_.for_each_slot([piece = pieces_.get()](Slot& slot) mutable { slot.pieces = piece++; });
 }
 
 InFlight::~InFlight() {
-  if (keeps_loans_) keep_for_ever(pieces_.release());  // the ledgers of regions still refer to them
+  if (!keeps_loans_) return;
+  // The ledgers of regions still refer to them.
+  keep_for_ever(pieces_.release());
+  if (rows_ != nullptr) keep_for_ever(rows_.release());
+}
+
+bool InFlight::widen(SlotId id, Slot& slot) noexcept {
+  if (rows_ == nullptr)
+    rows_.reset(new (std::nothrow) verbs::LentPiece[std::size_t{slots_.capacity()} * elements_]);
+  if (rows_ == nullptr) return false;
+  slot.pieces = rows_.get() + std::size_t{id.index()} * elements_;
+  return true;
 }
 
 Result<void> InFlight::check_slots() noexcept {

@@ -89,6 +89,8 @@ class InFlight {
     slot.unposted = false;
     note_posted(slot.work.operation, *slot.scope);
   }
+  /// Gives a slot without loans room for those of several elements. False without memory.
+  [[nodiscard]] bool widen(SlotId id, Slot& slot) noexcept;
   /// The request was not posted: returns loans and slot.
   void cancel(Slot& slot) noexcept;
   /// The completion of the request was seen.
@@ -153,7 +155,10 @@ class InFlight {
   /// The channel ends, without outstanding requests.
   void retire_all() noexcept;
   /// Leaks the loans, because the ledgers of regions still refer to them.
-  void leak_loans() noexcept { static_cast<void>(pieces_.release()); }
+  void leak_loans() noexcept {
+    static_cast<void>(pieces_.release());
+    static_cast<void>(rows_.release());
+  }
   /// Visits the outstanding requests.
   template <class Visit>
   void for_each_outstanding(Visit&& visit) noexcept {
@@ -209,7 +214,9 @@ class InFlight {
   // Maximum outstanding: the depths; 0 once the channel is broken.
   std::uint32_t room_[2];
   std::uint32_t outstanding_[2] = {0, 0};       // sends, writes and reads; receives
-  std::unique_ptr<verbs::LentPiece[]> pieces_;  // `elements` for each slot
+  std::unique_ptr<verbs::LentPiece[]> pieces_;  // one for each slot
+  std::unique_ptr<verbs::LentPiece[]> rows_{};  // elements_ for each, made when first used
+  std::uint32_t const elements_;
   std::vector<SlotId> failed_slots_{};  // in the order seen; nothing is posted after the first
   SlotId last_finished_{};              // the last success that was left to its handle
   ScopeRecord markers_{};

@@ -63,6 +63,12 @@ template <Lending lending, class Work>
   }
   Slot& slot = channel.in_flight.next();
   SlotId const id = channel.in_flight.open(slot, operation, scope);
+  if (lending == Lending::lends && verbs::list_of(work).elements().size() > 1 &&
+      !channel.in_flight.widen(id, slot)) {
+    failures.set_last_error(Errc::exhausted);
+    channel.in_flight.cancel(slot);
+    return {};
+  }
   auto const loans = lending == Lending::lends ? verbs::LoanRow{slot.pieces, &slot.loans, &where,
                                                                 &failures.place_of_last_error()}
                                                : verbs::LoanRow{};

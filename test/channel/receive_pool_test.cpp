@@ -3,7 +3,10 @@
 // while posted, shared while its message is held, and posted again once the last loan is over.
 #include "channel/pooled.hpp"
 
+#include <malloc.h>
+
 #include <algorithm>
+#include <filesystem>
 
 using namespace lend;
 using namespace lend::test;
@@ -153,4 +156,37 @@ TEST_CASE("a set that sleeps is woken by a message", "[channel]") {
   pooled.say(0, "wake");
   CHECK(must(pooled.set.wait(pooled.room, within(10s))).size() == 1);
   CHECK(text_of(pooled.heard()) == "wake");
+}
+
+TEST_CASE("an idle channel with a pool takes at most 16 KiB and no descriptor", "[channel]") {
+  Pooled pooled{8};
+  if (lacks(pooled.context, &DeviceCapabilities::endpoints)) return;
+  auto const descriptors = [] {
+    std::filesystem::directory_iterator const all{"/proc/self/fd"};
+    return std::distance(begin(all), end(all));
+  };
+  auto const allocated = [] {
+    auto const now = ::mallinfo2();  // of a sanitizer's own malloc nothing
+    return now.uordblks + now.hblkhd;
+  };
+  constexpr std::size_t count = 64;
+  std::vector<Channel> idle;
+  idle.reserve(count);
+  auto const add = [&] {
+    auto prepared = must(channel_builder()
+                             .protection_domain(pooled.domain)
+                             .send_depth(16)
+                             .wait_set(pooled.set, idle.size())
+                             .receive_pool(*pooled.pool)
+                             .build());
+    auto const itself = prepared.endpoint();
+    idle.push_back(must(std::move(prepared).handshake(itself)));
+  };
+  auto const descriptors_before = descriptors();
+  auto const before = allocated();
+  while (idle.size() < count) add();
+  auto const each = (allocated() - before) / count;
+  CAPTURE(each);
+  if (pooled.context.kind() == DeviceKind::soft) CHECK(each <= 16 * 1024);
+  CHECK(descriptors() == descriptors_before);
 }
