@@ -71,6 +71,14 @@ ABORT_CASE(listener_asked_after_move, "a Listener was used after it had been mov
   return listener.address().empty() ? lend::success() : lend::Result<void>{lend::Errc::denied};
 }
 
+// A desk is asked where it is under the name it was moved away from.
+ABORT_CASE(desk_asked_after_move, "a Desk was used after it had been moved from") {
+  LEND_TRY(desk, lend::Desk::open("127.0.0.1:0"));
+  lend::Desk const elsewhere{std::move(desk)};
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
+  return desk.address().empty() ? lend::success() : lend::Result<void>{lend::Errc::denied};
+}
+
 // A prepared channel is asked for its endpoint under the name it was moved away from.
 ABORT_CASE(prepared_channel_asked_after_move,
            "a PreparedChannel was used after it had been moved from") {
