@@ -5,6 +5,7 @@
 
 #include <base/slot_table.hpp>
 #include <channel/failure_log.hpp>
+#include <channel/queue_room.hpp>
 #include <channel/slot.hpp>
 #include <lend/base/result.hpp>
 #include <verbs/loan_row.hpp>
@@ -30,18 +31,15 @@ class InFlight {
 
   [[nodiscard]] bool has_slot() const noexcept { return !slots_.full(); }
   [[nodiscard]] bool has_room(Operation operation) const noexcept {
-    auto const queue = queue_of(operation);
-    return outstanding_[queue] < room_[queue] && has_slot();
+    return room_.has(operation) && has_slot();
   }
   /// In the operation's queue: the receive queue or the send queue.
   [[nodiscard]] std::uint32_t outstanding(Operation operation) const noexcept {
-    return outstanding_[queue_of(operation)];
+    return room_.taken(operation);
   }
-  [[nodiscard]] std::uint32_t outstanding() const noexcept {
-    return outstanding_[0] + outstanding_[1];
-  }
+  [[nodiscard]] std::uint32_t outstanding() const noexcept { return room_.taken(); }
   /// Removes all room: the channel is broken.
-  void close() noexcept { room_[0] = room_[1] = 0; }
+  void close() noexcept { room_.close(); }
   /// queue_full if handles hold every slot, so that no wait makes room.
   [[nodiscard]] Result<void> check_slots() noexcept;
 
@@ -81,7 +79,7 @@ class InFlight {
   /// The device took `count` requests of `operation`, or may have.
   [[gnu::always_inline]] void note_posted(Operation operation, ScopeRecord& scope,
                                           std::uint32_t count = 1) noexcept {
-    outstanding_[queue_of(operation)] += count;
+    room_.take(operation, count);
     scope.outstanding += count;
   }
   /// The same of a marker.
@@ -113,7 +111,7 @@ class InFlight {
   }
   /// It is not outstanding any more.
   [[gnu::always_inline]] void note_over(Operation operation, ScopeRecord& scope) noexcept {
-    --outstanding_[queue_of(operation)];
+    room_.give_back(operation);
     --scope.outstanding;
   }
   /// The request failed with `failure`: an outstanding one, or one of a batch.
@@ -168,9 +166,6 @@ class InFlight {
   }
 
  private:
-  [[nodiscard]] static std::size_t queue_of(Operation operation) noexcept {
-    return operation == Operation::receive ? 1 : 0;
-  }
   void succeed(Slot& slot) noexcept;
   void end(Slot& slot) noexcept {
     finish(slot);
@@ -211,9 +206,7 @@ class InFlight {
   void for_each_as_seen(Visit&& visit) noexcept;
 
   base::SlotTable<Slot> slots_;
-  // Maximum outstanding: the depths; 0 once the channel is broken.
-  std::uint32_t room_[2];
-  std::uint32_t outstanding_[2] = {0, 0};       // sends, writes and reads; receives
+  QueueRoom room_;
   std::unique_ptr<verbs::LentPiece[]> pieces_;  // one for each slot
   std::unique_ptr<verbs::LentPiece[]> rows_{};  // elements_ for each, made when first used
   std::uint32_t const elements_;
