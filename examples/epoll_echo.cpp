@@ -66,6 +66,7 @@ static lend::Result<void> serve(lend::WaitSet& set, std::vector<Pair>& pairs,
   for (bool is_done = false; !is_done;) {
     LEND_TRY(ready, set.poll(room));
     for (lend::Ready const& one : ready) {
+      if (one.what == lend::Ready::What::device) continue;  // of no client
       LEND_TRY(channel, scope.on(pairs[one.tag].server));
       LEND_TRY(arrived, arrivals[one.tag].poll());
       if (!arrived) continue;  // the news were of the echo that was sent

@@ -260,14 +260,14 @@ bool SetState::take_wake() noexcept {
 // ---- what no completion says ----
 
 void SetState::look_at_events() noexcept {
-  asks_device_ = false;
-  events_->reader().read();
-  if (!events_->take_marked()) return;
+  if (std::exchange(asks_device_, false)) events_->reader().read();
+  // Events that were not taken stay news, and cost no look at the device.
+  if (!events_->has_news() || !events_->take_marked()) return;
   for (auto const& queue : queues_) static_cast<void>(queue->break_reported());
 }
 
 void SetState::look_around() noexcept {
-  if (asks_device_ || events_->has_news()) look_at_events();
+  look_at_events();
   if (looked_after.is_empty() || !look_at_.has_passed()) return;
   look_at_ = within(look_pause);
   looked_after.for_each([](ChannelState& channel) { channel.look_now(); });

@@ -73,7 +73,10 @@ bool Waiter::pause_longer(Deadline deadline) noexcept {
   if (!is_armed_) {
     // An earlier completion need not wake it: the caller polls once more.
     is_armed_ = sleeper_.arm();
-    if (!is_armed_) nap(deadline);
+    if (!is_armed_) {
+      sleeper_.look();  // a sleep would
+      nap(deadline);
+    }
     return true;
   }
   is_armed_ = false;

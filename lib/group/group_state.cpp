@@ -112,7 +112,8 @@ GroupState::~GroupState() {
     if (all_left) return;
     auto const ready = set_.wait(ready_, deadline);
     if (!ready.has_value()) return;
-    for (Ready const& one : ready.value()) static_cast<void>(links_[one.tag]->take_arrivals());
+    for (Ready const& one : ready.value())
+      if (one.what != Ready::What::device) static_cast<void>(links_[one.tag]->take_arrivals());
   }
 }
 
@@ -332,6 +333,7 @@ Result<void> GroupState::wait(Deadline deadline) noexcept {
 
 Result<void> GroupState::take_news(std::span<Ready const> ready) noexcept {
   for (Ready const& one : ready) {
+    if (one.what == Ready::What::device) continue;  // of no link
     auto const rank = static_cast<std::uint32_t>(one.tag);
     auto const taken = links_[rank]->take_arrivals();
     LEND_TRYV(check_agreement(rank));

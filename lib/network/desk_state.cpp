@@ -96,7 +96,9 @@ void DeskState::end(StatusCode code, std::string const& why) {
 Result<bool> DeskState::poll() {
   if (!table_) return false;
   excuse_delay(Clock::now());
-  if (auto const served = serve_ready(); !served) {
+  auto const served = serve_ready();
+  // Where all have been let go, no failure takes that back.
+  if (!served && table_->phase() != DeskTable::Phase::over) {
     end(StatusCode::failed, "sat when the desk failed: " + served.error().message());
     return served.error();
   }
@@ -175,9 +177,14 @@ Result<void> DeskState::take_newcomers() {
     }
     auto connection = take_connection(listening_.fd.get());
     if (!connection) {
-      bool const is_short = connection.error() == Errc::exhausted;
-      if (is_short && !pending_.empty() && make_room(now)) continue;
-      return connection.error();
+      if (connection.error() != Errc::exhausted) return connection.error();
+      if (make_room(now)) continue;
+      // Clients that have not had their time hold the descriptors, or none is missing: later.
+      bool const is_missing = pending_.empty() && table_->phase() == DeskTable::Phase::collecting;
+      if (is_missing) return connection.error();
+      is_full_ = true;
+      watch_again(listening_.fd.get(), 0, &listening_);
+      return success();
     }
     if (!connection.value().fd) return success();
     LEND_TRYV(add(std::move(connection).value(), now));

@@ -104,6 +104,8 @@ Result<std::optional<std::vector<Endpoint>>> DeskVisit::swap(std::span<Card cons
     if (reader_->kind() != FrameKind::cards) return refused(socket_, "sent a frame out of turn");
     auto frame = cards_in(*reader_);
     if (!frame) return refused(socket_, frame.error().message());
+    if (frame.value().total >= size_ || theirs.size() + frame.value().cards.size() >= size_)
+      return refused(socket_, "handed out more cards than there are other ranks");
     theirs.insert(theirs.end(), frame.value().cards.begin(), frame.value().cards.end());
     if (theirs.size() < frame.value().total && !frame.value().cards.empty()) continue;
     LEND_TRY(ordered, in_order_of(cards, std::move(theirs)));

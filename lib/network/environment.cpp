@@ -112,9 +112,13 @@ Result<Seat> seat_by(Launcher const& launcher) {
   seat.desk = text_of("LEND_DESK");
   seat.desk_is_served = !seat.desk.empty() && text_of("LEND_DESK_SERVED") == "1";
   seat.group = text_of("LEND_GROUP");
-  if (seat.group.empty()) seat.group = job.substr(0, network::group_name_max);
+  // The last bytes of a long name: they tell jobs apart, where the first ones name the host.
+  auto const end_of_job = [&job](std::size_t most) {
+    return job.substr(job.size() - std::min(job.size(), most));
+  };
+  if (seat.group.empty()) seat.group = end_of_job(network::group_name_max);
   if (seat.desk.empty() && !job.empty())
-    seat.desk = "unix:@lend-" + std::to_string(::geteuid()) + "-" + job.substr(0, 80);
+    seat.desk = "unix:@lend-" + std::to_string(::geteuid()) + "-" + end_of_job(80);
   LEND_TRY(secret, secret_from_file());
   seat.secret = std::move(secret);
   if (auto const checked = network::check(seat); !checked)

@@ -69,6 +69,7 @@ Result<Launcher> Launcher::make(Options options) {
   for (int const number : passed_on) ::sigaddset(&taken, number);
   ::sigprocmask(SIG_BLOCK, &taken, &setting.signals);
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGCHLD, SIG_DFL);  // a parent that ignores it would have the kernel collect the ranks
   base::UniqueFd signals{::signalfd(-1, &taken, SFD_NONBLOCK | SFD_CLOEXEC)};
   if (!signals) return Error::from_errno("signalfd", errno);
   return Launcher{std::move(options), std::move(setting), std::move(desk), std::move(signals)};

@@ -89,7 +89,8 @@ Result<RankProcess> RankProcess::start(std::uint32_t rank, Setting const& settin
 }
 
 void RankProcess::signal(int number) const noexcept {
-  if (!has_ended_) ::kill(-process_, number);
+  if (has_ended_ || ::kill(-process_, number) == 0) return;
+  ::kill(process_, number);  // it has joined another process group
 }
 
 bool RankProcess::pass_on(std::size_t which) {
@@ -113,7 +114,8 @@ void RankProcess::pass_on_all() {
 
 void RankProcess::finish() {
   for (std::size_t which = 0; which < outputs_.size(); ++which) {
-    while (pass_on(which)) {
+    // What is in the pipe now, of 64 KiB at most: a process that the rank left may write on.
+    for (int i = 0; i < 16 && pass_on(which); ++i) {
     }
     lines_[which].end();
     outputs_[which] = base::UniqueFd{};

@@ -2,6 +2,7 @@
 // Whole lines in one write, so that those of several ranks do not mix.
 #include <run/tagged_lines.hpp>
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,6 +19,11 @@ void write_all(int target, std::string_view bytes) {
   while (!bytes.empty()) {
     auto const written = ::write(target, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EAGAIN) {  // as the parent process made it
+      pollfd room{target, POLLOUT, 0};
+      ::poll(&room, 1, -1);
+      continue;
+    }
     if (written <= 0) return;
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }

@@ -64,7 +64,11 @@ void ChannelLine::close() noexcept {
 
 Result<std::optional<Line::Arrival>> ChannelLine::next() noexcept {
   if (!channel_) return Error{Errc::channel_broken, "the connection was ended"};
-  if (outstanding_ == 0) return std::optional<Arrival>{};
+  if (outstanding_ == 0) {
+    // A peer that had filled every receive before the channel broke leaves none to fail.
+    if (Error const* const cause = channel_->first_cause()) return loss(*cause);
+    return std::optional<Arrival>{};
+  }
   std::uint32_t const slot = posted_[oldest_];
   auto done = handles_[slot]->poll();
   if (!done) {

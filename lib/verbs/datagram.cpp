@@ -22,7 +22,9 @@ using verbs::QueuePairHandle;
 namespace {
 
 Error no_destination(QueuePairHandle const& queue_pair, std::string const& call, int errno_value) {
-  auto const code = errno_value == EINVAL ? Errc::invalid_argument : Errc::system_failed;
+  // EPROTONOSUPPORT: bytes that are no header of either IP.
+  bool const is_argument = errno_value == EINVAL || errno_value == EPROTONOSUPPORT;
+  auto const code = is_argument ? Errc::invalid_argument : Errc::system_failed;
   return verbs::verb_error(errno_value == ENOMEM ? Errc::exhausted : code,
                            queue_pair.domain->provider(), call, errno_value);
 }
@@ -88,6 +90,8 @@ Result<Destination> AnyQueuePair::destination_back(DatagramSender const& sender,
 Result<void> AnyQueuePair::post_to(std::uint64_t id, Send const& work,
                                    Destination const& to) noexcept {
   QueuePairHandle const& own = handle();
+  if (!to.handle_) [[unlikely]]
+    return Error{Errc::stale_handle, "send refused: the Destination was moved from"};
   DestinationHandle const& there = *to.handle_;
   if (there.domain != own.domain)
     return Error{Errc::invalid_argument,

@@ -180,12 +180,13 @@ Error event_error(DeviceEvent const& failure) noexcept try {
 
 EventQueue::EventQueue(Context const& context, Wanted wanted, int wake)
     : context_{context.handle_}, reader_{context_->events}, wanted_{wanted}, wake_{wake} {
+  if (reader_.is_inherited()) return;  // a thread that this process does not have may hold the lock
   std::lock_guard const lock{reader_.mutex_};
   reader_.queues_.push_back(this);
 }
 
 EventQueue::~EventQueue() {
-  if (reader_.is_inherited()) return;  // a thread that this process does not have may hold the lock
+  if (reader_.is_inherited()) return;  // as above
   std::lock_guard const lock{reader_.mutex_};
   std::erase(reader_.queues_, this);
 }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -87,13 +88,19 @@ constexpr std::uint16_t no_partition = 0;
 Result<std::uint16_t> partition_index_of(ContextHandle const& context, PortInfo const& port,
                                          std::uint16_t wished) {
   std::string there;
+  std::optional<std::uint16_t> of_limited_member;
   for (int index = 0; index < port.partition_key_count; ++index) {
     LEND_TRY(key, partition_key(context, index));
     if ((key & partition_bits) == no_partition) continue;
-    if ((key & partition_bits) == (wished & partition_bits))
-      return static_cast<std::uint16_t>(index);
+    if ((key & partition_bits) == (wished & partition_bits)) {
+      auto const found = static_cast<std::uint16_t>(index);
+      // Limited members may not talk to each other.
+      if ((key & ~partition_bits) != 0) return found;
+      if (!of_limited_member) of_limited_member = found;
+    }
     there += (there.empty() ? "" : ", ") + text_of_key(key);
   }
+  if (of_limited_member) return *of_limited_member;
   return Error{Errc::not_found, "partition_key " + text_of_key(wished) + " is none of port " +
                                     std::to_string(port.number) + " of " + context.name +
                                     ", which has " + (there.empty() ? "none" : there)};

@@ -27,8 +27,12 @@ TEST_CASE("a channel's text has its queue pairs, what is outstanding, and what b
   auto const number = [](Endpoint const& end) {
     return std::to_string(end.queue_pair_number.value());
   };
-  auto const begins = "channel over " + ends.context.name() + ": queue pair " +
-                      number(ends.a.endpoint()) + " (ready_to_send) toward queue pair ";
+  // SoftiWARP of kernel 6.1 does not tell the state, and rdma_cm no number of the peer.
+  bool const tells = ends.context.capabilities().endpoints;
+  auto const begins =
+      "channel over " + ends.context.name() + ": queue pair " + number(ends.a.endpoint()) +
+      (tells ? " (ready_to_send) toward queue pair " + number(ends.b.endpoint()) + " at "
+             : std::string{" ("});
   CHECK(says(ends.a.describe(), begins));
   CHECK(says(ends.a.describe(), "0 of 8 sends and 0 of 8 receives outstanding; it works"));
 

@@ -4,6 +4,8 @@
 // turn.
 #include "group/ranks.hpp"
 
+#include <lend/soft/faults.hpp>
+
 #include <array>
 #include <string>
 
@@ -25,6 +27,18 @@ struct Large {
 };
 
 }  // namespace
+
+TEST_CASE("an event of a rank's port ends no collective", "[group]") {
+  if (lacks_groups()) return;
+  std::vector<Context> devices;
+  auto ranks = group_of(2, {}, &devices);
+  if (devices[0].kind() != DeviceKind::soft) return skip(devices[0], "faults are planned");
+  auto const rank = GENERATE(std::size_t{0}, std::size_t{1});
+  must(inject_faults(devices[rank], FaultPlan{}.port_goes_down(1).port_comes_up(2)));
+
+  for (int round = 0; round < 3; ++round)
+    on_each(ranks, [](Group& group) { expect(group.barrier(within(10s))); });
+}
 
 TEST_CASE("a collective that timed out goes on when it is called again", "[group]") {
   if (lacks_groups()) return;

@@ -30,7 +30,8 @@ struct Ready {
     pool_low,  ///< fewer of the pool's pieces are posted than its low mark
     device,    ///< `event` came, of a port or of the device itself
   };
-  std::uint64_t tag = 0;  ///< of ChannelBuilder::wait_set(), or of ReceivePoolOptions
+  /// Of ChannelBuilder::wait_set(), or of ReceivePoolOptions; of `device` it means nothing.
+  std::uint64_t tag = 0;
   What what{};
   DeviceEvent event{};  ///< of `device` only
 };

@@ -30,7 +30,8 @@ struct TransportOptions {
   /// Messages that the peer may have under way: 4 to 512, a multiple of 4. Default 32.
   std::uint32_t window = 0;
   /// Of one message: 1 to 1,048,575. Default 16 KiB. With the window it is the memory of this end:
-  /// (window + 9) · message_bytes_max to receive, and at most as much again to send.
+  /// (window + 9) · message_bytes_max to receive; to send at most as much again, or four messages
+  /// of the size that the peer asks for.
   std::uint32_t message_bytes_max = 0;
   /// How soon an end that only waits learns that its peer has died; 0: never.
   std::chrono::nanoseconds keep_alive = std::chrono::seconds{1};

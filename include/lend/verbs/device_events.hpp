@@ -33,7 +33,7 @@ struct DeviceEvent {
     addresses_changed,  ///< of a port: its GIDs, LID, partition keys or subnet manager
     device_failed,      ///< or was removed
     other,              ///< `code` says which
-    missed,             ///< more came than are kept: here some are missing
+    missed,             ///< more came than are kept: some are missing before it
   };
   Kind kind{};
   std::uint8_t port = 0;         ///< of port_…, addresses_changed

@@ -38,13 +38,14 @@ struct QueuePairOptions {
   std::optional<std::uint8_t> reads_in_flight{};
   std::optional<std::uint8_t> reads_served{};
   /// What the peer may do here at all; each region says again what it may do there. Without `write`
-  /// the keep-alives of the peer are refused. RemoteAccess{}: nothing.
+  /// the keep-alives of the peer are refused, and its batches if its device takes only a part.
+  /// RemoteAccess{}: nothing.
   RemoteAccess remote_access = RemoteAccess::all;
   // By rdma_cm the route decides the rest and the MTU, and all but the defaults are refused.
   std::uint8_t service_level = 0;  ///< 0 to 15: InfiniBand's SL, the priority of Ethernet
   std::uint8_t traffic_class = 0;  ///< of IPv6 and RoCE v2; the upper six bits are the DSCP
   /// The partition, by its key in Context::partition_keys(), which the peer needs, too; nothing:
-  /// the first. Bit 15, full member, is ignored.
+  /// the first. A full membership (bit 15) is preferred.
   std::optional<std::uint16_t> partition_key{};
 };
 
