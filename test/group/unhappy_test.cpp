@@ -38,6 +38,7 @@ TEST_CASE("an event of a rank's port ends no collective", "[group]") {
 
   for (int round = 0; round < 3; ++round)
     on_each(ranks, [](Group& group) { expect(group.barrier(within(10s))); });
+  CHECK(ranks[rank].first_cause() == nullptr);
 }
 
 TEST_CASE("a collective that timed out goes on when it is called again", "[group]") {
