@@ -3,8 +3,8 @@
 // thread.
 //
 // Shared loans conflict with none of their kind, so alone they are in no order: a new one is linked
-// where the ring closes. The first exclusive loan sorts the ring, which stays sorted until it is
-// empty.
+// where the ring closes. An exclusive loan alone needs no order either. Beside another the first
+// exclusive loan sorts the ring, which stays sorted until it is empty.
 //
 // Two facts keep walks along a sorted ring short. reach_, the largest end up to a loan, shows at
 // once whether any loan below overlaps a new one, which is therefore mostly inserted between two
@@ -132,6 +132,14 @@ Loan* BorrowLedger::merged(Loan* one, Loan* other) noexcept {
   return first;
 }
 
+/// Puts a ring of one exclusive loan in order.
+[[gnu::noinline]] void BorrowLedger::sort_lone() noexcept {
+  Loan& loan = *ends_.next_;
+  loan.reach_ = loan.end_;
+  last_made_[static_cast<std::size_t>(LoanKind::exclusive)] = &loan;
+  flags_.store(static_cast<Flags>((flags() & ~lone) | sorted), std::memory_order_relaxed);
+}
+
 /// Puts the ring, whose loans are all shared, in order: a merge sort of the list.
 void BorrowLedger::sort() noexcept {
   Loan* parts[64] = {};  // parts[i]: none, or 2^i loans in order
@@ -155,6 +163,7 @@ void BorrowLedger::sort() noexcept {
 }
 
 Loan const* BorrowLedger::link_anywhere(Loan& loan) noexcept {
+  if (is_lone()) sort_lone();
   if (!is_sorted()) {
     if (loan.kind_ == LoanKind::shared) {
       insert(loan, *ends_.previous_, ends_);
@@ -222,6 +231,7 @@ Result<void> BorrowLedger::lend(Loan& loan, ByteRange range, LoanKind kind, Oper
 void BorrowLedger::share(Loan& loan) noexcept {
   LEND_ASSERT(loan.on_loan() && loan.kind_ == LoanKind::exclusive);
   Lock const lock{loan.ledger_->locked_};
+  if (loan.ledger_->is_lone()) loan.ledger_->sort_lone();
   loan.kind_ = LoanKind::shared;  // nothing below reaches into it, so reach_ stays
 }
 
@@ -243,8 +253,8 @@ Result<void> BorrowLedger::check(ByteRange range, LoanKind kind) const noexcept 
   {
     Lock const lock{locked_};
     Loan const* const found = is_sorted() ? conflict(place_below(begin, kind), begin, end, kind)
-                              : kind == LoanKind::exclusive ? overlapping(begin, end)
-                                                            : nullptr;
+                              : kind == LoanKind::exclusive || is_lone() ? overlapping(begin, end)
+                                                                         : nullptr;
     if (found != nullptr) rival.emplace(*found);
   }
   if (!rival) return success();

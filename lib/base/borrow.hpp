@@ -72,9 +72,10 @@ class BorrowLedger {
   // 0 while all loans are shared and nothing else is to be told: then the ring is in no order, and
   // its loans have no reach_.
   using Flags = std::uint8_t;
-  static constexpr Flags sorted = 1;      // an exclusive loan was made since the ring was empty
+  static constexpr Flags sorted = 1;      // since an exclusive loan beside others, until empty
   static constexpr Flags retired = 2;     // the owner is gone
   static constexpr Flags unrecorded = 4;  // the region records no loans
+  static constexpr Flags lone = 8;        // one loan, exclusive: no reach_, and no hint names it
 
   // Relaxed: changed under the lock; is_recording() reads what publishes nothing.
   [[nodiscard]] Flags flags() const noexcept { return flags_.load(std::memory_order_relaxed); }
@@ -82,6 +83,7 @@ class BorrowLedger {
     flags_.store(static_cast<Flags>(flags() | flag), std::memory_order_relaxed);
   }
   [[nodiscard]] bool is_sorted() const noexcept { return (flags() & sorted) != 0; }
+  [[nodiscard]] bool is_lone() const noexcept { return (flags() & lone) != 0; }
   [[nodiscard]] bool is_empty() const noexcept { return ends_.next_ == &ends_; }
 
   [[nodiscard]] std::size_t loans_under_lock() const noexcept {
@@ -98,6 +100,7 @@ class BorrowLedger {
   [[nodiscard]] Loan const* link_anywhere(Loan& loan) noexcept;  // or the rival it overlaps
   [[nodiscard]] static Loan* merged(Loan* one, Loan* other) noexcept;
   void sort() noexcept;
+  void sort_lone() noexcept;
   [[nodiscard]] Loan const* overlapping(std::size_t begin, std::size_t end) const noexcept;
   void lower_reach_from(Loan* loan) noexcept;
   [[nodiscard]] Loan* place_below(std::size_t begin, LoanKind kind) const noexcept;
@@ -160,16 +163,15 @@ inline bool BorrowLedger::fits_above(Loan const& below, std::size_t begin, std::
 /// As link_anywhere(), where that takes few instructions.
 [[gnu::always_inline]] inline bool BorrowLedger::link_at_once(Loan& loan, LoanKind kind) noexcept {
   Flags const now = flags();
-  if (kind == LoanKind::shared && now == 0) [[likely]] {
+  if (now == 0) [[likely]] {
+    if (kind == LoanKind::exclusive) {
+      if (!is_empty()) return false;
+      flags_.store(lone, std::memory_order_relaxed);
+    }
     insert(loan, *ends_.previous_, ends_);
     return true;
   }
-  if (now != sorted) {
-    if (now != 0 || !is_empty()) return false;
-    flags_.store(sorted, std::memory_order_relaxed);
-    link_sorted(loan, kind, ends_);
-    return true;
-  }
+  if (now != sorted) return false;
   Loan* below = last_made_[static_cast<std::size_t>(kind)];
   if (!fits_above(*below, loan.begin_, loan.end_, kind)) [[unlikely]] {
     below = left_last_;
@@ -228,11 +230,15 @@ inline void BorrowLedger::describe(Loan& loan, ByteRange range, LoanKind kind, O
   Flags const now = ledger.flags();
   if (now == 0) [[likely]]
     return false;
-  if ((now & sorted) != 0) {
+  if (now == lone) {
+    if (ledger.is_empty()) ledger.flags_.store(0, std::memory_order_relaxed);
+    return false;
+  }
+  if ((now & (sorted | lone)) != 0) {
     if (ledger.is_empty()) {
-      ledger.last_made_[0] = ledger.last_made_[1] = ledger.left_last_ = below;
-      ledger.flags_.store(static_cast<Flags>(now & ~sorted), std::memory_order_relaxed);
-    } else if (loan.begin_ != loan.end_) {
+      ledger.last_made_[0] = ledger.last_made_[1] = ledger.left_last_ = &ledger.ends_;
+      ledger.flags_.store(static_cast<Flags>(now & ~(sorted | lone)), std::memory_order_relaxed);
+    } else if ((now & sorted) != 0 && loan.begin_ != loan.end_) {
       for (Loan*& last : ledger.last_made_)
         if (last == &loan) last = below;
       ledger.left_last_ = below;

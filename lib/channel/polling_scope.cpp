@@ -157,7 +157,7 @@ template struct Calls<Send>;
 template struct Calls<Receive>;
 template struct Calls<Write, RemoteSlice>;
 template struct Calls<Read, RemoteSlice>;
-template struct Calls<Atomic, Atomic>;
+template struct Calls<Atomic, AtomicChange>;
 
 }  // namespace channel
 

@@ -47,6 +47,6 @@ template struct Calls<Send>;
 template struct Calls<Receive>;
 template struct Calls<Write, RemoteSlice>;
 template struct Calls<Read, RemoteSlice>;
-template struct Calls<Atomic, Atomic>;
+template struct Calls<Atomic, AtomicChange>;
 
 }  // namespace lend::channel

@@ -194,6 +194,7 @@ struct RequestQueue {
   std::uint64_t message_bytes_max = 0;
   std::uint32_t elements = 0;          ///< granted, at most elements_max
   std::uint32_t receive_elements = 0;  ///< the same of a receive
+  bool has_atomics = domain->context->has_atomics;
 
   /// Not on iWARP. Source: RFC 5040.
   [[nodiscard]] bool carries_immediates() const noexcept { return !domain->context->is_iwarp(); }

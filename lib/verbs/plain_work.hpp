@@ -15,11 +15,11 @@
 
 namespace lend::verbs {
 
-/// What a plain request says of the peer's memory; of an atomic operation everything.
+/// What a plain request says of the peer's memory.
 struct NoPeerPart {};
 template <class Work>
 using PeerPart = std::conditional_t<is_remote<Work>, RemoteSlice,
-                                    std::conditional_t<is_atomic<Work>, Work, NoPeerPart>>;
+                                    std::conditional_t<is_atomic<Work>, AtomicChange, NoPeerPart>>;
 
 /// The words of work that may be plain. Passed by value, so that compilers keep them in registers.
 template <class Work>
@@ -31,10 +31,8 @@ struct Plain {
 
   /// The request that has these words.
   [[nodiscard, gnu::always_inline]] Work work() const noexcept {
-    if constexpr (is_remote<Work>)
+    if constexpr (is_remote<Work> || is_atomic<Work>)
       return {element, *peer};
-    else if constexpr (is_atomic<Work>)
-      return *peer;
     else
       return {element};
   }
@@ -51,7 +49,7 @@ template <class Work>
   if constexpr (is_remote<Work>)
     return {list_of(work).only(), &remote_of(work)};
   else if constexpr (is_atomic<Work>)
-    return {list_of(work).only(), &work};
+    return {list_of(work).only(), &work.change};
   else
     return {list_of(work).only()};
 }
@@ -70,8 +68,7 @@ template <class Work>
     return permits(plain.peer->access, WorkKind<Work>::access) && plain.peer->length == length;
   else if constexpr (is_atomic<Work>)
     return is_word(plain.element) && plain.peer->word.address % RemoteWord::size == 0 &&
-           permits(plain.peer->word.access, RemoteAccess::atomic) &&
-           queue.domain->context->has_atomics;
+           permits(plain.peer->word.access, RemoteAccess::atomic) && queue.has_atomics;
   else
     return true;
 }
@@ -97,10 +94,7 @@ template <class Queue, class Work>
                                                   ibv_sge& entry) noexcept {
   fill_element(entry, *plain.element.region, plain.element.range);
   Resolved const resolved{plain.element.range.length, 1};
-  if constexpr (is_atomic<Work>)
-    fill_for(queue, *plain.peer, std::nullopt, id, &entry, resolved, request);
-  else
-    fill_for(queue, plain.work(), std::nullopt, id, &entry, resolved, request);
+  fill_for(queue, plain.work(), std::nullopt, id, &entry, resolved, request);
 }
 
 /// The plain requests of one queue pair: what is the same in each is described once. A device only
@@ -116,6 +110,7 @@ struct Form {
     request.num_sge = 1;
     if constexpr (std::is_same_v<RequestOf<Work>, ibv_send_wr>) {
       request.imm_data = 0;
+      request.send_flags = IBV_SEND_SIGNALED;
       request.opcode = std::is_same_v<Work, Send>                     ? IBV_WR_SEND
                        : is_atomic<Work>                              ? IBV_WR_ATOMIC_FETCH_AND_ADD
                        : WorkKind<Work>::operation == Operation::read ? IBV_WR_RDMA_READ
@@ -128,19 +123,17 @@ struct Form {
   /// Describes work that is_plain().
   [[gnu::always_inline]] void describe(QueuePairHandle const& queue, std::uint64_t id,
                                        Plain<Work> plain) noexcept {
+    fill_element(entry, *plain.element.region, plain.element.range);
+    request.wr_id = id;
+    if constexpr (std::is_same_v<Work, Send> || std::is_same_v<Work, Write>)
+      request.send_flags = flags_for(queue, plain.element.range.length, true);
+    if constexpr (is_remote<Work>) {
+      request.wr.rdma.remote_addr = plain.peer->address;
+      request.wr.rdma.rkey = plain.peer->key;
+    }
     if constexpr (is_atomic<Work>) {
-      describe_plain(queue, id, plain, request, entry);
-    } else {
-      fill_element(entry, *plain.element.region, plain.element.range);
-      request.wr_id = id;
-      constexpr Operation operation = WorkKind<Work>::operation;
-      if constexpr (operation != Operation::receive)
-        request.send_flags =
-            flags_for(queue, plain.element.range.length, operation != Operation::read);
-      if constexpr (is_remote<Work>) {
-        request.wr.rdma.remote_addr = plain.peer->address;
-        request.wr.rdma.rkey = plain.peer->key;
-      }
+      request.opcode = opcode_of(*plain.peer);
+      fill_change(request, *plain.peer);
     }
   }
 };

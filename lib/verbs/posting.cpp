@@ -157,7 +157,7 @@ Error refusal_error(RequestQueue const& queue, Read const& work, PostAnswer answ
 }
 Error refusal_error(RequestQueue const& queue, Atomic const& work, PostAnswer answer,
                     Error const& conflict) noexcept {
-  auto const& word = work.word;
+  auto const& word = work.change.word;
   return error_of(queue, work, answer, conflict,
                   {word.address, RemoteWord::size, word.key, word.access}, false);
 }

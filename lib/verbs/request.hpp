@@ -78,14 +78,21 @@ namespace lend::verbs {
   fill(queue_pair, request, id, elements, resolved, IBV_WR_RDMA_READ, false);
 }
 
+[[nodiscard, gnu::always_inline]] inline ibv_wr_opcode opcode_of(
+    AtomicChange const& change) noexcept {
+  return change.kind == AtomicChange::Kind::compare_swap ? IBV_WR_ATOMIC_CMP_AND_SWP
+                                                         : IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+[[gnu::always_inline]] inline void fill_change(ibv_send_wr& request,
+                                               AtomicChange const& change) noexcept {
+  request.wr.atomic = {change.word.address, change.compare_or_add, change.swap, change.word.key};
+}
 [[gnu::always_inline]] inline void fill_for(QueuePairHandle const& queue_pair, Atomic const& work,
                                             std::optional<std::uint32_t>, std::uint64_t id,
                                             ibv_sge* elements, Resolved resolved,
                                             ibv_send_wr& request) noexcept {
-  bool const swaps = work.kind == Atomic::Kind::compare_swap;
-  request.wr.atomic = {work.word.address, work.compare_or_add, work.swap, work.word.key};
-  fill(queue_pair, request, id, elements, resolved,
-       swaps ? IBV_WR_ATOMIC_CMP_AND_SWP : IBV_WR_ATOMIC_FETCH_AND_ADD, false);
+  fill(queue_pair, request, id, elements, resolved, opcode_of(work.change), false);
+  fill_change(request, work.change);
 }
 
 /// Whether `result`, of a good region, is 8 aligned bytes.
@@ -97,10 +104,11 @@ namespace lend::verbs {
 /// Why an atomic operation whose result is in good regions is refused, or none.
 [[nodiscard]] inline PostRefusal atomic_refusal(RequestQueue const& queue,
                                                 Atomic const& work) noexcept {
-  if (!queue.domain->context->has_atomics) return PostRefusal::no_atomics;
-  if (work.word.access == RemoteAccess{}) return PostRefusal::outside_remote;
-  if (!permits(work.word.access, RemoteAccess::atomic)) return PostRefusal::no_access;
-  if (work.word.address % RemoteWord::size != 0) return PostRefusal::off_word;
+  if (!queue.has_atomics) return PostRefusal::no_atomics;
+  RemoteWord const& word = work.change.word;
+  if (word.access == RemoteAccess{}) return PostRefusal::outside_remote;
+  if (!permits(word.access, RemoteAccess::atomic)) return PostRefusal::no_access;
+  if (word.address % RemoteWord::size != 0) return PostRefusal::off_word;
   auto const elements = work.result.elements();
   bool const is_good = elements.size() == 1 && is_word(elements[0]);
   return is_good ? PostRefusal::none : PostRefusal::bad_result;

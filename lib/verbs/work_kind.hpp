@@ -14,8 +14,8 @@
 namespace lend::verbs {
 
 /// Of one kind of work: `operation`; `memory`, the member with the list of this side's elements;
-/// `remote`, of writes and reads, the member with the peer's, which must permit `access`; `word`,
-/// of atomic operations, the same; and `Request`, its form in verbs, which tells the queue.
+/// `remote`, of writes and reads, the member with the peer's, which must permit `access`; `change`,
+/// of atomic operations, what they do there; and `Request`, its form in verbs, which tells the queue.
 template <class Work>
 struct WorkKind;
 
@@ -51,7 +51,7 @@ template <>
 struct WorkKind<Atomic> {
   static constexpr Operation operation = Operation::atomic;
   static constexpr auto memory = &Atomic::result;
-  static constexpr auto word = &Atomic::word;
+  static constexpr auto change = &Atomic::change;
   using Request = ibv_send_wr;
 };
 
@@ -80,7 +80,7 @@ requires is_remote<Work>
 /// Whether it changes a word of the peer.
 template <class Work>
 inline constexpr bool is_atomic = requires {
-  WorkKind<Work>::word;
+  WorkKind<Work>::change;
 };
 
 /// What `work` brings the peer besides bytes.

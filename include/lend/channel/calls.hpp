@@ -83,8 +83,8 @@ struct LEND_EXPORT Calls {
 [[nodiscard]] inline RemoteSlice const& peer_of(Read const& work) noexcept {
   return work.source;
 }
-[[nodiscard]] inline Atomic const& peer_of(Atomic const& work) noexcept {
-  return work;
+[[nodiscard]] inline AtomicChange const& peer_of(Atomic const& work) noexcept {
+  return work.change;
 }
 
 template <class Work>

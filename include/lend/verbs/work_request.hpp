@@ -138,6 +138,16 @@ struct LEND_EXPORT Read {
   Read(ScatterList into, RemoteSlice from) noexcept : target(into), source(from) {}
 };
 
+/// What an Atomic does to the peer's word.
+struct LEND_EXPORT AtomicChange {
+  enum class Kind : std::uint8_t { compare_swap, fetch_add };
+
+  RemoteWord word;
+  std::uint64_t compare_or_add;
+  std::uint64_t swap;
+  Kind kind;
+};
+
 /// Changes 8 bytes of the peer's in one step, and brings what they were before. The peer's device
 /// executes it: no two of them, of any queue pairs of that device, overlap. Whether the peer's own
 /// std::atomic takes part depends on the device; on the soft device it does in memory of
@@ -146,24 +156,19 @@ struct LEND_EXPORT Read {
 /// Shape:   `result` is 8 aligned bytes; values are in the byte order of this host.
 /// Source:  ibv_post_send(3); InfiniBand Architecture Specification vol. 1, 9.4.5.
 struct LEND_EXPORT Atomic {
-  enum class Kind : std::uint8_t { compare_swap, fetch_add };
-
   /// Sets the word to `desired` if it is `expected`. It was if `result` says so.
   [[nodiscard]] static Atomic compare_swap(ScatterElement result, RemoteWord word,
                                            std::uint64_t expected, std::uint64_t desired) noexcept {
-    return {result, word, Kind::compare_swap, expected, desired};
+    return {result, {word, expected, desired, AtomicChange::Kind::compare_swap}};
   }
   /// Adds, modulo 2^64.
   [[nodiscard]] static Atomic fetch_add(ScatterElement result, RemoteWord word,
                                         std::uint64_t addend) noexcept {
-    return {result, word, Kind::fetch_add, addend, 0};
+    return {result, {word, addend, 0, AtomicChange::Kind::fetch_add}};
   }
 
   ScatterList result;
-  RemoteWord word;
-  Kind kind;
-  std::uint64_t compare_or_add;
-  std::uint64_t swap;
+  AtomicChange change;
 };
 
 }  // namespace lend
