@@ -64,7 +64,9 @@ Result<void> wait_for_room(ChannelState& channel, Operation operation, Deadline 
   do {
     LEND_TRYV(check_for_room(channel, operation, wait.patience));
     LEND_TRY(goes_on, channel.poll_or_pause(wait.waiter, deadline));
-    if (!goes_on) return no_room_in_time(operation, deadline);
+    // The last look before a sleep may have made room.
+    if (!goes_on && !channel.is_broken() && !channel.in_flight.has_room(operation))
+      return no_room_in_time(operation, deadline);
   } while (!channel.is_broken() && !channel.in_flight.has_room(operation));
   return success();
 }

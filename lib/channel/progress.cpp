@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Passes completions to their channels. One thread at a time.
 #include <channel/channel_state.hpp>
+#include <channel/ending.hpp>
 #include <channel/pool_state.hpp>
 #include <channel/progress.hpp>
 #include <channel/set_state.hpp>
@@ -33,8 +34,13 @@ void Progress::look_after(ChannelState& channel) noexcept {
 
 void Progress::break_channels(int result) noexcept {
   has_failed_ = true;
-  channels_.for_each([result](ChannelState& channel) {
-    if (!channel.is_broken()) channel.act_on(channel.poll_failure(result));
+  channels_.for_each([this, result](ChannelState& channel) {
+    if (channel.is_broken()) return;
+    // As where a lone channel aborts its work: what has failed by itself is the better cause.
+    channel.break_for_own(channel.poll_failure(result));
+    note_news(channel);
+    look_after(channel);
+    Ending{channel}.start_abort();
   });
 }
 

@@ -30,11 +30,11 @@ std::string told_of(Workplace& workplace, Program const& program) {
   Run run{workplace, program};
   auto const violation = run.execute();
   auto const& options = program;
-  return "  " + std::string{options.is_loop_back ? "loop-back" : "two ends"} + ", depths " +
-         std::to_string(options.send_depth) + " and " + std::to_string(options.receive_depth) +
-         ", wait " + std::to_string(static_cast<int>(options.wait)) + ", faults \"" +
-         options.faults + "\"\n" + run.story() + "  => " +
-         (violation.empty() ? "it went well this time" : violation);
+  return "  " + std::string{options.is_loop_back ? "loop-back" : "two ends"} +
+         (options.is_in_set ? " in a set" : "") + ", depths " + std::to_string(options.send_depth) +
+         " and " + std::to_string(options.receive_depth) + ", wait " +
+         std::to_string(static_cast<int>(options.wait)) + ", faults \"" + options.faults + "\"\n" +
+         run.story() + "  => " + (violation.empty() ? "it went well this time" : violation);
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ enum class Do : std::uint8_t {
   block,          ///< one blocking call
   poll,           ///< a handle
   wait,           ///< for a handle, shortly
+  poll_set,       ///< the wait set, if there is one
   drop,           ///< a handle
   leak,           ///< a handle
   move,           ///< a handle, to a new place or over another
@@ -41,6 +42,7 @@ struct Step {
 /// How the two ends are made, what goes wrong on the device, and what the program does.
 struct Program {
   bool is_loop_back = false;  ///< one channel, its own peer
+  bool is_in_set = false;     ///< the channels are of one WaitSet
   std::uint32_t send_depth = 1;
   std::uint32_t receive_depth = 1;
   std::uint32_t inline_bytes = 0;

@@ -55,8 +55,10 @@ void Run::connect() {
   model_.regions_beside = 2;
   remote_ = must(exposed_->remote());
 
+  if (program_.is_in_set) set_ = must(WaitSet::create(workplace_.context, program_.wait));
   ChannelOptions options;
   options.wait = program_.wait;
+  if (set_) options.wait_set = &*set_;
   auto& pair = options.queue_pair;
   pair.send_depth = program_.send_depth;
   pair.receive_depth = program_.receive_depth;
@@ -68,6 +70,7 @@ void Run::connect() {
   pair.receiver_not_ready_retries = 3;
   pair.receiver_not_ready_delay = 10us;
   PreparedChannel one = must(prepare_channel(*domain_, options));
+  options.tag = 1;
   PreparedChannel other = must(prepare_channel(*domain_, options));
   Endpoint const endpoint = one.endpoint();
   auto const join = [&](PreparedChannel prepared, Endpoint const& peer) {
@@ -93,6 +96,7 @@ void Run::one(Step const& step) {
     case Do::block: return block(step);
     case Do::poll: return ask(step, false);
     case Do::wait: return ask(step, true);
+    case Do::poll_set: return poll_set();
     case Do::drop: return drop(step);
     case Do::leak: return leak(step);
     case Do::move: return move(step);

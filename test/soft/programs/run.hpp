@@ -81,6 +81,7 @@ class Run {
   void post_unsafely(Step const& step);
   void block(Step const& step);
   void ask(Step const& step, bool waits);
+  void poll_set();
   void drop(Step const& step);
   void leak(Step const& step);
   void move(Step const& step);
@@ -115,6 +116,7 @@ class Run {
 
   Workplace& workplace_;
   Program const& program_;
+  std::optional<WaitSet> set_{};
   Model model_;
   std::optional<ProtectionDomain> domain_{};
   std::optional<MemoryRegion> exposed_{};
