@@ -132,14 +132,6 @@ Loan* BorrowLedger::merged(Loan* one, Loan* other) noexcept {
   return first;
 }
 
-/// Puts a ring of one exclusive loan in order.
-[[gnu::noinline]] void BorrowLedger::sort_lone() noexcept {
-  Loan& loan = *ends_.next_;
-  loan.reach_ = loan.end_;
-  last_made_[static_cast<std::size_t>(LoanKind::exclusive)] = &loan;
-  flags_.store(static_cast<Flags>((flags() & ~lone) | sorted), std::memory_order_relaxed);
-}
-
 /// Puts the ring, whose loans are all shared, in order: a merge sort of the list.
 void BorrowLedger::sort() noexcept {
   Loan* parts[64] = {};  // parts[i]: none, or 2^i loans in order
