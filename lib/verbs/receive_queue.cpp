@@ -108,9 +108,18 @@ ReceiveQueueHandle& ReceiveQueue::handle() const noexcept {
 }
 
 Result<void> ReceiveQueue::unsafe_post_receive(std::uint64_t id, Receive const& work) noexcept {
-  auto const answer = verbs::try_post(handle(), id, work, {});
-  if (!answer.is_posted()) [[unlikely]]
-    return refusal_of(handle(), work, answer);
+  ReceiveQueueHandle const& queue = handle();
+  if (!verbs::may_be_plain(work) || !verbs::is_plain(queue, verbs::plain_of(work))) [[unlikely]] {
+    auto const answer = verbs::try_post(queue, id, work, {});
+    return answer.is_posted() ? Result<void>{success()} : refusal_of(queue, work, answer);
+  }
+  ibv_sge entry;
+  ibv_recv_wr request;
+  verbs::describe_plain(queue, id, verbs::plain_of(work), request, entry);
+  ibv_recv_wr* refused = nullptr;
+  if (int const result = verbs::post_chain(queue, request, refused); result != 0) [[unlikely]]
+    return refusal_of(queue, work,
+                      verbs::device_answer(work.target.only().range.length, result, refused));
   return success();
 }
 

@@ -22,6 +22,7 @@ RUNS = [
     ("bandwidth soft send scoped 8 1000 --json --cores one", 1),
     ("registration --json --largest 1", None),
     ("scale --json --channels 10 --processes 4 --devices 10", 6),
+    ("set_rates --runs 1 --idle 4", 2),
     ("ledger_curve --json", 11),
 ]
 

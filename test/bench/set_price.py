@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Instructions of a message by a wait set and its pool, counted by callgrind: set_price.py SET_PRICE
+
+SET_PRICE is the program built from set_price.cpp. What lend adds to raw verbs with one completion
+queue and one shared receive queue is held to BANDS, by how many messages each poll finds, and a
+message beside IDLE idle channels to FLAT times one beside a single one: their completion queues are
+polled, too, which few messages a poll have to pay for. Exits 1 beyond them, 77 where valgrind is
+missing.
+"""
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+POLLS = 2000  # of each run: what a run costs besides is lost in them
+BANDS = {1: 900, 16: 400}
+IDLE = 1000
+FLAT = {1: 1.25, 16: 1.05}
+
+
+def count(program, idle, at_once):
+    """Instructions per message by lend and by raw verbs."""
+    totals = []
+    for run in ("lend_bench_set", "lend_bench_raw"):
+        with tempfile.TemporaryDirectory() as folder:
+            command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out",
+                       "--collect-atstart=no", f"--toggle-collect={run}",
+                       program, str(idle), str(at_once), str(POLLS)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
+            text = Path(f"{folder}/out").read_text()
+            total = int(re.search(r"^(?:totals|summary): (\d+)", text, re.M).group(1))
+            totals.append(total / POLLS / at_once)
+    return totals
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    if shutil.which("valgrind") is None:
+        print("skipped: no valgrind")
+        sys.exit(77)
+    beyond = []
+    for at_once, band in BANDS.items():
+        figures = {idle: count(sys.argv[1], idle, at_once) for idle in (1, IDLE)}
+        for idle, (by_set, raw) in figures.items():
+            print(f"{at_once} messages a poll, {idle} idle channels: {by_set:.0f} instructions a message "
+                  f"by set and pool, {raw:.0f} by raw verbs")
+        by_set, raw = figures[1]
+        if by_set - raw > band:
+            beyond.append(f"{at_once} a poll: {by_set - raw:.0f} above raw verbs, the band is {band}")
+        if figures[IDLE][0] > FLAT[at_once] * by_set:
+            beyond.append(f"{at_once} a poll: {figures[IDLE][0] / by_set:.2f} times as many beside {IDLE} idle "
+                          f"channels, the band is {FLAT[at_once]}")
+    if beyond:
+        sys.exit("\n".join(beyond))
+
+
+main()
