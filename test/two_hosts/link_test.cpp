@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: when the link is pulled in the middle of a transfer, both hosts end in bounded time with an
 // error that says why, every byte comes back, and a new connection works once the link is there.
+// The host whose link it is also hears of its port.
 // Method: one host writes without end, the other waits for a message; one of them takes its netdev
 // down. Each prints how it ended.
 #include <cstdio>
@@ -63,6 +64,15 @@ void await_port() {
   }
 }
 
+/// Whether the device tells `kind` of its port, among other events.
+bool tells(DeviceEvents& events, DeviceEvent::Kind kind) {
+  for (auto const deadline = within(bound);;) {
+    auto const event = events.wait(deadline);
+    if (!event.has_value()) return false;
+    if (event.value().kind == kind) return event.value().port == 1;
+  }
+}
+
 std::size_t open_files() {
   auto const files = std::filesystem::directory_iterator{"/proc/self/fd"};
   return static_cast<std::size_t>(std::distance(begin(files), end(files)));
@@ -85,6 +95,7 @@ TEST_CASE("a link pulled in the middle ends both sides, and a new connection wor
     auto memory = must(end.domain.allocate(1 << 16));
     auto exposed = must(end.domain.unsafe_allocate_exposed(1 << 16, RemoteAccess::read_write));
     auto const there = swap_regions(exposed);
+    auto events = must(DeviceEvents::of(end.domain.context()));
 
     auto const error = writes ? write_until_it_fails(end, memory, there, pulls)
                               : receive_until_it_fails(end, memory, pulls);
@@ -103,8 +114,12 @@ TEST_CASE("a link pulled in the middle ends both sides, and a new connection wor
     REQUIRE(wire().hear());  // the peer's work has ended too
     // Before the channel ends: SoftRoCE's connection manager hears nothing any more once it has
     // sent a message, as that of the end, over a link that is down. Seen on 6.1.
-    if (pulls) set_link("up");
-    if (pulls) await_port();
+    if (pulls) {
+      CHECK(tells(events, DeviceEvent::Kind::port_down));
+      set_link("up");
+      await_port();
+      CHECK(tells(events, DeviceEvent::Kind::port_active));
+    }
   }
   CHECK(open_files() == files);
 
