@@ -4,6 +4,7 @@
 // them); main() runs them on the device that LEND_DEVICE names, but for what needs a second host.
 #include "guide.hpp"
 
+#include <lend/doctor/examine.hpp>
 #include <lend/lend.hpp>
 #include <lend/soft/faults.hpp>
 
@@ -317,7 +318,15 @@ lend::Result<void> plan_faults() {
   return lend::success();
 }
 
+void examine_this_process() {
+  // excerpt examine
+  for (lend::Finding const& finding : lend::examine())
+    if (finding.level != lend::FindingLevel::ok) std::cout << lend::text_of(finding);
+  // end of excerpt
+}
+
 lend::Result<void> show_all() {
+  examine_this_process();
   // excerpt open
   LEND_TRY(device, lend::open_device());
   std::cout << "running on " << device.name() << " (" << lend::name_of(device.kind()) << ")\n";

@@ -17,6 +17,7 @@ ROOMS = {
     "network": "base verbs channel", "group": "base verbs channel network",
     "transport": "base verbs channel network", "stream": "base transport",
     "preload": "base verbs soft", "run": "base network", "open_device": "base verbs soft",
+    "doctor": "base verbs soft open_device",
 }
 # The same inside a room that is too large to be flat: the table of lib/soft/README.md.
 SUB_ROOMS = {"soft": {
@@ -26,7 +27,7 @@ SUB_ROOMS = {"soft": {
     "device": "platform segment peers memory objects engine",
 }}
 UMBRELLA = "base verbs channel network group open_device".split()
-OWN_NAMESPACE = "base verbs channel soft network group transport stream cm preload run".split()  # rooms whose internal names are in lend::<room>
+OWN_NAMESPACE = "base verbs channel soft network group transport stream cm preload run doctor".split()  # rooms whose internal names are in lend::<room>
 BY_NAME_ONLY = {"include/lend/channel/unsafe.hpp"}  # whoever wants it asks for it
 # Foreign headers, and where they may be seen.
 FOREIGN = {

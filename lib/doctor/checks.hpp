@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The checks: one function each, in a table.
+#pragma once
+
+#include <lend/doctor/examine.hpp>
+
+#include <doctor/host.hpp>
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace lend::doctor {
+
+/// Where a check writes what it found.
+class Notes {
+ public:
+  Notes(std::string_view id, std::string_view page, std::vector<Finding>& findings) noexcept
+      : id_{id}, page_{page}, findings_{findings} {}
+
+  void ok(std::string subject, std::string seen) {
+    add(FindingLevel::ok, std::move(subject), std::move(seen), {}, {});
+  }
+  void warn(std::string subject, std::string seen, std::string why, std::string mend = {}) {
+    add(FindingLevel::warn, std::move(subject), std::move(seen), std::move(why), std::move(mend));
+  }
+  void fail(std::string subject, std::string seen, std::string why, std::string mend = {}) {
+    add(FindingLevel::fail, std::move(subject), std::move(seen), std::move(why), std::move(mend));
+  }
+  void skip(std::string subject, std::string why, std::string mend = {}) {
+    add(FindingLevel::skipped, std::move(subject), {}, std::move(why), std::move(mend));
+  }
+
+ private:
+  void add(FindingLevel level, std::string subject, std::string seen, std::string why,
+           std::string mend) {
+    findings_.push_back(
+        {id_, level, std::move(subject), std::move(seen), std::move(why), std::move(mend), page_});
+  }
+
+  std::string_view id_, page_;
+  std::vector<Finding>& findings_;
+};
+
+struct Check {
+  std::string_view id, page;
+  void (*run)(Host const&, Notes&);
+};
+
+/// In the order of their findings: first what others follow from.
+[[nodiscard]] std::span<Check const> checks() noexcept;
+/// examine() of another host.
+[[nodiscard]] std::vector<Finding> examine(Host const& host);
+
+constexpr std::string_view this_process = "this process";
+/// For checks that concern RDMA devices, where there is none.
+constexpr std::string_view no_device = "the kernel has no RDMA device (/sys/class/infiniband)";
+
+/// The RDMA devices that the kernel knows.
+[[nodiscard]] inline std::vector<std::string> kernel_devices(Host const& host) {
+  return host.entries("/sys/class/infiniband");
+}
+
+// process.cpp
+void check_locked_memory(Host const&, Notes&);
+void check_descriptors(Host const&, Notes&);
+void check_cpus(Host const&, Notes&);
+void check_cgroup(Host const&, Notes&);
+void check_pages(Host const&, Notes&);
+// device_files.cpp
+void check_devices(Host const&, Notes&);
+void check_modules(Host const&, Notes&);
+void check_device_files(Host const&, Notes&);
+void check_permissions(Host const&, Notes&);
+void check_drivers(Host const&, Notes&);
+// ports.cpp
+void check_ports(Host const&, Notes&);
+void check_partitions(Host const&, Notes&);
+void check_addresses(Host const&, Notes&);
+void check_mtu(Host const&, Notes&);
+void check_nodes(Host const&, Notes&);
+// opening.cpp
+void check_versions(Host const&, Notes&);
+void check_soft_device(Host const&, Notes&);
+void check_cross_memory(Host const&, Notes&);
+void check_opening(Host const&, Notes&);
+void check_use(Host const&, Notes&);
+
+}  // namespace lend::doctor

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Checks that open devices as a program does.
+#include <base/printable.hpp>
+#include <doctor/checks.hpp>
+#include <soft/peers/host.hpp>
+#include <verbs/built_with.hpp>
+
+#include <dlfcn.h>
+#include <sys/statvfs.h>
+
+#include <cstdlib>
+
+namespace lend::doctor {
+
+namespace {
+
+/// "/usr/lib/…/libibverbs.so.1.14.44.0": the file's own name has the version of rdma-core last.
+std::string path_of_libibverbs() {
+  void* const call = ::dlsym(RTLD_DEFAULT, "ibv_get_device_list");
+  Dl_info info{};
+  if (call == nullptr || ::dladdr(call, &info) == 0 || info.dli_fname == nullptr) return "none";
+  char* const whole = ::realpath(info.dli_fname, nullptr);
+  std::string path{whole != nullptr ? whole : info.dli_fname};
+  std::free(whole);
+  return path;
+}
+
+std::string text_of(Context const& context) {
+  return context.name() + " (" + std::string{name_of(context.kind())} + "), port " +
+         std::to_string(context.port().number);
+}
+
+/// Why open_device() takes a device of this kind.
+std::string reason_for(Context const& context) {
+  if (char const* const variable = std::getenv("LEND_DEVICE");
+      variable != nullptr && *variable != '\0')
+    return ": LEND_DEVICE=" + base::shown(variable) + " asks for it";
+  switch (context.kind()) {
+    case DeviceKind::card: return ": a card's first active port comes first";
+    case DeviceKind::software_rdma: return ": SoftRoCE comes next where there is no card";
+    case DeviceKind::soft: return ": it stands in where the host has no RDMA device";
+  }
+  return {};
+}
+
+void add_name(std::string& names, std::string const& name) {
+  (names += names.empty() ? "" : ", ") += name;
+}
+
+}  // namespace
+
+void check_versions(Host const& host, Notes& notes) {
+  notes.ok("lend", "version " LEND_VERSION ", Linux " +
+                       host.read("/proc/sys/kernel/osrelease").value_or("unknown") + ", " +
+                       path_of_libibverbs());
+}
+
+void check_soft_device(Host const& host, Notes& notes) {
+  auto const opened = host.open(DeviceChoice::soft());
+  if (opened.has_error())
+    return notes.fail("soft device", opened.error().message(), "the soft device cannot be opened");
+  std::string room;
+  struct statvfs status {};
+  if (::statvfs((host.root + "/dev/shm").c_str(), &status) == 0)
+    room = "; /dev/shm has " + text_of_bytes(status.f_bavail * status.f_frsize) + " left";
+  notes.ok("soft device", opened.value().name() + " opens" + room);
+}
+
+void check_cross_memory(Host const&, Notes& notes) {
+  // The soft device's own probe: it reads a byte of this process as a peer would.
+  auto const answer = soft::cross_memory();
+  if (answer.possible) return notes.ok("soft device", "peers can reach memory of this process");
+  std::string const obstacle{answer.obstacle};
+  notes.warn("soft device", obstacle,
+             "peers reach only memory of allocate(): other memory cannot be registered for "
+             "remote access",
+             obstacle.find("yama") != obstacle.npos
+                 ? "sudo sysctl kernel.yama.ptrace_scope=1"
+                 : "docker run --cap-add=SYS_PTRACE …, or ProtectionDomain::allocate() instead");
+}
+
+void check_opening(Host const& host, Notes& notes) {
+  auto const opened = host.open(DeviceChoice::either());
+  if (opened.has_value())
+    return notes.ok("open_device()",
+                    "takes " + text_of(opened.value()) + reason_for(opened.value()));
+  notes.fail("open_device()", opened.error().message(),
+             "a program that does not choose gets this error",
+             "LEND_DEVICE=soft  (the soft device, within this host)");
+}
+
+void check_use(Host const& host, Notes& notes) {
+  std::string endpoints;
+  std::string connections;
+  if (host.devices.has_value()) {
+    for (auto const& device : host.devices.value()) {
+      auto const opened = device.open();
+      if (opened.has_error()) continue;
+      auto const can = opened.value().capabilities();
+      if (can.endpoints) add_name(endpoints, device.name());
+      if (can.rdma_cm && host.error_of_opening("/dev/infiniband/rdma_cm") == 0)
+        add_name(connections, device.name());
+    }
+  }
+  auto const seen = "listen() and connect() on " + (endpoints.empty() ? "nothing" : endpoints) +
+                    ", rdma_cm on " + (connections.empty() ? "nothing" : connections);
+  if (!endpoints.empty() || !connections.empty()) return notes.ok("this process can use", seen);
+  notes.fail("this process can use", seen, "no device can be opened; see the findings above");
+}
+
+}  // namespace lend::doctor

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Checks of ports, their addresses and their place, from sysfs: no permission is needed for it.
+// Source: Linux Documentation/ABI/stable/sysfs-class-infiniband.
+#include <doctor/checks.hpp>
+#include <verbs/gid_table.hpp>
+
+#include <algorithm>
+
+namespace lend::doctor {
+
+namespace {
+
+struct Port {
+  std::string subject, folder;
+  std::string state{};  // "ACTIVE"
+  bool is_ethernet = false;
+
+  [[nodiscard]] bool is_active() const noexcept { return state == "ACTIVE"; }
+};
+
+std::vector<Port> ports_of(Host const& host) {
+  std::vector<Port> ports;
+  for (auto const& device : kernel_devices(host)) {
+    auto const folder = "/sys/class/infiniband/" + device + "/ports/";
+    for (auto const& number : host.entries(folder)) {
+      Port port{device + '/' + number, folder + number};
+      auto const state = host.read(port.folder + "/state").value_or("");  // "4: ACTIVE"
+      port.state = state.substr(std::min(state.find(' ') + 1, state.size()));
+      port.is_ethernet = host.read(port.folder + "/link_layer") == "Ethernet";
+      ports.push_back(std::move(port));
+    }
+  }
+  return ports;
+}
+
+/// The addresses of a port, best first, as verbs::read_gids() of the opened one.
+std::vector<GidEntry> addresses_of(Host const& host, Port const& port) {
+  std::vector<GidEntry> entries;
+  for (auto const& name : host.entries(port.folder + "/gids")) {
+    auto const index = number_of(name);
+    auto const gid = verbs::gid_of_text(host.read(port.folder + "/gids/" + name).value_or(""));
+    if (!index || !gid || *gid == Gid{}) continue;
+    auto const type = host.read(port.folder + "/gid_attrs/types/" + name);  // "RoCE v2"
+    auto const kind = type == "RoCE v2"  ? GidType::roce_v2
+                      : port.is_ethernet ? GidType::roce_v1
+                                         : GidType::infiniband;
+    entries.push_back({static_cast<std::uint32_t>(*index), kind, *gid, 0});
+  }
+  std::ranges::sort(entries, {}, [](GidEntry const& entry) {
+    return std::pair{verbs::rank_of(entry), entry.index};
+  });
+  return entries;
+}
+
+/// "eth0": the interface of a port's first address; empty on InfiniBand.
+std::string interface_of(Host const& host, Port const& port) {
+  for (auto const& name : host.entries(port.folder + "/gid_attrs/ndevs"))
+    if (auto const interface = host.read(port.folder + "/gid_attrs/ndevs/" + name);
+        interface && !interface->empty())
+      return *interface;
+  return {};
+}
+
+bool is_iwarp(Host const& host, Port const& port) {
+  auto const device = port.folder.substr(0, port.folder.find("/ports/"));
+  return host.read(device + "/node_type").value_or("").find("RNIC") != std::string::npos;
+}
+
+/// Calls `examine` for each active port; says so if there is none.
+template <class Examine>
+void for_each_active(Host const& host, Notes& notes, Examine&& examine) {
+  bool is_any = false;
+  for (auto const& port : ports_of(host))
+    if (port.is_active()) is_any = true, examine(port);
+  if (!is_any) notes.skip("this host", "no RDMA device has an active port");
+}
+
+constexpr int link_local_rank = 2;
+constexpr int version_1_rank = 3;
+
+}  // namespace
+
+void check_ports(Host const& host, Notes& notes) {
+  auto const ports = ports_of(host);
+  if (ports.empty()) return notes.skip("this host", std::string{no_device});
+  bool const is_any_active = std::ranges::any_of(ports, &Port::is_active);
+  for (auto const& port : ports) {
+    auto const seen = port.state + ", " + host.read(port.folder + "/link_layer").value_or("?") +
+                      ", " + host.read(port.folder + "/rate").value_or("rate unknown");
+    if (port.is_active()) {
+      notes.ok(port.subject, seen);
+      continue;
+    }
+    auto const interface = interface_of(host, port);
+    bool const waits = port.state == "INIT" || port.state == "ARMED";
+    auto const why = waits ? "the port waits for a subnet manager"
+                           : "its cable or its network interface is down";
+    auto const mend = waits ? std::string{"sudo systemctl start opensm  (on one host)"}
+                      : !port.is_ethernet ? std::string{"ibstat, and look at cable and switch"}
+                      : interface.empty() ? std::string{"sudo ip link set dev INTERFACE up"}
+                                          : "sudo ip link set dev " + interface + " up";
+    is_any_active ? notes.warn(port.subject, seen, why, mend)
+                  : notes.fail(port.subject, seen, why, mend);
+  }
+}
+
+void check_partitions(Host const& host, Notes& notes) {
+  for_each_active(host, notes, [&](Port const& port) {
+    if (port.is_ethernet) return notes.skip(port.subject, "partitions concern InfiniBand");
+    if (number_of(host.read(port.folder + "/lid").value_or(""), 16).value_or(0) == 0)
+      notes.warn(port.subject, "LID 0", "peers reach the port by its GID only: gid_index(0)");
+    auto const key = host.read(port.folder + "/pkeys/0").value_or("none");
+    constexpr std::uint64_t full_member = 0x8000;
+    if ((number_of(key, 16).value_or(0) & full_member) != 0)
+      return notes.ok(port.subject, "full member of partition " + key);
+    notes.warn(port.subject, "default partition key " + key,
+               "limited members of a partition do not reach each other",
+               "the subnet manager's partitions.conf, or partition_key() of the builder");
+  });
+}
+
+void check_addresses(Host const& host, Notes& notes) {
+  for_each_active(host, notes, [&](Port const& port) {
+    if (is_iwarp(host, port)) return notes.skip(port.subject, "rdma_cm chooses iWARP's addresses");
+    auto const entries = addresses_of(host, port);
+    auto const interface = interface_of(host, port);
+    auto const mend = "sudo ip addr add ADDRESS/24 dev " +
+                      (interface.empty() ? std::string{"INTERFACE"} : interface);
+    if (entries.empty() && port.is_ethernet)
+      return notes.fail(port.subject, "no GID", "a queue pair on Ethernet needs an address", mend);
+    if (entries.empty()) return notes.ok(port.subject, "no GID; InfiniBand is reached by LID");
+    auto const& best = entries.front();
+    auto const seen =
+        "takes index " + std::to_string(best.index) + " of " + verbs::text_of(entries);
+    auto const rank = verbs::rank_of(best);
+    if (rank >= version_1_rank)
+      notes.warn(port.subject, seen, "RoCE v1 does not pass routers, and no peer of RoCE v2 fits",
+                 "check the port's address and the driver's RoCE mode");
+    else if (rank >= link_local_rank)
+      notes.warn(port.subject, seen, "a link-local address works only within one link", mend);
+    else
+      notes.ok(port.subject, seen);
+  });
+}
+
+void check_mtu(Host const& host, Notes& notes) {
+  // A path MTU of 4096 and its headers. Source: Linux include/rdma/ib_addr.h, iboe_get_mtu().
+  constexpr std::uint64_t wanted = 4096 + 96;
+  for_each_active(host, notes, [&](Port const& port) {
+    auto const interface = interface_of(host, port);
+    if (!port.is_ethernet || is_iwarp(host, port) || interface.empty())
+      return notes.skip(port.subject, "concerns RoCE");
+    auto const mtu = number_of(host.read("/sys/class/net/" + interface + "/mtu").value_or(""));
+    if (!mtu) return notes.skip(port.subject, "the MTU of " + interface + " cannot be read");
+    auto const seen = interface + " has MTU " + std::to_string(*mtu);
+    if (*mtu >= wanted) return notes.ok(port.subject, seen);
+    notes.warn(port.subject, seen,
+               "packets carry less than 4096 bytes, so large messages are slower; every switch and "
+               "peer between must carry the larger MTU too",
+               "sudo ip link set dev " + interface + " mtu 4200");
+  });
+}
+
+void check_nodes(Host const& host, Notes& notes) {
+  auto const devices = kernel_devices(host);
+  if (devices.empty()) return notes.skip("this host", std::string{no_device});
+  auto const status = host.read("/proc/self/status").value_or("");
+  auto const allowed = numbers_of_list(field_of(status, "Cpus_allowed_list:").value_or(""));
+  for (auto const& device : devices) {
+    // -1, or no file: not known. Source: Documentation/ABI/testing/sysfs-bus-pci, numa_node.
+    auto const node = host.read("/sys/class/infiniband/" + device + "/device/numa_node");
+    if (!node || !number_of(*node)) {
+      notes.skip(device, "Linux does not say on which NUMA node it is");
+      continue;
+    }
+    auto const list = host.read("/sys/devices/system/node/node" + *node + "/cpulist");
+    auto const near = numbers_of_list(list.value_or(""));
+    auto const is_near = std::ranges::any_of(
+        near, [&](auto cpu) { return std::ranges::find(allowed, cpu) != allowed.end(); });
+    if (is_near)
+      notes.ok(device, "is on node " + *node + ", as CPUs of this process");
+    else
+      notes.warn(
+          device, "is on node " + *node + ", and no CPU of this process",
+          "each access crosses the link between the nodes",
+          "numactl --cpunodebind=" + *node + " …, or run_on_node(" + *node + ") in the program");
+  }
+}
+
+}  // namespace lend::doctor

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Checks of the limits that a process inherits.
+#include <base/printable.hpp>
+#include <doctor/checks.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace lend::doctor {
+
+namespace {
+
+constexpr std::uint64_t mib = 1024 * 1024;
+/// What a program of some channels and a few buffers locks, and what not even one channel does
+/// without.
+constexpr std::uint64_t lockable_wanted = 64 * mib;
+constexpr std::uint64_t lockable_least = mib;
+constexpr std::uint64_t descriptors_wanted = 256;
+
+/// Soft and hard limit; none: no limit. Source: proc(5), /proc/pid/limits.
+struct Limit {
+  std::optional<std::uint64_t> soft{}, hard{};
+};
+
+std::optional<Limit> limit_of(Host const& host, std::string_view name) {
+  auto const text = host.read("/proc/self/limits");
+  auto const line = text ? field_of(*text, name) : std::nullopt;
+  if (!line) return std::nullopt;
+  std::string_view rest{*line};
+  auto const hard = rest.find_first_not_of(' ', std::min(rest.find(' '), rest.size()));
+  return Limit{number_of(rest), hard == rest.npos ? std::nullopt : number_of(rest.substr(hard))};
+}
+
+/// Whether the limit of locked memory does not apply: CAP_IPC_LOCK, which counts only in the first
+/// user namespace. Source: capabilities(7); Linux drivers/infiniband/core/umem.c and capable().
+bool locks_without_limit(Host const& host, std::string const& status) {
+  constexpr unsigned ipc_lock = 14;
+  auto const capabilities = field_of(status, "CapEff:");
+  auto const bits = capabilities ? number_of(*capabilities, 16).value_or(0) : 0;
+  // All ids map to themselves there. Source: user_namespaces(7).
+  auto const map = host.read("/proc/self/uid_map");
+  return (bits >> ipc_lock & 1) != 0 && map && map->ends_with(" 4294967295");
+}
+
+std::string mend_of_locked_memory(Host const& host, Limit const& limit) {
+  std::string mend;
+  if (!limit.hard || *limit.hard >= lockable_wanted)
+    mend = "ulimit -l " + (limit.hard ? std::to_string(*limit.hard / 1024) : "unlimited");
+  else if (host.exists("/.dockerenv") || host.exists("/run/.containerenv"))
+    mend = "docker run --ulimit memlock=-1 …  (podman takes the same)";
+  else if (std::getenv("SLURM_JOB_ID") != nullptr)
+    mend =
+        "PropagateResourceLimitsExcept=MEMLOCK in slurm.conf, and LimitMEMLOCK=infinity in the\n"
+        "unit slurmd.service (systemctl edit slurmd)";
+  else if (host.read("/proc/self/cgroup").value_or("").ends_with(".service"))
+    mend = "LimitMEMLOCK=infinity in the unit's section [Service] (systemctl edit UNIT)";
+  else
+    mend =
+        "echo '* - memlock unlimited' | sudo tee /etc/security/limits.d/rdma.conf\n"
+        "and log in again";
+  return mend;
+}
+
+/// Reads `file` of the process's cgroup and of those above it: `note(path, text)` for each.
+/// Source: cgroups(7), /proc/pid/cgroup; Linux Documentation/admin-guide/cgroup-v2.rst.
+template <class Note>
+void for_each_cgroup(Host const& host, std::string_view file, Note&& note) {
+  auto const text = host.read("/proc/self/cgroup");
+  auto const own = text ? field_of(*text, "0::") : std::nullopt;
+  for (std::string path = own.value_or("/");;) {
+    auto const folder = "/sys/fs/cgroup" + (path == "/" ? "" : path);
+    if (auto const value = host.read(folder + '/' + std::string{file})) note(folder, *value);
+    if (path == "/" || path.empty()) return;
+    path.erase(std::max<std::size_t>(path.rfind('/'), 1));
+  }
+}
+
+}  // namespace
+
+void check_locked_memory(Host const& host, Notes& notes) {
+  std::string const subject{this_process};
+  if (kernel_devices(host).empty())
+    return notes.skip(subject, "only RDMA devices lock memory, and the kernel has none here");
+  auto const limit = limit_of(host, "Max locked memory");
+  auto const status = host.read("/proc/self/status");
+  if (!limit || !status) return notes.skip(subject, "/proc/self does not say; is it mounted?");
+  if (!limit->soft) return notes.ok(subject, "no limit of locked memory");
+  auto const seen = "at most " + text_of_bytes(*limit->soft) + " may be locked (ulimit -l)";
+  if (locks_without_limit(host, *status))
+    return notes.ok(subject, seen + ", which CAP_IPC_LOCK overrides");
+  auto const pinned = field_of(*status, "VmPin:");
+  auto const taken = (pinned ? number_of(*pinned).value_or(0) : 0) * 1024;
+  auto const left = *limit->soft > taken ? *limit->soft - taken : 0;
+  if (left >= lockable_wanted) return notes.ok(subject, seen);
+  auto const why = "a region of more than " + text_of_bytes(left) +
+                   " cannot be registered: ibv_reg_mr fails with ENOMEM";
+  auto const mend = mend_of_locked_memory(host, *limit);
+  left >= lockable_least ? notes.warn(subject, seen, why, mend)
+                         : notes.fail(subject, seen, why, mend);
+}
+
+void check_descriptors(Host const& host, Notes& notes) {
+  std::string const subject{this_process};
+  auto const limit = limit_of(host, "Max open files");
+  if (!limit) return notes.skip(subject, "/proc/self/limits cannot be read; is /proc mounted?");
+  auto const count = limit->soft;
+  auto const seen = count ? std::to_string(*count) + " descriptors (ulimit -n)" : "no limit";
+  if (!count || *count >= descriptors_wanted) return notes.ok(subject, seen);
+  notes.warn(subject, seen,
+             "devices, completion channels and the memory of peers take descriptors: programs of "
+             "many peers run out of them",
+             "ulimit -n " + std::to_string(limit->hard.value_or(descriptors_wanted)));
+}
+
+void check_cpus(Host const& host, Notes& notes) {
+  std::string const subject{this_process};
+  auto const status = host.read("/proc/self/status");
+  auto const list = status ? field_of(*status, "Cpus_allowed_list:") : std::nullopt;
+  if (!list) return notes.skip(subject, "/proc/self/status cannot be read; is /proc mounted?");
+  auto const count = numbers_of_list(*list).size();
+  if (count > 1) return notes.ok(subject, "may run on the CPUs " + *list);
+  notes.warn(subject, "may run on CPU " + *list + " only",
+             "a thread that polls keeps its peer on the same CPU from running",
+             "srun --cpu-bind=none …, taskset, or Wait::event in the program");
+}
+
+void check_cgroup(Host const& host, Notes& notes) {
+  if (!host.exists("/sys/fs/cgroup/cgroup.controllers"))
+    return notes.skip(std::string{this_process}, "/sys/fs/cgroup is not a cgroup of version 2");
+  bool is_limited = false;
+  for_each_cgroup(host, "rdma.max", [&](std::string const& folder, std::string const& text) {
+    for (auto const& device : kernel_devices(host)) {
+      auto const limits = field_of(text, device + ' ');
+      if (!limits || limits->find_first_of("0123456789") == limits->npos) continue;
+      is_limited = true;
+      auto const mend = "echo '" + device + " hca_handle=max hca_object=max' | sudo tee " +
+                        host.root + folder + "/rdma.max";
+      if (limits->find("hca_handle=0") != limits->npos)
+        notes.fail(device, folder + "/rdma.max: " + *limits, "the device cannot be opened", mend);
+      else
+        notes.warn(device, folder + "/rdma.max: " + *limits,
+                   "more contexts or objects (queue pairs, queues, regions) are refused", mend);
+    }
+  });
+  for_each_cgroup(host, "memory.max", [&](std::string const& folder, std::string const& text) {
+    auto const most = number_of(text);
+    if (!most) return;
+    is_limited = true;
+    auto const used = number_of(host.read(folder + "/memory.current").value_or("")).value_or(0);
+    auto const seen = folder + "/memory.max: " + text_of_bytes(*most) + ", " + text_of_bytes(used) +
+                      " of them used";
+    if (*most >= used + lockable_wanted) return notes.ok(std::string{this_process}, seen);
+    notes.warn(std::string{this_process}, seen,
+               "registered memory and that of the soft device count; beyond the limit the kernel "
+               "kills a process of the group");
+  });
+  if (!is_limited) notes.ok(std::string{this_process}, "no cgroup limits RDMA objects or memory");
+}
+
+void check_pages(Host const& host, Notes& notes) {
+  auto const text = host.read("/proc/meminfo");
+  auto const free = text ? field_of(*text, "HugePages_Free:") : std::nullopt;
+  auto const size = text ? field_of(*text, "Hugepagesize:") : std::nullopt;
+  if (!free || !size) return notes.skip("this host", "/proc/meminfo does not speak of huge pages");
+  auto const modes = host.read("/sys/kernel/mm/transparent_hugepage/enabled").value_or("[never]");
+  bool const has_transparent = modes.find("[never]") == modes.npos;
+  auto const seen = *free + " free huge pages of " + *size +
+                    (has_transparent ? ", and transparent ones" : ", no transparent ones");
+  if (has_transparent || number_of(*free).value_or(0) > 0) return notes.ok("this host", seen);
+  notes.warn("this host", seen, "allocate() refuses memory of huge pages",
+             "sudo sysctl vm.nr_hugepages=64");
+}
+
+}  // namespace lend::doctor

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: each check finds what its page says, and predicts what lend does there.
+// Method: trees written by hand, beside the fake provider; the same call of lend is made.
+#include <doctor/host.hpp>
+
+#include "doctor/tree.hpp"
+#include "support/device_environment.hpp"
+
+using namespace lend;
+using namespace lend::test;
+
+namespace {
+
+constexpr auto ok = FindingLevel::ok;
+constexpr auto warn = FindingLevel::warn;
+constexpr auto fail = FindingLevel::fail;
+constexpr auto skipped = FindingLevel::skipped;
+
+/// A host with a card, and a program that leaves the choice of device open.
+struct HostWithCard {
+  HostWithCard() {
+    Fake::get().reset();
+    tree.add_card();
+    tree.add_process();
+  }
+  [[nodiscard]] Finding of(std::string_view id, std::string_view subject = "fake0") const {
+    return finding_of(tree.host(), id, subject);
+  }
+
+  std::string port = "/sys/class/infiniband/fake0/ports/1";
+  DeviceEnvironment environment{nullptr};
+  Tree tree{};
+};
+
+}  // namespace
+
+TEST_CASE("on a host with a good card no check fails or warns", "[doctor]") {
+  HostWithCard const card;
+
+  for (auto const& finding : doctor::examine(card.tree.host())) {
+    INFO(text_of(finding));
+    CHECK((finding.level == ok || finding.level == skipped));
+    CHECK((finding.level != skipped || finding.seen.empty()));
+  }
+  CHECK(has(card.of("open", "open_device()").seen, "takes fake0 (card), port 1"));
+  auto const use = doctor::examine(card.tree.host()).back();
+  CHECK(use.id == "use");
+  CHECK(has(use.seen, "listen() and connect() on fake0, soft0"));
+}
+
+TEST_CASE("on a host without RDMA the checks of devices are skipped, with the reason", "[doctor]") {
+  FakeDevice none;
+  none.devices = 0;
+  Fake::get().reset(none);
+  DeviceEnvironment const environment{nullptr};
+  Tree const tree;
+  tree.add_process();
+
+  for (auto const& finding : doctor::examine(tree.host())) {
+    INFO(text_of(finding));
+    CHECK(finding.level != fail);
+    CHECK((finding.level != skipped || !finding.why.empty()));
+  }
+  CHECK(finding_of(tree.host(), "device", "this host").level == skipped);
+  CHECK(has(finding_of(tree.host(), "open", "open_device()").seen, "takes soft0 (soft), port 1"));
+}
+
+TEST_CASE("a device without its file, module or driver is found, and how to mend it", "[doctor]") {
+  HostWithCard const card;
+
+  SECTION("the file") {
+    card.tree.remove("/dev/infiniband");
+    CHECK(card.of("device.files").level == fail);
+    CHECK(card.of("device.denied").level == skipped);
+    card.tree.write("/.dockerenv", "");
+    CHECK(has(card.of("device.files").mend, "docker run --device"));
+  }
+  SECTION("the modules") {
+    card.tree.remove("/sys/module");
+    card.tree.remove("/sys/class/infiniband_verbs");
+    CHECK(card.of("modules", "ib_uverbs").mend == "sudo modprobe ib_uverbs");
+    CHECK(card.of("modules", "rdma_ucm").level == warn);
+    CHECK(card.of("device.files").level == skipped);
+  }
+  SECTION("the driver") {
+    card.tree.add_card("other0");
+    card.tree.write("/sys/class/infiniband_verbs/uverbs1/ibdev", "other0");
+    card.tree.write("/sys/class/infiniband_verbs/uverbs0/ibdev", "fake0");
+    CHECK(card.of("device.driver", "other0").level == fail);
+    CHECK(card.of("device.driver").level == ok);
+  }
+}
+
+TEST_CASE("open and use fail as open_device() does, with its message", "[doctor]") {
+  HostWithCard const card;
+  FakeDevice down;
+  SECTION("a port that is down") {
+    down.ports = {IBV_PORT_DOWN};
+  }
+  SECTION("a device that does not open") {
+    down.open_errno = EACCES;
+  }
+  Fake::get().reset(down);
+  auto const host = card.tree.host();
+
+  auto const opened = host.open(DeviceChoice::either());
+
+  REQUIRE(opened.has_error());
+  auto const finding = finding_of(host, "open", "open_device()");
+  CHECK(finding.level == fail);
+  CHECK(finding.seen == opened.error().message());
+  CHECK_FALSE(has(doctor::examine(host).back().seen, "fake0"));
+}
+
+TEST_CASE("a port that is not active fails, or warns beside one that is", "[doctor]") {
+  HostWithCard const card;
+
+  card.tree.write(card.port + "/state", "1: DOWN");
+  CHECK(card.of("port", "fake0/1").level == fail);
+  CHECK(card.of("port", "fake0/1").mend == "sudo ip link set dev eth7 up");
+  card.tree.write(card.port + "/state", "2: INIT");
+  CHECK(has(card.of("port", "fake0/1").why, "subnet manager"));
+  CHECK(card.of("gid", "this host").level == skipped);
+  card.tree.write("/sys/class/infiniband/fake0/ports/2/state", "4: ACTIVE");
+  CHECK(card.of("port", "fake0/1").level == warn);
+}
+
+TEST_CASE("the address that a queue pair takes is named, and one that is bad for it", "[doctor]") {
+  HostWithCard const card;
+
+  CHECK(has(card.of("gid", "fake0/1").seen, "takes index 1 of 1: 10.77.0.1 (RoCE v2), 0: fe80"));
+  SECTION("link-local only") {
+    card.tree.remove(card.port + "/gids/1");
+    CHECK(card.of("gid", "fake0/1").level == warn);
+    CHECK(has(card.of("gid", "fake0/1").mend, "dev eth7"));
+  }
+  SECTION("RoCE v1 only") {
+    for (auto const* index : {"0", "1"})
+      card.tree.write(card.port + "/gid_attrs/types/" + index, "IB/RoCE v1");
+    CHECK(has(card.of("gid", "fake0/1").why, "RoCE v1"));
+  }
+  SECTION("none") {
+    card.tree.remove(card.port + "/gids");
+    CHECK(card.of("gid", "fake0/1").level == fail);
+  }
+}
+
+TEST_CASE("partitions, MTU and NUMA node are compared with what they could be", "[doctor]") {
+  HostWithCard const card;
+
+  card.tree.write("/sys/class/net/eth7/mtu", "1500");
+  CHECK(card.of("mtu", "fake0/1").mend == "sudo ip link set dev eth7 mtu 4200");
+  card.tree.write("/sys/devices/system/node/node0/cpulist", "0-1,4");
+  CHECK(card.of("numa").level == warn);
+  card.tree.write("/sys/class/infiniband/fake0/device/numa_node", "-1");
+  CHECK(card.of("numa").level == skipped);
+  card.tree.write(card.port + "/link_layer", "InfiniBand");
+  card.tree.write(card.port + "/lid", "0x3");
+  card.tree.write(card.port + "/pkeys/0", "0x7fff");
+  CHECK(card.of("pkey", "fake0/1").level == warn);
+  card.tree.write(card.port + "/pkeys/0", "0xffff");
+  CHECK(card.of("pkey", "fake0/1").level == ok);
+}
+
+TEST_CASE("limits of a process and of its cgroups are compared with what lend needs", "[doctor]") {
+  HostWithCard const card;
+  auto const cgroup = std::string{"/sys/fs/cgroup"};
+  auto const process = "this process";
+
+  card.tree.add_process("4194304", "100");
+  CHECK(card.of("memlock", process).level == warn);
+  CHECK(has(card.of("memlock", process).why, "more than 3 MiB"));
+  CHECK(card.of("memlock", process).mend == "ulimit -l unlimited");
+  CHECK(card.of("descriptors", process).mend == "ulimit -n 4096");
+  card.tree.write("/proc/self/cgroup", "0::/a/b");
+  CHECK(card.of("cgroup", process).level == skipped);
+  card.tree.write(cgroup + "/cgroup.controllers", "rdma memory");
+  CHECK(card.of("cgroup", process).level == ok);
+  card.tree.write(cgroup + "/a/rdma.max", "fake0 hca_handle=0 hca_object=max");
+  card.tree.write(cgroup + "/a/b/memory.max", "67108864");
+  card.tree.write(cgroup + "/a/b/memory.current", "4096");
+  CHECK(card.of("cgroup").level == fail);
+  CHECK(card.of("cgroup", process).level == warn);
+}
+
+TEST_CASE("a tree that is damaged or empty stops no check", "[doctor]") {
+  Fake::get().reset();
+  Tree const tree;
+
+  CHECK(doctor::examine(tree.host()).size() >= doctor::checks().size());
+  tree.add_card();
+  tree.add_process("x", "");
+  tree.write("/proc/self/status",
+             "Cpus_allowed_list:\t18446744073709551615,0-18446744073709551615");
+  tree.write("/sys/class/infiniband/fake0/ports/1/gids/1", "no address");
+  tree.write("/sys/class/infiniband/fake0/device/numa_node", std::string(70'000, '9'));
+  tree.write("/proc/self/cgroup", "0::a\x1b[31m");
+  for (auto const& finding : doctor::examine(tree.host()))
+    CHECK_FALSE(has(text_of(finding), "\x1b"));
+}
+
+TEST_CASE("a finding's text has what, why and how to mend it, without control characters",
+          "[doctor]") {
+  Finding const finding{"memlock",  fail,  "this\x07process", "little", "it fails",
+                        "one\ntwo", "page"};
+
+  CHECK(text_of(finding) ==
+        "fail     memlock, this?process: little\n"
+        "         why:  it fails\n"
+        "         mend: one\n"
+        "               two\n");
+}
