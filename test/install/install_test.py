@@ -77,6 +77,14 @@ def installed(folder):
     check_hello(program_of("lend", f"{source}/examples/hello_channel.cpp"), LD_LIBRARY_PATH=libraries)
     [lend_run] = folder.rglob("bin/lend-run")
     output(lend_run, "-n", "2", "true", LD_LIBRARY_PATH=libraries)
+    [lend] = folder.rglob("bin/lend")
+    if "takes soft0" not in output(lend, "doctor", LEND_DEVICE="soft", LD_LIBRARY_PATH=libraries):
+        sys.exit("the installed doctor does not open the soft device")
+    # A sanitizer's library cannot be preloaded into a shell.
+    if options["b_sanitize"] == "none":
+        preloaded = output(lend, "run", "sh", "-c", "echo $LD_PRELOAD", LD_LIBRARY_PATH=libraries)
+        if preloaded.strip() != os.path.realpath(f"{libraries}/liblend-preload.so"):
+            sys.exit(f"lend run preloads {preloaded}")
     cm_installed = has_cm and options["cm"] != "disabled"
     if cm_installed:
         (folder / "cm.cpp").write_text(CM_PROGRAM, encoding="utf-8")

@@ -17,7 +17,7 @@ ROOMS = {
     "network": "base verbs channel", "group": "base verbs channel network",
     "transport": "base verbs channel network", "stream": "base transport",
     "preload": "base verbs soft", "run": "base network", "open_device": "base verbs soft",
-    "doctor": "base verbs soft open_device",
+    "doctor": "base verbs soft open_device", "tools": "base verbs soft open_device doctor",
 }
 # The same inside a room that is too large to be flat: the table of lib/soft/README.md.
 SUB_ROOMS = {"soft": {
@@ -27,7 +27,7 @@ SUB_ROOMS = {"soft": {
     "device": "platform segment peers memory objects engine",
 }}
 UMBRELLA = "base verbs channel network group open_device".split()
-OWN_NAMESPACE = "base verbs channel soft network group transport stream cm preload run doctor".split()  # rooms whose internal names are in lend::<room>
+OWN_NAMESPACE = "base verbs channel soft network group transport stream cm preload run doctor tools".split()  # rooms whose internal names are in lend::<room>
 BY_NAME_ONLY = {"include/lend/channel/unsafe.hpp"}  # whoever wants it asks for it
 # Foreign headers, and where they may be seen.
 FOREIGN = {
@@ -123,7 +123,7 @@ def check(path, text, tree):
                 if inner.count("\n") > FUNCTION:
                     yield f"has a function of more than {FUNCTION} lines: {head.split(chr(10))[0]}"
         printed = re.findall(r"\b(?:f?printf|f?puts)\s*\(|\bstd::(?:cout|cerr)\b", code)
-        for word in printed if room != "run" else []:  # a program
+        for word in printed if room not in ("run", "tools") else []:  # programs
             yield f"prints ({word}): the library never does"
     for verb, caller in CALLERS.items():
         if ours and path != caller and re.search(rf"\b{verb}\s*\(", code):

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What `lend` is asked to do. Values.
+#pragma once
+
+#include <lend/base/result.hpp>
+
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace lend::tools {
+
+inline constexpr std::string_view usage =
+    "usage: lend doctor [--strict] [--json]\n"
+    "       lend info\n"
+    "       lend run [--faults PLAN] [--] PROGRAM [ARGUMENT…]\n"
+    "       lend explain NAME\n"
+    "       lend --help | --version\n"
+    "\n"
+    "doctor   examines whether this process can do RDMA, and says how to mend what keeps it from\n"
+    "         that. Limits and permissions are those of the process itself: run it in the job\n"
+    "         (srun lend doctor). It changes nothing.\n"
+    "  --strict       warnings count as failures\n"
+    "  --json         for programs; lib/guide/doctor.md has the fields\n"
+    "info     prints this build, the devices with their ports and addresses, and which of them\n"
+    "         open_device() takes and why.\n"
+    "run      starts a program of verbs on the soft device, which it sees as soft0 beside its\n"
+    "         other devices. The program must be linked dynamically.\n"
+    "  --faults PLAN  what fails there, as FaultPlan::parse() takes it: \"drop@3:1 "
+    "peer-death@10\"\n"
+    "explain  says what a code of lend, a status of a completion (its number or name) or a "
+    "finding\n"
+    "         of the doctor means, and what to do.\n"
+    "\n"
+    "Exit status: 0; 1 if the doctor found a failure, or if a command failed; 2 for a wrong "
+    "command\n"
+    "line. run ends as PROGRAM does, 126 or 127 if it cannot be started.\n";
+
+enum class Command { doctor, info, run, explain, help, version };
+
+struct CommandLine {
+  Command command{};
+  bool strict = false;
+  bool json = false;
+  std::string_view faults{};         ///< empty: none
+  std::span<char* const> program{};  ///< with its arguments
+  std::string_view name{};           ///< to explain
+};
+
+/// Shape:   without the name of the program itself; a null pointer follows the last.
+/// Errors:  invalid_argument  the message names the nearest word that is known.
+[[nodiscard]] Result<CommandLine> parse(std::span<char* const> arguments);
+
+/// The one that takes the fewest changes of characters to become `word`.
+[[nodiscard]] std::string_view nearest(std::string_view word,
+                                       std::span<std::string_view const> known);
+
+}  // namespace lend::tools

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The commands; each returns the exit status of `lend`. They print.
+#pragma once
+
+#include <lend/base/error.hpp>
+
+#include <tools/command_line.hpp>
+
+namespace lend::tools {
+
+inline constexpr int status_of_failure = 1;
+inline constexpr int status_of_usage = 2;
+
+[[nodiscard]] int doctor(CommandLine const&);
+[[nodiscard]] int info();
+/// Becomes the program; returns only if it cannot.
+[[nodiscard]] int run(CommandLine const&);
+[[nodiscard]] int explain(CommandLine const&);
+
+/// Prints the error; returns `status`.
+[[nodiscard]] int complain(Error const& error, int status);
+
+}  // namespace lend::tools

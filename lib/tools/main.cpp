@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// lend: examines this host, says what an error means, starts programs on the soft device.
+#include <tools/commands.hpp>
+#include <verbs/built_with.hpp>
+
+#include <cstdio>
+
+namespace lend::tools {
+
+int complain(Error const& error, int status) {
+  std::fprintf(stderr, "lend: %s\n", error.message().c_str());
+  return status;
+}
+
+namespace {
+
+int act(CommandLine const& line) {
+  switch (line.command) {
+    case Command::doctor: return doctor(line);
+    case Command::info: return info();
+    case Command::run: return run(line);
+    case Command::explain: return explain(line);
+    case Command::help: std::fputs(usage.data(), stdout); return 0;
+    case Command::version: std::puts("lend " LEND_VERSION); return 0;
+  }
+  return status_of_usage;
+}
+
+}  // namespace
+
+}  // namespace lend::tools
+
+int main(int count, char* words[]) {
+  using namespace lend::tools;
+  auto const line = parse(std::span{words, static_cast<std::size_t>(count)}.subspan(1));
+  if (line.has_error()) {
+    auto const status = complain(line.error(), status_of_usage);
+    std::fputs("`lend --help` says more\n", stderr);
+    return status;
+  }
+  auto const status = act(line.value());
+  // A reader of the findings must not take a part for all.
+  if (std::fflush(stdout) != 0) {
+    std::perror("lend: cannot write");
+    return status_of_failure;
+  }
+  return status;
+}

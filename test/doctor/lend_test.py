@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Goal: `lend` says what is so on this host, also where something is hidden or limited, and ends with
+the right status. Method: it runs under prlimit and unshare. Usage: lend_test.py LEND PRELOAD"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+LEND, PRELOAD = sys.argv[1:3]
+left_out = []
+
+
+def run(*words, before=(), **environment):
+    return subprocess.run([*before, LEND, *words], capture_output=True, text=True, timeout=100,
+                          stdin=subprocess.DEVNULL, check=False,
+                          env={**os.environ, "LEND_DEVICE": "", "LD_PRELOAD": "", **environment})
+
+
+def check(name, is_so, done):
+    if not is_so:
+        sys.exit(f"FAILED: {name}: exit {done.returncode}\n{done.stdout}\n{done.stderr}")
+    print("ok:", name)
+
+
+def levels(done):
+    return {finding["id"]: finding["level"] for finding in json.loads(done.stdout)["findings"]}
+
+
+def doctor():
+    done = run("doctor", "--json")
+    found = levels(done)
+    check("the doctor's status is that of its findings", done.returncode == ("fail" in found.values()), done)
+    check("its last finding says what can be used", list(found)[-1] == "use", done)
+    strict = run("doctor", "--strict", before=["prlimit", "--nofile=64"])
+    check("--strict takes a warning for a failure",
+          strict.returncode == 1 and "mend: ulimit -n" in strict.stdout, strict)
+    text = run("doctor", LEND_DEVICE='no\x1b"such')
+    check("a device that is not there is a failure", text.returncode == 1 and "\x1b" not in text.stdout, text)
+    hostile = run("doctor", "--json", LEND_DEVICE='no\x1b"such\xff')
+    check("and JSON of it can be read", levels(hostile)["open"] == "fail", hostile)
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run([LEND, "doctor"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    check("findings that cannot be written are a failure", done.returncode == 1 and "write" in done.stderr, done)
+
+
+def hidden():
+    """Mounts of a namespace of its own hide what a container would not have."""
+    script = 'mount -t tmpfs -o ro none "$0" && exec "$@"'
+    before = ["unshare", "-rm", "sh", "-c", script]
+    if subprocess.run([*before, "/dev/shm", "true"], check=False, capture_output=True).returncode != 0:
+        left_out.append("unshare -rm is not allowed here")
+        return
+    shm = run("doctor", "--json", before=[*before, "/dev/shm"], LEND_SOFT_DIRECTORY="")
+    check("a read-only /dev/shm keeps the soft device from opening",
+          shm.returncode == 1 and levels(shm)["soft.directory"] == "fail", shm)
+    # The dynamic linker needs /proc to find libraries from where a program is.
+    libraries = os.path.dirname(os.path.dirname(PRELOAD))
+    proc = run("doctor", "--json", before=[*before, "/proc"], LD_LIBRARY_PATH=libraries)
+    check("without /proc limits are skipped and not taken for good",
+          levels(proc)["descriptors"] == levels(proc)["cpu"] == "skipped", proc)
+    system = run("doctor", "--json", before=[*before, "/sys"])
+    check("without /sys devices are skipped", levels(system)["port"] == "skipped", system)
+
+
+def info():
+    done = run("info", LEND_DEVICE="soft")
+    check("info lists the soft device, its port and its address",
+          done.returncode == 0 and "soft0 (soft)" in done.stdout and "port 1: ACTIVE" in done.stdout and
+          "gid 0: " in done.stdout and "LEND_DEVICE=soft asks for it" in done.stdout, done)
+
+
+def soft():
+    shown = ["sh", "-c", 'echo "$LD_PRELOAD $LEND_SOFT_FAULTS"; exit 7']
+    done = run("run", "--faults", "drop@3:1", "--", *shown, LD_PRELOAD="")
+    check("run preloads the soft device and passes faults and status on",
+          done.returncode == 7 and done.stdout == f"{os.path.realpath(PRELOAD)} drop@3:1\n", done)
+    check("run refuses a plan that is none", run("run", "--faults", "x@y", "true").returncode == 2, done)
+    check("a program that is not there", run("run", "/no/such").returncode == 127, done)
+    check("a program that cannot be run", run("run", "/etc/passwd").returncode == 126, done)
+    if shutil.which("ibv_devices") is None:
+        left_out.append("ibverbs-utils is not installed")
+    else:
+        done = run("run", "ibv_devices")
+        check("ibv_devices lists soft0", "soft0" in done.stdout, done)
+
+
+def words():
+    help_text = run("--help")
+    check("--help", help_text.returncode == 0 and help_text.stdout.startswith("usage: lend"), help_text)
+    check("--version", run("--version").stdout.startswith("lend 0."), help_text)
+    explained = run("explain", "12")
+    check("a status by its number", explained.returncode == 0 and "4791" in explained.stdout, explained)
+    wrong = run("explain", "memlok")
+    check("the nearest name", wrong.returncode == 2 and "memlock" in wrong.stderr, wrong)
+    wrong = run("docter")
+    check("the nearest command", wrong.returncode == 2 and "doctor" in wrong.stderr, wrong)
+
+
+doctor()
+hidden()
+info()
+soft()
+words()
+for reason in left_out:
+    print("skipped:", reason)
