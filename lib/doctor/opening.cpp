@@ -30,10 +30,15 @@ std::string text_of(Context const& context) {
          std::to_string(context.port().number);
 }
 
+/// LEND_DEVICE; null if it is unset or empty.
+char const* device_variable() noexcept {
+  char const* const variable = std::getenv("LEND_DEVICE");
+  return variable != nullptr && *variable != '\0' ? variable : nullptr;
+}
+
 /// Why open_device() takes a device of this kind.
 std::string reason_for(Context const& context) {
-  if (char const* const variable = std::getenv("LEND_DEVICE");
-      variable != nullptr && *variable != '\0')
+  if (char const* const variable = device_variable(); variable != nullptr)
     return ": LEND_DEVICE=" + base::shown(variable) + " asks for it";
   switch (context.kind()) {
     case DeviceKind::card: return ": a card's first active port comes first";
@@ -57,8 +62,13 @@ void check_versions(Host const& host, Notes& notes) {
 
 void check_soft_device(Host const& host, Notes& notes) {
   auto const opened = host.open(DeviceChoice::soft());
+  auto const text = opened.has_error() ? opened.error().message() : "";
   if (opened.has_error())
-    return notes.fail("soft device", opened.error().message(), "the soft device cannot be opened");
+    return notes.fail(
+        "soft device", text, "the soft device cannot be opened",
+        text.find("LEND_SOFT_DIRECTORY") == text.npos
+            ? ""
+            : "export LEND_SOFT_DIRECTORY=$HOME/.lend  (in all processes that connect)");
   std::string room;
   struct statvfs status {};
   if (::statvfs((host.root + "/dev/shm").c_str(), &status) == 0)
@@ -84,24 +94,29 @@ void check_opening(Host const& host, Notes& notes) {
   if (opened.has_value())
     return notes.ok("open_device()",
                     "takes " + text_of(opened.value()) + reason_for(opened.value()));
+  std::string mend;
+  if (device_variable() != nullptr)
+    mend = "unset LEND_DEVICE";
+  else if (host.open(DeviceChoice::soft()).has_value())
+    mend = "export LEND_DEVICE=soft  (the soft device, within this host)";
   notes.fail("open_device()", opened.error().message(),
-             "a program that does not choose gets this error",
-             "LEND_DEVICE=soft  (the soft device, within this host)");
+             "a program that does not choose gets this error", mend);
 }
 
 void check_use(Host const& host, Notes& notes) {
   std::string endpoints;
   std::string connections;
-  if (host.devices.has_value()) {
-    for (auto const& device : host.devices.value()) {
-      auto const opened = device.open();
-      if (opened.has_error()) continue;
-      auto const can = opened.value().capabilities();
-      if (can.endpoints) add_name(endpoints, device.name());
-      if (can.rdma_cm && host.error_of_opening("/dev/infiniband/rdma_cm") == 0)
-        add_name(connections, device.name());
-    }
-  }
+  auto const note = [&](Result<Context> const& opened) {
+    if (opened.has_error()) return;
+    auto const can = opened.value().capabilities();
+    if (can.endpoints) add_name(endpoints, opened.value().name());
+    if (can.rdma_cm && host.error_of_opening("/dev/infiniband/rdma_cm") == 0)
+      add_name(connections, opened.value().name());
+  };
+  if (host.devices.has_value())
+    for (auto const& device : host.devices.value()) note(device.open());
+  else
+    note(host.open(DeviceChoice::soft()));
   auto const seen = "listen() and connect() on " + (endpoints.empty() ? "nothing" : endpoints) +
                     ", rdma_cm on " + (connections.empty() ? "nothing" : connections);
   if (!endpoints.empty() || !connections.empty()) return notes.ok("this process can use", seen);

@@ -70,8 +70,11 @@ bool is_iwarp(Host const& host, Port const& port) {
 template <class Examine>
 void for_each_active(Host const& host, Notes& notes, Examine&& examine) {
   bool is_any = false;
-  for (auto const& port : ports_of(host))
-    if (port.is_active()) is_any = true, examine(port);
+  for (auto const& port : ports_of(host)) {
+    if (!port.is_active()) continue;
+    is_any = true;
+    examine(port);
+  }
   if (!is_any) notes.skip("this host", "no RDMA device has an active port");
 }
 
@@ -99,8 +102,10 @@ void check_ports(Host const& host, Notes& notes) {
                       : !port.is_ethernet ? std::string{"ibstat, and look at cable and switch"}
                       : interface.empty() ? std::string{"sudo ip link set dev INTERFACE up"}
                                           : "sudo ip link set dev " + interface + " up";
-    is_any_active ? notes.warn(port.subject, seen, why, mend)
-                  : notes.fail(port.subject, seen, why, mend);
+    if (is_any_active)
+      notes.warn(port.subject, seen, why, mend);
+    else
+      notes.fail(port.subject, seen, why, mend);
   }
 }
 

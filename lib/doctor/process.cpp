@@ -17,7 +17,7 @@ constexpr std::uint64_t lockable_wanted = 64 * mib;
 constexpr std::uint64_t lockable_least = mib;
 constexpr std::uint64_t descriptors_wanted = 256;
 
-/// Soft and hard limit; none: no limit. Source: proc(5), /proc/pid/limits.
+/// Soft and hard limit, each none if there is no limit. Source: proc(5), /proc/pid/limits.
 struct Limit {
   std::optional<std::uint64_t> soft{}, hard{};
 };
@@ -27,8 +27,12 @@ std::optional<Limit> limit_of(Host const& host, std::string_view name) {
   auto const line = text ? field_of(*text, name) : std::nullopt;
   if (!line) return std::nullopt;
   std::string_view rest{*line};
-  auto const hard = rest.find_first_not_of(' ', std::min(rest.find(' '), rest.size()));
-  return Limit{number_of(rest), hard == rest.npos ? std::nullopt : number_of(rest.substr(hard))};
+  auto const soft = rest.substr(0, rest.find(' '));
+  rest.remove_prefix(std::min(rest.find_first_not_of(' ', soft.size()), rest.size()));
+  auto const hard = rest.substr(0, rest.find(' '));
+  for (auto const value : {soft, hard})
+    if (value != "unlimited" && !number_of(value)) return std::nullopt;
+  return Limit{number_of(soft), number_of(hard)};
 }
 
 /// Whether the limit of locked memory does not apply: CAP_IPC_LOCK, which counts only in the first
@@ -67,10 +71,11 @@ template <class Note>
 void for_each_cgroup(Host const& host, std::string_view file, Note&& note) {
   auto const text = host.read("/proc/self/cgroup");
   auto const own = text ? field_of(*text, "0::") : std::nullopt;
-  for (std::string path = own.value_or("/");;) {
+  // A damaged line may have no path.
+  for (std::string path = own && own->starts_with('/') ? *own : "/";;) {
     auto const folder = "/sys/fs/cgroup" + (path == "/" ? "" : path);
     if (auto const value = host.read(folder + '/' + std::string{file})) note(folder, *value);
-    if (path == "/" || path.empty()) return;
+    if (path == "/") return;
     path.erase(std::max<std::size_t>(path.rfind('/'), 1));
   }
 }
@@ -95,8 +100,10 @@ void check_locked_memory(Host const& host, Notes& notes) {
   auto const why = "a region of more than " + text_of_bytes(left) +
                    " cannot be registered: ibv_reg_mr fails with ENOMEM";
   auto const mend = mend_of_locked_memory(host, *limit);
-  left >= lockable_least ? notes.warn(subject, seen, why, mend)
-                         : notes.fail(subject, seen, why, mend);
+  if (left >= lockable_least)
+    notes.warn(subject, seen, why, mend);
+  else
+    notes.fail(subject, seen, why, mend);
 }
 
 void check_descriptors(Host const& host, Notes& notes) {

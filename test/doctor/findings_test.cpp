@@ -109,6 +109,7 @@ TEST_CASE("open and use fail as open_device() does, with its message", "[doctor]
   auto const finding = finding_of(host, "open", "open_device()");
   CHECK(finding.level == fail);
   CHECK(finding.seen == opened.error().message());
+  CHECK(has(finding.mend, "LEND_DEVICE=soft"));
   CHECK_FALSE(has(doctor::examine(host).back().seen, "fake0"));
 }
 
@@ -195,6 +196,9 @@ TEST_CASE("a tree that is damaged or empty stops no check", "[doctor]") {
   tree.write("/sys/class/infiniband/fake0/ports/1/gids/1", "no address");
   tree.write("/sys/class/infiniband/fake0/device/numa_node", std::string(70'000, '9'));
   tree.write("/proc/self/cgroup", "0::a\x1b[31m");
+  tree.write("/sys/fs/cgroup/cgroup.controllers", "");
+  tree.write("/sys/fs/cgroup/memory.max", "1000");
+  CHECK(finding_of(tree.host(), "memlock", "this process").level == skipped);
   for (auto const& finding : doctor::examine(tree.host()))
     CHECK_FALSE(has(text_of(finding), "\x1b"));
 }
