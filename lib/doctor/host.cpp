@@ -87,7 +87,7 @@ std::vector<std::uint64_t> numbers_of_list(std::string_view list) {
     auto const first = number_of(part);
     auto const dash = part.find('-');
     auto const last = dash == part.npos ? first : number_of(part.substr(dash + 1));
-    if (!first || !last || *first > list_numbers_max) continue;
+    if (!first || !last) continue;
     auto const end = std::min(*last, list_numbers_max);
     for (auto number = *first; number <= end; ++number) numbers.push_back(number);
   }
