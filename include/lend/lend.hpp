@@ -11,6 +11,8 @@
 #include <lend/channel/batch.hpp>
 #include <lend/channel/builder.hpp>
 #include <lend/channel/channel.hpp>
+#include <lend/channel/datagram_channel.hpp>
+#include <lend/channel/datagram_scope.hpp>
 #include <lend/channel/multi_channel.hpp>
 #include <lend/channel/multi_scope.hpp>
 #include <lend/channel/peer_work.hpp>
@@ -18,6 +20,8 @@
 #include <lend/channel/polling_scope.hpp>
 #include <lend/channel/receive_pool.hpp>
 #include <lend/channel/set_scope.hpp>
+#include <lend/channel/unreliable_channel.hpp>
+#include <lend/channel/unreliable_scope.hpp>
 #include <lend/channel/wait_many.hpp>
 #include <lend/channel/wait_set.hpp>
 #include <lend/group/group.hpp>
@@ -33,6 +37,7 @@
 #include <lend/verbs/capabilities.hpp>
 #include <lend/verbs/completion.hpp>
 #include <lend/verbs/context.hpp>
+#include <lend/verbs/datagram.hpp>
 #include <lend/verbs/device.hpp>
 #include <lend/verbs/device_events.hpp>
 #include <lend/verbs/endpoint.hpp>

@@ -2,6 +2,7 @@
 // From options to a prepared channel. One thread at a time.
 #include <channel/channel_state.hpp>
 #include <channel/pool_state.hpp>
+#include <channel/preparing.hpp>
 #include <channel/set_state.hpp>
 #include <lend/channel/builder.hpp>
 #include <lend/channel/receive_pool.hpp>
@@ -51,7 +52,8 @@ Result<std::uint32_t> completions_of(ProtectionDomain const& domain, ChannelOpti
 }  // namespace
 
 Result<PreparedChannel> channel::prepare_in(SetState& set, ProtectionDomain const& domain,
-                                            ChannelOptions options, PoolState* pool) {
+                                            ChannelOptions options, PoolState* pool,
+                                            verbs::ServiceChoice service) {
   if (domain.context().native() != set.context().native())
     return Error{Errc::invalid_argument,
                  "the protection domain is of a Context of " + domain.context().name() +
@@ -69,15 +71,16 @@ Result<PreparedChannel> channel::prepare_in(SetState& set, ProtectionDomain cons
   options.wait_set = nullptr;
   options.receive_pool = nullptr;
   LEND_TRY(progress, set.queue_with_room(completions, pool));
-  return ChannelState::prepare(domain, std::move(progress), options, pool);
+  return ChannelState::prepare(domain, std::move(progress), options, service, pool);
 }
 
-Result<PreparedChannel> prepare_channel(ProtectionDomain const& domain,
-                                        ChannelOptions const& wished) {
+Result<PreparedChannel> channel::Preparing::prepare(ProtectionDomain const& domain,
+                                                    ChannelOptions const& wished,
+                                                    verbs::ServiceChoice service) {
   if (wished.wait_set != nullptr)
     return channel::prepare_in(
         wished.wait_set->state(), domain, wished,
-        wished.receive_pool != nullptr ? &wished.receive_pool->state() : nullptr);
+        wished.receive_pool != nullptr ? &wished.receive_pool->state() : nullptr, service);
   if (wished.receive_pool != nullptr)
     return Error{Errc::invalid_argument,
                  "a channel with a ReceivePool joins the WaitSet of that pool: give wait_set, too"};
@@ -88,7 +91,12 @@ Result<PreparedChannel> prepare_channel(ProtectionDomain const& domain,
                                                       : Wakeable::if_spare;
   LEND_TRY(completions, CompletionQueue::create(domain.context(), depth, wakeable));
   return channel::ChannelState::prepare(
-      domain, std::make_shared<channel::Progress>(completions, options.wait), options);
+      domain, std::make_shared<channel::Progress>(completions, options.wait), options, service);
+}
+
+Result<PreparedChannel> prepare_channel(ProtectionDomain const& domain,
+                                        ChannelOptions const& options) {
+  return channel::Preparing::prepare(domain, options, {});
 }
 
 }  // namespace lend

@@ -91,6 +91,7 @@ template struct Calls<Receive>;
 template struct Calls<Write, RemoteSlice>;
 template struct Calls<Read, RemoteSlice>;
 template struct Calls<Atomic, AtomicChange>;
+template struct Calls<AddressedSend, Destination>;
 
 }  // namespace channel
 

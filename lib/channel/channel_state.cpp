@@ -4,6 +4,7 @@
 #include <channel/channel_state.hpp>
 #include <channel/ending.hpp>
 #include <channel/pool_state.hpp>
+#include <channel/preparing.hpp>
 #include <channel/set_state.hpp>
 
 #include <algorithm>
@@ -26,6 +27,9 @@ ChannelState::ChannelState(ProtectionDomain const& domain, std::shared_ptr<Progr
       // The granted number of elements: more may be posted than was requested.
       in_flight{options.queue_pair.send_depth, options.queue_pair.receive_depth,
                 std::max(connection.raw().elements, connection.raw().receive_elements), failures},
+      datagrams{connection.is_for_datagrams()
+                    ? std::make_unique<DatagramState>(in_flight.slot_count())
+                    : nullptr},
       watch{connection, in_flight, failures,
             // On iWARP a write completes once it is sent, which says nothing about the peer.
             connection.raw().domain->context->is_iwarp() ? options.keep_alive.zero()
@@ -43,12 +47,11 @@ ChannelState::ChannelState(ProtectionDomain const& domain, std::shared_ptr<Progr
 
 Result<PreparedChannel> ChannelState::prepare(ProtectionDomain const& domain,
                                               std::shared_ptr<Progress> progress,
-                                              ChannelOptions const& options, PoolState* pool) try {
+                                              ChannelOptions const& options,
+                                              verbs::ServiceChoice service, PoolState* pool) try {
   LEND_TRY(queue_pair,
-           pool == nullptr
-               ? PreparedQueuePair::create(domain, progress->queue(), options.queue_pair)
-               : PreparedQueuePair::create(domain, progress->queue(), options.queue_pair,
-                                           pool->queue()));
+           verbs::QueuePairDoor::prepare(domain, progress->queue(), options.queue_pair, service,
+                                         pool != nullptr ? &pool->queue() : nullptr));
   std::unique_ptr<ChannelState> state{
       new ChannelState{domain, std::move(progress), std::move(queue_pair), options, pool}};
   bool const is_attached = [&state = *state] {
@@ -63,8 +66,16 @@ Result<PreparedChannel> ChannelState::prepare(ProtectionDomain const& domain,
   return Errc::exhausted;
 }
 
+Result<Channel> ChannelState::activate(PreparedChannel prepared) {
+  LEND_TRYV(prepared.state_->connection.activate());
+  prepared.state_->begin();
+  return Channel{std::move(prepared.state_)};
+}
+
 void ChannelState::begin() noexcept {
-  message_bytes_max = connection.raw().message_bytes_max;
+  // Of datagrams the MTU: the limit of a post holds for their rooms, too, which are longer.
+  message_bytes_max = connection.is_for_datagrams() ? connection.own().mtu_bytes
+                                                    : connection.raw().message_bytes_max;
   watch.begin(connection.raw().keeper != nullptr);
   if (watch.is_on()) progress.look_after(*this);
 }
@@ -116,8 +127,9 @@ Result<PreparedChannel> ChannelState::prepare_again() {
   if (has_pool && pool == nullptr)
     return Error{Errc::invalid_argument,
                  "the channel's ReceivePool has ended: build another channel, with another pool"};
-  if (set != nullptr) return prepare_in(*set, domain_, options_, pool);
-  return prepare_channel(domain_, options_);
+  auto const service = connection.service();
+  if (set != nullptr) return prepare_in(*set, domain_, options_, pool, service);
+  return Preparing::prepare(domain_, options_, service);
 }
 
 // ---- completions ----
@@ -168,7 +180,10 @@ Deadline ChannelState::look_again() const noexcept {
 
 [[gnu::cold]] void ChannelState::complete_unusual(SlotId id,
                                                   verbs::CompletionEntry entry) noexcept {
-  if (Slot* const slot = in_flight.find(id)) return fail(id, *slot, entry.failure());
+  if (Slot* const slot = in_flight.find(id)) {
+    if (slot->is_datagram && datagrams->takes_back(entry)) return;
+    return fail(id, *slot, entry.failure());
+  }
   LEND_ASSERT(id.value == PeerWatch::probe_id);
   std::optional<FailedWork> failed;
   if (entry.has_failed()) failed = entry.failure();

@@ -5,6 +5,7 @@
 
 #include <channel/channel_entry.hpp>
 #include <channel/connection.hpp>
+#include <channel/datagram_state.hpp>
 #include <channel/failure_log.hpp>
 #include <channel/in_flight.hpp>
 #include <channel/linked_list.hpp>
@@ -51,7 +52,11 @@ class ChannelState {
   [[nodiscard]] static Result<PreparedChannel> prepare(ProtectionDomain const& domain,
                                                        std::shared_ptr<Progress> progress,
                                                        ChannelOptions const& options,
+                                                       verbs::ServiceChoice service,
                                                        PoolState* pool = nullptr);
+  /// One for datagrams, in use.
+  /// Errors:  those of PreparedDatagramQueuePair::activate().
+  [[nodiscard]] static Result<Channel> activate(PreparedChannel prepared);
   /// Its connection is there from here on.
   void begin() noexcept;
   ~ChannelState();
@@ -66,7 +71,7 @@ class ChannelState {
     if (entry.has_failed() || !in_flight.has_any(id)) [[unlikely]]
       complete_unusual(id, entry);
     else
-      in_flight.succeed(in_flight.slot(id), entry);
+      succeed(id, entry);
   }
   /// Polls once, for all channels of the progress. Returns the number of completions.
   [[nodiscard]] Result<std::uint32_t> poll() noexcept;
@@ -135,6 +140,7 @@ class ChannelState {
   FailureLog failures{};
   Connection connection;
   InFlight in_flight;
+  std::unique_ptr<DatagramState> datagrams;  // of a channel for them
   verbs::Forms forms{};
   PeerWatch watch;
   Progress& progress;
@@ -163,6 +169,12 @@ class ChannelState {
 
   /// Its open scopes find it no more.
   void end_scopes() noexcept;
+  [[gnu::always_inline]] void succeed(SlotId id, verbs::CompletionEntry entry) noexcept {
+    Slot& slot = in_flight.slot(id);
+    if (slot.is_datagram) [[unlikely]]
+      datagrams->note(id, entry);
+    in_flight.succeed(slot, entry);
+  }
   // A failure, or one without a slot.
   void complete_unusual(SlotId id, verbs::CompletionEntry entry) noexcept;
   [[nodiscard]] Error failure_of(SlotId id, Slot const& slot, FailedWork const& failed) noexcept;

@@ -26,9 +26,12 @@ std::string text_of(ChannelState const& channel) {
   std::string text = "channel over " + channel.protection_domain().context().name() +
                      ": queue pair " + std::to_string(connection.number()) + " (";
   text += connection.is_gone() ? "destroyed" : name_of(connection.state());
-  text += ") toward queue pair " + std::to_string(connection.peer().queue_pair_number.value()) +
-          " at " + address_of(connection.peer()) + "; " +
-          used(channel.in_flight.outstanding(Operation::send), channel.send_depth, "sends") +
+  if (connection.is_for_datagrams())
+    text += ") for datagrams, at " + address_of(connection.own());
+  else
+    text += ") toward queue pair " + std::to_string(connection.peer().queue_pair_number.value()) +
+            " at " + address_of(connection.peer());
+  text += "; " + used(channel.in_flight.outstanding(Operation::send), channel.send_depth, "sends") +
           " and ";
   if (channel.has_pool)
     text += "the receives of a pool";

@@ -31,7 +31,15 @@ Connection::Connection(PreparedQueuePair prepared) noexcept
 
 Result<void> Connection::connect(Endpoint const& peer) {
   if (is_prepared()) phase_ = Phase::gone;  // on every error below
-  auto connected = std::move(prepared_).connect(peer);
+  return take(std::move(prepared_).connect(peer));
+}
+
+Result<void> Connection::activate() {
+  phase_ = Phase::gone;  // on every error below
+  return take(QueuePairDoor::activate(std::move(prepared_)));
+}
+
+Result<void> Connection::take(Result<QueuePair> connected) {
   if (!connected.has_value()) {
     keep_unless_destroyed();
     return std::move(connected).assume_error();

@@ -8,6 +8,7 @@
 #include <lend/base/result.hpp>
 #include <lend/verbs/endpoint.hpp>
 #include <lend/verbs/queue_pair.hpp>
+#include <verbs/adoption.hpp>
 #include <verbs/handles.hpp>
 
 #include <cstdint>
@@ -16,6 +17,8 @@
 
 namespace lend::channel {
 
+/// A queue pair of any service: its handle knows which, its type here says nothing.
+///
 /// Prepared, perhaps handed out to be connected elsewhere, connected, gone: in this order.
 class Connection {
  public:
@@ -24,6 +27,9 @@ class Connection {
   /// Connects it to `peer`. After an error it is gone.
   /// Errors:  those of PreparedQueuePair::connect().
   [[nodiscard]] Result<void> connect(Endpoint const& peer);
+  /// Lets one for datagrams send. After an error it is gone.
+  /// Errors:  those of PreparedDatagramQueuePair::activate().
+  [[nodiscard]] Result<void> activate();
   /// To be connected elsewhere, and given to adopt(). Asked again, one that was moved from.
   [[nodiscard]] PreparedQueuePair hand_out() noexcept;
   /// Whether `queue_pair`, which was not moved from, is the one that was handed out.
@@ -35,6 +41,10 @@ class Connection {
   /// Of every post: while it is here, prepared or connected.
   [[nodiscard]] verbs::QueuePairHandle const& raw() const noexcept { return *raw_; }
   [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
+  [[nodiscard]] verbs::ServiceChoice service() const noexcept {
+    return {own_.service, own_.queue_key};
+  }
+  [[nodiscard]] bool is_for_datagrams() const noexcept { return own_.service == Service::datagram; }
   [[nodiscard]] Endpoint const& own() const noexcept { return own_; }
   [[nodiscard]] Endpoint const& peer() const noexcept { return peer_; }
 
@@ -72,6 +82,7 @@ class Connection {
   }
 
  private:
+  [[nodiscard]] Result<void> take(Result<QueuePair> connected);
   /// Its handle is gone: keeps the posted work unless the device no longer has the queue pair.
   void keep_unless_destroyed() noexcept;
 

@@ -16,26 +16,15 @@ constexpr std::chrono::seconds abort_bound{2};
 
 std::optional<Error> Ending::drain(ScopeRecord& scope, Deadline deadline,
                                    bool is_unwinding) noexcept {
+  if (is_unwinding) deadline = sooner(deadline, within(unwinding_bound));
   std::optional<Error> cut_short;
-  if (is_unwinding && channel_.in_flight.has_receive_of(scope))
+  if (channel_.datagrams != nullptr)
+    cut_short = recall(scope, deadline, is_unwinding);
+  else if (is_unwinding && channel_.in_flight.has_receive_of(scope))
     cut_short =
         Error{Errc::channel_broken,
               "an exception left a scope while a receive was outstanding, which was aborted"};
-  if (is_unwinding) deadline = sooner(deadline, within(unwinding_bound));
-  // Mostly all of it is over by now; a failure of this poll shows again below.
-  if (!cut_short && scope.outstanding > 0) static_cast<void>(channel_.progress.poll());
-  Waiter waiter = channel_.progress.make_waiter();
-  while (!cut_short && scope.outstanding > 0) {
-    if (channel_.is_broken()) {
-      abort_all(*channel_.failures.first_cause());
-      break;
-    }
-    auto const goes_on = channel_.poll_or_pause(waiter, deadline);
-    if (!goes_on.has_value())
-      cut_short = goes_on.error();
-    else if (!goes_on.value() && scope.outstanding > 0)
-      cut_short = gave_up_drain(deadline, is_unwinding, waiter.has_slept());
-  }
+  if (!cut_short) cut_short = wait_for(scope, false, deadline, is_unwinding);
   if (cut_short) {
     start_abort();  // tried again below; first, so that the error tells the state after it
     cut_short = channel_.connection.about(*cut_short);
@@ -45,6 +34,27 @@ std::optional<Error> Ending::drain(ScopeRecord& scope, Deadline deadline,
   for (Error& failure : scope.failures) failure = channel_.failures.explained(failure);
   channel_.in_flight.retire_handles_of(scope);
   return cut_short;
+}
+
+std::optional<Error> Ending::wait_for(ScopeRecord const& scope, bool is_of_sends_only,
+                                      Deadline deadline, bool is_unwinding) noexcept {
+  auto const outstanding = [&] {
+    return is_of_sends_only ? channel_.in_flight.outstanding(Operation::send) : scope.outstanding;
+  };
+  // Mostly all of it is over by now; a failure of this poll shows again below.
+  if (outstanding() > 0) static_cast<void>(channel_.progress.poll());
+  Waiter waiter = channel_.progress.make_waiter();
+  while (outstanding() > 0) {
+    if (channel_.is_broken()) {
+      abort_all(*channel_.failures.first_cause());
+      break;
+    }
+    auto const goes_on = channel_.poll_or_pause(waiter, deadline);
+    if (!goes_on.has_value()) return goes_on.error();
+    if (!goes_on.value() && outstanding() > 0)
+      return gave_up_drain(deadline, is_unwinding, waiter.has_slept());
+  }
+  return std::nullopt;
 }
 
 Error Ending::gave_up_drain(Deadline deadline, bool is_unwinding, bool has_slept) noexcept {

@@ -26,6 +26,10 @@ class Ending {
   /// aborted. All slots of `scope` are free afterwards, its handles stale.
   [[nodiscard]] std::optional<Error> drain(ScopeRecord& scope, Deadline deadline,
                                            bool is_unwinding) noexcept;
+  /// Of a channel for datagrams: gets the scope's receives back, which breaks nothing. The handles
+  /// of those that no datagram has taken are stale then. drain() does it, too. Says why, if a send
+  /// did not leave in time, or the device did not go along, which breaks the channel.
+  [[nodiscard]] std::optional<Error> recall_alone(ScopeRecord& scope, Deadline deadline) noexcept;
   /// Keeps the failures of a scope that ended without finish() for last_failures().
   void keep_failures_of(ScopeRecord& scope) noexcept;
   /// Breaks the channel for a reason of lend's own and gets all outstanding work back.
@@ -41,6 +45,15 @@ class Ending {
   void end_channel() noexcept;
 
  private:
+  /// Until drain() or recall_alone() has aborted the work after an error, some of it may be lost.
+  [[nodiscard]] std::optional<Error> recall(ScopeRecord& scope, Deadline deadline,
+                                            bool is_unwinding) noexcept;
+  /// Waits until nothing of `scope` is outstanding; if `is_of_sends_only`, no send of the channel.
+  [[nodiscard]] std::optional<Error> wait_for(ScopeRecord const& scope, bool is_of_sends_only,
+                                              Deadline deadline, bool is_unwinding) noexcept;
+  [[nodiscard]] Result<void> begin_again(ScopeRecord const& recalled) noexcept;
+  [[nodiscard]] Result<void> wait_for_flush() noexcept;
+  [[nodiscard]] Result<void> post_again(ScopeRecord const& recalled) noexcept;
   [[nodiscard]] Error gave_up_drain(Deadline deadline, bool is_unwinding, bool has_slept) noexcept;
   void abandon() noexcept;
   void destroy_queue_pair() noexcept;

@@ -29,11 +29,12 @@ class InFlight {
 
   // ---- room ----
 
+  [[nodiscard]] std::uint32_t slot_count() const noexcept { return slots_.capacity(); }
   [[nodiscard]] bool has_slot() const noexcept { return !slots_.full(); }
   [[nodiscard]] bool has_room(Operation operation) const noexcept {
     return room_.has(operation) && has_slot();
   }
-  /// In the operation's queue: the receive queue or the send queue.
+  /// In the operation's queue.
   [[nodiscard]] std::uint32_t outstanding(Operation operation) const noexcept {
     return room_.taken(operation);
   }
@@ -116,6 +117,8 @@ class InFlight {
   }
   /// The request failed with `failure`: an outstanding one, or one of a batch.
   void fail(SlotId id, Slot& slot, Error failure) noexcept;
+  /// The device gave the request back: ends it without a result, its handle is stale.
+  void take_back(Slot& slot) noexcept { finish(slot), free(slot); }
   /// Keeps its loans for good: the device keeps the queue pair.
   void keep_loans(Slot& slot) noexcept {
     slot.loans = 0;
@@ -131,8 +134,7 @@ class InFlight {
   }
   /// The handle takes the failure of a failed request.
   [[nodiscard]] Error collect_failure(Slot& slot) noexcept;
-  /// The handle was dropped.
-  /// Where this answers false, drop_finished() is to follow.
+  /// The handle was dropped. Where this answers false, drop_finished() is to follow.
   [[nodiscard, gnu::always_inline]] bool drop_handle(SlotId id) noexcept {
     if (!has(id)) return true;
     Slot& slot = slots_.tenant(id);
@@ -146,7 +148,6 @@ class InFlight {
   }
 
   // ---- all requests ----
-
   [[nodiscard]] bool has_receive_of(ScopeRecord const& scope) noexcept;  // outstanding
   /// Makes the scope's handles stale; the scope reports the failures.
   void retire_handles_of(ScopeRecord& scope) noexcept;
@@ -157,7 +158,6 @@ class InFlight {
     static_cast<void>(pieces_.release());
     static_cast<void>(rows_.release());
   }
-  /// Visits the outstanding requests.
   template <class Visit>
   void for_each_outstanding(Visit&& visit) noexcept {
     slots_.for_each([&](SlotId id, Slot& slot) {

@@ -158,6 +158,8 @@ template struct Calls<Receive>;
 template struct Calls<Write, RemoteSlice>;
 template struct Calls<Read, RemoteSlice>;
 template struct Calls<Atomic, AtomicChange>;
+template struct Calls<AddressedSend, Destination>;
+template struct Calls<RoomReceive>;
 
 }  // namespace channel
 

@@ -19,14 +19,13 @@ namespace lend::channel {
 /// Whether a post lends its bytes.
 enum class Lending : std::uint8_t { lends, unsafe_without };
 
-/// One wait for room.
+/// One wait for room; `patience` is with a device that is full without outstanding work.
 struct RoomWait {
   Waiter waiter;
-  std::optional<Deadline> patience{};  // with a device that is full without outstanding work
+  std::optional<Deadline> patience{};
 };
 
-// Functions and no class, because a call out of line would keep an object in memory. If nothing was
-// posted, the channel's last_error() has the reason.
+// Functions, because a call keeps an object in memory. If nothing was posted, last_error() has why.
 
 /// Ends a post that was refused: sets last_error(), returns loans and slot.
 template <class Work>
@@ -78,6 +77,8 @@ template <Lending lending, class Work>
     return {};
   }
   slot.work.bytes = answer.bytes;
+  slot.is_datagram = is_room<Work>;
+  if constexpr (is_of_datagrams<Work>) channel.datagrams->note_posted(id, work);
   channel.in_flight.note_posted(operation, scope);
   return id;
 }
@@ -100,8 +101,7 @@ template <Lending lending, class Work>
 /// The same as post_general() in few instructions if the work is plain. Answers what `then(slot,
 /// id)` does: of posted work, which open() is still to give that slot, the next() one. If it was
 /// not posted at once, what `otherwise(id)` does: the id is that of work which was posted and noted
-/// as outstanding, or not valid. Both must be inlined: as arguments, and not the code behind a
-/// call, they keep what they need in registers.
+/// as outstanding, or not valid. Both must be inlined, to keep what they need in registers.
 template <Lending lending, class Work, class Then, class Otherwise>
 [[nodiscard, gnu::always_inline]] inline auto post_plain(ChannelState& channel,
                                                          verbs::Plain<Work> plain,
@@ -135,7 +135,9 @@ template <class Work>
 [[gnu::always_inline]] inline void open(ChannelState& channel, verbs::Plain<Work> plain,
                                         ScopeRecord& scope, Slot& next, SlotId id) noexcept {
   constexpr Operation operation = verbs::operation_of<Work>;
-  channel.in_flight.open(next, id, operation, scope, plain.element.range.length, plain_and_held);
+  constexpr SlotState state{.loans = 1, .held = true, .is_datagram = is_room<Work>};
+  channel.in_flight.open(next, id, operation, scope, plain.element.range.length, state);
+  if constexpr (is_of_datagrams<Work>) channel.datagrams->note_posted(id, plain.work());
   channel.in_flight.note_posted(operation, scope);
 }
 

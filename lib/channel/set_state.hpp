@@ -114,8 +114,4 @@ class SetState final : public std::enable_shared_from_this<SetState>, private Sl
   verbs::Inheritance origin_{};
 };
 
-/// prepare_channel() for a channel of `set`.
-[[nodiscard]] Result<PreparedChannel> prepare_in(SetState& set, ProtectionDomain const& domain,
-                                                 ChannelOptions options, PoolState* pool);
-
 }  // namespace lend::channel

@@ -17,13 +17,13 @@ using base::SlotId;
 
 /// How far a request is; one word, so that the usual states take one instruction to set or compare.
 struct alignas(8) SlotState {
-  std::uint16_t loans = 0;  // entries of the row that may be on loan
-  bool follows = false;     // there is a request `before` this one
-  bool unposted = false;    // in a batch
-  bool held = false;        // a handle may still take the result
-  bool finished = false;    // the completion was seen
-  bool failed = false;      // with a failure
-  bool spare = false;
+  std::uint16_t loans = 0;   // entries of the row that may be on loan
+  bool follows = false;      // there is a request `before` this one
+  bool unposted = false;     // in a batch
+  bool held = false;         // a handle may still take the result
+  bool finished = false;     // the completion was seen
+  bool failed = false;       // with a failure
+  bool is_datagram = false;  // a receive of one
 
   [[nodiscard]] bool is(SlotState const& other) const noexcept {
     return std::bit_cast<std::uint64_t>(*this) == std::bit_cast<std::uint64_t>(other);

@@ -10,12 +10,28 @@
 #include <verbs/handles.hpp>
 #include <verbs/queue_pair_states.hpp>
 
+#include <cstdint>
 #include <memory>
 
 namespace lend::verbs {
 
+/// What kind of queue pair it is, chosen as it is made.
+struct ServiceChoice {
+  Service service = Service::reliable_connection;
+  std::uint32_t queue_key = 0;  ///< of datagrams
+};
+
 /// Reaches the inside of queue pairs.
 struct QueuePairDoor {
+  /// As PreparedQueuePairOf::create() of that service. The handle knows it, and posts as it asks;
+  /// the type says nothing here.
+  [[nodiscard]] static Result<PreparedQueuePair> prepare(ProtectionDomain const& domain,
+                                                         CompletionQueue const& completions,
+                                                         QueuePairOptions const& options,
+                                                         ServiceChoice choice,
+                                                         ReceiveQueue const* receives);
+  /// As PreparedQueuePairOf<Ud>::activate().
+  [[nodiscard]] static Result<QueuePair> activate(PreparedQueuePair prepared);
   /// Null once it was consumed or moved from.
   [[nodiscard]] LEND_EXPORT static QueuePairHandle* handle_of(
       AnyPreparedQueuePair& prepared) noexcept;

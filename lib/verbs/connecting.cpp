@@ -100,6 +100,11 @@ Result<void> initialize(QueuePairHandle const& queue_pair) {
       attributes);
 }
 
+Result<void> initialize_again(QueuePairHandle const& queue_pair) {
+  LEND_TRYV(apply_transition(queue_pair, any_to_reset, {}));
+  return initialize(queue_pair);
+}
+
 Result<void> bring_up(QueuePairHandle& queue_pair) {
   Endpoint const& local = queue_pair.local;
   Endpoint const& peer = queue_pair.peer;

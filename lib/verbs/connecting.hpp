@@ -13,7 +13,11 @@ namespace lend::verbs {
 /// Brings `queue_pair` from INIT to RTS, toward its `peer`, which fits.
 /// Errors:  names the refused transition.
 [[nodiscard]] Result<void> bring_up(QueuePairHandle& queue_pair);
-/// The same of a queue pair for datagrams, which has no peer.
+/// Brings it from any state to INIT. What was posted is gone; its completions must have been taken.
+/// Errors:  names the refused transition.
+/// Source:  ibv_modify_qp(3).
+[[nodiscard]] Result<void> initialize_again(QueuePairHandle const& queue_pair);
+/// bring_up() of a queue pair for datagrams, which has no peer.
 /// Errors:  names the refused transition.
 [[nodiscard]] Result<void> activate(QueuePairHandle const& queue_pair);
 /// The way from `queue_pair` to `peer`, which fits.

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Datagrams: their rooms, their destinations, and their posts. One thread at a
-// time per queue pair.
+// Datagrams: their rooms, their destinations. One thread at a time per queue pair.
 #include <lend/verbs/any_queue_pair.hpp>
 #include <lend/verbs/datagram.hpp>
 #include <verbs/connecting.hpp>
+#include <verbs/destination.hpp>
 #include <verbs/endpoint_check.hpp>
 #include <verbs/handles.hpp>
-#include <verbs/posting.hpp>
 #include <verbs/verb_error.hpp>
 
 #include <cerrno>
@@ -49,7 +48,10 @@ ibv_ah* Destination::native() const noexcept {
 }
 
 Result<Destination> AnyQueuePair::destination_at(Endpoint const& peer) const {
-  QueuePairHandle const& own = handle();
+  return verbs::DestinationDoor::at(handle(), peer);
+}
+
+Result<Destination> verbs::DestinationDoor::at(QueuePairHandle const& own, Endpoint const& peer) {
   LEND_TRYV(verbs::check_fit(own.local, peer));
   ibv_ah_attr address = verbs::address_of(own, peer);
   verbs::Provider const& provider = own.domain->provider();
@@ -64,7 +66,13 @@ Result<Destination> AnyQueuePair::destination_at(Endpoint const& peer) const {
 Result<Destination> AnyQueuePair::destination_back(DatagramSender const& sender,
                                                    std::span<std::byte const> header,
                                                    std::uint32_t queue_key) const {
-  QueuePairHandle const& own = handle();
+  return verbs::DestinationDoor::back_to(handle(), sender, header, queue_key);
+}
+
+Result<Destination> verbs::DestinationDoor::back_to(QueuePairHandle const& own,
+                                                    DatagramSender const& sender,
+                                                    std::span<std::byte const> header,
+                                                    std::uint32_t queue_key) {
   if (header.size() < datagram_header_bytes)
     return Error{Errc::invalid_argument, "a header of " + std::to_string(header.size()) +
                                              " bytes; it is the first 40 of the datagram's room"};
@@ -85,36 +93,6 @@ Result<Destination> AnyQueuePair::destination_back(DatagramSender const& sender,
   if (int const error = errno; !raw) return no_destination(own, "ibv_create_ah_from_wc", error);
   return Destination{std::make_shared<DestinationHandle const>(
       DestinationHandle{own.domain, std::move(raw), sender.number.value(), queue_key})};
-}
-
-Result<void> AnyQueuePair::post_to(std::uint64_t id, Send const& work,
-                                   Destination const& to) noexcept {
-  QueuePairHandle const& own = handle();
-  if (!to.handle_) [[unlikely]]
-    return Error{Errc::stale_handle, "send refused: the Destination was moved from"};
-  DestinationHandle const& there = *to.handle_;
-  if (there.domain != own.domain)
-    return Error{Errc::invalid_argument,
-                 "send refused: the Destination is of another protection "
-                 "domain; take it from "
-                 "destination() of this queue pair; nothing was posted"};
-  if (auto const bytes = work.source.bytes(); bytes > message_bytes_max())
-    return Error{Errc::invalid_argument,
-                 "send refused: " + std::to_string(bytes) + " bytes, a datagram carries at most " +
-                     std::to_string(message_bytes_max()) +
-                     ", the port's MTU; cut it, or use a connection; nothing was posted"};
-  ibv_sge elements[elements_max];
-  ibv_send_wr request;
-  verbs::LoanRow none{};
-  auto const resolved = verbs::describe(own, id, work, request, elements, none);
-  if (resolved.is_refused())
-    return verbs::refusal_error(own, work, verbs::PostAnswer::of(resolved), {});
-  request.wr.ud = {there.raw.get(), there.queue_pair_number, there.queue_key};
-  ibv_send_wr* refused = nullptr;
-  if (int const result = verbs::post_chain(own, request, refused); result != 0)
-    return verbs::refusal_error(own, work, verbs::device_answer(resolved.bytes, result, refused),
-                                {});
-  return success();
 }
 
 }  // namespace lend

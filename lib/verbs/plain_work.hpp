@@ -15,11 +15,13 @@
 
 namespace lend::verbs {
 
-/// What a plain request says of the peer's memory.
+/// What a plain request says of the peer's memory, or of where it goes.
 struct NoPeerPart {};
 template <class Work>
-using PeerPart = std::conditional_t<is_remote<Work>, RemoteSlice,
-                                    std::conditional_t<is_atomic<Work>, AtomicChange, NoPeerPart>>;
+using PeerPart = std::conditional_t<
+    is_remote<Work>, RemoteSlice,
+    std::conditional_t<is_atomic<Work>, AtomicChange,
+                       std::conditional_t<is_addressed<Work>, Destination, NoPeerPart>>>;
 
 /// The words of work that may be plain. Passed by value, so that compilers keep them in registers.
 template <class Work>
@@ -31,7 +33,7 @@ struct Plain {
 
   /// The request that has these words.
   [[nodiscard, gnu::always_inline]] Work work() const noexcept {
-    if constexpr (is_remote<Work> || is_atomic<Work>)
+    if constexpr (is_remote<Work> || is_atomic<Work> || is_addressed<Work>)
       return {element, *peer};
     else
       return {element};
@@ -50,13 +52,15 @@ template <class Work>
     return {list_of(work).only(), &remote_of(work)};
   else if constexpr (is_atomic<Work>)
     return {list_of(work).only(), &work.change};
+  else if constexpr (is_addressed<Work>)
+    return {list_of(work).only(), work.to};
   else
     return {list_of(work).only()};
 }
 
 /// Whether it may be posted, but for its loan.
 template <class Work>
-[[nodiscard, gnu::always_inline]] inline bool is_plain(RequestQueue const& queue,
+[[nodiscard, gnu::always_inline]] inline bool is_plain(QueuePairHandle const& queue,
                                                        Plain<Work> plain) noexcept {
   RegionState const* const region = plain.element.region;
   auto const [offset, length] = plain.element.range;
@@ -69,6 +73,8 @@ template <class Work>
   else if constexpr (is_atomic<Work>)
     return is_word(plain.element) && plain.peer->word.address % RemoteWord::size == 0 &&
            permits(plain.peer->word.access, RemoteAccess::atomic) && queue.has_atomics;
+  else if constexpr (is_addressed<Work>)
+    return destination_refusal(queue, *plain.peer, length) == PostRefusal::none;
   else
     return true;
 }
@@ -111,7 +117,7 @@ struct Form {
     if constexpr (std::is_same_v<RequestOf<Work>, ibv_send_wr>) {
       request.imm_data = 0;
       request.send_flags = IBV_SEND_SIGNALED;
-      request.opcode = std::is_same_v<Work, Send>                     ? IBV_WR_SEND
+      request.opcode = WorkKind<Work>::operation == Operation::send   ? IBV_WR_SEND
                        : is_atomic<Work>                              ? IBV_WR_ATOMIC_FETCH_AND_ADD
                        : WorkKind<Work>::operation == Operation::read ? IBV_WR_RDMA_READ
                                                                       : IBV_WR_RDMA_WRITE;
@@ -125,7 +131,8 @@ struct Form {
                                        Plain<Work> plain) noexcept {
     fill_element(entry, *plain.element.region, plain.element.range);
     request.wr_id = id;
-    if constexpr (std::is_same_v<Work, Send> || std::is_same_v<Work, Write>)
+    constexpr Operation operation = WorkKind<Work>::operation;
+    if constexpr (operation == Operation::send || operation == Operation::write)
       request.send_flags = flags_for(queue, plain.element.range.length, true);
     if constexpr (is_remote<Work>) {
       request.wr.rdma.remote_addr = plain.peer->address;
@@ -135,8 +142,10 @@ struct Form {
       request.opcode = opcode_of(*plain.peer);
       fill_change(request, *plain.peer);
     }
+    if constexpr (is_addressed<Work>) address_to(*DestinationDoor::handle_of(*plain.peer), request);
   }
 };
-using Forms = std::tuple<Form<Send>, Form<Receive>, Form<Write>, Form<Read>, Form<Atomic>>;
+using Forms = std::tuple<Form<Send>, Form<Receive>, Form<Write>, Form<Read>, Form<Atomic>,
+                         Form<AddressedSend>, Form<RoomReceive>>;
 
 }  // namespace lend::verbs

@@ -22,6 +22,9 @@ enum class PostRefusal : int {
   off_word,    ///< the peer's word does not begin at a multiple of 8
   bad_result,  ///< of an atomic operation: not 8 aligned bytes
   no_immediates,
+  no_destination,         ///< of a datagram: it was moved from
+  foreign_destination,    ///< it is of another protection domain
+  too_long_for_a_packet,  ///< the datagram
   by_device,
   unclear,  ///< the device failed, and named no request that it had not taken
 };
@@ -30,7 +33,7 @@ enum class PostRefusal : int {
 /// 2^31. Source: rdma-core providers/mlx5/qp.c.
 struct Resolved {
   std::uint64_t bytes = 0;
-  int count = 0;  ///< of elements; where one is refused, its index
+  int count = 0;  ///< of elements; where one is refused, its index; of a long datagram the MTU
   PostRefusal refusal = PostRefusal::none;
 
   [[nodiscard]] bool is_refused() const noexcept { return refusal != PostRefusal::none; }
@@ -39,7 +42,7 @@ struct Resolved {
 /// What became of work that was to be posted.
 struct [[nodiscard]] PostAnswer {
   std::uint64_t bytes = 0;  ///< of the list, once its elements were good
-  int detail = 0;           ///< index of the element that was refused, or the device's errno
+  int detail = 0;           ///< Resolved::count where it was refused, or the device's errno
   PostRefusal refusal = PostRefusal::none;
 
   [[nodiscard]] static PostAnswer of(Resolved const& resolved) noexcept {

@@ -98,6 +98,16 @@ Error error_of(RequestQueue const& queue, RefusedWork const& work, PostAnswer an
       return refused("the lengths differ: " + std::to_string(work.bytes) + " bytes here, " +
                      std::to_string(work.remote.length) + " bytes of the peer");
     case PostRefusal::no_immediates: return no_immediates(queue);
+    case PostRefusal::no_destination:
+      return Error{Errc::stale_handle, "send refused: the Destination was moved from"};
+    case PostRefusal::foreign_destination:
+      return refused(
+          "the Destination is of another protection domain; take it from destination() "
+          "of this queue pair or channel");
+    case PostRefusal::too_long_for_a_packet:
+      return refused(std::to_string(work.bytes) + " bytes, a datagram carries at most " +
+                     std::to_string(answer.detail) +
+                     ", the port's MTU; cut it, or use a connection");
     case PostRefusal::by_device:
       if (work.has_immediate && !queue.carries_immediates()) return no_immediates(queue);
       return device_refused(queue, work.operation, answer.detail);
@@ -162,6 +172,14 @@ Error refusal_error(RequestQueue const& queue, Atomic const& work, PostAnswer an
                   {word.address, RemoteWord::size, word.key, word.access}, false);
 }
 Error refusal_error(RequestQueue const& queue, Receive const& work, PostAnswer answer,
+                    Error const& conflict) noexcept {
+  return error_of(queue, work, answer, conflict, {}, false);
+}
+Error refusal_error(RequestQueue const& queue, AddressedSend const& work, PostAnswer answer,
+                    Error const& conflict) noexcept {
+  return error_of(queue, work, answer, conflict, {}, work.immediate.has_value());
+}
+Error refusal_error(RequestQueue const& queue, RoomReceive const& work, PostAnswer answer,
                     Error const& conflict) noexcept {
   return error_of(queue, work, answer, conflict, {}, false);
 }

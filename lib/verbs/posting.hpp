@@ -79,6 +79,12 @@ template <class Queue, class Work>
   if constexpr (is_atomic<Work>)
     if (auto const refusal = atomic_refusal(queue, work); refusal != PostRefusal::none)
       return {.bytes = resolved.bytes, .refusal = refusal};
+  if constexpr (is_addressed<Work>)
+    if (auto const refusal = destination_refusal(queue, *work.to, resolved.bytes);
+        refusal != PostRefusal::none)
+      return {.bytes = resolved.bytes,
+              .count = static_cast<int>(queue.local.mtu_bytes),
+              .refusal = refusal};
   fill_for(queue, work, immediate_of(work), id, elements, resolved, request);
   return resolved;
 }
@@ -116,5 +122,9 @@ template <class Queue, class Work>
                                   Error const& conflict) noexcept;
 [[nodiscard]] Error refusal_error(RequestQueue const& queue, Receive const& work, PostAnswer answer,
                                   Error const& conflict) noexcept;
+[[nodiscard]] Error refusal_error(RequestQueue const& queue, AddressedSend const& work,
+                                  PostAnswer answer, Error const& conflict) noexcept;
+[[nodiscard]] Error refusal_error(RequestQueue const& queue, RoomReceive const& work,
+                                  PostAnswer answer, Error const& conflict) noexcept;
 
 }  // namespace lend::verbs

@@ -178,6 +178,23 @@ std::shared_ptr<verbs::DestroyedFlag const> QueuePairDoor::end_of(
   return prepared.handle_->is_destroyed;
 }
 
+Result<PreparedQueuePair> QueuePairDoor::prepare(ProtectionDomain const& domain,
+                                                 CompletionQueue const& completions,
+                                                 QueuePairOptions const& options,
+                                                 ServiceChoice choice,
+                                                 ReceiveQueue const* receives) {
+  AnyPreparedQueuePair::Kind const kind{choice.service, choice.queue_key};
+  LEND_TRY(handle, receives == nullptr
+                       ? AnyPreparedQueuePair::make(domain, completions, options, kind)
+                       : AnyPreparedQueuePair::make(domain, completions, options, kind, *receives));
+  return PreparedQueuePair{std::move(handle)};
+}
+
+Result<QueuePair> QueuePairDoor::activate(PreparedQueuePair prepared) {
+  LEND_TRY(handle, prepared.activate_it());
+  return QueuePair{std::move(handle)};
+}
+
 QueuePair QueuePairDoor::connected(PreparedQueuePair&& prepared,
                                    std::unique_ptr<verbs::ConnectionKeeper> keeper) noexcept {
   prepared.handle_->keeper = std::move(keeper);

@@ -69,6 +69,10 @@ Result<void> AnyQueuePair::post(std::uint64_t id, Receive const& work) noexcept 
                  "that; nothing was posted"};
   return post_one(handle(), id, work);
 }
+Result<void> AnyQueuePair::post_to(std::uint64_t id, Send const& work,
+                                   Destination const& to) noexcept {
+  return post_one(handle(), id, AddressedSend{work, to});
+}
 
 AnyQueuePair::AnyQueuePair(Handle handle) noexcept : handle_{std::move(handle)} {}
 AnyQueuePair::AnyQueuePair(AnyQueuePair&&) noexcept = default;

@@ -64,6 +64,7 @@ struct BringUp {
 
 /// Allowed from every state.
 inline constexpr Transition any_to_error{"any state to ERR", IBV_QPS_ERR, IBV_QP_STATE};
+inline constexpr Transition any_to_reset{"any state to RESET", IBV_QPS_RESET, IBV_QP_STATE};
 
 /// Maximum reads outstanding, or served concurrently, per queue pair, if the device supports more
 /// and the options do not say: enough to fill a link; cards reserve memory for each.

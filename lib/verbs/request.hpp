@@ -4,6 +4,7 @@
 // time per queue pair and shared receive queue.
 #pragma once
 
+#include <verbs/destination.hpp>
 #include <verbs/handles.hpp>
 #include <verbs/post_refusal.hpp>
 #include <verbs/region_state.hpp>
@@ -95,6 +96,31 @@ namespace lend::verbs {
   fill_change(request, work.change);
 }
 
+[[gnu::always_inline]] inline void address_to(DestinationHandle const& there,
+                                              ibv_send_wr& request) noexcept {
+  request.wr.ud = {there.raw.get(), there.queue_pair_number, there.queue_key};
+}
+[[gnu::always_inline]] inline void fill_for(QueuePairHandle const& queue_pair,
+                                            AddressedSend const& work,
+                                            std::optional<std::uint32_t> immediate,
+                                            std::uint64_t id, ibv_sge* elements, Resolved resolved,
+                                            ibv_send_wr& request) noexcept {
+  address_to(*DestinationDoor::handle_of(*work.to), request);
+  request.imm_data = htobe32(immediate.value_or(0));
+  fill(queue_pair, request, id, elements, resolved, immediate ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND,
+       true);
+}
+/// Whether a datagram of `bytes` can go there from `queue_pair`; none: it can.
+[[nodiscard, gnu::always_inline]] inline PostRefusal destination_refusal(
+    QueuePairHandle const& queue_pair, Destination const& to, std::uint64_t bytes) noexcept {
+  auto const& there = DestinationDoor::handle_of(to);
+  if (!there) return PostRefusal::no_destination;
+  if (there->domain != queue_pair.domain) return PostRefusal::foreign_destination;
+  // The limit of a post holds for rooms, too, which are longer than their datagrams.
+  if (bytes > queue_pair.local.mtu_bytes) return PostRefusal::too_long_for_a_packet;
+  return PostRefusal::none;
+}
+
 /// Whether `result`, of a good region, is 8 aligned bytes.
 [[nodiscard, gnu::always_inline]] inline bool is_word(ScatterElement const& result) noexcept {
   auto const start = reinterpret_cast<std::uintptr_t>(result.region->address);
@@ -114,7 +140,9 @@ namespace lend::verbs {
   return is_good ? PostRefusal::none : PostRefusal::bad_result;
 }
 
-[[gnu::always_inline]] inline void fill_for(RequestQueue const&, Receive const&,
+/// Of a Receive or a RoomReceive.
+template <class Work>
+[[gnu::always_inline]] inline void fill_for(RequestQueue const&, Work const&,
                                             std::optional<std::uint32_t>, std::uint64_t id,
                                             ibv_sge* elements, Resolved resolved,
                                             ibv_recv_wr& request) noexcept {

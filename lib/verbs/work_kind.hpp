@@ -5,6 +5,7 @@
 
 #include <base/borrow.hpp>
 #include <lend/base/work_failure.hpp>
+#include <lend/verbs/datagram_work.hpp>
 #include <lend/verbs/work_request.hpp>
 
 #include <infiniband/verbs.h>
@@ -15,7 +16,8 @@ namespace lend::verbs {
 
 /// Of one kind of work: `operation`; `memory`, the member with the list of this side's elements;
 /// `remote`, of writes and reads, the member with the peer's, which must permit `access`; `change`,
-/// of atomic operations, what they do there; and `Request`, its form in verbs, which tells the queue.
+/// of atomic operations, what they do there; `destination`, of datagrams, where they go; and
+/// `Request`, its form in verbs, which tells the queue.
 template <class Work>
 struct WorkKind;
 
@@ -55,6 +57,20 @@ struct WorkKind<Atomic> {
   using Request = ibv_send_wr;
 };
 
+template <>
+struct WorkKind<AddressedSend> {
+  static constexpr Operation operation = Operation::send;
+  static constexpr auto memory = &AddressedSend::source;
+  static constexpr auto destination = &AddressedSend::to;
+  using Request = ibv_send_wr;
+};
+template <>
+struct WorkKind<RoomReceive> {
+  static constexpr Operation operation = Operation::receive;
+  static constexpr auto memory = &RoomReceive::target;
+  using Request = ibv_recv_wr;
+};
+
 template <class Work>
 inline constexpr Operation operation_of = WorkKind<Work>::operation;
 template <class Work>
@@ -81,6 +97,12 @@ requires is_remote<Work>
 template <class Work>
 inline constexpr bool is_atomic = requires {
   WorkKind<Work>::change;
+};
+
+/// Whether it says itself where it goes.
+template <class Work>
+inline constexpr bool is_addressed = requires {
+  WorkKind<Work>::destination;
 };
 
 /// What `work` brings the peer besides bytes.

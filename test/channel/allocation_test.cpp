@@ -3,6 +3,7 @@
 // Method: this program's operator new counts; each way runs a little, then the count must stand.
 #include "support/allocation_counter.hpp"
 #include "support/catch.hpp"
+#include "support/datagrams.hpp"
 #include "support/two_ends.hpp"
 
 #include <lend/channel/unsafe.hpp>
@@ -337,5 +338,21 @@ TEST_CASE("a message through a set allocates nothing, asleep or awake", "[alloca
           return result ? Result<void>{success()} : Errc::not_found;
         }) == 0);
   CHECK(has_slept);
+  must(scope.finish());
+}
+
+TEST_CASE("a datagram allocates nothing, neither to be sent nor to be received", "[channel]") {
+  Datagrams ends;
+  if (has_no_datagrams(ends.context)) return;
+  Destination const to_b = must(ends.a.destination(ends.b.address()));
+  auto const room = ends.room(0);
+  DatagramScope scope{ends.b};
+  auto const datagram = [&]() -> Result<void> {
+    LEND_TRY(pending, scope.post_receive(room));
+    LEND_TRYV(ends.a.send(ends.memory.gather(0, 64), to_b));
+    LEND_TRYV(pending.wait(within(5s)));
+    return success();
+  };
+  CHECK(allocated_by(datagram) == 0);
   must(scope.finish());
 }

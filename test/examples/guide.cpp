@@ -294,6 +294,28 @@ lend::Result<void> send_datagrams(lend::ProtectionDomain const& domain) {
                                                          : lend::Errc::unsupported;
 }
 
+lend::Result<void> answer_datagrams(lend::ProtectionDomain const& domain) {
+  if (!domain.context().capabilities().datagrams) return lend::success();
+  LEND_TRY(memory, domain.allocate(4096));
+  // excerpt datagram_channel
+  LEND_TRY(channel, lend::datagram_channel_builder(domain).build());
+  std::string const address = channel.address().to_text();  // for those who send here
+  lend::DatagramScope scope{channel};
+  LEND_TRY(room, lend::DatagramRoom::in(memory.scatter(0, 40 + 1024)));
+  LEND_TRY(pending, scope.post_receive(room));
+
+  LEND_TRY(parsed, lend::Endpoint::from_text(address));
+  LEND_TRY(there, channel.destination(parsed));  // here, itself
+  LEND_TRYV(channel.send(memory.gather(2048, 64), there));
+
+  LEND_TRY(question, pending.wait(lend::within(2s)));  // question.message: bytes to read or to send
+  LEND_TRY(back, channel.destination(question));
+  LEND_TRYV(channel.send(question.message, back));
+  LEND_TRYV(scope.finish());  // recalls the receives that took no datagram
+  // end of excerpt
+  return question.bytes() == 64 ? lend::Result<void>{lend::success()} : lend::Errc::unsupported;
+}
+
 lend::Result<void> keep_alive(lend::ProtectionDomain const& domain) {
   // excerpt keep_alive
   LEND_TRY(prepared, lend::channel_builder()
@@ -340,6 +362,7 @@ lend::Result<void> show_all() {
   LEND_TRYV(give_up(domain));
   LEND_TRYV(keep_alive(domain));
   LEND_TRYV(send_datagrams(domain));
+  LEND_TRYV(answer_datagrams(domain));
   LEND_TRYV(loop_by_events(domain));
   LEND_TRYV(serve_a_set(domain));
   LEND_TRYV(hear_of_the_port(device));

@@ -29,6 +29,8 @@ char const* what_is_lacking(bool DeviceCapabilities::*capability) {
   if (capability == &DeviceCapabilities::endpoints) return "is not connected by endpoints";
   if (capability == &DeviceCapabilities::rdma_cm) return "is not connected by rdma_cm";
   if (capability == &DeviceCapabilities::immediates) return "carries no immediates";
+  if (capability == &DeviceCapabilities::unreliable) return "has no unreliable connections";
+  if (capability == &DeviceCapabilities::datagrams) return "has no datagrams";
   if (capability == &DeviceCapabilities::waits_for_receives)
     return "lets no message wait for its receive";
   return "does not tell a sender what the peer refuses";

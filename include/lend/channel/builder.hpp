@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// channel_builder() → PreparedChannel → handshake() → Channel. One thread at a time.
+// channel_builder() → PreparedChannel → handshake() → Channel, and the other services. One thread
+// at a time.
 #pragma once
 
 #include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
 #include <lend/channel/builder_steps.hpp>
+#include <lend/channel/channel_options.hpp>
 #include <lend/channel/prepared_channel.hpp>
 #include <lend/verbs/protection_domain.hpp>
 #include <lend/verbs/queue_pair.hpp>
@@ -17,29 +19,6 @@
 
 namespace lend {
 
-class ReceivePool;
-class WaitSet;
-
-/// How a channel waits. Every wait polls; the values differ in what the thread does between polls.
-enum class Wait : std::uint8_t {
-  spin,      ///< polls on: lowest latency, one CPU per waiting thread
-  adaptive,  ///< spins briefly if no other thread wants the CPU, yields for 10 ms, then sleeps as
-             ///< `event` does, or 50 µs at a time if descriptors are short
-  event,     ///< sleeps until the device wakes it, but polls 10 times a second (50 if it can be
-             ///< cancelled or rdma_cm watches): some µs more latency, two descriptors
-};
-
-/// Options of a channel. `queue_pair.probes` is ignored: keep_alive decides it.
-/// Borrows: `wait_set` and `receive_pool`, until the channel is prepared.
-struct ChannelOptions {
-  QueuePairOptions queue_pair{};
-  Wait wait = Wait::adaptive;
-  std::chrono::nanoseconds keep_alive{0};  ///< 0: off; see ChannelBuilder::keep_alive()
-  WaitSet* wait_set = nullptr;             ///< which the channel joins; `wait` is then the set's
-  std::uint64_t tag = 0;                   ///< what the set calls the channel
-  ReceivePool* receive_pool = nullptr;     ///< of that set; `receive_depth` is then not used
-};
-
 /// Prepares a channel with options in a struct; ChannelBuilder::build() calls it.
 ///
 /// Shape:   as QueuePairOptions. The completion queue is sized from the depths.
@@ -50,9 +29,12 @@ struct ChannelOptions {
 [[nodiscard]] LEND_EXPORT Result<PreparedChannel> prepare_channel(ProtectionDomain const& domain,
                                                                   ChannelOptions const& options);
 
-/// Each step at most once, the protection domain always; otherwise it does not compile.
-template <std::uint32_t Steps = 0>
+/// Each step at most once, the protection domain always, and none that the service lacks; otherwise
+/// it does not compile.
+template <std::uint32_t Steps = 0, IsService S = Rc>
 class ChannelBuilder {
+  using QueueOptions = OptionsOf<S>;
+
  public:
   ChannelBuilder() = default;
 
@@ -65,92 +47,97 @@ class ChannelBuilder {
   /// Maximum number of sends, writes and reads outstanding.
   [[nodiscard]] auto send_depth(std::uint32_t requests) const requires
       StepNotTakenYet<Steps, BuilderStep::send_depth> {
-    return with<BuilderStep::send_depth>(&QueuePairOptions::send_depth, requests);
+    return with<BuilderStep::send_depth>(&QueueOptions::send_depth, requests);
   }
   /// Maximum number of receives outstanding.
   [[nodiscard]] auto receive_depth(std::uint32_t requests) const requires
       StepNotTakenYet<Steps, BuilderStep::receive_depth> &&
       StepNotTakenYet<Steps, BuilderStep::receive_pool> {
-    return with<BuilderStep::receive_depth>(&QueuePairOptions::receive_depth, requests);
+    return with<BuilderStep::receive_depth>(&QueueOptions::receive_depth, requests);
   }
   /// Maximum number of elements of one gather or scatter list. A channel has 80 bytes for each
   /// element of each of its slots, which are twice its depths: some 160 KiB with the defaults.
   [[nodiscard]] auto elements(std::uint32_t count) const requires
       StepNotTakenYet<Steps, BuilderStep::elements> {
-    return with<BuilderStep::elements>(&QueuePairOptions::elements, count);
+    return with<BuilderStep::elements>(&QueueOptions::elements, count);
   }
   /// The same of a receive; without it as elements().
   [[nodiscard]] auto receive_elements(std::uint32_t count) const requires
       StepNotTakenYet<Steps, BuilderStep::receive_elements> &&
       StepNotTakenYet<Steps, BuilderStep::receive_pool> {
-    return with<BuilderStep::receive_elements>(&QueuePairOptions::receive_elements, count);
+    return with<BuilderStep::receive_elements>(&QueueOptions::receive_elements, count);
   }
   /// Sends and writes of up to this many bytes are copied when they are posted.
   [[nodiscard]] auto inline_bytes(std::uint32_t bytes) const requires
       StepNotTakenYet<Steps, BuilderStep::inline_bytes> {
-    return with<BuilderStep::inline_bytes>(&QueuePairOptions::inline_bytes, bytes);
+    return with<BuilderStep::inline_bytes>(&QueueOptions::inline_bytes, bytes);
   }
   /// How long the device waits for an acknowledgement: above 0, at most 2.4 hours; rounded up to
   /// 4.096 µs · 2^n.
   [[nodiscard]] auto ack_timeout(std::chrono::nanoseconds timeout) const requires
-      StepNotTakenYet<Steps, BuilderStep::ack_timeout> {
-    return with<BuilderStep::ack_timeout>(&QueuePairOptions::ack_timeout, timeout);
+      StepNotTakenYet<Steps, BuilderStep::ack_timeout> && Acknowledges<S> {
+    return with<BuilderStep::ack_timeout>(&QueueOptions::ack_timeout, timeout);
   }
   /// How often the device retries without an acknowledgement: 0 to 7.
   [[nodiscard]] auto ack_retries(std::uint8_t count) const requires
-      StepNotTakenYet<Steps, BuilderStep::ack_retries> {
-    return with<BuilderStep::ack_retries>(&QueuePairOptions::ack_retries, count);
+      StepNotTakenYet<Steps, BuilderStep::ack_retries> && Acknowledges<S> {
+    return with<BuilderStep::ack_retries>(&QueueOptions::ack_retries, count);
   }
   /// How often a message is retried if the peer has no receive posted; nothing: without limit.
   [[nodiscard]] auto receiver_not_ready_retries(std::optional<std::uint8_t> count) const requires
-      StepNotTakenYet<Steps, BuilderStep::receiver_not_ready_retries> {
-    return with<BuilderStep::receiver_not_ready_retries>(
-        &QueuePairOptions::receiver_not_ready_retries, count);
+      StepNotTakenYet<Steps, BuilderStep::receiver_not_ready_retries> && Acknowledges<S> {
+    return with<BuilderStep::receiver_not_ready_retries>(&QueueOptions::receiver_not_ready_retries,
+                                                         count);
   }
   /// How long a sender waits if no receive is posted: 0 to 655.36 ms, rounded up to the device's
   /// table of 32 values; 0 becomes 0.01 ms.
   [[nodiscard]] auto receiver_not_ready_delay(std::chrono::nanoseconds delay) const requires
-      StepNotTakenYet<Steps, BuilderStep::receiver_not_ready_delay> {
-    return with<BuilderStep::receiver_not_ready_delay>(&QueuePairOptions::receiver_not_ready_delay,
+      StepNotTakenYet<Steps, BuilderStep::receiver_not_ready_delay> && Acknowledges<S> {
+    return with<BuilderStep::receiver_not_ready_delay>(&QueueOptions::receiver_not_ready_delay,
                                                        delay);
   }
   /// Uses this entry of the port's GID table, not the best one; Context::gids() lists them.
   [[nodiscard]] auto gid_index(std::uint32_t index) const requires
       StepNotTakenYet<Steps, BuilderStep::gid> {
-    return with<BuilderStep::gid>(&QueuePairOptions::gid, GidChoice{.index = index});
+    return with<BuilderStep::gid>(&QueueOptions::gid, GidChoice{.index = index});
   }
   /// Uses the GID with this IPv4 or IPv6 address.
   [[nodiscard]] auto gid_address(std::string address) const requires
       StepNotTakenYet<Steps, BuilderStep::gid> {
-    return with<BuilderStep::gid>(&QueuePairOptions::gid, GidChoice{.address = std::move(address)});
+    return with<BuilderStep::gid>(&QueueOptions::gid, GidChoice{.address = std::move(address)});
   }
   // ---- the connection: as QueuePairOptions says of each ----
 
   [[nodiscard]] auto mtu(std::uint32_t bytes) const requires
-      StepNotTakenYet<Steps, BuilderStep::mtu> {
-    return with<BuilderStep::mtu>(&QueuePairOptions::mtu_bytes, bytes);
+      StepNotTakenYet<Steps, BuilderStep::mtu> && IsConnected<S> {
+    return with<BuilderStep::mtu>(&QueueOptions::mtu_bytes, bytes);
   }
   [[nodiscard]] auto reads(std::uint8_t in_flight, std::uint8_t served) const requires
-      StepNotTakenYet<Steps, BuilderStep::reads> {
-    auto next = with<BuilderStep::reads>(&QueuePairOptions::reads_in_flight, in_flight);
+      StepNotTakenYet<Steps, BuilderStep::reads> && CanRead<S> {
+    auto next = with<BuilderStep::reads>(&QueueOptions::reads_in_flight, in_flight);
     next.options_.queue_pair.reads_served = served;
     return next;
   }
   [[nodiscard]] auto remote_access(RemoteAccess access) const requires
-      StepNotTakenYet<Steps, BuilderStep::remote_access> {
-    return with<BuilderStep::remote_access>(&QueuePairOptions::remote_access, access);
+      StepNotTakenYet<Steps, BuilderStep::remote_access> && IsConnected<S> {
+    return with<BuilderStep::remote_access>(&QueueOptions::remote_access, access);
   }
   [[nodiscard]] auto service_level(std::uint8_t level) const requires
       StepNotTakenYet<Steps, BuilderStep::service_level> {
-    return with<BuilderStep::service_level>(&QueuePairOptions::service_level, level);
+    return with<BuilderStep::service_level>(&QueueOptions::service_level, level);
   }
   [[nodiscard]] auto traffic_class(std::uint8_t value) const requires
       StepNotTakenYet<Steps, BuilderStep::traffic_class> {
-    return with<BuilderStep::traffic_class>(&QueuePairOptions::traffic_class, value);
+    return with<BuilderStep::traffic_class>(&QueueOptions::traffic_class, value);
   }
   [[nodiscard]] auto partition_key(std::uint16_t key) const requires
       StepNotTakenYet<Steps, BuilderStep::partition_key> {
-    return with<BuilderStep::partition_key>(&QueuePairOptions::partition_key, key);
+    return with<BuilderStep::partition_key>(&QueueOptions::partition_key, key);
+  }
+
+  [[nodiscard]] auto queue_key(std::uint32_t key) const requires
+      StepNotTakenYet<Steps, BuilderStep::queue_key> && IsAddressed<S> {
+    return with<BuilderStep::queue_key>(&QueueOptions::queue_key, key);
   }
 
   // ---- waiting ----
@@ -177,7 +164,7 @@ class ChannelBuilder {
   /// sends nothing does not notice that its peer died.
   [[nodiscard]] auto receive_pool(ReceivePool& pool) const requires WaitSetIsSet<Steps> &&
       StepNotTakenYet<Steps, BuilderStep::receive_depth> &&
-      StepNotTakenYet<Steps, BuilderStep::receive_pool> {
+      StepNotTakenYet<Steps, BuilderStep::receive_pool> && Acknowledges<S> {
     auto next = step<BuilderStep::receive_pool>();
     next.options_.receive_pool = &pool;
     return next;
@@ -199,37 +186,44 @@ class ChannelBuilder {
   /// not refuses the first keep-alive (remote_invalid_request), which breaks the channel.
   /// Source:  Linux drivers/infiniband/sw/rxe/rxe_resp.c, check_qp_attr_access().
   [[nodiscard]] auto keep_alive(std::chrono::nanoseconds interval) const requires
-      StepNotTakenYet<Steps, BuilderStep::keep_alive> {
+      StepNotTakenYet<Steps, BuilderStep::keep_alive> && Acknowledges<S> {
     auto next = step<BuilderStep::keep_alive>();
     next.options_.keep_alive = interval;
     return next;
   }
 
-  /// Errors:  those of prepare_channel().
-  [[nodiscard]] Result<PreparedChannel> build() const requires ProtectionDomainIsSet<Steps> {
-    return prepare_channel(*domain_, options_);
+  /// The PreparedChannel, PreparedUnreliableChannel or DatagramChannel.
+  /// Errors:  those of prepare_channel(), prepare_unreliable_channel() or open_channel().
+  [[nodiscard]] auto build() const requires ProtectionDomainIsSet<Steps> {
+    // Found where they are called: their headers include this one.
+    if constexpr (Acknowledges<S>)
+      return prepare_channel(*domain_, options_);
+    else if constexpr (IsConnected<S>)
+      return prepare_unreliable_channel(*domain_, options_);
+    else
+      return open_channel(*domain_, options_);
   }
 
  private:
-  template <std::uint32_t>
+  template <std::uint32_t, IsService>
   friend class ChannelBuilder;
 
   template <BuilderStep Step>
   [[nodiscard]] auto step() const {
-    ChannelBuilder<Steps | std::uint32_t(Step)> next;
+    ChannelBuilder<Steps | std::uint32_t(Step), S> next;
     next.domain_ = domain_;
     next.options_ = options_;
     return next;
   }
   template <BuilderStep Step, class T, class Value>
-  [[nodiscard]] auto with(T QueuePairOptions::*option, Value value) const {
+  [[nodiscard]] auto with(T QueueOptions::*option, Value value) const {
     auto next = step<Step>();
     next.options_.queue_pair.*option = std::move(value);
     return next;
   }
 
   std::optional<ProtectionDomain> domain_{};
-  ChannelOptions options_{};
+  ChannelOptionsOf<S> options_{};
 };
 
 /// Starts a builder.

@@ -29,6 +29,7 @@ enum class BuilderStep : std::uint32_t {
   service_level = 1u << 18,
   traffic_class = 1u << 19,
   partition_key = 1u << 20,
+  queue_key = 1u << 21,
 };
 
 template <std::uint32_t Steps>

@@ -7,6 +7,7 @@
 #include <lend/base/export.hpp>
 #include <lend/base/source_line.hpp>
 #include <lend/channel/pending_work.hpp>
+#include <lend/verbs/datagram_work.hpp>
 #include <lend/verbs/work_request.hpp>
 
 #include <cstddef>
@@ -77,6 +78,13 @@ struct LEND_EXPORT Calls {
   return work.result;
 }
 
+[[nodiscard]] inline GatherList const& memory_of(AddressedSend const& work) noexcept {
+  return work.source;
+}
+[[nodiscard]] inline ScatterList const& memory_of(RoomReceive const& work) noexcept {
+  return work.target;
+}
+
 [[nodiscard]] inline RemoteSlice const& peer_of(Write const& work) noexcept {
   return work.target;
 }
@@ -85,6 +93,10 @@ struct LEND_EXPORT Calls {
 }
 [[nodiscard]] inline AtomicChange const& peer_of(Atomic const& work) noexcept {
   return work.change;
+}
+
+[[nodiscard]] inline Destination const& peer_of(AddressedSend const& work) noexcept {
+  return *work.to;
 }
 
 template <class Work>

@@ -101,13 +101,13 @@ class LEND_EXPORT Channel {
   template <class Body>
   requires IsResult<std::invoke_result_t<Body, PollingScope&>>
   [[nodiscard]] auto scope(Body&& body) -> std::invoke_result_t<Body, PollingScope&> {
-    return run_scope(std::forward<Body>(body), false);
+    return run_scope<PollingScope>(std::forward<Body>(body), false);
   }
   /// The same for a body that polls all its work: leaving some unpolled is Errc::unpolled_work.
   template <class Body>
   requires IsResult<std::invoke_result_t<Body, PollingScope&>>
   [[nodiscard]] auto manual_scope(Body&& body) -> std::invoke_result_t<Body, PollingScope&> {
-    return run_scope(std::forward<Body>(body), true);
+    return run_scope<PollingScope>(std::forward<Body>(body), true);
   }
 
   // ---- in the program's own event loop ----
@@ -174,8 +174,10 @@ class LEND_EXPORT Channel {
   [[nodiscard]] ibv_qp* native() const noexcept;
 
  private:
+  friend class DatagramChannel;
   friend class PreparedChannel;
   friend class PollingScope;
+  friend class UnreliableChannel;
   friend class channel::ChannelState;
   friend struct channel::UnsafeCalls;
   explicit Channel(std::unique_ptr<channel::ChannelState> state) noexcept;
@@ -196,9 +198,9 @@ class LEND_EXPORT Channel {
   /// Of the last call that failed.
   [[nodiscard]] Error error_of_call() const noexcept;
 
-  template <class Body>
-  auto run_scope(Body&& body, bool manual) -> std::invoke_result_t<Body, PollingScope&> {
-    PollingScope scope{*this};
+  template <class Scope, class Body>
+  auto run_scope(Body&& body, bool manual) -> std::invoke_result_t<Body, Scope&> {
+    Scope scope{*this};
     auto result = std::forward<Body>(body)(scope);
     using Given = decltype(result);
     using OwnError = ErrorOf<Given>;

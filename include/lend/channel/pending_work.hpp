@@ -174,6 +174,7 @@ class [[nodiscard]] LEND_EXPORT PendingWork {
 
  private:
   friend class Batch;
+  friend class DatagramScope;
   friend class PollingScope;
   friend class channel::ChannelState;
   friend struct channel::UnsafeCalls;

@@ -164,7 +164,10 @@ class LEND_EXPORT PollingScope {
 
  private:
   friend class Channel;
+  friend class DatagramScope;
   friend class SetScope;
+  friend class UnreliableBatch;
+  friend class UnreliableScope;
   template <class Work, class... Peer>
   friend struct channel::Calls;
   [[nodiscard]] bool has_ended() const noexcept { return ended_; }

@@ -19,7 +19,8 @@ namespace lend {
 
 namespace channel {
 class PoolState;
-}
+struct Preparing;
+}  // namespace channel
 
 struct ReceivePoolOptions {
   std::uint32_t low_mark = 0;  ///< Ready::What::pool_low when fewer pieces are posted; 0: never
@@ -103,7 +104,7 @@ class LEND_EXPORT ReceivePool {
   [[nodiscard]] std::uint32_t posted() const noexcept;
 
  private:
-  friend Result<PreparedChannel> prepare_channel(ProtectionDomain const&, ChannelOptions const&);
+  friend struct channel::Preparing;
   explicit ReceivePool(channel::PoolState* state) noexcept : state_{state} {}
   [[nodiscard]] channel::PoolState& state() const noexcept;  // stops where it was moved from
   channel::PoolState* state_;

@@ -6,6 +6,7 @@
 #include <lend/channel/calls.hpp>
 #include <lend/channel/channel.hpp>
 #include <lend/channel/pending_work.hpp>
+#include <lend/channel/unreliable_channel.hpp>
 #include <lend/verbs/work_request.hpp>
 
 namespace lend {
@@ -20,6 +21,10 @@ struct UnsafeCalls {
     if (posted.id == 0) [[unlikely]]
       return channel.error_of_call();
     return PendingWork{*posted.channel, posted.id};
+  }
+  template <class Work>
+  static Result<PendingWork> post(UnreliableChannel& channel, Work const& work) noexcept {
+    return post(static_cast<Channel&>(channel), work);
   }
 };
 }  // namespace channel
@@ -55,6 +60,20 @@ struct UnsafeCalls {
 }
 [[nodiscard]] inline Result<PendingWork> unsafe_post_atomic(Channel& channel,
                                                             Atomic const& work) noexcept {
+  return channel::UnsafeCalls::post(channel, work);
+}
+
+// The same over an unreliable connection.
+[[nodiscard]] inline Result<PendingWork> unsafe_post_send(UnreliableChannel& channel,
+                                                          Send const& work) noexcept {
+  return channel::UnsafeCalls::post(channel, work);
+}
+[[nodiscard]] inline Result<PendingWork> unsafe_post_receive(UnreliableChannel& channel,
+                                                             Receive const& work) noexcept {
+  return channel::UnsafeCalls::post(channel, work);
+}
+[[nodiscard]] inline Result<PendingWork> unsafe_post_write(UnreliableChannel& channel,
+                                                           Write const& work) noexcept {
   return channel::UnsafeCalls::post(channel, work);
 }
 

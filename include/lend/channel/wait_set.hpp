@@ -19,7 +19,8 @@ namespace lend {
 
 namespace channel {
 class SetState;
-}
+struct Preparing;
+}  // namespace channel
 
 /// A channel or receive pool of a set with news, or its device.
 struct Ready {
@@ -88,7 +89,7 @@ class LEND_EXPORT WaitSet {
  private:
   friend class ReceivePool;
   friend class SetScope;
-  friend Result<PreparedChannel> prepare_channel(ProtectionDomain const&, ChannelOptions const&);
+  friend struct channel::Preparing;
   explicit WaitSet(std::shared_ptr<channel::SetState> state) noexcept;
   [[nodiscard]] channel::SetState& state() const noexcept;  // stops where it was moved from
   std::shared_ptr<channel::SetState> state_;

@@ -17,8 +17,9 @@ struct ibv_ah;
 namespace lend {
 
 namespace verbs {
+struct DestinationDoor;
 struct DestinationHandle;
-}
+}  // namespace verbs
 
 /// What a device writes before the message of each datagram: the sender's global route header, or
 /// nothing defined. Source: ibv_create_ah_from_wc(3); InfiniBand Architecture Specification vol. 1,
@@ -70,6 +71,7 @@ class LEND_EXPORT Destination {
 
  private:
   friend class AnyQueuePair;
+  friend struct verbs::DestinationDoor;
   explicit Destination(std::shared_ptr<verbs::DestinationHandle const> handle) noexcept
       : handle_{std::move(handle)} {}
   std::shared_ptr<verbs::DestinationHandle const> handle_;

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A scope for datagrams, the handle of a receive, and what came. The thread of its channel.
+#pragma once
+
+#include <lend/base/deadline.hpp>
+#include <lend/base/export.hpp>
+#include <lend/base/lifetime.hpp>
+#include <lend/base/result.hpp>
+#include <lend/base/source_line.hpp>
+#include <lend/channel/pending_work.hpp>
+#include <lend/channel/polling_scope.hpp>
+#include <lend/verbs/datagram.hpp>
+#include <lend/verbs/datagram_work.hpp>
+#include <lend/verbs/service.hpp>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+namespace lend {
+
+class DatagramChannel;
+
+/// A datagram that came. A value: its message is in the room that took it.
+struct ReceivedDatagram {
+  GatherElement message{};                   ///< without the 40 bytes; to read, or to send on
+  std::optional<std::uint32_t> immediate{};  ///< if it carried one
+  DatagramSender sender{};
+  /// What the device wrote before the message, copied when it came.
+  std::array<std::byte, datagram_header_bytes> header{};
+
+  [[nodiscard]] std::size_t bytes() const noexcept { return message.range.length; }
+};
+
+/// Polls or waits for one datagram: a PendingWork, whose rules and errors it has.
+class [[nodiscard]] LEND_EXPORT PendingDatagram {
+ public:
+  /// Errors:  as PendingWork::poll(), and
+  ///          stale_handle  also after a recall: no datagram has taken the room.
+  [[nodiscard]] Result<std::optional<ReceivedDatagram>> poll() noexcept;
+  /// Errors:  as PendingWork::wait(), and as poll().
+  [[nodiscard]] Result<ReceivedDatagram> wait(Deadline deadline = Deadline::never()) noexcept;
+  [[nodiscard]] std::uint64_t id() const noexcept { return work_.id(); }
+
+ private:
+  friend class DatagramScope;
+  PendingDatagram(PendingWork work, DatagramRoom room) noexcept
+      : work_{std::move(work)}, room_{room} {}
+  ReceivedDatagram const& keep(WorkSuccess const& success) noexcept;
+
+  PendingWork work_;
+  DatagramRoom room_;
+  std::optional<ReceivedDatagram> got_{};
+};
+
+/// Posts datagrams and their rooms, and gets every byte back before it ends, whatever others send.
+///
+/// A PollingScope for datagrams, with one difference: no peer owes a datagram, so its end does not
+/// wait for the receives. It waits for the sends, which end as they leave, and then recalls the
+/// receives, which breaks nothing.
+///
+/// A recall moves the queue pair to the error state, takes the rooms that the device gives back,
+/// and starts it again with the same address; the receives of other scopes are posted again. The
+/// trap: datagrams that come meanwhile are lost, also those for other scopes, and so are those that
+/// came and that no handle had taken. So keep one scope open while a program serves, and end it
+/// when it stops. A scope without outstanding receives recalls nothing.
+/// Source:  ibv_modify_qp(3), any state to ERR, any state to RESET.
+class DatagramScope : private PollingScope {
+ public:
+  explicit DatagramScope(DatagramChannel& channel LEND_LIFETIMEBOUND) noexcept;
+
+  using PollingScope::drain_max;
+  /// Bounds the wait for sends, as PollingScope::drain_within().
+  DatagramScope& drain_within(std::chrono::nanoseconds bound) noexcept {
+    PollingScope::drain_within(bound);
+    return *this;
+  }
+  DatagramScope& drain_until(Deadline deadline) noexcept {
+    PollingScope::drain_until(deadline);
+    return *this;
+  }
+
+  /// Posts one datagram to `to`. It is over once it left; whether it arrived, nothing says. The
+  /// channel keeps the address handle as long as the device needs it.
+  ///
+  /// Shape:   at most message_bytes_max(), the port's MTU.
+  /// Borrows: the source shared, until the program sees the completion.
+  /// Errors:  as PollingScope::post_send(), and
+  ///          invalid_argument  more bytes than the MTU, or a Destination of another protection
+  ///                            domain; nothing was posted.
+  [[nodiscard]] Result<PendingWork> post_send(Send const& work, Destination const& to,
+                                              Deadline deadline = Deadline::never(),
+                                              SourceLine where = SourceLine::here()) noexcept {
+    return post(AddressedSend{work, to}, deadline, where);
+  }
+  // Without a destination it does not compile, and the compiler says why.
+  template <IsService S = Ud>
+  Result<PendingWork> post_send(Send const& work,
+                                Deadline deadline = Deadline::never()) requires IsConnected<S>
+  = delete;
+  [[nodiscard]] Result<PendingWork> try_post_send(Send const& work, Destination const& to,
+                                                  SourceLine where = SourceLine::here()) noexcept {
+    return try_post(AddressedSend{work, to}, where);
+  }
+  /// Posts a room for one datagram, of any process that knows the address and its key. A datagram
+  /// that finds no room is lost. So is one that does not fit on SoftRoCE and the soft device; other
+  /// devices may break the channel. Rooms of 40 bytes and the MTU take any.
+  /// Borrows: the room exclusively, until the program sees the completion or recalls it.
+  /// Errors:  as PollingScope::post_receive().
+  [[nodiscard]] Result<PendingDatagram> post_receive(
+      DatagramRoom const& room, Deadline deadline = Deadline::never(),
+      SourceLine where = SourceLine::here()) noexcept {
+    return handle_of(post(RoomReceive{room.element()}, deadline, where), room);
+  }
+  [[nodiscard]] Result<PendingDatagram> try_post_receive(
+      DatagramRoom const& room, SourceLine where = SourceLine::here()) noexcept {
+    return handle_of(try_post(RoomReceive{room.element()}, where), room);
+  }
+
+  /// Gets all rooms of this scope back now, and the scope goes on. Handles of datagrams that came
+  /// have them; the others are stale. Waits for sends until `deadline`.
+  /// Errors:  timed_out, cancelled  a send did not leave until then; everything is as before.
+  ///          system_failed  the device refused to begin again: all work was aborted, the channel
+  ///                         is broken.
+  ///          channel_broken, stale_handle  as post_receive().
+  [[nodiscard]] LEND_EXPORT Result<void> recall(Deadline deadline = Deadline::never()) noexcept;
+
+  /// Waits for the sends, recalls the receives, ends the scope and reports the failures that no
+  /// handle reported.
+  /// Errors:  as PollingScope::finish(), and as recall().
+  using PollingScope::finish;
+  using PollingScope::outstanding;
+
+ private:
+  friend class Channel;
+  explicit DatagramScope(Channel& channel) noexcept : PollingScope{channel} {}
+  [[nodiscard]] static Result<PendingDatagram> handle_of(Result<PendingWork> posted,
+                                                         DatagramRoom const& room) noexcept {
+    LEND_TRY(work, std::move(posted));
+    return PendingDatagram{std::move(work), room};
+  }
+  using PollingScope::end;
+};
+
+}  // namespace lend

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What a channel for datagrams keeps of each request, besides its slot. The thread of the channel.
+#pragma once
+
+#include <base/slot_table.hpp>
+#include <lend/verbs/datagram_work.hpp>
+#include <verbs/destination.hpp>
+#include <verbs/polling.hpp>
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace lend::channel {
+
+/// Whether it is a receive of a datagram, and whether it is any work of a channel for them.
+template <class Work>
+inline constexpr bool is_room = std::same_as<Work, RoomReceive>;
+template <class Work>
+inline constexpr bool is_of_datagrams = is_room<Work> || std::same_as<Work, AddressedSend>;
+
+/// Of one slot.
+struct DatagramRow {
+  std::shared_ptr<verbs::DestinationHandle const> destination{};  // of its last send
+  ScatterElement room{};                                          // of a receive; then its sender:
+  DatagramSender sender{};
+  std::array<std::byte, datagram_header_bytes> header{};
+};
+
+class DatagramState {
+ public:
+  explicit DatagramState(std::uint32_t slots) : rows_(slots) {}
+
+  [[nodiscard]] DatagramRow& row(base::SlotId id) noexcept { return rows_[id.index()]; }
+
+  /// The device took the send, which keeps its address handle until another one has its slot.
+  void note_posted(base::SlotId id, AddressedSend const& work) noexcept {
+    row(id).destination = verbs::DestinationDoor::handle_of(*work.to);
+  }
+  void note_posted(base::SlotId id, RoomReceive const& work) noexcept {
+    row(id).room = work.target.only();
+  }
+  /// A datagram came, and its room is still on loan: keeps who sent it, because the program may
+  /// lend the room again before a handle takes the result.
+  void note(base::SlotId id, verbs::CompletionEntry entry) noexcept;
+
+  /// Until end_recall() receives that the device flushes are not failures.
+  void begin_recall() noexcept { is_recalling_ = true; }
+  void end_recall() noexcept {
+    is_recalling_ = false;
+    flushed_ = 0;
+  }
+  /// Whether the failed completion of a receive is one of those.
+  [[nodiscard]] bool takes_back(verbs::CompletionEntry entry) noexcept;
+  /// How many there were.
+  [[nodiscard]] std::uint32_t flushed() const noexcept { return flushed_; }
+
+ private:
+  std::vector<DatagramRow> rows_;
+  bool is_recalling_ = false;
+  std::uint32_t flushed_ = 0;
+};
+
+}  // namespace lend::channel
