@@ -28,6 +28,10 @@ foreach(library {libraries})
   target_link_libraries(program_${{library}} lend::${{library}})
 endforeach()
 """
+ASIO_PROGRAM = """#include <lend/asio/stream.hpp>
+#include <boost/asio/io_context.hpp>
+int main() { boost::asio::io_context io; return lend::asio::stream{io.get_executor()}.is_open(); }
+"""
 has_cm = subprocess.run(["pkg-config", "--exists", "librdmacm"], check=False).returncode == 0
 
 
@@ -91,6 +95,12 @@ def installed(folder):
         output(program_of("lend-cm", folder / "cm.cpp"), LD_LIBRARY_PATH=libraries)
     if cm_installed != any(folder.rglob("include/lend/cm")):
         sys.exit("the headers of lend-cm are installed without it, or it without them")
+    asio_installed = any(folder.rglob("lend-asio.pc"))
+    if asio_installed:
+        (folder / "asio.cpp").write_text(ASIO_PROGRAM, encoding="utf-8")
+        output(program_of("lend-asio", folder / "asio.cpp"), LD_LIBRARY_PATH=libraries)
+    if asio_installed != any(folder.rglob("include/lend/asio")):
+        sys.exit("the headers of lend-asio are installed without it, or it without them")
     for library in folder.rglob("liblend*.so"):
         if ("librdmacm.so.1" in needed_by(library)) != (library.name == "liblend-cm.so"):
             sys.exit(f"{library.name} needs {needed_by(library)}")

@@ -16,6 +16,7 @@ ROOMS = {
     "base": "", "verbs": "base", "soft": "base verbs", "channel": "base verbs", "cm": "base verbs",
     "network": "base verbs channel", "group": "base verbs channel network",
     "transport": "base verbs channel network", "stream": "base transport",
+    "asio": "base network verbs transport stream",
     "preload": "base verbs soft", "run": "base network", "open_device": "base verbs soft",
     "doctor": "base verbs soft open_device", "tools": "base verbs soft open_device doctor",
 }
@@ -35,6 +36,7 @@ FOREIGN = {
     r"rdma/": r"(lib|test)/cm/",
     r"sodium": r"lib/network/secret_sodium\.cpp",
     r"boost/outcome": r"include/lend/base/result\.hpp",
+    r"boost/(?!outcome)": r"include/lend/asio/|test/asio/|examples/proxy\.cpp",
     r"catch2/": r"test/support/catch\.hpp",
     r"(sys/socket|netdb|netinet/\w+|sys/un)\.h": r"lib/network/|test/|examples/",
     r"arpa/inet\.h": r"lib/network/|lib/verbs/gid_table\.cpp|test/|examples/",

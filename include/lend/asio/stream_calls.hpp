@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The body of `stream_core.hpp`, which includes it: what the program calls.
+#pragma once
+
+#include <lend/asio/stream_core.hpp>
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <thread>
+#include <utility>
+
+namespace lend::asio::implementation {
+
+/// How long a closed stream waits until its peer's device has what was sent.
+inline constexpr std::chrono::seconds linger_max{1};
+
+inline StreamCore::StreamCore(boost::asio::any_io_executor const& executor, ByteStream&& stream)
+    : Keeper{boost::asio::query(executor, boost::asio::execution::context)},
+      turns_{boost::asio::require(executor, boost::asio::execution::blocking.never)},
+      stream_{std::move(stream)},
+      timer_{std::in_place, executor},
+      // Where one CPU is all there is the peer needs it.
+      spin_for_{std::thread::hardware_concurrency() > 1 ? std::chrono::microseconds{20}
+                                                        : std::chrono::microseconds{0}} {}
+
+// ---- trying ----
+
+inline StreamCore::Outcome StreamCore::failed(Error error) noexcept {
+  last_error_ = std::move(error);
+  return {code_of(*last_error_)};
+}
+
+inline std::optional<StreamCore::Outcome> StreamCore::try_read(Pieces const& pieces) noexcept {
+  if (has_stopped_reading_) return Outcome{boost::asio::error::eof};
+  std::size_t bytes = 0;
+  for (auto const piece : pieces.bytes()) {
+    auto const taken = stream_->try_read(Pieces::writable(piece));
+    if (!taken && bytes == 0) return failed(taken.error());
+    if (!taken) break;  // the next read has the error
+    bytes += taken.value().bytes;
+    if (taken.value().at_end && bytes == 0) return Outcome{boost::asio::error::eof};
+    if (taken.value().bytes < piece.size()) break;
+  }
+  return bytes > 0 ? std::optional{Outcome{{}, bytes}} : std::nullopt;
+}
+
+inline std::optional<StreamCore::Outcome> StreamCore::attempt(Direction direction,
+                                                              Pieces const& pieces) noexcept {
+  if (!stream_ || is_lingering_) return Outcome{boost::asio::error::bad_descriptor};
+  if (pieces.is_empty()) return Outcome{};
+  if (direction == Direction::read) return try_read(pieces);
+  auto const written = stream_->try_write(pieces.bytes());
+  if (!written) return failed(written.error());
+  return written.value() > 0 ? std::optional{Outcome{{}, written.value()}} : std::nullopt;
+}
+
+inline void StreamCore::take(Kept& kept, Outcome outcome, After& after) noexcept {
+  if (kept.operation == nullptr) return;
+  after.done[after.count++] = {std::exchange(kept.operation, nullptr), outcome};
+  kept.pieces.reset();
+}
+
+inline void StreamCore::attempt_all(After& after) noexcept {
+  auto const now = Clock::now();
+  for (auto const direction : {Direction::read, Direction::write}) {
+    auto& kept = operations_[index(direction)];
+    if (kept.operation == nullptr) continue;
+    if (auto const outcome = attempt(direction, *kept.pieces))
+      take(kept, *outcome, after);
+    else if (now >= kept.expiry)
+      take(kept, {boost::asio::error::timed_out}, after);
+  }
+}
+
+// ---- ends ----
+
+inline bool StreamCore::is_broken() noexcept {
+  return has_finished_ ? !stream_->finish_writing() : !stream_->try_draft(0, 0);
+}
+
+inline void StreamCore::linger() noexcept {
+  if (!is_lingering_) return;
+  if (stream_->sends_in_flight() > 0 && !is_broken() && Clock::now() < lingers_until_) return;
+  is_lingering_ = false;
+  descriptor_.reset();
+  stream_.reset();
+}
+
+inline void StreamCore::end(std::span<Kept> which, bool is_closing) noexcept {
+  After after;
+  {
+    std::lock_guard const lock{mutex_};
+    for (auto& kept : which) take(kept, {boost::asio::error::operation_aborted}, after);
+    if (is_closing && stream_ && !is_lingering_) {
+      is_lingering_ = timer_.has_value();
+      lingers_until_ = Clock::now() + linger_max;
+      static_cast<void>(stream_->poll());
+      linger();
+      if (is_lingering_) begin_turning(after);
+      if (!timer_) stream_.reset();
+    }
+    if (!is_needed()) stop_sleeping();
+  }
+  finish(after, shared_from_this());
+}
+
+inline void StreamCore::finish_writing(boost::system::error_code& code) noexcept {
+  std::lock_guard const lock{mutex_};
+  code = {};
+  if (!stream_ || is_lingering_) {
+    code = boost::asio::error::bad_descriptor;
+  } else if (auto const done = stream_->finish_writing(); !done) {
+    code = failed(done.error()).code;
+  }
+  has_finished_ = true;
+}
+
+inline void StreamCore::stop_reading() noexcept {
+  After after;
+  {
+    std::lock_guard const lock{mutex_};
+    has_stopped_reading_ = true;
+    take(operations_[index(Direction::read)], {boost::asio::error::eof}, after);
+    if (!is_needed()) stop_sleeping();
+  }
+  finish(after, shared_from_this());
+}
+
+inline void StreamCore::abandon() noexcept {
+  auto const self = weak_from_this().lock();  // an operation may own the stream
+  std::array<Operation*, 2> operations{};
+  {
+    std::lock_guard const lock{mutex_};
+    for (std::size_t i = 0; i < operations.size(); ++i)
+      operations[i] = std::exchange(operations_[i].operation, nullptr);
+    is_asleep_ = is_lingering_ = false;
+    timer_.reset();
+    descriptor_.reset();
+  }
+  for (auto* const operation : operations)
+    if (operation != nullptr) operation->destroy();
+}
+
+// ---- the rest ----
+
+inline std::size_t StreamCore::run(Direction direction, Pieces const& pieces,
+                                   boost::system::error_code& code) {
+  After after;
+  Outcome outcome;
+  {
+    std::lock_guard const lock{mutex_};
+    auto const expiry = Deadline{expires_at_};
+    for (;;) {
+      if (auto const done = attempt(direction, pieces)) {
+        outcome = *done;
+        break;
+      }
+      if (auto const changed = stream_->wait_for_change(expiry); !changed) {
+        outcome = failed(changed.error());
+        break;
+      }
+    }
+    // This wait may have taken the event that an operation sleeps for.
+    if (is_needed()) begin_turning(after);
+  }
+  finish(after, shared_from_this());
+  code = outcome.code;
+  return outcome.bytes;
+}
+
+inline void StreamCore::expires_at(Clock::time_point at) noexcept {
+  std::lock_guard const lock{mutex_};
+  expires_at_ = at;
+}
+
+inline void StreamCore::spin_for(std::chrono::nanoseconds time) noexcept {
+  std::lock_guard const lock{mutex_};
+  spin_for_ = time;
+}
+
+inline bool StreamCore::is_open() const noexcept {
+  std::lock_guard const lock{mutex_};
+  return stream_.has_value() && !is_lingering_;
+}
+
+inline std::optional<Error> StreamCore::last_error() const noexcept {
+  std::lock_guard const lock{mutex_};
+  return last_error_;
+}
+
+}  // namespace lend::asio::implementation

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: acceptor and async_connect() make streams without blocking the io_context; a peer that is
+// killed is an error, never an end. Method: in one process, and with a forked one that is killed.
+#include <lend/asio/connect.hpp>
+
+#include <boost/asio/read.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/write.hpp>
+
+#include <array>
+#include <memory>
+#include <optional>
+
+#include "asio/streams.hpp"
+#include "support/peer_process.hpp"
+
+using namespace lend;
+using namespace lend::test;
+
+namespace {
+
+/// Of the soft device, or of the one under test.
+ProtectionDomain domain_of_test() {
+  return must(open_test_device().allocate_protection_domain());
+}
+
+asio::acceptor acceptor_at(net::io_context& io, std::string_view address = "127.0.0.1:0") {
+  TransportOptions options;
+  options.keep_alive = 20ms;
+  return {io.get_executor(), must(TransportListener::open(address)), domain_of_test(), options};
+}
+
+net::awaitable<void> serve(asio::acceptor& acceptor, int clients) {
+  for (int i = 0; i < clients; ++i) {
+    auto stream = co_await acceptor.async_accept(use_awaitable);
+    std::array<char, 5> room{};
+    co_await net::async_read(stream, net::buffer(room), use_awaitable);
+    co_await net::async_write(stream, net::buffer(room), use_awaitable);
+    stream.shutdown(net::socket_base::shutdown_send);
+  }
+}
+
+net::awaitable<void> ask(net::io_context& io, std::string address, int& answers) {
+  auto stream =
+      co_await asio::async_connect(io.get_executor(), address, domain_of_test(), use_awaitable);
+  co_await net::async_write(stream, net::buffer("hello", 5), use_awaitable);
+  std::array<char, 5> room{};
+  co_await net::async_read(stream, net::buffer(room), use_awaitable);
+  answers += std::string_view{room.data(), 5} == "hello" ? 1 : 0;
+}
+
+/// Reads on and on; after some bytes the peer is killed.
+net::awaitable<void> read_and_kill(asio::stream stream, PeerProcess const& peer, std::size_t& bytes,
+                                   error_code& code) {
+  std::array<char, 5'000> room{};
+  while (!code) {
+    bytes += co_await stream.async_read_some(net::buffer(room),
+                                             net::redirect_error(use_awaitable, code));
+    if (bytes > 500'000) peer.kill();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("clients connect and are accepted in one io_context", "[asio]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  net::io_context io;
+  auto acceptor = acceptor_at(io);
+  int answers = 0;
+  spawn(io, serve(acceptor, 5));
+  for (int i = 0; i < 5; ++i) spawn(io, ask(io, acceptor.address(), answers));
+  run(io);
+  CHECK(answers == 5);
+}
+
+TEST_CASE("where no peer listens the stream is not open and says why", "[asio]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  net::io_context io;
+  error_code code;
+  std::optional<asio::stream> made;
+  asio::async_connect(io.get_executor(), "127.0.0.1:1", domain_of_test(), {.patience = 50ms},
+                      [&](error_code what, asio::stream stream) {
+                        code = what;
+                        made = std::move(stream);
+                      });
+  run(io);
+  CHECK(code == net::error::timed_out);
+  CHECK_FALSE(made.value().is_open());
+  CHECK(made->last_error().value().message().find("127.0.0.1:1") != std::string::npos);
+  std::array<char, 5> room{};
+  CHECK(made->read_some(net::buffer(room), code) == 0);
+  CHECK(code == net::error::bad_descriptor);
+}
+
+TEST_CASE("accepts end when they are cancelled, and when their acceptor goes", "[asio]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  net::io_context io;
+  std::optional acceptor{acceptor_at(io)};
+  int aborted = 0;
+  auto const note = [&](error_code code, asio::stream const&) {
+    aborted += code == net::error::operation_aborted ? 1 : 0;
+  };
+  acceptor->async_accept(note);
+  acceptor->async_accept(note);
+  acceptor->cancel();
+  run(io);
+  CHECK(aborted == 2);
+
+  acceptor->async_accept(note);
+  acceptor.reset();
+  run(io);
+  CHECK(aborted == 3);
+}
+
+TEST_CASE("an io_context that goes ends accepts, also of frames that own the acceptor", "[asio]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  auto const owned = std::make_shared<int>(0);
+  {
+    net::io_context io;
+    auto const hold = [](asio::acceptor acceptor, std::shared_ptr<int>) -> net::awaitable<void> {
+      static_cast<void>(co_await acceptor.async_accept(use_awaitable));
+    };
+    spawn(io, hold(acceptor_at(io), owned));
+    io.run_for(20ms);
+    CHECK(owned.use_count() > 1);
+  }
+  CHECK(owned.use_count() == 1);
+}
+
+TEST_CASE("a peer killed in the middle is connection_reset, never an end", "[asio]") {
+  PeerProcess peer{[](Wire const& wire) {
+    net::io_context io;
+    std::string const text = text_of(64'000);
+    spawn(io, [](auto& own, std::string address, auto& bytes) -> net::awaitable<void> {
+      auto stream = co_await asio::async_connect(own.get_executor(), std::move(address),
+                                                 domain_of_test(), use_awaitable);
+      for (;;) co_await net::async_write(stream, net::buffer(bytes), use_awaitable);
+    }(io, wire.take_text(), text));
+    io.run();
+    return 0;
+  }};
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  net::io_context io;
+  auto acceptor = acceptor_at(io);
+  REQUIRE(peer.wire().put_text(acceptor.address()));
+  error_code code;
+  std::size_t bytes = 0;
+  acceptor.async_accept([&](error_code failed, asio::stream stream) {
+    REQUIRE_FALSE(failed);
+    spawn(io, read_and_kill(std::move(stream), peer, bytes, code));
+  });
+  io.run_for(patience);
+  CHECK(code == net::error::connection_reset);
+  CHECK(bytes > 500'000);
+  CHECK(peer.exit_status() == 128 + SIGKILL);
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: what stands on Asio's streams stands on lend's: Beast's HTTP, and OpenSSL's TLS where that
+// is. Method: requests and responses between coroutines.
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/stream_traits.hpp>
+#include <boost/beast/http.hpp>
+#ifdef LEND_TEST_HAS_OPENSSL
+#include <boost/asio/ssl.hpp>
+#endif
+
+#include <string>
+#include <utility>
+
+#include "asio/streams.hpp"
+
+using namespace lend;
+using namespace lend::test;
+namespace http = boost::beast::http;
+
+static_assert(boost::beast::is_async_stream<asio::stream>::value);
+static_assert(boost::beast::is_sync_stream<asio::stream>::value);
+
+namespace {
+
+template <class Stream>
+net::awaitable<void> serve(Stream& stream, int requests) {
+  boost::beast::flat_buffer buffer;
+  for (int i = 0; i < requests; ++i) {
+    http::request<http::string_body> request;
+    co_await http::async_read(stream, buffer, request, use_awaitable);
+    http::response<http::string_body> response{http::status::ok, request.version()};
+    response.body() = std::string{request.target()} + request.body();
+    response.prepare_payload();
+    co_await http::async_write(stream, response, use_awaitable);
+  }
+}
+
+template <class Stream>
+net::awaitable<void> ask(Stream& stream, int requests, std::string const& body) {
+  boost::beast::flat_buffer buffer;
+  for (int i = 0; i < requests; ++i) {
+    auto const target = "/" + std::to_string(i);
+    http::request<http::string_body> request{http::verb::post, target, 11};
+    request.body() = body;
+    request.prepare_payload();
+    co_await http::async_write(stream, request, use_awaitable);
+    http::response<http::string_body> response;
+    co_await http::async_read(stream, buffer, response, use_awaitable);
+    CHECK(response.body() == target + body);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("Beast's HTTP requests and responses pass", "[asio]") {
+  net::io_context io;
+  auto [a, b] = stream_pair(io, Means::send_receive);
+  auto const body = text_of(300'000);
+  spawn(io, serve(b, 4));
+  spawn(io, ask(a, 4, body));
+  run(io);
+}
+
+#ifdef LEND_TEST_HAS_OPENSSL
+namespace {
+
+/// Without certificates: the peers agree on a key, and trust each other.
+net::ssl::context anonymous() {
+  net::ssl::context context{net::ssl::context::tlsv12};
+  REQUIRE(::SSL_CTX_set_cipher_list(context.native_handle(), "AECDH-AES256-SHA:@SECLEVEL=0") == 1);
+  return context;
+}
+
+using TlsStream = net::ssl::stream<asio::stream&>;
+
+net::awaitable<void> serve_tls(TlsStream& stream) {
+  co_await stream.async_handshake(net::ssl::stream_base::server, use_awaitable);
+  co_await serve(stream, 3);
+  co_await stream.async_shutdown(use_awaitable);
+}
+
+net::awaitable<void> ask_tls(TlsStream& stream, std::string const& body) {
+  co_await stream.async_handshake(net::ssl::stream_base::client, use_awaitable);
+  co_await ask(stream, 3, body);
+  co_await stream.async_shutdown(use_awaitable);
+}
+
+}  // namespace
+
+TEST_CASE("TLS stands on a stream, and HTTP on that", "[asio]") {
+  net::io_context io;
+  auto [a, b] = stream_pair(io, Means::send_receive);
+  auto context = anonymous();
+  TlsStream client{a, context}, server{b, context};
+  auto const body = text_of(300'000);
+  spawn(io, serve_tls(server));
+  spawn(io, ask_tls(client, body));
+  run(io);
+}
+#endif

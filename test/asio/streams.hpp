@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Pairs of connected streams in one io_context.
+#pragma once
+
+#include <lend/asio/stream.hpp>
+#include <lend/transport/memory.hpp>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "support/two_ends.hpp"
+#include "transport/send_receive_ends.hpp"
+
+namespace lend::test {
+
+namespace net = boost::asio;
+using boost::system::error_code;
+using net::use_awaitable;
+using namespace std::chrono_literals;
+
+/// Of tests that fail: those that pass need far less.
+inline constexpr auto patience = 60s;
+
+/// How two ends are connected.
+enum class Means : std::uint8_t { memory, send_receive };
+
+struct StreamPair {
+  asio::stream a, b;
+};
+
+template <class Transports>
+StreamPair stream_pair(net::io_context& io, Transports transports) {
+  auto const made = [&](auto& transport) {
+    return asio::stream{io.get_executor(), ByteStream{AnyTransport{std::move(transport)}}};
+  };
+  return {made(transports.first), made(transports.second)};
+}
+inline StreamPair stream_pair(net::io_context& io, Means means = Means::memory) {
+  if (means == Means::memory) return stream_pair(io, must(memory_transports()));
+  TransportOptions options;
+  options.keep_alive = 20ms;
+  return stream_pair(io, send_receive(options, options));
+}
+
+/// Runs until nothing is left to do; the test fails if that takes too long.
+inline void run(net::io_context& io) {
+  io.restart();
+  io.run_for(patience);
+  REQUIRE(io.stopped());
+}
+
+/// Runs the coroutine at `place`, a context or an executor; what it throws comes out of run().
+template <class Place, class Result>
+void spawn(Place&& place, net::awaitable<Result> body) {
+  net::co_spawn(place, std::move(body), [](std::exception_ptr thrown, auto&&...) {
+    if (thrown) std::rethrow_exception(thrown);
+  });
+}
+
+/// Text that differs by place.
+inline std::string text_of(std::size_t bytes) {
+  std::string text(bytes, ' ');
+  for (std::size_t i = 0; i < bytes; ++i)
+    text[i] = static_cast<char>('a' + (i * 0x9e37'79b9'7f4a'7c15u >> 59) % 26);
+  return text;
+}
+
+}  // namespace lend::test
