@@ -109,6 +109,7 @@ int main() {
   if (::pipe(pipe.data()) != 0) return 1;
   for (int i = 0; i < senders; ++i) {
     if (::fork() != 0) continue;  // before anything is opened
+    ::close(pipe[1]);             // so that the read ends if the parent writes nothing
     std::array<char, 200> line{};
     if (::read(pipe[0], line.data(), line.size()) < 1) ::_exit(1);
     auto const done = ask(line.data(), "sender " + std::to_string(i));

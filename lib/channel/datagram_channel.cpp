@@ -48,6 +48,7 @@ Result<Destination> DatagramChannel::destination(ReceivedDatagram const& datagra
 Result<void> DatagramChannel::send_in_scope(Send const& work, Destination const& to,
                                             Deadline deadline, SourceLine where) noexcept {
   DatagramScope scope{*this};
+  scope.drain_within(DatagramScope::drain_max);
   LEND_TRYV(scope.post_send(work, to, deadline, where));
   return scope.finish();
 }
@@ -55,10 +56,11 @@ Result<void> DatagramChannel::send_in_scope(Send const& work, Destination const&
 Result<ReceivedDatagram> DatagramChannel::receive(DatagramRoom const& room, Deadline deadline,
                                                   SourceLine where) noexcept {
   DatagramScope scope{*this};
+  scope.drain_within(DatagramScope::drain_max);
   LEND_TRY(pending, scope.post_receive(room, deadline, where));
   auto got = pending.wait(deadline);
   if (!got.has_value() && base::is_given_up(got.error())) {
-    LEND_TRYV(scope.recall());
+    LEND_TRYV(scope.recall(within(DatagramScope::drain_max)));
     got = base::gave_up(deadline, "no datagram came",
                         "; the room is the program's again, and the channel works on");
     // One that came while the room was recalled.

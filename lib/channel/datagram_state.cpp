@@ -11,6 +11,7 @@ namespace lend::channel {
 void DatagramState::note(base::SlotId id, verbs::CompletionEntry entry) noexcept {
   DatagramRow& row = rows_[id.index()];
   row.sender = entry.sender();
+  row.header = {};
   if (!row.sender.has_header) return;
   std::byte* const header = row.room.region->address + row.room.range.offset;
   if constexpr (base::can_poison) base::unpoison({header, datagram_header_bytes});

@@ -25,14 +25,15 @@ inline constexpr bool is_of_datagrams = is_room<Work> || std::same_as<Work, Addr
 /// Of one slot.
 struct DatagramRow {
   std::shared_ptr<verbs::DestinationHandle const> destination{};  // of its last send
-  ScatterElement room{};                                          // of a receive; then its sender:
+  ScatterElement room{};  // of a receive, and its place among all of them; then its sender:
+  std::uint64_t posted_as = 0;
   DatagramSender sender{};
   std::array<std::byte, datagram_header_bytes> header{};
 };
 
 class DatagramState {
  public:
-  explicit DatagramState(std::uint32_t slots) : rows_(slots) {}
+  explicit DatagramState(std::uint32_t slots) : rows_(slots) { list_.reserve(slots); }
 
   [[nodiscard]] DatagramRow& row(base::SlotId id) noexcept { return rows_[id.index()]; }
 
@@ -42,6 +43,7 @@ class DatagramState {
   }
   void note_posted(base::SlotId id, RoomReceive const& work) noexcept {
     row(id).room = work.target.only();
+    row(id).posted_as = ++posted_;
   }
   /// A datagram came, and its room is still on loan: keeps who sent it, because the program may
   /// lend the room again before a handle takes the result.
@@ -55,11 +57,18 @@ class DatagramState {
   }
   /// Whether the failed completion of a receive is one of those.
   [[nodiscard]] bool takes_back(verbs::CompletionEntry entry) noexcept;
+  /// An empty list with room for all slots.
+  [[nodiscard]] std::vector<base::SlotId>& begin_list() noexcept {
+    list_.clear();
+    return list_;
+  }
   /// How many there were.
   [[nodiscard]] std::uint32_t flushed() const noexcept { return flushed_; }
 
  private:
   std::vector<DatagramRow> rows_;
+  std::vector<base::SlotId> list_{};
+  std::uint64_t posted_ = 0;
   bool is_recalling_ = false;
   std::uint32_t flushed_ = 0;
 };

@@ -6,6 +6,8 @@
 #include <verbs/connecting.hpp>
 #include <verbs/posting.hpp>
 
+#include <algorithm>
+
 namespace lend::channel {
 
 namespace {
@@ -30,11 +32,13 @@ class Recall {
 }  // namespace
 
 // Verbs take no single receive back: the error state flushes all, and RESET lets the queue pair
-// begin again, with its number and key. Source: ibv_modify_qp(3); InfiniBand Architecture
-// Specification vol. 1, 10.3.1.
+// begin again, with its number and key. Source: InfiniBand Architecture Specification vol. 1,
+// 10.3.1.
 std::optional<Error> Ending::recall(ScopeRecord& scope, Deadline deadline,
                                     bool is_unwinding) noexcept {
   InFlight& in_flight = channel_.in_flight;
+  // A datagram that is there already needs no recall; a failure of this poll shows again below.
+  if (in_flight.has_receive_of(scope)) static_cast<void>(channel_.progress.poll());
   if (!in_flight.has_receive_of(scope)) return std::nullopt;
   // Sends end as they leave. Those of other scopes would be flushed, too.
   if (auto gave_up = wait_for(scope, true, deadline, is_unwinding)) return gave_up;
@@ -61,6 +65,7 @@ Result<void> Ending::begin_again(ScopeRecord const& recalled) noexcept {
 
 std::optional<Error> Ending::recall_alone(ScopeRecord& scope, Deadline deadline) noexcept {
   auto failed = recall(scope, deadline, false);
+  if (!failed && channel_.is_broken()) return channel_.failures.broken_error();
   if (!failed) return std::nullopt;
   if (base::is_given_up(*failed))
     return base::gave_up(deadline, "a send did not leave",
@@ -80,21 +85,29 @@ Result<void> Ending::wait_for_flush() noexcept {
       return Error{Errc::system_failed,
                    "the device did not return the receives within 2 s of its error state"};
   }
+  if (channel_.is_broken()) return *channel_.failures.first_cause();
   return success();
 }
 
 Result<void> Ending::post_again(ScopeRecord const& recalled) noexcept {
   InFlight& in_flight = channel_.in_flight;
   verbs::QueuePairHandle const& queue_pair = channel_.connection.raw();
-  Result<void> result = success();
+  DatagramState& datagrams = *channel_.datagrams;
+  std::vector<SlotId>& others = datagrams.begin_list();
   in_flight.for_each_outstanding([&](SlotId id, Slot& slot) {
-    if (slot.scope == &recalled) return in_flight.take_back(slot);
-    if (!result.has_value()) return;
-    RoomReceive const work{channel_.datagrams->row(id).room};
-    auto const answer = verbs::try_post(queue_pair, id.value, work, {});
-    if (!answer.is_posted()) result = verbs::refusal_error(queue_pair, work, answer, {});
+    if (slot.scope == &recalled)
+      in_flight.take_back(slot);
+    else
+      others.push_back(id);
   });
-  return result;
+  // The room that was posted first takes the next datagram.
+  std::ranges::sort(others, {}, [&](SlotId id) { return datagrams.row(id).posted_as; });
+  for (SlotId const id : others) {
+    RoomReceive const work{datagrams.row(id).room};
+    auto const answer = verbs::try_post(queue_pair, id.value, work, {});
+    if (!answer.is_posted()) return verbs::refusal_error(queue_pair, work, answer, {});
+  }
+  return success();
 }
 
 }  // namespace lend::channel

@@ -15,7 +15,7 @@ namespace lend::verbs {
 [[nodiscard]] Result<void> bring_up(QueuePairHandle& queue_pair);
 /// Brings it from any state to INIT. What was posted is gone; its completions must have been taken.
 /// Errors:  names the refused transition.
-/// Source:  ibv_modify_qp(3).
+/// Source:  InfiniBand Architecture Specification vol. 1, 10.3.1 (any state to RESET).
 [[nodiscard]] Result<void> initialize_again(QueuePairHandle const& queue_pair);
 /// bring_up() of a queue pair for datagrams, which has no peer.
 /// Errors:  names the refused transition.

@@ -59,8 +59,8 @@ template <class Work>
 }
 
 /// Whether it may be posted, but for its loan.
-template <class Work>
-[[nodiscard, gnu::always_inline]] inline bool is_plain(QueuePairHandle const& queue,
+template <class Queue, class Work>
+[[nodiscard, gnu::always_inline]] inline bool is_plain(Queue const& queue,
                                                        Plain<Work> plain) noexcept {
   RegionState const* const region = plain.element.region;
   auto const [offset, length] = plain.element.range;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a message costs that comes by a wait set and its receive pool: polled, looked at, its receive
-// posted again. By raw verbs with one completion queue and one shared receive queue, and by lend, on
-// a device that does nothing. set_price.py counts instructions with it.
-// Messages come one by one, or several before each poll.
-// Usage: set_price IDLE_CHANNELS MESSAGES_A_POLL POLLS
+// What a message costs that comes by a wait set and its receive pool: polled, looked at, its
+// receive posted again. By raw verbs with one completion queue and one shared receive queue, and by
+// lend, on a device that does nothing. set_price.py counts instructions with it. Messages come one
+// by one, or several before each poll. Usage: set_price IDLE_CHANNELS MESSAGES_A_POLL POLLS
 #include "null_device.hpp"
 #include "number.hpp"
 

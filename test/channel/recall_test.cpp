@@ -89,6 +89,57 @@ TEST_CASE("a scope that ends leaves the receives of others posted", "[channel]")
   CHECK(ends.memory.loans() == 0);
 }
 
+TEST_CASE("the receives of others are posted again in their order", "[channel]") {
+  if (has_no_datagrams(open_test_device())) return;
+  Datagrams ends;
+  Destination const to_b = must(ends.a.destination(ends.b.address()));
+  DatagramScope scope{ends.b};
+  // Slots that were used come back in another order.
+  std::vector<PendingDatagram> used;
+  for (std::size_t i = 0; i < 3; ++i) used.push_back(must(scope.post_receive(ends.room(i))));
+  for (auto& work : used) {
+    must(ends.a.send(ends.memory.gather(0, 4), to_b));
+    must(work.wait(within(5s)));
+  }
+  std::vector<PendingDatagram> works;
+  for (std::size_t i = 0; i < 3; ++i) works.push_back(must(scope.post_receive(ends.room(i))));
+  {
+    DatagramScope inner{ends.b};
+    static_cast<void>(must(inner.post_receive(ends.room(3))));
+    must(inner.finish());
+  }
+  for (std::size_t i = 0; i < 3; ++i) must(ends.a.send(ends.memory.gather(0, i + 1), to_b));
+  for (std::size_t i = 0; i < 3; ++i) CHECK(must(works[i].wait(within(5s))).bytes() == i + 1);
+  must(scope.finish());
+}
+
+TEST_CASE("a datagram that is there already needs no recall", "[channel]") {
+  if (Context const context = open_test_device(); context.kind() != DeviceKind::soft)
+    return skip(context, "takes no faults");
+  Datagrams ends;
+  DatagramScope scope{ends.b};
+  static_cast<void>(must(scope.post_receive(ends.room(0))));
+  must(ends.a.send(ends.memory.gather(0, 8), must(ends.a.destination(ends.b.address()))));
+  must(inject_faults(ends.context, FaultPlan{}.control_call_fails(1, EACCES)));
+  must(scope.finish());
+  CHECK(ends.b.first_cause() == nullptr);
+}
+
+TEST_CASE("a recall of a channel that has just broken says so", "[channel]") {
+  if (Context const context = open_test_device(); context.kind() != DeviceKind::soft)
+    return skip(context, "takes no faults");
+  Datagrams ends;
+  Destination const to_a = must(ends.b.destination(ends.a.address()));
+  DatagramScope scope{ends.b};
+  must(inject_faults(ends.context, FaultPlan{}.delay(1, 50ms).flush(2)));
+  auto first = must(scope.post_send(ends.memory.gather(0, 8), to_a));
+  auto second = must(scope.post_send(ends.memory.gather(0, 8), to_a));
+  static_cast<void>(must(scope.post_receive(ends.room(0))));
+  CHECK(error_of(scope.recall(within(5s))) == Errc::channel_broken);
+  CHECK(ends.b.first_cause() != nullptr);
+  CHECK(ends.memory.loans() == 0);
+}
+
 TEST_CASE("a handle has the datagram that came before the recall", "[channel]") {
   if (has_no_datagrams(open_test_device())) return;
   Datagrams ends;
@@ -130,6 +181,8 @@ TEST_CASE("a scope with datagrams under way waits for them before it recalls", "
   std::vector<PendingDatagram> works;
   for (std::size_t i = 0; i < 8; ++i) works.push_back(must(theirs.post_receive(ends.room(i))));
   DatagramScope sending{ends.a};
+  if (ends.context.kind() == DeviceKind::soft)
+    must(inject_faults(ends.context, FaultPlan{}.delay(8, 50ms)));
   {
     DatagramScope scope{ends.a};
     static_cast<void>(must(scope.post_receive(ends.room(8))));

@@ -30,7 +30,7 @@ struct Shared {
     ChannelOptions options;
     options.queue_pair.send_depth = options.queue_pair.receive_depth = 8;
     options.wait = Wait::spin;
-    auto prepared = channel::ChannelState::prepare(domain, progress, options).value();
+    auto prepared = channel::ChannelState::prepare(domain, progress, options, {}).value();
     auto const itself = prepared.endpoint();
     return std::move(prepared).handshake(itself).value();
   }
@@ -218,7 +218,8 @@ TEST_CASE("a queue pair whose number is attached already gets its own completion
   ChannelOptions options;
   options.queue_pair.send_depth = options.queue_pair.receive_depth = 8;
   options.wait = Wait::spin;
-  auto abandoned = channel::ChannelState::prepare(shared.domain, shared.progress, options).value();
+  auto abandoned =
+      channel::ChannelState::prepare(shared.domain, shared.progress, options, {}).value();
   auto const number = abandoned.endpoint().queue_pair_number.value();
   // Whoever took its queue pair destroys it, and the device gives its number away again.
   static_cast<void>(PreparedQueuePair{abandoned.take_queue_pair()});

@@ -38,7 +38,8 @@ class DatagramChannel : private Channel {
  public:
   /// Posts one datagram and waits until it left.
   /// Borrows: the source shared, until it returns.
-  /// Errors:  those of DatagramScope::post_send(). A deadline bounds only the wait for room.
+  /// Errors:  those of DatagramScope::post_send(). A deadline bounds the wait for room; a send that
+  ///          does not leave within 30 s after it breaks the channel.
   [[nodiscard]] Result<void> send(Send const& work, Destination const& to,
                                   Deadline deadline = Deadline::never(),
                                   SourceLine where = SourceLine::here()) noexcept {
@@ -53,7 +54,8 @@ class DatagramChannel : private Channel {
   /// DatagramScope says; the channel works on.
   /// Borrows: the room exclusively, until it returns.
   /// Errors:  those of DatagramScope::post_receive() and recall(), and
-  ///          timed_out, cancelled  no datagram came; the room is the program's again.
+  ///          timed_out, cancelled  no datagram came; the room is the program's again. The recall
+  ///                                waits up to 30 s for sends of other scopes.
   [[nodiscard]] LEND_EXPORT Result<ReceivedDatagram> receive(
       DatagramRoom const& room, Deadline deadline = Deadline::never(),
       SourceLine where = SourceLine::here()) noexcept;

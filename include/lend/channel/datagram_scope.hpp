@@ -45,6 +45,17 @@ class [[nodiscard]] LEND_EXPORT PendingDatagram {
   [[nodiscard]] Result<ReceivedDatagram> wait(Deadline deadline = Deadline::never()) noexcept;
   [[nodiscard]] std::uint64_t id() const noexcept { return work_.id(); }
 
+  PendingDatagram(PendingDatagram&& other) noexcept
+      : work_{std::move(other.work_)},
+        room_{other.room_},
+        got_{std::exchange(other.got_, std::nullopt)} {}
+  PendingDatagram& operator=(PendingDatagram&& other) noexcept {
+    work_ = std::move(other.work_);
+    room_ = other.room_;
+    got_ = std::exchange(other.got_, std::nullopt);
+    return *this;
+  }
+
  private:
   friend class DatagramScope;
   PendingDatagram(PendingWork work, DatagramRoom room) noexcept
@@ -62,12 +73,14 @@ class [[nodiscard]] LEND_EXPORT PendingDatagram {
 /// wait for the receives. It waits for the sends, which end as they leave, and then recalls the
 /// receives, which breaks nothing.
 ///
-/// A recall moves the queue pair to the error state, takes the rooms that the device gives back,
-/// and starts it again with the same address; the receives of other scopes are posted again. The
-/// trap: datagrams that come meanwhile are lost, also those for other scopes, and so are those that
-/// came and that no handle had taken. So keep one scope open while a program serves, and end it
-/// when it stops. A scope without outstanding receives recalls nothing.
-/// Source:  ibv_modify_qp(3), any state to ERR, any state to RESET.
+/// A recall waits for the sends of all scopes of the channel, moves the queue pair to the error
+/// state, takes the rooms that the device gives back, and starts it again with the same address.
+/// The receives of other scopes are posted again, in their order. Two traps. Datagrams that come
+/// meanwhile are lost, also those for other scopes: keep one scope open while a program serves, and
+/// end it when it stops. And where a send does not leave until the bound of drain_within(), the end
+/// of the scope aborts all work, which breaks the channel. A scope without outstanding receives
+/// recalls nothing.
+/// Source:  InfiniBand Architecture Specification vol. 1, 10.3.1.
 class DatagramScope : private PollingScope {
  public:
   explicit DatagramScope(DatagramChannel& channel LEND_LIFETIMEBOUND) noexcept;
@@ -84,7 +97,7 @@ class DatagramScope : private PollingScope {
   }
 
   /// Posts one datagram to `to`. It is over once it left; whether it arrived, nothing says. The
-  /// channel keeps the address handle as long as the device needs it.
+  /// channel keeps the address handle until another request has its slot, or the channel ends.
   ///
   /// Shape:   at most message_bytes_max(), the port's MTU.
   /// Borrows: the source shared, until the program sees the completion.
@@ -106,8 +119,8 @@ class DatagramScope : private PollingScope {
     return try_post(AddressedSend{work, to}, where);
   }
   /// Posts a room for one datagram, of any process that knows the address and its key. A datagram
-  /// that finds no room is lost. So is one that does not fit on SoftRoCE and the soft device; other
-  /// devices may break the channel. Rooms of 40 bytes and the MTU take any.
+  /// that finds no room is lost. So is one that does not fit on the soft device; other devices may
+  /// break the channel. Rooms of 40 bytes and the MTU take any.
   /// Borrows: the room exclusively, until the program sees the completion or recalls it.
   /// Errors:  as PollingScope::post_receive().
   [[nodiscard]] Result<PendingDatagram> post_receive(

@@ -27,14 +27,13 @@ class PreparedUnreliableChannel;
 ///
 ///   - A send or write succeeds once it left. Whether it arrived, nothing says.
 ///   - A message for which the peer has no receive posted is lost. One that does not fit the
-///     receive is lost on SoftRoCE and the soft device; other devices may break the peer's channel.
+///     receive is lost on the soft device; other devices may break the peer's channel.
 ///   - A message of several packets arrives whole or not at all; of a write parts may.
 ///   - Nothing ends when the peer dies: sends go on to succeed, into nothing, and receives wait
 ///     until their deadline. No call returns peer_lost or retry_exceeded. A program that must know
 ///     asks its peer to answer, and waits for that with a deadline.
 ///
-/// Source:  InfiniBand Architecture Specification vol. 1, 9.8.2 (unreliable connections); Linux
-///          drivers/infiniband/sw/rxe/rxe_resp.c, RESPST_ERR_LENGTH.
+/// Source:  InfiniBand Architecture Specification vol. 1, 9.8.2 (unreliable connections).
 class UnreliableChannel : private Channel {
  public:
   using Channel::receive;

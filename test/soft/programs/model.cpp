@@ -284,10 +284,9 @@ void Model::check_first_cause(std::size_t index) {
   }
   // A flush says nothing of the reason, nor does lend's for one that comes later, such as an event,
   // or work that ends after a set has begun the abort; any other cause stays.
-  bool const may_change =
-      end.first_cause && !is_lends_own(*cause) &&
-      (is_flush(*end.first_cause) ||
-       ((is_event || program_.is_in_set) && is_lends_own(*end.first_cause)));
+  bool const may_change = end.first_cause && !is_lends_own(*cause) &&
+                          (is_flush(*end.first_cause) ||
+                           ((is_event || program_.is_in_set) && is_lends_own(*end.first_cause)));
   if (end.first_cause && !may_change && end.first_cause->message() != cause->message())
     complain("the first cause has changed to " + cause->message());
   end.first_cause = *cause;
