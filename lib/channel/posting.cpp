@@ -61,13 +61,15 @@ Error has_pool_error() noexcept {
 
 Result<void> wait_for_room(ChannelState& channel, Operation operation, Deadline deadline,
                            RoomWait& wait) noexcept {
+  auto const has_room = [&] { return channel.in_flight.has_room(operation); };
+  bool const only_device_is_full = has_room();
   do {
     LEND_TRYV(check_for_room(channel, operation, wait.patience));
     LEND_TRY(goes_on, channel.poll_or_pause(wait.waiter, deadline));
     // The last look before a sleep may have made room.
-    if (!goes_on && !channel.is_broken() && !channel.in_flight.has_room(operation))
+    if (!goes_on && (only_device_is_full || (!channel.is_broken() && !has_room())))
       return no_room_in_time(operation, deadline);
-  } while (!channel.is_broken() && !channel.in_flight.has_room(operation));
+  } while (!channel.is_broken() && !has_room());
   return success();
 }
 

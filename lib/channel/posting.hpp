@@ -119,11 +119,19 @@ template <Lending lending, class Work, class Then, class Otherwise>
   if constexpr (lending == Lending::lends)
     if (!verbs::lend_plain(slot.pieces, plain.element, operation, {file, line})) [[unlikely]]
       return otherwise(post_general<lending>(channel, plain.work(), scope, file, line));
-  auto& form = std::get<verbs::Form<Work>>(channel.forms);
-  form.describe(queue_pair, id.value, plain);
   verbs::RequestOf<Work>* refused = nullptr;
-  if (int const result = verbs::post_chain(queue_pair, form.request, refused); result != 0)
-      [[unlikely]] {
+  auto const post = [&](verbs::Form<Work>& form) LEND_INLINED {
+    form.describe(queue_pair, id.value, plain);
+    return verbs::post_chain(queue_pair, form.request, refused);
+  };
+  int result = 0;
+  if constexpr (is_of_datagrams<Work>) {  // of which a channel keeps no form
+    verbs::Form<Work> form;
+    result = post(form);
+  } else {
+    result = post(std::get<verbs::Form<Work>>(channel.forms));
+  }
+  if (result != 0) [[unlikely]] {
     refuse_plain<lending>(channel, plain, scope, result, refused);
     return otherwise(SlotId{});
   }

@@ -145,7 +145,6 @@ struct Form {
     if constexpr (is_addressed<Work>) address_to(*DestinationDoor::handle_of(*plain.peer), request);
   }
 };
-using Forms = std::tuple<Form<Send>, Form<Receive>, Form<Write>, Form<Read>, Form<Atomic>,
-                         Form<AddressedSend>, Form<RoomReceive>>;
+using Forms = std::tuple<Form<Send>, Form<Receive>, Form<Write>, Form<Read>, Form<Atomic>>;
 
 }  // namespace lend::verbs
