@@ -236,6 +236,7 @@ TEST_CASE("what expires has read nothing, and the stream goes on", "[asio]") {
   run(io);
   CHECK(end.code == net::error::timed_out);
   CHECK_THROWS_AS(a.read_some(net::buffer(room)), boost::system::system_error);
+  CHECK_FALSE(a.last_error());
 
   a.expires_never();
   b.async_write_some(net::buffer("more", 4), end.note());
@@ -254,6 +255,36 @@ TEST_CASE("a second read beside one that waits is refused", "[asio]") {
   run(io);
   CHECK(second.code == net::error::already_started);
   CHECK(first.bytes == 1);
+}
+
+TEST_CASE("a synchronous call beside an operation that waits is refused", "[asio]") {
+  net::io_context io;
+  auto [a, b] = stream_pair(io);
+  Ending end;
+  std::array<char, 8> room{};
+  a.async_read_some(net::buffer(room), end.note());
+  error_code code;
+  CHECK(a.write_some(net::buffer("x", 1), code) == 0);
+  CHECK(code == net::error::already_started);
+  CHECK(b.write_some(net::buffer("x", 1)) == 1);
+  run(io);
+  CHECK(end.bytes == 1);
+}
+
+TEST_CASE("what one direction finds broken ends the wait of the other", "[asio]") {
+  net::io_context io;
+  auto [a, b] = stream_pair(io, must(memory_transports({}, {.dies_at_word = 1})));
+  Ending end;
+  std::array<char, 8> room{};
+  a.async_read_some(net::buffer(room), end.note());
+  io.run_for(20ms);
+  error_code ignored;
+  if (GENERATE(false, true))
+    a.shutdown(net::socket_base::shutdown_send, ignored);
+  else
+    a.async_write_some(net::buffer("x", 1), [](error_code, std::size_t) {});
+  run(io);
+  CHECK(end.code == net::error::connection_reset);
 }
 
 TEST_CASE("a half closed stream reads on, and writes no more", "[asio]") {

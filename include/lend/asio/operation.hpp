@@ -15,6 +15,7 @@
 #endif
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <new>
@@ -23,6 +24,24 @@
 #include <utility>
 
 namespace lend::asio::implementation {
+
+/// Calls `cancel` when the program cancels the operation of this handler by its slot, which is of
+/// the program's threads: `cancel` outlives the operation, and only the Completion clears it.
+template <class Handler, class Cancel>
+void connect_slot([[maybe_unused]] Handler const& handler, [[maybe_unused]] Cancel cancel) {
+#if BOOST_VERSION >= 107700
+  auto slot = boost::asio::get_associated_cancellation_slot(handler);
+  if (slot.is_connected())
+    slot.assign([cancel](boost::asio::cancellation_type) mutable { cancel(); });
+#endif
+}
+template <class Handler>
+void disconnect_slot([[maybe_unused]] Handler const& handler) {
+#if BOOST_VERSION >= 107700
+  auto slot = boost::asio::get_associated_cancellation_slot(handler);
+  if (slot.is_connected()) slot.clear();
+#endif
+}
 
 /// A handler and what it is called with; runs where the handler wants to.
 template <class Handler, class Executor, class... Values>
@@ -41,6 +60,7 @@ class Completion {
     return boost::asio::get_associated_allocator(handler_);
   }
   void operator()() {
+    disconnect_slot(handler_);
     std::apply([&](auto&... values) { std::move(handler_)(std::move(values)...); }, values_);
   }
 
@@ -57,23 +77,6 @@ void post_completion(Handler handler, Executor const& executor, Values... values
       Completion<Handler, Executor, Values...>{std::move(handler), executor, std::move(values)...});
 }
 
-/// Calls `cancel` when the program cancels the operation of this handler by its slot.
-template <class Handler, class Cancel>
-void connect_slot([[maybe_unused]] Handler const& handler, [[maybe_unused]] Cancel cancel) {
-#if BOOST_VERSION >= 107700
-  auto slot = boost::asio::get_associated_cancellation_slot(handler);
-  if (slot.is_connected())
-    slot.assign([cancel](boost::asio::cancellation_type) mutable { cancel(); });
-#endif
-}
-template <class Handler>
-void disconnect_slot([[maybe_unused]] Handler const& handler) {
-#if BOOST_VERSION >= 107700
-  auto slot = boost::asio::get_associated_cancellation_slot(handler);
-  if (slot.is_connected()) slot.clear();
-#endif
-}
-
 /// A read or write that waits.
 class Operation {
  public:
@@ -86,8 +89,9 @@ class Operation {
 };
 
 /// Where an operation lives, unless its handler brings an allocator or needs more.
-struct alignas(std::max_align_t) OperationRoom {
-  std::array<std::byte, 512> bytes;
+struct OperationRoom {
+  alignas(std::max_align_t) std::array<std::byte, 512> bytes;
+  std::atomic<bool> is_used{false};  // until it is destroyed, which may be after it was taken
 };
 
 template <class Handler, class Executor>
@@ -99,16 +103,17 @@ class OperationOf final : public Operation {
   [[nodiscard]] static OperationOf* make(OperationRoom& room, Handler handler,
                                          Executor const& executor) {
     if constexpr (is_in_room()) {
-      return new (room.bytes.data()) OperationOf{std::move(handler), executor};
+      auto* const made = new (room.bytes.data()) OperationOf{room, std::move(handler), executor};
+      room.is_used.store(true, std::memory_order_relaxed);
+      return made;
     } else {
       Allocator allocator{boost::asio::get_associated_allocator(handler)};
       auto* const at = std::allocator_traits<Allocator>::allocate(allocator, 1);
-      return new (static_cast<void*>(at)) OperationOf{std::move(handler), executor};
+      return new (static_cast<void*>(at)) OperationOf{room, std::move(handler), executor};
     }
   }
 
   void complete(boost::system::error_code code, std::size_t bytes) override {
-    disconnect_slot(handler_);
     auto const work = work_;
     auto const executor = executor_;
     Allocator const allocator{boost::asio::get_associated_allocator(handler_)};
@@ -121,15 +126,20 @@ class OperationOf final : public Operation {
   }
 
  private:
-  OperationOf(Handler handler, Executor const& executor)
-      : handler_{std::move(handler)},
+  OperationOf(OperationRoom& room, Handler handler, Executor const& executor)
+      : room_{&room},
+        handler_{std::move(handler)},
         executor_{executor},
         work_{boost::asio::get_associated_executor(handler_, executor_)} {}
   ~OperationOf() = default;
 
   void destroy_by([[maybe_unused]] Allocator allocator) noexcept {
+    auto* const room = room_;
     this->~OperationOf();
-    if constexpr (!is_in_room()) std::allocator_traits<Allocator>::deallocate(allocator, this, 1);
+    if constexpr (is_in_room())
+      room->is_used.store(false, std::memory_order_release);  // pairs with start()'s acquire
+    else
+      std::allocator_traits<Allocator>::deallocate(allocator, this, 1);
   }
   [[nodiscard]] static constexpr bool is_in_room() noexcept {
     return std::is_same_v<Allocator, std::allocator<OperationOf>> &&
@@ -137,6 +147,7 @@ class OperationOf final : public Operation {
            alignof(OperationOf) <= alignof(OperationRoom);
   }
 
+  OperationRoom* room_;
   Handler handler_;
   Executor executor_;
   boost::asio::executor_work_guard<boost::asio::associated_executor_t<Handler, Executor>> work_;

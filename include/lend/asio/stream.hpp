@@ -87,6 +87,8 @@ class basic_stream {
   auto async_write_some(Buffers const& buffers, Token&& token = {}) {
     return begin<implementation::Direction::write>(buffers, token);
   }
+  /// These wait in the call. As long as an operation of this stream waits they are refused.
+  /// Errors:  as async_read_some(), and already_started  an operation waits; nothing was done.
   template <class Buffers>
   std::size_t read_some(Buffers const& buffers, error_code& code) {
     return run(implementation::Direction::read, buffers, code);
@@ -173,13 +175,13 @@ class basic_stream {
     [[nodiscard]] executor_type get_executor() const noexcept { return stream_->get_executor(); }
     template <class Handler>
     void operator()(Handler&& handler, implementation::Pieces const& pieces) const {
-      auto const& core = stream_->core_;
+      // The handler may destroy the stream on another thread before this returns.
+      auto const core = stream_->core_;
+      auto const executor = stream_->executor_;
       std::decay_t<Handler> own{std::forward<Handler>(handler)};
-      if (core != nullptr)
-        return core->start(direction, pieces, std::move(own), stream_->executor_);
-      implementation::post_completion(std::move(own), stream_->executor_,
-                                      error_code{boost::asio::error::bad_descriptor},
-                                      std::size_t{0});
+      if (core != nullptr) return core->start(direction, pieces, std::move(own), executor);
+      implementation::post_completion(
+          std::move(own), executor, error_code{boost::asio::error::bad_descriptor}, std::size_t{0});
     }
 
    private:

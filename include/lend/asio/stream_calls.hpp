@@ -4,6 +4,9 @@
 
 #include <lend/asio/stream_core.hpp>
 
+#include <poll.h>
+
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -21,6 +24,7 @@ inline StreamCore::StreamCore(boost::asio::any_io_executor const& executor, Byte
     : Keeper{boost::asio::query(executor, boost::asio::execution::context)},
       turns_{boost::asio::require(executor, boost::asio::execution::blocking.never)},
       stream_{std::move(stream)},
+      descriptor_{std::in_place, turns_},
       timer_{std::in_place, executor},
       // Where one CPU is all there is the peer needs it.
       spin_for_{std::thread::hardware_concurrency() > 1 ? std::chrono::microseconds{20}
@@ -78,7 +82,9 @@ inline void StreamCore::attempt_all(After& after) noexcept {
 // ---- ends ----
 
 inline bool StreamCore::is_broken() noexcept {
-  return has_finished_ ? !stream_->finish_writing() : !stream_->try_draft(0, 0);
+  auto const draft = stream_->try_draft(0, 0);
+  if (draft) return false;
+  return draft.error() != Errc::finished || !stream_->finish_writing();  // again: only looks
 }
 
 inline void StreamCore::linger() noexcept {
@@ -107,15 +113,28 @@ inline void StreamCore::end(std::span<Kept> which, bool is_closing) noexcept {
   finish(after, shared_from_this());
 }
 
-inline void StreamCore::finish_writing(boost::system::error_code& code) noexcept {
-  std::lock_guard const lock{mutex_};
-  code = {};
-  if (!stream_ || is_lingering_) {
-    code = boost::asio::error::bad_descriptor;
-  } else if (auto const done = stream_->finish_writing(); !done) {
-    code = failed(done.error()).code;
+inline void StreamCore::cancel(Direction direction, std::uint64_t number) noexcept {
+  auto& kept = operations_[index(direction)];
+  {
+    std::lock_guard const lock{mutex_};
+    if (kept.number != number) return;
   }
-  has_finished_ = true;
+  end({&kept, 1}, false);
+}
+
+inline void StreamCore::finish_writing(boost::system::error_code& code) noexcept {
+  After after;
+  {
+    std::lock_guard const lock{mutex_};
+    code = {};
+    if (!stream_ || is_lingering_) {
+      code = boost::asio::error::bad_descriptor;
+    } else if (auto const done = stream_->finish_writing(); !done) {
+      code = failed(done.error()).code;
+    }
+    if (has_operation()) begin_turning(after);
+  }
+  finish(after, shared_from_this());
 }
 
 inline void StreamCore::stop_reading() noexcept {
@@ -144,32 +163,70 @@ inline void StreamCore::abandon() noexcept {
     if (operation != nullptr) operation->destroy();
 }
 
-// ---- the rest ----
+// ---- calls that wait ----
+
+/// -1: just sleeps.
+inline void wait_until_readable(int descriptor, Clock::duration time) noexcept {
+  auto const left = std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+  if (left <= 0) return;
+  timespec const wait{left / 1'000'000'000, left % 1'000'000'000};
+  pollfd waiting{descriptor, POLLIN, 0};
+  static_cast<void>(::ppoll(&waiting, 1, &wait, nullptr));
+}
+
+inline StreamCore::Try StreamCore::try_once(Direction direction, Pieces const& pieces) noexcept {
+  if (auto const done = attempt(direction, pieces)) return {done};
+  auto const changed = stream_->poll();
+  if (!changed) {  // the attempt says what that means for this direction
+    auto const done = attempt(direction, pieces);
+    return {done ? done : failed(changed.error())};
+  }
+  if (changed.value()) {
+    note_change();
+    return {};
+  }
+  auto const now = Clock::now();
+  if (now >= expires_at_) return {Outcome{boost::asio::error::timed_out}};
+  if (now - changed_at_ < spin_for_ || stream_->limits().wait == Wait::spin) return {};
+  auto const may_sleep = stream_->arm();
+  if (may_sleep && !may_sleep.value()) return {};
+  auto const descriptor = stream_->descriptor();
+  bool const has_descriptor = may_sleep && descriptor;
+  // It may close under the sleep, or be woken for another: not for longer than this.
+  Clock::duration const most = has_descriptor ? Deadline::look_interval : nap_;
+  if (!has_descriptor) nap_ = std::min(2 * nap_, nap_max);
+  auto const at = std::min({stream_->look_again().at(), expires_at_, now + most});
+  return {std::nullopt, at - now, has_descriptor ? descriptor.value() : -1};
+}
 
 inline std::size_t StreamCore::run(Direction direction, Pieces const& pieces,
                                    boost::system::error_code& code) {
   After after;
-  Outcome outcome;
+  Try last;
   {
     std::lock_guard const lock{mutex_};
-    auto const expiry = Deadline{expires_at_};
-    for (;;) {
-      if (auto const done = attempt(direction, pieces)) {
-        outcome = *done;
-        break;
-      }
-      if (auto const changed = stream_->wait_for_change(expiry); !changed) {
-        outcome = failed(changed.error());
-        break;
-      }
-    }
-    // This wait may have taken the event that an operation sleeps for.
-    if (is_needed()) begin_turning(after);
+    note_change();
+    if (has_operation())
+      last.outcome = Outcome{boost::asio::error::already_started};
+    else
+      last = try_once(direction, pieces);
+  }
+  while (!last.outcome) {
+    if (last.sleep)
+      wait_until_readable(last.descriptor, *last.sleep);
+    else
+      std::this_thread::yield();
+    std::lock_guard const lock{mutex_};
+    last = try_once(direction, pieces);
+    // This may have taken the event that an operation sleeps for.
+    if (last.outcome && has_operation()) begin_turning(after);
   }
   finish(after, shared_from_this());
-  code = outcome.code;
-  return outcome.bytes;
+  code = last.outcome->code;
+  return last.outcome->bytes;
 }
+
+// ---- the rest ----
 
 inline void StreamCore::expires_at(Clock::time_point at) noexcept {
   std::lock_guard const lock{mutex_};

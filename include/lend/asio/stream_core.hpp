@@ -18,6 +18,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -30,6 +31,9 @@
 namespace lend::asio::implementation {
 
 using Clock = Deadline::Clock;
+
+/// How long a stream without a descriptor sleeps: twice as long each time that nothing changed.
+inline constexpr std::chrono::microseconds nap_min{50}, nap_max{10'000};
 
 enum class Direction : std::uint8_t { read, write };
 
@@ -69,12 +73,13 @@ class StreamCore final : public Keeper, public std::enable_shared_from_this<Stre
   /// Tries at once; posts the handler, or keeps it until it can be.
   template <class Handler, class Executor>
   void start(Direction direction, Pieces const& pieces, Handler handler, Executor const& executor);
-  /// The same, but waits.
+  /// The same, but waits: refused while an operation waits.
   [[nodiscard]] std::size_t run(Direction direction, Pieces const& pieces,
                                 boost::system::error_code& code);
 
   void cancel() noexcept { end(operations_, false); }
-  void cancel(Direction direction) noexcept { end({&operations_[index(direction)], 1}, false); }
+  /// If it still is the operation of that number.
+  void cancel(Direction direction, std::uint64_t number) noexcept;
   void close() noexcept { end(operations_, true); }
   void finish_writing(boost::system::error_code& code) noexcept;
   void stop_reading() noexcept;
@@ -94,7 +99,8 @@ class StreamCore final : public Keeper, public std::enable_shared_from_this<Stre
     Operation* operation = nullptr;
     std::optional<Pieces> pieces{};
     Clock::time_point expiry{};
-    OperationRoom room;
+    std::uint64_t number = 0;  // of this operation, or of the last
+    OperationRoom room{};
   };
   /// What is done once the mutex is free.
   struct After {
@@ -119,13 +125,22 @@ class StreamCore final : public Keeper, public std::enable_shared_from_this<Stre
   static void take(Kept& kept, Outcome outcome, After& after) noexcept;
   /// Whether turns have something to do.
   [[nodiscard]] bool is_needed() const noexcept;
+  [[nodiscard]] bool has_operation() const noexcept;
   [[nodiscard]] bool is_broken() noexcept;
   void linger() noexcept;
   void begin_turning(After& after) noexcept;
+  void note_change() noexcept;
   void stop_sleeping() noexcept;
   /// False: turn on.
   [[nodiscard]] bool sleep(Self const& self) noexcept;
   void open_descriptor() noexcept;
+
+  struct Try {
+    std::optional<Outcome> outcome{};
+    std::optional<Clock::duration> sleep{};  // none: try again
+    int descriptor = -1;                     // to sleep on; none: just sleep
+  };
+  [[nodiscard]] Try try_once(Direction direction, Pieces const& pieces) noexcept;
 
   // ---- without it ----
   void turn(Self self);
@@ -138,16 +153,18 @@ class StreamCore final : public Keeper, public std::enable_shared_from_this<Stre
   std::optional<ByteStream> stream_;    // none: closed
   std::array<Kept, 2> operations_{};
   std::optional<Error> last_error_{};
-  // Of a duplicate: the transport closes its own when the connection breaks.
-  std::optional<boost::asio::posix::stream_descriptor> descriptor_{};
+  // Of a duplicate: the transport closes its own when the connection breaks. Open from the first
+  // sleep for which there was a descriptor.
+  std::optional<boost::asio::posix::stream_descriptor> descriptor_;
   std::optional<boost::asio::steady_timer> timer_;
   std::chrono::nanoseconds spin_for_;
   Clock::time_point changed_at_{};
+  std::chrono::microseconds nap_{};
   Clock::time_point expires_at_ = Clock::time_point::max();
   Clock::time_point lingers_until_{};
   std::uint64_t sleep_ = 0;  // the number of this one, or of the last
   bool is_asleep_ = false, is_turning_ = false, is_lingering_ = false;
-  bool has_finished_ = false, has_stopped_reading_ = false, has_no_descriptor_ = false;
+  bool has_stopped_reading_ = false;
 };
 
 template <class Handler, class Executor>
@@ -158,21 +175,25 @@ void StreamCore::start(Direction direction, Pieces const& pieces, Handler handle
   {
     std::lock_guard const lock{mutex_};
     auto& kept = operations_[index(direction)];
-    outcome = kept.operation != nullptr ? Outcome{boost::asio::error::already_started}
-                                        : attempt(direction, pieces);
+    // One that was taken on another thread is in its room until it is destroyed.
+    bool const is_one_too_many =
+        kept.operation != nullptr || kept.room.is_used.load(std::memory_order_acquire);
+    outcome =
+        is_one_too_many ? Outcome{boost::asio::error::already_started} : attempt(direction, pieces);
     if (!outcome) {
-      connect_slot(handler, [self = weak_from_this(), direction] {
-        if (auto const core = self.lock()) core->cancel(direction);
+      connect_slot(handler, [self = weak_from_this(), direction, number = ++kept.number] {
+        if (auto const core = self.lock()) core->cancel(direction, number);
       });
       kept.operation =
           OperationOf<Handler, Executor>::make(kept.room, std::move(handler), executor);
       kept.pieces = pieces;
       kept.expiry = expires_at_;
-      begin_turning(after);
     }
+    // Also what was done at once concerns the other one that waits: it may have found a break.
+    if (has_operation()) begin_turning(after);
   }
-  if (outcome) return post_completion(std::move(handler), executor, outcome->code, outcome->bytes);
   finish(after, shared_from_this());
+  if (outcome) post_completion(std::move(handler), executor, outcome->code, outcome->bytes);
 }
 
 }  // namespace lend::asio::implementation

@@ -5,6 +5,7 @@
 #include <lend/asio/stream_core.hpp>
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -13,16 +14,21 @@
 
 namespace lend::asio::implementation {
 
-/// How long a stream without a descriptor sleeps, as a Wait::adaptive without one.
-inline constexpr std::chrono::microseconds nap{50};
 inline bool StreamCore::is_needed() const noexcept {
-  return is_lingering_ || operations_[0].operation != nullptr ||
-         operations_[1].operation != nullptr;
+  return is_lingering_ || has_operation();
+}
+inline bool StreamCore::has_operation() const noexcept {
+  return operations_[0].operation != nullptr || operations_[1].operation != nullptr;
+}
+
+inline void StreamCore::note_change() noexcept {
+  changed_at_ = Clock::now();
+  nap_ = nap_min;
 }
 
 inline void StreamCore::begin_turning(After& after) noexcept {
   stop_sleeping();
-  changed_at_ = Clock::now();
+  note_change();
   after.turns = !std::exchange(is_turning_, true);
 }
 
@@ -42,7 +48,7 @@ inline void StreamCore::turn(Self self) {
       auto const changed = stream_->poll();  // a read or write has its error
       attempt_all(after);
       linger();
-      if (!changed || changed.value() || after.count > 0) changed_at_ = Clock::now();
+      if (!changed || changed.value() || after.count > 0) note_change();
     }
     if (timer_ && is_needed()) {
       bool const spins = Clock::now() - changed_at_ < spin_for_;
@@ -61,7 +67,11 @@ inline bool StreamCore::sleep(Self const& self) noexcept {
   for (auto const& kept : operations_)
     if (kept.operation != nullptr) at = std::min(at, kept.expiry);
   if (is_lingering_) at = std::min(at, lingers_until_);
-  if (!may_sleep || !descriptor_) at = std::min(at, Clock::now() + nap);
+  bool const has_descriptor = may_sleep && descriptor_->is_open();
+  if (!has_descriptor) {
+    at = std::min(at, Clock::now() + nap_);
+    nap_ = std::min(2 * nap_, nap_max);
+  }
   is_asleep_ = true;
   auto const wakes = [self, number = ++sleep_](boost::system::error_code) {
     self->wake(self, number);
@@ -70,17 +80,19 @@ inline bool StreamCore::sleep(Self const& self) noexcept {
     timer_->expires_at(at);
     timer_->async_wait(wakes);
   }
-  if (may_sleep && descriptor_)
+  if (has_descriptor)
     descriptor_->async_wait(boost::asio::posix::stream_descriptor::wait_read, wakes);
   return true;
 }
 
 inline void StreamCore::open_descriptor() noexcept {
-  if (descriptor_ || has_no_descriptor_) return;
+  if (descriptor_->is_open()) return;
   auto const own = stream_->descriptor();
   int const copy = own ? ::fcntl(own.value(), F_DUPFD_CLOEXEC, 0) : -1;
-  has_no_descriptor_ = copy < 0;
-  if (copy >= 0) descriptor_.emplace(turns_, copy);
+  if (copy < 0) return;  // the next sleep tries again
+  boost::system::error_code failed;
+  descriptor_->assign(copy, failed);
+  if (failed) ::close(copy);
 }
 
 inline void StreamCore::wake(Self self, std::uint64_t sleep) {
@@ -89,7 +101,6 @@ inline void StreamCore::wake(Self self, std::uint64_t sleep) {
     if (!is_asleep_ || sleep != sleep_) return;  // the other one was sooner
     stop_sleeping();
     is_turning_ = true;  // so that no call posts another
-    changed_at_ = Clock::now();
   }
   turn(std::move(self));
 }
