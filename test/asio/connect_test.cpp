@@ -5,11 +5,16 @@
 
 #include <boost/asio/read.hpp>
 #include <boost/asio/redirect_error.hpp>
+#include <boost/asio/strand.hpp>
 #include <boost/asio/write.hpp>
+
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <array>
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include "asio/streams.hpp"
 #include "support/peer_process.hpp"
@@ -110,6 +115,122 @@ TEST_CASE("accepts end when they are cancelled, and when their acceptor goes", "
   acceptor.reset();
   run(io);
   CHECK(aborted == 3);
+}
+
+TEST_CASE("a coroutine's accept ends when its acceptor goes, or is replaced", "[asio]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  net::io_context io;
+  std::optional acceptor{acceptor_at(io)};
+  error_code code;
+  spawn(io, [](asio::acceptor& own, error_code& failed) -> net::awaitable<void> {
+    co_await own.async_accept(net::redirect_error(use_awaitable, failed));
+  }(*acceptor, code));
+  io.run_for(20ms);
+  if (GENERATE(false, true))
+    acceptor.reset();
+  else
+    *acceptor = acceptor_at(io);
+  run(io);
+  CHECK(code == net::error::operation_aborted);
+}
+
+TEST_CASE("a peer that is not there keeps no other connection waiting", "[asio]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  net::io_context io;
+  auto acceptor = acceptor_at(io);
+  acceptor.async_accept([](error_code, asio::stream const&) {});
+  bool has_given_up = false;
+  asio::async_connect(io.get_executor(), "127.0.0.1:1", domain_of_test(), {.patience = 10s},
+                      [&](error_code, asio::stream const&) { has_given_up = true; });
+  std::optional<error_code> live;
+  asio::async_connect(io.get_executor(), acceptor.address(), domain_of_test(),
+                      [&](error_code code, asio::stream const&) {
+                        live = code;
+                        io.stop();
+                      });
+  io.run_for(patience);
+  CHECK(live == error_code{});
+  CHECK_FALSE(has_given_up);
+}
+
+namespace {
+
+/// Connects when it is destroyed.
+struct LateClient {
+  explicit LateClient(std::string at) : address{std::move(at)} {}
+  LateClient(LateClient&&) = default;
+  ~LateClient() {
+    if (address.empty()) return;
+    static_cast<void>(connect_transport(address, domain_of_test(), {}, within(100ms)));
+    std::this_thread::sleep_for(10ms);  // for the acceptor's thread, if there still is one
+  }
+  std::string address;
+};
+
+}  // namespace
+
+TEST_CASE("a peer that comes while the io_context goes meets no thread of the acceptor", "[asio]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  std::array<char, 8> room{};
+  auto const owned = std::make_shared<int>(0);
+  {
+    net::io_context io;
+    auto acceptor = acceptor_at(io);
+    LateClient client{acceptor.address()};
+    auto const hold = [](asio::acceptor own, std::shared_ptr<int>) -> net::awaitable<void> {
+      static_cast<void>(co_await own.async_accept(use_awaitable));
+    };
+    spawn(net::make_strand(io), hold(std::move(acceptor), owned));
+    auto transports = send_receive();
+    auto const stream = std::make_shared<asio::stream>(
+        io.get_executor(), ByteStream{AnyTransport{std::move(transports.first)}});
+    stream->async_read_some(net::buffer(room),
+                            [late = std::move(client), stream](auto...) mutable {});
+    io.run_for(20ms);
+  }
+  CHECK(owned.use_count() == 1);
+}
+
+TEST_CASE("an idle stream that found no descriptor free naps, and asks again", "[asio]") {
+  net::io_context io;
+  auto [a, b] = stream_pair(io, Means::send_receive);
+  std::array<char, 8> room{};
+  std::size_t bytes = 0;
+  a.spin_for(0us);
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  int const free = ::dup(STDIN_FILENO);
+  REQUIRE(free >= 0);
+  ::close(free);
+  rlimit const none{static_cast<rlim_t>(free), before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  a.async_read_some(net::buffer(room), [&](error_code, std::size_t read) { bytes = read; });
+  auto const turns = io.run_for(300ms);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(turns < 200);
+  REQUIRE(turns > 0);
+  io.run_for(50ms);
+  CHECK(io.run_for(300ms) < 100);
+  CHECK(b.write_some(net::buffer("x", 1)) == 1);
+  run(io);
+  CHECK(bytes == 1);
+}
+
+TEST_CASE("a stream finished before it was wrapped delivers all when it is closed", "[asio]") {
+  net::io_context io;
+  auto transports = send_receive();
+  ByteStream early{AnyTransport{std::move(transports.first)}};
+  auto const text = text_of(100'000);
+  auto const sent = must(early.write(std::as_bytes(std::span{text})));
+  must(early.finish_writing());
+  asio::stream{io.get_executor(), std::move(early)}.close();
+  asio::stream peer{io.get_executor(), ByteStream{AnyTransport{std::move(transports.second)}}};
+  std::string got;
+  error_code code;
+  net::async_read(peer, net::dynamic_buffer(got), [&](error_code what, auto) { code = what; });
+  run(io);
+  CHECK(code == net::error::eof);
+  CHECK(got == text.substr(0, sent));
 }
 
 TEST_CASE("an io_context that goes ends accepts, also of frames that own the acceptor", "[asio]") {

@@ -13,6 +13,7 @@
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/execution/context.hpp>
 #include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/query.hpp>
 
 #include <chrono>
@@ -26,26 +27,40 @@ namespace lend::asio {
 
 namespace implementation {
 
+/// Instead of adaptive, under which a transport may have no descriptor to sleep on.
+[[nodiscard]] inline TransportOptions with_descriptor(TransportOptions options) noexcept {
+  if (options.wait == Wait::adaptive) options.wait = Wait::event;
+  return options;
+}
+
 /// `Make` is called with a Deadline and makes the transport.
 template <class Make, class Handler, class Executor>
 class StreamJob final : public Job {
  public:
-  StreamJob(Make make, Deadline deadline, Handler handler, Executor const& executor)
+  StreamJob(Make make, Deadline deadline, Handler handler, Executor const& executor,
+            std::weak_ptr<SetUp> set_up)
       : make_{std::move(make)},
         deadline_{deadline},
         handler_{std::move(handler)},
         executor_{executor},
+        announcing_{executor_},
         work_{boost::asio::get_associated_executor(handler_, executor_)} {
-    connect_slot(handler_, [this] { cancellation.cancel(); });
+    connect_slot(handler_, [set_up = std::move(set_up), cancellation = cancellation] {
+      if (auto const owner = set_up.lock()) owner->cancel(*cancellation);
+    });
   }
 
-  void work() noexcept override { made_.emplace(make_(deadline_.unless(cancellation))); }
+  void work() noexcept override { made_.emplace(make_(deadline_.unless(*cancellation))); }
+  void announce(std::weak_ptr<SetUp> set_up) override {
+    boost::asio::post(executor_, [set_up = std::move(set_up)] {
+      if (auto const owner = set_up.lock()) owner->deliver_done();
+    });
+  }
   void deliver() override {
-    disconnect_slot(handler_);
     boost::system::error_code code;
     std::optional<basic_stream<Executor>> stream;
     if (!made_)
-      made_.emplace(cancellation.is_cancelled()
+      made_.emplace(cancellation->is_cancelled()
                         ? Error{Errc::cancelled}
                         : Error{Errc::exhausted, "no thread for the set-up of connections"});
     if (*made_) {
@@ -62,38 +77,45 @@ class StreamJob final : public Job {
   Deadline deadline_;
   Handler handler_;
   Executor executor_;
+  boost::asio::executor_work_guard<Executor> announcing_;
   boost::asio::executor_work_guard<boost::asio::associated_executor_t<Handler, Executor>> work_;
   std::optional<Result<AnyTransport>> made_{};
 };
+
+enum class Keeps : bool { no, yes };
 
 /// Puts the job for a handler to `set_up`.
 template <class Make, class Executor>
 class StreamInitiation {
  public:
   using executor_type = Executor;
-  StreamInitiation(std::shared_ptr<SetUp> set_up, Executor const& executor, Deadline deadline)
-      : set_up_{std::move(set_up)}, executor_{executor}, deadline_{deadline} {}
+  StreamInitiation(std::shared_ptr<SetUp> set_up, Executor const& executor, Deadline deadline,
+                   Keeps keeps)
+      : set_up_{std::move(set_up)}, executor_{executor}, deadline_{deadline}, keeps_{keeps} {}
   [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
   template <class Handler>
   void operator()(Handler&& handler, Make make) const {
     using Made = StreamJob<Make, std::decay_t<Handler>, Executor>;
-    set_up_->add(std::make_unique<Made>(std::move(make), deadline_, std::forward<Handler>(handler),
-                                        executor_));
+    auto const set_up = set_up_;  // add() may run what destroys this
+    set_up->add(std::make_unique<Made>(std::move(make), deadline_, std::forward<Handler>(handler),
+                                       executor_, set_up),
+                keeps_ == Keeps::yes);
   }
 
  private:
   std::shared_ptr<SetUp> set_up_;
   Executor executor_;
   Deadline deadline_;
+  Keeps keeps_;
 };
 
 /// async_initiate(), for what comes to a code and a stream.
 template <class Token, class Make, class Executor>
 auto begin_stream(std::shared_ptr<SetUp> set_up, Executor const& executor, Deadline deadline,
-                  Make make, Token& token) {
+                  Keeps keeps, Make make, Token& token) {
   using Signature = void(boost::system::error_code, basic_stream<Executor>);
   return boost::asio::async_initiate<Token, Signature>(
-      StreamInitiation<Make, Executor>{std::move(set_up), executor, deadline}, token,
+      StreamInitiation<Make, Executor>{std::move(set_up), executor, deadline, keeps}, token,
       std::move(make));
 }
 
@@ -107,7 +129,8 @@ template <class Executor>
 /// Accepts streams at a TransportListener. One thread at a time, or in a strand.
 ///
 /// lend sets connections up in calls that block: they run on a thread of the acceptor, which sleeps
-/// as long as no peer comes.
+/// as long as no peer comes. Wait::adaptive is taken for Wait::event, so that streams that wait
+/// sleep on their descriptor.
 ///
 ///     auto stream = co_await acceptor.async_accept(boost::asio::use_awaitable);
 template <class Executor = boost::asio::any_io_executor>
@@ -118,13 +141,21 @@ class basic_acceptor {
   basic_acceptor(Executor const& executor, TransportListener listener, ProtectionDomain domain,
                  TransportOptions const& options = {})
       : executor_{executor},
-        parts_{std::make_shared<Parts>(std::move(listener), std::move(domain), options)},
+        parts_{std::make_shared<Parts>(std::move(listener), std::move(domain),
+                                       implementation::with_descriptor(options))},
         set_up_{std::make_shared<implementation::SetUp>(implementation::context_of(executor))} {}
   basic_acceptor(basic_acceptor&&) = default;
-  basic_acceptor& operator=(basic_acceptor&&) = default;
+  basic_acceptor& operator=(basic_acceptor&& other) noexcept {
+    if (this == &other) return *this;
+    stop();
+    executor_ = other.executor_;
+    parts_ = std::move(other.parts_);
+    set_up_ = std::move(other.set_up_);
+    return *this;
+  }
   /// Accepts that wait end with operation_aborted. Waits up to Deadline::look_interval, and for the
   /// calls of a set-up that has begun.
-  ~basic_acceptor() = default;
+  ~basic_acceptor() { stop(); }
 
   [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
   /// With the chosen port.
@@ -136,7 +167,7 @@ class basic_acceptor {
   template <class Token = boost::asio::default_completion_token_t<Executor>>
   auto async_accept(Token&& token = {}) {
     return implementation::begin_stream(
-        set_up_, executor_, Deadline::never(),
+        set_up_, executor_, Deadline::never(), implementation::Keeps::no,
         [parts = parts_](Deadline deadline) {
           return parts->listener.accept(parts->domain, parts->options, deadline);
         },
@@ -155,6 +186,11 @@ class basic_acceptor {
     TransportOptions options;
   };
 
+  // A coroutine that waits owns the set-up, too.
+  void stop() noexcept {
+    if (set_up_ != nullptr) set_up_->stop();
+  }
+
   Executor executor_;
   std::shared_ptr<Parts> parts_;
   std::shared_ptr<implementation::SetUp> set_up_;
@@ -168,21 +204,22 @@ struct ConnectOptions {
   std::chrono::nanoseconds patience = std::chrono::seconds{30};  ///< from the call on
 };
 
-/// Connects to the peer that listens at `address`, as connect_transport(); the connections of one
-/// context are set up in order, on one thread. void(error_code, stream).
-/// Errors:  timed_out  no peer within `patience`; else those of connect_transport(), by code_of().
-///          The stream is then not open, and its last_error() has the whole error.
+/// Connects to the peer that listens at `address`, as connect_transport(), on a thread of its own
+/// for each call; as to Wait::adaptive as the acceptor. void(error_code, stream).
+/// Errors:  timed_out  no peer within `patience`; Errc::exhausted  also: no thread; else those of
+///          connect_transport(), by code_of(). The stream is then not open, and its last_error()
+///          has the whole error.
 ///
 /// g++ 12 destroys a braced temporary in a co_await wrongly: give the options a name before.
 template <class Token>
 auto async_connect(boost::asio::any_io_executor const& executor, std::string address,
                    ProtectionDomain domain, ConnectOptions options, Token&& token) {
   auto& context = implementation::context_of(executor);
-  auto set_up = boost::asio::use_service<implementation::Service>(context).connecting(
-      [&] { return std::make_shared<implementation::SetUp>(context); });
   auto const deadline = within(options.patience);
+  options.transport = implementation::with_descriptor(options.transport);
   return implementation::begin_stream(
-      std::move(set_up), executor, deadline,
+      std::make_shared<implementation::SetUp>(context), executor, deadline,
+      implementation::Keeps::yes,
       [address = std::move(address), domain = std::move(domain),
        options = std::move(options)](Deadline until) {
         return connect_transport(address, domain, options.transport, until, options.exchange);

@@ -5,7 +5,6 @@
 
 #include <boost/asio/execution_context.hpp>
 
-#include <memory>
 #include <mutex>
 #include <utility>
 
@@ -20,7 +19,9 @@ class Keeper {
   Keeper(Keeper const&) = delete;
   Keeper& operator=(Keeper const&) = delete;
 
-  /// The context goes: destroys all operations without calling them. Its objects are gone after.
+  /// The context goes. First of all keepers: no thread of this one runs after.
+  virtual void end_thread() noexcept {}
+  /// Then: destroys all operations without calling them. Its objects are gone after.
   virtual void abandon() noexcept = 0;
 
  protected:
@@ -34,8 +35,6 @@ class Keeper {
   Keeper* next_ = nullptr;
 };
 
-class SetUp;
-
 class Service final : public boost::asio::execution_context::service {
  public:
   using key_type = Service;
@@ -45,15 +44,11 @@ class Service final : public boost::asio::execution_context::service {
       : boost::asio::execution_context::service{context} {}
 
   void shutdown() noexcept override {
+    {
+      std::lock_guard const lock{mutex_};
+      for (Keeper* at = first_; at != nullptr; at = at->next_) at->end_thread();
+    }
     while (Keeper* const first = take_first()) first->abandon();
-  }
-
-  /// One of the context, made by the first call. `make` returns a shared pointer to it.
-  template <class Make>
-  [[nodiscard]] std::shared_ptr<SetUp> connecting(Make make) {
-    std::lock_guard const lock{connecting_mutex_};
-    if (connecting_ == nullptr) connecting_ = make();
-    return connecting_;
   }
 
  private:
@@ -65,20 +60,22 @@ class Service final : public boost::asio::execution_context::service {
   }
   void remove(Keeper& keeper) noexcept {
     std::lock_guard const lock{mutex_};
+    unlink(keeper);
+  }
+  [[nodiscard]] Keeper* take_first() noexcept {
+    std::lock_guard const lock{mutex_};
+    Keeper* const first = first_;
+    if (first != nullptr) unlink(*first);
+    return first;
+  }
+  void unlink(Keeper& keeper) noexcept {
     (keeper.previous_ == nullptr ? first_ : keeper.previous_->next_) = keeper.next_;
     if (keeper.next_ != nullptr) keeper.next_->previous_ = keeper.previous_;
     keeper.service_ = nullptr;
   }
-  [[nodiscard]] Keeper* take_first() noexcept {
-    Keeper* const first = first_;  // no other thread has the context any more
-    if (first != nullptr) remove(*first);
-    return first;
-  }
 
   std::mutex mutex_{};
   Keeper* first_ = nullptr;
-  std::mutex connecting_mutex_{};
-  std::shared_ptr<SetUp> connecting_{};
 };
 
 Keeper::Keeper(boost::asio::execution_context& context)
