@@ -16,6 +16,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 
@@ -115,23 +116,41 @@ static void say(std::exception_ptr thrown) {
   }
 }
 
+/// Says why nothing was accepted, once for as long as that lasts, and waits until there may be
+/// descriptors again.
+static net::awaitable<void> rest(net::any_io_executor executor, std::string why,
+                                 std::string& said) {
+  if (why != said) std::cerr << "proxy: " << why << std::endl;
+  said = std::move(why);
+  net::steady_timer timer{executor, 100ms};
+  co_await timer.async_wait(use_awaitable);
+}
+
 static net::awaitable<void> listen_lend(lend::asio::acceptor acceptor, Place const& server) {
   std::cout << "listening at " << acceptor.address() << std::endl;
-  for (;;) {
+  for (std::string said;;) {
     boost::system::error_code failed;
     auto stream = co_await acceptor.async_accept(net::redirect_error(use_awaitable, failed));
-    if (failed)
-      std::cerr << "proxy: " << stream.last_error().value().message() << std::endl;
-    else
-      net::co_spawn(acceptor.get_executor(), connect_tcp(std::move(stream), server), say);
+    if (failed) {
+      co_await rest(acceptor.get_executor(), stream.last_error().value().message(), said);
+      continue;
+    }
+    said.clear();
+    net::co_spawn(acceptor.get_executor(), connect_tcp(std::move(stream), server), say);
   }
 }
 
 static net::awaitable<void> listen_tcp(tcp::acceptor acceptor, std::string const& other,
                                        lend::ProtectionDomain const& domain) {
   std::cout << "listening at " << acceptor.local_endpoint() << std::endl;
-  for (;;) {
-    auto socket = co_await acceptor.async_accept(use_awaitable);
+  for (std::string said;;) {
+    boost::system::error_code failed;
+    auto socket = co_await acceptor.async_accept(net::redirect_error(use_awaitable, failed));
+    if (failed) {
+      co_await rest(acceptor.get_executor(), failed.message(), said);
+      continue;
+    }
+    said.clear();
     net::co_spawn(acceptor.get_executor(), connect_lend(std::move(socket), other, domain), say);
   }
 }
