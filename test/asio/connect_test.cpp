@@ -3,6 +3,11 @@
 // killed is an error, never an end. Method: in one process, and with a forked one that is killed.
 #include <lend/asio/connect.hpp>
 
+#include <boost/version.hpp>
+#if BOOST_VERSION >= 107700
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#endif
 #include <boost/asio/read.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/strand.hpp>
@@ -117,6 +122,30 @@ TEST_CASE("accepts end when they are cancelled, and when their acceptor goes", "
   CHECK(aborted == 3);
 }
 
+#if BOOST_VERSION >= 107700
+TEST_CASE("a cancellation slot ends an accept at once, also one that waits for its turn",
+          "[asio]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  net::io_context io;
+  auto acceptor = acceptor_at(io);
+  std::string ended;
+  std::array<net::cancellation_signal, 2> signals{};
+  for (std::size_t i = 0; i < 2; ++i) {
+    acceptor.async_accept(net::bind_cancellation_slot(
+        signals[i].slot(), [&ended, i](error_code code, asio::stream const&) {
+          ended += code == net::error::operation_aborted ? std::to_string(i) : "?";
+        }));
+  }
+  signals[1].emit(net::cancellation_type::total);
+  while (io.run_for(20ms) == 0) {
+  }
+  CHECK(ended == "1");
+  signals[0].emit(net::cancellation_type::total);
+  run(io);
+  CHECK(ended == "10");
+}
+#endif
+
 TEST_CASE("a coroutine's accept ends when its acceptor goes, or is replaced", "[asio]") {
   if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
   net::io_context io;
@@ -214,23 +243,6 @@ TEST_CASE("an idle stream that found no descriptor free naps, and asks again", "
   CHECK(b.write_some(net::buffer("x", 1)) == 1);
   run(io);
   CHECK(bytes == 1);
-}
-
-TEST_CASE("a stream finished before it was wrapped delivers all when it is closed", "[asio]") {
-  net::io_context io;
-  auto transports = send_receive();
-  ByteStream early{AnyTransport{std::move(transports.first)}};
-  auto const text = text_of(100'000);
-  auto const sent = must(early.write(std::as_bytes(std::span{text})));
-  must(early.finish_writing());
-  asio::stream{io.get_executor(), std::move(early)}.close();
-  asio::stream peer{io.get_executor(), ByteStream{AnyTransport{std::move(transports.second)}}};
-  std::string got;
-  error_code code;
-  net::async_read(peer, net::dynamic_buffer(got), [&](error_code what, auto) { code = what; });
-  run(io);
-  CHECK(code == net::error::eof);
-  CHECK(got == text.substr(0, sent));
 }
 
 TEST_CASE("an io_context that goes ends accepts, also of frames that own the acceptor", "[asio]") {

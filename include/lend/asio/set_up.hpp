@@ -47,7 +47,7 @@ class SetUp final : public Keeper, public std::enable_shared_from_this<SetUp> {
   SetUp& operator=(SetUp const&) = delete;
   ~SetUp() override { stop(); }
 
-  /// `keeps`: this lives until its jobs are delivered, though nobody else owns it.
+  /// `keeps`: this lives until its jobs are delivered, though nothing else owns it.
   void add(std::unique_ptr<Job> job, bool keeps) {
     Jobs refused;
     {
