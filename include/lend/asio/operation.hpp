@@ -90,7 +90,7 @@ class Operation {
 
 /// Where an operation lives, unless its handler brings an allocator or needs more.
 struct OperationRoom {
-  alignas(std::max_align_t) std::array<std::byte, 512> bytes;
+  alignas(std::max_align_t) std::array<std::byte, 512> bytes;  // first: destroy_by()
   std::atomic<bool> is_used{false};  // until it is destroyed, which may be after it was taken
 };
 
@@ -103,13 +103,13 @@ class OperationOf final : public Operation {
   [[nodiscard]] static OperationOf* make(OperationRoom& room, Handler handler,
                                          Executor const& executor) {
     if constexpr (is_in_room()) {
-      auto* const made = new (room.bytes.data()) OperationOf{room, std::move(handler), executor};
+      auto* const made = new (room.bytes.data()) OperationOf{std::move(handler), executor};
       room.is_used.store(true, std::memory_order_relaxed);
       return made;
     } else {
       Allocator allocator{boost::asio::get_associated_allocator(handler)};
       auto* const at = std::allocator_traits<Allocator>::allocate(allocator, 1);
-      return new (static_cast<void*>(at)) OperationOf{room, std::move(handler), executor};
+      return new (static_cast<void*>(at)) OperationOf{std::move(handler), executor};
     }
   }
 
@@ -126,18 +126,18 @@ class OperationOf final : public Operation {
   }
 
  private:
-  OperationOf(OperationRoom& room, Handler handler, Executor const& executor)
-      : room_{&room},
-        handler_{std::move(handler)},
+  OperationOf(Handler handler, Executor const& executor)
+      : handler_{std::move(handler)},
         executor_{executor},
         work_{boost::asio::get_associated_executor(handler_, executor_)} {}
   ~OperationOf() = default;
 
   void destroy_by([[maybe_unused]] Allocator allocator) noexcept {
-    auto* const room = room_;
+    void* const place = this;
     this->~OperationOf();
-    if constexpr (is_in_room())
-      room->is_used.store(false, std::memory_order_release);  // pairs with start()'s acquire
+    if constexpr (is_in_room())  // whose bytes come first
+      static_cast<OperationRoom*>(place)->is_used.store(
+          false, std::memory_order_release);  // pairs with start()'s acquire
     else
       std::allocator_traits<Allocator>::deallocate(allocator, this, 1);
   }
@@ -147,7 +147,6 @@ class OperationOf final : public Operation {
            alignof(OperationOf) <= alignof(OperationRoom);
   }
 
-  OperationRoom* room_;
   Handler handler_;
   Executor executor_;
   boost::asio::executor_work_guard<boost::asio::associated_executor_t<Handler, Executor>> work_;
