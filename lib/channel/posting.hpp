@@ -6,6 +6,7 @@
 #include <base/error_access.hpp>
 #include <base/error_details.hpp>
 #include <channel/channel_state.hpp>
+#include <channel/room.hpp>
 #include <verbs/plain_work.hpp>
 #include <verbs/posting.hpp>
 
@@ -19,31 +20,14 @@ namespace lend::channel {
 /// Whether a post lends its bytes.
 enum class Lending : std::uint8_t { lends, unsafe_without };
 
-/// One wait for room; `patience` is with a device that is full without outstanding work.
-struct RoomWait {
-  Waiter waiter;
-  std::optional<Deadline> patience{};
-};
-
-// Functions, because a call keeps an object in memory. If nothing was posted, last_error() has why.
+// Functions and no class, because a call out of line would keep an object in memory. If nothing was
+// posted, the channel's last_error() has the reason.
 
 /// Ends a post that was refused: sets last_error(), returns loans and slot.
 template <class Work>
 void refuse(ChannelState& channel, Work const& work, verbs::PostAnswer answer, SlotId id) noexcept;
 /// The device may have taken the request: aborts all work.
 void abort_unclear(ChannelState& channel, SlotId id, Slot& slot) noexcept;
-/// After a post that found no room. Refuses if no wait makes any: handles hold every slot, or the
-/// device has been full for long with nothing outstanding, since the first call with `patience`.
-[[nodiscard]] Result<void> check_for_room(ChannelState& channel, Operation operation,
-                                          std::optional<Deadline>& patience) noexcept;
-/// There was no room for it until the deadline.
-[[nodiscard]] Error no_room_in_time(Operation operation, Deadline deadline) noexcept;
-/// The error of a receive on a channel with a pool.
-[[nodiscard]] Error has_pool_error() noexcept;
-/// Waits until a post of this operation has room, for at least one poll, because a device has its
-/// own count.
-[[nodiscard]] Result<void> wait_for_room(ChannelState& channel, Operation operation,
-                                         Deadline deadline, RoomWait& wait) noexcept;
 
 /// Posts any work with a new slot for a handle, without waiting. No slot if nothing was posted.
 template <Lending lending, class Work>
