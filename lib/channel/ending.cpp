@@ -24,7 +24,10 @@ std::optional<Error> Ending::drain(ScopeRecord& scope, Deadline deadline,
     cut_short =
         Error{Errc::channel_broken,
               "an exception left a scope while a receive was outstanding, which was aborted"};
-  if (!cut_short) cut_short = wait_for(scope, false, deadline, is_unwinding);
+  // Mostly all of it is over by now; a failure of this poll shows again below.
+  if (!cut_short && scope.outstanding > 0) static_cast<void>(channel_.progress.poll());
+  if (!cut_short && scope.outstanding > 0)
+    cut_short = wait_for(scope, false, deadline, is_unwinding);
   if (cut_short) {
     start_abort();  // tried again below; first, so that the error tells the state after it
     cut_short = channel_.connection.about(*cut_short);
@@ -41,8 +44,6 @@ std::optional<Error> Ending::wait_for(ScopeRecord const& scope, bool is_of_sends
   auto const outstanding = [&] {
     return is_of_sends_only ? channel_.in_flight.outstanding(Operation::send) : scope.outstanding;
   };
-  // Mostly all of it is over by now; a failure of this poll shows again below.
-  if (outstanding() > 0) static_cast<void>(channel_.progress.poll());
   Waiter waiter = channel_.progress.make_waiter();
   while (outstanding() > 0) {
     if (channel_.is_broken()) {
