@@ -31,8 +31,11 @@ std::string told_of(Workplace& workplace, Program const& program) {
   auto const violation = run.execute();
   auto const& options = program;
   return "  " + std::string{options.is_loop_back ? "loop-back" : "two ends"} +
-         (options.is_in_set ? " in a set" : "") + ", depths " + std::to_string(options.send_depth) +
-         " and " + std::to_string(options.receive_depth) + ", wait " +
+         (options.has_pool    ? " in a set with a pool"
+          : options.is_in_set ? " in a set"
+                              : "") +
+         ", depths " + std::to_string(options.send_depth) + " and " +
+         std::to_string(options.receive_depth) + ", wait " +
          std::to_string(static_cast<int>(options.wait)) + ", faults \"" + options.faults + "\"\n" +
          run.story() + "  => " + (violation.empty() ? "it went well this time" : violation);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What happens to handles, and to channels and regions while there are some.
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <new>
 #include <utility>
@@ -99,37 +98,6 @@ void Run::check_answer(Handle& handle, Result<std::optional<WorkSuccess>> const&
   if (result.value().bytes != bytes || result.value().immediate != work.immediate ||
       result.value().operation != post.operation)
     model_.complain("a handle has the success of other work");
-}
-
-void Run::poll_set() {
-  if (!set_) return;
-  auto const in_progress = [this](std::size_t end) {
-    return std::ranges::count_if(model_.posts, [&](Posted const& post) {
-      return post.end == end && model_.is_in_progress(post);
-    });
-  };
-  std::vector<std::ptrdiff_t> before;
-  for (std::size_t end = 0; end < model_.ends.size(); ++end) before.push_back(in_progress(end));
-  auto const polls_failed = model_.spy().polls_failed;
-
-  std::array<Ready, 4> room;
-  auto const ready = set_->poll(room);
-  if (!ready.has_value()) {
-    tell("poll the set: " + std::string{name_of(ready.error().code())});
-    if (model_.spy().polls_failed == polls_failed) model_.complain("a set fails for no reason");
-    return;
-  }
-  tell("poll the set: " + std::to_string(ready.value().size()) + " have news");
-  for (std::size_t end = 0; end < model_.ends.size(); ++end) {
-    auto const times = std::ranges::count_if(ready.value(), [&](Ready const& news) {
-      return news.tag == end && news.what != Ready::What::device;
-    });
-    if (times > 1) model_.complain("a set names a channel twice");
-    if (times > 0 && model_.ends[end].is_gone)
-      model_.complain("a set names a channel that is gone");
-    if (times == 0 && in_progress(end) < before[end])
-      model_.complain("a set does not name a channel whose work it has seen end");
-  }
 }
 
 void Run::drop(Step const& step) {

@@ -29,6 +29,20 @@ bool tells_of(Error const& error, Posted const& post, Accepted const& work) noex
          error.work()->status == static_cast<WorkStatus>(work.status);
 }
 
+/// Failed work; of a pool's receive there is no post.
+struct Failed {
+  Accepted const* work = nullptr;
+  Posted const* post = nullptr;
+};
+
+bool tells_of(Error const& error, Failed const& failed) noexcept {
+  if (failed.post != nullptr) return tells_of(error, *failed.post, *failed.work);
+  return error == Errc::work_failed && error.work() != nullptr &&
+         error.work()->operation == Operation::receive &&
+         error.work()->queue_pair_number == failed.work->queue_pair &&
+         error.work()->status == static_cast<WorkStatus>(failed.work->status);
+}
+
 }  // namespace
 
 void Model::complain(std::string text) {
@@ -81,8 +95,20 @@ bool Model::meets_a_loan(std::vector<Range> const& ranges, bool exclusively) noe
       for (auto const& range : post.ranges)
         if (meets(range, writes_here(post.operation))) return true;
     }
+    if (!pool) continue;
+    for (auto const& loan : pool->loans())
+      if (meets({region_of_pool, loan.bytes}, loan.is_exclusive)) return true;
   }
   return false;
+}
+
+bool Model::is_lent_by_work(Range const& range) noexcept {
+  return std::ranges::any_of(posts, [&](Posted const& post) {
+    return post.lends && is_in_progress(post) &&
+           std::ranges::any_of(post.ranges, [&](Range const& other) {
+             return other.region == range.region && overlap(other.bytes, range.bytes);
+           });
+  });
 }
 
 std::vector<Posted*> Model::untold_failures(std::size_t scope) {
@@ -229,6 +255,12 @@ void Model::check_loans() {
         if (regions[index]) check_bytes(*regions[index], index, range.bytes);
       }
     }
+    if (pool && index == region_of_pool) {
+      for (auto const& loan : pool->loans()) {
+        ++loans;
+        if (regions[index]) check_bytes(*regions[index], index, loan.bytes);
+      }
+    }
     if (regions[index] && regions[index]->loans() != loans)
       complain("a region has " + std::to_string(regions[index]->loans()) + " loans where " +
                std::to_string(loans) + " pieces of it are in progress");
@@ -253,33 +285,36 @@ void Model::check_bytes(MemoryRegion& region, std::size_t index, ByteRange bytes
 
 void Model::check_first_cause(std::size_t index) {
   End& end = ends[index];
-  Posted const* first = nullptr;
-  Posted const* root = nullptr;
-  for (auto const& post : posts) {
-    if (post.end != index || !device_side(post).has_failed()) continue;
-    auto const sooner_than = [&](Posted const* other) {
-      return other == nullptr || device_side(post).seen_at < device_side(*other).seen_at;
+  Failed first;
+  Failed root;
+  auto const consider = [&](Accepted const& work, Posted const* post) {
+    if (!work.has_failed()) return;
+    auto const sooner_than = [&](Failed const& other) {
+      return other.work == nullptr || work.seen_at < other.work->seen_at;
     };
-    if (sooner_than(first)) first = &post;
-    bool const is_root = device_side(post).status != IBV_WC_WR_FLUSH_ERR;
-    if (is_root && sooner_than(root)) root = &post;
-  }
+    if (sooner_than(first)) first = {&work, post};
+    bool const is_root = work.status != IBV_WC_WR_FLUSH_ERR;
+    if (is_root && sooner_than(root)) root = {&work, post};
+  };
+  for (auto const& post : posts)
+    if (post.end == index) consider(device_side(post), &post);
+  for (auto const& work : spy_.pooled())
+    if (work.queue_pair == end.queue_pair) consider(work, nullptr);
   Error const* const cause = end.channel->first_cause();
   if (cause == nullptr) {
-    if (first != nullptr) complain("work has failed, and the channel knows of no cause");
+    if (first.work != nullptr) complain("work has failed, and the channel knows of no cause");
     return;
   }
-  if (is_lends_own(*cause) && root != nullptr)
+  if (is_lends_own(*cause) && root.work != nullptr)
     complain("the first cause is lend's own, and work has failed by itself");
   bool const is_event = *cause == Errc::device_event;
   if (is_event && !spy_.has_reported(end.queue_pair))
     complain("the first cause is an event that the device did not report: " + cause->message());
   if (cause->work() != nullptr && !is_event) {
-    Posted const* const expected = root != nullptr ? root : first;
-    if (expected == nullptr)
+    Failed const& expected = root.work != nullptr ? root : first;
+    if (expected.work == nullptr)
       complain("the first cause is work that has not failed");
-    else if (device_side(*expected).state == Accepted::State::completed &&
-             !tells_of(*cause, *expected, device_side(*expected)))
+    else if (expected.work->state == Accepted::State::completed && !tells_of(*cause, expected))
       complain("the first cause is another than the first failure seen: " + cause->message());
   }
   // A flush says nothing of the reason, nor does lend's for one that comes later, such as an event,

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "soft/programs/pool_model.hpp"
 #include "soft/programs/program.hpp"
 #include "soft/programs/spy.hpp"
 
@@ -20,6 +21,8 @@ namespace lend::test {
 
 inline constexpr std::uint32_t elements_of_program = 3;
 inline constexpr std::size_t region_bytes = 64;
+inline constexpr std::size_t region_of_pool = 2;
+static_assert(pieces_of_pool * piece_bytes == region_bytes);
 
 /// One element of a list.
 struct Range {
@@ -87,7 +90,8 @@ class Model {
   std::vector<OpenScope> scopes{};
   std::vector<Posted> posts{};
   std::vector<std::optional<MemoryRegion>> regions{};
-  int regions_beside = 0;  ///< registered, not in `regions`
+  int regions_beside = 0;           ///< registered, not in `regions`
+  std::optional<PoolModel> pool{};  ///< its pieces are region `region_of_pool`
 
   [[nodiscard]] Accepted& device_side(Posted const& post) noexcept {
     return spy_.works()[post.accepted];
@@ -109,6 +113,9 @@ class Model {
   [[nodiscard]] bool has_receives_in_progress(std::size_t scope) noexcept;
   /// Whether lending `ranges` would meet a loan, be it one of their own.
   [[nodiscard]] bool meets_a_loan(std::vector<Range> const& ranges, bool exclusively) noexcept;
+
+  /// Whether work in progress has lent some of `range`.
+  [[nodiscard]] bool is_lent_by_work(Range const& range) noexcept;
 
   /// What is so before `scope` ends.
   [[nodiscard]] ScopeEnd before_end_of(std::size_t scope, std::optional<Errc> closure_error);

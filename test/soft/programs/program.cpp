@@ -17,12 +17,27 @@ struct Share {
   unsigned parts;
 };
 constexpr Share shares[] = {
-    {Do::open, 10},          {Do::close, 9},        {Do::finish, 1},
-    {Do::post, 40},          {Do::batch, 8},        {Do::post_unsafely, 2},
-    {Do::block, 6},          {Do::poll, 12},        {Do::wait, 10},
-    {Do::poll_set, 6},       {Do::drop, 7},         {Do::leak, 1},
-    {Do::move, 4},           {Do::move_channel, 1}, {Do::destroy_channel, 1},
-    {Do::destroy_region, 1}, {Do::fail_polls, 1},   {Do::refuse_flushes, 1},
+    {Do::open, 10},
+    {Do::close, 9},
+    {Do::finish, 1},
+    {Do::post, 40},
+    {Do::batch, 8},
+    {Do::post_unsafely, 2},
+    {Do::block, 6},
+    {Do::poll, 12},
+    {Do::wait, 10},
+    {Do::poll_set, 6},
+    {Do::take_message, 4},
+    {Do::drop_message, 3},
+    {Do::drop, 7},
+    {Do::leak, 1},
+    {Do::move, 4},
+    {Do::move_channel, 1},
+    {Do::destroy_channel, 1},
+    {Do::destroy_region, 1},
+    {Do::destroy_pool, 1},
+    {Do::fail_polls, 1},
+    {Do::refuse_flushes, 1},
 };
 
 class Lot {
@@ -75,8 +90,9 @@ Program program_of(std::uint64_t seed) {
   Program program;
   program.is_loop_back = lot.one_in(4);
   program.is_in_set = lot.one_in(3);
+  program.has_pool = program.is_in_set && lot.one_in(2);
   program.send_depth = 1 + lot.below(3);
-  program.receive_depth = 1 + lot.below(3);
+  program.receive_depth = program.has_pool ? 0 : 1 + lot.below(3);
   if (lot.one_in(3)) program.send_depth = 12;  // some of a batch are silent
   program.inline_bytes = lot.one_in(4) ? 16 : 0;
   constexpr Wait waits[] = {Wait::adaptive, Wait::adaptive, Wait::spin, Wait::event};

@@ -24,12 +24,15 @@ enum class Do : std::uint8_t {
   poll,           ///< a handle
   wait,           ///< for a handle, shortly
   poll_set,       ///< the wait set, if there is one
+  take_message,   ///< of the pool, if there is one
+  drop_message,   ///< one that was taken
   drop,           ///< a handle
   leak,           ///< a handle
   move,           ///< a handle, to a new place or over another
   move_channel,   ///< to a new place
   destroy_channel,
   destroy_region,  ///< on loan or not
+  destroy_pool,    ///< with messages held or not
   fail_polls,      ///< the next poll of a completion queue fails
   refuse_flushes,  ///< the queue pair cannot be moved to the error state from here on
 };
@@ -43,6 +46,7 @@ struct Step {
 struct Program {
   bool is_loop_back = false;  ///< one channel, its own peer
   bool is_in_set = false;     ///< the channels are of one WaitSet
+  bool has_pool = false;      ///< and of one ReceivePool
   std::uint32_t send_depth = 1;
   std::uint32_t receive_depth = 1;
   std::uint32_t inline_bytes = 0;

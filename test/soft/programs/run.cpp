@@ -59,6 +59,8 @@ void Run::connect() {
   ChannelOptions options;
   options.wait = program_.wait;
   if (set_) options.wait_set = &*set_;
+  if (program_.has_pool) make_pool();
+  if (pool_) options.receive_pool = &*pool_;
   auto& pair = options.queue_pair;
   pair.send_depth = program_.send_depth;
   pair.receive_depth = program_.receive_depth;
@@ -97,12 +99,15 @@ void Run::one(Step const& step) {
     case Do::poll: return ask(step, false);
     case Do::wait: return ask(step, true);
     case Do::poll_set: return poll_set();
+    case Do::take_message: return take_message();
+    case Do::drop_message: return drop_message(step.numbers[0]);
     case Do::drop: return drop(step);
     case Do::leak: return leak(step);
     case Do::move: return move(step);
     case Do::move_channel: return move_channel(step);
     case Do::destroy_channel: return destroy_channel(step.numbers[0] % model_.ends.size());
     case Do::destroy_region: return destroy_region(step);
+    case Do::destroy_pool: return destroy_pool();
     case Do::fail_polls: model_.spy().polls_to_fail = 1; return tell("the next poll fails");
     case Do::refuse_flushes:
       model_.spy().flushes_fail = true;
@@ -289,6 +294,10 @@ void Run::end_of_program() {
   for (auto const& post : model_.posts)
     if (model_.is_in_progress(post)) model_.complain("work outlives its channel");
   model_.check();
+  destroy_pool();
+  model_.check();
+  while (!messages_.empty()) drop_message(0);
+  model_.check();
   model_.regions.clear();
   exposed_.reset();
   unsafe_.reset();
@@ -313,10 +322,16 @@ void Run::fill_slots() {
   sending.drain_within(1s);
   receiving.drain_within(1s);
   std::vector<PendingWork> kept;
+  auto const source = model_.regions[0]->gather(0, 1);
+  auto const write = [&](PollingScope& scope) {
+    return scope.post_write({source, remote_.slice(0, 1)}, within(10s));
+  };
   for (std::uint32_t i = 0; i < model_.slots(); ++i) {
-    auto& memory = *model_.regions[1];
-    auto received = receiving.post_receive(memory.scatter(i, 1), within(10s));
-    auto sent = sending.post_send(model_.regions[0]->gather(0, 1), within(10s));
+    // A channel with a pool has no receives of its own.
+    auto received = program_.has_pool
+                        ? write(receiving)
+                        : receiving.post_receive(model_.regions[1]->scatter(i, 1), within(10s));
+    auto sent = program_.has_pool ? write(sending) : sending.post_send(source, within(10s));
     if (!received.has_value() || !sent.has_value())
       return model_.complain(
           "slot " + std::to_string(i) + " of " + std::to_string(model_.slots()) +
@@ -324,7 +339,7 @@ void Run::fill_slots() {
     kept.push_back(std::move(received).value());
     kept.push_back(std::move(sent).value());
   }
-  auto const more = receiving.post_receive(Receive::only_immediate(), within(10s));
+  auto const more = write(receiving);
   if (more.has_value() || more.error() != Errc::queue_full)
     model_.complain("a post finds room where every slot has a handle");
   if (!sending.finish().has_value() || !receiving.finish().has_value())

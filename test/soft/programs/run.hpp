@@ -81,7 +81,6 @@ class Run {
   void post_unsafely(Step const& step);
   void block(Step const& step);
   void ask(Step const& step, bool waits);
-  void poll_set();
   void drop(Step const& step);
   void leak(Step const& step);
   void move(Step const& step);
@@ -105,6 +104,13 @@ class Run {
                      Request const& request);
   [[nodiscard]] Deadline deadline_of(std::uint32_t number) const;
 
+  // pools.cpp
+  void make_pool();
+  void poll_set();
+  void take_message();
+  void drop_message(std::size_t number);
+  void destroy_pool();
+
   // batches.cpp
   struct Added;
   void batch(Step const& step);
@@ -117,12 +123,14 @@ class Run {
   Workplace& workplace_;
   Program const& program_;
   std::optional<WaitSet> set_{};
+  std::optional<ReceivePool> pool_{};
   Model model_;
   std::optional<ProtectionDomain> domain_{};
   std::optional<MemoryRegion> exposed_{};
   std::optional<MemoryRegion> unsafe_{};
   RemoteRegion remote_{};
   std::list<Handle> handles_{};
+  std::vector<Message> messages_{};
   std::size_t next_ = 0;             // step
   std::vector<std::size_t> open_{};  // scopes, innermost last
   Cancellation cancelled_{};

@@ -3,6 +3,7 @@
 #include "soft/programs/spy.hpp"
 
 #include <endian.h>
+#include <channel/pool_state.hpp>
 #include <soft/device/provider.hpp>
 #include <verbs/device_list.hpp>
 
@@ -43,27 +44,34 @@ struct SpyCalls {
 
   /// All of a chain that was accepted.
   template <class Request>
-  static void note(ibv_qp const* pair, Request const* request, Request const* end) {
+  static void note(std::vector<Accepted>& works, std::uint32_t queue_pair, Request const* request,
+                   Request const* end) {
     for (; request != end; request = request->next) {
       Accepted work = described(*request);
       work.id = request->wr_id;
-      work.queue_pair = pair->qp_num;
+      work.queue_pair = queue_pair;
       for (int i = 0; i < request->num_sge; ++i)
         work.pieces.push_back(
             {request->sg_list[i].addr, request->sg_list[i].length, request->sg_list[i].lkey});
-      active->works_.push_back(std::move(work));
+      works.push_back(std::move(work));
     }
   }
 
   static int post_send(ibv_qp* pair, ibv_send_wr* request, ibv_send_wr** refused) {
     int const result = device.post_send(pair, request, refused);
-    note(pair, request, result == 0 ? nullptr : *refused);
+    note(active->works_, pair->qp_num, request, result == 0 ? nullptr : *refused);
     return result;
   }
 
   static int post_receive(ibv_qp* pair, ibv_recv_wr* request, ibv_recv_wr** refused) {
     int const result = device.post_recv(pair, request, refused);
-    note(pair, request, result == 0 ? nullptr : *refused);
+    note(active->works_, pair->qp_num, request, result == 0 ? nullptr : *refused);
+    return result;
+  }
+
+  static int post_shared(ibv_srq* queue, ibv_recv_wr* request, ibv_recv_wr** refused) {
+    int const result = device.post_srq_recv(queue, request, refused);
+    note(active->pooled_, 0, request, result == 0 ? nullptr : *refused);
     return result;
   }
 
@@ -89,7 +97,9 @@ struct SpyCalls {
       spy.failed_[queue] = true;
     }
     for (int i = 0; i < got; ++i) {
-      Accepted* const work = spy.find(entries[i].qp_num, entries[i].wr_id);
+      Accepted* const work = channel::is_pooled(entries[i].wr_id)
+                                 ? spy.find_pooled(entries[i].qp_num, entries[i].wr_id)
+                                 : spy.find(entries[i].qp_num, entries[i].wr_id);
       if (work == nullptr) {
         spy.complain("a completion of work that nobody posted, or a second one");
         continue;
@@ -99,7 +109,9 @@ struct SpyCalls {
       work->status = entries[i].status;
       work->seen_at = ++spy.seen_;
       if (entries[i].status != IBV_WC_SUCCESS) continue;
-      if (work->is_receive) work->bytes_received = entries[i].byte_len;
+      bool const by_write = entries[i].opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+      bool const is_pooled = channel::is_pooled(entries[i].wr_id);
+      if (work->is_receive && !(is_pooled && by_write)) work->bytes_received = entries[i].byte_len;
       if ((entries[i].wc_flags & IBV_WC_WITH_IMM) != 0)
         work->immediate = be32toh(entries[i].imm_data);
     }
@@ -140,6 +152,16 @@ struct SpyCalls {
     return soft::provider().destroy_qp(pair);
   }
 
+  static int destroy_srq(ibv_srq* queue) {
+    auto const seen = ++active->seen_;
+    for (auto& work : active->pooled_) {
+      if (!work.is_in_progress()) continue;
+      work.state = Accepted::State::destroyed;
+      work.seen_at = seen;
+    }
+    return soft::provider().destroy_srq(queue);
+  }
+
   static int get_async_event(ibv_context* context, ibv_async_event* event) {
     int const result = soft::provider().get_async_event(context, event);
     if (result == 0 &&
@@ -155,10 +177,11 @@ struct SpyCalls {
   }
 
   static int deregister(ibv_mr* region) {
-    for (auto const& work : active->works_)
-      for (auto const& piece : work.pieces)
-        if (work.is_in_progress() && piece.key == region->lkey)
-          active->complain("memory ended while the device might touch it");
+    for (auto const* works : {&active->works_, &active->pooled_})
+      for (auto const& work : *works)
+        for (auto const& piece : work.pieces)
+          if (work.is_in_progress() && piece.key == region->lkey)
+            active->complain("memory ended while the device might touch it");
     --active->regions;
     return soft::provider().dereg_mr(region);
   }
@@ -170,6 +193,7 @@ Spy::Spy() {
   provider.create_qp = SpyCalls::create_qp;
   provider.modify_qp = SpyCalls::modify_qp;
   provider.destroy_qp = SpyCalls::destroy_qp;
+  provider.destroy_srq = SpyCalls::destroy_srq;
   provider.get_async_event = SpyCalls::get_async_event;
   provider.reg_mr = SpyCalls::register_region;
   provider.dereg_mr = SpyCalls::deregister;
@@ -185,12 +209,15 @@ Context Spy::open() {
   device = raw.ops;
   raw.ops.post_send = SpyCalls::post_send;
   raw.ops.post_recv = SpyCalls::post_receive;
+  raw.ops.post_srq_recv = SpyCalls::post_shared;
   raw.ops.poll_cq = SpyCalls::poll;
   return context;
 }
 
 void Spy::begin() {
   works_.clear();
+  pooled_.clear();
+  arrived_.clear();
   queues_.clear();
   failed_.clear();
   reported_.clear();
@@ -208,6 +235,16 @@ void Spy::complain(std::string text) {
 Accepted* Spy::find(std::uint32_t queue_pair, std::uint64_t id) noexcept {
   for (auto& work : works_)
     if (work.id == id && work.queue_pair == queue_pair && work.is_in_progress()) return &work;
+  return nullptr;
+}
+
+Accepted* Spy::find_pooled(std::uint32_t queue_pair, std::uint64_t id) noexcept {
+  for (std::size_t i = 0; i < pooled_.size(); ++i) {
+    if (pooled_[i].id != id || !pooled_[i].is_in_progress()) continue;
+    pooled_[i].queue_pair = queue_pair;
+    arrived_.push_back(i);
+    return &pooled_[i];
+  }
   return nullptr;
 }
 

@@ -74,6 +74,10 @@ class Spy {
     return reported_.contains(queue_pair);
   }
   [[nodiscard]] std::vector<Accepted>& works() noexcept { return works_; }
+  /// The receives of a shared queue, of no queue pair until they complete.
+  [[nodiscard]] std::vector<Accepted>& pooled() noexcept { return pooled_; }
+  /// Those of them whose completion lend has taken, in that order.
+  [[nodiscard]] std::vector<std::size_t> const& arrived() const noexcept { return arrived_; }
   /// What lend or the device has done that it must not, if anything; the first of it.
   [[nodiscard]] std::string const& violation() const noexcept { return violation_; }
 
@@ -91,8 +95,11 @@ class Spy {
   friend struct SpyCalls;
   void complain(std::string text);
   Accepted* find(std::uint32_t queue_pair, std::uint64_t id) noexcept;
+  Accepted* find_pooled(std::uint32_t queue_pair, std::uint64_t id) noexcept;
 
   std::vector<Accepted> works_{};
+  std::vector<Accepted> pooled_{};
+  std::vector<std::size_t> arrived_{};
   std::map<std::uint32_t, ibv_cq*> queues_{};  // by queue pair
   std::map<ibv_cq*, bool> failed_{};           // queues of which a poll has failed
   std::set<std::uint32_t> reported_{};         // queue pairs

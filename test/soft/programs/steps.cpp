@@ -71,8 +71,11 @@ Run::Request Run::request_of(Step const& step, bool unsafely) {
                                                                   : 3);
   bool const writes = writes_here(request.operation);
   auto const oddity = numbers[3] % 64;
-  // Mostly one piece; no piece at all, and one too many, now and then.
-  std::size_t const pieces = oddity == 0 ? 0 : oddity == 1 ? 4 : 1 + (numbers[3] / 64 % 8) / 4;
+  // Mostly one piece; none at all, one too many, or more than a pool's piece holds, now and then.
+  std::size_t const pieces = oddity == 0   ? 0
+                             : oddity == 1 ? 4
+                             : oddity <= 8 ? 3
+                                           : 1 + (numbers[3] / 64 % 8) / 4;
   for (std::size_t i = 0; i < pieces; ++i) {
     std::size_t const region = unsafely ? unsafe_region : (numbers[4] + i) % model_.regions.size();
     if (!unsafely && !model_.regions[region]) continue;
@@ -95,6 +98,7 @@ Run::Request Run::request_of(Step const& step, bool unsafely) {
   if (request.ranges.empty() && !request.immediate && !request.may_be_empty)
     request.is_wrong = true;
   if (request.ranges.size() > elements_of_program) request.is_wrong = true;
+  if (request.operation == Operation::receive && program_.has_pool) request.is_wrong = true;
   request.bytes = bytes_of(request.ranges);
   // Remote lengths and keys that do not fit, now and then; a bad key is the peer's to refuse.
   auto const length = static_cast<std::size_t>(request.bytes);
