@@ -93,19 +93,23 @@ void PoolState::end(PoolState* pool) noexcept {
   pool->end_users();
   pool->set_->remove(*pool);
   pool->as_ready_.leave();
-  if (pool->held_ > 0) {
-    for (Piece& piece : pool->pieces_)
-      if (!pool->keeps_loans_ && piece.loan.on_loan() &&
-          piece.loan.kind() == base::LoanKind::exclusive)
-        verbs::end_loan(piece.loan, &pool->region_);
-    return;
-  }
-  delete pool;
+  if (pool->held_ > 0)
+    pool->end_loans_of_others();
+  else
+    delete pool;
+}
+
+void PoolState::end_loans_of_others() noexcept {
+  if (keeps_loans_) return;
+  for (Piece& piece : pieces_)
+    if (piece.loan.on_loan() && piece.loan.kind() == base::LoanKind::exclusive)
+      verbs::end_loan(piece.loan, &region_);
+  for (std::uint32_t const index : waiting_)
+    if (pieces_[index].loan.on_loan()) verbs::end_loan(pieces_[index].loan, &region_);
 }
 
 void PoolState::end_users() noexcept {
   has_ended_ = true;
-  waiting_.clear();
   users.for_each([](ChannelState& channel) {
     Error reason = Errc::channel_broken;
     try {
@@ -212,7 +216,7 @@ void PoolState::release(std::uint32_t index) noexcept {
 }
 
 void PoolState::post_waiting() noexcept {
-  if (waiting_.empty()) [[likely]]
+  if (waiting_.empty() || has_ended_) [[likely]]
     return;
   std::erase_if(waiting_, [this](std::uint32_t index) {
     base::Loan& loan = pieces_[index].loan;

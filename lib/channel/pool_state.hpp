@@ -87,6 +87,8 @@ class PoolState {
   [[nodiscard]] Result<void> post(std::uint32_t piece) noexcept;
   void post_or_wait(std::uint32_t piece) noexcept;
   void end_users() noexcept;
+  /// Of all pieces without a message that is held.
+  void end_loans_of_others() noexcept;
   void note_if_low() noexcept;
 
   std::shared_ptr<SetState> set_;

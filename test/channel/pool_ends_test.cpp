@@ -113,6 +113,23 @@ TEST_CASE("a message that is held outlives its pool and its set", "[channel]") {
   CHECK(pooled.memory.loans() == 0);
 }
 
+TEST_CASE("a pool that ends gives back a piece that is sent on, beside one that is held",
+          "[channel]") {
+  Pooled pooled{1};
+  pooled.say(0, "held");
+  pooled.say(0, "sent on");
+  auto const held = pooled.heard();
+  PollingScope scope{*pooled.servers[0]};
+  {
+    auto const message = pooled.heard();
+    static_cast<void>(must(scope.post_send(message.gather())));  // no receive of the client's
+  }
+  CHECK(pooled.memory.loans() == Pooled::pieces + 1);
+  pooled.pool.reset();
+  CHECK(pooled.memory.loans() == 1);
+  CHECK(scope.finish().has_error());
+}
+
 TEST_CASE("a pool that cannot work is refused, and lends nothing", "[channel]") {
   Pooled pooled{1};
   auto memory = must(pooled.domain.allocate(256));
@@ -122,6 +139,7 @@ TEST_CASE("a pool that cannot work is refused, and lends nothing", "[channel]") 
   CHECK(refusal(MemoryPiece{}.chunks(8)) == Errc::invalid_argument);
   {
     PollingScope scope{*pooled.clients[0]};
+    scope.drain_within(0s);  // nobody sends
     auto const receive = must(scope.post_receive(memory.scatter(100, 8)));
     auto const error = refusal(memory.chunks(64));
     CHECK(error == Errc::already_borrowed);
