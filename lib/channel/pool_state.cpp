@@ -17,9 +17,11 @@ PoolState::PoolState(std::shared_ptr<SetState> set, ReceiveQueue queue, verbs::R
                      std::size_t count, ReceivePoolOptions const& options)
     : set_{std::move(set)},
       queue_{std::move(queue)},
+      form_{queue_},
       region_{region},
       native_domain_{region.protection_domain},
       pieces_(count),
+      count_{static_cast<std::uint32_t>(count)},
       options_{options} {
   waiting_.reserve(count);
 }
@@ -81,7 +83,9 @@ Result<void> PoolState::lend_and_post(Chunks<MemoryPiece> const& pieces,
                                 Operation::receive, where));
   }
   for (std::uint32_t i = 0; i < pieces_.size(); ++i) {
-    LEND_TRYV(post(i));
+    ScatterElement const element{&region_, pieces_[i].range};
+    LEND_TRYV(queue_.unsafe_post_receive(next_id_of(i), element));
+    count_posted();
   }
   return success();
 }
@@ -125,51 +129,6 @@ void PoolState::end_users() noexcept {
   keeps_loans_ = !std::move(queue_).destroy().has_value();
 }
 
-// ---- one piece ----
-
-Result<void> PoolState::post(std::uint32_t index) noexcept {
-  Piece& piece = pieces_[index];
-  std::uint64_t const times = (piece.id >> 32) + 1;
-  piece.id = times << 32 | pooled_bit | std::uint64_t{number_} << 24 | index;
-  LEND_TRYV(queue_.unsafe_post_receive(piece.id, ScatterElement{&region_, piece.range}));
-  ++posted_;
-  if (posted_ >= options_.low_mark) is_low_ = false;
-  return success();
-}
-
-void PoolState::post_or_wait(std::uint32_t index) noexcept {
-  if (has_ended_) return;
-  if (!post(index).has_value()) waiting_.push_back(index);  // the next poll tries again
-}
-
-void PoolState::complete(verbs::CompletionEntry entry, ChannelState* channel) noexcept {
-  auto const index = static_cast<std::uint32_t>(entry.id()) & (pieces_max - 1);
-  if (index >= pieces_.size() || pieces_[index].id != entry.id()) return;  // of an earlier posting
-  Piece& piece = pieces_[index];
-  --posted_;
-  if (entry.has_failed() || channel == nullptr) [[unlikely]] {
-    FailedWork const failure = entry.failure();
-    post_or_wait(index);
-    if (channel != nullptr) channel->fail_pooled(failure, piece.range.length);
-    return;
-  }
-  piece.tag = channel->tag();
-  piece.bytes = entry.is_by_write() ? 0 : entry.bytes();
-  piece.immediate = entry.immediate();
-  piece.next = no_piece;
-  (last_ == no_piece ? first_ : pieces_[last_].next) = index;
-  last_ = index;
-  has_news_ = true;
-  set_->ready_pools.append(as_ready_);
-  note_if_low();
-}
-
-void PoolState::note_if_low() noexcept {
-  if (posted_ >= options_.low_mark || is_low_) return;
-  is_low_ = tells_low_ = true;
-  set_->ready_pools.append(as_ready_);
-}
-
 Ready PoolState::take_news() noexcept {
   if (!std::exchange(has_news_, false)) {
     tells_low_ = false;
@@ -177,53 +136,6 @@ Ready PoolState::take_news() noexcept {
   }
   if (tells_low_) set_->ready_pools.append(as_ready_);
   return {options_.tag, Ready::What::message, {}};
-}
-
-std::optional<Message> PoolState::next() noexcept {
-  if (first_ == no_piece) return std::nullopt;
-  std::uint32_t const index = first_;
-  Piece& piece = pieces_[index];
-  first_ = piece.next;
-  if (first_ == no_piece) last_ = no_piece;
-  verbs::share_loan(piece.loan, region_);
-  ++held_;
-  std::optional<Message> message{Message{}};
-  message->pool_ = this;
-  message->piece_ = index;
-  message->tag_ = piece.tag;
-  message->element_ = {&region_, {piece.range.offset, piece.bytes}};
-  message->bytes_ = {region_.address + piece.range.offset, piece.bytes};
-  message->immediate_ = piece.immediate;
-  return message;
-}
-
-void PoolState::release(std::uint32_t index) noexcept {
-  if (origin_.is_inherited()) return;
-  auto const set = set_.get();
-  std::shared_ptr<SetState> kept;
-  if (has_ended_) kept = set_;  // this may end it
-  SetState::Use const use{*set};
-  Piece& piece = pieces_[index];
-  --held_;
-  if (has_ended_) {
-    if (!keeps_loans_) verbs::end_loan(piece.loan, &region_);
-    if (held_ == 0) delete this;
-  } else if (verbs::take_loan_alone(piece.loan, region_)) {
-    post_or_wait(index);
-  } else {
-    waiting_.push_back(index);
-  }
-}
-
-void PoolState::post_waiting() noexcept {
-  if (waiting_.empty() || has_ended_) [[likely]]
-    return;
-  std::erase_if(waiting_, [this](std::uint32_t index) {
-    base::Loan& loan = pieces_[index].loan;
-    bool const is_alone =
-        loan.kind() == base::LoanKind::exclusive || verbs::take_loan_alone(loan, region_);
-    return is_alone && post(index).has_value();
-  });
 }
 
 }  // namespace lend::channel

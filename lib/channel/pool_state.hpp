@@ -10,6 +10,7 @@
 #include <lend/verbs/receive_queue.hpp>
 #include <verbs/forking.hpp>
 #include <verbs/polling.hpp>
+#include <verbs/receive_form.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -51,12 +52,12 @@ class PoolState {
 
   /// A receive completed; `channel` is null if it is gone.
   void complete(verbs::CompletionEntry entry, ChannelState* channel) noexcept;
+  /// The next message, which is held from here on.
   [[nodiscard]] std::optional<Message> next() noexcept;
   /// A message goes.
   void release(std::uint32_t piece) noexcept;
   /// Posts the pieces again whose last loan has ended meanwhile.
   void post_waiting() noexcept;
-  [[nodiscard]] bool has_waiting() const noexcept { return !waiting_.empty(); }
   /// Of a listed pool; what is left is listed again.
   [[nodiscard]] Ready take_news() noexcept;
 
@@ -64,6 +65,8 @@ class PoolState {
   LinkedList<ChannelState> users{};
 
  private:
+  friend struct Arrival;
+  friend class lend::Message;
   struct Piece {
     base::Loan loan{};
     ByteRange range{};
@@ -83,9 +86,13 @@ class PoolState {
 
   [[nodiscard]] Result<void> lend_and_post(Chunks<MemoryPiece> const& pieces,
                                            SourceLine const& where) noexcept;
-  /// Posts a piece that is lent exclusively.
-  [[nodiscard]] Result<void> post(std::uint32_t piece) noexcept;
+  [[nodiscard]] std::uint64_t next_id_of(std::uint32_t piece) noexcept;
+  void count_posted() noexcept;
+  /// Posts a piece that was posted before, and is lent exclusively. False: the device refuses.
+  [[nodiscard]] bool post_again(std::uint32_t piece) noexcept;
   void post_or_wait(std::uint32_t piece) noexcept;
+  void wait(std::uint32_t piece) noexcept;
+  void release_after_end(std::uint32_t piece) noexcept;
   void end_users() noexcept;
   /// Of all pieces without a message that is held.
   void end_loans_of_others() noexcept;
@@ -93,9 +100,11 @@ class PoolState {
 
   std::shared_ptr<SetState> set_;
   ReceiveQueue queue_;
+  verbs::ReceiveForm form_;
   verbs::RegionState& region_;
   ibv_pd* native_domain_;
   std::vector<Piece> pieces_;
+  std::uint32_t const count_;             // of them: a size() divides
   std::vector<std::uint32_t> waiting_{};  // to be posted; room for all
   std::uint32_t number_ = 0;
   std::uint32_t first_ = no_piece;  // with a message that was not taken yet
@@ -110,6 +119,13 @@ class PoolState {
   bool keeps_loans_ = false;
   verbs::Inheritance origin_{};
   LinkedNode<PoolState> as_ready_{this};
+};
+
+/// What a Message is made of.
+struct Arrival {
+  PoolState& pool;
+  PoolState::Piece const& piece;
+  std::uint32_t number;
 };
 
 }  // namespace lend::channel

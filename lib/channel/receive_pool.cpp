@@ -9,7 +9,6 @@
 namespace lend {
 
 using channel::PoolState;
-using channel::SetState;
 
 Message::Message(Message&& other) noexcept
     : pool_{std::exchange(other.pool_, nullptr)},
@@ -28,10 +27,6 @@ Message& Message::operator=(Message&& other) noexcept {
   std::swap(bytes_, old.bytes_);
   std::swap(immediate_, old.immediate_);
   return *this;
-}
-
-void Message::end() noexcept {
-  std::exchange(pool_, nullptr)->release(piece_);
 }
 
 Result<ReceivePool> ReceivePool::create(WaitSet& set, Chunks<MemoryPiece> const& pieces,
@@ -54,11 +49,6 @@ PoolState& ReceivePool::state() const noexcept {
   if (state_ == nullptr) [[unlikely]]
     stop("a ReceivePool was used after it had been moved from");
   return *state_;
-}
-
-std::optional<Message> ReceivePool::next() noexcept {
-  SetState::Use const use{state().set()};
-  return state_->next();
 }
 
 std::uint32_t ReceivePool::posted() const noexcept {

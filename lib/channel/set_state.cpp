@@ -135,7 +135,8 @@ void SetState::complete_pooled(verbs::CompletionEntry entry, ChannelState* chann
   if (pool != nullptr) pool->complete(entry, channel);
 }
 
-void SetState::post_waiting() noexcept {
+void SetState::post_waiting_pieces() noexcept {
+  has_waiting_pieces_ = false;  // pools that keep some say so again
   for (PoolState* const pool : pools_)
     if (pool != nullptr) pool->post_waiting();
 }
@@ -169,7 +170,7 @@ Result<void> SetState::check(std::span<Ready> into) const noexcept {
 
 std::span<Ready> SetState::list_ready(std::span<Ready> into) noexcept {
   std::size_t count = 0;
-  while (count < into.size()) {
+  while (events_->has_events() && count < into.size()) {
     auto const event = events_->next();
     if (!event) break;
     into[count++] = {0, Ready::What::device, *event};
@@ -251,8 +252,7 @@ void SetState::wake() noexcept {
   [[maybe_unused]] auto const put = ::write(wake_.get(), &one, sizeof one);
 }
 
-bool SetState::take_wake() noexcept {
-  if (!is_woken_.load(std::memory_order_relaxed)) return false;
+bool SetState::take_counted_wake() noexcept {
   read_counter(wake_.get());
   return is_woken_.exchange(false, std::memory_order_acquire);
 }
@@ -278,8 +278,7 @@ Deadline SetState::next_look() noexcept {
   looked_after.for_each(
       [&next](ChannelState& channel) { next = sooner(next, channel.look_again()); });
   // Others may end the loans that keep a piece from being posted again.
-  for (PoolState const* const pool : pools_)
-    if (pool != nullptr && pool->has_waiting()) next = sooner(next, within(look_pause));
+  if (has_waiting_pieces_) next = sooner(next, within(look_pause));
   return next.at() < look_at_.at() ? look_at_ : next;
 }
 

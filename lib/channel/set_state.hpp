@@ -58,7 +58,12 @@ class SetState final : public std::enable_shared_from_this<SetState>, private Sl
   /// A completion of a pool's receive; `channel` is null if that is gone.
   void complete_pooled(verbs::CompletionEntry entry, ChannelState* channel) noexcept;
   /// After each poll: posts the pieces again whose last loan has ended meanwhile.
-  void post_waiting() noexcept;
+  void post_waiting() noexcept {
+    if (has_waiting_pieces_) [[unlikely]]
+      post_waiting_pieces();
+  }
+  /// A piece of a pool waits to be posted again.
+  void note_waiting_piece() noexcept { has_waiting_pieces_ = true; }
   /// Those with news.
   LinkedList<PoolState> ready_pools{};
 
@@ -90,7 +95,11 @@ class SetState final : public std::enable_shared_from_this<SetState>, private Sl
     return !ready.is_empty() || !ready_pools.is_empty() || events_->has_events();
   }
   /// Whether wake() was called since the last time.
-  [[nodiscard]] bool take_wake() noexcept;
+  [[nodiscard]] bool take_wake() noexcept {
+    return is_woken_.load(std::memory_order_relaxed) && take_counted_wake();
+  }
+  [[nodiscard]] bool take_counted_wake() noexcept;
+  void post_waiting_pieces() noexcept;
   /// When the first of them must be looked at.
   [[nodiscard]] Deadline next_look() noexcept;
   void set_timer(Deadline deadline) noexcept;
@@ -107,6 +116,7 @@ class SetState final : public std::enable_shared_from_this<SetState>, private Sl
   base::UniqueFd timer_;             // of arm_for_program()
   base::UniqueFd epoll_;
   std::atomic<bool> is_woken_{false};
+  bool has_waiting_pieces_ = false;            // of its pools
   Deadline look_at_;                           // at the channels, not before
   std::optional<verbs::EventQueue> events_{};  // empty until there are descriptors
   bool asks_device_ = false;                   // at the next look

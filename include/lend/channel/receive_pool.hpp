@@ -19,6 +19,7 @@ namespace lend {
 
 namespace channel {
 class PoolState;
+struct Arrival;
 struct Preparing;
 }  // namespace channel
 
@@ -34,6 +35,8 @@ struct ReceivePoolOptions {
 /// It may outlive its pool and its channel, not the thread rule: it is of the set's thread.
 class LEND_EXPORT Message {
  public:
+  /// By a pool alone.
+  explicit Message(channel::Arrival const& arrival) noexcept;
   Message(Message&& other) noexcept;
   Message& operator=(Message&& other) noexcept;
   ~Message() {
@@ -52,16 +55,14 @@ class LEND_EXPORT Message {
   [[nodiscard]] std::optional<std::uint32_t> immediate() const noexcept { return immediate_; }
 
  private:
-  friend class channel::PoolState;
-  Message() noexcept = default;
   void end() noexcept;
 
-  channel::PoolState* pool_ = nullptr;
-  std::uint32_t piece_ = 0;
-  std::uint64_t tag_ = 0;
-  GatherElement element_{};
-  std::span<std::byte const> bytes_{};
-  std::optional<std::uint32_t> immediate_{};
+  channel::PoolState* pool_;
+  std::uint32_t piece_;
+  std::uint64_t tag_;
+  GatherElement element_;
+  std::span<std::byte const> bytes_;
+  std::optional<std::uint32_t> immediate_;
 };
 
 /// Pieces of a region in which the messages of many channels arrive: as many as all of them

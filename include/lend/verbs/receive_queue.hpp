@@ -16,8 +16,9 @@ struct ibv_srq;
 namespace lend {
 
 namespace verbs {
+class ReceiveForm;
 struct ReceiveQueueHandle;
-}
+}  // namespace verbs
 
 /// A shared receive queue: a message of any of its queue pairs takes the next receive, which
 /// completes in the completion queue of that queue pair.
@@ -71,6 +72,7 @@ class LEND_EXPORT ReceiveQueue {
 
  private:
   friend class AnyPreparedQueuePair;
+  friend class verbs::ReceiveForm;
   explicit ReceiveQueue(std::shared_ptr<verbs::ReceiveQueueHandle> handle) noexcept;
   [[nodiscard]] verbs::ReceiveQueueHandle& handle() const noexcept;  // stops if moved from
   std::shared_ptr<verbs::ReceiveQueueHandle> handle_;
