@@ -3,6 +3,8 @@
 // no device, no clock. One object for each end of each direction. One thread at a time.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -14,6 +16,13 @@ inline constexpr std::uint32_t freed_modulus = 1024;
 /// Words that only tell what was freed, sent and not yet read: 4 thresholds of messages make a
 /// window, and 4 of cells a ring. So many receives, beside those of the window, are enough.
 inline constexpr std::uint32_t credit_words_max = 8;
+
+/// Of a ring. A message takes at least one cell.
+inline constexpr std::uint32_t cell_bytes = 64;
+[[nodiscard]] constexpr std::uint32_t cells_of(std::size_t message_bytes) noexcept {
+  if (message_bytes <= cell_bytes) return 1;
+  return static_cast<std::uint32_t>((message_bytes + cell_bytes - 1) / cell_bytes);
+}
 
 /// Of one direction, as its receiver says.
 struct CreditSizes {
@@ -52,6 +61,19 @@ class SendCredits {
   [[nodiscard]] bool has_room(std::uint32_t cells = 0) const noexcept {
     return unfreed() < sizes_.window &&
            used_ + RingPlace::behind(tail_, cells, sizes_.cells).cells <= sizes_.cells;
+  }
+  /// The most cells, `least` to `most`, of a message that may be sent now and lies where one of
+  /// `least` does. Nothing if not even that may be sent.
+  [[nodiscard]] std::optional<std::uint32_t> room(std::uint32_t least,
+                                                  std::uint32_t most) const noexcept {
+    if (!has_room(least)) return std::nullopt;
+    if (sizes_.cells == 0) return most;
+    auto const before_end = sizes_.cells - tail_, free = sizes_.cells - used_;
+    return std::min(most, least <= before_end ? std::min(free, before_end) : free - before_end);
+  }
+  /// The cell where the next message begins, if it has so many.
+  [[nodiscard]] std::uint32_t place(std::uint32_t cells) const noexcept {
+    return RingPlace::behind(tail_, cells, sizes_.cells).at;
   }
   /// Such a message is sent: the cell where it begins.
   /// Shape: has_room(cells).

@@ -10,49 +10,42 @@ namespace lend::transport {
 
 using namespace std::chrono_literals;
 
-Result<Buffers> Buffers::allocate(ProtectionDomain const& domain, std::uint32_t count,
-                                  std::uint32_t message_bytes) {
-  LEND_TRY(memory, domain.allocate(count * stride(message_bytes)));
-  LEND_TRY(bytes, memory.mutable_bytes());
-  return Buffers{std::move(memory), bytes.data(), count, message_bytes};
-}
-
-Result<PreparedLine> PreparedLine::prepare(ProtectionDomain const& domain, ChannelOptions options,
-                                           std::uint32_t window, std::uint32_t message_bytes) {
-  options.queue_pair.receive_depth = options.queue_pair.send_depth = window + word_receives;
-  options.queue_pair.elements = 1;
+Result<PreparedReceives> PreparedReceives::prepare(ProtectionDomain const& domain,
+                                                   TransportOptions const& options,
+                                                   std::uint32_t window) {
+  ChannelOptions of_channel;
+  of_channel.wait = options.wait;
+  of_channel.keep_alive = options.keep_alive;
+  auto& of_queue_pair = of_channel.queue_pair;
+  of_queue_pair.receive_depth = of_queue_pair.send_depth = window + word_receives;
+  of_queue_pair.elements = 1;
   // Each send has its receive: a peer without one breaks the rules.
-  options.queue_pair.receiver_not_ready_retries = 0;
-  LEND_TRY(receives, Buffers::allocate(domain, window + word_receives, message_bytes));
-  LEND_TRY(channel, prepare_channel(domain, options));
-  PreparedLine line{std::move(receives), std::move(channel)};
-  line.handles.reserve(line.receives.count());
-  for (std::uint32_t slot = 0; slot < line.receives.count(); ++slot) {
-    LEND_TRY(handle, line.channel.post_receive(line.receives.whole(slot)));
-    line.handles.push_back(std::move(handle));
-  }
-  return line;
+  of_queue_pair.receiver_not_ready_retries = 0;
+  LEND_TRY(channel, prepare_channel(domain, of_channel));
+  PreparedReceives prepared{std::move(channel)};
+  prepared.handles.reserve(window + word_receives);
+  return prepared;
 }
 
-ChannelLine::ChannelLine(PreparedLine prepared, Channel channel, Buffers sends, Buffers words)
-    : receives_{std::move(prepared.receives)},
-      sends_{std::move(sends)},
-      words_{std::move(words)},
-      channel_{std::move(channel)},
-      handles_(receives_.count()),
-      posted_(receives_.count()),
-      outstanding_{receives_.count()},
-      sent_(sends_.count() + words_.count()) {
+Result<void> PreparedReceives::post(Receive const& work) {
+  LEND_TRY(handle, channel.post_receive(work));
+  handles.push_back(std::move(handle));
+  return success();
+}
+
+ChannelLine::ChannelLine(Channel channel, std::vector<PendingWork> receives, std::uint32_t messages)
+    : channel_{std::move(channel)},
+      handles_(receives.size()),
+      posted_(receives.size()),
+      outstanding_{receives.size()},
+      messages_max_{messages},
+      sent_(messages + word_receives) {
   for (std::uint32_t slot = 0; slot < outstanding_; ++slot) {
-    handles_[slot].emplace(std::move(prepared.handles[slot]));
+    handles_[slot].emplace(std::move(receives[slot]));
     posted_[slot] = slot;
   }
   scope_.emplace(*channel_);
   scope_->drain_within(0s);  // its end waits for no program
-}
-
-ChannelLine::~ChannelLine() {
-  close();
 }
 
 void ChannelLine::close() noexcept {
@@ -62,12 +55,12 @@ void ChannelLine::close() noexcept {
 
 // ---- receiving ----
 
-Result<std::optional<Line::Arrival>> ChannelLine::next() noexcept {
+Result<std::optional<ChannelLine::Came>> ChannelLine::take_receive() noexcept {
   if (!channel_) return Error{Errc::channel_broken, "the connection was ended"};
   if (outstanding_ == 0) {
     // A peer that had filled every receive before the channel broke leaves none to fail.
     if (Error const* const cause = channel_->first_cause()) return loss(*cause);
-    return std::optional<Arrival>{};
+    return std::optional<Came>{};
   }
   std::uint32_t const slot = posted_[oldest_];
   auto done = handles_[slot]->poll();
@@ -75,22 +68,16 @@ Result<std::optional<Line::Arrival>> ChannelLine::next() noexcept {
     take_sends();  // what arrived is to be known
     return loss(done.error());
   }
-  if (!done.value()) return std::optional<Arrival>{};
+  if (!done.value()) return std::optional<Came>{};
   oldest_ = oldest_ + 1 == posted_.size() ? 0 : oldest_ + 1;
   --outstanding_;
-  auto const bytes = done.value()->bytes;
-  if (bytes < word_bytes) return std::optional{Arrival{.bits = UINT32_MAX, .slot = slot}};
-  auto const length = static_cast<std::size_t>(bytes - word_bytes);
-  return std::optional{Arrival{.bits = load(receives_.word(slot)),
-                               .slot = slot,
-                               .bytes = {receives_.message(slot), length},
-                               .where = receives_.message_of(slot, length)}};
+  return std::optional{Came{slot, *done.value()}};
 }
 
-void ChannelLine::post_again(std::uint32_t slot) noexcept {
+void ChannelLine::post_receive(std::uint32_t slot, Receive const& work) noexcept {
   if (!channel_) return;
-  auto posted = scope_->try_post_receive(receives_.whole(slot));
-  if (!posted) return;  // the channel is broken, as next() will say
+  auto posted = scope_->try_post_receive(work);
+  if (!posted) return;  // the channel is broken, as take_receive() will say
   handles_[slot].emplace(std::move(posted).value());
   auto const behind = oldest_ + outstanding_;
   posted_[behind < posted_.size() ? behind : behind - posted_.size()] = slot;
@@ -112,34 +99,21 @@ Error ChannelLine::loss(Error const& error) const noexcept {
 
 // ---- sending ----
 
-bool ChannelLine::has_slot(Buffers const& buffers, std::uint32_t const& busy) noexcept {
-  if (busy == buffers.count()) take_sends();
-  return busy < buffers.count();
+bool ChannelLine::has_room_for(WordKind kind) noexcept {
+  auto const most = kind == WordKind::data ? messages_max_ : word_receives;
+  if (busy(kind) == most) take_sends();
+  return busy(kind) < most;
 }
 
-std::span<std::byte> ChannelLine::room() noexcept {
-  if (!channel_ || !has_slot(sends_, busy_sends_)) return {};
-  return {sends_.message(next_send_), sends_.message_bytes()};
-}
-
-Result<bool> ChannelLine::send(Word const& word) noexcept {
-  if (!channel_) return Error{Errc::channel_broken, "the connection was ended"};
-  bool const is_word = word.kind != WordKind::data;
-  auto& buffers = is_word ? words_ : sends_;
-  auto& next = is_word ? next_word_ : next_send_;
-  auto& busy = is_word ? busy_words_ : busy_sends_;
-  if (!has_slot(buffers, busy)) return false;
-  store(buffers.word(next), encode(word));  // behind it the zeros of fresh memory
-  auto posted = scope_->try_post_send(buffers.first(next, word.length));
+Result<bool> ChannelLine::note_sent(Result<PendingWork> posted, WordKind kind) noexcept {
   if (!posted) return loss(posted.error());
   auto const behind = oldest_sent_ + in_flight_;
   auto& sent = sent_[behind < sent_.size() ? behind : behind - sent_.size()];
   sent.handle.emplace(std::move(posted).value());
-  sent.kind = word.kind;
+  sent.kind = kind;
   ++in_flight_;
-  awaited_ += word.kind != WordKind::credit;
-  ++busy;
-  next = next + 1 == buffers.count() ? 0 : next + 1;
+  awaited_ += kind != WordKind::credit;
+  ++busy(kind);
   return true;
 }
 
@@ -151,9 +125,10 @@ void ChannelLine::take_sends() noexcept {
     if (!done) has_failed_sends_ = true;
     if (!done || !done.value()) return;
     oldest.handle.reset();
-    --(oldest.kind == WordKind::data ? busy_sends_ : busy_words_);
+    --busy(oldest.kind);
     --in_flight_;
     awaited_ -= oldest.kind != WordKind::credit;
+    messages_done_ += oldest.kind == WordKind::data;
     oldest_sent_ = oldest_sent_ + 1 == sent_.size() ? 0 : oldest_sent_ + 1;
   }
 }

@@ -2,6 +2,7 @@
 // One thread at a time.
 #include <lend/network/meeting.hpp>
 #include <lend/transport/connect.hpp>
+#include <lend/transport/credit_ring.hpp>
 #include <lend/transport/send_receive.hpp>
 
 #include <utility>
@@ -10,12 +11,28 @@ namespace lend {
 
 namespace {
 
-/// Connects this end, and settles with the peer.
-Result<AnyTransport> join(Meeting met, PreparedSendReceive prepared, Deadline deadline) {
+/// Prepares an end, meets its peer by `meet(endpoint, terms)`, connects, and settles.
+template <class Kind, class Meet>
+Result<AnyTransport> join_as(ProtectionDomain const& domain, TransportOptions const& options,
+                             Deadline deadline, Meet const& meet) {
+  LEND_TRY(prepared, Kind::prepare(domain, options));
+  LEND_TRY(met, meet(prepared.endpoint(), prepared.terms()));
   auto made = std::move(prepared).handshake(met.endpoint(), met.note());
   auto const outcome = made ? Result<void>{success()} : Result<void>{made.error()};
   LEND_TRYV(std::move(met).settle(outcome, deadline));
   return AnyTransport{std::move(made).value()};
+}
+
+/// The same as the kind of the options. Endpoints connect only devices of one kind, so that both
+/// ends choose alike.
+template <class Meet>
+Result<AnyTransport> join(ProtectionDomain const& domain, TransportOptions const& options,
+                          Deadline deadline, Meet const& meet) {
+  bool const has_ring =
+      options.kind == TransportKind::credit_ring ||
+      (options.kind == TransportKind::automatic && domain.context().capabilities().immediates);
+  return has_ring ? join_as<CreditRing>(domain, options, deadline, meet)
+                  : join_as<SendReceive>(domain, options, deadline, meet);
 }
 
 }  // namespace
@@ -28,17 +45,19 @@ Result<TransportListener> TransportListener::open(std::string_view address,
 
 Result<AnyTransport> TransportListener::accept(ProtectionDomain const& domain,
                                                TransportOptions const& options, Deadline deadline) {
-  LEND_TRY(prepared, SendReceive::prepare(domain, options));
-  LEND_TRY(met, listener_.meet(prepared.endpoint(), prepared.terms(), deadline));
-  return join(std::move(met), std::move(prepared), deadline);
+  return join(domain, options, deadline,
+              [&](Endpoint const& endpoint, TransportTerms const& terms) {
+                return listener_.meet(endpoint, terms, deadline);
+              });
 }
 
 Result<AnyTransport> connect_transport(std::string_view address, ProtectionDomain const& domain,
                                        TransportOptions const& options, Deadline deadline,
                                        ExchangeOptions const& exchange) {
-  LEND_TRY(prepared, SendReceive::prepare(domain, options));
-  LEND_TRY(met, meet(address, prepared.endpoint(), prepared.terms(), deadline, exchange));
-  return join(std::move(met), std::move(prepared), deadline);
+  return join(domain, options, deadline,
+              [&](Endpoint const& endpoint, TransportTerms const& terms) {
+                return meet(address, endpoint, terms, deadline, exchange);
+              });
 }
 
 }  // namespace lend

@@ -32,6 +32,7 @@ End::End(std::unique_ptr<Line> line, TransportLimits const& limits, Sizes const&
       in_{sizes.in},
       held_{nullptr},
       line_{std::move(line)},
+      has_rings_{sizes.out.cells > 0},
       arrived_(sizes.in.window) {
   held_ = new Held{*this, sizes.in.window + word_receives, line_->keeps()};
 }
@@ -48,29 +49,34 @@ Result<Draft> End::try_draft(std::size_t at_least, std::size_t at_most) noexcept
                ? Error{Errc::invalid_argument, "a draft of at least more bytes than at most"}
                : too_long(at_least, limits_.send_bytes_max);
   if (has_finished_) return finished_before();
-  auto room = std::span<std::byte>{};
-  for (int tries = 0; tries < 2 && room.empty(); ++tries) {
+  auto const most = std::min<std::size_t>(at_most, limits_.send_bytes_max);
+  for (int tries = 0; tries < 2; ++tries) {
     if (tries > 0) take_arrivals(false);
     if (broken_) return *broken_;
-    if (out_.has_room()) room = line_->room();
+    if (held_->has_draft()) break;
+    auto const cells = out_.room(cells_of(at_least), cells_of(most));
+    if (!cells) continue;
+    auto const bytes =
+        has_rings_ ? std::min<std::size_t>(most, *cells * channel::cell_bytes) : most;
+    if (auto const room = line_->room(at_least, bytes)) return held_->draft(*room);
   }
-  if (room.empty()) return Draft{};
-  auto const most = std::min<std::size_t>(at_most, limits_.send_bytes_max);
-  return held_->draft(room.first(most));
+  return Draft{};
 }
 
 Result<void> End::send_draft(std::size_t used) noexcept {
   if (has_finished_) return finished_before();
   if (broken_) return *broken_;
   // The draft took no credit, and nothing else sends data: there is room.
-  auto const sent = line_->send({WordKind::data, in_.freed(), static_cast<std::uint32_t>(used)});
+  auto const cells = cells_of(used);
+  auto const sent = line_->send({WordKind::data, in_.freed(), static_cast<std::uint32_t>(used)},
+                                out_.place(cells));
   if (!sent) {
     // What came before the loss is still to be received, and the cause to be found.
     take_arrivals(false);
     return broken_ ? *broken_ : sent.error();
   }
   if (!sent.value()) return Errc::queue_full;
-  out_.take();
+  out_.take(cells);
   in_.note_told();
   return success();
 }
@@ -84,13 +90,13 @@ Result<void> End::finish_sending() noexcept {
 void End::send_words() noexcept {
   if (broken_) return;
   if (has_finished_ && !has_sent_finish_) {
-    auto const sent = line_->send({WordKind::finish, in_.freed(), 0});
+    auto const sent = line_->send({WordKind::finish, in_.freed(), 0}, 0);
     has_sent_finish_ = sent.has_value() && sent.value();
     if (has_sent_finish_) in_.note_told();
   }
   // A peer that has finished needs no credits.
   if (has_read_finish_ || !in_.has_to_tell()) return;
-  auto const sent = line_->send({WordKind::credit, in_.freed(), 0});
+  auto const sent = line_->send({WordKind::credit, in_.freed(), 0}, 0);
   if (sent.has_value() && sent.value()) in_.note_told();
 }
 
@@ -103,7 +109,7 @@ Result<Received> End::try_receive() noexcept {
     if (broken_) return *broken_;
     return Received{};
   }
-  Line::Arrival const& next = arrived_[first_];
+  Line::Message const& next = arrived_[first_];
   auto received = held_->lend(next.slot, next.bytes, next.where);
   if (!received) return received;
   first_ = first_ + 1 == arrived_.size() ? 0 : first_ + 1;
@@ -114,7 +120,7 @@ Result<Received> End::try_receive() noexcept {
 void End::take_back(std::uint32_t slot) noexcept {
   if (broken_) return;
   line_->post_again(slot);
-  in_.release(0);
+  in_.release(slot);  // in a ring slots are taken in turn, as messages are numbered
   if (in_.has_to_tell()) send_words();
 }
 
@@ -138,7 +144,7 @@ char const* End::judge(Line::Arrival const& arrival) noexcept {
   auto const word = decode(arrival.bits);
   if (!word) return "the peer sent a word that means nothing: it is not a transport of lend's";
   if (!out_.take_freed(word->freed)) return "the peer says that it freed more than was sent";
-  if (word->length != arrival.bytes.size())
+  if (word->length != arrival.length)
     return "the peer sent a message of another length than its word says";
   if (word->kind != WordKind::data) {
     if (word->kind == WordKind::finish && std::exchange(has_read_finish_, true))
@@ -147,9 +153,11 @@ char const* End::judge(Line::Arrival const& arrival) noexcept {
     return nullptr;
   }
   if (has_read_finish_) return "the peer sent data after it had finished";
-  if (word->length > limits_.receive_bytes_max || !in_.take())
-    return "the peer sent more than this end has room for";
-  arrived_[(first_ + waiting_) % arrived_.size()] = arrival;
+  if (word->length > limits_.receive_bytes_max)
+    return "the peer sent a message longer than the largest";
+  auto const cell = in_.take(cells_of(word->length));
+  if (!cell) return "the peer sent more than this end has room for";
+  arrived_[(first_ + waiting_) % arrived_.size()] = line_->message(arrival, *cell);
   ++waiting_;
   return nullptr;
 }

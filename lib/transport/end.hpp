@@ -53,6 +53,10 @@ class End final : private Lender {
   /// What one word says; or what is wrong with it.
   [[nodiscard]] char const* judge(Line::Arrival const& arrival) noexcept;
   void break_by(Error cause) noexcept;
+  /// Of a message in a ring, or 0.
+  [[nodiscard]] std::uint32_t cells_of(std::size_t bytes) const noexcept {
+    return has_rings_ ? channel::cells_of(bytes) : 0;
+  }
   /// Sends the words that are due, as far as there is room: counts are absolute, so that what does
   /// not go now goes with a later one.
   void send_words() noexcept;
@@ -63,7 +67,8 @@ class End final : private Lender {
   channel::ReceiveCredits in_;
   Held* held_;
   std::unique_ptr<Line> line_;
-  std::vector<Line::Arrival> arrived_;  // a ring: for the program, in order
+  bool has_rings_;
+  std::vector<Line::Message> arrived_;  // a ring: for the program, in order
   std::size_t first_ = 0, waiting_ = 0;
   std::optional<Error> broken_{};
   bool has_changed_ = false;

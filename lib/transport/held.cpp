@@ -54,7 +54,6 @@ Result<Received> Held::lend(std::uint32_t slot, std::span<std::byte const> bytes
 
 Draft Held::draft(std::span<std::byte> bytes) noexcept {
   Draft draft;
-  if (has_draft_) return draft;
   has_draft_ = true;
   ++loans_;
   draft.held_ = this;

@@ -43,8 +43,9 @@ class Held {
   /// Errors:  already_borrowed.
   [[nodiscard]] Result<Received> lend(std::uint32_t slot, std::span<std::byte const> bytes,
                                       GatherElement const& where) noexcept;
-  /// Nothing if there is a draft already.
+  /// Shape: there is no draft.
   [[nodiscard]] Draft draft(std::span<std::byte> bytes) noexcept;
+  [[nodiscard]] bool has_draft() const noexcept { return has_draft_; }
 
   void take_back(std::uint32_t slot) noexcept;
   void drop_draft() noexcept;

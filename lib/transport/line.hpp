@@ -18,12 +18,16 @@ namespace lend::transport {
 
 class Line {
  public:
-  /// What came: its word, the message behind it, and where that lies.
+  /// What came: its word, and how many bytes with it.
   struct Arrival {
     std::uint32_t bits = 0;
     std::uint32_t slot = 0;
+    std::uint32_t length = 0;
+  };
+  struct Message {
+    std::uint32_t slot = 0;
     std::span<std::byte const> bytes{};
-    GatherElement where{};  ///< the message in a region, if it lies in one
+    GatherElement where{};  ///< in a region, if it lies in one
   };
 
   virtual ~Line() = default;
@@ -34,14 +38,17 @@ class Line {
   /// loss comes before its error, after which nothing comes.
   /// Errors:  peer_lost, or what else ended the line.
   [[nodiscard]] virtual Result<std::optional<Arrival>> next() noexcept = 0;
+  /// The message of an arrival that the credits allow. In a ring it begins at this cell.
+  [[nodiscard]] virtual Message message(Arrival const& arrival, std::uint32_t cell) noexcept = 0;
   /// The slot can take a message again.
   virtual void post_again(std::uint32_t slot) noexcept = 0;
 
-  /// Room for the next message; empty: none now.
-  [[nodiscard]] virtual std::span<std::byte> room() noexcept = 0;
-  /// Sends the word; with one of data the first word.length bytes of room(), which is not empty.
-  /// False: no room now.
-  [[nodiscard]] virtual Result<bool> send(Word const& word) noexcept = 0;
+  /// Room for the next message, of `least` to `most` bytes. Nothing: none now.
+  [[nodiscard]] virtual std::optional<std::span<std::byte>> room(std::size_t least,
+                                                                 std::size_t most) noexcept = 0;
+  /// Sends the word; with one of data the first word.length bytes of the last room(), into the
+  /// peer's ring from this cell on, if it has one. False: no room now.
+  [[nodiscard]] virtual Result<bool> send(Word const& word, std::uint32_t cell) noexcept = 0;
   /// Data and a finish that the peer is not known to have got. It needs no credits to go.
   [[nodiscard]] virtual std::uint32_t sends_in_flight() const noexcept = 0;
 

@@ -24,6 +24,7 @@ Result<std::pair<MemoryTransport, MemoryTransport>> memory_transports(
       .receive_bytes_max = terms.message_bytes_max,
       .window = terms.window,
       .hold_max = terms.window - terms.window / 4,
+      .hold_bytes_max = std::uint64_t{terms.window - terms.window / 4} * terms.message_bytes_max,
       .wait = options.wait,
   };
   auto const sizes = channel::CreditSizes::of(terms.window);

@@ -62,10 +62,12 @@ Result<std::optional<Line::Arrival>> MemoryLine::next() noexcept {
   }
   own_.first = (own_.first + 1) % own_.words.size();
   --own_.count;
-  auto const at = std::size_t{word.slot} * wire_->message_bytes;
-  return std::optional{Arrival{.bits = word.bits,
-                               .slot = word.slot,
-                               .bytes = std::span{own_.buffers}.subspan(at, word.length)}};
+  return std::optional{Arrival{.bits = word.bits, .slot = word.slot, .length = word.length}};
+}
+
+Line::Message MemoryLine::message(Arrival const& arrival, std::uint32_t /*cell*/) noexcept {
+  auto const at = std::size_t{arrival.slot} * wire_->message_bytes;
+  return {.slot = arrival.slot, .bytes = std::span{own_.buffers}.subspan(at, arrival.length)};
 }
 
 void MemoryLine::post_again(std::uint32_t slot) noexcept {
@@ -73,7 +75,12 @@ void MemoryLine::post_again(std::uint32_t slot) noexcept {
   own_.posted.push_back(slot);
 }
 
-Result<bool> MemoryLine::send(Word const& word) noexcept {
+std::optional<std::span<std::byte>> MemoryLine::room(std::size_t /*least*/,
+                                                     std::size_t most) noexcept {
+  return std::span{draft_}.first(most);
+}
+
+Result<bool> MemoryLine::send(Word const& word, std::uint32_t /*cell*/) noexcept {
   ++words_sent_;
   auto const& faults = wire_->faults;
   if (is_first_ && words_sent_ == faults.dies_at_word) {

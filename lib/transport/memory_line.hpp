@@ -12,6 +12,8 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <vector>
 
 namespace lend::transport {
@@ -53,9 +55,11 @@ class MemoryLine final : public Line {
   ~MemoryLine() override { close(); }
 
   [[nodiscard]] Result<std::optional<Arrival>> next() noexcept override;
+  [[nodiscard]] Message message(Arrival const& arrival, std::uint32_t cell) noexcept override;
   void post_again(std::uint32_t slot) noexcept override;
-  [[nodiscard]] std::span<std::byte> room() noexcept override { return draft_; }
-  [[nodiscard]] Result<bool> send(Word const& word) noexcept override;
+  [[nodiscard]] std::optional<std::span<std::byte>> room(std::size_t least,
+                                                         std::size_t most) noexcept override;
+  [[nodiscard]] Result<bool> send(Word const& word, std::uint32_t cell) noexcept override;
   [[nodiscard]] std::uint32_t sends_in_flight() const noexcept override { return 0; }
   [[nodiscard]] Result<bool> poll() noexcept override;
   [[nodiscard]] Result<bool> arm() noexcept override;

@@ -5,6 +5,7 @@
 #include <transport/terms.hpp>
 #include <transport/word.hpp>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -13,13 +14,19 @@ namespace lend::transport {
 namespace {
 
 constexpr std::uint32_t window_max = channel::freed_modulus / 2;
-constexpr std::uint32_t default_window = 32, default_message_bytes = 16 * 1024;
+/// What is not asked for.
+struct Defaults {
+  std::uint32_t window, message_bytes;
+};
+constexpr Defaults of_buffers{32, 16 * 1024}, of_ring{64, 64 * 1024};
+constexpr std::uint32_t default_ring_bytes = 256 * 1024;
 constexpr std::size_t crc_at = transport_terms_bytes - 4;
 
 std::string name_of(TransportKind kind) {
   switch (kind) {
     case TransportKind::automatic: return "automatic";
     case TransportKind::send_receive: return "send_receive";
+    case TransportKind::credit_ring: return "credit_ring";
     case TransportKind::memory: return "memory";
   }
   return "kind " + std::to_string(static_cast<int>(kind));
@@ -30,6 +37,20 @@ bool is_window(std::uint32_t window) {
 }
 bool is_message(std::uint32_t bytes) {
   return bytes >= 1 && bytes <= word_length_max;
+}
+
+constexpr std::uint32_t messages_min = 4;  // of a ring
+
+bool has_ring(TransportKind kind) {
+  return kind == TransportKind::credit_ring;
+}
+/// Of the shortest ring for such messages.
+std::uint32_t ring_bytes_for(std::uint32_t message_bytes) {
+  return messages_min * channel::cells_of(message_bytes) * channel::cell_bytes;
+}
+bool is_ring(Terms const& terms) {
+  return terms.ring_bytes % ring_bytes_for(1) == 0 &&
+         terms.ring_bytes >= ring_bytes_for(terms.message_bytes_max);
 }
 
 Error refused(std::string_view what, std::string const& theirs, std::string const& ours) {
@@ -44,11 +65,12 @@ Result<Terms> terms_of(TransportOptions const& options, TransportKind kind) {
   auto const invalid = [](std::string const& what) {
     return Error{Errc::invalid_argument, "the transport was refused: " + what};
   };
-  Terms const terms{
+  auto const& defaults = has_ring(kind) ? of_ring : of_buffers;
+  Terms terms{
       .kind = kind,
-      .window = options.window == 0 ? default_window : options.window,
+      .window = options.window == 0 ? defaults.window : options.window,
       .message_bytes_max =
-          options.message_bytes_max == 0 ? default_message_bytes : options.message_bytes_max,
+          options.message_bytes_max == 0 ? defaults.message_bytes : options.message_bytes_max,
   };
   if (options.kind != kind && options.kind != TransportKind::automatic)
     return invalid("its options ask for kind " + name_of(options.kind) + ", and this is " +
@@ -59,6 +81,17 @@ Result<Terms> terms_of(TransportOptions const& options, TransportKind kind) {
   if (!is_message(terms.message_bytes_max))
     return invalid("messages of " + std::to_string(terms.message_bytes_max) +
                    " bytes; choose 1 to " + std::to_string(word_length_max));
+  if (!has_ring(kind)) return terms;
+  if (options.message_bytes_max == 0 && options.ring_bytes >= ring_bytes_for(1))
+    terms.message_bytes_max = std::min(terms.message_bytes_max, options.ring_bytes / messages_min);
+  terms.ring_bytes = options.ring_bytes != 0
+                         ? options.ring_bytes
+                         : std::max(default_ring_bytes, ring_bytes_for(terms.message_bytes_max));
+  if (!is_ring(terms))
+    return invalid("a ring of " + std::to_string(terms.ring_bytes) +
+                   " bytes; choose a multiple of " + std::to_string(ring_bytes_for(1)) +
+                   ", for these messages at least " +
+                   std::to_string(ring_bytes_for(terms.message_bytes_max)));
   return terms;
 }
 
@@ -69,9 +102,9 @@ TransportTerms encode(Terms const& terms) noexcept {
   writer.u8(static_cast<std::uint8_t>(terms.kind));
   writer.u16(static_cast<std::uint16_t>(terms.window));
   writer.u32(terms.message_bytes_max);
-  writer.u64(0);
-  writer.u32(0);
-  writer.u32(0);
+  writer.u64(terms.address);
+  writer.u32(terms.key);
+  writer.u32(terms.ring_bytes);
   writer.u32(0);
   writer.u32(base::crc32(std::span{bytes}.first(crc_at)));
   return bytes;
@@ -85,9 +118,13 @@ Result<Terms> accept_terms(std::span<std::byte const> theirs, Terms const& ours)
   base::WireReader reader{theirs};
   auto const version = reader.u8();
   auto const kind = TransportKind{reader.u8()};
-  Terms const terms{kind, reader.u16(), reader.u32()};
-  auto const address = reader.u64();
-  auto const key = reader.u32(), region_bytes = reader.u32(), zero = reader.u32();
+  Terms terms{.kind = kind};
+  terms.window = reader.u16();
+  terms.message_bytes_max = reader.u32();
+  terms.address = reader.u64();
+  terms.key = reader.u32();
+  terms.ring_bytes = reader.u32();
+  auto const zero = reader.u32();
   if (reader.u32() != base::crc32(theirs.first(crc_at)))
     return Error{Errc::incompatible_peer, "the peer's terms are damaged, or it makes no transport"};
   if (version != terms_version)
@@ -98,8 +135,14 @@ Result<Terms> accept_terms(std::span<std::byte const> theirs, Terms const& ours)
   if (!is_message(terms.message_bytes_max))
     return refused("largest message", std::to_string(terms.message_bytes_max),
                    std::to_string(ours.message_bytes_max));
-  if (address != 0 || key != 0 || region_bytes != 0 || zero != 0)
+  if (!has_ring(kind) && (terms.address != 0 || terms.key != 0 || terms.ring_bytes != 0))
     return Error{Errc::incompatible_peer, "the peer's terms have a ring, which this kind has not"};
+  if (has_ring(kind) && !is_ring(terms))
+    return refused("ring", std::to_string(terms.ring_bytes) + " bytes",
+                   std::to_string(ours.ring_bytes));
+  if (terms.address > UINT64_MAX - terms.ring_bytes || zero != 0)
+    return Error{Errc::incompatible_peer,
+                 "the peer's terms say what no terms of this version say: it makes no transport"};
   return terms;
 }
 

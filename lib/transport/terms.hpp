@@ -22,6 +22,10 @@ struct Terms {
   TransportKind kind{};
   std::uint32_t window = 0;
   std::uint32_t message_bytes_max = 0;
+  // Of a ring; else 0.
+  std::uint32_t ring_bytes = 0;
+  std::uint64_t address = 0;
+  std::uint32_t key = 0;
 };
 
 /// The options with each default filled in.

@@ -33,6 +33,9 @@ inline constexpr std::uint32_t word_bytes = 8;
   return static_cast<std::uint32_t>(word.kind) << 30 | word.freed << 20 | word.length;
 }
 
+/// Bits of no word.
+inline constexpr std::uint32_t no_word = UINT32_MAX;
+
 /// Nothing: no word of this version.
 [[nodiscard]] constexpr std::optional<Word> decode(std::uint32_t bits) noexcept {
   Word const word{WordKind(bits >> 30), bits >> 20 & 1023u, bits & word_length_max};

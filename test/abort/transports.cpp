@@ -30,7 +30,7 @@ ABORT_CASE(any_transport_asked_after_move, "an AnyTransport was used after it ha
 
 // A prepared transport is asked for its terms under the name it was moved away from.
 ABORT_CASE(prepared_transport_asked_after_move,
-           "a PreparedSendReceive was used after it had been moved from") {
+           "a prepared transport was used after it had been moved from") {
   LEND_TRY(looped, Looped::make());
   LEND_TRY(prepared, lend::SendReceive::prepare(looped.domain));
   lend::PreparedSendReceive const elsewhere{std::move(prepared)};

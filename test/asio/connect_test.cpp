@@ -210,7 +210,7 @@ TEST_CASE("a peer that comes while the io_context goes meets no thread of the ac
       static_cast<void>(co_await own.async_accept(use_awaitable));
     };
     spawn(net::make_strand(io), hold(std::move(acceptor), owned));
-    auto transports = send_receive();
+    auto transports = ends<SendReceive>();
     auto const stream = std::make_shared<asio::stream>(
         io.get_executor(), ByteStream{AnyTransport{std::move(transports.first)}});
     stream->async_read_some(net::buffer(room),

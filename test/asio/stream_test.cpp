@@ -141,7 +141,7 @@ TEST_CASE("several threads run the streams of one io_context, each in its strand
   auto const text = text_of(100'000);
   std::vector<std::unique_ptr<Talk>> talks;
   for (int i = 0; i < 6; ++i) {
-    auto transports = send_receive();
+    auto transports = ends<SendReceive>();
     auto const made = [&](auto& transport) {
       return asio::stream{net::make_strand(io), ByteStream{AnyTransport{std::move(transport)}}};
     };

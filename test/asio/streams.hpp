@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "support/two_ends.hpp"
-#include "transport/send_receive_ends.hpp"
+#include "transport/channel_ends.hpp"
 
 namespace lend::test {
 
@@ -46,7 +46,7 @@ inline StreamPair stream_pair(net::io_context& io, Means means = Means::memory) 
   if (means == Means::memory) return stream_pair(io, must(memory_transports()));
   TransportOptions options;
   options.keep_alive = 20ms;
-  return stream_pair(io, send_receive(options, options));
+  return stream_pair(io, ends<SendReceive>(options, options));
 }
 
 /// Runs until nothing is left to do; the test fails if that takes too long.

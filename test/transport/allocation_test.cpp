@@ -7,23 +7,26 @@
 
 #include "support/allocation_counter.hpp"
 #include "support/two_ends.hpp"
-#include "transport/send_receive_ends.hpp"
+#include "transport/channel_ends.hpp"
 
 using namespace lend;
 using namespace lend::test;
 
 namespace {
 
-std::pair<ByteStream, ByteStream> streams() {
-  auto [one, other] = send_receive();
-  return {ByteStream{AnyTransport{std::move(one)}}, ByteStream{AnyTransport{std::move(other)}}};
+std::pair<ByteStream, ByteStream> streams(ChannelKind const& kind) {
+  auto const domain = must(open_test_device().allocate_protection_domain());
+  auto [one, other] = must(kind.try_ends(domain, {}));
+  return {ByteStream{std::move(one)}, ByteStream{std::move(other)}};
 }
 
 }  // namespace
 
 TEST_CASE("a stream that is warm takes nothing from the heap", "[transport]") {
   if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
-  auto [a, b] = streams();
+  auto const& kind = GENERATE(from_range(std::begin(channel_kinds), std::end(channel_kinds)));
+  CAPTURE(kind.name);
+  auto [a, b] = streams(kind);
   std::array<std::byte, 64> out{}, in{};
   auto const swap = [&, &one = a, &other = b](int times) {
     for (int i = 0; i < times; ++i) {

@@ -23,6 +23,7 @@ struct Setting {
   std::uint32_t largest = 1;  // message, in cells
   std::uint32_t credit_receives = credit_words_max;
   bool has_prefix_rule = true;
+  bool tells_early = true;  // by data of the other direction
 };
 
 struct Message {
@@ -38,6 +39,7 @@ struct State {
   std::uint32_t tail = 0, untold = 0, untold_cells = 0, released = 0;
   struct Credit {
     std::uint32_t freed, more;
+    bool is_data;  // of the other direction, which has a receive in any case
   };
   std::vector<Credit> credits{}, read_credits{};  // on the wire; completed at the sender
 
@@ -53,7 +55,7 @@ struct State {
     }
     for (auto const* list : {&credits, &read_credits}) {
       add(255);
-      for (auto const& one : *list) add(one.more);
+      for (auto const& one : *list) add(one.more, one.is_data);
     }
     return bytes;
   }
@@ -73,12 +75,17 @@ class Model {
     for (std::size_t i = 0; i < states_.size() && found_.wrong.empty(); ++i) {
       State const state = states_[i];
       found_.most_credits =
-          std::max(found_.most_credits, state.credits.size() + state.read_credits.size());
+          std::max(found_.most_credits, words(state.credits) + words(state.read_credits));
       check_for_stall(state);
       send(state, i);
       deliver(state, i);
       read(state, i);
       for (std::size_t which = 0; which < state.held.size(); ++which) release(state, i, which);
+      if (set_.tells_early && state.untold > 0) {
+        State told = state;
+        tell(told, true);
+        reach(std::move(told), i);
+      }
       pass_credits(state, i);
     }
     if (found_.wrong.empty()) check_for_wedges();
@@ -99,9 +106,26 @@ class Model {
   void fail(char const* what) {
     if (found_.wrong.empty()) found_.wrong = what;
   }
+  [[nodiscard]] static std::size_t words(std::vector<State::Credit> const& credits) {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(credits, [](auto const& one) { return !one.is_data; }));
+  }
   [[nodiscard]] std::uint32_t in_cells(std::uint32_t own) const { return is_ring_ ? own : 0; }
 
+  /// What room() promises: so many cells may be sent and lie where the fewest do, and no more.
+  void check_room(SendCredits const& sender) {
+    for (std::uint32_t least = 1; is_ring_ && least <= set_.largest; ++least) {
+      auto const room = sender.room(least, set_.largest);
+      if (room.has_value() != sender.has_room(least)) fail("room() and has_room() differ");
+      for (std::uint32_t own = least; room && own <= set_.largest; ++own) {
+        bool const fits = sender.has_room(own) && sender.place(own) == sender.place(least);
+        if (fits != (own <= *room)) fail("room() is not the most that fits");
+      }
+    }
+  }
+
   void send(State const& before, std::size_t from) {
+    check_room(before.sender);
     for (std::uint32_t own = 1; own <= set_.largest; ++own) {
       if (!before.sender.has_room(in_cells(own))) continue;
       State state = before;
@@ -154,12 +178,13 @@ class Model {
     } else {
       forget(state, which);
     }
-    if (state.receiver.has_to_tell()) {
-      state.credits.push_back({state.receiver.freed(), state.untold});
-      state.receiver.note_told();
-      state.untold = state.untold_cells = 0;
-    }
+    if (state.receiver.has_to_tell()) tell(state, false);
     reach(std::move(state), from);
+  }
+  static void tell(State& state, bool by_data) {
+    state.credits.push_back({state.receiver.freed(), state.untold, by_data});
+    state.receiver.note_told();
+    state.untold = state.untold_cells = 0;
   }
   static void forget(State& state, std::size_t which) {
     ++state.untold;
@@ -170,7 +195,9 @@ class Model {
   void pass_credits(State const& before, std::size_t from) {
     if (!before.credits.empty()) {
       State state = before;
-      if (state.read_credits.size() + 1 > set_.credit_receives) fail("a credit finds no receive");
+      bool const is_word = !state.credits.front().is_data;
+      if (is_word && words(state.read_credits) + 1 > set_.credit_receives)
+        fail("a credit finds no receive");
       state.read_credits.push_back(state.credits.front());
       state.credits.erase(state.credits.begin());
       reach(std::move(state), from);
@@ -238,7 +265,10 @@ TEST_CASE("no order of sending, delivering and releasing overwrites, stalls or w
       {{4, 0, 1}, {8, 0, 1}, {4, 8, 1}, {4, 8, 2}, {8, 8, 2}, {4, 12, 3}}));
   CAPTURE(window, cells, largest);
 
-  auto const found = Model{{.sizes = CreditSizes::of(window, cells), .largest = largest}}.explore();
+  auto const found = Model{{.sizes = CreditSizes::of(window, cells),
+                            .largest = largest,
+                            .tells_early = window * cells < 64}}  // a million states else
+                         .explore();
 
   CHECK(found.wrong == "");
   CHECK(found.most_credits <= credit_words_max);

@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <string>
 
+#include "transport/channel_ends.hpp"
 #include "transport/conformance.hpp"
-#include "transport/send_receive_ends.hpp"
 
 using namespace lend;
 using namespace lend::test;
@@ -26,7 +26,7 @@ TransportOptions options() {
 }
 
 /// Asks and answers, then both finish.
-Result<void> talk(SendReceive& a, SendReceive& b) {
+Result<void> talk(AnyTransport& a, AnyTransport& b) {
   for (int i = 0; i < 5; ++i) {
     for (auto [from, to] : {std::pair{&a, &b}, std::pair{&b, &a}}) {
       LEND_TRYV(send_message(*from, bytes_of(std::to_string(i)), patience()));
@@ -40,7 +40,7 @@ Result<void> talk(SendReceive& a, SendReceive& b) {
 }
 
 /// What an end says once the dialogue has failed.
-Error last_word_of(SendReceive& end) {
+Error last_word_of(AnyTransport& end) {
   for (;;) {
     auto const came = receive_message(end, patience());
     if (!came) return came.error();
@@ -55,6 +55,7 @@ TEST_CASE("a fault at any operation of a dialogue hangs nothing, and no loss is 
   auto const context = open_test_device();
   if (context.kind() != DeviceKind::soft) return skip(context, "faults are planned");
   auto const domain = must(context.allocate_protection_domain());
+  auto const& kind = GENERATE(from_range(std::begin(channel_kinds), std::end(channel_kinds)));
   auto const [name, plan] = GENERATE(table<char const*, FaultPlan (*)(std::uint64_t)>({
       {"drop", [](std::uint64_t n) { return FaultPlan{}.drop(n); }},
       {"delay", [](std::uint64_t n) { return FaultPlan{}.delay(n, 2ms); }},
@@ -62,9 +63,10 @@ TEST_CASE("a fault at any operation of a dialogue hangs nothing, and no loss is 
       {"peer_dies", [](std::uint64_t n) { return FaultPlan{}.peer_dies(n); }},
       {"queue", [](std::uint64_t n) { return FaultPlan{}.completion_queue_fails(n); }},
   }));
-  for (std::uint64_t at = 1; at <= 21; at += 4) {
-    CAPTURE(name, at);
-    auto [a, b] = must(try_send_receive(domain, options(), options()));
+  // The kinds share the operations among them.
+  for (std::uint64_t at = kind.try_ends == channel_kinds[0].try_ends ? 1 : 5; at <= 21; at += 8) {
+    CAPTURE(kind.name, name, at);
+    auto [a, b] = must(kind.try_ends(domain, options()));
     must(inject_faults(context, plan(at)));
 
     auto const done = talk(a, b);
@@ -85,15 +87,16 @@ TEST_CASE("a control call that fails leaves no transport, and the next one works
   auto const context = open_test_device();
   if (context.kind() != DeviceKind::soft) return skip(context, "faults are planned");
   auto const domain = must(context.allocate_protection_domain());
+  auto const& kind = GENERATE(from_range(std::begin(channel_kinds), std::end(channel_kinds)));
   int failed = 0;
   for (std::uint64_t call = 1; call <= 40; ++call) {
-    CAPTURE(call);
+    CAPTURE(kind.name, call);
     must(inject_faults(context, FaultPlan{}.control_call_fails(call, ENOMEM)));
-    auto const made = try_send_receive(domain, options(), options());
+    auto const made = kind.try_ends(domain, options());
     must(inject_faults(context, FaultPlan{}));
     if (!made) ++failed;
   }
   CHECK(failed > 10);
-  auto [a, b] = must(try_send_receive(domain, options(), options()));
+  auto [a, b] = must(kind.try_ends(domain, options()));
   must(talk(a, b));
 }

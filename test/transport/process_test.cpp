@@ -24,8 +24,9 @@ namespace {
 
 constexpr auto patience = 60s;
 
-TransportOptions options() {
+TransportOptions options(TransportKind kind = TransportKind::automatic) {
   TransportOptions options;
+  options.kind = kind;
   options.keep_alive = 20ms;
   return options;
 }
@@ -38,16 +39,16 @@ std::vector<std::byte> file(std::uint64_t seed, std::size_t bytes) {
   return made;
 }
 
-ByteStream accepted(Wire const& wire) {
+ByteStream accepted(Wire const& wire, TransportKind kind) {
   auto const domain = must(open_test_device().allocate_protection_domain());
   auto listener = must(TransportListener::open("127.0.0.1:0"));
   REQUIRE(wire.put_text(listener.address()));
-  return ByteStream{must(listener.accept(domain, options(), within(patience)))};
+  return ByteStream{must(listener.accept(domain, options(kind), within(patience)))};
 }
-ByteStream connected(Wire const& wire) {
+ByteStream connected(Wire const& wire, TransportKind kind) {
   auto const domain = must(open_test_device().allocate_protection_domain());
   auto const address = wire.take_text();
-  return ByteStream{must(connect_transport(address, domain, options(), within(patience)))};
+  return ByteStream{must(connect_transport(address, domain, options(kind), within(patience)))};
 }
 
 /// What an end has read when it finished, or failed.
@@ -93,13 +94,18 @@ constexpr std::size_t bytes = 2'000'001;
 }  // namespace
 
 TEST_CASE("two processes stream files to each other at once", "[transport]") {
-  PeerProcess peer{[](Wire const& wire) {
-    auto stream = connected(wire);
+  auto const kind = GENERATE(TransportKind::send_receive, TransportKind::automatic);
+  PeerProcess peer{[kind](Wire const& wire) {
+    auto stream = connected(wire, kind);
     auto const outcome = swap(stream, file(1, bytes));
     return outcome.done && outcome.got == file(2, bytes) ? 0 : 1;
   }};
-  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
-  auto stream = accepted(peer.wire());
+  auto const context = open_test_device();
+  if (lacks(context, &DeviceCapabilities::endpoints)) return;
+  auto stream = accepted(peer.wire(), kind);
+  bool const has_ring = kind == TransportKind::automatic && context.capabilities().immediates;
+  CHECK(stream.limits().kind ==
+        (has_ring ? TransportKind::credit_ring : TransportKind::send_receive));
 
   auto const outcome = swap(stream, file(2, bytes));
 
@@ -114,15 +120,16 @@ TEST_CASE("a process killed in the middle of a stream is lost, and what came bef
   for (auto const seed : seeds(12)) {
     std::mt19937 random{static_cast<std::uint32_t>(seed)};
     auto const moment = std::chrono::microseconds{random() % 8'000 + 1};
+    auto const kind = seed % 2 == 0 ? TransportKind::send_receive : TransportKind::automatic;
     INFO("LEND_TEST_SEED=" << seed << ", killed after " << moment.count() << " us");
     PeerProcess peer{[&](Wire const& wire) {
-      auto stream = connected(wire);
+      auto stream = connected(wire, kind);
       itimerval const timer{.it_interval = {}, .it_value = {0, moment.count()}};
       REQUIRE(::setitimer(ITIMER_REAL, &timer, nullptr) == 0);  // its signal kills
       return swap(stream, theirs).done ? 0 : 1;
     }};
     if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
-    auto stream = accepted(peer.wire());
+    auto stream = accepted(peer.wire(), kind);
 
     auto const outcome = swap(stream, theirs);
 
@@ -131,6 +138,30 @@ TEST_CASE("a process killed in the middle of a stream is lost, and what came bef
     CHECK(std::equal(outcome.got.begin(), outcome.got.end(), theirs.begin()));
     CHECK(peer.exit_status() == 128 + SIGALRM);
   }
+}
+
+TEST_CASE("ends of different kinds are refused on both sides, with both kinds", "[transport]") {
+  auto const is_refused = [](Result<AnyTransport> const& made) {
+    auto const text = error_of(made).message();
+    return made.error() == Errc::incompatible_peer &&
+           text.find("send_receive") != std::string::npos &&
+           text.find("credit_ring") != std::string::npos;
+  };
+  PeerProcess peer{[&](Wire const& wire) {
+    auto const domain = must(open_test_device().allocate_protection_domain());
+    auto const made = connect_transport(wire.take_text(), domain,
+                                        options(TransportKind::send_receive), within(patience));
+    return is_refused(made) ? 0 : 1;
+  }};
+  auto const context = open_test_device();
+  if (lacks(context, &DeviceCapabilities::endpoints)) return;
+  if (lacks(context, &DeviceCapabilities::immediates)) return;
+  auto const domain = must(context.allocate_protection_domain());
+  auto listener = must(TransportListener::open("127.0.0.1:0"));
+  REQUIRE(peer.wire().put_text(listener.address()));
+
+  CHECK(is_refused(listener.accept(domain, options(), within(patience))));
+  CHECK(peer.exit_status() == 0);
 }
 
 TEST_CASE("ends that do not fit are refused on both sides, with both values", "[transport]") {

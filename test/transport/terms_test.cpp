@@ -18,8 +18,15 @@ namespace {
 
 constexpr Terms ours{TransportKind::send_receive, 32, 16'384};
 
-TransportTerms with(std::size_t at, std::uint8_t value) {
-  auto bytes = encode(ours);
+constexpr Terms ring{.kind = TransportKind::credit_ring,
+                     .window = 64,
+                     .message_bytes_max = 65'536,
+                     .ring_bytes = 262'144,
+                     .address = 0x7f00'0000'1000,
+                     .key = 77};
+
+TransportTerms with(std::size_t at, std::uint8_t value, Terms const& terms = ours) {
+  auto bytes = encode(terms);
   bytes[at] = std::byte{value};
   base::WireWriter writer{std::span{bytes}.subspan(28)};
   writer.u32(base::crc32(std::span{bytes}.first(28)));
@@ -45,6 +52,7 @@ TEST_CASE("terms that do not fit are refused with both values", "[transport]") {
   auto const [bytes, words] = GENERATE(table<TransportTerms, std::string>({
       {with(0, 2), "version of the terms is 2 and this end's 1"},
       {with(1, 4), "kind of transport is memory and this end's send_receive"},
+      {with(1, 2), "kind of transport is credit_ring and this end's send_receive"},
       {with(1, 77), "kind of transport is kind 77 and this end's send_receive"},
       {with(3, 3), "window is 3 and this end's 32"},
       {with(3, 0), "window is 0 and this end's 32"},
@@ -54,6 +62,25 @@ TEST_CASE("terms that do not fit are refused with both values", "[transport]") {
       {with(20, 1), "a ring, which this kind has not"},
   }));
   auto const refused = error_of(accept_terms(bytes, ours));
+  CHECK(refused == Errc::incompatible_peer);
+  CAPTURE(refused.message());
+  CHECK(refused.message().find(words) != std::string::npos);
+}
+
+TEST_CASE("terms name the ring to write to, and a ring that cannot be is refused", "[transport]") {
+  auto const read = must(accept_terms(encode(ring), ring));
+  CHECK(read.ring_bytes == ring.ring_bytes);
+  CHECK(read.address == ring.address);
+  CHECK(read.key == ring.key);
+
+  auto const [bytes, words] = GENERATE(table<TransportTerms, std::string>({
+      {with(21, 0, ring), "ring is 0 bytes and this end's 262144"},        // no longer 4 messages
+      {with(23, 64, ring), "ring is 262208 bytes and this end's 262144"},  // no multiple of 256
+      {with(27, 1, ring), "what no terms of this version say"},
+      {encode({TransportKind::credit_ring, 64, 65'536, 262'144, UINT64_MAX - 4'096, 77}),
+       "what no terms of this version say"},
+  }));
+  auto const refused = error_of(accept_terms(bytes, ring));
   CHECK(refused == Errc::incompatible_peer);
   CAPTURE(refused.message());
   CHECK(refused.message().find(words) != std::string::npos);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: each kind of transport does what the list says. Method: the list of conformance.hpp over
 // ends of each kind; for memory, also with its faults.
+#include "transport/channel_ends.hpp"
 #include "transport/conformance.hpp"
-#include "transport/send_receive_ends.hpp"
 
 #include <lend/transport/memory.hpp>
 
@@ -26,9 +26,14 @@ Prepared prepare_both(TransportOptions const& of_a, TransportOptions const& of_b
   return {must(SendReceive::prepare(domain, of_a)), must(SendReceive::prepare(domain, of_b))};
 }
 
-Ends by_send_receive(TransportOptions const& options) {
-  auto [a, b] = send_receive(options, options);
-  return {AnyTransport{std::move(a)}, AnyTransport{std::move(b)}};
+/// `ring_bytes`: of the ring, if the kind has one.
+template <class Kind>
+MakeEnds over_channels(std::uint32_t ring_bytes = 0) {
+  return [ring_bytes](TransportOptions options) {
+    options.ring_bytes = ring_bytes;
+    auto const domain = must(open_test_device().allocate_protection_domain());
+    return must(try_any_ends<Kind>(domain, options));
+  };
 }
 
 void check_list(MakeEnds const& make) {
@@ -39,7 +44,7 @@ void check_list(MakeEnds const& make) {
 
 }  // namespace
 
-static_assert(IsTransport<MemoryTransport> && IsTransport<SendReceive>);
+static_assert(IsTransport<MemoryTransport> && IsTransport<SendReceive> && IsTransport<CreditRing>);
 static_assert(!std::is_copy_constructible_v<Received> && !std::is_copy_constructible_v<Draft>);
 
 TEST_CASE("a transport in memory does what the list of transports says", "[transport]") {
@@ -53,7 +58,19 @@ TEST_CASE("a transport in memory does so although it is woken for nothing", "[tr
 }
 TEST_CASE("SendReceive does what the list of transports says", "[transport]") {
   if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
-  check_list(by_send_receive);
+  check_list(over_channels<SendReceive>());
+}
+TEST_CASE("CreditRing does what the list of transports says", "[transport]") {
+  auto const context = open_test_device();
+  if (lacks(context, &DeviceCapabilities::endpoints)) return;
+  if (lacks(context, &DeviceCapabilities::immediates)) return;
+  check_list(over_channels<CreditRing>());
+}
+TEST_CASE("CreditRing does so in a ring that is soon full", "[transport]") {
+  auto const context = open_test_device();
+  if (lacks(context, &DeviceCapabilities::endpoints)) return;
+  if (lacks(context, &DeviceCapabilities::immediates)) return;
+  check_list(over_channels<CreditRing>(4'096));
 }
 
 TEST_CASE("a message that comes late is waited for", "[transport]") {
@@ -104,8 +121,8 @@ TEST_CASE("a word with any bit flipped is refused, or is another word that the r
 
 TEST_CASE("each direction has its receiver's sizes", "[transport]") {
   if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
-  auto [a, b] = send_receive({.window = 8, .message_bytes_max = 100},
-                             {.window = 4, .message_bytes_max = 100'000});
+  auto [a, b] = ends<SendReceive>({.window = 8, .message_bytes_max = 100},
+                                  {.window = 4, .message_bytes_max = 100'000});
   CHECK(a.limits().send_bytes_max == 100'000);
   CHECK(b.limits().send_bytes_max == 100);
   CHECK(fill(a) == 4);

@@ -30,7 +30,7 @@ class LEND_EXPORT TransportListener {
   /// Waits for one peer; both sides can send when this returns, and each finds receives.
   ///
   /// Memory and receives are there before the peer is met: a refusal costs the peer nothing.
-  /// Errors:  those of Listener::accept(), SendReceive::prepare() and handshake(), where
+  /// Errors:  those of Listener::accept(), prepare() of the kind and handshake(), where
   ///          incompatible_peer  also says that the peer makes no transport, or another kind.
   [[nodiscard]] Result<AnyTransport> accept(ProtectionDomain const& domain,
                                             TransportOptions const& options, Deadline deadline);
@@ -41,7 +41,7 @@ class LEND_EXPORT TransportListener {
 };
 
 /// Connects to the peer that listens at `address`; retries until the deadline.
-/// Errors:  those of connect(), SendReceive::prepare() and handshake().
+/// Errors:  those of connect(), prepare() of the kind and handshake().
 [[nodiscard]] LEND_EXPORT Result<AnyTransport> connect_transport(
     std::string_view address, ProtectionDomain const& domain, TransportOptions const& options,
     Deadline deadline, ExchangeOptions const& exchange = {});

@@ -22,6 +22,10 @@ class Held;
 /// may tell the peer. A program that holds more than TransportLimits::hold_max stops its peer. It
 /// may outlive its transport: the bytes stay as they are.
 ///
+/// The trap: a CreditRing's peer can write into a message that is held. One that keeps to the
+/// protocol does not; if you do not trust it, copy the bytes before you check them. It can change
+/// nothing but bytes. In the other kinds it cannot write there.
+///
 ///     LEND_TRY(message, transport.try_receive());
 ///     if (message.is_end()) return lend::success();
 ///     if (message) use(message.bytes());

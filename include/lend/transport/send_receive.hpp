@@ -5,17 +5,16 @@
 #include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
 #include <lend/transport/base.hpp>
+#include <lend/transport/prepared.hpp>
 #include <lend/transport/transport.hpp>
-#include <lend/verbs/endpoint.hpp>
 #include <lend/verbs/protection_domain.hpp>
 
-#include <cstddef>
 #include <memory>
-#include <span>
 
 namespace lend {
 
-class PreparedSendReceive;
+class SendReceive;
+using PreparedSendReceive = PreparedTransport<SendReceive>;
 
 /// Each message takes a receive with a buffer of its own, and needs nothing else of the device.
 ///
@@ -31,35 +30,10 @@ class LEND_EXPORT SendReceive : public TransportBase {
                                                            TransportOptions const& options = {});
 
  private:
-  friend class PreparedSendReceive;
+  friend PreparedSendReceive;
   explicit SendReceive(std::unique_ptr<transport::End> end) noexcept;
 };
 
-/// A SendReceive before it is connected.
-class LEND_EXPORT PreparedSendReceive {
- public:
-  PreparedSendReceive(PreparedSendReceive&&) noexcept;
-  PreparedSendReceive& operator=(PreparedSendReceive&&) noexcept;
-  ~PreparedSendReceive();
-
-  /// What the peer needs of this end. Both stop the process where it was moved from.
-  [[nodiscard]] Endpoint const& endpoint() const noexcept;
-  [[nodiscard]] TransportTerms const& terms() const noexcept;
-
-  /// Connects to the peer, which does the same. Local, as PreparedChannel::handshake(). Consumes
-  /// this object, also when it fails.
-  /// Errors:  those of PreparedChannel::handshake() and ProtectionDomain::allocate(), and
-  ///          incompatible_peer  `theirs` are no terms, or do not fit: the message has the values
-  ///                             of both ends. Nothing is connected.
-  ///          stale_handle       it was moved from or consumed before.
-  [[nodiscard]] Result<SendReceive> handshake(Endpoint const& peer,
-                                              std::span<std::byte const> theirs) &&;
-
- private:
-  friend class SendReceive;
-  struct State;
-  explicit PreparedSendReceive(std::unique_ptr<State> state) noexcept;
-  std::unique_ptr<State> state_;
-};
+extern template class PreparedTransport<SendReceive>;
 
 }  // namespace lend

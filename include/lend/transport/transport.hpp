@@ -18,8 +18,9 @@ namespace lend {
 
 /// The numbers go over the wire.
 enum class TransportKind : std::uint8_t {
-  automatic = 0,     ///< the best that device and peer can do
+  automatic = 0,     ///< credit_ring where the device has immediates, else send_receive
   send_receive = 1,  ///< each message takes a receive, with a buffer: works on every device
+  credit_ring = 2,   ///< written into a ring of the receiver's: not on iWARP
   memory = 4,        ///< within one process, without a device: for tests
 };
 
@@ -27,12 +28,17 @@ enum class TransportKind : std::uint8_t {
 /// default of the kind.
 struct TransportOptions {
   TransportKind kind = TransportKind::automatic;
-  /// Messages that the peer may have under way: 4 to 512, a multiple of 4. Default 32.
+  /// Messages that the peer may have under way: 4 to 512, a multiple of 4. Default 32; of a ring
+  /// 64.
   std::uint32_t window = 0;
-  /// Of one message: 1 to 1,048,575. Default 16 KiB. With the window it is the memory of this end:
-  /// (window + 9) · message_bytes_max to receive; to send at most as much again, or four messages
-  /// of the size that the peer asks for.
+  /// Of one message: 1 to 1,048,575. Default 16 KiB; of a ring 64 KiB, or a quarter of it if that
+  /// is less. Without a ring this end's memory is (window + 9) · message_bytes_max to receive; to
+  /// send at most as much again, or four messages of the size that the peer asks for.
   std::uint32_t message_bytes_max = 0;
+  /// Of the ring, where the kind has one: a multiple of 256, at least four messages, each rounded
+  /// up to 64 bytes. Default 256 KiB, or four messages if those are more. It is this end's memory
+  /// to receive; to send, the same rule as above.
+  std::uint32_t ring_bytes = 0;
   /// How soon an end that only waits learns that its peer has died; 0: never.
   std::chrono::nanoseconds keep_alive = std::chrono::seconds{1};
   Wait wait = Wait::adaptive;
@@ -43,8 +49,11 @@ struct TransportLimits {
   std::uint32_t send_bytes_max = 0;     ///< of one message to the peer: as it said
   std::uint32_t receive_bytes_max = 0;  ///< of one message from it
   std::uint32_t window = 0;             ///< messages that the peer may have under way
-  /// Messages that this end may hold at a time as Received: with more the peer may have to wait.
+  /// Messages that this end may hold at a time as Received, and their bytes: with more the peer may
+  /// have to wait. In a ring each is rounded up to 64 bytes, and all count that came since the
+  /// oldest that is held.
   std::uint32_t hold_max = 0;
+  std::uint64_t hold_bytes_max = 0;
   Wait wait = Wait::adaptive;  ///< how waits for it wait
 };
 

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The thread of the transport.
+#include <transport/buffer_line.hpp>
+
+namespace lend::transport {
+
+Result<Buffers> Buffers::allocate(ProtectionDomain const& domain, std::uint32_t count,
+                                  std::uint32_t message_bytes) {
+  LEND_TRY(memory, domain.allocate(count * stride(message_bytes)));
+  LEND_TRY(bytes, memory.mutable_bytes());
+  return Buffers{std::move(memory), bytes.data(), count, message_bytes};
+}
+
+BufferLine::BufferLine(Channel channel, std::vector<PendingWork> handles, Buffers receives,
+                       Buffers sends, Buffers words)
+    : ChannelLine{std::move(channel), std::move(handles), sends.count()},
+      receives_{std::move(receives)},
+      sends_{std::move(sends)},
+      words_{std::move(words)} {}
+
+Result<std::optional<Line::Arrival>> BufferLine::next() noexcept {
+  LEND_TRY(came, take_receive());
+  if (!came) return std::optional<Arrival>{};
+  auto const [slot, success] = *came;
+  if (success.bytes < word_bytes) return std::optional{Arrival{.bits = no_word, .slot = slot}};
+  return std::optional{Arrival{.bits = load(receives_.word(slot)),
+                               .slot = slot,
+                               .length = static_cast<std::uint32_t>(success.bytes - word_bytes)}};
+}
+
+Line::Message BufferLine::message(Arrival const& arrival, std::uint32_t /*cell*/) noexcept {
+  return {.slot = arrival.slot,
+          .bytes = {receives_.message(arrival.slot), arrival.length},
+          .where = receives_.message_of(arrival.slot, arrival.length)};
+}
+
+void BufferLine::post_again(std::uint32_t slot) noexcept {
+  post_receive(slot, receives_.whole(slot));
+}
+
+std::optional<std::span<std::byte>> BufferLine::room(std::size_t /*least*/,
+                                                     std::size_t most) noexcept {
+  if (is_closed() || !has_room_for(WordKind::data)) return std::nullopt;
+  return std::span{sends_.message(next_send_), most};
+}
+
+Result<bool> BufferLine::send(Word const& word, std::uint32_t /*cell*/) noexcept {
+  if (is_closed()) return Error{Errc::channel_broken, "the connection was ended"};
+  bool const is_message = word.kind == WordKind::data;
+  auto& buffers = is_message ? sends_ : words_;
+  auto& next = is_message ? next_send_ : next_word_;
+  if (!has_room_for(word.kind)) return false;
+  store(buffers.word(next), encode(word));  // behind it the zeros of fresh memory
+  auto sent = note_sent(scope().try_post_send(buffers.first(next, word.length)), word.kind);
+  if (sent) next = next + 1 == buffers.count() ? 0 : next + 1;
+  return sent;
+}
+
+}  // namespace lend::transport

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// One thread at a time.
+#include <lend/base/stop.hpp>
+#include <lend/transport/credit_ring.hpp>
+#include <lend/transport/prepared.hpp>
+#include <lend/transport/send_receive.hpp>
+#include <transport/preparing.hpp>
+
+#include <utility>
+
+namespace lend {
+
+using channel::CreditSizes;
+
+Result<std::unique_ptr<transport::End>> transport::Preparing::connect(
+    Endpoint const& peer, std::span<std::byte const> theirs) {
+  LEND_TRY(terms, accept_terms(theirs, ours_));
+  LEND_TRY(line, connect_line(peer, terms));
+  TransportLimits limits{
+      .kind = ours_.kind,
+      .send_bytes_max = terms.message_bytes_max,
+      .receive_bytes_max = ours_.message_bytes_max,
+      .window = ours_.window,
+      .hold_max = ours_.window - ours_.window / 4,
+      .wait = wait_,
+  };
+  limits.hold_bytes_max = ours_.ring_bytes > 0
+                              ? ours_.ring_bytes / 4
+                              : std::uint64_t{limits.hold_max} * ours_.message_bytes_max;
+  auto const sizes_of = [](Terms const& receivers) {
+    return CreditSizes::of(receivers.window, receivers.ring_bytes / channel::cell_bytes);
+  };
+  return std::make_unique<End>(std::move(line), limits,
+                               End::Sizes{.out = sizes_of(terms), .in = sizes_of(ours_)});
+}
+
+template <class Kind>
+PreparedTransport<Kind>::PreparedTransport(std::unique_ptr<transport::Preparing> preparing) noexcept
+    : preparing_{std::move(preparing)} {}
+template <class Kind>
+PreparedTransport<Kind>::PreparedTransport(PreparedTransport&&) noexcept = default;
+template <class Kind>
+PreparedTransport<Kind>& PreparedTransport<Kind>::operator=(PreparedTransport&&) noexcept = default;
+template <class Kind>
+PreparedTransport<Kind>::~PreparedTransport() = default;
+
+template <class Kind>
+transport::Preparing const& PreparedTransport<Kind>::preparing() const noexcept {
+  if (preparing_ == nullptr) [[unlikely]]
+    stop("a prepared transport was used after it had been moved from");
+  return *preparing_;
+}
+template <class Kind>
+Endpoint const& PreparedTransport<Kind>::endpoint() const noexcept {
+  return preparing().endpoint();
+}
+template <class Kind>
+TransportTerms const& PreparedTransport<Kind>::terms() const noexcept {
+  return preparing().terms();
+}
+
+template <class Kind>
+    Result<Kind> PreparedTransport<Kind>::handshake(Endpoint const& peer,
+                                                    std::span<std::byte const> theirs) &&
+    try {
+  auto const preparing = std::move(preparing_);
+  if (preparing == nullptr)
+    return Error{Errc::stale_handle, "this prepared transport was used before; prepare another"};
+  LEND_TRY(end, preparing->connect(peer, theirs));
+  return Kind{std::move(end)};
+} catch (std::bad_alloc const&) {
+  return Errc::exhausted;
+}
+
+template class PreparedTransport<SendReceive>;
+template class PreparedTransport<CreditRing>;
+
+}  // namespace lend

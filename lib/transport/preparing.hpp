@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A transport before it is connected: its memory, its channel and terms. One thread at a time.
+#pragma once
+
+#include <lend/transport/transport.hpp>
+#include <lend/verbs/protection_domain.hpp>
+#include <transport/channel_line.hpp>
+#include <transport/end.hpp>
+#include <transport/terms.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+
+namespace lend::transport {
+
+class Preparing {
+ public:
+  virtual ~Preparing() = default;
+  Preparing(Preparing const&) = delete;
+  Preparing& operator=(Preparing const&) = delete;
+
+  [[nodiscard]] Endpoint const& endpoint() const noexcept { return receives_.channel.endpoint(); }
+  [[nodiscard]] TransportTerms const& terms() const noexcept { return encoded_; }
+
+  /// Connects; once.
+  /// Errors:  those of PreparedTransport::handshake().
+  [[nodiscard]] Result<std::unique_ptr<End>> connect(Endpoint const& peer,
+                                                     std::span<std::byte const> theirs);
+
+ protected:
+  Preparing(ProtectionDomain domain, Terms const& ours, Wait wait, PreparedReceives receives)
+      : domain_{std::move(domain)}, ours_{ours}, wait_{wait}, receives_{std::move(receives)} {}
+
+  /// The line to a peer with these terms, which fit.
+  [[nodiscard]] virtual Result<std::unique_ptr<Line>> connect_line(Endpoint const& peer,
+                                                                   Terms const& theirs) = 0;
+
+  [[nodiscard]] ProtectionDomain const& domain() const noexcept { return domain_; }
+  [[nodiscard]] Terms const& ours() const noexcept { return ours_; }
+  [[nodiscard]] PreparedReceives& receives() noexcept { return receives_; }
+
+ private:
+  ProtectionDomain domain_;
+  Terms ours_;
+  Wait wait_;
+  TransportTerms encoded_ = encode(ours_);
+  PreparedReceives receives_;
+};
+
+}  // namespace lend::transport
