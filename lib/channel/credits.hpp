@@ -78,10 +78,11 @@ class SendCredits {
   /// Such a message is sent: the cell where it begins.
   /// Shape: has_room(cells).
   std::uint32_t take(std::uint32_t cells = 0) noexcept {
-    auto const number = sent_++;
+    ++sent_;
     if (sizes_.cells == 0) return 0;
     auto const place = RingPlace::behind(tail_, cells, sizes_.cells);
-    taken_[number % sizes_.window] = place.cells;
+    taken_[newest_] = place.cells;
+    newest_ = behind(newest_);
     used_ += place.cells;
     tail_ = place.at + cells;
     return place.at;
@@ -91,8 +92,11 @@ class SendCredits {
   [[nodiscard]] bool take_freed(std::uint32_t freed) noexcept {
     auto const more = static_cast<std::uint32_t>(freed - freed_) % freed_modulus;
     if (more > unfreed()) return false;
-    for (auto const end = freed_ + more; freed_ != end; ++freed_)
-      if (sizes_.cells > 0) used_ -= taken_[freed_ % sizes_.window];
+    freed_ += more;
+    for (auto left = sizes_.cells > 0 ? more : 0; left > 0; --left) {
+      used_ -= taken_[oldest_];
+      oldest_ = behind(oldest_);
+    }
     return true;
   }
   /// Messages that are not known to be free.
@@ -101,8 +105,13 @@ class SendCredits {
   }
 
  private:
+  [[nodiscard]] std::uint32_t behind(std::uint32_t at) const noexcept {
+    return at + 1 == sizes_.window ? 0 : at + 1;
+  }
+
   CreditSizes sizes_;
-  std::vector<std::uint32_t> taken_;  // cells by message that is not known to be free
+  std::vector<std::uint32_t> taken_;  // cells by message that is not known to be free: a ring
+  std::uint32_t newest_ = 0, oldest_ = 0;
   std::uint64_t sent_ = 0, freed_ = 0;
   std::uint32_t tail_ = 0, used_ = 0;  // cells
 };
@@ -119,23 +128,27 @@ class ReceiveCredits {
     auto const place = RingPlace::behind(tail_, cells, sizes_.cells);
     if (arrived_ - told_ >= sizes_.window || used_ + place.cells > sizes_.cells)
       return std::nullopt;
-    auto const number = arrived_++;
+    ++arrived_;
     if (sizes_.cells == 0) return 0;
-    messages_[number % sizes_.window] = {place.cells, false};
+    messages_[newest_] = {place.cells, false};
+    newest_ = behind(newest_);
     used_ += place.cells;
     tail_ = place.at + cells;
     return place.at;
   }
-  /// The program lets go of the `number`-th message; without a ring any of them will do.
-  void release(std::uint64_t number) noexcept {
+  /// The program lets go of the message of this slot. In a ring each message has the slot behind
+  /// the one before it, from 0 to the window's last; without a ring any will do.
+  void release(std::uint32_t slot) noexcept {
     if (sizes_.cells == 0) {
       ++freed_;
       return;
     }
-    messages_[number % sizes_.window].is_released = true;
+    messages_[slot].is_released = true;
     // The peer knows cells by count, so free are only those before the oldest that is held.
-    for (; freed_ != arrived_ && messages_[freed_ % sizes_.window].is_released; ++freed_)
-      untold_cells_ += messages_[freed_ % sizes_.window].cells;
+    for (; freed_ != arrived_ && messages_[oldest_].is_released; ++freed_) {
+      untold_cells_ += messages_[oldest_].cells;
+      oldest_ = behind(oldest_);
+    }
   }
   /// Whether so much is free and untold that the peer must be told.
   [[nodiscard]] bool has_to_tell() const noexcept {
@@ -160,8 +173,13 @@ class ReceiveCredits {
     std::uint32_t cells = 0;
     bool is_released = false;
   };
+  [[nodiscard]] std::uint32_t behind(std::uint32_t slot) const noexcept {
+    return slot + 1 == sizes_.window ? 0 : slot + 1;
+  }
+
   CreditSizes sizes_;
-  std::vector<Message> messages_;  // by number, from the oldest that is held
+  std::vector<Message> messages_;          // by slot
+  std::uint32_t newest_ = 0, oldest_ = 0;  // slots
   std::uint64_t arrived_ = 0, freed_ = 0, told_ = 0;
   std::uint32_t tail_ = 0, used_ = 0, untold_cells_ = 0;
 };

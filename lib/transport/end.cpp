@@ -120,7 +120,7 @@ Result<Received> End::try_receive() noexcept {
 void End::take_back(std::uint32_t slot) noexcept {
   if (broken_) return;
   line_->post_again(slot);
-  in_.release(slot);  // in a ring slots are taken in turn, as messages are numbered
+  in_.release(slot);
   if (in_.has_to_tell()) send_words();
 }
 
@@ -157,7 +157,9 @@ char const* End::judge(Line::Arrival const& arrival) noexcept {
     return "the peer sent a message longer than the largest";
   auto const cell = in_.take(cells_of(word->length));
   if (!cell) return "the peer sent more than this end has room for";
-  arrived_[(first_ + waiting_) % arrived_.size()] = line_->message(arrival, *cell);
+  auto const behind = first_ + waiting_;
+  arrived_[behind < arrived_.size() ? behind : behind - arrived_.size()] =
+      line_->message(arrival, *cell);
   ++waiting_;
   return nullptr;
 }

@@ -18,7 +18,7 @@ constexpr std::uint32_t window_max = channel::freed_modulus / 2;
 struct Defaults {
   std::uint32_t window, message_bytes;
 };
-constexpr Defaults of_buffers{32, 16 * 1024}, of_ring{64, 64 * 1024};
+constexpr Defaults of_buffers{32, 16 * 1024}, of_ring{64, 32 * 1024};
 constexpr std::uint32_t default_ring_bytes = 256 * 1024;
 constexpr std::size_t crc_at = transport_terms_bytes - 4;
 

@@ -171,8 +171,9 @@ class Model {
     if (one.is_released) return;
     one.is_released = true;
     // Without the rule each release counts at once, whichever message it was.
-    state.receiver.release(set_.has_prefix_rule ? one.number
-                                                : state.receiver.arrived() - state.held.size());
+    auto const number =
+        set_.has_prefix_rule ? one.number : state.receiver.arrived() - state.held.size();
+    state.receiver.release(static_cast<std::uint32_t>(number % set_.sizes.window));
     if (is_ring_ && set_.has_prefix_rule) {
       while (!state.held.empty() && state.held.front().is_released) forget(state, 0);
     } else {

@@ -6,6 +6,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "transport/channel_ends.hpp"
 #include "transport/conformance.hpp"
@@ -37,21 +38,24 @@ struct Victim {
   RemoteRegion ring;          // the victim's
   Channel peer;
   CreditRing end;
+  std::vector<PendingWork> words;  // that it sends
 
-  static Victim make() {
+  static Victim make(TransportOptions const& asked = options) {
     auto const domain = must(open_test_device().allocate_protection_domain());
     auto memory = must(domain.allocate(ring_bytes));
-    auto victim = must(CreditRing::prepare(domain, options));
-    auto lender = must(CreditRing::prepare(domain, options));
+    std::vector<PendingWork> words;
+    auto victim = must(CreditRing::prepare(domain, asked));
+    auto lender = must(CreditRing::prepare(domain, asked));
     auto prepared = must(channel_builder().protection_domain(domain).build());
     for (int i = 0; i < 8; ++i)
-      static_cast<void>(must(prepared.post_receive(Receive::only_immediate())));
+      words.push_back(must(prepared.post_receive(Receive::only_immediate())));
     RemoteRegion const ring{number_at(victim.terms(), 8, 8), number_at(victim.terms(), 20, 4),
                             static_cast<std::uint32_t>(number_at(victim.terms(), 16, 4))};
     auto const itself = prepared.endpoint();
     auto peer = must(std::move(prepared).handshake(victim.endpoint()));
     auto end = must(std::move(victim).handshake(itself, lender.terms()));
-    return {std::move(memory), std::move(lender), ring, std::move(peer), std::move(end)};
+    return {std::move(memory), std::move(lender), ring,
+            std::move(peer),   std::move(end),    std::move(words)};
   }
 
   /// Writes so many bytes at a cell, and says so by this word.
@@ -146,6 +150,20 @@ TEST_CASE("more cells than the ring has are refused, though messages are few", "
   CHECK(it.broken() == Errc::incompatible_peer);
 }
 
+TEST_CASE("the peer is told of each quarter of the window, and no more often", "[transport]") {
+  if (lacks_rings()) return;
+  auto it = Victim::make({.window = 16, .message_bytes_max = message_max, .ring_bytes = 8'192});
+  for (std::uint32_t i = 0; i < 32; ++i) {
+    it.write(i, 1, word(Kind::data, 1));
+    CHECK(receive(it.end).size() == 1);
+  }
+  for (std::uint32_t i = 0; i < 8; ++i)
+    CHECK(must(it.words[i].wait(patience())).immediate == word(Kind::credit, 0, (i + 1) * 4));
+  // A ninth word would have found no receive.
+  static_cast<void>(must(it.end.poll()));
+  CHECK_FALSE(must(it.end.try_receive()));
+}
+
 TEST_CASE("a peer that writes into a message which is held changes its bytes and nothing else",
           "[transport]") {
   if (lacks_rings()) return;
@@ -193,7 +211,7 @@ TEST_CASE("options of a ring have defaults that fit each other, or are refused w
     return must(try_ends<CreditRing>(domain, asked, asked)).first.limits();
   };
   CHECK(limits({}).window == 64);
-  CHECK(limits({}).receive_bytes_max == 65'536);
+  CHECK(limits({}).receive_bytes_max == 32'768);
   CHECK(limits({}).hold_bytes_max == 65'536);
   CHECK(limits({.ring_bytes = 1'024}).receive_bytes_max == 256);
   CHECK(limits({.message_bytes_max = 1'000'000}).hold_bytes_max == 1'000'000);

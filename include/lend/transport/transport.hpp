@@ -31,7 +31,7 @@ struct TransportOptions {
   /// Messages that the peer may have under way: 4 to 512, a multiple of 4. Default 32; of a ring
   /// 64.
   std::uint32_t window = 0;
-  /// Of one message: 1 to 1,048,575. Default 16 KiB; of a ring 64 KiB, or a quarter of it if that
+  /// Of one message: 1 to 1,048,575. Default 16 KiB; of a ring 32 KiB, or a quarter of it if that
   /// is less. Without a ring this end's memory is (window + 9) · message_bytes_max to receive; to
   /// send at most as much again, or four messages of the size that the peer asks for.
   std::uint32_t message_bytes_max = 0;

@@ -7,8 +7,8 @@
 #include <lend/base/result.hpp>
 #include <lend/transport/transport.hpp>
 
-#include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <span>
 #include <utility>
 
@@ -65,7 +65,10 @@ template <IsTransport T>
   LEND_TRY(draft, transport.try_draft(total, total));
   if (!draft) return false;
   auto* at = draft.bytes().data();
-  for (auto const& piece : pieces) at = std::ranges::copy(piece, at).out;
+  for (auto const& piece : pieces) {
+    if (!piece.empty()) std::memcpy(at, piece.data(), piece.size());
+    at += piece.size();
+  }
   LEND_TRYV(std::move(draft).send(total));
   return true;
 }
