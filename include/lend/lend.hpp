@@ -28,6 +28,7 @@
 #include <lend/group/group_options.hpp>
 #include <lend/group/prepared_group.hpp>
 #include <lend/group/reductions.hpp>
+#include <lend/group/team.hpp>
 #include <lend/group/values.hpp>
 #include <lend/network/connect.hpp>
 #include <lend/network/desk.hpp>

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Runs a collective: pieces, each of rounds, each of steps. The thread of the group.
+// Runs a collective over the links. The thread of the group.
 #include <base/giving_up.hpp>
 #include <group/group_state.hpp>
 
 #include <algorithm>
 #include <cstring>
-#include <string>
 #include <utility>
 
 namespace lend::group {
@@ -14,45 +13,7 @@ namespace {
 
 constexpr std::chrono::seconds leaving_bound{1};
 
-void copy(std::span<std::byte> into, std::span<std::byte const> from) noexcept {
-  if (!from.empty()) std::memcpy(into.data(), from.data(), from.size());
-}
-
-std::string text_of(Collective collective, std::uint64_t bytes) {
-  std::string text{name_of(collective)};
-  return collective == Collective::barrier ? text
-                                           : text + " of " + std::to_string(bytes) + " bytes";
-}
-
 }  // namespace
-
-std::string_view name_of(Collective collective) noexcept {
-  constexpr std::array<std::string_view, 9> names{"barrier", "broadcast", "gather",
-                                                  "scatter", "allgather", "all_to_all",
-                                                  "reduce",  "allreduce", "reduce_scatter"};
-  auto const index = static_cast<std::size_t>(collective);
-  return index < names.size() ? names[index] : "unknown call";
-}
-
-std::uint32_t Call::signature() const noexcept {
-  std::uint32_t hash = 2166136261u;  // FNV-1a
-  auto const add = [&hash](std::uint64_t value) {
-    for (int i = 0; i < 8; ++i, value >>= 8)
-      hash = (hash ^ static_cast<std::uint32_t>(value & 0xff)) * 16777619u;
-  };
-  add(static_cast<std::uint64_t>(collective));
-  add(root);
-  add(block_bytes);
-  add(op.element_bytes);
-  for (char const letter : op.name) add(static_cast<unsigned char>(letter));
-  return hash;
-}
-
-bool Call::goes_on_with(Call const& other) const noexcept {
-  return signature() == other.signature() && in.data() == other.in.data() &&
-         in.size() == other.in.size() && out.data() == other.out.data() &&
-         out.size() == other.out.size();
-}
 
 // ---- together and apart ----
 
@@ -63,13 +24,17 @@ GroupState::GroupState(WaitSet set, Ranks ranks, GroupOptions const& options)
       endpoints_(ranks.size),
       links_(ranks.size),
       ready_(std::max(ranks.size, 1u)),
-      accumulator_(options.message_bytes),
-      theirs_(options.message_bytes) {}
+      call_{options} {
+  Membership whole{.ranks = ranks, .is_whole = true};
+  for (std::uint32_t rank = 0; rank < ranks.size; ++rank) whole.members.push_back(rank);
+  whole.id = Membership::id_of(whole.members);
+  teams_.push_back(std::make_unique<Membership>(std::move(whole)));
+}
 
-Result<std::unique_ptr<GroupState>> GroupState::prepare(ProtectionDomain const& domain, Ranks ranks,
+Result<std::shared_ptr<GroupState>> GroupState::prepare(ProtectionDomain const& domain, Ranks ranks,
                                                         GroupOptions const& options) {
   LEND_TRY(set, WaitSet::create(domain.context(), options.wait));
-  auto state = std::make_unique<GroupState>(std::move(set), ranks, options);
+  auto state = std::make_shared<GroupState>(std::move(set), ranks, options);
   LinkOptions const link{options.message_bytes, options.window};
   ChannelOptions channel;
   channel.queue_pair.send_depth = link.receives();
@@ -95,40 +60,80 @@ Result<void> GroupState::connect(std::span<Endpoint const> theirs) {
   return success();
 }
 
-GroupState::~GroupState() {
-  if (broken_ || is_under_way_) return;  // the others see that it is lost
+void GroupState::leave() noexcept {
+  if (std::exchange(has_left_, true)) return;
   auto const for_each_link = [this](auto&& visit) {
     for (auto const& link : links_)
       if (link != nullptr) visit(*link);
   };
-  for_each_link([](Link& link) {
-    static_cast<void>(link.take_arrivals());  // the peer may have left before
-    link.leave();
-  });
-  Deadline const deadline = within(leaving_bound);
-  for (;;) {
-    bool all_left = true;
-    for_each_link([&](Link& link) { all_left &= link.has_left(); });
-    if (all_left) return;
-    auto const ready = set_.wait(ready_, deadline);
-    if (!ready.has_value()) return;
-    for (Ready const& one : ready.value())
-      if (one.what != Ready::What::device) static_cast<void>(links_[one.tag]->take_arrivals());
+  if (!broken_ && !call_.exists()) {  // otherwise the others see that it is lost
+    for_each_link([](Link& link) {
+      static_cast<void>(link.take_arrivals());  // the peer may have left before
+      link.leave();
+    });
+    Deadline const deadline = within(leaving_bound);
+    for (bool all_left = false; !all_left;) {
+      all_left = true;
+      for_each_link([&](Link& link) { all_left &= link.has_left(); });
+      if (all_left) break;
+      auto const ready = set_.wait(ready_, deadline);
+      if (!ready.has_value()) break;
+      for (Ready const& one : ready.value())
+        if (one.what != Ready::What::device) static_cast<void>(links_[one.tag]->take_arrivals());
+    }
   }
+  for (auto& link : links_) link.reset();
+}
+
+// ---- teams ----
+
+Result<Membership*> GroupState::team(std::span<std::uint32_t const> members) {
+  if (has_left_) return Error{Errc::stale_handle, "the Group of the team has ended"};
+  auto const wrong = [](std::string why) {
+    return Error{Errc::invalid_argument, "no such team: " + std::move(why)};
+  };
+  auto const is_this = [&](auto const& each) { return std::ranges::equal(each->members, members); };
+  if (auto const it = std::ranges::find_if(teams_, is_this); it != teams_.end()) return it->get();
+
+  std::vector<bool> is_member(ranks_.size);
+  for (std::uint32_t const rank : members) {
+    if (rank >= ranks_.size)
+      return wrong("there is no rank " + std::to_string(rank) + ", the ranks are 0 to " +
+                   std::to_string(ranks_.size - 1));
+    if (is_member[rank]) return wrong("rank " + std::to_string(rank) + " is named twice");
+    is_member[rank] = true;
+  }
+  if (!is_member[ranks_.rank])
+    return wrong("this rank, " + std::to_string(ranks_.rank) + ", is not one of its " +
+                 std::to_string(members.size()) + " members");
+  auto const own = std::ranges::find(members, ranks_.rank) - members.begin();
+  auto const id = Membership::id_of(members);
+  // Ranks that share a link are in both teams, if messages of both go over it: each sees the clash.
+  if (std::ranges::any_of(teams_, [&](auto const& each) { return each->id == id; }))
+    return wrong(
+        "its number is that of another team of this rank; name the ranks in another order");
+  teams_.push_back(std::make_unique<Membership>(Membership{
+      .members{members.begin(), members.end()},
+      .ranks{static_cast<std::uint32_t>(own), static_cast<std::uint32_t>(members.size())},
+      .id = id}));
+  return teams_.back().get();
 }
 
 // ---- one call ----
 
-Result<void> GroupState::run(Call const& call, Deadline deadline) noexcept {
+Result<void> GroupState::run(Membership& team, Call const& call, Deadline deadline) noexcept {
+  if (has_left_) return Error{Errc::stale_handle, "the Group of the team has ended"};
   if (broken_) return Error{Errc::channel_broken, "the group is broken"}.with_cause(*broken_);
-  if (is_under_way_ && !call.goes_on_with(call_))
-    return Error{Errc::invalid_argument,
-                 what_is_under_way() +
-                     " is still under way: make that call again, with the same "
-                     "arguments, until it is over"};
+  if (call_.exists() && !call_.goes_on_with(team, call))
+    return Error{Errc::invalid_argument, call_.text() +
+                                             " is still under way: make that call again, with the "
+                                             "same arguments, until it is over"};
   auto const done = [&]() -> Result<void> {
-    if (!is_under_way_) {
-      LEND_TRYV(begin(call));
+    if (!call_.exists()) {
+      call_.begin(team, call);
+      for (std::uint32_t const rank : team.members) {
+        LEND_TRYV(check_agreement(rank));
+      }
     }
     for (;;) {
       LEND_TRY(is_over, advance());
@@ -137,142 +142,54 @@ Result<void> GroupState::run(Call const& call, Deadline deadline) noexcept {
     }
   }();
   if (done.has_value())
-    is_under_way_ = false;
+    call_.end();
   else if (!base::is_given_up(done.error()))
     broken_ = done.error();
   return done;
 }
 
-Result<void> GroupState::run_on_value(Call call, std::span<std::byte> value,
+Result<void> GroupState::run_on_value(Membership& team, Call call, std::span<std::byte> value,
                                       Deadline deadline) noexcept {
   std::span<std::byte> const kept{value_.data(), value.size()};
   call.in = call.out = kept;
-  if (!is_under_way_) copy(kept, value);
-  LEND_TRYV(run(call, deadline));
-  copy(value, kept);
+  if (!call_.exists()) std::memcpy(kept.data(), value.data(), value.size());
+  LEND_TRYV(run(team, call, deadline));
+  std::memcpy(value.data(), kept.data(), value.size());
   return success();
-}
-
-Result<void> GroupState::begin(Call const& call) noexcept {
-  is_under_way_ = true;
-  call_ = call;
-  ++number_;
-  signature_ = call.signature();
-  piece_bytes_ = options_.message_bytes / call.op.element_bytes * call.op.element_bytes;
-  pieces_ = static_cast<std::uint32_t>(
-      std::max<std::size_t>(1, (call.block_bytes + piece_bytes_ - 1) / piece_bytes_));
-  rounds_ = rounds_of(call.collective, ranks_.size);
-  piece_ = 0;
-  // The own part needs no message.
-  auto const own = ranks_.rank * call.block_bytes;
-  switch (call.collective) {
-    case Collective::gather:
-      if (ranks_.rank == call.root) copy(call.out.subspan(own), call.in);
-      break;
-    case Collective::scatter:
-      if (ranks_.rank == call.root) copy(call.out, call.in.subspan(own, call.block_bytes));
-      break;
-    case Collective::allgather: copy(call.out.subspan(own), call.in); break;
-    case Collective::all_to_all:
-      copy(call.out.subspan(own), call.in.subspan(own, call.block_bytes));
-      break;
-    case Collective::reduce_scatter:
-      if (ranks_.size == 1) copy(call.out, call.in);
-      break;
-    default: break;
-  }
-  begin_piece();
-  for (std::uint32_t i = 0; i < ranks_.size; ++i) {
-    LEND_TRYV(check_agreement(i));
-  }
-  return success();
-}
-
-void GroupState::begin_piece() noexcept {
-  round_ = 0;
-  bool const has_own =
-      call_.collective == Collective::reduce || call_.collective == Collective::allreduce;
-  is_accumulating_ = has_own;
-  if (has_own) copy(accumulator_, piece_of({.place = Step::Place::in}));
-  begin_round();
-}
-
-void GroupState::begin_round() noexcept {
-  steps_.clear();
-  if (round_ < rounds_) add_round(call_.collective, ranks_, call_.root, round_, steps_);
-  is_done_.assign(steps_.size(), false);
-}
-
-void GroupState::end_piece() noexcept {
-  bool const has_result = call_.collective == Collective::allreduce ||
-                          (call_.collective == Collective::reduce && ranks_.rank == call_.root) ||
-                          call_.collective == Collective::reduce_scatter;
-  if (!has_result || !is_accumulating_) return;
-  auto const place = place_of({.place = Step::Place::out});
-  copy(place, std::span{accumulator_}.first(place.size()));
 }
 
 Result<bool> GroupState::advance() noexcept {
-  while (piece_ < pieces_) {
-    while (round_ < rounds_) {
-      LEND_TRY(is_over, advance_round());
-      if (!is_over) return false;
-      ++round_;
-      begin_round();
-    }
-    end_piece();
-    if (++piece_ < pieces_) begin_piece();
+  while (!call_.is_over()) {
+    LEND_TRY(is_round_over, advance_round());
+    if (!is_round_over) return false;
+    call_.next_round();
   }
   return true;
 }
 
 Result<bool> GroupState::advance_round() noexcept {
+  auto const steps = call_.steps();
   bool all_sent = true;
-  for (std::size_t i = 0; i < steps_.size(); ++i) {
-    if (is_done_[i] || steps_[i].kind != Step::Kind::send) continue;
-    LEND_TRY(is_sent, send(steps_[i]));
-    is_done_[i] = is_sent;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (call_.is_done(i) || steps[i].kind != Step::Kind::send) continue;
+    LEND_TRY(is_sent, send(steps[i]));
+    if (is_sent) call_.set_done(i);
     all_sent &= is_sent;
   }
   if (!all_sent) return false;
-  for (std::size_t i = 0; i < steps_.size(); ++i) {
-    if (is_done_[i]) continue;
-    LEND_TRY(is_received, receive(steps_[i]));
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (call_.is_done(i)) continue;
+    LEND_TRY(is_received, receive(steps[i]));
     if (!is_received) return false;
-    is_done_[i] = true;
+    call_.set_done(i);
   }
   return true;
 }
 
 // ---- one step ----
 
-std::span<std::byte const> GroupState::piece_of(Step const& step) const noexcept {
-  auto const offset = piece_ * piece_bytes_;
-  auto const length = std::min(piece_bytes_, call_.block_bytes - offset);
-  switch (step.place) {
-    case Step::Place::in: return call_.in.subspan(step.block * call_.block_bytes + offset, length);
-    case Step::Place::out:
-      return call_.out.subspan(step.block * call_.block_bytes + offset, length);
-    case Step::Place::accumulator: return std::span{accumulator_}.first(length);
-    case Step::Place::nothing: break;
-  }
-  return {};
-}
-
-std::span<std::byte> GroupState::place_of(Step const& step) noexcept {
-  auto const piece = piece_of(step);
-  return {const_cast<std::byte*>(piece.data()), piece.size()};
-}
-
 Result<bool> GroupState::send(Step const& step) noexcept {
-  auto sent =
-      links_[step.peer]->try_send({.signature = signature_,
-                                   .number = number_,
-                                   .piece = piece_,
-                                   .round = round_,
-                                   .collective = call_.collective,
-                                   .call_bytes = static_cast<std::uint32_t>(call_.block_bytes)},
-                                  piece_of(step));
+  auto sent = links_[call_.rank_of(step)]->try_send(call_.head(), call_.piece_of(step));
   // With the rank, if that is why.
   if (!sent) {
     LEND_TRYV(check_for_losses());
@@ -281,39 +198,25 @@ Result<bool> GroupState::send(Step const& step) noexcept {
 }
 
 Result<bool> GroupState::receive(Step const& step) noexcept {
+  auto const own = call_.piece_of(step);
   if (step.kind == Step::Kind::combine_own) {
-    combine(step.kind, piece_of(step));
+    call_.take(step, own);
     return true;
   }
-  Link& link = *links_[step.peer];
+  auto const rank = call_.rank_of(step);
+  Link& link = *links_[rank];
   auto const arrived = link.arrived();
-  auto const it = std::ranges::find_if(
-      arrived, [&](auto const& each) { return each.note.is_at(number_, piece_, round_); });
+  auto const it =
+      std::ranges::find_if(arrived, [&](auto const& each) { return call_.is_of_round(each.note); });
   if (it == arrived.end()) return false;
   auto const theirs = link.bytes_of(*it);
-  auto const place = place_of(step);
-  if (theirs.size() != place.size())
-    return Error{Errc::disagreement, "rank " + std::to_string(step.peer) + " sent " +
+  if (theirs.size() != own.size())
+    return Error{Errc::disagreement, "rank " + std::to_string(rank) + " sent " +
                                          std::to_string(theirs.size()) + " bytes, not " +
-                                         std::to_string(place.size())};
-  if (step.kind == Step::Kind::receive)
-    copy(place, theirs);
-  else
-    combine(step.kind, theirs);
+                                         std::to_string(own.size())};
+  call_.take(step, theirs);
   LEND_TRYV(link.release(static_cast<std::size_t>(it - arrived.begin())));
   return true;
-}
-
-void GroupState::combine(Step::Kind kind, std::span<std::byte const> theirs) noexcept {
-  auto const elements = theirs.size() / call_.op.element_bytes;
-  if (!std::exchange(is_accumulating_, true)) {
-    copy(accumulator_, theirs);
-    return;
-  }
-  // Copied, because the operation may want aligned elements.
-  copy(theirs_, theirs);
-  if (kind == Step::Kind::combine_reverse) std::swap(accumulator_, theirs_);
-  call_.op.combine(call_.op.op, accumulator_.data(), theirs_.data(), elements);
 }
 
 // ---- waiting, and what is wrong ----
@@ -326,8 +229,8 @@ Result<void> GroupState::wait(Deadline deadline) noexcept {
   auto const ready = set_.wait(ready_, deadline);
   if (ready.has_value()) return take_news(ready.value());
   if (!base::is_given_up(ready.error())) return ready.error();
-  return base::gave_up(deadline, what_is_under_way() + " did not complete",
-                       ": rank " + std::to_string(awaited()) +
+  return base::gave_up(deadline, call_.text() + " did not complete",
+                       ": rank " + std::to_string(call_.awaited()) +
                            " has not come as far; it is still under way: make the same call again");
 }
 
@@ -346,11 +249,11 @@ Result<void> GroupState::take_news(std::span<Ready const> ready) noexcept {
 Result<void> GroupState::check_agreement(std::uint32_t rank) const noexcept {
   if (links_[rank] == nullptr) return success();
   for (auto const& [note, slot] : links_[rank]->arrived())
-    if (note.number == number_ && note.signature != signature_)
+    if (!call_.agrees_with(note))
       return Error{Errc::disagreement,
                    "rank " + std::to_string(rank) + " called " +
                        text_of(note.collective, note.call_bytes) + " as its call " +
-                       std::to_string(note.number) + ", this rank " + what_is_under_way() +
+                       std::to_string(note.number) + ", this rank " + call_.text() +
                        ": all ranks make the same calls, with the same lengths, roots and "
                        "operations"};
   return success();
@@ -363,21 +266,11 @@ Result<void> GroupState::check_for_losses() const noexcept {
       return Error{Errc::peer_lost, "rank " + std::to_string(i) + " is lost: " + failure->message()}
           .with_cause(*failure);
   }
-  auto const rank = awaited();
+  auto const rank = call_.awaited();
   if (links_[rank] != nullptr && links_[rank]->peer_has_left())
     return Error{Errc::peer_lost, "rank " + std::to_string(rank) + " has left the group, and " +
-                                      what_is_under_way() + " needs it"};
+                                      call_.text() + " needs it"};
   return success();
-}
-
-std::uint32_t GroupState::awaited() const noexcept {
-  auto const step = std::ranges::find(is_done_, false) - is_done_.begin();
-  return steps_[static_cast<std::size_t>(step)].peer;
-}
-
-std::string GroupState::what_is_under_way() const {
-  return text_of(call_.collective, call_.block_bytes) + " " + std::to_string(number_) + " (" +
-         call_.where.file + ":" + std::to_string(call_.where.line) + ")";
 }
 
 }  // namespace lend::group

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace lend::group {
@@ -19,6 +20,8 @@ enum class Collective : std::uint8_t {
   reduce_scatter,
 };
 [[nodiscard]] std::string_view name_of(Collective collective) noexcept;
+/// With the bytes of one rank's values, where it has any.
+[[nodiscard]] std::string text_of(Collective collective, std::uint64_t bytes);
 
 /// In the byte order of the hosts, as the values are.
 struct Note {
@@ -30,18 +33,14 @@ struct Note {
 
   std::uint32_t freed = 0;      ///< messages of the other direction that were taken, modulo 2^32
   std::uint32_t signature = 0;  ///< of the call, by which ranks find out that they disagree
-  std::uint64_t number = 0;     ///< of the collective
+  std::uint32_t team = 0;       ///< Membership::id
+  std::uint32_t number = 0;     ///< of the team's collective, modulo 2^32
   std::uint32_t piece = 0;      ///< of its values
   std::uint32_t length = 0;     ///< of this message's values
   std::uint16_t round = 0;
   Kind kind{};
   Collective collective{};
   std::uint32_t call_bytes = 0;  ///< of the whole call's values at one rank, at most 2^32 - 1
-
-  [[nodiscard]] bool is_at(std::uint64_t its_number, std::uint32_t its_piece,
-                           std::uint16_t its_round) const noexcept {
-    return kind == Kind::part && number == its_number && piece == its_piece && round == its_round;
-  }
 };
 static_assert(sizeof(Note) == 32);
 

@@ -34,7 +34,7 @@ struct Step {
   friend bool operator==(Step const&, Step const&) = default;
 };
 
-/// The ranks of a group, and who asks.
+/// The ranks of a group or team, and the one that asks.
 struct Ranks {
   std::uint32_t rank = 0;
   std::uint32_t size = 1;

@@ -8,4 +8,5 @@
 // guide_peers.cpp
 lend::Result<void> exchange_with_many(lend::ProtectionDomain const& domain);
 lend::Result<void> join_a_group(lend::ProtectionDomain const& domain);
+lend::Result<void> meet_in_a_team(lend::Group& group);
 lend::Result<void> solve_in_a_group(lend::ProtectionDomain const& domain);

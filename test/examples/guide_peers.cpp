@@ -46,6 +46,15 @@ lend::Result<void> join_a_group(lend::ProtectionDomain const& domain) {
   return group.barrier(lend::within(1s));
 }
 
+lend::Result<void> meet_in_a_team(lend::Group& group) {
+  // excerpt team
+  std::array const even{0u, 2u, 4u, 6u};
+  LEND_TRY(evens, group.team(even));
+  LEND_TRYV(evens.barrier(lend::within(1s)));
+  // end of excerpt
+  return lend::success();
+}
+
 lend::Result<void> solve_in_a_group(lend::ProtectionDomain const& domain) {
   std::uint32_t const rank = 0, size = 1;
   auto const all_to_all = [](auto const& ours) { return std::vector(ours.begin(), ours.end()); };

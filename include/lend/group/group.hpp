@@ -6,39 +6,23 @@
 #include <lend/base/deadline.hpp>
 #include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
-#include <lend/base/source_line.hpp>
 #include <lend/group/group_options.hpp>
-#include <lend/group/reductions.hpp>
-#include <lend/group/values.hpp>
+#include <lend/group/team.hpp>
 #include <lend/network/seat.hpp>
 #include <lend/verbs/protection_domain.hpp>
 
-#include <concepts>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <ranges>
 #include <span>
 
 namespace lend {
 
-namespace group {
-class GroupState;
-}  // namespace group
-
-/// Processes that call collectives together.
-///
-/// Every rank makes the same calls in the same order, with the same lengths, roots and operations.
-/// A rank that makes another call breaks the group: the error names both calls.
-///
-/// **A call that times out is still under way.** The same call with the same arguments goes on with
-/// it; nothing is sent twice. Any other call is refused until then. Between the calls nothing
-/// touches the caller's memory: values are copied into messages, and out of them, within the calls.
+/// Processes that call collectives together; what they call is in Team.
 ///
 /// A rank that died breaks the group: calls return peer_lost and name it, as soon as a keep-alive
 /// finds out. What arrived before counts: a call that needs no more from it succeeds. A rank whose
 /// group ended has *left*: that breaks the group when something is needed from it.
-class LEND_EXPORT Group {
+class LEND_EXPORT Group : public Team {
  public:
   /// Meets the other ranks and connects to each of them:
   ///
@@ -64,131 +48,24 @@ class LEND_EXPORT Group {
   /// them has died.
   ~Group();
 
-  [[nodiscard]] std::uint32_t rank() const noexcept;
-  [[nodiscard]] std::uint32_t size() const noexcept;
-
-  /// Waits until every rank has called it.
+  /// The team of these ranks, in this order. Local: says nothing to the others. The same list gives
+  /// the same team again, whose calls are counted together; other members or another order is
+  /// another team. All ranks in their order are the group itself.
   ///
-  /// Errors, of every collective:
-  ///          invalid_argument  lengths that do not fit, a root that does not exist, or another
-  ///                            call is still under way, which is named. Nothing was sent.
-  ///          timed_out, cancelled  still under way: call again. The message names a rank that has
-  ///                            not come.
-  ///          disagreement      a rank made another call; both are named. The group is broken.
-  ///          peer_lost         a rank died or has left; it is named. The group is broken.
-  ///          as Channel::send()  this side's device refused. The group is broken.
-  ///          channel_broken    the group was broken before; cause() says why.
-  [[nodiscard]] Result<void> barrier(Deadline deadline = Deadline::never(),
-                                     SourceLine where = SourceLine::here()) noexcept;
-
-  /// `values` of the root, at all.
-  template <IsPlace Values>
-  [[nodiscard]] Result<void> broadcast(std::uint32_t root, Values&& values,
-                                       Deadline deadline = Deadline::never(),
-                                       SourceLine where = SourceLine::here()) noexcept {
-    return broadcast_bytes(root, group::place_of(values), deadline, where);
-  }
-  /// `own` of rank i becomes part i of the root's `all`, which is empty elsewhere.
-  template <IsValues Own, IsPlace All>
-  requires OfOneType<Own, All>
-  [[nodiscard]] Result<void> gather(std::uint32_t root, Own const& own, All&& all,
-                                    Deadline deadline = Deadline::never(),
-                                    SourceLine where = SourceLine::here()) noexcept {
-    return gather_bytes(root, group::bytes_of(own), group::place_of(all), deadline, where);
-  }
-  /// Part i of the root's `all`, which is empty elsewhere, becomes `own` of rank i.
-  template <IsValues All, IsPlace Own>
-  requires OfOneType<All, Own>
-  [[nodiscard]] Result<void> scatter(std::uint32_t root, All const& all, Own&& own,
-                                     Deadline deadline = Deadline::never(),
-                                     SourceLine where = SourceLine::here()) noexcept {
-    return scatter_bytes(root, group::bytes_of(all), group::place_of(own), deadline, where);
-  }
-  /// `own` of rank i becomes part i of everybody's `all`.
-  template <IsValues Own, IsPlace All>
-  requires OfOneType<Own, All>
-  [[nodiscard]] Result<void> allgather(Own const& own, All&& all,
-                                       Deadline deadline = Deadline::never(),
-                                       SourceLine where = SourceLine::here()) noexcept {
-    return allgather_bytes(group::bytes_of(own), group::place_of(all), deadline, where);
-  }
-  /// Part i of rank j's `from` becomes part j of rank i's `to`.
-  template <IsValues From, IsPlace To>
-  requires OfOneType<From, To>
-  [[nodiscard]] Result<void> all_to_all(From const& from, To&& to,
-                                        Deadline deadline = Deadline::never(),
-                                        SourceLine where = SourceLine::here()) noexcept {
-    return all_to_all_bytes(group::bytes_of(from), group::place_of(to),
-                            sizeof(std::ranges::range_value_t<From>), deadline, where);
-  }
-  /// Combines the ranks' values in the order of ranks; the root's `values` become the result. The
-  /// others' stay as they are.
-  template <IsReduction Op, IsPlaceFor<Op> Values>
-  [[nodiscard]] Result<void> reduce(std::uint32_t root, Op const& op, Values&& values,
-                                    Deadline deadline = Deadline::never(),
-                                    SourceLine where = SourceLine::here()) noexcept {
-    return reduce_bytes(root, group::combining(op), group::place_of(values), deadline, where);
-  }
-  /// The same at all ranks, with the same bits.
-  template <IsReduction Op, IsPlaceFor<Op> Values>
-  [[nodiscard]] Result<void> allreduce(Op const& op, Values&& values,
-                                       Deadline deadline = Deadline::never(),
-                                       SourceLine where = SourceLine::here()) noexcept {
-    return allreduce_bytes(group::combining(op), group::place_of(values), deadline, where);
-  }
-  /// Of one value. A call that goes on after a time-out ignores its `value`: the first one counts.
-  template <IsReduction Op>
-  requires(sizeof(typename Op::Element) <= 64) [[nodiscard]] Result<typename Op::Element> allreduce(
-      Op const& op, typename Op::Element value, Deadline deadline = Deadline::never(),
-      SourceLine where = SourceLine::here()) noexcept {
-    LEND_TRYV(allreduce_value(group::combining(op), group::place_of(std::span{&value, 1}), deadline,
-                              where));
-    return value;
-  }
-  /// Combines the ranks' values in their order; part i of the result becomes `own` of rank i.
-  template <IsReduction Op, IsValues Values, IsPlaceFor<Op> Own>
-  requires OfOneType<Values, Own>
-  [[nodiscard]] Result<void> reduce_scatter(Op const& op, Values const& values, Own&& own,
-                                            Deadline deadline = Deadline::never(),
-                                            SourceLine where = SourceLine::here()) noexcept {
-    return reduce_scatter_bytes(group::combining(op), group::bytes_of(values), group::place_of(own),
-                                deadline, where);
-  }
-
-  /// What broke the group; null while it works.
-  [[nodiscard]] Error const* first_cause() const noexcept;
+  ///     std::array const even{0u, 2u, 4u};
+  ///     LEND_TRY(evens, group.team(even));
+  ///     LEND_TRYV(evens.barrier(within(1s)));
+  ///
+  /// Once the Group has ended, its teams' calls return stale_handle. Keeps 4 bytes a member until
+  /// then.
+  /// Errors:  invalid_argument  no rank, one twice, one that does not exist, or not this one. Or
+  ///                            another team of this rank has the same number, a hash of the list;
+  ///                            every member that could mix them up gets this error.
+  [[nodiscard]] Result<Team> team(std::span<std::uint32_t const> members);
 
  private:
   friend class PreparedGroup;
-  explicit Group(std::unique_ptr<group::GroupState> state) noexcept;
-  [[nodiscard]] group::GroupState& state() const noexcept;  // stops where it was moved from
-
-  [[nodiscard]] Result<void> broadcast_bytes(std::uint32_t root, std::span<std::byte> values,
-                                             Deadline deadline, SourceLine where) noexcept;
-  [[nodiscard]] Result<void> gather_bytes(std::uint32_t root, std::span<std::byte const> own,
-                                          std::span<std::byte> all, Deadline deadline,
-                                          SourceLine where) noexcept;
-  [[nodiscard]] Result<void> scatter_bytes(std::uint32_t root, std::span<std::byte const> all,
-                                           std::span<std::byte> own, Deadline deadline,
-                                           SourceLine where) noexcept;
-  [[nodiscard]] Result<void> allgather_bytes(std::span<std::byte const> own,
-                                             std::span<std::byte> all, Deadline deadline,
-                                             SourceLine where) noexcept;
-  [[nodiscard]] Result<void> all_to_all_bytes(std::span<std::byte const> from,
-                                              std::span<std::byte> to, std::size_t element_bytes,
-                                              Deadline deadline, SourceLine where) noexcept;
-  [[nodiscard]] Result<void> reduce_bytes(std::uint32_t root, group::Combining op,
-                                          std::span<std::byte> values, Deadline deadline,
-                                          SourceLine where) noexcept;
-  [[nodiscard]] Result<void> allreduce_bytes(group::Combining op, std::span<std::byte> values,
-                                             Deadline deadline, SourceLine where) noexcept;
-  [[nodiscard]] Result<void> allreduce_value(group::Combining op, std::span<std::byte> value,
-                                             Deadline deadline, SourceLine where) noexcept;
-  [[nodiscard]] Result<void> reduce_scatter_bytes(group::Combining op,
-                                                  std::span<std::byte const> values,
-                                                  std::span<std::byte> own, Deadline deadline,
-                                                  SourceLine where) noexcept;
-  std::unique_ptr<group::GroupState> state_;
+  explicit Group(std::shared_ptr<group::GroupState> state) noexcept;
 };
 
 }  // namespace lend

@@ -49,8 +49,8 @@ class LEND_EXPORT PreparedGroup {
   [[nodiscard]] Result<Group> handshake(std::span<Endpoint const> theirs) &&;
 
  private:
-  explicit PreparedGroup(std::unique_ptr<group::GroupState> state) noexcept;
-  std::unique_ptr<group::GroupState> state_;
+  explicit PreparedGroup(std::shared_ptr<group::GroupState> state) noexcept;
+  std::shared_ptr<group::GroupState> state_;
 };
 
 }  // namespace lend

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Some ranks of a group: barriers and collectives among them. One thread at a time, together with
+// its group.
+#pragma once
+
+#include <lend/base/deadline.hpp>
+#include <lend/base/export.hpp>
+#include <lend/base/lifetime.hpp>
+#include <lend/base/result.hpp>
+#include <lend/base/source_line.hpp>
+#include <lend/group/reductions.hpp>
+#include <lend/group/values.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <ranges>
+#include <span>
+
+namespace lend {
+
+namespace group {
+class GroupState;
+struct Call;
+struct Membership;
+struct Ranks;
+}  // namespace group
+
+/// Ranks of a group that call collectives together: all of them, which is the Group itself, or
+/// those of Group::team().
+///
+/// Every member makes the same calls in the same order, with the same lengths, roots and
+/// operations. A member that makes another call breaks the group: the error names both calls.
+///
+/// **A call that times out is still under way.** The same call with the same arguments goes on with
+/// it; nothing is sent twice. Any other call of the group or of one of its teams is refused until
+/// then. Between the calls nothing touches the caller's memory: values are copied into messages,
+/// and out of them, within the calls.
+///
+/// Members have ranks of the team, 0 to size() - 1, in the order of its list: roots and parts count
+/// by them. **Errors name ranks of the group.** Two ranks that are both in several teams call those
+/// teams in the same order, or both wait until their deadlines.
+class LEND_EXPORT Team {
+ public:
+  Team(Team&&) noexcept;
+  Team& operator=(Team&&) noexcept;
+  /// Says nothing to the others.
+  ~Team();
+
+  /// Of this process, in the team.
+  [[nodiscard]] std::uint32_t rank() const noexcept;
+  [[nodiscard]] std::uint32_t size() const noexcept;
+  /// Ranks of the group, in the order of ranks of the team.
+  [[nodiscard]] std::span<std::uint32_t const> members() const noexcept LEND_LIFETIMEBOUND;
+
+  /// Waits until every member has called it.
+  ///
+  /// Errors, of every collective:
+  ///          invalid_argument  lengths that do not fit, a root that does not exist, or another
+  ///                            call is still under way, which is named. Nothing was sent.
+  ///          timed_out, cancelled  still under way: call again. The message names a rank that has
+  ///                            not come.
+  ///          disagreement      a rank made another call; both are named. The group is broken.
+  ///          peer_lost         a rank died or has left; it is named. The group is broken.
+  ///          as Channel::send()  this side's device refused. The group is broken.
+  ///          channel_broken    the group was broken before; cause() says why.
+  ///          stale_handle      the Group has ended.
+  [[nodiscard]] Result<void> barrier(Deadline deadline = Deadline::never(),
+                                     SourceLine where = SourceLine::here()) noexcept;
+
+  /// `values` of the root, at all.
+  template <IsPlace Values>
+  [[nodiscard]] Result<void> broadcast(std::uint32_t root, Values&& values,
+                                       Deadline deadline = Deadline::never(),
+                                       SourceLine where = SourceLine::here()) noexcept {
+    return broadcast_bytes(root, group::place_of(values), deadline, where);
+  }
+  /// `own` of rank i becomes part i of the root's `all`, which is empty elsewhere.
+  template <IsValues Own, IsPlace All>
+  requires OfOneType<Own, All>
+  [[nodiscard]] Result<void> gather(std::uint32_t root, Own const& own, All&& all,
+                                    Deadline deadline = Deadline::never(),
+                                    SourceLine where = SourceLine::here()) noexcept {
+    return gather_bytes(root, group::bytes_of(own), group::place_of(all), deadline, where);
+  }
+  /// Part i of the root's `all`, which is empty elsewhere, becomes `own` of rank i.
+  template <IsValues All, IsPlace Own>
+  requires OfOneType<All, Own>
+  [[nodiscard]] Result<void> scatter(std::uint32_t root, All const& all, Own&& own,
+                                     Deadline deadline = Deadline::never(),
+                                     SourceLine where = SourceLine::here()) noexcept {
+    return scatter_bytes(root, group::bytes_of(all), group::place_of(own), deadline, where);
+  }
+  /// `own` of rank i becomes part i of everybody's `all`.
+  template <IsValues Own, IsPlace All>
+  requires OfOneType<Own, All>
+  [[nodiscard]] Result<void> allgather(Own const& own, All&& all,
+                                       Deadline deadline = Deadline::never(),
+                                       SourceLine where = SourceLine::here()) noexcept {
+    return allgather_bytes(group::bytes_of(own), group::place_of(all), deadline, where);
+  }
+  /// Part i of rank j's `from` becomes part j of rank i's `to`.
+  template <IsValues From, IsPlace To>
+  requires OfOneType<From, To>
+  [[nodiscard]] Result<void> all_to_all(From const& from, To&& to,
+                                        Deadline deadline = Deadline::never(),
+                                        SourceLine where = SourceLine::here()) noexcept {
+    return all_to_all_bytes(group::bytes_of(from), group::place_of(to),
+                            sizeof(std::ranges::range_value_t<From>), deadline, where);
+  }
+  /// Combines the ranks' values in the order of ranks; the root's `values` become the result. The
+  /// others' stay as they are.
+  template <IsReduction Op, IsPlaceFor<Op> Values>
+  [[nodiscard]] Result<void> reduce(std::uint32_t root, Op const& op, Values&& values,
+                                    Deadline deadline = Deadline::never(),
+                                    SourceLine where = SourceLine::here()) noexcept {
+    return reduce_bytes(root, group::combining(op), group::place_of(values), deadline, where);
+  }
+  /// The same at all ranks, with the same bits.
+  template <IsReduction Op, IsPlaceFor<Op> Values>
+  [[nodiscard]] Result<void> allreduce(Op const& op, Values&& values,
+                                       Deadline deadline = Deadline::never(),
+                                       SourceLine where = SourceLine::here()) noexcept {
+    return allreduce_bytes(group::combining(op), group::place_of(values), deadline, where);
+  }
+  /// Of one value. A call that goes on after a time-out ignores its `value`: the first one counts.
+  template <IsReduction Op>
+  requires(sizeof(typename Op::Element) <= 64) [[nodiscard]] Result<typename Op::Element> allreduce(
+      Op const& op, typename Op::Element value, Deadline deadline = Deadline::never(),
+      SourceLine where = SourceLine::here()) noexcept {
+    LEND_TRYV(allreduce_value(group::combining(op), group::place_of(std::span{&value, 1}), deadline,
+                              where));
+    return value;
+  }
+  /// Combines the ranks' values in their order; part i of the result becomes `own` of rank i.
+  template <IsReduction Op, IsValues Values, IsPlaceFor<Op> Own>
+  requires OfOneType<Values, Own>
+  [[nodiscard]] Result<void> reduce_scatter(Op const& op, Values const& values, Own&& own,
+                                            Deadline deadline = Deadline::never(),
+                                            SourceLine where = SourceLine::here()) noexcept {
+    return reduce_scatter_bytes(group::combining(op), group::bytes_of(values), group::place_of(own),
+                                deadline, where);
+  }
+
+  /// What broke the group; null while it works.
+  [[nodiscard]] Error const* first_cause() const noexcept;
+
+ protected:
+  Team(std::shared_ptr<group::GroupState> state, group::Membership& membership) noexcept;
+  [[nodiscard]] group::GroupState& state() const noexcept;  // stops where it was moved from
+  std::shared_ptr<group::GroupState> state_;
+
+ private:
+  friend class Group;
+  [[nodiscard]] group::Ranks const& ranks() const noexcept;
+  [[nodiscard]] Result<void> run(group::Call const& call, Deadline deadline) noexcept;
+
+  [[nodiscard]] Result<void> broadcast_bytes(std::uint32_t root, std::span<std::byte> values,
+                                             Deadline deadline, SourceLine where) noexcept;
+  [[nodiscard]] Result<void> gather_bytes(std::uint32_t root, std::span<std::byte const> own,
+                                          std::span<std::byte> all, Deadline deadline,
+                                          SourceLine where) noexcept;
+  [[nodiscard]] Result<void> scatter_bytes(std::uint32_t root, std::span<std::byte const> all,
+                                           std::span<std::byte> own, Deadline deadline,
+                                           SourceLine where) noexcept;
+  [[nodiscard]] Result<void> allgather_bytes(std::span<std::byte const> own,
+                                             std::span<std::byte> all, Deadline deadline,
+                                             SourceLine where) noexcept;
+  [[nodiscard]] Result<void> all_to_all_bytes(std::span<std::byte const> from,
+                                              std::span<std::byte> to, std::size_t element_bytes,
+                                              Deadline deadline, SourceLine where) noexcept;
+  [[nodiscard]] Result<void> reduce_bytes(std::uint32_t root, group::Combining op,
+                                          std::span<std::byte> values, Deadline deadline,
+                                          SourceLine where) noexcept;
+  [[nodiscard]] Result<void> allreduce_bytes(group::Combining op, std::span<std::byte> values,
+                                             Deadline deadline, SourceLine where) noexcept;
+  [[nodiscard]] Result<void> allreduce_value(group::Combining op, std::span<std::byte> value,
+                                             Deadline deadline, SourceLine where) noexcept;
+  [[nodiscard]] Result<void> reduce_scatter_bytes(group::Combining op,
+                                                  std::span<std::byte const> values,
+                                                  std::span<std::byte> own, Deadline deadline,
+                                                  SourceLine where) noexcept;
+  group::Membership* membership_;  // the state's
+};
+
+}  // namespace lend

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What ranks compare: hashes of calls and of lists of ranks. Any thread.
+#include <group/call.hpp>
+
+#include <array>
+
+namespace lend::group {
+
+namespace {
+
+/// FNV-1a.
+class Hash {
+ public:
+  void add(std::uint64_t value, int bytes = 8) noexcept {
+    for (int i = 0; i < bytes; ++i, value >>= 8)
+      value_ = (value_ ^ static_cast<std::uint32_t>(value & 0xff)) * 16777619u;
+  }
+  [[nodiscard]] std::uint32_t value() const noexcept { return value_; }
+
+ private:
+  std::uint32_t value_ = 2166136261u;
+};
+
+}  // namespace
+
+std::string_view name_of(Collective collective) noexcept {
+  constexpr std::array<std::string_view, 9> names{"barrier", "broadcast", "gather",
+                                                  "scatter", "allgather", "all_to_all",
+                                                  "reduce",  "allreduce", "reduce_scatter"};
+  auto const index = static_cast<std::size_t>(collective);
+  return index < names.size() ? names[index] : "unknown call";
+}
+
+std::string text_of(Collective collective, std::uint64_t bytes) {
+  std::string text{name_of(collective)};
+  return collective == Collective::barrier ? text
+                                           : text + " of " + std::to_string(bytes) + " bytes";
+}
+
+std::uint32_t Membership::id_of(std::span<std::uint32_t const> members) noexcept {
+  Hash hash;
+  for (std::uint32_t const rank : members) hash.add(rank, 4);
+  return hash.value();
+}
+
+std::uint32_t Call::signature() const noexcept {
+  Hash hash;
+  hash.add(static_cast<std::uint64_t>(collective));
+  hash.add(root);
+  hash.add(block_bytes);
+  hash.add(op.element_bytes);
+  for (char const letter : op.name) hash.add(static_cast<unsigned char>(letter), 1);
+  return hash.value();
+}
+
+bool Call::goes_on_with(Call const& other) const noexcept {
+  return signature() == other.signature() && in.data() == other.in.data() &&
+         in.size() == other.in.size() && out.data() == other.out.data() &&
+         out.size() == other.out.size();
+}
+
+}  // namespace lend::group

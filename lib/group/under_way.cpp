@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The thread of the group.
+#include <group/under_way.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace lend::group {
+
+namespace {
+
+void copy(std::span<std::byte> into, std::span<std::byte const> from) noexcept {
+  if (!from.empty()) std::memcpy(into.data(), from.data(), from.size());
+}
+
+}  // namespace
+
+UnderWay::UnderWay(GroupOptions const& options)
+    : message_bytes_{options.message_bytes},
+      accumulator_(options.message_bytes),
+      theirs_(options.message_bytes) {}
+
+void UnderWay::begin(Membership& team, Call const& call) noexcept {
+  team_ = &team;
+  call_ = call;
+  ++team.number;
+  signature_ = call.signature();
+  piece_bytes_ = message_bytes_ / call.op.element_bytes * call.op.element_bytes;
+  pieces_ = static_cast<std::uint32_t>(
+      std::max<std::size_t>(1, (call.block_bytes + piece_bytes_ - 1) / piece_bytes_));
+  auto const [rank, size] = team.ranks;
+  rounds_ = rounds_of(call.collective, size);
+  piece_ = 0;
+  // The own part needs no message.
+  auto const own = rank * call.block_bytes;
+  switch (call.collective) {
+    case Collective::gather:
+      if (rank == call.root) copy(call.out.subspan(own), call.in);
+      break;
+    case Collective::scatter:
+      if (rank == call.root) copy(call.out, call.in.subspan(own, call.block_bytes));
+      break;
+    case Collective::allgather: copy(call.out.subspan(own), call.in); break;
+    case Collective::all_to_all:
+      copy(call.out.subspan(own), call.in.subspan(own, call.block_bytes));
+      break;
+    case Collective::reduce_scatter:
+      if (size == 1) copy(call.out, call.in);
+      break;
+    default: break;
+  }
+  begin_piece();
+}
+
+void UnderWay::begin_piece() noexcept {
+  round_ = 0;
+  bool const has_own =
+      call_.collective == Collective::reduce || call_.collective == Collective::allreduce;
+  is_accumulating_ = has_own;
+  if (has_own) copy(accumulator_, piece_of({.place = Step::Place::in}));
+  begin_round();
+}
+
+void UnderWay::begin_round() noexcept {
+  steps_.clear();
+  if (round_ < rounds_) add_round(call_.collective, team_->ranks, call_.root, round_, steps_);
+  is_done_.assign(steps_.size(), false);
+}
+
+void UnderWay::next_round() noexcept {
+  if (++round_ < rounds_) return begin_round();
+  end_piece();
+  if (++piece_ < pieces_) begin_piece();
+}
+
+void UnderWay::end_piece() noexcept {
+  bool const has_result =
+      call_.collective == Collective::allreduce ||
+      (call_.collective == Collective::reduce && team_->ranks.rank == call_.root) ||
+      call_.collective == Collective::reduce_scatter;
+  if (!has_result || !is_accumulating_) return;
+  auto const place = place_of({.place = Step::Place::out});
+  copy(place, std::span{accumulator_}.first(place.size()));
+}
+
+std::uint32_t UnderWay::awaited() const noexcept {
+  auto const step = std::ranges::find(is_done_, false) - is_done_.begin();
+  return rank_of(steps_[static_cast<std::size_t>(step)]);
+}
+
+Note UnderWay::head() const noexcept {
+  return {.signature = signature_,
+          .team = team_->id,
+          .number = team_->number,
+          .piece = piece_,
+          .round = round_,
+          .collective = call_.collective,
+          .call_bytes = static_cast<std::uint32_t>(call_.block_bytes)};
+}
+
+std::span<std::byte const> UnderWay::piece_of(Step const& step) const noexcept {
+  auto const offset = piece_ * piece_bytes_;
+  auto const length = std::min(piece_bytes_, call_.block_bytes - offset);
+  switch (step.place) {
+    case Step::Place::in: return call_.in.subspan(step.block * call_.block_bytes + offset, length);
+    case Step::Place::out:
+      return call_.out.subspan(step.block * call_.block_bytes + offset, length);
+    case Step::Place::accumulator: return std::span{accumulator_}.first(length);
+    case Step::Place::nothing: break;
+  }
+  return {};
+}
+
+std::span<std::byte> UnderWay::place_of(Step const& step) noexcept {
+  auto const piece = piece_of(step);
+  return {const_cast<std::byte*>(piece.data()), piece.size()};
+}
+
+void UnderWay::take(Step const& step, std::span<std::byte const> theirs) noexcept {
+  if (step.kind == Step::Kind::receive)
+    copy(place_of(step), theirs);
+  else
+    combine(step.kind, theirs);
+}
+
+void UnderWay::combine(Step::Kind kind, std::span<std::byte const> theirs) noexcept {
+  auto const elements = theirs.size() / call_.op.element_bytes;
+  if (!std::exchange(is_accumulating_, true)) {
+    copy(accumulator_, theirs);
+    return;
+  }
+  // Copied, because the operation may want aligned elements.
+  copy(theirs_, theirs);
+  if (kind == Step::Kind::combine_reverse) std::swap(accumulator_, theirs_);
+  call_.op.combine(call_.op.op, accumulator_.data(), theirs_.data(), elements);
+}
+
+std::string UnderWay::text() const {
+  return text_of(call_.collective, call_.block_bytes) + " " + std::to_string(team_->number) +
+         (team_->is_whole ? "" : " of a team of " + std::to_string(team_->ranks.size)) + " (" +
+         call_.where.file + ":" + std::to_string(call_.where.line) + ")";
+}
+
+}  // namespace lend::group

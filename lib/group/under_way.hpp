@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A collective from its beginning to its end: pieces, each of rounds, each of steps. Moves values,
+// sends nothing. The thread of the group.
+#pragma once
+
+#include <group/call.hpp>
+#include <lend/group/group_options.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace lend::group {
+
+class UnderWay {
+ public:
+  explicit UnderWay(GroupOptions const& options);
+
+  [[nodiscard]] bool exists() const noexcept { return team_ != nullptr; }
+  [[nodiscard]] bool goes_on_with(Membership const& team, Call const& call) const noexcept {
+    return team_ == &team && call.goes_on_with(call_);
+  }
+  [[nodiscard]] Membership const& team() const noexcept { return *team_; }
+  [[nodiscard]] Call const& call() const noexcept { return call_; }
+
+  /// Counts the call, and copies the part that needs no message.
+  void begin(Membership& team, Call const& call) noexcept;
+  void end() noexcept { team_ = nullptr; }
+
+  [[nodiscard]] bool is_over() const noexcept { return piece_ == pieces_; }
+  /// Of the round. Its peers are ranks of the team.
+  [[nodiscard]] std::span<Step const> steps() const noexcept { return steps_; }
+  [[nodiscard]] bool is_done(std::size_t step) const noexcept { return is_done_[step]; }
+  void set_done(std::size_t step) noexcept { is_done_[step] = true; }
+  /// Once all steps are done.
+  void next_round() noexcept;
+  /// The peer of the first step that is not done: a rank of the group.
+  [[nodiscard]] std::uint32_t awaited() const noexcept;
+  [[nodiscard]] std::uint32_t rank_of(Step const& step) const noexcept {
+    return team_->members[step.peer];
+  }
+
+  /// The head of the round's messages.
+  [[nodiscard]] Note head() const noexcept;
+  [[nodiscard]] bool is_of_round(Note const& note) const noexcept {
+    return is_of_call(note) && note.piece == piece_ && note.round == round_;
+  }
+  /// Whether `note` has this call's number, whatever it calls.
+  [[nodiscard]] bool is_of_call(Note const& note) const noexcept {
+    return note.team == team_->id && note.number == team_->number;
+  }
+  [[nodiscard]] bool agrees_with(Note const& note) const noexcept {
+    return !is_of_call(note) || note.signature == signature_;
+  }
+
+  /// What the step sends, or the values that it combines with its own.
+  [[nodiscard]] std::span<std::byte const> piece_of(Step const& step) const noexcept;
+  /// What the step receives.
+  /// Shape:   `theirs` as long as piece_of(step).
+  void take(Step const& step, std::span<std::byte const> theirs) noexcept;
+
+  /// Which call it is, for people.
+  [[nodiscard]] std::string text() const;
+
+ private:
+  void begin_piece() noexcept;
+  void begin_round() noexcept;
+  void end_piece() noexcept;
+  [[nodiscard]] std::span<std::byte> place_of(Step const& step) noexcept;
+  void combine(Step::Kind kind, std::span<std::byte const> theirs) noexcept;
+
+  std::size_t message_bytes_;
+  Membership* team_ = nullptr;
+  Call call_{};
+  std::uint32_t signature_ = 0;
+  std::size_t piece_bytes_ = 0;
+  std::uint32_t piece_ = 0, pieces_ = 0;
+  std::uint16_t round_ = 0, rounds_ = 0;
+  std::vector<Step> steps_{};
+  std::vector<bool> is_done_{};
+  std::vector<std::byte> accumulator_, theirs_;  // a piece each
+  bool is_accumulating_ = false;                 // there is something in it
+};
+
+}  // namespace lend::group
