@@ -27,6 +27,7 @@
 #include <lend/group/group.hpp>
 #include <lend/group/group_options.hpp>
 #include <lend/group/prepared_group.hpp>
+#include <lend/group/rank_card.hpp>
 #include <lend/group/reductions.hpp>
 #include <lend/group/team.hpp>
 #include <lend/group/values.hpp>

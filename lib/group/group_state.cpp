@@ -12,16 +12,20 @@ namespace lend::group {
 namespace {
 
 constexpr std::chrono::seconds leaving_bound{1};
+// Devices answer in microseconds; one that is gone does not.
+constexpr std::chrono::milliseconds roll_call_bound{50};
+constexpr int roll_call_tries = 3;
 
 }  // namespace
 
 // ---- together and apart ----
 
-GroupState::GroupState(WaitSet set, Ranks ranks, GroupOptions const& options)
+GroupState::GroupState(WaitSet set, OwnRecord record, Ranks ranks, GroupOptions const& options)
     : set_{std::move(set)},
+      record_{std::move(record)},
       ranks_{ranks},
       options_{options},
-      endpoints_(ranks.size),
+      cards_(ranks.size),
       links_(ranks.size),
       ready_(std::max(ranks.size, 1u)),
       call_{options} {
@@ -34,10 +38,12 @@ GroupState::GroupState(WaitSet set, Ranks ranks, GroupOptions const& options)
 Result<std::shared_ptr<GroupState>> GroupState::prepare(ProtectionDomain const& domain, Ranks ranks,
                                                         GroupOptions const& options) {
   LEND_TRY(set, WaitSet::create(domain.context(), options.wait));
-  auto state = std::make_shared<GroupState>(std::move(set), ranks, options);
+  LEND_TRY(record, OwnRecord::create(domain));
+  LEND_TRY(remote, record.remote());
+  auto state = std::make_shared<GroupState>(std::move(set), std::move(record), ranks, options);
   LinkOptions const link{options.message_bytes, options.window};
   ChannelOptions channel;
-  channel.queue_pair.send_depth = link.receives();
+  channel.queue_pair.send_depth = link.receives() + 1;  // and the question for its record
   channel.queue_pair.receive_depth = link.receives();
   channel.keep_alive = options.keep_alive;
   channel.wait_set = &state->set_;
@@ -45,14 +51,14 @@ Result<std::shared_ptr<GroupState>> GroupState::prepare(ProtectionDomain const& 
     if (i == ranks.rank) continue;
     channel.tag = i;
     LEND_TRY(prepared, prepare_channel(domain, channel));
-    state->endpoints_[i] = prepared.endpoint();
+    state->cards_[i] = {prepared.endpoint(), remote};
     LEND_TRY(made, Link::prepare(domain, std::move(prepared), link));
     state->links_[i] = std::move(made);
   }
   return state;
 }
 
-Result<void> GroupState::connect(std::span<Endpoint const> theirs) {
+Result<void> GroupState::connect(std::span<RankCard const> theirs) {
   for (std::uint32_t i = 0; i < ranks_.size; ++i)
     if (links_[i] != nullptr) {
       LEND_TRYV(links_[i]->connect(theirs[i]));
@@ -128,9 +134,11 @@ Result<void> GroupState::run(Membership& team, Call const& call, Deadline deadli
     return Error{Errc::invalid_argument, call_.text() +
                                              " is still under way: make that call again, with the "
                                              "same arguments, until it is over"};
+  is_polling_ = deadline.has_passed();
   auto const done = [&]() -> Result<void> {
     if (!call_.exists()) {
       call_.begin(team, call);
+      record_.enter(team, call);
       for (std::uint32_t const rank : team.members) {
         LEND_TRYV(check_agreement(rank));
       }
@@ -141,10 +149,13 @@ Result<void> GroupState::run(Membership& team, Call const& call, Deadline deadli
       LEND_TRYV(wait(deadline));
     }
   }();
-  if (done.has_value())
+  if (done.has_value()) {
     call_.end();
-  else if (!base::is_given_up(done.error()))
+    record_.leave();
+  } else if (!base::is_given_up(done.error())) {
     broken_ = done.error();
+    record_.set(Record::State::broken);
+  }
   return done;
 }
 
@@ -229,9 +240,52 @@ Result<void> GroupState::wait(Deadline deadline) noexcept {
   auto const ready = set_.wait(ready_, deadline);
   if (ready.has_value()) return take_news(ready.value());
   if (!base::is_given_up(ready.error())) return ready.error();
+  missing_.clear();
+  auto why = "rank " + std::to_string(call_.awaited()) + " has not come as far";
+  // A program that only looks, or wants to go on, does not wait for answers.
+  if (!is_polling_ && !deadline.is_cancelled()) {
+    LEND_TRY(found, call_the_roll());
+    if (!found.empty()) why = std::move(found);
+  }
   return base::gave_up(deadline, call_.text() + " did not complete",
-                       ": rank " + std::to_string(call_.awaited()) +
-                           " has not come as far; it is still under way: make the same call again");
+                       ": " + why + "; it is still under way: make the same call again");
+}
+
+Result<std::string> GroupState::call_the_roll() noexcept {
+  auto const& members = call_.team().members;
+  // Those without a whole record: a device may have read it in the middle of a change.
+  auto const ask = [&] {
+    bool has_asked = false;
+    for (std::uint32_t const rank : members)
+      if (links_[rank] != nullptr && !links_[rank]->answer()) has_asked |= links_[rank]->ask();
+    return has_asked;
+  };
+  auto const has_answer = [this](std::uint32_t rank) {
+    return links_[rank] == nullptr || links_[rank]->has_answer();
+  };
+  for (std::uint32_t const rank : members)
+    if (links_[rank] != nullptr) links_[rank]->forget_answer();
+  Deadline const deadline = within(roll_call_bound);
+  for (int tries = 0; tries < roll_call_tries && ask(); ++tries)
+    while (!std::ranges::all_of(members, has_answer)) {
+      auto const ready = set_.wait(ready_, deadline);
+      if (!ready.has_value()) {
+        tries = roll_call_tries;
+        break;
+      }
+      LEND_TRYV(take_news(ready.value()));
+    }
+
+  RollCall roll{call_.team().id, call_.team().number};
+  for (std::uint32_t const rank : members) {
+    if (links_[rank] == nullptr) continue;
+    if (links_[rank]->peer_has_left())
+      roll.add_left(rank);
+    else
+      roll.add(rank, links_[rank]->answer());
+  }
+  missing_ = roll.missing();
+  return roll.text();
 }
 
 Result<void> GroupState::take_news(std::span<Ready const> ready) noexcept {

@@ -4,6 +4,8 @@
 
 #include <group/call.hpp>
 #include <group/link.hpp>
+#include <group/record.hpp>
+#include <group/roll_call.hpp>
 #include <group/under_way.hpp>
 #include <lend/base/result.hpp>
 #include <lend/channel/wait_set.hpp>
@@ -25,13 +27,13 @@ class GroupState {
   [[nodiscard]] static Result<std::shared_ptr<GroupState>> prepare(ProtectionDomain const& domain,
                                                                    Ranks ranks,
                                                                    GroupOptions const& options);
-  GroupState(WaitSet set, Ranks ranks, GroupOptions const& options);
+  GroupState(WaitSet set, OwnRecord record, Ranks ranks, GroupOptions const& options);
   GroupState(GroupState const&) = delete;
   GroupState& operator=(GroupState const&) = delete;
   ~GroupState() { leave(); }
 
-  [[nodiscard]] std::span<Endpoint const> endpoints() const noexcept { return endpoints_; }
-  [[nodiscard]] Result<void> connect(std::span<Endpoint const> theirs);
+  [[nodiscard]] std::span<RankCard const> cards() const noexcept { return cards_; }
+  [[nodiscard]] Result<void> connect(std::span<RankCard const> theirs);
 
   /// Not all ranks met: it ends without a word to the others.
   void abandon() noexcept { broken_ = Error{Errc::peer_lost}; }
@@ -51,6 +53,8 @@ class GroupState {
   /// A call on one value, which is kept here meanwhile.
   [[nodiscard]] Result<void> run_on_value(Membership& team, Call call, std::span<std::byte> value,
                                           Deadline deadline) noexcept;
+  /// Ranks that had not entered the call that timed out last.
+  [[nodiscard]] std::span<std::uint32_t const> missing() const noexcept { return missing_; }
   [[nodiscard]] Error const* first_cause() const noexcept { return broken_ ? &*broken_ : nullptr; }
 
  private:
@@ -62,6 +66,9 @@ class GroupState {
   [[nodiscard]] Result<bool> receive(Step const& step) noexcept;
 
   [[nodiscard]] Result<void> wait(Deadline deadline) noexcept;
+  /// Learns which ranks have not entered the call, and what they are in, from their devices. For
+  /// people.
+  [[nodiscard]] Result<std::string> call_the_roll() noexcept;
   [[nodiscard]] Result<void> take_news(std::span<Ready const> ready) noexcept;
   /// Of what came from `rank` with the call.
   [[nodiscard]] Result<void> check_agreement(std::uint32_t rank) const noexcept;
@@ -69,15 +76,18 @@ class GroupState {
   [[nodiscard]] Result<void> check_for_losses() const noexcept;
 
   WaitSet set_;
+  OwnRecord record_;
   Ranks ranks_;
   GroupOptions options_;
-  std::vector<Endpoint> endpoints_;
+  std::vector<RankCard> cards_;
   std::vector<std::unique_ptr<Link>> links_;        // by rank; null: this one
   std::vector<std::unique_ptr<Membership>> teams_;  // the first is that of all ranks
   std::vector<Ready> ready_;
   std::optional<Error> broken_{};
   bool has_left_ = false;
   UnderWay call_;
+  bool is_polling_ = false;  // its deadline had passed before
+  std::vector<std::uint32_t> missing_{};
   alignas(64) std::array<std::byte, 64> value_{};
 };
 

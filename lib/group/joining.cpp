@@ -13,9 +13,9 @@ namespace {
 
 std::vector<network::Card> cards_of(PreparedGroup const& prepared, std::uint32_t rank) {
   std::vector<network::Card> cards;
-  auto const endpoints = prepared.endpoints();
-  for (std::uint32_t to = 0; to < endpoints.size(); ++to)
-    if (to != rank) cards.push_back({to, endpoints[to]});
+  auto const ours = prepared.cards();
+  for (std::uint32_t to = 0; to < ours.size(); ++to)
+    if (to != rank) cards.push_back({to, ours[to].endpoint, ours[to].record});
   return cards;
 }
 
@@ -25,14 +25,15 @@ Result<Group> Group::join(ProtectionDomain const& domain, Seat const& seat, Dead
                           GroupOptions const& options) {
   LEND_TRYV(network::check(seat));
   LEND_TRY(first, PreparedGroup::prepare(domain, seat.rank, seat.size, options));
-  if (seat.size == 1) return std::move(first).handshake(std::vector<Endpoint>(1));
+  if (seat.size == 1) return std::move(first).handshake(std::vector<RankCard>(1));
   LEND_TRY(meeting,
            network::DeskVisit::sit(seat, {options.message_bytes, options.window}, deadline));
   for (auto prepared = std::move(first);;) {
     LEND_TRY(theirs, meeting.swap(cards_of(prepared, seat.rank)));
     if (theirs) {
-      theirs->insert(theirs->begin() + seat.rank, Endpoint{});  // its own, which is not read
-      auto group = std::move(prepared).handshake(*theirs);
+      std::vector<RankCard> by_rank(seat.size);
+      for (network::Card const& card : *theirs) by_rank[card.rank] = {card.endpoint, card.record};
+      auto group = std::move(prepared).handshake(by_rank);
       if (group) {
         LEND_TRY(are_all_connected, meeting.confirm());
         if (are_all_connected) return group;

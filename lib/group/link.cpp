@@ -13,7 +13,7 @@ namespace lend::group {
 Result<std::unique_ptr<Link>> Link::prepare(ProtectionDomain const& domain,
                                             PreparedChannel prepared, LinkOptions const& options) {
   auto const slots = options.receives() * 2;
-  LEND_TRY(memory, domain.allocate(slots * options.slot_bytes()));
+  LEND_TRY(memory, domain.allocate(slots * options.slot_bytes() + sizeof(Record)));
   auto link = std::make_unique<Link>(std::move(prepared), std::move(memory), options);
   LEND_TRYV(link->post_receives());
   return link;
@@ -41,8 +41,9 @@ Result<void> Link::post_receives() {
   return success();
 }
 
-Result<void> Link::connect(Endpoint const& peer) {
-  LEND_TRY(channel, std::move(*prepared_).handshake(peer));
+Result<void> Link::connect(RankCard const& peer) {
+  LEND_TRY(channel, std::move(*prepared_).handshake(peer.endpoint));
+  record_ = peer.record;
   prepared_.reset();
   channel_.emplace(std::move(channel));
   return success();
@@ -137,6 +138,33 @@ Result<bool> Link::post(Note note, std::span<std::byte const> bytes) noexcept {
   sends_[*slot].emplace(std::move(handle));
   told_ = freed_;
   return true;
+}
+
+bool Link::ask() noexcept {
+  if (question_) return true;
+  is_answered_ = false;
+  if (is_over() || record_.size() < sizeof(Record)) return false;
+  // SAFETY: as in post_again().
+  auto posted = unsafe_post_read(
+      *channel_, {memory_.scatter(answer_at(), sizeof(Record)), record_.slice(0, sizeof(Record))});
+  if (!posted) return false;
+  question_.emplace(std::move(posted).value());
+  return true;
+}
+
+bool Link::has_answer() noexcept {
+  if (!question_) return true;
+  auto const done = question_->poll();
+  if (done.has_value() && !done.value()) return false;
+  is_answered_ = done.has_value() && !std::exchange(is_question_old_, false);
+  question_.reset();
+  return true;
+}
+
+std::optional<Record> Link::answer() const noexcept {
+  if (question_ || !is_answered_) return {};
+  auto const bytes = memory_.bytes(answer_at(), sizeof(Record));
+  return bytes ? Record::from(bytes.value()) : std::nullopt;
 }
 
 void Link::leave() noexcept {

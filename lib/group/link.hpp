@@ -4,10 +4,12 @@
 #pragma once
 
 #include <group/note.hpp>
+#include <group/record.hpp>
 #include <lend/base/result.hpp>
 #include <lend/channel/channel.hpp>
 #include <lend/channel/pending_work.hpp>
 #include <lend/channel/prepared_channel.hpp>
+#include <lend/group/rank_card.hpp>
 #include <lend/verbs/memory_region.hpp>
 #include <lend/verbs/protection_domain.hpp>
 
@@ -50,7 +52,7 @@ class Link {
   ~Link();
 
   [[nodiscard]] Endpoint const& endpoint() const noexcept { return prepared_->endpoint(); }
-  [[nodiscard]] Result<void> connect(Endpoint const& peer);
+  [[nodiscard]] Result<void> connect(RankCard const& peer);
 
   /// Takes what has come: notes that only say something are done with, the others wait.
   /// Errors:  as PendingWork::poll(): the link is broken.
@@ -66,6 +68,18 @@ class Link {
   void leave() noexcept;
   /// Whether all that was sent has arrived, or will not.
   [[nodiscard]] bool has_left() noexcept;
+
+  /// Reads the peer's record, which takes its device and not its program. False: this cannot be.
+  [[nodiscard]] bool ask() noexcept;
+  /// Whether it was read, or will not be.
+  [[nodiscard]] bool has_answer() noexcept;
+  /// Nothing: it was not read, or while it changed.
+  [[nodiscard]] std::optional<Record> answer() const noexcept;
+  /// An answer that is still to come to a previous question does not count either.
+  void forget_answer() noexcept {
+    is_answered_ = false;
+    is_question_old_ = question_.has_value();
+  }
 
   [[nodiscard]] bool peer_has_left() const noexcept { return peer_has_left_; }
   /// Null while it works.
@@ -84,6 +98,7 @@ class Link {
   [[nodiscard]] std::size_t send_at(std::uint32_t slot) const noexcept {
     return (options_.receives() + slot) * options_.slot_bytes();
   }
+  [[nodiscard]] std::size_t answer_at() const noexcept { return send_at(options_.receives()); }
   [[nodiscard]] Result<void> post_receives();
   [[nodiscard]] Result<void> post_again(std::uint32_t slot) noexcept;
   /// Takes a slot for a send; none if all are under way.
@@ -92,7 +107,8 @@ class Link {
   [[nodiscard]] Result<void> tell_freed() noexcept;
 
   LinkOptions options_;
-  MemoryRegion memory_;  // receives, then sends: a head and bytes each
+  MemoryRegion memory_;    // receives, then sends: a head and bytes each; then the peer's record
+  RemoteRegion record_{};  // the peer's
   std::optional<PreparedChannel> prepared_{};
   std::optional<Channel> channel_{};
   std::vector<std::optional<PendingWork>> receives_;  // by slot
@@ -104,6 +120,8 @@ class Link {
   std::uint32_t next_send_ = 0;
   std::uint32_t sent_ = 0, freed_by_peer_ = 0;  // parts
   std::uint32_t freed_ = 0, told_ = 0;          // of the peer's parts
+  std::optional<PendingWork> question_{};       // reads the peer's record
+  bool is_question_old_ = false, is_answered_ = false;
   bool peer_has_left_ = false;
 };
 

@@ -34,19 +34,18 @@ Result<PreparedGroup> PreparedGroup::prepare(ProtectionDomain const& domain, std
   return PreparedGroup{std::move(state)};
 }
 
-std::span<Endpoint const> PreparedGroup::endpoints() const noexcept {
+std::span<RankCard const> PreparedGroup::cards() const noexcept {
   if (state_ == nullptr) [[unlikely]]
     stop("a PreparedGroup was used after it had been moved from");
-  return state_->endpoints();
+  return state_->cards();
 }
 
-Result<Group> PreparedGroup::handshake(std::span<Endpoint const> theirs) && {
+Result<Group> PreparedGroup::handshake(std::span<RankCard const> theirs) && {
   if (state_ == nullptr)
     return Error{Errc::stale_handle, "this PreparedGroup was moved from or connected before"};
   if (theirs.size() != state_->ranks().size)
     return Error{Errc::invalid_argument, "there are " + std::to_string(theirs.size()) +
-                                             " endpoints for " +
-                                             std::to_string(state_->ranks().size) +
+                                             " cards for " + std::to_string(state_->ranks().size) +
                                              " ranks: give one for each, in their order"};
   auto state = std::move(state_);
   LEND_TRYV(state->connect(theirs));

@@ -88,6 +88,9 @@ std::span<std::uint32_t const> Team::members() const noexcept {
   static_cast<void>(state());
   return membership_->members;
 }
+std::span<std::uint32_t const> Team::missing() const noexcept {
+  return state().missing();
+}
 Error const* Team::first_cause() const noexcept {
   return state().first_cause();
 }

@@ -102,7 +102,7 @@ void DeskState::on_status(Connection& one) {
 void DeskState::hand_out_cards() {
   for (auto* const from : seats_) {
     for (auto const& card : from->cards)
-      seats_[card.rank]->theirs.push_back({from->rank, card.endpoint});
+      seats_[card.rank]->theirs.push_back({from->rank, card.endpoint, card.record});
     from->cards = {};
   }
   for (auto* const to : seats_) {

@@ -86,7 +86,7 @@ Result<void> DeskVisit::sit_once(Secret const& secret, Sit const& sit) {
   return error_of_rejection(socket_, status);
 }
 
-Result<std::optional<std::vector<Endpoint>>> DeskVisit::swap(std::span<Card const> cards) {
+Result<std::optional<std::vector<Card>>> DeskVisit::swap(std::span<Card const> cards) {
   auto const total = static_cast<std::uint32_t>(cards.size());
   auto rest = cards;
   do {
@@ -113,16 +113,16 @@ Result<std::optional<std::vector<Endpoint>>> DeskVisit::swap(std::span<Card cons
   }
 }
 
-Result<std::vector<Endpoint>> DeskVisit::in_order_of(std::span<Card const> cards,
-                                                     std::vector<Card> theirs) const {
+Result<std::vector<Card>> DeskVisit::in_order_of(std::span<Card const> cards,
+                                                 std::vector<Card> theirs) const {
   std::vector<Card const*> by_rank(size_);
   bool is_good = theirs.size() == cards.size();
   for (auto const& card : theirs) {
     is_good = is_good && card.rank < size_ && by_rank[card.rank] == nullptr;
     if (is_good) by_rank[card.rank] = &card;
   }
-  std::vector<Endpoint> endpoints;
-  endpoints.reserve(cards.size());
+  std::vector<Card> ordered;
+  ordered.reserve(cards.size());
   for (auto const& card : cards) {
     auto const* const other = by_rank[card.rank];
     if (!is_good || other == nullptr)
@@ -130,9 +130,9 @@ Result<std::vector<Endpoint>> DeskVisit::in_order_of(std::span<Card const> cards
                    "rank " + std::to_string(rank_) + " has " + std::to_string(cards.size()) +
                        " links, and " + std::to_string(theirs.size()) +
                        " lead to it; join with the same options at all ranks"};
-    endpoints.push_back(other->endpoint);
+    ordered.push_back(*other);
   }
-  return endpoints;
+  return ordered;
 }
 
 Result<bool> DeskVisit::confirm() {

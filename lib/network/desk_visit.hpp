@@ -46,7 +46,7 @@ class DeskVisit {
   /// Shape:   each rank once.
   /// Errors:  timed_out, cancelled  names the missing ranks. peer_lost  the desk is gone.
   ///          incompatible_peer     the ranks do not have the same links.
-  [[nodiscard]] Result<std::optional<std::vector<Endpoint>>> swap(std::span<Card const> cards);
+  [[nodiscard]] Result<std::optional<std::vector<Card>>> swap(std::span<Card const> cards);
   /// Says that all links are connected. True: all are, at all ranks. False: again.
   /// Errors:  those of swap(). This rank is in no group then.
   [[nodiscard]] Result<bool> confirm();
@@ -62,8 +62,8 @@ class DeskVisit {
   [[nodiscard]] Result<void> send(Frame const& frame);
   /// The next frame that is no answer to a question.
   [[nodiscard]] Result<void> next_frame();
-  [[nodiscard]] Result<std::vector<Endpoint>> in_order_of(std::span<Card const> cards,
-                                                          std::vector<Card> theirs) const;
+  [[nodiscard]] Result<std::vector<Card>> in_order_of(std::span<Card const> cards,
+                                                      std::vector<Card> theirs) const;
   /// The status in reader_ is `again`, or the end of the meeting.
   [[nodiscard]] Result<void> take_withdrawal();
   [[nodiscard]] Error gave_up() const;

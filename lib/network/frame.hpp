@@ -21,6 +21,7 @@
 
 #include <lend/base/result.hpp>
 #include <lend/verbs/endpoint.hpp>
+#include <lend/verbs/remote_region.hpp>
 
 #include <array>
 #include <cstddef>
@@ -45,7 +46,7 @@ inline constexpr std::size_t status_bytes = frame_header_bytes + 2 + status_text
 inline constexpr std::size_t group_name_max = 64;
 inline constexpr std::size_t sit_bytes = frame_header_bytes + 2 + group_name_max + 4 * 4;
 inline constexpr std::size_t cards_per_frame = 16;
-inline constexpr std::size_t card_bytes = 4 + Endpoint::encoded_size;
+inline constexpr std::size_t card_bytes = 4 + Endpoint::encoded_size + RemoteRegion::encoded_size;
 inline constexpr std::size_t cards_bytes = frame_header_bytes + 6 + cards_per_frame * card_bytes;
 inline constexpr std::size_t frame_bytes_max = cards_bytes + tag_bytes;
 

@@ -45,6 +45,7 @@ Frame encode_cards(std::uint32_t total, std::span<Card const> cards, Sealing* se
   for (auto const& card : here) {
     writer.u32(card.rank);
     writer.bytes(card.endpoint.encode());
+    writer.bytes(card.record.encode());
   }
   LEND_ASSERT(writer.ok());
   return frame_of(FrameKind::cards, payload, sealing);
@@ -83,7 +84,11 @@ Result<CardsFrame> cards_in(FrameReader const& reader) {
     in.bytes(bytes);
     auto const endpoint = Endpoint::decode(bytes);
     if (!endpoint) return foreign("sent a bad endpoint: " + endpoint.error().message());
-    frame.cards.push_back({rank, endpoint.value()});
+    std::array<std::byte, RemoteRegion::encoded_size> record_bytes{};
+    in.bytes(record_bytes);
+    auto const record = RemoteRegion::decode(record_bytes);
+    if (!record) return foreign("sent bad memory: " + record.error().message());
+    frame.cards.push_back({rank, endpoint.value(), record.value()});
   }
   LEND_ASSERT(in.ok());
   return frame;

@@ -4,7 +4,7 @@
 //   sit:    2 length of the group's name, 64 name padded with zeros, 4 rank, 4 size,
 //           4 message_bytes, 4 window
 //   cards:  4 how many there are in all, 2 how many of them are in this frame, 16 × (4 rank,
-//           56 Endpoint::encode()), padded with zeros
+//           56 Endpoint::encode(), 32 RemoteRegion::encode()), padded with zeros
 #pragma once
 
 #include <network/frame.hpp>
@@ -32,11 +32,12 @@ struct Sit {
   Terms terms{};
 };
 
-/// An endpoint for one link. On its way to the desk `rank` says who is to get it, on its way from
-/// there, whose it is.
+/// What one rank gives another to connect to it. On its way to the desk `rank` says which rank is
+/// to get it, on its way from there, whose it is.
 struct Card {
   std::uint32_t rank = 0;
   Endpoint endpoint{};
+  RemoteRegion record{};  ///< memory that the other may read
 };
 
 /// Some of the cards of one rank.

@@ -87,15 +87,15 @@ Result<double> run(Task const& task, Values& values, Over&... over) {
 Result<Group> join(ProtectionDomain const& domain, Task const& task) {
   LEND_TRY(prepared, PreparedGroup::prepare(domain, static_cast<std::uint32_t>(task.rank),
                                             static_cast<std::uint32_t>(task.size)));
-  using Encoded = std::array<std::byte, Endpoint::encoded_size>;
+  using Encoded = std::array<std::byte, RankCard::encoded_size>;
   std::vector<Encoded> ours, theirs(static_cast<std::size_t>(task.size));
-  for (Endpoint const& each : prepared.endpoints()) ours.push_back(each.encode());
+  for (RankCard const& each : prepared.cards()) ours.push_back(each.encode());
   MPI_Alltoall(ours.data(), sizeof(Encoded), MPI_BYTE, theirs.data(), sizeof(Encoded), MPI_BYTE,
                MPI_COMM_WORLD);
-  std::vector<Endpoint> peers(theirs.size());
+  std::vector<RankCard> peers(theirs.size());
   for (std::size_t i = 0; i < peers.size(); ++i) {
     if (i == static_cast<std::size_t>(task.rank)) continue;
-    LEND_TRY(peer, Endpoint::decode(theirs[i]));
+    LEND_TRY(peer, RankCard::decode(theirs[i]));
     peers[i] = peer;
   }
   return std::move(prepared).handshake(peers);

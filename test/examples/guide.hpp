@@ -3,6 +3,7 @@
 #pragma once
 
 #include <lend/base/result.hpp>
+#include <lend/group/group.hpp>
 #include <lend/verbs/protection_domain.hpp>
 
 // guide_peers.cpp

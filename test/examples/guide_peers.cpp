@@ -60,7 +60,7 @@ lend::Result<void> solve_in_a_group(lend::ProtectionDomain const& domain) {
   auto const all_to_all = [](auto const& ours) { return std::vector(ours.begin(), ours.end()); };
   // excerpt group
   LEND_TRY(prepared, lend::PreparedGroup::prepare(domain, rank, size));
-  auto const theirs = all_to_all(prepared.endpoints());  // endpoints()[i] goes to rank i
+  auto const theirs = all_to_all(prepared.cards());  // cards()[i] goes to rank i
   LEND_TRY(group, std::move(prepared).handshake(theirs));
   // end of excerpt
   std::vector<float> gradient(1000, 1.0f);
@@ -73,7 +73,7 @@ lend::Result<void> solve_in_a_group(lend::ProtectionDomain const& domain) {
   // excerpt barrier
   auto met = group.barrier(lend::within(1s));
   while (!met && met.error() == lend::Errc::timed_out) {
-    report(met.error().message());  // names a rank that has not come
+    report(met.error().message());  // names the ranks that have not come
     met = group.barrier(lend::within(1s));
   }
   // end of excerpt

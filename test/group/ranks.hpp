@@ -30,10 +30,10 @@ inline std::vector<Group> group_of(std::uint32_t size, GroupOptions const& optio
     ProtectionDomain const domain = must(context.allocate_protection_domain());
     prepared.push_back(must(PreparedGroup::prepare(domain, rank, size, options)));
   }
-  std::vector<std::vector<Endpoint>> theirs(size);
+  std::vector<std::vector<RankCard>> theirs(size);
   for (std::uint32_t to = 0; to < size; ++to)
     for (std::uint32_t from = 0; from < size; ++from)
-      theirs[to].push_back(prepared[from].endpoints()[to]);
+      theirs[to].push_back(prepared[from].cards()[to]);
   std::vector<Group> ranks;
   for (std::uint32_t rank = 0; rank < size; ++rank)
     ranks.push_back(must(std::move(prepared[rank]).handshake(theirs[rank])));

@@ -173,6 +173,6 @@ TEST_CASE("options and ranks out of range are refused", "[group]") {
   auto prepared = must(PreparedGroup::prepare(domain, 0, 2));
   CHECK(error_of(std::move(prepared).handshake({})) == Errc::invalid_argument);
   auto const one =
-      must(std::move(must(PreparedGroup::prepare(domain, 0, 1))).handshake(std::array{Endpoint{}}));
+      must(std::move(must(PreparedGroup::prepare(domain, 0, 1))).handshake(std::array{RankCard{}}));
   CHECK(one.size() == 1);
 }

@@ -33,10 +33,14 @@ inline Seat seat_at(std::string desk, std::uint32_t rank, std::uint32_t size) {
 inline Endpoint link(std::uint32_t from, std::uint32_t to) {
   return endpoint_of(from * 4096 + to + 1);
 }
+/// The memory that goes with it.
+inline RemoteRegion memory(std::uint32_t from, std::uint32_t to) {
+  return {from * 4096 + to + 1, 128, to + 1, RemoteAccess::read};
+}
 inline std::vector<network::Card> cards_to_all(std::uint32_t rank, std::uint32_t size) {
   std::vector<network::Card> cards;
   for (std::uint32_t to = 0; to < size; ++to)
-    if (to != rank) cards.push_back({to, link(rank, to)});
+    if (to != rank) cards.push_back({to, link(rank, to), memory(rank, to)});
   return cards;
 }
 /// To the ranks at a distance of a power of two: few, however many there are.
@@ -45,7 +49,8 @@ inline std::vector<network::Card> cards_to_few(std::uint32_t rank, std::uint32_t
   for (std::uint32_t to = 0; to < size; ++to) {
     auto const apart = (to + size - rank) % size;
     auto const is_power = [](std::uint32_t n) { return n != 0 && (n & (n - 1)) == 0; };
-    if (is_power(apart) || is_power((size - apart) % size)) cards.push_back({to, link(rank, to)});
+    if (is_power(apart) || is_power((size - apart) % size))
+      cards.push_back({to, link(rank, to), memory(rank, to)});
   }
   return cards;
 }
@@ -61,7 +66,8 @@ inline Result<int> meet(Seat const& seat, Deadline deadline = within(patience)) 
     LEND_TRY(theirs, meeting.swap(cards));
     if (!theirs) continue;
     for (std::size_t at = 0; at < cards.size(); ++at)
-      if (theirs->at(at) != link(cards[at].rank, seat.rank))
+      if (theirs->at(at).endpoint != link(cards[at].rank, seat.rank) ||
+          theirs->at(at).record != memory(cards[at].rank, seat.rank))
         return Error{Errc::incompatible_peer, "these are the endpoints of another link"};
     LEND_TRY(may_go, meeting.confirm());
     if (may_go) return rounds;

@@ -19,25 +19,25 @@ namespace {
 
 constexpr std::uint32_t size = 5, victim = 3;
 
-/// Endpoints of all ranks for all ranks go over the wires to the test, which passes them on.
+/// Cards of all ranks for all ranks go over the wires to the test, which passes them on.
 Group join(Wire const& wire, std::uint32_t rank) {
   Context const context = open_test_device();
   ProtectionDomain const domain = must(context.allocate_protection_domain());
   GroupOptions options;
   options.keep_alive = 20ms;
   auto prepared = must(PreparedGroup::prepare(domain, rank, size, options));
-  std::vector<Endpoint> theirs(size);
-  for (Endpoint const& each : prepared.endpoints()) REQUIRE(wire.put(each.encode()));
+  std::vector<RankCard> theirs(size);
+  for (RankCard const& each : prepared.cards()) REQUIRE(wire.put(each.encode()));
   for (std::uint32_t i = 0; i < size; ++i) {
-    std::array<std::byte, Endpoint::encoded_size> bytes{};
+    std::array<std::byte, RankCard::encoded_size> bytes{};
     REQUIRE(wire.take(bytes));
-    if (i != rank) theirs[i] = must(Endpoint::decode(bytes));
+    if (i != rank) theirs[i] = must(RankCard::decode(bytes));
   }
   return must(std::move(prepared).handshake(theirs));
 }
 
 void pass_on(std::vector<std::unique_ptr<PeerProcess>> const& ranks) {
-  using Encoded = std::array<std::byte, Endpoint::encoded_size>;
+  using Encoded = std::array<std::byte, RankCard::encoded_size>;
   std::vector<std::array<Encoded, size>> from(size);
   for (std::uint32_t i = 0; i < size; ++i)
     for (Encoded& bytes : from[i]) REQUIRE(ranks[i]->wire().take(bytes));
@@ -83,6 +83,35 @@ int call_until_failure(Wire const& wire, std::uint32_t rank, Death death) {
 }
 
 }  // namespace
+
+TEST_CASE("a stopped rank is named as late, and not lost", "[two_process]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  std::vector<std::unique_ptr<PeerProcess>> ranks;
+  for (std::uint32_t rank = 0; rank < size; ++rank)
+    ranks.push_back(std::make_unique<PeerProcess>([rank](Wire const& wire) {
+      Group group = join(wire, rank);
+      must(group.barrier(within(30s)));
+      if (rank == victim) {
+        ::raise(SIGSTOP);
+      } else {
+        auto const late = error_of(group.barrier(within(100ms)));
+        REQUIRE(late == Errc::timed_out);
+        CAPTURE(late.message());
+        REQUIRE(group.missing().size() == 1);
+        REQUIRE(group.missing()[0] == victim);
+        REQUIRE_THAT(late.message(), Catch::Contains("rank 3 has not come: it is in no call since "
+                                                     "barrier 1 ("));
+        REQUIRE(wire.say());
+      }
+      must(group.barrier(within(30s)));
+      return 0;
+    }));
+  pass_on(ranks);
+  for (std::uint32_t rank = 0; rank < size; ++rank)
+    if (rank != victim) CHECK(ranks[rank]->wire().hear());
+  ::kill(ranks[victim]->pid(), SIGCONT);
+  for (auto const& rank : ranks) CHECK(rank->exit_status() == 0);
+}
 
 TEST_CASE("every rank names the one that was killed, at whichever moment", "[two_process]") {
   if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;

@@ -8,7 +8,7 @@
 #include <lend/channel/builder.hpp>
 #include <lend/group/group.hpp>
 #include <lend/group/group_options.hpp>
-#include <lend/verbs/endpoint.hpp>
+#include <lend/group/rank_card.hpp>
 #include <lend/verbs/protection_domain.hpp>
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace lend {
 
 /// A group before its ranks are connected.
 ///
-/// For ranks that do not meet at a desk, as in Group::join(). Each prepares, gives endpoints()[i]
+/// For ranks that do not meet at a desk, as in Group::join(). Each prepares, gives cards()[i]
 /// to rank i by any means (an all-to-all of MPI, files), and connects with what it got:
 ///
 ///     LEND_TRY(prepared, PreparedGroup::prepare(domain, rank, size));
@@ -39,14 +39,14 @@ class LEND_EXPORT PreparedGroup {
   ~PreparedGroup();
 
   /// By rank; the own one is empty.
-  [[nodiscard]] std::span<Endpoint const> endpoints() const noexcept LEND_LIFETIMEBOUND;
+  [[nodiscard]] std::span<RankCard const> cards() const noexcept LEND_LIFETIMEBOUND;
 
   /// Connects the channels: theirs[i] is what rank i has for this one; the own one is not read.
   /// Local, as PreparedChannel::handshake(). Consumes this object, also when it fails, unless the
   /// number is wrong.
   /// Errors:  those of PreparedChannel::handshake(), and
-  ///          invalid_argument  not as many endpoints as ranks; nothing happened.
-  [[nodiscard]] Result<Group> handshake(std::span<Endpoint const> theirs) &&;
+  ///          invalid_argument  not as many cards as ranks; nothing happened.
+  [[nodiscard]] Result<Group> handshake(std::span<RankCard const> theirs) &&;
 
  private:
   explicit PreparedGroup(std::shared_ptr<group::GroupState> state) noexcept;

@@ -59,8 +59,13 @@ class LEND_EXPORT Team {
   /// Errors, of every collective:
   ///          invalid_argument  lengths that do not fit, a root that does not exist, or another
   ///                            call is still under way, which is named. Nothing was sent.
-  ///          timed_out, cancelled  still under way: call again. The message names a rank that has
-  ///                            not come.
+  ///          timed_out, cancelled  still under way: call again. After a time-out the message names
+  ///                            the ranks that have not entered the call, and what they are in;
+  ///                            missing() has them, too. Each rank has a record of this that the
+  ///                            others may read, so a device is asked, not a program. That takes
+  ///                            up to 50 ms beyond the deadline if one does not answer. A call
+  ///                            whose deadline had passed before it, or that was cancelled, asks no
+  ///                            device: it names one rank, which may itself wait for another.
   ///          disagreement      a rank made another call; both are named. The group is broken.
   ///          peer_lost         a rank died or has left; it is named. The group is broken.
   ///          as Channel::send()  this side's device refused. The group is broken.
@@ -143,6 +148,9 @@ class LEND_EXPORT Team {
                                 deadline, where);
   }
 
+  /// Ranks of the group that had not entered the call of this group that timed out last, in the
+  /// order of its team; empty if that is not known. Until the next call.
+  [[nodiscard]] std::span<std::uint32_t const> missing() const noexcept LEND_LIFETIMEBOUND;
   /// What broke the group; null while it works.
   [[nodiscard]] Error const* first_cause() const noexcept;
 

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What one rank of a group gives another to connect to it. A value, 88 bytes; any thread.
+#pragma once
+
+#include <lend/base/export.hpp>
+#include <lend/base/result.hpp>
+#include <lend/verbs/endpoint.hpp>
+#include <lend/verbs/remote_region.hpp>
+
+#include <array>
+#include <cstddef>
+#include <span>
+
+namespace lend {
+
+/// The end of a link, and the record in which a rank tells what it is in: the others may read it,
+/// and nothing else. A decoded card is untrusted until PreparedGroup::handshake().
+struct LEND_EXPORT RankCard {
+  Endpoint endpoint{};
+  RemoteRegion record{};
+
+  static constexpr std::size_t encoded_size = Endpoint::encoded_size + RemoteRegion::encoded_size;
+  [[nodiscard]] std::array<std::byte, encoded_size> encode() const noexcept;
+  /// Errors:  those of Endpoint::decode() and RemoteRegion::decode(), and
+  ///          incompatible_peer  not encoded_size bytes.
+  [[nodiscard]] static Result<RankCard> decode(std::span<std::byte const> bytes);
+
+  friend bool operator==(RankCard const&, RankCard const&) = default;
+};
+
+}  // namespace lend

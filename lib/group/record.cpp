@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The thread of the group.
+#include <group/record.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+namespace lend::group {
+
+namespace {
+
+using Words = std::array<std::uint64_t, sizeof(Record) / sizeof(std::uint64_t)>;
+
+/// Of all words but the first, and never 0, which an unwritten record has.
+std::uint64_t checksum_of(Words const& words) noexcept {
+  std::uint64_t sum = 0xcbf29ce484222325;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    sum = (sum ^ words[i]) * 0x9e3779b97f4a7c15;
+    sum ^= sum >> 32;
+  }
+  return sum | 1;
+}
+
+/// Word by word, so that a device never reads a part of one.
+///
+/// A device of the same process reads as another thread would. That race is meant, and what it can
+/// bring is found by the checksum; the sanitizer is not to see it.
+[[gnu::no_sanitize_thread]] void store(std::byte* target, Words const& words) noexcept {
+  auto* const place = reinterpret_cast<std::uint64_t volatile*>(target);
+  for (std::size_t i = 0; i < words.size(); ++i) place[i] = words[i];
+}
+
+}  // namespace
+
+std::optional<bool> Record::has_entered(std::uint32_t id, std::uint32_t call) const noexcept {
+  auto const it = std::ranges::find_if(
+      teams, [id](Entered const& each) { return each.number != 0 && each.team == id; });
+  if (it != teams.end()) return static_cast<std::int32_t>(it->number - call) >= 0;
+  if (teams.back().number != 0) return {};  // there may have been more
+  return false;
+}
+
+std::string Record::text() const {
+  if (state == State::broken) return "has broken the group";
+  if (number == 0) return "has made no call";
+  auto const* const end = std::ranges::find(file, '\0');
+  auto call = text_of(collective, call_bytes) + " " + std::to_string(number);
+  if (team_size != 0) call += " of a team of " + std::to_string(team_size);
+  call += " (" + std::string{file.data(), static_cast<std::size_t>(end - file.data())} + ":" +
+          std::to_string(line) + ")";
+  return state == State::in_call ? "is in " + call : "is in no call since " + call;
+}
+
+std::optional<Record> Record::from(std::span<std::byte const> bytes) noexcept {
+  Words words;
+  if (bytes.size() != sizeof words) return {};
+  std::memcpy(words.data(), bytes.data(), sizeof words);
+  if (words[0] != checksum_of(words)) return {};
+  Record record;
+  std::memcpy(static_cast<void*>(&record), words.data(), sizeof record);
+  return record;
+}
+
+Result<OwnRecord> OwnRecord::create(ProtectionDomain const& domain) {
+  LEND_TRY(memory, domain.unsafe_allocate_exposed(sizeof(Record), RemoteAccess::read));
+  OwnRecord record{std::move(memory)};
+  record.publish();
+  return record;
+}
+
+void OwnRecord::enter(Membership const& team, Call const& call) noexcept {
+  record_.team = team.id;
+  record_.number = team.number;
+  record_.call_bytes = call.block_bytes;
+  record_.line = call.where.line;
+  record_.team_size =
+      team.is_whole
+          ? std::uint16_t{0}
+          : static_cast<std::uint16_t>(std::min<std::uint32_t>(team.ranks.size, UINT16_MAX));
+  record_.collective = call.collective;
+  record_.state = Record::State::in_call;
+  std::string_view file{call.where.file};
+  file.remove_prefix(file.size() - std::min(file.size(), record_.file.size()));
+  auto const rest = std::ranges::copy(file, record_.file.begin()).out;
+  std::fill(rest, record_.file.end(), '\0');
+
+  auto& teams = record_.teams;
+  auto place = std::ranges::find(teams, team.id, &Record::Entered::team);
+  if (place == teams.end()) --place;  // that was used longest ago
+  std::rotate(teams.begin(), place, place + 1);
+  teams.front() = {team.id, team.number};
+  publish();
+}
+
+void OwnRecord::set(Record::State state) noexcept {
+  record_.state = state;
+  publish();
+}
+
+void OwnRecord::publish() noexcept {
+  Words words;
+  std::memcpy(words.data(), &record_, sizeof words);
+  record_.checksum = words[0] = checksum_of(words);
+  auto const bytes = memory_.mutable_bytes();
+  if (bytes.has_value()) store(bytes.value().data(), words);
+}
+
+}  // namespace lend::group

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What a rank is in, for the others to read by RDMA. The thread of the group writes; a device may
+// read at any time, also in the middle of it.
+#pragma once
+
+#include <group/call.hpp>
+#include <lend/base/result.hpp>
+#include <lend/verbs/memory_region.hpp>
+#include <lend/verbs/protection_domain.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace lend::group {
+
+/// In the byte order of the hosts, as notes are. Whole words, as which it is written.
+struct Record {
+  enum class State : std::uint8_t {
+    idle,     ///< in no call: `number` is that of the last one, if not 0
+    in_call,  ///< in this call
+    broken,   ///< the group is broken at this rank
+  };
+  /// How far a team has come here.
+  struct Entered {
+    std::uint32_t team = 0, number = 0;  // number 0: none
+  };
+
+  std::uint64_t checksum = 0;  ///< of the rest: a reader finds out that it read half of a change
+  std::uint32_t team = 0, number = 0;
+  std::uint64_t call_bytes = 0;
+  std::uint32_t line = 0;
+  std::uint16_t team_size = 0;  ///< 0: the whole group
+  Collective collective{};
+  State state{};
+  std::array<char, 40> file{};     ///< the end of its name, padded with zeros
+  std::array<Entered, 7> teams{};  ///< used last, the latest first
+
+  /// Whether it had entered this call, or one after. Nothing: it cannot be told.
+  [[nodiscard]] std::optional<bool> has_entered(std::uint32_t id,
+                                                std::uint32_t call) const noexcept;
+  /// What the rank is in, for people: "is in barrier 3 (solver.cpp:118)".
+  [[nodiscard]] std::string text() const;
+
+  /// As it was read. Nothing if it was written meanwhile, or is no record.
+  [[nodiscard]] static std::optional<Record> from(std::span<std::byte const> bytes) noexcept;
+};
+static_assert(sizeof(Record) == 128);
+
+/// The record of this rank, in memory that peers may read.
+class OwnRecord {
+ public:
+  /// Errors:  those of ProtectionDomain::unsafe_allocate_exposed().
+  [[nodiscard]] static Result<OwnRecord> create(ProtectionDomain const& domain);
+
+  [[nodiscard]] Result<RemoteRegion> remote() const noexcept { return memory_.remote(); }
+  void enter(Membership const& team, Call const& call) noexcept;
+  /// The call is over.
+  void leave() noexcept { set(Record::State::idle); }
+  void set(Record::State state) noexcept;
+
+ private:
+  explicit OwnRecord(MemoryRegion memory) noexcept : memory_{std::move(memory)} {}
+  void publish() noexcept;
+
+  MemoryRegion memory_;
+  Record record_{};
+};
+
+}  // namespace lend::group

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What the records of a team say of one call. Pure: reads nothing. Any thread.
+#pragma once
+
+#include <group/record.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lend::group {
+
+class RollCall {
+ public:
+  RollCall(std::uint32_t team, std::uint32_t number) noexcept : team_{team}, number_{number} {}
+
+  /// A rank of the group, and its record if there is one.
+  void add(std::uint32_t rank, std::optional<Record> const& record);
+  /// A rank whose group has ended. It may have entered the call before.
+  void add_left(std::uint32_t rank) { left_.push_back(rank); }
+
+  /// Those that have not entered the call. A rank of which that cannot be told is not among them.
+  [[nodiscard]] std::vector<std::uint32_t> const& missing() const noexcept { return missing_; }
+  /// Who is missing and what it is in, for people; empty if there is nothing to tell.
+  [[nodiscard]] std::string text() const;
+
+ private:
+  std::uint32_t team_, number_;
+  std::vector<std::uint32_t> missing_{};
+  std::vector<std::string> told_{};  // of each
+  std::vector<std::uint32_t> silent_{}, left_{};
+};
+
+}  // namespace lend::group
