@@ -12,6 +12,7 @@ namespace lend::group {
 namespace {
 
 constexpr std::chrono::seconds leaving_bound{1};
+constexpr std::chrono::milliseconds telling_bound{200};
 // Devices answer in microseconds; one that is gone does not.
 constexpr std::chrono::milliseconds roll_call_bound{50};
 constexpr int roll_call_tries = 3;
@@ -68,27 +69,29 @@ Result<void> GroupState::connect(std::span<RankCard const> theirs) {
 
 void GroupState::leave() noexcept {
   if (std::exchange(has_left_, true)) return;
-  auto const for_each_link = [this](auto&& visit) {
+  if (!broken_) {
     for (auto const& link : links_)
-      if (link != nullptr) visit(*link);
-  };
-  if (!broken_ && !call_.exists()) {  // otherwise the others see that it is lost
-    for_each_link([](Link& link) {
-      static_cast<void>(link.take_arrivals());  // the peer may have left before
-      link.leave();
-    });
-    Deadline const deadline = within(leaving_bound);
-    for (bool all_left = false; !all_left;) {
-      all_left = true;
-      for_each_link([&](Link& link) { all_left &= link.has_left(); });
-      if (all_left) break;
-      auto const ready = set_.wait(ready_, deadline);
-      if (!ready.has_value()) break;
-      for (Ready const& one : ready.value())
-        if (one.what != Ready::What::device) static_cast<void>(links_[one.tag]->take_arrivals());
-    }
+      if (link != nullptr)
+        static_cast<void>(link->take_arrivals());  // the peer may have left before
+    // In the middle of a call it is missed.
+    end_links(call_.exists() ? Note::of({Fault::Reason::left, ranks_.rank, ranks_.rank})
+                             : Note{.kind = Note::Kind::left},
+              within(leaving_bound));
   }
   for (auto& link : links_) link.reset();
+}
+
+void GroupState::end_links(Note const& note, Deadline deadline) noexcept {
+  for (;;) {
+    bool is_over = true;
+    for (auto const& link : links_)
+      if (link != nullptr) is_over = link->try_end(note) && link->is_quiet() && is_over;
+    if (is_over) return;
+    auto const ready = set_.wait(ready_, deadline);
+    if (!ready.has_value()) return;
+    for (Ready const& one : ready.value())
+      if (one.what != Ready::What::device) static_cast<void>(links_[one.tag]->take_arrivals());
+  }
 }
 
 // ---- teams ----
@@ -153,8 +156,7 @@ Result<void> GroupState::run(Membership& team, Call const& call, Deadline deadli
     call_.end();
     record_.leave();
   } else if (!base::is_given_up(done.error())) {
-    broken_ = done.error();
-    record_.set(Record::State::broken);
+    break_by(done.error());
   }
   return done;
 }
@@ -222,9 +224,10 @@ Result<bool> GroupState::receive(Step const& step) noexcept {
   if (it == arrived.end()) return false;
   auto const theirs = link.bytes_of(*it);
   if (theirs.size() != own.size())
-    return Error{Errc::disagreement, "rank " + std::to_string(rank) + " sent " +
-                                         std::to_string(theirs.size()) + " bytes, not " +
-                                         std::to_string(own.size())};
+    return found(Fault::Reason::disagreed, rank,
+                 {Errc::disagreement, "rank " + std::to_string(rank) + " sent " +
+                                          std::to_string(theirs.size()) + " bytes, not " +
+                                          std::to_string(own.size())});
   call_.take(step, theirs);
   LEND_TRYV(link.release(static_cast<std::size_t>(it - arrived.begin())));
   return true;
@@ -300,31 +303,78 @@ Result<void> GroupState::take_news(std::span<Ready const> ready) noexcept {
   return success();
 }
 
-Result<void> GroupState::check_agreement(std::uint32_t rank) const noexcept {
+Result<void> GroupState::check_agreement(std::uint32_t rank) noexcept {
   if (links_[rank] == nullptr) return success();
   for (auto const& [note, slot] : links_[rank]->arrived())
     if (!call_.agrees_with(note))
-      return Error{Errc::disagreement,
-                   "rank " + std::to_string(rank) + " called " +
-                       text_of(note.collective, note.call_bytes) + " as its call " +
-                       std::to_string(note.number) + ", this rank " + call_.text() +
-                       ": all ranks make the same calls, with the same lengths, roots and "
-                       "operations"};
+      return found(
+          Fault::Reason::disagreed, rank,
+          {Errc::disagreement,
+           "rank " + std::to_string(rank) + " called " + text_of(note.collective, note.call_bytes) +
+               " as its call " + std::to_string(note.number) + ", this rank " + call_.text() +
+               ": all ranks make the same calls, with the same lengths, roots and "
+               "operations"});
   return success();
 }
 
-Result<void> GroupState::check_for_losses() const noexcept {
+// ---- what breaks the group ----
+
+Result<void> GroupState::check_for_losses() noexcept {
+  // A peer says why before its links end.
+  for (auto const& link : links_)
+    if (link != nullptr && link->failure() != nullptr) static_cast<void>(link->take_arrivals());
+  for (auto const& link : links_)
+    if (link != nullptr && link->fault()) return told(*link->fault());
   for (std::uint32_t i = 0; i < ranks_.size; ++i) {
     if (links_[i] == nullptr || links_[i]->peer_has_left()) continue;
     if (Error const* const failure = links_[i]->failure())
-      return Error{Errc::peer_lost, "rank " + std::to_string(i) + " is lost: " + failure->message()}
-          .with_cause(*failure);
+      return found(
+          Fault::Reason::lost, i,
+          Error{Errc::peer_lost, "rank " + std::to_string(i) + " is lost: " + failure->message()}
+              .with_cause(*failure));
   }
   auto const rank = call_.awaited();
   if (links_[rank] != nullptr && links_[rank]->peer_has_left())
-    return Error{Errc::peer_lost, "rank " + std::to_string(rank) + " has left the group, and " +
-                                      call_.text() + " needs it"};
+    return found(Fault::Reason::left, rank,
+                 {Errc::peer_lost, "rank " + std::to_string(rank) + " has left the group, and " +
+                                       call_.text() + " needs it"});
   return success();
+}
+
+Error GroupState::found(Fault::Reason reason, std::uint32_t rank, Error error) noexcept {
+  fault_ = {reason, rank, ranks_.rank};
+  return error;
+}
+
+Error GroupState::told(Fault const& fault) noexcept {
+  fault_ = fault;
+  auto const rank = "rank " + std::to_string(fault.rank), by = "rank " + std::to_string(fault.by);
+  switch (fault.reason) {
+    case Fault::Reason::lost:
+      if (fault.rank == ranks_.rank)
+        return {Errc::peer_lost, "this rank is lost to " + by + ", which told the others so"};
+      return {Errc::peer_lost, rank + " is lost, as " + by + " found out"};
+    case Fault::Reason::left:
+      if (fault.rank == fault.by)
+        return {Errc::peer_lost, rank + " has left the group in the middle of a call"};
+      return {Errc::peer_lost, rank + " has left the group, and a call of " + by + " needed it"};
+    case Fault::Reason::disagreed:
+      return {Errc::disagreement, rank + " and " + by + " made different calls: " + by +
+                                      " has the error that names both"};
+    default: return {Errc::peer_lost, rank + " has broken the group; its own error says why"};
+  }
+}
+
+std::optional<std::uint32_t> GroupState::lost_rank() const noexcept {
+  if (!broken_ || *broken_ != Errc::peer_lost || !fault_) return {};
+  return fault_->rank;
+}
+
+void GroupState::break_by(Error const& error) noexcept {
+  broken_ = error;
+  record_.set(Record::State::broken);
+  if (!fault_) fault_ = {Fault::Reason::failed, ranks_.rank, ranks_.rank};
+  end_links(Note::of(*fault_), within(telling_bound));
 }
 
 }  // namespace lend::group

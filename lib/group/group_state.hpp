@@ -55,6 +55,7 @@ class GroupState {
                                           Deadline deadline) noexcept;
   /// Ranks that had not entered the call that timed out last.
   [[nodiscard]] std::span<std::uint32_t const> missing() const noexcept { return missing_; }
+  [[nodiscard]] std::optional<std::uint32_t> lost_rank() const noexcept;
   [[nodiscard]] Error const* first_cause() const noexcept { return broken_ ? &*broken_ : nullptr; }
 
  private:
@@ -71,9 +72,17 @@ class GroupState {
   [[nodiscard]] Result<std::string> call_the_roll() noexcept;
   [[nodiscard]] Result<void> take_news(std::span<Ready const> ready) noexcept;
   /// Of what came from `rank` with the call.
-  [[nodiscard]] Result<void> check_agreement(std::uint32_t rank) const noexcept;
-  /// A rank that is needed and gone, or whose loss was found out.
-  [[nodiscard]] Result<void> check_for_losses() const noexcept;
+  [[nodiscard]] Result<void> check_agreement(std::uint32_t rank) noexcept;
+  /// A rank that is needed and gone, or whose loss was found out, here or by another rank.
+  [[nodiscard]] Result<void> check_for_losses() noexcept;
+
+  /// Remembers what to tell the others of an error.
+  [[nodiscard]] Error found(Fault::Reason reason, std::uint32_t rank, Error error) noexcept;
+  [[nodiscard]] Error told(Fault const& fault) noexcept;
+  /// Tells the others why; they know it before they can see that the links end.
+  void break_by(Error const& error) noexcept;
+  /// Sends `note` as the last one of each link, until it has arrived.
+  void end_links(Note const& note, Deadline deadline) noexcept;
 
   WaitSet set_;
   OwnRecord record_;
@@ -84,6 +93,7 @@ class GroupState {
   std::vector<std::unique_ptr<Membership>> teams_;  // the first is that of all ranks
   std::vector<Ready> ready_;
   std::optional<Error> broken_{};
+  std::optional<Fault> fault_{};
   bool has_left_ = false;
   UnderWay call_;
   bool is_polling_ = false;  // its deadline had passed before

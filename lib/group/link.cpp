@@ -63,6 +63,7 @@ Result<void> Link::take_arrivals() noexcept {
       return Error{Errc::incompatible_peer, "a message between ranks is damaged"};
     freed_by_peer_ = note.freed;
     peer_has_left_ |= note.kind == Note::Kind::left;
+    if (note.kind == Note::Kind::broken) fault_ = note.fault();
     if (note.kind == Note::Kind::part) {
       arrived_.push_back({note, slot});
     } else {
@@ -167,12 +168,14 @@ std::optional<Record> Link::answer() const noexcept {
   return bytes ? Record::from(bytes.value()) : std::nullopt;
 }
 
-void Link::leave() noexcept {
-  if (is_over()) return;
-  static_cast<void>(post({.kind = Note::Kind::left}, {}));
+bool Link::try_end(Note const& note) noexcept {
+  if (has_ended_ || is_over()) return true;
+  auto const is_posted = post(note, {});
+  has_ended_ = !is_posted.has_value() || is_posted.value();
+  return has_ended_;
 }
 
-bool Link::has_left() noexcept {
+bool Link::is_quiet() noexcept {
   if (is_over()) return true;
   // The peer's receives are posted, so that its device takes all without the peer's program.
   return std::ranges::all_of(sends_, [](auto& handle) {

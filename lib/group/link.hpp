@@ -29,7 +29,7 @@ struct LinkOptions {
 
   /// Receives of a link: those of the window, and those for notes that only say something. At most
   /// two that say what was freed are on their way, because each is sent for half a window; and one
-  /// that says that the peer has left.
+  /// that says that the peer has left or that its group is broken.
   [[nodiscard]] std::uint32_t receives() const noexcept { return window + 3; }
   [[nodiscard]] std::size_t slot_bytes() const noexcept { return sizeof(Note) + message_bytes; }
 };
@@ -64,10 +64,10 @@ class Link {
 
   /// Sends `note` with `bytes`. False: there is no room now; try again when something has come.
   [[nodiscard]] Result<bool> try_send(Note note, std::span<std::byte const> bytes) noexcept;
-  /// Tells the peer that this rank leaves.
-  void leave() noexcept;
+  /// Sends the link's last note, once. False: try again when something has come.
+  [[nodiscard]] bool try_end(Note const& note) noexcept;
   /// Whether all that was sent has arrived, or will not.
-  [[nodiscard]] bool has_left() noexcept;
+  [[nodiscard]] bool is_quiet() noexcept;
 
   /// Reads the peer's record, which takes its device and not its program. False: this cannot be.
   [[nodiscard]] bool ask() noexcept;
@@ -82,6 +82,8 @@ class Link {
   }
 
   [[nodiscard]] bool peer_has_left() const noexcept { return peer_has_left_; }
+  /// What the peer said that broke its group.
+  [[nodiscard]] std::optional<Fault> const& fault() const noexcept { return fault_; }
   /// Null while it works.
   [[nodiscard]] Error const* failure() const noexcept {
     return channel_ ? channel_->first_cause() : nullptr;
@@ -122,7 +124,8 @@ class Link {
   std::uint32_t freed_ = 0, told_ = 0;          // of the peer's parts
   std::optional<PendingWork> question_{};       // reads the peer's record
   bool is_question_old_ = false, is_answered_ = false;
-  bool peer_has_left_ = false;
+  bool has_ended_ = false, peer_has_left_ = false;
+  std::optional<Fault> fault_{};
 };
 
 }  // namespace lend::group

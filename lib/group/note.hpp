@@ -23,12 +23,26 @@ enum class Collective : std::uint8_t {
 /// With the bytes of one rank's values, where it has any.
 [[nodiscard]] std::string text_of(Collective collective, std::uint64_t bytes);
 
+/// What broke a group, as ranks tell each other.
+struct Fault {
+  enum class Reason : std::uint16_t {
+    lost,       ///< `rank` died
+    left,       ///< `rank` left when it was needed
+    disagreed,  ///< `rank` and `by` made different calls
+    failed,     ///< `rank` has another error
+  };
+  Reason reason{};
+  std::uint32_t rank = 0;
+  std::uint32_t by = 0;  ///< the rank that found it out
+};
+
 /// In the byte order of the hosts, as the values are.
 struct Note {
   enum class Kind : std::uint8_t {
     part,    ///< of a collective
     credit,  ///< only says what was freed
     left,    ///< this rank's group has ended
+    broken,  ///< it is broken by a Fault, which is in place of the values' place
   };
 
   std::uint32_t freed = 0;      ///< messages of the other direction that were taken, modulo 2^32
@@ -41,6 +55,17 @@ struct Note {
   Kind kind{};
   Collective collective{};
   std::uint32_t call_bytes = 0;  ///< of the whole call's values at one rank, at most 2^32 - 1
+
+  [[nodiscard]] static Note of(Fault const& fault) noexcept {
+    return {.number = fault.rank,
+            .piece = fault.by,
+            .round = static_cast<std::uint16_t>(fault.reason),
+            .kind = Kind::broken};
+  }
+  /// Of one whose kind is `broken`.
+  [[nodiscard]] Fault fault() const noexcept {
+    return {static_cast<Fault::Reason>(round), number, piece};
+  }
 };
 static_assert(sizeof(Note) == 32);
 

@@ -91,6 +91,9 @@ std::span<std::uint32_t const> Team::members() const noexcept {
 std::span<std::uint32_t const> Team::missing() const noexcept {
   return state().missing();
 }
+std::optional<std::uint32_t> Team::lost_rank() const noexcept {
+  return state().lost_rank();
+}
 Error const* Team::first_cause() const noexcept {
   return state().first_cause();
 }

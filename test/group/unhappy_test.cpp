@@ -145,20 +145,73 @@ TEST_CASE("a rank that has left is named when it is needed", "[group]") {
   CHECK(says(error, "rank 2 has left"));
 }
 
-TEST_CASE("a rank that is lost is named, by its death or its group's end in the middle",
-          "[group]") {
+TEST_CASE("a rank whose group ends in the middle of a call is named by all", "[group]") {
   if (lacks_groups()) return;
   GroupOptions options;
-  options.keep_alive = 20ms;
-  auto ranks = group_of(3, options);
-  CHECK(error_of(ranks[2].barrier(within(0s))) == Errc::timed_out);
-  ranks.pop_back();  // with a call under way: it does not say that it leaves
+  options.keep_alive = 0s;  // nothing but its own word can tell
+  auto ranks = group_of(5, options);
+  CHECK(error_of(ranks[4].barrier(within(0s))) == Errc::timed_out);
+  ranks.pop_back();
 
-  auto const error = error_of(ranks[0].barrier(within(30s)));
+  for (Group& group : ranks) {
+    auto const error = error_of(group.barrier(within(30s)));
+    CAPTURE(group.rank(), error.message());
+    CHECK(error == Errc::peer_lost);
+    CHECK(says(error, "rank 4 has left the group in the middle of a call"));
+    CHECK(group.lost_rank() == 4);
+  }
+}
 
-  CHECK(error == Errc::peer_lost);
-  CHECK(says(error, "rank 2 is lost"));
-  CHECK(error.cause() != nullptr);
+TEST_CASE("what one rank finds out all others name, also when it is gone itself", "[group]") {
+  if (lacks_groups()) return;
+  GroupOptions options;
+  options.keep_alive = 0s;
+  auto ranks = group_of(8, options);
+  CHECK(!ranks[0].lost_rank());
+  ranks.erase(ranks.begin() + 5);
+  CHECK(error_of(ranks[5].barrier(within(30s))) == Errc::peer_lost);  // rank 6, which needs rank 5
+  ranks.erase(ranks.begin() + 5);
+
+  for (Group& group : ranks) {  // rank 7 needs rank 6, rank 0 rank 7
+    auto const error = error_of(group.barrier(within(30s)));
+    CAPTURE(group.rank(), error.message());
+    CHECK(error == Errc::peer_lost);
+    CHECK(says(error, "rank 5 has left the group"));
+    CHECK(group.lost_rank() == 5);
+  }
+}
+
+TEST_CASE("where a link fails between two that live, one of them is named by all", "[group]") {
+  if (lacks_groups()) return;
+  std::vector<Context> devices;
+  auto ranks = group_of(4, {}, &devices);
+  if (devices[0].kind() != DeviceKind::soft) return skip(devices[0], "faults are planned");
+  must(inject_faults(devices[0], FaultPlan{}.peer_dies(1)));  // of its first message, to rank 1
+
+  auto const first = error_of(ranks[0].barrier(within(30s)));
+
+  CHECK(first == Errc::peer_lost);
+  CHECK(says(first, "rank 1 is lost: "));
+  CHECK(first.cause() != nullptr);
+  for (std::size_t const other : {2u, 3u}) {
+    auto const error = error_of(ranks[other].barrier(within(30s)));
+    CHECK(says(error, "rank 1 is lost, as rank 0 found out"));
+    CHECK(ranks[other].lost_rank() == 1);
+  }
+  CHECK(says(error_of(ranks[1].barrier(within(30s))), "this rank is lost to rank 0"));
+}
+
+TEST_CASE("a rank that waits for one whose group is broken learns of the disagreement", "[group]") {
+  if (lacks_groups()) return;
+  auto ranks = group_of(3);
+  CHECK(error_of(ranks[0].barrier(within(1ms))) == Errc::timed_out);
+  CHECK(error_of(ranks[1].allreduce(sum<int>, 1, within(30s))) == Errc::disagreement);
+
+  auto const error = error_of(ranks[2].barrier(within(30s)));  // it waits for rank 1
+
+  CHECK(error == Errc::disagreement);
+  CHECK(says(error, "rank 0 and rank 1 made different calls"));
+  CHECK(!ranks[2].lost_rank());
 }
 
 TEST_CASE("options and ranks out of range are refused", "[group]") {

@@ -20,8 +20,15 @@ namespace lend {
 /// Processes that call collectives together; what they call is in Team.
 ///
 /// A rank that died breaks the group: calls return peer_lost and name it, as soon as a keep-alive
-/// finds out. What arrived before counts: a call that needs no more from it succeeds. A rank whose
-/// group ended has *left*: that breaks the group when something is needed from it.
+/// of any waiting rank finds out. What arrived before counts: a call that needs no more from it
+/// succeeds. A rank whose group ended has *left*: that breaks the group when something is needed
+/// from it, or at once if it left in the middle of a call.
+///
+/// **A rank tells all others why its group is broken before its links end**, which takes at most
+/// 200 ms. So all name the same rank, also those that look when the first ones are gone. A death is
+/// named within GroupOptions::keep_alive + 10 ms + (ack_retries + 1) · ack_timeout + 200 ms by each
+/// rank that waits, and by the others in their next call that needs something. If several ranks die
+/// at once, each of the others names one of them.
 class LEND_EXPORT Group : public Team {
  public:
   /// Meets the other ranks and connects to each of them:

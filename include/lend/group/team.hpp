@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <ranges>
 #include <span>
 
@@ -151,6 +152,9 @@ class LEND_EXPORT Team {
   /// Ranks of the group that had not entered the call of this group that timed out last, in the
   /// order of its team; empty if that is not known. Until the next call.
   [[nodiscard]] std::span<std::uint32_t const> missing() const noexcept LEND_LIFETIMEBOUND;
+  /// The rank of the group that died or left, if that broke it: the same at all others, unless
+  /// several were lost at once.
+  [[nodiscard]] std::optional<std::uint32_t> lost_rank() const noexcept;
   /// What broke the group; null while it works.
   [[nodiscard]] Error const* first_cause() const noexcept;
 
