@@ -34,6 +34,7 @@
 #include <lend/network/connect.hpp>
 #include <lend/network/desk.hpp>
 #include <lend/network/meeting.hpp>
+#include <lend/network/roster.hpp>
 #include <lend/network/seat.hpp>
 #include <lend/open_device.hpp>
 #include <lend/verbs/capabilities.hpp>

@@ -6,8 +6,11 @@
 #include <lend/group/group.hpp>
 #include <lend/verbs/protection_domain.hpp>
 
+#include <cstdint>
+
 // guide_peers.cpp
 lend::Result<void> exchange_with_many(lend::ProtectionDomain const& domain);
 lend::Result<void> join_a_group(lend::ProtectionDomain const& domain);
+lend::Result<void> join_by_a_roster(std::uint32_t rank);
 lend::Result<void> meet_in_a_team(lend::Group& group);
 lend::Result<void> solve_in_a_group(lend::ProtectionDomain const& domain);

@@ -46,6 +46,17 @@ lend::Result<void> join_a_group(lend::ProtectionDomain const& domain) {
   return group.barrier(lend::within(1s));
 }
 
+lend::Result<void> join_by_a_roster(std::uint32_t rank) {
+  // excerpt roster
+  LEND_TRY(roster, lend::Roster::from_file("roster.json"));
+  LEND_TRY(seat, roster.seat(rank));
+  LEND_TRY(device, lend::open_device({.name = roster.entries()[rank].device}));
+  // end of excerpt
+  LEND_TRY(domain, device.allocate_protection_domain());
+  LEND_TRY(group, lend::Group::join(domain, seat, lend::within(30s)));
+  return group.barrier(lend::within(1s));
+}
+
 lend::Result<void> meet_in_a_team(lend::Group& group) {
   // excerpt team
   std::array const even{0u, 2u, 4u, 6u};

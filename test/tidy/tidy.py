@@ -35,6 +35,7 @@ FOREIGN = {
     r"infiniband/": r"lib/(verbs|soft|cm|preload)/|test/(soft|bench|verbs|cm|preload)/",
     r"rdma/": r"(lib|test)/cm/",
     r"sodium": r"lib/network/secret_sodium\.cpp",
+    r"nlohmann/": r"lib/network/roster_json\.cpp",
     r"boost/outcome": r"include/lend/base/result\.hpp",
     r"boost/(?!outcome)": r"include/lend/asio/|test/asio/|examples/proxy\.cpp",
     r"catch2/": r"test/support/catch\.hpp",
