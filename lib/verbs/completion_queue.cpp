@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // One thread at a time.
 #include <lend/verbs/completion_queue.hpp>
+#include <verbs/completion_events.hpp>
 #include <verbs/handles.hpp>
 #include <verbs/limits.hpp>
 #include <verbs/polling.hpp>
 #include <verbs/verb_error.hpp>
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/resource.h>
-#include <time.h>
-
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 
 namespace lend {
@@ -20,8 +15,6 @@ namespace lend {
 using verbs::Provider;
 
 namespace {
-
-using Channel = verbs::CompletionQueueHandle::Channel;
 
 // In place: made elsewhere, a Completion is copied through the stack.
 void write(Completion& target, verbs::CompletionEntry entry) noexcept {
@@ -67,57 +60,56 @@ template <class Entry>
   return static_cast<std::ptrdiff_t>(taken);
 }
 
-bool is_spare(int descriptor) noexcept {
-  rlimit limit{};
-  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
-         static_cast<rlim_t>(descriptor) < limit.rlim_cur / 2;
+/// What verbs keep with a queue for its user.
+void* mark_of(std::uint64_t tag) noexcept {
+  static_assert(sizeof(void*) >= sizeof tag);
+  return reinterpret_cast<void*>(tag);
 }
 
-/// Empty unless the queue is to be wakeable.
-Result<Channel> make_channel(Provider const& provider, ibv_context* context, Wakeable wakeable) {
-  if (wakeable == Wakeable::no) return Channel{provider, nullptr};
-  errno = 0;
-  Channel channel{provider, provider.create_comp_channel(context)};
-  if (!channel && wakeable == Wakeable::yes)
-    return verbs::verb_error(provider, "ibv_create_comp_channel", errno,
-                             "A wait without events (Wait::adaptive) needs no descriptor.");
-  if (!channel) return channel;
-  int const descriptor = channel.get()->fd;
-  // An event may be gone by the time that it is asked for; that must not block.
-  bool const is_set = ::fcntl(descriptor, F_SETFL, O_NONBLOCK) == 0;
-  if (!is_set && wakeable == Wakeable::yes)
-    return Error::from_errno(Errc::system_failed, "fcntl of a completion channel", errno,
-                             "Wait without events (Wait::adaptive).");
-  if (!is_set || (wakeable == Wakeable::if_spare && !is_spare(descriptor)))
-    return Channel{provider, nullptr};
-  return channel;
-}
-
-/// Whether there was one; the queue must be wakeable.
-bool take_event(verbs::CompletionQueueHandle& handle) noexcept {
-  ibv_cq* queue = nullptr;
-  void* mark = nullptr;
-  Provider const& provider = handle.raw.provider();
-  if (provider.get_cq_event(handle.channel.get(), &queue, &mark) != 0) return false;
-  provider.ack_cq_events(queue, 1);
-  return true;
+Result<void> check_events(verbs::ContextHandle const& context,
+                          CompletionQueueOptions const& options) {
+  // At least one: a device without interrupts of its own says 0 or 1.
+  auto const vectors = std::max(context.attributes.completion_vectors, 1u);
+  if (options.vector >= vectors)
+    return Error{Errc::invalid_argument, "completion vector " + std::to_string(options.vector) +
+                                             "; " + context.name + " has " +
+                                             std::to_string(vectors) + ", counted from 0"};
+  if (options.channel != nullptr && options.wakeable != Wakeable::no)
+    return Error{Errc::invalid_argument,
+                 "a completion queue has its own descriptor or a CompletionChannel, not both"};
+  return success();
 }
 
 }  // namespace
 
 Result<CompletionQueue> CompletionQueue::create(Context const& context, std::uint32_t depth,
                                                 Wakeable wakeable) {
+  return create(context, CompletionQueueOptions{.depth = depth, .wakeable = wakeable});
+}
+
+Result<CompletionQueue> CompletionQueue::create(Context const& context,
+                                                CompletionQueueOptions const& options) {
+  auto const depth = options.depth;
   auto const limit = context.limits().completions_max;
   if (depth == 0 || std::cmp_greater(depth, limit))
     return verbs::beyond_limit("completion queue depth", depth, static_cast<std::uint64_t>(limit),
                                "completions_max", context.name());
   auto const& parent = context.handle_;
+  LEND_TRYV(check_events(*parent, options));
+  if (options.channel != nullptr && options.channel->handle_->context != parent)
+    return Error{
+        Errc::invalid_argument,
+        "the CompletionChannel and the completion queue belong to different Contexts; make "
+        "both from one"};
+  LEND_TRY(channel, options.channel != nullptr
+                        ? Result<verbs::SharedChannel>{options.channel->handle_}
+                        : verbs::make_channel(parent, options.wakeable));
   Provider const& provider = parent->provider();
-  LEND_TRY(channel, make_channel(provider, parent->raw.get(), wakeable));
   errno = 0;
   verbs::RawHandle<ibv_cq, &Provider::destroy_cq> raw{
-      provider,
-      provider.create_cq(parent->raw.get(), static_cast<int>(depth), nullptr, channel.get(), 0)};
+      provider, provider.create_cq(parent->raw.get(), static_cast<int>(depth), mark_of(options.tag),
+                                   channel != nullptr ? channel->raw.get() : nullptr,
+                                   static_cast<int>(options.vector))};
   int const error = errno;
   if (!raw) return verbs::completion_queue_error(*parent, depth, error);
   int const granted = raw.get()->cqe;
@@ -126,7 +118,8 @@ Result<CompletionQueue> CompletionQueue::create(Context const& context, std::uin
                                       std::to_string(depth) +
                                       " completion queue entries; ask for less"};
   return CompletionQueue{std::make_shared<verbs::CompletionQueueHandle>(
-      parent, std::move(channel), std::move(raw), static_cast<std::uint32_t>(granted))};
+      parent, std::move(channel), options.channel != nullptr, std::move(raw),
+      static_cast<std::uint32_t>(granted))};
 }
 
 verbs::EventReader& verbs::events_of(CompletionQueue const& queue) noexcept {
@@ -169,34 +162,25 @@ Result<std::span<DatagramCompletion>> CompletionQueue::poll(
 }
 
 bool CompletionQueue::is_wakeable() const noexcept {
-  return static_cast<bool>(handle_->channel);
+  return handle_->channel != nullptr && !handle_->shares_channel;
 }
 
-bool CompletionQueue::arm() noexcept {
-  return is_wakeable() && ibv_req_notify_cq(handle_->raw.get(), 0) == 0;
+bool CompletionQueue::arm(EventFor which) noexcept {
+  return handle_->channel != nullptr &&
+         ibv_req_notify_cq(handle_->raw.get(), which == EventFor::solicited ? 1 : 0) == 0;
 }
 
 void CompletionQueue::sleep(Deadline deadline) noexcept {
-  ibv_comp_channel* const channel = handle_->channel.get();
-  if (channel == nullptr) return;
-  pollfd wait{channel->fd, POLLIN, 0};
-  int ready = 0;
-  do {
-    auto const time =
-        std::chrono::ceil<std::chrono::nanoseconds>(deadline.until_next_look()).count();
-    timespec const limit{static_cast<time_t>(time / 1'000'000'000),
-                         static_cast<long>(time % 1'000'000'000)};
-    ready = ::ppoll(&wait, 1, deadline.is_never() ? nullptr : &limit, nullptr);
-  } while (ready == 0 && !deadline.has_passed());
-  if (ready > 0) static_cast<void>(take_event(*handle_));
+  if (is_wakeable() && verbs::await_event(*handle_->channel, deadline) > 0)
+    static_cast<void>(verbs::take_event(*handle_->channel));
 }
 
 int CompletionQueue::descriptor() const noexcept {
-  return is_wakeable() ? handle_->channel.get()->fd : -1;
+  return is_wakeable() ? handle_->channel->raw.get()->fd : -1;
 }
 
 void CompletionQueue::take_events() noexcept {
-  while (is_wakeable() && take_event(*handle_)) {
+  while (is_wakeable() && verbs::take_event(*handle_->channel)) {
   }
 }
 

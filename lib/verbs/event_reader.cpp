@@ -130,7 +130,8 @@ std::optional<DeviceEvent> failure_of(QueuePairHandle const& queue_pair) noexcep
     return DeviceEvent{.kind = meaning_of(type).kind, .code = static_cast<std::uint32_t>(type)};
   };
   if (queue_pair.domain->context->events.has_device_failed()) return failed(IBV_EVENT_DEVICE_FATAL);
-  if (queue_pair.completions.queue().marks.have(IBV_EVENT_CQ_ERR)) return failed(IBV_EVENT_CQ_ERR);
+  for (auto const* const share : {&queue_pair.sends, &queue_pair.receives})
+    if (share->queue().marks.have(IBV_EVENT_CQ_ERR)) return failed(IBV_EVENT_CQ_ERR);
   if (queue_pair.shared_receives != nullptr &&
       queue_pair.shared_receives->marks.have(IBV_EVENT_SRQ_ERR))
     return failed(IBV_EVENT_SRQ_ERR);

@@ -14,6 +14,7 @@
 #include <verbs/event_reader.hpp>
 #include <verbs/forking.hpp>
 #include <verbs/provider.hpp>
+#include <verbs/raw_handle.hpp>
 
 #include <atomic>
 #include <cstdint>
@@ -24,44 +25,6 @@
 #include <vector>
 
 namespace lend::verbs {
-
-/// One raw object and the table's entry that destroys it.
-///
-/// An object whose destruction fails (a removed card returns EIO) stays with the kernel, which
-/// frees it when the process ends; the process cannot do more. In a forked child nothing is
-/// destroyed: the object is the parent's.
-template <class Raw, int (*Provider::*end)(Raw*)>
-class RawHandle {
- public:
-  RawHandle(Provider const& provider, Raw* raw) noexcept : provider_{&provider}, raw_{raw} {}
-  RawHandle(RawHandle&& other) noexcept
-      : provider_{other.provider_},
-        raw_{std::exchange(other.raw_, nullptr)},
-        origin_{other.origin_} {}
-  RawHandle& operator=(RawHandle&&) = delete;
-  ~RawHandle() { static_cast<void>(destroy()); }
-
-  /// Destroys the object now. False if that failed; it is not retried.
-  [[nodiscard]] bool destroy() noexcept { return try_destroy() == 0; }
-  /// The same with the verb's return value, if not 0.
-  [[nodiscard]] int try_destroy() noexcept {
-    Raw* const raw = std::exchange(raw_, nullptr);
-    return raw == nullptr ? 0 : (provider().*end)(raw);
-  }
-
-  /// In a forked child one whose every call is refused.
-  [[nodiscard]] Provider const& provider() const noexcept {
-    return is_inherited() ? inherited_provider() : *provider_;
-  }
-  [[nodiscard]] bool is_inherited() const noexcept { return origin_.is_inherited(); }
-  [[nodiscard]] Raw* get() const noexcept { return raw_; }
-  [[nodiscard]] explicit operator bool() const noexcept { return raw_ != nullptr; }
-
- private:
-  Provider const* provider_;
-  Raw* raw_;
-  Inheritance origin_{};
-};
 
 struct ContextHandle {
   using Raw = RawHandle<ibv_context, &Provider::close_device>;
@@ -105,21 +68,27 @@ struct DomainHandle {
   [[nodiscard]] Provider const& provider() const noexcept { return raw.provider(); }
 };
 
-struct CompletionQueueHandle {
-  using Channel = RawHandle<ibv_comp_channel, &Provider::destroy_comp_channel>;
-
+struct CompletionChannelHandle {
   std::shared_ptr<ContextHandle> context;
-  Channel channel;  // empty: not wakeable; ends after the queue
+  RawHandle<ibv_comp_channel, &Provider::destroy_comp_channel> raw;
+};
+
+struct CompletionQueueHandle {
+  std::shared_ptr<ContextHandle> context;
+  std::shared_ptr<CompletionChannelHandle> channel;  // null: no events; ends after the queue
+  bool shares_channel;                               // with other queues: a CompletionChannel
   RawHandle<ibv_cq, &Provider::destroy_cq> raw;
   EventMarks marks;
   std::uint32_t depth = 0;
   /// Entries that its queue pairs may fill. A count, publishing nothing: relaxed throughout.
   std::atomic<std::uint64_t> promised{0};
 
-  CompletionQueueHandle(std::shared_ptr<ContextHandle> parent, Channel events,
+  CompletionQueueHandle(std::shared_ptr<ContextHandle> parent,
+                        std::shared_ptr<CompletionChannelHandle> events, bool shares_events,
                         RawHandle<ibv_cq, &Provider::destroy_cq> queue, std::uint32_t granted)
       : context{std::move(parent)},
         channel{std::move(events)},
+        shares_channel{shares_events},
         raw{std::move(queue)},
         marks{context->events, raw.get()},
         depth{granted} {}
@@ -139,6 +108,7 @@ class CompletionShare {
   }
 
   [[nodiscard]] CompletionQueueHandle const& queue() const noexcept { return *queue_; }
+  [[nodiscard]] std::uint64_t entries() const noexcept { return entries_; }
   [[nodiscard]] bool fits() const noexcept {
     return queue_->promised.load(std::memory_order_relaxed) <= queue_->depth;
   }
@@ -222,7 +192,8 @@ struct DestinationHandle {
 
 struct QueuePairHandle : RequestQueue {
   std::shared_ptr<ReceiveQueueHandle> shared_receives;  // or null
-  CompletionShare completions;
+  CompletionShare sends;  // its share of the queue where its sends complete
+  CompletionShare receives;
   RawHandle<ibv_qp, &Provider::destroy_qp> raw;
   EventMarks marks{};
 

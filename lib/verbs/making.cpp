@@ -14,15 +14,15 @@ namespace {
 /// What all attempts have in common.
 struct Maker {
   DomainHandle const& domain;
-  ibv_cq* completions;
+  RawCompletionQueues completions;
   ibv_srq* shared_receives;
   ibv_qp_type type;
 
   /// Null, and errno, if it is refused; otherwise `cap` has the granted values.
   [[nodiscard]] RawQueuePair make(ibv_qp_cap& cap) const noexcept {
     ibv_qp_init_attr attributes{};
-    attributes.send_cq = completions;
-    attributes.recv_cq = completions;
+    attributes.send_cq = completions.sends;
+    attributes.recv_cq = completions.receives;
     attributes.srq = shared_receives;
     attributes.qp_type = type;
     attributes.sq_sig_all = 0;  // each post sets IBV_SEND_SIGNALED itself
@@ -98,7 +98,7 @@ Error refusal_of(Maker const& maker, ibv_qp_cap const& asked, int errno_value) {
 
 }  // namespace
 
-Result<RawQueuePair> make_queue_pair(DomainHandle const& domain, ibv_cq* completions,
+Result<RawQueuePair> make_queue_pair(DomainHandle const& domain, RawCompletionQueues completions,
                                      ibv_srq* shared_receives, QueuePairOptions const& options,
                                      Service service, ibv_qp_cap& granted) {
   auto const receive_elements =

@@ -10,12 +10,19 @@ namespace lend::verbs {
 
 using RawQueuePair = RawHandle<ibv_qp, &Provider::destroy_qp>;
 
+/// Where its work completes.
+struct RawCompletionQueues {
+  ibv_cq* sends;
+  ibv_cq* receives;
+};
+
 /// `granted` has the device's values, at least those of `options`. With `shared_receives` the queue
 /// pair has none of its own.
 /// Errors:  invalid_argument  inline_bytes above the device's limit, which the message has.
 ///          exhausted         too many queue pairs, or one too large; says which and what to do.
 /// Source:  ibv_create_qp(3).
-[[nodiscard]] Result<RawQueuePair> make_queue_pair(DomainHandle const& domain, ibv_cq* completions,
+[[nodiscard]] Result<RawQueuePair> make_queue_pair(DomainHandle const& domain,
+                                                   RawCompletionQueues completions,
                                                    ibv_srq* shared_receives,
                                                    QueuePairOptions const& options, Service service,
                                                    ibv_qp_cap& granted);

@@ -48,19 +48,41 @@ Result<void> check_service(verbs::ContextHandle const& context, Service service,
   return success();
 }
 
-/// What a queue pair may fill of its completion queue.
-std::uint64_t room_of(QueuePairOptions const& options, bool has_own_receives) noexcept {
-  return std::uint64_t{options.send_depth}  // each send, write and read is signaled
-         // and each receive completes; of shared ones in any completion queue
-         + (has_own_receives ? options.receive_depth : 0) + options.probes;  // as does each probe
+Error no_room(char const* what, verbs::CompletionQueueHandle const& queue, std::uint64_t room) {
+  return Error{Errc::invalid_argument, std::string{what} + " is " + std::to_string(room) +
+                                           ", more than what is left of the completion queue's "
+                                           "depth of " +
+                                           std::to_string(queue.depth) + "; make it deeper"};
 }
 
-Error no_room(verbs::CompletionQueueHandle const& queue, std::uint64_t room) {
-  return Error{Errc::invalid_argument,
-               "send_depth + receive_depth + probes is " + std::to_string(room) +
-                   ", more than what is left of the completion queue's depth of " +
-                   std::to_string(queue.depth) + "; make it deeper"};
-}
+/// Room for the completions of one queue pair, and of the receives that it shares if no other queue
+/// pair has reserved it there.
+struct Shares {
+  verbs::CompletionShare sends;
+  verbs::CompletionShare receives;
+  std::optional<verbs::CompletionShare> of_shared{};
+
+  Shares(std::shared_ptr<verbs::CompletionQueueHandle> const& for_sends,
+         std::shared_ptr<verbs::CompletionQueueHandle> const& for_receives,
+         QueuePairOptions const& options, verbs::ReceiveQueueHandle const* shared_receives)
+      // Each send, write, read and probe is signaled, and each receive completes.
+      : sends{for_sends, std::uint64_t{options.send_depth} + options.probes},
+        receives{for_receives, shared_receives == nullptr ? options.receive_depth : 0} {
+    if (shared_receives != nullptr && !verbs::has_share(*shared_receives, *for_receives))
+      of_shared.emplace(for_receives, shared_receives->depth);
+  }
+  [[nodiscard]] std::uint64_t of_receives() const noexcept {
+    return receives.entries() + (of_shared ? of_shared->entries() : 0);
+  }
+  [[nodiscard]] Result<void> check() const {
+    bool const is_one = &sends.queue() == &receives.queue();
+    if (!sends.fits())
+      return no_room(is_one ? "send_depth + receive_depth + probes" : "send_depth + probes",
+                     sends.queue(), sends.entries() + (is_one ? of_receives() : 0));
+    if (!receives.fits()) return no_room("receive_depth", receives.queue(), of_receives());
+    return success();
+  }
+};
 
 void end(QueuePairHandle* ending) noexcept {
   // Not again if it failed before: then the device may still have it.
@@ -71,14 +93,14 @@ void end(QueuePairHandle* ending) noexcept {
 }  // namespace
 
 Result<AnyPreparedQueuePair::Handle> AnyPreparedQueuePair::make(ProtectionDomain const& domain,
-                                                                CompletionQueue const& completions,
+                                                                CompletionQueues completions,
                                                                 QueuePairOptions const& options,
                                                                 Kind kind) {
   return make(domain, completions, options, kind, nullptr);
 }
 
 Result<AnyPreparedQueuePair::Handle> AnyPreparedQueuePair::make(ProtectionDomain const& domain,
-                                                                CompletionQueue const& completions,
+                                                                CompletionQueues completions,
                                                                 QueuePairOptions const& options,
                                                                 Kind kind,
                                                                 ReceiveQueue const& receives) {
@@ -92,13 +114,13 @@ Result<AnyPreparedQueuePair::Handle> AnyPreparedQueuePair::make(ProtectionDomain
 }
 
 Result<AnyPreparedQueuePair::Handle> AnyPreparedQueuePair::make(
-    ProtectionDomain const& domain, CompletionQueue const& completions,
-    QueuePairOptions const& options, Kind kind,
-    std::shared_ptr<verbs::ReceiveQueueHandle> const& shared_receives) {
+    ProtectionDomain const& domain, CompletionQueues completions, QueuePairOptions const& options,
+    Kind kind, std::shared_ptr<verbs::ReceiveQueueHandle> const& shared_receives) {
   auto const& parent = domain.handle_;
   verbs::ContextHandle const& context = *parent->context;
-  auto const& queue = completions.handle_;
-  if (queue->context != parent->context)
+  auto const& sends = completions.sends.handle_;
+  auto const& receives = completions.receives.handle_;
+  if (sends->context != parent->context || receives->context != parent->context)
     return Error{Errc::invalid_argument,
                  "the completion queue and the protection domain belong to different Contexts; "
                  "make both from one"};
@@ -106,12 +128,8 @@ Result<AnyPreparedQueuePair::Handle> AnyPreparedQueuePair::make(
   LEND_TRYV(verbs::check_counts(context, options, shared_receives == nullptr));
   LEND_TRY(times, verbs::times_of(options));
 
-  auto const room = room_of(options, shared_receives == nullptr);
-  verbs::CompletionShare share{queue, room};
-  std::optional<verbs::CompletionShare> of_receives;
-  if (shared_receives != nullptr && !verbs::has_share(*shared_receives, *queue))
-    of_receives.emplace(queue, shared_receives->depth);
-  if (!share.fits()) return no_room(*queue, room + (of_receives ? shared_receives->depth : 0));
+  Shares shares{sends, receives, options, shared_receives.get()};
+  LEND_TRYV(shares.check());
   LEND_TRY(port,
            verbs::usable_port(context));  // its LID and MTU may have changed since it was opened
   LEND_TRY(mtu_bytes, verbs::mtu_of(context, port, options));
@@ -119,7 +137,7 @@ Result<AnyPreparedQueuePair::Handle> AnyPreparedQueuePair::make(
   LEND_TRY(gid, verbs::choose_gid(context, options.gid));
   LEND_TRY(sequence_number, random_sequence_number());
   ibv_qp_cap granted{};
-  LEND_TRY(raw, make_queue_pair(*parent, queue->raw.get(),
+  LEND_TRY(raw, make_queue_pair(*parent, {sends->raw.get(), receives->raw.get()},
                                 shared_receives != nullptr ? shared_receives->raw.get() : nullptr,
                                 options, kind.service, granted));
 
@@ -128,8 +146,12 @@ Result<AnyPreparedQueuePair::Handle> AnyPreparedQueuePair::make(
     return Error{Errc::unsupported, context.name + " numbered a queue pair " +
                                         std::to_string(raw.get()->qp_num) +
                                         ", which does not fit the 24 bits on the wire"};
-  std::shared_ptr<QueuePairHandle> const handle{
-      new QueuePairHandle{{parent}, shared_receives, std::move(share), std::move(raw)}, &end};
+  std::shared_ptr<QueuePairHandle> const handle{new QueuePairHandle{{parent},
+                                                                    shared_receives,
+                                                                    std::move(shares.sends),
+                                                                    std::move(shares.receives),
+                                                                    std::move(raw)},
+                                                &end};
   handle->marks = verbs::EventMarks{parent->context->events, handle->raw.get()};
   handle->is_destroyed = std::make_shared<verbs::DestroyedFlag>(false);
   handle->message_bytes_max = port.message_bytes_max;
@@ -156,7 +178,7 @@ Result<AnyPreparedQueuePair::Handle> AnyPreparedQueuePair::make(
       .queue_key = kind.queue_key};
   // Before it is connected, so that receives can be posted first. Source: ibv_post_recv(3).
   LEND_TRYV(verbs::initialize(*handle));
-  if (of_receives) shared_receives->shares.push_back(std::move(*of_receives));
+  if (shares.of_shared) shared_receives->shares.push_back(std::move(*shares.of_shared));
   return handle;
 }
 

@@ -5,6 +5,7 @@
 
 #include <lend/base/deadline.hpp>
 #include <lend/base/export.hpp>
+#include <lend/base/lifetime.hpp>
 #include <lend/base/result.hpp>
 #include <lend/verbs/completion_queue.hpp>
 #include <lend/verbs/datagram.hpp>
@@ -30,6 +31,19 @@ struct QueuePairHandle;
 struct ReceiveQueueHandle;
 }  // namespace verbs
 
+/// Where the work of a queue pair completes: in one queue, or its receives in another one.
+struct CompletionQueues {
+  CompletionQueue const& sends;  ///< writes, reads and atomic operations, too
+  CompletionQueue const& receives;
+
+  // NOLINTNEXTLINE(google-explicit-constructor): so that one queue says both.
+  CompletionQueues(CompletionQueue const& both LEND_LIFETIMEBOUND) noexcept
+      : sends{both}, receives{both} {}
+  CompletionQueues(CompletionQueue const& of_sends LEND_LIFETIMEBOUND,
+                   CompletionQueue const& of_receives LEND_LIFETIMEBOUND) noexcept
+      : sends{of_sends}, receives{of_receives} {}
+};
+
 /// A queue pair that is not connected yet: PreparedQueuePairOf.
 class LEND_EXPORT AnyPreparedQueuePair {
  public:
@@ -50,22 +64,21 @@ class LEND_EXPORT AnyPreparedQueuePair {
   AnyPreparedQueuePair& operator=(AnyPreparedQueuePair&&) noexcept;
   ~AnyPreparedQueuePair();
   [[nodiscard]] static Result<Handle> make(ProtectionDomain const& domain,
-                                           CompletionQueue const& completions,
+                                           CompletionQueues completions,
                                            QueuePairOptions const& options, Kind kind);
   [[nodiscard]] static Result<Handle> make(ProtectionDomain const& domain,
-                                           CompletionQueue const& completions,
+                                           CompletionQueues completions,
                                            QueuePairOptions const& options, Kind kind,
                                            ReceiveQueue const& receives);
   [[nodiscard]] Result<Handle> connect_to(Endpoint const& peer);
+  [[nodiscard]] Result<Handle> consume();
   [[nodiscard]] Result<Handle> activate_it();
 
  private:
   friend struct verbs::QueuePairDoor;
   [[nodiscard]] static Result<Handle> make(
-      ProtectionDomain const& domain, CompletionQueue const& completions,
-      QueuePairOptions const& options, Kind kind,
-      std::shared_ptr<verbs::ReceiveQueueHandle> const& shared_receives);
-  [[nodiscard]] Result<Handle> consume();
+      ProtectionDomain const& domain, CompletionQueues completions, QueuePairOptions const& options,
+      Kind kind, std::shared_ptr<verbs::ReceiveQueueHandle> const& shared_receives);
   Handle handle_;
 };
 

@@ -7,6 +7,7 @@
 #include <lend/base/lifetime.hpp>
 #include <lend/base/result.hpp>
 #include <lend/verbs/completion.hpp>
+#include <lend/verbs/completion_channel.hpp>
 #include <lend/verbs/context.hpp>
 #include <lend/verbs/datagram.hpp>
 
@@ -34,6 +35,23 @@ enum class Wakeable : std::uint8_t {
   yes,
 };
 
+/// For which completions an armed queue raises its event.
+enum class EventFor : std::uint8_t {
+  any,
+  solicited,  ///< of messages that the peer marked by solicited(), and failures
+};
+
+struct CompletionQueueOptions {
+  std::uint32_t depth = 256;
+  Wakeable wakeable = Wakeable::no;  ///< by a descriptor of its own
+  /// Or by this one, with other queues. It may end before the queue.
+  CompletionChannel const* channel = nullptr;
+  std::uint64_t tag = 0;  ///< what CompletionChannel::next() says of this queue
+  /// The interrupt that its events raise, below DeviceAttributes::completion_vectors: queues of
+  /// threads on different CPUs take different ones.
+  std::uint32_t vector = 0;
+};
+
 /// Receives the completions of work requests. Lives until the last queue pair that uses it is gone.
 class LEND_EXPORT CompletionQueue {
  public:
@@ -46,6 +64,12 @@ class LEND_EXPORT CompletionQueue {
   /// Source:  ibv_create_cq(3), ibv_create_comp_channel(3).
   [[nodiscard]] static Result<CompletionQueue> create(Context const& context, std::uint32_t depth,
                                                       Wakeable wakeable = Wakeable::no);
+  /// The same with all options.
+  /// Errors:  as above, and
+  ///          invalid_argument  the vector is none of the device's; the channel is of another
+  ///                            Context, or given together with `wakeable`.
+  [[nodiscard]] static Result<CompletionQueue> create(Context const& context,
+                                                      CompletionQueueOptions const& options);
   // A move copies: the moved-from object remains usable.
   CompletionQueue(CompletionQueue const&) = default;
   CompletionQueue& operator=(CompletionQueue const&) = default;
@@ -63,12 +87,14 @@ class LEND_EXPORT CompletionQueue {
   [[nodiscard]] Result<std::span<DatagramCompletion>> poll(
       std::span<DatagramCompletion> target LEND_LIFETIMEBOUND) noexcept;
 
+  /// Whether it has a descriptor of its own.
   [[nodiscard]] bool is_wakeable() const noexcept;
-  /// Requests one event for the next completion. Completions that are there already may raise none
-  /// (on the soft device they do): poll once more before sleep(). False if the device refuses, or
-  /// if the queue is not wakeable.
+  /// Requests one event for the next completion of that kind. Completions that are there already
+  /// may raise none (on the soft device they do): poll once more before sleep(). A queue that is
+  /// armed for any completion stays so. False if the device refuses, or if the queue has neither a
+  /// descriptor nor a CompletionChannel.
   /// Source:  ibv_req_notify_cq(3).
-  [[nodiscard]] bool arm() noexcept;
+  [[nodiscard]] bool arm(EventFor which = EventFor::any) noexcept;
   /// Sleeps until an event, a signal or `deadline`, without saying which: poll. The queue stays
   /// armed if no event came. Returns at once if the queue is not wakeable.
   /// Source:  ibv_get_cq_event(3).

@@ -75,6 +75,7 @@ class LEND_EXPORT Context {
   [[nodiscard]] ibv_context* native() const noexcept;
 
  private:
+  friend class CompletionChannel;
   friend class CompletionQueue;
   friend class verbs::EventQueue;
   std::shared_ptr<verbs::ContextHandle> handle_;

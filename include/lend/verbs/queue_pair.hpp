@@ -17,8 +17,8 @@ template <IsService S>
 class PreparedQueuePairOf : public AnyPreparedQueuePair {
  public:
   /// Shape:   depths of 1 to work_requests_max; elements of 1 to the smaller of the device's limit
-  ///          and elements_max. The completion queue needs room for both depths and the probes, in
-  ///          addition to those of other queue pairs that use it.
+  ///          and elements_max. The completion queue of the sends needs room for their depth and
+  ///          the probes, that of the receives for theirs, in addition to other queue pairs'.
   /// Errors:  invalid_argument  names the option, its value and its limit; that of inline_bytes is
   ///                            found by trying, because no query reports it. Or the completion
   ///                            queue belongs to another Context, or has too little room left.
@@ -34,7 +34,7 @@ class PreparedQueuePairOf : public AnyPreparedQueuePair {
   ///                            errno may give a more specific code.
   /// Source:  ibv_create_qp(3), ibv_modify_qp(3), ibv_query_gid_ex(3).
   [[nodiscard]] static Result<PreparedQueuePairOf> create(ProtectionDomain const& domain,
-                                                          CompletionQueue const& completions,
+                                                          CompletionQueues completions,
                                                           OptionsOf<S> const& options) {
     LEND_TRY(handle, make(domain, completions, complete(options), kind_of(options)));
     return PreparedQueuePairOf{std::move(handle)};
@@ -46,8 +46,8 @@ class PreparedQueuePairOf : public AnyPreparedQueuePair {
   /// Errors:  invalid_argument  `receives` belongs to another Context, or was moved from.
   /// Source:  ibv_create_qp(3), srq.
   [[nodiscard]] static Result<PreparedQueuePairOf> create(
-      ProtectionDomain const& domain, CompletionQueue const& completions,
-      OptionsOf<S> const& options, ReceiveQueue const& receives) requires IsConnected<S> {
+      ProtectionDomain const& domain, CompletionQueues completions, OptionsOf<S> const& options,
+      ReceiveQueue const& receives) requires IsConnected<S> {
     LEND_TRY(handle, make(domain, completions, complete(options), kind_of(options), receives));
     return PreparedQueuePairOf{std::move(handle)};
   }
@@ -75,6 +75,7 @@ class PreparedQueuePairOf : public AnyPreparedQueuePair {
     LEND_TRY(handle, activate_it());
     return QueuePairOf<S>{std::move(handle)};
   }
+
 
  private:
   friend struct verbs::QueuePairDoor;
