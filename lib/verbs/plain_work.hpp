@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Most work: one element with bytes, without an immediate. It is checked and described in few
-// instructions; all other work, and what is wrong, is left to posting.hpp. Inline, since a call
-// costs as much as a tenth of a post. One thread at a time per queue pair.
+// Most work: one element with bytes, without an immediate or options. It is checked and described
+// in few instructions; all other work, and what is wrong, is left to posting.hpp. Inline, since a
+// call costs as much as a tenth of a post. One thread at a time per queue pair.
 #pragma once
 
 #include <verbs/loan_row.hpp>
@@ -40,10 +40,11 @@ struct Plain {
   }
 };
 
-/// Whether `work` has one element and no immediate.
+/// Whether `work` has one element, no immediate and no options.
 template <class Work>
 [[nodiscard, gnu::always_inline]] inline bool may_be_plain(Work const& work) noexcept {
-  return list_of(work).size() == 1 && !immediate_of(work).has_value();
+  return list_of(work).size() == 1 && !immediate_of(work).has_value() &&
+         options_of(work) == RequestOption::none;
 }
 /// The words of work that may be plain; good while it exists.
 template <class Work>

@@ -108,6 +108,12 @@ Error error_of(RequestQueue const& queue, RefusedWork const& work, PostAnswer an
       return refused(std::to_string(work.bytes) + " bytes, a datagram carries at most " +
                      std::to_string(answer.detail) +
                      ", the port's MTU; cut it, or use a connection");
+    case PostRefusal::fences_nothing:
+      return refused("it is fenced, and only a reliable connection has reads to wait for");
+    case PostRefusal::solicits_nothing:
+      return refused(
+          "it is solicited without an immediate, so that the peer has no completion; use "
+          "with_immediate(), or do not solicit it");
     case PostRefusal::by_device:
       if (work.has_immediate && !queue.carries_immediates()) return no_immediates(queue);
       return device_refused(queue, work.operation, answer.detail);

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 namespace lend::verbs {
 
@@ -61,6 +62,24 @@ template <class Work>
   return resolved;
 }
 
+/// As IBV_SEND_….
+[[nodiscard]] inline unsigned option_flags(RequestOption options) noexcept {
+  return (has(options, RequestOption::fenced) ? unsigned{IBV_SEND_FENCE} : 0u) |
+         (has(options, RequestOption::solicited) ? unsigned{IBV_SEND_SOLICITED} : 0u);
+}
+/// Why the options of `work` are refused, or none. Source: ibv_post_send(3): a fence is of reliable
+/// connections, and a solicited request one that consumes a receive.
+template <class Work>
+[[nodiscard]] PostRefusal option_refusal(QueuePairHandle const& queue, Work const& work) noexcept {
+  auto const options = options_of(work);
+  if (has(options, RequestOption::fenced) && queue.local.service != Service::reliable_connection)
+    return PostRefusal::fences_nothing;
+  if (has(options, RequestOption::solicited) && operation_of<Work> != Operation::send &&
+      !immediate_of(work))
+    return PostRefusal::solicits_nothing;
+  return PostRefusal::none;
+}
+
 /// From work to a request of its own, whose bytes are lent.
 template <class Queue, class Work>
 [[nodiscard]] Resolved describe(Queue const& queue, std::uint64_t id, Work const& work,
@@ -86,6 +105,11 @@ template <class Queue, class Work>
               .count = static_cast<int>(queue.local.mtu_bytes),
               .refusal = refusal};
   fill_for(queue, work, immediate_of(work), id, elements, resolved, request);
+  if constexpr (std::is_same_v<RequestOf<Work>, ibv_send_wr>) {
+    if (auto const refusal = option_refusal(queue, work); refusal != PostRefusal::none)
+      return {.bytes = resolved.bytes, .refusal = refusal};
+    request.send_flags |= option_flags(options_of(work));
+  }
   return resolved;
 }
 

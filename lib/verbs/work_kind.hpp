@@ -114,6 +114,17 @@ template <class Work>
     return std::nullopt;
 }
 
+/// How the device treats `work`.
+template <class Work>
+[[nodiscard]] RequestOption options_of(Work const& work) noexcept {
+  if constexpr (requires { work.options; })
+    return work.options;
+  else if constexpr (is_atomic<Work>)
+    return work.change.options;
+  else
+    return RequestOption::none;
+}
+
 /// Whether a list of no elements is meant.
 template <class Work>
 [[nodiscard]] bool may_be_empty(Work const& work) noexcept {

@@ -23,9 +23,10 @@ class PollingScope;
 
 namespace channel {
 
-// Most work is plain: one element, and no immediate. Where a compiler sees that, the words of the
-// element go to the library in registers and the request is never built, which would cost a tenth
-// of a post. All other work, and what may wait for room until a deadline, goes by reference.
+// Most work is plain: one element, no immediate and no options. Where a compiler sees that, the
+// words of the element go to the library in registers and the request is never built, which would
+// cost a tenth of a post. All other work, and what may wait for room until a deadline, goes by
+// reference.
 
 /// A request of a channel, by its id, which is 0 where nothing was posted.
 struct PostedWork {
@@ -114,6 +115,10 @@ template <class Work>
 [[nodiscard]] bool is_plain(Work const& work) noexcept {
   if constexpr (requires { work.immediate; })
     if (work.immediate.has_value()) return false;
+  if constexpr (requires { work.options; })
+    if (work.options != RequestOption::none) return false;
+  if constexpr (requires { work.change; })
+    if (work.change.options != RequestOption::none) return false;
   return memory_of(work).size() == 1;
 }
 

@@ -16,10 +16,11 @@ namespace lend {
 struct LEND_EXPORT AddressedSend {
   GatherList source;
   std::optional<std::uint32_t> immediate{};
+  RequestOption options = RequestOption::none;
   Destination const* to;
 
   AddressedSend(Send const& work, Destination const& where) noexcept
-      : source{work.source}, immediate{work.immediate}, to{&where} {}
+      : source{work.source}, immediate{work.immediate}, options{work.options}, to{&where} {}
   AddressedSend(GatherElement element, Destination const& where) noexcept
       : source{element}, to{&where} {}
 };

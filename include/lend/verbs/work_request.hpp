@@ -67,11 +67,26 @@ class ElementList {
 using GatherList = ElementList<GatherElement>;
 using ScatterList = ElementList<ScatterElement>;
 
+/// How the device treats one request of the send queue.
+enum class RequestOption : std::uint8_t {
+  none = 0,
+  fenced = 1,     ///< begins when the reads and atomic operations before it have ended
+  solicited = 2,  ///< its completion at the peer is one for which EventFor::solicited arms
+};
+[[nodiscard]] constexpr RequestOption operator|(RequestOption a, RequestOption b) noexcept {
+  return static_cast<RequestOption>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
+}
+/// Whether `options` have `option`.
+[[nodiscard]] constexpr bool has(RequestOption options, RequestOption option) noexcept {
+  return (static_cast<unsigned>(options) & static_cast<unsigned>(option)) != 0;
+}
+
 /// A message to the peer's next receive. An empty list needs an immediate; a list of empty elements
 /// does not.
 struct LEND_EXPORT Send {
   GatherList source;
   std::optional<std::uint32_t> immediate{};
+  RequestOption options = RequestOption::none;
 
   // NOLINTNEXTLINE(google-explicit-constructor)
   Send(GatherList list) noexcept : source(list) {}
@@ -84,6 +99,22 @@ struct LEND_EXPORT Send {
   [[nodiscard]] Send with_immediate(std::uint32_t value) const noexcept {
     Send copy(*this);
     copy.immediate = value;
+    return copy;
+  }
+  /// The same, which begins only when the reads and atomic operations that were posted to this
+  /// queue pair before it have ended. Of reliable connections.
+  /// Source:  ibv_post_send(3), IBV_SEND_FENCE; InfiniBand Architecture Specification vol. 1,
+  ///          10.8.3.3.
+  [[nodiscard]] Send fenced() const noexcept {
+    Send copy(*this);
+    copy.options = options | RequestOption::fenced;
+    return copy;
+  }
+  /// The same, for which a peer wakes that is armed for solicited completions only.
+  /// Source:  ibv_post_send(3), IBV_SEND_SOLICITED; ibv_req_notify_cq(3).
+  [[nodiscard]] Send solicited() const noexcept {
+    Send copy(*this);
+    copy.options = options | RequestOption::solicited;
     return copy;
   }
   /// A message without bytes.
@@ -119,6 +150,7 @@ struct LEND_EXPORT Write {
   GatherList source;
   RemoteSlice target;
   std::optional<std::uint32_t> immediate{};
+  RequestOption options = RequestOption::none;
 
   Write(GatherList from, RemoteSlice to) noexcept : source(from), target(to) {}
   template <class T>
@@ -128,14 +160,33 @@ struct LEND_EXPORT Write {
     copy.immediate = value;
     return copy;
   }
+  /// As Send::fenced().
+  [[nodiscard]] Write fenced() const noexcept {
+    Write copy(*this);
+    copy.options = options | RequestOption::fenced;
+    return copy;
+  }
+  /// As Send::solicited(). It needs an immediate, without which the peer has no completion.
+  [[nodiscard]] Write solicited() const noexcept {
+    Write copy(*this);
+    copy.options = options | RequestOption::solicited;
+    return copy;
+  }
 };
 
 /// Reads memory that the peer has exposed.
 struct LEND_EXPORT Read {
   ScatterList target;
   RemoteSlice source;
+  RequestOption options = RequestOption::none;
 
   Read(ScatterList into, RemoteSlice from) noexcept : target(into), source(from) {}
+  /// As Send::fenced().
+  [[nodiscard]] Read fenced() const noexcept {
+    Read copy(*this);
+    copy.options = options | RequestOption::fenced;
+    return copy;
+  }
 };
 
 /// What an Atomic does to the peer's word.
@@ -146,6 +197,7 @@ struct LEND_EXPORT AtomicChange {
   std::uint64_t compare_or_add;
   std::uint64_t swap;
   Kind kind;
+  RequestOption options = RequestOption::none;  // beside `kind`, so that one store sets both
 };
 
 /// Changes 8 bytes of the peer's in one step, and brings what they were before. The peer's device
@@ -165,6 +217,13 @@ struct LEND_EXPORT Atomic {
   [[nodiscard]] static Atomic fetch_add(ScatterElement result, RemoteWord word,
                                         std::uint64_t addend) noexcept {
     return {result, {word, addend, 0, AtomicChange::Kind::fetch_add}};
+  }
+
+  /// As Send::fenced().
+  [[nodiscard]] Atomic fenced() const noexcept {
+    Atomic copy(*this);
+    copy.change.options = change.options | RequestOption::fenced;
+    return copy;
   }
 
   ScatterList result;
