@@ -131,11 +131,11 @@ QueuePairState AnyQueuePair::state() const noexcept {
   if (provider.query_qp(handle().raw.get(), &attributes, IBV_QP_STATE, &unused) != 0)
     return QueuePairState::unknown;
   // SoftiWARP of kernel 6.1 leaves the field out, and what some other query or change had there is
-  // answered; that of 6.12 fills it in. What is connected has left the first states for good.
+  // answered; that of 6.12 fills it in. What rdma_cm connected has left the first states for good.
   // Source: seen in test/guest.
-  bool const is_connected =
-      attributes.qp_state >= IBV_QPS_RTR && attributes.qp_state <= IBV_QPS_ERR;
-  return is_connected ? static_cast<QueuePairState>(attributes.qp_state) : QueuePairState::unknown;
+  auto const lowest = handle().domain->context->is_iwarp() ? IBV_QPS_RTR : IBV_QPS_RESET;
+  bool const is_known = attributes.qp_state >= lowest && attributes.qp_state <= IBV_QPS_ERR;
+  return is_known ? static_cast<QueuePairState>(attributes.qp_state) : QueuePairState::unknown;
 }
 
 AnyQueuePair::Probe AnyQueuePair::post_probe(std::uint64_t id) noexcept {

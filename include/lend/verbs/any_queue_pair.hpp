@@ -11,6 +11,7 @@
 #include <lend/verbs/datagram.hpp>
 #include <lend/verbs/endpoint.hpp>
 #include <lend/verbs/protection_domain.hpp>
+#include <lend/verbs/queue_pair_change.hpp>
 #include <lend/verbs/queue_pair_options.hpp>
 #include <lend/verbs/service.hpp>
 #include <lend/verbs/work_request.hpp>
@@ -100,6 +101,22 @@ class LEND_EXPORT AnyQueuePair {
 
   /// Queries the device. Costs a system call except on the soft device.
   [[nodiscard]] QueuePairState state() const noexcept;
+
+  /// Changes attributes and state by hand.
+  ///
+  /// The caller owes: what lend assumes of a connection, where its calls go on being used: RESET
+  /// drops the requests that are outstanding, and their completions do not come.
+  /// Errors:  invalid_argument  names each attribute that the transition lacks or does not take,
+  ///                            or the value that is out of range; or there is no such transition,
+  ///                            or the queue pair is not in the state `from`. The device was not
+  ///                            asked.
+  ///          unsupported       iWARP, whose queue pairs only rdma_cm moves.
+  ///          system_failed     the device refused it, with its errno.
+  /// Source:  ibv_modify_qp(3).
+  [[nodiscard]] Result<void> unsafe_modify(QueuePairChange const& change);
+  /// Errors:  system_failed  the device could not be asked.
+  /// Source:  ibv_query_qp(3).
+  [[nodiscard]] Result<QueuePairFacts> query() const;
 
   /// Whether the device reports that its port is not active. Costs a system call, as state() does.
   [[nodiscard]] bool port_is_down() const noexcept;

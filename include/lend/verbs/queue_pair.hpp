@@ -76,6 +76,13 @@ class PreparedQueuePairOf : public AnyPreparedQueuePair {
     return QueuePairOf<S>{std::move(handle)};
   }
 
+  /// The queue pair as it is, in INIT, for a program that moves it by unsafe_modify(). Consumes
+  /// this object. Posts are refused by the device until the states allow them.
+  /// Errors:  invalid_argument  it was consumed or moved from before.
+  [[nodiscard]] Result<QueuePairOf<S>> unsafe_unconnected() && {
+    LEND_TRY(handle, consume());
+    return QueuePairOf<S>{std::move(handle)};
+  }
 
  private:
   friend struct verbs::QueuePairDoor;
