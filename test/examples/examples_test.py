@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Goal: every example says what its reader is promised, on the device that LEND_DEVICE names.
-Method: what it prints is compared. Usage: examples_test.py HELLO ONE_SIDED BATCHED SCOPED EPOLL MANY HALO PIPE DATAGRAMS TWO_PROCESSES"""
+Method: what it prints is compared. Usage: examples_test.py HELLO ONE_SIDED BATCHED SCOPED EPOLL MANY HALO PIPE DATAGRAMS LOOP TWO_PROCESSES"""
 import os
 import re
 import subprocess
@@ -66,7 +66,8 @@ def check_pipe(pipe):
     print("ok: pipe says that its peer was killed")
 
 
-def main(hello, one_sided, batched, scoped, epoll, many, halo, pipe, datagrams, two_processes):
+def main(hello, one_sided, batched, scoped, epoll, many, halo, pipe, datagrams, loop,
+         two_processes):
     wanted = os.environ.get("LEND_DEVICE", "")
     device = re.escape(wanted) if wanted not in ("", "soft", "software", "card") else r"\w+"
     kind = r"(?:soft|software RDMA|card)"
@@ -105,6 +106,9 @@ def main(hello, one_sided, batched, scoped, epoll, many, halo, pipe, datagrams, 
     check_pipe(pipe)
 
     check("datagrams answers all senders", "3 senders have their answers\n", said_by(datagrams))
+
+    check("completion_loop serves all queues by one descriptor",
+          "".join(f"queue {i}: 3 messages\n" for i in range(4)), said_by(loop))
 
     with tempfile.NamedTemporaryFile() as file:
         file.write(os.urandom(FILE_BYTES))

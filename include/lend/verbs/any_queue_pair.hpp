@@ -162,6 +162,7 @@ class LEND_EXPORT AnyQueuePair {
   [[nodiscard]] Endpoint const& connected_peer() const noexcept;
   [[nodiscard]] std::optional<Error> lost_before(Deadline deadline) noexcept;
   [[nodiscard]] bool has_keeper() const noexcept;
+  [[nodiscard]] verbs::QueuePairHandle const& batch_owner() const noexcept { return handle(); }
 
  private:
   friend struct verbs::QueuePairDoor;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lend/verbs/any_queue_pair.hpp>
+#include <lend/verbs/unsafe_batch.hpp>
 
 #include <utility>
 
@@ -153,6 +154,11 @@ class QueuePairOf : public AnyQueuePair {
   [[nodiscard]] Result<void> unsafe_post_receive(
       std::uint64_t id, DatagramRoom const& room) noexcept requires IsAddressed<S> {
     return post(id, Receive{room.element()});
+  }
+
+  /// An empty batch, which posts several requests with one doorbell; see there.
+  [[nodiscard]] UnsafeBatchOf<S> unsafe_batch() const noexcept {
+    return UnsafeBatchOf<S>{batch_owner()};
   }
 
   /// Posts a signaled zero-byte write under `id`, which the peer's device acknowledges. It needs no
