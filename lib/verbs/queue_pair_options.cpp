@@ -21,7 +21,7 @@ QueuePairOptions UnreliableOptions::complete() const {
           .inline_bytes = inline_bytes,
           .gid = gid,
           .mtu_bytes = mtu_bytes,
-          .remote_access = remote_access,
+          .remote_access = remote_writes ? RemoteAccess::write : RemoteAccess{},
           .service_level = service_level,
           .traffic_class = traffic_class,
           .partition_key = partition_key};

@@ -119,8 +119,13 @@ class ChannelBuilder {
     return next;
   }
   [[nodiscard]] auto remote_access(RemoteAccess access) const requires
-      StepNotTakenYet<Steps, BuilderStep::remote_access> && IsConnected<S> {
+      StepNotTakenYet<Steps, BuilderStep::remote_access> && CanRead<S> {
     return with<BuilderStep::remote_access>(&QueueOptions::remote_access, access);
+  }
+  /// Of an unreliable connection, where a peer can do nothing else with this end's memory.
+  [[nodiscard]] auto remote_writes(bool are_allowed) const requires
+      StepNotTakenYet<Steps, BuilderStep::remote_access> && CanWrite<S> &&(!CanRead<S>) {
+    return with<BuilderStep::remote_access>(&QueueOptions::remote_writes, are_allowed);
   }
   [[nodiscard]] auto service_level(std::uint8_t level) const requires
       StepNotTakenYet<Steps, BuilderStep::service_level> {

@@ -62,7 +62,7 @@ struct UnreliableOptions {
   std::uint32_t inline_bytes = 0;
   GidChoice gid{};
   std::uint32_t mtu_bytes = 0;
-  RemoteAccess remote_access = RemoteAccess::write;
+  bool remote_writes = true;  ///< what the peer may do here: it can neither read nor change words
   std::uint8_t service_level = 0;
   std::uint8_t traffic_class = 0;
   std::optional<std::uint16_t> partition_key{};
