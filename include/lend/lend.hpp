@@ -36,6 +36,8 @@
 #include <lend/network/meeting.hpp>
 #include <lend/network/roster.hpp>
 #include <lend/network/seat.hpp>
+#include <lend/observe/channel_metrics.hpp>
+#include <lend/observe/latency_histogram.hpp>
 #include <lend/open_device.hpp>
 #include <lend/verbs/capabilities.hpp>
 #include <lend/verbs/completion.hpp>

@@ -79,6 +79,7 @@ Result<void> Batching::wait_for_room(Chain const& chain, ScopeRecord& scope,
                                      Deadline deadline) noexcept {
   if (has_room(chain)) [[likely]]
     return success();
+  channel_.in_flight.observed.note_room_wait();
   Waiter waiter = channel_.progress.make_waiter();
   while (!channel_.is_broken() && !has_room(chain)) {
     post_those_with_room(scope);  // their completions may make room for this one
@@ -122,9 +123,24 @@ template <class Request>
 void Batching::note_posted(Request* first, Request const* end, Operation operation,
                            ScopeRecord& scope) noexcept {
   std::uint32_t count = 0;
-  for (; first != end; first = first->next, ++count)
-    channel_.in_flight.slot(SlotId{first->wr_id}).unposted = false;
+  for (Request const* request = first; request != end; request = request->next, ++count)
+    channel_.in_flight.slot(SlotId{request->wr_id}).unposted = false;
   channel_.in_flight.note_posted(operation, scope, count);
+  if (channel_.in_flight.observed.is_on()) [[unlikely]]
+    observe(first, end, operation);
+}
+
+// With one time, because the device took them at once.
+template <class Request>
+[[gnu::noinline]] void Batching::observe(Request const* first, Request const* end,
+                                         Operation operation) noexcept {
+  observe::Observer& observer = *channel_.in_flight.observed.observer();
+  std::uint64_t const now = observer.now();
+  for (; first != end; first = first->next) {
+    SlotId const id{first->wr_id};
+    observer.post(id.index(), channel_.in_flight.slot(id).work.operation, now);
+  }
+  observer.note_outstanding(operation, channel_.in_flight.outstanding(operation));
 }
 
 template <class Request>

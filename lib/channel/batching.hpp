@@ -68,6 +68,8 @@ class Batching {
   void note_posted(Request* first, Request const* end, Operation operation,
                    ScopeRecord& scope) noexcept;
   template <class Request>
+  void observe(Request const* first, Request const* end, Operation operation) noexcept;
+  template <class Request>
   void fail_list(Request const* first, Error const& why) noexcept;
   void close_behind(SlotId silent, Error const& why) noexcept;
   void give_up(Error const& why) noexcept;

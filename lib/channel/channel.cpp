@@ -49,14 +49,22 @@ template <class Work>
   return post_plain<Lending::lends>(
       channel, plain, scope, file, line,
       [&](Slot& slot, SlotId id) LEND_INLINED {
+        InFlight& in_flight = channel.in_flight;
+        constexpr Operation operation = verbs::operation_of<Work>;
+        in_flight.observed.post<operation>(id, in_flight.outstanding(operation) + 1);
         verbs::PolledCompletions entries;
         int polled = 0;
         if (!finds_only(channel, id, entries, polled)) [[unlikely]] {
-          open(channel, plain, scope, slot, id);
+          open<true>(channel, plain, scope, slot, id);
           return wait_or_abort(channel, id, entries, polled, deadline);
         }
-        channel.in_flight.skip(slot);
-        return answer_of(entries[0], verbs::operation_of<Work>, plain.element.range.length);
+        if (in_flight.observed.is_on()) [[unlikely]] {
+          slot.work.operation = operation;
+          slot.work.bytes = plain.element.range.length;
+          in_flight.observed.succeed(id, slot, entries[0]);
+        }
+        in_flight.skip(slot);
+        return answer_of(entries[0], operation, plain.element.range.length);
       },
       [&](SlotId tried)
           LEND_INLINED { return run_after(tried, channel, plain.work(), deadline, file, line); });
@@ -117,6 +125,11 @@ Result<PreparedChannel> Channel::prepare_again() && {
   return prepared;
 }
 
+ChannelMetrics const* Channel::metrics() const noexcept {
+  ChannelState& channel = ChannelState::of(*this);
+  ChannelState::Use const use{channel};
+  return channel.metrics();
+}
 std::span<Error const> Channel::last_failures() const noexcept {
   ChannelState& channel = ChannelState::of(*this);
   ChannelState::Use const use{channel};

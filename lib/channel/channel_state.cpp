@@ -42,6 +42,8 @@ ChannelState::ChannelState(ProtectionDomain const& domain, std::shared_ptr<Progr
       receive_depth{options.queue_pair.receive_depth},
       inline_bytes{connection.raw().inline_bytes},
       message_bytes_max{connection.raw().message_bytes_max} {
+  if (observe::is_built && options.observe.metrics)
+    in_flight.observed.begin(std::make_unique<observe::Observer>(in_flight.slot_count()));
   if (pool != nullptr) pool->users.append(as_user);
 }
 
@@ -96,6 +98,16 @@ ChannelState::~ChannelState() {
   as_user.leave();
   end_scopes();
   if (reference_.anchor != nullptr) release_anchor(reference_.anchor);
+}
+
+ChannelMetrics const* ChannelState::metrics() noexcept {
+  observe::Observer* const observer = in_flight.observed.observer();
+  if (observer == nullptr) return nullptr;
+  WaitCounts const& waits = progress.wait_counts();
+  observer->metrics.yields = waits.yields;
+  observer->metrics.naps = waits.naps;
+  observer->metrics.sleeps = waits.sleeps;
+  return &observer->metrics;
 }
 
 void ChannelState::end_scopes() noexcept {
@@ -234,7 +246,8 @@ void ChannelState::break_for_own(Error const& reason) noexcept {
   bool const was_broken = is_broken();
   // A queue pair that a request of the peer broke flushes, and an event says why.
   if (!was_broken && failed.status == WorkStatus::flushed) look_at_events();
-  in_flight.succeed_before(slot);                      // they complete in order
+  in_flight.succeed_before(slot);  // they complete in order
+  in_flight.observed.fail(id, slot, failed.status);
   Error const failure = failure_of(id, slot, failed);  // while its loans have the source line
   if (connection.kept() != nullptr) {
     in_flight.keep_loans(slot);

@@ -119,6 +119,9 @@ class ChannelState {
   [[nodiscard]] Error of_this_work(Error const& error, SlotId id, Slot const& slot) const noexcept;
   [[nodiscard]] Error poll_failure(int result) const noexcept;
 
+  /// What it has counted; null if it is not observed.
+  [[nodiscard]] ChannelMetrics const* metrics() noexcept;
+
   // ---- handles, and the next connection ----
 
   [[nodiscard]] ProtectionDomain const& protection_domain() const noexcept { return domain_; }

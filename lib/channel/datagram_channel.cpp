@@ -18,7 +18,8 @@ Result<DatagramChannel> open_channel(ProtectionDomain const& domain,
   ChannelOptions const complete{.queue_pair = options.queue_pair.complete(),
                                 .wait = options.wait,
                                 .wait_set = options.wait_set,
-                                .tag = options.tag};
+                                .tag = options.tag,
+                                .observe = options.observe};
   LEND_TRY(prepared, channel::Preparing::prepare(
                          domain, complete, {Service::datagram, options.queue_pair.queue_key}));
   LEND_TRY(channel, ChannelState::activate(std::move(prepared)));

@@ -72,6 +72,7 @@ SlotId InFlight::open_marker(Operation operation) noexcept {
   Slot& marker = next();
   SlotId const id = open(marker, operation, markers_);
   marker.held = false;
+  observed.leave_out(id);
   return id;
 }
 
@@ -105,6 +106,22 @@ void InFlight::make_marker(Slot& slot) noexcept {
     }
   }
   deliver(slot);
+}
+
+void InFlight::take_back(SlotId id, Slot& slot) noexcept {
+  observed.fail(id, slot, WorkStatus::flushed);
+  finish(slot);
+  free(slot);
+}
+
+void InFlight::keep_loans(Slot& slot) noexcept {
+  slot.loans = 0;
+  keeps_loans_ = true;
+}
+
+void InFlight::leak_loans() noexcept {
+  static_cast<void>(pieces_.release());
+  static_cast<void>(rows_.release());
 }
 
 void InFlight::succeed_before(Slot& slot) noexcept {

@@ -5,6 +5,7 @@
 
 #include <base/slot_table.hpp>
 #include <channel/failure_log.hpp>
+#include <channel/observation.hpp>
 #include <channel/queue_room.hpp>
 #include <channel/slot.hpp>
 #include <lend/base/result.hpp>
@@ -26,6 +27,8 @@ class InFlight {
   ~InFlight();
   InFlight(InFlight const&) = delete;
   InFlight& operator=(InFlight const&) = delete;
+
+  Observation observed{};
 
   // ---- room ----
 
@@ -118,12 +121,9 @@ class InFlight {
   /// The request failed with `failure`: an outstanding one, or one of a batch.
   void fail(SlotId id, Slot& slot, Error failure) noexcept;
   /// The device gave the request back: ends it without a result, its handle is stale.
-  void take_back(Slot& slot) noexcept { finish(slot), free(slot); }
+  void take_back(SlotId id, Slot& slot) noexcept;
   /// Keeps its loans for good: the device keeps the queue pair.
-  void keep_loans(Slot& slot) noexcept {
-    slot.loans = 0;
-    keeps_loans_ = true;
-  }
+  void keep_loans(Slot& slot) noexcept;
   /// Ends the unsignaled requests before it, because requests of one queue complete in order.
   void succeed_before(Slot& slot) noexcept;
 
@@ -154,10 +154,7 @@ class InFlight {
   /// The channel ends, without outstanding requests.
   void retire_all() noexcept;
   /// Leaks the loans, because the ledgers of regions still refer to them.
-  void leak_loans() noexcept {
-    static_cast<void>(pieces_.release());
-    static_cast<void>(rows_.release());
-  }
+  void leak_loans() noexcept;
   template <class Visit>
   void for_each_outstanding(Visit&& visit) noexcept {
     slots_.for_each([&](SlotId id, Slot& slot) {
@@ -168,6 +165,7 @@ class InFlight {
  private:
   void succeed(Slot& slot) noexcept;
   void end(Slot& slot) noexcept {
+    observed.succeed_unusually(slots_.id_of(slot), slot);
     finish(slot);
     deliver(slot);
   }
@@ -224,6 +222,7 @@ class InFlight {
   state.held = false;
   if (!state.is({.loans = 1})) [[unlikely]]
     return end(slot);
+  observed.succeed(slots_.id_of(slot), slot);
   verbs::end_loan(slot.pieces->loan, slot.pieces->region);
   note_over(slot.work.operation, *slot.scope);
   if (slot.held) {

@@ -61,6 +61,7 @@ Error has_pool_error() noexcept {
 
 Result<void> wait_for_room(ChannelState& channel, Operation operation, Deadline deadline,
                            RoomWait& wait) noexcept {
+  channel.in_flight.observed.note_room_wait();
   auto const has_room = [&] { return channel.in_flight.has_room(operation); };
   bool const only_device_is_full = has_room();
   do {
@@ -78,6 +79,8 @@ Result<void> wait_for_room(ChannelState& channel, Operation operation, Deadline 
   ending.start_abort();  // retried below; first, so that the error has the state after it
   Error const why = channel.of_this_work(channel.failures.take_last_error(), id, slot);
   // The post reports it to its caller, and nothing else must report it.
+  Operation const operation = slot.work.operation;
+  channel.in_flight.observed.post(id, operation, channel.in_flight.outstanding(operation) + 1);
   channel.in_flight.make_marker(slot);
   channel.in_flight.note_posted(slot);
   channel.break_with(why);

@@ -64,6 +64,7 @@ template <Lending lending, class Work>
   slot.is_datagram = is_room<Work>;
   if constexpr (is_of_datagrams<Work>) channel.datagrams->note_posted(id, work);
   channel.in_flight.note_posted(operation, scope);
+  channel.in_flight.observed.post<operation>(id, channel.in_flight.outstanding(operation));
   return id;
 }
 
@@ -123,7 +124,7 @@ template <Lending lending, class Work, class Then, class Otherwise>
 }
 
 /// Gives plain work, which was posted, the next() slot.
-template <class Work>
+template <bool is_observed = false, class Work>
 [[gnu::always_inline]] inline void open(ChannelState& channel, verbs::Plain<Work> plain,
                                         ScopeRecord& scope, Slot& next, SlotId id) noexcept {
   constexpr Operation operation = verbs::operation_of<Work>;
@@ -131,6 +132,9 @@ template <class Work>
   channel.in_flight.open(next, id, operation, scope, plain.element.range.length, state);
   if constexpr (is_of_datagrams<Work>) channel.datagrams->note_posted(id, plain.work());
   channel.in_flight.note_posted(operation, scope);
+  // Last, where the fewest registers are in use.
+  if constexpr (!is_observed)
+    channel.in_flight.observed.post<operation>(id, channel.in_flight.outstanding(operation));
 }
 
 /// Posts any work, plain or not, without waiting. No slot if nothing was posted.

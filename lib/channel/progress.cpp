@@ -28,7 +28,11 @@ ChannelUse::User& Progress::user() noexcept {
 }
 
 void Progress::look_after(ChannelState& channel) noexcept {
-  if (channel.watch.is_watched()) plan_ = WaitPlan::for_this_process(plan_.how, true);
+  if (channel.watch.is_watched()) {
+    WaitCounts const counts = plan_.counts;
+    plan_ = WaitPlan::for_this_process(plan_.how, true);
+    plan_.counts = counts;
+  }
   if (set_ != nullptr) set_->looked_after.append(channel.as_looked_after);
 }
 

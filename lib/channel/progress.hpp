@@ -63,6 +63,7 @@ class Progress final : public Sleeper {
   [[nodiscard]] bool arm() noexcept override { return completions_.arm(); }
   void sleep(Deadline deadline) noexcept override;
   void look() noexcept override { static_cast<void>(look_at_events()); }
+  [[nodiscard]] WaitCounts const& wait_counts() const noexcept { return plan_.counts; }
   /// Takes the events that have come: for who sleeps on the queue's descriptor.
   void take_events() noexcept { completions_.take_events(); }
   /// Null where its channels are of no set.

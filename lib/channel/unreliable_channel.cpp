@@ -11,7 +11,8 @@ Result<PreparedUnreliableChannel> prepare_unreliable_channel(
   ChannelOptions const complete{.queue_pair = options.queue_pair.complete(),
                                 .wait = options.wait,
                                 .wait_set = options.wait_set,
-                                .tag = options.tag};
+                                .tag = options.tag,
+                                .observe = options.observe};
   LEND_TRY(prepared,
            channel::Preparing::prepare(domain, complete, {Service::unreliable_connection}));
   return PreparedUnreliableChannel{std::move(prepared)};

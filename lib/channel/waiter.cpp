@@ -37,13 +37,13 @@ constexpr std::chrono::milliseconds watched_sleep_time{20};
 
 WaitPlan WaitPlan::for_this_process(Wait how, bool is_watched) noexcept {
   auto const sleep_max = is_watched ? watched_sleep_time : sleep_time;
-  if (how == Wait::spin) return {how, UINT32_MAX, sleep_max};
-  if (how == Wait::event) return {how, 0, sleep_max};
+  if (how == Wait::spin) return {.how = how, .spins = UINT32_MAX, .sleep_max = sleep_max};
+  if (how == Wait::event) return {.how = how, .spins = 0, .sleep_max = sleep_max};
   // With one CPU the peer cannot run while this thread spins: two spinning processes on one core
   // cost a scheduler tick a message.
   cpu_set_t cpus;
   bool const one_cpu = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) == 1;
-  return {how, one_cpu ? 0 : adaptive_spins, sleep_max};
+  return {.how = how, .spins = one_cpu ? 0 : adaptive_spins, .sleep_max = sleep_max};
 }
 
 bool WaitPlan::note_yield(std::chrono::nanoseconds took) noexcept {
@@ -66,6 +66,7 @@ bool Waiter::pause_longer(Deadline deadline) noexcept {
     if (!std::exchange(is_yielding_, true)) sleep_from_ = now + yield_time;
     if (now < sleep_from_) {
       sched_yield();
+      ++plan_.counts.yields;
       if (plan_.note_yield(Deadline::Clock::now() - now)) pauses_ = 0;
       return true;
     }
@@ -82,6 +83,7 @@ bool Waiter::pause_longer(Deadline deadline) noexcept {
   is_armed_ = false;
   has_slept_ = true;
   just_slept_ = true;
+  ++plan_.counts.sleeps;
   sleeper_.sleep(sooner(sooner(deadline, within(plan_.sleep_max)), look_at_));
   return true;
 }
@@ -91,6 +93,7 @@ void Waiter::nap(Deadline deadline) noexcept {
       std::min<Deadline::Clock::duration>(nap_time, deadline.left()));
   timespec const request{0, static_cast<long>(length.count())};
   nanosleep(&request, nullptr);
+  ++plan_.counts.naps;
   has_slept_ = true;
 }
 

@@ -9,6 +9,13 @@
 
 namespace lend::channel {
 
+/// What the waits of one progress have done but for spinning.
+struct WaitCounts {
+  std::uint64_t yields = 0;
+  std::uint64_t naps = 0;
+  std::uint64_t sleeps = 0;
+};
+
 /// How the waits of one progress spin, yield and sleep. How long they spin is learned from yields:
 /// one that took long let another thread run, so there are more runnable threads than CPUs, and a
 /// spinning thread may hold up the one that it waits for.
@@ -17,6 +24,7 @@ struct WaitPlan {
   std::uint32_t spins = 0;  ///< polls before the first yield
   std::chrono::milliseconds sleep_max{0};
   std::uint32_t quick_yields = 0;  ///< in a row
+  WaitCounts counts{};
 
   /// `is_watched`: the caller must check every now and then whether the peer is gone.
   [[nodiscard]] static WaitPlan for_this_process(Wait how, bool is_watched) noexcept;

@@ -66,6 +66,8 @@ namespace lend::channel {
     return wait_longer(channel, id, entries, polled, deadline);
   Operation const operation = slot.work.operation;
   std::uint64_t const bytes = slot.work.bytes;
+  if (in_flight.observed.is_on()) [[unlikely]]
+    in_flight.observed.succeed(id, slot, entries[0]);
   in_flight.note_over(operation, *slot.scope);
   in_flight.free_at_once(slot);
   return answer_of(entries[0], operation, bytes);

@@ -5,7 +5,8 @@
 //
 // Method: the ways take turns, so that a change of clock or neighbours meets all alike; the median
 // of many short runs. price.py counts instructions with it.
-// Usage: price [--json] [--keep-alive] [--second-thread] [--channels N] [--once MULTIPLE_OF_16]
+// Usage: price [--json] [--keep-alive] [--metrics] [--second-thread] [--channels N]
+//              [--once MULTIPLE_OF_16]
 #include "null_device.hpp"
 #include "number.hpp"
 #include "price_ways.hpp"
@@ -28,6 +29,7 @@ using namespace lend::bench;
 struct Options {
   bool json = false;
   bool keep_alive = false;     ///< channels that ask every second whether their peer is there
+  bool metrics = false;        ///< channels that count; LEND_RECORD makes them record, too
   bool second_thread = false;  ///< one more in the process, that does nothing
   std::uint64_t channels = 1;
   std::uint64_t once = 0;  ///< so many operations of each way and channel, unprinted: for price.py
@@ -92,7 +94,8 @@ Result<void> measure(Options const& options, char const* device) {
   bool const is_null = std::strcmp(device, "null") == 0;
   std::vector<LoopBack> ends;
   for (std::uint64_t i = 0; i < options.channels; ++i) {
-    LEND_TRY(end, loop_back(domain, options.keep_alive));
+    LEND_TRY(end, loop_back(domain, {.keep_alive = std::chrono::seconds{options.keep_alive},
+                                     .observe = {.metrics = options.metrics}}));
     ends.push_back(std::move(end));
   }
   if (is_null) make_null(*context.native());
@@ -129,6 +132,8 @@ bool parse(int count, char** words, Options& options) {
       options.json = true;
     else if (word == "--keep-alive")
       options.keep_alive = true;
+    else if (word == "--metrics")
+      options.metrics = true;
     else if (word == "--second-thread")
       options.second_thread = true;
     else if (word == "--channels" && i + 1 < count && number(words[i + 1], options.channels))
@@ -148,7 +153,8 @@ int main(int count, char** words) {
   Options options;
   if (!parse(count, words, options)) {
     std::fputs(
-        "price [--json] [--keep-alive] [--second-thread] [--channels N] [--once MULTIPLE_OF_16]\n",
+        "price [--json] [--keep-alive] [--metrics] [--second-thread] [--channels N] "
+        "[--once MULTIPLE_OF_16]\n",
         stderr);
     return 2;
   }

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Instructions per operation, counted by callgrind:
-price.py PRICE [--json] [--gate] [--keep-alive] [--second-thread]
+price.py PRICE [--json] [--gate] [--keep-alive] [--metrics] [--second-thread]
 
 PRICE is the program built from price.cpp. Instructions do not depend on how busy a machine is, only
 on compiler and libraries, so with --gate what lend adds to raw verbs is held to BANDS, what it adds to
 an atomic operation to a send's and ATOMIC more, and the price
 with many channels in turn or many posts in a scope to FLAT times that with few; exits 1 beyond
-them, and 77 where valgrind is missing.
+them, what metrics add to METRICS, and 77 where valgrind is missing.
 """
 import itertools
 import json
@@ -29,6 +29,7 @@ BANDS = {"by_id": 149, "unsafe": 215, "scoped": 289, "blocking": 178, "round": 7
 ATOMIC = 60  # an atomic operation's above a send's in each layer, at most
 ATOMIC_IN_A_BATCH = 83
 FLAT = 1.02
+METRICS = 62  # what counting adds to an operation, in any layer that counts
 
 
 def count(program, options, operations=COUNT, channels=1):
@@ -55,12 +56,12 @@ def twin(way, figures):
 def main():
     arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
     flags = set(sys.argv[1:]) - set(arguments)
-    if len(arguments) != 1 or flags - {"--json", "--gate", "--keep-alive", "--second-thread"}:
+    if len(arguments) != 1 or flags - {"--json", "--gate", "--keep-alive", "--metrics", "--second-thread"}:
         sys.exit(__doc__)
     if shutil.which("valgrind") is None:
         print("skipped: no valgrind")
         sys.exit(77)
-    program, options = arguments[0], sorted(flags & {"--keep-alive", "--second-thread"})
+    program, options = arguments[0], sorted(flags & {"--keep-alive", "--metrics", "--second-thread"})
     alone = count(program, options)
     totals = iter(alone)
     table = {row: [next(totals) for _ in WAYS] for row in ROWS}
@@ -93,6 +94,11 @@ def main():
         beyond += [f"{operation}, {way}: {few:.0f} with few, {many:.0f} with {what}"
                    for ((_, operation), way), few, many
                    in zip(itertools.product(ROWS, WAYS), alone, more) if many > FLAT * few]
+    counting = count(program, ["--metrics"])
+    beyond += [f"{operation}, {way}: {more - plain:.0f} more with metrics, the band is {METRICS}"
+               for ((device, operation), way), plain, more
+               in zip(itertools.product(ROWS, WAYS), alone, counting)
+               if device == "null" and more - plain > METRICS]
     if beyond:
         sys.exit("\n".join(beyond))
 

@@ -11,11 +11,10 @@
 
 namespace lend::bench {
 
-Result<LoopBack> loop_back(ProtectionDomain const& domain, bool keep_alive) {
+Result<LoopBack> loop_back(ProtectionDomain const& domain, ChannelOptions const& options) {
   LEND_TRY(memory, domain.unsafe_allocate_exposed(4096, RemoteAccess::all));
   LEND_TRY(remote, memory.remote());
-  std::chrono::seconds const interval{keep_alive ? 1 : 0};
-  LEND_TRY(prepared, channel_builder().protection_domain(domain).keep_alive(interval).build());
+  LEND_TRY(prepared, prepare_channel(domain, options));
   auto const itself = prepared.endpoint();
   LEND_TRY(queue_pair, prepared.take_queue_pair().connect(itself));
   ibv_qp* const raw = queue_pair.native();

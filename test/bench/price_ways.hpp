@@ -26,7 +26,8 @@ struct LoopBack {
   QueuePair by_id;  ///< connected to itself, too
 };
 
-[[nodiscard]] Result<LoopBack> loop_back(ProtectionDomain const& domain, bool keep_alive);
+[[nodiscard]] Result<LoopBack> loop_back(ProtectionDomain const& domain,
+                                         ChannelOptions const& options);
 
 /// Operations that chain and batch do at a time.
 constexpr std::uint64_t together = 16;

@@ -13,12 +13,12 @@ from words import check_words
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Who may include whom: the table of lib/README.md. Change both in one commit.
 ROOMS = {
-    "base": "", "verbs": "base", "soft": "base verbs", "channel": "base verbs", "cm": "base verbs",
+    "base": "", "observe": "base", "verbs": "base", "soft": "base verbs", "channel": "base observe verbs", "cm": "base verbs",
     "network": "base verbs channel", "group": "base verbs channel network",
     "transport": "base verbs channel network", "stream": "base transport",
     "asio": "base network verbs transport stream",
     "preload": "base verbs soft", "run": "base network", "open_device": "base verbs soft",
-    "doctor": "base verbs soft open_device", "tools": "base verbs soft open_device doctor",
+    "doctor": "base verbs soft open_device", "tools": "base observe verbs soft open_device doctor",
 }
 # The same inside a room that is too large to be flat: the table of lib/soft/README.md.
 SUB_ROOMS = {"soft": {
@@ -27,8 +27,8 @@ SUB_ROOMS = {"soft": {
     "engine": "platform segment peers memory objects",
     "device": "platform segment peers memory objects engine",
 }}
-UMBRELLA = "base verbs channel network group open_device".split()
-OWN_NAMESPACE = "base verbs channel soft network group transport stream cm preload run doctor tools".split()  # rooms whose internal names are in lend::<room>
+UMBRELLA = "base observe verbs channel network group open_device".split()
+OWN_NAMESPACE = "base observe verbs channel soft network group transport stream cm preload run doctor tools".split()  # rooms whose internal names are in lend::<room>
 BY_NAME_ONLY = {"include/lend/channel/unsafe.hpp"}  # whoever wants it asks for it
 # Foreign headers, and where they may be seen.
 FOREIGN = {

@@ -145,8 +145,6 @@ class ChannelBuilder {
     return with<BuilderStep::queue_key>(&QueueOptions::queue_key, key);
   }
 
-  // ---- waiting ----
-
   [[nodiscard]] auto wait(Wait how) const requires StepNotTakenYet<Steps, BuilderStep::wait> &&
       StepNotTakenYet<Steps, BuilderStep::wait_set> {
     auto next = step<BuilderStep::wait>();
@@ -197,6 +195,13 @@ class ChannelBuilder {
     return next;
   }
 
+  /// `.observe({.metrics = true})`
+  [[nodiscard]] auto observe(ObserveOptions options) const requires
+      StepNotTakenYet<Steps, BuilderStep::observe> {
+    auto next = step<BuilderStep::observe>();
+    next.options_.observe = std::move(options);
+    return next;
+  }
   /// The PreparedChannel, PreparedUnreliableChannel or DatagramChannel.
   /// Errors:  those of prepare_channel(), prepare_unreliable_channel() or open_channel().
   [[nodiscard]] auto build() const requires ProtectionDomainIsSet<Steps> {

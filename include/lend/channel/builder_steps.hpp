@@ -30,6 +30,7 @@ enum class BuilderStep : std::uint32_t {
   traffic_class = 1u << 19,
   partition_key = 1u << 20,
   queue_key = 1u << 21,
+  observe = 1u << 22,
 };
 
 template <std::uint32_t Steps>

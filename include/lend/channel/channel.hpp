@@ -9,6 +9,7 @@
 #include <lend/channel/calls.hpp>
 #include <lend/channel/pending_work.hpp>
 #include <lend/channel/polling_scope.hpp>
+#include <lend/observe/channel_metrics.hpp>
 #include <lend/verbs/endpoint.hpp>
 #include <lend/verbs/protection_domain.hpp>
 #include <lend/verbs/work_request.hpp>
@@ -157,6 +158,11 @@ class LEND_EXPORT Channel {
   /// What broke this channel; null while it works. Valid until prepare_again() or destruction. It
   /// is replaced if a more precise cause is found: copy it to keep it.
   [[nodiscard]] Error const* first_cause() const noexcept;
+
+  /// What this channel has counted so far; null unless ObserveOptions or LEND_RECORD asked for
+  /// it. Valid until prepare_again() or destruction, and counted on by later
+  /// calls: copy it to keep it.
+  [[nodiscard]] ChannelMetrics const* metrics() const noexcept;
 
   /// One line: the queue pair, its state and its peer, what is outstanding, and what broke it.
   /// Queries the device, which costs a system call except on the soft device.

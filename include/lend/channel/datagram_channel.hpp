@@ -91,6 +91,7 @@ class DatagramChannel : private Channel {
   using Channel::inline_bytes;
   using Channel::last_failures;
   using Channel::message_bytes_max;
+  using Channel::metrics;
   using Channel::native;
   using Channel::protection_domain;
   using Channel::receive_depth;

@@ -74,6 +74,7 @@ class UnreliableChannel : private Channel {
   using Channel::inline_bytes;
   using Channel::last_failures;
   using Channel::message_bytes_max;
+  using Channel::metrics;
   using Channel::native;
   using Channel::peer;
   using Channel::protection_domain;

@@ -3,6 +3,7 @@
 #include "soft/programs/model.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace lend::test {
 
@@ -240,6 +241,37 @@ void Model::check() {
     if (ends[end].is_gone) continue;
     check_first_cause(end);
     check_failures_without_scope(end);
+    if (violation_.empty() && spy_.violation().empty()) check_metrics(end);
+  }
+}
+
+void Model::check_metrics(std::size_t end) {
+  ChannelMetrics const* const metrics = ends[end].channel->metrics();
+  if (metrics == nullptr) return;
+  std::array<std::uint64_t, 5> posted{};
+  std::array<std::uint64_t, 5> in_progress{};
+  std::array<std::uint64_t, 5> failed{};
+  for (auto const& post : posts) {
+    if (post.end != end) continue;
+    auto const at = static_cast<std::size_t>(post.operation);
+    ++posted[at];
+    if (is_in_progress(post)) ++in_progress[at];
+    if (device_side(post).has_failed()) ++failed[at];
+  }
+  for (std::size_t at = 0; at < posted.size(); ++at) {
+    OperationMetrics const& counted = metrics->operations[at];
+    auto const ended = counted.completed + counted.failed + counted.flushed;
+    if (counted.posted == posted[at] && counted.posted == ended + in_progress[at] &&
+        counted.failed + counted.flushed == failed[at] &&
+        counted.latency.count() == counted.completed)
+      continue;
+    complain("of " + std::to_string(posted[at]) + ' ' +
+             std::string{name_of(static_cast<Operation>(at))} + "s, of which " +
+             std::to_string(in_progress[at]) + " are in progress and " +
+             std::to_string(failed[at]) + " failed, the metrics count " +
+             std::to_string(counted.posted) + " posted, " + std::to_string(counted.completed) +
+             " completed, " + std::to_string(counted.failed) + " failed, " +
+             std::to_string(counted.flushed) + " flushed");
   }
 }
 

@@ -137,6 +137,7 @@ class Model {
   void check_bytes(MemoryRegion& region, std::size_t index, ByteRange bytes);
   void check_first_cause(std::size_t end);
   void check_failures_without_scope(std::size_t end);
+  void check_metrics(std::size_t end);
 
   Spy& spy_;
   Program const& program_;

@@ -91,6 +91,7 @@ Program program_of(std::uint64_t seed) {
   program.is_loop_back = lot.one_in(4);
   program.is_in_set = lot.one_in(3);
   program.has_pool = program.is_in_set && lot.one_in(2);
+  program.has_metrics = seed % 4 == 0;
   program.send_depth = 1 + lot.below(3);
   program.receive_depth = program.has_pool ? 0 : 1 + lot.below(3);
   if (lot.one_in(3)) program.send_depth = 12;  // some of a batch are silent

@@ -61,6 +61,7 @@ void Run::connect() {
   if (set_) options.wait_set = &*set_;
   if (program_.has_pool) make_pool();
   if (pool_) options.receive_pool = &*pool_;
+  options.observe.metrics = program_.has_metrics;
   auto& pair = options.queue_pair;
   pair.send_depth = program_.send_depth;
   pair.receive_depth = program_.receive_depth;

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Counts the requests of a channel that is observed. Where it is not, each of these costs a branch.
+// The thread of the channel.
+#pragma once
+
+#include <channel/slot.hpp>
+#include <observe/observer.hpp>
+#include <verbs/polling.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace lend::channel {
+
+class Observation {
+ public:
+  void begin(std::unique_ptr<observe::Observer> observer) noexcept {
+    observer_ = std::move(observer);
+  }
+  [[nodiscard]] bool is_on() const noexcept { return observe::is_built && observer_ != nullptr; }
+  /// Null if it is off.
+  [[nodiscard]] observe::Observer* observer() noexcept { return observer_.get(); }
+
+  /// The device took the request; with it so many are outstanding in its queue.
+  template <Operation operation>
+  [[gnu::always_inline]] void post(SlotId id, std::uint32_t outstanding) noexcept {
+    if (is_on()) [[unlikely]]
+      count_post<operation>(id, outstanding);
+  }
+  void post(SlotId id, Operation operation, std::uint32_t outstanding) noexcept {
+    if (is_on()) count_post_slowly(id, operation, outstanding);
+  }
+  /// The request succeeded; `slot` has its operation and its bytes.
+  [[gnu::always_inline]] void succeed(SlotId id, Slot const& slot) noexcept {
+    if (is_on()) [[unlikely]]
+      count_success(id, slot);
+  }
+  /// The same where it is_on(), before the slot has the bytes.
+  void succeed(SlotId id, Slot& slot, verbs::CompletionEntry entry) noexcept {
+    if (slot.work.operation == Operation::receive) slot.work.bytes = entry.bytes();
+    count_success(id, slot);
+  }
+  /// The same of what may be left out.
+  void succeed_unusually(SlotId id, Slot const& slot) noexcept {
+    if (is_on() && observer_->counts(id.index())) count_success(id, slot);
+  }
+  /// It failed, or ended without success.
+  void fail(SlotId id, Slot const& slot, WorkStatus status) noexcept;
+  /// A request of lend itself has the slot.
+  void leave_out(SlotId id) noexcept {
+    if (is_on()) observer_->leave_out(id.index());
+  }
+  /// A post waits for room.
+  void note_room_wait() noexcept {
+    if (is_on()) ++observer_->metrics.room_waits;
+  }
+
+ private:
+  // Out of line, because inline they would cost channels that are not observed some registers.
+  template <Operation operation>
+  void count_post(SlotId id, std::uint32_t outstanding) noexcept;
+  void count_post_slowly(SlotId id, Operation operation, std::uint32_t outstanding) noexcept;
+  void count_success(SlotId id, Slot const& slot) noexcept;
+  void count_success_slowly(SlotId id, Slot const& slot) noexcept;
+
+  std::unique_ptr<observe::Observer> observer_{};
+};
+
+}  // namespace lend::channel

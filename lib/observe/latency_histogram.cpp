@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Percentiles of a histogram. One thread at a time.
+#include <lend/observe/latency_histogram.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace lend {
+
+std::uint64_t LatencyHistogram::count() const noexcept {
+  return std::accumulate(counts_.begin(), counts_.end(), std::uint64_t{0});
+}
+
+std::chrono::nanoseconds LatencyHistogram::begin_of(std::size_t index) const noexcept {
+  return std::chrono::nanoseconds{std::llround(begin_in_units(index) * unit_)};
+}
+
+std::chrono::nanoseconds LatencyHistogram::percentile(double percent) const noexcept {
+  std::uint64_t const all = count();
+  if (all == 0) return std::chrono::nanoseconds{0};
+  double const share = std::clamp(percent, 0.0, 100.0) / 100;
+  auto const wanted =
+      std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::ceil(share * double(all))));
+  std::uint64_t seen = 0;
+  std::size_t index = 0;
+  while ((seen += counts_[index]) < wanted && index + 1 < bucket_count) ++index;
+  return begin_of(index + 1);
+}
+
+void LatencyHistogram::merge(LatencyHistogram const& other) noexcept {
+  bool const is_same = unit_ == other.unit_;
+  for (std::size_t i = 0; i < bucket_count; ++i) {
+    if (other.counts_[i] == 0) continue;
+    double const middle = (begin_in_units(i) + begin_in_units(i + 1)) / 2 * other.unit_ / unit_;
+    counts_[is_same ? i : bucket_of(static_cast<std::uint64_t>(middle))] += other.counts_[i];
+  }
+}
+
+}  // namespace lend
