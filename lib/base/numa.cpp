@@ -12,7 +12,7 @@ namespace lend {
 
 namespace {
 
-std::string line_of(std::string const& path) {
+std::string first_line_of(std::string const& path) {
   std::ifstream file{path};
   std::string line;
   std::getline(file, line);
@@ -49,10 +49,10 @@ bool read_list(std::string const& list, cpu_set_t& cpus) {
 Result<void> run_on_node(std::uint32_t node) {
   std::string const nodes = "/sys/devices/system/node/";
   cpu_set_t cpus;
-  if (!read_list(line_of(nodes + "node" + std::to_string(node) + "/cpulist"), cpus))
+  if (!read_list(first_line_of(nodes + "node" + std::to_string(node) + "/cpulist"), cpus))
     return Error{Errc::not_found, "NUMA node " + std::to_string(node) +
                                       " does not exist or has no CPUs; " + nodes + "online lists " +
-                                      line_of(nodes + "online")};
+                                      first_line_of(nodes + "online")};
   if (::sched_setaffinity(0, sizeof cpus, &cpus) == 0) return success();
   return Error::from_errno("sched_setaffinity for NUMA node " + std::to_string(node), errno,
                            "A container or cpuset may forbid the node's CPUs.");

@@ -195,9 +195,10 @@ template <class Work>
 }  // namespace
 
 template <class Work, class... Peer>
-std::uint64_t Calls<Work, Peer...>::add(Batch& batch, verbs::RegionState* region,
-                                        std::size_t offset, std::size_t length, char const* file,
-                                        unsigned line, Peer const&... peer) noexcept {
+std::uint64_t BatchCalls<Work, Peer...>::add(Batch& batch, verbs::RegionState* region,
+                                             std::size_t offset, std::size_t length,
+                                             char const* file, unsigned line,
+                                             Peer const&... peer) noexcept {
   ChannelState* const state = batch.scope_ != nullptr ? batch.scope_->channel : nullptr;
   if (state == nullptr) [[unlikely]]
     return 0;
@@ -214,8 +215,8 @@ std::uint64_t Calls<Work, Peer...>::add(Batch& batch, verbs::RegionState* region
 }
 
 template <class Work, class... Peer>
-std::uint64_t Calls<Work, Peer...>::add_any(Batch& batch, Work const& work, Deadline deadline,
-                                            SourceLine where) noexcept {
+std::uint64_t BatchCalls<Work, Peer...>::add_any(Batch& batch, Work const& work, Deadline deadline,
+                                                 SourceLine where) noexcept {
   ChannelState* const state = batch.scope_ != nullptr ? batch.scope_->channel : nullptr;
   if (state == nullptr) return 0;
   ChannelState::Use const use{*state};
@@ -223,11 +224,11 @@ std::uint64_t Calls<Work, Peer...>::add_any(Batch& batch, Work const& work, Dead
       .value;
 }
 
-template struct Calls<Send>;
-template struct Calls<Receive>;
-template struct Calls<Write, RemoteSlice>;
-template struct Calls<Read, RemoteSlice>;
-template struct Calls<Atomic, AtomicChange>;
+template struct BatchCalls<Send>;
+template struct BatchCalls<Receive>;
+template struct BatchCalls<Write, RemoteSlice>;
+template struct BatchCalls<Read, RemoteSlice>;
+template struct BatchCalls<Atomic, AtomicChange>;
 
 }  // namespace channel
 

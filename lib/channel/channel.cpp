@@ -73,9 +73,10 @@ template <class Work>
 }  // namespace
 
 template <class Work, class... Peer>
-WorkAnswer Calls<Work, Peer...>::run(Channel& channel, verbs::RegionState* region,
-                                     std::size_t offset, std::size_t length, char const* file,
-                                     unsigned line, Peer const&... peer) noexcept {
+WorkAnswer ChannelCalls<Work, Peer...>::run(Channel& channel, verbs::RegionState* region,
+                                            std::size_t offset, std::size_t length,
+                                            char const* file, unsigned line,
+                                            Peer const&... peer) noexcept {
   ChannelState& state = ChannelState::of(channel);
   ChannelState::Use const use{state};
   return run_plain<Work>(state, {{region, {offset, length}}, &peer...}, Deadline::never(), file,
@@ -83,8 +84,8 @@ WorkAnswer Calls<Work, Peer...>::run(Channel& channel, verbs::RegionState* regio
 }
 
 template <class Work, class... Peer>
-WorkAnswer Calls<Work, Peer...>::run_any(Channel& channel, Work const& work, Deadline deadline,
-                                         SourceLine where) noexcept {
+WorkAnswer ChannelCalls<Work, Peer...>::run_any(Channel& channel, Work const& work,
+                                                Deadline deadline, SourceLine where) noexcept {
   ChannelState& state = ChannelState::of(channel);
   ChannelState::Use const use{state};
   auto const [file, line] = where;
@@ -94,12 +95,12 @@ WorkAnswer Calls<Work, Peer...>::run_any(Channel& channel, Work const& work, Dea
   return run_after(tried, state, work, deadline, file, line);
 }
 
-template struct Calls<Send>;
-template struct Calls<Receive>;
-template struct Calls<Write, RemoteSlice>;
-template struct Calls<Read, RemoteSlice>;
-template struct Calls<Atomic, AtomicChange>;
-template struct Calls<AddressedSend, Destination>;
+template struct ChannelCalls<Send>;
+template struct ChannelCalls<Receive>;
+template struct ChannelCalls<Write, RemoteSlice>;
+template struct ChannelCalls<Read, RemoteSlice>;
+template struct ChannelCalls<Atomic, AtomicChange>;
+template struct ChannelCalls<AddressedSend, Destination>;
 
 }  // namespace channel
 

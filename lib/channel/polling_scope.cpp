@@ -123,9 +123,10 @@ template <Room room, class Work>
 }  // namespace
 
 template <class Work, class... Peer>
-std::uint64_t Calls<Work, Peer...>::post(PollingScope& scope, verbs::RegionState* region,
-                                         std::size_t offset, std::size_t length, char const* file,
-                                         unsigned line, Peer const&... peer) noexcept {
+std::uint64_t ScopeCalls<Work, Peer...>::post(PollingScope& scope, verbs::RegionState* region,
+                                              std::size_t offset, std::size_t length,
+                                              char const* file, unsigned line,
+                                              Peer const&... peer) noexcept {
   ChannelState* const state = scope.record().channel;
   if (state == nullptr) [[unlikely]]
     return 0;
@@ -136,8 +137,8 @@ std::uint64_t Calls<Work, Peer...>::post(PollingScope& scope, verbs::RegionState
 }
 
 template <class Work, class... Peer>
-std::uint64_t Calls<Work, Peer...>::post_any(PollingScope& scope, Work const& work,
-                                             Deadline deadline, SourceLine where) noexcept {
+std::uint64_t ScopeCalls<Work, Peer...>::post_any(PollingScope& scope, Work const& work,
+                                                  Deadline deadline, SourceLine where) noexcept {
   ChannelState* const state = scope.record().channel;
   if (state == nullptr) return 0;
   ChannelState::Use const use{*state};
@@ -145,21 +146,21 @@ std::uint64_t Calls<Work, Peer...>::post_any(PollingScope& scope, Work const& wo
 }
 
 template <class Work, class... Peer>
-std::uint64_t Calls<Work, Peer...>::try_post(PollingScope& scope, Work const& work,
-                                             SourceLine where) noexcept {
+std::uint64_t ScopeCalls<Work, Peer...>::try_post(PollingScope& scope, Work const& work,
+                                                  SourceLine where) noexcept {
   ChannelState* const state = scope.record().channel;
   if (state == nullptr) return 0;
   ChannelState::Use const use{*state};
   return post_in<Room::is_there_now>(*state, scope.record(), work, Deadline::never(), where);
 }
 
-template struct Calls<Send>;
-template struct Calls<Receive>;
-template struct Calls<Write, RemoteSlice>;
-template struct Calls<Read, RemoteSlice>;
-template struct Calls<Atomic, AtomicChange>;
-template struct Calls<AddressedSend, Destination>;
-template struct Calls<RoomReceive>;
+template struct ScopeCalls<Send>;
+template struct ScopeCalls<Receive>;
+template struct ScopeCalls<Write, RemoteSlice>;
+template struct ScopeCalls<Read, RemoteSlice>;
+template struct ScopeCalls<Atomic, AtomicChange>;
+template struct ScopeCalls<AddressedSend, Destination>;
+template struct ScopeCalls<RoomReceive>;
 
 }  // namespace channel
 

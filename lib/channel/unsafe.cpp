@@ -21,9 +21,9 @@ template <class Work>
 }  // namespace
 
 template <class Work, class... Peer>
-PostedWork Calls<Work, Peer...>::post_unsafe(Channel& channel, verbs::RegionState* region,
-                                             std::size_t offset, std::size_t length,
-                                             Peer const&... peer) noexcept {
+PostedWork UnsafePosts<Work, Peer...>::post(Channel& channel, verbs::RegionState* region,
+                                            std::size_t offset, std::size_t length,
+                                            Peer const&... peer) noexcept {
   ChannelState& state = ChannelState::of(channel);
   ChannelState::Use const use{state};
   verbs::Plain<Work> const plain{{region, {offset, length}}, &peer...};
@@ -37,16 +37,16 @@ PostedWork Calls<Work, Peer...>::post_unsafe(Channel& channel, verbs::RegionStat
 }
 
 template <class Work, class... Peer>
-PostedWork Calls<Work, Peer...>::post_unsafe_any(Channel& channel, Work const& work) noexcept {
+PostedWork UnsafePosts<Work, Peer...>::post_any(Channel& channel, Work const& work) noexcept {
   ChannelState& state = ChannelState::of(channel);
   ChannelState::Use const use{state};
   return post_unsafe_after(post_general<unlent>(state, work, state.unscoped, "", 0), state, work);
 }
 
-template struct Calls<Send>;
-template struct Calls<Receive>;
-template struct Calls<Write, RemoteSlice>;
-template struct Calls<Read, RemoteSlice>;
-template struct Calls<Atomic, AtomicChange>;
+template struct UnsafePosts<Send>;
+template struct UnsafePosts<Receive>;
+template struct UnsafePosts<Write, RemoteSlice>;
+template struct UnsafePosts<Read, RemoteSlice>;
+template struct UnsafePosts<Atomic, AtomicChange>;
 
 }  // namespace lend::channel

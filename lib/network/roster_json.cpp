@@ -21,7 +21,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::array<std::string_view, 5> keys{"rankid", "hostname", "port", "ibdev", "comment"};
-enum Key : std::size_t { rankid, hostname, port, ibdev, comment, other };
+enum Field : std::size_t { rankid, hostname, port, ibdev, comment, other };
 constexpr std::size_t needed = 3;  // the first of them
 
 /// Takes the events of a text. Each returns whether to go on.
@@ -99,7 +99,7 @@ class Reading {
       if (is_hosts_ && std::exchange(has_hosts_, true)) return stop("has \"hosts\" twice");
       return true;
     }
-    key_ = static_cast<Key>(std::ranges::find(keys, name) - keys.begin());
+    key_ = static_cast<Field>(std::ranges::find(keys, name) - keys.begin());
     if (key_ != other && std::exchange(is_set_[key_], true))
       return stop(place() + " has \"" + name + "\" twice");
     return true;
@@ -163,7 +163,7 @@ class Reading {
   }
 
   Level level_ = Level::nothing;
-  Key key_ = other;
+  Field key_ = other;
   bool has_hosts_ = false, is_hosts_ = false;
   std::size_t depth_ = 0;  // inside a value that does not matter
   std::array<bool, keys.size()> is_set_{};

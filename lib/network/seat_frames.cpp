@@ -14,7 +14,7 @@ using base::WireWriter;
 
 namespace {
 
-Error foreign(std::string reason) {
+Error foreign_frame(std::string reason) {
   return {Errc::incompatible_peer, std::move(reason)};
 }
 
@@ -56,7 +56,7 @@ Result<Sit> sit_in(FrameReader const& reader) {
   WireReader in{reader.payload(sit_bytes)};
   auto const length = in.u16();
   if (length > group_name_max)
-    return foreign("sent the name of a group with " + std::to_string(length) + " bytes");
+    return foreign_frame("sent the name of a group with " + std::to_string(length) + " bytes");
   Sit sit;
   sit.group.resize(group_name_max);
   in.bytes(std::as_writable_bytes(std::span{sit.group}));
@@ -75,19 +75,19 @@ Result<CardsFrame> cards_in(FrameReader const& reader) {
   CardsFrame frame{.total = in.u32()};
   auto const count = in.u16();
   if (count > cards_per_frame || count > frame.total)
-    return foreign("sent a frame with " + std::to_string(count) + " cards of " +
-                   std::to_string(frame.total));
+    return foreign_frame("sent a frame with " + std::to_string(count) + " cards of " +
+                         std::to_string(frame.total));
   frame.cards.reserve(count);
   for (std::uint16_t at = 0; at < count; ++at) {
     auto const rank = in.u32();
     std::array<std::byte, Endpoint::encoded_size> bytes{};
     in.bytes(bytes);
     auto const endpoint = Endpoint::decode(bytes);
-    if (!endpoint) return foreign("sent a bad endpoint: " + endpoint.error().message());
+    if (!endpoint) return foreign_frame("sent a bad endpoint: " + endpoint.error().message());
     std::array<std::byte, RemoteRegion::encoded_size> record_bytes{};
     in.bytes(record_bytes);
     auto const record = RemoteRegion::decode(record_bytes);
-    if (!record) return foreign("sent bad memory: " + record.error().message());
+    if (!record) return foreign_frame("sent bad memory: " + record.error().message());
     frame.cards.push_back({rank, endpoint.value(), record.value()});
   }
   LEND_ASSERT(in.ok());

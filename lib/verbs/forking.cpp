@@ -52,7 +52,7 @@ struct Refused {
     };
   }
 };
-constexpr Refused refused;
+constexpr Refused refuses;
 
 /// Ends nothing: the object is the parent's.
 template <class Raw>
@@ -68,23 +68,23 @@ constinit Provider const table = [] {
   made.last_reason = [] {
     return "this device was opened before fork(): open it again in the child";
   };
-  made.query_device = refused;
-  made.query_port = refused;
-  made.query_gid_ex = refused;
-  made.query_pkey = refused;
-  made.alloc_pd = refused;
-  made.reg_mr = refused;
-  made.create_comp_channel = refused;
-  made.get_cq_event = refused;
-  made.create_cq = refused;
-  made.create_srq = refused;
-  made.modify_srq = refused;
-  made.create_qp = refused;
-  made.modify_qp = refused;
-  made.query_qp = refused;
-  made.create_ah = refused;
-  made.create_ah_from_wc = refused;
-  made.allocate = refused;
+  made.query_device = refuses;
+  made.query_port = refuses;
+  made.query_gid_ex = refuses;
+  made.query_pkey = refuses;
+  made.alloc_pd = refuses;
+  made.reg_mr = refuses;
+  made.create_comp_channel = refuses;
+  made.get_cq_event = refuses;
+  made.create_cq = refuses;
+  made.create_srq = refuses;
+  made.modify_srq = refuses;
+  made.create_qp = refuses;
+  made.modify_qp = refuses;
+  made.query_qp = refuses;
+  made.create_ah = refuses;
+  made.create_ah_from_wc = refuses;
+  made.allocate = refuses;
   made.close_device = &leave<ibv_context>;
   made.dealloc_pd = &leave<ibv_pd>;
   made.dereg_mr = &leave<ibv_mr>;

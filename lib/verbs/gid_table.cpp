@@ -34,13 +34,13 @@ std::string port_of(ContextHandle const& context) {
 }
 
 /// What one entry held: an address, nothing, or an errno.
-struct Read {
+struct ReadEntry {
   GidEntry entry{};
   bool is_set = false;
   int error = 0;
 };
 
-Read read_entry(ContextHandle const& context, std::uint32_t index) noexcept {
+ReadEntry read_entry(ContextHandle const& context, std::uint32_t index) noexcept {
   ibv_gid_entry raw{};
   int const result =
       context.provider().query_gid_ex(context.raw.get(), context.port.number, index, &raw);
@@ -48,7 +48,7 @@ Read read_entry(ContextHandle const& context, std::uint32_t index) noexcept {
     // ENODATA: an empty entry. Source: ibv_query_gid_ex(3); Linux drivers/infiniband/core/cache.c.
     return {.error = error == ENODATA ? 0 : error};
   }
-  Read read{.entry = {index, static_cast<GidType>(raw.gid_type), {}, raw.ndev_ifindex}};
+  ReadEntry read{.entry = {index, static_cast<GidType>(raw.gid_type), {}, raw.ndev_ifindex}};
   std::copy(std::begin(raw.gid.raw), std::end(raw.gid.raw), read.entry.gid.begin());
   read.is_set = read.entry.gid != Gid{};
   return read;
@@ -75,7 +75,7 @@ Result<GidEntry> by_index(ContextHandle const& context, std::uint32_t index) {
     return no_such_entry(context, "gid_index " + std::to_string(index) +
                                       " is beyond the table of " + std::to_string(count) +
                                       " entries");
-  Read const read = read_entry(context, index);
+  ReadEntry const read = read_entry(context, index);
   if (read.error != 0) return cannot_read(context, read.error);
   if (!read.is_set)
     return no_such_entry(context, "gid_index " + std::to_string(index) + " is an empty entry");
@@ -102,7 +102,7 @@ Result<GidEntry> best(ContextHandle const& context) {
   int error = 0;
   auto const count = entries_of(context);
   for (std::int32_t index = 0; index < count; ++index) {
-    Read const read = read_entry(context, static_cast<std::uint32_t>(index));
+    ReadEntry const read = read_entry(context, static_cast<std::uint32_t>(index));
     if (read.error != 0) error = read.error;
     if (!read.is_set) continue;
     if (!found || verbs::rank_of(read.entry) < verbs::rank_of(*found)) found = read.entry;
@@ -180,7 +180,7 @@ Result<std::vector<GidEntry>> verbs::read_gids(ContextHandle const& context) {
   int error = 0;
   auto const count = entries_of(context);
   for (std::int32_t index = 0; index < count; ++index) {
-    Read const read = read_entry(context, static_cast<std::uint32_t>(index));
+    ReadEntry const read = read_entry(context, static_cast<std::uint32_t>(index));
     if (read.error != 0) error = read.error;
     if (read.is_set) entries.push_back(read.entry);
   }

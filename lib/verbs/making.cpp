@@ -38,10 +38,10 @@ struct Maker {
   /// The largest inline size with which `asked` can be created; with 0 it can.
   [[nodiscard]] std::uint32_t inline_possible(ibv_qp_cap asked) const noexcept {
     std::uint32_t possible = 0;
-    std::uint32_t refused = asked.max_inline_data;
-    while (refused - possible > 1) {
-      asked.max_inline_data = possible + (refused - possible) / 2;
-      (can_make(asked) ? possible : refused) = asked.max_inline_data;
+    std::uint32_t too_large = asked.max_inline_data;
+    while (too_large - possible > 1) {
+      asked.max_inline_data = possible + (too_large - possible) / 2;
+      (can_make(asked) ? possible : too_large) = asked.max_inline_data;
     }
     return possible;
   }

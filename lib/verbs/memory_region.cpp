@@ -15,7 +15,7 @@ using verbs::RegionState;
 
 namespace {
 
-std::string text_of(ByteRange range) {
+std::string range_text(ByteRange range) {
   if (range.offset == outside_piece) return std::to_string(range.length) + " bytes beyond a piece";
   return std::to_string(range.length) + " bytes at offset " + std::to_string(range.offset);
 }
@@ -45,7 +45,7 @@ Error verbs::element_error(RegionState const* region, ByteRange range, std::size
   std::string text;
   if (list_size > 1)
     text = "element " + std::to_string(index) + " of " + std::to_string(list_size) + ": ";
-  text += text_of(range);
+  text += range_text(range);
   if (region == nullptr)
     text +=
         " of no region: the element was default-constructed, or its region was moved from; take "

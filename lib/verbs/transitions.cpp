@@ -19,7 +19,7 @@ constexpr int paths = IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE;
 constexpr int named = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 constexpr int named_ud = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
 constexpr int peer = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-constexpr int patience = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY;
+constexpr int retry_attributes = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY;
 // To RTS, from wherever.
 constexpr int at_rts_uc = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | paths;
 constexpr int at_rts_rc = at_rts_uc | IBV_QP_MIN_RNR_TIMER;
@@ -38,7 +38,7 @@ constexpr Row table[] = {
      {0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY}},
     {IBV_QPS_RTR,
      IBV_QPS_RTS,
-     {patience | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC, at_rts_rc},
+     {retry_attributes | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC, at_rts_rc},
      {IBV_QP_SQ_PSN, at_rts_uc},
      {IBV_QP_SQ_PSN, at_rts_ud}},
     {IBV_QPS_RTS, IBV_QPS_RTS, {0, at_rts_rc}, {0, at_rts_uc}, {0, at_rts_ud}},
@@ -50,8 +50,9 @@ constexpr Row table[] = {
     {IBV_QPS_SQD, IBV_QPS_RTS, {0, at_rts_rc}, {0, at_rts_uc}, {0, at_rts_ud}},
     {IBV_QPS_SQD,
      IBV_QPS_SQD,
-     {0, IBV_QP_PORT | IBV_QP_AV | patience | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC |
-             IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_MIN_RNR_TIMER | paths},
+     {0, IBV_QP_PORT | IBV_QP_AV | retry_attributes | IBV_QP_MAX_QP_RD_ATOMIC |
+             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX |
+             IBV_QP_MIN_RNR_TIMER | paths},
      {0, IBV_QP_AV | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | paths},
      {0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY}},
     {IBV_QPS_SQE, IBV_QPS_RTS, {0, 0}, {0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS}, {0, at_rts_ud}},

@@ -113,12 +113,12 @@ class LEND_EXPORT Batch {
   friend class PollingScope;
   friend class UnreliableBatch;
   template <class Work, class... Peer>
-  friend struct channel::Calls;
+  friend struct channel::BatchCalls;
   Batch(ChannelReference channel, channel::ScopeRecord* scope) noexcept;
 
   template <class Work>
   Result<PendingWork> add(Work const& work, Deadline deadline, SourceLine where) noexcept {
-    using Calls = channel::CallsOf<Work>;
+    using Calls = channel::CallsOf<channel::BatchCalls, Work>;
     auto const id = channel::is_plain(work) && deadline.is_never()
                         ? channel::pass(Calls::add, *this, work, where.file, where.line)
                         : Calls::add_any(*this, work, deadline, where);

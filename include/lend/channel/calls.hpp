@@ -34,31 +34,41 @@ struct PostedWork {
   ChannelReference const* channel;
 };
 
-/// The ways of one kind of work: plain, and any. Peer is the type of the peer's part, if any.
+// The ways of one kind of work: plain, and any. Peer is the type of the peer's part, if any.
+
 template <class Work, class... Peer>
-struct LEND_EXPORT Calls {
+struct LEND_EXPORT ChannelCalls {
   static WorkAnswer run(Channel& channel, verbs::RegionState* region, std::size_t offset,
                         std::size_t length, char const* file, unsigned line,
                         Peer const&... peer) noexcept;
   static WorkAnswer run_any(Channel& channel, Work const& work, Deadline deadline,
                             SourceLine where) noexcept;
+};
 
+template <class Work, class... Peer>
+struct LEND_EXPORT ScopeCalls {
   static std::uint64_t post(PollingScope& scope, verbs::RegionState* region, std::size_t offset,
                             std::size_t length, char const* file, unsigned line,
                             Peer const&... peer) noexcept;
   static std::uint64_t post_any(PollingScope& scope, Work const& work, Deadline deadline,
                                 SourceLine where) noexcept;
   static std::uint64_t try_post(PollingScope& scope, Work const& work, SourceLine where) noexcept;
+};
 
+template <class Work, class... Peer>
+struct LEND_EXPORT BatchCalls {
   static std::uint64_t add(Batch& batch, verbs::RegionState* region, std::size_t offset,
                            std::size_t length, char const* file, unsigned line,
                            Peer const&... peer) noexcept;
   static std::uint64_t add_any(Batch& batch, Work const& work, Deadline deadline,
                                SourceLine where) noexcept;
+};
 
-  static PostedWork post_unsafe(Channel& channel, verbs::RegionState* region, std::size_t offset,
-                                std::size_t length, Peer const&... peer) noexcept;
-  static PostedWork post_unsafe_any(Channel& channel, Work const& work) noexcept;
+template <class Work, class... Peer>
+struct LEND_EXPORT UnsafePosts {
+  static PostedWork post(Channel& channel, verbs::RegionState* region, std::size_t offset,
+                         std::size_t length, Peer const&... peer) noexcept;
+  static PostedWork post_any(Channel& channel, Work const& work) noexcept;
 };
 
 // Of each kind of work: this side's memory, and the peer's part.
@@ -105,10 +115,10 @@ concept HasPeerPart = requires(Work const& work) {
   peer_of(work);
 };
 
-template <class Work>
+template <template <class, class...> class Calls, class Work>
 struct CallsOf : Calls<Work> {};
-template <HasPeerPart Work>
-struct CallsOf<Work>
+template <template <class, class...> class Calls, HasPeerPart Work>
+struct CallsOf<Calls, Work>
     : Calls<Work, std::remove_cvref_t<decltype(peer_of(std::declval<Work const&>()))>> {};
 
 template <class Work>

@@ -190,7 +190,7 @@ class LEND_EXPORT Channel {
 
   template <class Work>
   channel::WorkAnswer run(Work const& work, Deadline deadline, SourceLine where) noexcept {
-    using Calls = channel::CallsOf<Work>;
+    using Calls = channel::CallsOf<channel::ChannelCalls, Work>;
     return channel::is_plain(work) && deadline.is_never()
                ? channel::pass(Calls::run, *this, work, where.file, where.line)
                : Calls::run_any(*this, work, deadline, where);

@@ -169,7 +169,7 @@ class LEND_EXPORT PollingScope {
   friend class UnreliableBatch;
   friend class UnreliableScope;
   template <class Work, class... Peer>
-  friend struct channel::Calls;
+  friend struct channel::ScopeCalls;
   [[nodiscard]] bool has_ended() const noexcept { return ended_; }
   /// Bounds every drain by `deadline`, too.
   void end_before(Deadline deadline) noexcept { drain_until_ = sooner(drain_until_, deadline); }
@@ -181,14 +181,14 @@ class LEND_EXPORT PollingScope {
   void forget_batches() noexcept;
   template <class Work>
   Result<PendingWork> post(Work const& work, Deadline deadline, SourceLine where) noexcept {
-    using Calls = channel::CallsOf<Work>;
+    using Calls = channel::CallsOf<channel::ScopeCalls, Work>;
     return handle_for(channel::is_plain(work) && deadline.is_never()
                           ? channel::pass(Calls::post, *this, work, where.file, where.line)
                           : Calls::post_any(*this, work, deadline, where));
   }
   template <class Work>
   Result<PendingWork> try_post(Work const& work, SourceLine where) noexcept {
-    return handle_for(channel::CallsOf<Work>::try_post(*this, work, where));
+    return handle_for(channel::CallsOf<channel::ScopeCalls, Work>::try_post(*this, work, where));
   }
   [[nodiscard]] Result<PendingWork> handle_for(std::uint64_t id) const noexcept {
     if (id == 0) [[unlikely]]
