@@ -3,6 +3,7 @@
 // with a device each; rank 0 serves the desk.
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <list>
 
@@ -63,6 +64,40 @@ TEST_CASE("ranks that join at rank 0's desk are one group", "[group]") {
   for (std::uint32_t rank = size; rank-- > 0;) ranks.emplace_back(seat_of(desk, rank, size));
 
   for (auto& rank : ranks) CHECK(must(rank.rank_sum()) == size * (size - 1) / 2);
+}
+
+TEST_CASE("the records of ranks that joined at a desk can be read", "[group]") {
+  if (lacks_groups()) return;
+  auto const desk = desk_name();
+  std::atomic<bool> is_asked{false};
+  std::array<std::optional<Error>, 2> failed{};
+  std::vector<std::uint32_t> missing;
+  {
+    std::vector<std::jthread> ranks;
+    for (std::uint32_t rank = 0; rank < 2; ++rank)
+      ranks.emplace_back([&, rank] {
+        auto const run = [&]() -> Result<void> {
+          LEND_TRY(domain, open_test_device().allocate_protection_domain());
+          LEND_TRY(group, Group::join(domain, seat_of(desk, rank, 2), within(60s)));
+          if (rank == 1) {
+            is_asked.wait(false);
+          } else {
+            auto const late = group.barrier(within(1ms));
+            missing.assign(group.missing().begin(), group.missing().end());
+            is_asked = true;
+            is_asked.notify_one();
+            if (late.has_value()) return Error{Errc::invalid_argument, "passed alone"};
+          }
+          return group.barrier(within(60s));
+        };
+        auto const done = run();
+        if (!done) failed[rank] = done.error();
+        is_asked = true;
+        is_asked.notify_one();
+      });
+  }
+  for (auto const& each : failed) CHECK(!each.has_value());
+  CHECK(missing == std::vector{1u});
 }
 
 TEST_CASE("a rank with other options than the first that sat is rejected with both values",
