@@ -13,14 +13,15 @@ namespace {
 
 using Words = std::array<std::uint64_t, sizeof(Record) / sizeof(std::uint64_t)>;
 
-/// Of all words but the first, and never 0, which an unwritten record has.
+/// Of all words but the first. Products that do not wait for each other, by odd numbers, so that one
+/// word that differs always shows; zeros are no record.
 std::uint64_t checksum_of(Words const& words) noexcept {
-  std::uint64_t sum = 0xcbf29ce484222325;
+  std::uint64_t sum = 1, factor = 0x9e3779b97f4a7c15;
   for (std::size_t i = 1; i < words.size(); ++i) {
-    sum = (sum ^ words[i]) * 0x9e3779b97f4a7c15;
-    sum ^= sum >> 32;
+    sum += words[i] * factor;
+    factor += 0xd1b54a32d192ed02;
   }
-  return sum | 1;
+  return sum;
 }
 
 /// Word by word, so that a device never reads a part of one.
@@ -65,7 +66,8 @@ std::optional<Record> Record::from(std::span<std::byte const> bytes) noexcept {
 
 Result<OwnRecord> OwnRecord::create(ProtectionDomain const& domain) {
   LEND_TRY(memory, domain.unsafe_allocate_exposed(sizeof(Record), RemoteAccess::read));
-  OwnRecord record{std::move(memory)};
+  LEND_TRY(bytes, memory.mutable_bytes());
+  OwnRecord record{std::move(memory), bytes.data()};
   record.publish();
   return record;
 }
@@ -81,15 +83,19 @@ void OwnRecord::enter(Membership const& team, Call const& call) noexcept {
           : static_cast<std::uint16_t>(std::min<std::uint32_t>(team.ranks.size, UINT16_MAX));
   record_.collective = call.collective;
   record_.state = Record::State::in_call;
-  std::string_view file{call.where.file};
-  file.remove_prefix(file.size() - std::min(file.size(), record_.file.size()));
-  auto const rest = std::ranges::copy(file, record_.file.begin()).out;
-  std::fill(rest, record_.file.end(), '\0');
+  if (std::exchange(file_, call.where.file) != call.where.file) {
+    std::string_view file{file_};
+    file.remove_prefix(file.size() - std::min(file.size(), record_.file.size()));
+    auto const rest = std::ranges::copy(file, record_.file.begin()).out;
+    std::fill(rest, record_.file.end(), '\0');
+  }
 
   auto& teams = record_.teams;
-  auto place = std::ranges::find(teams, team.id, &Record::Entered::team);
-  if (place == teams.end()) --place;  // that was used longest ago
-  std::rotate(teams.begin(), place, place + 1);
+  if (teams.front().team != team.id) {
+    auto place = std::ranges::find(teams, team.id, &Record::Entered::team);
+    if (place == teams.end()) --place;  // that was used longest ago
+    std::rotate(teams.begin(), place, place + 1);
+  }
   teams.front() = {team.id, team.number};
   publish();
 }
@@ -103,8 +109,7 @@ void OwnRecord::publish() noexcept {
   Words words;
   std::memcpy(words.data(), &record_, sizeof words);
   record_.checksum = words[0] = checksum_of(words);
-  auto const bytes = memory_.mutable_bytes();
-  if (bytes.has_value()) store(bytes.value().data(), words);
+  store(place_, words);
 }
 
 }  // namespace lend::group

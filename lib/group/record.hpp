@@ -63,10 +63,13 @@ class OwnRecord {
   void set(Record::State state) noexcept;
 
  private:
-  explicit OwnRecord(MemoryRegion memory) noexcept : memory_{std::move(memory)} {}
+  OwnRecord(MemoryRegion memory, std::byte* place) noexcept
+      : memory_{std::move(memory)}, place_{place} {}
   void publish() noexcept;
 
   MemoryRegion memory_;
+  std::byte* place_;            // in it
+  char const* file_ = nullptr;  // whose name is in the record
   Record record_{};
 };
 

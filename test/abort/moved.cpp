@@ -3,6 +3,8 @@
 #include "cases.hpp"
 #include "looped.hpp"
 
+#include <array>
+
 namespace {
 
 /// A queue pair of the same domain that is its own peer.
@@ -129,6 +131,16 @@ ABORT_CASE(queue_pair_posted_after_move, "a QueuePair was used after it had been
   // SAFETY: it is not posted.
   // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
   return connected.unsafe_post_receive(1, looped.memory.scatter(0, 8));
+}
+
+// A Group is asked for its size under the name it was moved away from, as a Team would be.
+ABORT_CASE(group_asked_after_move, "moved from") {
+  LEND_TRY(looped, Looped::make());
+  LEND_TRY(prepared, lend::PreparedGroup::prepare(looped.domain, 0, 1));
+  LEND_TRY(group, std::move(prepared).handshake(std::array{lend::RankCard{}}));
+  lend::Group const elsewhere{std::move(group)};
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
+  return group.size() > 0 ? lend::success() : lend::Result<void>{lend::Errc::denied};
 }
 
 }  // namespace
