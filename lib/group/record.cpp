@@ -13,8 +13,8 @@ namespace {
 
 using Words = std::array<std::uint64_t, sizeof(Record) / sizeof(std::uint64_t)>;
 
-/// Of all words but the first. Products that do not wait for each other, by odd numbers, so that one
-/// word that differs always shows; zeros are no record.
+/// Of all words but the first. Products that do not wait for each other, by odd numbers, so that
+/// one word that differs always shows; zeros are no record.
 std::uint64_t checksum_of(Words const& words) noexcept {
   std::uint64_t sum = 1, factor = 0x9e3779b97f4a7c15;
   for (std::size_t i = 1; i < words.size(); ++i) {
