@@ -75,9 +75,8 @@ TEST_CASE("the records of ranks that joined at a desk can be read", "[group]") {
   {
     std::vector<std::jthread> ranks;
     for (std::uint32_t rank = 0; rank < 2; ++rank)
-      ranks.emplace_back([&, rank] {
+      ranks.emplace_back([&, rank, domain = must(open_test_device().allocate_protection_domain())] {
         auto const run = [&]() -> Result<void> {
-          LEND_TRY(domain, open_test_device().allocate_protection_domain());
           LEND_TRY(group, Group::join(domain, seat_of(desk, rank, 2), within(60s)));
           if (rank == 1) {
             is_asked.wait(false);

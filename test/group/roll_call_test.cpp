@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <string>
+#include <thread>
 
 using namespace lend;
 using namespace lend::test;
@@ -74,6 +77,35 @@ TEST_CASE("a rank that is in another team's call is told from one that has come"
   CHECK_THAT(error.message(),
              Catch::Contains("rank 3 has not come: it has made no call") &&
                  Catch::Contains("rank 2 has not come: it is in barrier 1 of a team of 2 ("));
+}
+
+TEST_CASE(
+    "a rank that is through a call is never named as missing in it, though its record changes",
+    "[group]") {
+  if (lacks_groups()) return;
+  constexpr std::uint32_t size = 5;
+  auto ranks = group_of(size);
+  std::array<std::atomic<int>, size> done{};
+  std::atomic<int> named{0};
+  on_each(ranks, [&](Group& group) {
+    auto const own = group.rank();
+    for (int call = 1; call <= 20; ++call) {
+      if (std::uint32_t(call) % size == own) std::this_thread::sleep_for(500us);
+      for (;;) {
+        std::array<int, size> before{};
+        for (std::uint32_t i = 0; i < size; ++i) before[i] = done[i];
+        auto const met = group.barrier(within(100us));
+        if (met.has_value()) break;
+        expect(met.error() == Errc::timed_out, "timed out");
+        for (std::uint32_t const rank : group.missing()) {
+          expect(rank != own && before[rank] < call, "named though it is through");
+          ++named;
+        }
+      }
+      done[own] = call;
+    }
+  });
+  CHECK(named > 0);
 }
 
 TEST_CASE("a call that only looks asks no device", "[group]") {
