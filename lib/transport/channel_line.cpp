@@ -12,18 +12,19 @@ using namespace std::chrono_literals;
 
 Result<PreparedReceives> PreparedReceives::prepare(ProtectionDomain const& domain,
                                                    TransportOptions const& options,
-                                                   std::uint32_t window) {
+                                                   std::uint32_t window, std::uint32_t receives) {
   ChannelOptions of_channel;
   of_channel.wait = options.wait;
   of_channel.keep_alive = options.keep_alive;
   auto& of_queue_pair = of_channel.queue_pair;
-  of_queue_pair.receive_depth = of_queue_pair.send_depth = window + word_receives;
+  of_queue_pair.send_depth = window + word_receives;
+  of_queue_pair.receive_depth = receives;
   of_queue_pair.elements = 1;
   // Each send has its receive: a peer without one breaks the rules.
   of_queue_pair.receiver_not_ready_retries = 0;
   LEND_TRY(channel, prepare_channel(domain, of_channel));
   PreparedReceives prepared{std::move(channel)};
-  prepared.handles.reserve(window + word_receives);
+  prepared.handles.reserve(receives);
   return prepared;
 }
 

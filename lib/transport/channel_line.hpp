@@ -24,11 +24,12 @@ struct PreparedReceives {
   PreparedChannel channel;
   std::vector<PendingWork> handles{};  // by slot
 
-  /// Room for a window of messages and their words, to send and to receive; posts nothing.
+  /// Room for a window of messages and their words to send, and for so many receives; posts none.
   /// Errors:  those of prepare_channel().
   [[nodiscard]] static Result<PreparedReceives> prepare(ProtectionDomain const& domain,
                                                         TransportOptions const& options,
-                                                        std::uint32_t window);
+                                                        std::uint32_t window,
+                                                        std::uint32_t receives);
   /// Posts the receive of the next slot.
   [[nodiscard]] Result<void> post(Receive const& work);
 };

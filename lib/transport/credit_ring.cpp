@@ -55,8 +55,9 @@ Result<PreparedCreditRing> CreditRing::prepare(ProtectionDomain const& domain,
   LEND_TRY(remote, ring.remote());
   terms.address = remote.address();
   terms.key = remote.key();
-  LEND_TRY(receives, transport::PreparedReceives::prepare(domain, options, terms.window));
-  for (std::uint32_t slot = 0; slot < terms.window + transport::word_receives; ++slot) {
+  auto const count = terms.window + transport::word_receives + transport::spare_receives;
+  LEND_TRY(receives, transport::PreparedReceives::prepare(domain, options, terms.window, count));
+  for (std::uint32_t slot = 0; slot < count; ++slot) {
     LEND_TRYV(receives.post(Receive::only_immediate()));
   }
   return PreparedCreditRing{std::make_unique<RingPreparing>(domain, terms, options.wait,

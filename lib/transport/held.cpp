@@ -39,8 +39,13 @@ Result<Received> Held::lend(std::uint32_t slot, std::span<std::byte const> bytes
                             GatherElement const& where) noexcept {
   Slot& lent = slots_[slot];
   if (where.region != nullptr) {
-    LEND_TRYV(verbs::begin_loan(lent.loan, *where.region, where.range, base::LoanKind::shared,
-                                Operation::receive, SourceLine::here()));
+    constexpr auto kind = base::LoanKind::shared;
+    auto const here = SourceLine::here();
+    if (!verbs::begin_loan_at_once(lent.loan, *where.region, where.range, kind, Operation::receive,
+                                   here)) {
+      LEND_TRYV(
+          verbs::begin_loan(lent.loan, *where.region, where.range, kind, Operation::receive, here));
+    }
     lent.region = where.region;
   }
   ++loans_;

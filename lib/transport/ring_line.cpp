@@ -46,7 +46,8 @@ RingLine::~RingLine() {
 Result<std::optional<Line::Arrival>> RingLine::next() noexcept {
   LEND_TRY(came, take_receive());
   if (!came) return std::optional<Arrival>{};
-  post_receive(came->slot, Receive::only_immediate());
+  post_spare();
+  spare_ = came->slot;
   auto const bits = came->success.immediate.value_or(no_word);
   auto const word = decode(bits);
   Arrival arrival{.bits = bits,
@@ -55,6 +56,10 @@ Result<std::optional<Line::Arrival>> RingLine::next() noexcept {
   if (word && word->kind == WordKind::data)
     arrival.slot = std::exchange(next_slot_, next_slot_ + 1 == window_ ? 0 : next_slot_ + 1);
   return std::optional{arrival};
+}
+
+void RingLine::post_spare() noexcept {
+  if (spare_) post_receive(*std::exchange(spare_, std::nullopt), Receive::only_immediate());
 }
 
 Line::Message RingLine::message(Arrival const& arrival, std::uint32_t cell) noexcept {
@@ -70,7 +75,7 @@ Line::Message RingLine::message(Arrival const& arrival, std::uint32_t cell) noex
 }
 
 void RingLine::post_again(std::uint32_t slot) noexcept {
-  // Its receive was posted again when it came.
+  // Receives are posted again as they complete.
   if constexpr (base::can_poison)
     if (slot < window_) base::poison(lent_[slot]);
 }
@@ -99,7 +104,9 @@ Result<bool> RingLine::send(Word const& word, std::uint32_t cell) noexcept {
       std::memmove(staging_.data() + offset_of(at), staging_.data() + offset_of(draft_at_),
                    word.length);
   }
-  return note_sent(post(word, at, cell), word.kind);
+  auto sent = note_sent(post(word, at, cell), word.kind);
+  post_spare();
+  return sent;
 }
 
 Result<PendingWork> RingLine::post(Word const& word, std::uint32_t at,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Words as immediates, messages as the writes that carry them, into a ring of the peer's. Receives
-// have no bytes, and are posted again as they complete. The thread of the transport.
+// have no bytes. The thread of the transport.
 #pragma once
 
 #include <channel/credits.hpp>
@@ -16,6 +16,10 @@
 #include <vector>
 
 namespace lend::transport {
+
+/// Receives of a ring that are not posted again as soon as they have completed: the last one waits
+/// until the answer to its message is on its way, or the next message comes.
+inline constexpr std::uint32_t spare_receives = 1;
 
 class RingLine final : public ChannelLine {
  public:
@@ -39,13 +43,15 @@ class RingLine final : public ChannelLine {
   [[nodiscard]] Result<bool> send(Word const& word, std::uint32_t cell) noexcept override;
 
  private:
+  void post_spare() noexcept;
   [[nodiscard]] Result<PendingWork> post(Word const& word, std::uint32_t at,
                                          std::uint32_t cell) noexcept;
 
   Rings rings_;
-  std::span<std::byte> own_, staging_;  // the bytes of both
-  channel::SendCredits staged_;         // freed as sends are done
-  std::uint32_t draft_at_ = 0;          // the cell of staging where the last room() begins
+  std::span<std::byte> own_, staging_;    // the bytes of both
+  channel::SendCredits staged_;           // freed as sends are done
+  std::uint32_t draft_at_ = 0;            // the cell of staging where the last room() begins
+  std::optional<std::uint32_t> spare_{};  // the receive that is not posted again yet
   std::uint32_t window_, next_slot_ = 0;
   // What is poisoned for AddressSanitizer but for messages that are held, which are here by slot.
   std::vector<std::span<std::byte const>> lent_;

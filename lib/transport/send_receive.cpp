@@ -50,7 +50,8 @@ Result<PreparedSendReceive> SendReceive::prepare(ProtectionDomain const& domain,
   LEND_TRY(terms, transport::terms_of(options, TransportKind::send_receive));
   LEND_TRY(buffers, Buffers::allocate(domain, terms.window + transport::word_receives,
                                       terms.message_bytes_max));
-  LEND_TRY(receives, transport::PreparedReceives::prepare(domain, options, terms.window));
+  LEND_TRY(receives,
+           transport::PreparedReceives::prepare(domain, options, terms.window, buffers.count()));
   for (std::uint32_t slot = 0; slot < buffers.count(); ++slot) {
     LEND_TRYV(receives.post(buffers.whole(slot)));
   }
