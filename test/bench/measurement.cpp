@@ -5,6 +5,7 @@
 #include "number.hpp"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -105,7 +106,7 @@ int measure_by_command(std::span<char* const> words, char const* program,
   return done ? 0 : 1;
 }
 
-// ---- the TCP twin ----
+// ---- the twin without RDMA ----
 
 Result<Socket> Socket::connect(End const& end) {
   sockaddr_in address{};
@@ -131,6 +132,12 @@ Result<Socket> Socket::connect(End const& end) {
   return socket;
 }
 
+Result<Socket> Socket::of_pair(End const& end) {
+  Socket socket{::fcntl(end.socket, F_DUPFD_CLOEXEC, 0), end.one_core};
+  if (socket.fd_ < 0) return Error::from_errno("fcntl", errno);
+  return socket;
+}
+
 Socket::~Socket() {
   if (fd_ >= 0) ::close(fd_);
 }
@@ -144,13 +151,20 @@ Result<void> Socket::send(std::span<std::byte const> bytes) const {
   return success();
 }
 
-Result<void> Socket::receive(std::span<std::byte> bytes) const {
-  while (!bytes.empty()) {
+Result<std::size_t> Socket::receive_some(std::span<std::byte> bytes) const {
+  for (;;) {
     auto const got = ::recv(fd_, bytes.data(), bytes.size(), waits_ ? 0 : MSG_DONTWAIT);
     if (got < 0 && errno == EAGAIN) continue;
     if (got < 0) return Error::from_errno("recv", errno);
     if (got == 0) return Error{Errc::peer_lost, "the other process has ended"};
-    bytes = bytes.subspan(std::size_t(got));
+    return std::size_t(got);
+  }
+}
+
+Result<void> Socket::receive(std::span<std::byte> bytes) const {
+  while (!bytes.empty()) {
+    LEND_TRY(got, receive_some(bytes));
+    bytes = bytes.subspan(got);
   }
   return success();
 }

@@ -103,16 +103,22 @@ class BatchPoster {
   Batch batch_;
 };
 
-/// The TCP twin: what two processes without RDMA have, over loopback, each message sent at once.
+/// The twin of two processes without RDMA.
 class Socket {
  public:
+  /// TCP over loopback, each message sent at once.
   [[nodiscard]] static Result<Socket> connect(End const& end);
+  /// AF_UNIX: the socket between the two ends, which do not meet() while it is in use.
+  [[nodiscard]] static Result<Socket> of_pair(End const& end);
   Socket(Socket&& other) noexcept : fd_{std::exchange(other.fd_, -1)}, waits_{other.waits_} {}
   Socket& operator=(Socket&&) = delete;
   ~Socket();
   [[nodiscard]] Result<void> send(std::span<std::byte const> bytes) const;
   /// Spins where the peer has a CPU of its own.
   [[nodiscard]] Result<void> receive(std::span<std::byte> bytes) const;
+  /// At least one byte.
+  [[nodiscard]] Result<std::size_t> receive_some(std::span<std::byte> bytes) const;
+  [[nodiscard]] static Result<void> finish() { return success(); }
 
  private:
   Socket(int fd, bool waits) : fd_{fd}, waits_{waits} {}
