@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the transport.
+#include <channel/handle_access.hpp>
 #include <transport/channel_line.hpp>
 #include <transport/end.hpp>
 
@@ -9,6 +10,7 @@
 namespace lend::transport {
 
 using namespace std::chrono_literals;
+using channel::HandleAccess;
 
 Result<PreparedReceives> PreparedReceives::prepare(ProtectionDomain const& domain,
                                                    TransportOptions const& options,
@@ -64,6 +66,10 @@ Result<std::optional<ChannelLine::Came>> ChannelLine::take_receive() noexcept {
     return std::optional<Came>{};
   }
   std::uint32_t const slot = posted_[oldest_];
+  if (has_just_polled_ && !HandleAccess::is_worth_a_poll(*handles_[slot])) {
+    has_just_polled_ = false;
+    return std::optional<Came>{};
+  }
   auto done = handles_[slot]->poll();
   if (!done) {
     take_sends();  // what arrived is to be known
@@ -121,6 +127,7 @@ Result<bool> ChannelLine::note_sent(Result<PendingWork> posted, WordKind kind) n
 void ChannelLine::take_sends() noexcept {
   while (in_flight_ > 0 && !has_failed_sends_) {
     auto& oldest = sent_[oldest_sent_];
+    if (has_just_polled_ && !HandleAccess::is_worth_a_poll(*oldest.handle)) return;
     auto const done = oldest.handle->poll();
     // A send that failed stays in flight: the peer has not got it.
     if (!done) has_failed_sends_ = true;
@@ -139,6 +146,7 @@ void ChannelLine::take_sends() noexcept {
 Result<bool> ChannelLine::poll() noexcept {
   if (!channel_) return false;
   LEND_TRY(has_news, channel_->poll());
+  has_just_polled_ = has_news;  // which has next() called until nothing more has come
   if (has_news) take_sends();
   return has_news;
 }

@@ -94,6 +94,7 @@ class ChannelLine : public Line {
   std::uint32_t busy_messages_ = 0, busy_words_ = 0;
   std::uint64_t messages_done_ = 0;
   bool has_failed_sends_ = false;
+  bool has_just_polled_ = false;  // what has come is noted: a handle need not poll for it
 };
 
 }  // namespace lend::transport
