@@ -15,6 +15,7 @@ using channel::CreditSizes;
 
 namespace {
 
+/// Shape: none is on loan.
 std::span<std::byte> bytes_of(MemoryRegion& region) noexcept {
   auto const bytes = region.mutable_bytes();
   return bytes ? bytes.value() : std::span<std::byte>{};

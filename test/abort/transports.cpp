@@ -2,9 +2,12 @@
 // A transport is used under the name that it was moved away from.
 #include <lend/network/meeting.hpp>
 #include <lend/transport/any.hpp>
+#include <lend/transport/credit_ring.hpp>
 #include <lend/transport/memory.hpp>
 #include <lend/transport/send_receive.hpp>
+#include <lend/transport/waiting.hpp>
 
+#include <array>
 #include <future>
 
 #include "cases.hpp"
@@ -55,3 +58,23 @@ ABORT_CASE(meeting_asked_after_move, "a Meeting was used after it had been moved
   // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
   return meeting.note().empty() ? lend::success() : lend::Result<void>{lend::Errc::denied};
 }
+
+#ifdef LEND_TEST_ASAN
+// A message of a ring is read after its room was given back: the peer may write there.
+ABORT_CASE(stray_read_of_a_free_ring_cell, R"re(use-after-poison(.|\n)*READ of size 1)re") {
+  LEND_TRY(looped, Looped::make());
+  LEND_TRY(a, lend::CreditRing::prepare(looped.domain));
+  LEND_TRY(b, lend::CreditRing::prepare(looped.domain));
+  auto const endpoint = a.endpoint();
+  auto const terms = a.terms();
+  LEND_TRY(one, std::move(a).handshake(b.endpoint(), b.terms()));
+  LEND_TRY(other, std::move(b).handshake(endpoint, terms));
+  std::array<std::byte, 16> const bytes{};
+  LEND_TRYV(lend::send_message(one, bytes));
+  LEND_TRY(message, lend::receive_message(other));
+  auto const volatile* const stray = message.bytes().data();
+  if (*stray != std::byte{}) return lend::Errc::disagreement;
+  message = lend::Received{};
+  return *stray == std::byte{} ? lend::success() : lend::Result<void>{lend::Errc::disagreement};
+}
+#endif

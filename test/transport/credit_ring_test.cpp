@@ -122,6 +122,8 @@ TEST_CASE("a peer of a ring that breaks the rules is disconnected with what it d
          it.say(word(Kind::finish));
        },
        "finished twice"},
+      {[](Victim& it) { CHECK_FALSE(it.peer.send({it.memory.gather(0, 1)}, patience())); },
+       "longer than the largest"},
       {[](Victim& it) { must(it.peer.send({it.memory.gather(0, 0)}, patience())); },
        "a word that means nothing"},
   }));

@@ -37,7 +37,7 @@ struct TransportOptions {
   std::uint32_t message_bytes_max = 0;
   /// Of the ring, where the kind has one: a multiple of 256, at least four messages, each rounded
   /// up to 64 bytes. Default 256 KiB, or four messages if those are more. It is this end's memory
-  /// to receive; to send, the same rule as above.
+  /// to receive; to send at most as much again, or four messages of the peer's size.
   std::uint32_t ring_bytes = 0;
   /// How soon an end that only waits learns that its peer has died; 0: never.
   std::chrono::nanoseconds keep_alive = std::chrono::seconds{1};
