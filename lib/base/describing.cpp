@@ -46,6 +46,7 @@ std::string place_of(WorkFailure const& work) {
   text += "queue pair " + std::to_string(work.queue_pair_number);
   if (work.queue_pair_state != QueuePairState::unknown)
     text += ", in state " + std::string{name_of(work.queue_pair_state)} + ',';
+  if (!base::is_of_connection(work)) return text;
   text += " toward queue pair " + std::to_string(work.peer_queue_pair_number);
   if (!work.peer_address.empty()) text += " at " + work.peer_address;
   return text;
@@ -82,10 +83,20 @@ std::string_view outlook_after_refusal(Errc code) noexcept {
   }
 }
 
+/// Whether what `error` concerns is a connection, as far as it says.
+bool is_of_connection(Error const& error, WorkFailure const* subject) noexcept {
+  if (subject == nullptr) subject = error.work();
+  for (Error const& failure : error.drained())
+    if (subject == nullptr) subject = failure.work();
+  return subject == nullptr || base::is_of_connection(*subject);
+}
+
 /// The same after any error whose message does not say it. `subject` may be null.
 std::string_view outlook_of(Error const& error, WorkFailure const* subject) noexcept {
-  constexpr std::string_view broken =
-      "The channel takes no more work: finish its scopes, then prepare_again() or destroy it.";
+  std::string_view const broken =
+      is_of_connection(error, subject)
+          ? "The channel takes no more work: finish its scopes, then prepare_again() or destroy it."
+          : "The channel takes no more work: finish its scopes, then destroy it and build another.";
   bool const is_gone = error == Errc::stale_handle || error == Errc::peer_lost;
   if (!is_gone && has_drained_a_break(error)) return broken;
   if (subject != nullptr && subject->slot == base::not_posted && error != Errc::channel_broken)
@@ -175,10 +186,17 @@ void tell_of_drained(std::string& text, Error const& error, std::string_view own
 }  // namespace
 
 std::string_view base::remedy_for(WorkFailure const& failure) noexcept {
-  return failure.port_is_down
-             ? "This side's port is down: bring its network interface or link up, then "
-               "prepare_again()."
-             : remedy_for(failure.status, failure.operation);
+  bool const is_connection = is_of_connection(failure);
+  if (failure.port_is_down)
+    return is_connection
+               ? "This side's port is down: bring its network interface or link up, then "
+                 "prepare_again()."
+               : "This side's port is down: bring its network interface or link up, then build "
+                 "another channel.";
+  if (failure.status == WorkStatus::flushed && !is_connection)
+    return "An earlier failure or an abort ended the queue pair first: look at the first cause, "
+           "then build another channel.";
+  return remedy_for(failure.status, failure.operation);
 }
 
 std::string Error::describe() const noexcept {

@@ -49,5 +49,13 @@ inline constexpr std::uint32_t not_posted = UINT32_MAX - 1;
 
 /// One sentence: what the caller can do about `failure`.
 [[nodiscard]] std::string_view remedy_for(WorkFailure const& failure) noexcept;
+/// Whether it was of a connection, which can be prepared again; datagrams have no one peer.
+[[nodiscard]] inline bool is_of_connection(WorkFailure const& failure) noexcept {
+  return failure.peer_queue_pair_number != 0;
+}
+/// What comes after a failure that broke a channel.
+[[nodiscard]] constexpr std::string_view renewal(bool is_connection) noexcept {
+  return is_connection ? "prepare_again()" : "build another channel";
+}
 
 }  // namespace lend::base

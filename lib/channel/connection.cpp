@@ -119,7 +119,7 @@ std::optional<Error> Connection::reported() const noexcept {
   if (handle == nullptr) return std::nullopt;
   auto const failure = verbs::failure_of(*handle);
   if (!failure) return std::nullopt;
-  return about(verbs::event_error(*failure));
+  return about(verbs::event_error(*failure, !is_for_datagrams()));
 }
 
 std::optional<Error> Connection::lost(Deadline deadline) noexcept {
@@ -138,7 +138,7 @@ WorkFailure Connection::subject(Errc code) const noexcept {
                       .peer_queue_pair_number = peer_.queue_pair_number.value(),
                       .slot = WorkFailure::no_slot};
   try {
-    subject.peer_address = address_of(peer_);
+    if (!is_for_datagrams()) subject.peer_address = address_of(peer_);
   } catch (std::bad_alloc const&) {  // without the address
   }
   // For other errors, querying the device would cost more than the call did.

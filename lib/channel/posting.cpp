@@ -40,10 +40,14 @@ Result<void> check_for_room(ChannelState& channel, Operation operation,
   } else if (!patience) {
     patience = within(full_bound);
   } else if (patience->has_passed()) {
-    return Error{Errc::system_failed,
-                 text_about("the device reports no room for a ", operation,
-                            ", although nothing of that queue is outstanding: try again, or finish "
-                            "the channel's scopes and prepare_again()")};
+    return Error{
+        Errc::system_failed,
+        text_about("the device reports no room for a ", operation,
+                   channel.connection.is_for_datagrams()
+                       ? ", although nothing of that queue is outstanding: try again, or finish "
+                         "the channel's scopes and build another channel"
+                       : ", although nothing of that queue is outstanding: try again, or finish "
+                         "the channel's scopes and prepare_again()")};
   }
   return in_flight.check_slots();
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Reads, marks and tells. Any thread.
+#include <base/error_details.hpp>
 #include <verbs/event_reader.hpp>
 #include <verbs/handles.hpp>
 
@@ -140,26 +141,29 @@ std::optional<DeviceEvent> failure_of(QueuePairHandle const& queue_pair) noexcep
   return std::nullopt;
 }
 
-Error event_error(DeviceEvent const& failure) noexcept try {
-  auto const told = [](char const* what) {
-    return Error{Errc::device_event, std::string{"the device reported "} + what};
+Error event_error(DeviceEvent const& failure, bool is_connection) noexcept try {
+  auto const told = [](std::string const& what) {
+    return Error{Errc::device_event, "the device reported " + what};
   };
+  std::string const renewal{base::renewal(is_connection)};
   switch (failure.kind) {
     case Kind::access_refused:
       return told(
           "IBV_EVENT_QP_ACCESS_ERR: the peer asked for bytes that it may not reach, by a key that "
           "has ended, beyond the end of a region, or without the right; give it the current "
-          "region, then prepare_again()");
+          "region, then " +
+          renewal);
     case Kind::request_refused:
       return told(
           "IBV_EVENT_QP_REQ_ERR: the peer sent a request that this end does not serve, such as an "
-          "atomic operation off 8 bytes or more reads at once than agreed; correct the peer, then "
-          "prepare_again()");
+          "atomic operation off 8 bytes or more reads at once than agreed; correct the peer, "
+          "then " +
+          renewal);
     case Kind::completion_queue_failed:
       return told(
           "IBV_EVENT_CQ_ERR: the completion queue failed, mostly because more completed than it "
-          "has room for; all its channels are broken: prepare_again(), those of a WaitSet in "
-          "another set");
+          "has room for; all its channels are broken: " +
+          renewal + ", those of a WaitSet in another set");
     case Kind::receive_queue_failed:
       return told(
           "IBV_EVENT_SRQ_ERR: the shared receive queue failed; build another ReceivePool, and "
@@ -169,9 +173,8 @@ Error event_error(DeviceEvent const& failure) noexcept try {
           "IBV_EVENT_DEVICE_FATAL: the device failed or was removed; destroy all that was made "
           "from it, and open it again");
     default:
-      return told(
-          "IBV_EVENT_QP_FATAL: the queue pair failed, and no completion says why; "
-          "prepare_again()");
+      return told("IBV_EVENT_QP_FATAL: the queue pair failed, and no completion says why; " +
+                  renewal);
   }
 } catch (std::bad_alloc const&) {
   return Errc::device_event;

@@ -147,6 +147,6 @@ class EventQueue {
 /// The failure of a queue pair, or of what it depends on, that was read so far.
 [[nodiscard]] std::optional<DeviceEvent> failure_of(QueuePairHandle const& queue_pair) noexcept;
 /// Why a channel breaks by such a failure, and what to do.
-[[nodiscard]] Error event_error(DeviceEvent const& failure) noexcept;
+[[nodiscard]] Error event_error(DeviceEvent const& failure, bool is_connection) noexcept;
 
 }  // namespace lend::verbs

@@ -23,8 +23,7 @@ template <class Element>
                                    Operation operation) noexcept {
   RegionState const* const region = element.region;
   if (region == nullptr) return {.refusal = PostRefusal::outside_region};
-  if (region->protection_domain != queue.protection_domain)
-    return {.refusal = PostRefusal::other_domain};
+  if (region->domain != queue.domain) return {.refusal = PostRefusal::other_domain};
   if (!region->contains(element.range)) return {.refusal = PostRefusal::outside_region};
   if (!lend_element(loans, element, operation)) return {.refusal = PostRefusal::on_loan};
   // Narrows only where resolve() refuses the bytes: message_bytes_max fits in 32 bits.
@@ -128,8 +127,8 @@ template <class Queue, class Work>
 }
 
 /// Why the device did not take a request of `operation`.
-[[nodiscard]] Error device_refused(RequestQueue const& queue, Operation operation,
-                                   int errno_value) noexcept;
+[[nodiscard]] Error device_refused(RequestQueue const& queue, Operation operation, int errno_value,
+                                   bool is_connection = true) noexcept;
 /// The device does not say whether it took the request, as when rxe's doorbell fails; that counts
 /// as posted until it is aborted. Source: rdma-core providers/rxe/rxe.c, rxe_post_send().
 [[nodiscard]] Error device_unclear(RequestQueue const& queue, Operation operation,

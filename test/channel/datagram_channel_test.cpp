@@ -3,6 +3,8 @@
 // where they cannot be sent. Method: channels of one process that know each other's addresses.
 #include "support/datagrams.hpp"
 
+#include <lend/soft/faults.hpp>
+
 #include <optional>
 #include <string>
 #include <vector>
@@ -95,6 +97,28 @@ TEST_CASE("a channel keeps the address handle of a datagram until that has left"
   must(sending.finish());
   for (std::size_t i = 0; i < 4; ++i) CHECK(must(works[i].wait(within(5s))).bytes() == i + 1);
   must(scope.finish());
+}
+
+TEST_CASE("errors of datagrams name no peer, and no connection to prepare again", "[channel]") {
+  if (Context const context = open_test_device(); context.kind() != DeviceKind::soft)
+    return skip(context, "takes no faults");
+  Datagrams ends;
+  Destination const to_a = must(ends.b.destination(ends.a.address()));
+  DatagramScope scope{ends.b};
+  must(inject_faults(ends.context, FaultPlan{}.flush(1)));
+  auto pending = must(scope.post_send(ends.memory.gather(0, 8), to_a));
+  auto const flushed = error_of(pending.wait());
+  auto const after = error_of(scope.post_send(ends.memory.gather(0, 8), to_a));
+  auto const next = error_of(ends.b.receive(ends.room(0)));
+  static_cast<void>(scope.finish());
+  REQUIRE(ends.b.first_cause() != nullptr);
+
+  for (Error const& error : {flushed, after, next, *ends.b.first_cause()}) {
+    INFO(error.describe());
+    CHECK(error.describe().find("prepare_again") == std::string::npos);
+    CHECK(error.describe().find("queue pair 0") == std::string::npos);
+    CHECK(error.message().find("prepare_again") == std::string::npos);
+  }
 }
 
 TEST_CASE("a datagram that cannot be sent is refused, and nothing is posted", "[channel]") {

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: a channel for datagrams keeps each address handle as long as the device may need it, and
+// not for ever. Method: the fake provider, where a send is under way until the test completes it.
+#include "support/catch.hpp"
+#include "verbs/fake_provider.hpp"
+
+#include <lend/lend.hpp>
+
+#include <chrono>
+#include <optional>
+
+using namespace lend;
+using namespace lend::test;
+using namespace std::chrono_literals;
+
+TEST_CASE("an address handle lives while a send to it is under way", "[channel]") {
+  Fake::get().reset({});
+  auto const domain = open_fake().value().allocate_protection_domain().value();
+  auto memory = domain.allocate(64).value();
+  std::optional<DatagramChannel> channel{datagram_channel_builder(domain).build().value()};
+  auto const handles = [] { return Fake::get().live("address handle"); };
+  auto const send = [&](DatagramScope& scope) {
+    Destination const brief = channel->destination(channel->address()).value();
+    return scope.post_send(memory.gather(0, 8), brief).value();
+  };
+  auto const complete = [&](PendingWork& work) {
+    ibv_wc entry{};
+    entry.wr_id = Fake::get().posted.back().request.wr_id;
+    entry.opcode = IBV_WC_SEND;
+    entry.qp_num = Fake::get().last_to_post;
+    Fake::get().completions.push_back(entry);
+    REQUIRE(work.wait(within(5s)).has_value());
+  };
+
+  {
+    DatagramScope scope{*channel};
+    auto first = send(scope);
+    CHECK(handles() == 1);
+    complete(first);
+    // No more of them than slots, however many sends there were.
+    for (std::uint32_t i = 0; i < 8 * channel->send_depth(); ++i) {
+      auto next = send(scope);
+      complete(next);
+    }
+    CHECK(handles() <= 4 * channel->send_depth());
+    REQUIRE(scope.finish().has_value());
+  }
+  channel.reset();
+  CHECK(handles() == 0);
+  CHECK(Fake::get().violations.empty());
+}
