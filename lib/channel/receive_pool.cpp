@@ -55,4 +55,8 @@ std::uint32_t ReceivePool::posted() const noexcept {
   return state().posted();
 }
 
+ibv_srq* ReceivePool::native() const noexcept {
+  return state().queue().native();
+}
+
 }  // namespace lend

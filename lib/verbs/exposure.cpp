@@ -62,6 +62,10 @@ RemoteRegion Exposure::remote() const& noexcept {
   return state_ != nullptr ? state_->remote : RemoteRegion{};
 }
 
+ibv_mr* Exposure::native() const noexcept {
+  return state_ != nullptr ? state_->registration.get() : nullptr;
+}
+
 Result<void> Exposure::finish() noexcept {
   std::unique_ptr<ExposureState> state{std::exchange(state_, nullptr)};
   if (!state) return success();

@@ -16,6 +16,7 @@ TEST_CASE("messages come in order, each with its bytes and its channel's tag", "
   Pooled pooled{2};
   CHECK(pooled.pool->posted() == Pooled::pieces);
   CHECK_FALSE(pooled.pool->next().has_value());
+  CHECK(pooled.pool->native() != nullptr);
 
   pooled.say(0, "one");
   auto const one = pooled.heard();

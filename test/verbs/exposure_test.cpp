@@ -39,6 +39,8 @@ TEST_CASE("an exposure has exactly the bytes asked for, and the region stays loc
   // SAFETY: no peer is told, here and below.
   auto piece = memory.unsafe_expose(10, 20, RemoteAccess::read_write).value();
   auto whole = memory.unsafe_expose(RemoteAccess::read).value();
+  CHECK(piece.native() != nullptr);
+  CHECK(piece.native() != whole.native());
 
   auto const* const first = memory.bytes().value().data();
   CHECK(piece.remote().address() == reinterpret_cast<std::uintptr_t>(first) + 10);

@@ -15,6 +15,8 @@
 #include <span>
 #include <utility>
 
+struct ibv_srq;
+
 namespace lend {
 
 namespace channel {
@@ -103,6 +105,7 @@ class LEND_EXPORT ReceivePool {
   [[nodiscard]] std::optional<Message> next() noexcept;
   /// Pieces that wait for messages.
   [[nodiscard]] std::uint32_t posted() const noexcept;
+  [[nodiscard]] ibv_srq* native() const noexcept;
 
  private:
   friend struct channel::Preparing;

@@ -8,6 +8,8 @@
 
 #include <utility>
 
+struct ibv_mr;
+
 namespace lend {
 
 namespace verbs {
@@ -57,6 +59,9 @@ class LEND_EXPORT Exposure {
   ///                         a view that a stopped peer may be writing to stays exposed.
   ///                         Or this is a forked child: the exposure is its parent's and continues.
   [[nodiscard]] Result<void> finish() noexcept;
+
+  /// Its own registration; null after the end or a move.
+  [[nodiscard]] ibv_mr* native() const noexcept;
 
  private:
   friend class MemoryRegion;
