@@ -54,6 +54,7 @@ DeviceCapabilities Context::capabilities() const noexcept {
           .unreliable = !iwarp,
           .datagrams = !iwarp,
           .atomics = handle_->has_atomics,
+          .paging_on_demand = handle_->has_paging_on_demand,
           .waits_for_receives = !iwarp,
           .acknowledges = !iwarp};
 }

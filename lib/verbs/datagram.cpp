@@ -6,6 +6,7 @@
 #include <verbs/destination.hpp>
 #include <verbs/endpoint_check.hpp>
 #include <verbs/handles.hpp>
+#include <verbs/region_state.hpp>
 #include <verbs/verb_error.hpp>
 
 #include <cerrno>
@@ -36,6 +37,10 @@ Result<DatagramRoom> DatagramRoom::in(ScatterElement element) noexcept {
                                              " bytes holds no datagram: 40 bytes come before each "
                                              "message; give it 41 or "
                                              "more"};
+  if (element.region != nullptr && element.region->is_device_memory)
+    return Error{Errc::invalid_argument,
+                 "a room of device memory, where lend cannot read the sender's header; use memory "
+                 "of the host"};
   return DatagramRoom{element};
 }
 

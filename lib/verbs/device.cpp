@@ -183,6 +183,10 @@ Result<Context> Device::open(std::uint8_t port) const {
                     .multicast_groups_max = attributes.max_mcast_grp,
                     .partition_keys_max = attributes.max_pkeys};
   handle->has_atomics = attributes.atomic_cap != IBV_ATOMIC_NONE;
+  // A device that does not answer has none. Source: ibv_query_device_ex(3), odp_caps.
+  ibv_device_attr_ex more{};
+  handle->has_paging_on_demand = provider.query_device_ex(handle->raw.get(), &more) == 0 &&
+                                 (more.odp_caps.general_caps & IBV_ODP_SUPPORT) != 0;
   return Context{std::move(handle)};
 }
 

@@ -37,6 +37,7 @@ struct ContextHandle {
   DeviceLimits limits{};
   DeviceAttributes attributes{};
   bool has_atomics = false;
+  bool has_paging_on_demand = false;
   EventReader events;
 
   ContextHandle(Raw opened, std::string its_name, DeviceKind its_kind) noexcept

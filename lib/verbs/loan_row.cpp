@@ -8,9 +8,7 @@ Result<void> begin_loan(base::Loan& loan, RegionState& region, ByteRange range, 
                         Operation operation, SourceLine const& where) noexcept {
   if (!region.ledger.is_recording()) return success();
   auto lent = region.ledger.lend(loan, range, kind, operation, where);
-  if constexpr (base::can_poison)
-    if (lent && kind == base::LoanKind::exclusive)
-      base::poison({region.address + range.offset, range.length});
+  if (lent && kind == base::LoanKind::exclusive) poison(region, range);
   return lent;
 }
 

@@ -11,7 +11,17 @@
 
 namespace lend::verbs {
 
-// Bytes on loan to be written are poisoned for AddressSanitizer.
+// Bytes on loan to be written are poisoned for AddressSanitizer, those of the host.
+inline void poison([[maybe_unused]] RegionState const& region,
+                   [[maybe_unused]] ByteRange range) noexcept {
+  if constexpr (base::can_poison)
+    if (!region.is_device_memory) base::poison({region.address + range.offset, range.length});
+}
+inline void unpoison([[maybe_unused]] RegionState const& region,
+                     [[maybe_unused]] ByteRange range) noexcept {
+  if constexpr (base::can_poison)
+    if (!region.is_device_memory) base::unpoison({region.address + range.offset, range.length});
+}
 
 /// Lends bytes that `region` contains, where that takes few instructions. False: nothing was lent,
 /// and begin_loan() decides.
@@ -21,9 +31,7 @@ namespace lend::verbs {
     Operation operation, SourceLine where) noexcept {
   if (!region.ledger.lend_at_once(loan, range, kind, operation, where)) [[unlikely]]
     return false;
-  if constexpr (base::can_poison)
-    if (kind == base::LoanKind::exclusive)
-      base::poison({region.address + range.offset, range.length});
+  if (kind == base::LoanKind::exclusive) poison(region, range);
   return true;
 }
 
@@ -39,11 +47,9 @@ namespace lend::verbs {
 /// Threads: any.
 [[gnu::always_inline]] inline void end_loan(base::Loan& loan, RegionState* region) noexcept {
   if (!loan.on_loan()) return;
-  if constexpr (
-      base::
-          can_poison)  // first: once returned, another request may lend these bytes and poison them
-    if (loan.kind() == base::LoanKind::exclusive)
-      base::unpoison({region->address + loan.range().offset, loan.range().length});
+  // First: once returned, another request may lend these bytes and poison them.
+  if constexpr (base::can_poison)
+    if (loan.kind() == base::LoanKind::exclusive) unpoison(*region, loan.range());
   if (base::BorrowLedger::give_back(loan)) [[unlikely]]
     destroy_at_last(region);
 }
@@ -51,14 +57,12 @@ namespace lend::verbs {
 /// An exclusive loan becomes a shared one, and can be taken alone again once no other overlaps it.
 /// Threads: any.
 inline void share_loan(base::Loan& loan, RegionState const& region) noexcept {
-  if constexpr (base::can_poison)
-    base::unpoison({region.address + loan.range().offset, loan.range().length});
+  unpoison(region, loan.range());
   base::BorrowLedger::share(loan);
 }
 [[nodiscard]] inline bool take_loan_alone(base::Loan& loan, RegionState const& region) noexcept {
   if (!base::BorrowLedger::take_alone(loan)) return false;
-  if constexpr (base::can_poison)
-    base::poison({region.address + loan.range().offset, loan.range().length});
+  poison(region, loan.range());
   return true;
 }
 

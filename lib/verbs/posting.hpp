@@ -108,6 +108,9 @@ template <class Queue, class Work>
     if (auto const refusal = option_refusal(queue, work); refusal != PostRefusal::none)
       return {.bytes = resolved.bytes, .refusal = refusal};
     request.send_flags |= option_flags(options_of(work));
+    // The CPU cannot copy what is not its memory.
+    for (auto const& element : list_of(work).elements())
+      if (element.region->is_device_memory) request.send_flags &= ~unsigned{IBV_SEND_INLINE};
   }
   return resolved;
 }

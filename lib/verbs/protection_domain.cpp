@@ -19,12 +19,6 @@ using verbs::RegionState;
 
 namespace {
 
-/// Remote write without local write is refused. Source: ibv_reg_mr(3).
-int access_flags(std::optional<RemoteAccess> exposed) noexcept {
-  auto const remote = verbs::flags_of(exposed.value_or(RemoteAccess{}));
-  return static_cast<int>(IBV_ACCESS_LOCAL_WRITE | remote);
-}
-
 Result<void> check_length(ContextHandle const& context, std::size_t length) {
   auto const limit = context.limits.region_bytes_max;
   if (length == 0)
@@ -40,8 +34,9 @@ Result<void> check_length(ContextHandle const& context, std::size_t length) {
 /// The region of bytes that `storage` or the caller owns.
 Result<RegionState*> make_region(std::shared_ptr<DomainHandle> const& domain, void* address,
                                  std::size_t length, verbs::Storage storage,
-                                 std::optional<RemoteAccess> exposed) {
-  LEND_TRY(registration, verbs::register_bytes(*domain, address, length, exposed));
+                                 std::optional<RemoteAccess> exposed,
+                                 Paging paging = Paging::pinned) {
+  LEND_TRY(registration, verbs::register_bytes(*domain, address, length, exposed, paging));
   return new RegionState{domain, std::move(storage), std::move(registration),
                          exposed.value_or(RemoteAccess{})};
 }
@@ -84,16 +79,22 @@ Result<RegionState*> allocate_bytes(std::shared_ptr<DomainHandle> const& domain,
 }
 
 Result<RegionState*> view_bytes(std::shared_ptr<DomainHandle> const& domain,
-                                std::span<std::byte> memory, std::optional<RemoteAccess> exposed) {
+                                std::span<std::byte> memory, std::optional<RemoteAccess> exposed,
+                                Paging paging = Paging::pinned) {
   LEND_TRYV(check_length(*domain->context, memory.size()));
-  return make_region(domain, memory.data(), memory.size(), verbs::Storage{}, exposed);
+  return make_region(domain, memory.data(), memory.size(), verbs::Storage{}, exposed, paging);
 }
 
 }  // namespace
 
-Result<verbs::Registration> verbs::register_bytes(DomainHandle const& domain, void* address,
-                                                  std::size_t length,
-                                                  std::optional<RemoteAccess> exposed) {
+int verbs::access_flags(std::optional<RemoteAccess> exposed, Paging paging) noexcept {
+  auto const remote = flags_of(exposed.value_or(RemoteAccess{}));
+  return static_cast<int>(IBV_ACCESS_LOCAL_WRITE | remote |
+                          (paging == Paging::on_demand ? unsigned{IBV_ACCESS_ON_DEMAND} : 0u));
+}
+
+Result<void> verbs::check_exposure(DomainHandle const& domain,
+                                   std::optional<RemoteAccess> exposed) {
   // None: of no use to a peer; others: of a later version.
   if (exposed && (*exposed == RemoteAccess{} || !permits(RemoteAccess::all, *exposed)))
     return Error{Errc::invalid_argument, "a remote access of " +
@@ -103,10 +104,23 @@ Result<verbs::Registration> verbs::register_bytes(DomainHandle const& domain, vo
     return Error{Errc::unsupported, domain.context->name +
                                         " has no atomic operations (capabilities().atomics); "
                                         "expose the bytes for read and write"};
+  return success();
+}
+
+Result<verbs::Registration> verbs::register_bytes(DomainHandle const& domain, void* address,
+                                                  std::size_t length,
+                                                  std::optional<RemoteAccess> exposed,
+                                                  Paging paging) {
+  if (paging == Paging::on_demand && !domain.context->has_paging_on_demand)
+    return Error{Errc::unsupported, domain.context->name +
+                                        " has no paging on demand "
+                                        "(capabilities().paging_on_demand); register the bytes "
+                                        "pinned"};
+  LEND_TRYV(check_exposure(domain, exposed));
   verbs::Provider const& provider = domain.provider();
   errno = 0;
   verbs::Registration registration{
-      provider, provider.reg_mr(domain.raw.get(), address, length, access_flags(exposed))};
+      provider, provider.reg_mr(domain.raw.get(), address, length, access_flags(exposed, paging))};
   int const error = errno;
   if (!registration) return verbs::registration_error(*domain.context, length, error);
   return registration;
@@ -118,8 +132,9 @@ Result<MemoryRegion> ProtectionDomain::allocate(std::size_t length,
   return MemoryRegion{state};
 }
 
-Result<MemoryRegion> ProtectionDomain::register_memory(std::span<std::byte> memory) const {
-  LEND_TRY(state, view_bytes(handle_, memory, std::nullopt));
+Result<MemoryRegion> ProtectionDomain::register_memory(std::span<std::byte> memory,
+                                                       Paging paging) const {
+  LEND_TRY(state, view_bytes(handle_, memory, std::nullopt, paging));
   return MemoryRegion{state};
 }
 

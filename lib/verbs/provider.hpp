@@ -38,6 +38,8 @@ struct Provider {
   /// As ibv_query_gid_ex(3), an inline function: ENODATA if the entry is empty.
   int (*query_gid_ex)(ibv_context*, std::uint32_t port, std::uint32_t index, ibv_gid_entry*);
 
+  /// As ibv_query_device_ex(3), an inline function, of the present size.
+  int (*query_device_ex)(ibv_context*, ibv_device_attr_ex*);
   decltype(&::ibv_query_pkey) query_pkey;  // -1 with errno
   /// Called by verbs/event_reader.cpp alone, with a descriptor that does not block.
   decltype(&::ibv_get_async_event) get_async_event;
@@ -46,7 +48,11 @@ struct Provider {
   decltype(&::ibv_alloc_pd) alloc_pd;
   decltype(&::ibv_dealloc_pd) dealloc_pd;
   ibv_mr* (*reg_mr)(ibv_pd*, void* address, std::size_t length, int access);
+  decltype(&::ibv_reg_dmabuf_mr) reg_dmabuf_mr;
   decltype(&::ibv_dereg_mr) dereg_mr;
+  /// As ibv_advise_mr(3), an inline function.
+  int (*advise_mr)(ibv_pd*, ibv_advise_mr_advice, std::uint32_t flags, ibv_sge*,
+                   std::uint32_t count);
 
   decltype(&::ibv_create_comp_channel) create_comp_channel;
   decltype(&::ibv_destroy_comp_channel) destroy_comp_channel;

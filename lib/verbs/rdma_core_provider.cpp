@@ -27,6 +27,15 @@ int query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index,
   return ibv_query_gid_ex(context, port, index, entry, 0);
 }
 
+int query_device_ex(ibv_context* context, ibv_device_attr_ex* attributes) {
+  return ibv_query_device_ex(context, nullptr, attributes);
+}
+
+int advise_mr(ibv_pd* domain, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* elements,
+              std::uint32_t count) {
+  return ibv_advise_mr(domain, advice, flags, elements, count);
+}
+
 // Whole pages of their own, so that pinning and fork affect no other bytes.
 void* allocate(ibv_context*, std::size_t length, AllocationOptions const& options) {
   auto const whole = base::whole_pages(length, options.pages);
@@ -58,13 +67,16 @@ constinit Provider const table{
     .query_device = &::ibv_query_device,
     .query_port = &query_port,
     .query_gid_ex = &query_gid_ex,
+    .query_device_ex = &query_device_ex,
     .query_pkey = &::ibv_query_pkey,
     .get_async_event = &::ibv_get_async_event,
     .ack_async_event = &::ibv_ack_async_event,
     .alloc_pd = &::ibv_alloc_pd,
     .dealloc_pd = &::ibv_dealloc_pd,
     .reg_mr = &::ibv_reg_mr,  // not the macro: it only adds optional access flags, unused here
+    .reg_dmabuf_mr = &::ibv_reg_dmabuf_mr,
     .dereg_mr = &::ibv_dereg_mr,
+    .advise_mr = &advise_mr,
     .create_comp_channel = &::ibv_create_comp_channel,
     .destroy_comp_channel = &::ibv_destroy_comp_channel,
     .get_cq_event = &::ibv_get_cq_event,

@@ -5,6 +5,7 @@
 #include <base/borrow.hpp>
 #include <base/paging.hpp>
 #include <lend/verbs/memory_region.hpp>
+#include <lend/verbs/protection_domain.hpp>
 #include <verbs/handles.hpp>
 
 #include <atomic>
@@ -47,16 +48,20 @@ class Storage {
 
 using Registration = RawHandle<ibv_mr, &Provider::dereg_mr>;
 
+/// Who can touch the bytes of a region.
+enum class BytesOf : bool { host, device };
+
 struct RegionState {
   base::BorrowLedger ledger{};
 
   // What each post reads; never changed.
-  ibv_pd* protection_domain;
-  std::byte* address;
+  ibv_pd* protection_domain;  ///< null of device memory, which takes the general way of a post
+  std::byte* address;         ///< as work requests name it
   std::size_t length;
   std::uint32_t local_key;
   std::uint32_t remote_key;
-  bool is_owned;
+  bool is_owned;  ///< lives on until its last loan ends
+  bool is_device_memory;
   RemoteAccess exposed_for;  ///< 0: not exposed
   /// For words only; the ledger counts each as a loan of no bytes. Publishes nothing: relaxed.
   std::atomic<std::uint32_t> exposures{0};
@@ -67,13 +72,14 @@ struct RegionState {
   Registration registration;
 
   RegionState(std::shared_ptr<DomainHandle> parent, Storage bytes, Registration registered,
-              RemoteAccess exposed) noexcept
-      : protection_domain{parent->raw.get()},
+              RemoteAccess exposed, BytesOf bytes_of = BytesOf::host) noexcept
+      : protection_domain{bytes_of == BytesOf::host ? parent->raw.get() : nullptr},
         address{static_cast<std::byte*>(registered.get()->addr)},
         length{registered.get()->length},
         local_key{registered.get()->lkey},
         remote_key{registered.get()->rkey},
-        is_owned{bytes.is_owned()},
+        is_owned{bytes.is_owned() || bytes_of == BytesOf::device},
+        is_device_memory{bytes_of == BytesOf::device},
         exposed_for{exposed},
         domain{std::move(parent)},
         storage{std::move(bytes)},
@@ -92,7 +98,15 @@ struct RegionState {
 /// Errors:  as ProtectionDomain::allocate().
 [[nodiscard]] Result<Registration> register_bytes(DomainHandle const& domain, void* address,
                                                   std::size_t length,
-                                                  std::optional<RemoteAccess> exposed);
+                                                  std::optional<RemoteAccess> exposed,
+                                                  Paging paging = Paging::pinned);
+
+/// Who may access `exposed` bytes is checked: none of an unknown kind, no atomic operations without
+/// a device that has them.
+[[nodiscard]] Result<void> check_exposure(DomainHandle const& domain,
+                                          std::optional<RemoteAccess> exposed);
+/// As IBV_ACCESS_…. Remote write without local write is refused. Source: ibv_reg_mr(3).
+[[nodiscard]] int access_flags(std::optional<RemoteAccess> exposed, Paging paging) noexcept;
 
 /// The error of an element of `list_size` that names no bytes of its region.
 [[nodiscard]] Error element_error(RegionState const* region, ByteRange range, std::size_t index,

@@ -27,7 +27,7 @@ constexpr int at_rts_ud = IBV_QP_CUR_STATE | IBV_QP_QKEY;
 
 // What leads to RESET and ERR takes no attributes, and is not here. The others of UD that have no
 // attributes are transitions all the same; there is no SQE for RC, so none leads from it.
-constexpr Row table[] = {
+constexpr Row transition_table[] = {
     {IBV_QPS_RESET, IBV_QPS_INIT, {named, 0}, {named, 0}, {named_ud, 0}},
     {IBV_QPS_INIT, IBV_QPS_INIT, {0, named}, {0, named}, {0, named_ud}},
     {IBV_QPS_INIT,
@@ -92,7 +92,7 @@ std::optional<TransitionMasks> masks_of(ibv_qp_state from, ibv_qp_state to,
                                         ibv_qp_type type) noexcept {
   if (to == IBV_QPS_RESET) return TransitionMasks{};
   if (to == IBV_QPS_ERR && from != IBV_QPS_RESET) return TransitionMasks{};
-  for (auto const& row : table)
+  for (auto const& row : transition_table)
     if (row.from == from && row.to == to)
       return type == IBV_QPT_UD ? row.ud : type == IBV_QPT_UC ? row.uc : row.rc;
   return std::nullopt;

@@ -173,7 +173,7 @@ ibv_pd* alloc_pd(ibv_context* context) {
   return fake().make(domain.get(), "domain", {context}, domain);
 }
 
-ibv_mr* reg_mr(ibv_pd* domain, void* address, std::size_t length, int) {
+ibv_mr* reg_mr(ibv_pd* domain, void* address, std::size_t length, int access) {
   if (fake().fails("ibv_reg_mr")) return nullptr;
   if (fake().is_full("region", fake().device.regions_max)) return nullptr;
   auto const region = std::make_shared<ibv_mr>();
@@ -183,8 +183,38 @@ ibv_mr* reg_mr(ibv_pd* domain, void* address, std::size_t length, int) {
   region->length = length;
   region->lkey = 0x100u + static_cast<std::uint32_t>(fake().made);
   region->rkey = 0x900u + static_cast<std::uint32_t>(fake().made);
+  fake().accesses.push_back(access);
   // The storage is its parent, so that releasing it first is a violation.
   return fake().make(region.get(), "region", {domain, address}, region);
+}
+
+ibv_mr* reg_dmabuf_mr(ibv_pd* domain, std::uint64_t offset, std::size_t length,
+                      std::uint64_t address, int descriptor, int access) {
+  if (fake().fails("ibv_reg_dmabuf_mr")) return nullptr;
+  auto const region = std::make_shared<ibv_mr>();
+  region->context = domain->context;
+  region->pd = domain;
+  region->addr = reinterpret_cast<void*>(offset);  // as libibverbs does
+  region->length = length;
+  region->lkey = 0x100u + static_cast<std::uint32_t>(fake().made);
+  region->rkey = 0x900u + static_cast<std::uint32_t>(fake().made);
+  fake().accesses.push_back(access);
+  fake().dmabufs.push_back({descriptor, address});
+  return fake().make(region.get(), "region", {domain}, region);
+}
+
+int query_device_ex(ibv_context*, ibv_device_attr_ex* attributes) {
+  *attributes = {};
+  attributes->odp_caps.general_caps =
+      fake().device.has_paging_on_demand ? unsigned{IBV_ODP_SUPPORT} : 0u;
+  return 0;
+}
+
+int advise_mr(ibv_pd*, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* elements,
+              std::uint32_t count) {
+  if (fake().fails("ibv_advise_mr")) return errno;
+  fake().advised.push_back({advice, flags, {elements, elements + count}});
+  return 0;
 }
 
 ibv_comp_channel* create_comp_channel(ibv_context* context) {  // its queues wake nobody
@@ -320,7 +350,10 @@ Provider table_of(bool is_soft) {
   table.alloc_pd = &alloc_pd;
   table.dealloc_pd = &end<ibv_pd>;
   table.reg_mr = &reg_mr;
+  table.reg_dmabuf_mr = &reg_dmabuf_mr;
   table.dereg_mr = &end<ibv_mr>;
+  table.query_device_ex = &query_device_ex;
+  table.advise_mr = &advise_mr;
   table.get_async_event = &get_async_event;
   table.ack_async_event = &ack_async_event;
   table.create_comp_channel = &create_comp_channel;

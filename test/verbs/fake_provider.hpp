@@ -18,6 +18,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lend::test {
@@ -70,6 +71,7 @@ struct FakeDevice {
   std::uint32_t elements_granted = 0;
   std::uint32_t send_depth_withheld = 0;
   int completions_withheld = 0;
+  bool has_paging_on_demand = false;
   bool has_channels = false;  // completion channels, without events
   std::uint32_t first_queue_pair = 0x1234;
   std::uint32_t queue_pair_step = 0;  // 0: each has the number of the first, as if that were gone
@@ -95,6 +97,13 @@ struct Posted {
   std::vector<ibv_sge> elements{};
   bool is_receive = false;
   std::uint32_t queue_pair = 0;  // its number; of a shared receive 0
+};
+
+/// What ibv_advise_mr was asked.
+struct Advised {
+  ibv_advise_mr_advice advice{};
+  std::uint32_t flags = 0;
+  std::vector<ibv_sge> elements{};
 };
 
 class Fake {
@@ -143,6 +152,9 @@ class Fake {
   int last_opened = -1;  // the descriptor of its events
   int post_calls = 0;
   std::vector<Modified> modified{};
+  std::vector<int> accesses{};                           // of regions
+  std::vector<std::pair<int, std::uint64_t>> dmabufs{};  // descriptor, address in requests
+  std::vector<Advised> advised{};
   std::vector<ibv_qp_type> types{};      // of queue pairs
   std::vector<ibv_ah_attr> addresses{};  // of address handles
   std::deque<Posted> posted{};

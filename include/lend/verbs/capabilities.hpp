@@ -21,6 +21,9 @@ struct DeviceCapabilities {
   bool datagrams = false;
   /// Compare-and-swap and fetch-and-add: Atomic. SoftiWARP has none, nor has iWARP's first RFC.
   bool atomics = false;
+  /// Regions whose pages need not be in memory: Paging::on_demand. Some cards, and SoftRoCE since
+  /// Linux 6.15.
+  bool paging_on_demand = false;
   /// A message waits for a receive that the peer posts later. If false, such a message ends the
   /// connection: post receives first, as many as messages may be in flight.
   bool waits_for_receives = false;

@@ -28,7 +28,7 @@ inline constexpr std::size_t datagram_header_bytes = 40;
 
 /// Memory for one datagram: the header's 40 bytes, and then the message.
 struct DatagramRoom {
-  /// Errors:  invalid_argument  fewer than 41 bytes.
+  /// Errors:  invalid_argument  fewer than 41 bytes, or of a DeviceRegion.
   [[nodiscard]] LEND_EXPORT static Result<DatagramRoom> in(ScatterElement element) noexcept;
 
   /// The message of the completion that says `received` bytes; to read, or to send on.

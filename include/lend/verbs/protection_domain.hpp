@@ -7,6 +7,7 @@
 #include <lend/base/lifetime.hpp>
 #include <lend/base/result.hpp>
 #include <lend/verbs/context.hpp>
+#include <lend/verbs/device_region.hpp>
 #include <lend/verbs/memory_region.hpp>
 #include <lend/verbs/typed_region.hpp>
 
@@ -37,6 +38,22 @@ concept OnlyConstantBytes = std::convertible_to<Bytes, std::span<std::byte const
 template <class Bytes>
 concept OwnsItsBytes = std::convertible_to<Bytes&, std::span<std::byte>> &&
     !std::ranges::enable_borrowed_range<std::remove_cv_t<Bytes>>;
+
+/// When the pages of a region are in memory.
+enum class Paging : std::uint8_t {
+  pinned,     ///< from registration to its end
+  on_demand,  ///< while the device uses them: capabilities().paging_on_demand
+};
+
+/// What the device is to do with pages of regions that are on demand.
+/// Source:  ibv_advise_mr(3).
+enum class Advice : std::uint8_t {
+  prefetch,           ///< for reading
+  prefetch_to_write,  ///< for writing
+  prefetch_present,   ///< those that are in memory already
+};
+/// When the call that gives an Advice returns.
+enum class AdviseUntil : std::uint8_t { begun, done };
 
 /// Registers memory and groups queue pairs. Cheap to copy; freed with its last copy and the last
 /// region or queue pair made from it.
@@ -95,16 +112,50 @@ class LEND_EXPORT ProtectionDomain {
   /// Errors:  as allocate(), and
   ///          invalid_argument  some of it is not this process's memory, or not writable. The soft
   ///                            device does not check: an access fails later, or raises SIGSEGV.
-  /// Source:  ibv_reg_mr(3).
-  [[nodiscard]] Result<MemoryRegion> register_memory(
-      std::span<std::byte> memory LEND_LIFETIMEBOUND) const;
+  ///          unsupported       Paging::on_demand, and the device has none.
+  /// Source:  ibv_reg_mr(3), IBV_ACCESS_ON_DEMAND.
+  [[nodiscard]] Result<MemoryRegion> register_memory(std::span<std::byte> memory LEND_LIFETIMEBOUND,
+                                                     Paging paging = Paging::pinned) const;
   /// The same for an array or vector, so that clang warns about a local one.
   template <OwnsItsBytes Bytes>
-  [[nodiscard]] Result<MemoryRegion> register_memory(Bytes& memory LEND_LIFETIMEBOUND) const {
-    return register_memory(std::span<std::byte>{memory});
+  [[nodiscard]] Result<MemoryRegion> register_memory(Bytes& memory LEND_LIFETIMEBOUND,
+                                                     Paging paging = Paging::pinned) const {
+    return register_memory(std::span<std::byte>{memory}, paging);
   }
   template <OnlyConstantBytes Bytes>
-  Result<MemoryRegion> register_memory(Bytes&& memory) const = delete;
+  Result<MemoryRegion> register_memory(Bytes&& memory,
+                                       Paging paging = Paging::pinned) const = delete;
+
+  /// Registers `length` bytes from `offset` of the dmabuf `descriptor`, for local access only. The
+  /// descriptor may be closed afterwards.
+  ///
+  /// Errors:  as allocate(), and
+  ///          invalid_argument  the descriptor is no dmabuf, or has fewer bytes.
+  ///          unsupported       the device registers none.
+  /// Source:  ibv_reg_dmabuf_mr(3).
+  [[nodiscard]] Result<DeviceRegion> register_dmabuf(int descriptor, std::uint64_t offset,
+                                                     std::size_t length) const;
+  /// The same, exposed. The caller owes what unsafe_allocate_exposed() says.
+  [[nodiscard]] Result<DeviceRegion> unsafe_register_dmabuf_exposed(int descriptor,
+                                                                    std::uint64_t offset,
+                                                                    std::size_t length,
+                                                                    RemoteAccess access) const;
+
+  /// Tells the device which bytes of regions of this domain work will need soon. It may ignore
+  /// that. Lends nothing: work may hold the bytes.
+  ///
+  /// Shape:   1 to elements_max elements.
+  /// Errors:  invalid_argument  no elements or too many, an element out of bounds, or of another
+  ///                            domain.
+  ///          unsupported       the device takes no advice.
+  ///          system_failed     the device refused, for instance because the region is pinned.
+  /// Source:  ibv_advise_mr(3).
+  [[nodiscard]] Result<void> advise(Advice advice, std::span<GatherElement const> elements,
+                                    AdviseUntil until = AdviseUntil::begun) const;
+  [[nodiscard]] Result<void> advise(Advice advice, GatherElement element,
+                                    AdviseUntil until = AdviseUntil::begun) const {
+    return advise(advice, std::span{&element, 1}, until);
+  }
 
   /// As allocate(), and a peer that knows remote() may access the whole region until it ends.
   /// MemoryRegion::unsafe_expose() exposes some of the bytes for some time.

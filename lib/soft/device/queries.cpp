@@ -103,4 +103,9 @@ int query_device_here(ibv_context* context, ibv_query_device_ex_input const*,
   return 0;
 }
 
+int query_all_of_device(ibv_context* context, ibv_device_attr_ex* attributes) noexcept {
+  *attributes = {};
+  return query_device(context, &attributes->orig_attr);
+}
+
 }  // namespace lend::soft

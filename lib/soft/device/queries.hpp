@@ -18,5 +18,7 @@ int query_gid_ex(ibv_context*, std::uint32_t port, std::uint32_t index, ibv_gid_
 int query_port_here(ibv_context*, std::uint8_t port, ibv_port_attr*, std::size_t size) noexcept;
 int query_device_here(ibv_context*, ibv_query_device_ex_input const*, ibv_device_attr_ex*,
                       std::size_t size) noexcept;
+/// As Provider::query_device_ex; no planned fault.
+int query_all_of_device(ibv_context*, ibv_device_attr_ex*) noexcept;
 
 }  // namespace lend::soft

@@ -176,6 +176,17 @@ int rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t lengt
   return 0;
 }
 
+ibv_mr* reg_dmabuf_mr(ibv_pd*, std::uint64_t, std::size_t, std::uint64_t, int, int) noexcept {
+  fail(EOPNOTSUPP, "the soft device copies by the CPU, and registers no dmabuf");
+  return nullptr;
+}
+
+int advise_mr(ibv_pd*, ibv_advise_mr_advice, std::uint32_t, ibv_sge*, std::uint32_t) noexcept {
+  return fail(EOPNOTSUPP,
+              "the soft device takes no advice: it copies by the CPU, which fetches "
+              "pages itself");
+}
+
 int dereg_mr(ibv_mr* mr) noexcept {
   auto* const region = static_cast<Region*>(mr);
   auto& context = Context::of(mr->context);

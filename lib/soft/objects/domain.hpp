@@ -28,6 +28,12 @@ int dealloc_pd(ibv_pd*) noexcept;
 int rereg_mr(ibv_mr*, int flags, ibv_pd*, void* address, std::size_t length, int access) noexcept;
 /// EBUSY where a stopped peer may be at the memory: the key is invalid, a later call can succeed.
 int dereg_mr(ibv_mr*) noexcept;
+/// Refused, as it is by devices of the kernel without their own memory access.
+[[nodiscard]] ibv_mr* reg_dmabuf_mr(ibv_pd*, std::uint64_t offset, std::size_t length,
+                                    std::uint64_t address, int descriptor, int access) noexcept;
+/// Refused: the device has no pages to fetch.
+int advise_mr(ibv_pd*, ibv_advise_mr_advice, std::uint32_t flags, ibv_sge*,
+              std::uint32_t count) noexcept;
 [[nodiscard]] void* allocate(ibv_context*, std::size_t length, AllocationOptions const&) noexcept;
 void release(ibv_context*, void* address, std::size_t length) noexcept;
 
