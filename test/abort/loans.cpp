@@ -68,14 +68,6 @@ ABORT_CASE(viewed_region_destroyed_while_exposed, "exposed to a peer") {
   return lend::success();
 }
 
-#if defined(__SANITIZE_ADDRESS__)
-#define LEND_TEST_ASAN
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define LEND_TEST_ASAN
-#endif
-#endif
-
 #ifdef LEND_TEST_ASAN
 // Bytes that the device may write at any moment, read by the program through its own pointer.
 ABORT_CASE(stray_read_of_lent_bytes, R"re(use-after-poison(.|\n)*READ of size 1)re") {
