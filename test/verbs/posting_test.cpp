@@ -275,3 +275,23 @@ TEST_CASE("a full queue is queue_full, any other refusal system_failed", "[verbs
   CHECK(queue_pair.unsafe_post_send(1, end.memory.gather(0, 8)).error() == Errc::queue_full);
   CHECK(Fake::get().posted.empty());
 }
+
+TEST_CASE("fenced and solicited requests carry their flags, and others none", "[verbs]") {
+  auto made = connected();
+  auto& queue_pair = made.queue_pair;
+  auto const flags_of = [](Result<void> const& posted) {
+    REQUIRE(posted.has_value());
+    return take().request.send_flags & (IBV_SEND_FENCE | IBV_SEND_SOLICITED);
+  };
+  GatherElement const bytes = made.memory.gather(0, 8);
+  Write const write{bytes, remote.slice(0, 8)};
+  Read const read{made.memory.scatter(0, 8), remote.slice(0, 8)};
+
+  CHECK(flags_of(queue_pair.unsafe_post_send(1, bytes)) == 0);
+  CHECK(flags_of(queue_pair.unsafe_post_send(1, Send{bytes}.fenced())) == IBV_SEND_FENCE);
+  CHECK(flags_of(queue_pair.unsafe_post_send(1, Send{bytes}.solicited())) == IBV_SEND_SOLICITED);
+  CHECK(flags_of(queue_pair.unsafe_post_write(1, write.with_immediate(1).fenced().solicited())) ==
+        (IBV_SEND_FENCE | IBV_SEND_SOLICITED));
+  CHECK(flags_of(queue_pair.unsafe_post_write(1, write)) == 0);
+  CHECK(flags_of(queue_pair.unsafe_post_read(1, read.fenced())) == IBV_SEND_FENCE);
+}
