@@ -227,6 +227,7 @@ std::string Error::describe() const noexcept {
       return text;  // it says what to do
     }
     say(text, outlook_of(*this, subject));
+    if (details_ && !details_->events.empty()) text += "\nLast events:" + details_->events;
     return text;
   } catch (std::bad_alloc const&) {
     return message();

@@ -276,6 +276,14 @@ Error base::ErrorAccess::of_drain(Error const& error) noexcept {
   return error.changed([](Error::Details& details) { details.is_of_drain = true; });
 }
 
+Error base::ErrorAccess::with_events(Error const& error, std::string lines) noexcept {
+  return error.changed([&](Error::Details& details) { details.events = std::move(lines); });
+}
+
+bool base::ErrorAccess::has_events(Error const& error) noexcept {
+  return error.details_ && !error.details_->events.empty();
+}
+
 bool Error::is_of_drain() const noexcept {
   return details_ && details_->is_of_drain;
 }

@@ -5,6 +5,7 @@
 #include <lend/base/error.hpp>
 
 #include <cstdint>
+#include <string>
 
 namespace lend::base {
 
@@ -13,6 +14,10 @@ struct ErrorAccess {
   [[nodiscard]] static Error about(Error const& error, WorkFailure const& work) noexcept;
   /// The same error, found by the end of a scope.
   [[nodiscard]] static Error of_drain(Error const& error) noexcept;
+  /// The same error, whose description ends with the channel's last events: `lines`, each after a
+  /// line break.
+  [[nodiscard]] static Error with_events(Error const& error, std::string lines) noexcept;
+  [[nodiscard]] static bool has_events(Error const& error) noexcept;
   /// Adds to what flushed_along() answers of it, of its copies and of its cause.
   static void count_flushed(Error const& error, std::uint32_t more = 1) noexcept;
 };

@@ -20,6 +20,7 @@ struct lend::Error::Details {
   Error cause{};                         // no code: none
   std::vector<Error> drained{};
   bool is_of_drain = false;
+  std::string events{};                     // the last ones of the channel, or empty
   std::shared_ptr<Details const> origin{};  // if made from another: that one has the count
   mutable std::atomic<std::uint32_t> flushed_along{0};  // relaxed: publishes nothing
 
@@ -37,6 +38,7 @@ struct lend::Error::Details {
         cause{other->cause},
         drained{other->drained},
         is_of_drain{other->is_of_drain},
+        events{other->events},
         origin{other->origin ? other->origin : other} {}
   Details(Details const&) = delete;
   Details& operator=(Details const&) = delete;

@@ -138,7 +138,10 @@ template <class Request>
   std::uint64_t const now = observer.now();
   for (; first != end; first = first->next) {
     SlotId const id{first->wr_id};
-    observer.post(id.index(), channel_.in_flight.slot(id).work.operation, now);
+    if (observer.recorder() == nullptr)
+      observer.post(id.index(), channel_.in_flight.slot(id).work.operation, now);
+    else
+      channel_.in_flight.observed.post_chained(id, verbs::is_message(*first), now);
   }
   observer.note_outstanding(operation, channel_.in_flight.outstanding(operation));
 }

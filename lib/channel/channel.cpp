@@ -51,18 +51,19 @@ template <class Work>
       [&](Slot& slot, SlotId id) LEND_INLINED {
         InFlight& in_flight = channel.in_flight;
         constexpr Operation operation = verbs::operation_of<Work>;
-        in_flight.observed.post<operation>(id, in_flight.outstanding(operation) + 1);
+        if (in_flight.observed.is_on()) [[unlikely]] {
+          slot.work.operation = operation;
+          slot.work.bytes = plain.element.range.length;
+          in_flight.observed.post<operation>(id, in_flight.outstanding(operation) + 1);
+        }
         verbs::PolledCompletions entries;
         int polled = 0;
         if (!finds_only(channel, id, entries, polled)) [[unlikely]] {
           open<true>(channel, plain, scope, slot, id);
           return wait_or_abort(channel, id, entries, polled, deadline);
         }
-        if (in_flight.observed.is_on()) [[unlikely]] {
-          slot.work.operation = operation;
-          slot.work.bytes = plain.element.range.length;
+        if (in_flight.observed.is_on()) [[unlikely]]
           in_flight.observed.succeed(id, slot, entries[0]);
-        }
         in_flight.skip(slot);
         return answer_of(entries[0], operation, plain.element.range.length);
       },

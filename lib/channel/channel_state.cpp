@@ -42,8 +42,10 @@ ChannelState::ChannelState(ProtectionDomain const& domain, std::shared_ptr<Progr
       receive_depth{options.queue_pair.receive_depth},
       inline_bytes{connection.raw().inline_bytes},
       message_bytes_max{connection.raw().message_bytes_max} {
-  if (observe::is_built && options.observe.metrics)
-    in_flight.observed.begin(std::make_unique<observe::Observer>(in_flight.slot_count()));
+  auto const directory = observe::directory_for(options.observe.record_in);
+  if (observe::is_built && (options.observe.metrics || !directory.empty()))
+    in_flight.observed.begin(
+        std::make_unique<observe::Observer>(in_flight.slot_count(), directory));
   if (pool != nullptr) pool->users.append(as_user);
 }
 
@@ -68,6 +70,14 @@ Result<PreparedChannel> ChannelState::prepare(ProtectionDomain const& domain,
   return Errc::exhausted;
 }
 
+namespace {
+
+observe::EndName end_name_of(Endpoint const& end) noexcept {
+  return {end.gid, end.queue_pair_number.value(), end.lid};
+}
+
+}  // namespace
+
 Result<Channel> ChannelState::activate(PreparedChannel prepared) {
   LEND_TRYV(prepared.state_->connection.activate());
   prepared.state_->begin();
@@ -78,6 +88,10 @@ void ChannelState::begin() noexcept {
   // Of datagrams the MTU: the limit of a post holds for their rooms, too, which are longer.
   message_bytes_max = connection.is_for_datagrams() ? connection.own().mtu_bytes
                                                     : connection.raw().message_bytes_max;
+  in_flight.observed.name_ends(
+      end_name_of(connection.own()),
+      connection.is_for_datagrams() ? observe::EndName{} : end_name_of(connection.peer()),
+      connection.service().service == Service::reliable_connection);
   watch.begin(connection.raw().keeper != nullptr);
   if (watch.is_on()) progress.look_after(*this);
 }
@@ -232,14 +246,14 @@ bool ChannelState::learn_reason(Deadline deadline) noexcept {
 
 void ChannelState::break_with(Error const& cause) noexcept {
   in_flight.close();
-  failures.add_cause(cause);
+  failures.add_cause(failures.lacks_cause() ? in_flight.observed.with_events(cause) : cause);
   progress.note_news(*this);
   progress.look_after(*this);  // until its work is back
 }
 
 void ChannelState::break_for_own(Error const& reason) noexcept {
   in_flight.close();
-  failures.add_own_cause(reason);
+  if (!is_broken()) failures.add_own_cause(in_flight.observed.with_events(reason));
 }
 
 [[gnu::cold]] void ChannelState::fail(SlotId id, Slot& slot, FailedWork const& failed) noexcept {
@@ -248,7 +262,8 @@ void ChannelState::break_for_own(Error const& reason) noexcept {
   if (!was_broken && failed.status == WorkStatus::flushed) look_at_events();
   in_flight.succeed_before(slot);  // they complete in order
   in_flight.observed.fail(id, slot, failed.status);
-  Error const failure = failure_of(id, slot, failed);  // while its loans have the source line
+  Error failure = failure_of(id, slot, failed);  // while its loans have the source line
+  if (!was_broken) failure = in_flight.observed.with_events(failure);
   if (connection.kept() != nullptr) {
     in_flight.keep_loans(slot);
   } else {

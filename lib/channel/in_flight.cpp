@@ -108,6 +108,12 @@ void InFlight::make_marker(Slot& slot) noexcept {
   deliver(slot);
 }
 
+void InFlight::end(Slot& slot) noexcept {
+  observed.succeed_unusually(slots_.id_of(slot), slot);
+  finish(slot);
+  deliver(slot);
+}
+
 void InFlight::take_back(SlotId id, Slot& slot) noexcept {
   observed.fail(id, slot, WorkStatus::flushed);
   finish(slot);

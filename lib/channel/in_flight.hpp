@@ -28,8 +28,6 @@ class InFlight {
   InFlight(InFlight const&) = delete;
   InFlight& operator=(InFlight const&) = delete;
 
-  Observation observed{};
-
   // ---- room ----
 
   [[nodiscard]] std::uint32_t slot_count() const noexcept { return slots_.capacity(); }
@@ -164,11 +162,7 @@ class InFlight {
 
  private:
   void succeed(Slot& slot) noexcept;
-  void end(Slot& slot) noexcept {
-    observed.succeed_unusually(slots_.id_of(slot), slot);
-    finish(slot);
-    deliver(slot);
-  }
+  void end(Slot& slot) noexcept;
   /// The request has ended: returns bytes and room.
   void finish(Slot& slot) noexcept {
     verbs::give_back_all(slot.pieces, slot.loans);
@@ -204,6 +198,11 @@ class InFlight {
   void for_each_as_seen(Visit&& visit) noexcept;
 
   base::SlotTable<Slot> slots_;
+
+ public:
+  Observation observed{slots_};
+
+ private:
   QueueRoom room_;
   std::unique_ptr<verbs::LentPiece[]> pieces_;  // one for each slot
   std::unique_ptr<verbs::LentPiece[]> rows_{};  // elements_ for each, made when first used

@@ -51,8 +51,7 @@ void PoolState::complete(verbs::CompletionEntry entry, ChannelState* channel) no
   piece.tag = channel->tag();
   piece.bytes = entry.is_by_write() ? 0 : entry.bytes();
   piece.immediate = entry.immediate();
-  if (auto* const observer = channel->in_flight.observed.observer())
-    observer->take_pooled(piece.bytes);
+  channel->in_flight.observed.take_pooled(piece.bytes);
   piece.next = no_piece;
   (last_ == no_piece ? first_ : pieces_[last_].next) = index;
   last_ = index;

@@ -84,7 +84,8 @@ Result<void> wait_for_room(ChannelState& channel, Operation operation, Deadline 
   Error const why = channel.of_this_work(channel.failures.take_last_error(), id, slot);
   // The post reports it to its caller, and nothing else must report it.
   Operation const operation = slot.work.operation;
-  channel.in_flight.observed.post(id, operation, channel.in_flight.outstanding(operation) + 1);
+  channel.in_flight.observed.post_any(id, operation, channel.in_flight.outstanding(operation) + 1,
+                                      operation == Operation::send);
   channel.in_flight.make_marker(slot);
   channel.in_flight.note_posted(slot);
   channel.break_with(why);

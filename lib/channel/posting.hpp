@@ -64,7 +64,9 @@ template <Lending lending, class Work>
   slot.is_datagram = is_room<Work>;
   if constexpr (is_of_datagrams<Work>) channel.datagrams->note_posted(id, work);
   channel.in_flight.note_posted(operation, scope);
-  channel.in_flight.observed.post<operation>(id, channel.in_flight.outstanding(operation));
+  channel.in_flight.observed.post_any(
+      id, operation, channel.in_flight.outstanding(operation),
+      operation == Operation::send || verbs::immediate_of(work).has_value());
   return id;
 }
 

@@ -6,9 +6,11 @@
 #include <lend/observe/channel_metrics.hpp>
 
 #include <observe/clock.hpp>
+#include <observe/recorder.hpp>
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 namespace lend::observe {
 
@@ -21,16 +23,19 @@ inline constexpr bool is_built = true;
 
 class Observer {
  public:
-  /// Of a channel with that many slots. Throws std::bad_alloc.
-  explicit Observer(std::uint32_t slots)
-      : clock_{Clock::of_this_process()}, posted_at_{std::make_unique<std::uint64_t[]>(slots)} {
-    for (auto& operation : metrics.operations)
-      operation.latency = LatencyHistogram{clock_.nanoseconds_a_tick};
-  }
+  /// Of a channel with that many slots, which records in `directory` if that is not empty. Throws
+  /// std::bad_alloc.
+  Observer(std::uint32_t slots, std::string const& directory);
 
-  /// Whether Clock::counter() is its clock.
-  [[nodiscard]] bool is_quick() const noexcept { return clock_.is_counter; }
+  /// Whether Clock::counter() is its clock, and nothing is recorded.
+  [[nodiscard]] bool is_quick() const noexcept { return is_quick_; }
   [[nodiscard]] std::uint64_t now() const noexcept { return clock_.now(); }
+  /// Null if nothing is recorded.
+  [[nodiscard]] Recorder* recorder() noexcept { return recorder_.get(); }
+  /// The same in a process that may be a forked child, whose events are not its parent's.
+  [[nodiscard]] Recorder* own_recorder() noexcept {
+    return recorder_ != nullptr && recorder_->is_of_this_process() ? recorder_.get() : nullptr;
+  }
 
   /// The device took the request in `slot`.
   [[gnu::always_inline]] void post(std::uint32_t slot, Operation operation,
@@ -76,7 +81,13 @@ class Observer {
   }
 
   Clock const clock_;
+  std::unique_ptr<Recorder> recorder_{};
+  bool is_quick_;
   std::unique_ptr<std::uint64_t[]> posted_at_;  // by slot; 0: not counted
 };
+
+/// Where a channel records that was asked for `wish`: there, or where LEND_RECORD says. Empty: it
+/// does not.
+[[nodiscard]] std::string directory_for(std::string const& wish);
 
 }  // namespace lend::observe

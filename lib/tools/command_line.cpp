@@ -15,10 +15,11 @@ namespace {
 
 using Arguments = std::span<char* const>;
 
-constexpr auto commands =
-    std::to_array<std::string_view>({"doctor", "info", "run", "explain", "--help", "--version"});
+constexpr auto commands = std::to_array<std::string_view>(
+    {"doctor", "info", "run", "trace", "explain", "--help", "--version"});
 constexpr auto doctor_options = std::to_array<std::string_view>({"--strict", "--json"});
-constexpr auto run_options = std::to_array<std::string_view>({"--faults"});
+constexpr auto run_options = std::to_array<std::string_view>({"--faults", "--record"});
+constexpr auto trace_options = std::to_array<std::string_view>({"--json"});
 
 Error unknown(std::string_view what, std::string_view word,
               std::span<std::string_view const> known) {
@@ -47,13 +48,30 @@ Result<CommandLine> parse_run(Arguments rest) {
     std::string_view const word = rest.front();
     rest = rest.subspan(1);
     if (word == "--") break;
-    if (word != "--faults") return unknown("run has no option", word, run_options);
-    if (rest.empty()) return Error{Errc::invalid_argument, "--faults lacks its plan"};
-    line.faults = rest.front();
+    if (word != "--faults" && word != "--record")
+      return unknown("run has no option", word, run_options);
+    if (rest.empty())
+      return Error{Errc::invalid_argument,
+                   word == "--faults" ? "--faults lacks its plan" : "--record lacks its directory"};
+    (word == "--faults" ? line.faults : line.record_in) = rest.front();
     rest = rest.subspan(1);
   }
   if (rest.empty()) return Error{Errc::invalid_argument, "PROGRAM is missing"};
   line.program = rest;
+  return line;
+}
+
+Result<CommandLine> parse_trace(Arguments rest) {
+  CommandLine line{.command = Command::trace};
+  while (!rest.empty() && rest.front()[0] == '-') {
+    std::string_view const word = rest.front();
+    rest = rest.subspan(1);
+    if (word == "--") break;
+    if (word != "--json") return unknown("trace has no option", word, trace_options);
+    line.json = true;
+  }
+  if (rest.empty()) return Error{Errc::invalid_argument, "DIRECTORY or FILE is missing"};
+  line.paths = rest;
   return line;
 }
 
@@ -94,6 +112,7 @@ Result<CommandLine> parse(Arguments arguments) {
   switch (*command) {
     case Command::doctor: return parse_doctor(rest);
     case Command::run: return parse_run(rest);
+    case Command::trace: return parse_trace(rest);
     case Command::explain:
       if (rest.size() != 1) return Error{Errc::invalid_argument, "explain takes one NAME"};
       return CommandLine{.command = *command, .name = rest.front()};

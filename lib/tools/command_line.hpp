@@ -14,7 +14,8 @@ namespace lend::tools {
 inline constexpr std::string_view usage =
     "usage: lend doctor [--strict] [--json]\n"
     "       lend info\n"
-    "       lend run [--faults PLAN] [--] PROGRAM [ARGUMENT…]\n"
+    "       lend run [--faults PLAN] [--record DIRECTORY] [--] PROGRAM [ARGUMENT…]\n"
+    "       lend trace [--json] DIRECTORY|FILE…\n"
     "       lend explain NAME\n"
     "       lend --help | --version\n"
     "\n"
@@ -29,6 +30,10 @@ inline constexpr std::string_view usage =
     "         other devices. The program must be linked dynamically.\n"
     "  --faults PLAN  what fails there, as FaultPlan::parse() takes it: \"drop@3:1 "
     "peer-death@10\"\n"
+    "  --record DIRECTORY\n"
+    "                 where its channels of lend keep their last events\n"
+    "trace    prints the events that channels recorded, of processes that ended or still run.\n"
+    "  --json         for ui.perfetto.dev and chrome://tracing\n"
     "explain  says what a code of lend, a status of a completion (its number or name) or a "
     "finding\n"
     "         of the doctor means, and what to do.\n"
@@ -37,13 +42,15 @@ inline constexpr std::string_view usage =
     "command\n"
     "line. run ends as PROGRAM does, 126 or 127 if it cannot be started.\n";
 
-enum class Command { doctor, info, run, explain, help, version };
+enum class Command { doctor, info, run, trace, explain, help, version };
 
 struct CommandLine {
   Command command{};
   bool strict = false;
   bool json = false;
   std::string_view faults{};         ///< empty: none
+  std::string_view record_in{};      ///< empty: nowhere
+  std::span<char* const> paths{};    ///< of recordings
   std::span<char* const> program{};  ///< with its arguments
   std::string_view name{};           ///< to explain
 };

@@ -19,6 +19,7 @@ int act(CommandLine const& line) {
     case Command::doctor: return doctor(line);
     case Command::info: return info();
     case Command::run: return run(line);
+    case Command::trace: return trace(line);
     case Command::explain: return explain(line);
     case Command::help: std::fputs(usage.data(), stdout); return 0;
     case Command::version: std::puts("lend " LEND_VERSION); return 0;

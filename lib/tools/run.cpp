@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 
 namespace lend::tools {
 
@@ -46,6 +48,11 @@ int run(CommandLine const& line) {
     auto const plan = FaultPlan::parse(line.faults);
     if (plan.has_error()) return complain(plan.error(), status_of_usage);
     ::setenv("LEND_SOFT_FAULTS", plan.value().text().c_str(), 1);
+  }
+  if (!line.record_in.empty()) {
+    std::error_code error;  // the program may change its directory
+    auto const whole = std::filesystem::absolute(line.record_in, error).string();
+    ::setenv("LEND_RECORD", error ? std::string{line.record_in}.c_str() : whole.c_str(), 1);
   }
   auto found = preload_library();
   if (found.has_error()) return complain(found.error(), status_of_failure);

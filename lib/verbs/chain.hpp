@@ -149,4 +149,13 @@ inline void signal(ibv_send_wr& request) noexcept {
   return false;
 }
 
+/// Whether it takes a receive of the peer.
+[[nodiscard]] inline bool is_message(ibv_send_wr const& request) noexcept {
+  return request.opcode == IBV_WR_SEND || request.opcode == IBV_WR_SEND_WITH_IMM ||
+         request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+[[nodiscard]] inline bool is_message(ibv_recv_wr const&) noexcept {
+  return false;
+}
+
 }  // namespace lend::verbs

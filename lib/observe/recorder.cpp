@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Makes the file of a recording. Any thread; then the thread of the channel.
+#include <base/unique_fd.hpp>
+#include <observe/recorder.hpp>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <ctime>
+#include <new>
+#include <string_view>
+
+namespace lend::observe {
+
+namespace {
+
+constexpr int names_tried = 1000;
+
+/// The end of `text`, which tells more of a path than its start.
+template <std::size_t size>
+void keep_end(std::array<char, size>& to, std::string_view text) noexcept {
+  if (text.size() >= size) text.remove_prefix(text.size() - (size - 1));
+  std::ranges::copy(text, to.begin());
+}
+
+std::string host_name() {
+  std::array<char, 64> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "host";
+  std::string text{name.data()};
+  std::ranges::replace_if(
+      text, [](char c) { return c <= ' ' || c > '~' || c == '/'; }, '_');
+  return text;
+}
+
+std::string first_line_of(char const* path) {
+  base::UniqueFd const file{::open(path, O_RDONLY | O_CLOEXEC)};
+  std::array<char, 64> text{};
+  if (!file || ::read(file.get(), text.data(), text.size() - 1) <= 0) return {};
+  std::string_view const all{text.data()};
+  return std::string{all.substr(0, all.find('\n'))};
+}
+
+Result<base::UniqueFd> open_directory(std::string const& path) {
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+    return Error::from_errno("mkdir of " + path + " for recordings", errno);
+  base::UniqueFd directory{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
+  if (!directory && (errno == ELOOP || errno == ENOTDIR))
+    return Error{Errc::denied, path +
+                                   " is a symbolic link, or no directory: recordings go into a "
+                                   "directory of your own"};
+  if (!directory) return Error::from_errno("open of " + path + " for recordings", errno);
+  struct stat facts {};
+  if (::fstat(directory.get(), &facts) != 0)
+    return Error::from_errno("fstat of " + path + " for recordings", errno);
+  if (facts.st_uid != ::geteuid() || (facts.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    return Error{Errc::denied,
+                 path + (facts.st_uid != ::geteuid()
+                             ? " is another user's: recordings go into a directory of your own"
+                             : " can be written by others: `chmod go-w` it, so that no other user "
+                               "changes the recordings")};
+  return directory;
+}
+
+Result<base::UniqueFd> make_file(int directory, std::string const& name) {
+  base::UniqueFd file{
+      ::openat(directory, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)};
+  if (!file) return Error::from_errno("open of the recording " + name, errno);
+  if (int const error = ::posix_fallocate(file.get(), 0, recording_bytes); error != 0) {
+    ::unlinkat(directory, name.c_str(), 0);
+    return Error::from_errno("posix_fallocate of the recording " + name, error);
+  }
+  return file;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Recorder>> Recorder::create(std::string const& path,
+                                                   Clock const& clock) try {
+  LEND_TRY(directory, open_directory(path));
+  rlimit limit{};
+  // Beyond it the kernel sends SIGXFSZ. Source: setrlimit(2).
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < recording_bytes)
+    return Error::from_errno("a recording in " + path, EFBIG);
+  static std::atomic<std::uint32_t> numbers{0};
+  std::string const stem = host_name() + '-' + std::to_string(::getpid()) + '-';
+  for (int i = 0; i < names_tried; ++i) {
+    // Relaxed: only the number counts.
+    auto const number = numbers.fetch_add(1, std::memory_order_relaxed) + 1;
+    auto const name = stem + std::to_string(number) + ".lend";
+    auto const unfinished = name + ".new";
+    LEND_TRY(file, make_file(directory.get(), unfinished));
+    void* const mapped =
+        ::mmap(nullptr, recording_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+    std::unique_ptr<Recorder> recorder;
+    if (mapped != MAP_FAILED)
+      recorder = std::unique_ptr<Recorder>{new Recorder{mapped, clock, number}};
+    // It gets its name with its header complete. The number may be an earlier process's.
+    int const linked = recorder == nullptr ? -1
+                                           : ::linkat(directory.get(), unfinished.c_str(),
+                                                      directory.get(), name.c_str(), 0);
+    int const error = errno;
+    ::unlinkat(directory.get(), unfinished.c_str(), 0);
+    if (linked == 0) return recorder;
+    if (error != EEXIST) return Error::from_errno("mmap or linkat of the recording " + name, error);
+  }
+  return Error{Errc::exhausted, path + " is full of recordings: remove old ones"};
+} catch (std::bad_alloc const&) {
+  return Errc::exhausted;
+}
+
+Recorder::Recorder(void* mapped, Clock const& clock, std::uint32_t number) noexcept
+    : header_{*new (mapped) RecordingHeader},
+      ring_{reinterpret_cast<Event*>(static_cast<char*>(mapped) + header_bytes)} {
+  header_.channel = number;
+  header_.process = static_cast<std::uint32_t>(::getpid());
+  header_.has_counter = clock.is_counter ? 1 : 0;
+  header_.nanoseconds_a_tick = clock.nanoseconds_a_tick;
+  timespec real{};
+  ::clock_gettime(CLOCK_REALTIME, &real);
+  header_.begun_at = clock.now();
+  header_.begun_at_real = static_cast<std::uint64_t>(real.tv_sec) * 1'000'000'000 +
+                          static_cast<std::uint64_t>(real.tv_nsec);
+  try {
+    keep_end(header_.boot, first_line_of("/proc/sys/kernel/random/boot_id"));
+    keep_end(header_.host, host_name());
+    keep_end(header_.program, first_line_of("/proc/self/comm"));
+  } catch (std::bad_alloc const&) {
+    // They stay empty.
+  }
+}
+
+bool Recorder::is_of_this_process() const noexcept {
+  return header_.process == static_cast<std::uint32_t>(::getpid());
+}
+
+Recorder::~Recorder() {
+  ::munmap(&header_, recording_bytes);
+}
+
+void Recorder::name_ends(EndName const& own, EndName const& peer, bool is_ordered) noexcept {
+  header_.own = own;
+  header_.peer = peer;
+  header_.is_ordered = is_ordered ? 1 : 0;
+}
+
+std::uint16_t Recorder::find_index_of(char const* file) noexcept {
+  if (file == nullptr || *file == '\0') return 0;
+  auto* const end = named_.end();
+  auto* place = std::ranges::find(named_, file);
+  if (place == end) place = std::ranges::find(named_, nullptr);
+  if (place == end) return 0;
+  auto const at = static_cast<std::size_t>(place - named_.begin());
+  if (*place == nullptr) {
+    *place = file;
+    keep_end(header_.files[at], file);
+  }
+  auto const index = static_cast<std::uint16_t>(at + 1);
+  known_[reinterpret_cast<std::uintptr_t>(file) / 16 % known_.size()] = {file, index};
+  return index;
+}
+
+std::string Recorder::last(std::uint64_t count, std::uint64_t now) const {
+  std::string text;
+  for (auto at = next_ - std::min({count, next_, std::uint64_t{ring_events}}); at < next_; ++at) {
+    Event const& event = ring_[at % ring_events];
+    auto const age = static_cast<double>(now - event.at) * header_.nanoseconds_a_tick / 1000;
+    std::array<char, 48> before{};
+    std::snprintf(before.data(), before.size(), "\n  %12.3f us before: ", age);
+    text += before.data() + text_of(event);
+    if (event.file != 0)
+      text += ", at " + std::string{header_.files[event.file - 1].data()} + ':' +
+              std::to_string(event.line);
+  }
+  return text;
+}
+
+}  // namespace lend::observe

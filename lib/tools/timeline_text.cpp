@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A timeline as text, and as JSON.
+#include <tools/json.hpp>
+#include <tools/timeline.hpp>
+
+#include <array>
+#include <cstdio>
+#include <utility>
+
+namespace lend::tools {
+
+namespace {
+
+using observe::EventKind;
+
+/// Of nanoseconds.
+std::string microseconds(double ns) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%.3f", ns / 1000);
+  return text.data();
+}
+
+std::string process_of(Recording const& recording) {
+  auto const& header = recording.header;
+  return std::string{header.program.data()} + '[' + std::to_string(header.process) + "] on " +
+         header.host.data();
+}
+
+std::string channel_of(Recording const& recording) {
+  auto const& header = recording.header;
+  return "channel " + std::to_string(header.channel) + ", queue pair " +
+         std::to_string(header.own.queue_pair);
+}
+
+bool is_post(Moment const& moment) {
+  return moment.event->kind == static_cast<std::uint8_t>(EventKind::posted);
+}
+bool is_end(Moment const& moment) {
+  return moment.event->kind == static_cast<std::uint8_t>(EventKind::completed) ||
+         moment.event->kind == static_cast<std::uint8_t>(EventKind::failed);
+}
+
+/// The events of one trace, as JSON.
+class Writer {
+ public:
+  void add(char const* phase, std::string const& name, Moment const& moment,
+           Recording const& recording, std::string const& more = {}) {
+    begin() += "{\"ph\":\"" + std::string{phase} + "\",\"name\":" + json_of(name) +
+               ",\"cat\":\"lend\",\"ts\":" + microseconds(moment.at) + place_of(recording) + more +
+               '}';
+  }
+  void name_track(char const* what, std::string const& name, Recording const& recording) {
+    begin() += "{\"ph\":\"M\",\"name\":\"" + std::string{what} + '"' + place_of(recording) +
+               ",\"args\":{\"name\":" + json_of(name) + "}}";
+  }
+  [[nodiscard]] std::string text() const { return text_ + "\n]}\n"; }
+
+ private:
+  std::string& begin() { return text_ += std::exchange(is_first_, false) ? "\n" : ",\n"; }
+  static std::string place_of(Recording const& recording) {
+    return ",\"pid\":" + std::to_string(recording.header.process) +
+           ",\"tid\":" + std::to_string(recording.header.channel);
+  }
+
+  bool is_first_ = true;
+  std::string text_ = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
+};
+
+std::string arguments_of(Moment const& moment, Recording const& recording) {
+  auto const& event = *moment.event;
+  std::string text = ",\"args\":{\"bytes\":" + std::to_string(event.bytes) +
+                     ",\"slot\":" + std::to_string(event.slot);
+  if (auto const source = recording.source_of(event); !source.empty())
+    text += ",\"posted_at\":" + json_of(source);
+  if (event.kind == static_cast<std::uint8_t>(EventKind::failed))
+    text += ",\"status\":" + json_of(name_of(static_cast<WorkStatus>(event.status)));
+  return text + '}';
+}
+
+}  // namespace
+
+std::string text_of(Timeline const& timeline) {
+  std::string text;
+  for (auto const& moment : timeline.moments) {
+    auto const& recording = (*timeline.recordings)[moment.recording];
+    auto const time = microseconds(moment.at);
+    text += std::string(time.size() < 14 ? 14 - time.size() : 0, ' ') + time + " us  " +
+            process_of(recording) + ", " + channel_of(recording) + ": " +
+            observe::text_of(*moment.event);
+    if (auto const source = recording.source_of(*moment.event); !source.empty())
+      text += ", at " + source;
+    if (is_end(moment) && moment.pair)
+      text += ", after " + microseconds(moment.at - timeline.moments[*moment.pair].at) + " us";
+    if (is_post(moment) && !moment.pair) text += ", outstanding at the end";
+    text += '\n';
+  }
+  for (auto const& recording : *timeline.recordings)
+    if (recording.lost > 0)
+      text += process_of(recording) + ", " + channel_of(recording) + ": " +
+              std::to_string(recording.lost) + " earlier events were replaced\n";
+  return text;
+}
+
+std::string json_of(Timeline const& timeline) {
+  Writer writer;
+  for (auto const& recording : *timeline.recordings) {
+    writer.name_track("process_name", process_of(recording), recording);
+    writer.name_track("thread_name", channel_of(recording), recording);
+  }
+  for (std::size_t at = 0; at < timeline.moments.size(); ++at) {
+    Moment const& moment = timeline.moments[at];
+    auto const& recording = (*timeline.recordings)[moment.recording];
+    auto const what = observe::text_of(*moment.event);
+    auto const arguments = arguments_of(moment, recording);
+    if (!is_post(moment) && !is_end(moment)) {
+      writer.add("i", what, moment, recording, ",\"s\":\"t\"");
+      continue;
+    }
+    // A slice, because arrows go from slice to slice.
+    writer.add("X", what, moment, recording, ",\"dur\":0.001" + arguments);
+    if (is_post(moment) || moment.pair) {
+      auto const id = is_post(moment) ? at : *moment.pair;
+      std::string const name{name_of(static_cast<Operation>(moment.event->operation))};
+      writer.add(is_post(moment) ? "b" : "e", name, moment, recording,
+                 ",\"id\":" + std::to_string(id) + arguments);
+    }
+    if (moment.peer) {
+      auto const id = is_post(moment) ? at : *moment.peer;
+      writer.add(is_post(moment) ? "s" : "f", "message", moment, recording,
+                 ",\"id\":" + std::to_string(id) + (is_post(moment) ? "" : ",\"bp\":\"e\""));
+    }
+  }
+  return writer.text();
+}
+
+}  // namespace lend::tools

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Channels that record, and what they recorded. One thread.
+#pragma once
+
+#include <observe/recorder.hpp>
+#include <tools/recording.hpp>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/two_ends.hpp"
+
+namespace lend::test {
+
+/// A new directory, removed at the end.
+struct Folder {
+  std::string path = make();
+
+  Folder() = default;
+  Folder(Folder const&) = delete;
+  Folder& operator=(Folder const&) = delete;
+  ~Folder() { std::filesystem::remove_all(path); }
+
+  static std::string make() {
+    std::string name = std::filesystem::temp_directory_path() / "lend-observe-XXXXXX";
+    REQUIRE(::mkdtemp(name.data()) != nullptr);
+    return name;
+  }
+};
+
+inline ChannelOptions recording_in(std::string const& directory) {
+  ChannelOptions options;
+  options.observe.record_in = directory;
+  return options;
+}
+
+/// A message of eight bytes from a to b.
+inline void exchange(TwoEnds& ends, MemoryRegion& memory) {
+  PollingScope scope{ends.b};
+  auto received = must(scope.post_receive(memory.scatter(64, 64)));
+  must(ends.a.send(memory.gather(0, 8)));
+  must(received.wait());
+  must(scope.finish());
+}
+
+/// In the order of their channels.
+inline std::vector<tools::Recording> recordings_in(std::string const& directory) {
+  std::string path = directory;
+  char* const paths[] = {path.data()};
+  auto all = must(tools::read_recordings(paths));
+  std::ranges::sort(all, {}, [](auto const& one) { return one.header.channel; });
+  return all;
+}
+
+}  // namespace lend::test
