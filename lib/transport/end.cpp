@@ -57,7 +57,7 @@ Result<Draft> End::try_draft(std::size_t at_least, std::size_t at_most) noexcept
     auto const cells = out_.room(cells_of(at_least), cells_of(most));
     if (!cells) continue;
     auto const bytes =
-        has_rings_ ? std::min<std::size_t>(most, *cells * channel::cell_bytes) : most;
+        has_rings_ ? std::min<std::size_t>(most, std::size_t{*cells} * channel::cell_bytes) : most;
     if (auto const room = line_->room(at_least, bytes)) return held_->draft(*room);
   }
   return Draft{};

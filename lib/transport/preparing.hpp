@@ -31,8 +31,8 @@ class Preparing {
                                                      std::span<std::byte const> theirs);
 
  protected:
-  Preparing(ProtectionDomain domain, Terms const& ours, Wait wait, PreparedReceives receives)
-      : domain_{std::move(domain)}, ours_{ours}, wait_{wait}, receives_{std::move(receives)} {}
+  Preparing(ProtectionDomain const& domain, Terms const& ours, Wait wait, PreparedReceives receives)
+      : domain_{domain}, ours_{ours}, wait_{wait}, receives_{std::move(receives)} {}
 
   /// The line to a peer with these terms, which fit.
   [[nodiscard]] virtual Result<std::unique_ptr<Line>> connect_line(Endpoint const& peer,

@@ -44,6 +44,7 @@ struct Victim {
     auto const domain = must(open_test_device().allocate_protection_domain());
     auto memory = must(domain.allocate(ring_bytes));
     std::vector<PendingWork> words;
+    words.reserve(8);
     auto victim = must(CreditRing::prepare(domain, asked));
     auto lender = must(CreditRing::prepare(domain, asked));
     auto prepared = must(channel_builder().protection_domain(domain).build());
@@ -61,7 +62,8 @@ struct Victim {
   /// Writes so many bytes at a cell, and says so by this word.
   void write(std::uint32_t at, std::uint32_t length, std::uint32_t says) {
     must(peer.write(
-        Write{memory.gather(0, length), ring.slice(at * cell, length)}.with_immediate(says),
+        Write{memory.gather(0, length), ring.slice(std::size_t{at} * cell, length)}.with_immediate(
+            says),
         patience()));
   }
   void say(std::uint32_t says) { must(peer.send(Send::only_immediate(says), patience())); }
