@@ -69,7 +69,7 @@ Result<void> GroupState::connect(std::span<RankCard const> theirs) {
 
 void GroupState::leave() noexcept {
   if (std::exchange(has_left_, true)) return;
-  if (!broken_) {
+  if (!broken_ && !inheritance_.is_inherited()) {
     for (auto const& link : links_)
       if (link != nullptr)
         static_cast<void>(link->take_arrivals());  // the peer may have left before
@@ -132,6 +132,8 @@ Result<Membership*> GroupState::team(std::span<std::uint32_t const> members) {
 
 Result<void> GroupState::run(Membership& team, Call const& call, Deadline deadline) noexcept {
   if (has_left_) return Error{Errc::stale_handle, "the Group of the team has ended"};
+  if (inheritance_.is_inherited())  // and so is the memory of its messages
+    return Error{Errc::system_failed, "the group was made before fork(): it is the parent's"};
   if (broken_) return Error{Errc::channel_broken, "the group is broken"}.with_cause(*broken_);
   if (call_.exists() && !call_.goes_on_with(team, call))
     return Error{Errc::invalid_argument, call_.text() +

@@ -10,6 +10,7 @@
 #include <lend/base/result.hpp>
 #include <lend/channel/wait_set.hpp>
 #include <lend/group/prepared_group.hpp>
+#include <verbs/forking.hpp>
 
 #include <array>
 #include <cstddef>
@@ -84,6 +85,7 @@ class GroupState {
   /// Sends `note` as the last one of each link, until it has arrived.
   void end_links(Note const& note, Deadline deadline) noexcept;
 
+  verbs::Inheritance inheritance_{};
   WaitSet set_;
   OwnRecord record_;
   Ranks ranks_;

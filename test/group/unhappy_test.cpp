@@ -3,6 +3,7 @@
 // broken names who broke it. Method: two or three ranks on one thread, which calls for each in
 // turn.
 #include "group/ranks.hpp"
+#include "support/peer_process.hpp"
 
 #include <lend/soft/faults.hpp>
 
@@ -212,6 +213,24 @@ TEST_CASE("a rank that waits for one whose group is broken learns of the disagre
   CHECK(error == Errc::disagreement);
   CHECK(says(error, "rank 0 and rank 1 made different calls"));
   CHECK(!ranks[2].lost_rank());
+}
+
+TEST_CASE("a forked child makes no call of its parent's group, and ends it for nobody", "[group]") {
+  if (lacks_groups()) return;
+  auto ranks = group_of(2);
+  CHECK(error_of(ranks[0].barrier(within(1ms))) == Errc::timed_out);
+
+  PeerProcess child{[&ranks](Wire const&) {
+    for (Group& group : ranks)
+      if (error_of(group.barrier(within(1ms))) != Errc::system_failed) return 1;
+    ranks.clear();
+    return 0;
+  }};
+  CHECK(child.exit_status() == 0);
+
+  CHECK(error_of(ranks[0].barrier(within(1ms))) == Errc::timed_out);
+  REQUIRE(ranks[0].missing().size() == 1);  // rank 1, which has made no call
+  on_each(ranks, [](Group& group) { expect(group.barrier(within(10s))); });
 }
 
 TEST_CASE("options and ranks out of range are refused", "[group]") {

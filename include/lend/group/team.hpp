@@ -72,6 +72,7 @@ class LEND_EXPORT Team {
   ///          as Channel::send()  this side's device refused. The group is broken.
   ///          channel_broken    the group was broken before; cause() says why.
   ///          stale_handle      the Group has ended.
+  ///          system_failed     in a forked child: the group is the parent's.
   [[nodiscard]] Result<void> barrier(Deadline deadline = Deadline::never(),
                                      SourceLine where = SourceLine::here()) noexcept;
 
