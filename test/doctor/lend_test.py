@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Goal: `lend` says what is so on this host, also where something is hidden or limited, and ends with
-the right status. Method: it runs under prlimit and unshare. Usage: lend_test.py LEND PRELOAD"""
+the right status. Method: it runs under prlimit and unshare. Usage: lend_test.py LEND PRELOAD OBSERVE_TEST"""
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 
-LEND, PRELOAD = sys.argv[1:3]
+LEND, PRELOAD, OBSERVE = sys.argv[1:4]
 left_out = []
 
 
@@ -99,10 +100,31 @@ def words():
     check("the nearest command", wrong.returncode == 2 and "doctor" in wrong.stderr, wrong)
 
 
+def trace():
+    wrong = run("trace", "/dev/null")
+    check("what is no recording", wrong.returncode == 2 and "/dev/null" in wrong.stderr, wrong)
+    wrong = run("trace", "--jsn", "/tmp")
+    check("the nearest option", wrong.returncode == 2 and "--json" in wrong.stderr, wrong)
+    with tempfile.TemporaryDirectory() as folder:
+        empty = run("trace", folder)
+        check("no recordings", empty.returncode == 2 and "*.lend" in empty.stderr, empty)
+        there = run("run", "--record", folder, "--", "sh", "-c", "echo $LEND_RECORD")
+        check("run --record", there.stdout.strip() == folder, there)
+        subprocess.run([OBSERVE, "metrics count*"], env={**os.environ, "LEND_RECORD": folder},
+                       check=True, stdout=subprocess.DEVNULL)
+        text = run("trace", folder)
+        check("a recording as text", text.returncode == 0 and "posted send" in text.stdout, text)
+        events = json.loads(run("trace", "--json", folder).stdout)["traceEvents"]
+        phases = [event["ph"] for event in events]
+        check("each async event begins and ends", phases.count("b") == phases.count("e") > 0, text)
+        check("each arrow begins and ends", phases.count("s") == phases.count("f") > 0, text)
+
+
 doctor()
 hidden()
 info()
 soft()
 words()
+trace()
 for reason in left_out:
     print("skipped:", reason)

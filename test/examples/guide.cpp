@@ -370,6 +370,7 @@ lend::Result<void> show_all() {
   LEND_TRYV(exchange_with_many(domain));
   LEND_TRYV(join_a_group(domain));
   LEND_TRYV(solve_in_a_group(domain));
+  LEND_TRYV(observe(domain));
   LEND_TRYV(plan_faults());
   LEND_TRY(channel, loop_back(domain));
   LEND_TRY(memory, domain.allocate(64));

@@ -14,3 +14,4 @@ lend::Result<void> join_a_group(lend::ProtectionDomain const& domain);
 lend::Result<void> join_by_a_roster(std::uint32_t rank);
 lend::Result<void> meet_in_a_team(lend::Group& group);
 lend::Result<void> solve_in_a_group(lend::ProtectionDomain const& domain);
+lend::Result<void> observe(lend::ProtectionDomain const& domain);

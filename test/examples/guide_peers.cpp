@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <iostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -89,4 +90,21 @@ lend::Result<void> solve_in_a_group(lend::ProtectionDomain const& domain) {
   }
   // end of excerpt
   return worst == own_error ? met : lend::Errc::unsupported;
+}
+
+lend::Result<void> observe(lend::ProtectionDomain const& domain) {
+  // excerpt observe
+  LEND_TRY(prepared, lend::channel_builder(domain).observe({.metrics = true}).build());
+  // end of excerpt
+  auto const itself = prepared.endpoint();
+  LEND_TRY(channel, std::move(prepared).handshake(itself));
+  // excerpt metrics
+  if (lend::ChannelMetrics const* const metrics = channel.metrics()) {
+    lend::OperationMetrics const& sends = metrics->of(lend::Operation::send);
+    std::cout << sends.completed << " of " << sends.posted << " sends, half of them within "
+              << sends.latency.percentile(50).count() << " ns, 99 in 100 within "
+              << sends.latency.percentile(99).count() << " ns\n";
+  }
+  // end of excerpt
+  return lend::success();
 }
