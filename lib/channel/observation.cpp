@@ -10,19 +10,9 @@ namespace lend::channel {
 
 namespace {
 
-using observe::Event;
 using observe::EventKind;
 
 constexpr std::uint64_t events_told = 8;
-
-Event event_of(EventKind kind, std::uint64_t now, SlotId id, Operation operation,
-               std::uint64_t bytes) noexcept {
-  return {.at = now,
-          .bytes = bytes,
-          .slot = id.index(),
-          .kind = static_cast<std::uint8_t>(kind),
-          .operation = static_cast<std::uint8_t>(operation)};
-}
 
 }  // namespace
 
@@ -46,31 +36,42 @@ template void Observation::count_post<Operation::atomic>(SlotId, std::uint32_t) 
 
 [[gnu::noinline]] void Observation::count_any(SlotId id, Operation operation,
                                               std::uint32_t outstanding, bool is_message) noexcept {
-  std::uint64_t const now = observer_->now();
-  observer_->post(id.index(), operation, now);
+  if (!observer_->has_counter()) [[unlikely]]
+    return count_any_by_call(id, operation, outstanding, is_message);
+  std::uint64_t const now = observe::Clock::counter();
   observer_->note_outstanding(operation, outstanding);
-  record_post(id, operation, is_message, now);
+  count_and_record(id, operation, is_message, now);
+}
+
+[[gnu::noinline]] void Observation::count_any_by_call(SlotId id, Operation operation,
+                                                      std::uint32_t outstanding,
+                                                      bool is_message) noexcept {
+  std::uint64_t const now = observe::raw_nanoseconds();
+  observer_->note_outstanding(operation, outstanding);
+  count_and_record(id, operation, is_message, now);
 }
 
 void Observation::post_chained(SlotId id, bool is_message, std::uint64_t now) noexcept {
-  Operation const operation = slots_.tenant(id).work.operation;
-  observer_->post(id.index(), operation, now);
-  record_post(id, operation, is_message, now);
+  count_and_record(id, slots_.tenant(id).work.operation, is_message, now);
 }
 
-void Observation::record_post(SlotId id, Operation operation, bool is_message,
-                              std::uint64_t now) noexcept {
+[[gnu::always_inline]] inline void Observation::count_and_record(SlotId id, Operation operation,
+                                                                 bool is_message,
+                                                                 std::uint64_t now) noexcept {
+  observer_->post(id.index(), operation, now);
   observe::Recorder* const recorder = observer_->recorder();
   if (recorder == nullptr) return;
   Slot const& slot = slots_.tenant(id);
-  Event event = event_of(EventKind::posted, now, id, operation, slot.work.bytes);
-  if (is_message) event.message = recorder->next_sent();
-  if (base::Loan const& loan = slot.pieces->loan; loan.on_loan()) {
-    auto const [file, line] = loan.where();
-    event.file = recorder->index_of(file);
-    event.line = static_cast<std::uint16_t>(std::min(line, unsigned{UINT16_MAX}));
-  }
-  recorder->add(event);
+  base::Loan const& loan = slot.pieces->loan;
+  auto const [file, line] = loan.on_loan() ? loan.where() : SourceLine{nullptr, 0};
+  recorder->add({.at = now,
+                 .bytes = slot.work.bytes,
+                 .slot = id.index(),
+                 .message = is_message ? recorder->next_sent() : 0,
+                 .line = static_cast<std::uint16_t>(std::min(line, unsigned{UINT16_MAX})),
+                 .kind = static_cast<std::uint8_t>(EventKind::posted),
+                 .operation = static_cast<std::uint8_t>(operation)},
+                file);
 }
 
 [[gnu::noinline]] void Observation::count_success(SlotId id, Slot const& slot) noexcept {
@@ -81,14 +82,27 @@ void Observation::record_post(SlotId id, Operation operation, bool is_message,
 }
 
 [[gnu::noinline]] void Observation::count_success_slowly(SlotId id, Slot const& slot) noexcept {
-  std::uint64_t const now = observer_->now();
+  if (!observer_->has_counter()) [[unlikely]]
+    return count_success_by_call(id, slot);
+  count_and_record(id, slot, observe::Clock::counter());
+}
+
+[[gnu::noinline]] void Observation::count_success_by_call(SlotId id, Slot const& slot) noexcept {
+  count_and_record(id, slot, observe::raw_nanoseconds());
+}
+
+[[gnu::always_inline]] inline void Observation::count_and_record(SlotId id, Slot const& slot,
+                                                                 std::uint64_t now) noexcept {
   Operation const operation = slot.work.operation;
   observer_->succeed(id.index(), operation, slot.work.bytes, now);
   observe::Recorder* const recorder = observer_->recorder();
   if (recorder == nullptr) return;
-  Event event = event_of(EventKind::completed, now, id, operation, slot.work.bytes);
-  if (operation == Operation::receive) event.message = recorder->next_received();
-  recorder->add(event);
+  recorder->add({.at = now,
+                 .bytes = slot.work.bytes,
+                 .slot = id.index(),
+                 .message = operation == Operation::receive ? recorder->next_received() : 0,
+                 .kind = static_cast<std::uint8_t>(EventKind::completed),
+                 .operation = static_cast<std::uint8_t>(operation)});
 }
 
 [[gnu::cold]] void Observation::fail(SlotId id, Slot const& slot, WorkStatus status) noexcept {
@@ -96,10 +110,12 @@ void Observation::record_post(SlotId id, Operation operation, bool is_message,
   observer_->fail(slot.work.operation, status);
   observe::Recorder* const recorder = observer_->own_recorder();
   if (recorder == nullptr) return;
-  Event event =
-      event_of(EventKind::failed, observer_->now(), id, slot.work.operation, slot.work.bytes);
-  event.status = static_cast<std::uint8_t>(status);
-  recorder->add(event);
+  recorder->add({.at = observer_->now(),
+                 .bytes = slot.work.bytes,
+                 .slot = id.index(),
+                 .kind = static_cast<std::uint8_t>(EventKind::failed),
+                 .operation = static_cast<std::uint8_t>(slot.work.operation),
+                 .status = static_cast<std::uint8_t>(status)});
 }
 
 void Observation::note_room_wait() noexcept {

@@ -79,7 +79,12 @@ class Observation {
                  bool is_message) noexcept;
   void count_success(SlotId id, Slot const& slot) noexcept;
   void count_success_slowly(SlotId id, Slot const& slot) noexcept;
-  void record_post(SlotId id, Operation operation, bool is_message, std::uint64_t now) noexcept;
+  void count_any_by_call(SlotId id, Operation operation, std::uint32_t outstanding,
+                         bool is_message) noexcept;
+  void count_success_by_call(SlotId id, Slot const& slot) noexcept;
+  void count_and_record(SlotId id, Operation operation, bool is_message,
+                        std::uint64_t now) noexcept;
+  void count_and_record(SlotId id, Slot const& slot, std::uint64_t now) noexcept;
 
   std::unique_ptr<observe::Observer> observer_{};
   base::SlotTable<Slot>& slots_;

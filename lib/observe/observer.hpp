@@ -29,6 +29,7 @@ class Observer {
 
   /// Whether Clock::counter() is its clock, and nothing is recorded.
   [[nodiscard]] bool is_quick() const noexcept { return is_quick_; }
+  [[nodiscard]] bool has_counter() const noexcept { return clock_.is_counter; }
   [[nodiscard]] std::uint64_t now() const noexcept { return clock_.now(); }
   /// Null if nothing is recorded.
   [[nodiscard]] Recorder* recorder() noexcept { return recorder_.get(); }

@@ -149,6 +149,11 @@ void Recorder::name_ends(EndName const& own, EndName const& peer, bool is_ordere
   header_.is_ordered = is_ordered ? 1 : 0;
 }
 
+void Recorder::name_and_publish(char const* file) noexcept {
+  ring_[next_ % ring_events].file = find_index_of(file);
+  publish();
+}
+
 std::uint16_t Recorder::find_index_of(char const* file) noexcept {
   if (file == nullptr || *file == '\0') return 0;
   auto* const end = named_.end();

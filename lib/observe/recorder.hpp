@@ -39,13 +39,18 @@ class Recorder {
 
   void add(Event const& event) noexcept {
     ring_[next_ % ring_events] = event;
-    // Release: the event is there before it counts. Pairs with the acquire of a reader of the file.
-    std::atomic_ref{header_.next}.store(++next_, std::memory_order_release);
+    publish();
   }
-  /// Of the file that `where` names, for Event::file.
-  [[nodiscard]] std::uint16_t index_of(char const* file) noexcept {
+  /// The same of a post by a line of `file`, which is null if that is unknown.
+  [[gnu::always_inline]] void add(Event const& event, char const* file) noexcept {
+    if (file == nullptr) return add(event);
+    Event& place = ring_[next_ % ring_events];
+    place = event;
     Known const& known = known_[reinterpret_cast<std::uintptr_t>(file) / 16 % known_.size()];
-    return known.file == file ? known.index : find_index_of(file);
+    if (known.file != file) [[unlikely]]
+      return name_and_publish(file);
+    place.file = known.index;
+    publish();
   }
   [[nodiscard]] std::uint32_t next_sent() noexcept { return ++sent_; }
   [[nodiscard]] std::uint32_t next_received() noexcept { return ++received_; }
@@ -60,6 +65,11 @@ class Recorder {
     std::uint16_t index = 0;
   };
 
+  void publish() noexcept {
+    // Release: the event is there before it counts. Pairs with the acquire of a reader of the file.
+    std::atomic_ref{header_.next}.store(++next_, std::memory_order_release);
+  }
+  void name_and_publish(char const* file) noexcept;
   Recorder(void* mapped, Clock const& clock, std::uint32_t number) noexcept;
   [[nodiscard]] std::uint16_t find_index_of(char const* file) noexcept;
 

@@ -7,10 +7,11 @@ PRICE is the program built from price.cpp. Instructions do not depend on how bus
 on compiler and libraries, so with --gate what lend adds to raw verbs is held to BANDS, what it adds to
 an atomic operation to a send's and ATOMIC more, and the price
 with many channels in turn or many posts in a scope to FLAT times that with few; exits 1 beyond
-them, what metrics add to METRICS, and 77 where valgrind is missing.
+them, what metrics and recordings add to METRICS and RECORDING, and 77 where valgrind is missing.
 """
 import itertools
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -30,15 +31,17 @@ ATOMIC = 60  # an atomic operation's above a send's in each layer, at most
 ATOMIC_IN_A_BATCH = 83
 FLAT = 1.02
 METRICS = 62  # what counting adds to an operation, in any layer that counts
+RECORDING = 180  # what recording adds, with counting
 
 
-def count(program, options, operations=COUNT, channels=1):
+def count(program, options, operations=COUNT, channels=1, recordings=""):
     """Instructions per operation of each run, in the order in which the program makes them."""
     with tempfile.TemporaryDirectory() as folder:
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out",
                    "--zero-before=lend_bench_run", "--dump-after=lend_bench_run",
                    program, *options, "--channels", str(channels), "--once", str(operations)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False,
+                              env={**os.environ, "LEND_RECORD": recordings})
         if done.returncode != 0:
             sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
         totals = []
@@ -94,11 +97,14 @@ def main():
         beyond += [f"{operation}, {way}: {few:.0f} with few, {many:.0f} with {what}"
                    for ((_, operation), way), few, many
                    in zip(itertools.product(ROWS, WAYS), alone, more) if many > FLAT * few]
-    counting = count(program, ["--metrics"])
-    beyond += [f"{operation}, {way}: {more - plain:.0f} more with metrics, the band is {METRICS}"
-               for ((device, operation), way), plain, more
-               in zip(itertools.product(ROWS, WAYS), alone, counting)
-               if device == "null" and more - plain > METRICS]
+    with tempfile.TemporaryDirectory() as folder:
+        for name, band, figures in (
+                ("metrics", METRICS, count(program, ["--metrics"])),
+                ("a recording", RECORDING, count(program, [], recordings=folder))):
+            beyond += [f"{operation}, {way}: {more - plain:.0f} more with {name}, the band is {band}"
+                       for ((device, operation), way), plain, more
+                       in zip(itertools.product(ROWS, WAYS), alone, figures)
+                       if device == "null" and more - plain > band]
     if beyond:
         sys.exit("\n".join(beyond))
 
