@@ -9,8 +9,11 @@
 #include <lend/channel/unsafe.hpp>
 
 #include <array>
+#include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -90,6 +93,29 @@ TEST_CASE_METHOD(Bench, "a blocking operation allocates nothing", "[channel]") {
   CHECK(allocated_by(read) == 0);
   CHECK(allocated_by(send) == 0);
   CHECK(allocated_by(receive) == 0);
+}
+
+TEST_CASE("a channel that counts and records allocates nothing for an operation", "[channel]") {
+  std::string folder = std::filesystem::temp_directory_path() / "lend-recordings-XXXXXX";
+  REQUIRE(::mkdtemp(folder.data()) != nullptr);
+  ChannelOptions options;
+  options.observe.record_in = folder;
+  auto ends = two_ends(options);
+  auto memory = must(ends.domain.allocate(4096));
+  auto const exchange = [&]() -> Result<void> {
+    PollingScope sending{ends.a}, receiving{ends.b};
+    LEND_TRY(arrival, receiving.post_receive(memory.scatter(128, 64)));
+    LEND_TRYV(sending.post_send(memory.gather(0, 64)));
+    LEND_TRYV(arrival.wait());
+    LEND_TRYV(sending.finish());
+    return receiving.finish();
+  };
+
+  CHECK(allocated_by(exchange) == 0);
+  if (ends.a.metrics() == nullptr) return;  // of a build without observing
+  CHECK_FALSE(ends.a.metrics()->recording_failure.has_value());
+  CHECK(ends.a.metrics()->of(Operation::send).completed == warm_up + counted);
+  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE_METHOD(Bench, "a scope and the operations in it allocate nothing", "[channel]") {
