@@ -122,6 +122,20 @@ def trace():
         phases = [event["ph"] for event in events]
         check("each async event begins and ends", phases.count("b") == phases.count("e") > 0, text)
         check("each arrow begins and ends", phases.count("s") == phases.count("f") > 0, text)
+        unwritable(folder)
+
+
+def unwritable(folder):
+    """A program goes on where its channels cannot record, and they say why."""
+    for option, words in (("ro", "Read-only"), ("size=16k", "No space")):
+        done = subprocess.run(
+            ["unshare", "-rm", "sh", "-c", f'mount -t tmpfs -o mode=0700,{option} none "$0" && exec "$@"', folder,
+             *OBSERVE, "the failure to record*"], capture_output=True, text=True, check=False,
+            env={**os.environ, "LEND_RECORD": folder})
+        if "mount" in done.stderr or "unshare" in done.stderr:
+            left_out.append("unshare -rm is not allowed here")
+            return
+        check(f"a directory of tmpfs {option}", done.returncode == 0 and words in done.stdout, done)
 
 
 doctor()

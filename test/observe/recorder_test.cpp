@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 
@@ -148,6 +149,13 @@ TEST_CASE("where it cannot record, a channel works and says why", "[observe]") {
     CHECK(*failure == Errc::denied);
   }
   CHECK(std::filesystem::is_empty(own));
+}
+
+// For test/doctor/lend_test.py, which makes directories that no recording fits into.
+TEST_CASE("the failure to record where LEND_RECORD says", "[.]") {
+  auto const failure = failure_in("");
+  REQUIRE(failure.has_value());
+  std::puts(failure->message().c_str());
 }
 
 TEST_CASE("a process killed at any instruction leaves a whole recording", "[observe]") {
