@@ -147,9 +147,7 @@ class ChannelBuilder {
 
   [[nodiscard]] auto wait(Wait how) const requires StepNotTakenYet<Steps, BuilderStep::wait> &&
       StepNotTakenYet<Steps, BuilderStep::wait_set> {
-    auto next = step<BuilderStep::wait>();
-    next.options_.wait = how;
-    return next;
+    return set<BuilderStep::wait>(&ChannelOptionsOf<S>::wait, how);
   }
   /// The channel joins `set`, which names it by `tag` and says how it waits. The set must exist
   /// until build().
@@ -168,9 +166,7 @@ class ChannelBuilder {
   [[nodiscard]] auto receive_pool(ReceivePool& pool) const requires WaitSetIsSet<Steps> &&
       StepNotTakenYet<Steps, BuilderStep::receive_depth> &&
       StepNotTakenYet<Steps, BuilderStep::receive_pool> && Acknowledges<S> {
-    auto next = step<BuilderStep::receive_pool>();
-    next.options_.receive_pool = &pool;
-    return next;
+    return set<BuilderStep::receive_pool>(&ChannelOptionsOf<S>::receive_pool, &pool);
   }
 
   /// Detects a dead peer while only receives are outstanding: they end with peer_lost. Without it
@@ -190,17 +186,13 @@ class ChannelBuilder {
   /// Source:  Linux drivers/infiniband/sw/rxe/rxe_resp.c, check_qp_attr_access().
   [[nodiscard]] auto keep_alive(std::chrono::nanoseconds interval) const requires
       StepNotTakenYet<Steps, BuilderStep::keep_alive> && Acknowledges<S> {
-    auto next = step<BuilderStep::keep_alive>();
-    next.options_.keep_alive = interval;
-    return next;
+    return set<BuilderStep::keep_alive>(&ChannelOptionsOf<S>::keep_alive, interval);
   }
 
   /// `.observe({.metrics = true})`
   [[nodiscard]] auto observe(ObserveOptions options) const requires
       StepNotTakenYet<Steps, BuilderStep::observe> {
-    auto next = step<BuilderStep::observe>();
-    next.options_.observe = std::move(options);
-    return next;
+    return set<BuilderStep::observe>(&ChannelOptionsOf<S>::observe, std::move(options));
   }
   /// The PreparedChannel, PreparedUnreliableChannel or DatagramChannel.
   /// Errors:  those of prepare_channel(), prepare_unreliable_channel() or open_channel().
@@ -223,6 +215,12 @@ class ChannelBuilder {
     ChannelBuilder<Steps | std::uint32_t(Step), S> next;
     next.domain_ = domain_;
     next.options_ = options_;
+    return next;
+  }
+  template <BuilderStep Step, class T, class Options, class Value>
+  [[nodiscard]] auto set(T Options::*option, Value value) const {
+    auto next = step<Step>();
+    next.options_.*option = std::move(value);
     return next;
   }
   template <BuilderStep Step, class T, class Value>
