@@ -258,12 +258,20 @@ void Model::check_metrics(std::size_t end) {
     if (is_in_progress(post)) ++in_progress[at];
     if (device_side(post).has_failed()) ++failed[at];
   }
+  // Messages of a pool count as received, without a latency.
+  auto const pooled =
+      static_cast<std::uint64_t>(std::ranges::count_if(spy_.pooled(), [&](Accepted const& work) {
+        return work.queue_pair == ends[end].queue_pair && !work.has_failed();
+      }));
+  posted[static_cast<std::size_t>(Operation::receive)] += pooled;
   for (std::size_t at = 0; at < posted.size(); ++at) {
     OperationMetrics const& counted = metrics->operations[at];
     auto const ended = counted.completed + counted.failed + counted.flushed;
     if (counted.posted == posted[at] && counted.posted == ended + in_progress[at] &&
         counted.failed + counted.flushed == failed[at] &&
-        counted.latency.count() == counted.completed)
+        counted.latency.count() +
+                (at == static_cast<std::size_t>(Operation::receive) ? pooled : 0) ==
+            counted.completed)
       continue;
     complain("of " + std::to_string(posted[at]) + ' ' +
              std::string{name_of(static_cast<Operation>(at))} + "s, of which " +
