@@ -141,7 +141,9 @@ Result<void> GroupState::run(Membership& team, Call const& call, Deadline deadli
                                              "same arguments, until it is over"};
   is_polling_ = deadline.has_passed();
   auto const done = [&]() -> Result<void> {
-    if (!call_.exists()) {
+    if (call_.exists()) {
+      call_.go_on(call);
+    } else {
       call_.begin(team, call);
       record_.enter(team, call);
       for (std::uint32_t const rank : team.members) {

@@ -27,6 +27,8 @@ class UnderWay {
 
   /// Counts the call, and copies the part that needs no message.
   void begin(Membership& team, Call const& call) noexcept;
+  /// Goes on with the same call, made again: its operation may be another object.
+  void go_on(Call const& call) noexcept { call_.op = call.op; }
   void end() noexcept { team_ = nullptr; }
 
   [[nodiscard]] bool is_over() const noexcept { return piece_ == pieces_; }

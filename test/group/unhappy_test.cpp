@@ -20,6 +20,17 @@ bool says(Error const& error, std::string const& words) {
   return error.message().find(words) != std::string::npos;
 }
 
+/// A sum that counts its uses.
+struct CountedSum {
+  using Element = int;
+  static constexpr std::string_view name = "counted sum";
+  int* uses;
+  void operator()(int& into, int const& from) const noexcept {
+    into += from;
+    ++*uses;
+  }
+};
+
 /// Of elements that fit no message.
 struct Large {
   using Element = std::array<char, 5000>;
@@ -62,6 +73,19 @@ TEST_CASE("a collective that timed out goes on when it is called again", "[group
   must(ranks[0].allreduce(sum<int>, mine, within(10s)));
   CHECK(mine == std::array{11, 22, 33});
   CHECK(theirs == mine);
+}
+
+TEST_CASE("a call that goes on takes the operation of the call that was made again", "[group]") {
+  if (lacks_groups()) return;
+  auto ranks = group_of(2);
+  std::array<int, 2> mine{1, 2}, theirs{10, 20};
+  int first = 0, second = 0, other = 0;
+  CHECK(error_of(ranks[0].allreduce(CountedSum{&first}, mine, within(1ms))) == Errc::timed_out);
+  must(ranks[1].allreduce(CountedSum{&other}, theirs, within(10s)));
+  must(ranks[0].allreduce(CountedSum{&second}, mine, within(10s)));
+  CHECK(mine == std::array{11, 22});
+  CHECK(first == 0);
+  CHECK(second == 2);
 }
 
 TEST_CASE("a value whose call goes on is the first one", "[group]") {
