@@ -143,10 +143,14 @@ void End::take_arrivals(bool up_to_one) noexcept {
 char const* End::judge(Line::Arrival const& arrival) noexcept {
   auto const word = decode(arrival.bits);
   if (!word) return "the peer sent a word that means nothing: it is not a transport of lend's";
+  auto const unfreed = out_.unfreed();
   if (!out_.take_freed(word->freed)) return "the peer says that it freed more than was sent";
   if (word->length != arrival.length)
     return "the peer sent a message of another length than its word says";
   if (word->kind != WordKind::data) {
+    // So that a peer sends no more words than it frees messages.
+    if (word->kind == WordKind::credit && out_.unfreed() == unfreed)
+      return "the peer sent a credit that frees nothing";
     if (word->kind == WordKind::finish && std::exchange(has_read_finish_, true))
       return "the peer finished twice";
     line_->post_again(arrival.slot);

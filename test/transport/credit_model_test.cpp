@@ -199,6 +199,7 @@ class Model {
       bool const is_word = !state.credits.front().is_data;
       if (is_word && words(state.read_credits) + 1 > set_.credit_receives)
         fail("a credit finds no receive");
+      if (is_word && state.credits.front().more == 0) fail("a credit frees nothing");
       state.read_credits.push_back(state.credits.front());
       state.credits.erase(state.credits.begin());
       reach(std::move(state), from);

@@ -109,6 +109,7 @@ TEST_CASE("a peer of a ring that breaks the rules is disconnected with what it d
       {[](Victim& it) { it.write(0, 64, word(Kind::credit)); }, "of another length"},
       {[](Victim& it) { it.write(0, 257, word(Kind::data, 257)); }, "longer than the largest"},
       {[](Victim& it) { it.say(word(Kind::credit, 0, 1)); }, "freed more than was sent"},
+      {[](Victim& it) { it.say(word(Kind::credit)); }, "a credit that frees nothing"},
       {[](Victim& it) {
          for (std::uint32_t i = 0; i <= window; ++i) it.say(word(Kind::data));
          static_cast<void>(it.end.poll());  // takes all, and gives no room back
