@@ -41,7 +41,10 @@ class End final : private Lender {
   [[nodiscard]] Result<bool> arm() noexcept;
   [[nodiscard]] Result<int> descriptor() const noexcept { return line_->descriptor(); }
   [[nodiscard]] Deadline look_again() const noexcept { return line_->look_again(); }
-  [[nodiscard]] std::uint32_t sends_in_flight() const noexcept { return line_->sends_in_flight(); }
+  /// With the finish, also while it is not posted.
+  [[nodiscard]] std::uint32_t sends_in_flight() const noexcept {
+    return line_->sends_in_flight() + (has_finished_ && !has_sent_finish_);
+  }
   [[nodiscard]] TransportLimits const& limits() const noexcept { return limits_; }
 
  private:

@@ -25,6 +25,15 @@ TransportOptions options() {
   return options;
 }
 
+/// What the other end of one that finished reads: the end, unless its own queue failed.
+void check_end_of(AnyTransport& end) {
+  auto const came = receive_message(end, patience());
+  if (came)
+    CHECK(came.value().is_end());
+  else
+    CHECK(came.error() == Errc::system_failed);
+}
+
 /// Asks and answers, then both finish.
 Result<void> talk(AnyTransport& a, AnyTransport& b) {
   for (int i = 0; i < 5; ++i) {
@@ -36,7 +45,10 @@ Result<void> talk(AnyTransport& a, AnyTransport& b) {
   }
   LEND_TRYV(a.finish_sending());
   LEND_TRYV(finish(b, patience()));
-  return finish(a, patience());
+  check_end_of(a);
+  LEND_TRYV(finish(a, patience()));
+  check_end_of(b);
+  return success();
 }
 
 /// What an end says once the dialogue has failed.

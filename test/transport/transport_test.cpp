@@ -98,6 +98,14 @@ TEST_CASE("an end that dies at any word leaves its peer what came before", "[tra
   }
 }
 
+TEST_CASE("an end whose finish was not sent does not finish", "[transport]") {
+  auto [a, b] = must(memory_transports({}, {.dies_at_word = 1}));
+  must(b.finish_sending());
+  REQUIRE(must(receive_message(a, patience())).is_end());
+  CHECK(error_of(finish(a, patience())) == Errc::peer_lost);
+  CHECK(error_of(receive_message(b, patience())) == Errc::peer_lost);
+}
+
 TEST_CASE("a word with any bit flipped is refused, or is another word that the rules allow",
           "[transport]") {
   int refused = 0;

@@ -57,7 +57,8 @@ class LEND_EXPORT TransportBase {
   [[nodiscard]] Result<int> descriptor() const noexcept;
   [[nodiscard]] Deadline look_again() const noexcept;
 
-  /// Messages that the peer's device has not acknowledged, as far as poll() knows.
+  /// Messages, and the finish of finish_sending(), that the peer's device has not acknowledged, as
+  /// far as poll() knows; also a finish that could not be sent.
   [[nodiscard]] std::uint32_t sends_in_flight() const noexcept;
   [[nodiscard]] TransportLimits const& limits() const noexcept;
 

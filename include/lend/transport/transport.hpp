@@ -72,7 +72,8 @@ using TransportTerms = std::array<std::byte, transport_terms_bytes>;
 ///   poll()                  whether anything has changed since the last poll(); never waits
 ///   arm()                   as Channel::arm(): true = nothing has changed, sleep on descriptor()
 ///   descriptor()            for poll(2); look_again(): when to poll() though it is silent
-///   sends_in_flight()       messages that the peer's device has not acknowledged yet, as of poll()
+///   sends_in_flight()       messages and the finish that the peer's device has not acknowledged,
+///                           as of poll(); also a finish that could not be sent
 template <class T>
 concept IsTransport = std::movable<T> && requires(T& t, T const& c, std::size_t n) {
   { t.try_draft(n, n) }
