@@ -206,10 +206,14 @@ Result<bool> GroupState::advance_round() noexcept {
 // ---- one step ----
 
 Result<bool> GroupState::send(Step const& step) noexcept {
-  auto sent = links_[call_.rank_of(step)]->try_send(call_.head(), call_.piece_of(step));
+  auto const rank = call_.rank_of(step);
+  Link& link = *links_[rank];
+  Result<bool> sent = Errc::peer_lost;
+  if (!link.peer_has_left()) sent = link.try_send(call_.head(), call_.piece_of(step));
   // With the rank, if that is why.
   if (!sent) {
     LEND_TRYV(check_for_losses());
+    if (link.peer_has_left()) return needs_one_that_left(rank);
   }
   return sent;
 }
@@ -233,7 +237,9 @@ Result<bool> GroupState::receive(Step const& step) noexcept {
                                           std::to_string(theirs.size()) + " bytes, not " +
                                           std::to_string(own.size())});
   call_.take(step, theirs);
-  LEND_TRYV(link.release(static_cast<std::size_t>(it - arrived.begin())));
+  auto const released = link.release(static_cast<std::size_t>(it - arrived.begin()));
+  // A link that has ended counts where something is needed of it.
+  if (!released && link.failure() == nullptr) return released.error();
   return true;
 }
 
@@ -330,19 +336,26 @@ Result<void> GroupState::check_for_losses() noexcept {
   for (auto const& link : links_)
     if (link != nullptr && link->fault()) return told(*link->fault());
   for (std::uint32_t i = 0; i < ranks_.size; ++i) {
-    if (links_[i] == nullptr || links_[i]->peer_has_left()) continue;
-    if (Error const* const failure = links_[i]->failure())
-      return found(
-          Fault::Reason::lost, i,
-          Error{Errc::peer_lost, "rank " + std::to_string(i) + " is lost: " + failure->message()}
-              .with_cause(*failure));
+    if (links_[i] == nullptr || links_[i]->failure() == nullptr) continue;
+    // The look at another link may have found the end of this one.
+    static_cast<void>(links_[i]->take_arrivals());
+    if (links_[i]->fault()) return told(*links_[i]->fault());
+    if (links_[i]->peer_has_left()) continue;
+    Error const& failure = *links_[i]->failure();
+    return found(
+        Fault::Reason::lost, i,
+        Error{Errc::peer_lost, "rank " + std::to_string(i) + " is lost: " + failure.message()}
+            .with_cause(failure));
   }
   auto const rank = call_.awaited();
-  if (links_[rank] != nullptr && links_[rank]->peer_has_left())
-    return found(Fault::Reason::left, rank,
-                 {Errc::peer_lost, "rank " + std::to_string(rank) + " has left the group, and " +
-                                       call_.text() + " needs it"});
+  if (links_[rank] != nullptr && links_[rank]->peer_has_left()) return needs_one_that_left(rank);
   return success();
+}
+
+Error GroupState::needs_one_that_left(std::uint32_t rank) noexcept {
+  return found(Fault::Reason::left, rank,
+               {Errc::peer_lost, "rank " + std::to_string(rank) + " has left the group, and " +
+                                     call_.text() + " needs it"});
 }
 
 Error GroupState::found(Fault::Reason reason, std::uint32_t rank, Error error) noexcept {
@@ -365,12 +378,13 @@ Error GroupState::told(Fault const& fault) noexcept {
     case Fault::Reason::disagreed:
       return {Errc::disagreement, rank + " and " + by + " made different calls: " + by +
                                       " has the error that names both"};
-    default: return {Errc::peer_lost, rank + " has broken the group; its own error says why"};
+    default: return {Errc::channel_broken, rank + " has broken the group; its own error says why"};
   }
 }
 
 std::optional<std::uint32_t> GroupState::lost_rank() const noexcept {
-  if (!broken_ || *broken_ != Errc::peer_lost || !fault_) return {};
+  if (!fault_ || (fault_->reason != Fault::Reason::lost && fault_->reason != Fault::Reason::left))
+    return {};
   return fault_->rank;
 }
 

@@ -76,6 +76,7 @@ class GroupState {
   [[nodiscard]] Result<void> check_agreement(std::uint32_t rank) noexcept;
   /// A rank that is needed and gone, or whose loss was found out, here or by another rank.
   [[nodiscard]] Result<void> check_for_losses() noexcept;
+  [[nodiscard]] Error needs_one_that_left(std::uint32_t rank) noexcept;
 
   /// Remembers what to tell the others of an error.
   [[nodiscard]] Error found(Fault::Reason reason, std::uint32_t rank, Error error) noexcept;

@@ -8,6 +8,8 @@
 #include <lend/soft/faults.hpp>
 
 #include <array>
+#include <cstdint>
+#include <cstring>
 #include <string>
 
 using namespace lend;
@@ -30,6 +32,13 @@ struct CountedSum {
     ++*uses;
   }
 };
+
+/// The message, as Note of lib/group, in which `rank` says that an error of its own broke the
+/// group.
+std::array<std::uint32_t, 8> note_of_failure(std::uint32_t rank) {
+  constexpr std::uint32_t failed = 3, broken = 3;
+  return {0, 0, 0, rank, rank, 0, failed | broken << 16, 0};
+}
 
 /// Of elements that fit no message.
 struct Large {
@@ -168,6 +177,45 @@ TEST_CASE("a rank that has left is named when it is needed", "[group]") {
   auto const error = error_of(ranks[0].barrier(within(10s)));
   CHECK(error == Errc::peer_lost);
   CHECK(says(error, "rank 2 has left"));
+}
+
+TEST_CASE("a rank that has left is named where something is sent to it", "[group]") {
+  if (lacks_groups()) return;
+  auto ranks = group_of(3);
+  on_each(ranks, [](Group& group) { expect(group.barrier(within(10s))); });
+  ranks.pop_back();
+  on_each(ranks, [](Group& group) {  // rank 0 learns that rank 2 has left
+    auto pair = group.team(std::array{0u, 1u});
+    expect(pair.has_value(), "no team");
+    expect(pair.value().barrier(within(10s)));
+  });
+
+  std::array<int, 1> value{7};
+  auto const error = error_of(ranks[0].broadcast(0, value, within(10s)));
+  CHECK(error == Errc::peer_lost);
+  CHECK(says(error, "rank 2 has left the group, and broadcast"));
+  CHECK(ranks[0].lost_rank() == 2);
+}
+
+TEST_CASE("a rank that broke the group for a reason of its own is not lost", "[group]") {
+  if (lacks_groups()) return;
+  Context const context = open_test_device();
+  ProtectionDomain const domain = must(context.allocate_protection_domain());
+  auto const note = note_of_failure(1);
+  auto memory = must(domain.allocate(sizeof note));
+  std::memcpy(must(memory.mutable_bytes()).data(), note.data(), sizeof note);
+  auto prepared = must(PreparedGroup::prepare(domain, 0, 2));
+  auto other = must(channel_builder().protection_domain(domain).build());
+  std::array const cards{RankCard{}, RankCard{other.endpoint(), {}}};
+  auto peer = must(std::move(other).handshake(prepared.cards()[1].endpoint));
+  Group group = must(std::move(prepared).handshake(cards));
+
+  must(peer.send({memory.gather(0, sizeof note)}, within(10s)));
+
+  auto const error = error_of(group.barrier(within(10s)));
+  CHECK(error == Errc::channel_broken);
+  CHECK(says(error, "rank 1 has broken the group"));
+  CHECK(!group.lost_rank());
 }
 
 TEST_CASE("a rank whose group ends in the middle of a call is named by all", "[group]") {

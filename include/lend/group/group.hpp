@@ -21,8 +21,8 @@ namespace lend {
 ///
 /// A rank that died breaks the group: calls return peer_lost and name it, as soon as a keep-alive
 /// of any waiting rank finds out. What arrived before counts: a call that needs no more from it
-/// succeeds. A rank whose group ended has *left*: that breaks the group when something is needed
-/// from it, or at once if it left in the middle of a call.
+/// succeeds. A rank whose group ended has *left*: that breaks the group when a call of another rank
+/// receives from it or sends to it, or at once if it left in the middle of a call.
 ///
 /// **A rank tells all others why its group is broken before its links end**, which takes at most
 /// 200 ms. So all name the same rank, also those that look when the first ones are gone. A death is

@@ -70,7 +70,8 @@ class LEND_EXPORT Team {
   ///          disagreement      a rank made another call; both are named. The group is broken.
   ///          peer_lost         a rank died or has left; it is named. The group is broken.
   ///          as Channel::send()  this side's device refused. The group is broken.
-  ///          channel_broken    the group was broken before; cause() says why.
+  ///          channel_broken    the group was broken before; cause() says why. Or another rank's
+  ///                            device refused, which broke the group; that rank is named.
   ///          stale_handle      the Group has ended.
   ///          system_failed     in a forked child: the group is the parent's.
   [[nodiscard]] Result<void> barrier(Deadline deadline = Deadline::never(),
@@ -154,7 +155,7 @@ class LEND_EXPORT Team {
   /// order of its team; empty if that is not known. Until the next call.
   [[nodiscard]] std::span<std::uint32_t const> missing() const noexcept LEND_LIFETIMEBOUND;
   /// The rank of the group that died or left, if that broke it: the same at all others, unless
-  /// several were lost at once.
+  /// several were lost at once. None where a rank that lives broke it.
   [[nodiscard]] std::optional<std::uint32_t> lost_rank() const noexcept;
   /// What broke the group; null while it works.
   [[nodiscard]] Error const* first_cause() const noexcept;
