@@ -72,11 +72,13 @@ Result<Roster> Roster::from_file(std::string const& path) {
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return Error::from_errno("fstat of " + about, errno);
   if (!S_ISREG(status.st_mode)) return Error{Errc::invalid_argument, about + " is no regular file"};
-  // One byte more tells that it is too long, also where it grew meanwhile.
-  std::string text(
-      std::min<std::size_t>(static_cast<std::size_t>(status.st_size), json_bytes_max) + 1, '\0');
+  // To its end: a file of /proc says that it has no bytes. One byte more than the most tells that
+  // it is too long.
+  std::string text;
   std::size_t length = 0;
-  while (length < text.size()) {
+  while (length <= json_bytes_max) {
+    if (length == text.size())
+      text.resize(std::clamp<std::size_t>(2 * length, 4'096, json_bytes_max + 1));
     auto const got = ::read(file.get(), text.data() + length, text.size() - length);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return Error::from_errno("read of " + about, errno);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: a roster is a process for each rank, as its file says, or an error that says where the file
 // is wrong. Method: texts, some of them damaged at random.
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <lend/network/roster.hpp>
@@ -198,5 +199,19 @@ TEST_CASE("a roster is read from a regular file", "[network]") {
   std::filesystem::resize_file(path, 17u << 20);
   CHECK_THAT(error_of(Roster::from_file(path.string())).message(),
              Catch::Contains("16777216 are the most"));
+  std::ofstream{path} << std::string(50'000, ' ') << two_hosts;
+  CHECK(must(Roster::from_file(path.string())).size() == 2);
   std::filesystem::remove(path);
+}
+
+TEST_CASE("a roster is read to its end, also from a file that says that it is empty", "[network]") {
+  if (lacks_rosters()) return;
+  std::string const name = R"({"hosts": []})";  // as long as the name of a thread may be
+  char before[16] = {};
+  REQUIRE(::prctl(PR_GET_NAME, before) == 0);
+  REQUIRE(::prctl(PR_SET_NAME, name.c_str()) == 0);
+  REQUIRE(std::filesystem::file_size("/proc/thread-self/comm") == 0);
+  auto const error = error_of(Roster::from_file("/proc/thread-self/comm"));
+  static_cast<void>(::prctl(PR_SET_NAME, before));
+  CHECK_THAT(error.message(), Catch::Contains("has no process"));
 }
