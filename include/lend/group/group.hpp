@@ -28,7 +28,8 @@ namespace lend {
 /// 200 ms. So all name the same rank, also those that look when the first ones are gone. A death is
 /// named within GroupOptions::keep_alive + 10 ms + (ack_retries + 1) · ack_timeout + 200 ms by each
 /// rank that waits, and by the others in their next call that needs something. If several ranks die
-/// at once, each of the others names one of them.
+/// at once, each of the others names one of them, but not all the same one; a rank that dies while
+/// it tells the reason may be named in place of the reason.
 class LEND_EXPORT Group : public Team {
  public:
   /// Meets the other ranks and connects to each of them:
@@ -66,8 +67,10 @@ class LEND_EXPORT Group : public Team {
   /// Once the Group has ended, its teams' calls return stale_handle. Keeps 4 bytes a member until
   /// then.
   /// Errors:  invalid_argument  no rank, one twice, one that does not exist, or not this one. Or
-  ///                            another team of this rank has the same number, a hash of the list;
-  ///                            every member that could mix them up gets this error.
+  ///                            another team of this rank has the same number, a hash of the list.
+  ///                            Each member of both teams gets this error for the one that it makes
+  ///                            second: make teams in the same order at all ranks, so that it is
+  ///                            the same one.
   [[nodiscard]] Result<Team> team(std::span<std::uint32_t const> members);
 
  private:

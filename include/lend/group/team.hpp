@@ -40,8 +40,9 @@ struct Ranks;
 /// and out of them, within the calls.
 ///
 /// Members have ranks of the team, 0 to size() - 1, in the order of its list: roots and parts count
-/// by them. **Errors name ranks of the group.** Two ranks that are both in several teams call those
-/// teams in the same order, or both wait until their deadlines.
+/// by them. **Errors name ranks of the group.** All calls of a group and its teams have one order,
+/// and each rank makes those that it takes part in in that order. Otherwise ranks wait for each
+/// other until their deadlines: two ranks of two teams, or three ranks in a circle of three.
 class LEND_EXPORT Team {
  public:
   Team(Team&&) noexcept;

@@ -21,7 +21,10 @@ using PreparedCreditRing = PreparedTransport<CreditRing>;
 /// window of short messages takes little memory, and a message may be long.
 ///
 /// Not on iWARP, whose writes carry no immediate. The trap: the peer can write into the ring at any
-/// time, also into a message that this program holds. See Received.
+/// time, also into a message that this program holds. See Received. The ring's key holds for every
+/// peer that is connected in the same ProtectionDomain, if it guesses the address and the key:
+/// **take a domain for each peer that you do not trust**, or it can write into the others' rings.
+/// Source:  InfiniBand Architecture, volume 1, chapter 10, of protection domains.
 ///
 ///     LEND_TRY(prepared, CreditRing::prepare(domain));
 ///     // give prepared.endpoint().encode() and prepared.terms() to the peer by any means

@@ -22,7 +22,8 @@ class Held;
 /// may tell the peer. A program that holds more than TransportLimits::hold_max stops its peer. It
 /// may outlive its transport: the bytes stay as they are.
 ///
-/// The trap: a CreditRing's peer can write into a message that is held. One that keeps to the
+/// The trap: a CreditRing's peer can write into a message that is held, and so can every other peer
+/// of the same ProtectionDomain that knows the ring's key: see CreditRing. One that keeps to the
 /// protocol does not; if you do not trust it, copy the bytes before you check them. It can change
 /// nothing but bytes. In the other kinds it cannot write there.
 ///
