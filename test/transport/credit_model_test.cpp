@@ -295,6 +295,11 @@ TEST_CASE("each rule of the credits is needed: without it a state is found that 
     sizes.tell_cells = 100;
     CHECK(what_is_wrong_with({.sizes = sizes, .largest = 2}) == "the peer is stopped");
   }
+  SECTION("a credit tells of one message or more") {
+    auto sizes = ring;
+    sizes.tell_messages = 0;
+    CHECK(what_is_wrong_with({.sizes = sizes, .largest = 2}) == "a credit frees nothing");
+  }
   SECTION("receives are kept for credits") {
     CHECK(what_is_wrong_with({.sizes = ring, .largest = 2, .credit_receives = 3}) ==
           "a credit finds no receive");
