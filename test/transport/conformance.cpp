@@ -263,26 +263,46 @@ void loans_outlive_their_transport(MakeEnds const& make) {
 
 void a_peer_is_not_stopped_while_little_is_held(MakeEnds const& make) {
   auto [a, b] = make(small(16));
-  std::vector<Received> held;
-  std::vector<std::string> texts;  // of what is held
+  std::size_t const bytes = b.limits().receive_bytes_max;
+  auto const text = [bytes](int number) {
+    auto whole = std::to_string(number);
+    whole.resize(bytes, '.');
+    return whole;
+  };
   int sent = 0, got = 0;
-  for (std::uint32_t i = 0; i < b.limits().hold_max; ++i) {
-    send(a, std::to_string(sent++));
-    held.push_back(must(receive_message(b, patience())));
-    texts.push_back(std::to_string(got++));
+  auto const send_what_fits = [&, &peer = a] {
+    for (;; ++sent) {
+      auto const next = text(sent);
+      std::span<std::byte const> const piece = bytes_of(next);
+      if (!must(try_send(peer, {&piece, 1}))) return;
+    }
+  };
+  auto const receive_next = [&, &end = b] {
+    auto message = must(receive_message(end, patience()));
+    REQUIRE(text_of(message) == text(got++));
+    return message;
+  };
+  std::vector<Received> held;
+  std::vector<int> numbers;  // of what is held
+  auto const most = std::min<std::uint64_t>(b.limits().hold_max, b.limits().hold_bytes_max / bytes);
+  REQUIRE(most > 0);
+  while (held.size() < most) {
+    if (sent == got) send(a, text(sent++));
+    numbers.push_back(got);
+    held.push_back(receive_next());
   }
   // In a ring all count since the oldest that is held.
   bool const is_ring = b.limits().kind == TransportKind::credit_ring;
   for (std::size_t round = 0; round < 200; ++round) {
-    send(a, std::to_string(sent++));
-    auto message = must(receive_message(b, patience()));
-    REQUIRE(text_of(message) == std::to_string(got++));
+    if (sent == got) send(a, text(sent++));
+    send_what_fits();
+    auto const number = got;
+    auto message = receive_next();
     if (is_ring) {
-      auto const place = round % held.size();
-      std::swap(held[place], message);
-      texts[place] = std::to_string(got - 1);
+      std::swap(held[round % most], message);
+      numbers[round % most] = number;
     }
-    for (std::size_t i = 0; i < held.size(); ++i) REQUIRE(text_of(held[i]) == texts[i]);
+    for (std::size_t i = 0; i < most; ++i) REQUIRE(text_of(held[i]) == text(numbers[i]));
   }
 }
 
