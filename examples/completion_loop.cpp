@@ -37,7 +37,7 @@ lend::Result<Link> make_link(lend::ProtectionDomain const& domain,
            lend::PreparedQueuePair::create(domain, queue, {.send_depth = 8, .receive_depth = 8}));
   auto const self = prepared.endpoint();
   LEND_TRY(queue_pair, std::move(prepared).connect(self));
-  return Link{std::move(queue), std::move(queue_pair)};
+  return Link{queue, std::move(queue_pair)};
 }
 
 /// Posts receives, and sends as many messages with one doorbell.

@@ -81,8 +81,11 @@ namespace lend::verbs {
 
 [[nodiscard, gnu::always_inline]] inline ibv_wr_opcode opcode_of(
     AtomicChange const& change) noexcept {
-  return change.kind == AtomicChange::Kind::compare_swap ? IBV_WR_ATOMIC_CMP_AND_SWP
-                                                         : IBV_WR_ATOMIC_FETCH_AND_ADD;
+  using Kind = AtomicChange::Kind;
+  static_assert(static_cast<int>(Kind::compare_swap) == 0 &&
+                static_cast<int>(Kind::fetch_add) == 1);
+  static_assert(IBV_WR_ATOMIC_FETCH_AND_ADD == IBV_WR_ATOMIC_CMP_AND_SWP + 1);
+  return static_cast<ibv_wr_opcode>(IBV_WR_ATOMIC_CMP_AND_SWP + static_cast<int>(change.kind));
 }
 [[gnu::always_inline]] inline void fill_change(ibv_send_wr& request,
                                                AtomicChange const& change) noexcept {

@@ -60,6 +60,7 @@ BAD = [  # where, what, and a part of the complaint
     ("lib/soft/x.hpp", HPP + "#include <sys/socket.h>\n", "includes sys/socket.h"),
     ("lib/verbs/x.hpp", HPP + "#include <arpa/inet.h>\n", "includes arpa/inet.h"),
     ("lib/network/x.cpp", HEAD + "#include <sodium.h>\n", "includes sodium"),
+    ("lib/network/x.cpp", HEAD + "#include <nlohmann/json.hpp>\n", "includes nlohmann"),
     ("examples/x.cpp", HEAD + "// a stranger\n", "says `stranger`"),
     ("include/lend/base/x.hpp", HPP + "// its verdict\n", "says `verdict`"),
     (UMBRELLA, HPP, "does not bring in include/lend/base/far.hpp"),
