@@ -13,7 +13,9 @@ std::uint64_t LatencyHistogram::count() const noexcept {
 }
 
 std::chrono::nanoseconds LatencyHistogram::begin_of(std::size_t index) const noexcept {
-  return std::chrono::nanoseconds{std::llround(begin_in_units(index) * unit_)};
+  double const begin = begin_in_units(index) * unit_;
+  if (begin >= 0x1p63) return std::chrono::nanoseconds::max();
+  return std::chrono::nanoseconds{std::llround(begin)};
 }
 
 std::chrono::nanoseconds LatencyHistogram::percentile(double percent) const noexcept {
@@ -33,7 +35,9 @@ void LatencyHistogram::merge(LatencyHistogram const& other) noexcept {
   for (std::size_t i = 0; i < bucket_count; ++i) {
     if (other.counts_[i] == 0) continue;
     double const middle = (begin_in_units(i) + begin_in_units(i + 1)) / 2 * other.unit_ / unit_;
-    counts_[is_same ? i : bucket_of(static_cast<std::uint64_t>(middle))] += other.counts_[i];
+    // Written so that one that is no number is 1, too.
+    auto const bounded = middle > 1 ? std::min(middle, 0x1p63) : 1;
+    counts_[is_same ? i : bucket_of(static_cast<std::uint64_t>(bounded))] += other.counts_[i];
   }
 }
 

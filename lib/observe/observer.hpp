@@ -54,7 +54,8 @@ class Observer {
   [[gnu::always_inline]] void succeed(std::uint32_t slot, Operation operation, std::uint64_t bytes,
                                       std::uint64_t now) noexcept {
     OperationMetrics& its = of(operation);
-    its.latency.add(now - posted_at_[slot]);
+    // The counters of two processors may differ.
+    its.latency.add(now > posted_at_[slot] ? now - posted_at_[slot] : 0);
     ++its.completed;
     its.bytes += bytes;
   }

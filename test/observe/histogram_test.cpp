@@ -43,6 +43,24 @@ TEST_CASE("an empty histogram has no percentile, and 0 counts as 1", "[observe]"
   CHECK(histogram.percentile(150) == histogram.percentile(100));
 }
 
+TEST_CASE("durations that are too long for nanoseconds are in the last bucket that has any",
+          "[observe]") {
+  LatencyHistogram histogram;
+  LatencyHistogram coarse{1e12};
+  for (unsigned bit = 0; bit < 64; ++bit) histogram.add(std::uint64_t{1} << bit);
+  for (auto const most : {UINT64_MAX, std::uint64_t{1} << 63, std::uint64_t{INT64_MAX}}) {
+    histogram.add(most);
+    coarse.add(most);
+  }
+  histogram.merge(coarse);
+
+  std::uint64_t counted = 0;
+  for (std::size_t i = 0; i < LatencyHistogram::bucket_count; ++i) counted += histogram.count_of(i);
+  CHECK(counted == 64 + 3 + 3);
+  CHECK(histogram.count_of(63 * LatencyHistogram::buckets_an_octave) >= 6);
+  CHECK(histogram.percentile(100) == std::chrono::nanoseconds::max());
+}
+
 TEST_CASE("merged histograms have the counts of both, whatever their units", "[observe]") {
   LatencyHistogram one;
   LatencyHistogram same;
