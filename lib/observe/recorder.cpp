@@ -67,9 +67,11 @@ Result<base::UniqueFd> open_directory(std::string const& path) {
   return directory;
 }
 
+/// None where there is such a file, which a process left that ended while it made it.
 Result<base::UniqueFd> make_file(int directory, std::string const& name) {
   base::UniqueFd file{
       ::openat(directory, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)};
+  if (!file && errno == EEXIST) return file;
   if (!file) return Error::from_errno("open of the recording " + name, errno);
   if (int const error = ::posix_fallocate(file.get(), 0, recording_bytes); error != 0) {
     ::unlinkat(directory, name.c_str(), 0);
@@ -95,6 +97,7 @@ Result<std::unique_ptr<Recorder>> Recorder::create(std::string const& path,
     auto const name = stem + std::to_string(number) + ".lend";
     auto const unfinished = name + ".new";
     LEND_TRY(file, make_file(directory.get(), unfinished));
+    if (!file) continue;
     void* const mapped =
         ::mmap(nullptr, recording_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
     std::unique_ptr<Recorder> recorder;
@@ -174,7 +177,8 @@ std::string Recorder::last(std::uint64_t count, std::uint64_t now) const {
   std::string text;
   for (auto at = next_ - std::min({count, next_, std::uint64_t{ring_events}}); at < next_; ++at) {
     Event const& event = ring_[at % ring_events];
-    auto const age = static_cast<double>(now - event.at) * header_.nanoseconds_a_tick / 1000;
+    auto const ticks = now > event.at ? now - event.at : 0;
+    auto const age = static_cast<double>(ticks) * header_.nanoseconds_a_tick / 1000;
     std::array<char, 48> before{};
     std::snprintf(before.data(), before.size(), "\n  %12.3f us before: ", age);
     text += before.data() + text_of(event);

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "observe/recorded.hpp"
 #include "soft/tracing.hpp"
@@ -47,6 +48,21 @@ bool is_well_formed(std::vector<observe::Event> const& events, bool is_whole) {
 }
 
 }  // namespace
+
+TEST_CASE("an unfinished file that is left over is passed by", "[observe]") {
+  Folder const folder;
+  std::string first;
+  {
+    auto ends = two_ends(recording_in(folder.path));
+    auto const all = recordings_in(folder.path);
+    for (auto const& entry : std::filesystem::directory_iterator{folder.path}) first = entry.path();
+    auto const number = all.back().header.channel;
+    auto const stem = first.substr(0, first.rfind('-') + 1);
+    std::ofstream{stem + std::to_string(number + 1) + ".lend.new"} << "left over";
+  }
+  CHECK_FALSE(failure_in(folder.path).has_value());
+  CHECK(recordings_in(folder.path).size() == 4);
+}
 
 TEST_CASE("a recording has each event, with its bytes and its source line", "[observe]") {
   Folder const folder;

@@ -89,6 +89,23 @@ TEST_CASE("what is no recording is refused with a sentence", "[observe]") {
   CHECK(tools::read_recording(folder.path + "/nothing").error() == Errc::not_found);
 }
 
+TEST_CASE("an event with a time before the recording's is told with the others", "[observe]") {
+  Folder const folder;
+  auto const path = recording_of_work(folder);
+  auto bytes = bytes_of(path);
+  auto const whole = must(tools::read_recording(path));
+  observe::Event event = whole.events.back();
+  event.at = whole.header.begun_at - 5;
+  auto const at = observe::header_bytes +
+                  (whole.header.next - 1) % observe::ring_events * sizeof(observe::Event);
+  bytes.replace(at, sizeof event, reinterpret_cast<char const*>(&event), sizeof event);
+  write(path, bytes);
+
+  std::vector const all{must(tools::read_recording(path))};
+  CHECK(all[0].events.size() == whole.events.size());
+  CHECK(tools::timeline_of(all).moments.front().event->at == event.at);
+}
+
 TEST_CASE("a damaged recording is refused or told, and never more than that", "[observe]") {
   Folder const folder;
   auto const path = recording_of_work(folder);
