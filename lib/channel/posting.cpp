@@ -8,6 +8,7 @@
 #include <new>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace lend::channel {
 
@@ -65,11 +66,11 @@ Error has_pool_error() noexcept {
 
 Result<void> wait_for_room(ChannelState& channel, Operation operation, Deadline deadline,
                            RoomWait& wait) noexcept {
-  channel.in_flight.observed.note_room_wait();
   auto const has_room = [&] { return channel.in_flight.has_room(operation); };
   bool const only_device_is_full = has_room();
   do {
     LEND_TRYV(check_for_room(channel, operation, wait.patience));
+    if (!std::exchange(wait.is_noted, true)) channel.in_flight.observed.note_room_wait();
     LEND_TRY(goes_on, channel.poll_or_pause(wait.waiter, deadline));
     // The last look before a sleep may have made room.
     if (!goes_on && (only_device_is_full || (!channel.is_broken() && !has_room())))

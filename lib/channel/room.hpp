@@ -8,10 +8,11 @@
 
 namespace lend::channel {
 
-/// One wait for room.
+/// One post's wait for room.
 struct RoomWait {
   Waiter waiter;
   std::optional<Deadline> patience{};  // with a device that is full without outstanding work
+  bool is_noted = false;               // an observer counts the post once
 };
 
 /// After a post that found no room. Refuses if no wait makes any: handles hold every slot, or the

@@ -211,12 +211,15 @@ TEST_CASE("a wait that sees a flush waits for the reason too", "[channel]") {
 
 TEST_CASE("a device that says full where there is room is asked again until the deadline",
           "[channel]") {
-  auto end = odd_end({});
+  auto options = one_element();
+  options.observe.metrics = true;
+  auto end = odd_end({}, options);
   PollingScope scope{end.channel};
   auto work = scope.post_send(end.memory.gather(8, 8)).value();
   Fake::get().post_result = ENOMEM;
   CHECK(end.channel.send(end.memory.gather(0, 8), within(5ms)).error() == Errc::timed_out);
   CHECK(scope.post_send(end.memory.gather(0, 8), within(5ms)).error() == Errc::timed_out);
+  if (end.channel.metrics() != nullptr) CHECK(end.channel.metrics()->room_waits == 2);
   CHECK(end.memory.loans() == 1);
   complete_next(IBV_WC_SUCCESS);
   CHECK(scope.finish().has_value());
