@@ -48,6 +48,11 @@ Result<void> ProtectionDomain::advise(Advice advice, std::span<GatherElement con
     if (region->domain != handle_)
       return Error{Errc::invalid_argument, "element " + std::to_string(count) +
                                                " is of a region of another protection domain"};
+    if (element.range.length > UINT32_MAX)
+      return Error{Errc::invalid_argument,
+                   "element " + std::to_string(count) + " has " +
+                       std::to_string(element.range.length) +
+                       " bytes; advice is on less than 4 GiB each: cut it by chunks()"};
     verbs::fill_element(entries[count++], *region, element.range);
   }
   std::uint32_t const flags =

@@ -112,7 +112,8 @@ int query_device(ibv_context* context, ibv_device_attr* attributes) {
   attributes->max_cqe = fake().device.completions_max;
   attributes->max_srq = fake().device.receive_queues_max;
   attributes->max_srq_wr = fake().device.shared_receives_max;
-  attributes->max_mr_size = 1u << 30;
+  attributes->max_mr_size = fake().device.region_bytes_max;
+  attributes->atomic_cap = fake().device.has_atomics ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE;
   attributes->max_qp_rd_atom = fake().device.reads_max;
   attributes->max_qp_init_rd_atom = fake().device.reads_max;
   return 0;
@@ -298,7 +299,9 @@ ibv_ah* create_ah(ibv_pd* domain, ibv_ah_attr* attributes) {
 
 int modify_qp(ibv_qp* queue_pair, ibv_qp_attr* attributes, int mask) {
   if (fake().fails("ibv_modify_qp")) return failure();
+  if (attributes->qp_state == IBV_QPS_ERR && queue_pair->state == IBV_QPS_RESET) return EINVAL;
   queue_pair->state = attributes->qp_state;
+  if ((mask & IBV_QP_PORT) != 0) fake().modified_port = attributes->port_num;
   fake().modified.push_back({*attributes, mask});
   if (attributes->qp_state == IBV_QPS_ERR && fake().at_error) fake().at_error();
   return 0;
@@ -312,6 +315,7 @@ int destroy_qp(ibv_qp* queue_pair) {
 int query_qp(ibv_qp* queue_pair, ibv_qp_attr* attributes, int, ibv_qp_init_attr*) {
   if (fake().fails("ibv_query_qp")) return failure();
   attributes->qp_state = queue_pair->state;
+  attributes->port_num = fake().modified_port;
   return 0;
 }
 

@@ -71,7 +71,9 @@ struct FakeDevice {
   std::uint32_t elements_granted = 0;
   std::uint32_t send_depth_withheld = 0;
   int completions_withheld = 0;
+  bool has_atomics = false;
   bool has_paging_on_demand = false;
+  std::uint64_t region_bytes_max = 1u << 30;
   bool has_channels = false;  // completion channels, without events
   std::uint32_t first_queue_pair = 0x1234;
   std::uint32_t queue_pair_step = 0;  // 0: each has the number of the first, as if that were gone
@@ -152,7 +154,8 @@ class Fake {
   int last_opened = -1;  // the descriptor of its events
   int post_calls = 0;
   std::vector<Modified> modified{};
-  std::vector<int> accesses{};                           // of regions
+  std::uint8_t modified_port = 0;  // the last that was set, which queries report
+  std::vector<int> accesses{};     // of regions
   std::vector<std::pair<int, std::uint64_t>> dmabufs{};  // descriptor, address in requests
   std::vector<Advised> advised{};
   std::vector<ibv_qp_type> types{};      // of queue pairs

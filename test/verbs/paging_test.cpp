@@ -7,6 +7,8 @@
 #include <lend/verbs/protection_domain.hpp>
 #include <lend/verbs/queue_pair_options.hpp>
 
+#include <sys/mman.h>
+
 #include <array>
 #include <vector>
 
@@ -83,6 +85,29 @@ TEST_CASE("advice that makes no sense is refused before the device is asked", "[
   CHECK(foreign == Errc::invalid_argument);
   CHECK(foreign.message().find("another protection domain") != std::string::npos);
   CHECK(Fake::get().advised.empty());
+}
+
+TEST_CASE("advice on 4 GiB and more at once is refused, and given by chunks", "[verbs]") {
+  constexpr std::size_t length = std::size_t{1} << 32;
+  void* const mapped =
+      ::mmap(nullptr, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  REQUIRE(mapped != MAP_FAILED);
+  {
+    Fake::get().reset();
+    Fake::get().device.has_paging_on_demand = true;
+    Fake::get().device.region_bytes_max = 2 * length;
+    auto const domain = must(must(open_fake()).allocate_protection_domain());
+    auto const region =
+        must(domain.register_memory({static_cast<std::byte*>(mapped), length}, Paging::on_demand));
+
+    auto const refused = error_of(domain.advise(Advice::prefetch, region.gather()));
+    CHECK(refused == Errc::invalid_argument);
+    CHECK(refused.message().find("less than 4 GiB") != std::string::npos);
+    CHECK(Fake::get().advised.empty());
+    must(domain.advise(Advice::prefetch, region.gather(0, length - 1)));
+    CHECK(Fake::get().advised.at(0).elements.at(0).length == UINT32_MAX);
+  }
+  REQUIRE(::munmap(mapped, length) == 0);
 }
 
 TEST_CASE("a device that takes no advice says so, and another refusal names the call", "[verbs]") {

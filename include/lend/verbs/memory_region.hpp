@@ -131,7 +131,7 @@ class LEND_EXPORT MemoryRegion {
   Result<std::span<std::byte>> mutable_bytes() && = delete;
 
   /// Lets a peer that knows the exposure's remote() access these bytes until the exposure ends.
-  /// Costs a registration.
+  /// Costs a registration, which pins the bytes, those of a region on demand, too.
   ///
   /// The caller owes, until then: what ProtectionDomain::unsafe_allocate_exposed() says.
   /// Errors:  those of ProtectionDomain::allocate(), and

@@ -40,6 +40,10 @@ concept OwnsItsBytes = std::convertible_to<Bytes&, std::span<std::byte>> &&
     !std::ranges::enable_borrowed_range<std::remove_cv_t<Bytes>>;
 
 /// When the pages of a region are in memory.
+///
+/// A card may support `on_demand` for some services and operations only. Other work with such a
+/// region ends in a local protection error.
+/// Source:  ibv_query_device_ex(3), struct ibv_odp_caps, per_transport_caps.
 enum class Paging : std::uint8_t {
   pinned,     ///< from registration to its end
   on_demand,  ///< while the device uses them: capabilities().paging_on_demand
@@ -144,9 +148,9 @@ class LEND_EXPORT ProtectionDomain {
   /// Tells the device which bytes of regions of this domain work will need soon. It may ignore
   /// that. Lends nothing: work may hold the bytes.
   ///
-  /// Shape:   1 to elements_max elements.
-  /// Errors:  invalid_argument  no elements or too many, an element out of bounds, or of another
-  ///                            domain.
+  /// Shape:   1 to elements_max elements, each below 4 GiB: cut a larger one by chunks().
+  /// Errors:  invalid_argument  no elements or too many, an element out of bounds, too large, or of
+  ///                            another domain.
   ///          unsupported       the device takes no advice.
   ///          system_failed     the device refused, for instance because the region is pinned.
   /// Source:  ibv_advise_mr(3).
