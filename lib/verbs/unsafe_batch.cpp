@@ -111,7 +111,10 @@ Result<void> AnyUnsafeBatch::post() noexcept {
   Chain& requests = chain();
   // Receives first: the peer may answer the other requests at once.
   auto posted = post_list(*queue_pair_, requests.receives, Operation::receive);
-  if (posted.has_value()) posted = post_list(*queue_pair_, requests.sends, Operation::send);
+  if (posted.has_value())
+    posted = post_list(*queue_pair_, requests.sends, Operation::send);
+  else if (requests.receives.size == 0)
+    requests.clear();  // the device does not say which it took: the caller aborts, no send follows
   is_cut_ = requests.size() != 0;
   if (!is_cut_) requests.clear();
   return posted;

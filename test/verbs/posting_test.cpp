@@ -2,6 +2,7 @@
 // Goal: what is posted is what was said, and what is wrong is refused before anything is posted.
 // Method: the fake provider keeps what it was given.
 #include "support/catch.hpp"
+#include "support/two_ends.hpp"
 #include "verbs/fake_provider.hpp"
 
 #include <lend/verbs/context.hpp>
@@ -294,4 +295,46 @@ TEST_CASE("fenced and solicited requests carry their flags, and others none", "[
         (IBV_SEND_FENCE | IBV_SEND_SOLICITED));
   CHECK(flags_of(queue_pair.unsafe_post_write(1, write)) == 0);
   CHECK(flags_of(queue_pair.unsafe_post_read(1, read.fenced())) == IBV_SEND_FENCE);
+}
+
+TEST_CASE("so do atomic operations, datagrams and those of a batch", "[verbs]") {
+  FakeDevice device;
+  device.has_atomics = true;
+  auto made = connected({}, device);
+  auto const flags = [] {
+    return take().request.send_flags & (IBV_SEND_FENCE | IBV_SEND_SOLICITED);
+  };
+  auto const atomic = Atomic::fetch_add(made.memory.scatter(0, 8), remote.word(0), 1);
+  must(made.queue_pair.unsafe_post_atomic(1, atomic));
+  CHECK(flags() == 0);
+  must(made.queue_pair.unsafe_post_atomic(1, atomic.fenced()));
+  CHECK(flags() == IBV_SEND_FENCE);
+  auto batch = made.queue_pair.unsafe_batch();
+  must(batch.add_atomic(1, atomic.fenced()));
+  must(batch.post());
+  CHECK(flags() == IBV_SEND_FENCE);
+
+  auto const queue = must(CompletionQueue::create(made.context, 256));
+  auto datagrams = must(must(PreparedDatagramQueuePair::create(made.domain, queue, {})).activate());
+  auto const to = must(datagrams.destination(datagrams.endpoint()));
+  must(datagrams.unsafe_post_send(1, Send{made.memory.gather(0, 8)}.solicited(), to));
+  CHECK(flags() == IBV_SEND_SOLICITED);
+}
+
+TEST_CASE("a batch is empty where the device does not say which receives it took", "[verbs]") {
+  auto made = connected();
+  auto batch = made.queue_pair.unsafe_batch();
+  must(batch.add_receive(1, made.memory.scatter(0, 8)));
+  must(batch.add_send(2, made.memory.gather(8, 8)));
+  Fake::get().post_result = EIO;
+  Fake::get().silent_after = 0;
+
+  CHECK(error_of(batch.post()) == Errc::system_failed);
+  CHECK(batch.size() == 0);
+  REQUIRE(Fake::get().posted.size() == 1);
+  CHECK(Fake::get().posted.front().is_receive);
+  Fake::get().post_result = 0;
+  must(batch.add_send(3, made.memory.gather(8, 8)));
+  must(batch.post());
+  CHECK(Fake::get().posted.back().request.wr_id == 3);
 }
