@@ -31,8 +31,8 @@ std::string_view sentence_of(Errc code) noexcept {
     case Errc::timed_out: return "the deadline passed";
     case Errc::work_failed: return "a work request completed with a failure";
     case Errc::channel_broken:
-      return "an earlier failure broke the channel; only finish(), prepare_again() and destruction "
-             "remain";
+      return "an earlier failure broke the channel; only finish(), destruction and, of a "
+             "connection, prepare_again() remain";
     case Errc::incompatible_peer:
       return "the peer's endpoint or greeting is malformed, foreign, stale or does not match this "
              "end";

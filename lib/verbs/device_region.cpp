@@ -25,7 +25,8 @@ Error refused(verbs::DomainHandle const& domain, int descriptor, std::size_t len
       return verbs::verb_error(
           Errc::invalid_argument, domain.provider(), call, errno_value,
           "It is no dmabuf, or has fewer bytes than offset and length ask for.");
-    default: return verbs::registration_error(*domain.context, length, errno_value);
+    default:
+      return verbs::registration_error(*domain.context, length, errno_value, "ibv_reg_dmabuf_mr");
   }
 }
 

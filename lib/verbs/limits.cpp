@@ -89,9 +89,10 @@ std::string locked_memory_remedy() {
          "LimitMEMLOCK=infinity in a systemd unit, or use less.";
 }
 
-Error registration_error(ContextHandle const& context, std::size_t length, int errno_value) {
+Error registration_error(ContextHandle const& context, std::size_t length, int errno_value,
+                         char const* verb) {
   auto const& provider = context.provider();
-  std::string const call = "ibv_reg_mr of " + std::to_string(length) + " bytes";
+  std::string const call = verb + (" of " + std::to_string(length)) + " bytes";
   std::string const regions = at_most(context, context.limits.regions_max, "regions") + '.';
   switch (errno_value) {
     case EPERM:  // the errno of a limit of 0. Source: Linux mm/mlock.c, can_do_mlock().

@@ -19,7 +19,6 @@ struct RefusedWork {
   ByteRange range;
   RemoteSlice remote;  // of writes, reads and atomic operations
   bool has_immediate;
-  bool is_datagram;
 };
 
 std::string other_domain(RefusedWork const& work, std::size_t index) {
@@ -118,7 +117,7 @@ Error error_of(RequestQueue const& queue, RefusedWork const& work, PostAnswer an
           "with_immediate(), or do not solicit it");
     case PostRefusal::by_device:
       if (work.has_immediate && !queue.carries_immediates()) return no_immediates(queue);
-      return device_refused(queue, work.operation, answer.detail, !work.is_datagram);
+      return device_refused(queue, work.operation, answer.detail);
     case PostRefusal::unclear: return device_unclear(queue, work.operation, answer.detail);
   }
   return {};
@@ -139,23 +138,19 @@ Error error_of(RequestQueue const& queue, Work const& work, PostAnswer answer,
                    .region = element != nullptr ? element->region : nullptr,
                    .range = element != nullptr ? element->range : ByteRange{},
                    .remote = remote,
-                   .has_immediate = has_immediate,
-                   .is_datagram = is_addressed<Work> || std::is_same_v<Work, RoomReceive>},
+                   .has_immediate = has_immediate},
                   answer, conflict);
 }
 
 }  // namespace
 
-Error device_refused(RequestQueue const& queue, Operation operation, int errno_value,
-                     bool is_connection) noexcept {
+Error device_refused(RequestQueue const& queue, Operation operation, int errno_value) noexcept {
   // A full queue. Source: ibv_post_send(3); rdma-core providers answer ENOMEM.
   if (errno_value == ENOMEM) return Errc::queue_full;
-  return verb_error(
-      Errc::system_failed, queue.domain->provider(), post_verb(operation), errno_value,
-      is_connection ? "The queue pair may have left the state in which it accepts work: try "
-                      "again, or finish the channel's scopes and prepare_again()."
-                    : "The queue pair may have left the state in which it accepts work: try "
-                      "again, or finish the channel's scopes and build another channel.");
+  return verb_error(Errc::system_failed, queue.domain->provider(), post_verb(operation),
+                    errno_value,
+                    "The queue pair may have left the state in which it accepts work: try again, "
+                    "or end its outstanding work and set up another one.");
 }
 
 Error device_unclear(RequestQueue const& queue, Operation operation, int errno_value) noexcept {

@@ -130,8 +130,8 @@ template <class Queue, class Work>
 }
 
 /// Why the device did not take a request of `operation`.
-[[nodiscard]] Error device_refused(RequestQueue const& queue, Operation operation, int errno_value,
-                                   bool is_connection = true) noexcept;
+[[nodiscard]] Error device_refused(RequestQueue const& queue, Operation operation,
+                                   int errno_value) noexcept;
 /// The device does not say whether it took the request, as when rxe's doorbell fails; that counts
 /// as posted until it is aborted. Source: rdma-core providers/rxe/rxe.c, rxe_post_send().
 [[nodiscard]] Error device_unclear(RequestQueue const& queue, Operation operation,

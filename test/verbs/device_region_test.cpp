@@ -76,6 +76,17 @@ TEST_CASE("device memory is lent, exclusively to be written, and outlives its re
   CHECK(Fake::get().violations.empty());
 }
 
+TEST_CASE("a dmabuf that no more regions are left for names the call", "[verbs]") {
+  auto const domain = fresh_domain();
+  Fake::get().fail_errno = ENOMEM;
+  Fake::get().fail_call = Fake::get().calls + 1;
+
+  auto const error = error_of(domain.register_dmabuf(descriptor, offset, 4096));
+
+  CHECK(error == Errc::exhausted);
+  CHECK(error.message().find("ibv_reg_dmabuf_mr of 4096 bytes") != std::string::npos);
+}
+
 TEST_CASE("a dmabuf that is exposed has a key for the peer", "[verbs]") {
   Opened opened;
   CHECK(error_of(opened.region.remote()) == Errc::unsupported);
