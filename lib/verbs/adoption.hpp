@@ -48,6 +48,10 @@ struct QueuePairDoor {
       PreparedQueuePair&& prepared, std::unique_ptr<ConnectionKeeper> keeper) noexcept;
 };
 
+/// The state that a query of a queue pair reported.
+[[nodiscard]] QueuePairState state_of(QueuePairHandle const& queue_pair,
+                                      ibv_qp_state reported) noexcept;
+
 /// As QueuePair::abort_all() and destroy(), whatever the queue pair's state.
 [[nodiscard]] Result<void> abort_all(QueuePairHandle const& queue_pair) noexcept;
 [[nodiscard]] Result<void> destroy(QueuePairHandle& queue_pair) noexcept;

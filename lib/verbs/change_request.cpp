@@ -24,7 +24,8 @@ Result<void> check_numbers(QueuePairHandle const& queue_pair, QueuePairChange co
   auto const last = [](std::int64_t count) {
     return static_cast<std::uint64_t>(count > 0 ? count - 1 : 0);
   };
-  PeerPath const path = change.path.value_or(PeerPath{.port = port.number});
+  PeerPath const path = change.path.value_or(PeerPath{});
+  auto const path_port = path.port.value_or(port.number);
   for (Bound const& bound : {
            Bound{"to", static_cast<std::uint64_t>(change.to.value_or(QueuePairState::reset)),
                  IBV_QPS_ERR},
@@ -36,7 +37,7 @@ Result<void> check_numbers(QueuePairHandle const& queue_pair, QueuePairChange co
            Bound{"partition_index", change.partition_index.value_or(std::uint16_t{0}),
                  last(port.partition_key_count)},
            Bound{"port", change.port.value_or(port.number), context.attributes.port_count},
-           Bound{"path.port", path.port, context.attributes.port_count},
+           Bound{"path.port", path_port, context.attributes.port_count},
            Bound{"path.gid_index", path.gid_index, last(port.gid_count)},
            Bound{"path.service_level", path.service_level, service_level_largest},
            Bound{"reads_in_flight", change.reads_in_flight.value_or(std::uint8_t{0}),
@@ -52,14 +53,14 @@ Result<void> check_numbers(QueuePairHandle const& queue_pair, QueuePairChange co
       return change_refused(queue_pair, std::string{bound.name} + " is " +
                                             std::to_string(bound.value) + ", and at most " +
                                             std::to_string(bound.largest));
-  if (change.port == std::uint8_t{0} || path.port == 0)
+  if (change.port == std::uint8_t{0} || path_port == 0)
     return change_refused(queue_pair, "port 0; ports are counted from 1");
   return success();
 }
 
-ibv_ah_attr raw_of(PeerPath const& path) noexcept {
+ibv_ah_attr raw_of(PeerPath const& path, std::uint8_t port_of_context) noexcept {
   ibv_ah_attr raw{};
-  raw.port_num = path.port;
+  raw.port_num = path.port.value_or(port_of_context);
   raw.dlid = path.lid;
   raw.sl = path.service_level;
   raw.src_path_bits = path.path_bits;
@@ -128,7 +129,7 @@ Result<ChangeRequest> request_of(QueuePairHandle const& queue_pair, QueuePairCha
   request.set(change.port, raw.port_num, IBV_QP_PORT);
   request.set(change.queue_key, raw.qkey, IBV_QP_QKEY);
   if (change.path) {
-    raw.ah_attr = raw_of(*change.path);
+    raw.ah_attr = raw_of(*change.path, queue_pair.domain->context->port.number);
     request.mask |= IBV_QP_AV;
   }
   auto const number_in = [](auto const& number) {

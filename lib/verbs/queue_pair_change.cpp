@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Queue pairs that a program moves by hand. One thread at a time.
 #include <lend/verbs/any_queue_pair.hpp>
+#include <verbs/adoption.hpp>
 #include <verbs/change_request.hpp>
 #include <verbs/handles.hpp>
 #include <verbs/queue_pair_states.hpp>
@@ -96,6 +97,18 @@ Result<void> check_masks(QueuePairHandle const& queue_pair, ibv_qp_state from,
   return verbs::change_refused(queue_pair, text);
 }
 
+/// Whether the path begins at the port that INIT chose; 0: the device does not report it.
+Result<void> check_port(QueuePairHandle const& queue_pair, ibv_qp_attr const& now,
+                        ChangeRequest const& request) {
+  int const of_path = request.attributes.ah_attr.port_num;
+  if (now.qp_state != IBV_QPS_INIT || (request.mask & IBV_QP_AV) == 0 || now.port_num == 0 ||
+      of_path == now.port_num)
+    return success();
+  return verbs::change_refused(queue_pair, "path.port is " + std::to_string(of_path) +
+                                               ", and its own port is " +
+                                               std::to_string(now.port_num));
+}
+
 Result<ibv_qp_attr> query_of(QueuePairHandle const& queue_pair, int mask,
                              ibv_qp_init_attr& made_with) {
   verbs::Provider const& provider = queue_pair.domain->provider();
@@ -123,8 +136,9 @@ Result<void> AnyQueuePair::unsafe_modify(QueuePairChange const& change) {
                  context.name + " is iWARP, whose queue pairs only rdma_cm moves: use lend/cm"};
   LEND_TRY(request, verbs::request_of(queue_pair, change));
   ibv_qp_init_attr unused{};
-  LEND_TRY(now, query_of(queue_pair, IBV_QP_STATE, unused));
+  LEND_TRY(now, query_of(queue_pair, IBV_QP_STATE | IBV_QP_PORT, unused));
   LEND_TRYV(check_masks(queue_pair, now.qp_state, request));
+  LEND_TRYV(check_port(queue_pair, now, request));
   verbs::Provider const& provider = queue_pair.domain->provider();
   int const result = provider.modify_qp(queue_pair.raw.get(), &request.attributes, request.mask);
   if (result == 0) return success();
@@ -148,8 +162,7 @@ Result<QueuePairFacts> AnyQueuePair::query() const {
                          ? verbs::receiver_not_ready_delays[raw.min_rnr_timer]
                          : std::chrono::microseconds{};
   return QueuePairFacts{
-      .state = raw.qp_state <= IBV_QPS_ERR ? static_cast<QueuePairState>(raw.qp_state)
-                                           : QueuePairState::unknown,
+      .state = verbs::state_of(handle(), raw.qp_state),
       .is_draining = raw.sq_draining != 0,
       .remote_access = access_of(raw.qp_access_flags),
       .partition_index = raw.pkey_index,

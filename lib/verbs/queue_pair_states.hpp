@@ -62,8 +62,9 @@ struct BringUp {
   return steps;
 }
 
-/// Allowed from every state.
+/// Allowed from every state but RESET.
 inline constexpr Transition any_to_error{"any state to ERR", IBV_QPS_ERR, IBV_QP_STATE};
+/// Allowed from every state.
 inline constexpr Transition any_to_reset{"any state to RESET", IBV_QPS_RESET, IBV_QP_STATE};
 
 /// Maximum reads outstanding, or served concurrently, per queue pair, if the device supports more

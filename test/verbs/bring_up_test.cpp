@@ -52,6 +52,30 @@ TEST_CASE("an unreliable connection is brought up with what it has", "[verbs]") 
   CHECK(Fake::get().types == std::vector{IBV_QPT_UC});
 }
 
+TEST_CASE("by hand a path begins at the port that INIT chose, or nowhere", "[verbs]") {
+  FakeDevice device;
+  device.ports = {IBV_PORT_ACTIVE, IBV_PORT_ACTIVE};
+  Fake::get().reset(std::move(device));
+  Opened const opened;
+  auto prepared = PreparedUnreliableQueuePair::create(opened.domain, opened.queue, {}).value();
+  auto queue_pair = std::move(prepared).unsafe_unconnected().value();
+  QueuePairChange change{.to = QueuePairState::ready_to_receive,
+                         .path = PeerPath{.port = std::uint8_t{2}},
+                         .mtu_bytes = 1024,
+                         .peer = QueuePairNumber::truncated(1),
+                         .receive_from = PacketSequenceNumber::truncated(1)};
+  auto const refused = queue_pair.unsafe_modify(change);
+  REQUIRE(refused.has_error());
+  CHECK(refused.error() == Errc::invalid_argument);
+  CHECK(refused.error().message().find("path.port is 2, and its own port is 1") !=
+        std::string::npos);
+  CHECK(Fake::get().modified.size() == 1);
+
+  change.path->port.reset();
+  REQUIRE(queue_pair.unsafe_modify(change).has_value());
+  CHECK(Fake::get().modified.back().attributes.ah_attr.port_num == 1);
+}
+
 TEST_CASE("a queue pair for datagrams is brought up with its key, and no peer", "[verbs]") {
   Fake::get().reset();
   Opened const opened;

@@ -5,6 +5,8 @@
 // Source: ibv_modify_qp(3); Linux drivers/infiniband/core/verbs.c, qp_state_table.
 #include "verbs/verbs_ends.hpp"
 
+#include <lend/verbs/device_events.hpp>
+
 #include <functional>
 #include <set>
 #include <string>
@@ -93,7 +95,7 @@ std::vector<Attribute> attributes(PeerPath const& path) {
   return {
       attribute("remote_access", &Change::remote_access, RemoteAccess::write),
       attribute("partition_index", &Change::partition_index, std::uint16_t{0}),
-      attribute("port", &Change::port, path.port),
+      attribute("port", &Change::port, std::uint8_t{*path.port}),
       attribute("queue_key", &Change::queue_key, std::uint32_t{5}),
       attribute("path", &Change::path, path),
       attribute("mtu_bytes", &Change::mtu_bytes, std::uint32_t{1024}),
@@ -239,6 +241,54 @@ TEST_CASE(
   CHECK(believed.message().find("it is in RTS, not in SQD") != std::string::npos);
   must(bench.queue_pair.unsafe_modify(
       {.to = QueuePairState::ready_to_send, .from = QueuePairState::ready_to_send}));
+}
+
+TEST_CASE("a path begins at the queue pair's port, where it says none", "[verbs]") {
+  if (cannot_connect()) return;
+  ByHand<Rc> bench;
+  auto const own_port = bench.context.port().number;
+  auto change = bench.to_receive(bench.own);
+  auto const last = bench.context.attributes().port_count;
+  if (last > 1) {
+    change.path->port = static_cast<std::uint8_t>(own_port == 1 ? 2 : 1);
+    auto const error = error_of(bench.queue_pair.unsafe_modify(change));
+    CHECK(error == Errc::invalid_argument);
+    CHECK(error.message().find("its own port is") != std::string::npos);
+  }
+  change.path->port.reset();
+  must(bench.queue_pair.unsafe_modify(change));
+  CHECK(must(bench.queue_pair.query()).path.port == own_port);
+}
+
+TEST_CASE("in RESET there is nothing to abort", "[verbs]") {
+  if (cannot_connect()) return;
+  ByHand<Rc> bench;
+  must(bench.queue_pair.unsafe_modify({.to = QueuePairState::reset}));
+  must(bench.queue_pair.abort_all());
+  CHECK(bench.queue_pair.state() == QueuePairState::reset);
+}
+
+TEST_CASE("a queue pair that is drained by hand tells so, and goes on", "[verbs]") {
+  if (cannot_connect() || open_test_device().kind() != DeviceKind::soft) return;
+  ByHand<Rc> bench;
+  bench.connect(bench.queue_pair, bench.own, bench.own);
+  auto events = must(DeviceEvents::of(bench.context));
+  put(bench.memory, 0, "drained");
+  Write const write{bench.memory.gather(0, 7), bench.remote(100, 7)};
+
+  must(bench.queue_pair.unsafe_modify(
+      {.to = QueuePairState::send_queue_drained, .tells_when_drained = true}));
+  CHECK(bench.queue_pair.state() == QueuePairState::send_queue_drained);
+  auto const told = must(events.wait(within(10s)));
+  CHECK(told.kind == DeviceEvent::Kind::sends_drained);
+  CHECK(told.queue_pair == bench.own.queue_pair_number.value());
+  CHECK_FALSE(must(bench.queue_pair.query()).is_draining);
+  must(bench.queue_pair.unsafe_post_write(1, write));
+  CHECK(is_quiet(bench.queue));
+  must(bench.queue_pair.unsafe_modify({.to = QueuePairState::ready_to_send}));
+
+  CHECK(take(bench.queue, 1).at(1).success() != nullptr);
+  CHECK(text_at(bench.memory, 100, 7) == "drained");
 }
 
 TEST_CASE("queue pairs that were connected by hand carry messages, and again after RESET",

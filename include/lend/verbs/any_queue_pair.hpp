@@ -87,9 +87,11 @@ class LEND_EXPORT AnyPreparedQueuePair {
 class LEND_EXPORT AnyQueuePair {
  public:
   /// Moves the queue pair to the error state: every outstanding request completes with
-  /// WR_FLUSH_ERR. Not MPI_Win_flush: it aborts the work and waits for nothing.
+  /// WR_FLUSH_ERR. Not MPI_Win_flush: it aborts the work and waits for nothing. One in RESET has
+  /// no requests, and stays there.
   /// Errors:  system_failed.
-  /// Source:  ibv_modify_qp(3), any state to ERR.
+  /// Source:  ibv_modify_qp(3), any state but RESET to ERR; Linux drivers/infiniband/core/verbs.c,
+  ///          qp_state_table.
   [[nodiscard]] Result<void> abort_all() noexcept;
 
   /// Destroys the queue pair now. Then the device no longer accesses bytes that were posted here,
@@ -105,11 +107,12 @@ class LEND_EXPORT AnyQueuePair {
   /// Changes attributes and state by hand.
   ///
   /// The caller owes: what lend assumes of a connection, where its calls go on being used: RESET
-  /// drops the requests that are outstanding, and their completions do not come.
+  /// drops the requests that are outstanding. Completions that were not polled before may come
+  /// afterwards, or not.
   /// Errors:  invalid_argument  names each attribute that the transition lacks or does not take,
   ///                            or the value that is out of range; or there is no such transition,
-  ///                            or the queue pair is not in the state `from`. The device was not
-  ///                            asked.
+  ///                            or the queue pair is not in the state `from`, or its port is not
+  ///                            the path's. The device was not asked.
   ///          unsupported       iWARP, whose queue pairs only rdma_cm moves.
   ///          system_failed     the device refused it, with its errno.
   /// Source:  ibv_modify_qp(3).

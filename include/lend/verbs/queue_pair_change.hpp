@@ -15,12 +15,12 @@ namespace lend {
 
 /// The way to a peer. Source: ibv_modify_qp(3), struct ibv_ah_attr.
 struct PeerPath {
-  std::uint8_t port = 1;           ///< of this end
-  std::uint16_t lid = 0;           ///< the peer's, on InfiniBand
-  std::optional<Gid> gid{};        ///< the peer's, which RoCE needs
-  std::uint8_t gid_index = 0;      ///< this end's entry of Context::gids(); with `gid`
-  std::uint8_t hop_limit = 255;    ///< with `gid`
-  std::uint8_t traffic_class = 0;  ///< with `gid`
+  std::optional<std::uint8_t> port{};  ///< of this end: the queue pair's; nothing: the context's
+  std::uint16_t lid = 0;               ///< the peer's, on InfiniBand
+  std::optional<Gid> gid{};            ///< the peer's, which RoCE needs
+  std::uint8_t gid_index = 0;          ///< this end's entry of Context::gids(); with `gid`
+  std::uint8_t hop_limit = 255;        ///< with `gid`
+  std::uint8_t traffic_class = 0;      ///< with `gid`
   std::uint8_t service_level = 0;
   std::uint8_t path_bits = 0;  ///< low bits of this end's LID
 
