@@ -46,7 +46,7 @@ enum class Errc : int {
   /// A work request completed with a failure; work() has it. The channel is broken from here on.
   work_failed,
   /// An earlier failure broke the channel; the message has the first cause. Only finish(),
-  /// prepare_again() and destruction remain.
+  /// destruction and, of a connection, prepare_again() remain.
   channel_broken,
   /// The peer's endpoint or greeting is malformed, foreign, stale or does not match ours.
   incompatible_peer,
