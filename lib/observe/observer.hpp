@@ -54,8 +54,10 @@ class Observer {
   [[gnu::always_inline]] void succeed(std::uint32_t slot, Operation operation, std::uint64_t bytes,
                                       std::uint64_t now) noexcept {
     OperationMetrics& its = of(operation);
-    // The counters of two processors may differ.
-    its.latency.add(now > posted_at_[slot] ? now - posted_at_[slot] : 0);
+    std::uint64_t const posted_at = posted_at_[slot];
+    if (now < posted_at) [[unlikely]]
+      now = posted_at;  // the counters of two processors may differ
+    its.latency.add(now - posted_at);
     ++its.completed;
     its.bytes += bytes;
   }

@@ -72,7 +72,12 @@ template <class Queue, class Work>
   if constexpr (is_remote<Work>)
     return permits(plain.peer->access, WorkKind<Work>::access) && plain.peer->length == length;
   else if constexpr (is_atomic<Work>)
-    return is_word(plain.element) && plain.peer->word.address % RemoteWord::size == 0 &&
+    // One test of both places, as is_word() and its like for the peer's.
+    return length == RemoteWord::size &&
+           ((reinterpret_cast<std::uintptr_t>(region->address) + offset) |
+            plain.peer->word.address) %
+                   RemoteWord::size ==
+               0 &&
            permits(plain.peer->word.access, RemoteAccess::atomic) && queue.has_atomics;
   else if constexpr (is_addressed<Work>)
     return destination_refusal(queue, *plain.peer, length) == PostRefusal::none;

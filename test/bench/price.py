@@ -30,7 +30,7 @@ BANDS = {"by_id": 149, "unsafe": 215, "scoped": 289, "blocking": 178, "round": 7
 ATOMIC = 60  # an atomic operation's above a send's in each layer, at most
 ATOMIC_IN_A_BATCH = 83
 FLAT = 1.02
-METRICS = 62  # what counting adds to an operation, in any layer that counts
+METRICS = 68  # what counting adds to an operation, in any layer that counts
 RECORDING = 180  # what recording adds, with counting
 
 
