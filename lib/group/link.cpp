@@ -50,7 +50,8 @@ Result<void> Link::connect(RankCard const& peer) {
 }
 
 Result<void> Link::take_arrivals() noexcept {
-  while (outstanding_ > 0) {
+  // No more than can have come by now: a peer that sends on and on does not keep this rank here.
+  for (std::size_t left = outstanding_; left > 0; --left) {
     std::uint32_t const slot = posted_[oldest_];
     LEND_TRY(done, receives_[slot]->poll());
     if (!done) break;
@@ -61,6 +62,8 @@ Result<void> Link::take_arrivals() noexcept {
     std::memcpy(&note, bytes.data(), sizeof note);
     if (done->bytes < sizeof note || done->bytes != sizeof note + note.length)
       return Error{Errc::incompatible_peer, "a message between ranks is damaged"};
+    if (note.freed - freed_by_peer_ > sent_ - freed_by_peer_)
+      return Error{Errc::incompatible_peer, "a rank frees more messages than it was sent"};
     freed_by_peer_ = note.freed;
     peer_has_left_ |= note.kind == Note::Kind::left;
     if (note.kind == Note::Kind::broken) fault_ = note.fault();
