@@ -45,8 +45,9 @@ std::string place_of(WorkFailure const& work) {
   if (was_posted(work)) text = "slot " + std::to_string(work.slot) + " of ";
   text += "queue pair " + std::to_string(work.queue_pair_number);
   if (work.queue_pair_state != QueuePairState::unknown)
-    text += ", in state " + std::string{name_of(work.queue_pair_state)} + ',';
+    text += ", in state " + std::string{name_of(work.queue_pair_state)};
   if (!base::is_of_connection(work)) return text;
+  if (work.queue_pair_state != QueuePairState::unknown) text += ',';
   text += " toward queue pair " + std::to_string(work.peer_queue_pair_number);
   if (!work.peer_address.empty()) text += " at " + work.peer_address;
   return text;

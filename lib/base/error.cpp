@@ -132,8 +132,10 @@ std::string message_of(WorkFailure const& failure) {
   if (failure.slot != WorkFailure::no_slot) text += "slot " + std::to_string(failure.slot) + " of ";
   text += "queue pair " + std::to_string(failure.queue_pair_number) + " (state ";
   text += name_of(failure.queue_pair_state);
-  std::snprintf(numbers, sizeof numbers, "), peer queue pair %u. ", failure.peer_queue_pair_number);
-  text += numbers;
+  text += ')';
+  if (base::is_of_connection(failure))
+    text += ", peer queue pair " + std::to_string(failure.peer_queue_pair_number);
+  text += ". ";
   text += base::remedy_for(failure);
   return text;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Queries a queue pair that may be gone, and ends it. The thread of the channel.
+#include <base/error_details.hpp>
 #include <channel/connection.hpp>
 #include <verbs/adoption.hpp>
 #include <verbs/event_reader.hpp>
@@ -135,7 +136,8 @@ std::optional<Error> Connection::lost(Deadline deadline) noexcept {
 
 WorkFailure Connection::subject(Errc code) const noexcept {
   WorkFailure subject{.queue_pair_number = own_.queue_pair_number.value(),
-                      .peer_queue_pair_number = peer_.queue_pair_number.value(),
+                      .peer_queue_pair_number =
+                          is_for_datagrams() ? base::no_peer : peer_.queue_pair_number.value(),
                       .slot = WorkFailure::no_slot};
   try {
     if (!is_for_datagrams()) subject.peer_address = address_of(peer_);
