@@ -48,8 +48,13 @@ TEST_CASE("a time-out names the ranks that have not come, and what they are in",
 
   // One of them comes, and waits itself.
   CHECK(error_of(ranks[1].barrier(within(1ms))) == Errc::timed_out);
-  CHECK(error_of(ranks[0].barrier(within(1ms))) == Errc::timed_out);
-  CHECK(missing(ranks[0]) == std::vector{size - 1});
+  // A slow device may not read the record in time; then nobody is named.
+  std::vector<std::uint32_t> named;
+  for (int tries = 0; tries < 100 && named.empty(); ++tries) {
+    CHECK(error_of(ranks[0].barrier(within(1ms))) == Errc::timed_out);
+    named = missing(ranks[0]);
+  }
+  CHECK(named == std::vector{size - 1});
   on_each(ranks, [](Group& group) { expect(group.barrier(within(60s))); });
 }
 
