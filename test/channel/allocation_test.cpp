@@ -4,13 +4,13 @@
 #include "support/allocation_counter.hpp"
 #include "support/catch.hpp"
 #include "support/datagrams.hpp"
+#include "support/new_directory.hpp"
 #include "support/two_ends.hpp"
 
 #include <lend/channel/unsafe.hpp>
 
 #include <array>
 #include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -96,10 +96,9 @@ TEST_CASE_METHOD(Bench, "a blocking operation allocates nothing", "[channel]") {
 }
 
 TEST_CASE("a channel that counts and records allocates nothing for an operation", "[channel]") {
-  std::string folder = std::filesystem::temp_directory_path() / "lend-recordings-XXXXXX";
-  REQUIRE(::mkdtemp(folder.data()) != nullptr);
+  NewDirectory const folder;
   ChannelOptions options;
-  options.observe.record_in = folder;
+  options.observe.record_in = folder.path();
   auto ends = two_ends(options);
   auto memory = must(ends.domain.allocate(4096));
   auto const exchange = [&]() -> Result<void> {
@@ -115,7 +114,6 @@ TEST_CASE("a channel that counts and records allocates nothing for an operation"
   if (ends.a.metrics() == nullptr) return;  // of a build without observing
   CHECK_FALSE(ends.a.metrics()->recording_failure.has_value());
   CHECK(ends.a.metrics()->of(Operation::send).completed == warm_up + counted);
-  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE_METHOD(Bench, "a scope and the operations in it allocate nothing", "[channel]") {

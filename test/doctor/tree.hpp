@@ -8,12 +8,12 @@
 #include <soft/device/provider.hpp>
 #include <verbs/device_list.hpp>
 
-#include <stdlib.h>
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 
 #include "support/catch.hpp"
+#include "support/new_directory.hpp"
 #include "verbs/fake_provider.hpp"
 
 namespace lend::test {
@@ -21,18 +21,13 @@ namespace lend::test {
 /// A folder that ends with this.
 class Tree {
  public:
-  Tree() { REQUIRE(::mkdtemp(root_.data()) != nullptr); }
-  Tree(Tree const&) = delete;
-  Tree& operator=(Tree const&) = delete;
-  ~Tree() { std::filesystem::remove_all(root_); }
-
-  [[nodiscard]] std::string const& root() const noexcept { return root_; }
+  [[nodiscard]] std::string const& root() const noexcept { return directory_.path(); }
   void write(std::string const& path, std::string const& text) const {
-    std::filesystem::path const file{root_ + path};
+    std::filesystem::path const file{root() + path};
     std::filesystem::create_directories(file.parent_path());
     std::ofstream{file} << text << '\n';
   }
-  void remove(std::string const& path) const { std::filesystem::remove_all(root_ + path); }
+  void remove(std::string const& path) const { std::filesystem::remove_all(root() + path); }
 
   /// A RoCE card with one active port, as the fake provider has one. Its interface is eth7.
   void add_card(std::string const& name = "fake0") const {
@@ -78,13 +73,13 @@ class Tree {
   [[nodiscard]] doctor::Host host() const {
     HostDevices devices{verbs::devices_of(fake_provider()).value(),
                         verbs::devices_of(soft::provider()).value()};
-    return {.root = root_,
+    return {.root = root(),
             .devices = list_devices(devices),
             .open = [devices](DeviceChoice const& choice) { return open_device(devices, choice); }};
   }
 
  private:
-  std::string root_{"/tmp/lend-tree-XXXXXX"};
+  NewDirectory directory_{};
 };
 
 /// What the check `id` found of `subject`; that there is exactly one is checked.

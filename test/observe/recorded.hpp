@@ -11,25 +11,10 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/new_directory.hpp"
 #include "support/two_ends.hpp"
 
 namespace lend::test {
-
-/// A new directory, removed at the end.
-struct Folder {
-  std::string path = make();
-
-  Folder() = default;
-  Folder(Folder const&) = delete;
-  Folder& operator=(Folder const&) = delete;
-  ~Folder() { std::filesystem::remove_all(path); }
-
-  static std::string make() {
-    std::string name = std::filesystem::temp_directory_path() / "lend-observe-XXXXXX";
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    return name;
-  }
-};
 
 inline ChannelOptions recording_in(std::string const& directory) {
   ChannelOptions options;

@@ -50,27 +50,28 @@ bool is_well_formed(std::vector<observe::Event> const& events, bool is_whole) {
 }  // namespace
 
 TEST_CASE("an unfinished file that is left over is passed by", "[observe]") {
-  Folder const folder;
+  NewDirectory const folder;
   std::string first;
   {
-    auto ends = two_ends(recording_in(folder.path));
-    auto const all = recordings_in(folder.path);
-    for (auto const& entry : std::filesystem::directory_iterator{folder.path}) first = entry.path();
+    auto ends = two_ends(recording_in(folder.path()));
+    auto const all = recordings_in(folder.path());
+    for (auto const& entry : std::filesystem::directory_iterator{folder.path()})
+      first = entry.path();
     auto const number = all.back().header.channel;
     auto const stem = first.substr(0, first.rfind('-') + 1);
     std::ofstream{stem + std::to_string(number + 1) + ".lend.new"} << "left over";
   }
-  CHECK_FALSE(failure_in(folder.path).has_value());
-  CHECK(recordings_in(folder.path).size() == 4);
+  CHECK_FALSE(failure_in(folder.path()).has_value());
+  CHECK(recordings_in(folder.path()).size() == 4);
 }
 
 TEST_CASE("a recording has each event, with its bytes and its source line", "[observe]") {
-  Folder const folder;
-  auto ends = two_ends(recording_in(folder.path));
+  NewDirectory const folder;
+  auto ends = two_ends(recording_in(folder.path()));
   auto memory = must(ends.domain.allocate(4096));
   exchange(ends, memory);
 
-  auto const all = recordings_in(folder.path);
+  auto const all = recordings_in(folder.path());
   REQUIRE(all.size() == 2);
   auto const& events = all[0].events;
   REQUIRE(events.size() == 2);
@@ -86,12 +87,12 @@ TEST_CASE("a recording has each event, with its bytes and its source line", "[ob
 }
 
 TEST_CASE("a recording keeps the last 1,023 events", "[observe]") {
-  Folder const folder;
-  auto ends = two_ends(recording_in(folder.path));
+  NewDirectory const folder;
+  auto ends = two_ends(recording_in(folder.path()));
   auto memory = must(ends.domain.allocate(4096));
   for (int i = 0; i < 600; ++i) exchange(ends, memory);
 
-  auto const all = recordings_in(folder.path);
+  auto const all = recordings_in(folder.path());
   CHECK(all[0].events.size() == 1023);
   CHECK(all[0].lost == 1200 - 1023);
   CHECK(all[0].events.back().slot == all[0].events[1021].slot);
@@ -99,8 +100,8 @@ TEST_CASE("a recording keeps the last 1,023 events", "[observe]") {
 }
 
 TEST_CASE("the description of a break ends with the last events", "[observe]") {
-  Folder const folder;
-  auto ends = two_ends(recording_in(folder.path));
+  NewDirectory const folder;
+  auto ends = two_ends(recording_in(folder.path()));
   auto memory = must(ends.domain.allocate(4096));
   for (int i = 0; i < 8; ++i) exchange(ends, memory);
   Error told;
@@ -120,16 +121,16 @@ TEST_CASE("the description of a break ends with the last events", "[observe]") {
   CHECK(std::ranges::count(events, '\n') == 7);
   CHECK(events.find("failed", events.rfind('\n')) != std::string::npos);
   CHECK(ends.a.first_cause()->describe().find("\nLast events:\n") != std::string::npos);
-  auto const all = recordings_in(folder.path);
+  auto const all = recordings_in(folder.path());
   CHECK(all[0].events.back().kind == static_cast<std::uint8_t>(EventKind::broke));
 }
 
 TEST_CASE("where it cannot record, a channel works and says why", "[observe]") {
-  Folder const folder;
-  auto const own = folder.path + "/own";
+  NewDirectory const folder;
+  auto const own = folder.path() + "/own";
   REQUIRE(::mkdir(own.c_str(), 0700) == 0);
   SECTION("a symbolic link") {
-    auto const link = folder.path + "/link";
+    auto const link = folder.path() + "/link";
     REQUIRE(::symlink(own.c_str(), link.c_str()) == 0);
     auto const failure = failure_in(link);
     REQUIRE(failure.has_value());
@@ -142,7 +143,7 @@ TEST_CASE("where it cannot record, a channel works and says why", "[observe]") {
     CHECK(*failure == Errc::denied);
   }
   SECTION("nothing above it") {
-    auto const failure = failure_in(folder.path + "/a/b");
+    auto const failure = failure_in(folder.path() + "/a/b");
     REQUIRE(failure.has_value());
     CHECK(*failure == Errc::not_found);
   }
@@ -178,13 +179,13 @@ TEST_CASE("a process killed at any instruction leaves a whole recording", "[obse
   for (auto const seed : test::seeds(25)) {
     INFO("LEND_TEST_SEED=" << seed);
     std::mt19937 random{static_cast<unsigned>(seed)};
-    Folder const folder;
+    NewDirectory const folder;
     int const before = seed % 3 == 0 ? 520 : static_cast<int>(random() % 8);
     pid_t const child = ::fork();
     REQUIRE(child >= 0);
     if (child == 0) {
       if (!let_parent_trace()) ::_exit(4);
-      auto ends = two_ends(recording_in(folder.path));
+      auto ends = two_ends(recording_in(folder.path()));
       auto memory = must(ends.domain.allocate(4096));
       for (int i = 0; i < before; ++i) exchange(ends, memory);
       breakpoint();
@@ -197,7 +198,7 @@ TEST_CASE("a process killed at any instruction leaves a whole recording", "[obse
     int status = 0;
     ::waitpid(child, &status, 0);
 
-    auto const all = recordings_in(folder.path);
+    auto const all = recordings_in(folder.path());
     REQUIRE(all.size() == 2);
     for (auto const& recording : all) {
       CHECK(is_well_formed(recording.events, recording.lost == 0));

@@ -24,12 +24,12 @@ std::string bytes_of(std::string const& path) {
 void write(std::string const& path, std::string const& bytes) {
   std::ofstream{path, std::ios::binary} << bytes;
 }
-std::string recording_of_work(Folder const& folder) {
-  auto ends = two_ends(recording_in(folder.path));
+std::string recording_of_work(NewDirectory const& folder) {
+  auto ends = two_ends(recording_in(folder.path()));
   auto memory = must(ends.domain.allocate(4096));
   for (int i = 0; i < 600; ++i) exchange(ends, memory);
   return std::filesystem::directory_iterator {
-    folder.path
+    folder.path()
     } -> path().string();
 }
 
@@ -37,13 +37,13 @@ std::string recording_of_work(Folder const& folder) {
 
 TEST_CASE("a timeline matches each post with its end, and each send with its receive",
           "[observe]") {
-  Folder const folder;
-  auto ends = two_ends(recording_in(folder.path));
+  NewDirectory const folder;
+  auto ends = two_ends(recording_in(folder.path()));
   auto memory = must(ends.domain.allocate(4096));
   for (int i = 0; i < 3; ++i) exchange(ends, memory);
   PollingScope scope{ends.b};
   auto waiting = must(scope.post_receive(memory.scatter(64, 64)));
-  auto const all = recordings_in(folder.path);
+  auto const all = recordings_in(folder.path());
   scope.drain_within(std::chrono::milliseconds{1});
   auto const timeline = tools::timeline_of(all);
 
@@ -64,7 +64,7 @@ TEST_CASE("a timeline matches each post with its end, and each send with its rec
 }
 
 TEST_CASE("what is no recording is refused with a sentence", "[observe]") {
-  Folder const folder;
+  NewDirectory const folder;
   auto const path = recording_of_work(folder);
   auto const whole = bytes_of(path);
   auto const refused = [](std::string const& name) {
@@ -72,7 +72,7 @@ TEST_CASE("what is no recording is refused with a sentence", "[observe]") {
     return read.has_error() && read.error() == Errc::incompatible_peer &&
            !read.error().message().empty();
   };
-  auto const other = folder.path + "/other";
+  auto const other = folder.path() + "/other";
   for (std::size_t const length : {0u, 1u, 63u, 4095u, 4096u, 36863u}) {
     write(other, whole.substr(0, length));
     CHECK(refused(other));
@@ -81,16 +81,16 @@ TEST_CASE("what is no recording is refused with a sentence", "[observe]") {
   CHECK(refused(other));
   write(other, whole + '\0');
   CHECK(refused(other));
-  CHECK(refused(folder.path));
+  CHECK(refused(folder.path()));
   CHECK(refused("/dev/null"));
-  auto const pipe = folder.path + "/pipe";
+  auto const pipe = folder.path() + "/pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   CHECK(refused(pipe));
-  CHECK(tools::read_recording(folder.path + "/nothing").error() == Errc::not_found);
+  CHECK(tools::read_recording(folder.path() + "/nothing").error() == Errc::not_found);
 }
 
 TEST_CASE("an event with a time before the recording's is told with the others", "[observe]") {
-  Folder const folder;
+  NewDirectory const folder;
   auto const path = recording_of_work(folder);
   auto bytes = bytes_of(path);
   auto const whole = must(tools::read_recording(path));
@@ -107,10 +107,10 @@ TEST_CASE("an event with a time before the recording's is told with the others",
 }
 
 TEST_CASE("a damaged recording is refused or told, and never more than that", "[observe]") {
-  Folder const folder;
+  NewDirectory const folder;
   auto const path = recording_of_work(folder);
   auto const whole = bytes_of(path);
-  auto const damaged = folder.path + "/damaged";
+  auto const damaged = folder.path() + "/damaged";
   for (auto const seed : test::seeds(300)) {
     INFO("LEND_TEST_SEED=" << seed);
     std::mt19937 random{static_cast<unsigned>(seed)};

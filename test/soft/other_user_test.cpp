@@ -13,7 +13,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 #include "raw_ends.hpp"
 #include "rendezvous.hpp"
@@ -40,6 +44,16 @@ struct Told {
 bool become(uid_t user) {
   return ::setgroups(0, nullptr) == 0 && ::setresgid(user, user, user) == 0 &&
          ::setresuid(user, user, user) == 0 && ::prctl(PR_SET_DUMPABLE, 1) == 0;
+}
+
+/// From here on soft devices of this process and its children meet in a new directory, `path`.
+bool meet_in_new_directory(char (&path)[64]) {
+  std::snprintf(path, sizeof path, "/tmp/lend-test-XXXXXX");
+  return ::mkdtemp(path) != nullptr && ::setenv("LEND_SOFT_DIRECTORY", path, 1) == 0;
+}
+void remove_directory(char const* path) {
+  std::error_code ignored;
+  std::filesystem::remove_all(path, ignored);
 }
 
 ibv_context* open_soft_device() {

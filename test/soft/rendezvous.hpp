@@ -7,7 +7,6 @@
 #include <soft/platform/shared_memory.hpp>
 
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -15,18 +14,9 @@
 #include <string>
 
 #include "support/catch.hpp"
+#include "support/new_directory.hpp"
 
 namespace lend::test {
-
-/// From here on soft devices of this process and its children meet in a new directory, `path`.
-[[nodiscard]] inline bool meet_in_new_directory(char (&path)[64]) {
-  std::snprintf(path, sizeof path, "/tmp/lend-test-XXXXXX");
-  return ::mkdtemp(path) != nullptr && ::setenv("LEND_SOFT_DIRECTORY", path, 1) == 0;
-}
-inline void remove_directory(std::filesystem::path const& path) {
-  std::error_code ignored;
-  std::filesystem::remove_all(path, ignored);
-}
 
 /// Where soft devices meet that are opened now.
 inline soft::RendezvousDirectory meeting_place() {
@@ -38,17 +28,10 @@ inline soft::RendezvousDirectory meeting_place() {
 /// While it lives, soft devices of this process and its children meet in a directory of their own.
 class Rendezvous {
  public:
-  Rendezvous() {
-    char name[64];
-    REQUIRE(meet_in_new_directory(name));
-    path_ = name;
-  }
+  Rendezvous() { REQUIRE(::setenv("LEND_SOFT_DIRECTORY", directory_.path().c_str(), 1) == 0); }
   Rendezvous(Rendezvous const&) = delete;
   Rendezvous& operator=(Rendezvous const&) = delete;
-  ~Rendezvous() {
-    ::unsetenv("LEND_SOFT_DIRECTORY");
-    remove_directory(path_);
-  }
+  ~Rendezvous() { ::unsetenv("LEND_SOFT_DIRECTORY"); }
 
   [[nodiscard]] std::filesystem::path const& path() const noexcept { return path_; }
   [[nodiscard]] std::filesystem::path slot(std::uint32_t number) const {
@@ -62,7 +45,8 @@ class Rendezvous {
   }
 
  private:
-  std::filesystem::path path_;
+  NewDirectory directory_{};
+  std::filesystem::path path_{directory_.path()};
 };
 
 /// A zeroed T that forked children share.
