@@ -46,7 +46,7 @@ std::string place_of(WorkFailure const& work) {
   text += "queue pair " + std::to_string(work.queue_pair_number);
   if (work.queue_pair_state != QueuePairState::unknown)
     text += ", in state " + std::string{name_of(work.queue_pair_state)};
-  if (!base::is_of_connection(work)) return text;
+  if (!work.has_one_peer) return text;
   if (work.queue_pair_state != QueuePairState::unknown) text += ',';
   text += " toward queue pair " + std::to_string(work.peer_queue_pair_number);
   if (!work.peer_address.empty()) text += " at " + work.peer_address;
@@ -89,7 +89,7 @@ bool is_of_connection(Error const& error, WorkFailure const* subject) noexcept {
   if (subject == nullptr) subject = error.work();
   for (Error const& failure : error.drained())
     if (subject == nullptr) subject = failure.work();
-  return subject == nullptr || base::is_of_connection(*subject);
+  return subject == nullptr || subject->has_one_peer;
 }
 
 /// The same after any error whose message does not say it. `subject` may be null.
@@ -187,7 +187,7 @@ void tell_of_drained(std::string& text, Error const& error, std::string_view own
 }  // namespace
 
 std::string_view base::remedy_for(WorkFailure const& failure) noexcept {
-  bool const is_connection = is_of_connection(failure);
+  bool const is_connection = failure.has_one_peer;
   if (failure.port_is_down)
     return is_connection
                ? "This side's port is down: bring its network interface or link up, then "

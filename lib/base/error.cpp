@@ -133,7 +133,7 @@ std::string message_of(WorkFailure const& failure) {
   text += "queue pair " + std::to_string(failure.queue_pair_number) + " (state ";
   text += name_of(failure.queue_pair_state);
   text += ')';
-  if (base::is_of_connection(failure))
+  if (failure.has_one_peer)
     text += ", peer queue pair " + std::to_string(failure.peer_queue_pair_number);
   text += ". ";
   text += base::remedy_for(failure);

@@ -51,13 +51,6 @@ inline constexpr std::uint32_t not_posted = UINT32_MAX - 1;
 
 /// One sentence: what the caller can do about `failure`.
 [[nodiscard]] std::string_view remedy_for(WorkFailure const& failure) noexcept;
-/// Value of WorkFailure::peer_queue_pair_number for datagrams, which have no one peer. That of a
-/// connection by rdma_cm on iWARP is 0: its peer does not tell it.
-inline constexpr std::uint32_t no_peer = UINT32_MAX;
-/// Whether it was of a connection, which can be prepared again.
-[[nodiscard]] inline bool is_of_connection(WorkFailure const& failure) noexcept {
-  return failure.peer_queue_pair_number != no_peer;
-}
 /// What comes after a failure that broke a channel.
 [[nodiscard]] constexpr std::string_view renewal(bool is_connection) noexcept {
   return is_connection ? "prepare_again()" : "build another channel";

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Queries a queue pair that may be gone, and ends it. The thread of the channel.
-#include <base/error_details.hpp>
 #include <channel/connection.hpp>
 #include <verbs/adoption.hpp>
 #include <verbs/event_reader.hpp>
@@ -136,9 +135,9 @@ std::optional<Error> Connection::lost(Deadline deadline) noexcept {
 
 WorkFailure Connection::subject(Errc code) const noexcept {
   WorkFailure subject{.queue_pair_number = own_.queue_pair_number.value(),
-                      .peer_queue_pair_number =
-                          is_for_datagrams() ? base::no_peer : peer_.queue_pair_number.value(),
-                      .slot = WorkFailure::no_slot};
+                      .peer_queue_pair_number = peer_.queue_pair_number.value(),
+                      .slot = WorkFailure::no_slot,
+                      .has_one_peer = !is_for_datagrams()};
   try {
     if (!is_for_datagrams()) subject.peer_address = address_of(peer_);
   } catch (std::bad_alloc const&) {  // without the address

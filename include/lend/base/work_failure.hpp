@@ -73,12 +73,13 @@ struct WorkFailure {
   QueuePairState queue_pair_state = QueuePairState::unknown;  ///< when the failure was seen
   std::uint32_t vendor_code = 0;                              ///< the device's own reason
   std::uint32_t queue_pair_number = 0;
-  std::uint32_t peer_queue_pair_number = 0;
-  std::uint32_t slot = 0;      ///< index in the channel's slot table
-  std::uint64_t bytes = 0;     ///< requested when it was posted
-  bool port_is_down = false;   ///< this side's, when the failure was seen
-  SourceLine posted_at{};      ///< line 0: unknown, as for work without a loan
-  std::string peer_address{};  ///< GID or LID as text; empty: unknown
+  std::uint32_t peer_queue_pair_number = 0;  ///< 0: unknown, as over iWARP; or of datagrams
+  std::uint32_t slot = 0;                    ///< index in the channel's slot table
+  std::uint64_t bytes = 0;                   ///< requested when it was posted
+  bool port_is_down = false;                 ///< this side's, when the failure was seen
+  bool has_one_peer = true;                  ///< false: of datagrams, which may go to many
+  SourceLine posted_at{};                    ///< line 0: unknown, as for work without a loan
+  std::string peer_address{};                ///< GID or LID as text; empty: unknown
 };
 
 [[nodiscard]] LEND_EXPORT std::string_view name_of(Operation) noexcept;
