@@ -1,23 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The CPUs of a NUMA node. Any thread.
+#include <base/first_line.hpp>
 #include <lend/base/numa.hpp>
 
 #include <sched.h>
 
 #include <cerrno>
-#include <fstream>
 #include <string>
 
 namespace lend {
 
 namespace {
-
-std::string first_line_of(std::string const& path) {
-  std::ifstream file{path};
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 /// "0-3,8-11". Source: Linux Documentation/admin-guide/cputopology.rst, cpulist format.
 bool read_list(std::string const& list, cpu_set_t& cpus) {
@@ -49,10 +42,10 @@ bool read_list(std::string const& list, cpu_set_t& cpus) {
 Result<void> run_on_node(std::uint32_t node) {
   std::string const nodes = "/sys/devices/system/node/";
   cpu_set_t cpus;
-  if (!read_list(first_line_of(nodes + "node" + std::to_string(node) + "/cpulist"), cpus))
+  if (!read_list(base::first_line_of(nodes + "node" + std::to_string(node) + "/cpulist"), cpus))
     return Error{Errc::not_found, "NUMA node " + std::to_string(node) +
                                       " does not exist or has no CPUs; " + nodes + "online lists " +
-                                      first_line_of(nodes + "online")};
+                                      base::first_line_of(nodes + "online")};
   if (::sched_setaffinity(0, sizeof cpus, &cpus) == 0) return success();
   return Error::from_errno("sched_setaffinity for NUMA node " + std::to_string(node), errno,
                            "A container or cpuset may forbid the node's CPUs.");

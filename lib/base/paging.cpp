@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Huge pages and NUMA nodes. Any thread.
+#include <base/first_line.hpp>
 #include <base/paging.hpp>
-#include <base/unique_fd.hpp>
 
-#include <fcntl.h>
 #include <linux/mempolicy.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -29,16 +28,6 @@ constexpr char const* nodes_path = "/sys/devices/system/node/online";
 constexpr int populate_for_writing = 23;  // MADV_POPULATE_WRITE, since 5.14
 constexpr int collapse = 25;              // MADV_COLLAPSE, since 6.1
 
-/// The first line of a file; empty if there is none.
-std::string line_of(std::string const& path) {
-  base::UniqueFd const file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  char text[256];
-  auto const length = file ? ::read(file.get(), text, sizeof text) : -1;
-  if (length <= 0) return {};
-  std::string line{text, static_cast<std::size_t>(length)};
-  return line.substr(0, line.find('\n'));
-}
-
 std::string pool_path(Pages pages, std::optional<std::uint32_t> node) {
   std::string const root =
       node ? "/sys/devices/system/node/node" + std::to_string(*node) : "/sys/kernel/mm";
@@ -51,12 +40,12 @@ std::string switch_path(bool is_file) {
   std::string const name = is_file ? "shmem_enabled" : "enabled";
   // One of each size since 6.8 and 6.11. Source: Linux Documentation/admin-guide/mm/transhuge.rst.
   auto const own = root + "hugepages-2048kB/" + name;
-  auto const set = line_of(own);
+  auto const set = base::first_line_of(own);
   return set.empty() || set.find("[inherit]") != set.npos ? root + name : own;
 }
 
 bool are_switched_off(bool is_file) {
-  auto const set = line_of(switch_path(is_file));
+  auto const set = base::first_line_of(switch_path(is_file));
   return set.empty() || set.find("[never]") != set.npos || set.find("[deny]") != set.npos;
 }
 
@@ -164,7 +153,7 @@ std::string base::paging_remedy(std::size_t length, AllocationOptions const& opt
   std::string const where = node ? " on node " + std::to_string(*node) : std::string{};
   if (node && errno_value == EINVAL)
     return "NUMA node " + std::to_string(*node) + " does not exist, or not for this process; " +
-           nodes_path + " lists " + line_of(nodes_path) + '.';
+           nodes_path + " lists " + base::first_line_of(nodes_path) + '.';
   if (node && errno_value == EPERM)
     return "A sandbox forbids mbind(2): give the container CAP_SYS_NICE, or leave out the node.";
   if (node && errno_value == ENOSYS) return "This kernel has no NUMA support: leave out the node.";
@@ -178,10 +167,11 @@ std::string base::paging_remedy(std::size_t length, AllocationOptions const& opt
     return "This machine has no pages of " + size + ": ask for other pages.";
   if (errno_value != ENOMEM) return {};
   auto const pool = pool_path(pages, node);
-  auto const free = line_of(pool + "/free_hugepages");
+  auto const free = base::first_line_of(pool + "/free_hugepages");
   return std::to_string(whole_pages(length, pages) / bytes_of(pages)) + " pages of " + size +
          " are needed and " + (free.empty() ? "none" : free) + " of " +
-         line_of(pool + "/nr_hugepages") + " are free" + where + ": reserve more, as root, by " +
+         base::first_line_of(pool + "/nr_hugepages") + " are free" + where +
+         ": reserve more, as root, by " +
          (pages == Pages::huge_2m && !node ? "`sysctl vm.nr_hugepages=N`, or writing to "
                                            : "writing to ") +
          pool + "/nr_hugepages; or ask for Pages::prefer_huge.";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Makes the file of a recording. Any thread; then the thread of the channel.
+#include <base/first_line.hpp>
 #include <base/unique_fd.hpp>
 #include <observe/recorder.hpp>
 
@@ -36,14 +37,6 @@ std::string host_name() {
   std::ranges::replace_if(
       text, [](char c) { return c <= ' ' || c > '~' || c == '/'; }, '_');
   return text;
-}
-
-std::string first_line_of(char const* path) {
-  base::UniqueFd const file{::open(path, O_RDONLY | O_CLOEXEC)};
-  std::array<char, 64> text{};
-  if (!file || ::read(file.get(), text.data(), text.size() - 1) <= 0) return {};
-  std::string_view const all{text.data()};
-  return std::string{all.substr(0, all.find('\n'))};
 }
 
 Result<base::UniqueFd> open_directory(std::string const& path) {
@@ -130,9 +123,9 @@ Recorder::Recorder(void* mapped, Clock const& clock, std::uint32_t number) noexc
   header_.begun_at_real = static_cast<std::uint64_t>(real.tv_sec) * 1'000'000'000 +
                           static_cast<std::uint64_t>(real.tv_nsec);
   try {
-    keep_end(header_.boot, first_line_of("/proc/sys/kernel/random/boot_id"));
+    keep_end(header_.boot, base::first_line_of("/proc/sys/kernel/random/boot_id"));
     keep_end(header_.host, host_name());
-    keep_end(header_.program, first_line_of("/proc/self/comm"));
+    keep_end(header_.program, base::first_line_of("/proc/self/comm"));
   } catch (std::bad_alloc const&) {
     // They stay empty.
   }
