@@ -45,6 +45,7 @@ TEST_CASE("a fenced send follows a read whose bytes it sends", "[verbs]") {
   auto const done = take(ends.queue, 3);
 
   for (auto const& [id, completion] : done) CHECK(completion.success() != nullptr);
+  CHECK(text_at(ends.memory, 2000, 7) == "fetched");
   CHECK(text_at(ends.memory, 3000, 7) == "fetched");
 }
 
