@@ -84,6 +84,13 @@ def installed(folder):
     [lend] = folder.rglob("bin/lend")
     if "takes soft0" not in output(lend, "doctor", LEND_DEVICE="soft", LD_LIBRARY_PATH=libraries):
         sys.exit("the installed doctor does not open the soft device")
+    for program in lend, lend_run:
+        [manual] = folder.rglob(f"man1/{program.name}.1")
+        words = set(re.findall(r"--[a-z]+|(?<=lend )[a-z]+\b",
+                               output(program, "--help", LD_LIBRARY_PATH=libraries).partition("\n\n")[0]))
+        page = manual.read_text(encoding="utf-8").replace("\\-", "-")
+        if left_out := [name for name in words if name not in page]:
+            sys.exit(f"{manual.name} does not describe {left_out}")
     # A sanitizer's library cannot be preloaded into a shell.
     if options["b_sanitize"] == "none":
         preloaded = output(lend, "run", "sh", "-c", "echo $LD_PRELOAD", LD_LIBRARY_PATH=libraries)

@@ -14,6 +14,8 @@ preload_packages=(ibverbs-utils perftest python3-pyverbs)
 compile_fail_packages=(clang clang-tidy)
 # What a parent project of the suite `install` is built with; likewise.
 install_packages=(cmake)
+# What Debian's packages are made and examined with, in the suite `packages`; likewise.
+packages_packages=(debhelper dpkg-dev fakeroot ibverbs-utils lintian)
 
 say() { printf '== %s\n' "$*"; }
 
