@@ -195,3 +195,21 @@ TEST_CASE("a channel that could not be prepared again can be later", "[channel]"
   must(again.send(memory.gather(8, 8), within(5s)));
   must(scope.finish());
 }
+
+TEST_CASE("a peer that permits no remote writes refuses the keep-alive, which breaks the channel",
+          "[channel]") {
+  auto const context = open_test_device();
+  auto const domain = must(context.allocate_protection_domain());
+  auto memory = must(domain.allocate(64));
+  auto unwilling = options_with_depth(4);
+  unwilling.queue_pair.remote_access = RemoteAccess::read;
+  auto [asking, peer] = connected(domain, Asking::asking(), unwilling);
+  PollingScope scope{asking};
+  scope.drain_within(0s);
+  auto arrival = must(scope.post_receive(memory.scatter(0, 8)));
+  auto const error = error_of(arrival.wait(within(10s)));
+  CAPTURE(error.describe());
+  REQUIRE(asking.first_cause() != nullptr);
+  REQUIRE(asking.first_cause()->work() != nullptr);
+  CHECK(asking.first_cause()->work()->status == WorkStatus::remote_invalid_request);
+}

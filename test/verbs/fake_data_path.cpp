@@ -23,11 +23,10 @@ Posted posted_from(ibv_recv_wr const& request) {
   return posted;
 }
 
-/// A chain, up to the request that is to be refused.
+/// A chain, up to the request that is to be refused. `queue_pair` is 0 of a shared queue.
 template <class Request>
-int post(ibv_qp* queue_pair, Request* request, Request** refused) {
+int post_chain(std::uint32_t queue_pair, Request* request, Request** refused) {
   ++fake().post_calls;
-  fake().last_to_post = queue_pair->qp_num;
   bool is_refused = false;
   for (; request != nullptr; request = request->next) {
     is_refused = is_refused || (fake().post_result != 0 && fake().refuse_after-- <= 0);
@@ -36,23 +35,21 @@ int post(ibv_qp* queue_pair, Request* request, Request** refused) {
       break;
     }
     fake().posted.push_back(posted_from(*request));
-    fake().posted.back().queue_pair = queue_pair->qp_num;
+    fake().posted.back().queue_pair = queue_pair;
   }
   if (!is_refused) return 0;
   fake().refuse_after = 0;
   return fake().refuses_once ? std::exchange(fake().post_result, 0) : fake().post_result;
 }
 
+template <class Request>
+int post(ibv_qp* queue_pair, Request* request, Request** refused) {
+  fake().last_to_post = queue_pair->qp_num;
+  return post_chain(queue_pair->qp_num, request, refused);
+}
+
 int post_srq_recv(ibv_srq*, ibv_recv_wr* request, ibv_recv_wr** refused) {
-  ++fake().post_calls;
-  for (; request != nullptr; request = request->next) {
-    if (fake().post_result != 0 && fake().refuse_after-- <= 0) {
-      *refused = request;
-      return fake().post_result;
-    }
-    fake().posted.push_back(posted_from(*request));
-  }
-  return 0;
+  return post_chain(0, request, refused);
 }
 
 int req_notify_cq(ibv_cq*, int) {

@@ -181,8 +181,8 @@ class ChannelBuilder {
   /// cause. On iWARP nothing is posted: rdma_cm reports the loss. Costs one entry each of the send
   /// queue and the completion queue, and no loans.
   ///
-  /// The peer's queue pair must permit remote writes, as all queue pairs of lend do; one that does
-  /// not refuses the first keep-alive (remote_invalid_request), which breaks the channel.
+  /// The peer's queue pair must permit remote writes, as those of lend do unless remote_access()
+  /// says otherwise. One that does not refuses the first keep-alive (remote_invalid_request), which breaks the channel.
   /// Source:  Linux drivers/infiniband/sw/rxe/rxe_resp.c, check_qp_attr_access().
   [[nodiscard]] auto keep_alive(std::chrono::nanoseconds interval) const requires
       StepNotTakenYet<Steps, BuilderStep::keep_alive> && Acknowledges<S> {

@@ -45,7 +45,7 @@ class LEND_EXPORT Message {
     if (pool_ != nullptr) end();
   }
 
-  /// Of the channel that it came for.
+  /// Of the channel that it came for, whose peer sent it.
   [[nodiscard]] std::uint64_t tag() const noexcept { return tag_; }
   /// None if it is a write's immediate: those bytes went to exposed memory.
   [[nodiscard]] std::span<std::byte const> bytes() const& noexcept LEND_LIFETIMEBOUND {
