@@ -182,7 +182,8 @@ class ChannelBuilder {
   /// queue and the completion queue, and no loans.
   ///
   /// The peer's queue pair must permit remote writes, as those of lend do unless remote_access()
-  /// says otherwise. One that does not refuses the first keep-alive (remote_invalid_request), which breaks the channel.
+  /// says otherwise. One that does not refuses the first keep-alive (remote_invalid_request), which
+  /// breaks the channel.
   /// Source:  Linux drivers/infiniband/sw/rxe/rxe_resp.c, check_qp_attr_access().
   [[nodiscard]] auto keep_alive(std::chrono::nanoseconds interval) const requires
       StepNotTakenYet<Steps, BuilderStep::keep_alive> && Acknowledges<S> {

@@ -33,8 +33,8 @@ struct CmPeer {
 ///
 /// The caller owes, before adopt(): nothing was posted by its unsafe_post_*(). Post receives for
 /// the peer's first messages by PreparedChannel::post_receive(), before take_queue_pair(): on iWARP
-/// a message without a receive ends the connection. The protocol of iWARP also demands that the side
-/// which called cm_connect() sends first.
+/// a message without a receive ends the connection. The protocol of iWARP also demands that the
+/// side which called cm_connect() sends first.
 /// Source: rdma_connect(3), IWARP SPECIFIC; RFC 5044, 7.1 (MPA connection setup);
 /// DeviceCapabilities::waits_for_receives.
 struct CmConnection {
