@@ -54,6 +54,10 @@ struct Provider {
   int (*advise_mr)(ibv_pd*, ibv_advise_mr_advice, std::uint32_t flags, ibv_sge*,
                    std::uint32_t count);
 
+  /// As ibv_alloc_mw(3) and ibv_dealloc_mw(3), inline functions.
+  ibv_mw* (*alloc_mw)(ibv_pd*, ibv_mw_type);
+  int (*dealloc_mw)(ibv_mw*);
+
   decltype(&::ibv_create_comp_channel) create_comp_channel;
   decltype(&::ibv_destroy_comp_channel) destroy_comp_channel;
   decltype(&::ibv_get_cq_event) get_cq_event;

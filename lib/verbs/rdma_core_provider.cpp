@@ -36,6 +36,14 @@ int advise_mr(ibv_pd* domain, ibv_advise_mr_advice advice, std::uint32_t flags, 
   return ibv_advise_mr(domain, advice, flags, elements, count);
 }
 
+ibv_mw* alloc_mw(ibv_pd* domain, ibv_mw_type type) {
+  return ibv_alloc_mw(domain, type);
+}
+
+int dealloc_mw(ibv_mw* window) {
+  return ibv_dealloc_mw(window);
+}
+
 // Whole pages of their own, so that pinning and fork affect no other bytes.
 void* allocate(ibv_context*, std::size_t length, AllocationOptions const& options) {
   auto const whole = base::whole_pages(length, options.pages);
@@ -77,6 +85,8 @@ constinit Provider const table{
     .reg_dmabuf_mr = &::ibv_reg_dmabuf_mr,
     .dereg_mr = &::ibv_dereg_mr,
     .advise_mr = &advise_mr,
+    .alloc_mw = &alloc_mw,
+    .dealloc_mw = &dealloc_mw,
     .create_comp_channel = &::ibv_create_comp_channel,
     .destroy_comp_channel = &::ibv_destroy_comp_channel,
     .get_cq_event = &::ibv_get_cq_event,

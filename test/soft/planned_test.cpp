@@ -37,7 +37,8 @@ constexpr bool has_number_of_its_own(soft::Fault fault) {
     case soft::Fault::corrupt_target:
     case soft::Fault::planned:
     case soft::Fault::misaligned:
-    case soft::Fault::no_descriptor: return true;
+    case soft::Fault::no_descriptor:
+    case soft::Fault::window: return true;
   }
   return false;
 }

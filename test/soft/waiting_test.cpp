@@ -275,7 +275,7 @@ TEST_CASE("malformed work is refused at the door and a list stops there", "[soft
   CHECK(post(link.a, {.pieces = {from.piece(0, inline_max + 1)}, .flags = IBV_SEND_INLINE}) ==
         EINVAL);
   CHECK(post(link.a, {.opcode = IBV_WR_RDMA_READ, .flags = IBV_SEND_INLINE}) == EINVAL);
-  CHECK(post(link.a, {.opcode = IBV_WR_LOCAL_INV, .pieces = {from.piece(0, 8)}}) == EINVAL);
+  CHECK(post(link.a, {.opcode = IBV_WR_TSO, .pieces = {from.piece(0, 8)}}) == EINVAL);
   CHECK(state_of(link.a.qp.get()) == IBV_QPS_RTS);
 
   ibv_send_wr list[3] = {};

@@ -73,6 +73,8 @@ void fill_entries(Context& context) noexcept {
   context.context.ops.post_send = post_send;
   context.context.ops.post_recv = post_recv;
   context.context.ops.post_srq_recv = post_srq_recv;
+  context.context.ops.alloc_mw = provider().alloc_mw;
+  context.context.ops.dealloc_mw = provider().dealloc_mw;
   context.refusals = {add_refusals(context), free_refusals};
 }
 

@@ -17,6 +17,7 @@
 #include <soft/objects/domain.hpp>
 #include <soft/objects/queue_pair.hpp>
 #include <soft/objects/receive_pool.hpp>
+#include <soft/objects/window.hpp>
 #include <soft/platform/reason.hpp>
 
 #include <type_traits>
@@ -75,6 +76,8 @@ verbs::Provider const& provider() noexcept {
       .reg_dmabuf_mr = meddlesome<reg_dmabuf_mr>,
       .dereg_mr = dereg_mr,
       .advise_mr = meddlesome<advise_mr>,
+      .alloc_mw = meddlesome<alloc_mw>,
+      .dealloc_mw = dealloc_mw,
       .create_comp_channel = meddlesome<create_comp_channel>,
       .destroy_comp_channel = destroy_comp_channel,
       .get_cq_event = get_cq_event,

@@ -29,6 +29,8 @@ int query_device(ibv_context* context, ibv_device_attr* attributes) noexcept {
   attributes->max_cq = completion_queues_max;
   attributes->max_cqe = completions_max;
   attributes->max_mr = regions_max - 1;
+  attributes->max_mw = regions_max - 1;  // which regions and windows share
+  attributes->device_cap_flags = IBV_DEVICE_MEM_WINDOW_TYPE_2B;
   attributes->max_pd = INT32_MAX;
   attributes->max_qp_rd_atom = outstanding_reads_max;
   attributes->max_qp_init_rd_atom = outstanding_reads_max;

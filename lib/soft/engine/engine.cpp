@@ -7,6 +7,7 @@
 #include <soft/engine/responder.hpp>
 #include <soft/engine/retry_budgets.hpp>
 #include <soft/engine/send_queue.hpp>
+#include <soft/engine/windows.hpp>
 #include <soft/objects/async_events.hpp>
 #include <soft/objects/held_locks.hpp>
 #include <soft/objects/queue_pair_states.hpp>
@@ -37,6 +38,8 @@ bool may_go_on(QueuePair& qp) noexcept {
   if (work.fault != nullptr) [[unlikely]]
     if (auto const met = meet_fault(qp, work)) return *met;
   if (qp.qp_type == IBV_QPT_UD) return execute_datagram(qp, work);
+  if (is_of_window(work.opcode)) [[unlikely]]
+    return execute_window_work(qp, work);
   // Before its pieces: their memory may be gone since.
   if (qp.offered != 0 && qp.shared->offer.was_taken(qp.offered)) [[unlikely]]
     return ended(IBV_WC_SUCCESS, Fault::none, qp.offered_length);
@@ -57,10 +60,10 @@ bool may_go_on(QueuePair& qp) noexcept {
 }
 
 /// By ibv_wr_opcode.
-constexpr std::uint8_t completed[] = {IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE, IBV_WC_SEND,
-                                      IBV_WC_SEND,       IBV_WC_RDMA_READ,  IBV_WC_COMP_SWAP,
-                                      IBV_WC_FETCH_ADD};
-static_assert(std::size(completed) == IBV_WR_ATOMIC_FETCH_AND_ADD + 1);
+constexpr std::uint8_t completed[] = {
+    IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE, IBV_WC_SEND,      IBV_WC_SEND,    IBV_WC_RDMA_READ,
+    IBV_WC_COMP_SWAP,  IBV_WC_FETCH_ADD,  IBV_WC_LOCAL_INV, IBV_WC_BIND_MW, IBV_WC_SEND};
+static_assert(std::size(completed) == IBV_WR_SEND_WITH_INV + 1);
 
 /// What goes wrong on our side breaks only the sends of an unreliable queue pair, unless no
 /// completion tells it. Source: kernel drivers/infiniband/core/verbs.c, qp_state_table (SQE);

@@ -28,6 +28,7 @@ enum class Fault : std::uint8_t {
   planned = 14,             // a test ordered it
   misaligned = 15,          // the target of an atomic operation is not on 8 bytes
   no_descriptor = 16,       // of ours, to wake the target's owner by or to map its memory
+  window = 17,              // a memory window, here or at the target, is not what the request says
 };
 
 /// What became of one try. One word, which costs nothing to hand on.

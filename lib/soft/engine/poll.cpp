@@ -106,7 +106,7 @@ bool take_local(CompletionQueue& cq, ibv_wc& wc) noexcept {
     status = IBV_WC_GENERAL_ERR;
   fill(wc, qp, receive.id, static_cast<ibv_wc_status>(status));
   if (status == IBV_WC_SUCCESS) {
-    auto const flags = slot.flags.get() & unsigned{IBV_WC_WITH_IMM};
+    auto const flags = slot.flags.get() & unsigned{IBV_WC_WITH_IMM | IBV_WC_WITH_INV};
     fill_rest(wc, opcode, length, flags);
     if (flags != 0) wc.imm_data = slot.immediate.get();
     if (kind == ReceiveKind::datagram) [[unlikely]] {

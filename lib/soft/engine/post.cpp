@@ -6,6 +6,7 @@
 #include <soft/engine/datagram.hpp>
 #include <soft/engine/engine.hpp>
 #include <soft/engine/send_queue.hpp>
+#include <soft/engine/windows.hpp>
 #include <soft/objects/queue_pair.hpp>
 #include <soft/objects/queue_pair_states.hpp>
 #include <soft/segment/receive_ring.hpp>
@@ -23,8 +24,7 @@ std::uint64_t length_of(ibv_send_wr const& wr) noexcept {
 }
 
 int check(QueuePair const& qp, ibv_send_wr const& wr) noexcept {
-  if (wr.opcode > IBV_WR_ATOMIC_FETCH_AND_ADD || (qp.operations >> wr.opcode & 1) == 0)
-    return EINVAL;
+  if (wr.opcode > IBV_WR_SEND_WITH_INV || (qp.operations >> wr.opcode & 1) == 0) return EINVAL;
   if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > qp.made_with.cap.max_send_sge)
     return EINVAL;
   if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
@@ -34,6 +34,7 @@ int check(QueuePair const& qp, ibv_send_wr const& wr) noexcept {
   // No room for the result. Source: rdma-core providers/rxe/rxe.c, validate_send_wr().
   if (is_atomic(wr.opcode) && length_of(wr) < sizeof(std::uint64_t)) return EINVAL;
   if (qp.qp_type == IBV_QPT_UD && wr.wr.ud.ah == nullptr) return EINVAL;
+  if (wr.opcode == IBV_WR_BIND_MW) return check_binding(qp, wr.bind_mw.mw, wr.bind_mw.bind_info);
   return 0;
 }
 
@@ -62,6 +63,8 @@ int post_one(QueuePair& qp, ibv_send_wr const& wr) noexcept {
     work.atomic = {wr.wr.atomic.compare_add, wr.wr.atomic.swap};
   } else if (qp.qp_type == IBV_QPT_UD) {
     work.datagram = destination_of(qp, wr.wr.ud.ah, wr.wr.ud.remote_qpn, wr.wr.ud.remote_qkey);
+  } else if (wr.opcode == IBV_WR_BIND_MW) {
+    describe_binding(work, *wr.bind_mw.mw, wr.bind_mw.rkey, wr.bind_mw.bind_info);
   }
   submit(qp, work);
   return 0;

@@ -3,7 +3,10 @@
 #pragma once
 
 #include <soft/engine/responder.hpp>
+#include <soft/memory/copy.hpp>
+#include <soft/memory/reach.hpp>
 #include <soft/segment/event_marks.hpp>
+#include <soft/segment/window_scope.hpp>
 
 #include <type_traits>
 
@@ -33,6 +36,29 @@ class RequestAtTarget {
     return target_.remote_number.get() == qp_.qp_num &&
            target_.remote_instance.get() == qp_.owner().claimant.instance &&
            (target_.receive_psn.get() == qp_.attributes.sq_psn || !is_reliable());
+  }
+
+  /// Again by another thread of the peer's, should the one it was reached by have ended.
+  template <class Attempt>
+  Copied reach(Attempt attempt) noexcept {
+    for (;;) {
+      auto const thread = peer_.thread();
+      auto const copied = attempt(thread);
+      if (copied != Copied::gone || !peer_.has_thread_beside(thread)) return copied;
+    }
+  }
+
+  std::uint32_t window_scope() const noexcept { return window_scope_of(target_, number()); }
+  /// The bytes that the request names: by the key of a region of the target's domain, or of a
+  /// window that the target has bound.
+  [[gnu::always_inline]] inline TargetMemory::Answer bytes_of_target(
+      TargetMemory& memory, std::uint32_t length, unsigned access) const noexcept {
+    auto const key = work_.remote_key;
+    auto const address = work_.remote_address;
+    auto const answer = memory.add(key, target_.domain.get(), address, length, access);
+    if (answer != TargetMemory::Answer::denied) [[likely]]
+      return answer;
+    return memory.add_by_window(key, window_scope(), address, length, access);
   }
 
   std::uint32_t last_receive() const noexcept {

@@ -11,6 +11,7 @@
 #include <soft/engine/unexpected.hpp>
 #include <soft/memory/copy.hpp>
 #include <soft/memory/reach.hpp>
+#include <soft/segment/window_scope.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -77,6 +78,7 @@ class Responder : TakenReceive<type> {
   using Receive::ours_;
   using Receive::peer_;
   using Receive::qp_;
+  using Receive::reach;
   using Receive::receive_;
   using Receive::segment;
   using Receive::stalled;
@@ -137,8 +139,7 @@ class Responder : TakenReceive<type> {
     if (length > 0) {
       unsigned const access = is_read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
       KeyInUse const named{target_, work_.remote_key};
-      auto const answer =
-          memory_.add(work_.remote_key, target_.domain.get(), work_.remote_address, length, access);
+      auto const answer = this->bytes_of_target(memory_, length, access);
       if (answer != TargetMemory::Answer::granted) return out_of_reach(answer);
       auto const copied = move(is_read ? Direction::from_peer : Direction::to_peer, length);
       if (copied == Copied::our_fault) return fail_ours();
@@ -154,8 +155,7 @@ class Responder : TakenReceive<type> {
     std::uint64_t before = 0;
     auto const address = work_.remote_address;
     KeyInUse const named{target_, work_.remote_key};
-    auto const answer = memory_.add(work_.remote_key, target_.domain.get(), address, sizeof before,
-                                    IBV_ACCESS_REMOTE_ATOMIC);
+    auto const answer = this->bytes_of_target(memory_, sizeof before, IBV_ACCESS_REMOTE_ATOMIC);
     if (answer == TargetMemory::Answer::denied) return out_of_reach(answer);
     if (address % sizeof before != 0) return refuse(IBV_WC_REM_INV_REQ_ERR, Fault::misaligned);
     if (answer != TargetMemory::Answer::granted) return out_of_reach(answer);
@@ -172,13 +172,26 @@ class Responder : TakenReceive<type> {
   }
 
   Outcome deliver(std::uint32_t length, Bytes where) noexcept {
+    if (returns_window(work_)) [[unlikely]]
+      if (!begin_return(segment(), work_.immediate, this->window_scope()))
+        return fail_return(length);
     auto const pushed = this->complete(length, where);
-    if (pushed == Pushed::yes) return ended(IBV_WC_SUCCESS, Fault::none, length);
+    if (pushed == Pushed::yes) {
+      if (returns_window(work_)) [[unlikely]]
+        end_return(segment(), work_.immediate);
+      return ended(IBV_WC_SUCCESS, Fault::none, length);
+    }
     if (pushed == Pushed::held) return held_back_by_queue();
     if (pushed == Pushed::unheard || !can_tell()) return unheard();
     return break_target(IBV_WC_RETRY_EXC_ERR, Fault::queue_overrun);
   }
 
+  /// What it returns was not lent to it: class J of rxe_resp.c, of which the requester hears
+  /// nothing.
+  [[gnu::noinline]] Outcome fail_return(std::uint32_t length) noexcept {
+    finish_receive(IBV_WC_REM_INV_REQ_ERR, Fault::window);
+    return break_target(IBV_WC_SUCCESS, Fault::none, length);
+  }
   /// The request is at fault: classes C and D of rxe_resp.c.
   Outcome refuse(ibv_wc_status status, Fault fault) noexcept {
     if (is_reliable()) return break_target(status, fault);
@@ -208,25 +221,16 @@ class Responder : TakenReceive<type> {
     return is_reliable() ? ended(IBV_WC_RETRY_EXC_ERR, Fault::no_descriptor) : lost();
   }
 
-  Outcome break_target(ibv_wc_status status, Fault fault) noexcept {
+  Outcome break_target(ibv_wc_status status, Fault fault, std::uint32_t length = 0) noexcept {
     auto const events = last_receive() | (told_by_completion_ ? 0 : event_of(status));
     auto const* const held =
         break_queue_pair(segment(), target_, events, qp_.owner().claimant, peer_.wakers());
     // If a completion reports it, the poll that takes it finds the mark, as if this process had
     // died.
     if (held != nullptr && !told_by_completion_) return qp_.stall.lock = held, held_back();
-    return is_reliable() ? ended(status, fault) : lost();
+    return is_reliable() ? ended(status, fault, length) : lost();
   }
 
-  /// Again by another thread of the peer's, should the one it was reached by have ended.
-  template <class Attempt>
-  Copied reach(Attempt attempt) noexcept {
-    for (;;) {
-      auto const thread = peer_.thread();
-      auto const copied = attempt(thread);
-      if (copied != Copied::gone || !peer_.has_thread_beside(thread)) return copied;
-    }
-  }
   Copied move(Direction direction, std::size_t length) noexcept {
     return reach([&](int thread) {
       return transfer(direction, ours_, memory_.stretches(), length, thread);

@@ -15,13 +15,19 @@ namespace lend::soft {
 }
 
 [[nodiscard]] inline bool is_send(Work const& work) noexcept {
-  return work.opcode == IBV_WR_SEND || work.opcode == IBV_WR_SEND_WITH_IMM;
+  constexpr unsigned sends =
+      1u << IBV_WR_SEND | 1u << IBV_WR_SEND_WITH_IMM | 1u << IBV_WR_SEND_WITH_INV;
+  return (sends >> work.opcode & 1) != 0;
 }
 [[nodiscard]] inline bool takes_receive(Work const& work) noexcept {
   return is_send(work) || work.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 [[nodiscard]] inline bool has_immediate(Work const& work) noexcept {
   return work.opcode == IBV_WR_SEND_WITH_IMM || work.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+/// The send ends a memory window of its target.
+[[nodiscard]] inline bool returns_window(Work const& work) noexcept {
+  return work.opcode == IBV_WR_SEND_WITH_INV;
 }
 /// The poster's side of the work: keys, bounds, the right to write where it brings bytes. False: a
 /// piece is bad.

@@ -127,7 +127,9 @@ class TakenReceive : protected RequestAtTarget<type> {
     end.immediate = work_.immediate;
     end.status = IBV_WC_SUCCESS;
     end.kind = is_send(work_) ? ReceiveKind::send : ReceiveKind::write_with_immediate;
-    end.flags = has_immediate(work_) ? IBV_WC_WITH_IMM : 0;
+    end.flags = has_immediate(work_)    ? IBV_WC_WITH_IMM
+                : returns_window(work_) ? IBV_WC_WITH_INV
+                                        : 0;
     end.inline_length = 0;
     end.is_solicited = work_.is_solicited();
     if (where == Bytes::in_completion) {

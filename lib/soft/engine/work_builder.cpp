@@ -6,6 +6,7 @@
 #include <soft/engine/extended.hpp>
 #include <soft/engine/post.hpp>
 #include <soft/engine/send_queue.hpp>
+#include <soft/engine/windows.hpp>
 #include <soft/objects/queue_pair.hpp>
 #include <soft/objects/queue_pair_states.hpp>
 #include <soft/platform/reason.hpp>
@@ -74,6 +75,18 @@ void send(ibv_qp_ex* queue_pair) noexcept {
 }
 void send_imm(ibv_qp_ex* queue_pair, __be32 immediate) noexcept {
   if (auto* const work = begin(queue_pair, IBV_WR_SEND_WITH_IMM)) work->immediate = immediate;
+}
+void send_returning(ibv_qp_ex* queue_pair, std::uint32_t key) noexcept {
+  if (auto* const work = begin(queue_pair, IBV_WR_SEND_WITH_INV)) work->immediate = key;
+}
+void invalidate(ibv_qp_ex* queue_pair, std::uint32_t key) noexcept {
+  if (auto* const work = begin(queue_pair, IBV_WR_LOCAL_INV)) work->immediate = key;
+}
+void bind_window(ibv_qp_ex* queue_pair, ibv_mw* window, std::uint32_t key,
+                 ibv_mw_bind_info const* info) noexcept {
+  note(of(queue_pair), check_binding(of(queue_pair), window, *info));
+  if (auto* const work = begin(queue_pair, IBV_WR_BIND_MW))
+    describe_binding(*work, *window, key, *info);
 }
 void rdma_write(ibv_qp_ex* queue_pair, std::uint32_t key, std::uint64_t address) noexcept {
   begin_remote(queue_pair, IBV_WR_RDMA_WRITE, key, address);
@@ -199,6 +212,9 @@ std::uint64_t builders_of(std::uint32_t operations) noexcept {
   add(IBV_WR_RDMA_READ, IBV_QP_EX_WITH_RDMA_READ);
   add(IBV_WR_ATOMIC_CMP_AND_SWP, IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP);
   add(IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD);
+  add(IBV_WR_LOCAL_INV, IBV_QP_EX_WITH_LOCAL_INV);
+  add(IBV_WR_BIND_MW, IBV_QP_EX_WITH_BIND_MW);
+  add(IBV_WR_SEND_WITH_INV, IBV_QP_EX_WITH_SEND_WITH_INV);
   return flags;
 }
 
@@ -212,6 +228,9 @@ void fill_builders(QueuePair& queue_pair) noexcept {
   qp.wr_rdma_read = rdma_read;
   qp.wr_atomic_cmp_swp = compare_and_swap;
   qp.wr_atomic_fetch_add = fetch_and_add;
+  qp.wr_send_inv = send_returning;
+  qp.wr_local_inv = invalidate;
+  qp.wr_bind_mw = bind_window;
   qp.wr_set_sge = set_piece;
   qp.wr_set_sge_list = set_pieces;
   qp.wr_set_inline_data = set_inline;

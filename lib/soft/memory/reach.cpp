@@ -35,6 +35,15 @@ void TargetMemory::unpin() noexcept {
   for (std::uint32_t i = 0; i < pin_count_; ++i) pins_[i]->unpin();
 }
 
+TargetMemory::Answer TargetMemory::add_by_window(std::uint32_t key, std::uint32_t scope,
+                                                 std::uint64_t address, std::uint64_t length,
+                                                 unsigned access) noexcept {
+  if (!peer_.is_self()) return add_of_other(key, scope, address, length, access);
+  if (!own_regions_.window_permits(key, scope, address, length, access)) return Answer::denied;
+  stretches_.add(reinterpret_cast<std::byte*>(address), length);
+  return Answer::granted;
+}
+
 bool TargetMemory::other_permits(std::uint32_t key, std::uint32_t domain, std::uint64_t address,
                                  std::uint64_t length, unsigned access) const noexcept {
   return look_up(peer_.segment(), key, domain, address, length, access).is_granted;

@@ -37,6 +37,9 @@ class TargetMemory {
     stretches_.add(reinterpret_cast<std::byte*>(address), length);
     return Answer::granted;
   }
+  /// The same for a key of a window of that scope (window_scope.hpp).
+  [[nodiscard]] Answer add_by_window(std::uint32_t key, std::uint32_t scope, std::uint64_t address,
+                                     std::uint64_t length, unsigned access) noexcept;
   /// Only the check.
   [[nodiscard]] Answer check(std::uint32_t key, std::uint32_t domain, std::uint64_t address,
                              std::uint64_t length, unsigned access) const noexcept {

@@ -17,7 +17,8 @@ namespace {
 constexpr int remote_rights =
     IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 // Optional ones may be left undone. Source: ibv_reg_mr(3).
-constexpr int known_rights = IBV_ACCESS_LOCAL_WRITE | remote_rights | IBV_ACCESS_OPTIONAL_RANGE;
+constexpr int known_rights =
+    IBV_ACCESS_LOCAL_WRITE | remote_rights | IBV_ACCESS_MW_BIND | IBV_ACCESS_OPTIONAL_RANGE;
 
 }  // namespace
 
@@ -46,20 +47,23 @@ int Regions::check(std::uint64_t address, std::uint64_t length, int access) cons
   return 0;
 }
 
+std::uint32_t Regions::take_index() noexcept {
+  if (used_ < regions_max) return used_++;
+  if (free_count_ == 0) return 0;
+  --free_count_;
+  return std::exchange(first_free_, entries_[first_free_].next_free);
+}
+
 int Regions::add(std::uint32_t domain, std::uint64_t address, std::uint64_t length, int access,
                  std::uint32_t& key) {
   if (auto const error = check(address, length, access); error != 0) return error;
   std::lock_guard const guard{mutex_};
-  std::uint32_t index = 0;
-  if (used_ < regions_max) {
-    index = used_++;
-  } else if (free_count_ != 0) {
-    index = std::exchange(first_free_, entries_[first_free_].next_free);
-    --free_count_;
-  } else {
-    return fail(ENOMEM, "the soft device holds at most %u registrations: use fewer, larger ones",
+  auto const index = take_index();
+  if (index == 0)
+    return fail(ENOMEM,
+                "the soft device holds at most %u registrations and windows: use fewer, larger "
+                "ones",
                 regions_max - 1);
-  }
   Entry& entry = entries_[index];
   entry.generation = (entry.generation + 1) % key_generations;
   key = index * key_generations + entry.generation;

@@ -57,6 +57,35 @@ class Regions {
   /// Whether a peer can reach it by mapping, without cross-memory attach.
   [[nodiscard]] bool is_mappable(std::uint32_t key) const noexcept;
 
+  // Memory windows, in windows.cpp: entries whose domain is that of their queue pair, see
+  // window_scope.hpp. The caller of bind(), unbind() and remove_window() holds rx of that queue
+  // pair, so that no peer is at the bytes.
+
+  struct Binding {
+    std::uint32_t region;  // key
+    std::uint32_t domain;  // number of the region's, which is the queue pair's
+    std::uint32_t scope;
+    unsigned access;
+    std::uint64_t address;
+    std::uint64_t length;
+  };
+  /// A window that is not bound. 0, or errno with reason.
+  [[nodiscard]] int add_window(std::uint32_t& key);
+  /// Binds it with a new `key` of its index. False: it is bound, or the region does not allow it.
+  [[nodiscard]] bool bind(std::uint32_t key, Binding const& binding) noexcept;
+  /// Ends the key's access. True, too, if the peer has ended it by a send, but false where `scope`
+  /// did not bind it with this key last.
+  [[nodiscard]] bool unbind(std::uint32_t key, std::uint32_t scope) noexcept;
+  /// The window's index may be used again.
+  void remove_window(std::uint32_t key) noexcept;
+  /// The scope that bound the window last, or 0.
+  [[nodiscard]] std::uint32_t scope_of(std::uint32_t key) const noexcept;
+  /// As permits(), of a key that is a window's of `scope`.
+  [[nodiscard]] bool window_permits(std::uint32_t key, std::uint32_t scope, std::uint64_t address,
+                                    std::uint64_t length, unsigned access) const noexcept;
+  /// As invalidate(), unless a window is bound to the region: then false.
+  [[nodiscard]] bool invalidate_unless_bound(std::uint32_t key) noexcept;
+
  private:
   struct Entry {
     std::atomic<std::uint32_t> key;
@@ -67,7 +96,11 @@ class Regions {
     std::uint32_t next_free;        // index, while it is free
     std::uint64_t address;
     std::uint64_t length;
+    std::uint32_t bound_to;  // of a window the key of its region, once it was bound; under mutex_
   };
+  /// An index that no key has, or 0. The caller holds mutex_.
+  [[nodiscard]] std::uint32_t take_index() noexcept;
+  [[nodiscard]] bool is_bound(std::uint32_t index) const noexcept;
   void write(std::uint32_t key, std::uint32_t domain, std::uint64_t address, std::uint64_t length,
              int access) noexcept;
 
@@ -82,7 +115,8 @@ class Regions {
   std::uint32_t first_free_ = 0;  // of a queue through the entries, so that it needs no memory
   std::uint32_t last_free_ = 0;
   std::uint32_t free_count_ = 0;
-  std::uint32_t used_ = 1;  // indexes below were used; 0 never is
+  std::uint32_t used_ = 1;     // indexes below were used; 0 never is
+  std::uint32_t windows_ = 0;  // under mutex_
 };
 
 }  // namespace lend::soft

@@ -71,9 +71,12 @@ RobustLock const* users_of_memory(Context& context, std::uint32_t key) noexcept 
   return nullptr;
 }
 
-/// Makes the key invalid and waits for those who use its memory. 0, or EBUSY with reason.
+/// Makes the key invalid and waits for those who use its memory. 0, EBUSY with reason, or EINVAL
+/// while a window is bound to it. Source: ibv_alloc_mw(3); kernel drivers/infiniband/sw/rxe/
+/// rxe_verbs.c, rxe_dereg_mr().
 int end_use(Context& context, std::uint32_t key) noexcept {
-  context.regions.invalidate(key);
+  if (!context.regions.invalidate_unless_bound(key))
+    return fail(EINVAL, "a memory window is bound to the region: invalidate it first");
   return wait_for_holders(context, [&] {
     std::lock_guard const guard{context.control};
     return users_of_memory(context, key);
@@ -104,8 +107,8 @@ int dealloc_pd(ibv_pd* pd) noexcept {
   std::lock_guard const guard{context.control};
   if (domain->users.load() != 0)
     return fail(EBUSY,
-                "the protection domain still has %u regions, queue pairs, address handles or "
-                "shared receive queues",
+                "the protection domain still has %u regions, windows, queue pairs, address handles "
+                "or shared receive queues",
                 domain->users.load());
   --context.domains;
   delete domain;
@@ -160,7 +163,9 @@ int rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t lengt
   if (context.regions.check(reinterpret_cast<std::uint64_t>(start), size, rights) != 0)
     return IBV_REREG_MR_ERR_INPUT;  // and the region is what it was
   auto const before = context.regions.access_of(mr->lkey);
-  if (end_use(context, mr->lkey) != 0) {
+  if (auto const error = end_use(context, mr->lkey); error == EINVAL) {
+    return IBV_REREG_MR_ERR_INPUT;  // and the region is what it was
+  } else if (error != 0) {
     auto* const domain = static_cast<Domain*>(mr->pd);
     context.regions.renew(mr->lkey, domain->handle, reinterpret_cast<std::uint64_t>(mr->addr),
                           mr->length, before);

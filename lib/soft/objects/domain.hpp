@@ -13,7 +13,7 @@
 namespace lend::soft {
 
 struct Domain : ibv_pd {
-  std::atomic<std::uint32_t> users{0};  // regions and queue pairs
+  std::atomic<std::uint32_t> users{0};  // regions, windows and queue pairs
 };
 
 struct Region : ibv_mr {
@@ -27,6 +27,7 @@ int dealloc_pd(ibv_pd*) noexcept;
 /// As the man page; the keys stay. 0 or ibv_rereg_mr_err_code.
 int rereg_mr(ibv_mr*, int flags, ibv_pd*, void* address, std::size_t length, int access) noexcept;
 /// EBUSY where a stopped peer may be at the memory: the key is invalid, a later call can succeed.
+/// EINVAL while a memory window is bound to it.
 int dereg_mr(ibv_mr*) noexcept;
 /// Refused, as it is by devices of the kernel without their own memory access.
 [[nodiscard]] ibv_mr* reg_dmabuf_mr(ibv_pd*, std::uint64_t offset, std::size_t length,

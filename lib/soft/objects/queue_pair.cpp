@@ -11,6 +11,7 @@
 #include <soft/peers/contacts.hpp>
 #include <soft/platform/reason.hpp>
 #include <soft/segment/bounce.hpp>
+#include <soft/segment/receive_ring.hpp>
 
 #include <algorithm>
 #include <bit>

@@ -27,8 +27,9 @@ class Contacts;
 [[nodiscard]] constexpr std::uint32_t operations_of(ibv_qp_type type) noexcept {
   constexpr std::uint32_t sends = 1u << IBV_WR_SEND | 1u << IBV_WR_SEND_WITH_IMM;
   constexpr std::uint32_t writes = 1u << IBV_WR_RDMA_WRITE | 1u << IBV_WR_RDMA_WRITE_WITH_IMM;
-  constexpr std::uint32_t others =
-      1u << IBV_WR_RDMA_READ | 1u << IBV_WR_ATOMIC_CMP_AND_SWP | 1u << IBV_WR_ATOMIC_FETCH_AND_ADD;
+  constexpr std::uint32_t others = 1u << IBV_WR_RDMA_READ | 1u << IBV_WR_ATOMIC_CMP_AND_SWP |
+                                   1u << IBV_WR_ATOMIC_FETCH_AND_ADD | 1u << IBV_WR_LOCAL_INV |
+                                   1u << IBV_WR_BIND_MW | 1u << IBV_WR_SEND_WITH_INV;
   // Source: InfiniBand Architecture Specification vol. 1, table 53.
   return type == IBV_QPT_RC   ? sends | writes | others
          : type == IBV_QPT_UC ? sends | writes

@@ -7,6 +7,7 @@
 #include <soft/objects/domain.hpp>
 #include <soft/objects/held_locks.hpp>
 #include <soft/platform/reason.hpp>
+#include <soft/segment/receive_ring.hpp>
 
 #include <algorithm>
 #include <bit>

@@ -36,13 +36,20 @@ struct Destination {
   }
 };
 
-/// A send, write, read or atomic operation as the engine executes it.
+/// Of a window: the key of its region, and its length, from Work::remote_address on. Its rights are
+/// in Work::immediate, its key in Work::remote_key.
+struct WindowBinding {
+  std::uint32_t region;
+  std::uint64_t length;
+};
+
+/// A send, write, read, atomic operation, or what is done to a window, as the engine executes it.
 struct Work {
   std::uint64_t id;
   std::uint64_t remote_address;
   std::uint32_t remote_key;
-  std::uint32_t immediate;
-  std::uint32_t position;  // in the send queue
+  std::uint32_t immediate;  // or the key that is invalidated
+  std::uint32_t position;   // in the send queue
   std::uint16_t piece_count;
   std::uint8_t opcode;  // ibv_wr_opcode
   std::uint8_t flags;   // of ibv_send_flags
@@ -51,6 +58,7 @@ struct Work {
   union {
     AtomicOperands atomic;  // of atomic operations only
     Destination datagram;   // of datagram queue pairs only
+    WindowBinding binding;  // of binds only
   };
 
   [[nodiscard]] bool is_signaled() const noexcept { return (flags & IBV_SEND_SIGNALED) != 0; }
@@ -61,6 +69,11 @@ struct Work {
 
 [[nodiscard]] constexpr bool is_atomic(unsigned opcode) noexcept {
   return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+/// It concerns a window of this side, and no peer.
+[[nodiscard]] constexpr bool is_of_window(unsigned opcode) noexcept {
+  return opcode == IBV_WR_LOCAL_INV || opcode == IBV_WR_BIND_MW;
 }
 
 /// Its pieces are written, not read.

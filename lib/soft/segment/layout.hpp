@@ -82,11 +82,6 @@ static_assert(sizeof(SharedReceive) == cache_line);
 [[nodiscard]] constexpr std::size_t whole_lines(std::size_t bytes) noexcept {
   return (bytes + cache_line - 1) / cache_line * cache_line;
 }
-/// From one receive of so many pieces to the next.
-[[nodiscard]] constexpr std::uint32_t receive_stride_for(std::uint32_t pieces) noexcept {
-  return static_cast<std::uint32_t>(
-      whole_lines(sizeof(SharedReceive) - 3 * sizeof(SharedPiece) + pieces * sizeof(SharedPiece)));
-}
 
 /// What a completion of a receive says. Abandoned: its taker died or gave it up, and `bytes` begin
 /// with the claim that it left; no news if the receive was completed before all the same.
@@ -190,15 +185,16 @@ struct SharedReceivePool {
 };
 static_assert(sizeof(SharedReceivePool) == 2 * cache_line);
 
-/// Registered memory. Valid while `key` is not 0.
+/// Registered memory, or a memory window (window_scope.hpp). Valid while `key` is not 0.
 struct alignas(cache_line) SharedRegion {
   Atomic<std::uint32_t> key;  // index and generation
   Cell<std::uint32_t> access;
-  Cell<std::uint32_t> domain;
-  Cell<std::uint32_t> arena;  // index, or arenas_max: private memory
+  Cell<std::uint32_t> domain;  // of a window the scope of its queue pair
+  Cell<std::uint32_t> arena;   // index, or arenas_max: private memory
   Cell<std::uint64_t> address;
   Cell<std::uint64_t> length;
   Cell<std::uint64_t> arena_offset;
+  Cell<std::uint32_t> returned;  // a window's key, until the send that returns it has completed
 };
 
 /// A memfd of allocated memory, which peers map as a whole. Valid while `generation` is not 0.
@@ -209,7 +205,7 @@ struct SharedArena {
 };
 
 struct SharedHeader {
-  static constexpr std::uint64_t magic_value = 0x37'74'66'6f'73'64'6e'6c;  // "lndsoft7"
+  static constexpr std::uint64_t magic_value = 0x38'74'66'6f'73'64'6e'6c;  // "lndsoft8"
 
   Atomic<std::uint64_t> magic;  // stored last
   Cell<std::uint32_t> instance;

@@ -11,6 +11,12 @@
 
 namespace lend::soft {
 
+/// From one receive of so many pieces to the next.
+[[nodiscard]] constexpr std::uint32_t receive_stride_for(std::uint32_t pieces) noexcept {
+  return static_cast<std::uint32_t>(
+      whole_lines(sizeof(SharedReceive) - 3 * sizeof(SharedPiece) + pieces * sizeof(SharedPiece)));
+}
+
 /// Maximum elements of a receive of `stride` bytes.
 [[nodiscard]] inline std::uint32_t pieces_of_stride(std::uint32_t stride) noexcept {
   return std::min(pieces_max, (stride - 16) / 16);
