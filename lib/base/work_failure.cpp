@@ -14,6 +14,8 @@ std::string_view name_of(Operation operation) noexcept {
     case Operation::write: return "write";
     case Operation::read: return "read";
     case Operation::atomic: return "atomic";
+    case Operation::lend: return "lend";
+    case Operation::recall: return "recall";
   }
   return "unknown";
 }

@@ -23,7 +23,7 @@ namespace {
 using observe::Event;
 using observe::RecordingHeader;
 
-constexpr auto operations = static_cast<std::uint8_t>(Operation::atomic) + 1;
+constexpr auto operations = static_cast<std::uint8_t>(Operation::recall) + 1;
 constexpr auto statuses = static_cast<std::uint8_t>(WorkStatus::tag_matching) + 1;
 
 Error refused(std::string const& path, std::string const& why) {

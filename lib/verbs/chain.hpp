@@ -152,7 +152,7 @@ inline void signal(ibv_send_wr& request) noexcept {
 /// Whether it takes a receive of the peer.
 [[nodiscard]] inline bool is_message(ibv_send_wr const& request) noexcept {
   return request.opcode == IBV_WR_SEND || request.opcode == IBV_WR_SEND_WITH_IMM ||
-         request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+         request.opcode == IBV_WR_SEND_WITH_INV || request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 [[nodiscard]] inline bool is_message(ibv_recv_wr const&) noexcept {
   return false;

@@ -25,7 +25,10 @@ void write(Completion& target, verbs::CompletionEntry entry) noexcept {
   }
   CompletedWork& work = target.outcome.emplace<CompletedWork>();
   if (entry.has_bytes()) work.bytes = entry.bytes();
-  if (entry.is_receive()) work.immediate = entry.immediate();
+  if (!entry.is_receive()) return;
+  work.immediate = entry.immediate();
+  if (entry.has_returned()) [[unlikely]]
+    work.returned = entry.returned();
 }
 
 void write(DatagramCompletion& target, verbs::CompletionEntry entry) noexcept {

@@ -54,6 +54,8 @@ DeviceCapabilities Context::capabilities() const noexcept {
           .unreliable = !iwarp,
           .datagrams = !iwarp,
           .atomics = handle_->has_atomics,
+          .windows = handle_->has_windows,
+          .peer_loans = handle_->has_peer_loans,
           .paging_on_demand = handle_->has_paging_on_demand,
           .waits_for_receives = !iwarp,
           .acknowledges = !iwarp};

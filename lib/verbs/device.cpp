@@ -182,6 +182,8 @@ Result<Context> Device::open(std::uint8_t port) const {
                     .memory_windows_max = attributes.max_mw,
                     .multicast_groups_max = attributes.max_mcast_grp,
                     .partition_keys_max = attributes.max_pkeys};
+  handle->has_windows = (attributes.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B) != 0;
+  handle->has_peer_loans = handle->has_windows && kind != DeviceKind::software_rdma;
   handle->has_atomics = attributes.atomic_cap != IBV_ATOMIC_NONE;
   // A device that does not answer has none. Source: ibv_query_device_ex(3), odp_caps.
   ibv_device_attr_ex more{};

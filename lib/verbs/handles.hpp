@@ -37,6 +37,8 @@ struct ContextHandle {
   DeviceLimits limits{};
   DeviceAttributes attributes{};
   bool has_atomics = false;
+  bool has_windows = false;     // of type 2B
+  bool has_peer_loans = false;  // windows that hold a peer to what it was lent
   bool has_paging_on_demand = false;
   EventReader events;
 
@@ -166,6 +168,7 @@ struct RequestQueue {
   std::uint32_t elements = 0;          ///< granted, at most elements_max
   std::uint32_t receive_elements = 0;  ///< the same of a receive
   bool has_atomics = domain->context->has_atomics;
+  bool has_windows = domain->context->has_windows;
 
   /// Not on iWARP. Source: RFC 5040.
   [[nodiscard]] bool carries_immediates() const noexcept { return !domain->context->is_iwarp(); }

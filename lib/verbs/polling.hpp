@@ -57,6 +57,12 @@ class CompletionEntry {
     return be32toh(entry_->imm_data);
   }
 
+  /// Of receives that succeeded: the message ended the window of this key.
+  [[nodiscard]] bool has_returned() const noexcept {
+    return (entry_->wc_flags & IBV_WC_WITH_INV) != 0;
+  }
+  [[nodiscard]] std::uint32_t returned() const noexcept { return entry_->invalidated_rkey; }
+
  private:
   ibv_wc const* entry_;
 };

@@ -25,6 +25,8 @@ enum class PostRefusal : int {
   no_destination,         ///< of a datagram: it was moved from
   foreign_destination,    ///< it is of another protection domain
   too_long_for_a_packet,  ///< the datagram
+  no_windows,             ///< of a device without, what a send returns
+  returns_elsewhere,      ///< a send that returns a window on another service, or with an immediate
   fences_nothing,         ///< a fenced request of another service than reliable connections
   solicits_nothing,       ///< a solicited write without an immediate
   by_device,

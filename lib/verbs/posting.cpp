@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The words for work that was refused. Any thread.
 #include <verbs/posting.hpp>
+#include <verbs/window_work.hpp>
 
 #include <string>
 #include <type_traits>
@@ -109,6 +110,11 @@ Error error_of(RequestQueue const& queue, RefusedWork const& work, PostAnswer an
       return refused(std::to_string(work.bytes) + " bytes, a datagram carries at most " +
                      std::to_string(answer.detail) +
                      ", the port's MTU; cut it, or use a connection");
+    case PostRefusal::no_windows: return no_windows(*queue.domain->context);
+    case PostRefusal::returns_elsewhere:
+      return refused(
+          "it returns what the peer has lent, which a message of a reliable connection does that "
+          "carries no immediate");
     case PostRefusal::fences_nothing:
       return refused("it is fenced, and only a reliable connection has reads to wait for");
     case PostRefusal::solicits_nothing:

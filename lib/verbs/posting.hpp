@@ -76,6 +76,11 @@ template <class Work>
   if (has(options, RequestOption::solicited) && operation_of<Work> != Operation::send &&
       !immediate_of(work))
     return PostRefusal::solicits_nothing;
+  if (has(options, RequestOption::returning)) {
+    if (queue.local.service != Service::reliable_connection || immediate_of(work))
+      return PostRefusal::returns_elsewhere;
+    if (!queue.has_windows) return PostRefusal::no_windows;
+  }
   return PostRefusal::none;
 }
 

@@ -119,8 +119,11 @@ Result<verbs::Registration> verbs::register_bytes(DomainHandle const& domain, vo
   LEND_TRYV(check_exposure(domain, exposed));
   verbs::Provider const& provider = domain.provider();
   errno = 0;
+  // So that any of its bytes can be lent to a peer.
+  int const bindable = domain.context->has_windows ? int{IBV_ACCESS_MW_BIND} : 0;
   verbs::Registration registration{
-      provider, provider.reg_mr(domain.raw.get(), address, length, access_flags(exposed, paging))};
+      provider,
+      provider.reg_mr(domain.raw.get(), address, length, access_flags(exposed, paging) | bindable)};
   int const error = errno;
   if (!registration) return verbs::registration_error(*domain.context, length, error);
   return registration;

@@ -48,10 +48,14 @@ namespace lend::verbs {
 
 // From work to the fields of its request. `elements` must stay until it is posted.
 
-[[gnu::always_inline]] inline void fill_for(QueuePairHandle const& queue_pair, Send const&,
+[[gnu::always_inline]] inline void fill_for(QueuePairHandle const& queue_pair, Send const& work,
                                             std::optional<std::uint32_t> immediate,
                                             std::uint64_t id, ibv_sge* elements, Resolved resolved,
                                             ibv_send_wr& request) noexcept {
+  if (has(work.options, RequestOption::returning)) {
+    request.invalidate_rkey = work.returned_key;
+    return fill(queue_pair, request, id, elements, resolved, IBV_WR_SEND_WITH_INV, true);
+  }
   // Always: drivers copy it unasked.
   request.imm_data = htobe32(immediate.value_or(0));
   fill(queue_pair, request, id, elements, resolved, immediate ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND,

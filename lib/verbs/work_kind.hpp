@@ -131,7 +131,7 @@ template <class Work>
   if constexpr (requires { work.allow_empty; })
     return work.allow_empty;
   else
-    return immediate_of(work).has_value();
+    return immediate_of(work).has_value() || has(options_of(work), RequestOption::returning);
 }
 
 /// How an element's bytes are lent.

@@ -11,8 +11,8 @@
 
 namespace lend {
 
-/// What a work request does.
-enum class Operation : std::uint8_t { send, receive, write, read, atomic };
+/// What a work request does. The last two concern bytes that the peer may access: PeerLoan.
+enum class Operation : std::uint8_t { send, receive, write, read, atomic, lend, recall };
 
 /// How a work request ended. Values are those of ibv_wc_status.
 /// Source: ibv_poll_cq(3); rdma-core libibverbs/verbs.h, enum ibv_wc_status.

@@ -10,6 +10,7 @@
 #include <lend/verbs/completion_queue.hpp>
 #include <lend/verbs/datagram.hpp>
 #include <lend/verbs/endpoint.hpp>
+#include <lend/verbs/memory_window.hpp>
 #include <lend/verbs/protection_domain.hpp>
 #include <lend/verbs/queue_pair_change.hpp>
 #include <lend/verbs/queue_pair_options.hpp>
@@ -156,6 +157,9 @@ class LEND_EXPORT AnyQueuePair {
   [[nodiscard]] Result<void> post(std::uint64_t id, Receive const& work) noexcept;
   [[nodiscard]] Result<void> post_to(std::uint64_t id, Send const& work,
                                      Destination const& to) noexcept;
+  [[nodiscard]] Result<RemoteRegion> post_bind(std::uint64_t id, MemoryWindow& window,
+                                               GatherElement bytes, RemoteAccess access) noexcept;
+  [[nodiscard]] Result<void> post_invalidate(std::uint64_t id, std::uint32_t key) noexcept;
   [[nodiscard]] Probe post_probe(std::uint64_t id) noexcept;
   [[nodiscard]] Result<Destination> destination_at(Endpoint const& peer) const;
   [[nodiscard]] Result<Destination> destination_back(DatagramSender const& sender,

@@ -21,6 +21,13 @@ struct DeviceCapabilities {
   bool datagrams = false;
   /// Compare-and-swap and fetch-and-add: Atomic. SoftiWARP has none, nor has iWARP's first RFC.
   bool atomics = false;
+  /// MemoryWindow, and Send::returning() of the peer's. Not on SoftiWARP.
+  bool windows = false;
+  /// PollingScope::post_lend(). Not on SoftRoCE, although it has windows: it compares what a peer
+  /// accesses with the bounds of the region, not of the window, and its kernel crashes where a
+  /// window is invalidated twice, as a peer can do. Source: Linux drivers/infiniband/sw/rxe:
+  /// rxe_resp.c, check_rkey(); rxe_mw.c, rxe_do_invalidate_mw().
+  bool peer_loans = false;
   /// Regions whose pages need not be in memory: Paging::on_demand. Some cards, and SoftRoCE since
   /// Linux 6.15.
   bool paging_on_demand = false;

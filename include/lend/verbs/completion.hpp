@@ -14,6 +14,7 @@ namespace lend {
 struct CompletedWork {
   std::uint32_t bytes = 0;                   ///< received or read; 0 for sends and writes
   std::optional<std::uint32_t> immediate{};  ///< host order
+  std::optional<std::uint32_t> returned{};   ///< key of a window that the peer's message has ended
 };
 
 /// Work that failed.

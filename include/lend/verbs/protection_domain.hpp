@@ -185,6 +185,7 @@ class LEND_EXPORT ProtectionDomain {
 
  private:
   friend class AnyPreparedQueuePair;
+  friend class MemoryWindow;
   friend class ReceiveQueue;
   std::shared_ptr<verbs::DomainHandle> handle_;
 };

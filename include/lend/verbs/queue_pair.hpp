@@ -147,6 +147,34 @@ class QueuePairOf : public AnyQueuePair {
       std::uint64_t id, Atomic const& work) noexcept requires HasAtomics<S> {
     return post(id, work);
   }
+  /// Binds `window`, which is not bound, to `bytes`: the peer may read what is to be gathered, and
+  /// write where is to be scattered. The answer is good for work of the peer behind a message
+  /// that is posted here next; by other ways it may be told only after the completion of the bind.
+  ///
+  /// The caller owes: the bytes stay registered, and are accessed only as that allows, until an
+  /// invalidation of the window completed, here or by a receive (CompletedWork::returned), or this
+  /// queue pair is destroyed.
+  /// Errors:  as the other posts, and
+  ///          unsupported  the device has no windows: capabilities().windows.
+  /// Source:  ibv_post_send(3), IBV_WR_BIND_MW.
+  [[nodiscard]] Result<RemoteRegion> unsafe_post_bind(
+      std::uint64_t id, MemoryWindow& window, GatherElement bytes) noexcept requires HasWindows<S> {
+    return post_bind(id, window, bytes, RemoteAccess::read);
+  }
+  [[nodiscard]] Result<RemoteRegion> unsafe_post_bind(std::uint64_t id, MemoryWindow& window,
+                                                      ScatterElement bytes) noexcept requires
+      HasWindows<S> {
+    return post_bind(id, window, {bytes.region, bytes.range}, RemoteAccess::write);
+  }
+  /// Invalidates the key of a window that this queue pair has bound: when it completes, the peer
+  /// accesses the bytes no more. The caller owes: not a key that is invalid already, with which the
+  /// kernel of SoftRoCE crashes; a card may refuse it, and break the connection.
+  /// Source:  ibv_post_send(3), IBV_WR_LOCAL_INV; Linux drivers/infiniband/sw/rxe/rxe_mw.c,
+  ///          rxe_do_invalidate_mw().
+  [[nodiscard]] Result<void> unsafe_post_invalidate(
+      std::uint64_t id, std::uint32_t key) noexcept requires HasWindows<S> {
+    return post_invalidate(id, key);
+  }
   [[nodiscard]] Result<void> unsafe_post_receive(
       std::uint64_t id, Receive const& work) noexcept requires IsConnected<S> {
     return post(id, work);

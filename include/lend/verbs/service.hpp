@@ -28,6 +28,7 @@ struct Rc {
   static constexpr bool writes = true;
   static constexpr bool reads = true;
   static constexpr bool has_atomics = true;
+  static constexpr bool has_windows = true;
 };
 struct Uc {
   static constexpr Service service = Service::unreliable_connection;
@@ -36,6 +37,7 @@ struct Uc {
   static constexpr bool writes = true;
   static constexpr bool reads = false;
   static constexpr bool has_atomics = false;
+  static constexpr bool has_windows = false;
 };
 struct Ud {
   static constexpr Service service = Service::datagram;
@@ -44,6 +46,7 @@ struct Ud {
   static constexpr bool writes = false;
   static constexpr bool reads = false;
   static constexpr bool has_atomics = false;
+  static constexpr bool has_windows = false;
 };
 
 template <class S>
@@ -63,5 +66,8 @@ template <class S>
 concept CanRead = IsService<S> && S::reads;
 template <class S>
 concept HasAtomics = IsService<S> && S::has_atomics;
+/// Its peer can be lent bytes by a memory window, and returns them.
+template <class S>
+concept HasWindows = IsService<S> && S::has_windows;
 
 }  // namespace lend

@@ -72,6 +72,7 @@ enum class RequestOption : std::uint8_t {
   none = 0,
   fenced = 1,     ///< begins when the reads and atomic operations before it have ended
   solicited = 2,  ///< its completion at the peer is one for which EventFor::solicited arms
+  returning = 4,  ///< it ends a memory window of the peer
 };
 [[nodiscard]] constexpr RequestOption operator|(RequestOption a, RequestOption b) noexcept {
   return static_cast<RequestOption>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
@@ -81,12 +82,13 @@ enum class RequestOption : std::uint8_t {
   return (static_cast<unsigned>(options) & static_cast<unsigned>(option)) != 0;
 }
 
-/// A message to the peer's next receive. An empty list needs an immediate; a list of empty elements
-/// does not.
+/// A message to the peer's next receive. An empty list needs an immediate, or something to return;
+/// a list of empty elements does not.
 struct LEND_EXPORT Send {
   GatherList source;
   std::optional<std::uint32_t> immediate{};
   RequestOption options = RequestOption::none;
+  std::uint32_t returned_key = 0;  ///< of a message that is returning()
 
   // NOLINTNEXTLINE(google-explicit-constructor)
   Send(GatherList list) noexcept : source(list) {}
@@ -117,9 +119,24 @@ struct LEND_EXPORT Send {
     copy.options = options | RequestOption::solicited;
     return copy;
   }
+  /// The same, which also returns `lent`: bytes that the peer has lent by PollingScope::post_lend()
+  /// or opened by a MemoryWindow. From the completion of its receive on they are the peer's alone.
+  /// Of reliable connections; it carries no immediate. The trap: what was not lent, or has been
+  /// returned before, breaks the peer's end of the connection, and this end hears of it by its next
+  /// request.
+  /// Source:  ibv_post_send(3), IBV_WR_SEND_WITH_INV; Linux drivers/infiniband/sw/rxe/rxe_resp.c.
+  [[nodiscard]] Send returning(RemoteRegion const& lent) const noexcept {
+    Send copy(*this);
+    copy.options = options | RequestOption::returning;
+    copy.returned_key = lent.key();
+    return copy;
+  }
   /// A message without bytes.
   [[nodiscard]] static Send only_immediate(std::uint32_t value) noexcept {
     return Send(GatherList{}).with_immediate(value);
+  }
+  [[nodiscard]] static Send only_returning(RemoteRegion const& lent) noexcept {
+    return Send(GatherList{}).returning(lent);
   }
 };
 
