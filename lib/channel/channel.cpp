@@ -65,7 +65,7 @@ template <class Work>
         if (in_flight.observed.is_on()) [[unlikely]]
           in_flight.observed.succeed(id, slot, entries[0]);
         in_flight.skip(slot);
-        return answer_of(entries[0], operation, plain.element.range.length);
+        return answer_of(channel, entries[0], operation, plain.element.range.length);
       },
       [&](SlotId tried)
           LEND_INLINED { return run_after(tried, channel, plain.work(), deadline, file, line); });

@@ -204,6 +204,11 @@ Deadline ChannelState::look_again() const noexcept {
   return is_aborting ? sooner(look, *abort_until) : look;
 }
 
+[[gnu::cold]] std::uint32_t ChannelState::note_returned(std::uint32_t key) noexcept {
+  if (peer_loans != nullptr) peer_loans->end_returned(key);
+  return key;
+}
+
 [[gnu::cold]] void ChannelState::complete_unusual(SlotId id,
                                                   verbs::CompletionEntry entry) noexcept {
   if (Slot* const slot = in_flight.find(id)) {

@@ -9,6 +9,7 @@
 #include <channel/failure_log.hpp>
 #include <channel/in_flight.hpp>
 #include <channel/linked_list.hpp>
+#include <channel/peer_loans.hpp>
 #include <channel/peer_watch.hpp>
 #include <channel/progress.hpp>
 #include <channel/waiter.hpp>
@@ -100,6 +101,9 @@ class ChannelState {
   /// After a flush: looks or waits for its reason, which may come later. False: call again.
   bool learn_reason(Deadline deadline) noexcept;
 
+  /// A message of the peer ended its access by this key, which it answers.
+  std::uint32_t note_returned(std::uint32_t key) noexcept;
+
   // ---- failures ----
 
   [[nodiscard]] bool is_broken() const noexcept { return failures.first_cause() != nullptr; }
@@ -143,7 +147,8 @@ class ChannelState {
   FailureLog failures{};
   Connection connection;
   InFlight in_flight;
-  std::unique_ptr<DatagramState> datagrams;  // of a channel for them
+  std::unique_ptr<DatagramState> datagrams;                 // of a channel for them
+  std::unique_ptr<PeerLoans, PeerLoans::End> peer_loans{};  // since the first
   verbs::Forms forms{};
   PeerWatch watch;
   Progress& progress;
@@ -176,6 +181,8 @@ class ChannelState {
     Slot& slot = in_flight.slot(id);
     if (slot.is_datagram) [[unlikely]]
       datagrams->note(id, entry);
+    if (entry.has_returned() && slot.work.operation == Operation::receive) [[unlikely]]
+      slot.work.returned = note_returned(entry.returned());
     in_flight.succeed(slot, entry);
   }
   // A failure, or one without a slot.

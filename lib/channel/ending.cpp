@@ -2,6 +2,7 @@
 // Drains and aborts, also if the device refuses. The thread of the channel.
 #include <base/giving_up.hpp>
 #include <channel/ending.hpp>
+#include <channel/lending.hpp>
 
 #include <utility>
 
@@ -28,12 +29,16 @@ std::optional<Error> Ending::drain(ScopeRecord& scope, Deadline deadline,
   if (!cut_short && scope.outstanding > 0) static_cast<void>(channel_.progress.poll());
   if (!cut_short && scope.outstanding > 0)
     cut_short = wait_for(scope, false, deadline, is_unwinding);
+  if (!cut_short && scope.lent > 0) [[unlikely]]
+    cut_short = recall_loans(scope, deadline, is_unwinding);
   if (cut_short) {
     start_abort();  // tried again below; first, so that the error tells the state after it
     cut_short = channel_.connection.about(*cut_short);
     abort_all(*cut_short);
   }
   if (channel_.is_broken()) channel_.learn_reason(Deadline::never());
+  if (scope.lent > 0) [[unlikely]]
+    end_peer_loans();
   for (Error& failure : scope.failures) failure = channel_.failures.explained(failure);
   channel_.in_flight.retire_handles_of(scope);
   return cut_short;
@@ -56,6 +61,26 @@ std::optional<Error> Ending::wait_for(ScopeRecord const& scope, bool is_of_sends
       return gave_up_drain(deadline, is_unwinding, waiter.has_slept());
   }
   return std::nullopt;
+}
+
+std::optional<Error> Ending::recall_loans(ScopeRecord const& scope, Deadline deadline,
+                                          bool is_unwinding) noexcept {
+  // Some may have come back; a failure of this poll shows again below.
+  static_cast<void>(channel_.progress.poll());
+  Waiter waiter = channel_.progress.make_waiter();
+  for (;;) {
+    std::optional<Error> failed;
+    channel_.peer_loans->for_each_of(scope, [&](PeerLoans::Entry& entry) {
+      if (failed || channel_.is_broken()) return;
+      if (auto went_on = go_on_recalling(channel_, entry); !went_on.has_value())
+        failed = std::move(went_on).assume_error();
+    });
+    if (channel_.is_broken() || scope.lent == 0) return std::nullopt;
+    if (failed && *failed != Errc::queue_full) return failed;
+    auto const goes_on = channel_.poll_or_pause(waiter, deadline);
+    if (!goes_on.has_value()) return goes_on.error();
+    if (!goes_on.value()) return gave_up_drain(deadline, is_unwinding, waiter.has_slept());
+  }
 }
 
 Error Ending::gave_up_drain(Deadline deadline, bool is_unwinding, bool has_slept) noexcept {
@@ -124,6 +149,12 @@ void Ending::destroy_queue_pair() noexcept {
     channel_.progress.empty_queue();
   }
   channel_.connection.destroy();
+  if (channel_.peer_loans != nullptr) {
+    if (channel_.connection.kept() != nullptr)
+      channel_.peer_loans->keep_all();
+    else
+      channel_.peer_loans->end_all();
+  }
   channel_.progress.detach(channel_, channel_.connection.number());
 }
 

@@ -39,6 +39,9 @@ class Ending {
   /// On a broken channel, without waiting: abandons work that the device has not returned in time.
   void hurry_abort() noexcept;
 
+  /// On a broken channel whose work is back: only the end of its queue pair ends the peer's access.
+  void end_peer_loans() noexcept { abandon(); }
+
   /// Before the channel is prepared again: nothing is outstanding, and the queue pair is gone.
   void end_connection(Error const& reason) noexcept;
   /// The same before it is destroyed; its handles are stale, and its scopes report the failures.
@@ -51,6 +54,9 @@ class Ending {
   /// Waits until nothing of `scope` is outstanding; if `is_of_sends_only`, no send of the channel.
   [[nodiscard]] std::optional<Error> wait_for(ScopeRecord const& scope, bool is_of_sends_only,
                                               Deadline deadline, bool is_unwinding) noexcept;
+  /// Takes back what the scope lent to the peer. Says why, if that was not done.
+  [[nodiscard]] std::optional<Error> recall_loans(ScopeRecord const& scope, Deadline deadline,
+                                                  bool is_unwinding) noexcept;
   [[nodiscard]] Result<void> begin_again(ScopeRecord const& recalled) noexcept;
   [[nodiscard]] Result<void> wait_for_flush() noexcept;
   [[nodiscard]] Result<void> post_again(ScopeRecord const& recalled) noexcept;

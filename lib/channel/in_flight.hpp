@@ -185,7 +185,7 @@ class InFlight {
   void keep_failure(Slot& slot) noexcept;
   void free(Slot& slot) noexcept {
     slot.finished = false;
-    slot.work.immediate = std::optional<std::uint32_t>{};
+    slot.work.immediate = slot.work.returned = std::optional<std::uint32_t>{};
     if (slot.failed) [[unlikely]] {
       slot.failed = false;
       slot.failure = Error{};
@@ -230,7 +230,7 @@ class InFlight {
     last_finished_ = slots_.id_of(slot);
   } else {
     slot.state() = {};
-    slot.work.immediate = std::optional<std::uint32_t>{};
+    slot.work.immediate = slot.work.returned = std::optional<std::uint32_t>{};
     ++slot.scope->unpolled;
     slots_.free(slot);
   }

@@ -3,6 +3,7 @@
 #include <base/error_access.hpp>
 #include <channel/batching.hpp>
 #include <channel/ending.hpp>
+#include <channel/lending.hpp>
 #include <channel/posting.hpp>
 #include <channel/scope_record.hpp>
 #include <lend/channel/channel.hpp>
@@ -163,6 +164,41 @@ template struct ScopeCalls<AddressedSend, Destination>;
 template struct ScopeCalls<RoomReceive>;
 
 }  // namespace channel
+
+Result<PeerLoan> PollingScope::lend(GatherElement bytes, RemoteAccess access, Deadline deadline,
+                                    SourceLine where) noexcept {
+  ChannelState* const state = ended_ ? nullptr : channel::living(channel_);
+  if (state == nullptr) return scope_is_over();
+  ChannelState::Use const use{*state};
+  LEND_TRY(made, channel::lend_to_peer(*state, record(), bytes, access, deadline, where));
+  return PeerLoan{channel_, made.id.value, made.remote};
+}
+
+Result<PeerLoan> PollingScope::post_lend(GatherElement bytes, Deadline deadline,
+                                         SourceLine where) noexcept {
+  return lend(bytes, RemoteAccess::read, deadline, where);
+}
+
+Result<PeerLoan> PollingScope::post_lend(ScatterElement bytes, Deadline deadline,
+                                         SourceLine where) noexcept {
+  return lend({bytes.region, bytes.range}, RemoteAccess::write, deadline, where);
+}
+
+// Without its channel a loan is over: the queue pair went first.
+
+Result<bool> PeerLoan::is_over() noexcept {
+  ChannelState* const state = channel::living(channel_);
+  if (state == nullptr) return true;
+  ChannelState::Use const use{*state};
+  return channel::is_over(*state, {id_});
+}
+
+Result<void> PeerLoan::recall(Deadline deadline) noexcept {
+  ChannelState* const state = channel::living(channel_);
+  if (state == nullptr) return success();
+  ChannelState::Use const use{*state};
+  return channel::recall(*state, {id_}, deadline);
+}
 
 Error PollingScope::error_of_post() const noexcept {
   ChannelState* const state = ended_ ? nullptr : channel::living(channel_);

@@ -21,6 +21,7 @@ struct ScopeRecord {
   std::vector<Error> failures{};          ///< of work whose result no handle took
   std::vector<std::uint64_t> seen_as{};   ///< sequence number of each failure, for the order
   bool has_lost_failure = false;          ///< there was no memory to keep it
+  std::uint32_t lent = 0;                 ///< to the peer
   Batch* batches = nullptr;               ///< the open ones
   ChannelState* channel = nullptr;        ///< null once it is gone, or the scope has ended
   LinkedNode<ScopeRecord> as_open{this};  ///< of that channel

@@ -65,7 +65,10 @@ WorkAnswer collect(ChannelState& channel, Slot& slot) noexcept {
   }
   WorkAnswer const answer{slot.work.operation, slot.work.bytes};
   auto const immediate = slot.work.immediate;
+  auto const returned = slot.work.returned;
   channel.in_flight.collect(slot);
+  if (returned) [[unlikely]]
+    return answer.with_returned(*returned);
   return immediate ? answer.with_immediate(*immediate) : answer;
 }
 

@@ -33,11 +33,14 @@ namespace lend::channel {
 [[nodiscard]] WorkAnswer answer_of_gone(ChannelState& channel) noexcept;
 
 /// The result of a request that succeeded, from its completion.
-[[nodiscard, gnu::always_inline]] inline WorkAnswer answer_of(verbs::CompletionEntry entry,
+[[nodiscard, gnu::always_inline]] inline WorkAnswer answer_of(ChannelState& channel,
+                                                              verbs::CompletionEntry entry,
                                                               Operation operation,
                                                               std::uint64_t bytes) noexcept {
   if (operation != Operation::receive) return {operation, bytes};
   WorkAnswer const answer{operation, entry.bytes()};
+  if (entry.has_returned()) [[unlikely]]
+    return answer.with_returned(channel.note_returned(entry.returned()));
   auto const immediate = entry.immediate();
   return immediate ? answer.with_immediate(*immediate) : answer;
 }
@@ -70,7 +73,7 @@ namespace lend::channel {
     in_flight.observed.succeed(id, slot, entries[0]);
   in_flight.note_over(operation, *slot.scope);
   in_flight.free_at_once(slot);
-  return answer_of(entries[0], operation, bytes);
+  return answer_of(channel, entries[0], operation, bytes);
 }
 
 }  // namespace lend::channel

@@ -114,6 +114,12 @@ class DatagramScope : private PollingScope {
   Result<PendingWork> post_send(Send const& work,
                                 Deadline deadline = Deadline::never()) requires IsConnected<S>
   = delete;
+  template <IsService S = Ud>
+  Result<PeerLoan> post_lend(ScatterElement bytes) requires HasWindows<S>
+  = delete;
+  template <IsService S = Ud>
+  Result<PeerLoan> post_lend(GatherElement bytes) requires HasWindows<S>
+  = delete;
   [[nodiscard]] Result<PendingWork> try_post_send(Send const& work, Destination const& to,
                                                   SourceLine where = SourceLine::here()) noexcept {
     return try_post(AddressedSend{work, to}, where);

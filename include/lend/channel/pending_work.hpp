@@ -29,6 +29,8 @@ struct WorkSuccess {
   /// write, which went to exposed memory and not into the receive.
   std::uint64_t bytes = 0;
   std::optional<std::uint32_t> immediate{};  ///< of a receive whose message carried one
+  /// Of a receive whose message returned what the peer was lent: PeerLoan::remote().key().
+  std::optional<std::uint32_t> returned{};
 };
 
 /// A weak reference to a channel. The anchor's memory is never freed, only reused with another
@@ -62,14 +64,24 @@ class WorkAnswer {
     return copy;
   }
 
+  /// Of a receive whose message returned a peer loan.
+  [[nodiscard]] constexpr WorkAnswer with_returned(std::uint32_t key) const noexcept {
+    WorkAnswer copy(*this);
+    copy.rest_ |= returned_flag | std::uint64_t{key} << immediate_at;
+    return copy;
+  }
+
   [[nodiscard]] constexpr State state() const noexcept { return static_cast<State>(rest_ & 0xff); }
   [[nodiscard]] constexpr bool has_succeeded() const noexcept {
     return state() == State::succeeded;
   }
   [[nodiscard]] constexpr WorkSuccess success() const noexcept {
-    WorkSuccess success{static_cast<Operation>(rest_ >> operation_at & 0xff), bytes_, std::nullopt};
+    WorkSuccess success{static_cast<Operation>(rest_ >> operation_at & 0xff), bytes_, std::nullopt,
+                        std::nullopt};
     if ((rest_ & immediate_flag) != 0)
       success.immediate = static_cast<std::uint32_t>(rest_ >> immediate_at);
+    if ((rest_ & returned_flag) != 0)
+      success.returned = static_cast<std::uint32_t>(rest_ >> immediate_at);
     return success;
   }
 
@@ -77,6 +89,7 @@ class WorkAnswer {
   // Packed by hand: compilers need a dozen instructions to pack fields into a register.
   static constexpr int operation_at = 8;
   static constexpr std::uint64_t immediate_flag = 1u << 16;
+  static constexpr std::uint64_t returned_flag = 1u << 17;  // or: a message has one of them
   static constexpr int immediate_at = 32;
 
   std::uint64_t bytes_ = 0;

@@ -10,6 +10,7 @@
 #include <lend/base/unwind.hpp>
 #include <lend/channel/batch.hpp>
 #include <lend/channel/calls.hpp>
+#include <lend/channel/peer_loan.hpp>
 #include <lend/channel/pending_work.hpp>
 #include <lend/verbs/work_request.hpp>
 
@@ -138,6 +139,24 @@ class LEND_EXPORT PollingScope {
     return try_post(work, where);
   }
 
+  /// Lends bytes to the peer, to read what is to be gathered, or to write where is to be scattered,
+  /// until it returns them, they are recalled, this scope ends, or the connection does; see
+  /// PeerLoan. Takes room for one request, and waits for it. The end of the scope recalls what is
+  /// still lent, after its work and within the same bound.
+  ///
+  /// Shape:   1 byte or more of a region of the channel's protection domain.
+  /// Borrows: the bytes, shared or exclusively, until the loan is over.
+  /// Errors:  as post_send(), and
+  ///          unsupported  the device cannot hold a peer to such a loan: capabilities().peer_loans;
+  ///                       nothing was lent.
+  ///          exhausted    the device has no more windows, or there is no memory; nothing was lent.
+  [[nodiscard]] Result<PeerLoan> post_lend(GatherElement bytes,
+                                           Deadline deadline = Deadline::never(),
+                                           SourceLine where = SourceLine::here()) noexcept;
+  [[nodiscard]] Result<PeerLoan> post_lend(ScatterElement bytes,
+                                           Deadline deadline = Deadline::never(),
+                                           SourceLine where = SourceLine::here()) noexcept;
+
   /// Starts a batch, which posts several requests together; see Batch.
   ///     auto batch = scope.batch();
   [[nodiscard]] Batch batch() LEND_LIFETIMEBOUND;
@@ -177,6 +196,8 @@ class LEND_EXPORT PollingScope {
   [[nodiscard]] std::optional<Error> end(std::optional<Error> closure_error, bool manual) noexcept;
 
   [[nodiscard]] channel::ScopeRecord& record() noexcept;
+  [[nodiscard]] Result<PeerLoan> lend(GatherElement bytes, RemoteAccess access, Deadline deadline,
+                                      SourceLine where) noexcept;
   void end_unpolled() noexcept;  // what the destructor does
   void forget_batches() noexcept;
   template <class Work>

@@ -66,6 +66,12 @@ class UnreliableScope : private PollingScope {
   Result<PendingWork> post_atomic(Atomic const& work,
                                   Deadline deadline = Deadline::never()) requires HasAtomics<S>
   = delete;
+  template <IsService S = Uc>
+  Result<PeerLoan> post_lend(ScatterElement bytes) requires HasWindows<S>
+  = delete;
+  template <IsService S = Uc>
+  Result<PeerLoan> post_lend(GatherElement bytes) requires HasWindows<S>
+  = delete;
 
   [[nodiscard]] UnreliableBatch batch() LEND_LIFETIMEBOUND { return UnreliableBatch{*this}; }
   using PollingScope::finish;
