@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What large memory costs: taking it, touching it, registering it, and moving 1 GiB of it.
+// What large memory costs: taking it, touching it, registering it, opening it to a peer for a
+// while, and moving 1 GiB of it.
 //
 // Method: for each kind of page and each length, memory is allocated, touched, registered once more
 // and deregistered; the best of some rounds is kept. A card pins every page of a registration, so
@@ -149,6 +150,44 @@ Result<void> transfer(Context const& device, ProtectionDomain const& domain, std
   return success();
 }
 
+/// The least seconds that `operation` took each time, in some rounds.
+template <class Operation>
+Result<double> least_of(Operation operation) {
+  constexpr int times = 1000;
+  double least = std::numeric_limits<double>::max();
+  for (int round = 0; round < 16; ++round) {
+    auto const start = Clock::now();
+    for (int i = 0; i < times; ++i) {
+      LEND_TRYV(operation());
+    }
+    keep_least(least, seconds_since(start) / times);
+  }
+  return least;
+}
+
+/// What it costs to open bytes to a peer for a while: as an Exposure, which is a registration, and
+/// as a PeerLoan, which is recalled.
+Result<void> open_for_a_while(Context const& device, ProtectionDomain const& domain, bool json) {
+  if (!device.capabilities().peer_loans) return success();
+  LEND_TRY(two, connect(domain));
+  LEND_TRY(memory, domain.allocate(65'536));
+  LEND_TRY(exposed, least_of([&]() -> Result<void> {
+             // SAFETY: no peer is told the key.
+             LEND_TRY(exposure, memory.unsafe_expose(RemoteAccess::write));
+             return exposure.finish();
+           }));
+  PollingScope scope{two.here};
+  LEND_TRY(lent, least_of([&]() -> Result<void> {
+             LEND_TRY(loan, scope.post_lend(memory.scatter(0, 65'536)));
+             return loan.recall();
+           }));
+  std::printf(json ? "{\"exposure_ns\": %.0f, \"peer_loan_ns\": %.0f, \"share\": %.3f}\n"
+                   : "64 KiB opened to a peer and closed: exposure %.0f ns, peer loan %.0f ns, a "
+                     "share of %.3f\n",
+              exposed * 1e9, lent * 1e9, lent / exposed);
+  return scope.finish();
+}
+
 Result<void> run(std::size_t largest, bool json) {
   LEND_TRY(device, open_device());
   LEND_TRY(domain, device.allocate_protection_domain());
@@ -167,6 +206,7 @@ Result<void> run(std::size_t largest, bool json) {
       print(*row, json);
     }
   }
+  LEND_TRYV(open_for_a_while(device, domain, json));
   for (auto const& why : missing)
     if (!why.empty()) std::fprintf(stderr, "left out: %s\n", why.c_str());
   for (auto const pages : {Pages::normal, Pages::prefer_huge}) {

@@ -95,6 +95,26 @@ TEST_CASE_METHOD(Bench, "a blocking operation allocates nothing", "[channel]") {
   CHECK(allocated_by(receive) == 0);
 }
 
+TEST_CASE_METHOD(Bench, "a loan to the peer allocates nothing, recalled or returned", "[channel]") {
+  if (lacks(ends.context, &DeviceCapabilities::peer_loans)) return;
+  PollingScope scope{ends.a};
+  auto const recalled = [&]() -> Result<void> {
+    LEND_TRY(loan, scope.post_lend(memory.scatter(0, 64)));
+    return loan.recall();
+  };
+  auto const returned = [&]() -> Result<void> {
+    LEND_TRY(loan, scope.post_lend(memory.gather(64, 64)));
+    LEND_TRY(arrival, scope.post_receive(memory.scatter(128, 64)));
+    LEND_TRYV(ends.b.send(Send::only_returning(loan.remote())));
+    LEND_TRYV(arrival.wait());
+    LEND_TRY(is_over, loan.is_over());
+    if (!is_over) return Errc::timed_out;
+    return success();
+  };
+  CHECK(allocated_by(recalled) == 0);
+  CHECK(allocated_by(returned) == 0);
+}
+
 TEST_CASE("a channel that counts and records allocates nothing for an operation", "[channel]") {
   NewDirectory const folder;
   ChannelOptions options;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: the end of an exposure stops a peer in the middle of writing: no byte changes any more.
+// Goal: the end of an exposure, or the recall of a loan, stops a peer in the middle of writing: no
+// byte changes any more.
 // Method: a forked peer writes blocks, each all one number, until a write fails.
 #include <array>
 #include <cstdint>
@@ -74,6 +75,30 @@ TEST_CASE("the end of an exposure stops a peer that keeps writing", "[two_proces
     // A segment that was being placed may land an instant after the end, and no block after it.
     CHECK(latest(bytes) <= latest(before.data()) + 1);
   }
+  CHECK(memory.mutable_bytes().has_value());
+  CHECK(peer.exit_status() == 0);
+}
+
+TEST_CASE("a recall stops a peer that keeps writing, and the bytes are the program's",
+          "[two_process]") {
+  PeerProcess peer{keep_writing};
+  auto end = one_end(peer.wire());
+  if (lacks(end.context, &DeviceCapabilities::peer_loans)) return;
+  auto memory = must(end.domain.allocate(block));
+  auto const* const bytes = must(memory.bytes()).data();
+  PollingScope scope{end.channel};
+  auto loan = must(scope.post_lend(memory.scatter(0, block)));
+  REQUIRE(peer.wire().put(loan.remote().encode()));
+  auto const deadline = within(20s);
+  while (latest(bytes) < 20 && !deadline.has_passed()) std::this_thread::yield();
+  REQUIRE(latest(bytes) >= 20);
+
+  must(loan.recall(within(10s)));
+  std::vector<std::byte> const before{bytes, bytes + block};
+  auto const ended_by = peer.wire().take_text();
+
+  CHECK(ended_by == "refused");
+  CHECK(std::memcmp(before.data(), bytes, block) == 0);
   CHECK(memory.mutable_bytes().has_value());
   CHECK(peer.exit_status() == 0);
 }

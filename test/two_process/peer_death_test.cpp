@@ -4,6 +4,7 @@
 // seed is printed and taken back from LEND_TEST_SEED.
 #include <cstdlib>
 #include <random>
+#include <thread>
 
 #include "support/peer_process.hpp"
 
@@ -103,6 +104,40 @@ TEST_CASE("a receive whose peer was killed ends at the drain's bound", "[two_pro
   auto const& cause = *end.channel.first_cause();
   CHECK((error == Errc::timed_out || cause == Errc::peer_lost));
   CHECK(memory.loans() == 0);
+}
+
+TEST_CASE("a peer killed while it holds loans costs its channel only, and every byte comes back",
+          "[two_process]") {
+  auto const seed = seed_of_this_run();
+  CAPTURE(seed);
+  std::mt19937 random{seed};
+  for (int round = 0; round < 12; ++round) {
+    PeerProcess peer{[](Wire const& wire) {
+      auto end = one_end(wire);
+      auto memory = must(end.domain.allocate(64));
+      std::array<std::byte, RemoteRegion::encoded_size> told{};
+      if (!wire.take(told)) return 1;
+      auto const remote = must(RemoteRegion::decode(told));
+      while (end.channel.write({memory.gather(), remote.slice(0, 64)}, within(60s))) continue;
+      return 2;
+    }};
+    auto end = one_end(peer.wire());
+    if (lacks(end.context, &DeviceCapabilities::peer_loans)) return;
+    auto memory = must(end.domain.allocate(4096));
+    PollingScope scope{end.channel};
+    auto loan = must(scope.post_lend(memory.scatter(0, 64)));
+    static_cast<void>(must(scope.post_lend(memory.scatter(64, 64))));
+    REQUIRE(peer.wire().put(loan.remote().encode()));
+    std::this_thread::sleep_for(std::chrono::microseconds{random() % 2000});
+    peer.kill();
+    if (random() % 2 == 0) CHECK(peer.exit_status() == 128 + SIGKILL);
+
+    must(loan.recall(within(20s)));
+    must(memory.mutable_bytes(0, 64));
+    scope.drain_within(10s);
+    static_cast<void>(scope.finish());
+    CHECK(memory.loans() == 0);
+  }
 }
 
 TEST_CASE("a write towards a killed peer fails and does not hang", "[two_process]") {

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: a window by hand opens its bytes to the peer, as the device says, until it is invalidated
+// here or by the peer. Method: two queue pairs on the test's device; b opens, a uses. No key is
+// invalidated twice, with which the kernel of SoftRoCE crashes.
+#include <lend/verbs/memory_window.hpp>
+
+#include "verbs/verbs_ends.hpp"
+
+using namespace lend;
+using namespace lend::test;
+
+namespace {
+
+struct Windowed : VerbsEnds<> {
+  MemoryRegion lent = must(domain.allocate(4096));
+
+  bool lacks_windows() const { return lacks(context, &DeviceCapabilities::windows); }
+  /// The completion of the only request that is under way.
+  Completion one() { return take(queue, 1).begin()->second; }
+  FailedWork failed_write(RemoteRegion const& to) {
+    must(a.unsafe_post_write(7, {memory.gather(0, 8), to.slice(0, 8)}));
+    auto const completion = one();
+    REQUIRE(completion.failure() != nullptr);
+    return *completion.failure();
+  }
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(Windowed, "a window that is bound by hand opens its bytes until it is invalidated",
+                 "[verbs]") {
+  if (lacks_windows()) return;
+  auto window = must(MemoryWindow::create(domain));
+  put(memory, 0, "windowed");
+  auto const remote = must(b.unsafe_post_bind(1, window, lent.scatter(64, 64)));
+  REQUIRE(one().success() != nullptr);
+  CHECK(remote.key() == window.key());
+  must(a.unsafe_post_write(2, {memory.gather(0, 8), remote.slice(8, 8)}));
+  REQUIRE(one().success() != nullptr);
+  CHECK(text_at(lent, 72, 8) == "windowed");
+
+  SECTION("here") {
+    must(b.unsafe_post_invalidate(3, window.key()));
+    REQUIRE(one().success() != nullptr);
+  }
+  SECTION("by the peer") {
+    must(b.unsafe_post_receive(3, Receive::only_immediate()));
+    must(a.unsafe_post_send(4, Send::only_returning(remote)));
+    auto const both = take(queue, 2);
+    REQUIRE(both.at(3).success() != nullptr);
+    CHECK(both.at(3).success()->returned == remote.key());
+    CHECK_FALSE(both.at(3).success()->immediate.has_value());
+  }
+  SECTION("by its end") {
+    must(std::move(window).destroy());
+    CHECK(window.native() == nullptr);
+    CHECK(error_of(b.unsafe_post_bind(5, window, lent.gather(0, 8))) == Errc::stale_handle);
+  }
+  CHECK(failed_write(remote).status == WorkStatus::remote_access);
+}
+
+TEST_CASE_METHOD(Windowed, "a window is bound again with another key", "[verbs]") {
+  if (lacks_windows()) return;
+  auto window = must(MemoryWindow::create(domain));
+  auto const first = must(b.unsafe_post_bind(1, window, lent.scatter(0, 64)));
+  must(b.unsafe_post_invalidate(2, first.key()));
+  auto const second = must(b.unsafe_post_bind(3, window, lent.scatter(64, 64)));
+  for (auto const& [id, completion] : take(queue, 3)) CHECK(completion.success() != nullptr);
+  CHECK(second.key() != first.key());
+  must(a.unsafe_post_write(4, {memory.gather(0, 8), second.slice(0, 8)}));
+  CHECK(one().success() != nullptr);
+  CHECK(failed_write(first).status == WorkStatus::remote_access);
+}
+
+TEST_CASE_METHOD(Windowed, "what a window cannot open is refused, and nothing is posted",
+                 "[verbs]") {
+  if (lacks_windows()) return;
+  auto window = must(MemoryWindow::create(domain));
+  auto const other = must(context.allocate_protection_domain());
+  auto foreign = must(MemoryWindow::create(other));
+  CHECK(error_of(b.unsafe_post_bind(1, window, lent.scatter(4090, 8))) == Errc::invalid_argument);
+  CHECK(error_of(b.unsafe_post_bind(1, window, lent.scatter(0, 0))) == Errc::invalid_argument);
+  CHECK(error_of(b.unsafe_post_bind(1, foreign, lent.scatter(0, 8))) == Errc::invalid_argument);
+  CHECK(error_of(a.unsafe_post_send(2, Send::only_returning(nobody(8)).with_immediate(1))) ==
+        Errc::invalid_argument);
+  CHECK(is_quiet(queue));
+}
+
+TEST_CASE("an unreliable send returns nothing", "[verbs]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::unreliable)) return;
+  VerbsEnds<Uc> ends;
+  CHECK(error_of(ends.a.unsafe_post_send(1, Send::only_returning(nobody(8)))) ==
+        Errc::invalid_argument);
+}
+
+TEST_CASE("a device without windows says so before anything is posted", "[verbs]") {
+  auto const context = open_test_device();
+  if (context.capabilities().windows) return skip(context, "has memory windows");
+  auto const domain = must(context.allocate_protection_domain());
+  CHECK(error_of(MemoryWindow::create(domain)) == Errc::unsupported);
+  auto [a, b] = connected(domain, {}, {});
+  CHECK(error_of(a.send(Send::only_returning(nobody(8)))) == Errc::unsupported);
+}
