@@ -42,6 +42,14 @@ Error refuse(ChannelState& channel, SlotId id, Operation operation,
   return channel.failures.take_last_error();
 }
 
+/// Mostly in a few instructions.
+Result<void> begin_loan(base::Loan& loan, verbs::RegionState& region, ByteRange range,
+                        base::LoanKind kind, SourceLine where) noexcept {
+  if (verbs::begin_loan_at_once(loan, region, range, kind, Operation::lend, where))
+    return success();
+  return verbs::begin_loan(loan, region, range, kind, Operation::lend, where);
+}
+
 struct Wanted {
   GatherElement bytes;
   RemoteAccess access;
@@ -60,8 +68,7 @@ Result<NewPeerLoan> try_to_lend(ChannelState& channel, ScopeRecord& scope,
   PeerLoans::Entry& entry = loans->at(place);
   auto const kind =
       wanted.access == RemoteAccess::read ? base::LoanKind::shared : base::LoanKind::exclusive;
-  if (auto lent =
-          verbs::begin_loan(entry.lent.loan, *region, range, kind, Operation::lend, wanted.where);
+  if (auto lent = begin_loan(entry.lent.loan, *region, range, kind, wanted.where);
       !lent.has_value()) {
     loans->put_back(place);
     return std::move(lent).assume_error();
