@@ -368,6 +368,7 @@ lend::Result<void> show_all() {
   LEND_TRYV(hear_of_the_port(device));
   LEND_TRYV(serve_by_a_pool(domain));
   LEND_TRYV(exchange_with_many(domain));
+  LEND_TRYV(lend_to_a_peer(domain));
   LEND_TRYV(join_a_group(domain));
   LEND_TRYV(solve_in_a_group(domain));
   LEND_TRYV(observe(domain));

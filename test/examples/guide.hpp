@@ -10,6 +10,7 @@
 
 // guide_peers.cpp
 lend::Result<void> exchange_with_many(lend::ProtectionDomain const& domain);
+lend::Result<void> lend_to_a_peer(lend::ProtectionDomain const& domain);
 lend::Result<void> join_a_group(lend::ProtectionDomain const& domain);
 lend::Result<void> join_by_a_roster(std::uint32_t rank);
 lend::Result<void> meet_in_a_team(lend::Group& group);

@@ -37,6 +37,47 @@ lend::Result<void> exchange_with_many(lend::ProtectionDomain const& domain) {
   return lend::success();
 }
 
+namespace {
+
+/// Two ends of one connection, in one process.
+lend::Result<std::pair<lend::Channel, lend::Channel>> two_ends(
+    lend::ProtectionDomain const& domain) {
+  LEND_TRY(one, lend::channel_builder().protection_domain(domain).build());
+  LEND_TRY(other, lend::channel_builder().protection_domain(domain).build());
+  auto const endpoint = one.endpoint();
+  LEND_TRY(here, std::move(one).handshake(other.endpoint()));
+  LEND_TRY(there, std::move(other).handshake(endpoint));
+  return std::pair{std::move(here), std::move(there)};
+}
+
+}  // namespace
+
+lend::Result<void> lend_to_a_peer(lend::ProtectionDomain const& domain) {
+  if (!domain.context().capabilities().peer_loans) return lend::success();
+  LEND_TRY(ends, two_ends(domain));
+  auto& [channel, peer] = ends;
+  LEND_TRY(memory, domain.allocate(8192));
+  LEND_TRY(theirs, domain.allocate(4096));
+  // excerpt peer_loan
+  lend::PollingScope scope{channel};
+  LEND_TRY(loan, scope.post_lend(memory.scatter(0, 4096)));  // the peer may write here
+  LEND_TRY(reply, scope.post_receive(memory.scatter(4096, 64)));
+  auto const for_the_peer = loan.remote().encode();  // 32 bytes; send them to the peer
+  // end of excerpt
+  LEND_TRY(remote, lend::RemoteRegion::decode(for_the_peer));
+  // excerpt peer_returns
+  LEND_TRYV(peer.write({theirs.gather(0, 4096), remote}));
+  LEND_TRYV(peer.send(lend::Send{theirs.gather(0, 8)}.returning(remote)));
+  // end of excerpt
+  // excerpt loan_ends
+  LEND_TRY(answer, reply.wait(lend::within(1s)));
+  if (!answer.returned) LEND_TRYV(loan.recall(lend::within(1s)));
+  LEND_TRY(bytes, memory.mutable_bytes(0, 4096));  // the program's again
+  // end of excerpt
+  bytes[0] = std::byte{0};
+  return scope.finish();
+}
+
 lend::Result<void> join_a_group(lend::ProtectionDomain const& domain) {
   ::setenv("LEND_RANK", "0", 1);
   ::setenv("LEND_SIZE", "1", 1);
