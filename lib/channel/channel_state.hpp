@@ -182,7 +182,7 @@ class ChannelState {
     if (slot.is_datagram) [[unlikely]]
       datagrams->note(id, entry);
     if (entry.has_returned() && slot.work.operation == Operation::receive) [[unlikely]]
-      slot.work.returned = note_returned(entry.returned());
+      note_returned(entry.returned());
     in_flight.succeed(slot, entry);
   }
   // A failure, or one without a slot.

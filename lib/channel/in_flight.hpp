@@ -185,7 +185,8 @@ class InFlight {
   void keep_failure(Slot& slot) noexcept;
   void free(Slot& slot) noexcept {
     slot.finished = false;
-    slot.work.immediate = slot.work.returned = std::optional<std::uint32_t>{};
+    slot.work.immediate = std::optional<std::uint32_t>{};
+    slot.work.has_returned = false;
     if (slot.failed) [[unlikely]] {
       slot.failed = false;
       slot.failure = Error{};
@@ -230,7 +231,8 @@ class InFlight {
     last_finished_ = slots_.id_of(slot);
   } else {
     slot.state() = {};
-    slot.work.immediate = slot.work.returned = std::optional<std::uint32_t>{};
+    slot.work.immediate = std::optional<std::uint32_t>{};
+    slot.work.has_returned = false;
     ++slot.scope->unpolled;
     slots_.free(slot);
   }
@@ -241,6 +243,10 @@ class InFlight {
   if (slot.work.operation == Operation::receive) {
     slot.work.bytes = entry.bytes();
     slot.work.immediate = entry.immediate();
+    if (entry.has_returned()) [[unlikely]] {
+      slot.work.immediate = entry.returned();
+      slot.work.has_returned = true;
+    }
   }
   succeed(slot);
 }

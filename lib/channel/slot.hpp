@@ -9,6 +9,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 namespace lend::channel {
@@ -33,6 +34,14 @@ struct alignas(8) SlotState {
 /// Of a plain request with a handle. Its loan may be none: see LoanRow.
 inline constexpr SlotState plain_and_held{.loans = 1, .held = true};
 
+/// What is known of a request: as WorkSuccess, but smaller.
+struct SlotWork {
+  Operation operation{};
+  bool has_returned = false;  // then `immediate` is the key
+  std::uint64_t bytes = 0;    // requested, then received
+  std::optional<std::uint32_t> immediate{};
+};
+
 /// One work request from its post until a handle takes its result, or, without a handle, until its
 /// end.
 ///
@@ -45,8 +54,8 @@ struct Slot : SlotState {
   ScopeRecord* scope = nullptr;
   verbs::LentPiece* pieces = nullptr;  // the slot's row in the loan table
   SlotId before{};                     // if it follows: the unsignaled one, which ends with it
-  WorkSuccess work{};                  // bytes: requested, then received
-  std::uint64_t failed_as = 0;         // sequence number of its failure in the channel
+  SlotWork work{};
+  std::uint64_t failed_as = 0;  // sequence number of its failure in the channel
   Error failure{};
 
   [[nodiscard]] SlotState& state() noexcept { return *this; }

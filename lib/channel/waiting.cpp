@@ -65,10 +65,10 @@ WorkAnswer collect(ChannelState& channel, Slot& slot) noexcept {
   }
   WorkAnswer const answer{slot.work.operation, slot.work.bytes};
   auto const immediate = slot.work.immediate;
-  auto const returned = slot.work.returned;
+  bool const has_returned = slot.work.has_returned;
   channel.in_flight.collect(slot);
-  if (returned) [[unlikely]]
-    return answer.with_returned(*returned);
+  if (has_returned) [[unlikely]]
+    return answer.with_returned(*immediate);
   return immediate ? answer.with_immediate(*immediate) : answer;
 }
 
