@@ -185,8 +185,7 @@ class InFlight {
   void keep_failure(Slot& slot) noexcept;
   void free(Slot& slot) noexcept {
     slot.finished = false;
-    slot.work.immediate = std::optional<std::uint32_t>{};
-    slot.work.has_returned = false;
+    slot.work.forget_message();
     if (slot.failed) [[unlikely]] {
       slot.failed = false;
       slot.failure = Error{};
@@ -231,8 +230,7 @@ class InFlight {
     last_finished_ = slots_.id_of(slot);
   } else {
     slot.state() = {};
-    slot.work.immediate = std::optional<std::uint32_t>{};
-    slot.work.has_returned = false;
+    slot.work.forget_message();
     ++slot.scope->unpolled;
     slots_.free(slot);
   }
@@ -243,10 +241,8 @@ class InFlight {
   if (slot.work.operation == Operation::receive) {
     slot.work.bytes = entry.bytes();
     slot.work.immediate = entry.immediate();
-    if (entry.has_returned()) [[unlikely]] {
-      slot.work.immediate = entry.returned();
-      slot.work.has_returned = true;
-    }
+    if (entry.has_returned()) [[unlikely]]
+      slot.work.note_returned(entry.returned());
   }
   succeed(slot);
 }

@@ -40,6 +40,16 @@ struct SlotWork {
   bool has_returned = false;  // then `immediate` is the key
   std::uint64_t bytes = 0;    // requested, then received
   std::optional<std::uint32_t> immediate{};
+
+  void note_returned(std::uint32_t key) noexcept {
+    has_returned = true;
+    immediate = key;
+  }
+  /// For the next request.
+  void forget_message() noexcept {
+    has_returned = false;
+    immediate.reset();
+  }
 };
 
 /// One work request from its post until a handle takes its result, or, without a handle, until its

@@ -2,9 +2,15 @@
 // Goal: bytes that are lent to the peer are on loan until it returns them, they are recalled, or
 // the connection ends, and not a moment longer; what the peer does wrong costs its channel only.
 // Method: `a` lends, `b` uses what it was lent.
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <random>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
+#include "support/seed.hpp"
 #include "support/two_ends.hpp"
 
 using namespace lend;
@@ -300,4 +306,57 @@ TEST_CASE("a loan that comes back through a pool is over", "[channel]") {
   while (!must(loan.is_over())) continue;
   CHECK(pool.next().has_value());
   must(scope.finish());
+}
+
+TEST_CASE("no order of lending, returning, recalling and leaving loses a byte", "[channel]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::peer_loans)) return;
+  auto const seed = GENERATE(from_range(seeds(20)));
+  CAPTURE(seed);
+  std::mt19937_64 random{seed};
+  constexpr std::size_t places = 8, length = 16;
+  Lender lender{options_with_depth(3)};
+  // What is lent, by place: its loan, and in which of two scopes.
+  struct Lent {
+    PeerLoan loan;
+    bool is_inner;
+  };
+  std::array<std::optional<Lent>, places> lent;
+  auto const count = [&] {
+    return std::ranges::count_if(lent, [](auto const& place) { return place.has_value(); });
+  };
+  PollingScope outer{lender.ends.a};
+  for (int round = 0; round < 60; ++round) {
+    std::optional<PollingScope> inner{std::in_place, lender.ends.a};
+    for (auto steps = random() % 30; steps > 0; --steps) {
+      auto const at = random() % places;
+      auto& place = lent[at];
+      auto const bytes = lender.memory.scatter(at * length, length);
+      if (!place) {
+        bool const is_inner = random() % 2 == 0;
+        auto& scope = is_inner ? *inner : outer;
+        place.emplace(Lent{must(scope.post_lend(bytes, within(10s))), is_inner});
+        lender.write(place->loan.remote(), length);
+      } else if (random() % 3 == 0) {
+        must(place->loan.recall(within(10s)));
+        place.reset();
+      } else if (random() % 2 == 0) {
+        auto arrival = must(outer.post_receive(Receive::only_immediate(), within(10s)));
+        must(lender.ends.b.send(Send::only_returning(place->loan.remote()), within(10s)));
+        CHECK(must(arrival.wait(within(10s))).returned == place->loan.remote().key());
+        CHECK(must(place->loan.is_over()));
+        place.reset();
+      } else {
+        CHECK(error_of(outer.post_lend(bytes)) == Errc::already_borrowed);
+        lender.write(place->loan.remote(), length);
+      }
+      REQUIRE(lender.memory.loans() == static_cast<std::size_t>(count()));
+    }
+    if (random() % 2 == 0) must(inner->finish());
+    inner.reset();
+    for (auto& place : lent)
+      if (place && place->is_inner) place.reset();
+    REQUIRE(lender.memory.loans() == static_cast<std::size_t>(count()));
+  }
+  must(outer.finish());
+  CHECK(lender.memory.loans() == 0);
 }
