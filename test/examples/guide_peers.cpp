@@ -70,10 +70,11 @@ lend::Result<void> lend_to_a_peer(lend::ProtectionDomain const& domain) {
   LEND_TRYV(peer.send(lend::Send{theirs.gather(0, 8)}.returning(remote)));
   // end of excerpt
   // excerpt loan_ends
-  LEND_TRY(answer, reply.wait(lend::within(1s)));
-  if (!answer.returned) LEND_TRYV(loan.recall(lend::within(1s)));
+  LEND_TRY(answer, reply.wait(lend::within(1s)));  // answer.returned: the loan's key, if any
+  LEND_TRYV(loan.recall(lend::within(1s)));        // nothing to do if it was returned
   LEND_TRY(bytes, memory.mutable_bytes(0, 4096));  // the program's again
   // end of excerpt
+  if (!answer.returned) return lend::Errc::unsupported;
   bytes[0] = std::byte{0};
   return scope.finish();
 }

@@ -29,7 +29,7 @@ class PollingScope;
 ///     LEND_TRY(loan, scope.post_lend(memory.scatter(0, 4096)));
 ///     …                                          // loan.remote().encode(), sent as a message
 ///     LEND_TRY(answer, reply.wait(within(1s)));  // a receive, whose message returns the loan
-///     if (!answer.returned) LEND_TRYV(loan.recall());
+///     LEND_TRYV(loan.recall());                  // nothing to do if it was returned
 ///
 /// Source:  ibv_alloc_mw(3), ibv_post_send(3).
 class [[nodiscard]] LEND_EXPORT PeerLoan {
