@@ -23,6 +23,10 @@ Error scope_is_over() noexcept {
   return Error{Errc::stale_handle, "the scope has ended, or its channel is gone"};
 }
 
+Error loan_is_stale() noexcept {
+  return Error{Errc::stale_handle, "the channel of this loan is gone, or the loan was moved from"};
+}
+
 // The bound of a drain without finish(), whatever drain_within() allows.
 Deadline bounded(ChannelState const& channel,
                  std::optional<std::chrono::nanoseconds> wished) noexcept {
@@ -184,18 +188,16 @@ Result<PeerLoan> PollingScope::post_lend(ScatterElement bytes, Deadline deadline
   return lend({bytes.region, bytes.range}, RemoteAccess::write, deadline, where);
 }
 
-// Without its channel a loan is over: the queue pair went first.
-
 Result<bool> PeerLoan::is_over() noexcept {
   ChannelState* const state = channel::living(channel_);
-  if (state == nullptr) return true;
+  if (state == nullptr) return loan_is_stale();
   ChannelState::Use const use{*state};
   return channel::is_over(*state, {id_});
 }
 
 Result<void> PeerLoan::recall(Deadline deadline) noexcept {
   ChannelState* const state = channel::living(channel_);
-  if (state == nullptr) return success();
+  if (state == nullptr) return loan_is_stale();
   ChannelState::Use const use{*state};
   return channel::recall(*state, {id_}, deadline);
 }

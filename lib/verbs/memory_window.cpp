@@ -45,9 +45,10 @@ Result<void> verbs::check_bound_bytes(QueuePairHandle const& queue_pair, RegionS
     return Error{Errc::invalid_argument,
                  "the bytes are of a region that was registered with another protection domain; "
                  "register it with the queue pair's. Nothing was lent"};
-  if (region->is_device_memory)
+  if (!region->takes_windows)
     return Error{Errc::unsupported,
-                 "bytes of a DeviceRegion are not lent to a peer; use those of the host"};
+                 "bytes of a DeviceRegion, and those paged on demand, are not lent to a peer; use "
+                 "pinned ones of the host"};
   if (range.length == 0)
     return Error{Errc::invalid_argument, "no bytes for the peer: lend 1 or more"};
   return success();

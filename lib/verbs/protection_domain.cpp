@@ -37,8 +37,10 @@ Result<RegionState*> make_region(std::shared_ptr<DomainHandle> const& domain, vo
                                  std::optional<RemoteAccess> exposed,
                                  Paging paging = Paging::pinned) {
   LEND_TRY(registration, verbs::register_bytes(*domain, address, length, exposed, paging));
-  return new RegionState{domain, std::move(storage), std::move(registration),
-                         exposed.value_or(RemoteAccess{})};
+  auto* const made = new RegionState{domain, std::move(storage), std::move(registration),
+                                     exposed.value_or(RemoteAccess{})};
+  made->takes_windows = verbs::takes_windows(*domain, paging);
+  return made;
 }
 
 Result<void*> take_pages(ContextHandle const& context, std::size_t length,
@@ -119,8 +121,7 @@ Result<verbs::Registration> verbs::register_bytes(DomainHandle const& domain, vo
   LEND_TRYV(check_exposure(domain, exposed));
   verbs::Provider const& provider = domain.provider();
   errno = 0;
-  // So that any of its bytes can be lent to a peer.
-  int const bindable = domain.context->has_windows ? int{IBV_ACCESS_MW_BIND} : 0;
+  int const bindable = takes_windows(domain, paging) ? int{IBV_ACCESS_MW_BIND} : 0;
   verbs::Registration registration{
       provider,
       provider.reg_mr(domain.raw.get(), address, length, access_flags(exposed, paging) | bindable)};

@@ -62,7 +62,8 @@ struct RegionState {
   std::uint32_t remote_key;
   bool is_owned;  ///< lives on until its last loan ends
   bool is_device_memory;
-  RemoteAccess exposed_for;  ///< 0: not exposed
+  bool takes_windows = false;  ///< its bytes can be lent to a peer
+  RemoteAccess exposed_for;    ///< 0: not exposed
   /// For words only; the ledger counts each as a loan of no bytes. Publishes nothing: relaxed.
   std::atomic<std::uint32_t> exposures{0};
 
@@ -93,6 +94,11 @@ struct RegionState {
     return range.offset <= length && range.length <= length - range.offset;
   }
 };
+
+/// Whether a region is registered so that windows can be bound to it: all that are pinned.
+[[nodiscard]] inline bool takes_windows(DomainHandle const& domain, Paging paging) noexcept {
+  return domain.context->has_windows && paging == Paging::pinned;
+}
 
 /// Registers `length` bytes at `address`, for local access or as `exposed`.
 /// Errors:  as ProtectionDomain::allocate().

@@ -52,6 +52,7 @@ class [[nodiscard]] LEND_EXPORT PeerLoan {
   /// once at most. On a broken channel only recall(), or the end of the scope, ends the loan.
   /// Errors:  system_failed  the completion queue could not be polled; or the device kept the queue
   ///                         pair of a broken channel: the bytes stay on loan for good.
+  ///          stale_handle   the channel is gone, and the loan with it; or this was moved from.
   [[nodiscard]] Result<bool> is_over() noexcept;
 
   /// Takes the bytes back: when this succeeds, the peer accesses them no more. Waits until the
