@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: what stands on Asio's streams stands on lend's: Beast's HTTP, and OpenSSL's TLS where that
 // is. Method: requests and responses between coroutines.
+#include <lend/asio/beast.hpp>
+
 #include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/role.hpp>
 #include <boost/beast/core/stream_traits.hpp>
 #include <boost/beast/http.hpp>
 #ifdef LEND_TEST_HAS_OPENSSL
@@ -10,6 +13,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "asio/streams.hpp"
 
@@ -59,6 +63,37 @@ TEST_CASE("Beast's HTTP requests and responses pass", "[asio]") {
   spawn(io, serve(b, 4));
   spawn(io, ask(a, 4, body));
   run(io);
+}
+
+TEST_CASE("a teardown ends in order where both peers finish, whatever still comes", "[asio]") {
+  net::io_context io;
+  auto [a, b] = stream_pair(io);
+  auto const body = text_of(100'000);
+  std::vector<error_code> codes;
+  net::async_write(b, net::buffer(body), [&](error_code, std::size_t) {
+    async_teardown(boost::beast::role_type::client, b,
+                   [&](error_code code) { codes.push_back(code); });
+  });
+  async_teardown(boost::beast::role_type::server, a,
+                 [&](error_code code) { codes.push_back(code); });
+  run(io);
+  CHECK(codes == std::vector<error_code>(2));
+  CHECK_FALSE(a.is_open());
+  CHECK_FALSE(b.is_open());
+}
+
+TEST_CASE("a synchronous teardown ends by the peer's finish or its loss", "[asio]") {
+  net::io_context io;
+  auto [a, b] = stream_pair(io);
+  auto [c, d] = stream_pair(io);
+  error_code code;
+  CHECK(b.write_some(net::buffer("left", 4)) == 4);
+  b.shutdown(net::socket_base::shutdown_send);
+  teardown(boost::beast::role_type::client, a, code);
+  CHECK_FALSE(code);
+  beast_close_socket(d);
+  teardown(boost::beast::role_type::client, c, code);
+  CHECK(code == net::error::connection_reset);
 }
 
 #ifdef LEND_TEST_HAS_OPENSSL

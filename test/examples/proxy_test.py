@@ -1,24 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Goal: curl gets through two proxies what an HTTP server sends, several files at once; a client's half
-close reaches the server; and when a proxy is killed in mid-transfer the client fails.
-Method: servers in this process, on loopback. Usage: proxy_test.py PROXY"""
+"""Goal: curl and wget get through two proxies what a server sends by HTTP and HTTPS, several files at
+once; a client's half close reaches the server; and when a proxy is killed in mid-transfer the client
+fails. Method: servers in this process, on loopback. Usage: proxy_test.py PROXY"""
 import concurrent.futures
 import functools
-import hashlib
 import http.server
 import os
 import pathlib
-import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
 import threading
-import urllib.request
 
-PATIENCE = 60  # seconds, of what takes far less
-FILE_BYTES = 8_000_003
+from transfers import PATIENCE, Proxies, certificate, check, check_downloads, curl, digest, needs, serve
+
+FILE_BYTES = 64 << 20
+PART_BYTES = 8_000_003
 AT_ONCE = 4
 proxy = sys.argv[1]
 
@@ -35,75 +35,51 @@ class Stopping(Quiet):
     def do_GET(self):
         self.send_response(200)
         if self.path == "/sized":
-            self.send_header("Content-Length", str(2 * FILE_BYTES))
+            self.send_header("Content-Length", str(2 * PART_BYTES))
         self.end_headers()
-        self.wfile.write(os.urandom(FILE_BYTES))
+        self.wfile.write(os.urandom(PART_BYTES))
         self.half_sent.set()
         self.may_end.wait(PATIENCE)
 
 
-class Proxies:
-    """One beside the clients, one beside the server at this port."""
-
-    def __init__(self, server_port):
-        self.beside_server, there = self.start("lend:127.0.0.1:0", f"tcp:127.0.0.1:{server_port}")
-        self.beside_clients, here = self.start("tcp:127.0.0.1:0", f"lend:{there}")
-        self.port = int(here.rpartition(":")[2])
-
-    @staticmethod
-    def start(source, target):
-        started = subprocess.Popen([proxy, source, target], stdout=subprocess.PIPE, text=True)
-        return started, started.stdout.readline().removeprefix("listening at ").strip()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for process in self.beside_clients, self.beside_server:
-            process.kill()
-            process.communicate()
+def server_of(handler, tls=None):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    return serve(server)
 
 
 def get(port, path, target):
-    """Whether curl, or Python, got the whole file."""
-    url = f"http://127.0.0.1:{port}{path}"
-    if shutil.which("curl"):
-        return subprocess.run(["curl", "-sS", "--noproxy", "*", "-m", str(PATIENCE), "-o", target, url],
-                              stderr=subprocess.DEVNULL, check=False).returncode == 0
-    try:
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=PATIENCE) as body:
-            pathlib.Path(target).write_bytes(body.read())
-        return True
-    except (OSError, http.client.HTTPException):
-        return False
-
-
-def serve(handler):
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return server.server_port
-
-
-def check(is_true, what):
-    if not is_true:
-        sys.exit(f"FAILED: {what}")
-    print("ok:", what, flush=True)
-
-
-def digest(path):
-    return hashlib.sha256(path.read_bytes()).digest()
+    """Whether curl has the whole file."""
+    return subprocess.run(curl(f"http://127.0.0.1:{port}{path}", target), stderr=subprocess.DEVNULL,
+                          check=False).returncode == 0
 
 
 def files(folder):
     source = folder / "file"
-    source.write_bytes(os.urandom(FILE_BYTES))
+    source.write_bytes(os.urandom(PART_BYTES))
     targets = [folder / f"copy{i}" for i in range(AT_ONCE)]
-    with Proxies(serve(functools.partial(Quiet, directory=folder))) as proxies, \
+    with Proxies(proxy, server_of(functools.partial(Quiet, directory=folder))) as proxies, \
             concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         for _ in range(2):
             done = pool.map(lambda target: get(proxies.port, "/file", target), targets)
             check(all(done) and all(digest(target) == digest(source) for target in targets),
                   f"{AT_ONCE} clients at once get a file unharmed")
+
+
+def large_files(folder):
+    source = folder / "large"
+    source.write_bytes(os.urandom(FILE_BYTES))
+    handler = functools.partial(Quiet, directory=folder)
+    with Proxies(proxy, server_of(handler)) as proxies:
+        check_downloads(f"http://127.0.0.1:{proxies.port}/large", source)
+    made = certificate(folder)
+    if made is None:
+        return
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(*made)
+    with Proxies(proxy, server_of(handler, tls)) as proxies:
+        check_downloads(f"https://127.0.0.1:{proxies.port}/large", source, made[0])
 
 
 def half_close():
@@ -118,14 +94,14 @@ def half_close():
             client.sendall(f"{received} bytes".encode())
 
     threading.Thread(target=count, daemon=True).start()
-    with Proxies(listener.getsockname()[1]) as proxies, \
+    with Proxies(proxy, listener.getsockname()[1]) as proxies, \
             socket.create_connection(("127.0.0.1", proxies.port), PATIENCE) as client:
-        client.sendall(bytes(FILE_BYTES))
+        client.sendall(bytes(PART_BYTES))
         client.shutdown(socket.SHUT_WR)
         answer = b""
         while part := client.recv(100):
             answer += part
-    check(answer == f"{FILE_BYTES} bytes".encode(), "the server answers after the client's half close")
+    check(answer == f"{PART_BYTES} bytes".encode(), "the server answers after the client's half close")
 
 
 def killed(folder, path, which):
@@ -133,7 +109,7 @@ def killed(folder, path, which):
     closes the client's connection. Else it would end with the connection, which therefore must not end."""
     Stopping.half_sent.clear()
     Stopping.may_end.clear()
-    with Proxies(serve(Stopping)) as proxies, concurrent.futures.ThreadPoolExecutor(1) as pool:
+    with Proxies(proxy, server_of(Stopping)) as proxies, concurrent.futures.ThreadPoolExecutor(1) as pool:
         done = pool.submit(get, proxies.port, path, folder / "half")
         check(Stopping.half_sent.wait(PATIENCE), "half of a file is sent")
         getattr(proxies, which).kill()
@@ -141,8 +117,10 @@ def killed(folder, path, which):
         Stopping.may_end.set()
 
 
+needs("curl")
 with tempfile.TemporaryDirectory() as temporary:
     files(pathlib.Path(temporary))
+    large_files(pathlib.Path(temporary))
     half_close()
     killed(pathlib.Path(temporary), "/sized", "beside_clients")
     killed(pathlib.Path(temporary), "/sized", "beside_server")
