@@ -11,7 +11,7 @@ mapfile -t guest_packages <test/guest/packages
 # What the suite `preload` runs; likewise.
 preload_packages=(ibverbs-utils perftest python3-pyverbs)
 # What the suite `examples` sends through examples/proxy, and builds examples/http with; likewise.
-examples_packages=(curl wget openssl libssl-dev)
+examples_packages=(curl wget openssl libssl-dev nginx nghttp2-client apache2-utils wrk socat)
 # What the suite `compile_fail` asks besides the compiler; likewise.
 compile_fail_packages=(clang clang-tidy)
 # What a parent project of the suite `install` is built with; likewise.
