@@ -3,11 +3,6 @@
 // killed is an error, never an end. Method: in one process, and with a forked one that is killed.
 #include <lend/asio/connect.hpp>
 
-#include <boost/version.hpp>
-#if BOOST_VERSION >= 107700
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/cancellation_signal.hpp>
-#endif
 #include <boost/asio/read.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/strand.hpp>
@@ -121,30 +116,6 @@ TEST_CASE("accepts end when they are cancelled, and when their acceptor goes", "
   run(io);
   CHECK(aborted == 3);
 }
-
-#if BOOST_VERSION >= 107700
-TEST_CASE("a cancellation slot ends an accept at once, also one that waits for its turn",
-          "[asio]") {
-  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
-  net::io_context io;
-  auto acceptor = acceptor_at(io);
-  std::string ended;
-  std::array<net::cancellation_signal, 2> signals{};
-  for (std::size_t i = 0; i < 2; ++i) {
-    acceptor.async_accept(net::bind_cancellation_slot(
-        signals[i].slot(), [&ended, i](error_code code, asio::stream const&) {
-          ended += code == net::error::operation_aborted ? std::to_string(i) : "?";
-        }));
-  }
-  signals[1].emit(net::cancellation_type::total);
-  while (io.run_for(20ms) == 0) {
-  }
-  CHECK(ended == "1");
-  signals[0].emit(net::cancellation_type::total);
-  run(io);
-  CHECK(ended == "10");
-}
-#endif
 
 TEST_CASE("a coroutine's accept ends when its acceptor goes, or is replaced", "[asio]") {
   if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;

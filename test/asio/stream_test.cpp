@@ -2,11 +2,6 @@
 // Goal: a stream is for Asio's programs what a socket is: by callbacks and by coroutines, many in
 // one io_context, half closed, cancelled, timed out and left behind. Method: both ends in one
 // process.
-#include <boost/version.hpp>
-#if BOOST_VERSION >= 107700
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/cancellation_signal.hpp>
-#endif
 #include <boost/asio/read.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/strand.hpp>
@@ -208,23 +203,6 @@ TEST_CASE("cancel() ends what waits, and the stream goes on", "[asio]") {
   CHECK(std::string_view{room.data(), 4} == "more");
   CHECK(end.calls == 3);
 }
-
-#if BOOST_VERSION >= 107700
-TEST_CASE("a cancellation slot ends its operation alone", "[asio]") {
-  net::io_context io;
-  auto pair = stream_pair(io, Means::send_receive);
-  std::array<char, 8> room{};
-  Ending end;
-  net::cancellation_signal signal;
-  pair.a.async_read_some(net::buffer(room), net::bind_cancellation_slot(signal.slot(), end.note()));
-  REQUIRE(io.run_for(20ms) > 0);
-  signal.emit(net::cancellation_type::total);
-  run(io);
-  CHECK(end.code == net::error::operation_aborted);
-  signal.emit(net::cancellation_type::total);  // of nothing
-  CHECK(pair.a.write_some(net::buffer("x", 1)) == 1);
-}
-#endif
 
 TEST_CASE("what expires has read nothing, and the stream goes on", "[asio]") {
   net::io_context io;

@@ -60,3 +60,23 @@ need_packages() {
   quietly build/packages.log "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y --no-install-recommends "${missing[@]}" || exit 2
 }
+
+# newer_boost: unpacks the headers of Debian's Boost 1.81 into build/boost-1.81, where the installed
+# Boost has no cancellation slots. Without those of Outcome: liblend is built with the installed.
+newer_boost() {
+  local folder=build/boost-1.81 name=libboost1.81-dev installed
+  installed=$(dpkg-query -W -f='${Version}' libboost-dev 2>/dev/null) || return 0
+  if [[ -d $folder ]] || dpkg --compare-versions "$installed" ge 1.77; then return 0; fi
+  say "unpacking $name into $folder"
+  rm -rf "$folder.part"
+  mkdir -p "$folder.part"
+  if (
+    cd "$folder.part" &&
+      { apt-get download "$name" || { apt-get update && apt-get download "$name"; }; } &&
+      dpkg -x "$name"_*.deb . && rm -r "$name"_*.deb usr/include/boost/outcome*
+  ) >build/packages.log 2>&1 </dev/null; then
+    mv "$folder.part" "$folder"
+  else
+    say "going on without it: the test asio_newer_boost will be skipped"
+  fi
+}

@@ -25,12 +25,20 @@
 
 namespace lend::asio::implementation {
 
+#if BOOST_VERSION >= 107700
+/// With a default, because 1.81 takes a std::ref() for ambiguous without.
+template <class Handler>
+[[nodiscard]] auto slot_of(Handler const& handler) noexcept {
+  return boost::asio::get_associated_cancellation_slot(handler, boost::asio::cancellation_slot{});
+}
+#endif
+
 /// Calls `cancel` when the program cancels the operation of this handler by its slot, which is of
 /// the program's threads: `cancel` outlives the operation, and only the Completion clears it.
 template <class Handler, class Cancel>
 void connect_slot([[maybe_unused]] Handler const& handler, [[maybe_unused]] Cancel cancel) {
 #if BOOST_VERSION >= 107700
-  auto slot = boost::asio::get_associated_cancellation_slot(handler);
+  auto slot = slot_of(handler);
   if (slot.is_connected())
     slot.assign([cancel](boost::asio::cancellation_type) mutable { cancel(); });
 #endif
@@ -38,7 +46,7 @@ void connect_slot([[maybe_unused]] Handler const& handler, [[maybe_unused]] Canc
 template <class Handler>
 void disconnect_slot([[maybe_unused]] Handler const& handler) {
 #if BOOST_VERSION >= 107700
-  auto slot = boost::asio::get_associated_cancellation_slot(handler);
+  auto slot = slot_of(handler);
   if (slot.is_connected()) slot.clear();
 #endif
 }

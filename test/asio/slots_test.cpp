@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: each operation ends by its cancellation slot (Boost 1.77 and later), whatever the type, and
+// nothing else does. Method: signals, and coroutines of which one wins.
+#include <lend/asio/connect.hpp>
+
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "asio/streams.hpp"
+
+using namespace lend;
+using namespace lend::test;
+using net::bind_cancellation_slot;
+using net::cancellation_type;
+
+namespace {
+
+ProtectionDomain domain_of_test() {
+  return must(open_test_device().allocate_protection_domain());
+}
+
+/// 1 if the read came first, else 0.
+net::awaitable<void> read_or_time(asio::stream& stream, std::chrono::milliseconds time, int& reads,
+                                  std::size_t& bytes) {
+  using namespace net::experimental::awaitable_operators;
+  std::array<char, 8> room{};
+  net::steady_timer timer{co_await net::this_coro::executor, time};
+  auto const first = co_await (stream.async_read_some(net::buffer(room), use_awaitable) ||
+                               timer.async_wait(use_awaitable));
+  reads = first.index() == 0 ? 1 : 0;
+  if (reads == 1) bytes = std::get<0>(first);
+}
+
+}  // namespace
+
+TEST_CASE("a cancellation slot ends its operation alone, by each type", "[asio]") {
+  auto const type =
+      GENERATE(cancellation_type::terminal, cancellation_type::partial, cancellation_type::total);
+  net::io_context io;
+  auto pair = stream_pair(io, Means::send_receive);
+  std::array<char, 8> room{};
+  std::optional<error_code> ended;
+  net::cancellation_signal signal;
+  pair.a.async_read_some(
+      net::buffer(room),
+      bind_cancellation_slot(signal.slot(), [&](error_code code, std::size_t) { ended = code; }));
+  REQUIRE(io.run_for(20ms) > 0);
+  signal.emit(type);
+  CHECK_FALSE(ended);  // never inside the call
+  run(io);
+  CHECK(ended == net::error::operation_aborted);
+  signal.emit(type);  // of nothing
+  CHECK(pair.a.write_some(net::buffer("x", 1)) == 1);
+}
+
+TEST_CASE("a read and a write of one stream end by their own slots", "[asio]") {
+  net::io_context io;
+  auto [a, b] = stream_pair(io);
+  std::array<char, 8> room{};
+  auto const text = text_of(100'000);
+  for (error_code full; !full;) {  // until there is no room
+    a.expires_after(10ms);
+    a.write_some(net::buffer(text), full);
+  }
+  a.expires_never();
+  std::string ended;
+  net::cancellation_signal reads, writes;
+  auto const note = [&](char what) {
+    return [&ended, what](error_code code, std::size_t) {
+      ended += code == net::error::operation_aborted ? what : '?';
+    };
+  };
+  a.async_read_some(net::buffer(room), bind_cancellation_slot(reads.slot(), note('r')));
+  a.async_write_some(net::buffer(text), bind_cancellation_slot(writes.slot(), note('w')));
+  writes.emit(cancellation_type::partial);
+  io.run_for(20ms);
+  CHECK(ended == "w");
+  reads.emit(cancellation_type::partial);
+  run(io);
+  CHECK(ended == "wr");
+}
+
+TEST_CASE("of a read and a timer the first one ends the other, and no byte is lost", "[asio]") {
+  net::io_context io;
+  auto [a, b] = stream_pair(io, Means::send_receive);
+  int reads = -1;
+  std::size_t bytes = 0;
+  spawn(io, read_or_time(a, 20ms, reads, bytes));
+  run(io);
+  CHECK(reads == 0);
+  CHECK(b.write_some(net::buffer("more", 4)) == 4);
+  spawn(io, read_or_time(a, 60s, reads, bytes));
+  run(io);
+  CHECK(reads == 1);
+  CHECK(bytes == 4);
+}
+
+TEST_CASE("a cancellation slot ends an accept at once, also one that waits for its turn",
+          "[asio]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  net::io_context io;
+  asio::acceptor acceptor{io.get_executor(), must(TransportListener::open("127.0.0.1:0")),
+                          domain_of_test()};
+  std::string ended;
+  std::array<net::cancellation_signal, 2> signals{};
+  for (std::size_t i = 0; i < 2; ++i) {
+    acceptor.async_accept(bind_cancellation_slot(
+        signals[i].slot(), [&ended, i](error_code code, asio::stream const&) {
+          ended += code == net::error::operation_aborted ? std::to_string(i) : "?";
+        }));
+  }
+  signals[1].emit(cancellation_type::total);
+  while (io.run_for(20ms) == 0) {
+  }
+  CHECK(ended == "1");
+  signals[0].emit(cancellation_type::total);
+  run(io);
+  CHECK(ended == "10");
+}
+
+TEST_CASE("a cancellation slot ends a connection that is being made", "[asio]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  net::io_context io;
+  std::optional<error_code> ended;
+  net::cancellation_signal signal;
+  asio::ConnectOptions options;
+  options.patience = 2 * patience;
+  asio::async_connect(
+      io.get_executor(), "127.0.0.1:1", domain_of_test(), options,
+      bind_cancellation_slot(signal.slot(),
+                             [&](error_code code, asio::stream const&) { ended = code; }));
+  io.run_for(20ms);
+  signal.emit(cancellation_type::terminal);
+  run(io);
+  CHECK(ended == net::error::operation_aborted);
+}
