@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Goal: every example says what its reader is promised, on the device that LEND_DEVICE names.
-Method: what it prints is compared. Usage: examples_test.py HELLO ONE_SIDED BATCHED SCOPED EPOLL MANY HALO PIPE DATAGRAMS LOOP TWO_PROCESSES"""
+Method: what it prints is compared. Usage: examples_test.py HELLO ONE_SIDED BATCHED SCOPED EPOLL MANY HALO PIPE DATAGRAMS LOOP RPC TWO_PROCESSES"""
 import os
 import re
 import subprocess
@@ -66,8 +66,19 @@ def check_pipe(pipe):
     print("ok: pipe says that its peer was killed")
 
 
+def said_by_caller(rpc):
+    with subprocess.Popen([rpc, "serve", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True) as server:
+        try:
+            said = said_by(rpc, "call", server.stdout.readline().removeprefix("listening at ").strip())
+            if server.wait(BOUND_SECONDS) != 0:
+                sys.exit(f"FAILED: rpc's server ended with {server.returncode}")
+        finally:
+            server.kill()
+    return said
+
+
 def main(hello, one_sided, batched, scoped, epoll, many, halo, pipe, datagrams, loop,
-         two_processes):
+         rpc, two_processes):
     wanted = os.environ.get("LEND_DEVICE", "")
     device = re.escape(wanted) if wanted not in ("", "soft", "software", "card") else r"\w+"
     kind = r"(?:soft|software RDMA|card)"
@@ -114,6 +125,10 @@ def main(hello, one_sided, batched, scoped, epoll, many, halo, pipe, datagrams, 
 
     check("completion_loop serves all queues by one descriptor",
           "".join(f"queue {i}: 3 messages\n" for i in range(4)), said_by(loop))
+
+    check("rpc's calls are answered out of order, or end by their deadlines",
+          r"1000 calls: 980 answered, 0 of them wrongly; 20 timed out; [1-9]\d* answers were overtaken\n",
+          said_by_caller(rpc))
 
     with tempfile.NamedTemporaryFile() as file:
         file.write(os.urandom(FILE_BYTES))
