@@ -119,6 +119,8 @@ class Socket {
   /// At least one byte.
   [[nodiscard]] Result<std::size_t> receive_some(std::span<std::byte> bytes) const;
   [[nodiscard]] static Result<void> finish() { return success(); }
+  /// The caller closes it.
+  [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
 
  private:
   Socket(int fd, bool waits) : fd_{fd}, waits_{waits} {}

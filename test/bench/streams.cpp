@@ -4,17 +4,10 @@
 // over loopback, and AF_UNIX, all read and written alike.
 // Usage: streams credit_ring|send_receive|tcp|unix latency|rate BYTES COUNT
 #include "measurement.hpp"
-#include "number.hpp"
-
-#include <lend/stream/byte_stream.hpp>
-#include <lend/transport/connect.hpp>
-
-#include <sys/socket.h>
+#include "stream_runs.hpp"
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <cstring>
 #include <vector>
 
 namespace {
@@ -22,14 +15,6 @@ namespace {
 using namespace lend;
 using namespace lend::bench;
 using Clock = std::chrono::steady_clock;
-
-constexpr std::size_t read_at_once = std::size_t{64} << 10;
-
-struct Asked {
-  std::string_view kind{}, what{};
-  std::size_t bytes = 0;
-  std::uint64_t count = 0;
-};
 
 /// A ByteStream, read as a Socket is.
 class LendStream {
@@ -49,25 +34,6 @@ class LendStream {
   ByteStream stream_;
 };
 
-Result<LendStream> connect(End const& end, TransportKind kind) {
-  using namespace std::chrono_literals;
-  TransportOptions const options{.kind = kind, .wait = Wait::spin};
-  LEND_TRY(domain, end.device.allocate_protection_domain());
-  std::array<char, 64> address{};
-  if (!end.near) {
-    if (::recv(end.socket, address.data(), address.size(), MSG_WAITALL) != ssize_t(address.size()))
-      return Errc::peer_lost;
-    LEND_TRY(transport, connect_transport(address.data(), domain, options, within(10s)));
-    return LendStream{ByteStream{std::move(transport)}};
-  }
-  LEND_TRY(listener, TransportListener::open("127.0.0.1:0"));
-  std::ranges::copy(listener.address(), address.begin());
-  if (::send(end.socket, address.data(), address.size(), MSG_NOSIGNAL) != ssize_t(address.size()))
-    return Errc::peer_lost;
-  LEND_TRY(transport, listener.accept(domain, options, within(10s)));
-  return LendStream{ByteStream{std::move(transport)}};
-}
-
 template <class Stream>
 Result<void> receive_all(Stream& stream, std::span<std::byte> bytes) {
   while (!bytes.empty()) {
@@ -79,7 +45,7 @@ Result<void> receive_all(Stream& stream, std::span<std::byte> bytes) {
 
 /// Microseconds of half a round trip, the median.
 template <class Stream>
-Result<double> rounds(End const& end, Stream& stream, Asked const& asked, std::uint64_t count) {
+Result<double> rounds(End const& end, Stream& stream, StreamRun const& asked, std::uint64_t count) {
   std::vector<std::byte> bytes(asked.bytes);
   std::vector<double> took;
   took.reserve(count);
@@ -95,13 +61,12 @@ Result<double> rounds(End const& end, Stream& stream, Asked const& asked, std::u
     }
     took.push_back(std::chrono::duration<double, std::micro>{Clock::now() - started}.count() / 2);
   }
-  std::ranges::nth_element(took, took.begin() + std::ptrdiff_t(count / 2));
-  return took[count / 2];
+  return median_of(took);
 }
 
 /// Parts a second.
 template <class Stream>
-Result<double> rate(End const& end, Stream& stream, Asked const& asked, std::uint64_t count) {
+Result<double> rate(End const& end, Stream& stream, StreamRun const& asked, std::uint64_t count) {
   std::vector<std::byte> bytes(std::max(asked.bytes, read_at_once));
   LEND_TRYV(end.meet());
   auto const started = Clock::now();
@@ -122,7 +87,7 @@ Result<double> rate(End const& end, Stream& stream, Asked const& asked, std::uin
 }
 
 template <class Stream>
-Result<double> measure(End const& end, Stream stream, Asked const& asked) {
+Result<double> measure(End const& end, Stream stream, StreamRun const& asked) {
   auto const run = asked.what == "latency" ? rounds<Stream> : rate<Stream>;
   LEND_TRYV(run(end, stream, asked, asked.count / 10 + 1));
   LEND_TRY(figure, run(end, stream, asked, asked.count));
@@ -130,46 +95,19 @@ Result<double> measure(End const& end, Stream stream, Asked const& asked) {
   return figure;
 }
 
-Result<double> measure(End const& end, Asked const& asked) {
+Result<double> measure(End const& end, StreamRun const& asked) {
   if (asked.kind == "tcp" || asked.kind == "unix") {
     LEND_TRY(socket, asked.kind == "tcp" ? Socket::connect(end) : Socket::of_pair(end));
     return measure(end, std::move(socket), asked);
   }
-  LEND_TRY(stream, connect(end, asked.kind == "credit_ring" ? TransportKind::credit_ring
-                                                            : TransportKind::send_receive));
-  return measure(end, std::move(stream), asked);
+  LEND_TRY(stream, connect_stream(end, asked.kind == "credit_ring" ? TransportKind::credit_ring
+                                                                   : TransportKind::send_receive));
+  return measure(end, LendStream{std::move(stream)}, asked);
 }
 
 }  // namespace
 
 int main(int count, char** words) {
-  std::vector<std::string_view> const plain{words + 1, words + count};
-  Asked asked;
-  auto const is_one_of = [](std::string_view word, std::initializer_list<char const*> all) {
-    return std::ranges::find(all, word) != all.end();
-  };
-  if (plain.size() != 4 || !is_one_of(plain[0], {"credit_ring", "send_receive", "tcp", "unix"}) ||
-      !is_one_of(plain[1], {"latency", "rate"}) || !parse_number(plain[2], asked.bytes) ||
-      !parse_number(plain[3], asked.count) || asked.bytes == 0) {
-    std::fputs("streams credit_ring|send_receive|tcp|unix latency|rate BYTES COUNT\n", stderr);
-    return 2;
-  }
-  asked.kind = plain[0];
-  asked.what = plain[1];
-  double figure = 0;
-  PairOptions options;
-  options.cpus = {0, 1};
-  auto const done = run_pair(options, std::as_writable_bytes(std::span{&figure, 1}),
-                             [&](End& end) -> Result<void> {
-                               LEND_TRY(measured, measure(end, asked));
-                               figure = measured;
-                               return success();
-                             });
-  if (!done) {
-    std::fprintf(stderr, "streams: %s\n", done.error().message().c_str());
-    return 1;
-  }
-  std::printf("{\"kind\": \"%s\", \"bytes\": %zu, \"%s\": %.4f}\n", words[1], asked.bytes,
-              asked.what == "latency" ? "median_us" : "parts_per_s", figure);
-  return 0;
+  return run_streams({words, std::size_t(count)}, "streams",
+                     {"credit_ring", "send_receive", "tcp", "unix"}, measure);
 }

@@ -8,7 +8,8 @@ Each repeat runs all of them once, one after the other, each with its two proces
 and 1, so that all see the same weather; all spin. The tables have the medians over the repeats, and
 the medians of the ratios within each: "x1.50" means that a ByteStream over CreditRing is 1.5 times as
 fast. `scoped` is a message of the same size by a send of a scope, which copies once where a stream
-copies three times. UCX (ucx_perftest of Debian's ucx-utils, stream over shared memory) is left out
+copies three times. `asio` is the stream over CreditRing by coroutines of Boost.Asio, and `asio_tcp` a TCP
+socket by the same; neither is there in a build without Boost.Asio. UCX (ucx_perftest of Debian's ucx-utils, stream over shared memory) is left out
 where it is missing. --realtime (as root) lets nothing else run on these CPUs meanwhile. Exits 77 where
 there are not two CPUs.
 """
@@ -25,6 +26,7 @@ SIZES = {64: 20_000, 64 << 10: 10_000}  # bytes of a part: rounds; MORE times as
 MORE = {64: 10, 64 << 10: 1}
 OURS = "credit_ring"
 OTHERS = ("send_receive", "scoped", "tcp", "unix")
+BY_ASIO = {"asio": "credit_ring", "asio_tcp": "tcp"}
 UCX = {"latency": "stream_lat", "rate": "stream_bw"}
 UCX_OVER = {"UCX_TLS": "posix,self", "UCX_LOG_LEVEL": "error"}
 BOUND_SECONDS = 120
@@ -50,7 +52,10 @@ class Bench:
             program = "latency" if what == "latency" else "bandwidth"
             said = self.run(program, "soft", "send", "scoped", size, count, "--json")
             return said["median_us"] if what == "latency" else said["messages_per_s"]
-        said = self.run("streams", name, what, size, count)
+        if name in BY_ASIO:
+            said = self.run("asio_streams", BY_ASIO[name], what, size, count)
+        else:
+            said = self.run("streams", name, what, size, count)
         return said["median_us"] if what == "latency" else said["parts_per_s"]
 
     def ucx(self, what, size, count):
@@ -86,7 +91,8 @@ def main():
     if not {0, 1} <= os.sched_getaffinity(0):
         print("skipped: there are no CPUs 0 and 1")
         sys.exit(77)
-    names = [OURS, *OTHERS, *(["ucx"] if shutil.which("ucx_perftest") else [])]
+    has_asio = os.path.exists(os.path.join(options.folder, "asio_streams"))
+    names = [OURS, *OTHERS, *(BY_ASIO if has_asio else []), *(["ucx"] if shutil.which("ucx_perftest") else [])]
     bench = Bench(options)
     figures = {(what, size, name): [] for what in ("latency", "rate") for size in SIZES for name in names}
     for _ in range(options.repeats):
