@@ -28,7 +28,7 @@ lend::Result<void> Caller::wait() {
     LEND_TRY(has_received, receive());
     bool const has_expired = expire();
     if (has_received || has_expired) return lend::success();
-    auto const changed = wait_for_change(transport_, soonest());
+    auto changed = wait_for_change(transport_, soonest());
     // What came before a loss is received before its error.
     if (changed || changed.error() != lend::Errc::timed_out) {
       LEND_TRYV(receive());

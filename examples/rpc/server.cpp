@@ -78,7 +78,7 @@ lend::Result<void> serve(lend::AnyTransport transport) {
     if (!is_open && held.empty()) return finish(transport, lend::within(10s));
     bool const is_working = answered == Answered::none_due && !held.empty();
     auto const until = is_working ? lend::Deadline{held.begin()->first} : lend::Deadline::never();
-    auto const changed = wait_for_change(transport, until);
+    auto changed = wait_for_change(transport, until);
     if (!changed && changed.error() != lend::Errc::timed_out) return changed;
   }
 }

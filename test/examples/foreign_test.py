@@ -92,6 +92,9 @@ def by_nginx(folder, proxy):
         check((folder / "files" / "uploaded").read_bytes() == large.read_bytes(), "curl uploads to it")
         with (folder / "files" / "sparse").open("wb") as sparse:
             sparse.truncate(8 << 30)  # takes far longer than to kill the server
+        fails_when_killed(None, curl(url + "sparse", copy), copy, "curl is killed in the middle of a file")
+        said_by(*curl(url + "large", copy))
+        check(copy.read_bytes() == large.read_bytes(), "another curl is served after that")
         fails_when_killed(server, curl(url + "sparse", copy), copy, "curl fails when nginx is killed")
 
 
