@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Goal: unmodified programs of others work through two proxies, and what they get is what was sent.
 Method: nginx serves a folder, but for socat, which serves itself; each case is of one client, and is
-skipped where that is not installed. Usage: foreign_test.py nginx|h2load|ab|wrk|socat PROXY"""
+skipped where that is not installed, or nginx neither installed nor in build/nginx.
+Usage: foreign_test.py nginx|h2load|ab|wrk|socat PROXY"""
 import hashlib
 import os
 import pathlib
@@ -151,6 +152,7 @@ def by_socat(folder, proxy):
 
 
 name, program = sys.argv[1:]
+os.environ["PATH"] += f":/usr/sbin:{pathlib.Path(__file__).parents[2]}/build/nginx/usr/sbin"
 if name != "socat":
     needs("nginx")
 with tempfile.TemporaryDirectory() as temporary:

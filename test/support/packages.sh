@@ -11,7 +11,7 @@ mapfile -t guest_packages <test/guest/packages
 # What the suite `preload` runs; likewise.
 preload_packages=(ibverbs-utils perftest python3-pyverbs)
 # What the suite `examples` sends through examples/proxy, and builds examples/http with; likewise.
-examples_packages=(curl wget openssl libssl-dev nginx nghttp2-client apache2-utils wrk socat)
+examples_packages=(curl wget openssl libssl-dev nghttp2-client apache2-utils wrk socat)
 # What the suite `compile_fail` asks besides the compiler; likewise.
 compile_fail_packages=(clang clang-tidy)
 # What a parent project of the suite `install` is built with; likewise.
@@ -61,22 +61,38 @@ need_packages() {
     apt-get install -y --no-install-recommends "${missing[@]}" || exit 2
 }
 
-# newer_boost: unpacks the headers of Debian's Boost 1.81 into build/boost-1.81, where the installed
-# Boost has no cancellation slots. Without those of Outcome: liblend is built with the installed.
-newer_boost() {
-  local folder=build/boost-1.81 name=libboost1.81-dev installed
-  installed=$(dpkg-query -W -f='${Version}' libboost-dev 2>/dev/null) || return 0
-  if [[ -d $folder ]] || dpkg --compare-versions "$installed" ge 1.77; then return 0; fi
-  say "unpacking $name into $folder"
+# unpacked PACKAGE FOLDER: its files in FOLDER, uninstalled: no service of it is started, and what is
+# installed of its kind stays. Fails where it cannot be had.
+unpacked() {
+  local package=$1 folder=$2
+  [[ -d $folder ]] && return
+  say "unpacking $package into $folder"
   rm -rf "$folder.part"
   mkdir -p "$folder.part"
-  if (
+  (
     cd "$folder.part" &&
-      { apt-get download "$name" || { apt-get update && apt-get download "$name"; }; } &&
-      dpkg -x "$name"_*.deb . && rm -r "$name"_*.deb usr/include/boost/outcome*
-  ) >build/packages.log 2>&1 </dev/null; then
-    mv "$folder.part" "$folder"
+      { apt-get download "$package" || { apt-get update && apt-get download "$package"; }; } &&
+      dpkg -x "${package}"_*.deb . && rm "${package}"_*.deb
+  ) >build/packages.log 2>&1 </dev/null && mv "$folder.part" "$folder"
+}
+
+# newer_boost: the headers of Debian's Boost 1.81 in build/boost-1.81, where the installed Boost has
+# no cancellation slots. Without those of Outcome: liblend is built with the installed ones.
+newer_boost() {
+  local folder=build/boost-1.81 installed
+  installed=$(dpkg-query -W -f='${Version}' libboost-dev 2>/dev/null) || return 0
+  if dpkg --compare-versions "$installed" ge 1.77; then return 0; fi
+  if unpacked libboost1.81-dev "$folder"; then
+    rm -rf "$folder"/usr/include/boost/outcome*
   else
     say "going on without it: the test asio_newer_boost will be skipped"
   fi
+}
+
+# web_server: nginx in build/nginx, where none is installed.
+web_server() {
+  if ! command -v dpkg-query >/dev/null || PATH=$PATH:/usr/sbin command -v nginx >/dev/null; then
+    return 0
+  fi
+  unpacked nginx build/nginx || say "going on without it: tests that need it will be skipped"
 }
