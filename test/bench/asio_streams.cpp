@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // As `streams`, but by coroutines of Boost.Asio: a stream of lend's by kind of transport, and a TCP
-// socket of Asio's, in the same code. Neither context sleeps.
-// Usage: asio_streams credit_ring|send_receive|tcp latency|rate BYTES COUNT
+// socket of Asio's, in the same code. Both contexts spin, or both sleep while they wait.
+// Usage: asio_streams credit_ring|send_receive|tcp|credit_ring_asleep|tcp_asleep latency|rate BYTES
+// COUNT
 #include "measurement.hpp"
 #include "stream_runs.hpp"
 
@@ -84,6 +85,10 @@ net::awaitable<double> measured(End const& end, Stream stream, StreamRun const& 
   co_return figure;
 }
 
+bool sleeps(StreamRun const& asked) {
+  return asked.kind.ends_with("_asleep");
+}
+
 template <class Stream>
 Result<double> measure(net::io_context& io, End const& end, Stream stream, StreamRun const& asked) {
   double figure = 0;
@@ -93,6 +98,7 @@ Result<double> measure(net::io_context& io, End const& end, Stream stream, Strea
                   failure = std::move(thrown);
                   figure = value;
                 });
+  if (sleeps(asked)) io.run();
   while (!io.stopped()) io.poll();
   try {
     if (failure) std::rethrow_exception(failure);
@@ -104,18 +110,23 @@ Result<double> measure(net::io_context& io, End const& end, Stream stream, Strea
 
 Result<double> measure(End const& end, StreamRun const& asked) {
   net::io_context io{1};
-  if (asked.kind == "tcp") {
+  if (asked.kind.starts_with("tcp")) {
     LEND_TRY(socket, Socket::connect(end));
     return measure(io, end, net::ip::tcp::socket{io, net::ip::tcp::v4(), socket.release()}, asked);
   }
-  LEND_TRY(stream, connect_stream(end, asked.kind == "credit_ring" ? TransportKind::credit_ring
-                                                                   : TransportKind::send_receive));
-  return measure(io, end, asio::stream{io.get_executor(), std::move(stream)}, asked);
+  TransportOptions options{.kind = asked.kind == "send_receive" ? TransportKind::send_receive
+                                                                : TransportKind::credit_ring};
+  options.wait = sleeps(asked) ? Wait::event : Wait::spin;
+  LEND_TRY(stream, connect_stream(end, options));
+  asio::stream connected{io.get_executor(), std::move(stream)};
+  if (sleeps(asked)) connected.spin_for({});
+  return measure(io, end, std::move(connected), asked);
 }
 
 }  // namespace
 
 int main(int count, char** words) {
   return run_streams({words, std::size_t(count)}, "asio_streams",
-                     {"credit_ring", "send_receive", "tcp"}, measure);
+                     {"credit_ring", "send_receive", "tcp", "credit_ring_asleep", "tcp_asleep"},
+                     measure);
 }

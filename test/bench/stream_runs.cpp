@@ -16,9 +16,8 @@
 
 namespace lend::bench {
 
-Result<ByteStream> connect_stream(End const& end, TransportKind kind) {
+Result<ByteStream> connect_stream(End const& end, TransportOptions const& options) {
   using namespace std::chrono_literals;
-  TransportOptions const options{.kind = kind, .wait = Wait::spin};
   LEND_TRY(domain, end.device.allocate_protection_domain());
   std::array<char, 64> address{};
   if (!end.near) {

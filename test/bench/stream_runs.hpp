@@ -26,8 +26,8 @@ struct StreamRun {
   std::uint64_t count = 0;  ///< of rounds, or of parts
 };
 
-/// A stream that spins, between the two ends.
-[[nodiscard]] Result<ByteStream> connect_stream(End const& end, TransportKind kind);
+/// A stream between the two ends.
+[[nodiscard]] Result<ByteStream> connect_stream(End const& end, TransportOptions const& options);
 
 /// Of the rounds' microseconds.
 [[nodiscard]] double median_of(std::vector<double>& took);

@@ -100,8 +100,9 @@ Result<double> measure(End const& end, StreamRun const& asked) {
     LEND_TRY(socket, asked.kind == "tcp" ? Socket::connect(end) : Socket::of_pair(end));
     return measure(end, std::move(socket), asked);
   }
-  LEND_TRY(stream, connect_stream(end, asked.kind == "credit_ring" ? TransportKind::credit_ring
-                                                                   : TransportKind::send_receive));
+  auto const kind =
+      asked.kind == "credit_ring" ? TransportKind::credit_ring : TransportKind::send_receive;
+  LEND_TRY(stream, connect_stream(end, {.kind = kind, .wait = Wait::spin}));
   return measure(end, LendStream{std::move(stream)}, asked);
 }
 

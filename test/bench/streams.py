@@ -2,16 +2,17 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """lend's byte streams beside TCP, AF_UNIX and UCX between two processes of one host.
 
-  test/bench/streams.py build/gcc/test/bench [--repeats 7] [--json] [--realtime]
+  test/bench/streams.py build/gcc/test/bench [--repeats 7] [--json] [--asleep] [--realtime]
 
 Each repeat runs all of them once, one after the other, each with its two processes bound to CPUs 0
 and 1, so that all see the same weather; all spin. The tables have the medians over the repeats, and
 the medians of the ratios within each: "x1.50" means that a ByteStream over CreditRing is 1.5 times as
 fast. `scoped` is a message of the same size by a send of a scope, which copies once where a stream
-copies three times. `asio` is the stream over CreditRing by coroutines of Boost.Asio, and `asio_tcp` a TCP
-socket by the same; neither is there in a build without Boost.Asio. UCX (ucx_perftest of Debian's ucx-utils, stream over shared memory) is left out
-where it is missing. --realtime (as root) lets nothing else run on these CPUs meanwhile. Exits 77 where
-there are not two CPUs.
+copies three times. `asio` is the stream over CreditRing by coroutines of Boost.Asio, and `asio_tcp` a
+TCP socket by the same; neither is there in a build without Boost.Asio. UCX (ucx_perftest of Debian's
+ucx-utils, stream over shared memory) is left out where it is missing. --asleep: only both of
+Boost.Asio, in processes that sleep while they wait. --realtime (as root) lets nothing else run on
+these CPUs meanwhile. Exits 77 where there are not two CPUs.
 """
 import argparse
 import json
@@ -27,6 +28,7 @@ MORE = {64: 10, 64 << 10: 1}
 OURS = "credit_ring"
 OTHERS = ("send_receive", "scoped", "tcp", "unix")
 BY_ASIO = {"asio": "credit_ring", "asio_tcp": "tcp"}
+ASLEEP = {"asio_asleep": "credit_ring_asleep", "asio_tcp_asleep": "tcp_asleep"}
 UCX = {"latency": "stream_lat", "rate": "stream_bw"}
 UCX_OVER = {"UCX_TLS": "posix,self", "UCX_LOG_LEVEL": "error"}
 BOUND_SECONDS = 120
@@ -52,8 +54,9 @@ class Bench:
             program = "latency" if what == "latency" else "bandwidth"
             said = self.run(program, "soft", "send", "scoped", size, count, "--json")
             return said["median_us"] if what == "latency" else said["messages_per_s"]
-        if name in BY_ASIO:
-            said = self.run("asio_streams", BY_ASIO[name], what, size, count)
+        by_asio = {**BY_ASIO, **ASLEEP}.get(name)
+        if by_asio:
+            said = self.run("asio_streams", by_asio, what, size, count)
         else:
             said = self.run("streams", name, what, size, count)
         return said["median_us"] if what == "latency" else said["parts_per_s"]
@@ -86,6 +89,7 @@ def main():
     parser.add_argument("folder", help="where the programs were built")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--asleep", action="store_true", help="both of Boost.Asio alone, without spinning")
     parser.add_argument("--realtime", action="store_true")
     options = parser.parse_args()
     if not {0, 1} <= os.sched_getaffinity(0):
@@ -93,6 +97,9 @@ def main():
         sys.exit(77)
     has_asio = os.path.exists(os.path.join(options.folder, "asio_streams"))
     names = [OURS, *OTHERS, *(BY_ASIO if has_asio else []), *(["ucx"] if shutil.which("ucx_perftest") else [])]
+    if options.asleep:
+        names = list(ASLEEP)
+    first = names[0]
     bench = Bench(options)
     figures = {(what, size, name): [] for what in ("latency", "rate") for size in SIZES for name in names}
     for _ in range(options.repeats):
@@ -101,12 +108,12 @@ def main():
 
     for what, unit in (("latency", "us, half a round trip"), ("rate", "million parts a second")):
         if not options.json:
-            print(f"{unit}; x: how many times as fast a stream over {OURS} is")
+            print(f"{unit}; x: how many times as fast {first} is")
             print(f"{'bytes':>8}" + "".join(f" {name:>16}" for name in names).rstrip())
         for size in SIZES:
             medians = {name: statistics.median(figures[what, size, name]) for name in names}
             ratios = {name: statistics.median(b / a if what == "latency" else a / b for a, b in
-                                              zip(figures[what, size, OURS], figures[what, size, name]))
+                                              zip(figures[what, size, first], figures[what, size, name]))
                       for name in names[1:]}
             if options.json:
                 print(json.dumps({"what": what, "bytes": size, "repeats": options.repeats,
