@@ -25,6 +25,7 @@ RUNS = [
     ("streams tcp rate 64 100", 1),
     ("streams unix latency 64 100", 1),
     ("asio_streams credit_ring latency 64 100", 1),
+    ("asio_streams credit_ring_asleep rate 64 100", 1),
     ("asio_streams tcp rate 64 100", 1),
     ("registration --json --largest 1", None),
     ("scale --json --channels 10 --processes 4 --devices 10", 6),
