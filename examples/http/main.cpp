@@ -33,7 +33,8 @@ static std::optional<Words> take_tls(Words& words, std::size_t count) {
   if (at == words.end()) return std::nullopt;
   Words files{at + 1, words.end()};
   words.erase(at, words.end());
-  if (files.size() != count) throw std::runtime_error{"--tls takes other files"};
+  if (files.size() != count)
+    throw std::runtime_error{"--tls takes CERTIFICATE KEY to serve, CERTIFICATE else"};
   return files;
 }
 

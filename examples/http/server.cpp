@@ -69,7 +69,8 @@ static net::awaitable<void> answer(Stream& stream, Request const& request,
   std::string_view const target{request.target().data(), request.target().size()};
   if (!is_plain(target)) co_return co_await refuse(stream, request, http::status::bad_request);
 
-  auto const path = folder / target.substr(1);
+  auto path = folder;
+  path += target;  // `/` would leave the folder for "//etc/passwd"
   std::error_code ignored;
   http::file_body::value_type file;
   boost::system::error_code failed = net::error::not_found;

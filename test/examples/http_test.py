@@ -39,16 +39,19 @@ def transfers(source, tls):
         check_downloads(f"{scheme}://{here}/{source.name}", source, tls[0] if tls else None)
 
 
-def bad_requests(source):
+def requests(source):
+    """And what must not leave the folder."""
     with tempfile.TemporaryDirectory() as inner:
+        pathlib.Path(inner, "here").write_bytes(b"here")
         server, address = listening(http, "serve", "127.0.0.1:0", inner)
         beside, here = listening(proxy, "tcp:127.0.0.1:0", f"lend:{address}")
         with ended(beside, server):
-            for path, options, status in (("/../" + source.name, ["--path-as-is"], 400), ("/%2e%2e/", [], 400),
-                                          ("/", [], 404), ("/x", ["-d", "body"], 405)):
+            for path, options, status in (
+                    ("/here", [], 200), ("/here", ["-I"], 200), ("/", [], 404), ("//etc/passwd", [], 404),
+                    (f"/../{source.name}", ["--path-as-is"], 400), ("/%2e%2e/", [], 400), ("/here", ["-d", "body"], 405)):
                 said = subprocess.run(curl(f"http://{here}{path}", "/dev/null", "-w", "%{http_code}", *options),
                                       capture_output=True, text=True, check=False)
-                check(said.stdout == str(status), f"{path} is answered by {status}: {said.stdout} {said.stderr}")
+                check(said.stdout == str(status), f"{path} {options} is answered by {status}: {said}")
 
 
 def distrust(source, tls):
@@ -84,7 +87,7 @@ with tempfile.TemporaryDirectory() as temporary:
     file = pathlib.Path(temporary) / "file"
     file.write_bytes(os.urandom(FILE_BYTES))
     transfers(file, None)
-    bad_requests(file)
+    requests(file)
     kills(file)
     made = certificate(file.parent)
     if made:
