@@ -32,6 +32,7 @@ static net::awaitable<void> fetch_over(Stream& stream, std::string host, std::st
   co_await http::async_write(stream, request, use_awaitable);
 
   beast::flat_buffer buffer;
+  buffer.reserve(65'536);  // as much is read at once
   http::response_parser<http::file_body> response;
   response.body_limit(std::numeric_limits<std::uint64_t>::max());  // Boost 1.74 takes none for 0
   co_await http::async_read_header(stream, buffer, response, use_awaitable);

@@ -5,11 +5,13 @@
 #include <lend/asio/stream.hpp>
 
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/buffer.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/ssl.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/stream_traits.hpp>
 
+#include <array>
 #include <chrono>
 #include <type_traits>
 
@@ -28,12 +30,18 @@ lend::asio::stream& lend_stream(Stream& stream) {
   return boost::beast::get_lowest_layer(stream);
 }
 
-/// Says that this was all: in TLS, then to the peer's stream.
+// excerpt finish
+/// Says that this was all, in TLS and to the peer's stream, and waits until the peer has, too: what
+/// is sent to a peer that is gone would be retried.
 template <class Stream>
 net::awaitable<void> finish(Stream& stream) {
-  boost::system::error_code ignored;
-  lend_stream(stream).expires_after(patience);
+  boost::system::error_code failed;
+  lend_stream(stream).expires_after(std::chrono::seconds{2});
   if constexpr (std::is_same_v<Stream, TlsStream>)
-    co_await stream.async_shutdown(net::redirect_error(use_awaitable, ignored));
-  lend_stream(stream).shutdown(net::socket_base::shutdown_send, ignored);
+    co_await stream.async_shutdown(net::redirect_error(use_awaitable, failed));
+  lend_stream(stream).shutdown(net::socket_base::shutdown_send, failed);
+  for (std::array<char, 4'096> rest; !failed;)
+    co_await lend_stream(stream).async_read_some(net::buffer(rest),
+                                                 net::redirect_error(use_awaitable, failed));
 }
+// end of excerpt

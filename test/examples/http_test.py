@@ -12,7 +12,7 @@ import tempfile
 from transfers import (PATIENCE, certificate, check, check_downloads, curl, digest, ended, fails_when_killed,
                        listening, needs)
 
-FILE_BYTES = 64 << 20
+FILE_BYTES = 16 << 20
 TEXTS = ["", "hello", "x" * 100_000]
 http, proxy = sys.argv[1:]
 
