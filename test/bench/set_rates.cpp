@@ -38,7 +38,7 @@ constexpr auto patience = 10s;
 
 struct Options {
   std::uint64_t runs = 5;
-  std::uint64_t idle = 100;
+  std::uint64_t idle = 1000;
 };
 
 std::int64_t now() {
