@@ -38,8 +38,8 @@ void BufferLine::post_again(std::uint32_t slot) noexcept {
   post_receive(slot, receives_.whole(slot));
 }
 
-std::optional<std::span<std::byte>> BufferLine::room(std::size_t /*least*/,
-                                                     std::size_t most) noexcept {
+std::optional<std::span<std::byte>> BufferLine::room(std::size_t /*least*/, std::size_t most,
+                                                     std::uint32_t /*cell*/) noexcept {
   if (is_closed() || !has_room_for(WordKind::data)) return std::nullopt;
   return std::span{sends_.message(next_send_), most};
 }

@@ -14,12 +14,12 @@ using channel::HandleAccess;
 
 Result<PreparedReceives> PreparedReceives::prepare(ProtectionDomain const& domain,
                                                    TransportOptions const& options,
-                                                   std::uint32_t window, std::uint32_t receives) {
+                                                   std::uint32_t sends, std::uint32_t receives) {
   ChannelOptions of_channel;
   of_channel.wait = options.wait;
   of_channel.keep_alive = options.keep_alive;
   auto& of_queue_pair = of_channel.queue_pair;
-  of_queue_pair.send_depth = window + word_receives;
+  of_queue_pair.send_depth = sends + word_receives;
   of_queue_pair.receive_depth = receives;
   of_queue_pair.elements = 1;
   // Each send has its receive: a peer without one breaks the rules.

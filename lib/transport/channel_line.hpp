@@ -24,11 +24,11 @@ struct PreparedReceives {
   PreparedChannel channel;
   std::vector<PendingWork> handles{};  // by slot
 
-  /// Room for a window of messages and their words to send, and for so many receives; posts none.
+  /// Room for so many sends and their words, and for so many receives; posts none.
   /// Errors:  those of prepare_channel().
   [[nodiscard]] static Result<PreparedReceives> prepare(ProtectionDomain const& domain,
                                                         TransportOptions const& options,
-                                                        std::uint32_t window,
+                                                        std::uint32_t sends,
                                                         std::uint32_t receives);
   /// Posts the receive of the next slot.
   [[nodiscard]] Result<void> post(Receive const& work);
@@ -66,16 +66,18 @@ class ChannelLine : public Line {
   [[nodiscard]] Result<bool> note_sent(Result<PendingWork> posted, WordKind kind) noexcept;
   /// Takes the results of sends that are done.
   void take_sends() noexcept;
+  /// All sends that are not known to be done, credits as well.
+  [[nodiscard]] std::uint32_t sends_posted() const noexcept { return in_flight_; }
   /// Messages whose sends are done, of all times.
   [[nodiscard]] std::uint64_t messages_done() const noexcept { return messages_done_; }
+  /// What broke the channel, as the end of a connection.
+  [[nodiscard]] Error loss(Error const& error) const noexcept;
 
  private:
   struct Sent {
     std::optional<PendingWork> handle{};
     WordKind kind{};
   };
-  /// What broke the channel, as the end of a connection.
-  [[nodiscard]] Error loss(Error const& error) const noexcept;
   [[nodiscard]] std::uint32_t& busy(WordKind kind) noexcept {
     return kind == WordKind::data ? busy_messages_ : busy_words_;
   }

@@ -3,7 +3,9 @@
 #include <lend/network/meeting.hpp>
 #include <lend/transport/connect.hpp>
 #include <lend/transport/credit_ring.hpp>
+#include <lend/transport/read_ring.hpp>
 #include <lend/transport/send_receive.hpp>
+#include <transport/preparing.hpp>
 
 #include <utility>
 
@@ -23,16 +25,15 @@ Result<AnyTransport> join_as(ProtectionDomain const& domain, TransportOptions co
   return AnyTransport{std::move(made).value()};
 }
 
-/// The same as the kind of the options. Endpoints connect only devices of one kind, so that both
-/// ends choose alike.
+/// The same as the kind of the options.
 template <class Meet>
 Result<AnyTransport> join(ProtectionDomain const& domain, TransportOptions const& options,
                           Deadline deadline, Meet const& meet) {
-  bool const has_ring =
-      options.kind == TransportKind::credit_ring ||
-      (options.kind == TransportKind::automatic && domain.context().capabilities().immediates);
-  return has_ring ? join_as<CreditRing>(domain, options, deadline, meet)
-                  : join_as<SendReceive>(domain, options, deadline, meet);
+  auto const kind = transport::chosen_kind(options, domain);
+  if (kind == TransportKind::credit_ring)
+    return join_as<CreditRing>(domain, options, deadline, meet);
+  if (kind == TransportKind::read_ring) return join_as<ReadRing>(domain, options, deadline, meet);
+  return join_as<SendReceive>(domain, options, deadline, meet);
 }
 
 }  // namespace

@@ -47,8 +47,8 @@ Result<PreparedCreditRing> CreditRing::prepare(ProtectionDomain const& domain,
   LEND_TRY(terms, transport::terms_of(options, TransportKind::credit_ring));
   if (!domain.context().capabilities().immediates)
     return Error{Errc::unsupported,
-                 "a CreditRing needs immediates, which iWARP has not: take SendReceive, or "
-                 "TransportKind::automatic"};
+                 "a CreditRing needs immediates, which iWARP has not: take SendReceive or "
+                 "ReadRing, or TransportKind::automatic"};
   // SAFETY: the program sees only messages whose words the credits allowed, and whose cells the
   // peer is not told to be free; Received says what a peer can do that breaks the rules.
   LEND_TRY(ring, domain.unsafe_allocate_exposed(terms.ring_bytes, RemoteAccess::write));

@@ -33,6 +33,7 @@ End::End(std::unique_ptr<Line> line, TransportLimits const& limits, Sizes const&
       held_{nullptr},
       line_{std::move(line)},
       has_rings_{sizes.out.cells > 0},
+      header_bytes_{sizes.header_bytes},
       arrived_(sizes.in.window) {
   held_ = new Held{*this, sizes.in.window + word_receives, line_->keeps()};
 }
@@ -57,8 +58,10 @@ Result<Draft> End::try_draft(std::size_t at_least, std::size_t at_most) noexcept
     auto const cells = out_.room(cells_of(at_least), cells_of(most));
     if (!cells) continue;
     auto const bytes =
-        has_rings_ ? std::min<std::size_t>(most, std::size_t{*cells} * channel::cell_bytes) : most;
-    if (auto const room = line_->room(at_least, bytes)) return held_->draft(*room);
+        has_rings_ ? std::min(most, std::size_t{*cells} * channel::cell_bytes - header_bytes_)
+                   : most;
+    if (auto const room = line_->room(at_least, bytes, out_.place(cells_of(at_least))))
+      return held_->draft(*room);
   }
   return Draft{};
 }

@@ -29,6 +29,7 @@ class End final : private Lender {
   /// `out` as the peer says, `in` as this end does.
   struct Sizes {
     channel::CreditSizes out{}, in{};
+    std::uint32_t header_bytes = 0;  ///< before each message, in a ring
   };
   End(std::unique_ptr<Line> line, TransportLimits const& limits, Sizes const& sizes);
   ~End();
@@ -58,7 +59,7 @@ class End final : private Lender {
   void break_by(Error cause) noexcept;
   /// Of a message in a ring, or 0.
   [[nodiscard]] std::uint32_t cells_of(std::size_t bytes) const noexcept {
-    return has_rings_ ? channel::cells_of(bytes) : 0;
+    return has_rings_ ? channel::cells_of(bytes + header_bytes_) : 0;
   }
   /// Sends the words that are due, as far as there is room: counts are absolute, so that what does
   /// not go now goes with a later one.
@@ -71,6 +72,7 @@ class End final : private Lender {
   Held* held_;
   std::unique_ptr<Line> line_;
   bool has_rings_;
+  std::uint32_t header_bytes_;
   std::vector<Line::Message> arrived_;  // a ring: for the program, in order
   std::size_t first_ = 0, waiting_ = 0;
   std::optional<Error> broken_{};

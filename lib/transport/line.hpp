@@ -43,9 +43,11 @@ class Line {
   /// The slot can take a message again.
   virtual void post_again(std::uint32_t slot) noexcept = 0;
 
-  /// Room for the next message, of `least` to `most` bytes. Nothing: none now.
+  /// Room for the next message, of `least` to `most` bytes; in a ring one of `least` begins at this
+  /// cell. Nothing: none now.
   [[nodiscard]] virtual std::optional<std::span<std::byte>> room(std::size_t least,
-                                                                 std::size_t most) noexcept = 0;
+                                                                 std::size_t most,
+                                                                 std::uint32_t cell) noexcept = 0;
   /// Sends the word; with one of data the first word.length bytes of the last room(), into the
   /// peer's ring from this cell on, if it has one. False: no room now.
   [[nodiscard]] virtual Result<bool> send(Word const& word, std::uint32_t cell) noexcept = 0;

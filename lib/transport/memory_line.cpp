@@ -75,8 +75,8 @@ void MemoryLine::post_again(std::uint32_t slot) noexcept {
   own_.posted.push_back(slot);
 }
 
-std::optional<std::span<std::byte>> MemoryLine::room(std::size_t /*least*/,
-                                                     std::size_t most) noexcept {
+std::optional<std::span<std::byte>> MemoryLine::room(std::size_t /*least*/, std::size_t most,
+                                                     std::uint32_t /*cell*/) noexcept {
   return std::span{draft_}.first(most);
 }
 

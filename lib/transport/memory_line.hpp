@@ -57,8 +57,8 @@ class MemoryLine final : public Line {
   [[nodiscard]] Result<std::optional<Arrival>> next() noexcept override;
   [[nodiscard]] Message message(Arrival const& arrival, std::uint32_t cell) noexcept override;
   void post_again(std::uint32_t slot) noexcept override;
-  [[nodiscard]] std::optional<std::span<std::byte>> room(std::size_t least,
-                                                         std::size_t most) noexcept override;
+  [[nodiscard]] std::optional<std::span<std::byte>> room(std::size_t least, std::size_t most,
+                                                         std::uint32_t cell) noexcept override;
   [[nodiscard]] Result<bool> send(Word const& word, std::uint32_t cell) noexcept override;
   [[nodiscard]] std::uint32_t sends_in_flight() const noexcept override { return 0; }
   [[nodiscard]] Result<bool> poll() noexcept override;

@@ -3,6 +3,7 @@
 #include <lend/base/stop.hpp>
 #include <lend/transport/credit_ring.hpp>
 #include <lend/transport/prepared.hpp>
+#include <lend/transport/read_ring.hpp>
 #include <lend/transport/send_receive.hpp>
 #include <transport/preparing.hpp>
 
@@ -15,6 +16,7 @@ using channel::CreditSizes;
 Result<std::unique_ptr<transport::End>> transport::Preparing::connect(
     Endpoint const& peer, std::span<std::byte const> theirs) {
   LEND_TRY(terms, accept_terms(theirs, ours_));
+  fit_to_each_other(ours_, terms);
   LEND_TRY(line, connect_line(peer, terms));
   TransportLimits limits{
       .kind = ours_.kind,
@@ -31,7 +33,9 @@ Result<std::unique_ptr<transport::End>> transport::Preparing::connect(
     return CreditSizes::of(receivers.window, receivers.ring_bytes / channel::cell_bytes);
   };
   return std::make_unique<End>(std::move(line), limits,
-                               End::Sizes{.out = sizes_of(terms), .in = sizes_of(ours_)});
+                               End::Sizes{.out = sizes_of(terms),
+                                          .in = sizes_of(ours_),
+                                          .header_bytes = header_bytes_of(ours_.kind)});
 }
 
 template <class Kind>
@@ -74,5 +78,6 @@ template <class Kind>
 
 template class PreparedTransport<SendReceive>;
 template class PreparedTransport<CreditRing>;
+template class PreparedTransport<ReadRing>;
 
 }  // namespace lend

@@ -81,7 +81,8 @@ void RingLine::post_again(std::uint32_t slot) noexcept {
     if (slot < window_) base::poison(lent_[slot]);
 }
 
-std::optional<std::span<std::byte>> RingLine::room(std::size_t least, std::size_t most) noexcept {
+std::optional<std::span<std::byte>> RingLine::room(std::size_t least, std::size_t most,
+                                                   std::uint32_t /*cell*/) noexcept {
   if (is_closed()) return std::nullopt;
   std::optional<std::uint32_t> cells;
   for (int tries = 0; tries < 2 && !cells; ++tries) {

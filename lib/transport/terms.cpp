@@ -27,6 +27,7 @@ std::string name_of(TransportKind kind) {
     case TransportKind::automatic: return "automatic";
     case TransportKind::send_receive: return "send_receive";
     case TransportKind::credit_ring: return "credit_ring";
+    case TransportKind::read_ring: return "read_ring";
     case TransportKind::memory: return "memory";
   }
   return "kind " + std::to_string(static_cast<int>(kind));
@@ -42,15 +43,20 @@ bool is_message(std::uint32_t bytes) {
 constexpr std::uint32_t messages_min = 4;  // of a ring
 
 bool has_ring(TransportKind kind) {
-  return kind == TransportKind::credit_ring;
+  return kind == TransportKind::credit_ring || kind == TransportKind::read_ring;
 }
+constexpr std::uint32_t ring_unit = messages_min * channel::cell_bytes;
 /// Of the shortest ring for such messages.
-std::uint32_t ring_bytes_for(std::uint32_t message_bytes) {
-  return messages_min * channel::cells_of(message_bytes) * channel::cell_bytes;
+std::uint32_t ring_bytes_for(std::uint32_t message_bytes, TransportKind kind) {
+  return channel::cells_of(message_bytes + header_bytes_of(kind)) * ring_unit;
 }
 bool is_ring(Terms const& terms) {
-  return terms.ring_bytes % ring_bytes_for(1) == 0 &&
-         terms.ring_bytes >= ring_bytes_for(terms.message_bytes_max);
+  return terms.ring_bytes % ring_unit == 0 &&
+         terms.ring_bytes >= ring_bytes_for(terms.message_bytes_max, terms.kind);
+}
+/// The longest message of a ring.
+std::uint32_t message_bytes_in(std::uint32_t ring_bytes, TransportKind kind) {
+  return ring_bytes / messages_min - header_bytes_of(kind);
 }
 
 Error refused(std::string_view what, std::string const& theirs, std::string const& ours) {
@@ -82,16 +88,18 @@ Result<Terms> terms_of(TransportOptions const& options, TransportKind kind) {
     return invalid("messages of " + std::to_string(terms.message_bytes_max) +
                    " bytes; choose 1 to " + std::to_string(word_length_max));
   if (!has_ring(kind)) return terms;
-  if (options.message_bytes_max == 0 && options.ring_bytes >= ring_bytes_for(1))
-    terms.message_bytes_max = std::min(terms.message_bytes_max, options.ring_bytes / messages_min);
-  terms.ring_bytes = options.ring_bytes != 0
-                         ? options.ring_bytes
-                         : std::max(default_ring_bytes, ring_bytes_for(terms.message_bytes_max));
+  if (options.message_bytes_max == 0 && options.ring_bytes >= ring_unit)
+    terms.message_bytes_max =
+        std::min(terms.message_bytes_max, message_bytes_in(options.ring_bytes, kind));
+  terms.ring_bytes =
+      options.ring_bytes != 0
+          ? options.ring_bytes
+          : std::max(default_ring_bytes, ring_bytes_for(terms.message_bytes_max, kind));
   if (!is_ring(terms))
     return invalid("a ring of " + std::to_string(terms.ring_bytes) +
-                   " bytes; choose a multiple of " + std::to_string(ring_bytes_for(1)) +
+                   " bytes; choose a multiple of " + std::to_string(ring_unit) +
                    ", for these messages at least " +
-                   std::to_string(ring_bytes_for(terms.message_bytes_max)));
+                   std::to_string(ring_bytes_for(terms.message_bytes_max, kind)));
   return terms;
 }
 
@@ -144,6 +152,15 @@ Result<Terms> accept_terms(std::span<std::byte const> theirs, Terms const& ours)
     return Error{Errc::incompatible_peer,
                  "the peer's terms say what no terms of this version say: it makes no transport"};
   return terms;
+}
+
+void fit_to_each_other(Terms& ours, Terms& theirs) noexcept {
+  if (ours.kind != TransportKind::read_ring) return;
+  auto const ring = std::min(ours.ring_bytes, theirs.ring_bytes);
+  for (Terms* const each : {&ours, &theirs}) {
+    each->ring_bytes = ring;
+    each->message_bytes_max = std::min(each->message_bytes_max, message_bytes_in(ring, ours.kind));
+  }
 }
 
 }  // namespace lend::transport

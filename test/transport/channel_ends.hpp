@@ -4,8 +4,12 @@
 
 #include <lend/transport/any.hpp>
 #include <lend/transport/credit_ring.hpp>
+#include <lend/transport/read_ring.hpp>
 #include <lend/transport/send_receive.hpp>
 
+#include <array>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "support/two_ends.hpp"
@@ -46,6 +50,67 @@ Result<std::pair<AnyTransport, AnyTransport>> try_any_ends(ProtectionDomain cons
 inline constexpr ChannelKind channel_kinds[] = {
     {"SendReceive", &try_any_ends<SendReceive>},
     {"CreditRing", &try_any_ends<CreditRing>},
+    {"ReadRing", &try_any_ends<ReadRing>},
 };
+
+/// An end that polls the other, too, where one thread has both: a ReadRing's messages go only while
+/// both programs poll. Not if they sleep (Wait::event): then each polls for itself.
+class Accompanied {
+ public:
+  struct Both {
+    std::array<std::optional<AnyTransport>, 2> ends{};
+    std::array<bool, 2> has_changed{};  // as the other end has seen
+  };
+  Accompanied(std::shared_ptr<Both> both, std::size_t own) : both_{std::move(both)}, own_{own} {}
+  Accompanied(Accompanied&&) noexcept = default;
+  Accompanied& operator=(Accompanied&& other) noexcept {
+    std::swap(both_, other.both_);
+    std::swap(own_, other.own_);
+    return *this;
+  }
+  ~Accompanied() {
+    if (both_) both_->ends[own_].reset();
+  }
+
+  Result<Draft> try_draft(std::size_t least, std::size_t most) noexcept {
+    return end().try_draft(least, most);
+  }
+  Result<Received> try_receive() noexcept { return end().try_receive(); }
+  Result<void> finish_sending() noexcept { return end().finish_sending(); }
+  void disconnect() noexcept { end().disconnect(); }
+  Result<bool> poll() noexcept {
+    auto& other = both_->ends[1 - own_];
+    if (is_accompanied() && other) {
+      LEND_TRY(has_changed, other->poll());
+      both_->has_changed[1 - own_] |= has_changed;
+    }
+    LEND_TRY(has_changed, end().poll());
+    return std::exchange(both_->has_changed[own_], false) || has_changed;
+  }
+  Result<bool> arm() noexcept {
+    if (both_->has_changed[own_]) return false;
+    return end().arm();
+  }
+  Result<int> descriptor() const noexcept { return end().descriptor(); }
+  Deadline look_again() const noexcept {
+    return is_accompanied() ? within(std::chrono::milliseconds{1}) : end().look_again();
+  }
+  std::uint32_t sends_in_flight() const noexcept { return end().sends_in_flight(); }
+  TransportLimits const& limits() const noexcept { return end().limits(); }
+
+ private:
+  bool is_accompanied() const noexcept { return limits().wait != Wait::event; }
+  AnyTransport& end() const noexcept { return *both_->ends[own_]; }
+
+  std::shared_ptr<Both> both_;
+  std::size_t own_;
+};
+inline std::pair<AnyTransport, AnyTransport> accompanied(
+    std::pair<AnyTransport, AnyTransport> ends) {
+  auto both = std::make_shared<Accompanied::Both>();
+  both->ends[0].emplace(std::move(ends.first));
+  both->ends[1].emplace(std::move(ends.second));
+  return {AnyTransport{Accompanied{both, 0}}, AnyTransport{Accompanied{both, 1}}};
+}
 
 }  // namespace lend::test

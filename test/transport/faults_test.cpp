@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <string>
+#include <string_view>
 
 #include "transport/channel_ends.hpp"
 #include "transport/conformance.hpp"
@@ -75,8 +76,12 @@ TEST_CASE("a fault at any operation of a dialogue hangs nothing, and no loss is 
       {"peer_dies", [](std::uint64_t n) { return FaultPlan{}.peer_dies(n); }},
       {"queue", [](std::uint64_t n) { return FaultPlan{}.completion_queue_fails(n); }},
   }));
-  // The kinds share the operations among them.
-  for (std::uint64_t at = kind.try_ends == channel_kinds[0].try_ends ? 1 : 5; at <= 21; at += 8) {
+  // The kinds share the operations among them. A ReadRing has more of them, each of its own, so all
+  // are tried where a fault takes no time.
+  bool const has_notes = kind.try_ends == channel_kinds[2].try_ends;
+  bool const tries_all = has_notes && std::string_view{name} != "drop";
+  auto const first = kind.try_ends == channel_kinds[1].try_ends ? 5u : 1u;
+  for (std::uint64_t at = first; at <= (has_notes ? 41 : 21); at += tries_all ? 1 : 8) {
     CAPTURE(kind.name, name, at);
     auto [a, b] = must(kind.try_ends(domain, options()));
     must(inject_faults(context, plan(at)));

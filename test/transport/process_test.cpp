@@ -94,7 +94,8 @@ constexpr std::size_t bytes = 2'000'001;
 }  // namespace
 
 TEST_CASE("two processes stream files to each other at once", "[transport]") {
-  auto const kind = GENERATE(TransportKind::send_receive, TransportKind::automatic);
+  auto const kind =
+      GENERATE(TransportKind::send_receive, TransportKind::automatic, TransportKind::read_ring);
   PeerProcess peer{[kind](Wire const& wire) {
     auto stream = connected(wire, kind);
     auto const outcome = swap(stream, file(1, bytes));
@@ -104,8 +105,8 @@ TEST_CASE("two processes stream files to each other at once", "[transport]") {
   if (lacks(context, &DeviceCapabilities::endpoints)) return;
   auto stream = accepted(peer.wire(), kind);
   bool const has_ring = kind == TransportKind::automatic && context.capabilities().immediates;
-  CHECK(stream.limits().kind ==
-        (has_ring ? TransportKind::credit_ring : TransportKind::send_receive));
+  auto const chosen = has_ring ? TransportKind::credit_ring : TransportKind::send_receive;
+  CHECK(stream.limits().kind == (kind == TransportKind::automatic ? chosen : kind));
 
   auto const outcome = swap(stream, file(2, bytes));
 
@@ -120,7 +121,9 @@ TEST_CASE("a process killed in the middle of a stream is lost, and what came bef
   for (auto const seed : seeds(12)) {
     std::mt19937 random{static_cast<std::uint32_t>(seed)};
     auto const moment = std::chrono::microseconds{random() % 8'000 + 1};
-    auto const kind = seed % 2 == 0 ? TransportKind::send_receive : TransportKind::automatic;
+    constexpr TransportKind kinds[] = {TransportKind::send_receive, TransportKind::automatic,
+                                       TransportKind::read_ring};
+    auto const kind = kinds[seed % 3];
     INFO("LEND_TEST_SEED=" << seed << ", killed after " << moment.count() << " us");
     PeerProcess peer{[&](Wire const& wire) {
       auto stream = connected(wire, kind);

@@ -32,7 +32,9 @@ MakeEnds over_channels(std::uint32_t ring_bytes = 0) {
   return [ring_bytes](TransportOptions options) {
     options.ring_bytes = ring_bytes;
     auto const domain = must(open_test_device().allocate_protection_domain());
-    return must(try_any_ends<Kind>(domain, options));
+    auto ends = must(try_any_ends<Kind>(domain, options));
+    if constexpr (std::same_as<Kind, ReadRing>) return accompanied(std::move(ends));
+    return ends;
   };
 }
 
@@ -44,7 +46,8 @@ void check_list(MakeEnds const& make) {
 
 }  // namespace
 
-static_assert(IsTransport<MemoryTransport> && IsTransport<SendReceive> && IsTransport<CreditRing>);
+static_assert(IsTransport<MemoryTransport> && IsTransport<SendReceive> && IsTransport<CreditRing> &&
+              IsTransport<ReadRing>);
 static_assert(!std::is_copy_constructible_v<Received> && !std::is_copy_constructible_v<Draft>);
 
 TEST_CASE("a transport in memory does what the list of transports says", "[transport]") {
@@ -71,6 +74,14 @@ TEST_CASE("CreditRing does so in a ring that is soon full", "[transport]") {
   if (lacks(context, &DeviceCapabilities::endpoints)) return;
   if (lacks(context, &DeviceCapabilities::immediates)) return;
   check_list(over_channels<CreditRing>(4'096));
+}
+TEST_CASE("ReadRing does what the list of transports says", "[transport]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  check_list(over_channels<ReadRing>());
+}
+TEST_CASE("ReadRing does so in a ring that is soon full", "[transport]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  check_list(over_channels<ReadRing>(4'096));
 }
 
 TEST_CASE("a message that comes late is waited for", "[transport]") {

@@ -58,7 +58,8 @@ class LEND_EXPORT TransportBase {
   [[nodiscard]] Deadline look_again() const noexcept;
 
   /// Messages, and the finish of finish_sending(), that the peer's device has not acknowledged, as
-  /// far as poll() knows; also a finish that could not be sent.
+  /// far as poll() knows; also a finish that could not be sent. Of a ReadRing: those that the peer
+  /// has not read, and what tells the peer how much this end has read.
   [[nodiscard]] std::uint32_t sends_in_flight() const noexcept;
   [[nodiscard]] TransportLimits const& limits() const noexcept;
 

@@ -21,6 +21,7 @@ enum class TransportKind : std::uint8_t {
   automatic = 0,     ///< credit_ring where the device has immediates, else send_receive
   send_receive = 1,  ///< each message takes a receive, with a buffer: works on every device
   credit_ring = 2,   ///< written into a ring of the receiver's: not on iWARP
+  read_ring = 3,     ///< read from a ring of the sender's: works on every device
   memory = 4,        ///< within one process, without a device: for tests
 };
 
@@ -36,7 +37,7 @@ struct TransportOptions {
   /// send at most as much again, or four messages of the size that the peer asks for.
   std::uint32_t message_bytes_max = 0;
   /// Of the ring, where the kind has one: a multiple of 256, at least four messages, each rounded
-  /// up to 64 bytes. Default 256 KiB, or four messages if those are more. It is this end's memory
+  /// up to 64 bytes, in a ReadRing with 8 bytes more. Default 256 KiB, or four messages if those are more. It is this end's memory
   /// to receive; to send at most as much again, or four messages of the peer's size.
   std::uint32_t ring_bytes = 0;
   /// How soon an end that only waits learns that its peer has died; 0: never.
@@ -50,7 +51,7 @@ struct TransportLimits {
   std::uint32_t receive_bytes_max = 0;  ///< of one message from it
   std::uint32_t window = 0;             ///< messages that the peer may have under way
   /// Messages that this end may hold at a time as Received, and their bytes: with more the peer may
-  /// have to wait. In a ring each is rounded up to 64 bytes, and all count that came since the
+  /// have to wait. In a ring each is rounded up as in TransportOptions, and all count that came since the
   /// oldest that is held.
   std::uint32_t hold_max = 0;
   std::uint64_t hold_bytes_max = 0;
