@@ -92,8 +92,11 @@ void ChannelState::begin() noexcept {
       end_name_of(connection.own()),
       connection.is_for_datagrams() ? observe::EndName{} : end_name_of(connection.peer()),
       connection.service().service == Service::reliable_connection);
-  watch.begin(connection.raw().keeper != nullptr);
-  if (watch.is_on()) progress.look_after(*this);
+  verbs::ConnectionKeeper const* const keeper = connection.raw().keeper.get();
+  SetState* const set = progress.set();
+  watch.begin(keeper != nullptr,
+              keeper != nullptr && set != nullptr && set->hear(*this, keeper->descriptor()));
+  if (watch.is_timed()) progress.look_after(*this);
 }
 
 ChannelState::~ChannelState() {
@@ -195,7 +198,19 @@ void ChannelState::look_now() noexcept {
   // Not every device brings back all of it of itself.
   bool const has_work = in_flight.outstanding() > 0;
   if (is_broken() && has_work) Ending{*this}.hurry_abort();
-  if (!watch.is_on() && !(is_broken() && has_work)) as_looked_after.leave();
+  if (!watch.is_timed() && !(is_broken() && has_work)) as_looked_after.leave();
+}
+
+void ChannelState::hear_manager() noexcept {
+  act_on(watch.ask_manager());
+  // Whatever else is said of a connection that has ended would wake the set for nothing.
+  if (is_broken() && !failures.is_unexplained()) hear_no_more();
+}
+
+void ChannelState::hear_no_more() noexcept {
+  if (!watch.is_heard()) return;
+  watch.hear_no_more();
+  progress.set()->hear_no_more(connection.raw().keeper->descriptor());
 }
 
 Deadline ChannelState::look_again() const noexcept {

@@ -96,6 +96,10 @@ class ChannelState {
   [[nodiscard]] Result<bool> poll_for_news() noexcept;
   /// Does what is due by the clock.
   void look_now() noexcept;
+  /// Its connection manager has an event, which woke its set.
+  void hear_manager() noexcept;
+  /// None of them wakes the set from here on.
+  void hear_no_more() noexcept;
   /// When to poll although the queue stays empty.
   [[nodiscard]] Deadline look_again() const noexcept;
   /// After a flush: looks or waits for its reason, which may come later. False: call again.

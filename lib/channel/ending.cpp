@@ -148,6 +148,7 @@ void Ending::destroy_queue_pair() noexcept {
     static_cast<void>(channel_.connection.abort_all());
     channel_.progress.empty_queue();
   }
+  channel_.hear_no_more();  // while the connection manager is there
   channel_.connection.destroy();
   if (channel_.peer_loans != nullptr) {
     if (channel_.connection.kept() != nullptr)

@@ -8,7 +8,7 @@ namespace {
 
 // For a program that polls rarely and may never reach 512 empty polls.
 constexpr std::chrono::milliseconds longest_between_looks{10};
-// Of a connection manager, by a program that sleeps.
+// Of a connection manager whose event does not wake the program, by one that sleeps.
 constexpr std::chrono::milliseconds longest_between_asking{20};
 // How long the reason for a flush may take through the kernel.
 constexpr std::chrono::milliseconds explanation_bound{200};
@@ -25,8 +25,9 @@ PeerWatch::PeerWatch(Connection& connection, InFlight const& in_flight, FailureL
       next_question_{within(interval_)},
       next_look_{Deadline::Clock::now()} {}
 
-void PeerWatch::begin(bool is_watched) noexcept {
+void PeerWatch::begin(bool is_watched, bool is_heard) noexcept {
   is_watched_ = is_watched;
+  is_heard_ = is_heard;
   next_question_ = within(interval_);
 }
 
@@ -46,7 +47,7 @@ Finding PeerWatch::look() noexcept {
 
 Deadline PeerWatch::next_look() const noexcept {
   Deadline next = Deadline::never();
-  if (is_watched_) next = within(longest_between_asking);
+  if (is_to_be_asked()) next = within(longest_between_asking);
   if (asks() && is_question_wanted()) next = sooner(next, next_question_);
   return next.at() < next_look_.at() ? next_look_ : next;  // is_time_to_look() not before
 }
@@ -56,11 +57,12 @@ Finding PeerWatch::look_between(Waiter& waiter) noexcept {
   if (is_watched_ && waiter.just_slept()) found = ask_manager();
   // A check reads the clock, which a spinning wait must not pay for each time; it checks every so
   // many polls.
-  if (!found && asks() && !waiter.is_spinning()) {
-    Deadline look_again = Deadline::never();
-    found = ask_peer_if_due(look_again);
-    waiter.look_at(look_again);
-  }
+  if (found || waiter.is_spinning()) return found;
+  Deadline look_again = Deadline::never();
+  if (asks()) found = ask_peer_if_due(look_again);
+  // It sleeps on completions alone.
+  if (is_watched_) look_again = sooner(look_again, within(longest_between_asking));
+  waiter.look_at(look_again);
   return found;
 }
 

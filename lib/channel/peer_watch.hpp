@@ -29,14 +29,19 @@ class PeerWatch {
   PeerWatch(Connection& connection, InFlight const& in_flight, FailureLog const& failures,
             std::chrono::nanoseconds keep_alive, bool has_pool) noexcept;
 
-  /// The connection is there: `is_watched` by a connection manager that would say that the peer is
-  /// gone.
-  void begin(bool is_watched) noexcept;
+  /// The connection is there.
+  /// `is_watched`: by a connection manager that would say that the peer is gone.
+  /// `is_heard`: the manager's event wakes the channel's set, which then calls ask_manager().
+  void begin(bool is_watched, bool is_heard) noexcept;
 
-  /// Whether a connection manager watches the connection.
-  [[nodiscard]] bool is_watched() const noexcept { return is_watched_; }
   /// Whether there is anything to check.
   [[nodiscard]] bool is_on() const noexcept { return is_watched_ || asks(); }
+  /// Whether something is to be checked by the clock, also while the program sleeps.
+  [[nodiscard]] bool is_timed() const noexcept { return is_to_be_asked() || asks(); }
+  /// Whether the manager wakes the set.
+  [[nodiscard]] bool is_heard() const noexcept { return is_heard_; }
+  /// The manager's part is over.
+  void hear_no_more() noexcept { is_heard_ = is_watched_ = false; }
   /// Whether a keep-alive is in the send queue.
   [[nodiscard]] bool is_asking() const noexcept { return is_asking_; }
 
@@ -45,6 +50,8 @@ class PeerWatch {
   /// The same by the clock, for programs that poll rarely.
   [[nodiscard]] bool is_time_to_look() noexcept;
   [[nodiscard]] Finding look() noexcept;
+  /// What the connection manager has to say.
+  [[nodiscard]] Finding ask_manager() noexcept;
   /// When it is, for a program that sleeps meanwhile.
   [[nodiscard]] Deadline next_look() const noexcept;
   /// look() between two polls of a wait, which then sleeps at most until the next check.
@@ -63,7 +70,7 @@ class PeerWatch {
   // Whether a keep-alive is to be posted once it is due.
   [[nodiscard]] bool is_question_wanted() const noexcept;
   [[nodiscard]] bool asks() const noexcept { return interval_ > interval_.zero(); }
-  [[nodiscard]] Finding ask_manager() noexcept;
+  [[nodiscard]] bool is_to_be_asked() const noexcept { return is_watched_ && !is_heard_; }
   [[nodiscard]] Finding ask_peer_if_due(Deadline& look_again) noexcept;
 
   Connection& connection_;
@@ -71,6 +78,7 @@ class PeerWatch {
   FailureLog const& failures_;
   bool const has_pool_;  // where messages are always expected
   bool is_watched_ = false;
+  bool is_heard_ = false;
   std::chrono::nanoseconds const interval_;  // between keep-alives; 0: off
   bool is_asking_ = false;                   // one at a time
   Deadline next_question_;

@@ -14,7 +14,7 @@ namespace lend::channel {
 Progress::Progress(CompletionQueue completions, Wait how) noexcept
     : completions_{std::move(completions)},
       raw_{completions_.native()},
-      own_plan_{WaitPlan::for_this_process(how, false)},
+      own_plan_{WaitPlan::for_this_process(how)},
       plan_{own_plan_} {}
 
 Progress::Progress(CompletionQueue completions, SetState& set) noexcept
@@ -28,11 +28,6 @@ ChannelUse::User& Progress::user() noexcept {
 }
 
 void Progress::look_after(ChannelState& channel) noexcept {
-  if (channel.watch.is_watched()) {
-    WaitCounts const counts = plan_.counts;
-    plan_ = WaitPlan::for_this_process(plan_.how, true);
-    plan_.counts = counts;
-  }
   if (set_ != nullptr) set_->looked_after.append(channel.as_looked_after);
 }
 

@@ -30,8 +30,8 @@ class Progress final : public Sleeper {
   /// Passes completions to `channel` from now on. False without memory. An earlier channel of that
   /// number, whose queue pair was destroyed by its taker, gets what has come for it, and no more.
   [[nodiscard]] bool attach(ChannelState& channel, std::uint32_t queue_pair_number) noexcept;
-  /// A channel has a connection manager to ask now and then, or keeps alive, or has work to end: no
-  /// wait sleeps for too long.
+  /// A channel has a connection manager to ask now and then, or keeps alive, or has work to end:
+  /// its set looks at it by the clock.
   void look_after(ChannelState& channel) noexcept;
   /// Ends that. Its queue pair is destroyed, so that no new completion comes; the remaining ones
   /// are dropped here, before another queue pair has that number.

@@ -24,6 +24,7 @@ namespace {
 constexpr std::uint64_t wake_mark = UINT64_MAX;
 constexpr std::uint64_t timer_mark = UINT64_MAX - 1;
 constexpr std::uint64_t device_mark = UINT64_MAX - 2;
+constexpr std::uint64_t managers_mark = UINT64_MAX - 3;
 
 // The first queue has room for 16 channels of default depth. Each further one is twice as deep, so
 // that few are polled however many channels come, and few channels take little memory.
@@ -50,9 +51,7 @@ void read_counter(int descriptor) noexcept {
 }  // namespace
 
 SetState::SetState(Context const& context, Wait how) noexcept
-    : plan{WaitPlan::for_this_process(how, false)},
-      context_{context},
-      look_at_{Deadline::Clock::now()} {}
+    : plan{WaitPlan::for_this_process(how)}, context_{context}, look_at_{Deadline::Clock::now()} {}
 
 Result<std::shared_ptr<SetState>> SetState::create(Context const& context, Wait how) try {
   std::shared_ptr<SetState> set{new SetState{context, how}};
@@ -158,6 +157,14 @@ std::uint64_t SetState::poll_queues() noexcept {
   return found;
 }
 
+bool SetState::hear(ChannelState& channel, int descriptor) noexcept {
+  bool const is_first = !managers_.has_any();
+  bool const is_heard = managers_.add(channel, descriptor) &&
+                        (!is_first || watches(managers_.descriptor(), managers_mark));
+  if (is_first && !is_heard) managers_ = {};
+  return is_heard;
+}
+
 // ---- the calls of WaitSet ----
 
 Result<void> SetState::check(std::span<Ready> into) const noexcept {
@@ -236,12 +243,13 @@ Result<bool> SetState::arm_for_program() noexcept {
     return Error{Errc::system_failed,
                  "the device refuses to signal the next completion: poll(), and sleep for a short "
                  "time only"};
-  asks_device_ = true;  // now, and when its descriptor may have woken the program
+  // Now, and when a descriptor of theirs may have woken the program.
+  asks_device_ = asks_managers_ = true;
   // What came before raises no event.
   bool const has_found = poll_queues() > 0;
   look_around();
   if (has_found || has_news()) return false;
-  asks_device_ = true;
+  asks_device_ = asks_managers_ = true;
   set_timer(next_look());
   return true;
 }
@@ -270,8 +278,10 @@ void SetState::look_at_events() noexcept {
 
 void SetState::look_around() noexcept {
   look_at_events();
-  if (looked_after.is_empty() || !look_at_.has_passed()) return;
+  if (std::exchange(asks_managers_, false)) managers_.look();
+  if ((looked_after.is_empty() && !managers_.has_any()) || !look_at_.has_passed()) return;
   look_at_ = within(look_pause);
+  managers_.look();  // for programs that never sleep
   looked_after.for_each([](ChannelState& channel) { channel.look_now(); });
 }
 
@@ -320,6 +330,8 @@ void SetState::sleep(Deadline deadline) noexcept {
       read_counter(timer_.get());
     else if (mark == device_mark)
       asks_device_ = true;
+    else if (mark == managers_mark)
+      asks_managers_ = true;
     else
       queues_[mark]->take_events();
   }

@@ -6,6 +6,7 @@
 #include <base/unique_fd.hpp>
 #include <channel/channel_entry.hpp>
 #include <channel/linked_list.hpp>
+#include <channel/manager_events.hpp>
 #include <channel/progress.hpp>
 #include <channel/waiter.hpp>
 #include <lend/channel/wait_set.hpp>
@@ -73,6 +74,11 @@ class SetState final : public std::enable_shared_from_this<SetState>, private Sl
   /// Polls every queue, with a pause if nothing came. False once the deadline has passed.
   [[nodiscard]] bool poll_or_pause(Waiter& waiter, Deadline deadline) noexcept;
 
+  /// The events of the connection manager with that descriptor wake the set, and are `channel`'s.
+  /// False without descriptors: the channel must be looked after.
+  [[nodiscard]] bool hear(ChannelState& channel, int descriptor) noexcept;
+  void hear_no_more(int descriptor) noexcept { managers_.remove(descriptor); }
+
   /// The channels with news, in the order in which it came.
   LinkedList<ChannelState> ready{};
   /// Those that must be looked at though nothing completes.
@@ -120,7 +126,9 @@ class SetState final : public std::enable_shared_from_this<SetState>, private Sl
   Deadline look_at_;                           // at the channels, not before
   std::optional<verbs::EventQueue> events_{};  // empty until there are descriptors
   bool asks_device_ = false;                   // at the next look
-  std::uint32_t empty_polls_ = 0;              // wraps
+  ManagerEvents managers_{};
+  bool asks_managers_ = false;     // at the next look
+  std::uint32_t empty_polls_ = 0;  // wraps
   verbs::Inheritance origin_{};
 };
 

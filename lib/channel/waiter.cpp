@@ -30,20 +30,17 @@ constexpr std::chrono::microseconds nap_time{50};
 // How often a sleeper polls even without a wake-up: a wake-up that a driver loses costs at most
 // this much.
 constexpr std::chrono::milliseconds sleep_time{100};
-// The same if the caller must check whether the peer is gone.
-constexpr std::chrono::milliseconds watched_sleep_time{20};
 
 }  // namespace
 
-WaitPlan WaitPlan::for_this_process(Wait how, bool is_watched) noexcept {
-  auto const sleep_max = is_watched ? watched_sleep_time : sleep_time;
-  if (how == Wait::spin) return {.how = how, .spins = UINT32_MAX, .sleep_max = sleep_max};
-  if (how == Wait::event) return {.how = how, .spins = 0, .sleep_max = sleep_max};
+WaitPlan WaitPlan::for_this_process(Wait how) noexcept {
+  if (how == Wait::spin) return {.how = how, .spins = UINT32_MAX, .sleep_max = sleep_time};
+  if (how == Wait::event) return {.how = how, .spins = 0, .sleep_max = sleep_time};
   // With one CPU the peer cannot run while this thread spins: two spinning processes on one core
   // cost a scheduler tick a message.
   cpu_set_t cpus;
   bool const one_cpu = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) == 1;
-  return {.how = how, .spins = one_cpu ? 0 : adaptive_spins, .sleep_max = sleep_max};
+  return {.how = how, .spins = one_cpu ? 0 : adaptive_spins, .sleep_max = sleep_time};
 }
 
 bool WaitPlan::note_yield(std::chrono::nanoseconds took) noexcept {

@@ -26,8 +26,7 @@ struct WaitPlan {
   std::uint32_t quick_yields = 0;  ///< in a row
   WaitCounts counts{};
 
-  /// `is_watched`: the caller must check every now and then whether the peer is gone.
-  [[nodiscard]] static WaitPlan for_this_process(Wait how, bool is_watched) noexcept;
+  [[nodiscard]] static WaitPlan for_this_process(Wait how) noexcept;
   /// An adaptive wait yielded. True if it may spin again.
   bool note_yield(std::chrono::nanoseconds took) noexcept;
 };

@@ -52,6 +52,8 @@ class CmKeeper final : public verbs::ConnectionKeeper {
     return lost_;
   }
 
+  int descriptor() const noexcept override { return link_.events.native()->fd; }
+
  private:
   void hear(CmEvent const& event) {
     switch (event.type) {

@@ -36,9 +36,9 @@ class TransportSleeper final : public channel::Sleeper {
 Result<void> wait_for_change(Waited const& waited, Deadline deadline) noexcept {
   // What one wait learns of the machine holds for the next.
   thread_local channel::WaitPlan plans[] = {
-      channel::WaitPlan::for_this_process(Wait::spin, false),
-      channel::WaitPlan::for_this_process(Wait::adaptive, false),
-      channel::WaitPlan::for_this_process(Wait::event, false),
+      channel::WaitPlan::for_this_process(Wait::spin),
+      channel::WaitPlan::for_this_process(Wait::adaptive),
+      channel::WaitPlan::for_this_process(Wait::event),
   };
   TransportSleeper sleeper{waited};
   channel::Waiter waiter{plans[static_cast<std::size_t>(waited.how)], sleeper};

@@ -154,6 +154,8 @@ class ConnectionKeeper {
   virtual ~ConnectionKeeper() = default;
   /// Why the connection has ended, if that is reported before `deadline`.
   [[nodiscard]] virtual std::optional<Error> lost(Deadline deadline) noexcept = 0;
+  /// Readable once lost() has something to find. It is the keeper's.
+  [[nodiscard]] virtual int descriptor() const noexcept = 0;
 };
 
 /// What became of a queue pair whose handle is gone. Written by the thread that ends it, which may

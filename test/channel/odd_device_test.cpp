@@ -50,6 +50,7 @@ struct Watcher : verbs::ConnectionKeeper {
     longest = std::max(longest, deadline.left());
     return told;
   }
+  int descriptor() const noexcept override { return -1; }
 };
 
 End watched_end() {

@@ -3,14 +3,18 @@
 // bounded time as peer_lost, and every byte comes back. Method: a peer in this process or another
 // program, which is killed or told to end.
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
+#include <vector>
 
 #include "cm_ends.hpp"
 
@@ -73,10 +77,19 @@ struct Accepted {
   CmHost host{};
   CmListener listener = must(CmListener::open(test_address(0)));
   Peer peer;
-  Channel channel =
-      must(accept_from(must(listener.next(within(60s))), host.prepare(), within(60s))).channel;
+  WaitSet set = must(WaitSet::create(host.context, Wait::event));
+  Channel channel;
 
-  explicit Accepted(std::string const& task) : peer{task, listener.address()} {}
+  explicit Accepted(std::string const& task, bool is_in_set = false)
+      : peer{task, listener.address()}, channel{accept(is_in_set)} {}
+
+ private:
+  [[nodiscard]] Channel accept(bool is_in_set) {
+    ChannelOptions options;
+    if (is_in_set) options.wait_set = &set;
+    auto request = must(listener.next(within(60s)));
+    return must(accept_from(std::move(request), host.prepare(options), within(60s))).channel;
+  }
 };
 
 bool is_over(Error const& error) {
@@ -142,6 +155,78 @@ TEST_CASE("every way of waiting ends as peer_lost when the peer disconnects", "[
   }
   CHECK(memory.loans() == 0);
   CHECK(end.peer.exit_status() == 0);
+}
+
+TEST_CASE("a set whose channel's peer is killed tells it as broken", "[cm]") {
+  bool const by_descriptor = GENERATE(false, true);
+  Accepted end{"sit", true};
+  auto memory = must(end.host.domain.allocate(64));
+  SetScope scope{end.set};
+  auto receiving = must(must(scope.on(end.channel))->post_receive(memory.scatter()));
+  std::array<Ready, 4> room{};
+  auto ready = must(end.set.poll(room));
+  CHECK(must(end.set.arm()));
+
+  end.peer.kill();
+  auto const killed = Deadline::Clock::now();
+  for (auto const limit = within(60s); ready.empty() && !limit.has_passed();) {
+    if (by_descriptor) {
+      pollfd wait{end.set.descriptor(), POLLIN, 0};
+      REQUIRE(::poll(&wait, 1, 60'000) == 1);
+      ready = must(end.set.poll(room));
+      if (ready.empty()) static_cast<void>(must(end.set.arm()));
+    } else {
+      ready = must(end.set.wait(room, within(60s)));
+    }
+  }
+
+  REQUIRE(ready.size() == 1);
+  CHECK(ready[0].what == Ready::What::broken);
+  CHECK(Deadline::Clock::now() - killed < 30s);
+  CHECK(error_of(receiving.wait(within(60s))) == Errc::peer_lost);
+  REQUIRE(end.channel.first_cause() != nullptr);
+  CHECK(*end.channel.first_cause() == Errc::peer_lost);
+  static_cast<void>(scope.finish());
+  CHECK(memory.loans() == 0);
+}
+
+TEST_CASE("a set of idle channels connected by rdma_cm sleeps", "[cm]") {
+  CmHost host;
+  auto set = must(WaitSet::create(host.context, Wait::event));
+  auto listener = must(CmListener::open(test_address(0)));
+  std::vector<Channel> channels, peers;
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    ChannelOptions in_set = options_with_depth(2);
+    in_set.wait_set = &set;
+    in_set.tag = i;
+    auto connecting = meanwhile([&] {
+      return connect_to(listener.address(), host.prepare(options_with_depth(2)), within(60s));
+    });
+    auto request = must(listener.next(within(60s)));
+    auto accepted = accept_from(std::move(request), host.prepare(in_set), within(60s));
+    channels.push_back(must(std::move(accepted)).channel);
+    peers.push_back(must(connecting.get()).channel);
+  }
+  std::array<Ready, 32> room{};
+  static_cast<void>(must(set.poll(room)));
+
+  rusage before{}, after{};
+  ::getrusage(RUSAGE_THREAD, &before);
+  CHECK(error_of(set.wait(room, within(1s))) == Errc::timed_out);
+  ::getrusage(RUSAGE_THREAD, &after);
+  auto const sleeps = after.ru_nvcsw - before.ru_nvcsw;
+  std::printf("an idle set of %zu channels slept %ld times in a second\n", channels.size(), sleeps);
+  CHECK(sleeps <= 12);
+  CHECK(must(set.arm()));
+  pollfd silent{set.descriptor(), POLLIN, 0};
+  CHECK(::poll(&silent, 1, 500) == 0);
+
+  peers.erase(peers.begin() + 7);
+  CHECK(::poll(&silent, 1, 60'000) == 1);
+  auto const ready = must(set.wait(room, within(60s)));
+  REQUIRE(ready.size() == 1);
+  CHECK(ready[0].tag == 7);
+  CHECK(ready[0].what == Ready::What::broken);
 }
 
 TEST_CASE("a peer killed in the middle of its sends leaves no byte on loan", "[cm]") {

@@ -73,9 +73,9 @@ class LEND_EXPORT WaitSet {
   [[nodiscard]] Result<std::span<Ready>> wait(std::span<Ready> into LEND_LIFETIMEBOUND,
                                               Deadline deadline = Deadline::never()) noexcept;
 
-  /// For poll(2) or epoll(7): readable after arm() once a channel may have news, the device has an
-  /// event, a keep-alive or a question to rdma_cm is due, or wake() was called. It is the set's,
-  /// the same for its whole life: never read or close it.
+  /// For poll(2) or epoll(7): readable after arm() once a channel may have news, the device or
+  /// rdma_cm has an event, a keep-alive is due, or wake() was called. It is the set's, the same for
+  /// its whole life: never read or close it.
   [[nodiscard]] int descriptor() const noexcept;
   /// The last call before a sleep on descriptor(). True: nothing is there, sleep. False: poll().
   /// Errors:  as poll(), and
