@@ -125,8 +125,13 @@ std::optional<Error> Connection::reported() const noexcept {
 std::optional<Error> Connection::lost(Deadline deadline) noexcept {
   if (!is_connected()) return std::nullopt;
   auto reason = queue_pair_->lost(deadline);
+  if (!reason) return reason;
+  // On iWARP the device ends the connection itself when it fails a request, and first raises the
+  // event that says why. Source: Linux drivers/infiniband/sw/siw/siw_qp_rx.c, siw_proc_write().
+  read_events();
+  if (auto const own = reported()) return own;
   // If this side's link is pulled, the kernel reports that the peer disconnected.
-  if (reason && port_is_down())
+  if (port_is_down())
     reason = Error{Errc::peer_lost, reason->message() +
                                         "; this side's port is down: bring its network interface "
                                         "or link up, then prepare_again()"};

@@ -99,6 +99,27 @@ TEST_CASE("the target of a wrong key learns why its channel broke", "[channel]")
   CHECK(*ends.b.first_cause() == Errc::work_failed);
 }
 
+TEST_CASE("the target of a refused write learns why its channel broke where the writer does not",
+          "[channel]") {
+  auto ends = two_ends(options_with_depth(8));
+  if (ends.context.capabilities().acknowledges)
+    return skip(ends.context, "tells the writer what the peer refuses");
+  auto memory = must(ends.domain.allocate(64));
+  // SAFETY: nobody looks at these bytes.
+  auto const exposed = must(ends.domain.unsafe_allocate_exposed(64, RemoteAccess::read));
+  auto const readable = must(exposed.remote());
+  RemoteRegion const forged{readable.address(), readable.size(), readable.key()};
+  PollingScope scope{ends.a};
+  auto receiving = must(scope.post_receive(memory.scatter(0, 8)));
+  static_cast<void>(ends.b.write({memory.gather(32, 8), forged.slice(0, 8)}, within(10s)));
+  static_cast<void>(error_of(receiving.wait(within(10s))));
+  REQUIRE(ends.a.first_cause() != nullptr);
+  CAPTURE(ends.a.first_cause()->message());
+  CHECK(names(*ends.a.first_cause(), "IBV_EVENT_QP_ACCESS_ERR"));
+  static_cast<void>(scope.finish());
+  CHECK(memory.loans() == 0);
+}
+
 TEST_CASE("a channel alone in an event loop learns of an event as it goes to sleep", "[channel]") {
   Striking ends{Wait::event};
   if (!is_soft(ends.context)) return;

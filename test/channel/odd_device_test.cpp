@@ -183,6 +183,20 @@ TEST_CASE("waits for no time at all look whether the peer is gone, as polls do",
   CHECK(answer.error() == Errc::peer_lost);
 }
 
+TEST_CASE("the event of a failure that ended the connection says more than its manager",
+          "[channel]") {
+  auto end = watched_end();
+  ibv_async_event event{};
+  event.event_type = IBV_EVENT_QP_ACCESS_ERR;
+  event.element.qp = Fake::get().last_queue_pair;
+  Fake::get().raise(event);
+  Watcher::told = Error{Errc::peer_lost, "the peer disconnected"};
+  for (int i = 0; i < 1000 && end.channel.first_cause() == nullptr; ++i)
+    CHECK(end.channel.poll().has_value());
+  REQUIRE(end.channel.first_cause() != nullptr);
+  CHECK(*end.channel.first_cause() == Errc::device_event);
+}
+
 TEST_CASE("a scope's end tells the reason of a flush that came before it", "[channel]") {
   auto end = watched_end();
   PollingScope scope{end.channel};
