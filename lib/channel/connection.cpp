@@ -114,6 +114,13 @@ void Connection::read_events() const noexcept {
   if (auto const handle = handed_out_.lock()) handle->domain->context->events.read();
 }
 
+bool Connection::has_taken_last_receive() const noexcept {
+  auto const handle = handed_out_.lock();
+  if (handle == nullptr) return true;
+  handle->domain->context->events.read();
+  return verbs::has_taken_last_receive(*handle);
+}
+
 std::optional<Error> Connection::reported() const noexcept {
   auto const handle = handed_out_.lock();
   if (handle == nullptr) return std::nullopt;

@@ -69,6 +69,9 @@ class Connection {
   [[nodiscard]] bool port_is_down() const noexcept;
   /// Reads the device's events.
   void read_events() const noexcept;
+  /// Whether the device says that it takes no more receives of its shared queue, and that those it
+  /// took have completed. Reads the device's events.
+  [[nodiscard]] bool has_taken_last_receive() const noexcept;
   /// Why the device says that it failed, as far as its events were read.
   [[nodiscard]] std::optional<Error> reported() const noexcept;
   /// Why the connection has ended, if a connection manager reports it before `deadline`.

@@ -3,6 +3,9 @@
 #include <base/giving_up.hpp>
 #include <channel/ending.hpp>
 #include <channel/lending.hpp>
+#include <channel/set_state.hpp>
+
+#include <sched.h>
 
 #include <utility>
 
@@ -12,6 +15,9 @@ namespace {
 
 // How long aborted work may take to come back. A device that needs longer loses its queue pair.
 constexpr std::chrono::seconds abort_bound{2};
+// How long a device may take to say that a queue pair in the error state takes no more receives of
+// a shared queue: a device that does take µs.
+constexpr std::chrono::milliseconds last_receive_bound{10};
 
 }  // namespace
 
@@ -140,13 +146,31 @@ void Ending::abandon() noexcept {
 }
 
 void Ending::destroy_queue_pair() noexcept {
+  if (channel_.pool != nullptr && !channel_.connection.is_gone()) take_last_pieces();
+  channel_.hear_no_more();  // while the connection manager is there
+  channel_.connection.destroy();
+  channel_.progress.detach(channel_, channel_.connection.number());
+}
+
+void Ending::take_last_pieces() noexcept {
   // Completions of a destroyed queue pair may be lost, and with them the pool's pieces: those that
   // are there, or that the error state brings, are taken before. Source: rdma-core
   // providers/mlx5/cq.c, __mlx5_cq_clean(); Linux drivers/infiniband/sw/rxe/rxe_resp.c,
   // check_resource().
-  if (channel_.pool != nullptr && !channel_.connection.is_gone()) {
-    static_cast<void>(channel_.connection.abort_all());
-    channel_.progress.empty_queue();
+  bool const is_aborted = channel_.connection.abort_all();
+  channel_.progress.empty_queue();
+  SetState& set = *channel_.progress.set();
+  if (!is_aborted || !channel_.connection.is_connected() || !set.device_reports_last_receives)
+    return;
+  // A device may need longer, and then raises an event. Source: ibv_get_async_event(3),
+  // IBV_EVENT_QP_LAST_WQE_REACHED.
+  Deadline const deadline = within(last_receive_bound);
+  while (!channel_.connection.has_taken_last_receive()) {
+    if (deadline.has_passed()) {
+      set.device_reports_last_receives = false;
+      return;
+    }
+    sched_yield();
   }
   channel_.hear_no_more();  // while the connection manager is there
   channel_.connection.destroy();
@@ -157,6 +181,7 @@ void Ending::destroy_queue_pair() noexcept {
       channel_.peer_loans->end_all();
   }
   channel_.progress.detach(channel_, channel_.connection.number());
+  channel_.progress.empty_queue();
 }
 
 void Ending::end_connection(Error const& reason) noexcept {

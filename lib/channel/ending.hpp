@@ -63,6 +63,8 @@ class Ending {
   [[nodiscard]] Error gave_up_drain(Deadline deadline, bool is_unwinding, bool has_slept) noexcept;
   void abandon() noexcept;
   void destroy_queue_pair() noexcept;
+  /// Of a channel with a pool, before that: waits for the pieces that the device is to give back.
+  void take_last_pieces() noexcept;
 
   ChannelState& channel_;
 };

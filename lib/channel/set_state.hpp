@@ -85,6 +85,8 @@ class SetState final : public std::enable_shared_from_this<SetState>, private Sl
   LinkedList<ChannelState> looked_after{};
   ChannelUse::User user{};
   WaitPlan plan;
+  /// Until it did not in time: some never do, and each channel of a pool would wait for it.
+  bool device_reports_last_receives = true;
 
  private:
   SetState(Context const& context, Wait how) noexcept;

@@ -141,6 +141,10 @@ std::optional<DeviceEvent> failure_of(QueuePairHandle const& queue_pair) noexcep
   return std::nullopt;
 }
 
+bool has_taken_last_receive(QueuePairHandle const& queue_pair) noexcept {
+  return queue_pair.marks.have(IBV_EVENT_QP_LAST_WQE_REACHED);
+}
+
 Error event_error(DeviceEvent const& failure, bool is_connection) noexcept try {
   auto const told = [](std::string const& what) {
     return Error{Errc::device_event, "the device reported " + what};

@@ -146,6 +146,8 @@ class EventQueue {
 [[nodiscard]] EventReader& events_of(CompletionQueue const& queue) noexcept;
 /// The failure of a queue pair, or of what it depends on, that was read so far.
 [[nodiscard]] std::optional<DeviceEvent> failure_of(QueuePairHandle const& queue_pair) noexcept;
+/// Whether IBV_EVENT_QP_LAST_WQE_REACHED was read.
+[[nodiscard]] bool has_taken_last_receive(QueuePairHandle const& queue_pair) noexcept;
 /// Why a channel breaks by such a failure, and what to do.
 [[nodiscard]] Error event_error(DeviceEvent const& failure, bool is_connection) noexcept;
 

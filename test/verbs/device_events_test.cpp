@@ -239,14 +239,17 @@ TEST_CASE("an event of one queue pair breaks no other channel", "[verbs]") {
   CHECK(going_on.first_cause() != nullptr);
 }
 
-TEST_CASE("a shared receive queue that failed breaks the channels of its pool, and no others",
-          "[verbs]") {
-  auto const context = fresh();
-  auto const domain = must(context.allocate_protection_domain());
-  auto memory = must(domain.allocate(256));
-  auto set = must(WaitSet::create(context));
-  auto pool = must(ReceivePool::create(set, memory.chunks(64)));
-  auto const add = [&](std::uint64_t tag, ReceivePool* receives) {
+namespace {
+
+/// A set with a pool of four pieces.
+struct PoolOfFour {
+  Context context = fresh();
+  ProtectionDomain domain = must(context.allocate_protection_domain());
+  MemoryRegion memory = must(domain.allocate(256));
+  WaitSet set = must(WaitSet::create(context));
+  ReceivePool pool = must(ReceivePool::create(set, memory.chunks(64)));
+
+  Channel add(std::uint64_t tag, ReceivePool* receives) {
     ChannelOptions options;
     options.wait_set = &set;
     options.receive_pool = receives;
@@ -254,15 +257,60 @@ TEST_CASE("a shared receive queue that failed breaks the channels of its pool, a
     auto prepared = must(prepare_channel(domain, options));
     auto const itself = prepared.endpoint();
     return must(std::move(prepared).handshake(itself));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a channel of a pool ends once the device has given back what it took", "[verbs]") {
+  PoolOfFour pooled;
+  Fake& fake = Fake::get();
+  std::optional<Channel> channel{pooled.add(1, &pooled.pool)};
+  ibv_qp* const raw = Lone::at_last();
+  REQUIRE(fake.posted.size() == 4);
+  ibv_wc flushed{};
+  flushed.wr_id = fake.posted.front().request.wr_id;
+  flushed.status = IBV_WC_WR_FLUSH_ERR;
+  flushed.qp_num = raw->qp_num;
+  fake.posted.pop_front();  // the device's, for a message that is under way
+  int questions = 0;
+  fake.at_no_event = [&] {
+    if (++questions != 3) return;
+    fake.completions.push_back(flushed);
+    fake.raise(of_queue_pair(IBV_EVENT_QP_LAST_WQE_REACHED, raw));
   };
-  auto one = add(1, &pool);
+  channel.reset();
+  fake.at_no_event = {};
+  CHECK(fake.posted.size() == 4);
+  CHECK(pooled.pool.posted() == 4);
+}
+
+TEST_CASE("a device that does not report the last receive is waited for once in a set", "[verbs]") {
+  PoolOfFour pooled;
+  int questions = 0;
+  Fake::get().at_no_event = [&] { ++questions; };
+  std::optional<Channel> channel{pooled.add(1, &pooled.pool)};
+  channel.reset();
+  CHECK(questions > 1);
+  questions = 0;
+  for (int i = 0; i < 10; ++i) channel.emplace(pooled.add(2, &pooled.pool));
+  channel.reset();
+  CHECK(questions == 0);
+  Fake::get().at_no_event = {};
+  CHECK(pooled.pool.posted() == 4);
+}
+
+TEST_CASE("a shared receive queue that failed breaks the channels of its pool, and no others",
+          "[verbs]") {
+  PoolOfFour pooled;
+  auto one = pooled.add(1, &pooled.pool);
   ibv_async_event event{};
   event.event_type = IBV_EVENT_SRQ_ERR;
   event.element.srq = Lone::at_last()->srq;
-  auto other = add(2, nullptr);
+  auto other = pooled.add(2, nullptr);
   Fake::get().raise(event);
   std::array<Ready, 4> room{};
-  auto const ready = must(set.wait(room, within(20s)));
+  auto const ready = must(pooled.set.wait(room, within(20s)));
   REQUIRE(ready.size() == 1);
   CHECK(ready[0].tag == 1);
   CHECK(ready[0].what == Ready::What::broken);

@@ -79,6 +79,7 @@ int get_async_event(ibv_context* context, ibv_async_event* event) {
     fake().events.pop_front();
     return 0;
   }
+  if (fake().at_no_event) fake().at_no_event();
   std::uint64_t count = 0;
   [[maybe_unused]] auto const got = ::read(context->async_fd, &count, sizeof count);
   errno = EAGAIN;

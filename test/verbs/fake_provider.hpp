@@ -137,6 +137,7 @@ class Fake {
   /// Asynchronous events that have come and were not read.
   std::deque<ibv_async_event> events{};
   void raise(ibv_async_event event);
+  std::function<void()> at_no_event{};  // when there is none to read
 
   // Counted.
   int acknowledged = 0;  // events
