@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: when the link is pulled in the middle of a transfer, both hosts end in bounded time with an
 // error that says why, every byte comes back, and a new connection works once the link is there.
-// The host whose link it is also hears of its port.
+// The host whose link it is also hears of its port, by a reader of events and by a set.
 // Method: one host writes without end, the other waits for a message; one of them takes its netdev
 // down. Each prints how it ended.
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -73,6 +74,17 @@ bool tells(DeviceEvents& events, DeviceEvent::Kind kind) {
   }
 }
 
+/// The same of a set.
+bool tells(WaitSet& set, DeviceEvent::Kind kind) {
+  std::array<Ready, 4> room{};
+  for (auto const deadline = within(bound);;) {
+    auto const ready = set.wait(room, deadline);
+    if (!ready.has_value()) return false;
+    for (Ready const& one : ready.value())
+      if (one.what == Ready::What::device && one.event.kind == kind) return one.event.port == 1;
+  }
+}
+
 std::size_t open_files() {
   auto const files = std::filesystem::directory_iterator{"/proc/self/fd"};
   return static_cast<std::size_t>(std::distance(begin(files), end(files)));
@@ -96,6 +108,7 @@ TEST_CASE("a link pulled in the middle ends both sides, and a new connection wor
     auto exposed = must(end.domain.unsafe_allocate_exposed(1 << 16, RemoteAccess::read_write));
     auto const there = swap_regions(exposed);
     auto events = must(DeviceEvents::of(end.domain.context()));
+    auto set = must(WaitSet::create(end.domain.context(), Wait::event));
 
     auto const error = writes ? write_until_it_fails(end, memory, there, pulls)
                               : receive_until_it_fails(end, memory, pulls);
@@ -116,9 +129,11 @@ TEST_CASE("a link pulled in the middle ends both sides, and a new connection wor
     // sent a message, as that of the end, over a link that is down. Seen on 6.1.
     if (pulls) {
       CHECK(tells(events, DeviceEvent::Kind::port_down));
+      CHECK(tells(set, DeviceEvent::Kind::port_down));
       set_link("up");
       await_port();
       CHECK(tells(events, DeviceEvent::Kind::port_active));
+      CHECK(tells(set, DeviceEvent::Kind::port_active));
     }
   }
   CHECK(open_files() == files);
