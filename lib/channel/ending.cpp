@@ -149,6 +149,12 @@ void Ending::destroy_queue_pair() noexcept {
   if (channel_.pool != nullptr && !channel_.connection.is_gone()) take_last_pieces();
   channel_.hear_no_more();  // while the connection manager is there
   channel_.connection.destroy();
+  if (channel_.peer_loans != nullptr) {
+    if (channel_.connection.kept() != nullptr)
+      channel_.peer_loans->keep_all();
+    else
+      channel_.peer_loans->end_all();
+  }
   channel_.progress.detach(channel_, channel_.connection.number());
 }
 
@@ -172,15 +178,6 @@ void Ending::take_last_pieces() noexcept {
     }
     sched_yield();
   }
-  channel_.hear_no_more();  // while the connection manager is there
-  channel_.connection.destroy();
-  if (channel_.peer_loans != nullptr) {
-    if (channel_.connection.kept() != nullptr)
-      channel_.peer_loans->keep_all();
-    else
-      channel_.peer_loans->end_all();
-  }
-  channel_.progress.detach(channel_, channel_.connection.number());
   channel_.progress.empty_queue();
 }
 

@@ -29,7 +29,7 @@ class SentTails {
   explicit SentTails(std::uint32_t window) : ends_(window) {}
 
   /// A message is sent: its cells, with those left out before it. Shape: fewer than the window are
-  /// unread, as take_read() sees to.
+  /// unread, which take_read() ensures.
   void take(std::uint32_t cells) noexcept {
     tail_ += cells;
     auto const behind = first_end_ + unread_;
@@ -50,7 +50,7 @@ class SentTails {
     return announced_count_ > 0 ? announced_[announced_count_ - 1] : read_;
   }
   /// The peer has read up to here, and freed so many messages, modulo freed_modulus. False, and
-  /// nothing changed, if it was told of less, or freed what it has not read.
+  /// nothing changed, if less was announced, or it freed what it has not read.
   [[nodiscard]] bool take_read(std::uint32_t read, std::uint32_t freed) noexcept {
     if (read - read_ > newest() - read_) return false;
     std::uint32_t gone = 0;
