@@ -37,8 +37,9 @@ struct TransportOptions {
   /// send at most as much again, or four messages of the size that the peer asks for.
   std::uint32_t message_bytes_max = 0;
   /// Of the ring, where the kind has one: a multiple of 256, at least four messages, each rounded
-  /// up to 64 bytes, in a ReadRing with 8 bytes more. Default 256 KiB, or four messages if those are
-  /// more. It is this end's memory to receive; to send at most as much again, or four messages of the peer's size.
+  /// up to 64 bytes, in a ReadRing with 8 bytes more. Default 256 KiB, or four messages if those
+  /// are more. It is this end's memory to receive; to send at most as much again, or four messages
+  /// of the peer's size.
   std::uint32_t ring_bytes = 0;
   /// How soon an end that only waits learns that its peer has died; 0: never.
   std::chrono::nanoseconds keep_alive = std::chrono::seconds{1};
@@ -51,8 +52,8 @@ struct TransportLimits {
   std::uint32_t receive_bytes_max = 0;  ///< of one message from it
   std::uint32_t window = 0;             ///< messages that the peer may have under way
   /// Messages that this end may hold at a time as Received, and their bytes: with more the peer may
-  /// have to wait. In a ring each is rounded up as in TransportOptions, and all count that came since
-  /// the oldest that is held.
+  /// have to wait. In a ring each is rounded up as in TransportOptions, and all count that came
+  /// since the oldest that is held.
   std::uint32_t hold_max = 0;
   std::uint64_t hold_bytes_max = 0;
   Wait wait = Wait::adaptive;  ///< how waits for it wait
