@@ -113,6 +113,22 @@ ABORT_CASE(wait_set_used_by_two_threads, "used by two threads at once") {
   return lend::success();
 }
 
+// A pool is asked for a message while another thread waits on a channel of its set.
+ABORT_CASE(receive_pool_used_by_two_threads, "used by two threads at once") {
+  LEND_TRY(looped, Looped::make());
+  LEND_TRY(set, lend::WaitSet::create(looped.domain.context()));
+  LEND_TRY(memory, looped.domain.allocate(64));
+  LEND_TRY(pool, lend::ReceivePool::create(set, memory.chunks(64)));
+  LEND_TRY(prepared,
+           lend::channel_builder().protection_domain(looped.domain).wait_set(set, 1).build());
+  lend::Endpoint const self = prepared.endpoint();
+  LEND_TRY(channel, std::move(prepared).handshake(self));
+  looped.channel = std::move(channel);
+  Busy const busy{looped};
+  static_cast<void>(pool.next());
+  return lend::success();
+}
+
 // Two channels of a set are used by two threads.
 ABORT_CASE(channels_of_a_set_used_by_two_threads, "used by two threads at once") {
   LEND_TRY(looped, Looped::make());

@@ -29,7 +29,8 @@ TEST_CASE("a remote region decodes to itself", "[verbs]") {
     std::mt19937_64 random{seed};
     auto const address = random();
     RemoteRegion const region{address, random() % (largest - address),
-                              static_cast<std::uint32_t>(random())};
+                              static_cast<std::uint32_t>(random()),
+                              static_cast<RemoteAccess>(1 + random() % 7)};
 
     auto const decoded = RemoteRegion::decode(region.encode());
 
