@@ -48,6 +48,8 @@ void PoolState::complete(verbs::CompletionEntry entry, ChannelState* channel) no
     if (channel != nullptr) channel->fail_pooled(failure, piece.range.length);
     return;
   }
+  if (entry.has_returned()) [[unlikely]]
+    channel->note_returned(entry.returned());
   piece.tag = channel->tag();
   piece.bytes = entry.is_by_write() ? 0 : entry.bytes();
   piece.immediate = entry.immediate();

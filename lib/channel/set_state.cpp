@@ -131,8 +131,6 @@ void SetState::remove(PoolState const& pool) noexcept {
 void SetState::complete_pooled(verbs::CompletionEntry entry, ChannelState* channel) noexcept {
   auto const number = PoolState::number_of(entry.id());
   PoolState* const pool = number < pools_.size() ? pools_[number] : nullptr;
-  if (channel != nullptr && !entry.has_failed() && entry.has_returned()) [[unlikely]]
-    channel->note_returned(entry.returned());
   if (pool != nullptr) pool->complete(entry, channel);
 }
 

@@ -20,6 +20,7 @@ namespace lend::test {
 
 inline constexpr std::size_t pieces_of_pool = 4;
 inline constexpr std::size_t piece_bytes = 16;
+inline constexpr std::uint64_t tag_of_pool = 77;
 
 class PoolModel {
  public:

@@ -17,26 +17,13 @@ struct Share {
   unsigned parts;
 };
 constexpr Share shares[] = {
-    {Do::open, 10},
-    {Do::close, 9},
-    {Do::finish, 1},
-    {Do::post, 40},
-    {Do::batch, 8},
-    {Do::post_unsafely, 2},
-    {Do::block, 6},
-    {Do::poll, 12},
-    {Do::wait, 10},
-    {Do::poll_set, 6},
-    {Do::take_message, 4},
-    {Do::drop_message, 3},
-    {Do::drop, 7},
-    {Do::leak, 1},
-    {Do::move, 4},
-    {Do::move_channel, 1},
-    {Do::destroy_channel, 1},
-    {Do::destroy_region, 1},
-    {Do::destroy_pool, 1},
-    {Do::fail_polls, 1},
+    {Do::open, 10},          {Do::close, 9},        {Do::finish, 1},
+    {Do::post, 40},          {Do::batch, 8},        {Do::post_unsafely, 2},
+    {Do::block, 6},          {Do::poll, 12},        {Do::wait, 10},
+    {Do::ask_set, 6},        {Do::ask_channel, 4},  {Do::take_message, 4},
+    {Do::drop_message, 3},   {Do::drop, 7},         {Do::leak, 1},
+    {Do::move, 4},           {Do::move_channel, 1}, {Do::destroy_channel, 1},
+    {Do::destroy_region, 1}, {Do::destroy_pool, 1}, {Do::fail_polls, 1},
     {Do::refuse_flushes, 1},
 };
 

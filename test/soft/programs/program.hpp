@@ -23,7 +23,8 @@ enum class Do : std::uint8_t {
   block,          ///< one blocking call
   poll,           ///< a handle
   wait,           ///< for a handle, shortly
-  poll_set,       ///< the wait set, if there is one
+  ask_set,        ///< the wait set, if there is one: polls it, waits for it, wakes it or arms it
+  ask_channel,    ///< a channel, as an event loop does: polls or arms it
   take_message,   ///< of the pool, if there is one
   drop_message,   ///< one that was taken
   drop,           ///< a handle

@@ -99,7 +99,8 @@ void Run::one(Step const& step) {
     case Do::block: return block(step);
     case Do::poll: return ask(step, false);
     case Do::wait: return ask(step, true);
-    case Do::poll_set: return poll_set();
+    case Do::ask_set: return ask_set(step);
+    case Do::ask_channel: return ask_channel(step);
     case Do::take_message: return take_message();
     case Do::drop_message: return drop_message(step.numbers[0]);
     case Do::drop: return drop(step);

@@ -8,6 +8,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -104,9 +105,16 @@ class Run {
                      Request const& request);
   [[nodiscard]] Deadline deadline_of(std::uint32_t number) const;
 
+  // loops.cpp
+  struct Seen;
+  [[nodiscard]] Seen seen();
+  void ask_set(Step const& step);
+  void ask_channel(Step const& step);
+  void check_listed(std::span<Ready const> listed, Seen const& before);
+  void check_silent(std::string const& what, Seen const& before);
+
   // pools.cpp
   void make_pool();
-  void poll_set();
   void take_message();
   void drop_message(std::size_t number);
   void destroy_pool();
