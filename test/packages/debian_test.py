@@ -26,11 +26,9 @@ def output(*command, where):
 
 
 def copy_of_source(folder):
-    listed = output("git", "ls-files", "-co", "--exclude-standard", "-z", where=source)
-    for name in filter(None, listed.split("\0")):
-        if (source / name).is_file() and not name.startswith("test/"):
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source / name, folder / name)
+    for name in "lib", "include", "examples", "meson.build", "meson_options.txt", "CHANGELOG.md":
+        copy = shutil.copytree if (source / name).is_dir() else shutil.copy2
+        copy(source / name, folder / name)
     shutil.copytree(folder / "lib/packaging/debian", folder / "debian")
 
 

@@ -5,6 +5,7 @@
 # Exits 77 where no overlay can be mounted, which asks for root outside of a user namespace.
 set -eu
 if [ -z "${LEND_TEST_OVERLAY-}" ]; then
+  unshare --mount true 2>/dev/null || exit 77
   LEND_TEST_OVERLAY=$(mktemp -d)
   export LEND_TEST_OVERLAY
   status=0
