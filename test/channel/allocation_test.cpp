@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: once warm, no operation takes anything from the heap, whichever way it is posted.
 // Method: this program's operator new counts; each way runs a little, then the count must stand.
-#include "support/allocation_counter.hpp"
+#include "channel/allocated_by.hpp"
 #include "support/catch.hpp"
 #include "support/datagrams.hpp"
 #include "support/new_directory.hpp"
@@ -35,7 +35,6 @@ constexpr std::uint64_t posts_many = 100'000;  // they make each post some fifty
 #else
 constexpr std::uint64_t posts_many = 1'000'000;
 #endif
-constexpr int warm_up = 300, counted = 1000;  // more than twice round every ring of default depth
 
 /// A connected pair with memory, some of it exposed.
 struct Bench {
@@ -45,23 +44,6 @@ struct Bench {
   MemoryRegion exposed = must(ends.domain.unsafe_allocate_exposed(4096, RemoteAccess::read_write));
   RemoteSlice there = must(exposed.remote()).slice(0, 64);
 };
-
-/// What `operation` allocates in all its counted runs. Nothing but it runs between the two counts:
-/// assertions allocate.
-std::uint64_t allocated_by(std::function<Result<void>()> const& operation) {
-  std::optional<Error> error;
-  auto const run = [&](int times) {
-    for (int i = 0; i < times && !error; ++i) {
-      if (auto result = operation(); !result) error = std::move(result).assume_error();
-    }
-  };
-  run(warm_up);
-  auto const before = allocations();
-  run(counted);
-  auto const after = allocations();
-  if (error) FAIL(error->message());
-  return after - before;
-}
 
 }  // namespace
 
