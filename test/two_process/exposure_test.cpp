@@ -39,8 +39,8 @@ int keep_writing(Wire const& wire) {
   }
 }
 
-/// The number that the peer wrote last, while it may be writing. AddressSanitizer would refuse bytes
-/// that are on loan.
+/// The number that the peer wrote last, while it may be writing. The bytes may be on loan, which
+/// AddressSanitizer would refuse.
 [[gnu::no_sanitize_address, gnu::noinline]] Number latest(std::byte const* bytes) {
   auto const* const words = reinterpret_cast<Number const volatile*>(bytes);
   return words[block / sizeof(Number) - 1];
