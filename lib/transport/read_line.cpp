@@ -67,8 +67,8 @@ Result<std::optional<Line::Arrival>> ReadLine::next() noexcept {
 
 void ReadLine::take_news() noexcept {
   // After a loss, what was read before is still taken.
-  for (auto step :
-       {&ReadLine::take_notes, &ReadLine::post_reads, &ReadLine::take_reads, &ReadLine::announce}) {
+  for (auto step : {&ReadLine::take_notes, &ReadLine::post_reads, &ReadLine::take_reads,
+                    &ReadLine::post_due_note}) {
     auto const done = (this->*step)();
     if (!done && !wrong_) wrong_ = done.error();
   }
@@ -257,7 +257,7 @@ Result<bool> ReadLine::send(Word const& word, std::uint32_t cell) noexcept {
   if (word.kind != WordKind::data) return post_note(word.kind);
   place_message(cell, word.length);
   if (!sent_.may_announce()) take_news();  // the peer may have read meanwhile
-  LEND_TRYV(announce());
+  LEND_TRYV(post_due_note());
   return true;
 }
 
@@ -277,24 +277,17 @@ Result<bool> ReadLine::post_note(WordKind kind) noexcept {
   return sent;
 }
 
-Result<void> ReadLine::announce() noexcept {
-  if (is_closed() || !sent_.may_announce()) return success();
+Result<void> ReadLine::post_due_note() noexcept {
+  if (is_closed() || (!sent_.may_announce() && !coming_.has_to_tell())) return success();
   LEND_TRY(is_posted, post_note(WordKind::data));
   static_cast<void>(is_posted);  // else the next news find room
   return success();
-}
-
-void ReadLine::tell() noexcept {
-  if (is_closed() || !coming_.has_to_tell()) return;
-  auto const told = post_note(WordKind::data);
-  if (!told && !wrong_) wrong_ = told.error();
 }
 
 // ---- in an event loop ----
 
 Result<bool> ReadLine::poll() noexcept {
   if (is_closed()) return false;
-  tell();
   auto const in_flight = sends_in_flight();
   LEND_TRY(has_come, ChannelLine::poll());
   if (!has_come) return wrong_.has_value();
@@ -302,11 +295,6 @@ Result<bool> ReadLine::poll() noexcept {
   // A note that only announces is no news: what it announces is.
   bool const is_acknowledged = sends_in_flight() < in_flight;
   return std::exchange(has_news_, false) || is_acknowledged || wrong_.has_value();
-}
-
-Result<bool> ReadLine::arm() noexcept {
-  tell();
-  return ChannelLine::arm();
 }
 
 }  // namespace lend::transport

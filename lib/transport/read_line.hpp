@@ -60,7 +60,6 @@ class ReadLine final : public ChannelLine {
            (has_finish_ ? sends_posted() + coming_.has_to_tell() : ChannelLine::sends_in_flight());
   }
   [[nodiscard]] Result<bool> poll() noexcept override;
-  [[nodiscard]] Result<bool> arm() noexcept override;
 
  private:
   struct Reading {
@@ -69,7 +68,7 @@ class ReadLine final : public ChannelLine {
   };
 
   // ---- receiving ----
-  /// Takes the notes that have come, READs what they announce, and takes what was read.
+  /// Takes the notes that have come, READs what they announce, takes what was read and tells it.
   void take_news() noexcept;
   [[nodiscard]] Result<void> take_notes() noexcept;
   [[nodiscard]] Result<void> take_note(std::byte const* note) noexcept;
@@ -86,11 +85,8 @@ class ReadLine final : public ChannelLine {
   void place_message(std::uint32_t cell, std::uint32_t length) noexcept;
   /// Posts a note that says how this end stands. False: no room now.
   [[nodiscard]] Result<bool> post_note(WordKind kind) noexcept;
-  /// Posts one if a tail can be announced.
-  [[nodiscard]] Result<void> announce() noexcept;
-  /// Posts one if the peer must be told what was read. Not as soon as it is read: mostly an answer
-  /// goes before the next poll, and says it, too.
-  void tell() noexcept;
+  /// Posts one if a tail can be announced, or the peer must be told what was read.
+  [[nodiscard]] Result<void> post_due_note() noexcept;
 
   Rings rings_;
   Buffers notes_, words_;

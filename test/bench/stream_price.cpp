@@ -7,6 +7,7 @@
 #include <lend/lend.hpp>
 #include <lend/stream/byte_stream.hpp>
 #include <lend/transport/credit_ring.hpp>
+#include <lend/transport/read_ring.hpp>
 #include <lend/transport/send_receive.hpp>
 
 #include <algorithm>
@@ -99,6 +100,7 @@ class Streams final : public Ends {
 Result<std::unique_ptr<Ends>> make(std::string_view way, ProtectionDomain const& domain) {
   if (way == "scoped") return Channels::make(domain);
   LEND_TRY(ends, way.ends_with("credit_ring") ? transports<CreditRing>(domain)
+                 : way.ends_with("read_ring") ? transports<ReadRing>(domain)
                                               : transports<SendReceive>(domain));
   if (way.starts_with("stream ")) return std::unique_ptr<Ends>{new Streams{std::move(ends)}};
   return std::unique_ptr<Ends>{new Transports{std::move(ends)}};

@@ -16,7 +16,7 @@ namespace {
 
 std::pair<ByteStream, ByteStream> streams(ChannelKind const& kind) {
   auto const domain = must(open_test_device().allocate_protection_domain());
-  auto [one, other] = accompanied(must(kind.try_ends(domain, {})));
+  auto [one, other] = must(kind.try_ends(domain, {}));
   return {ByteStream{std::move(one)}, ByteStream{std::move(other)}};
 }
 

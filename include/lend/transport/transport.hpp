@@ -39,7 +39,7 @@ struct TransportOptions {
   /// Of the ring, where the kind has one: a multiple of 256, at least four messages, each rounded
   /// up to 64 bytes, in a ReadRing with 8 bytes more. Default 256 KiB, or four messages if those
   /// are more. It is this end's memory to receive; to send at most as much again, or four messages
-  /// of the peer's size.
+  /// of the peer's size. Both directions of a ReadRing have the smaller ring.
   std::uint32_t ring_bytes = 0;
   /// How soon an end that only waits learns that its peer has died; 0: never.
   std::chrono::nanoseconds keep_alive = std::chrono::seconds{1};
