@@ -5,6 +5,7 @@
 #include <soft/device/provider.hpp>
 #include <verbs/device_list.hpp>
 #include <verbs/provider.hpp>
+#include <verbs/rdma_core_library.hpp>
 
 #include <algorithm>
 #include <cstdlib>
@@ -79,7 +80,10 @@ Error no_such_device(Wanted const& wanted, std::vector<Device> const& all) {
   if (wanted.choice.name.empty())
     text = wanted.choice.kind == Kind::software_rdma ? "no software RDMA device on this host"
                                                      : "no RDMA card on this host";
-  return Error{Errc::not_found, text + wanted.source + "; there is: " + names_of(all)};
+  text += wanted.source + "; there is: " + names_of(all);
+  if (auto const obstacle = verbs::libibverbs().obstacle(); !obstacle.empty())
+    text += "; devices of the kernel need libibverbs: " + base::shown(obstacle, 200);
+  return Error{Errc::not_found, std::move(text)};
 }
 
 Error only_iwarp(std::vector<Device> const& devices) {

@@ -3,6 +3,7 @@
 #include <base/host_name.hpp>
 #include <base/printable.hpp>
 #include <cm/address.hpp>
+#include <verbs/rdma_core_library.hpp>
 
 #include <endian.h>
 
@@ -59,6 +60,13 @@ Result<Parts> split(std::string_view text, bool local) {
 
 }  // namespace
 
+Result<void> require_librdmacm() {
+  if (auto const obstacle = verbs::librdmacm().obstacle(); !obstacle.empty())
+    return Error{Errc::unsupported, "rdma_cm needs librdmacm: " + base::shown(obstacle, 200) +
+                                        ". Install it, or connect over TCP with lend::connect()."};
+  return success();
+}
+
 Result<CmAddress> CmAddress::parse(std::string_view text, bool local) {
   LEND_TRY(parts, split(text, local));
   rdma_addrinfo hints{};
@@ -67,6 +75,7 @@ Result<CmAddress> CmAddress::parse(std::string_view text, bool local) {
   hints.ai_qp_type = IBV_QPT_RC;
   rdma_addrinfo* raw = nullptr;
   errno = 0;
+  LEND_TRYV(require_librdmacm());
   int const result = rdma_getaddrinfo(parts.host.c_str(), parts.port.c_str(), &hints, &raw);
   if (result == -1 && errno != 0)
     return Error::from_errno("rdma_getaddrinfo for host \"" + parts.host + '"', errno);

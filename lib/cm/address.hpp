@@ -28,4 +28,7 @@ struct CmAddress {
   [[nodiscard]] std::string to_text() const;
 };
 
+/// Errors:  unsupported  it cannot be loaded.
+[[nodiscard]] Result<void> require_librdmacm();
+
 }  // namespace lend::cm

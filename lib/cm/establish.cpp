@@ -137,8 +137,7 @@ Contract contract_of(QueuePairHandle const& queue_pair, std::span<std::byte cons
 
 Result<void> check_device(rdma_cm_id const& id, QueuePairHandle const& queue_pair) {
   auto const& context = *queue_pair.domain->context;
-  std::string_view const route =
-      id.verbs != nullptr ? ibv_get_device_name(id.verbs->device) : "no device";
+  std::string_view const route = id.verbs != nullptr ? id.verbs->device->name : "no device";
   if (route == context.name && id.port_num == context.port.number) return success();
   return Error{Errc::invalid_argument,
                "the connection goes over " + name_of_port(route, id.port_num) +

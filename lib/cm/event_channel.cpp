@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Takes and interprets events. One thread at a time per channel.
 #include <base/giving_up.hpp>
+#include <cm/address.hpp>
 #include <cm/contract.hpp>
 #include <cm/event_channel.hpp>
 #include <verbs/verb_error.hpp>
@@ -70,6 +71,7 @@ Error rejection(CmEvent const& event, std::string_view step) {
 Result<EventChannel> EventChannel::open() {
   if (int const error = verbs::notice_forks(); error != 0)
     return Error::from_errno("pthread_atfork", error);
+  LEND_TRYV(require_librdmacm());
   errno = 0;
   EventChannel channel{rdma_create_event_channel()};
   if (!channel.raw_) return cannot_open(errno);

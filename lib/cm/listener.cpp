@@ -25,7 +25,7 @@ struct CmRequest::State {
         peer{std::move(from)},
         responder_resources{event.responder_resources},
         initiator_depth{event.initiator_depth},
-        device{link.id->verbs != nullptr ? ibv_get_device_name(link.id->verbs->device) : ""} {}
+        device{link.id->verbs != nullptr ? link.id->verbs->device->name : ""} {}
 
   /// The checks before the peer is answered.
   Result<std::vector<std::byte>> prepare(PreparedQueuePair& queue_pair,

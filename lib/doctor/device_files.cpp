@@ -113,6 +113,10 @@ void check_permissions(Host const& host, Notes& notes) {
 void check_drivers(Host const& host, Notes& notes) {
   auto const devices = kernel_devices(host);
   if (devices.empty()) return notes.skip("this host", std::string{no_device});
+  if (!host.libibverbs_obstacle.empty())
+    return notes.fail("libibverbs", "it cannot be loaded: " + host.libibverbs_obstacle,
+                      "no device of the kernel can be opened",
+                      "sudo apt install libibverbs1 ibverbs-providers  (or rdma-core)");
   if (host.devices.has_error())
     return notes.fail("libibverbs", host.devices.error().message(), "no device can be opened");
   for (auto const& name : devices) {

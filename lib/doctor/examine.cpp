@@ -2,6 +2,7 @@
 // The table of checks, and the text of their findings. Any thread.
 #include <base/printable.hpp>
 #include <doctor/checks.hpp>
+#include <verbs/rdma_core_library.hpp>
 
 #include <array>
 
@@ -67,7 +68,8 @@ std::vector<Finding> doctor::examine(Host const& host) {
 
 std::vector<Finding> examine() {
   return doctor::examine({.devices = list_devices(),
-                          .open = [](DeviceChoice const& choice) { return open_device(choice); }});
+                          .open = [](DeviceChoice const& choice) { return open_device(choice); },
+                          .libibverbs_obstacle = verbs::libibverbs().obstacle()});
 }
 
 std::string_view name_of(FindingLevel level) noexcept {

@@ -17,6 +17,7 @@ struct Host {
   std::string root{};  ///< before every path; empty: this host
   Result<std::vector<Device>> devices{std::vector<Device>{}};
   std::function<Result<Context>(DeviceChoice const&)> open{};
+  std::string libibverbs_obstacle{};  ///< why libibverbs cannot be loaded; empty: it can
 
   /// The first 64 KiB of a file, without white space at its end. None: it could not be read.
   [[nodiscard]] std::optional<std::string> read(std::string const& path) const;

@@ -4,8 +4,8 @@
 #include <doctor/checks.hpp>
 #include <soft/peers/host.hpp>
 #include <verbs/built_with.hpp>
+#include <verbs/rdma_core_library.hpp>
 
-#include <dlfcn.h>
 #include <sys/statvfs.h>
 
 #include <cstdlib>
@@ -16,11 +16,10 @@ namespace {
 
 /// "/usr/lib/…/libibverbs.so.1.14.44.0": the file's own name has the version of rdma-core last.
 std::string path_of_libibverbs() {
-  void* const call = ::dlsym(RTLD_DEFAULT, "ibv_get_device_list");
-  Dl_info info{};
-  if (call == nullptr || ::dladdr(call, &info) == 0 || info.dli_fname == nullptr) return "none";
-  char* const whole = ::realpath(info.dli_fname, nullptr);
-  std::string path{whole != nullptr ? whole : info.dli_fname};
+  char const* const name = verbs::libibverbs().path();
+  if (*name == '\0') return "no libibverbs";
+  char* const whole = ::realpath(name, nullptr);
+  std::string path{whole != nullptr ? whole : name};
   std::free(whole);
   return path;
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Listing and opening devices. Any thread.
+#include <base/printable.hpp>
 #include <lend/verbs/context.hpp>
 #include <lend/verbs/device.hpp>
 #include <verbs/device_list.hpp>
 #include <verbs/handles.hpp>
 #include <verbs/port.hpp>
 #include <verbs/queue_pair_states.hpp>
+#include <verbs/rdma_core_library.hpp>
 #include <verbs/verb_error.hpp>
 
 #include <endian.h>
@@ -13,6 +15,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 
@@ -29,6 +32,20 @@ std::optional<std::uint32_t> numa_node_of(ibv_device const& device) {
   int node = -1;
   if (!(file >> node) || node < 0) return std::nullopt;
   return static_cast<std::uint32_t>(node);
+}
+
+/// A device of the kernel that cannot be reached is an error, lest another stand in for it.
+Result<void> check_library() {
+  auto const obstacle = verbs::libibverbs().obstacle();
+  std::error_code none;
+  std::filesystem::directory_iterator const first{"/sys/class/infiniband", none};
+  if (obstacle.empty() || first == std::filesystem::directory_iterator{}) return success();
+  return Error{Errc::unsupported,
+               "the kernel has an RDMA device, " + first->path().filename().string() +
+                   ", and libibverbs cannot be loaded: " + base::shown(obstacle, 200) +
+                   ". Install it with the library of the device's driver (Debian: libibverbs1, "
+                   "ibverbs-providers), or choose the soft device by LEND_DEVICE=soft or "
+                   "DeviceChoice::soft()"};
 }
 
 DeviceAttributes attributes_of(ibv_context const& context, ibv_device_attr const& device) {
@@ -99,8 +116,11 @@ Result<std::vector<Device>> DeviceList::of(verbs::Provider const& provider) {
   ibv_device** const raw = provider.get_device_list(&count);
   int const error = errno;
   if (raw == nullptr) {
-    // ENOSYS: no RDMA in this kernel. Source: ibv_get_device_list(3).
-    if (error == ENOSYS) return std::vector<Device>{};
+    // ENOSYS: no RDMA in this kernel, or no libibverbs. Source: ibv_get_device_list(3).
+    if (error == ENOSYS) {
+      LEND_TRYV(check_library());
+      return std::vector<Device>{};
+    }
     return verbs::verb_error(provider, std::string{"ibv_get_device_list of "} + provider.name,
                              error);
   }

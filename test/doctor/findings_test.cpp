@@ -88,6 +88,9 @@ TEST_CASE("a device without its file, module or driver is found, and how to mend
     card.tree.write("/sys/class/infiniband_verbs/uverbs0/ibdev", "fake0");
     CHECK(card.of("device.driver", "other0").level == fail);
     CHECK(card.of("device.driver").level == ok);
+    auto host = card.tree.host();
+    host.libibverbs_obstacle = "libibverbs.so.1: no such file";
+    CHECK(has(finding_of(host, "device.driver", "libibverbs").seen, "no such file"));
   }
 }
 

@@ -20,6 +20,10 @@ PARENT_WITH_CM = "executable('cm', 'cm.cpp', dependencies: dependency('lend-cm',
 CM_PROGRAM = """#include <lend/cm/listener.hpp>
 int main() { return lend::CmListener::open("no address").has_value() ? 1 : 0; }
 """
+WITHOUT_CM_PROGRAM = """#include <lend/cm/listener.hpp>
+#include <cstdio>
+int main() { std::puts(lend::CmListener::open("127.0.0.1:7471").error().message().c_str()); }
+"""
 CMAKE_PARENT = """cmake_minimum_required(VERSION 3.16)
 project(parent CXX)
 find_package(lend 0.1 REQUIRED {components})
@@ -47,7 +51,7 @@ def set_up(*arguments, **environment):
     return output("meson", "setup", *arguments, CXX=" ".join(compiler), **environment)
 
 
-def link_of_preload(folder, target):
+def link_of(folder, target):
     return output("ninja", "-C", folder, "-t", "commands", target).splitlines()[-1]
 
 
@@ -108,9 +112,13 @@ def installed(folder):
         output(program_of("lend-asio", folder / "asio.cpp"), LD_LIBRARY_PATH=libraries)
     if asio_installed != any(folder.rglob("include/lend/asio")):
         sys.exit("the headers of lend-asio are installed without it, or it without them")
+    is_linked = options["rdma_core"] == "system"
     for library in folder.rglob("liblend*.so"):
-        if ("librdmacm.so.1" in needed_by(library)) != (library.name == "liblend-cm.so"):
-            sys.exit(f"{library.name} needs {needed_by(library)}")
+        needed = needed_by(library)
+        if ("librdmacm.so.1" in needed) != (is_linked and library.name == "liblend-cm.so"):
+            sys.exit(f"{library.name} needs {needed}")
+        if ("libibverbs.so.1" in needed) != (is_linked or library.name == "liblend-preload.so"):
+            sys.exit(f"{library.name} needs {needed}")
     output(sys.executable, "-c", f"import ctypes; ctypes.CDLL('{libraries}/liblend-preload.so')",
            LD_LIBRARY_PATH="")  # Meson's has the folders of the build
 
@@ -154,6 +162,58 @@ def cmake(folder):
         sys.exit("a component that does not exist was found")
 
 
+def without_rdma_core(folder):
+    """Where libibverbs and librdmacm are absent, programs start, have the soft device, and say what is
+    missing; the functions that lend loads are those that a linker would take."""
+    options = {option["name"]: option["value"]
+               for option in json.loads(output("meson", "introspect", "--buildoptions", build))}
+    if options["rdma_core"] != "load" or options["b_sanitize"] != "none":
+        print("built to be linked with rdma-core, or with a sanitizer, which loads it")
+        sys.exit(77)
+    there = output("pkg-config", "--variable=libdir", "libibverbs").strip()
+    libraries = [os.path.realpath(f"{there}/{name}.so.1") for name in ["libibverbs"] + ["librdmacm"] * has_cm]
+    loaded = [pathlib.Path(source, "lib", room, "rdma_core_functions.cpp").read_text(encoding="utf-8")
+              for room in ("verbs", "cm")[:len(libraries)]]
+    for library, text in zip(libraries, loaded):
+        versions = dict(re.findall(r" [TWi] (\w+)@@(\S+)", output("nm", "-D", library)))
+        names = re.findall(r'LEND_CALL\((\w+), "([\w.]+)"', text)
+        if wrong := [name for name in names if versions.get(name[0]) != name[1]]:
+            sys.exit(f"{library} has others than {wrong}")
+    if subprocess.run(["unshare", "-rm", "true"], check=False, capture_output=True).returncode != 0:
+        print("no mounts of one's own here")
+        sys.exit(77)
+
+    def run(program, more="", **environment):
+        mounts = "".join(f"mount --bind /dev/null {library} && " for library in libraries) + more
+        done = subprocess.run(["unshare", "-rm", "sh", "-c", f"{mounts} exec \"$@\"", "sh", *program], text=True,
+                              check=False, env={**os.environ, **environment}, capture_output=True)
+        return done.stdout + done.stderr
+
+    def program_of(text, *folders_and_libraries):
+        program = folder / pathlib.Path(text).stem
+        output(*compiler, "-std=c++20", f"-I{source}/include", text, *folders_and_libraries, "-o", program)
+        return program
+
+    library = [f"-L{build}/lib", f"-Wl,-rpath,{build}/lib", "-llend"]
+    hello = program_of(f"{source}/examples/hello_channel.cpp", *library)
+    if 'received "hello, channel" over soft0' not in (said := run([hello], LEND_DEVICE="")):
+        sys.exit(f"without libibverbs, hello_channel says: {said}")
+    if "libibverbs.so.1" not in (said := run([hello], LEND_DEVICE="card")):
+        sys.exit(f"without libibverbs and a card, hello_channel says: {said}")
+    card = "mount -t tmpfs none /sys/class && mkdir -p /sys/class/infiniband/card0 && "
+    if "an RDMA device, card0" not in (said := run([hello], card, LEND_DEVICE="")):
+        sys.exit(f"without libibverbs for the card that is there, hello_channel says: {said}")
+    if "over soft0" not in (said := run([hello], card, LEND_DEVICE="soft")):
+        sys.exit(f"the soft device is asked for, and hello_channel says: {said}")
+    if "no libibverbs" not in (said := run([f"{build}/lib/tools/lend", "doctor"])):
+        sys.exit(f"without libibverbs, the doctor says: {said}")
+    if has_cm and options["cm"] != "disabled":
+        (folder / "cm.cpp").write_text(WITHOUT_CM_PROGRAM, encoding="utf-8")
+        cm = program_of(folder / "cm.cpp", f"-L{build}/lib/cm", f"-Wl,-rpath,{build}/lib/cm", "-llend-cm", *library)
+        if "librdmacm.so.1" not in (said := run([cm])):
+            sys.exit(f"without librdmacm, lend-cm says: {said}")
+
+
 def debug_mode(folder):
     """A program of another libstdc++ mode than the library's does not link."""
     program = [*compiler, "-std=c++20", "-D_GLIBCXX_DEBUG", f"-I{source}/include",
@@ -179,7 +239,7 @@ def subproject(folder):
         names = {target["name"] for target in json.loads(output("meson", "introspect", "--targets", there))}
         if "hello_channel" in names:
             sys.exit("the parent has lend's examples")
-        link = link_of_preload(there, "subprojects/lend/lib/preload/liblend-preload.so")
+        link = link_of(there, "subprojects/lend/lib/preload/liblend-preload.so")
         if "/liblend.so" in link:
             sys.exit(f"{kind}: the preload library needs liblend.so: {link}")
     # Of the three the one that has every object; not optimised, for it runs once.
@@ -204,14 +264,17 @@ def rdma_core_elsewhere(folder):
             output("pkg-config", "--variable=includedir", "libibverbs").strip(), name))
     (folder / "lib").symlink_to(output("pkg-config", "--variable=libdir", "libibverbs").strip())
     there = folder / "build"
-    set_up(there, source, "-Dtests=false", "-Dexamples=false", "-Dwerror=true", "-Ddefault_library=shared",
+    set_up(there, source, "-Dtests=false", "-Dexamples=false", "-Dwerror=true", "-Ddefault_library=shared", "-Drdma_core=system",
            PKG_CONFIG_PATH=str(folder))
-    link = link_of_preload(there, "lib/preload/liblend-preload.so")
+    link = link_of(there, "lib/preload/liblend-preload.so")
     if f" -L{folder}/lib " not in link.partition(" -libverbs ")[0]:
         sys.exit(f"the preload library is linked with another libibverbs: {link}")
+    version = json.loads(output("meson", "introspect", "--projectinfo", there))["version"]
+    if "libibverbs" not in link_of(there, f"lib/liblend.so.{version}"):
+        sys.exit("with rdma_core=system, liblend.so is linked without libibverbs")
     output("ninja", "-C", there, "lib/preload/liblend-preload.so.p/devices.cpp.o")
 
 
 with tempfile.TemporaryDirectory() as temporary:
     {"installed": installed, "subproject": subproject, "cmake": cmake, "debug_mode": debug_mode,
-     "rdma_core_elsewhere": rdma_core_elsewhere}[test](pathlib.Path(temporary))
+     "without_rdma_core": without_rdma_core, "rdma_core_elsewhere": rdma_core_elsewhere}[test](pathlib.Path(temporary))

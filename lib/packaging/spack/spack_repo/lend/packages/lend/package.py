@@ -24,7 +24,7 @@ class Lend(MesonPackage):
     depends_on("python@3:", type="build")
 
     depends_on("boost@1.74:")
-    depends_on("rdma-core@32:")
+    depends_on("rdma-core@34:")
     depends_on("libsodium@1.0.12:", when="+secret")
     depends_on("nlohmann-json@3.9:", when="+rosters")
 
@@ -33,7 +33,7 @@ class Lend(MesonPackage):
 
     def meson_args(self):
         features = ["cm", "secret", "rosters", "asio", "observe"]
-        return ["-Dtests=false", "-Dexamples=false"] + [
+        return ["-Dtests=false", "-Dexamples=false", "-Drdma_core=system"] + [
             f"-D{name}={'enabled' if self.spec.satisfies('+' + name) else 'disabled'}"
             for name in features
         ]
