@@ -67,10 +67,11 @@ Result<void> require_librdmacm() {
   return success();
 }
 
-Result<CmAddress> CmAddress::parse(std::string_view text, bool local) {
+Result<CmAddress> CmAddress::parse(std::string_view text, bool local, HostNames names) {
   LEND_TRY(parts, split(text, local));
   rdma_addrinfo hints{};
-  hints.ai_flags = RAI_NOROUTE | (local ? RAI_PASSIVE : 0);
+  bool const is_numeric = names == HostNames::refused;
+  hints.ai_flags = RAI_NOROUTE | (local ? RAI_PASSIVE : 0) | (is_numeric ? RAI_NUMERICHOST : 0);
   hints.ai_port_space = RDMA_PS_TCP;
   hints.ai_qp_type = IBV_QPT_RC;
   rdma_addrinfo* raw = nullptr;
@@ -79,6 +80,11 @@ Result<CmAddress> CmAddress::parse(std::string_view text, bool local) {
   int const result = rdma_getaddrinfo(parts.host.c_str(), parts.port.c_str(), &hints, &raw);
   if (result == -1 && errno != 0)
     return Error::from_errno("rdma_getaddrinfo for host \"" + parts.host + '"', errno);
+  if (result != 0 && is_numeric)
+    return Error{Errc::invalid_argument,
+                 "host \"" + parts.host +
+                     "\" is no IP address, and looking up a name may wait; look it up first, or "
+                     "call cm_connect()"};
   if (result != 0)
     return Error{Errc::not_found, "no host \"" + parts.host + "\" is known to the resolver"};
   std::unique_ptr<rdma_addrinfo, void (*)(rdma_addrinfo*)> const found{raw, &rdma_freeaddrinfo};

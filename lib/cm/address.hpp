@@ -12,14 +12,18 @@
 
 namespace lend::cm {
 
+/// What becomes of a host that is a name.
+enum class HostNames : bool { refused, looked_up };
+
 /// An IP address and a port.
 struct CmAddress {
   sockaddr_storage storage{};
 
-  /// `text` is "host:port", or "host" where `local`; IPv6 in brackets.
+  /// `text` is "host:port", or "host" where `local`; IPv6 in brackets. Looking up a name may take
+  /// any time.
   /// Errors:  invalid_argument  says what is wrong. not_found  no such host.
   /// Source:  rdma_getaddrinfo(3).
-  [[nodiscard]] static Result<CmAddress> parse(std::string_view text, bool local);
+  [[nodiscard]] static Result<CmAddress> parse(std::string_view text, bool local, HostNames names);
   [[nodiscard]] static CmAddress of(sockaddr const& address) noexcept;
 
   // librdmacm takes non-const pointers to data that it does not change.

@@ -82,7 +82,7 @@ Result<EventChannel> EventChannel::open() {
   return channel;
 }
 
-Result<std::optional<CmEvent>> EventChannel::next(Deadline deadline) {
+Result<std::optional<CmEvent>> EventChannel::take() {
   if (origin_.is_inherited()) return CmLink::inherited("rdma_get_cm_event");
   for (;;) {
     rdma_cm_event* raw = nullptr;
@@ -94,7 +94,14 @@ Result<std::optional<CmEvent>> EventChannel::next(Deadline deadline) {
     if (errno == EINTR) continue;
     if (errno != EAGAIN && errno != EWOULDBLOCK)
       return Error::from_errno(Errc::system_failed, "rdma_get_cm_event", errno);
-    if (deadline.has_passed()) return std::optional<CmEvent>{};
+    return std::optional<CmEvent>{};
+  }
+}
+
+Result<std::optional<CmEvent>> EventChannel::next(Deadline deadline) {
+  for (;;) {
+    LEND_TRY(event, take());
+    if (event || deadline.has_passed()) return std::move(event);
     pollfd waiting{raw_->fd, POLLIN, 0};
     if (::poll(&waiting, 1, base::poll_milliseconds(deadline)) < 0 && errno != EINTR)
       return Error::from_errno(Errc::system_failed, "poll of an rdma_cm event channel", errno);
@@ -107,10 +114,18 @@ Error CmLink::inherited(std::string_view call) noexcept {
 
 Result<CmLink> CmLink::make() {
   LEND_TRY(events, EventChannel::open());
+  CmLink link{std::move(events), {}};
+  LEND_TRYV(link.renew());
+  return link;
+}
+
+Result<void> CmLink::renew() {
+  id.reset();
   rdma_cm_id* raw = nullptr;
   if (rdma_create_id(events.native(), &raw, nullptr, RDMA_PS_TCP) != 0)
     return Error::from_errno("rdma_create_id", errno);
-  return CmLink{std::move(events), CmId{raw}};
+  id = CmId{raw};
+  return success();
 }
 
 Result<CmLink> CmLink::of(CmId id) {
@@ -118,17 +133,6 @@ Result<CmLink> CmLink::of(CmId id) {
   if (rdma_migrate_id(id.get(), events.native()) != 0)
     return Error::from_errno("rdma_migrate_id", errno);
   return CmLink{std::move(events), std::move(id)};
-}
-
-Result<CmEvent> CmLink::await(std::string_view step, Deadline deadline) {
-  for (;;) {
-    LEND_TRY(event, events.next(deadline));
-    if (!event)
-      return base::gave_up(deadline, std::string{step} + " was not over", "; nothing is connected");
-    // An address that moves to another port of a bond changes nothing here. Source:
-    // rdma_get_cm_event(3).
-    if (event->type != RDMA_CM_EVENT_ADDR_CHANGE) return std::move(*event);
-  }
 }
 
 Error error_of(CmEvent const& event, std::string_view step) {

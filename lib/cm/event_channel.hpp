@@ -48,9 +48,12 @@ class EventChannel {
   /// Errors:  unsupported  no rdma_cm here. denied, exhausted.
   [[nodiscard]] static Result<EventChannel> open();
 
+  /// An event that has come, or nothing.
+  /// Errors:  system_failed  from rdma_get_cm_event(3); in a forked child, whose parent the events
+  ///                         are for.
+  [[nodiscard]] Result<std::optional<CmEvent>> take();
   /// The next event; nothing once `deadline` has passed.
-  /// Errors:  system_failed  from poll(2) or rdma_get_cm_event(3); in a forked child, whose parent
-  ///                         the events are for.
+  /// Errors:  those of take(), and system_failed from poll(2).
   [[nodiscard]] Result<std::optional<CmEvent>> next(Deadline deadline);
 
   [[nodiscard]] rdma_event_channel* native() const noexcept { return raw_.get(); }
@@ -84,12 +87,10 @@ struct CmLink {
 
   /// A new id, not bound to anything.
   [[nodiscard]] static Result<CmLink> make();
+  /// The same in place of the id that it had, which ends.
+  [[nodiscard]] Result<void> renew();
   /// Takes over an id from another channel.
   [[nodiscard]] static Result<CmLink> of(CmId id);
-
-  /// The next event that a step of connecting can end with. `step` is what the error says was not
-  /// over in time: "resolving the address 192.0.2.1:7471".
-  [[nodiscard]] Result<CmEvent> await(std::string_view step, Deadline deadline);
 };
 
 /// The error for an unexpected event.

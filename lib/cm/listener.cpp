@@ -2,6 +2,7 @@
 // Listens and answers requests. One thread at a time per object.
 #include <base/giving_up.hpp>
 #include <cm/address.hpp>
+#include <cm/connecting_state.hpp>
 #include <cm/establish.hpp>
 #include <lend/cm/listener.hpp>
 
@@ -12,6 +13,52 @@
 #include <utility>
 
 namespace lend {
+
+namespace {
+
+/// One call looks at no more clients: those that are no peers may never cease.
+constexpr int looks_max = 64;
+
+/// A request that was answered: what is left is the peer's confirmation.
+class Answering final : public cm::ConnectingState {
+ public:
+  Answering(PreparedQueuePair queue_pair, cm::CmLink link, cm::Watch watch, Deadline deadline,
+            CmPeer peer)
+      : ConnectingState{std::move(queue_pair), std::move(link), std::move(watch), deadline},
+        peer_{std::move(peer)} {}
+
+  Result<void> answer(rdma_conn_param parameters) {
+    if (rdma_accept(link().id.get(), &parameters) != 0)
+      return Error::from_errno(Errc::peer_lost, step() + " by rdma_accept", errno,
+                               "The peer may have given up.");
+    awaits_peer(true);
+    return success();
+  }
+
+ private:
+  Step on(cm::CmEvent const& event) override {
+    awaits_peer(false);
+    if (event.type != RDMA_CM_EVENT_ESTABLISHED) return cm::error_of(event, step());
+    return std::optional{connected({peer_.send_depth, peer_.receive_depth, peer_.message_bytes_max,
+                                    std::move(peer_.private_data)})};
+  }
+  Error late() const override {
+    return base::gave_up(deadline(), step() + " was not over", "; nothing is connected");
+  }
+  [[nodiscard]] std::string step() const { return "accepting the connection of " + peer_.address; }
+
+  CmPeer peer_;
+};
+
+Error answered_before() {
+  return {Errc::stale_handle, "this request was answered or moved from before"};
+}
+
+Error listener_moved() {
+  return {Errc::stale_handle, "this CmListener was moved from"};
+}
+
+}  // namespace
 
 struct CmRequest::State {
   cm::CmLink link;
@@ -27,14 +74,23 @@ struct CmRequest::State {
         initiator_depth{event.initiator_depth},
         device{link.id->verbs != nullptr ? link.id->verbs->device->name : ""} {}
 
-  /// The checks before the peer is answered.
-  Result<std::vector<std::byte>> prepare(PreparedQueuePair& queue_pair,
-                                         std::span<std::byte const> private_data);
+  /// What the peer is answered with.
+  struct Answer {
+    std::vector<std::byte> message;
+    cm::Watch watch;
+  };
+  /// Everything that can fail before the peer is answered.
+  Result<Answer> prepare(PreparedQueuePair& queue_pair, std::span<std::byte const> private_data);
+  Result<std::unique_ptr<Answering>> answer(PreparedQueuePair queue_pair, Deadline deadline,
+                                            std::span<std::byte const> private_data);
 };
 
 struct CmListener::State {
   cm::CmLink link;
   std::string address;
+
+  /// The request that `event` brings, or nothing; `rejected` says then why a client was rejected.
+  Result<std::optional<CmRequest>> request_of(cm::CmEvent event, std::string& rejected) const;
 };
 
 // Requests.
@@ -65,50 +121,54 @@ std::uint8_t CmRequest::port() const noexcept {
   return state().link.id->port_num;
 }
 
-Result<std::vector<std::byte>> CmRequest::State::prepare(PreparedQueuePair& queue_pair,
-                                                         std::span<std::byte const> private_data) {
+Result<CmRequest::State::Answer> CmRequest::State::prepare(
+    PreparedQueuePair& queue_pair, std::span<std::byte const> private_data) {
   LEND_TRY(handle, cm::usable(queue_pair));
   LEND_TRYV(cm::check_device(*link.id, *handle));
   LEND_TRY(message, cm::encode(cm::ContractKind::answer, cm::contract_of(*handle, private_data)));
+  LEND_TRY(watch, cm::Watch::of(link.events));
   LEND_TRYV(cm::initialize(*link.id, *handle));
   LEND_TRYV(cm::make_ready(*link.id, *handle));
-  return std::move(message);
+  return Answer{std::move(message), std::move(watch)};
+}
+
+Result<std::unique_ptr<Answering>> CmRequest::State::answer(
+    PreparedQueuePair queue_pair, Deadline deadline, std::span<std::byte const> private_data) {
+  if (link.is_inherited()) return cm::CmLink::inherited("rdma_accept");
+  auto prepared = prepare(queue_pair, private_data);
+  if (!prepared.has_value()) {
+    cm::refuse(*link.id, {.reason = "it could not be accepted: " + prepared.error().message()});
+    return prepared.error();
+  }
+  auto& [message, watch] = prepared.value();
+  auto parameters = cm::parameters_of(*verbs::QueuePairDoor::handle_of(queue_pair), message);
+  parameters.responder_resources = std::min(parameters.responder_resources, responder_resources);
+  parameters.initiator_depth = std::min(parameters.initiator_depth, initiator_depth);
+  auto answering = std::make_unique<Answering>(std::move(queue_pair), std::move(link),
+                                               std::move(watch), deadline, std::move(peer));
+  LEND_TRYV(answering->answer(parameters));
+  return answering;
+}
+
+Result<CmConnecting> CmRequest::begin_accept(PreparedQueuePair queue_pair, Deadline deadline,
+                                             std::span<std::byte const> private_data) && {
+  auto const state = std::move(state_);
+  if (state == nullptr) return answered_before();
+  LEND_TRY(answering, state->answer(std::move(queue_pair), deadline, private_data));
+  return CmConnecting{std::move(answering)};
 }
 
 Result<CmConnection> CmRequest::accept(PreparedQueuePair queue_pair, Deadline deadline,
                                        std::span<std::byte const> private_data) && {
   auto const state = std::move(state_);
-  if (state == nullptr)
-    return Error{Errc::stale_handle, "this request was answered or moved from before"};
-  cm::CmLink& link = state->link;
-  if (link.is_inherited()) return cm::CmLink::inherited("rdma_accept");
-  auto const message = state->prepare(queue_pair, private_data);
-  if (!message.has_value()) {
-    cm::refuse(*link.id, {.reason = "it could not be accepted: " + message.error().message()});
-    return message.error();
-  }
-
-  auto const step = "accepting the connection of " + state->peer.address;
-  auto parameters =
-      cm::parameters_of(*verbs::QueuePairDoor::handle_of(queue_pair), message.value());
-  parameters.responder_resources =
-      std::min(parameters.responder_resources, state->responder_resources);
-  parameters.initiator_depth = std::min(parameters.initiator_depth, state->initiator_depth);
-  if (rdma_accept(link.id.get(), &parameters) != 0)
-    return Error::from_errno(Errc::peer_lost, step + " by rdma_accept", errno,
-                             "The peer may have given up.");
-  LEND_TRY(established, link.await(step, deadline));
-  if (established.type != RDMA_CM_EVENT_ESTABLISHED) return cm::error_of(established, step);
-  CmPeer& peer = state->peer;
-  return cm::completed(
-      std::move(link), std::move(queue_pair),
-      {peer.send_depth, peer.receive_depth, peer.message_bytes_max, std::move(peer.private_data)});
+  if (state == nullptr) return answered_before();
+  LEND_TRY(answering, state->answer(std::move(queue_pair), deadline, private_data));
+  return answering->finish();
 }
 
 Result<void> CmRequest::reject(std::string_view reason) && {
   auto const state = std::move(state_);
-  if (state == nullptr)
-    return Error{Errc::stale_handle, "this request was answered or moved from before"};
+  if (state == nullptr) return answered_before();
   if (state->link.is_inherited()) return cm::CmLink::inherited("rdma_reject");
   auto const message = cm::encode(cm::Refusal{.reason = std::string{reason}});
   if (rdma_reject(state->link.id.get(), message.data(),
@@ -127,7 +187,7 @@ CmListener::~CmListener() = default;
 
 Result<CmListener> CmListener::open(std::string_view address, int backlog) {
   LEND_TRY(link, cm::CmLink::make());
-  LEND_TRY(bound, cm::CmAddress::parse(address, true));
+  LEND_TRY(bound, cm::CmAddress::parse(address, true, cm::HostNames::looked_up));
   std::string const text{address};
   if (rdma_bind_addr(link.id.get(), bound.native()) != 0) {
     int const error = errno;
@@ -147,35 +207,55 @@ std::string const& CmListener::address() const noexcept {
   return state_->address;
 }
 
-Result<CmRequest> CmListener::next(Deadline deadline) {
-  if (!state_) return Error{Errc::stale_handle, "this CmListener was moved from"};
-  std::string last_rejected;
-  auto const nobody_came = [&] {
-    std::string const last = last_rejected.empty() ? "" : "; last rejected: " + last_rejected;
-    return base::gave_up(deadline, "no peer connected by rdma_cm to " + state_->address,
-                         "; start the connecting side or wait longer" + last);
-  };
-  for (;;) {
-    LEND_TRY(event, state_->link.events.next(deadline));
-    if (!event) return nobody_came();
-    if (event->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
-      return cm::error_of(*event, "listening on " + state_->address);
-    if (event->type != RDMA_CM_EVENT_CONNECT_REQUEST) continue;
+int CmListener::descriptor() const noexcept {
+  return state_ ? state_->link.events.native()->fd : -1;
+}
 
-    LEND_TRY(link, cm::CmLink::of(std::move(event->request)));
-    auto from = cm::CmAddress::of(*rdma_get_peer_addr(link.id.get())).to_text();
-    auto contract = cm::decode(cm::ContractKind::request, event->private_data);
-    if (!contract.has_value()) {
-      cm::refuse(*link.id, {.by_program = false, .reason = contract.error().message()});
-      last_rejected = from + ": " + contract.error().message();
-      if (deadline.has_passed()) return nobody_came();  // requests may never cease
-      continue;
-    }
-    auto& said = contract.value();
-    CmPeer peer{std::move(from), said.send_depth, said.receive_depth, said.message_bytes_max,
-                std::move(said.private_data)};
-    return CmRequest{std::make_unique<CmRequest::State>(std::move(link), std::move(peer), *event)};
+Result<std::optional<CmRequest>> CmListener::State::request_of(cm::CmEvent event,
+                                                               std::string& rejected) const {
+  if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL)
+    return cm::error_of(event, "listening on " + address);
+  if (event.type != RDMA_CM_EVENT_CONNECT_REQUEST) return std::optional<CmRequest>{};
+
+  LEND_TRY(own, cm::CmLink::of(std::move(event.request)));
+  auto from = cm::CmAddress::of(*rdma_get_peer_addr(own.id.get())).to_text();
+  auto contract = cm::decode(cm::ContractKind::request, event.private_data);
+  if (!contract.has_value()) {
+    cm::refuse(*own.id, {.by_program = false, .reason = contract.error().message()});
+    rejected = from + ": " + contract.error().message();
+    return std::optional<CmRequest>{};
   }
+  auto& said = contract.value();
+  CmPeer peer{std::move(from), said.send_depth, said.receive_depth, said.message_bytes_max,
+              std::move(said.private_data)};
+  return std::optional{
+      CmRequest{std::make_unique<CmRequest::State>(std::move(own), std::move(peer), event)}};
+}
+
+Result<std::optional<CmRequest>> CmListener::poll() {
+  if (!state_) return listener_moved();
+  std::string unused;
+  for (int looks = 0; looks < looks_max; ++looks) {
+    LEND_TRY(event, state_->link.events.take());
+    if (!event) break;
+    LEND_TRY(request, state_->request_of(std::move(*event), unused));
+    if (request) return std::move(request);
+  }
+  return std::optional<CmRequest>{};
+}
+
+Result<CmRequest> CmListener::next(Deadline deadline) {
+  if (!state_) return listener_moved();
+  std::string last_rejected;
+  do {
+    LEND_TRY(event, state_->link.events.next(deadline));
+    if (!event) break;
+    LEND_TRY(request, state_->request_of(std::move(*event), last_rejected));
+    if (request) return std::move(*request);
+  } while (!deadline.has_passed());  // other events may never cease
+  std::string const last = last_rejected.empty() ? "" : "; last rejected: " + last_rejected;
+  return base::gave_up(deadline, "no peer connected by rdma_cm to " + state_->address,
+                       "; start the connecting side or wait longer" + last);
 }
 
 }  // namespace lend

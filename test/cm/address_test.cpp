@@ -23,19 +23,21 @@ TEST_CASE("what is no address of rdma_cm is refused with a reason", "[cm]") {
       {"http//x:80", "character"},
       {std::string(254, 'a') + ":80", "253"},
   }));
-  auto const error = error_of(cm::CmAddress::parse(text, false));
+  auto const error = error_of(cm::CmAddress::parse(text, false, cm::HostNames::looked_up));
   CHECK(error == Errc::invalid_argument);
   CHECK_THAT(error.message(), Catch::Contains(reason));
 }
 
 TEST_CASE("what is no local address of rdma_cm is refused with a reason", "[cm]") {
-  auto const error = error_of(cm::CmAddress::parse({"10.0.0.1\0evil", 13}, true));
+  auto const error =
+      error_of(cm::CmAddress::parse({"10.0.0.1\0evil", 13}, true, cm::HostNames::looked_up));
   CHECK(error == Errc::invalid_argument);
   CHECK_THAT(error.message(), Catch::Contains("character"));
 }
 
 TEST_CASE("of a refused address of rdma_cm only the printable start is repeated", "[cm]") {
-  auto const told = error_of(cm::CmAddress::parse("\x1b[2J\n" + std::string(1 << 20, 'x'), false));
+  auto const told = error_of(cm::CmAddress::parse("\x1b[2J\n" + std::string(1 << 20, 'x'), false,
+                                                  cm::HostNames::looked_up));
   CHECK(told == Errc::invalid_argument);
   CHECK_THAT(told.message(), Catch::StartsWith("\"?[2J?xxx"));
   CHECK(told.message().size() < 250);

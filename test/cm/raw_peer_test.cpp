@@ -93,7 +93,11 @@ class Plain {
 
   void establish() { REQUIRE(rdma_establish(id()) == 0); }
 
-  cm::CmEvent next() { return must(link->await("waiting", within(20s))); }
+  cm::CmEvent next() {
+    auto event = must(link->events.next(within(20s)));
+    REQUIRE(event.has_value());
+    return std::move(*event);
+  }
   [[nodiscard]] rdma_cm_id* id() const { return link->id.get(); }
 
   std::optional<cm::CmLink> link;

@@ -5,22 +5,12 @@
 #include <lend/base/deadline.hpp>
 #include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
+#include <lend/cm/connecting.hpp>
 #include <lend/cm/connection.hpp>
 
-#include <cstddef>
-#include <span>
-#include <string>
 #include <string_view>
 
 namespace lend {
-
-/// Options of cm_connect().
-struct CmOptions {
-  std::span<std::byte const> private_data{};  ///< up to cm_private_bytes_max; the listener sees it
-  /// The local address, "host" or "host:port"; it selects the device if several reach the peer.
-  /// Empty: the routing table decides.
-  std::string source{};
-};
 
 /// Connects `queue_pair` to the CmListener at `address`; retries until the deadline.
 ///
@@ -29,8 +19,8 @@ struct CmOptions {
 ///     LEND_TRY(channel, std::move(prepared).adopt(std::move(connected.queue_pair)));
 ///
 /// Use it if the fabric needs rdma_cm (iWARP), or if no TCP port is open; otherwise connect() does
-/// the same over TCP. The deadline does not bound the system's resolver, which resolves a name in
-/// `address`. Consumes `queue_pair`, also when it fails.
+/// the same over TCP. CmConnecting does the same without waiting. Consumes `queue_pair`, also when
+/// it fails. The deadline does not bound the system's resolver, which resolves a name in `address`.
 ///
 /// Errors:  timed_out, cancelled  the message says which step was not finished, or that no listener
 ///                             was there; nothing is connected.

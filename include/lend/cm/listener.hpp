@@ -5,11 +5,13 @@
 #include <lend/base/deadline.hpp>
 #include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
+#include <lend/cm/connecting.hpp>
 #include <lend/cm/connection.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,6 +43,11 @@ class LEND_EXPORT CmRequest {
   /// Source:  rdma_accept(3); Linux drivers/infiniband/core/cma.c, rdma_accept(), which rejects.
   [[nodiscard]] Result<CmConnection> accept(PreparedQueuePair queue_pair, Deadline deadline,
                                             std::span<std::byte const> private_data = {}) &&;
+  /// The same without waiting: answers the peer, and the rest is up to CmConnecting::advance().
+  ///
+  /// Errors:  those of accept() that are found before the peer is answered, or by rdma_accept.
+  [[nodiscard]] Result<CmConnecting> begin_accept(PreparedQueuePair queue_pair, Deadline deadline,
+                                                  std::span<std::byte const> private_data = {}) &&;
   /// Rejects the peer, whose error shows `reason`, cut at cm_reason_bytes_max.
   /// Errors:  peer_lost     the peer is gone already.
   ///          stale_handle  the request was answered or moved from before.
@@ -76,6 +83,17 @@ class LEND_EXPORT CmListener {
 
   /// Its address, with the chosen port.
   [[nodiscard]] std::string const& address() const noexcept;
+
+  /// Readable while poll() has something to do; level-triggered, for poll(2) or epoll. -1 where the
+  /// listener was moved from.
+  /// Source:  rdma_get_cm_event(3).
+  [[nodiscard]] int descriptor() const noexcept;
+
+  /// Takes a peer's request, or nothing if none waits. A client whose private data is not lend's is
+  /// rejected with the reason, at most 64 in one call.
+  ///
+  /// Errors:  those of next(), except timed_out and cancelled.
+  [[nodiscard]] Result<std::optional<CmRequest>> poll();
 
   /// Waits for a peer. A client whose private data is not lend's is rejected with the reason and
   /// does not end the wait.

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// librdmacm's calls, as its man pages say, of the fake.
+#include <netdb.h>
+
+#include <endian.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "cm/fake_cm.hpp"
+
+using namespace lend::test;
+
+namespace {
+
+using Lock = std::lock_guard<std::recursive_mutex>;
+
+FakeCm& fake() {
+  return FakeCm::get();
+}
+
+int refused(int error) {
+  errno = error;
+  return -1;
+}
+
+std::uint16_t port_of(sockaddr const& address) {
+  return be16toh(address.sa_family == AF_INET6
+                     ? reinterpret_cast<sockaddr_in6 const&>(address).sin6_port
+                     : reinterpret_cast<sockaddr_in const&>(address).sin_port);
+}
+
+sockaddr_in address_of(std::uint32_t host, std::uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htobe32(host);
+  address.sin_port = htobe16(port);
+  return address;
+}
+
+/// As it travels: InfiniBand fills the field up.
+std::vector<std::byte> bytes_of(rdma_conn_param const& parameters) {
+  auto const* const begin = static_cast<std::byte const*>(parameters.private_data);
+  std::vector<std::byte> bytes{begin, begin + parameters.private_data_len};
+  if (!fake().is_iwarp) bytes.resize(std::max<std::size_t>(bytes.size(), 56));
+  return bytes;
+}
+
+/// The id, if the call neither is to fail nor comes in the wrong state.
+FakeCm::Id* id_of(rdma_cm_id* raw, char const* call, IdState wanted) {
+  if (fake().fails(call)) return nullptr;
+  errno = EINVAL;
+  auto* const id = fake().find(raw, call);
+  if (id == nullptr || id->state == wanted) return id;
+  if (id->state != IdState::over)  // where the peer was faster, no program can know
+    fake().violations.push_back(std::string{call} + " in a wrong state");
+  return nullptr;
+}
+
+}  // namespace
+
+extern "C" {
+
+rdma_event_channel* rdma_create_event_channel() {
+  Lock const lock{fake().mutex};
+  return fake().fails("rdma_create_event_channel") ? nullptr : fake().open();
+}
+
+void rdma_destroy_event_channel(rdma_event_channel* channel) {
+  Lock const lock{fake().mutex};
+  fake().close(channel);
+}
+
+int rdma_create_id(rdma_event_channel* channel, rdma_cm_id** id, void*, rdma_port_space) {
+  Lock const lock{fake().mutex};
+  if (fake().fails("rdma_create_id")) return -1;
+  *id = &fake().make_id(channel)->raw;
+  return 0;
+}
+
+int rdma_destroy_id(rdma_cm_id* id) {
+  fake().destroy(id);
+  return 0;
+}
+
+int rdma_migrate_id(rdma_cm_id* raw, rdma_event_channel* channel) {
+  Lock const lock{fake().mutex};
+  if (fake().fails("rdma_migrate_id")) return -1;
+  auto* const id = fake().find(raw, "rdma_migrate_id");
+  if (id == nullptr) return refused(EINVAL);
+  raw->channel = channel;  // it has no event yet
+  return 0;
+}
+
+int rdma_bind_addr(rdma_cm_id* raw, sockaddr* address) {
+  Lock const lock{fake().mutex};
+  auto* const id = id_of(raw, "rdma_bind_addr", IdState::idle);
+  if (id == nullptr) return -1;
+  id->port = port_of(*address) != 0 ? port_of(*address) : fake().next_port();
+  raw->route.addr.src_sin = address_of(0x0a000001, id->port);
+  return 0;
+}
+
+int rdma_listen(rdma_cm_id* raw, int) {
+  Lock const lock{fake().mutex};
+  auto* const id = id_of(raw, "rdma_listen", IdState::idle);
+  if (id == nullptr) return -1;
+  if (fake().listener_at(id->port) != nullptr) return refused(EADDRINUSE);
+  id->state = IdState::listening;
+  return 0;
+}
+
+int rdma_resolve_addr(rdma_cm_id* raw, sockaddr*, sockaddr* to, int) {
+  Lock const lock{fake().mutex};
+  auto* const id = id_of(raw, "rdma_resolve_addr", IdState::idle);
+  if (id == nullptr) return -1;
+  id->state = IdState::address_asked;
+  id->port = port_of(*to);
+  raw->verbs = fake().device;
+  raw->port_num = 1;
+  raw->route.addr.src_sin = address_of(0x0a000002, fake().next_port());
+  raw->route.addr.dst_sin = address_of(0x0a000001, id->port);
+  fake().send(*id, {RDMA_CM_EVENT_ADDR_RESOLVED});
+  return 0;
+}
+
+int rdma_resolve_route(rdma_cm_id* raw, int) {
+  Lock const lock{fake().mutex};
+  auto* const id = id_of(raw, "rdma_resolve_route", IdState::address_asked);
+  if (id == nullptr) return -1;
+  id->state = IdState::route_asked;
+  fake().send(*id, {RDMA_CM_EVENT_ROUTE_RESOLVED});
+  return 0;
+}
+
+int rdma_connect(rdma_cm_id* raw, rdma_conn_param* parameters) {
+  Lock const lock{fake().mutex};
+  auto* const id = id_of(raw, "rdma_connect", IdState::route_asked);
+  if (id == nullptr) return -1;
+  id->queue_pair = parameters->qp_num;
+  auto* const listener = fake().listener_at(id->port);
+  if (listener == nullptr && fake().is_iwarp) return refused(ECONNREFUSED);
+  id->state = listener != nullptr ? IdState::asked : IdState::over;
+  if (listener == nullptr) return fake().send(*id, {RDMA_CM_EVENT_REJECTED, 8}), 0;
+  auto* const request = fake().make_id(listener->raw.channel);
+  request->state = IdState::requested;
+  request->raw.verbs = fake().device;
+  request->raw.port_num = 1;
+  request->raw.route.addr.src_storage = raw->route.addr.dst_storage;
+  request->raw.route.addr.dst_storage = raw->route.addr.src_storage;
+  request->listener = listener;
+  request->peer = id;
+  id->peer = request;
+  fake().send(*request, {RDMA_CM_EVENT_CONNECT_REQUEST, 0, bytes_of(*parameters)});
+  return 0;
+}
+
+int rdma_accept(rdma_cm_id* raw, rdma_conn_param* parameters) {
+  Lock const lock{fake().mutex};
+  auto* const id = id_of(raw, "rdma_accept", IdState::requested);
+  if (id == nullptr) return -1;
+  id->queue_pair = parameters->qp_num;
+  id->state = IdState::answered;
+  if (!fake().is_iwarp) {
+    fake().send(*id->peer, {RDMA_CM_EVENT_CONNECT_RESPONSE, 0, bytes_of(*parameters)});
+    return 0;
+  }
+  id->state = id->peer->state = IdState::established;
+  fake().send(*id->peer, {RDMA_CM_EVENT_ESTABLISHED, 0, bytes_of(*parameters)});
+  fake().send(*id, {RDMA_CM_EVENT_ESTABLISHED});
+  return 0;
+}
+
+int rdma_establish(rdma_cm_id* raw) {
+  Lock const lock{fake().mutex};
+  auto* const id = id_of(raw, "rdma_establish", IdState::asked);
+  if (id == nullptr) return -1;
+  id->state = id->peer->state = IdState::established;
+  fake().send(*id->peer, {RDMA_CM_EVENT_ESTABLISHED});
+  return 0;
+}
+
+int rdma_reject(rdma_cm_id* raw, void const* bytes, std::uint8_t count) {
+  Lock const lock{fake().mutex};
+  if (fake().fails("rdma_reject")) return -1;
+  auto* const id = fake().find(raw, "rdma_reject");
+  if (id == nullptr || id->peer == nullptr) return refused(EINVAL);
+  auto const* const begin = static_cast<std::byte const*>(bytes);
+  auto* const peer = std::exchange(id->peer, nullptr);
+  peer->peer = nullptr;
+  id->state = peer->state = IdState::over;
+  fake().send(*peer, {RDMA_CM_EVENT_REJECTED, 28, {begin, begin + count}});
+  return 0;
+}
+
+int rdma_disconnect(rdma_cm_id* raw) {
+  Lock const lock{fake().mutex};
+  if (fake().fails("rdma_disconnect")) return -1;
+  auto* const id = fake().find(raw, "rdma_disconnect");
+  if (id == nullptr || id->peer == nullptr) return refused(EINVAL);
+  auto* const peer = std::exchange(id->peer, nullptr);
+  peer->peer = nullptr;
+  id->state = peer->state = IdState::over;
+  fake().send(*peer, {RDMA_CM_EVENT_DISCONNECTED});
+  return 0;
+}
+
+int rdma_init_qp_attr(rdma_cm_id* raw, ibv_qp_attr* attributes, int* mask) {
+  Lock const lock{fake().mutex};
+  if (fake().fails("rdma_init_qp_attr")) return -1;
+  auto* const id = fake().find(raw, "rdma_init_qp_attr");
+  if (id == nullptr) return refused(EINVAL);
+  *mask = IBV_QP_STATE;
+  attributes->port_num = 1;
+  if (attributes->qp_state == IBV_QPS_INIT) return *mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT, 0;
+  if (id->peer == nullptr) return refused(EINVAL);
+  attributes->dest_qp_num = id->peer->queue_pair;
+  attributes->path_mtu = IBV_MTU_1024;
+  if (attributes->qp_state == IBV_QPS_RTR)
+    *mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+  return 0;
+}
+
+int rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {
+  Lock const lock{fake().mutex};
+  if (fake().fails("rdma_get_cm_event")) return -1;
+  *event = fake().take(channel);
+  return *event != nullptr ? 0 : -1;
+}
+
+int rdma_ack_cm_event(rdma_cm_event* event) {
+  Lock const lock{fake().mutex};
+  fake().acknowledge(event);
+  return 0;
+}
+
+char const* rdma_event_str(rdma_cm_event_type) {
+  return "an event";
+}
+
+int rdma_getaddrinfo(char const* node, char const* service, rdma_addrinfo const* hints,
+                     rdma_addrinfo** result) {
+  Lock const lock{fake().mutex};
+  addrinfo wanted{};
+  wanted.ai_flags = AI_NUMERICHOST;
+  addrinfo* found = nullptr;
+  if ((hints->ai_flags & RAI_NUMERICHOST) == 0 && std::isalpha(node[0]) != 0) {
+    ++fake().names_looked_up;
+    node = "10.0.0.1";
+  }
+  if (int const error = ::getaddrinfo(node, service, &wanted, &found); error != 0) return error;
+  auto* const made = new rdma_addrinfo{};
+  auto* const address = new sockaddr_storage{};
+  std::memcpy(address, found->ai_addr, found->ai_addrlen);
+  ::freeaddrinfo(found);
+  ((hints->ai_flags & RAI_PASSIVE) != 0 ? made->ai_src_addr : made->ai_dst_addr) =
+      reinterpret_cast<sockaddr*>(address);
+  *result = made;
+  return 0;
+}
+
+void rdma_freeaddrinfo(rdma_addrinfo* made) {
+  delete reinterpret_cast<sockaddr_storage*>(made->ai_src_addr);
+  delete reinterpret_cast<sockaddr_storage*>(made->ai_dst_addr);
+  delete made;
+}
+
+}  // extern "C"
