@@ -15,7 +15,13 @@ Fake& Fake::get() {
   return fake;
 }
 
+std::mutex& Fake::mutex() {
+  static std::mutex one;
+  return one;
+}
+
 void Fake::reset(FakeDevice next) {
+  std::lock_guard const lock{mutex()};
   // What is live stays in memory, as with any device: a fork looks at each device that is open.
   static std::vector<std::map<void const*, Object>> forgotten;
   forgotten.push_back(std::move(objects_));
@@ -23,7 +29,13 @@ void Fake::reset(FakeDevice next) {
   device = std::move(next);
 }
 
+std::size_t Fake::live() const {
+  std::lock_guard const lock{mutex()};
+  return objects_.size();
+}
+
 std::size_t Fake::live(std::string const& kind) const {
+  std::lock_guard const lock{mutex()};
   return static_cast<std::size_t>(
       std::count_if(objects_.begin(), objects_.end(),
                     [&](auto const& entry) { return entry.second.kind == kind; }));
@@ -49,6 +61,7 @@ bool Fake::is_full(char const* kind, int limit) const {
 }
 
 int Fake::end(void const* object) {
+  std::lock_guard const lock{mutex()};
   ++destructions;
   auto const found = objects_.find(object);
   if (found == objects_.end()) {

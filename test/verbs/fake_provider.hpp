@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A provider without a device: it counts what is made and ended, fails the call it is told to, and
-// keeps what is posted. One at a time, one thread.
+// keeps what is posted. One at a time, one thread; others may end objects.
 #pragma once
 
 #include <lend/base/result.hpp>
@@ -15,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -165,7 +166,7 @@ class Fake {
   std::deque<ibv_wc> completions{};
   std::vector<int> polls{};  // entries asked for
 
-  [[nodiscard]] std::size_t live() const { return objects_.size(); }
+  [[nodiscard]] std::size_t live() const;
   [[nodiscard]] std::size_t live(std::string const& kind) const;
 
   // For the table.
@@ -175,6 +176,7 @@ class Fake {
   template <class T>
   T* make(T* object, char const* kind, std::vector<void const*> parents,
           std::shared_ptr<void const> owner = nullptr) {
+    std::lock_guard const lock{mutex()};
     objects_[object] = {kind, std::move(parents), std::move(owner)};
     ++made;
     return object;
@@ -182,6 +184,7 @@ class Fake {
   int end(void const* object);
 
  private:
+  static std::mutex& mutex();  // of what is live
   struct Object {
     std::string kind;
     std::vector<void const*> parents;
