@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <memory>
 #include <thread>
 
@@ -307,31 +308,35 @@ TEST_CASE("a forked child can do nothing with its parent's connection being made
     return std::move(request).begin_accept(host.prepare(), within(20s));
   });
   auto& one = loop.add(CmConnecting::begin(listener.address(), host.prepare(), within(20s)));
-  int pipe[2];
-  REQUIRE(::pipe(pipe) == 0);
+  bool const ends_in_child = GENERATE(false, true);
+  std::array<int, 2> to_child{}, to_parent{};
+  REQUIRE(::pipe(to_child.data()) == 0);
+  REQUIRE(::pipe(to_parent.data()) == 0);
   ::pid_t const child = ::fork();
   REQUIRE(child >= 0);
+  char byte = 0;
   if (child == 0) {
-    ::close(pipe[1]);
-    auto const advanced = one.connecting->advance();
-    auto const polled = listener.poll();
-    char unused = 0;
-    [[maybe_unused]] auto const ended = ::read(pipe[0], &unused, 1);  // keeps its descriptors
-    ::_exit(!advanced.has_value() && advanced.error() == Errc::system_failed &&
-                    !polled.has_value() && polled.error() == Errc::system_failed
-                ? 0
-                : 1);
+    ::close(to_child[1]);
+    // It ends with its error; else the child keeps its descriptors.
+    bool const are_refused =
+        !ends_in_child || (error_of(one.connecting->advance()) == Errc::system_failed &&
+                           error_of(listener.poll()) == Errc::system_failed);
+    [[maybe_unused]] auto const told = ::write(to_parent[1], &byte, 1);
+    [[maybe_unused]] auto const ended = ::read(to_child[0], &byte, 1);
+    ::_exit(are_refused ? 0 : 1);
   }
+  REQUIRE(::read(to_parent[0], &byte, 1) == 1);
   while (!one.is_over()) REQUIRE(loop.turn(5000));
   while (loop.turn(0)) continue;
   CHECK(loop.under_way() == 0);
   CHECK(one.is_connected());
-  // Although the child has the descriptors still, and both ends go.
-  for (auto& each : loop.makings) each.connection.reset();
+  // Although the child may have the descriptor still, and the connection now has news.
+  REQUIRE(loop.makings.size() == 2);
+  loop.makings[1].connection.reset();
   CHECK_FALSE(loop.turn(0));
-  ::close(pipe[1]);
+  ::close(to_child[1]);
   int status = -1;
   REQUIRE(::waitpid(child, &status, 0) == child);
-  ::close(pipe[0]);
+  for (int const end : {to_child[0], to_parent[0], to_parent[1]}) ::close(end);
   CHECK(status == 0);
 }

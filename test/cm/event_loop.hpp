@@ -61,7 +61,10 @@ class EventLoop {
     REQUIRE(count >= 0);
     for (int i = 0; i < count; ++i) {
       auto* const one = static_cast<Making*>(events[std::size_t(i)].data.ptr);
-      one == nullptr ? take_request() : advance(*one);
+      if (one == nullptr)
+        take_request();
+      else if (!one->is_over())
+        advance(*one);
     }
     return count > 0;
   }
