@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: one thread with one epoll makes many connections, and gives some up at any step.
 // Method: listener and connectors in one event loop, on one device.
-#include <infiniband/verbs.h>
+#include <poll.h>
 
+#include <array>
 #include <map>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "cm/event_loop.hpp"
@@ -81,7 +84,35 @@ struct Many {
   }
 };
 
+/// What the guide shows.
+Result<Channel> connect_in_a_loop(std::string const& address, PreparedChannel prepared) {
+  // excerpt connecting
+  LEND_TRY(connecting,
+           lend::CmConnecting::begin(address, prepared.take_queue_pair(), lend::within(60s)));
+  std::optional<lend::CmConnection> connected;
+  while (!connected) {
+    pollfd wait{connecting.descriptor(), POLLIN, 0};  // or an epoll with all else
+    ::poll(&wait, 1, -1);
+    LEND_TRY(advanced, connecting.advance());
+    connected = std::move(advanced);
+  }
+  LEND_TRY(channel, std::move(prepared).adopt(std::move(connected->queue_pair)));
+  // end of excerpt
+  return std::move(channel);
+}
+
 }  // namespace
+
+TEST_CASE("a connection made in a loop of its own is a channel as any other", "[cm]") {
+  CmHost host;
+  auto listener = must(CmListener::open(test_address(0)));
+  auto connecting =
+      meanwhile([&] { return connect_in_a_loop(listener.address(), host.prepare()); });
+  auto const b =
+      must(accept_from(must(listener.next(within(bound))), host.prepare(), within(bound)));
+  auto a = must(connecting.get());
+  CHECK(a.peer().send_depth == b.channel.send_depth());
+}
 
 TEST_CASE("one thread connects many by one epoll, and each reaches its own peer", "[cm]") {
   Many many;

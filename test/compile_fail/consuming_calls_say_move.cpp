@@ -19,12 +19,16 @@ void rule(Things& of) {
   static_cast<void>(std::move(of.prepared).adopt(std::move(of.connected)));
   static_cast<void>(std::move(of.bare).connect(of.peer));
   static_cast<void>(std::move(of.request).accept(std::move(of.bare), lend::Deadline::never()));
+  static_cast<void>(
+      std::move(of.request).begin_accept(std::move(of.bare), lend::Deadline::never()));
   static_cast<void>(std::move(of.request).reject("no"));
 #else
   static_cast<void>(of.channel.prepare_again());                                      // refused
   static_cast<void>(of.prepared.adopt(std::move(of.connected)));                      // refused
   static_cast<void>(of.bare.connect(of.peer));                                        // refused
   static_cast<void>(of.request.accept(std::move(of.bare), lend::Deadline::never()));  // refused
-  static_cast<void>(of.request.reject("no"));                                         // refused
+  static_cast<void>(
+      of.request.begin_accept(std::move(of.bare), lend::Deadline::never()));  // refused
+  static_cast<void>(of.request.reject("no"));                                 // refused
 #endif
 }
