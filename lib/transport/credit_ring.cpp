@@ -18,13 +18,13 @@ class RingPreparing final : public transport::Preparing {
       : Preparing{domain, ours, wait, std::move(receives)}, ring_{std::move(ring)} {}
 
  private:
-  Result<std::unique_ptr<transport::Line>> connect_line(Endpoint const& peer,
+  Result<std::unique_ptr<transport::Line>> connect_line(transport::Way way,
                                                         transport::Terms const& theirs) override {
     // As much as this end receives into, but a few of the peer's longest messages in any case.
     auto const few = 4 * channel::cells_of(theirs.message_bytes_max) * channel::cell_bytes;
     auto const staging_bytes = std::min(theirs.ring_bytes, std::max(ours().ring_bytes, few));
     LEND_TRY(staging, domain().allocate(staging_bytes));
-    LEND_TRY(channel, std::move(receives().channel).handshake(peer));
+    LEND_TRY(channel, channel_by(std::move(way)));
     return std::make_unique<transport::RingLine>(
         std::move(channel), std::move(receives().handles),
         transport::RingLine::Rings{

@@ -14,10 +14,10 @@ namespace lend {
 using channel::CreditSizes;
 
 Result<std::unique_ptr<transport::End>> transport::Preparing::connect(
-    Endpoint const& peer, std::span<std::byte const> theirs) {
+    Way way, std::span<std::byte const> theirs) {
   LEND_TRY(terms, accept_terms(theirs, ours_));
   fit_to_each_other(ours_, terms);
-  LEND_TRY(line, connect_line(peer, terms));
+  LEND_TRY(line, connect_line(std::move(way), terms));
   TransportLimits limits{
       .kind = ours_.kind,
       .send_bytes_max = terms.message_bytes_max,
@@ -38,6 +38,13 @@ Result<std::unique_ptr<transport::End>> transport::Preparing::connect(
                                           .header_bytes = header_bytes_of(ours_.kind)});
 }
 
+Result<Channel> transport::Preparing::channel_by(Way way) {
+  PreparedChannel& channel = receives_.channel;
+  if (auto* const connected = std::get_if<QueuePair>(&way))
+    return std::move(channel).adopt(std::move(*connected));
+  return std::move(channel).handshake(std::get<Endpoint>(way));
+}
+
 template <class Kind>
 PreparedTransport<Kind>::PreparedTransport(std::unique_ptr<transport::Preparing> preparing) noexcept
     : preparing_{std::move(preparing)} {}
@@ -49,7 +56,7 @@ template <class Kind>
 PreparedTransport<Kind>::~PreparedTransport() = default;
 
 template <class Kind>
-transport::Preparing const& PreparedTransport<Kind>::preparing() const noexcept {
+transport::Preparing& PreparedTransport<Kind>::preparing() const noexcept {
   if (preparing_ == nullptr) [[unlikely]]
     stop("a prepared transport was used after it had been moved from");
   return *preparing_;
@@ -64,13 +71,33 @@ TransportTerms const& PreparedTransport<Kind>::terms() const noexcept {
 }
 
 template <class Kind>
-    Result<Kind> PreparedTransport<Kind>::handshake(Endpoint const& peer,
-                                                    std::span<std::byte const> theirs) &&
+PreparedQueuePair PreparedTransport<Kind>::take_queue_pair() noexcept {
+  return preparing().take_queue_pair();
+}
+template <class Kind>
+Result<void> PreparedTransport<Kind>::check(std::span<std::byte const> theirs) const {
+  return preparing().check(theirs);
+}
+
+template <class Kind>
+Result<Kind> PreparedTransport<Kind>::handshake(Endpoint const& peer,
+                                                std::span<std::byte const> theirs) && {
+  return std::move(*this).connect(peer, theirs);
+}
+template <class Kind>
+Result<Kind> PreparedTransport<Kind>::adopt(QueuePair connected,
+                                            std::span<std::byte const> theirs) && {
+  return std::move(*this).connect(std::move(connected), theirs);
+}
+
+template <class Kind>
+    template <class Way>
+    Result<Kind> PreparedTransport<Kind>::connect(Way way, std::span<std::byte const> theirs) &&
     try {
   auto const preparing = std::move(preparing_);
   if (preparing == nullptr)
     return Error{Errc::stale_handle, "this prepared transport was used before; prepare another"};
-  LEND_TRY(end, preparing->connect(peer, theirs));
+  LEND_TRY(end, preparing->connect(std::move(way), theirs));
   return Kind{std::move(end)};
 } catch (std::bad_alloc const&) {
   return Errc::exhausted;

@@ -13,6 +13,7 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <variant>
 
 namespace lend::transport {
 
@@ -25,6 +26,9 @@ namespace lend::transport {
                                                     : TransportKind::send_receive;
 }
 
+/// To the peer: over its endpoint, or over the queue pair that someone has connected.
+using Way = std::variant<Endpoint, QueuePair>;
+
 class Preparing {
  public:
   virtual ~Preparing() = default;
@@ -34,18 +38,26 @@ class Preparing {
   [[nodiscard]] Endpoint const& endpoint() const noexcept { return receives_.channel.endpoint(); }
   [[nodiscard]] TransportTerms const& terms() const noexcept { return encoded_; }
 
+  [[nodiscard]] PreparedQueuePair take_queue_pair() noexcept {
+    return receives_.channel.take_queue_pair();
+  }
+  [[nodiscard]] Result<void> check(std::span<std::byte const> theirs) const {
+    LEND_TRYV(accept_terms(theirs, ours_));
+    return success();
+  }
+
   /// Connects; once.
-  /// Errors:  those of PreparedTransport::handshake().
-  [[nodiscard]] Result<std::unique_ptr<End>> connect(Endpoint const& peer,
-                                                     std::span<std::byte const> theirs);
+  /// Errors:  those of PreparedTransport::handshake(), or adopt().
+  [[nodiscard]] Result<std::unique_ptr<End>> connect(Way way, std::span<std::byte const> theirs);
 
  protected:
   Preparing(ProtectionDomain const& domain, Terms const& ours, Wait wait, PreparedReceives receives)
       : domain_{domain}, ours_{ours}, wait_{wait}, receives_{std::move(receives)} {}
 
   /// The line to a peer with these terms, which fit.
-  [[nodiscard]] virtual Result<std::unique_ptr<Line>> connect_line(Endpoint const& peer,
+  [[nodiscard]] virtual Result<std::unique_ptr<Line>> connect_line(Way way,
                                                                    Terms const& theirs) = 0;
+  [[nodiscard]] Result<Channel> channel_by(Way way);
 
   [[nodiscard]] ProtectionDomain const& domain() const noexcept { return domain_; }
   [[nodiscard]] Terms const& ours() const noexcept { return ours_; }

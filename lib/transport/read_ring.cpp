@@ -21,12 +21,12 @@ class ReadPreparing final : public transport::Preparing {
         notes_{std::move(notes)} {}
 
  private:
-  Result<std::unique_ptr<transport::Line>> connect_line(Endpoint const& peer,
+  Result<std::unique_ptr<transport::Line>> connect_line(transport::Way way,
                                                         transport::Terms const& theirs) override {
     LEND_TRY(landing, domain().allocate(ours().ring_bytes));
     LEND_TRY(words,
              NoteBuffers::allocate(domain(), transport::word_receives, transport::note_bytes));
-    LEND_TRY(channel, std::move(receives().channel).handshake(peer));
+    LEND_TRY(channel, channel_by(std::move(way)));
     return std::make_unique<transport::ReadLine>(
         std::move(channel), std::move(receives().handles),
         transport::ReadLine::Rings{

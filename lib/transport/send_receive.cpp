@@ -20,7 +20,7 @@ class BufferPreparing final : public transport::Preparing {
       : Preparing{domain, ours, wait, std::move(receives)}, buffers_{std::move(buffers)} {}
 
  private:
-  Result<std::unique_ptr<transport::Line>> connect_line(Endpoint const& peer,
+  Result<std::unique_ptr<transport::Line>> connect_line(transport::Way way,
                                                         transport::Terms const& theirs) override {
     // Messages are as long as the peer says, but take no more memory than this end receives into;
     // a few fit in any case.
@@ -31,7 +31,7 @@ class BufferPreparing final : public transport::Preparing {
     LEND_TRY(sends, Buffers::allocate(domain(), static_cast<std::uint32_t>(slots),
                                       theirs.message_bytes_max));
     LEND_TRY(words, Buffers::allocate(domain(), transport::word_receives, 0));
-    LEND_TRY(channel, std::move(receives().channel).handshake(peer));
+    LEND_TRY(channel, channel_by(std::move(way)));
     return std::make_unique<transport::BufferLine>(
         std::move(channel), std::move(receives().handles), std::move(buffers_), std::move(sends),
         std::move(words));

@@ -9,6 +9,10 @@
 #include <string>
 #include <vector>
 
+#include <lend/transport/prepared.hpp>
+#include <lend/transport/send_receive.hpp>
+#include <lend/transport/waiting.hpp>
+
 #include "cm/event_loop.hpp"
 #include "cm_ends.hpp"
 
@@ -168,4 +172,35 @@ TEST_CASE("a connection given up at any step leaves the listener and the device 
   auto const accepted = must(accept_from(std::move(request), host.prepare(), within(bound)));
   must(connecting.get());
   CHECK(accepted.peer.private_data.size() == 1);
+}
+
+TEST_CASE("a transport's terms are the private data of its connection by rdma_cm", "[cm]") {
+  CmHost host;
+  auto listener = must(CmListener::open(test_address(0)));
+  auto const serving = [&]() -> Result<SendReceive> {
+    LEND_TRY(prepared, SendReceive::prepare(host.domain));
+    LEND_TRY(request, listener.next(within(bound)));
+    LEND_TRYV(prepared.check(request.peer().private_data));
+    LEND_TRY(connected, std::move(request).accept(prepared.take_queue_pair(), within(bound),
+                                                  prepared.terms()));
+    return std::move(prepared).adopt(std::move(connected.queue_pair), connected.peer.private_data);
+  };
+  auto const connecting = [&]() -> Result<SendReceive> {
+    LEND_TRY(prepared, SendReceive::prepare(host.domain));
+    auto const terms = prepared.terms();
+    LEND_TRY(connected, cm_connect(listener.address(), prepared.take_queue_pair(), within(bound),
+                                   {.private_data = terms}));
+    return std::move(prepared).adopt(std::move(connected.queue_pair), connected.peer.private_data);
+  };
+  auto client = meanwhile(connecting);
+  auto server = must(serving());
+  auto connected = must(client.get());
+
+  auto const word = [](std::string_view text) { return std::as_bytes(std::span{text}); };
+  must(send_message(connected, word("ask"), within(bound)));
+  auto const question = must(receive_message(server, within(bound)));
+  CHECK(question.bytes().size() == 3);
+  must(send_message(server, word("reply"), within(bound)));
+  auto const answer = must(receive_message(connected, within(bound)));
+  CHECK(answer.bytes().size() == 5);
 }

@@ -29,6 +29,22 @@ Result<std::pair<Kind, Kind>> try_ends(ProtectionDomain const& domain,
   return std::pair{std::move(one), std::move(other)};
 }
 
+/// The same over queue pairs that something else has connected.
+template <class Kind>
+Result<std::pair<Kind, Kind>> try_adopted_ends(ProtectionDomain const& domain,
+                                               TransportOptions const& of_both = {}) {
+  LEND_TRY(a, Kind::prepare(domain, of_both));
+  LEND_TRY(b, Kind::prepare(domain, of_both));
+  auto const terms = a.terms();
+  LEND_TRYV(a.check(b.terms()));
+  auto const endpoint = a.endpoint();
+  LEND_TRY(queue_pair_of_a, a.take_queue_pair().connect(b.endpoint()));
+  LEND_TRY(queue_pair_of_b, b.take_queue_pair().connect(endpoint));
+  LEND_TRY(one, std::move(a).adopt(std::move(queue_pair_of_a), b.terms()));
+  LEND_TRY(other, std::move(b).adopt(std::move(queue_pair_of_b), terms));
+  return std::pair{std::move(one), std::move(other)};
+}
+
 template <class Kind>
 std::pair<Kind, Kind> ends(TransportOptions const& of_a = {}, TransportOptions const& of_b = {}) {
   auto const domain = must(open_test_device().allocate_protection_domain());

@@ -168,6 +168,49 @@ TEST_CASE("options out of range are refused with the limit", "[transport]") {
         Errc::invalid_argument);
 }
 
+TEST_CASE("a transport over a queue pair that something else connected is as any", "[transport]") {
+  auto const context = open_test_device();
+  if (lacks(context, &DeviceCapabilities::endpoints)) return;
+  auto const domain = must(context.allocate_protection_domain());
+  auto const talk = [&](auto kind) {
+    using Kind = typename decltype(kind)::type;
+    auto [a, b] = must(try_adopted_ends<Kind>(domain));
+    Ends ends = accompanied({AnyTransport{std::move(a)}, AnyTransport{std::move(b)}});
+    for (int round = 0; round < 100; ++round) {
+      send(ends.first, "to b " + std::to_string(round));
+      CHECK(receive(ends.second) == "to b " + std::to_string(round));
+      send(ends.second, "to a " + std::to_string(round));
+      CHECK(receive(ends.first) == "to a " + std::to_string(round));
+    }
+  };
+  talk(std::type_identity<SendReceive>{});
+  talk(std::type_identity<ReadRing>{});
+  if (!lacks(context, &DeviceCapabilities::immediates)) talk(std::type_identity<CreditRing>{});
+}
+
+TEST_CASE(
+    "terms that do not fit are refused before a queue pair is connected, and as it is adopted",
+    "[transport]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  auto [a, b] = prepare_both({}, {});
+  TransportTerms damaged = b.terms();
+  damaged[3] ^= std::byte{4};
+  CHECK(error_of(a.check(damaged)) == Errc::incompatible_peer);
+  must(a.check(b.terms()));
+
+  auto queue_pair = must(a.take_queue_pair().connect(b.endpoint()));
+  auto const terms = b.terms();
+  SECTION("by the terms") {
+    CHECK(error_of(std::move(a).adopt(std::move(queue_pair), damaged)) == Errc::incompatible_peer);
+  }
+  SECTION("by the queue pair, which is another's") {
+    CHECK(error_of(std::move(b).adopt(std::move(queue_pair), terms)) == Errc::invalid_argument);
+    std::swap(a, b);
+  }
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
+  CHECK(error_of(std::move(a).adopt(std::move(queue_pair), terms)) == Errc::stale_handle);
+}
+
 TEST_CASE("terms that are damaged or do not fit connect nothing", "[transport]") {
   if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
   auto [a, b] = prepare_both({}, {});

@@ -6,6 +6,7 @@
 #include <lend/base/result.hpp>
 #include <lend/transport/transport.hpp>
 #include <lend/verbs/endpoint.hpp>
+#include <lend/verbs/queue_pair.hpp>
 
 #include <cstddef>
 #include <memory>
@@ -37,10 +38,25 @@ class LEND_EXPORT PreparedTransport {
   ///          stale_handle       it was moved from or consumed before.
   [[nodiscard]] Result<Kind> handshake(Endpoint const& peer, std::span<std::byte const> theirs) &&;
 
+  /// By other means than endpoints, as rdma_cm, whose private data has room for terms(): moves the
+  /// queue pair out, to be connected and given to adopt(). A second call returns a moved-from one.
+  [[nodiscard]] PreparedQueuePair take_queue_pair() noexcept;
+  /// Whether adopt() would take these terms, for a listener that still can reject its peer.
+  /// Errors:  incompatible_peer  as handshake().
+  [[nodiscard]] Result<void> check(std::span<std::byte const> theirs) const;
+  /// Makes the transport over the queue pair of take_queue_pair(). Consumes this object, also when
+  /// it fails; the connection then ends. On iWARP the side that connected must send first:
+  /// CmConnection.
+  /// Errors:  those of PreparedChannel::adopt() and ProtectionDomain::allocate(), and
+  ///          incompatible_peer, stale_handle  as handshake().
+  [[nodiscard]] Result<Kind> adopt(QueuePair connected, std::span<std::byte const> theirs) &&;
+
  private:
   friend Kind;
   explicit PreparedTransport(std::unique_ptr<transport::Preparing> preparing) noexcept;
-  [[nodiscard]] transport::Preparing const& preparing() const noexcept;
+  [[nodiscard]] transport::Preparing& preparing() const noexcept;
+  template <class Way>
+  [[nodiscard]] Result<Kind> connect(Way way, std::span<std::byte const> theirs) &&;
   std::unique_ptr<transport::Preparing> preparing_;
 };
 
