@@ -18,7 +18,8 @@ namespace transport {
 class Preparing;
 }
 
-/// Made by `Kind::prepare()`. Its memory is there and its receives are posted.
+/// Made by `Kind::prepare()`. Its memory is there and its receives are posted. Where it was moved
+/// from, all but handshake() and adopt() stop the process.
 template <class Kind>
 class LEND_EXPORT PreparedTransport {
  public:
@@ -26,7 +27,7 @@ class LEND_EXPORT PreparedTransport {
   PreparedTransport& operator=(PreparedTransport&&) noexcept;
   ~PreparedTransport();
 
-  /// What the peer needs of this end. Both stop the process where it was moved from.
+  /// What the peer needs of this end.
   [[nodiscard]] Endpoint const& endpoint() const noexcept;
   [[nodiscard]] TransportTerms const& terms() const noexcept;
 
