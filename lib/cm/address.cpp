@@ -75,8 +75,8 @@ Result<CmAddress> CmAddress::parse(std::string_view text, bool local, HostNames 
   hints.ai_port_space = RDMA_PS_TCP;
   hints.ai_qp_type = IBV_QPT_RC;
   rdma_addrinfo* raw = nullptr;
-  errno = 0;
   LEND_TRYV(require_librdmacm());
+  errno = 0;
   int const result = rdma_getaddrinfo(parts.host.c_str(), parts.port.c_str(), &hints, &raw);
   if (result == -1 && errno != 0)
     return Error::from_errno("rdma_getaddrinfo for host \"" + parts.host + '"', errno);
