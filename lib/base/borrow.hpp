@@ -40,6 +40,12 @@ class BorrowLedger {
   [[nodiscard]] bool lend_at_once(Loan& loan, ByteRange range, LoanKind kind, Operation operation,
                                   SourceLine where) noexcept;
 
+  /// Whether any range may be read until the calling thread does something else: no loan is
+  /// exclusive, no other thread can make one, and the region exists. False: lend() decides.
+  [[nodiscard]] bool allows_reading_at_once() const noexcept {
+    return is_only_thread() && flags() == 0;
+  }
+
   /// Returns `loan`. True if it was the last one and `retire()` was called before: then the caller,
   /// and no other thread, must now release the memory that the ledger guards.
   [[nodiscard]] static bool give_back(Loan& loan) noexcept;

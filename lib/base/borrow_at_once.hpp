@@ -96,8 +96,7 @@ inline void BorrowLedger::describe(Loan& loan, ByteRange range, LoanKind kind, O
                                    SourceLine where) noexcept {
   loan.begin_ = range.offset;
   loan.end_ = range.offset + range.length;
-  loan.where_.file = where.file;  // one by one: from registers, and not through memory
-  loan.where_.line = where.line;
+  loan.note(where);
   loan.kind_ = kind;
   loan.operation_ = operation;
 }

@@ -29,7 +29,14 @@ class Loan {
   /// What was lent, while on_loan().
   [[nodiscard]] ByteRange range() const noexcept { return {begin_, end_ - begin_}; }
   [[nodiscard]] LoanKind kind() const noexcept { return kind_; }
-  [[nodiscard]] SourceLine where() const noexcept { return where_; }  ///< the post that made it
+  /// The post that made it, or that note() named since; a null file if unknown.
+  [[nodiscard]] SourceLine where() const noexcept { return where_; }
+  /// Of a post that lends nothing.
+  void note(SourceLine where) noexcept {
+    where_.file = where.file;  // one by one: from registers, and not through memory
+    where_.line = where.line;
+  }
+  void forget_where() noexcept { where_.file = nullptr; }
 
  private:
   friend class BorrowLedger;
@@ -39,7 +46,7 @@ class Loan {
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   std::size_t reach_ = 0;  // largest end_ of this loan and all before it in the list
-  SourceLine where_{};
+  SourceLine where_{nullptr, 0};
   LoanKind kind_{};
   Operation operation_{};
 };

@@ -81,8 +81,8 @@ template <class Work>
   verbs::QueuePairHandle const& queue_pair = channel_.connection.raw();
   Slot& slot = in_flight.next();
   SlotId const id = in_flight.next_id();
-  if (!verbs::is_plain(queue_pair, plain) ||
-      !verbs::lend_plain(slot.pieces, plain.element, operation, {file, line})) [[unlikely]]
+  if (!verbs::is_plain(queue_pair, plain) || !verbs::lend_plain(*slot.pieces, plain, {file, line}))
+      [[unlikely]]
     return {};
   in_flight.open(slot, id, operation, scope, plain.element.range.length, plain_and_held);
   bool const is_silent = link<operation>(chain, slot, id);

@@ -123,8 +123,11 @@ template <class Request>
 void Batching::note_posted(Request* first, Request const* end, Operation operation,
                            ScopeRecord& scope) noexcept {
   std::uint32_t count = 0;
-  for (Request const* request = first; request != end; request = request->next, ++count)
-    channel_.in_flight.slot(SlotId{request->wr_id}).unposted = false;
+  for (Request const* request = first; request != end; request = request->next, ++count) {
+    Slot& slot = channel_.in_flight.slot(SlotId{request->wr_id});
+    slot.unposted = false;
+    if (verbs::is_copied(*request)) verbs::give_back_copied(slot.pieces, slot.loans);
+  }
   channel_.in_flight.note_posted(operation, scope, count);
   if (channel_.in_flight.observed.is_on()) [[unlikely]]
     observe(first, end, operation);

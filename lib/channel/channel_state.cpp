@@ -340,8 +340,8 @@ WorkFailure ChannelState::subject_of(SlotId id, Slot const& slot) const noexcept
   subject.operation = slot.work.operation;
   subject.slot = id.index();
   subject.bytes = slot.work.bytes;
-  // One call lent all its elements. Work without loans has no source line.
-  if (slot.loans > 0 && slot.pieces->loan.on_loan()) subject.posted_at = slot.pieces->loan.where();
+  // Work without loans has no source line.
+  if (auto const where = slot.posted_at(); where.file != nullptr) subject.posted_at = where;
   return subject;
 }
 

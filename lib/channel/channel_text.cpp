@@ -39,6 +39,8 @@ std::string text_of(ChannelState const& channel) {
     text +=
         used(channel.in_flight.outstanding(Operation::receive), channel.receive_depth, "receives");
   text += " outstanding; ";
+  if (channel.inline_bytes != 0)
+    text += "sends of up to " + std::to_string(channel.inline_bytes) + " bytes are copied; ";
   Error const* const cause = channel.failures.first_cause();
   return text + (cause == nullptr ? "it works" : "broken by: " + cause->message());
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The requests of one channel: slots, loans, and room for more. The code of each post and
-// completion is inline. The thread of the channel.
+// The requests of one channel: slots, loans, room. Inline for each post. The channel's thread.
 #pragma once
 
 #include <base/slot_table.hpp>
@@ -63,6 +62,7 @@ class InFlight {
   SlotId open(Slot& next, Operation operation, ScopeRecord& scope) noexcept {
     SlotId const id = next_id();
     open(next, id, operation, scope, 0, {.held = true});
+    next.pieces->loan.forget_where();
     return id;
   }
   /// The same for a request of lend itself, without a handle or a scope.
@@ -102,13 +102,13 @@ class InFlight {
   /// Ends a request that is_plain(), and whose result its handle takes here and now: returns its
   /// bytes and its slot.
   [[gnu::always_inline]] void free_at_once(Slot& slot) noexcept {
-    verbs::end_loan(slot.pieces->loan, slot.pieces->region);
+    verbs::end_loan(*slot.pieces);
     slot.state() = {};
     slots_.free(slot);
   }
   /// The same of a request that never took the next() slot, in whose row its loan is.
   [[gnu::always_inline]] void skip(Slot& next) noexcept {
-    verbs::end_loan(next.pieces->loan, next.pieces->region);
+    verbs::end_loan(*next.pieces);
     slots_.skip(next);
   }
   /// It is not outstanding any more.
@@ -222,7 +222,7 @@ class InFlight {
   if (!state.is({.loans = 1})) [[unlikely]]
     return end(slot);
   observed.succeed(slots_.id_of(slot), slot);
-  verbs::end_loan(slot.pieces->loan, slot.pieces->region);
+  verbs::end_loan(*slot.pieces);
   note_over(slot.work.operation, *slot.scope);
   if (slot.held) {
     slot.state() = {.held = true, .finished = true};

@@ -62,8 +62,7 @@ void Observation::post_chained(SlotId id, bool is_message, std::uint64_t now) no
   observe::Recorder* const recorder = observer_->recorder();
   if (recorder == nullptr) return;
   Slot const& slot = slots_.tenant(id);
-  base::Loan const& loan = slot.pieces->loan;
-  auto const [file, line] = loan.on_loan() ? loan.where() : SourceLine{nullptr, 0};
+  auto const [file, line] = slot.posted_at();
   recorder->add({.at = now,
                  .bytes = slot.work.bytes,
                  .slot = id.index(),

@@ -10,8 +10,6 @@
 #include <verbs/plain_work.hpp>
 #include <verbs/posting.hpp>
 
-#include <optional>
-
 namespace lend::channel {
 
 /// For a lambda whose captures are to stay in registers.
@@ -103,12 +101,14 @@ template <Lending lending, class Work, class Then, class Otherwise>
     return otherwise(post_general<lending>(channel, plain.work(), scope, file, line));
   Slot& slot = in_flight.next();
   SlotId const id = in_flight.next_id();
-  if constexpr (lending == Lending::lends)
-    if (!verbs::lend_plain(slot.pieces, plain.element, operation, {file, line})) [[unlikely]]
-      return otherwise(post_general<lending>(channel, plain.work(), scope, file, line));
+  bool const is_copied = verbs::is_copied(queue_pair, plain);
+  if constexpr (lending != Lending::lends)
+    slot.pieces->loan.forget_where();
+  else if (!verbs::lend_plain(*slot.pieces, plain, {file, line}, is_copied)) [[unlikely]]
+    return otherwise(post_general<lending>(channel, plain.work(), scope, file, line));
   verbs::RequestOf<Work>* refused = nullptr;
   auto const post = [&](verbs::Form<Work>& form) LEND_INLINED {
-    form.describe(queue_pair, id.value, plain);
+    form.describe(id.value, plain, is_copied);
     return verbs::post_chain(queue_pair, form.request, refused);
   };
   int result = 0;
@@ -122,6 +122,7 @@ template <Lending lending, class Work, class Then, class Otherwise>
     refuse_plain<lending>(channel, plain, scope, result, refused);
     return otherwise(SlotId{});
   }
+  if (lending == Lending::lends && is_copied) verbs::end_loan(*slot.pieces);
   return then(slot, id);
 }
 

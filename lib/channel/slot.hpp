@@ -69,6 +69,11 @@ struct Slot : SlotState {
   Error failure{};
 
   [[nodiscard]] SlotState& state() noexcept { return *this; }
+  /// The one call that lent all its bytes, maybe for the post only; a null file if it lent none.
+  [[nodiscard]] SourceLine posted_at() const noexcept {
+    auto const where = pieces->loan.where();
+    return where.file != nullptr ? where : SourceLine{nullptr, 0};
+  }
   void follow(SlotId unsignaled) noexcept {
     follows = unsignaled.is_valid();
     before = unsignaled;

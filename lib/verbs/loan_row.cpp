@@ -6,7 +6,10 @@ namespace lend::verbs {
 
 Result<void> begin_loan(base::Loan& loan, RegionState& region, ByteRange range, base::LoanKind kind,
                         Operation operation, SourceLine const& where) noexcept {
-  if (!region.ledger.is_recording()) return success();
+  if (!region.ledger.is_recording()) {
+    loan.note(where);
+    return success();
+  }
   auto lent = region.ledger.lend(loan, range, kind, operation, where);
   if (lent && kind == base::LoanKind::exclusive) poison(region, range);
   return lent;

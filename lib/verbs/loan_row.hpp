@@ -72,6 +72,10 @@ struct LentPiece {
   RegionState* region = nullptr;
 };
 
+[[gnu::always_inline]] inline void end_loan(LentPiece& piece) noexcept {
+  end_loan(piece.loan, piece.region);
+}
+
 /// Where a work request's loans are recorded. Without `where` nothing is lent.
 struct LoanRow {
   LentPiece* next = nullptr;          // one for each element; unused
@@ -100,11 +104,19 @@ template <class Element>
 /// Out of line: a loop among what is inline below would cost even one loan ten instructions.
 void give_back_all_but_one(LentPiece* pieces, std::uint16_t& count) noexcept;
 
+/// Ends the loans of a row of at least one, whose bytes were copied; its source line stays.
+[[gnu::always_inline]] inline void give_back_copied(LentPiece* pieces,
+                                                    std::uint16_t& count) noexcept {
+  if (count > 1) [[unlikely]]
+    give_back_all_but_one(pieces, count);
+  end_loan(*pieces);
+}
+
 /// Ends the first `count` loans of a row.
 [[gnu::always_inline]] inline void give_back_all(LentPiece* pieces, std::uint16_t& count) noexcept {
   if (count > 1) [[unlikely]]
     give_back_all_but_one(pieces, count);
-  if (count == 1) end_loan(pieces->loan, pieces->region);
+  if (count == 1) end_loan(*pieces);
   count = 0;
 }
 

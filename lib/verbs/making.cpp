@@ -5,6 +5,7 @@
 #include <verbs/queue_pair_states.hpp>
 #include <verbs/verb_error.hpp>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace lend::verbs {
@@ -35,6 +36,11 @@ struct Maker {
   }
   [[nodiscard]] bool can_make(ibv_qp_cap cap) const noexcept { return bool{make(cap)}; }
 
+  /// Whether another request than one that failed with `errno_value` may succeed.
+  [[nodiscard]] bool may_be_a_limit(int errno_value) const noexcept {
+    return verbs::may_be_a_limit(errno_value) && domain.provider().last_reason() == nullptr;
+  }
+
   /// The largest inline size with which `asked` can be created; with 0 it can.
   [[nodiscard]] std::uint32_t inline_possible(ibv_qp_cap asked) const noexcept {
     std::uint32_t possible = 0;
@@ -44,6 +50,19 @@ struct Maker {
       (can_make(asked) ? possible : too_large) = asked.max_inline_data;
     }
     return possible;
+  }
+  /// As make(). If that is refused: with what inline size makes it possible, which then is `asked`.
+  [[nodiscard]] RawQueuePair make_with_less_inline(ibv_qp_cap& asked,
+                                                   ibv_qp_cap& granted) const noexcept {
+    granted = asked;
+    RawQueuePair raw = make(granted);
+    if (raw) asked.max_inline_data = std::min(asked.max_inline_data, granted.max_inline_data);
+    if (raw || !may_be_a_limit(errno)) return raw;
+    ibv_qp_cap less = asked;
+    less.max_inline_data = 0;
+    asked.max_inline_data = can_make(less) ? inline_possible(asked) : 0;
+    granted = asked;
+    return make(granted);
   }
 };
 
@@ -65,8 +84,7 @@ Error refusal_of(Maker const& maker, ibv_qp_cap const& asked, int errno_value) {
   Provider const& provider = maker.domain.provider();
   ContextHandle const& context = *maker.domain.context;
   std::string const call = "ibv_create_qp with " + text_of(asked);
-  if (!may_be_a_limit(errno_value) || provider.last_reason() != nullptr)
-    return verb_error(provider, call, errno_value);
+  if (!maker.may_be_a_limit(errno_value)) return verb_error(provider, call, errno_value);
 
   std::string const locked =
       locked_memory_is_limited() ? ' ' + locked_memory_remedy() : std::string{};
@@ -103,21 +121,24 @@ Result<RawQueuePair> make_queue_pair(DomainHandle const& domain, RawCompletionQu
                                      Service service, ibv_qp_cap& granted) {
   auto const receive_elements =
       shared_receives == nullptr ? options.receive_elements.value_or(options.elements) : 0;
-  ibv_qp_cap const asked{.max_send_wr = options.send_depth + options.probes,
-                         // Some cards refuse both. Source: rdma-core pull request 1624.
-                         .max_recv_wr = shared_receives == nullptr ? options.receive_depth : 0,
-                         .max_send_sge = options.elements,
-                         .max_recv_sge = receive_elements,
-                         .max_inline_data = options.inline_bytes};
+  ibv_qp_cap asked{.max_send_wr = options.send_depth + options.probes,
+                   // Some cards refuse both. Source: rdma-core pull request 1624.
+                   .max_recv_wr = shared_receives == nullptr ? options.receive_depth : 0,
+                   .max_send_sge = options.elements,
+                   .max_recv_sge = receive_elements,
+                   .max_inline_data = options.inline_bytes.value_or(inline_bytes_unasked)};
   Maker const maker{domain, completions, shared_receives, bring_up_of(service).type};
   granted = asked;
-  auto raw = maker.make(granted);
+  auto raw =
+      options.inline_bytes ? maker.make(granted) : maker.make_with_less_inline(asked, granted);
   if (int const error = errno; !raw) return refusal_of(maker, asked, error);
   if (granted.max_send_wr < asked.max_send_wr || granted.max_recv_wr < asked.max_recv_wr ||
       granted.max_send_sge < asked.max_send_sge || granted.max_recv_sge < asked.max_recv_sge ||
       granted.max_inline_data < asked.max_inline_data)
     return Error{Errc::exhausted, domain.context->name + " granted less than " + text_of(asked) +
                                       ": " + text_of(granted) + "; ask for that"};
+  // So that which bytes are copied depends on the program, not on what else the device would take.
+  granted.max_inline_data = asked.max_inline_data;
   return raw;
 }
 

@@ -85,17 +85,33 @@ template <class Queue, class Work>
     return true;
 }
 
-/// Lends the bytes of work that is_plain(), if its region has a ledger. False: nothing was lent,
-/// and begin_loan() decides.
-template <class Element>
-[[nodiscard, gnu::always_inline]] inline bool lend_plain(LentPiece* piece, Element element,
-                                                         Operation operation,
-                                                         SourceLine where) noexcept {
-  RegionState& region = *element.region;
-  if (!begin_loan_at_once(piece->loan, region, element.range, ElementKind<Element>::loan, operation,
-                          where)) [[unlikely]]
+/// Whether the bytes of work that is_plain() are copied by its post.
+template <class Work, class Queue>
+[[nodiscard, gnu::always_inline]] inline bool is_copied(Queue const& queue,
+                                                        Plain<Work> plain) noexcept {
+  constexpr Operation operation = WorkKind<Work>::operation;
+  if constexpr (operation == Operation::send || operation == Operation::write)
+    return are_copied(queue, plain.element.range.length);
+  else
+    return false;
+}
+
+/// Lends the bytes of work that is_plain(), if its region has a ledger; if the next call is to copy
+/// them, mostly without a record. False: nothing was lent, and begin_loan() decides.
+template <class Work>
+[[nodiscard, gnu::always_inline]] inline bool lend_plain(LentPiece& piece, Plain<Work> plain,
+                                                         SourceLine where,
+                                                         bool is_copied_next = false) noexcept {
+  RegionState& region = *plain.element.region;
+  if (is_copied_next && region.ledger.allows_reading_at_once()) [[likely]] {
+    piece.loan.note(where);
+    return true;
+  }
+  constexpr auto kind = ElementKind<typename Plain<Work>::Element>::loan;
+  if (!begin_loan_at_once(piece.loan, region, plain.element.range, kind, operation_of<Work>, where))
+      [[unlikely]]
     return !region.ledger.is_recording();
-  piece->region = &region;
+  piece.region = &region;
   return true;
 }
 
@@ -133,13 +149,13 @@ struct Form {
   Form& operator=(Form const&) = delete;
 
   /// Describes work that is_plain().
-  [[gnu::always_inline]] void describe(QueuePairHandle const& queue, std::uint64_t id,
-                                       Plain<Work> plain) noexcept {
+  [[gnu::always_inline]] void describe(std::uint64_t id, Plain<Work> plain,
+                                       bool is_copied) noexcept {
     fill_element(entry, *plain.element.region, plain.element.range);
     request.wr_id = id;
     constexpr Operation operation = WorkKind<Work>::operation;
     if constexpr (operation == Operation::send || operation == Operation::write)
-      request.send_flags = flags_for(queue, plain.element.range.length, true);
+      request.send_flags = flags_for(is_copied);
     if constexpr (is_remote<Work>) {
       request.wr.rdma.remote_addr = plain.peer->address;
       request.wr.rdma.rkey = plain.peer->key;

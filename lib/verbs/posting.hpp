@@ -120,10 +120,13 @@ template <class Queue, class Work>
   return resolved;
 }
 
-/// Lends the bytes of `work`, and posts it. What is refused may have loans in its row.
+/// Lends the bytes of `work`, and posts it, which ends the loans of what it copied. What is refused
+/// may have loans in its `row`.
 template <class Queue, class Work>
-[[nodiscard]] PostAnswer try_post(Queue const& queue, std::uint64_t id, Work const& work,
-                                  LoanRow loans) noexcept {
+[[nodiscard, gnu::always_inline]] inline PostAnswer try_post(Queue const& queue, std::uint64_t id,
+                                                             Work const& work,
+                                                             LoanRow const& row) noexcept {
+  LoanRow loans = row;
   ibv_sge elements[elements_max];
   RequestOf<Work> request;
   auto const resolved = describe(queue, id, work, request, elements, loans);
@@ -131,6 +134,7 @@ template <class Queue, class Work>
   RequestOf<Work>* refused = nullptr;
   if (int const result = post_chain(queue, request, refused); result != 0)
     return device_answer(resolved.bytes, result, refused);
+  if (is_copied(request) && row.where != nullptr) give_back_copied(row.next, *row.count);
   return {.bytes = resolved.bytes};
 }
 

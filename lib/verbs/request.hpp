@@ -24,13 +24,23 @@ namespace lend::verbs {
   entry.lkey = region.local_key;
 }
 
+/// Whether so many bytes, which leave this side, are copied when they are posted. Not 0 bytes: a
+/// queue pair without inline room refuses the flag itself.
+[[nodiscard, gnu::always_inline]] inline bool are_copied(QueuePairHandle const& queue_pair,
+                                                         std::uint64_t bytes) noexcept {
+  return bytes - 1 < queue_pair.inline_bytes;
+}
+/// Source: ibv_post_send(3): the bytes of an inline request may be used again once it is posted.
+[[nodiscard, gnu::always_inline]] inline bool is_copied(ibv_send_wr const& request) noexcept {
+  return (request.send_flags & IBV_SEND_INLINE) != 0;
+}
+[[nodiscard, gnu::always_inline]] inline bool is_copied(ibv_recv_wr const&) noexcept {
+  return false;
+}
+
 /// Signaled, so that every failure and every free slot is seen; a chain may do with fewer.
-[[nodiscard, gnu::always_inline]] inline unsigned flags_for(QueuePairHandle const& queue_pair,
-                                                            std::uint64_t bytes,
-                                                            bool may_inline) noexcept {
-  // 0 bytes are never inlined: a queue pair without inline room refuses the flag itself.
-  bool const is_inlined = may_inline && bytes - 1 < queue_pair.inline_bytes;
-  return IBV_SEND_SIGNALED | (is_inlined ? unsigned{IBV_SEND_INLINE} : 0u);
+[[nodiscard, gnu::always_inline]] inline unsigned flags_for(bool is_copied) noexcept {
+  return IBV_SEND_SIGNALED | (is_copied ? unsigned{IBV_SEND_INLINE} : 0u);
 }
 
 // Set field by field: value-initialising the 128 bytes costs more than the rest of a post.
@@ -43,7 +53,7 @@ namespace lend::verbs {
   request.sg_list = elements;
   request.num_sge = resolved.count;
   request.opcode = opcode;
-  request.send_flags = flags_for(queue_pair, resolved.bytes, may_inline);
+  request.send_flags = flags_for(may_inline && are_copied(queue_pair, resolved.bytes));
 }
 
 // From work to the fields of its request. `elements` must stay until it is posted.

@@ -27,8 +27,12 @@ struct End {
 End odd_end(std::uint32_t depth = 128, FakeDevice device = {}) {
   Fake::get().reset(std::move(device));
   auto const domain = open_fake().value().allocate_protection_domain().value();
-  auto prepared =
-      channel_builder().protection_domain(domain).send_depth(depth).receive_depth(depth).build();
+  auto prepared = channel_builder()
+                      .protection_domain(domain)
+                      .send_depth(depth)
+                      .receive_depth(depth)
+                      .inline_bytes(0)
+                      .build();
   auto queue_pair =
       verbs::QueuePairDoor::connected(prepared.value().take_queue_pair(), nullptr);  // iWARP, too
   return {domain.allocate(64 * piece).value(),

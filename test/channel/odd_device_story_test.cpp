@@ -25,7 +25,7 @@ struct End {
 End fake_end() {
   Fake::get().reset({});
   auto const domain = open_fake().value().allocate_protection_domain().value();
-  auto prepared = channel_builder().protection_domain(domain).build().value();
+  auto prepared = channel_builder().protection_domain(domain).inline_bytes(0).build().value();
   auto const itself = prepared.endpoint();
   return {domain.allocate(64).value(), std::move(prepared).handshake(itself).value()};
 }

@@ -30,7 +30,7 @@ struct End {
 
 ChannelOptions one_element() {
   ChannelOptions options;
-  options.queue_pair.elements = 1;
+  options.queue_pair = {.elements = 1, .inline_bytes = 0};
   return options;
 }
 

@@ -41,10 +41,17 @@ struct TwoEnds {
   Channel b;
 };
 
-/// Two channels of `domain`, connected to each other.
-inline std::pair<Channel, Channel> connected(ProtectionDomain const& domain,
-                                             ChannelOptions const& of_one,
-                                             ChannelOptions const& of_other) {
+/// `options`, by which the bytes of small sends, too, are on loan until their completion. A test of
+/// what is copied asks for inline bytes.
+inline ChannelOptions without_copies(ChannelOptions options = {}) {
+  if (!options.queue_pair.inline_bytes) options.queue_pair.inline_bytes = 0;
+  return options;
+}
+
+/// Two channels of `domain`, connected to each other, of these very options.
+inline std::pair<Channel, Channel> connected_as_asked(ProtectionDomain const& domain,
+                                                      ChannelOptions const& of_one,
+                                                      ChannelOptions const& of_other) {
   for (int tries = 1; !domain.context().capabilities().endpoints; ++tries) {
     PreparedChannel one = must(prepare_channel(domain, of_one));
     PreparedChannel other = must(prepare_channel(domain, of_other));
@@ -61,6 +68,13 @@ inline std::pair<Channel, Channel> connected(ProtectionDomain const& domain,
   Channel a = must(std::move(one).handshake(other.endpoint()));
   Channel b = must(std::move(other).handshake(endpoint));
   return {std::move(a), std::move(b)};
+}
+
+/// The same, without_copies() unless `of_one` or `of_other` asks for them.
+inline std::pair<Channel, Channel> connected(ProtectionDomain const& domain,
+                                             ChannelOptions const& of_one,
+                                             ChannelOptions const& of_other) {
+  return connected_as_asked(domain, without_copies(of_one), without_copies(of_other));
 }
 
 inline TwoEnds two_ends(ChannelOptions const& options = {}) {

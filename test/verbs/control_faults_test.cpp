@@ -31,10 +31,12 @@ Result<void> everything() {
   LEND_TRY(remote, exposed.remote());
   LEND_TRY(queue, CompletionQueue::create(context, 64));
   LEND_TRY(prepared,
-           PreparedQueuePair::create(domain, queue, {.send_depth = 16, .receive_depth = 16}));
+           PreparedQueuePair::create(domain, queue,
+                                     {.send_depth = 16, .receive_depth = 16, .inline_bytes = 0}));
   LEND_TRY(receives, ReceiveQueue::create(domain, 16));
   LEND_TRYV(receives.request_limit_event(8));
-  LEND_TRY(sharing, PreparedQueuePair::create(domain, queue, {.send_depth = 16}, receives));
+  LEND_TRY(sharing, PreparedQueuePair::create(domain, queue, {.send_depth = 16, .inline_bytes = 0},
+                                              receives));
   auto const endpoint = prepared.endpoint();
   LEND_TRY(queue_pair, std::move(prepared).connect(endpoint));
   static_cast<void>(sharing);

@@ -215,6 +215,33 @@ TEST_CASE("of inline bytes, which no query tells, the error has how many the dev
   }
 }
 
+TEST_CASE("a queue pair that was asked for no inline bytes has 64, or as many as are taken",
+          "[verbs]") {
+  for (std::uint32_t const possible : {0u, 1u, 63u, 64u, 512u}) {
+    auto const domain = domain_of([&](FakeDevice& device) {
+      device.inline_max = possible;
+      device.inline_granted = 36;
+    });
+    auto const granted = std::min(possible, inline_bytes_unasked);
+    auto prepared = channel_builder().protection_domain(domain).build().value();
+    auto const self = prepared.endpoint();
+    CHECK(std::move(prepared).handshake(self).value().inline_bytes() == granted);
+    CHECK(Fake::get().live("queue pair") == 0);
+  }
+}
+
+TEST_CASE("a queue pair that cannot be made at all is refused as asked for without inline bytes",
+          "[verbs]") {
+  auto const domain = domain_of([](FakeDevice& device) {
+    device.queue_elements_max = 4096;
+    device.inline_max = 60;
+  });
+  auto const builder = channel_builder().protection_domain(domain).send_depth(1024).elements(8);
+  check_error(builder.build(), Errc::exhausted,
+              {"elements 8, inline_bytes 0", "A smaller one can be made"});
+  CHECK(Fake::get().live("queue pair") == 0);
+}
+
 TEST_CASE("a queue pair too large in all is told from too many of them", "[verbs]") {
   auto const domain = domain_of([](FakeDevice& device) { device.queue_elements_max = 4096; });
   auto const builder = channel_builder().protection_domain(domain).send_depth(1024);
@@ -238,7 +265,8 @@ TEST_CASE("a queue refused where locked memory is limited says so", "[verbs]") {
               {"One of a single entry can be made: ask for less depth", raise_it});
   auto const queue = CompletionQueue::create(domain.context(), 256).value();
   Fake::get().fail_call = Fake::get().calls + 3;  // port, GID, queue pair
-  check_error(PreparedQueuePair::create(domain, queue, {}), Errc::exhausted, {raise_it});
+  check_error(PreparedQueuePair::create(domain, queue, {.inline_bytes = 0}), Errc::exhausted,
+              {raise_it});
 }
 
 TEST_CASE("a failure that is no limit is not explained as one", "[verbs]") {

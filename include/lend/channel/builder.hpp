@@ -67,7 +67,7 @@ class ChannelBuilder {
       StepNotTakenYet<Steps, BuilderStep::receive_pool> {
     return with<BuilderStep::receive_elements>(&QueueOptions::receive_elements, count);
   }
-  /// Sends and writes of up to this many bytes are copied when they are posted.
+  /// Sends and writes of up to so many bytes are copied when posted: as QueuePairOptions.
   [[nodiscard]] auto inline_bytes(std::uint32_t bytes) const requires
       StepNotTakenYet<Steps, BuilderStep::inline_bytes> {
     return with<BuilderStep::inline_bytes>(&QueueOptions::inline_bytes, bytes);

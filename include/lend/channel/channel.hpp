@@ -164,7 +164,8 @@ class LEND_EXPORT Channel {
   /// calls: copy it to keep it.
   [[nodiscard]] ChannelMetrics const* metrics() const noexcept;
 
-  /// One line: the queue pair, its state and its peer, what is outstanding, and what broke it.
+  /// One line: the queue pair, its state and its peer, what is outstanding, what is copied when it
+  /// is posted, and what broke it.
   /// Queries the device, which costs a system call except on the soft device.
   [[nodiscard]] std::string describe() const noexcept;
 
@@ -174,6 +175,7 @@ class LEND_EXPORT Channel {
   [[nodiscard]] Endpoint const& peer() const noexcept;
   [[nodiscard]] std::uint32_t send_depth() const noexcept;
   [[nodiscard]] std::uint32_t receive_depth() const noexcept;
+  /// As AnyQueuePair::inline_bytes().
   [[nodiscard]] std::uint32_t inline_bytes() const noexcept;
   [[nodiscard]] std::uint64_t message_bytes_max() const noexcept;
   /// For verbs that lend does not wrap, not to post or to poll. Null once it had to be destroyed.

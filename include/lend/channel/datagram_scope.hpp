@@ -100,7 +100,8 @@ class DatagramScope : private PollingScope {
   /// channel keeps the address handle until another request has its slot, or the channel ends.
   ///
   /// Shape:   at most message_bytes_max(), the port's MTU.
-  /// Borrows: the source shared, until the program sees the completion.
+  /// Borrows: the source shared, until the program sees the completion; of up to inline_bytes()
+  ///          until this returns.
   /// Errors:  as PollingScope::post_send(), and
   ///          invalid_argument  more bytes than the MTU, or a Destination of another protection
   ///                            domain; nothing was posted.

@@ -75,7 +75,8 @@ class LEND_EXPORT PollingScope {
   ///          list of empty elements is a message without bytes. An empty list needs an immediate,
   ///          or Receive::only_immediate().
   /// Borrows: the source shared, the target exclusively, until the program sees the completion: in
-  ///          the handle, in any other poll of the channel, or in a post that waits for room.
+  ///          the handle, in any other poll of the channel, or in a post that waits for room. A
+  ///          source of up to Channel::inline_bytes() is copied: until this returns.
   /// Errors:  already_borrowed  names the other loan; nothing was posted.
   ///          invalid_argument  says what is wrong with range, list, region or length; nothing was
   ///                            posted.

@@ -38,7 +38,8 @@ struct UnsafeCalls {
 /// Shape:   as PollingScope::post_*().
 /// The caller owes, until the handle has the result or the channel is destroyed: every byte stays
 /// registered and allocated; bytes of a send or write are not written; bytes of a receive or read
-/// are not accessed at all. The ledger does not see this work.
+/// are not accessed at all. Nothing for a send or write of up to Channel::inline_bytes(), whose
+/// bytes are copied. The ledger does not see this work.
 /// Errors:  as PollingScope::try_post_*(), except already_borrowed and stale_handle; nothing was
 ///          posted.
 /// Source:  ibv_post_send(3), ibv_post_recv(3).

@@ -128,7 +128,8 @@ class LEND_EXPORT AnyQueuePair {
   [[nodiscard]] Service service() const noexcept;
   [[nodiscard]] QueuePairNumber number() const noexcept;
   [[nodiscard]] Endpoint const& endpoint() const noexcept;
-  /// The granted number, which may exceed the requested one.
+  /// Sends and writes of up to so many bytes are copied when they are posted: as many as were asked
+  /// for, or, if none were, of inline_bytes_unasked as many as the device takes.
   [[nodiscard]] std::uint32_t inline_bytes() const noexcept;
   [[nodiscard]] std::uint32_t elements() const noexcept;
   [[nodiscard]] std::uint32_t receive_elements() const noexcept;

@@ -19,7 +19,9 @@ struct QueuePairOptions {
   std::uint32_t receive_depth = 128;
   std::uint32_t elements = 4;  ///< maximum gather or scatter elements of one work request
   std::optional<std::uint32_t> receive_elements{};  ///< of one receive; nothing: as `elements`
-  std::uint32_t inline_bytes = 0;  ///< sends and writes up to this size are copied when posted
+  /// Sends and writes of up to so many bytes are copied when they are posted, and their bytes are
+  /// the program's at once. Nothing: inline_bytes_unasked, or less where the device refuses that.
+  std::optional<std::uint32_t> inline_bytes{};
   /// How long the device waits for an acknowledgement; rounded up to 4.096 µs · 2^n.
   std::chrono::nanoseconds ack_timeout = std::chrono::milliseconds{67};
   std::uint8_t ack_retries = 6;  ///< 0 to 7; on SoftRoCE 7 is unlimited (rxe_comp.c)
@@ -49,6 +51,9 @@ struct QueuePairOptions {
   std::optional<std::uint16_t> partition_key{};
 };
 
+/// Inline bytes of a queue pair for which none were asked.
+inline constexpr std::uint32_t inline_bytes_unasked = 64;
+
 /// Maximum elements of one work request, whatever the device.
 inline constexpr std::uint32_t elements_max = 32;
 
@@ -59,7 +64,7 @@ struct UnreliableOptions {
   std::uint32_t receive_depth = 128;
   std::uint32_t elements = 4;
   std::optional<std::uint32_t> receive_elements{};
-  std::uint32_t inline_bytes = 0;
+  std::optional<std::uint32_t> inline_bytes{};
   GidChoice gid{};
   std::uint32_t mtu_bytes = 0;
   bool remote_writes = true;  ///< what the peer may do here: it can neither read nor change words
@@ -77,7 +82,7 @@ struct DatagramOptions {
   std::uint32_t receive_depth = 128;
   std::uint32_t elements = 4;
   std::optional<std::uint32_t> receive_elements{};
-  std::uint32_t inline_bytes = 0;
+  std::optional<std::uint32_t> inline_bytes{};
   GidChoice gid{};
   std::uint8_t service_level = 0;
   std::uint8_t traffic_class = 0;

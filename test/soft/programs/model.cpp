@@ -92,7 +92,7 @@ bool Model::meets_a_loan(std::vector<Range> const& ranges, bool exclusively) noe
     for (std::size_t j = 0; j < i; ++j)
       if (meets(ranges[j], exclusively)) return true;
     for (auto const& post : posts) {
-      if (!post.lends || !is_in_progress(post)) continue;
+      if (!has_loans(post)) continue;
       for (auto const& range : post.ranges)
         if (meets(range, writes_here(post.operation))) return true;
     }
@@ -105,8 +105,7 @@ bool Model::meets_a_loan(std::vector<Range> const& ranges, bool exclusively) noe
 
 bool Model::is_lent_by_work(Range const& range) noexcept {
   return std::ranges::any_of(posts, [&](Posted const& post) {
-    return post.lends && is_in_progress(post) &&
-           std::ranges::any_of(post.ranges, [&](Range const& other) {
+    return has_loans(post) && std::ranges::any_of(post.ranges, [&](Range const& other) {
              return other.region == range.region && overlap(other.bytes, range.bytes);
            });
   });
@@ -288,7 +287,7 @@ void Model::check_loans() {
   for (std::size_t index = 0; index < regions.size(); ++index) {
     std::size_t loans = 0;
     for (auto const& post : posts) {
-      if (!post.lends || !is_in_progress(post)) continue;
+      if (!has_loans(post)) continue;
       for (auto const& range : post.ranges) {
         if (range.region != index) continue;
         ++loans;

@@ -99,6 +99,10 @@ class Model {
   [[nodiscard]] bool is_in_progress(Posted const& post) noexcept {
     return device_side(post).is_in_progress();
   }
+  /// Whether its bytes are on loan: they are not if the device has copied them.
+  [[nodiscard]] bool has_loans(Posted const& post) noexcept {
+    return post.lends && is_in_progress(post) && !device_side(post).is_copied;
+  }
   [[nodiscard]] bool is_broken(std::size_t end) const noexcept {
     return !ends[end].is_gone && ends[end].channel->first_cause() != nullptr;
   }

@@ -34,6 +34,7 @@ struct SpyCalls {
                          request.opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
                          request.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
     work.is_silent = (request.send_flags & IBV_SEND_SIGNALED) == 0;
+    work.is_copied = (request.send_flags & IBV_SEND_INLINE) != 0;
     return work;
   }
   static Accepted described(ibv_recv_wr const&) {
@@ -180,7 +181,7 @@ struct SpyCalls {
     for (auto const* works : {&active->works_, &active->pooled_})
       for (auto const& work : *works)
         for (auto const& piece : work.pieces)
-          if (work.is_in_progress() && piece.key == region->lkey)
+          if (work.is_in_progress() && !work.is_copied && piece.key == region->lkey)
             active->complain("memory ended while the device might touch it");
     --active->regions;
     return soft::provider().dereg_mr(region);

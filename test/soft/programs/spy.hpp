@@ -39,6 +39,7 @@ struct Accepted {
   std::uint32_t queue_pair = 0;
   bool is_receive = false;
   bool device_writes = false;  // into its pieces
+  bool is_copied = false;      // it has the bytes of its pieces, and touches them no more
   bool is_silent = false;      // without a completion of its own if it succeeds
   std::vector<Piece> pieces{};
 
