@@ -57,6 +57,9 @@ class Completions {
     give_back_slots(queue_);
     return true;
   }
+  [[nodiscard]] soft::CompletionRest& rest_of(soft::SharedCompletion const& slot) const {
+    return soft::rest_of(queue_.ring, queue_.mask, static_cast<std::uint64_t>(&slot - queue_.ring));
+  }
   /// As req_notify_cq().
   void arm(std::uint32_t actor) {
     soft::RobustGuard const producers{queue_.shared->lock, claimant_of(actor)};

@@ -133,3 +133,18 @@ TEST_CASE("a poller whose queue names queue pairs of another touches none that g
   is_over = true;
   poller.join();
 }
+
+TEST_CASE("a peer that says that more bytes came in a completion than fit has none copied",
+          "[soft]") {
+  Link link{Reach::two_contexts, Terms{}};
+  Memory const from{link.a.domain.get(), 256};
+  Memory const to{link.b.domain.get(), 256, all_access, Where::private_memory};
+  from.write(0, std::string(64, 'x'));
+  REQUIRE(post_receive(link.b, 1, {to.piece(0, 256)}) == 0);
+  REQUIRE(post(link.a, {.pieces = {from.piece(0, 64)}}) == 0);
+  auto& made = *static_cast<soft::CompletionQueue*>(link.b.receives.get());
+  made.ring[0].inline_length.set(soft::SharedCompletion::inline_max + 1);
+
+  CHECK(await_one(link.b.receives).wr_id == 1);
+  CHECK(to.read(0, 256) == std::string(256, '\0'));
+}

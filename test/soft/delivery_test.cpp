@@ -22,8 +22,8 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr std::size_t length_max = 200'000;
-constexpr std::size_t lengths[] = {0,  1,  7,   8,    31,   32,   33,     63,
-                                   64, 65, 200, 4095, 4096, 4097, 65'536, 199'999};
+constexpr std::size_t lengths[] = {0,  1,  7,  8,   31,   32,   33,   63,     64,
+                                   65, 96, 97, 200, 4095, 4096, 4097, 65'536, 199'999};
 
 /// A connected pair with a buffer at each end, of all kinds.
 struct Stage {
@@ -275,7 +275,8 @@ TEST_CASE("a message of few bytes is in place when its receive is polled, and a 
   constexpr std::uint32_t most = 1 << 16;
   Memory const near{link.a.domain.get(), 2 * most};
   Memory const far{link.b.domain.get(), most, all_access, where};
-  auto const length = GENERATE(1u, 32u, 33u, soft::eager_bytes_max, soft::eager_bytes_max + 1);
+  auto const length =
+      GENERATE(1u, 32u, 33u, 96u, 97u, soft::eager_bytes_max, soft::eager_bytes_max + 1);
   // What peers cannot map they do not write below some size.
   bool const is_reached = reach == Reach::one_context || where == Where::allocated;
   bool const is_later = length <= (is_reached ? 32u : soft::eager_bytes_max);

@@ -118,7 +118,7 @@ struct Party {
   /// taken.
   bool post_something(std::mt19937& random, Told const& theirs, std::uint32_t first = 0) {
     auto const link = first + static_cast<std::uint32_t>(random() % pairs);
-    auto const length = random() % 3 == 0 ? random() % 32 : random() % size;
+    auto const length = random() % 3 == 0 ? random() % 128 : random() % size;
     if (habits.is_bad && random() % 8 == 0) return post_a_fault(random, theirs, link);
     auto const what = random() % 9;
     if (what == 0) return receive(link);

@@ -3,8 +3,10 @@
 // room of what is dropped. Method: raw verbs; unpolled completions of both kinds before, and as
 // many as fit afterwards.
 #include <soft/objects/context.hpp>
+#include <soft/segment/completion_layout.hpp>
 
 #include <atomic>
+#include <utility>
 
 #include "support.hpp"
 
@@ -172,4 +174,44 @@ TEST_CASE("what a reset queue pair completed takes no room, and all others' is k
   if (flushes) wanted.push_back(5);
   CHECK(ids == wanted);
   CHECK(state_of(reset.get()) == IBV_QPS_RTS);
+}
+
+TEST_CASE("completions that are moved keep the bytes that they carry, few or many", "[soft]") {
+  Link link{Reach::two_contexts, Terms{}};
+  auto reset_a = make_queue_pair(link.a.domain.get(), link.a.sends.get(), link.a.receives.get());
+  auto reset_b = make_queue_pair(link.b.domain.get(), link.b.sends.get(), link.b.receives.get());
+  bring_to(reset_a.get(), IBV_QPS_RTS, reset_b->qp_num);
+  bring_to(reset_b.get(), IBV_QPS_RTS, reset_a->qp_num);
+  constexpr std::uint32_t most = soft::SharedCompletion::inline_max;
+  Memory const from{link.a.domain.get(), 4 * most};
+  Memory const to{link.b.domain.get(), 4 * most, all_access, Where::private_memory};
+  for (std::size_t i = 0; i < 4 * most; ++i) *from.at(i) = static_cast<std::byte>(i % 251);
+  auto const pass = [&](std::uint64_t id, std::uint32_t length) {
+    REQUIRE(post_receive(link.b, id, {to.piece(id * most, most)}) == 0);
+    REQUIRE(post(link.a, {.pieces = {from.piece(id * most, length)}}) == 0);
+  };
+  auto const swap = [&] {
+    std::swap(link.a.qp, reset_a);
+    std::swap(link.b.qp, reset_b);
+  };
+  swap();
+  pass(0, 40);
+  swap();
+  std::uint32_t const lengths[] = {40, 8, soft::SharedCompletion::own_max + 1, most};
+  for (std::uint64_t id = 1; id < 4; ++id) pass(id, lengths[id]);
+
+  std::uint64_t next = 0;
+  SECTION("to a larger queue") {
+    REQUIRE(ibv().resize_cq(link.b.receives.get(), 2 * link.b.receives->cqe) == 0);
+  }
+  SECTION("to the room of those that are dropped") {
+    REQUIRE(move(reset_b.get(), IBV_QPS_RESET, {}, IBV_QP_STATE) == 0);
+    next = 1;
+  }
+  for (auto const& end : await(link.b.receives, 4 - next)) {
+    CHECK(end.wr_id == next);
+    CHECK(end.byte_len == lengths[next]);
+    CHECK(to.read(next * most, lengths[next]) == from.read(next * most, lengths[next]));
+    ++next;
+  }
 }

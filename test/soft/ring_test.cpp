@@ -45,8 +45,10 @@ ReceiveEnd numbered(std::uint32_t number) {
   end.length = number * 7;
   end.immediate = ~number;
   end.status = static_cast<std::uint8_t>(number % 22);
+  end.kind = ReceiveKind::wide;
   end.inline_length = SharedCompletion::inline_max;
-  for (auto& word : end.bytes) word = number * 0x9e3779b97f4a7c15;
+  std::uint64_t last = number;
+  for (auto& word : end.bytes) word = last = last * 0x9e3779b97f4a7c15 + 1;
   return end;
 }
 
@@ -76,8 +78,10 @@ class Ring {
     is_whole_ = is_whole_ && next.queue_pair.get() == right.queue_pair &&
                 next.epoch.get() == right.epoch && next.length.get() == right.length &&
                 next.immediate.get() == right.immediate && next.status.get() == right.status;
-    for (std::size_t i = 0; i < std::size(right.bytes); ++i)
-      is_whole_ = is_whole_ && next.bytes[i].get() == right.bytes[i];
+    auto const* word = right.bytes;
+    for (auto const& own : next.bytes) is_whole_ = is_whole_ && own.get() == *word++;
+    auto const& rest = rest_of(&slot(0), mask_, head_);
+    for (auto const& more : rest.bytes) is_whole_ = is_whole_ && more.get() == *word++;
     // Release pairs with the producer's acquire: the slot was read.
     shared().head.store(++head_, std::memory_order_release);
     return number;

@@ -59,7 +59,7 @@ bool take_local(CompletionQueue& cq, ibv_wc& wc) noexcept {
                                                   PostedReceive& receive,
                                                   SharedCompletion const& slot) noexcept {
   auto const length = slot.inline_length.get();
-  if (length == 0 || length > SharedCompletion::inline_max) return;
+  if (length == 0 || length > SharedCompletion::own_max) return;
   // All of them, whatever the length: four loads are fewer steps than a loop that counts.
   std::uint64_t const words[] = {slot.bytes[0].get(), slot.bytes[1].get(), slot.bytes[2].get(),
                                  slot.bytes[3].get()};
@@ -76,6 +76,20 @@ bool take_local(CompletionQueue& cq, ibv_wc& wc) noexcept {
     source += part;
     left -= part;
   }
+}
+
+/// The same of a wide completion.
+[[gnu::noinline]] void scatter_wide(QueuePair& qp, ibv_pd const& pd, PostedReceive& receive,
+                                    SharedCompletion const& slot) noexcept {
+  auto const length = slot.inline_length.get();
+  if (length > SharedCompletion::inline_max) return;
+  auto const& cq = qp.receives();
+  auto const& rest = rest_of(cq.ring, cq.mask, static_cast<std::uint64_t>(&slot - cq.ring));
+  std::uint64_t words[SharedCompletion::inline_max / 8];
+  auto* next = words;
+  for (auto const& word : slot.bytes) *next++ = word.get();
+  for (auto const& word : rest.bytes) *next++ = word.get();
+  place_bytes(qp, pd, receive, reinterpret_cast<std::byte const*>(words), length);
 }
 
 /// A message in the eager ring. Everything a peer wrote is checked here.
@@ -117,6 +131,8 @@ bool take_local(CompletionQueue& cq, ibv_wc& wc) noexcept {
       if ((sender >> 32 & 1) != 0) wc.wc_flags |= IBV_WC_GRH;
     } else if (kind == ReceiveKind::eager) {
       take_eager(qp, pd, receive, slot);
+    } else if (kind == ReceiveKind::wide) {
+      scatter_wide(qp, pd, receive, slot);
     } else {
       scatter_inline(qp, pd, receive, slot);
     }

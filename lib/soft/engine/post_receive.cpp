@@ -39,7 +39,7 @@ int write_receive(Context const& context, ibv_recv_wr const& wr, PostedReceive& 
     ++piece;
   }
   if (length > UINT32_MAX) return EINVAL;
-  if (!is_reachable && length > SharedCompletion::inline_max)
+  if (!is_reachable && length > SharedCompletion::own_max)
     return fail(EOPNOTSUPP,
                 "peers cannot reach private memory here (%s): receive into memory of the library's "
                 "allocator",

@@ -11,6 +11,7 @@
 #include <soft/engine/unexpected.hpp>
 #include <soft/memory/copy.hpp>
 #include <soft/memory/reach.hpp>
+#include <soft/segment/completion_layout.hpp>
 #include <soft/segment/window_scope.hpp>
 
 #include <algorithm>
@@ -108,18 +109,18 @@ class Responder : TakenReceive<type> {
       if (is_reliable()) finish_receive(IBV_WC_LOC_LEN_ERR, Fault::receive_too_short);
       return refuse(IBV_WC_REM_INV_REQ_ERR, Fault::receive_too_short);
     }
-    auto const is_small = length <= SharedCompletion::inline_max && !is_datagram();
+    auto const is_small = length <= SharedCompletion::own_max && !is_datagram();
     auto const answer = this->scatter_list(length, is_small, memory_);
     if (answer == Fault::unreachable_memory && peer_.is_going()) return lost_peer();
     if (answer != Fault::none) return fail_receive(answer);
-    if (!is_small) {
-      if (this->place_eagerly(length, memory_)) return deliver(length, Bytes::in_eager_ring);
+    auto const where = is_small ? Bytes::in_completion : this->place_apart(length, memory_);
+    if (where == Bytes::placed) {
       auto const copied = move(Direction::to_peer, length);
       if (copied == Copied::our_fault) return fail_ours();
       if (is_lost(copied)) return lost_peer();
       if (copied != Copied::all) return fail_receive(Fault::unreachable_memory);
     }
-    return deliver(length, is_small ? Bytes::in_completion : Bytes::placed);
+    return deliver(length, where);
   }
 
   /// What was offered before, since we look ourselves now. False: it was taken. No living

@@ -47,7 +47,7 @@ ibv_cq* create_cq(ibv_context* opened, int entries, void* cq_context, ibv_comp_c
   auto& shared = context.segment.completion_queues[queue->index];
   // The lock's word stays as it is.
   std::unique_lock producers{shared.lock, std::adopt_lock};
-  queue->ring_offset = context.take_ring(capacity * sizeof(SharedCompletion));
+  queue->ring_offset = context.take_ring(capacity * completion_stride);
   if (queue->ring_offset == 0) return nullptr;
   queue->context = opened;
   queue->cq_context = cq_context;
@@ -56,7 +56,7 @@ ibv_cq* create_cq(ibv_context* opened, int entries, void* cq_context, ibv_comp_c
   queue->mask = capacity - 1;
   queue->shared = &shared;
   queue->ring = reinterpret_cast<SharedCompletion*>(
-      ring_at(context.segment, queue->ring_offset, capacity, sizeof(SharedCompletion)));
+      ring_at(context.segment, queue->ring_offset, capacity, completion_stride));
   shared.overrun.set(0);
   shared.notify.set(0);
   shared.wake.inode.set(0);
@@ -103,8 +103,7 @@ int destroy_cq(ibv_cq* cq) noexcept {
   await_acknowledged(*queue, queue->comp_events_completed, queue->events_reported);
   await_acknowledged(*queue, queue->async_events_completed, queue->async_reported);
   std::lock_guard const guard{context.control};
-  context.give_back_ring(queue->ring_offset,
-                         (queue->mask + std::size_t{1}) * sizeof(SharedCompletion));
+  context.give_back_ring(queue->ring_offset, (queue->mask + std::size_t{1}) * completion_stride);
   ::pthread_cond_destroy(&queue->cond);
   ::pthread_mutex_destroy(&queue->mutex);
   delete queue;

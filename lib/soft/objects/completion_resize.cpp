@@ -17,8 +17,20 @@
 namespace lend::soft {
 namespace {
 
+/// One slot of a ring.
+struct Place {
+  SharedCompletion* ring;
+  std::uint64_t mask;
+  std::uint64_t position;
+
+  [[nodiscard]] SharedCompletion& slot() const noexcept { return ring[position & mask]; }
+  [[nodiscard]] CompletionRest& rest() const noexcept { return rest_of(ring, mask, position); }
+};
+
 /// All but the sequence, which says that it is valid.
-void copy(SharedCompletion& to, SharedCompletion const& from) noexcept {
+void copy(Place to_place, Place from_place) noexcept {
+  auto& to = to_place.slot();
+  auto const& from = from_place.slot();
   to.queue_pair.set(from.queue_pair.get());
   to.epoch.set(from.epoch.get());
   to.receive.set(from.receive.get());
@@ -29,6 +41,10 @@ void copy(SharedCompletion& to, SharedCompletion const& from) noexcept {
   to.flags.set(from.flags.get());
   to.inline_length.set(from.inline_length.get());
   for (std::size_t i = 0; i < std::size(to.bytes); ++i) to.bytes[i].set(from.bytes[i].get());
+  if (from.inline_length.get() <= SharedCompletion::own_max) return;
+  auto& rest = to_place.rest();
+  for (std::size_t i = 0; i < std::size(rest.bytes); ++i)
+    rest.bytes[i].set(from_place.rest().bytes[i].get());
 }
 
 /// Moves all that was not polled. The caller holds both locks of the queue.
@@ -40,7 +56,7 @@ void move_over(CompletionQueue& queue, SharedCompletion* ring,
   queue.shared->intended_tail.set(tail);
   for (auto at = queue.head; at != tail; ++at) {
     auto const& from = queue.ring[at & queue.mask];
-    copy(ring[at & mask], from);
+    copy({ring, mask, at}, {queue.ring, queue.mask, at});
     ring[at & mask].sequence.store(from.sequence.load(std::memory_order_relaxed),
                                    std::memory_order_release);
   }
@@ -70,7 +86,7 @@ void drop_receives_of(QueuePair const& qp) noexcept {
   for (auto at = tail; at != queue.head;) {
     auto const& slot = queue.ring[--at & queue.mask];
     if (slot.queue_pair.get() == qp.index && slot.epoch.get() == qp.epoch) continue;
-    if (--to != at) copy(queue.ring[to & queue.mask], slot);
+    if (--to != at) copy({queue.ring, queue.mask, to}, {queue.ring, queue.mask, at});
   }
   if (to == queue.head) return;
   queue.head = to;
@@ -94,7 +110,7 @@ RobustLock const* try_to_resize(CompletionQueue& queue, std::uint32_t entries, i
   auto local = grows ? std::make_unique_for_overwrite<LocalCompletion[]>(capacity) : nullptr;
   if (!lock.lock_in_time(context.claimant)) return &lock;
   auto const old_offset = queue.ring_offset;
-  auto const old_length = (queue.mask + std::size_t{1}) * sizeof(SharedCompletion);
+  auto const old_length = (queue.mask + std::size_t{1}) * completion_stride;
   {
     RobustGuard const producers{lock, std::adopt_lock};
     std::lock_guard const pollers{queue.lock};
@@ -105,11 +121,11 @@ RobustLock const* try_to_resize(CompletionQueue& queue, std::uint32_t entries, i
                      static_cast<unsigned long long>(unpolled));
       return nullptr;
     }
-    auto const ring_offset = context.take_ring(capacity * sizeof(SharedCompletion));
+    auto const ring_offset = context.take_ring(capacity * completion_stride);
     if (ring_offset == 0) return error = ENOMEM, nullptr;
     move_over(queue,
               reinterpret_cast<SharedCompletion*>(
-                  ring_at(context.segment, ring_offset, capacity, sizeof(SharedCompletion))),
+                  ring_at(context.segment, ring_offset, capacity, completion_stride)),
               std::move(local), capacity - 1);
     queue.ring_offset = ring_offset;
     queue.cqe = static_cast<int>(capacity);

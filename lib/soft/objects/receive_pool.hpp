@@ -4,7 +4,7 @@
 
 #include <soft/objects/queue_pair.hpp>
 #include <soft/platform/private_lock.hpp>
-#include <soft/segment/layout.hpp>
+#include <soft/segment/completion_layout.hpp>
 #include <soft/segment/pool_ring.hpp>
 
 #include <infiniband/verbs.h>

@@ -24,6 +24,16 @@ Rung wake_owner(SharedCompletionQueue& queue, Wakers& wakers) noexcept {
   return rung;
 }
 
+[[gnu::noinline]] void write_bytes(SharedCompletion& slot, CompletionRest& rest,
+                                   ReceiveEnd const& end) noexcept {
+  auto const* next = end.bytes;
+  for (auto& word : slot.bytes) word.set(*next++);
+  for (auto& word : rest.bytes) {
+    if ((next - end.bytes) * 8 >= end.inline_length) return;
+    word.set(*next++);
+  }
+}
+
 }  // namespace
 
 Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const& end,
@@ -33,7 +43,7 @@ Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const&
   if (!queue.lock.lock_in_time(claimant)) return Pushed::held;
   RobustGuard const guard{queue.lock, std::adopt_lock};
   std::uint64_t const mask = queue.ring_mask.get();
-  auto* const base = ring_at(segment, queue.ring_offset.get(), mask + 1, sizeof(SharedCompletion));
+  auto* const base = ring_at(segment, queue.ring_offset.get(), mask + 1, completion_stride);
   if (base == nullptr) return Pushed::corrupt;
   auto* const ring = reinterpret_cast<SharedCompletion*>(base);
 
@@ -64,7 +74,10 @@ Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const&
   slot.kind.set(static_cast<std::uint8_t>(end.kind));
   slot.flags.set(end.flags);
   slot.inline_length.set(end.inline_length);
-  for (unsigned i = 0; i * 8 < end.inline_length; ++i) slot.bytes[i].set(end.bytes[i]);
+  if (end.kind == ReceiveKind::wide) [[unlikely]]
+    write_bytes(slot, rest_of(ring, mask, tail), end);
+  else
+    for (unsigned i = 0; i * 8 < end.inline_length; ++i) slot.bytes[i].set(end.bytes[i]);
   if (is_due(queue.notify, end.is_solicited || end.status != IBV_WC_SUCCESS)) [[unlikely]]
     if (wake_owner(queue, wakers) == Rung::unable) return Pushed::unheard;
   // Not before: while a lock keeps the error back, its queue pair is as it was.

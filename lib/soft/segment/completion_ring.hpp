@@ -3,6 +3,7 @@
 // that executes the request. Any thread.
 #pragma once
 
+#include <soft/segment/completion_layout.hpp>
 #include <soft/segment/layout.hpp>
 
 #include <cstdint>

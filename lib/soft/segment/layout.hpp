@@ -83,30 +83,6 @@ static_assert(sizeof(SharedReceive) == cache_line);
   return (bytes + cache_line - 1) / cache_line * cache_line;
 }
 
-/// What a completion of a receive says. Abandoned: its taker died or gave it up, and `bytes` begin
-/// with the claim that it left; no news if the receive was completed before all the same.
-/// A datagram: `bytes` begin with Destination::word_from(). An eager send: with the position of its
-/// bytes in the eager ring.
-enum class ReceiveKind : std::uint8_t { send, write_with_immediate, abandoned, datagram, eager };
-
-/// The end of a receive, written by the peer's CPU. Valid for position p when sequence == p + 1.
-struct alignas(cache_line) SharedCompletion {
-  static constexpr std::uint32_t inline_max = 32;
-
-  Atomic<std::uint64_t> sequence;
-  Cell<std::uint32_t> queue_pair;  // index
-  Cell<std::uint32_t> epoch;       // of that queue pair when this was written
-  Cell<std::uint32_t> receive;     // low bits of its position, or its index in a pool
-  Cell<std::uint32_t> length;
-  Cell<std::uint32_t> immediate;  // network order; the vendor code where status says error
-  Cell<std::uint8_t> status;
-  Cell<std::uint8_t> kind;  // ReceiveKind
-  Cell<std::uint8_t> flags;
-  Cell<std::uint8_t> inline_length;  // bytes of `bytes` that poll_cq copies to the receive
-  Cell<std::uint64_t> bytes[inline_max / 8];
-};
-static_assert(sizeof(SharedCompletion) == cache_line);
-
 struct SharedQueuePair {
   // Written by senders to this queue pair, under rx.
   alignas(cache_line) RobustLock rx;
@@ -205,7 +181,7 @@ struct SharedArena {
 };
 
 struct SharedHeader {
-  static constexpr std::uint64_t magic_value = 0x38'74'66'6f'73'64'6e'6c;  // "lndsoft8"
+  static constexpr std::uint64_t magic_value = 0x39'74'66'6f'73'64'6e'6c;  // "lndsoft9"
 
   Atomic<std::uint64_t> magic;  // stored last
   Cell<std::uint32_t> instance;
