@@ -5,6 +5,7 @@
 #include <channel/pool_state.hpp>
 #include <verbs/loan_row.hpp>
 
+#include <memory>
 #include <new>
 #include <string>
 #include <utility>
@@ -43,8 +44,7 @@ Result<PoolState*> PoolState::create(std::shared_ptr<SetState> set,
     return Error{Errc::invalid_argument, "the ReceivePool was refused: " + why};
   };
   std::size_t const count = pieces.size();
-  verbs::RegionState* const region = pieces[0].scatter().region;
-  if (count == 0 || region == nullptr) return refused("no pieces; give it one or more");
+  if (count == 0) return refused("no pieces; give it one or more");
   if (count > pieces_max)
     return refused(std::to_string(count) + " pieces; give it at most " +
                    std::to_string(pieces_max));
@@ -52,30 +52,26 @@ Result<PoolState*> PoolState::create(std::shared_ptr<SetState> set,
     return refused("its last piece has " + std::to_string(last) + " bytes and the others " +
                    std::to_string(pieces[0].size()) +
                    ": a message that fits the others would break its channel; give it a multiple");
-  if (region->domain->context->raw.get() != set->context().native())
+  verbs::RegionState& region = *pieces[0].scatter().region;
+  if (region.domain->context->raw.get() != set->context().native())
     return refused("its region is of another Context than the WaitSet; make both from one");
-  if (!region->ledger.is_recording())
+  if (!region.ledger.is_recording())
     return refused("its region has no ledger, which tells when a piece may be posted again");
-  LEND_TRY(queue, ReceiveQueue::create(ProtectionDomain{region->domain},
+  LEND_TRY(queue, ReceiveQueue::create(ProtectionDomain{region.domain},
                                        static_cast<std::uint32_t>(count)));
-  SetState::Use const use{*set};
-  auto* const pool = new PoolState{std::move(set), std::move(queue), *region, count, options};
-  Result<void> made = refused("its WaitSet has 128 pools");
-  if (auto const number = pool->set_->add(*pool)) {
-    pool->number_ = *number;
-    made = pool->lend_and_post(pieces, where);
-    if (made.has_value()) return pool;
-    pool->set_->remove(*pool);
-  }
-  pool->end_users();
-  delete pool;
-  return std::move(made).assume_error();
+  std::unique_ptr<PoolState, End> pool{
+      new PoolState{set, std::move(queue), region, count, options}};
+  SetState::Use const use{*set};  // ended before `pool`, whose end is a use, too
+  auto const number = set->add(*pool);
+  if (!number) return refused("its WaitSet has 128 pools; end one, or make another set");
+  pool->number_ = *number;
+  LEND_TRYV(pool->lend_and_post(pieces, where));
+  return pool.release();
 } catch (std::bad_alloc const&) {
   return Errc::exhausted;
 }
 
-Result<void> PoolState::lend_and_post(Chunks<MemoryPiece> const& pieces,
-                                      SourceLine const& where) noexcept {
+Result<void> PoolState::lend_and_post(Chunks<MemoryPiece> const& pieces, SourceLine const& where) {
   for (std::uint32_t i = 0; i < pieces_.size(); ++i) {
     Piece& piece = pieces_[i];
     piece.range = pieces[i].scatter().range;
@@ -84,7 +80,13 @@ Result<void> PoolState::lend_and_post(Chunks<MemoryPiece> const& pieces,
   }
   for (std::uint32_t i = 0; i < pieces_.size(); ++i) {
     ScatterElement const element{&region_, pieces_[i].range};
-    LEND_TRYV(queue_.unsafe_post_receive(next_id_of(i), element));
+    auto const posted = queue_.unsafe_post_receive(next_id_of(i), element);
+    if (posted.has_error() && posted.error() == Errc::queue_full)
+      return Error{Errc::exhausted, "ibv_post_srq_recv took " + std::to_string(i) + " of the " +
+                                        std::to_string(count_) +
+                                        " receives that the device had granted to the "
+                                        "ReceivePool: give it fewer pieces"};
+    LEND_TRYV(posted);
     count_posted();
   }
   return success();

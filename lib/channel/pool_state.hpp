@@ -67,6 +67,9 @@ class PoolState {
  private:
   friend struct Arrival;
   friend class lend::Message;
+  struct End {
+    void operator()(PoolState* pool) const noexcept { end(pool); }
+  };
   struct Piece {
     base::Loan loan{};
     ByteRange range{};
@@ -85,7 +88,7 @@ class PoolState {
   PoolState& operator=(PoolState const&) = delete;
 
   [[nodiscard]] Result<void> lend_and_post(Chunks<MemoryPiece> const& pieces,
-                                           SourceLine const& where) noexcept;
+                                           SourceLine const& where);
   [[nodiscard]] std::uint64_t next_id_of(std::uint32_t piece) noexcept;
   void count_posted() noexcept;
   /// Posts a piece that was posted before, and is lent exclusively. False: the device refuses.

@@ -125,7 +125,8 @@ std::optional<std::uint32_t> SetState::add(PoolState& pool) {
 }
 
 void SetState::remove(PoolState const& pool) noexcept {
-  pools_[pool.number()] = nullptr;
+  auto const place = std::ranges::find(pools_, &pool);
+  if (place != pools_.end()) *place = nullptr;
 }
 
 void SetState::complete_pooled(verbs::CompletionEntry entry, ChannelState* channel) noexcept {

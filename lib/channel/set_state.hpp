@@ -55,6 +55,7 @@ class SetState final : public std::enable_shared_from_this<SetState>, private Sl
 
   /// A number for `pool`, of the set; nothing if it has too many.
   [[nodiscard]] std::optional<std::uint32_t> add(PoolState& pool);
+  /// Of no effect if it has no number.
   void remove(PoolState const& pool) noexcept;
   /// A completion of a pool's receive; `channel` is null if that is gone.
   void complete_pooled(verbs::CompletionEntry entry, ChannelState* channel) noexcept;

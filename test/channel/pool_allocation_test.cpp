@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: once warm, neither pools, nor scopes of sets, nor atomic operations take anything from the
-// heap. Method: as allocation_test.cpp.
+// heap; a pool that finds no memory leaves none. Method: as allocation_test.cpp.
+#include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "channel/allocated_by.hpp"
 #include "channel/pooled.hpp"

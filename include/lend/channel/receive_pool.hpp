@@ -88,7 +88,8 @@ class LEND_EXPORT ReceivePool {
   ///                            shared_receives_max, a region of another Context than the set's,
   ///                            one without a ledger, or the set has 128 pools.
   ///          already_borrowed  some of the bytes are on loan.
-  ///          unsupported, exhausted, system_failed  as ReceiveQueue::create().
+  ///          unsupported, exhausted, system_failed  as ReceiveQueue::create(), and if the device
+  ///                            refuses one of the receives. None is posted then.
   /// Source:  ibv_create_srq(3), ibv_post_srq_recv(3).
   [[nodiscard]] static Result<ReceivePool> create(WaitSet& set, Chunks<MemoryPiece> const& pieces,
                                                   ReceivePoolOptions const& options = {},
