@@ -4,6 +4,7 @@
 #include <channel/channel_state.hpp>
 #include <channel/pool_state.hpp>
 #include <channel/set_state.hpp>
+#include <lend/verbs/completion_channel.hpp>
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -56,6 +57,8 @@ SetState::SetState(Context const& context, Wait how) noexcept
 Result<std::shared_ptr<SetState>> SetState::create(Context const& context, Wait how) try {
   std::shared_ptr<SetState> set{new SetState{context, how}};
   LEND_TRYV(set->open_descriptors());
+  // Its queues are made with its channels. Then a pool may have posted what no channel can use.
+  LEND_TRYV(CompletionChannel::create(context));
   return set;
 } catch (std::bad_alloc const&) {
   return Errc::exhausted;

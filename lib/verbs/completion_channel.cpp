@@ -33,14 +33,14 @@ Result<verbs::SharedChannel> verbs::make_channel(std::shared_ptr<ContextHandle> 
       context, {provider, provider.create_comp_channel(context->raw.get())}}};
   if (!channel->raw && wakeable == Wakeable::yes)
     return verb_error(provider, "ibv_create_comp_channel", errno,
-                      "A wait without events (Wait::adaptive) needs no descriptor.");
+                      "Outside a WaitSet, Wait::adaptive goes without events.");
   if (!channel->raw) return SharedChannel{};
   int const descriptor = channel->raw.get()->fd;
   // An event may be gone by the time that it is asked for; that must not block.
   bool const is_set = ::fcntl(descriptor, F_SETFL, O_NONBLOCK) == 0;
   if (!is_set && wakeable == Wakeable::yes)
     return Error::from_errno(Errc::system_failed, "fcntl of a completion channel", errno,
-                             "Wait without events (Wait::adaptive).");
+                             "Outside a WaitSet, Wait::adaptive goes without events.");
   if (!is_set || (wakeable == Wakeable::if_spare && !is_spare(descriptor))) return SharedChannel{};
   return channel;
 }

@@ -52,8 +52,9 @@ class LEND_EXPORT WaitSet {
  public:
   /// Makes a set for channels of `context`; they wait as `how` says. The first channel makes the
   /// first queue.
-  /// Errors:  exhausted  no memory, or no descriptor.
-  /// Source:  epoll_create1(2), eventfd(2), timerfd_create(2).
+  /// Errors:  exhausted    no memory, or no descriptor.
+  ///          unsupported  the device has no completion events, on which a set sleeps.
+  /// Source:  epoll_create1(2), eventfd(2), timerfd_create(2), ibv_create_comp_channel(3).
   [[nodiscard]] static Result<WaitSet> create(Context const& context, Wait how = Wait::adaptive);
   WaitSet(WaitSet&&) noexcept;
   WaitSet& operator=(WaitSet&&) noexcept;
