@@ -91,15 +91,18 @@ Result<PollingScope*> SetScope::on(Channel& channel) noexcept {
                  "the channel is not of this scope's WaitSet: build it with wait_set(), or post in "
                  "a PollingScope of its own"};
   if (state_ == nullptr) state_.reset(new (std::nothrow) State);
-  State::Entry* const entry =
-      state_ != nullptr ? state_->entry_for(state.connection.number()) : nullptr;
-  if (entry == nullptr) return Errc::exhausted;
+  if (state_ == nullptr) return Errc::exhausted;
+  State::Entry* entry = nullptr;
   ChannelReference const own = state.reference();
-  bool const is_same = entry->channel.anchor == own.anchor && entry->channel.epoch == own.epoch;
-  if (!is_same || entry->scope->has_ended()) {
-    entry->scope.emplace(channel);
-    entry->channel = own;
+  {
+    ChannelState::Use const use{state};
+    entry = state_->entry_for(state.connection.number());
+    if (entry == nullptr) return Errc::exhausted;
+    bool const is_same = entry->channel.anchor == own.anchor && entry->channel.epoch == own.epoch;
+    if (is_same && !entry->scope->has_ended()) return &*entry->scope;
   }
+  entry->scope.emplace(channel);  // a use, too
+  entry->channel = own;
   return &*entry->scope;
 }
 

@@ -113,6 +113,23 @@ ABORT_CASE(wait_set_used_by_two_threads, "used by two threads at once") {
   return lend::success();
 }
 
+// A scope of a set is asked for the scope of a channel that it has, while another thread waits on
+// that channel.
+ABORT_CASE(set_scope_asked_by_two_threads, "used by two threads at once") {
+  LEND_TRY(looped, Looped::make());
+  LEND_TRY(set, lend::WaitSet::create(looped.domain.context()));
+  LEND_TRY(prepared,
+           lend::channel_builder().protection_domain(looped.domain).wait_set(set, 1).build());
+  lend::Endpoint const self = prepared.endpoint();
+  LEND_TRY(channel, std::move(prepared).handshake(self));
+  looped.channel = std::move(channel);
+  lend::SetScope scope{set};
+  LEND_TRYV(scope.on(looped.channel));
+  Busy const busy{looped};
+  LEND_TRYV(scope.on(looped.channel));
+  return lend::success();
+}
+
 // A pool is asked for a message while another thread waits on a channel of its set.
 ABORT_CASE(receive_pool_used_by_two_threads, "used by two threads at once") {
   LEND_TRY(looped, Looped::make());
