@@ -45,7 +45,8 @@ class LEND_EXPORT Message {
     if (pool_ != nullptr) end();
   }
 
-  /// Of the channel that it came for, whose peer sent it.
+  /// Of the channel that it came for, whose peer sent it. It is all that is said of the sender: to
+  /// answer without a search, give each channel a tag of its own, such as an index or a pointer.
   [[nodiscard]] std::uint64_t tag() const noexcept { return tag_; }
   /// None if it is a write's immediate: those bytes went to exposed memory.
   [[nodiscard]] std::span<std::byte const> bytes() const& noexcept LEND_LIFETIMEBOUND {
