@@ -46,9 +46,12 @@ TEST_CASE("an atomic operation allocates nothing, blocking or in a scope", "[cha
   auto const remote = must(words.remote());
   auto const operate = [&]() -> Result<void> {
     LEND_TRYV(ends.a.atomic(Atomic::fetch_add(memory.scatter(0, 8), remote.word(0), 1)));
+    LEND_TRYV(ends.a.atomic(Atomic::compare_swap(memory.scatter(8, 8), remote.word(8), 0, 1)));
     PollingScope scope{ends.a};
+    LEND_TRY(added, scope.post_atomic(Atomic::fetch_add(memory.scatter(16, 8), remote.word(0), 1)));
     LEND_TRY(swapped,
-             scope.post_atomic(Atomic::compare_swap(memory.scatter(8, 8), remote.word(8), 0, 1)));
+             scope.post_atomic(Atomic::compare_swap(memory.scatter(24, 8), remote.word(8), 1, 0)));
+    LEND_TRYV(added.wait(within(10s)));
     LEND_TRYV(swapped.wait(within(10s)));
     return scope.finish();
   };
