@@ -57,3 +57,36 @@ TEST_CASE("an atomic operation allocates nothing, blocking or in a scope", "[cha
   };
   CHECK(allocated_by(operate) == 0);
 }
+
+TEST_CASE("a pool that finds no memory is refused, and leaves none behind", "[channel]") {
+  Pooled pooled{0};
+  bool const is_beyond = GENERATE(false, true);  // what the set has room for: refused in any case
+  auto memory = must(pooled.domain.allocate(2 * Pooled::piece));
+  std::vector<MemoryRegion> elsewhere;
+  std::vector<ReceivePool> others;
+  while (is_beyond && others.size() < 127) {  // pooled.pool is one
+    elsewhere.push_back(must(pooled.domain.allocate(Pooled::piece)));
+    others.push_back(must(ReceivePool::create(pooled.set, elsewhere.back().chunks(Pooled::piece))));
+  }
+  auto const create = [&] { return ReceivePool::create(pooled.set, memory.chunks(Pooled::piece)); };
+  static_cast<void>(create());  // what set and device keep for the next one
+
+  std::uint64_t allowed = 0;
+  for (bool was_felt = true; was_felt; ++allowed) {
+    CAPTURE(is_beyond, allowed);
+    auto const before = blocks_held();
+    bool is_refused = false, is_full = false;
+    {
+      Famine const famine{allowed};
+      auto const made = create();
+      is_refused = made.has_error();
+      is_full = is_refused && made.error() == Errc::invalid_argument;
+      was_felt = famine.was_felt();
+    }
+    CHECK(blocks_held() == before);
+    CHECK(memory.loans() == 0);
+    CHECK(is_refused == (was_felt || is_beyond));
+    if (is_refused && !was_felt) CHECK(is_full);
+  }
+  CHECK(allowed > 5);
+}
