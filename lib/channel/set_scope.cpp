@@ -102,6 +102,7 @@ Result<PollingScope*> SetScope::on(Channel& channel) noexcept {
     if (is_same && !entry->scope->has_ended()) return &*entry->scope;
   }
   entry->scope.emplace(channel);  // a use, too
+  entry->scope->unwind_ = unwind_;  // not of an exception that is under way just now
   entry->channel = own;
   return &*entry->scope;
 }

@@ -97,6 +97,28 @@ TEST_CASE("an exception that leaves a scope of a set gets every byte back", "[ch
   CHECK(served.memory.loans() == 0);
 }
 
+TEST_CASE("an exception aborts at once what a set's scope posted during another", "[channel]") {
+  Served served{1};
+  struct AtExit {
+    Served& served;
+    SetScope& scope;
+    ~AtExit() { served.receive_on_all(scope); }
+  };
+  auto const leaves = [&] {
+    SetScope scope{served.set};
+    try {
+      AtExit const at_exit{served, scope};
+      throw std::logic_error{"handled in the scope"};
+    } catch (std::logic_error const&) {
+    }
+    throw std::runtime_error{"thrown in the scope"};
+  };
+  CHECK_THROWS_AS(leaves(), std::runtime_error);
+  CHECK(served.memory.loans() == 0);
+  REQUIRE(served.servers[0].first_cause() != nullptr);
+  CHECK(*served.servers[0].first_cause() == Errc::channel_broken);  // not for lack of time
+}
+
 TEST_CASE("a channel that goes takes its failures out of a set's scope", "[channel]") {
   Served served{1};
   SetScope scope{served.set};
