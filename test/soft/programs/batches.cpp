@@ -164,9 +164,10 @@ bool Run::post_added(Batch& batch, Added& added, Step const& step) {
 }
 
 void Run::batch(Step const& step) {
-  if (open_.empty()) return;
+  auto const chosen = chosen_scope(step);
+  if (!chosen) return;
   Added added;
-  added.scope = open_[open_.size() - 1 - (step.numbers[0] % 16 == 0) * (open_.size() - 1)];
+  added.scope = *chosen;
   added.end = model_.scopes[added.scope].end;
   added.noted = model_.spy().works().size();
   tell("batch of scope " + std::to_string(added.scope));

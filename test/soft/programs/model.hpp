@@ -75,6 +75,12 @@ struct ScopeEnd {
   bool was_broken = false;
 };
 
+/// Of a SetScope: one of its scopes that had not ended, and what was so before.
+struct SetMember {
+  std::size_t scope = 0;
+  ScopeEnd before{};
+};
+
 class Model {
  public:
   Model(Spy& spy, Program const& program) : spy_{spy}, program_{program} {}
@@ -125,6 +131,8 @@ class Model {
   [[nodiscard]] ScopeEnd before_end_of(std::size_t scope, std::optional<Errc> closure_error);
   /// After finish() or a closure: `error` is what it answered, if not success.
   void after_end_of(std::size_t scope, ScopeEnd const& before, std::optional<Error> const& error);
+  /// The same of a SetScope, whose scopes come in the order in which it named their channels.
+  void after_end_of_set(std::span<SetMember const> members, std::optional<Error> const& error);
   /// After a scope was left by its destructor, by an exception or not.
   void after_destruction_of(std::size_t scope, bool by_exception);
 
@@ -152,6 +160,22 @@ class Model {
 [[nodiscard]] constexpr bool writes_here(Operation operation) noexcept {
   return operation == Operation::receive || operation == Operation::read ||
          operation == Operation::atomic;
+}
+
+// What an error tells.
+[[nodiscard]] inline bool is_flush(Error const& error) noexcept {
+  return error.work() != nullptr && error.work()->status == WorkStatus::flushed;
+}
+/// Not of failed work, nor of the device.
+[[nodiscard]] inline bool is_lends_own(Error const& cause) noexcept {
+  return cause.work() == nullptr && cause != Errc::device_event;
+}
+[[nodiscard]] inline bool tells_of(Error const& error, Posted const& post,
+                                   Accepted const& work) noexcept {
+  return error == Errc::work_failed && error.work() != nullptr &&
+         error.work()->slot == work.slot() && error.work()->operation == post.operation &&
+         error.work()->queue_pair_number == work.queue_pair &&
+         error.work()->status == static_cast<WorkStatus>(work.status);
 }
 
 }  // namespace lend::test

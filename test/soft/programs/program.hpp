@@ -16,6 +16,7 @@ namespace lend::test {
 enum class Do : std::uint8_t {
   open,           ///< a scope, in which the steps up to its `close` run
   close,          ///< ends the innermost scope in the way that its numbers say
+  open_set,       ///< a scope of the wait set, if there is one, up to its `close`
   finish,         ///< a scope of those that are open, early
   post,           ///< in any open scope, waiting for room or not
   batch,          ///< of some requests

@@ -14,9 +14,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::size_t depth_max = 4;
-constexpr auto short_bound = 100us;
-
 /// What unwinds past a scope that is opened in a destructor.
 struct Unrelated {};
 
@@ -32,7 +29,7 @@ Run::Run(Workplace& workplace, Program const& program)
 }
 
 void Run::tell(std::string line) {
-  story_ += std::string(2 * open_.size() + 2, ' ') + std::move(line) + '\n';
+  story_ += std::string(2 * (open_.size() + frames_.size()) + 2, ' ') + std::move(line) + '\n';
 }
 
 std::string Run::execute() {
@@ -92,6 +89,7 @@ void Run::one(Step const& step) {
   switch (step.what) {
     case Do::open: return open(step);
     case Do::close: return;  // of no scope
+    case Do::open_set: return open_set(step);
     case Do::finish: return finish(step);
     case Do::post: return post(step);
     case Do::batch: return batch(step);
@@ -133,12 +131,12 @@ Run::Way Run::run_block() {
 
 void Run::open(Step const& step) {
   auto const end = step.numbers[0] % model_.ends.size();
-  if (model_.ends[end].is_gone || open_.size() >= depth_max) return;
+  if (model_.ends[end].is_gone || open_.size() + frames_.size() >= depth_max) return;
   auto const kind = step.numbers[1] % 8;
   auto const scope = enter(end, kind == 2 || kind == 3);
   if (kind < 4) return run_closure(scope, step);
   if (kind < 7) return run_plain(scope, step);
-  run_while_unwinding(scope, step);
+  run_while_unwinding([&] { run_plain(scope, step); });
 }
 
 std::size_t Run::enter(std::size_t end, bool is_manual) {
@@ -212,10 +210,7 @@ void Run::run_closure(std::size_t scope, Step const& step) {
   } catch (Leave const& leave) {
     tell("} left by an exception");
     model_.after_destruction_of(scope, true);
-    if (leave.scopes > 0 && !open_.empty()) {
-      model_.check();
-      throw Leave{leave.scopes - 1};
-    }
+    leave_more(leave.scopes);
   }
 }
 
@@ -241,35 +236,43 @@ void Run::run_plain(std::size_t scope, Step const& step) {
     tell(levels ? "} left by an exception" : "} left");
     model_.after_destruction_of(scope, levels.has_value());
   }
-  if (levels.value_or(0) > 0 && !open_.empty()) {
-    model_.check();
-    throw Leave{*levels - 1};
-  }
+  leave_more(levels);
 }
 
-void Run::run_while_unwinding(std::size_t scope, Step const& step) {
+void Run::leave_more(std::optional<std::uint32_t> levels) {
+  if (levels.value_or(0) == 0 || !is_inside()) return;
+  model_.check();
+  throw Leave{*levels - 1};
+}
+
+void Run::run_while_unwinding(std::function<void()> const& block) {
   struct AtExit {
-    Run& run;
-    std::size_t scope;
-    Step const& step;
+    std::function<void()> const& block;
     ~AtExit() {
       try {
-        run.run_plain(scope, step);
+        block();
       } catch (Leave const&) {
         // Must not leave a destructor.
       }
     }
   };
   try {
-    AtExit const at_exit{*this, scope, step};
+    AtExit const at_exit{block};
     throw Unrelated{};
   } catch (Unrelated const&) {
   }
 }
 
 void Run::finish(Step const& step) {
-  if (open_.empty()) return;
-  auto const scope = open_[step.numbers[0] % open_.size()];
+  std::vector<std::size_t> scopes = open_;
+  if (!frames_.empty()) {
+    SetFrame& frame = *frames_.back();
+    if (step.numbers[1] % 4 == 0) return finish_set(frame);
+    auto const members = open_members(frame);
+    scopes.insert(scopes.end(), members.begin(), members.end());
+  }
+  if (scopes.empty()) return;
+  auto const scope = scopes[step.numbers[0] % scopes.size()];
   auto& polling = *model_.scopes[scope].scope;
   if (model_.has_receives_in_progress(scope) && !model_.scopes[scope].is_bounded) {
     polling.drain_within(short_bound);

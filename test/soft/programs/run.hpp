@@ -4,7 +4,9 @@
 
 #include <lend/lend.hpp>
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -17,6 +19,9 @@
 #include "soft/programs/spy.hpp"
 
 namespace lend::test {
+
+inline constexpr std::size_t depth_max = 4;  ///< of open scopes
+inline constexpr std::chrono::microseconds short_bound{100};
 
 /// What the programs of one process share.
 struct Workplace {
@@ -60,6 +65,15 @@ class Run {
     std::uint64_t bytes = 0;
   };
 
+  /// A scope of the set.
+  struct SetFrame {
+    SetScope* scope = nullptr;
+    bool is_bounded = false;
+    bool may_be_cancelled = false;
+    bool has_ended = false;
+    std::vector<std::size_t> members{};  // in the model, in the order in which they were named
+  };
+
   // run.cpp
   void connect();
   /// The steps up to the end of the innermost scope; how it is to end.
@@ -68,7 +82,10 @@ class Run {
   void open(Step const& step);
   void run_closure(std::size_t scope, Step const& step);
   void run_plain(std::size_t scope, Step const& step);
-  void run_while_unwinding(std::size_t scope, Step const& step);
+  void run_while_unwinding(std::function<void()> const& block);
+  /// Leaves the scopes around that one which an exception of `levels` has left.
+  void leave_more(std::optional<std::uint32_t> levels);
+  [[nodiscard]] bool is_inside() const noexcept { return !open_.empty() || !frames_.empty(); }
   std::size_t enter(std::size_t end, bool is_manual);
   /// Inside the scope: registers, bounds, runs and unregisters it.
   Way inhabit(std::size_t scope, PollingScope& polling, Step const& step);
@@ -76,6 +93,19 @@ class Run {
   void end_of_program();
   void fill_slots();
   void destroy_channels();
+
+  // sets.cpp
+  void open_set(Step const& step);
+  void run_set(Step const& step);
+  Way inhabit_set(SetFrame& frame, Step const& step);
+  void finish_set(SetFrame& frame);
+  void prepare_end(SetFrame& frame);
+  void leave_set(SetFrame& frame, bool by_exception);
+  void leave_gone(SetFrame& frame);
+  std::vector<std::size_t> open_members(SetFrame const& frame);
+  std::optional<std::size_t> on(SetFrame& frame, std::size_t end);
+  /// The scope that a step posts in, of an end or of the set, if there is one.
+  std::optional<std::size_t> chosen_scope(Step const& step);
 
   // steps.cpp
   void post(Step const& step);
@@ -141,6 +171,7 @@ class Run {
   std::vector<Message> messages_{};
   std::size_t next_ = 0;             // step
   std::vector<std::size_t> open_{};  // scopes, innermost last
+  std::vector<SetFrame*> frames_{};  // of scopes of the set, innermost last
   Cancellation cancelled_{};
   Cancellation never_cancelled_{};
   std::string story_{};

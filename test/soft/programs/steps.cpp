@@ -198,8 +198,9 @@ void Run::check_refusal(Error const& error, Before const& before, std::size_t en
 }
 
 void Run::post(Step const& step) {
-  if (open_.empty()) return;
-  auto const scope = open_[open_.size() - 1 - (step.numbers[0] % 16 == 0) * (open_.size() - 1)];
+  auto const chosen = chosen_scope(step);
+  if (!chosen) return;
+  auto const scope = *chosen;
   auto const end = model_.scopes[scope].end;
   auto const request = request_of(step, false);
   bool const waits = step.numbers[1] % 2 == 0;
