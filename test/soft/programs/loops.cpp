@@ -33,9 +33,23 @@ void Run::check_silent(std::string const& what, Seen const& before) {
   auto const now = seen();
   if (now.in_progress != before.in_progress || now.arrived != before.arrived)
     model_.complain(what + ", although work ended or a message came");
+  if (owes_low()) model_.complain(what + ", and has not told of a low pool");
 }
 
-void Run::check_listed(std::span<Ready const> listed, Seen const& before) {
+bool Run::owes_low() {
+  return pool_ && model_.pool->owes_low();
+}
+
+void Run::check_low(std::span<Ready const> listed, bool is_full) {
+  auto const times = std::ranges::count(listed, Ready::What::pool_low, &Ready::what);
+  if (times > 1) model_.complain("a set tells twice in one call that a pool is low");
+  if (times > 0 && !owes_low()) model_.complain("a set tells of a low pool, or once more");
+  if (times == 0 && !is_full && owes_low()) model_.complain("a set does not tell of a low pool");
+  if (times > 0 && pool_) model_.pool->tell_low();
+}
+
+void Run::check_listed(std::span<Ready const> listed, bool is_full, Seen const& before) {
+  check_low(listed, is_full);
   auto const now = seen();
   for (std::size_t end = 0; end < model_.ends.size(); ++end) {
     auto const times = std::ranges::count_if(listed, [&](Ready const& news) {
@@ -44,14 +58,14 @@ void Run::check_listed(std::span<Ready const> listed, Seen const& before) {
     if (times > 1) model_.complain("a set names a channel twice");
     if (times > 0 && model_.ends[end].is_gone)
       model_.complain("a set names a channel that is gone");
-    if (times == 0 && now.in_progress[end] < before.in_progress[end])
+    if (times == 0 && !is_full && now.in_progress[end] < before.in_progress[end])
       model_.complain("a set does not name a channel whose work it has seen end");
   }
   if (!pool_) return;
   bool const is_named = std::ranges::any_of(listed, [](Ready const& news) {
     return news.tag == tag_of_pool && news.what == Ready::What::message;
   });
-  if (now.arrived > before.arrived && !is_named)
+  if (now.arrived > before.arrived && !is_named && !is_full)
     model_.complain("a set does not name a pool to which messages came");
   if (now.polls_failed != before.polls_failed) return;
   for (auto const& bytes : model_.pool->waiting())
@@ -73,13 +87,15 @@ void Run::ask_set(Step const& step) {
   bool const is_woken = way == 1;
   bool const waits = way <= 3;
   if (is_woken) set_->wake();
-  std::array<Ready, 4> room;
+  std::array<Ready, 6> all_room;
+  auto const room = std::span{all_room}.first(1 + step.numbers[1] % all_room.size());
   auto const ready =
       waits ? set_->wait(room, within(is_woken ? 10'000'000us : 50us)) : set_->poll(room);
   auto const name = std::string{is_woken ? "wake and " : ""} + (waits ? "wait for" : "poll");
   if (ready.has_value()) {
-    tell(name + " the set: " + std::to_string(ready.value().size()) + " have news");
-    return check_listed(ready.value(), before);
+    tell(name + " the set: " + std::to_string(ready.value().size()) + " of at most " +
+         std::to_string(room.size()) + " have news");
+    return check_listed(ready.value(), ready.value().size() == room.size(), before);
   }
   tell(name + " the set: " + std::string{name_of(ready.error().code())});
   if (waits && !is_woken && ready.error() == Errc::timed_out)

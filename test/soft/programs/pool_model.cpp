@@ -5,6 +5,7 @@
 #include <channel/pool_state.hpp>
 
 #include <algorithm>
+#include <array>
 
 namespace lend::test {
 
@@ -32,14 +33,39 @@ std::uint32_t PoolModel::posted() const {
 }
 
 void PoolModel::note() {
-  for (; noted_ < spy_.arrived().size(); ++noted_) {
-    auto const work = spy_.arrived()[noted_];
-    if (is_over_ || spy_.pooled()[work].has_failed()) continue;
-    expected_.push_back({work, is_gone_(spy_.pooled()[work].queue_pair)});
+  auto const& events = spy_.pool_events();
+  // Posted again at once: it has failed, or its channel was gone. That is no message.
+  std::array<bool, pieces_of_pool> is_on_its_way{};
+  for (; noted_ < events.size(); ++noted_) {
+    auto const [work, is_posting] = events[noted_];
+    if (is_over_) continue;
+    bool& comes_back = is_on_its_way[piece_of(work)];
+    if (is_posting) {
+      if (!std::exchange(comes_back, false) && ++posted_ >= low_mark_) is_low_ = false;
+      continue;
+    }
+    comes_back = is_posted_after(noted_);
+    auto const& receive = spy_.pooled()[work];
+    if (!comes_back && --posted_ < low_mark_ && !std::exchange(is_low_, true)) owes_low_ = true;
+    if (!receive.has_failed()) expected_.push_back({work, is_gone_(receive.queue_pair)});
   }
   std::erase_if(expected_, [this](Expected const& one) {
     return one.may_be_missing && is_posted(piece_of(one.work));
   });
+}
+
+bool PoolModel::is_posted_after(std::size_t event) const {
+  auto const& events = spy_.pool_events();
+  return std::ranges::any_of(events.begin() + static_cast<std::ptrdiff_t>(event), events.end(),
+                             [&](PoolEvent const& later) {
+                               return later.is_posting &&
+                                      piece_of(later.work) == piece_of(events[event].work);
+                             });
+}
+
+bool PoolModel::owes_low() {
+  note();
+  return owes_low_ && !is_over_;
 }
 
 std::size_t PoolModel::expected() {

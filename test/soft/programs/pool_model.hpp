@@ -35,14 +35,17 @@ class PoolModel {
   };
 
   /// `is_gone` tells of a queue pair whether its channel is gone.
-  PoolModel(Spy& spy, std::function<bool(std::uint32_t)> is_gone)
-      : spy_{spy}, is_gone_{std::move(is_gone)} {}
+  PoolModel(Spy& spy, std::uint32_t low_mark, std::function<bool(std::uint32_t)> is_gone)
+      : spy_{spy}, low_mark_{low_mark}, is_gone_{std::move(is_gone)} {}
 
   /// The loans of all pieces.
   [[nodiscard]] std::vector<Loan> loans();
   [[nodiscard]] std::uint32_t posted() const;
   /// Messages that next() must give.
   [[nodiscard]] std::size_t expected();
+  /// Whether a poll of the set must say that the pool is low: once each time that it becomes so.
+  [[nodiscard]] bool owes_low();
+  void tell_low() { owes_low_ = false; }
   /// Pieces of messages that went, which wait to be posted again.
   [[nodiscard]] std::vector<ByteRange> waiting();
 
@@ -58,14 +61,19 @@ class PoolModel {
   }
 
  private:
-  /// Notes what has arrived since the last call.
+  /// Notes what has happened since the last call; at most one call of the program lies between.
   void note();
+  [[nodiscard]] bool is_posted_after(std::size_t event) const;
   [[nodiscard]] std::size_t piece_of(std::size_t work) const;
   [[nodiscard]] bool is_posted(std::size_t piece) const;
 
   Spy& spy_;
+  std::uint32_t low_mark_;
   std::function<bool(std::uint32_t)> is_gone_;
-  std::size_t noted_ = 0;  // of Spy::arrived()
+  std::size_t noted_ = 0;  // of Spy::pool_events()
+  std::uint32_t posted_ = 0;
+  bool is_low_ = false;
+  bool owes_low_ = false;
   std::deque<Expected> expected_{};
   std::vector<std::size_t> held_{};  // pieces
   bool is_over_ = false;

@@ -11,8 +11,9 @@ namespace lend::test {
 void Run::make_pool() {
   model_.regions.emplace_back(must(domain_->allocate(pieces_of_pool * piece_bytes)));
   auto& memory = *model_.regions.back();
-  pool_ = must(ReceivePool::create(*set_, memory.chunks(piece_bytes), {.tag = tag_of_pool}));
-  model_.pool.emplace(model_.spy(), [this](std::uint32_t queue_pair) {
+  pool_ = must(ReceivePool::create(*set_, memory.chunks(piece_bytes),
+                                   {.low_mark = program_.low_mark, .tag = tag_of_pool}));
+  model_.pool.emplace(model_.spy(), program_.low_mark, [this](std::uint32_t queue_pair) {
     auto const end = std::ranges::find(model_.ends, queue_pair, &End::queue_pair);
     return end == model_.ends.end() || end->is_gone;
   });
@@ -23,6 +24,8 @@ void Run::take_message() {
   auto message = pool_->next();
   tell(message ? "take a message of " + std::to_string(message->bytes().size()) + " bytes"
                : "no message");
+  if (pool_->posted() != model_.pool->posted())
+    model_.complain("a pool miscounts the pieces that are posted");
   auto wrong = model_.pool->take(message, [this](std::uint32_t queue_pair) {
     auto const end = std::ranges::find(model_.ends, queue_pair, &End::queue_pair);
     return static_cast<std::uint64_t>(end - model_.ends.begin());

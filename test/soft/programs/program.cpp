@@ -7,6 +7,8 @@
 #include <functional>
 #include <random>
 
+#include "soft/programs/pool_model.hpp"
+
 namespace lend::test {
 
 namespace {
@@ -93,6 +95,7 @@ Program program_of(std::uint64_t seed) {
   program.is_loop_back = lot.one_in(4);
   program.is_in_set = lot.one_in(3);
   program.has_pool = program.is_in_set && lot.one_in(2);
+  if (program.has_pool) program.low_mark = lot.below(pieces_of_pool + 2);
   program.has_metrics = seed % 4 == 0;
   program.send_depth = 1 + lot.below(3);
   program.receive_depth = program.has_pool ? 0 : 1 + lot.below(3);
@@ -106,7 +109,9 @@ Program program_of(std::uint64_t seed) {
   auto const length = 4 + lot.below(40);
   program.steps.push_back(lot.step(Do::open));
   while (program.steps.size() < length) {
-    auto const what = lot.kind();
+    constexpr Do of_pools[] = {Do::ask_set, Do::take_message, Do::drop_message};
+    bool const is_of_pool = program.has_pool && lot.one_in(4);
+    auto const what = is_of_pool ? of_pools[lot.below(3)] : lot.kind();
     if (!is_violent && what >= Do::destroy_channel) continue;
     program.steps.push_back(lot.step(what));
   }

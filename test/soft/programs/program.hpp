@@ -46,10 +46,11 @@ struct Step {
 
 /// How the two ends are made, what goes wrong on the device, and what the program does.
 struct Program {
-  bool is_loop_back = false;  ///< one channel, its own peer
-  bool is_in_set = false;     ///< the channels are of one WaitSet
-  bool has_pool = false;      ///< and of one ReceivePool
-  bool has_metrics = false;   ///< the channels count, and the model compares
+  bool is_loop_back = false;   ///< one channel, its own peer
+  bool is_in_set = false;      ///< the channels are of one WaitSet
+  bool has_pool = false;       ///< and of one ReceivePool
+  bool has_metrics = false;    ///< the channels count, and the model compares
+  std::uint32_t low_mark = 0;  ///< of the pool
   std::uint32_t send_depth = 1;
   std::uint32_t receive_depth = 1;
   std::uint32_t inline_bytes = 0;

@@ -140,7 +140,9 @@ class Run {
   [[nodiscard]] Seen seen();
   void ask_set(Step const& step);
   void ask_channel(Step const& step);
-  void check_listed(std::span<Ready const> listed, Seen const& before);
+  [[nodiscard]] bool owes_low();
+  void check_low(std::span<Ready const> listed, bool is_full);
+  void check_listed(std::span<Ready const> listed, bool is_full, Seen const& before);
   void check_silent(std::string const& what, Seen const& before);
 
   // pools.cpp

@@ -72,7 +72,10 @@ struct SpyCalls {
 
   static int post_shared(ibv_srq* queue, ibv_recv_wr* request, ibv_recv_wr** refused) {
     int const result = device.post_srq_recv(queue, request, refused);
+    auto before = active->pooled_.size();
     note(active->pooled_, 0, request, result == 0 ? nullptr : *refused);
+    for (; before < active->pooled_.size(); ++before)
+      active->pool_events_.push_back({before, true});
     return result;
   }
 
@@ -218,7 +221,7 @@ Context Spy::open() {
 void Spy::begin() {
   works_.clear();
   pooled_.clear();
-  arrived_.clear();
+  pool_events_.clear();
   queues_.clear();
   failed_.clear();
   reported_.clear();
@@ -243,7 +246,7 @@ Accepted* Spy::find_pooled(std::uint32_t queue_pair, std::uint64_t id) noexcept 
   for (std::size_t i = 0; i < pooled_.size(); ++i) {
     if (pooled_[i].id != id || !pooled_[i].is_in_progress()) continue;
     pooled_[i].queue_pair = queue_pair;
-    arrived_.push_back(i);
+    pool_events_.push_back({i, false});
     return &pooled_[i];
   }
   return nullptr;

@@ -56,6 +56,12 @@ struct Accepted {
   [[nodiscard]] std::uint32_t slot() const noexcept { return static_cast<std::uint32_t>(id); }
 };
 
+/// A receive of a shared queue was posted, or lend has taken its completion.
+struct PoolEvent {
+  std::size_t work = 0;  ///< in Spy::pooled()
+  bool is_posting = false;
+};
+
 /// Opens the soft device so that everything passes by.
 class Spy {
  public:
@@ -77,8 +83,8 @@ class Spy {
   [[nodiscard]] std::vector<Accepted>& works() noexcept { return works_; }
   /// The receives of a shared queue, of no queue pair until they complete.
   [[nodiscard]] std::vector<Accepted>& pooled() noexcept { return pooled_; }
-  /// Those of them whose completion lend has taken, in that order.
-  [[nodiscard]] std::vector<std::size_t> const& arrived() const noexcept { return arrived_; }
+  /// What happened to them, in that order.
+  [[nodiscard]] std::vector<PoolEvent> const& pool_events() const noexcept { return pool_events_; }
   /// What lend or the device has done that it must not, if anything; the first of it.
   [[nodiscard]] std::string const& violation() const noexcept { return violation_; }
 
@@ -100,7 +106,7 @@ class Spy {
 
   std::vector<Accepted> works_{};
   std::vector<Accepted> pooled_{};
-  std::vector<std::size_t> arrived_{};
+  std::vector<PoolEvent> pool_events_{};
   std::map<std::uint32_t, ibv_cq*> queues_{};  // by queue pair
   std::map<ibv_cq*, bool> failed_{};           // queues of which a poll has failed
   std::set<std::uint32_t> reported_{};         // queue pairs
