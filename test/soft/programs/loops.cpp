@@ -15,17 +15,21 @@ using namespace std::chrono_literals;
 struct Run::Seen {
   std::vector<std::ptrdiff_t> in_progress{};  // of each end
   std::size_t arrived = 0;
+  std::vector<std::uint32_t> reported{};  // queue pairs, by an event
   unsigned polls_failed = 0;
 };
 
 Run::Seen Run::seen() {
   Seen seen{.in_progress = {},
             .arrived = model_.pool ? model_.pool->expected() : 0,
+            .reported = {},
             .polls_failed = model_.spy().polls_failed};
   for (std::size_t end = 0; end < model_.ends.size(); ++end)
     seen.in_progress.push_back(std::ranges::count_if(model_.posts, [&](Posted const& post) {
       return post.end == end && model_.is_in_progress(post);
     }));
+  for (auto const& end : model_.ends)
+    if (model_.spy().has_reported(end.queue_pair)) seen.reported.push_back(end.queue_pair);
   return seen;
 }
 
@@ -34,6 +38,8 @@ void Run::check_silent(std::string const& what, Seen const& before) {
   if (now.in_progress != before.in_progress || now.arrived != before.arrived)
     model_.complain(what + ", although work ended or a message came");
   if (owes_low()) model_.complain(what + ", and has not told of a low pool");
+  if (events_of_set_ && events_of_set_->owes())
+    model_.complain(what + ", and has not told of an event");
 }
 
 bool Run::owes_low() {
@@ -50,6 +56,8 @@ void Run::check_low(std::span<Ready const> listed, bool is_full) {
 
 void Run::check_listed(std::span<Ready const> listed, bool is_full, Seen const& before) {
   check_low(listed, is_full);
+  check_events(listed, is_full);
+  check_reported(before.reported);
   auto const now = seen();
   for (std::size_t end = 0; end < model_.ends.size(); ++end) {
     auto const times = std::ranges::count_if(listed, [&](Ready const& news) {
@@ -81,7 +89,10 @@ void Run::ask_set(Step const& step) {
     auto const may_sleep = set_->arm();
     if (!may_sleep.has_value()) return model_.complain("a set cannot be armed");
     tell(may_sleep.value() ? "arm the set: yes" : "arm the set: no");
-    if (may_sleep.value()) check_silent("a set allows to sleep", before);
+    if (may_sleep.value()) {
+      check_silent("a set allows to sleep", before);
+      check_reported(before.reported);
+    }
     return;
   }
   bool const is_woken = way == 1;
@@ -116,6 +127,7 @@ void Run::ask_channel(Step const& step) {
     tell(name + (answer.value() ? "yes" : "no"));
     if (set_) model_.complain("a channel of a set is asked without it");
     if (answer.value() == arms) check_silent(name + "nothing new", before);
+    if (answer.value() && arms) check_reported(before.reported);
     return;
   }
   tell(name + std::string{name_of(answer.error().code())});

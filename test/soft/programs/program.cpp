@@ -19,29 +19,18 @@ struct Share {
   unsigned parts;
 };
 constexpr Share shares[] = {
-    {Do::open, 10},
-    {Do::open_set, 6},
-    {Do::close, 10},
-    {Do::finish, 1},
-    {Do::post, 40},
-    {Do::batch, 8},
-    {Do::post_unsafely, 2},
-    {Do::block, 6},
-    {Do::poll, 12},
-    {Do::wait, 10},
-    {Do::ask_set, 6},
-    {Do::ask_channel, 4},
-    {Do::take_message, 4},
-    {Do::drop_message, 3},
-    {Do::drop, 7},
-    {Do::leak, 1},
-    {Do::move, 4},
-    {Do::move_channel, 1},
-    {Do::destroy_channel, 1},
-    {Do::destroy_region, 1},
-    {Do::destroy_pool, 1},
-    {Do::fail_polls, 1},
-    {Do::refuse_flushes, 1},
+    {Do::open, 10},          {Do::open_set, 6},
+    {Do::close, 10},         {Do::finish, 1},
+    {Do::post, 40},          {Do::batch, 8},
+    {Do::post_unsafely, 2},  {Do::block, 6},
+    {Do::poll, 12},          {Do::wait, 10},
+    {Do::ask_set, 6},        {Do::ask_channel, 4},
+    {Do::ask_events, 2},     {Do::take_message, 4},
+    {Do::drop_message, 3},   {Do::drop, 7},
+    {Do::leak, 1},           {Do::move, 4},
+    {Do::move_channel, 1},   {Do::destroy_channel, 1},
+    {Do::destroy_region, 1}, {Do::destroy_pool, 1},
+    {Do::fail_polls, 1},     {Do::refuse_flushes, 1},
 };
 
 class Lot {
@@ -87,6 +76,17 @@ std::string faults_by_lot(Lot& lot) {
   return plan.text();
 }
 
+/// The port goes down, and mostly comes up again.
+std::string port_by_lot(Lot& lot) {
+  FaultPlan plan;
+  auto at = 1 + lot.below(4);
+  for (auto count = 1 + lot.below(4); count > 0; --count) {
+    count % 2 == 0 ? plan.port_comes_up(at) : plan.port_goes_down(at);
+    at += 1 + lot.below(3);
+  }
+  return plan.text();
+}
+
 }  // namespace
 
 Program program_of(std::uint64_t seed) {
@@ -104,6 +104,8 @@ Program program_of(std::uint64_t seed) {
   constexpr Wait waits[] = {Wait::adaptive, Wait::adaptive, Wait::spin, Wait::event};
   program.wait = waits[lot.below(4)];
   if (lot.one_in(2)) program.faults = faults_by_lot(lot);
+  if (lot.one_in(6)) program.faults += (program.faults.empty() ? "" : " ") + port_by_lot(lot);
+  program.has_events = lot.one_in(4);
   // Half of the programs keep their ends whole, so that they get far.
   bool const is_violent = lot.one_in(2);
   auto const length = 4 + lot.below(40);

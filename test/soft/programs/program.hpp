@@ -26,6 +26,7 @@ enum class Do : std::uint8_t {
   wait,           ///< for a handle, shortly
   ask_set,        ///< the wait set, if there is one: polls it, waits for it, wakes it or arms it
   ask_channel,    ///< a channel, as an event loop does: polls or arms it
+  ask_events,     ///< of the device, if the program listens to them
   take_message,   ///< of the pool, if there is one
   drop_message,   ///< one that was taken
   drop,           ///< a handle
@@ -49,6 +50,7 @@ struct Program {
   bool is_loop_back = false;   ///< one channel, its own peer
   bool is_in_set = false;      ///< the channels are of one WaitSet
   bool has_pool = false;       ///< and of one ReceivePool
+  bool has_events = false;     ///< the program listens to DeviceEvents
   bool has_metrics = false;    ///< the channels count, and the model compares
   std::uint32_t low_mark = 0;  ///< of the pool
   std::uint32_t send_depth = 1;

@@ -33,6 +33,7 @@ void Run::tell(std::string line) {
 }
 
 std::string Run::execute() {
+  renew_device();
   workplace_.spy.begin();
   connect();
   while (next_ < program_.steps.size()) {
@@ -56,6 +57,7 @@ void Run::connect() {
   ChannelOptions options;
   options.wait = program_.wait;
   if (set_) options.wait_set = &*set_;
+  listen();
   if (program_.has_pool) make_pool();
   if (pool_) options.receive_pool = &*pool_;
   options.observe.metrics = program_.has_metrics;
@@ -99,6 +101,7 @@ void Run::one(Step const& step) {
     case Do::wait: return ask(step, true);
     case Do::ask_set: return ask_set(step);
     case Do::ask_channel: return ask_channel(step);
+    case Do::ask_events: ask_events(step.numbers[0] % 2 == 0); return;
     case Do::take_message: return take_message();
     case Do::drop_message: return drop_message(step.numbers[0]);
     case Do::drop: return drop(step);
@@ -299,6 +302,7 @@ void Run::end_of_program() {
   for (auto const& post : model_.posts)
     if (model_.is_in_progress(post)) model_.complain("work outlives its channel");
   model_.check();
+  settle_events();
   destroy_pool();
   model_.check();
   while (!messages_.empty()) drop_message(0);

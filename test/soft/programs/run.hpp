@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "soft/programs/event_model.hpp"
 #include "soft/programs/model.hpp"
 #include "soft/programs/program.hpp"
 #include "soft/programs/spy.hpp"
@@ -145,6 +146,17 @@ class Run {
   void check_listed(std::span<Ready const> listed, bool is_full, Seen const& before);
   void check_silent(std::string const& what, Seen const& before);
 
+  // events.cpp
+  [[nodiscard]] bool is_port_down();
+  void renew_device();
+  void listen();
+  void complain_if(std::string wrong);
+  void check_events(std::span<Ready const> listed, bool is_full);
+  void check_reported(std::span<std::uint32_t const> reported);
+  /// Whether there was one.
+  bool ask_events(bool waits);
+  void settle_events();
+
   // pools.cpp
   void make_pool();
   void take_message();
@@ -163,6 +175,9 @@ class Run {
   Workplace& workplace_;
   Program const& program_;
   std::optional<WaitSet> set_{};
+  std::optional<DeviceEvents> events_{};
+  std::optional<EventModel> events_of_set_{};
+  std::optional<EventModel> events_of_device_{};
   std::optional<ReceivePool> pool_{};
   Model model_;
   std::optional<ProtectionDomain> domain_{};

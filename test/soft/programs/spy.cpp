@@ -168,9 +168,28 @@ struct SpyCalls {
 
   static int get_async_event(ibv_context* context, ibv_async_event* event) {
     int const result = soft::provider().get_async_event(context, event);
-    if (result == 0 &&
-        (event->event_type == IBV_EVENT_QP_ACCESS_ERR || event->event_type == IBV_EVENT_QP_REQ_ERR))
-      active->reported_.insert(event->element.qp->qp_num);
+    if (result != 0) return result;
+    SeenEvent seen{.type = event->event_type};
+    switch (seen.type) {
+      case IBV_EVENT_QP_ACCESS_ERR:
+      case IBV_EVENT_QP_REQ_ERR:
+        active->reported_.insert(event->element.qp->qp_num);
+        [[fallthrough]];
+      case IBV_EVENT_QP_FATAL:
+      case IBV_EVENT_QP_LAST_WQE_REACHED:
+      case IBV_EVENT_COMM_EST:
+      case IBV_EVENT_SQ_DRAINED:
+        seen.queue_pair = event->element.qp->qp_num;
+        seen.object = event->element.qp;
+        break;
+      case IBV_EVENT_PORT_ACTIVE:
+      case IBV_EVENT_PORT_ERR:
+        seen.port = static_cast<std::uint32_t>(event->element.port_num);
+        break;
+      case IBV_EVENT_DEVICE_FATAL: break;
+      default: seen.object = event->element.cq;  // or another: one place for all
+    }
+    active->events_.push_back(seen);
     return result;
   }
 
@@ -225,6 +244,7 @@ void Spy::begin() {
   queues_.clear();
   failed_.clear();
   reported_.clear();
+  events_.clear();
   violation_.clear();
   polls_to_fail = 0;
   flushes_fail = false;

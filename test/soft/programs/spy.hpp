@@ -62,6 +62,19 @@ struct PoolEvent {
   bool is_posting = false;
 };
 
+/// An asynchronous event that lend has read.
+struct SeenEvent {
+  ibv_event_type type{};
+  std::uint32_t queue_pair = 0;  ///< its number, if the event is of one
+  std::uint32_t port = 0;        ///< likewise
+  void const* object = nullptr;  ///< of verbs, if it is of one
+
+  [[nodiscard]] bool is_of_port() const noexcept {
+    return type == IBV_EVENT_PORT_ACTIVE || type == IBV_EVENT_PORT_ERR;
+  }
+  friend bool operator==(SeenEvent const&, SeenEvent const&) = default;
+};
+
 /// Opens the soft device so that everything passes by.
 class Spy {
  public:
@@ -80,6 +93,8 @@ class Spy {
   [[nodiscard]] bool has_reported(std::uint32_t queue_pair) const noexcept {
     return reported_.contains(queue_pair);
   }
+  /// In the order in which lend read them.
+  [[nodiscard]] std::vector<SeenEvent> const& events() const noexcept { return events_; }
   [[nodiscard]] std::vector<Accepted>& works() noexcept { return works_; }
   /// The receives of a shared queue, of no queue pair until they complete.
   [[nodiscard]] std::vector<Accepted>& pooled() noexcept { return pooled_; }
@@ -110,6 +125,7 @@ class Spy {
   std::map<std::uint32_t, ibv_cq*> queues_{};  // by queue pair
   std::map<ibv_cq*, bool> failed_{};           // queues of which a poll has failed
   std::set<std::uint32_t> reported_{};         // queue pairs
+  std::vector<SeenEvent> events_{};
   std::string violation_{};
   std::uint64_t seen_ = 0;
 };
