@@ -23,4 +23,8 @@ Result<Team> Group::team(std::span<std::uint32_t const> members) {
   return Team{state_, *membership};
 }
 
+void Group::abandon() noexcept {
+  state().abandon();
+}
+
 }  // namespace lend

@@ -11,15 +11,13 @@ namespace lend::group {
 
 namespace {
 
-constexpr std::chrono::seconds leaving_bound{1};
-constexpr std::chrono::milliseconds telling_bound{200};
 // Devices answer in microseconds; one that is gone does not.
 constexpr std::chrono::milliseconds roll_call_bound{50};
 constexpr int roll_call_tries = 3;
 
 }  // namespace
 
-// ---- together and apart ----
+// ---- together ----
 
 GroupState::GroupState(WaitSet set, OwnRecord record, Ranks ranks, GroupOptions const& options)
     : set_{std::move(set)},
@@ -65,33 +63,6 @@ Result<void> GroupState::connect(std::span<RankCard const> theirs) {
       LEND_TRYV(links_[i]->connect(theirs[i]));
     }
   return success();
-}
-
-void GroupState::leave() noexcept {
-  if (std::exchange(has_left_, true)) return;
-  if (!broken_ && !inheritance_.is_inherited()) {
-    for (auto const& link : links_)
-      if (link != nullptr)
-        static_cast<void>(link->take_arrivals());  // the peer may have left before
-    // In the middle of a call it is missed.
-    end_links(call_.exists() ? Note::of({Fault::Reason::left, ranks_.rank, ranks_.rank})
-                             : Note{.kind = Note::Kind::left},
-              within(leaving_bound));
-  }
-  for (auto& link : links_) link.reset();
-}
-
-void GroupState::end_links(Note const& note, Deadline deadline) noexcept {
-  for (;;) {
-    bool is_over = true;
-    for (auto const& link : links_)
-      if (link != nullptr) is_over = link->try_end(note) && link->is_quiet() && is_over;
-    if (is_over) return;
-    auto const ready = set_.wait(ready_, deadline);
-    if (!ready.has_value()) return;
-    for (Ready const& one : ready.value())
-      if (one.what != Ready::What::device) static_cast<void>(links_[one.tag]->take_arrivals());
-  }
 }
 
 // ---- teams ----
@@ -243,7 +214,7 @@ Result<bool> GroupState::receive(Step const& step) noexcept {
   return true;
 }
 
-// ---- waiting, and what is wrong ----
+// ---- waiting, and what it finds ----
 
 Result<void> GroupState::wait(Deadline deadline) noexcept {
   // What has come counts before what was lost.
@@ -325,74 +296,6 @@ Result<void> GroupState::check_agreement(std::uint32_t rank) noexcept {
                ": all ranks make the same calls, with the same lengths, roots and "
                "operations"});
   return success();
-}
-
-// ---- what breaks the group ----
-
-Result<void> GroupState::check_for_losses() noexcept {
-  // A peer says why before its links end.
-  for (auto const& link : links_)
-    if (link != nullptr && link->failure() != nullptr) static_cast<void>(link->take_arrivals());
-  for (auto const& link : links_)
-    if (link != nullptr && link->fault()) return told(*link->fault());
-  for (std::uint32_t i = 0; i < ranks_.size; ++i) {
-    if (links_[i] == nullptr || links_[i]->failure() == nullptr) continue;
-    // The look at another link may have found the end of this one.
-    static_cast<void>(links_[i]->take_arrivals());
-    if (links_[i]->fault()) return told(*links_[i]->fault());
-    if (links_[i]->peer_has_left()) continue;
-    Error const& failure = *links_[i]->failure();
-    return found(
-        Fault::Reason::lost, i,
-        Error{Errc::peer_lost, "rank " + std::to_string(i) + " is lost: " + failure.message()}
-            .with_cause(failure));
-  }
-  auto const rank = call_.awaited();
-  if (links_[rank] != nullptr && links_[rank]->peer_has_left()) return needs_one_that_left(rank);
-  return success();
-}
-
-Error GroupState::needs_one_that_left(std::uint32_t rank) noexcept {
-  return found(Fault::Reason::left, rank,
-               {Errc::peer_lost, "rank " + std::to_string(rank) + " has left the group, and " +
-                                     call_.text() + " needs it"});
-}
-
-Error GroupState::found(Fault::Reason reason, std::uint32_t rank, Error error) noexcept {
-  fault_ = {reason, rank, ranks_.rank};
-  return error;
-}
-
-Error GroupState::told(Fault const& fault) noexcept {
-  fault_ = fault;
-  auto const rank = "rank " + std::to_string(fault.rank), by = "rank " + std::to_string(fault.by);
-  switch (fault.reason) {
-    case Fault::Reason::lost:
-      if (fault.rank == ranks_.rank)
-        return {Errc::peer_lost, "this rank is lost to " + by + ", which told the others so"};
-      return {Errc::peer_lost, rank + " is lost, as " + by + " found out"};
-    case Fault::Reason::left:
-      if (fault.rank == fault.by)
-        return {Errc::peer_lost, rank + " has left the group in the middle of a call"};
-      return {Errc::peer_lost, rank + " has left the group, and a call of " + by + " needed it"};
-    case Fault::Reason::disagreed:
-      return {Errc::disagreement, rank + " and " + by + " made different calls: " + by +
-                                      " has the error that names both"};
-    default: return {Errc::channel_broken, rank + " has broken the group; its own error says why"};
-  }
-}
-
-std::optional<std::uint32_t> GroupState::lost_rank() const noexcept {
-  if (!fault_ || (fault_->reason != Fault::Reason::lost && fault_->reason != Fault::Reason::left))
-    return {};
-  return fault_->rank;
-}
-
-void GroupState::break_by(Error const& error) noexcept {
-  broken_ = error;
-  record_.set(Record::State::broken);
-  if (!fault_) fault_ = {Fault::Reason::failed, ranks_.rank, ranks_.rank};
-  end_links(Note::of(*fault_), within(telling_bound));
 }
 
 }  // namespace lend::group

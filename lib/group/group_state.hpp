@@ -37,7 +37,7 @@ class GroupState {
   [[nodiscard]] Result<void> connect(std::span<RankCard const> theirs);
 
   /// Not all ranks met: it ends without a word to the others.
-  void abandon() noexcept { broken_ = Error{Errc::peer_lost}; }
+  void end_silently() noexcept { broken_ = Error{Errc::peer_lost}; }
   /// Tells the others, unless the group is broken or a call is under way, and disconnects. Handles
   /// of teams may stay.
   void leave() noexcept;
@@ -54,6 +54,8 @@ class GroupState {
   /// A call on one value, which is kept here meanwhile.
   [[nodiscard]] Result<void> run_on_value(Membership& team, Call call, std::span<std::byte> value,
                                           Deadline deadline) noexcept;
+  /// Ends the call under way, and so breaks the group.
+  void abandon() noexcept;
   /// Ranks that had not entered the call that timed out last.
   [[nodiscard]] std::span<std::uint32_t const> missing() const noexcept { return missing_; }
   [[nodiscard]] std::optional<std::uint32_t> lost_rank() const noexcept;

@@ -37,7 +37,7 @@ Result<Group> Group::join(ProtectionDomain const& domain, Seat const& seat, Dead
       if (group) {
         LEND_TRY(are_all_connected, meeting.confirm());
         if (are_all_connected) return group;
-        group.value().state_->abandon();
+        group.value().state_->end_silently();
       } else if (!meeting.begins_again("could not connect: " + group.error().message())) {
         return group;
       }

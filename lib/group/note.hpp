@@ -30,6 +30,7 @@ struct Fault {
     left,       ///< `rank` left when it was needed
     disagreed,  ///< `rank` and `by` made different calls
     failed,     ///< `rank` has another error
+    abandoned,  ///< `rank` has given up a call
   };
   Reason reason{};
   std::uint32_t rank = 0;

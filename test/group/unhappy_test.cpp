@@ -97,6 +97,46 @@ TEST_CASE("a call that goes on takes the operation of the call that was made aga
   CHECK(second == 2);
 }
 
+TEST_CASE("an abandoned collective breaks the group, and its memory is the caller's", "[group]") {
+  if (lacks_groups()) return;
+  auto ranks = group_of(3);
+  {
+    std::vector<int> mine(5000, 1);
+    CHECK(error_of(ranks[0].allreduce(sum<int>, mine, within(1ms))) == Errc::timed_out);
+    ranks[0].abandon();
+  }
+  auto const after = error_of(ranks[0].barrier(within(10s)));
+  CHECK(after == Errc::channel_broken);
+  REQUIRE(after.cause() != nullptr);
+  CHECK(says(*after.cause(), "this rank has abandoned allreduce of 20000 bytes 1 ("));
+  for (std::size_t const other : {1u, 2u}) {
+    std::vector<int> theirs(5000, 2);
+    auto const told = error_of(ranks[other].allreduce(sum<int>, theirs, within(30s)));
+    CHECK(told == Errc::channel_broken);
+    CHECK(says(told, "rank 0 has abandoned a call"));
+    CHECK(!ranks[other].lost_rank());
+  }
+}
+
+TEST_CASE("where no call is under way there is nothing to abandon", "[group]") {
+  if (lacks_groups()) return;
+  auto ranks = group_of(2);
+  ranks[0].abandon();
+  on_each(ranks, [](Group& group) { expect(group.barrier(within(10s))); });
+  ranks[0].abandon();
+  on_each(ranks, [](Group& group) { expect(group.barrier(within(10s))); });
+}
+
+TEST_CASE("a collective that timed out in a team is abandoned by the group", "[group]") {
+  if (lacks_groups()) return;
+  auto ranks = group_of(3);
+  Team pair = must(ranks[0].team(std::array{0u, 1u}));
+  CHECK(error_of(pair.barrier(within(1ms))) == Errc::timed_out);
+  ranks[0].abandon();
+  CHECK(error_of(pair.barrier(within(1ms))) == Errc::channel_broken);
+  CHECK(says(error_of(ranks[2].barrier(within(30s))), "rank 0 has abandoned a call"));
+}
+
 TEST_CASE("a value whose call goes on is the first one", "[group]") {
   if (lacks_groups()) return;
   auto ranks = group_of(2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: a roster is a process for each rank, as its file says, or an error that says where the file
-// is wrong. Method: texts, some of them damaged at random.
+// is wrong. Method: texts, some of them damaged at random; linked again as where there is no JSON.
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -100,6 +100,13 @@ TEST_CASE("a roster that is wrong is refused, and the reason says where", "[netw
   CHECK_THAT(why(R"({"hosts": {}})"), Contains("\"hosts\" that are an object"));
   CHECK_THAT(why(R"({"hosts": [], "hosts": []})"), Contains("has \"hosts\" twice"));
   CHECK_THAT(why(R"({"hosts": []})"), Contains("has no process"));
+  CHECK_THAT(why("null"), Contains("is null, not an object"));
+  CHECK_THAT(why("true"), Contains("is a truth value, not an object"));
+  CHECK_THAT(why(R"("hosts")"), Contains("is a text, not an object"));
+  CHECK_THAT(why("-1"), Contains("is a negative number, not an object"));
+  CHECK_THAT(why("0.5"), Contains("is no whole number, not an object"));
+  CHECK_THAT(why(R"({"hosts": null})"), Contains("\"hosts\" that are null, not an array"));
+  CHECK_THAT(why(R"({"hosts": [7]})"), Contains("a host that is a number, not an object"));
   CHECK_THAT(why(R"({"hosts": ["a"]})"), Contains("a host that is a text, not an object"));
   CHECK_THAT(why(R"({"hosts": [[]]})"), Contains("a host that is an array, not an object"));
 
@@ -125,11 +132,51 @@ TEST_CASE("a roster that is wrong is refused, and the reason says where", "[netw
              Contains("\"hostname\" that is an array"));
   CHECK_THAT(why_entry(R"({"rankid": 0, "hostname": "a", "port": 1, "ibdev": true})"),
              Contains("\"ibdev\" that is a truth value"));
+  CHECK_THAT(why_entry(R"({"rankid": {}, "hostname": "a", "port": 1})"),
+             Contains("\"rankid\" that is an object"));
+  CHECK_THAT(why_entry(R"({"rankid": 0, "hostname": 7, "port": 1})"),
+             Contains("\"hostname\" that is a number"));
+  CHECK_THAT(why_entry(R"({"rankid": 0, "hostname": "a", "port": 1, "comment": -1})"),
+             Contains("\"comment\" that is a negative number"));
+  for (std::string const key : {"hostname", "port", "ibdev", "comment"}) {
+    auto const value = key == "port" ? "1" : "\"a\"";
+    auto const twice = "\"" + key + "\": " + value + ", \"" + key + "\": " + value;
+    CHECK_THAT(why_entry("{\"rankid\": 0, " + twice + "}"), Contains("has \"" + key + "\" twice"));
+  }
+  CHECK_THAT(why(R"({"hosts": [{"rankid": 0, "hostname": "a", "port": 1}, {"rankid": 1}]})"),
+             Contains("hosts[1], which has no \"hostname\""));
   CHECK_THAT(why_entry(R"({"rankid": 0, "hostname": "", "port": 1})"),
              Contains("rank 0 without a host"));
   CHECK_THAT(why_entry(R"({"rankid": 0, "hostname": "a b\n", "port": 1})"),
              Contains("\"a b?\", which is no name of a host"));
   CHECK_THAT(why_entry(R"({"rankid": 0, "hostname": "a", "port": 0})"), Contains("at port 0"));
+}
+
+TEST_CASE("where lend was built without JSON, a roster is made of its entries only", "[network]") {
+  if (!lacks_rosters()) return;
+  auto const error = error_of(Roster::from_json("no JSON either"));
+  CHECK(error == Errc::unsupported);
+  CHECK_THAT(error.message(), Catch::Contains("nlohmann's JSON") &&
+                                  Catch::Contains("-Drosters=enabled") &&
+                                  Catch::Contains("Roster::of()"));
+  CHECK_THAT(error_of(Roster::from_file("/proc/self/comm")).message(),
+             Catch::StartsWith("/proc/self/comm: this lend was built without"));
+  CHECK(must(must(Roster::of(entries_of({1, 0}))).seat(1)).desk == "node:1");
+}
+
+TEST_CASE("a host is a name that can be resolved", "[network]") {
+  auto const refused = [](std::string host) {
+    auto const error = error_of(Roster::of({{.rank = 0, .host = std::move(host), .port = 1}}));
+    CHECK(error == Errc::invalid_argument);
+    return error.message();
+  };
+  CHECK(Roster::of({{.rank = 0, .host = std::string(255, 'a'), .port = 1}}).has_value());
+  CHECK_THAT(refused(std::string(256, 'a')), Catch::Contains("which is no name of a host"));
+  CHECK_THAT(refused("a\x7f"), Catch::Contains("which is no name of a host"));
+  CHECK_THAT(refused("a\tb"), Catch::Contains("\"a?b\""));
+  CHECK_THAT(refused(""), Catch::Contains("rank 0 without a host"));
+  CHECK_THAT(error_of(Roster::of({{.rank = 0, .host = "a"}})).message(),
+             Catch::Contains("at port 0, which the other ranks cannot know"));
 }
 
 TEST_CASE("a roster has each rank from 0 once", "[network]") {

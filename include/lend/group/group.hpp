@@ -73,6 +73,11 @@ class LEND_EXPORT Group : public Team {
   ///                            the same one.
   [[nodiscard]] Result<Team> team(std::span<std::uint32_t const> members);
 
+  /// Gives up the call under way, of this group or a team: the memory that it was given is the
+  /// caller's again. That breaks the group, because what was sent cannot be taken back; the others
+  /// learn it, in up to 200 ms. Does nothing if no call is under way.
+  void abandon() noexcept;
+
  private:
   friend class PreparedGroup;
   explicit Group(std::shared_ptr<group::GroupState> state) noexcept;

@@ -36,8 +36,8 @@ struct Ranks;
 ///
 /// **A call that times out is still under way.** The same call with the same arguments goes on with
 /// it; nothing is sent twice. Any other call of the group or of one of its teams is refused until
-/// then. Between the calls nothing touches the caller's memory: values are copied into messages,
-/// and out of them, within the calls.
+/// then, or until Group::abandon(). Between the calls nothing touches the caller's memory: values
+/// are copied into messages, and out of them, within the calls.
 ///
 /// Members have ranks of the team, 0 to size() - 1, in the order of its list: roots and parts count
 /// by them. **Errors name ranks of the group.** All calls of a group and its teams have one order,
@@ -71,8 +71,9 @@ class LEND_EXPORT Team {
   ///          disagreement      a rank made another call; both are named. The group is broken.
   ///          peer_lost         a rank died or has left; it is named. The group is broken.
   ///          as Channel::send()  this side's device refused. The group is broken.
-  ///          channel_broken    the group was broken before; cause() says why. Or another rank's
-  ///                            device refused, which broke the group; that rank is named.
+  ///          channel_broken    the group was broken before; cause() says why. Or another rank
+  ///                            broke it, which is named: its device refused, or it abandoned a
+  ///                            call.
   ///          stale_handle      the Group has ended.
   ///          system_failed     in a forked child: the group is the parent's.
   [[nodiscard]] Result<void> barrier(Deadline deadline = Deadline::never(),
