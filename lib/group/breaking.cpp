@@ -38,7 +38,8 @@ void GroupState::end_links(Note const& note, Deadline deadline) noexcept {
     auto const ready = set_.wait(ready_, deadline);
     if (!ready.has_value()) return;
     for (Ready const& one : ready.value())
-      if (one.what != Ready::What::device) static_cast<void>(links_[one.tag]->take_arrivals());
+      if (one.what != Ready::What::device)
+        static_cast<void>(links_[rank_by_tag_[one.tag]]->take_arrivals());
   }
 }
 

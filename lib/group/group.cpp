@@ -26,5 +26,14 @@ Result<Team> Group::team(std::span<std::uint32_t const> members) {
 void Group::abandon() noexcept {
   state().abandon();
 }
+std::uint32_t Group::generation() const noexcept {
+  return state().history().generation;
+}
+std::uint64_t Group::finished() const noexcept {
+  return state().history().finished;
+}
+std::uint64_t Group::finished_by_all() const noexcept {
+  return state().history().finished_by_all;
+}
 
 }  // namespace lend

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 namespace lend::group {
@@ -15,23 +16,31 @@ namespace {
 constexpr std::chrono::milliseconds roll_call_bound{50};
 constexpr int roll_call_tries = 3;
 
+std::unique_ptr<Membership> whole_of(Ranks ranks) {
+  Membership whole{.ranks = ranks, .is_whole = true};
+  for (std::uint32_t rank = 0; rank < ranks.size; ++rank) whole.members.push_back(rank);
+  whole.id = Membership::id_of(whole.members);
+  return std::make_unique<Membership>(std::move(whole));
+}
+
 }  // namespace
 
 // ---- together ----
 
-GroupState::GroupState(WaitSet set, OwnRecord record, Ranks ranks, GroupOptions const& options)
-    : set_{std::move(set)},
+GroupState::GroupState(ProtectionDomain const& domain, WaitSet set, OwnRecord record, Ranks ranks,
+                       GroupOptions const& options)
+    : domain_{domain},
+      set_{std::move(set)},
       record_{std::move(record)},
       ranks_{ranks},
       options_{options},
       cards_(ranks.size),
       links_(ranks.size),
+      rank_by_tag_(ranks.size),
       ready_(std::max(ranks.size, 1u)),
       call_{options} {
-  Membership whole{.ranks = ranks, .is_whole = true};
-  for (std::uint32_t rank = 0; rank < ranks.size; ++rank) whole.members.push_back(rank);
-  whole.id = Membership::id_of(whole.members);
-  teams_.push_back(std::make_unique<Membership>(std::move(whole)));
+  std::iota(rank_by_tag_.begin(), rank_by_tag_.end(), 0u);
+  teams_.push_back(whole_of(ranks));
 }
 
 Result<std::shared_ptr<GroupState>> GroupState::prepare(ProtectionDomain const& domain, Ranks ranks,
@@ -39,7 +48,8 @@ Result<std::shared_ptr<GroupState>> GroupState::prepare(ProtectionDomain const& 
   LEND_TRY(set, WaitSet::create(domain.context(), options.wait));
   LEND_TRY(record, OwnRecord::create(domain));
   LEND_TRY(remote, record.remote());
-  auto state = std::make_shared<GroupState>(std::move(set), std::move(record), ranks, options);
+  auto state =
+      std::make_shared<GroupState>(domain, std::move(set), std::move(record), ranks, options);
   LinkOptions const link{options.message_bytes, options.window};
   ChannelOptions channel;
   channel.queue_pair.send_depth = link.receives() + 1;  // and the question for its record
@@ -55,6 +65,21 @@ Result<std::shared_ptr<GroupState>> GroupState::prepare(ProtectionDomain const& 
     state->links_[i] = std::move(made);
   }
   return state;
+}
+
+void GroupState::keep(std::span<std::uint32_t const> ranks) {
+  if (ranks.size() == ranks_.size) return;
+  std::vector<std::unique_ptr<Link>> links;
+  Ranks kept{.size = static_cast<std::uint32_t>(ranks.size())};
+  for (std::uint32_t const old : ranks) {
+    auto const rank = static_cast<std::uint32_t>(links.size());
+    if (old == ranks_.rank) kept.rank = rank;
+    rank_by_tag_[old] = rank;
+    links.push_back(std::move(links_[old]));
+  }
+  links_ = std::move(links);
+  ranks_ = kept;
+  teams_.front() = whole_of(kept);
 }
 
 Result<void> GroupState::connect(std::span<RankCard const> theirs) {
@@ -130,6 +155,7 @@ Result<void> GroupState::run(Membership& team, Call const& call, Deadline deadli
   if (done.has_value()) {
     call_.end();
     record_.leave();
+    if (team.is_whole) ++history_.finished;
   } else if (!base::is_given_up(done.error())) {
     break_by(done.error());
   }
@@ -275,7 +301,7 @@ Result<std::string> GroupState::call_the_roll() noexcept {
 Result<void> GroupState::take_news(std::span<Ready const> ready) noexcept {
   for (Ready const& one : ready) {
     if (one.what == Ready::What::device) continue;  // of no link
-    auto const rank = static_cast<std::uint32_t>(one.tag);
+    auto const rank = rank_by_tag_[one.tag];
     auto const taken = links_[rank]->take_arrivals();
     LEND_TRYV(check_agreement(rank));
     // Its channel may break once it has left.

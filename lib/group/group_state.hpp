@@ -23,17 +23,29 @@
 
 namespace lend::group {
 
+/// Of a group among those that its ranks have been in.
+struct History {
+  std::uint32_t generation = 1;
+  std::uint32_t seen = 1;             ///< the latest that a desk has proposed to this rank
+  std::uint64_t finished = 0;         ///< calls of the whole group
+  std::uint64_t finished_by_all = 0;  ///< of the group before
+};
+
 class GroupState {
  public:
   [[nodiscard]] static Result<std::shared_ptr<GroupState>> prepare(ProtectionDomain const& domain,
                                                                    Ranks ranks,
                                                                    GroupOptions const& options);
-  GroupState(WaitSet set, OwnRecord record, Ranks ranks, GroupOptions const& options);
+  GroupState(ProtectionDomain const& domain, WaitSet set, OwnRecord record, Ranks ranks,
+             GroupOptions const& options);
   GroupState(GroupState const&) = delete;
   GroupState& operator=(GroupState const&) = delete;
   ~GroupState() { leave(); }
 
   [[nodiscard]] std::span<RankCard const> cards() const noexcept { return cards_; }
+  /// Leaves out the other ranks, and numbers these from 0. Before connect().
+  /// Shape:   `ranks` ascend and have this one.
+  void keep(std::span<std::uint32_t const> ranks);
   [[nodiscard]] Result<void> connect(std::span<RankCard const> theirs);
 
   /// Not all ranks met: it ends without a word to the others.
@@ -42,6 +54,9 @@ class GroupState {
   /// of teams may stay.
   void leave() noexcept;
 
+  [[nodiscard]] ProtectionDomain const& domain() const noexcept { return domain_; }
+  [[nodiscard]] bool is_inherited() const noexcept { return inheritance_.is_inherited(); }
+  [[nodiscard]] History& history() noexcept { return history_; }
   [[nodiscard]] Ranks ranks() const noexcept { return ranks_; }
   [[nodiscard]] GroupOptions const& options() const noexcept { return options_; }
   [[nodiscard]] Membership& whole() const noexcept { return *teams_.front(); }
@@ -89,12 +104,15 @@ class GroupState {
   void end_links(Note const& note, Deadline deadline) noexcept;
 
   verbs::Inheritance inheritance_{};
+  ProtectionDomain domain_;
   WaitSet set_;
   OwnRecord record_;
   Ranks ranks_;
   GroupOptions options_;
   std::vector<RankCard> cards_;
-  std::vector<std::unique_ptr<Link>> links_;        // by rank; null: this one
+  std::vector<std::unique_ptr<Link>> links_;  // by rank; null: this one
+  std::vector<std::uint32_t> rank_by_tag_;    // of channels
+  History history_{};
   std::vector<std::unique_ptr<Membership>> teams_;  // the first is that of all ranks
   std::vector<Ready> ready_;
   std::optional<Error> broken_{};

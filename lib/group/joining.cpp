@@ -4,6 +4,9 @@
 #include <lend/group/group.hpp>
 #include <network/desk_visit.hpp>
 
+#include <algorithm>
+#include <chrono>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,21 +22,70 @@ std::vector<network::Card> cards_of(PreparedGroup const& prepared, std::uint32_t
   return cards;
 }
 
+/// In the order of members.
+std::vector<RankCard> by_rank(network::Proposal const& proposal) {
+  auto const& ranks = proposal.members.ranks;
+  std::vector<RankCard> cards(ranks.size());
+  for (network::Card const& card : proposal.cards) {
+    auto const at = std::ranges::lower_bound(ranks, card.rank) - ranks.begin();
+    cards[static_cast<std::size_t>(at)] = {card.endpoint, card.record};
+  }
+  return cards;
+}
+
 }  // namespace
 
 Result<Group> Group::join(ProtectionDomain const& domain, Seat const& seat, Deadline deadline,
                           GroupOptions const& options) {
+  network::Coming coming;
+  return meet(domain, seat, deadline, options, coming);
+}
+
+Result<Group> Group::rejoin(Seat const& seat, Deadline deadline, Rejoin const& how) {
+  using std::chrono::milliseconds;
+  auto& history = state().history();
+  if (state().is_inherited())
+    return Error{Errc::system_failed, "the group was made before fork(): it is the parent's"};
+  if (how.at_least > seat.size)
+    return Error{Errc::invalid_argument, "at least " + std::to_string(how.at_least) + " of " +
+                                             std::to_string(seat.size) + " ranks cannot be"};
+  if (how.patience < milliseconds{0} || how.patience > std::chrono::days{30})
+    return Error{Errc::invalid_argument, "the patience is 0 to 30 days"};
+  state().leave();
+  network::Coming coming{.generation = history.generation,
+                         .seen = history.seen,
+                         .finished = history.finished,
+                         .at_least = how.at_least == 0 ? seat.size : how.at_least,
+                         .patience_ms = static_cast<std::uint32_t>(
+                             std::chrono::duration_cast<milliseconds>(how.patience).count())};
+  auto group = meet(state().domain(), seat, deadline, state().options(), coming);
+  history.seen = coming.seen;
+  return group;
+}
+
+/// `coming` learns what the desk proposes.
+Result<Group> Group::meet(ProtectionDomain const& domain, Seat const& seat, Deadline deadline,
+                          GroupOptions const& options, network::Coming& coming) {
   LEND_TRYV(network::check(seat));
   LEND_TRY(first, PreparedGroup::prepare(domain, seat.rank, seat.size, options));
-  if (seat.size == 1) return std::move(first).handshake(std::vector<RankCard>(1));
-  LEND_TRY(meeting,
-           network::DeskVisit::sit(seat, {options.message_bytes, options.window}, deadline));
+  auto const connect = [&coming](PreparedGroup prepared,
+                                 network::Proposal const& proposal) -> Result<Group> {
+    auto const& [generation, finished_by_all, ranks] = proposal.members;
+    coming.seen = std::max(coming.seen, generation);
+    auto& state = *prepared.state_;
+    state.keep(ranks);
+    state.history() = {
+        .generation = generation, .seen = coming.seen, .finished_by_all = finished_by_all};
+    return std::move(prepared).handshake(by_rank(proposal));
+  };
+  if (seat.size == 1)
+    return connect(std::move(first), {{coming.seen + 1, coming.finished, {0}}, {}});
+  LEND_TRY(meeting, network::DeskVisit::sit(seat, {options.message_bytes, options.window}, deadline,
+                                            coming));
   for (auto prepared = std::move(first);;) {
-    LEND_TRY(theirs, meeting.swap(cards_of(prepared, seat.rank)));
-    if (theirs) {
-      std::vector<RankCard> by_rank(seat.size);
-      for (network::Card const& card : *theirs) by_rank[card.rank] = {card.endpoint, card.record};
-      auto group = std::move(prepared).handshake(by_rank);
+    LEND_TRY(proposal, meeting.swap(cards_of(prepared, seat.rank)));
+    if (proposal) {
+      auto group = connect(std::move(prepared), *proposal);
       if (group) {
         LEND_TRY(are_all_connected, meeting.confirm());
         if (are_all_connected) return group;

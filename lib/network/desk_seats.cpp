@@ -99,24 +99,40 @@ void DeskState::on_status(Connection& one) {
 
 // ---- what it brings about ----
 
+void DeskState::begin_if_due() {
+  if (!table_->are_enough()) {
+    others_until_ = Deadline::never();
+    return;
+  }
+  if (others_until_.is_never())
+    others_until_ = within(std::chrono::milliseconds{table_->patience_ms()});
+  if (others_until_.has_passed() && table_->begin_without_the_others()) hand_out_cards();
+}
+
+/// Those for ranks that are no members lead nowhere.
 void DeskState::hand_out_cards() {
-  for (auto* const from : seats_) {
+  std::vector<Connection*> members;
+  for (auto* const one : seats_)
+    if (one != nullptr) members.push_back(one);
+  for (auto* const from : members) {
     for (auto const& card : from->cards)
-      seats_[card.rank]->theirs.push_back({from->rank, card.endpoint, card.record});
+      if (auto* const to = seats_[card.rank]; to != nullptr)
+        to->theirs.push_back({from->rank, card.endpoint, card.record});
     from->cards = {};
   }
-  for (auto* const to : seats_) {
-    to->next_card = 0;
-    to->owes_cards = true;
+  for (auto* const to : members) {
+    to->next_member = to->next_card = 0;
+    to->owes_members = to->owes_cards = true;
   }
   // One that hangs up here withdraws all: nothing more is owed then.
-  for (auto* const to : std::vector{seats_})
+  for (auto* const to : members)
     if (to->owes_cards) push(*to);
 }
 
 /// Nothing is withdrawn any more: one that cannot be told has no part in the group.
 void DeskState::let_go() {
-  for (auto* const one : seats_) {
+  for (auto* const one : std::vector{seats_}) {
+    if (one == nullptr) continue;
     auto const go = encode(Status{StatusCode::ready, {}}, one->sealing.get());
     // It has read all that it was sent, so that there is room.
     if (!one->sending && sends_at_once(one->socket, go)) {
@@ -134,12 +150,12 @@ void DeskState::leave(Connection& one, std::string const& why) {
   auto const rank = one.rank;
   reject(one, StatusCode::foreign, why);
   seats_[rank] = nullptr;
-  one.owes_cards = false;
+  one.owes_members = one.owes_cards = false;
   if (!table_->leaves(rank, why)) return;
   for (auto* const other : seats_) {
     if (other == nullptr) continue;
     other->theirs.clear();
-    other->owes_cards = false;
+    other->owes_members = other->owes_cards = false;
     other->owes_again = true;
   }
   for (auto* const other : std::vector{seats_})
@@ -173,6 +189,13 @@ std::optional<Frame> DeskState::next_frame(Connection& one) {
   auto* const sealing = one.sealing.get();
   if (std::exchange(one.owes_again, false))
     return encode(Status{StatusCode::again, awaited()}, sealing);
+  if (one.owes_members) {
+    auto const first = std::exchange(one.next_member, one.next_member + members_per_frame);
+    auto const& members = table_->members();
+    one.owes_members =
+        members.ranks.size() < table_->size() && one.next_member < members.ranks.size();
+    return encode_members(members, first, table_->size(), sealing);
+  }
   if (one.owes_cards) {
     auto const total = static_cast<std::uint32_t>(one.theirs.size());
     auto const rest = std::span<Card const>{one.theirs}.subspan(one.next_card);

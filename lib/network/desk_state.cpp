@@ -68,7 +68,8 @@ Result<void> DeskState::begin(std::uint32_t size, Deadline deadline) {
     return Error{Errc::invalid_argument, "a group has 1 to " + std::to_string(group_size_max) +
                                              " ranks, not " + std::to_string(size)};
   if (table_) return Error{Errc::invalid_argument, "a meeting is under way at this desk"};
-  table_.emplace(size, group_);
+  table_.emplace(size, group_, generation_);
+  others_until_ = Deadline::never();
   seats_.assign(size, nullptr);
   deadline_ = deadline;
   is_full_ = false;
@@ -85,6 +86,7 @@ void DeskState::end(StatusCode code, std::string const& why) {
     if (one.stage == Stage::seated) reject(one, code, why + ": " + missing);
   for (auto& one : pending_)
     if (one.stage != Stage::closed) reject(one, StatusCode::failed, "came when the meeting ended");
+  generation_ = table_->members().generation;
   table_.reset();
   seats_.clear();
   seated_.clear();
@@ -107,6 +109,7 @@ Result<bool> DeskState::poll() {
     return true;
   }
   expire(Clock::now());
+  begin_if_due();
   if (deadline_.has_passed()) {
     auto const late =
         base::gave_up(deadline_, "not all ranks met at " + address(), ": " + awaited());
@@ -239,6 +242,7 @@ void DeskState::set_timer() noexcept {
   auto soonest = deadline_;
   if (!pending_.empty())
     soonest = sooner(soonest, until(pending_.front().since + limits_.patience));
+  if (!others_until_.has_passed()) soonest = sooner(soonest, others_until_);
   if (is_full_) soonest = sooner(soonest, within(limits_.crowded_patience));
   if (table_ && !soonest.is_never()) {
     auto const time = soonest.until_next_look();

@@ -54,11 +54,12 @@ class DeskState final : public Served {
     FrameReader reader{};
     Stage stage = Stage::hello;
     Deadline::Clock::time_point since{};
-    std::uint32_t rank = 0;      // from here on of one that sits
-    std::vector<Card> cards{};   // it handed in
-    std::vector<Card> theirs{};  // it is to get
-    std::size_t next_card = 0;   // of `theirs`
-    bool owes_cards = false, owes_again = false, owes_awaited = false;  // this side does
+    std::uint32_t rank = 0;                         // from here on of one that sits
+    std::vector<Card> cards{};                      // it handed in
+    std::vector<Card> theirs{};                     // it is to get
+    std::size_t next_member = 0, next_card = 0;     // of `theirs`
+    bool owes_members = false, owes_cards = false;  // this side does
+    bool owes_again = false, owes_awaited = false;
     std::optional<Frame> sending{};
     std::size_t sent = 0;  // of it
     bool waits_to_write = false;
@@ -88,6 +89,8 @@ class DeskState final : public Served {
   void on_sit(Connection& one);
   void on_cards(Connection& one);
   void on_status(Connection& one);
+  /// The others are late, and those that have come are enough.
+  void begin_if_due();
   void hand_out_cards();
   void let_go();
   void leave(Connection& one, std::string const& why);
@@ -101,6 +104,9 @@ class DeskState final : public Served {
   AcceptorLimits limits_{.pending_max = 1024};
   base::UniqueFd epoll_{}, timer_{};
   std::optional<DeskTable> table_{};  // while a meeting is under way
+  std::uint32_t generation_ = 0;      // the last that was proposed at a meeting before
+  Deadline others_until_ =
+      Deadline::never();  // enough have come: how long they wait for the others
   Deadline deadline_ = Deadline::never();
   Clock::time_point due_ = Clock::time_point::max();  // of the timer
   std::list<Connection> pending_{};                   // oldest first

@@ -46,6 +46,8 @@ Status DeskTable::sit(Sit const& sit, std::string holder) {
   if (sit.rank >= size())
     return refuse("is rank " + rank + ", and the ranks are 0 to " + number(size() - 1));
   if (phase_ >= Phase::going) return {StatusCode::failed, "came when the group had begun"};
+  if (phase_ == Phase::asking && state(sit.rank) == State::empty)
+    return {StatusCode::failed, "came when the others were about to begin without it"};
   if (state(sit.rank) != State::empty)
     return refuse("is rank " + rank + ", as is " + seats_[sit.rank].holder + ", which sits");
   if (empty_ == size())
@@ -56,7 +58,7 @@ Status DeskTable::sit(Sit const& sit, std::string holder) {
   else if (sit.terms.window != terms_.window)
     return refuse("has a window of " + number(sit.terms.window) + ", the others of " +
                   number(terms_.window));
-  seats_[sit.rank] = {State::seated, std::move(holder)};
+  seats_[sit.rank] = {State::seated, std::move(holder), sit.coming};
   --empty_;
   return {StatusCode::agreed, {}};
 }
@@ -64,11 +66,46 @@ Status DeskTable::sit(Sit const& sit, std::string holder) {
 bool DeskTable::offers(std::uint32_t rank) {
   if (state(rank) != State::seated) return false;
   seats_[rank].state = State::offered;
-  if (++count_ < size()) return true;
+  if (++count_ == size()) propose();
+  return true;
+}
+
+bool DeskTable::are_enough() const {
+  std::uint32_t needed = 0;  // the most that one of them asks for
+  for (auto const& seat : seats_) needed = std::max(needed, seat.coming.at_least);
+  return phase_ == Phase::collecting && needed != 0 && count_ >= needed;
+}
+
+std::uint32_t DeskTable::patience_ms() const {
+  std::uint32_t longest = 0;
+  for (auto const& seat : seats_) longest = std::max(longest, seat.coming.patience_ms);
+  return longest;
+}
+
+bool DeskTable::begin_without_the_others() {
+  if (!are_enough() || count_ + empty_ < size()) return false;
+  propose();
+  return true;
+}
+
+/// No rank that was asked before is asked with this generation, whichever desk asked it.
+void DeskTable::propose() {
+  auto generation = members_.generation;
+  std::uint32_t latest = 0;  // that one of them was in
+  members_ = {.ranks = all_in(State::offered)};
+  for (auto const rank : members_.ranks) {
+    auto const& coming = seats_[rank].coming;
+    generation = std::max({generation, coming.seen, coming.generation});
+    if (coming.generation == 0 || coming.generation < latest) continue;
+    bool const is_first = coming.generation > latest;
+    latest = coming.generation;
+    members_.finished_by_all =
+        is_first ? coming.finished : std::min(members_.finished_by_all, coming.finished);
+  }
+  members_.generation = generation + 1;
   move_all(State::offered, State::asked);
   phase_ = Phase::asking;
-  count_ = size();
-  return true;
+  count_ = static_cast<std::uint32_t>(members_.ranks.size());
 }
 
 bool DeskTable::is_ready(std::uint32_t rank) {
@@ -78,7 +115,7 @@ bool DeskTable::is_ready(std::uint32_t rank) {
   seats_[rank].state = State::ready;
   if (--count_ > 0) return true;
   phase_ = Phase::going;
-  count_ = size();
+  count_ = static_cast<std::uint32_t>(members_.ranks.size());
   return true;
 }
 

@@ -4,6 +4,9 @@
 //   collecting ─all have handed in cards─▶ asking ─all are ready─▶ going ─all know it─▶ over
 //       ▲                                    │
 //       └─────────── a rank leaves ──────────┘   the others hand in other cards
+//
+// Where ranks of a group that broke come again, those that have handed in cards may be enough: they
+// are asked without the others. Each list of members that is asked is of a generation of its own.
 #pragma once
 
 #include <network/seat_frames.hpp>
@@ -29,8 +32,11 @@ class DeskTable {
     told,     ///< may go
   };
 
-  DeskTable(std::uint32_t size, std::string group)
-      : group_{std::move(group)}, seats_(size), empty_{size} {}
+  /// `generation`: the last that this desk has proposed.
+  DeskTable(std::uint32_t size, std::string group, std::uint32_t generation = 0)
+      : group_{std::move(group)}, seats_(size), empty_{size} {
+    members_.generation = generation;
+  }
 
   [[nodiscard]] Phase phase() const noexcept { return phase_; }
   [[nodiscard]] std::uint32_t size() const noexcept {
@@ -44,6 +50,15 @@ class DeskTable {
 
   /// agreed: `holder` has the seat. Otherwise why not: a clause that follows "this side".
   [[nodiscard]] Status sit(Sit const& sit, std::string holder);
+
+  /// collecting: whether so many have handed in cards that they may begin without the others,
+  /// patience_ms() after.
+  [[nodiscard]] bool are_enough() const;
+  [[nodiscard]] std::uint32_t patience_ms() const;
+  /// Asks those that have handed in cards, unless one that sits has yet to. True: it did.
+  [[nodiscard]] bool begin_without_the_others();
+  /// collecting: of the last proposal. Later: which ranks are asked.
+  [[nodiscard]] Members const& members() const noexcept { return members_; }
 
   // Events of a rank that sits; false: it came out of turn.
 
@@ -63,15 +78,18 @@ class DeskTable {
   struct Seat {
     State state = State::empty;
     std::string holder{};
+    Coming coming{};
   };
   [[nodiscard]] std::vector<std::uint32_t> all_in(State state) const;
   /// All in `from` are in `to` from now on.
   void move_all(State from, State to);
+  void propose();
   void end_if_all_are_told();
 
   std::string group_;
   std::vector<Seat> seats_;  // by rank
   Terms terms_{};            // of the first that sat
+  Members members_{};
   Phase phase_ = Phase::collecting;
   std::uint32_t empty_;      // seats
   std::uint32_t count_ = 0;  // collecting: have handed in cards; later: have yet to be ready, told

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <iterator>
 #include <utility>
 
 namespace lend::network {
@@ -40,7 +42,8 @@ DeskVisit::DeskVisit(Seat const& seat, Deadline deadline) noexcept
       deadline_{deadline},
       asks_at_{time_to_ask(deadline)} {}
 
-Result<DeskVisit> DeskVisit::sit(Seat const& seat, Terms const& terms, Deadline deadline) {
+Result<DeskVisit> DeskVisit::sit(Seat const& seat, Terms const& terms, Deadline deadline,
+                                 Coming const& coming) {
   LEND_TRYV(check(seat));
   LEND_TRY(secret, Secret::of(seat.secret));
   DeskVisit meeting{seat, deadline};
@@ -50,7 +53,7 @@ Result<DeskVisit> DeskVisit::sit(Seat const& seat, Terms const& terms, Deadline 
     LEND_TRYV(desk->begin(seat.size, deadline));
     meeting.desk_ = std::move(desk);
   }
-  Sit const sit{seat.group, seat.rank, seat.size, terms};
+  Sit const sit{seat.group, seat.rank, seat.size, terms, coming};
   for (;;) {
     auto const sat = meeting.sit_once(secret, sit);
     if (sat) return meeting;
@@ -86,53 +89,80 @@ Result<void> DeskVisit::sit_once(Secret const& secret, Sit const& sit) {
   return error_of_rejection(socket_, status);
 }
 
-Result<std::optional<std::vector<Card>>> DeskVisit::swap(std::span<Card const> cards) {
+Result<std::optional<Proposal>> DeskVisit::swap(std::span<Card const> cards) {
   auto const total = static_cast<std::uint32_t>(cards.size());
   auto rest = cards;
   do {
     LEND_TRYV(send(encode_cards(total, rest, sealing_.get())));
     rest = rest.subspan(std::min(rest.size(), cards_per_frame));
   } while (!rest.empty());
-  std::vector<Card> theirs;
-  theirs.reserve(cards.size());
-  for (;;) {
+  Proposal proposal;
+  auto& theirs = proposal.cards;
+  for (bool has_members = false;;) {
     LEND_TRYV(next_frame());
     if (reader_->kind() == FrameKind::status) {
       LEND_TRYV(take_withdrawal());
       return std::nullopt;
     }
-    if (reader_->kind() != FrameKind::cards) return refused(socket_, "sent a frame out of turn");
+    if (reader_->kind() != (has_members ? FrameKind::cards : FrameKind::members))
+      return refused(socket_, "sent a frame out of turn");
+    if (!has_members) {
+      LEND_TRY(are_all, take_members(proposal.members));
+      has_members = are_all;
+      continue;
+    }
     auto frame = cards_in(*reader_);
     if (!frame) return refused(socket_, frame.error().message());
     if (frame.value().total >= size_ || theirs.size() + frame.value().cards.size() >= size_)
       return refused(socket_, "handed out more cards than there are other ranks");
     theirs.insert(theirs.end(), frame.value().cards.begin(), frame.value().cards.end());
     if (theirs.size() < frame.value().total && !frame.value().cards.empty()) continue;
-    LEND_TRY(ordered, in_order_of(cards, std::move(theirs)));
-    return std::optional{std::move(ordered)};
+    LEND_TRY(ordered, in_order_of(cards, std::move(theirs), proposal.members));
+    theirs = std::move(ordered);
+    return std::optional{std::move(proposal)};
   }
 }
 
+Result<bool> DeskVisit::take_members(Members& members) const {
+  auto frame = members_in(*reader_);
+  if (!frame) return refused(socket_, frame.error().message());
+  auto const total = frame.value().total;
+  if (total == 0 || total > size_) return refused(socket_, "proposed a group that cannot be");
+  auto& ranks = members.ranks;
+  members.generation = frame.value().members.generation;
+  members.finished_by_all = frame.value().members.finished_by_all;
+  std::ranges::copy(frame.value().members.ranks, std::back_inserter(ranks));
+  if (ranks.empty() && total == size_)
+    for (std::uint32_t rank = 0; rank < size_; ++rank) ranks.push_back(rank);
+  if (ranks.size() < total && !frame.value().members.ranks.empty()) return false;
+  bool const is_list = ranks.size() == total && std::ranges::is_sorted(ranks, std::less_equal{}) &&
+                       std::ranges::find(ranks, rank_) != ranks.end() && ranks.back() < size_;
+  if (!is_list) return refused(socket_, "proposed a group that cannot be");
+  return true;
+}
+
 Result<std::vector<Card>> DeskVisit::in_order_of(std::span<Card const> cards,
-                                                 std::vector<Card> theirs) const {
+                                                 std::vector<Card> theirs,
+                                                 Members const& members) const {
+  std::vector<bool> is_member(size_);
+  for (auto const rank : members.ranks) is_member[rank] = true;
   std::vector<Card const*> by_rank(size_);
-  bool is_good = theirs.size() == cards.size();
+  bool is_good = true;
   for (auto const& card : theirs) {
-    is_good = is_good && card.rank < size_ && by_rank[card.rank] == nullptr;
+    is_good = is_good && card.rank < size_ && is_member[card.rank] && by_rank[card.rank] == nullptr;
     if (is_good) by_rank[card.rank] = &card;
   }
   std::vector<Card> ordered;
-  ordered.reserve(cards.size());
-  for (auto const& card : cards) {
-    auto const* const other = by_rank[card.rank];
-    if (!is_good || other == nullptr)
-      return Error{Errc::incompatible_peer,
-                   "rank " + std::to_string(rank_) + " has " + std::to_string(cards.size()) +
-                       " links, and " + std::to_string(theirs.size()) +
-                       " lead to it; join with the same options at all ranks"};
-    ordered.push_back(*other);
-  }
-  return ordered;
+  for (auto const& card : cards)
+    if (is_member[card.rank] && by_rank[card.rank] != nullptr)
+      ordered.push_back(*by_rank[card.rank]);
+  auto const wanted = static_cast<std::size_t>(
+      std::ranges::count_if(cards, [&](Card const& card) { return is_member[card.rank]; }));
+  if (is_good && ordered.size() == wanted && theirs.size() == wanted) return ordered;
+  return Error{Errc::incompatible_peer, "rank " + std::to_string(rank_) + " has " +
+                                            std::to_string(wanted) + " links, and " +
+                                            std::to_string(theirs.size()) +
+                                            " lead to it; join with the same options at all ranks"};
 }
 
 Result<bool> DeskVisit::confirm() {

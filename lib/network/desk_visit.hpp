@@ -7,7 +7,7 @@
 //   proof, sit       →
 //                    ←       agreed           it sits
 //   cards            →
-//                    ←       cards            once all have handed in theirs
+//                    ←       members, cards   once all have handed in theirs, or enough
 //        …connects its links…
 //   ready            →
 //                    ←       ready            once all are: it may go
@@ -32,6 +32,12 @@
 
 namespace lend::network {
 
+/// Ranks that are to be a group, and what they have for this one.
+struct Proposal {
+  Members members{};
+  std::vector<Card> cards{};
+};
+
 class DeskVisit {
  public:
   /// Sits at the desk, which this rank serves while it waits if it is the one to. Tries again while
@@ -39,14 +45,14 @@ class DeskVisit {
   /// Errors:  invalid_argument  no such seat.  unsupported  as Secret::of().
   ///          timed_out, cancelled, incompatible_peer, denied, exhausted, system_failed.
   [[nodiscard]] static Result<DeskVisit> sit(Seat const& seat, Terms const& terms,
-                                             Deadline deadline);
+                                             Deadline deadline, Coming const& coming = {});
 
-  /// Hands in a card for each link, and waits for those of the other ends, in the same order.
-  /// None: again, with other ones.
+  /// Hands in a card for each link, and waits for those of the other ends that are members, in the
+  /// same order. None: again, with other ones.
   /// Shape:   each rank once.
   /// Errors:  timed_out, cancelled  names the missing ranks. peer_lost  the desk is gone.
   ///          incompatible_peer     the ranks do not have the same links.
-  [[nodiscard]] Result<std::optional<std::vector<Card>>> swap(std::span<Card const> cards);
+  [[nodiscard]] Result<std::optional<Proposal>> swap(std::span<Card const> cards);
   /// Says that all links are connected. True: all are, at all ranks. False: again.
   /// Errors:  those of swap(). This rank is in no group then.
   [[nodiscard]] Result<bool> confirm();
@@ -62,8 +68,11 @@ class DeskVisit {
   [[nodiscard]] Result<void> send(Frame const& frame);
   /// The next frame that is no answer to a question.
   [[nodiscard]] Result<void> next_frame();
+  /// Adds a frame of members. True: these are all.
+  [[nodiscard]] Result<bool> take_members(Members& members) const;
   [[nodiscard]] Result<std::vector<Card>> in_order_of(std::span<Card const> cards,
-                                                      std::vector<Card> theirs) const;
+                                                      std::vector<Card> theirs,
+                                                      Members const& members) const;
   /// The status in reader_ is `again`, or the end of the meeting.
   [[nodiscard]] Result<void> take_withdrawal();
   [[nodiscard]] Error gave_up() const;

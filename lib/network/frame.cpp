@@ -43,6 +43,7 @@ std::size_t frame_bytes(FrameKind kind) noexcept {
     case FrameKind::status: return status_bytes;
     case FrameKind::sit: return sit_bytes;
     case FrameKind::cards: return cards_bytes;
+    case FrameKind::members: return members_bytes;
   }
   return 0;
 }

@@ -11,7 +11,7 @@
 //   proof:    32 Sealing::proof()
 //   greeting: 2 length of the note, 64 note padded with zeros, 56 Endpoint::encode()
 //   status:   1 code, 1 length of the text, 200 text padded with zeros
-//   sit, cards: see seat_frames.hpp
+//   sit, members, cards: see seat_frames.hpp
 //
 // After its proof a side seals what it sends: the payload is encrypted, and 16 bytes of tag follow.
 // Lengths are fixed by kind: a peer cannot make this side allocate more than one frame.
@@ -44,7 +44,9 @@ inline constexpr std::size_t greeting_bytes =
     frame_header_bytes + 2 + note_bytes_max + Endpoint::encoded_size;
 inline constexpr std::size_t status_bytes = frame_header_bytes + 2 + status_text_max;
 inline constexpr std::size_t group_name_max = 64;
-inline constexpr std::size_t sit_bytes = frame_header_bytes + 2 + group_name_max + 4 * 4;
+inline constexpr std::size_t sit_bytes = frame_header_bytes + 2 + group_name_max + 10 * 4;
+inline constexpr std::size_t members_per_frame = 64;
+inline constexpr std::size_t members_bytes = frame_header_bytes + 18 + members_per_frame * 4;
 inline constexpr std::size_t cards_per_frame = 16;
 inline constexpr std::size_t card_bytes = 4 + Endpoint::encoded_size + RemoteRegion::encoded_size;
 inline constexpr std::size_t cards_bytes = frame_header_bytes + 6 + cards_per_frame * card_bytes;
@@ -57,6 +59,7 @@ enum class FrameKind : std::uint8_t {
   proof = 4,
   sit = 5,
   cards = 6,
+  members = 7,
 };
 
 /// What a connection is for.

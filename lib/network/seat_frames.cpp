@@ -32,8 +32,29 @@ Frame encode(Sit const& sit, Sealing* sealing) {
   writer.u32(sit.size);
   writer.u32(sit.terms.message_bytes);
   writer.u32(sit.terms.window);
+  writer.u32(sit.coming.generation);
+  writer.u32(sit.coming.seen);
+  writer.u64(sit.coming.finished);
+  writer.u32(sit.coming.at_least);
+  writer.u32(sit.coming.patience_ms);
   LEND_ASSERT(writer.ok() && writer.written() == payload.size());
   return frame_of(FrameKind::sit, payload, sealing);
+}
+
+Frame encode_members(Members const& members, std::size_t first, std::uint32_t size,
+                     Sealing* sealing) {
+  std::array<std::byte, members_bytes - frame_header_bytes> payload{};
+  auto const total = static_cast<std::uint32_t>(members.ranks.size());
+  auto const rest = std::span{members.ranks}.subspan(total == size ? total : first);
+  auto const here = rest.first(std::min(rest.size(), members_per_frame));
+  WireWriter writer{payload};
+  writer.u32(members.generation);
+  writer.u64(members.finished_by_all);
+  writer.u32(total);
+  writer.u16(static_cast<std::uint16_t>(here.size()));
+  for (auto const rank : here) writer.u32(rank);
+  LEND_ASSERT(writer.ok());
+  return frame_of(FrameKind::members, payload, sealing);
 }
 
 Frame encode_cards(std::uint32_t total, std::span<Card const> cards, Sealing* sealing) {
@@ -65,8 +86,29 @@ Result<Sit> sit_in(FrameReader const& reader) {
   sit.size = in.u32();
   sit.terms.message_bytes = in.u32();
   sit.terms.window = in.u32();
+  sit.coming.generation = in.u32();
+  sit.coming.seen = in.u32();
+  sit.coming.finished = in.u64();
+  sit.coming.at_least = in.u32();
+  sit.coming.patience_ms = in.u32();
   LEND_ASSERT(in.ok() && in.left() == 0);
   return sit;
+}
+
+Result<MembersFrame> members_in(FrameReader const& reader) {
+  LEND_ASSERT(reader.complete() && reader.kind() == FrameKind::members);
+  WireReader in{reader.payload(members_bytes)};
+  MembersFrame frame;
+  frame.members.generation = in.u32();
+  frame.members.finished_by_all = in.u64();
+  frame.total = in.u32();
+  auto const count = in.u16();
+  if (count > members_per_frame || count > frame.total)
+    return foreign_frame("sent a frame with " + std::to_string(count) + " members of " +
+                         std::to_string(frame.total));
+  for (std::uint16_t at = 0; at < count; ++at) frame.members.ranks.push_back(in.u32());
+  LEND_ASSERT(in.ok());
+  return frame;
 }
 
 Result<CardsFrame> cards_in(FrameReader const& reader) {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What a rank and the desk say to each other, as bytes. No I/O. One thread at a time.
 //
-//   sit:    2 length of the group's name, 64 name padded with zeros, 4 rank, 4 size,
-//           4 message_bytes, 4 window
-//   cards:  4 how many there are in all, 2 how many of them are in this frame, 16 × (4 rank,
-//           56 Endpoint::encode(), 32 RemoteRegion::encode()), padded with zeros
+//   sit:      2 length of the group's name, 64 name padded with zeros, 4 rank, 4 size,
+//             4 message_bytes, 4 window, then of Coming 4 generation, 4 seen, 8 finished,
+//             4 at_least, 4 patience
+//   members:  4 generation, 8 finished_by_all, 4 how many there are in all, 2 how many of them are
+//             in this frame (none: all ranks are), 64 × 4 rank, padded with zeros
+//   cards:    4 how many there are in all, 2 how many of them are in this frame, 16 × (4 rank,
+//             56 Endpoint::encode(), 32 RemoteRegion::encode()), padded with zeros
 #pragma once
 
 #include <network/frame.hpp>
@@ -25,11 +28,29 @@ struct Terms {
   friend bool operator==(Terms const&, Terms const&) = default;
 };
 
+/// What a rank brings along that was in a group before, and how it wants to go on. Zeros: it comes
+/// for the first time.
+struct Coming {
+  std::uint32_t generation = 0;   ///< of the group that it was in
+  std::uint32_t seen = 0;         ///< the latest that it was asked to be in
+  std::uint64_t finished = 0;     ///< calls of that group
+  std::uint32_t at_least = 0;     ///< so many ranks may go on without the others
+  std::uint32_t patience_ms = 0;  ///< after which they do
+};
+
 /// How a rank introduces itself to the desk.
 struct Sit {
   std::string group{};  ///< at most group_name_max bytes
   std::uint32_t rank = 0, size = 0;
   Terms terms{};
+  Coming coming{};
+};
+
+/// Which ranks are to be a group.
+struct Members {
+  std::uint32_t generation = 0;        ///< another for each that the desk proposes
+  std::uint64_t finished_by_all = 0;   ///< calls of the group before, by all that were in it
+  std::vector<std::uint32_t> ranks{};  ///< as they sit; they ascend
 };
 
 /// What one rank gives another to connect to it. On its way to the desk `rank` says which rank is
@@ -40,6 +61,12 @@ struct Card {
   RemoteRegion record{};  ///< memory that the other may read
 };
 
+/// Some of the members.
+struct MembersFrame {
+  std::uint32_t total = 0;
+  Members members{};
+};
+
 /// Some of the cards of one rank.
 struct CardsFrame {
   std::uint32_t total = 0;
@@ -47,6 +74,9 @@ struct CardsFrame {
 };
 
 [[nodiscard]] Frame encode(Sit const& sit, Sealing* sealing);
+/// members_per_frame of `members` from `first` on; none of them where they are all of `size`.
+[[nodiscard]] Frame encode_members(Members const& members, std::size_t first, std::uint32_t size,
+                                   Sealing* sealing);
 /// The first cards_per_frame of `cards`, of which there are `total` in all.
 [[nodiscard]] Frame encode_cards(std::uint32_t total, std::span<Card const> cards,
                                  Sealing* sealing);
@@ -54,6 +84,7 @@ struct CardsFrame {
 /// Shape:   complete(), and of that kind.
 /// Errors:  incompatible_peer  as FrameReader::greeting().
 [[nodiscard]] Result<Sit> sit_in(FrameReader const& reader);
+[[nodiscard]] Result<MembersFrame> members_in(FrameReader const& reader);
 [[nodiscard]] Result<CardsFrame> cards_in(FrameReader const& reader);
 
 }  // namespace lend::network

@@ -85,7 +85,7 @@ Result<int> Launcher::run() {
     LEND_TRYV(wait());
     for (auto& one : ranks_) one.pass_on_all();
     take_signals();
-    collect_ended();
+    LEND_TRYV(collect_ended());
     LEND_TRYV(serve_desk());
     if (ends_at_.has_passed()) {
       ends_at_ = Deadline::never();
@@ -130,11 +130,12 @@ void Launcher::take_signals() {
   signalfd_siginfo signal{};
   while (::read(signals_.get(), &signal, sizeof signal) == sizeof signal) {
     if (signal.ssi_signo == SIGCHLD) continue;
+    is_told_to_end_ |= signal.ssi_signo != SIGUSR1 && signal.ssi_signo != SIGUSR2;
     for (auto const& one : ranks_) one.signal(static_cast<int>(signal.ssi_signo));
   }
 }
 
-void Launcher::collect_ended() {
+Result<void> Launcher::collect_ended() {
   for (auto& one : ranks_) {
     if (one.has_ended()) continue;
     int status = 0;
@@ -142,21 +143,38 @@ void Launcher::collect_ended() {
     // Processes that a failed rank started are to end as it did.
     if (status != 0 || status_ != 0) one.signal(SIGTERM);
     one.ended();
-    on_end(one, status);
+    LEND_TRYV(on_end(one, status));
   }
+  return success();
 }
 
-void Launcher::on_end(RankProcess& one, int status) {
-  auto const rank = "rank " + std::to_string(&one - ranks_.data());
-  if (WIFSIGNALED(status)) {
-    int const number = WTERMSIG(status);
-    on_failure(128 + number,
-               rank + " was ended by signal " + std::to_string(number) + " (SIG" +
-                   (::sigabbrev_np(number) != nullptr ? ::sigabbrev_np(number) : "?") + ")");
-  } else if (WEXITSTATUS(status) != 0) {
-    on_failure(WEXITSTATUS(status),
-               rank + " ended with status " + std::to_string(WEXITSTATUS(status)));
+Result<void> Launcher::on_end(RankProcess& one, int status) {
+  auto const rank = static_cast<std::uint32_t>(&one - ranks_.data());
+  if (status == 0) {
+    has_finished_ = true;
+    return success();
   }
+  auto what = "rank " + std::to_string(rank);
+  int const number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  if (number != 0)
+    what += " was ended by signal " + std::to_string(number) + " (SIG" +
+            (::sigabbrev_np(number) != nullptr ? ::sigabbrev_np(number) : "?") + ")";
+  else
+    what += " ended with status " + std::to_string(WEXITSTATUS(status));
+  // One that has finished would be missed.
+  bool const starts_again =
+      status_ == 0 && !is_told_to_end_ && !has_finished_ && restarts_ < options_.restarts;
+  if (!starts_again) {
+    on_failure(number != 0 ? 128 + number : WEXITSTATUS(status), what);
+    return success();
+  }
+  ++restarts_;
+  say(what + "; starting it again, " + std::to_string(restarts_) + " of " +
+      std::to_string(options_.restarts));
+  one.finish();
+  LEND_TRY(again, RankProcess::start(rank, setting_, options_.program));
+  one = std::move(again);
+  return success();
 }
 
 /// The first one decides the status and ends the others.

@@ -37,8 +37,8 @@ class Launcher {
   [[nodiscard]] Result<void> wait();
   [[nodiscard]] Result<void> serve_desk();
   void take_signals();
-  void collect_ended();
-  void on_end(RankProcess& one, int status);
+  [[nodiscard]] Result<void> collect_ended();
+  [[nodiscard]] Result<void> on_end(RankProcess& one, int status);
   void on_failure(int status, std::string const& what);
   [[nodiscard]] bool all_have_ended() const noexcept;
 
@@ -49,6 +49,9 @@ class Launcher {
   std::vector<RankProcess> ranks_{};
   std::vector<pollfd> polled_{};
   int status_ = 0;                         // of the first failure
+  std::uint32_t restarts_ = 0;             // so far
+  bool has_finished_ = false;              // a rank without failure
+  bool is_told_to_end_ = false;            // by a signal that was passed on
   Deadline ends_at_ = Deadline::never();   // --timeout
   Deadline kills_at_ = Deadline::never();  // once the ranks were asked to end
 };

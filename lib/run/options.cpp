@@ -31,6 +31,13 @@ Result<std::uint32_t> ranks_in(std::string_view text) {
                "\"");
 }
 
+Result<std::uint32_t> restarts_in(std::string_view text) {
+  auto rest = text;
+  auto const restarts = take_number(rest);
+  if (restarts && rest.empty()) return *restarts;
+  return wrong("--restarts takes a number, not \"" + std::string{text} + "\"");
+}
+
 Result<std::chrono::milliseconds> duration_in(std::string_view text) {
   using std::chrono::milliseconds;
   auto unit = text;
@@ -57,13 +64,16 @@ Result<Options> parse(std::span<char* const> arguments) {
       options.help = true;
       return options;
     }
-    if (option != "-n" && option != "--timeout")
+    if (option != "-n" && option != "--restarts" && option != "--timeout")
       return wrong("unknown option " + std::string{option});
     if (at == arguments.size()) return wrong(std::string{option} + " lacks its value");
     std::string_view const value = arguments[at++];
     if (option == "-n") {
       LEND_TRY(ranks, ranks_in(value));
       options.ranks = ranks;
+    } else if (option == "--restarts") {
+      LEND_TRY(restarts, restarts_in(value));
+      options.restarts = restarts;
     } else {
       LEND_TRY(timeout, duration_in(value));
       options.timeout = timeout;

@@ -109,6 +109,17 @@ lend::Result<void> meet_in_a_team(lend::Group& group) {
   return lend::success();
 }
 
+lend::Result<void> go_on_in_a_group(lend::Group& group, lend::Seat const& seat) {
+  auto const go_back = [] {};
+  // excerpt rejoin
+  auto const finished = group.finished();
+  LEND_TRY(next, group.rejoin(seat, lend::within(30s), {.at_least = 3}));
+  if (finished > next.finished_by_all()) go_back();  // the last call
+  group = std::move(next);
+  // end of excerpt
+  return lend::success();
+}
+
 lend::Result<void> solve_in_a_group(lend::ProtectionDomain const& domain) {
   std::uint32_t const rank = 0, size = 1;
   auto const all_to_all = [](auto const& ours) { return std::vector(ours.begin(), ours.end()); };

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Goal: lend-run starts ranks that meet, passes on what they say and what it is told, and ends them
-together with the status of the first that failed. Method: the example ring as 2, 8 and 64
-processes, and shells that fail or wait. Usage: lend_run_test.py LEND_RUN RING"""
+together with the status of the first that failed, or starts it again. Method: the example ring as
+2, 8 and 64 processes, shells that fail or wait, and the example sgd, of which ranks are killed.
+Usage: lend_run_test.py LEND_RUN RING SGD"""
 import os
 import pathlib
 import re
@@ -12,7 +13,7 @@ import sys
 import time
 
 BOUND_SECONDS = 100
-LEND_RUN, RING = sys.argv[1:3]
+LEND_RUN, RING, SGD = sys.argv[1:4]
 # A rank that says that it has come, and then waits to be ended.
 WAIT = "echo here; exec sleep 1000"
 
@@ -116,12 +117,50 @@ def signals():
     check("ranks end with a lend-run that is killed", not groups_left(token), groups_left(token))
 
 
+def restarts():
+    steps = "20000"
+    model = re.findall("model .*", run("-n", "4", SGD, steps).stdout)
+    check("four ranks fit one model", len(model) == 4 and len(set(model)) == 1, model)
+    ranks = subprocess.Popen([LEND_RUN, "-n", "4", "--restarts", "3", SGD, steps],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    lines = []
+    to_kill = [2, 0, 2]  # once it has got so far
+    for line in ranks.stdout:
+        lines.append(line)
+        step = re.match(r"\[(\d)\] step (\d+), process (\d+)", line)
+        if step and to_kill and int(step[1]) == to_kill[0] and \
+                int(step[2]) > int(steps) * 0.25 * (3 - len(to_kill)):
+            os.kill(int(step[3]), signal.SIGKILL)
+            to_kill.pop(0)
+    said = ranks.stderr.read()
+    ranks.wait(timeout=BOUND_SECONDS)
+    output = "".join(lines)
+    check("three times a killed rank is started again, and the model is the same",
+          ranks.returncode == 0 and re.findall("model .*", output) == model and
+          said.count("starting it again") == 3 and output.count("rejoined") >= 9,
+          ranks.returncode, output, said)
+    again = shell(2, f"[ $LEND_RANK = 1 ] && {{ echo died; exit 7; }}; {WAIT}", "--restarts", "2")
+    check("a rank that fails on and on is started again so many times",
+          again.returncode == 7 and again.stdout.count("[1] died") == 3 and
+          "starting it again, 2 of 2" in again.stderr, again.returncode, again.stderr)
+    told = subprocess.Popen([LEND_RUN, "-n", "2", "--restarts", "2", "sh", "-c", WAIT],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for _ in range(2):
+        told.stdout.readline()
+    told.send_signal(signal.SIGTERM)
+    _, said = told.communicate(timeout=BOUND_SECONDS)
+    check("ranks that were told to end are not started again",
+          told.returncode == 128 + signal.SIGTERM and "again" not in said, told.returncode, said)
+
+
 def bad_input():
     for words, reason in (((), "-n N is missing"), (("-n", "2"), "PROGRAM is missing"),
                           (("-n", "0", "true"), "1 to 4096"), (("-n", "3x", "true"), "1 to 4096"),
                           (("-n", "4097", "true"), "1 to 4096"), (("-n",), "lacks its value"),
                           (("--bind", "core", "true"), "unknown option --bind"),
                           (("-n", "2", "--timeout", "0s", "true"), "takes a time"),
+                          (("-n", "2", "--restarts", "-1", "true"), "takes a number"),
+                          (("-n", "2", "--restarts", "2x", "true"), "takes a number"),
                           (("-n", "2", "--timeout", "2w", "true"), "takes a time")):
         done = run(*words)
         check(f"refused: {' '.join(words)}", done.returncode == 2 and reason in done.stderr and
@@ -140,4 +179,5 @@ for size in (1, 2, 8, 64):
 output()
 failures()
 signals()
+restarts()
 bad_input()

@@ -16,6 +16,11 @@ Sit sit_as(std::uint32_t rank, std::uint32_t size = 3) {
   return {"job", rank, size, {4096, 8}};
 }
 
+/// A rank of 4 that was in a group before, and is content with two.
+Sit again_as(std::uint32_t rank, std::uint32_t generation, std::uint64_t finished) {
+  return {"job", rank, 4, {4096, 8}, {generation, generation, finished, 2, 100 * rank}};
+}
+
 /// All have handed in their cards.
 DeskTable asking() {
   DeskTable table{3, "job"};
@@ -115,4 +120,61 @@ TEST_CASE("missing ranks are listed as ranges, so many as a line takes", "[netwo
   CHECK(list_of({0, 1, 4, 5, 6, 9}) == "ranks 0, 1, 4 to 6, 9");
   CHECK(list_of({0, 2, 4, 6, 8, 10, 12, 14, 16, 18}) ==
         "ranks 0, 2, 4, 6, 8, 10, 12, 14 and 2 more");
+}
+
+TEST_CASE("ranks that come again may be enough without the others", "[network]") {
+  DeskTable table{4, "job", 5};
+  REQUIRE(table.sit(again_as(3, 5, 10), "a").code == StatusCode::agreed);
+  REQUIRE(table.offers(3));
+  CHECK_FALSE(table.are_enough());
+  REQUIRE(table.sit(again_as(1, 5, 9), "b").code == StatusCode::agreed);
+  CHECK_FALSE(table.are_enough());
+  REQUIRE(table.offers(1));
+  CHECK(table.are_enough());
+  CHECK(table.patience_ms() == 300);  // the longest
+  REQUIRE(table.sit(sit_as(0, 4), "c").code == StatusCode::agreed);
+  CHECK(table.are_enough());
+  CHECK_FALSE(table.begin_without_the_others());  // one that sits has yet to hand in cards
+  REQUIRE(table.offers(0));
+
+  REQUIRE(table.begin_without_the_others());
+
+  CHECK(table.phase() == Phase::asking);
+  CHECK(table.members().ranks == std::vector<std::uint32_t>{0, 1, 3});
+  CHECK(table.members().generation == 6);
+  CHECK(table.members().finished_by_all == 9);  // rank 0 was in none
+  CHECK(table.sit(sit_as(2, 4), "d").code == StatusCode::failed);
+  for (std::uint32_t const rank : {0u, 1u, 3u}) REQUIRE(table.is_ready(rank));
+  CHECK(table.phase() == Phase::going);
+  for (std::uint32_t const rank : {0u, 1u, 3u}) table.tell(rank);
+  CHECK(table.phase() == Phase::over);
+}
+
+TEST_CASE("ranks that come for the first time are never enough without the others", "[network]") {
+  DeskTable table{4, "job"};
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    REQUIRE(table.sit(sit_as(rank, 4), "a").code == StatusCode::agreed);
+    REQUIRE(table.offers(rank));
+    CHECK_FALSE(table.are_enough());
+  }
+}
+
+TEST_CASE("each proposal has a generation of its own, above all that its ranks have seen",
+          "[network]") {
+  DeskTable table{2, "job"};
+  Sit first{"job", 0, 2, {4096, 8}, {3, 3, 20, 0, 0}},
+      second{"job", 1, 2, {4096, 8}, {2, 7, 4, 0, 0}};
+  auto const meet = [&] {
+    for (Sit const& sit : {first, second}) {
+      REQUIRE(table.sit(sit, "a").code == StatusCode::agreed);
+      REQUIRE(table.offers(sit.rank));
+    }
+    return table.members();
+  };
+  auto const one = meet();
+  CHECK(one.generation == 8);
+  CHECK(one.finished_by_all == 20);  // rank 1 was not in that of generation 3
+  for (std::uint32_t rank = 0; rank < 2; ++rank) static_cast<void>(table.leaves(rank, "left"));
+
+  CHECK(meet().generation == 9);
 }

@@ -85,6 +85,9 @@ TEST_CASE("one thread plays 300 ranks at a desk", "[network]") {
   for (std::uint32_t rank = 0; rank < size; ++rank) {
     CHECK(next_frame(ranks[rank]).kind() == network::FrameKind::hello);
     CHECK(must(next_frame(ranks[rank]).status()).code == network::StatusCode::agreed);
+    auto const members = must(members_in(next_frame(ranks[rank])));
+    CHECK(members.total == size);
+    CHECK(members.members.ranks.empty());
     auto const expected = cards_to_few(rank, size).size();
     std::size_t came = 0;
     while (came < expected) {
@@ -216,6 +219,38 @@ TEST_CASE("a rank lost after the endpoints were handed out is replaced, with oth
   CHECK(must(meet(seat_at(desk.address(), 0, 3))) == 1);
 
   for (auto& rank : others) CHECK(must(rank.met()) == 2);
+}
+
+TEST_CASE("ranks that come again go on without the others, or with one that comes in time",
+          "[network]") {
+  auto const [size, missing, patience_ms] =
+      GENERATE(table<std::uint32_t, std::uint32_t, std::uint32_t>({{80, 10, 20}, {3, 0, 60'000}}));
+  CAPTURE(size, missing);
+  ServedDesk desk{size};
+  network::Coming const coming{.generation = 4,
+                               .seen = 4,
+                               .finished = 12,
+                               .at_least = size - std::max(missing, 1u),
+                               .patience_ms = patience_ms};
+  std::vector<Result<network::Members>> met(size, Errc::timed_out);
+  std::vector<std::uint32_t> expected;
+  {
+    std::vector<std::jthread> ranks;
+    for (std::uint32_t rank = missing; rank < size; ++rank) {
+      expected.push_back(rank);
+      // The last one is new.
+      ranks.emplace_back([&, rank] {
+        met[rank] = meet_as(seat_at(desk.address(), rank, size),
+                            rank == size - 1 ? network::Coming{} : coming);
+      });
+    }
+  }
+  for (auto const rank : expected) {
+    CHECK(must(met[rank]).ranks == expected);
+    CHECK(must(met[rank]).generation == 5);
+    CHECK(must(met[rank]).finished_by_all == 12);
+  }
+  must(desk.served());
 }
 
 TEST_CASE("a rank that hangs up in the middle of sitting down takes no other's seat", "[network]") {

@@ -7,6 +7,7 @@
 #include <lend/network/desk.hpp>
 #include <network/desk_visit.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <string>
 #include <thread>
@@ -58,20 +59,33 @@ inline std::vector<network::Card> cards_to_few(std::uint32_t rank, std::uint32_t
 inline Result<network::DeskVisit> sit(Seat const& seat, Deadline deadline = within(patience)) {
   return network::DeskVisit::sit(seat, usual_terms, deadline);
 }
-/// Sits, swaps endpoints and waits until it may go. How often it had to swap.
-inline Result<int> meet(Seat const& seat, Deadline deadline = within(patience)) {
-  LEND_TRY(meeting, sit(seat, deadline));
-  auto const cards = cards_to_all(seat.rank, seat.size);
-  for (int rounds = 1;; ++rounds) {
-    LEND_TRY(theirs, meeting.swap(cards));
-    if (!theirs) continue;
-    for (std::size_t at = 0; at < cards.size(); ++at)
-      if (theirs->at(at).endpoint != link(cards[at].rank, seat.rank) ||
-          theirs->at(at).record != memory(cards[at].rank, seat.rank))
-        return Error{Errc::incompatible_peer, "these are the endpoints of another link"};
+/// Sits, swaps endpoints and waits until it may go. With whom; `rounds` is how often it swapped.
+inline Result<network::Members> meet_as(Seat const& seat, network::Coming const& coming,
+                                        Deadline deadline = within(patience),
+                                        int* rounds = nullptr) {
+  LEND_TRY(meeting, network::DeskVisit::sit(seat, usual_terms, deadline, coming));
+  for (int round = 1;; ++round) {
+    LEND_TRY(proposal, meeting.swap(cards_to_all(seat.rank, seat.size)));
+    if (!proposal) continue;
+    std::vector<network::Card> expected;
+    for (auto const from : proposal->members.ranks)
+      if (from != seat.rank)
+        expected.push_back({from, link(from, seat.rank), memory(from, seat.rank)});
+    auto const is_same = [](network::Card const& one, network::Card const& other) {
+      return one.rank == other.rank && one.endpoint == other.endpoint && one.record == other.record;
+    };
+    if (!std::ranges::equal(proposal->cards, expected, is_same))
+      return Error{Errc::incompatible_peer, "these are the endpoints of other links"};
     LEND_TRY(may_go, meeting.confirm());
-    if (may_go) return rounds;
+    if (rounds != nullptr) *rounds = round;
+    if (may_go) return std::move(proposal->members);
   }
+}
+/// The same for the first time. How often it had to swap.
+inline Result<int> meet(Seat const& seat, Deadline deadline = within(patience)) {
+  int rounds = 0;
+  LEND_TRYV(meet_as(seat, {}, deadline, &rounds));
+  return rounds;
 }
 
 /// meet() on a thread.

@@ -17,6 +17,10 @@
 
 namespace lend {
 
+namespace network {
+struct Coming;
+}  // namespace network
+
 /// Processes that call collectives together; what they call is in Team.
 ///
 /// A rank that died breaks the group: calls return peer_lost and name it, as soon as a keep-alive
@@ -30,6 +34,8 @@ namespace lend {
 /// rank that waits, and by the others in their next call that needs something. If several ranks die
 /// at once, each of the others names one of them, but not all the same one; a rank that dies while
 /// it tells the reason may be named in place of the reason.
+///
+/// The ranks that are left can rejoin(), with others that were started in place of the lost ones.
 class LEND_EXPORT Group : public Team {
  public:
   /// Meets the other ranks and connects to each of them:
@@ -40,6 +46,8 @@ class LEND_EXPORT Group : public Team {
   /// The ranks come in any order. Unless the desk is served by another process, rank 0 serves it
   /// within this call, without a thread. If a rank dies before all are connected, its place is free
   /// for one that is started again until the deadline. The deadline does not bound the resolver.
+  /// A rank that was started in place of a lost one joins the others when they rejoin(): then
+  /// size() may be lower than that of the seat, and rank() too.
   /// Shape:   the same options at all ranks.
   /// Errors:  timed_out, cancelled  not all came; the message names those that are missing.
   ///          incompatible_peer  this rank has another size, group, secret or other options than
@@ -78,9 +86,38 @@ class LEND_EXPORT Group : public Team {
   /// learn it, in up to 200 ms. Does nothing if no call is under way.
   void abandon() noexcept;
 
+  /// Ends this group, and makes another with the ranks that are left and those that were started in
+  /// place of lost ones, which call join() with that seat:
+  ///
+  ///     LEND_TRY(next, group.rejoin(seat, within(30s), {.at_least = 3}));
+  ///
+  /// The desk takes the ranks that come until all seats are taken, or so many as `how` says. If
+  /// some stay empty, the group has fewer ranks, numbered from 0 in the order of seats. `seat` is
+  /// that of join(), also if this rank has another number now; the same size and desk at all ranks,
+  /// which may be others than before. A desk makes no two groups of one generation. Without one in
+  /// another process, that of seat 0 serves it: if that was lost, the others wait until it is
+  /// started again, and `at_least` of more than half keeps two halves from going on apart.
+  ///
+  /// A call under way is abandoned. May be called again after an error.
+  /// Errors:  those of join() with the domain and the options of this group, and
+  ///          invalid_argument  at_least is more than the seats; patience out of range.
+  ///          system_failed     in a forked child: the group is the parent's.
+  [[nodiscard]] Result<Group> rejoin(Seat const& seat, Deadline deadline, Rejoin const& how = {});
+  /// Which one it is of those that its ranks have been in: 1, and more after each rejoin().
+  [[nodiscard]] std::uint32_t generation() const noexcept;
+  /// Calls that this rank has finished, of this group without its teams.
+  [[nodiscard]] std::uint64_t finished() const noexcept;
+  /// Calls of the group before that were finished by all its ranks that are in this one; 0 where
+  /// there is none. A rank whose finished() was higher goes back so many calls, to go on together:
+  /// one, if each call was an allreduce or a barrier.
+  [[nodiscard]] std::uint64_t finished_by_all() const noexcept;
+
  private:
   friend class PreparedGroup;
   explicit Group(std::shared_ptr<group::GroupState> state) noexcept;
+  [[nodiscard]] static Result<Group> meet(ProtectionDomain const& domain, Seat const& seat,
+                                          Deadline deadline, GroupOptions const& options,
+                                          network::Coming& coming);
 };
 
 }  // namespace lend

@@ -20,4 +20,14 @@ struct GroupOptions {
   std::chrono::nanoseconds keep_alive = std::chrono::seconds{1};
 };
 
+/// How the ranks of a broken group go on.
+struct Rejoin {
+  /// So many ranks go on if the others do not come; 0: all are needed. Where ranks ask for
+  /// different numbers, the highest counts.
+  std::uint32_t at_least = 0;
+  /// How long they wait for the others once so many have come: up to 30 days, counted in
+  /// milliseconds. The longest counts.
+  std::chrono::nanoseconds patience = std::chrono::seconds{5};
+};
+
 }  // namespace lend

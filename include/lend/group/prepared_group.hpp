@@ -49,6 +49,7 @@ class LEND_EXPORT PreparedGroup {
   [[nodiscard]] Result<Group> handshake(std::span<RankCard const> theirs) &&;
 
  private:
+  friend class Group;
   explicit PreparedGroup(std::shared_ptr<group::GroupState> state) noexcept;
   std::shared_ptr<group::GroupState> state_;
 };
