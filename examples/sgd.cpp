@@ -102,7 +102,7 @@ lend::Result<void> run(std::uint64_t steps) {
   for (;;) {
     auto const done = training.run(group, steps);
     if (done) break;
-    if (group.first_cause() == nullptr) return done;
+    if (group.first_cause() == nullptr) return done.error();
     std::cout << done.error().message() << std::endl;
     auto const finished = group.finished();
     LEND_TRY(next, group.rejoin(seat, lend::within(30s)));
