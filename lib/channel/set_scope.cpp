@@ -101,7 +101,7 @@ Result<PollingScope*> SetScope::on(Channel& channel) noexcept {
     bool const is_same = entry->channel.anchor == own.anchor && entry->channel.epoch == own.epoch;
     if (is_same && !entry->scope->has_ended()) return &*entry->scope;
   }
-  entry->scope.emplace(channel);  // a use, too
+  entry->scope.emplace(channel);    // a use, too
   entry->scope->unwind_ = unwind_;  // not of an exception that is under way just now
   entry->channel = own;
   return &*entry->scope;
