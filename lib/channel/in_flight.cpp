@@ -2,30 +2,11 @@
 // The rarely used parts: failures, batches, and the ends of scopes. The thread of the channel.
 #include <channel/in_flight.hpp>
 
-#include <atomic>
 #include <new>
 #include <string>
 #include <utility>
 
 namespace lend::channel {
-
-namespace {
-
-// Loans that never end, kept reachable for leak checkers.
-struct Endless {
-  void const* loans;
-  Endless* next;
-};
-constinit std::atomic<Endless*> endless{nullptr};
-
-void keep_for_ever(void const* loans) noexcept {
-  auto* const entry = new (std::nothrow) Endless{loans, nullptr};
-  if (entry == nullptr) return;
-  // Relaxed: no thread reads the list.
-  entry->next = endless.exchange(entry, std::memory_order_relaxed);
-}
-
-}  // namespace
 
 InFlight::InFlight(std::uint32_t send_depth, std::uint32_t receive_depth, std::uint32_t elements,
                    FailureLog& failures)
@@ -41,8 +22,8 @@ InFlight::InFlight(std::uint32_t send_depth, std::uint32_t receive_depth, std::u
 InFlight::~InFlight() {
   if (!keeps_loans_) return;
   // The ledgers of regions still refer to them.
-  keep_for_ever(pieces_.release());
-  if (rows_ != nullptr) keep_for_ever(rows_.release());
+  verbs::keep_loans_for_ever(pieces_.release());
+  if (rows_ != nullptr) verbs::keep_loans_for_ever(rows_.release());
 }
 
 bool InFlight::widen(SlotId id, Slot& slot) noexcept {

@@ -21,7 +21,7 @@ PoolState::PoolState(std::shared_ptr<SetState> set, ReceiveQueue queue, verbs::R
       form_{queue_},
       region_{region},
       native_domain_{region.protection_domain},
-      pieces_(count),
+      pieces_{std::make_unique<Piece[]>(count)},
       count_{static_cast<std::uint32_t>(count)},
       options_{options} {
   waiting_.reserve(count);
@@ -30,11 +30,11 @@ PoolState::PoolState(std::shared_ptr<SetState> set, ReceiveQueue queue, verbs::R
 PoolState::~PoolState() {
   if (keeps_loans_) {
     // The ledger refers to them for good.
-    [[maybe_unused]] auto* const kept = new (std::nothrow) std::vector<Piece>{std::move(pieces_)};
+    verbs::keep_loans_for_ever(pieces_.release());
     return;
   }
   // The last loan of an owned region that has ended may end that, too.
-  for (Piece& piece : pieces_) verbs::end_loan(piece.loan, &region_);
+  for (Piece& piece : pieces()) verbs::end_loan(piece.loan, &region_);
 }
 
 Result<PoolState*> PoolState::create(std::shared_ptr<SetState> set,
@@ -72,13 +72,13 @@ Result<PoolState*> PoolState::create(std::shared_ptr<SetState> set,
 }
 
 Result<void> PoolState::lend_and_post(Chunks<MemoryPiece> const& pieces, SourceLine const& where) {
-  for (std::uint32_t i = 0; i < pieces_.size(); ++i) {
+  for (std::uint32_t i = 0; i < count_; ++i) {
     Piece& piece = pieces_[i];
     piece.range = pieces[i].scatter().range;
     LEND_TRYV(verbs::begin_loan(piece.loan, region_, piece.range, base::LoanKind::exclusive,
                                 Operation::receive, where));
   }
-  for (std::uint32_t i = 0; i < pieces_.size(); ++i) {
+  for (std::uint32_t i = 0; i < count_; ++i) {
     ScatterElement const element{&region_, pieces_[i].range};
     auto const posted = queue_.unsafe_post_receive(next_id_of(i), element);
     if (posted.has_error() && posted.error() == Errc::queue_full)
@@ -107,7 +107,7 @@ void PoolState::end(PoolState* pool) noexcept {
 
 void PoolState::end_loans_of_others() noexcept {
   if (keeps_loans_) return;
-  for (Piece& piece : pieces_)
+  for (Piece& piece : pieces())
     if (piece.loan.on_loan() && piece.loan.kind() == base::LoanKind::exclusive)
       verbs::end_loan(piece.loan, &region_);
   for (std::uint32_t const index : waiting_)

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace lend::channel {
@@ -87,6 +88,7 @@ class PoolState {
   PoolState(PoolState const&) = delete;
   PoolState& operator=(PoolState const&) = delete;
 
+  [[nodiscard]] std::span<Piece> pieces() const noexcept { return {pieces_.get(), count_}; }
   [[nodiscard]] Result<void> lend_and_post(Chunks<MemoryPiece> const& pieces,
                                            SourceLine const& where);
   [[nodiscard]] std::uint64_t next_id_of(std::uint32_t piece) noexcept;
@@ -106,8 +108,8 @@ class PoolState {
   verbs::ReceiveForm form_;
   verbs::RegionState& region_;
   ibv_pd* native_domain_;
-  std::vector<Piece> pieces_;
-  std::uint32_t const count_;             // of them: a size() divides
+  std::unique_ptr<Piece[]> pieces_;
+  std::uint32_t const count_;             // of them
   std::vector<std::uint32_t> waiting_{};  // to be posted; room for all
   std::uint32_t number_ = 0;
   std::uint32_t first_ = no_piece;  // with a message that was not taken yet

@@ -101,6 +101,10 @@ template <class Element>
   return true;
 }
 
+/// Of storage of loans that never end, to which their ledger refers: keeps it reachable for leak
+/// checkers. Threads: any.
+void keep_loans_for_ever(void const* storage) noexcept;
+
 /// Out of line: a loop among what is inline below would cost even one loan ten instructions.
 void give_back_all_but_one(LentPiece* pieces, std::uint16_t& count) noexcept;
 
