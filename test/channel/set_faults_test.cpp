@@ -74,7 +74,8 @@ struct Server {
     return success();
   }
   Result<void> build() {
-    auto options = options_with_depth(8);
+    // With inline bytes that nobody asked for, a queue pair that is refused is tried with fewer.
+    auto options = without_copies(options_with_depth(8));
     options.wait_set = &*set;
     if (has_pool) options.receive_pool = &*pool;
     LEND_TRY(made, prepare_channel(domain, options));
