@@ -137,8 +137,12 @@ Result<RawQueuePair> make_queue_pair(DomainHandle const& domain, RawCompletionQu
       granted.max_inline_data < asked.max_inline_data)
     return Error{Errc::exhausted, domain.context->name + " granted less than " + text_of(asked) +
                                       ": " + text_of(granted) + "; ask for that"};
-  // So that which bytes are copied depends on the program, not on what else the device would take.
+  // So that the limits, and which bytes are copied, depend on the program and not on what else the
+  // device would take: SoftRoCE with room for 64 inline bytes takes four elements.
+  // Source: Linux drivers/infiniband/sw/rxe/rxe_qp.c, rxe_qp_init_req().
   granted.max_inline_data = asked.max_inline_data;
+  granted.max_send_sge = asked.max_send_sge;
+  granted.max_recv_sge = asked.max_recv_sge;
   return raw;
 }
 
