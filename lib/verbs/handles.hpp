@@ -167,7 +167,7 @@ struct RequestQueue {
   std::shared_ptr<DomainHandle> domain;
   ibv_pd* protection_domain = domain->raw.get();
   std::uint64_t message_bytes_max = 0;
-  std::uint32_t elements = 0;          ///< granted, at most elements_max
+  std::uint32_t elements = 0;          ///< asked for, at most elements_max
   std::uint32_t receive_elements = 0;  ///< the same of a receive
   bool has_atomics = domain->context->has_atomics;
   bool has_windows = domain->context->has_windows;

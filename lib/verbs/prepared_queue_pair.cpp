@@ -15,8 +15,6 @@
 
 #include <sys/random.h>
 
-#include <algorithm>
-
 namespace lend {
 
 using verbs::QueuePairDoor;
@@ -155,9 +153,8 @@ Result<AnyPreparedQueuePair::Handle> AnyPreparedQueuePair::make(
   handle->marks = verbs::EventMarks{parent->context->events, handle->raw.get()};
   handle->is_destroyed = std::make_shared<verbs::DestroyedFlag>(false);
   handle->message_bytes_max = port.message_bytes_max;
-  handle->elements = std::min(granted.max_send_sge, elements_max);
-  handle->receive_elements =
-      shared_receives == nullptr ? std::min(granted.max_recv_sge, elements_max) : 0;
+  handle->elements = granted.max_send_sge;
+  handle->receive_elements = granted.max_recv_sge;
   handle->inline_bytes = granted.max_inline_data;
   handle->times = times;
   handle->terms = terms;

@@ -90,7 +90,7 @@ Result<ReceiveQueue> ReceiveQueue::create(ProtectionDomain const& domain, std::u
   verbs::EventMarks marks{parent->context->events, raw.get()};
   auto handle = std::make_shared<ReceiveQueueHandle>(
       ReceiveQueueHandle{{parent}, std::move(raw), std::move(marks), attributes.max_wr});
-  handle->elements = handle->receive_elements = std::min(attributes.max_sge, elements_max);
+  handle->elements = handle->receive_elements = elements;
   handle->message_bytes_max = context.port.message_bytes_max;
   return ReceiveQueue{std::move(handle)};
 }
