@@ -28,7 +28,7 @@ COUNT = 2000  # operations of each run: what a run costs besides is lost in them
 # Instructions above the twin on the null device, at most: what g++ 12 -O2 makes, and some 8 in a hundred.
 BANDS = {"by_id": 149, "unsafe": 215, "scoped": 289, "blocking": 178, "round": 775, "batch": 444}
 COPIED = {"scoped": 211, "blocking": 96}  # a send, whose bytes are copied by the post
-ATOMIC = 20  # an atomic operation's above a read's in each layer, at most
+ATOMIC = 13  # an atomic operation's above a read's in each layer, at most
 FLAT = 1.02
 METRICS = 68  # what counting adds to an operation, in any layer that counts
 RECORDING = 180  # what recording adds, with counting
