@@ -16,9 +16,9 @@ struct RawCompletionQueues {
   ibv_cq* receives;
 };
 
-/// `granted` has the device's depths, at least those of `options`; of elements and inline bytes what
-/// `options` ask for, or, where they name no inline bytes, of inline_bytes_unasked as many as the
-/// device takes. With `shared_receives` the queue pair has no receives of its own.
+/// `granted` has the device's depths, at least those of `options`; of elements and inline bytes
+/// what `options` ask for, or, where they name no inline bytes, of inline_bytes_unasked as many as
+/// the device takes. With `shared_receives` the queue pair has no receives of its own.
 /// Errors:  invalid_argument  inline_bytes above the device's limit, which the message has.
 ///          exhausted         too many queue pairs, or one too large; says which and what to do.
 /// Source:  ibv_create_qp(3).
