@@ -4,10 +4,14 @@
 #include <network/desk_table.hpp>
 
 #include <algorithm>
+#include <limits>
 
 namespace lend::network {
 
 namespace {
+
+// As many groups after it have numbers above it.
+constexpr std::uint32_t generation_max = std::numeric_limits<std::uint32_t>::max() / 2;
 
 std::string number(std::uint32_t value) {
   return std::to_string(value);
@@ -45,6 +49,8 @@ Status DeskTable::sit(Sit const& sit, std::string holder) {
                   number(size()));
   if (sit.rank >= size())
     return refuse("is rank " + rank + ", and the ranks are 0 to " + number(size() - 1));
+  if (std::max(sit.coming.generation, sit.coming.seen) > generation_max)
+    return refuse("has been in more generations than a group has");
   if (phase_ >= Phase::going) return {StatusCode::failed, "came when the group had begun"};
   if (phase_ == Phase::asking && state(sit.rank) == State::empty)
     return {StatusCode::failed, "came when the others were about to begin without it"};

@@ -2,6 +2,7 @@
 // Goal: each rule by which a desk gives, refuses and frees a seat. Method: the table alone.
 #include <network/desk_table.hpp>
 
+#include <limits>
 #include <string>
 
 #include "support/catch.hpp"
@@ -148,6 +149,14 @@ TEST_CASE("ranks that come again may be enough without the others", "[network]")
   CHECK(table.phase() == Phase::going);
   for (std::uint32_t const rank : {0u, 1u, 3u}) table.tell(rank);
   CHECK(table.phase() == Phase::over);
+}
+
+TEST_CASE("a rank cannot use up the numbers of generations", "[network]") {
+  DeskTable table{4, "job"};
+  auto sit = again_as(0, 1, 7);
+  sit.coming.seen = std::numeric_limits<std::uint32_t>::max();
+  CHECK(table.sit(sit, "host").code == StatusCode::incompatible);
+  CHECK(table.sit(again_as(0, 1, 7), "host").code == StatusCode::agreed);
 }
 
 TEST_CASE("ranks that come for the first time are never enough without the others", "[network]") {
