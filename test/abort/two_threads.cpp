@@ -13,6 +13,16 @@ using namespace std::chrono_literals;
 
 namespace {
 
+/// Makes the channel one of `set`.
+lend::Result<void> move_to(lend::WaitSet& set, Looped& looped) {
+  LEND_TRY(prepared,
+           lend::channel_builder().protection_domain(looped.domain).wait_set(set, 1).build());
+  lend::Endpoint const self = prepared.endpoint();
+  LEND_TRY(channel, std::move(prepared).handshake(self));
+  looped.channel = std::move(channel);
+  return lend::success();
+}
+
 // A thread sends on a channel on which another one waits. Neither call can end before the other
 // begins: they overlap in any order.
 ABORT_CASE(channel_used_by_two_threads, "used by two threads at once") {
@@ -102,11 +112,7 @@ ABORT_CASE(work_waited_for_by_two_threads, "used by two threads at once") {
 ABORT_CASE(wait_set_used_by_two_threads, "used by two threads at once") {
   LEND_TRY(looped, Looped::make());
   LEND_TRY(set, lend::WaitSet::create(looped.domain.context()));
-  LEND_TRY(prepared,
-           lend::channel_builder().protection_domain(looped.domain).wait_set(set, 1).build());
-  lend::Endpoint const self = prepared.endpoint();
-  LEND_TRY(channel, std::move(prepared).handshake(self));
-  looped.channel = std::move(channel);
+  LEND_TRYV(move_to(set, looped));
   Busy const busy{looped};
   std::array<lend::Ready, 1> room;
   LEND_TRYV(set.wait(room, lend::within(1ms)));
@@ -118,11 +124,7 @@ ABORT_CASE(wait_set_used_by_two_threads, "used by two threads at once") {
 ABORT_CASE(set_scope_asked_by_two_threads, "used by two threads at once") {
   LEND_TRY(looped, Looped::make());
   LEND_TRY(set, lend::WaitSet::create(looped.domain.context()));
-  LEND_TRY(prepared,
-           lend::channel_builder().protection_domain(looped.domain).wait_set(set, 1).build());
-  lend::Endpoint const self = prepared.endpoint();
-  LEND_TRY(channel, std::move(prepared).handshake(self));
-  looped.channel = std::move(channel);
+  LEND_TRYV(move_to(set, looped));
   lend::SetScope scope{set};
   LEND_TRYV(scope.on(looped.channel));
   Busy const busy{looped};
