@@ -132,6 +132,15 @@ Run::Way Run::run_block() {
   return Way::value;
 }
 
+Run::Way Run::run_until_left() {
+  try {
+    return run_block();
+  } catch (Leave const& leave) {
+    levels_ = leave.scopes;
+    return Way::exception;
+  }
+}
+
 void Run::open(Step const& step) {
   auto const end = step.numbers[0] % model_.ends.size();
   if (model_.ends[end].is_gone || open_.size() + frames_.size() >= depth_max) return;
@@ -165,13 +174,7 @@ Run::Way Run::inhabit(std::size_t scope, PollingScope& polling, Step const& step
   }
   tell("open " + text + " {");
   open_.push_back(scope);
-  Way way = Way::value;
-  try {
-    way = run_block();
-  } catch (Leave const& leave) {
-    levels_ = leave.scopes;
-    way = Way::exception;
-  }
+  Way way = run_until_left();
   // Nobody will answer what is not answered by now.
   if (model_.has_receives_in_progress(scope) && !model_.scopes[scope].is_bounded) {
     polling.drain_within(short_bound);

@@ -79,6 +79,8 @@ class Run {
   void connect();
   /// The steps up to the end of the innermost scope; how it is to end.
   Way run_block();
+  /// The same, where an exception may leave it from within.
+  Way run_until_left();
   void one(Step const& step);
   void open(Step const& step);
   void run_closure(std::size_t scope, Step const& step);

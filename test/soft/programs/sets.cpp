@@ -91,13 +91,7 @@ Run::Way Run::inhabit_set(SetFrame& frame, Step const& step) {
        (frame.is_bounded ? ", drains within " + std::to_string(bound * 100) + " us" : "") +
        (frame.may_be_cancelled ? ", drain cancelled {" : " {"));
   frames_.push_back(&frame);
-  Way way = Way::value;
-  try {
-    way = run_block();
-  } catch (Leave const& leave) {
-    levels_ = leave.scopes;
-    way = Way::exception;
-  }
+  Way way = run_until_left();
   frames_.pop_back();
   if (frame.has_ended) return way;
   prepare_end(frame);
