@@ -141,12 +141,13 @@ template <class Request>
   std::uint64_t const now = observer.now();
   for (; first != end; first = first->next) {
     SlotId const id{first->wr_id};
+    Slot& slot = channel_.in_flight.slot(id);
     if (observer.recorder() == nullptr)
-      observer.post(id.index(), channel_.in_flight.slot(id).work.operation, now);
+      Observation::count_post(observer, slot, now);
     else
-      channel_.in_flight.observed.post_chained(id, verbs::is_message(*first), now);
+      Observation::record_post(observer, slot, verbs::is_message(*first), now);
   }
-  observer.note_outstanding(operation, channel_.in_flight.outstanding(operation));
+  channel_.in_flight.observed.note_most(operation);
 }
 
 template <class Request>

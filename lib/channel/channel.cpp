@@ -54,7 +54,7 @@ template <class Work>
         if (in_flight.observed.is_on()) [[unlikely]] {
           slot.work.operation = operation;
           slot.work.bytes = plain.element.range.length;
-          in_flight.observed.post<operation>(id, in_flight.outstanding(operation) + 1);
+          in_flight.observed.post<operation>(slot);
         }
         verbs::PolledCompletions entries;
         int polled = 0;
@@ -63,7 +63,7 @@ template <class Work>
           return wait_or_abort(channel, id, entries, polled, deadline);
         }
         if (in_flight.observed.is_on()) [[unlikely]]
-          in_flight.observed.succeed(id, slot, entries[0]);
+          in_flight.observed.succeed(slot, entries[0]);
         in_flight.skip(slot);
         return answer_of(channel, entries[0], operation, plain.element.range.length);
       },

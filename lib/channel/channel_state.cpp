@@ -44,8 +44,7 @@ ChannelState::ChannelState(ProtectionDomain const& domain, std::shared_ptr<Progr
       message_bytes_max{connection.raw().message_bytes_max} {
   auto const directory = observe::directory_for(options.observe.record_in);
   if (observe::is_built && (options.observe.metrics || !directory.empty()))
-    in_flight.observed.begin(
-        std::make_unique<observe::Observer>(in_flight.slot_count(), directory));
+    in_flight.observed.begin(std::make_unique<observe::Observer>(directory));
   if (pool != nullptr) pool->users.append(as_user);
 }
 
@@ -281,7 +280,7 @@ void ChannelState::break_for_own(Error const& reason) noexcept {
   // A queue pair that a request of the peer broke flushes, and an event says why.
   if (!was_broken && failed.status == WorkStatus::flushed) look_at_events();
   in_flight.succeed_before(slot);  // they complete in order
-  in_flight.observed.fail(id, slot, failed.status);
+  in_flight.observed.fail(slot, failed.status);
   Error failure = failure_of(id, slot, failed);  // while its loans have the source line
   if (!was_broken) failure = in_flight.observed.with_events(failure);
   if (connection.kept() != nullptr) {

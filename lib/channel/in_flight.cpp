@@ -16,7 +16,10 @@ InFlight::InFlight(std::uint32_t send_depth, std::uint32_t receive_depth, std::u
       pieces_{std::make_unique<verbs::LentPiece[]>(slots_.capacity())},
       elements_{elements},
       failures_{failures} {
-  slots_.for_each_slot([piece = pieces_.get()](Slot& slot) mutable { slot.pieces = piece++; });
+  slots_.for_each_slot([piece = pieces_.get(), index = 0u](Slot& slot) mutable {
+    slot.pieces = piece++;
+    slot.work.slot = index++;
+  });
 }
 
 InFlight::~InFlight() {
@@ -53,7 +56,7 @@ SlotId InFlight::open_marker(Operation operation) noexcept {
   Slot& marker = next();
   SlotId const id = open(marker, operation, markers_);
   marker.held = false;
-  observed.leave_out(id);
+  marker.posted_or_failed = 0;
   return id;
 }
 
@@ -72,7 +75,7 @@ void InFlight::make_marker(Slot& slot) noexcept {
 [[gnu::cold]] void InFlight::fail(SlotId id, Slot& slot, Error failure) noexcept {
   slot.failed = true;
   slot.failure = std::move(failure);
-  slot.failed_as = failures_.next_number();
+  slot.posted_or_failed = failures_.next_number();
   if (slot.unposted) {  // as finish() otherwise
     slot.unposted = false;
     static_cast<void>(slot.unfollow());
@@ -90,13 +93,13 @@ void InFlight::make_marker(Slot& slot) noexcept {
 }
 
 void InFlight::end(Slot& slot) noexcept {
-  observed.succeed_unusually(slots_.id_of(slot), slot);
+  observed.succeed_unusually(slot);
   finish(slot);
   deliver(slot);
 }
 
-void InFlight::take_back(SlotId id, Slot& slot) noexcept {
-  observed.fail(id, slot, WorkStatus::flushed);
+void InFlight::take_back(Slot& slot) noexcept {
+  observed.fail(slot, WorkStatus::flushed);
   finish(slot);
   free(slot);
 }
@@ -131,7 +134,7 @@ void InFlight::succeed_before(Slot& slot) noexcept {
 }
 
 [[gnu::cold]] void InFlight::keep_failure(Slot& slot) noexcept {
-  FailureLog::keep(*slot.scope, failures_.explained(slot.failure), slot.failed_as);
+  FailureLog::keep(*slot.scope, failures_.explained(slot.failure), slot.posted_or_failed);
 }
 
 bool InFlight::has_receive_of(ScopeRecord const& scope) noexcept {

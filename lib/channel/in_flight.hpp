@@ -34,10 +34,12 @@ class InFlight {
   [[nodiscard]] bool has_room(Operation operation) const noexcept {
     return room_.has(operation) && has_slot();
   }
-  /// In the operation's queue.
-  [[nodiscard]] std::uint32_t outstanding(Operation operation) const noexcept {
-    return room_.taken(operation);
+  /// The same, but false where an observed channel is to note that.
+  [[nodiscard]] bool has_room_as_before(Operation operation) const noexcept {
+    return room_.has_as_before(operation) && has_slot();
   }
+  /// In the operation's queue.
+  [[nodiscard]] std::uint32_t outstanding(Operation of) const noexcept { return room_.taken(of); }
   [[nodiscard]] std::uint32_t outstanding() const noexcept { return room_.taken(); }
   /// Removes all room: the channel is broken.
   void close() noexcept { room_.close(); }
@@ -119,7 +121,7 @@ class InFlight {
   /// The request failed with `failure`: an outstanding one, or one of a batch.
   void fail(SlotId id, Slot& slot, Error failure) noexcept;
   /// The device gave the request back: ends it without a result, its handle is stale.
-  void take_back(SlotId id, Slot& slot) noexcept;
+  void take_back(Slot& slot) noexcept;
   /// Keeps its loans for good: the device keeps the queue pair.
   void keep_loans(Slot& slot) noexcept;
   /// Ends the unsignaled requests before it, because requests of one queue complete in order.
@@ -160,6 +162,8 @@ class InFlight {
     });
   }
 
+  Observation observed{room_};
+
  private:
   void succeed(Slot& slot) noexcept;
   void end(Slot& slot) noexcept;
@@ -198,11 +202,6 @@ class InFlight {
   void for_each_as_seen(Visit&& visit) noexcept;
 
   base::SlotTable<Slot> slots_;
-
- public:
-  Observation observed{slots_};
-
- private:
   QueueRoom room_;
   std::unique_ptr<verbs::LentPiece[]> pieces_;  // one for each slot
   std::unique_ptr<verbs::LentPiece[]> rows_{};  // elements_ for each, made when first used
@@ -221,7 +220,7 @@ class InFlight {
   state.held = false;
   if (!state.is({.loans = 1})) [[unlikely]]
     return end(slot);
-  observed.succeed(slots_.id_of(slot), slot);
+  observed.succeed(slot);
   verbs::end_loan(*slot.pieces);
   note_over(slot.work.operation, *slot.scope);
   if (slot.held) {

@@ -3,8 +3,8 @@
 #include <base/error_access.hpp>
 #include <channel/observation.hpp>
 
-#include <algorithm>
 #include <new>
+#include <utility>
 
 namespace lend::channel {
 
@@ -14,104 +14,114 @@ using observe::EventKind;
 
 constexpr std::uint64_t events_told = 8;
 
+void add_post_of_new_file(observe::Recorder& recorder, Slot const& slot, Operation operation,
+                          bool is_message, std::uint64_t now) noexcept;
+
+[[gnu::always_inline]] inline void add_post(observe::Recorder& recorder, Slot const& slot,
+                                            Operation operation, bool is_message,
+                                            std::uint64_t now) noexcept {
+  auto const [file, line] = slot.posted_at();
+  // A call in the midst would cost the rest a frame.
+  if (!recorder.knows(file)) [[unlikely]]
+    return add_post_of_new_file(recorder, slot, operation, is_message, now);
+  recorder.add({.at = now,
+                .bytes = slot.work.bytes,
+                .slot = slot.work.slot,
+                .message = is_message ? recorder.next_sent() : 0,
+                .line = line,
+                .file = recorder.index_of(file),
+                .kind = static_cast<std::uint8_t>(EventKind::posted),
+                .operation = static_cast<std::uint8_t>(operation)});
+}
+
+[[gnu::cold, gnu::noinline]] void add_post_of_new_file(observe::Recorder& recorder,
+                                                       Slot const& slot, Operation operation,
+                                                       bool is_message,
+                                                       std::uint64_t now) noexcept {
+  recorder.learn(slot.posted_at().file);
+  add_post(recorder, slot, operation, is_message, now);
+}
+
 }  // namespace
 
-// What is slow is apart, so that the rest needs no frame.
+template <bool by_counter>
+[[gnu::always_inline]] inline std::uint64_t Observation::now() noexcept {
+  if constexpr (by_counter) return observe::Clock::counter();
+  return observe::raw_nanoseconds();
+}
 
-template <Operation operation>
-[[gnu::noinline]] void Observation::count_post(SlotId id, std::uint32_t outstanding) noexcept {
-  if (observer_->is_quick()) [[likely]] {
-    observer_->post(id.index(), operation, observe::Clock::counter());
-    observer_->note_outstanding(operation, outstanding);
-  } else {
-    count_any(id, operation, outstanding, operation == Operation::send);
+template <Operation operation, bool by_counter, bool records>
+void Observation::on_post(observe::Observer& observer, Slot& slot) noexcept {
+  std::uint64_t const at = now<by_counter>();
+  slot.posted_or_failed = at;
+  ++observer.of(operation).posted;
+  if constexpr (records)
+    add_post(observer.known_recorder(), slot, operation, operation == Operation::send, at);
+}
+
+template <bool by_counter, bool records>
+void Observation::on_success(observe::Observer& observer, Slot& slot) noexcept {
+  std::uint64_t const at = now<by_counter>();
+  Operation const operation = slot.work.operation;
+  std::uint64_t const bytes = slot.work.bytes;
+  observer.succeed(operation, bytes, at - slot.posted_or_failed);
+  if constexpr (records) {
+    observe::Recorder& recorder = observer.known_recorder();
+    recorder.add({.at = at,
+                  .bytes = bytes,
+                  .slot = slot.work.slot,
+                  .message = operation == Operation::receive ? recorder.next_received() : 0,
+                  .kind = static_cast<std::uint8_t>(EventKind::completed),
+                  .operation = static_cast<std::uint8_t>(operation)});
   }
 }
 
-template void Observation::count_post<Operation::send>(SlotId, std::uint32_t) noexcept;
-template void Observation::count_post<Operation::receive>(SlotId, std::uint32_t) noexcept;
-template void Observation::count_post<Operation::write>(SlotId, std::uint32_t) noexcept;
-template void Observation::count_post<Operation::read>(SlotId, std::uint32_t) noexcept;
-template void Observation::count_post<Operation::atomic>(SlotId, std::uint32_t) noexcept;
-
-[[gnu::noinline]] void Observation::count_any(SlotId id, Operation operation,
-                                              std::uint32_t outstanding, bool is_message) noexcept {
-  if (!observer_->has_counter()) [[unlikely]]
-    return count_any_by_call(id, operation, outstanding, is_message);
-  std::uint64_t const now = observe::Clock::counter();
-  observer_->note_outstanding(operation, outstanding);
-  count_and_record(id, operation, is_message, now);
+template <bool by_counter, bool records>
+Observation::Hooks Observation::hooks() noexcept {
+  return {.post = {on_post<Operation::send, by_counter, records>,
+                   on_post<Operation::receive, by_counter, records>,
+                   on_post<Operation::write, by_counter, records>,
+                   on_post<Operation::read, by_counter, records>,
+                   on_post<Operation::atomic, by_counter, records>},
+          .succeed = on_success<by_counter, records>};
 }
 
-[[gnu::noinline]] void Observation::count_any_by_call(SlotId id, Operation operation,
-                                                      std::uint32_t outstanding,
-                                                      bool is_message) noexcept {
-  std::uint64_t const now = observe::raw_nanoseconds();
-  observer_->note_outstanding(operation, outstanding);
-  count_and_record(id, operation, is_message, now);
-}
-
-void Observation::post_chained(SlotId id, bool is_message, std::uint64_t now) noexcept {
-  count_and_record(id, slots_.tenant(id).work.operation, is_message, now);
-}
-
-[[gnu::always_inline]] inline void Observation::count_and_record(SlotId id, Operation operation,
-                                                                 bool is_message,
-                                                                 std::uint64_t now) noexcept {
-  observer_->post(id.index(), operation, now);
-  observe::Recorder* const recorder = observer_->recorder();
-  if (recorder == nullptr) return;
-  Slot const& slot = slots_.tenant(id);
-  auto const [file, line] = slot.posted_at();
-  recorder->add({.at = now,
-                 .bytes = slot.work.bytes,
-                 .slot = id.index(),
-                 .message = is_message ? recorder->next_sent() : 0,
-                 .line = static_cast<std::uint16_t>(std::min(line, unsigned{UINT16_MAX})),
-                 .kind = static_cast<std::uint8_t>(EventKind::posted),
-                 .operation = static_cast<std::uint8_t>(operation)},
-                file);
-}
-
-[[gnu::noinline]] void Observation::count_success(SlotId id, Slot const& slot) noexcept {
-  if (observer_->is_quick()) [[likely]]
-    observer_->succeed(id.index(), slot.work.operation, slot.work.bytes, observe::Clock::counter());
+void Observation::begin(std::unique_ptr<observe::Observer> observer) noexcept {
+  observer_ = std::move(observer);
+  room_.forget_most();
+  bool const records = observer_->recorder() != nullptr;
+  if (observer_->has_counter())
+    hooks_ = records ? hooks<true, true>() : hooks<true, false>();
   else
-    count_success_slowly(id, slot);
+    hooks_ = records ? hooks<false, true>() : hooks<false, false>();
 }
 
-[[gnu::noinline]] void Observation::count_success_slowly(SlotId id, Slot const& slot) noexcept {
-  if (!observer_->has_counter()) [[unlikely]]
-    return count_success_by_call(id, slot);
-  count_and_record(id, slot, observe::Clock::counter());
+void Observation::note_most(Operation operation) noexcept {
+  room_.note_most(operation);
+  observer_->note_outstanding(operation, room_.taken(operation));
 }
 
-[[gnu::noinline]] void Observation::count_success_by_call(SlotId id, Slot const& slot) noexcept {
-  count_and_record(id, slot, observe::raw_nanoseconds());
+void Observation::post_any(Slot& slot, bool is_message) noexcept {
+  if (!is_on()) return;
+  note_most(slot.work.operation);
+  record_post(*observer_, slot, is_message, observer_->now());
 }
 
-[[gnu::always_inline]] inline void Observation::count_and_record(SlotId id, Slot const& slot,
-                                                                 std::uint64_t now) noexcept {
-  Operation const operation = slot.work.operation;
-  observer_->succeed(id.index(), operation, slot.work.bytes, now);
-  observe::Recorder* const recorder = observer_->recorder();
-  if (recorder == nullptr) return;
-  recorder->add({.at = now,
-                 .bytes = slot.work.bytes,
-                 .slot = id.index(),
-                 .message = operation == Operation::receive ? recorder->next_received() : 0,
-                 .kind = static_cast<std::uint8_t>(EventKind::completed),
-                 .operation = static_cast<std::uint8_t>(operation)});
+void Observation::record_post(observe::Observer& observer, Slot& slot, bool is_message,
+                              std::uint64_t now) noexcept {
+  count_post(observer, slot, now);
+  if (observer.recorder() != nullptr)
+    add_post(*observer.recorder(), slot, slot.work.operation, is_message, now);
 }
 
-[[gnu::cold]] void Observation::fail(SlotId id, Slot const& slot, WorkStatus status) noexcept {
-  if (!is_on() || !observer_->counts(id.index())) return;
+[[gnu::cold]] void Observation::fail(Slot const& slot, WorkStatus status) noexcept {
+  if (!is_on() || !is_counted(slot)) return;
   observer_->fail(slot.work.operation, status);
   observe::Recorder* const recorder = observer_->own_recorder();
   if (recorder == nullptr) return;
   recorder->add({.at = observer_->now(),
                  .bytes = slot.work.bytes,
-                 .slot = id.index(),
+                 .slot = slot.work.slot,
                  .kind = static_cast<std::uint8_t>(EventKind::failed),
                  .operation = static_cast<std::uint8_t>(slot.work.operation),
                  .status = static_cast<std::uint8_t>(status)});

@@ -3,65 +3,66 @@
 // The thread of the channel.
 #pragma once
 
+#include <channel/queue_room.hpp>
 #include <channel/slot.hpp>
 #include <lend/base/error.hpp>
 #include <observe/observer.hpp>
 #include <verbs/polling.hpp>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <utility>
 
 namespace lend::channel {
 
 class Observation {
  public:
-  explicit Observation(base::SlotTable<Slot>& slots) noexcept : slots_{slots} {}
-  void begin(std::unique_ptr<observe::Observer> observer) noexcept {
-    observer_ = std::move(observer);
-  }
+  explicit Observation(QueueRoom& room) noexcept : room_{room} {}
+  void begin(std::unique_ptr<observe::Observer> observer) noexcept;
   [[nodiscard]] bool is_on() const noexcept { return observe::is_built && observer_ != nullptr; }
   /// Null if it is off.
   [[nodiscard]] observe::Observer* observer() noexcept { return observer_.get(); }
 
-  /// The device took the request, whose slot has its bytes; with it so many are outstanding in its
-  /// queue.
+  /// The device took the request, whose slot has its operation and bytes.
   template <Operation operation>
-  [[gnu::always_inline]] void post(SlotId id, std::uint32_t outstanding) noexcept {
+  [[gnu::always_inline]] void post(Slot& slot) noexcept {
     if (is_on()) [[unlikely]]
-      count_post<operation>(id, outstanding);
+      hooks_.post[static_cast<std::size_t>(operation)](*observer_, slot);
   }
-  /// The same of one that may take a receive of the peer, a message.
-  void post_any(SlotId id, Operation operation, std::uint32_t outstanding,
-                bool is_message) noexcept {
-    if (is_on()) count_any(id, operation, outstanding, is_message);
-  }
-  /// The same of one of a chain, where it is_on() and all were posted `now`.
-  void post_chained(SlotId id, bool is_message, std::uint64_t now) noexcept;
+  /// The same of one that may take a receive of the peer, a message, and after note_posted().
+  void post_any(Slot& slot, bool is_message) noexcept;
   /// The request succeeded; `slot` has its operation and its bytes.
-  [[gnu::always_inline]] void succeed(SlotId id, Slot const& slot) noexcept {
+  [[gnu::always_inline]] void succeed(Slot& slot) noexcept {
     if (is_on()) [[unlikely]]
-      count_success(id, slot);
+      hooks_.succeed(*observer_, slot);
   }
   /// The same where it is_on(), before the slot has the bytes.
-  void succeed(SlotId id, Slot& slot, verbs::CompletionEntry entry) noexcept {
+  void succeed(Slot& slot, verbs::CompletionEntry entry) noexcept {
     if (slot.work.operation == Operation::receive) slot.work.bytes = entry.bytes();
-    count_success(id, slot);
+    hooks_.succeed(*observer_, slot);
   }
   /// The same of what may be left out.
-  void succeed_unusually(SlotId id, Slot const& slot) noexcept {
-    if (is_on() && observer_->counts(id.index())) count_success(id, slot);
+  void succeed_unusually(Slot& slot) noexcept {
+    if (is_on() && is_counted(slot)) hooks_.succeed(*observer_, slot);
   }
   /// It failed, or ended without success.
-  void fail(SlotId id, Slot const& slot, WorkStatus status) noexcept;
-  /// A request of lend itself has the slot.
-  void leave_out(SlotId id) noexcept {
-    if (is_on()) observer_->leave_out(id.index());
-  }
+  void fail(Slot const& slot, WorkStatus status) noexcept;
+  /// More may be outstanding in the operation's queue than ever. Where it is_on().
+  void note_most(Operation operation) noexcept;
   /// A post waits for room.
   void note_room_wait() noexcept;
   /// A message took a receive of the channel's pool.
   void take_pooled(std::uint64_t bytes) noexcept;
+
+  /// One of several that were posted `now`.
+  static void count_post(observe::Observer& observer, Slot& slot, std::uint64_t now) noexcept {
+    slot.posted_or_failed = now;
+    ++observer.of(slot.work.operation).posted;
+  }
+  /// The same, recorded too if the observer records.
+  static void record_post(observe::Observer& observer, Slot& slot, bool is_message,
+                          std::uint64_t now) noexcept;
 
   // ---- the recording ----
 
@@ -72,22 +73,30 @@ class Observation {
                  bool is_ordered) noexcept;
 
  private:
-  // Out of line, because inline they would cost channels that are not observed some registers.
-  template <Operation operation>
-  void count_post(SlotId id, std::uint32_t outstanding) noexcept;
-  void count_any(SlotId id, Operation operation, std::uint32_t outstanding,
-                 bool is_message) noexcept;
-  void count_success(SlotId id, Slot const& slot) noexcept;
-  void count_success_slowly(SlotId id, Slot const& slot) noexcept;
-  void count_any_by_call(SlotId id, Operation operation, std::uint32_t outstanding,
-                         bool is_message) noexcept;
-  void count_success_by_call(SlotId id, Slot const& slot) noexcept;
-  void count_and_record(SlotId id, Operation operation, bool is_message,
-                        std::uint64_t now) noexcept;
-  void count_and_record(SlotId id, Slot const& slot, std::uint64_t now) noexcept;
+  // Out of line, because inline they would cost channels that are not observed some registers. By
+  // pointers, which are chosen once by clock and recording, so that neither is asked for again.
+  using Hook = void (*)(observe::Observer&, Slot&) noexcept;
+  struct Hooks {
+    std::array<Hook, 5> post{};  // by Operation
+    Hook succeed = nullptr;
+  };
+  template <bool by_counter>
+  [[nodiscard]] static std::uint64_t now() noexcept;
+  template <Operation operation, bool by_counter, bool records>
+  static void on_post(observe::Observer& observer, Slot& slot) noexcept;
+  template <bool by_counter, bool records>
+  static void on_success(observe::Observer& observer, Slot& slot) noexcept;
+  template <bool by_counter, bool records>
+  [[nodiscard]] static Hooks hooks() noexcept;
+
+  /// Not of a request of lend itself.
+  [[nodiscard]] static bool is_counted(Slot const& slot) noexcept {
+    return slot.posted_or_failed != 0;
+  }
 
   std::unique_ptr<observe::Observer> observer_{};
-  base::SlotTable<Slot>& slots_;
+  Hooks hooks_{};
+  QueueRoom& room_;
 };
 
 }  // namespace lend::channel

@@ -84,11 +84,9 @@ Result<void> wait_for_room(ChannelState& channel, Operation operation, Deadline 
   ending.start_abort();  // retried below; first, so that the error has the state after it
   Error const why = channel.of_this_work(channel.failures.take_last_error(), id, slot);
   // The post reports it to its caller, and nothing else must report it.
-  Operation const operation = slot.work.operation;
-  channel.in_flight.observed.post_any(id, operation, channel.in_flight.outstanding(operation) + 1,
-                                      operation == Operation::send);
   channel.in_flight.make_marker(slot);
   channel.in_flight.note_posted(slot);
+  channel.in_flight.observed.post_any(slot, slot.work.operation == Operation::send);
   channel.break_with(why);
   ending.abort_all(why);
   Error const* const kept = channel.connection.kept();

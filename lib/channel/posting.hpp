@@ -63,8 +63,7 @@ template <Lending lending, class Work>
   if constexpr (is_of_datagrams<Work>) channel.datagrams->note_posted(id, work);
   channel.in_flight.note_posted(operation, scope);
   channel.in_flight.observed.post_any(
-      id, operation, channel.in_flight.outstanding(operation),
-      operation == Operation::send || verbs::immediate_of(work).has_value());
+      slot, operation == Operation::send || verbs::immediate_of(work).has_value());
   return id;
 }
 
@@ -97,7 +96,7 @@ template <Lending lending, class Work, class Then, class Otherwise>
   InFlight& in_flight = channel.in_flight;
   verbs::QueuePairHandle const& queue_pair = channel.connection.raw();
   // Room first: a broken channel has none, and its queue pair may be gone.
-  if (!in_flight.has_room(operation) || !verbs::is_plain(queue_pair, plain)) [[unlikely]]
+  if (!in_flight.has_room_as_before(operation) || !verbs::is_plain(queue_pair, plain)) [[unlikely]]
     return otherwise(post_general<lending>(channel, plain.work(), scope, file, line));
   Slot& slot = in_flight.next();
   SlotId const id = in_flight.next_id();
@@ -136,8 +135,7 @@ template <bool is_observed = false, class Work>
   if constexpr (is_of_datagrams<Work>) channel.datagrams->note_posted(id, plain.work());
   channel.in_flight.note_posted(operation, scope);
   // Last, where the fewest registers are in use.
-  if constexpr (!is_observed)
-    channel.in_flight.observed.post<operation>(id, channel.in_flight.outstanding(operation));
+  if constexpr (!is_observed) channel.in_flight.observed.post<operation>(next);
 }
 
 /// Posts any work, plain or not, without waiting. No slot if nothing was posted.

@@ -4,6 +4,7 @@
 
 #include <lend/base/work_failure.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -13,11 +14,16 @@ namespace lend::channel {
 class QueueRoom {
  public:
   QueueRoom(std::uint32_t send_depth, std::uint32_t receive_depth) noexcept
-      : depth_{send_depth, receive_depth} {}
+      : depth_{send_depth, receive_depth}, most_{send_depth, receive_depth} {}
 
   [[nodiscard]] bool has(Operation operation) const noexcept {
     auto const queue = queue_of(operation);
     return taken_[queue] < depth_[queue];
+  }
+  /// The same, but false where one more would be more than note_most() knows of.
+  [[nodiscard]] bool has_as_before(Operation operation) const noexcept {
+    auto const queue = queue_of(operation);
+    return taken_[queue] < most_[queue];
   }
   [[nodiscard]] std::uint32_t taken(Operation operation) const noexcept {
     return taken_[queue_of(operation)];
@@ -29,7 +35,14 @@ class QueueRoom {
   }
   void give_back(Operation operation) noexcept { --taken_[queue_of(operation)]; }
   /// There is none any more: the channel is broken.
-  void close() noexcept { depth_[0] = depth_[1] = 0; }
+  void close() noexcept { depth_[0] = depth_[1] = most_[0] = most_[1] = 0; }
+
+  /// has_as_before() asks note_most() from here on, else it is has().
+  void forget_most() noexcept { most_[0] = most_[1] = 0; }
+  void note_most(Operation operation) noexcept {
+    auto const queue = queue_of(operation);
+    most_[queue] = std::max(most_[queue], std::min(taken_[queue], depth_[queue]));
+  }
 
  private:
   [[nodiscard]] static std::size_t queue_of(Operation operation) noexcept {
@@ -37,6 +50,7 @@ class QueueRoom {
   }
 
   std::uint32_t depth_[2];
+  std::uint32_t most_[2];
   std::uint32_t taken_[2] = {0, 0};
 };
 

@@ -96,7 +96,7 @@ Result<void> Ending::post_again(ScopeRecord const& recalled) noexcept {
   std::vector<SlotId>& others = datagrams.begin_list();
   in_flight.for_each_outstanding([&](SlotId id, Slot& slot) {
     if (slot.scope == &recalled)
-      in_flight.take_back(id, slot);
+      in_flight.take_back(slot);
     else
       others.push_back(id);
   });

@@ -38,6 +38,7 @@ inline constexpr SlotState plain_and_held{.loans = 1, .held = true};
 struct SlotWork {
   Operation operation{};
   bool has_returned = false;  // then `immediate` is the key
+  std::uint32_t slot = 0;     // its own index, always
   std::uint64_t bytes = 0;    // requested, then received
   std::optional<std::uint32_t> immediate{};
 
@@ -65,7 +66,9 @@ struct Slot : SlotState {
   verbs::LentPiece* pieces = nullptr;  // the slot's row in the loan table
   SlotId before{};                     // if it follows: the unsignaled one, which ends with it
   SlotWork work{};
-  std::uint64_t failed_as = 0;  // sequence number of its failure in the channel
+  // Ticks of its post where that is counted, else 0; of a failed one instead the sequence number of
+  // its failure in the channel.
+  std::uint64_t posted_or_failed = 0;
   Error failure{};
 
   [[nodiscard]] SlotState& state() noexcept { return *this; }

@@ -70,7 +70,7 @@ namespace lend::channel {
   Operation const operation = slot.work.operation;
   std::uint64_t const bytes = slot.work.bytes;
   if (in_flight.observed.is_on()) [[unlikely]]
-    in_flight.observed.succeed(id, slot, entries[0]);
+    in_flight.observed.succeed(slot, entries[0]);
   in_flight.note_over(operation, *slot.scope);
   in_flight.free_at_once(slot);
   return answer_of(channel, entries[0], operation, bytes);

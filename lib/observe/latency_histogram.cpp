@@ -26,18 +26,20 @@ std::chrono::nanoseconds LatencyHistogram::percentile(double percent) const noex
       std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::ceil(share * double(all))));
   std::uint64_t seen = 0;
   std::size_t index = 0;
-  while ((seen += counts_[index]) < wanted && index + 1 < bucket_count) ++index;
+  while ((seen += count_of(index)) < wanted && index + 1 < bucket_count) ++index;
   return begin_of(index + 1);
 }
 
 void LatencyHistogram::merge(LatencyHistogram const& other) noexcept {
   bool const is_same = unit_ == other.unit_;
   for (std::size_t i = 0; i < bucket_count; ++i) {
-    if (other.counts_[i] == 0) continue;
+    if (other.count_of(i) == 0) continue;
     double const middle = (begin_in_units(i) + begin_in_units(i + 1)) / 2 * other.unit_ / unit_;
     // Written so that one that is no number is 1, too.
     auto const bounded = middle > 1 ? std::min(middle, 0x1p63) : 1;
-    counts_[is_same ? i : bucket_of(static_cast<std::uint64_t>(bounded))] += other.counts_[i];
+    auto const place =
+        is_same ? (i + first_place) % bucket_count : place_of(static_cast<std::uint64_t>(bounded));
+    counts_[place] += other.count_of(i);
   }
 }
 

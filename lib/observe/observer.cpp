@@ -7,10 +7,7 @@
 
 namespace lend::observe {
 
-Observer::Observer(std::uint32_t slots, std::string const& directory)
-    : clock_{Clock::of_this_process()},
-      is_quick_{clock_.is_counter},
-      posted_at_{std::make_unique<std::uint64_t[]>(slots)} {
+Observer::Observer(std::string const& directory) : clock_{Clock::of_this_process()} {
   for (auto& operation : metrics.operations)
     operation.latency = LatencyHistogram{clock_.nanoseconds_a_tick};
   if (directory.empty()) return;
@@ -19,8 +16,7 @@ Observer::Observer(std::uint32_t slots, std::string const& directory)
     metrics.recording_failure = made.error();
     return;
   }
-  recorder_ = std::move(made).value();
-  is_quick_ = false;
+  recorder_.emplace(std::move(made).value());
 }
 
 std::string directory_for(std::string const& wish) {

@@ -8,8 +8,10 @@
 #include <observe/clock.hpp>
 #include <observe/recorder.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <string>
 
 namespace lend::observe {
@@ -23,43 +25,36 @@ inline constexpr bool is_built = true;
 
 class Observer {
  public:
-  /// Of a channel with that many slots, which records in `directory` if that is not empty. Throws
-  /// std::bad_alloc.
-  Observer(std::uint32_t slots, std::string const& directory);
+  /// Which records in `directory` if that is not empty. Throws std::bad_alloc.
+  explicit Observer(std::string const& directory);
 
-  /// Whether Clock::counter() is its clock, and nothing is recorded.
-  [[nodiscard]] bool is_quick() const noexcept { return is_quick_; }
+  /// Whether Clock::counter() is its clock.
   [[nodiscard]] bool has_counter() const noexcept { return clock_.is_counter; }
   [[nodiscard]] std::uint64_t now() const noexcept { return clock_.now(); }
   /// Null if nothing is recorded.
-  [[nodiscard]] Recorder* recorder() noexcept { return recorder_.get(); }
+  [[nodiscard]] Recorder* recorder() noexcept { return recorder_ ? &*recorder_ : nullptr; }
+  [[nodiscard]] Recorder& known_recorder() noexcept { return *recorder_; }  ///< not null
   /// The same in a process that may be a forked child, whose events are not its parent's.
   [[nodiscard]] Recorder* own_recorder() noexcept {
-    return recorder_ != nullptr && recorder_->is_of_this_process() ? recorder_.get() : nullptr;
+    return recorder_ && recorder_->is_of_this_process() ? &*recorder_ : nullptr;
   }
 
-  /// The device took the request in `slot`.
-  [[gnu::always_inline]] void post(std::uint32_t slot, Operation operation,
-                                   std::uint64_t now) noexcept {
-    posted_at_[slot] = now;
-    ++of(operation).posted;
+  [[nodiscard]] OperationMetrics& of(Operation operation) noexcept {
+    return metrics.operations[static_cast<std::size_t>(operation)];
   }
   /// So many are outstanding in the operation's queue.
-  [[gnu::always_inline]] void note_outstanding(Operation operation, std::uint32_t count) noexcept {
+  void note_outstanding(Operation operation, std::uint32_t count) noexcept {
     std::uint32_t& most = operation == Operation::receive ? metrics.receives_outstanding_max
                                                           : metrics.sends_outstanding_max;
-    if (count > most) [[unlikely]]
-      most = count;
+    most = std::max(most, count);
   }
-  [[gnu::always_inline]] void succeed(std::uint32_t slot, Operation operation, std::uint64_t bytes,
-                                      std::uint64_t now) noexcept {
+  /// `ticks` after its post. Below 0 if the counters of two processors differ.
+  [[gnu::always_inline]] void succeed(Operation operation, std::uint64_t bytes,
+                                      std::uint64_t ticks) noexcept {
     OperationMetrics& its = of(operation);
-    std::uint64_t const posted_at = posted_at_[slot];
-    if (now < posted_at) [[unlikely]]
-      now = posted_at;  // the counters of two processors may differ
-    its.latency.add(now - posted_at);
     ++its.completed;
     its.bytes += bytes;
+    its.latency.add(ticks);
   }
   void fail(Operation operation, WorkStatus status) noexcept {
     OperationMetrics& its = of(operation);
@@ -73,21 +68,11 @@ class Observer {
     its.bytes += bytes;
   }
 
-  /// The slot's next request is not the program's, and not counted.
-  void leave_out(std::uint32_t slot) noexcept { posted_at_[slot] = 0; }
-  [[nodiscard]] bool counts(std::uint32_t slot) const noexcept { return posted_at_[slot] != 0; }
-
   ChannelMetrics metrics{};
 
  private:
-  [[nodiscard]] OperationMetrics& of(Operation operation) noexcept {
-    return metrics.operations[static_cast<std::size_t>(operation)];
-  }
-
   Clock const clock_;
-  std::unique_ptr<Recorder> recorder_{};
-  bool is_quick_;
-  std::unique_ptr<std::uint64_t[]> posted_at_;  // by slot; 0: not counted
+  std::optional<Recorder> recorder_{};
 };
 
 /// Where a channel records that was asked for `wish`: there, or where LEND_RECORD says. Empty: it

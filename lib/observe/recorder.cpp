@@ -15,7 +15,9 @@
 #include <cstdio>
 #include <ctime>
 #include <new>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 namespace lend::observe {
 
@@ -75,8 +77,7 @@ Result<base::UniqueFd> make_file(int directory, std::string const& name) {
 
 }  // namespace
 
-Result<std::unique_ptr<Recorder>> Recorder::create(std::string const& path,
-                                                   Clock const& clock) try {
+Result<Recorder> Recorder::create(std::string const& path, Clock const& clock) try {
   LEND_TRY(directory, open_directory(path));
   rlimit limit{};
   // Beyond it the kernel sends SIGXFSZ. Source: setrlimit(2).
@@ -93,16 +94,15 @@ Result<std::unique_ptr<Recorder>> Recorder::create(std::string const& path,
     if (!file) continue;
     void* const mapped =
         ::mmap(nullptr, recording_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-    std::unique_ptr<Recorder> recorder;
-    if (mapped != MAP_FAILED)
-      recorder = std::unique_ptr<Recorder>{new Recorder{mapped, clock, number}};
+    std::optional<Recorder> recorder;
+    if (mapped != MAP_FAILED) recorder.emplace(Recorder{mapped, clock, number});
     // It gets its name with its header complete. The number may be an earlier process's.
-    int const linked = recorder == nullptr ? -1
-                                           : ::linkat(directory.get(), unfinished.c_str(),
-                                                      directory.get(), name.c_str(), 0);
+    int const linked =
+        recorder ? ::linkat(directory.get(), unfinished.c_str(), directory.get(), name.c_str(), 0)
+                 : -1;
     int const error = errno;
     ::unlinkat(directory.get(), unfinished.c_str(), 0);
-    if (linked == 0) return recorder;
+    if (linked == 0) return std::move(*recorder);
     if (error != EEXIST) return Error::from_errno("mmap or linkat of the recording " + name, error);
   }
   return Error{Errc::exhausted, path + " is full of recordings: remove old ones"};
@@ -111,72 +111,75 @@ Result<std::unique_ptr<Recorder>> Recorder::create(std::string const& path,
 }
 
 Recorder::Recorder(void* mapped, Clock const& clock, std::uint32_t number) noexcept
-    : header_{*new (mapped) RecordingHeader},
-      ring_{reinterpret_cast<Event*>(static_cast<char*>(mapped) + header_bytes)} {
-  header_.channel = number;
-  header_.process = static_cast<std::uint32_t>(::getpid());
-  header_.has_counter = clock.is_counter ? 1 : 0;
-  header_.nanoseconds_a_tick = clock.nanoseconds_a_tick;
+    : map_{new (mapped) Map} {
+  RecordingHeader& header = map_->header;
+  header.channel = number;
+  header.process = static_cast<std::uint32_t>(::getpid());
+  header.has_counter = clock.is_counter ? 1 : 0;
+  header.nanoseconds_a_tick = clock.nanoseconds_a_tick;
   timespec real{};
   ::clock_gettime(CLOCK_REALTIME, &real);
-  header_.begun_at = clock.now();
-  header_.begun_at_real = static_cast<std::uint64_t>(real.tv_sec) * 1'000'000'000 +
-                          static_cast<std::uint64_t>(real.tv_nsec);
+  header.begun_at = clock.now();
+  header.begun_at_real = static_cast<std::uint64_t>(real.tv_sec) * 1'000'000'000 +
+                         static_cast<std::uint64_t>(real.tv_nsec);
   try {
-    keep_end(header_.boot, base::first_line_of("/proc/sys/kernel/random/boot_id"));
-    keep_end(header_.host, host_name());
-    keep_end(header_.program, base::first_line_of("/proc/self/comm"));
+    keep_end(header.boot, base::first_line_of("/proc/sys/kernel/random/boot_id"));
+    keep_end(header.host, host_name());
+    keep_end(header.program, base::first_line_of("/proc/self/comm"));
   } catch (std::bad_alloc const&) {
     // They stay empty.
   }
 }
 
 bool Recorder::is_of_this_process() const noexcept {
-  return header_.process == static_cast<std::uint32_t>(::getpid());
+  return map_->header.process == static_cast<std::uint32_t>(::getpid());
 }
 
+Recorder::Recorder(Recorder&& other) noexcept
+    : map_{std::exchange(other.map_, nullptr)},
+      sent_{other.sent_},
+      received_{other.received_},
+      known_{other.known_},
+      named_{other.named_} {}
+
 Recorder::~Recorder() {
-  ::munmap(&header_, recording_bytes);
+  if (map_ != nullptr) ::munmap(map_, recording_bytes);
 }
 
 void Recorder::name_ends(EndName const& own, EndName const& peer, bool is_ordered) noexcept {
-  header_.own = own;
-  header_.peer = peer;
-  header_.is_ordered = is_ordered ? 1 : 0;
+  map_->header.own = own;
+  map_->header.peer = peer;
+  map_->header.is_ordered = is_ordered ? 1 : 0;
 }
 
-void Recorder::name_and_publish(char const* file) noexcept {
-  ring_[next_ % ring_events].file = find_index_of(file);
-  publish();
-}
-
-std::uint16_t Recorder::find_index_of(char const* file) noexcept {
-  if (file == nullptr || *file == '\0') return 0;
-  auto* const end = named_.end();
+[[gnu::cold]] void Recorder::learn(char const* file) noexcept {
+  Known known{file, 0};
   auto* place = std::ranges::find(named_, file);
-  if (place == end) place = std::ranges::find(named_, nullptr);
-  if (place == end) return 0;
-  auto const at = static_cast<std::size_t>(place - named_.begin());
-  if (*place == nullptr) {
-    *place = file;
-    keep_end(header_.files[at], file);
+  if (place == named_.end()) place = std::ranges::find(named_, nullptr);
+  if (file != nullptr && *file != '\0' && place != named_.end()) {
+    auto const at = static_cast<std::size_t>(place - named_.begin());
+    if (*place == nullptr) {
+      *place = file;
+      keep_end(map_->header.files[at], file);
+    }
+    known.index = static_cast<std::uint8_t>(at + 1);
   }
-  auto const index = static_cast<std::uint16_t>(at + 1);
-  known_[reinterpret_cast<std::uintptr_t>(file) / 16 % known_.size()] = {file, index};
-  return index;
+  known_[reinterpret_cast<std::uintptr_t>(file) / 16 % known_.size()] = known;
 }
 
 std::string Recorder::last(std::uint64_t count, std::uint64_t now) const {
   std::string text;
-  for (auto at = next_ - std::min({count, next_, std::uint64_t{ring_events}}); at < next_; ++at) {
-    Event const& event = ring_[at % ring_events];
+  RecordingHeader const& header = map_->header;
+  std::uint64_t const next = header.next;
+  for (auto at = next - std::min({count, next, std::uint64_t{ring_events}}); at < next; ++at) {
+    Event const& event = map_->ring[at % ring_events];
     auto const ticks = now > event.at ? now - event.at : 0;
-    auto const age = static_cast<double>(ticks) * header_.nanoseconds_a_tick / 1000;
+    auto const age = static_cast<double>(ticks) * header.nanoseconds_a_tick / 1000;
     std::array<char, 48> before{};
     std::snprintf(before.data(), before.size(), "\n  %12.3f us before: ", age);
     text += before.data() + text_of(event);
     if (event.file != 0)
-      text += ", at " + std::string{header_.files[event.file - 1].data()} + ':' +
+      text += ", at " + std::string{header.files[event.file - 1].data()} + ':' +
               std::to_string(event.line);
   }
   return text;

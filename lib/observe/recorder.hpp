@@ -16,7 +16,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <string>
 
 namespace lend::observe {
@@ -28,30 +27,27 @@ class Recorder {
   ///                         it is a symbolic link or no directory.
   ///          not_found      the directory above it is missing.
   ///          exhausted      its file system is full, or RLIMIT_FSIZE forbids 36 KiB.
-  [[nodiscard]] static Result<std::unique_ptr<Recorder>> create(std::string const& path,
-                                                                Clock const& clock);
-  Recorder(Recorder const&) = delete;
-  Recorder& operator=(Recorder const&) = delete;
+  [[nodiscard]] static Result<Recorder> create(std::string const& path, Clock const& clock);
+  Recorder(Recorder&& other) noexcept;
+  Recorder& operator=(Recorder&&) = delete;
   ~Recorder();
 
   /// The connection is known.
   void name_ends(EndName const& own, EndName const& peer, bool is_ordered) noexcept;
 
-  void add(Event const& event) noexcept {
-    ring_[next_ % ring_events] = event;
-    publish();
+  [[gnu::always_inline]] void add(Event const& event) noexcept {
+    std::uint64_t const next = map_->header.next;
+    map_->ring[next % ring_events] = event;
+    // Release: the event is there before it counts. Pairs with the acquire of a reader of the file.
+    std::atomic_ref{map_->header.next}.store(next + 1, std::memory_order_release);
   }
-  /// The same of a post by a line of `file`, which is null if that is unknown.
-  [[gnu::always_inline]] void add(Event const& event, char const* file) noexcept {
-    if (file == nullptr) return add(event);
-    Event& place = ring_[next_ % ring_events];
-    place = event;
-    Known const& known = known_[reinterpret_cast<std::uintptr_t>(file) / 16 % known_.size()];
-    if (known.file != file) [[unlikely]]
-      return name_and_publish(file);
-    place.file = known.index;
-    publish();
+  /// Whether index_of() knows `file`, which is null where it is unknown. If not, learn() it.
+  [[nodiscard]] bool knows(char const* file) const noexcept { return entry_of(file).file == file; }
+  /// For Event::file.
+  [[nodiscard]] std::uint8_t index_of(char const* file) const noexcept {
+    return entry_of(file).index;
   }
+  void learn(char const* file) noexcept;
   [[nodiscard]] std::uint32_t next_sent() noexcept { return ++sent_; }
   [[nodiscard]] std::uint32_t next_received() noexcept { return ++received_; }
 
@@ -60,22 +56,22 @@ class Recorder {
   [[nodiscard]] std::string last(std::uint64_t count, std::uint64_t now) const;
 
  private:
+  Recorder(void* mapped, Clock const& clock, std::uint32_t number) noexcept;
   struct Known {
     char const* file = nullptr;
-    std::uint16_t index = 0;
+    std::uint8_t index = 0;
   };
-
-  void publish() noexcept {
-    // Release: the event is there before it counts. Pairs with the acquire of a reader of the file.
-    std::atomic_ref{header_.next}.store(++next_, std::memory_order_release);
+  [[nodiscard]] Known const& entry_of(char const* file) const noexcept {
+    return known_[reinterpret_cast<std::uintptr_t>(file) / 16 % known_.size()];
   }
-  void name_and_publish(char const* file) noexcept;
-  Recorder(void* mapped, Clock const& clock, std::uint32_t number) noexcept;
-  [[nodiscard]] std::uint16_t find_index_of(char const* file) noexcept;
 
-  RecordingHeader& header_;
-  Event* ring_;
-  std::uint64_t next_ = 0;
+  struct Map {
+    RecordingHeader header;
+    alignas(header_bytes) std::array<Event, ring_events> ring;
+  };
+  static_assert(sizeof(Map) == recording_bytes);
+
+  Map* map_;  // null once it was moved from
   std::uint32_t sent_ = 0;
   std::uint32_t received_ = 0;
   std::array<Known, 64> known_{};

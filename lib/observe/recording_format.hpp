@@ -23,16 +23,15 @@ enum class EventKind : std::uint8_t {
 inline constexpr std::uint8_t last_kind = static_cast<std::uint8_t>(EventKind::room_wait);
 
 struct Event {
-  std::uint64_t at = 0;       ///< ticks of the header's clock
-  std::uint64_t bytes = 0;    ///< posted, or completed
-  std::uint32_t slot = 0;     ///< of the request; UINT32_MAX: none
-  std::uint32_t message = 0;  ///< the how many-th message sent or received; 0: none
-  std::uint16_t file = 0;     ///< of the post: from 1 in the header's list; 0: unknown
-  std::uint16_t line = 0;
+  std::uint64_t at = 0;        ///< ticks of the header's clock
+  std::uint64_t bytes = 0;     ///< posted, or completed
+  std::uint32_t slot = 0;      ///< of the request; UINT32_MAX: none
+  std::uint32_t message = 0;   ///< the how many-th message sent or received; 0: none
+  std::uint32_t line = 0;      ///< of the post
+  std::uint8_t file = 0;       ///< of the post: from 1 in the header's list; 0: unknown
   std::uint8_t kind = 0;       ///< EventKind
   std::uint8_t operation = 0;  ///< Operation
   std::uint8_t status = 0;     ///< WorkStatus
-  std::uint8_t unused = 0;
 };
 static_assert(sizeof(Event) == 32);
 
@@ -65,9 +64,9 @@ struct EndName {
   friend bool operator==(EndName const&, EndName const&) = default;
 };
 
-inline constexpr std::uint64_t recording_magic = 0x31'63'65'72'64'6e'65'6c;  // "lendrec1"
+inline constexpr std::uint64_t recording_magic = 0x32'63'65'72'64'6e'65'6c;  // "lendrec2"
 inline constexpr std::uint32_t ring_events = 1024;
-inline constexpr std::size_t file_names = 24;
+inline constexpr std::size_t file_names = 24;  // Event::file has one byte
 inline constexpr std::size_t file_name_bytes = 80;
 
 struct RecordingHeader {

@@ -24,8 +24,9 @@ class LEND_EXPORT LatencyHistogram {
   /// A channel's histogram counts ticks of its clock.
   explicit LatencyHistogram(double nanoseconds_a_unit = 1) noexcept : unit_{nanoseconds_a_unit} {}
 
-  /// Units:   those of the constructor; 0 counts as 1, and what is above INT64_MAX as that.
-  void add(std::uint64_t duration) noexcept { ++counts_[bucket_of(duration)]; }
+  /// Units:   those of the constructor. 0 counts as 1, and what is above INT64_MAX as 2^64 less it:
+  ///          two clocks may differ, and the first was ahead by that.
+  void add(std::uint64_t duration) noexcept { ++counts_[place_of(duration)]; }
   /// Adds the counts of `other`. One of another unit is known to an eighth afterwards.
   void merge(LatencyHistogram const& other) noexcept;
 
@@ -37,20 +38,22 @@ class LEND_EXPORT LatencyHistogram {
 
   /// Of the bucket at `index`, which is below bucket_count: where it begins, and what it counts.
   [[nodiscard]] std::chrono::nanoseconds begin_of(std::size_t index) const noexcept;
-  [[nodiscard]] std::uint64_t count_of(std::size_t index) const noexcept { return counts_[index]; }
+  [[nodiscard]] std::uint64_t count_of(std::size_t index) const noexcept {
+    return counts_[(index + first_place) % bucket_count];
+  }
 
  private:
   // A double has the octave of a value in its exponent, and the sixteenth in the first four bits of
   // its mantissa: a few instructions. Source: IEEE 754-2008, 3.4.
-  static constexpr std::uint64_t largest = INT64_MAX;
   static constexpr unsigned below_bucket = 48;
   static constexpr std::size_t first_bucket = std::size_t{1023} << 4;  // of the value 1
+  // Buckets have the places of their exponents' low bits, so that none is computed.
+  static constexpr std::size_t first_place = first_bucket % bucket_count;
 
-  [[nodiscard]] static std::size_t bucket_of(std::uint64_t duration) noexcept {
+  [[nodiscard]] static std::size_t place_of(std::uint64_t duration) noexcept {
     // Converting a signed value takes one instruction.
-    auto const bounded = static_cast<std::int64_t>(duration < largest ? duration | 1 : largest);
-    auto const value = static_cast<double>(bounded);
-    return (std::bit_cast<std::uint64_t>(value) >> below_bucket) - first_bucket;
+    auto const value = static_cast<double>(static_cast<std::int64_t>(duration | 1));
+    return (std::bit_cast<std::uint64_t>(value) >> below_bucket) % bucket_count;
   }
   [[nodiscard]] static double begin_in_units(std::size_t index) noexcept {
     return std::bit_cast<double>(std::uint64_t{index + first_bucket} << below_bucket);
