@@ -127,6 +127,7 @@ void Batching::note_posted(Request* first, Request const* end, Operation operati
     Slot& slot = channel_.in_flight.slot(SlotId{request->wr_id});
     slot.unposted = false;
     if (verbs::is_copied(*request)) verbs::give_back_copied(slot.pieces, slot.loans);
+    channel_.in_flight.observed.probe_post(slot, slot.work.operation, slot.work.bytes);
   }
   channel_.in_flight.note_posted(operation, scope, count);
   if (channel_.in_flight.observed.is_on()) [[unlikely]]

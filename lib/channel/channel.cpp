@@ -51,6 +51,7 @@ template <class Work>
       [&](Slot& slot, SlotId id) LEND_INLINED {
         InFlight& in_flight = channel.in_flight;
         constexpr Operation operation = verbs::operation_of<Work>;
+        in_flight.observed.probe_post(slot, operation, plain.element.range.length);
         if (in_flight.observed.is_on()) [[unlikely]] {
           slot.work.operation = operation;
           slot.work.bytes = plain.element.range.length;
@@ -62,6 +63,7 @@ template <class Work>
           open<true>(channel, plain, scope, slot, id);
           return wait_or_abort(channel, id, entries, polled, deadline);
         }
+        in_flight.observed.probe_success(slot, operation);
         if (in_flight.observed.is_on()) [[unlikely]]
           in_flight.observed.succeed(slot, entries[0]);
         in_flight.skip(slot);

@@ -42,6 +42,7 @@ ChannelState::ChannelState(ProtectionDomain const& domain, std::shared_ptr<Progr
       receive_depth{options.queue_pair.receive_depth},
       inline_bytes{connection.raw().inline_bytes},
       message_bytes_max{connection.raw().message_bytes_max} {
+  in_flight.observed.set_queue_pair(connection.number());
   auto const directory = observe::directory_for(options.observe.record_in);
   if (observe::is_built && (options.observe.metrics || !directory.empty()))
     in_flight.observed.begin(std::make_unique<observe::Observer>(directory));
@@ -265,6 +266,7 @@ bool ChannelState::learn_reason(Deadline deadline) noexcept {
 
 void ChannelState::break_with(Error const& cause) noexcept {
   in_flight.close();
+  if (!is_broken()) in_flight.observed.probe_break();
   failures.add_cause(failures.lacks_cause() ? in_flight.observed.with_events(cause) : cause);
   progress.note_news(*this);
   progress.look_after(*this);  // until its work is back
@@ -272,7 +274,9 @@ void ChannelState::break_with(Error const& cause) noexcept {
 
 void ChannelState::break_for_own(Error const& reason) noexcept {
   in_flight.close();
-  if (!is_broken()) failures.add_own_cause(in_flight.observed.with_events(reason));
+  if (is_broken()) return;
+  in_flight.observed.probe_break();
+  failures.add_own_cause(in_flight.observed.with_events(reason));
 }
 
 [[gnu::cold]] void ChannelState::fail(SlotId id, Slot& slot, FailedWork const& failed) noexcept {
@@ -280,6 +284,7 @@ void ChannelState::break_for_own(Error const& reason) noexcept {
   // A queue pair that a request of the peer broke flushes, and an event says why.
   if (!was_broken && failed.status == WorkStatus::flushed) look_at_events();
   in_flight.succeed_before(slot);  // they complete in order
+  if (!in_flight.is_marker(slot)) in_flight.observed.probe_failure(slot, failed.status);
   in_flight.observed.fail(slot, failed.status);
   Error failure = failure_of(id, slot, failed);  // while its loans have the source line
   if (!was_broken) failure = in_flight.observed.with_events(failure);

@@ -93,12 +93,14 @@ void InFlight::make_marker(Slot& slot) noexcept {
 }
 
 void InFlight::end(Slot& slot) noexcept {
+  if (!is_marker(slot)) observed.probe_success(slot, slot.work.operation);
   observed.succeed_unusually(slot);
   finish(slot);
   deliver(slot);
 }
 
 void InFlight::take_back(Slot& slot) noexcept {
+  observed.probe_failure(slot, WorkStatus::flushed);
   observed.fail(slot, WorkStatus::flushed);
   finish(slot);
   free(slot);

@@ -220,6 +220,7 @@ class InFlight {
   state.held = false;
   if (!state.is({.loans = 1})) [[unlikely]]
     return end(slot);
+  observed.probe_success(slot, slot.work.operation);
   observed.succeed(slot);
   verbs::end_loan(*slot.pieces);
   note_over(slot.work.operation, *slot.scope);

@@ -114,6 +114,17 @@ void Observation::record_post(observe::Observer& observer, Slot& slot, bool is_m
     add_post(*observer.recorder(), slot, slot.work.operation, is_message, now);
 }
 
+[[gnu::cold]] void Observation::probe_failure(Slot const& slot, WorkStatus status) const noexcept {
+  if (status == WorkStatus::flushed)
+    observe::probe_flush(queue_pair_, slot.work.slot, slot.work.operation);
+  else
+    observe::probe_complete(queue_pair_, slot.work.slot, slot.work.operation, status);
+}
+
+[[gnu::cold]] void Observation::probe_break() const noexcept {
+  observe::probe_break(queue_pair_);
+}
+
 [[gnu::cold]] void Observation::fail(Slot const& slot, WorkStatus status) noexcept {
   if (!is_on() || !is_counted(slot)) return;
   observer_->fail(slot.work.operation, status);
@@ -137,6 +148,7 @@ void Observation::note_room_wait() noexcept {
 }
 
 void Observation::take_pooled(std::uint64_t bytes) noexcept {
+  observe::probe_complete(queue_pair_, observe::no_slot, Operation::receive);
   if (!is_on()) return;
   observer_->take_pooled(bytes);
   if (observe::Recorder* const recorder = observer_->own_recorder())

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Counts the requests of a channel that is observed. Where it is not, each of these costs a branch.
-// The thread of the channel.
+// Passes the requests of a channel to probes, and counts them if the channel is observed. Where it
+// is not, each of these costs a branch. The thread of the channel.
 #pragma once
 
 #include <channel/queue_room.hpp>
 #include <channel/slot.hpp>
 #include <lend/base/error.hpp>
 #include <observe/observer.hpp>
+#include <observe/probes.hpp>
 #include <verbs/polling.hpp>
 
 #include <array>
@@ -19,10 +20,28 @@ namespace lend::channel {
 class Observation {
  public:
   explicit Observation(QueueRoom& room) noexcept : room_{room} {}
+  /// The number by which probes tell the channel.
+  void set_queue_pair(std::uint32_t number) noexcept { queue_pair_ = number; }
   void begin(std::unique_ptr<observe::Observer> observer) noexcept;
   [[nodiscard]] bool is_on() const noexcept { return observe::is_built && observer_ != nullptr; }
   /// Null if it is off.
   [[nodiscard]] observe::Observer* observer() noexcept { return observer_.get(); }
+
+  // ---- probes ----
+
+  [[gnu::always_inline]] void probe_post(Slot const& slot, Operation operation,
+                                         std::uint64_t const& bytes) const noexcept {
+    observe::probe_post(queue_pair_, slot.work.slot, operation, bytes);
+  }
+  [[gnu::always_inline]] void probe_success(Slot const& slot,
+                                            Operation const& operation) const noexcept {
+    observe::probe_complete(queue_pair_, slot.work.slot, operation);
+  }
+  /// Of a request of the program.
+  void probe_failure(Slot const& slot, WorkStatus status) const noexcept;
+  void probe_break() const noexcept;
+
+  // ---- counting ----
 
   /// The device took the request, whose slot has its operation and bytes.
   template <Operation operation>
@@ -96,6 +115,7 @@ class Observation {
 
   std::unique_ptr<observe::Observer> observer_{};
   Hooks hooks_{};
+  std::uint32_t queue_pair_ = 0;
   QueueRoom& room_;
 };
 

@@ -62,6 +62,7 @@ template <Lending lending, class Work>
   slot.is_datagram = is_room<Work>;
   if constexpr (is_of_datagrams<Work>) channel.datagrams->note_posted(id, work);
   channel.in_flight.note_posted(operation, scope);
+  channel.in_flight.observed.probe_post(slot, operation, slot.work.bytes);
   channel.in_flight.observed.post_any(
       slot, operation == Operation::send || verbs::immediate_of(work).has_value());
   return id;
@@ -135,7 +136,10 @@ template <bool is_observed = false, class Work>
   if constexpr (is_of_datagrams<Work>) channel.datagrams->note_posted(id, plain.work());
   channel.in_flight.note_posted(operation, scope);
   // Last, where the fewest registers are in use.
-  if constexpr (!is_observed) channel.in_flight.observed.post<operation>(next);
+  if constexpr (!is_observed) {
+    channel.in_flight.observed.probe_post(next, operation, next.work.bytes);
+    channel.in_flight.observed.post<operation>(next);
+  }
 }
 
 /// Posts any work, plain or not, without waiting. No slot if nothing was posted.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Spin, yield, sleep: what a wait does next. One per wait, on its thread.
 #include <channel/waiter.hpp>
+#include <observe/probes.hpp>
 
 #include <sched.h>
 #include <time.h>
@@ -81,6 +82,7 @@ bool Waiter::pause_longer(Deadline deadline) noexcept {
   has_slept_ = true;
   just_slept_ = true;
   ++plan_.counts.sleeps;
+  observe::probe_sleep();
   sleeper_.sleep(sooner(sooner(deadline, within(plan_.sleep_max)), look_at_));
   return true;
 }

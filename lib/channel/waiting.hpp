@@ -69,6 +69,7 @@ namespace lend::channel {
     return wait_longer(channel, id, entries, polled, deadline);
   Operation const operation = slot.work.operation;
   std::uint64_t const bytes = slot.work.bytes;
+  in_flight.observed.probe_success(slot, slot.work.operation);
   if (in_flight.observed.is_on()) [[unlikely]]
     in_flight.observed.succeed(slot, entries[0]);
   in_flight.note_over(operation, *slot.scope);

@@ -3,6 +3,8 @@
 // them with what the device has seen: test/soft/programs.
 #include <lend/channel/unsafe.hpp>
 
+#include <iostream>
+
 #include "support/catch.hpp"
 #include "support/two_ends.hpp"
 
@@ -118,4 +120,48 @@ TEST_CASE("a post that waits for room is counted, and so are the ways of waiting
   CHECK(metrics.room_waits >= 1);
   CHECK(metrics.sleeps + metrics.naps >= 1);
   CHECK(metrics.sends_outstanding_max == 1);
+}
+
+// For probes_test.py, which counts the same by the probes.
+TEST_CASE("what every way to post and to end has counted", "[.]") {
+  auto ends = two_ends(with_metrics());
+  auto memory = must(ends.domain.allocate(4096));
+  for (int i = 0; i < 5; ++i) {
+    PollingScope receiving{ends.b};
+    auto received = must(receiving.post_receive(memory.scatter(64, 64)));
+    must(ends.a.send(memory.gather(0, 8)));
+    must(received.wait());
+    static_cast<void>(must(receiving.post_receive(memory.scatter(128, 8))));
+    must(ends.a.send(Send{memory.gather(0, 8)}.with_immediate(1)));
+    must(receiving.finish());
+  }
+  {
+    PollingScope receiving{ends.b};
+    PollingScope sending{ends.a};
+    auto batch = sending.batch();
+    for (std::size_t i = 0; i < 3; ++i) {
+      static_cast<void>(must(receiving.post_receive(memory.scatter(64 + 64 * i, 64))));
+      static_cast<void>(must(batch.add_send(memory.gather(8 * i, 8))));
+    }
+    must(batch.post());
+    must(sending.finish());
+    must(receiving.finish());
+  }
+  {
+    PollingScope scope{ends.a};
+    auto waiting = must(scope.post_receive(memory.scatter(64, 64)));
+    auto failing = post_failing(ends, scope, memory);
+    CHECK(failing.wait().has_error());
+    static_cast<void>(scope.finish());
+  }
+  std::uint64_t posted = 0;
+  std::uint64_t completed = 0;
+  std::uint64_t flushed = 0;
+  for (auto const* const channel : {&ends.a, &ends.b})
+    for (auto const& its : channel->metrics()->operations) {
+      posted += its.posted;
+      completed += its.completed + its.failed;
+      flushed += its.flushed;
+    }
+  std::cout << "post " << posted << "\ncomplete " << completed << "\nflush " << flushed << '\n';
 }

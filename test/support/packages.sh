@@ -6,6 +6,8 @@ build_packages=(g++ meson ninja-build pkg-config libibverbs-dev librdmacm-dev li
   libsodium-dev nlohmann-json3-dev)
 # What counts instructions in the suite `cost`; those tests are skipped where it cannot be had.
 cost_packages=(valgrind)
+# What the suite `unit` finds probes with; that test then says that there are none.
+unit_packages=(systemtap-sdt-dev)
 # What the suite `guest` needs; it is skipped where they cannot be had.
 mapfile -t guest_packages <test/guest/packages
 # What the suite `preload` runs; likewise.
@@ -17,7 +19,7 @@ compile_fail_packages=(clang clang-tidy)
 # What a parent project of the suite `install` is built with; likewise.
 install_packages=(cmake)
 # What Debian's packages are made and examined with, in the suite `packages`; likewise.
-packages_packages=(debhelper dpkg-dev fakeroot ibverbs-utils lintian)
+packages_packages=(debhelper dpkg-dev fakeroot ibverbs-utils lintian systemtap-sdt-dev)
 
 say() { printf '== %s\n' "$*"; }
 

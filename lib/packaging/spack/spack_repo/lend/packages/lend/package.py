@@ -17,6 +17,7 @@ class Lend(MesonPackage):
     variant("rosters", default=True, description="Rosters of ranks in JSON")
     variant("asio", default=True, description="Streams for Boost.Asio")
     variant("observe", default=True, description="Metrics and recordings of channels")
+    variant("usdt", default=False, description="Probes for bpftrace; needs the host's sys/sdt.h")
 
     depends_on("cxx", type="build")
     depends_on("meson@1.0.0:", type="build")
@@ -32,7 +33,7 @@ class Lend(MesonPackage):
     conflicts("platform=windows", msg="lend needs memfd, pidfd and futex of Linux")
 
     def meson_args(self):
-        features = ["cm", "secret", "rosters", "asio", "observe"]
+        features = ["cm", "secret", "rosters", "asio", "observe", "usdt"]
         return ["-Dtests=false", "-Dexamples=false", "-Drdma_core=system"] + [
             f"-D{name}={'enabled' if self.spec.satisfies('+' + name) else 'disabled'}"
             for name in features
