@@ -19,7 +19,7 @@ constexpr auto commands = std::to_array<std::string_view>(
     {"doctor", "info", "run", "trace", "explain", "--help", "--version"});
 constexpr auto doctor_options = std::to_array<std::string_view>({"--strict", "--json"});
 constexpr auto run_options = std::to_array<std::string_view>({"--faults", "--record"});
-constexpr auto trace_options = std::to_array<std::string_view>({"--json"});
+constexpr auto trace_options = std::to_array<std::string_view>({"--json", "--follow"});
 
 Error unknown(std::string_view what, std::string_view word,
               std::span<std::string_view const> known) {
@@ -67,9 +67,15 @@ Result<CommandLine> parse_trace(Arguments rest) {
     std::string_view const word = rest.front();
     rest = rest.subspan(1);
     if (word == "--") break;
-    if (word != "--json") return unknown("trace has no option", word, trace_options);
-    line.json = true;
+    if (word == "--json")
+      line.json = true;
+    else if (word == "--follow")
+      line.follow = true;
+    else
+      return unknown("trace has no option", word, trace_options);
   }
+  if (line.json && line.follow)
+    return Error{Errc::invalid_argument, "--follow prints lines: leave out --json"};
   if (rest.empty()) return Error{Errc::invalid_argument, "DIRECTORY or FILE is missing"};
   line.paths = rest;
   return line;

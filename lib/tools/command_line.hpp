@@ -15,7 +15,7 @@ inline constexpr std::string_view usage =
     "usage: lend doctor [--strict] [--json]\n"
     "       lend info\n"
     "       lend run [--faults PLAN] [--record DIRECTORY] [--] PROGRAM [ARGUMENT…]\n"
-    "       lend trace [--json] DIRECTORY|FILE…\n"
+    "       lend trace [--json | --follow] DIRECTORY|FILE…\n"
     "       lend explain NAME\n"
     "       lend --help | --version\n"
     "\n"
@@ -34,6 +34,7 @@ inline constexpr std::string_view usage =
     "                 where its channels of lend keep their last events\n"
     "trace    prints the events that channels recorded, of processes that ended or still run.\n"
     "  --json         for ui.perfetto.dev and chrome://tracing\n"
+    "  --follow       goes on with what they record, until Ctrl-C or until they have ended\n"
     "explain  says what a code of lend, a status of a completion (its number or name) or a "
     "finding\n"
     "         of the doctor means, and what to do.\n"
@@ -48,6 +49,7 @@ struct CommandLine {
   Command command{};
   bool strict = false;
   bool json = false;
+  bool follow = false;
   std::string_view faults{};         ///< empty: none
   std::string_view record_in{};      ///< empty: nowhere
   std::span<char* const> paths{};    ///< of recordings

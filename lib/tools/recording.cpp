@@ -117,23 +117,24 @@ Result<Recording> read_recording(std::string const& path) {
   return recording;
 }
 
+Result<std::vector<std::string>> files_of(std::string const& path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) return std::vector{path};
+  std::vector<std::string> names;
+  std::filesystem::directory_iterator entries{path, error};
+  for (; !error && entries != std::filesystem::directory_iterator{}; entries.increment(error))
+    if (entries->path().extension() == ".lend") names.push_back(entries->path().string());
+  if (error) return Error::from_errno("listing of " + path, error.value());
+  std::ranges::sort(names);
+  return names;
+}
+
 Result<std::vector<Recording>> read_recordings(std::span<char* const> paths) {
   std::vector<Recording> all;
   for (std::string const path : paths) {
-    std::error_code error;
-    if (!std::filesystem::is_directory(path, error)) {
-      LEND_TRY(recording, read_recording(path));
-      all.push_back(std::move(recording));
-      continue;
-    }
-    std::vector<std::string> names;
-    std::filesystem::directory_iterator entries{path, error};
-    for (; !error && entries != std::filesystem::directory_iterator{}; entries.increment(error))
-      if (entries->path().extension() == ".lend") names.push_back(entries->path().string());
-    if (error) return Error::from_errno("listing of " + path, error.value());
+    LEND_TRY(names, files_of(path));
     if (names.empty())
       return Error{Errc::not_found, base::shown(path, 200) + " has no recordings, *.lend"};
-    std::ranges::sort(names);
     for (auto const& name : names) {
       LEND_TRY(recording, read_recording(name));
       all.push_back(std::move(recording));

@@ -111,8 +111,8 @@ Timeline timeline_of(std::vector<Recording> const& recordings) {
       timeline.moments.push_back({clocks.time_of(index, event), index, &event, {}, {}});
   std::ranges::stable_sort(timeline.moments, {}, &Moment::at);
   if (!timeline.moments.empty()) {
-    auto const first = timeline.moments.front().at;
-    for (auto& moment : timeline.moments) moment.at -= first;
+    timeline.began = timeline.moments.front().at;
+    for (auto& moment : timeline.moments) moment.at -= timeline.began;
   }
   pair_up(timeline);
   match_messages(timeline);

@@ -22,6 +22,7 @@ struct Moment {
 
 struct Timeline {
   std::vector<Recording> const* recordings;
+  double began = 0;               ///< when the first event was, in ns on a clock of them all
   std::vector<Moment> moments{};  ///< by time
 };
 
@@ -31,6 +32,10 @@ struct Timeline {
 /// Borrows: `recordings`, as long as the timeline.
 [[nodiscard]] Timeline timeline_of(std::vector<Recording> const& recordings);
 
+/// "hello[12] on host, channel 1, queue pair 17"
+[[nodiscard]] std::string name_of(Recording const& recording);
+/// The line of one event, `shift` ns later than the timeline has it.
+[[nodiscard]] std::string text_of(Timeline const& timeline, Moment const& moment, double shift = 0);
 /// One line an event.
 [[nodiscard]] std::string text_of(Timeline const& timeline);
 /// For ui.perfetto.dev and chrome://tracing: each request an async event, processes and channels as

@@ -79,25 +79,33 @@ std::string arguments_of(Moment const& moment, Recording const& recording) {
 
 }  // namespace
 
+std::string name_of(Recording const& recording) {
+  return process_of(recording) + ", " + channel_of(recording);
+}
+
+std::string text_of(Timeline const& timeline, Moment const& moment, double shift) {
+  auto const& recording = (*timeline.recordings)[moment.recording];
+  auto const time = microseconds(moment.at + shift);
+  auto text = std::string(time.size() < 14 ? 14 - time.size() : 0, ' ') + time + " us  " +
+              name_of(recording) + ": " + observe::text_of(*moment.event);
+  if (auto const source = recording.source_of(*moment.event); !source.empty())
+    text += ", at " + source;
+  if (is_end(moment) && moment.pair)
+    text += ", after " + microseconds(moment.at - timeline.moments[*moment.pair].at) + " us";
+  return text;
+}
+
 std::string text_of(Timeline const& timeline) {
   std::string text;
   for (auto const& moment : timeline.moments) {
-    auto const& recording = (*timeline.recordings)[moment.recording];
-    auto const time = microseconds(moment.at);
-    text += std::string(time.size() < 14 ? 14 - time.size() : 0, ' ') + time + " us  " +
-            process_of(recording) + ", " + channel_of(recording) + ": " +
-            observe::text_of(*moment.event);
-    if (auto const source = recording.source_of(*moment.event); !source.empty())
-      text += ", at " + source;
-    if (is_end(moment) && moment.pair)
-      text += ", after " + microseconds(moment.at - timeline.moments[*moment.pair].at) + " us";
+    text += text_of(timeline, moment);
     if (is_post(moment) && !moment.pair) text += ", outstanding at the end";
     text += '\n';
   }
   for (auto const& recording : *timeline.recordings)
     if (recording.lost > 0)
-      text += process_of(recording) + ", " + channel_of(recording) + ": " +
-              std::to_string(recording.lost) + " earlier events were replaced\n";
+      text += name_of(recording) + ": " + std::to_string(recording.lost) +
+              " earlier events were replaced\n";
   return text;
 }
 

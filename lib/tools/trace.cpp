@@ -1,13 +1,42 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // lend trace
 #include <tools/commands.hpp>
+#include <tools/following.hpp>
 #include <tools/timeline.hpp>
 
+#include <csignal>
 #include <cstdio>
+#include <ctime>
 
 namespace lend::tools {
 
+namespace {
+
+constexpr timespec between_looks{0, 100'000'000};
+
+int follow(CommandLine const& line) {
+  Follower follower{line.paths};
+  sigset_t ends{};
+  ::sigemptyset(&ends);
+  ::sigaddset(&ends, SIGINT);
+  ::sigaddset(&ends, SIGTERM);
+  ::sigprocmask(SIG_BLOCK, &ends, nullptr);
+  for (bool is_last = false;; is_last = ::sigtimedwait(&ends, nullptr, &between_looks) > 0) {
+    auto const text = follower.look();
+    if (text.has_error()) return complain(text.error(), status_of_usage);
+    std::fwrite(text.value().data(), 1, text.value().size(), stdout);
+    if (std::fflush(stdout) != 0) {
+      std::perror("lend: cannot write");
+      return status_of_failure;
+    }
+    if (is_last || follower.is_over()) return 0;
+  }
+}
+
+}  // namespace
+
 int trace(CommandLine const& line) {
+  if (line.follow) return follow(line);
   auto const recordings = read_recordings(line.paths);
   if (recordings.has_error()) return complain(recordings.error(), status_of_usage);
   auto const timeline = timeline_of(recordings.value());

@@ -6,9 +6,11 @@ the right status. Method: it runs under prlimit and unshare. Usage: lend_test.py
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 
 LEND, PRELOAD = sys.argv[1:3]
 OBSERVE = sys.argv[3:4]  # none in a build without observing
@@ -23,7 +25,8 @@ def run(*words, before=(), **environment):
 
 def check(name, is_so, done):
     if not is_so:
-        sys.exit(f"FAILED: {name}: exit {done.returncode}\n{done.stdout}\n{done.stderr}")
+        said = f"exit {done.returncode}\n{done.stdout}\n{done.stderr}" if hasattr(done, "returncode") else done
+        sys.exit(f"FAILED: {name}: {said}")
     print("ok:", name)
 
 
@@ -123,6 +126,41 @@ def trace():
         check("each async event begins and ends", phases.count("b") == phases.count("e") > 0, text)
         check("each arrow begins and ends", phases.count("s") == phases.count("f") > 0, text)
         unwritable(folder)
+    follow()
+
+
+def follow():
+    """What a process records is told while it lives."""
+    wrong = run("trace", "--follow", "--json", "/tmp")
+    check("--follow has no JSON", wrong.returncode == 2 and "--json" in wrong.stderr, wrong)
+    with tempfile.TemporaryDirectory() as folder:
+        followers = [subprocess.Popen([LEND, "trace", "--follow", folder], stdout=subprocess.PIPE, text=True)
+                     for _ in range(2)]
+        watchdog = threading.Timer(60, lambda: [follower.kill() for follower in followers])
+        watchdog.start()
+        program = subprocess.Popen([*OBSERVE, "a message for each line of its input"], stdin=subprocess.PIPE,
+                                   stdout=subprocess.DEVNULL, text=True, env={**os.environ, "LEND_RECORD": folder})
+        told = [[], []]
+        for _ in range(3):
+            print(file=program.stdin, flush=True)
+            for follower, lines in zip(followers, told):
+                lines += [follower.stdout.readline() for _ in range(4)]
+        first, second = followers
+        check("events of a process that lives are told as they come", program.poll() is None and all(
+            sum(": posted send of 8 bytes" in line for line in lines) == 3 and
+            sum(": completed receive of 8 bytes" in line for line in lines) == 3 for lines in told), told)
+        first.send_signal(signal.SIGINT)
+        rest, _ = first.communicate()
+        check("Ctrl-C ends it", first.returncode == 0 and rest == "" and program.poll() is None, rest)
+        print("\n\n", file=program.stdin, flush=True)
+        program.kill()
+        rest, _ = second.communicate()  # it ends although the process was not waited for
+        check("and so does the end of the process", second.returncode == 0, rest)
+        program.communicate()
+        whole = run("trace", folder)
+        check("which was told to its last event",
+              len(told[1]) + rest.count("\n") == whole.stdout.count("\n") >= 12, whole)
+        watchdog.cancel()
 
 
 def unwritable(folder):

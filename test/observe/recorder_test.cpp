@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 
 #include "observe/recorded.hpp"
 #include "soft/tracing.hpp"
@@ -206,4 +207,11 @@ TEST_CASE("a process killed at any instruction leaves a whole recording", "[obse
       CHECK(std::ranges::is_sorted(recording.events, {}, &observe::Event::at));
     }
   }
+}
+
+// For test/doctor/lend_test.py, which follows them.
+TEST_CASE("a message for each line of its input", "[.]") {
+  auto ends = two_ends();
+  auto memory = must(ends.domain.allocate(4096));
+  for (std::string line; std::getline(std::cin, line);) exchange(ends, memory);
 }
