@@ -22,13 +22,13 @@ struct Moment {
 
 struct Timeline {
   std::vector<Recording> const* recordings;
-  double began = 0;               ///< when the first event was, in ns on a clock of them all
-  std::vector<Moment> moments{};  ///< by time
+  double began = 0;                   ///< when the first event was, in ns on a clock of them all
+  std::vector<Moment> moments{};      ///< by time
+  std::vector<std::string> clocks{};  ///< what is known of the offsets between hosts, in sentences
 };
 
-/// Recordings of one host share its clock; those of several are as far apart as their clocks of
-/// real time say. A send and its receive are matched where both ends of a reliable connection were
-/// recorded, by their number.
+/// The clocks of several hosts are aligned, see Clocks. A send and its receive are matched where
+/// both ends of a reliable connection were recorded, by their number.
 /// Borrows: `recordings`, as long as the timeline.
 [[nodiscard]] Timeline timeline_of(std::vector<Recording> const& recordings);
 

@@ -53,7 +53,11 @@ class Writer {
     begin() += "{\"ph\":\"M\",\"name\":\"" + std::string{what} + '"' + place_of(recording) +
                ",\"args\":{\"name\":" + json_of(name) + "}}";
   }
-  [[nodiscard]] std::string text() const { return text_ + "\n]}\n"; }
+  [[nodiscard]] std::string text(std::vector<std::string> const& clocks) const {
+    std::string lines;
+    for (auto const& line : clocks) lines += (lines.empty() ? "" : ",") + json_of(line);
+    return text_ + "\n],\"otherData\":{\"clocks\":[" + lines + "]}}\n";
+  }
 
  private:
   std::string& begin() { return text_ += std::exchange(is_first_, false) ? "\n" : ",\n"; }
@@ -106,6 +110,7 @@ std::string text_of(Timeline const& timeline) {
     if (recording.lost > 0)
       text += name_of(recording) + ": " + std::to_string(recording.lost) +
               " earlier events were replaced\n";
+  for (auto const& line : timeline.clocks) text += line + '\n';
   return text;
 }
 
@@ -138,7 +143,7 @@ std::string json_of(Timeline const& timeline) {
                  ",\"id\":" + std::to_string(id) + (is_post(moment) ? "" : ",\"bp\":\"e\""));
     }
   }
-  return writer.text();
+  return writer.text(timeline.clocks);
 }
 
 }  // namespace lend::tools
