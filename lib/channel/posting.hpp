@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Posts a request: checks, loans, slot, device. Plain work inline, so that each layer pays for one
-// call; all other work, and what is refused, by one general way. The thread of the channel.
+// Posts a request: plain work inline, all else by one general way. The thread of the channel.
 #pragma once
 
 #include <base/error_access.hpp>
