@@ -197,8 +197,11 @@ Result<void> make_ready(rdma_cm_id& id, QueuePairHandle& queue_pair) {
   return success();
 }
 
-CmConnection completed(CmLink link, PreparedQueuePair queue_pair, Contract contract) {
+CmConnection completed(Side side, CmLink link, PreparedQueuePair queue_pair, Contract contract) {
   QueuePairHandle& handle = *verbs::QueuePairDoor::handle_of(queue_pair);
+  if (handle.domain->context->is_iwarp())
+    handle.first_sender =
+        side == Side::connects ? verbs::FirstSender::own : verbs::FirstSender::peer;
   handle.peer.device_kind = handle.local.device_kind;
   handle.peer.link_layer = handle.local.link_layer;
   handle.peer.send_depth = contract.send_depth;

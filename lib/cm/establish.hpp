@@ -33,8 +33,11 @@ namespace lend::cm {
 /// Source: rdma_init_qp_attr(3); tried on siw, which disconnects if the program sets RTS itself.
 [[nodiscard]] Result<void> make_ready(rdma_cm_id& id, verbs::QueuePairHandle& queue_pair);
 
+enum class Side : bool { connects, accepts };
+
 /// The finished connection.
-[[nodiscard]] CmConnection completed(CmLink link, PreparedQueuePair queue_pair, Contract contract);
+[[nodiscard]] CmConnection completed(Side side, CmLink link, PreparedQueuePair queue_pair,
+                                     Contract contract);
 
 /// Rejects the peer with the reason; it may be gone already.
 void refuse(rdma_cm_id& id, Refusal const& refusal) noexcept;

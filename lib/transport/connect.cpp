@@ -2,10 +2,8 @@
 // One thread at a time.
 #include <lend/network/meeting.hpp>
 #include <lend/transport/connect.hpp>
-#include <lend/transport/credit_ring.hpp>
-#include <lend/transport/read_ring.hpp>
-#include <lend/transport/send_receive.hpp>
-#include <transport/preparing.hpp>
+#include <lend/transport/prepared.hpp>
+#include <transport/by_kind.hpp>
 
 #include <utility>
 
@@ -13,27 +11,18 @@ namespace lend {
 
 namespace {
 
-/// Prepares an end, meets its peer by `meet(endpoint, terms)`, connects, and settles.
-template <class Kind, class Meet>
-Result<AnyTransport> join_as(ProtectionDomain const& domain, TransportOptions const& options,
-                             Deadline deadline, Meet const& meet) {
-  LEND_TRY(prepared, Kind::prepare(domain, options));
-  LEND_TRY(met, meet(prepared.endpoint(), prepared.terms()));
-  auto made = std::move(prepared).handshake(met.endpoint(), met.note());
-  auto const outcome = made ? Result<void>{success()} : Result<void>{made.error()};
-  LEND_TRYV(std::move(met).settle(outcome, deadline));
-  return AnyTransport{std::move(made).value()};
-}
-
-/// The same as the kind of the options.
+/// Meets the peer by `meet(endpoint, terms)`, connects to it, and settles.
 template <class Meet>
 Result<AnyTransport> join(ProtectionDomain const& domain, TransportOptions const& options,
                           Deadline deadline, Meet const& meet) {
-  auto const kind = transport::chosen_kind(options, domain);
-  if (kind == TransportKind::credit_ring)
-    return join_as<CreditRing>(domain, options, deadline, meet);
-  if (kind == TransportKind::read_ring) return join_as<ReadRing>(domain, options, deadline, meet);
-  return join_as<SendReceive>(domain, options, deadline, meet);
+  return transport::prepare_and(
+      options, domain, [&]<class Kind>(PreparedTransport<Kind> prepared) -> Result<Kind> {
+        LEND_TRY(met, meet(prepared.endpoint(), prepared.terms()));
+        auto made = std::move(prepared).handshake(met.endpoint(), met.note());
+        auto const outcome = made ? Result<void>{success()} : Result<void>{made.error()};
+        LEND_TRYV(std::move(met).settle(outcome, deadline));
+        return made;
+      });
 }
 
 }  // namespace

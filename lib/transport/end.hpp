@@ -13,6 +13,7 @@
 #include <lend/transport/transport.hpp>
 #include <transport/held.hpp>
 #include <transport/line.hpp>
+#include <verbs/handles.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -31,7 +32,10 @@ class End final : private Lender {
     channel::CreditSizes out{}, in{};
     std::uint32_t header_bytes = 0;  ///< before each message, in a ring
   };
-  End(std::unique_ptr<Line> line, TransportLimits const& limits, Sizes const& sizes);
+  /// Where this end is the first sender, it sends a word at once; where the peer is, it sends
+  /// nothing before a word has come.
+  End(std::unique_ptr<Line> line, TransportLimits const& limits, Sizes const& sizes,
+      verbs::FirstSender first = verbs::FirstSender::either);
   ~End();
 
   [[nodiscard]] Result<Draft> try_draft(std::size_t at_least, std::size_t at_most) noexcept;
@@ -72,6 +76,8 @@ class End final : private Lender {
   Held* held_;
   std::unique_ptr<Line> line_;
   bool has_rings_;
+  bool has_to_greet_;  // with a credit that frees nothing
+  bool awaits_greeting_;
   std::uint32_t header_bytes_;
   std::vector<Line::Message> arrived_;  // a ring: for the program, in order
   std::size_t first_ = 0, waiting_ = 0;

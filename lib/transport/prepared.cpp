@@ -6,6 +6,7 @@
 #include <lend/transport/read_ring.hpp>
 #include <lend/transport/send_receive.hpp>
 #include <transport/preparing.hpp>
+#include <verbs/adoption.hpp>
 
 #include <utility>
 
@@ -17,6 +18,10 @@ Result<std::unique_ptr<transport::End>> transport::Preparing::connect(
     Way way, std::span<std::byte const> theirs) {
   LEND_TRY(terms, accept_terms(theirs, ours_));
   fit_to_each_other(ours_, terms);
+  auto const* const connected = std::get_if<QueuePair>(&way);
+  auto const first = connected != nullptr && connected->native() != nullptr
+                         ? verbs::QueuePairDoor::handle_of(*connected).first_sender
+                         : verbs::FirstSender::either;
   LEND_TRY(line, connect_line(std::move(way), terms));
   TransportLimits limits{
       .kind = ours_.kind,
@@ -35,7 +40,8 @@ Result<std::unique_ptr<transport::End>> transport::Preparing::connect(
   return std::make_unique<End>(std::move(line), limits,
                                End::Sizes{.out = sizes_of(terms),
                                           .in = sizes_of(ours_),
-                                          .header_bytes = header_bytes_of(ours_.kind)});
+                                          .header_bytes = header_bytes_of(ours_.kind)},
+                               first);
 }
 
 Result<Channel> transport::Preparing::channel_by(Way way) {

@@ -17,15 +17,6 @@
 
 namespace lend::transport {
 
-/// The kind of the options. Only devices of one kind are connected to each other, so that both ends
-/// choose alike.
-[[nodiscard]] inline TransportKind chosen_kind(TransportOptions const& options,
-                                               ProtectionDomain const& domain) noexcept {
-  if (options.kind != TransportKind::automatic) return options.kind;
-  return domain.context().capabilities().immediates ? TransportKind::credit_ring
-                                                    : TransportKind::send_receive;
-}
-
 /// To the peer: over its endpoint, or over the queue pair that someone has connected.
 using Way = std::variant<Endpoint, QueuePair>;
 

@@ -145,6 +145,11 @@ struct ConnectionTerms {
   bool chooses_route = false;  ///< one that rdma_cm would not take
 };
 
+/// Who may post the first message of a connection. On iWARP the side that connected does: before
+/// its first frame has come, the other sends nothing.
+/// Source: RFC 5044, 7.1.2 (MPA startup frames).
+enum class FirstSender : std::uint8_t { either, own, peer };
+
 /// A connection that another room made. Its destructor ends it.
 class ConnectionKeeper {
  public:
@@ -210,6 +215,7 @@ struct QueuePairHandle : RequestQueue {
   std::uint8_t gid_index = 0;
   Endpoint local{};
   Endpoint peer{};
+  FirstSender first_sender = FirstSender::either;
 
   // Destroyed before raw: an unfinished connection holds a reference to an iWARP queue pair, whose
   // destruction waits for it. Source: Linux drivers/infiniband/sw/siw/siw_verbs.c.

@@ -9,10 +9,6 @@
 #include <string>
 #include <vector>
 
-#include <lend/transport/prepared.hpp>
-#include <lend/transport/send_receive.hpp>
-#include <lend/transport/waiting.hpp>
-
 #include "cm/event_loop.hpp"
 #include "cm_ends.hpp"
 
@@ -105,32 +101,6 @@ Result<Channel> connect_in_a_loop(std::string const& address, PreparedChannel pr
   return std::move(channel);
 }
 
-Result<SendReceive> accept_a_transport(CmListener& listener, ProtectionDomain const& domain) {
-  // excerpt accept_transport
-  LEND_TRY(prepared, lend::SendReceive::prepare(domain));
-  LEND_TRY(request, listener.next(lend::within(60s)));
-  LEND_TRYV(prepared.check(request.peer().private_data));  // else the request is rejected
-  LEND_TRY(accepted, std::move(request).accept(prepared.take_queue_pair(), lend::within(60s),
-                                               prepared.terms()));
-  LEND_TRY(transport,
-           std::move(prepared).adopt(std::move(accepted.queue_pair), accepted.peer.private_data));
-  // end of excerpt
-  return std::move(transport);
-}
-
-Result<SendReceive> connect_a_transport(std::string const& address,
-                                        ProtectionDomain const& domain) {
-  // excerpt connect_transport
-  LEND_TRY(prepared, lend::SendReceive::prepare(domain));
-  auto const terms = prepared.terms();
-  LEND_TRY(connected, lend::cm_connect(address, prepared.take_queue_pair(), lend::within(60s),
-                                       {.private_data = terms}));
-  LEND_TRY(transport,
-           std::move(prepared).adopt(std::move(connected.queue_pair), connected.peer.private_data));
-  // end of excerpt
-  return std::move(transport);
-}
-
 }  // namespace
 
 TEST_CASE("a connection made in a loop of its own is a channel as any other", "[cm]") {
@@ -198,20 +168,4 @@ TEST_CASE("a connection given up at any step leaves the listener and the device 
   auto const accepted = must(accept_from(std::move(request), host.prepare(), within(bound)));
   must(connecting.get());
   CHECK(accepted.peer.private_data.size() == 1);
-}
-
-TEST_CASE("a transport's terms are the private data of its connection by rdma_cm", "[cm]") {
-  CmHost host;
-  auto listener = must(CmListener::open(test_address(0)));
-  auto client = meanwhile([&] { return connect_a_transport(listener.address(), host.domain); });
-  auto server = must(accept_a_transport(listener, host.domain));
-  auto connected = must(client.get());
-
-  auto const word = [](std::string_view text) { return std::as_bytes(std::span{text}); };
-  must(send_message(connected, word("ask"), within(bound)));
-  auto const question = must(receive_message(server, within(bound)));
-  CHECK(question.bytes().size() == 3);
-  must(send_message(server, word("reply"), within(bound)));
-  auto const answer = must(receive_message(connected, within(bound)));
-  CHECK(answer.bytes().size() == 5);
 }

@@ -10,7 +10,7 @@ using namespace lend;
 using namespace lend::test;
 using namespace std::chrono_literals;
 
-TEST_CASE("a completion queue that overruns breaks its channels, and no others", "[soft]") {
+TEST_CASE("a soft completion queue that overruns breaks its channels, and no others", "[soft]") {
   ChannelOptions options = options_with_depth(8);
   options.wait = Wait::event;
   auto ends = two_ends(options);

@@ -46,8 +46,8 @@ class LEND_EXPORT PreparedTransport {
   /// Errors:  incompatible_peer  as handshake().
   [[nodiscard]] Result<void> check(std::span<std::byte const> theirs) const;
   /// Makes the transport over the queue pair of take_queue_pair(). Consumes this object, also when
-  /// it fails; the connection then ends. On iWARP the side that connected must send first:
-  /// CmConnection.
+  /// it fails; the connection then ends. On iWARP the side that connected sends a word at once, and
+  /// the other has no room for messages before it has come, as CmConnection demands.
   /// Errors:  those of PreparedChannel::adopt() and ProtectionDomain::allocate(), and
   ///          incompatible_peer, stale_handle  as handshake().
   [[nodiscard]] Result<Kind> adopt(QueuePair connected, std::span<std::byte const> theirs) &&;

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A transport of the kind that the options name. One thread at a time.
+#pragma once
+
+#include <lend/transport/any.hpp>
+#include <lend/transport/credit_ring.hpp>
+#include <lend/transport/read_ring.hpp>
+#include <lend/transport/send_receive.hpp>
+#include <lend/verbs/protection_domain.hpp>
+
+#include <type_traits>
+#include <utility>
+
+namespace lend::transport {
+
+/// The kind of the options. Only devices of one kind are connected to each other, so that both ends
+/// choose alike.
+[[nodiscard]] inline TransportKind chosen_kind(TransportOptions const& options,
+                                               ProtectionDomain const& domain) noexcept {
+  if (options.kind != TransportKind::automatic) return options.kind;
+  return domain.context().capabilities().immediates ? TransportKind::credit_ring
+                                                    : TransportKind::send_receive;
+}
+
+/// What `join(prepared)` makes of a prepared transport of that kind.
+template <class Join>
+[[nodiscard]] Result<AnyTransport> prepare_and(TransportOptions const& options,
+                                               ProtectionDomain const& domain, Join const& join) {
+  auto const as = [&]<class Kind>(std::type_identity<Kind>) -> Result<AnyTransport> {
+    LEND_TRY(prepared, Kind::prepare(domain, options));
+    LEND_TRY(made, join(std::move(prepared)));
+    return AnyTransport{std::move(made)};
+  };
+  switch (chosen_kind(options, domain)) {
+    case TransportKind::credit_ring: return as(std::type_identity<CreditRing>{});
+    case TransportKind::read_ring: return as(std::type_identity<ReadRing>{});
+    default: return as(std::type_identity<SendReceive>{});
+  }
+}
+
+}  // namespace lend::transport
