@@ -171,11 +171,13 @@ void Ending::take_last_pieces() noexcept {
   // A device may need longer, and then raises an event. Source: ibv_get_async_event(3),
   // IBV_EVENT_QP_LAST_WQE_REACHED.
   Deadline const deadline = within(last_receive_bound);
+  bool is_late = false;
   while (!channel_.connection.has_taken_last_receive()) {
-    if (deadline.has_passed()) {
+    if (is_late) {
       set.device_reports_last_receives = false;
       return;
     }
+    is_late = deadline.has_passed();  // of this process, too, which looks once more
     sched_yield();
   }
   channel_.progress.empty_queue();

@@ -154,7 +154,7 @@ TEST_CASE("the last rank that is left is a group", "[group]") {
 TEST_CASE("a rank that could not rejoin can try again", "[group]") {
   if (lacks_groups()) return;
   Broken group{3, 1};
-  auto const late = error_of(group.ranks[0].rejoin(group.seats[0], within(50ms)));
+  auto const late = error_of(group.ranks[0].rejoin(group.seats[0], within(500ms)));
   CHECK(late == Errc::timed_out);
   CHECK_THAT(late.message(), Catch::Contains("ranks 1, 2 have not come"));
   CHECK(error_of(group.ranks[0].barrier()) == Errc::stale_handle);

@@ -358,7 +358,7 @@ TEST_CASE("connections that drip and flood do not keep a good peer out", "[netwo
   }};
   for (unsigned i = 0; i < 10; ++i) {
     GoodPeer peer{acceptor.address(), 50 + i};
-    CHECK(must(acceptor.accept(greeting_with(1), within(patience))).greeting.endpoint ==
+    CHECK(must(acceptor.accept(greeting_with(1), within(6 * patience))).greeting.endpoint ==
           endpoint_of(50 + i));
     CHECK(peer.greeted() == endpoint_of(1));
   }
