@@ -34,8 +34,7 @@ End::End(std::unique_ptr<Line> line, TransportLimits const& limits, Sizes const&
       held_{nullptr},
       line_{std::move(line)},
       has_rings_{sizes.out.cells > 0},
-      has_to_greet_{first == verbs::FirstSender::own},
-      awaits_greeting_{first == verbs::FirstSender::peer},
+      greetings_{first},
       header_bytes_{sizes.header_bytes},
       arrived_(sizes.in.window) {
   held_ = new Held{*this, sizes.in.window + word_receives, line_->keeps()};
@@ -59,7 +58,7 @@ Result<Draft> End::try_draft(std::size_t at_least, std::size_t at_most) noexcept
     if (tries > 0) take_arrivals(false);
     if (broken_) return *broken_;
     if (held_->has_draft()) break;
-    if (awaits_greeting_) continue;
+    if (greetings_.is_awaited()) continue;
     auto const cells = out_.room(cells_of(at_least), cells_of(most));
     if (!cells) continue;
     auto const bytes =
@@ -96,10 +95,10 @@ Result<void> End::finish_sending() noexcept {
 }
 
 void End::send_words() noexcept {
-  if (broken_ || awaits_greeting_) return;
-  if (has_to_greet_) {
+  if (broken_ || greetings_.is_awaited()) return;
+  if (greetings_.is_due()) {
     auto const sent = line_->send({WordKind::credit, in_.freed(), 0}, 0);
-    has_to_greet_ = !(sent.has_value() && sent.value());
+    if (sent.has_value() && sent.value()) greetings_.note_sent();
   }
   if (has_finished_ && !has_sent_finish_) {
     auto const sent = line_->send({WordKind::finish, in_.freed(), 0}, 0);
@@ -155,14 +154,14 @@ void End::take_arrivals(bool up_to_one) noexcept {
 char const* End::judge(Line::Arrival const& arrival) noexcept {
   auto const word = decode(arrival.bits);
   if (!word) return "the peer sent a word that means nothing: it is not a transport of lend's";
-  bool const is_greeting = std::exchange(awaits_greeting_, false);
+  greetings_.note_arrival();
   auto const unfreed = out_.unfreed();
   if (!out_.take_freed(word->freed)) return "the peer says that it freed more than was sent";
   if (word->length != arrival.length)
     return "the peer sent a message of another length than its word says";
   if (word->kind != WordKind::data) {
     // So that a peer sends no more words than it frees messages.
-    if (word->kind == WordKind::credit && out_.unfreed() == unfreed && !is_greeting)
+    if (word->kind == WordKind::credit && out_.unfreed() == unfreed && !greetings_.take())
       return "the peer sent a credit that frees nothing";
     if (word->kind == WordKind::finish && std::exchange(has_read_finish_, true))
       return "the peer finished twice";
@@ -201,6 +200,8 @@ Result<bool> End::poll() noexcept {
     if (!news || news.value()) {
       has_changed_ = true;
       take_arrivals(false);
+      send_words();
+    } else if (greetings_.is_due()) {
       send_words();
     }
   }

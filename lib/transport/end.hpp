@@ -15,6 +15,7 @@
 #include <transport/line.hpp>
 #include <verbs/handles.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -22,8 +23,41 @@
 
 namespace lend::transport {
 
-/// Receives beside those of the window: for credits, and for the finish.
-inline constexpr std::uint32_t word_receives = channel::credit_words_max + 1;
+/// As often an end greets, at most. All but the first may be unread while credits come.
+inline constexpr std::uint32_t greetings_max = 4;
+/// Receives beside those of the window: for credits, for the finish, and for greetings.
+inline constexpr std::uint32_t word_receives = channel::credit_words_max + 1 + greetings_max - 1;
+
+/// The greetings that an end owes, or is owed.
+class Greetings {
+ public:
+  explicit Greetings(verbs::FirstSender first) noexcept
+      : own_{first == verbs::FirstSender::own ? greetings_max : 0},
+        peers_{first == verbs::FirstSender::peer ? greetings_max : 0},
+        is_awaited_{first == verbs::FirstSender::peer} {}
+
+  [[nodiscard]] bool is_awaited() const noexcept { return is_awaited_; }
+  [[nodiscard]] bool is_due() const noexcept { return own_ > 0 && next_.has_passed(); }
+  [[nodiscard]] Deadline next() const noexcept { return own_ > 0 ? next_ : Deadline::never(); }
+  void note_sent() noexcept {
+    --own_;
+    next_ = within(pause_);
+    pause_ *= 10;
+  }
+  /// Something came, and nothing more is owed.
+  void note_arrival() noexcept {
+    own_ = 0;
+    is_awaited_ = false;
+  }
+  /// Whether a credit that frees nothing is a greeting.
+  [[nodiscard]] bool take() noexcept { return peers_ > 0 && peers_-- > 0; }
+
+ private:
+  std::uint32_t own_, peers_;
+  bool is_awaited_;
+  std::chrono::milliseconds pause_{5};
+  Deadline next_ = within(std::chrono::milliseconds{0});
+};
 
 class End final : private Lender {
  public:
@@ -32,8 +66,12 @@ class End final : private Lender {
     channel::CreditSizes out{}, in{};
     std::uint32_t header_bytes = 0;  ///< before each message, in a ring
   };
-  /// Where this end is the first sender, it sends a word at once; where the peer is, it sends
-  /// nothing before a word has come.
+  /// Where this end is the first sender, it greets at once, by a credit that frees nothing; where
+  /// the peer is, this end sends nothing before that has come. A greeting is repeated until the
+  /// peer has sent something, because SoftiWARP does not notice a frame that comes just after it
+  /// has accepted, before the next one comes.
+  /// Source: Linux drivers/infiniband/sw/siw/siw_cm.c, siw_accept(), which answers before the
+  ///         socket tells the queue pair of what it receives.
   End(std::unique_ptr<Line> line, TransportLimits const& limits, Sizes const& sizes,
       verbs::FirstSender first = verbs::FirstSender::either);
   ~End();
@@ -45,7 +83,9 @@ class End final : private Lender {
   [[nodiscard]] Result<bool> poll() noexcept;
   [[nodiscard]] Result<bool> arm() noexcept;
   [[nodiscard]] Result<int> descriptor() const noexcept { return line_->descriptor(); }
-  [[nodiscard]] Deadline look_again() const noexcept { return line_->look_again(); }
+  [[nodiscard]] Deadline look_again() const noexcept {
+    return sooner(line_->look_again(), greetings_.next());
+  }
   /// With the finish, also while it is not posted.
   [[nodiscard]] std::uint32_t sends_in_flight() const noexcept {
     return line_->sends_in_flight() + (has_finished_ && !has_sent_finish_);
@@ -76,8 +116,7 @@ class End final : private Lender {
   Held* held_;
   std::unique_ptr<Line> line_;
   bool has_rings_;
-  bool has_to_greet_;  // with a credit that frees nothing
-  bool awaits_greeting_;
+  Greetings greetings_;
   std::uint32_t header_bytes_;
   std::vector<Line::Message> arrived_;  // a ring: for the program, in order
   std::size_t first_ = 0, waiting_ = 0;

@@ -48,6 +48,15 @@ std::string receive(T& transport) {
   REQUIRE_FALSE(message.is_end());
   return text_of(message);
 }
+/// Polls until nothing is left that came, or was acknowledged, late.
+template <IsTransport T>
+void settle(T& end) {
+  auto const deadline = patience();
+  while (!must(end.arm())) {
+    REQUIRE_FALSE(deadline.has_passed());
+    while (must(end.poll())) continue;
+  }
+}
 /// Sends numbered messages until there is no room; how many.
 template <IsTransport T>
 int fill(T& transport, int first = 0) {

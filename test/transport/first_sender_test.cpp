@@ -14,6 +14,7 @@ using namespace lend;
 using namespace lend::test;
 using namespace lend::transport;
 using verbs::FirstSender;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -66,18 +67,32 @@ TEST_CASE("the end that accepted sends nothing before the other's first word", "
   CHECK(must(connected->try_receive()).is_end() == finishes);
 }
 
-TEST_CASE("a second word that frees nothing is refused, as is a first that nobody awaits",
-          "[transport]") {
+TEST_CASE("a greeting is repeated until the peer has sent something", "[transport]") {
+  TwoMemoryEnds both;
+  auto accepted = both.make(0, FirstSender::peer);
+  auto connected = both.make(1, FirstSender::own);
+  CHECK_FALSE(connected->look_again().has_passed());
+  auto const limit = within(20s);
+  while (both.words_for(0) < 2) {
+    REQUIRE_FALSE(limit.has_passed());
+    must(connected->poll());
+  }
+  CHECK(must(accepted->poll()));
+  CHECK(sends_a_byte(*accepted));
+  CHECK(must(connected->poll()));
+  CHECK(must(connected->try_receive()));
+  CHECK(connected->look_again().is_never());
+}
+
+TEST_CASE("more greetings than are owed are refused", "[transport]") {
   TwoMemoryEnds both;
   bool const is_awaited = GENERATE(true, false);
   auto accepted = both.make(0, is_awaited ? FirstSender::peer : FirstSender::either);
   MemoryLine connected{both.wire, 1};
-  CHECK(must(connected.send({WordKind::credit, 0, 0}, 0)));
-  static_cast<void>(accepted->poll());
-  if (is_awaited) {
-    CHECK_FALSE(must(accepted->try_receive()));
+  for (std::uint32_t i = 0; i < (is_awaited ? greetings_max : 0); ++i) {
     CHECK(must(connected.send({WordKind::credit, 0, 0}, 0)));
-    static_cast<void>(accepted->poll());
+    CHECK_FALSE(must(accepted->try_receive()));
   }
+  CHECK(must(connected.send({WordKind::credit, 0, 0}, 0)));
   CHECK(error_of(accepted->try_receive()) == Errc::incompatible_peer);
 }

@@ -33,7 +33,7 @@ struct TransportOptions {
   /// 64.
   std::uint32_t window = 0;
   /// Of one message: 1 to 1,048,575. Default 16 KiB; of a ring 32 KiB, or a quarter of it if that
-  /// is less. Without a ring this end's memory is (window + 9) · message_bytes_max to receive; to
+  /// is less. Without a ring this end's memory is (window + 12) · message_bytes_max to receive; to
   /// send at most as much again, or four messages of the size that the peer asks for.
   std::uint32_t message_bytes_max = 0;
   /// Of the ring, where the kind has one: a multiple of 256, at least four messages, each rounded
