@@ -24,7 +24,8 @@ Error no_peer_loans(verbs::ContextHandle const& context) noexcept {
 
 /// The channel's own; null without memory.
 PeerLoans* loans_of(ChannelState& channel) noexcept {
-  if (channel.peer_loans == nullptr) channel.peer_loans.reset(new (std::nothrow) PeerLoans);
+  if (channel.peer_loans == nullptr)
+    channel.peer_loans.reset(new (std::nothrow) PeerLoans{channel.loan_counts});
   return channel.peer_loans.get();
 }
 
@@ -93,6 +94,22 @@ Result<NewPeerLoan> try_to_lend(ChannelState& channel, ScopeRecord& scope,
                      verbs::remote_of(window, *region, range, wanted.access)};
 }
 
+Result<NewPeerLoan> lend_when_room(ChannelState& channel, ScopeRecord& scope, Wanted const& wanted,
+                                   Deadline deadline) noexcept {
+  if (channel.is_broken()) return channel.failures.broken_error();
+  verbs::QueuePairHandle const& queue_pair = channel.connection.raw();
+  if (!queue_pair.domain->context->has_peer_loans)
+    return no_peer_loans(*queue_pair.domain->context);
+  LEND_TRYV(verbs::check_bound_bytes(queue_pair, wanted.bytes.region, wanted.bytes.range));
+  RoomWait wait{channel.progress.make_waiter()};
+  for (;;) {
+    auto made = try_to_lend(channel, scope, wanted);
+    if (made.has_value() || made.error() != Errc::queue_full) return made;
+    LEND_TRYV(wait_for_room(channel, Operation::lend, deadline, wait));
+    if (channel.is_broken()) return channel.failures.broken_error();
+  }
+}
+
 /// Nothing else ends what was lent on a broken channel.
 void end_connection_of(ChannelState& channel) noexcept {
   Ending ending{channel};
@@ -106,18 +123,9 @@ void end_connection_of(ChannelState& channel) noexcept {
 Result<NewPeerLoan> lend_to_peer(ChannelState& channel, ScopeRecord& scope, GatherElement bytes,
                                  RemoteAccess access, Deadline deadline,
                                  SourceLine where) noexcept {
-  if (channel.is_broken()) return channel.failures.broken_error();
-  verbs::QueuePairHandle const& queue_pair = channel.connection.raw();
-  if (!queue_pair.domain->context->has_peer_loans)
-    return no_peer_loans(*queue_pair.domain->context);
-  LEND_TRYV(verbs::check_bound_bytes(queue_pair, bytes.region, bytes.range));
-  RoomWait wait{channel.progress.make_waiter()};
-  for (;;) {
-    auto made = try_to_lend(channel, scope, {bytes, access, where});
-    if (made.has_value() || made.error() != Errc::queue_full) return made;
-    LEND_TRYV(wait_for_room(channel, Operation::lend, deadline, wait));
-    if (channel.is_broken()) return channel.failures.broken_error();
-  }
+  auto made = lend_when_room(channel, scope, {bytes, access, where}, deadline);
+  if (!made.has_value()) ++channel.loan_counts.refused;
+  return made;
 }
 
 Result<bool> is_over(ChannelState& channel, PeerLoanId id) noexcept {
@@ -131,7 +139,8 @@ Result<void> go_on_recalling(ChannelState& channel, PeerLoans::Entry& entry) noe
   InFlight& in_flight = channel.in_flight;
   if (entry.recall.is_valid()) {
     // A marker that failed has broken the channel.
-    if (!in_flight.has(entry.recall) && !channel.is_broken()) channel.peer_loans->end(entry);
+    if (!in_flight.has(entry.recall) && !channel.is_broken())
+      channel.peer_loans->end_recalled(entry);
     return success();
   }
   if (!in_flight.has_room(Operation::recall)) return Errc::queue_full;

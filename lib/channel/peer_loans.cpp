@@ -48,6 +48,7 @@ PeerLoanId PeerLoans::begin(std::uint32_t place, ScopeRecord& scope) noexcept {
   Entry& entry = entries_[place];
   entry.scope = &scope;
   ++scope.lent;
+  ++counts_.lent;
   return {std::uint64_t{entry.generation} << 32 | place};
 }
 
@@ -63,7 +64,9 @@ void PeerLoans::end_returned(std::uint32_t key) noexcept {
   if (found == places_.end()) return;
   Entry& entry = entries_[found->second];
   // What is being recalled ends when that is known to be over: see recall_peer_loan().
-  if (entry.is_lent() && entry.key() == key && !entry.recall.is_valid()) end(entry);
+  if (!entry.is_lent() || entry.key() != key || entry.recall.is_valid()) return;
+  ++counts_.returned;
+  end(entry);
 }
 
 void PeerLoans::end(Entry& entry) noexcept {
@@ -75,8 +78,11 @@ void PeerLoans::end(Entry& entry) noexcept {
 }
 
 void PeerLoans::end_all() noexcept {
-  for (Entry& entry : entries_)
-    if (entry.is_lent()) end(entry);
+  for (Entry& entry : entries_) {
+    if (!entry.is_lent()) continue;
+    ++counts_.ended;
+    end(entry);
+  }
   // Bound to a queue pair that is gone, or free: no key opens anything.
   for (Entry& entry : entries_) static_cast<void>(entry.window.raw.destroy());
   first_free_ = 0;

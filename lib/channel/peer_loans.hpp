@@ -5,6 +5,7 @@
 
 #include <base/slot_table.hpp>
 #include <channel/scope_record.hpp>
+#include <lend/observe/channel_metrics.hpp>
 #include <lend/verbs/remote_region.hpp>
 #include <verbs/loan_row.hpp>
 #include <verbs/window_work.hpp>
@@ -47,7 +48,8 @@ class PeerLoans {
     void operator()(PeerLoans* loans) const noexcept;
   };
 
-  PeerLoans() = default;
+  /// `counts` of a channel that ends no later, but what is leaked counts nothing.
+  explicit PeerLoans(PeerLoanMetrics& counts) noexcept : counts_{counts} {}
   PeerLoans(PeerLoans const&) = delete;
   PeerLoans& operator=(PeerLoans const&) = delete;
 
@@ -63,8 +65,11 @@ class PeerLoans {
   [[nodiscard]] Entry* find(PeerLoanId id) noexcept;
   /// The device says that the peer returned the key.
   void end_returned(std::uint32_t key) noexcept;
-  /// The device confirmed the invalidation, or has no queue pair any more.
-  void end(Entry& entry) noexcept;
+  /// The device confirmed the invalidation.
+  void end_recalled(Entry& entry) noexcept {
+    ++counts_.recalled;
+    end(entry);
+  }
 
   /// The queue pair is gone: all loans are over. Its windows go, too.
   void end_all() noexcept;
@@ -81,8 +86,10 @@ class PeerLoans {
   // Of a window's key the program changes these from bind to bind. Source: ibv_inc_rkey().
   static constexpr std::uint32_t changing_bits = 0xff;
 
+  void end(Entry& entry) noexcept;
   void free(std::uint32_t place) noexcept;
 
+  PeerLoanMetrics& counts_;
   std::deque<Entry> entries_{};                                // which stay where they are
   std::unordered_map<std::uint32_t, std::uint32_t> places_{};  // by what stays of the key
   std::uint32_t first_free_ = 0;                               // place + 1

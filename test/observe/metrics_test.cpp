@@ -165,3 +165,45 @@ TEST_CASE("what every way to post and to end has counted", "[.]") {
     }
   std::cout << "post " << posted << "\ncomplete " << completed << "\nflush " << flushed << '\n';
 }
+
+TEST_CASE("a channel counts what it has lent, and how that ended", "[observe]") {
+  auto ends = two_ends(with_metrics());
+  if (lacks(ends.context, &DeviceCapabilities::peer_loans)) return;
+  auto memory = must(ends.domain.allocate(64));
+  auto const& counted = ends.a.metrics()->peer_loans;
+  auto const are = [&](std::uint64_t lent, std::uint64_t returned, std::uint64_t recalled,
+                       std::uint64_t ended, std::uint64_t refused) {
+    static_cast<void>(ends.a.metrics());  // counts what came since
+    CHECK(counted.lent == lent);
+    CHECK(counted.returned == returned);
+    CHECK(counted.recalled == recalled);
+    CHECK(counted.ended == ended);
+    CHECK(counted.refused == refused);
+  };
+  using namespace std::chrono_literals;
+  PollingScope scope{ends.a};
+  auto first = must(scope.post_lend(memory.scatter(0, 16)));
+  CHECK(error_of(scope.post_lend(memory.gather(8, 16))) == Errc::already_borrowed);
+  CHECK(error_of(scope.post_lend(memory.gather(0, 0))) == Errc::invalid_argument);
+  are(1, 0, 0, 0, 2);
+
+  auto reply = must(scope.post_receive(Receive::only_immediate()));
+  must(ends.b.send(Send::only_returning(first.remote())));
+  must(reply.wait(within(10s)));
+  are(1, 1, 0, 0, 2);
+  must(first.recall());  // which has nothing to do
+
+  auto second = must(scope.post_lend(memory.scatter(0, 16)));
+  must(second.recall(within(10s)));
+  {
+    PollingScope inner{ends.a};
+    static_cast<void>(must(inner.post_lend(memory.scatter(0, 16))));
+  }
+  are(3, 1, 2, 0, 2);
+
+  static_cast<void>(must(scope.post_lend(memory.scatter(0, 16))));
+  static_cast<void>(error_of(ends.a.write({memory.gather(32, 8), nobody(8)})));
+  static_cast<void>(scope.finish());
+  CHECK(error_of(scope.post_lend(memory.scatter(0, 16))) == Errc::stale_handle);
+  are(4, 1, 2, 1, 2);
+}

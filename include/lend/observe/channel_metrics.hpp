@@ -24,6 +24,16 @@ struct OperationMetrics {
   LatencyHistogram latency{};
 };
 
+/// Bytes lent to the peer by PollingScope::post_lend(). Once none is lent, lent = returned +
+/// recalled + ended.
+struct PeerLoanMetrics {
+  std::uint64_t lent = 0;      ///< loans that began
+  std::uint64_t returned = 0;  ///< by the peer
+  std::uint64_t recalled = 0;  ///< by PeerLoan::recall(), or at the end of a scope
+  std::uint64_t ended = 0;     ///< with the connection
+  std::uint64_t refused = 0;   ///< calls that lent nothing
+};
+
 /// What one channel has counted since it was prepared.
 ///
 /// Not counted: requests that the device refused, keep-alives. A message that came to a
@@ -33,6 +43,7 @@ struct ChannelMetrics {
   std::uint32_t sends_outstanding_max = 0;       ///< in the send queue, of any operation
   std::uint32_t receives_outstanding_max = 0;    ///< in the receive queue
   std::uint64_t room_waits = 0;                  ///< posts that found no room and waited for it
+  PeerLoanMetrics peer_loans{};
 
   // Of all channels of its WaitSet, if it has one.
   std::uint64_t yields = 0;  ///< a wait let other threads run
