@@ -62,6 +62,7 @@ SlotId Batching::add_any(Chain& chain, Work const& work, channel::ScopeRecord& s
     return {};
   }
   slot.work.bytes = resolved.bytes;
+  if constexpr (is_of_datagrams<Work>) channel_.datagrams->note_posted(id, work);
   return id;
 }
 
@@ -85,6 +86,7 @@ template <class Work>
       [[unlikely]]
     return {};
   in_flight.open(slot, id, operation, scope, plain.element.range.length, plain_and_held);
+  if constexpr (is_of_datagrams<Work>) channel_.datagrams->note_posted(id, plain.work());
   bool const is_silent = link<operation>(chain, slot, id);
   verbs::append_plain(queue_pair, chain, id.value, plain, is_silent);
   return id;
@@ -229,6 +231,7 @@ template struct BatchCalls<Receive>;
 template struct BatchCalls<Write, RemoteSlice>;
 template struct BatchCalls<Read, RemoteSlice>;
 template struct BatchCalls<Atomic, AtomicChange>;
+template struct BatchCalls<AddressedSend, Destination>;
 
 }  // namespace channel
 

@@ -93,6 +93,11 @@ Result<ReceivedDatagram> PendingDatagram::wait(Deadline deadline) noexcept {
   return keep(success);
 }
 
+// ---- scopes ----
+
+DatagramBatch::DatagramBatch(PollingScope& scope) noexcept
+    : Batch{scope.channel_, scope.ended_ ? nullptr : &scope.record()} {}
+
 Result<void> DatagramScope::recall(Deadline deadline) noexcept {
   ChannelState* const state = record().channel;
   if (state == nullptr)

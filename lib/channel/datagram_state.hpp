@@ -37,7 +37,8 @@ class DatagramState {
 
   [[nodiscard]] DatagramRow& row(base::SlotId id) noexcept { return rows_[id.index()]; }
 
-  /// The device took the send, which keeps its address handle until another one has its slot.
+  /// The device took the send, or a batch has it. It keeps its address handle until another one has
+  /// its slot.
   void note_posted(base::SlotId id, AddressedSend const& work) noexcept {
     row(id).destination = verbs::DestinationDoor::handle_of(*work.to);
   }

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// One PollingScope for each channel, found by its queue pair's number. The thread of the set.
+// One scope for each channel, found by its queue pair's number. The thread of the set.
 #include <channel/channel_state.hpp>
 #include <channel/ending.hpp>
 #include <channel/queue_pair_map.hpp>
 #include <channel/set_state.hpp>
+#include <lend/channel/datagram_channel.hpp>
 #include <lend/channel/set_scope.hpp>
+#include <lend/channel/unreliable_channel.hpp>
 
 #include <algorithm>
 #include <new>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace lend {
@@ -19,7 +22,8 @@ struct SetScope::State {
   struct Entry {
     std::uint32_t number = 0;
     ChannelReference channel{};
-    std::optional<PollingScope> scope{};
+    std::variant<std::monostate, PollingScope, UnreliableScope, DatagramScope> place{};
+    PollingScope* scope = nullptr;  // in its place
   };
 
   std::vector<std::unique_ptr<Entry>> entries{};  // those in use first
@@ -52,7 +56,7 @@ struct SetScope::State {
         continue;
       }
       by_number.remove(entry.number);
-      entry.scope.reset();
+      entry.place.emplace<std::monostate>();
       std::swap(entries[i], entries[--used]);
     }
     sweep_at = std::max<std::size_t>(16, 2 * used);
@@ -83,7 +87,8 @@ Deadline SetScope::deadline(std::optional<std::chrono::nanoseconds> longest) con
   return sooner(longest ? within(*longest) : Deadline::never(), drain_until_);
 }
 
-Result<PollingScope*> SetScope::on(Channel& channel) noexcept {
+template <class Scope, class AnyChannel>
+Result<Scope*> SetScope::scope_on(AnyChannel& channel) noexcept {
   if (ended_) return Error{Errc::stale_handle, "the scope of the set has ended"};
   ChannelState& state = ChannelState::of(channel);
   if (state.progress.set() != set_.get())
@@ -99,12 +104,23 @@ Result<PollingScope*> SetScope::on(Channel& channel) noexcept {
     entry = state_->entry_for(state.connection.number());
     if (entry == nullptr) return Errc::exhausted;
     bool const is_same = entry->channel.anchor == own.anchor && entry->channel.epoch == own.epoch;
-    if (is_same && !entry->scope->has_ended()) return &*entry->scope;
+    if (is_same && !entry->scope->has_ended()) return std::get_if<Scope>(&entry->place);
   }
-  entry->scope.emplace(channel);    // a use, too
+  Scope& made = entry->place.template emplace<Scope>(channel);  // a use, too
+  entry->scope = &made;
   entry->scope->unwind_ = unwind_;  // not of an exception that is under way just now
   entry->channel = own;
-  return &*entry->scope;
+  return &made;
+}
+
+Result<PollingScope*> SetScope::on(Channel& channel) noexcept {
+  return scope_on<PollingScope>(channel);
+}
+Result<UnreliableScope*> SetScope::on(UnreliableChannel& channel) noexcept {
+  return scope_on<UnreliableScope>(channel);
+}
+Result<DatagramScope*> SetScope::on(DatagramChannel& channel) noexcept {
+  return scope_on<DatagramScope>(channel);
 }
 
 Result<void> SetScope::finish() noexcept {

@@ -196,3 +196,84 @@ TEST_CASE("datagrams to a channel that is gone succeed, and nothing breaks", "[c
   CHECK(ends.a.first_cause() == nullptr);
   CHECK_THAT(ends.a.describe(), Catch::Contains("for datagrams"));
 }
+
+TEST_CASE("a batch of datagrams goes to each its destination, by one doorbell", "[channel]") {
+  if (has_no_datagrams(open_test_device())) return;
+  Datagrams ends;
+  auto third = must(datagram_channel_builder(ends.domain).build());
+  put(ends.memory, 0, "for b");
+  put(ends.memory, 8, "for the third");
+  DatagramScope of_b{ends.b};
+  DatagramScope of_third{third};
+  auto at_b = must(of_b.post_receive(ends.room(0)));
+  auto at_third = must(of_third.post_receive(ends.room(1)));
+  DatagramScope scope{ends.a};
+  {
+    auto batch = scope.batch();
+    // A destination may go before its datagram is posted.
+    static_cast<void>(must(batch.add_send(Send{ends.memory.gather(0, 5)}.with_immediate(3),
+                                          must(ends.a.destination(ends.b.address())))));
+    auto sent =
+        must(batch.add_send(ends.memory.gather(8, 13), must(ends.a.destination(third.address()))));
+    CHECK(batch.size() == 2);
+    CHECK_FALSE(must(at_b.poll()).has_value());
+    must(batch.post());
+    must(sent.wait(within(5s)));
+  }
+  auto const got = must(at_b.wait(within(5s)));
+  CHECK(ends.text_of(got) == "for b");
+  CHECK(got.immediate == 3u);
+  CHECK(got.sender.number == ends.a.address().queue_pair_number);
+  CHECK(ends.text_of(must(at_third.wait(within(5s)))) == "for the third");
+  must(scope.finish());
+  must(of_b.finish());
+  must(of_third.finish());
+  CHECK(ends.memory.loans() == 0);
+}
+
+TEST_CASE("a batch of datagrams refuses what a post refuses, and the others go", "[channel]") {
+  if (has_no_datagrams(open_test_device())) return;
+  Datagrams ends;
+  Destination const to_b = must(ends.a.destination(ends.b.address()));
+  auto const domain = must(ends.context.allocate_protection_domain());
+  auto const other = must(datagram_channel_builder(domain).build());
+  Destination const foreign = must(other.destination(ends.b.address()));
+  DatagramScope of_b{ends.b};
+  auto first = must(of_b.post_receive(ends.room(0)));
+  auto second = must(of_b.post_receive(ends.room(1)));
+  DatagramScope scope{ends.a};
+  auto batch = scope.batch();
+  static_cast<void>(must(batch.add_send(ends.memory.gather(0, 1), to_b)));
+  CHECK(error_of(batch.add_send(ends.memory.gather(0, ends.a.message_bytes_max() + 1), to_b)) ==
+        Errc::invalid_argument);
+  CHECK(error_of(batch.add_send(ends.memory.gather(0, 8), foreign)) == Errc::invalid_argument);
+  static_cast<void>(must(batch.add_send(ends.memory.gather(0, 2), to_b)));
+  must(batch.post());
+  CHECK(must(first.wait(within(5s))).bytes() == 1);
+  CHECK(must(second.wait(within(5s))).bytes() == 2);
+  must(scope.finish());
+  must(of_b.finish());
+}
+
+TEST_CASE("a batch of datagrams waits in its scope, whatever is recalled meanwhile", "[channel]") {
+  if (has_no_datagrams(open_test_device())) return;
+  Datagrams ends;
+  Destination const to_b = must(ends.a.destination(ends.b.address()));
+  DatagramScope of_b{ends.b};
+  std::vector<PendingDatagram> rooms;
+  for (std::size_t i = 0; i < 8; ++i) rooms.push_back(must(of_b.post_receive(ends.room(i))));
+  {
+    DatagramScope scope{ends.a};
+    auto own_room = must(scope.post_receive(ends.room(8)));
+    auto batch = scope.batch();
+    for (std::size_t i = 0; i < 8; ++i)
+      static_cast<void>(must(batch.add_send(ends.memory.gather(0, i + 1), to_b)));
+    must(scope.recall());
+    CHECK(error_of(own_room.poll()) == Errc::stale_handle);
+    CHECK(batch.size() == 8);
+  }
+  for (std::size_t i = 0; i < 8; ++i) CHECK(must(rooms[i].wait(within(5s))).bytes() == i + 1);
+  must(of_b.finish());
+  CHECK(ends.memory.loans() == 0);
+  CHECK(ends.a.first_cause() == nullptr);
+}

@@ -4,6 +4,9 @@
 // outside, all in one process.
 #include "support/two_ends.hpp"
 
+#include <lend/channel/datagram_channel.hpp>
+#include <lend/channel/unreliable_channel.hpp>
+
 #include <array>
 #include <optional>
 #include <stdexcept>
@@ -143,4 +146,67 @@ TEST_CASE("a scope of a set refuses the channels of others", "[channel]") {
   CHECK(error_of(scope.on(others.servers[0])) == Errc::invalid_argument);
   CHECK(error_of(scope.on(served.clients[0])).message().find("wait_set()") != std::string::npos);
   must(scope.finish());
+}
+
+TEST_CASE("a scope of a set lends on channels of every service", "[channel]") {
+  Context const context = open_test_device();
+  if (lacks(context, &DeviceCapabilities::datagrams) ||
+      lacks(context, &DeviceCapabilities::unreliable))
+    return;
+  ProtectionDomain const domain = must(context.allocate_protection_domain());
+  MemoryRegion memory = must(domain.allocate(65536));
+  WaitSet set = must(WaitSet::create(context));
+  ChannelOptions in_set;
+  in_set.wait_set = &set;
+  auto [server, client] = connected(domain, in_set, {});
+  auto prepared = must(unreliable_channel_builder(domain).wait_set(set, 1).build());
+  auto prepared_peer = must(unreliable_channel_builder(domain).build());
+  Endpoint const there = prepared_peer.endpoint();
+  auto peer = must(std::move(prepared_peer).handshake(prepared.endpoint()));
+  auto unreliable = must(std::move(prepared).handshake(there));
+  auto datagrams = must(datagram_channel_builder(domain).wait_set(set, 2).build());
+  auto outside = must(datagram_channel_builder(domain).build());
+  put(memory, 0, "to all of it");
+  auto const source = memory.gather(0, 12);
+  bool const is_finished = GENERATE(true, false);
+  {
+    SetScope scope{set};
+    CHECK(error_of(scope.on(peer)) == Errc::invalid_argument);
+    CHECK(error_of(scope.on(outside)) == Errc::invalid_argument);
+    auto message = must(must(scope.on(server))->post_receive(memory.scatter(64, 16)));
+    auto other = must(must(scope.on(unreliable))->post_receive(memory.scatter(128, 16)));
+    auto const room = [&](std::size_t i) {
+      return must(DatagramRoom::in(memory.scatter(8192 * (i + 1), 4136)));
+    };
+    auto datagram = must(must(scope.on(datagrams))->post_receive(room(0)));
+    auto unanswered = must(must(scope.on(datagrams))->post_receive(room(1)));
+    CHECK(must(scope.on(datagrams)) == must(scope.on(datagrams)));
+    CHECK(must(scope.on(unreliable)) == must(scope.on(unreliable)));
+    CHECK(memory.loans() == 4);
+
+    must(client.send(source, within(10s)));
+    must(peer.send(source, within(10s)));
+    must(outside.send(source, must(outside.destination(datagrams.address())), within(10s)));
+
+    std::array<bool, 3> are_named{};
+    while (are_named != std::array{true, true, true}) {
+      std::array<Ready, 4> room_for_news;
+      for (Ready const& news : must(set.wait(room_for_news, within(10s))))
+        are_named.at(news.tag) = true;
+    }
+    CHECK(must(message.wait()).bytes == 12);
+    CHECK(must(other.wait()).bytes == 12);
+    auto const got = must(datagram.wait());
+    CHECK(text_at(memory, got.message.range.offset, got.bytes()) == "to all of it");
+    CHECK(memory.loans() == 1);
+    if (is_finished) {
+      must(scope.finish());
+      CHECK(error_of(scope.on(datagrams)) == Errc::stale_handle);
+      CHECK(error_of(unanswered.poll()) == Errc::stale_handle);
+    }
+  }
+  // The room that nobody filled was recalled, which breaks nothing.
+  CHECK(memory.loans() == 0);
+  CHECK(datagrams.first_cause() == nullptr);
+  CHECK(unreliable.first_cause() == nullptr);
 }

@@ -111,6 +111,7 @@ class LEND_EXPORT Batch {
 
  private:
   friend class channel::Batching;
+  friend class DatagramBatch;
   friend class PollingScope;
   friend class UnreliableBatch;
   template <class Work, class... Peer>

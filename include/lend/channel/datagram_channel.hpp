@@ -99,6 +99,7 @@ class DatagramChannel : private Channel {
 
  private:
   friend class DatagramScope;
+  friend class SetScope;
   friend Result<DatagramChannel> open_channel(ProtectionDomain const&,
                                               DatagramChannelOptions const&);
   explicit DatagramChannel(Channel channel) noexcept : Channel{std::move(channel)} {}

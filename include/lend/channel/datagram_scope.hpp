@@ -7,6 +7,7 @@
 #include <lend/base/lifetime.hpp>
 #include <lend/base/result.hpp>
 #include <lend/base/source_line.hpp>
+#include <lend/channel/batch.hpp>
 #include <lend/channel/pending_work.hpp>
 #include <lend/channel/polling_scope.hpp>
 #include <lend/verbs/datagram.hpp>
@@ -65,6 +66,38 @@ class [[nodiscard]] LEND_EXPORT PendingDatagram {
   PendingWork work_;
   DatagramRoom room_;
   std::optional<ReceivedDatagram> got_{};
+};
+
+/// A Batch of sends, each with its own destination. From DatagramScope::batch(). Rooms are posted
+/// alone.
+///
+///     auto batch = scope.batch();
+///     for (auto const& subscriber : subscribers) {
+///       LEND_TRYV(batch.add_send(news.gather(), subscriber));
+///     }
+///     LEND_TRYV(batch.post());
+class LEND_EXPORT DatagramBatch : private Batch {
+ public:
+  /// As Batch::add_send(). The channel keeps the address handle from now on until another request
+  /// has its slot, or the channel ends.
+  /// Errors:  those of DatagramScope::post_send() and of Batch::post(); nothing was added.
+  [[nodiscard]] Result<PendingWork> add_send(Send const& work, Destination const& to,
+                                             Deadline deadline = Deadline::never(),
+                                             SourceLine where = SourceLine::here()) noexcept {
+    return add(AddressedSend{work, to}, deadline, where);
+  }
+  // Without a destination it does not compile, and the compiler says why.
+  template <IsService S = Ud>
+  Result<PendingWork> add_send(Send const& work,
+                               Deadline deadline = Deadline::never()) requires IsConnected<S>
+  = delete;
+  using Batch::post;
+  using Batch::requests_max;
+  using Batch::size;
+
+ private:
+  friend class DatagramScope;
+  explicit DatagramBatch(PollingScope& scope) noexcept;
 };
 
 /// Posts datagrams and their rooms, and gets every byte back before it ends, whatever others send.
@@ -140,6 +173,9 @@ class DatagramScope : private PollingScope {
     return handle_of(try_post(RoomReceive{room.element()}, where), room);
   }
 
+  /// Starts a batch, which posts several datagrams together.
+  [[nodiscard]] DatagramBatch batch() LEND_LIFETIMEBOUND { return DatagramBatch{*this}; }
+
   /// Gets all rooms of this scope back now, and the scope goes on. Handles of datagrams that came
   /// have them; the others are stale. Waits for sends until `deadline`.
   /// Errors:  timed_out, cancelled  a send did not leave until then; everything is as before.
@@ -156,6 +192,7 @@ class DatagramScope : private PollingScope {
 
  private:
   friend class Channel;
+  friend class SetScope;
   explicit DatagramScope(Channel& channel) noexcept : PollingScope{channel} {}
   [[nodiscard]] static Result<PendingDatagram> handle_of(Result<PendingWork> posted,
                                                          DatagramRoom const& room) noexcept {

@@ -184,6 +184,7 @@ class LEND_EXPORT PollingScope {
 
  private:
   friend class Channel;
+  friend class DatagramBatch;
   friend class DatagramScope;
   friend class SetScope;
   friend class UnreliableBatch;

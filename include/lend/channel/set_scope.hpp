@@ -18,12 +18,18 @@
 
 namespace lend {
 
+class DatagramChannel;
+class DatagramScope;
+class UnreliableChannel;
+class UnreliableScope;
+
 /// Posts work on any channel of a set, and gets every byte back before it ends: on success, on
 /// error or under an exception.
 ///
-/// It holds one PollingScope for each channel, made when the channel is first named. Channels may
-/// come and go meanwhile: one that is destroyed takes its failures along, so that a server does not
-/// grow with each client that dies. It lives on the stack, as a PollingScope does.
+/// It holds one scope for each channel, of the kind that the channel has, made when the channel is
+/// first named. Channels may come and go meanwhile: one that is destroyed takes its failures along,
+/// so that a server does not grow with each client that dies. It lives on the stack, as a
+/// PollingScope does.
 ///
 ///     SetScope scope{set};
 ///     LEND_TRY(client, scope.on(channel));
@@ -51,6 +57,8 @@ class LEND_EXPORT SetScope {
   ///          exhausted         no memory.
   ///          stale_handle      this scope has ended.
   [[nodiscard]] Result<PollingScope*> on(Channel& channel) noexcept LEND_LIFETIMEBOUND;
+  [[nodiscard]] Result<UnreliableScope*> on(UnreliableChannel& channel) noexcept LEND_LIFETIMEBOUND;
+  [[nodiscard]] Result<DatagramScope*> on(DatagramChannel& channel) noexcept LEND_LIFETIMEBOUND;
 
   /// Waits for all work, ends all scopes and reports the failures that no handle reported. A
   /// channel that fails does not keep the others from being drained.
@@ -62,6 +70,8 @@ class LEND_EXPORT SetScope {
   friend class MultiScope;
   explicit SetScope(std::shared_ptr<channel::SetState> set) noexcept;
   struct State;
+  template <class Scope, class AnyChannel>
+  [[nodiscard]] Result<Scope*> scope_on(AnyChannel& channel) noexcept;
   /// Until when a drain that begins now may take, at most `longest`.
   [[nodiscard]] Deadline deadline(std::optional<std::chrono::nanoseconds> longest) const noexcept;
 

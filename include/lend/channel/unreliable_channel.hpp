@@ -83,6 +83,7 @@ class UnreliableChannel : private Channel {
 
  private:
   friend class PreparedUnreliableChannel;
+  friend class SetScope;
   friend class UnreliableScope;
   friend struct channel::UnsafeCalls;
   explicit UnreliableChannel(Channel channel) noexcept : Channel{std::move(channel)} {}

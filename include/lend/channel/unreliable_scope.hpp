@@ -79,6 +79,7 @@ class UnreliableScope : private PollingScope {
 
  private:
   friend class Channel;
+  friend class SetScope;
   explicit UnreliableScope(Channel& channel) noexcept : PollingScope{channel} {}
   using PollingScope::end;
 };
