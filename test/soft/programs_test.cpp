@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <string>
 
+#include "soft/programs/datagram_run.hpp"
 #include "soft/programs/run.hpp"
 #include "support/catch.hpp"
 #include "support/seed.hpp"
@@ -26,11 +27,13 @@ std::uint64_t programs() {
   return wanted != nullptr ? std::stoull(wanted) : programs_of_ci;
 }
 
+template <class AnyRun>
 std::string told_of(Workplace& workplace, Program const& program) {
-  Run run{workplace, program};
+  AnyRun run{workplace, program};
   auto const violation = run.execute();
   auto const& options = program;
-  return "  " + std::string{options.is_loop_back ? "loop-back" : "two ends"} +
+  return "  " + std::string{options.is_unreliable ? "unreliable, " : ""} +
+         (options.is_loop_back ? "loop-back" : "two ends") +
          (options.has_pool    ? " in a set with a pool"
           : options.is_in_set ? " in a set"
                               : "") +
@@ -40,23 +43,32 @@ std::string told_of(Workplace& workplace, Program const& program) {
          run.story() + "  => " + (violation.empty() ? "it went well this time" : violation);
 }
 
-}  // namespace
-
-TEST_CASE("no program loses a loan, a slot, a completion or a failure", "[soft]") {
+template <class AnyRun>
+void run_all(Program (&program_of_seed)(std::uint64_t), std::uint64_t count) {
   Workplace workplace;
   auto const fails = [&](Program const& program) {
-    Run run{workplace, program};
+    AnyRun run{workplace, program};
     return !run.execute().empty();
   };
-  auto const seeds = test::seeds(programs());
+  auto const seeds = test::seeds(count);
   std::printf("%zu random programs\n", seeds.size());
   for (auto const seed : seeds) {
-    auto const program = program_of(seed);
-    Run run{workplace, program};
+    auto const program = program_of_seed(seed);
+    AnyRun run{workplace, program};
     auto const violation = run.execute();
     if (violation.empty()) continue;
     auto const shorter = shortened(program, fails);
     FAIL("LEND_TEST_SEED=" << seed << ": " << violation << "\nshortened:\n"
-                           << told_of(workplace, shorter));
+                           << told_of<AnyRun>(workplace, shorter));
   }
+}
+
+}  // namespace
+
+TEST_CASE("no program loses a loan, a slot, a completion or a failure", "[soft]") {
+  run_all<Run>(program_of, programs());
+}
+
+TEST_CASE("no program of datagrams loses a room, a slot or a datagram, or tears one", "[soft]") {
+  run_all<DatagramRun>(program_of_datagrams, programs() / 2);
 }

@@ -96,6 +96,7 @@ Program program_of(std::uint64_t seed) {
   program.is_in_set = lot.one_in(3);
   program.has_pool = program.is_in_set && lot.one_in(2);
   if (program.has_pool) program.low_mark = lot.below(pieces_of_pool + 2);
+  program.is_unreliable = !program.has_pool && lot.one_in(3);
   program.has_metrics = seed % 4 == 0;
   program.send_depth = 1 + lot.below(3);
   program.receive_depth = program.has_pool ? 0 : 1 + lot.below(3);
@@ -114,6 +115,29 @@ Program program_of(std::uint64_t seed) {
     constexpr Do of_pools[] = {Do::ask_set, Do::take_message, Do::drop_message};
     bool const is_of_pool = program.has_pool && lot.one_in(4);
     auto const what = is_of_pool ? of_pools[lot.below(3)] : lot.kind();
+    if (!is_violent && what >= Do::destroy_channel) continue;
+    program.steps.push_back(lot.step(what));
+  }
+  return program;
+}
+
+Program program_of_datagrams(std::uint64_t seed) {
+  Lot lot{seed};
+  Program program;
+  program.is_in_set = lot.one_in(3);
+  program.send_depth = 1 + lot.below(3);
+  program.receive_depth = 1 + lot.below(4);
+  if (lot.one_in(3)) program.send_depth = 12;  // some of a batch are silent
+  program.inline_bytes = lot.one_in(4) ? 16 : 0;
+  constexpr Wait waits[] = {Wait::adaptive, Wait::adaptive, Wait::spin, Wait::event};
+  program.wait = waits[lot.below(4)];
+  if (lot.one_in(3)) program.faults = faults_by_lot(lot);
+  bool const is_violent = lot.one_in(3);
+  auto const length = 4 + lot.below(40);
+  program.steps.push_back(lot.step(Do::open));
+  while (program.steps.size() < length) {
+    constexpr Do of_datagrams[] = {Do::post, Do::post, Do::recall, Do::renew_destination};
+    auto const what = lot.one_in(4) ? of_datagrams[lot.below(4)] : lot.kind();
     if (!is_violent && what >= Do::destroy_channel) continue;
     program.steps.push_back(lot.step(what));
   }

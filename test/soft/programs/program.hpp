@@ -33,6 +33,8 @@ enum class Do : std::uint8_t {
   leak,           ///< a handle
   move,           ///< a handle, to a new place or over another
   move_channel,   ///< to a new place
+  recall,         ///< the rooms of a scope of datagrams
+  renew_destination,  ///< of datagrams
   destroy_channel,
   destroy_region,  ///< on loan or not
   destroy_pool,    ///< with messages held or not
@@ -48,6 +50,7 @@ struct Step {
 /// How the two ends are made, what goes wrong on the device, and what the program does.
 struct Program {
   bool is_loop_back = false;   ///< one channel, its own peer
+  bool is_unreliable = false;  ///< the connection
   bool is_in_set = false;      ///< the channels are of one WaitSet
   bool has_pool = false;       ///< and of one ReceivePool
   bool has_events = false;     ///< the program listens to DeviceEvents
@@ -63,6 +66,9 @@ struct Program {
 
 /// The program of `seed`: the same on every machine.
 [[nodiscard]] Program program_of(std::uint64_t seed);
+
+/// The same of channels for datagrams.
+[[nodiscard]] Program program_of_datagrams(std::uint64_t seed);
 
 /// `program` with fewer steps and faults, of which `fails` still holds.
 [[nodiscard]] Program shortened(Program program, std::function<bool(Program const&)> const& fails);

@@ -2,8 +2,10 @@
 // Scopes, in and out; the program's beginning and its end.
 #include "soft/programs/run.hpp"
 
+#include <channel/preparing.hpp>
 #include <lend/soft/faults.hpp>
 
+#include <random>
 #include <utility>
 
 #include "support/two_ends.hpp"
@@ -34,7 +36,7 @@ void Run::tell(std::string line) {
 
 std::string Run::execute() {
   renew_device();
-  workplace_.spy.begin();
+  workplace_.spy.begin(program_.faults.empty());
   connect();
   while (next_ < program_.steps.size()) {
     one(program_.steps[next_++]);
@@ -50,6 +52,7 @@ void Run::connect() {
   for (int i = 0; i < 2; ++i) model_.regions.emplace_back(must(domain_->allocate(region_bytes)));
   exposed_ = must(domain_->unsafe_allocate_exposed(region_bytes, RemoteAccess::all));
   unsafe_ = must(domain_->allocate(region_bytes));
+  fill();
   model_.regions_beside = 2;
   remote_ = must(exposed_->remote());
 
@@ -71,9 +74,15 @@ void Run::connect() {
   pair.ack_retries = 2;
   pair.receiver_not_ready_retries = 3;
   pair.receiver_not_ready_delay = 10us;
-  PreparedChannel one = must(prepare_channel(*domain_, options));
+  if (program_.is_unreliable) pair.remote_access = RemoteAccess::write;
+  auto const prepare = [&] {
+    constexpr verbs::ServiceChoice unreliable{Service::unreliable_connection};
+    return must(program_.is_unreliable ? channel::Preparing::prepare(*domain_, options, unreliable)
+                                       : prepare_channel(*domain_, options));
+  };
+  PreparedChannel one = prepare();
   options.tag = 1;
-  PreparedChannel other = must(prepare_channel(*domain_, options));
+  PreparedChannel other = prepare();
   Endpoint const endpoint = one.endpoint();
   auto const join = [&](PreparedChannel prepared, Endpoint const& peer) {
     auto channel = std::make_unique<Channel>(must(std::move(prepared).handshake(peer)));
@@ -85,6 +94,16 @@ void Run::connect() {
   if (!loop) join(std::move(other), endpoint);
   if (!program_.faults.empty())
     must(inject_faults(workplace_.context, must(FaultPlan::parse(program_.faults))));
+}
+
+/// So that no two pieces have the same bytes, nor two messages, for a while.
+void Run::fill() {
+  std::mt19937 draw{program_.send_depth};
+  for (auto& region : model_.regions)
+    for (auto& byte : must(region->mutable_bytes(0, region_bytes)))
+      byte = static_cast<std::byte>(draw());
+  // SAFETY: nobody has posted anything.
+  model_.spy().wire().leave_unguarded(unsafe_->native()->lkey);
 }
 
 void Run::one(Step const& step) {
@@ -108,6 +127,8 @@ void Run::one(Step const& step) {
     case Do::leak: return leak(step);
     case Do::move: return move(step);
     case Do::move_channel: return move_channel(step);
+    case Do::recall:
+    case Do::renew_destination: return;  // of datagrams
     case Do::destroy_channel: return destroy_channel(step.numbers[0] % model_.ends.size());
     case Do::destroy_region: return destroy_region(step);
     case Do::destroy_pool: return destroy_pool();

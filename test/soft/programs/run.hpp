@@ -77,6 +77,7 @@ class Run {
 
   // run.cpp
   void connect();
+  void fill();
   /// The steps up to the end of the innermost scope; how it is to end.
   Way run_block();
   /// The same, where an exception may leave it from within.

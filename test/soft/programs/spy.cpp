@@ -59,14 +59,29 @@ struct SpyCalls {
   }
 
   static int post_send(ibv_qp* pair, ibv_send_wr* request, ibv_send_wr** refused) {
+    std::vector<std::optional<Sent>> messages;
+    for (auto const* one = request; one != nullptr; one = one->next)
+      messages.push_back(active->wire_.describe(*pair, *one));
+    auto at = active->works_.size();
     int const result = device.post_send(pair, request, refused);
     note(active->works_, pair->qp_num, request, result == 0 ? nullptr : *refused);
+    auto const* one = request;
+    for (auto& message : messages) {
+      if (at == active->works_.size()) break;
+      if (pair->qp_type == IBV_QPT_UD) active->works_[at].way = one->wr.ud.ah;
+      one = one->next;
+      if (message) message->work = at;
+      ++at;
+      if (message) active->wire_.note_sent(std::move(*message));
+    }
     return result;
   }
 
   static int post_receive(ibv_qp* pair, ibv_recv_wr* request, ibv_recv_wr** refused) {
+    auto at = active->works_.size();
     int const result = device.post_recv(pair, request, refused);
     note(active->works_, pair->qp_num, request, result == 0 ? nullptr : *refused);
+    for (; at < active->works_.size(); ++at) active->wire_.note_receive(pair->qp_num, at);
     return result;
   }
 
@@ -87,6 +102,7 @@ struct SpyCalls {
       if (other.queue_pair == work.queue_pair && other.is_silent && other.is_in_progress()) {
         other.state = Accepted::State::completed;
         other.seen_at = ++active->seen_;
+        active->complain_if(active->wire_.note_left(active->index_of(other)));
       }
     }
   }
@@ -113,12 +129,16 @@ struct SpyCalls {
       work->status = entries[i].status;
       work->seen_at = ++spy.seen_;
       if (entries[i].status != IBV_WC_SUCCESS) continue;
-      bool const by_write = entries[i].opcode == IBV_WC_RECV_RDMA_WITH_IMM;
       bool const is_pooled = channel::is_pooled(entries[i].wr_id);
+      auto const place = is_pooled ? std::nullopt : std::optional{spy.index_of(*work)};
+      spy.complain_if(work->is_receive ? spy.wire_.note_received(*work, place, entries[i])
+                                       : spy.wire_.note_left(*place));
+      bool const by_write = entries[i].opcode == IBV_WC_RECV_RDMA_WITH_IMM;
       if (work->is_receive && !(is_pooled && by_write)) work->bytes_received = entries[i].byte_len;
       if ((entries[i].wc_flags & IBV_WC_WITH_IMM) != 0)
         work->immediate = be32toh(entries[i].imm_data);
     }
+    if (got >= 0 && got < count) spy.complain_if(spy.wire_.note_drained(queue));
     return got;
   }
 
@@ -128,6 +148,7 @@ struct SpyCalls {
       ++active->queue_pairs;
       active->queues_[pair->qp_num] = attributes->send_cq;
       active->failed_.erase(attributes->send_cq);
+      active->wire_.note_made(*pair);
     }
     return pair;
   }
@@ -137,7 +158,9 @@ struct SpyCalls {
       ++active->flushes_refused;
       return EIO;
     }
-    return soft::provider().modify_qp(pair, attributes, mask);
+    int const result = soft::provider().modify_qp(pair, attributes, mask);
+    if (result == 0) active->wire_.note_moved(pair->qp_num, *attributes, mask);
+    return result;
   }
 
   static int destroy_qp(ibv_qp* pair) {
@@ -152,6 +175,7 @@ struct SpyCalls {
       if (!had_to)
         spy.complain("a queue pair was destroyed with work in progress that a flush would end");
     }
+    spy.wire_.note_gone(pair->qp_num);
     --spy.queue_pairs;
     return soft::provider().destroy_qp(pair);
   }
@@ -164,6 +188,13 @@ struct SpyCalls {
       work.seen_at = seen;
     }
     return soft::provider().destroy_srq(queue);
+  }
+
+  static int destroy_address(ibv_ah* way) {
+    for (auto const& work : active->works_)
+      if (work.way == way && work.is_in_progress())
+        active->complain("an address handle ended while a datagram needs it");
+    return soft::provider().destroy_ah(way);
   }
 
   static int get_async_event(ibv_context* context, ibv_async_event* event) {
@@ -217,6 +248,7 @@ Spy::Spy() {
   provider.modify_qp = SpyCalls::modify_qp;
   provider.destroy_qp = SpyCalls::destroy_qp;
   provider.destroy_srq = SpyCalls::destroy_srq;
+  provider.destroy_ah = SpyCalls::destroy_address;
   provider.get_async_event = SpyCalls::get_async_event;
   provider.reg_mr = SpyCalls::register_region;
   provider.dereg_mr = SpyCalls::deregister;
@@ -237,7 +269,8 @@ Context Spy::open() {
   return context;
 }
 
-void Spy::begin() {
+void Spy::begin(bool is_exact) {
+  wire_.begin(is_exact);
   works_.clear();
   pooled_.clear();
   pool_events_.clear();
@@ -254,6 +287,10 @@ void Spy::begin() {
 
 void Spy::complain(std::string text) {
   if (violation_.empty()) violation_ = std::move(text);
+}
+
+void Spy::complain_if(std::string text) {
+  if (!text.empty()) complain(std::move(text));
 }
 
 Accepted* Spy::find(std::uint32_t queue_pair, std::uint64_t id) noexcept {

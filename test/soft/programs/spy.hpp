@@ -14,47 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "soft/programs/accepted.hpp"
+#include "soft/programs/wire.hpp"
+
 namespace lend::test {
-
-/// A piece of memory that the device was given.
-struct Piece {
-  std::uint64_t address = 0;
-  std::uint32_t length = 0;
-  std::uint32_t key = 0;
-
-  [[nodiscard]] bool overlaps(Piece const& other) const noexcept {
-    return length != 0 && other.length != 0 && address < other.address + other.length &&
-           other.address < address + length;
-  }
-};
-
-/// One work request that the device has accepted.
-struct Accepted {
-  enum class State : std::uint8_t {
-    in_progress,  ///< the device may touch its bytes
-    completed,    ///< lend has taken its completion
-    destroyed,    ///< its queue pair was destroyed before that
-  };
-  std::uint64_t id = 0;
-  std::uint32_t queue_pair = 0;
-  bool is_receive = false;
-  bool device_writes = false;  // into its pieces
-  bool is_copied = false;      // it has the bytes of its pieces, and touches them no more
-  bool is_silent = false;      // without a completion of its own if it succeeds
-  std::vector<Piece> pieces{};
-
-  State state = State::in_progress;
-  ibv_wc_status status = IBV_WC_SUCCESS;
-  std::uint32_t bytes_received = 0;
-  std::optional<std::uint32_t> immediate{};
-  std::uint64_t seen_at = 0;  ///< counts completions taken; those destroyed together share one
-
-  [[nodiscard]] bool is_in_progress() const noexcept { return state == State::in_progress; }
-  [[nodiscard]] bool has_failed() const noexcept {
-    return state == State::destroyed || (state == State::completed && status != IBV_WC_SUCCESS);
-  }
-  [[nodiscard]] std::uint32_t slot() const noexcept { return static_cast<std::uint32_t>(id); }
-};
 
 /// A receive of a shared queue was posted, or lend has taken its completion.
 struct PoolEvent {
@@ -86,8 +49,9 @@ class Spy {
   /// A context whose calls are watched.
   [[nodiscard]] Context open();
 
-  /// Forgets what is over. All queue pairs must be gone.
-  void begin();
+  /// Forgets what is over. All queue pairs must be gone. `is_exact` as for Wire::begin().
+  void begin(bool is_exact);
+  [[nodiscard]] Wire& wire() noexcept { return wire_; }
 
   /// Whether the device reported that this queue pair failed, by an event that lend has read.
   [[nodiscard]] bool has_reported(std::uint32_t queue_pair) const noexcept {
@@ -116,10 +80,15 @@ class Spy {
  private:
   friend struct SpyCalls;
   void complain(std::string text);
+  void complain_if(std::string text);
+  [[nodiscard]] std::size_t index_of(Accepted const& work) const noexcept {
+    return static_cast<std::size_t>(&work - works_.data());
+  }
   Accepted* find(std::uint32_t queue_pair, std::uint64_t id) noexcept;
   Accepted* find_pooled(std::uint32_t queue_pair, std::uint64_t id) noexcept;
 
   std::vector<Accepted> works_{};
+  Wire wire_{works_};
   std::vector<Accepted> pooled_{};
   std::vector<PoolEvent> pool_events_{};
   std::map<std::uint32_t, ibv_cq*> queues_{};  // by queue pair

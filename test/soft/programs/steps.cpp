@@ -63,12 +63,13 @@ Run::Request Run::request_of(Step const& step, bool unsafely) {
   Request request;
   auto const numbers = step.numbers;
   std::size_t const of_result = unsafely ? unsafe_region : numbers[4] % model_.regions.size();
-  if (numbers[2] % 9 == 8 && (unsafely || model_.regions[of_result]))
+  if (!program_.is_unreliable && numbers[2] % 9 == 8 && (unsafely || model_.regions[of_result]))
     return atomic_of(step, of_result);
-  request.operation = static_cast<Operation>(numbers[2] % 8 < 3   ? 0
-                                             : numbers[2] % 8 < 6 ? 1
-                                             : numbers[2] % 8 < 7 ? 2
-                                                                  : 3);
+  request.operation = static_cast<Operation>(numbers[2] % 8 < 3       ? 0
+                                             : numbers[2] % 8 < 6     ? 1
+                                             : numbers[2] % 8 < 7     ? 2
+                                             : program_.is_unreliable ? 2
+                                                                      : 3);
   bool const writes = writes_here(request.operation);
   auto const oddity = numbers[3] % 64;
   // Mostly one piece; none at all, one too many, or more than a pool's piece holds, now and then.
