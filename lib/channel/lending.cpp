@@ -132,6 +132,12 @@ Result<bool> is_over(ChannelState& channel, PeerLoanId id) noexcept {
   if (channel.peer_loans == nullptr || channel.peer_loans->find(id) == nullptr) return true;
   if (Error const* const kept = channel.connection.kept()) return *kept;
   LEND_TRYV(channel.poll());
+  PeerLoans::Entry* const entry = channel.peer_loans->find(id);
+  if (entry == nullptr) return true;
+  // A recall that was given up may have come to its end since.
+  if (entry->recall.is_valid()) {
+    LEND_TRYV(go_on_recalling(channel, *entry));
+  }
   return channel.peer_loans->find(id) == nullptr;
 }
 

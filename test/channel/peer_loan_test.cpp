@@ -13,6 +13,8 @@
 #include "support/seed.hpp"
 #include "support/two_ends.hpp"
 
+#include <lend/soft/faults.hpp>
+
 using namespace lend;
 using namespace lend::test;
 using namespace std::chrono_literals;
@@ -245,6 +247,23 @@ TEST_CASE("bytes that cannot be lent are refused, and nothing is posted", "[chan
   must(lender.ends.b.send(lender.own.gather(0, 8)));
   must(scope.finish());
   CHECK(error_of(scope.post_lend(lender.memory.gather(0, 8))) == Errc::stale_handle);
+}
+
+TEST_CASE("a recall that was given up goes on, and its end is told", "[channel]") {
+  Lender lender;
+  if (lender.ends.context.kind() != DeviceKind::soft)
+    return skip(lender.ends.context, "takes no faults");
+  PollingScope scope{lender.ends.a};
+  auto loan = must(scope.post_lend(lender.memory.scatter(0, 64)));
+  CHECK_FALSE(must(loan.is_over()));
+  must(inject_faults(lender.ends.context, FaultPlan{}.delay(1, 5ms)));
+  CHECK(error_of(loan.recall(within(0ms))) == Errc::timed_out);
+  CHECK(lender.memory.loans() == 1);
+
+  auto const patience = within(10s);
+  while (!must(loan.is_over())) REQUIRE_FALSE(patience.has_passed());
+  CHECK(lender.memory.loans() == 0);
+  must(scope.finish());
 }
 
 TEST_CASE("a device that cannot hold a peer to a loan says so, and nothing is lent", "[channel]") {
