@@ -7,6 +7,7 @@
 #include <string>
 
 #include "soft/programs/datagram_run.hpp"
+#include "soft/programs/loan_run.hpp"
 #include "soft/programs/run.hpp"
 #include "support/catch.hpp"
 #include "support/seed.hpp"
@@ -71,4 +72,8 @@ TEST_CASE("no program loses a loan, a slot, a completion or a failure", "[soft]"
 
 TEST_CASE("no program of datagrams loses a room, a slot or a datagram, or tears one", "[soft]") {
   run_all<DatagramRun>(program_of_datagrams, programs() / 2);
+}
+
+TEST_CASE("no program of peer loans loses a byte or a slot, or leaves the peer one", "[soft]") {
+  run_all<LoanRun>(program_of_loans, programs() / 4);
 }

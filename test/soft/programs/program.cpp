@@ -144,6 +144,29 @@ Program program_of_datagrams(std::uint64_t seed) {
   return program;
 }
 
+Program program_of_loans(std::uint64_t seed) {
+  Lot lot{seed};
+  Program program;
+  program.is_in_set = lot.one_in(4);
+  program.send_depth = 1 + lot.below(4);
+  program.receive_depth = 1 + lot.below(2);
+  program.inline_bytes = lot.one_in(4) ? 16 : 0;
+  constexpr Wait waits[] = {Wait::adaptive, Wait::adaptive, Wait::spin, Wait::event};
+  program.wait = waits[lot.below(4)];
+  if (lot.one_in(3)) program.faults = faults_by_lot(lot);
+  bool const is_violent = lot.one_in(3);
+  auto const length = 4 + lot.below(50);
+  program.steps.push_back(lot.step(Do::open));
+  while (program.steps.size() < length) {
+    constexpr Do of_loans[] = {Do::post,   Do::post,         Do::block, Do::block,
+                               Do::recall, Do::take_message, Do::poll};
+    auto const what = lot.one_in(2) ? of_loans[lot.below(7)] : lot.kind();
+    if (!is_violent && what >= Do::destroy_channel) continue;
+    program.steps.push_back(lot.step(what));
+  }
+  return program;
+}
+
 Program shortened(Program program, std::function<bool(Program const&)> const& fails) {
   auto const without = [](Program whole, std::size_t begin, std::size_t count) {
     auto const from = whole.steps.begin() + static_cast<std::ptrdiff_t>(begin);

@@ -70,6 +70,9 @@ struct Program {
 /// The same of channels for datagrams.
 [[nodiscard]] Program program_of_datagrams(std::uint64_t seed);
 
+/// The same of channels that lend to their peers.
+[[nodiscard]] Program program_of_loans(std::uint64_t seed);
+
 /// `program` with fewer steps and faults, of which `fails` still holds.
 [[nodiscard]] Program shortened(Program program, std::function<bool(Program const&)> const& fails);
 

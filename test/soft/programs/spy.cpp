@@ -68,6 +68,7 @@ struct SpyCalls {
     auto const* one = request;
     for (auto& message : messages) {
       if (at == active->works_.size()) break;
+      if (one->opcode == IBV_WR_LOCAL_INV) active->invalidated_.insert(one->invalidate_rkey);
       if (pair->qp_type == IBV_QPT_UD) active->works_[at].way = one->wr.ud.ah;
       one = one->next;
       if (message) message->work = at;
@@ -149,6 +150,7 @@ struct SpyCalls {
       active->queues_[pair->qp_num] = attributes->send_cq;
       active->failed_.erase(attributes->send_cq);
       active->wire_.note_made(*pair);
+      active->destroyed_.erase(pair->qp_num);
     }
     return pair;
   }
@@ -176,6 +178,7 @@ struct SpyCalls {
         spy.complain("a queue pair was destroyed with work in progress that a flush would end");
     }
     spy.wire_.note_gone(pair->qp_num);
+    spy.destroyed_.insert(pair->qp_num);
     --spy.queue_pairs;
     return soft::provider().destroy_qp(pair);
   }
@@ -277,6 +280,8 @@ void Spy::begin(bool is_exact) {
   queues_.clear();
   failed_.clear();
   reported_.clear();
+  destroyed_.clear();
+  invalidated_.clear();
   events_.clear();
   violation_.clear();
   polls_to_fail = 0;

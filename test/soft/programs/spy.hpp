@@ -57,6 +57,13 @@ class Spy {
   [[nodiscard]] bool has_reported(std::uint32_t queue_pair) const noexcept {
     return reported_.contains(queue_pair);
   }
+  [[nodiscard]] bool has_destroyed(std::uint32_t queue_pair) const noexcept {
+    return destroyed_.contains(queue_pair);
+  }
+  /// Whether lend has had the device invalidate this key.
+  [[nodiscard]] bool has_invalidated(std::uint32_t key) const noexcept {
+    return invalidated_.contains(key);
+  }
   /// In the order in which lend read them.
   [[nodiscard]] std::vector<SeenEvent> const& events() const noexcept { return events_; }
   [[nodiscard]] std::vector<Accepted>& works() noexcept { return works_; }
@@ -94,6 +101,8 @@ class Spy {
   std::map<std::uint32_t, ibv_cq*> queues_{};  // by queue pair
   std::map<ibv_cq*, bool> failed_{};           // queues of which a poll has failed
   std::set<std::uint32_t> reported_{};         // queue pairs
+  std::set<std::uint32_t> destroyed_{};        // likewise
+  std::set<std::uint32_t> invalidated_{};      // keys
   std::vector<SeenEvent> events_{};
   std::string violation_{};
   std::uint64_t seen_ = 0;
