@@ -140,6 +140,8 @@ void InFlight::succeed_before(Slot& slot) noexcept {
 }
 
 bool InFlight::has_receive_of(ScopeRecord const& scope) noexcept {
+  // A visit of all slots takes thousands of instructions.
+  if (scope.outstanding == 0 || outstanding(Operation::receive) == 0) return false;
   bool has = false;
   for_each_outstanding([&](SlotId, Slot const& slot) {
     has = has || (slot.scope == &scope && slot.work.operation == Operation::receive);

@@ -37,8 +37,8 @@ class Recall {
 std::optional<Error> Ending::recall(ScopeRecord& scope, Deadline deadline,
                                     bool is_unwinding) noexcept {
   InFlight& in_flight = channel_.in_flight;
-  // A datagram that is there already needs no recall; a failure of this poll shows again below.
-  if (in_flight.has_receive_of(scope)) static_cast<void>(channel_.progress.poll());
+  // What is there already needs no recall; a failure of this poll shows again below.
+  if (scope.outstanding > 0) static_cast<void>(channel_.progress.poll());
   if (!in_flight.has_receive_of(scope)) return std::nullopt;
   // Sends end as they leave. Those of other scopes would be flushed, too.
   if (auto gave_up = wait_for(scope, true, deadline, is_unwinding)) return gave_up;
