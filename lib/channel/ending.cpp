@@ -24,13 +24,16 @@ constexpr std::chrono::milliseconds last_receive_bound{10};
 std::optional<Error> Ending::drain(ScopeRecord& scope, Deadline deadline,
                                    bool is_unwinding) noexcept {
   if (is_unwinding) deadline = sooner(deadline, within(unwinding_bound));
+  bool const had_loans = scope.lent > 0;
   std::optional<Error> cut_short;
-  if (channel_.datagrams != nullptr)
-    cut_short = recall(scope, deadline, is_unwinding);
-  else if (is_unwinding && channel_.in_flight.has_receive_of(scope))
+  if (channel_.datagrams != nullptr) {
+    if (scope.outstanding > 0 && channel_.in_flight.outstanding(Operation::receive) > 0)
+      cut_short = recall(scope, deadline, is_unwinding);
+  } else if (is_unwinding && channel_.in_flight.has_receive_of(scope)) {
     cut_short =
         Error{Errc::channel_broken,
               "an exception left a scope while a receive was outstanding, which was aborted"};
+  }
   // Mostly all of it is over by now; a failure of this poll shows again below.
   if (!cut_short && scope.outstanding > 0) static_cast<void>(channel_.progress.poll());
   if (!cut_short && scope.outstanding > 0)
@@ -45,6 +48,9 @@ std::optional<Error> Ending::drain(ScopeRecord& scope, Deadline deadline,
   if (channel_.is_broken()) channel_.learn_reason(Deadline::never());
   if (scope.lent > 0) [[unlikely]]
     end_peer_loans();
+  // Of bytes lent to the peer no request tells that they stay so.
+  if (Error const* const kept = had_loans ? channel_.connection.kept() : nullptr) [[unlikely]]
+    cut_short = cut_short ? kept->with_cause(*cut_short) : *kept;
   for (Error& failure : scope.failures) failure = channel_.failures.explained(failure);
   channel_.in_flight.retire_handles_of(scope);
   return cut_short;

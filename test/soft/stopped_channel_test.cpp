@@ -181,3 +181,61 @@ TEST_CASE("the end of an exposure does not wait long for a peer that is stopped 
   // SAFETY: the bytes are leaked, for their registration could not be ended.
   for (auto const& byte : bytes) REQUIRE(peek(byte) == std::byte{'x'});
 }
+
+TEST_CASE("a recall does not wait long for a peer that is stopped while it writes, and says so",
+          "[soft]") {
+  enum class Then { goes_on, dies, stays };
+  auto const then = GENERATE(Then::goes_on, Then::dies, Then::stays);
+  CAPTURE(static_cast<int>(then));
+  Rendezvous const rendezvous;
+  PeerProcess peer{[](Wire const& wire) {
+    if (!let_parent_trace()) return 1;
+    auto end = one_end(wire);
+    auto memory = must(end.domain.allocate(size));
+    std::memset(must(memory.mutable_bytes()).data(), 'x', size);
+    std::array<std::byte, RemoteRegion::encoded_size> told{};
+    if (!wire.take(told)) return 2;
+    auto const remote = must(RemoteRegion::decode(told));
+    breakpoint();
+    static_cast<void>(end.channel.write({memory.gather(), remote}, within(20s)));
+    return wire.say() ? 0 : 3;
+  }};
+  auto end = one_end(peer.wire());
+  std::optional<MemoryRegion> memory{must(end.domain.allocate(size))};
+  auto const bytes = must(memory->mutable_bytes());
+  std::optional<PollingScope> scope{std::in_place, end.channel};
+  auto loan = must(scope->post_lend(memory->scatter()));
+  REQUIRE(peer.wire().put(loan.remote().encode()));
+  stop_in_request(peer, first_queue_pair_of(soft::Context::of(end.context.native())), At::copy,
+                  bytes);
+
+  auto const began = Clock::now();
+  auto const late = error_of(loan.recall(within(30ms)));
+  CHECK(late == Errc::timed_out);
+  CHECK(late.message().find("still on loan") != std::string::npos);
+  CHECK_FALSE(must(loan.is_over()));
+  CHECK(memory->loans() == 1);
+  if (then == Then::stays) {
+    scope->drain_within(30ms);
+    check_reason(error_of(scope->finish()), peer.pid());
+    CHECK(memory->loans() == 1);
+    memory.reset();
+  }
+  CHECK(Clock::now() - began < soon);
+
+  if (then == Then::dies) {
+    REQUIRE(::kill(peer.pid(), SIGKILL) == 0);
+  } else {
+    REQUIRE(::kill(peer.pid(), SIGCONT) == 0);
+    REQUIRE(peer.wire().hear());
+    CHECK(peer.exit_status() == 0);
+  }
+  if (then != Then::stays) {
+    must(loan.recall(within(20s)));
+    CHECK(must(loan.is_over()));
+    CHECK(memory->loans() == 0);
+  }
+  // SAFETY: they are the program's again, or leaked, for their loan never ends.
+  if (then != Then::dies)
+    for (auto const& byte : bytes) REQUIRE(peek(byte) == std::byte{'x'});
+}
