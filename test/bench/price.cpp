@@ -59,6 +59,7 @@ std::optional<Figures> measure_row(Row const& row, std::vector<LoopBack>& ends) 
   std::array<std::vector<double>, way_names.size()> all;
   for (std::size_t run = 0; run < runs; ++run)
     for (std::size_t way = 0; way < way_names.size(); ++way) {
+      if (row.ways[way] == nullptr) continue;
       auto const allocations = test::allocations();
       auto const started = std::chrono::steady_clock::now();
       if (!lend_bench_run(row.ways[way], ends.data(), ends.size(), count)) return std::nullopt;
@@ -68,6 +69,7 @@ std::optional<Figures> measure_row(Row const& row, std::vector<LoopBack>& ends) 
       all[way].push_back(took.count() / double(count * ends.size()));
     }
   for (std::size_t way = 0; way < way_names.size(); ++way) {
+    if (all[way].empty()) continue;
     std::nth_element(all[way].begin(), all[way].begin() + runs / 2, all[way].end());
     figures.medians[way] = all[way][runs / 2];
   }
@@ -99,10 +101,14 @@ Result<void> measure(Options const& options, char const* device) {
     ends.push_back(std::move(end));
   }
   if (is_null) make_null(*context.native());
-  for (Row const& row : is_null ? rows_alone() : rows_looped()) {
+  std::vector<Row> rows;
+  for (auto const some : {is_null ? rows_alone() : rows_looped(),
+                          is_null ? rows_of_services() : std::span<Row const>{}})
+    rows.insert(rows.end(), some.begin(), some.end());
+  for (Row const& row : rows) {
     if (options.once != 0) {
       for (Way const way : row.ways)
-        if (!lend_bench_run(way, ends.data(), ends.size(), options.once))
+        if (way != nullptr && !lend_bench_run(way, ends.data(), ends.size(), options.once))
           return Errc::system_failed;
       continue;
     }

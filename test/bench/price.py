@@ -5,9 +5,10 @@ price.py PRICE [--json] [--gate] [--keep-alive] [--metrics] [--second-thread]
 
 PRICE is the program built from price.cpp. Instructions do not depend on how busy a machine is, only
 on compiler and libraries, so with --gate what lend adds to raw verbs is held to BANDS, what it adds to
-an atomic operation to a read's and ATOMIC more, what metrics and recordings add to METRICS and
-RECORDING, and the price with many channels in turn or many posts in a scope to FLAT times that with
-few; exits 1 beyond them, and 77 where valgrind is missing.
+an atomic operation to a read's and ATOMIC more, to a send by UC or UD to a send's and UNRELIABLE
+more, what metrics and recordings add to METRICS and RECORDING, and the price with many channels in
+turn or many posts in a scope to FLAT times that with few; exits 1 beyond them, and 77 where valgrind
+is missing.
 """
 import itertools
 import json
@@ -22,13 +23,15 @@ from pathlib import Path
 WAYS = ["raw", "by_id", "unsafe", "scoped", "blocking", "round", "chain", "batch"]
 TWIN = {"batch": "chain"}  # 16 at a time, too; of the others raw
 ROWS = [("null", "send"), ("null", "receive"), ("null", "write"), ("null", "read"),
-        ("null", "atomic"),
+        ("null", "atomic"), ("null", "send by UC"), ("null", "send by UD"),
         ("soft", "send + receive"), ("soft", "write"), ("soft", "read"), ("soft", "atomic")]
+LACKING = {("send by UD", "unsafe")}  # ways that there are not
 COUNT = 2000  # operations of each run: what a run costs besides is lost in them
 # Instructions above the twin on the null device, at most: what g++ 12 -O2 makes, and some 8 in a hundred.
 BANDS = {"by_id": 149, "unsafe": 215, "scoped": 289, "blocking": 178, "round": 775, "batch": 444}
 COPIED = {"scoped": 211, "blocking": 96}  # a send, whose bytes are copied by the post
 ATOMIC = 13  # an atomic operation's above a read's in each layer, at most
+UNRELIABLE = 40  # a send's by UC or UD above one's by RC in each layer, at most
 FLAT = 1.02
 METRICS = 44  # what counting adds to an operation, in any layer that counts: 34 to 41
 RECORDING = 110  # what recording adds, with counting
@@ -46,7 +49,12 @@ def count(program, options, operations=COUNT, channels=1, recordings=""):
         if done.returncode != 0:
             sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
         totals = []
-        for number in range(1, len(ROWS) * len(WAYS) + 1):
+        number = 0
+        for (_, operation), way in itertools.product(ROWS, WAYS):
+            if (operation, way) in LACKING:
+                totals.append(0)
+                continue
+            number += 1
             text = Path(f"{folder}/out.{number}").read_text()
             total = int(re.search(r"^(?:totals|summary): (\d+)", text, re.M).group(1))
             totals.append(total / operations / channels)
@@ -72,16 +80,18 @@ def main():
     if "--json" in flags:
         for (device, operation), figures in table.items():
             print(json.dumps({"device": device, "operation": operation,
-                              **{f"{w}_instructions": round(f, 1) for w, f in zip(WAYS, figures)}}))
+                              **{f"{w}_instructions": round(f, 1) for w, f in zip(WAYS, figures)
+                                 if (operation, w) not in LACKING}}))
     else:
         print("instructions per operation, post and completion; + is above raw, of batch above chain")
         print(f"{'device':6} {'operation':16}" + "".join(f" {w:>9}" for w in WAYS))
         for (device, operation), figures in table.items():
             cells = [f"{figures[0]:9.0f}"]
             for way, figure in zip(WAYS[1:], figures[1:]):
-                cells.append(f"{figure:9.0f}" if way == "chain" else f"{figure - twin(way, figures):+9.0f}")
+                cells.append(" " * 8 + "-" if (operation, way) in LACKING else f"{figure:9.0f}" if way == "chain"
+                             else f"{figure - twin(way, figures):+9.0f}")
             print(f"{device:6} {operation:16} " + " ".join(cells))
-    bands = {operation: BANDS for device, operation in table if device == "null" and operation != "atomic"}
+    bands = {operation: BANDS for operation in ("receive", "write", "read")}
     bands["send"] = {**BANDS, **COPIED}
     beyond = [f"{operation}, {way}: {figure - twin(way, figures):.0f} above its twin, the band is {band[way]}"
               for operation, band in bands.items()
@@ -93,6 +103,11 @@ def main():
         more = atomic[at] - twin(way, atomic) - read[at] + twin(way, read)
         if more > ATOMIC:
             beyond.append(f"atomic, {way}: {more:.0f} more above its twin than a read, the band is {ATOMIC}")
+    for operation, (at, way) in itertools.product(("send by UC", "send by UD"), enumerate(WAYS)):
+        figures, send = table["null", operation], table["null", "send"]
+        more = figures[at] - twin(way, figures) - send[at] + twin(way, send)
+        if (operation, way) not in LACKING and more > UNRELIABLE:
+            beyond.append(f"{operation}, {way}: {more:.0f} more above its twin than a send, the band is {UNRELIABLE}")
     if "--gate" not in flags:
         return
     for what, more in (("100 channels", count(program, options, 160, channels=100)),

@@ -3,6 +3,8 @@
 // queue pair, or by id on another of the same make. One thread.
 #pragma once
 
+#include <lend/channel/datagram_channel.hpp>
+#include <lend/channel/unreliable_channel.hpp>
 #include <lend/lend.hpp>
 
 #include <infiniband/verbs.h>
@@ -14,7 +16,7 @@
 
 namespace lend::bench {
 
-/// A channel connected to itself, and the raw objects in it.
+/// A channel connected to itself, and the raw objects in it; and the same of the other services.
 struct LoopBack {
   MemoryRegion memory;  ///< exposed
   Channel channel;
@@ -24,6 +26,12 @@ struct LoopBack {
   std::uint64_t address;
   CompletionQueue completions;
   QueuePair by_id;  ///< connected to itself, too
+
+  UnreliableChannel unreliable;
+  UnreliableQueuePair unreliable_by_id;
+  DatagramChannel datagrams;
+  DatagramQueuePair datagrams_by_id;
+  Destination itself;  ///< of the datagrams
 };
 
 [[nodiscard]] Result<LoopBack> loop_back(ProtectionDomain const& domain,
@@ -42,8 +50,10 @@ struct Row {
   std::array<Way, way_names.size()> ways;
 };
 
-/// Each operation alone, as only a null device can do it.
+/// Each operation alone, as only a null device can do it. A way that a service lacks is null.
 [[nodiscard]] std::span<Row const> rows_alone() noexcept;
+/// A send by the services that acknowledge nothing, likewise.
+[[nodiscard]] std::span<Row const> rows_of_services() noexcept;
 /// What a loop-back can do; a send comes with its receive.
 [[nodiscard]] std::span<Row const> rows_looped() noexcept;
 
