@@ -79,9 +79,9 @@ void LoanRun::one(Step const& step) {
     case Do::destroy_channel: return destroy_channel(step.numbers[0] % 2 == 0);
     case Do::destroy_region: memory_.reset(); return tell("destroy the memory");
     case Do::fail_polls:
-      spy_.polls_to_fail = 1;
+      spy_.polls_to_fail = static_cast<int>(1 + step.numbers[0] % 3);
       may_break_ = true;
-      return tell("the next poll fails");
+      return tell("the next polls fail");
     case Do::refuse_flushes:
       spy_.flushes_fail = may_break_ = true;
       return tell("flushes are refused from here on");
@@ -109,6 +109,10 @@ void LoanRun::open(Step const& step) {
     open_.push_back({&scope, number});
     bool const is_left = run_block();
     has_ended = open_.back().has_ended;
+    // An exception does not wait for receives.
+    may_break_ |= is_left && std::ranges::any_of(spy_.works(), [](Accepted const& work) {
+                    return work.is_receive && work.is_in_progress();
+                  });
     if (is_left || has_ended || step.numbers[1] % 3 == 0) {
       open_.pop_back();
       if (is_left) throw Left{};

@@ -39,7 +39,10 @@ class LoanRun {
     std::size_t scope = 0;
     RemoteRegion remote{};
     State state = State::lent;
-    bool is_recalling = false;  // which has not come to an end
+    bool is_recalling = false;      // which has not come to an end
+    std::uint64_t returned_by = 0;  // a receive that nobody has polled for
+
+    [[nodiscard]] bool is_the_peers() const { return state == State::lent && returned_by == 0; }
   };
   struct Open {
     PollingScope* scope = nullptr;
@@ -67,6 +70,7 @@ class LoanRun {
   void lend(Step const& step);
   void use(Step const& step);
   void give_back(Step const& step);
+  void give_back_unseen(Lent& lent);
   void recall(Step const& step);
   void ask(Step const& step);
   void destroy_channel(bool is_lender);
@@ -83,7 +87,7 @@ class LoanRun {
   void note_end_of(std::size_t number);
   /// The lender's connection is: all its loans are.
   void note_end_of_connection();
-  /// The same, if lend has destroyed its queue pair.
+  /// Notes what lend has found out by the way: returns, or that it has destroyed the queue pair.
   void look_at_connection();
   void check();
   void check_bytes();
@@ -107,6 +111,7 @@ class LoanRun {
   std::uint64_t refused_ = 0;
   bool may_break_ = false;
   bool is_early_ = false;
+  bool is_blurred_ = false;  // a return has crossed a recall: either has ended the loan
   std::size_t scopes_ = 0;
   std::size_t next_ = 0;
   Cancellation cancelled_{};

@@ -67,6 +67,7 @@ void LoanRun::lend(Step const& step) {
   tell("lend [" + std::to_string(bytes.offset) + ",+" + std::to_string(bytes.length) +
        (is_written ? ") to be written: " : ") to be read: ") +
        (lent.has_value() ? "ok" : std::string{name_of(lent.error().code())}));
+  look_at_connection();  // one that found no room has polled
   if (lent.has_value()) {
     if (is_wrong || meets_a_loan(bytes, is_written) || state.was_broken)
       complain("bytes were lent that could not be");
@@ -106,7 +107,7 @@ void LoanRun::note_peer_error(Lent& lent, ByteRange written, Error const& error)
   bool const is_refused =
       error.work() != nullptr && (error.work()->status == WorkStatus::remote_access ||
                                   error.work()->status == WorkStatus::remote_invalid_request);
-  bool const is_dead = lent.state != State::lent || lent.is_recalling;
+  bool const is_dead = !lent.is_the_peers() || lent.is_recalling;
   if (is_refused && !is_dead && !is_early_)
     complain("a peer was refused what it was lent: " + error.message());
   if (!is_refused && !may_break_) complain("a peer failed for no reason: " + error.message());
@@ -124,7 +125,7 @@ void LoanRun::use(Step const& step) {
   auto const offset = step.numbers[3] % (lent->bytes.length - length + 1);
   auto const source = step.numbers[4] % (bytes_of_region - 16);
   bool const was_whole = is_whole(lender_);
-  bool const is_dead = lent->state != State::lent;
+  bool const is_dead = !lent->is_the_peers();
   if (is_dead || !was_whole) may_break_ = true;
   auto const slice = lent->remote.slice(offset, length);
   note_early_use();
@@ -151,9 +152,11 @@ void LoanRun::use(Step const& step) {
 void LoanRun::give_back(Step const& step) {
   Lent* const lent = chosen(step.numbers[0], step.numbers[1]);
   if (lent == nullptr || !is_whole(peer_) || !is_whole(lender_)) return;
-  bool const is_dead = lent->state != State::lent;
+  bool const is_dead = !lent->is_the_peers();
   if (is_dead) may_break_ = true;
   note_early_use();
+  if (!is_dead && step.numbers[2] % 2 == 0 && !open_.empty() && !open_.back().has_ended)
+    return give_back_unseen(*lent);
   std::uint64_t id = 0;
   {
     PollingScope scope{*lender_};
@@ -182,12 +185,31 @@ void LoanRun::give_back(Step const& step) {
   if (lent->state == State::lent && !lent->is_recalling) lent->state = State::returned;
 }
 
+/// Nobody asks for the receive that says so.
+void LoanRun::give_back_unseen(Lent& lent) {
+  auto& scope = *open_.back().scope;
+  std::uint64_t id = 0;
+  {
+    auto const arrival = scope.try_post_receive(Receive::only_immediate());
+    if (!arrival.has_value()) return;
+    id = arrival.value().id();
+  }
+  auto const sent = peer_->send(Send::only_returning(lent.remote), within(10s));
+  tell("the peer returns unseen: " + words_of(sent));
+  lent.returned_by = id;
+  if (sent.has_value()) return;
+  scope.drain_within(short_bound);
+  note_peer_error(lent, {}, sent.error());
+}
+
 void LoanRun::recall(Step const& step) {
   Lent* const lent = chosen(step.numbers[0], step.numbers[1]);
   if (lent == nullptr) return;
   auto const state = before();
   auto const result = lent->loan.recall(deadline_of(step.numbers[5], cancelled_));
   tell("recall: " + words_of(result));
+  if (lent->returned_by != 0 && (lent->is_recalling || spy_.polls_failed > state.polls_failed))
+    is_blurred_ = true;
   look_at_connection();
   if (result.has_value()) {
     if (!lender_) complain("a loan of a channel that is gone was recalled");
@@ -203,7 +225,7 @@ void LoanRun::recall(Step const& step) {
     if (lender_) complain("a loan is stale, and its channel is there");
     return;
   }
-  lent->is_recalling = true;
+  lent->is_recalling = spy_.has_invalidated(lent->remote.key());
   bool const by_time = error == Errc::timed_out || error == Errc::cancelled;
   bool const by_queue = error == Errc::system_failed && spy_.polls_failed > state.polls_failed;
   if (!by_time && !by_queue)
@@ -234,7 +256,7 @@ void LoanRun::ask(Step const& step) {
     bool const is_lost = std::ranges::any_of(
         spy_.works(), [](Accepted const& work) { return work.is_in_progress(); });
     if (is_over.value()) lent->state = State::recalled;
-    if (!is_over.value() && !is_lost && spy_.has_invalidated(lent->remote.key()))
+    if (!is_over.value() && !is_lost)
       complain("a recall that the device has confirmed is not over");
     return;
   }
