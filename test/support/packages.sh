@@ -20,6 +20,10 @@ compile_fail_packages=(clang clang-tidy)
 install_packages=(cmake)
 # What Debian's packages are made and examined with, in the suite `packages`; likewise.
 packages_packages=(debhelper dpkg-dev fakeroot ibverbs-utils lintian systemtap-sdt-dev)
+# What the site is made with, in the suite `docs`; likewise. 9 MB, a quarter of a minute.
+docs_packages=(doxygen python3-sphinx python3-breathe python3-myst-parser furo)
+# What the suite `abi` reads the interface with; likewise.
+abi_packages=(abigail-tools)
 
 say() { printf '== %s\n' "$*"; }
 

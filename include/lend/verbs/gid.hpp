@@ -12,7 +12,7 @@
 
 namespace lend {
 
-/// A port's address in network order: an IPv6 address, or an IPv4 one as ::ffff:a.b.c.d.
+/// A port's address in network order: an IPv6 address, or an IPv4 one mapped to IPv6 (RFC 4291).
 using Gid = std::array<std::uint8_t, 16>;
 
 /// How packets with this address are sent. Ends with different types cannot connect.
