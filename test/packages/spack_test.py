@@ -65,8 +65,8 @@ if project["version"] not in recipe.versions:
 
 options = {option["name"]: option for option in introspect("--buildoptions", f"{source}/meson.build")
            if option["section"] == "user" and option["type"] in ("combo", "feature")}
-# Spack brings rdma-core, so nothing is to be loaded that may be absent.
-features = set(options) - {"rdma_core"}
+# Spack brings rdma-core, so nothing is to be loaded that may be absent. It makes no site.
+features = set(options) - {"rdma_core", "docs"}
 if features != set(recipe.variants):
     wrong.append(f"Meson's features are {sorted(features)}, the variants {sorted(recipe.variants)}")
 for on in set(), set(recipe.variants):
