@@ -5,6 +5,7 @@
 
 #include "doctor/tree.hpp"
 #include "support/device_environment.hpp"
+#include "support/stories.hpp"
 
 using namespace lend;
 using namespace lend::test;
@@ -25,6 +26,11 @@ struct HostWithCard {
   }
   [[nodiscard]] Finding of(std::string_view id, std::string_view subject = "fake0") const {
     return finding_of(tree.host(), id, subject);
+  }
+  /// Compares the whole finding with its story.
+  void tells(std::string const& story, std::string_view id,
+             std::string_view subject = "fake0") const {
+    check_story("a finding: " + story, story_of(text_of(of(id, subject))));
   }
 
   std::string port = "/sys/class/infiniband/fake0/ports/1";
@@ -74,6 +80,7 @@ TEST_CASE("a device without its file, module or driver is found, and how to mend
     CHECK(card.of("device.denied").level == skipped);
     card.tree.write("/.dockerenv", "");
     CHECK(has(card.of("device.files").mend, "docker run --device"));
+    card.tells("no device file in a container", "device.files");
   }
   SECTION("the modules") {
     card.tree.remove("/sys/module");
@@ -87,6 +94,7 @@ TEST_CASE("a device without its file, module or driver is found, and how to mend
     card.tree.write("/sys/class/infiniband_verbs/uverbs1/ibdev", "other0");
     card.tree.write("/sys/class/infiniband_verbs/uverbs0/ibdev", "fake0");
     CHECK(card.of("device.driver", "other0").level == fail);
+    card.tells("no driver library", "device.driver", "other0");
     CHECK(card.of("device.driver").level == ok);
     auto host = card.tree.host();
     host.libibverbs_obstacle = "libibverbs.so.1: no such file";
@@ -122,6 +130,7 @@ TEST_CASE("a port that is not active fails, or warns beside one that is", "[doct
   card.tree.write(card.port + "/state", "1: DOWN");
   CHECK(card.of("port", "fake0/1").level == fail);
   CHECK(card.of("port", "fake0/1").mend == "sudo ip link set dev eth7 up");
+  card.tells("a port that is down", "port", "fake0/1");
   card.tree.write(card.port + "/state", "2: INIT");
   CHECK(has(card.of("port", "fake0/1").why, "subnet manager"));
   CHECK(card.of("gid", "this host").level == skipped);
@@ -137,6 +146,7 @@ TEST_CASE("the address that a queue pair takes is named, and one that is bad for
     card.tree.remove(card.port + "/gids/1");
     CHECK(card.of("gid", "fake0/1").level == warn);
     CHECK(has(card.of("gid", "fake0/1").mend, "dev eth7"));
+    card.tells("no address but a link-local one", "gid", "fake0/1");
   }
   SECTION("RoCE v1 only") {
     for (auto const* index : {"0", "1"})
@@ -154,8 +164,10 @@ TEST_CASE("partitions, MTU and NUMA node are compared with what they could be", 
 
   card.tree.write("/sys/class/net/eth7/mtu", "1500");
   CHECK(card.of("mtu", "fake0/1").mend == "sudo ip link set dev eth7 mtu 4200");
+  card.tells("a small MTU", "mtu", "fake0/1");
   card.tree.write("/sys/devices/system/node/node0/cpulist", "0-1,4");
   CHECK(card.of("numa").level == warn);
+  card.tells("a card on another node", "numa");
   card.tree.write("/sys/class/infiniband/fake0/device/numa_node", "-1");
   CHECK(card.of("numa").level == skipped);
   card.tree.write(card.port + "/link_layer", "InfiniBand");
@@ -175,6 +187,7 @@ TEST_CASE("limits of a process and of its cgroups are compared with what lend ne
   CHECK(card.of("memlock", process).level == warn);
   CHECK(has(card.of("memlock", process).why, "more than 3 MiB"));
   CHECK(card.of("memlock", process).mend == "ulimit -l unlimited");
+  card.tells("little memory may be locked", "memlock", process);
   CHECK(card.of("descriptors", process).mend == "ulimit -n 4096");
   card.tree.write("/proc/self/cgroup", "0::/a/b");
   CHECK(card.of("cgroup", process).level == skipped);

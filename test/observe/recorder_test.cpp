@@ -16,6 +16,7 @@
 #include "soft/tracing.hpp"
 #include "support/catch.hpp"
 #include "support/seed.hpp"
+#include "support/stories.hpp"
 #include "support/two_ends.hpp"
 
 using namespace lend;
@@ -120,6 +121,7 @@ TEST_CASE("the description of a break ends with the last events", "[observe]") {
   REQUIRE(from != std::string::npos);
   auto const events = text.substr(from + 14);
   CHECK(std::ranges::count(events, '\n') == 7);
+  check_story("a break of a channel that records", told);
   CHECK(events.find("failed", events.rfind('\n')) != std::string::npos);
   CHECK(ends.a.first_cause()->describe().find("\nLast events:\n") != std::string::npos);
   auto const all = recordings_in(folder.path());

@@ -69,12 +69,14 @@ void write(std::string const& path, std::string const& name, std::string const& 
 
 }  // namespace
 
-std::string story_of(Error const& error) {
-  auto text = error.describe();
+std::string story_of(std::string text) {
   for (auto const& [pattern, word] : {std::pair{R"(queue pair \d+)", "queue pair N"},
-                                      {R"([^ (]*_test\.cpp:\d+)", "HERE"},
+                                      {R"([^ (]*(_test\.cpp|\.hpp):\d+)", "HERE"},
+                                      {R"([\d.]+ us before)", "N us before"},
                                       {R"(fe80:[0-9a-f:]+)", "ADDRESS"},
-                                      {R"(127\.0\.0\.1:\d+)", "THERE"}})
+                                      {R"(127\.0\.0\.1:\d+)", "THERE"},
+                                      {R"(\s+)", " "},
+                                      {R"( $)", ""}})
     text = std::regex_replace(text, std::regex{pattern}, word);
   return text;
 }

@@ -8,8 +8,12 @@
 
 namespace lend::test {
 
-/// The paragraph; queue pairs' numbers, lines and addresses, which no test can know, in words.
-std::string story_of(Error const& error);
+/// The paragraph; queue pairs' numbers, lines, times and addresses, which no test can know, in
+/// words.
+std::string story_of(std::string text);
+inline std::string story_of(Error const& error) {
+  return story_of(error.describe());
+}
 
 /// Checks that `text` is the paragraph that stories.txt has under `name`. While the environment has
 /// LEND_TEST_STORIES, a path, it is written there instead: test/retell.

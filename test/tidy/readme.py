@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What the pages claim is there: every block of C++ is an excerpt of a file that is compiled, to the
-letter; every link leads somewhere; every test that lib/soft/README.md and lib/safety.md name exists;
-README.md keeps to its length; words.py is obeyed. self_test.py sees each rule complain."""
+letter; what lend says in the guide is in stories.txt, which tests compare with what lend says; every link
+leads somewhere; every test that lib/soft/README.md and lib/safety.md name exists; README.md keeps to
+its length; words.py is obeyed. self_test.py sees each rule complain."""
 import pathlib
 import re
 import sys
@@ -16,6 +17,26 @@ COLUMNS = 100
 # The line before a block of C++ says where it is from: a whole file, or what stands in it between
 # `// excerpt NAME` and `// end of excerpt`.
 BLOCK = re.compile(r"(?:^<!-- excerpt: (\S+)(?: (\S+))? -->\n)?^```cpp\n(.*?)^```$", re.M | re.S)
+# In the guide, what lend prints: a quotation, or a block without a language.
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+QUOTATION = re.compile(r"(?:^> .*\n)+", re.M)
+STORIES = re.findall(r"^# .+\n((?:.+\n)+)",
+                     (ROOT / "test/support/stories.txt").read_text(encoding="utf-8"), re.M)
+# What differs from run to run, as in test/support/stories.cpp.
+VARIES = [(r"queue pair \d+", "queue pair N"), (r"[^ (]*\.[ch]pp:\d+", "HERE"),
+          (r"[\d.]+ us before", "N us before"), (r"\s+", " ")]
+
+
+def plain(text):
+    for pattern, word in VARIES:
+        text = re.sub(pattern, word, text)
+    return text
+
+
+def is_printed(shown):
+    """Whether the parts of a quotation, between ellipses, are one after the other in a text."""
+    parts = [re.escape(part.strip()) for part in plain(shown).split("…")]
+    return any(re.search(".*".join(parts), plain(story)) for story in STORIES)
 
 
 def excerpt(path, name):
@@ -42,6 +63,11 @@ def check_page(page, text):
             yield f"shows an excerpt of {path} {name} that is not there"
         elif shown != there:
             yield f"does not show {path} {name} as it is"
+    if str(page).startswith("lib/guide/"):
+        shown = [block for language, block in FENCE.findall(text) if not language]
+        shown += [block.replace("> ", "") for block in QUOTATION.findall(text)]
+        for block in (one for one in shown if not is_printed(one)):
+            yield f"quotes what no test has seen: {block[:60]!r}"
     for link in re.findall(r"\]\((?!https?:)([^)#]+)", text):
         if not (ROOT / page).parent.joinpath(link).exists():
             yield f"links to {link}, which is not there"
@@ -66,7 +92,7 @@ def read_pages():
 
 
 def check_names():
-    """Yields the tests that pages name and that are not there."""
+    """Yields the tests and sections that pages name and that are not there."""
     names = set()
     for test in (ROOT / "test").rglob("*_test.cpp"):
         for case in re.findall(r'\bTEST_CASE\(((?:\s*"[^"]*")+)', test.read_text(encoding="utf-8")):
@@ -75,6 +101,11 @@ def check_names():
         for said in re.findall(r'"([^"]+)"', (ROOT / page).read_text(encoding="utf-8")):
             if (name := re.sub(r"\s+", " ", said)) not in names:
                 yield f"{page} names a test that is not there: {name}"
+    failures = (ROOT / "lib/guide/failures.md").read_text(encoding="utf-8")
+    sections = set(re.findall(r"`([^`]+)`", "".join(re.findall(r"^### .*", failures, re.M))))
+    for said in re.findall(r"`([^`]+)`", "".join(re.findall(r"^\|.*\| (.*) \|$", failures, re.M))):
+        if said not in sections:
+            yield f"lib/guide/failures.md names a section that is not there: {said}"
     stops = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "test/abort").glob("*.cpp"))
     stops = re.findall(r"^ABORT_CASE\((\w+)", stops, re.MULTILINE)
     # There, a word of code with underscores is a case, unless it begins a name of the interface.

@@ -80,9 +80,17 @@ BAD_PAGES = [
     ("| x | \n", "line 1 ends in white space"),
     ("The peer\nis told.\n", "line 2 says `is told`"),
 ]
-wrong = [f"a good page {words}" for words in check_page("README.md", SHOWN + '`nobody` "in vain"' + "\n```\n" + "x" * 101 + "\n```" + "\n" * 99)]
+QUOTED = "```\nqueue_full: as many\n… requests … queue pair 17\n```\n> queue_full: as\n> many work\n"
+BAD_QUOTATIONS = [(QUOTED.replace(*change), "quotes what no test has seen") for change in (
+    ("as many", "so many"), ("queue_full: as many\n… requests", "requests\n… as many"),
+    ("many work", "much work"))]
+wrong = [f"a good page {words}" for words in check_page("lib/guide/x.md", QUOTED)]
+wrong += [f"a good page {words}" for words in check_page("README.md", SHOWN + '`nobody` "in vain"' + "\n```\n" + "x" * 101 + "\n```" + "\n" * 99)]
 for text, expected in BAD_PAGES:
     if not any(expected in words for words in check_page("README.md", text)):
+        wrong.append(f"a page passes, without `{expected}`: {text[:60]!r}")
+for text, expected in BAD_QUOTATIONS:
+    if not any(expected in words for words in check_page("lib/guide/x.md", text)):
         wrong.append(f"a page passes, without `{expected}`: {text[:60]!r}")
 for path, text in GOOD.items():
     wrong += [f"{path} is good: {words}" for words in check(path, text, BUILDS | GOOD)]

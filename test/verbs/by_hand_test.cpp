@@ -3,6 +3,7 @@
 // take, or that has a wrong value is named before the device is asked. Method: queue pairs of the
 // test's device, and a table of transitions written down once more.
 // Source: ibv_modify_qp(3); Linux drivers/infiniband/core/verbs.c, qp_state_table.
+#include "support/stories.hpp"
 #include "verbs/verbs_ends.hpp"
 
 #include <lend/verbs/device_events.hpp>
@@ -188,6 +189,7 @@ TEST_CASE("all that is missing and all that is too much is named at once", "[ver
 
   auto const error = error_of(bench.queue_pair.unsafe_modify(change));
 
+  check_story("a change of state that the table refuses", error);
   CHECK(error.message().find("INIT to RTR needs path (AV), peer (DEST_QPN), and does not take "
                              "queue_key (QKEY)") != std::string::npos);
 }
