@@ -2,6 +2,7 @@
 // The meeting in the order of its frames, and what keeps a rank waiting.
 #include <base/giving_up.hpp>
 #include <network/desk_visit.hpp>
+#include <network/pmi_meeting.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -42,8 +43,10 @@ DeskVisit::DeskVisit(Seat const& seat, Deadline deadline) noexcept
       deadline_{deadline},
       asks_at_{time_to_ask(deadline)} {}
 
-Result<DeskVisit> DeskVisit::sit(Seat const& seat, Terms const& terms, Deadline deadline,
+Result<DeskVisit> DeskVisit::sit(Seat const& asked, Terms const& terms, Deadline deadline,
                                  Coming const& coming) {
+  LEND_TRYV(check(asked));
+  LEND_TRY(seat, find_desk(asked, deadline));
   LEND_TRYV(check(seat));
   LEND_TRY(secret, Secret::of(seat.secret));
   DeskVisit meeting{seat, deadline};

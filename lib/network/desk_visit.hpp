@@ -42,7 +42,7 @@ class DeskVisit {
  public:
   /// Sits at the desk, which this rank serves while it waits if it is the one to. Tries again while
   /// there is no desk, or it has no place.
-  /// Errors:  invalid_argument  no such seat.  unsupported  as Secret::of().
+  /// Errors:  invalid_argument  no such seat.  unsupported  as Secret::of(). Those of find_desk().
   ///          timed_out, cancelled, incompatible_peer, denied, exhausted, system_failed.
   [[nodiscard]] static Result<DeskVisit> sit(Seat const& seat, Terms const& terms,
                                              Deadline deadline, Coming const& coming = {});

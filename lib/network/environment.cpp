@@ -5,7 +5,10 @@
 #include <base/printable.hpp>
 #include <base/unique_fd.hpp>
 #include <network/desk_visit.hpp>
+#include <network/host_list.hpp>
+#include <network/pmi_meeting.hpp>
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,19 +26,29 @@ namespace lend {
 
 namespace {
 
-/// What a launcher calls them; `job` and `local_size` tell ranks of one host where to meet.
+/// What a launcher calls them; the others tell its ranks where to meet.
 struct Launcher {
-  char const *name, *rank, *size, *job, *step, *local_size;
+  char const *name, *rank, *size;
+  char const *job = nullptr, *step = nullptr, *local_size = nullptr;
+  char const *descriptor = nullptr, *hosts = nullptr;
 };
+constexpr Launcher lend_run{.name = "lend-run", .rank = "LEND_RANK", .size = "LEND_SIZE"};
+constexpr Launcher pmi{
+    .name = "a PMI launcher", .rank = "PMI_RANK", .size = "PMI_SIZE", .descriptor = "PMI_FD"};
+constexpr Launcher open_mpi{.name = "Open MPI",
+                            .rank = "OMPI_COMM_WORLD_RANK",
+                            .size = "OMPI_COMM_WORLD_SIZE",
+                            .job = "PMIX_NAMESPACE",
+                            .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE"};
+constexpr Launcher slurm{.name = "Slurm",
+                         .rank = "SLURM_PROCID",
+                         .size = "SLURM_NTASKS",
+                         .job = "SLURM_JOB_ID",
+                         .step = "SLURM_STEP_ID",
+                         .local_size = "SLURM_STEP_TASKS_PER_NODE",
+                         .hosts = "SLURM_STEP_NODELIST"};
 // The innermost first: it started this process.
-constexpr std::array launchers{
-    Launcher{"lend-run", "LEND_RANK", "LEND_SIZE", nullptr, nullptr, nullptr},
-    Launcher{"a PMI launcher", "PMI_RANK", "PMI_SIZE", nullptr, nullptr, nullptr},
-    Launcher{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE", nullptr,
-             "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    Launcher{"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID", "SLURM_STEP_ID",
-             "SLURM_STEP_TASKS_PER_NODE"},
-};
+constexpr std::array launchers{lend_run, pmi, open_mpi, slurm};
 
 /// Empty: not set, or to nothing.
 std::string_view text_of(char const* variable) noexcept {
@@ -92,14 +105,75 @@ Result<std::string> secret_from_file() {
   return secret;
 }
 
-/// What ranks of this job alone have in common; empty: unknown, or it is not on one host.
-std::string local_job(Launcher const& launcher, std::uint32_t size) {
-  auto const job = text_of(launcher.job);
-  auto const here = text_of(launcher.local_size);
-  if (job.empty() || here != std::to_string(size)) return {};
-  std::string name{job};
-  if (launcher.step != nullptr) name += "." + std::string{text_of(launcher.step)};
+/// "JOB.STEP", or "JOB" where the launcher has no steps; empty: unknown.
+std::string job_of(Launcher const& launcher) {
+  std::string name{text_of(launcher.job)};
+  if (!name.empty() && launcher.step != nullptr) name += "." + std::string{text_of(launcher.step)};
   return name;
+}
+
+/// The address by which the launcher is asked; empty: it has no descriptor.
+/// Errors:  invalid_argument, unsupported.
+Result<std::string> desk_by_pmi(char const* variable) {
+  auto const text = text_of(variable);
+  if (text.empty()) return std::string{};
+  int descriptor = -1;
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), descriptor);
+  if (error != std::errc{} || end != text.data() + text.size() || descriptor < 0)
+    return wrong(variable, text, "which is no descriptor");
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0 || !S_ISSOCK(status.st_mode))
+    return wrong(variable, text,
+                 "which is no socket in this process: something between it and the launcher closed "
+                 "the descriptor; set LEND_DESK");
+  // Both would take the other's answers.
+  if (::dlsym(RTLD_DEFAULT, "MPI_Init") != nullptr)
+    return Error{Errc::unsupported,
+                 "this program has MPI, which talks to the launcher by PMI_FD: join by "
+                 "join_over() of lend/group/mpi.hpp, or set LEND_DESK"};
+  return network::pmi_desk(descriptor);
+}
+
+std::string port_of_step(std::string const& job) {
+  auto const reserved = text_of("SLURM_STEP_RESV_PORTS");
+  if (!reserved.empty()) return std::string{reserved.substr(0, reserved.find_first_of(",-"))};
+  // FNV-1a, to below the ports that systems choose.
+  std::uint32_t hash = 2'166'136'261;
+  for (char const c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 16'777'619;
+  return std::to_string(20'000 + hash % 10'000);
+}
+
+/// Where ranks on several hosts of a step of Slurm meet: at a port of the first host.
+/// Errors:  invalid_argument.
+Result<std::string> desk_by_slurm(char const* variable, std::uint32_t rank,
+                                  std::string const& job) {
+  auto const list = text_of(variable);
+  if (list.empty() || job.empty()) return std::string{};
+  auto const host = network::first_host(list);
+  if (!host) return wrong(variable, list, host.error().message());
+  auto const port = ":" + port_of_step(job);
+  if (rank != 0) return host.value() + port;
+  auto const here = text_of("SLURMD_NODENAME");
+  if (!here.empty() && here != host.value())
+    return wrong(variable, list,
+                 "and rank 0 is on " + base::shown(here) +
+                     ", not on the first of these hosts; set LEND_DESK");
+  return "0.0.0.0" + port;  // the own name may be an address of the loopback device
+}
+
+/// The last bytes of a long name: they tell jobs apart, where the first ones name the host.
+std::string end_of(std::string const& name, std::size_t most) {
+  return name.substr(name.size() - std::min(name.size(), most));
+}
+
+/// Where ranks meet for which the user named no desk; empty: unknown.
+Result<std::string> desk_by(Launcher const& launcher, Seat const& seat, std::string const& job) {
+  if (seat.size == 1) return std::string{};
+  if (!job.empty() && text_of(launcher.local_size) == std::to_string(seat.size))
+    return "unix:@lend-" + std::to_string(::geteuid()) + "-" + end_of(job, 80);
+  if (launcher.descriptor != nullptr) return desk_by_pmi(launcher.descriptor);
+  if (launcher.hosts != nullptr) return desk_by_slurm(launcher.hosts, seat.rank, job);
+  return std::string{};
 }
 
 Result<Seat> seat_by(Launcher const& launcher) {
@@ -108,17 +182,15 @@ Result<Seat> seat_by(Launcher const& launcher) {
   LEND_TRY(size, number_in(launcher.size, launcher));
   seat.rank = rank;
   seat.size = size;
-  auto const job = local_job(launcher, size);
+  auto const job = job_of(launcher);
   seat.desk = text_of("LEND_DESK");
   seat.desk_is_served = !seat.desk.empty() && text_of("LEND_DESK_SERVED") == "1";
   seat.group = text_of("LEND_GROUP");
-  // The last bytes of a long name: they tell jobs apart, where the first ones name the host.
-  auto const end_of_job = [&job](std::size_t most) {
-    return job.substr(job.size() - std::min(job.size(), most));
-  };
-  if (seat.group.empty()) seat.group = end_of_job(network::group_name_max);
-  if (seat.desk.empty() && !job.empty())
-    seat.desk = "unix:@lend-" + std::to_string(::geteuid()) + "-" + end_of_job(80);
+  if (seat.group.empty()) seat.group = end_of(job, network::group_name_max);
+  if (seat.desk.empty()) {
+    LEND_TRY(desk, desk_by(launcher, seat, job));
+    seat.desk = std::move(desk);
+  }
   LEND_TRY(secret, secret_from_file());
   seat.secret = std::move(secret);
   if (auto const checked = network::check(seat); !checked)
@@ -128,12 +200,34 @@ Result<Seat> seat_by(Launcher const& launcher) {
   return seat;
 }
 
+bool has_left_ranks(Launcher const& launcher) noexcept {
+  return !text_of(launcher.rank).empty() || !text_of(launcher.size).empty();
+}
+
+/// Either of Hydra and Open MPI may have been started by the other.
+/// Errors:  invalid_argument  both left ranks, and not the same.
+Result<void> check_innermost() {
+  auto const said_by = [](Launcher const& launcher) {
+    return std::string{launcher.rank} + "=" + base::shown(text_of(launcher.rank)) + " and " +
+           launcher.size + "=" + base::shown(text_of(launcher.size)) + " (" + launcher.name + ")";
+  };
+  if (has_left_ranks(lend_run) || !has_left_ranks(pmi) || !has_left_ranks(open_mpi))
+    return success();
+  if (text_of(pmi.rank) == text_of(open_mpi.rank) && text_of(pmi.size) == text_of(open_mpi.size))
+    return success();
+  return Error{Errc::invalid_argument,
+               "two launchers contradict each other: " + said_by(pmi) + ", but " +
+                   said_by(open_mpi) +
+                   "; unset the variables of the one that did not start this program, or set "
+                   "LEND_RANK, LEND_SIZE and LEND_DESK"};
+}
+
 }  // namespace
 
 Result<Seat> Seat::from_environment() {
+  LEND_TRYV(check_innermost());
   for (auto const& launcher : launchers)
-    if (!text_of(launcher.rank).empty() || !text_of(launcher.size).empty())
-      return seat_by(launcher);
+    if (has_left_ranks(launcher)) return seat_by(launcher);
   return Error{Errc::not_found,
                "no launcher left a rank in the environment; looked for " + names_of_launchers() +
                    ". Start this program by lend-run -n N, or set LEND_RANK, LEND_SIZE and "

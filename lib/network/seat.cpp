@@ -2,6 +2,7 @@
 // What makes a seat impossible. Any thread.
 #include <base/printable.hpp>
 #include <network/desk_visit.hpp>
+#include <network/pmi_meeting.hpp>
 
 namespace lend::network {
 
@@ -21,6 +22,11 @@ Result<void> check(Seat const& seat) {
     return wrong_seat(
         "no desk is named (LEND_DESK): name a host:port of rank 0's host at all ranks, or "
         "unix:PATH for ranks of one host");
+  }
+  if (pmi_descriptor(seat.desk)) {
+    if (!seat.desk_is_served) return success();
+    return wrong_seat("the desk \"" + base::shown(seat.desk) +
+                      "\" is rank 0's: no other process can serve it");
   }
   if (is_local_address(seat.desk)) {
     LEND_TRYV(parse_local_address(seat.desk));

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: a seat is what the innermost launcher left, or an error that says what was looked at.
 // Method: environments that are set for one call.
+#include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <base/unique_fd.hpp>
 #include <lend/network/seat.hpp>
+#include <network/host_list.hpp>
 
 #include <cstdlib>
 #include <filesystem>
@@ -29,6 +33,7 @@ constexpr auto looked_at = {"LEND_RANK",
                             "LEND_SECRET_FILE",
                             "PMI_RANK",
                             "PMI_SIZE",
+                            "PMI_FD",
                             "OMPI_COMM_WORLD_RANK",
                             "OMPI_COMM_WORLD_SIZE",
                             "OMPI_COMM_WORLD_LOCAL_SIZE",
@@ -37,7 +42,10 @@ constexpr auto looked_at = {"LEND_RANK",
                             "SLURM_NTASKS",
                             "SLURM_JOB_ID",
                             "SLURM_STEP_ID",
-                            "SLURM_STEP_TASKS_PER_NODE"};
+                            "SLURM_STEP_TASKS_PER_NODE",
+                            "SLURM_STEP_NODELIST",
+                            "SLURM_STEP_RESV_PORTS",
+                            "SLURMD_NODENAME"};
 
 /// The seat of a process with these variables, and none else that count.
 Result<Seat> seat_by(Variables const& variables) {
@@ -137,8 +145,66 @@ TEST_CASE("ranks of one host meet without a desk being named, by what their laun
                                      Catch::Contains("Open MPI") &&
                                      Catch::Contains("no desk is named (LEND_DESK)"));
   CHECK(must(seat_by(joined(several_hosts, {{"LEND_DESK", "node1:4000"}}))).desk == "node1:4000");
-  CHECK_THAT(why({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}),
-             Catch::Contains("no desk is named (LEND_DESK)"));
+}
+
+TEST_CASE("a launcher with PMI is asked at its descriptor, which is an open socket", "[network]") {
+  Variables const by_pmi{{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}};
+  CHECK_THAT(why(by_pmi), Catch::Contains("no desk is named (LEND_DESK)"));
+  base::UniqueFd const open{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  auto const number = std::to_string(open.get());
+  auto const seat = must(seat_by(joined(by_pmi, {{"PMI_FD", number}})));
+  CHECK(seat.rank == 1);
+  CHECK(seat.desk == "pmi:fd=" + number);
+
+  CHECK_THAT(why(joined(by_pmi, {{"PMI_FD", "seven"}})), Catch::Contains("no descriptor"));
+  CHECK_THAT(why(joined(by_pmi, {{"PMI_FD", "-1"}})), Catch::Contains("no descriptor"));
+  base::UniqueFd const file{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
+  for (auto const& other : {std::to_string(file.get()), std::string{"1048575"}})
+    CHECK_THAT(why(joined(by_pmi, {{"PMI_FD", other}})),
+               Catch::Contains("no socket in this process") && Catch::Contains("LEND_DESK"));
+  CHECK(must(seat_by(joined(by_pmi, {{"PMI_FD", number}, {"LEND_DESK", "node1:4000"}}))).desk ==
+        "node1:4000");
+  CHECK(must(seat_by({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}, {"PMI_FD", number}})).desk.empty());
+}
+
+TEST_CASE("ranks of a step of Slurm on several hosts meet at a port of the first one",
+          "[network]") {
+  auto several_hosts = joined(by_slurm, {{"SLURM_STEP_NODELIST", "n[01-03,7],login1"}});
+  several_hosts[2].second = "1(x2)";
+  auto const first = must(seat_by(several_hosts));
+  CHECK(first.group == "17.3");
+  CHECK_THAT(first.desk, Catch::StartsWith("0.0.0.0:2"));
+  several_hosts[0].second = "1";
+  auto const other = must(seat_by(several_hosts));
+  CHECK(other.desk == "n01" + first.desk.substr(first.desk.find(':')));
+  CHECK(must(seat_by(joined(several_hosts, {{"SLURM_STEP_RESV_PORTS", "12345-12348"}}))).desk ==
+        "n01:12345");
+
+  several_hosts[0].second = "0";
+  auto const here = [&](char const* name) {
+    return joined(several_hosts, {{"SLURMD_NODENAME", name}});
+  };
+  CHECK(must(seat_by(here("n01"))).desk == first.desk);
+  CHECK_THAT(why(here("n02")), Catch::Contains("rank 0 is on n02"));
+  several_hosts.back().second = "n[";
+  CHECK_THAT(why(several_hosts), Catch::Contains("SLURM_STEP_NODELIST is \"n[\", which is no"));
+  several_hosts.pop_back();
+  CHECK_THAT(why(several_hosts), Catch::Contains("no desk is named (LEND_DESK)"));
+}
+
+TEST_CASE("the first host of a list of Slurm's is found, or the list refused", "[network]") {
+  using network::first_host;
+  CHECK(must(first_host("n1")) == "n1");
+  CHECK(must(first_host("n1,n2")) == "n1");
+  CHECK(must(first_host("n[007-120]")) == "n007");
+  CHECK(must(first_host("n[7]-ib.site.org,n[8-9]")) == "n7-ib.site.org");
+  CHECK(must(first_host("rack[0-1]n[12,14-15]")) == "rack0n12");
+  for (std::string const bad :
+       {"", ",n1", "n[", "n[]", "n[x]", "n[-3]", "n]", "n 1", "n/1", "[::1]", "n\n", "a:1"}) {
+    INFO(bad);
+    CHECK(error_of(first_host(bad)) == Errc::invalid_argument);
+  }
+  CHECK(error_of(first_host(std::string(254, 'n'))) == Errc::invalid_argument);
 }
 
 TEST_CASE("of two launchers the innermost counts, and the error says which that was", "[network]") {
@@ -146,6 +212,13 @@ TEST_CASE("of two launchers the innermost counts, and the error says which that 
   CHECK(must(seat_by(joined(by_open_mpi, by_lend))).size == 4);
   CHECK_THAT(why(joined(by_open_mpi, {{"LEND_RANK", "4"}, {"LEND_SIZE", "4"}})),
              Catch::Contains("LEND_RANK and LEND_SIZE (lend-run)"));
+}
+
+TEST_CASE("Hydra and Open MPI that contradict each other are refused", "[network]") {
+  auto const both = joined({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}, by_open_mpi);
+  CHECK_THAT(why(both), Catch::Contains("PMI_RANK=0 and PMI_SIZE=1 (a PMI launcher)") &&
+                            Catch::Contains("OMPI_COMM_WORLD_RANK=1") && Catch::Contains("unset"));
+  CHECK(must(seat_by(joined(both, by_lend))).rank == 2);
 }
 
 TEST_CASE("a secret comes from a file that no other user may read", "[network]") {

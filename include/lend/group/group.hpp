@@ -52,7 +52,7 @@ class LEND_EXPORT Group : public Team {
   /// Errors:  timed_out, cancelled  not all came; the message names those that are missing.
   ///          incompatible_peer  this rank has another size, group, secret or other options than
   ///                             the others, or its rank sits already; both values are named.
-  ///          peer_lost          the desk's process is gone.
+  ///          peer_lost          the desk's process is gone, or the launcher at "pmi:fd=N".
   ///          invalid_argument   no such seat, or options out of range.
   ///          Those of Listener::open() at rank 0, and of connect() at the others. Those of
   ///          PreparedGroup.

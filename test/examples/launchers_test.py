@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Goal: ranks that others than lend-run started find each other by what their launcher leaves them.
+Method: the example ring under each launcher; `pmi` is a launcher of this file that speaks PMI-1 and
+knows no hosts, `slurm` sets Slurm's variables for two nodes. Exits 77 where a launcher is missing.
+Usage: launchers_test.py pmi|slurm|hydra|mpirun RING"""
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+
+BOUND_SECONDS = 60
+LAUNCHER, RING = sys.argv[1:3]
+OTHERS = ("LEND_", "PMI", "OMPI_", "SLURM")
+CLEAN = {name: value for name, value in os.environ.items()
+         if not name.startswith(OTHERS) or name == "LEND_DEVICE"}
+
+
+def check(name, is_so, *seen):
+    if not is_so:
+        sys.exit(f"FAILED: {name}\n" + "\n".join(map(str, seen)))
+    print("ok:", name)
+
+
+def check_ring(ranks, status, output):
+    """Each rank printed its line."""
+    sums = ranks * (ranks - 1) // 2
+    found = re.findall(rf"^rank (\d+) of {ranks}: token {sums}, joined in", output, re.M)
+    check(f"{ranks} ranks meet under {LAUNCHER}",
+          status == 0 and sorted(map(int, found)) == list(range(ranks)), status, output)
+
+
+def by_program(program, *options):
+    if shutil.which(program) is None:
+        print(f"skipped: no {program} here")
+        sys.exit(77)
+    for ranks in 1, 2, 5:
+        done = subprocess.run([program, *options, "-n", str(ranks), RING], env=CLEAN, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              timeout=BOUND_SECONDS, check=False)
+        check_ring(ranks, done.returncode, done.stdout)
+
+
+def by_hand(ranks, variables, descriptors=()):
+    """Starts them with variables(rank). Status and output of all."""
+    started = [subprocess.Popen([RING], env={**CLEAN, **variables(rank)}, text=True,
+                                pass_fds=descriptors[rank:rank + 1], stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+               for rank in range(ranks)]
+    output = "".join(rank.communicate(timeout=BOUND_SECONDS)[0] for rank in started)
+    return sum(rank.returncode != 0 for rank in started), output
+
+
+class Pmi:
+    """A launcher's end of PMI-1. Each rank has a thread; it hangs up where `ends_at` is asked."""
+
+    def __init__(self, ranks, size=None, ends_at=None):
+        self.size, self.ends_at, self.values, self.finalized = size or ranks, ends_at, {}, 0
+        self.barrier, self.lock = threading.Barrier(ranks), threading.Lock()
+        self.pairs = [socket.socketpair() for _ in range(ranks)]
+        self.threads = [threading.Thread(target=self.serve, args=(own,)) for own, _ in self.pairs]
+        for thread in self.threads:
+            thread.start()
+
+    def variables(self, rank):
+        return {"PMI_RANK": str(rank), "PMI_SIZE": str(self.size),
+                "PMI_FD": str(self.pairs[rank][1].fileno())}
+
+    def run(self):
+        status, output = by_hand(len(self.pairs), self.variables,
+                                 [theirs.fileno() for _, theirs in self.pairs])
+        for own, theirs in self.pairs:
+            theirs.close()
+        for thread in self.threads:
+            thread.join(BOUND_SECONDS)
+        return status, output
+
+    def serve(self, own):
+        for line in own.makefile():
+            answer = self.answer_to(dict(word.split("=", 1) for word in line.split()))
+            if answer is None:
+                break
+            try:
+                own.sendall(f"cmd={answer}\n".encode())
+            except BrokenPipeError:
+                break
+        own.close()
+
+    def answer_to(self, asked):
+        what = asked["cmd"]
+        if what == self.ends_at:
+            return None
+        if what == "barrier_in":
+            self.barrier.wait(BOUND_SECONDS)
+        if what == "put":
+            self.values[asked["key"]] = asked["value"]
+        if what == "finalize":
+            with self.lock:
+                self.finalized += 1
+        value = self.values.get(asked.get("key"))
+        return {"init": "response_to_init rc=0 pmi_version=1 pmi_subversion=1",
+                "get_maxes": "maxes kvsname_max=64 keylen_max=64 vallen_max=256",
+                "get_my_kvsname": "my_kvsname kvsname=17.3", "put": "put_result rc=0",
+                "get": f"get_result rc=0 value={value}" if value else "get_result rc=1",
+                "barrier_in": "barrier_out rc=0", "finalize": "finalize_ack rc=0"}[what]
+
+
+def by_pmi():
+    for ranks in 2, 5:
+        launcher = Pmi(ranks)
+        check_ring(ranks, *launcher.run())
+        check("each rank says that it asks no more", launcher.finalized == ranks)
+    for question in "init", "put", "barrier_in":
+        status, output = Pmi(1, size=2, ends_at=question).run()
+        check(f"a launcher that is gone at {question} is named",
+              status == 1 and "PMI_FD" in output and "closed it" in output, output)
+
+
+def by_slurm():
+    variables = {"SLURM_NTASKS": "3", "SLURM_JOB_ID": str(os.getpid()), "SLURM_STEP_ID": "0",
+                 "SLURM_STEP_TASKS_PER_NODE": "2,1", "SLURM_STEP_NODELIST": "127.0.0.[1-2]"}
+    check_ring(3, *by_hand(3, lambda rank: {**variables, "SLURM_PROCID": str(rank)}))
+
+
+if LAUNCHER == "pmi":
+    by_pmi()
+elif LAUNCHER == "slurm":
+    by_slurm()
+elif LAUNCHER == "hydra":
+    by_program("mpiexec.hydra")
+else:
+    CLEAN.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    by_program("mpirun", "--oversubscribe")
