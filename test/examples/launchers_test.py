@@ -4,6 +4,7 @@
 Method: the example ring under each launcher; `pmi` is a launcher of this file that speaks PMI-1 and
 knows no hosts, `slurm` sets Slurm's variables for two nodes. Exits 77 where a launcher is missing.
 Usage: launchers_test.py pmi|slurm|hydra|mpirun RING"""
+import ctypes.util
 import os
 import re
 import shutil
@@ -117,6 +118,15 @@ def by_pmi():
         status, output = Pmi(1, size=2, ends_at=question).run()
         check(f"a launcher that is gone at {question} is named",
               status == 1 and "PMI_FD" in output and "closed it" in output, output)
+
+
+    preloaded = ctypes.util.find_library("mpi")
+    if preloaded is None:
+        print("skipped: no MPI here that a program could have")
+        return
+    CLEAN["LD_PRELOAD"] = preloaded
+    status, output = Pmi(1, size=2).run()
+    check("a program with MPI leaves PMI to it", status == 1 and "this program has MPI" in output, output)
 
 
 def by_slurm():

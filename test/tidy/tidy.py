@@ -29,7 +29,7 @@ SUB_ROOMS = {"soft": {
 }}
 UMBRELLA = "base observe verbs channel network group open_device".split()
 OWN_NAMESPACE = "base observe verbs channel soft network group transport stream cm preload run doctor tools".split()  # rooms whose internal names are in lend::<room>
-BY_NAME_ONLY = {"include/lend/channel/unsafe.hpp"}  # whoever wants it asks for it
+BY_NAME_ONLY = {"include/lend/channel/unsafe.hpp", "include/lend/group/mpi.hpp"}  # whoever wants it asks for it
 # Foreign headers, and where they may be seen.
 FOREIGN = {
     r"infiniband/": r"lib/(verbs|soft|cm|preload)/|test/(soft|bench|verbs|cm|preload)/",
@@ -38,6 +38,7 @@ FOREIGN = {
     r"nlohmann/": r"lib/network/roster_json\.cpp",
     r"boost/outcome": r"include/lend/base/result\.hpp",
     r"boost/(?!outcome)": r"include/lend/asio/|test/asio/|test/bench/asio_|examples/(proxy\.cpp|http/)",
+    r"mpi\.h": r"include/lend/group/mpi\.hpp|test/bench/",
     r"catch2/": r"test/support/catch\.hpp",
     r"(sys/socket|netdb|netinet/\w+|sys/un)\.h": r"lib/network/|test/|examples/",
     r"arpa/inet\.h": r"lib/network/|lib/verbs/gid_table\.cpp|test/|examples/",
