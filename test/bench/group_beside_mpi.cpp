@@ -7,10 +7,8 @@
 // the same.
 #include "number.hpp"
 
+#include <lend/group/mpi.hpp>
 #include <lend/lend.hpp>
-
-#define OMPI_SKIP_MPICXX  // its C++ bindings, of MPI-2, do not compile without warnings
-#include <mpi.h>
 
 #include <algorithm>
 #include <array>
@@ -39,11 +37,18 @@ struct Task {
   int rank = 0, size = 1;
 };
 
+/// What the collective needs: `own` values, or those for `all`; and what comes `to` this rank.
 struct Values {
   std::vector<double> own, all, to;
 
-  explicit Values(Task const& task)
-      : own(task.doubles), all(task.doubles * static_cast<std::size_t>(task.size)), to(all.size()) {
+  explicit Values(Task const& task) {
+    auto const of_all = task.doubles * static_cast<std::size_t>(task.size);
+    if (task.what == "all_to_all") {
+      all.resize(of_all);
+    } else {
+      own.resize(task.doubles);
+    }
+    if (task.what == "all_to_all" || task.what == "allgather") to.resize(of_all);
     for (std::size_t i = 0; i < own.size(); ++i) own[i] = task.rank + static_cast<double>(i) / 8;
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = task.rank + static_cast<double>(i) / 4;
   }
@@ -84,23 +89,6 @@ Result<double> run(Task const& task, Values& values, Over&... over) {
   return took.count() / task.rounds;
 }
 
-Result<Group> join(ProtectionDomain const& domain, Task const& task) {
-  LEND_TRY(prepared, PreparedGroup::prepare(domain, static_cast<std::uint32_t>(task.rank),
-                                            static_cast<std::uint32_t>(task.size)));
-  using Encoded = std::array<std::byte, RankCard::encoded_size>;
-  std::vector<Encoded> ours, theirs(static_cast<std::size_t>(task.size));
-  for (RankCard const& each : prepared.cards()) ours.push_back(each.encode());
-  MPI_Alltoall(ours.data(), sizeof(Encoded), MPI_BYTE, theirs.data(), sizeof(Encoded), MPI_BYTE,
-               MPI_COMM_WORLD);
-  std::vector<RankCard> peers(theirs.size());
-  for (std::size_t i = 0; i < peers.size(); ++i) {
-    if (i == static_cast<std::size_t>(task.rank)) continue;
-    LEND_TRY(peer, RankCard::decode(theirs[i]));
-    peers[i] = peer;
-  }
-  return std::move(prepared).handshake(peers);
-}
-
 double median(std::vector<double> values) {
   std::ranges::sort(values);
   return values[values.size() / 2];
@@ -109,8 +97,7 @@ double median(std::vector<double> values) {
 Result<void> measure(Task const& task) {
   LEND_TRY(device, open_device());
   LEND_TRY(domain, device.allocate_protection_domain());
-  LEND_TRY(group, join(domain, task));
-  MPI_Barrier(MPI_COMM_WORLD);
+  LEND_TRY(group, join_over(MPI_COMM_WORLD, domain, within(std::chrono::minutes{1})));
   Values over_mpi{task}, over_lend{task};
   std::vector<double> mpi, lend, ratios;
   for (int block = 0; block < blocks; ++block) {

@@ -38,7 +38,7 @@ FOREIGN = {
     r"nlohmann/": r"lib/network/roster_json\.cpp",
     r"boost/outcome": r"include/lend/base/result\.hpp",
     r"boost/(?!outcome)": r"include/lend/asio/|test/asio/|test/bench/asio_|examples/(proxy\.cpp|http/)",
-    r"mpi\.h": r"include/lend/group/mpi\.hpp|test/bench/",
+    r"mpi.h": r"include/lend/group/mpi\.hpp|test/bench/",
     r"catch2/": r"test/support/catch\.hpp",
     r"(sys/socket|netdb|netinet/\w+|sys/un)\.h": r"lib/network/|test/|examples/",
     r"arpa/inet\.h": r"lib/network/|lib/verbs/gid_table\.cpp|test/|examples/",
