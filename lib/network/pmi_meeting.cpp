@@ -3,6 +3,7 @@
 #include <base/giving_up.hpp>
 #include <base/host_name.hpp>
 #include <base/printable.hpp>
+#include <network/frame.hpp>
 #include <network/pmi_meeting.hpp>
 #include <network/secret.hpp>
 #include <network/socket.hpp>
