@@ -3,6 +3,7 @@
 #include <base/poison.hpp>
 #include <lend/verbs/work_request.hpp>
 #include <transport/read_line.hpp>
+#include <transport/terms.hpp>
 
 #include <algorithm>
 #include <cstring>
