@@ -27,6 +27,7 @@
 #include <lend/channel/wait_set.hpp>
 #include <lend/group/group.hpp>
 #include <lend/group/group_options.hpp>
+#include <lend/group/group_scope.hpp>
 #include <lend/group/prepared_group.hpp>
 #include <lend/group/rank_card.hpp>
 #include <lend/group/reductions.hpp>

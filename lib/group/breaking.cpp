@@ -27,6 +27,7 @@ void GroupState::leave() noexcept {
               within(leaving_bound));
   }
   for (auto& link : links_) link.reset();
+  posted_.fail();
 }
 
 void GroupState::end_links(Note const& note, Deadline deadline) noexcept {
@@ -111,6 +112,7 @@ void GroupState::break_by(Error const& error) noexcept {
   record_.set(Record::State::broken);
   if (!fault_) fault_ = {Fault::Reason::failed, ranks_.rank, ranks_.rank};
   end_links(Note::of(*fault_), within(telling_bound));
+  posted_.fail();
 }
 
 void GroupState::abandon() noexcept {

@@ -126,39 +126,58 @@ Result<Membership*> GroupState::team(std::span<std::uint32_t const> members) {
 
 // ---- one call ----
 
-Result<void> GroupState::run(Membership& team, Call const& call, Deadline deadline) noexcept {
+Result<void> GroupState::check_usable() const noexcept {
   if (has_left_) return Error{Errc::stale_handle, "the Group of the team has ended"};
   if (inheritance_.is_inherited())  // and so is the memory of its messages
     return Error{Errc::system_failed, "the group was made before fork(): it is the parent's"};
   if (broken_) return Error{Errc::channel_broken, "the group is broken"}.with_cause(*broken_);
-  if (call_.exists() && !call_.goes_on_with(team, call))
-    return Error{Errc::invalid_argument, call_.text() +
-                                             " is still under way: make that call again, with the "
-                                             "same arguments, until it is over"};
+  return success();
+}
+
+Error GroupState::is_under_way() const {
+  return {Errc::invalid_argument,
+          call_.text() + " is still under way: " +
+              (posted_.is_empty()
+                   ? "make that call again, with the same arguments, until it is over"
+                   : "it was posted in a GroupScope; wait for it, and for what was posted after")};
+}
+
+Result<void> GroupState::begin(Membership& team, Call const& call) noexcept {
+  call_.begin(team, call);
+  record_.enter(team, call);
+  for (std::uint32_t const rank : team.members) {
+    LEND_TRYV(check_agreement(rank));
+  }
+  return success();
+}
+
+void GroupState::end() noexcept {
+  if (call_.team().is_whole) ++history_.finished;
+  call_.end();
+  record_.leave();
+}
+
+Result<void> GroupState::run(Membership& team, Call const& call, Deadline deadline) noexcept {
+  LEND_TRYV(check_usable());
+  if (call_.exists() && (!posted_.is_empty() || !call_.goes_on_with(team, call)))
+    return is_under_way();
   is_polling_ = deadline.has_passed();
   auto const done = [&]() -> Result<void> {
     if (call_.exists()) {
       call_.go_on(call);
     } else {
-      call_.begin(team, call);
-      record_.enter(team, call);
-      for (std::uint32_t const rank : team.members) {
-        LEND_TRYV(check_agreement(rank));
-      }
+      LEND_TRYV(begin(team, call));
     }
     for (;;) {
       LEND_TRY(is_over, advance());
       if (is_over) return success();
-      LEND_TRYV(wait(deadline));
+      LEND_TRYV(wait(deadline, "; it is still under way: make the same call again"));
     }
   }();
-  if (done.has_value()) {
-    call_.end();
-    record_.leave();
-    if (team.is_whole) ++history_.finished;
-  } else if (!base::is_given_up(done.error())) {
+  if (done.has_value())
+    end();
+  else if (!base::is_given_up(done.error()))
     break_by(done.error());
-  }
   return done;
 }
 
@@ -242,7 +261,7 @@ Result<bool> GroupState::receive(Step const& step) noexcept {
 
 // ---- waiting, and what it finds ----
 
-Result<void> GroupState::wait(Deadline deadline) noexcept {
+Result<void> GroupState::wait(Deadline deadline, std::string_view then) noexcept {
   // What has come counts before what was lost.
   LEND_TRY(now, set_.poll(ready_));
   if (!now.empty()) return take_news(now);
@@ -257,8 +276,7 @@ Result<void> GroupState::wait(Deadline deadline) noexcept {
     LEND_TRY(found, call_the_roll());
     if (!found.empty()) why = std::move(found);
   }
-  return base::gave_up(deadline, call_.text() + " did not complete",
-                       ": " + why + "; it is still under way: make the same call again");
+  return base::gave_up(deadline, call_.text() + " did not complete", (": " + why).append(then));
 }
 
 Result<std::string> GroupState::call_the_roll() noexcept {

@@ -4,6 +4,7 @@
 
 #include <group/call.hpp>
 #include <group/link.hpp>
+#include <group/posted_calls.hpp>
 #include <group/record.hpp>
 #include <group/roll_call.hpp>
 #include <group/under_way.hpp>
@@ -19,6 +20,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace lend::group {
@@ -69,7 +71,19 @@ class GroupState {
   /// A call on one value, which is kept here meanwhile.
   [[nodiscard]] Result<void> run_on_value(Membership& team, Call call, std::span<std::byte> value,
                                           Deadline deadline) noexcept;
-  /// Ends the call under way, and so breaks the group.
+
+  /// Posts a call for a scope: begins it, or has it wait for those that were posted before.
+  [[nodiscard]] Result<PostedCalls::Id> post(Membership& team, Call const& call, GatherElement in,
+                                             ScatterElement out) noexcept;
+  /// Whether it has ended.
+  [[nodiscard]] Result<bool> poll(PostedCalls::Id id) noexcept;
+  /// Until it has ended; `then` is what an error says of the call that has not.
+  [[nodiscard]] Result<void> wait_for(PostedCalls::Id id, Deadline deadline,
+                                      std::string_view then) noexcept;
+  /// The same; at the deadline all calls are abandoned.
+  [[nodiscard]] Result<void> drain(PostedCalls::Id id, Deadline deadline) noexcept;
+
+  /// Ends the call under way, and those that were posted, and so breaks the group.
   void abandon() noexcept;
   /// Ranks that had not entered the call that timed out last.
   [[nodiscard]] std::span<std::uint32_t const> missing() const noexcept { return missing_; }
@@ -77,6 +91,17 @@ class GroupState {
   [[nodiscard]] Error const* first_cause() const noexcept { return broken_ ? &*broken_ : nullptr; }
 
  private:
+  [[nodiscard]] Result<void> check_usable() const noexcept;
+  /// With the reason why the posted call has not ended.
+  [[nodiscard]] Result<void> check_usable_for(PostedCalls::Id id) const noexcept;
+  [[nodiscard]] Error error_of(PostedCalls::Id id) const noexcept;
+  /// Refuses a call beside the one under way.
+  [[nodiscard]] Error is_under_way() const;
+
+  [[nodiscard]] Result<void> begin(Membership& team, Call const& call) noexcept;
+  void end() noexcept;
+  /// With what was posted, as far as it goes without waiting.
+  [[nodiscard]] Result<void> go_on() noexcept;
   /// As far as it goes without waiting. True once the call is over.
   [[nodiscard]] Result<bool> advance() noexcept;
   /// True once all steps of the round are done.
@@ -84,7 +109,7 @@ class GroupState {
   [[nodiscard]] Result<bool> send(Step const& step) noexcept;
   [[nodiscard]] Result<bool> receive(Step const& step) noexcept;
 
-  [[nodiscard]] Result<void> wait(Deadline deadline) noexcept;
+  [[nodiscard]] Result<void> wait(Deadline deadline, std::string_view then) noexcept;
   /// Learns which ranks have not entered the call, and what they are in, from their devices. For
   /// people.
   [[nodiscard]] Result<std::string> call_the_roll() noexcept;
@@ -119,6 +144,7 @@ class GroupState {
   std::optional<Fault> fault_{};
   bool has_left_ = false;
   UnderWay call_;
+  PostedCalls posted_;       // if there are any, the first is call_, and the group works
   bool is_polling_ = false;  // its deadline had passed before
   std::vector<std::uint32_t> missing_{};
   alignas(64) std::array<std::byte, 64> value_{};

@@ -14,6 +14,7 @@ lend::Result<void> lend_to_a_peer(lend::ProtectionDomain const& domain);
 lend::Result<void> join_a_group(lend::ProtectionDomain const& domain);
 lend::Result<void> join_by_a_roster(std::uint32_t rank);
 lend::Result<void> meet_in_a_team(lend::Group& group);
+lend::Result<void> compute_beside_a_group(lend::ProtectionDomain const& domain, lend::Group& group);
 lend::Result<void> go_on_in_a_group(lend::Group& group, lend::Seat const& seat);
 lend::Result<void> solve_in_a_group(lend::ProtectionDomain const& domain);
 lend::Result<void> observe(lend::ProtectionDomain const& domain);

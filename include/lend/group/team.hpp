@@ -22,6 +22,7 @@
 namespace lend {
 
 namespace group {
+class CheckedCalls;
 class GroupState;
 struct Call;
 struct Membership;
@@ -169,8 +170,10 @@ class LEND_EXPORT Team {
 
  private:
   friend class Group;
+  friend class GroupScope;
   [[nodiscard]] group::Ranks const& ranks() const noexcept;
-  [[nodiscard]] Result<void> run(group::Call const& call, Deadline deadline) noexcept;
+  [[nodiscard]] group::CheckedCalls checked(SourceLine where) const noexcept;
+  [[nodiscard]] Result<void> run(Result<group::Call> const& call, Deadline deadline) noexcept;
 
   [[nodiscard]] Result<void> broadcast_bytes(std::uint32_t root, std::span<std::byte> values,
                                              Deadline deadline, SourceLine where) noexcept;

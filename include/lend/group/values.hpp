@@ -37,6 +37,7 @@ struct Combining {
                   std::size_t elements) noexcept = nullptr;
   std::size_t element_bytes = 1;
   std::string_view name{};
+  std::size_t op_bytes = 0;  // of the operation itself
 };
 
 template <IsReduction Op>
@@ -49,7 +50,7 @@ template <IsReduction Op>
     auto const* const others = reinterpret_cast<Element const*>(from);
     for (std::size_t i = 0; i < elements; ++i) own(values[i], others[i]);
   };
-  return {&op, combine, sizeof(Element), Op::name};
+  return {&op, combine, sizeof(Element), Op::name, sizeof(Op)};
 }
 
 template <class Values>

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Carries out what scopes have posted, one after the other. The thread of the group.
+#include <base/giving_up.hpp>
+#include <group/group_state.hpp>
+
+namespace lend::group {
+
+Result<PostedCalls::Id> GroupState::post(Membership& team, Call const& call, GatherElement in,
+                                         ScatterElement out) noexcept {
+  LEND_TRYV(check_usable());
+  if (call_.exists() && posted_.is_empty()) return is_under_way();
+  LEND_TRY(id, posted_.add(team, call, in, out));
+  // The handle says what comes of it.
+  if (auto const gone_on = go_on(); gone_on.has_error()) break_by(gone_on.error());
+  return id;
+}
+
+Result<bool> GroupState::poll(PostedCalls::Id id) noexcept {
+  if (posted_.has_ended(id)) return true;
+  LEND_TRYV(check_usable_for(id));
+  auto const done = [&]() -> Result<void> {
+    for (;;) {
+      LEND_TRYV(go_on());
+      LEND_TRY(now, set_.poll(ready_));
+      // What has come counts before what was lost.
+      if (now.empty()) return posted_.is_empty() ? success() : check_for_losses();
+      LEND_TRYV(take_news(now));
+    }
+  }();
+  if (done.has_error()) break_by(done.error());
+  if (posted_.has_ended(id)) return true;
+  if (done.has_error()) return error_of(id);
+  return false;
+}
+
+Result<void> GroupState::wait_for(PostedCalls::Id id, Deadline deadline,
+                                  std::string_view then) noexcept {
+  if (posted_.has_ended(id)) return success();
+  LEND_TRYV(check_usable_for(id));
+  is_polling_ = deadline.has_passed();
+  auto const done = [&]() -> Result<void> {
+    for (;;) {
+      LEND_TRYV(go_on());
+      if (posted_.has_ended(id)) return success();
+      LEND_TRYV(wait(deadline, then));
+    }
+  }();
+  if (done.has_value() || base::is_given_up(done.error())) return done;
+  break_by(done.error());
+  return error_of(id);
+}
+
+Result<void> GroupState::drain(PostedCalls::Id id, Deadline deadline) noexcept {
+  auto const done =
+      wait_for(id, deadline, "; it was abandoned with its scope, and the group is broken");
+  if (done.has_error() && base::is_given_up(done.error())) abandon();
+  return done;
+}
+
+Result<void> GroupState::go_on() noexcept {
+  while (!posted_.is_empty()) {
+    {
+      PostedCall const& posted = posted_.front();
+      PostedCall::Touch const touch{posted};
+      if (!call_.exists()) {
+        LEND_TRYV(begin(*posted.team, posted.call));
+      }
+      LEND_TRY(is_over, advance());
+      if (!is_over) return success();
+    }
+    end();
+    posted_.end_front();
+  }
+  return success();
+}
+
+Result<void> GroupState::check_usable_for(PostedCalls::Id id) const noexcept {
+  if (broken_ && !has_left_) return error_of(id);
+  return check_usable();
+}
+
+Error GroupState::error_of(PostedCalls::Id id) const noexcept {
+  if (posted_.is_first_failed(id)) return *broken_;
+  return Error{Errc::channel_broken, "the group broke in a collective that was posted before"}
+      .with_cause(*broken_);
+}
+
+}  // namespace lend::group

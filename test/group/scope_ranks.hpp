@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Ranks whose values are in registered memory, for collectives that are posted.
+#pragma once
+
+#include "group/ranks.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lend::test {
+
+inline constexpr std::chrono::seconds patience{60};
+using Values = TypedRegion<std::int64_t>;
+
+/// The value of rank `rank` at place i.
+inline std::int64_t posted_value(std::uint32_t rank, std::size_t i) {
+  return std::int64_t(rank) * 1'000'003 + std::int64_t(i) * 7 + 1;
+}
+
+/// Ranks with a protection domain each.
+struct ScopeRanks {
+  explicit ScopeRanks(std::uint32_t size, GroupOptions const& options = {})
+      : groups{group_of(size, options, &devices)} {
+    for (Context const& each : devices) domains.push_back(must(each.allocate_protection_domain()));
+  }
+  std::vector<Context> devices{};
+  std::vector<Group> groups;
+  std::vector<ProtectionDomain> domains{};
+
+  /// Of `rank`: its values from place 0 on.
+  Values values(std::uint32_t rank, std::size_t count) const {
+    auto region = domains[rank].allocate<std::int64_t>(std::max<std::size_t>(count, 1));
+    expect(region.has_value(), "no memory");
+    auto all = region.value().mutable_values();
+    for (std::size_t i = 0; i < count; ++i) all.value()[i] = posted_value(rank, i);
+    return std::move(region).value();
+  }
+};
+
+/// For threads of ranks, as expect().
+template <class T>
+T taken(Result<T> result) {
+  if (!result.has_value()) throw std::runtime_error{result.error().message()};
+  return std::move(result).value();
+}
+
+inline bool are(Values const& values, std::size_t first, std::uint32_t rank, std::size_t from,
+                std::size_t count) {
+  auto const all = taken(values.values(first, count));
+  for (std::size_t i = 0; i < count; ++i)
+    if (all[i] != posted_value(rank, from + i)) return false;
+  return true;
+}
+inline bool are_sums(Values const& values, std::uint32_t size, std::size_t from,
+                     std::size_t count) {
+  auto const all = taken(values.values(0, count));
+  for (std::size_t i = 0; i < count; ++i) {
+    std::int64_t expected = 0;
+    for (std::uint32_t j = 0; j < size; ++j) expected += posted_value(j, from + i);
+    if (all[i] != expected) return false;
+  }
+  return true;
+}
+
+inline void is_posted(Result<PendingCollective> posted) {
+  static_cast<void>(must(std::move(posted)));
+}
+
+}  // namespace lend::test

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: collectives that are posted compute what a serial program would, in whatever order they are
+// waited for. Method: ranks are threads; values are compared with a model.
+#include "group/scope_ranks.hpp"
+#include "support/seed.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <random>
+
+using namespace lend;
+using namespace lend::test;
+
+namespace {
+
+/// One of each kind, with `count` values a rank, all under way together.
+void check_posted(ScopeRanks const& ranks, Group& group, std::size_t count, std::uint64_t seed) {
+  std::uint32_t const rank = group.rank(), size = group.size(), root = size / 2;
+  std::size_t const all = count * size;
+  bool const is_root = rank == root;
+  auto own = ranks.values(rank, count), parts = ranks.values(rank, all);
+  auto broadcast = ranks.values(rank, count), gathered = ranks.values(rank, all);
+  auto scattered = ranks.values(rank, count), everything = ranks.values(rank, all);
+  auto exchanged = ranks.values(rank, all), reduced = ranks.values(rank, count);
+  auto summed = ranks.values(rank, count), own_sums = ranks.values(rank, count);
+
+  GroupScope scope{group};
+  std::vector<PendingCollective> pending;
+  auto const post = [&](Result<PendingCollective> posted) {
+    pending.push_back(taken(std::move(posted)));
+  };
+  post(scope.post_broadcast(root, broadcast.scatter(0, count)));
+  post(scope.post_gather(root, own.gather(0, count),
+                         is_root ? gathered.scatter(0, all) : ScatterElement{}));
+  post(scope.post_scatter(root, is_root ? parts.gather(0, all) : GatherElement{},
+                          scattered.scatter(0, count)));
+  post(scope.post_barrier());
+  post(scope.post_allgather(own.gather(0, count), everything.scatter(0, all)));
+  post(scope.post_all_to_all(parts.gather(0, all), exchanged.scatter(0, all)));
+  post(scope.post_reduce(root, sum<std::int64_t>, reduced.scatter(0, count)));
+  post(scope.post_allreduce(sum<std::int64_t>, summed.scatter(0, count)));
+  post(scope.post_reduce_scatter(sum<std::int64_t>, parts.gather(0, all),
+                                 own_sums.scatter(0, count)));
+  std::mt19937_64 random{seed + rank};
+  std::ranges::shuffle(pending, random);
+  for (PendingCollective& each : pending) {
+    if (random() % 2 == 0) static_cast<void>(taken(each.poll()));
+    expect(each.wait(within(patience)));
+    expect(taken(each.poll()), "is not over after wait()");
+  }
+  expect(scope.finish());
+
+  expect(are(broadcast, 0, root, 0, count), "broadcast");
+  expect(are(scattered, 0, root, rank * count, count), "scatter");
+  for (std::uint32_t i = 0; i < size; ++i) {
+    if (is_root) expect(are(gathered, i * count, i, 0, count), "gather");
+    expect(are(everything, i * count, i, 0, count), "allgather");
+    expect(are(exchanged, i * count, i, rank * count, count), "all_to_all");
+  }
+  expect(is_root ? are_sums(reduced, size, 0, count) : are(reduced, 0, rank, 0, count), "reduce");
+  expect(are_sums(summed, size, 0, count), "allreduce");
+  expect(are_sums(own_sums, size, rank * count, count), "reduce_scatter");
+  for (Values* each : {&own, &parts, &everything, &summed})
+    expect(each->region().loans() == 0, "on loan");
+}
+
+/// A sum whose operation has a state.
+struct ScaledSum {
+  using Element = std::int64_t;
+  static constexpr std::string_view name = "scaled sum";
+  std::int64_t by;
+  void operator()(std::int64_t& into, std::int64_t const& from) const noexcept {
+    into += by * from;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("posted collectives compute what a serial program would", "[group]") {
+  if (lacks_groups()) return;
+  auto const size = GENERATE(1u, 2u, 3u, 5u, 8u);
+  auto const seed = seeds(1).front();
+  CAPTURE(size, seed);
+  GroupOptions options;
+  options.message_bytes = 256;
+  ScopeRanks ranks{size, options};
+  for (std::size_t const count : {std::size_t{0}, std::size_t{1}, std::size_t{70}})
+    on_each(ranks.groups, [&](Group& group) { check_posted(ranks, group, count, seed + count); });
+}
+
+TEST_CASE("a posted collective agrees with the same call of another member", "[group]") {
+  if (lacks_groups()) return;
+  ScopeRanks ranks{2};
+  on_each(ranks.groups, [&](Group& group) {
+    auto sums = ranks.values(group.rank(), 3);
+    std::array<std::int64_t, 3> theirs{};
+    std::ranges::copy(taken(sums.values()), theirs.begin());
+    if (group.rank() == 0) {
+      GroupScope scope{group};
+      auto const posted = taken(scope.post_allreduce(sum<std::int64_t>, sums.scatter()));
+      expect(scope.finish());
+      expect(are_sums(sums, 2, 0, 3), "sums");
+    } else {
+      expect(group.allreduce(sum<std::int64_t>, theirs, within(patience)));
+      expect(theirs[2] == posted_value(0, 2) + posted_value(1, 2), "the other's sums");
+    }
+    expect(group.finished() == 1, "counted");
+  });
+}
+
+TEST_CASE("collectives of several teams are carried out in the order of their posts", "[group]") {
+  if (lacks_groups()) return;
+  ScopeRanks ranks{3};
+  on_each(ranks.groups, [&](Group& group) {
+    std::uint32_t const rank = group.rank();
+    auto all_sums = ranks.values(rank, 2), sums = ranks.values(rank, 2);
+    std::optional<Team> pair;
+    if (rank != 1) pair = taken(group.team(std::array{2u, 0u}));
+    GroupScope all{group}, two{pair ? *pair : group};
+    if (pair) static_cast<void>(taken(two.post_allreduce(sum<std::int64_t>, sums.scatter())));
+    static_cast<void>(taken(all.post_allreduce(sum<std::int64_t>, all_sums.scatter())));
+    all.drain_within(patience);
+    expect(all.finish());
+    expect(are_sums(all_sums, 3, 0, 2), "of all");
+    if (!pair) return;
+    expect(sums.region().loans() == 0, "of two, before");
+    expect(two.finish());
+    std::int64_t const expected = posted_value(0, 1) + posted_value(2, 1);
+    expect(taken(sums.values())[1] == expected, "of two");
+  });
+}
+
+TEST_CASE("a scope keeps the operation of a posted collective", "[group]") {
+  if (lacks_groups()) return;
+  ScopeRanks ranks{2};
+  auto values = ranks.values(0, 1);
+  GroupScope scope{ranks.groups[0]};
+  {
+    ScaledSum const gone{3};
+    is_posted(scope.post_allreduce(gone, values.scatter()));
+  }
+  std::array<std::int64_t, 1> theirs{5};
+  must(ranks.groups[1].allreduce(ScaledSum{3}, theirs, within(patience)));
+  must(scope.finish());
+  CHECK(must(values.values())[0] == posted_value(0, 0) + 15);
+}
