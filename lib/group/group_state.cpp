@@ -27,11 +27,13 @@ std::unique_ptr<Membership> whole_of(Ranks ranks) {
 
 // ---- together ----
 
-GroupState::GroupState(ProtectionDomain const& domain, WaitSet set, OwnRecord record, Ranks ranks,
+GroupState::GroupState(ProtectionDomain const& domain, WaitSet set, OwnRecord record,
+                       std::optional<MemoryRegion> fetched, Ranks ranks,
                        GroupOptions const& options)
     : domain_{domain},
       set_{std::move(set)},
       record_{std::move(record)},
+      stage_{record_.room(), std::move(fetched)},
       ranks_{ranks},
       options_{options},
       cards_(ranks.size),
@@ -46,13 +48,19 @@ GroupState::GroupState(ProtectionDomain const& domain, WaitSet set, OwnRecord re
 Result<std::shared_ptr<GroupState>> GroupState::prepare(ProtectionDomain const& domain, Ranks ranks,
                                                         GroupOptions const& options) {
   LEND_TRY(set, WaitSet::create(domain.context(), options.wait));
-  LEND_TRY(record, OwnRecord::create(domain));
+  bool const is_alone = ranks.size <= 1;
+  LEND_TRY(record, OwnRecord::create(domain, is_alone ? 0 : Stage::offered_bytes));
+  std::optional<MemoryRegion> fetched;
+  if (!is_alone) {
+    LEND_TRY(memory, domain.allocate(Stage::slot_bytes));
+    fetched = std::move(memory);
+  }
   LEND_TRY(remote, record.remote());
-  auto state =
-      std::make_shared<GroupState>(domain, std::move(set), std::move(record), ranks, options);
+  auto state = std::make_shared<GroupState>(domain, std::move(set), std::move(record),
+                                            std::move(fetched), ranks, options);
   LinkOptions const link{options.message_bytes, options.window};
   ChannelOptions channel;
-  channel.queue_pair.send_depth = link.receives() + 1;  // and the question for its record
+  channel.queue_pair.send_depth = link.receives() + 2;  // its record and what it offers are read
   channel.queue_pair.receive_depth = link.receives();
   channel.keep_alive = options.keep_alive;
   channel.wait_set = &state->set_;
@@ -193,7 +201,7 @@ Result<void> GroupState::run_on_value(Membership& team, Call call, std::span<std
 
 Result<bool> GroupState::advance() noexcept {
   while (!call_.is_over()) {
-    LEND_TRY(is_round_over, advance_round());
+    LEND_TRY(is_round_over, call_.is_long() ? advance_long_round() : advance_round());
     if (!is_round_over) return false;
     call_.next_round();
   }
@@ -222,10 +230,14 @@ Result<bool> GroupState::advance_round() noexcept {
 // ---- one step ----
 
 Result<bool> GroupState::send(Step const& step) noexcept {
-  auto const rank = call_.rank_of(step);
+  return tell(call_.rank_of(step), call_.head(), call_.piece_of(step));
+}
+
+Result<bool> GroupState::tell(std::uint32_t rank, Note const& note,
+                              std::span<std::byte const> bytes) noexcept {
   Link& link = *links_[rank];
   Result<bool> sent = Errc::peer_lost;
-  if (!link.peer_has_left()) sent = link.try_send(call_.head(), call_.piece_of(step));
+  if (!link.peer_has_left()) sent = link.try_send(note, bytes);
   // With the rank, if that is why.
   if (!sent) {
     LEND_TRYV(check_for_losses());
@@ -253,10 +265,15 @@ Result<bool> GroupState::receive(Step const& step) noexcept {
                                           std::to_string(theirs.size()) + " bytes, not " +
                                           std::to_string(own.size())});
   call_.take(step, theirs);
-  auto const released = link.release(static_cast<std::size_t>(it - arrived.begin()));
+  LEND_TRYV(release(link, static_cast<std::size_t>(it - arrived.begin())));
+  return true;
+}
+
+Result<void> GroupState::release(Link& link, std::size_t index) noexcept {
+  auto const released = link.release(index);
   // A link that has ended counts where something is needed of it.
   if (!released && link.failure() == nullptr) return released.error();
-  return true;
+  return success();
 }
 
 // ---- waiting, and what it finds ----

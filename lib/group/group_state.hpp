@@ -7,6 +7,7 @@
 #include <group/posted_calls.hpp>
 #include <group/record.hpp>
 #include <group/roll_call.hpp>
+#include <group/stage.hpp>
 #include <group/under_way.hpp>
 #include <lend/base/result.hpp>
 #include <lend/channel/wait_set.hpp>
@@ -38,8 +39,8 @@ class GroupState {
   [[nodiscard]] static Result<std::shared_ptr<GroupState>> prepare(ProtectionDomain const& domain,
                                                                    Ranks ranks,
                                                                    GroupOptions const& options);
-  GroupState(ProtectionDomain const& domain, WaitSet set, OwnRecord record, Ranks ranks,
-             GroupOptions const& options);
+  GroupState(ProtectionDomain const& domain, WaitSet set, OwnRecord record,
+             std::optional<MemoryRegion> fetched, Ranks ranks, GroupOptions const& options);
   GroupState(GroupState const&) = delete;
   GroupState& operator=(GroupState const&) = delete;
   ~GroupState() { leave(); }
@@ -108,6 +109,16 @@ class GroupState {
   [[nodiscard]] Result<bool> advance_round() noexcept;
   [[nodiscard]] Result<bool> send(Step const& step) noexcept;
   [[nodiscard]] Result<bool> receive(Step const& step) noexcept;
+  /// The same of long values, which are offered and fetched.
+  [[nodiscard]] Result<bool> advance_long_round() noexcept;
+  [[nodiscard]] Result<bool> offer(std::size_t index) noexcept;
+  [[nodiscard]] Result<bool> fetch(std::size_t index) noexcept;
+  [[nodiscard]] Result<bool> begin_fetch(std::size_t index) noexcept;
+  /// Sends a note of the round to a rank that is needed.
+  [[nodiscard]] Result<bool> tell(std::uint32_t rank, Note const& note,
+                                  std::span<std::byte const> bytes) noexcept;
+  /// Done with a message that came.
+  [[nodiscard]] Result<void> release(Link& link, std::size_t index) noexcept;
 
   [[nodiscard]] Result<void> wait(Deadline deadline, std::string_view then) noexcept;
   /// Learns which ranks have not entered the call, and what they are in, from their devices. For
@@ -132,6 +143,7 @@ class GroupState {
   ProtectionDomain domain_;
   WaitSet set_;
   OwnRecord record_;
+  Stage stage_;  // like the record, it outlives the links
   Ranks ranks_;
   GroupOptions options_;
   std::vector<RankCard> cards_;

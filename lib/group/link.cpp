@@ -67,7 +67,8 @@ Result<void> Link::take_arrivals() noexcept {
     freed_by_peer_ = note.freed;
     peer_has_left_ |= note.kind == Note::Kind::left;
     if (note.kind == Note::Kind::broken) fault_ = note.fault();
-    if (note.kind == Note::Kind::part) {
+    if (note.kind == Note::Kind::part || note.kind == Note::Kind::offer ||
+        note.kind == Note::Kind::taken) {
       arrived_.push_back({note, slot});
     } else {
       LEND_TRYV(post_again(slot));
@@ -169,6 +170,21 @@ std::optional<Record> Link::answer() const noexcept {
   if (question_ || !is_answered_) return {};
   auto const bytes = memory_.bytes(answer_at(), sizeof(Record));
   return bytes ? Record::from(bytes.value()) : std::nullopt;
+}
+
+Result<void> Link::fetch(std::size_t offset, ScatterElement target) noexcept {
+  // SAFETY: as in post_again(); the target is the group's, which outlives its links.
+  LEND_TRY(handle, unsafe_post_read(*channel_, {target, record_.slice(sizeof(Record) + offset,
+                                                                      target.range.length)}));
+  fetching_.emplace(std::move(handle));
+  return success();
+}
+
+Result<bool> Link::has_fetched() noexcept {
+  LEND_TRY(done, fetching_->poll());
+  if (!done) return false;
+  fetching_.reset();
+  return true;
 }
 
 bool Link::try_end(Note const& note) noexcept {

@@ -81,6 +81,10 @@ class Link {
     is_question_old_ = question_.has_value();
   }
 
+  /// Reads what the peer offers at this place of its room into `target`, one offer at a time.
+  [[nodiscard]] Result<void> fetch(std::size_t offset, ScatterElement target) noexcept;
+  [[nodiscard]] Result<bool> has_fetched() noexcept;
+
   [[nodiscard]] bool peer_has_left() const noexcept { return peer_has_left_; }
   /// What the peer said that broke its group.
   [[nodiscard]] std::optional<Fault> const& fault() const noexcept { return fault_; }
@@ -110,7 +114,7 @@ class Link {
 
   LinkOptions options_;
   MemoryRegion memory_;    // receives, then sends: a head and bytes each; then the peer's record
-  RemoteRegion record_{};  // the peer's
+  RemoteRegion record_{};  // the peer's, and its room
   std::optional<PreparedChannel> prepared_{};
   std::optional<Channel> channel_{};
   std::vector<std::optional<PendingWork>> receives_;  // by slot
@@ -123,6 +127,7 @@ class Link {
   std::uint32_t sent_ = 0, freed_by_peer_ = 0;  // parts
   std::uint32_t freed_ = 0, told_ = 0;          // of the peer's parts
   std::optional<PendingWork> question_{};       // reads the peer's record
+  std::optional<PendingWork> fetching_{};       // reads what the peer offers
   bool is_question_old_ = false, is_answered_ = false;
   bool has_ended_ = false, peer_has_left_ = false;
   std::optional<Fault> fault_{};

@@ -64,8 +64,8 @@ std::optional<Record> Record::from(std::span<std::byte const> bytes) noexcept {
   return record;
 }
 
-Result<OwnRecord> OwnRecord::create(ProtectionDomain const& domain) {
-  LEND_TRY(memory, domain.unsafe_allocate_exposed(sizeof(Record), RemoteAccess::read));
+Result<OwnRecord> OwnRecord::create(ProtectionDomain const& domain, std::size_t room_bytes) {
+  LEND_TRY(memory, domain.unsafe_allocate_exposed(sizeof(Record) + room_bytes, RemoteAccess::read));
   LEND_TRY(bytes, memory.mutable_bytes());
   OwnRecord record{std::move(memory), bytes.data()};
   record.publish();

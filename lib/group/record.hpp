@@ -50,13 +50,17 @@ struct Record {
 };
 static_assert(sizeof(Record) == 128);
 
-/// The record of this rank, in memory that peers may read.
+/// The record of this rank, in memory that peers may read, and behind it room for other things that
+/// they may.
 class OwnRecord {
  public:
   /// Errors:  those of ProtectionDomain::unsafe_allocate_exposed().
-  [[nodiscard]] static Result<OwnRecord> create(ProtectionDomain const& domain);
+  [[nodiscard]] static Result<OwnRecord> create(ProtectionDomain const& domain,
+                                                std::size_t room_bytes);
 
   [[nodiscard]] Result<RemoteRegion> remote() const noexcept { return memory_.remote(); }
+  /// Aligned for any element.
+  [[nodiscard]] std::byte* room() const noexcept { return place_ + sizeof(Record); }
   void enter(Membership const& team, Call const& call) noexcept;
   /// The call is over.
   void leave() noexcept { set(Record::State::idle); }

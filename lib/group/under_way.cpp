@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the group.
+#include <group/stage.hpp>
 #include <group/under_way.hpp>
 
 #include <algorithm>
@@ -26,7 +27,14 @@ void UnderWay::begin(Membership& team, Call const& call) noexcept {
   call_ = call;
   ++team.number;
   signature_ = call.signature();
-  piece_bytes_ = message_bytes_ / call.op.element_bytes * call.op.element_bytes;
+  is_long_ = team.ranks.size > 1 &&
+             call.block_bytes > std::max<std::size_t>(message_bytes_, longest_in_messages);
+  auto const longest = is_long_ ? Stage::slot_bytes : message_bytes_;
+  if (accumulator_.size() < longest) {
+    accumulator_.resize(longest);
+    theirs_.resize(longest);
+  }
+  piece_bytes_ = longest / call.op.element_bytes * call.op.element_bytes;
   pieces_ = static_cast<std::uint32_t>(
       std::max<std::size_t>(1, (call.block_bytes + piece_bytes_ - 1) / piece_bytes_));
   auto const [rank, size] = team.ranks;
@@ -66,6 +74,7 @@ void UnderWay::begin_round() noexcept {
   steps_.clear();
   if (round_ < rounds_) add_round(call_.collective, team_->ranks, call_.root, round_, steps_);
   is_done_.assign(steps_.size(), false);
+  if (is_long_) offers_.assign(steps_.size(), {});
 }
 
 void UnderWay::next_round() noexcept {
@@ -128,6 +137,10 @@ void UnderWay::combine(Step::Kind kind, std::span<std::byte const> theirs) noexc
   auto const elements = theirs.size() / call_.op.element_bytes;
   if (!std::exchange(is_accumulating_, true)) {
     copy(accumulator_, theirs);
+    return;
+  }
+  if (kind == Step::Kind::combine && is_long_) {  // of a Stage, which is aligned
+    call_.op.combine(call_.op.op, accumulator_.data(), theirs.data(), elements);
     return;
   }
   // Copied, because the operation may want aligned elements.

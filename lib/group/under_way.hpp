@@ -8,14 +8,24 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace lend::group {
 
+/// Longer values of one rank are offered for reading, in pieces of at most Stage::slot_bytes.
+inline constexpr std::size_t longest_in_messages = 16'384;
+
 class UnderWay {
  public:
+  /// What was done of a step that sends long values.
+  struct Offer {
+    std::optional<std::uint32_t> slot{};  // of the Stage
+    bool is_told = false;
+  };
+
   explicit UnderWay(GroupOptions const& options);
 
   [[nodiscard]] bool exists() const noexcept { return team_ != nullptr; }
@@ -36,6 +46,9 @@ class UnderWay {
   [[nodiscard]] std::span<Step const> steps() const noexcept { return steps_; }
   [[nodiscard]] bool is_done(std::size_t step) const noexcept { return is_done_[step]; }
   void set_done(std::size_t step) noexcept { is_done_[step] = true; }
+  /// Whether its values go by offers.
+  [[nodiscard]] bool is_long() const noexcept { return is_long_; }
+  [[nodiscard]] Offer& offer(std::size_t step) noexcept { return offers_[step]; }
   /// Once all steps are done.
   void next_round() noexcept;
   /// The peer of the first step that is not done: a rank of the group.
@@ -82,8 +95,10 @@ class UnderWay {
   std::uint16_t round_ = 0, rounds_ = 0;
   std::vector<Step> steps_{};
   std::vector<bool> is_done_{};
+  std::vector<Offer> offers_{};                  // by step
   std::vector<std::byte> accumulator_, theirs_;  // a piece each
-  bool is_accumulating_ = false;                 // there is something in it
+  bool is_long_ = false;
+  bool is_accumulating_ = false;  // there is something in it
 };
 
 }  // namespace lend::group

@@ -109,6 +109,15 @@ TEST_CASE("collectives compute what a serial program would", "[group]") {
     on_each(ranks, [count](Group& group) { check_all(group, count); });
 }
 
+TEST_CASE("collectives of long values do, too", "[group]") {
+  if (lacks_groups()) return;
+  auto const size = GENERATE(2u, 3u, 8u);
+  auto ranks = group_of(size);
+  // Just too long for messages, and more than what is offered at once.
+  for (std::size_t const count : {std::size_t{2049}, std::size_t{33'000}})
+    on_each(ranks, [count](Group& group) { check_all(group, count); });
+}
+
 TEST_CASE("values are combined in the order of ranks, with the same bits at all", "[group]") {
   if (lacks_groups()) return;
   auto const size = GENERATE(2u, 3u, 6u, 7u, 8u);
@@ -125,6 +134,9 @@ TEST_CASE("values are combined in the order of ranks, with the same bits at all"
     std::array<Composition::Element, 1> at_last{{{rank + 2u, rank + 5u}}};
     expect(group.reduce(group.size() - 1, Composition{}, at_last, within(patience)));
     if (rank == group.size() - 1) expect(at_last[0] == map.value(), "reduce of maps");
+    std::vector<Composition::Element> many(1500, {rank + 2u, rank + 5u});
+    expect(group.allreduce(Composition{}, many, within(patience)));
+    expect(many.front() == map.value() && many.back() == map.value(), "allreduce of many maps");
   });
   Composition::Element expected{2, 5};
   for (std::uint32_t i = 1; i < size; ++i) Composition{}(expected, {i + 2u, i + 5u});

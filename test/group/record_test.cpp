@@ -20,7 +20,7 @@ namespace {
 struct Written {
   Context context = open_test_device();
   ProtectionDomain domain = must(context.allocate_protection_domain());
-  OwnRecord own = must(OwnRecord::create(domain));
+  OwnRecord own = must(OwnRecord::create(domain, 0));
 
   [[nodiscard]] std::array<std::byte, sizeof(Record)> bytes() const {
     std::array<std::byte, sizeof(Record)> copy{};

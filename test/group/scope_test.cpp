@@ -85,7 +85,8 @@ TEST_CASE("posted collectives compute what a serial program would", "[group]") {
   GroupOptions options;
   options.message_bytes = 256;
   ScopeRanks ranks{size, options};
-  for (std::size_t const count : {std::size_t{0}, std::size_t{1}, std::size_t{70}})
+  for (std::size_t const count :
+       {std::size_t{0}, std::size_t{1}, std::size_t{70}, std::size_t{2500}})
     on_each(ranks.groups, [&](Group& group) { check_posted(ranks, group, count, seed + count); });
 }
 

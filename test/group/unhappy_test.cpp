@@ -84,6 +84,42 @@ TEST_CASE("a collective that timed out goes on when it is called again", "[group
   CHECK(theirs == mine);
 }
 
+TEST_CASE("a collective of long values that timed out goes on, too", "[group]") {
+  if (lacks_groups()) return;
+  auto ranks = group_of(2);
+  std::vector<int> mine(100'000, 1), theirs(100'000, 2);
+  bool is_over_here = false, is_over_there = false;
+  // In turn on one thread, each as far as it comes.
+  for (int i = 0; i < 10'000 && !(is_over_here && is_over_there); ++i) {
+    if (!is_over_here) is_over_here = ranks[0].allreduce(sum<int>, mine, within(0s)).has_value();
+    if (!is_over_there)
+      is_over_there = ranks[1].allreduce(sum<int>, theirs, within(0s)).has_value();
+  }
+  REQUIRE(is_over_here);
+  REQUIRE(is_over_there);
+  CHECK(mine == std::vector<int>(100'000, 3));
+  CHECK(theirs == mine);
+}
+
+TEST_CASE("whichever request of long collectives finds its peer dead, all ranks learn it",
+          "[group]") {
+  if (lacks_groups()) return;
+  auto const request = GENERATE(std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{3},
+                                std::uint64_t{5}, std::uint64_t{8}, std::uint64_t{13});
+  std::vector<Context> devices;
+  auto ranks = group_of(3, {}, &devices);
+  if (devices[0].kind() != DeviceKind::soft) return skip(devices[0], "faults are planned");
+  must(inject_faults(devices[0], FaultPlan{}.peer_dies(request)));
+  on_each(ranks, [](Group& group) {
+    std::vector<int> values(100'000, 1);
+    Result<void> called = success();
+    for (int i = 0; i < 10 && called.has_value(); ++i)
+      called = group.allreduce(max<int>, values, within(30s));
+    expect(called.has_error() && called.error() == Errc::peer_lost, "not lost");
+    expect(group.lost_rank().has_value(), "no lost rank");
+  });
+}
+
 TEST_CASE("a call that goes on takes the operation of the call that was made again", "[group]") {
   if (lacks_groups()) return;
   auto ranks = group_of(2);
