@@ -137,6 +137,9 @@ TEST_CASE("values are combined in the order of ranks, with the same bits at all"
     std::vector<Composition::Element> many(1500, {rank + 2u, rank + 5u});
     expect(group.allreduce(Composition{}, many, within(patience)));
     expect(many.front() == map.value() && many.back() == map.value(), "allreduce of many maps");
+    std::vector<Composition::Element> parts(1500 * size, {rank + 2u, rank + 5u}), part(1500);
+    expect(group.reduce_scatter(Composition{}, parts, part, within(patience)));
+    expect(part.front() == map.value() && part.back() == map.value(), "reduce_scatter of maps");
   });
   Composition::Element expected{2, 5};
   for (std::uint32_t i = 1; i < size; ++i) Composition{}(expected, {i + 2u, i + 5u});

@@ -32,7 +32,7 @@ OWN_NAMESPACE = "base observe verbs channel soft network group transport stream 
 BY_NAME_ONLY = {"include/lend/channel/unsafe.hpp", "include/lend/group/mpi.hpp"}  # whoever wants it asks for it
 # Foreign headers, and where they may be seen.
 FOREIGN = {
-    r"infiniband/": r"lib/(verbs|soft|cm|preload)/|test/(soft|bench|verbs|cm|preload)/",
+    r"infiniband/": r"lib/(verbs|soft|cm|preload)/|test/(soft|bench|verbs|cm|preload|two_process)/",
     r"rdma/": r"(lib|test)/cm/",
     r"sodium": r"lib/network/secret_sodium\.cpp",
     r"nlohmann/": r"lib/network/roster_json\.cpp",
