@@ -50,7 +50,7 @@ std::optional<Measurement> Measurement::parse(std::span<char* const> words,
   };
   if (plain.size() != 5 || !is_one_of(plain[1], {"send", "write", "read"}) ||
       !is_one_of(plain[2], ways) || !number(plain[3], asked.bytes) ||
-      !number(plain[4], asked.count) || asked.bytes > incoming / 4)
+      !number(plain[4], asked.count) || asked.bytes > tools::message_bytes_max)
     return {};
   asked.device = plain[0];
   asked.operation = plain[1];
@@ -65,11 +65,6 @@ std::string Measurement::json_head() const {
          ", \"via\": " + text(via) + ", \"cores\": " + text(cores) +
          ", \"memory\": " + text(own_memory ? "own" : "allocated") +
          ", \"bytes\": " + std::to_string(bytes) + ", \"count\": " + std::to_string(count);
-}
-
-std::uint32_t Measurement::receives_ahead() const {
-  constexpr std::size_t together = std::size_t{1} << 20;
-  return static_cast<std::uint32_t>(std::clamp<std::size_t>(together / bytes, 4, 128));
 }
 
 Result<void> Measurement::run(std::span<std::byte> figures,

@@ -4,8 +4,6 @@
 
 #include "pair.hpp"
 
-#include <lend/channel/unsafe.hpp>
-
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -19,14 +17,9 @@
 
 namespace lend::bench {
 
-constexpr std::size_t incoming = pair_bytes / 2;  ///< where receives land
-
 /// DEVICE send|write|read WAY BYTES COUNT [--json] [--cores one|two|any] [--own-memory]
-struct Measurement {
+struct Measurement : tools::Load {
   std::string device{};  ///< soft, tcp (two sockets, no device), or a verbs device's name
-  std::string_view operation{}, via{};
-  std::size_t bytes = 0;
-  std::uint64_t count = 0;  ///< of rounds, or of messages
   bool json = false;
   /// `one`: both ends on CPU 0, giving way to each other; `two`: on 0 and 1; `any`: not bound.
   std::string_view cores = "two";
@@ -38,13 +31,6 @@ struct Measurement {
   /// `"device": …, "bytes": 8`, for the head of a line of JSON.
   [[nodiscard]] std::string json_head() const;
 
-  /// Messages that may be under way at once, each in bytes of its own: 1 MiB of them, that caches
-  /// hold; from 4 to 128.
-  [[nodiscard]] std::uint32_t receives_ahead() const;
-  [[nodiscard]] std::size_t lane(std::uint64_t message) const {
-    return incoming + message % receives_ahead() * bytes;
-  }
-
   /// run_pair() on that device and those CPUs; inline up to perftest's own limits.
   [[nodiscard]] Result<void> run(std::span<std::byte> figures,
                                  std::function<Result<void>(End&)> const& body) const;
@@ -55,53 +41,6 @@ struct Measurement {
 [[nodiscard]] int measure_by_command(std::span<char* const> words, char const* program,
                                      std::initializer_list<char const*> ways, char const* counted,
                                      Result<void> (*run)(Measurement const&));
-
-/// Scoped and unsafe posting, as one.
-class Poster {
- public:
-  Poster(Channel& channel, std::string_view via) : channel_{channel}, unsafe_{via == "unsafe"} {
-    if (!unsafe_) scope_.emplace(channel);
-  }
-  Result<PendingWork> receive(Receive const& work) {
-    return unsafe_ ? unsafe_post_receive(channel_, work) : scope_->post_receive(work);
-  }
-  Result<PendingWork> send(Send const& work) {
-    return unsafe_ ? unsafe_post_send(channel_, work) : scope_->post_send(work);
-  }
-  Result<PendingWork> write(Write const& work) {
-    return unsafe_ ? unsafe_post_write(channel_, work) : scope_->post_write(work);
-  }
-  Result<PendingWork> read(Read const& work) {
-    return unsafe_ ? unsafe_post_read(channel_, work) : scope_->post_read(work);
-  }
-  Result<void> post() { return success(); }  // nothing is kept back
-  Result<void> finish() { return unsafe_ ? success() : scope_->finish(); }
-
- private:
-  Channel& channel_;
-  bool unsafe_;
-  std::optional<PollingScope> scope_{};
-};
-
-/// The same by a batch: many requests in one call of the device, few of them with a completion.
-class BatchPoster {
- public:
-  BatchPoster(Channel& channel, std::string_view /*via*/)
-      : scope_{channel}, batch_{scope_.batch()} {}
-  Result<PendingWork> receive(Receive const& work) { return batch_.add_receive(work); }
-  Result<PendingWork> send(Send const& work) { return batch_.add_send(work); }
-  Result<PendingWork> write(Write const& work) { return batch_.add_write(work); }
-  Result<PendingWork> read(Read const& work) { return batch_.add_read(work); }
-  Result<void> post() { return batch_.post(); }
-  Result<void> finish() {
-    LEND_TRYV(post());
-    return scope_.finish();
-  }
-
- private:
-  PollingScope scope_;
-  Batch batch_;
-};
 
 /// The twin of two processes without RDMA.
 class Socket {

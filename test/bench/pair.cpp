@@ -54,15 +54,16 @@ Result<void> run_end(bool near, PairOptions const& options, int socket,
   }
   LEND_TRY(device, open_device(options.device));
   LEND_TRY(domain, device.allocate_protection_domain());
-  std::vector<std::byte> own(options.own_memory ? 2 * pair_bytes : 0);  // outlives the regions
+  using tools::end_bytes;
+  std::vector<std::byte> own(options.own_memory ? 2 * end_bytes : 0);  // outlives the regions
   auto const halves = std::span{own};
   // SAFETY: nobody minds what the bytes are.
-  LEND_TRY(memory, options.own_memory ? domain.register_memory(halves.first(pair_bytes))
-                                      : domain.allocate(pair_bytes));
+  LEND_TRY(memory, options.own_memory ? domain.register_memory(halves.first(end_bytes))
+                                      : domain.allocate(end_bytes));
   LEND_TRY(exposed,
            options.own_memory
-               ? domain.unsafe_register_exposed(halves.last(pair_bytes), RemoteAccess::read_write)
-               : domain.unsafe_allocate_exposed(pair_bytes, RemoteAccess::read_write));
+               ? domain.unsafe_register_exposed(halves.last(end_bytes), RemoteAccess::read_write)
+               : domain.unsafe_allocate_exposed(tools::end_bytes, RemoteAccess::read_write));
   LEND_TRY(prepared, prepare_channel(domain, options.channel));
   LEND_TRY(endpoint_bytes, trade(socket, prepared.endpoint().encode()));
   LEND_TRY(endpoint, Endpoint::decode(endpoint_bytes));
@@ -73,18 +74,19 @@ Result<void> run_end(bool near, PairOptions const& options, int socket,
   LEND_TRY(theirs, trade(socket, ours.encode()));
   LEND_TRY(remote, RemoteRegion::decode(theirs));
   bool const one_core = cpu >= 0 && cpus[0] == cpus[1];
-  End end{near, one_core, socket, device, std::move(memory), std::move(exposed), std::move(channel),
-          raw,  remote};
+  auto const meet = [socket]() -> Result<void> {
+    LEND_TRYV(trade(socket, std::array{std::byte{1}}));
+    return success();
+  };
+  End end{{near, one_core, std::move(memory), std::move(exposed), std::move(channel), remote, meet},
+          socket,
+          device,
+          raw};
   LEND_TRYV(body(end));
   return end.meet();  // neither goes while the other may still need it
 }
 
 }  // namespace
-
-Result<void> End::meet() const {
-  LEND_TRYV(trade(socket, std::array{std::byte{1}}));
-  return success();
-}
 
 Result<void> run_pair(PairOptions const& options, std::span<std::byte> figures,
                       std::function<Result<void>(End&)> const& body) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <lend/lend.hpp>
+#include <tools/loops/end.hpp>
 
 #include <array>
 #include <cstddef>
@@ -14,22 +15,11 @@ struct ibv_qp;
 
 namespace lend::bench {
 
-constexpr std::size_t pair_bytes = std::size_t{8} << 20;  ///< of memory on each side
-
 /// One process's end.
-struct End {
-  bool near;      ///< measures; the other end answers
-  bool one_core;  ///< both are bound to the same CPU
-  int socket;
+struct End : tools::End {
+  int socket;  ///< to the other
   Context device;
-  MemoryRegion memory;   ///< local
-  MemoryRegion exposed;  ///< the peer may write and read here
-  Channel channel;
-  ibv_qp* queue_pair;   ///< the channel's
-  RemoteRegion remote;  ///< the peer's `exposed`
-
-  /// Returns when both ends have called it. Sleeps, so that neither takes the other's CPU.
-  [[nodiscard]] Result<void> meet() const;
+  ibv_qp* queue_pair;  ///< the channel's
 };
 
 struct PairOptions {

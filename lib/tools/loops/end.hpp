@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What is measured, and one end of the channel that it is measured on. One thread.
+#pragma once
+
+#include <lend/base/result.hpp>
+#include <lend/channel/channel.hpp>
+#include <lend/verbs/memory_region.hpp>
+#include <lend/verbs/remote_region.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+namespace lend::tools {
+
+inline constexpr std::size_t end_bytes = std::size_t{8} << 20;  ///< of each region of an end
+inline constexpr std::size_t incoming = end_bytes / 2;          ///< where receives land
+inline constexpr std::size_t message_bytes_max = incoming / 4;
+
+struct End {
+  bool near;             ///< measures; the other end answers
+  bool one_core;         ///< yields the CPU while it waits: the other end needs it
+  MemoryRegion memory;   ///< local
+  MemoryRegion exposed;  ///< the peer may write and read here
+  Channel channel;
+  RemoteRegion remote;  ///< the peer's `exposed`
+  /// Returns when both ends have called it. Sleeps, so that neither takes the other's CPU.
+  std::function<Result<void>()> meet;
+};
+
+struct Load {
+  std::string_view operation{};  ///< send, write or read
+  std::string_view via{};        ///< unsafe, scoped, blocking (rounds only) or batch (streams only)
+  std::size_t bytes = 0;         ///< of a message: 1 to message_bytes_max
+  std::uint64_t count = 0;       ///< of rounds or messages
+
+  /// Messages that may be under way at once, each in bytes of its own: 1 MiB of them, that caches
+  /// hold; from 4 to 128.
+  [[nodiscard]] std::uint32_t receives_ahead() const {
+    constexpr std::size_t together = std::size_t{1} << 20;
+    return static_cast<std::uint32_t>(std::clamp<std::size_t>(together / bytes, 4, 128));
+  }
+  /// Where message number `message` arrives.
+  [[nodiscard]] std::size_t lane(std::uint64_t message) const {
+    return incoming + message % receives_ahead() * bytes;
+  }
+};
+
+}  // namespace lend::tools

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The rounds of latencies.
+#include <lend/base/deadline.hpp>
+
+#include <tools/loops/posters.hpp>
+#include <tools/loops/rounds.hpp>
+
+#include <sched.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace lend::tools {
+
+namespace {
+
+// A receive is posted before the message that it is for, by `blocking` from a scope: were it posted
+// only after the blocking send, the answer might come before it, and a card retries after a pause.
+Result<Durations> send_rounds(End& end, Load const& load) {
+  Poster poster{end.channel, load.via};
+  auto const ahead = std::min<std::uint64_t>(load.receives_ahead(), load.count);
+  std::vector<std::optional<PendingWork>> expected(ahead);
+  auto const expect = [&](std::uint64_t i) -> Result<void> {
+    LEND_TRY(arrival, poster.receive(end.memory.scatter(load.lane(i), load.bytes)));
+    expected[i % ahead] = std::move(arrival);
+    return success();
+  };
+  for (std::uint64_t i = 0; i < ahead; ++i) {
+    LEND_TRYV(expect(i));
+  }
+  LEND_TRYV(end.meet());
+  Stamps stamps{load.count};
+  std::optional<PendingWork> departure;
+  auto const send = [&]() -> Result<void> {
+    auto const bytes = end.memory.gather(0, load.bytes);
+    if (load.via == "blocking") return end.channel.send(bytes);
+    LEND_TRY(sent, poster.send(bytes));
+    departure = std::move(sent);
+    return success();
+  };
+  for (std::uint64_t i = 0; i < load.count; ++i) {
+    if (end.near) {
+      stamps.take();
+      LEND_TRYV(send());
+    }
+    LEND_TRYV(expected[i % ahead]->wait());
+    if (i + ahead < load.count) {
+      LEND_TRYV(expect(i + ahead));
+    }
+    if (!end.near) {
+      LEND_TRYV(send());
+    }
+  }
+  if (end.near) stamps.take();
+  if (departure) {
+    LEND_TRYV(departure->wait());
+  }
+  LEND_TRYV(poster.finish());
+  return end.near ? stamps.durations(2) : Durations{};
+}
+
+/// False: it did not come for 10 s. The clock is read only where it takes long.
+bool comes(std::byte const volatile& byte, std::byte wanted, bool yields) noexcept {
+  constexpr int looks = 1 << 16;
+  auto limit = Deadline::never();
+  for (;;) {
+    for (int i = 0; i < looks; ++i) {
+      if (byte == wanted) return true;
+      if (yields) ::sched_yield();
+    }
+    if (limit.has_passed()) return false;
+    if (limit.is_never()) limit = within(std::chrono::seconds{10});
+  }
+}
+
+Result<Durations> write_rounds(End& end, Load const& load) {
+  Poster poster{end.channel, load.via};
+  auto const last = load.bytes - 1;
+  LEND_TRY(ours, end.memory.mutable_bytes(last, 1));
+  LEND_TRY(theirs, end.exposed.bytes(last, 1));
+  std::byte const volatile& arrived = theirs.front();
+  auto const write = [&](std::byte turn) -> Result<void> {
+    ours[0] = turn;
+    Write const work{end.memory.gather(0, load.bytes), end.remote.slice(0, load.bytes)};
+    if (load.via == "blocking") return end.channel.write(work);
+    LEND_TRY(written, poster.write(work));
+    LEND_TRYV(written.wait());
+    return success();
+  };
+  LEND_TRYV(end.meet());
+  Stamps stamps{load.count};
+  for (std::uint64_t i = 1; i <= load.count; ++i) {
+    auto const turn = static_cast<std::byte>(i);
+    if (end.near) {
+      stamps.take();
+      LEND_TRYV(write(turn));
+    }
+    if (!comes(arrived, turn, end.one_core))
+      return Error{Errc::timed_out, "the peer has written nothing for 10 s"};
+    if (!end.near) {
+      LEND_TRYV(write(turn));
+    }
+  }
+  if (end.near) stamps.take();
+  return end.near ? stamps.durations(2) : Durations{};
+}
+
+Result<Durations> read_rounds(End& end, Load const& load) {
+  LEND_TRYV(end.meet());
+  if (!end.near) return Durations{};
+  Poster poster{end.channel, load.via};
+  Stamps stamps{load.count};
+  for (std::uint64_t i = 0; i < load.count; ++i) {
+    stamps.take();
+    Read const work{end.memory.scatter(0, load.bytes), end.remote.slice(0, load.bytes)};
+    if (load.via == "blocking") {
+      LEND_TRYV(end.channel.read(work));
+      continue;
+    }
+    LEND_TRY(pending, poster.read(work));
+    LEND_TRYV(pending.wait());
+  }
+  stamps.take();
+  return stamps.durations(1);
+}
+
+}  // namespace
+
+Durations Stamps::durations(double parts) const {
+  using Nanoseconds = std::chrono::duration<double, std::nano>;
+  Durations rounds;
+  for (std::size_t i = 1; i < begun_.size(); ++i)
+    rounds.push_back(Nanoseconds{begun_[i] - begun_[i - 1]}.count() / parts);
+  std::ranges::sort(rounds);
+  return rounds;
+}
+
+Result<Durations> measure_rounds(End& end, Load const& load) {
+  if (load.operation == "write") return write_rounds(end, load);
+  if (load.operation == "read") return read_rounds(end, load);
+  return send_rounds(end, load);
+}
+
+}  // namespace lend::tools
