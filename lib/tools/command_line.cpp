@@ -16,18 +16,10 @@ namespace {
 using Arguments = std::span<char* const>;
 
 constexpr auto commands = std::to_array<std::string_view>(
-    {"doctor", "info", "run", "trace", "explain", "--help", "--version"});
+    {"doctor", "info", "bench", "run", "trace", "explain", "--help", "--version"});
 constexpr auto doctor_options = std::to_array<std::string_view>({"--strict", "--json"});
 constexpr auto run_options = std::to_array<std::string_view>({"--faults", "--record"});
 constexpr auto trace_options = std::to_array<std::string_view>({"--json", "--follow"});
-
-Error unknown(std::string_view what, std::string_view word,
-              std::span<std::string_view const> known) {
-  std::string text{what};
-  (text += ' ') += base::shown(word);
-  if (!known.empty()) (text += "; the nearest is ") += nearest(word, known);
-  return {Errc::invalid_argument, std::move(text)};
-}
 
 Result<CommandLine> parse_doctor(Arguments rest) {
   CommandLine line{.command = Command::doctor};
@@ -37,7 +29,7 @@ Result<CommandLine> parse_doctor(Arguments rest) {
     else if (word == "--json")
       line.json = true;
     else
-      return unknown("doctor has no option", word, doctor_options);
+      return unknown_word("doctor has no option", word, doctor_options);
   }
   return line;
 }
@@ -49,7 +41,7 @@ Result<CommandLine> parse_run(Arguments rest) {
     rest = rest.subspan(1);
     if (word == "--") break;
     if (word != "--faults" && word != "--record")
-      return unknown("run has no option", word, run_options);
+      return unknown_word("run has no option", word, run_options);
     if (rest.empty())
       return Error{Errc::invalid_argument,
                    word == "--faults" ? "--faults lacks its plan" : "--record lacks its directory"};
@@ -72,7 +64,7 @@ Result<CommandLine> parse_trace(Arguments rest) {
     else if (word == "--follow")
       line.follow = true;
     else
-      return unknown("trace has no option", word, trace_options);
+      return unknown_word("trace has no option", word, trace_options);
   }
   if (line.json && line.follow)
     return Error{Errc::invalid_argument, "--follow prints lines: leave out --json"};
@@ -89,6 +81,14 @@ std::optional<Command> command_of(std::string_view word) {
 }
 
 }  // namespace
+
+Error unknown_word(std::string_view what, std::string_view word,
+                   std::span<std::string_view const> known) {
+  std::string text{what};
+  (text += ' ') += base::shown(word);
+  if (!known.empty()) (text += "; the nearest is ") += nearest(word, known);
+  return {Errc::invalid_argument, std::move(text)};
+}
 
 std::string_view nearest(std::string_view word, std::span<std::string_view const> known) {
   // Levenshtein's distance, row by row.
@@ -114,9 +114,13 @@ Result<CommandLine> parse(Arguments arguments) {
   std::string_view const word = arguments.front();
   auto const rest = arguments.subspan(1);
   auto const command = command_of(word);
-  if (!command) return unknown("unknown command", word, commands);
+  if (!command) return unknown_word("unknown command", word, commands);
   switch (*command) {
     case Command::doctor: return parse_doctor(rest);
+    case Command::bench: {
+      LEND_TRY(options, parse_bench(rest));
+      return CommandLine{.command = *command, .bench = std::move(options)};
+    }
     case Command::run: return parse_run(rest);
     case Command::trace: return parse_trace(rest);
     case Command::explain:
@@ -126,7 +130,7 @@ Result<CommandLine> parse(Arguments arguments) {
     case Command::help:
     case Command::version: break;
   }
-  if (!rest.empty()) return unknown(std::string{word} + " takes no", rest.front(), {});
+  if (!rest.empty()) return unknown_word(std::string{word} + " takes no", rest.front(), {});
   return CommandLine{.command = *command};
 }
 

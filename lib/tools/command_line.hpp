@@ -4,6 +4,8 @@
 
 #include <lend/base/result.hpp>
 
+#include <tools/bench/options.hpp>
+
 #include <initializer_list>
 #include <span>
 #include <string>
@@ -14,6 +16,8 @@ namespace lend::tools {
 inline constexpr std::string_view usage =
     "usage: lend doctor [--strict] [--json]\n"
     "       lend info\n"
+    "       lend bench [lat] [bw] [send] [write] [read] [OPTION…] [HOST:PORT]\n"
+    "       lend bench --listen [HOST:PORT]\n"
     "       lend run [--faults PLAN] [--record DIRECTORY] [--] PROGRAM [ARGUMENT…]\n"
     "       lend trace [--json | --follow] DIRECTORY|FILE…\n"
     "       lend explain NAME\n"
@@ -26,6 +30,18 @@ inline constexpr std::string_view usage =
     "  --json         for programs; lib/guide/doctor.md has the fields\n"
     "info     prints this build, the devices with their ports and addresses, and which of them\n"
     "         open_device() takes and why.\n"
+    "bench    measures latency and bandwidth between two processes of this host, or to HOST:PORT,\n"
+    "         where another bench listens.\n"
+    "  --listen [HOST:PORT]\n"
+    "                 answers one peer; 0.0.0.0:7472 unless given\n"
+    "  --bytes LIST   of a message: 8,4096,65536,1048576\n"
+    "  --count N      rounds or messages; what takes 0.2 s unless given\n"
+    "  --via WAY      scoped, unsafe, blocking (latency) or batch (bandwidth)\n"
+    "  --device NAME  as LEND_DEVICE\n"
+    "  --secret FILE  has the secret that both sides prove to know\n"
+    "  --histogram    draws the latencies here; --svg FILE, in a file; --hgrm FILE, one of them\n"
+    "                 for the plotter of HdrHistogram\n"
+    "  --json         for programs; lib/guide/bench.md has the fields\n"
     "run      starts a program of verbs on the soft device, which it sees as soft0 beside its\n"
     "         other devices. The program must be linked dynamically.\n"
     "  --faults PLAN  what fails there, as FaultPlan::parse() takes it: \"drop@3:1 "
@@ -43,7 +59,7 @@ inline constexpr std::string_view usage =
     "command\n"
     "line. run ends as PROGRAM does, 126 or 127 if it cannot be started.\n";
 
-enum class Command { doctor, info, run, trace, explain, help, version };
+enum class Command { doctor, info, bench, run, trace, explain, help, version };
 
 struct CommandLine {
   Command command{};
@@ -55,11 +71,16 @@ struct CommandLine {
   std::span<char* const> paths{};    ///< of recordings
   std::span<char* const> program{};  ///< with its arguments
   std::string_view name{};           ///< to explain
+  BenchOptions bench{};
 };
 
 /// Shape:   without the name of the program itself; a null pointer follows the last.
 /// Errors:  invalid_argument  the message names the nearest word that is known.
 [[nodiscard]] Result<CommandLine> parse(std::span<char* const> arguments);
+
+/// "`what` `word`; the nearest is …", if any are known.
+[[nodiscard]] Error unknown_word(std::string_view what, std::string_view word,
+                                 std::span<std::string_view const> known);
 
 /// The one that takes the fewest changes of characters to become `word`.
 [[nodiscard]] std::string_view nearest(std::string_view word,

@@ -18,6 +18,7 @@ int act(CommandLine const& line) {
   switch (line.command) {
     case Command::doctor: return doctor(line);
     case Command::info: return info();
+    case Command::bench: return bench(line);
     case Command::run: return run(line);
     case Command::trace: return trace(line);
     case Command::explain: return explain(line);

@@ -3,6 +3,7 @@
 """Goal: `lend` says what is so on this host, also where something is hidden or limited, and ends with
 the right status. Method: it runs under prlimit and unshare. Usage: lend_test.py LEND PRELOAD
 [OBSERVE_TEST]"""
+import contextlib
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from xml.etree import ElementTree
 
 LEND, PRELOAD = sys.argv[1:3]
 OBSERVE = sys.argv[3:4]  # none in a build without observing
@@ -105,6 +107,56 @@ def words():
     check("the nearest command", wrong.returncode == 2 and "doctor" in wrong.stderr, wrong)
 
 
+# Ends that share a CPU yield it, so that a busy machine does not slow them down.
+ONE_CPU = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
+
+
+def bench():
+    """Two processes on the soft device, by both ways of starting them."""
+    with tempfile.TemporaryDirectory() as folder:
+        svg, hgrm = f"{folder}/a.svg", f"{folder}/a.hgrm"
+        done = run("bench", "lat", "write", "--bytes", "8", "--count", "200", "--json", "--svg", svg, "--hgrm", hgrm,
+                   before=ONE_CPU, LEND_DEVICE="soft")
+        check("bench on this host", done.returncode == 0, done)
+        found = json.loads(done.stdout)
+        row, = found["results"]
+        check("its JSON has device, percentiles in order and all rounds",
+              found["schema"] == 1 and found["device"] == "soft0" and row["count"] == 200 and
+              0 < row["min_us"] <= row["p50_us"] <= row["p99_9_us"] <= row["max_us"] and
+              sum(count for _, count in row["histogram_ns"]) == 200, done)
+        check("its SVG is XML", ElementTree.parse(svg).getroot().tag.endswith("svg"), done)
+        with open(hgrm, encoding="utf-8") as file:
+            check("its .hgrm ends with all rounds", "Total count    =          200]" in file.read(), done)
+        done = run("bench", "bw", "read", "--bytes", "64", "--count", "9", "--svg", svg)
+        check("a file for what is not measured", done.returncode == 2 and "lat" in done.stderr, done)
+    with listening("bench") as (peer, address):
+        done = run("bench", "--bytes", "64", "--count", "50", "--histogram", address, before=ONE_CPU,
+                   LEND_DEVICE="soft")
+        check("bench with a peer", done.returncode == 0 and done.stdout.count("64 B") == 6 and "#" in done.stdout, done)
+        check("which ends, too", peer.wait(20) == 0, done)
+    with listening("bench") as (peer, address):
+        far = subprocess.Popen([*ONE_CPU, LEND, "bench", "lat", "send", "--bytes", "8", "--count", "9999999", address],
+                               env={**os.environ, "LEND_DEVICE": "soft"}, stdout=subprocess.PIPE)
+        far.stdout.readline()
+        peer.kill()
+        check("a peer that dies is a failure", far.wait(30) == 1, done)
+    done = run("bench", "lat", "send", "--bytes", "8", "no.such.host.invalid:7472")
+    check("a host that is not there", done.returncode == 2 and "no.such.host" in done.stderr, done)
+    done = run("bench", "--device", "soft7")
+    check("a device that is not there", done.returncode == 2 and "soft0" in done.stderr, done)
+
+
+@contextlib.contextmanager
+def listening(command, *words, **environment):
+    """`lend COMMAND --listen`, and its address."""
+    with subprocess.Popen([*ONE_CPU, LEND, command, "--listen", "127.0.0.1:0", *words], stdout=subprocess.PIPE, text=True,
+                          env={**os.environ, "LEND_DEVICE": "soft", **environment}) as peer:
+        try:
+            yield peer, peer.stdout.readline().split()[-1]
+        finally:
+            peer.kill()
+
+
 def trace():
     wrong = run("trace", "/dev/null")
     check("what is no recording", wrong.returncode == 2 and "/dev/null" in wrong.stderr, wrong)
@@ -181,6 +233,7 @@ hidden()
 info()
 soft()
 words()
+bench()
 trace()
 for reason in left_out:
     print("skipped:", reason)

@@ -2,6 +2,8 @@
 // Goal: what `lend` reads and writes is right: its command line, JSON, and the page of failures.
 // Method: values; names of lend compared with the page's headings.
 #include <doctor/checks.hpp>
+#include <tools/bench/options.hpp>
+#include <tools/bench/results.hpp>
 #include <tools/command_line.hpp>
 #include <tools/json.hpp>
 #include <tools/sections.hpp>
@@ -9,6 +11,7 @@
 #include <lend/lend.hpp>
 
 #include <array>
+#include <sstream>
 
 #include "support/catch.hpp"
 
@@ -60,7 +63,64 @@ TEST_CASE("a command line that is wrong is refused with the nearest word", "[too
   CHECK(refusal_of({"run", "--faults"}) == "--faults lacks its plan");
   CHECK(refusal_of({"run", "--"}) == "PROGRAM is missing");
   CHECK(refusal_of({"explain"}) == "explain takes one NAME");
+  CHECK(refusal_of({"bench", "sned"}) ==
+        "bench takes an address HOST:PORT, and no sned; the nearest is send");
+  CHECK(refusal_of({"bench", "--hgram", "x"}) ==
+        "bench has no option --hgram; the nearest is --hgrm");
+  CHECK(refusal_of({"bench", "--via", "scope"}) == "--via takes no scope; the nearest is scoped");
+  CHECK(refusal_of({"bench", "--bytes", "8,0"}) ==
+        "--bytes takes numbers from 1 to 1048576, and no 0");
+  CHECK(refusal_of({"bench", "--bytes", "8,"}) ==
+        "--bytes takes numbers from 1 to 1048576, and no ");
+  CHECK(refusal_of({"bench", "--count", "99999999999"}) ==
+        "--count takes numbers from 1 to 16777216, and no 99999999999");
+  CHECK(refusal_of({"bench", "a:1", "b:2"}) == "bench takes one address, and no second b:2");
+  CHECK(refusal_of({"bench", "--svg"}) == "--svg lacks its value");
+  CHECK(refusal_of({"bench", "--hgrm", "x"}).starts_with("--hgrm is of one histogram"));
+  CHECK(refusal_of({"bench", "lat", "--via", "batch"}).starts_with("--via batch"));
   CHECK(refusal_of({"info", "soft0"}) == "info takes no soft0");
+}
+
+TEST_CASE("what bench is to measure is what its words say", "[tools]") {
+  auto const options = [](std::vector<std::string> const& words) {
+    static std::vector<std::string> kept;  // which the options are views of
+    kept = words;
+    std::vector<char*> pointers;
+    for (auto& word : kept) pointers.push_back(word.data());
+    return tools::parse_bench(pointers).value();
+  };
+  using Role = tools::BenchOptions::Role;
+
+  auto const all = options({});
+  CHECK((all.latency && all.bandwidth && all.operations.size() == 3 && all.role == Role::both));
+  auto const some = options({"lat", "write", "send", "write", "--bytes", "8,64", "node:7"});
+  CHECK((some.latency && !some.bandwidth && some.role == Role::near && some.address == "node:7"));
+  CHECK(some.operations == std::vector<std::string_view>{"write", "send"});
+  CHECK(some.sizes == std::vector<std::size_t>{8, 64});
+  CHECK(options({"--listen"}).address == "0.0.0.0:7472");
+  CHECK(options({"--listen", "[::1]:0", "--json"}).address == "[::1]:0");
+  CHECK_FALSE(options({"--via", "batch"}).latency);
+}
+
+TEST_CASE("a latency's percentiles are exact, and its pictures have all rounds", "[tools]") {
+  tools::BenchRow row{.is_latency = true, .load = {"send", "scoped", 8, 1000}};
+  for (int i = 1; i <= 1000; ++i) row.rounds.push_back(i * 10.0);
+  CHECK(row.percentile(0) == 10.0);
+  CHECK(row.percentile(50) == 5000.0);
+  CHECK(row.percentile(99.9) == 9990.0);
+  CHECK(row.percentile(100) == 10000.0);
+  CHECK(row.histogram().count() == 1000);
+
+  auto const hgrm = tools::hgrm_of(row);
+  CHECK(hgrm.find("\n       5.000 0.500000000000        500           2.00\n") != hgrm.npos);
+  CHECK(hgrm.find("\n      10.000 1.000000000000       1000\n#[Mean    =        5.005, ") !=
+        hgrm.npos);
+  auto const bars = tools::bars_of(row);
+  std::istringstream lines{bars};
+  std::uint64_t sum = 0;
+  for (std::string line; std::getline(lines, line);)
+    if (auto const at = line.find(" us "); at != line.npos) sum += std::stoull(line.substr(at + 4));
+  CHECK(sum == 1000);
 }
 
 TEST_CASE("every code, status and finding has its section on the page of failures", "[tools]") {

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// lend bench
+#include <tools/bench/line.hpp>
+#include <tools/bench/results.hpp>
+#include <tools/commands.hpp>
+#include <tools/loops/stream.hpp>
+#include <tools/secret_file.hpp>
+
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <numeric>
+
+namespace lend::tools {
+
+namespace {
+
+using Role = BenchOptions::Role;
+
+/// The CPUs that this process may use.
+std::vector<int> allowed_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cpus;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(static_cast<std::size_t>(cpu), &set)) cpus.push_back(cpu);
+  return cpus;
+}
+
+void pin_to(int cpu) noexcept {
+  cpu_set_t only;
+  CPU_ZERO(&only);
+  CPU_SET(static_cast<std::size_t>(cpu), &only);
+  // Where it fails the scheduler chooses, as it does for most programs.
+  (void)::sched_setaffinity(0, sizeof only, &only);
+}
+
+/// What both ends do for one order.
+Result<BenchRow> measure(End& end, Order const& order) {
+  BenchRow row{.is_latency = order.is_latency, .load = order.load};
+  if (order.is_latency) {
+    LEND_TRY(rounds, measure_rounds(end, order.load));
+    row.rounds = std::move(rounds);
+  } else {
+    LEND_TRY(stream, measure_stream(end, order.load));
+    row.stream = stream;
+  }
+  return row;
+}
+
+Result<BenchRow> measure_by_order(BenchLine& line, Order const& order) {
+  LEND_TRYV(line.give(order));
+  return measure(line.end(), order);
+}
+
+/// How long the whole of it took, in s.
+double seconds_of(BenchRow const& row) {
+  if (!row.is_latency) return row.stream.count();
+  auto const parts = row.load.operation == "read" ? 1 : 2;
+  return std::accumulate(row.rounds.begin(), row.rounds.end(), 0.0) * 1e-9 * parts;
+}
+
+Result<BenchRow> measure_row(BenchLine& line, BenchOptions const& options, Order order) {
+  constexpr std::uint64_t first = 50, most = 200'000;
+  constexpr double probe_s = 0.02, wanted_s = 0.2;
+  order.load.count = options.count == 0 ? first : options.count / 10 + 1;
+  LEND_TRY(probe, measure_by_order(line, order));
+  if (options.count != 0) {
+    order.load.count = options.count;
+    return measure_by_order(line, order);
+  }
+  // Longer ones, until scheduling and wake-ups are in them, too.
+  while (seconds_of(probe) < probe_s && order.load.count < most / 4) {
+    order.load.count *= 4;
+    LEND_TRY(longer, measure_by_order(line, order));
+    probe = std::move(longer);
+  }
+  auto const mean = seconds_of(probe) / double(order.load.count);
+  // Where few rounds are slow, and take most of the time, the others are to be seen, too.
+  auto const usual = probe.is_latency ? probe.percentile(50) * 1e-9 : mean;
+  auto const wanted = std::min(wanted_s / usual, 5 * wanted_s / mean);
+  order.load.count = static_cast<std::uint64_t>(std::clamp(wanted, 20.0, double(most)));
+  return measure_by_order(line, order);
+}
+
+/// Each row is printed once it is measured.
+Result<std::vector<BenchRow>> measure_all(BenchLine& line, BenchOptions const& options) {
+  std::vector<BenchRow> rows;
+  for (bool const is_latency : {true, false}) {
+    if (!(is_latency ? options.latency : options.bandwidth)) continue;
+    if (!options.json) std::fputs(head_of(is_latency).data(), stdout);
+    for (auto const operation : options.operations)
+      for (auto const bytes : options.sizes) {
+        Order const order{is_latency, {operation, options.via, bytes, 0}};
+        LEND_TRY(row, measure_row(line, options, order));
+        if (!options.json) std::fputs(text_of(row).c_str(), stdout);
+        std::fflush(stdout);
+        rows.push_back(std::move(row));
+      }
+  }
+  return rows;
+}
+
+Result<void> write_file(std::string_view path, std::string const& text) {
+  std::ofstream file{std::string{path}, std::ios::binary};
+  file << text;
+  file.close();
+  if (file) return success();
+  return Error::from_errno("writing " + std::string{path}, errno);
+}
+
+Result<void> report(BenchRun const& run, std::vector<BenchRow> const& rows,
+                    BenchOptions const& options) {
+  if (options.json) std::fputs(json_of(run, rows).c_str(), stdout);
+  if (options.histogram && !options.json)
+    for (auto const& row : rows)
+      if (row.is_latency) std::fputs(bars_of(row).c_str(), stdout);
+  if (!options.svg.empty()) {
+    LEND_TRYV(write_file(options.svg, svg_of(run, rows)));
+  }
+  return options.hgrm.empty() ? success() : write_file(options.hgrm, hgrm_of(rows.front()));
+}
+
+/// What makes figures worse than they could be.
+std::vector<std::string> notes_on(std::size_t cpus) {
+  std::vector<std::string> notes;
+  if (cpus < 2) notes.emplace_back("one CPU: each wait yields it to other processes");
+  std::string governor;
+  std::ifstream{"/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"} >> governor;
+  if (!governor.empty() && governor != "performance")
+    notes.push_back("the CPU's frequency varies (governor " + governor + ")");
+  return notes;
+}
+
+Result<void> be_near(std::string_view address, BenchOptions const& options, std::size_t cpus) {
+  LEND_TRY(line, BenchLine::connect(address, options, cpus < 2));
+  BenchRun const run{.device = line.device().name(),
+                     .kind = std::string{name_of(line.device().kind())},
+                     .peer = std::string{options.address},
+                     .notes = notes_on(cpus)};
+  if (!options.json) std::fputs(text_of(run).c_str(), stdout);
+  std::fflush(stdout);
+  LEND_TRY(rows, measure_all(line, options));
+  LEND_TRYV(line.give(std::nullopt));
+  return report(run, rows, options);
+}
+
+Result<void> be_far(Listener& listener, BenchOptions const& options, std::size_t cpus) {
+  LEND_TRY(line, BenchLine::accept(listener, options, cpus < 2));
+  for (;;) {
+    LEND_TRY(order, line.take());
+    if (!order) return success();
+    LEND_TRYV(measure(line.end(), *order));
+  }
+}
+
+Result<void> listen_for_peer(BenchOptions const& options, std::size_t cpus) {
+  LEND_TRY(secret, secret_in(options.secret_in));
+  LEND_TRY(listener, Listener::open(options.address, {.secret = std::move(secret)}));
+  std::printf("listening at %s\n", listener.address().c_str());
+  std::fflush(stdout);
+  return be_far(listener, options, cpus);
+}
+
+/// Each process has a CPU of its own, if there are two.
+Result<void> be_both(BenchOptions options, std::vector<int> const& cpus) {
+  auto const address = "unix:@lend-bench-" + std::to_string(::getpid());
+  LEND_TRY(listener, Listener::open(address));
+  options.secret_in = {};  // the kernel says which user is at the other end
+  std::fflush(nullptr);
+  // Before a device is opened, which a child would not inherit.
+  auto const child = ::fork();
+  if (child < 0) return Error::from_errno("fork", errno);
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (cpus.size() > 1) pin_to(cpus[1]);
+    auto const done = be_far(listener, options, cpus.size());
+    ::_exit(done ? 0 : complain(done.error(), status_of_failure));
+  }
+  if (cpus.size() > 1) pin_to(cpus[0]);
+  auto done = be_near(address, options, cpus.size());
+  if (!done) ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  return done;
+}
+
+}  // namespace
+
+int bench(CommandLine const& line) {
+  auto const& options = line.bench;
+  auto const cpus = allowed_cpus();
+  auto const done = options.role == Role::near  ? be_near(options.address, options, cpus.size())
+                    : options.role == Role::far ? listen_for_peer(options, cpus.size())
+                                                : be_both(options, cpus);
+  if (done) return 0;
+  bool const is_input = done.error() == Errc::invalid_argument || done.error() == Errc::not_found;
+  return complain(done.error(), is_input ? status_of_usage : status_of_failure);
+}
+
+}  // namespace lend::tools

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Connects the two channels of a bench. One thread.
+#include <lend/base/deadline.hpp>
+#include <lend/channel/builder.hpp>
+#include <lend/open_device.hpp>
+
+#include <base/wire.hpp>
+#include <tools/bench/line.hpp>
+#include <tools/secret_file.hpp>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+namespace lend::tools {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t talk_bytes = 128;
+constexpr std::size_t card_bytes = Endpoint::encoded_size + RemoteRegion::encoded_size;
+constexpr std::size_t order_bytes = 20;
+constexpr std::uint8_t order_form = 1;
+constexpr auto operations = std::to_array<std::string_view>({"send", "write", "read"});
+constexpr auto ways = std::to_array<std::string_view>({"scoped", "unsafe", "blocking", "batch"});
+
+/// A peer that dies is noticed while this end waits for it.
+constexpr auto keep_alive = 1s;
+
+template <std::size_t Count>
+std::uint8_t index_of(std::array<std::string_view, Count> const& words, std::string_view word) {
+  return static_cast<std::uint8_t>(std::ranges::find(words, word) - words.begin());
+}
+
+}  // namespace
+
+Result<void> BenchLine::Talk::say(std::span<std::byte const> message) {
+  LEND_TRY(bytes, memory.mutable_bytes(0, message.size()));
+  std::ranges::copy(message, bytes.begin());
+  return channel.send(memory.gather(0, message.size()));
+}
+
+Result<void> BenchLine::Talk::hear(std::span<std::byte> message) {
+  LEND_TRY(arrived, channel.receive(memory.scatter(talk_bytes, talk_bytes)));
+  if (arrived.bytes != message.size())
+    return Error{Errc::incompatible_peer, "the peer sent a message of " +
+                                              std::to_string(arrived.bytes) + " bytes and not of " +
+                                              std::to_string(message.size())};
+  LEND_TRY(bytes, memory.bytes(talk_bytes, message.size()));
+  std::ranges::copy(bytes, message.begin());
+  return success();
+}
+
+Result<void> BenchLine::Talk::swap(std::span<std::byte> message, bool near) {
+  std::vector<std::byte> const ours{message.begin(), message.end()};
+  if (near) {
+    LEND_TRYV(say(ours));
+  }
+  LEND_TRYV(hear(message));
+  return near ? success() : say(ours);
+}
+
+template <class Join>
+Result<BenchLine> BenchLine::make(BenchOptions const& options, bool near, bool one_core,
+                                  Join&& join) {
+  LEND_TRY(device,
+           open_device(options.device.empty() ? DeviceChoice::either()
+                                              : DeviceChoice::named(std::string{options.device})));
+  LEND_TRY(domain, device.allocate_protection_domain());
+  LEND_TRY(memory, domain.allocate(2 * talk_bytes));
+  LEND_TRY(prepared, channel_builder(domain)
+                         .send_depth(4)
+                         .receive_depth(4)
+                         .wait(Wait::event)
+                         .keep_alive(keep_alive)
+                         .build());
+  LEND_TRY(channel, join(std::move(prepared)));
+  auto talk = std::make_unique<Talk>(Talk{std::move(channel), std::move(memory)});
+  LEND_TRY(end, make_end(domain, *talk, near, one_core));
+  return BenchLine{device, std::move(talk), std::move(end)};
+}
+
+Result<std::unique_ptr<End>> BenchLine::make_end(ProtectionDomain const& domain, Talk& talk,
+                                                 bool near, bool one_core) {
+  // SAFETY: what the bytes are does not matter.
+  LEND_TRY(exposed, domain.unsafe_allocate_exposed(end_bytes, RemoteAccess::read_write));
+  LEND_TRY(memory, domain.allocate(end_bytes));
+  LEND_TRY(prepared, channel_builder(domain)
+                         .wait(one_core ? Wait::adaptive : Wait::spin)
+                         .keep_alive(keep_alive)
+                         .build());
+  LEND_TRY(ours, exposed.remote());
+  std::array<std::byte, card_bytes> card{};
+  std::ranges::copy(prepared.endpoint().encode(), card.begin());
+  std::ranges::copy(ours.encode(), card.begin() + Endpoint::encoded_size);
+  LEND_TRYV(talk.swap(card, near));
+  LEND_TRY(endpoint, Endpoint::decode(std::span{card}.first(Endpoint::encoded_size)));
+  LEND_TRY(remote, RemoteRegion::decode(std::span{card}.subspan(Endpoint::encoded_size)));
+  if (remote.size() < end_bytes)
+    return Error{Errc::incompatible_peer, "the peer exposes only " + std::to_string(remote.size()) +
+                                              " bytes; use the same lend on both sides"};
+  LEND_TRY(channel, std::move(prepared).handshake(endpoint));
+  auto const meet = [&talk, near]() -> Result<void> {
+    std::array<std::byte, 1> nothing{};
+    return talk.swap(nothing, near);
+  };
+  LEND_TRYV(meet());  // both ends are connected
+  return std::make_unique<End>(
+      End{near, one_core, std::move(memory), std::move(exposed), std::move(channel), remote, meet});
+}
+
+Result<BenchLine> BenchLine::accept(Listener& listener, BenchOptions const& options,
+                                    bool one_core) {
+  return make(options, false, one_core, [&](PreparedChannel prepared) {
+    return listener.accept(std::move(prepared), Deadline::never());
+  });
+}
+
+Result<BenchLine> BenchLine::connect(std::string_view address, BenchOptions const& options,
+                                     bool one_core) {
+  LEND_TRY(secret, secret_in(options.secret_in));
+  return make(options, true, one_core, [&](PreparedChannel prepared) {
+    return lend::connect(address, std::move(prepared), within(10s), {.secret = secret});
+  });
+}
+
+Result<void> BenchLine::give(std::optional<Order> const& order) {
+  std::array<std::byte, order_bytes> message{};
+  base::WireWriter writer{message};
+  writer.u8(order ? order_form : 0);
+  if (order) {
+    writer.u8(order->is_latency ? 1 : 0);
+    writer.u8(index_of(operations, order->load.operation));
+    writer.u8(index_of(ways, order->load.via));
+    writer.u64(order->load.bytes);
+    writer.u64(order->load.count);
+  }
+  return talk_->say(message);
+}
+
+Result<std::optional<Order>> BenchLine::take() {
+  std::array<std::byte, order_bytes> message{};
+  LEND_TRYV(talk_->hear(message));
+  base::WireReader reader{message};
+  auto const form = reader.u8();
+  if (form == 0) return std::optional<Order>{};
+  Order order{.is_latency = reader.u8() == 1};
+  std::size_t const operation = reader.u8();
+  std::size_t const way = reader.u8();
+  order.load.bytes = reader.u64();
+  order.load.count = reader.u64();
+  bool const is_sane = form == order_form && operation < operations.size() && way < ways.size() &&
+                       order.load.bytes > 0 && order.load.bytes <= message_bytes_max &&
+                       order.load.count > 0 && order.load.count <= bench_count_max;
+  if (!is_sane)
+    return Error{Errc::incompatible_peer,
+                 "the peer asks for another measurement; use the same lend on both sides"};
+  order.load.operation = operations[operation];
+  order.load.via = ways[way];
+  return std::optional{order};
+}
+
+}  // namespace lend::tools

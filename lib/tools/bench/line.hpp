@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Two connected ends of `lend bench`: a channel to measure, and one on which the near end says what
+// comes next. One thread.
+#pragma once
+
+#include <lend/network/connect.hpp>
+#include <lend/verbs/context.hpp>
+
+#include <tools/bench/options.hpp>
+#include <tools/loops/end.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace lend::tools {
+
+/// What both ends do next.
+struct Order {
+  bool is_latency = false;
+  Load load{};
+};
+
+class BenchLine {
+ public:
+  /// Waits for one peer, for as long as it takes.
+  /// Errors:  those of open_device(), of channels and of Listener::accept().
+  [[nodiscard]] static Result<BenchLine> accept(Listener& listener, BenchOptions const& options,
+                                                bool one_core);
+  /// Errors:  those of open_device(), of channels and of connect(), to which it gives 10 s.
+  [[nodiscard]] static Result<BenchLine> connect(std::string_view address,
+                                                 BenchOptions const& options, bool one_core);
+
+  [[nodiscard]] Context const& device() const noexcept { return device_; }
+  [[nodiscard]] End& end() noexcept { return *end_; }
+
+  /// Of the near end. No order: the last one was given.
+  [[nodiscard]] Result<void> give(std::optional<Order> const& order);
+  /// Errors:  incompatible_peer  the order is none that this program gives.
+  [[nodiscard]] Result<std::optional<Order>> take();
+
+ private:
+  /// The channel of orders, with the memory that its messages are in.
+  struct Talk {
+    Channel channel;
+    MemoryRegion memory;
+
+    [[nodiscard]] Result<void> say(std::span<std::byte const> message);
+    [[nodiscard]] Result<void> hear(std::span<std::byte> message);
+    /// The same message's worth of bytes of the other end.
+    [[nodiscard]] Result<void> swap(std::span<std::byte> message, bool near);
+  };
+
+  BenchLine(Context device, std::unique_ptr<Talk> talk, std::unique_ptr<End> end)
+      : device_{std::move(device)}, talk_{std::move(talk)}, end_{std::move(end)} {}
+  template <class Join>
+  [[nodiscard]] static Result<BenchLine> make(BenchOptions const& options, bool near, bool one_core,
+                                              Join&& join);
+  [[nodiscard]] static Result<std::unique_ptr<End>> make_end(ProtectionDomain const& domain,
+                                                             Talk& talk, bool near, bool one_core);
+
+  Context device_;
+  std::unique_ptr<Talk> talk_;  // before the end, which meets by it
+  std::unique_ptr<End> end_;
+};
+
+}  // namespace lend::tools

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What `lend bench` is asked to measure. Values.
+#pragma once
+
+#include <lend/base/result.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace lend::tools {
+
+struct BenchOptions {
+  enum class Role : std::uint8_t {
+    both,  ///< two processes of this host
+    near,  ///< measures; a peer listens at `address`
+    far,   ///< listens at `address`, and answers one peer
+  };
+
+  Role role = Role::both;
+  std::string_view address{};
+  bool latency = true, bandwidth = true;
+  std::vector<std::string_view> operations{"send", "write", "read"};
+  std::string_view via = "scoped";
+  std::vector<std::size_t> sizes{8, 4096, 65536, 1048576};
+  std::uint64_t count = 0;         ///< of rounds or messages; 0: what takes some 0.2 s
+  std::string_view device{};       ///< empty: what open_device() takes
+  std::string_view secret_in{};    ///< a file; empty: none
+  bool histogram = false;          ///< below the table
+  std::string_view svg{}, hgrm{};  ///< files; empty: none
+  bool json = false;
+};
+
+inline constexpr std::string_view listen_address = "0.0.0.0:7472";
+inline constexpr std::uint64_t bench_count_max = std::uint64_t{1} << 24;
+
+/// The words after `bench`.
+/// Errors:  invalid_argument  the message names the nearest word that is known.
+[[nodiscard]] Result<BenchOptions> parse_bench(std::span<char* const> words);
+
+}  // namespace lend::tools

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Reads a secret.
+#include <base/printable.hpp>
+#include <base/unique_fd.hpp>
+#include <tools/secret_file.hpp>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace lend::tools {
+
+Result<std::string> secret_in(std::string_view path) {
+  constexpr std::size_t bytes_max = 256;
+  if (path.empty()) return std::string{};
+  auto const about = "the secret's file " + base::shown(path);
+  base::UniqueFd const file{::open(std::string{path}.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.get() < 0) return Error::from_errno(about, errno);
+  std::string secret(bytes_max + 1, '\0');
+  auto const got = ::read(file.get(), secret.data(), secret.size());
+  if (got < 0) return Error::from_errno(about, errno);
+  secret.resize(static_cast<std::size_t>(got));
+  if (secret.empty() || secret.size() > bytes_max)
+    return Error{Errc::invalid_argument, about + " has " + (secret.empty() ? "no" : "too many") +
+                                             " bytes; write 32 random ones to it"};
+  return secret;
+}
+
+}  // namespace lend::tools
