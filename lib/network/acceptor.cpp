@@ -157,7 +157,7 @@ void Acceptor::on_frame(PendingConnection& one, Greeting const& ours) {
 
 void Acceptor::on_hello(PendingConnection& one) {
   auto& peer = one.peer;
-  auto status = answer_hello(peer.socket, one.reader, secret_, Purpose::connect, peer.sealing);
+  auto status = answer_hello(peer.socket, one.reader, secret_, purpose_, peer.sealing);
   if (status.code != StatusCode::agreed) return reject(one, status.code, std::move(status.text));
   one.stage = peer.sealing ? Stage::proof : Stage::greeting;
 }

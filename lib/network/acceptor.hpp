@@ -35,8 +35,12 @@ struct AcceptorLimits {
 /// sent a hello, which a peer's answer to ours must be let to follow, for `crowded_answer`.
 class Acceptor {
  public:
-  explicit Acceptor(Socket listening, AcceptorLimits limits = {}, Secret secret = {}) noexcept
-      : listening_{std::move(listening)}, limits_{limits}, secret_{std::move(secret)} {}
+  explicit Acceptor(Socket listening, AcceptorLimits limits = {}, Secret secret = {},
+                    Purpose purpose = Purpose::connect) noexcept
+      : listening_{std::move(listening)},
+        limits_{limits},
+        secret_{std::move(secret)},
+        purpose_{purpose} {}
 
   [[nodiscard]] std::string const& address() const noexcept { return listening_.address; }
 
@@ -100,6 +104,7 @@ class Acceptor {
   Socket listening_;
   AcceptorLimits limits_;
   Secret secret_;
+  Purpose purpose_;
   std::vector<PendingConnection> pending_;  // oldest first
   std::vector<pollfd> polled_;              // listening socket last
   std::string last_rejected_;

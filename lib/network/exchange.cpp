@@ -12,9 +12,9 @@ Status validate(Greeting const& theirs, Greeting const& ours) {
 }
 
 Result<Peer> greet_listener(Socket socket, Greeting const& ours, Deadline deadline,
-                            Secret const& secret) {
+                            Secret const& secret, Purpose purpose) {
   FrameReader reader;
-  LEND_TRY(sealing, prove_each_other(socket, reader, secret, Purpose::connect, deadline));
+  LEND_TRY(sealing, prove_each_other(socket, reader, secret, purpose, deadline));
   LEND_TRYV(offer(socket, encode(ours, sealing.get()), deadline));
   LEND_TRYV(receive_from_listener(socket, reader, FrameKind::greeting, deadline));
   auto greeting = reader.greeting();

@@ -39,7 +39,8 @@ struct Peer {
 /// Errors:  timed_out. incompatible_peer  with either side's reason. peer_lost  it hung up.
 ///          system_failed  no random bytes.
 [[nodiscard]] Result<Peer> greet_listener(Socket socket, Greeting const& ours, Deadline deadline,
-                                          Secret const& secret = {});
+                                          Secret const& secret = {},
+                                          Purpose purpose = Purpose::connect);
 
 /// Sends the peer the status of this end, and waits for its own.
 /// Errors:  timed_out. incompatible_peer  it speaks otherwise. peer_lost  it hung up.

@@ -44,6 +44,7 @@ std::size_t frame_bytes(FrameKind kind) noexcept {
     case FrameKind::sit: return sit_bytes;
     case FrameKind::cards: return cards_bytes;
     case FrameKind::members: return members_bytes;
+    case FrameKind::part: return part_frame_bytes;
   }
   return 0;
 }
@@ -110,6 +111,17 @@ Frame encode(Status const& status, Sealing* sealing) {
   return frame_of(FrameKind::status, payload, sealing);
 }
 
+Frame encode(Part const& part, Sealing* sealing) {
+  LEND_ASSERT(part.text.size() <= part_bytes_max);
+  std::array<std::byte, part_frame_bytes - frame_header_bytes> payload{};
+  WireWriter writer{payload};
+  writer.u8(part.more ? 1 : 0);
+  writer.u16(static_cast<std::uint16_t>(part.text.size()));
+  write_padded(writer, part.text, part_bytes_max);
+  LEND_ASSERT(writer.ok() && writer.written() == payload.size());
+  return frame_of(FrameKind::part, payload, sealing);
+}
+
 std::span<std::byte> FrameReader::room() noexcept {
   return std::span{bytes_}.subspan(at_, needed_ - at_);
 }
@@ -166,7 +178,7 @@ Result<Hello> FrameReader::hello() const {
   LEND_ASSERT(reader.ok() && reader.left() == 0);
   if (has_secret > 1) return foreign("sent a hello of unknown form " + std::to_string(has_secret));
   hello.purpose = static_cast<Purpose>(purpose);
-  if (hello.purpose != Purpose::connect && hello.purpose != Purpose::sit)
+  if (hello.purpose < Purpose::connect || hello.purpose > Purpose::examine)
     return foreign("came for another purpose, number " + std::to_string(purpose));
   hello.has_secret = has_secret == 1;
   return hello;
@@ -194,6 +206,17 @@ Result<Greeting> FrameReader::greeting() const {
   if (!endpoint) return foreign("sent a bad endpoint: " + endpoint.error().message());
   greeting.endpoint = endpoint.value();
   return greeting;
+}
+
+Result<Part> FrameReader::part() const {
+  LEND_ASSERT(complete() && kind_ == FrameKind::part);
+  WireReader reader{payload(part_frame_bytes)};
+  auto const more = reader.u8();
+  auto const length = reader.u16();
+  if (more > 1 || length > part_bytes_max)
+    return foreign("sent a part of " + std::to_string(length) + " bytes, form " +
+                   std::to_string(more));
+  return Part{more == 1, read_padded(reader, length, part_bytes_max)};
 }
 
 Result<Status> FrameReader::status() const {

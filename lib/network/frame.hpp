@@ -7,11 +7,12 @@
 //   8  magic "lend\r\n\x1a\xfe"   1  version   1  kind   2  length of what follows
 //
 //   hello:    32 nonce, 1 whether this side has a secret, 1 purpose: 1 connects two channels,
-//             2 sits at a desk
+//             2 sits at a desk, 3 examines what two processes can exchange
 //   proof:    32 Sealing::proof()
 //   greeting: 2 length of the note, 64 note padded with zeros, 56 Endpoint::encode()
 //   status:   1 code, 1 length of the text, 200 text padded with zeros
 //   sit, members, cards: see seat_frames.hpp
+//   part:     1 whether more follow, 2 length of this part of a message, 1024 the part, padded
 //
 // After its proof a side seals what it sends: the payload is encrypted, and 16 bytes of tag follow.
 // Lengths are fixed by kind: a peer cannot make this side allocate more than one frame.
@@ -50,6 +51,8 @@ inline constexpr std::size_t members_bytes = frame_header_bytes + 18 + members_p
 inline constexpr std::size_t cards_per_frame = 16;
 inline constexpr std::size_t card_bytes = 4 + Endpoint::encoded_size + RemoteRegion::encoded_size;
 inline constexpr std::size_t cards_bytes = frame_header_bytes + 6 + cards_per_frame * card_bytes;
+inline constexpr std::size_t part_bytes_max = 1024;
+inline constexpr std::size_t part_frame_bytes = frame_header_bytes + 3 + part_bytes_max;
 inline constexpr std::size_t frame_bytes_max = cards_bytes + tag_bytes;
 
 enum class FrameKind : std::uint8_t {
@@ -60,12 +63,14 @@ enum class FrameKind : std::uint8_t {
   sit = 5,
   cards = 6,
   members = 7,
+  part = 8,
 };
 
 /// What a connection is for.
 enum class Purpose : std::uint8_t {
   connect = 1,  ///< two channels
   sit = 2,      ///< at a desk
+  examine = 3,  ///< what two processes can exchange
 };
 
 using Nonce = std::array<std::byte, nonce_bytes>;
@@ -102,6 +107,12 @@ struct Status {
   std::string text{};  ///< the reason; cut at status_text_max
 };
 
+/// A part of a message of any length; see conversation.hpp.
+struct Part {
+  bool more = false;   ///< another part of the message follows
+  std::string text{};  ///< part_bytes_max at most
+};
+
 /// A frame as it is sent.
 struct Frame {
   std::array<std::byte, frame_bytes_max> storage{};
@@ -120,6 +131,8 @@ struct Frame {
 [[nodiscard]] Frame encode(Proof const& proof) noexcept;
 [[nodiscard]] Frame encode(Greeting const& greeting, Sealing* sealing = nullptr);
 [[nodiscard]] Frame encode(Status const& status, Sealing* sealing = nullptr);
+/// Shape: the text has at most part_bytes_max bytes.
+[[nodiscard]] Frame encode(Part const& part, Sealing* sealing);
 
 /// Collects one frame from pieces of any size and checks each byte as soon as it can be.
 class FrameReader {
@@ -148,6 +161,7 @@ class FrameReader {
   [[nodiscard]] Proof proof() const noexcept;
   [[nodiscard]] Result<Greeting> greeting() const;
   [[nodiscard]] Result<Status> status() const;
+  [[nodiscard]] Result<Part> part() const;
 
   /// Ready for the next frame.
   void restart() noexcept;

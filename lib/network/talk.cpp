@@ -30,6 +30,16 @@ bool would_wait(int errno_value) {
   return errno_value == EAGAIN || errno_value == EWOULDBLOCK;
 }
 
+/// What a side of this purpose does, as a clause that follows its name.
+std::string_view deed_of(Purpose purpose) {
+  switch (purpose) {
+    case Purpose::connect: return "connects two channels";
+    case Purpose::sit: return "is of a group's meeting";
+    case Purpose::examine: return "is a doctor";
+  }
+  return "does something else";
+}
+
 /// False once the deadline has passed.
 Result<bool> wait_for_socket(Socket const& socket, short events, Waiting const& waiting) {
   std::array<pollfd, 2> polled{pollfd{socket.fd.get(), events, 0}, pollfd{-1, POLLIN, 0}};
@@ -65,11 +75,8 @@ Result<Hello> new_hello(Secret const& secret, Purpose purpose) {
 
 Status validate(Hello const& theirs, Secret const& ours, Purpose purpose) {
   if (theirs.purpose != purpose)
-    return {StatusCode::foreign, theirs.purpose == Purpose::sit
-                                     ? "is of a group's meeting and the other side connects two "
-                                       "channels; check the addresses"
-                                     : "connects two channels and the other side is a group's "
-                                       "desk; check the addresses"};
+    return {StatusCode::foreign, std::string{deed_of(theirs.purpose)} + " and the other side " +
+                                     std::string{deed_of(purpose)} + "; check the addresses"};
   if (theirs.has_secret == ours.is_set()) return {StatusCode::agreed, {}};
   return {StatusCode::wrong_secret,
           theirs.has_secret ? "has a secret and the other side none; give both the same"
