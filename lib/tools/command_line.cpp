@@ -17,19 +17,40 @@ using Arguments = std::span<char* const>;
 
 constexpr auto commands = std::to_array<std::string_view>(
     {"doctor", "info", "bench", "run", "trace", "explain", "--help", "--version"});
-constexpr auto doctor_options = std::to_array<std::string_view>({"--strict", "--json"});
+constexpr auto doctor_options =
+    std::to_array<std::string_view>({"--listen", "--secret", "--strict", "--json"});
 constexpr auto run_options = std::to_array<std::string_view>({"--faults", "--record"});
 constexpr auto trace_options = std::to_array<std::string_view>({"--json", "--follow"});
 
 Result<CommandLine> parse_doctor(Arguments rest) {
   CommandLine line{.command = Command::doctor};
-  for (std::string_view const word : rest) {
-    if (word == "--strict")
+  while (!rest.empty()) {
+    std::string_view const word = rest.front();
+    rest = rest.subspan(1);
+    if (word == "--strict") {
       line.strict = true;
-    else if (word == "--json")
+    } else if (word == "--json") {
       line.json = true;
-    else
+    } else if (word == "--listen" && line.address.empty()) {
+      line.listens = true;
+      line.address = listen_address;
+      if (!rest.empty() && is_address(rest.front())) {
+        line.address = rest.front();
+        rest = rest.subspan(1);
+      }
+    } else if (word == "--secret") {
+      if (rest.empty()) return Error{Errc::invalid_argument, "--secret lacks its file"};
+      line.secret_in = rest.front();
+      rest = rest.subspan(1);
+    } else if (is_address(word) && line.address.empty()) {
+      line.address = word;
+    } else if (is_address(word) || word == "--listen") {
+      return unknown_word("doctor takes one address, and no second", word, {});
+    } else if (word.starts_with('-')) {
       return unknown_word("doctor has no option", word, doctor_options);
+    } else {
+      return unknown_word("doctor takes an address HOST:PORT, and no", word, doctor_options);
+    }
   }
   return line;
 }

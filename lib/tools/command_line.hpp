@@ -14,7 +14,7 @@
 namespace lend::tools {
 
 inline constexpr std::string_view usage =
-    "usage: lend doctor [--strict] [--json]\n"
+    "usage: lend doctor [--strict] [--json] [--secret FILE] [HOST:PORT | --listen [HOST:PORT]]\n"
     "       lend info\n"
     "       lend bench [lat] [bw] [send] [write] [read] [OPTION…] [HOST:PORT]\n"
     "       lend bench --listen [HOST:PORT]\n"
@@ -25,7 +25,12 @@ inline constexpr std::string_view usage =
     "\n"
     "doctor   examines whether this process can do RDMA, and says how to mend what keeps it from\n"
     "         that. Limits and permissions are those of the process itself: run it in the job\n"
-    "         (srun lend doctor). It changes nothing.\n"
+    "         (srun lend doctor). It changes nothing. With HOST:PORT, where another doctor "
+    "listens,\n"
+    "         both compare what they found and move bytes between their ports.\n"
+    "  --listen [HOST:PORT]\n"
+    "                 serves one peer; 0.0.0.0:7472 unless given\n"
+    "  --secret FILE  has the secret that both sides prove to know\n"
     "  --strict       warnings count as failures\n"
     "  --json         for programs; lib/guide/doctor.md has the fields\n"
     "info     prints this build, the devices with their ports and addresses, and which of them\n"
@@ -66,6 +71,9 @@ struct CommandLine {
   bool strict = false;
   bool json = false;
   bool follow = false;
+  bool listens = false;              ///< the doctor, at `address`
+  std::string_view address{};        ///< of its peer; empty: it examines this process alone
+  std::string_view secret_in{};      ///< a file; empty: none
   std::string_view faults{};         ///< empty: none
   std::string_view record_in{};      ///< empty: nowhere
   std::span<char* const> paths{};    ///< of recordings

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // lend doctor
 #include <lend/doctor/examine.hpp>
+#include <lend/doctor/examine_pair.hpp>
 
 #include <tools/commands.hpp>
 #include <tools/json.hpp>
+#include <tools/secret_file.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 
 namespace lend::tools {
@@ -30,10 +33,39 @@ std::string text_of_all(std::vector<Finding> const& findings) {
   return text;
 }
 
+/// Serves until a peer went through it; peers that went away meanwhile are named.
+Result<std::vector<Finding>> serve_peer(CommandLine const& line, ExchangeOptions const& options) {
+  LEND_TRY(listener, ExaminationListener::open(line.address, options));
+  std::fprintf(stderr, "listening at %s\n", listener.address().c_str());
+  for (;;) {
+    auto findings = listener.serve(Deadline::never());
+    if (findings) return findings;
+    auto const& error = findings.error();
+    if (error != Errc::peer_lost && error != Errc::incompatible_peer) return error;
+    std::fprintf(stderr, "lend: %s; still listening\n", error.message().c_str());
+  }
+}
+
+Result<std::vector<Finding>> examine_by(CommandLine const& line) {
+  if (line.address.empty()) return examine();
+  LEND_TRY(secret, secret_in(line.secret_in));
+  ExchangeOptions const options{.secret = std::move(secret)};
+  if (line.listens) return serve_peer(line, options);
+  // Within which the peer must listen; then each trial has bounds of its own.
+  constexpr std::chrono::minutes whole{5};
+  return examine_with(line.address, within(whole), options);
+}
+
 }  // namespace
 
 int doctor(CommandLine const& line) {
-  auto const findings = examine();
+  auto const examined = examine_by(line);
+  if (!examined) {
+    auto const& error = examined.error();
+    bool const is_input = error == Errc::invalid_argument || error == Errc::not_found;
+    return complain(error, is_input ? status_of_usage : status_of_failure);
+  }
+  auto const& findings = examined.value();
   auto const count = [&](FindingLevel level) {
     return std::ranges::count(findings, level, &Finding::level);
   };

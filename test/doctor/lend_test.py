@@ -8,10 +8,12 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from xml.etree import ElementTree
 
 LEND, PRELOAD = sys.argv[1:3]
@@ -146,13 +148,87 @@ def bench():
     check("a device that is not there", done.returncode == 2 and "soft0" in done.stderr, done)
 
 
+def pair(*words, near=None, far=None, wait=True):
+    """`lend doctor --json` with a peer; what it found by id, and what the peer printed."""
+    with listening("doctor", "--json", **(far or {})) as (peer, address):
+        done = run("doctor", "--json", *words, address, **{"LEND_DEVICE": "soft", **(near or {})})
+        return done, {one["id"]: one for one in json.loads(done.stdout or '{"findings": []}')["findings"]}, \
+            peer.communicate(timeout=20)[0] if wait else ""
+
+
+def drops(first, last):
+    return " ".join(f"drop@{i}:9" for i in range(first, last + 1))
+
+
+def two_doctors():
+    done, found, peer = pair()
+    check("two doctors find a pair that works", done.returncode == 0 and
+          found["pair.use"]["seen"] == "soft0/1 to soft0/1" and "36 messages" in found["pair.bytes"]["seen"], done)
+    check("and both print it", json.loads(peer)["findings"][-1]["seen"] == "soft0/1 to soft0/1", done)
+    done, found, _ = pair(near={"LEND_SOFT_FAULTS": drops(2, 2)})
+    check("one loss is a warning", done.returncode == 0 and found["pair.bytes"]["level"] == "warn" and
+          "write of 1 bytes" in found["pair.bytes"]["seen"], done)
+    done, found, _ = pair(near={"LEND_SOFT_FAULTS": drops(1, 2)})
+    check("smaller packets that pass are the MTU's fault", done.returncode == 1 and
+          "packets of 1024 bytes pass, of 4096 not" in found["pair.mtu"]["seen"], done)
+    done, found, _ = pair(near={"LEND_SOFT_FAULTS": drops(1, 4)})
+    check("ports that reach only themselves are the way's fault",
+          done.returncode == 1 and found["pair.path"]["level"] == found["pair.use"]["level"] == "fail", done)
+    done, found, _ = pair(near={"LEND_SOFT_FAULTS": drops(1, 99)})
+    check("a port that does not reach itself is the device's fault",
+          done.returncode == 1 and found["pair.device"]["subject"] == "soft0/1", done)
+    done, found, _ = pair(far={"LEND_SOFT_FAULTS": drops(1, 99)})
+    check("also at the peer", found["pair.device"]["subject"] == "at the peer, soft0/1", done)
+    with tempfile.TemporaryDirectory() as folder:
+        done, found, _ = pair(near={"LEND_SOFT_DIRECTORY": folder})
+        check("two soft directories", done.returncode == 1 and
+              "LEND_SOFT_DIRECTORY" in found["pair.path"]["mend"], done)
+        secret = f"{folder}/secret"
+        with open(secret, "w", encoding="utf-8") as file:
+            file.write("x" * 32)
+        done, _, _ = pair("--secret", secret, wait=False)
+        check("another secret", done.returncode == 1 and "secret" in done.stderr, done)
+        with listening("doctor", "--secret", secret) as (peer, address):
+            done = run("doctor", "--secret", secret, address, LEND_DEVICE="soft")
+            check("the same secret", done.returncode == 0 and peer.wait(20) == 0, done)
+    done = run("doctor", "no.such.host.invalid:7472")
+    check("a doctor's host that is not there", done.returncode == 2 and "no.such.host" in done.stderr, done)
+
+
+def unknown_clients():
+    """They do not keep a peer from being served, and nothing of theirs is printed."""
+    with listening("doctor") as (peer, address):
+        host, port = address.rsplit(":", 1)
+        clients = [socket.create_connection((host, int(port))) for _ in range(3)]
+        clients[0].sendall(b"\x1b[31m garbage\r\n\r\n" * 50)
+        clients[1].sendall(b"l")  # and no more
+        slow = threading.Thread(target=drip, args=(clients[2],))
+        slow.start()
+        done = run("doctor", address, LEND_DEVICE="soft")
+        check("a peer is served beside unknown clients", done.returncode == 0, done)
+        printed, _ = peer.communicate(timeout=20)
+        check("of whom nothing is printed", "garbage" not in printed and "pair.use" in printed, done)
+        for client in clients:
+            client.close()
+        slow.join()
+
+
+def drip(client):
+    """A byte at a time of what begins as an exchange."""
+    with contextlib.suppress(OSError):
+        for byte in b"lend\r\n\x1a\xfe\x02\x03\x00\x22":
+            client.sendall(bytes([byte]))
+            time.sleep(0.2)
+
+
 @contextlib.contextmanager
 def listening(command, *words, **environment):
     """`lend COMMAND --listen`, and its address."""
-    with subprocess.Popen([*ONE_CPU, LEND, command, "--listen", "127.0.0.1:0", *words], stdout=subprocess.PIPE, text=True,
+    with subprocess.Popen([*ONE_CPU, LEND, command, "--listen", "127.0.0.1:0", *words], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True,
                           env={**os.environ, "LEND_DEVICE": "soft", **environment}) as peer:
         try:
-            yield peer, peer.stdout.readline().split()[-1]
+            yield peer, peer.stderr.readline().split()[-1]
         finally:
             peer.kill()
 
@@ -234,6 +310,8 @@ info()
 soft()
 words()
 bench()
+two_doctors()
+unknown_clients()
 trace()
 for reason in left_out:
     print("skipped:", reason)

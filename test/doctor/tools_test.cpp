@@ -2,6 +2,7 @@
 // Goal: what `lend` reads and writes is right: its command line, JSON, and the page of failures.
 // Method: values; names of lend compared with the page's headings.
 #include <doctor/checks.hpp>
+#include <doctor/pair.hpp>
 #include <tools/bench/options.hpp>
 #include <tools/bench/results.hpp>
 #include <tools/command_line.hpp>
@@ -63,6 +64,14 @@ TEST_CASE("a command line that is wrong is refused with the nearest word", "[too
   CHECK(refusal_of({"run", "--faults"}) == "--faults lacks its plan");
   CHECK(refusal_of({"run", "--"}) == "PROGRAM is missing");
   CHECK(refusal_of({"explain"}) == "explain takes one NAME");
+  CHECK(parsed({"doctor", "node:7472", "--strict"}).value().address == "node:7472");
+  CHECK(parsed({"doctor", "--listen", "--json"}).value().address == "0.0.0.0:7472");
+  CHECK(refusal_of({"doctor", "--listen", "a:1", "b:2"}) ==
+        "doctor takes one address, and no second b:2");
+  CHECK(refusal_of({"doctor", "--lisen"}) ==
+        "doctor has no option --lisen; the nearest is --listen");
+  CHECK(refusal_of({"doctor", "node1"}).starts_with("doctor takes an address HOST:PORT, and no"));
+  CHECK(refusal_of({"doctor", "--secret"}) == "--secret lacks its file");
   CHECK(refusal_of({"bench", "sned"}) ==
         "bench takes an address HOST:PORT, and no sned; the nearest is send");
   CHECK(refusal_of({"bench", "--hgram", "x"}) ==
@@ -141,6 +150,7 @@ TEST_CASE("every code, status and finding has its section on the page of failure
     ++names;  // that of the verbs
   }
   for (auto const& one : doctor::checks()) check(one.id);
+  for (auto const& one : doctor::pair_ids()) check(one.id);
   CHECK(tools::section_names().size() == names);  // and the page has no others
   CHECK_FALSE(tools::section_of("nothing").has_value());
 }

@@ -18,7 +18,7 @@ ROOMS = {
     "transport": "base verbs channel network", "stream": "base transport",
     "asio": "base network verbs transport stream",
     "preload": "base verbs soft", "run": "base network", "open_device": "base verbs soft",
-    "doctor": "base verbs soft open_device",
+    "doctor": "base verbs soft channel network open_device",
     "tools": "base observe verbs soft channel network open_device doctor",
 }
 # The same inside a room that is too large to be flat: the table of lib/soft/README.md.

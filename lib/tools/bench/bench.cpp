@@ -166,8 +166,7 @@ Result<void> be_far(Listener& listener, BenchOptions const& options, std::size_t
 Result<void> listen_for_peer(BenchOptions const& options, std::size_t cpus) {
   LEND_TRY(secret, secret_in(options.secret_in));
   LEND_TRY(listener, Listener::open(options.address, {.secret = std::move(secret)}));
-  std::printf("listening at %s\n", listener.address().c_str());
-  std::fflush(stdout);
+  std::fprintf(stderr, "listening at %s\n", listener.address().c_str());
   return be_far(listener, options, cpus);
 }
 

@@ -44,10 +44,6 @@ Result<std::vector<std::size_t>> sizes_in(std::string_view list) {
   }
 }
 
-bool is_address(std::string_view word) noexcept {
-  return !word.starts_with('-') && word.find(':') != word.npos;
-}
-
 /// Takes words one by one.
 struct Parser {
   std::span<char* const> rest;
@@ -147,6 +143,10 @@ Result<void> check_together(BenchOptions const& options, bool names_measures) {
 }
 
 }  // namespace
+
+bool is_address(std::string_view word) noexcept {
+  return !word.starts_with('-') && word.find(':') != word.npos;
+}
 
 Result<BenchOptions> parse_bench(std::span<char* const> words) {
   Parser parser{words};

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Examines what two processes can exchange, and says what keeps them from it. One thread at a time.
+#pragma once
+
+#include <lend/base/deadline.hpp>
+#include <lend/base/export.hpp>
+#include <lend/base/result.hpp>
+#include <lend/doctor/examine.hpp>
+#include <lend/network/connect.hpp>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lend {
+
+/// Examines this process, and the way to the one that serves at `address`: by TCP both sides tell
+/// their findings and ports; then each pair of ports that fits sends, writes and reads bytes, both
+/// ways, and compares them. Where that fails it tries smaller packets, other addresses, and each
+/// device alone. The last finding, `pair.use`, says which pairs of ports work.
+///
+/// The other side must listen within 10 s. A pair that works takes a fraction of a second, one that
+/// does not some 10 s. LEND_DEVICE limits this side to one device.
+/// Errors:  those of connect(), but for handshake()'s; those of open_device(); and
+///          peer_lost          the peer went away, or said nothing for 30 s.
+///          incompatible_peer  it speaks otherwise.
+[[nodiscard]] LEND_EXPORT Result<std::vector<Finding>> examine_with(
+    std::string_view address, Deadline deadline, ExchangeOptions const& options = {});
+
+/// The other side of examine_with(): a TCP port at which peers are served, one at a time.
+class LEND_EXPORT ExaminationListener {
+ public:
+  /// Errors:  those of Listener::open().
+  [[nodiscard]] static Result<ExaminationListener> open(std::string_view address,
+                                                        ExchangeOptions const& options = {});
+  ExaminationListener(ExaminationListener&&) noexcept;
+  ExaminationListener& operator=(ExaminationListener&&) noexcept;
+  ~ExaminationListener();
+
+  /// Its address, with the chosen port.
+  [[nodiscard]] std::string const& address() const noexcept;
+
+  /// Waits for one peer and does what it asks for; then this process's findings, and after them
+  /// what the peer found of both. Clients that are no peers are rejected, as by Listener::accept().
+  /// Errors:  timed_out, cancelled  no peer came.
+  ///          peer_lost, incompatible_peer  as examine_with(): another peer may be served.
+  ///          exhausted, system_failed  no descriptor for a peer, or a failing socket.
+  ///          stale_handle       the listener was moved from.
+  [[nodiscard]] Result<std::vector<Finding>> serve(Deadline deadline);
+
+ private:
+  struct State;
+  explicit ExaminationListener(std::unique_ptr<State> state) noexcept;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lend

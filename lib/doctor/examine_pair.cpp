@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Both sides of an examination, from first to last.
+#include <lend/base/stop.hpp>
+#include <lend/doctor/examine_pair.hpp>
+
+#include <doctor/host.hpp>
+#include <doctor/pair.hpp>
+#include <verbs/built_with.hpp>
+
+#include <chrono>
+#include <utility>
+
+namespace lend {
+
+namespace {
+
+doctor::SideReport report_of(std::vector<Finding> findings, doctor::OpenPorts const& ports) {
+  doctor::Host const host;
+  return {.version = LEND_VERSION,
+          .boot = host.read("/proc/sys/kernel/random/boot_id").value_or("unknown"),
+          .findings = std::move(findings),
+          .ports = ports.ports()};
+}
+
+void append(std::vector<Finding>& findings, std::vector<Finding> more) {
+  for (auto& finding : more) findings.push_back(std::move(finding));
+}
+
+}  // namespace
+
+struct ExaminationListener::State {
+  network::ConversationListener listener;
+};
+
+Result<std::vector<Finding>> examine_with(std::string_view address, Deadline deadline,
+                                          ExchangeOptions const& options) {
+  LEND_TRY(ports, doctor::OpenPorts::open());
+  auto const listens_by = sooner(deadline, within(std::chrono::seconds{10}));
+  LEND_TRY(talk, network::Conversation::with_listener(address, listens_by, options));
+  auto findings = examine();
+  auto const ours = report_of(findings, ports);
+  LEND_TRY(theirs, doctor::exchange_reports(talk, ours, true, deadline));
+  doctor::Trials trials{talk, ports, deadline};
+  LEND_TRY(of_pair, doctor::examine_pairs(trials, ours, theirs, talk.address()));
+  auto end = doctor::words_of(of_pair);
+  end.insert(end.begin(), "end");
+  LEND_TRYV(talk.say(end, deadline));
+  append(findings, std::move(of_pair));
+  return findings;
+}
+
+ExaminationListener::ExaminationListener(std::unique_ptr<State> state) noexcept
+    : state_{std::move(state)} {}
+ExaminationListener::ExaminationListener(ExaminationListener&&) noexcept = default;
+ExaminationListener& ExaminationListener::operator=(ExaminationListener&&) noexcept = default;
+ExaminationListener::~ExaminationListener() = default;
+
+Result<ExaminationListener> ExaminationListener::open(std::string_view address,
+                                                      ExchangeOptions const& options) {
+  LEND_TRY(listener, network::ConversationListener::open(address, options));
+  return ExaminationListener{std::make_unique<State>(State{std::move(listener)})};
+}
+
+std::string const& ExaminationListener::address() const noexcept {
+  if (!state_) stop("an ExaminationListener was used after it had been moved from");
+  return state_->listener.address();
+}
+
+Result<std::vector<Finding>> ExaminationListener::serve(Deadline deadline) {
+  if (!state_) return Error{Errc::stale_handle, "this ExaminationListener was moved from"};
+  LEND_TRY(talk, state_->listener.accept(deadline));
+  LEND_TRY(ports, doctor::OpenPorts::open());
+  auto findings = examine();
+  auto const ours = report_of(findings, ports);
+  LEND_TRYV(doctor::exchange_reports(talk, ours, false, deadline));
+  LEND_TRY(of_pair, doctor::serve_trials(talk, ports, deadline));
+  append(findings, std::move(of_pair));
+  return findings;
+}
+
+}  // namespace lend

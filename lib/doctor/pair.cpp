@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Both sides of an examination, as they speak.
+#include <doctor/checks.hpp>
+#include <doctor/pair.hpp>
+
+#include <algorithm>
+#include <array>
+
+namespace lend::doctor {
+
+namespace {
+
+constexpr std::string_view protocol = "1";
+constexpr std::size_t fields = 6;
+
+Error unknown_request() {
+  return {Errc::incompatible_peer,
+          "the peer speaks another doctor's language; use the same lend on both sides"};
+}
+
+Words answer(std::string verb, Result<void> const& done) {
+  Words words{std::move(verb)};
+  if (!done) words.push_back(done.error().message());
+  return words;
+}
+
+/// The error after "did" or "saw"; empty: there was none.
+Result<std::string> outcome_in(Words const& words, std::string_view verb) {
+  if (words.empty() || words.size() > 2 || words.front() != verb) return unknown_request();
+  return words.size() == 2 ? words.back() : std::string{};
+}
+
+Words words_of(Step const& step) {
+  return {"step", step.operation, std::to_string(step.bytes),
+          step.client_acts ? "client" : "listener", std::to_string(step.seed)};
+}
+
+Result<Step> step_in(Words const& words) {
+  constexpr auto operations = std::to_array<std::string_view>({"send", "write", "read"});
+  if (words.size() != 5 || std::ranges::find(operations, words[1]) == operations.end())
+    return unknown_request();
+  LEND_TRY(bytes, number_from(words[2], Step::bytes_max));
+  LEND_TRY(seed, number_from(words[4], UINT32_MAX));
+  if (bytes == 0) return unknown_request();
+  return Step{words[1], bytes, words[3] == "client", seed};
+}
+
+Result<void> write_to_itself(OpenPorts const& ports, Way const& way) {
+  LEND_TRY(end, TrialEnd::prepare(ports, way));
+  LEND_TRYV(end.connect(end.card()));
+  Step const step{.operation = "write", .bytes = 1, .seed = 1};
+  LEND_TRYV(end.expect(step));
+  LEND_TRYV(end.act(step));
+  return end.check(step);
+}
+
+/// The listening side's connection, and what it answers with it.
+class Served {
+ public:
+  Served(network::Conversation const& talk, OpenPorts const& ports, Deadline deadline) noexcept
+      : talk_{talk}, ports_{ports}, deadline_{deadline} {}
+
+  Result<void> serve(Words const& words) {
+    auto const& verb = words.front();
+    if (verb == "try" && words.size() == 6) return begin(words);
+    if (verb == "step" && end_) return step(words);
+    if (verb != "loop") return unknown_request();
+    LEND_TRY(way, Way::in(words, 1));
+    return talk_.say(answer("did", write_to_itself(ports_, way)), deadline_);
+  }
+
+ private:
+  Result<void> begin(Words const& words) {
+    end_.reset();
+    auto const done = connect(words);
+    if (!done) return talk_.say({"no", done.error().message()}, deadline_);
+    return talk_.say({"yes", card_}, deadline_);
+  }
+
+  Result<void> connect(Words const& words) {
+    LEND_TRY(way, Way::in(words, 1));
+    LEND_TRY(end, TrialEnd::prepare(ports_, way));
+    card_ = end.card();
+    LEND_TRYV(end.connect(words.back()));
+    end_.emplace(std::move(end));
+    return success();
+  }
+
+  Result<void> step(Words const& words) {
+    LEND_TRY(step, step_in(words));
+    if (!step.client_acts) return talk_.say(answer("did", end_->act(step)), deadline_);
+    LEND_TRYV(talk_.say(answer("go", end_->expect(step)), deadline_));
+    LEND_TRY(done, talk_.hear(deadline_));
+    LEND_TRY(error, outcome_in(done, "did"));
+    auto const seen = error.empty() ? end_->check(step) : Result<void>{success()};
+    return talk_.say(answer("saw", seen), deadline_);
+  }
+
+  network::Conversation const& talk_;
+  OpenPorts const& ports_;
+  Deadline deadline_;
+  std::string card_{};
+  std::optional<TrialEnd> end_{};
+};
+
+}  // namespace
+
+Words words_of(std::vector<Finding> const& findings) {
+  Words words;
+  for (auto const& one : findings)
+    words.insert(words.end(), {std::string{one.id}, std::string{name_of(one.level)}, one.subject,
+                               one.seen, one.why, one.mend});
+  return words;
+}
+
+Result<std::vector<Finding>> findings_in(std::span<std::string const> words) {
+  if (words.size() % fields != 0) return unknown_request();
+  std::vector<Finding> findings;
+  for (; !words.empty(); words = words.subspan(fields)) {
+    Finding finding{.subject = words[2], .seen = words[3], .why = words[4], .mend = words[5]};
+    for (auto const& check : checks())
+      if (check.id == words[0]) finding.id = check.id, finding.page = check.page;
+    for (auto const& pair : pair_ids())
+      if (pair.id == words[0]) finding.id = pair.id, finding.page = pair.page;
+    if (finding.id.empty()) finding.id = "peer.findings";
+    auto const is_its = [&](FindingLevel level) { return name_of(level) == words[1]; };
+    constexpr auto levels = std::to_array(
+        {FindingLevel::ok, FindingLevel::warn, FindingLevel::fail, FindingLevel::skipped});
+    auto const* const level = std::ranges::find_if(levels, is_its);
+    if (level == levels.end()) return unknown_request();
+    finding.level = *level;
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+Result<SideReport> exchange_reports(network::Conversation const& talk, SideReport const& ours,
+                                    bool speaks_first, Deadline deadline) {
+  std::array<Words, 3> const said{Words{"doctor", std::string{protocol}, ours.version, ours.boot},
+                                  words_of(ours.findings), words_of(ours.ports)};
+  std::array<Words, 3> heard;
+  for (std::size_t i = 0; i < said.size(); ++i) {
+    if (speaks_first) {
+      LEND_TRYV(talk.say(said[i], deadline));
+    }
+    LEND_TRY(words, talk.hear(deadline));
+    heard[i] = std::move(words);
+    if (!speaks_first) {
+      LEND_TRYV(talk.say(said[i], deadline));
+    }
+  }
+  auto const& head = heard[0];
+  if (head.size() != 4 || head[0] != "doctor" || head[1] != protocol) return unknown_request();
+  LEND_TRY(findings, findings_in(heard[1]));
+  LEND_TRY(ports, ports_in(heard[2]));
+  return SideReport{head[2], head[3], std::move(findings), std::move(ports)};
+}
+
+Result<std::vector<Finding>> serve_trials(network::Conversation const& talk, OpenPorts const& ports,
+                                          Deadline deadline) {
+  Served served{talk, ports, deadline};
+  for (;;) {
+    LEND_TRY(words, talk.hear(deadline));
+    if (words.empty()) return unknown_request();
+    if (words.front() == "end") return findings_in(std::span{words}.subspan(1));
+    LEND_TRYV(served.serve(words));
+  }
+}
+
+// ---- the client ----
+
+Result<std::string> Trials::run(TrialEnd& end, Step const& step) {
+  if (!step.client_acts) {
+    if (auto const ready = end.expect(step); !ready) return ready.error().message();
+    LEND_TRYV(talk_.say(words_of(step), deadline_));
+    LEND_TRY(done, talk_.hear(deadline_));
+    LEND_TRY(error, outcome_in(done, "did"));
+    if (!error.empty()) return error;
+    auto const seen = end.check(step);
+    return seen ? std::string{} : seen.error().message();
+  }
+  LEND_TRYV(talk_.say(words_of(step), deadline_));
+  LEND_TRY(ready, talk_.hear(deadline_));
+  LEND_TRY(obstacle, outcome_in(ready, "go"));
+  auto const done =
+      obstacle.empty() ? end.act(step) : Result<void>{Error{Errc::peer_lost, obstacle}};
+  LEND_TRYV(talk_.say(answer("did", done), deadline_));
+  LEND_TRY(seen, talk_.hear(deadline_));
+  LEND_TRY(error, outcome_in(seen, "saw"));
+  return done ? error : done.error().message();
+}
+
+Result<TrialResult> Trials::between(Way const& ours, Way const& theirs) {
+  TrialResult result{.failed_at = "connecting"};
+  auto end = TrialEnd::prepare(ports_, ours);
+  if (!end) {
+    result.error = end.error().message();
+    return result;
+  }
+  auto request = theirs.words();
+  request.insert(request.begin(), "try");
+  request.push_back(end.value().card());
+  LEND_TRYV(talk_.say(request, deadline_));
+  LEND_TRY(reply, talk_.hear(deadline_));
+  if (reply.size() != 2 || (reply[0] != "yes" && reply[0] != "no")) return unknown_request();
+  auto const connected = reply[0] == "no"
+                             ? Result<void>{Error{Errc::peer_lost, "at the peer: " + reply[1]}}
+                             : end.value().connect(reply[1]);
+  if (!connected) {
+    result.error = connected.error().message();
+    return result;
+  }
+  std::size_t const mtu = ours.mtu_bytes;
+  for (std::size_t const bytes : {std::size_t{1}, mtu - 1, mtu, mtu + 1, 2 * mtu, Step::bytes_max})
+    for (auto const* const operation : {"send", "write", "read"})
+      for (bool const client_acts : {true, false}) {
+        Step const step{operation, bytes, client_acts, ++seed_};
+        LEND_TRY(error, run(end.value(), step));
+        if (!error.empty()) {
+          result.failed_at = std::string{operation} + " of " + std::to_string(bytes) +
+                             (client_acts ? " bytes" : " bytes by the peer");
+          result.error = std::move(error);
+          return result;
+        }
+        ++result.messages;
+        result.bytes += bytes;
+      }
+  result.has_passed = true;
+  return result;
+}
+
+Result<void> Trials::alone(Way const& ours) {
+  return write_to_itself(ports_, ours);
+}
+
+Result<std::string> Trials::alone_at_peer(Way const& theirs) {
+  auto request = theirs.words();
+  request.insert(request.begin(), "loop");
+  LEND_TRYV(talk_.say(request, deadline_));
+  LEND_TRY(reply, talk_.hear(deadline_));
+  return outcome_in(reply, "did");
+}
+
+}  // namespace lend::doctor

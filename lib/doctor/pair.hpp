@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What two sides say to each other while they are examined. One thread.
+//
+//   client                                listener
+//   doctor, version, boot, protocol  →←   the same
+//   findings                         →←   findings
+//   ports                            →←   ports
+//   try PORT CARD                    →
+//                                    ←    yes CARD, or no REASON
+//   step …                           →
+//                                    ←    go                        where the client acts
+//   did                              →
+//                                    ←    saw
+//                                    ←    did                       where the listener acts
+//   loop PORT                        →
+//                                    ←    did                       of a connection to itself
+//   end, findings of both            →
+//
+// `did` and `saw` are followed by the error, if there was one.
+#pragma once
+
+#include <doctor/trial.hpp>
+#include <network/conversation.hpp>
+
+#include <lend/doctor/examine.hpp>
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lend::doctor {
+
+/// What one side says before anything is tried.
+struct SideReport {
+  std::string version{};
+  std::string boot{};  ///< the same for all processes of a running kernel
+  std::vector<Finding> findings{};
+  std::vector<PairPort> ports{};
+};
+
+struct PairId {
+  std::string_view id, page;
+};
+/// The findings on two sides.
+[[nodiscard]] std::span<PairId const> pair_ids() noexcept;
+
+/// Findings as words. One of a later version keeps its text, and has the id of `peer.findings`.
+[[nodiscard]] Words words_of(std::vector<Finding> const& findings);
+[[nodiscard]] Result<std::vector<Finding>> findings_in(std::span<std::string const> words);
+
+/// Tells `ours` and learns the other side's.
+[[nodiscard]] Result<SideReport> exchange_reports(network::Conversation const& talk,
+                                                  SideReport const& ours, bool speaks_first,
+                                                  Deadline deadline);
+
+/// The listening side: does what the client asks for, until it ends; what the client found.
+[[nodiscard]] Result<std::vector<Finding>> serve_trials(network::Conversation const& talk,
+                                                        OpenPorts const& ports, Deadline deadline);
+
+/// What became of one connection.
+struct TrialResult {
+  bool has_passed = false;
+  std::string failed_at{};  ///< "connecting", "send of 4097 bytes"
+  std::string error{};
+  std::size_t messages = 0, bytes = 0;
+};
+
+/// The client's side of the trials.
+class Trials {
+ public:
+  Trials(network::Conversation const& talk, OpenPorts const& ports, Deadline deadline) noexcept
+      : talk_{talk}, ports_{ports}, deadline_{deadline} {}
+
+  /// Connects both ports and moves bytes.
+  /// Errors:  those of the conversation.
+  [[nodiscard]] Result<TrialResult> between(Way const& ours, Way const& theirs);
+  /// A write of this side's port to itself; the error.
+  [[nodiscard]] Result<void> alone(Way const& ours);
+  /// The same at the peer. Empty: it passed.
+  [[nodiscard]] Result<std::string> alone_at_peer(Way const& theirs);
+
+ private:
+  [[nodiscard]] Result<std::string> run(TrialEnd& end, Step const& step);
+
+  network::Conversation const& talk_;
+  OpenPorts const& ports_;
+  Deadline deadline_;
+  std::uint64_t seed_ = 0;
+};
+
+/// What the client says of both.
+[[nodiscard]] Result<std::vector<Finding>> examine_pairs(Trials& trials, SideReport const& ours,
+                                                         SideReport const& theirs,
+                                                         std::string const& peer);
+
+}  // namespace lend::doctor

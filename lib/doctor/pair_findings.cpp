@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The client tries ports, and narrows down what keeps bytes from passing.
+#include <doctor/pair_sides.hpp>
+
+#include <algorithm>
+
+namespace lend::doctor {
+
+namespace {
+
+constexpr std::size_t address_pairs_max = 8;  // that are tried
+
+class PairExamination {
+ public:
+  PairExamination(Trials& trials, std::vector<Finding>& findings)
+      : trials_{trials}, findings_{findings} {}
+
+  Result<bool> examine(Candidate const& pair) {
+    if (pair.ours->mtu_bytes != pair.theirs->mtu_bytes)
+      notes("pair.mtu")
+          .warn(pair.name(),
+                std::to_string(pair.ours->mtu_bytes) + " bytes here, " +
+                    std::to_string(pair.theirs->mtu_bytes) + " at the peer",
+                "packets take the smaller one, if every switch carries that",
+                "sudo ip link set dev INTERFACE mtu 4200  (on the lesser side)");
+    if (pair.addresses.empty()) {
+      notes("pair.gid")
+          .fail(pair.name(),
+                text_of(first(*pair.ours)) + " here, " + text_of(first(*pair.theirs)) +
+                    " at the peer",
+                "ends with addresses of different forms cannot be connected",
+                "sudo ip addr add ADDRESS/24 dev INTERFACE  (on the side that lacks the form)");
+      return false;
+    }
+    LEND_TRY(result, between(pair, 0, pair.mtu()));
+    auto const seen = std::to_string(result.messages) +
+                      " messages by send, write and read, both "
+                      "ways, " +
+                      std::to_string(result.bytes) + " bytes, came unchanged; packets of " +
+                      std::to_string(pair.mtu()) + " bytes, " + text_of(pair.addresses[0].first) +
+                      " to " + text_of(pair.addresses[0].second);
+    if (result.has_passed) {
+      notes("pair.bytes").ok(pair.name(), seen);
+      return true;
+    }
+    return narrow(pair, result);
+  }
+
+ private:
+  [[nodiscard]] Notes notes(std::string_view id) { return pair_notes(id, findings_); }
+  [[nodiscard]] static PairPort::Address const* first(PairPort const& port) {
+    return port.addresses.empty() ? nullptr : &port.addresses.front();
+  }
+  [[nodiscard]] static Way way_of(PairPort const& port, PairPort::Address const* address,
+                                  std::uint32_t mtu) {
+    Way way{.device = port.device, .number = port.number, .mtu_bytes = mtu};
+    if (address != nullptr) way.gid_index = address->index;
+    return way;
+  }
+  Result<TrialResult> between(Candidate const& pair, std::size_t which, std::uint32_t mtu) {
+    auto const& [ours, theirs] = pair.addresses[which];
+    return trials_.between(way_of(*pair.ours, ours, mtu), way_of(*pair.theirs, theirs, mtu));
+  }
+
+  /// What else passes says why the first did not. Whether anything does.
+  Result<bool> narrow(Candidate const& pair, TrialResult const& failed) {
+    auto const what = failed.failed_at + ": " + failed.error;
+    LEND_TRY(again, between(pair, 0, pair.mtu()));
+    if (again.has_passed) {
+      notes("pair.bytes")
+          .warn(pair.name(), "passed the second time; the first time " + what,
+                "packets are lost at times: see the counters of port and switch",
+                "ethtool -S INTERFACE; lossless RoCE takes PFC or ECN");
+      return true;
+    }
+    LEND_TRY(by_size, smaller_passes(pair, what));
+    if (by_size) return true;
+    LEND_TRY(by_address, other_address_passes(pair, what));
+    if (by_address) return true;
+    LEND_TRYV(blame(pair, what));
+    return false;
+  }
+
+  Result<bool> smaller_passes(Candidate const& pair, std::string const& what) {
+    for (std::uint32_t const mtu : {1024u, 256u}) {
+      if (mtu >= pair.mtu()) continue;
+      LEND_TRY(result, between(pair, 0, mtu));
+      if (!result.has_passed) continue;
+      notes("pair.mtu")
+          .fail(pair.name(),
+                "packets of " + std::to_string(mtu) + " bytes pass, of " +
+                    std::to_string(pair.mtu()) + " not: " + what,
+                "an interface or switch between both drops packets of that size",
+                "raise the MTU of all of them to " + std::to_string(pair.mtu() + 104) +
+                    ", or mtu(" + std::to_string(mtu) + ") of the channel's builder");
+      return true;
+    }
+    return false;
+  }
+
+  Result<bool> other_address_passes(Candidate const& pair, std::string const& what) {
+    auto const tried = std::min(pair.addresses.size(), address_pairs_max);
+    for (std::size_t i = 1; i < tried; ++i) {
+      LEND_TRY(result, between(pair, i, pair.mtu()));
+      if (!result.has_passed) continue;
+      auto const& [ours, theirs] = pair.addresses[i];
+      notes("pair.gid")
+          .fail(pair.name(),
+                text_of(ours) + " to " + text_of(theirs) + " passes, " +
+                    text_of(pair.addresses[0].first) + " to " + text_of(pair.addresses[0].second) +
+                    " not: " + what,
+                "programs take the first ones, between which there is no route",
+                "gid_index(" + std::to_string(ours->index) + ") of the builder here, gid_index(" +
+                    std::to_string(theirs->index) + ") at the peer");
+      return true;
+    }
+    return false;
+  }
+
+  Result<void> blame(Candidate const& pair, std::string const& what) {
+    auto const& [ours, theirs] = pair.addresses[0];
+    if (auto const alone = trials_.alone(way_of(*pair.ours, ours, pair.mtu())); !alone) {
+      device_fails(pair.ours->name(), alone.error().message());
+      return success();
+    }
+    LEND_TRY(error, trials_.alone_at_peer(way_of(*pair.theirs, theirs, pair.mtu())));
+    if (!error.empty()) {
+      device_fails("at the peer, " + pair.theirs->name(), error);
+      return success();
+    }
+    notes("pair.path")
+        .fail(pair.name(), what,
+              "TCP passes and each device reaches itself, so the way between them "
+              "does not carry its packets",
+              mend_of_path(*pair.ours, ours));
+    return success();
+  }
+
+  void device_fails(std::string const& port, std::string const& error) {
+    notes("pair.device")
+        .fail(port, error, "the port does not even reach itself",
+              "dmesg, and lend doctor on that host");
+  }
+
+  [[nodiscard]] static std::string mend_of_path(PairPort const& port,
+                                                PairPort::Address const* address) {
+    if (port.kind == name_of(DeviceKind::soft))
+      return "the same LEND_SOFT_DIRECTORY, user and /dev/shm on both sides";
+    if (address == nullptr || address->type == name_of(GidType::infiniband))
+      return "the subnet manager's routes and partitions";
+    if (address->type == name_of(GidType::roce_v2))
+      return "open UDP 4791 in the firewalls of both hosts and between them";
+    return "RoCE v1 stays within one Ethernet network: the same VLAN on both sides";
+  }
+
+  Trials& trials_;
+  std::vector<Finding>& findings_;
+};
+
+}  // namespace
+
+Result<std::vector<Finding>> examine_pairs(Trials& trials, SideReport const& ours,
+                                           SideReport const& theirs, std::string const& peer) {
+  std::vector<Finding> findings;
+  compare_sides(ours, theirs, peer, findings);
+  PairExamination examination{trials, findings};
+  std::string works;
+  for (auto const& pair : candidates(ours, theirs, peer, findings)) {
+    LEND_TRY(passes, examination.examine(pair));
+    if (passes) (works += works.empty() ? "" : ", ") += pair.name();
+  }
+  auto notes = pair_notes("pair.use", findings);
+  if (works.empty())
+    notes.fail("this pair can use", "nothing",
+               "no two ports can be connected; see the findings above");
+  else
+    notes.ok("this pair can use", works);
+  return findings;
+}
+
+}  // namespace lend::doctor

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Lists ports, and writes them as words.
+#include <lend/open_device.hpp>
+
+#include <base/printable.hpp>
+#include <doctor/host.hpp>
+#include <doctor/pair_ports.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+
+namespace lend::doctor {
+
+namespace {
+
+constexpr std::size_t addresses_max = 64;  // that are tried, of a table that may have thousands
+constexpr std::size_t words_of_port = 6, words_of_address = 3, words_of_way = 4;
+
+Error unknown_form(std::string_view what) {
+  return {Errc::incompatible_peer, "the peer says something unknown of " + std::string{what} +
+                                       "; use the same lend on both sides"};
+}
+
+bool names_a_device() noexcept {
+  char const* const variable = std::getenv("LEND_DEVICE");
+  return variable != nullptr && *variable != '\0';
+}
+
+}  // namespace
+
+Result<std::uint64_t> number_from(std::string const& word, std::uint64_t most) {
+  auto const number = number_of(word);
+  if (!number || *number > most) return unknown_form("a number");
+  return *number;
+}
+
+Words Way::words() const {
+  return {device, std::to_string(number), gid_index ? std::to_string(*gid_index) : "-",
+          std::to_string(mtu_bytes)};
+}
+
+Result<Way> Way::in(Words const& words, std::size_t at) {
+  if (words.size() < at + words_of_way) return unknown_form("a port");
+  Way way{.device = words[at]};
+  LEND_TRY(number, number_from(words[at + 1], std::numeric_limits<std::uint8_t>::max()));
+  way.number = static_cast<std::uint8_t>(number);
+  if (words[at + 2] != "-") {
+    LEND_TRY(index, number_from(words[at + 2], std::numeric_limits<std::uint32_t>::max()));
+    way.gid_index = static_cast<std::uint32_t>(index);
+  }
+  LEND_TRY(mtu, number_from(words[at + 3], std::numeric_limits<std::uint32_t>::max()));
+  way.mtu_bytes = static_cast<std::uint32_t>(mtu);
+  return way;
+}
+
+Result<OpenPorts> OpenPorts::open() {
+  OpenPorts open;
+  if (names_a_device()) {
+    LEND_TRY(context, open_device());
+    open.add(context);
+    return open;
+  }
+  LEND_TRY(devices, list_devices());
+  for (auto const& device : devices) {
+    auto const first = device.open();
+    if (!first) continue;  // examine() says why
+    for (unsigned i = 1; i <= first.value().attributes().port_count; ++i) {
+      auto const number = static_cast<std::uint8_t>(i);
+      if (number == first.value().port().number)
+        open.add(first.value());
+      else if (auto const other = device.open(number))
+        open.add(other.value());
+    }
+  }
+  return open;
+}
+
+void OpenPorts::add(Context const& context) {
+  auto const& info = context.port();
+  if (!context.capabilities().endpoints || info.state != PortState::active) return;
+  PairPort port{.device = context.name(),
+                .number = info.number,
+                .kind = std::string{name_of(context.kind())},
+                .link_layer = std::string{name_of(info.link_layer)},
+                .mtu_bytes = info.active_mtu_bytes};
+  if (auto const gids = context.gids())
+    for (auto const& gid : gids.value())
+      if (port.addresses.size() < addresses_max)
+        port.addresses.push_back(
+            {gid.index, std::string{name_of(gid.type)}, lend::text_of(gid.gid)});
+  ports_.push_back(std::move(port));
+  contexts_.push_back(context);
+}
+
+Result<Context> OpenPorts::at(std::string const& device, std::uint8_t number) const {
+  for (std::size_t i = 0; i < ports_.size(); ++i)
+    if (ports_[i].device == device && ports_[i].number == number) return contexts_[i];
+  return Error{Errc::not_found, "no port " + base::shown(device) + '/' + std::to_string(number)};
+}
+
+Words words_of(std::vector<PairPort> const& ports) {
+  Words words;
+  for (auto const& port : ports) {
+    words.insert(words.end(),
+                 {port.device, std::to_string(port.number), port.kind, port.link_layer,
+                  std::to_string(port.mtu_bytes), std::to_string(port.addresses.size())});
+    for (auto const& address : port.addresses)
+      words.insert(words.end(), {std::to_string(address.index), address.type, address.text});
+  }
+  return words;
+}
+
+Result<std::vector<PairPort>> ports_in(Words const& words) {
+  std::vector<PairPort> ports;
+  for (std::size_t at = 0; at < words.size();) {
+    if (words.size() - at < words_of_port) return unknown_form("its ports");
+    PairPort port{.device = words[at], .kind = words[at + 2], .link_layer = words[at + 3]};
+    LEND_TRY(number, number_from(words[at + 1], std::numeric_limits<std::uint8_t>::max()));
+    LEND_TRY(mtu, number_from(words[at + 4], std::numeric_limits<std::uint32_t>::max()));
+    LEND_TRY(count, number_from(words[at + 5], addresses_max));
+    port.number = static_cast<std::uint8_t>(number);
+    port.mtu_bytes = static_cast<std::uint32_t>(mtu);
+    at += words_of_port;
+    if ((words.size() - at) / words_of_address < count) return unknown_form("its addresses");
+    for (std::uint64_t i = 0; i < count; ++i, at += words_of_address) {
+      LEND_TRY(index, number_from(words[at], std::numeric_limits<std::uint32_t>::max()));
+      port.addresses.push_back({static_cast<std::uint32_t>(index), words[at + 1], words[at + 2]});
+    }
+    ports.push_back(std::move(port));
+  }
+  return ports;
+}
+
+}  // namespace lend::doctor

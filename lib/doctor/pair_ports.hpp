@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The ports of two processes, as each says of itself. Values; any thread.
+#pragma once
+
+#include <lend/base/result.hpp>
+#include <lend/verbs/context.hpp>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lend::doctor {
+
+using Words = std::vector<std::string>;
+
+struct PairPort {
+  struct Address {
+    std::uint32_t index = 0;
+    std::string type{}, text{};
+  };
+
+  std::string device{};
+  std::uint8_t number = 1;
+  std::string kind{}, link_layer{};
+  std::uint32_t mtu_bytes = 0;
+  std::vector<Address> addresses{};  ///< best first
+
+  /// "mlx5_0/1"
+  [[nodiscard]] std::string name() const { return device + '/' + std::to_string(number); }
+};
+
+/// A port, and what of it a connection takes.
+struct Way {
+  std::string device{};
+  std::uint8_t number = 1;
+  std::optional<std::uint32_t> gid_index{};
+  std::uint32_t mtu_bytes = 0;
+
+  [[nodiscard]] Words words() const;
+  /// Shape:   four words from `at` on.
+  /// Errors:  incompatible_peer.
+  [[nodiscard]] static Result<Way> in(Words const& words, std::size_t at);
+};
+
+/// The devices that this process may use, each opened once: a planned fault counts on.
+class OpenPorts {
+ public:
+  /// Those of active ports that endpoints can connect; by LEND_DEVICE only one.
+  [[nodiscard]] static Result<OpenPorts> open();
+  [[nodiscard]] std::vector<PairPort> const& ports() const noexcept { return ports_; }
+  /// Errors:  not_found  there is no such port.
+  [[nodiscard]] Result<Context> at(std::string const& device, std::uint8_t number) const;
+
+ private:
+  void add(Context const& context);
+  std::vector<PairPort> ports_{};
+  std::vector<Context> contexts_{};  // as ports_
+};
+
+[[nodiscard]] Words words_of(std::vector<PairPort> const& ports);
+/// Errors:  incompatible_peer.
+[[nodiscard]] Result<std::vector<PairPort>> ports_in(Words const& words);
+
+/// A number of a peer's.
+/// Errors:  incompatible_peer  it is none, or above `most`.
+[[nodiscard]] Result<std::uint64_t> number_from(std::string const& word, std::uint64_t most);
+
+}  // namespace lend::doctor

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Compares what both sides said of themselves.
+#include <doctor/pair_sides.hpp>
+
+#include <array>
+
+namespace lend::doctor {
+
+namespace {
+
+constexpr std::string_view page_of_doctor = "lib/guide/doctor.md";
+constexpr std::string_view page_of_devices = "lib/guide/devices.md";
+
+constexpr auto ids_of_pairs = std::to_array<PairId>({
+    {"peer.versions", page_of_doctor},
+    {"peer.findings", page_of_doctor},
+    {"pair.kind", page_of_devices},
+    {"pair.mtu", page_of_doctor},
+    {"pair.gid", page_of_devices},
+    {"pair.bytes", page_of_doctor},
+    {"pair.device", page_of_doctor},
+    {"pair.path", page_of_doctor},
+    {"pair.use", page_of_doctor},
+});
+
+std::string text_of(std::vector<PairPort> const& ports) {
+  std::string text;
+  for (auto const& port : ports)
+    (text += text.empty() ? "" : ", ") +=
+        port.name() + " (" + port.kind + ", " + port.link_layer + ')';
+  return text.empty() ? "no port" : text;
+}
+
+/// All addresses of one form, the best of both first; on InfiniBand none is one, too.
+Candidate candidate_of(PairPort const& ours, PairPort const& theirs) {
+  Candidate candidate{&ours, &theirs};
+  for (auto const& one : ours.addresses)
+    for (auto const& other : theirs.addresses)
+      if (one.type == other.type) candidate.addresses.emplace_back(&one, &other);
+  if (ours.addresses.empty() && theirs.addresses.empty())
+    candidate.addresses.emplace_back(nullptr, nullptr);
+  return candidate;
+}
+
+}  // namespace
+
+std::span<PairId const> pair_ids() noexcept {
+  return ids_of_pairs;
+}
+
+Notes pair_notes(std::string_view id, std::vector<Finding>& findings) {
+  auto const* const found = std::ranges::find(ids_of_pairs, id, &PairId::id);
+  return Notes{found->id, found->page, findings};
+}
+
+std::string text_of(PairPort::Address const* address) {
+  return address == nullptr ? "no GID"
+                            : "GID " + std::to_string(address->index) + " (" + address->text +
+                                  ", " + address->type + ')';
+}
+
+void compare_sides(SideReport const& ours, SideReport const& theirs, std::string const& peer,
+                   std::vector<Finding>& findings) {
+  auto const versions = "lend " + ours.version + " here, " + theirs.version + " at the peer";
+  if (ours.version == theirs.version)
+    pair_notes("peer.versions", findings).ok(peer, versions);
+  else
+    pair_notes("peer.versions", findings)
+        .warn(peer, versions, "programs of different versions may refuse each other",
+              "install the same version on both hosts");
+  std::size_t bad = 0;
+  for (auto finding : theirs.findings) {
+    if (finding.level != FindingLevel::fail && finding.level != FindingLevel::warn) continue;
+    finding.subject = "at the peer, " + finding.subject;
+    findings.push_back(std::move(finding));
+    ++bad;
+  }
+  auto const seen = std::to_string(theirs.findings.size()) + " findings, " +
+                    (bad == 0 ? "none bad" : std::to_string(bad) + " of them above");
+  pair_notes("peer.findings", findings).ok(peer, seen);
+}
+
+std::vector<Candidate> candidates(SideReport const& ours, SideReport const& theirs,
+                                  std::string const& peer, std::vector<Finding>& findings) {
+  std::vector<Candidate> fitting;
+  bool const is_one_host = ours.boot == theirs.boot;
+  for (auto const& here : ours.ports)
+    for (auto const& there : theirs.ports) {
+      bool const is_soft = here.kind == name_of(DeviceKind::soft);
+      bool const fits = (there.kind == name_of(DeviceKind::soft)) == is_soft &&
+                        here.link_layer == there.link_layer && (!is_soft || is_one_host);
+      if (fits) fitting.push_back(candidate_of(here, there));
+    }
+  auto const seen = text_of(ours.ports) + " here; " + text_of(theirs.ports) + " at the peer";
+  if (!fitting.empty())
+    pair_notes("pair.kind", findings).ok(peer, seen);
+  else
+    pair_notes("pair.kind", findings)
+        .fail(peer, seen,
+              "no two of them can be connected: that takes one link layer, and the soft device "
+              "connects only to soft devices of the same host",
+              "LEND_DEVICE=NAME on both sides  (devices of one kind)");
+  return fitting;
+}
+
+}  // namespace lend::doctor

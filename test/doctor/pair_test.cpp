@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: what a peer of the doctor says is taken only in its form, and bytes that differ are found.
+// Method: words, written by hand or changed.
+#include <doctor/pair.hpp>
+#include <doctor/pair_sides.hpp>
+
+#include "doctor/tree.hpp"
+
+using namespace lend;
+using namespace lend::test;
+using doctor::Words;
+
+namespace {
+
+doctor::PairPort port(std::string kind, std::string form, std::uint32_t mtu = 4096) {
+  return {.device = "d0",
+          .kind = std::move(kind),
+          .link_layer = "Ethernet",
+          .mtu_bytes = mtu,
+          .addresses = {{3, "RoCE v1", "fe80::1"}, {1, std::move(form), "10.0.0.1"}}};
+}
+
+}  // namespace
+
+TEST_CASE("ports and findings are read as they were written, and nothing else is", "[doctor]") {
+  auto const ports = std::vector{port("card", "RoCE v2"), port("soft", "InfiniBand")};
+  auto const words = doctor::words_of(ports);
+  auto const read = doctor::ports_in(words).value();
+  CHECK(doctor::words_of(read) == words);
+  CHECK(read[0].addresses[1].index == 1);
+
+  for (std::size_t length = 1; length < words.size(); ++length) {
+    CAPTURE(length);
+    Words const cut{words.begin(), words.begin() + static_cast<std::ptrdiff_t>(length)};
+    if (auto const some = doctor::ports_in(cut)) CHECK(some.value().size() == 1);
+  }
+  for (auto const at : {1u, 4u, 5u, 6u})
+    for (auto const* const wrong : {"", "-1", "x", "99999999999999999999", "4294967296"}) {
+      auto changed = words;
+      changed[at] = wrong;
+      CHECK(doctor::ports_in(changed).error() == Errc::incompatible_peer);
+    }
+
+  std::vector<Finding> const findings{{.id = "memlock", .level = FindingLevel::warn, .seen = "\n"},
+                                      {.id = "pair.mtu", .level = FindingLevel::fail}};
+  auto said = doctor::words_of(findings);
+  auto const heard = doctor::findings_in(said).value();
+  CHECK((heard[0].id == "memlock" && heard[0].seen == "\n" && !heard[1].page.empty()));
+  said[0] = "of a later version";
+  CHECK(doctor::findings_in(said).value()[0].id == "peer.findings");
+  said[1] = "good";
+  CHECK(doctor::findings_in(said).error() == Errc::incompatible_peer);
+  said.pop_back();
+  CHECK(doctor::findings_in(said).error() == Errc::incompatible_peer);
+}
+
+TEST_CASE("a byte that came as another is named", "[doctor]") {
+  std::vector<std::byte> bytes(5000);
+  doctor::fill(bytes, 7);
+  CHECK(doctor::compare(bytes, 7).has_value());
+  CHECK(doctor::compare(bytes, 8).has_error());
+  auto moved = bytes;
+  std::ranges::rotate(moved, moved.begin() + 1);
+  CHECK(doctor::compare(moved, 7).has_error());
+  bytes[4097] ^= std::byte{1};
+  CHECK(has(doctor::compare(bytes, 7).error().message(), "byte 4097 of 5000"));
+}
+
+TEST_CASE("only ports that can be connected are paired, by addresses of one form", "[doctor]") {
+  std::vector<Finding> findings;
+  doctor::SideReport ours{.boot = "a", .ports = {port("card", "RoCE v2"), port("soft", "RoCE v2")}};
+  auto theirs = ours;
+  theirs.ports[0].kind = "software RDMA";
+
+  auto const same_host = doctor::candidates(ours, theirs, "peer", findings);
+  REQUIRE(same_host.size() == 2);
+  auto const& [here, there] = same_host[0].addresses.front();
+  CHECK((here->type == there->type && same_host[0].addresses.size() == 2));
+
+  theirs.boot = "b";
+  CHECK(doctor::candidates(ours, theirs, "peer", findings).size() == 1);
+  theirs.ports.erase(theirs.ports.begin());
+  CHECK(doctor::candidates(ours, theirs, "peer", findings).empty());
+  CHECK((findings.back().id == "pair.kind" && findings.back().level == FindingLevel::fail));
+}
+
+TEST_CASE("what is bad at the peer is listed under its name", "[doctor]") {
+  std::vector<Finding> findings;
+  doctor::SideReport const ours{.version = "1"};
+  doctor::SideReport const theirs{
+      .version = "2",
+      .findings = {{.id = "port", .level = FindingLevel::fail, .subject = "mlx5_0/1"},
+                   {.id = "use", .level = FindingLevel::ok}}};
+
+  doctor::compare_sides(ours, theirs, "node1", findings);
+
+  REQUIRE(findings.size() == 3);
+  CHECK((findings[0].id == "peer.versions" && findings[0].level == FindingLevel::warn));
+  CHECK((findings[1].id == "port" && findings[1].subject == "at the peer, mlx5_0/1"));
+  CHECK(has(findings[2].seen, "2 findings, 1 of them above"));
+}
