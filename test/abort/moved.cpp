@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // An object is used under the name that it was moved away from.
+#include <lend/doctor/examine_pair.hpp>
+
 #include "cases.hpp"
 #include "looped.hpp"
 
@@ -69,6 +71,15 @@ ABORT_CASE(peer_that_does_not_exist, "peer 1 of a MultiChannel of 1 was asked fo
 ABORT_CASE(listener_asked_after_move, "a Listener was used after it had been moved from") {
   LEND_TRY(listener, lend::Listener::open("127.0.0.1:0"));
   lend::Listener const elsewhere{std::move(listener)};
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
+  return listener.address().empty() ? lend::success() : lend::Result<void>{lend::Errc::denied};
+}
+
+// The same of one for examinations.
+ABORT_CASE(examination_listener_asked_after_move,
+           "an ExaminationListener was used after it had been moved from") {
+  LEND_TRY(listener, lend::ExaminationListener::open("127.0.0.1:0"));
+  lend::ExaminationListener const elsewhere{std::move(listener)};
   // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
   return listener.address().empty() ? lend::success() : lend::Result<void>{lend::Errc::denied};
 }

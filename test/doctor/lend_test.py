@@ -6,6 +6,7 @@ the right status. Method: it runs under prlimit and unshare. Usage: lend_test.py
 import contextlib
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -213,6 +214,26 @@ def unknown_clients():
         slow.join()
 
 
+def peer_that_goes():
+    """One doctor ends in the middle, and the next is served."""
+    with listening("doctor") as (peer, address):
+        ready = []
+        for attempt in range(1, 20):  # until one was past its greeting, and not over: its messages are lost
+            with subprocess.Popen([LEND, "doctor", address], stdout=subprocess.DEVNULL,
+                                  env={**os.environ, "LEND_DEVICE": "soft", "LEND_SOFT_FAULTS": drops(1, 9)}) as first:
+                time.sleep(0.1 * attempt)
+                first.kill()
+            ready, _, _ = select.select([peer.stderr], [], [], 2)
+            if ready:
+                break
+        said = peer.stderr.readline() if ready else ""
+        done = run("doctor", address, LEND_DEVICE="soft")
+        check("a peer that goes away is named, and the next is served",
+              "still listening" in said and done.returncode == 0 and peer.wait(20) == 0, done)
+        done = run("bench", "--listen", "unix:no/such/folder/x")
+        check("a place to listen that is not there", done.returncode == 2, done)
+
+
 def drip(client):
     """A byte at a time of what begins as an exchange."""
     with contextlib.suppress(OSError):
@@ -312,6 +333,7 @@ words()
 bench()
 two_doctors()
 unknown_clients()
+peer_that_goes()
 trace()
 for reason in left_out:
     print("skipped:", reason)
