@@ -12,17 +12,19 @@ CODES = re.compile(r"((?:[a-z]\w*, )*[a-z]\w*)(?:  +(\S.*)|$)")  # "codes  what 
 
 
 def rows(lines):
-    """The rows of a table of errors as a list; prose between them stays prose."""
+    """The rows of a table of errors as a list, and prose before it. Prose behind it is an item."""
     out = []
     for line in lines:
         row = CODES.match(line)
         if row and (row[2] or "_" in row[1]):
             codes = ", ".join(f"`{code}`" for code in row[1].split(", "))
             out.append(f"- {codes}: {row[2] or ''}".rstrip())
-        elif out and (line.startswith(" ") or not out[-1].startswith("- ")):
-            out[-1] += " " + line.strip()
+        elif not out:
+            out.append(line)
+        elif out[-1].startswith("- ") and out[-1].endswith(".") and not line.startswith(" "):
+            out.append("- " + re.sub("  +", ": ", line, count=1))
         else:
-            out += ["", line] if out else [line]
+            out[-1] += " " + line.strip()
     return out
 
 

@@ -7,6 +7,7 @@ import xml.etree.ElementTree as etree
 
 # What a header says of itself that programs have no use for.
 INTERNAL = re.compile(r"Not for\s+programs|For the headers\s+beside\s+it|For\s+`\w+\.hpp`|^The body of")
+PUBLIC = ("lend", "lend::asio")
 
 
 def said_of(header):
@@ -17,8 +18,8 @@ def said_of(header):
 
 
 def is_shown(member):
-    """Not what is private, a friend, or there to be refused."""
-    return (member.get("prot") != "private" and member.get("kind") != "friend" and
+    """Not what is for the class itself, a friend, or there to be refused."""
+    return (member.get("prot") == "public" and member.get("kind") != "friend" and
             "=delete" not in member.findtext("argsstring", "").replace(" ", ""))
 
 
@@ -65,12 +66,12 @@ class Reference:
                 continue
             clean(compound)
             tree.write(path, encoding="utf-8", xml_declaration=True)
-            if kind == "namespace":
+            if kind == "namespace" and compound.findtext("compoundname") in PUBLIC:
                 for member in compound.iterfind("sectiondef/memberdef"):
                     self.members.setdefault(place_of(member)[0], []).append(member)
             elif kind == "concept":
                 self.concepts.setdefault(place_of(compound)[0], []).append(compound)
-            else:
+            elif kind != "namespace":
                 self.classes[compound.get("id")] = compound
 
     def write_file(self, header):

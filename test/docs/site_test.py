@@ -77,6 +77,7 @@ def whole(output):
     named = set(re.findall(r'descname"><span class="n"><span class="pre">(\w+)', reference))
     check(f"the {len(types)} types of {len(headers)} headers are in the reference",
           len(headers) > 80 and len(types) > 150 and types <= named, types - named)
+    check("names inside a room are not", not {"begin_stream", "WorkAnswer"} & named)
     check("errors are lists", re.search(r'<p><code[^>]*><span class="pre">timed_out', reference))
     check("what templates need is said", '<span class="pre">requires</span>' in reference)
     check("tables keep their columns", "\nbody threw          " in reference)
