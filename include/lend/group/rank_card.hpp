@@ -13,8 +13,9 @@
 
 namespace lend {
 
-/// The end of a link, and the record in which a rank tells what it is in: the others may read it,
-/// and nothing else. A decoded card is untrusted until PreparedGroup::handshake().
+/// The end of a link, and the memory in which a rank tells what it is in and offers long values:
+/// the others may read it, and nothing else. A decoded card is untrusted until
+/// PreparedGroup::handshake().
 struct LEND_EXPORT RankCard {
   Endpoint endpoint{};
   RemoteRegion record{};

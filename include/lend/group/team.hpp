@@ -38,7 +38,7 @@ struct Ranks;
 /// **A call that times out is still under way.** The same call with the same arguments goes on with
 /// it; nothing is sent twice. Any other call of the group or of one of its teams is refused until
 /// then, or until Group::abandon(). Between the calls nothing touches the caller's memory: values
-/// are copied into messages, and out of them, within the calls.
+/// are copied to memory of the group, and from there, within the calls.
 ///
 /// Members have ranks of the team, 0 to size() - 1, in the order of its list: roots and parts count
 /// by them. **Errors name ranks of the group.** All calls of a group and its teams have one order,
