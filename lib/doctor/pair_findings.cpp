@@ -157,26 +157,6 @@ class PairExamination {
   std::vector<Finding>& findings_;
 };
 
-/// Where hosts have ports in several networks, not every two of them are to reach each other.
-void excuse_other_networks(std::vector<Candidate> const& pairs, std::vector<bool> const& passes,
-                           std::vector<Finding>& findings) {
-  auto const works = [&](PairPort const* Candidate::*side, PairPort const* port) {
-    for (std::size_t i = 0; i < pairs.size(); ++i)
-      if (passes[i] && pairs[i].*side == port) return true;
-    return false;
-  };
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    auto const& pair = pairs[i];
-    if (passes[i] || !works(&Candidate::ours, pair.ours) || !works(&Candidate::theirs, pair.theirs))
-      continue;
-    for (auto& finding : findings)
-      if (finding.subject == pair.name() && finding.level == FindingLevel::fail) {
-        finding.level = FindingLevel::warn;
-        finding.why += "; both ports reach others, so they may be of two networks";
-      }
-  }
-}
-
 }  // namespace
 
 Result<std::vector<Finding>> examine_pairs(Trials& trials, SideReport const& ours,

@@ -35,5 +35,10 @@ void compare_sides(SideReport const& ours, SideReport const& theirs, std::string
 [[nodiscard]] std::vector<Candidate> candidates(SideReport const& ours, SideReport const& theirs,
                                                 std::string const& peer,
                                                 std::vector<Finding>& findings);
+/// Where hosts have ports in several networks, not every two of them are to reach each other: the
+/// failure of a pair is a warning if both of its ports passed with others.
+/// Shape:   `passes` has one for each of `pairs`.
+void excuse_other_networks(std::vector<Candidate> const& pairs, std::vector<bool> const& passes,
+                           std::vector<Finding>& findings);
 
 }  // namespace lend::doctor

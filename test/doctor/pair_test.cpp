@@ -99,3 +99,18 @@ TEST_CASE("what is bad at the peer is listed under its name", "[doctor]") {
   CHECK((findings[1].id == "port" && findings[1].subject == "at the peer, mlx5_0/1"));
   CHECK(has(findings[2].seen, "2 findings, 1 of them above"));
 }
+
+TEST_CASE("a pair that fails is excused only if both of its ports reach others", "[doctor]") {
+  doctor::PairPort const a{.device = "a"}, b{.device = "b"}, c{.device = "c"}, d{.device = "d"};
+  std::vector<doctor::Candidate> const pairs{{&a, &c}, {&a, &d}, {&b, &c}, {&b, &d}};
+  auto const level_of = [&](std::vector<bool> const& passes) {
+    std::vector findings{
+        Finding{.id = "pair.path", .level = FindingLevel::fail, .subject = pairs[1].name()}};
+    doctor::excuse_other_networks(pairs, passes, findings);
+    return findings[0].level;
+  };
+
+  CHECK(level_of({true, false, false, true}) == FindingLevel::warn);
+  CHECK(level_of({true, false, true, false}) == FindingLevel::fail);   // d reaches none
+  CHECK(level_of({false, false, false, true}) == FindingLevel::fail);  // nor does a
+}
