@@ -71,9 +71,9 @@ TEST_CASE("no program loses a loan, a slot, a completion or a failure", "[soft]"
 }
 
 TEST_CASE("no program of datagrams loses a room, a slot or a datagram, or tears one", "[soft]") {
-  run_all<DatagramRun>(program_of_datagrams, programs() / 2);
+  run_all<DatagramRun>(program_of_datagrams, programs() / 4);
 }
 
 TEST_CASE("no program of peer loans loses a byte or a slot, or leaves the peer one", "[soft]") {
-  run_all<LoanRun>(program_of_loans, programs() / 4);
+  run_all<LoanRun>(program_of_loans, programs() / 8);
 }
