@@ -87,6 +87,13 @@ class Launcher {
   base::UniqueFd own_, rank_;
 };
 
+/// Whether a program that knows nothing of this port gets it.
+bool is_free(std::string_view address) {
+  auto any = must(network::candidates_at(address, false)).front();
+  base::UniqueFd const own{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  return ::bind(own.get(), any.native(), any.length) == 0;
+}
+
 Seat seat_by_pmi(std::uint32_t rank, std::uint32_t size = 2) {
   return {.rank = rank, .size = size, .desk = network::pmi_desk(0)};
 }
@@ -229,7 +236,7 @@ TEST_CASE("ranks find each other by their launcher, over a name or a port", "[ne
     for (auto const& end : ends) serve(end, "cmd=finalize");
   }};
   std::array<std::optional<Result<Seat>>, size> found, again;
-  bool is_reserved = false;
+  bool is_reserved = false, can_listen = false;
   {
     std::vector<std::jthread> ranks;
     for (std::uint32_t rank = 0; rank < size; ++rank)
@@ -238,11 +245,14 @@ TEST_CASE("ranks find each other by their launcher, over a name or a port", "[ne
         auto const seat = seat_by_pmi(rank, size);
         found[rank].emplace(meeting.find(seat, within(patience)));
         again[rank].emplace(meeting.find(seat, within(0s)));
-        if (rank == 0 && again[0]->has_value())
-          is_reserved = Desk::open(again[0]->assume_value().desk).has_value();
+        if (rank != 0 || !again[0]->has_value()) return;
+        auto const& desk = again[0]->assume_value().desk;
+        is_reserved = knows_hosts || !is_free(desk);
+        can_listen = Desk::open(desk).has_value();
       });
   }
   CHECK(is_reserved);
+  CHECK(can_listen);
   for (std::uint32_t rank = 0; rank < size; ++rank)
     CHECK(must(*found[rank]).desk == must(*again[rank]).desk);
   auto const first = must(*found[0]), other = must(*found[1]);
@@ -269,9 +279,16 @@ TEST_CASE("a launcher that is gone, talks nonsense or too much is an error that 
   CHECK(error_where({"\0\0\n", 3}, false) == Errc::incompatible_peer);
 
   base::UniqueFd const file{::open("/dev/null", O_RDWR | O_CLOEXEC)};
-  PmiMeeting meeting{file.get(), 1};
+  PmiMeeting over_file{file.get(), 1};
+  CHECK(error_of(over_file.find(seat_by_pmi(1), within(patience))) == Errc::system_failed);
+
+  Launcher launcher;
+  launcher.say("hello\n");
+  PmiMeeting meeting{launcher.descriptor(), 1};
   auto const error = error_of(meeting.find(seat_by_pmi(1), within(patience)));
-  CHECK(error == Errc::system_failed);
+  launcher.say(
+      "cmd=response_to_init pmi_version=1 rc=0\ncmd=maxes vallen_max=99\ncmd=my_kvsname "
+      "kvsname=job\ncmd=barrier_out\ncmd=get_result value=unix:@there\ncmd=finalize_ack\n");
   CHECK(error_of(meeting.find(seat_by_pmi(1), within(patience))).message() == error.message());
 }
 
