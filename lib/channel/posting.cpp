@@ -83,10 +83,12 @@ Result<void> wait_for_room(ChannelState& channel, Operation operation, Deadline 
   Ending ending{channel};
   ending.start_abort();  // retried below; first, so that the error has the state after it
   Error const why = channel.of_this_work(channel.failures.take_last_error(), id, slot);
+  bool const was_marker = channel.in_flight.is_marker(slot);  // which is not counted
   // The post reports it to its caller, and nothing else must report it.
   channel.in_flight.make_marker(slot);
   channel.in_flight.note_posted(slot);
-  channel.in_flight.observed.post_any(slot, slot.work.operation == Operation::send);
+  if (!was_marker)
+    channel.in_flight.observed.post_any(slot, slot.work.operation == Operation::send);
   channel.break_with(why);
   ending.abort_all(why);
   Error const* const kept = channel.connection.kept();

@@ -50,13 +50,13 @@ Result<void> GroupState::check_for_losses() noexcept {
   // A peer says why before its links end.
   for (auto const& link : links_)
     if (link != nullptr && link->failure() != nullptr) static_cast<void>(link->take_arrivals());
-  for (auto const& link : links_)
-    if (link != nullptr && link->fault()) return told(*link->fault());
+  for (std::uint32_t i = 0; i < ranks_.size; ++i)
+    if (links_[i] != nullptr && links_[i]->fault()) return told(i, *links_[i]->fault());
   for (std::uint32_t i = 0; i < ranks_.size; ++i) {
     if (links_[i] == nullptr || links_[i]->failure() == nullptr) continue;
     // The look at another link may have found the end of this one.
     static_cast<void>(links_[i]->take_arrivals());
-    if (links_[i]->fault()) return told(*links_[i]->fault());
+    if (links_[i]->fault()) return told(i, *links_[i]->fault());
     if (links_[i]->peer_has_left()) continue;
     Error const& failure = *links_[i]->failure();
     return found(
@@ -80,7 +80,11 @@ Error GroupState::found(Fault::Reason reason, std::uint32_t rank, Error error) n
   return error;
 }
 
-Error GroupState::told(Fault const& fault) noexcept {
+Error GroupState::told(std::uint32_t teller, Fault const& fault) noexcept {
+  if (fault.rank >= ranks_.size || fault.by >= ranks_.size)
+    return found(Fault::Reason::failed, teller,
+                 {Errc::incompatible_peer,
+                  "rank " + std::to_string(teller) + " names ranks that do not exist"});
   fault_ = fault;
   auto const rank = "rank " + std::to_string(fault.rank), by = "rank " + std::to_string(fault.by);
   switch (fault.reason) {

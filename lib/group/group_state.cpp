@@ -151,7 +151,7 @@ Error GroupState::is_under_way() const {
 }
 
 Result<void> GroupState::begin(Membership& team, Call const& call) noexcept {
-  call_.begin(team, call);
+  LEND_TRYV(call_.begin(team, call));
   record_.enter(team, call);
   for (std::uint32_t const rank : team.members) {
     LEND_TRYV(check_agreement(rank));
@@ -169,7 +169,7 @@ Result<void> GroupState::run(Membership& team, Call const& call, Deadline deadli
   LEND_TRYV(check_usable());
   if (call_.exists() && (!posted_.is_empty() || !call_.goes_on_with(team, call)))
     return is_under_way();
-  is_polling_ = deadline.has_passed();
+  begin_waiting(deadline);
   auto const done = [&]() -> Result<void> {
     if (call_.exists()) {
       call_.go_on(call);
@@ -281,7 +281,10 @@ Result<void> GroupState::release(Link& link, std::size_t index) noexcept {
 Result<void> GroupState::wait(Deadline deadline, std::string_view then) noexcept {
   // What has come counts before what was lost.
   LEND_TRY(now, set_.poll(ready_));
-  if (!now.empty()) return take_news(now);
+  if (!now.empty()) {
+    LEND_TRYV(take_news(now));
+    if (!deadline.has_passed() || ++late_rounds_ < rounds_max) return success();
+  }
   LEND_TRYV(check_for_losses());
   auto const ready = set_.wait(ready_, deadline);
   if (ready.has_value()) return take_news(ready.value());
@@ -346,7 +349,8 @@ Result<void> GroupState::take_news(std::span<Ready const> ready) noexcept {
 }
 
 Result<void> GroupState::check_agreement(std::uint32_t rank) noexcept {
-  if (links_[rank] == nullptr) return success();
+  // What comes between two calls is looked at as the next one begins.
+  if (links_[rank] == nullptr || !call_.exists()) return success();
   for (auto const& [note, slot] : links_[rank]->arrived())
     if (!call_.agrees_with(note))
       return found(

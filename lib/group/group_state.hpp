@@ -120,6 +120,12 @@ class GroupState {
   /// Done with a message that came.
   [[nodiscard]] Result<void> release(Link& link, std::size_t index) noexcept;
 
+  /// A peer that sends on and on does not keep this rank here: so many rounds are made past a deadline.
+  static constexpr int rounds_max = 1'000;
+  void begin_waiting(Deadline deadline) noexcept {
+    is_polling_ = deadline.has_passed();
+    late_rounds_ = 0;
+  }
   [[nodiscard]] Result<void> wait(Deadline deadline, std::string_view then) noexcept;
   /// Learns which ranks have not entered the call, and what they are in, from their devices. For
   /// people.
@@ -133,7 +139,7 @@ class GroupState {
 
   /// Remembers what to tell the others of an error.
   [[nodiscard]] Error found(Fault::Reason reason, std::uint32_t rank, Error error) noexcept;
-  [[nodiscard]] Error told(Fault const& fault) noexcept;
+  [[nodiscard]] Error told(std::uint32_t teller, Fault const& fault) noexcept;
   /// Tells the others why; they know it before they can see that the links end.
   void break_by(Error const& error) noexcept;
   /// Sends `note` as the last one of each link, until it has arrived.
@@ -158,6 +164,7 @@ class GroupState {
   UnderWay call_;
   PostedCalls posted_;       // if there are any, the first is call_, and the group works
   bool is_polling_ = false;  // its deadline had passed before
+  int late_rounds_ = 0;      // since it has passed
   std::vector<std::uint32_t> missing_{};
   alignas(64) std::array<std::byte, 64> value_{};
 };

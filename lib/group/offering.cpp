@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 namespace lend::group {
 
@@ -111,9 +112,12 @@ Result<bool> GroupState::begin_fetch(std::size_t index) noexcept {
   if (!offered) return false;
   std::uint32_t offset = 0;
   auto const bytes = link.bytes_of(link.arrived()[*offered]);
-  if (bytes.size() != sizeof offset)
-    return Error{Errc::incompatible_peer, "a message between ranks is damaged"};
-  std::memcpy(&offset, bytes.data(), sizeof offset);
+  bool const has_offset = bytes.size() == sizeof offset;
+  if (has_offset) std::memcpy(&offset, bytes.data(), sizeof offset);
+  if (!has_offset || offset % Stage::slot_bytes != 0 || offset >= Stage::offered_bytes)
+    return found(Fault::Reason::failed, rank,
+                 {Errc::incompatible_peer,
+                  "rank " + std::to_string(rank) + " offers values where it has none"});
   LEND_TRYV(release(link, *offered));
   auto const begun = link.fetch(offset, stage_.target(call_.piece_of(step).size()));
   if (!begun) {

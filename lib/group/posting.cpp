@@ -19,13 +19,15 @@ Result<bool> GroupState::poll(PostedCalls::Id id) noexcept {
   if (posted_.has_ended(id)) return true;
   LEND_TRYV(check_usable_for(id));
   auto const done = [&]() -> Result<void> {
-    for (;;) {
+    for (int rounds = 0; rounds < rounds_max; ++rounds) {
       LEND_TRYV(go_on());
+      if (posted_.is_empty()) return success();
       LEND_TRY(now, set_.poll(ready_));
       // What has come counts before what was lost.
-      if (now.empty()) return posted_.is_empty() ? success() : check_for_losses();
+      if (now.empty()) return check_for_losses();
       LEND_TRYV(take_news(now));
     }
+    return success();
   }();
   if (done.has_error()) break_by(done.error());
   if (posted_.has_ended(id)) return true;
@@ -37,7 +39,7 @@ Result<void> GroupState::wait_for(PostedCalls::Id id, Deadline deadline,
                                   std::string_view then) noexcept {
   if (posted_.has_ended(id)) return success();
   LEND_TRYV(check_usable_for(id));
-  is_polling_ = deadline.has_passed();
+  begin_waiting(deadline);
   auto const done = [&]() -> Result<void> {
     for (;;) {
       LEND_TRYV(go_on());
@@ -51,6 +53,7 @@ Result<void> GroupState::wait_for(PostedCalls::Id id, Deadline deadline,
 }
 
 Result<void> GroupState::drain(PostedCalls::Id id, Deadline deadline) noexcept {
+  if (inheritance_.is_inherited()) posted_.fail();  // the bytes are lent in the parent
   auto const done =
       wait_for(id, deadline, "; it was abandoned with its scope, and the group is broken");
   if (done.has_error() && base::is_given_up(done.error())) abandon();
@@ -75,7 +78,7 @@ Result<void> GroupState::go_on() noexcept {
 }
 
 Result<void> GroupState::check_usable_for(PostedCalls::Id id) const noexcept {
-  if (broken_ && !has_left_) return error_of(id);
+  if (broken_) return error_of(id);
   return check_usable();
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace lend::group {
@@ -22,18 +23,16 @@ UnderWay::UnderWay(GroupOptions const& options)
       accumulator_(options.message_bytes),
       theirs_(options.message_bytes) {}
 
-void UnderWay::begin(Membership& team, Call const& call) noexcept {
+Result<void> UnderWay::begin(Membership& team, Call const& call) noexcept try {
+  is_long_ = team.ranks.size > 1 &&
+             call.block_bytes > std::max<std::size_t>(message_bytes_, longest_in_messages);
+  auto const longest = is_long_ ? Stage::slot_bytes : message_bytes_;
+  if (accumulator_.size() < longest) accumulator_.resize(longest);
+  if (theirs_.size() < longest) theirs_.resize(longest);
   team_ = &team;
   call_ = call;
   ++team.number;
   signature_ = call.signature();
-  is_long_ = team.ranks.size > 1 &&
-             call.block_bytes > std::max<std::size_t>(message_bytes_, longest_in_messages);
-  auto const longest = is_long_ ? Stage::slot_bytes : message_bytes_;
-  if (accumulator_.size() < longest) {
-    accumulator_.resize(longest);
-    theirs_.resize(longest);
-  }
   piece_bytes_ = longest / call.op.element_bytes * call.op.element_bytes;
   pieces_ = static_cast<std::uint32_t>(
       std::max<std::size_t>(1, (call.block_bytes + piece_bytes_ - 1) / piece_bytes_));
@@ -59,6 +58,9 @@ void UnderWay::begin(Membership& team, Call const& call) noexcept {
     default: break;
   }
   begin_piece();
+  return success();
+} catch (std::bad_alloc const&) {
+  return Error{Errc::exhausted, "no memory for the values of a collective"};
 }
 
 void UnderWay::begin_piece() noexcept {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <group/call.hpp>
+#include <lend/base/result.hpp>
 #include <lend/group/group_options.hpp>
 
 #include <cstddef>
@@ -36,7 +37,8 @@ class UnderWay {
   [[nodiscard]] Call const& call() const noexcept { return call_; }
 
   /// Counts the call, and copies the part that needs no message.
-  void begin(Membership& team, Call const& call) noexcept;
+  /// Errors:  exhausted  no memory for the first long values; nothing has begun.
+  [[nodiscard]] Result<void> begin(Membership& team, Call const& call) noexcept;
   /// Goes on with the same call, made again: its operation may be another object.
   void go_on(Call const& call) noexcept { call_.op = call.op; }
   void end() noexcept { team_ = nullptr; }

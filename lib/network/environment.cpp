@@ -10,6 +10,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -112,6 +113,18 @@ std::string job_of(Launcher const& launcher) {
   return name;
 }
 
+/// Whether an MPI is in this process, by whatever means it was loaded. Not one that is linked
+/// statically.
+bool has_mpi() {
+  if (::dlsym(RTLD_DEFAULT, "MPI_Init") != nullptr) return true;
+  auto const is_mpi = [](dl_phdr_info* object, std::size_t, void*) {
+    std::string_view name{object->dlpi_name != nullptr ? object->dlpi_name : ""};
+    name.remove_prefix(name.rfind('/') + 1);
+    return name.starts_with("libmpi") ? 1 : 0;
+  };
+  return ::dl_iterate_phdr(is_mpi, nullptr) != 0;
+}
+
 /// The address by which the launcher is asked; empty: it has no descriptor.
 /// Errors:  invalid_argument, unsupported.
 Result<std::string> desk_by_pmi(char const* variable) {
@@ -127,7 +140,7 @@ Result<std::string> desk_by_pmi(char const* variable) {
                  "which is no socket in this process: something between it and the launcher closed "
                  "the descriptor; set LEND_DESK");
   // Both would take the other's answers.
-  if (::dlsym(RTLD_DEFAULT, "MPI_Init") != nullptr)
+  if (has_mpi())
     return Error{Errc::unsupported,
                  "this program has MPI, which talks to the launcher by PMI_FD: join by "
                  "join_over() of lend/group/mpi.hpp, or set LEND_DESK"};

@@ -62,7 +62,8 @@ Result<std::string> own_host_name() {
   return host;
 }
 
-/// 32 random bytes in hexadecimal digits; none where lend was built without libsodium.
+/// 32 random bytes in hexadecimal digits.
+/// Errors:  unsupported  lend was built without libsodium.
 Result<std::string> new_secret() {
   std::array<unsigned char, 32> bytes{};
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
@@ -74,7 +75,10 @@ Result<std::string> new_secret() {
     secret += digits[byte % 16u];
   }
   auto const taken = Secret::of(secret);
-  if (!taken && taken.error() == Errc::unsupported) return std::string{};
+  if (!taken && taken.error() == Errc::unsupported)
+    return Error{Errc::unsupported,
+                 "ranks on several hosts meet at a port, where a secret keeps others out, and this "
+                 "lend was built without libsodium: build it with, or set LEND_DESK"};
   if (!taken) return taken.error();
   return secret;
 }

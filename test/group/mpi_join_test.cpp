@@ -65,8 +65,14 @@ void try_absence(ProtectionDomain const& domain) {
   MPI_Comm other = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &other);
   if (rank == 3) MPI_Barrier(MPI_COMM_WORLD);
-  fails(join_over(other, domain, within(200ms)), Errc::timed_out, "have called join_over()");
+  if (rank == 3)
+    fails(join_over(other, domain, within(patience)), Errc::peer_lost, "ranks 0, 1, 2");
+  else
+    fails(join_over(other, domain, within(200ms)), Errc::timed_out, "have called join_over()");
   if (rank != 3) MPI_Barrier(MPI_COMM_WORLD);
+  // All have come to the first, so that the next one is as any.
+  auto const joined = join_over(other, domain, within(patience));
+  if (!joined) fails(joined, Errc{}, "no error");
 }
 
 }  // namespace

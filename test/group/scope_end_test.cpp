@@ -2,6 +2,7 @@
 // Goal: whatever happens to a group or a program, the bytes of posted collectives come back in
 // time. Method: two or three ranks on one thread; some never come, die, or end.
 #include "group/scope_ranks.hpp"
+#include "support/peer_process.hpp"
 
 #include <lend/soft/faults.hpp>
 
@@ -198,6 +199,35 @@ TEST_CASE("a group that ends takes its posted collectives along", "[group]") {
   CHECK(error_of(scope.finish()) == Errc::stale_handle);
   auto const moved = std::move(pending);
   CHECK(error_of(pending.wait()) == Errc::stale_handle);
+}
+
+TEST_CASE("a group that broke and ended says why it broke", "[group]") {
+  if (lacks_groups()) return;
+  ScopeRanks ranks{2};
+  GroupScope scope{ranks.groups[0]};
+  auto pending = must(scope.post_barrier());
+  ranks.groups.pop_back();
+  CHECK(error_of(pending.wait(within(patience))) == Errc::peer_lost);
+  ranks.groups.clear();
+  CHECK(error_of(pending.wait()) == Errc::peer_lost);
+  CHECK(error_of(scope.finish()) == Errc::peer_lost);
+}
+
+TEST_CASE("the scope of a forked child gives back what is lent there", "[group]") {
+  if (lacks_groups()) return;
+  ScopeRanks ranks{2};
+  auto values = ranks.values(0, 1);
+  GroupScope scope{ranks.groups[0]};
+  is_posted(scope.post_allreduce(sum<std::int64_t>, values.scatter()));
+  PeerProcess child{[&](Wire const&) {
+    bool const is_refused = error_of(scope.finish()) == Errc::system_failed;
+    return is_refused && values.region().loans() == 0 ? 0 : 1;
+  }};
+  CHECK(child.exit_status() == 0);
+  CHECK(values.region().loans() == 1);
+  std::array<std::int64_t, 1> theirs{5};
+  must(ranks.groups[1].allreduce(sum<std::int64_t>, theirs, within(patience)));
+  must(scope.finish());
 }
 
 TEST_CASE("what is wrong with a posted collective is refused, and nothing is lent", "[group]") {

@@ -146,3 +146,25 @@ TEST_CASE("a scope keeps the operation of a posted collective", "[group]") {
   must(scope.finish());
   CHECK(must(values.values())[0] == posted_value(0, 0) + 15);
 }
+
+TEST_CASE("a poll goes no further than what was posted, however far the others are", "[group]") {
+  if (lacks_groups()) return;
+  auto const [window, ahead, own] =
+      GENERATE(table<std::uint32_t, std::size_t, std::size_t>({{4, 3, 2}, {8, 8, 5}}));
+  GroupOptions options;
+  options.window = window;
+  ScopeRanks ranks{2, options};
+  auto values = ranks.values(0, ahead), theirs = ranks.values(1, ahead);
+  GroupScope scope{ranks.groups[0]}, root{ranks.groups[1]};
+  for (std::size_t i = 0; i < ahead; ++i) is_posted(root.post_broadcast(1, theirs.scatter(i, 1)));
+  std::optional<PendingCollective> last;
+  for (std::size_t i = 0; i < own; ++i) last = must(scope.post_broadcast(1, values.scatter(i, 1)));
+  auto const limit = within(patience);
+  while (!must(last->poll())) REQUIRE_FALSE(limit.has_passed());
+  CHECK(must(last->poll()));
+  for (std::size_t i = own; i < ahead; ++i)
+    is_posted(scope.post_broadcast(1, values.scatter(i, 1)));
+  must(scope.finish());
+  must(root.finish());
+  CHECK(are(values, 0, 1, 0, ahead));
+}

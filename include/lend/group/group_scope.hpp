@@ -82,7 +82,8 @@ class LEND_EXPORT GroupScope {
   static void* operator new(std::size_t) = delete;
   static void* operator new[](std::size_t) = delete;
   /// Waits as finish(), but for at most drain_max, and during an exception for 100 ms: then it
-  /// abandons what is not over, which breaks the group.
+  /// abandons what is not over, which breaks the group and tells the others, in at most 250 ms
+  /// more.
   ~GroupScope();
 
   static constexpr std::chrono::seconds drain_max{30};

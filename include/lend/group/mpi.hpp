@@ -53,18 +53,20 @@ struct MpiCall {
 };
 
 /// Errors:  timed_out, cancelled  the call is not complete, and its memory stays MPI's for good.
+///          system_failed         MPI_Test failed; likewise.
 inline Result<void> finish(std::unique_ptr<MpiCall>& call, Deadline deadline) {
   for (int is_complete = 0;;) {
     MPI_Status status;
-    LEND_TRYV(mpi_succeeded(MPI_Test(&call->request, &is_complete, &status), "MPI_Test"));
-    if (is_complete != 0) return success();
+    auto tested = mpi_succeeded(MPI_Test(&call->request, &is_complete, &status), "MPI_Test");
+    if (!tested) static_cast<void>(call.release());
+    if (!tested || is_complete != 0) return tested;
     if (deadline.has_passed()) break;
     std::this_thread::yield();
   }
   static_cast<void>(call.release());
   return Error{deadline.is_cancelled() ? Errc::cancelled : Errc::timed_out,
                "not all ranks of the communicator have called join_over(), or one of them gave up; "
-               "call no collective of MPI on it until they have"};
+               "this one has told the others that it gave up"};
 }
 
 /// "rank 3" or "ranks 3, 5".
@@ -136,8 +138,9 @@ inline Result<Group> connect_by_rows(PreparedGroup prepared, std::uint32_t rank,
 /// all have come, and connects. Afterwards MPI and the group may be used in turns; the group does
 /// not need MPI any more. A rank that fails here tells the others.
 /// Shape:   an intracommunicator; the same options at all ranks.
-/// Errors:  timed_out, cancelled  not all ranks came. Some bytes stay MPI's until they do, for good
-///                            if they never do; until then no collective may be called on `comm`.
+/// Errors:  timed_out, cancelled  not all ranks came. Those that come later fail with peer_lost, or
+///                            find their group broken. Some bytes stay MPI's for good; call no
+///                            collective on `comm` before all ranks have come.
 ///          invalid_argument  MPI is not initialized, or no such communicator; the others wait.
 ///                            Options out of range.
 ///          incompatible_peer  the options of some ranks differ.
@@ -175,10 +178,11 @@ inline Result<Group> connect_by_rows(PreparedGroup prepared, std::uint32_t rank,
       MPI_Ialltoall(swap->ours.data(), row_bytes, MPI_BYTE, swap->theirs.data(), row_bytes,
                     MPI_BYTE, comm, &swap->request),
       "MPI_Ialltoall"));
-  LEND_TRYV(group::finish(swap, deadline));
-  auto joined = prepared ? group::connect_by_rows(std::move(prepared).assume_value(), rank,
-                                                  swap->theirs, options)
-                         : Result<Group>{prepared.error()};
+  auto const swapped = group::finish(swap, deadline);
+  auto joined = !swapped   ? Result<Group>{swapped.error()}
+                : prepared ? group::connect_by_rows(std::move(prepared).assume_value(), rank,
+                                                    swap->theirs, options)
+                           : Result<Group>{prepared.error()};
 
   auto told = std::make_unique<group::MpiCall>();
   told->ours.resize(1, std::byte{joined.has_value()});
@@ -186,7 +190,9 @@ inline Result<Group> connect_by_rows(PreparedGroup prepared, std::uint32_t rank,
   LEND_TRYV(group::mpi_succeeded(MPI_Iallgather(told->ours.data(), 1, MPI_BYTE, told->theirs.data(),
                                                 1, MPI_BYTE, comm, &told->request),
                                  "MPI_Iallgather"));
-  LEND_TRYV(group::finish(told, deadline));
+  auto const heard = group::finish(told, deadline);
+  if (!swapped) return swapped.error();
+  LEND_TRYV(heard);
   std::vector<std::uint32_t> failed;
   for (std::uint32_t from = 0; from < size; ++from)
     if (told->theirs[from] == std::byte{0}) failed.push_back(from);

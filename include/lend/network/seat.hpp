@@ -31,7 +31,8 @@ struct LEND_EXPORT Seat {
   /// Errors:  not_found         no launcher left anything; the message says what was looked for.
   ///          invalid_argument  what is there is incomplete, contradictory or no number.
   ///          unsupported       a launcher to be asked by PMI, and a program that has MPI, which
-  ///                            asks it, too: use `group/mpi.hpp`, or set LEND_DESK.
+  ///                            asks it, too: use `group/mpi.hpp`, or set LEND_DESK. An MPI that is
+  ///                            linked statically is not seen.
   ///          denied, system_failed  the file of the secret: others may read it, or this process
   ///                            may not.
   /// Threads: as getenv(3).
