@@ -120,7 +120,7 @@ class GroupState {
   /// Done with a message that came.
   [[nodiscard]] Result<void> release(Link& link, std::size_t index) noexcept;
 
-  /// A peer that sends on and on does not keep this rank here: so many rounds are made past a deadline.
+  /// So many rounds are made past a deadline: a peer that sends on and on keeps no rank here.
   static constexpr int rounds_max = 1'000;
   void begin_waiting(Deadline deadline) noexcept {
     is_polling_ = deadline.has_passed();
