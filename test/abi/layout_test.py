@@ -36,7 +36,7 @@ def compiled_for(compiler):
 def read(include, compiler):
     """The types of an object that includes every header, as abidw writes them."""
     headers = sorted(str(path.relative_to(include)) for path in (include / "lend").rglob("*.hpp")
-                     if path.parent.name != "asio")
+                     if path.parent.name != "asio" and path.name != "mpi.hpp")  # foreign headers
     source = [f"#include <{header}>" for header in headers]
     source += [f"namespace lend {{ static_assert(sizeof({name}) != 0); }}" for name in TEMPLATES]
     with tempfile.TemporaryDirectory() as folder:
