@@ -14,7 +14,8 @@ void DatagramState::note(base::SlotId id, verbs::CompletionEntry entry) noexcept
   row.header = {};
   if (!row.sender.has_header) return;
   std::byte* const header = row.room.region->address + row.room.range.offset;
-  if constexpr (base::can_poison) base::unpoison({header, datagram_header_bytes});
+  // All of the room, whose loan ends now: the header may end in the middle of a granule.
+  if constexpr (base::can_poison) base::unpoison({header, row.room.range.length});
   std::memcpy(row.header.data(), header, datagram_header_bytes);
 }
 
