@@ -70,21 +70,26 @@ void PeerLoans::end_returned(std::uint32_t key) noexcept {
 }
 
 void PeerLoans::end(Entry& entry) noexcept {
+  end_loan_of(entry);
+  free(places_.find(entry.key() & ~changing_bits)->second);
+}
+
+void PeerLoans::end_loan_of(Entry& entry) noexcept {
   verbs::end_loan(entry.lent.loan, entry.lent.region);
   --std::exchange(entry.scope, nullptr)->lent;
   entry.recall = {};
   if (++entry.generation == 0) entry.generation = 1;
-  free(places_.find(entry.key() & ~changing_bits)->second);
 }
 
 void PeerLoans::end_all() noexcept {
+  // Bound to a queue pair that is gone, or free: no key opens anything. Before the loans: a region
+  // that was destroyed meanwhile ends with its last one, and no window may be bound to it then.
+  for (Entry& entry : entries_) static_cast<void>(entry.window.raw.destroy());
   for (Entry& entry : entries_) {
     if (!entry.is_lent()) continue;
     ++counts_.ended;
-    end(entry);
+    end_loan_of(entry);
   }
-  // Bound to a queue pair that is gone, or free: no key opens anything.
-  for (Entry& entry : entries_) static_cast<void>(entry.window.raw.destroy());
   first_free_ = 0;
 }
 

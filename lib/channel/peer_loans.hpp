@@ -87,6 +87,7 @@ class PeerLoans {
   static constexpr std::uint32_t changing_bits = 0xff;
 
   void end(Entry& entry) noexcept;
+  void end_loan_of(Entry& entry) noexcept;
   void free(std::uint32_t place) noexcept;
 
   PeerLoanMetrics& counts_;

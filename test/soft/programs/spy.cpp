@@ -239,8 +239,9 @@ struct SpyCalls {
         for (auto const& piece : work.pieces)
           if (work.is_in_progress() && !work.is_copied && piece.key == region->lkey)
             active->complain("memory ended while the device might touch it");
-    --active->regions;
-    return soft::provider().dereg_mr(region);
+    int const result = soft::provider().dereg_mr(region);
+    if (result == 0) --active->regions;
+    return result;
   }
 };
 
