@@ -77,23 +77,22 @@ void Observation::on_success(observe::Observer& observer, Slot& slot) noexcept {
 }
 
 template <bool by_counter, bool records>
-Observation::Hooks Observation::hooks() noexcept {
-  return {.post = {on_post<Operation::send, by_counter, records>,
-                   on_post<Operation::receive, by_counter, records>,
-                   on_post<Operation::write, by_counter, records>,
-                   on_post<Operation::read, by_counter, records>,
-                   on_post<Operation::atomic, by_counter, records>},
-          .succeed = on_success<by_counter, records>};
-}
+constexpr Observation::Hooks Observation::hooks{
+    .post = {on_post<Operation::send, by_counter, records>,
+             on_post<Operation::receive, by_counter, records>,
+             on_post<Operation::write, by_counter, records>,
+             on_post<Operation::read, by_counter, records>,
+             on_post<Operation::atomic, by_counter, records>},
+    .succeed = on_success<by_counter, records>};
 
 void Observation::begin(std::unique_ptr<observe::Observer> observer) noexcept {
   observer_ = std::move(observer);
   room_.forget_most();
   bool const records = observer_->recorder() != nullptr;
   if (observer_->has_counter())
-    hooks_ = records ? hooks<true, true>() : hooks<true, false>();
+    hooks_ = records ? &hooks<true, true> : &hooks<true, false>;
   else
-    hooks_ = records ? hooks<false, true>() : hooks<false, false>();
+    hooks_ = records ? &hooks<false, true> : &hooks<false, false>;
 }
 
 void Observation::note_most(Operation operation) noexcept {

@@ -47,23 +47,23 @@ class Observation {
   template <Operation operation>
   [[gnu::always_inline]] void post(Slot& slot) noexcept {
     if (is_on()) [[unlikely]]
-      hooks_.post[static_cast<std::size_t>(operation)](*observer_, slot);
+      hooks_->post[static_cast<std::size_t>(operation)](*observer_, slot);
   }
   /// The same of one that may take a receive of the peer, a message, and after note_posted().
   void post_any(Slot& slot, bool is_message) noexcept;
   /// The request succeeded; `slot` has its operation and its bytes.
   [[gnu::always_inline]] void succeed(Slot& slot) noexcept {
     if (is_on()) [[unlikely]]
-      hooks_.succeed(*observer_, slot);
+      hooks_->succeed(*observer_, slot);
   }
   /// The same where it is_on(), before the slot has the bytes.
   void succeed(Slot& slot, verbs::CompletionEntry entry) noexcept {
     if (slot.work.operation == Operation::receive) slot.work.bytes = entry.bytes();
-    hooks_.succeed(*observer_, slot);
+    hooks_->succeed(*observer_, slot);
   }
   /// The same of what may be left out.
   void succeed_unusually(Slot& slot) noexcept {
-    if (is_on() && is_counted(slot)) hooks_.succeed(*observer_, slot);
+    if (is_on() && is_counted(slot)) hooks_->succeed(*observer_, slot);
   }
   /// It failed, or ended without success.
   void fail(Slot const& slot, WorkStatus status) noexcept;
@@ -106,7 +106,7 @@ class Observation {
   template <bool by_counter, bool records>
   static void on_success(observe::Observer& observer, Slot& slot) noexcept;
   template <bool by_counter, bool records>
-  [[nodiscard]] static Hooks hooks() noexcept;
+  static Hooks const hooks;
 
   /// Not of a request of lend itself.
   [[nodiscard]] static bool is_counted(Slot const& slot) noexcept {
@@ -114,7 +114,7 @@ class Observation {
   }
 
   std::unique_ptr<observe::Observer> observer_{};
-  Hooks hooks_{};
+  Hooks const* hooks_ = nullptr;
   std::uint32_t queue_pair_ = 0;
   QueueRoom& room_;
 };
