@@ -124,7 +124,7 @@ ChannelMetrics const* ChannelState::metrics() noexcept {
   observer->metrics.yields = waits.yields;
   observer->metrics.naps = waits.naps;
   observer->metrics.sleeps = waits.sleeps;
-  observer->metrics.peer_loans = loan_counts;
+  if (peer_loans != nullptr) observer->metrics.peer_loans = peer_loans->counts();
   return &observer->metrics;
 }
 

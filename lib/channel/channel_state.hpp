@@ -151,8 +151,7 @@ class ChannelState {
   FailureLog failures{};
   Connection connection;
   InFlight in_flight;
-  std::unique_ptr<DatagramState> datagrams;  // of a channel for them
-  PeerLoanMetrics loan_counts{};
+  std::unique_ptr<DatagramState> datagrams;                 // of a channel for them
   std::unique_ptr<PeerLoans, PeerLoans::End> peer_loans{};  // since the first
   verbs::Forms forms{};
   PeerWatch watch;

@@ -24,8 +24,7 @@ Error no_peer_loans(verbs::ContextHandle const& context) noexcept {
 
 /// The channel's own; null without memory.
 PeerLoans* loans_of(ChannelState& channel) noexcept {
-  if (channel.peer_loans == nullptr)
-    channel.peer_loans.reset(new (std::nothrow) PeerLoans{channel.loan_counts});
+  if (channel.peer_loans == nullptr) channel.peer_loans.reset(new (std::nothrow) PeerLoans);
   return channel.peer_loans.get();
 }
 
@@ -124,7 +123,8 @@ Result<NewPeerLoan> lend_to_peer(ChannelState& channel, ScopeRecord& scope, Gath
                                  RemoteAccess access, Deadline deadline,
                                  SourceLine where) noexcept {
   auto made = lend_when_room(channel, scope, {bytes, access, where}, deadline);
-  if (!made.has_value()) ++channel.loan_counts.refused;
+  if (PeerLoans* const loans = made.has_value() ? nullptr : loans_of(channel))
+    loans->note_refused();
   return made;
 }
 

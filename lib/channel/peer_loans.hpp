@@ -48,8 +48,9 @@ class PeerLoans {
     void operator()(PeerLoans* loans) const noexcept;
   };
 
-  /// `counts` of a channel that ends no later, but what is leaked counts nothing.
-  explicit PeerLoans(PeerLoanMetrics& counts) noexcept : counts_{counts} {}
+  PeerLoans() noexcept = default;
+  [[nodiscard]] PeerLoanMetrics const& counts() const noexcept { return counts_; }
+  void note_refused() noexcept { ++counts_.refused; }
   PeerLoans(PeerLoans const&) = delete;
   PeerLoans& operator=(PeerLoans const&) = delete;
 
@@ -90,7 +91,7 @@ class PeerLoans {
   void end_loan_of(Entry& entry) noexcept;
   void free(std::uint32_t place) noexcept;
 
-  PeerLoanMetrics& counts_;
+  PeerLoanMetrics counts_{};
   std::deque<Entry> entries_{};                                // which stay where they are
   std::unordered_map<std::uint32_t, std::uint32_t> places_{};  // by what stays of the key
   std::uint32_t first_free_ = 0;                               // place + 1
