@@ -26,6 +26,13 @@ Result<Greeting> greeting_without_device() {
                                .receive_depth = 1}};
 }
 
+/// The error of a peer that neither says nor takes anything, or `error`.
+Error silence(Error error, std::string const& address, Deadline deadline, std::string_view clause) {
+  if (error == Errc::timed_out && !deadline.has_passed())
+    return Error{Errc::peer_lost, about_peer(address, clause)};
+  return error;
+}
+
 /// The words of a message; nothing if it is none.
 std::optional<std::vector<std::string>> words_in(std::string_view text) {
   std::vector<std::string> words;
@@ -63,11 +70,15 @@ Result<Conversation> Conversation::with_listener(std::string_view address, Deadl
 Result<void> Conversation::say(std::vector<std::string> const& words, Deadline deadline) const {
   std::string message;
   for (auto const& word : words) ((message += std::to_string(word.size())) += ':') += word;
-  LEND_ASSERT(message.size() <= message_bytes_max);
+  if (message.size() > message_bytes_max)
+    return Error{Errc::invalid_argument, "a message of " + std::to_string(message.size()) +
+                                             " bytes to a peer, where " +
+                                             std::to_string(message_bytes_max) + " are the most"};
   auto const limit = sooner(deadline, within(answer_patience));
   for (std::size_t at = 0; at <= message.size(); at += part_bytes_max) {
     Part const part{message.size() > at + part_bytes_max, message.substr(at, part_bytes_max)};
-    LEND_TRYV(send_all(peer_->socket, encode(part, peer_->sealing.get()), limit));
+    auto const sent = send_all(peer_->socket, encode(part, peer_->sealing.get()), limit);
+    if (!sent) return silence(sent.error(), address(), deadline, "takes nothing");
     if (!part.more) break;
   }
   return success();
@@ -78,11 +89,8 @@ Result<std::vector<std::string>> Conversation::hear(Deadline deadline) const {
   std::string message;
   for (bool more = true; more;) {
     reader_->restart();
-    if (auto const received = receive_frame(peer_->socket, *reader_, limit); !received) {
-      if (received.error() == Errc::timed_out && !deadline.has_passed())
-        return Error{Errc::peer_lost, about_peer(address(), "fell silent")};
-      return received.error();
-    }
+    if (auto const received = receive_frame(peer_->socket, *reader_, limit); !received)
+      return silence(received.error(), address(), deadline, "fell silent");
     if (reader_->kind() != FrameKind::part)
       return refused(peer_->socket, "sent a frame out of turn");
     auto part = reader_->part();

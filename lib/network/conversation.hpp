@@ -17,7 +17,7 @@
 
 namespace lend::network {
 
-/// How long the other side may take to say what is its turn to say.
+/// How long the other side may take to say what is its turn to say, or to take what is said.
 inline constexpr std::chrono::seconds answer_patience{30};
 
 /// Begins as the exchange does, with secrets and rejections of other clients; see exchange.hpp.
@@ -33,10 +33,12 @@ class Conversation {
   [[nodiscard]] std::string const& address() const noexcept { return peer_->socket.address; }
 
   /// Shape:   message_bytes_max at most, in all words.
-  /// Errors:  timed_out. peer_lost  it hung up.
+  /// Errors:  timed_out, cancelled  by the deadline.
+  ///          peer_lost         it hung up, or took nothing for answer_patience.
+  ///          invalid_argument  more than message_bytes_max; nothing was said.
   [[nodiscard]] Result<void> say(std::vector<std::string> const& words, Deadline deadline) const;
-  /// Errors:  those of say(), and
-  ///          peer_lost          it said nothing for answer_patience.
+  /// Errors:  timed_out, cancelled  by the deadline.
+  ///          peer_lost          it hung up, or said nothing for answer_patience.
   ///          incompatible_peer  it sent something else, or more than message_bytes_max.
   [[nodiscard]] Result<std::vector<std::string>> hear(Deadline deadline) const;
 
