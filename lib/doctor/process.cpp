@@ -16,6 +16,7 @@ constexpr std::uint64_t mib = 1024 * 1024;
 constexpr std::uint64_t lockable_wanted = 64 * mib;
 constexpr std::uint64_t lockable_least = mib;
 constexpr std::uint64_t descriptors_wanted = 256;
+constexpr std::uint64_t descriptors_advised = 4096;
 
 /// Soft and hard limit, each none if there is no limit. Source: proc(5), /proc/pid/limits.
 struct Limit {
@@ -63,6 +64,19 @@ std::string mend_of_locked_memory(Host const& host, Limit const& limit) {
         "echo '* - memlock unlimited' | sudo tee /etc/security/limits.d/rdma.conf\n"
         "and log in again";
   return mend;
+}
+
+std::string mend_of_descriptors(Host const& host, Limit const& limit) {
+  auto const wanted = std::to_string(descriptors_advised);
+  if (!limit.hard || *limit.hard >= descriptors_wanted)
+    return "ulimit -n " + (limit.hard ? std::to_string(*limit.hard) : wanted);
+  if (host.exists("/.dockerenv") || host.exists("/run/.containerenv"))
+    return "docker run --ulimit nofile=" + wanted + " …  (podman takes the same)";
+  if (host.read("/proc/self/cgroup").value_or("").ends_with(".service"))
+    return "LimitNOFILE=" + wanted + " in the unit's section [Service] (systemctl edit UNIT)";
+  return "echo '* - nofile " + wanted +
+         "' | sudo tee /etc/security/limits.d/nofile.conf\n"
+         "and log in again";
 }
 
 /// Reads `file` of the process's cgroup and of those above it: `note(path, text)` for each.
@@ -116,7 +130,7 @@ void check_descriptors(Host const& host, Notes& notes) {
   notes.warn(subject, seen,
              "devices, completion channels and the memory of peers take descriptors: programs of "
              "many peers run out of them",
-             "ulimit -n " + std::to_string(limit->hard.value_or(descriptors_wanted)));
+             mend_of_descriptors(host, *limit));
 }
 
 void check_cpus(Host const& host, Notes& notes) {

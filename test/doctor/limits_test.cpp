@@ -116,6 +116,12 @@ TEST_CASE("few descriptors and a single CPU are found", "[doctor]") {
           return only_finding(&doctor::check_descriptors, host).level == warn ? 0 : 2;
         }) == 0);
   CHECK(in_child([&] {
+          rlimit const both{64, 64};  // which the advice has to exceed
+          if (::setrlimit(RLIMIT_NOFILE, &both) != 0) return 1;
+          auto const mend = only_finding(&doctor::check_descriptors, host).mend;
+          return mend.find("4096") != mend.npos ? 0 : 2;
+        }) == 0);
+  CHECK(in_child([&] {
           cpu_set_t set;
           CPU_ZERO(&set);
           CPU_SET(static_cast<unsigned>(::sched_getcpu()), &set);
