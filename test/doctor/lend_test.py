@@ -130,6 +130,8 @@ def bench():
         check("its SVG is XML", ElementTree.parse(svg).getroot().tag.endswith("svg"), done)
         with open(hgrm, encoding="utf-8") as file:
             check("its .hgrm ends with all rounds", "Total count    =          200]" in file.read(), done)
+        done = run("bench", "lat", "write", "--bytes", "8", "--count", "5", before=ONE_CPU, LEND_DEVICE="soft")
+        check("few writes, after others", done.returncode == 0, done)
         done = run("bench", "bw", "read", "--bytes", "64", "--count", "9", "--svg", svg)
         check("a file for what is not measured", done.returncode == 2 and "lat" in done.stderr, done)
     with listening("bench") as (peer, address):

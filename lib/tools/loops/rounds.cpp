@@ -77,7 +77,9 @@ Result<Durations> write_rounds(End& end, Load const& load) {
   Poster poster{end.channel, load.via};
   auto const last = load.bytes - 1;
   LEND_TRY(ours, end.memory.mutable_bytes(last, 1));
-  LEND_TRY(theirs, end.exposed.bytes(last, 1));
+  LEND_TRY(theirs, end.exposed.mutable_bytes(last, 1));
+  // Before both ends meet, and so before the peer writes: an earlier measurement left a turn there.
+  theirs[0] = std::byte{0};
   std::byte const volatile& arrived = theirs.front();
   auto const write = [&](std::byte turn) -> Result<void> {
     ours[0] = turn;
@@ -90,7 +92,7 @@ Result<Durations> write_rounds(End& end, Load const& load) {
   LEND_TRYV(end.meet());
   Stamps stamps{load.count};
   for (std::uint64_t i = 1; i <= load.count; ++i) {
-    auto const turn = static_cast<std::byte>(i);
+    auto const turn = static_cast<std::byte>(1 + i % 255);  // never 0
     if (end.near) {
       stamps.take();
       LEND_TRYV(write(turn));
