@@ -39,7 +39,8 @@ Result<CommandLine> parse_doctor(Arguments rest) {
         rest = rest.subspan(1);
       }
     } else if (word == "--secret") {
-      if (rest.empty()) return Error{Errc::invalid_argument, "--secret lacks its file"};
+      if (rest.empty() || rest.front()[0] == '\0')
+        return Error{Errc::invalid_argument, "--secret lacks its file"};
       line.secret_in = rest.front();
       rest = rest.subspan(1);
     } else if (is_address(word) && line.address.empty()) {
@@ -52,6 +53,8 @@ Result<CommandLine> parse_doctor(Arguments rest) {
       return unknown_word("doctor takes an address HOST:PORT, and no", word, doctor_options);
     }
   }
+  if (line.address.empty() && !line.secret_in.empty())
+    return Error{Errc::invalid_argument, "--secret is for a peer: name its address, or --listen"};
   return line;
 }
 

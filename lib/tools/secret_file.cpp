@@ -18,9 +18,15 @@ Result<std::string> secret_in(std::string_view path) {
   base::UniqueFd const file{::open(std::string{path}.c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.get() < 0) return Error::from_errno(about, errno);
   std::string secret(bytes_max + 1, '\0');
-  auto const got = ::read(file.get(), secret.data(), secret.size());
-  if (got < 0) return Error::from_errno(about, errno);
-  secret.resize(static_cast<std::size_t>(got));
+  std::size_t size = 0;  // a pipe gives it in parts
+  while (size < secret.size()) {
+    auto const got = ::read(file.get(), secret.data() + size, secret.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return Error::from_errno(about, errno);
+    if (got == 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  secret.resize(size);
   if (secret.empty() || secret.size() > bytes_max)
     return Error{Errc::invalid_argument, about + " has " + (secret.empty() ? "no" : "too many") +
                                              " bytes; write 32 random ones to it"};

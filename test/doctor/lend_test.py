@@ -194,6 +194,10 @@ def two_doctors():
         with listening("doctor", "--secret", secret) as (peer, address):
             done = run("doctor", "--secret", secret, address, LEND_DEVICE="soft")
             check("the same secret", done.returncode == 0 and peer.wait(20) == 0, done)
+        with listening("doctor", "--secret", secret) as (peer, address):
+            done = run("doctor", "--secret", "/dev/stdin", address, LEND_DEVICE="soft",
+                       before=["sh", "-c", '(printf %16s | tr " " x; sleep 0.2; printf %16s | tr " " x) | "$0" "$@"'])
+            check("the same secret in two parts", done.returncode == 0 and peer.wait(20) == 0, done)
     done = run("doctor", "no.such.host.invalid:7472")
     check("a doctor's host that is not there", done.returncode == 2 and "no.such.host" in done.stderr, done)
 

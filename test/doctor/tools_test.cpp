@@ -87,6 +87,18 @@ TEST_CASE("a command line that is wrong is refused with the nearest word", "[too
   CHECK(refusal_of({"bench", "--svg"}) == "--svg lacks its value");
   CHECK(refusal_of({"bench", "--hgrm", "x"}).starts_with("--hgrm is of one histogram"));
   CHECK(refusal_of({"bench", "lat", "--via", "batch"}).starts_with("--via batch"));
+  CHECK(refusal_of({"bench", "send", "--bytes", "8", "--via", "batch", "--hgrm", "x"})
+            .starts_with("--hgrm is of one histogram"));
+  CHECK(refusal_of({"bench", "--via", "batch", "--svg", "x"}).starts_with("--svg draws"));
+  CHECK(refusal_of({"bench", "bw", "--histogram"}).starts_with("--histogram draws"));
+  CHECK(refusal_of({"bench", "--json", "--histogram"}).starts_with("--histogram draws"));
+  CHECK(refusal_of({"bench", "a:1", "--listen", ":2"}).starts_with("bench takes one address"));
+  CHECK(refusal_of({"bench", "lat", "--listen"}).starts_with("the end that measures takes lat"));
+  CHECK(refusal_of({"bench", "--listen", "--json"}).starts_with("the end that measures takes"));
+  CHECK(refusal_of({"bench", "--secret", "x"}).starts_with("--secret is for a peer"));
+  CHECK(refusal_of({"bench", "--secret", "", "a:1"}) == "--secret lacks its value");
+  CHECK(refusal_of({"doctor", "--secret", "x"}).starts_with("--secret is for a peer"));
+  CHECK(refusal_of({"doctor", "--secret", "", "a:1"}) == "--secret lacks its file");
   CHECK(refusal_of({"info", "soft0"}) == "info takes no soft0");
 }
 
@@ -107,7 +119,7 @@ TEST_CASE("what bench is to measure is what its words say", "[tools]") {
   CHECK(some.operations == std::vector<std::string_view>{"write", "send"});
   CHECK(some.sizes == std::vector<std::size_t>{8, 64});
   CHECK(options({"--listen"}).address == "0.0.0.0:7472");
-  CHECK(options({"--listen", "[::1]:0", "--json"}).address == "[::1]:0");
+  CHECK(options({"--listen", "[::1]:0", "--device", "soft0"}).address == "[::1]:0");
   CHECK_FALSE(options({"--via", "batch"}).latency);
 }
 

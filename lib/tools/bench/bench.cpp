@@ -171,10 +171,9 @@ Result<void> listen_for_peer(BenchOptions const& options, std::size_t cpus) {
 }
 
 /// Each process has a CPU of its own, if there are two.
-Result<void> be_both(BenchOptions options, std::vector<int> const& cpus) {
+Result<void> be_both(BenchOptions const& options, std::vector<int> const& cpus) {
   auto const address = "unix:@lend-bench-" + std::to_string(::getpid());
   LEND_TRY(listener, Listener::open(address));
-  options.secret_in = {};  // the kernel says which user is at the other end
   std::fflush(nullptr);
   // Before a device is opened, which a child would not inherit.
   auto const child = ::fork();

@@ -27,6 +27,8 @@ constexpr auto ways = std::to_array<std::string_view>({"scoped", "unsafe", "bloc
 
 /// A peer that dies is noticed while this end waits for it.
 constexpr auto keep_alive = 1s;
+/// One that lives, and says nothing where it is its turn.
+constexpr auto patience = 60s;
 
 template <std::size_t Count>
 std::uint8_t index_of(std::array<std::string_view, Count> const& words, std::string_view word) {
@@ -41,8 +43,8 @@ Result<void> BenchLine::Talk::say(std::span<std::byte const> message) {
   return channel.send(memory.gather(0, message.size()));
 }
 
-Result<void> BenchLine::Talk::hear(std::span<std::byte> message) {
-  LEND_TRY(arrived, channel.receive(memory.scatter(talk_bytes, talk_bytes)));
+Result<void> BenchLine::Talk::hear(std::span<std::byte> message, Deadline deadline) {
+  LEND_TRY(arrived, channel.receive(memory.scatter(talk_bytes, talk_bytes), deadline));
   if (arrived.bytes != message.size())
     return Error{Errc::incompatible_peer, "the peer sent a message of " +
                                               std::to_string(arrived.bytes) + " bytes and not of " +
@@ -57,7 +59,7 @@ Result<void> BenchLine::Talk::swap(std::span<std::byte> message, bool near) {
   if (near) {
     LEND_TRYV(say(ours));
   }
-  LEND_TRYV(hear(message));
+  LEND_TRYV(hear(message, within(patience)));
   return near ? success() : say(ours);
 }
 
@@ -141,7 +143,9 @@ Result<void> BenchLine::give(std::optional<Order> const& order) {
 
 Result<std::optional<Order>> BenchLine::take() {
   std::array<std::byte, order_bytes> message{};
-  LEND_TRYV(talk_->hear(message));
+  // A stream, or reads, may take the near end any time, in which this end has nothing to do.
+  LEND_TRYV(talk_->hear(message, has_order_ ? Deadline::never() : within(patience)));
+  has_order_ = true;
   base::WireReader reader{message};
   auto const form = reader.u8();
   if (form == 0) return std::optional<Order>{};

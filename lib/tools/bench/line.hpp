@@ -3,6 +3,7 @@
 // comes next. One thread.
 #pragma once
 
+#include <lend/base/deadline.hpp>
 #include <lend/network/connect.hpp>
 #include <lend/verbs/context.hpp>
 
@@ -37,6 +38,7 @@ class BenchLine {
   /// Of the near end. No order: the last one was given.
   [[nodiscard]] Result<void> give(std::optional<Order> const& order);
   /// Errors:  incompatible_peer  the order is none that this program gives.
+  ///          timed_out          the first one did not come for 60 s.
   [[nodiscard]] Result<std::optional<Order>> take();
 
  private:
@@ -46,7 +48,8 @@ class BenchLine {
     MemoryRegion memory;
 
     [[nodiscard]] Result<void> say(std::span<std::byte const> message);
-    [[nodiscard]] Result<void> hear(std::span<std::byte> message);
+    /// Errors:  timed_out  by the deadline.
+    [[nodiscard]] Result<void> hear(std::span<std::byte> message, Deadline deadline);
     /// The same message's worth of bytes of the other end.
     [[nodiscard]] Result<void> swap(std::span<std::byte> message, bool near);
   };
@@ -62,6 +65,7 @@ class BenchLine {
   Context device_;
   std::unique_ptr<Talk> talk_;  // before the end, which meets by it
   std::unique_ptr<End> end_;
+  bool has_order_ = false;
 };
 
 }  // namespace lend::tools

@@ -49,6 +49,7 @@ struct Parser {
   std::span<char* const> rest;
   BenchOptions options{};
   bool names_operations = false, names_measures = false;
+  std::string_view of_near{};  // the last word that only the end that measures takes
 
   Result<std::string_view> value_of(std::string_view option) {
     if (rest.empty()) return wrong(std::string{option} + " lacks its value");
@@ -75,20 +76,26 @@ struct Parser {
       options.operations.push_back(word);
   }
 
+  Result<void> check_first_address(std::string_view word) const {
+    if (options.role == BenchOptions::Role::both) return success();
+    return wrong("bench takes one address, and no second " + base::shown(word));
+  }
+
   Result<void> take_address(std::string_view word) {
-    if (options.role != BenchOptions::Role::both)
-      return wrong("bench takes one address, and no second " + base::shown(word));
+    LEND_TRYV(check_first_address(word));
     options.role = BenchOptions::Role::near;
     options.address = word;
     return success();
   }
 
-  void take_listen() {
+  Result<void> take_listen() {
+    LEND_TRYV(check_first_address("--listen"));
     options.role = BenchOptions::Role::far;
     options.address = listen_address;
-    if (rest.empty() || !is_address(rest.front())) return;
+    if (rest.empty() || !is_address(rest.front())) return success();
     options.address = rest.front();
     rest = rest.subspan(1);
+    return success();
   }
 
   Result<void> take_via() {
@@ -100,16 +107,17 @@ struct Parser {
   }
 
   Result<void> take(std::string_view word) {
+    if (is_address(word)) return take_address(word);
+    if (word == "--listen") return take_listen();
+    if (word == "--device") return take_file(word, options.device);
+    if (word == "--secret") return take_file(word, options.secret_in);
+    of_near = word;
     if (word == "lat" || word == "bw") return take_measure(word), success();
     if (std::ranges::find(operations, word) != operations.end())
       return take_operation(word), success();
-    if (is_address(word)) return take_address(word);
-    if (word == "--listen") return take_listen(), success();
     if (word == "--histogram") return options.histogram = true, success();
     if (word == "--json") return options.json = true, success();
     if (word == "--via") return take_via();
-    if (word == "--device") return take_file(word, options.device);
-    if (word == "--secret") return take_file(word, options.secret_in);
     if (word == "--svg") return take_file(word, options.svg);
     if (word == "--hgrm") return take_file(word, options.hgrm);
     if (word == "--bytes") {
@@ -129,16 +137,33 @@ struct Parser {
   }
 };
 
-Result<void> check_together(BenchOptions const& options, bool names_measures) {
-  if (options.via == "blocking" && options.bandwidth && names_measures)
+/// Leaves out what a way to post has not.
+Result<void> apply_way(BenchOptions& options, bool names_measures) {
+  if (options.via == "blocking" && std::exchange(options.bandwidth, false) && names_measures)
     return wrong("--via blocking has one operation under way and no bandwidth; leave bw out");
-  if (options.via == "batch" && options.latency && names_measures)
+  if (options.via == "batch" && std::exchange(options.latency, false) && names_measures)
     return wrong("--via batch posts many operations and has no latency; leave lat out");
+  return success();
+}
+
+Result<void> check_role(BenchOptions const& options, std::string_view of_near) {
+  if (options.role == BenchOptions::Role::far && !of_near.empty())
+    return wrong("the end that measures takes " + base::shown(of_near) + "; leave out --listen");
+  if (options.role == BenchOptions::Role::both && !options.secret_in.empty())
+    return wrong("--secret is for a peer: name its address, or --listen");
+  return success();
+}
+
+Result<void> check_together(BenchOptions const& options) {
   bool const is_one = options.operations.size() == 1 && options.sizes.size() == 1;
   if (!options.hgrm.empty() && (!options.latency || !is_one))
     return wrong("--hgrm is of one histogram: name lat, one operation and one size by --bytes");
   if (!options.svg.empty() && !options.latency)
-    return wrong("--svg draws latencies; name lat, too");
+    return wrong("--svg draws latencies; name lat, and no --via batch");
+  if (options.histogram && !options.latency)
+    return wrong("--histogram draws latencies; name lat, and no --via batch");
+  if (options.histogram && options.json)
+    return wrong("--histogram draws below the table, which --json has not: leave one of them out");
   return success();
 }
 
@@ -155,11 +180,10 @@ Result<BenchOptions> parse_bench(std::span<char* const> words) {
     parser.rest = parser.rest.subspan(1);
     LEND_TRYV(parser.take(word));
   }
-  LEND_TRYV(check_together(parser.options, parser.names_measures));
-  auto options = std::move(parser.options);
-  if (options.via == "blocking") options.bandwidth = false;
-  if (options.via == "batch") options.latency = false;
-  return options;
+  LEND_TRYV(check_role(parser.options, parser.of_near));
+  LEND_TRYV(apply_way(parser.options, parser.names_measures));
+  LEND_TRYV(check_together(parser.options));
+  return std::move(parser.options);
 }
 
 }  // namespace lend::tools
