@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Looks at recordings again and again.
+#include <tools/clocks.hpp>
 #include <tools/following.hpp>
 #include <tools/timeline.hpp>
 
@@ -47,20 +48,31 @@ Result<void> Follower::find_new() {
 }
 
 Result<void> Follower::read_all() {
-  recordings_.clear();
-  for (auto file = files_.begin(); file != files_.end();) {
+  auto const before = std::exchange(recordings_, {});
+  std::vector<std::size_t> stayed;  // of those
+  auto file = files_.begin();
+  for (std::size_t at = 0; file != files_.end(); ++at) {
     auto read = read_recording(file->path);
-    bool const was_there = file->told > 0 || std::ranges::find(paths_, file->path) == paths_.end();
+    bool const was_there =
+        at < before.size() || std::ranges::find(paths_, file->path) == paths_.end();
     if (read.has_error() && read.error() == Errc::not_found && was_there) {
-      file = files_.erase(file);
       std::erase(paths_, file->path);
+      file = files_.erase(file);
       continue;
     }
     LEND_TRY(recording, std::move(read));
     recordings_.push_back(std::move(recording));
+    if (at < before.size()) stayed.push_back(at);
     ++file;
   }
+  if (first_ && !stayed.empty() && stayed.front() > 0) keep_first(before, stayed.front());
   return success();
+}
+
+void Follower::keep_first(std::vector<Recording> const& before, std::size_t now_first) {
+  observe::Event moment;
+  moment.at = before[now_first].header.begun_at;
+  *first_ += Clocks{recordings_}.time_of(0, moment) - Clocks{before}.time_of(now_first, moment);
 }
 
 Result<std::string> Follower::look() {
@@ -74,6 +86,7 @@ Result<std::string> Follower::look() {
   LEND_TRYV(find_new());
   is_over_ = all_ended && files_.size() == known;
   LEND_TRYV(read_all());
+  is_over_ = is_over_ || paths_.empty();
   auto const timeline = timeline_of(recordings_);
   std::string text;
   for (std::size_t i = 0; i < files_.size(); ++i)

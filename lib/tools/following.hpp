@@ -22,7 +22,8 @@ class Follower {
   /// One line for each event since the last look, by time.
   /// Errors:  those of read_recording(); a file that was removed is followed no more.
   [[nodiscard]] Result<std::string> look();
-  /// Whether the last look was the last one: all processes that record had ended before.
+  /// Whether the last look was the last one: all processes that record had ended before, or all
+  /// files were removed.
   [[nodiscard]] bool is_over() const noexcept { return is_over_; }
 
  private:
@@ -32,6 +33,8 @@ class Follower {
   };
   [[nodiscard]] Result<void> find_new();
   [[nodiscard]] Result<void> read_all();
+  /// Times are on the clock of the first recording: those before it were removed.
+  void keep_first(std::vector<Recording> const& before, std::size_t now_first);
 
   std::vector<std::string> paths_;
   std::vector<Followed> files_{};        // in the order in which they came

@@ -4,7 +4,12 @@
 #include <tools/timeline.hpp>
 
 #include <array>
+#include <cstdint>
 #include <cstdio>
+#include <map>
+#include <set>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 namespace lend::tools {
@@ -40,16 +45,35 @@ bool is_end(Moment const& moment) {
          moment.event->kind == static_cast<std::uint8_t>(EventKind::failed);
 }
 
+/// The number of each recording's process. That of the host is kept where no other host has it.
+std::vector<std::uint64_t> numbers_of_processes(std::vector<Recording> const& recordings) {
+  using Process = std::tuple<std::string_view, std::string_view, std::uint32_t>;
+  std::map<Process, std::uint64_t> numbers;
+  std::set<std::uint64_t> taken;
+  std::vector<std::uint64_t> all;
+  for (auto const& recording : recordings) {
+    auto const& header = recording.header;
+    auto const [known, is_new] = numbers.try_emplace(
+        Process{header.boot.data(), header.host.data(), header.process}, header.process);
+    // Above what a process may have: 2^22 is the most. Source: proc_sys_kernel(5), pid_max.
+    while (is_new && !taken.insert(known->second).second) known->second += std::uint64_t{1} << 22;
+    all.push_back(known->second);
+  }
+  return all;
+}
+
 /// The events of one trace, as JSON.
 class Writer {
  public:
+  explicit Writer(std::vector<Recording> const& recordings)
+      : recordings_{recordings}, processes_{numbers_of_processes(recordings)} {}
   void add(char const* phase, std::string const& name, Moment const& moment,
-           Recording const& recording, std::string const& more = {}) {
+           std::string const& more = {}) {
     begin() += "{\"ph\":\"" + std::string{phase} + "\",\"name\":" + json_of(name) +
-               ",\"cat\":\"lend\",\"ts\":" + microseconds(moment.at) + place_of(recording) + more +
-               '}';
+               ",\"cat\":\"lend\",\"ts\":" + microseconds(moment.at) + place_of(moment.recording) +
+               more + '}';
   }
-  void name_track(char const* what, std::string const& name, Recording const& recording) {
+  void name_track(char const* what, std::string const& name, std::size_t recording) {
     begin() += "{\"ph\":\"M\",\"name\":\"" + std::string{what} + '"' + place_of(recording) +
                ",\"args\":{\"name\":" + json_of(name) + "}}";
   }
@@ -61,11 +85,13 @@ class Writer {
 
  private:
   std::string& begin() { return text_ += std::exchange(is_first_, false) ? "\n" : ",\n"; }
-  static std::string place_of(Recording const& recording) {
-    return ",\"pid\":" + std::to_string(recording.header.process) +
-           ",\"tid\":" + std::to_string(recording.header.channel);
+  [[nodiscard]] std::string place_of(std::size_t recording) const {
+    return ",\"pid\":" + std::to_string(processes_[recording]) +
+           ",\"tid\":" + std::to_string(recordings_[recording].header.channel);
   }
 
+  std::vector<Recording> const& recordings_;
+  std::vector<std::uint64_t> processes_;  // of the recordings
   bool is_first_ = true;
   std::string text_ = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
 };
@@ -115,31 +141,32 @@ std::string text_of(Timeline const& timeline) {
 }
 
 std::string json_of(Timeline const& timeline) {
-  Writer writer;
-  for (auto const& recording : *timeline.recordings) {
-    writer.name_track("process_name", process_of(recording), recording);
-    writer.name_track("thread_name", channel_of(recording), recording);
+  auto const& recordings = *timeline.recordings;
+  Writer writer{recordings};
+  for (std::size_t i = 0; i < recordings.size(); ++i) {
+    writer.name_track("process_name", process_of(recordings[i]), i);
+    writer.name_track("thread_name", channel_of(recordings[i]), i);
   }
   for (std::size_t at = 0; at < timeline.moments.size(); ++at) {
     Moment const& moment = timeline.moments[at];
-    auto const& recording = (*timeline.recordings)[moment.recording];
+    auto const& recording = recordings[moment.recording];
     auto const what = observe::text_of(*moment.event);
     auto const arguments = arguments_of(moment, recording);
     if (!is_post(moment) && !is_end(moment)) {
-      writer.add("i", what, moment, recording, ",\"s\":\"t\"");
+      writer.add("i", what, moment, ",\"s\":\"t\"");
       continue;
     }
     // A slice, because arrows go from slice to slice.
-    writer.add("X", what, moment, recording, ",\"dur\":0.001" + arguments);
+    writer.add("X", what, moment, ",\"dur\":0.001" + arguments);
     if (is_post(moment) || moment.pair) {
       auto const id = is_post(moment) ? at : *moment.pair;
       std::string const name{name_of(static_cast<Operation>(moment.event->operation))};
-      writer.add(is_post(moment) ? "b" : "e", name, moment, recording,
+      writer.add(is_post(moment) ? "b" : "e", name, moment,
                  ",\"id\":" + std::to_string(id) + arguments);
     }
     if (moment.peer) {
       auto const id = is_post(moment) ? at : *moment.peer;
-      writer.add(is_post(moment) ? "s" : "f", "message", moment, recording,
+      writer.add(is_post(moment) ? "s" : "f", "message", moment,
                  ",\"id\":" + std::to_string(id) + (is_post(moment) ? "" : ",\"bp\":\"e\""));
     }
   }

@@ -116,6 +116,57 @@ TEST_CASE("what is no recording is refused with a sentence", "[observe]") {
   CHECK(tools::read_recording(folder.path() + "/nothing").error() == Errc::not_found);
 }
 
+TEST_CASE("a file that was removed is followed no more, and times go on", "[observe]") {
+  NewDirectory const folder;
+  auto ends = two_ends(recording_in(folder.path()));
+  auto memory = must(ends.domain.allocate(4096));
+  exchange(ends, memory);
+  std::vector<std::string> files;
+  for (auto const& entry : std::filesystem::directory_iterator{folder.path()})
+    files.push_back(entry.path().string());
+  REQUIRE(files.size() == 2);
+  // The first one began 5 s before the other, by the clock of real time.
+  auto bytes = bytes_of(files[0]);
+  std::uint64_t begun = 0;
+  constexpr auto at = offsetof(observe::RecordingHeader, begun_at_real);
+  std::memcpy(&begun, &bytes[at], sizeof begun);
+  begun -= 5'000'000'000;
+  std::memcpy(&bytes[at], &begun, sizeof begun);
+  bytes[offsetof(observe::RecordingHeader, boot)] ^= 1;
+  write(files[0], bytes);
+  std::vector<char*> const paths{files[0].data(), files[1].data()};
+  tools::Follower follower{paths};
+  CHECK_FALSE(must(follower.look()).empty());
+
+  std::filesystem::remove(files[0]);
+  exchange(ends, memory);
+  auto const told = must(follower.look());
+  CHECK(std::ranges::count(told, '\n') == 2);
+  CHECK(std::stod(told) > 4e6);  // us
+  CHECK_FALSE(follower.is_over());
+
+  std::filesystem::remove(files[1]);
+  CHECK(must(follower.look()).empty());
+  CHECK(follower.is_over());
+}
+
+TEST_CASE("processes of two hosts are two tracks, whatever their numbers", "[observe]") {
+  std::vector<tools::Recording> all(4);
+  for (auto& one : all) one.header.process = 12;
+  all[1].header.boot[0] = all[2].header.boot[0] = 'b';
+  all[2].header.channel = 1;
+  all[3].header.process = 13;
+  auto const json = json_of(tools::timeline_of(all));
+  auto const count = [&](std::string const& what) {
+    std::size_t found = 0;
+    for (auto at = json.find(what); at != json.npos; at = json.find(what, at + 1)) ++found;
+    return found;
+  };
+  CHECK(count("\"pid\":12,") == 2);
+  CHECK(count("\"pid\":" + std::to_string(12 + (1 << 22)) + ',') == 4);
+  CHECK(count("\"pid\":13,") == 2);
+}
+
 TEST_CASE("an event with a time before the recording's is told with the others", "[observe]") {
   NewDirectory const folder;
   auto const path = recording_of_work(folder);
