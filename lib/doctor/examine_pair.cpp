@@ -4,7 +4,8 @@
 #include <lend/doctor/examine_pair.hpp>
 
 #include <doctor/host.hpp>
-#include <doctor/pair.hpp>
+#include <doctor/pair_sides.hpp>
+#include <network/talk.hpp>
 #include <verbs/built_with.hpp>
 
 #include <chrono>
@@ -26,6 +27,20 @@ void append(std::vector<Finding>& findings, std::vector<Finding> more) {
   for (auto& finding : more) findings.push_back(std::move(finding));
 }
 
+constexpr std::chrono::minutes patience_with_peer{10};
+
+/// What the listener learns of a peer and from it.
+Result<std::vector<Finding>> learn_from(network::Conversation const& talk,
+                                        doctor::SideReport const& ours,
+                                        doctor::OpenPorts const& ports, Deadline deadline) {
+  LEND_TRY(theirs, doctor::exchange_reports(talk, ours, false, deadline));
+  std::vector<Finding> findings;
+  doctor::compare_sides(ours, theirs, talk.address(), findings);
+  LEND_TRY(of_pair, doctor::serve_trials(talk, ports, deadline));
+  append(findings, std::move(of_pair));
+  return findings;
+}
+
 }  // namespace
 
 struct ExaminationListener::State {
@@ -35,16 +50,17 @@ struct ExaminationListener::State {
 Result<std::vector<Finding>> examine_with(std::string_view address, Deadline deadline,
                                           ExchangeOptions const& options) {
   LEND_TRY(ports, doctor::OpenPorts::open());
+  auto findings = examine();
   auto const listens_by = sooner(deadline, within(std::chrono::seconds{10}));
   LEND_TRY(talk, network::Conversation::with_listener(address, listens_by, options));
-  auto findings = examine();
   auto const ours = report_of(findings, ports);
   LEND_TRY(theirs, doctor::exchange_reports(talk, ours, true, deadline));
   doctor::Trials trials{talk, ports, deadline};
   LEND_TRY(of_pair, doctor::examine_pairs(trials, ours, theirs, talk.address()));
   auto end = doctor::words_of(of_pair);
   end.insert(end.begin(), "end");
-  LEND_TRYV(talk.say(end, deadline));
+  // A peer that is gone by now does not make them untrue.
+  (void)talk.say(end, deadline);
   append(findings, std::move(of_pair));
   return findings;
 }
@@ -68,13 +84,19 @@ std::string const& ExaminationListener::address() const noexcept {
 
 Result<std::vector<Finding>> ExaminationListener::serve(Deadline deadline) {
   if (!state_) return Error{Errc::stale_handle, "this ExaminationListener was moved from"};
-  LEND_TRY(talk, state_->listener.accept(deadline));
   LEND_TRY(ports, doctor::OpenPorts::open());
   auto findings = examine();
   auto const ours = report_of(findings, ports);
-  LEND_TRYV(doctor::exchange_reports(talk, ours, false, deadline));
-  LEND_TRY(of_pair, doctor::serve_trials(talk, ports, deadline));
-  append(findings, std::move(of_pair));
+  LEND_TRY(talk, state_->listener.accept(deadline));
+  auto of_pair = learn_from(talk, ours, ports, sooner(deadline, within(patience_with_peer)));
+  if (!of_pair) {
+    auto const& error = of_pair.error();
+    if (error == Errc::timed_out && !deadline.has_passed())
+      return Error{Errc::peer_lost,
+                   network::about_peer(talk.address(), "was not done after 10 minutes")};
+    return error;
+  }
+  append(findings, std::move(of_pair).value());
   return findings;
 }
 

@@ -12,22 +12,33 @@ namespace {
 
 constexpr std::string_view protocol = "1";
 constexpr std::size_t fields = 6;
+constexpr std::size_t text_bytes_max = 1024;
+constexpr std::size_t findings_max = 256;
+constexpr std::size_t length_bytes_max = 5;  // before a word: "1024:"
 
 Error unknown_request() {
   return {Errc::incompatible_peer,
           "the peer speaks another doctor's language; use the same lend on both sides"};
 }
 
+/// A peer's text, as any terminal may show it: control characters begin beyond ASCII, too.
+std::string heard_text(std::string_view text) {
+  std::string heard{text.substr(0, text_bytes_max)};
+  std::ranges::replace_if(
+      heard, [](char c) { return c != '\n' && (c < ' ' || c > '~'); }, '?');
+  return heard;
+}
+
 Words answer(std::string verb, Result<void> const& done) {
   Words words{std::move(verb)};
-  if (!done) words.push_back(done.error().message());
+  if (!done) words.emplace_back(done.error().message().substr(0, text_bytes_max));
   return words;
 }
 
-/// The error after "did" or "saw"; empty: there was none.
+/// The error after "did" or "saw", as the peer's; empty: there was none.
 Result<std::string> outcome_in(Words const& words, std::string_view verb) {
   if (words.empty() || words.size() > 2 || words.front() != verb) return unknown_request();
-  return words.size() == 2 ? words.back() : std::string{};
+  return words.size() == 2 ? "at the peer: " + heard_text(words.back()) : std::string{};
 }
 
 Words words_of(Step const& step) {
@@ -73,7 +84,7 @@ class Served {
   Result<void> begin(Words const& words) {
     end_.reset();
     auto const done = connect(words);
-    if (!done) return talk_.say({"no", done.error().message()}, deadline_);
+    if (!done) return talk_.say(answer("no", done), deadline_);
     return talk_.say({"yes", card_}, deadline_);
   }
 
@@ -89,10 +100,11 @@ class Served {
   Result<void> step(Words const& words) {
     LEND_TRY(step, step_in(words));
     if (!step.client_acts) return talk_.say(answer("did", end_->act(step)), deadline_);
-    LEND_TRYV(talk_.say(answer("go", end_->expect(step)), deadline_));
+    auto const expected = end_->expect(step);
+    LEND_TRYV(talk_.say(answer("go", expected), deadline_));
     LEND_TRY(done, talk_.hear(deadline_));
     LEND_TRY(error, outcome_in(done, "did"));
-    auto const seen = error.empty() ? end_->check(step) : Result<void>{success()};
+    auto const seen = expected && error.empty() ? end_->check(step) : expected;
     return talk_.say(answer("saw", seen), deadline_);
   }
 
@@ -106,18 +118,30 @@ class Served {
 }  // namespace
 
 Words words_of(std::vector<Finding> const& findings) {
-  Words words;
-  for (auto const& one : findings)
-    words.insert(words.end(), {std::string{one.id}, std::string{name_of(one.level)}, one.subject,
-                               one.seen, one.why, one.mend});
-  return words;
+  std::size_t bytes = 0;
+  std::vector<Words> kept;  // from the last to the first
+  for (auto one = findings.rbegin(); one != findings.rend() && kept.size() < findings_max; ++one) {
+    Words words{std::string{one->id}, std::string{name_of(one->level)}};
+    for (auto const* text : {&one->subject, &one->seen, &one->why, &one->mend})
+      words.push_back(text->substr(0, text_bytes_max));
+    for (auto const& word : words) bytes += word.size() + length_bytes_max;
+    if (bytes > network::Conversation::message_bytes_max - text_bytes_max) break;
+    kept.push_back(std::move(words));
+  }
+  Words all;
+  for (auto words = kept.rbegin(); words != kept.rend(); ++words)
+    for (auto& word : *words) all.push_back(std::move(word));
+  return all;
 }
 
 Result<std::vector<Finding>> findings_in(std::span<std::string const> words) {
-  if (words.size() % fields != 0) return unknown_request();
+  if (words.size() % fields != 0 || words.size() / fields > findings_max) return unknown_request();
   std::vector<Finding> findings;
   for (; !words.empty(); words = words.subspan(fields)) {
-    Finding finding{.subject = words[2], .seen = words[3], .why = words[4], .mend = words[5]};
+    Finding finding{.subject = heard_text(words[2]),
+                    .seen = heard_text(words[3]),
+                    .why = heard_text(words[4]),
+                    .mend = heard_text(words[5])};
     for (auto const& check : checks())
       if (check.id == words[0]) finding.id = check.id, finding.page = check.page;
     for (auto const& pair : pair_ids())
@@ -153,7 +177,30 @@ Result<SideReport> exchange_reports(network::Conversation const& talk, SideRepor
   if (head.size() != 4 || head[0] != "doctor" || head[1] != protocol) return unknown_request();
   LEND_TRY(findings, findings_in(heard[1]));
   LEND_TRY(ports, ports_in(heard[2]));
-  return SideReport{head[2], head[3], std::move(findings), std::move(ports)};
+  return SideReport{heard_text(head[2]), heard_text(head[3]), std::move(findings),
+                    std::move(ports)};
+}
+
+Finding of_peer(Finding finding, std::string_view whose) {
+  finding.subject.insert(0, std::string{whose} + ", ");
+  if (finding.mend.empty()) return finding;
+  // Of each line: a line is a command, to be read before it is run.
+  constexpr std::string_view mark = "the peer says: ";
+  for (auto at = finding.mend.find('\n'); at != finding.mend.npos;
+       at = finding.mend.find('\n', at + 1))
+    finding.mend.insert(at + 1, mark);
+  finding.mend.insert(0, mark);
+  return finding;
+}
+
+Result<std::vector<Finding>> end_in(std::span<std::string const> words) {
+  LEND_TRY(all, findings_in(words));
+  if (all.empty() || all.back().id != "pair.use") return unknown_request();
+  std::vector<Finding> findings;
+  for (auto& one : all)
+    if (one.id.starts_with("pair."))
+      findings.push_back(of_peer(std::move(one), "seen from the peer"));
+  return findings;
 }
 
 Result<std::vector<Finding>> serve_trials(network::Conversation const& talk, OpenPorts const& ports,
@@ -162,7 +209,7 @@ Result<std::vector<Finding>> serve_trials(network::Conversation const& talk, Ope
   for (;;) {
     LEND_TRY(words, talk.hear(deadline));
     if (words.empty()) return unknown_request();
-    if (words.front() == "end") return findings_in(std::span{words}.subspan(1));
+    if (words.front() == "end") return end_in(std::span{words}.subspan(1));
     LEND_TRYV(served.serve(words));
   }
 }
@@ -203,9 +250,10 @@ Result<TrialResult> Trials::between(Way const& ours, Way const& theirs) {
   LEND_TRYV(talk_.say(request, deadline_));
   LEND_TRY(reply, talk_.hear(deadline_));
   if (reply.size() != 2 || (reply[0] != "yes" && reply[0] != "no")) return unknown_request();
-  auto const connected = reply[0] == "no"
-                             ? Result<void>{Error{Errc::peer_lost, "at the peer: " + reply[1]}}
-                             : end.value().connect(reply[1]);
+  auto const connected =
+      reply[0] == "no"
+          ? Result<void>{Error{Errc::peer_lost, "at the peer: " + heard_text(reply[1])}}
+          : end.value().connect(reply[1]);
   if (!connected) {
     result.error = connected.error().message();
     return result;

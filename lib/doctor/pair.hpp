@@ -45,9 +45,18 @@ struct PairId {
 /// The findings on two sides.
 [[nodiscard]] std::span<PairId const> pair_ids() noexcept;
 
-/// Findings as words. One of a later version keeps its text, and has the id of `peer.findings`.
+/// Findings as words: the last 256 of them and 1 KiB of each text, and of these what one message
+/// of the conversation takes.
 [[nodiscard]] Words words_of(std::vector<Finding> const& findings);
+/// Their texts are ASCII that a terminal may show. One of a later version keeps its text, and has
+/// the id of `peer.findings`.
+/// Errors:  incompatible_peer  that are none, or more than 256.
 [[nodiscard]] Result<std::vector<Finding>> findings_in(std::span<std::string const> words);
+/// What follows "end": the findings on two sides, marked as the peer's. Others are left out.
+/// Errors:  incompatible_peer  those of findings_in(), and  the last is not `pair.use`.
+[[nodiscard]] Result<std::vector<Finding>> end_in(std::span<std::string const> words);
+/// A finding that the peer worded: `whose` before its subject, and each line of `mend` says so.
+[[nodiscard]] Finding of_peer(Finding finding, std::string_view whose);
 
 /// Tells `ours` and learns the other side's.
 [[nodiscard]] Result<SideReport> exchange_reports(network::Conversation const& talk,

@@ -15,11 +15,19 @@ namespace lend::doctor {
 namespace {
 
 constexpr std::size_t addresses_max = 64;  // that are tried, of a table that may have thousands
+constexpr std::size_t ports_max = 64;
+constexpr std::size_t name_bytes_max = 64;  // Source: IBV_SYSFS_NAME_MAX
 constexpr std::size_t words_of_port = 6, words_of_address = 3, words_of_way = 4;
 
 Error unknown_form(std::string_view what) {
   return {Errc::incompatible_peer, "the peer says something unknown of " + std::string{what} +
                                        "; use the same lend on both sides"};
+}
+
+/// What a peer calls something of its own.
+Result<std::string> name_in(std::string const& word) {
+  if (word.size() > name_bytes_max) return unknown_form("a name");
+  return base::shown(word, name_bytes_max);
 }
 
 bool names_a_device() noexcept {
@@ -57,8 +65,7 @@ Result<Way> Way::in(Words const& words, std::size_t at) {
 Result<OpenPorts> OpenPorts::open() {
   OpenPorts open;
   if (names_a_device()) {
-    LEND_TRY(context, open_device());
-    open.add(context);
+    if (auto const context = open_device()) open.add(context.value());  // examine() says why not
     return open;
   }
   LEND_TRY(devices, list_devices());
@@ -79,6 +86,7 @@ Result<OpenPorts> OpenPorts::open() {
 void OpenPorts::add(Context const& context) {
   auto const& info = context.port();
   if (!context.capabilities().endpoints || info.state != PortState::active) return;
+  if (ports_.size() == ports_max) return;
   PairPort port{.device = context.name(),
                 .number = info.number,
                 .kind = std::string{name_of(context.kind())},
@@ -115,7 +123,12 @@ Result<std::vector<PairPort>> ports_in(Words const& words) {
   std::vector<PairPort> ports;
   for (std::size_t at = 0; at < words.size();) {
     if (words.size() - at < words_of_port) return unknown_form("its ports");
-    PairPort port{.device = words[at], .kind = words[at + 2], .link_layer = words[at + 3]};
+    if (ports.size() == ports_max) return unknown_form("its ports");
+    LEND_TRY(device, name_in(words[at]));
+    LEND_TRY(kind, name_in(words[at + 2]));
+    LEND_TRY(link_layer, name_in(words[at + 3]));
+    PairPort port{
+        .device = std::move(device), .kind = std::move(kind), .link_layer = std::move(link_layer)};
     LEND_TRY(number, number_from(words[at + 1], std::numeric_limits<std::uint8_t>::max()));
     LEND_TRY(mtu, number_from(words[at + 4], std::numeric_limits<std::uint32_t>::max()));
     LEND_TRY(count, number_from(words[at + 5], addresses_max));
@@ -125,7 +138,10 @@ Result<std::vector<PairPort>> ports_in(Words const& words) {
     if ((words.size() - at) / words_of_address < count) return unknown_form("its addresses");
     for (std::uint64_t i = 0; i < count; ++i, at += words_of_address) {
       LEND_TRY(index, number_from(words[at], std::numeric_limits<std::uint32_t>::max()));
-      port.addresses.push_back({static_cast<std::uint32_t>(index), words[at + 1], words[at + 2]});
+      LEND_TRY(type, name_in(words[at + 1]));
+      LEND_TRY(text, name_in(words[at + 2]));
+      port.addresses.push_back(
+          {static_cast<std::uint32_t>(index), std::move(type), std::move(text)});
     }
     ports.push_back(std::move(port));
   }

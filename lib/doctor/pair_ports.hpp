@@ -48,7 +48,8 @@ struct Way {
 /// The devices that this process may use, each opened once: a planned fault counts on.
 class OpenPorts {
  public:
-  /// Those of active ports that endpoints can connect; by LEND_DEVICE only one.
+  /// Those of active ports that endpoints can connect, 64 at most; by LEND_DEVICE only one. What
+  /// does not open is left out.
   [[nodiscard]] static Result<OpenPorts> open();
   [[nodiscard]] std::vector<PairPort> const& ports() const noexcept { return ports_; }
   /// Errors:  not_found  there is no such port.
@@ -61,7 +62,7 @@ class OpenPorts {
 };
 
 [[nodiscard]] Words words_of(std::vector<PairPort> const& ports);
-/// Errors:  incompatible_peer.
+/// Errors:  incompatible_peer  that are none, more than 64 ports, or names of more than 64 bytes.
 [[nodiscard]] Result<std::vector<PairPort>> ports_in(Words const& words);
 
 /// A number of a peer's.

@@ -71,8 +71,7 @@ void compare_sides(SideReport const& ours, SideReport const& theirs, std::string
   std::size_t bad = 0;
   for (auto finding : theirs.findings) {
     if (finding.level != FindingLevel::fail && finding.level != FindingLevel::warn) continue;
-    finding.subject = "at the peer, " + finding.subject;
-    findings.push_back(std::move(finding));
+    findings.push_back(of_peer(std::move(finding), "at the peer"));
     ++bad;
   }
   auto const seen = std::to_string(theirs.findings.size()) + " findings, " +

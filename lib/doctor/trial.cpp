@@ -99,6 +99,7 @@ Result<void> TrialEnd::act(Step const& step) {
 }
 
 Result<void> TrialEnd::expect(Step const& step) {
+  arrival_.reset();
   if (step.operation == "send") {
     // SAFETY: the memory outlives the channel, and nothing else uses it until check().
     LEND_TRY(arrival, unsafe_post_receive(*channel_, memory_.scatter(incoming, step.bytes)));
@@ -119,6 +120,7 @@ Result<void> TrialEnd::check(Step const& step) {
     LEND_TRY(bytes, exposed_.bytes(0, step.bytes));
     return compare(bytes, step.seed);
   }
+  if (!arrival_) return Error{Errc::invalid_argument, "no message was expected"};
   LEND_TRY(arrived, arrival_->wait(within(step_patience)));
   if (arrived.bytes != step.bytes)
     return Error{Errc::system_failed, std::to_string(arrived.bytes) + " bytes came and not " +

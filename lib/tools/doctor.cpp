@@ -54,6 +54,10 @@ Result<std::vector<Finding>> examine_by(CommandLine const& line) {
   return examine_with(line.address, Deadline::never(), options);
 }
 
+void print(std::vector<Finding> const& findings, bool as_json) {
+  std::fputs((as_json ? json_of(findings) : text_of_all(findings)).c_str(), stdout);
+}
+
 }  // namespace
 
 int doctor(CommandLine const& line) {
@@ -61,14 +65,14 @@ int doctor(CommandLine const& line) {
   if (!examined) {
     auto const& error = examined.error();
     bool const is_input = error == Errc::invalid_argument || error == Errc::not_found;
+    if (!is_input) print(examine(), line.json);  // what is so of this process alone
     return complain(error, is_input ? status_of_usage : status_of_failure);
   }
   auto const& findings = examined.value();
   auto const count = [&](FindingLevel level) {
     return std::ranges::count(findings, level, &Finding::level);
   };
-  auto const text = line.json ? json_of(findings) : text_of_all(findings);
-  std::fputs(text.c_str(), stdout);
+  print(findings, line.json);
   auto const failures = count(FindingLevel::fail) + (line.strict ? count(FindingLevel::warn) : 0);
   return failures == 0 ? 0 : status_of_failure;
 }

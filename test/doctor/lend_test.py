@@ -167,7 +167,13 @@ def two_doctors():
     done, found, peer = pair()
     check("two doctors find a pair that works", done.returncode == 0 and
           found["pair.use"]["seen"] == "soft0/1 to soft0/1" and "36 messages" in found["pair.bytes"]["seen"], done)
-    check("and both print it", json.loads(peer)["findings"][-1]["seen"] == "soft0/1 to soft0/1", done)
+    last = json.loads(peer)["findings"][-1]
+    check("and both print it", last["seen"] == "soft0/1 to soft0/1" and
+          last["subject"] == "seen from the peer, this pair can use", last)
+    done, found, peer = pair(near={"LEND_DEVICE": "none"})
+    check("a device that does not open is found, here and at the peer", done.returncode == 1 and
+          found["open"]["level"] == found["pair.kind"]["level"] == "fail" and
+          "at the peer, open_device()" in peer, done)
     done, found, _ = pair(near={"LEND_SOFT_FAULTS": drops(2, 2)})
     check("one loss is a warning", done.returncode == 0 and found["pair.bytes"]["level"] == "warn" and
           "write of 1 bytes" in found["pair.bytes"]["seen"], done)
@@ -189,8 +195,9 @@ def two_doctors():
         secret = f"{folder}/secret"
         with open(secret, "w", encoding="utf-8") as file:
             file.write("x" * 32)
-        done, _, _ = pair("--secret", secret, wait=False)
+        done, found, _ = pair("--secret", secret, wait=False)
         check("another secret", done.returncode == 1 and "secret" in done.stderr, done)
+        check("what was found before is printed", "use" in found and "pair.use" not in found, done)
         with listening("doctor", "--secret", secret) as (peer, address):
             done = run("doctor", "--secret", secret, address, LEND_DEVICE="soft")
             check("the same secret", done.returncode == 0 and peer.wait(20) == 0, done)

@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: what a peer of the doctor says is taken only in its form, and bytes that differ are found.
 // Method: words, written by hand or changed.
+#include <lend/doctor/examine_pair.hpp>
+
 #include <doctor/pair.hpp>
 #include <doctor/pair_sides.hpp>
 
+#include <chrono>
+#include <thread>
+
 #include "doctor/tree.hpp"
+#include "support/two_ends.hpp"
 
 using namespace lend;
 using namespace lend::test;
 using doctor::Words;
+using network::Conversation;
 
 namespace {
 
@@ -52,6 +59,97 @@ TEST_CASE("ports and findings are read as they were written, and nothing else is
   CHECK(doctor::findings_in(said).error() == Errc::incompatible_peer);
   said.pop_back();
   CHECK(doctor::findings_in(said).error() == Errc::incompatible_peer);
+}
+
+TEST_CASE("a peer's findings are marked, and a terminal may show them", "[doctor]") {
+  auto const hostile =
+      "a\x1b[2J\x9b"
+      "1m\xc2\x9b"
+      "2m";
+  std::vector<Finding> const said{
+      {.id = "memlock", .level = FindingLevel::fail, .subject = hostile},
+      {.id = "pair.mtu", .level = FindingLevel::fail, .subject = hostile, .mend = "rm x\nrm y"},
+      {.id = "pair.use", .level = FindingLevel::ok, .seen = hostile}};
+
+  auto const heard = doctor::end_in(doctor::words_of(said)).value();
+
+  REQUIRE(heard.size() == 2);  // what is so of one side is not said there
+  CHECK(heard[0].subject == "seen from the peer, a?[2J?1m??2m");
+  CHECK(heard[0].mend == "the peer says: rm x\nthe peer says: rm y");
+  CHECK(heard[1].seen == "a?[2J?1m??2m");
+  auto const without_verdict = std::vector{said[0], said[1]};
+  CHECK(doctor::end_in(doctor::words_of(without_verdict)).error() == Errc::incompatible_peer);
+  CHECK(doctor::end_in({}).error() == Errc::incompatible_peer);
+
+  // Also where the words did not come from a doctor.
+  auto const text = text_of(Finding{.subject = hostile, .seen = "\xc3\xbc \xe2\x82\xac"});
+  CHECK(has(text, "a?[2J?1m??2m: \xc3\xbc \xe2\x82\xac"));
+}
+
+TEST_CASE("more findings than a message takes are said in part, up to the last", "[doctor]") {
+  std::string const text(5000, 'x');
+  std::vector<Finding> many(
+      1000, {.id = "memlock", .subject = text, .seen = text, .why = text, .mend = text});
+  many.push_back({.id = "pair.use", .level = FindingLevel::ok, .seen = "d0/1"});
+
+  auto const words = doctor::words_of(many);
+
+  std::size_t bytes = 0;
+  for (auto const& word : words) bytes += word.size() + 5;
+  CHECK(bytes < Conversation::message_bytes_max);
+  auto const heard = doctor::findings_in(words).value();
+  CHECK((heard.size() > 50 && heard.back().id == "pair.use" && heard[0].seen.size() == 1024));
+  Words const too_many(6 * 257, "ok");
+  CHECK(doctor::findings_in(too_many).error() == Errc::incompatible_peer);
+  std::vector const ports(65, port("card", "RoCE v2"));
+  CHECK(doctor::ports_in(doctor::words_of(ports)).error() == Errc::incompatible_peer);
+  std::vector const named{port(std::string(65, 'x'), "RoCE v2")};
+  CHECK(doctor::ports_in(doctor::words_of(named)).error() == Errc::incompatible_peer);
+}
+
+TEST_CASE("the side that listens has its own findings, what is bad at the peer, and its verdict",
+          "[doctor]") {
+  auto listener = must(ExaminationListener::open("127.0.0.1:0"));
+  std::vector<Finding> served;
+  std::thread server{[&] { served = must(listener.serve(within(std::chrono::seconds{20}))); }};
+  auto const patience = within(std::chrono::seconds{20});
+  auto const talk = must(Conversation::with_listener(listener.address(), patience, {}));
+  std::string const longest(1000, 'x');
+  doctor::SideReport const ours{.version = "1",
+                                .findings = std::vector<Finding>(60, {.id = "memlock",
+                                                                      .level = FindingLevel::warn,
+                                                                      .subject = longest,
+                                                                      .seen = longest,
+                                                                      .why = longest,
+                                                                      .mend = longest})};
+
+  auto const theirs = must(doctor::exchange_reports(talk, ours, true, patience));
+  CHECK(talk.say({std::string(Conversation::message_bytes_max, 'x')}, patience).error() ==
+        Errc::invalid_argument);
+  must(talk.say({"end", "use", "ok", "", "forged", "", "", "pair.use", "ok", "all", "", "", ""},
+                patience));
+  server.join();
+
+  CHECK(served.size() == theirs.findings.size() + 60 + 2 + 1);
+  CHECK(served.back().subject == "seen from the peer, all");
+  CHECK(std::ranges::count(served, "at the peer, " + longest, &Finding::subject) == 60);
+  CHECK(std::ranges::count(served, "forged", &Finding::seen) == 0);
+}
+
+TEST_CASE("a message that was not expected is no message", "[doctor]") {
+  auto const ports = must(doctor::OpenPorts::open());
+  REQUIRE_FALSE(ports.ports().empty());
+  auto const& first = ports.ports()[0];
+  doctor::Way way{.device = first.device, .number = first.number, .mtu_bytes = first.mtu_bytes};
+  if (!first.addresses.empty()) way.gid_index = first.addresses[0].index;
+  auto end = must(doctor::TrialEnd::prepare(ports, way));
+  must(end.connect(end.card()));
+  doctor::Step const step{.operation = "send", .bytes = 1, .seed = 1};
+
+  CHECK(end.check(step).error() == Errc::invalid_argument);
+  must(end.expect(step));
+  must(end.act(step));
+  must(end.check(step));
 }
 
 TEST_CASE("a byte that came as another is named", "[doctor]") {

@@ -18,12 +18,13 @@ namespace lend {
 /// Examines this process, and the way to the one that serves at `address`: by TCP both sides tell
 /// their findings and ports; then each pair of ports that fits sends, writes and reads bytes, both
 /// ways, and compares them. Where that fails it tries smaller packets, other addresses, and each
-/// device alone. The last finding, `pair.use`, says which pairs of ports work.
+/// device alone. The last finding, `pair.use`, says which pairs of ports work. What the peer worded
+/// has a subject that begins "at the peer", and is ASCII.
 ///
 /// The other side must listen within 10 s. A pair that works takes a fraction of a second, one that
 /// does not some 10 s. LEND_DEVICE limits this side to one device.
-/// Errors:  those of connect(), but for handshake()'s; those of open_device(); and
-///          peer_lost          the peer went away, or said nothing for 30 s.
+/// Errors:  those of connect(), but for handshake()'s; those of list_devices(); and
+///          peer_lost          the peer went away, or said or took nothing for 30 s.
 ///          incompatible_peer  it speaks otherwise.
 [[nodiscard]] LEND_EXPORT Result<std::vector<Finding>> examine_with(
     std::string_view address, Deadline deadline, ExchangeOptions const& options = {});
@@ -41,10 +42,12 @@ class LEND_EXPORT ExaminationListener {
   /// Its address, with the chosen port.
   [[nodiscard]] std::string const& address() const noexcept;
 
-  /// Waits for one peer and does what it asks for; then this process's findings, and after them
-  /// what the peer found of both. Clients that are no peers are rejected, as by Listener::accept().
-  /// Errors:  timed_out, cancelled  no peer came.
-  ///          peer_lost, incompatible_peer  as examine_with(): another peer may be served.
+  /// Examines this process, waits for one peer and does what it asks for, for 10 minutes at most.
+  /// Then: this process's findings, what is bad "at the peer", and what the peer found of both,
+  /// "seen from the peer". Clients that are no peers are rejected, as by Listener::accept().
+  /// Errors:  timed_out, cancelled  no peer came, or it was not done by the deadline.
+  ///          peer_lost, incompatible_peer  as examine_with(), and a peer that was not done after
+  ///                             10 minutes: another peer may be served.
   ///          exhausted, system_failed  no descriptor for a peer, or a failing socket.
   ///          stale_handle       the listener was moved from.
   [[nodiscard]] Result<std::vector<Finding>> serve(Deadline deadline);
