@@ -12,11 +12,17 @@
 #include <lend/lend.hpp>
 
 #include <array>
+#include <atomic>
+#include <barrier>
+#include <chrono>
 #include <sstream>
+#include <thread>
 
 #include "support/catch.hpp"
+#include "support/two_ends.hpp"
 
 using namespace lend;
+using namespace lend::test;
 
 namespace {
 
@@ -121,6 +127,44 @@ TEST_CASE("what bench is to measure is what its words say", "[tools]") {
   CHECK(options({"--listen"}).address == "0.0.0.0:7472");
   CHECK(options({"--listen", "[::1]:0", "--device", "soft0"}).address == "[::1]:0");
   CHECK_FALSE(options({"--via", "batch"}).latency);
+}
+
+TEST_CASE("no round of writes ends before the other end has answered", "[tools]") {
+  auto ends = two_ends();
+  std::barrier both{2};
+  std::atomic<bool> near_is_done{false}, was_early{false};
+  auto const end_of = [&](Channel channel, bool near) {
+    return tools::End{near,
+                      true,
+                      must(ends.domain.allocate(4096)),
+                      must(ends.domain.unsafe_allocate_exposed(4096, RemoteAccess::read_write)),
+                      std::move(channel),
+                      {},
+                      {}};
+  };
+  auto near = end_of(std::move(ends.a), true), far = end_of(std::move(ends.b), false);
+  near.remote = must(far.exposed.remote());
+  far.remote = must(near.exposed.remote());
+  near.meet = [&] { return both.arrive_and_wait(), success(); };
+  far.meet = [&]() -> Result<void> {
+    both.arrive_and_wait();
+    // Long enough for a near end that does not wait for this one.
+    std::this_thread::sleep_for(std::chrono::milliseconds{20});
+    if (near_is_done) was_early = true;
+    return success();
+  };
+  for (std::uint64_t const count : {1u, 1u, 600u, 5u}) {
+    CAPTURE(count);
+    tools::Load const load{"write", "scoped", 8, count};
+    near_is_done = false;
+    std::thread answers{[&] { must(tools::measure_rounds(far, load)); }};
+    auto const rounds = must(tools::measure_rounds(near, load));
+    near_is_done = true;
+    answers.join();
+    CHECK_FALSE(was_early);
+    CHECK(rounds.size() == count);
+    CHECK(rounds.back() > 5e6);  // ns, half of the first one
+  }
 }
 
 TEST_CASE("a latency's percentiles are exact, and its pictures have all rounds", "[tools]") {
