@@ -81,7 +81,8 @@ void show(Options const& options, char const* device, Row const& row, Figures co
     std::printf("{\"device\": \"%s\", \"operation\": \"%s\", \"channels\": %llu", device,
                 row.operation.data(), static_cast<unsigned long long>(options.channels));
     for (std::size_t way = 0; way < way_names.size(); ++way)
-      std::printf(", \"%s_ns\": %.1f", way_names[way].data(), figures.medians[way]);
+      if (figures.medians[way] > 0)  // datagrams have no unsafe layer
+        std::printf(", \"%s_ns\": %.1f", way_names[way].data(), figures.medians[way]);
     std::printf(", \"allocations\": %llu}\n", static_cast<unsigned long long>(figures.allocations));
     return;
   }
