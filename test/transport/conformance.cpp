@@ -320,8 +320,8 @@ void disconnect(MakeEnds const& make) {
   }
   a.disconnect();
   a.disconnect();
-  // What poll() told of may have been an acknowledgement, where a device delivers late.
-  if (auto kept = a.try_receive(); kept || open_test_device().kind() == DeviceKind::soft)
+  // What poll() told of may have been an acknowledgement.
+  if (auto kept = a.try_receive(); kept || !acknowledges_late())
     CHECK(text_of(must(std::move(kept))) == "came before");
   CHECK(error_of(a.try_receive()) == Errc::channel_broken);
   CHECK(error_of(a.try_draft(1, 1)) == Errc::channel_broken);
@@ -364,7 +364,7 @@ void silence(MakeEnds const& make) {
   send(a, "twice");
   while (!must(b.poll())) {
   }
-  CHECK_FALSE(must(b.poll()));
+  CHECK((!must(b.poll()) || acknowledges_late()));
   CHECK(receive(b) == "twice");
 }
 

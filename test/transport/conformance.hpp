@@ -48,6 +48,11 @@ std::string receive(T& transport) {
   REQUIRE_FALSE(message.is_end());
   return text_of(message);
 }
+/// Whether a device may acknowledge what was sent after the peer has it.
+inline bool acknowledges_late() {
+  return open_test_device().kind() != DeviceKind::soft;
+}
+
 /// Polls until nothing is left that came, or was acknowledged, late.
 template <IsTransport T>
 void settle(T& end) {
