@@ -24,6 +24,9 @@ Error unknown_request() {
 /// A peer's text, as any terminal may show it: control characters begin beyond ASCII, too.
 std::string heard_text(std::string_view text) {
   std::string heard{text.substr(0, text_bytes_max)};
+  constexpr std::string_view ellipsis = "…";  // which lend's own words have
+  for (std::size_t at = 0; (at = heard.find(ellipsis, at)) != std::string::npos;)
+    heard.replace(at, ellipsis.size(), "...");
   std::ranges::replace_if(
       heard, [](char c) { return c != '\n' && (c < ' ' || c > '~'); }, '?');
   return heard;

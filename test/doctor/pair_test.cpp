@@ -68,14 +68,14 @@ TEST_CASE("a peer's findings are marked, and a terminal may show them", "[doctor
       "2m";
   std::vector<Finding> const said{
       {.id = "memlock", .level = FindingLevel::fail, .subject = hostile},
-      {.id = "pair.mtu", .level = FindingLevel::fail, .subject = hostile, .mend = "rm x\nrm y"},
+      {.id = "pair.mtu", .level = FindingLevel::fail, .subject = hostile, .mend = "rm x …\nrm y"},
       {.id = "pair.use", .level = FindingLevel::ok, .seen = hostile}};
 
   auto const heard = doctor::end_in(doctor::words_of(said)).value();
 
   REQUIRE(heard.size() == 2);  // what is so of one side is not said there
   CHECK(heard[0].subject == "seen from the peer, a?[2J?1m??2m");
-  CHECK(heard[0].mend == "the peer says: rm x\nthe peer says: rm y");
+  CHECK(heard[0].mend == "the peer says: rm x ...\nthe peer says: rm y");
   CHECK(heard[1].seen == "a?[2J?1m??2m");
   auto const without_verdict = std::vector{said[0], said[1]};
   CHECK(doctor::end_in(doctor::words_of(without_verdict)).error() == Errc::incompatible_peer);
