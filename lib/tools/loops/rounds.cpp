@@ -59,13 +59,16 @@ Result<Durations> send_rounds(End& end, Load const& load) {
   return end.near ? stamps.durations(2) : Durations{};
 }
 
-/// False: it did not come for 10 s. The clock is read only where it takes long.
-bool comes(std::byte const volatile& byte, std::byte wanted, bool yields) noexcept {
+/// False: it did not come for 10 s. The clock is read only where it takes long. An atomic load,
+/// because the peer's device writes meanwhile.
+bool comes(std::byte const& byte, std::byte wanted, bool yields) noexcept {
   constexpr int looks = 1 << 16;
   auto limit = Deadline::never();
   for (;;) {
     for (int i = 0; i < looks; ++i) {
-      if (byte == wanted) return true;
+      std::byte arrived;
+      __atomic_load(&byte, &arrived, __ATOMIC_ACQUIRE);
+      if (arrived == wanted) return true;
       if (yields) ::sched_yield();
     }
     if (limit.has_passed()) return false;
@@ -80,7 +83,7 @@ Result<Durations> write_rounds(End& end, Load const& load) {
   LEND_TRY(theirs, end.exposed.mutable_bytes(last, 1));
   // Before both ends meet, and so before the peer writes: an earlier measurement left a turn there.
   theirs[0] = std::byte{0};
-  std::byte const volatile& arrived = theirs.front();
+  std::byte const& arrived = theirs.front();
   auto const write = [&](std::byte turn) -> Result<void> {
     ours[0] = turn;
     Write const work{end.memory.gather(0, load.bytes), end.remote.slice(0, load.bytes)};
