@@ -62,8 +62,10 @@ ConnectingState::ConnectingState(PreparedQueuePair queue_pair, CmLink link, Watc
 }
 
 ConnectingState::~ConnectingState() {
-  if (awaits_peer_ && !link_.is_inherited() && handle_->domain->context->is_iwarp())
-    abandon({std::move(queue_pair_), std::move(link_)});
+  if (!awaits_peer_ || link_.is_inherited() || !handle_->domain->context->is_iwarp()) return;
+  // Its descriptor is another's, perhaps, once the thread has closed the channel.
+  static_cast<void>(Watch{std::move(watch_)});
+  abandon({std::move(queue_pair_), std::move(link_)});
 }
 
 ConnectingState::Step ConnectingState::advance() {
