@@ -3,6 +3,7 @@
 #include <lend/base/deadline.hpp>
 
 #include <tools/loops/posters.hpp>
+#include <tools/loops/receives_ahead.hpp>
 #include <tools/loops/rounds.hpp>
 
 #include <sched.h>
@@ -18,16 +19,8 @@ namespace {
 // only after the blocking send, the answer might come before it, and a card retries after a pause.
 Result<Durations> send_rounds(End& end, Load const& load) {
   Poster poster{end.channel, load.via};
-  auto const ahead = std::min<std::uint64_t>(load.receives_ahead(), load.count);
-  std::vector<std::optional<PendingWork>> expected(ahead);
-  auto const expect = [&](std::uint64_t i) -> Result<void> {
-    LEND_TRY(arrival, poster.receive(end.memory.scatter(load.lane(i), load.bytes)));
-    expected[i % ahead] = std::move(arrival);
-    return success();
-  };
-  for (std::uint64_t i = 0; i < ahead; ++i) {
-    LEND_TRYV(expect(i));
-  }
+  ReceivesAhead receives{poster, end, load};
+  LEND_TRYV(receives.post());
   LEND_TRYV(end.meet());
   Stamps stamps{load.count};
   std::optional<PendingWork> departure;
@@ -43,10 +36,7 @@ Result<Durations> send_rounds(End& end, Load const& load) {
       stamps.take();
       LEND_TRYV(send());
     }
-    LEND_TRYV(expected[i % ahead]->wait());
-    if (i + ahead < load.count) {
-      LEND_TRYV(expect(i + ahead));
-    }
+    LEND_TRYV(receives.take(i));
     if (!end.near) {
       LEND_TRYV(send());
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The streams of bandwidths.
 #include <tools/loops/posters.hpp>
+#include <tools/loops/receives_ahead.hpp>
 #include <tools/loops/stream.hpp>
 
 #include <algorithm>
@@ -20,25 +21,14 @@ constexpr std::uint32_t unsafe_ahead = 64;
 template <class Way>
 Result<Seconds> take_messages(End& end, Load const& load) {
   Way poster{end.channel, load.via};
-  auto const ahead = std::min<std::uint64_t>(load.receives_ahead(), load.count);
   auto const together = load.receives_ahead() / 2;  // of a batch
-  std::vector<std::optional<PendingWork>> expected(ahead);
-  auto const expect = [&](std::uint64_t i) -> Result<void> {
-    LEND_TRY(arrival, poster.receive(end.memory.scatter(load.lane(i), load.bytes)));
-    expected[i % ahead] = std::move(arrival);
-    return success();
-  };
-  for (std::uint64_t i = 0; i < ahead; ++i) {
-    LEND_TRYV(expect(i));
-  }
+  ReceivesAhead receives{poster, end, load};
+  LEND_TRYV(receives.post());
   LEND_TRYV(poster.post());  // else messages came before their receives, as below
   LEND_TRYV(end.meet());
   for (std::uint64_t i = 0; i < load.count; ++i) {
-    LEND_TRYV(expected[i % ahead]->wait());
-    if (i + ahead < load.count) {
-      LEND_TRYV(expect(i + ahead));
-    }
-    if ((i + 1) % together == 0 || i + ahead + 1 == load.count) {
+    LEND_TRYV(receives.take(i));
+    if ((i + 1) % together == 0 || i + receives.count() + 1 == load.count) {
       LEND_TRYV(poster.post());
     }
   }
