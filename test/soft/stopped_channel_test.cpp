@@ -75,6 +75,20 @@ void end_by(Way way, std::optional<OneEnd>& end, MemoryRegion& other,
   scope.reset();
 }
 
+/// A peer that writes to the region of which it is told; its parent may stop it there.
+int write_when_told(Wire const& wire) {
+  if (!let_parent_trace()) return 1;
+  auto end = one_end(wire);
+  auto memory = must(end.domain.allocate(size));
+  std::memset(must(memory.mutable_bytes()).data(), 'x', size);
+  std::array<std::byte, RemoteRegion::encoded_size> told{};
+  if (!wire.take(told)) return 2;
+  auto const remote = must(RemoteRegion::decode(told));
+  breakpoint();
+  static_cast<void>(end.channel.write({memory.gather(), remote}, within(20s)));
+  return wire.say() ? 0 : 3;
+}
+
 }  // namespace
 
 TEST_CASE("no end waits long for a peer that is stopped in the middle of a copy", "[soft]") {
@@ -132,18 +146,7 @@ TEST_CASE("the end of an exposure does not wait long for a peer that is stopped 
   bool const is_owned = GENERATE(true, false);
   CAPTURE(is_owned);
   Rendezvous const rendezvous;
-  PeerProcess peer{[](Wire const& wire) {
-    if (!let_parent_trace()) return 1;
-    auto end = one_end(wire);
-    auto memory = must(end.domain.allocate(size));
-    std::memset(must(memory.mutable_bytes()).data(), 'x', size);
-    std::array<std::byte, RemoteRegion::encoded_size> told{};
-    if (!wire.take(told)) return 2;
-    auto const remote = must(RemoteRegion::decode(told));
-    breakpoint();
-    static_cast<void>(end.channel.write({memory.gather(), remote}, within(20s)));
-    return wire.say() ? 0 : 3;
-  }};
+  PeerProcess peer{write_when_told};
   auto end = one_end(peer.wire());
   static std::array<std::byte, size> viewed{};  // for as long as the peer may write there
   std::optional<MemoryRegion> memory{
@@ -188,18 +191,7 @@ TEST_CASE("a recall does not wait long for a peer that is stopped while it write
   auto const then = GENERATE(Then::goes_on, Then::dies, Then::stays);
   CAPTURE(static_cast<int>(then));
   Rendezvous const rendezvous;
-  PeerProcess peer{[](Wire const& wire) {
-    if (!let_parent_trace()) return 1;
-    auto end = one_end(wire);
-    auto memory = must(end.domain.allocate(size));
-    std::memset(must(memory.mutable_bytes()).data(), 'x', size);
-    std::array<std::byte, RemoteRegion::encoded_size> told{};
-    if (!wire.take(told)) return 2;
-    auto const remote = must(RemoteRegion::decode(told));
-    breakpoint();
-    static_cast<void>(end.channel.write({memory.gather(), remote}, within(20s)));
-    return wire.say() ? 0 : 3;
-  }};
+  PeerProcess peer{write_when_told};
   auto end = one_end(peer.wire());
   std::optional<MemoryRegion> memory{must(end.domain.allocate(size))};
   auto const bytes = must(memory->mutable_bytes());
