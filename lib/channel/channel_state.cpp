@@ -54,8 +54,8 @@ Result<PreparedChannel> ChannelState::prepare(ProtectionDomain const& domain,
                                               ChannelOptions const& options,
                                               verbs::ServiceChoice service, PoolState* pool) try {
   LEND_TRY(queue_pair,
-           verbs::QueuePairDoor::prepare(domain, progress->queue(), options.queue_pair, service,
-                                         pool != nullptr ? &pool->queue() : nullptr));
+           verbs::QueuePairAccess::prepare(domain, progress->queue(), options.queue_pair, service,
+                                           pool != nullptr ? &pool->queue() : nullptr));
   std::unique_ptr<ChannelState> state{
       new ChannelState{domain, std::move(progress), std::move(queue_pair), options, pool}};
   bool const is_attached = [&state = *state] {

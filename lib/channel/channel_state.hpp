@@ -27,7 +27,7 @@
 namespace lend::channel {
 
 /// This end's endpoint and the peer's of each previous connection, the oldest first.
-using PastLives = std::vector<std::pair<Endpoint, Endpoint>>;
+using EarlierConnections = std::vector<std::pair<Endpoint, Endpoint>>;
 
 class PoolState;
 
@@ -165,7 +165,7 @@ class ChannelState {
   ScopeRecord unscoped{};  // of unsafe posts and blocking calls; has last_failures()
   LinkedList<ScopeRecord> scopes{};
   std::uint32_t scopes_left = 0;  // without finish(); wraps
-  PastLives past{};
+  EarlierConnections earlier{};
   std::optional<Deadline> abort_until{};  // when an aborted device must have returned all
   bool const has_pool;                    // or had one
   std::uint32_t const send_depth;

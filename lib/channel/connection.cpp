@@ -10,7 +10,7 @@
 
 namespace lend::channel {
 
-using verbs::QueuePairDoor;
+using verbs::QueuePairAccess;
 
 namespace {
 
@@ -23,11 +23,11 @@ std::string address_of(Endpoint const& end) {
 
 Connection::Connection(PreparedQueuePair prepared) noexcept
     : number_{prepared.endpoint().queue_pair_number.value()},
-      raw_{QueuePairDoor::handle_of(prepared)},
+      raw_{QueuePairAccess::handle_of(prepared)},
       own_{prepared.endpoint()},
       prepared_{std::move(prepared)},
-      handed_out_{QueuePairDoor::watch(prepared_)},
-      is_destroyed_{QueuePairDoor::end_of(prepared_)} {}
+      handed_out_{QueuePairAccess::watch(prepared_)},
+      is_destroyed_{QueuePairAccess::end_of(prepared_)} {}
 
 Result<void> Connection::connect(Endpoint const& peer) {
   if (is_prepared()) phase_ = Phase::gone;  // on every error below
@@ -36,7 +36,7 @@ Result<void> Connection::connect(Endpoint const& peer) {
 
 Result<void> Connection::activate() {
   phase_ = Phase::gone;  // on every error below
-  return take(QueuePairDoor::activate(std::move(prepared_)));
+  return take(QueuePairAccess::activate(std::move(prepared_)));
 }
 
 Result<void> Connection::take(Result<QueuePair> connected) {
@@ -62,7 +62,7 @@ PreparedQueuePair Connection::hand_out() noexcept {
 }
 
 bool Connection::is_own(QueuePair const& queue_pair) const noexcept {
-  return handed_out_.lock().get() == &QueuePairDoor::handle_of(queue_pair);
+  return handed_out_.lock().get() == &QueuePairAccess::handle_of(queue_pair);
 }
 
 void Connection::adopt(QueuePair own) noexcept {

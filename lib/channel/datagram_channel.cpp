@@ -32,7 +32,7 @@ Result<Destination> DatagramChannel::destination(Endpoint const& there) const {
   ChannelState& channel = ChannelState::of(*this);
   ChannelState::Use const use{channel};
   if (channel.connection.is_gone()) return channel.failures.broken_error();
-  return verbs::DestinationDoor::at(channel.connection.raw(), there);
+  return verbs::DestinationAccess::at(channel.connection.raw(), there);
 }
 
 Result<Destination> DatagramChannel::destination(ReceivedDatagram const& datagram,
@@ -40,8 +40,9 @@ Result<Destination> DatagramChannel::destination(ReceivedDatagram const& datagra
   ChannelState& channel = ChannelState::of(*this);
   ChannelState::Use const use{channel};
   if (channel.connection.is_gone()) return channel.failures.broken_error();
-  return verbs::DestinationDoor::back_to(channel.connection.raw(), datagram.sender, datagram.header,
-                                         queue_key.value_or(address().queue_key));
+  return verbs::DestinationAccess::back_to(channel.connection.raw(), datagram.sender,
+                                           datagram.header,
+                                           queue_key.value_or(address().queue_key));
 }
 
 // ---- blocking calls ----

@@ -40,7 +40,7 @@ class DatagramState {
   /// The device took the send, or a batch has it. It keeps its address handle until another one has
   /// its slot.
   void note_posted(base::SlotId id, AddressedSend const& work) noexcept {
-    row(id).destination = verbs::DestinationDoor::handle_of(*work.to);
+    row(id).destination = verbs::DestinationAccess::handle_of(*work.to);
   }
   void note_posted(base::SlotId id, RoomReceive const& work) noexcept {
     row(id).room = work.target.only();

@@ -15,11 +15,12 @@ using channel::ChannelState;
 namespace {
 
 // Lives whose endpoints are known for stale: memory must not grow with every life.
-constexpr std::size_t past_lives_max = 1024;
+constexpr std::size_t earlier_connections_max = 1024;
 
 /// Whose endpoint of a life before `peer` is, if it is one.
-char const* past_owner_of(channel::PastLives const& past, Endpoint const& peer) noexcept {
-  for (auto const& [its_own, its_peer] : past) {
+char const* earlier_owner_of(channel::EarlierConnections const& earlier,
+                             Endpoint const& peer) noexcept {
+  for (auto const& [its_own, its_peer] : earlier) {
     if (peer == its_peer) return "the peer's";
     if (peer == its_own) return "this side's own";
   }
@@ -33,11 +34,11 @@ Error used_up() {
 }  // namespace
 
 void PreparedChannel::follow(ChannelState& before) noexcept {
-  auto& past = state_->past;
-  past = std::move(before.past);
+  auto& earlier = state_->earlier;
+  earlier = std::move(before.earlier);
   try {
-    if (past.size() == past_lives_max) past.erase(past.begin());
-    past.emplace_back(before.connection.own(), before.connection.peer());
+    if (earlier.size() == earlier_connections_max) earlier.erase(earlier.begin());
+    earlier.emplace_back(before.connection.own(), before.connection.peer());
   } catch (std::bad_alloc const&) {
     // An endpoint of that life will not be called stale.
   }
@@ -74,7 +75,8 @@ Result<PendingWork> PreparedChannel::post_receive(Receive const& work, SourceLin
 }
 
 Result<Channel> PreparedChannel::handshake(Endpoint const& peer) && {
-  if (char const* const owner = state_ != nullptr ? past_owner_of(state_->past, peer) : nullptr)
+  if (char const* const owner =
+          state_ != nullptr ? earlier_owner_of(state_->earlier, peer) : nullptr)
     return Error{Errc::incompatible_peer,
                  "this endpoint is stale: it is " + std::string{owner} +
                      " of a connection before prepare_again(), queue pair " +

@@ -54,7 +54,7 @@ class ConnectingState {
 
  private:
   PreparedQueuePair queue_pair_;
-  verbs::QueuePairHandle* handle_ = verbs::QueuePairDoor::handle_of(queue_pair_);
+  verbs::QueuePairHandle* handle_ = verbs::QueuePairAccess::handle_of(queue_pair_);
   CmLink link_;  // destroyed before the queue pair, whose destruction waits for it
   Watch watch_;
   Deadline deadline_;

@@ -110,7 +110,7 @@ Endpoint peer_of(QueuePairHandle const& queue_pair, ibv_qp_attr const& attribute
 }  // namespace
 
 Result<QueuePairHandle*> usable(PreparedQueuePair& queue_pair) {
-  QueuePairHandle* const handle = verbs::QueuePairDoor::handle_of(queue_pair);
+  QueuePairHandle* const handle = verbs::QueuePairAccess::handle_of(queue_pair);
   if (handle == nullptr)
     return Error{Errc::invalid_argument,
                  "this queue pair was connected or moved from before; prepare another"};
@@ -198,7 +198,7 @@ Result<void> make_ready(rdma_cm_id& id, QueuePairHandle& queue_pair) {
 }
 
 CmConnection completed(Side side, CmLink link, PreparedQueuePair queue_pair, Contract contract) {
-  QueuePairHandle& handle = *verbs::QueuePairDoor::handle_of(queue_pair);
+  QueuePairHandle& handle = *verbs::QueuePairAccess::handle_of(queue_pair);
   if (handle.domain->context->is_iwarp())
     handle.first_sender =
         side == Side::connects ? verbs::FirstSender::own : verbs::FirstSender::peer;
@@ -211,7 +211,7 @@ CmConnection completed(Side side, CmLink link, PreparedQueuePair queue_pair, Con
   CmPeer peer{CmAddress::of(*rdma_get_peer_addr(link.id.get())).to_text(), contract.send_depth,
               contract.receive_depth, contract.message_bytes_max, std::move(contract.private_data)};
   auto keeper = std::make_unique<CmKeeper>(std::move(link), peer.address);
-  return {verbs::QueuePairDoor::connected(std::move(queue_pair), std::move(keeper)),
+  return {verbs::QueuePairAccess::connected(std::move(queue_pair), std::move(keeper)),
           std::move(peer)};
 }
 

@@ -142,7 +142,7 @@ Result<std::unique_ptr<Answering>> CmRequest::State::answer(
     return prepared.error();
   }
   auto& [message, watch] = prepared.value();
-  auto parameters = cm::parameters_of(*verbs::QueuePairDoor::handle_of(queue_pair), message);
+  auto parameters = cm::parameters_of(*verbs::QueuePairAccess::handle_of(queue_pair), message);
   parameters.responder_resources = std::min(parameters.responder_resources, responder_resources);
   parameters.initiator_depth = std::min(parameters.initiator_depth, initiator_depth);
   auto answering = std::make_unique<Answering>(std::move(queue_pair), std::move(link),

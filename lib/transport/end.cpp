@@ -145,13 +145,13 @@ void End::take_arrivals(bool up_to_one) noexcept {
     }
     if (!next.value()) return send_words();
     has_changed_ = true;
-    if (char const* const wrong = judge(*next.value()))
+    if (char const* const wrong = take_arrival(*next.value()))
       return break_by({Errc::incompatible_peer, wrong});
     if (up_to_one && waiting_ > 0) return;
   }
 }
 
-char const* End::judge(Line::Arrival const& arrival) noexcept {
+char const* End::take_arrival(Line::Arrival const& arrival) noexcept {
   auto const word = decode(arrival.bits);
   if (!word) return "the peer sent a word that means nothing: it is not a transport of lend's";
   greetings_.note_arrival();

@@ -99,7 +99,7 @@ class End final : private Lender {
   /// Takes what has come, until there is a message for the program, if `up_to_one`.
   void take_arrivals(bool up_to_one) noexcept;
   /// What one word says; or what is wrong with it.
-  [[nodiscard]] char const* judge(Line::Arrival const& arrival) noexcept;
+  [[nodiscard]] char const* take_arrival(Line::Arrival const& arrival) noexcept;
   void break_by(Error cause) noexcept;
   /// Of a message in a ring, or 0.
   [[nodiscard]] std::uint32_t cells_of(std::size_t bytes) const noexcept {

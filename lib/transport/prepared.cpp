@@ -20,7 +20,7 @@ Result<std::unique_ptr<transport::End>> transport::Preparing::connect(
   fit_to_each_other(ours_, terms);
   auto const* const connected = std::get_if<QueuePair>(&way);
   auto const first = connected != nullptr && connected->native() != nullptr
-                         ? verbs::QueuePairDoor::handle_of(*connected).first_sender
+                         ? verbs::QueuePairAccess::handle_of(*connected).first_sender
                          : verbs::FirstSender::either;
   LEND_TRY(line, connect_line(std::move(way), terms));
   TransportLimits limits{

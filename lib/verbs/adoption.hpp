@@ -22,7 +22,7 @@ struct ServiceChoice {
 };
 
 /// Reaches the inside of queue pairs.
-struct QueuePairDoor {
+struct QueuePairAccess {
   /// As PreparedQueuePairOf::create() of that service. The handle knows it, and posts as it asks;
   /// the type says nothing here.
   [[nodiscard]] static Result<PreparedQueuePair> prepare(ProtectionDomain const& domain,

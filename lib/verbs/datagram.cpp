@@ -53,10 +53,10 @@ ibv_ah* Destination::native() const noexcept {
 }
 
 Result<Destination> AnyQueuePair::destination_at(Endpoint const& peer) const {
-  return verbs::DestinationDoor::at(handle(), peer);
+  return verbs::DestinationAccess::at(handle(), peer);
 }
 
-Result<Destination> verbs::DestinationDoor::at(QueuePairHandle const& own, Endpoint const& peer) {
+Result<Destination> verbs::DestinationAccess::at(QueuePairHandle const& own, Endpoint const& peer) {
   LEND_TRYV(verbs::check_fit(own.local, peer));
   ibv_ah_attr address = verbs::address_of(own, peer);
   verbs::Provider const& provider = own.domain->provider();
@@ -71,13 +71,13 @@ Result<Destination> verbs::DestinationDoor::at(QueuePairHandle const& own, Endpo
 Result<Destination> AnyQueuePair::destination_back(DatagramSender const& sender,
                                                    std::span<std::byte const> header,
                                                    std::uint32_t queue_key) const {
-  return verbs::DestinationDoor::back_to(handle(), sender, header, queue_key);
+  return verbs::DestinationAccess::back_to(handle(), sender, header, queue_key);
 }
 
-Result<Destination> verbs::DestinationDoor::back_to(QueuePairHandle const& own,
-                                                    DatagramSender const& sender,
-                                                    std::span<std::byte const> header,
-                                                    std::uint32_t queue_key) {
+Result<Destination> verbs::DestinationAccess::back_to(QueuePairHandle const& own,
+                                                      DatagramSender const& sender,
+                                                      std::span<std::byte const> header,
+                                                      std::uint32_t queue_key) {
   if (header.size() < datagram_header_bytes)
     return Error{Errc::invalid_argument, "a header of " + std::to_string(header.size()) +
                                              " bytes; it is the first 40 of the datagram's room"};

@@ -15,7 +15,7 @@
 namespace lend::verbs {
 
 /// Reaches the inside of destinations.
-struct DestinationDoor {
+struct DestinationAccess {
   /// Null after a move.
   [[nodiscard]] static std::shared_ptr<DestinationHandle const> const& handle_of(
       Destination const& destination) noexcept {

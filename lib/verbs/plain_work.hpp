@@ -164,7 +164,8 @@ struct Form {
       request.opcode = opcode_of(*plain.peer);
       fill_change(request, *plain.peer);
     }
-    if constexpr (is_addressed<Work>) address_to(*DestinationDoor::handle_of(*plain.peer), request);
+    if constexpr (is_addressed<Work>)
+      address_to(*DestinationAccess::handle_of(*plain.peer), request);
   }
 };
 using Forms = std::tuple<Form<Send>, Form<Receive>, Form<Write>, Form<Read>, Form<Atomic>>;

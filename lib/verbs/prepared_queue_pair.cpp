@@ -17,7 +17,7 @@
 
 namespace lend {
 
-using verbs::QueuePairDoor;
+using verbs::QueuePairAccess;
 using verbs::QueuePairHandle;
 
 namespace {
@@ -184,24 +184,25 @@ AnyPreparedQueuePair::AnyPreparedQueuePair(AnyPreparedQueuePair&&) noexcept = de
 AnyPreparedQueuePair& AnyPreparedQueuePair::operator=(AnyPreparedQueuePair&&) noexcept = default;
 AnyPreparedQueuePair::~AnyPreparedQueuePair() = default;
 
-QueuePairHandle* QueuePairDoor::handle_of(AnyPreparedQueuePair& prepared) noexcept {
+QueuePairHandle* QueuePairAccess::handle_of(AnyPreparedQueuePair& prepared) noexcept {
   return prepared.handle_.get();
 }
 
-std::weak_ptr<QueuePairHandle> QueuePairDoor::watch(AnyPreparedQueuePair const& prepared) noexcept {
+std::weak_ptr<QueuePairHandle> QueuePairAccess::watch(
+    AnyPreparedQueuePair const& prepared) noexcept {
   return prepared.handle_;
 }
 
-std::shared_ptr<verbs::DestroyedFlag const> QueuePairDoor::end_of(
+std::shared_ptr<verbs::DestroyedFlag const> QueuePairAccess::end_of(
     AnyPreparedQueuePair const& prepared) noexcept {
   return prepared.handle_->is_destroyed;
 }
 
-Result<PreparedQueuePair> QueuePairDoor::prepare(ProtectionDomain const& domain,
-                                                 CompletionQueue const& completions,
-                                                 QueuePairOptions const& options,
-                                                 ServiceChoice choice,
-                                                 ReceiveQueue const* receives) {
+Result<PreparedQueuePair> QueuePairAccess::prepare(ProtectionDomain const& domain,
+                                                   CompletionQueue const& completions,
+                                                   QueuePairOptions const& options,
+                                                   ServiceChoice choice,
+                                                   ReceiveQueue const* receives) {
   AnyPreparedQueuePair::Kind const kind{choice.service, choice.queue_key};
   LEND_TRY(handle, receives == nullptr
                        ? AnyPreparedQueuePair::make(domain, completions, options, kind)
@@ -209,13 +210,13 @@ Result<PreparedQueuePair> QueuePairDoor::prepare(ProtectionDomain const& domain,
   return PreparedQueuePair{std::move(handle)};
 }
 
-Result<QueuePair> QueuePairDoor::activate(PreparedQueuePair prepared) {
+Result<QueuePair> QueuePairAccess::activate(PreparedQueuePair prepared) {
   LEND_TRY(handle, prepared.activate_it());
   return QueuePair{std::move(handle)};
 }
 
-QueuePair QueuePairDoor::connected(PreparedQueuePair&& prepared,
-                                   std::unique_ptr<verbs::ConnectionKeeper> keeper) noexcept {
+QueuePair QueuePairAccess::connected(PreparedQueuePair&& prepared,
+                                     std::unique_ptr<verbs::ConnectionKeeper> keeper) noexcept {
   prepared.handle_->keeper = std::move(keeper);
   return QueuePair{std::move(prepared.handle_)};
 }

@@ -204,7 +204,7 @@ std::uint64_t AnyQueuePair::message_bytes_max() const noexcept {
   if (service() == Service::datagram) return handle().local.mtu_bytes;
   return handle().message_bytes_max;
 }
-QueuePairHandle const& verbs::QueuePairDoor::handle_of(AnyQueuePair const& queue_pair) noexcept {
+QueuePairHandle const& verbs::QueuePairAccess::handle_of(AnyQueuePair const& queue_pair) noexcept {
   return queue_pair.handle();
 }
 ibv_qp* AnyQueuePair::native() const noexcept {

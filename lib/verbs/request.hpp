@@ -122,7 +122,7 @@ namespace lend::verbs {
                                             std::optional<std::uint32_t> immediate,
                                             std::uint64_t id, ibv_sge* elements, Resolved resolved,
                                             ibv_send_wr& request) noexcept {
-  address_to(*DestinationDoor::handle_of(*work.to), request);
+  address_to(*DestinationAccess::handle_of(*work.to), request);
   request.imm_data = htobe32(immediate.value_or(0));
   fill(queue_pair, request, id, elements, resolved, immediate ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND,
        true);
@@ -130,7 +130,7 @@ namespace lend::verbs {
 /// Whether a datagram of `bytes` can go there from `queue_pair`; none: it can.
 [[nodiscard, gnu::always_inline]] inline PostRefusal destination_refusal(
     QueuePairHandle const& queue_pair, Destination const& to, std::uint64_t bytes) noexcept {
-  auto const& there = DestinationDoor::handle_of(to);
+  auto const& there = DestinationAccess::handle_of(to);
   if (!there) return PostRefusal::no_destination;
   if (there->domain != queue_pair.domain) return PostRefusal::foreign_destination;
   // The limit of a post holds for rooms, too, which are longer than their datagrams.

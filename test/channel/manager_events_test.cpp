@@ -71,7 +71,7 @@ struct Watched {
     auto queue_pair = prepared.take_queue_pair();
     auto const itself = queue_pair.endpoint();
     managers.push_back(std::make_unique<Manager>());
-    verbs::QueuePairDoor::handle_of(queue_pair)->keeper =
+    verbs::QueuePairAccess::handle_of(queue_pair)->keeper =
         std::make_unique<Keeper>(*managers.back());
     auto connected = must(std::move(queue_pair).connect(itself));
     std::optional<FewDescriptors> few;

@@ -34,7 +34,7 @@ End odd_end(std::uint32_t depth = 128, FakeDevice device = {}) {
                       .inline_bytes(0)
                       .build();
   auto queue_pair =
-      verbs::QueuePairDoor::connected(prepared.value().take_queue_pair(), nullptr);  // iWARP, too
+      verbs::QueuePairAccess::connected(prepared.value().take_queue_pair(), nullptr);  // iWARP, too
   return {domain.allocate(64 * piece).value(),
           std::move(prepared).value().adopt(std::move(queue_pair)).value()};
 }

@@ -60,7 +60,7 @@ End watched_end() {
   auto const domain = open_fake().value().allocate_protection_domain().value();
   auto prepared = prepare_channel(domain, one_element()).value();
   auto connected =
-      verbs::QueuePairDoor::connected(prepared.take_queue_pair(), std::make_unique<Watcher>());
+      verbs::QueuePairAccess::connected(prepared.take_queue_pair(), std::make_unique<Watcher>());
   return {domain.allocate(64).value(), std::move(prepared).adopt(std::move(connected)).value()};
 }
 

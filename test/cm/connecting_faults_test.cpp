@@ -219,7 +219,7 @@ TEST_CASE("on iWARP a thread destroys what waits for its peer", "[cm]") {
   Host const host{IBV_TRANSPORT_IWARP};
   auto listener = listener_here();
   auto prepared = host.prepare();
-  auto const is_destroyed = verbs::QueuePairDoor::end_of(prepared);
+  auto const is_destroyed = verbs::QueuePairAccess::end_of(prepared);
   EventLoop loop;
   auto& one = loop.add(CmConnecting::begin(listener.address(), std::move(prepared), within(20s)));
   while (loop.turn(0)) continue;

@@ -28,7 +28,7 @@ namespace lend {
 
 class ReceiveQueue;
 namespace verbs {
-struct QueuePairDoor;
+struct QueuePairAccess;
 struct QueuePairHandle;
 struct ReceiveQueueHandle;
 }  // namespace verbs
@@ -77,7 +77,7 @@ class LEND_EXPORT AnyPreparedQueuePair {
   [[nodiscard]] Result<Handle> activate_it();
 
  private:
-  friend struct verbs::QueuePairDoor;
+  friend struct verbs::QueuePairAccess;
   [[nodiscard]] static Result<Handle> make(
       ProtectionDomain const& domain, CompletionQueues completions, QueuePairOptions const& options,
       Kind kind, std::shared_ptr<verbs::ReceiveQueueHandle> const& shared_receives);
@@ -173,7 +173,7 @@ class LEND_EXPORT AnyQueuePair {
   [[nodiscard]] verbs::QueuePairHandle const& batch_owner() const noexcept { return handle(); }
 
  private:
-  friend struct verbs::QueuePairDoor;
+  friend struct verbs::QueuePairAccess;
   [[nodiscard]] verbs::QueuePairHandle& handle() const noexcept;  // stops where it was moved from
   Handle handle_;                                                 // one owner; others watch
 };

@@ -17,7 +17,7 @@ struct ibv_ah;
 namespace lend {
 
 namespace verbs {
-struct DestinationDoor;
+struct DestinationAccess;
 struct DestinationHandle;
 }  // namespace verbs
 
@@ -71,7 +71,7 @@ class LEND_EXPORT Destination {
 
  private:
   friend class AnyQueuePair;
-  friend struct verbs::DestinationDoor;
+  friend struct verbs::DestinationAccess;
   explicit Destination(std::shared_ptr<verbs::DestinationHandle const> handle) noexcept
       : handle_{std::move(handle)} {}
   std::shared_ptr<verbs::DestinationHandle const> handle_;

@@ -86,7 +86,7 @@ class PreparedQueuePairOf : public AnyPreparedQueuePair {
   }
 
  private:
-  friend struct verbs::QueuePairDoor;
+  friend struct verbs::QueuePairAccess;
   explicit PreparedQueuePairOf(Handle handle) noexcept : AnyPreparedQueuePair{std::move(handle)} {}
   [[nodiscard]] static QueuePairOptions complete(OptionsOf<S> const& options) {
     if constexpr (std::same_as<S, Rc>)
@@ -236,7 +236,7 @@ class QueuePairOf : public AnyQueuePair {
 
  private:
   friend class PreparedQueuePairOf<S>;
-  friend struct verbs::QueuePairDoor;
+  friend struct verbs::QueuePairAccess;
   explicit QueuePairOf(Handle handle) noexcept : AnyQueuePair{std::move(handle)} {}
 };
 
