@@ -18,23 +18,23 @@ constexpr std::chrono::milliseconds telling_bound{200};
 void GroupState::leave() noexcept {
   if (std::exchange(has_left_, true)) return;
   if (!broken_ && !inheritance_.is_inherited()) {
-    for (auto const& link : links_)
-      if (link != nullptr)
-        static_cast<void>(link->take_arrivals());  // the peer may have left before
+    for (auto const rank : linked_)
+      static_cast<void>(links_[rank]->take_arrivals());  // the peer may have left before
     // In the middle of a call it is missed.
     end_links(call_.exists() ? Note::of({Fault::Reason::left, ranks_.rank, ranks_.rank})
                              : Note{.kind = Note::Kind::left},
               within(leaving_bound));
   }
-  for (auto& link : links_) link.reset();
+  for (auto const rank : linked_) links_[rank].reset();
+  linked_.clear();
   posted_.fail();
 }
 
 void GroupState::end_links(Note const& note, Deadline deadline) noexcept {
   for (;;) {
     bool is_over = true;
-    for (auto const& link : links_)
-      if (link != nullptr) is_over = link->try_end(note) && link->is_quiet() && is_over;
+    for (auto const rank : linked_)
+      is_over = links_[rank]->try_end(note) && links_[rank]->is_quiet() && is_over;
     if (is_over) return;
     auto const ready = set_.wait(ready_, deadline);
     if (!ready.has_value()) return;
@@ -48,12 +48,12 @@ void GroupState::end_links(Note const& note, Deadline deadline) noexcept {
 
 Result<void> GroupState::check_for_losses() noexcept {
   // A peer says why before its links end.
-  for (auto const& link : links_)
-    if (link != nullptr && link->failure() != nullptr) static_cast<void>(link->take_arrivals());
-  for (std::uint32_t i = 0; i < ranks_.size; ++i)
-    if (links_[i] != nullptr && links_[i]->fault()) return told(i, *links_[i]->fault());
-  for (std::uint32_t i = 0; i < ranks_.size; ++i) {
-    if (links_[i] == nullptr || links_[i]->failure() == nullptr) continue;
+  for (auto const i : linked_)
+    if (links_[i]->failure() != nullptr) static_cast<void>(links_[i]->take_arrivals());
+  for (auto const i : linked_)
+    if (links_[i]->fault()) return told(i, *links_[i]->fault());
+  for (auto const i : linked_) {
+    if (links_[i]->failure() == nullptr) continue;
     // The look at another link may have found the end of this one.
     static_cast<void>(links_[i]->take_arrivals());
     if (links_[i]->fault()) return told(i, *links_[i]->fault());

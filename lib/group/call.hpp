@@ -22,6 +22,7 @@ struct Membership {
   std::uint32_t id = 0;                  // from the members, without a word to them
   std::uint32_t number = 0;              // of calls that were begun; wraps
   bool is_whole = false;                 // all ranks of the group, in their order
+  bool has_few_links = false;            // its calls go in Hops
 
   /// The same at all members, another for another list, but for one pair in 2^32.
   [[nodiscard]] static std::uint32_t id_of(std::span<std::uint32_t const> members) noexcept;

@@ -12,12 +12,8 @@ namespace lend::group {
 
 namespace {
 
-// Devices answer in microseconds; one that is gone does not.
-constexpr std::chrono::milliseconds roll_call_bound{50};
-constexpr int roll_call_tries = 3;
-
-std::unique_ptr<Membership> whole_of(Ranks ranks) {
-  Membership whole{.ranks = ranks, .is_whole = true};
+std::unique_ptr<Membership> whole_of(Ranks ranks, bool has_few_links) {
+  Membership whole{.ranks = ranks, .is_whole = true, .has_few_links = has_few_links};
   for (std::uint32_t rank = 0; rank < ranks.size; ++rank) whole.members.push_back(rank);
   whole.id = Membership::id_of(whole.members);
   return std::make_unique<Membership>(std::move(whole));
@@ -35,6 +31,7 @@ GroupState::GroupState(ProtectionDomain const& domain, WaitSet set, OwnRecord re
       record_{std::move(record)},
       stage_{record_.room(), std::move(fetched)},
       ranks_{ranks},
+      neighbours_{ranks.size, options.links},
       options_{options},
       cards_(ranks.size),
       links_(ranks.size),
@@ -42,7 +39,7 @@ GroupState::GroupState(ProtectionDomain const& domain, WaitSet set, OwnRecord re
       ready_(std::max(ranks.size, 1u)),
       call_{options} {
   std::iota(rank_by_tag_.begin(), rank_by_tag_.end(), 0u);
-  teams_.push_back(whole_of(ranks));
+  teams_.push_back(whole_of(ranks, neighbours_.are_few()));
 }
 
 Result<std::shared_ptr<GroupState>> GroupState::prepare(ProtectionDomain const& domain, Ranks ranks,
@@ -65,12 +62,13 @@ Result<std::shared_ptr<GroupState>> GroupState::prepare(ProtectionDomain const& 
   channel.keep_alive = options.keep_alive;
   channel.wait_set = &state->set_;
   for (std::uint32_t i = 0; i < ranks.size; ++i) {
-    if (i == ranks.rank) continue;
+    if (!state->neighbours_.are_linked(ranks.rank, i)) continue;
     channel.tag = i;
     LEND_TRY(prepared, prepare_channel(domain, channel));
     state->cards_[i] = {prepared.endpoint(), remote};
     LEND_TRY(made, Link::prepare(domain, std::move(prepared), link));
     state->links_[i] = std::move(made);
+    state->linked_.push_back(i);
   }
   return state;
 }
@@ -79,22 +77,26 @@ void GroupState::keep(std::span<std::uint32_t const> ranks) {
   if (ranks.size() == ranks_.size) return;
   std::vector<std::unique_ptr<Link>> links;
   Ranks kept{.size = static_cast<std::uint32_t>(ranks.size())};
+  linked_.clear();
   for (std::uint32_t const old : ranks) {
     auto const rank = static_cast<std::uint32_t>(links.size());
-    if (old == ranks_.rank) kept.rank = rank;
+    if (old == ranks_.rank)
+      kept.rank = rank;
+    else
+      linked_.push_back(rank);
     rank_by_tag_[old] = rank;
     links.push_back(std::move(links_[old]));
   }
   links_ = std::move(links);
   ranks_ = kept;
-  teams_.front() = whole_of(kept);
+  neighbours_ = {kept.size, GroupLinks::all};
+  teams_.front() = whole_of(kept, false);
 }
 
 Result<void> GroupState::connect(std::span<RankCard const> theirs) {
-  for (std::uint32_t i = 0; i < ranks_.size; ++i)
-    if (links_[i] != nullptr) {
-      LEND_TRYV(links_[i]->connect(theirs[i]));
-    }
+  for (auto const rank : linked_) {
+    LEND_TRYV(links_[rank]->connect(theirs[rank]));
+  }
   return success();
 }
 
@@ -119,6 +121,7 @@ Result<Membership*> GroupState::team(std::span<std::uint32_t const> members) {
   if (!is_member[ranks_.rank])
     return wrong("this rank, " + std::to_string(ranks_.rank) + ", is not one of its " +
                  std::to_string(members.size()) + " members");
+  LEND_TRYV(check_links_of(members));
   auto const own = std::ranges::find(members, ranks_.rank) - members.begin();
   auto const id = Membership::id_of(members);
   // Ranks that share a link are in both teams, if messages of both go over it: each sees the clash.
@@ -130,6 +133,20 @@ Result<Membership*> GroupState::team(std::span<std::uint32_t const> members) {
       .ranks{static_cast<std::uint32_t>(own), static_cast<std::uint32_t>(members.size())},
       .id = id}));
   return teams_.back().get();
+}
+
+/// The same at all members, so that none waits for another that was refused.
+Result<void> GroupState::check_links_of(std::span<std::uint32_t const> members) const {
+  if (!neighbours_.are_few()) return success();
+  for (auto const one : members)
+    for (auto const other : members)
+      if (one < other && !neighbours_.are_linked(one, other))
+        return Error{Errc::invalid_argument,
+                     "no such team: ranks " + std::to_string(one) + " and " +
+                         std::to_string(other) +
+                         " have no link, and all members need one to each other; make the group "
+                         "with GroupLinks::all"};
+  return success();
 }
 
 // ---- one call ----
@@ -153,7 +170,7 @@ Error GroupState::is_under_way() const {
 Result<void> GroupState::begin(Membership& team, Call const& call) noexcept {
   LEND_TRYV(call_.begin(team, call));
   record_.enter(team, call);
-  for (std::uint32_t const rank : team.members) {
+  for (auto const rank : linked_) {
     LEND_TRYV(check_agreement(rank));
   }
   return success();
@@ -286,6 +303,7 @@ Result<void> GroupState::wait(Deadline deadline, std::string_view then) noexcept
     if (!deadline.has_passed() || ++late_rounds_ < rounds_max) return success();
   }
   LEND_TRYV(check_for_losses());
+  if (neighbours_.are_few()) record_.set_awaited(call_.awaited());
   auto const ready = set_.wait(ready_, deadline);
   if (ready.has_value()) return take_news(ready.value());
   if (!base::is_given_up(ready.error())) return ready.error();
@@ -297,43 +315,6 @@ Result<void> GroupState::wait(Deadline deadline, std::string_view then) noexcept
     if (!found.empty()) why = std::move(found);
   }
   return base::gave_up(deadline, call_.text() + " did not complete", (": " + why).append(then));
-}
-
-Result<std::string> GroupState::call_the_roll() noexcept {
-  auto const& members = call_.team().members;
-  // Those without a whole record: a device may have read it in the middle of a change.
-  auto const ask = [&] {
-    bool has_asked = false;
-    for (std::uint32_t const rank : members)
-      if (links_[rank] != nullptr && !links_[rank]->answer()) has_asked |= links_[rank]->ask();
-    return has_asked;
-  };
-  auto const has_answer = [this](std::uint32_t rank) {
-    return links_[rank] == nullptr || links_[rank]->has_answer();
-  };
-  for (std::uint32_t const rank : members)
-    if (links_[rank] != nullptr) links_[rank]->forget_answer();
-  Deadline const deadline = within(roll_call_bound);
-  for (int tries = 0; tries < roll_call_tries && ask(); ++tries)
-    while (!std::ranges::all_of(members, has_answer)) {
-      auto const ready = set_.wait(ready_, deadline);
-      if (!ready.has_value()) {
-        tries = roll_call_tries;
-        break;
-      }
-      LEND_TRYV(take_news(ready.value()));
-    }
-
-  RollCall roll{call_.team().id, call_.team().number};
-  for (std::uint32_t const rank : members) {
-    if (links_[rank] == nullptr) continue;
-    if (links_[rank]->peer_has_left())
-      roll.add_left(rank);
-    else
-      roll.add(rank, links_[rank]->answer());
-  }
-  missing_ = roll.missing();
-  return roll.text();
 }
 
 Result<void> GroupState::take_news(std::span<Ready const> ready) noexcept {
@@ -350,7 +331,7 @@ Result<void> GroupState::take_news(std::span<Ready const> ready) noexcept {
 
 Result<void> GroupState::check_agreement(std::uint32_t rank) noexcept {
   // What comes between two calls is looked at as the next one begins.
-  if (links_[rank] == nullptr || !call_.exists()) return success();
+  if (!call_.exists()) return success();
   for (auto const& [note, slot] : links_[rank]->arrived())
     if (!call_.agrees_with(note))
       return found(

@@ -4,6 +4,7 @@
 
 #include <group/call.hpp>
 #include <group/link.hpp>
+#include <group/neighbours.hpp>
 #include <group/posted_calls.hpp>
 #include <group/record.hpp>
 #include <group/roll_call.hpp>
@@ -47,7 +48,7 @@ class GroupState {
 
   [[nodiscard]] std::span<RankCard const> cards() const noexcept { return cards_; }
   /// Leaves out the other ranks, and numbers these from 0. Before connect().
-  /// Shape:   `ranks` ascend and have this one.
+  /// Shape:   `ranks` ascend and have this one; all, where there are few links.
   void keep(std::span<std::uint32_t const> ranks);
   [[nodiscard]] Result<void> connect(std::span<RankCard const> theirs);
 
@@ -61,6 +62,7 @@ class GroupState {
   [[nodiscard]] bool is_inherited() const noexcept { return inheritance_.is_inherited(); }
   [[nodiscard]] History& history() noexcept { return history_; }
   [[nodiscard]] Ranks ranks() const noexcept { return ranks_; }
+  [[nodiscard]] Neighbours const& neighbours() const noexcept { return neighbours_; }
   [[nodiscard]] GroupOptions const& options() const noexcept { return options_; }
   [[nodiscard]] Membership& whole() const noexcept { return *teams_.front(); }
   /// The team of these ranks, which is always the same.
@@ -93,6 +95,7 @@ class GroupState {
 
  private:
   [[nodiscard]] Result<void> check_usable() const noexcept;
+  [[nodiscard]] Result<void> check_links_of(std::span<std::uint32_t const> members) const;
   /// With the reason why the posted call has not ended.
   [[nodiscard]] Result<void> check_usable_for(PostedCalls::Id id) const noexcept;
   [[nodiscard]] Error error_of(PostedCalls::Id id) const noexcept;
@@ -130,6 +133,8 @@ class GroupState {
   /// Learns which ranks have not entered the call, and what they are in, from their devices. For
   /// people.
   [[nodiscard]] Result<std::string> call_the_roll() noexcept;
+  /// What linked ranks know of those without a link: which are missing, or awaited.
+  void add_hearsay(RollCall& roll) const;
   [[nodiscard]] Result<void> take_news(std::span<Ready const> ready) noexcept;
   /// Of what came from `rank` with the call.
   [[nodiscard]] Result<void> check_agreement(std::uint32_t rank) noexcept;
@@ -151,9 +156,11 @@ class GroupState {
   OwnRecord record_;
   Stage stage_;  // like the record, it outlives the links
   Ranks ranks_;
+  Neighbours neighbours_;
   GroupOptions options_;
   std::vector<RankCard> cards_;
-  std::vector<std::unique_ptr<Link>> links_;  // by rank; null: this one
+  std::vector<std::unique_ptr<Link>> links_;  // by rank; null: this one, and without a link
+  std::vector<std::uint32_t> linked_{};       // ranks that have one; they ascend
   std::vector<std::uint32_t> rank_by_tag_;    // of channels
   History history_{};
   std::vector<std::unique_ptr<Membership>> teams_;  // the first is that of all ranks

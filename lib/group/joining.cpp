@@ -14,11 +14,13 @@ namespace lend {
 
 namespace {
 
-std::vector<network::Card> cards_of(PreparedGroup const& prepared, std::uint32_t rank) {
+/// One for each link.
+std::vector<network::Card> cards_of(PreparedGroup const& prepared, std::uint32_t rank,
+                                    group::Neighbours const& neighbours) {
   std::vector<network::Card> cards;
   auto const ours = prepared.cards();
   for (std::uint32_t to = 0; to < ours.size(); ++to)
-    if (to != rank) cards.push_back({to, ours[to].endpoint, ours[to].record});
+    if (neighbours.are_linked(rank, to)) cards.push_back({to, ours[to].endpoint, ours[to].record});
   return cards;
 }
 
@@ -51,6 +53,13 @@ Result<Group> Group::rejoin(Seat const& seat, Deadline deadline, Rejoin const& h
                                              std::to_string(seat.size) + " ranks cannot be"};
   if (how.patience < milliseconds{0} || how.patience > std::chrono::days{30})
     return Error{Errc::invalid_argument, "the patience is 0 to 30 days"};
+  // Links are prepared before it is known which seats stay empty, and so which numbers they get.
+  if (group::Neighbours{seat.size, state().options().links}.are_few() && how.at_least != 0 &&
+      how.at_least < seat.size)
+    return Error{Errc::invalid_argument,
+                 "ranks with few links rejoin when all " + std::to_string(seat.size) +
+                     " have come, not " + std::to_string(how.at_least) +
+                     ": make the group with GroupLinks::all to go on with fewer"};
   state().leave();
   network::Coming coming{.generation = history.generation,
                          .seen = history.seen,
@@ -73,6 +82,8 @@ Result<Group> Group::meet(ProtectionDomain const& domain, Seat const& seat, Dead
     auto const& [generation, finished_by_all, ranks] = proposal.members;
     coming.seen = std::max(coming.seen, generation);
     auto& state = *prepared.state_;
+    if (state.neighbours().are_few() && ranks.size() != state.ranks().size)
+      return Error{Errc::incompatible_peer, "the desk proposed fewer ranks than have links"};
     state.keep(ranks);
     state.history() = {
         .generation = generation, .seen = coming.seen, .finished_by_all = finished_by_all};
@@ -80,10 +91,12 @@ Result<Group> Group::meet(ProtectionDomain const& domain, Seat const& seat, Dead
   };
   if (seat.size == 1)
     return connect(std::move(first), {{coming.seen + 1, coming.finished, {0}}, {}});
-  LEND_TRY(meeting, network::DeskVisit::sit(seat, {options.message_bytes, options.window}, deadline,
-                                            coming));
+  group::Neighbours const neighbours{seat.size, options.links};
+  LEND_TRY(meeting, network::DeskVisit::sit(
+                        seat, {options.message_bytes, options.window, neighbours.are_few()},
+                        deadline, coming));
   for (auto prepared = std::move(first);;) {
-    LEND_TRY(proposal, meeting.swap(cards_of(prepared, seat.rank)));
+    LEND_TRY(proposal, meeting.swap(cards_of(prepared, seat.rank, neighbours)));
     if (proposal) {
       auto group = connect(std::move(prepared), *proposal);
       if (group) {

@@ -43,6 +43,12 @@ std::optional<bool> Record::has_entered(std::uint32_t id, std::uint32_t call) co
   return false;
 }
 
+std::optional<Record::Awaited> Record::awaited_in(std::uint32_t id,
+                                                  std::uint32_t call) const noexcept {
+  if (state != State::in_call || team != id || number != call || awaited < 2) return {};
+  return Awaited{awaited / 2 - 1, awaited % 2 != 0};
+}
+
 std::string Record::text() const {
   if (state == State::broken) return "has broken the group";
   if (number == 0) return "has made no call";
@@ -83,6 +89,7 @@ void OwnRecord::enter(Membership const& team, Call const& call) noexcept {
           : static_cast<std::uint16_t>(std::min<std::uint32_t>(team.ranks.size, UINT16_MAX));
   record_.collective = call.collective;
   record_.state = Record::State::in_call;
+  record_.awaited = awaited_ = 0;
   if (std::exchange(file_, call.where.file) != call.where.file) {
     std::string_view file{file_};
     file.remove_prefix(file.size() - std::min(file.size(), record_.file.size()));
@@ -103,6 +110,19 @@ void OwnRecord::enter(Membership const& team, Call const& call) noexcept {
 void OwnRecord::set(Record::State state) noexcept {
   record_.state = state;
   publish();
+}
+
+void OwnRecord::set_awaited(std::uint32_t rank) noexcept {
+  auto const awaited = 2 * rank + 2;
+  if (std::exchange(awaited_, awaited) != awaited) tell_awaited(awaited);
+}
+
+void OwnRecord::set_missing(std::span<std::uint32_t const> ranks) noexcept {
+  tell_awaited(ranks.empty() ? awaited_ : 2 * ranks.front() + 3);
+}
+
+void OwnRecord::tell_awaited(std::uint32_t awaited) noexcept {
+  if (std::exchange(record_.awaited, awaited) != awaited) publish();
 }
 
 void OwnRecord::publish() noexcept {

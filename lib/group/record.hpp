@@ -28,6 +28,11 @@ struct Record {
   struct Entered {
     std::uint32_t team = 0, number = 0;  // number 0: none
   };
+  /// The rank that a call waits for, where ranks have few links.
+  struct Awaited {
+    std::uint32_t rank = 0;
+    bool is_missing = false;  ///< it had not entered the call when this rank looked
+  };
 
   std::uint64_t checksum = 0;  ///< of the rest: a reader finds out that it read half of a change
   std::uint32_t team = 0, number = 0;
@@ -36,12 +41,16 @@ struct Record {
   std::uint16_t team_size = 0;  ///< 0: the whole group
   Collective collective{};
   State state{};
-  std::array<char, 40> file{};     ///< the end of its name, padded with zeros
+  std::array<char, 36> file{};     ///< the end of its name, padded with zeros
+  std::uint32_t awaited = 0;       ///< 0: not known; 2 · rank + 2, and 1 more if it is missing
   std::array<Entered, 7> teams{};  ///< used last, the latest first
 
   /// Whether it had entered this call, or one after. Nothing: it cannot be told.
   [[nodiscard]] std::optional<bool> has_entered(std::uint32_t id,
                                                 std::uint32_t call) const noexcept;
+  /// What it waits for in this call; nothing if it is in another.
+  [[nodiscard]] std::optional<Awaited> awaited_in(std::uint32_t id,
+                                                  std::uint32_t call) const noexcept;
   /// What the rank is in, for people: "is in barrier 3 (solver.cpp:118)".
   [[nodiscard]] std::string text() const;
 
@@ -65,15 +74,21 @@ class OwnRecord {
   /// The call is over.
   void leave() noexcept { set(Record::State::idle); }
   void set(Record::State state) noexcept;
+  /// What the call waits for.
+  void set_awaited(std::uint32_t rank) noexcept;
+  /// Which ranks it has found missing; until it waits for another.
+  void set_missing(std::span<std::uint32_t const> ranks) noexcept;
 
  private:
   OwnRecord(MemoryRegion memory, std::byte* place) noexcept
       : memory_{std::move(memory)}, place_{place} {}
+  void tell_awaited(std::uint32_t awaited) noexcept;
   void publish() noexcept;
 
   MemoryRegion memory_;
   std::byte* place_;            // in it
   char const* file_ = nullptr;  // whose name is in the record
+  std::uint32_t awaited_ = 0;   // as in the record, without what is missing
   Record record_{};
 };
 

@@ -3,6 +3,7 @@
 #include <group/roll_call.hpp>
 
 #include <algorithm>
+#include <span>
 
 namespace lend::group {
 
@@ -23,6 +24,11 @@ void RollCall::add(std::uint32_t rank, std::optional<Record> const& record) {
   told_.push_back(record->text());
 }
 
+void RollCall::add_hearsay(std::uint32_t rank, std::uint32_t by) {
+  auto const is_heard = [rank](auto const& each) { return each.first == rank; };
+  if (std::ranges::none_of(heard_, is_heard)) heard_.emplace_back(rank, by);
+}
+
 std::string RollCall::text() const {
   std::string text;
   auto const add = [&text](std::string const& clause) {
@@ -36,6 +42,12 @@ std::string RollCall::text() const {
   for (std::size_t i = 0; i < shown; ++i)
     add("rank " + std::to_string(missing_[i]) + " has not come: it " + told_[i]);
   if (missing_.size() > shown) add(std::to_string(missing_.size() - shown) + " more have not come");
+  for (auto const& [rank, by] : std::span{heard_}.first(std::min(heard_.size(), told_max)))
+    add("rank " + std::to_string(rank) + " had not come when rank " + std::to_string(by) +
+        " looked");
+  if (waiting_)
+    add("rank " + std::to_string(waiting_->first) + " waits for rank " +
+        std::to_string(waiting_->second));
   if (!silent_.empty())
     add("no answer from rank " + std::to_string(silent_.front()) + rest(silent_.size(), 1));
   if (!left_.empty())

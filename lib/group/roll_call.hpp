@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lend::group {
@@ -19,6 +20,11 @@ class RollCall {
   void add(std::uint32_t rank, std::optional<Record> const& record);
   /// A rank whose group has ended. It may have entered the call before.
   void add_left(std::uint32_t rank) { left_.push_back(rank); }
+  /// A rank that was missing when rank `by` looked: it may have come since, so it is not missing().
+  void add_hearsay(std::uint32_t rank, std::uint32_t by);
+  [[nodiscard]] bool has_hearsay() const noexcept { return !heard_.empty(); }
+  /// A rank in the call that waits for another, which may itself wait.
+  void add_waiting(std::uint32_t rank, std::uint32_t awaited) { waiting_ = {rank, awaited}; }
 
   /// Those that have not entered the call. A rank of which that cannot be told is not among them.
   [[nodiscard]] std::vector<std::uint32_t> const& missing() const noexcept { return missing_; }
@@ -28,7 +34,9 @@ class RollCall {
  private:
   std::uint32_t team_, number_;
   std::vector<std::uint32_t> missing_{};
-  std::vector<std::string> told_{};  // of each
+  std::vector<std::string> told_{};                               // of each
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> heard_{};  // ranks, and which rank looked
+  std::optional<std::pair<std::uint32_t, std::uint32_t>> waiting_{};
   std::vector<std::uint32_t> silent_{}, left_{};
 };
 

@@ -25,11 +25,26 @@ struct Step {
     in,           ///< part `block` of what the caller gives
     out,          ///< part `block` of what the caller gets
     accumulator,  ///< what is combined so far; what comes first is only copied
+    relay,        ///< slots of the Relay: those of `slots`
+  };
+  /// Slots of a Relay, in a row from slot `first` on; or of those whose number has the bit `bit`,
+  /// from the `first`th of them on.
+  struct Slots {
+    std::uint32_t first = 0, count = 0;
+    std::int8_t bit = -1;  ///< -1: in a row
+
+    [[nodiscard]] std::uint32_t at(std::uint32_t index) const noexcept {
+      auto const i = first + index;
+      if (bit < 0) return i;
+      return (i >> bit << (bit + 1)) | (1u << bit) | (i & ((1u << bit) - 1));
+    }
+    friend bool operator==(Slots const&, Slots const&) = default;
   };
   Kind kind{};
   Place place{};
   std::uint32_t peer = 0;
   std::uint32_t block = 0;
+  Slots slots{};
 
   friend bool operator==(Step const&, Step const&) = default;
 };

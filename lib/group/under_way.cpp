@@ -24,11 +24,13 @@ UnderWay::UnderWay(GroupOptions const& options)
       theirs_(options.message_bytes) {}
 
 Result<void> UnderWay::begin(Membership& team, Call const& call) noexcept try {
-  is_long_ = team.ranks.size > 1 &&
+  bool const has_relays = team.has_few_links && Hops::has_relays(call.collective);
+  is_long_ = team.ranks.size > 1 && !has_relays &&
              call.block_bytes > std::max<std::size_t>(message_bytes_, longest_in_messages);
   auto const longest = is_long_ ? Stage::slot_bytes : message_bytes_;
   if (accumulator_.size() < longest) accumulator_.resize(longest);
   if (theirs_.size() < longest) theirs_.resize(longest);
+  if (has_relays) reserve_relay(team, call);
   team_ = &team;
   call_ = call;
   ++team.number;
@@ -37,7 +39,7 @@ Result<void> UnderWay::begin(Membership& team, Call const& call) noexcept try {
   pieces_ = static_cast<std::uint32_t>(
       std::max<std::size_t>(1, (call.block_bytes + piece_bytes_ - 1) / piece_bytes_));
   auto const [rank, size] = team.ranks;
-  rounds_ = rounds_of(call.collective, size);
+  rounds_ = team.has_few_links ? hops().rounds() : rounds_of(call.collective, size);
   piece_ = 0;
   // The own part needs no message.
   auto const own = rank * call.block_bytes;
@@ -69,14 +71,24 @@ void UnderWay::begin_piece() noexcept {
       call_.collective == Collective::reduce || call_.collective == Collective::allreduce;
   is_accumulating_ = has_own;
   if (has_own) copy(accumulator_, piece_of({.place = Step::Place::in}));
+  if (is_relayed()) begin_relay();
   begin_round();
 }
 
 void UnderWay::begin_round() noexcept {
   steps_.clear();
-  if (round_ < rounds_) add_round(call_.collective, team_->ranks, call_.root, round_, steps_);
+  if (round_ < rounds_) add_steps();
   is_done_.assign(steps_.size(), false);
   if (is_long_) offers_.assign(steps_.size(), {});
+}
+
+void UnderWay::add_steps() noexcept {
+  if (!team_->has_few_links)
+    return add_round(call_.collective, team_->ranks, call_.root, static_cast<std::uint16_t>(round_),
+                     steps_);
+  hops().add_round(round_, steps_);
+  for (Step const& step : steps_)
+    if (step.kind == Step::Kind::send && step.place == Step::Place::relay) relay_.pack(step.slots);
 }
 
 void UnderWay::next_round() noexcept {
@@ -86,6 +98,7 @@ void UnderWay::next_round() noexcept {
 }
 
 void UnderWay::end_piece() noexcept {
+  if (is_relayed()) end_relay();
   bool const has_result =
       call_.collective == Collective::allreduce ||
       (call_.collective == Collective::reduce && team_->ranks.rank == call_.root) ||
@@ -105,19 +118,24 @@ Note UnderWay::head() const noexcept {
           .team = team_->id,
           .number = team_->number,
           .piece = piece_,
-          .round = round_,
+          .round = static_cast<std::uint16_t>(round_),
           .collective = call_.collective,
           .call_bytes = static_cast<std::uint32_t>(call_.block_bytes)};
 }
 
+std::size_t UnderWay::piece_length() const noexcept {
+  return std::min(piece_bytes_, call_.block_bytes - piece_ * piece_bytes_);
+}
+
 std::span<std::byte const> UnderWay::piece_of(Step const& step) const noexcept {
   auto const offset = piece_ * piece_bytes_;
-  auto const length = std::min(piece_bytes_, call_.block_bytes - offset);
+  auto const length = piece_length();
   switch (step.place) {
     case Step::Place::in: return call_.in.subspan(step.block * call_.block_bytes + offset, length);
     case Step::Place::out:
       return call_.out.subspan(step.block * call_.block_bytes + offset, length);
     case Step::Place::accumulator: return std::span{accumulator_}.first(length);
+    case Step::Place::relay: return relay_.message(step.slots);
     case Step::Place::nothing: break;
   }
   return {};
@@ -129,7 +147,9 @@ std::span<std::byte> UnderWay::place_of(Step const& step) noexcept {
 }
 
 void UnderWay::take(Step const& step, std::span<std::byte const> theirs) noexcept {
-  if (step.kind == Step::Kind::receive)
+  if (step.place == Step::Place::relay)
+    relay_.put(step.slots, theirs);
+  else if (step.kind == Step::Kind::receive)
     copy(place_of(step), theirs);
   else
     combine(step.kind, theirs);

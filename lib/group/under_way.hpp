@@ -4,6 +4,8 @@
 #pragma once
 
 #include <group/call.hpp>
+#include <group/hops.hpp>
+#include <group/relay.hpp>
 #include <lend/base/result.hpp>
 #include <lend/group/group_options.hpp>
 
@@ -62,7 +64,9 @@ class UnderWay {
   /// The head of the round's messages.
   [[nodiscard]] Note head() const noexcept;
   [[nodiscard]] bool is_of_round(Note const& note) const noexcept {
-    return is_of_call(note) && note.piece == piece_ && note.round == round_;
+    // Of two rounds whose numbers differ by 2^16 a message of the first comes first.
+    return is_of_call(note) && note.piece == piece_ &&
+           note.round == static_cast<std::uint16_t>(round_);
   }
   /// Whether `note` has this call's number, whatever it calls.
   [[nodiscard]] bool is_of_call(Note const& note) const noexcept {
@@ -82,11 +86,35 @@ class UnderWay {
   [[nodiscard]] std::string text() const;
 
  private:
+  [[nodiscard]] Hops hops() const noexcept {
+    return {call_.collective, team_->ranks, call_.root, blocks_per_message_};
+  }
+  [[nodiscard]] std::size_t piece_length() const noexcept;
   void begin_piece() noexcept;
   void begin_round() noexcept;
+  void add_steps() noexcept;
   void end_piece() noexcept;
   [[nodiscard]] std::span<std::byte> place_of(Step const& step) noexcept;
   void combine(Step::Kind kind, std::span<std::byte const> theirs) noexcept;
+
+  // relaying.cpp: where values go in hops
+
+  [[nodiscard]] bool is_relayed() const noexcept {
+    return team_->has_few_links && Hops::has_relays(call_.collective);
+  }
+  /// Whose values are in a slot: the rank so much further, or before.
+  [[nodiscard]] std::uint32_t ahead(std::uint32_t slot) const noexcept {
+    return (team_->ranks.rank + slot) % team_->ranks.size;
+  }
+  [[nodiscard]] std::uint32_t behind(std::uint32_t slot) const noexcept {
+    return (team_->ranks.rank + team_->ranks.size - slot) % team_->ranks.size;
+  }
+  /// Throws std::bad_alloc.
+  void reserve_relay(Membership const& team, Call const& call);
+  void begin_relay() noexcept;
+  void end_relay() noexcept;
+  void copy_to_relay(std::uint32_t slot, std::uint32_t block) noexcept;
+  void copy_from_relay(std::uint32_t slot, std::uint32_t block) noexcept;
 
   std::size_t message_bytes_;
   Membership* team_ = nullptr;
@@ -94,7 +122,9 @@ class UnderWay {
   std::uint32_t signature_ = 0;
   std::size_t piece_bytes_ = 0;
   std::uint32_t piece_ = 0, pieces_ = 0;
-  std::uint16_t round_ = 0, rounds_ = 0;
+  std::uint32_t round_ = 0, rounds_ = 0;
+  std::uint32_t blocks_per_message_ = 1;  // of Hops
+  Relay relay_{};
   std::vector<Step> steps_{};
   std::vector<bool> is_done_{};
   std::vector<Offer> offers_{};                  // by step

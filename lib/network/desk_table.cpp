@@ -64,6 +64,9 @@ Status DeskTable::sit(Sit const& sit, std::string holder) {
   else if (sit.terms.window != terms_.window)
     return refuse("has a window of " + number(sit.terms.window) + ", the others of " +
                   number(terms_.window));
+  else if (sit.terms.are_few != terms_.are_few)
+    return refuse(sit.terms.are_few ? "has few links, the others have links to all ranks"
+                                    : "has links to all ranks, the others have few");
   seats_[sit.rank] = {State::seated, std::move(holder), sit.coming};
   --empty_;
   return {StatusCode::agreed, {}};

@@ -45,7 +45,7 @@ inline constexpr std::size_t greeting_bytes =
     frame_header_bytes + 2 + note_bytes_max + Endpoint::encoded_size;
 inline constexpr std::size_t status_bytes = frame_header_bytes + 2 + status_text_max;
 inline constexpr std::size_t group_name_max = 64;
-inline constexpr std::size_t sit_bytes = frame_header_bytes + 2 + group_name_max + 10 * 4;
+inline constexpr std::size_t sit_bytes = frame_header_bytes + 2 + group_name_max + 11 * 4;
 inline constexpr std::size_t members_per_frame = 64;
 inline constexpr std::size_t members_bytes = frame_header_bytes + 18 + members_per_frame * 4;
 inline constexpr std::size_t cards_per_frame = 16;

@@ -32,6 +32,7 @@ Frame encode(Sit const& sit, Sealing* sealing) {
   writer.u32(sit.size);
   writer.u32(sit.terms.message_bytes);
   writer.u32(sit.terms.window);
+  writer.u32(sit.terms.are_few ? 1 : 0);
   writer.u32(sit.coming.generation);
   writer.u32(sit.coming.seen);
   writer.u64(sit.coming.finished);
@@ -86,6 +87,10 @@ Result<Sit> sit_in(FrameReader const& reader) {
   sit.size = in.u32();
   sit.terms.message_bytes = in.u32();
   sit.terms.window = in.u32();
+  auto const links = in.u32();
+  if (links > 1)
+    return foreign_frame("sent links of kind " + std::to_string(links) + ", which is none");
+  sit.terms.are_few = links == 1;
   sit.coming.generation = in.u32();
   sit.coming.seen = in.u32();
   sit.coming.finished = in.u64();

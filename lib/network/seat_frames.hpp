@@ -2,8 +2,8 @@
 // What a rank and the desk say to each other, as bytes. No I/O. One thread at a time.
 //
 //   sit:      2 length of the group's name, 64 name padded with zeros, 4 rank, 4 size,
-//             4 message_bytes, 4 window, then of Coming 4 generation, 4 seen, 8 finished,
-//             4 at_least, 4 patience
+//             4 message_bytes, 4 window, 4 links (0: to all, 1: to few), then of Coming
+//             4 generation, 4 seen, 8 finished, 4 at_least, 4 patience
 //   members:  4 generation, 8 finished_by_all, 4 how many there are in all, 2 how many of them are
 //             in this frame (none: all ranks are), 64 × 4 rank, padded with zeros
 //   cards:    4 how many there are in all, 2 how many of them are in this frame, 16 × (4 rank,
@@ -24,6 +24,7 @@ inline constexpr std::uint32_t group_size_max = 65'536;
 /// What the links of all ranks must have in common.
 struct Terms {
   std::uint32_t message_bytes = 0, window = 0;
+  bool are_few = false;  ///< not each rank with each; which ones, follows from the size
 
   friend bool operator==(Terms const&, Terms const&) = default;
 };

@@ -39,6 +39,15 @@ struct Composition {
   }
 };
 
+struct Shape {
+  std::uint32_t size;
+  GroupLinks links = GroupLinks::by_size;
+};
+/// As a Shape, of few links.
+Shape few(std::uint32_t size) {
+  return {size, GroupLinks::few};
+}
+
 void check_all(Group& group, std::size_t count) {
   std::uint32_t const rank = group.rank(), size = group.size();
   using Values = std::vector<std::int64_t>;
@@ -100,19 +109,29 @@ void check_all(Group& group, std::size_t count) {
 
 TEST_CASE("collectives compute what a serial program would", "[group]") {
   if (lacks_groups()) return;
-  auto const size = GENERATE(1u, 2u, 3u, 5u, 8u);
-  // Less than a message, several messages with a rest, and nothing.
+  auto const shape = GENERATE(Shape{1}, Shape{2}, Shape{3}, Shape{5}, Shape{8}, few(1), few(2),
+                              few(3), few(4), few(6), few(7), few(11), few(16));
+  // Nothing; less than a message, of which several ranks' parts fit in one; several messages with a
+  // rest.
   GroupOptions options;
   options.message_bytes = 256;
-  auto ranks = group_of(size, options);
-  for (std::size_t const count : {std::size_t{0}, std::size_t{1}, std::size_t{70}})
+  options.links = shape.links;
+  auto ranks = group_of(shape.size, options);
+  for (std::size_t const count : {std::size_t{0}, std::size_t{1}, std::size_t{9}, std::size_t{70}})
     on_each(ranks, [count](Group& group) { check_all(group, count); });
+}
+
+TEST_CASE("65 ranks have few links, and compute what a serial program would", "[group]") {
+  if (lacks_groups()) return;
+  auto ranks = group_of(65);
+  CHECK(error_of(ranks[0].team(std::array{0u, 3u})) == Errc::invalid_argument);
+  on_each(ranks, [](Group& group) { check_all(group, 5); });
 }
 
 TEST_CASE("collectives of long values do, too", "[group]") {
   if (lacks_groups()) return;
-  auto const size = GENERATE(2u, 3u, 8u);
-  auto ranks = group_of(size);
+  auto const shape = GENERATE(Shape{2}, Shape{3}, Shape{8}, few(3), few(6), few(8));
+  auto ranks = group_of(shape.size, {.links = shape.links});
   // Just too long for messages, and more than what is offered at once.
   for (std::size_t const count : {std::size_t{2049}, std::size_t{33'000}})
     on_each(ranks, [count](Group& group) { check_all(group, count); });
@@ -120,8 +139,10 @@ TEST_CASE("collectives of long values do, too", "[group]") {
 
 TEST_CASE("values are combined in the order of ranks, with the same bits at all", "[group]") {
   if (lacks_groups()) return;
-  auto const size = GENERATE(2u, 3u, 6u, 7u, 8u);
-  auto ranks = group_of(size);
+  auto const shape =
+      GENERATE(Shape{2}, Shape{3}, Shape{6}, Shape{7}, Shape{8}, few(6), few(8), few(13));
+  auto const size = shape.size;
+  auto ranks = group_of(size, {.links = shape.links});
   std::vector<double> sums(size);
   std::vector<Composition::Element> maps(size);
   on_each(ranks, [&](Group& group) {
@@ -172,8 +193,9 @@ TEST_CASE("each reduction combines two values as its name says", "[group]") {
 
 TEST_CASE("no rank passes a barrier before all have come", "[group]") {
   if (lacks_groups()) return;
-  auto const size = GENERATE(2u, 5u, 8u);
-  auto ranks = group_of(size);
+  auto const shape = GENERATE(Shape{2}, Shape{5}, Shape{8}, few(11));
+  auto const size = shape.size;
+  auto ranks = group_of(size, {.links = shape.links});
   std::atomic<std::uint32_t> come{0};
   on_each(ranks, [&](Group& group) {
     for (std::uint32_t round = 1; round <= 50; ++round) {

@@ -73,12 +73,12 @@ TEST_CASE("a record says what its rank is in", "[group]") {
   CHECK(written.record().text() == "is in barrier 3 (solver.cpp:118)");
   written.own.leave();
   CHECK(written.record().text() == "is in no call since barrier 3 (solver.cpp:118)");
-  std::string const longer = std::string(50, '/') + "a/name/of/forty/letters/with/its/end.cpp";
+  std::string const longer = std::string(50, '/') + "a/name/of/36/letters/with/an/end.cpp";
   written.own.enter(
       team_with(6, 1),
       {.collective = Collective::allreduce, .block_bytes = 8, .where{longer.c_str(), 9}});
   CHECK(written.record().text() ==
-        "is in allreduce of 8 bytes 1 of a team of 2 (a/name/of/forty/letters/with/its/end.cpp:9)");
+        "is in allreduce of 8 bytes 1 of a team of 2 (a/name/of/36/letters/with/an/end.cpp:9)");
   written.own.set(Record::State::broken);
   CHECK(written.record().text() == "has broken the group");
 }
@@ -103,4 +103,32 @@ TEST_CASE("a rank of which it cannot be told whether it has come is not named", 
   written.own.enter(team_with(7, 0xffffffff), call);
   CHECK(written.record().has_entered(7, 0xfffffffe) == true);
   CHECK(written.record().has_entered(7, 2) == false);  // numbers wrap
+}
+
+TEST_CASE("a record says what its rank waits for in a call, and what is missing", "[group]") {
+  Written written;
+  Call const call{.collective = Collective::barrier, .where{"a.cpp", 1}};
+  written.own.enter(team_with(5, 2), call);
+  CHECK(!written.record().awaited_in(5, 2).has_value());
+  written.own.set_awaited(0);
+  CHECK(written.record().awaited_in(5, 2)->rank == 0);
+  CHECK(!written.record().awaited_in(5, 2)->is_missing);
+  CHECK(!written.record().awaited_in(5, 1).has_value());
+  CHECK(!written.record().awaited_in(6, 2).has_value());
+
+  written.own.set_missing(std::vector{65'535u, 7u});
+  written.own.set_awaited(0);  // nothing new
+  CHECK(written.record().awaited_in(5, 2)->rank == 65'535);
+  CHECK(written.record().awaited_in(5, 2)->is_missing);
+  written.own.set_missing({});
+  CHECK(written.record().awaited_in(5, 2)->rank == 0);
+  written.own.set_missing(std::vector{7u});
+  written.own.set_awaited(3);
+  CHECK(written.record().awaited_in(5, 2)->rank == 3);
+  CHECK(!written.record().awaited_in(5, 2)->is_missing);
+
+  written.own.leave();
+  CHECK(!written.record().awaited_in(5, 2).has_value());
+  written.own.enter(team_with(5, 3), call);
+  CHECK(!written.record().awaited_in(5, 3).has_value());
 }

@@ -49,6 +49,7 @@ TEST_CASE("a rank of another size, group or terms is refused with both values", 
   CHECK(why({"other", 1, 3, {4096, 8}}) == "is of group \"other\", the desk of \"job\"");
   CHECK(why({"job", 1, 3, {64, 8}}) == "has messages of 64 bytes, the others of 4096");
   CHECK(why({"job", 1, 3, {4096, 4}}) == "has a window of 4, the others of 8");
+  CHECK(why({"job", 1, 3, {4096, 8, true}}) == "has few links, the others have links to all ranks");
   CHECK(table.sit(sit_as(1), "process 11").code == StatusCode::agreed);
 }
 

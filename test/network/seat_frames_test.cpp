@@ -13,7 +13,7 @@ TEST_CASE("a rank's introduction and its cards arrive as they were sent", "[netw
   network::Sit const sit{std::string(network::group_name_max, 'g'),
                          3,
                          65'536,
-                         {4096, 8},
+                         {4096, 8, true},
                          {7, 9, std::uint64_t{1} << 40, 2, 5000}};
   auto const came = must(sit_in(frame_in(bytes_of(encode(sit, nullptr)))));
   CHECK(came.group == sit.group);

@@ -26,16 +26,18 @@ constexpr std::uint32_t size = 8, victim = 3;
 constexpr std::size_t long_values = 3000;  // too long for messages
 
 /// Cards of all ranks for all ranks go over the wires to the test, which passes them on.
-Group join(Wire const& wire, std::uint32_t rank, ProtectionDomain const& domain) {
+Group join(Wire const& wire, std::uint32_t rank, ProtectionDomain const& domain,
+           GroupLinks links = GroupLinks::all) {
   GroupOptions options;
   options.keep_alive = 20ms;
+  options.links = links;
   auto prepared = must(PreparedGroup::prepare(domain, rank, size, options));
   std::vector<RankCard> theirs(size);
   for (RankCard const& each : prepared.cards()) REQUIRE(wire.put(each.encode()));
   for (std::uint32_t i = 0; i < size; ++i) {
     std::array<std::byte, RankCard::encoded_size> bytes{};
     REQUIRE(wire.take(bytes));
-    if (i != rank) theirs[i] = must(RankCard::decode(bytes));
+    if (prepared.cards()[i] != RankCard{}) theirs[i] = must(RankCard::decode(bytes));
   }
   return must(std::move(prepared).handshake(theirs));
 }
@@ -57,6 +59,7 @@ struct Death {
   std::uint32_t second = victim;
   std::uint32_t at_post = 0;  // from 1; 0: at none
   bool is_posted = false;     // it dies after that post
+  GroupLinks links = GroupLinks::all;
 
   [[nodiscard]] bool is_of(std::uint32_t rank) const { return rank == victim || rank == second; }
 };
@@ -100,7 +103,7 @@ int call_until_failure(Wire const& wire, std::uint32_t rank, Death death) {
   using Clock = std::chrono::steady_clock;
   Context const context = open_test_device();
   ProtectionDomain const domain = must(context.allocate_protection_domain());
-  Group group = join(wire, rank, domain);
+  Group group = join(wire, rank, domain, death.links);
   auto values = must(domain.allocate<std::uint64_t>(long_values));
   Result<void> done = group.barrier(within(30s));  // all are connected
   if (rank == victim && death.at_post > 0)
@@ -208,6 +211,18 @@ TEST_CASE("every rank names the one that was killed, or one of two, at whichever
   for (int i = 0; i < 4; ++i) check({UINT32_MAX, 100us + i * 1173us, 5});
   for (std::uint32_t post = 1; post <= 200; post += 37)
     check({.at_post = post, .is_posted = post % 2 == 0});
+}
+
+// Ranks 0 and 6 have no link to the victim.
+TEST_CASE("over few links every rank names the one that was killed, or one of two",
+          "[two_process]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  constexpr auto few = GroupLinks::few;
+  for (std::uint32_t const call : {0u, 1u, 2u, 101u}) check({.before_call = call, .links = few});
+  for (int i = 0; i < 4; ++i) check({.after = 100us + i * 2173us, .links = few});
+  for (int i = 0; i < 2; ++i) check({.after = 100us + i * 2173us, .second = 5, .links = few});
+  for (std::uint32_t post = 1; post <= 150; post += 37)
+    check({.at_post = post, .is_posted = post % 2 == 0, .links = few});
 }
 
 // By hand: it takes minutes.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Ranks 0 … N − 1, each with a channel to each other: barriers and collectives. One thread at a
+// Ranks 0 … N − 1, with channels to each other or to few: barriers and collectives. One thread at a
 // time.
 #pragma once
 
@@ -38,7 +38,7 @@ struct Coming;
 /// The ranks that are left can rejoin(), with others that were started in place of the lost ones.
 class LEND_EXPORT Group : public Team {
  public:
-  /// Meets the other ranks and connects to each of them:
+  /// Meets the other ranks and connects to those that GroupOptions::links says:
   ///
   ///     LEND_TRY(seat, Seat::from_environment());
   ///     LEND_TRY(group, Group::join(domain, seat, within(30s)));
@@ -74,7 +74,8 @@ class LEND_EXPORT Group : public Team {
   ///
   /// Once the Group has ended, its teams' calls return stale_handle. Keeps 4 bytes a member until
   /// then.
-  /// Errors:  invalid_argument  no rank, one twice, one that does not exist, or not this one. Or
+  /// Errors:  invalid_argument  no rank, one twice, one that does not exist, or not this one; two
+  ///                            that have no link (GroupLinks::few), at each of the members. Or
   ///                            another team of this rank has the same number, a hash of the list.
   ///                            Each member of both teams gets this error for the one that it makes
   ///                            second: make teams in the same order at all ranks, so that it is
@@ -100,7 +101,8 @@ class LEND_EXPORT Group : public Team {
   ///
   /// A call under way is abandoned. May be called again after an error.
   /// Errors:  those of join() with the domain and the options of this group, and
-  ///          invalid_argument  at_least is more than the seats; patience out of range.
+  ///          invalid_argument  at_least is more than the seats, or fewer where ranks have few
+  ///                            links; patience out of range. This group goes on.
   ///          system_failed     in a forked child: the group is the parent's.
   [[nodiscard]] Result<Group> rejoin(Seat const& seat, Deadline deadline, Rejoin const& how = {});
   /// Which one it is of those that its ranks have been in: 1, and more after each rejoin().

@@ -9,17 +9,28 @@
 
 namespace lend {
 
+/// With which others a rank has a link.
+enum class GroupLinks : std::uint8_t {
+  by_size,  ///< `all` up to 64 ranks, `few` beyond
+  all,      ///< each with each: any ranks may be a team, and rejoin() may leave seats empty
+  /// Those of the group's circle of ranks that are a power of two away: 28 of 10,000. What others
+  /// are to get goes in hops.
+  few,
+};
+
 struct GroupOptions {
   /// What one message carries; longer values go in pieces. 64 to 65,536, a multiple of 64. Where a
   /// rank's values are longer than this and than 16 KiB, they are read from memory of the group.
   std::uint32_t message_bytes = 4096;
   /// Messages to one rank that it has not taken yet: 4 to 256. With message_bytes it is the memory
-  /// of a group: about 2 · window · message_bytes for each other rank, and 768 KiB,
+  /// of a group: about 2 · window · message_bytes for each link, and 768 KiB,
   /// from the first long values on 512 KiB more.
   std::uint32_t window = 8;
   Wait wait = Wait::adaptive;
   /// How soon a rank that waits learns that another has died; 0: never.
   std::chrono::nanoseconds keep_alive = std::chrono::seconds{1};
+  /// The same at all ranks.
+  GroupLinks links = GroupLinks::by_size;
 };
 
 /// How the ranks of a broken group go on.

@@ -79,7 +79,7 @@ inline std::string names_of(std::vector<std::uint32_t> const& ranks) {
 
 /// What one rank tells another: whether it is prepared, with which options, and its card.
 struct MpiRow {
-  static constexpr std::size_t card_at = 9, bytes = card_at + RankCard::encoded_size;
+  static constexpr std::size_t card_at = 10, bytes = card_at + RankCard::encoded_size;
 
   static void write(std::span<std::byte> row, RankCard const& card, GroupOptions const& options) {
     row[0] = std::byte{1};
@@ -90,12 +90,13 @@ struct MpiRow {
   static bool has(std::span<std::byte const> row, GroupOptions const& options) {
     return std::ranges::equal(row.subspan(1, card_at - 1), encode(options));
   }
-  static std::array<std::byte, 8> encode(GroupOptions const& options) {
-    std::array<std::byte, 8> encoded{};
+  static std::array<std::byte, card_at - 1> encode(GroupOptions const& options) {
+    std::array<std::byte, card_at - 1> encoded{};
     for (std::size_t i = 0; i < 4; ++i) {
       encoded[i] = static_cast<std::byte>(options.message_bytes >> 8 * i);
       encoded[4 + i] = static_cast<std::byte>(options.window >> 8 * i);
     }
+    encoded.back() = static_cast<std::byte>(options.links);
     return encoded;
   }
 };
@@ -112,7 +113,7 @@ inline Result<Group> connect_by_rows(PreparedGroup prepared, std::uint32_t rank,
       unprepared.push_back(from);
     } else if (!MpiRow::has(row, options)) {
       others.push_back(from);
-    } else {
+    } else if (prepared.cards()[from] != RankCard{}) {  // they have a link
       LEND_TRY(card, RankCard::decode(row.subspan(MpiRow::card_at)));
       cards[from] = card;
     }
@@ -123,7 +124,7 @@ inline Result<Group> connect_by_rows(PreparedGroup prepared, std::uint32_t rank,
   if (!others.empty())
     return Error{Errc::incompatible_peer,
                  names_of(others) + " and this one, rank " + std::to_string(rank) +
-                     ", join with other message_bytes or another window; give all the same"};
+                     ", join with other message_bytes, links or another window; give all the same"};
   return std::move(prepared).handshake(cards);
 }
 

@@ -27,7 +27,7 @@ namespace lend {
 ///     LEND_TRY(group, std::move(prepared).handshake(theirs));
 class LEND_EXPORT PreparedGroup {
  public:
-  /// Prepares a channel to each other rank, its receives posted: a message never finds none.
+  /// Prepares a channel for each link, its receives posted: a message never finds none.
   /// Shape:   see GroupOptions. One rank alone is a group, too.
   /// Errors:  those of prepare_channel() and ProtectionDomain::allocate(), and
   ///          invalid_argument  a rank that is not below the size, or options out of range.
@@ -38,10 +38,11 @@ class LEND_EXPORT PreparedGroup {
   PreparedGroup& operator=(PreparedGroup&&) noexcept;
   ~PreparedGroup();
 
-  /// By rank; the own one is empty.
+  /// By rank; the own one and those of ranks without a link are empty, as RankCard{}.
   [[nodiscard]] std::span<RankCard const> cards() const noexcept LEND_LIFETIMEBOUND;
 
-  /// Connects the channels: theirs[i] is what rank i has for this one; the own one is not read.
+  /// Connects the channels: theirs[i] is what rank i has for this one; the own one and those
+  /// without a link are not read.
   /// Local, as PreparedChannel::handshake(). Consumes this object, also when it fails, unless the
   /// number is wrong.
   /// Errors:  those of PreparedChannel::handshake(), and

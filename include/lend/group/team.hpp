@@ -64,8 +64,10 @@ class LEND_EXPORT Team {
   ///                            call is still under way, which is named. Nothing was sent.
   ///          timed_out, cancelled  still under way: call again. After a time-out the message names
   ///                            the ranks that have not entered the call, and what they are in;
-  ///                            missing() has them, too. Each rank has a record of this that the
-  ///                            others may read, so a device is asked, not a program. That takes
+  ///                            missing() has them, too. Each rank has a record of this that
+  ///                            those with a link to it may read, so a device is asked, not a
+  ///                            program; where ranks have few links, the message has what the
+  ///                            records of those say of the others. That takes
   ///                            up to 50 ms beyond the deadline if one does not answer. A call
   ///                            whose deadline had passed before it, or that was cancelled, asks no
   ///                            device: it names one rank, which may itself wait for another.
@@ -154,8 +156,9 @@ class LEND_EXPORT Team {
                                 deadline, where);
   }
 
-  /// Ranks of the group that had not entered the call of this group that timed out last, in the
-  /// order of its team; empty if that is not known. Until the next call.
+  /// Ranks of the group that had not entered the call of this group that timed out last, of
+  /// those that have a link to this one, in the order of its team; empty if that is not known.
+  /// Until the next call.
   [[nodiscard]] std::span<std::uint32_t const> missing() const noexcept LEND_LIFETIMEBOUND;
   /// The rank of the group that died or left, if that broke it: the same at all others, unless
   /// several were lost at once. None where a rank that lives broke it.
