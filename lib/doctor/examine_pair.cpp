@@ -4,6 +4,7 @@
 #include <lend/doctor/examine_pair.hpp>
 
 #include <doctor/host.hpp>
+#include <doctor/pair_server.hpp>
 #include <doctor/pair_sides.hpp>
 #include <network/talk.hpp>
 #include <verbs/built_with.hpp>
@@ -27,8 +28,6 @@ void append(std::vector<Finding>& findings, std::vector<Finding> more) {
   for (auto& finding : more) findings.push_back(std::move(finding));
 }
 
-constexpr std::chrono::minutes patience_with_peer{10};
-
 /// What the listener learns of a peer and from it.
 Result<std::vector<Finding>> learn_from(network::Conversation const& talk,
                                         doctor::SideReport const& ours,
@@ -43,8 +42,25 @@ Result<std::vector<Finding>> learn_from(network::Conversation const& talk,
 
 }  // namespace
 
+Result<std::vector<Finding>> doctor::PairServer::serve(Deadline deadline) {
+  LEND_TRY(ports, OpenPorts::open());
+  auto findings = lend::examine();
+  auto const ours = report_of(findings, ports);
+  LEND_TRY(talk, listener_.accept(deadline));
+  auto of_pair = learn_from(talk, ours, ports, sooner(deadline, within(patience_)));
+  if (!of_pair) {
+    auto const& error = of_pair.error();
+    if (error != Errc::timed_out || deadline.has_passed()) return error;
+    auto const limit = std::chrono::duration_cast<std::chrono::milliseconds>(patience_);
+    auto const clause = "was not done after " + std::to_string(limit.count()) + " ms";
+    return Error{Errc::peer_lost, network::about_peer(talk.address(), clause)};
+  }
+  append(findings, std::move(of_pair).value());
+  return findings;
+}
+
 struct ExaminationListener::State {
-  network::ConversationListener listener;
+  doctor::PairServer server;
 };
 
 Result<std::vector<Finding>> examine_with(std::string_view address, Deadline deadline,
@@ -74,30 +90,18 @@ ExaminationListener::~ExaminationListener() = default;
 Result<ExaminationListener> ExaminationListener::open(std::string_view address,
                                                       ExchangeOptions const& options) {
   LEND_TRY(listener, network::ConversationListener::open(address, options));
-  return ExaminationListener{std::make_unique<State>(State{std::move(listener)})};
+  return ExaminationListener{
+      std::make_unique<State>(State{doctor::PairServer{std::move(listener)}})};
 }
 
 std::string const& ExaminationListener::address() const noexcept {
   if (!state_) stop("an ExaminationListener was used after it had been moved from");
-  return state_->listener.address();
+  return state_->server.address();
 }
 
 Result<std::vector<Finding>> ExaminationListener::serve(Deadline deadline) {
   if (!state_) return Error{Errc::stale_handle, "this ExaminationListener was moved from"};
-  LEND_TRY(ports, doctor::OpenPorts::open());
-  auto findings = examine();
-  auto const ours = report_of(findings, ports);
-  LEND_TRY(talk, state_->listener.accept(deadline));
-  auto of_pair = learn_from(talk, ours, ports, sooner(deadline, within(patience_with_peer)));
-  if (!of_pair) {
-    auto const& error = of_pair.error();
-    if (error == Errc::timed_out && !deadline.has_passed())
-      return Error{Errc::peer_lost,
-                   network::about_peer(talk.address(), "was not done after 10 minutes")};
-    return error;
-  }
-  append(findings, std::move(of_pair).value());
-  return findings;
+  return state_->server.serve(deadline);
 }
 
 }  // namespace lend

@@ -241,7 +241,8 @@ Result<std::string> Trials::run(TrialEnd& end, Step const& step) {
 }
 
 Result<TrialResult> Trials::between(Way const& ours, Way const& theirs) {
-  TrialResult result{.failed_at = "connecting"};
+  at_ = "connecting";
+  TrialResult result{.failed_at = at_};
   auto end = TrialEnd::prepare(ports_, ours);
   if (!end) {
     result.error = end.error().message();
@@ -266,10 +267,11 @@ Result<TrialResult> Trials::between(Way const& ours, Way const& theirs) {
     for (auto const* const operation : {"send", "write", "read"})
       for (bool const client_acts : {true, false}) {
         Step const step{operation, bytes, client_acts, ++seed_};
+        at_ = std::string{operation} + " of " + std::to_string(bytes) +
+              (client_acts ? " bytes" : " bytes by the peer");
         LEND_TRY(error, run(end.value(), step));
         if (!error.empty()) {
-          result.failed_at = std::string{operation} + " of " + std::to_string(bytes) +
-                             (client_acts ? " bytes" : " bytes by the peer");
+          result.failed_at = at_;
           result.error = std::move(error);
           return result;
         }
@@ -285,6 +287,7 @@ Result<void> Trials::alone(Way const& ours) {
 }
 
 Result<std::string> Trials::alone_at_peer(Way const& theirs) {
+  at_ = "write of the peer to itself";
   auto request = theirs.words();
   request.insert(request.begin(), "loop");
   LEND_TRYV(talk_.say(request, deadline_));

@@ -70,7 +70,7 @@ struct PairId {
 /// What became of one connection.
 struct TrialResult {
   bool has_passed = false;
-  std::string failed_at{};  ///< "connecting", "send of 4097 bytes"
+  std::string failed_at{};  ///< as Trials::at()
   std::string error{};
   std::size_t messages = 0, bytes = 0;
 };
@@ -88,6 +88,8 @@ class Trials {
   [[nodiscard]] Result<void> alone(Way const& ours);
   /// The same at the peer. Empty: it passed.
   [[nodiscard]] Result<std::string> alone_at_peer(Way const& theirs);
+  /// What was tried last: "connecting", "send of 4097 bytes by the peer".
+  [[nodiscard]] std::string const& at() const noexcept { return at_; }
 
  private:
   [[nodiscard]] Result<std::string> run(TrialEnd& end, Step const& step);
@@ -96,9 +98,11 @@ class Trials {
   OpenPorts const& ports_;
   Deadline deadline_;
   std::uint64_t seed_ = 0;
+  std::string at_{};
 };
 
-/// What the client says of both.
+/// What the client says of both. If the peer is lost, that is a finding, and the last but one.
+/// Errors:  those of the conversation, but for peer_lost.
 [[nodiscard]] Result<std::vector<Finding>> examine_pairs(Trials& trials, SideReport const& ours,
                                                          SideReport const& theirs,
                                                          std::string const& peer);

@@ -166,17 +166,26 @@ Result<std::vector<Finding>> examine_pairs(Trials& trials, SideReport const& our
   PairExamination examination{trials, findings};
   std::string works;
   auto const pairs = candidates(ours, theirs, peer, findings);
-  std::vector<bool> passes;
-  for (auto const& pair : pairs) {
-    LEND_TRY(passed, examination.examine(pair));
-    if (passed) (works += works.empty() ? "" : ", ") += pair.name();
-    passes.push_back(passed);
+  std::vector<bool> passes(pairs.size());
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    auto const passed = examination.examine(pairs[i]);
+    if (!passed) {
+      auto const& error = passed.error();
+      if (error != Errc::peer_lost) return error;
+      pair_notes("pair.lost", findings)
+          .fail(peer, pairs[i].name() + ", " + trials.at() + ": " + error.message(),
+                "the doctor there was killed or stopped, or its host is gone; what follows was not "
+                "tried",
+                "lend doctor --listen  (there, again; dmesg there may say what ended it)");
+      break;
+    }
+    passes[i] = passed.value();
+    if (passes[i]) (works += works.empty() ? "" : ", ") += pairs[i].name();
   }
   excuse_other_networks(pairs, passes, findings);
   auto notes = pair_notes("pair.use", findings);
   if (works.empty())
-    notes.fail("this pair can use", "nothing",
-               "no two ports can be connected; see the findings above");
+    notes.fail("this pair can use", "nothing", "no two ports passed; see the findings above");
   else
     notes.ok("this pair can use", works);
   return findings;

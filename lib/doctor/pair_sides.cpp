@@ -20,6 +20,7 @@ constexpr auto ids_of_pairs = std::to_array<PairId>({
     {"pair.bytes", page_of_doctor},
     {"pair.device", page_of_doctor},
     {"pair.path", page_of_doctor},
+    {"pair.lost", page_of_doctor},
     {"pair.use", page_of_doctor},
 });
 

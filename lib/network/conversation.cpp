@@ -26,10 +26,13 @@ Result<Greeting> greeting_without_device() {
                                .receive_depth = 1}};
 }
 
-/// The error of a peer that neither says nor takes anything, or `error`.
-Error silence(Error error, std::string const& address, Deadline deadline, std::string_view clause) {
+/// `error` as one of a conversation; `silence` says what a peer does that does nothing.
+Error as_lost(Error error, std::string const& address, Deadline deadline,
+              std::string_view silence) {
   if (error == Errc::timed_out && !deadline.has_passed())
-    return Error{Errc::peer_lost, about_peer(address, clause)};
+    return Error{Errc::peer_lost, about_peer(address, silence)};
+  if (error == Errc::peer_lost)
+    return Error{Errc::peer_lost, about_peer(address, "closed the connection")};
   return error;
 }
 
@@ -50,8 +53,10 @@ std::optional<std::vector<std::string>> words_in(std::string_view text) {
 
 }  // namespace
 
-Conversation::Conversation(Peer peer)
-    : peer_{std::make_unique<Peer>(std::move(peer))}, reader_{std::make_unique<FrameReader>()} {
+Conversation::Conversation(Peer peer, std::chrono::nanoseconds patience)
+    : peer_{std::make_unique<Peer>(std::move(peer))},
+      reader_{std::make_unique<FrameReader>()},
+      patience_{patience} {
   if (peer_->sealing) reader_->open_by(*peer_->sealing);
 }
 
@@ -74,23 +79,23 @@ Result<void> Conversation::say(std::vector<std::string> const& words, Deadline d
     return Error{Errc::invalid_argument, "a message of " + std::to_string(message.size()) +
                                              " bytes to a peer, where " +
                                              std::to_string(message_bytes_max) + " are the most"};
-  auto const limit = sooner(deadline, within(answer_patience));
+  auto const limit = sooner(deadline, within(patience_));
   for (std::size_t at = 0; at <= message.size(); at += part_bytes_max) {
     Part const part{message.size() > at + part_bytes_max, message.substr(at, part_bytes_max)};
     auto const sent = send_all(peer_->socket, encode(part, peer_->sealing.get()), limit);
-    if (!sent) return silence(sent.error(), address(), deadline, "takes nothing");
+    if (!sent) return as_lost(sent.error(), address(), deadline, "takes nothing");
     if (!part.more) break;
   }
   return success();
 }
 
 Result<std::vector<std::string>> Conversation::hear(Deadline deadline) const {
-  auto const limit = sooner(deadline, within(answer_patience));
+  auto const limit = sooner(deadline, within(patience_));
   std::string message;
   for (bool more = true; more;) {
     reader_->restart();
     if (auto const received = receive_frame(peer_->socket, *reader_, limit); !received)
-      return silence(received.error(), address(), deadline, "fell silent");
+      return as_lost(received.error(), address(), deadline, "fell silent");
     if (reader_->kind() != FrameKind::part)
       return refused(peer_->socket, "sent a frame out of turn");
     auto part = reader_->part();

@@ -10,6 +10,7 @@
 #include <lend/base/result.hpp>
 #include <lend/network/connect.hpp>
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,18 +28,18 @@ class Conversation {
   [[nodiscard]] static Result<Conversation> with_listener(std::string_view address,
                                                           Deadline deadline,
                                                           ExchangeOptions const& options);
-  explicit Conversation(Peer peer);
+  explicit Conversation(Peer peer, std::chrono::nanoseconds patience = answer_patience);
 
   /// The other side's.
   [[nodiscard]] std::string const& address() const noexcept { return peer_->socket.address; }
 
   /// Shape:   message_bytes_max at most, in all words.
   /// Errors:  timed_out, cancelled  by the deadline.
-  ///          peer_lost         it hung up, or took nothing for answer_patience.
+  ///          peer_lost         it hung up, or took nothing for its patience.
   ///          invalid_argument  more than message_bytes_max; nothing was said.
   [[nodiscard]] Result<void> say(std::vector<std::string> const& words, Deadline deadline) const;
   /// Errors:  timed_out, cancelled  by the deadline.
-  ///          peer_lost          it hung up, or said nothing for answer_patience.
+  ///          peer_lost          it hung up, or said nothing for its patience.
   ///          incompatible_peer  it sent something else, or more than message_bytes_max.
   [[nodiscard]] Result<std::vector<std::string>> hear(Deadline deadline) const;
 
@@ -47,6 +48,7 @@ class Conversation {
  private:
   std::unique_ptr<Peer> peer_;
   std::unique_ptr<FrameReader> reader_;  // which the peer's sealing has in hand
+  std::chrono::nanoseconds patience_;
 };
 
 /// A port at which conversations begin.

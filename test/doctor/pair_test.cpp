@@ -4,6 +4,7 @@
 #include <lend/doctor/examine_pair.hpp>
 
 #include <doctor/pair.hpp>
+#include <doctor/pair_server.hpp>
 #include <doctor/pair_sides.hpp>
 
 #include <chrono>
@@ -136,6 +137,51 @@ TEST_CASE("the side that listens has its own findings, what is bad at the peer, 
   CHECK(std::ranges::count(served, "forged", &Finding::seen) == 0);
 }
 
+TEST_CASE("a doctor whose peer is lost in the middle tells what it had found before", "[doctor]") {
+  auto const patience = within(std::chrono::seconds{20});
+  auto listener = must(network::ConversationListener::open("127.0.0.1:0", {}));
+  auto const address = listener.address();
+  std::thread peer{[&] {
+    auto const ports = must(doctor::OpenPorts::open());
+    auto const talk = must(listener.accept(patience));
+    doctor::Host const host;
+    doctor::SideReport const ours{.version = "1",
+                                  .boot = *host.read("/proc/sys/kernel/random/boot_id"),
+                                  .findings = {{.id = "port", .level = FindingLevel::fail}},
+                                  .ports = ports.ports()};
+    must(doctor::exchange_reports(talk, ours, false, patience));
+    must(talk.hear(patience));  // to try the first ports
+  }};
+
+  auto const findings = must(examine_with(address, patience));
+  peer.join();
+
+  auto const count = [&](std::string_view id) {
+    return std::ranges::count(findings, id, &Finding::id);
+  };
+  CHECK((count("peer.versions") == 1 && count("pair.kind") == 1));
+  CHECK(std::ranges::count(findings, "at the peer, ", &Finding::subject) == 1);
+  auto const& lost = findings[findings.size() - 2];
+  CHECK((lost.id == "pair.lost" && lost.level == FindingLevel::fail && lost.subject == address));
+  CHECK(has(lost.seen, " to "));
+  CHECK(has(lost.seen, ", connecting: the peer at " + address + " closed the connection"));
+  CHECK((findings.back().id == "pair.use" && findings.back().seen == "nothing"));
+}
+
+TEST_CASE("a peer that keeps a listening doctor too long is given up", "[doctor]") {
+  using namespace std::chrono_literals;
+  auto const patience = within(20s);
+  doctor::PairServer server{must(network::ConversationListener::open("127.0.0.1:0", {})), 100ms};
+  Result<std::vector<Finding>> served = Error{Errc::cancelled, "not served"};
+  std::thread serving{[&] { served = server.serve(patience); }};
+
+  auto const silent = must(Conversation::with_listener(server.address(), patience, {}));
+  serving.join();
+
+  CHECK(served.error() == Errc::peer_lost);
+  CHECK(has(served.error().message(), "was not done after 100 ms"));
+}
+
 TEST_CASE("a message that was not expected is no message", "[doctor]") {
   auto const ports = must(doctor::OpenPorts::open());
   REQUIRE_FALSE(ports.ports().empty());
@@ -180,6 +226,22 @@ TEST_CASE("only ports that can be connected are paired, by addresses of one form
   theirs.ports.erase(theirs.ports.begin());
   CHECK(doctor::candidates(ours, theirs, "peer", findings).empty());
   CHECK((findings.back().id == "pair.kind" && findings.back().level == FindingLevel::fail));
+}
+
+TEST_CASE("RoCE v1 on one side and v2 on the other have their own verdict", "[doctor]") {
+  // SoftRoCE has v2 alone, so no guest has this.
+  auto v1 = port("card", "RoCE v1"), v2 = port("card", "RoCE v2");
+  v2.addresses.erase(v2.addresses.begin());
+  Conversation const nobody{network::Peer{}};
+  auto const none = must(doctor::OpenPorts::open());
+  doctor::Trials trials{nobody, none, within(std::chrono::seconds{1})};
+
+  auto const findings = must(doctor::examine_pairs(trials, {.ports = {v1}}, {.ports = {v2}}, "p"));
+
+  auto const& gid = findings[findings.size() - 2];
+  CHECK((gid.id == "pair.gid" && gid.level == FindingLevel::fail));
+  CHECK((has(gid.seen, "RoCE v1) here") && has(gid.seen, "RoCE v2) at the peer")));
+  CHECK((findings.back().id == "pair.use" && findings.back().level == FindingLevel::fail));
 }
 
 TEST_CASE("what is bad at the peer is listed under its name", "[doctor]") {

@@ -3,6 +3,7 @@
 // Method: values; names of lend compared with the page's headings.
 #include <doctor/checks.hpp>
 #include <doctor/pair.hpp>
+#include <tools/bench/line.hpp>
 #include <tools/bench/options.hpp>
 #include <tools/bench/results.hpp>
 #include <tools/command_line.hpp>
@@ -15,6 +16,7 @@
 #include <atomic>
 #include <barrier>
 #include <chrono>
+#include <future>
 #include <sstream>
 #include <thread>
 
@@ -209,4 +211,20 @@ TEST_CASE("every code, status and finding has its section on the page of failure
   for (auto const& one : doctor::pair_ids()) check(one.id);
   CHECK(tools::section_names().size() == names);  // and the page has no others
   CHECK_FALSE(tools::section_of("nothing").has_value());
+}
+
+TEST_CASE("a bench gives a peer up that connects and then says nothing", "[tools]") {
+  using namespace std::chrono_literals;
+  auto listener = must(Listener::open("127.0.0.1:0"));
+  auto far = std::async(std::launch::async, [&]() -> Result<void> {
+    LEND_TRY(line, tools::BenchLine::accept(listener, {.device = "soft0"}, true, 50ms));
+    return line.give(std::nullopt);
+  });
+
+  auto const context = must(open_device(DeviceChoice::soft()));
+  auto prepared = must(prepare_channel(must(context.allocate_protection_domain()), {}));
+  auto const silent = must(connect(listener.address(), std::move(prepared), within(20s)));
+
+  CHECK(far.wait_for(20s) == std::future_status::ready);
+  CHECK(far.get().error() == Errc::timed_out);
 }

@@ -74,3 +74,18 @@ TEST_CASE("what is no message is refused with the reason", "[network]") {
   CHECK_THAT(error_of(conversation.hear(within(patience))).message(), Catch::Contains("too much"));
   speaker.join();
 }
+
+TEST_CASE("a peer that says nothing, or takes nothing, is lost once patience ends", "[network]") {
+  auto [ours, theirs] = socket_pair();
+  Conversation const conversation{peer_at(std::move(ours)), 50ms};
+
+  auto const unheard = error_of(conversation.hear(within(10s)));
+  Result<void> said = success();
+  while (said) said = conversation.say({std::string(100'000, 'x')}, within(10s));
+
+  CHECK(unheard == Errc::peer_lost);
+  CHECK_THAT(unheard.message(), Catch::Contains("fell silent"));
+  CHECK(said.error() == Errc::peer_lost);
+  CHECK_THAT(said.error().message(), Catch::Contains("takes nothing"));
+  CHECK(error_of(conversation.hear(within(0ms))) == Errc::timed_out);  // the caller's own
+}

@@ -24,7 +24,8 @@ namespace lend {
 /// The other side must listen within 10 s. A pair that works takes a fraction of a second, one that
 /// does not some 10 s. LEND_DEVICE limits this side to one device.
 /// Errors:  those of connect(), but for handshake()'s; those of list_devices(); and
-///          peer_lost          the peer went away, or said or took nothing for 30 s.
+///          peer_lost          the peer went away, or said or took nothing for 30 s, before it had
+///                             told its ports. Later that is the finding `pair.lost`.
 ///          incompatible_peer  it speaks otherwise.
 [[nodiscard]] LEND_EXPORT Result<std::vector<Finding>> examine_with(
     std::string_view address, Deadline deadline, ExchangeOptions const& options = {});

@@ -27,8 +27,6 @@ constexpr auto ways = std::to_array<std::string_view>({"scoped", "unsafe", "bloc
 
 /// A peer that dies is noticed while this end waits for it.
 constexpr auto keep_alive = 1s;
-/// One that lives, and says nothing where it is its turn.
-constexpr auto patience = 60s;
 
 template <std::size_t Count>
 std::uint8_t index_of(std::array<std::string_view, Count> const& words, std::string_view word) {
@@ -65,7 +63,7 @@ Result<void> BenchLine::Talk::swap(std::span<std::byte> message, bool near) {
 
 template <class Join>
 Result<BenchLine> BenchLine::make(BenchOptions const& options, bool near, bool one_core,
-                                  Join&& join) {
+                                  std::chrono::nanoseconds patience, Join&& join) {
   LEND_TRY(device,
            open_device(options.device.empty() ? DeviceChoice::either()
                                               : DeviceChoice::named(std::string{options.device})));
@@ -78,7 +76,7 @@ Result<BenchLine> BenchLine::make(BenchOptions const& options, bool near, bool o
                          .keep_alive(keep_alive)
                          .build());
   LEND_TRY(channel, join(std::move(prepared)));
-  auto talk = std::make_unique<Talk>(Talk{std::move(channel), std::move(memory)});
+  auto talk = std::make_unique<Talk>(Talk{std::move(channel), std::move(memory), patience});
   LEND_TRY(end, make_end(domain, *talk, near, one_core));
   return BenchLine{device, std::move(talk), std::move(end)};
 }
@@ -112,9 +110,9 @@ Result<std::unique_ptr<End>> BenchLine::make_end(ProtectionDomain const& domain,
       End{near, one_core, std::move(memory), std::move(exposed), std::move(channel), remote, meet});
 }
 
-Result<BenchLine> BenchLine::accept(Listener& listener, BenchOptions const& options,
-                                    bool one_core) {
-  return make(options, false, one_core, [&](PreparedChannel prepared) {
+Result<BenchLine> BenchLine::accept(Listener& listener, BenchOptions const& options, bool one_core,
+                                    std::chrono::nanoseconds patience) {
+  return make(options, false, one_core, patience, [&](PreparedChannel prepared) {
     return listener.accept(std::move(prepared), Deadline::never());
   });
 }
@@ -122,7 +120,7 @@ Result<BenchLine> BenchLine::accept(Listener& listener, BenchOptions const& opti
 Result<BenchLine> BenchLine::connect(std::string_view address, BenchOptions const& options,
                                      bool one_core) {
   LEND_TRY(secret, secret_in(options.secret_in));
-  return make(options, true, one_core, [&](PreparedChannel prepared) {
+  return make(options, true, one_core, turn_patience, [&](PreparedChannel prepared) {
     return lend::connect(address, std::move(prepared), within(10s), {.secret = secret});
   });
 }
@@ -144,7 +142,7 @@ Result<void> BenchLine::give(std::optional<Order> const& order) {
 Result<std::optional<Order>> BenchLine::take() {
   std::array<std::byte, order_bytes> message{};
   // A stream, or reads, may take the near end any time, in which this end has nothing to do.
-  LEND_TRYV(talk_->hear(message, has_order_ ? Deadline::never() : within(patience)));
+  LEND_TRYV(talk_->hear(message, has_order_ ? Deadline::never() : within(talk_->patience)));
   has_order_ = true;
   base::WireReader reader{message};
   auto const form = reader.u8();

@@ -10,6 +10,7 @@
 #include <tools/bench/options.hpp>
 #include <tools/loops/end.hpp>
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,12 +23,17 @@ struct Order {
   Load load{};
 };
 
+/// How long a peer that lives may say nothing where it is its turn.
+inline constexpr std::chrono::seconds turn_patience{60};
+
 class BenchLine {
  public:
   /// Waits for one peer, for as long as it takes.
-  /// Errors:  those of open_device(), of channels and of Listener::accept().
+  /// Errors:  those of open_device(), of channels and of Listener::accept(); and
+  ///          timed_out  the peer said nothing for `patience`.
   [[nodiscard]] static Result<BenchLine> accept(Listener& listener, BenchOptions const& options,
-                                                bool one_core);
+                                                bool one_core,
+                                                std::chrono::nanoseconds patience = turn_patience);
   /// Errors:  those of open_device(), of channels and of connect(), to which it gives 10 s.
   [[nodiscard]] static Result<BenchLine> connect(std::string_view address,
                                                  BenchOptions const& options, bool one_core);
@@ -38,7 +44,7 @@ class BenchLine {
   /// Of the near end. No order: the last one was given.
   [[nodiscard]] Result<void> give(std::optional<Order> const& order);
   /// Errors:  incompatible_peer  the order is none that this program gives.
-  ///          timed_out          the first one did not come for 60 s.
+  ///          timed_out          the first one did not come in time.
   [[nodiscard]] Result<std::optional<Order>> take();
 
  private:
@@ -46,6 +52,7 @@ class BenchLine {
   struct Talk {
     Channel channel;
     MemoryRegion memory;
+    std::chrono::nanoseconds patience;
 
     [[nodiscard]] Result<void> say(std::span<std::byte const> message);
     /// Errors:  timed_out  by the deadline.
@@ -58,7 +65,7 @@ class BenchLine {
       : device_{std::move(device)}, talk_{std::move(talk)}, end_{std::move(end)} {}
   template <class Join>
   [[nodiscard]] static Result<BenchLine> make(BenchOptions const& options, bool near, bool one_core,
-                                              Join&& join);
+                                              std::chrono::nanoseconds patience, Join&& join);
   [[nodiscard]] static Result<std::unique_ptr<End>> make_end(ProtectionDomain const& domain,
                                                              Talk& talk, bool near, bool one_core);
 

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The side of an examination that listens. One thread.
+#pragma once
+
+#include <network/conversation.hpp>
+
+#include <lend/doctor/examine.hpp>
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lend::doctor {
+
+/// How long one peer may keep others from being served.
+inline constexpr std::chrono::minutes patience_with_peer{10};
+
+class PairServer {
+ public:
+  explicit PairServer(network::ConversationListener listener,
+                      std::chrono::nanoseconds patience = patience_with_peer)
+      : listener_{std::move(listener)}, patience_{patience} {}
+
+  [[nodiscard]] std::string const& address() const noexcept { return listener_.address(); }
+  /// As ExaminationListener::serve(), to a peer for its patience at most.
+  [[nodiscard]] Result<std::vector<Finding>> serve(Deadline deadline);
+
+ private:
+  network::ConversationListener listener_;
+  std::chrono::nanoseconds patience_;
+};
+
+}  // namespace lend::doctor
