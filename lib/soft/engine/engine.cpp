@@ -65,31 +65,6 @@ constexpr std::uint8_t completed[] = {
     IBV_WC_COMP_SWAP,  IBV_WC_FETCH_ADD,  IBV_WC_LOCAL_INV, IBV_WC_BIND_MW, IBV_WC_SEND};
 static_assert(std::size(completed) == IBV_WR_SEND_WITH_INV + 1);
 
-/// What goes wrong on our side breaks only the sends of an unreliable queue pair, unless no
-/// completion tells it. Source: kernel drivers/infiniband/core/verbs.c, qp_state_table (SQE);
-/// InfiniBand Architecture Specification vol. 1, 10.3.1.
-[[gnu::noinline]] void break_sends(QueuePair& qp, bool is_told) noexcept {
-  if (!is_told) tell_overrun(qp.sends());
-  if (is_told && qp.qp_type != IBV_QPT_RC) return enter_send_error(qp);
-  enter_error(qp);
-}
-
-/// Publishes the end of a send. False: the queue is full and the completion is lost.
-bool push_local(CompletionQueue& queue, LocalCompletion const& end) noexcept {
-  auto const is_solicited = end.status != IBV_WC_SUCCESS;
-  bool is_armed = false;
-  {
-    std::lock_guard const guard{queue.lock};
-    if (queue.local_tail - queue.local_head > queue.mask) return false;
-    queue.local[queue.local_tail++ & queue.mask] = end;
-    // Arming takes this lock too: who arms later finds the completion when it polls.
-    is_armed = is_due(queue.shared->notify, is_solicited);
-  }
-  if (is_armed) [[unlikely]]
-    notify_owner(queue, is_solicited);
-  return true;
-}
-
 /// Done, well or badly.
 void end(QueuePair& qp, Work const& work, ibv_wc_status status, Fault fault,
          std::uint32_t length) noexcept {
@@ -137,6 +112,12 @@ bool has_run_out(QueuePair& qp, Outcome const& outcome) noexcept {
 }
 
 }  // namespace
+
+void break_sends(QueuePair& qp, bool is_told) noexcept {
+  if (!is_told) tell_overrun(qp.sends());
+  if (is_told && qp.qp_type != IBV_QPT_RC) return enter_send_error(qp);
+  enter_error(qp);
+}
 
 bool try_once(QueuePair& qp, Work const& work) noexcept {
   auto outcome = execute(qp, work);

@@ -69,6 +69,10 @@ class Outcome {
 
 /// Does the work and ends it, well or badly. False: it must wait. The caller holds send_lock.
 [[nodiscard]] bool try_once(QueuePair&, Work const&) noexcept;
+/// What goes wrong on our side breaks only the sends of an unreliable queue pair, unless no
+/// completion tells it. The caller holds send_lock. Source: kernel drivers/infiniband/core/verbs.c,
+/// qp_state_table (SQE); InfiniBand Architecture Specification vol. 1, 10.3.1.
+void break_sends(QueuePair&, bool is_told) noexcept;
 /// Whether try_once() might now get further than the last time, found without any lock.
 [[nodiscard]] bool is_worth_another_try(QueuePair&, Work const&) noexcept;
 

@@ -4,6 +4,7 @@
 
 #include <soft/engine/awaited.hpp>
 #include <soft/engine/datagram.hpp>
+#include <soft/engine/direct.hpp>
 #include <soft/engine/engine.hpp>
 #include <soft/engine/send_queue.hpp>
 #include <soft/engine/windows.hpp>
@@ -39,6 +40,7 @@ int check(QueuePair const& qp, ibv_send_wr const& wr) noexcept {
 }
 
 int post_one(QueuePair& qp, ibv_send_wr const& wr) noexcept {
+  if (execute_directly(qp, wr)) return 0;
   auto const mode = qp.mode.load(std::memory_order_relaxed);
   if (mode < IBV_QPS_RTS) return EINVAL;  // SQD, SQE and ERR are behind it
   if (auto const error = check(qp, wr); error != 0) return error;

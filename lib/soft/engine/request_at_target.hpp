@@ -12,6 +12,24 @@
 
 namespace lend::soft {
 
+/// Says in the target's queue pair which of its keys a request uses, before the key is looked up: a
+/// call that deregisters it either sees the name or has made the key invalid before. Pairs with
+/// may_touch() in domain.cpp.
+class KeyInUse {
+ public:
+  KeyInUse(SharedQueuePair& target, std::uint32_t key) noexcept : target_{target} {
+    target_.remote_key.store(key, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // the other side has the barrier
+  }
+  // Release pairs with the acquire there: the bytes were written before.
+  ~KeyInUse() { target_.remote_key.store(0, std::memory_order_release); }
+  KeyInUse(KeyInUse const&) = delete;
+  KeyInUse& operator=(KeyInUse const&) = delete;
+
+ private:
+  SharedQueuePair& target_;
+};
+
 /// A template, so that a reliable connection pays nothing for the other types. The caller holds rx
 /// of the target.
 template <ibv_qp_type type>

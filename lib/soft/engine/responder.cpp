@@ -20,24 +20,6 @@
 namespace lend::soft {
 namespace {
 
-/// Says in the target's queue pair which of its keys a request uses, before the key is looked up: a
-/// call that deregisters it either sees the name or has made the key invalid before. Pairs with
-/// may_touch() in domain.cpp.
-class KeyInUse {
- public:
-  KeyInUse(SharedQueuePair& target, std::uint32_t key) noexcept : target_{target} {
-    target_.remote_key.store(key, std::memory_order_relaxed);
-    std::atomic_signal_fence(std::memory_order_seq_cst);  // the other side has the barrier
-  }
-  // Release pairs with the acquire there: the bytes were written before.
-  ~KeyInUse() { target_.remote_key.store(0, std::memory_order_release); }
-  KeyInUse(KeyInUse const&) = delete;
-  KeyInUse& operator=(KeyInUse const&) = delete;
-
- private:
-  SharedQueuePair& target_;
-};
-
 /// The responder: one request against one target queue pair, whose rx lock is held throughout.
 template <ibv_qp_type type>
 class Responder : TakenReceive<type> {
@@ -113,6 +95,7 @@ class Responder : TakenReceive<type> {
     auto const answer = this->scatter_list(length, is_small, memory_);
     if (answer == Fault::unreachable_memory && peer_.is_going()) return lost_peer();
     if (answer != Fault::none) return fail_receive(answer);
+    if (!is_small) qp_.known.is_apart = !memory_.stretches().all_mapped;
     auto const where = is_small ? Bytes::in_completion : this->place_apart(length, memory_);
     if (where == Bytes::placed) {
       auto const copied = move(Direction::to_peer, length);

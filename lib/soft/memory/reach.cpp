@@ -7,29 +7,6 @@
 #include <cerrno>
 
 namespace lend::soft {
-namespace {
-
-/// A copy of a shared region: checked and used, never read twice.
-struct RegionCopy {
-  bool is_granted;
-  std::uint32_t arena;
-  std::uint64_t place;  // in the arena
-};
-
-RegionCopy look_up(Segment& segment, std::uint32_t key, std::uint32_t domain, std::uint64_t address,
-                   std::uint64_t length, unsigned access) noexcept {
-  if (key == 0) return {false, 0, 0};
-  auto const& region = segment.regions[index_of_key(key)];
-  // Acquire pairs with the release in Regions::write().
-  if (region.key.load(std::memory_order_acquire) != key) return {false, 0, 0};
-  auto const start = region.address.get();
-  auto const size = region.length.get();
-  auto const granted = region.domain.get() == domain && (region.access.get() & access) == access &&
-                       address >= start && length <= size && address - start <= size - length;
-  return {granted, region.arena.get(), region.arena_offset.get() + (address - start)};
-}
-
-}  // namespace
 
 void TargetMemory::unpin() noexcept {
   for (std::uint32_t i = 0; i < pin_count_; ++i) pins_[i]->unpin();
@@ -46,13 +23,13 @@ TargetMemory::Answer TargetMemory::add_by_window(std::uint32_t key, std::uint32_
 
 bool TargetMemory::other_permits(std::uint32_t key, std::uint32_t domain, std::uint64_t address,
                                  std::uint64_t length, unsigned access) const noexcept {
-  return look_up(peer_.segment(), key, domain, address, length, access).is_granted;
+  return look_up_region(peer_.segment(), key, domain, address, length, access).is_granted;
 }
 
 TargetMemory::Answer TargetMemory::add_of_other(std::uint32_t key, std::uint32_t domain,
                                                 std::uint64_t address, std::uint64_t length,
                                                 unsigned access) noexcept {
-  auto const region = look_up(peer_.segment(), key, domain, address, length, access);
+  auto const region = look_up_region(peer_.segment(), key, domain, address, length, access);
   if (!region.is_granted) return Answer::denied;
   bool is_short = false;
   if (region.arena < arenas_max) {
@@ -65,7 +42,7 @@ TargetMemory::Answer TargetMemory::add_of_other(std::uint32_t key, std::uint32_t
       }
     }
     if (region.arena == pinned_arena_) {
-      auto const& mapping = pins_[pin_count_ - 1]->mapping;
+      auto const& mapping = pins_[pin_count_ - 1]->mapping();
       if (region.place <= mapping.length() && length <= mapping.length() - region.place) {
         stretches_.add(mapping.base() + region.place, length);
         return Answer::granted;

@@ -12,6 +12,26 @@
 
 namespace lend::soft {
 
+/// A copy of a shared region: checked and used, never read twice.
+struct RegionCopy {
+  bool is_granted;
+  std::uint32_t arena;
+  std::uint64_t place;  // in the arena
+};
+[[nodiscard, gnu::always_inline]] inline RegionCopy look_up_region(
+    Segment& segment, std::uint32_t key, std::uint32_t domain, std::uint64_t address,
+    std::uint64_t length, unsigned access) noexcept {
+  if (key == 0) return {false, 0, 0};
+  auto const& region = segment.regions[index_of_key(key)];
+  // Acquire pairs with the release in Regions::write().
+  if (region.key.load(std::memory_order_acquire) != key) return {false, 0, 0};
+  auto const start = region.address.get();
+  auto const size = region.length.get();
+  auto const granted = region.domain.get() == domain && (region.access.get() & access) == access &&
+                       address >= start && length <= size && address - start <= size - length;
+  return {granted, region.arena.get(), region.arena_offset.get() + (address - start)};
+}
+
 /// Memory of the target that one work request accesses. Destroyed before rx is released.
 class TargetMemory {
  public:

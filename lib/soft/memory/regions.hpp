@@ -35,8 +35,9 @@ class Regions {
   /// Whether such a region is possible. 0, or errno with reason.
   [[nodiscard]] int check(std::uint64_t address, std::uint64_t length, int access) const noexcept;
   /// Whether `key` of `domain` covers these bytes with every right in `access`.
-  [[nodiscard]] bool permits(std::uint32_t key, std::uint32_t domain, std::uint64_t address,
-                             std::uint64_t length, unsigned access) const noexcept {
+  [[nodiscard, gnu::always_inline]] inline bool permits(std::uint32_t key, std::uint32_t domain,
+                                                        std::uint64_t address, std::uint64_t length,
+                                                        unsigned access) const noexcept {
     if (key == 0) return false;
     Entry const& entry = entries_[index_of_key(key)];
     // Acquire pairs with the release in write(). A dereg in between waits for the caller's lock.

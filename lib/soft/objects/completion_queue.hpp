@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 
 namespace lend::soft {
 
@@ -89,6 +90,22 @@ void drop_receives_of(QueuePair const& qp) noexcept;
 /// Wakes who sleeps for this queue of ours, if it is armed for what was just published under its
 /// lock.
 void notify_owner(CompletionQueue&, bool is_solicited) noexcept;
+/// Publishes the end of a send. False: the queue is full and the completion is lost.
+[[nodiscard, gnu::always_inline]] inline bool push_local(CompletionQueue& queue,
+                                                         LocalCompletion const& end) noexcept {
+  auto const is_solicited = end.status != IBV_WC_SUCCESS;
+  bool is_armed = false;
+  {
+    std::lock_guard const guard{queue.lock};
+    if (queue.local_tail - queue.local_head > queue.mask) return false;
+    queue.local[queue.local_tail++ & queue.mask] = end;
+    // Arming takes this lock too: who arms later finds the completion when it polls.
+    is_armed = is_due(queue.shared->notify, is_solicited);
+  }
+  if (is_armed) [[unlikely]]
+    notify_owner(queue, is_solicited);
+  return true;
+}
 /// The same for what a poll will flush, which is published without that lock.
 void notify_of_flush(CompletionQueue&) noexcept;
 /// Whether a poll would find anything, as far as this process has noticed: only solicited

@@ -8,6 +8,7 @@
 
 #include <soft/objects/completion_queue.hpp>
 #include <soft/objects/context.hpp>
+#include <soft/objects/known_target.hpp>
 #include <soft/objects/work.hpp>
 #include <soft/segment/layout.hpp>
 
@@ -65,6 +66,7 @@ struct QueuePair : ibv_qp {
   std::uint32_t operations = 0;              // operations_of() its type
   Peer* peer = nullptr;                      // from RTR to RESET; not of datagrams
   SharedQueuePair* target = nullptr;
+  KnownTarget known;                   // under send_lock
   HeldWakers wakers;                   // of the peer
   std::shared_ptr<Contacts> contacts;  // of datagrams only
   // Where the next send will find the target's receive. Only ever prefetched, never read: by the

@@ -220,6 +220,7 @@ RobustLock const* enter_reset(QueuePair& qp, ResetFor purpose) noexcept {
   qp.is_flushing = false;
   qp.owes_flush = false;
   qp.owes_drain = false;
+  qp.known = {};
   qp.target = nullptr;
   qp.wakers.let_go();
   if (qp.peer != nullptr) context.peers.release(qp.peer);

@@ -14,6 +14,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
+#include <utility>
 
 namespace lend::soft {
 namespace {
@@ -74,20 +76,18 @@ ArenaView* Peer::pin(std::uint32_t arena) noexcept {
   if (generation == 0) return errno = ENXIO, nullptr;
   std::lock_guard const guard{views_lock_};
   auto& view = views_[arena];
-  if (view.generation != generation) {
-    // Acquire pairs with the release of the unpin: that copy is over.
-    if (view.pins.load(std::memory_order_acquire) != 0) return errno = EBUSY, nullptr;
-    view.generation = 0;
-    view.mapping = Mapping{};
+  if (view == nullptr || view->generation() != generation) {
+    view.reset();
     auto const length = shared.length.get();
     auto file = open_memory_file_of(tenant_.pid, shared.fd.get(), length);
     if (!file) return nullptr;
-    view.mapping = Mapping::of(file.get(), length);
-    if (!view.mapping) return nullptr;
-    view.generation = generation;
+    auto mapping = Mapping::of(file.get(), length);
+    if (!mapping) return nullptr;
+    view.reset(new (std::nothrow) ArenaView{generation, std::move(mapping)});
+    if (view == nullptr) return errno = ENOMEM, nullptr;
   }
-  view.pin();
-  return &view;
+  view->pin();
+  return view.get();
 }
 
 int Peers::connect(Peer& peer, std::uint32_t slot) noexcept {
@@ -160,7 +160,7 @@ Peer* Peers::acquire(std::uint32_t slot) {
     errno = error;  // closing what the peer had open may have changed it
     return nullptr;
   }
-  if (!peer->is_self_) peer->views_ = std::make_unique<ArenaView[]>(arenas_max);
+  if (!peer->is_self_) peer->views_ = std::make_unique<HeldView[]>(arenas_max);
   peer->users_ = 1;
   peers_.push_back(std::move(peer));
   return peers_.back().get();

@@ -14,30 +14,43 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace lend::soft {
 
-/// This process's mapping of one of a peer's arenas. Not unmapped while it is pinned.
-struct ArenaView {
-  std::uint32_t generation = 0;  // 0: nothing is mapped
-  std::atomic<std::uint32_t> pins{0};
-  Mapping mapping;
+/// This process's mapping of one of a peer's arenas. Unmapped when its last holder unpins it: the
+/// peer's table holds it until the arena's index names another.
+class ArenaView {
+ public:
+  ArenaView(std::uint32_t generation, Mapping mapping) noexcept
+      : generation_{generation}, mapping_{std::move(mapping)} {}
 
-  /// The caller holds the lock of the views.
-  void pin() noexcept { count(1, std::memory_order_relaxed); }
-  /// The caller holds no lock. Release pairs with Peer::pin(), which may unmap: all accesses while
-  /// it was pinned have ended.
-  void unpin() noexcept { count(~0u, std::memory_order_release); }
+  [[nodiscard]] std::uint32_t generation() const noexcept { return generation_; }
+  [[nodiscard]] Mapping const& mapping() const noexcept { return mapping_; }
+  /// The caller holds it, or the lock of the table that does.
+  void pin() noexcept { (void)count(1, std::memory_order_relaxed); }
+  /// Release pairs with acquire of the last holder, which unmaps: all accesses have ended.
+  void unpin() noexcept {
+    if (count(~0u, std::memory_order_acq_rel) == 0) delete this;
+  }
 
  private:
-  void count(std::uint32_t change, std::memory_order order) noexcept {
-    if (base::is_only_thread())
-      pins.store(pins.load(std::memory_order_relaxed) + change, order);
-    else
-      pins.fetch_add(change, order);
+  std::uint32_t count(std::uint32_t change, std::memory_order order) noexcept {
+    if (!base::is_only_thread()) return holders_.fetch_add(change, order) + change;
+    auto const now = holders_.load(std::memory_order_relaxed) + change;
+    holders_.store(now, std::memory_order_relaxed);
+    return now;
   }
+
+  std::atomic<std::uint32_t> holders_{1};
+  std::uint32_t generation_;
+  Mapping mapping_;
 };
+struct Unpin {
+  void operator()(ArenaView* view) const noexcept { view->unpin(); }
+};
+using HeldView = std::unique_ptr<ArenaView, Unpin>;
 
 /// One other context, or this one.
 class Peer {
@@ -87,7 +100,7 @@ class Peer {
   std::atomic<bool> is_dead_{false};
   std::atomic<std::uint64_t> asked_at_{0};
   PrivateLock views_lock_;
-  std::unique_ptr<ArenaView[]> views_;
+  std::unique_ptr<HeldView[]> views_;
 };
 
 class Peers {

@@ -39,15 +39,19 @@ class RobustLock {
   /// False: it did not become free within milliseconds and its holder is alive, or a process that
   /// maps the word pretends so.
   [[nodiscard]] bool lock_in_time(Claimant const& claimant) noexcept {
-    std::uint32_t free = 0;
-    // Acquire pairs with the release in unlock().
-    if (word_.compare_exchange_strong(free, claimant.instance, std::memory_order_acquire,
-                                      std::memory_order_relaxed)) [[likely]]
+    if (try_lock(claimant)) [[likely]]
       return true;
     return lock_slowly(claimant, Patience::bounded);
   }
+  /// False: it is held, or its holder died.
+  [[nodiscard]] bool try_lock(Claimant const& claimant) noexcept {
+    std::uint32_t free = 0;
+    // Acquire pairs with the release in unlock().
+    return word_.compare_exchange_strong(free, claimant.instance, std::memory_order_acquire,
+                                         std::memory_order_relaxed);
+  }
 
-  void unlock() noexcept {
+  [[gnu::always_inline]] inline void unlock() noexcept {
     // An exchange, not a store: a store could overwrite a waiter's bit unseen. Pairs with lock().
     if ((word_.exchange(0, std::memory_order_release) & someone_waits) != 0) futex_wake_one(word_);
   }

@@ -2,9 +2,7 @@
 // The producing side of completion queues, run by whichever CPU completes the work.
 #include <soft/segment/completion_ring.hpp>
 
-#include <soft/platform/prefetch.hpp>
 #include <soft/segment/event_marks.hpp>
-#include <soft/segment/notify.hpp>
 #include <soft/segment/wake_pipe.hpp>
 
 #include <algorithm>
@@ -36,16 +34,25 @@ Rung wake_owner(SharedCompletionQueue& queue, Wakers& wakers) noexcept {
 
 }  // namespace
 
+KnownQueue know_queue(Segment& segment, std::uint32_t index) noexcept {
+  if (index >= completion_queues_max) return {};
+  auto& queue = segment.completion_queues[index];
+  auto const offset = queue.ring_offset.get();
+  auto const mask = queue.ring_mask.get();
+  auto* const ring = ring_at(segment, offset, std::uint64_t{mask} + 1, completion_stride);
+  return {&queue, reinterpret_cast<SharedCompletion*>(ring), offset, mask};
+}
+
 Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const& end,
                         Claimant const& claimant, Wakers& wakers) noexcept {
   if (index >= completion_queues_max) return Pushed::corrupt;
   auto& queue = segment.completion_queues[index];
   if (!queue.lock.lock_in_time(claimant)) return Pushed::held;
   RobustGuard const guard{queue.lock, std::adopt_lock};
-  std::uint64_t const mask = queue.ring_mask.get();
-  auto* const base = ring_at(segment, queue.ring_offset.get(), mask + 1, completion_stride);
-  if (base == nullptr) return Pushed::corrupt;
-  auto* const ring = reinterpret_cast<SharedCompletion*>(base);
+  auto const known = know_queue(segment, index);
+  auto* const ring = known.ring;
+  if (ring == nullptr) return Pushed::corrupt;
+  std::uint64_t const mask = known.mask;
 
   auto tail = queue.tail.get();
   // A producer that died between publishing and counting left the tail one behind. The slot is
@@ -83,11 +90,7 @@ Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const&
   // Not before: while a lock keeps the error back, its queue pair is as it was.
   if (end.status != IBV_WC_SUCCESS && end.marks != 0) [[unlikely]]
     raise_events(segment, segment.queue_pairs[end.queue_pair], end.marks, wakers);
-  queue.intended_tail.set(tail + 1);
-  // Release: the completion, and all bytes it speaks of. Pairs with the acquire in poll_cq.
-  slot.sequence.store(tail + 1, std::memory_order_release);
-  death_point();
-  queue.tail.set(tail + 1);
+  publish(queue, slot, tail);
   // The consumer read that line a lap ago: its next writer would wait for it, holding locks. Not in
   // a ping-pong: there the consumer polls it.
   if (end.is_in_stream) prefetch_to_write(&ring[(tail + 1) & mask]);

@@ -3,10 +3,13 @@
 // that executes the request. Any thread.
 #pragma once
 
+#include <soft/platform/prefetch.hpp>
 #include <soft/segment/completion_layout.hpp>
 #include <soft/segment/layout.hpp>
+#include <soft/segment/notify.hpp>
 
 #include <cstdint>
+#include <mutex>
 
 namespace lend::soft {
 
@@ -36,6 +39,49 @@ enum class Pushed { yes, overrun, corrupt, unheard, held };
 /// its owner if the queue is armed.
 [[nodiscard]] Pushed push_receive_end(Segment&, std::uint32_t index, ReceiveEnd const&,
                                       Claimant const&, Wakers&) noexcept;
+
+/// Makes a written completion valid, and counts it. The caller holds the queue's lock.
+inline void publish(SharedCompletionQueue& queue, SharedCompletion& slot,
+                    std::uint64_t tail) noexcept {
+  queue.intended_tail.set(tail + 1);
+  // Release: the completion, and all bytes it speaks of. Pairs with the acquire in poll_cq.
+  slot.sequence.store(tail + 1, std::memory_order_release);
+  death_point();
+  queue.tail.set(tail + 1);
+}
+
+/// A completion queue of a segment and its ring, as checked once.
+struct KnownQueue {
+  SharedCompletionQueue* queue = nullptr;
+  SharedCompletion* ring = nullptr;
+  std::uint64_t offset = 0;
+  std::uint32_t mask = 0;
+};
+/// `ring` is null where the segment says nonsense.
+[[nodiscard]] KnownQueue know_queue(Segment&, std::uint32_t index) noexcept;
+/// Publishes what `write(slot)` writes, of a success; in a stream the next one's line is fetched.
+/// False: nothing was done, because it takes more: the queue grew, it may have no room, its lock is
+/// held, its last producer died, or its owner must be woken.
+template <class Write>
+[[nodiscard, gnu::always_inline]] inline bool push_plain(KnownQueue const& known,
+                                                         Claimant const& claimant,
+                                                         bool is_solicited, bool is_in_stream,
+                                                         Write&& write) noexcept {
+  auto& queue = *known.queue;
+  if (!queue.lock.try_lock(claimant)) return false;
+  RobustGuard const guard{queue.lock, std::adopt_lock};
+  auto const tail = queue.tail.get();
+  if (queue.ring_offset.get() != known.offset || queue.ring_mask.get() != known.mask ||
+      queue.intended_tail.get() != tail || tail - queue.head_seen.get() > known.mask ||
+      is_due(queue.notify, is_solicited)) [[unlikely]]
+    return false;
+  auto& slot = known.ring[tail & known.mask];
+  write(slot);
+  publish(queue, slot, tail);
+  if (is_in_stream) prefetch_to_write(&known.ring[(tail + 1) & known.mask]);
+  return true;
+}
+
 /// Moves a queue pair of `segment` to ERR, raises the `events` (see event_marks.hpp), and wakes
 /// threads that sleep until a completion which this will flush. The caller holds rx. If a lock does
 /// not become free, nothing is done and that lock is returned; otherwise null.

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: the short way takes the common requests and no other, does what the general way does, and
+// what it keeps of the target never outlasts a change there.
+// Method: requests given to it directly, and connections that worked before the target changed.
+#include <soft/engine/direct.hpp>
+#include <soft/objects/completion_queue.hpp>
+#include <soft/objects/context.hpp>
+#include <soft/objects/domain.hpp>
+#include <soft/objects/queue_pair.hpp>
+
+#include <functional>
+#include <mutex>
+
+#include "soft/support.hpp"
+
+using namespace lend;
+using namespace lend::test;
+
+namespace {
+
+/// Two ends and mapped memory, 8 bytes of which went before.
+struct Stage {
+  explicit Stage(Reach reach = Reach::two_contexts, Depths const& depths = {})
+      : link{reach, Terms{}, Terms{}, depths},
+        from{link.a.domain.get(), 4096, all_access, Where::allocated},
+        to{link.b.domain.get(), 4096, all_access, Where::allocated} {
+    for (std::size_t i = 8; i < 4096; ++i) *from.at(i) = static_cast<std::byte>(i * 7 % 251);
+    from.write(0, "12345678");
+    send(8);
+    write(8);
+  }
+  void send(std::uint32_t length) const {
+    REQUIRE(post_receive(link.b, 3, {to.piece(0, 4096)}) == 0);
+    REQUIRE(post(link.a, {.pieces = {from.piece(0, length)}}) == 0);
+    CHECK(await_one(link.a.sends).status == IBV_WC_SUCCESS);
+    CHECK(await_one(link.b.receives).byte_len == length);
+  }
+  ibv_wc_status write(std::uint32_t length) const { return write_to(to, length); }
+  ibv_wc_status write_to(Memory const& memory, std::uint32_t length) const {
+    REQUIRE(post(link.a, {.opcode = IBV_WR_RDMA_WRITE,
+                          .pieces = {from.piece(0, length)},
+                          .remote_address = memory.address(),
+                          .remote_key = memory.key()}) == 0);
+    return await_one(link.a.sends).status;
+  }
+
+  Link link;
+  Memory from;
+  Memory to;
+};
+
+bool takes(End const& end, ibv_wr_opcode opcode, std::vector<ibv_sge> pieces,
+           Memory const* remote = nullptr, unsigned flags = IBV_SEND_SIGNALED) {
+  auto& qp = *static_cast<soft::QueuePair*>(end.qp.get());
+  ibv_send_wr wr{};
+  wr.sg_list = pieces.data();
+  wr.num_sge = static_cast<int>(pieces.size());
+  wr.opcode = opcode;
+  wr.send_flags = flags;
+  if (remote != nullptr) wr.wr.rdma = {remote->address(), remote->key()};
+  std::lock_guard const guard{qp.send_lock};
+  return soft::execute_directly(qp, wr);
+}
+
+}  // namespace
+
+TEST_CASE("a send or write of one piece to mapped memory takes the short way", "[soft]") {
+  Stage const stage{GENERATE(Reach::one_context, Reach::two_contexts)};
+  auto const& [link, from, to] = stage;
+  auto const length = GENERATE(1u, 7u, 8u, 32u, 33u, 4096u);
+  auto const sent = from.read(0, length);
+  auto const flags = length <= 64 ? GENERATE(0u, unsigned{IBV_SEND_INLINE}) : 0;
+  auto const opcode = GENERATE(IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE);
+  to.write(0, std::string(4096, '-'));
+  REQUIRE(post_receive(link.b, 5, {to.piece(0, 4096)}) == 0);
+
+  CHECK(takes(link.a, opcode, {from.piece(0, length)}, &to, flags | IBV_SEND_SIGNALED));
+
+  auto const done = await_one(link.a.sends);
+  CHECK(done.status == IBV_WC_SUCCESS);
+  CHECK(done.byte_len == length);
+  auto const received = poll(link.b.receives);
+  REQUIRE(received.size() == (opcode == IBV_WR_RDMA_WRITE ? 0 : 1));
+  for (auto const& end : received) {
+    CHECK(end.wr_id == 5);
+    CHECK(end.byte_len == length);
+    CHECK(end.wc_flags == (opcode == IBV_WR_SEND_WITH_IMM ? unsigned{IBV_WC_WITH_IMM} : 0u));
+  }
+  CHECK(to.read(0, length) == sent);
+  CHECK(to.read(length, 4096 - length) == std::string(4096 - length, '-'));
+}
+
+TEST_CASE("what is unusual is left to the general way, and nothing is told", "[soft]") {
+  Stage const stage;
+  auto const& [link, from, to] = stage;
+  auto const& a = link.a;
+  auto const one = std::vector{from.piece(0, 8)};
+  Memory const apart{link.b.domain.get(), 128};
+  REQUIRE_FALSE(takes(a, IBV_WR_SEND, one));  // no receive
+
+  REQUIRE(post_receive(link.b, 1, {to.piece(0, 4), to.piece(4, 4092)}) == 0);
+  CHECK_FALSE(takes(a, IBV_WR_SEND, one));  // in two pieces
+  CHECK_FALSE(takes(a, IBV_WR_SEND, {from.piece(0, 4), from.piece(4, 4)}));
+  CHECK_FALSE(takes(a, IBV_WR_SEND, {from.piece(0, 0)}));
+  CHECK_FALSE(takes(a, IBV_WR_RDMA_READ, one, &to));
+  CHECK_FALSE(takes(a, IBV_WR_RDMA_WRITE_WITH_IMM, one, &to));
+  CHECK_FALSE(takes(a, IBV_WR_RDMA_WRITE, one, &apart));  // not mapped
+  auto wrong = one;
+  wrong[0].lkey ^= 1;
+  CHECK_FALSE(takes(a, IBV_WR_RDMA_WRITE, wrong, &to));
+  auto& rx = static_cast<soft::QueuePair*>(link.b.qp.get())->shared->rx;
+  rx.lock({7, nullptr, nullptr});
+  CHECK_FALSE(takes(a, IBV_WR_RDMA_WRITE, one, &to));
+  rx.unlock();
+
+  CHECK(poll(a.sends).empty());
+  CHECK(poll(link.b.receives).empty());
+  CHECK(stage.write(8) == IBV_WC_SUCCESS);
+}
+
+TEST_CASE("messages that wake their receiver, or are long for private memory, go the general way",
+          "[soft]") {
+  Stage const stage;
+  auto const& [link, from, to] = stage;
+  Memory const apart{link.b.domain.get(), 128};
+  REQUIRE(post_receive(link.b, 1, {apart.piece(0, 128)}) == 0);
+  CHECK_FALSE(takes(link.a, IBV_WR_SEND, {from.piece(0, 97)}));
+  CHECK(takes(link.a, IBV_WR_SEND, {from.piece(0, 96)}));
+  CHECK(poll(link.b.receives).size() == 1);
+  CHECK(apart.read(0, 96) == from.read(0, 96));
+  REQUIRE(post_receive(link.b, 1, {apart.piece(0, 128)}) == 0);
+  REQUIRE(post(link.a, {.pieces = {from.piece(0, 97)}}) == 0);
+  CHECK(poll(link.b.receives).size() == 1);
+  CHECK(apart.read(0, 97) == from.read(0, 97));
+  CHECK(poll(link.a.sends).size() == 2);
+  stage.send(128);  // and back to memory that is mapped
+  REQUIRE(post_receive(link.b, 1, {to.piece(0, 128)}) == 0);
+  CHECK(takes(link.a, IBV_WR_SEND, {from.piece(0, 128)}));
+  CHECK(poll(link.b.receives).size() == 1);
+  REQUIRE(post_receive(link.b, 1, {to.piece(0, 128)}) == 0);
+  auto& notify = static_cast<soft::CompletionQueue*>(link.b.receives.get())->shared->notify;
+  notify.set(soft::notify_any);
+  CHECK_FALSE(takes(link.a, IBV_WR_SEND, {from.piece(0, 8)}));
+  CHECK_FALSE(takes(link.a, IBV_WR_SEND, {from.piece(0, 128)}));
+  notify.set(0);
+  CHECK(takes(link.a, IBV_WR_SEND, {from.piece(0, 8)}));
+}
+
+TEST_CASE("a remote key means what it means now, whatever it meant to the request before",
+          "[soft]") {
+  Stage stage{GENERATE(Reach::one_context, Reach::two_contexts)};
+  auto& [link, from, to] = stage;
+  auto const change = [&](int flags, void* at, std::size_t length, int access) {
+    return soft::rereg_mr(to.region(), flags, nullptr, at, length, access);
+  };
+  SECTION("another range") {
+    REQUIRE(change(IBV_REREG_MR_CHANGE_TRANSLATION, to.at(8), 16, 0) == 0);
+    CHECK(stage.write(8) == IBV_WC_REM_ACCESS_ERR);
+  }
+  SECTION("fewer rights") {
+    REQUIRE(change(IBV_REREG_MR_CHANGE_ACCESS, nullptr, 0, IBV_ACCESS_REMOTE_READ) == 0);
+    CHECK(stage.write(8) == IBV_WC_REM_ACCESS_ERR);
+  }
+  SECTION("none") {
+    auto const key = to.key();
+    auto const address = to.address();
+    to.deregister();
+    REQUIRE(post(link.a, {.opcode = IBV_WR_RDMA_WRITE,
+                          .pieces = {from.piece(0, 8)},
+                          .remote_address = address,
+                          .remote_key = key}) == 0);
+    CHECK(await_one(link.a.sends).status == IBV_WC_REM_ACCESS_ERR);
+  }
+  SECTION("a queue pair that allows no writes") {
+    auto attributes = attributes_for(link.a.qp->qp_num);
+    attributes.qp_access_flags = 0;
+    REQUIRE(move(link.b.qp.get(), IBV_QPS_RTS, attributes, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS) ==
+            0);
+    CHECK(stage.write(8) == IBV_WC_REM_INV_REQ_ERR);
+  }
+}
+
+TEST_CASE("new memory is written, whoever saw what lay in its arena before", "[soft]") {
+  Stage const stage;
+  auto const& [link, from, to] = stage;
+  End const second{link.first.get()};
+  End const its_peer{link.second.get()};
+  bring_to(second.qp.get(), IBV_QPS_RTS, its_peer.qp->qp_num);
+  bring_to(its_peer.qp.get(), IBV_QPS_RTS, second.qp->qp_num);
+  constexpr std::size_t length = std::size_t{17} << 20;  // has an arena of its own
+  for (int round = 0; round < 4; ++round) {
+    Memory const first{link.b.domain.get(), length, all_access, Where::allocated};
+    HeldRegion const too{ibv().reg_mr(its_peer.domain.get(), first.at(0), length, all_access)};
+    Memory const own{second.domain.get(), 64};
+    own.write(0, "second " + std::to_string(round));
+    from.write(0, "first " + std::to_string(round));
+
+    REQUIRE(stage.write_to(first, 7) == IBV_WC_SUCCESS);
+    if (round % 2 == 0) {  // in the others it keeps its view of what is gone
+      REQUIRE(post(second, {.opcode = IBV_WR_RDMA_WRITE,
+                            .pieces = {own.piece(0, 8)},
+                            .remote_address = first.address(100),
+                            .remote_key = too->rkey}) == 0);
+      CHECK(await_one(second.sends).status == IBV_WC_SUCCESS);
+      CHECK(first.read(100, 8) == "second " + std::to_string(round));
+    }
+
+    CHECK(first.read(0, 7) == "first " + std::to_string(round));
+    CHECK(takes(link.a, IBV_WR_RDMA_WRITE, {from.piece(0, 7)}, &first, 0));
+  }
+}
+
+TEST_CASE("a target that was reset takes messages of its new connection alone", "[soft]") {
+  Stage const stage;
+  auto const& [link, from, to] = stage;
+  End const other{link.first.get()};
+  REQUIRE(move(link.b.qp.get(), IBV_QPS_RESET, {}, IBV_QP_STATE) == 0);
+  bool const is_again = GENERATE(false, true);
+  bring_to(link.b.qp.get(), IBV_QPS_RTS, is_again ? link.a.qp->qp_num : other.qp->qp_num);
+  REQUIRE(post_receive(link.b, 9, {to.piece(0, 64)}) == 0);
+
+  REQUIRE(post(link.a, {.pieces = {from.piece(0, 8)}}) == 0);
+
+  CHECK(await_one(link.a.sends).status == (is_again ? IBV_WC_SUCCESS : IBV_WC_RETRY_EXC_ERR));
+  CHECK(poll(link.b.receives).size() == (is_again ? 1 : 0));
+}
+
+TEST_CASE("a sender that was reset finds the other target of its new connection", "[soft]") {
+  Stage const stage;
+  auto const& [link, from, to] = stage;
+  End const other{link.second.get(), {.receives = 4, .pieces = 9}};
+  REQUIRE(move(link.a.qp.get(), IBV_QPS_RESET, {}, IBV_QP_STATE) == 0);
+  bring_to(link.a.qp.get(), IBV_QPS_RTS, other.qp->qp_num);
+  bring_to(other.qp.get(), IBV_QPS_RTS, link.a.qp->qp_num);
+  Memory const there{other.domain.get(), 64, all_access, Where::allocated};
+  for (std::uint64_t id = 0; id < 8; ++id) {
+    REQUIRE(post_receive(other, id, {there.piece(0, 64)}) == 0);
+    CHECK(takes(link.a, IBV_WR_SEND, {from.piece(0, 8)}));
+    CHECK(await_one(link.a.sends).status == IBV_WC_SUCCESS);
+    CHECK(await_one(other.receives).wr_id == id);
+  }
+  CHECK(there.read(0, 8) == "12345678");
+  CHECK(stage.write(8) == IBV_WC_REM_ACCESS_ERR);  // of another domain
+}
+
+TEST_CASE("a target's queue that grew and is full takes what comes by the short way", "[soft]") {
+  Stage const stage{Reach::two_contexts, {.sends = 64, .receives = 64, .completions = 4}};
+  auto const& [link, from, to] = stage;
+  REQUIRE(ibv().resize_cq(link.b.receives.get(), 64) == 0);
+  REQUIRE(ibv().resize_cq(link.a.sends.get(), 64) == 0);
+  for (std::uint64_t id = 0; id < 40; ++id) {
+    REQUIRE(post_receive(link.b, id, {to.piece(0, 64)}) == 0);
+    REQUIRE(post(link.a, {.id = id, .pieces = {from.piece(0, 8)}}) == 0);
+  }
+  auto const ends = await(link.b.receives, 40);
+  for (std::uint64_t id = 0; id < 40; ++id) CHECK(ends[id].wr_id == id);
+  CHECK(await(link.a.sends, 40).back().wr_id == 39);
+}
+
+TEST_CASE("a completion that has no room at home breaks its queue pair, by the short way too",
+          "[soft]") {
+  Stage const stage{Reach::two_contexts, {.completions = 2}};
+  auto const& [link, from, to] = stage;
+  auto const room = link.a.sends->cqe;
+  for (int i = 0; i <= room; ++i) CHECK(takes(link.a, IBV_WR_RDMA_WRITE, {from.piece(0, 8)}, &to));
+  CHECK(state_of(link.a.qp.get()) == IBV_QPS_ERR);
+  CHECK_FALSE(takes(link.a, IBV_WR_RDMA_WRITE, {from.piece(0, 8)}, &to));
+}
