@@ -5,7 +5,12 @@
 // survivor walks it on instruction by instruction (ptrace) to a random one, and kills it there. In
 // some rounds there are two survivors, some sleep on a completion channel when the victim dies,
 // some take all their receives from a shared queue, and in some the victim posts what breaks its
-// peer. The seed is printed and taken back from LEND_TEST_SEED.
+// peer; in a fifth all messages come before their receives. The seed is printed and taken back from
+// LEND_TEST_SEED.
+#include <soft/objects/context.hpp>
+#include <soft/objects/queue_pair.hpp>
+#include <soft/segment/bounce.hpp>
+
 #include <array>
 #include <cstdio>
 
@@ -19,8 +24,19 @@ using namespace lend::test;
 namespace {
 
 /// What the victim is about to do.
-enum class At { opening, connecting, posting, polling, registering, making, destroying, closing };
-constexpr unsigned moments = 8;
+enum class At {
+  opening,
+  connecting,
+  posting,
+  offering,  // a message that finds no receive
+  taking,    // such a message, with the receive that it waits for
+  polling,
+  registering,
+  making,
+  destroying,
+  closing
+};
+constexpr unsigned moments = 10;
 
 /// How far it gets: over so many system calls, then so many instructions.
 struct Reach {
@@ -42,10 +58,15 @@ struct Round {
         of_survivors{private_or_not(random), random() % 4 == 0, random() % 4 == 0, false,
                      random() % 4 == 0},
         has_three{random() % 5 == 0} {
+    of_survivors.is_early = is_early();
     reach.instructions += static_cast<unsigned>(random() % reach.instructions);
     if (at == At::opening || at == At::connecting) before = 0;
   }
-  [[nodiscard]] bool has_system_calls() const { return at != At::posting && at != At::polling; }
+  [[nodiscard]] bool has_system_calls() const {
+    return at != At::posting && at != At::polling && !is_early();
+  }
+  /// Its messages come before their receives, of which nobody posts any until the victim died.
+  [[nodiscard]] bool is_early() const { return at == At::offering || at == At::taking; }
 };
 
 /// Does everything with each survivor; stops before the call of the round.
@@ -60,10 +81,11 @@ int live(Wire const& wire, unsigned seed, Round const& round) {
   std::uint32_t const peers = round.has_three ? 2 : 1;
   reaches(At::opening);
   std::mt19937 random{seed};
-  std::optional<Party> all{
-      std::in_place,
-      Habits{.home = round.of_survivors.home, .is_bad = round.of_survivors.has_bad_peer},
-      peers * pairs};
+  std::optional<Party> all{std::in_place,
+                           Habits{.home = round.of_survivors.home,
+                                  .is_bad = round.of_survivors.has_bad_peer,
+                                  .is_early = round.is_early()},
+                           peers * pairs};
   Party& party = *all;
   std::array<Told, 2> theirs{};
   if (!tell(wire, party.told())) return 1;
@@ -75,6 +97,9 @@ int live(Wire const& wire, unsigned seed, Round const& round) {
   if (!wire.say()) return 3;
   for (;;) {
     auto const peer = static_cast<std::uint32_t>(random() % peers);
+    if (reaches(At::offering))
+      party.send(peer * pairs, random() % soft::UnexpectedMessage::bytes_max);
+    if (reaches(At::taking)) party.receive(peer * pairs);
     reaches(At::posting);
     static_cast<void>(party.post_something(random, theirs[peer], peer * pairs));
     reaches(At::polling);
@@ -179,8 +204,16 @@ class Other {
   std::optional<PeerProcess> process_;
 };
 
-/// True if the victim was connected to us before its death.
-bool survive(unsigned seed, Round const& round) {
+/// Whether a message of the link, or for it, lies at its target for want of a receive.
+bool has_early_message(RawPair const& link) {
+  auto const& qp = *static_cast<soft::QueuePair const*>(link.get());
+  auto const& bounce = *soft::bounce_of(qp.owner().segment, *qp.shared);
+  return qp.offered != 0 || bounce.unexpected.ticket.get() != soft::Offer::no_ticket;
+}
+
+/// True if the victim was connected to us before its death. Counts the rounds in which it died near
+/// early messages.
+bool survive(unsigned seed, Round const& round, unsigned& early) {
   std::mt19937 random{seed};
   PeerProcess victim{[&](Wire const& wire) { return live(wire, seed + 1, round); }};
   Other other{round, seed + 2};
@@ -205,6 +238,7 @@ bool survive(unsigned seed, Round const& round) {
       }
       if (party.channel) party.fall_asleep();  // and calls nothing more before it is woken
       dies();
+      early += round.is_early() && has_early_message(*party.links[0]);
     }
     if (is_connected)
       CHECK((party.channel ? outlive_asleep(party) : outlive(party, random, theirs)));
@@ -234,6 +268,7 @@ TEST_CASE("a process killed at any instruction of any call fails what waits for 
   unsigned asleep = 0;
   unsigned sharing = 0;
   unsigned faulty = 0;
+  unsigned early = 0;
   for (unsigned i = 0; i < rounds; ++i) {
     auto const seed = first_seed + i;
     std::mt19937 random{seed};
@@ -242,7 +277,7 @@ TEST_CASE("a process killed at any instruction of any call fails what waits for 
             round.reach.instructions, round.has_three, round.of_survivors.sleeps,
             round.of_survivors.shares_receives, round.of_survivors.has_bad_peer);
     ++deaths[static_cast<unsigned>(round.at)];
-    if (survive(seed, round)) {
+    if (survive(seed, round, early)) {
       ++connected;
       with_three += round.has_three;
       asleep += round.of_survivors.sleeps;
@@ -257,5 +292,5 @@ TEST_CASE("a process killed at any instruction of any call fails what waits for 
   // once in a million.
   for (auto const count : deaths) CHECK(count > rounds / moments / 8);
   CHECK(connected > rounds / 2);
-  for (auto const count : {with_three, asleep, sharing, faulty}) CHECK(count > rounds / 20);
+  for (auto const count : {with_three, asleep, sharing, faulty, early}) CHECK(count > rounds / 20);
 }
