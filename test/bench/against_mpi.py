@@ -24,7 +24,7 @@ from pathlib import Path
 ROWS = {
     "beside_mpi": [("halo", 8), ("halo", 256), ("halo", 4096), ("ahead", 256), ("ring", 1)],
     "group_beside_mpi":
-        [("barrier", 0), ("broadcast", 8)]
+        [("barrier", 0)] + [("broadcast", 8 << shift) for shift in (0, 13, 17)]
         + [("allreduce", 8 << shift) for shift in (0, 6, 9, 12, 15, 18, 21, 23)]
         + [(what, 8 << shift) for what in ("allgather", "all_to_all") for shift in (0, 9, 13, 17)],
 }

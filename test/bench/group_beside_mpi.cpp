@@ -77,7 +77,8 @@ Result<void> once(Task const& task, Values& values, Group& group) {
   return group.all_to_all(values.all, values.to);
 }
 
-/// A block of rounds. Microseconds a round.
+/// A block of rounds, until all ranks are over: the root of a broadcast may be far ahead.
+/// Microseconds a round.
 template <class... Over>
 Result<double> run(Task const& task, Values& values, Over&... over) {
   MPI_Barrier(MPI_COMM_WORLD);
@@ -85,6 +86,7 @@ Result<double> run(Task const& task, Values& values, Over&... over) {
   for (int round = 0; round < task.rounds; ++round) {
     LEND_TRYV(once(task, values, over...));
   }
+  MPI_Barrier(MPI_COMM_WORLD);
   std::chrono::duration<double, std::micro> const took = std::chrono::steady_clock::now() - begin;
   return took.count() / task.rounds;
 }
