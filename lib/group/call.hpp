@@ -6,6 +6,7 @@
 #include <group/schedule.hpp>
 #include <lend/base/source_line.hpp>
 #include <lend/group/values.hpp>
+#include <lend/verbs/memory_piece.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -36,6 +37,8 @@ struct Call {
   std::size_t block_bytes = 0;  // of one part of `in` or `out`
   Combining op{};
   SourceLine where{};
+  /// That of `out`, if devices of the group's links may write there while the call is under way.
+  verbs::RegionState* out_region = nullptr;
 
   /// The same at all ranks that agree.
   [[nodiscard]] std::uint32_t signature() const noexcept;

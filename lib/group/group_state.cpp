@@ -24,12 +24,11 @@ std::unique_ptr<Membership> whole_of(Ranks ranks, bool has_few_links) {
 // ---- together ----
 
 GroupState::GroupState(ProtectionDomain const& domain, WaitSet set, OwnRecord record,
-                       std::optional<MemoryRegion> fetched, Ranks ranks,
-                       GroupOptions const& options)
+                       std::optional<MemoryRegion> places, Ranks ranks, GroupOptions const& options)
     : domain_{domain},
       set_{std::move(set)},
       record_{std::move(record)},
-      stage_{record_.room(), std::move(fetched)},
+      stage_{record_, std::move(places)},
       ranks_{ranks},
       neighbours_{ranks.size, options.links},
       options_{options},
@@ -37,7 +36,7 @@ GroupState::GroupState(ProtectionDomain const& domain, WaitSet set, OwnRecord re
       links_(ranks.size),
       rank_by_tag_(ranks.size),
       ready_(std::max(ranks.size, 1u)),
-      call_{options} {
+      call_{options, stage_} {
   std::iota(rank_by_tag_.begin(), rank_by_tag_.end(), 0u);
   teams_.push_back(whole_of(ranks, neighbours_.are_few()));
 }
@@ -46,18 +45,18 @@ Result<std::shared_ptr<GroupState>> GroupState::prepare(ProtectionDomain const& 
                                                         GroupOptions const& options) {
   LEND_TRY(set, WaitSet::create(domain.context(), options.wait));
   bool const is_alone = ranks.size <= 1;
-  LEND_TRY(record, OwnRecord::create(domain, is_alone ? 0 : Stage::offered_bytes));
-  std::optional<MemoryRegion> fetched;
+  LEND_TRY(record, OwnRecord::create(domain, is_alone ? 0 : Stage::shown_bytes));
+  std::optional<MemoryRegion> places;
   if (!is_alone) {
-    LEND_TRY(memory, domain.allocate(Stage::slot_bytes));
-    fetched = std::move(memory);
+    LEND_TRY(memory, domain.allocate(Stage::shown_bytes));
+    places = std::move(memory);
   }
   LEND_TRY(remote, record.remote());
   auto state = std::make_shared<GroupState>(domain, std::move(set), std::move(record),
-                                            std::move(fetched), ranks, options);
+                                            std::move(places), ranks, options);
   LinkOptions const link{options.message_bytes, options.window};
   ChannelOptions channel;
-  channel.queue_pair.send_depth = link.receives() + 2;  // its record and what it offers are read
+  channel.queue_pair.send_depth = link.receives() + 1 + Stage::shelves;  // and its record is read
   channel.queue_pair.receive_depth = link.receives();
   channel.keep_alive = options.keep_alive;
   channel.wait_set = &state->set_;
@@ -217,8 +216,9 @@ Result<void> GroupState::run_on_value(Membership& team, Call call, std::span<std
 }
 
 Result<bool> GroupState::advance() noexcept {
+  if (call_.is_long()) return advance_long();
   while (!call_.is_over()) {
-    LEND_TRY(is_round_over, call_.is_long() ? advance_long_round() : advance_round());
+    LEND_TRY(is_round_over, advance_round());
     if (!is_round_over) return false;
     call_.next_round();
   }
@@ -247,7 +247,7 @@ Result<bool> GroupState::advance_round() noexcept {
 // ---- one step ----
 
 Result<bool> GroupState::send(Step const& step) noexcept {
-  return tell(call_.rank_of(step), call_.head(), call_.piece_of(step));
+  return tell(call_.rank_of(step.peer), call_.head(), call_.piece_of(step));
 }
 
 Result<bool> GroupState::tell(std::uint32_t rank, Note const& note,
@@ -269,7 +269,7 @@ Result<bool> GroupState::receive(Step const& step) noexcept {
     call_.take(step, own);
     return true;
   }
-  auto const rank = call_.rank_of(step);
+  auto const rank = call_.rank_of(step.peer);
   Link& link = *links_[rank];
   auto const arrived = link.arrived();
   auto const it =

@@ -41,7 +41,7 @@ class GroupState {
                                                                    Ranks ranks,
                                                                    GroupOptions const& options);
   GroupState(ProtectionDomain const& domain, WaitSet set, OwnRecord record,
-             std::optional<MemoryRegion> fetched, Ranks ranks, GroupOptions const& options);
+             std::optional<MemoryRegion> places, Ranks ranks, GroupOptions const& options);
   GroupState(GroupState const&) = delete;
   GroupState& operator=(GroupState const&) = delete;
   ~GroupState() { leave(); }
@@ -112,11 +112,12 @@ class GroupState {
   [[nodiscard]] Result<bool> advance_round() noexcept;
   [[nodiscard]] Result<bool> send(Step const& step) noexcept;
   [[nodiscard]] Result<bool> receive(Step const& step) noexcept;
-  /// The same of long values, which are offered and fetched.
-  [[nodiscard]] Result<bool> advance_long_round() noexcept;
-  [[nodiscard]] Result<bool> offer(std::size_t index) noexcept;
-  [[nodiscard]] Result<bool> fetch(std::size_t index) noexcept;
-  [[nodiscard]] Result<bool> begin_fetch(std::size_t index) noexcept;
+  /// The same of long values, which are read.
+  [[nodiscard]] Result<bool> advance_long() noexcept;
+  [[nodiscard]] Result<bool> advance_round_of(LongCall::Lane& lane) noexcept;
+  [[nodiscard]] Result<bool> take_step(LongCall::Lane& lane, std::size_t index) noexcept;
+  [[nodiscard]] Result<bool> hear(LongCall::Lane& lane, std::uint32_t rank) noexcept;
+  [[nodiscard]] Result<bool> read(LongCall::Lane& lane, std::size_t index) noexcept;
   /// Sends a note of the round to a rank that is needed.
   [[nodiscard]] Result<bool> tell(std::uint32_t rank, Note const& note,
                                   std::span<std::byte const> bytes) noexcept;

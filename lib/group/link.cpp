@@ -67,8 +67,7 @@ Result<void> Link::take_arrivals() noexcept {
     freed_by_peer_ = note.freed;
     peer_has_left_ |= note.kind == Note::Kind::left;
     if (note.kind == Note::Kind::broken) fault_ = note.fault();
-    if (note.kind == Note::Kind::part || note.kind == Note::Kind::offer ||
-        note.kind == Note::Kind::taken) {
+    if (note.kind == Note::Kind::part || note.kind == Note::Kind::come) {
       arrived_.push_back({note, slot});
     } else {
       LEND_TRYV(post_again(slot));
@@ -172,18 +171,18 @@ std::optional<Record> Link::answer() const noexcept {
   return bytes ? Record::from(bytes.value()) : std::nullopt;
 }
 
-Result<void> Link::fetch(std::size_t offset, ScatterElement target) noexcept {
+Result<void> Link::read(std::uint32_t lane, std::size_t offset, ScatterElement target) noexcept {
   // SAFETY: as in post_again(); the target is the group's, which outlives its links.
   LEND_TRY(handle, unsafe_post_read(*channel_, {target, record_.slice(sizeof(Record) + offset,
                                                                       target.range.length)}));
-  fetching_.emplace(std::move(handle));
+  reading_[lane].emplace(std::move(handle));
   return success();
 }
 
-Result<bool> Link::has_fetched() noexcept {
-  LEND_TRY(done, fetching_->poll());
+Result<bool> Link::has_read(std::uint32_t lane) noexcept {
+  LEND_TRY(done, reading_[lane]->poll());
   if (!done) return false;
-  fetching_.reset();
+  reading_[lane].reset();
   return true;
 }
 

@@ -5,6 +5,7 @@
 
 #include <group/note.hpp>
 #include <group/record.hpp>
+#include <group/stage.hpp>
 #include <lend/base/result.hpp>
 #include <lend/channel/channel.hpp>
 #include <lend/channel/pending_work.hpp>
@@ -13,6 +14,7 @@
 #include <lend/verbs/memory_region.hpp>
 #include <lend/verbs/protection_domain.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -81,9 +83,13 @@ class Link {
     is_question_old_ = question_.has_value();
   }
 
-  /// Reads what the peer offers at this place of its room into `target`, one offer at a time.
-  [[nodiscard]] Result<void> fetch(std::size_t offset, ScatterElement target) noexcept;
-  [[nodiscard]] Result<bool> has_fetched() noexcept;
+  /// Reads those bytes of the peer's room into `target`, one read at a time for each lane.
+  [[nodiscard]] Result<void> read(std::uint32_t lane, std::size_t offset,
+                                  ScatterElement target) noexcept;
+  [[nodiscard]] Result<bool> has_read(std::uint32_t lane) noexcept;
+
+  /// Ends the channel, and so what is being read. The link is over.
+  void cut() noexcept { channel_.reset(); }
 
   [[nodiscard]] bool peer_has_left() const noexcept { return peer_has_left_; }
   /// What the peer said that broke its group.
@@ -124,10 +130,10 @@ class Link {
   std::vector<Arrived> arrived_{};
   std::vector<std::optional<PendingWork>> sends_;  // by slot, in turn
   std::uint32_t next_send_ = 0;
-  std::uint32_t sent_ = 0, freed_by_peer_ = 0;  // parts
-  std::uint32_t freed_ = 0, told_ = 0;          // of the peer's parts
-  std::optional<PendingWork> question_{};       // reads the peer's record
-  std::optional<PendingWork> fetching_{};       // reads what the peer offers
+  std::uint32_t sent_ = 0, freed_by_peer_ = 0;                        // parts
+  std::uint32_t freed_ = 0, told_ = 0;                                // of the peer's parts
+  std::optional<PendingWork> question_{};                             // reads the peer's record
+  std::array<std::optional<PendingWork>, Stage::shelves> reading_{};  // by lane
   bool is_question_old_ = false, is_answered_ = false;
   bool has_ended_ = false, peer_has_left_ = false;
   std::optional<Fault> fault_{};

@@ -44,8 +44,7 @@ struct Note {
     credit,  ///< only says what was freed
     left,    ///< this rank's group has ended
     broken,  ///< it is broken by a Fault, which is in place of the values' place
-    offer,   ///< of a collective: the values are to be read; carries where they are in the Stage
-    taken,   ///< of a collective: what was offered was read
+    come,    ///< of a collective of long values: the sender has come to this round
   };
 
   std::uint32_t freed = 0;      ///< messages of the other direction that were taken, modulo 2^32

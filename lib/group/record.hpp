@@ -70,6 +70,10 @@ class OwnRecord {
   [[nodiscard]] Result<RemoteRegion> remote() const noexcept { return memory_.remote(); }
   /// Aligned for any element.
   [[nodiscard]] std::byte* room() const noexcept { return place_ + sizeof(Record); }
+  /// Bytes of it, for the device to write.
+  [[nodiscard]] ScatterElement room_target(ByteRange range) noexcept {
+    return memory_.scatter(sizeof(Record) + range.offset, range.length);
+  }
   void enter(Membership const& team, Call const& call) noexcept;
   /// The call is over.
   void leave() noexcept { set(Record::State::idle); }

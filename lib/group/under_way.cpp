@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the group.
-#include <group/stage.hpp>
 #include <group/under_way.hpp>
 
 #include <algorithm>
@@ -18,51 +17,58 @@ void copy(std::span<std::byte> into, std::span<std::byte const> from) noexcept {
 
 }  // namespace
 
-UnderWay::UnderWay(GroupOptions const& options)
+UnderWay::UnderWay(GroupOptions const& options, Stage& stage)
     : message_bytes_{options.message_bytes},
       accumulator_(options.message_bytes),
-      theirs_(options.message_bytes) {}
+      theirs_(options.message_bytes),
+      long_call_{stage} {}
 
 Result<void> UnderWay::begin(Membership& team, Call const& call) noexcept try {
+  auto const [rank, size] = team.ranks;
   bool const has_relays = team.has_few_links && Hops::has_relays(call.collective);
-  is_long_ = team.ranks.size > 1 && !has_relays &&
-             call.block_bytes > std::max<std::size_t>(message_bytes_, longest_in_messages);
-  auto const longest = is_long_ ? Stage::slot_bytes : message_bytes_;
-  if (accumulator_.size() < longest) accumulator_.resize(longest);
-  if (theirs_.size() < longest) theirs_.resize(longest);
+  // Long values are read from each rank by each, which few links do not reach.
+  is_long_ = !team.has_few_links &&
+             call.block_bytes > std::max<std::size_t>(message_bytes_, longest_in_messages) &&
+             can_be_read(call.collective, size, call.op.element_bytes);
   if (has_relays) reserve_relay(team, call);
-  team_ = &team;
   call_ = call;
+  if (is_long_) long_call_.begin(call_, team.ranks);
+  team_ = &team;
   ++team.number;
   signature_ = call.signature();
-  piece_bytes_ = longest / call.op.element_bytes * call.op.element_bytes;
+  if (is_long_) return success();
+  piece_bytes_ = message_bytes_ / call.op.element_bytes * call.op.element_bytes;
   pieces_ = static_cast<std::uint32_t>(
       std::max<std::size_t>(1, (call.block_bytes + piece_bytes_ - 1) / piece_bytes_));
-  auto const [rank, size] = team.ranks;
   rounds_ = team.has_few_links ? hops().rounds() : rounds_of(call.collective, size);
   piece_ = 0;
-  // The own part needs no message.
-  auto const own = rank * call.block_bytes;
-  switch (call.collective) {
-    case Collective::gather:
-      if (rank == call.root) copy(call.out.subspan(own), call.in);
-      break;
-    case Collective::scatter:
-      if (rank == call.root) copy(call.out, call.in.subspan(own, call.block_bytes));
-      break;
-    case Collective::allgather: copy(call.out.subspan(own), call.in); break;
-    case Collective::all_to_all:
-      copy(call.out.subspan(own), call.in.subspan(own, call.block_bytes));
-      break;
-    case Collective::reduce_scatter:
-      if (size == 1) copy(call.out, call.in);
-      break;
-    default: break;
-  }
+  keep_own_part();
   begin_piece();
   return success();
 } catch (std::bad_alloc const&) {
-  return Error{Errc::exhausted, "no memory for the values of a collective"};
+  return Error{Errc::exhausted, "no memory for the steps of a collective"};
+}
+
+/// It needs no message.
+void UnderWay::keep_own_part() noexcept {
+  auto const [rank, size] = team_->ranks;
+  auto const own = rank * call_.block_bytes;
+  switch (call_.collective) {
+    case Collective::gather:
+      if (rank == call_.root) copy(call_.out.subspan(own), call_.in);
+      break;
+    case Collective::scatter:
+      if (rank == call_.root) copy(call_.out, call_.in.subspan(own, call_.block_bytes));
+      break;
+    case Collective::allgather: copy(call_.out.subspan(own), call_.in); break;
+    case Collective::all_to_all:
+      copy(call_.out.subspan(own), call_.in.subspan(own, call_.block_bytes));
+      break;
+    case Collective::reduce_scatter:
+      if (size == 1) copy(call_.out, call_.in);
+      break;
+    default: break;
+  }
 }
 
 void UnderWay::begin_piece() noexcept {
@@ -79,7 +85,6 @@ void UnderWay::begin_round() noexcept {
   steps_.clear();
   if (round_ < rounds_) add_steps();
   is_done_.assign(steps_.size(), false);
-  if (is_long_) offers_.assign(steps_.size(), {});
 }
 
 void UnderWay::add_steps() noexcept {
@@ -109,16 +114,17 @@ void UnderWay::end_piece() noexcept {
 }
 
 std::uint32_t UnderWay::awaited() const noexcept {
+  if (is_long_) return rank_of(long_call_.awaited().value_or(team_->ranks.rank));
   auto const step = std::ranges::find(is_done_, false) - is_done_.begin();
-  return rank_of(steps_[static_cast<std::size_t>(step)]);
+  return rank_of(steps_[static_cast<std::size_t>(step)].peer);
 }
 
-Note UnderWay::head() const noexcept {
+Note UnderWay::head(std::uint32_t piece, std::uint16_t round) const noexcept {
   return {.signature = signature_,
           .team = team_->id,
           .number = team_->number,
-          .piece = piece_,
-          .round = static_cast<std::uint16_t>(round_),
+          .piece = piece,
+          .round = round,
           .collective = call_.collective,
           .call_bytes = static_cast<std::uint32_t>(call_.block_bytes)};
 }
@@ -159,10 +165,6 @@ void UnderWay::combine(Step::Kind kind, std::span<std::byte const> theirs) noexc
   auto const elements = theirs.size() / call_.op.element_bytes;
   if (!std::exchange(is_accumulating_, true)) {
     copy(accumulator_, theirs);
-    return;
-  }
-  if (kind == Step::Kind::combine && is_long_) {  // of a Stage, which is aligned
-    call_.op.combine(call_.op.op, accumulator_.data(), theirs.data(), elements);
     return;
   }
   // Copied, because the operation may want aligned elements.

@@ -5,31 +5,25 @@
 
 #include <group/call.hpp>
 #include <group/hops.hpp>
+#include <group/long_call.hpp>
 #include <group/relay.hpp>
 #include <lend/base/result.hpp>
 #include <lend/group/group_options.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace lend::group {
 
-/// Longer values of one rank are offered for reading, in pieces of at most Stage::slot_bytes.
+/// Longer values of one rank are read by the others, where they can be.
 inline constexpr std::size_t longest_in_messages = 16'384;
 
 class UnderWay {
  public:
-  /// What was done of a step that sends long values.
-  struct Offer {
-    std::optional<std::uint32_t> slot{};  // of the Stage
-    bool is_told = false;
-  };
-
-  explicit UnderWay(GroupOptions const& options);
+  UnderWay(GroupOptions const& options, Stage& stage);
 
   [[nodiscard]] bool exists() const noexcept { return team_ != nullptr; }
   [[nodiscard]] bool goes_on_with(Membership const& team, Call const& call) const noexcept {
@@ -45,28 +39,33 @@ class UnderWay {
   void go_on(Call const& call) noexcept { call_.op = call.op; }
   void end() noexcept { team_ = nullptr; }
 
+  /// Whether the others read its values; then long_call() has its rounds, else this.
+  [[nodiscard]] bool is_long() const noexcept { return is_long_; }
+  [[nodiscard]] LongCall& long_call() noexcept { return long_call_; }
+
   [[nodiscard]] bool is_over() const noexcept { return piece_ == pieces_; }
   /// Of the round. Its peers are ranks of the team.
   [[nodiscard]] std::span<Step const> steps() const noexcept { return steps_; }
   [[nodiscard]] bool is_done(std::size_t step) const noexcept { return is_done_[step]; }
   void set_done(std::size_t step) noexcept { is_done_[step] = true; }
-  /// Whether its values go by offers.
-  [[nodiscard]] bool is_long() const noexcept { return is_long_; }
-  [[nodiscard]] Offer& offer(std::size_t step) noexcept { return offers_[step]; }
   /// Once all steps are done.
   void next_round() noexcept;
   /// The peer of the first step that is not done: a rank of the group.
   [[nodiscard]] std::uint32_t awaited() const noexcept;
-  [[nodiscard]] std::uint32_t rank_of(Step const& step) const noexcept {
-    return team_->members[step.peer];
+  [[nodiscard]] std::uint32_t rank_of(std::uint32_t peer) const noexcept {
+    return team_->members[peer];
   }
 
   /// The head of the round's messages.
-  [[nodiscard]] Note head() const noexcept;
+  [[nodiscard]] Note head() const noexcept { return head(piece_, round_); }
+  [[nodiscard]] Note head(std::uint32_t piece, std::uint16_t round) const noexcept;
   [[nodiscard]] bool is_of_round(Note const& note) const noexcept {
     // Of two rounds whose numbers differ by 2^16 a message of the first comes first.
-    return is_of_call(note) && note.piece == piece_ &&
-           note.round == static_cast<std::uint16_t>(round_);
+    return is_of_round(note, piece_, static_cast<std::uint16_t>(round_));
+  }
+  [[nodiscard]] bool is_of_round(Note const& note, std::uint32_t piece,
+                                 std::uint16_t round) const noexcept {
+    return is_of_call(note) && note.piece == piece && note.round == round;
   }
   /// Whether `note` has this call's number, whatever it calls.
   [[nodiscard]] bool is_of_call(Note const& note) const noexcept {
@@ -90,6 +89,7 @@ class UnderWay {
     return {call_.collective, team_->ranks, call_.root, blocks_per_message_};
   }
   [[nodiscard]] std::size_t piece_length() const noexcept;
+  void keep_own_part() noexcept;
   void begin_piece() noexcept;
   void begin_round() noexcept;
   void add_steps() noexcept;
@@ -127,8 +127,8 @@ class UnderWay {
   Relay relay_{};
   std::vector<Step> steps_{};
   std::vector<bool> is_done_{};
-  std::vector<Offer> offers_{};                  // by step
   std::vector<std::byte> accumulator_, theirs_;  // a piece each
+  LongCall long_call_;
   bool is_long_ = false;
   bool is_accumulating_ = false;  // there is something in it
 };

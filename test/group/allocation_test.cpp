@@ -15,13 +15,17 @@ TEST_CASE("posted collectives of a warm group take nothing from the heap", "[gro
   auto ranks = group_of(2, {}, &devices);
   std::array const domains{must(devices[0].allocate_protection_domain()),
                            must(devices[1].allocate_protection_domain())};
-  std::array memory{must(domains[0].allocate(32'768)), must(domains[1].allocate(32'768))};
+  std::array memory{must(domains[0].allocate(400'000)), must(domains[1].allocate(400'000))};
   auto const once = [&] {
     GroupScope one{ranks[0]}, other{ranks[1]};
     for (std::size_t i = 0; i < 3; ++i)
       for (auto const& [scope, rank] : {std::pair{&one, 0u}, std::pair{&other, 1u}})
         static_cast<void>(
             must(scope->post_allreduce(sum<double>, memory[rank].scatter(i * 8192, 8000))));
+    for (auto const& [scope, rank] :
+         {std::pair{&one, 0u}, std::pair{&other, 1u}})  // read, not sent
+      static_cast<void>(
+          must(scope->post_allreduce(sum<double>, memory[rank].scatter(32'768, 300'000))));
     auto last = must(one.post_barrier());
     auto others_last = must(other.post_barrier());
     for (bool is_over = false; !is_over;) {

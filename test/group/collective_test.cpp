@@ -130,10 +130,10 @@ TEST_CASE("65 ranks have few links, and compute what a serial program would", "[
 
 TEST_CASE("collectives of long values do, too", "[group]") {
   if (lacks_groups()) return;
-  auto const shape = GENERATE(Shape{2}, Shape{3}, Shape{8}, few(3), few(6), few(8));
+  auto const shape = GENERATE(Shape{2}, Shape{3}, Shape{5}, Shape{8}, few(3), few(6), few(8));
   auto ranks = group_of(shape.size, {.links = shape.links});
-  // Just too long for messages, and more than what is offered at once.
-  for (std::size_t const count : {std::size_t{2049}, std::size_t{33'000}})
+  // The longest in messages, just too long for them, a shelf and more, and several.
+  for (std::size_t const count : {2048u, 2049u, 16'384u, 16'385u, 40'001u})
     on_each(ranks, [count](Group& group) { check_all(group, count); });
 }
 

@@ -169,6 +169,27 @@ TEST_CASE("the handle whose collective broke the group says why, those behind it
   CHECK(ranks.groups[0].lost_rank().has_value());
 }
 
+TEST_CASE("whichever request of posted long values finds its peer dead, their bytes come back",
+          "[group]") {
+  if (lacks_groups()) return;
+  auto const request = GENERATE(range(std::uint64_t{1}, std::uint64_t{13}));
+  ScopeRanks ranks{3, {}, ValuesIn::domains_of_groups};
+  if (ranks.devices[0].kind() != DeviceKind::soft)
+    return skip(ranks.devices[0], "faults are planned");
+  must(inject_faults(ranks.devices[0], FaultPlan{}.peer_dies(request)));
+  on_each(ranks.groups, [&](Group& group) {
+    auto own = ranks.values(group.rank(), 40'000), all = ranks.values(group.rank(), 120'000);
+    for (Result<void> over = success(); over.has_value();) {
+      GroupScope scope{group};
+      static_cast<void>(taken(scope.post_allgather(own.gather(), all.scatter())));
+      over = scope.finish();
+      expect(over.has_value() || over.error() == Errc::peer_lost, "not lost");
+      expect(own.region().loans() + all.region().loans() == 0, "on loan");
+    }
+    expect(group.lost_rank().has_value(), "no lost rank");
+  });
+}
+
 TEST_CASE("no more collectives are posted than fit", "[group]") {
   if (lacks_groups()) return;
   ScopeRanks ranks{2};

@@ -90,6 +90,35 @@ TEST_CASE("posted collectives compute what a serial program would", "[group]") {
     on_each(ranks.groups, [&](Group& group) { check_posted(ranks, group, count, seed + count); });
 }
 
+TEST_CASE("posted collectives of long values do, too, in any domain", "[group]") {
+  if (lacks_groups()) return;
+  auto const size = GENERATE(2u, 3u, 5u);
+  auto const where = GENERATE(ValuesIn::other_domains, ValuesIn::domains_of_groups);
+  auto const seed = seeds(1).front();
+  CAPTURE(size, seed);
+  ScopeRanks ranks{size, {}, where};
+  for (std::size_t const count : {2049u, 40'001u})
+    on_each(ranks.groups, [&](Group& group) { check_posted(ranks, group, count, seed + count); });
+}
+
+TEST_CASE("long values next to those that are received stay as they are", "[group]") {
+  if (lacks_groups()) return;
+  ScopeRanks ranks{3, {}, ValuesIn::domains_of_groups};
+  constexpr std::size_t before = 5, count = 20'000, behind = 7;
+  on_each(ranks.groups, [&](Group& group) {
+    auto own = ranks.values(group.rank(), count);
+    std::uint32_t const rank = group.rank();
+    auto all = ranks.values(rank, before + 3 * count + behind);
+    GroupScope scope{group};
+    static_cast<void>(taken(scope.post_allgather(own.gather(), all.scatter(before, 3 * count))));
+    expect(scope.finish());
+    expect(are(all, 0, rank, 0, before), "before");
+    for (std::uint32_t i = 0; i < 3; ++i)
+      expect(are(all, before + i * count, i, 0, count), "received");
+    expect(are(all, before + 3 * count, rank, before + 3 * count, behind), "behind");
+  });
+}
+
 TEST_CASE("a posted collective agrees with the same call of another member", "[group]") {
   if (lacks_groups()) return;
   ScopeRanks ranks{2};

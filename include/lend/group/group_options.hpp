@@ -23,8 +23,7 @@ struct GroupOptions {
   /// rank's values are longer than this and than 16 KiB, they are read from memory of the group.
   std::uint32_t message_bytes = 4096;
   /// Messages to one rank that it has not taken yet: 4 to 256. With message_bytes it is the memory
-  /// of a group: about 2 · window · message_bytes for each link, and 768 KiB,
-  /// from the first long values on 512 KiB more.
+  /// of a group: about 2 · window · message_bytes for each link, and 512 KiB.
   std::uint32_t window = 8;
   Wait wait = Wait::adaptive;
   /// How soon a rank that waits learns that another has died; 0: never.

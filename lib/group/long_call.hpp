@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The long values of a collective on their way: as many pieces at once as there are shelves, so
+// that one moves while another waits. Moves values of this rank, sends and reads nothing. The
+// thread of the group.
+#pragma once
+
+#include <group/call.hpp>
+#include <group/cut.hpp>
+#include <group/long_schedule.hpp>
+#include <group/stage.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace lend::group {
+
+class LongCall {
+ public:
+  /// Every piece whose number modulo Stage::shelves is that of the shelf.
+  struct Lane {
+    std::uint32_t shelf = 0;
+    std::uint32_t piece = 0;
+    std::uint16_t round = 0;
+    std::vector<LongStep> steps{};
+    std::vector<bool> is_done{};
+    std::optional<std::size_t> reading{};  // the step whose bytes are being read
+    bool is_accumulating = false;          // there is something in the own block of the shelf
+  };
+
+  explicit LongCall(Stage& stage) noexcept : stage_{&stage} {}
+
+  /// Shape:   `call` and `ranks` stay until the call is over.
+  void begin(Call const& call, Ranks const& ranks);
+  [[nodiscard]] std::array<Lane, Stage::shelves>& lanes() noexcept { return lanes_; }
+  [[nodiscard]] bool is_over(Lane const& lane) const noexcept {
+    return lane.piece >= cut_.pieces();
+  }
+  /// Once all steps are done.
+  void next_round(Lane& lane);
+  /// The peer in the team of the first step that waits for one.
+  [[nodiscard]] std::optional<std::uint32_t> awaited() const noexcept;
+  /// Whether a device may be writing to the caller's memory.
+  [[nodiscard]] bool is_reading_to_caller() const noexcept;
+
+  /// Does a step without a message.
+  void move(Lane& lane, LongStep const& step) noexcept;
+  /// The bytes on the peer's shelf that a step reads, in its room.
+  [[nodiscard]] ByteRange source_of(Lane const& lane, LongStep const& step) const noexcept;
+  /// Where the device writes them.
+  [[nodiscard]] ScatterElement target_of(Lane const& lane, LongStep const& step) noexcept;
+  /// They are there.
+  void take(Lane& lane, LongStep const& step) noexcept;
+
+ private:
+  using Bytes = std::span<std::byte const>;
+
+  void begin_round(Lane& lane);
+  /// Whether the step reads to the shelf.
+  [[nodiscard]] static bool is_for_shelf(Lane const& lane, LongStep const& step) noexcept {
+    return step.kind == LongStep::Kind::pass_on ||
+           (step.kind == LongStep::Kind::combine && !lane.is_accumulating);
+  }
+  [[nodiscard]] bool is_for_caller(LongStep const& step) const noexcept {
+    return step.kind == LongStep::Kind::read && call_->out_region != nullptr;
+  }
+  [[nodiscard]] Bytes own(Lane const& lane, LongStep const& step) const noexcept;
+  [[nodiscard]] std::span<std::byte> on_shelf(Lane const& lane, LongStep const& step) noexcept;
+  [[nodiscard]] std::span<std::byte> out(Lane const& lane, LongStep const& step) noexcept;
+  void combine(Lane& lane, LongStep const& step, Bytes from) noexcept;
+  void combine_own(Lane& lane, LongStep const& step) noexcept;
+
+  Stage* stage_;
+  Call const* call_ = nullptr;
+  Ranks ranks_{};
+  Cut cut_{};
+  std::array<Lane, Stage::shelves> lanes_{};
+};
+
+}  // namespace lend::group

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Long values: a rank tells the others when its shelf has what they read next. Values are copied
+// between the group's memory and the caller's, which no device touches. The thread of the group.
+#include <group/group_state.hpp>
+
+#include <algorithm>
+
+namespace lend::group {
+
+namespace {
+
+using LongKind = LongStep::Kind;
+
+bool is_in_order(LongKind kind) noexcept {
+  return kind == LongKind::combine || kind == LongKind::combine_own || kind == LongKind::take;
+}
+
+}  // namespace
+
+Result<bool> GroupState::advance_long() noexcept {
+  LongCall& values = call_.long_call();
+  for (;;) {
+    bool is_over = true, has_moved = false;
+    for (LongCall::Lane& lane : values.lanes()) {
+      if (values.is_over(lane)) continue;
+      LEND_TRY(is_round_over, advance_round_of(lane));
+      if (is_round_over) values.next_round(lane);
+      has_moved |= is_round_over;
+      is_over &= values.is_over(lane);
+    }
+    if (is_over) return true;
+    if (!has_moved) return false;
+  }
+}
+
+Result<bool> GroupState::advance_round_of(LongCall::Lane& lane) noexcept {
+  bool is_over = true, are_those_before_done = true;
+  for (std::size_t i = 0; i < lane.steps.size(); ++i) {
+    if (lane.is_done[i]) continue;
+    bool const waits = is_in_order(lane.steps[i].kind) && !are_those_before_done;
+    if (!waits) {
+      LEND_TRY(is_done, take_step(lane, i));
+      lane.is_done[i] = is_done;
+    }
+    if (is_in_order(lane.steps[i].kind)) are_those_before_done &= lane.is_done[i];
+    is_over &= lane.is_done[i];
+  }
+  return is_over;
+}
+
+Result<bool> GroupState::take_step(LongCall::Lane& lane, std::size_t index) noexcept {
+  LongStep const& step = lane.steps[index];
+  switch (step.kind) {
+    case LongKind::keep:
+    case LongKind::show:
+    case LongKind::combine_own:
+    case LongKind::take: call_.long_call().move(lane, step); return true;
+    case LongKind::tell: {
+      auto note = call_.head(lane.piece, lane.round);
+      note.kind = Note::Kind::come;
+      return tell(call_.rank_of(step.peer), note, {});
+    }
+    case LongKind::hear: return hear(lane, call_.rank_of(step.peer));
+    default: return read(lane, index);
+  }
+}
+
+Result<bool> GroupState::hear(LongCall::Lane& lane, std::uint32_t rank) noexcept {
+  Link& link = *links_[rank];
+  auto const arrived = link.arrived();
+  auto const it = std::ranges::find_if(arrived, [&](Link::Arrived const& each) {
+    return call_.is_of_round(each.note, lane.piece, lane.round);
+  });
+  if (it == arrived.end()) return false;
+  LEND_TRYV(release(link, static_cast<std::size_t>(it - arrived.begin())));
+  return true;
+}
+
+Result<bool> GroupState::read(LongCall::Lane& lane, std::size_t index) noexcept {
+  LongCall& values = call_.long_call();
+  LongStep const& step = lane.steps[index];
+  auto const rank = call_.rank_of(step.peer);
+  Link& link = *links_[rank];
+  auto const source = values.source_of(lane, step);
+  if (!lane.reading) {
+    LEND_TRY(has_come, hear(lane, rank));
+    if (!has_come) return false;
+    lane.reading = index;
+    if (source.length > 0) {
+      auto const begun = link.read(lane.shelf, source.offset, values.target_of(lane, step));
+      if (!begun) {
+        LEND_TRYV(check_for_losses());
+        return begun.error();
+      }
+    }
+  }
+  if (*lane.reading != index) return false;
+  if (source.length > 0) {
+    auto const is_read = link.has_read(lane.shelf);
+    if (!is_read) {
+      LEND_TRYV(check_for_losses());
+      return is_read.error();
+    }
+    if (!is_read.value()) return false;
+  }
+  values.take(lane, step);
+  lane.reading.reset();
+  return true;
+}
+
+}  // namespace lend::group
