@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Adds requests to a batch; its construction and destruction. The thread of the channel.
 #include <channel/batching.hpp>
-#include <channel/posting.hpp>
+#include <channel/posting_again.hpp>
 #include <lend/channel/polling_scope.hpp>
 
 #include <new>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Blocking calls: one post, one wait, and an abort if the wait gives up. The thread of the channel.
-#include <channel/posting.hpp>
+#include <channel/posting_again.hpp>
 #include <channel/waiting.hpp>
 #include <lend/channel/channel.hpp>
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <channel/channel_state.hpp>
-#include <channel/posting.hpp>
+#include <channel/posting_again.hpp>
 #include <channel/set_state.hpp>
 #include <lend/base/result.hpp>
 #include <lend/channel/peer_work.hpp>

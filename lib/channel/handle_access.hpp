@@ -12,6 +12,11 @@ struct HandleAccess {
   [[nodiscard]] static bool is_pending(PendingWork const& work) noexcept {
     return work.seen_ == PendingWork::Seen::nothing && work.channel_.anchor != nullptr;
   }
+  /// The id of its work, which is left to who has that: dropping the handle drops no result.
+  [[nodiscard]] static SlotId release(PendingWork work) noexcept {
+    work.channel_ = {};
+    return SlotId{work.id_};
+  }
   /// Null once it is gone.
   [[nodiscard]] static ChannelState* channel_of(PendingWork const& work) noexcept {
     return living(work.channel_);

@@ -4,7 +4,7 @@
 #include <channel/batching.hpp>
 #include <channel/ending.hpp>
 #include <channel/lending.hpp>
-#include <channel/posting.hpp>
+#include <channel/posting_again.hpp>
 #include <channel/scope_record.hpp>
 #include <lend/channel/channel.hpp>
 #include <lend/channel/polling_scope.hpp>

@@ -2,7 +2,6 @@
 // Posts a request: plain work inline, all else by one general way. The thread of the channel.
 #pragma once
 
-#include <base/error_access.hpp>
 #include <base/error_details.hpp>
 #include <channel/channel_state.hpp>
 #include <channel/room.hpp>
@@ -85,44 +84,57 @@ template <Lending lending, class Work>
 /// The same as post_general() in few instructions if the work is plain. Answers what `then(slot,
 /// id)` does: of posted work, which open() is still to give that slot, the next() one. If it was
 /// not posted at once, what `otherwise(id)` does: the id is that of work which was posted and noted
-/// as outstanding, or not valid. Both must be inlined, to keep what they need in registers.
-template <Lending lending, class Work, class Then, class Otherwise>
-[[nodiscard, gnu::always_inline]] inline auto post_plain(ChannelState& channel,
-                                                         verbs::Plain<Work> plain,
-                                                         ScopeRecord& scope, char const* file,
-                                                         unsigned line, Then&& then,
-                                                         Otherwise&& otherwise) noexcept {
+/// as outstanding, or not valid. All else is left to `general()`, which answers as post_general().
+/// All three must be inlined, to keep what they need in registers.
+template <Lending lending, class Work, class General, class Then, class Otherwise>
+[[nodiscard, gnu::always_inline]] inline auto post_plain_by(
+    verbs::Form<Work>& form, ChannelState& channel, verbs::Plain<Work> plain, ScopeRecord& scope,
+    char const* file, unsigned line, General&& general, Then&& then,
+    Otherwise&& otherwise) noexcept {
   constexpr Operation operation = verbs::operation_of<Work>;
   InFlight& in_flight = channel.in_flight;
   verbs::QueuePairHandle const& queue_pair = channel.connection.raw();
   // Room first: a broken channel has none, and its queue pair may be gone.
   if (!in_flight.has_room_as_before(operation) || !verbs::is_plain(queue_pair, plain)) [[unlikely]]
-    return otherwise(post_general<lending>(channel, plain.work(), scope, file, line));
+    return otherwise(general());
   Slot& slot = in_flight.next();
   SlotId const id = in_flight.next_id();
   bool const is_copied = verbs::is_copied(queue_pair, plain);
   if constexpr (lending != Lending::lends)
     slot.pieces->loan.forget_where();
   else if (!verbs::lend_plain(*slot.pieces, plain, {file, line}, is_copied)) [[unlikely]]
-    return otherwise(post_general<lending>(channel, plain.work(), scope, file, line));
+    return otherwise(general());
   verbs::RequestOf<Work>* refused = nullptr;
-  auto const post = [&](verbs::Form<Work>& form) LEND_INLINED {
-    form.describe(id.value, plain, is_copied);
-    return verbs::post_chain(queue_pair, form.request, refused);
-  };
-  int result = 0;
-  if constexpr (is_of_datagrams<Work>) {  // of which a channel keeps no form
-    verbs::Form<Work> form;
-    result = post(form);
-  } else {
-    result = post(std::get<verbs::Form<Work>>(channel.forms));
-  }
+  form.describe(id.value, plain, is_copied);
+  int const result = verbs::post_chain(queue_pair, form.request, refused);
   if (result != 0) [[unlikely]] {
     refuse_plain<lending>(channel, plain, scope, result, refused);
     return otherwise(SlotId{});
   }
   if (lending == Lending::lends && is_copied) verbs::end_loan(*slot.pieces);
   return then(slot, id);
+}
+
+/// The same by the channel's form of such work, and by post_general().
+template <Lending lending, class Work, class Then, class Otherwise>
+[[nodiscard, gnu::always_inline]] inline auto post_plain(ChannelState& channel,
+                                                         verbs::Plain<Work> plain,
+                                                         ScopeRecord& scope, char const* file,
+                                                         unsigned line, Then&& then,
+                                                         Otherwise&& otherwise) noexcept {
+  auto const by = [&](verbs::Form<Work>& form) LEND_INLINED {
+    auto const general = [&]() LEND_INLINED {
+      return post_general<lending>(channel, plain.work(), scope, file, line);
+    };
+    return post_plain_by<lending>(form, channel, plain, scope, file, line, general, then,
+                                  otherwise);
+  };
+  if constexpr (is_of_datagrams<Work>) {  // of which a channel keeps no form
+    verbs::Form<Work> form;
+    return by(form);
+  } else {
+    return by(std::get<verbs::Form<Work>>(channel.forms));
+  }
 }
 
 /// Gives plain work, which was posted, the next() slot.
@@ -170,81 +182,6 @@ template <class Work>
     abort_unclear(channel, id, slot);
   else
     channel.in_flight.cancel(slot);
-}
-
-/// After a failed try for lack of room: waits for room and tries again. No slot if that failed,
-/// too.
-template <class Work>
-[[nodiscard, gnu::cold, gnu::noinline]] SlotId post_when_room(ChannelState& channel,
-                                                              Work const& work, ScopeRecord& scope,
-                                                              Deadline deadline,
-                                                              SourceLine const& where) noexcept {
-  RoomWait wait{channel.progress.make_waiter()};
-  while (channel.failures.last_error() == Errc::queue_full) {
-    if (auto room = wait_for_room(channel, verbs::operation_of<Work>, deadline, wait);
-        !room.has_value()) {
-      channel.failures.set_last_error(std::move(room).assume_error());
-      return {};
-    }
-    SlotId const id = post_general<Lending::lends>(channel, work, scope, where.file, where.line);
-    if (id.is_valid()) return id;
-  }
-  return {};
-}
-
-/// Tries once more, after one poll.
-template <Lending lending, class Work>
-[[nodiscard, gnu::cold, gnu::noinline]] SlotId post_after_poll(ChannelState& channel,
-                                                               Work const& work, ScopeRecord& scope,
-                                                               SourceLine const& where) noexcept {
-  FailureLog& failures = channel.failures;
-  if (failures.last_error() != Errc::queue_full) return {};
-  if (auto polled = channel.poll(); !polled.has_value()) {
-    failures.set_last_error(polled.assume_error());
-    return {};
-  }
-  SlotId const id = post_general<lending>(channel, work, scope, where.file, where.line);
-  if (id.is_valid()) return id;
-  if (failures.last_error() != Errc::queue_full) return {};
-  if (auto checked = channel.in_flight.check_slots(); !checked.has_value())
-    failures.set_last_error(checked.assume_error());
-  return {};
-}
-
-/// The error of `work` that was not posted.
-template <class Work>
-[[nodiscard, gnu::cold, gnu::noinline]] Error take_error_of(ChannelState& channel, Work const& work,
-                                                            SourceLine const& where) noexcept {
-  Error error = channel.failures.take_last_error();
-  // The error of abort_unclear() concerns the work, which may have been posted.
-  if (channel.is_broken() && error == Errc::system_failed) return error;
-  WorkFailure subject = channel.connection.subject(error.code());
-  subject.operation = verbs::operation_of<Work>;
-  subject.slot = base::not_posted;
-  subject.posted_at = where;
-  for (auto const& element : verbs::list_of(work).elements()) subject.bytes += element.range.length;
-  return base::ErrorAccess::about(error, subject);
-}
-
-/// Where a post may wait for room.
-enum class Room : std::uint8_t { may_be_waited_for, is_there_now };
-
-/// Goes on after a first try: `tried` if that was posted; otherwise by another one, or no slot, and
-/// last_error() then is the error of the call.
-template <Lending lending, Room room, class Work>
-[[nodiscard, gnu::cold, gnu::noinline]] SlotId post_after(SlotId tried, ChannelState& channel,
-                                                          Work const& work, ScopeRecord& scope,
-                                                          Deadline deadline, char const* file,
-                                                          unsigned line) noexcept {
-  if (tried.is_valid()) return tried;
-  SourceLine const where{file, line};
-  SlotId id;
-  if constexpr (room == Room::is_there_now)
-    id = post_after_poll<lending>(channel, work, scope, where);
-  else
-    id = post_when_room(channel, work, scope, deadline, where);
-  if (!id.is_valid()) channel.failures.set_last_error(take_error_of(channel, work, where));
-  return id;
 }
 
 }  // namespace lend::channel

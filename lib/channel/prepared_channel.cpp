@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // From a prepared channel to a connected one. One thread at a time.
 #include <channel/channel_state.hpp>
-#include <channel/posting.hpp>
+#include <channel/posting_again.hpp>
 #include <lend/channel/prepared_channel.hpp>
 
 #include <new>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Posts like a scope, without loans and without waiting. The thread of the channel.
-#include <channel/posting.hpp>
+#include <channel/posting_again.hpp>
 #include <lend/channel/unsafe.hpp>
 
 namespace lend::channel {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the transport.
+#include <channel/unheld.hpp>
 #include <transport/buffer_line.hpp>
 
 namespace lend::transport {
@@ -51,7 +52,11 @@ Result<bool> BufferLine::send(Word const& word, std::uint32_t /*cell*/) noexcept
   auto& next = is_message ? next_send_ : next_word_;
   if (!has_room_for(word.kind)) return false;
   store(buffers.word(next), encode(word));  // behind it the zeros of fresh memory
-  auto sent = note_sent(scope().try_post_send(buffers.first(next, word.length)), word.kind);
+  auto const bytes = buffers.first(next, word.length);
+  auto sent =
+      is_message
+          ? note_message(channel::post_unheld(form_, state(), {bytes}, std::nullopt, messages()))
+          : note_word(scope().try_post_send(bytes), word.kind);
   if (sent) next = next + 1 == buffers.count() ? 0 : next + 1;
   return sent;
 }

@@ -6,6 +6,7 @@
 #include <lend/verbs/memory_region.hpp>
 #include <lend/verbs/protection_domain.hpp>
 #include <transport/channel_line.hpp>
+#include <verbs/plain_work.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -70,6 +71,7 @@ class BufferLine final : public ChannelLine {
 
  private:
   Buffers receives_, sends_, words_;
+  verbs::Form<Send> form_{};
   std::uint32_t next_send_ = 0, next_word_ = 0;  // slots
 };
 

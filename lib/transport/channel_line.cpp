@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the transport.
 #include <channel/handle_access.hpp>
+#include <channel/unheld.hpp>
 #include <transport/channel_line.hpp>
 #include <transport/end.hpp>
 
@@ -10,6 +11,7 @@
 namespace lend::transport {
 
 using namespace std::chrono_literals;
+using channel::ChannelState;
 using channel::HandleAccess;
 
 Result<PreparedReceives> PreparedReceives::prepare(ProtectionDomain const& domain,
@@ -38,17 +40,20 @@ Result<void> PreparedReceives::post(Receive const& work) {
 
 ChannelLine::ChannelLine(Channel channel, std::vector<PendingWork> receives, std::uint32_t messages)
     : channel_{std::move(channel)},
-      handles_(receives.size()),
+      state_{&ChannelState::of(*channel_)},
+      messages_max_{messages},
+      receives_(receives.size()),
       posted_(receives.size()),
       outstanding_{receives.size()},
-      messages_max_{messages},
-      sent_(messages + word_receives) {
+      words_(word_receives) {
   for (std::uint32_t slot = 0; slot < outstanding_; ++slot) {
-    handles_[slot].emplace(std::move(receives[slot]));
+    receives_[slot] = HandleAccess::release(std::move(receives[slot]));
     posted_[slot] = slot;
   }
   scope_.emplace(*channel_);
   scope_->drain_within(0s);  // its end waits for no program
+  messages_.channel = state_;
+  state_->scopes.append(messages_.as_open);
 }
 
 void ChannelLine::close() noexcept {
@@ -66,26 +71,40 @@ Result<std::optional<ChannelLine::Came>> ChannelLine::take_receive() noexcept {
     return std::optional<Came>{};
   }
   std::uint32_t const slot = posted_[oldest_];
-  if (has_just_polled_ && !HandleAccess::is_worth_a_poll(*handles_[slot])) {
-    has_just_polled_ = false;
-    return std::optional<Came>{};
+  channel::Slot* const posted = state_->in_flight.find(receives_[slot]);
+  Came came{slot, {}};
+  if (posted != nullptr && posted->finished && !posted->failed) [[likely]] {
+    came.success = {.operation = Operation::receive,
+                    .bytes = posted->work.bytes,
+                    .immediate = posted->work.immediate};
+    state_->in_flight.collect(*posted);
+  } else {
+    if (has_just_polled_ && posted != nullptr && !posted->finished && !state_->is_broken()) {
+      has_just_polled_ = false;
+      return std::optional<Came>{};
+    }
+    auto handle = state_->handle_for(receives_[slot]);
+    auto done = handle.poll();
+    if (!done) {
+      take_sends();  // what arrived is to be known
+      return loss(done.error());
+    }
+    if (!done.value()) {
+      static_cast<void>(HandleAccess::release(std::move(handle)));
+      return std::optional<Came>{};
+    }
+    came.success = *done.value();
   }
-  auto done = handles_[slot]->poll();
-  if (!done) {
-    take_sends();  // what arrived is to be known
-    return loss(done.error());
-  }
-  if (!done.value()) return std::optional<Came>{};
   oldest_ = oldest_ + 1 == posted_.size() ? 0 : oldest_ + 1;
   --outstanding_;
-  return std::optional{Came{slot, *done.value()}};
+  return std::optional{came};
 }
 
 void ChannelLine::post_receive(std::uint32_t slot, Receive const& work) noexcept {
   if (!channel_) return;
   auto posted = scope_->try_post_receive(work);
   if (!posted) return;  // the channel is broken, as take_receive() will say
-  handles_[slot].emplace(std::move(posted).value());
+  receives_[slot] = HandleAccess::release(std::move(posted).value());
   auto const behind = oldest_ + outstanding_;
   posted_[behind < posted_.size() ? behind : behind - posted_.size()] = slot;
   ++outstanding_;
@@ -107,37 +126,50 @@ Error ChannelLine::loss(Error const& error) const noexcept {
 // ---- sending ----
 
 bool ChannelLine::has_room_for(WordKind kind) noexcept {
-  auto const most = kind == WordKind::data ? messages_max_ : word_receives;
-  if (busy(kind) == most) take_sends();
-  return busy(kind) < most;
+  auto const has_room = [&] {
+    return kind == WordKind::data ? messages_in_flight() < messages_max_
+                                  : words_posted_ < word_receives;
+  };
+  if (has_room()) return true;
+  take_sends();
+  return has_room();
 }
 
-Result<bool> ChannelLine::note_sent(Result<PendingWork> posted, WordKind kind) noexcept {
+Error ChannelLine::refusal() noexcept {
+  return loss(state_->failures.take_last_error());
+}
+
+Result<bool> ChannelLine::note_word(Result<PendingWork> posted, WordKind kind) noexcept {
   if (!posted) return loss(posted.error());
-  auto const behind = oldest_sent_ + in_flight_;
-  auto& sent = sent_[behind < sent_.size() ? behind : behind - sent_.size()];
+  auto const behind = oldest_word_ + words_posted_;
+  auto& sent = words_[behind < words_.size() ? behind : behind - words_.size()];
   sent.handle.emplace(std::move(posted).value());
   sent.kind = kind;
-  ++in_flight_;
-  awaited_ += kind != WordKind::credit;
-  ++busy(kind);
+  ++words_posted_;
+  awaited_words_ += kind != WordKind::credit;
   return true;
 }
 
+std::uint32_t ChannelLine::messages_in_flight() const noexcept {
+  // A send that failed stays in flight: the peer has not got it.
+  return static_cast<std::uint32_t>(channel::not_succeeded(messages_));
+}
+
 void ChannelLine::take_sends() noexcept {
-  while (in_flight_ > 0 && !has_failed_sends_) {
-    auto& oldest = sent_[oldest_sent_];
+  if (channel_ && messages_.outstanding > 0 && !has_just_polled_) {
+    ChannelState::Use const use{*state_};
+    static_cast<void>(state_->poll());  // a failure shows again in take_receive()
+  }
+  while (words_posted_ > 0 && !has_failed_words_) {
+    auto& oldest = words_[oldest_word_];
     if (has_just_polled_ && !HandleAccess::is_worth_a_poll(*oldest.handle)) return;
     auto const done = oldest.handle->poll();
-    // A send that failed stays in flight: the peer has not got it.
-    if (!done) has_failed_sends_ = true;
+    if (!done) has_failed_words_ = true;
     if (!done || !done.value()) return;
     oldest.handle.reset();
-    --busy(oldest.kind);
-    --in_flight_;
-    awaited_ -= oldest.kind != WordKind::credit;
-    messages_done_ += oldest.kind == WordKind::data;
-    oldest_sent_ = oldest_sent_ + 1 == sent_.size() ? 0 : oldest_sent_ + 1;
+    --words_posted_;
+    awaited_words_ -= oldest.kind != WordKind::credit;
+    oldest_word_ = oldest_word_ + 1 == words_.size() ? 0 : oldest_word_ + 1;
   }
 }
 

@@ -3,6 +3,8 @@
 // of the transport.
 #pragma once
 
+#include <base/slot_table.hpp>
+#include <channel/scope_record.hpp>
 #include <lend/channel/channel.hpp>
 #include <lend/channel/pending_work.hpp>
 #include <lend/channel/polling_scope.hpp>
@@ -38,7 +40,9 @@ struct PreparedReceives {
 /// that does.
 class ChannelLine : public Line {
  public:
-  [[nodiscard]] std::uint32_t sends_in_flight() const noexcept override { return awaited_; }
+  [[nodiscard]] std::uint32_t sends_in_flight() const noexcept override {
+    return messages_in_flight() + awaited_words_;
+  }
   [[nodiscard]] Result<bool> poll() noexcept override;
   [[nodiscard]] Result<bool> arm() noexcept override;
   [[nodiscard]] Result<int> descriptor() const noexcept override;
@@ -62,14 +66,24 @@ class ChannelLine : public Line {
 
   /// Whether one more of this kind may be posted.
   [[nodiscard]] bool has_room_for(WordKind kind) noexcept;
-  /// Takes note of a send that was posted. What Line::send() returns.
-  [[nodiscard]] Result<bool> note_sent(Result<PendingWork> posted, WordKind kind) noexcept;
+  // Take note of a send that was posted. What Line::send() returns.
+  [[nodiscard]] Result<bool> note_word(Result<PendingWork> posted, WordKind kind) noexcept;
+  /// Of a message in messages(), by post_unheld().
+  [[nodiscard]] Result<bool> note_message(bool is_posted) noexcept {
+    if (!is_posted) return refusal();
+    ++messages_sent_;
+    return true;
+  }
   /// Takes the results of sends that are done.
   void take_sends() noexcept;
-  /// All sends that are not known to be done, credits as well.
-  [[nodiscard]] std::uint32_t sends_posted() const noexcept { return in_flight_; }
+  /// Words that are not known to be done, credits as well.
+  [[nodiscard]] std::uint32_t words_in_flight() const noexcept { return words_posted_; }
   /// Messages whose sends are done, of all times.
-  [[nodiscard]] std::uint64_t messages_done() const noexcept { return messages_done_; }
+  [[nodiscard]] std::uint64_t messages_done() const noexcept {
+    return messages_sent_ - messages_in_flight();
+  }
+  [[nodiscard]] channel::ScopeRecord& messages() noexcept { return messages_; }
+  [[nodiscard]] channel::ChannelState& state() noexcept { return *state_; }
   /// What broke the channel, as the end of a connection.
   [[nodiscard]] Error loss(Error const& error) const noexcept;
 
@@ -78,25 +92,26 @@ class ChannelLine : public Line {
     std::optional<PendingWork> handle{};
     WordKind kind{};
   };
-  [[nodiscard]] std::uint32_t& busy(WordKind kind) noexcept {
-    return kind == WordKind::data ? busy_messages_ : busy_words_;
-  }
+  [[nodiscard]] std::uint32_t messages_in_flight() const noexcept;
+  [[nodiscard]] Error refusal() noexcept;
 
   std::optional<Channel> channel_;  // none once it was closed
+  channel::ChannelState* state_;    // its own
   std::optional<PollingScope> scope_{};
-
-  std::vector<std::optional<PendingWork>> handles_;  // of receives, by slot
-  std::vector<std::uint32_t> posted_;                // slots in the order of posting: a ring
-  std::size_t oldest_ = 0, outstanding_ = 0;         // in posted_
+  // Of messages, which need no handles: they are done in order. The channel's end ends it, too.
+  channel::ScopeRecord messages_{};
+  std::uint64_t messages_sent_ = 0;
   std::uint32_t messages_max_;
-  std::vector<Sent> sent_;  // a ring
-  std::size_t oldest_sent_ = 0;
-  std::uint32_t in_flight_ = 0;  // of sent_
-  std::uint32_t awaited_ = 0;    // of these, all but credits
-  std::uint32_t busy_messages_ = 0, busy_words_ = 0;
-  std::uint64_t messages_done_ = 0;
-  bool has_failed_sends_ = false;
-  bool has_just_polled_ = false;  // what has come is noted: a handle need not poll for it
+
+  std::vector<base::SlotId> receives_;        // of the channel, by slot
+  std::vector<std::uint32_t> posted_;         // slots in the order of posting: a ring
+  std::size_t oldest_ = 0, outstanding_ = 0;  // in posted_
+  std::vector<Sent> words_;                   // a ring
+  std::size_t oldest_word_ = 0;
+  std::uint32_t words_posted_ = 0;   // of words_
+  std::uint32_t awaited_words_ = 0;  // of these, all but credits
+  bool has_failed_words_ = false;
+  bool has_just_polled_ = false;  // what has come is noted: it is not worth a poll
 };
 
 }  // namespace lend::transport

@@ -54,17 +54,18 @@ Result<Draft> End::try_draft(std::size_t at_least, std::size_t at_most) noexcept
                : too_long(at_least, limits_.send_bytes_max);
   if (has_finished_) return finished_before();
   auto const most = std::min<std::size_t>(at_most, limits_.send_bytes_max);
+  auto const least_cells = cells_of(at_least), most_cells = cells_of(most);
   for (int tries = 0; tries < 2; ++tries) {
     if (tries > 0) take_arrivals(false);
     if (broken_) return *broken_;
     if (held_->has_draft()) break;
     if (greetings_.is_awaited()) continue;
-    auto const cells = out_.room(cells_of(at_least), cells_of(most));
+    auto const cells = out_.room(least_cells, most_cells);
     if (!cells) continue;
     auto const bytes =
         has_rings_ ? std::min(most, std::size_t{*cells} * channel::cell_bytes - header_bytes_)
                    : most;
-    if (auto const room = line_->room(at_least, bytes, out_.place(cells_of(at_least))))
+    if (auto const room = line_->room(at_least, bytes, out_.place(least_cells)))
       return held_->draft(*room);
   }
   return Draft{};

@@ -271,7 +271,7 @@ Result<bool> ReadLine::post_note(WordKind kind) noexcept {
   store(note + 8, coming_.read());  // behind it zeros of fresh memory
   auto posted = scope().try_post_send(words_.first(next_word_, note_bytes));
   auto sent =
-      note_sent(std::move(posted), kind == WordKind::finish ? WordKind::finish : WordKind::credit);
+      note_word(std::move(posted), kind == WordKind::finish ? WordKind::finish : WordKind::credit);
   if (!sent) return sent;
   coming_.note_told();
   next_word_ = next_word_ + 1 == words_.count() ? 0 : next_word_ + 1;

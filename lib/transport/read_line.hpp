@@ -56,8 +56,8 @@ class ReadLine final : public ChannelLine {
   /// Messages until the peer says that it has read them; once it has finished, all notes, too,
   /// without which it does not know that its own were read.
   [[nodiscard]] std::uint32_t sends_in_flight() const noexcept override {
-    return sent_.unread() +
-           (has_finish_ ? sends_posted() + coming_.has_to_tell() : ChannelLine::sends_in_flight());
+    return sent_.unread() + (has_finish_ ? words_in_flight() + coming_.has_to_tell()
+                                         : ChannelLine::sends_in_flight());
   }
   [[nodiscard]] Result<bool> poll() noexcept override;
 

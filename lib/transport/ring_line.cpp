@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the transport.
 #include <base/poison.hpp>
+#include <channel/unheld.hpp>
 #include <transport/ring_line.hpp>
 
 #include <algorithm>
@@ -36,6 +37,7 @@ RingLine::RingLine(Channel channel, std::vector<PendingWork> handles, Rings ring
       staged_{CreditSizes::of(messages, static_cast<std::uint32_t>(staging_.size() / cell_bytes))},
       window_{window},
       lent_(base::can_poison ? window : 0) {
+  form_.request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   base::poison(own_);
 }
 
@@ -84,40 +86,53 @@ void RingLine::post_again(std::uint32_t slot) noexcept {
 std::optional<std::span<std::byte>> RingLine::room(std::size_t least, std::size_t most,
                                                    std::uint32_t /*cell*/) noexcept {
   if (is_closed()) return std::nullopt;
-  std::optional<std::uint32_t> cells;
-  for (int tries = 0; tries < 2 && !cells; ++tries) {
-    if (tries > 0) take_sends();
-    static_cast<void>(staged_.take_freed(messages_done() % channel::freed_modulus));
-    cells = staged_.room(cells_of(least), cells_of(most));
+  auto const least_cells = cells_of(least), most_cells = cells_of(most);
+  auto cells = staged_.room(least_cells, most_cells);
+  // That it is free is asked only where it is needed: for more cells, or for any.
+  if (!cells || *cells < most_cells) {
+    take_freed();
+    cells = staged_.room(least_cells, most_cells);
+  }
+  if (!cells) {
+    take_sends();
+    take_freed();
+    cells = staged_.room(least_cells, most_cells);
   }
   if (!cells) return std::nullopt;
-  draft_at_ = staged_.place(cells_of(least));
+  draft_at_ = staged_.place(least_cells);
   return staging_.subspan(offset_of(draft_at_), std::min(most, offset_of(*cells)));
+}
+
+void RingLine::take_freed() noexcept {
+  static_cast<void>(staged_.take_freed(messages_done() % channel::freed_modulus));
 }
 
 Result<bool> RingLine::send(Word const& word, std::uint32_t cell) noexcept {
   if (is_closed()) return Error{Errc::channel_broken, "the connection was ended"};
-  if (!has_room_for(word.kind)) return false;
   std::uint32_t at = 0;
-  if (word.kind == WordKind::data) {
+  if (word.kind != WordKind::data) {
+    if (!has_room_for(word.kind)) return false;
+  } else {  // what staging has room for, the queue has
     // A message shorter than its draft's least may lie before the end, where that did not fit.
     at = staged_.take(cells_of(word.length));
     if (at != draft_at_)
       std::memmove(staging_.data() + offset_of(at), staging_.data() + offset_of(draft_at_),
                    word.length);
   }
-  auto sent = note_sent(post(word, at, cell), word.kind);
+  auto sent = post(word, at, cell);
   post_spare();
   return sent;
 }
 
-Result<PendingWork> RingLine::post(Word const& word, std::uint32_t at,
-                                   std::uint32_t cell) noexcept {
+Result<bool> RingLine::post(Word const& word, std::uint32_t at, std::uint32_t cell) noexcept {
   auto const bits = encode(word);
-  if (word.length == 0) return scope().try_post_send(Send::only_immediate(bits));
-  return scope().try_post_write(Write{rings_.staging.gather(offset_of(at), word.length),
-                                      rings_.peers.slice(offset_of(cell), word.length)}
-                                    .with_immediate(bits));
+  if (word.kind != WordKind::data)
+    return note_word(scope().try_post_send(Send::only_immediate(bits)), word.kind);
+  if (word.length == 0)
+    return note_message(channel::post_unheld(state(), Send::only_immediate(bits), messages()));
+  auto const to = rings_.peers.slice(offset_of(cell), word.length);
+  return note_message(channel::post_unheld(
+      form_, state(), {rings_.staging.gather(offset_of(at), word.length), &to}, bits, messages()));
 }
 
 }  // namespace lend::transport

@@ -8,6 +8,7 @@
 #include <lend/verbs/protection_domain.hpp>
 #include <lend/verbs/remote_region.hpp>
 #include <transport/channel_line.hpp>
+#include <verbs/plain_work.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -44,10 +45,11 @@ class RingLine final : public ChannelLine {
 
  private:
   void post_spare() noexcept;
-  [[nodiscard]] Result<PendingWork> post(Word const& word, std::uint32_t at,
-                                         std::uint32_t cell) noexcept;
+  void take_freed() noexcept;  // of staging
+  [[nodiscard]] Result<bool> post(Word const& word, std::uint32_t at, std::uint32_t cell) noexcept;
 
   Rings rings_;
+  verbs::Form<Write> form_{};
   std::span<std::byte> own_, staging_;    // the bytes of both
   channel::SendCredits staged_;           // freed as sends are done
   std::uint32_t draft_at_ = 0;            // the cell of staging where the last room() begins

@@ -4,7 +4,8 @@
 stream_price.py STREAM_PRICE
 
 STREAM_PRICE is the program built from stream_price.cpp. What each way adds to a send and a receive
-of scopes on the same soft device is held to BANDS. Exits 1 beyond them, 77 where valgrind is
+of scopes on the same soft device is held to BANDS: of both ends where messages go one at a time, and
+of each end where 16 are sent before they are received. Exits 1 beyond them, 77 where valgrind is
 missing.
 """
 import re
@@ -15,16 +16,21 @@ import tempfile
 from pathlib import Path
 
 COUNT = 2000
-# Instructions above `scoped`, at most: what g++ 12 -O2 makes, and some 8 in a hundred.
-BANDS = {"transport send_receive": 1990, "transport credit_ring": 2340,
-         "transport read_ring": 8030, "stream send_receive": 2310, "stream credit_ring": 2660,
-         "stream read_ring": 8300}
+AT_ONCE = 16
+PARTS = {"one at a time": ("send", "receive"), "sender of many": ("send",), "receiver of many": ("receive",)}
+# Instructions above `scoped`, at most: what g++ 12 -O2 makes, and some 8 in a hundred. A ReadRing
+# sends many only while both ends run.
+BANDS = {"transport send_receive": (1320, 400, 1030), "transport credit_ring": (1270, 430, 770),
+         "transport read_ring": (7750,), "stream send_receive": (1600, 510, 1100),
+         "stream credit_ring": (1550, 530, 850), "stream read_ring": (8030,)}
 
 
-def count(program, way):
+def count(program, way, part):
+    at_once = 1 if part == "one at a time" else AT_ONCE
     with tempfile.TemporaryDirectory() as folder:
-        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out",
-                   "--collect-atstart=no", "--toggle-collect=lend_bench_run", program, way, str(COUNT)]
+        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", "--collect-atstart=no",
+                   *(f"--toggle-collect=lend_bench_{end}" for end in PARTS[part]),
+                   program, way, str(COUNT), str(at_once)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
@@ -38,14 +44,15 @@ def main():
     if shutil.which("valgrind") is None:
         print("skipped: no valgrind")
         sys.exit(77)
-    scoped = count(sys.argv[1], "scoped")
-    print(f"{'scoped':24} {scoped:6.0f}")
+    scoped = {part: count(sys.argv[1], "scoped", part) for part in PARTS}
+    print(f"{'':24}" + "".join(f" {part:>18}" for part in PARTS))
+    print(f"{'scoped':24}" + "".join(f" {scoped[part]:18.0f}" for part in PARTS))
     beyond = []
-    for way, band in BANDS.items():
-        more = count(sys.argv[1], way) - scoped
-        print(f"{way:24} {more:+6.0f}")
-        if more > band:
-            beyond.append(f"{way}: {more:.0f} above scoped, the band is {band}")
+    for way, bands in BANDS.items():
+        more = [count(sys.argv[1], way, part) - scoped[part] for part, _ in zip(PARTS, bands)]
+        print(f"{way:24}" + "".join(f" {figure:+18.0f}" for figure in more), flush=True)
+        beyond += [f"{way}, {part}: {figure:.0f} above scoped, the band is {band}"
+                   for part, figure, band in zip(PARTS, more, bands) if figure > band]
     if beyond:
         sys.exit("\n".join(beyond))
 
