@@ -3,12 +3,13 @@
 """What the pages claim is there: every block of C++ is an excerpt of a file that is compiled, to the
 letter; what lend says in the guide is in stories.txt, which tests compare with what lend says; every link
 leads somewhere; every test that lib/soft/README.md and lib/safety.md name exists; README.md keeps to
-its length; words.py is obeyed. self_test.py sees each rule complain."""
+its length; commands.py and words.py are obeyed. self_test.py sees each rule complain."""
 import pathlib
 import re
 import sys
 import textwrap
 
+from commands import check_commands
 from words import check_words
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -79,6 +80,7 @@ def check_page(page, text):
             yield f"line {number} ends in white space"
         if len(line) > COLUMNS and block != "```":
             yield f"line {number} is wider than {COLUMNS} columns"
+    yield from check_commands(str(page), text)
     yield from check_words(str(page), text)
     if str(page) == "README.md" and text.count("\n") > README_LINES:
         yield f"has {text.count(chr(10))} lines, more than {README_LINES}"

@@ -80,6 +80,11 @@ BAD_PAGES = [
     ("```\n```\n" + "x" * 101, "line 3 is wider than 100"),
     ("| x | \n", "line 1 ends in white space"),
     ("The peer\nis told.\n", "line 2 says `is told`"),
+    ("```sh\nif true; the\n```\n", "a block that no shell takes"),
+    ("```sh\ntrue && lend docter\n```\n", "`lend docter`, which is no command"),
+    ("`srun lend\nbench --byte 8`\n", "names --byte in"),
+    ("`lend-run --restart 3 ./a`\n", "names --restart in"),
+    ("```sh\nmeson setup build -Dtest=false\n```\n", "names -Dtest,"),
 ]
 QUOTED = "```\nqueue_full: as many\n… requests … queue pair 17\n```\n> queue_full: as\n> many work\n"
 BAD_QUOTATIONS = [(QUOTED.replace(*change), "quotes what no test has seen") for change in (
