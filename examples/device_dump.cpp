@@ -36,6 +36,7 @@ static lend::Result<void> dump(lend::Device const& closed) {
   std::cout << "  vendor 0x" << std::hex << is.vendor_id << ", part 0x" << is.vendor_part_id
             << std::dec << ", hardware " << is.hardware_version << ", firmware " << is.firmware;
   if (is.numa_node) std::cout << ", NUMA node " << *is.numa_node;
+  if (is.clock_kilohertz != 0) std::cout << ", clock of " << is.clock_kilohertz << " kHz";
   std::cout << "\n  atomic operations: " << lend::name_of(is.atomics)
             << ", immediates: " << (can.immediates ? "yes" : "no")
             << ", endpoints: " << (can.endpoints ? "yes" : "no") << "\n  at most "

@@ -36,7 +36,19 @@ void write(DatagramCompletion& target, verbs::CompletionEntry entry) noexcept {
   if (!entry.has_failed() && entry.is_receive()) target.sender = entry.sender();
 }
 
+void write(TimedCompletion& target, verbs::CompletionEntry entry, DeviceTime at) noexcept {
+  write(static_cast<DatagramCompletion&>(target), entry);
+  if (!entry.has_failed()) target.at = at;
+}
+
 /// As ibv_poll_cq(3) answers; `target` has room for at most poll_batch.
+int poll_once(ibv_cq_ex& queue, std::span<TimedCompletion> target) noexcept {
+  verbs::TimedCompletions entries;
+  int const got = entries.poll(queue, static_cast<int>(target.size()));
+  for (int i = 0; i < got; ++i)
+    write(target[static_cast<std::size_t>(i)], entries[i], entries.time_of(i));
+  return got;
+}
 template <class Entry>
 [[gnu::always_inline]] inline int poll_once(ibv_cq& queue, std::span<Entry> target) noexcept {
   verbs::PolledCompletions entries;
@@ -47,8 +59,8 @@ template <class Entry>
 }
 
 /// The same for any target: as many as were taken before the device had no more, or refused.
-template <class Entry>
-[[gnu::cold, gnu::noinline]] std::ptrdiff_t poll_often(ibv_cq& queue,
+template <class Raw, class Entry>
+[[gnu::cold, gnu::noinline]] std::ptrdiff_t poll_often(Raw& queue,
                                                        std::span<Entry> target) noexcept {
   std::size_t taken = 0;
   while (taken < target.size()) {
@@ -69,18 +81,42 @@ void* mark_of(std::uint64_t tag) noexcept {
   return reinterpret_cast<void*>(tag);
 }
 
-Result<void> check_events(verbs::ContextHandle const& context,
-                          CompletionQueueOptions const& options) {
+Result<void> check_options(verbs::ContextHandle const& context,
+                           CompletionQueueOptions const& options) {
   // At least one: a device without interrupts of its own says 0 or 1.
   auto const vectors = std::max(context.attributes.completion_vectors, 1u);
   if (options.vector >= vectors)
     return Error{Errc::invalid_argument, "completion vector " + std::to_string(options.vector) +
                                              "; " + context.name + " has " +
                                              std::to_string(vectors) + ", counted from 0"};
+  if (options.timestamps && !context.has_timestamps())
+    return Error{Errc::unsupported,
+                 context.name +
+                     " gives completions no timestamps: leave CompletionQueueOptions::timestamps "
+                     "out, and read the host's clock after poll()"};
   if (options.channel != nullptr && options.wakeable != Wakeable::no)
     return Error{Errc::invalid_argument,
                  "a completion queue has its own descriptor or a CompletionChannel, not both"};
   return success();
+}
+
+ibv_cq* make_plain(verbs::ContextHandle const& context, CompletionQueueOptions const& options,
+                   ibv_comp_channel* events) noexcept {
+  return context.provider().create_cq(context.raw.get(), static_cast<int>(options.depth),
+                                      mark_of(options.tag), events,
+                                      static_cast<int>(options.vector));
+}
+
+/// All fields that CompletionEntry reads, and the time.
+ibv_cq_ex* make_timed(verbs::ContextHandle const& context, CompletionQueueOptions const& options,
+                      ibv_comp_channel* events) noexcept {
+  ibv_cq_init_attr_ex wanted{};
+  wanted.cqe = options.depth;
+  wanted.cq_context = mark_of(options.tag);
+  wanted.channel = events;
+  wanted.comp_vector = options.vector;
+  wanted.wc_flags = std::uint64_t{IBV_WC_STANDARD_FLAGS} | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+  return context.provider().create_cq_ex(context.raw.get(), &wanted);
 }
 
 }  // namespace
@@ -98,7 +134,7 @@ Result<CompletionQueue> CompletionQueue::create(Context const& context,
     return verbs::beyond_limit("completion queue depth", depth, static_cast<std::uint64_t>(limit),
                                "completions_max", context.name());
   auto const& parent = context.handle_;
-  LEND_TRYV(check_events(*parent, options));
+  LEND_TRYV(check_options(*parent, options));
   if (options.channel != nullptr && options.channel->handle_->context != parent)
     return Error{
         Errc::invalid_argument,
@@ -107,21 +143,23 @@ Result<CompletionQueue> CompletionQueue::create(Context const& context,
   LEND_TRY(channel, options.channel != nullptr
                         ? Result<verbs::SharedChannel>{options.channel->handle_}
                         : verbs::make_channel(parent, options.wakeable));
-  Provider const& provider = parent->provider();
+  auto* const events = channel != nullptr ? channel->raw.get() : nullptr;
   errno = 0;
+  ibv_cq_ex* const timed = options.timestamps ? make_timed(*parent, options, events) : nullptr;
   verbs::RawHandle<ibv_cq, &Provider::destroy_cq> raw{
-      provider, provider.create_cq(parent->raw.get(), static_cast<int>(depth), mark_of(options.tag),
-                                   channel != nullptr ? channel->raw.get() : nullptr,
-                                   static_cast<int>(options.vector))};
+      parent->provider(),
+      options.timestamps ? ibv_cq_ex_to_cq(timed) : make_plain(*parent, options, events)};
   int const error = errno;
-  if (!raw) return verbs::completion_queue_error(*parent, depth, error);
+  if (!raw)
+    return verbs::completion_queue_error(
+        *parent, options.timestamps ? "ibv_create_cq_ex" : "ibv_create_cq", depth, error);
   int const granted = raw.get()->cqe;
   if (std::cmp_less(granted, depth))
     return Error{Errc::exhausted, context.name() + " granted " + std::to_string(granted) + " of " +
                                       std::to_string(depth) +
                                       " completion queue entries; ask for less"};
   return CompletionQueue{std::make_shared<verbs::CompletionQueueHandle>(
-      parent, std::move(channel), options.channel != nullptr, std::move(raw),
+      parent, std::move(channel), options.channel != nullptr, std::move(raw), timed,
       static_cast<std::uint32_t>(granted))};
 }
 
@@ -144,10 +182,9 @@ Error verbs::poll_error(CompletionQueue const& queue, int result,
                    std::string{remedy}};
 }
 
-template <class Entry>
+template <class Raw, class Entry>
 [[gnu::always_inline]] inline Result<std::span<Entry>> CompletionQueue::poll_into(
-    std::span<Entry> target) noexcept {
-  ibv_cq& queue = *handle_->raw.get();
+    Raw& queue, std::span<Entry> target) noexcept {
   bool const is_at_once = target.size() - 1 < verbs::poll_batch;  // not 0 either
   std::ptrdiff_t const got = is_at_once ? poll_once(queue, target) : poll_often(queue, target);
   if (got < 0) [[unlikely]]
@@ -157,11 +194,21 @@ template <class Entry>
 }
 
 Result<std::span<Completion>> CompletionQueue::poll(std::span<Completion> target) noexcept {
-  return poll_into(target);
+  return poll_into(*handle_->raw.get(), target);
 }
 Result<std::span<DatagramCompletion>> CompletionQueue::poll(
     std::span<DatagramCompletion> target) noexcept {
-  return poll_into(target);
+  return poll_into(*handle_->raw.get(), target);
+}
+Result<std::span<TimedCompletion>> CompletionQueue::poll(
+    std::span<TimedCompletion> target) noexcept {
+  if (handle_->timed == nullptr)
+    return Error{Errc::invalid_argument,
+                 "the completion queue was made without timestamps: set "
+                 "CompletionQueueOptions::timestamps, or poll it into Completion"};
+  // A fork replaces what is called through the context, and these calls go through the queue.
+  if (handle_->raw.is_inherited()) return verbs::poll_error(*this, -ENODEV, {});
+  return poll_into(*handle_->timed, target);
 }
 
 bool CompletionQueue::is_wakeable() const noexcept {

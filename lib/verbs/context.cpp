@@ -57,6 +57,7 @@ DeviceCapabilities Context::capabilities() const noexcept {
           .windows = handle_->has_windows,
           .peer_loans = handle_->has_peer_loans,
           .paging_on_demand = handle_->has_paging_on_demand,
+          .timestamps = handle_->has_timestamps(),
           .waits_for_receives = !iwarp,
           .acknowledges = !iwarp};
 }

@@ -205,10 +205,13 @@ Result<Context> Device::open(std::uint8_t port) const {
   handle->has_windows = (attributes.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B) != 0;
   handle->has_peer_loans = handle->has_windows && kind != DeviceKind::software_rdma;
   handle->has_atomics = attributes.atomic_cap != IBV_ATOMIC_NONE;
-  // A device that does not answer has none. Source: ibv_query_device_ex(3), odp_caps.
+  // A device that does not answer has neither. Source: ibv_query_device_ex(3), odp_caps.
   ibv_device_attr_ex more{};
-  handle->has_paging_on_demand = provider.query_device_ex(handle->raw.get(), &more) == 0 &&
-                                 (more.odp_caps.general_caps & IBV_ODP_SUPPORT) != 0;
+  if (provider.query_device_ex(handle->raw.get(), &more) == 0) {
+    handle->has_paging_on_demand = (more.odp_caps.general_caps & IBV_ODP_SUPPORT) != 0;
+    handle->timestamp_mask = more.completion_timestamp_mask;
+    handle->attributes.clock_kilohertz = more.hca_core_clock;
+  }
   return Context{std::move(handle)};
 }
 

@@ -40,6 +40,7 @@ struct ContextHandle {
   bool has_windows = false;     // of type 2B
   bool has_peer_loans = false;  // windows that hold a peer to what it was lent
   bool has_paging_on_demand = false;
+  std::uint64_t timestamp_mask = 0;  // the bits of a time that count; 0: no timestamps
   EventReader events;
 
   ContextHandle(Raw opened, std::string its_name, DeviceKind its_kind) noexcept
@@ -50,6 +51,9 @@ struct ContextHandle {
         events{*raw.get(), raw.provider()} {}
 
   [[nodiscard]] Provider const& provider() const noexcept { return raw.provider(); }
+  [[nodiscard]] bool has_timestamps() const noexcept {
+    return timestamp_mask != 0 && attributes.clock_kilohertz != 0;
+  }
   [[nodiscard]] DeviceKind kind() const noexcept { return device_kind; }
   /// Whether only rdma_cm can connect its queue pairs.
   [[nodiscard]] bool is_iwarp() const noexcept {
@@ -81,6 +85,7 @@ struct CompletionQueueHandle {
   std::shared_ptr<CompletionChannelHandle> channel;  // null: no events; ends after the queue
   bool shares_channel;                               // with other queues: a CompletionChannel
   RawHandle<ibv_cq, &Provider::destroy_cq> raw;
+  ibv_cq_ex* timed;  // the same, where its completions have times; otherwise null
   EventMarks marks;
   std::uint32_t depth = 0;
   /// Entries that its queue pairs may fill. A count, publishing nothing: relaxed throughout.
@@ -88,11 +93,13 @@ struct CompletionQueueHandle {
 
   CompletionQueueHandle(std::shared_ptr<ContextHandle> parent,
                         std::shared_ptr<CompletionChannelHandle> events, bool shares_events,
-                        RawHandle<ibv_cq, &Provider::destroy_cq> queue, std::uint32_t granted)
+                        RawHandle<ibv_cq, &Provider::destroy_cq> queue, ibv_cq_ex* timed_queue,
+                        std::uint32_t granted)
       : context{std::move(parent)},
         channel{std::move(events)},
         shares_channel{shares_events},
         raw{std::move(queue)},
+        timed{timed_queue},
         marks{context->events, raw.get()},
         depth{granted} {}
 };

@@ -117,9 +117,10 @@ Error domain_error(ContextHandle const& context, int errno_value) {
                     at_most(context, context.limits.protection_domains_max, "protection domains"));
 }
 
-Error completion_queue_error(ContextHandle const& context, std::uint32_t depth, int errno_value) {
+Error completion_queue_error(ContextHandle const& context, char const* verb, std::uint32_t depth,
+                             int errno_value) {
   auto const& provider = context.provider();
-  std::string const call = "ibv_create_cq of " + std::to_string(depth) + " entries";
+  std::string const call = verb + (" of " + std::to_string(depth)) + " entries";
   if (!may_be_a_limit(errno_value) || provider.last_reason() != nullptr)
     return verb_error(provider, call, errno_value);
   std::string remedy;

@@ -38,7 +38,7 @@ namespace lend::verbs {
 [[nodiscard]] Error registration_error(ContextHandle const& context, std::size_t length,
                                        int errno_value, char const* verb = "ibv_reg_mr");
 [[nodiscard]] Error domain_error(ContextHandle const& context, int errno_value);
-[[nodiscard]] Error completion_queue_error(ContextHandle const& context, std::uint32_t depth,
-                                           int errno_value);
+[[nodiscard]] Error completion_queue_error(ContextHandle const& context, char const* verb,
+                                           std::uint32_t depth, int errno_value);
 
 }  // namespace lend::verbs

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// From completions of verbs to those of lend. The only caller of ibv_poll_cq. Inline, since a call
+// From completions of verbs to those of lend. The only caller of ibv_poll_cq and of
+// ibv_start_poll. Inline, since a call
 // costs as much as a tenth of a poll. One thread at a time.
 #pragma once
 
@@ -7,9 +8,12 @@
 #include <lend/verbs/completion.hpp>
 #include <lend/verbs/completion_queue.hpp>
 #include <lend/verbs/datagram.hpp>
+#include <lend/verbs/device_clock.hpp>
 #include <verbs/provider.hpp>
 
 #include <endian.h>
+
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -83,6 +87,56 @@ class PolledCompletions {
 
  private:
   ibv_wc entries_[poll_batch];
+};
+
+/// The same of a queue whose completions have times, read field by field.
+/// Source: ibv_create_cq_ex(3).
+class TimedCompletions {
+ public:
+  TimedCompletions() noexcept {}  // NOLINT(cppcoreguidelines-pro-type-member-init)
+
+  /// At least one is wanted.
+  [[nodiscard]] int poll(ibv_cq_ex& queue, int wanted) noexcept {
+    ibv_poll_cq_attr none{};
+    int const error = ibv_start_poll(&queue, &none);
+    if (error == ENOENT) return 0;
+    if (error != 0) return error > 0 ? -error : error;
+    int got = 0;
+    // What was taken is real; after a failure the next poll meets it again.
+    do read(queue, got++);
+    while (got < wanted && ibv_next_poll(&queue) == 0);
+    ibv_end_poll(&queue);
+    return got;
+  }
+  [[nodiscard]] CompletionEntry operator[](int index) const noexcept {
+    return CompletionEntry{entries_[index]};
+  }
+  /// Of a completion that succeeded.
+  [[nodiscard]] DeviceTime time_of(int index) const noexcept { return {times_[index]}; }
+
+ private:
+  void read(ibv_cq_ex& queue, int index) noexcept {
+    ibv_wc& entry = entries_[index];
+    entry.wr_id = queue.wr_id;
+    entry.status = queue.status;
+    entry.qp_num = ibv_wc_read_qp_num(&queue);
+    if (entry.status != IBV_WC_SUCCESS) {
+      entry.vendor_err = ibv_wc_read_vendor_err(&queue);
+      return;
+    }
+    entry.opcode = ibv_wc_read_opcode(&queue);
+    entry.byte_len = ibv_wc_read_byte_len(&queue);
+    entry.wc_flags = ibv_wc_read_wc_flags(&queue);
+    entry.imm_data = ibv_wc_read_imm_data(&queue);  // or the key of a window: a union
+    entry.src_qp = ibv_wc_read_src_qp(&queue);
+    entry.slid = static_cast<std::uint16_t>(ibv_wc_read_slid(&queue));
+    entry.sl = ibv_wc_read_sl(&queue);
+    entry.dlid_path_bits = ibv_wc_read_dlid_path_bits(&queue);
+    times_[index] = ibv_wc_read_completion_ts(&queue);
+  }
+
+  ibv_wc entries_[poll_batch];
+  std::uint64_t times_[poll_batch];
 };
 
 /// Why a queue could not be polled, and what its user may do then: the provider's reason where it

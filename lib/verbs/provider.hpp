@@ -40,6 +40,8 @@ struct Provider {
 
   /// As ibv_query_device_ex(3), an inline function, of the present size.
   int (*query_device_ex)(ibv_context*, ibv_device_attr_ex*);
+  /// As ibv_query_rt_values_ex(3), an inline function.
+  int (*query_rt_values_ex)(ibv_context*, ibv_values_ex*);
   decltype(&::ibv_query_pkey) query_pkey;  // -1 with errno
   /// Called by verbs/event_reader.cpp alone, with a descriptor that does not block.
   decltype(&::ibv_get_async_event) get_async_event;
@@ -63,6 +65,7 @@ struct Provider {
   decltype(&::ibv_get_cq_event) get_cq_event;
   decltype(&::ibv_ack_cq_events) ack_cq_events;
   decltype(&::ibv_create_cq) create_cq;
+  decltype(&::ibv_create_cq_ex) create_cq_ex;
   decltype(&::ibv_destroy_cq) destroy_cq;
   decltype(&::ibv_create_srq) create_srq;
   decltype(&::ibv_modify_srq) modify_srq;
@@ -90,7 +93,6 @@ struct Provider {
 
   decltype(&::ibv_query_gid) query_gid;
   decltype(&::ibv_resize_cq) resize_cq;
-  decltype(&::ibv_create_cq_ex) create_cq_ex;
   decltype(&::ibv_create_srq_ex) create_srq_ex;
   decltype(&::ibv_query_srq) query_srq;
   decltype(&::ibv_create_qp_ex) create_qp_ex;

@@ -238,8 +238,8 @@ TEST_CASE("what an extended object is asked for and the device has not is refuse
   Extended end;
   ibv_cq_init_attr_ex queue{};
   queue.cqe = 4;
-  SECTION("a timestamp") {
-    queue.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+  SECTION("a timestamp by the clock on the wall") {
+    queue.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
   }
   SECTION("a field to come") {
     queue.wc_flags = std::uint64_t{1} << 40;

@@ -33,6 +33,7 @@ char const* what_is_lacking(bool DeviceCapabilities::*capability) {
   if (capability == &DeviceCapabilities::datagrams) return "has no datagrams";
   if (capability == &DeviceCapabilities::windows) return "has no memory windows";
   if (capability == &DeviceCapabilities::peer_loans) return "does not hold a peer to a loan";
+  if (capability == &DeviceCapabilities::timestamps) return "gives completions no timestamps";
   if (capability == &DeviceCapabilities::waits_for_receives)
     return "lets no message wait for its receive";
   return "does not tell a sender what the peer refuses";

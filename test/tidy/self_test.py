@@ -42,6 +42,7 @@ BAD = [  # where, what, and a part of the complaint
     ("lib/channel/x.hpp", HPP + "int r = ibv_post_send(a, b, c);\n", "calls ibv_post_send"),
     ("lib/soft/x.hpp", HPP + "int r = ibv_post_recv(a, b, c);\n", "calls ibv_post_recv"),
     ("lib/verbs/queue_pair.cpp", HEAD + "int r = ibv_poll_cq(a, 1, c);\n", "calls ibv_poll_cq"),
+    ("lib/channel/x.hpp", HPP + "int r = ibv_start_poll(a, b);\n", "calls ibv_start_poll"),
     ("lib/base/x.hpp", HPP + "#include <lend/verbs/device.hpp>\n", "room base may include no room"),
     ("include/lend/verbs/x.hpp", HPP + '#include "soft/provider.hpp"\n', "room verbs may include"),
     ("include/lend/verbs/x.hpp", HPP + "#include <lend/open_device.hpp>\n", "room verbs may include"),

@@ -47,7 +47,8 @@ FOREIGN = {
 CALLERS = {  # the soft device implements them and does not call them
     "ibv_post_send": "lib/verbs/request.hpp", "ibv_post_recv": "lib/verbs/request.hpp",
     "ibv_post_srq_recv": "lib/verbs/request.hpp",
-    "ibv_poll_cq": "lib/verbs/polling.hpp", "ibv_req_notify_cq": "lib/verbs/completion_queue.cpp",
+    "ibv_poll_cq": "lib/verbs/polling.hpp", "ibv_start_poll": "lib/verbs/polling.hpp",
+    "ibv_req_notify_cq": "lib/verbs/completion_queue.cpp",
 }
 COLUMNS, FUNCTION, CLASS = 100, 70, 200
 # What begins and ends in the first column; a type ends in a semicolon.

@@ -205,13 +205,6 @@ ibv_mr* reg_dmabuf_mr(ibv_pd* domain, std::uint64_t offset, std::size_t length,
   return fake().make(region.get(), "region", {domain}, region);
 }
 
-int query_device_ex(ibv_context*, ibv_device_attr_ex* attributes) {
-  *attributes = {};
-  attributes->odp_caps.general_caps =
-      fake().device.has_paging_on_demand ? unsigned{IBV_ODP_SUPPORT} : 0u;
-  return 0;
-}
-
 int advise_mr(ibv_pd*, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* elements,
               std::uint32_t count) {
   if (fake().fails("ibv_advise_mr")) return errno;
@@ -357,7 +350,7 @@ Provider table_of(bool is_soft) {
   table.reg_mr = &reg_mr;
   table.reg_dmabuf_mr = &reg_dmabuf_mr;
   table.dereg_mr = &end<ibv_mr>;
-  table.query_device_ex = &query_device_ex;
+  add_extended_calls(table);
   table.advise_mr = &advise_mr;
   table.get_async_event = &get_async_event;
   table.ack_async_event = &ack_async_event;

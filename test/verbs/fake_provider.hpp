@@ -74,6 +74,8 @@ struct FakeDevice {
   int completions_withheld = 0;
   bool has_atomics = false;
   bool has_paging_on_demand = false;
+  std::uint64_t timestamp_mask = 0;
+  std::uint64_t clock_kilohertz = 0;
   std::uint64_t region_bytes_max = 1u << 30;
   bool has_channels = false;  // completion channels, without events
   std::uint32_t first_queue_pair = 0x1234;
@@ -134,6 +136,7 @@ class Fake {
   std::function<void()> at_error{};        // when a queue pair is put in that state
   std::function<void()> at_destruction{};  // when one is destroyed
   std::optional<ibv_wc> always{};          // polled whenever there is nothing else
+  ibv_values_ex clock{};                   // what the device's says
 
   /// Asynchronous events that have come and were not read.
   std::deque<ibv_async_event> events{};
@@ -164,7 +167,9 @@ class Fake {
   std::vector<ibv_ah_attr> addresses{};  // of address handles
   std::deque<Posted> posted{};
   std::deque<ibv_wc> completions{};
-  std::vector<int> polls{};  // entries asked for
+  std::deque<std::uint64_t> times{};  // of the next to be read; no more: 0
+  int polls_not_ended = 0;            // of queues that are read field by field
+  std::vector<int> polls{};           // entries asked for
 
   [[nodiscard]] std::size_t live() const;
   [[nodiscard]] std::size_t live(std::string const& kind) const;
@@ -196,6 +201,8 @@ class Fake {
 [[nodiscard]] verbs::Provider const& fake_provider();
 /// What its contexts post and poll by.
 void fill_data_path(ibv_context_ops& ops);
+/// Its extended calls.
+void add_extended_calls(verbs::Provider& table);
 
 /// The fake device, opened.
 [[nodiscard]] Result<Context> open_fake();

@@ -31,6 +31,8 @@ struct DeviceCapabilities {
   /// Regions whose pages need not be in memory: Paging::on_demand. Some cards, and SoftRoCE since
   /// Linux 6.15.
   bool paging_on_demand = false;
+  /// DeviceClock, and CompletionQueueOptions::timestamps. The soft device and most cards.
+  bool timestamps = false;
   /// A message waits for a receive that the peer posts later. If false, such a message ends the
   /// connection: post receives first, as many as messages may be in flight.
   bool waits_for_receives = false;

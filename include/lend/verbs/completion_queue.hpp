@@ -10,6 +10,7 @@
 #include <lend/verbs/completion_channel.hpp>
 #include <lend/verbs/context.hpp>
 #include <lend/verbs/datagram.hpp>
+#include <lend/verbs/device_clock.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -50,6 +51,8 @@ struct CompletionQueueOptions {
   /// The interrupt that its events raise, below DeviceAttributes::completion_vectors: queues of
   /// threads on different CPUs take different ones.
   std::uint32_t vector = 0;
+  /// Completions have the time when the device made them; for polls of TimedCompletion.
+  bool timestamps = false;
 };
 
 /// Receives the completions of work requests. Lives until the last queue pair that uses it is gone.
@@ -68,6 +71,9 @@ class LEND_EXPORT CompletionQueue {
   /// Errors:  as above, and
   ///          invalid_argument  the vector is none of the device's; the channel is of another
   ///                            Context, or given together with `wakeable`.
+  ///          unsupported       `timestamps`, and the device has none:
+  ///                            DeviceCapabilities::timestamps.
+  /// Source:  ibv_create_cq_ex(3) of a queue with timestamps.
   [[nodiscard]] static Result<CompletionQueue> create(Context const& context,
                                                       CompletionQueueOptions const& options);
   // A move copies: the moved-from object remains usable.
@@ -86,6 +92,13 @@ class LEND_EXPORT CompletionQueue {
   /// The same, of a queue that datagrams come to: receives name their senders.
   [[nodiscard]] Result<std::span<DatagramCompletion>> poll(
       std::span<DatagramCompletion> target LEND_LIFETIMEBOUND) noexcept;
+
+  /// The same, of a queue with timestamps, whatever comes to it.
+  /// Errors:  as above, and
+  ///          invalid_argument  the queue was made without timestamps.
+  /// Source:  ibv_start_poll(3), ibv_wc_read_completion_ts(3).
+  [[nodiscard]] Result<std::span<TimedCompletion>> poll(
+      std::span<TimedCompletion> target LEND_LIFETIMEBOUND) noexcept;
 
   /// Whether it has a descriptor of its own.
   [[nodiscard]] bool is_wakeable() const noexcept;
@@ -118,8 +131,8 @@ class LEND_EXPORT CompletionQueue {
   friend class ReceiveQueue;
   friend verbs::EventReader& verbs::events_of(CompletionQueue const&) noexcept;
   friend Error verbs::poll_error(CompletionQueue const&, int, std::string_view) noexcept;
-  template <class Entry>
-  [[nodiscard]] Result<std::span<Entry>> poll_into(std::span<Entry> target) noexcept;
+  template <class Raw, class Entry>
+  [[nodiscard]] Result<std::span<Entry>> poll_into(Raw& queue, std::span<Entry> target) noexcept;
   explicit CompletionQueue(std::shared_ptr<verbs::CompletionQueueHandle> handle) noexcept
       : handle_{std::move(handle)} {}
   std::shared_ptr<verbs::CompletionQueueHandle> handle_;

@@ -77,6 +77,7 @@ class LEND_EXPORT Context {
  private:
   friend class CompletionChannel;
   friend class CompletionQueue;
+  friend class DeviceClock;
   friend class verbs::EventQueue;
   std::shared_ptr<verbs::ContextHandle> handle_;
 };

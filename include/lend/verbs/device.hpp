@@ -93,6 +93,7 @@ struct DeviceAttributes {
   std::uint32_t completion_vectors = 0;  ///< interrupts among which completion queues may choose
   AtomicReach atomics{};
   bool is_iwarp = false;
+  std::uint64_t clock_kilohertz = 0;         ///< of DeviceClock; 0: it has none, or does not say
   std::optional<std::uint32_t> numa_node{};  ///< where the card is; nothing if Linux does not say
 };
 

@@ -4,6 +4,7 @@
 
 #include <soft/device/provider.hpp>
 #include <soft/objects/context.hpp>
+#include <soft/platform/clock.hpp>
 #include <soft/platform/reason.hpp>
 
 #include <endian.h>
@@ -13,6 +14,17 @@
 #include <cstring>
 
 namespace lend::soft {
+
+namespace {
+
+/// What is beyond query_device(). One tick is a nanosecond of now().
+void fill_extended(ibv_device_attr_ex& attributes) noexcept {
+  attributes.phys_port_cnt_ex = 1;
+  attributes.completion_timestamp_mask = UINT64_MAX;
+  attributes.hca_core_clock = 1'000'000;  // kHz
+}
+
+}  // namespace
 
 int query_device(ibv_context* context, ibv_device_attr* attributes) noexcept {
   std::memset(attributes, 0, sizeof *attributes);
@@ -99,7 +111,7 @@ int query_device_here(ibv_context* context, ibv_query_device_ex_input const*,
   ibv_device_attr_ex whole{};
   if (auto const error = provider().query_device(context, &whole.orig_attr); error != 0)
     return error;
-  whole.phys_port_cnt_ex = whole.orig_attr.phys_port_cnt;
+  fill_extended(whole);
   std::memset(attributes, 0, size);
   std::memcpy(attributes, &whole, std::min(size, sizeof whole));
   return 0;
@@ -107,7 +119,16 @@ int query_device_here(ibv_context* context, ibv_query_device_ex_input const*,
 
 int query_all_of_device(ibv_context* context, ibv_device_attr_ex* attributes) noexcept {
   *attributes = {};
+  fill_extended(*attributes);
   return query_device(context, &attributes->orig_attr);
+}
+
+int query_rt_values(ibv_context* context, ibv_values_ex* values) noexcept {
+  if (auto const error = Context::of(context).check_ours(); error != 0) return error;
+  if (values->comp_mask != IBV_VALUES_MASK_RAW_CLOCK) return fail(EOPNOTSUPP);
+  // As drivers of cards say it: ticks, whatever their number. Source: rdma-core providers/mlx5.
+  values->raw_clock = {0, static_cast<long>(now())};
+  return 0;
 }
 
 }  // namespace lend::soft

@@ -21,4 +21,7 @@ int query_device_here(ibv_context*, ibv_query_device_ex_input const*, ibv_device
 /// As Provider::query_device_ex; no planned fault.
 int query_all_of_device(ibv_context*, ibv_device_attr_ex*) noexcept;
 
+/// As ibv_query_rt_values_ex(3): now(), by which completions are timed.
+int query_rt_values(ibv_context*, ibv_values_ex*) noexcept;
+
 }  // namespace lend::soft

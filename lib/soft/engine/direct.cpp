@@ -147,8 +147,7 @@ constexpr std::uint32_t direct_operations =
     if (is_wide) [[unlikely]]
       write_rest(known.queue, slot, words, length);
   };
-  if (!push_plain(known.queue, qp.owner().claimant, (wr.send_flags & IBV_SEND_SOLICITED) != 0,
-                  outstanding >= stream_depth, write))
+  if (!push_plain(known.queue, qp.owner().claimant, outstanding >= stream_depth, write))
     return false;
   // After the completion: if this process dies in between, no sender matches this receive again.
   target.receive_tail.store(position + 1, std::memory_order_relaxed);

@@ -7,7 +7,8 @@
 
 namespace lend::soft {
 
-/// Unknown bits are refused with EOPNOTSUPP. Of the fields the standard ones are there.
+/// Unknown bits are refused with EOPNOTSUPP. Of the fields the standard ones are there, and
+/// the timestamp.
 [[nodiscard]] ibv_cq_ex* create_cq_ex(ibv_context*, ibv_cq_init_attr_ex*) noexcept;
 
 /// Between ibv_wr_start() and ibv_wr_complete() other threads that post to the queue pair wait.

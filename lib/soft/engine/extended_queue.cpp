@@ -18,7 +18,7 @@ CompletionQueue& of(ibv_cq_ex* queue) noexcept {
 
 int take_next(ibv_cq_ex* queue) noexcept {
   auto& cq = of(queue);
-  auto const made = poll_cq(&cq, 1, &cq.current);
+  auto const made = poll_current(cq);
   if (made <= 0) return made == 0 ? ENOENT : -made;
   queue->wr_id = cq.current.wr_id;
   queue->status = cq.current.status;
@@ -53,23 +53,27 @@ void fill_readers(CompletionQueue& cq) noexcept {
   made->read_wc_flags = [](ibv_cq_ex* queue) { return of(queue).current.wc_flags; };
   made->read_slid = [](ibv_cq_ex* queue) { return std::uint32_t{of(queue).current.slid}; };
   made->read_sl = [](ibv_cq_ex* queue) { return of(queue).current.sl; };
+  made->read_completion_ts = [](ibv_cq_ex* queue) { return of(queue).current_time; };
   made->read_dlid_path_bits = [](ibv_cq_ex* queue) { return of(queue).current.dlid_path_bits; };
 }
 
 }  // namespace
 
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* asked) noexcept {
+  constexpr std::uint64_t fields =
+      std::uint64_t{IBV_WC_STANDARD_FLAGS} | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
   auto const flags = (asked->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? asked->flags : 0;
   if ((asked->comp_mask & ~std::uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS}) != 0 ||
-      (asked->wc_flags & ~std::uint64_t{IBV_WC_STANDARD_FLAGS}) != 0 ||
+      (asked->wc_flags & ~fields) != 0 ||
       (flags & ~std::uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) != 0) {
     fail(EOPNOTSUPP,
-         "an extended completion queue of the soft device has the standard fields, and no parent "
-         "domain");
+         "an extended completion queue of the soft device has the standard fields and timestamps, "
+         "and no parent domain");
     return nullptr;
   }
-  auto* const made = create_cq(context, static_cast<int>(asked->cqe), asked->cq_context,
-                               asked->channel, static_cast<int>(asked->comp_vector));
+  auto* const made = make_cq(context, static_cast<int>(asked->cqe), asked->cq_context,
+                             asked->channel, static_cast<int>(asked->comp_vector),
+                             (asked->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP) != 0);
   if (made == nullptr) return nullptr;
   fill_readers(*static_cast<CompletionQueue*>(made));
   return reinterpret_cast<ibv_cq_ex*>(made);

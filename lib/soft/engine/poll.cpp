@@ -11,6 +11,7 @@
 #include <soft/objects/queue_pair.hpp>
 #include <soft/objects/queue_pair_states.hpp>
 #include <soft/objects/receive_pool.hpp>
+#include <soft/platform/clock.hpp>
 #include <soft/platform/reason.hpp>
 #include <soft/segment/bounce.hpp>
 
@@ -216,10 +217,9 @@ int flush_receives(CompletionQueue& cq, int count, ibv_wc* wc) noexcept {
   return made;
 }
 
-}  // namespace
-
-int poll_cq(ibv_cq* queue, int count, ibv_wc* wc) noexcept {
-  auto& cq = *static_cast<CompletionQueue*>(queue);
+/// With `is_timed` one completion at a time, and its time into the queue.
+template <bool is_timed>
+int poll_queue(CompletionQueue& cq, int count, ibv_wc* wc) noexcept {
   auto& context = Context::of(cq.context);
   if (!context.is_ours()) return -context.check_ours();
   if (cq.fails.load(std::memory_order_relaxed)) [[unlikely]]
@@ -235,13 +235,20 @@ int poll_cq(ibv_cq* queue, int count, ibv_wc* wc) noexcept {
   {
     std::lock_guard const guard{cq.lock};
     cq.is_told = false;
-    while (made < count && take_local(cq, wc[made])) ++made;
+    if constexpr (is_timed) cq.current_time = now();  // of a flush; others are overwritten
+    while (made < count && take_local(cq, wc[made])) {
+      if constexpr (is_timed) cq.current_time = cq.local_times[(cq.local_head - 1) & cq.mask];
+      ++made;
+    }
     auto const head_before = cq.head;
     // Once around: a corrupt peer may publish nonsense for ever.
     while (made < count && cq.head - head_before <= cq.mask) {
       auto const* const slot = first_published(cq);
       if (slot == nullptr) break;
-      if (take_shared(cq, *slot, wc[made])) has_failed |= wc[made++].status != IBV_WC_SUCCESS;
+      if (take_shared(cq, *slot, wc[made])) {
+        if constexpr (is_timed) cq.current_time = time_of(cq.ring, cq.mask, cq.head).get();
+        has_failed |= wc[made++].status != IBV_WC_SUCCESS;
+      }
       ++cq.head;
     }
     if (cq.head != head_before) give_back_slots(cq);
@@ -254,6 +261,17 @@ int poll_cq(ibv_cq* queue, int count, ibv_wc* wc) noexcept {
   if (has_failed) [[unlikely]]
     notice_trouble(context);
   return made;
+}
+
+}  // namespace
+
+int poll_cq(ibv_cq* queue, int count, ibv_wc* wc) noexcept {
+  return poll_queue<false>(*static_cast<CompletionQueue*>(queue), count, wc);
+}
+
+int poll_current(CompletionQueue& queue) noexcept {
+  return queue.is_timed ? poll_queue<true>(queue, 1, &queue.current)
+                        : poll_queue<false>(queue, 1, &queue.current);
 }
 
 }  // namespace lend::soft

@@ -80,7 +80,7 @@ void detach(CompletionQueue& queue) noexcept {
   std::erase(channel.queues, &queue);
   if (take_announcement(queue.shared->notify)) channel.pipe.take_back();
   if (take_owed(queue)) channel.pipe.take_back();
-  queue.shared->notify.set(0);
+  disarm(queue.shared->notify);
   queue.shared->wake.inode.set(0);
   --channel.refcnt;
 }
@@ -101,7 +101,7 @@ int get_cq_event(ibv_comp_channel* opened, ibv_cq** event, void** cq_context) no
         RobustGuard const producers{lock, std::adopt_lock};
         bool const was_announced = take_announcement(queue.shared->notify);
         if (!was_announced && !is_owed) continue;
-        if (is_owed) queue.shared->notify.set(0);
+        if (is_owed) disarm(queue.shared->notify);
         if (was_announced && is_owed) channel.pipe.take_back();  // one event, two tokens
       } else if (!is_owed) {
         // A stopped peer holds it: whether there is an event cannot be known. One too many

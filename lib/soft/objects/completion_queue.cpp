@@ -7,6 +7,7 @@
 #include <soft/objects/held_locks.hpp>
 #include <soft/objects/queue_pair.hpp>
 #include <soft/platform/reason.hpp>
+#include <soft/segment/notify.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -16,8 +17,8 @@
 
 namespace lend::soft {
 
-ibv_cq* create_cq(ibv_context* opened, int entries, void* cq_context, ibv_comp_channel* channel,
-                  int vector) noexcept try {
+ibv_cq* make_cq(ibv_context* opened, int entries, void* cq_context, ibv_comp_channel* channel,
+                int vector, bool is_timed) noexcept try {
   auto& context = Context::of(opened);
   if (context.check_ours() != 0) return nullptr;
   if (entries < 1 || static_cast<std::uint32_t>(entries) > completions_max || vector != 0) {
@@ -28,6 +29,8 @@ ibv_cq* create_cq(ibv_context* opened, int entries, void* cq_context, ibv_comp_c
   auto const capacity = std::bit_ceil(static_cast<std::uint32_t>(entries));
   auto queue = std::make_unique<CompletionQueue>();
   queue->local = std::make_unique_for_overwrite<LocalCompletion[]>(capacity);
+  queue->is_timed = is_timed;
+  if (is_timed) queue->local_times = std::make_unique_for_overwrite<std::uint64_t[]>(capacity);
 
   std::lock_guard const guard{context.control};
   if (channel != nullptr) make_room(*static_cast<CompletionChannel*>(channel));
@@ -47,7 +50,7 @@ ibv_cq* create_cq(ibv_context* opened, int entries, void* cq_context, ibv_comp_c
   auto& shared = context.segment.completion_queues[queue->index];
   // The lock's word stays as it is.
   std::unique_lock producers{shared.lock, std::adopt_lock};
-  queue->ring_offset = context.take_ring(capacity * completion_stride);
+  queue->ring_offset = context.take_ring(capacity * stride_of(*queue));
   if (queue->ring_offset == 0) return nullptr;
   queue->context = opened;
   queue->cq_context = cq_context;
@@ -56,9 +59,9 @@ ibv_cq* create_cq(ibv_context* opened, int entries, void* cq_context, ibv_comp_c
   queue->mask = capacity - 1;
   queue->shared = &shared;
   queue->ring = reinterpret_cast<SharedCompletion*>(
-      ring_at(context.segment, queue->ring_offset, capacity, completion_stride));
+      ring_at(context.segment, queue->ring_offset, capacity, stride_of(*queue)));
   shared.overrun.set(0);
-  shared.notify.set(0);
+  shared.notify.set(is_timed ? notify_timed : 0);
   shared.wake.inode.set(0);
   shared.tail.set(0);
   shared.intended_tail.set(0);
@@ -76,6 +79,11 @@ ibv_cq* create_cq(ibv_context* opened, int entries, void* cq_context, ibv_comp_c
 } catch (std::bad_alloc const&) {
   fail(ENOMEM);
   return nullptr;
+}
+
+ibv_cq* create_cq(ibv_context* context, int entries, void* cq_context, ibv_comp_channel* channel,
+                  int vector) noexcept {
+  return make_cq(context, entries, cq_context, channel, vector, false);
 }
 
 int destroy_cq(ibv_cq* cq) noexcept {
@@ -103,7 +111,7 @@ int destroy_cq(ibv_cq* cq) noexcept {
   await_acknowledged(*queue, queue->comp_events_completed, queue->events_reported);
   await_acknowledged(*queue, queue->async_events_completed, queue->async_reported);
   std::lock_guard const guard{context.control};
-  context.give_back_ring(queue->ring_offset, (queue->mask + std::size_t{1}) * completion_stride);
+  context.give_back_ring(queue->ring_offset, (queue->mask + std::size_t{1}) * stride_of(*queue));
   ::pthread_cond_destroy(&queue->cond);
   ::pthread_mutex_destroy(&queue->mutex);
   delete queue;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <soft/objects/context.hpp>
+#include <soft/platform/clock.hpp>
 #include <soft/segment/completion_ring.hpp>
 #include <soft/segment/layout.hpp>
 
@@ -32,8 +33,9 @@ struct LocalCompletion {
 struct CompletionQueue : ibv_cq {
   // What an ibv_cq_ex has beyond an ibv_cq, at its very place: see extended_queue.cpp.
   alignas(ibv_cq_ex) std::byte extension[sizeof(ibv_cq_ex) - sizeof(ibv_cq)] = {};
-  PrivateLock reading;  // from start_poll to end_poll; taken first
-  ibv_wc current{};     // the completion that is read
+  PrivateLock reading;             // from start_poll to end_poll; taken first
+  ibv_wc current{};                // the completion that is read
+  std::uint64_t current_time = 0;  // of it, where the queue is timed
 
   std::uint32_t index = 0;
   SharedCompletionQueue* shared = nullptr;
@@ -47,11 +49,13 @@ struct CompletionQueue : ibv_cq {
   std::atomic<bool> owes_event{false};  // has rung for it, without the shared lock
 
   std::atomic<bool> fails{false};  // every poll: a planned fault
+  bool is_timed = false;           // its completions have a time; for good
 
   PrivateLock lock;      // guards all below; taken last
   bool is_told = false;  // an event was taken, without a poll since
   std::uint64_t head = 0;
   std::unique_ptr<LocalCompletion[]> local;
+  std::unique_ptr<std::uint64_t[]> local_times;  // of the same places, where the queue is timed
   std::uint64_t local_head = 0;
   std::uint64_t local_tail = 0;
   // Queue pairs in ERR: what they have posted and not completed is flushed by poll_cq itself.
@@ -82,6 +86,10 @@ inline void give_back_slots(CompletionQueue& queue) noexcept {
   // Release pairs with the producer's acquire: the slots were read before they are written again.
   queue.shared->head.store(queue.head, std::memory_order_release);
 }
+/// Bytes of its ring for each slot.
+[[nodiscard]] inline std::size_t stride_of(CompletionQueue const& queue) noexcept {
+  return queue.is_timed ? timed_stride : completion_stride;
+}
 /// Drops unpolled completions of `qp`, so that they take no room. The caller holds the
 /// lock of the private ring, and for receives that of the shared one before.
 /// Source: rdma-core providers/mlx5/cq.c, __mlx5_cq_clean().
@@ -98,9 +106,13 @@ void notify_owner(CompletionQueue&, bool is_solicited) noexcept;
   {
     std::lock_guard const guard{queue.lock};
     if (queue.local_tail - queue.local_head > queue.mask) return false;
-    queue.local[queue.local_tail++ & queue.mask] = end;
+    queue.local[queue.local_tail & queue.mask] = end;
     // Arming takes this lock too: who arms later finds the completion when it polls.
-    is_armed = is_due(queue.shared->notify, is_solicited);
+    if (queue.shared->notify.get() != 0) [[unlikely]] {
+      if (queue.is_timed) queue.local_times[queue.local_tail & queue.mask] = now();
+      is_armed = is_due(queue.shared->notify, is_solicited);
+    }
+    ++queue.local_tail;
   }
   if (is_armed) [[unlikely]]
     notify_owner(queue, is_solicited);
@@ -114,6 +126,9 @@ void notify_of_flush(CompletionQueue&) noexcept;
 
 [[nodiscard]] ibv_cq* create_cq(ibv_context*, int entries, void* cq_context, ibv_comp_channel*,
                                 int vector) noexcept;
+/// The same; of a timed queue each completion has the time when it came to be.
+[[nodiscard]] ibv_cq* make_cq(ibv_context*, int entries, void* cq_context, ibv_comp_channel*,
+                              int vector, bool is_timed) noexcept;
 int resize_cq(ibv_cq*, int entries) noexcept;
 int destroy_cq(ibv_cq*) noexcept;
 int req_notify_cq(ibv_cq*, int solicited_only) noexcept;

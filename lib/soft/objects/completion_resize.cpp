@@ -25,10 +25,11 @@ struct Place {
 
   [[nodiscard]] SharedCompletion& slot() const noexcept { return ring[position & mask]; }
   [[nodiscard]] CompletionRest& rest() const noexcept { return rest_of(ring, mask, position); }
+  [[nodiscard]] Cell<std::uint64_t>& time() const noexcept { return time_of(ring, mask, position); }
 };
 
 /// All but the sequence, which says that it is valid.
-void copy(Place to_place, Place from_place) noexcept {
+void copy(Place to_place, Place from_place, bool is_timed) noexcept {
   auto& to = to_place.slot();
   auto const& from = from_place.slot();
   to.queue_pair.set(from.queue_pair.get());
@@ -40,6 +41,7 @@ void copy(Place to_place, Place from_place) noexcept {
   to.kind.set(from.kind.get());
   to.flags.set(from.flags.get());
   to.inline_length.set(from.inline_length.get());
+  if (is_timed) to_place.time().set(from_place.time().get());
   for (std::size_t i = 0; i < std::size(to.bytes); ++i) to.bytes[i].set(from.bytes[i].get());
   if (from.inline_length.get() <= SharedCompletion::own_max) return;
   auto& rest = to_place.rest();
@@ -49,21 +51,25 @@ void copy(Place to_place, Place from_place) noexcept {
 
 /// Moves all that was not polled. The caller holds both locks of the queue.
 void move_over(CompletionQueue& queue, SharedCompletion* ring,
-               std::unique_ptr<LocalCompletion[]> local, std::uint32_t mask) noexcept {
+               std::unique_ptr<LocalCompletion[]> local, std::unique_ptr<std::uint64_t[]> times,
+               std::uint32_t mask) noexcept {
   auto const tail = shared_tail(queue);  // once: peers may change it
   // Counted for the dead producer who did not: of what was polled the new ring shows nothing.
   queue.shared->tail.set(tail);
   queue.shared->intended_tail.set(tail);
   for (auto at = queue.head; at != tail; ++at) {
     auto const& from = queue.ring[at & queue.mask];
-    copy({ring, mask, at}, {queue.ring, queue.mask, at});
+    copy({ring, mask, at}, {queue.ring, queue.mask, at}, queue.is_timed);
     ring[at & mask].sequence.store(from.sequence.load(std::memory_order_relaxed),
                                    std::memory_order_release);
   }
-  for (auto at = queue.local_head; at != queue.local_tail; ++at)
+  for (auto at = queue.local_head; at != queue.local_tail; ++at) {
     local[at & mask] = queue.local[at & queue.mask];
+    if (queue.is_timed) times[at & mask] = queue.local_times[at & queue.mask];
+  }
   queue.ring = ring;
   queue.local = std::move(local);
+  queue.local_times = std::move(times);
   queue.mask = mask;
 }
 
@@ -73,8 +79,10 @@ void drop_sends_of(QueuePair const& qp) noexcept {
   auto& queue = qp.sends();
   auto to = queue.local_head;
   for (auto at = queue.local_head; at != queue.local_tail; ++at)
-    if (auto const& end = queue.local[at & queue.mask]; end.queue_pair != &qp)
+    if (auto const& end = queue.local[at & queue.mask]; end.queue_pair != &qp) {
+      if (queue.is_timed) queue.local_times[to & queue.mask] = queue.local_times[at & queue.mask];
       queue.local[to++ & queue.mask] = end;
+    }
   queue.local_tail = to;
 }
 
@@ -86,7 +94,8 @@ void drop_receives_of(QueuePair const& qp) noexcept {
   for (auto at = tail; at != queue.head;) {
     auto const& slot = queue.ring[--at & queue.mask];
     if (slot.queue_pair.get() == qp.index && slot.epoch.get() == qp.epoch) continue;
-    if (--to != at) copy({queue.ring, queue.mask, to}, {queue.ring, queue.mask, at});
+    if (--to != at)
+      copy({queue.ring, queue.mask, to}, {queue.ring, queue.mask, at}, queue.is_timed);
   }
   if (to == queue.head) return;
   queue.head = to;
@@ -108,9 +117,12 @@ RobustLock const* try_to_resize(CompletionQueue& queue, std::uint32_t entries, i
   // It never shrinks, which the man page allows. Source: ibv_resize_cq(3).
   bool const grows = capacity > queue.mask + 1;
   auto local = grows ? std::make_unique_for_overwrite<LocalCompletion[]>(capacity) : nullptr;
+  auto times =
+      grows && queue.is_timed ? std::make_unique_for_overwrite<std::uint64_t[]>(capacity) : nullptr;
   if (!lock.lock_in_time(context.claimant)) return &lock;
   auto const old_offset = queue.ring_offset;
-  auto const old_length = (queue.mask + std::size_t{1}) * completion_stride;
+  auto const stride = stride_of(queue);
+  auto const old_length = (queue.mask + std::size_t{1}) * stride;
   {
     RobustGuard const producers{lock, std::adopt_lock};
     std::lock_guard const pollers{queue.lock};
@@ -121,12 +133,12 @@ RobustLock const* try_to_resize(CompletionQueue& queue, std::uint32_t entries, i
                      static_cast<unsigned long long>(unpolled));
       return nullptr;
     }
-    auto const ring_offset = context.take_ring(capacity * completion_stride);
+    auto const ring_offset = context.take_ring(capacity * stride);
     if (ring_offset == 0) return error = ENOMEM, nullptr;
     move_over(queue,
               reinterpret_cast<SharedCompletion*>(
-                  ring_at(context.segment, ring_offset, capacity, completion_stride)),
-              std::move(local), capacity - 1);
+                  ring_at(context.segment, ring_offset, capacity, stride)),
+              std::move(local), std::move(times), capacity - 1);
     queue.ring_offset = ring_offset;
     queue.cqe = static_cast<int>(capacity);
     queue.shared->ring_offset.set(ring_offset);

@@ -50,10 +50,18 @@ struct alignas(cache_line) CompletionRest {
 static_assert(sizeof(CompletionRest) == cache_line);
 /// What a ring has of both, for each slot.
 inline constexpr std::size_t completion_stride = sizeof(SharedCompletion) + sizeof(CompletionRest);
+/// The same of a timed queue (notify_timed), which has the times behind them.
+inline constexpr std::size_t timed_stride = completion_stride + sizeof(std::uint64_t);
 
 [[nodiscard]] inline CompletionRest& rest_of(SharedCompletion* ring, std::uint64_t mask,
                                              std::uint64_t position) noexcept {
   return reinterpret_cast<CompletionRest*>(ring + mask + 1)[position & mask];
+}
+/// When that slot was completed, by now().
+[[nodiscard]] inline Cell<std::uint64_t>& time_of(SharedCompletion* ring, std::uint64_t mask,
+                                                  std::uint64_t position) noexcept {
+  auto* const rests = &rest_of(ring, mask, 0);
+  return reinterpret_cast<Cell<std::uint64_t>*>(rests + mask + 1)[position & mask];
 }
 
 }  // namespace lend::soft

@@ -2,6 +2,7 @@
 // The producing side of completion queues, run by whichever CPU completes the work.
 #include <soft/segment/completion_ring.hpp>
 
+#include <soft/platform/clock.hpp>
 #include <soft/segment/event_marks.hpp>
 #include <soft/segment/wake_pipe.hpp>
 
@@ -20,6 +21,19 @@ Rung wake_owner(SharedCompletionQueue& queue, Wakers& wakers) noexcept {
     return rung == Rung::yes;
   });
   return rung;
+}
+
+/// Of a completion that is about to be published at `tail`: its time, and the wake-up. False: its
+/// owner sleeps and cannot be woken.
+[[gnu::noinline]] bool attend(Segment& segment, SharedCompletionQueue& queue, std::uint64_t tail,
+                              ReceiveEnd const& end, Wakers& wakers) noexcept {
+  if ((queue.notify.get() & notify_timed) != 0) {
+    std::uint64_t const mask = queue.ring_mask.get();
+    auto* const base = ring_at(segment, queue.ring_offset.get(), mask + 1, timed_stride);
+    if (base != nullptr) time_of(reinterpret_cast<SharedCompletion*>(base), mask, tail).set(now());
+  }
+  return !is_due(queue.notify, end.is_solicited || end.status != IBV_WC_SUCCESS) ||
+         wake_owner(queue, wakers) != Rung::unable;
 }
 
 [[gnu::noinline]] void write_bytes(SharedCompletion& slot, CompletionRest& rest,
@@ -85,8 +99,8 @@ Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const&
     write_bytes(slot, rest_of(ring, mask, tail), end);
   else
     for (unsigned i = 0; i * 8 < end.inline_length; ++i) slot.bytes[i].set(end.bytes[i]);
-  if (is_due(queue.notify, end.is_solicited || end.status != IBV_WC_SUCCESS)) [[unlikely]]
-    if (wake_owner(queue, wakers) == Rung::unable) return Pushed::unheard;
+  if (queue.notify.get() != 0) [[unlikely]]
+    if (!attend(segment, queue, tail, end, wakers)) return Pushed::unheard;
   // Not before: while a lock keeps the error back, its queue pair is as it was.
   if (end.status != IBV_WC_SUCCESS && end.marks != 0) [[unlikely]]
     raise_events(segment, segment.queue_pairs[end.queue_pair], end.marks, wakers);

@@ -61,11 +61,11 @@ struct KnownQueue {
 [[nodiscard]] KnownQueue know_queue(Segment&, std::uint32_t index) noexcept;
 /// Publishes what `write(slot)` writes, of a success; in a stream the next one's line is fetched.
 /// False: nothing was done, because it takes more: the queue grew, it may have no room, its lock is
-/// held, its last producer died, or its owner must be woken.
+/// held, its last producer died, its owner may have to be woken, or its completions have a time.
 template <class Write>
 [[nodiscard, gnu::always_inline]] inline bool push_plain(KnownQueue const& known,
                                                          Claimant const& claimant,
-                                                         bool is_solicited, bool is_in_stream,
+                                                         bool is_in_stream,
                                                          Write&& write) noexcept {
   auto& queue = *known.queue;
   if (!queue.lock.try_lock(claimant)) return false;
@@ -73,7 +73,7 @@ template <class Write>
   auto const tail = queue.tail.get();
   if (queue.ring_offset.get() != known.offset || queue.ring_mask.get() != known.mask ||
       queue.intended_tail.get() != tail || tail - queue.head_seen.get() > known.mask ||
-      is_due(queue.notify, is_solicited)) [[unlikely]]
+      queue.notify.get() != 0) [[unlikely]]
     return false;
   auto& slot = known.ring[tail & known.mask];
   write(slot);

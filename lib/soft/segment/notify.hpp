@@ -17,6 +17,9 @@ namespace lend::soft {
 inline constexpr std::uint32_t notify_solicited = 1;  // armed for solicited completions
 inline constexpr std::uint32_t notify_any = 2;        // armed for every completion
 inline constexpr std::uint32_t notify_announced = 4;  // woken; the owner has not taken it yet
+// Nothing of arming, and never changed: its completions get the time. It lies here because a
+// producer reads this word for each completion, and mostly finds 0.
+inline constexpr std::uint32_t notify_timed = 8;
 
 /// The owner arms the queue. Armed for any completion, it stays so if armed for solicited ones.
 template <class Word>
@@ -37,8 +40,15 @@ template <class Word>
 /// readable and returns whether it could; if not, the queue stays armed for the next completion.
 template <class Word, class Ring>
 void announce(Word& word, Ring&& ring) {
-  if ((word.get() & notify_announced) == 0 && !ring()) return;
-  word.set(notify_announced);
+  auto const value = word.get();
+  if ((value & notify_announced) == 0 && !ring()) return;
+  word.set((value & notify_timed) | notify_announced);
+}
+
+/// The owner disarms the queue, announced or not.
+template <class Word>
+void disarm(Word& word) {
+  word.set(word.get() & notify_timed);
 }
 
 /// The owner took a token. Whether it was for this queue. There are never fewer tokens than
