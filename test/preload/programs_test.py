@@ -36,6 +36,8 @@ PAIRS = {
         "ibv_rc_pingpong -n 300 -c -s 65536",
         "ibv_rc_pingpong -n 300 -g 0",
         "ibv_rc_pingpong -n 300 -e",
+        "ibv_rc_pingpong -n 300 -t",
+        "ibv_rc_pingpong -n 300 -o -P",
         "ibv_rc_pingpong -n 300 -N",
         "ibv_rc_pingpong -n 300 -N -e",
         "ibv_srq_pingpong -n 300 -q 4",

@@ -7,12 +7,14 @@
 #include <soft/objects/domain.hpp>
 #include <soft/segment/layout.hpp>
 
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <set>
+#include <string>
 
 using namespace lend;
 using namespace lend::test;
@@ -131,7 +133,8 @@ TEST_CASE("remote write needs local write, and what is nonsense is refused with 
       {bytes.data(), 64, IBV_ACCESS_REMOTE_WRITE, EINVAL},
       {bytes.data(), 64, IBV_ACCESS_REMOTE_ATOMIC, EINVAL},
       {bytes.data(), 64, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ, EINVAL},
-      {bytes.data(), 64, IBV_ACCESS_ON_DEMAND, EOPNOTSUPP},
+      {nullptr, SIZE_MAX, IBV_ACCESS_ON_DEMAND, EOPNOTSUPP},
+      {bytes.data(), 64, IBV_ACCESS_ZERO_BASED, EOPNOTSUPP},
       {bytes.data(), 0, IBV_ACCESS_LOCAL_WRITE, EINVAL},
       {bytes.data(), SIZE_MAX, IBV_ACCESS_LOCAL_WRITE, EINVAL},
   };
@@ -143,7 +146,8 @@ TEST_CASE("remote write needs local write, and what is nonsense is refused with 
   }
   // What is optional may be asked for by programs newer than the device.
   int const optional = IBV_ACCESS_OPTIONAL_RANGE;
-  for (int const access : {0, int{IBV_ACCESS_REMOTE_READ}, all_access, optional}) {
+  int const on_demand = IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
+  for (int const access : {0, int{IBV_ACCESS_REMOTE_READ}, all_access, optional, on_demand}) {
     HeldRegion const region{ibv().reg_mr(domain.get(), bytes.data(), 64, access)};
     CHECK(region);
   }
@@ -345,4 +349,50 @@ TEST_CASE("the device says when it holds no more large allocations, and takes on
   CHECK(made.back() != nullptr);
   for (auto* const each : made) ibv().release(context.get(), each, large);
   CHECK(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+}
+
+TEST_CASE("advice fetches the pages of a region on demand, and of no other", "[soft]") {
+  auto const context = open_context();
+  auto const domain = make_domain(context.get());
+  constexpr std::size_t page = soft::page;
+  auto* const pages = ::mmap(nullptr, 4 * page, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  REQUIRE(pages != MAP_FAILED);
+  auto const registered = [&](int access) {
+    return HeldRegion{ibv().reg_mr(domain.get(), pages, 4 * page, access)};
+  };
+  auto const on_demand = registered(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND);
+  auto const to_read = registered(IBV_ACCESS_ON_DEMAND);
+  auto const pinned = registered(IBV_ACCESS_LOCAL_WRITE);
+  REQUIRE((on_demand && to_read && pinned));
+  auto const advise = [&](ibv_advise_mr_advice advice, HeldRegion const& region, std::size_t offset,
+                          std::uint32_t length, std::uint32_t flags = IBV_ADVISE_MR_FLAG_FLUSH) {
+    ibv_sge piece{reinterpret_cast<std::uint64_t>(pages) + offset, length, region->lkey};
+    // Through the public inline call, as a program makes it.
+    return ::ibv_advise_mr(domain.get(), advice, flags, &piece, 1);
+  };
+  auto const in_memory = [&] {
+    unsigned char each[4] = {};
+    REQUIRE(::mincore(pages, 4 * page, each) == 0);
+    return std::string{each[0] & 1 ? "x" : "-"} + (each[1] & 1 ? "x" : "-") +
+           (each[2] & 1 ? "x" : "-") + (each[3] & 1 ? "x" : "-");
+  };
+
+  CHECK(advise(IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT, on_demand, 0, 4 * page) == 0);
+  CHECK(in_memory() == "----");
+  CHECK(advise(IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, on_demand, page + 7, page) == 0);
+  CHECK(in_memory() == "-xx-");
+  CHECK(advise(IBV_ADVISE_MR_ADVICE_PREFETCH, to_read, 3 * page, 1) == 0);
+  CHECK(advise(IBV_ADVISE_MR_ADVICE_PREFETCH, on_demand, 0, 0) == 0);
+
+  CHECK(advise(IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, to_read, 0, 1) == EINVAL);
+  CHECK(advise(IBV_ADVISE_MR_ADVICE_PREFETCH, pinned, 0, 1) == EINVAL);
+  CHECK(advise(IBV_ADVISE_MR_ADVICE_PREFETCH, on_demand, 3 * page, 2 * page) == EINVAL);
+  CHECK(ibv().last_reason() != nullptr);
+  CHECK(advise(IBV_ADVISE_MR_ADVICE_PREFETCH, on_demand, 0, 1, 2) == EOPNOTSUPP);
+  CHECK(advise(ibv_advise_mr_advice(3), on_demand, 0, 1) == EOPNOTSUPP);
+  // Registered once, and not mapped any more.
+  REQUIRE(::munmap(pages, 4 * page) == 0);
+  CHECK(advise(IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, on_demand, 0, 1) == EFAULT);
+  CHECK(advise(IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, on_demand, 0, 1, 0) == 0);
 }

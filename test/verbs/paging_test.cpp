@@ -122,15 +122,18 @@ TEST_CASE("a device that takes no advice says so, and another refusal names the 
   CHECK(error.message().find("ibv_advise_mr") != std::string::npos);
 }
 
-TEST_CASE("the soft device has neither, and says why", "[verbs]") {
+TEST_CASE("the soft device has both, and refuses advice on a region that is not on demand",
+          "[verbs]") {
   auto const context = open_test_device();
   if (context.kind() != DeviceKind::soft) return;
   auto const domain = must(context.allocate_protection_domain());
   auto const memory = must(domain.allocate(4096));
   std::array<std::byte, 64> bytes{};
+  CHECK(context.capabilities().paging_on_demand);
+  auto const region = must(domain.register_memory(bytes, Paging::on_demand));
 
-  CHECK(error_of(domain.register_memory(bytes, Paging::on_demand)) == Errc::unsupported);
+  must(domain.advise(Advice::prefetch_to_write, region.gather(), AdviseUntil::done));
   auto const advice = error_of(domain.advise(Advice::prefetch, memory.gather()));
-  CHECK(advice == Errc::unsupported);
-  CHECK(advice.message().find("the soft device takes no advice") != std::string::npos);
+  CHECK(advice == Errc::system_failed);
+  CHECK(advice.message().find("a region that was registered on demand") != std::string::npos);
 }

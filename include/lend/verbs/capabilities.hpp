@@ -28,8 +28,8 @@ struct DeviceCapabilities {
   /// window is invalidated twice, as a peer can do. Source: Linux drivers/infiniband/sw/rxe:
   /// rxe_resp.c, check_rkey(); rxe_mw.c, rxe_do_invalidate_mw().
   bool peer_loans = false;
-  /// Regions whose pages need not be in memory: Paging::on_demand. Some cards, and SoftRoCE since
-  /// Linux 6.15.
+  /// Regions whose pages need not be in memory: Paging::on_demand. Some cards, SoftRoCE since Linux
+  /// 6.15, and the soft device, which never pins any.
   bool paging_on_demand = false;
   /// DeviceClock, and CompletionQueueOptions::timestamps. The soft device and most cards.
   bool timestamps = false;

@@ -60,6 +60,7 @@ void fill_entries(Context& context) noexcept {
   // Like the table's, these can have planned faults.
   context.query_port = query_port_here;
   context.query_device_ex = query_device_here;
+  context.advise_mr = provider().advise_mr;
   context.query_rt_values = provider().query_rt_values_ex;
   context.create_srq_ex = provider().create_srq_ex;
   context.create_cq_ex = provider().create_cq_ex;

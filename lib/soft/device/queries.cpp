@@ -22,6 +22,14 @@ void fill_extended(ibv_device_attr_ex& attributes) noexcept {
   attributes.phys_port_cnt_ex = 1;
   attributes.completion_timestamp_mask = UINT64_MAX;
   attributes.hca_core_clock = 1'000'000;  // kHz
+  // Nothing is ever pinned. Not implicit: a region has bounds.
+  attributes.odp_caps.general_caps = IBV_ODP_SUPPORT;
+  constexpr std::uint32_t messages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV;
+  auto& transports = attributes.odp_caps.per_transport_caps;
+  transports.ud_odp_caps = messages;
+  transports.uc_odp_caps = messages | IBV_ODP_SUPPORT_WRITE;
+  transports.rc_odp_caps = messages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |
+                           IBV_ODP_SUPPORT_ATOMIC | IBV_ODP_SUPPORT_SRQ_RECV;
 }
 
 }  // namespace

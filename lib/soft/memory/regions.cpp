@@ -16,9 +16,10 @@ namespace {
 
 constexpr int remote_rights =
     IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-// Optional ones may be left undone. Source: ibv_reg_mr(3).
-constexpr int known_rights =
-    IBV_ACCESS_LOCAL_WRITE | remote_rights | IBV_ACCESS_MW_BIND | IBV_ACCESS_OPTIONAL_RANGE;
+// Optional ones may be left undone. Source: ibv_reg_mr(3). On demand is every region, since nothing
+// is pinned; that its pages are huge makes no difference.
+constexpr int known_rights = IBV_ACCESS_LOCAL_WRITE | remote_rights | IBV_ACCESS_MW_BIND |
+                             IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
 
 }  // namespace
 
@@ -39,6 +40,8 @@ int Regions::check(std::uint64_t address, std::uint64_t length, int access) cons
     return fail(EINVAL, "remote write or atomic access needs local write access too");
   if (length == 0 || address + length < address)
     return fail(EINVAL, "the range is empty or wraps around");
+  if ((access & IBV_ACCESS_ON_DEMAND) != 0 && address == 0 && length == UINT64_MAX)
+    return fail(EOPNOTSUPP, "the soft device has no implicit regions: a region has bounds");
   if ((access & remote_rights) != 0 && !cross_memory().possible && !arenas_.find(address, length))
     return fail(EOPNOTSUPP,
                 "peers cannot reach private memory here (%s): allocate it with the library's "

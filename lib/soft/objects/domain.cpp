@@ -9,6 +9,7 @@
 #include <soft/platform/reason.hpp>
 
 #include <linux/membarrier.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -81,6 +82,17 @@ int end_use(Context& context, std::uint32_t key) noexcept {
     std::lock_guard const guard{context.control};
     return users_of_memory(context, key);
   });
+}
+
+/// Brings the pages of `element` into memory. 0; or EFAULT, where some are not mapped for that.
+int fetch_pages(ibv_sge const& element, bool writes) noexcept {
+  if (element.length == 0) return 0;
+  auto const begin = element.addr / page * page;
+  auto const length = element.addr + element.length - begin;
+  auto const done = ::madvise(reinterpret_cast<void*>(begin), length,
+                              writes ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+  // EINVAL: a kernel before 5.14, whose pages come when they are touched. Source: madvise(2).
+  return done == 0 || errno == EINVAL ? 0 : EFAULT;
 }
 
 }  // namespace
@@ -186,10 +198,27 @@ ibv_mr* reg_dmabuf_mr(ibv_pd*, std::uint64_t, std::size_t, std::uint64_t, int, i
   return nullptr;
 }
 
-int advise_mr(ibv_pd*, ibv_advise_mr_advice, std::uint32_t, ibv_sge*, std::uint32_t) noexcept {
-  return fail(EOPNOTSUPP,
-              "the soft device takes no advice: it copies by the CPU, which fetches "
-              "pages itself");
+int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* elements,
+              std::uint32_t count) noexcept {
+  auto& context = Context::of(pd->context);
+  if (auto const error = context.check_ours(); error != 0) return error;
+  if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT ||
+      (flags & ~std::uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}) != 0)
+    return fail(EOPNOTSUPP, "the soft device knows no such advice");
+  bool const writes = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+  unsigned const needed = IBV_ACCESS_ON_DEMAND | (writes ? unsigned{IBV_ACCESS_LOCAL_WRITE} : 0u);
+  auto const all = std::span{elements, count};
+  for (auto const& element : all)
+    if (!context.regions.permits(element.lkey, pd->handle, element.addr, element.length, needed))
+      return fail(EINVAL, "advice is on bytes of a region that was registered on demand%s",
+                  writes ? ", and for local writes" : "");
+  if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) return 0;
+  for (auto const& element : all) {
+    auto const error = fetch_pages(element, writes);
+    if (error != 0 && (flags & IBV_ADVISE_MR_FLAG_FLUSH) != 0)
+      return fail(error, "some of the bytes are not mapped, or not for this access");
+  }
+  return 0;
 }
 
 int dereg_mr(ibv_mr* mr) noexcept {

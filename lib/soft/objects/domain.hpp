@@ -32,7 +32,7 @@ int dereg_mr(ibv_mr*) noexcept;
 /// Refused, as it is by devices of the kernel without their own memory access.
 [[nodiscard]] ibv_mr* reg_dmabuf_mr(ibv_pd*, std::uint64_t offset, std::size_t length,
                                     std::uint64_t address, int descriptor, int access) noexcept;
-/// Refused: the device has no pages to fetch.
+/// Of regions on demand only. A flush reports pages that are not there, with EFAULT.
 int advise_mr(ibv_pd*, ibv_advise_mr_advice, std::uint32_t flags, ibv_sge*,
               std::uint32_t count) noexcept;
 [[nodiscard]] void* allocate(ibv_context*, std::size_t length, AllocationOptions const&) noexcept;
