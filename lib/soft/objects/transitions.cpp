@@ -17,8 +17,10 @@ namespace {
 
 /// The first attribute in the mask whose value is out of range, or 0.
 int bad_value(ibv_qp_attr const& attributes, int mask) noexcept {
+  // On demand is a region's affair; programs pass one set of flags for both, as kernels allow.
   constexpr unsigned known_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                                    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+                                    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+                                    IBV_ACCESS_ON_DEMAND;
   constexpr std::uint32_t bits_24 = (1u << 24) - 1;
   auto const bad = [&](int bit, bool is_bad) { return (mask & bit) != 0 && is_bad ? bit : 0; };
   for (int const found :
