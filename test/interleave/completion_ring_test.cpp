@@ -31,7 +31,7 @@ class Ring : public Completions {
       slot.immediate.set(number + 100);
       slot.inline_length.set(0);
     };
-    if (!push_plain(known_, claimant_of(actor), false, false, write))
+    if (!push_plain(known_, claimant_of(actor), false, write))
       return push(actor, number) == Pushed::yes;
     ++pushed_;
     return true;
