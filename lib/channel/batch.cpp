@@ -4,7 +4,7 @@
 #include <channel/posting_again.hpp>
 #include <lend/channel/polling_scope.hpp>
 
-#include <new>
+#include <algorithm>
 #include <utility>
 
 namespace lend {
@@ -25,16 +25,16 @@ Error scope_is_over() noexcept {
 
 // ---- one request ----
 
-[[gnu::always_inline]] inline bool Batching::fits_behind(Chain const& chain, Operation operation,
-                                                         std::size_t elements) const noexcept {
+bool Batching::fits_behind(Chain const& chain, Operation operation,
+                           std::size_t elements) const noexcept {
   bool const is_receive = operation == Operation::receive;
-  return chain.has_room(elements) && (is_receive ? chain.receives.size < channel_.receive_depth
-                                                 : chain.sends.size < channel_.send_depth);
+  return chain.has_room(elements) && (is_receive ? chain.receives.size() < channel_.receive_depth
+                                                 : chain.sends.size() < channel_.send_depth);
 }
 
 template <class Work>
-SlotId Batching::add_any(Chain& chain, Work const& work, channel::ScopeRecord& scope,
-                         SourceLine const& where) noexcept {
+SlotId Batching::describe(Chain& chain, Work const& work, channel::ScopeRecord& scope,
+                          SourceLine const& where) noexcept {
   channel::FailureLog& failures = channel_.failures;
   if (channel_.is_broken()) {
     failures.set_last_error(failures.broken_error());
@@ -67,51 +67,31 @@ SlotId Batching::add_any(Chain& chain, Work const& work, channel::ScopeRecord& s
 }
 
 template <class Work>
-[[gnu::always_inline]] inline SlotId Batching::add_plain(Chain& chain, verbs::Plain<Work> plain,
-                                                         ScopeRecord& scope, char const* file,
-                                                         unsigned line) noexcept {
-  constexpr Operation operation = verbs::operation_of<Work>;
-  constexpr bool is_receive = operation == Operation::receive;
-  InFlight& in_flight = channel_.in_flight;
-  // Broken first: the queue pair may be gone.
-  if (channel_.is_broken() || !in_flight.has_slot() ||
-      (verbs::list_for<Work>(chain).plain_room == 0 &&
-       !verbs::find_plain_room<Work>(
-           chain, is_receive ? channel_.receive_depth : channel_.send_depth))) [[unlikely]]
-    return {};
-  verbs::QueuePairHandle const& queue_pair = channel_.connection.raw();
-  Slot& slot = in_flight.next();
-  SlotId const id = in_flight.next_id();
-  if (!verbs::is_plain(queue_pair, plain) || !verbs::lend_plain(*slot.pieces, plain, {file, line}))
-      [[unlikely]]
-    return {};
-  in_flight.open(slot, id, operation, scope, plain.element.range.length, plain_and_held);
-  if constexpr (is_of_datagrams<Work>) channel_.datagrams->note_posted(id, plain.work());
-  bool const is_silent = link<operation>(chain, slot, id);
-  verbs::append_plain(queue_pair, chain, id.value, plain, is_silent);
-  return id;
-}
-
-template <class Work>
-SlotId Batching::add(Chain& chain, Work const& work, ScopeRecord& scope,
-                     SourceLine const& where) noexcept {
-  SlotId const id = add_any(chain, work, scope, where);
-  if (id.is_valid() && link<verbs::operation_of<Work>>(chain, channel_.in_flight.slot(id), id))
-    verbs::silence(*chain.sends.last);
-  return id;
-}
-
-template <Operation operation>
-[[gnu::always_inline]] inline bool Batching::link(Chain& chain, Slot& slot, SlotId id) noexcept {
+SlotId Batching::append(Chain& chain, Work const& work, ScopeRecord& scope, Held held,
+                        SourceLine const& where) noexcept {
+  SlotId const id = describe(chain, work, scope, where);
+  if (!id.is_valid()) return id;
+  Slot& slot = channel_.in_flight.slot(id);
   slot.unposted = true;
-  if constexpr (operation == Operation::receive) return false;
-  slot.follow(SlotId{chain.silent_id});
+  slot.held = held == Held::yes;
+  slot.follows = verbs::operation_of<Work> != Operation::receive;
+  if (slot.follows && link(chain, verbs::operation_of<Work>, slot, id))
+    verbs::silence(chain.sends.back());
+  return id;
+}
+
+[[gnu::always_inline]] inline bool Batching::link(Chain& chain, Operation operation, Slot& slot,
+                                                  SlotId id) noexcept {
+  slot.before = SlotId{chain.silent_id};
   // At most a quarter of the queue at a time is unsignaled, so that room comes back early.
-  bool const is_silent = chain.silent_last + 1 < channel_.send_depth / 4 &&
-                         verbs::may_be_silent(channel_.connection.raw(), operation);
-  chain.silent_last = is_silent ? chain.silent_last + 1 : 0;
-  chain.silent_id = is_silent ? id.value : 0;
-  return is_silent;
+  if (chain.silent_room == 0 || !verbs::may_be_silent(channel_.connection.raw(), operation)) {
+    chain.silent_room = chain.silent_max;
+    chain.silent_id = 0;
+    return false;
+  }
+  --chain.silent_room;
+  chain.silent_id = id.value;
+  return true;
 }
 
 // ---- Batch ----
@@ -120,8 +100,8 @@ static_assert(Batch::requests_max == Chain::requests_max);
 
 Batch::Batch(ChannelReference channel, channel::ScopeRecord* scope) noexcept
     : channel_{channel}, scope_{scope} {
-  static_assert(sizeof(Chain) <= storage_bytes && alignof(Chain) <= 8);
-  new (storage_) Chain;
+  ChannelState const* const state = scope_ != nullptr ? scope_->channel : nullptr;
+  verbs::make_chain_in(storage_, state != nullptr ? std::max(state->send_depth / 4, 1u) - 1 : 0);
   if (scope_ == nullptr) return;
   Batch** place = &scope_->batches;
   while (*place != nullptr) place = &(*place)->next_;
@@ -134,7 +114,7 @@ Batch::~Batch() {
   if (state != nullptr && size() > 0) {  // otherwise its requests were dropped
     ChannelState::Use const use{*state};
     if (unwind_.is_unwinding())
-      Batching{*state}.cancel(chain());
+      Batching{*state}.cancel(verbs::chain_in(storage_));
     else
       Batching{*state}.end(*this, within(state->drain_longest));
   }
@@ -143,12 +123,8 @@ Batch::~Batch() {
   *place = next_;
 }
 
-Chain& Batch::chain() noexcept {
-  return *std::launder(reinterpret_cast<Chain*>(storage_));
-}
-
 std::uint32_t Batch::size() const noexcept {
-  return std::launder(reinterpret_cast<Chain const*>(storage_))->size();
+  return verbs::chain_in(storage_).size();
 }
 
 namespace channel {
@@ -171,7 +147,8 @@ namespace {
 template <class Work>
 [[nodiscard, gnu::cold, gnu::noinline]] SlotId add_general(ChannelState& channel, Chain& chain,
                                                            Work const& work, ScopeRecord& scope,
-                                                           Deadline deadline, char const* file,
+                                                           Held held, Deadline deadline,
+                                                           char const* file,
                                                            unsigned line) noexcept {
   constexpr Operation operation = verbs::operation_of<Work>;
   SourceLine const where{file, line};
@@ -180,13 +157,13 @@ template <class Work>
   if (!batching.fits_behind(chain, operation, verbs::list_of(work).size()) &&
       !empty(channel, chain, scope, operation, deadline))
     return {};
-  SlotId id = batching.add(chain, work, scope, where);
+  SlotId id = batching.append(chain, work, scope, held, where);
   if (!id.is_valid() && failures.last_error() == Errc::queue_full) {
     if (!empty(channel, chain, scope, operation, deadline)) return {};
     RoomWait wait{channel.progress.make_waiter()};
     auto room = wait_for_room(channel, operation, deadline, wait);
     if (room.has_value())
-      id = batching.add(chain, work, scope, where);
+      id = batching.append(chain, work, scope, held, where);
     else
       failures.set_last_error(room.assume_error());
   }
@@ -196,34 +173,83 @@ template <class Work>
 
 }  // namespace
 
+template <Held held, class Work>
+SlotId Batching::add_any(Batch& batch, Work const& work, Deadline deadline,
+                         SourceLine where) noexcept {
+  ChannelState* const state = batch.scope_ != nullptr ? batch.scope_->channel : nullptr;
+  if (state == nullptr) return {};
+  ChannelState::Use const use{*state};
+  return add_general(*state, verbs::chain_in(batch.storage_), work, *batch.scope_, held, deadline,
+                     where.file, where.line);
+}
+
+template <Held held, class Work>
+[[gnu::always_inline]] inline SlotId Batching::add(Batch& batch, verbs::Plain<Work> plain,
+                                                   char const* file, unsigned line) noexcept {
+  constexpr Operation operation = verbs::operation_of<Work>;
+  constexpr bool is_receive = operation == Operation::receive;
+  constexpr SlotId unknown{1};  // to the caller, who only asks whether it is valid
+  constexpr SlotState added{
+      .loans = 1, .follows = !is_receive, .unposted = true, .held = held == Held::yes};
+  ChannelState* const state = batch.scope_ != nullptr ? batch.scope_->channel : nullptr;
+  if (state == nullptr) [[unlikely]]
+    return {};
+  if (!state->is_free()) [[unlikely]]
+    return add_any<held>(batch, plain.work(), Deadline::never(), {file, line});
+  ChannelState::Use const use{*state, ChannelState::Use::Free{}};
+  Chain& chain = verbs::chain_in(batch.storage_);
+  InFlight& in_flight = state->in_flight;
+  auto const otherwise = [&]() LEND_INLINED {
+    return add_general(*state, chain, plain.work(), *batch.scope_, held, Deadline::never(), file,
+                       line);
+  };
+  // Broken first: the queue pair may be gone.
+  if (state->is_broken() || !in_flight.has_slot() ||
+      (verbs::list_for<Work>(chain).plain_room == 0 &&
+       !verbs::find_plain_room<Work>(chain, is_receive ? state->receive_depth : state->send_depth)))
+      [[unlikely]]
+    return otherwise();
+  verbs::QueuePairHandle const& queue_pair = state->connection.raw();
+  Slot& slot = in_flight.next();
+  SlotId const id = in_flight.next_id();
+  if (!verbs::is_plain(queue_pair, plain) || !verbs::lend_plain(*slot.pieces, plain, {file, line}))
+      [[unlikely]]
+    return otherwise();
+  in_flight.open(slot, id, operation, *batch.scope_, plain.element.range.length, added);
+  if constexpr (is_of_datagrams<Work>) state->datagrams->note_posted(id, plain.work());
+  bool is_silent = false;
+  if constexpr (!is_receive) is_silent = Batching{*state}.link(chain, operation, slot, id);
+  verbs::append_plain(queue_pair, chain, id.value, plain, is_silent);
+  return held == Held::yes ? id : unknown;
+}
+
 template <class Work, class... Peer>
 std::uint64_t BatchCalls<Work, Peer...>::add(Batch& batch, verbs::RegionState* region,
                                              std::size_t offset, std::size_t length,
                                              char const* file, unsigned line,
                                              Peer const&... peer) noexcept {
-  ChannelState* const state = batch.scope_ != nullptr ? batch.scope_->channel : nullptr;
-  if (state == nullptr) [[unlikely]]
-    return 0;
   verbs::Plain<Work> const plain{{region, {offset, length}}, &peer...};
-  if (!state->is_free()) [[unlikely]]
-    return add_any(batch, plain.work(), Deadline::never(), {file, line});
-  ChannelState::Use const use{*state, ChannelState::Use::Free{}};
-  Chain& chain = batch.chain();
-  SlotId const id = Batching{*state}.add_plain(chain, plain, *batch.scope_, file, line);
-  if (!id.is_valid()) [[unlikely]]
-    return add_general(*state, chain, plain.work(), *batch.scope_, Deadline::never(), file, line)
-        .value;
-  return id.value;
+  return Batching::add<Held::yes>(batch, plain, file, line).value;
 }
 
 template <class Work, class... Peer>
 std::uint64_t BatchCalls<Work, Peer...>::add_any(Batch& batch, Work const& work, Deadline deadline,
                                                  SourceLine where) noexcept {
-  ChannelState* const state = batch.scope_ != nullptr ? batch.scope_->channel : nullptr;
-  if (state == nullptr) return 0;
-  ChannelState::Use const use{*state};
-  return add_general(*state, batch.chain(), work, *batch.scope_, deadline, where.file, where.line)
-      .value;
+  return Batching::add_any<Held::yes>(batch, work, deadline, where).value;
+}
+
+template <class Work, class... Peer>
+bool BatchCalls<Work, Peer...>::add_unheld(Batch& batch, verbs::RegionState* region,
+                                           std::size_t offset, std::size_t length, char const* file,
+                                           unsigned line, Peer const&... peer) noexcept {
+  verbs::Plain<Work> const plain{{region, {offset, length}}, &peer...};
+  return Batching::add<Held::no>(batch, plain, file, line).is_valid();
+}
+
+template <class Work, class... Peer>
+bool BatchCalls<Work, Peer...>::add_any_unheld(Batch& batch, Work const& work, Deadline deadline,
+                                               SourceLine where) noexcept {
+  return Batching::add_any<Held::no>(batch, work, deadline, where).is_valid();
 }
 
 template struct BatchCalls<Send>;
@@ -247,7 +273,7 @@ Result<void> Batch::post(Deadline deadline) noexcept {
   if (state == nullptr || scope_ == nullptr) [[unlikely]]
     return scope_is_over();
   ChannelState::Use const use{*state};
-  return Batching{*state}.post(chain(), *scope_, deadline);
+  return Batching{*state}.post(verbs::chain_in(storage_), *scope_, deadline);
 }
 
 }  // namespace lend

@@ -8,6 +8,8 @@
 #include <channel/ending.hpp>
 #include <channel/posting.hpp>
 
+#include <algorithm>
+
 namespace lend::channel {
 
 using verbs::Chain;
@@ -28,34 +30,34 @@ Result<void> Batching::post(Chain& chain, ScopeRecord& scope, Deadline deadline)
   if (channel_.is_broken()) [[unlikely]]
     posted = channel_.failures.broken_error();
   // Receives first: the peer may answer the other requests at once.
-  if (chain.receives.size > 0) {
+  if (chain.receives.size() > 0) {
     if (posted.has_value())
       posted = post_list(chain.receives, Operation::receive, scope);
     else
-      fail_list(chain.receives.first, posted.assume_error());
+      fail_list(chain.receives.begin(), chain.receives.end(), posted.assume_error());
   }
-  if (chain.sends.size > 0) {
-    if (chain.silent_id != 0) verbs::signal(*chain.sends.last);
+  if (chain.sends.size() > 0) {
+    if (chain.silent_id != 0) verbs::signal(chain.sends.back());
     if (posted.has_value())
       posted = post_list(chain.sends, Operation::send, scope);
     else
-      fail_list(chain.sends.first, posted.assume_error());
+      fail_list(chain.sends.begin(), chain.sends.end(), posted.assume_error());
   }
   chain.clear();
   return posted;
 }
 
 bool Batching::has_room(Chain const& chain) const noexcept {
-  return channel_.in_flight.outstanding(Operation::send) + chain.sends.size <=
+  return channel_.in_flight.outstanding(Operation::send) + chain.sends.size() <=
              channel_.send_depth &&
-         channel_.in_flight.outstanding(Operation::receive) + chain.receives.size <=
+         channel_.in_flight.outstanding(Operation::receive) + chain.receives.size() <=
              channel_.receive_depth;
 }
 
 bool Batching::post_those_with_room(ScopeRecord& scope) noexcept {
   bool are_others = false;
   for (Batch* batch = scope.batches; batch != nullptr; batch = batch->next_) {
-    Chain& chain = batch->chain();
+    Chain& chain = verbs::chain_in(batch->storage_);
     if (channel_.is_broken() || has_room(chain))
       static_cast<void>(post(chain, scope, Deadline::never()));  // and waits for nothing
     else
@@ -91,21 +93,18 @@ Result<void> Batching::wait_for_room(Chain const& chain, ScopeRecord& scope,
 template <class Request>
 Result<void> Batching::post_list(Chain::List<Request>& list, Operation operation,
                                  ScopeRecord& scope) noexcept {
+  list.close();
   Request* refused = nullptr;
   int const result = verbs::post_chain(channel_.connection.raw(), *list.first, refused);
   if (result == 0) [[likely]] {
-    note_posted(list.first, static_cast<Request*>(nullptr), operation, scope);
+    note_posted(list.begin(), list.end(), operation, scope);
     return success();
   }
   int const errno_value = verbs::errno_of(result);
-  Request* last_posted = nullptr;
-  Request* request = list.first;
-  while (request != nullptr && request != refused) {
-    last_posted = request;
-    request = request->next;
-  }
-  note_posted(list.first, request, operation, scope);
-  bool const is_unclear = request == nullptr;  // the device may have taken any of them
+  Request const* const first_refused = std::find_if(
+      list.begin(), list.end(), [&](Request const& request) { return &request == refused; });
+  note_posted(list.begin(), first_refused, operation, scope);
+  bool const is_unclear = first_refused == list.end();  // the device may have taken any of them
   Error const why = channel_.connection.about(
       is_unclear ? verbs::device_unclear(channel_.connection.raw(), operation, errno_value)
                  : verbs::device_refused(channel_.connection.raw(), operation, errno_value));
@@ -113,34 +112,34 @@ Result<void> Batching::post_list(Chain::List<Request>& list, Operation operation
     give_up(why);
     return why;
   }
-  fail_list(request, why);
-  if (last_posted != nullptr && verbs::is_silent(*last_posted))
-    close_behind(SlotId{last_posted->wr_id}, why);
+  fail_list(first_refused, list.end(), why);
+  if (first_refused != list.begin() && verbs::is_silent(first_refused[-1]))
+    close_behind(SlotId{first_refused[-1].wr_id}, why);
   return why;
 }
 
 template <class Request>
-void Batching::note_posted(Request* first, Request const* end, Operation operation,
+void Batching::note_posted(Request const* first, Request const* last, Operation operation,
                            ScopeRecord& scope) noexcept {
-  std::uint32_t count = 0;
-  for (Request const* request = first; request != end; request = request->next, ++count) {
+  for (Request const* request = first; request != last; ++request) {
     Slot& slot = channel_.in_flight.slot(SlotId{request->wr_id});
     slot.unposted = false;
     if (verbs::is_copied(*request)) verbs::give_back_copied(slot.pieces, slot.loans);
     channel_.in_flight.observed.probe_post(slot, slot.work.operation, slot.work.bytes);
   }
+  auto const count = static_cast<std::uint32_t>(last - first);
   channel_.in_flight.note_posted(operation, scope, count);
   if (channel_.in_flight.observed.is_on()) [[unlikely]]
-    observe(first, end, operation);
+    observe(first, last, operation);
 }
 
 // With one time, because the device took them at once.
 template <class Request>
-[[gnu::noinline]] void Batching::observe(Request const* first, Request const* end,
+[[gnu::noinline]] void Batching::observe(Request const* first, Request const* last,
                                          Operation operation) noexcept {
   observe::Observer& observer = *channel_.in_flight.observed.observer();
   std::uint64_t const now = observer.now();
-  for (; first != end; first = first->next) {
+  for (; first != last; ++first) {
     SlotId const id{first->wr_id};
     Slot& slot = channel_.in_flight.slot(id);
     if (observer.recorder() == nullptr)
@@ -152,10 +151,11 @@ template <class Request>
 }
 
 template <class Request>
-[[gnu::cold]] void Batching::fail_list(Request const* first, Error const& why) noexcept {
+[[gnu::cold]] void Batching::fail_list(Request const* first, Request const* last,
+                                       Error const& why) noexcept {
   Error reason = why;
   QueuePairState const state = channel_.connection.subject(why.code()).queue_pair_state;
-  for (Request const* request = first; request != nullptr; request = request->next) {
+  for (Request const* request = first; request != last; ++request) {
     SlotId const id{request->wr_id};
     Slot& slot = channel_.in_flight.slot(id);
     WorkFailure subject = channel_.subject_of(id, slot);  // while its loans have the source line
@@ -193,12 +193,12 @@ template <class Request>
 }
 
 [[gnu::cold]] void Batching::cancel(Chain& chain) noexcept {
-  auto const cancel_list = [this](auto const* request) {
-    for (; request != nullptr; request = request->next)
-      channel_.in_flight.cancel(channel_.in_flight.slot(SlotId{request->wr_id}));
+  auto const cancel_list = [this](auto const& list) {
+    for (auto const& request : list)
+      channel_.in_flight.cancel(channel_.in_flight.slot(SlotId{request.wr_id}));
   };
-  cancel_list(chain.sends.first);
-  cancel_list(chain.receives.first);
+  cancel_list(chain.sends);
+  cancel_list(chain.receives);
   chain.clear();
 }
 
@@ -212,15 +212,15 @@ Result<void> Batching::post_all(ScopeRecord& scope, Deadline deadline,
 }
 
 void Batching::end(Batch& batch, Deadline deadline) noexcept {
-  Chain& chain = batch.chain();
+  Chain& chain = verbs::chain_in(batch.storage_);
   auto const posted = post(chain, *batch.scope_, deadline);
   if (posted.has_value() || chain.size() == 0) return;
   // A handle that returned timed_out can be polled again; these have their final result.
   Error const why = base::is_given_up(posted.assume_error())
                         ? Error{Errc::queue_full, posted.assume_error().message()}
                         : posted.assume_error();
-  fail_list(chain.receives.first, why);
-  fail_list(chain.sends.first, why);
+  fail_list(chain.receives.begin(), chain.receives.end(), why);
+  fail_list(chain.sends.begin(), chain.sends.end(), why);
   chain.clear();
 }
 
@@ -228,7 +228,7 @@ void Batching::end_all(ScopeRecord& scope, Deadline deadline, bool is_unwinding)
   if (!is_unwinding) static_cast<void>(post_all(scope, deadline));  // end() reports the rest
   for (Batch* batch = scope.batches; batch != nullptr; batch = batch->next_) {
     if (is_unwinding)
-      cancel(batch->chain());
+      cancel(verbs::chain_in(batch->storage_));
     else
       end(*batch, deadline);
   }

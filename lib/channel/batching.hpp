@@ -10,22 +10,29 @@
 
 namespace lend::channel {
 
+/// Whether a handle is to have the result of a request.
+enum class Held : bool { no, yes };
+
 /// The batches of a channel's scopes. A request that was added has its slot and its loans; it
 /// counts as outstanding once it is posted.
 class Batching {
  public:
   explicit Batching(ChannelState& channel) noexcept : channel_{channel} {}
 
-  /// Adds `work`, which fits, to `chain`: takes a slot and lends its bytes. No slot if that failed;
-  /// the channel's last_error() has the reason.
+  /// Adds work that is plain to `batch`, in few instructions: takes a slot and lends its bytes. No
+  /// slot if that failed; the channel's last_error() has the reason, unless the channel is gone.
+  /// Without a handle any valid id.
+  template <Held held, class Work>
+  [[nodiscard]] static SlotId add(Batch& batch, verbs::Plain<Work> plain, char const* file,
+                                  unsigned line) noexcept;
+  /// The same of any work.
+  template <Held held, class Work>
+  [[nodiscard]] static SlotId add_any(Batch& batch, Work const& work, Deadline deadline,
+                                      SourceLine where) noexcept;
+  /// The same to `chain`, if the work fits.
   template <class Work>
-  [[nodiscard]] SlotId add(verbs::Chain& chain, Work const& work, ScopeRecord& scope,
-                           SourceLine const& where) noexcept;
-  /// The same in few instructions, of plain work for which there is room. No slot if it is not, and
-  /// no last_error().
-  template <class Work>
-  [[nodiscard]] SlotId add_plain(verbs::Chain& chain, verbs::Plain<Work> plain, ScopeRecord& scope,
-                                 char const* file, unsigned line) noexcept;
+  [[nodiscard]] SlotId append(verbs::Chain& chain, Work const& work, ScopeRecord& scope, Held held,
+                              SourceLine const& where) noexcept;
   /// False if `chain` must be posted before this is added.
   [[nodiscard]] bool fits_behind(verbs::Chain const& chain, Operation operation,
                                  std::size_t elements) const noexcept;
@@ -45,15 +52,12 @@ class Batching {
   void cancel(verbs::Chain& chain) noexcept;
 
  private:
-  /// As add(), of work that is not plain, or that cannot be added.
+  /// As append(), without the link to the request ahead.
   template <class Work>
-  [[nodiscard, gnu::cold, gnu::noinline]] SlotId add_any(verbs::Chain& chain, Work const& work,
-                                                         ScopeRecord& scope,
-                                                         SourceLine const& where) noexcept;
-  /// Links a request that is added with the one ahead of it, if that is unsignaled. Whether it is
-  /// to be so itself.
-  template <Operation operation>
-  [[nodiscard]] bool link(verbs::Chain& chain, Slot& slot, SlotId id) noexcept;
+  [[nodiscard]] SlotId describe(verbs::Chain& chain, Work const& work, ScopeRecord& scope,
+                                SourceLine const& where) noexcept;
+  /// Links a send with the one ahead of it, if that is unsignaled. Whether it is to be so itself.
+  [[nodiscard]] bool link(verbs::Chain& chain, Operation operation, Slot& slot, SlotId id) noexcept;
   [[nodiscard]] bool has_room(verbs::Chain const& chain) const noexcept;
   /// Posts the batches that have room. Whether there are others.
   bool post_those_with_room(ScopeRecord& scope) noexcept;
@@ -65,12 +69,12 @@ class Batching {
   [[nodiscard]] Result<void> post_list(verbs::Chain::List<Request>& list, Operation operation,
                                        ScopeRecord& scope) noexcept;
   template <class Request>
-  void note_posted(Request* first, Request const* end, Operation operation,
+  void note_posted(Request const* first, Request const* last, Operation operation,
                    ScopeRecord& scope) noexcept;
   template <class Request>
-  void observe(Request const* first, Request const* end, Operation operation) noexcept;
+  void observe(Request const* first, Request const* last, Operation operation) noexcept;
   template <class Request>
-  void fail_list(Request const* first, Error const& why) noexcept;
+  void fail_list(Request const* first, Request const* last, Error const& why) noexcept;
   void close_behind(SlotId silent, Error const& why) noexcept;
   void give_up(Error const& why) noexcept;
 

@@ -110,7 +110,7 @@ class ChannelState {
 
   // ---- failures ----
 
-  [[nodiscard]] bool is_broken() const noexcept { return failures.first_cause() != nullptr; }
+  [[nodiscard]] bool is_broken() const noexcept { return failures.has_first_cause(); }
   /// Breaks the channel with a cause from the device, the peer or the watch. Ending returns the
   /// work.
   void break_with(Error const& cause) noexcept;

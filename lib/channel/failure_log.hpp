@@ -36,6 +36,7 @@ class FailureLog {
   [[nodiscard]] Error const* first_cause() const noexcept {
     return first_cause_ ? &*first_cause_ : nullptr;
   }
+  [[nodiscard]] bool has_first_cause() const noexcept { return first_cause_.has_value(); }
   /// Breaks the channel with a cause from the device, the peer or a connection manager. It replaces
   /// a cause that was only a flush, or lend's own.
   void add_cause(Error const& cause) noexcept;

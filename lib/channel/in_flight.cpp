@@ -118,12 +118,38 @@ void InFlight::leak_loans() noexcept {
 
 void InFlight::succeed_before(Slot& slot) noexcept {
   // Each ends with the next signaled one; one that failed had a completion, which ended those
-  // before.
-  for (SlotId id = slot.unfollow(); id.is_valid();) {
-    if (!has(id)) return;
+  // before. They are of one batch, and so of one scope and queue.
+  SlotId id = slot.unfollow();
+  if (!id.is_valid()) return;
+  if (observed.is_on()) [[unlikely]]
+    return succeed_one_by_one(id);
+  ScopeRecord* scope = nullptr;
+  std::uint32_t count = 0;
+  while (has(id)) {
     Slot& silent = slots_.tenant(id);
+    if (!silent.is(silent_and_unheld)) break;
+    id = silent.before;
+    scope = silent.scope;
+    observed.probe_success(silent, silent.work.operation);
+    verbs::end_loan(*silent.pieces);
+    silent.state() = {};
+    slots_.free(silent);
+    ++count;
+    if (!id.is_valid()) break;
+  }
+  if (count > 0) {
+    room_.give_back(Operation::send, count);
+    scope->outstanding -= count;
+    scope->unpolled += count;
+  }
+  succeed_one_by_one(id);
+}
+
+void InFlight::succeed_one_by_one(SlotId last) noexcept {
+  while (last.is_valid() && has(last)) {
+    Slot& silent = slots_.tenant(last);
     if (silent.finished) return;
-    id = silent.unfollow();
+    last = silent.unfollow();
     succeed(silent);
   }
 }

@@ -126,7 +126,6 @@ class InFlight {
   void keep_loans(Slot& slot) noexcept;
   /// Ends the unsignaled requests before it, because requests of one queue complete in order.
   void succeed_before(Slot& slot) noexcept;
-
   /// The handle has taken the result of a successful request.
   [[gnu::always_inline]] void collect(Slot& slot) noexcept {
     --slot.scope->finished;
@@ -166,6 +165,7 @@ class InFlight {
 
  private:
   void succeed(Slot& slot) noexcept;
+  void succeed_one_by_one(SlotId last) noexcept;  // and those before it
   void end(Slot& slot) noexcept;
   /// The request has ended: returns bytes and room.
   void finish(Slot& slot) noexcept {

@@ -33,7 +33,9 @@ class QueueRoom {
   void take(Operation operation, std::uint32_t count) noexcept {
     taken_[queue_of(operation)] += count;
   }
-  void give_back(Operation operation) noexcept { --taken_[queue_of(operation)]; }
+  void give_back(Operation operation, std::uint32_t count = 1) noexcept {
+    taken_[queue_of(operation)] -= count;
+  }
   /// There is none any more: the channel is broken.
   void close() noexcept { depth_[0] = depth_[1] = most_[0] = most_[1] = 0; }
 

@@ -19,7 +19,7 @@ using base::SlotId;
 /// How far a request is; one word, so that the usual states take one instruction to set or compare.
 struct alignas(8) SlotState {
   std::uint16_t loans = 0;   // entries of the row that may be on loan
-  bool follows = false;      // there is a request `before` this one
+  bool follows = false;      // there may be a request `before` this one
   bool unposted = false;     // in a batch
   bool held = false;         // a handle may still take the result
   bool finished = false;     // the completion was seen
@@ -33,6 +33,9 @@ struct alignas(8) SlotState {
 
 /// Of a plain request with a handle. Its loan may be none: see LoanRow.
 inline constexpr SlotState plain_and_held{.loans = 1, .held = true};
+
+/// Of one of a batch, which was posted unsignaled and has no handle any more.
+inline constexpr SlotState silent_and_unheld{.loans = 1, .follows = true};
 
 /// What is known of a request: as WorkSuccess, but smaller.
 struct SlotWork {

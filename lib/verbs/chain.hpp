@@ -2,11 +2,13 @@
 // Requests that wait to be posted together. One thread at a time.
 #pragma once
 
+#include <lend/verbs/chain_storage.hpp>
 #include <verbs/plain_work.hpp>
 #include <verbs/posting.hpp>
 
 #include <algorithm>
 #include <cstdint>
+#include <new>
 #include <type_traits>
 
 namespace lend::verbs {
@@ -19,66 +21,81 @@ namespace lend::verbs {
 /// Architecture Specification vol. 1, 10.7.3.1 and 10.8.5.1; Linux
 /// drivers/infiniband/sw/rxe/rxe_comp.c, do_complete(); sw/siw/siw_qp_tx.c.
 struct Chain {
-  static constexpr std::uint32_t requests_max = 32;
+  static constexpr std::uint32_t requests_max = 32;   // in both lists
   static constexpr std::uint32_t elements_room = 64;  // of two a request, or of one with all it may
   static_assert(elements_room >= elements_max);
 
+  /// Each request names the place behind it as the next one, so that to add one changes no other;
+  /// close() makes it a list for verbs.
   template <class Request>
   struct List {
-    Request* first = nullptr;
-    Request* last = nullptr;
-    std::uint32_t size = 0;
+    Request* first;
+    Request* last;                 // behind it
     std::uint32_t plain_room = 0;  // plain requests that there is room for; 0: unknown
 
-    void push(Request& request) noexcept {
-      (last != nullptr ? last->next : first) = &request;
-      last = &request;
-      ++size;
+    [[nodiscard]] std::uint32_t size() const noexcept {
+      return static_cast<std::uint32_t>(last - first);
     }
-  };
-  union Request {
-    ibv_send_wr send;
-    ibv_recv_wr receive;
+    [[nodiscard]] Request* begin() const noexcept { return first; }
+    [[nodiscard]] Request* end() const noexcept { return last; }
+    [[nodiscard]] Request& back() const noexcept { return last[-1]; }
+    void close() noexcept { back().next = nullptr; }
   };
 
-  List<ibv_send_wr> sends{};  // and writes and reads
-  List<ibv_recv_wr> receives{};
-  std::uint32_t elements_used = 0;
-  std::uint32_t silent_last = 0;  // sends without completions, up to the last
-  std::uint64_t silent_id = 0;  // of the last, if it is one of them; a chain with one is not posted
-  Request requests[requests_max];
+  List<ibv_send_wr> sends;  // and writes and reads
+  List<ibv_recv_wr> receives;
+  ibv_sge* next_element;
+  std::uint64_t silent_id;    // of the last send, if it is silent; a chain with one is not posted
+  std::uint32_t silent_room;  // sends that may be silent before the next signaled one
+  std::uint32_t const silent_max;  // the same behind that one
+  ibv_send_wr send_requests[requests_max];
+  ibv_recv_wr receive_requests[requests_max];
   ibv_sge elements[elements_room];
 
-  Chain() noexcept {}  // NOLINT(cppcoreguidelines-pro-type-member-init): the arrays, on purpose
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): the arrays, on purpose
+  explicit Chain(std::uint32_t silent_sends_max = 0) noexcept : silent_max{silent_sends_max} {
+    clear();
+  }
+  Chain(Chain const&) = delete;
+  Chain& operator=(Chain const&) = delete;
 
-  [[nodiscard]] std::uint32_t size() const noexcept { return sends.size + receives.size; }
+  [[nodiscard]] std::uint32_t size() const noexcept { return sends.size() + receives.size(); }
+  [[nodiscard]] std::uint32_t elements_used() const noexcept {
+    return static_cast<std::uint32_t>(next_element - elements);
+  }
   [[nodiscard]] bool has_room(std::size_t elements_wanted) const noexcept {
     return size() < requests_max &&
-           elements_used + std::min<std::size_t>(elements_wanted, elements_max) <= elements_room;
+           elements_used() + std::min<std::size_t>(elements_wanted, elements_max) <= elements_room;
   }
   void clear() noexcept {
-    sends = {};
-    receives = {};
-    elements_used = silent_last = 0;
+    sends = {send_requests, send_requests};
+    receives = {receive_requests, receive_requests};
+    next_element = elements;
     silent_id = 0;
+    silent_room = silent_max;
   }
 };
 
-/// The list of requests of this kind of work, and the place of its next one.
+/// The chain in a batch's storage.
+[[nodiscard]] inline Chain& chain_in(ChainStorage& storage) noexcept {
+  return *std::launder(reinterpret_cast<Chain*>(storage.bytes));
+}
+[[nodiscard]] inline Chain const& chain_in(ChainStorage const& storage) noexcept {
+  return *std::launder(reinterpret_cast<Chain const*>(storage.bytes));
+}
+/// Makes one there.
+inline void make_chain_in(ChainStorage& storage, std::uint32_t silent_sends_max = 0) noexcept {
+  static_assert(sizeof(Chain) <= ChainStorage::size && alignof(Chain) <= alignof(ChainStorage));
+  new (storage.bytes) Chain{silent_sends_max};
+}
+
+/// The list of requests of this kind of work.
 template <class Work>
 [[nodiscard, gnu::always_inline]] inline auto& list_for(Chain& chain) noexcept {
   if constexpr (std::is_same_v<RequestOf<Work>, ibv_recv_wr>)
     return chain.receives;
   else
     return chain.sends;
-}
-template <class Work>
-[[nodiscard, gnu::always_inline]] inline RequestOf<Work>& place_for(Chain& chain) noexcept {
-  auto& place = chain.requests[chain.size()];
-  if constexpr (std::is_same_v<RequestOf<Work>, ibv_recv_wr>)
-    return place.receive;
-  else
-    return place.send;
 }
 
 /// Finds out for how many more plain requests of a queue of `depth` there is room, if they follow
@@ -87,10 +104,17 @@ template <class Work>
 [[nodiscard]] bool find_plain_room(Chain& chain, std::uint32_t depth) noexcept {
   auto& list = list_for<Work>(chain);
   chain.sends.plain_room = chain.receives.plain_room = 0;
-  if (list.size < depth)
-    list.plain_room = std::min({depth - list.size, Chain::requests_max - chain.size(),
-                                Chain::elements_room - chain.elements_used});
+  if (list.size() < depth)
+    list.plain_room = std::min({depth - list.size(), Chain::requests_max - chain.size(),
+                                Chain::elements_room - chain.elements_used()});
   return list.plain_room > 0;
+}
+
+/// Adds the request that was described behind `list`.
+template <class Request>
+[[gnu::always_inline]] inline void push(Chain::List<Request>& list) noexcept {
+  Request& request = *list.last;
+  list.last = request.next = &request + 1;
 }
 
 /// Describes work that is_plain(), and was lent, behind the others of its list, which has
@@ -99,14 +123,14 @@ template <class Work>
 [[gnu::always_inline]] inline void append_plain(QueuePairHandle const& queue_pair, Chain& chain,
                                                 std::uint64_t id, Plain<Work> plain,
                                                 bool is_silent) noexcept {
-  auto& request = place_for<Work>(chain);
   auto& list = list_for<Work>(chain);
-  describe_plain(queue_pair, id, plain, request, chain.elements[chain.elements_used]);
+  auto& request = *list.last;
+  describe_plain(queue_pair, id, plain, request, *chain.next_element);
   if constexpr (std::is_same_v<RequestOf<Work>, ibv_send_wr>)
     request.send_flags -= is_silent ? unsigned{IBV_SEND_SIGNALED} : 0u;
-  ++chain.elements_used;
+  ++chain.next_element;
   --list.plain_room;
-  list.push(request);
+  push(list);
 }
 
 /// Lends the bytes of `work`, and describes it behind the others of its list. There must be room
@@ -117,12 +141,11 @@ template <class Work>
   // The device would refuse it in the middle of the chain.
   if (immediate_of(work) && !queue_pair.carries_immediates())
     return {.refusal = PostRefusal::no_immediates};
-  auto& request = place_for<Work>(chain);
-  auto const resolved =
-      describe(queue_pair, id, work, request, &chain.elements[chain.elements_used], loans);
+  auto& list = list_for<Work>(chain);
+  auto const resolved = describe(queue_pair, id, work, *list.last, chain.next_element, loans);
   if (resolved.is_refused()) return resolved;
-  list_for<Work>(chain).push(request);
-  chain.elements_used += static_cast<std::uint32_t>(resolved.count);
+  push(list);
+  chain.next_element += resolved.count;
   chain.sends.plain_room = chain.receives.plain_room = 0;
   return resolved;
 }

@@ -22,13 +22,14 @@ template <class Work>
   return success();
 }
 
-// Out of line, so that a post which succeeds keeps fewer registers.
-template <class Work>
-[[gnu::cold, gnu::noinline]] Result<void> refuse(QueuePairHandle const& queue_pair,
-                                                 Work const& work, int result,
-                                                 void const* refused) noexcept {
-  std::uint64_t const bytes = verbs::list_of(work).elements().front().range.length;
-  return verbs::refusal_error(queue_pair, work, verbs::device_answer(bytes, result, refused), {});
+// Out of line, so that a post which succeeds keeps fewer registers; and of plain work, of which the
+// error has no more than the operation.
+[[gnu::cold, gnu::noinline]] Result<void> refuse_plain(QueuePairHandle const& queue_pair,
+                                                       Operation operation, int result,
+                                                       void const* refused) noexcept {
+  int const error = verbs::errno_of(result);
+  return refused != nullptr ? verbs::device_refused(queue_pair, operation, error)
+                            : verbs::device_unclear(queue_pair, operation, error);
 }
 
 template <class Work>
@@ -42,7 +43,7 @@ template <class Work>
   verbs::describe_plain(queue_pair, id, verbs::plain_of(work), request, entry);
   verbs::RequestOf<Work>* refused = nullptr;
   if (int const result = verbs::post_chain(queue_pair, request, refused); result != 0) [[unlikely]]
-    return refuse(queue_pair, work, result, refused);
+    return refuse_plain(queue_pair, verbs::operation_of<Work>, result, refused);
   return success();
 }
 

@@ -5,7 +5,7 @@
 #include <verbs/handles.hpp>
 #include <verbs/posting.hpp>
 
-#include <new>
+#include <algorithm>
 #include <string>
 
 namespace lend {
@@ -25,24 +25,20 @@ Error shares_receives() noexcept {
 template <class Request>
 Result<void> post_list(verbs::QueuePairHandle const& queue_pair, Chain::List<Request>& list,
                        Operation operation) noexcept {
-  if (list.size == 0) return success();
+  if (list.size() == 0) return success();
+  list.close();
   Request* refused = nullptr;
   int const result = verbs::post_chain(queue_pair, *list.first, refused);
   if (result == 0) {
-    list = {};
+    list.first = list.last;
     return success();
   }
   int const error = verbs::errno_of(result);
-  std::uint32_t posted = 0;
-  Request* request = list.first;
-  for (; request != nullptr && request != refused; request = request->next) ++posted;
-  if (request == nullptr) {
-    list = {};
-    return verbs::device_unclear(queue_pair, operation, error);
-  }
-  list.first = request;
-  list.size -= posted;
-  return verbs::device_refused(queue_pair, operation, error);
+  auto const first_left = std::find_if(list.begin(), list.end(),
+                                       [&](Request const& request) { return &request == refused; });
+  list.first = first_left;
+  return first_left == list.last ? verbs::device_unclear(queue_pair, operation, error)
+                                 : verbs::device_refused(queue_pair, operation, error);
 }
 
 }  // namespace
@@ -51,26 +47,21 @@ static_assert(AnyUnsafeBatch::requests_max == Chain::requests_max);
 
 AnyUnsafeBatch::AnyUnsafeBatch(verbs::QueuePairHandle const& queue_pair) noexcept
     : queue_pair_{&queue_pair} {
-  static_assert(sizeof(Chain) <= storage_bytes && alignof(Chain) <= 8);
-  new (storage_) Chain;
-}
-
-Chain& AnyUnsafeBatch::chain() noexcept {
-  return *std::launder(reinterpret_cast<Chain*>(storage_));
+  verbs::make_chain_in(storage_);
 }
 
 std::uint32_t AnyUnsafeBatch::size() const noexcept {
-  return std::launder(reinterpret_cast<Chain const*>(storage_))->size();
+  return verbs::chain_in(storage_).size();
 }
 
 void AnyUnsafeBatch::drop() noexcept {
-  chain().clear();
+  verbs::chain_in(storage_).clear();
   is_cut_ = false;
 }
 
 template <class Work>
 Result<void> AnyUnsafeBatch::append(std::uint64_t id, Work const& work, Completes how) noexcept {
-  Chain& requests = chain();
+  Chain& requests = verbs::chain_in(storage_);
   // A list whose head was posted begins in the middle of the array, where others would follow.
   if (is_cut_)
     return Error{Errc::queue_full,
@@ -82,7 +73,7 @@ Result<void> AnyUnsafeBatch::append(std::uint64_t id, Work const& work, Complete
     return verbs::refusal_error(*queue_pair_, work, verbs::PostAnswer::of(resolved), {});
   if constexpr (std::is_same_v<verbs::RequestOf<Work>, ibv_send_wr>)
     if (how == Completes::silently && verbs::may_be_silent(*queue_pair_, verbs::operation_of<Work>))
-      verbs::silence(*requests.sends.last);
+      verbs::silence(requests.sends.back());
   return success();
 }
 
@@ -108,12 +99,12 @@ Result<void> AnyUnsafeBatch::add_to(std::uint64_t id, Send const& work, Destinat
 }
 
 Result<void> AnyUnsafeBatch::post() noexcept {
-  Chain& requests = chain();
+  Chain& requests = verbs::chain_in(storage_);
   // Receives first: the peer may answer the other requests at once.
   auto posted = post_list(*queue_pair_, requests.receives, Operation::receive);
   if (posted.has_value())
     posted = post_list(*queue_pair_, requests.sends, Operation::send);
-  else if (requests.receives.size == 0)
+  else if (requests.receives.size() == 0)
     requests.clear();  // the device does not say which it took: the caller aborts, no send follows
   is_cut_ = requests.size() != 0;
   if (!is_cut_) requests.clear();

@@ -29,7 +29,9 @@ struct SendAlone {
   }
   static auto post_unsafe(Channel& to, Send const& work) { return unsafe_post_send(to, work); }
   static auto post(PollingScope& to, Send const& work) { return to.post_send(work); }
-  static auto add(Batch& to, Send const& work) { return to.add_send(work); }
+  static auto add(Batch& to, Send const& work, auto... no_handle) {
+    return to.add_send(work, no_handle...);
+  }
   static bool run(Channel& on, Send const& work) { return on.send(work).has_value(); }
 };
 struct WriteAlone {
@@ -43,7 +45,9 @@ struct WriteAlone {
   }
   static auto post_unsafe(Channel& to, Write const& work) { return unsafe_post_write(to, work); }
   static auto post(PollingScope& to, Write const& work) { return to.post_write(work); }
-  static auto add(Batch& to, Write const& work) { return to.add_write(work); }
+  static auto add(Batch& to, Write const& work, auto... no_handle) {
+    return to.add_write(work, no_handle...);
+  }
   static bool run(Channel& on, Write const& work) { return on.write(work).has_value(); }
 };
 struct ReadAlone {
@@ -57,7 +61,9 @@ struct ReadAlone {
   }
   static auto post_unsafe(Channel& to, Read const& work) { return unsafe_post_read(to, work); }
   static auto post(PollingScope& to, Read const& work) { return to.post_read(work); }
-  static auto add(Batch& to, Read const& work) { return to.add_read(work); }
+  static auto add(Batch& to, Read const& work, auto... no_handle) {
+    return to.add_read(work, no_handle...);
+  }
   static bool run(Channel& on, Read const& work) { return on.read(work).has_value(); }
 };
 struct AtomicAlone {
@@ -72,7 +78,9 @@ struct AtomicAlone {
   }
   static auto post_unsafe(Channel& to, Atomic const& work) { return unsafe_post_atomic(to, work); }
   static auto post(PollingScope& to, Atomic const& work) { return to.post_atomic(work); }
-  static auto add(Batch& to, Atomic const& work) { return to.add_atomic(work); }
+  static auto add(Batch& to, Atomic const& work, auto... no_handle) {
+    return to.add_atomic(work, no_handle...);
+  }
   static bool run(Channel& on, Atomic const& work) { return on.atomic(work).has_value(); }
 };
 struct ReceiveAlone {
@@ -87,7 +95,9 @@ struct ReceiveAlone {
     return unsafe_post_receive(to, work);
   }
   static auto post(PollingScope& to, Receive const& work) { return to.post_receive(work); }
-  static auto add(Batch& to, Receive const& work) { return to.add_receive(work); }
+  static auto add(Batch& to, Receive const& work, auto... no_handle) {
+    return to.add_receive(work, no_handle...);
+  }
   static bool run(Channel& on, Receive const& work) { return on.receive(work).has_value(); }
 };
 struct SendAndReceive {

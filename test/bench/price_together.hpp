@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The ways of posting sixteen operations at a time; and all ways of an operation. For two files,
+// The ways of posting sixteen operations at a time; and all ways of an operation. For three files,
 // each of which compiles its own: in one, the compiler would inline less than for a program. One
 // thread.
 #pragma once
@@ -75,9 +75,9 @@ struct Chained {
   }
 };
 
-template <class On>
-struct Batched {
-  explicit Batched(LoopBack& end) : scope{On::channel(end)} {}
+template <class On, class... Tag>
+struct BatchedWith {
+  explicit BatchedWith(LoopBack& end) : scope{On::channel(end)} {}
   template <class Operation>
   bool step(LoopBack& end, std::uint64_t id, Operation operation) {
     if (id % together != 0) return true;
@@ -94,16 +94,20 @@ struct Batched {
   }
 
  private:
-  /// The handle of the last; the others are dropped.
+  /// The handle of the last; the others are dropped, or there is none.
   template <class Operation>
   static Result<PendingWork> add(typename On::AnyBatch& batch, LoopBack& end, Operation) {
     for (std::size_t i = 0; i + 1 < together; ++i) {
-      LEND_TRYV(Operation::add(batch, Operation::work(end, i)));
+      LEND_TRYV(Operation::add(batch, Operation::work(end, i), Tag{}...));
     }
     return Operation::add(batch, Operation::work(end, together - 1));
   }
   typename On::Scope scope;
 };
+template <class On>
+using Batched = BatchedWith<On>;
+template <class On>
+using Unheld = BatchedWith<On, NoHandle>;
 
 /// Each channel has a Kind of its own.
 template <template <class> class Kind, class Operation>
@@ -116,6 +120,14 @@ bool repeat(std::span<LoopBack> ends, std::uint64_t count) {
   return true;
 }
 
+// In a file of its own, too, for the same reason.
+extern template bool repeat<Unheld, SendAlone>(std::span<LoopBack>, std::uint64_t);
+extern template bool repeat<Unheld, ReceiveAlone>(std::span<LoopBack>, std::uint64_t);
+extern template bool repeat<Unheld, WriteAlone>(std::span<LoopBack>, std::uint64_t);
+extern template bool repeat<Unheld, ReadAlone>(std::span<LoopBack>, std::uint64_t);
+extern template bool repeat<Unheld, AtomicAlone>(std::span<LoopBack>, std::uint64_t);
+extern template bool repeat<Unheld, SendAndReceive>(std::span<LoopBack>, std::uint64_t);
+
 template <class Operation>
 constexpr Way unsafe_way() {
   if constexpr (requires { typename Operation::To; })
@@ -125,11 +137,19 @@ constexpr Way unsafe_way() {
 }
 
 template <class Operation>
+constexpr Way unheld_way() {
+  if constexpr (std::is_same_v<typename Operation::On, Reliable>)
+    return &repeat<Unheld, Operation>;
+  else
+    return nullptr;
+}
+
+template <class Operation>
 constexpr Row row(std::string_view name) {
   return {name,
           {&repeat<Raw, Operation>, &repeat<ById, Operation>, unsafe_way<Operation>(),
            &repeat<Scoped, Operation>, &repeat<Blocking, Operation>, &repeat<Rounds, Operation>,
-           &repeat<Chained, Operation>, &repeat<Batched, Operation>}};
+           &repeat<Chained, Operation>, &repeat<Batched, Operation>, unheld_way<Operation>()}};
 }
 
 }  // namespace lend::bench

@@ -43,8 +43,8 @@ constexpr std::uint64_t together = 16;
 /// one failed.
 using Way = bool (*)(std::span<LoopBack> ends, std::uint64_t count);
 
-constexpr std::array<std::string_view, 8> way_names{"raw",      "by_id", "unsafe", "scoped",
-                                                    "blocking", "round", "chain",  "batch"};
+constexpr std::array<std::string_view, 9> way_names{
+    "raw", "by_id", "unsafe", "scoped", "blocking", "round", "chain", "batch", "unheld"};
 struct Row {
   std::string_view operation;
   std::array<Way, way_names.size()> ways;

@@ -146,7 +146,7 @@ TEST_CASE_METHOD(Bench, "a batch allocates nothing", "[channel]") {
     for (std::size_t i = 0; i < 10; ++i) {
       LEND_TRYV(arrivals.add_receive(memory.scatter(128 + i * 8, 8)));
       LEND_TRYV(batch.add_send(memory.gather(0, 8)));
-      LEND_TRYV(batch.add_write({memory.gather(0, 64), there}));
+      LEND_TRYV(batch.add_write({memory.gather(0, 64), there}, no_handle));
       LEND_TRYV(batch.add_read({memory.scatter(256 + i * 64, 64), there}));
     }
     LEND_TRYV(arrivals.post());

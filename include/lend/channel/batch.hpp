@@ -9,6 +9,7 @@
 #include <lend/base/unwind.hpp>
 #include <lend/channel/calls.hpp>
 #include <lend/channel/pending_work.hpp>
+#include <lend/verbs/chain_storage.hpp>
 #include <lend/verbs/work_request.hpp>
 
 #include <cstddef>
@@ -20,16 +21,17 @@ namespace channel {
 class Batching;
 struct ScopeRecord;
 }  // namespace channel
-namespace verbs {
-struct Chain;
-}
+
+/// Asks for no handle of a request of a batch: batch.add_send(work, no_handle).
+struct NoHandle {};
+inline constexpr NoHandle no_handle{};
 
 /// Collects requests of a scope and posts them in one call of the device. From
 /// PollingScope::batch().
 ///
 /// Use it for many small operations. Its sends, writes and reads are unsignaled, except the last
 /// one and one per quarter of the send depth (all of them if that depth is below 8; on iWARP each
-/// read). Post a single operation by the scope. A batch lives on the stack, takes some 5 KB, and
+/// read). Post a single operation by the scope. A batch lives on the stack, takes some 6 KB, and
 /// ends before its scope. The trap: requests are posted late: by post(), when the batch is full or
 /// destroyed, when a handle polls or waits, or when the scope ends; only an exception drops
 /// requests that are not posted. A loan ends only when the next signaled request completes, later
@@ -38,7 +40,7 @@ struct Chain;
 ///
 ///     auto batch = scope.batch();
 ///     for (auto const piece : memory.chunks(64)) {
-///       LEND_TRYV(batch.add_send(piece.gather()));
+///       LEND_TRYV(batch.add_send(piece.gather(), no_handle));
 ///     }
 ///     LEND_TRYV(batch.post());
 class LEND_EXPORT Batch {
@@ -92,6 +94,35 @@ class LEND_EXPORT Batch {
     return add(work, deadline, where);
   }
 
+  /// The same without a handle, which is cheaper: the scope reports a failure, as of work whose
+  /// handle was dropped. A later request with a handle tells when they are over: those of one queue
+  /// complete in order. In a manual scope they count as unpolled.
+  [[nodiscard]] Result<void> add_send(Send const& work, NoHandle,
+                                      Deadline deadline = Deadline::never(),
+                                      SourceLine where = SourceLine::here()) noexcept {
+    return add_unheld(work, deadline, where);
+  }
+  [[nodiscard]] Result<void> add_receive(Receive const& work, NoHandle,
+                                         Deadline deadline = Deadline::never(),
+                                         SourceLine where = SourceLine::here()) noexcept {
+    return add_unheld(work, deadline, where);
+  }
+  [[nodiscard]] Result<void> add_write(Write const& work, NoHandle,
+                                       Deadline deadline = Deadline::never(),
+                                       SourceLine where = SourceLine::here()) noexcept {
+    return add_unheld(work, deadline, where);
+  }
+  [[nodiscard]] Result<void> add_read(Read const& work, NoHandle,
+                                      Deadline deadline = Deadline::never(),
+                                      SourceLine where = SourceLine::here()) noexcept {
+    return add_unheld(work, deadline, where);
+  }
+  [[nodiscard]] Result<void> add_atomic(Atomic const& work, NoHandle,
+                                        Deadline deadline = Deadline::never(),
+                                        SourceLine where = SourceLine::here()) noexcept {
+    return add_unheld(work, deadline, where);
+  }
+
   /// Posts the receives, then the other requests, each in the order of adding. First waits for room
   /// for all of them. Afterwards the batch is empty and may be filled again.
   ///
@@ -128,17 +159,25 @@ class LEND_EXPORT Batch {
       return error_of_add();
     return PendingWork{channel_, id};
   }
+  template <class Work>
+  Result<void> add_unheld(Work const& work, Deadline deadline, SourceLine where) noexcept {
+    using Calls = channel::CallsOf<channel::BatchCalls, Work>;
+    bool const is_added =
+        channel::is_plain(work) && deadline.is_never()
+            ? channel::pass(Calls::add_unheld, *this, work, where.file, where.line)
+            : Calls::add_any_unheld(*this, work, deadline, where);
+    if (!is_added) [[unlikely]]
+      return error_of_add();
+    return success();
+  }
   /// Of the last one that failed.
   [[nodiscard]] Error error_of_add() const noexcept;
-  [[nodiscard]] verbs::Chain& chain() noexcept;
-
-  static constexpr std::size_t storage_bytes = 5184;
 
   ChannelReference channel_;
   channel::ScopeRecord* scope_;  // null: it has ended
   Batch* next_ = nullptr;        // of the scope's open batches
   UnwindDetector unwind_{};
-  alignas(8) std::byte storage_[storage_bytes];  // a Chain; never zeroed
+  verbs::ChainStorage storage_;
 };
 
 }  // namespace lend

@@ -62,6 +62,12 @@ struct LEND_EXPORT BatchCalls {
                            Peer const&... peer) noexcept;
   static std::uint64_t add_any(Batch& batch, Work const& work, Deadline deadline,
                                SourceLine where) noexcept;
+  // The same without a handle. Whether it was added.
+  static bool add_unheld(Batch& batch, verbs::RegionState* region, std::size_t offset,
+                         std::size_t length, char const* file, unsigned line,
+                         Peer const&... peer) noexcept;
+  static bool add_any_unheld(Batch& batch, Work const& work, Deadline deadline,
+                             SourceLine where) noexcept;
 };
 
 template <class Work, class... Peer>

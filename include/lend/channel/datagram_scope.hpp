@@ -86,6 +86,12 @@ class LEND_EXPORT DatagramBatch : private Batch {
                                              SourceLine where = SourceLine::here()) noexcept {
     return add(AddressedSend{work, to}, deadline, where);
   }
+  /// The same without a handle.
+  [[nodiscard]] Result<void> add_send(Send const& work, Destination const& to, NoHandle,
+                                      Deadline deadline = Deadline::never(),
+                                      SourceLine where = SourceLine::here()) noexcept {
+    return add_unheld(AddressedSend{work, to}, deadline, where);
+  }
   // Without a destination it does not compile, and the compiler says why.
   template <IsService S = Ud>
   Result<PendingWork> add_send(Send const& work,

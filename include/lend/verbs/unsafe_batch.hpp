@@ -5,17 +5,16 @@
 #include <lend/base/export.hpp>
 #include <lend/base/lifetime.hpp>
 #include <lend/base/result.hpp>
+#include <lend/verbs/chain_storage.hpp>
 #include <lend/verbs/datagram.hpp>
 #include <lend/verbs/service.hpp>
 #include <lend/verbs/work_request.hpp>
 
-#include <cstddef>
 #include <cstdint>
 
 namespace lend {
 
 namespace verbs {
-struct Chain;
 struct QueuePairHandle;
 }  // namespace verbs
 
@@ -61,16 +60,14 @@ class LEND_EXPORT AnyUnsafeBatch {
  private:
   template <class Work>
   [[nodiscard]] Result<void> append(std::uint64_t id, Work const& work, Completes how) noexcept;
-  [[nodiscard]] verbs::Chain& chain() noexcept;
 
-  static constexpr std::size_t storage_bytes = 5184;
   verbs::QueuePairHandle const* queue_pair_;
-  bool is_cut_ = false;                          // post() left requests
-  alignas(8) std::byte storage_[storage_bytes];  // a Chain; never zeroed
+  bool is_cut_ = false;  // post() left requests
+  verbs::ChainStorage storage_;
 };
 
 /// Collects requests and posts them with one doorbell. From QueuePairOf::unsafe_batch(); lives on
-/// the stack, takes some 5 KB, and ends before its queue pair. What is not posted is dropped.
+/// the stack, takes some 6 KB, and ends before its queue pair. What is not posted is dropped.
 ///
 /// The caller owes: what QueuePairOf says of each request, from post() on; and a request that
 /// completes `aloud` behind those that complete `silently`, at the latest when the send queue is

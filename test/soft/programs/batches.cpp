@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 struct Run::Added {
   struct Item {
     Request request;
-    PendingWork work;
+    std::optional<PendingWork> work{};  // none where it was added without a handle
     std::optional<std::size_t> post{};  // in the model, once the device has it
     std::optional<Result<WorkSuccess>> told{};
   };
@@ -23,6 +23,7 @@ struct Run::Added {
   std::size_t end = 0;
   std::size_t noted = 0;  // of Spy::works()
   std::list<Item> items{};
+  std::size_t dropped = 0;  // of the last, by an exception
 
   [[nodiscard]] auto unposted(bool receives) const {
     return std::ranges::count_if(items, [&](Item const& item) {
@@ -60,7 +61,8 @@ void Run::note_added(Added& added) {
                             .end = added.end,
                             .scope = added.scope,
                             .operation = item->request.operation,
-                            .ranges = item->request.ranges});
+                            .ranges = item->request.ranges,
+                            .held = item->work.has_value()});
     item->post = model_.posts.size() - 1;
   }
 }
@@ -71,26 +73,37 @@ void Run::add(Batch& batch, Added& added, Step const& step) {
   bool const is_broken = model_.is_broken(added.end);
   auto const polls_failed = model_.spy().polls_failed;
   auto const deadline = deadline_of(step.numbers[1] / 2);
-  auto result = with(request, [&](auto const& work) {
-    using Work = std::remove_cvref_t<decltype(work)>;
-    if constexpr (std::is_same_v<Work, Send>)
-      return batch.add_send(work, deadline);
-    else if constexpr (std::is_same_v<Work, Receive>)
-      return batch.add_receive(work, deadline);
-    else if constexpr (std::is_same_v<Work, Write>)
-      return batch.add_write(work, deadline);
-    else if constexpr (std::is_same_v<Work, Atomic>)
-      return batch.add_atomic(work, deadline);
-    else
-      return batch.add_read(work, deadline);
-  });
+  auto const add_with = [&](auto... tag) {
+    return with(request, [&](auto const& work) {
+      using Work = std::remove_cvref_t<decltype(work)>;
+      if constexpr (std::is_same_v<Work, Send>)
+        return batch.add_send(work, tag..., deadline);
+      else if constexpr (std::is_same_v<Work, Receive>)
+        return batch.add_receive(work, tag..., deadline);
+      else if constexpr (std::is_same_v<Work, Write>)
+        return batch.add_write(work, tag..., deadline);
+      else if constexpr (std::is_same_v<Work, Atomic>)
+        return batch.add_atomic(work, tag..., deadline);
+      else
+        return batch.add_read(work, tag..., deadline);
+    });
+  };
+  std::optional<PendingWork> handle;
+  Result<void> result = success();
+  if (step.numbers[4] % 2 == 0)
+    result = add_with(no_handle);
+  else if (auto held = add_with(); held.has_value())
+    handle = std::move(held).value();
+  else
+    result = held.error();
   note_added(added);
-  tell("  add " + std::string{name_of(request.operation)} + ": " +
+  tell("  add " + std::string{name_of(request.operation)} +
+       (step.numbers[4] % 2 == 0 ? " without a handle: " : ": ") +
        (result.has_value() ? "ok" : std::string{name_of(result.error().code())}));
   if (result.has_value()) {
     if (is_gone || is_broken) model_.complain("work was added where nothing can be posted");
     if (request.is_wrong) model_.complain("a request that makes no sense was added");
-    added.items.push_back({request, std::move(result).value()});
+    added.items.push_back({request, std::move(handle)});
     return;
   }
   bool const is_so = [&] {
@@ -126,17 +139,20 @@ bool Run::post_added(Batch& batch, Added& added, Step const& step) {
     tell("  to be posted by its end");
     return true;
   }
-  if (way < 4 && !added.items.empty()) {
-    auto& item = *std::next(added.items.begin(),
-                            static_cast<std::ptrdiff_t>(step.numbers[3] % added.items.size()));
+  auto const held = std::ranges::count_if(
+      added.items, [](Added::Item const& one) { return one.work.has_value(); });
+  if (way < 4 && held > 0) {
+    auto& item = *std::ranges::find_if(
+        added.items, [left = static_cast<std::ptrdiff_t>(step.numbers[3]) % held](
+                         Added::Item const& one) mutable { return one.work && left-- == 0; });
     auto const polls_failed = model_.spy().polls_failed;
-    auto const waited = item.work.wait(deadline);
+    auto const waited = item.work->wait(deadline);
     tell("  wait for one: " +
          (waited.has_value() ? "ok" : std::string{name_of(waited.error().code())}));
     note_added(added);
     if (!item.post && waited.has_value()) model_.complain("work was over before it was posted");
     if (item.post) {
-      Handle handle{std::move(item.work), *item.post};
+      Handle handle{std::move(*item.work), *item.post};
       Result<std::optional<WorkSuccess>> answer{std::optional<WorkSuccess>{}};
       if (waited.has_value())
         answer = std::optional<WorkSuccess>{waited.value()};
@@ -178,19 +194,29 @@ void Run::batch(Step const& step) {
       for (auto& number : one.numbers) number = (number * (2 * i + 1) + i * 7919) % (1u << 16);
       add(batch, added, one);
     }
-    if (!post_added(batch, added, step)) throw Left{};
+    if (!post_added(batch, added, step)) {
+      added.dropped = batch.size();
+      throw Left{};
+    }
   } catch (Left const&) {
     tell("  left by an exception");
   }
   note_added(added);
+  auto kept = added.items.size() - added.dropped;
   for (auto& item : added.items) {
+    bool const is_dropped = kept == 0;
+    if (!is_dropped) --kept;
+    if (!item.work) {
+      if (!item.post && !is_dropped) ++model_.scopes[added.scope].failed_unposted;
+      continue;
+    }
     if (item.post) {
       bool const is_kept = (step.numbers[4] + *item.post) % 3 == 0;
       model_.posts[*item.post].held = is_kept;
-      if (is_kept) handles_.push_back({std::move(item.work), *item.post, std::move(item.told)});
+      if (is_kept) handles_.push_back({std::move(*item.work), *item.post, std::move(item.told)});
       continue;
     }
-    auto const answer = item.work.poll();
+    auto const answer = item.work->poll();
     if (answer.has_value()) model_.complain("a handle has no failure of work that is not posted");
   }
 }

@@ -233,7 +233,7 @@ void Model::check_failures_without_scope(std::size_t index) {
     if (post.end == index && !post.lends && !post.held && !post.told &&
         device_side(post).has_failed())
       failures.push_back(&post);
-  check_told(ends[index].channel->last_failures(), failures, false);
+  check_told(ends[index].channel->last_failures(), failures, std::nullopt);
 }
 
 }  // namespace lend::test

@@ -59,6 +59,7 @@ struct OpenScope {
   bool may_be_cancelled = false;
   bool has_ended = false;
   PollingScope* scope = nullptr;
+  std::size_t failed_unposted = 0;  ///< work of batches without a handle
   // When its block ended:
   bool was_broken = false;
   bool had_work = false;  // in progress, as an exception left it
@@ -142,7 +143,9 @@ class Model {
  private:
   [[nodiscard]] std::vector<Posted*> untold_failures(std::size_t scope);
   void retire(std::size_t scope);
-  void check_told(std::span<Error const> told, std::vector<Posted*> expected, bool only_these);
+  /// With `unposted`, these are all that is told, and so many failures of work that was not posted.
+  void check_told(std::span<Error const> told, std::vector<Posted*> expected,
+                  std::optional<std::size_t> unposted);
   void check_code(std::size_t scope, ScopeEnd const& before, std::optional<Error> const& error,
                   std::vector<Posted*> const& failures);
   void check_loans();

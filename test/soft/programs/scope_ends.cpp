@@ -2,10 +2,20 @@
 // Holding how scopes end, and what they tell, against what the spy has seen. One program at a time,
 // one thread.
 #include <algorithm>
+#include <utility>
 
 #include "soft/programs/model.hpp"
 
 namespace lend::test {
+
+namespace {
+
+/// Of work that the device never had.
+bool is_of_unposted(Error const& error) noexcept {
+  return error.work() == nullptr;
+}
+
+}  // namespace
 
 std::vector<Posted*> Model::untold_failures(std::size_t scope) {
   std::vector<Posted*> failures;
@@ -25,14 +35,19 @@ void Model::retire(std::size_t scope) {
 }
 
 void Model::check_told(std::span<Error const> told, std::vector<Posted*> expected,
-                       bool only_these) {
+                       std::optional<std::size_t> unposted) {
   std::uint64_t last_seen = 0;
   std::size_t matched = 0;
+  auto const of_unposted = std::ranges::count_if(told, is_of_unposted);
+  if (unposted && std::cmp_not_equal(of_unposted, *unposted))
+    complain("of " + std::to_string(*unposted) + " failures of work that was not posted " +
+             std::to_string(of_unposted) + " are told");
   for (auto const& error : told) {
+    if (is_of_unposted(error)) continue;
     auto const found = std::ranges::find_if(
         expected, [&](Posted* post) { return tells_of(error, *post, device_side(*post)); });
     if (found == expected.end()) {
-      if (only_these)
+      if (unposted)
         complain("a failure is told that this scope has not, or for a second time: " +
                  error.message());
       continue;
@@ -56,6 +71,7 @@ ScopeEnd Model::before_end_of(std::size_t scope, std::optional<Errc> closure_err
   before.was_bounded = scopes[scope].is_bounded;
   before.untold = static_cast<std::size_t>(std::ranges::count_if(
       posts, [&](Posted const& post) { return post.scope == scope && !post.told; }));
+  before.untold += scopes[scope].failed_unposted;
   before.polls_failed = spy_.polls_failed;
   before.was_broken = is_broken(scopes[scope].end);
   return before;
@@ -67,8 +83,8 @@ void Model::after_end_of(std::size_t scope, ScopeEnd const& before,
   retire(scope);
   check_code(scope, before, error, failures);
   if (error) {
-    check_told(error->drained(), failures, true);
-  } else if (!failures.empty()) {
+    check_told(error->drained(), failures, scopes[scope].failed_unposted);
+  } else if (!failures.empty() || scopes[scope].failed_unposted > 0) {
     complain("a scope whose work failed ended well");
   }
 }
@@ -84,14 +100,16 @@ void Model::after_end_of_set(std::span<SetMember const> members,
     retire(scope);
     End const& end = ends[scopes[scope].end];
     if (!error) {
-      if (!failures.empty()) complain("a scope of a set whose work failed ended well");
+      if (!failures.empty() || scopes[scope].failed_unposted > 0)
+        complain("a scope of a set whose work failed ended well");
       continue;
     }
     Error const* const cause = end.channel->first_cause();
     bool const may_be_cut_short = !before.was_broken && cause != nullptr &&
                                   error->work() == nullptr &&
                                   (!is_lends_own(*cause) || *cause == error->code());
-    if (!is_explained && (!failures.empty() || may_be_cut_short)) {
+    bool const has_failures = !failures.empty() || scopes[scope].failed_unposted > 0;
+    if (!is_explained && (has_failures || may_be_cut_short)) {
       check_code(scope, before, error, failures);
       is_explained = true;
     }
@@ -99,7 +117,7 @@ void Model::after_end_of_set(std::span<SetMember const> members,
     for (auto const& failure : error->drained())
       if (failure.work() != nullptr && failure.work()->queue_pair_number == end.queue_pair)
         of_this.push_back(failure);
-    check_told(of_this, failures, true);
+    check_told(of_this, failures, 0);  // the others count as told
     told += of_this.size();
   }
   if (!is_explained) complain("a scope of a set failed for no reason: " + error->message());
@@ -133,7 +151,9 @@ void Model::check_code(std::size_t scope, ScopeEnd const& before, std::optional<
     return must_be(reason.code());
   }
   if (before.is_manual && before.untold > 0) return must_be(Errc::unpolled_work);
-  must_be(failures.empty() ? std::optional<Errc>{} : Errc::work_failed);
+  if (scopes[scope].failed_unposted > 0 && error && is_of_unposted(*error)) return;
+  must_be(failures.empty() && scopes[scope].failed_unposted == 0 ? std::optional<Errc>{}
+                                                                 : Errc::work_failed);
   if (failures.empty() || !error) return;
   bool const all_flushed = std::ranges::all_of(
       failures, [&](Posted* post) { return device_side(*post).status == IBV_WC_WR_FLUSH_ERR; });
@@ -164,7 +184,7 @@ void Model::after_destruction_of(std::size_t scope, bool by_exception) {
     end.kept.push_back(static_cast<std::size_t>(failure - posts.data()));
   std::vector<Posted*> kept;
   for (auto const index : end.kept) kept.push_back(&posts[index]);
-  check_told(end.channel->last_failures(), kept, false);
+  check_told(end.channel->last_failures(), kept, std::nullopt);
 }
 
 }  // namespace lend::test
