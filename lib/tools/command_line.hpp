@@ -46,7 +46,7 @@ inline constexpr std::string_view usage =
     "  --secret FILE  has the secret that both sides prove to know\n"
     "  --histogram    draws the latencies here; --svg FILE, in a file; --hgrm FILE, one of them\n"
     "                 for the plotter of HdrHistogram\n"
-    "  --json         for programs; lib/guide/bench.md has the fields\n"
+    "  --json         for programs; lib/guide/doctor.md has the fields\n"
     "run      starts a program of verbs on the soft device, which it sees as soft0 beside its\n"
     "         other devices. The program must be linked dynamically.\n"
     "  --faults PLAN  what fails there, as FaultPlan::parse() takes it: \"drop@3:1 "

@@ -153,8 +153,9 @@ TEST_CASE("a doctor whose peer is lost in the middle tells what it had found bef
     must(talk.hear(patience));  // to try the first ports
   }};
 
-  auto const findings = must(examine_with(address, patience));
+  auto const examined = examine_with(address, patience);
   peer.join();
+  auto const& findings = must(examined);
 
   auto const count = [&](std::string_view id) {
     return std::ranges::count(findings, id, &Finding::id);

@@ -14,6 +14,7 @@ from words import check_words
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README_LINES = 170  # a landing page; what does not fit has a page in lib/guide/
+GUIDE_PAGES = 12  # beside its README.md
 COLUMNS = 100
 # The line before a block of C++ says where it is from: a whole file, or what stands in it between
 # `// excerpt NAME` and `// end of excerpt`.
@@ -93,6 +94,13 @@ def read_pages():
             if not any(part == "subprojects" or part.startswith("build") for part in path.parts)}
 
 
+def check_guide(pages):
+    """Yields that the guide among the paths `pages` is too long."""
+    count = sum(str(page).startswith("lib/guide/") for page in pages) - 1
+    if count > GUIDE_PAGES:
+        yield f"lib/guide has {count} pages, more than {GUIDE_PAGES}"
+
+
 def check_names():
     """Yields the tests and sections that pages name and that are not there."""
     names = set()
@@ -120,6 +128,6 @@ def check_names():
 if __name__ == "__main__":
     pages = read_pages()
     wrong = [f"{page} {words}" for page, text in pages.items() for words in check_page(page, text)]
-    wrong += check_names()
+    wrong += [*check_names(), *check_guide(pages)]
     print(f"{len(pages)} pages", *wrong, sep="\n")
     sys.exit(1 if wrong or not pages else 0)

@@ -4,7 +4,7 @@
 does."""
 import sys
 
-from readme import check_page, excerpt
+from readme import check_guide, check_page, excerpt
 from tidy import FOREIGN, check
 
 HEAD = "// SPDX-License-Identifier: MIT OR Apache-2.0\n"
@@ -96,6 +96,8 @@ wrong += [f"a good page {words}" for words in check_page("README.md", SHOWN + '`
 for text, expected in BAD_PAGES:
     if not any(expected in words for words in check_page("README.md", text)):
         wrong.append(f"a page passes, without `{expected}`: {text[:60]!r}")
+if not list(check_guide([f"lib/guide/{number}.md" for number in range(14)])):
+    wrong.append("a guide of 13 pages passes")
 for text, expected in BAD_QUOTATIONS:
     if not any(expected in words for words in check_page("lib/guide/x.md", text)):
         wrong.append(f"a page passes, without `{expected}`: {text[:60]!r}")

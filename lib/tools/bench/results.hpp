@@ -39,7 +39,7 @@ struct BenchRun {
 /// The head of the table that the rows of one kind are in.
 [[nodiscard]] std::string_view head_of(bool is_latency) noexcept;
 [[nodiscard]] std::string text_of(BenchRow const& row);
-/// lib/guide/bench.md has the fields. Ends with a line break.
+/// lib/guide/doctor.md has the fields. Ends with a line break.
 [[nodiscard]] std::string json_of(BenchRun const& run, std::span<BenchRow const> rows);
 
 /// Bars, some 20 lines; the last has what is slower than 99 % of the rounds.
