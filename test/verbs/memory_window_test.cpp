@@ -2,12 +2,14 @@
 // Goal: a window by hand opens its bytes to the peer, as the device says, until it is invalidated
 // here or by the peer. Method: two queue pairs on the test's device; b opens, a uses. No key is
 // invalidated twice, with which the kernel of SoftRoCE crashes.
+#include <lend/soft/faults.hpp>
 #include <lend/verbs/memory_window.hpp>
 
 #include "verbs/verbs_ends.hpp"
 
 using namespace lend;
 using namespace lend::test;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -124,4 +126,21 @@ TEST_CASE("a device without windows says so before anything is posted", "[verbs]
   CHECK(error_of(MemoryWindow::create(domain)) == Errc::unsupported);
   auto [a, b] = connected(domain, {}, {});
   CHECK(error_of(a.send(Send::only_returning(nobody(8)))) == Errc::unsupported);
+}
+
+TEST_CASE("a window that has ended is not bound by a request that comes later", "[verbs]") {
+  if (lacks_windows()) return;
+  Windowed it;
+  if (it.context.kind() != DeviceKind::soft) return skip(it.context, "takes no faults");
+  auto window = must(MemoryWindow::create(it.domain));
+  must(inject_faults(it.context, FaultPlan{}.delay(1, 20ms)));
+  auto const remote = must(it.b.unsafe_post_bind(1, window, it.lent.scatter(64, 64)));
+  must(std::move(window).destroy());
+
+  auto const bound = it.one();
+  REQUIRE(bound.failure() != nullptr);
+  CHECK(bound.failure()->status == WorkStatus::memory_window_bind);
+  put(it.lent, 64, "as it was");
+  static_cast<void>(it.failed_write(remote));
+  CHECK(text_at(it.lent, 64, 9) == "as it was");
 }

@@ -72,7 +72,8 @@ class Regions {
   };
   /// A window that is not bound. 0, or errno with reason.
   [[nodiscard]] int add_window(std::uint32_t& key);
-  /// Binds it with a new `key` of its index. False: it is bound, or the region does not allow it.
+  /// Binds it with a new `key` of its index. False: it is bound or has ended, or the region does
+  /// not allow it.
   [[nodiscard]] bool bind(std::uint32_t key, Binding const& binding) noexcept;
   /// Ends the key's access. True, too, if the peer has ended it by a send, but false where `scope`
   /// did not bind it with this key last.
@@ -97,7 +98,9 @@ class Regions {
     std::uint32_t next_free;        // index, while it is free
     std::uint64_t address;
     std::uint64_t length;
-    std::uint32_t bound_to;  // of a window the key of its region, once it was bound; under mutex_
+    // Under mutex_.
+    std::uint32_t bound_to;  // of a window the key of its region, once it was bound
+    bool is_window;
   };
   /// An index that no key has, or 0. The caller holds mutex_.
   [[nodiscard]] std::uint32_t take_index() noexcept;

@@ -32,6 +32,7 @@ int Regions::add_window(std::uint32_t& key) {
   // All keys that the program may choose are later than those of the index before.
   auto const first = ((entry.generation | chosen_bits) + 1) % key_generations;
   entry.generation = first | chosen_bits;
+  entry.is_window = true;
   entry.bound_to = 0;
   entry.domain = 0;
   segment_.regions[index].returned.set(0);
@@ -49,6 +50,10 @@ bool Regions::is_bound(std::uint32_t index) const noexcept {
 bool Regions::bind(std::uint32_t key, Binding const& binding) noexcept {
   std::lock_guard const guard{mutex_};
   auto const index = index_of_key(key);
+  Entry& entry = entries_[index];
+  // A request may come later than the end of its window, whose index then is free or another's.
+  bool const is_there =
+      entry.is_window && entry.generation == (key % key_generations | chosen_bits);
   auto const rights = static_cast<unsigned>(access_of(binding.region));
   bool const is_written = (binding.access & writing_rights) != 0;
   auto const needed =
@@ -56,9 +61,9 @@ bool Regions::bind(std::uint32_t key, Binding const& binding) noexcept {
   bool const is_allowed =
       binding.length != 0 && (rights & needed) == needed &&
       permits(binding.region, binding.domain, binding.address, binding.length, 0);
-  if (!is_allowed || is_bound(index)) return false;
+  if (!is_there || !is_allowed || is_bound(index)) return false;
   write(key, binding.scope, binding.address, binding.length, static_cast<int>(binding.access));
-  entries_[index].bound_to = binding.region;
+  entry.bound_to = binding.region;
   return true;
 }
 
@@ -76,7 +81,9 @@ void Regions::remove_window(std::uint32_t key) noexcept {
   invalidate(key);
   {
     std::lock_guard const guard{mutex_};
-    entries_[index_of_key(key)].bound_to = 0;
+    Entry& entry = entries_[index_of_key(key)];
+    entry.is_window = false;
+    entry.bound_to = 0;
     --windows_;
   }
   recycle(key);
