@@ -275,6 +275,23 @@ def rdma_core_elsewhere(folder):
     output("ninja", "-C", there, "lib/preload/liblend-preload.so.p/devices.cpp.o")
 
 
+def without_options(folder):
+    """Without librdmacm, libsodium and nlohmann's JSON, lend is set up with its tests and examples and
+    is linked with none of them, and what takes their place compiles."""
+    there = folder / "build"
+    set_up(there, source, "-Dcm=disabled", "-Dsecret=disabled", "-Drosters=disabled", "-Dwerror=true", "-Doptimization=0",
+           "-Ddebug=false", "-Drdma_core=system", "-Db_pch=false")
+    names = {target["name"] for target in json.loads(output("meson", "introspect", "--targets", there))}
+    if wrong := sorted(name for name in names if name.startswith(("lend-cm", "cm_"))):
+        sys.exit(f"with -Dcm=disabled there are {wrong}")
+    version = json.loads(output("meson", "introspect", "--projectinfo", there))["version"]
+    link = link_of(there, f"lib/liblend.so.{version}")
+    if wrong := re.findall(r"\S*(?:sodium|rdmacm)\S*", link):
+        sys.exit(f"without options, liblend.so is linked with {wrong}")
+    output("ninja", "-C", there, "lib/liblend-options.a", "test/libtest_support.a")
+
+
 with tempfile.TemporaryDirectory() as temporary:
     {"installed": installed, "subproject": subproject, "cmake": cmake, "debug_mode": debug_mode,
-     "without_rdma_core": without_rdma_core, "rdma_core_elsewhere": rdma_core_elsewhere}[test](pathlib.Path(temporary))
+     "without_rdma_core": without_rdma_core, "rdma_core_elsewhere": rdma_core_elsewhere,
+     "without_options": without_options}[test](pathlib.Path(temporary))
