@@ -21,7 +21,7 @@ TEST_CASE("what is no address of rdma_cm is refused with a reason", "[cm]") {
       {"local host:80", "character"},
       {"local\nhost:80", "character"},
       {"http//x:80", "character"},
-      {std::string(254, 'a') + ":80", "253"},
+      {std::string(254, 'a').append(":80"), "253"},
   }));
   auto const error = error_of(cm::CmAddress::parse(text, false, cm::HostNames::looked_up));
   CHECK(error == Errc::invalid_argument);
