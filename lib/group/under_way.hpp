@@ -57,7 +57,9 @@ class UnderWay {
   }
 
   /// The head of the round's messages.
-  [[nodiscard]] Note head() const noexcept { return head(piece_, round_); }
+  [[nodiscard]] Note head() const noexcept {
+    return head(piece_, static_cast<std::uint16_t>(round_));
+  }
   [[nodiscard]] Note head(std::uint32_t piece, std::uint16_t round) const noexcept;
   [[nodiscard]] bool is_of_round(Note const& note) const noexcept {
     // Of two rounds whose numbers differ by 2^16 a message of the first comes first.
