@@ -83,6 +83,15 @@ constexpr std::uint32_t direct_operations =
       .is_granted;
 }
 
+/// Whether it may, no peer can map it, and the bytes have room in a completion.
+[[gnu::noinline]] bool lies_apart(QueuePair& qp, std::uint32_t key, std::uint64_t address,
+                                  std::uint32_t length) noexcept {
+  if (length > SharedCompletion::inline_max || qp.peer->is_self()) return false;
+  auto const region = look_up_region(qp.peer->segment(), key, qp.known.domain, address, length,
+                                     IBV_ACCESS_LOCAL_WRITE);
+  return region.is_granted && region.arena >= arenas_max;
+}
+
 /// The caller holds rx of the target, and knows it.
 [[gnu::always_inline]] inline bool write_directly(QueuePair& qp, ibv_send_wr const& wr) noexcept {
   if ((qp.target->access.get() & IBV_ACCESS_REMOTE_WRITE) == 0) return false;
@@ -126,7 +135,8 @@ constexpr std::uint32_t direct_operations =
                        : find_bytes(qp, key, address, length, IBV_ACCESS_LOCAL_WRITE);
   if (to != nullptr)
     copy_in_order(to, from, length);
-  else if (length > SharedCompletion::inline_max || !may_receive(qp, key, address, length))
+  else if (length <= SharedCompletion::own_max ? !may_receive(qp, key, address, length)
+                                               : !lies_apart(qp, key, address, length))
     return false;
   auto const write = [&](SharedCompletion& slot) {
     slot.queue_pair.set(known.number);
