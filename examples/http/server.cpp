@@ -26,7 +26,6 @@ namespace http = beast::http;
 namespace websocket = beast::websocket;
 using Request = http::request<http::string_body>;  // a body is read and dropped
 
-// excerpt send
 /// In parts, so that a client is given up for its silence and not for the length of a file.
 template <class Stream, class Body>
 static net::awaitable<void> send(Stream& stream, http::response<Body> response) {
@@ -36,7 +35,6 @@ static net::awaitable<void> send(Stream& stream, http::response<Body> response) 
     co_await http::async_write_some(stream, serializer, use_awaitable);
   }
 }
-// end of excerpt
 
 template <class Body>
 static http::response<Body> response_to(Request const& request, http::status status) {

@@ -30,7 +30,6 @@ lend::asio::stream& lend_stream(Stream& stream) {
   return boost::beast::get_lowest_layer(stream);
 }
 
-// excerpt finish
 /// Says that this was all, in TLS and to the peer's stream, and waits until the peer has, too: what
 /// is sent to a peer that is gone would be retried.
 template <class Stream>
@@ -44,4 +43,3 @@ net::awaitable<void> finish(Stream& stream) {
     co_await lend_stream(stream).async_read_some(net::buffer(rest),
                                                  net::redirect_error(use_awaitable, failed));
 }
-// end of excerpt

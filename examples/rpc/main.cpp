@@ -21,11 +21,9 @@ using namespace std::chrono_literals;
 
 static constexpr std::uint32_t calls = 1'000;
 
-// excerpt options
 /// A server lets its requests go in any order; room in a ring comes back in the order of arrival.
 static constexpr lend::TransportOptions options{
     .kind = lend::TransportKind::send_receive, .window = 128, .message_bytes_max = 2'048};
-// end of excerpt
 
 struct Counts {
   std::uint32_t answered = 0, wrong = 0, timed_out = 0, overtaken = 0, last = 0;

@@ -22,16 +22,12 @@ constexpr auto bound = 60s;  // a guest's emulated processors may be slow
 // What the guide shows.
 Result<AnyTransport> accept_one(CmListener& listener, ProtectionDomain const& domain,
                                 TransportOptions const& options) {
-  // excerpt accept_transport
   LEND_TRY(transport, lend::cm_accept_transport(listener, domain, options, lend::within(60s)));
-  // end of excerpt
   return std::move(transport);
 }
 Result<AnyTransport> connect_one(std::string const& address, ProtectionDomain const& domain,
                                  TransportOptions const& options) {
-  // excerpt connect_transport
   LEND_TRY(transport, lend::cm_connect_transport(address, domain, options, lend::within(60s)));
-  // end of excerpt
   return std::move(transport);
 }
 

@@ -273,7 +273,6 @@ lend::Result<void> send_datagrams(lend::ProtectionDomain const& domain) {
   if (!domain.context().capabilities().datagrams) return lend::success();
   LEND_TRY(completions, lend::CompletionQueue::create(domain.context(), 256));
   LEND_TRY(memory, domain.allocate(4096));
-  // excerpt datagrams
   LEND_TRY(prepared, lend::PreparedDatagramQueuePair::create(domain, completions, {}));
   lend::Endpoint const address = prepared.endpoint();  // for those who send here
   LEND_TRY(datagrams, std::move(prepared).activate());
@@ -282,7 +281,6 @@ lend::Result<void> send_datagrams(lend::ProtectionDomain const& domain) {
 
   LEND_TRY(there, datagrams.destination(address));  // here, itself
   LEND_TRYV(datagrams.unsafe_post_send(2, memory.gather(2048, 64), there));
-  // end of excerpt
   std::array<lend::DatagramCompletion, 2> done;
   for (std::size_t count = 0; count < done.size();) {
     LEND_TRY(some, completions.poll(std::span{done}.subspan(count)));

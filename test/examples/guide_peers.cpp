@@ -165,9 +165,7 @@ lend::Result<void> solve_in_a_group(lend::ProtectionDomain const& domain) {
 }
 
 lend::Result<void> observe(lend::ProtectionDomain const& domain) {
-  // excerpt observe
   LEND_TRY(prepared, lend::channel_builder(domain).observe({.metrics = true}).build());
-  // end of excerpt
   auto const itself = prepared.endpoint();
   LEND_TRY(channel, std::move(prepared).handshake(itself));
   // excerpt metrics

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What the pages claim is there: every block of C++ is an excerpt of a file that is compiled, to the
 letter; what lend says in the guide is in stories.txt, which tests compare with what lend says; every link
-leads somewhere; every test that lib/soft/README.md and lib/safety.md name exists; README.md keeps to
-its length; commands.py and words.py are obeyed. self_test.py sees each rule complain."""
+leads somewhere; every test that lib/soft/README.md and lib/safety.md name exists; README.md and the
+guide keep to their lengths; commands.py and words.py are obeyed. self_test.py sees each rule complain."""
 import pathlib
 import re
 import sys
@@ -15,6 +15,7 @@ from words import check_words
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README_LINES = 170  # a landing page; what does not fit has a page in lib/guide/
 GUIDE_PAGES = 12  # beside its README.md
+GUIDE_LINES = 2000  # with it
 COLUMNS = 100
 # The line before a block of C++ says where it is from: a whole file, or what stands in it between
 # `// excerpt NAME` and `// end of excerpt`.
@@ -95,10 +96,12 @@ def read_pages():
 
 
 def check_guide(pages):
-    """Yields that the guide among the paths `pages` is too long."""
-    count = sum(str(page).startswith("lib/guide/") for page in pages) - 1
-    if count > GUIDE_PAGES:
+    """Yields that the guide among `pages`, texts by their paths, is too long."""
+    guide = [text for page, text in pages.items() if str(page).startswith("lib/guide/")]
+    if (count := len(guide) - 1) > GUIDE_PAGES:
         yield f"lib/guide has {count} pages, more than {GUIDE_PAGES}"
+    if (lines := sum(text.count("\n") for text in guide)) > GUIDE_LINES:
+        yield f"lib/guide has {lines} lines, more than {GUIDE_LINES}"
 
 
 def check_names():

@@ -96,8 +96,10 @@ wrong += [f"a good page {words}" for words in check_page("README.md", SHOWN + '`
 for text, expected in BAD_PAGES:
     if not any(expected in words for words in check_page("README.md", text)):
         wrong.append(f"a page passes, without `{expected}`: {text[:60]!r}")
-if not list(check_guide([f"lib/guide/{number}.md" for number in range(14)])):
-    wrong.append("a guide of 13 pages passes")
+for count, lines, expected in (14, 1, "13 pages"), (13, 154, "2002 lines"), (13, 153, None):
+    said = " ".join(check_guide({f"lib/guide/{number}.md": "\n" * lines for number in range(count)}))
+    if expected not in said if expected else said:
+        wrong.append(f"a guide of {count - 1} pages of {lines} lines: `{said}`, not `{expected}`")
 for text, expected in BAD_QUOTATIONS:
     if not any(expected in words for words in check_page("lib/guide/x.md", text)):
         wrong.append(f"a page passes, without `{expected}`: {text[:60]!r}")
