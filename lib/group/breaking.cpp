@@ -116,10 +116,6 @@ void GroupState::break_by(Error const& error) noexcept {
   record_.set(Record::State::broken);
   if (!fault_) fault_ = {Fault::Reason::failed, ranks_.rank, ranks_.rank};
   end_links(Note::of(*fault_), within(telling_bound));
-  // What is being read to the caller's memory ends with its channel, before the loans do.
-  if (call_.exists() && call_.is_long() && call_.long_call().is_reading_to_caller())
-    for (auto const& link : links_)
-      if (link != nullptr) link->cut();
   posted_.fail();
 }
 

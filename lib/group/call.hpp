@@ -37,8 +37,6 @@ struct Call {
   std::size_t block_bytes = 0;  // of one part of `in` or `out`
   Combining op{};
   SourceLine where{};
-  /// That of `out`, if devices of the group's links may write there while the call is under way.
-  verbs::RegionState* out_region = nullptr;
 
   /// The same at all ranks that agree.
   [[nodiscard]] std::uint32_t signature() const noexcept;

@@ -115,6 +115,7 @@ class GroupState {
   /// The same of long values, which are read.
   [[nodiscard]] Result<bool> advance_long() noexcept;
   [[nodiscard]] Result<bool> advance_round_of(LongCall::Lane& lane) noexcept;
+  [[nodiscard]] Result<bool> take_steps(LongCall::Lane& lane) noexcept;
   [[nodiscard]] Result<bool> take_step(LongCall::Lane& lane, std::size_t index) noexcept;
   [[nodiscard]] Result<bool> hear(LongCall::Lane& lane, std::uint32_t rank) noexcept;
   [[nodiscard]] Result<bool> read(LongCall::Lane& lane, std::size_t index) noexcept;

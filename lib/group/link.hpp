@@ -88,9 +88,6 @@ class Link {
                                   ScatterElement target) noexcept;
   [[nodiscard]] Result<bool> has_read(std::uint32_t lane) noexcept;
 
-  /// Ends the channel, and so what is being read. The link is over.
-  void cut() noexcept { channel_.reset(); }
-
   [[nodiscard]] bool peer_has_left() const noexcept { return peer_has_left_; }
   /// What the peer said that broke its group.
   [[nodiscard]] std::optional<Fault> const& fault() const noexcept { return fault_; }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the group.
 #include <group/long_call.hpp>
-#include <verbs/region_state.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -29,9 +28,13 @@ void LongCall::begin(Call const& call, Ranks const& ranks) {
   call_ = &call;
   ranks_ = ranks;
   cut_ = Cut{call, ranks.size};
+  // The most that a round has, of a broadcast or a reduction: later rounds take no memory.
+  std::size_t const most = 4 * std::size_t{ranks.size};
   for (std::uint32_t i = 0; i < Stage::shelves; ++i) {
     lanes_[i].shelf = lanes_[i].piece = i;
     lanes_[i].round = 0;
+    lanes_[i].steps.reserve(most);
+    lanes_[i].is_done.reserve(most);
     begin_round(lanes_[i]);
   }
 }
@@ -61,12 +64,6 @@ std::optional<std::uint32_t> LongCall::awaited() const noexcept {
     for (std::size_t i = 0; i < lane.steps.size(); ++i)
       if (!lane.is_done[i] && waits(lane.steps[i])) return lane.steps[i].peer;
   return {};
-}
-
-bool LongCall::is_reading_to_caller() const noexcept {
-  return std::ranges::any_of(lanes_, [this](Lane const& lane) {
-    return lane.reading && is_for_caller(lane.steps[*lane.reading]);
-  });
 }
 
 std::span<std::byte const> LongCall::own(Lane const& lane, LongStep const& step) const noexcept {
@@ -102,17 +99,11 @@ ByteRange LongCall::source_of(Lane const& lane, LongStep const& step) const noex
 
 ScatterElement LongCall::target_of(Lane const& lane, LongStep const& step) noexcept {
   auto const range = cut_.on_shelf(lane.piece, step.from);
-  if (is_for_caller(step)) {
-    auto const place = out(lane, step);
-    auto const begin = static_cast<std::byte const*>(call_->out_region->address);
-    return {call_->out_region, {static_cast<std::size_t>(place.data() - begin), place.size()}};
-  }
   return is_for_shelf(lane, step) ? stage_->shelf_target(lane.shelf, range)
                                   : stage_->place_target(lane.shelf, range.length);
 }
 
 void LongCall::take(Lane& lane, LongStep const& step) noexcept {
-  if (is_for_caller(step)) return;  // it is there
   auto const length = cut_.on_shelf(lane.piece, step.from).length;
   if (step.kind == LongKind::read)
     copy_values(out(lane, step), {stage_->place(lane.shelf), length});

@@ -34,6 +34,15 @@ Result<bool> GroupState::advance_long() noexcept {
 }
 
 Result<bool> GroupState::advance_round_of(LongCall::Lane& lane) noexcept {
+  for (;;) {
+    bool const was_reading = lane.reading.has_value();
+    LEND_TRY(is_over, take_steps(lane));
+    // Steps that found the lane reading may read now that it has ended: no event follows.
+    if (is_over || !was_reading || lane.reading) return is_over;
+  }
+}
+
+Result<bool> GroupState::take_steps(LongCall::Lane& lane) noexcept {
   bool is_over = true, are_those_before_done = true;
   for (std::size_t i = 0; i < lane.steps.size(); ++i) {
     if (lane.is_done[i]) continue;

@@ -31,6 +31,9 @@ Result<void> UnderWay::begin(Membership& team, Call const& call) noexcept try {
              call.block_bytes > std::max<std::size_t>(message_bytes_, longest_in_messages) &&
              can_be_read(call.collective, size, call.op.element_bytes);
   if (has_relays) reserve_relay(team, call);
+  // The most that a round has: later ones take no memory.
+  steps_.reserve(4 * std::size_t{size});
+  is_done_.reserve(4 * std::size_t{size});
   call_ = call;
   if (is_long_) long_call_.begin(call_, team.ranks);
   team_ = &team;

@@ -173,7 +173,7 @@ TEST_CASE("whichever request of posted long values finds its peer dead, their by
           "[group]") {
   if (lacks_groups()) return;
   auto const request = GENERATE(range(std::uint64_t{1}, std::uint64_t{13}));
-  ScopeRanks ranks{3, {}, ValuesIn::domains_of_groups};
+  ScopeRanks ranks{3};
   if (ranks.devices[0].kind() != DeviceKind::soft)
     return skip(ranks.devices[0], "faults are planned");
   must(inject_faults(ranks.devices[0], FaultPlan{}.peer_dies(request)));

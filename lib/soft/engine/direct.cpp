@@ -15,6 +15,7 @@
 #include <soft/segment/receive_ring.hpp>
 
 #include <mutex>
+#include <new>
 
 namespace lend::soft {
 namespace {
@@ -24,7 +25,7 @@ constexpr std::uint32_t direct_operations =
 
 /// Looks at the target, whose rx is held. False: it does not listen to us, or says nonsense.
 [[gnu::noinline]] bool learn(QueuePair& qp) noexcept {
-  auto& known = qp.known;
+  auto& known = *qp.known;
   auto& segment = qp.peer->segment();
   auto const& target = *qp.target;
   known.epoch = KnownTarget::nothing;
@@ -43,9 +44,9 @@ constexpr std::uint32_t direct_operations =
 }
 
 [[gnu::noinline]] bool look_at(QueuePair& qp, std::uint32_t arena) noexcept {
-  qp.known.view.reset(qp.peer->pin(arena));
-  qp.known.arena = arena;
-  return qp.known.view != nullptr;
+  qp.known->view.reset(qp.peer->pin(arena));
+  qp.known->arena = arena;
+  return qp.known->view != nullptr;
 }
 
 /// The bytes that `key` of the target's domain opens with these rights, as this process sees them;
@@ -53,7 +54,7 @@ constexpr std::uint32_t direct_operations =
 [[gnu::always_inline]] inline std::byte* find_bytes(QueuePair& qp, std::uint32_t key,
                                                     std::uint64_t address, std::uint32_t length,
                                                     unsigned access) noexcept {
-  auto& known = qp.known;
+  auto& known = *qp.known;
   auto& segment = qp.peer->segment();
   if (qp.peer->is_self())
     return qp.owner().regions.permits(key, known.domain, address, length, access)
@@ -76,18 +77,20 @@ constexpr std::uint32_t direct_operations =
 [[gnu::always_inline]] inline bool may_receive(QueuePair& qp, std::uint32_t key,
                                                std::uint64_t address,
                                                std::uint32_t length) noexcept {
-  auto const domain = qp.known.domain;
+  auto const domain = qp.known->domain;
   if (qp.peer->is_self())
     return qp.owner().regions.permits(key, domain, address, length, IBV_ACCESS_LOCAL_WRITE);
   return look_up_region(qp.peer->segment(), key, domain, address, length, IBV_ACCESS_LOCAL_WRITE)
       .is_granted;
 }
 
-/// Whether it may, no peer can map it, and the bytes have room in a completion.
+/// Whether it may, only cross-memory attach reaches the memory, and the bytes have room in a
+/// completion.
 [[gnu::noinline]] bool lies_apart(QueuePair& qp, std::uint32_t key, std::uint64_t address,
                                   std::uint32_t length) noexcept {
-  if (length > SharedCompletion::inline_max || qp.peer->is_self()) return false;
-  auto const region = look_up_region(qp.peer->segment(), key, qp.known.domain, address, length,
+  if (length > SharedCompletion::inline_max || qp.peer->is_self() || !qp.peer->has_cross_memory())
+    return false;
+  auto const region = look_up_region(qp.peer->segment(), key, qp.known->domain, address, length,
                                      IBV_ACCESS_LOCAL_WRITE);
   return region.is_granted && region.arena >= arenas_max;
 }
@@ -116,11 +119,13 @@ constexpr std::uint32_t direct_operations =
 /// As write_directly().
 [[gnu::always_inline]] inline bool send_directly(QueuePair& qp, ibv_send_wr const& wr,
                                                  std::uint32_t outstanding) noexcept {
-  auto& known = qp.known;
+  auto& known = *qp.known;
   auto& target = *qp.target;
   auto const& piece = *wr.sg_list;
   auto const length = piece.length;
   auto const* const from = reinterpret_cast<std::byte const*>(piece.addr);
+  if (!known.queue.is_current() && !learn(qp)) [[unlikely]]  // before the bytes are copied
+    return false;
   if (known.receives.base == nullptr) return false;
   auto const position = target.receive_tail.load(std::memory_order_relaxed);
   auto const& posted = known.receives.at(position);
@@ -172,7 +177,7 @@ constexpr std::uint32_t direct_operations =
   RobustGuard const guard{target.rx, std::adopt_lock};
   // Acquire pairs with modify_qp: what RTR set is there. In RTR the first message is an event.
   if (target.state.load(std::memory_order_acquire) != IBV_QPS_RTS) return false;
-  if (qp.known.epoch != target.epoch.get() && !learn(qp)) return false;
+  if (qp.known->epoch != target.epoch.get() && !learn(qp)) return false;
   return wr.opcode == IBV_WR_RDMA_WRITE ? write_directly(qp, wr)
                                         : send_directly(qp, wr, outstanding);
 }
@@ -192,9 +197,13 @@ bool execute_directly(QueuePair& qp, ibv_send_wr const& wr) noexcept {
   // Acquire pairs with poll_cq: a freed slot is read no more.
   auto const outstanding = qp.send_posted - qp.send_freed.load(std::memory_order_acquire);
   if (outstanding >= qp.send_depth) return false;
-  if (qp.known.is_apart && piece.length > SharedCompletion::inline_max &&
+  if (qp.is_target_apart && piece.length > SharedCompletion::inline_max &&
       wr.opcode != IBV_WR_RDMA_WRITE)
     return false;
+  if (qp.known == nullptr) [[unlikely]] {  // the first time: an idle queue pair stays small
+    qp.known.reset(new (std::nothrow) KnownTarget);
+    if (qp.known == nullptr) return false;
+  }
   bool const is_ours =
       (wr.send_flags & IBV_SEND_INLINE) != 0
           ? piece.length <= qp.made_with.cap.max_inline_data

@@ -95,7 +95,7 @@ class Responder : TakenReceive<type> {
     auto const answer = this->scatter_list(length, is_small, memory_);
     if (answer == Fault::unreachable_memory && peer_.is_going()) return lost_peer();
     if (answer != Fault::none) return fail_receive(answer);
-    if (!is_small) qp_.known.is_apart = !memory_.stretches().all_mapped;
+    if (!is_small) qp_.is_target_apart = !memory_.stretches().all_mapped;
     auto const where = is_small ? Bytes::in_completion : this->place_apart(length, memory_);
     if (where == Bytes::placed) {
       auto const copied = move(Direction::to_peer, length);

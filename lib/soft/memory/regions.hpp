@@ -78,10 +78,10 @@ class Regions {
   /// Ends the key's access. True, too, if the peer has ended it by a send, but false where `scope`
   /// did not bind it with this key last.
   [[nodiscard]] bool unbind(std::uint32_t key, std::uint32_t scope) noexcept;
-  /// The window's index may be used again.
-  void remove_window(std::uint32_t key) noexcept;
+  /// The window's index may be used again. False: it was bound since, so `scope` is another.
+  [[nodiscard]] bool remove_window(std::uint32_t key, std::uint32_t scope) noexcept;
   /// The scope that bound the window last, or 0.
-  [[nodiscard]] std::uint32_t scope_of(std::uint32_t key) const noexcept;
+  [[nodiscard]] std::uint32_t scope_of(std::uint32_t key) noexcept;
   /// As permits(), of a key that is a window's of `scope`.
   [[nodiscard]] bool window_permits(std::uint32_t key, std::uint32_t scope, std::uint64_t address,
                                     std::uint64_t length, unsigned access) const noexcept;

@@ -77,19 +77,22 @@ bool Regions::unbind(std::uint32_t key, std::uint32_t scope) noexcept {
   return true;
 }
 
-void Regions::remove_window(std::uint32_t key) noexcept {
-  invalidate(key);
+bool Regions::remove_window(std::uint32_t key, std::uint32_t scope) noexcept {
   {
     std::lock_guard const guard{mutex_};
     Entry& entry = entries_[index_of_key(key)];
+    if (entry.domain != scope) return false;
+    invalidate(key);
     entry.is_window = false;
     entry.bound_to = 0;
     --windows_;
   }
   recycle(key);
+  return true;
 }
 
-std::uint32_t Regions::scope_of(std::uint32_t key) const noexcept {
+std::uint32_t Regions::scope_of(std::uint32_t key) noexcept {
+  std::lock_guard const guard{mutex_};
   return entries_[index_of_key(key)].domain;
 }
 

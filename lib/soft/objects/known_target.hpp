@@ -23,8 +23,6 @@ struct KnownTarget {
   // Our view of the arena in which the latest request found its bytes.
   HeldView view;
   std::uint32_t arena = 0;
-  // The latest message that no completion has room for found a receive that is not mapped.
-  bool is_apart = false;
 };
 
 }  // namespace lend::soft

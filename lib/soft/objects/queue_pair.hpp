@@ -63,10 +63,12 @@ struct QueuePair : ibv_qp {
   std::uint32_t send_posted = 0;  // written under draft_lock too, where there are builders
   std::atomic<std::uint32_t> send_freed{0};  // written by poll_cq
   std::uint8_t flags = 0;                    // IBV_SEND_SIGNALED where all work is, else none
-  std::uint32_t operations = 0;              // operations_of() its type
-  Peer* peer = nullptr;                      // from RTR to RESET; not of datagrams
+  // The latest message that no completion has room for found a receive that is not mapped.
+  bool is_target_apart = false;
+  std::uint32_t operations = 0;  // operations_of() its type
+  Peer* peer = nullptr;          // from RTR to RESET; not of datagrams
   SharedQueuePair* target = nullptr;
-  KnownTarget known;                   // under send_lock
+  std::unique_ptr<KnownTarget> known;  // under send_lock; from the first direct send on
   HeldWakers wakers;                   // of the peer
   std::shared_ptr<Contacts> contacts;  // of datagrams only
   // Where the next send will find the target's receive. Only ever prefetched, never read: by the

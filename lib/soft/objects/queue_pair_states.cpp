@@ -148,6 +148,7 @@ int leave_send_error(QueuePair& qp) noexcept {
                 tail - head);
   for (; head != tail; ++head) {
     auto const& work = qp.pending_at(head).work;
+    if (cq.is_timed) cq.local_times[cq.local_tail & cq.mask] = now();
     cq.local[cq.local_tail++ & cq.mask] = {
         &qp, work.id, work.position, 0, 0, IBV_WC_WR_FLUSH_ERR, IBV_WC_SEND};
   }
@@ -220,7 +221,7 @@ RobustLock const* enter_reset(QueuePair& qp, ResetFor purpose) noexcept {
   qp.is_flushing = false;
   qp.owes_flush = false;
   qp.owes_drain = false;
-  qp.known = {};
+  qp.known.reset();
   qp.target = nullptr;
   qp.wakers.let_go();
   if (qp.peer != nullptr) context.peers.release(qp.peer);

@@ -20,19 +20,21 @@ namespace {
 /// Null when no CPU uses the window any more, and it is not bound; or the lock of one that may.
 RobustLock const* end_window(Context& context, std::uint32_t key) noexcept {
   std::lock_guard const guard{context.control};  // no queue pair goes
-  auto const scope = context.regions.scope_of(key);
-  auto const index = (scope & ~window_scope_bit) / (window_scope_bit >> index_bits);
-  auto* const qp =
-      scope == 0 ? nullptr : context.queue_pairs[index].load(std::memory_order_relaxed);
-  if (qp == nullptr) {  // never bound, or its queue pair is gone and none is at the bytes
-    context.regions.remove_window(key);
-    return nullptr;
+  for (;;) {                                     // again if a bind came in between
+    auto const scope = context.regions.scope_of(key);
+    auto const index = (scope & ~window_scope_bit) / (window_scope_bit >> index_bits);
+    auto* const qp =
+        scope == 0 ? nullptr : context.queue_pairs[index].load(std::memory_order_relaxed);
+    // Never bound, or its queue pair is gone or was reset, and none is at the bytes.
+    if (qp == nullptr || window_scope_of(*qp->shared, index) != scope) {
+      if (context.regions.remove_window(key, scope)) return nullptr;
+      continue;
+    }
+    auto& rx = qp->shared->rx;
+    if (!rx.lock_in_time(context.claimant)) return &rx;
+    RobustGuard const users{rx, std::adopt_lock};
+    if (context.regions.remove_window(key, scope)) return nullptr;
   }
-  auto& rx = qp->shared->rx;
-  if (!rx.lock_in_time(context.claimant)) return &rx;
-  RobustGuard const users{rx, std::adopt_lock};
-  context.regions.remove_window(key);
-  return nullptr;
 }
 
 }  // namespace

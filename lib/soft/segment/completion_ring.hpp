@@ -56,6 +56,11 @@ struct KnownQueue {
   SharedCompletion* ring = nullptr;
   std::uint64_t offset = 0;
   std::uint32_t mask = 0;
+
+  /// False: it has grown since.
+  [[nodiscard]] bool is_current() const noexcept {
+    return queue->ring_offset.get() == offset && queue->ring_mask.get() == mask;
+  }
 };
 /// `ring` is null where the segment says nonsense.
 [[nodiscard]] KnownQueue know_queue(Segment&, std::uint32_t index) noexcept;
@@ -71,9 +76,8 @@ template <class Write>
   if (!queue.lock.try_lock(claimant)) return false;
   RobustGuard const guard{queue.lock, std::adopt_lock};
   auto const tail = queue.tail.get();
-  if (queue.ring_offset.get() != known.offset || queue.ring_mask.get() != known.mask ||
-      queue.intended_tail.get() != tail || tail - queue.head_seen.get() > known.mask ||
-      queue.notify.get() != 0) [[unlikely]]
+  if (!known.is_current() || queue.intended_tail.get() != tail ||
+      tail - queue.head_seen.get() > known.mask || queue.notify.get() != 0) [[unlikely]]
     return false;
   auto& slot = known.ring[tail & known.mask];
   write(slot);
