@@ -8,7 +8,7 @@ import sys
 
 GUID = r"[0-9a-f]{4}(?::[0-9a-f]{4}){3}"
 SOFT = rf"""soft0 \(soft\), GUID {GUID}
-  vendor 0xffffff, part 0x0, hardware 0, firmware 1
+  vendor 0xffffff, part 0x0, hardware 0, firmware 1, clock of 1000000 kHz
   atomic operations: device, immediates: yes, endpoints: yes
   at most \d+ queue pairs of \d+ requests of \d+ elements, \d+ completion queues of \d+, \d+ shared receive queues of \d+
   reads of a queue pair: \d+ in flight, \d+ served

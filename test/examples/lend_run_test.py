@@ -45,6 +45,14 @@ def groups_left(token):
     return left
 
 
+def those_that_stay(token):
+    """The same once the kernel has ended what was killed."""
+    end = time.monotonic() + BOUND_SECONDS
+    while groups_left(token) and time.monotonic() < end:
+        time.sleep(0.01)
+    return groups_left(token)
+
+
 def ring(ranks):
     done = run("-n", str(ranks), RING)
     sums = ranks * (ranks - 1) // 2
@@ -80,8 +88,9 @@ def failures():
           one.returncode == 7 and "rank 2 ended with status 7" in one.stderr,
           one.returncode, one.stderr)
     wrapped = run("-n", "2", "sh", "-c", f"[ $LEND_RANK = 1 ] && exit 7; sleep 1000; {WAIT}", **mine)
-    check("what a rank started ends with it", wrapped.returncode == 7 and not groups_left(token),
-          wrapped.returncode, groups_left(token))
+    left = those_that_stay(token)
+    check("what a rank started ends with it", wrapped.returncode == 7 and not left,
+          wrapped.returncode, left)
     killed = shell(2, f"[ $LEND_RANK = 1 ] && kill -9 $$; {WAIT}")
     check("a rank that a signal ended is 128 + its number",
           killed.returncode == 137 and "SIGKILL" in killed.stderr, killed.returncode, killed.stderr)
@@ -111,10 +120,8 @@ def signals():
         lone.stdout.readline()
     lone.kill()
     lone.wait(timeout=BOUND_SECONDS)
-    end = time.monotonic() + BOUND_SECONDS
-    while groups_left(token) and time.monotonic() < end:
-        time.sleep(0.01)
-    check("ranks end with a lend-run that is killed", not groups_left(token), groups_left(token))
+    left = those_that_stay(token)
+    check("ranks end with a lend-run that is killed", not left, left)
 
 
 def restarts():
