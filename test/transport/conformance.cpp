@@ -228,24 +228,25 @@ void drafts(MakeEnds const& make) {
   CHECK(receive(b) == "hello");
 
   // Of each draft less is sent than was asked for, at every place of a ring.
-  for (std::size_t i = 0; i < 300; ++i) {
-    std::string const text(i % 97, static_cast<char>('a' + i % 26));
+  auto const draft_of = [&a](std::size_t least, std::size_t most) {
     for (;;) {
-      auto room = must(a.try_draft(100 + i % 100, 256));
-      if (room) {
-        std::memcpy(room.bytes().data(), text.data(), text.size());
-        must(std::move(room).send(text.size()));
-        break;
-      }
+      auto room = must(a.try_draft(least, most));
+      if (room) return room;
       must(wait_for_change(a, patience()));
     }
+  };
+  for (std::size_t i = 0; i < 300; ++i) {
+    std::string const text(i % 97, static_cast<char>('a' + i % 26));
+    auto room = draft_of(100 + i % 100, 256);
+    std::memcpy(room.bytes().data(), text.data(), text.size());
+    must(std::move(room).send(text.size()));
     REQUIRE(receive(b) == text);
   }
 
-  auto late = must(a.try_draft(1, 10));
+  auto late = draft_of(1, 10);
   CHECK(error_of(std::move(late).send(11)) == Errc::invalid_argument);
   CHECK(error_of(Draft{}.send(0)) == Errc::invalid_argument);
-  late = must(a.try_draft(1, 10));
+  late = draft_of(1, 10);
   must(a.finish_sending());
   CHECK(error_of(std::move(late).send(1)) == Errc::finished);
 }
