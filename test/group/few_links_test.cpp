@@ -174,12 +174,13 @@ TEST_CASE("ranks with few links join at a desk, and rejoin when all have come", 
     return Seat{.rank = rank, .size = size, .desk = desk};
   };
   std::atomic<std::uint32_t> next{0};
+  std::vector<ProtectionDomain> domains;
+  for (std::uint32_t rank = 0; rank < size; ++rank)
+    domains.push_back(must(open_test_device().allocate_protection_domain()));
   std::vector<Group> ranks = group_of(size, few);  // each thread's is replaced
   on_each(ranks, [&](Group& group) {
     auto const rank = next++;
-    auto const domain = open_test_device().allocate_protection_domain();
-    expect(domain.has_value(), "domain");
-    auto joined = Group::join(domain.value(), seat_of(rank), within(60s), few);
+    auto joined = Group::join(domains[rank], seat_of(rank), within(60s), few);
     if (!joined) throw std::runtime_error{joined.error().message()};
     group = std::move(joined).value();
     std::vector<std::uint32_t> own{group.rank()}, all(size);

@@ -29,11 +29,14 @@ class Vanished {
     REQUIRE(bytes_ != MAP_FAILED);
     region_.reset(ibv().reg_mr(domain, bytes_, 3 * block, all_access));
     REQUIRE(region_);
-    REQUIRE(::munmap(static_cast<std::byte*>(bytes_) + block, 2 * block) == 0);
+    // In its place nothing else is mapped meanwhile.
+    auto* const gone = static_cast<std::byte*>(bytes_) + block;
+    REQUIRE(::mmap(gone, 2 * block, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+            gone);
   }
   ~Vanished() {
     region_.reset();
-    ::munmap(bytes_, block);
+    ::munmap(bytes_, 3 * block);
   }
   Vanished(Vanished const&) = delete;
   Vanished& operator=(Vanished const&) = delete;
