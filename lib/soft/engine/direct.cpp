@@ -116,6 +116,32 @@ constexpr std::uint32_t direct_operations =
     rest.bytes[i - own_words].set(words[i]);
 }
 
+/// Publishes what push_plain() left: once a message has come in, it is completed, whatever happens
+/// to its receiver meanwhile. `placed`: its bytes are in the receive's memory.
+[[gnu::noinline]] bool push_all(QueuePair& qp, ibv_send_wr const& wr, std::uint64_t position,
+                                bool placed, bool is_in_stream) noexcept {
+  auto const& piece = *wr.sg_list;
+  ReceiveEnd end{};
+  end.queue_pair = qp.known->number;
+  end.epoch = static_cast<std::uint32_t>(qp.known->epoch);
+  end.receive = static_cast<std::uint32_t>(position);
+  end.length = piece.length;
+  end.immediate = wr.imm_data;
+  end.status = IBV_WC_SUCCESS;
+  bool const is_wide = !placed && piece.length > SharedCompletion::own_max;
+  end.kind = is_wide ? ReceiveKind::wide : ReceiveKind::send;
+  end.flags = wr.opcode == IBV_WR_SEND_WITH_IMM ? IBV_WC_WITH_IMM : 0;
+  end.is_solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0;
+  end.is_in_stream = is_in_stream;
+  if (!placed) {
+    end.inline_length = static_cast<std::uint8_t>(piece.length);
+    copy_few(reinterpret_cast<std::byte*>(end.bytes),
+             reinterpret_cast<std::byte const*>(piece.addr), piece.length);
+  }
+  return push_receive_end(qp.peer->segment(), qp.target->completion_queue.get(), end,
+                          qp.owner().claimant, qp.peer->wakers()) == Pushed::yes;
+}
+
 /// As write_directly().
 [[gnu::always_inline]] inline bool send_directly(QueuePair& qp, ibv_send_wr const& wr,
                                                  std::uint32_t outstanding) noexcept {
@@ -126,7 +152,7 @@ constexpr std::uint32_t direct_operations =
   auto const* const from = reinterpret_cast<std::byte const*>(piece.addr);
   if (!known.queue.is_current() && !learn(qp)) [[unlikely]]  // before the bytes are copied
     return false;
-  if (known.receives.base == nullptr) return false;
+  if (known.receives.base == nullptr || known.queue.queue->notify.get() != 0) return false;
   auto const position = target.receive_tail.load(std::memory_order_relaxed);
   auto const& posted = known.receives.at(position);
   qp.next_receive.store(&known.receives.at(position + 1), std::memory_order_relaxed);
@@ -135,7 +161,7 @@ constexpr std::uint32_t direct_operations =
   if (into.length.get() < length) return false;
   auto const key = into.key.get();
   auto const address = into.address.get();
-  auto* const to = length <= SharedCompletion::own_max || known.queue.queue->notify.get() != 0
+  auto* const to = length <= SharedCompletion::own_max
                        ? nullptr
                        : find_bytes(qp, key, address, length, IBV_ACCESS_LOCAL_WRITE);
   if (to != nullptr)
@@ -162,7 +188,9 @@ constexpr std::uint32_t direct_operations =
     if (is_wide) [[unlikely]]
       write_rest(known.queue, slot, words, length);
   };
-  if (!push_plain(known.queue, qp.owner().claimant, outstanding >= stream_depth, write))
+  bool const is_in_stream = outstanding >= stream_depth;
+  if (!push_plain(known.queue, qp.owner().claimant, is_in_stream, write) &&
+      !push_all(qp, wr, position, to != nullptr, is_in_stream)) [[unlikely]]
     return false;
   // After the completion: if this process dies in between, no sender matches this receive again.
   target.receive_tail.store(position + 1, std::memory_order_relaxed);
