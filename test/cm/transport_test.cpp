@@ -59,13 +59,13 @@ void check_list(TransportKind kind) {
 
 }  // namespace
 
-TEST_CASE("SendReceive over rdma_cm does what the list of transports says", "[cm]") {
+TEST_CASE("SendReceive over rdma_cm does what the list of transports says", "[cm][list]") {
   check_list(TransportKind::send_receive);
 }
-TEST_CASE("ReadRing over rdma_cm does what the list of transports says", "[cm]") {
+TEST_CASE("ReadRing over rdma_cm does what the list of transports says", "[cm][list]") {
   check_list(TransportKind::read_ring);
 }
-TEST_CASE("CreditRing over rdma_cm does what the list of transports says", "[cm]") {
+TEST_CASE("CreditRing over rdma_cm does what the list of transports says", "[cm][list]") {
   CmHost host;
   if (lacks(host.context, &DeviceCapabilities::immediates)) return;
   check_list(TransportKind::credit_ring);
