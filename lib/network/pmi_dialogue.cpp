@@ -14,6 +14,11 @@ namespace {
 constexpr std::string_view desk_key = "lend-desk";
 constexpr char secret_follows = ',';
 
+/// Of a question or an answer, without the secret that may stand in it.
+std::string shown(std::string_view text) {
+  return base::shown(text.substr(0, text.find(secret_follows)));
+}
+
 Error foreign_launcher(std::string clause) {
   return {Errc::incompatible_peer, std::move(clause)};
 }
@@ -50,7 +55,7 @@ Result<PmiLine> PmiLine::parse(std::string_view text) {
   line.rest_ = text;
   auto const first = next_word(line.rest_);
   if (!first.starts_with(head) || !std::ranges::all_of(text, is_printable))
-    return foreign_launcher("sent \"" + base::shown(text) + "\", which is no answer of PMI-1");
+    return foreign_launcher("sent \"" + shown(text) + "\", which is no answer of PMI-1");
   line.command_ = first.substr(head.size());
   return line;
 }
@@ -117,12 +122,12 @@ Result<void> PmiDialogue::take(std::string_view answer) {
   LEND_TRY(line, PmiLine::parse(answer));
   auto const asked = question();
   if (wanted().empty() || line.command() != wanted())
-    return foreign_launcher("answered \"" + base::shown(asked) + "\" by \"" + base::shown(answer) +
+    return foreign_launcher("answered \"" + shown(asked) + "\" by \"" + shown(answer) +
                             "\"");
   // Where the hosts are not known, the ranks meet at a port.
   if (!line.is_success() && step_ != Step::ask_hosts)
     return Error{Errc::denied,
-                 "refused \"" + base::shown(asked) + "\": \"" + base::shown(answer) + "\""};
+                 "refused \"" + shown(asked) + "\": \"" + shown(answer) + "\""};
   return apply(line);
 }
 
@@ -130,7 +135,7 @@ Result<void> PmiDialogue::apply(PmiLine const& line) {
   switch (step_) {
     case Step::greet:
       if (line.value("pmi_version") != "1")
-        return foreign_launcher("speaks PMI " + base::shown(line.value("pmi_version")) + ", not 1");
+        return foreign_launcher("speaks PMI " + shown(line.value("pmi_version")) + ", not 1");
       step_ = Step::ask_limits;
       break;
     case Step::ask_limits: {
@@ -138,7 +143,7 @@ Result<void> PmiDialogue::apply(PmiLine const& line) {
       auto const [end, error] =
           std::from_chars(limit.data(), limit.data() + limit.size(), value_bytes_max_);
       if (error != std::errc{} || end != limit.data() + limit.size())
-        return foreign_launcher("has no limit of values: \"" + base::shown(limit) + "\"");
+        return foreign_launcher("has no limit of values: \"" + shown(limit) + "\"");
       step_ = Step::ask_job;
       break;
     }

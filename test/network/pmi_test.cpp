@@ -184,6 +184,21 @@ TEST_CASE("an answer that is none, or refuses, says what was asked", "[network]"
              Catch::Contains("does not know where rank 0 is"));
 }
 
+TEST_CASE("no error of a dialogue shows the group's secret", "[network]") {
+  PmiDialogue first{0};
+  converse(first);
+  must(first.offer({"n:4000", "5ec2e7"}));
+  for (Error const& error :
+       {error_of(first.take("cmd=put_result rc=-1 msg=n:4000,5ec2e7")),
+        error_of(first.take("cmd=barrier_out")), error_of(first.take("put n:4000,5ec2e7")),
+        error_after("cmd=get kvsname", "cmd=get_result rc=-1 value=n:4000,5ec2e7"),
+        error_after("cmd=get kvsname", "cmd=get_result rc=0\t value=n:4000,5ec2e7"),
+        error_after("cmd=get kvsname", "cmd=got rc=0 value=n:4000,5ec2e7")}) {
+    CAPTURE(error.message());
+    CHECK(error.message().find("5ec") == std::string::npos);
+  }
+}
+
 TEST_CASE("random answers end a dialogue or an error does", "[network]") {
   std::vector<std::string> const questions{"cmd=init ",   "cmd=get_maxes",  "cmd=get_my_kvsname",
                                            "cmd=put ",    "cmd=barrier_in", "cmd=get ",
