@@ -71,7 +71,7 @@ TEST_CASE("CreditRing over rdma_cm does what the list of transports says", "[cm]
   check_list(TransportKind::credit_ring);
 }
 
-TEST_CASE("the end that accepted sends at once", "[cm]") {
+TEST_CASE("the end that accepted sends at once", "[cm][list]") {
   auto const kind = GENERATE(TransportKind::send_receive, TransportKind::read_ring);
   for (int round = 0; round < 20; ++round) {
     CAPTURE(round);
