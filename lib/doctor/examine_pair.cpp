@@ -42,6 +42,13 @@ Result<std::vector<Finding>> learn_from(network::Conversation const& talk,
 
 }  // namespace
 
+std::string doctor::text_of(std::chrono::nanoseconds time) {
+  using namespace std::chrono_literals;
+  if (time % 1min == 0ns) return std::to_string(time / 1min) + " min";
+  if (time % 1s == 0ns) return std::to_string(time / 1s) + " s";
+  return std::to_string(time / 1ms) + " ms";
+}
+
 Result<std::vector<Finding>> doctor::PairServer::serve(Deadline deadline) {
   LEND_TRY(ports, OpenPorts::open());
   auto findings = lend::examine();
@@ -51,8 +58,7 @@ Result<std::vector<Finding>> doctor::PairServer::serve(Deadline deadline) {
   if (!of_pair) {
     auto const& error = of_pair.error();
     if (error != Errc::timed_out || deadline.has_passed()) return error;
-    auto const limit = std::chrono::duration_cast<std::chrono::milliseconds>(patience_);
-    auto const clause = "was not done after " + std::to_string(limit.count()) + " ms";
+    auto const clause = "was not done after " + text_of(patience_);
     return Error{Errc::peer_lost, network::about_peer(talk.address(), clause)};
   }
   append(findings, std::move(of_pair).value());

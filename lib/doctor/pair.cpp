@@ -219,6 +219,10 @@ Result<std::vector<Finding>> serve_trials(network::Conversation const& talk, Ope
 
 // ---- the client ----
 
+void Trials::note(std::string const& error) {
+  if (first_failure_.empty()) first_failure_ = at_ + ": " + error;
+}
+
 Result<std::string> Trials::run(TrialEnd& end, Step const& step) {
   if (!step.client_acts) {
     if (auto const ready = end.expect(step); !ready) return ready.error().message();
@@ -234,6 +238,7 @@ Result<std::string> Trials::run(TrialEnd& end, Step const& step) {
   LEND_TRY(obstacle, outcome_in(ready, "go"));
   auto const done =
       obstacle.empty() ? end.act(step) : Result<void>{Error{Errc::peer_lost, obstacle}};
+  if (!done) note(done.error().message());  // before the conversation, which may fail for it
   LEND_TRYV(talk_.say(answer("did", done), deadline_));
   LEND_TRY(seen, talk_.hear(deadline_));
   LEND_TRY(error, outcome_in(seen, "saw"));
@@ -241,11 +246,11 @@ Result<std::string> Trials::run(TrialEnd& end, Step const& step) {
 }
 
 Result<TrialResult> Trials::between(Way const& ours, Way const& theirs) {
-  at_ = "connecting";
-  TrialResult result{.failed_at = at_};
+  at_ = connecting;
+  TrialResult result;
   auto end = TrialEnd::prepare(ports_, ours);
   if (!end) {
-    result.error = end.error().message();
+    note(end.error().message());
     return result;
   }
   auto request = theirs.words();
@@ -259,7 +264,7 @@ Result<TrialResult> Trials::between(Way const& ours, Way const& theirs) {
           ? Result<void>{Error{Errc::peer_lost, "at the peer: " + heard_text(reply[1])}}
           : end.value().connect(reply[1]);
   if (!connected) {
-    result.error = connected.error().message();
+    note(connected.error().message());
     return result;
   }
   std::size_t const mtu = ours.mtu_bytes;
@@ -271,8 +276,7 @@ Result<TrialResult> Trials::between(Way const& ours, Way const& theirs) {
               (client_acts ? " bytes" : " bytes by the peer");
         LEND_TRY(error, run(end.value(), step));
         if (!error.empty()) {
-          result.failed_at = at_;
-          result.error = std::move(error);
+          note(error);
           return result;
         }
         ++result.messages;

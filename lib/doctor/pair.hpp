@@ -70,17 +70,19 @@ struct PairId {
 /// What became of one connection.
 struct TrialResult {
   bool has_passed = false;
-  std::string failed_at{};  ///< as Trials::at()
-  std::string error{};
   std::size_t messages = 0, bytes = 0;
 };
 
 /// The client's side of the trials.
 class Trials {
  public:
+  static constexpr std::string_view connecting = "connecting";
+
   Trials(network::Conversation const& talk, OpenPorts const& ports, Deadline deadline) noexcept
       : talk_{talk}, ports_{ports}, deadline_{deadline} {}
 
+  /// Forgets the failures of the ports tried before.
+  void begin() noexcept { first_failure_.clear(); }
   /// Connects both ports and moves bytes.
   /// Errors:  those of the conversation.
   [[nodiscard]] Result<TrialResult> between(Way const& ours, Way const& theirs);
@@ -90,15 +92,19 @@ class Trials {
   [[nodiscard]] Result<std::string> alone_at_peer(Way const& theirs);
   /// What was tried last: "connecting", "send of 4097 bytes by the peer".
   [[nodiscard]] std::string const& at() const noexcept { return at_; }
+  /// What failed first since begin(), and how: "connecting: …". Empty: nothing but the
+  /// conversation.
+  [[nodiscard]] std::string const& first_failure() const noexcept { return first_failure_; }
 
  private:
+  void note(std::string const& error);
   [[nodiscard]] Result<std::string> run(TrialEnd& end, Step const& step);
 
   network::Conversation const& talk_;
   OpenPorts const& ports_;
   Deadline deadline_;
   std::uint64_t seed_ = 0;
-  std::string at_{};
+  std::string at_{}, first_failure_{};
 };
 
 /// What the client says of both. If the peer is lost, that is a finding, and the last but one.

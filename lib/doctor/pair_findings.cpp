@@ -33,6 +33,7 @@ class PairExamination {
       return false;
     }
     LEND_TRY(result, between(pair, 0, pair.mtu()));
+    trials_.begin();
     auto const seen = std::to_string(result.messages) +
                       " messages by send, write and read, both "
                       "ways, " +
@@ -43,7 +44,7 @@ class PairExamination {
       notes("pair.bytes").ok(pair.name(), seen);
       return true;
     }
-    return narrow(pair, result);
+    return narrow(pair);
   }
 
  private:
@@ -63,8 +64,8 @@ class PairExamination {
   }
 
   /// What else passes says why the first did not. Whether anything does.
-  Result<bool> narrow(Candidate const& pair, TrialResult const& failed) {
-    auto const what = failed.failed_at + ": " + failed.error;
+  Result<bool> narrow(Candidate const& pair) {
+    auto const what = trials_.first_failure();
     LEND_TRY(again, between(pair, 0, pair.mtu()));
     if (again.has_passed) {
       notes("pair.bytes")
@@ -173,7 +174,9 @@ Result<std::vector<Finding>> examine_pairs(Trials& trials, SideReport const& our
       auto const& error = passed.error();
       if (error != Errc::peer_lost) return error;
       pair_notes("pair.lost", findings)
-          .fail(peer, pairs[i].name() + ", " + trials.at() + ": " + error.message(),
+          .fail(peer,
+                pairs[i].name() + ", " + trials.at() + ": " + error.message() +
+                    (first.empty() ? "" : "; first failed, " + first),
                 "the doctor there was killed or stopped, or its host is gone; what follows was not "
                 "tried",
                 "lend doctor --listen  (there, again; dmesg there may say what ended it)");
@@ -192,3 +195,4 @@ Result<std::vector<Finding>> examine_pairs(Trials& trials, SideReport const& our
 }
 
 }  // namespace lend::doctor
+      auto const& first = trials.first_failure();

@@ -16,6 +16,9 @@ namespace lend::doctor {
 /// How long one peer may keep others from being served.
 inline constexpr std::chrono::minutes patience_with_peer{10};
 
+/// "10 min", "90 s", "100 ms": in the largest unit of which it is a whole number.
+[[nodiscard]] std::string text_of(std::chrono::nanoseconds time);
+
 class PairServer {
  public:
   explicit PairServer(network::ConversationListener listener,

@@ -28,6 +28,28 @@ doctor::PairPort port(std::string kind, std::string form, std::uint32_t mtu = 40
           .addresses = {{3, "RoCE v1", "fe80::1"}, {1, std::move(form), "10.0.0.1"}}};
 }
 
+/// What the doctor finds with a peer that listens, tells its report, and then does `acts`.
+template <class Acts>
+std::vector<Finding> findings_with(std::string& address, Acts acts) {
+  auto const patience = within(std::chrono::seconds{20});
+  auto listener = must(network::ConversationListener::open("127.0.0.1:0", {}));
+  address = listener.address();
+  std::thread peer{[&] {
+    auto const ports = must(doctor::OpenPorts::open());
+    auto const talk = must(listener.accept(patience));
+    doctor::Host const host;
+    doctor::SideReport const ours{.version = "1",
+                                  .boot = *host.read("/proc/sys/kernel/random/boot_id"),
+                                  .findings = {{.id = "port", .level = FindingLevel::fail}},
+                                  .ports = ports.ports()};
+    must(doctor::exchange_reports(talk, ours, false, patience));
+    acts(talk, patience);
+  }};
+  auto const examined = examine_with(address, patience);
+  peer.join();
+  return must(examined);
+}
+
 }  // namespace
 
 TEST_CASE("ports and findings are read as they were written, and nothing else is", "[doctor]") {
@@ -138,24 +160,11 @@ TEST_CASE("the side that listens has its own findings, what is bad at the peer, 
 }
 
 TEST_CASE("a doctor whose peer is lost in the middle tells what it had found before", "[doctor]") {
-  auto const patience = within(std::chrono::seconds{20});
-  auto listener = must(network::ConversationListener::open("127.0.0.1:0", {}));
-  auto const address = listener.address();
-  std::thread peer{[&] {
-    auto const ports = must(doctor::OpenPorts::open());
-    auto const talk = must(listener.accept(patience));
-    doctor::Host const host;
-    doctor::SideReport const ours{.version = "1",
-                                  .boot = *host.read("/proc/sys/kernel/random/boot_id"),
-                                  .findings = {{.id = "port", .level = FindingLevel::fail}},
-                                  .ports = ports.ports()};
-    must(doctor::exchange_reports(talk, ours, false, patience));
-    must(talk.hear(patience));  // to try the first ports
-  }};
+  std::string address;
 
-  auto const examined = examine_with(address, patience);
-  peer.join();
-  auto const& findings = must(examined);
+  auto const findings = findings_with(address, [](Conversation const& talk, Deadline patience) {
+    must(talk.hear(patience));  // to try the first ports
+  });
 
   auto const count = [&](std::string_view id) {
     return std::ranges::count(findings, id, &Finding::id);
@@ -166,7 +175,55 @@ TEST_CASE("a doctor whose peer is lost in the middle tells what it had found bef
   CHECK((lost.id == "pair.lost" && lost.level == FindingLevel::fail && lost.subject == address));
   CHECK(has(lost.seen, " to "));
   CHECK(has(lost.seen, ", connecting: the peer at " + address + " closed the connection"));
+  CHECK_FALSE(has(lost.seen, "first failed"));
   CHECK((findings.back().id == "pair.use" && findings.back().seen == "nothing"));
+}
+
+TEST_CASE("what failed before the doctor's peer was lost is told with the loss", "[doctor]") {
+  std::string address;
+
+  auto const findings = findings_with(address, [](Conversation const& talk, Deadline patience) {
+    for (auto const* const reason : {"out of queue pairs", "still out of them"}) {
+      must(talk.hear(patience));
+      must(talk.say({"no", reason}, patience));
+    }
+    must(talk.hear(patience));  // to try a third time
+  });
+
+  auto const& lost = findings[findings.size() - 2];
+  CHECK(lost.id == "pair.lost");
+  CHECK(has(lost.seen, ", connecting: the peer at " + address + " closed the connection"));
+  CHECK(lost.seen.ends_with("; first failed, connecting: at the peer: out of queue pairs"));
+}
+
+TEST_CASE("a peer that is lost in the middle of a message is no reason to forget its failure",
+          "[doctor]") {
+  std::string address;
+
+  auto const findings = findings_with(address, [](Conversation const& talk, Deadline patience) {
+    auto const ports = must(doctor::OpenPorts::open());
+    auto const words = must(talk.hear(patience));
+    auto const way = must(doctor::Way::in(words, 1));
+    {
+      auto end = must(doctor::TrialEnd::prepare(ports, way));
+      auto const card = end.card();
+      must(end.connect(words.back()));
+      must(talk.say({"yes", card}, patience));
+      must(talk.hear(patience));  // to expect a message
+    }                             // for which nothing is left
+    must(talk.say({"go"}, patience));
+  });
+
+  auto const& lost = findings[findings.size() - 2];
+  CHECK((lost.id == "pair.lost" && has(lost.seen, "send of 1 bytes")));
+  CHECK(has(lost.seen, "; first failed, send of 1 bytes: "));
+}
+
+TEST_CASE("a patience is told in the largest unit of which it is whole", "[doctor]") {
+  using namespace std::chrono_literals;
+  CHECK(doctor::text_of(doctor::patience_with_peer) == "10 min");
+  CHECK(doctor::text_of(90s) == "90 s");
+  CHECK(doctor::text_of(1500ms) == "1500 ms");
 }
 
 TEST_CASE("a peer that keeps a listening doctor too long is given up", "[doctor]") {
