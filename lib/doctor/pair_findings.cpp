@@ -187,7 +187,9 @@ Result<std::vector<Finding>> examine_pairs(Trials& trials, SideReport const& our
   }
   excuse_other_networks(pairs, passes, findings);
   auto notes = pair_notes("pair.use", findings);
-  if (works.empty())
+  if (pairs.empty() && std::ranges::count(findings, FindingLevel::skipped, &Finding::level) != 0)
+    notes.skip("this pair can use", "nothing was tried; see the findings above");
+  else if (works.empty())
     notes.fail("this pair can use", "nothing", "no two ports passed; see the findings above");
   else
     notes.ok("this pair can use", works);

@@ -85,13 +85,15 @@ Result<OpenPorts> OpenPorts::open() {
 
 void OpenPorts::add(Context const& context) {
   auto const& info = context.port();
-  if (!context.capabilities().endpoints || info.state != PortState::active) return;
+  if (info.state != PortState::active) return;
   if (ports_.size() == ports_max) return;
-  PairPort port{.device = context.name(),
-                .number = info.number,
-                .kind = std::string{name_of(context.kind())},
-                .link_layer = std::string{name_of(info.link_layer)},
-                .mtu_bytes = info.active_mtu_bytes};
+  PairPort port{
+      .device = context.name(),
+      .number = info.number,
+      .kind = std::string{name_of(context.kind())},
+      .link_layer =
+          std::string{context.capabilities().endpoints ? name_of(info.link_layer) : iwarp},
+      .mtu_bytes = info.active_mtu_bytes};
   if (auto const gids = context.gids())
     for (auto const& gid : gids.value())
       if (port.addresses.size() < addresses_max)

@@ -9,12 +9,16 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace lend::doctor {
 
 using Words = std::vector<std::string>;
+
+/// What stands for the link layer where only rdma_cm connects, which is not tried.
+inline constexpr std::string_view iwarp = "iWARP";
 
 struct PairPort {
   struct Address {
@@ -48,8 +52,7 @@ struct Way {
 /// The devices that this process may use, each opened once: a planned fault counts on.
 class OpenPorts {
  public:
-  /// Those of active ports that endpoints can connect, 64 at most; by LEND_DEVICE only one. What
-  /// does not open is left out.
+  /// Those of active ports, 64 at most; by LEND_DEVICE only one. What does not open is left out.
   [[nodiscard]] static Result<OpenPorts> open();
   [[nodiscard]] std::vector<PairPort> const& ports() const noexcept { return ports_; }
   /// Errors:  not_found  there is no such port.

@@ -84,15 +84,25 @@ std::vector<Candidate> candidates(SideReport const& ours, SideReport const& thei
                                   std::string const& peer, std::vector<Finding>& findings) {
   std::vector<Candidate> fitting;
   bool const is_one_host = ours.boot == theirs.boot;
+  bool is_any_skipped = false;
   for (auto const& here : ours.ports)
     for (auto const& there : theirs.ports) {
       bool const is_soft = here.kind == name_of(DeviceKind::soft);
       bool const fits = (there.kind == name_of(DeviceKind::soft)) == is_soft &&
                         here.link_layer == there.link_layer && (!is_soft || is_one_host);
-      if (fits) fitting.push_back(candidate_of(here, there));
+      if (!fits) continue;
+      if (here.link_layer != iwarp) {
+        fitting.push_back(candidate_of(here, there));
+        continue;
+      }
+      is_any_skipped = true;
+      pair_notes("pair.kind", findings)
+          .skip(candidate_of(here, there).name(),
+                "only rdma_cm connects iWARP devices, and the doctor tries no connections by it",
+                "rping -s  (there; package rdmacm-utils)\nrping -c -a ADDRESS -v -C 10  (here)");
     }
   auto const seen = text_of(ours.ports) + " here; " + text_of(theirs.ports) + " at the peer";
-  if (!fitting.empty())
+  if (!fitting.empty() || is_any_skipped)
     pair_notes("pair.kind", findings).ok(peer, seen);
   else
     pair_notes("pair.kind", findings)

@@ -30,7 +30,8 @@ struct Candidate {
 /// Writes findings on the versions of both, and what is bad at the peer.
 void compare_sides(SideReport const& ours, SideReport const& theirs, std::string const& peer,
                    std::vector<Finding>& findings);
-/// Ports of one kind and link layer; the soft device only where both run on one kernel.
+/// Ports of one kind and link layer; the soft device only where both run on one kernel. iWARP's are
+/// none: a finding says that they are not tried.
 /// Borrows: both reports, while the candidates are used.
 [[nodiscard]] std::vector<Candidate> candidates(SideReport const& ours, SideReport const& theirs,
                                                 std::string const& peer,
