@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The client tries ports, and narrows down what keeps bytes from passing.
 #include <doctor/pair_sides.hpp>
+#include <verbs/gid_table.hpp>
 
 #include <algorithm>
 
@@ -32,8 +33,8 @@ class PairExamination {
                 "sudo ip addr add ADDRESS/24 dev INTERFACE  (on the side that lacks the form)");
       return false;
     }
-    LEND_TRY(result, between(pair, 0, pair.mtu()));
     trials_.begin();
+    LEND_TRY(result, between(pair, 0, pair.mtu()));
     auto const seen = std::to_string(result.messages) +
                       " messages by send, write and read, both "
                       "ways, " +
@@ -129,11 +130,16 @@ class PairExamination {
       device_fails("at the peer, " + pair.theirs->name(), error);
       return success();
     }
+    bool const is_unreachable =
+        ours != nullptr && ours->type.starts_with("RoCE") && what.starts_with(Trials::connecting);
     notes("pair.path")
         .fail(pair.name(), what,
-              "TCP passes and each device reaches itself, so the way between them "
-              "does not carry its packets",
-              mend_of_path(*pair.ours, ours));
+              is_unreachable ? "each device reaches itself, and the kernel finds no way to the "
+                               "other one's address: no route goes to that network, or nothing "
+                               "answers there"
+                             : "TCP passes and each device reaches itself, so the way between "
+                               "them does not carry its packets",
+              is_unreachable ? mend_of_route(*ours, *theirs) : mend_of_path(*pair.ours, ours));
     return success();
   }
 
@@ -141,6 +147,20 @@ class PairExamination {
     notes("pair.device")
         .fail(port, error, "the port does not even reach itself",
               "dmesg, and lend doctor on that host");
+  }
+
+  /// The address in a command; what a peer calls one, and is none, is not.
+  [[nodiscard]] static std::string in_command(PairPort::Address const& address) {
+    auto const gid = verbs::gid_of_text(address.text);
+    return gid ? lend::text_of(*gid) : "ADDRESS";
+  }
+
+  [[nodiscard]] static std::string mend_of_route(PairPort::Address const& ours,
+                                                 PairPort::Address const& theirs) {
+    auto const here = in_command(ours), there = in_command(theirs);
+    return "ip route get " + there + " from " + here + "  (here)\nip route get " + here + " from " +
+           there + "  (at the peer)\nsudo ip route add NETWORK via GATEWAY dev INTERFACE, or " +
+           "addresses of one subnet";
   }
 
   [[nodiscard]] static std::string mend_of_path(PairPort const& port,
@@ -173,6 +193,7 @@ Result<std::vector<Finding>> examine_pairs(Trials& trials, SideReport const& our
     if (!passed) {
       auto const& error = passed.error();
       if (error != Errc::peer_lost) return error;
+      auto const& first = trials.first_failure();
       pair_notes("pair.lost", findings)
           .fail(peer,
                 pairs[i].name() + ", " + trials.at() + ": " + error.message() +
@@ -197,4 +218,3 @@ Result<std::vector<Finding>> examine_pairs(Trials& trials, SideReport const& our
 }
 
 }  // namespace lend::doctor
-      auto const& first = trials.first_failure();

@@ -308,6 +308,49 @@ TEST_CASE("ports of iWARP are told, and not said to fail: rdma_cm would have to 
   CHECK((mixed.back().id == "pair.use" && mixed.back().level == FindingLevel::fail));
 }
 
+TEST_CASE("ports of RoCE that do not even connect lack a route, and the kernel is asked for it",
+          "[doctor]") {
+  auto const patience = within(std::chrono::seconds{20});
+  auto listener = must(network::ConversationListener::open("127.0.0.1:0", {}));
+  std::thread peer{[&] {
+    auto const talk = must(listener.accept(patience));
+    for (;;) {
+      auto const heard = talk.hear(patience);
+      if (!heard) return;
+      auto const is_try = heard.value().front() == "try";
+      must(talk.say(is_try ? Words{"no", "Network is unreachable"} : Words{"did"}, patience));
+    }
+  }};
+  // The soft device under the addresses of a card: it connects to itself.
+  auto const ports = must(doctor::OpenPorts::open());
+  auto ours = ports.ports().front();
+  ours.kind = "card";
+  ours.link_layer = "Ethernet";
+  ours.addresses = {{ours.addresses.front().index, "RoCE v2", "10.77.0.2"}};
+  auto theirs = ours;
+  theirs.addresses.front().text = "10.79.0.1; rm x";
+  std::vector<Finding> findings;
+  {
+    auto const talk = must(Conversation::with_listener(listener.address(), patience, {}));
+    doctor::Trials trials{talk, ports, patience};
+    findings = must(doctor::examine_pairs(trials, {.ports = {ours}}, {.ports = {theirs}}, "p"));
+    theirs.addresses.front().text = "10.79.0.1";
+    auto more = must(doctor::examine_pairs(trials, {.ports = {ours}}, {.ports = {theirs}}, "p"));
+    std::ranges::move(more, std::back_inserter(findings));
+  }
+  peer.join();
+
+  std::erase_if(findings, [](Finding const& finding) { return finding.id != "pair.path"; });
+  REQUIRE(findings.size() == 2);
+  CHECK(findings[1].seen == "connecting: at the peer: Network is unreachable");
+  CHECK(has(findings[1].why, "no route goes to that network"));
+  CHECK(
+      findings[1].mend.starts_with("ip route get 10.79.0.1 from 10.77.0.2  (here)\n"
+                                   "ip route get 10.77.0.2 from 10.79.0.1  (at the peer)\n"));
+  // No words of the peer's are in a command of ours.
+  CHECK(findings[0].mend.starts_with("ip route get ADDRESS from 10.77.0.2  (here)\n"));
+}
+
 TEST_CASE("RoCE v1 on one side and v2 on the other have their own verdict", "[doctor]") {
   // SoftRoCE has v2 alone, so no guest has this.
   auto v1 = port("card", "RoCE v1"), v2 = port("card", "RoCE v2");
