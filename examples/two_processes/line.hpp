@@ -18,9 +18,9 @@
 /// How long one side waits for the other before it gives up.
 constexpr std::chrono::seconds patience{5};
 
-constexpr std::size_t kilobyte = 1024, megabyte = 1024 * 1024;
-constexpr std::size_t line_bytes = 4 * megabyte;  ///< of memory, on each side
-constexpr std::size_t lanes_max = 16;             ///< messages of a stream in flight
+constexpr std::size_t kilobyte = 1024;
+constexpr std::size_t line_bytes = 1024 * kilobyte;  ///< of memory, on each side
+constexpr std::size_t lanes_max = 16;                ///< messages of a stream in flight
 
 /// A connection, and the memory that its messages are sent from and received into.
 struct Line {

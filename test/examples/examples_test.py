@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-BOUND_SECONDS = 100  # most of it the measurements of two_processes, on an emulated kernel
+BOUND_SECONDS = 100  # on an emulated kernel
 FILE_BYTES = 3_000_001
 LANES, MESSAGES = 4, 12  # as scoped_overlap has them
 
@@ -136,14 +136,11 @@ def main(hello, one_sided, batched, scoped, epoll, many, halo, pipe, datagrams, 
         text = said_by(two_processes, file.name)
     number = r"[0-9.]+"
     found = check(
-        "two_processes sends a file and measures",
+        "two_processes sends a file",
         r"process \d+ started its peer, process \d+\n"
         rf"connected to \S+ over {device} \({kind}\)\n"
         rf"sent {re.escape(file.name)}, 3\.0 MB in {number} s; "
         r"the peer confirms checksum ([0-9a-f]{16})\n"
-        r"\n +message +half round trip +streaming\n"
-        rf" +8 B +{number} us *\n +4 KiB +{number} us *\n"
-        rf" +64 KiB +{number} us +{number} GB/s\n +1 MiB +{number} GB/s\n"
         r"the peer says: received 3\.0 MB, checksum ([0-9a-f]{16}) as sent\n", text)
     if found[1] != found[2]:
         sys.exit("FAILED: the two checksums differ")
