@@ -201,6 +201,31 @@ TEST_CASE("a producer's death on the short way loses no completion of others", "
   CHECK(report.with_deaths > 0);
 }
 
+TEST_CASE("a completion that a dead producer did not count is not overwritten on the short way",
+          "[interleave]") {
+  auto const report = explore(
+      [](History& history) {
+        auto const ring = std::make_shared<Ring>(4);
+        history.mortal([=] { (void)ring->push_shortly(1, 1); });
+        history.actor([=] {
+          // As break_queue_pair(): takes the lock over from the dead, and completes nothing.
+          { RobustGuard const guard{segment().completion_queues[0].lock, claimant_of(2)}; }
+          expect(ring->push_shortly(2, 1), "a completion was refused");
+        });
+        history.actor([=] { (void)ring->take(); });
+        history.at_end([=] {
+          while (ring->take()) continue;
+          expect(ring->taken_of(2) == 1, "a completion was lost");
+          expect(ring->taken() >= ring->pushed(), "a completion of the dead was lost");
+        });
+      },
+      {2'000'000, 0, 0});
+  INFO(report.histories << " histories");
+  CHECK(report.failure == nothing);
+  CHECK(report.is_complete);
+  CHECK(report.with_deaths > 0);
+}
+
 TEST_CASE("producers that die one after the other lose no completion of others", "[interleave]") {
   auto const report = explore(
       [](History& history) {
