@@ -255,6 +255,65 @@ TEST_CASE("a batch of datagrams refuses what a post refuses, and the others go",
   must(of_b.finish());
 }
 
+TEST_CASE("datagrams of a batch without handles go to each its destination, and the scope waits",
+          "[channel]") {
+  if (has_no_datagrams(open_test_device())) return;
+  Datagrams ends;
+  auto third = must(datagram_channel_builder(ends.domain).build());
+  auto const domain = must(ends.context.allocate_protection_domain());
+  auto const other = must(datagram_channel_builder(domain).build());
+  Destination const to_b = must(ends.a.destination(ends.b.address()));
+  Destination const foreign = must(other.destination(ends.b.address()));
+  DatagramScope of_b{ends.b};
+  DatagramScope of_third{third};
+  auto first = must(of_b.post_receive(ends.room(0)));
+  auto second = must(of_b.post_receive(ends.room(1)));
+  auto at_third = must(of_third.post_receive(ends.room(2)));
+  DatagramScope scope{ends.a};
+  auto batch = scope.batch();
+  must(batch.add_send(ends.memory.gather(0, 1000), to_b, no_handle));
+  must(batch.add_send(Send{ends.memory.gather(0, 5)}.with_immediate(3),
+                      must(ends.a.destination(third.address())), no_handle));
+  must(batch.add_send(ends.memory.gather(0, 7), to_b, no_handle, within(5s)));
+  CHECK(error_of(batch.add_send(ends.memory.gather(0, 8), foreign, no_handle)) ==
+        Errc::invalid_argument);
+  CHECK(error_of(batch.add_send(ends.memory.gather(0, ends.a.message_bytes_max() + 1), to_b,
+                                no_handle)) == Errc::invalid_argument);
+  CHECK(batch.size() == 3);
+  CHECK(ends.memory.loans() == 6);  // with the rooms
+
+  must(scope.finish());
+
+  CHECK(ends.memory.loans() == 3);
+  CHECK(must(first.wait(within(5s))).bytes() == 1000);
+  CHECK(must(second.wait(within(5s))).bytes() == 7);
+  auto const got = must(at_third.wait(within(5s)));
+  CHECK(got.bytes() == 5);
+  CHECK(got.immediate == 3u);
+  must(of_b.finish());
+  must(of_third.finish());
+}
+
+TEST_CASE("the scope reports the failure of a datagram without a handle", "[channel]") {
+  if (Context const context = open_test_device(); context.kind() != DeviceKind::soft)
+    return skip(context, "takes no faults");
+  Datagrams ends;
+  Destination const to_b = must(ends.a.destination(ends.b.address()));
+  DatagramScope scope{ends.a};
+  auto batch = scope.batch();
+  must(inject_faults(ends.context, FaultPlan{}.flush(2)));
+  must(batch.add_send(ends.memory.gather(0, 1000), to_b, no_handle));
+  must(batch.add_send(ends.memory.gather(0, 1000), to_b, no_handle));
+  unsigned const line = __LINE__ - 1;
+  must(batch.post());
+
+  auto const error = error_of(scope.finish());
+
+  REQUIRE(error.work() != nullptr);
+  CHECK(error.work()->posted_at.line == line);
+  CHECK(ends.memory.loans() == 0);
+}
+
 TEST_CASE("a batch of datagrams waits in its scope, whatever is recalled meanwhile", "[channel]") {
   if (has_no_datagrams(open_test_device())) return;
   Datagrams ends;
