@@ -45,6 +45,7 @@ ReadLine::ReadLine(Channel channel, std::vector<PendingWork> handles, Rings ring
       landing_{whole_of(rings_.landing)},
       sent_{rings_.window_out},
       coming_{static_cast<std::uint32_t>(landing_.size() / cell_bytes)},
+      ends_(rings_.window_in),
       lent_(base::can_poison ? rings_.window_in : 0) {
   base::poison(landing_);
 }
@@ -76,7 +77,8 @@ void ReadLine::take_news() noexcept {
 }
 
 Result<void> ReadLine::take_notes() noexcept {
-  for (;;) {
+  // The credits judge each before more is taken: a peer may send them faster than they are taken.
+  while (!has_credit_) {
     LEND_TRY(came, take_receive());
     if (!came) return success();
     auto const [slot, done] = *came;
@@ -85,6 +87,7 @@ Result<void> ReadLine::take_notes() noexcept {
     LEND_TRYV(take_note(notes_.word(slot)));
     post_receive(slot, notes_.whole(slot));
   }
+  return success();
 }
 
 Result<void> ReadLine::take_note(std::byte const* note) noexcept {
@@ -117,10 +120,7 @@ Result<void> ReadLine::post_reads() noexcept {
     auto posted =
         scope().try_post_read(Read{rings_.landing.scatter(bytes_at(request_at_), bytes_at(cells)),
                                    rings_.peers.slice(bytes_at(request_at_), bytes_at(cells))});
-    if (!posted)
-      return posted.error() == Errc::already_borrowed
-                 ? broke_the_rules("the peer announced bytes where this end holds a message")
-                 : loss(posted.error());
+    if (!posted) return loss(posted.error());
     auto& reading = reads_[(oldest_read_ + reads_posted_++) % reads_max];
     reading.handle.emplace(std::move(posted).value());
     reading.cells = cells;
@@ -196,6 +196,7 @@ Result<std::optional<Line::Arrival>> ReadLine::take_message() noexcept {
     take_at_ = take_at_ + cells == ring ? 0 : take_at_ + cells;
     auto const slot =
         std::exchange(next_slot_, next_slot_ + 1 == rings_.window_in ? 0 : next_slot_ + 1);
+    ends_[slot] = coming_.taken();
     return std::optional{Arrival{
         .bits = encode({WordKind::data, told_freed_, length}), .slot = slot, .length = length}};
   }
@@ -254,25 +255,40 @@ void ReadLine::place_message(std::uint32_t cell, std::uint32_t length) noexcept 
 
 Result<bool> ReadLine::send(Word const& word, std::uint32_t cell) noexcept {
   if (is_closed()) return Error{Errc::channel_broken, "the connection was ended"};
-  freed_ = word.freed;
-  if (word.kind != WordKind::data) return post_note(word.kind);
+  if (word.kind != WordKind::data) {
+    auto posted = post_note(word.kind, word.freed);
+    is_word_due_ = posted && !posted.value();
+    return posted;
+  }
+  tell_freed(word.freed);
   place_message(cell, word.length);
   if (!sent_.may_announce()) take_news();  // the peer may have read meanwhile
-  LEND_TRYV(post_due_note());
-  return true;
+  auto const announced = post_due_note();
+  if (announced) return true;
+  // The message is placed, and none can be placed behind it: this ends it.
+  if (!wrong_) wrong_ = announced.error();
+  return announced.error();
 }
 
-Result<bool> ReadLine::post_note(WordKind kind) noexcept {
+void ReadLine::tell_freed(std::uint32_t freed) noexcept {
+  for (; freed_ != freed; freed_ = (freed_ + 1) % channel::freed_modulus) {
+    coming_.free(ends_[next_freed_]);
+    next_freed_ = next_freed_ + 1 == rings_.window_in ? 0 : next_freed_ + 1;
+  }
+}
+
+Result<bool> ReadLine::post_note(WordKind kind, std::uint32_t freed) noexcept {
   if (!has_room_for(WordKind::finish)) return false;
   auto* const note = words_.word(next_word_);
   bool const announces = kind == WordKind::finish || sent_.may_announce();
-  store(note, encode({kind, freed_, 0}));
+  store(note, encode({kind, freed, 0}));
   store(note + 4, announces ? sent_.announce() : sent_.newest());
   store(note + 8, coming_.read());  // behind it zeros of fresh memory
   auto posted = scope().try_post_send(words_.first(next_word_, note_bytes));
   auto sent =
       note_word(std::move(posted), kind == WordKind::finish ? WordKind::finish : WordKind::credit);
   if (!sent) return sent;
+  tell_freed(freed);
   coming_.note_told();
   next_word_ = next_word_ + 1 == words_.count() ? 0 : next_word_ + 1;
   return sent;
@@ -280,7 +296,7 @@ Result<bool> ReadLine::post_note(WordKind kind) noexcept {
 
 Result<void> ReadLine::post_due_note() noexcept {
   if (is_closed() || (!sent_.may_announce() && !coming_.has_to_tell())) return success();
-  LEND_TRY(is_posted, post_note(WordKind::data));
+  LEND_TRY(is_posted, post_note(WordKind::data, freed_));
   static_cast<void>(is_posted);  // else the next news find room
   return success();
 }
@@ -295,7 +311,7 @@ Result<bool> ReadLine::poll() noexcept {
   take_news();
   // A note that only announces is no news: what it announces is.
   bool const is_acknowledged = sends_in_flight() < in_flight;
-  return std::exchange(has_news_, false) || is_acknowledged || wrong_.has_value();
+  return std::exchange(has_news_, false) || is_acknowledged || is_word_due_ || wrong_.has_value();
 }
 
 }  // namespace lend::transport

@@ -83,8 +83,10 @@ class ReadLine final : public ChannelLine {
   void write_header(std::uint32_t cell, std::uint32_t length) noexcept;
   /// Puts the message of the last room() at this cell, behind its header.
   void place_message(std::uint32_t cell, std::uint32_t length) noexcept;
-  /// Posts a note that says how this end stands. False: no room now.
-  [[nodiscard]] Result<bool> post_note(WordKind kind) noexcept;
+  /// Posts a note that says how this end stands. False, and nothing changed: no room now.
+  [[nodiscard]] Result<bool> post_note(WordKind kind, std::uint32_t freed) noexcept;
+  /// A word says that so many messages of all times are freed, modulo freed_modulus.
+  void tell_freed(std::uint32_t freed) noexcept;
   /// Posts one if a tail can be announced, or the peer must be told what was read.
   [[nodiscard]] Result<void> post_due_note() noexcept;
 
@@ -97,6 +99,7 @@ class ReadLine final : public ChannelLine {
   std::uint32_t sent_cells_ = 0;              // the position of send_at_
   std::uint32_t freed_ = 0;                   // messages, as the last word said
   std::uint32_t next_word_ = 0;               // slot
+  bool is_word_due_ = false;                  // a word of the credits that found no room
 
   ReadTails coming_;
   std::uint32_t request_at_ = 0, take_at_ = 0;  // cells
@@ -105,7 +108,8 @@ class ReadLine final : public ChannelLine {
   std::uint32_t oldest_read_ = 0, reads_posted_ = 0;
   std::uint32_t peers_freed_ = 0, told_freed_ = 0;  // as the last note says, and the last arrival
   bool has_credit_ = false, has_finish_ = false, has_given_finish_ = false;
-  std::uint32_t next_slot_ = 0;
+  std::uint32_t next_slot_ = 0, next_freed_ = 0;
+  std::vector<std::uint32_t> ends_;  // of messages that came, by slot: positions
   bool has_news_ = false;
   std::optional<Error> wrong_{};  // what ended it: what came before is taken first
   // What is poisoned for AddressSanitizer but for messages that are held, which are here by slot.

@@ -93,10 +93,12 @@ class ReadTails {
 
   /// A note announces this tail. False, and nothing changed, if the ring cannot be filled so far.
   [[nodiscard]] bool take_tail(std::uint32_t tail) noexcept {
-    if (tail - taken_ > cells_ || tail - taken_ < announced_ - taken_) return false;
+    if (tail - freed_ > cells_ || tail - freed_ < announced_ - freed_) return false;
     announced_ = tail;
     return true;
   }
+  /// A word says that the cells before this position are free: where a message ends.
+  void free(std::uint32_t position) noexcept { freed_ = position; }
   [[nodiscard]] std::uint32_t announced() const noexcept { return announced_; }
   /// Cells that are announced and not requested: the next ones to read.
   [[nodiscard]] std::uint32_t unrequested() const noexcept { return announced_ - requested_; }
@@ -118,8 +120,8 @@ class ReadTails {
 
  private:
   std::uint32_t cells_;
-  // Taken and told lie before read, and that before requested and announced.
-  std::uint32_t taken_ = 0, told_ = 0, read_ = 0, requested_ = 0, announced_ = 0;
+  // Freed lies before taken, that and told before read, and that before requested and announced.
+  std::uint32_t freed_ = 0, taken_ = 0, told_ = 0, read_ = 0, requested_ = 0, announced_ = 0;
 };
 
 }  // namespace lend::transport

@@ -172,7 +172,9 @@ class Model {
     reach(std::move(state));
   }
   static void tell(State& state) {
-    state.words.push_back({state.coming.read(), state.in.freed()});
+    auto const freed = state.in.freed();
+    state.words.push_back({state.coming.read(), freed});
+    if (freed > 0) state.coming.free(state.messages[freed - 1].end);
     state.in.note_told();
     state.coming.note_told();
   }
@@ -237,6 +239,13 @@ TEST_CASE("a tail beyond the ring, and a count of what was not announced, are re
   CHECK(coming.take_tail(3));
   CHECK_FALSE(coming.take_tail(2));  // behind what was announced
   CHECK(coming.unrequested() == 3);
+  coming.request(3);
+  coming.land(3);
+  coming.take(3);
+  CHECK_FALSE(coming.take_tail(9));  // read and taken, and not told to be free
+  coming.free(2);
+  CHECK_FALSE(coming.take_tail(11));
+  CHECK(coming.take_tail(10));
 
   SentTails sent{4};
   sent.take(2);
@@ -248,4 +257,29 @@ TEST_CASE("a tail beyond the ring, and a count of what was not announced, are re
   CHECK_FALSE(sent.take_read(1, 1));  // freed, and not read
   CHECK(sent.take_read(2, 1));
   CHECK(sent.unread() == 1);
+}
+
+TEST_CASE("positions of a ring go on behind 2^32", "[transport]") {
+  constexpr std::uint32_t ring = 1u << 20, quarter = ring / 4;
+  ReadTails coming{ring};
+  SentTails sent{4};
+  std::uint32_t position = 0, freed = 0;
+  constexpr std::uint64_t messages = 20'000;
+  static_assert(messages * quarter > UINT32_MAX);
+  for (std::uint64_t message = 0; message < messages; ++message) {
+    sent.take(quarter);
+    REQUIRE(sent.may_announce());
+    position += quarter;
+    REQUIRE(sent.announce() == position);
+    REQUIRE_FALSE(coming.take_tail(position + ring));
+    REQUIRE(coming.take_tail(position));
+    coming.request(coming.unrequested());
+    coming.land(quarter);
+    coming.take(coming.untaken());
+    REQUIRE_FALSE(sent.take_read(position + 1, freed));
+    freed = (freed + 1) % freed_modulus;
+    coming.free(position);
+    REQUIRE(sent.take_read(coming.read(), freed));
+    REQUIRE(sent.unread() == 0);
+  }
 }
