@@ -18,12 +18,11 @@ from pathlib import Path
 COUNT = 2000
 AT_ONCE = 16
 PARTS = {"one at a time": ("send", "receive"), "sender of many": ("send",), "receiver of many": ("receive",)}
-# Instructions above `scoped`, at most: what g++ 12 -O2 makes, and some 8 in a hundred. Sends take the
-# soft device's short way; the writes with an immediate of a CreditRing do not. A ReadRing sends many
-# only while both ends run.
-BANDS = {"transport send_receive": (1320, 400, 1030), "transport credit_ring": (1810, 970, 770),
+# Instructions above `scoped`, at most: what g++ 12 -O2 makes, and some 8 in a hundred. Sends and writes
+# take the soft device's short way. A ReadRing sends many only while both ends run.
+BANDS = {"transport send_receive": (1320, 400, 1030), "transport credit_ring": (1290, 443, 770),
          "transport read_ring": (7750,), "stream send_receive": (1600, 510, 1100),
-         "stream credit_ring": (2140, 1080, 900), "stream read_ring": (8030,)}
+         "stream credit_ring": (1615, 552, 900), "stream read_ring": (8030,)}
 
 
 def count(program, way, part):

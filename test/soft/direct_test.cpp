@@ -35,9 +35,12 @@ struct Stage {
     CHECK(await_one(link.a.sends).status == IBV_WC_SUCCESS);
     CHECK(await_one(link.b.receives).byte_len == length);
   }
-  ibv_wc_status write(std::uint32_t length) const { return write_to(to, length); }
-  ibv_wc_status write_to(Memory const& memory, std::uint32_t length) const {
-    REQUIRE(post(link.a, {.opcode = IBV_WR_RDMA_WRITE,
+  ibv_wc_status write(std::uint32_t length, ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE) const {
+    return write_to(to, length, opcode);
+  }
+  ibv_wc_status write_to(Memory const& memory, std::uint32_t length,
+                         ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE) const {
+    REQUIRE(post(link.a, {.opcode = opcode,
                           .pieces = {from.piece(0, length)},
                           .remote_address = memory.address(),
                           .remote_key = memory.key()}) == 0);
@@ -56,6 +59,7 @@ bool takes(End const& end, ibv_wr_opcode opcode, std::vector<ibv_sge> pieces,
   wr.sg_list = pieces.data();
   wr.num_sge = static_cast<int>(pieces.size());
   wr.opcode = opcode;
+  wr.imm_data = 0x1234;
   wr.send_flags = flags;
   if (remote != nullptr) wr.wr.rdma = {remote->address(), remote->key()};
   std::lock_guard const guard{qp.send_lock};
@@ -70,7 +74,10 @@ TEST_CASE("a send or write of one piece to mapped memory takes the short way", "
   auto const length = GENERATE(1u, 7u, 8u, 32u, 33u, 4096u);
   auto const sent = from.read(0, length);
   auto const flags = length <= 64 ? GENERATE(0u, unsigned{IBV_SEND_INLINE}) : 0;
-  auto const opcode = GENERATE(IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE);
+  auto const opcode =
+      GENERATE(IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM);
+  bool const is_write = opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+  bool const is_told = opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
   to.write(0, std::string(4096, '-'));
   REQUIRE(post_receive(link.b, 5, {to.piece(0, 4096)}) == 0);
 
@@ -78,16 +85,43 @@ TEST_CASE("a send or write of one piece to mapped memory takes the short way", "
 
   auto const done = await_one(link.a.sends);
   CHECK(done.status == IBV_WC_SUCCESS);
+  CHECK(done.opcode == (is_write ? IBV_WC_RDMA_WRITE : IBV_WC_SEND));
   CHECK(done.byte_len == length);
   auto const received = poll(link.b.receives);
   REQUIRE(received.size() == (opcode == IBV_WR_RDMA_WRITE ? 0 : 1));
   for (auto const& end : received) {
     CHECK(end.wr_id == 5);
+    CHECK(end.opcode == (is_write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV));
     CHECK(end.byte_len == length);
-    CHECK(end.wc_flags == (opcode == IBV_WR_SEND_WITH_IMM ? unsigned{IBV_WC_WITH_IMM} : 0u));
+    CHECK(end.wc_flags == (is_told ? unsigned{IBV_WC_WITH_IMM} : 0u));
+    CHECK(end.imm_data == (is_told ? 0x1234 : 0));
   }
   CHECK(to.read(0, length) == sent);
   CHECK(to.read(length, 4096 - length) == std::string(4096 - length, '-'));
+}
+
+TEST_CASE("a write with an immediate takes the next receive the short way, whatever its pieces",
+          "[soft]") {
+  Stage const stage{GENERATE(Reach::one_context, Reach::two_contexts)};
+  auto const& [link, from, to] = stage;
+  Memory const apart{link.b.domain.get(), 64};
+  apart.write(0, std::string(64, '-'));
+  REQUIRE(post_receive(link.b, 1) == 0);
+  REQUIRE(post_receive(link.b, 2, {apart.piece(0, 1), apart.piece(1, 63)}) == 0);
+  REQUIRE(post_receive(link.b, 3, {apart.piece(0, 64)}) == 0);
+  for (int i = 0; i < 2; ++i)  // unsignalled
+    CHECK(takes(link.a, IBV_WR_RDMA_WRITE_WITH_IMM, {from.piece(0, 200)}, &to, 0));
+  CHECK(poll(link.a.sends).empty());
+  REQUIRE(post(link.a, {.pieces = {from.piece(0, 8)}}) == 0);  // whose receive the others left
+  CHECK(await_one(link.a.sends).wr_id == 1);
+  auto const received = await(link.b.receives, 3);
+  for (std::size_t i = 0; i < 3; ++i) CHECK(received[i].wr_id == i + 1);
+  CHECK(received[1].opcode == IBV_WC_RECV_RDMA_WITH_IMM);
+  CHECK(received[1].byte_len == 200);
+  CHECK(received[2].opcode == IBV_WC_RECV);
+  CHECK(to.read(0, 200) == from.read(0, 200));
+  CHECK(apart.read(0, 8) == from.read(0, 8));
+  CHECK(apart.read(8, 56) == std::string(56, '-'));
 }
 
 TEST_CASE("what is unusual is left to the general way, and nothing is told", "[soft]") {
@@ -96,22 +130,27 @@ TEST_CASE("what is unusual is left to the general way, and nothing is told", "[s
   auto const& a = link.a;
   auto const one = std::vector{from.piece(0, 8)};
   Memory const apart{link.b.domain.get(), 128};
+  to.write(0, "unharmed");
   REQUIRE_FALSE(takes(a, IBV_WR_SEND, one));  // no receive
+  REQUIRE_FALSE(takes(a, IBV_WR_RDMA_WRITE_WITH_IMM, one, &to));
+  CHECK(to.read(0, 8) == "unharmed");
 
   REQUIRE(post_receive(link.b, 1, {to.piece(0, 4), to.piece(4, 4092)}) == 0);
   CHECK_FALSE(takes(a, IBV_WR_SEND, one));  // in two pieces
   CHECK_FALSE(takes(a, IBV_WR_SEND, {from.piece(0, 4), from.piece(4, 4)}));
   CHECK_FALSE(takes(a, IBV_WR_SEND, {from.piece(0, 0)}));
   CHECK_FALSE(takes(a, IBV_WR_RDMA_READ, one, &to));
-  CHECK_FALSE(takes(a, IBV_WR_RDMA_WRITE_WITH_IMM, one, &to));
-  CHECK_FALSE(takes(a, IBV_WR_RDMA_WRITE, one, &apart));  // not mapped
   auto wrong = one;
   wrong[0].lkey ^= 1;
-  CHECK_FALSE(takes(a, IBV_WR_RDMA_WRITE, wrong, &to));
   auto& rx = static_cast<soft::QueuePair*>(link.b.qp.get())->shared->rx;
-  rx.lock({7, nullptr, nullptr});
-  CHECK_FALSE(takes(a, IBV_WR_RDMA_WRITE, one, &to));
-  rx.unlock();
+  for (auto const opcode : {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM}) {
+    CHECK_FALSE(takes(a, opcode, one, &apart));  // not mapped
+    CHECK_FALSE(takes(a, opcode, one));          // no such key
+    CHECK_FALSE(takes(a, opcode, wrong, &to));
+    rx.lock({7, nullptr, nullptr});
+    CHECK_FALSE(takes(a, opcode, one, &to));
+    rx.unlock();
+  }
 
   CHECK(poll(a.sends).empty());
   CHECK(poll(link.b.receives).empty());
@@ -142,6 +181,7 @@ TEST_CASE("messages that wake their receiver, or are long for private memory, go
   notify.set(soft::notify_any);
   CHECK_FALSE(takes(link.a, IBV_WR_SEND, {from.piece(0, 8)}));
   CHECK_FALSE(takes(link.a, IBV_WR_SEND, {from.piece(0, 128)}));
+  CHECK_FALSE(takes(link.a, IBV_WR_RDMA_WRITE_WITH_IMM, {from.piece(0, 8)}, &to));
   notify.set(0);
   CHECK(takes(link.a, IBV_WR_SEND, {from.piece(0, 8)}));
 }
@@ -150,22 +190,24 @@ TEST_CASE("a remote key means what it means now, whatever it meant to the reques
           "[soft]") {
   Stage stage{GENERATE(Reach::one_context, Reach::two_contexts)};
   auto& [link, from, to] = stage;
+  auto const opcode = GENERATE(IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM);
+  REQUIRE(post_receive(link.b, 4) == 0);
   auto const change = [&](int flags, void* at, std::size_t length, int access) {
     return soft::rereg_mr(to.region(), flags, nullptr, at, length, access);
   };
   SECTION("another range") {
     REQUIRE(change(IBV_REREG_MR_CHANGE_TRANSLATION, to.at(8), 16, 0) == 0);
-    CHECK(stage.write(8) == IBV_WC_REM_ACCESS_ERR);
+    CHECK(stage.write(8, opcode) == IBV_WC_REM_ACCESS_ERR);
   }
   SECTION("fewer rights") {
     REQUIRE(change(IBV_REREG_MR_CHANGE_ACCESS, nullptr, 0, IBV_ACCESS_REMOTE_READ) == 0);
-    CHECK(stage.write(8) == IBV_WC_REM_ACCESS_ERR);
+    CHECK(stage.write(8, opcode) == IBV_WC_REM_ACCESS_ERR);
   }
   SECTION("none") {
     auto const key = to.key();
     auto const address = to.address();
     to.deregister();
-    REQUIRE(post(link.a, {.opcode = IBV_WR_RDMA_WRITE,
+    REQUIRE(post(link.a, {.opcode = opcode,
                           .pieces = {from.piece(0, 8)},
                           .remote_address = address,
                           .remote_key = key}) == 0);
@@ -176,7 +218,7 @@ TEST_CASE("a remote key means what it means now, whatever it meant to the reques
     attributes.qp_access_flags = 0;
     REQUIRE(move(link.b.qp.get(), IBV_QPS_RTS, attributes, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS) ==
             0);
-    CHECK(stage.write(8) == IBV_WC_REM_INV_REQ_ERR);
+    CHECK(stage.write(8, opcode) == IBV_WC_REM_INV_REQ_ERR);
   }
 }
 
@@ -246,11 +288,16 @@ TEST_CASE("a sender that was reset finds the other target of its new connection"
 TEST_CASE("a target's queue that grew and is full takes what comes by the short way", "[soft]") {
   Stage const stage{Reach::two_contexts, {.sends = 64, .receives = 64, .completions = 4}};
   auto const& [link, from, to] = stage;
+  auto const opcode = GENERATE(IBV_WR_SEND, IBV_WR_RDMA_WRITE_WITH_IMM);
   REQUIRE(ibv().resize_cq(link.b.receives.get(), 64) == 0);
   REQUIRE(ibv().resize_cq(link.a.sends.get(), 64) == 0);
   for (std::uint64_t id = 0; id < 40; ++id) {
     REQUIRE(post_receive(link.b, id, {to.piece(0, 64)}) == 0);
-    REQUIRE(post(link.a, {.id = id, .pieces = {from.piece(0, 8)}}) == 0);
+    REQUIRE(post(link.a, {.opcode = opcode,
+                          .id = id,
+                          .pieces = {from.piece(0, 8)},
+                          .remote_address = to.address(),
+                          .remote_key = to.key()}) == 0);
   }
   auto const ends = await(link.b.receives, 40);
   for (std::uint64_t id = 0; id < 40; ++id) CHECK(ends[id].wr_id == id);

@@ -20,8 +20,13 @@
 namespace lend::soft {
 namespace {
 
-constexpr std::uint32_t direct_operations =
-    1u << IBV_WR_SEND | 1u << IBV_WR_SEND_WITH_IMM | 1u << IBV_WR_RDMA_WRITE;
+// The writes and sends, without and with an immediate, are all up to this one.
+constexpr auto last_direct = IBV_WR_SEND_WITH_IMM;
+static_assert(IBV_WR_RDMA_WRITE == 0 && IBV_WR_RDMA_WRITE_WITH_IMM == 1 && IBV_WR_SEND == 2 &&
+              last_direct == 3);
+bool is_write(ibv_send_wr const& wr) noexcept {
+  return wr.opcode <= IBV_WR_RDMA_WRITE_WITH_IMM;
+}
 
 /// Looks at the target, whose rx is held. False: it does not listen to us, or says nonsense.
 [[gnu::noinline]] bool learn(QueuePair& qp) noexcept {
@@ -116,24 +121,35 @@ constexpr std::uint32_t direct_operations =
     rest.bytes[i - own_words].set(words[i]);
 }
 
+/// The completion of a receive at the target. `placed`: the bytes are in memory, else in it.
+struct Arrival {
+  std::uint64_t position;
+  ReceiveKind kind;
+  bool placed;
+  bool is_in_stream;
+};
+
+[[gnu::always_inline]] inline std::uint8_t flags_of(ibv_send_wr const& wr) noexcept {
+  return wr.opcode == IBV_WR_SEND ? 0 : IBV_WC_WITH_IMM;
+}
+
 /// Publishes what push_plain() left: once a message has come in, it is completed, whatever happens
-/// to its receiver meanwhile. `placed`: its bytes are in the receive's memory.
-[[gnu::noinline]] bool push_all(QueuePair& qp, ibv_send_wr const& wr, std::uint64_t position,
-                                bool placed, bool is_in_stream) noexcept {
+/// to its receiver meanwhile.
+[[gnu::noinline]] bool push_all(QueuePair& qp, ibv_send_wr const& wr,
+                                Arrival const& arrival) noexcept {
   auto const& piece = *wr.sg_list;
   ReceiveEnd end{};
   end.queue_pair = qp.known->number;
   end.epoch = static_cast<std::uint32_t>(qp.known->epoch);
-  end.receive = static_cast<std::uint32_t>(position);
+  end.receive = static_cast<std::uint32_t>(arrival.position);
   end.length = piece.length;
   end.immediate = wr.imm_data;
   end.status = IBV_WC_SUCCESS;
-  bool const is_wide = !placed && piece.length > SharedCompletion::own_max;
-  end.kind = is_wide ? ReceiveKind::wide : ReceiveKind::send;
-  end.flags = wr.opcode == IBV_WR_SEND_WITH_IMM ? IBV_WC_WITH_IMM : 0;
+  end.kind = arrival.kind;
+  end.flags = flags_of(wr);
   end.is_solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0;
-  end.is_in_stream = is_in_stream;
-  if (!placed) {
+  end.is_in_stream = arrival.is_in_stream;
+  if (!arrival.placed) {
     end.inline_length = static_cast<std::uint8_t>(piece.length);
     copy_few(reinterpret_cast<std::byte*>(end.bytes),
              reinterpret_cast<std::byte const*>(piece.addr), piece.length);
@@ -142,59 +158,74 @@ constexpr std::uint32_t direct_operations =
                           qp.owner().claimant, qp.peer->wakers()) == Pushed::yes;
 }
 
-/// As write_directly().
-[[gnu::always_inline]] inline bool send_directly(QueuePair& qp, ibv_send_wr const& wr,
-                                                 std::uint32_t outstanding) noexcept {
-  auto& known = *qp.known;
-  auto& target = *qp.target;
-  auto const& piece = *wr.sg_list;
-  auto const length = piece.length;
-  auto const* const from = reinterpret_cast<std::byte const*>(piece.addr);
-  if (!known.queue.is_current() && !learn(qp)) [[unlikely]]  // before the bytes are copied
-    return false;
-  if (known.receives.base == nullptr || known.queue.queue->notify.get() != 0) return false;
-  auto const position = target.receive_tail.load(std::memory_order_relaxed);
+/// The target's next receive. Null: there is none, or this is for the general way. The caller holds
+/// rx of the target.
+[[gnu::always_inline]] inline SharedReceive const* find_receive(QueuePair& qp,
+                                                                std::uint64_t position) noexcept {
+  auto const& known = *qp.known;
+  if (!known.queue.is_current() && !learn(qp)) [[unlikely]]
+    return nullptr;
+  if (known.receives.base == nullptr || known.queue.queue->notify.get() != 0) return nullptr;
   auto const& posted = known.receives.at(position);
   qp.next_receive.store(&known.receives.at(position + 1), std::memory_order_relaxed);
-  if (!is_valid(posted, position) || posted.piece_count.get() == 0) return false;
-  auto const& into = posted.pieces[0];
-  if (into.length.get() < length) return false;
-  auto const key = into.key.get();
-  auto const address = into.address.get();
-  auto* const to = length <= SharedCompletion::own_max
-                       ? nullptr
-                       : find_bytes(qp, key, address, length, IBV_ACCESS_LOCAL_WRITE);
-  if (to != nullptr)
-    copy_in_order(to, from, length);
-  else if (length <= SharedCompletion::own_max ? !may_receive(qp, key, address, length)
-                                               : !lies_apart(qp, key, address, length))
-    return false;
+  return is_valid(posted, position) ? &posted : nullptr;
+}
+
+/// Completes the receive that find_receive() found.
+[[gnu::always_inline]] inline bool complete(QueuePair& qp, ibv_send_wr const& wr,
+                                            Arrival const& arrival) noexcept {
+  auto& known = *qp.known;
+  auto const& piece = *wr.sg_list;
+  auto const length = piece.length;
   auto const write = [&](SharedCompletion& slot) {
     slot.queue_pair.set(known.number);
     slot.epoch.set(static_cast<std::uint32_t>(known.epoch));
-    slot.receive.set(static_cast<std::uint32_t>(position));
+    slot.receive.set(static_cast<std::uint32_t>(arrival.position));
     slot.length.set(length);
     slot.immediate.set(wr.imm_data);
     slot.status.set(IBV_WC_SUCCESS);
-    bool const is_wide = to == nullptr && length > SharedCompletion::own_max;
-    slot.kind.set(static_cast<std::uint8_t>(is_wide ? ReceiveKind::wide : ReceiveKind::send));
-    slot.flags.set(wr.opcode == IBV_WR_SEND_WITH_IMM ? IBV_WC_WITH_IMM : 0);
-    slot.inline_length.set(static_cast<std::uint8_t>(to == nullptr ? length : 0));
-    if (to != nullptr) return;
+    slot.kind.set(static_cast<std::uint8_t>(arrival.kind));
+    slot.flags.set(flags_of(wr));
+    slot.inline_length.set(static_cast<std::uint8_t>(arrival.placed ? 0 : length));
+    if (arrival.placed) return;
     std::uint64_t words[SharedCompletion::inline_max / word_bytes];
-    copy_few(reinterpret_cast<std::byte*>(words), from, length);
+    copy_few(reinterpret_cast<std::byte*>(words), reinterpret_cast<std::byte const*>(piece.addr),
+             length);
+    bool const is_wide = arrival.kind == ReceiveKind::wide;
     auto const in_slot = is_wide ? SharedCompletion::own_max : length;
     for (unsigned i = 0; i * word_bytes < in_slot; ++i) slot.bytes[i].set(words[i]);
     if (is_wide) [[unlikely]]
       write_rest(known.queue, slot, words, length);
   };
-  bool const is_in_stream = outstanding >= stream_depth;
-  if (!push_plain(known.queue, qp.owner().claimant, is_in_stream, write) &&
-      !push_all(qp, wr, position, to != nullptr, is_in_stream)) [[unlikely]]
+  if (!push_plain(known.queue, qp.owner().claimant, arrival.is_in_stream, write) &&
+      !push_all(qp, wr, arrival)) [[unlikely]]
     return false;
   // After the completion: if this process dies in between, no sender matches this receive again.
-  target.receive_tail.store(position + 1, std::memory_order_relaxed);
+  qp.target->receive_tail.store(arrival.position + 1, std::memory_order_relaxed);
   return true;
+}
+
+/// Brings a message to the receive `posted`, or leaves it to the completion, as `arrival` says.
+[[gnu::always_inline]] inline bool place_message(QueuePair& qp, ibv_send_wr const& wr,
+                                                 SharedReceive const& posted,
+                                                 Arrival& arrival) noexcept {
+  auto const& piece = *wr.sg_list;
+  auto const length = piece.length;
+  if (posted.piece_count.get() == 0) return false;
+  auto const& into = posted.pieces[0];
+  if (into.length.get() < length) return false;
+  auto const key = into.key.get();
+  auto const address = into.address.get();
+  bool const is_small = length <= SharedCompletion::own_max;
+  auto* const to =
+      is_small ? nullptr : find_bytes(qp, key, address, length, IBV_ACCESS_LOCAL_WRITE);
+  arrival.placed = to != nullptr;
+  arrival.kind = to == nullptr && !is_small ? ReceiveKind::wide : ReceiveKind::send;
+  if (to != nullptr) {
+    copy_in_order(to, reinterpret_cast<std::byte const*>(piece.addr), length);
+    return true;
+  }
+  return is_small ? may_receive(qp, key, address, length) : lies_apart(qp, key, address, length);
 }
 
 /// Takes rx of the target.
@@ -206,16 +237,21 @@ constexpr std::uint32_t direct_operations =
   // Acquire pairs with modify_qp: what RTR set is there. In RTR the first message is an event.
   if (target.state.load(std::memory_order_acquire) != IBV_QPS_RTS) return false;
   if (qp.known->epoch != target.epoch.get() && !learn(qp)) return false;
-  return wr.opcode == IBV_WR_RDMA_WRITE ? write_directly(qp, wr)
-                                        : send_directly(qp, wr, outstanding);
+  bool const takes_receive = wr.opcode != IBV_WR_RDMA_WRITE;
+  auto const position = target.receive_tail.load(std::memory_order_relaxed);
+  // Before the bytes are copied: without a receive none are.
+  auto const* const posted = takes_receive ? find_receive(qp, position) : nullptr;
+  if (takes_receive && posted == nullptr) return false;
+  Arrival arrival{position, ReceiveKind::write_with_immediate, true, outstanding >= stream_depth};
+  if (is_write(wr) ? !write_directly(qp, wr) : !place_message(qp, wr, *posted, arrival))
+    return false;
+  return !takes_receive || complete(qp, wr, arrival);
 }
 
 }  // namespace
 
 bool execute_directly(QueuePair& qp, ibv_send_wr const& wr) noexcept {
-  if (wr.num_sge != 1 || wr.opcode > IBV_WR_SEND_WITH_IMM ||
-      (direct_operations >> wr.opcode & 1) == 0)
-    return false;
+  if (wr.num_sge != 1 || wr.opcode > last_direct) return false;
   auto const& piece = *wr.sg_list;
   auto& context = qp.owner();
   if (piece.length == 0 || piece.length > message_bytes_max || qp.qp_type != IBV_QPT_RC ||
@@ -225,8 +261,7 @@ bool execute_directly(QueuePair& qp, ibv_send_wr const& wr) noexcept {
   // Acquire pairs with poll_cq: a freed slot is read no more.
   auto const outstanding = qp.send_posted - qp.send_freed.load(std::memory_order_acquire);
   if (outstanding >= qp.send_depth) return false;
-  if (qp.is_target_apart && piece.length > SharedCompletion::inline_max &&
-      wr.opcode != IBV_WR_RDMA_WRITE)
+  if (qp.is_target_apart && piece.length > SharedCompletion::inline_max && !is_write(wr))
     return false;
   if (qp.known == nullptr) [[unlikely]] {  // the first time: an idle queue pair stays small
     qp.known.reset(new (std::nothrow) KnownTarget);
@@ -239,7 +274,7 @@ bool execute_directly(QueuePair& qp, ibv_send_wr const& wr) noexcept {
   if (!is_ours || qp.peer->is_dead() || !reach_target(qp, wr, outstanding)) return false;
   auto const position = qp.send_posted++;
   if (((wr.send_flags | qp.flags) & IBV_SEND_SIGNALED) == 0) return true;
-  auto const opcode = wr.opcode == IBV_WR_RDMA_WRITE ? IBV_WC_RDMA_WRITE : IBV_WC_SEND;
+  auto const opcode = is_write(wr) ? IBV_WC_RDMA_WRITE : IBV_WC_SEND;
   if (!push_local(qp.sends(), {&qp, wr.wr_id, position, piece.length, 0, IBV_WC_SUCCESS,
                                static_cast<std::uint8_t>(opcode)})) [[unlikely]]
     break_sends(qp, false);
