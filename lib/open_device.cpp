@@ -81,7 +81,7 @@ Error no_such_device(Wanted const& wanted, std::vector<Device> const& all) {
     text = wanted.choice.kind == Kind::software_rdma ? "no software RDMA device on this host"
                                                      : "no RDMA card on this host";
   text += wanted.source + "; there is: " + names_of(all);
-  if (auto const obstacle = verbs::libibverbs().obstacle(); !obstacle.empty())
+  if (auto const obstacle = verbs::libibverbs_obstacle(); !obstacle.empty())
     text += "; devices of the kernel need libibverbs: " + base::shown(obstacle, 200);
   return Error{Errc::not_found, std::move(text)};
 }

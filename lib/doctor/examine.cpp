@@ -69,7 +69,7 @@ std::vector<Finding> doctor::examine(Host const& host) {
 std::vector<Finding> examine() {
   return doctor::examine({.devices = list_devices(),
                           .open = [](DeviceChoice const& choice) { return open_device(choice); },
-                          .libibverbs_obstacle = verbs::libibverbs().obstacle()});
+                          .libibverbs_obstacle = verbs::libibverbs_obstacle()});
 }
 
 std::string_view name_of(FindingLevel level) noexcept {

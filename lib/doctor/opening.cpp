@@ -17,7 +17,8 @@ namespace {
 /// "/usr/lib/…/libibverbs.so.1.14.44.0": the file's own name has the version of rdma-core last.
 std::string path_of_libibverbs() {
   char const* const name = verbs::libibverbs().path();
-  if (*name == '\0') return "no libibverbs";
+  if (*name == '\0')
+    return verbs::libibverbs_obstacle().empty() ? "libibverbs in this program" : "no libibverbs";
   char* const whole = ::realpath(name, nullptr);
   std::string path{whole != nullptr ? whole : name};
   std::free(whole);

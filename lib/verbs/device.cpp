@@ -36,7 +36,7 @@ std::optional<std::uint32_t> numa_node_of(ibv_device const& device) {
 
 /// A device of the kernel that cannot be reached is an error, lest another stand in for it.
 Result<void> check_library() {
-  auto const obstacle = verbs::libibverbs().obstacle();
+  auto const obstacle = verbs::libibverbs_obstacle();
   std::error_code none;
   std::filesystem::directory_iterator const first{"/sys/class/infiniband", none};
   if (obstacle.empty() || first == std::filesystem::directory_iterator{}) return success();

@@ -14,6 +14,8 @@
 
 extern "C" {
 
+char const lend::verbs::lend_loads_rdma_core = 1;
+
 int _ibv_query_gid_ex(ibv_context* context, uint32_t port_num, uint32_t gid_index,
                       ibv_gid_entry* entry, uint32_t flags, size_t entry_size) {
   return LEND_CALL(_ibv_query_gid_ex, "IBVERBS_1.11", context, port_num, gid_index, entry, flags,

@@ -81,6 +81,10 @@ auto call_loaded(RdmaCoreLibrary const& library, char const* name, char const* v
     return Returned();
 }
 
+/// Beside the functions that load; null where lend is linked with rdma-core, whose archives inside
+/// a program have no file to be loaded.
+extern "C" [[gnu::weak, gnu::visibility("hidden")]] char const lend_loads_rdma_core;
+
 /// Each is loaded at the first call. Where lend is linked with rdma-core they are there already.
 [[nodiscard]] inline RdmaCoreLibrary const& libibverbs() noexcept {
   static RdmaCoreLibrary const library{"libibverbs.so.1"};
@@ -89,6 +93,11 @@ auto call_loaded(RdmaCoreLibrary const& library, char const* name, char const* v
 [[nodiscard]] inline RdmaCoreLibrary const& librdmacm() noexcept {
   static RdmaCoreLibrary const library{"librdmacm.so.1"};
   return library;
+}
+
+/// Why no device of the kernel can be opened; empty if libibverbs is there.
+[[nodiscard]] inline std::string libibverbs_obstacle() {
+  return &lend_loads_rdma_core != nullptr ? libibverbs().obstacle() : std::string{};
 }
 
 }  // namespace lend::verbs
