@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // One thread at a time.
+#include <base/giving_up.hpp>
 #include <lend/stream/byte_stream.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -13,13 +15,16 @@ ByteStream::ByteStream(AnyTransport transport) noexcept : transport_{std::move(t
 // ---- reading ----
 
 Result<std::span<std::byte const>> ByteStream::try_peek() noexcept {
-  while (read_ == current_.bytes().size() && !is_at_end_) {
+  // Above: of a stream that was moved from, which the transport says.
+  for (std::uint32_t empty = 0; read_ >= current_.bytes().size() && !is_at_end_;) {
     current_ = Received{};  // gives the room back before the next is asked for
     read_ = 0;
     LEND_TRY(next, transport_.try_receive());
     if (!next) break;
     is_at_end_ = next.is_end();
     current_ = std::move(next);
+    // All that had come is seen: a peer may go on sending empty messages for ever.
+    if (current_.bytes().empty() && ++empty > transport_.limits().window) break;
   }
   return current_.bytes().subspan(read_);
 }
@@ -51,9 +56,11 @@ Result<ByteStream::Taken> ByteStream::try_read(std::span<std::byte> target) noex
 
 Result<ByteStream::Taken> ByteStream::read_some(std::span<std::byte> target,
                                                 Deadline deadline) noexcept {
-  for (;;) {
+  // What changes may be no byte, again and again: the deadline counts in any case.
+  for (bool is_late = false;; is_late = deadline.has_passed()) {
     LEND_TRY(taken, try_read(target));
     if (taken.bytes > 0 || taken.at_end || target.empty()) return taken;
+    if (is_late) return base::gave_up(deadline, "the peer sent no byte", "; read again");
     LEND_TRYV(wait_for_change(deadline));
   }
 }

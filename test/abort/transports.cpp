@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A transport is used under the name that it was moved away from.
 #include <lend/network/meeting.hpp>
+#include <lend/stream/byte_stream.hpp>
 #include <lend/transport/any.hpp>
 #include <lend/transport/credit_ring.hpp>
 #include <lend/transport/memory.hpp>
@@ -29,6 +30,19 @@ ABORT_CASE(any_transport_asked_after_move, "an AnyTransport was used after it ha
   lend::AnyTransport const elsewhere{std::move(any)};
   // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
   return any.limits().window > 0 ? lend::success() : lend::Result<void>{lend::Errc::denied};
+}
+
+// A stream is read on under the name it was moved away from in the middle of a message.
+ABORT_CASE(stream_read_after_move, "an AnyTransport was used after it had been moved") {
+  LEND_TRY(ends, lend::memory_transports());
+  LEND_TRYV(lend::send_message(ends.second, std::array<std::byte, 3>{}));
+  lend::ByteStream stream{lend::AnyTransport{std::move(ends.first)}};
+  LEND_TRY(shown, stream.try_peek());
+  stream.consume(shown.size() - 1);
+  lend::ByteStream const elsewhere{std::move(stream)};
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
+  LEND_TRY(after, stream.try_peek());
+  return after.empty() ? lend::success() : lend::Result<void>{lend::Errc::denied};
 }
 
 // A prepared transport is asked for its terms under the name it was moved away from.

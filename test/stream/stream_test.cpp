@@ -5,6 +5,7 @@
 #include <lend/transport/memory.hpp>
 
 #include <array>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
@@ -34,6 +35,48 @@ std::string try_read(ByteStream& stream, std::size_t most) {
   auto const taken = must(stream.try_read(std::as_writable_bytes(std::span{text})));
   text.resize(taken.bytes);
   return text;
+}
+
+/// An end whose peer sends a message before each receive, until it has sent all.
+class Flooded {
+ public:
+  struct Peer {
+    MemoryTransport end;
+    std::string message;
+    int left = 100'000;
+  };
+  Flooded(MemoryTransport own, std::shared_ptr<Peer> peer)
+      : own_{std::move(own)}, peer_{std::move(peer)} {}
+
+  Result<Received> try_receive() noexcept {
+    if (peer_->left > 0) {
+      auto const piece = bytes_of(peer_->message);
+      LEND_TRY(is_sent, try_send(peer_->end, {&piece, 1}));
+      peer_->left -= is_sent;
+    }
+    return own_.try_receive();
+  }
+  Result<Draft> try_draft(std::size_t least, std::size_t most) noexcept {
+    return own_.try_draft(least, most);
+  }
+  Result<void> finish_sending() noexcept { return own_.finish_sending(); }
+  void disconnect() noexcept { own_.disconnect(); }
+  Result<bool> poll() noexcept { return own_.poll(); }
+  Result<bool> arm() noexcept { return own_.arm(); }
+  Result<int> descriptor() const noexcept { return own_.descriptor(); }
+  Deadline look_again() const noexcept { return own_.look_again(); }
+  std::uint32_t sends_in_flight() const noexcept { return own_.sends_in_flight(); }
+  TransportLimits const& limits() const noexcept { return own_.limits(); }
+
+ private:
+  MemoryTransport own_;
+  std::shared_ptr<Peer> peer_;
+};
+
+std::pair<AnyTransport, std::shared_ptr<Flooded::Peer>> flooded(std::string message) {
+  auto [a, b] = must(memory_transports({.window = 4, .message_bytes_max = 10}));
+  auto peer = std::make_shared<Flooded::Peer>(Flooded::Peer{std::move(b), std::move(message)});
+  return {AnyTransport{Flooded{std::move(a), peer}}, peer};
 }
 
 }  // namespace
@@ -131,6 +174,30 @@ TEST_CASE("a wait of a stream that is given up has moved no byte, or says how ma
   CHECK(must(a.write(bytes_of("more"), patience())) == 4);
   CHECK(try_read(b, 100) == "more");
   CHECK(must(b.read_some({}, patience())).bytes == 0);
+}
+
+TEST_CASE("a peer that sends without end keeps finish() from no deadline", "[stream]") {
+  auto [end, peer] = flooded("more");
+  CHECK(error_of(finish(end, within(0ms))) == Errc::timed_out);
+  Cancellation stopping;
+  stopping.cancel();
+  CHECK(error_of(finish(end, Deadline::never().unless(stopping))) == Errc::cancelled);
+  CHECK(peer->left > 90'000);
+  peer->left = 0;
+  must(peer->end.finish_sending());
+  must(finish(end, patience()));
+}
+
+TEST_CASE("a peer that sends empty messages without end keeps a read from no deadline",
+          "[stream]") {
+  auto [end, peer] = flooded("");
+  ByteStream stream{std::move(end)};
+  CHECK(try_read(stream, 10).empty());
+  std::array<std::byte, 4> room;
+  CHECK(error_of(stream.read_some(room, within(0ms))) == Errc::timed_out);
+  CHECK(peer->left > 90'000);
+  peer->message = "full";
+  CHECK(must(stream.read_some(room, patience())).bytes == 4);
 }
 
 TEST_CASE("two threads stream seeded bytes both ways in parts of every length", "[stream]") {

@@ -8,6 +8,7 @@
 #include <lend/transport/transport.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -111,15 +112,20 @@ template <IsTransport T>
 ///          timed_out, cancelled  the peer has not finished, or not got all: call it again.
 template <IsTransport T>
 [[nodiscard]] Result<void> finish(T& transport, Deadline deadline) noexcept {
-  for (;;) {
+  // What comes is no end, again and again: the deadline counts once all that had come is dropped.
+  for (bool is_late = false;; is_late = deadline.has_passed()) {
     LEND_TRYV(transport.finish_sending());
-    for (;;) {
+    for (std::uint32_t dropped = 0; dropped <= transport.limits().window; ++dropped) {
       LEND_TRY(received, transport.try_receive());
       if (!received) break;
       if (!received.is_end()) continue;
       if (transport.sends_in_flight() == 0) return success();
       break;
     }
+    if (is_late)
+      return Error{
+          deadline.is_cancelled() ? Errc::cancelled : Errc::timed_out,
+          "the peer has not finished, or not got all: call finish() again, or disconnect()"};
     LEND_TRYV(wait_for_change(transport, deadline));
   }
 }
