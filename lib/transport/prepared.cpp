@@ -6,19 +6,41 @@
 #include <lend/transport/read_ring.hpp>
 #include <lend/transport/send_receive.hpp>
 #include <transport/preparing.hpp>
+#include <transport/read_line.hpp>
 #include <verbs/adoption.hpp>
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 namespace lend {
 
 using channel::CreditSizes;
 
+namespace {
+
+/// The longest request to a peer with these terms.
+std::uint32_t longest_request(transport::Terms const& ours, transport::Terms const& theirs) {
+  if (ours.kind == TransportKind::read_ring)
+    return std::min(ours.ring_bytes, transport::read_bytes_max);
+  return theirs.message_bytes_max +
+         (ours.kind == TransportKind::send_receive ? transport::word_bytes : 0);
+}
+
+}  // namespace
+
 Result<std::unique_ptr<transport::End>> transport::Preparing::connect(
     Way way, std::span<std::byte const> theirs) {
   LEND_TRY(terms, accept_terms(theirs, ours_));
   fit_to_each_other(ours_, terms);
   auto const* const connected = std::get_if<QueuePair>(&way);
+  auto const longest = longest_request(ours_, terms);
+  if (connected != nullptr && connected->native() != nullptr &&
+      connected->message_bytes_max() < longest)
+    return Error{Errc::incompatible_peer, "the connection takes messages of " +
+                                              std::to_string(connected->message_bytes_max()) +
+                                              " bytes, and by the peer's terms some have " +
+                                              std::to_string(longest)};
   auto const first = connected != nullptr && connected->native() != nullptr
                          ? verbs::QueuePairAccess::handle_of(*connected).first_sender
                          : verbs::FirstSender::either;

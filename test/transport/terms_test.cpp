@@ -8,7 +8,10 @@
 #include <array>
 #include <string>
 
+#include <verbs/adoption.hpp>
+
 #include "support/two_ends.hpp"
+#include "transport/channel_ends.hpp"
 
 using namespace lend;
 using namespace lend::test;
@@ -110,4 +113,26 @@ TEST_CASE("a word is read as it was written, and each bit of it counts", "[trans
   }
   CHECK_FALSE(decode(0xc000'0000));
   CHECK_FALSE(decode(0x4000'0001));
+}
+
+TEST_CASE("a connection that takes less than its peer's terms say is refused", "[transport]") {
+  auto const context = open_test_device();
+  if (lacks(context, &DeviceCapabilities::endpoints)) return;
+  auto const domain = must(context.allocate_protection_domain());
+  auto const refused_below = [&]<class Kind>(std::type_identity<Kind>, std::uint32_t needed) {
+    for (auto const bytes : {needed - 1, needed}) {
+      auto a = must(Kind::prepare(domain));
+      auto const b = must(Kind::prepare(domain));
+      auto queue_pair = a.take_queue_pair();
+      verbs::QueuePairAccess::handle_of(queue_pair)->message_bytes_max = bytes;  // as by rdma_cm
+      auto connected = must(std::move(queue_pair).connect(b.endpoint()));
+      auto const made = std::move(a).adopt(std::move(connected), b.terms());
+      CAPTURE(needed, bytes);
+      CHECK(made.has_value() == (bytes == needed));
+      if (!made) CHECK(made.error() == Errc::incompatible_peer);
+    }
+  };
+  refused_below(std::type_identity<SendReceive>{}, 16 * 1024 + word_bytes);
+  refused_below(std::type_identity<ReadRing>{}, 256 * 1024);
+  if (context.capabilities().immediates) refused_below(std::type_identity<CreditRing>{}, 32 * 1024);
 }
