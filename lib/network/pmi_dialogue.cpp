@@ -122,12 +122,10 @@ Result<void> PmiDialogue::take(std::string_view answer) {
   LEND_TRY(line, PmiLine::parse(answer));
   auto const asked = question();
   if (wanted().empty() || line.command() != wanted())
-    return foreign_launcher("answered \"" + shown(asked) + "\" by \"" + shown(answer) +
-                            "\"");
+    return foreign_launcher("answered \"" + shown(asked) + "\" by \"" + shown(answer) + "\"");
   // Where the hosts are not known, the ranks meet at a port.
   if (!line.is_success() && step_ != Step::ask_hosts)
-    return Error{Errc::denied,
-                 "refused \"" + shown(asked) + "\": \"" + shown(answer) + "\""};
+    return Error{Errc::denied, "refused \"" + shown(asked) + "\": \"" + shown(answer) + "\""};
   return apply(line);
 }
 
