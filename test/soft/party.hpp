@@ -123,7 +123,7 @@ struct Party {
     if (habits.is_early) return send(link, random() % soft::UnexpectedMessage::bytes_max);
     auto const length = random() % 3 == 0 ? random() % 128 : random() % size;
     if (habits.is_bad && random() % 8 == 0) return post_a_fault(random, theirs, link);
-    auto const what = random() % 9;
+    auto const what = random() % 10;
     if (what == 0) return receive(link);
     if (what == 1) return send(link, length);
     if (what == 2) return receive(by_mail);
@@ -134,6 +134,7 @@ struct Party {
     if (what == 3)
       return note(mail->send(id, memory.piece(size, length / 2), theirs.mail), id, by_mail);
     if (what == 4) return note(pair.write(id, from, there), id, link);
+    if (what == 9) return note(pair.write_with_immediate(id, from, there), id, link);
     if (what == 5) return note(pair.read(id, memory.piece(0, length), there), id, link);
     if (what == 6) {
       auto const next = next_id++;

@@ -180,6 +180,9 @@ class RawPair {
   int write(std::uint64_t id, Piece const& from, Remote const& to) const {
     return post(IBV_WR_RDMA_WRITE, id, from, to);
   }
+  int write_with_immediate(std::uint64_t id, Piece const& from, Remote const& to) const {
+    return post(IBV_WR_RDMA_WRITE_WITH_IMM, id, from, to);
+  }
   int read(std::uint64_t id, Piece const& into, Remote const& from) const {
     return post(IBV_WR_RDMA_READ, id, into, from);
   }
