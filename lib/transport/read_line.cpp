@@ -311,7 +311,8 @@ Result<bool> ReadLine::poll() noexcept {
   take_news();
   // A note that only announces is no news: what it announces is.
   bool const is_acknowledged = sends_in_flight() < in_flight;
-  return std::exchange(has_news_, false) || is_acknowledged || is_word_due_ || wrong_.has_value();
+  return std::exchange(has_news_, false) || is_acknowledged || std::exchange(is_word_due_, false) ||
+         wrong_.has_value();
 }
 
 }  // namespace lend::transport
