@@ -35,7 +35,10 @@ int poll(ibv_cq* queue, int room, ibv_wc* completions) {
 }  // namespace
 
 extern "C" [[gnu::visibility("default")]] ibv_context* ibv_open_device(ibv_device* device) {
-  auto const open = reinterpret_cast<decltype(&ibv_open_device)>(dlsym(RTLD_NEXT, __func__));
+  void* found = dlsym(RTLD_NEXT, __func__);
+  // lend is not linked with libibverbs, but has loaded it.
+  if (found == nullptr) found = dlsym(dlopen("libibverbs.so.1", RTLD_NOW), __func__);
+  auto const open = reinterpret_cast<decltype(&ibv_open_device)>(found);
   ibv_context* const context = open != nullptr ? open(device) : nullptr;
   if (context == nullptr) return nullptr;
   char const* const asked = std::getenv("LEND_HANDOVER_EVERY");
