@@ -22,7 +22,7 @@ lend's program without lend, on the same queue pair: its ratio is what the progr
 sends nothing inline on devices it does not know, such as SoftRoCE; lend and `raw` do, up to perftest's own
 limits for cards, which tells in messages of up to 236 B. Streams one by one (`raw`, `scoped`) have a
 completion for each message, as perftest -Q 1; beside `batch` there is perftest -l 16 -Q 16, its lists
-of 16. Nothing is gated. Exits 77 without perftest.
+of 16. `datagram` is perftest's -c UD, of at most the MTU. Nothing is gated. Exits 77 without perftest.
 """
 import argparse
 import json
@@ -95,13 +95,16 @@ def run_perftest(options, kind, size, program, *more):
 
 def perftest(options, kind, operation, size, more):
     """Microseconds, of half a round trip or for each message of a stream."""
+    service = ()
+    if operation == "datagram":
+        operation, service = "send", ("-c", "UD")
     if kind == "latency":
         said = run_perftest(options, kind, size, f"ib_{operation}_lat", "-n",
-                            str(options.rounds), "-U")
+                            str(options.rounds), "-U", *service)
         rounds = sorted(map(float, re.findall(r"^\d+, ([0-9.]+)$", said, re.M)))
         return statistics.mean(rounds[len(rounds) // 4:len(rounds) - len(rounds) // 4])
     said = run_perftest(options, kind, size, f"ib_{operation}_bw", "-n",
-                        str(options.messages), *more)
+                        str(options.messages), *service, *more)
     # bytes, iterations, peak, average, million messages a second
     return 1 / float(re.findall(rf"^ *{size} +\d+ .* ([0-9.]+) *$", said, re.M)[-1])
 
@@ -109,12 +112,17 @@ def perftest(options, kind, operation, size, more):
 def lend(options, kind, operation, way, size):
     count = options.rounds if kind == "latency" else options.messages
     _, ahead, environment = setting(options, kind, size)
+    program = [kind, options.device, operation]
+    if operation == "datagram":
+        program = ["datagrams", "latency" if kind == "latency" else "rate", options.device, "send"]
     said = subprocess.run(
-        [*(ahead if options.counted else []), os.path.join(options.folder, kind), options.device,
-         operation, way, str(size), str(count), "--json", "--cores",
+        [*(ahead if options.counted else []), os.path.join(options.folder, program[0]),
+         *program[1:], way, str(size), str(count), "--json", "--cores",
          "any" if options.counted else "two"],
         stdout=subprocess.PIPE, text=True, check=True, timeout=BOUND_SECONDS, env=environment)
     figures = json.loads(said.stdout)
+    if operation == "datagram":
+        return figures["datagram_us"]
     return figures["middle_us"] if kind == "latency" else 1e6 / figures["messages_per_s"]
 
 
@@ -125,7 +133,8 @@ def measure(options, kind, operation, size):
         theirs = {"perftest": perftest(options, kind, operation, size, ONE_BY_ONE)}
         if kind == "bandwidth":
             theirs["perftest -l"] = perftest(options, kind, operation, size, IN_LISTS)
-        ours = {way: lend(options, kind, operation, way, size) for way in WAYS[kind]}
+        ours = {way: lend(options, kind, operation, way, size) for way in WAYS[kind]
+                if (operation, way) != ("datagram", "unsafe")}  # which has none
         for name, value in {**theirs, **ours}.items():
             values.setdefault(name, []).append(value)
         for way, value in ours.items():
@@ -144,10 +153,14 @@ def report(options, kind, operation, size, values, ratios):
                for way in ratios}}), flush=True)
         return
     row = "".join(f"{medians[name]:>12.2f}" for name in values if name not in ratios)
-    for way, all_ratios in ratios.items():
+    for way in WAYS[kind]:
+        if way not in ratios:
+            row += " " * 32
+            continue
+        all_ratios = ratios[way]
         low, middle, high = min(all_ratios), statistics.median(all_ratios), max(all_ratios)
         row += f"{medians[way]:>10.2f} {middle:.3f} ({low:.3f}..{high:.3f})"
-    print(f"{operation:>6} {size:>7} B{row}", flush=True)
+    print(f"{operation:>8} {size:>5} B{row}", flush=True)
 
 
 def go_ahead(process):
@@ -166,7 +179,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--messages", type=int, default=2000)
     parser.add_argument("--sizes", type=int, nargs="+", default=[8, 4096, 65536])
-    parser.add_argument("--operations", nargs="+", default=["send", "write", "read"])
+    parser.add_argument("--operations", nargs="+", default=["send", "write", "read"],
+                        choices=("send", "write", "read", "datagram"))
     parser.add_argument("--kinds", nargs="+", choices=tuple(WAYS), default=list(WAYS))
     parser.add_argument("--counted", action="store_true", help="in turns, in a guest with --counted")
     parser.add_argument("--json", action="store_true", help="a line for each row instead of the table")
@@ -174,7 +188,8 @@ def main():
     if shutil.which("ib_send_lat") is None:
         print("skipped: there is no ib_send_lat (Debian package perftest)")
         sys.exit(77)
-    needed = options.kinds + ["handover.so"] * options.counted
+    needed = options.kinds + ["datagrams"] * ("datagram" in options.operations) + \
+        ["handover.so"] * options.counted
     if not all(os.access(os.path.join(options.folder, name), os.X_OK) for name in needed):
         sys.exit(f"{' or '.join(needed)}: not built in {options.folder}")
 

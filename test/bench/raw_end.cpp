@@ -7,10 +7,17 @@
 
 namespace lend::bench {
 
-RawEnd::RawEnd(End& end) : end_{end}, queue_pair_{end.queue_pair} {
+RawEnd::RawEnd(End& end)
+    : end_{end}, queue_pair_{end.queue_pair}, inline_bytes_{end.channel.inline_bytes()} {
   verbs::RegionState const& state = *end.memory.gather().region;
   address_ = reinterpret_cast<std::uint64_t>(state.address);
   key_ = state.local_key;
+}
+
+RawEnd::RawEnd(End& end, DatagramChannel const& channel, To to) : RawEnd{end} {
+  queue_pair_ = channel.native();
+  inline_bytes_ = channel.inline_bytes();
+  to_ = to;
 }
 
 bool RawEnd::receive(std::size_t place, std::size_t bytes) {
@@ -25,7 +32,7 @@ bool RawEnd::receive(std::size_t place, std::size_t bytes) {
 }
 
 bool RawEnd::post(ibv_wr_opcode opcode, std::size_t place, std::size_t bytes) {
-  bool const is_inline = opcode != IBV_WR_RDMA_READ && bytes <= end_.channel.inline_bytes();
+  bool const is_inline = opcode != IBV_WR_RDMA_READ && bytes <= inline_bytes_;
   ibv_sge element{address_ + place, static_cast<std::uint32_t>(bytes), key_};
   ibv_send_wr request;  // not initialised as a whole: 128 bytes for every message
   request.wr_id = 0;
@@ -34,8 +41,12 @@ bool RawEnd::post(ibv_wr_opcode opcode, std::size_t place, std::size_t bytes) {
   request.num_sge = 1;
   request.opcode = opcode;
   request.send_flags = IBV_SEND_SIGNALED | (is_inline ? unsigned{IBV_SEND_INLINE} : 0u);
-  request.wr.rdma.remote_addr = end_.remote.address();
-  request.wr.rdma.rkey = end_.remote.key();
+  if (to_.address != nullptr) {
+    request.wr.ud = {to_.address, to_.number, to_.key};
+  } else {
+    request.wr.rdma.remote_addr = end_.remote.address();
+    request.wr.rdma.rkey = end_.remote.key();
+  }
   ibv_send_wr* refused;
   return ibv_post_send(queue_pair_, &request, &refused) == 0;
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The same end without lend: verbs on the channel's own queue pair, as a program in C would post
-// and poll them. While it is in use the channel must not be. One thread.
+// The same end without lend: verbs on a channel's own queue pair, as a program in C would post and
+// poll them. While it is in use the channel must not be. One thread.
 #pragma once
 
 #include "pair.hpp"
 
 #include <infiniband/verbs.h>
+#include <lend/channel/datagram_channel.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +15,14 @@ namespace lend::bench {
 
 class RawEnd {
  public:
+  /// Of the end's connected channel.
   explicit RawEnd(End& end);
+  /// Of a channel for datagrams, which all go `to` one other.
+  struct To {
+    ibv_ah* address = nullptr;
+    std::uint32_t number = 0, key = 0;
+  };
+  RawEnd(End& end, DatagramChannel const& channel, To to);
 
   // Each posts one signalled request; false when the device refused. Places are offsets.
   [[nodiscard]] bool receive(std::size_t place, std::size_t bytes);
@@ -34,6 +42,8 @@ class RawEnd {
 
   End& end_;
   ibv_qp* queue_pair_;
+  std::uint32_t inline_bytes_;
+  To to_{};
   std::uint64_t address_;
   std::uint32_t key_;
 };
