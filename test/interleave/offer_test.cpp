@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: a message that came before its receive arrives once or is withdrawn, under every schedule
-// and wherever its receiver or its sender dies, and its sender hears which. Method: the library's
-// own offers and locks; sender and receiver do with them what the engine does.
+// and wherever its receiver or its sender dies, with the bytes that were sent, and its sender hears
+// which. Method: the library's own offers and locks; sender and receiver do with them what the
+// engine does. Once its request has ended, the sender's program changes its bytes.
 #include <soft/segment/bounce.hpp>
 #include <soft/segment/layout.hpp>
 #include <soft/segment/offer.hpp>
@@ -25,6 +26,11 @@ class Meeting {
  public:
   Meeting() { renew_segment(); }
 
+  /// As submit(), and then flushed by one who does not wait for a receiver.
+  void send_and_break() {
+    if (!try_once()) (void)ours().offer.withdraw(offered_);
+    source_.store(changed, std::memory_order_relaxed);
+  }
   /// As submit(), then some retries, then the end of the budget.
   void send(unsigned retries) {
     for (unsigned tries = 0; tries <= retries; ++tries)
@@ -35,7 +41,7 @@ class Meeting {
     if (withdrawn == Withdrawn::is_being_taken) return end(try_once());
     end(withdrawn == Withdrawn::was_taken);
   }
-  /// As post_recv().
+  /// As post_recv(), which finds the bytes in the sender's memory.
   void receive() {
     posted_.store(1, std::memory_order_release);
     if ((target().awaited.load(std::memory_order_relaxed) & awaited_by_message) == 0) return;
@@ -44,7 +50,9 @@ class Meeting {
     auto const ticket = ticket_at_target_.load(std::memory_order_relaxed);
     if (!ours().offer.begin(ticket)) return;
     read_plain(&bytes_);
-    if (target().receive_tail.load(std::memory_order_relaxed) == 0) {
+    auto const seen = source_.load(std::memory_order_relaxed);
+    if (target().receive_tail.load(std::memory_order_relaxed) == 0 && ours().offer.take(ticket)) {
+      expect(seen == sent, "a message has bytes that were never sent");
       arrive();
       ours().offer.end(ticket);
     } else {
@@ -89,10 +97,14 @@ class Meeting {
   void end(bool is_success) {
     has_ended_ = true;
     is_success_ = is_success;
+    source_.store(changed, std::memory_order_relaxed);
   }
 
   Atomic<std::uint32_t> posted_{0};
   Atomic<std::uint64_t> ticket_at_target_{0};
+  static constexpr std::uint32_t sent = 1;
+  static constexpr std::uint32_t changed = 2;
+  Atomic<std::uint32_t> source_{sent};
   std::byte bytes_{};
   std::uint64_t offered_ = 0;
   std::uint32_t offers_ = 0;
@@ -124,6 +136,21 @@ TEST_CASE("a message that waits for its receive arrives once, and its sender hea
   CHECK((report.with_deaths > 0) == (mortal != 0));
 }
 
+TEST_CASE("a message whose sender breaks its queue pair arrives as it was sent, or not",
+          "[interleave]") {
+  auto const report = explore(
+      [](History& history) {
+        auto const meeting = std::make_shared<Meeting>();
+        history.actor([=] { meeting->send_and_break(); });
+        history.actor([=] { meeting->receive(); });
+        history.at_end([=] { meeting->check(); });
+      },
+      {2'000'000, 0, 2});
+  INFO(report.histories << " histories");
+  CHECK(report.failure == nothing);
+  CHECK(report.is_complete);
+}
+
 TEST_CASE("a receiver that stopped as it took a message changes no later offer", "[interleave]") {
   auto const report = explore([](History& history) {
     renew_segment();
@@ -132,7 +159,7 @@ TEST_CASE("a receiver that stopped as it took a message changes no later offer",
     auto const second = Offer::ticket_of(2, 1);
     offer.make(first);
     history.actor([=, &offer] {
-      if (offer.begin(first)) offer.end(first);
+      if (offer.begin(first) && offer.take(first)) offer.end(first);
     });
     history.actor([=, &offer] {
       offer.forget();  // the queue pair is reset, and connected to another

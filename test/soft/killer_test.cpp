@@ -97,8 +97,7 @@ int live(Wire const& wire, unsigned seed, Round const& round) {
   if (!wire.say()) return 3;
   for (;;) {
     auto const peer = static_cast<std::uint32_t>(random() % peers);
-    if (reaches(At::offering))
-      party.send(peer * pairs, random() % soft::UnexpectedMessage::bytes_max);
+    if (reaches(At::offering)) party.send(peer * pairs, random() % size);
     if (reaches(At::taking)) party.receive(peer * pairs);
     reaches(At::posting);
     static_cast<void>(party.post_something(random, theirs[peer], peer * pairs));

@@ -48,7 +48,7 @@ struct Habits {
   bool shares_receives = false;  // all its queue pairs take from one shared receive queue
   bool is_bad = false;           // posts what breaks queue pairs, its own and its peer's
   bool has_bad_peer = false;
-  bool is_early = false;  // sends short messages, for which no receive is posted
+  bool is_early = false;  // sends messages for which no receive is posted
 };
 
 /// A device with queue pairs on one completion queue, and who owes what.
@@ -120,7 +120,7 @@ struct Party {
   /// taken.
   bool post_something(std::mt19937& random, Told const& theirs, std::uint32_t first = 0) {
     auto const link = first + static_cast<std::uint32_t>(random() % pairs);
-    if (habits.is_early) return send(link, random() % soft::UnexpectedMessage::bytes_max);
+    if (habits.is_early) return send(link, random() % size);  // half of them by reference
     auto const length = random() % 3 == 0 ? random() % 128 : random() % size;
     if (habits.is_bad && random() % 8 == 0) return post_a_fault(random, theirs, link);
     auto const what = random() % 10;

@@ -151,7 +151,8 @@ TEST_CASE("a program's handler meets the faults of its memory while everybody sl
   Memory const from{link.a.domain.get(), 4096, all_access, Where::allocated};
   Memory const to{link.b.domain.get(), 4096, all_access, Where::allocated};
   REQUIRE(ibv_req_notify_cq(link.a.sends.get(), 0) == 0);
-  REQUIRE(post(link.a, {.pieces = {from.piece(0, 4096)}}) == 0);
+  // Of two pieces, so that its sender moves it.
+  REQUIRE(post(link.a, {.pieces = {from.piece(0, 96), from.piece(96, 4000)}}) == 0);
   GuardedPage const guarded{from.at(0)};
   REQUIRE(post_receive(link.b, 1, {to.piece(0, 4096)}) == 0);
   REQUIRE(wakes(link.channel));

@@ -45,6 +45,11 @@ struct Stage {
   Memory to;
 };
 
+/// Of a message that is copied, and of one that stays in its sender's memory.
+std::size_t any_length() {
+  return GENERATE(std::size_t{100}, std::size_t{5000});
+}
+
 soft::QueuePair& internals(End const& end) {
   return *static_cast<soft::QueuePair*>(end.qp.get());
 }
@@ -82,9 +87,25 @@ TEST_CASE("a message that came first is there when its receive is posted, its se
   CHECK(poll(stage.link.b.receives).empty());
 }
 
-TEST_CASE("a long message that came first arrives when its sender polls", "[soft]") {
+TEST_CASE("a long message of one piece that came first is there when its receive is posted",
+          "[soft]") {
   Stage stage;
-  REQUIRE(stage.send(early_max + 1) == 0);
+  auto const length = GENERATE(std::size_t{early_max + 1}, std::size_t{8192});
+  REQUIRE(stage.send(length) == 0);
+  REQUIRE(post_receive(stage.link.b, 6,
+                       {stage.to.piece(0, 3000), stage.to.piece(3000, 8192 - 3000)}) == 0);
+  auto const received = poll(stage.link.b.receives);
+  REQUIRE(received.size() == 1);
+  CHECK(received[0].byte_len == length);
+  CHECK(stage.to.read(0, length) == stage.from.read(0, length));
+  CHECK(await_one(stage.link.a.sends).status == IBV_WC_SUCCESS);
+  CHECK(poll(stage.link.b.receives).empty());
+}
+
+TEST_CASE("a long message of two pieces that came first arrives when its sender polls", "[soft]") {
+  Stage stage;
+  REQUIRE(post(stage.link.a,
+               {.pieces = {stage.from.piece(0, 1), stage.from.piece(1, early_max)}}) == 0);
   REQUIRE(post_receive(stage.link.b, 1, {stage.to.piece(0, 8192)}) == 0);
   CHECK(await_one(stage.link.a.sends).status == IBV_WC_SUCCESS);
   CHECK(await_one(stage.link.b.receives).byte_len == early_max + 1);
@@ -107,9 +128,10 @@ TEST_CASE("messages that came first are received in order, whoever moves each", 
 
 TEST_CASE("a message whose budget is over goes to no receive", "[soft]") {
   Stage stage{patient(GENERATE(std::uint8_t{0}, std::uint8_t{1}))};
-  REQUIRE(stage.send(100) == 0);
+  auto const length = any_length();
+  REQUIRE(stage.send(length) == 0);
   CHECK(await_one(stage.link.a.sends).status == IBV_WC_RNR_RETRY_EXC_ERR);
-  REQUIRE(post_receive(stage.link.b, 1, {stage.to.piece(0, 100)}) == 0);
+  REQUIRE(post_receive(stage.link.b, 1, {stage.to.piece(0, length)}) == 0);
   CHECK(poll(stage.link.b.receives).empty());
   CHECK(state_of(stage.link.b.qp.get()) == IBV_QPS_RTS);
 }
@@ -126,10 +148,11 @@ TEST_CASE("a message that arrived is no failure, though its sender looks when it
 
 TEST_CASE("a message whose queue pair broke goes to no receive", "[soft]") {
   Stage stage;
-  REQUIRE(stage.send(100) == 0);
+  auto const length = any_length();
+  REQUIRE(stage.send(length) == 0);
   auto const to = GENERATE(IBV_QPS_ERR, IBV_QPS_RESET);
   REQUIRE(move(stage.link.a.qp.get(), to, {}, IBV_QP_STATE) == 0);
-  REQUIRE(post_receive(stage.link.b, 1, {stage.to.piece(0, 100)}) == 0);
+  REQUIRE(post_receive(stage.link.b, 1, {stage.to.piece(0, length)}) == 0);
   CHECK(poll(stage.link.b.receives).empty());
   if (to == IBV_QPS_ERR) CHECK(await_one(stage.link.a.sends).status == IBV_WC_WR_FLUSH_ERR);
 }
@@ -137,9 +160,10 @@ TEST_CASE("a message whose queue pair broke goes to no receive", "[soft]") {
 TEST_CASE("a message whose memory is deregistered goes to no receive, not even as a copy",
           "[soft]") {
   Stage stage;
-  REQUIRE(stage.send(100) == 0);
+  auto const length = any_length();
+  REQUIRE(stage.send(length) == 0);
   stage.from.deregister();
-  REQUIRE(post_receive(stage.link.b, 1, {stage.to.piece(0, 100)}) == 0);
+  REQUIRE(post_receive(stage.link.b, 1, {stage.to.piece(0, length)}) == 0);
   CHECK(poll(stage.link.b.receives).empty());
   CHECK(await_one(stage.link.a.sends).status == IBV_WC_LOC_PROT_ERR);
 }
@@ -147,11 +171,12 @@ TEST_CASE("a message whose memory is deregistered goes to no receive, not even a
 TEST_CASE("a message that arrived is a success, though its memory is deregistered since",
           "[soft]") {
   Stage stage;
-  REQUIRE(stage.send(100) == 0);
-  REQUIRE(post_receive(stage.link.b, 1, {stage.to.piece(0, 100)}) == 0);
+  auto const length = any_length();
+  REQUIRE(stage.send(length) == 0);
+  REQUIRE(post_receive(stage.link.b, 1, {stage.to.piece(0, length)}) == 0);
   stage.from.deregister();
   CHECK(await_one(stage.link.a.sends).status == IBV_WC_SUCCESS);
-  CHECK(await_one(stage.link.b.receives).byte_len == 100);
+  CHECK(await_one(stage.link.b.receives).byte_len == length);
 }
 
 TEST_CASE("a message that arrived is a success, though its receiver closed since", "[soft]") {
@@ -172,8 +197,9 @@ TEST_CASE("a receive that cannot take the message that waits is found out by its
           "[soft]") {
   Stage stage;
   bool const is_short = GENERATE(false, true);
-  REQUIRE(stage.send(100) == 0);
-  auto piece = stage.to.piece(0, is_short ? 99 : 100);
+  auto const length = any_length();
+  REQUIRE(stage.send(length) == 0);
+  auto piece = stage.to.piece(0, is_short ? length - 1 : length);
   if (!is_short) piece.lkey ^= 1;
   REQUIRE(post_receive(stage.link.b, 1, {piece}) == 0);
   CHECK(await_one(stage.link.a.sends).status ==
@@ -261,11 +287,35 @@ TEST_CASE("a receiver that is stopped as it takes a message costs its sender tha
   auto& receiver = internals(link.b);
   receiver.shared->rx.lock(receiver.owner().claimant);
   REQUIRE(offer.begin(ticket));
+  REQUIRE(offer.take(ticket));
 
   CHECK(await_one(link.a.sends).status == IBV_WC_RETRY_EXC_ERR);
 
   offer.end(ticket);
   receiver.shared->rx.unlock();
+}
+
+TEST_CASE("a receiver that is stopped as it reads a message holds up nothing of its sender's",
+          "[soft]") {
+  Link link{Reach::two_contexts, patient()};
+  Memory from{link.a.domain.get(), 8192};
+  REQUIRE(post(link.a, {.pieces = {from.piece(0, 8192)}}) == 0);
+  auto& offer = internals(link.a).shared->offer;
+  auto const ticket = internals(link.a).offered;
+  REQUIRE(ticket != 0);
+  REQUIRE(offer.begin(ticket));
+  bool const breaks = GENERATE(false, true);
+
+  if (breaks)
+    REQUIRE(move(link.a.qp.get(), IBV_QPS_ERR, {}, IBV_QP_STATE) == 0);
+  else
+    from.deregister();
+
+  CHECK_FALSE(offer.take(ticket));
+  Memory const to{link.b.domain.get(), 8192};
+  REQUIRE(post_receive(link.b, 1, {to.piece(0, 8192)}) == 0);
+  CHECK(await_one(link.a.sends).status == (breaks ? IBV_WC_WR_FLUSH_ERR : IBV_WC_LOC_PROT_ERR));
+  CHECK(poll(link.b.receives).empty());
 }
 
 TEST_CASE("an offset of bounce buffers that a peer scribbled is none", "[soft]") {

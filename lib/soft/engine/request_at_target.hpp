@@ -56,14 +56,9 @@ class RequestAtTarget {
            (target_.receive_psn.get() == qp_.attributes.sq_psn || !is_reliable());
   }
 
-  /// Again by another thread of the peer's, should the one it was reached by have ended.
   template <class Attempt>
   Copied reach(Attempt attempt) noexcept {
-    for (;;) {
-      auto const thread = peer_.thread();
-      auto const copied = attempt(thread);
-      if (copied != Copied::gone || !peer_.has_thread_beside(thread)) return copied;
-    }
+    return reach_by_any_thread(peer_, attempt);
   }
 
   std::uint32_t window_scope() const noexcept { return window_scope_of(target_, number()); }

@@ -3,7 +3,9 @@
 #include <soft/engine/unexpected.hpp>
 
 #include <soft/engine/placing.hpp>
+#include <soft/engine/request_at_target.hpp>
 #include <soft/memory/copy.hpp>
+#include <soft/memory/reach.hpp>
 #include <soft/objects/receive_pool.hpp>
 #include <soft/segment/bounce.hpp>
 #include <soft/segment/completion_ring.hpp>
@@ -17,27 +19,35 @@
 namespace lend::soft {
 namespace {
 
-/// The bytes and the kind of a message, copied from where its sender may scribble.
+/// What a message is and where its bytes are, copied from where its sender may scribble.
 struct Message {
   explicit Message(UnexpectedMessage const& from) noexcept
       : ticket{from.ticket.get()},
         length{from.length.get()},
         immediate{from.immediate.get()},
         flags{from.flags.get()},
+        key{from.key.get()},
+        address{from.address.get()},
         bytes{from.bytes} {}
+
+  [[nodiscard]] std::uint32_t length_max() const noexcept {
+    return key == 0 ? UnexpectedMessage::bytes_max : UnexpectedMessage::length_max;
+  }
 
   std::uint64_t ticket;
   std::uint32_t length;
   std::uint32_t immediate;
   std::uint32_t flags;
+  std::uint32_t key;
+  std::uint64_t address;
   std::byte const* bytes;
 };
 
 /// Whether the message fits in the receive, whose pieces are valid memory of `pd`.
 bool fits(QueuePair const& qp, ibv_pd const& pd, PostedReceive& receive,
-          std::uint32_t length) noexcept {
-  if (length > UnexpectedMessage::bytes_max || length > receive.length) return false;
-  auto left = length;
+          Message const& message) noexcept {
+  if (message.length > message.length_max() || message.length > receive.length) return false;
+  auto left = message.length;
   for (auto const& piece : std::span{receive.pieces(), receive.piece_count}) {
     auto const part = std::min(piece.length, left);
     if (part != 0 && !qp.owner().regions.permits(piece.lkey, pd.handle, piece.addr, part,
@@ -47,6 +57,43 @@ bool fits(QueuePair const& qp, ibv_pd const& pd, PostedReceive& receive,
     if (left == 0) break;
   }
   return true;
+}
+
+/// Copies the bytes from the sender's memory to the receive, which fits. False: that cannot be
+/// done here; or it was, and the memory was not valid.
+bool fetch_bytes(QueuePair& qp, PostedReceive& receive, Message const& message) noexcept {
+  auto& peer = *qp.peer;
+  if (peer.is_dead()) return false;  // its number may be another process's
+  // Of a sender in this process: it is not unmapped while it is read. Another's lies in a mapping
+  // of ours, or the kernel reads it.
+  KeyInUse const named{*qp.shared, message.key};
+  TargetMemory theirs{peer, qp.owner().regions};
+  if (theirs.add(message.key, qp.target->domain.get(), message.address, message.length, 0) !=
+      TargetMemory::Answer::granted)
+    return false;
+  Stretches ours;
+  auto left = std::size_t{message.length};
+  for (auto const& piece : std::span{receive.pieces(), receive.piece_count}) {
+    auto const part = std::min<std::size_t>(piece.length, left);
+    if (part != 0) ours.add(reinterpret_cast<std::byte*>(piece.addr), part);
+    left -= part;
+  }
+  auto const copied = reach_by_any_thread(peer, [&](int thread) {
+    return transfer(Direction::from_peer, ours, theirs.stretches(), message.length, thread);
+  });
+  return copied == Copied::all;
+}
+
+/// Places the message in the receive, and takes it from its sender. False: it could not, or the
+/// sender withdrew it.
+bool take_to(QueuePair& qp, ibv_pd const& pd, PostedReceive& receive,
+             Message const& message) noexcept {
+  if (!fits(qp, pd, receive, message)) return false;
+  if (message.key == 0)
+    place_bytes(qp, pd, receive, message.bytes, message.length);
+  else if (!fetch_bytes(qp, receive, message))
+    return false;
+  return qp.target->offer.take(message.ticket);
 }
 
 /// The next post of a receive for `target` looks.
@@ -82,9 +129,7 @@ bool receive(QueuePair& qp, Message const& message) noexcept {
       qp.receive_posted.load(std::memory_order_relaxed) -
           qp.receive_done.load(std::memory_order_relaxed))
     return false;
-  auto& posted = qp.posted_at(position);
-  if (!fits(qp, *qp.pd, posted, message.length)) return false;
-  place_bytes(qp, *qp.pd, posted, message.bytes, message.length);
+  if (!take_to(qp, *qp.pd, qp.posted_at(position), message)) return false;
   if (complete(qp, message, static_cast<std::uint32_t>(position)) != Pushed::yes) return false;
   qp.shared->receive_tail.store(position + 1, std::memory_order_relaxed);
   return true;
@@ -107,9 +152,7 @@ bool receive_from_pool(QueuePair& qp, Message const& message) noexcept {
     if (taken.index >= pool.depth || PoolRing::index_of(word) != taken.index ||
         pool.words[taken.index] != word)
       return false;
-    auto& posted = pool.kept_at(taken.index);
-    if (!fits(qp, *pool.pd, posted, message.length)) return false;
-    place_bytes(qp, *pool.pd, posted, message.bytes, message.length);
+    if (!take_to(qp, *pool.pd, pool.kept_at(taken.index), message)) return false;
   }
   if (complete(qp, message, taken.index) != Pushed::yes) return false;
   qp.shared->claim.set(0);
@@ -120,17 +163,22 @@ bool receive_from_pool(QueuePair& qp, Message const& message) noexcept {
 
 void offer_message(QueuePair& qp, Work const& work, Stretches const& ours,
                    SharedQueuePair& target) noexcept {
-  if (ours.total > UnexpectedMessage::bytes_max || qp.attributes.rnr_retry == 0) return;
+  bool const is_copied = ours.total <= UnexpectedMessage::bytes_max;
+  if (ours.total > UnexpectedMessage::length_max || qp.attributes.rnr_retry == 0) return;
+  if (!is_copied && work.piece_count != 1) return;
   if (work.opcode != IBV_WR_SEND && work.opcode != IBV_WR_SEND_WITH_IMM) return;
   auto& segment = qp.peer->segment();
   auto* const buffers = bounce_of(segment, target);
   if (buffers == nullptr) return;
   auto* const place = &buffers->unexpected;
   auto* to = place->bytes;
-  for (auto const& piece : std::span{ours.items, ours.count}) {
-    copy_in_order(to, piece.mapped, piece.length);
-    to += piece.length;
-  }
+  if (is_copied)
+    for (auto const& piece : std::span{ours.items, ours.count}) {
+      copy_in_order(to, piece.mapped, piece.length);
+      to += piece.length;
+    }
+  place->key.set(is_copied ? 0 : work.pieces->lkey);
+  place->address.set(is_copied ? 0 : work.pieces->addr);
   qp.offered = Offer::ticket_of(qp.epoch, ++qp.offers_made);
   qp.offered_length = static_cast<std::uint32_t>(ours.total);
   place->length.set(qp.offered_length);

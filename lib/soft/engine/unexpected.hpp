@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Messages that came before their receive: who posts the receive takes them.
 //
-// A small message at the head of a send queue that finds no receive is copied to the target's
-// segment, and offered (segment/offer.hpp). The program that posts the receive takes it there, so
-// that the sender need not run once more before it arrives: where processes share CPUs, that is a
-// switch of processes. It stays a waiting request with its budget. The sender retries it as any
-// other, but asks first whether it was taken, and withdraws the offer: when it finds a receive
-// itself, when the budget is over, when the queue pair breaks, and when memory is deregistered.
-// What the receiver cannot place it leaves to the sender, who finds out why.
+// A message at the head of a send queue that finds no receive is offered (segment/offer.hpp): a
+// small one is copied to the target's segment, of a longer one of one piece the target learns where
+// its bytes are. The program that posts the receive takes it there, so that the sender need not run
+// once more before it arrives: where processes share CPUs, that is a switch of processes. It stays
+// a waiting request with its budget. The sender retries it as any other, but asks first whether it
+// was taken, and withdraws the offer: when it finds a receive itself, when the budget is over, when
+// the queue pair breaks, and when memory is deregistered. What the receiver cannot place it leaves
+// to the sender, who finds out why.
 #pragma once
 
 #include <soft/memory/stretch.hpp>
@@ -15,8 +16,8 @@
 
 namespace lend::soft {
 
-/// Copies the message `ours` of `work` to `target`, where it found no receive, and offers it; or
-/// does nothing. The caller holds send_lock and rx of the target.
+/// Offers the message `ours` of `work` at `target`, where it found no receive; or does nothing. The
+/// caller holds send_lock and rx of the target.
 void offer_message(QueuePair&, Work const&, Stretches const& ours,
                    SharedQueuePair& target) noexcept;
 

@@ -2,8 +2,11 @@
 // Translates keys and addresses of the target to bytes that this process can access. The caller
 // holds the target's rx lock. While it does, a region stays registered whose key is named in
 // SharedQueuePair::remote_key or by a posted receive; any other may be deregistered at any moment.
+// A receiver that takes a message from its sender's memory holds its own rx instead: of what it
+// reads, Offer::take() says afterwards whether it was registered until then.
 #pragma once
 
+#include <soft/memory/copy.hpp>
 #include <soft/memory/regions.hpp>
 #include <soft/memory/stretch.hpp>
 #include <soft/peers/peers.hpp>
@@ -11,6 +14,16 @@
 #include <cstdint>
 
 namespace lend::soft {
+
+/// Tries again by another thread of the peer's, should the one it was reached by have ended.
+template <class Attempt>
+[[nodiscard]] Copied reach_by_any_thread(Peer& peer, Attempt&& attempt) noexcept {
+  for (;;) {
+    auto const thread = peer.thread();
+    auto const copied = attempt(thread);
+    if (copied != Copied::gone || !peer.has_thread_beside(thread)) return copied;
+  }
+}
 
 /// A copy of a shared region: checked and used, never read twice.
 struct RegionCopy {

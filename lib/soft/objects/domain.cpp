@@ -58,7 +58,8 @@ RobustLock const* users_of_memory(Context& context, std::uint32_t key) noexcept 
     if (qp == nullptr) continue;
     {
       std::lock_guard const ours{qp->send_lock};
-      // No receiver gets bytes of it any more, not even a copy; what was taken stays so.
+      // No receiver gets bytes of it any more, not even a copy, nor takes what it reads just now;
+      // what was taken stays so.
       if (qp->offered != 0 && qp->shared->offer.withdraw(qp->offered) == Withdrawn::yes)
         qp->offered = 0;
     }

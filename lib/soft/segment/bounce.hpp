@@ -16,15 +16,20 @@ inline constexpr std::uint8_t awaited_by_sleeper = 1;
 inline constexpr std::uint8_t awaited_by_message = 2;
 
 /// A message that waits at its target for a receive, see unexpected.hpp. Written by its sender,
-/// under rx of that queue pair.
+/// under rx of that queue pair. Its bytes are in `bytes`, or stay in the sender's memory.
 struct alignas(cache_line) UnexpectedMessage {
   static constexpr std::uint32_t bytes_max = page - cache_line;
+  // A longer one takes so long to copy that a switch of processes more does not matter; and the
+  // receiver keeps its lock meanwhile.
+  static constexpr std::uint32_t length_max = 1u << 20;
   static constexpr std::uint32_t is_solicited = 1u << 31;  // of `flags`, beside those of ibv_wc
 
   Cell<std::uint64_t> ticket;  // of the offer; none after a reset of its receiver
   Cell<std::uint32_t> length;
   Cell<std::uint32_t> immediate;  // network order
   Cell<std::uint32_t> flags;
+  Cell<std::uint32_t> key;  // of the sender's memory, or 0
+  Cell<std::uint64_t> address;
   alignas(cache_line) std::byte bytes[bytes_max];
 };
 static_assert(sizeof(UnexpectedMessage) == page);
