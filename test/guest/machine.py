@@ -15,7 +15,7 @@ import time
 # calibration of clocks. An oops ends the guest (with -no-reboot), so that it never looks like a hang.
 KERNEL_WORDS = (
     "console=ttyS0 loglevel=5 panic=-1 oops=panic tsc=reliable clocksource=tsc nokaslr "
-    "mitigations=off init_on_alloc=0 cryptomgr.notests audit=0 apparmor=0 nowatchdog "
+    "no_timer_check mitigations=off init_on_alloc=0 cryptomgr.notests audit=0 apparmor=0 nowatchdog "
     "random.trust_cpu=on rdinit=/init"
 )
 TROUBLE = re.compile(r"FATAL|Kernel panic|BUG:|Oops|general protection")
