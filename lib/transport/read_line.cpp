@@ -77,8 +77,8 @@ void ReadLine::take_news() noexcept {
 }
 
 Result<void> ReadLine::take_notes() noexcept {
-  // The credits judge each before more is taken: a peer may send them faster than they are taken.
-  while (!has_credit_) {
+  // The credits judge each. A peer that sends more of them than the rules allow waits meanwhile.
+  while (pending_credits_ < credits_.size()) {
     LEND_TRY(came, take_receive());
     if (!came) return success();
     auto const [slot, done] = *came;
@@ -105,10 +105,11 @@ Result<void> ReadLine::take_note(std::byte const* note) noexcept {
   if (word->kind == WordKind::data && !announces && !tells)
     return broke_the_rules("the peer sent a note that says nothing");
   // Whether the word frees anything, the credits judge.
-  peers_freed_ = word->freed;
-  has_credit_ |= peers_freed_ != told_freed_ || (word->kind == WordKind::credit && !tells);
+  bool const frees = std::exchange(peers_freed_, word->freed) != word->freed;
+  if (frees || (word->kind == WordKind::credit && !tells))
+    credits_[(oldest_credit_ + pending_credits_++) % credits_.size()] = word->freed;
   has_finish_ |= word->kind == WordKind::finish;
-  has_news_ |= tells || has_credit_ || has_finish_;
+  has_news_ |= tells || pending_credits_ > 0 || has_finish_;
   return success();
 }
 
@@ -150,8 +151,10 @@ std::optional<Line::Arrival> ReadLine::take_arrival() noexcept {
   auto const of_word = [this](WordKind kind) {
     return Arrival{.bits = encode({kind, told_freed_, 0}), .slot = rings_.window_in};  // no slot
   };
-  if (std::exchange(has_credit_, false)) {
-    told_freed_ = peers_freed_;
+  if (pending_credits_ > 0) {
+    told_freed_ = credits_[oldest_credit_];
+    oldest_credit_ = (oldest_credit_ + 1) % credits_.size();
+    --pending_credits_;
     return of_word(WordKind::credit);
   }
   if (coming_.untaken() > 0) {

@@ -107,7 +107,10 @@ class ReadLine final : public ChannelLine {
   std::array<Reading, reads_max> reads_{};      // a ring
   std::uint32_t oldest_read_ = 0, reads_posted_ = 0;
   std::uint32_t peers_freed_ = 0, told_freed_ = 0;  // as the last note says, and the last arrival
-  bool has_credit_ = false, has_finish_ = false, has_given_finish_ = false;
+  // Credits of notes that came, in their order. A peer that keeps the rules has 8 unread at most.
+  std::array<std::uint32_t, 9> credits_{};
+  std::size_t oldest_credit_ = 0, pending_credits_ = 0;
+  bool has_finish_ = false, has_given_finish_ = false;
   std::uint32_t next_slot_ = 0, next_freed_ = 0;
   std::vector<std::uint32_t> ends_;  // of messages that came, by slot: positions
   bool has_news_ = false;

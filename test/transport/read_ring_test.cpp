@@ -47,6 +47,20 @@ TEST_CASE("at most two tails are announced and not read, and the finish goes at 
   while (it.end.sends_in_flight() > 0) must(wait_for_change(it.end, patience()));
 }
 
+TEST_CASE("an end that only sends hears what was read behind credits that it has not taken",
+          "[transport]") {
+  if (lacks_endpoints()) return;
+  auto it = Victim::make();
+  send(it.end, "one");
+  it.say({.kind = Kind::credit, .read = 1, .freed = 1});
+  send(it.end, "two");
+  send(it.end, "three");
+  it.say({.read = 2});
+  send(it.end, "four");
+  must(it.notes[3].wait(patience()));  // which does not have the end polled
+  CHECK(it.hear(3)[1] == 4);
+}
+
 TEST_CASE("a peer of a ReadRing that breaks the rules is disconnected with what it did",
           "[transport]") {
   if (lacks_endpoints()) return;
