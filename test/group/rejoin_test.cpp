@@ -101,7 +101,10 @@ TEST_CASE("a rank that was started again takes the seat of the lost one", "[grou
   std::array<int, 1> value{7};
   must(group.ranks[0].broadcast(0, value, within(10s)));
   CHECK(group.ranks[0].finished() == 4);
-  CHECK(error_of(group.ranks[1].barrier(within(30s))) == Errc::disagreement);
+  // Both are so. A kernel's device may tell of the loss first.
+  auto const broken = error_of(group.ranks[1].barrier(within(30s)));
+  bool const may_be_loss = open_test_device().kind() != DeviceKind::soft;
+  CHECK((broken == Errc::disagreement || (may_be_loss && broken == Errc::peer_lost)));
 
   std::optional<Result<Group>> again;
   std::jthread newcomer{[&, domain = must(open_test_device().allocate_protection_domain())] {
