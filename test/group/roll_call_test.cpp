@@ -37,7 +37,10 @@ TEST_CASE("a time-out names the ranks that have not come, and what they are in",
 
   for (Group& group : ranks) {
     if (std::ranges::find(late, group.rank()) != late.end()) continue;
-    auto const error = error_of(group.barrier(within(1ms)));
+    auto error = error_of(group.barrier(within(1ms)));
+    // A slow device may not read each record in time; then not all are named.
+    for (int tries = 0; tries < 100 && missing(group).size() < late.size(); ++tries)
+      error = error_of(group.barrier(within(1ms)));
     CAPTURE(size, group.rank(), error.message());
     CHECK(error == Errc::timed_out);
     CHECK(missing(group) == late);
@@ -51,8 +54,7 @@ TEST_CASE("a time-out names the ranks that have not come, and what they are in",
 
   // One of them comes, and waits itself.
   CHECK(error_of(ranks[1].barrier(within(1ms))) == Errc::timed_out);
-  // A slow device may not read the record in time; then nobody is named.
-  std::vector<std::uint32_t> named;
+  std::vector<std::uint32_t> named;  // as above
   for (int tries = 0; tries < 100 && named.empty(); ++tries) {
     CHECK(error_of(ranks[0].barrier(within(1ms))) == Errc::timed_out);
     named = missing(ranks[0]);
