@@ -180,14 +180,6 @@ Result<bool> ChannelState::poll_or_pause(Waiter& waiter, Deadline deadline) noex
   return !progress.is_shared() || !deadline.has_passed();
 }
 
-bool ChannelState::pause(Waiter& waiter, Deadline deadline) noexcept {
-  bool const goes_on = waiter.pause(deadline);
-  // At its end, too: an event loop may only ever wait for zero time.
-  if (watch.is_on()) [[unlikely]]
-    act_on(watch.look_between(waiter));
-  return goes_on;
-}
-
 Result<bool> ChannelState::poll_for_news() noexcept {
   LEND_TRY(count, poll());
   if (count == 0) look_now();

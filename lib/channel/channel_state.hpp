@@ -79,7 +79,13 @@ class ChannelState {
   /// poll() in a wait, with a pause if nothing came. False once the deadline has passed.
   [[nodiscard]] Result<bool> poll_or_pause(Waiter& waiter, Deadline deadline) noexcept;
   /// A pause between two empty polls. False once the deadline has passed.
-  [[nodiscard]] bool pause(Waiter& waiter, Deadline deadline) noexcept;
+  [[nodiscard]] bool pause(Waiter& waiter, Deadline deadline) noexcept {
+    bool const goes_on = waiter.pause(deadline);
+    // At its end, too: an event loop may only ever wait for zero time.
+    if (watch.is_on()) [[unlikely]]
+      act_on(watch.look_between(waiter));
+    return goes_on;
+  }
   /// After an empty poll: checks the peer every so often.
   void count_empty_poll() noexcept {
     if (watch.counts_empty_poll()) [[unlikely]]

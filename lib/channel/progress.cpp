@@ -86,7 +86,7 @@ void Progress::empty_queue() noexcept {
   }
 }
 
-void Progress::hand_out(verbs::PolledCompletions const& entries, int count) noexcept {
+void Progress::pass_on(verbs::PolledCompletions const& entries, int count) noexcept {
   for (int i = 0; i < count; ++i) {
     verbs::CompletionEntry const entry = entries[i];
     if (is_pooled(entry.id())) [[unlikely]] {
