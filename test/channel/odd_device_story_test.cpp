@@ -17,12 +17,12 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct End {
+struct FakeEnd {
   MemoryRegion memory;
   Channel channel;
 };
 
-End fake_end() {
+FakeEnd fake_end() {
   Fake::get().reset({});
   auto const domain = open_fake().value().allocate_protection_domain().value();
   auto prepared = channel_builder().protection_domain(domain).inline_bytes(0).build().value();

@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct End {
+struct OddEnd {
   MemoryRegion memory;
   Channel channel;
 };
@@ -34,7 +34,7 @@ ChannelOptions one_element() {
   return options;
 }
 
-End odd_end(FakeDevice device, ChannelOptions const& options = one_element()) {
+OddEnd odd_device_end(FakeDevice device, ChannelOptions const& options = one_element()) {
   Fake::get().reset(std::move(device));
   auto const domain = open_fake().value().allocate_protection_domain().value();
   auto prepared = prepare_channel(domain, options).value();
@@ -53,7 +53,7 @@ struct Watcher : verbs::ConnectionKeeper {
   int descriptor() const noexcept override { return -1; }
 };
 
-End watched_end() {
+OddEnd watched_end() {
   Fake::get().reset({});
   Watcher::told.reset();
   Watcher::longest = {};
@@ -83,7 +83,7 @@ void flush_backward() {
 
 TEST_CASE("as many elements as were asked for are posted, whatever the device granted",
           "[channel]") {
-  auto end = odd_end({.elements_granted = 1});
+  auto end = odd_device_end({.elements_granted = 1});
   PollingScope scope{end.channel};
   auto const refused = scope.post_send({end.memory.gather(0, 8), end.memory.gather(8, 8)});
   CHECK(refused.error() == Errc::invalid_argument);
@@ -93,7 +93,7 @@ TEST_CASE("as many elements as were asked for are posted, whatever the device gr
 
 TEST_CASE("what a broken queue pair never brings back, a wait gets back all the same",
           "[channel]") {
-  auto end = odd_end({});
+  auto end = odd_device_end({});
   PollingScope scope{end.channel};
   auto first = scope.post_receive(end.memory.scatter(0, 8)).value();
   auto second = scope.post_receive(end.memory.scatter(8, 8)).value();
@@ -106,7 +106,7 @@ TEST_CASE("what a broken queue pair never brings back, a wait gets back all the 
 
 TEST_CASE("what a broken queue pair never brings back, a loop of polls gets back too",
           "[channel]") {
-  auto end = odd_end({});
+  auto end = odd_device_end({});
   PollingScope scope{end.channel};
   auto first = scope.post_receive(end.memory.scatter(0, 8)).value();
   auto second = scope.post_receive(end.memory.scatter(8, 8)).value();
@@ -228,7 +228,7 @@ TEST_CASE("a device that says full where there is room is asked again until the 
           "[channel]") {
   auto options = one_element();
   options.observe.metrics = true;
-  auto end = odd_end({}, options);
+  auto end = odd_device_end({}, options);
   PollingScope scope{end.channel};
   auto work = scope.post_send(end.memory.gather(8, 8)).value();
   Fake::get().post_result = ENOMEM;
@@ -242,7 +242,7 @@ TEST_CASE("a device that says full where there is room is asked again until the 
 
 TEST_CASE("a device that says full while nothing is outstanding ends the wait for room",
           "[channel]") {
-  auto end = odd_end({});
+  auto end = odd_device_end({});
   Fake::get().post_result = ENOMEM;
   PollingScope scope{end.channel};
   std::optional<Error> error;
@@ -276,7 +276,7 @@ TEST_CASE("a scope ends as many handles as there may be, in the order of their f
   constexpr std::uint32_t depth = 4096;
   ChannelOptions options;
   options.queue_pair = {.send_depth = depth, .receive_depth = depth, .elements = 1};
-  auto end = odd_end({.work_requests_max = depth, .completions_max = 2 * depth}, options);
+  auto end = odd_device_end({.work_requests_max = depth, .completions_max = 2 * depth}, options);
   std::vector<PendingWork> held;
   PollingScope scope{end.channel};
   for (std::uint32_t i = 0; i < 2 * depth; ++i)
@@ -295,7 +295,7 @@ TEST_CASE("a scope ends as many handles as there may be, in the order of their f
 
 TEST_CASE("what a device keeps for good stays on loan for good, and the error says so",
           "[channel]") {
-  auto end = std::make_optional(odd_end({}));
+  auto end = std::make_optional(odd_device_end({}));
   auto& fake = Fake::get();
   fake.fail_errno = EIO;
   fake.fail_call = fake.calls + 1;                // the transition to the error state
@@ -331,7 +331,7 @@ TEST_CASE("what a device keeps for good stays on loan for good, and the error sa
 
 TEST_CASE("what a flush brings to light is the first cause, not the deadline that it was for",
           "[channel]") {
-  auto end = odd_end({});
+  auto end = odd_device_end({});
   PollingScope scope{end.channel};
   auto work = scope.post_send(end.memory.gather(0, 8)).value();
   Fake::get().at_error = [] { complete_next(IBV_WC_RETRY_EXC_ERR); };
@@ -356,7 +356,7 @@ TEST_CASE("what a flush brings to light is the first cause, not the deadline tha
 
 TEST_CASE("lend's own reason for a flush does not hide that the device had flushed before",
           "[channel]") {
-  auto end = odd_end({});
+  auto end = odd_device_end({});
   Fake::get().at_error = flush_backward;
   auto const leave = [&] {
     PollingScope scope{end.channel};
@@ -376,7 +376,7 @@ TEST_CASE("lend's own reason for a flush does not hide that the device had flush
 TEST_CASE(
     "work that completes while it is flushed at its deadline succeeds, and the channel is broken",
     "[channel]") {
-  auto end = odd_end({});
+  auto end = odd_device_end({});
   Fake::get().at_error = [] { complete_next(IBV_WC_SUCCESS); };
   CHECK(end.channel.send(end.memory.gather(0, 8), within(0s)).has_value());
   CHECK(*end.channel.first_cause() == Errc::timed_out);

@@ -14,17 +14,17 @@ namespace {
 
 constexpr unsigned fence = IBV_SEND_FENCE;
 constexpr unsigned solicited = IBV_SEND_SOLICITED;
-RemoteRegion const remote{0x1000, 64, 7};
+RemoteRegion const there{0x1000, 64, 7};
 
-ProtectionDomain fresh_domain() {
+ProtectionDomain atomic_domain() {
   FakeDevice device;
   device.has_atomics = true;
   Fake::get().reset(std::move(device));
   return open_fake().value().allocate_protection_domain().value();
 }
 
-struct End {
-  ProtectionDomain domain = fresh_domain();
+struct OptionsEnd {
+  ProtectionDomain domain = atomic_domain();
   MemoryRegion memory = domain.allocate(64).value();
   Channel channel = make();
 
@@ -43,7 +43,7 @@ unsigned flags_of_last() {
 /// Posts one request in three ways; each call returns a handle.
 template <class Post, class Try, class Add>
 void check_each_way(unsigned flags, Post post, Try try_post, Add add) {
-  End end;
+  OptionsEnd end;
   PollingScope scope{end.channel};
   scope.drain_within(0ns);
   auto const posted = post(scope, end.memory);
@@ -64,7 +64,7 @@ void check_each_way(unsigned flags, Post post, Try try_post, Add add) {
 /// Posts one request by a call that waits for its end, which does not come.
 template <class Call>
 void check_call(unsigned flags, Call call) {
-  End end;
+  OptionsEnd end;
   CHECK(call(end.channel, end.memory, within(1ms)).has_error());
   CHECK(flags_of_last() == flags);
 }
@@ -86,7 +86,7 @@ TEST_CASE("a scope, a batch and a call of a channel hand on the options of a sen
 
 TEST_CASE("and those of a read and of an atomic operation", "[channel]") {
   auto const read = [](MemoryRegion& memory) {
-    return Read{memory.scatter(0, 8), remote.slice(0, 8)}.fenced();
+    return Read{memory.scatter(0, 8), there.slice(0, 8)}.fenced();
   };
   check_call(fence, [&](auto& channel, auto& memory, Deadline deadline) {
     return channel.read(read(memory), deadline);
@@ -94,7 +94,7 @@ TEST_CASE("and those of a read and of an atomic operation", "[channel]") {
 
   std::size_t at = 0;
   auto const atomic = [&](MemoryRegion& memory) {
-    return Atomic::fetch_add(memory.scatter(8 * at++, 8), remote.word(0), 1).fenced();
+    return Atomic::fetch_add(memory.scatter(8 * at++, 8), there.word(0), 1).fenced();
   };
   check_each_way(
       fence, [&](auto& scope, auto& memory) { return scope.post_atomic(atomic(memory)); },
@@ -106,7 +106,7 @@ TEST_CASE("and those of a read and of an atomic operation", "[channel]") {
 }
 
 TEST_CASE("a channel for datagrams hands on that a send is solicited", "[channel]") {
-  auto const domain = fresh_domain();
+  auto const domain = atomic_domain();
   auto memory = domain.allocate(64).value();
   auto channel = datagram_channel_builder(domain).build().value();
   auto const to = channel.destination(channel.address()).value();

@@ -27,7 +27,7 @@ using namespace std::chrono_literals;
 namespace {
 
 /// A set with servers, each connected to a client that is not in it. The memory is for all.
-struct Served {
+struct SetServed {
   Context context = open_test_device();
   ProtectionDomain domain = must(context.allocate_protection_domain());
   MemoryRegion memory = must(domain.allocate(65536));
@@ -35,7 +35,7 @@ struct Served {
   std::vector<Channel> servers{}, clients{};
   std::array<Ready, 64> room{};
 
-  explicit Served(std::size_t count, Wait how = Wait::adaptive)
+  explicit SetServed(std::size_t count, Wait how = Wait::adaptive)
       : set{must(WaitSet::create(context, how))} {
     for (std::size_t i = 0; i < count; ++i) add(100 + i);
   }
@@ -82,7 +82,7 @@ using Tags = std::vector<std::uint64_t>;
 
 TEST_CASE("a set lists each channel with news once, and the next time those without room",
           "[channel]") {
-  Served served{3};
+  SetServed served{3};
   std::vector<PendingWork> arrivals;
   PollingScope a{served.servers[0]}, b{served.servers[1]}, c{served.servers[2]};
   for (PollingScope* const scope : {&a, &a, &b, &c})
@@ -111,7 +111,7 @@ TEST_CASE("a set lists each channel with news once, and the next time those with
 }
 
 TEST_CASE("what a wait on one channel saw for another is news of the set", "[channel]") {
-  Served served{2};
+  SetServed served{2};
   PollingScope a{served.servers[0]}, b{served.servers[1]};
   auto of_a = must(a.post_receive(served.at(0)));
   auto of_b = must(b.post_receive(served.at(1)));
@@ -126,7 +126,7 @@ TEST_CASE("what a wait on one channel saw for another is news of the set", "[cha
 }
 
 TEST_CASE("no arrival is lost by a set that sleeps whenever arm() allows it", "[channel]") {
-  Served served{3};
+  SetServed served{3};
   std::size_t const rounds = arrivals_to_take(served.context);
   std::array<std::optional<PendingWork>, 3> arrivals;
   std::array<std::optional<PollingScope>, 3> scopes;
@@ -166,7 +166,7 @@ TEST_CASE("no arrival is lost by a set that sleeps whenever arm() allows it", "[
 }
 
 TEST_CASE("any thread wakes a set, before it sleeps or while it does", "[channel]") {
-  Served served{1};
+  SetServed served{1};
   served.set.wake();
   CHECK_FALSE(must(served.set.arm()));
   CHECK(must(served.set.wait(served.room, within(10s))).empty());
@@ -185,7 +185,7 @@ TEST_CASE("any thread wakes a set, before it sleeps or while it does", "[channel
 }
 
 TEST_CASE("a channel that breaks is listed as broken, and the set's others go on", "[channel]") {
-  Served served{2};
+  SetServed served{2};
   PollingScope failing{served.servers[0]}, going_on{served.servers[1]};
   auto arrival = must(going_on.post_receive(served.at(2)));
   // A write that the peer refuses, or, where nobody tells of that, a message that does not fit.
@@ -212,7 +212,7 @@ TEST_CASE("a channel that breaks is listed as broken, and the set's others go on
 }
 
 TEST_CASE("channels come and go while their set lives", "[channel]") {
-  Served served{1};
+  SetServed served{1};
   PollingScope lasting{served.servers[0]};
   auto arrival = must(lasting.post_receive(served.at(0)));
   int const rounds = served.context.kind() == DeviceKind::soft ? 300 : 20;
@@ -238,7 +238,7 @@ TEST_CASE("channels come and go while their set lives", "[channel]") {
 }
 
 TEST_CASE("channels outlive their set", "[channel]") {
-  std::optional<Served> served{std::in_place, std::size_t{1}};
+  std::optional<SetServed> served{std::in_place, std::size_t{1}};
   Channel server = std::move(served->servers[0]), client = std::move(served->clients[0]);
   MemoryRegion memory = std::move(served->memory);
   served.reset();
@@ -251,7 +251,7 @@ TEST_CASE("channels outlive their set", "[channel]") {
 
 TEST_CASE("a set finds the lost peer of a channel that keeps alive", "[channel]") {
   bool const by_descriptor = GENERATE(false, true);
-  Served served{1};
+  SetServed served{1};
   if (served.context.kind() != DeviceKind::soft) return skip(served.context, "faults are planned");
   served.add(7, 5ms);
   PollingScope scope{served.servers[1]}, other{served.servers[0]};
@@ -279,7 +279,7 @@ TEST_CASE("a set finds the lost peer of a channel that keeps alive", "[channel]"
 
 TEST_CASE("a wait on a set gives up in time, and can be cancelled", "[channel]") {
   auto const how = GENERATE(Wait::spin, Wait::adaptive, Wait::event);
-  Served served{1, how};
+  SetServed served{1, how};
   auto const began = Deadline::Clock::now();
   CHECK(error_of(served.set.wait(served.room, within(30ms))) == Errc::timed_out);
   CHECK(Deadline::Clock::now() - began >= 30ms);
@@ -291,7 +291,7 @@ TEST_CASE("a wait on a set gives up in time, and can be cancelled", "[channel]")
 }
 
 TEST_CASE("a set of a thousand idle channels sleeps, and wakes for the last of them", "[channel]") {
-  Served served{0, Wait::event};
+  SetServed served{0, Wait::event};
   if (lacks(served.context, &DeviceCapabilities::endpoints)) return;
   std::size_t const count = served.context.kind() == DeviceKind::soft ? 1000 : 100;
   std::vector<Channel> idle;
@@ -321,7 +321,7 @@ TEST_CASE("a set of a thousand idle channels sleeps, and wakes for the last of t
 }
 
 TEST_CASE("what does not fit a set is refused with the remedy", "[channel]") {
-  Served served{1};
+  SetServed served{1};
   CHECK(error_of(served.set.poll({})) == Errc::invalid_argument);
   CHECK(error_of(served.servers[0].poll()) == Errc::invalid_argument);
   CHECK(error_of(served.servers[0].arm()) == Errc::invalid_argument);

@@ -7,13 +7,21 @@
 #include <lend/cm/listener.hpp>
 #include <lend/lend.hpp>
 
+#include <chrono>
 #include <future>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "support/two_ends.hpp"
 
 namespace lend::test {
+
+inline constexpr std::chrono::seconds bound{60};  // a guest's emulated processors may be slow
+
+inline bool contains(Error const& error, std::string_view text) {
+  return error.message().find(text) != std::string::npos;
+}
 
 inline std::string test_address(int port) {
   return std::string{std::getenv("LEND_TEST_ADDRESS")} + ":" + std::to_string(port);

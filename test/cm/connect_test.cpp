@@ -38,10 +38,6 @@ void message(MemoryRegion& memory, Channel& from, Channel& to, std::string_view 
   CHECK(text_at(memory, 512, text.size()) == text);
 }
 
-bool contains(Error const& error, std::string_view text) {
-  return error.message().find(text) != std::string::npos;
-}
-
 }  // namespace
 
 TEST_CASE("two ends connected by rdma_cm exchange messages both ways", "[cm]") {

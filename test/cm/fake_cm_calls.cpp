@@ -18,7 +18,7 @@ namespace {
 
 using Lock = std::lock_guard<std::recursive_mutex>;
 
-FakeCm& fake() {
+FakeCm& fake_cm() {
   return FakeCm::get();
 }
 
@@ -45,18 +45,18 @@ sockaddr_in address_of(std::uint32_t host, std::uint16_t port) {
 std::vector<std::byte> bytes_of(rdma_conn_param const& parameters) {
   auto const* const begin = static_cast<std::byte const*>(parameters.private_data);
   std::vector<std::byte> bytes{begin, begin + parameters.private_data_len};
-  if (!fake().is_iwarp) bytes.resize(std::max<std::size_t>(bytes.size(), 56));
+  if (!fake_cm().is_iwarp) bytes.resize(std::max<std::size_t>(bytes.size(), 56));
   return bytes;
 }
 
 /// The id, if the call neither is to fail nor comes in the wrong state.
 FakeCm::Id* id_of(rdma_cm_id* raw, char const* call, IdState wanted) {
-  if (fake().fails(call)) return nullptr;
+  if (fake_cm().fails(call)) return nullptr;
   errno = EINVAL;
-  auto* const id = fake().find(raw, call);
+  auto* const id = fake_cm().find(raw, call);
   if (id == nullptr || id->state == wanted) return id;
   if (id->state != IdState::over)  // where the peer was faster, no program can know
-    fake().violations.push_back(std::string{call} + " in a wrong state");
+    fake_cm().violations.push_back(std::string{call} + " in a wrong state");
   return nullptr;
 }
 
@@ -65,153 +65,153 @@ FakeCm::Id* id_of(rdma_cm_id* raw, char const* call, IdState wanted) {
 extern "C" {
 
 rdma_event_channel* rdma_create_event_channel() {
-  Lock const lock{fake().mutex};
-  return fake().fails("rdma_create_event_channel") ? nullptr : fake().open();
+  Lock const lock{fake_cm().mutex};
+  return fake_cm().fails("rdma_create_event_channel") ? nullptr : fake_cm().open();
 }
 
 void rdma_destroy_event_channel(rdma_event_channel* channel) {
-  Lock const lock{fake().mutex};
-  fake().close(channel);
+  Lock const lock{fake_cm().mutex};
+  fake_cm().close(channel);
 }
 
 int rdma_create_id(rdma_event_channel* channel, rdma_cm_id** id, void*, rdma_port_space) {
-  Lock const lock{fake().mutex};
-  if (fake().fails("rdma_create_id")) return -1;
-  *id = &fake().make_id(channel)->raw;
+  Lock const lock{fake_cm().mutex};
+  if (fake_cm().fails("rdma_create_id")) return -1;
+  *id = &fake_cm().make_id(channel)->raw;
   return 0;
 }
 
 int rdma_destroy_id(rdma_cm_id* id) {
-  fake().destroy(id);
+  fake_cm().destroy(id);
   return 0;
 }
 
 int rdma_migrate_id(rdma_cm_id* raw, rdma_event_channel* channel) {
-  Lock const lock{fake().mutex};
-  if (fake().fails("rdma_migrate_id")) return -1;
-  auto* const id = fake().find(raw, "rdma_migrate_id");
+  Lock const lock{fake_cm().mutex};
+  if (fake_cm().fails("rdma_migrate_id")) return -1;
+  auto* const id = fake_cm().find(raw, "rdma_migrate_id");
   if (id == nullptr) return refused(EINVAL);
   raw->channel = channel;  // it has no event yet
   return 0;
 }
 
 int rdma_bind_addr(rdma_cm_id* raw, sockaddr* address) {
-  Lock const lock{fake().mutex};
+  Lock const lock{fake_cm().mutex};
   auto* const id = id_of(raw, "rdma_bind_addr", IdState::idle);
   if (id == nullptr) return -1;
-  id->port = port_of(*address) != 0 ? port_of(*address) : fake().next_port();
+  id->port = port_of(*address) != 0 ? port_of(*address) : fake_cm().next_port();
   raw->route.addr.src_sin = address_of(0x0a000001, id->port);
   return 0;
 }
 
 int rdma_listen(rdma_cm_id* raw, int) {
-  Lock const lock{fake().mutex};
+  Lock const lock{fake_cm().mutex};
   auto* const id = id_of(raw, "rdma_listen", IdState::idle);
   if (id == nullptr) return -1;
-  if (fake().listener_at(id->port) != nullptr) return refused(EADDRINUSE);
+  if (fake_cm().listener_at(id->port) != nullptr) return refused(EADDRINUSE);
   id->state = IdState::listening;
   return 0;
 }
 
 int rdma_resolve_addr(rdma_cm_id* raw, sockaddr*, sockaddr* to, int) {
-  Lock const lock{fake().mutex};
+  Lock const lock{fake_cm().mutex};
   auto* const id = id_of(raw, "rdma_resolve_addr", IdState::idle);
   if (id == nullptr) return -1;
   id->state = IdState::address_asked;
   id->port = port_of(*to);
-  raw->verbs = fake().device;
+  raw->verbs = fake_cm().device;
   raw->port_num = 1;
-  raw->route.addr.src_sin = address_of(0x0a000002, fake().next_port());
+  raw->route.addr.src_sin = address_of(0x0a000002, fake_cm().next_port());
   raw->route.addr.dst_sin = address_of(0x0a000001, id->port);
-  fake().send(*id, {RDMA_CM_EVENT_ADDR_RESOLVED});
+  fake_cm().send(*id, {RDMA_CM_EVENT_ADDR_RESOLVED});
   return 0;
 }
 
 int rdma_resolve_route(rdma_cm_id* raw, int) {
-  Lock const lock{fake().mutex};
+  Lock const lock{fake_cm().mutex};
   auto* const id = id_of(raw, "rdma_resolve_route", IdState::address_asked);
   if (id == nullptr) return -1;
   id->state = IdState::route_asked;
-  fake().send(*id, {RDMA_CM_EVENT_ROUTE_RESOLVED});
+  fake_cm().send(*id, {RDMA_CM_EVENT_ROUTE_RESOLVED});
   return 0;
 }
 
 int rdma_connect(rdma_cm_id* raw, rdma_conn_param* parameters) {
-  Lock const lock{fake().mutex};
+  Lock const lock{fake_cm().mutex};
   auto* const id = id_of(raw, "rdma_connect", IdState::route_asked);
   if (id == nullptr) return -1;
   id->queue_pair = parameters->qp_num;
-  auto* const listener = fake().listener_at(id->port);
-  if (listener == nullptr && fake().is_iwarp) return refused(ECONNREFUSED);
+  auto* const listener = fake_cm().listener_at(id->port);
+  if (listener == nullptr && fake_cm().is_iwarp) return refused(ECONNREFUSED);
   id->state = listener != nullptr ? IdState::asked : IdState::over;
-  if (listener == nullptr) return fake().send(*id, {RDMA_CM_EVENT_REJECTED, 8}), 0;
-  auto* const request = fake().make_id(listener->raw.channel);
+  if (listener == nullptr) return fake_cm().send(*id, {RDMA_CM_EVENT_REJECTED, 8}), 0;
+  auto* const request = fake_cm().make_id(listener->raw.channel);
   request->state = IdState::requested;
-  request->raw.verbs = fake().device;
+  request->raw.verbs = fake_cm().device;
   request->raw.port_num = 1;
   request->raw.route.addr.src_storage = raw->route.addr.dst_storage;
   request->raw.route.addr.dst_storage = raw->route.addr.src_storage;
   request->listener = listener;
   request->peer = id;
   id->peer = request;
-  fake().send(*request, {RDMA_CM_EVENT_CONNECT_REQUEST, 0, bytes_of(*parameters)});
+  fake_cm().send(*request, {RDMA_CM_EVENT_CONNECT_REQUEST, 0, bytes_of(*parameters)});
   return 0;
 }
 
 int rdma_accept(rdma_cm_id* raw, rdma_conn_param* parameters) {
-  Lock const lock{fake().mutex};
+  Lock const lock{fake_cm().mutex};
   auto* const id = id_of(raw, "rdma_accept", IdState::requested);
   if (id == nullptr) return -1;
   id->queue_pair = parameters->qp_num;
   id->state = IdState::answered;
-  if (!fake().is_iwarp) {
-    fake().send(*id->peer, {RDMA_CM_EVENT_CONNECT_RESPONSE, 0, bytes_of(*parameters)});
+  if (!fake_cm().is_iwarp) {
+    fake_cm().send(*id->peer, {RDMA_CM_EVENT_CONNECT_RESPONSE, 0, bytes_of(*parameters)});
     return 0;
   }
   id->state = id->peer->state = IdState::established;
-  fake().send(*id->peer, {RDMA_CM_EVENT_ESTABLISHED, 0, bytes_of(*parameters)});
-  fake().send(*id, {RDMA_CM_EVENT_ESTABLISHED});
+  fake_cm().send(*id->peer, {RDMA_CM_EVENT_ESTABLISHED, 0, bytes_of(*parameters)});
+  fake_cm().send(*id, {RDMA_CM_EVENT_ESTABLISHED});
   return 0;
 }
 
 int rdma_establish(rdma_cm_id* raw) {
-  Lock const lock{fake().mutex};
+  Lock const lock{fake_cm().mutex};
   auto* const id = id_of(raw, "rdma_establish", IdState::asked);
   if (id == nullptr) return -1;
   id->state = id->peer->state = IdState::established;
-  fake().send(*id->peer, {RDMA_CM_EVENT_ESTABLISHED});
+  fake_cm().send(*id->peer, {RDMA_CM_EVENT_ESTABLISHED});
   return 0;
 }
 
 int rdma_reject(rdma_cm_id* raw, void const* bytes, std::uint8_t count) {
-  Lock const lock{fake().mutex};
-  if (fake().fails("rdma_reject")) return -1;
-  auto* const id = fake().find(raw, "rdma_reject");
+  Lock const lock{fake_cm().mutex};
+  if (fake_cm().fails("rdma_reject")) return -1;
+  auto* const id = fake_cm().find(raw, "rdma_reject");
   if (id == nullptr || id->peer == nullptr) return refused(EINVAL);
   auto const* const begin = static_cast<std::byte const*>(bytes);
   auto* const peer = std::exchange(id->peer, nullptr);
   peer->peer = nullptr;
   id->state = peer->state = IdState::over;
-  fake().send(*peer, {RDMA_CM_EVENT_REJECTED, 28, {begin, begin + count}});
+  fake_cm().send(*peer, {RDMA_CM_EVENT_REJECTED, 28, {begin, begin + count}});
   return 0;
 }
 
 int rdma_disconnect(rdma_cm_id* raw) {
-  Lock const lock{fake().mutex};
-  if (fake().fails("rdma_disconnect")) return -1;
-  auto* const id = fake().find(raw, "rdma_disconnect");
+  Lock const lock{fake_cm().mutex};
+  if (fake_cm().fails("rdma_disconnect")) return -1;
+  auto* const id = fake_cm().find(raw, "rdma_disconnect");
   if (id == nullptr || id->peer == nullptr) return refused(EINVAL);
   auto* const peer = std::exchange(id->peer, nullptr);
   peer->peer = nullptr;
   id->state = peer->state = IdState::over;
-  fake().send(*peer, {RDMA_CM_EVENT_DISCONNECTED});
+  fake_cm().send(*peer, {RDMA_CM_EVENT_DISCONNECTED});
   return 0;
 }
 
 int rdma_init_qp_attr(rdma_cm_id* raw, ibv_qp_attr* attributes, int* mask) {
-  Lock const lock{fake().mutex};
-  if (fake().fails("rdma_init_qp_attr")) return -1;
-  auto* const id = fake().find(raw, "rdma_init_qp_attr");
+  Lock const lock{fake_cm().mutex};
+  if (fake_cm().fails("rdma_init_qp_attr")) return -1;
+  auto* const id = fake_cm().find(raw, "rdma_init_qp_attr");
   if (id == nullptr) return refused(EINVAL);
   *mask = IBV_QP_STATE;
   attributes->port_num = 1;
@@ -225,15 +225,15 @@ int rdma_init_qp_attr(rdma_cm_id* raw, ibv_qp_attr* attributes, int* mask) {
 }
 
 int rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {
-  Lock const lock{fake().mutex};
-  if (fake().fails("rdma_get_cm_event")) return -1;
-  *event = fake().take(channel);
+  Lock const lock{fake_cm().mutex};
+  if (fake_cm().fails("rdma_get_cm_event")) return -1;
+  *event = fake_cm().take(channel);
   return *event != nullptr ? 0 : -1;
 }
 
 int rdma_ack_cm_event(rdma_cm_event* event) {
-  Lock const lock{fake().mutex};
-  fake().acknowledge(event);
+  Lock const lock{fake_cm().mutex};
+  fake_cm().acknowledge(event);
   return 0;
 }
 
@@ -243,12 +243,12 @@ char const* rdma_event_str(rdma_cm_event_type) {
 
 int rdma_getaddrinfo(char const* node, char const* service, rdma_addrinfo const* hints,
                      rdma_addrinfo** result) {
-  Lock const lock{fake().mutex};
+  Lock const lock{fake_cm().mutex};
   addrinfo wanted{};
   wanted.ai_flags = AI_NUMERICHOST;
   addrinfo* found = nullptr;
   if ((hints->ai_flags & RAI_NUMERICHOST) == 0 && std::isalpha(node[0]) != 0) {
-    ++fake().names_looked_up;
+    ++fake_cm().names_looked_up;
     node = "10.0.0.1";
   }
   if (int const error = ::getaddrinfo(node, service, &wanted, &found); error != 0) return error;

@@ -18,8 +18,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto bound = 60s;  // a guest's emulated processors may be slow
-
 /// Clients outside and their servers, which receive by a pool of a set.
 struct Many {
   static constexpr int count = 24;

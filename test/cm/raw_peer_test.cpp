@@ -70,9 +70,9 @@ class Plain {
     hints.ai_port_space = RDMA_PS_TCP;
     rdma_addrinfo* found = nullptr;
     REQUIRE(rdma_getaddrinfo(std::getenv("LEND_TEST_ADDRESS"), "0", &hints, &found) == 0);
-    int const bound = rdma_bind_addr(id(), found->ai_src_addr);
+    int const status = rdma_bind_addr(id(), found->ai_src_addr);
     rdma_freeaddrinfo(found);
-    REQUIRE(bound == 0);
+    REQUIRE(status == 0);
     REQUIRE(rdma_listen(id(), 4) == 0);
     return test_address(be16toh(rdma_get_src_port(id())));
   }
@@ -135,10 +135,6 @@ std::vector<Bytes> wrong(cm::ContractKind kind) {
   auto const other_kind =
       kind == cm::ContractKind::request ? cm::ContractKind::answer : cm::ContractKind::request;
   return {{}, Bytes(3), Bytes(56, std::byte{0xff}), damaged, other_version, contract(other_kind)};
-}
-
-bool contains(Error const& error, std::string_view text) {
-  return error.message().find(text) != std::string::npos;
 }
 
 }  // namespace

@@ -17,8 +17,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto bound = 60s;  // a guest's emulated processors may be slow
-
 // What the guide shows.
 Result<AnyTransport> accept_one(CmListener& listener, ProtectionDomain const& domain,
                                 TransportOptions const& options) {

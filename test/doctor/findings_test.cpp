@@ -12,11 +12,6 @@ using namespace lend::test;
 
 namespace {
 
-constexpr auto ok = FindingLevel::ok;
-constexpr auto warn = FindingLevel::warn;
-constexpr auto fail = FindingLevel::fail;
-constexpr auto skipped = FindingLevel::skipped;
-
 /// A host with a card, and a program that leaves the choice of device open.
 struct HostWithCard {
   HostWithCard() {

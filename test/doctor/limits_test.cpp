@@ -24,9 +24,6 @@ using namespace lend::test;
 
 namespace {
 
-constexpr auto ok = FindingLevel::ok;
-constexpr auto warn = FindingLevel::warn;
-constexpr auto fail = FindingLevel::fail;
 constexpr uid_t nobody = 65'534;
 
 constexpr int could_not = 77;

@@ -18,6 +18,9 @@
 
 namespace lend::test {
 
+inline constexpr auto ok = FindingLevel::ok, warn = FindingLevel::warn, fail = FindingLevel::fail,
+                      skipped = FindingLevel::skipped;
+
 /// A folder that ends with this.
 class Tree {
  public:

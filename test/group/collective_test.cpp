@@ -15,8 +15,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto patience = 60s;
-
 /// The value of rank `rank` at place i.
 std::int64_t value_of(std::uint32_t rank, std::size_t i) {
   return std::int64_t(rank) * 1'000'003 + std::int64_t(i) * 7 + 1;

@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr GroupOptions few{.links = GroupLinks::few};
+constexpr GroupOptions few_links{.links = GroupLinks::few};
 
 bool says(Error const& error, std::string const& words) {
   return error.message().find(words) != std::string::npos;
@@ -31,16 +31,12 @@ bool are_linked(std::uint32_t one, std::uint32_t other, std::uint32_t size) {
   return is_power(apart) || is_power(size - apart);
 }
 
-std::string desk_name() {
-  return "unix:@lend-few-links-test-" + std::to_string(::getpid());
-}
-
 }  // namespace
 
 TEST_CASE("a rank has cards for its links, and for no other rank", "[group]") {
   if (lacks_groups()) return;
   ProtectionDomain const domain = must(open_test_device().allocate_protection_domain());
-  auto const prepared = must(PreparedGroup::prepare(domain, 3, 11, few));
+  auto const prepared = must(PreparedGroup::prepare(domain, 3, 11, few_links));
   for (std::uint32_t rank = 0; rank < 11; ++rank)
     CHECK((prepared.cards()[rank] != RankCard{}) == are_linked(3, rank, 11));
 }
@@ -49,7 +45,7 @@ TEST_CASE("a rank that is missing is named by those that have a link to it, and 
           "[group]") {
   if (lacks_groups()) return;
   constexpr std::uint32_t size = 11, late = 4;
-  auto ranks = group_of(size, few);
+  auto ranks = group_of(size, few_links);
   on_each(ranks, [](Group& group) { expect(group.barrier(within(60s))); });
   auto const call = [](Group& group) {
     // A slow device may not read the records in time; then nobody is named.
@@ -89,7 +85,7 @@ TEST_CASE("where no link leads to what is missing, the rank at the end of the ch
           "[group]") {
   if (lacks_groups()) return;
   constexpr std::uint32_t size = 11;
-  auto ranks = group_of(size, few);
+  auto ranks = group_of(size, few_links);
   // Rank 0 waits for rank 10, which waits for rank 9; that has a link to rank 8 and rank 1.
   for (std::uint32_t const rank : {1u, 2u, 4u, 7u, 8u, 9u, 10u, 3u})
     CHECK(error_of(ranks[rank].barrier(within(0s))) == Errc::timed_out);
@@ -105,7 +101,7 @@ TEST_CASE("a rank that ends in the middle of a call is named by those without a 
           "[group]") {
   if (lacks_groups()) return;
   std::uint32_t const size = 11, lost = 4;
-  GroupOptions options = few;
+  GroupOptions options = few_links;
   options.keep_alive = 0s;  // only the ranks' word can tell
   auto ranks = group_of(size, options);
   CHECK(error_of(ranks[lost].barrier(within(0s))) == Errc::timed_out);
@@ -121,7 +117,7 @@ TEST_CASE("a rank that has left is named by those without a link to it when it i
           "[group]") {
   if (lacks_groups()) return;
   std::uint32_t const size = 6, left = 4;
-  auto ranks = group_of(size, few);
+  auto ranks = group_of(size, few_links);
   on_each(ranks, [](Group& group) { expect(group.barrier(within(60s))); });
   ranks.erase(ranks.begin() + left);
   on_each(ranks, [=](Group& group) {
@@ -134,7 +130,7 @@ TEST_CASE("a rank that has left is named by those without a link to it when it i
 
 TEST_CASE("where ranks make different calls, all others learn it in hops", "[group]") {
   if (lacks_groups()) return;
-  auto ranks = group_of(11, few);
+  auto ranks = group_of(11, few_links);
   on_each(ranks, [](Group& group) {
     std::vector<int> own{1}, all(group.rank() == 0 ? 11 : 0);
     auto const called = group.rank() == 5 ? group.barrier(within(60s))
@@ -145,7 +141,7 @@ TEST_CASE("where ranks make different calls, all others learn it in hops", "[gro
 
 TEST_CASE("a team whose members have no links is refused, by each of them", "[group]") {
   if (lacks_groups()) return;
-  auto ranks = group_of(8, few);
+  auto ranks = group_of(8, few_links);
   std::array const unlinked{0u, 4u, 3u}, linked{0u, 2u, 1u};
   for (auto const rank : unlinked) {
     auto const error = error_of(ranks[rank].team(unlinked));
@@ -177,10 +173,10 @@ TEST_CASE("ranks with few links join at a desk, and rejoin when all have come", 
   std::vector<ProtectionDomain> domains;
   for (std::uint32_t rank = 0; rank < size; ++rank)
     domains.push_back(must(open_test_device().allocate_protection_domain()));
-  std::vector<Group> ranks = group_of(size, few);  // each thread's is replaced
+  std::vector<Group> ranks = group_of(size, few_links);  // each thread's is replaced
   on_each(ranks, [&](Group& group) {
     auto const rank = next++;
-    auto joined = Group::join(domains[rank], seat_of(rank), within(60s), few);
+    auto joined = Group::join(domains[rank], seat_of(rank), within(60s), few_links);
     if (!joined) throw std::runtime_error{joined.error().message()};
     group = std::move(joined).value();
     std::vector<std::uint32_t> own{group.rank()}, all(size);
@@ -209,7 +205,7 @@ TEST_CASE("a rank that wants few links where the others have all is rejected", "
       threads.emplace_back(
           [&, rank, domain = must(open_test_device().allocate_protection_domain())] {
             auto const joined = Group::join(domain, {.rank = rank, .size = 2, .desk = desk},
-                                            within(500ms), rank == 0 ? GroupOptions{} : few);
+                                            within(500ms), rank == 0 ? GroupOptions{} : few_links);
             if (!joined) failed[rank] = joined.error();
           });
   }

@@ -19,11 +19,6 @@ Seat seat_of(std::string const& desk, std::uint32_t rank, std::uint32_t size) {
   return {.rank = rank, .size = size, .desk = desk};
 }
 
-std::string desk_name() {
-  static std::atomic<int> count{0};
-  return "unix:@lend-join-test-" + std::to_string(::getpid()) + "-" + std::to_string(++count);
-}
-
 std::string free_port() {
   return must(Listener::open("127.0.0.1:0")).address();
 }

@@ -22,13 +22,14 @@ using namespace lend::group;
 
 namespace {
 
-using Kind = LongStep::Kind;
+using LongKind = LongStep::Kind;
 using Texts = std::vector<std::string>;
 
 constexpr std::uint32_t runs = 2;
 
-bool is_for_peer(Kind kind) {
-  return kind == Kind::hear || kind == Kind::read || kind == Kind::pass_on || kind == Kind::combine;
+bool is_for_peer(LongKind kind) {
+  return kind == LongKind::hear || kind == LongKind::read || kind == LongKind::pass_on ||
+         kind == LongKind::combine;
 }
 
 std::string text_of(std::uint32_t rank, std::uint32_t run, std::uint32_t block) {
@@ -96,8 +97,8 @@ class Model {
     bool are_combined = true;
     for (std::size_t at = 0; at < rank.steps.size(); ++at) {
       LongStep const& step = rank.steps[at];
-      bool const is_in_order =
-          step.kind == Kind::combine || step.kind == Kind::combine_own || step.kind == Kind::take;
+      bool const is_in_order = step.kind == LongKind::combine ||
+                               step.kind == LongKind::combine_own || step.kind == LongKind::take;
       if (rank.is_done[at]) continue;
       if ((!is_in_order || are_combined) && try_step(i, step)) {
         rank.is_done[at] = true;
@@ -127,25 +128,25 @@ class Model {
     // At once, where the device may be as late as its rank: then it is another order of steps.
     std::string const& there = ranks[step.peer].shelf[step.from];
     std::string const own = text_of(i, rank.run, step.from);
-    if (is_for_peer(step.kind) && step.kind != Kind::hear) ++rank.blocks_read;
+    if (is_for_peer(step.kind) && step.kind != LongKind::hear) ++rank.blocks_read;
     switch (step.kind) {
-      case Kind::keep: rank.out[rank.run][step.to] = own; break;
-      case Kind::show: rank.shelf[step.from] = own; break;
-      case Kind::tell: {
+      case LongKind::keep: rank.out[rank.run][step.to] = own; break;
+      case LongKind::show: rank.shelf[step.from] = own; break;
+      case LongKind::tell: {
         auto& come = under_way_[{i, step.peer}];
         come.emplace_back(rank.run, rank.round);
         waiting_most = std::max(waiting_most, come.size());
         ++rank.told;
         break;
       }
-      case Kind::hear: break;
-      case Kind::read: rank.out[rank.run][step.to] = there; break;
-      case Kind::pass_on: rank.shelf[step.from] = rank.out[rank.run][step.to] = there; break;
-      case Kind::take: rank.out[rank.run][step.to] = rank.shelf[step.from]; break;
+      case LongKind::hear: break;
+      case LongKind::read: rank.out[rank.run][step.to] = there; break;
+      case LongKind::pass_on: rank.shelf[step.from] = rank.out[rank.run][step.to] = there; break;
+      case LongKind::take: rank.out[rank.run][step.to] = rank.shelf[step.from]; break;
       default: {
         std::string& sum = rank.shelf[step.from];
         if (!std::exchange(rank.is_accumulating, true)) sum.clear();
-        sum += step.kind == Kind::combine ? there : own;
+        sum += step.kind == LongKind::combine ? there : own;
       }
     }
     return true;

@@ -4,15 +4,28 @@
 
 #include "support/two_ends.hpp"
 
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 namespace lend::test {
+
+inline constexpr std::chrono::seconds patience{60};
+
+/// Of a desk that no other test has.
+inline std::string desk_name() {
+  static std::atomic<int> count{0};
+  return "unix:@lend-desk-test-" + std::to_string(::getpid()) + "-" + std::to_string(++count);
+}
 
 /// Whether the device cannot connect by endpoints; then the test is skipped.
 inline bool lacks_groups() {

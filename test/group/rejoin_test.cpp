@@ -17,11 +17,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-std::string desk_name() {
-  static std::atomic<int> count{0};
-  return "unix:@lend-rejoin-test-" + std::to_string(::getpid()) + "-" + std::to_string(++count);
-}
-
 /// So many ranks, of which each has made three calls and one then left. Each has its seat.
 struct Broken {
   explicit Broken(std::uint32_t size, std::uint32_t lost) : ranks{group_of(size)} {

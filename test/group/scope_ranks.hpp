@@ -14,7 +14,6 @@
 
 namespace lend::test {
 
-inline constexpr std::chrono::seconds patience{60};
 using Values = TypedRegion<std::int64_t>;
 
 /// The value of rank `rank` at place i.

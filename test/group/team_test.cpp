@@ -17,7 +17,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto patience = 60s;
 using Ranks = std::vector<std::uint32_t>;
 
 /// `count` of the ranks below `size`, in a random order.

@@ -9,7 +9,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto bound = 30s;
 constexpr std::size_t large = (std::size_t{4} << 20) + 13;  // many packets, the last one odd
 
 struct Piece {

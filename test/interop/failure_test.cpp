@@ -9,8 +9,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto bound = 30s;
-
 WorkStatus status_of(Error const& error) {
   CAPTURE(error.message());
   REQUIRE(error.work() != nullptr);

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -27,6 +28,8 @@
 extern char** environ;
 
 namespace lend::test {
+
+inline constexpr std::chrono::seconds bound{30};
 
 inline std::string beside_this_program(char const* name) {
   return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / name).string();
@@ -41,8 +44,8 @@ class VerbsPeer {
     std::array<int, 2> ends{};
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
     socket_ = ends[0];
-    timeval const bound{60, 0};  // twice what the peer itself waits
-    REQUIRE(::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &bound, sizeof bound) == 0);
+    timeval const patience{60, 0};  // twice what the peer itself waits
+    REQUIRE(::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) == 0);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, ends[1], 0);

@@ -14,9 +14,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto patience = 60s;
+constexpr auto long_enough = 60s;
 
-std::span<std::byte const> bytes_of(std::string_view text) {
+std::span<std::byte const> bytes_in(std::string_view text) {
   return std::as_bytes(std::span{text});
 }
 
@@ -27,9 +27,10 @@ TEST_CASE("a note is met, and one too long is refused", "[network]") {
     auto const domain = must(open_test_device().allocate_protection_domain());
     auto prepared = must(channel_builder().protection_domain(domain).build());
     std::string const note(note_bytes_max, 'c');
-    auto met = must(meet(wire.take_text(), prepared.endpoint(), bytes_of(note), within(patience)));
+    auto met =
+        must(meet(wire.take_text(), prepared.endpoint(), bytes_in(note), within(long_enough)));
     if (met.note().size() != 3) return 1;
-    auto const refused = std::move(met).settle(success(), within(patience));
+    auto const refused = std::move(met).settle(success(), within(long_enough));
     if (refused || refused.error() != Errc::incompatible_peer) return 2;
     return refused.error().message().find("I do not like c") == std::string::npos ? 3 : 0;
   }};
@@ -39,16 +40,16 @@ TEST_CASE("a note is met, and one too long is refused", "[network]") {
   auto prepared = must(channel_builder().protection_domain(domain).build());
   auto listener = must(Listener::open("127.0.0.1:0"));
   std::string const too_long(note_bytes_max + 1, 'x');
-  CHECK(error_of(listener.meet(prepared.endpoint(), bytes_of(too_long), within(patience))) ==
+  CHECK(error_of(listener.meet(prepared.endpoint(), bytes_in(too_long), within(long_enough))) ==
         Errc::invalid_argument);
   REQUIRE(peer.wire().put_text(listener.address()));
 
-  auto met = must(listener.meet(prepared.endpoint(), bytes_of("abc"), within(patience)));
+  auto met = must(listener.meet(prepared.endpoint(), bytes_in("abc"), within(long_enough)));
 
   CHECK(met.note().size() == note_bytes_max);
   CHECK(met.note()[0] == std::byte{'c'});
   Error const dislike{Errc::incompatible_peer, "I do not like c"};
-  CHECK(error_of(std::move(met).settle(dislike, within(patience))) == Errc::incompatible_peer);
-  CHECK(error_of(std::move(met).settle(success(), within(patience))) == Errc::stale_handle);
+  CHECK(error_of(std::move(met).settle(dislike, within(long_enough))) == Errc::incompatible_peer);
+  CHECK(error_of(std::move(met).settle(success(), within(long_enough))) == Errc::stale_handle);
   CHECK(peer.exit_status() == 0);
 }

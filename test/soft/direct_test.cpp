@@ -19,8 +19,8 @@ using namespace lend::test;
 namespace {
 
 /// Two ends and mapped memory, 8 bytes of which went before.
-struct Stage {
-  explicit Stage(Reach reach = Reach::two_contexts, Depths const& depths = {})
+struct DirectStage {
+  explicit DirectStage(Reach reach = Reach::two_contexts, Depths const& depths = {})
       : link{reach, Terms{}, Terms{}, depths},
         from{link.a.domain.get(), 4096, all_access, Where::allocated},
         to{link.b.domain.get(), 4096, all_access, Where::allocated} {
@@ -69,7 +69,7 @@ bool takes(End const& end, ibv_wr_opcode opcode, std::vector<ibv_sge> pieces,
 }  // namespace
 
 TEST_CASE("a send or write of one piece to mapped memory takes the short way", "[soft]") {
-  Stage const stage{GENERATE(Reach::one_context, Reach::two_contexts)};
+  DirectStage const stage{GENERATE(Reach::one_context, Reach::two_contexts)};
   auto const& [link, from, to] = stage;
   auto const length = GENERATE(1u, 7u, 8u, 32u, 33u, 4096u);
   auto const sent = from.read(0, length);
@@ -102,7 +102,7 @@ TEST_CASE("a send or write of one piece to mapped memory takes the short way", "
 
 TEST_CASE("a write with an immediate takes the next receive the short way, whatever its pieces",
           "[soft]") {
-  Stage const stage{GENERATE(Reach::one_context, Reach::two_contexts)};
+  DirectStage const stage{GENERATE(Reach::one_context, Reach::two_contexts)};
   auto const& [link, from, to] = stage;
   Memory const apart{link.b.domain.get(), 64};
   apart.write(0, std::string(64, '-'));
@@ -125,7 +125,7 @@ TEST_CASE("a write with an immediate takes the next receive the short way, whate
 }
 
 TEST_CASE("what is unusual is left to the general way, and nothing is told", "[soft]") {
-  Stage const stage;
+  DirectStage const stage;
   auto const& [link, from, to] = stage;
   auto const& a = link.a;
   auto const one = std::vector{from.piece(0, 8)};
@@ -159,7 +159,7 @@ TEST_CASE("what is unusual is left to the general way, and nothing is told", "[s
 
 TEST_CASE("messages that wake their receiver, or are long for private memory, go the general way",
           "[soft]") {
-  Stage const stage;
+  DirectStage const stage;
   auto const& [link, from, to] = stage;
   Memory const apart{link.b.domain.get(), 128};
   REQUIRE(post_receive(link.b, 1, {apart.piece(0, 128)}) == 0);
@@ -188,7 +188,7 @@ TEST_CASE("messages that wake their receiver, or are long for private memory, go
 
 TEST_CASE("a remote key means what it means now, whatever it meant to the request before",
           "[soft]") {
-  Stage stage{GENERATE(Reach::one_context, Reach::two_contexts)};
+  DirectStage stage{GENERATE(Reach::one_context, Reach::two_contexts)};
   auto& [link, from, to] = stage;
   auto const opcode = GENERATE(IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM);
   REQUIRE(post_receive(link.b, 4) == 0);
@@ -223,7 +223,7 @@ TEST_CASE("a remote key means what it means now, whatever it meant to the reques
 }
 
 TEST_CASE("new memory is written, whoever saw what lay in its arena before", "[soft]") {
-  Stage const stage;
+  DirectStage const stage;
   auto const& [link, from, to] = stage;
   End const second{link.first.get()};
   End const its_peer{link.second.get()};
@@ -253,7 +253,7 @@ TEST_CASE("new memory is written, whoever saw what lay in its arena before", "[s
 }
 
 TEST_CASE("a target that was reset takes messages of its new connection alone", "[soft]") {
-  Stage const stage;
+  DirectStage const stage;
   auto const& [link, from, to] = stage;
   End const other{link.first.get()};
   REQUIRE(move(link.b.qp.get(), IBV_QPS_RESET, {}, IBV_QP_STATE) == 0);
@@ -268,7 +268,7 @@ TEST_CASE("a target that was reset takes messages of its new connection alone", 
 }
 
 TEST_CASE("a sender that was reset finds the other target of its new connection", "[soft]") {
-  Stage const stage;
+  DirectStage const stage;
   auto const& [link, from, to] = stage;
   End const other{link.second.get(), {.receives = 4, .pieces = 9}};
   REQUIRE(move(link.a.qp.get(), IBV_QPS_RESET, {}, IBV_QP_STATE) == 0);
@@ -286,7 +286,7 @@ TEST_CASE("a sender that was reset finds the other target of its new connection"
 }
 
 TEST_CASE("a target's queue that grew and is full takes what comes by the short way", "[soft]") {
-  Stage const stage{Reach::two_contexts, {.sends = 64, .receives = 64, .completions = 4}};
+  DirectStage const stage{Reach::two_contexts, {.sends = 64, .receives = 64, .completions = 4}};
   auto const& [link, from, to] = stage;
   auto const opcode = GENERATE(IBV_WR_SEND, IBV_WR_RDMA_WRITE_WITH_IMM);
   REQUIRE(ibv().resize_cq(link.b.receives.get(), 64) == 0);
@@ -306,7 +306,7 @@ TEST_CASE("a target's queue that grew and is full takes what comes by the short 
 
 TEST_CASE("a completion that has no room at home breaks its queue pair, by the short way too",
           "[soft]") {
-  Stage const stage{Reach::two_contexts, {.completions = 2}};
+  DirectStage const stage{Reach::two_contexts, {.completions = 2}};
   auto const& [link, from, to] = stage;
   auto const room = link.a.sends->cqe;
   for (int i = 0; i <= room; ++i) CHECK(takes(link.a, IBV_WR_RDMA_WRITE, {from.piece(0, 8)}, &to));

@@ -94,7 +94,9 @@ TEST_CASE("back in RTS sends work, after what was flushed and not polled", "[sof
       CHECK(end.wr_id == 8 + i);
     }
   }
-  CHECK(ends.to.read(0, 16) == std::string(8, '\0') + "89abcdef");
+  CHECK(ends.to.read(0, 16) == std::string("\0\0\0\0\0\0\0\0"
+                                           "89abcdef",
+                                           16));
   for (std::uint64_t id = 0; id < 16; ++id) REQUIRE(ends.write(id) == 0);  // all of the depth
   CHECK(ends.write(16) == ENOMEM);
 }

@@ -28,8 +28,8 @@ Terms patient(std::uint8_t retries = 7) {
   return terms;
 }
 
-struct Stage {
-  explicit Stage(Terms const& terms = patient())
+struct LateStage {
+  explicit LateStage(Terms const& terms = patient())
       : link{GENERATE(Reach::one_context, Reach::two_contexts), terms},
         from{link.a.domain.get(), 8192, all_access, any_kind()},
         to{link.b.domain.get(), 8192, all_access, any_kind()} {
@@ -58,7 +58,7 @@ soft::QueuePair& internals(End const& end) {
 
 TEST_CASE("a message that came first is there when its receive is posted, its sender idle",
           "[soft]") {
-  Stage stage;
+  LateStage stage;
   auto const length = GENERATE(std::size_t{0}, std::size_t{1}, std::size_t{32}, std::size_t{33},
                                std::size_t{1000}, std::size_t{early_max});
   CAPTURE(length);
@@ -89,7 +89,7 @@ TEST_CASE("a message that came first is there when its receive is posted, its se
 
 TEST_CASE("a long message of one piece that came first is there when its receive is posted",
           "[soft]") {
-  Stage stage;
+  LateStage stage;
   auto const length = GENERATE(std::size_t{early_max + 1}, std::size_t{8192});
   REQUIRE(stage.send(length) == 0);
   REQUIRE(post_receive(stage.link.b, 6,
@@ -103,7 +103,7 @@ TEST_CASE("a long message of one piece that came first is there when its receive
 }
 
 TEST_CASE("a long message of two pieces that came first arrives when its sender polls", "[soft]") {
-  Stage stage;
+  LateStage stage;
   REQUIRE(post(stage.link.a,
                {.pieces = {stage.from.piece(0, 1), stage.from.piece(1, early_max)}}) == 0);
   REQUIRE(post_receive(stage.link.b, 1, {stage.to.piece(0, 8192)}) == 0);
@@ -112,7 +112,7 @@ TEST_CASE("a long message of two pieces that came first arrives when its sender 
 }
 
 TEST_CASE("messages that came first are received in order, whoever moves each", "[soft]") {
-  Stage stage;
+  LateStage stage;
   for (std::uint64_t id = 0; id < 8; ++id)
     REQUIRE(post(stage.link.a, {.id = id, .pieces = {stage.from.piece(id * 40, 40)}}) == 0);
   bool const polls = GENERATE(false, true);
@@ -127,7 +127,7 @@ TEST_CASE("messages that came first are received in order, whoever moves each", 
 }
 
 TEST_CASE("a message whose budget is over goes to no receive", "[soft]") {
-  Stage stage{patient(GENERATE(std::uint8_t{0}, std::uint8_t{1}))};
+  LateStage stage{patient(GENERATE(std::uint8_t{0}, std::uint8_t{1}))};
   auto const length = any_length();
   REQUIRE(stage.send(length) == 0);
   CHECK(await_one(stage.link.a.sends).status == IBV_WC_RNR_RETRY_EXC_ERR);
@@ -138,7 +138,7 @@ TEST_CASE("a message whose budget is over goes to no receive", "[soft]") {
 
 TEST_CASE("a message that arrived is no failure, though its sender looks when its time is over",
           "[soft]") {
-  Stage stage{patient(1)};
+  LateStage stage{patient(1)};
   REQUIRE(stage.send(100) == 0);
   REQUIRE(post_receive(stage.link.b, 1, {stage.to.piece(0, 100)}) == 0);
   CHECK(poll(stage.link.b.receives).size() == 1);
@@ -147,7 +147,7 @@ TEST_CASE("a message that arrived is no failure, though its sender looks when it
 }
 
 TEST_CASE("a message whose queue pair broke goes to no receive", "[soft]") {
-  Stage stage;
+  LateStage stage;
   auto const length = any_length();
   REQUIRE(stage.send(length) == 0);
   auto const to = GENERATE(IBV_QPS_ERR, IBV_QPS_RESET);
@@ -159,7 +159,7 @@ TEST_CASE("a message whose queue pair broke goes to no receive", "[soft]") {
 
 TEST_CASE("a message whose memory is deregistered goes to no receive, not even as a copy",
           "[soft]") {
-  Stage stage;
+  LateStage stage;
   auto const length = any_length();
   REQUIRE(stage.send(length) == 0);
   stage.from.deregister();
@@ -170,7 +170,7 @@ TEST_CASE("a message whose memory is deregistered goes to no receive, not even a
 
 TEST_CASE("a message that arrived is a success, though its memory is deregistered since",
           "[soft]") {
-  Stage stage;
+  LateStage stage;
   auto const length = any_length();
   REQUIRE(stage.send(length) == 0);
   REQUIRE(post_receive(stage.link.b, 1, {stage.to.piece(0, length)}) == 0);
@@ -195,7 +195,7 @@ TEST_CASE("a message that arrived is a success, though its receiver closed since
 
 TEST_CASE("a receive that cannot take the message that waits is found out by its sender",
           "[soft]") {
-  Stage stage;
+  LateStage stage;
   bool const is_short = GENERATE(false, true);
   auto const length = any_length();
   REQUIRE(stage.send(length) == 0);
@@ -209,7 +209,7 @@ TEST_CASE("a receive that cannot take the message that waits is found out by its
 }
 
 TEST_CASE("a message that had come first before SQD arrives, and drains the queue", "[soft]") {
-  Stage stage;
+  LateStage stage;
   auto* const sender = stage.link.a.qp.get();
   REQUIRE(stage.send(100, 1) == 0);
   REQUIRE(stage.send(100, 2) == 0);
@@ -224,7 +224,7 @@ TEST_CASE("a message that had come first before SQD arrives, and drains the queu
 }
 
 TEST_CASE("a receiver in SQD takes messages that came first", "[soft]") {
-  Stage stage;
+  LateStage stage;
   REQUIRE(stage.send(100) == 0);
   REQUIRE(move(stage.link.b.qp.get(), IBV_QPS_SQD, {}, IBV_QP_STATE) == 0);
   REQUIRE(post_receive(stage.link.b, 1, {stage.to.piece(0, 100)}) == 0);
@@ -246,7 +246,7 @@ TEST_CASE("a queue pair connected to itself takes its own messages that came fir
 }
 
 TEST_CASE("a receiver that was reset takes no message of the connection before", "[soft]") {
-  Stage stage;
+  LateStage stage;
   REQUIRE(stage.send(40) == 0);
   auto terms = patient();
   terms.receive_psn = 1234;  // the sender's connection is over, and it has not noticed
@@ -258,7 +258,7 @@ TEST_CASE("a receiver that was reset takes no message of the connection before",
 }
 
 TEST_CASE("a receiver takes no message that waited for another connection of its", "[soft]") {
-  Stage stage;
+  LateStage stage;
   auto const& near = stage.link.a;
   auto const& far = stage.link.b;
   End const other{near.domain->context};

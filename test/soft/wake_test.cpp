@@ -45,8 +45,8 @@ bool forbid_threads() {
 }
 
 /// An end whose queues each have a channel.
-struct SleepyEnd {
-  explicit SleepyEnd(ibv_context* context, Depths const& depths = {})
+struct ArmedEnd {
+  explicit ArmedEnd(ibv_context* context, Depths const& depths = {})
       : of_sends{make_channel(context)}, of_receives{make_channel(context)}, end{context, depths} {
     end.qp.reset();
     end.sends = make_queue(context, 16, of_sends.get());
@@ -68,7 +68,7 @@ TEST_CASE("who could connect with few descriptors can wake the peer for everythi
   auto const near = open_context();
   auto const far = open_context();
   End const a{near.get()};
-  SleepyEnd b{far.get()};
+  ArmedEnd b{far.get()};
   auto const& other = b.end;
   Memory const bytes{a.domain.get(), 8};
   bring_to(a.qp.get(), IBV_QPS_INIT, 0);
@@ -98,10 +98,10 @@ TEST_CASE("a process wakes all that it is connected to, however many channels th
   auto const near = open_context();
   auto const far = open_context();
   std::vector<std::unique_ptr<End>> senders;
-  std::vector<std::unique_ptr<SleepyEnd>> sleepers;
+  std::vector<std::unique_ptr<ArmedEnd>> sleepers;
   for (std::size_t i = 0; i < count; ++i) {
     auto const& a = *senders.emplace_back(std::make_unique<End>(near.get()));
-    auto& b = *sleepers.emplace_back(std::make_unique<SleepyEnd>(far.get()));
+    auto& b = *sleepers.emplace_back(std::make_unique<ArmedEnd>(far.get()));
     bring_to(a.qp.get(), IBV_QPS_RTS, b.end.qp->qp_num);
     bring_to(b.end.qp.get(), IBV_QPS_RTS, a.qp->qp_num);
     REQUIRE(post_receive(b.end, 1) == 0);
@@ -120,7 +120,7 @@ TEST_CASE("a datagram whose receiver cannot be woken is lost, and the receive st
   auto const far = open_context();
   Depths const depths{.type = IBV_QPT_UD};
   End const a{near.get(), depths};
-  SleepyEnd b{far.get(), depths};
+  ArmedEnd b{far.get(), depths};
   bring_to(a.qp.get(), IBV_QPS_RTS, 0);
   bring_to(b.end.qp.get(), IBV_QPS_RTS, 0);
   auto const address = make_address(a.domain.get());
@@ -159,7 +159,7 @@ TEST_CASE("work that would wait with nobody to try it again ends as if its time 
           "[soft]") {
   auto const near = open_context();
   auto const far = open_context();
-  SleepyEnd a{near.get()};
+  ArmedEnd a{near.get()};
   End const b{far.get()};
   bring_to(a.end.qp.get(), IBV_QPS_RTS, b.qp->qp_num, {.rnr_retries = 7});
   bring_to(b.qp.get(), IBV_QPS_RTS, a.end.qp->qp_num);
@@ -184,7 +184,7 @@ namespace {
 
 /// Asks for an event where no thread can be made, which must be refused, and then does `next`
 /// there. False where no thread can be forbidden to make others.
-bool is_refused_and_goes_on(SleepyEnd const& a, std::function<int()> const& next) {
+bool is_refused_and_goes_on(ArmedEnd const& a, std::function<int()> const& next) {
   bool can_forbid = false;
   int refusal = 0;
   int error = 0;
@@ -209,7 +209,7 @@ TEST_CASE("who is refused an event for want of a thread polls, and work waits fo
           "[soft]") {
   auto const near = open_context();
   auto const far = open_context();
-  SleepyEnd a{near.get()};
+  ArmedEnd a{near.get()};
   End const b{far.get()};
   End other{near.get()};
   End const peer{far.get()};
@@ -229,7 +229,7 @@ TEST_CASE("who is refused an event for want of a thread polls, and work waits fo
 TEST_CASE("in SQD work is taken even where nobody can look after what had started", "[soft]") {
   auto const near = open_context();
   auto const far = open_context();
-  SleepyEnd a{near.get()};
+  ArmedEnd a{near.get()};
   End const b{far.get()};
   ibv_qp_init_attr_ex asked{};
   asked.send_cq = a.end.sends.get();
@@ -267,7 +267,7 @@ TEST_CASE("in SQD work is taken even where nobody can look after what had starte
 TEST_CASE("a drain whose event nobody could look after is refused, and changes nothing", "[soft]") {
   auto const near = open_context();
   auto const far = open_context();
-  SleepyEnd const a{near.get()};
+  ArmedEnd const a{near.get()};
   End const b{far.get()};
   bring_to(a.end.qp.get(), IBV_QPS_RTS, b.qp->qp_num);
   bring_to(b.qp.get(), IBV_QPS_RTS, a.end.qp->qp_num);
@@ -299,7 +299,7 @@ TEST_CASE("receives whose flush a peer delays wake a sleeper at once if no threa
   auto const near = open_context();
   auto const far = open_context();
   End const a{near.get()};
-  SleepyEnd b{far.get()};
+  ArmedEnd b{far.get()};
   bring_to(a.qp.get(), IBV_QPS_RTS, b.end.qp->qp_num);
   bring_to(b.end.qp.get(), IBV_QPS_RTS, a.qp->qp_num);
   REQUIRE(post_receive(b.end, 1) == 0);

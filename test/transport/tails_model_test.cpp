@@ -17,7 +17,7 @@ using namespace lend::transport;
 
 namespace {
 
-struct Setting {
+struct TailSetting {
   CreditSizes sizes = CreditSizes::of(4, 8);
   std::uint32_t messages = 5, largest = 2;
   std::uint32_t tail_receives = tails_max;
@@ -27,7 +27,7 @@ struct Setting {
   bool frees_as_released = true;  // else as it reads
 };
 
-struct Message {
+struct TailMessage {
   std::uint32_t at = 0, own = 0, end = 0;  // end: position
   bool is_read = false, is_released = false;
 };
@@ -36,15 +36,15 @@ struct Note {
   bool operator==(Note const&) const = default;
 };
 
-struct State {
-  explicit State(Setting const& set)
+struct TailState {
+  explicit TailState(TailSetting const& set)
       : out{set.sizes}, sent{set.sizes.window}, in{set.sizes}, coming{set.sizes.cells} {}
 
   SendCredits out;
   SentTails sent;
   ReceiveCredits in;
   ReadTails coming;
-  std::vector<Message> messages{};
+  std::vector<TailMessage> messages{};
   std::vector<std::uint32_t> reads{};  // cells of those that are posted
   // On the wire, and completed.
   std::vector<Note> tails{}, tails_come{}, words{}, words_come{};
@@ -64,26 +64,26 @@ struct State {
   }
 };
 
-class Model {
+class TailModel {
  public:
-  explicit Model(Setting const& setting) : set_{setting} {}
+  explicit TailModel(TailSetting const& setting) : set_{setting} {}
 
   std::string explore() {
-    reach(State{set_});
+    reach(TailState{set_});
     for (std::size_t i = 0; i < states_.size() && wrong_.empty(); ++i) {
-      State const state = states_[i];
+      TailState const state = states_[i];
       auto const before = reached_;
       for (std::uint32_t own = 1; own <= set_.largest; ++own) send(state, own);
-      deliver(state, &State::tails, &State::tails_come, set_.tail_receives);
+      deliver(state, &TailState::tails, &TailState::tails_come, set_.tail_receives);
       take_tail(state);
       land(state);
       for (std::size_t which = 0; which < state.messages.size(); ++which) release(state, which);
       if (set_.tells_reads && state.coming.has_to_tell()) {
-        State told = state;
+        TailState told = state;
         tell(told);
         reach(std::move(told));
       }
-      deliver(state, &State::words, &State::words_come, set_.word_receives);
+      deliver(state, &TailState::words, &TailState::words_come, set_.word_receives);
       take_word(state);
       // Every step goes forward: where none is left, all must be done.
       if (reached_ == before && !is_done(state)) fail("something wedges");
@@ -93,30 +93,30 @@ class Model {
   [[nodiscard]] std::size_t states() const { return states_.size(); }
 
  private:
-  void reach(State state) {
+  void reach(TailState state) {
     ++reached_;
     if (keys_.insert(state.key()).second) states_.push_back(std::move(state));
   }
   void fail(char const* what) {
     if (wrong_.empty()) wrong_ = what;
   }
-  [[nodiscard]] bool is_done(State const& state) const {
+  [[nodiscard]] bool is_done(TailState const& state) const {
     return state.messages.size() == set_.messages && state.sent.unread() == 0;
   }
-  static bool overlap(Message const& a, Message const& b) {
+  static bool overlap(TailMessage const& a, TailMessage const& b) {
     return a.at < b.at + b.own && b.at < a.at + a.own;
   }
 
-  static void announce(State& state) {
+  static void announce(TailState& state) {
     if (state.sent.may_announce()) state.tails.push_back({state.sent.announce(), 0});
   }
-  void send(State state, std::uint32_t own) {
+  void send(TailState state, std::uint32_t own) {
     if (state.messages.size() == set_.messages || !state.out.has_room(own)) return;
     auto const end = state.messages.empty() ? 0 : state.messages.back().end;
     auto const tail =
         state.messages.empty() ? 0 : state.messages.back().at + state.messages.back().own;
     auto const cells = RingPlace::behind(tail, own, set_.sizes.cells).cells;
-    Message const one{.at = state.out.take(own), .own = own, .end = end + cells};
+    TailMessage const one{.at = state.out.take(own), .own = own, .end = end + cells};
     for (auto const& other : state.messages)
       if (!other.is_read && overlap(one, other)) fail("a message is overwritten before it is read");
     state.messages.push_back(one);
@@ -125,8 +125,8 @@ class Model {
     reach(std::move(state));
   }
 
-  void deliver(State state, std::vector<Note> State::*wire, std::vector<Note> State::*come,
-               std::uint32_t receives) {
+  void deliver(TailState state, std::vector<Note> TailState::*wire,
+               std::vector<Note> TailState::*come, std::uint32_t receives) {
     if ((state.*wire).empty()) return;
     if ((state.*come).size() == receives) fail("a note finds no receive");
     (state.*come).push_back((state.*wire).front());
@@ -134,7 +134,7 @@ class Model {
     reach(std::move(state));
   }
 
-  void take_tail(State state) {
+  void take_tail(TailState state) {
     if (state.tails_come.empty()) return;
     if (!state.coming.take_tail(state.tails_come.front().tail_or_read))
       return fail("the receiver refuses a tail");
@@ -143,7 +143,7 @@ class Model {
     state.coming.request(state.coming.unrequested());
     reach(std::move(state));
   }
-  void land(State state) {
+  void land(TailState state) {
     if (state.reads.empty()) return;
     state.coming.land(state.reads.front());
     state.reads.erase(state.reads.begin());
@@ -164,21 +164,21 @@ class Model {
   [[nodiscard]] std::uint32_t slot_of(std::size_t message) const {
     return static_cast<std::uint32_t>(message % set_.sizes.window);
   }
-  void release(State state, std::size_t which) {
+  void release(TailState state, std::size_t which) {
     auto& one = state.messages[which];
     if (!one.is_read || std::exchange(one.is_released, true)) return;
     if (set_.frees_as_released) state.in.release(slot_of(which));
     if (state.in.has_to_tell()) tell(state);
     reach(std::move(state));
   }
-  static void tell(State& state) {
+  static void tell(TailState& state) {
     auto const freed = state.in.freed();
     state.words.push_back({state.coming.read(), freed});
     if (freed > 0) state.coming.free(state.messages[freed - 1].end);
     state.in.note_told();
     state.coming.note_told();
   }
-  void take_word(State state) {
+  void take_word(TailState state) {
     if (state.words_come.empty()) return;
     auto const [read, freed] = state.words_come.front();
     state.words_come.erase(state.words_come.begin());
@@ -188,15 +188,15 @@ class Model {
     reach(std::move(state));
   }
 
-  Setting set_;
+  TailSetting set_;
   std::string wrong_{};
   std::size_t reached_ = 0;
-  std::vector<State> states_{};
+  std::vector<TailState> states_{};
   std::unordered_set<std::string> keys_{};
 };
 
-std::string what_is_wrong_with(Setting const& setting) {
-  return Model{setting}.explore();
+std::string what_is_wrong_with_tails(TailSetting const& setting) {
+  return TailModel{setting}.explore();
 }
 
 }  // namespace
@@ -206,7 +206,7 @@ TEST_CASE("no order of sending, reading, telling and releasing overwrites or wed
   auto const [window, cells, largest] = GENERATE(table<std::uint32_t, std::uint32_t, std::uint32_t>(
       {{4, 4, 1}, {4, 8, 2}, {8, 8, 2}, {4, 12, 3}}));
   CAPTURE(window, cells, largest);
-  Model model{{.sizes = CreditSizes::of(window, cells), .largest = largest}};
+  TailModel model{{.sizes = CreditSizes::of(window, cells), .largest = largest}};
   CHECK(model.explore() == "");
   CHECK(model.states() > 1'000);
 }
@@ -214,21 +214,21 @@ TEST_CASE("no order of sending, reading, telling and releasing overwrites or wed
 TEST_CASE("each rule of a ReadRing's notes is needed: without it a state is found that is wrong",
           "[transport]") {
   SECTION("that all was read is told") {
-    CHECK(what_is_wrong_with({.sizes = CreditSizes::of(8, 16), .tells_reads = false}) ==
+    CHECK(what_is_wrong_with_tails({.sizes = CreditSizes::of(8, 16), .tells_reads = false}) ==
           "something wedges");
   }
   SECTION("what was sent meanwhile is announced as news come") {
-    CHECK(what_is_wrong_with({.announces_at_news = false}) == "something wedges");
+    CHECK(what_is_wrong_with_tails({.announces_at_news = false}) == "something wedges");
   }
   SECTION("cells are free when their message is let go of, not when it is read") {
-    CHECK(what_is_wrong_with({.frees_as_released = false}) ==
+    CHECK(what_is_wrong_with_tails({.frees_as_released = false}) ==
           "a READ overwrites a message that is held");
   }
   SECTION("each tail that may be announced has a receive") {
-    CHECK(what_is_wrong_with({.tail_receives = tails_max - 1}) == "a note finds no receive");
+    CHECK(what_is_wrong_with_tails({.tail_receives = tails_max - 1}) == "a note finds no receive");
   }
   SECTION("receives are kept for words") {
-    CHECK(what_is_wrong_with({.word_receives = 2}) == "a note finds no receive");
+    CHECK(what_is_wrong_with_tails({.word_receives = 2}) == "a note finds no receive");
   }
 }
 

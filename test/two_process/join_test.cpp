@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::uint32_t size = 4, victim = 2;
+constexpr std::uint32_t rank_count = 4, lost_rank = 2;
 constexpr auto patience = 60s;
 
 /// Joins and meets the others, and says so, or why not. Waits until it is to go.
@@ -38,7 +38,7 @@ int join(Wire const& wire, Seat const& seat) {
 }
 
 std::unique_ptr<PeerProcess> start(Desk const& desk, std::uint32_t rank) {
-  Seat const seat{.rank = rank, .size = size, .desk = desk.address(), .desk_is_served = true};
+  Seat const seat{.rank = rank, .size = rank_count, .desk = desk.address(), .desk_is_served = true};
   return std::make_unique<PeerProcess>([seat](Wire const& wire) { return join(wire, seat); });
 }
 
@@ -63,14 +63,14 @@ TEST_CASE("processes join although one is killed and started again, whenever tha
     CAPTURE(seed);
     std::mt19937_64 random{seed};
     auto desk = must(Desk::open("unix:@lend-processes-" + std::to_string(::getpid())));
-    must(desk.begin(size, within(patience)));
+    must(desk.begin(rank_count, within(patience)));
     std::vector<std::unique_ptr<PeerProcess>> ranks;
-    for (std::uint32_t rank = 0; rank < size; ++rank) ranks.push_back(start(desk, rank));
+    for (std::uint32_t rank = 0; rank < rank_count; ++rank) ranks.push_back(start(desk, rank));
 
     bool const all_met = serve(desk, random() % 16);
-    ranks[victim]->kill();
-    CHECK(ranks[victim]->exit_status() == 128 + SIGKILL);
-    ranks[victim] = start(desk, victim);
+    ranks[lost_rank]->kill();
+    CHECK(ranks[lost_rank]->exit_status() == 128 + SIGKILL);
+    ranks[lost_rank] = start(desk, lost_rank);
     if (!all_met) REQUIRE(serve(desk, UINT64_MAX));
 
     std::vector<std::string> said;
@@ -80,7 +80,7 @@ TEST_CASE("processes join although one is killed and started again, whenever tha
         std::ranges::any_of(said, [](auto& text) { return text.starts_with("rank 2 is lost"); });
     for (auto const& text : said) CHECK((text == "met" || text.starts_with("rank 2 is lost")));
     if (!is_lost && !all_met) {
-      CHECK(ranks[victim]->wire().take_text() == "met");
+      CHECK(ranks[lost_rank]->wire().take_text() == "met");
       ++replaced;
     }
     unhurt += all_met;

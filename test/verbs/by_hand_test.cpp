@@ -21,10 +21,6 @@ namespace {
 
 using Names = std::set<std::string>;
 
-bool cannot_connect() {
-  return lacks(open_test_device(), &DeviceCapabilities::endpoints);
-}
-
 PeerPath path_to(Context const& context, Endpoint const& peer) {
   PeerPath path{.port = context.port().number, .lid = peer.lid};
   if (peer.has_gid()) path.gid = peer.gid;

@@ -20,13 +20,13 @@ static_assert(std::is_nothrow_move_constructible_v<DeviceRegion>);
 constexpr int descriptor = 42;
 constexpr std::uint64_t offset = 8192;
 
-ProtectionDomain fresh_domain() {
+ProtectionDomain dmabuf_domain() {
   Fake::get().reset();
   return must(must(open_fake()).allocate_protection_domain());
 }
 
 struct Opened {
-  ProtectionDomain domain = fresh_domain();
+  ProtectionDomain domain = dmabuf_domain();
   DeviceRegion region = must(domain.register_dmabuf(descriptor, offset, 4096));
 };
 
@@ -77,7 +77,7 @@ TEST_CASE("device memory is lent, exclusively to be written, and outlives its re
 }
 
 TEST_CASE("a dmabuf that no more regions are left for names the call", "[verbs]") {
-  auto const domain = fresh_domain();
+  auto const domain = dmabuf_domain();
   Fake::get().fail_errno = ENOMEM;
   Fake::get().fail_call = Fake::get().calls + 1;
 

@@ -21,7 +21,7 @@ namespace {
 static_assert(!std::is_copy_constructible_v<Exposure> && !std::is_copy_assignable_v<Exposure>);
 static_assert(std::is_nothrow_move_constructible_v<Exposure>);
 
-ProtectionDomain fresh_domain() {
+ProtectionDomain exposing_domain() {
   Fake::get().reset();
   return open_fake().value().allocate_protection_domain().value();
 }
@@ -33,7 +33,7 @@ std::size_t registrations() {
 }  // namespace
 
 TEST_CASE("an exposure has exactly the bytes asked for, and the region stays local", "[verbs]") {
-  auto const domain = fresh_domain();
+  auto const domain = exposing_domain();
   auto memory = domain.allocate(100).value();
 
   // SAFETY: no peer is told, here and below.
@@ -51,7 +51,7 @@ TEST_CASE("an exposure has exactly the bytes asked for, and the region stays loc
 }
 
 TEST_CASE("an exposure ends with its guard, or before by finish()", "[verbs]") {
-  auto const domain = fresh_domain();
+  auto const domain = exposing_domain();
   auto memory = domain.allocate(100).value();
   {
     auto const guard = memory.unsafe_expose(RemoteAccess::write).value();
@@ -79,7 +79,7 @@ TEST_CASE("an exposure ends with its guard, or before by finish()", "[verbs]") {
 
 TEST_CASE("an owned region that ends while it is exposed stays until the exposure ends",
           "[verbs]") {
-  auto const domain = fresh_domain();
+  auto const domain = exposing_domain();
   std::optional memory{domain.allocate(100).value()};
   std::optional first{memory->unsafe_expose(RemoteAccess::write).value()};
   std::optional second{memory->unsafe_expose(RemoteAccess::read).value()};
@@ -96,7 +96,7 @@ TEST_CASE("an owned region that ends while it is exposed stays until the exposur
 }
 
 TEST_CASE("bytes whose key the device keeps are never given back", "[verbs]") {
-  auto const domain = fresh_domain();
+  auto const domain = exposing_domain();
   std::array<std::byte, 64> bytes{};
   bool const owned = GENERATE(true, false);
   CAPTURE(owned);
@@ -116,7 +116,7 @@ TEST_CASE("bytes whose key the device keeps are never given back", "[verbs]") {
 }
 
 TEST_CASE("what cannot be exposed is an error and leaves nothing", "[verbs]") {
-  auto const domain = fresh_domain();
+  auto const domain = exposing_domain();
   auto memory = domain.allocate(100).value();
 
   for (auto const& range : {ByteRange{0, 101}, ByteRange{101, 0}, ByteRange{SIZE_MAX, 2},
@@ -134,7 +134,7 @@ TEST_CASE("what cannot be exposed is an error and leaves nothing", "[verbs]") {
 }
 
 TEST_CASE("an access of none of the kinds that there are exposes nothing", "[verbs]") {
-  auto const domain = fresh_domain();
+  auto const domain = exposing_domain();
   auto memory = domain.allocate(100).value();
   std::array<std::byte, 64> bytes{};
   auto const value = GENERATE(0, 8, 15, 255);
@@ -156,7 +156,7 @@ TEST_CASE("an access of none of the kinds that there are exposes nothing", "[ver
 }
 
 TEST_CASE("the ledger goes on watching a region that is exposed", "[verbs]") {
-  auto const domain = fresh_domain();
+  auto const domain = exposing_domain();
   auto memory = domain.allocate(100).value();
   auto const exposure = memory.unsafe_expose(RemoteAccess::write).value();
 

@@ -9,10 +9,6 @@ namespace lend::test {
 
 namespace {
 
-Fake& fake() {
-  return Fake::get();
-}
-
 Posted posted_from(ibv_send_wr const& request) {
   return {request, {request.sg_list, request.sg_list + request.num_sge}, false};
 }

@@ -10,10 +10,6 @@ namespace lend::test {
 
 namespace {
 
-Fake& fake() {
-  return Fake::get();
-}
-
 /// The completion that is read.
 ibv_wc current;
 std::uint64_t current_time = 0;

@@ -20,10 +20,6 @@ using verbs::Provider;
 
 namespace {
 
-Fake& fake() {
-  return Fake::get();
-}
-
 /// Of a call that answers errno.
 int failure() {
   return fake().fails_with_minus_one ? -1 : fake().fail_errno;

@@ -198,6 +198,9 @@ class Fake {
   std::map<void const*, Object> objects_;
 };
 
+[[nodiscard]] inline Fake& fake() {
+  return Fake::get();
+}
 [[nodiscard]] verbs::Provider const& fake_provider();
 /// What its contexts post and poll by.
 void fill_data_path(ibv_context_ops& ops);

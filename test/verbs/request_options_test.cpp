@@ -11,10 +11,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-bool cannot_connect() {
-  return lacks(open_test_device(), &DeviceCapabilities::endpoints);
-}
-
 void check_refused(Result<void> const& posted, char const* words) {
   auto const error = error_of(posted);
   CHECK(error == Errc::invalid_argument);

@@ -13,10 +13,6 @@ namespace {
 static_assert(!std::is_copy_constructible_v<UnsafeBatchOf<Rc>>);
 static_assert(!std::is_move_constructible_v<UnsafeBatchOf<Rc>>);
 
-bool cannot_connect() {
-  return lacks(open_test_device(), &DeviceCapabilities::endpoints);
-}
-
 }  // namespace
 
 TEST_CASE("a batch posts sends and receives, and silent ones complete with the next", "[verbs]") {

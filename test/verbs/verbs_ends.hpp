@@ -15,6 +15,11 @@
 
 namespace lend::test {
 
+/// Whether the device cannot connect by endpoints; then the test is skipped.
+inline bool cannot_connect() {
+  return lacks(open_test_device(), &DeviceCapabilities::endpoints);
+}
+
 /// What the queue pairs of a test have in common.
 struct VerbsPlace {
   Context context = open_test_device();
