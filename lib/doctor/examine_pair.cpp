@@ -20,6 +20,7 @@ doctor::SideReport report_of(std::vector<Finding> findings, doctor::OpenPorts co
   doctor::Host const host;
   return {.version = LEND_VERSION,
           .boot = host.read("/proc/sys/kernel/random/boot_id").value_or("unknown"),
+          .cm_obstacle = ports.cm_obstacle(),
           .findings = std::move(findings),
           .ports = ports.ports()};
 }
@@ -50,7 +51,7 @@ std::string doctor::text_of(std::chrono::nanoseconds time) {
 }
 
 Result<std::vector<Finding>> doctor::PairServer::serve(Deadline deadline) {
-  LEND_TRY(ports, OpenPorts::open());
+  LEND_TRY(ports, OpenPorts::open(by_cm_));
   auto findings = lend::examine();
   auto const ours = report_of(findings, ports);
   LEND_TRY(talk, listener_.accept(deadline));
@@ -70,8 +71,9 @@ struct ExaminationListener::State {
 };
 
 Result<std::vector<Finding>> examine_with(std::string_view address, Deadline deadline,
-                                          ExchangeOptions const& options) {
-  LEND_TRY(ports, doctor::OpenPorts::open());
+                                          ExchangeOptions const& options,
+                                          PairConnector const* by_cm) {
+  LEND_TRY(ports, doctor::OpenPorts::open(by_cm));
   auto findings = examine();
   auto const listens_by = sooner(deadline, within(std::chrono::seconds{10}));
   LEND_TRY(talk, network::Conversation::with_listener(address, listens_by, options));
@@ -94,10 +96,11 @@ ExaminationListener& ExaminationListener::operator=(ExaminationListener&&) noexc
 ExaminationListener::~ExaminationListener() = default;
 
 Result<ExaminationListener> ExaminationListener::open(std::string_view address,
-                                                      ExchangeOptions const& options) {
+                                                      ExchangeOptions const& options,
+                                                      PairConnector const* by_cm) {
   LEND_TRY(listener, network::ConversationListener::open(address, options));
-  return ExaminationListener{
-      std::make_unique<State>(State{doctor::PairServer{std::move(listener)}})};
+  return ExaminationListener{std::make_unique<State>(
+      State{doctor::PairServer{std::move(listener), doctor::patience_with_peer, by_cm}})};
 }
 
 std::string const& ExaminationListener::address() const noexcept {

@@ -5,12 +5,20 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <future>
+#include <limits>
+#include <memory>
+#include <system_error>
+#include <utility>
 
 namespace lend::doctor {
 
 namespace {
 
-constexpr std::string_view protocol = "1";
+constexpr std::string_view protocol = "2";
+/// For each side of a connection by rdma_cm.
+constexpr std::chrono::seconds connect_patience{5};
 constexpr std::size_t fields = 6;
 constexpr std::size_t text_bytes_max = 1024;
 constexpr std::size_t findings_max = 256;
@@ -59,7 +67,49 @@ Result<Step> step_in(Words const& words) {
   return Step{words[1], bytes, words[3] == "client", seed};
 }
 
+using Listener = PairConnector::Listener;
+
+TrialEnd::Join accept_at(Listener& listener) {
+  return [&](PreparedQueuePair queue_pair) {
+    return listener.accept(std::move(queue_pair), within(connect_patience));
+  };
+}
+
+TrialEnd::Join connect_to(PairConnector const& connector, Way const& ours, std::string const& host,
+                          std::uint16_t port) {
+  return [&, port](PreparedQueuePair queue_pair) {
+    return connector.connect(host, port, ours.host, std::move(queue_pair),
+                             within(connect_patience));
+  };
+}
+
+/// Of two queue pairs: rdma_cm connects none to itself.
+Result<void> write_to_itself_by_cm(OpenPorts const& ports, Way const& way) {
+  LEND_TRY(connector, ports.by_cm());
+  LEND_TRY(far, TrialEnd::prepare(ports, way));
+  LEND_TRY(near, TrialEnd::prepare(ports, way));
+  LEND_TRY(listener, connector->listen(way.host));
+  auto const far_card = far.card(), near_card = near.card();
+  std::future<Result<void>> accepting;
+  try {
+    accepting = std::async(std::launch::async,
+                           [&] { return far.connect(near_card, accept_at(*listener)); });
+  } catch (std::system_error const& error) {
+    return Error{Errc::exhausted, std::string{"a thread: "} + error.what()};
+  }
+  auto const connected =
+      near.connect(far_card, connect_to(*connector, way, way.host, listener->port()));
+  auto const accepted = accepting.get();
+  LEND_TRYV(connected);
+  LEND_TRYV(accepted);
+  Step const step{.operation = "write", .bytes = 1, .seed = 1};
+  LEND_TRYV(far.expect(step));
+  LEND_TRYV(near.act(step));
+  return far.check(step);
+}
+
 Result<void> write_to_itself(OpenPorts const& ports, Way const& way) {
+  if (!way.host.empty()) return write_to_itself_by_cm(ports, way);
   LEND_TRY(end, TrialEnd::prepare(ports, way));
   LEND_TRYV(end.connect(end.card()));
   Step const step{.operation = "write", .bytes = 1, .seed = 1};
@@ -76,7 +126,7 @@ class Served {
 
   Result<void> serve(Words const& words) {
     auto const& verb = words.front();
-    if (verb == "try" && words.size() == 6) return begin(words);
+    if (verb == "try" && words.size() == 7) return begin(words);
     if (verb == "step" && end_) return step(words);
     if (verb != "loop") return unknown_request();
     LEND_TRY(way, Way::in(words, 1));
@@ -86,16 +136,28 @@ class Served {
  private:
   Result<void> begin(Words const& words) {
     end_.reset();
-    auto const done = connect(words);
+    listener_.reset();
+    auto const done = prepare(words);
     if (!done) return talk_.say(answer("no", done), deadline_);
-    return talk_.say({"yes", card_}, deadline_);
+    if (!listener_) return talk_.say({"yes", card_}, deadline_);
+    LEND_TRYV(talk_.say({"yes", card_, std::to_string(listener_->port())}, deadline_));
+    auto const accepted = end_->connect(words.back(), accept_at(*listener_));
+    if (!accepted) end_.reset();
+    return talk_.say(answer("did", accepted), deadline_);
   }
 
-  Result<void> connect(Words const& words) {
+  /// Up to a connection, or to a listener for one.
+  Result<void> prepare(Words const& words) {
     LEND_TRY(way, Way::in(words, 1));
     LEND_TRY(end, TrialEnd::prepare(ports_, way));
     card_ = end.card();
-    LEND_TRYV(end.connect(words.back()));
+    if (way.host.empty()) {
+      LEND_TRYV(end.connect(words.back()));
+    } else {
+      LEND_TRY(connector, ports_.by_cm());
+      LEND_TRY(listener, connector->listen(way.host));
+      listener_ = std::move(listener);
+    }
     end_.emplace(std::move(end));
     return success();
   }
@@ -116,6 +178,7 @@ class Served {
   Deadline deadline_;
   std::string card_{};
   std::optional<TrialEnd> end_{};
+  std::unique_ptr<Listener> listener_{};
 };
 
 }  // namespace
@@ -163,7 +226,8 @@ Result<std::vector<Finding>> findings_in(std::span<std::string const> words) {
 
 Result<SideReport> exchange_reports(network::Conversation const& talk, SideReport const& ours,
                                     bool speaks_first, Deadline deadline) {
-  std::array<Words, 3> const said{Words{"doctor", std::string{protocol}, ours.version, ours.boot},
+  std::array<Words, 3> const said{Words{"doctor", std::string{protocol}, ours.version, ours.boot,
+                                        ours.cm_obstacle.substr(0, text_bytes_max)},
                                   words_of(ours.findings), words_of(ours.ports)};
   std::array<Words, 3> heard;
   for (std::size_t i = 0; i < said.size(); ++i) {
@@ -177,11 +241,11 @@ Result<SideReport> exchange_reports(network::Conversation const& talk, SideRepor
     }
   }
   auto const& head = heard[0];
-  if (head.size() != 4 || head[0] != "doctor" || head[1] != protocol) return unknown_request();
+  if (head.size() != 5 || head[0] != "doctor" || head[1] != protocol) return unknown_request();
   LEND_TRY(findings, findings_in(heard[1]));
   LEND_TRY(ports, ports_in(heard[2]));
-  return SideReport{heard_text(head[2]), heard_text(head[3]), std::move(findings),
-                    std::move(ports)};
+  return SideReport{heard_text(head[2]), heard_text(head[3]), heard_text(head[4]),
+                    std::move(findings), std::move(ports)};
 }
 
 Finding of_peer(Finding finding, std::string_view whose) {
@@ -245,6 +309,37 @@ Result<std::string> Trials::run(TrialEnd& end, Step const& step) {
   return done ? error : done.error().message();
 }
 
+Result<bool> Trials::connect(TrialEnd& end, Way const& ours, Way const& theirs) {
+  auto request = theirs.words();
+  request.insert(request.begin(), "try");
+  request.push_back(end.card());
+  LEND_TRYV(talk_.say(request, deadline_));
+  LEND_TRY(reply, talk_.hear(deadline_));
+  if (reply.size() == 2 && reply[0] == "no") {
+    note("at the peer: " + heard_text(reply[1]));
+    return false;
+  }
+  bool const is_by_cm = !theirs.host.empty();
+  if (reply.size() != (is_by_cm ? 3 : 2) || reply[0] != "yes") return unknown_request();
+  if (is_by_cm) return connect_by_cm(end, ours, theirs, reply);
+  auto const connected = end.connect(reply[1]);
+  if (!connected) note(connected.error().message());
+  return connected.has_value();
+}
+
+Result<bool> Trials::connect_by_cm(TrialEnd& end, Way const& ours, Way const& theirs,
+                                   Words const& reply) {
+  LEND_TRY(connector, ports_.by_cm());
+  LEND_TRY(number, number_from(reply[2], std::numeric_limits<std::uint16_t>::max()));
+  auto const port = static_cast<std::uint16_t>(number);
+  auto const connected = end.connect(reply[1], connect_to(*connector, ours, theirs.host, port));
+  if (!connected) note(connected.error().message());  // of both sides the one that asks knows more
+  LEND_TRY(accepted, talk_.hear(deadline_));
+  LEND_TRY(error, outcome_in(accepted, "did"));
+  if (!error.empty()) note(error);
+  return connected.has_value() && error.empty();
+}
+
 Result<TrialResult> Trials::between(Way const& ours, Way const& theirs) {
   at_ = connecting;
   TrialResult result;
@@ -253,20 +348,8 @@ Result<TrialResult> Trials::between(Way const& ours, Way const& theirs) {
     note(end.error().message());
     return result;
   }
-  auto request = theirs.words();
-  request.insert(request.begin(), "try");
-  request.push_back(end.value().card());
-  LEND_TRYV(talk_.say(request, deadline_));
-  LEND_TRY(reply, talk_.hear(deadline_));
-  if (reply.size() != 2 || (reply[0] != "yes" && reply[0] != "no")) return unknown_request();
-  auto const connected =
-      reply[0] == "no"
-          ? Result<void>{Error{Errc::peer_lost, "at the peer: " + heard_text(reply[1])}}
-          : end.value().connect(reply[1]);
-  if (!connected) {
-    note(connected.error().message());
-    return result;
-  }
+  LEND_TRY(is_connected, connect(end.value(), ours, theirs));
+  if (!is_connected) return result;
   std::size_t const mtu = ours.mtu_bytes;
   for (std::size_t const bytes : {std::size_t{1}, mtu - 1, mtu, mtu + 1, 2 * mtu, Step::bytes_max})
     for (auto const* const operation : {"send", "write", "read"})

@@ -2,11 +2,14 @@
 // What two sides say to each other while they are examined. One thread.
 //
 //   client                                listener
-//   doctor, version, boot, protocol  →←   the same
+//   doctor, protocol, version, boot, obstacle to rdma_cm
+//                                    →←   the same
 //   findings                         →←   findings
 //   ports                            →←   ports
 //   try PORT CARD                    →
 //                                    ←    yes CARD, or no REASON
+//   On iWARP:                        ←    yes CARD TCP-PORT; then both sides connect by rdma_cm
+//                                    ←    did
 //   step …                           →
 //                                    ←    go                        where the client acts
 //   did                              →
@@ -16,7 +19,8 @@
 //                                    ←    did                       of a connection to itself
 //   end, findings of both            →
 //
-// `did` and `saw` are followed by the error, if there was one.
+// `did` and `saw` are followed by the error, if there was one. The client's message is the first of
+// a connection: iWARP takes no other. Source: RFC 5044, 7.1.
 #pragma once
 
 #include <doctor/trial.hpp>
@@ -34,7 +38,8 @@ namespace lend::doctor {
 /// What one side says before anything is tried.
 struct SideReport {
   std::string version{};
-  std::string boot{};  ///< the same for all processes of a running kernel
+  std::string boot{};         ///< the same for all processes of a running kernel
+  std::string cm_obstacle{};  ///< why this side tries no iWARP; empty: it does, or has none
   std::vector<Finding> findings{};
   std::vector<PairPort> ports{};
 };
@@ -98,6 +103,10 @@ class Trials {
 
  private:
   void note(std::string const& error);
+  /// Whether both ends are connected now.
+  [[nodiscard]] Result<bool> connect(TrialEnd& end, Way const& ours, Way const& theirs);
+  [[nodiscard]] Result<bool> connect_by_cm(TrialEnd& end, Way const& ours, Way const& theirs,
+                                           Words const& reply);
   [[nodiscard]] Result<std::string> run(TrialEnd& end, Step const& step);
 
   network::Conversation const& talk_;

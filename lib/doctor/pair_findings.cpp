@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The client tries ports, and narrows down what keeps bytes from passing.
+#include <lend/base/deadline.hpp>
+
 #include <doctor/pair_sides.hpp>
+#include <network/conversation.hpp>
 #include <verbs/gid_table.hpp>
 
 #include <algorithm>
@@ -17,7 +20,7 @@ class PairExamination {
       : trials_{trials}, findings_{findings} {}
 
   Result<bool> examine(Candidate const& pair) {
-    if (pair.ours->mtu_bytes != pair.theirs->mtu_bytes)
+    if (pair.ours->mtu_bytes != pair.theirs->mtu_bytes && !pair.is_iwarp())
       notes("pair.mtu")
           .warn(pair.name(),
                 std::to_string(pair.ours->mtu_bytes) + " bytes here, " +
@@ -34,16 +37,24 @@ class PairExamination {
       return false;
     }
     trials_.begin();
+    auto const patience_of_peer = within(network::answer_patience);
     LEND_TRY(result, between(pair, 0, pair.mtu()));
     auto const seen = std::to_string(result.messages) +
                       " messages by send, write and read, both "
                       "ways, " +
-                      std::to_string(result.bytes) + " bytes, came unchanged; packets of " +
-                      std::to_string(pair.mtu()) + " bytes, " + text_of(pair.addresses[0].first) +
-                      " to " + text_of(pair.addresses[0].second);
+                      std::to_string(result.bytes) + " bytes, came unchanged; " +
+                      (pair.is_iwarp() ? std::string{"connected by rdma_cm, "}
+                                       : "packets of " + std::to_string(pair.mtu()) + " bytes, ") +
+                      text_of(pair.addresses[0].first) + " to " + text_of(pair.addresses[0].second);
     if (result.has_passed) {
       notes("pair.bytes").ok(pair.name(), seen);
       return true;
+    }
+    if (pair.is_iwarp() && patience_of_peer.has_passed()) {
+      // SoftiWARP asks by TCP inside rdma_connect(), for as long as TCP tries, and the peer's
+      // doctor has given up by now. Source: Linux drivers/infiniband/sw/siw/siw_cm.c.
+      unreachable(pair, trials_.first_failure(), "the kernel finds no way");
+      return false;
     }
     return narrow(pair);
   }
@@ -56,7 +67,11 @@ class PairExamination {
   [[nodiscard]] static Way way_of(PairPort const& port, PairPort::Address const* address,
                                   std::uint32_t mtu) {
     Way way{.device = port.device, .number = port.number, .mtu_bytes = mtu};
-    if (address != nullptr) way.gid_index = address->index;
+    if (address == nullptr) return way;
+    if (port.is_iwarp())
+      way.host = address->text;
+    else
+      way.gid_index = address->index;
     return way;
   }
   Result<TrialResult> between(Candidate const& pair, std::size_t which, std::uint32_t mtu) {
@@ -85,7 +100,7 @@ class PairExamination {
 
   Result<bool> smaller_passes(Candidate const& pair, std::string const& what) {
     for (std::uint32_t const mtu : {1024u, 256u}) {
-      if (mtu >= pair.mtu()) continue;
+      if (mtu >= pair.mtu() || pair.is_iwarp()) continue;  // TCP cuts iWARP's
       LEND_TRY(result, between(pair, 0, mtu));
       if (!result.has_passed) continue;
       notes("pair.mtu")
@@ -112,8 +127,11 @@ class PairExamination {
                     text_of(pair.addresses[0].first) + " to " + text_of(pair.addresses[0].second) +
                     " not: " + what,
                 "programs take the first ones, between which there is no route",
-                "gid_index(" + std::to_string(ours->index) + ") of the builder here, gid_index(" +
-                    std::to_string(theirs->index) + ") at the peer");
+                pair.is_iwarp() ? "cm_connect() to " + theirs->text +
+                                      ", with the CmOptions::source " + ours->text
+                                : "gid_index(" + std::to_string(ours->index) +
+                                      ") of the builder here, gid_index(" +
+                                      std::to_string(theirs->index) + ") at the peer");
       return true;
     }
     return false;
@@ -130,17 +148,27 @@ class PairExamination {
       device_fails("at the peer, " + pair.theirs->name(), error);
       return success();
     }
-    bool const is_unreachable =
-        ours != nullptr && ours->type.starts_with("RoCE") && what.starts_with(Trials::connecting);
+    bool const has_routes = pair.is_iwarp() || (ours != nullptr && ours->type.starts_with("RoCE"));
+    if (has_routes && what.starts_with(Trials::connecting)) {
+      unreachable(pair, what, "each device reaches itself, and the kernel finds no way");
+      return success();
+    }
     notes("pair.path")
         .fail(pair.name(), what,
-              is_unreachable ? "each device reaches itself, and the kernel finds no way to the "
-                               "other one's address: no route goes to that network, or nothing "
-                               "answers there"
-                             : "TCP passes and each device reaches itself, so the way between "
-                               "them does not carry its packets",
-              is_unreachable ? mend_of_route(*ours, *theirs) : mend_of_path(*pair.ours, ours));
+              "TCP passes and each device reaches itself, so the way between them does not carry "
+              "its packets",
+              mend_of_path(*pair.ours, ours));
     return success();
+  }
+
+  void unreachable(Candidate const& pair, std::string const& what, std::string const& so_far) {
+    auto const& [ours, theirs] = pair.addresses[0];
+    notes("pair.path")
+        .fail(pair.name(), what,
+              so_far + " to the other one's address: no route goes to that network, " +
+                  (pair.is_iwarp() ? "nothing answers there, or a firewall drops TCP to it"
+                                   : "or nothing answers there"),
+              mend_of_route(*ours, *theirs));
   }
 
   void device_fails(std::string const& port, std::string const& error) {
@@ -167,6 +195,7 @@ class PairExamination {
                                                 PairPort::Address const* address) {
     if (port.kind == name_of(DeviceKind::soft))
       return "the same LEND_SOFT_DIRECTORY, user and /dev/shm on both sides";
+    if (port.is_iwarp()) return "one MTU on all interfaces and switches between both";
     if (address == nullptr || address->type == name_of(GidType::infiniband))
       return "the subnet manager's routes and partitions";
     if (address->type == name_of(GidType::roce_v2))

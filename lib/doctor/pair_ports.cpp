@@ -5,8 +5,12 @@
 #include <base/printable.hpp>
 #include <doctor/host.hpp>
 #include <doctor/pair_ports.hpp>
+#include <network/address.hpp>
+#include <verbs/gid_table.hpp>
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <limits>
 
@@ -17,7 +21,7 @@ namespace {
 constexpr std::size_t addresses_max = 64;  // that are tried, of a table that may have thousands
 constexpr std::size_t ports_max = 64;
 constexpr std::size_t name_bytes_max = 64;  // Source: IBV_SYSFS_NAME_MAX
-constexpr std::size_t words_of_port = 6, words_of_address = 3, words_of_way = 4;
+constexpr std::size_t words_of_port = 6, words_of_address = 3, words_of_way = 5;
 
 Error unknown_form(std::string_view what) {
   return {Errc::incompatible_peer, "the peer says something unknown of " + std::string{what} +
@@ -28,6 +32,34 @@ Error unknown_form(std::string_view what) {
 Result<std::string> name_in(std::string const& word) {
   if (word.size() > name_bytes_max) return unknown_form("a name");
   return base::shown(word, name_bytes_max);
+}
+
+/// An IP address as lend writes it: no name that would have to be looked up.
+Result<std::string> host_in(std::string const& word) {
+  auto const gid = verbs::gid_of_text(word);
+  if (!gid) return unknown_form("an address");
+  return lend::text_of(*gid);
+}
+
+/// The IP addresses of an iWARP port are those of the interfaces with its hardware address, which
+/// the port's GID begins with: rdma_cm finds the device of an address so.
+/// Source: Linux include/rdma/ib_addr.h, iw_addr_get_sgid().
+std::vector<PairPort::Address> addresses_of_iwarp(Context const& context) {
+  auto const gids = context.gids();
+  if (!gids || gids.value().empty()) return {};
+  auto const& gid = gids.value().front().gid;
+  std::array<char, 18> hardware{};
+  std::snprintf(hardware.data(), hardware.size(), "%02x:%02x:%02x:%02x:%02x:%02x", gid[0], gid[1],
+                gid[2], gid[3], gid[4], gid[5]);
+  auto const own = network::own_addresses();
+  if (!own) return {};
+  Host const host;
+  std::vector<PairPort::Address> addresses;
+  for (auto const& one : own.value())
+    if (host.read("/sys/class/net/" + one.interface + "/address") == hardware.data() &&
+        addresses.size() < addresses_max)
+      addresses.push_back({0, one.is_ipv4 ? "IPv4" : "IPv6", one.text});
+  return addresses;
 }
 
 bool names_a_device() noexcept {
@@ -45,7 +77,7 @@ Result<std::uint64_t> number_from(std::string const& word, std::uint64_t most) {
 
 Words Way::words() const {
   return {device, std::to_string(number), gid_index ? std::to_string(*gid_index) : "-",
-          std::to_string(mtu_bytes)};
+          std::to_string(mtu_bytes), host.empty() ? "-" : host};
 }
 
 Result<Way> Way::in(Words const& words, std::size_t at) {
@@ -59,11 +91,16 @@ Result<Way> Way::in(Words const& words, std::size_t at) {
   }
   LEND_TRY(mtu, number_from(words[at + 3], std::numeric_limits<std::uint32_t>::max()));
   way.mtu_bytes = static_cast<std::uint32_t>(mtu);
+  if (words[at + 4] != "-") {
+    LEND_TRY(host, host_in(words[at + 4]));
+    way.host = std::move(host);
+  }
   return way;
 }
 
-Result<OpenPorts> OpenPorts::open() {
+Result<OpenPorts> OpenPorts::open(PairConnector const* by_cm) {
   OpenPorts open;
+  open.by_cm_ = by_cm;
   if (names_a_device()) {
     if (auto const context = open_device()) open.add(context.value());  // examine() says why not
     return open;
@@ -94,7 +131,9 @@ void OpenPorts::add(Context const& context) {
       .link_layer =
           std::string{context.capabilities().endpoints ? name_of(info.link_layer) : iwarp},
       .mtu_bytes = info.active_mtu_bytes};
-  if (auto const gids = context.gids())
+  if (port.is_iwarp())
+    port.addresses = addresses_of_iwarp(context);
+  else if (auto const gids = context.gids())
     for (auto const& gid : gids.value())
       if (port.addresses.size() < addresses_max)
         port.addresses.push_back(
@@ -107,6 +146,19 @@ Result<Context> OpenPorts::at(std::string const& device, std::uint8_t number) co
   for (std::size_t i = 0; i < ports_.size(); ++i)
     if (ports_[i].device == device && ports_[i].number == number) return contexts_[i];
   return Error{Errc::not_found, "no port " + base::shown(device) + '/' + std::to_string(number)};
+}
+
+Result<PairConnector const*> OpenPorts::by_cm() const {
+  if (by_cm_ == nullptr) return Error{Errc::unsupported, "lend-cm is not in this doctor"};
+  return by_cm_;
+}
+
+std::string OpenPorts::cm_obstacle() const {
+  if (std::ranges::none_of(ports_, &PairPort::is_iwarp)) return {};
+  auto const connector = by_cm();
+  if (!connector) return connector.error().message();
+  auto const ready = connector.value()->check();
+  return ready ? std::string{} : ready.error().message();
 }
 
 Words words_of(std::vector<PairPort> const& ports) {
@@ -141,7 +193,7 @@ Result<std::vector<PairPort>> ports_in(Words const& words) {
     for (std::uint64_t i = 0; i < count; ++i, at += words_of_address) {
       LEND_TRY(index, number_from(words[at], std::numeric_limits<std::uint32_t>::max()));
       LEND_TRY(type, name_in(words[at + 1]));
-      LEND_TRY(text, name_in(words[at + 2]));
+      LEND_TRY(text, port.is_iwarp() ? host_in(words[at + 2]) : name_in(words[at + 2]));
       port.addresses.push_back(
           {static_cast<std::uint32_t>(index), std::move(type), std::move(text)});
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <lend/base/result.hpp>
+#include <lend/doctor/pair_connector.hpp>
 #include <lend/verbs/context.hpp>
 
 #include <cstdint>
@@ -17,13 +18,13 @@ namespace lend::doctor {
 
 using Words = std::vector<std::string>;
 
-/// What stands for the link layer where only rdma_cm connects, which is not tried.
+/// What stands for the link layer where only rdma_cm connects. The addresses are those of IP then.
 inline constexpr std::string_view iwarp = "iWARP";
 
 struct PairPort {
   struct Address {
-    std::uint32_t index = 0;
-    std::string type{}, text{};
+    std::uint32_t index = 0;     ///< in the GID table; 0 on iWARP
+    std::string type{}, text{};  ///< "RoCE v2", "10.0.0.1"; on iWARP "IPv4" or "IPv6"
   };
 
   std::string device{};
@@ -34,6 +35,7 @@ struct PairPort {
 
   /// "mlx5_0/1"
   [[nodiscard]] std::string name() const { return device + '/' + std::to_string(number); }
+  [[nodiscard]] bool is_iwarp() const noexcept { return link_layer == iwarp; }
 };
 
 /// A port, and what of it a connection takes.
@@ -42,9 +44,10 @@ struct Way {
   std::uint8_t number = 1;
   std::optional<std::uint32_t> gid_index{};
   std::uint32_t mtu_bytes = 0;
+  std::string host{};  ///< its IP address, where rdma_cm connects it; else empty
 
   [[nodiscard]] Words words() const;
-  /// Shape:   four words from `at` on.
+  /// Shape:   five words from `at` on.
   /// Errors:  incompatible_peer.
   [[nodiscard]] static Result<Way> in(Words const& words, std::size_t at);
 };
@@ -53,19 +56,26 @@ struct Way {
 class OpenPorts {
  public:
   /// Those of active ports, 64 at most; by LEND_DEVICE only one. What does not open is left out.
-  [[nodiscard]] static Result<OpenPorts> open();
+  /// Borrows: the connector for iWARP, if there is one.
+  [[nodiscard]] static Result<OpenPorts> open(PairConnector const* by_cm = nullptr);
   [[nodiscard]] std::vector<PairPort> const& ports() const noexcept { return ports_; }
   /// Errors:  not_found  there is no such port.
   [[nodiscard]] Result<Context> at(std::string const& device, std::uint8_t number) const;
+  /// Errors:  unsupported  there is none.
+  [[nodiscard]] Result<PairConnector const*> by_cm() const;
+  /// Why ports of iWARP cannot be tried; empty: they can, or there are none.
+  [[nodiscard]] std::string cm_obstacle() const;
 
  private:
   void add(Context const& context);
+  PairConnector const* by_cm_ = nullptr;
   std::vector<PairPort> ports_{};
   std::vector<Context> contexts_{};  // as ports_
 };
 
 [[nodiscard]] Words words_of(std::vector<PairPort> const& ports);
-/// Errors:  incompatible_peer  that are none, more than 64 ports, or names of more than 64 bytes.
+/// Errors:  incompatible_peer  that are none, more than 64 ports, names of more than 64 bytes, or
+///                             addresses of iWARP that are none of IP.
 [[nodiscard]] Result<std::vector<PairPort>> ports_in(Words const& words);
 
 /// A number of a peer's.

@@ -5,6 +5,7 @@
 #include <network/conversation.hpp>
 
 #include <lend/doctor/examine.hpp>
+#include <lend/doctor/pair_connector.hpp>
 
 #include <chrono>
 #include <string>
@@ -22,8 +23,9 @@ inline constexpr std::chrono::minutes patience_with_peer{10};
 class PairServer {
  public:
   explicit PairServer(network::ConversationListener listener,
-                      std::chrono::nanoseconds patience = patience_with_peer)
-      : listener_{std::move(listener)}, patience_{patience} {}
+                      std::chrono::nanoseconds patience = patience_with_peer,
+                      PairConnector const* by_cm = nullptr)
+      : listener_{std::move(listener)}, patience_{patience}, by_cm_{by_cm} {}
 
   [[nodiscard]] std::string const& address() const noexcept { return listener_.address(); }
   /// As ExaminationListener::serve(), to a peer for its patience at most.
@@ -32,6 +34,7 @@ class PairServer {
  private:
   network::ConversationListener listener_;
   std::chrono::nanoseconds patience_;
+  PairConnector const* by_cm_;
 };
 
 }  // namespace lend::doctor

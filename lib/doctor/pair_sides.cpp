@@ -38,7 +38,7 @@ Candidate candidate_of(PairPort const& ours, PairPort const& theirs) {
   for (auto const& one : ours.addresses)
     for (auto const& other : theirs.addresses)
       if (one.type == other.type) candidate.addresses.emplace_back(&one, &other);
-  if (ours.addresses.empty() && theirs.addresses.empty())
+  if (ours.addresses.empty() && theirs.addresses.empty() && !ours.is_iwarp())
     candidate.addresses.emplace_back(nullptr, nullptr);
   return candidate;
 }
@@ -55,9 +55,10 @@ Notes pair_notes(std::string_view id, std::vector<Finding>& findings) {
 }
 
 std::string text_of(PairPort::Address const* address) {
-  return address == nullptr ? "no GID"
-                            : "GID " + std::to_string(address->index) + " (" + address->text +
-                                  ", " + address->type + ')';
+  if (address == nullptr) return "no address";
+  if (address->type.starts_with("IP")) return address->text;
+  return "GID " + std::to_string(address->index) + " (" + address->text + ", " + address->type +
+         ')';
 }
 
 void compare_sides(SideReport const& ours, SideReport const& theirs, std::string const& peer,
@@ -85,20 +86,23 @@ std::vector<Candidate> candidates(SideReport const& ours, SideReport const& thei
   std::vector<Candidate> fitting;
   bool const is_one_host = ours.boot == theirs.boot;
   bool is_any_skipped = false;
+  auto const obstacle = !ours.cm_obstacle.empty()     ? "this side has none: " + ours.cm_obstacle
+                        : !theirs.cm_obstacle.empty() ? "the peer has none: " + theirs.cm_obstacle
+                                                      : std::string{};
   for (auto const& here : ours.ports)
     for (auto const& there : theirs.ports) {
       bool const is_soft = here.kind == name_of(DeviceKind::soft);
       bool const fits = (there.kind == name_of(DeviceKind::soft)) == is_soft &&
                         here.link_layer == there.link_layer && (!is_soft || is_one_host);
       if (!fits) continue;
-      if (here.link_layer != iwarp) {
+      if (!here.is_iwarp() || obstacle.empty()) {
         fitting.push_back(candidate_of(here, there));
         continue;
       }
       is_any_skipped = true;
       pair_notes("pair.kind", findings)
           .skip(candidate_of(here, there).name(),
-                "only rdma_cm connects iWARP devices, and the doctor tries no connections by it",
+                "only rdma_cm connects iWARP devices, and " + obstacle,
                 "rping -s  (there; package rdmacm-utils)\nrping -c -a ADDRESS -v -C 10  (here)");
     }
   auto const seen = text_of(ours.ports) + " here; " + text_of(theirs.ports) + " at the peer";

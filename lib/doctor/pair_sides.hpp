@@ -16,11 +16,13 @@ namespace lend::doctor {
 struct Candidate {
   PairPort const* ours;
   PairPort const* theirs;
-  /// All of one form, the best of both first; null on InfiniBand without addresses.
+  /// All of one form, the best of both first; null on InfiniBand without addresses, none on iWARP
+  /// without.
   std::vector<std::pair<PairPort::Address const*, PairPort::Address const*>> addresses{};
 
   [[nodiscard]] std::string name() const { return ours->name() + " to " + theirs->name(); }
   [[nodiscard]] std::uint32_t mtu() const { return std::min(ours->mtu_bytes, theirs->mtu_bytes); }
+  [[nodiscard]] bool is_iwarp() const { return ours->is_iwarp(); }
 };
 
 /// Where a finding on two sides is written.
@@ -30,8 +32,8 @@ struct Candidate {
 /// Writes findings on the versions of both, and what is bad at the peer.
 void compare_sides(SideReport const& ours, SideReport const& theirs, std::string const& peer,
                    std::vector<Finding>& findings);
-/// Ports of one kind and link layer; the soft device only where both run on one kernel. iWARP's are
-/// none: a finding says that they are not tried.
+/// Ports of one kind and link layer; the soft device only where both run on one kernel. Those of
+/// iWARP only where both sides have rdma_cm, else a finding says why they are not tried.
 /// Borrows: both reports, while the candidates are used.
 [[nodiscard]] std::vector<Candidate> candidates(SideReport const& ours, SideReport const& theirs,
                                                 std::string const& peer,

@@ -10,6 +10,7 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <thread>
 
 namespace lend::doctor {
 
@@ -54,12 +55,15 @@ Result<TrialEnd> TrialEnd::prepare(OpenPorts const& ports, Way const& way) {
   LEND_TRY(memory, domain.allocate(2 * Step::bytes_max));
   ChannelOptions options;
   options.queue_pair.send_depth = options.queue_pair.receive_depth = 4;
-  options.queue_pair.mtu_bytes = way.mtu_bytes;
-  options.queue_pair.gid.index = way.gid_index;
+  if (way.host.empty()) {  // else rdma_cm knows them
+    options.queue_pair.mtu_bytes = way.mtu_bytes;
+    options.queue_pair.gid.index = way.gid_index;
+  }
   options.queue_pair.ack_retries = retries_of_trial;
   LEND_TRY(prepared, prepare_channel(domain, options));
   LEND_TRY(ours, exposed.remote());
-  return TrialEnd{std::move(memory), std::move(exposed), ours, std::move(prepared)};
+  return TrialEnd{std::move(memory), std::move(exposed), ours, std::move(prepared),
+                  context.capabilities().acknowledges};
 }
 
 std::string TrialEnd::card() const {
@@ -69,14 +73,24 @@ std::string TrialEnd::card() const {
   return card.append(reinterpret_cast<char const*>(region.data()), region.size());
 }
 
-Result<void> TrialEnd::connect(std::string_view card) {
+Result<Channel> TrialEnd::channel_by(Join const& join) {
+  LEND_TRY(connected, join(prepared_->take_queue_pair()));
+  return std::move(*prepared_).adopt(std::move(connected));
+}
+
+Result<void> TrialEnd::connect(std::string_view card, Join const& join) {
   auto const bytes = std::as_bytes(std::span{card});
   constexpr auto at = Endpoint::encoded_size;
   if (bytes.size() != at + RemoteRegion::encoded_size)
     return Error{Errc::incompatible_peer, "the peer's endpoint has another length"};
-  LEND_TRY(endpoint, Endpoint::decode(bytes.first(at)));
   LEND_TRY(region, RemoteRegion::decode(bytes.subspan(at)));
   theirs_ = region;
+  if (join) {
+    LEND_TRY(channel, channel_by(join));
+    channel_ = std::move(channel);
+    return success();
+  }
+  LEND_TRY(endpoint, Endpoint::decode(bytes.first(at)));
   LEND_TRY(channel, std::move(*prepared_).handshake(endpoint));
   channel_ = std::move(channel);
   return success();
@@ -114,12 +128,18 @@ Result<void> TrialEnd::expect(Step const& step) {
   return success();
 }
 
+Result<void> TrialEnd::check_written(Step const& step) {
+  for (auto const limit = within(step_patience);;) {
+    LEND_TRY(bytes, exposed_.bytes(0, step.bytes));
+    auto const same = compare(bytes, step.seed);
+    if (same || is_acknowledged_ || limit.has_passed()) return same;
+    std::this_thread::sleep_for(1ms);
+  }
+}
+
 Result<void> TrialEnd::check(Step const& step) {
   if (step.operation == "read") return success();
-  if (step.operation == "write") {
-    LEND_TRY(bytes, exposed_.bytes(0, step.bytes));
-    return compare(bytes, step.seed);
-  }
+  if (step.operation == "write") return check_written(step);
   if (!arrival_) return Error{Errc::invalid_argument, "no message was expected"};
   LEND_TRY(arrived, arrival_->wait(within(step_patience)));
   if (arrived.bytes != step.bytes)

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,13 +29,17 @@ struct Step {
 
 class TrialEnd {
  public:
+  /// Connects a queue pair by other means than endpoints.
+  using Join = std::function<Result<QueuePair>(PreparedQueuePair)>;
+
   /// Errors:  those of the calls for memory and channels; not_found  no such port.
   [[nodiscard]] static Result<TrialEnd> prepare(OpenPorts const& ports, Way const& way);
 
   /// What the other end needs to connect.
   [[nodiscard]] std::string card() const;
-  /// Errors:  those of handshake(), and incompatible_peer  that is no card.
-  [[nodiscard]] Result<void> connect(std::string_view card);
+  /// By the endpoint in the card, or by `join`.
+  /// Errors:  those of handshake(), or of `join`; and incompatible_peer  that is no card.
+  [[nodiscard]] Result<void> connect(std::string_view card, Join const& join = {});
 
   // ---- a step, at the end that acts ----
 
@@ -50,17 +55,23 @@ class TrialEnd {
   [[nodiscard]] Result<void> check(Step const& step);
 
  private:
-  TrialEnd(MemoryRegion memory, MemoryRegion exposed, RemoteRegion card, PreparedChannel prepared)
+  TrialEnd(MemoryRegion memory, MemoryRegion exposed, RemoteRegion card, PreparedChannel prepared,
+           bool is_acknowledged)
       : memory_{std::move(memory)},
         exposed_{std::move(exposed)},
         ours_{card},
-        prepared_{std::move(prepared)} {}
+        prepared_{std::move(prepared)},
+        is_acknowledged_{is_acknowledged} {}
+
+  [[nodiscard]] Result<Channel> channel_by(Join const& join);
+  [[nodiscard]] Result<void> check_written(Step const& step);
 
   MemoryRegion memory_, exposed_;  // outlive the channel
   RemoteRegion ours_, theirs_{};
   std::optional<PreparedChannel> prepared_{};
   std::optional<Channel> channel_{};
   std::optional<PendingWork> arrival_{};
+  bool is_acknowledged_;  // a write has arrived when the other end's is over
 };
 
 /// The bytes of a step.

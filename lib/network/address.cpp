@@ -5,7 +5,9 @@
 #include <base/unique_fd.hpp>
 #include <network/address.hpp>
 
+#include <ifaddrs.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -158,6 +160,31 @@ Result<std::vector<SocketAddress>> candidates_at(std::string_view text, bool con
     return Error{Errc::invalid_argument,
                  "port 0 in \"" + std::string{text} + "\": name the port the peer listens on"};
   return resolve(parsed);
+}
+
+Result<std::vector<OwnAddress>> own_addresses() {
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) return Error::from_errno("getifaddrs", errno);
+  std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> const list{first, &::freeifaddrs};
+  std::vector<OwnAddress> found;
+  for (ifaddrs const* at = first; at != nullptr; at = at->ifa_next) {
+    if (at->ifa_addr == nullptr) continue;
+    bool const is_ipv4 = at->ifa_addr->sa_family == AF_INET;
+    if (!is_ipv4 && at->ifa_addr->sa_family != AF_INET6) continue;
+    if (!is_ipv4) {
+      sockaddr_in6 v6{};
+      std::memcpy(&v6, at->ifa_addr, sizeof v6);
+      if (IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr)) continue;
+    }
+    std::array<char, NI_MAXHOST> text{};
+    auto const length =
+        static_cast<socklen_t>(is_ipv4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+    if (::getnameinfo(at->ifa_addr, length, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) ==
+        0)
+      found.push_back({at->ifa_name, is_ipv4, text.data()});
+  }
+  std::ranges::stable_partition(found, &OwnAddress::is_ipv4);
+  return found;
 }
 
 }  // namespace lend::network

@@ -59,4 +59,17 @@ struct SocketAddress {
 [[nodiscard]] Result<std::vector<SocketAddress>> candidates_at(std::string_view text,
                                                                bool connects);
 
+/// An IP address of this host.
+struct OwnAddress {
+  std::string interface {};
+  bool is_ipv4 = false;
+  std::string text{};  ///< without brackets
+
+  friend bool operator==(OwnAddress const&, OwnAddress const&) = default;
+};
+
+/// IPv4 first. Link-local IPv6 is left out: it names no link.
+/// Errors:  as errno of getifaddrs(3).
+[[nodiscard]] Result<std::vector<OwnAddress>> own_addresses();
+
 }  // namespace lend::network

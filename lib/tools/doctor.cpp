@@ -6,6 +6,11 @@
 #include <tools/commands.hpp>
 #include <tools/json.hpp>
 #include <tools/secret_file.hpp>
+#include <verbs/built_with.hpp>
+
+#if LEND_BUILT_WITH_CM
+#include <lend/cm/pair_connector.hpp>
+#endif
 
 #include <algorithm>
 #include <cstdio>
@@ -32,9 +37,18 @@ std::string text_of_all(std::vector<Finding> const& findings) {
   return text;
 }
 
+/// What connects devices of iWARP; none in a build without rdma_cm.
+PairConnector const* by_cm() noexcept {
+#if LEND_BUILT_WITH_CM
+  return &cm_pair_connector();
+#else
+  return nullptr;
+#endif
+}
+
 /// Serves until a peer went through it; peers that went away meanwhile are named.
 Result<std::vector<Finding>> serve_peer(CommandLine const& line, ExchangeOptions const& options) {
-  LEND_TRY(listener, ExaminationListener::open(line.address, options));
+  LEND_TRY(listener, ExaminationListener::open(line.address, options, by_cm()));
   std::fprintf(stderr, "listening at %s\n", listener.address().c_str());
   for (;;) {
     auto findings = listener.serve(Deadline::never());
@@ -51,7 +65,7 @@ Result<std::vector<Finding>> examine_by(CommandLine const& line) {
   ExchangeOptions const options{.secret = std::move(secret)};
   if (line.listens) return serve_peer(line, options);
   // Each of its steps has bounds of its own.
-  return examine_with(line.address, Deadline::never(), options);
+  return examine_with(line.address, Deadline::never(), options, by_cm());
 }
 
 void print(std::vector<Finding> const& findings, bool as_json) {

@@ -68,7 +68,8 @@ def hidden():
           shm.returncode == 1 and levels(shm)["soft.directory"] == "fail" and
           "LEND_SOFT_DIRECTORY=" in shm.stdout and "LEND_DEVICE=soft" not in shm.stdout, shm)
     # The dynamic linker needs /proc to find libraries from where a program is.
-    libraries = os.path.dirname(os.path.dirname(PRELOAD))
+    folder = os.path.dirname(os.path.dirname(PRELOAD))
+    libraries = f"{folder}:{folder}/cm"
     proc = run("doctor", "--json", before=[*before, "/proc"], LD_LIBRARY_PATH=libraries)
     check("without /proc limits are skipped and not taken for good",
           levels(proc)["descriptors"] == levels(proc)["cpu"] == "skipped", proc)

@@ -286,28 +286,6 @@ TEST_CASE("only ports that can be connected are paired, by addresses of one form
   CHECK((findings.back().id == "pair.kind" && findings.back().level == FindingLevel::fail));
 }
 
-TEST_CASE("ports of iWARP are told, and not said to fail: rdma_cm would have to connect them",
-          "[doctor]") {
-  auto siw = port("software RDMA", "InfiniBand");
-  siw.link_layer = doctor::iwarp;
-  Conversation const nobody{network::Peer{}};
-  auto const none = must(doctor::OpenPorts::open());
-  doctor::Trials trials{nobody, none, within(std::chrono::seconds{1})};
-
-  auto const findings =
-      must(doctor::examine_pairs(trials, {.ports = {siw}}, {.ports = {siw}}, "p"));
-
-  REQUIRE(findings.size() == 5);
-  CHECK((findings[2].id == "pair.kind" && findings[2].level == FindingLevel::skipped));
-  CHECK((findings[2].subject == "d0/1 to d0/1" && has(findings[2].why, "only rdma_cm")));
-  CHECK((findings[3].id == "pair.kind" && findings[3].level == FindingLevel::ok));
-  CHECK((findings[4].id == "pair.use" && findings[4].level == FindingLevel::skipped));
-  // With a port of RoCE it cannot be connected at all.
-  auto const mixed = must(doctor::examine_pairs(
-      trials, {.ports = {siw}}, {.ports = {port("software RDMA", "RoCE v2")}}, "p"));
-  CHECK((mixed.back().id == "pair.use" && mixed.back().level == FindingLevel::fail));
-}
-
 TEST_CASE("ports of RoCE that do not even connect lack a route, and the kernel is asked for it",
           "[doctor]") {
   auto const patience = within(std::chrono::seconds{20});

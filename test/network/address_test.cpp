@@ -4,6 +4,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <random>
 
 #include "support/catch.hpp"
@@ -22,6 +23,13 @@ TEST_CASE("an address is a host and a port", "[network]") {
         network::HostAndPort{"localhost", 65535});
   CHECK(must(network::parse_address("[::1]:7")) == network::HostAndPort{"::1", 7});
   CHECK(must(network::parse_address("[fe80::1%lo]:7")) == network::HostAndPort{"fe80::1%lo", 7});
+}
+
+TEST_CASE("a host's own addresses are told with their interfaces, IPv4 first", "[network]") {
+  auto const own = must(network::own_addresses());
+  CHECK(std::ranges::count(own, network::OwnAddress{"lo", true, "127.0.0.1"}) == 1);
+  CHECK(std::ranges::is_partitioned(own, &network::OwnAddress::is_ipv4));
+  CHECK(std::ranges::none_of(own, [](auto const& one) { return one.text.starts_with("fe80"); }));
 }
 
 TEST_CASE("what is no address is refused with a reason", "[network]") {

@@ -6,6 +6,7 @@
 #include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
 #include <lend/doctor/examine.hpp>
+#include <lend/doctor/pair_connector.hpp>
 #include <lend/network/connect.hpp>
 
 #include <memory>
@@ -23,19 +24,24 @@ namespace lend {
 ///
 /// The other side must listen within 10 s. A pair that works takes a fraction of a second, one that
 /// does not some 10 s. LEND_DEVICE limits this side to one device.
+///
+/// Ports of iWARP are tried if both sides have a connector for them: `by_cm`.
 /// Errors:  those of connect(), but for handshake()'s; those of list_devices(); and
 ///          peer_lost          the peer went away, or said or took nothing for 30 s, before it had
 ///                             told its ports. Later that is the finding `pair.lost`.
 ///          incompatible_peer  it speaks otherwise.
 [[nodiscard]] LEND_EXPORT Result<std::vector<Finding>> examine_with(
-    std::string_view address, Deadline deadline, ExchangeOptions const& options = {});
+    std::string_view address, Deadline deadline, ExchangeOptions const& options = {},
+    PairConnector const* by_cm = nullptr);
 
 /// The other side of examine_with(): a TCP port at which peers are served, one at a time.
 class LEND_EXPORT ExaminationListener {
  public:
+  /// Borrows: `by_cm`, while the listener exists.
   /// Errors:  those of Listener::open().
   [[nodiscard]] static Result<ExaminationListener> open(std::string_view address,
-                                                        ExchangeOptions const& options = {});
+                                                        ExchangeOptions const& options = {},
+                                                        PairConnector const* by_cm = nullptr);
   ExaminationListener(ExaminationListener&&) noexcept;
   ExaminationListener& operator=(ExaminationListener&&) noexcept;
   ~ExaminationListener();
