@@ -7,10 +7,11 @@
 static lend::Result<void> dump_port(lend::Context const& device, std::uint8_t number) {
   LEND_TRY(port, device.query_port(number));
   std::cout << "  port " << int{port.number} << ": " << lend::name_of(port.state) << ", "
-            << lend::name_of(port.link_layer) << ", LID " << port.lid << ", subnet manager's "
-            << port.subnet_manager_lid << "\n    MTU " << port.active_mtu_bytes << " of "
-            << port.mtu_bytes_max << " bytes, messages up to " << port.message_bytes_max
-            << " bytes, " << int{port.lanes} << " lanes of " << port.lane_megabits << " Mb/s\n";
+            << lend::name_of(port.physical_state) << ", " << lend::name_of(port.link_layer)
+            << ", LID " << port.lid << ", subnet manager's " << port.subnet_manager_lid
+            << "\n    MTU " << port.active_mtu_bytes << " of " << port.mtu_bytes_max
+            << " bytes, messages up to " << port.message_bytes_max << " bytes, " << int{port.lanes}
+            << " lanes of " << port.lane_megabits << " Mb/s\n";
   if (number != device.port().number) return lend::success();
   LEND_TRY(keys, device.partition_keys());
   for (std::uint16_t key : keys)
@@ -28,7 +29,9 @@ static lend::Result<void> dump_port(lend::Context const& device, std::uint8_t nu
 
 static lend::Result<void> dump(lend::Device const& closed) {
   std::cout << closed.name() << " (" << lend::name_of(closed.kind()) << "), GUID "
-            << lend::text_of(closed.guid()) << '\n';
+            << lend::text_of(closed.guid());
+  if (auto const index = closed.kernel_index()) std::cout << ", kernel index " << *index;
+  std::cout << '\n';
   LEND_TRY(device, closed.open());
   lend::DeviceAttributes const& is = device.attributes();
   lend::DeviceLimits const& limits = device.limits();

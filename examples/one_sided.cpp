@@ -13,10 +13,8 @@ static lend::Result<void> visit(std::string_view words) {
 
   LEND_TRY(prepared_host, lend::channel_builder().protection_domain(domain).build());
   LEND_TRY(prepared_guest, lend::channel_builder().protection_domain(domain).build());
-  lend::Endpoint const host_end = prepared_host.endpoint();
-  lend::Endpoint const guest_end = prepared_guest.endpoint();
-  LEND_TRY(host, std::move(prepared_host).handshake(guest_end));
-  LEND_TRY(guest, std::move(prepared_guest).handshake(host_end));
+  LEND_TRY(both, lend::connect_local(std::move(prepared_host), std::move(prepared_guest)));
+  auto& [host, guest] = both;
 
   // SAFETY: the host does not touch the board until the guest's immediate says it is written.
   LEND_TRY(board, domain.unsafe_allocate_exposed(1024, lend::RemoteAccess::read_write));

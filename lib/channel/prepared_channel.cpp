@@ -91,6 +91,14 @@ Result<Channel> PreparedChannel::handshake(Endpoint const& peer) && {
   return Channel{std::move(state)};
 }
 
+Result<std::pair<Channel, Channel>> connect_local(PreparedChannel one, PreparedChannel other) {
+  if (one.is_used_up() || other.is_used_up()) return used_up();
+  Endpoint const address = one.endpoint();
+  LEND_TRY(near, std::move(one).handshake(other.endpoint()));
+  LEND_TRY(far, std::move(other).handshake(address));
+  return std::pair{std::move(near), std::move(far)};
+}
+
 PreparedQueuePair PreparedChannel::take_queue_pair() noexcept {
   return state().connection.hand_out();
 }

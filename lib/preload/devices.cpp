@@ -49,9 +49,7 @@ char const* ibv_get_device_name(ibv_device* device) {
 }
 
 int ibv_get_device_index(ibv_device* device) {
-  // Source: ibv_get_device_index(3): -1 where the kernel gave it none.
-  return route(
-      device, +[](ibv_device*) { return -1; }, __func__, device);
+  return route(device, soft::provider().get_device_index, __func__, device);
 }
 
 __be64 ibv_get_device_guid(ibv_device* device) {

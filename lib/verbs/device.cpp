@@ -94,6 +94,20 @@ std::string_view name_of(LinkLayer layer) noexcept {
   return "unknown";
 }
 
+std::string_view name_of(PhysicalState state) noexcept {
+  switch (state) {
+    case PhysicalState::unknown: break;
+    case PhysicalState::sleep: return "sleep";
+    case PhysicalState::polling: return "polling";
+    case PhysicalState::disabled: return "disabled";
+    case PhysicalState::training: return "training";
+    case PhysicalState::link_up: return "link up";
+    case PhysicalState::error_recovery: return "error recovery";
+    case PhysicalState::test: return "test";
+  }
+  return "unknown";
+}
+
 std::string_view name_of(AtomicReach reach) noexcept {
   switch (reach) {
     case AtomicReach::none: return "none";
@@ -158,6 +172,12 @@ bool DeviceList::is_iwarp(Device const& device) noexcept {
 
 Guid Device::guid() const noexcept {
   return {be64toh(list_->provider->get_device_guid(list_->devices[index_]))};
+}
+
+std::optional<std::uint32_t> Device::kernel_index() const noexcept {
+  int const index = list_->provider->get_device_index(list_->devices[index_]);
+  if (index < 0) return std::nullopt;
+  return static_cast<std::uint32_t>(index);
 }
 
 Result<Context> Device::open(std::uint8_t port) const {

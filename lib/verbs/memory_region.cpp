@@ -96,7 +96,7 @@ ibv_mr* MemoryRegion::native() const noexcept {
 }
 
 std::optional<Pages> MemoryRegion::pages() const noexcept {
-  if (state_ == nullptr || !state_->is_owned) return std::nullopt;
+  if (state_ == nullptr || !state_->storage.is_allocated()) return std::nullopt;
   return state_->storage.pages();
 }
 
@@ -138,6 +138,11 @@ Result<void> MemoryRegion::unsafe_disable_ledger() & noexcept {
 
 [[gnu::cold]] void verbs::destroy_at_last(RegionState* region) noexcept {
   delete region;
+}
+
+void MemoryRegion::take_over(void* object, void (*end)(void*) noexcept) noexcept {
+  state_->storage.take_over(object, end);
+  state_->is_owned = true;
 }
 
 void MemoryRegion::destroy(RegionState* state) noexcept {

@@ -46,6 +46,8 @@ PortInfo port_info(std::uint8_t number, ibv_port_attr const& port) noexcept {
   info.link_layer = port.link_layer <= IBV_LINK_LAYER_ETHERNET
                         ? static_cast<LinkLayer>(port.link_layer)
                         : LinkLayer::unspecified;
+  info.physical_state =
+      port.phys_state <= 7 ? static_cast<PhysicalState>(port.phys_state) : PhysicalState::unknown;
   info.lid = port.lid;
   info.subnet_manager_lid = port.sm_lid;
   info.lid_mask_bits = port.lmc;

@@ -31,6 +31,7 @@ struct Provider {
   decltype(&::ibv_get_device_list) get_device_list;  // null with ENOSYS: no RDMA in this kernel
   decltype(&::ibv_free_device_list) free_device_list;
   decltype(&::ibv_get_device_guid) get_device_guid;
+  decltype(&::ibv_get_device_index) get_device_index;
   decltype(&::ibv_open_device) open_device;
   decltype(&::ibv_close_device) close_device;
   decltype(&::ibv_query_device) query_device;

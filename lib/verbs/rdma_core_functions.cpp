@@ -107,6 +107,10 @@ __be64 ibv_get_device_guid(ibv_device* device) {
   return LEND_CALL(ibv_get_device_guid, "IBVERBS_1.1", device);
 }
 
+int ibv_get_device_index(ibv_device* device) {
+  return LEND_CALL(ibv_get_device_index, "IBVERBS_1.9", device);
+}
+
 ibv_device** ibv_get_device_list(int* num_devices) {
   return LEND_CALL(ibv_get_device_list, "IBVERBS_1.1", num_devices);
 }

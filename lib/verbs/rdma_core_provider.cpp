@@ -70,6 +70,7 @@ constinit Provider const table{
     .get_device_list = &::ibv_get_device_list,
     .free_device_list = &::ibv_free_device_list,
     .get_device_guid = &::ibv_get_device_guid,
+    .get_device_index = &::ibv_get_device_index,
     .open_device = &::ibv_open_device,
     .close_device = &::ibv_close_device,
     .query_device = &::ibv_query_device,

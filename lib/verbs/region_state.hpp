@@ -16,7 +16,7 @@
 
 namespace lend::verbs {
 
-/// Bytes from Provider::allocate().
+/// Bytes from Provider::allocate(), or those of an object that was taken over.
 class Storage {
  public:
   Storage() = default;  // a view: nothing to release
@@ -26,15 +26,25 @@ class Storage {
       : context_{other.context_},
         address_{std::exchange(other.address_, nullptr)},
         length_{other.length_},
-        pages_{other.pages_} {}
+        pages_{other.pages_},
+        destroy_{other.destroy_} {}
   Storage& operator=(Storage&&) = delete;
   ~Storage() {
-    if (address_ != nullptr)
+    if (address_ == nullptr) return;
+    if (destroy_ != nullptr)
+      destroy_(address_);
+    else
       context_->provider().release(context_->raw.get(), address_,
                                    base::whole_pages(length_, pages_));
   }
 
+  /// Of a view: `destroy` ends the object that owns the bytes.
+  void take_over(void* object, void (*destroy)(void*) noexcept) noexcept {
+    address_ = object;
+    destroy_ = destroy;
+  }
   [[nodiscard]] bool is_owned() const noexcept { return address_ != nullptr; }
+  [[nodiscard]] bool is_allocated() const noexcept { return is_owned() && destroy_ == nullptr; }
   [[nodiscard]] Pages pages() const noexcept { return pages_; }
   /// Leaks the bytes on purpose.
   void keep_for_ever() noexcept { address_ = nullptr; }
@@ -44,6 +54,7 @@ class Storage {
   void* address_ = nullptr;
   std::size_t length_ = 0;
   Pages pages_ = Pages::normal;
+  void (*destroy_)(void*) noexcept = nullptr;  // of an object that was taken over
 };
 
 using Registration = RawHandle<ibv_mr, &Provider::dereg_mr>;

@@ -22,6 +22,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -101,18 +102,10 @@ void print(Row const& row, bool json) {
               per_mib(row.register_again), row.register_again * 1e9, row.deregister * 1e9);
 }
 
-struct Two {
-  Channel here;
-  Channel there;
-};
-
-Result<Two> connect(ProtectionDomain const& domain) {
+Result<std::pair<Channel, Channel>> connect(ProtectionDomain const& domain) {
   LEND_TRY(one, prepare_channel(domain, {}));
   LEND_TRY(other, prepare_channel(domain, {}));
-  auto const address = one.endpoint();
-  LEND_TRY(here, std::move(one).handshake(other.endpoint()));
-  LEND_TRY(there, std::move(other).handshake(address));
-  return Two{std::move(here), std::move(there)};
+  return connect_local(std::move(one), std::move(other));
 }
 
 /// Writes `length` bytes, in messages as long as the port carries, and copies as many by memcpy.
@@ -135,7 +128,7 @@ Result<void> transfer(Context const& device, ProtectionDomain const& domain, std
     auto start = Clock::now();
     for (std::size_t at = 0; at < length; at += message) {
       auto const part = std::min(message, length - at);
-      LEND_TRYV(two.here.write({source.gather(at, part), remote.slice(at, part)}));
+      LEND_TRYV(two.first.write({source.gather(at, part), remote.slice(at, part)}));
     }
     keep_least(written, seconds_since(start));
     start = Clock::now();
@@ -176,7 +169,7 @@ Result<void> open_for_a_while(Context const& device, ProtectionDomain const& dom
              LEND_TRY(exposure, memory.unsafe_expose(RemoteAccess::write));
              return exposure.finish();
            }));
-  PollingScope scope{two.here};
+  PollingScope scope{two.first};
   LEND_TRY(lent, least_of([&]() -> Result<void> {
              LEND_TRY(loan, scope.post_lend(memory.scatter(0, 65'536)));
              return loan.recall();

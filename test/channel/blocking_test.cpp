@@ -220,6 +220,38 @@ TEST_CASE("a moved channel works under its new name", "[channel]") {
   must(scope.finish());
 }
 
+TEST_CASE("two channels of a process are connected by one call, each to the other", "[channel]") {
+  auto const context = open_test_device();
+  if (lacks(context, &DeviceCapabilities::endpoints)) return;
+  auto const domain = must(context.allocate_protection_domain());
+  auto memory = must(domain.allocate(64));
+  auto one = must(prepare_channel(domain, {}));
+  auto other = must(prepare_channel(domain, {}));
+  Endpoint const address = one.endpoint();
+  auto [near, far] = must(connect_local(std::move(one), std::move(other)));
+  CHECK(near.endpoint() == address);
+  CHECK(near.peer() == far.endpoint());
+  CHECK(far.peer() == near.endpoint());
+
+  PollingScope scope{far};
+  auto arrival = must(scope.post_receive(memory.scatter(32, 8)));
+  must(near.send(memory.gather(0, 8), within(5s)));
+  CHECK(must(arrival.wait(within(5s))).bytes == 8);
+  must(scope.finish());
+}
+
+TEST_CASE("a channel that was used before is not connected to another", "[channel]") {
+  auto const context = open_test_device();
+  if (lacks(context, &DeviceCapabilities::endpoints)) return;
+  auto const domain = must(context.allocate_protection_domain());
+  auto one = must(prepare_channel(domain, {}));
+  auto used = must(prepare_channel(domain, {}));
+  auto const moved = std::move(used);
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
+  CHECK(error_of(connect_local(std::move(one), std::move(used))) == Errc::stale_handle);
+  CHECK_FALSE(moved.is_used_up());
+}
+
 TEST_CASE("a channel is its own peer when given its own endpoint", "[channel]") {
   auto const context = open_test_device();
   if (lacks(context, &DeviceCapabilities::endpoints)) return;

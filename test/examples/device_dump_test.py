@@ -12,7 +12,7 @@ SOFT = rf"""soft0 \(soft\), GUID {GUID}
   atomic operations: device, immediates: yes, endpoints: yes
   at most \d+ queue pairs of \d+ requests of \d+ elements, \d+ completion queues of \d+, \d+ shared receive queues of \d+
   reads of a queue pair: \d+ in flight, \d+ served
-  port 1: ACTIVE, InfiniBand, LID 1, subnet manager's 0
+  port 1: ACTIVE, link up, InfiniBand, LID 1, subnet manager's 0
     MTU 4096 of 4096 bytes, messages up to \d+ bytes, 4 lanes of 25000 Mb/s
     partition 0xffff
     GID 0: fe80::[0-9a-f:]+ \(InfiniBand\)

@@ -27,6 +27,16 @@ TEST_CASE("a GUID is read in network order, closed and open, and names its maker
   CHECK(fake.open().value().attributes().guid == fake.guid());
 }
 
+TEST_CASE("a device has the kernel's number, or none", "[verbs]") {
+  FakeDevice device;
+  device.kernel_index = 7;
+  Fake::get().reset(device);
+  CHECK(verbs::devices_of(fake_provider()).value().front().kernel_index() == 7u);
+
+  Fake::get().reset();
+  CHECK_FALSE(verbs::devices_of(fake_provider()).value().front().kernel_index());
+}
+
 TEST_CASE("a firmware name that fills its field ends there", "[verbs]") {
   FakeDevice device;
   device.firmware = std::string(64, '7');
@@ -54,6 +64,21 @@ TEST_CASE("a port's width and speed are lanes and megabits, unknown ones 0", "[v
   CHECK(megabits(16, 8) == 20'000);
   CHECK(megabits(3, 32) == 0);
   CHECK(megabits(2, 3) == 0);
+}
+
+TEST_CASE("a port says what its link is doing, and an unknown state is unknown", "[verbs]") {
+  auto const state = [](unsigned code) {
+    FakeDevice device;
+    device.physical_state = static_cast<std::uint8_t>(code);
+    Fake::get().reset(device);
+    return open_fake().value().port().physical_state;
+  };
+
+  CHECK(name_of(state(2)) == "polling");
+  CHECK(name_of(state(5)) == "link up");
+  CHECK(state(7) == PhysicalState::test);
+  CHECK(state(8) == PhysicalState::unknown);
+  CHECK(name_of(state(0)) == "unknown");
 }
 
 TEST_CASE("a port is asked for its present state, whichever it is", "[verbs]") {

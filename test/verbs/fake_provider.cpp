@@ -131,6 +131,7 @@ int query_port(ibv_context*, std::uint8_t port, ibv_port_attr* attributes) {
   attributes->sm_lid = fake().device.subnet_manager_lid;
   attributes->active_width = fake().device.active_width;
   attributes->active_speed = fake().device.active_speed;
+  attributes->phys_state = fake().device.physical_state;
   attributes->pkey_tbl_len = static_cast<std::uint16_t>(fake().device.partition_keys.size());
   attributes->max_msg_sz = fake().device.message_bytes_max;
   attributes->gid_tbl_len = static_cast<int>(gids_of(port).size());
@@ -340,6 +341,7 @@ Provider table_of(bool is_soft) {
   table.query_port = &query_port;
   table.query_gid_ex = &query_gid_ex;
   table.get_device_guid = [](ibv_device*) -> __be64 { return htobe64(fake().device.guid); };
+  table.get_device_index = [](ibv_device*) { return fake().device.kernel_index; };
   table.query_pkey = &query_pkey;
   table.alloc_pd = &alloc_pd;
   table.dealloc_pd = &end<ibv_pd>;

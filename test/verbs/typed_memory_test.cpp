@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 using namespace lend;
@@ -33,6 +34,12 @@ concept ShowsValues = requires(Region&& region) {
   std::forward<Region>(region).values();
 };
 static_assert(ShowsValues<TypedRegion<int>&> && !ShowsValues<TypedRegion<int>>);
+template <class Vector>
+concept IsTakenOver = requires(ProtectionDomain const& domain, Vector&& vector) {
+  domain.register_owned(std::forward<Vector>(vector));
+};
+static_assert(IsTakenOver<std::vector<int>> && !IsTakenOver<std::vector<int>&>);
+static_assert(!IsTakenOver<std::vector<bool>>);
 
 }  // namespace
 
@@ -93,6 +100,40 @@ TEST_CASE("a copy of values is registered, and a region of odd size is no values
   alignas(8) std::array<std::byte, 9> bytes{};
   auto odd = must(domain.register_memory(std::span{bytes}.subspan(1)));
   CHECK(error_of(TypedRegion<std::uint64_t>::of(std::move(odd))) == Errc::invalid_argument);
+}
+
+TEST_CASE("a vector that is taken over outlives its region until its last loan ends", "[verbs]") {
+  TwoEnds ends = two_ends();
+  std::vector<std::uint32_t> values(1000, 3);
+  auto const* const where = values.data();
+  auto target = must(ends.domain.allocate(4000));
+  PollingScope scope{ends.b};
+  auto arrival = must(scope.post_receive(target.scatter()));
+  PollingScope sending{ends.a};
+  {
+    auto owned = must(ends.domain.register_owned(std::move(values)));
+    CHECK(owned.size() == 1000);
+    CHECK(must(owned.values()).data() == where);
+    CHECK_FALSE(owned.region().pages());
+    must(owned.mutable_values(999, 1))[0] = 7;
+    static_cast<void>(must(sending.post_send(owned.gather())));
+  }
+  CHECK(must(arrival.wait(within(10s))).bytes == 4000);
+  must(sending.finish());
+  auto const came = must(TypedRegion<std::uint32_t>::of(std::move(target)));
+  CHECK(must(came.values())[0] == 3);
+  CHECK(must(came.values())[999] == 7);
+  must(scope.finish());
+}
+
+TEST_CASE("a vector that cannot be registered stays the program's", "[verbs]") {
+  ProtectionDomain const domain = must(open_test_device().allocate_protection_domain());
+  std::vector<double> none;
+  none.reserve(100);
+  auto const* const where = none.data();
+  CHECK(error_of(domain.register_owned(std::move(none))) == Errc::invalid_argument);
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
+  CHECK(none.data() == where);
 }
 
 TEST_CASE("values and fields of a peer are written and read, and no others", "[verbs]") {

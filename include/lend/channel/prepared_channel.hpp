@@ -12,6 +12,7 @@
 #include <lend/verbs/work_request.hpp>
 
 #include <memory>
+#include <utility>
 
 namespace lend {
 
@@ -82,5 +83,15 @@ class LEND_EXPORT PreparedChannel {
   void follow(channel::ChannelState& before) noexcept;
   std::unique_ptr<channel::ChannelState> state_;
 };
+
+/// Connects two channels of this process with each other: both handshakes. Consumes both, also when
+/// it fails.
+///
+///     LEND_TRY(both, connect_local(std::move(one), std::move(other)));
+///     auto& [near, far] = both;
+///
+/// Errors:  those of PreparedChannel::handshake(). Nothing is connected.
+[[nodiscard]] LEND_EXPORT Result<std::pair<Channel, Channel>> connect_local(PreparedChannel one,
+                                                                            PreparedChannel other);
 
 }  // namespace lend

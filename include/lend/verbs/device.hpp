@@ -40,12 +40,26 @@ enum class PortState : std::uint8_t {
   deferred = 5
 };
 
+/// What the link of a port is doing. Source: Linux include/rdma/ib_verbs.h, enum
+/// ib_port_phys_state.
+enum class PhysicalState : std::uint8_t {
+  unknown = 0,
+  sleep = 1,
+  polling = 2,  ///< looking for the other end of the cable
+  disabled = 3,
+  training = 4,
+  link_up = 5,
+  error_recovery = 6,
+  test = 7,
+};
+
 /// One port: of Context::port() as it was when the device was opened, of query_port() as it is now.
 /// Source: ibv_query_port(3).
 struct PortInfo {
   std::uint8_t number = 1;  ///< counted from 1
   PortState state{};
   LinkLayer link_layer{};
+  PhysicalState physical_state{};
   std::uint16_t lid = 0;                 ///< 0 on Ethernet
   std::uint16_t subnet_manager_lid = 0;  ///< 0 on Ethernet
   std::uint8_t lid_mask_bits = 0;        ///< low bits of `lid` that select a path to this port
@@ -122,6 +136,7 @@ struct DeviceLimits {
 [[nodiscard]] LEND_EXPORT std::string_view name_of(DeviceKind) noexcept;
 [[nodiscard]] LEND_EXPORT std::string_view name_of(PortState) noexcept;
 [[nodiscard]] LEND_EXPORT std::string_view name_of(LinkLayer) noexcept;
+[[nodiscard]] LEND_EXPORT std::string_view name_of(PhysicalState) noexcept;
 [[nodiscard]] LEND_EXPORT std::string_view name_of(AtomicReach) noexcept;
 /// "0002:c903:0012:3456".
 [[nodiscard]] LEND_EXPORT std::string text_of(Guid guid);
@@ -139,6 +154,10 @@ class LEND_EXPORT Device {
   /// Without opening it. 0 if it has none, or if it is not to be had.
   /// Source:  ibv_get_device_guid(3).
   [[nodiscard]] Guid guid() const noexcept;
+  /// The kernel's number of the device, which no other has until the next boot. Nothing if the
+  /// kernel gave it none, as of the soft device.
+  /// Source:  ibv_get_device_index(3).
+  [[nodiscard]] std::optional<std::uint32_t> kernel_index() const noexcept;
 
   /// Opens the device on `port`, or with 0 on its first port in state ACTIVE.
   ///

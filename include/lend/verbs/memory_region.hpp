@@ -21,7 +21,8 @@ namespace lend {
 
 class Exposure;
 
-/// Bytes registered with a protection domain: owned (`allocate`) or viewed (`register_memory`).
+/// Bytes registered with a protection domain: owned (`allocate`, `register_owned`) or viewed
+/// (`register_memory`).
 ///
 /// Posting `gather(range)` lends the bytes for reading, `scatter(range)` for writing; the loan ends
 /// when the program sees the completion. Two loans of one byte, one of them for writing, are
@@ -43,7 +44,8 @@ class LEND_EXPORT MemoryRegion {
   ~MemoryRegion() { destroy(state_); }
 
   [[nodiscard]] std::size_t size() const noexcept;
-  /// The pages that ProtectionDomain::allocate() used, never prefer_huge; nothing for a view.
+  /// The pages that ProtectionDomain::allocate() used, never prefer_huge; nothing for other
+  /// bytes.
   [[nodiscard]] std::optional<Pages> pages() const noexcept;
 
   [[nodiscard]] GatherElement gather(std::size_t offset,
@@ -170,6 +172,9 @@ class LEND_EXPORT MemoryRegion {
   explicit MemoryRegion(verbs::RegionState* state) noexcept : state_{state} {}
   /// Within the region; the offset is outside_piece if the bytes are not its.
   [[nodiscard]] ByteRange range_of(std::span<std::byte const> bytes) const noexcept;
+  /// Of a view that is not lent yet: `end` destroys `object`, which owns the bytes, after the last
+  /// loan.
+  void take_over(void* object, void (*end)(void*) noexcept) noexcept;
   static void destroy(verbs::RegionState* state) noexcept;
 
   verbs::RegionState* state_;

@@ -20,6 +20,7 @@
 #include <span>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 struct ibv_pd;
 
@@ -129,6 +130,18 @@ class LEND_EXPORT ProtectionDomain {
   template <OnlyConstantBytes Bytes>
   Result<MemoryRegion> register_memory(Bytes&& memory,
                                        Paging paging = Paging::pinned) const = delete;
+
+  /// Registers a vector's values, for local access only, and takes the vector over: it lives on
+  /// until its last loan ends. After an error `values` is as before.
+  /// Errors:  as register_memory().
+  template <class T>
+  requires IsPlainValue<T> && std::ranges::contiguous_range<std::vector<T>>
+  [[nodiscard]] Result<TypedRegion<T>> register_owned(std::vector<T>&& values) const {
+    LEND_TRY(region, register_memory(std::as_writable_bytes(std::span{values})));
+    region.take_over(new std::vector<T>(std::move(values)),
+                     [](void* vector) noexcept { delete static_cast<std::vector<T>*>(vector); });
+    return TypedRegion<T>::of(std::move(region));
+  }
 
   /// Registers `length` bytes from `offset` of the dmabuf `descriptor`, for local access only. The
   /// descriptor may be closed afterwards.

@@ -61,6 +61,8 @@ verbs::Provider const& provider() noexcept {
       .get_device_list = get_device_list,
       .free_device_list = free_device_list,
       .get_device_guid = [](ibv_device*) -> __be64 { return device_guid(); },
+      // Source: ibv_get_device_index(3): -1 where the kernel gave it none.
+      .get_device_index = [](ibv_device*) { return -1; },
       .open_device = open_device,
       .close_device = close_device,
       .query_device = meddlesome<query_device>,
