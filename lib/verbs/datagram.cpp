@@ -24,9 +24,10 @@ namespace {
 Error no_destination(QueuePairHandle const& queue_pair, std::string const& call, int errno_value) {
   // EPROTONOSUPPORT: bytes that are no header of either IP.
   bool const is_argument = errno_value == EINVAL || errno_value == EPROTONOSUPPORT;
+  bool const is_shortage = errno_value == ENOMEM || errno_value == EMFILE;
   auto const code = is_argument ? Errc::invalid_argument : Errc::system_failed;
-  return verbs::verb_error(errno_value == ENOMEM ? Errc::exhausted : code,
-                           queue_pair.domain->provider(), call, errno_value);
+  return verbs::verb_error(is_shortage ? Errc::exhausted : code, queue_pair.domain->provider(),
+                           call, errno_value);
 }
 
 }  // namespace

@@ -29,12 +29,12 @@ Result<verbs::WindowHandle> verbs::make_window(std::shared_ptr<DomainHandle> con
   errno = 0;
   WindowHandle made{domain, {provider, provider.alloc_mw(domain->raw.get(), IBV_MW_TYPE_2)}};
   int const error = errno;
+  bool const is_shortage = may_be_a_limit(error) || error == EMFILE;
   if (!made.raw)
-    return verb_error(may_be_a_limit(error) ? Errc::exhausted : Errc::system_failed, provider,
-                      "ibv_alloc_mw", error,
-                      "The device has at most " +
-                          std::to_string(context.limits.memory_windows_max) +
-                          " windows (memory_windows_max).");
+    return verb_error(
+        is_shortage ? Errc::exhausted : Errc::system_failed, provider, "ibv_alloc_mw", error,
+        "The device has at most " + std::to_string(context.limits.memory_windows_max) +
+            " windows (memory_windows_max).");
   return made;
 }
 

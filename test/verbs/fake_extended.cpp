@@ -72,12 +72,27 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* wanted) {
   return queue.get();
 }
 
+ibv_mw* alloc_mw(ibv_pd* domain, ibv_mw_type type) {
+  if (fake().fails("ibv_alloc_mw")) return nullptr;
+  auto const window = std::make_shared<ibv_mw>();
+  window->context = domain->context;
+  window->pd = domain;
+  window->type = type;
+  return fake().make(window.get(), "window", {domain}, window);
+}
+
+int dealloc_mw(ibv_mw* window) {
+  return fake().end(window);
+}
+
 }  // namespace
 
 void add_extended_calls(verbs::Provider& table) {
   table.query_device_ex = &query_device_ex;
   table.query_rt_values_ex = &query_rt_values_ex;
   table.create_cq_ex = &create_cq_ex;
+  table.alloc_mw = &alloc_mw;
+  table.dealloc_mw = &dealloc_mw;
 }
 
 }  // namespace lend::test

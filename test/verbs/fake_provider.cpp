@@ -98,6 +98,7 @@ int query_device(ibv_context* context, ibv_device_attr* attributes) {
   attributes->vendor_id = at < kinds.size() ? kinds[at].vendor : FakeKind{}.vendor;
   attributes->node_guid = htobe64(fake().device.guid);
   fake().device.firmware.copy(attributes->fw_ver, sizeof attributes->fw_ver);
+  if (fake().device.has_windows) attributes->device_cap_flags = IBV_DEVICE_MEM_WINDOW_TYPE_2B;
   attributes->max_pkeys = static_cast<std::uint16_t>(fake().device.partition_keys.size());
   attributes->phys_port_cnt = static_cast<std::uint8_t>(fake().device.ports.size());
   attributes->max_qp = fake().device.queue_pairs_max;

@@ -46,6 +46,7 @@ struct FakeDevice {
   std::uint8_t active_speed = 0;
   std::uint8_t physical_state = 0;
   int kernel_index = -1;
+  bool has_windows = false;
   std::vector<std::uint16_t> partition_keys{0xffff};
   std::uint64_t guid = 0;
   std::string firmware{};
