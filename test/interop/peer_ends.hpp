@@ -38,7 +38,7 @@ inline std::string beside_this_program(char const* name) {
 /// The program, and the socket that it is told by. Killed with its owner.
 class VerbsPeer {
  public:
-  VerbsPeer(std::string device, std::uint32_t packet_sequence_number) {
+  VerbsPeer(std::string device, std::uint32_t packet_sequence_number, std::string service = "RC") {
     std::string program = beside_this_program("verbs_peer");
     std::string number = std::to_string(packet_sequence_number);
     std::array<int, 2> ends{};
@@ -49,7 +49,8 @@ class VerbsPeer {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, ends[1], 0);
-    std::array<char*, 4> arguments{program.data(), device.data(), number.data(), nullptr};
+    std::array<char*, 5> arguments{program.data(), device.data(), number.data(), service.data(),
+                                   nullptr};
     int const result =
         ::posix_spawn(&pid_, program.c_str(), &actions, nullptr, arguments.data(), environ);
     posix_spawn_file_actions_destroy(&actions);
@@ -125,6 +126,43 @@ inline std::string hexadecimal(std::array<std::uint8_t, 16> const& bytes) {
   return text;
 }
 
+/// What the peer says of itself, in the public fields of lend's own values.
+struct Introduction {
+  Endpoint endpoint{};
+  RemoteRegion memory{};
+};
+inline Introduction introduction_of(VerbsPeer& peer, Endpoint const& ours) {
+  std::istringstream line{peer.hear()};
+  std::uint32_t number = 0, sequence = 0, key = 0;
+  std::uint64_t address = 0, length = 0;
+  std::string gid;
+  Endpoint theirs;
+  line >> number >> sequence >> theirs.lid >> gid >> theirs.mtu_bytes >> address >> length >>
+      std::hex >> key;
+  REQUIRE(!line.fail());
+  REQUIRE(gid.size() == 2 * theirs.gid.size());
+  for (std::size_t i = 0; i < theirs.gid.size(); ++i)
+    theirs.gid[i] = static_cast<std::uint8_t>(std::stoul(gid.substr(2 * i, 2), nullptr, 16));
+  theirs.device_kind = ours.device_kind;
+  theirs.link_layer = ours.link_layer;
+  theirs.service = ours.service;
+  theirs.queue_pair_number = QueuePairNumber::from(number).value();
+  theirs.packet_sequence_number = PacketSequenceNumber::from(sequence).value();
+  theirs.gid_type = ours.gid_type;  // SoftRoCE has one type
+  // As verbs_peer.c has them, the key by lend's default.
+  theirs.reads_served = 4;
+  theirs.send_depth = theirs.receive_depth = 64;
+  theirs.queue_key = ours.queue_key;
+  return {theirs, RemoteRegion{address, length, key}};
+}
+
+/// "connect QPN PSN LID GID MTU" to `ours`.
+inline std::string connect_to(Endpoint const& ours, std::uint32_t mtu_bytes) {
+  return "connect" +
+         words({ours.queue_pair_number.value(), ours.packet_sequence_number.value(), ours.lid}) +
+         ' ' + hexadecimal(ours.gid) + words({mtu_bytes});
+}
+
 struct InteropOptions {
   ChannelOptions channel{};
   std::uint32_t peer_sequence_number = 0x12'3456;
@@ -137,38 +175,11 @@ struct Interop {
       : peer{context.name(), options.peer_sequence_number} {
     PreparedChannel prepared = must(prepare_channel(domain, options.channel));
     Endpoint const ours = prepared.endpoint();
-    Endpoint theirs = introduction(ours);
+    auto [theirs, its_memory] = introduction_of(peer, ours);
+    remote = its_memory;
     theirs.mtu_bytes = std::min({theirs.mtu_bytes, ours.mtu_bytes, options.mtu_bytes});
-    REQUIRE(peer.ask("connect" +
-                     words({ours.queue_pair_number.value(), ours.packet_sequence_number.value(),
-                            ours.lid}) +
-                     ' ' + hexadecimal(ours.gid) + words({theirs.mtu_bytes})) == "ok");
+    REQUIRE(peer.ask(connect_to(ours, theirs.mtu_bytes)) == "ok");
     channel.emplace(must(std::move(prepared).handshake(theirs)));
-  }
-
-  /// Reads what the peer says of itself, into the public fields of lend's own values.
-  Endpoint introduction(Endpoint const& ours) {
-    std::istringstream line{peer.hear()};
-    std::uint32_t number = 0, sequence = 0, key = 0;
-    std::uint64_t address = 0, length = 0;
-    std::string gid;
-    Endpoint theirs;
-    line >> number >> sequence >> theirs.lid >> gid >> theirs.mtu_bytes >> address >> length >>
-        std::hex >> key;
-    REQUIRE(!line.fail());
-    REQUIRE(gid.size() == 2 * theirs.gid.size());
-    for (std::size_t i = 0; i < theirs.gid.size(); ++i)
-      theirs.gid[i] = static_cast<std::uint8_t>(std::stoul(gid.substr(2 * i, 2), nullptr, 16));
-    theirs.device_kind = ours.device_kind;
-    theirs.link_layer = ours.link_layer;
-    theirs.queue_pair_number = QueuePairNumber::from(number).value();
-    theirs.packet_sequence_number = PacketSequenceNumber::from(sequence).value();
-    theirs.gid_type = ours.gid_type;  // SoftRoCE has one type
-    // As verbs_peer.c has them.
-    theirs.reads_served = 4;
-    theirs.send_depth = theirs.receive_depth = 64;
-    remote = RemoteRegion{address, length, key};
-    return theirs;
   }
 
   /// " to=ADDRESS key=RKEY" of a place in `exposed`.

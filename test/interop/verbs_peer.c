@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// One end of a reliable connection, in plain C and written against libibverbs' manual pages: what
-// somebody who never heard of lend would write. One thread.
+// One end of a connection, or of datagrams, in plain C and written against libibverbs' manual
+// pages: what somebody who never heard of lend would write. One thread.
 //
-//   verbs_peer DEVICE        only looks whether that device will do: 77 with the reason if not
-//   verbs_peer DEVICE PSN    with a stream socket as standard input, for both directions
+//   verbs_peer DEVICE                 only looks whether that device will do: 77 with the reason
+//   verbs_peer DEVICE PSN RC|UC|UD    with a stream socket as standard input, for both directions
 //
 // It says a line about itself, QPN PSN LID GID MTU ADDRESS LENGTH RKEY, and then answers each line it
 // is told with one of its own. It ends with its standard input.
 //
-//   connect QPN PSN LID GID MTU    ok
+//   connect QPN PSN LID GID MTU    ok; of UD: where all sends go
 //   fill AT LENGTH SEED FROM       ok; bytes FROM and on of the pattern SEED
 //   check AT LENGTH SEED FROM      ok, or: differs at BYTE
 //   receive ID PIECES              ok, or: refused ERRNO
@@ -40,6 +40,7 @@ enum {
   depth = 64,
   pieces_max = 4,
   inline_bytes = 64,
+  queue_key = 0x1ed,
   wait_seconds = 30,
   port = 1,
 };
@@ -47,7 +48,10 @@ enum {
 static struct ibv_context* context;
 static struct ibv_pd* domain;
 static struct ibv_cq* completions;
+static enum ibv_qp_type service = IBV_QPT_RC;
 static struct ibv_qp* queue_pair;
+static struct ibv_ah* destination;  // of UD, with its number
+static uint32_t destination_number;
 static struct ibv_mr* region;
 static unsigned char* memory;
 static struct ibv_port_attr port_attributes;
@@ -124,7 +128,7 @@ static void make_everything(void) {
       .send_cq = completions,
       .recv_cq = completions,
       .cap = {depth, depth, pieces_max, pieces_max, inline_bytes},
-      .qp_type = IBV_QPT_RC,
+      .qp_type = service,
       .sq_sig_all = 1,
   };
   queue_pair = ibv_create_qp(domain, &wanted);
@@ -132,10 +136,13 @@ static void make_everything(void) {
   struct ibv_qp_attr attributes = {
       .qp_state = IBV_QPS_INIT,
       .port_num = port,
-      .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
+      .qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
+      .qkey = queue_key,
   };
+  if (service == IBV_QPT_RC) attributes.qp_access_flags |= IBV_ACCESS_REMOTE_READ;
   if (ibv_modify_qp(queue_pair, &attributes,
-                    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) != 0)
+                    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+                        (service == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)) != 0)
     fail("ibv_modify_qp to INIT");
 }
 
@@ -169,10 +176,16 @@ static void connect_to(char const* arguments) {
   while (attributes.path_mtu < IBV_MTU_4096 && (128u << attributes.path_mtu) < mtu)
     ++attributes.path_mtu;
   for (int i = 0; i < 16; ++i) sscanf(text + 2 * i, "%2hhx", &attributes.ah_attr.grh.dgid.raw[i]);
-  if (ibv_modify_qp(queue_pair, &attributes,
-                    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                        IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) != 0)
-    fail("ibv_modify_qp to RTR");
+  int mask = IBV_QP_STATE;
+  if (service == IBV_QPT_UD) {
+    destination = ibv_create_ah(domain, &attributes.ah_attr);
+    if (destination == NULL) fail("ibv_create_ah");
+    destination_number = number;
+  } else {
+    mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+  }
+  if (service == IBV_QPT_RC) mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+  if (ibv_modify_qp(queue_pair, &attributes, mask) != 0) fail("ibv_modify_qp to RTR");
   attributes = (struct ibv_qp_attr){
       .qp_state = IBV_QPS_RTS,
       .sq_psn = packet_sequence_number,
@@ -181,10 +194,10 @@ static void connect_to(char const* arguments) {
       .rnr_retry = 7,  // without end
       .timeout = 14,   // 67 ms
   };
-  if (ibv_modify_qp(queue_pair, &attributes,
-                    IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT |
-                        IBV_QP_RNR_RETRY | IBV_QP_TIMEOUT) != 0)
-    fail("ibv_modify_qp to RTS");
+  mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+  if (service == IBV_QPT_RC)
+    mask |= IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_TIMEOUT;
+  if (ibv_modify_qp(queue_pair, &attributes, mask) != 0) fail("ibv_modify_qp to RTS");
   say("ok");
 }
 
@@ -233,6 +246,10 @@ static void post(char const* operation, char const* arguments) {
     if (request.opcode != IBV_WR_SEND && request.opcode != IBV_WR_SEND_WITH_IMM) {
       request.wr.rdma.remote_addr = option(options, "to=", 10, 0);
       request.wr.rdma.rkey = (uint32_t)option(options, "key=", 16, 0);
+    } else if (service == IBV_QPT_UD) {
+      request.wr.ud.ah = destination;
+      request.wr.ud.remote_qpn = destination_number;
+      request.wr.ud.remote_qkey = queue_key;
     }
     struct ibv_send_wr* bad = NULL;
     result = ibv_post_send(queue_pair, &request, &bad);
@@ -296,16 +313,19 @@ static void obey(char* line) {
 }
 
 int main(int count, char** arguments) {
-  if (count != 2 && count != 3) return 2;
+  if (count != 2 && count != 4) return 2;
   open_device(arguments[1]);
   if (count == 2) return 0;
   packet_sequence_number = (uint32_t)strtoul(arguments[2], NULL, 10);
+  if (strcmp(arguments[3], "UC") == 0) service = IBV_QPT_UC;
+  if (strcmp(arguments[3], "UD") == 0) service = IBV_QPT_UD;
   make_everything();
   introduce();
   FILE* const input = fdopen(0, "r");
   char line[512];
   while (input != NULL && fgets(line, sizeof line, input) != NULL) obey(line);
   ibv_destroy_qp(queue_pair);
+  if (destination != NULL) ibv_destroy_ah(destination);
   ibv_destroy_cq(completions);
   ibv_dereg_mr(region);
   free(memory);
