@@ -89,9 +89,11 @@ class SlotTable {
   }
 
   /// Frees the slot `tenant`, which must be in use in this table.
-  void free(T& tenant) noexcept {
+  void free(T& tenant) noexcept { free(tenant, id_of(tenant)); }
+  /// The same where the caller knows its id.
+  void free(T& tenant, SlotId id) noexcept {
     Entry& entry = static_cast<Entry&>(tenant);
-    auto const index = SlotId{entry.word}.index();
+    auto const index = id.index();
     begin_generation(entry);
     entry.word += std::uint64_t{free_} - index;
     free_ = index;

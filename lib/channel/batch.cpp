@@ -3,8 +3,10 @@
 #include <channel/batching.hpp>
 #include <channel/posting_again.hpp>
 #include <lend/channel/polling_scope.hpp>
+#include <verbs/chain_copies.hpp>
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 namespace lend {
@@ -69,27 +71,26 @@ SlotId Batching::describe(Chain& chain, Work const& work, channel::ScopeRecord& 
 template <class Work>
 SlotId Batching::append(Chain& chain, Work const& work, ScopeRecord& scope, Held held,
                         SourceLine const& where) noexcept {
+  if constexpr (verbs::operation_of<Work> != Operation::receive) verbs::end_full_run(chain);
   SlotId const id = describe(chain, work, scope, where);
   if (!id.is_valid()) return id;
   Slot& slot = channel_.in_flight.slot(id);
   slot.unposted = true;
   slot.held = held == Held::yes;
   slot.follows = verbs::operation_of<Work> != Operation::receive;
-  if (slot.follows && link(chain, verbs::operation_of<Work>, slot, id))
+  if (!slot.follows) return id;
+  if (link(chain, verbs::operation_of<Work>, slot, id))
     verbs::silence(chain.sends.back());
+  else
+    chain.end_run();
+  if (verbs::copy_ahead(chain)) verbs::give_back_copied(slot.pieces, slot.loans);
   return id;
 }
 
 [[gnu::always_inline]] inline bool Batching::link(Chain& chain, Operation operation, Slot& slot,
                                                   SlotId id) noexcept {
   slot.before = SlotId{chain.silent_id};
-  // At most a quarter of the queue at a time is unsignaled, so that room comes back early.
-  if (chain.silent_room == 0 || !verbs::may_be_silent(channel_.connection.raw(), operation)) {
-    chain.silent_room = chain.silent_max;
-    chain.silent_id = 0;
-    return false;
-  }
-  --chain.silent_room;
+  if (!verbs::may_be_silent(channel_.connection.raw(), operation)) return false;
   chain.silent_id = id.value;
   return true;
 }
@@ -101,7 +102,8 @@ static_assert(Batch::requests_max == Chain::requests_max);
 Batch::Batch(ChannelReference channel, channel::ScopeRecord* scope) noexcept
     : channel_{channel}, scope_{scope} {
   ChannelState const* const state = scope_ != nullptr ? scope_->channel : nullptr;
-  verbs::make_chain_in(storage_, state != nullptr ? std::max(state->send_depth / 4, 1u) - 1 : 0);
+  // At most a quarter of the queue at a time is unsignaled, so that room comes back early.
+  verbs::make_chain_in(storage_, state != nullptr ? std::max(state->send_depth / 4, 1u) : 1);
   if (scope_ == nullptr) return;
   Batch** place = &scope_->batches;
   while (*place != nullptr) place = &(*place)->next_;
@@ -184,24 +186,25 @@ SlotId Batching::add_any(Batch& batch, Work const& work, Deadline deadline,
 }
 
 template <Held held, class Work>
-[[gnu::always_inline]] inline SlotId Batching::add(Batch& batch, verbs::Plain<Work> plain,
-                                                   char const* file, unsigned line) noexcept {
+[[gnu::always_inline]] inline Batching::Added<held> Batching::add(Batch& batch,
+                                                                  verbs::Plain<Work> plain,
+                                                                  char const* file,
+                                                                  unsigned line) noexcept {
   constexpr Operation operation = verbs::operation_of<Work>;
   constexpr bool is_receive = operation == Operation::receive;
-  constexpr SlotId unknown{1};  // to the caller, who only asks whether it is valid
   constexpr SlotState added{
       .loans = 1, .follows = !is_receive, .unposted = true, .held = held == Held::yes};
   ChannelState* const state = batch.scope_ != nullptr ? batch.scope_->channel : nullptr;
   if (state == nullptr) [[unlikely]]
     return {};
   if (!state->is_free()) [[unlikely]]
-    return add_any<held>(batch, plain.work(), Deadline::never(), {file, line});
+    return added_as<held>(add_any<held>(batch, plain.work(), Deadline::never(), {file, line}));
   ChannelState::Use const use{*state, ChannelState::Use::Free{}};
   Chain& chain = verbs::chain_in(batch.storage_);
   InFlight& in_flight = state->in_flight;
   auto const otherwise = [&]() LEND_INLINED {
-    return add_general(*state, chain, plain.work(), *batch.scope_, held, Deadline::never(), file,
-                       line);
+    return added_as<held>(add_general(*state, chain, plain.work(), *batch.scope_, held,
+                                      Deadline::never(), file, line));
   };
   // Broken first: the queue pair may be gone.
   if (state->is_broken() || !in_flight.has_slot() ||
@@ -212,15 +215,32 @@ template <Held held, class Work>
   verbs::QueuePairHandle const& queue_pair = state->connection.raw();
   Slot& slot = in_flight.next();
   SlotId const id = in_flight.next_id();
-  if (!verbs::is_plain(queue_pair, plain) || !verbs::lend_plain(*slot.pieces, plain, {file, line}))
-      [[unlikely]]
+  if (!verbs::is_plain(queue_pair, plain)) [[unlikely]]
     return otherwise();
-  in_flight.open(slot, id, operation, *batch.scope_, plain.element.range.length, added);
-  if constexpr (is_of_datagrams<Work>) state->datagrams->note_posted(id, plain.work());
-  bool is_silent = false;
-  if constexpr (!is_receive) is_silent = Batching{*state}.link(chain, operation, slot, id);
-  verbs::append_plain(queue_pair, chain, id.value, plain, is_silent);
-  return held == Held::yes ? id : unknown;
+  // Two straight lines, because compilers would ask several times whether it is copied.
+  auto const add_as = [&]<bool is_copied>(std::bool_constant<is_copied>)
+                          LEND_INLINED -> Added<held> {
+    bool is_lent = false;
+    if constexpr (is_copied)
+      is_lent = verbs::copy_plain(*slot.pieces, plain, {file, line}, chain);
+    else
+      is_lent = verbs::lend_plain(*slot.pieces, plain, {file, line});
+    if (!is_lent) [[unlikely]]
+      return otherwise();
+    in_flight.open(slot, id, operation, *batch.scope_, plain.element.range.length, added);
+    if constexpr (is_of_datagrams<Work>) state->datagrams->note_posted(id, plain.work());
+    bool is_silent = false;
+    if constexpr (!is_receive) is_silent = Batching{*state}.link(chain, operation, slot, id);
+    verbs::append_plain<is_copied>(queue_pair, chain, id.value, plain, is_silent);
+    if (!is_receive && !is_silent) chain.end_run();
+    if constexpr (held == Held::yes)
+      return id;
+    else
+      return true;
+  };
+  if constexpr (operation == Operation::send || operation == Operation::write)
+    if (verbs::is_copied_ahead(queue_pair, plain)) return add_as(std::true_type{});
+  return add_as(std::false_type{});
 }
 
 template <class Work, class... Peer>
@@ -243,7 +263,7 @@ bool BatchCalls<Work, Peer...>::add_unheld(Batch& batch, verbs::RegionState* reg
                                            std::size_t offset, std::size_t length, char const* file,
                                            unsigned line, Peer const&... peer) noexcept {
   verbs::Plain<Work> const plain{{region, {offset, length}}, &peer...};
-  return Batching::add<Held::no>(batch, plain, file, line).is_valid();
+  return Batching::add<Held::no>(batch, plain, file, line);
 }
 
 template <class Work, class... Peer>

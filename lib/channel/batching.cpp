@@ -97,13 +97,13 @@ Result<void> Batching::post_list(Chain::List<Request>& list, Operation operation
   Request* refused = nullptr;
   int const result = verbs::post_chain(channel_.connection.raw(), *list.first, refused);
   if (result == 0) [[likely]] {
-    note_posted(list.begin(), list.end(), operation, scope);
+    note_posted(list, list.end(), operation, scope);
     return success();
   }
   int const errno_value = verbs::errno_of(result);
   Request const* const first_refused = std::find_if(
       list.begin(), list.end(), [&](Request const& request) { return &request == refused; });
-  note_posted(list.begin(), first_refused, operation, scope);
+  note_posted(list, first_refused, operation, scope);
   bool const is_unclear = first_refused == list.end();  // the device may have taken any of them
   Error const why = channel_.connection.about(
       is_unclear ? verbs::device_unclear(channel_.connection.raw(), operation, errno_value)
@@ -119,18 +119,30 @@ Result<void> Batching::post_list(Chain::List<Request>& list, Operation operation
 }
 
 template <class Request>
-void Batching::note_posted(Request const* first, Request const* last, Operation operation,
-                           ScopeRecord& scope) noexcept {
+void Batching::note_posted(Chain::List<Request> const& list, Request const* last,
+                           Operation operation, ScopeRecord& scope) noexcept {
+  InFlight& in_flight = channel_.in_flight;
+  Request const* const first = list.begin();
+  if (list.has_late_copies) [[unlikely]]
+    give_back_copied(first, last);
   for (Request const* request = first; request != last; ++request) {
-    Slot& slot = channel_.in_flight.slot(SlotId{request->wr_id});
+    Slot& slot = in_flight.slot(SlotId{request->wr_id});
     slot.unposted = false;
-    if (verbs::is_copied(*request)) verbs::give_back_copied(slot.pieces, slot.loans);
-    channel_.in_flight.observed.probe_post(slot, slot.work.operation, slot.work.bytes);
+    in_flight.observed.probe_post(slot, slot.work.operation, slot.work.bytes);
   }
   auto const count = static_cast<std::uint32_t>(last - first);
-  channel_.in_flight.note_posted(operation, scope, count);
-  if (channel_.in_flight.observed.is_on()) [[unlikely]]
+  in_flight.note_posted(operation, scope, count);
+  if (in_flight.observed.is_on()) [[unlikely]]
     observe(first, last, operation);
+}
+
+template <class Request>
+[[gnu::noinline]] void Batching::give_back_copied(Request const* first,
+                                                  Request const* last) noexcept {
+  for (; first != last; ++first) {
+    Slot& slot = channel_.in_flight.slot(SlotId{first->wr_id});
+    if (verbs::is_copied(*first)) verbs::give_back_copied(slot.pieces, slot.loans);
+  }
 }
 
 // With one time, because the device took them at once.

@@ -7,6 +7,7 @@
 #include <verbs/chain.hpp>
 
 #include <cstddef>
+#include <type_traits>
 
 namespace lend::channel {
 
@@ -19,12 +20,15 @@ class Batching {
  public:
   explicit Batching(ChannelState& channel) noexcept : channel_{channel} {}
 
+  /// Its slot; of a request without a handle, whether it was added.
+  template <Held held>
+  using Added = std::conditional_t<held == Held::yes, SlotId, bool>;
+
   /// Adds work that is plain to `batch`, in few instructions: takes a slot and lends its bytes. No
   /// slot if that failed; the channel's last_error() has the reason, unless the channel is gone.
-  /// Without a handle any valid id.
   template <Held held, class Work>
-  [[nodiscard]] static SlotId add(Batch& batch, verbs::Plain<Work> plain, char const* file,
-                                  unsigned line) noexcept;
+  [[nodiscard]] static Added<held> add(Batch& batch, verbs::Plain<Work> plain, char const* file,
+                                       unsigned line) noexcept;
   /// The same of any work.
   template <Held held, class Work>
   [[nodiscard]] static SlotId add_any(Batch& batch, Work const& work, Deadline deadline,
@@ -56,7 +60,8 @@ class Batching {
   template <class Work>
   [[nodiscard]] SlotId describe(verbs::Chain& chain, Work const& work, ScopeRecord& scope,
                                 SourceLine const& where) noexcept;
-  /// Links a send with the one ahead of it, if that is unsignaled. Whether it is to be so itself.
+  /// Links a send with the one ahead of it, if that is unsignaled. Whether it is to be so itself,
+  /// until the run is full or posted.
   [[nodiscard]] bool link(verbs::Chain& chain, Operation operation, Slot& slot, SlotId id) noexcept;
   [[nodiscard]] bool has_room(verbs::Chain const& chain) const noexcept;
   /// Posts the batches that have room. Whether there are others.
@@ -69,12 +74,22 @@ class Batching {
   [[nodiscard]] Result<void> post_list(verbs::Chain::List<Request>& list, Operation operation,
                                        ScopeRecord& scope) noexcept;
   template <class Request>
-  void note_posted(Request const* first, Request const* last, Operation operation,
-                   ScopeRecord& scope) noexcept;
+  void note_posted(verbs::Chain::List<Request> const& list, Request const* last,
+                   Operation operation, ScopeRecord& scope) noexcept;
+  /// Ends the loans of what the post copied.
+  template <class Request>
+  void give_back_copied(Request const* first, Request const* last) noexcept;
   template <class Request>
   void observe(Request const* first, Request const* last, Operation operation) noexcept;
   template <class Request>
   void fail_list(Request const* first, Request const* last, Error const& why) noexcept;
+  template <Held held>
+  [[nodiscard, gnu::always_inline]] static Added<held> added_as(SlotId id) noexcept {
+    if constexpr (held == Held::yes)
+      return id;
+    else
+      return id.is_valid();
+  }
   void close_behind(SlotId silent, Error const& why) noexcept;
   void give_up(Error const& why) noexcept;
 

@@ -128,12 +128,10 @@ void InFlight::succeed_before(Slot& slot) noexcept {
   while (has(id)) {
     Slot& silent = slots_.tenant(id);
     if (!silent.is(silent_and_unheld)) break;
-    id = silent.before;
-    scope = silent.scope;
     observed.probe_success(silent, silent.work.operation);
     verbs::end_loan(*silent.pieces);
-    silent.state() = {};
-    slots_.free(silent);
+    scope = silent.scope;
+    slots_.free(silent, std::exchange(id, silent.before));
     ++count;
     if (!id.is_valid()) break;
   }

@@ -7,6 +7,7 @@
 #include <verbs/posting.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <new>
 #include <type_traits>
@@ -24,6 +25,9 @@ struct Chain {
   static constexpr std::uint32_t requests_max = 32;   // in both lists
   static constexpr std::uint32_t elements_room = 64;  // of two a request, or of one with all it may
   static_assert(elements_room >= elements_max);
+  // Bytes that are copied as their send is added, into the part of its request that only memory
+  // windows use.
+  static constexpr std::size_t copied_max = sizeof(ibv_send_wr::bind_mw);
 
   /// Each request names the place behind it as the next one, so that to add one changes no other;
   /// close() makes it a list for verbs.
@@ -32,6 +36,7 @@ struct Chain {
     Request* first;
     Request* last;                 // behind it
     std::uint32_t plain_room = 0;  // plain requests that there is room for; 0: unknown
+    bool has_late_copies = false;  // some bytes are copied by the post, and on loan until then
 
     [[nodiscard]] std::uint32_t size() const noexcept {
       return static_cast<std::uint32_t>(last - first);
@@ -45,15 +50,16 @@ struct Chain {
   List<ibv_send_wr> sends;  // and writes and reads
   List<ibv_recv_wr> receives;
   ibv_sge* next_element;
-  std::uint64_t silent_id;    // of the last send, if it is silent; a chain with one is not posted
-  std::uint32_t silent_room;  // sends that may be silent before the next signaled one
-  std::uint32_t const silent_max;  // the same behind that one
+  std::uint64_t silent_id;      // of the last send, if it is silent; a chain with one is not posted
+  std::uint32_t silent_from;    // sends to the last signaled one, itself counted
+  std::uint32_t const run_max;  // the same from one to the next; from 1
   ibv_send_wr send_requests[requests_max];
   ibv_recv_wr receive_requests[requests_max];
   ibv_sge elements[elements_room];
 
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): the arrays, on purpose
-  explicit Chain(std::uint32_t silent_sends_max = 0) noexcept : silent_max{silent_sends_max} {
+  explicit Chain(std::uint32_t sends_to_a_signaled_one = 1) noexcept
+      : run_max{sends_to_a_signaled_one} {
     clear();
   }
   Chain(Chain const&) = delete;
@@ -71,8 +77,20 @@ struct Chain {
     sends = {send_requests, send_requests};
     receives = {receive_requests, receive_requests};
     next_element = elements;
+    end_run();
+  }
+
+  /// The last send is signaled.
+  void end_run() noexcept {
     silent_id = 0;
-    silent_room = silent_max;
+    silent_from = sends.size();
+  }
+  /// Sends that may follow the last one before one of them is to be signaled.
+  [[nodiscard]] std::uint32_t run_left() const noexcept {
+    return run_max - (sends.size() - silent_from);
+  }
+  [[nodiscard]] static std::byte* copy_in(ibv_send_wr& request) noexcept {
+    return reinterpret_cast<std::byte*>(&request.bind_mw);
   }
 };
 
@@ -84,9 +102,9 @@ struct Chain {
   return *std::launder(reinterpret_cast<Chain const*>(storage.bytes));
 }
 /// Makes one there.
-inline void make_chain_in(ChainStorage& storage, std::uint32_t silent_sends_max = 0) noexcept {
+inline void make_chain_in(ChainStorage& storage, std::uint32_t run_max = 1) noexcept {
   static_assert(sizeof(Chain) <= ChainStorage::size && alignof(Chain) <= alignof(ChainStorage));
-  new (storage.bytes) Chain{silent_sends_max};
+  new (storage.bytes) Chain{run_max};
 }
 
 /// The list of requests of this kind of work.
@@ -98,15 +116,34 @@ template <class Work>
     return chain.sends;
 }
 
+/// Takes its completion from a request that was described with one, or gives it back.
+inline void silence(ibv_send_wr& request) noexcept {
+  request.send_flags &= ~unsigned{IBV_SEND_SIGNALED};
+}
+inline void signal(ibv_send_wr& request) noexcept {
+  request.send_flags |= unsigned{IBV_SEND_SIGNALED};
+}
+
+/// Before one more send: signals the last one if so many went before it without.
+inline void end_full_run(Chain& chain) noexcept {
+  if (chain.run_left() > 0) return;
+  signal(chain.sends.back());
+  chain.end_run();
+}
+
 /// Finds out for how many more plain requests of a queue of `depth` there is room, if they follow
-/// each other. Whether there is any.
+/// each other, until the next send that is signaled. Whether there is any.
 template <class Work>
 [[nodiscard]] bool find_plain_room(Chain& chain, std::uint32_t depth) noexcept {
   auto& list = list_for<Work>(chain);
   chain.sends.plain_room = chain.receives.plain_room = 0;
-  if (list.size() < depth)
-    list.plain_room = std::min({depth - list.size(), Chain::requests_max - chain.size(),
-                                Chain::elements_room - chain.elements_used()});
+  if (list.size() >= depth) return false;
+  list.plain_room = std::min({depth - list.size(), Chain::requests_max - chain.size(),
+                              Chain::elements_room - chain.elements_used()});
+  if constexpr (std::is_same_v<RequestOf<Work>, ibv_send_wr>) {
+    end_full_run(chain);
+    list.plain_room = std::min(list.plain_room, chain.run_left());
+  }
   return list.plain_room > 0;
 }
 
@@ -117,20 +154,27 @@ template <class Request>
   list.last = request.next = &request + 1;
 }
 
-/// Describes work that is_plain(), and was lent, behind the others of its list, which has
-/// plain_room.
-template <class Work>
+/// Describes work that is_plain(), and was lent, or copied by copy_plain(), behind the others of
+/// its list, which has plain_room.
+template <bool is_copied_so, class Work>
 [[gnu::always_inline]] inline void append_plain(QueuePairHandle const& queue_pair, Chain& chain,
                                                 std::uint64_t id, Plain<Work> plain,
                                                 bool is_silent) noexcept {
   auto& list = list_for<Work>(chain);
   auto& request = *list.last;
   describe_plain(queue_pair, id, plain, request, *chain.next_element);
-  if constexpr (std::is_same_v<RequestOf<Work>, ibv_send_wr>)
+  push(list);
+  if constexpr (is_copied_so) {
+    request.send_flags = flags_for(true);  // known, and so not compared again
+    chain.next_element->addr = reinterpret_cast<std::uintptr_t>(Chain::copy_in(request));
+  }
+  if constexpr (std::is_same_v<RequestOf<Work>, ibv_send_wr>) {
     request.send_flags -= is_silent ? unsigned{IBV_SEND_SIGNALED} : 0u;
+    if (!is_copied_so && is_copied(request)) [[unlikely]]
+      list.has_late_copies = true;
+  }
   ++chain.next_element;
   --list.plain_room;
-  push(list);
 }
 
 /// Lends the bytes of `work`, and describes it behind the others of its list. There must be room
@@ -158,26 +202,10 @@ template <class Work>
   return operation != Operation::read || !queue_pair.domain->context->is_iwarp();
 }
 
-/// Takes its completion from a request that was described with one, or gives it back.
-inline void silence(ibv_send_wr& request) noexcept {
-  request.send_flags &= ~unsigned{IBV_SEND_SIGNALED};
-}
-inline void signal(ibv_send_wr& request) noexcept {
-  request.send_flags |= unsigned{IBV_SEND_SIGNALED};
-}
 [[nodiscard]] inline bool is_silent(ibv_send_wr const& request) noexcept {
   return (request.send_flags & IBV_SEND_SIGNALED) == 0;
 }
 [[nodiscard]] inline bool is_silent(ibv_recv_wr const&) noexcept {
-  return false;
-}
-
-/// Whether it takes a receive of the peer.
-[[nodiscard]] inline bool is_message(ibv_send_wr const& request) noexcept {
-  return request.opcode == IBV_WR_SEND || request.opcode == IBV_WR_SEND_WITH_IMM ||
-         request.opcode == IBV_WR_SEND_WITH_INV || request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-}
-[[nodiscard]] inline bool is_message(ibv_recv_wr const&) noexcept {
   return false;
 }
 

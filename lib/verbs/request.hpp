@@ -38,6 +38,15 @@ namespace lend::verbs {
   return false;
 }
 
+/// Whether it takes a receive of the peer.
+[[nodiscard]] inline bool is_message(ibv_send_wr const& request) noexcept {
+  return request.opcode == IBV_WR_SEND || request.opcode == IBV_WR_SEND_WITH_IMM ||
+         request.opcode == IBV_WR_SEND_WITH_INV || request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+[[nodiscard]] inline bool is_message(ibv_recv_wr const&) noexcept {
+  return false;
+}
+
 /// Signaled, so that every failure and every free slot is seen; a chain may do with fewer.
 [[nodiscard, gnu::always_inline]] inline unsigned flags_for(bool is_copied) noexcept {
   return IBV_SEND_SIGNALED | (is_copied ? unsigned{IBV_SEND_INLINE} : 0u);

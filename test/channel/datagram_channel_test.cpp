@@ -280,7 +280,8 @@ TEST_CASE("datagrams of a batch without handles go to each its destination, and 
   CHECK(error_of(batch.add_send(ends.memory.gather(0, ends.a.message_bytes_max() + 1), to_b,
                                 no_handle)) == Errc::invalid_argument);
   CHECK(batch.size() == 3);
-  CHECK(ends.memory.loans() == 6);  // with the rooms
+  // Those of the rooms, and of what the batch does not copy.
+  CHECK(ends.memory.loans() == (ends.a.inline_bytes() >= 7 ? 4 : 6));
 
   must(scope.finish());
 

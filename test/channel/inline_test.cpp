@@ -73,6 +73,77 @@ TEST_CASE("what is copied by its post is the program's at once", "[channel]") {
   must(scope.finish());
 }
 
+TEST_CASE("what a batch copies is the program's as soon as it is added", "[channel]") {
+  Pieces it{2, with_copies()};
+  PollingScope scope{it.ends.a};
+  auto batch = scope.batch();
+  std::vector<PendingWork> works;
+  auto const bytes = std::size_t{GENERATE(1u, 7u, 8u, 11u, 16u)};
+  auto const elsewhere = it.remote.slice(0, bytes);
+
+  SECTION("alone") {
+    works.push_back(must(batch.add_write({it.here.gather(0, bytes), elsewhere})));
+  }
+  SECTION("without a handle") {
+    must(batch.add_write({it.here.gather(0, bytes), elsewhere}, no_handle));
+  }
+  SECTION("behind as many as one completion ends") {
+    for (std::uint32_t i = 0; i < it.ends.a.send_depth() / 4; ++i)
+      works.push_back(must(batch.add_write({it.here.gather(0, bytes), elsewhere})));
+  }
+  SECTION("of several elements") {
+    if (bytes == 1) return;
+    Write const write{{it.here.gather(0, 1), it.here.gather(1, bytes - 1)}, elsewhere};
+    works.push_back(must(batch.add_write(write)));
+  }
+  SECTION("in a process with a second thread") {
+    std::thread{[] {}}.join();
+    works.push_back(must(batch.add_write({it.here.gather(0, bytes), elsewhere})));
+  }
+  SECTION("of a region without a ledger") {
+    // SAFETY: this test looks after its bytes.
+    must(it.here.unsafe_disable_ledger());
+    works.push_back(must(batch.add_write({it.here.gather(0, bytes), elsewhere})));
+  }
+  CHECK(it.here.loans() == 0);
+  put(it.here, 0, std::string(2 * piece, '-'));
+  must(batch.post());
+  for (auto& work : works) CHECK(must(work.wait(within(10s))).bytes == bytes);
+  must(scope.finish());
+  it.settle();
+  CHECK(text_at(it.there, 0, bytes) == (word(0) + word(1)).substr(0, bytes));
+}
+
+TEST_CASE("a batch keeps more than 48 bytes on loan until it is posted, also where the post copies",
+          "[channel]") {
+  ChannelOptions options;
+  options.queue_pair.inline_bytes = 16 * piece;
+  Pieces it{16, options};
+  PollingScope scope{it.ends.a};
+  auto batch = scope.batch();
+  std::size_t const bytes = 48 + 1;
+
+  SECTION("in one element") {
+    must(batch.add_write({it.here.gather(0, bytes), it.remote.slice(0, bytes)}, no_handle));
+    CHECK(it.here.loans() == 1);
+  }
+  SECTION("in two, behind some that are copied as they are added") {
+    must(batch.add_write({it.here.gather(0, 6 * piece), it.remote.slice(0, 6 * piece)}, no_handle));
+    CHECK(it.here.loans() == 0);
+    must(batch.add_write({{it.here.gather(0, piece), it.here.gather(piece, bytes - piece)},
+                          it.remote.slice(0, bytes)},
+                         no_handle));
+    CHECK(it.here.loans() == 2);
+  }
+  CHECK(error_of(it.here.mutable_bytes(0, piece)) == Errc::already_borrowed);
+  must(batch.post());
+  CHECK(it.here.loans() == 0);
+  put(it.here, 0, "gone....");
+  must(scope.finish());
+  it.settle();
+  for (std::size_t i = 0; i < 6; ++i) CHECK(it.arrived(i) == word(i));
+}
+
 TEST_CASE("a region may end while what was copied of it is under way", "[channel]") {
   Pieces it{1, with_copies()};
   PollingScope scope{it.ends.a};
@@ -140,6 +211,11 @@ TEST_CASE("work that was copied and fails names the line that posted it", "[chan
   }
   SECTION("of several") {
     post[1]();
+  }
+  SECTION("in a batch") {
+    auto batch = scope.batch();
+    must(batch.add_write({it.from(0), elsewhere}, no_handle));
+    must(batch.post());
   }
   CHECK(it.here.loans() == 0);
   auto const error = error_of(scope.finish());

@@ -64,7 +64,8 @@ class LEND_EXPORT Batch {
   /// Shape:   as PollingScope::post_*().
   /// Borrows: the source shared, the target exclusively, from now until the program sees its
   ///          completion or, if it is unsignaled, that of a later request. A source of up to
-  ///          Channel::inline_bytes() of them: until the batch is posted.
+  ///          Channel::inline_bytes() of them: until the batch is posted. One of up to 48 of these:
+  ///          for the call only, which copies it.
   /// Errors:  those of PollingScope::post_*() and of post(); nothing was added. Earlier requests
   ///          are unchanged, or as post() says if that failed.
   /// Source:  ibv_post_send(3), ibv_post_recv(3).
