@@ -25,9 +25,10 @@ void GroupState::leave() noexcept {
                              : Note{.kind = Note::Kind::left},
               within(leaving_bound));
   }
+  bool const is_kept = end_reads().has_value();
   for (auto const rank : linked_) links_[rank].reset();
   linked_.clear();
-  posted_.fail();
+  posted_.fail(is_kept);
 }
 
 void GroupState::end_links(Note const& note, Deadline deadline) noexcept {
@@ -116,7 +117,9 @@ void GroupState::break_by(Error const& error) noexcept {
   record_.set(Record::State::broken);
   if (!fault_) fault_ = {Fault::Reason::failed, ranks_.rank, ranks_.rank};
   end_links(Note::of(*fault_), within(telling_bound));
-  posted_.fail();
+  auto const kept = end_reads();
+  if (kept) broken_ = kept->with_cause(error);
+  posted_.fail(kept.has_value());
 }
 
 void GroupState::abandon() noexcept {

@@ -37,6 +37,8 @@ struct Call {
   std::size_t block_bytes = 0;  // of one part of `in` or `out`
   Combining op{};
   SourceLine where{};
+  /// That of `out`, where devices of the links may write to it: it is on loan meanwhile.
+  verbs::RegionState* out_region = nullptr;
 
   /// The same at all ranks that agree.
   [[nodiscard]] std::uint32_t signature() const noexcept;

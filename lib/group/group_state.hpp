@@ -119,6 +119,9 @@ class GroupState {
   [[nodiscard]] Result<bool> take_step(LongCall::Lane& lane, std::size_t index) noexcept;
   [[nodiscard]] Result<bool> hear(LongCall::Lane& lane, std::uint32_t rank) noexcept;
   [[nodiscard]] Result<bool> read(LongCall::Lane& lane, std::size_t index) noexcept;
+  /// Ends what is being read to memory that a scope was lent. Why a device keeps that, and may
+  /// still write there; otherwise nothing.
+  [[nodiscard]] std::optional<Error> end_reads() noexcept;
   /// Sends a note of the round to a rank that is needed.
   [[nodiscard]] Result<bool> tell(std::uint32_t rank, Note const& note,
                                   std::span<std::byte const> bytes) noexcept;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Receives are posted again in the order in which they are released; sends use their slots in turn.
 // The thread of the group.
+#include <channel/channel_state.hpp>
+#include <channel/ending.hpp>
 #include <group/link.hpp>
 #include <lend/channel/unsafe.hpp>
 
@@ -172,7 +174,8 @@ std::optional<Record> Link::answer() const noexcept {
 }
 
 Result<void> Link::read(std::uint32_t lane, std::size_t offset, ScatterElement target) noexcept {
-  // SAFETY: as in post_again(); the target is the group's, which outlives its links.
+  // SAFETY: as in post_again(); the target is the group's, which outlives its links, or on loan
+  // until end_read().
   LEND_TRY(handle, unsafe_post_read(*channel_, {target, record_.slice(sizeof(Record) + offset,
                                                                       target.range.length)}));
   reading_[lane].emplace(std::move(handle));
@@ -184,6 +187,17 @@ Result<bool> Link::has_read(std::uint32_t lane) noexcept {
   if (!done) return false;
   reading_[lane].reset();
   return true;
+}
+
+std::optional<Error> Link::end_read(std::uint32_t lane) noexcept {
+  if (!reading_[lane]) return {};
+  if (auto const done = reading_[lane]->poll(); done.has_value() && done.value()) return {};
+  auto& channel = channel::ChannelState::of(*channel_);
+  channel::ChannelState::Use const use{channel};
+  channel::Ending{channel}.end_connection(
+      Error{Errc::channel_broken, "the group broke while it read from this rank"});
+  if (Error const* const kept = channel.connection.kept()) return *kept;
+  return {};
 }
 
 bool Link::try_end(Note const& note) noexcept {

@@ -87,6 +87,10 @@ class Link {
   [[nodiscard]] Result<void> read(std::uint32_t lane, std::size_t offset,
                                   ScatterElement target) noexcept;
   [[nodiscard]] Result<bool> has_read(std::uint32_t lane) noexcept;
+  /// Ends a read, and the link with it if the read is not over. Why the device keeps it, and may
+  /// still write to its target; otherwise nothing. May take up to 2 s where a device does not
+  /// return it.
+  [[nodiscard]] std::optional<Error> end_read(std::uint32_t lane) noexcept;
 
   [[nodiscard]] bool peer_has_left() const noexcept { return peer_has_left_; }
   /// What the peer said that broke its group.

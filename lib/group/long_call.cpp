@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the group.
 #include <group/long_call.hpp>
+#include <verbs/region_state.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -66,6 +67,11 @@ std::optional<std::uint32_t> LongCall::awaited() const noexcept {
   return {};
 }
 
+std::optional<std::uint32_t> LongCall::read_to_caller(Lane const& lane) const noexcept {
+  if (!lane.reading || !is_for_caller(lane.steps[*lane.reading])) return {};
+  return lane.steps[*lane.reading].peer;
+}
+
 std::span<std::byte const> LongCall::own(Lane const& lane, LongStep const& step) const noexcept {
   auto const range = cut_.in_values(lane.piece, step.from);
   // A broadcast has one place for both.
@@ -99,11 +105,16 @@ ByteRange LongCall::source_of(Lane const& lane, LongStep const& step) const noex
 
 ScatterElement LongCall::target_of(Lane const& lane, LongStep const& step) noexcept {
   auto const range = cut_.on_shelf(lane.piece, step.from);
+  if (is_for_caller(step)) {
+    auto const offset = out(lane, step).data() - call_->out_region->address;
+    return {call_->out_region, {static_cast<std::size_t>(offset), range.length}};
+  }
   return is_for_shelf(lane, step) ? stage_->shelf_target(lane.shelf, range)
                                   : stage_->place_target(lane.shelf, range.length);
 }
 
 void LongCall::take(Lane& lane, LongStep const& step) noexcept {
+  if (is_for_caller(step)) return;
   auto const length = cut_.on_shelf(lane.piece, step.from).length;
   if (step.kind == LongKind::read)
     copy_values(out(lane, step), {stage_->place(lane.shelf), length});

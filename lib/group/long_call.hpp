@@ -42,6 +42,8 @@ class LongCall {
   void next_round(Lane& lane);
   /// The peer in the team of the first step that waits for one.
   [[nodiscard]] std::optional<std::uint32_t> awaited() const noexcept;
+  /// The peer in the team whose bytes are being read to the caller's memory.
+  [[nodiscard]] std::optional<std::uint32_t> read_to_caller(Lane const& lane) const noexcept;
 
   /// Does a step without a message.
   void move(Lane& lane, LongStep const& step) noexcept;
@@ -60,6 +62,9 @@ class LongCall {
   [[nodiscard]] static bool is_for_shelf(Lane const& lane, LongStep const& step) noexcept {
     return step.kind == LongStep::Kind::pass_on ||
            (step.kind == LongStep::Kind::combine && !lane.is_accumulating);
+  }
+  [[nodiscard]] bool is_for_caller(LongStep const& step) const noexcept {
+    return step.kind == LongStep::Kind::read && call_->out_region != nullptr;
   }
   [[nodiscard]] Bytes own(Lane const& lane, LongStep const& step) const noexcept;
   [[nodiscard]] std::span<std::byte> on_shelf(Lane const& lane, LongStep const& step) noexcept;

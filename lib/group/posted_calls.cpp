@@ -76,12 +76,15 @@ void PostedCalls::end_front() noexcept {
   ++ended_;
 }
 
-void PostedCalls::fail() noexcept {
+void PostedCalls::fail(bool is_first_kept) noexcept {
   if (std::exchange(has_failed_, true)) return;
+  keeps_bytes_ = is_first_kept;
   for (Id id = ended_ + 1; id <= added_; ++id) {
     verbs::end_loan(at(id).in);
-    verbs::end_loan(at(id).out);
+    if (!keeps_bytes_ || !is_first_failed(id)) verbs::end_loan(at(id).out);
   }
+  // The ledger refers to the loan for good.
+  if (keeps_bytes_) verbs::keep_loans_for_ever(calls_.release());
 }
 
 }  // namespace lend::group

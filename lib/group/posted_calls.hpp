@@ -60,8 +60,11 @@ class PostedCalls {
                                ScatterElement out) noexcept;
   /// The first has ended with success.
   void end_front() noexcept;
-  /// No more will end: gives all bytes back. Nothing is added any more.
-  void fail() noexcept;
+  /// No more will end: gives all bytes back, but for the place of the first if a device keeps that.
+  /// Nothing is added any more.
+  void fail(bool is_first_kept = false) noexcept;
+  /// Whether a device keeps bytes for good.
+  [[nodiscard]] bool keeps_bytes() const noexcept { return keeps_bytes_; }
 
  private:
   using Ring = std::array<PostedCall, GroupScope::posted_max>;
@@ -71,6 +74,7 @@ class PostedCalls {
   std::unique_ptr<Ring> calls_{};  // from the first one
   Id added_ = 0, ended_ = 0;
   bool has_failed_ = false;
+  bool keeps_bytes_ = false;
 };
 
 }  // namespace lend::group

@@ -2,6 +2,7 @@
 // Carries out what scopes have posted, one after the other. The thread of the group.
 #include <base/giving_up.hpp>
 #include <group/group_state.hpp>
+#include <verbs/region_state.hpp>
 
 namespace lend::group {
 
@@ -9,7 +10,10 @@ Result<PostedCalls::Id> GroupState::post(Membership& team, Call const& call, Gat
                                          ScatterElement out) noexcept {
   LEND_TRYV(check_usable());
   if (call_.exists() && posted_.is_empty()) return is_under_way();
-  LEND_TRY(id, posted_.add(team, call, in, out));
+  Call lent = call;
+  if (out.region != nullptr && out.region->protection_domain == domain_.native())
+    lent.out_region = out.region;
+  LEND_TRY(id, posted_.add(team, lent, in, out));
   // The handle says what comes of it.
   if (auto const gone_on = go_on(); gone_on.has_error()) break_by(gone_on.error());
   return id;
@@ -57,6 +61,7 @@ Result<void> GroupState::drain(PostedCalls::Id id, Deadline deadline) noexcept {
   auto const done =
       wait_for(id, deadline, "; it was abandoned with its scope, and the group is broken");
   if (done.has_error() && base::is_given_up(done.error())) abandon();
+  if (posted_.keeps_bytes()) return *broken_;
   return done;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Long values: a rank tells the others when its shelf has what they read next. Values are copied
-// between the group's memory and the caller's, which no device touches. The thread of the group.
+// between the group's memory and the caller's; no device touches the latter but what a scope was
+// lent. The thread of the group.
 #include <group/group_state.hpp>
 
 #include <algorithm>
@@ -115,6 +116,16 @@ Result<bool> GroupState::read(LongCall::Lane& lane, std::size_t index) noexcept 
   values.take(lane, step);
   lane.reading.reset();
   return true;
+}
+
+std::optional<Error> GroupState::end_reads() noexcept {
+  std::optional<Error> kept;
+  if (posted_.is_empty() || inheritance_.is_inherited() || !call_.exists() || !call_.is_long())
+    return kept;
+  for (LongCall::Lane const& lane : call_.long_call().lanes())
+    if (auto const peer = call_.long_call().read_to_caller(lane))
+      if (auto why = links_[call_.rank_of(*peer)]->end_read(lane.shelf)) kept = std::move(why);
+  return kept;
 }
 
 }  // namespace lend::group

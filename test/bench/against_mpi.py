@@ -26,7 +26,9 @@ ROWS = {
     "group_beside_mpi":
         [("barrier", 0)] + [("broadcast", 8 << shift) for shift in (0, 13, 17)]
         + [("allreduce", 8 << shift) for shift in (0, 6, 9, 12, 15, 18, 21, 23)]
-        + [(what, 8 << shift) for what in ("allgather", "all_to_all") for shift in (0, 9, 13, 17)],
+        + [(what, 8 << shift) for what in ("allgather", "all_to_all") for shift in (0, 9, 13, 17)]
+        + [(what, 8 << shift) for what in ("posted_allgather", "posted_all_to_all")
+           for shift in (13, 17)],
 }
 ROUNDS = {"ring": 300}
 ROUNDS_USUAL = 500
@@ -69,7 +71,7 @@ def main():
         sys.exit(77)
     if not options.json:
         print("us a round, lend / MPI (how many times as fast lend is), switches of a rank a round")
-        print(f"{'':19}" + "".join(f"{f'{ranks} ranks':>36}" for ranks in options.ranks))
+        print(f"{'':26}" + "".join(f"{f'{ranks} ranks':>36}" for ranks in options.ranks))
     for program in programs:
         for what, size in ROWS[program.name.split(".")[0]]:
             if options.rows is None or what in options.rows:
@@ -88,7 +90,7 @@ def print_row(program, what, size, options):
         cells.append(f"{row['lend_us']:.1f} / {row['mpi_us']:.1f} (x{row['ratio']:.2f}) "
                      + " / ".join(switches).rjust(10 if switches else 0))
     if not options.json:
-        print(f"{what:10}{size:9}" + "".join(f"{cell:>36}" for cell in cells), flush=True)
+        print(f"{what:17}{size:9}" + "".join(f"{cell:>36}" for cell in cells), flush=True)
 
 
 if __name__ == "__main__":

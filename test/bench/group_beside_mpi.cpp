@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Collectives of lend beside those of MPI in one program. One thread.
-//   mpirun -n RANKS group_beside_mpi barrier|broadcast|allreduce|allgather|all_to_all BYTES ROUNDS
+//   mpirun -n RANKS group_beside_mpi [posted_]WHAT BYTES ROUNDS
 //
-// MPI and lend take turns, in blocks of rounds; rank 0 prints the medians of the blocks as a line
-// of JSON. BYTES are of one rank's values, which are doubles. Fails where the two do not compute
-// the same.
+// WHAT is barrier, broadcast, allreduce, allgather or all_to_all; the last two can be posted in a
+// GroupScope, from and to registered memory. MPI and lend take turns, in blocks of rounds; rank 0
+// prints the medians of the blocks as a line of JSON. BYTES are of one rank's values, which are
+// doubles. Fails where the two do not compute the same.
 #include "number.hpp"
 
 #include <lend/group/mpi.hpp>
@@ -14,9 +15,11 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 using namespace lend;
@@ -31,7 +34,7 @@ void* const in_place = MPI_IN_PLACE;
 #pragma GCC diagnostic pop
 
 struct Task {
-  std::string_view what;
+  std::string_view name, what;  // with and without posted_
   std::size_t doubles = 0;
   int rounds = 0;
   int rank = 0, size = 1;
@@ -77,10 +80,31 @@ Result<void> once(Task const& task, Values& values, Group& group) {
   return group.all_to_all(values.all, values.to);
 }
 
+/// What is sent, and the place of what comes.
+struct Registered {
+  MemoryRegion from, to;
+
+  static Result<Registered> of(ProtectionDomain const& domain, Values& values) {
+    auto& from = values.all.empty() ? values.own : values.all;
+    LEND_TRY(sent, domain.register_memory(std::as_writable_bytes(std::span{from})));
+    LEND_TRY(place, domain.register_memory(std::as_writable_bytes(std::span{values.to})));
+    return Registered{std::move(sent), std::move(place)};
+  }
+};
+
+Result<void> once(Task const& task, Registered& values, Group& group) {
+  GroupScope scope{group};
+  auto const from = values.from.gather();
+  auto const to = values.to.scatter();
+  LEND_TRYV(task.what == "allgather" ? scope.post_allgather(from, to)
+                                     : scope.post_all_to_all(from, to));
+  return scope.finish();
+}
+
 /// A block of rounds, until all ranks are over: the root of a broadcast may be far ahead.
 /// Microseconds a round.
-template <class... Over>
-Result<double> run(Task const& task, Values& values, Over&... over) {
+template <class Kind, class... Over>
+Result<double> run(Task const& task, Kind& values, Over&... over) {
   MPI_Barrier(MPI_COMM_WORLD);
   auto const begin = std::chrono::steady_clock::now();
   for (int round = 0; round < task.rounds; ++round) {
@@ -101,10 +125,15 @@ Result<void> measure(Task const& task) {
   LEND_TRY(domain, device.allocate_protection_domain());
   LEND_TRY(group, join_over(MPI_COMM_WORLD, domain, within(std::chrono::minutes{1})));
   Values over_mpi{task}, over_lend{task};
+  std::optional<Registered> registered;
+  if (task.name != task.what) {
+    LEND_TRY(regions, Registered::of(domain, over_lend));
+    registered.emplace(std::move(regions));
+  }
   std::vector<double> mpi, lend, ratios;
   for (int block = 0; block < blocks; ++block) {
     LEND_TRY(by_mpi, run(task, over_mpi));
-    LEND_TRY(by_lend, run(task, over_lend, group));
+    LEND_TRY(by_lend, registered ? run(task, *registered, group) : run(task, over_lend, group));
     if (over_mpi.own != over_lend.own || over_mpi.to != over_lend.to)
       return Error{Errc::work_failed, "MPI and lend computed different values"};
     mpi.push_back(by_mpi);
@@ -115,7 +144,7 @@ Result<void> measure(Task const& task) {
     std::printf(
         "{\"what\": \"%s\", \"ranks\": %d, \"bytes\": %zu, \"mpi_us\": %.3f, \"lend_us\": %.3f, "
         "\"ratio\": %.3f}\n",
-        std::string{task.what}.c_str(), task.size, task.doubles * sizeof(double), median(mpi),
+        std::string{task.name}.c_str(), task.size, task.doubles * sizeof(double), median(mpi),
         median(lend), median(ratios));
   return success();
 }
@@ -128,13 +157,18 @@ int main(int argument_count, char** arguments) {
   std::span const words{arguments, static_cast<std::size_t>(argument_count)};
   Task task;
   std::size_t bytes = 0;
-  task.what = words.size() == 4 ? words[1] : "";
-  if (std::ranges::find(known, task.what) == known.end() || !bench::parse_number(words[2], bytes) ||
+  constexpr std::string_view posted = "posted_";
+  task.name = task.what = words.size() == 4 ? words[1] : "";
+  bool const is_posted = task.name.starts_with(posted);
+  if (is_posted) task.what.remove_prefix(posted.size());
+  auto const place = std::ranges::find(known, task.what);
+  bool const is_known = place != known.end() && (!is_posted || place >= known.end() - 2);
+  if (!is_known || !bench::parse_number(words[2], bytes) ||
       !bench::parse_number(words[3], task.rounds) || bytes % sizeof(double) != 0 ||
       task.rounds <= 0) {
     std::fputs(
         "usage: mpirun -n RANKS group_beside_mpi "
-        "barrier|broadcast|allreduce|allgather|all_to_all BYTES ROUNDS\n",
+        "barrier|broadcast|allreduce|[posted_]allgather|[posted_]all_to_all BYTES ROUNDS\n",
         stderr);
     return 2;
   }

@@ -33,14 +33,16 @@ inline bool lacks_groups() {
 }
 
 /// `size` ranks that are connected to each other; made and used on one thread or on one each.
-/// `devices`, if there, gets theirs.
+/// `devices` and `domains`, if there, get theirs.
 inline std::vector<Group> group_of(std::uint32_t size, GroupOptions const& options = {},
-                                   std::vector<Context>* devices = nullptr) {
+                                   std::vector<Context>* devices = nullptr,
+                                   std::vector<ProtectionDomain>* domains = nullptr) {
   std::vector<PreparedGroup> prepared;
   for (std::uint32_t rank = 0; rank < size; ++rank) {
     Context const context = open_test_device();
     if (devices != nullptr) devices->push_back(context);
     ProtectionDomain const domain = must(context.allocate_protection_domain());
+    if (domains != nullptr) domains->push_back(domain);
     prepared.push_back(must(PreparedGroup::prepare(domain, rank, size, options)));
   }
   std::vector<std::vector<RankCard>> theirs(size);

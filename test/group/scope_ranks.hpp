@@ -21,10 +21,15 @@ inline std::int64_t posted_value(std::uint32_t rank, std::size_t i) {
   return std::int64_t(rank) * 1'000'003 + std::int64_t(i) * 7 + 1;
 }
 
-/// Ranks with a protection domain each.
+/// Whose protection domains the values of ranks are in.
+enum class ValuesIn : std::uint8_t { domains_of_groups, other_domains };
+
 struct ScopeRanks {
-  explicit ScopeRanks(std::uint32_t size, GroupOptions const& options = {})
-      : groups{group_of(size, options, &devices)} {
+  explicit ScopeRanks(std::uint32_t size, GroupOptions const& options = {},
+                      ValuesIn where = ValuesIn::domains_of_groups)
+      : groups{group_of(size, options, &devices, &domains)} {
+    if (where == ValuesIn::domains_of_groups) return;
+    domains.clear();
     for (Context const& each : devices) domains.push_back(must(each.allocate_protection_domain()));
   }
   std::vector<Context> devices{};

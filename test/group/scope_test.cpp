@@ -93,12 +93,13 @@ TEST_CASE("posted collectives compute what a serial program would", "[group]") {
     on_each(ranks.groups, [&](Group& group) { check_posted(ranks, group, count, seed + count); });
 }
 
-TEST_CASE("posted collectives of long values do, too", "[group]") {
+TEST_CASE("posted collectives of long values do, too, in any domain", "[group]") {
   if (lacks_groups()) return;
   auto const size = GENERATE(2u, 3u, 5u);
+  auto const where = GENERATE(ValuesIn::other_domains, ValuesIn::domains_of_groups);
   auto const seed = seeds(1).front();
   CAPTURE(size, seed);
-  ScopeRanks ranks{size};
+  ScopeRanks ranks{size, {}, where};
   for (std::size_t const count : {2049u, 40'001u})
     on_each(ranks.groups, [&](Group& group) { check_posted(ranks, group, count, seed + count); });
 }

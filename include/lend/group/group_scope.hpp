@@ -83,7 +83,7 @@ class LEND_EXPORT GroupScope {
   static void* operator new[](std::size_t) = delete;
   /// Waits as finish(), but for at most drain_max, and during an exception for 100 ms: then it
   /// abandons what is not over, which breaks the group and tells the others, in at most 250 ms
-  /// more.
+  /// more, and 2 s where a device does not return what it reads.
   ~GroupScope();
 
   static constexpr std::chrono::seconds drain_max{30};
@@ -96,6 +96,7 @@ class LEND_EXPORT GroupScope {
   /// Posts what Team's call of that name does; sends what can be sent at once, and never waits.
   ///
   /// Shape:   values are those of registered memory of the host, in any alignment, of any domain.
+  ///          Long parts of other ranks come without a copy where it is of the group's domain.
   ///          A rank that has no parts of all ranks gives {}. No bytes may be given twice.
   /// Borrows: what is sent shared, what is received or combined in place exclusively, until the
   ///          collective is over: until a call of the group has found that.
@@ -145,6 +146,8 @@ class LEND_EXPORT GroupScope {
   /// Errors:  as PendingCollective::wait() of the last one, also if its handle has reported it; but
   ///          timed_out, cancelled  the bound passed: the collectives are abandoned, and the group
   ///                                is broken.
+  ///          system_failed         the device keeps the queue pair by which it read to them: the
+  ///                                bytes stay on loan for good.
   ///          stale_handle          the scope has ended already, or its Group before it.
   [[nodiscard]] Result<void> finish() noexcept;
 
