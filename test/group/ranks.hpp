@@ -32,6 +32,12 @@ inline bool lacks_groups() {
   return lacks(open_test_device(), &DeviceCapabilities::endpoints);
 }
 
+/// Whether the device may be a guest's, which takes minutes for many ranks or values. How many
+/// there are changes schedules, which are the same on every device.
+inline bool may_be_slow() {
+  return open_test_device().kind() != DeviceKind::soft;
+}
+
 /// `size` ranks that are connected to each other; made and used on one thread or on one each.
 /// `devices` and `domains`, if there, get theirs.
 inline std::vector<Group> group_of(std::uint32_t size, GroupOptions const& options = {},

@@ -21,6 +21,16 @@ std::vector<std::uint32_t> missing(Team const& team) {
   return {team.missing().begin(), team.missing().end()};
 }
 
+/// The error of `call`, which times out and is made again until `count` ranks are named: a slow
+/// device may not read each record in time.
+template <class Call>
+Error error_naming(std::size_t count, Team const& team, Call const& call) {
+  auto error = error_of(call());
+  for (int tries = 0; tries < 100 && missing(team).size() < count; ++tries)
+    error = error_of(call());
+  return error;
+}
+
 }  // namespace
 
 TEST_CASE("a time-out names the ranks that have not come, and what they are in", "[group]") {
@@ -37,10 +47,7 @@ TEST_CASE("a time-out names the ranks that have not come, and what they are in",
 
   for (Group& group : ranks) {
     if (std::ranges::find(late, group.rank()) != late.end()) continue;
-    auto error = error_of(group.barrier(within(1ms)));
-    // A slow device may not read each record in time; then not all are named.
-    for (int tries = 0; tries < 100 && missing(group).size() < late.size(); ++tries)
-      error = error_of(group.barrier(within(1ms)));
+    auto const error = error_naming(late.size(), group, [&] { return group.barrier(within(1ms)); });
     CAPTURE(size, group.rank(), error.message());
     CHECK(error == Errc::timed_out);
     CHECK(missing(group) == late);
@@ -54,7 +61,7 @@ TEST_CASE("a time-out names the ranks that have not come, and what they are in",
 
   // One of them comes, and waits itself.
   CHECK(error_of(ranks[1].barrier(within(1ms))) == Errc::timed_out);
-  std::vector<std::uint32_t> named;  // as above
+  std::vector<std::uint32_t> named;  // as error_naming()
   for (int tries = 0; tries < 100 && named.empty(); ++tries) {
     CHECK(error_of(ranks[0].barrier(within(1ms))) == Errc::timed_out);
     named = missing(ranks[0]);
@@ -73,15 +80,16 @@ TEST_CASE("a rank that is in another team's call is told from one that has come"
   std::span<int> const nothing{};
   must(must(ranks[2].team(low)).gather(0, own, nothing, within(60s)));  // it need not wait
   auto two = must(ranks[2].team(pair));
-  CHECK(error_of(two.barrier(within(1ms))) == Errc::timed_out);
+  CHECK(error_naming(1, two, [&] { return two.barrier(within(1ms)); }) == Errc::timed_out);
   CHECK(missing(two) == std::vector{3u});
 
   auto zero = must(ranks[0].team(low));
-  CHECK(error_of(zero.gather(0, own, all, within(1ms))) == Errc::timed_out);
+  auto const gathered = [&] { return zero.gather(0, own, all, within(1ms)); };
+  CHECK(error_naming(1, zero, gathered) == Errc::timed_out);
   CHECK(missing(zero) == std::vector{1u});
   must(must(ranks[1].team(low)).gather(0, own, nothing, within(60s)));
   must(zero.gather(0, own, all, within(60s)));
-  auto const error = error_of(ranks[0].barrier(within(1ms)));
+  auto const error = error_naming(3, ranks[0], [&] { return ranks[0].barrier(within(1ms)); });
 
   CHECK(missing(ranks[0]) == std::vector{1u, 2u, 3u});
   CHECK_THAT(error.message(),
