@@ -181,13 +181,15 @@ Result<void> make_ready(rdma_cm_id& id, QueuePairHandle& queue_pair) {
   attributes.min_rnr_timer = queue_pair.times.receiver_not_ready_delay;
   // The accepting side has the peer's wishes here, which this device may not have.
   // Source: Linux drivers/infiniband/core/cm.c, cm_req_handler(), cm_init_qp_rtr_attr().
-  auto const& reads = queue_pair.terms.reads;
-  attributes.max_dest_rd_atomic = std::min(attributes.max_dest_rd_atomic, reads.as_target);
+  auto& reads = queue_pair.terms.reads;
+  attributes.max_dest_rd_atomic = reads.as_target =
+      std::min(attributes.max_dest_rd_atomic, reads.as_target);
   LEND_TRYV(verbs::apply_transition(queue_pair, receiving, attributes));
 
   LEND_TRY(sending,
            attributes_from(id, IBV_QPS_RTS, verbs::ready_to_receive_to_send.name, attributes));
-  attributes.max_rd_atomic = std::min(attributes.max_rd_atomic, reads.as_initiator);
+  attributes.max_rd_atomic = reads.as_initiator =
+      std::min(attributes.max_rd_atomic, reads.as_initiator);
   // The program's own times, not those the connection manager guesses from the path.
   attributes.timeout = queue_pair.times.ack_timeout;
   attributes.retry_cnt = queue_pair.times.ack_retries;

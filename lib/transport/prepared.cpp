@@ -27,6 +27,15 @@ std::uint32_t longest_request(transport::Terms const& ours, transport::Terms con
          (ours.kind == TransportKind::send_receive ? transport::word_bytes : 0);
 }
 
+/// Of `own` READs at a time from this end, and of `peers` from the peer.
+Result<void> check_reads(TransportKind kind, unsigned own, unsigned peers) {
+  if (kind != TransportKind::read_ring || (own > 0 && peers > 0)) return success();
+  return Error{Errc::incompatible_peer,
+               "a ReadRing needs READs of both ends, and the connection takes " +
+                   std::to_string(own) + " of this end at a time and " + std::to_string(peers) +
+                   " of the peer: take another kind, or allow READs at the end that has 0"};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<transport::End>> transport::Preparing::connect(
@@ -41,6 +50,7 @@ Result<std::unique_ptr<transport::End>> transport::Preparing::connect(
                                               std::to_string(connected->message_bytes_max()) +
                                               " bytes, and by the peer's terms some have " +
                                               std::to_string(longest)};
+  LEND_TRYV(check_reads_of(way));
   auto const first = connected != nullptr && connected->native() != nullptr
                          ? verbs::QueuePairAccess::handle_of(*connected).first_sender
                          : verbs::FirstSender::either;
@@ -64,6 +74,15 @@ Result<std::unique_ptr<transport::End>> transport::Preparing::connect(
                                           .in = sizes_of(ours_),
                                           .header_bytes = header_bytes_of(ours_.kind)},
                                first);
+}
+
+Result<void> transport::Preparing::check_reads_of(Way const& way) const {
+  if (auto const* const peer = std::get_if<Endpoint>(&way))
+    return check_reads(ours_.kind, peer->reads_served, endpoint().reads_served);
+  auto const& connected = std::get<QueuePair>(way);
+  if (connected.native() == nullptr) return success();  // which channel_by() refuses
+  auto const& reads = verbs::QueuePairAccess::handle_of(connected).terms.reads;
+  return check_reads(ours_.kind, reads.as_initiator, reads.as_target);
 }
 
 Result<Channel> transport::Preparing::channel_by(Way way) {

@@ -55,6 +55,9 @@ class Preparing {
   [[nodiscard]] PreparedReceives& receives() noexcept { return receives_; }
 
  private:
+  /// Errors:  incompatible_peer  one end takes no READs, and this kind needs them.
+  [[nodiscard]] Result<void> check_reads_of(Way const& way) const;
+
   ProtectionDomain domain_;
   Terms ours_;
   Wait wait_;

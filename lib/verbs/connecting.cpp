@@ -126,6 +126,7 @@ Result<void> bring_up(QueuePairHandle& queue_pair) {
   attributes.timeout = queue_pair.times.ack_timeout;
   attributes.retry_cnt = queue_pair.times.ack_retries;
   attributes.rnr_retry = queue_pair.times.receiver_not_ready_retries;
+  queue_pair.terms.reads.as_initiator = attributes.max_rd_atomic;
   return apply_transition(queue_pair, steps.to_ready_to_send, attributes);
 }
 

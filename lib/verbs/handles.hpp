@@ -136,7 +136,8 @@ struct ConnectionTimes {
   std::uint8_t receiver_not_ready_delay = 0;    ///< index of the table in queue_pair_states.hpp
 };
 
-/// Reads and atomic operations of one queue pair at a time.
+/// Reads and atomic operations of one queue pair at a time: as asked for, and once it is connected,
+/// as far as both ends allow.
 struct ReadLimits {
   std::uint8_t as_initiator = 0;  ///< outstanding from it
   std::uint8_t as_target = 0;     ///< served by it

@@ -115,6 +115,32 @@ TEST_CASE("a word is read as it was written, and each bit of it counts", "[trans
   CHECK_FALSE(decode(0x4000'0001));
 }
 
+TEST_CASE("a ReadRing whose connection takes no READs of one end is refused", "[transport]") {
+  auto const context = open_test_device();
+  if (lacks(context, &DeviceCapabilities::endpoints)) return;
+  auto const domain = must(context.allocate_protection_domain());
+  auto const b = must(ReadRing::prepare(domain));
+  auto const [own, peers, says] = GENERATE(table<std::uint8_t, std::uint8_t, std::string>({
+      {0, 1, "takes 0 of this end at a time and 1 of the peer"},
+      {1, 0, "takes 1 of this end at a time and 0 of the peer"},
+      {1, 1, ""},
+  }));
+  CAPTURE(own, peers);
+  {
+    auto a = must(ReadRing::prepare(domain));
+    auto queue_pair = a.take_queue_pair();
+    verbs::QueuePairAccess::handle_of(queue_pair)->terms.reads = {own, peers};  // as by rdma_cm
+    auto connected = must(std::move(queue_pair).connect(b.endpoint()));
+    auto const made = std::move(a).adopt(std::move(connected), b.terms());
+    CHECK(made.has_value() == says.empty());
+    if (!made) CHECK(made.error() == Errc::incompatible_peer);
+    if (!made) CHECK(made.error().message().find(says) != std::string::npos);
+  }
+  auto endpoint = b.endpoint();
+  endpoint.reads_served = own;  // READs of this end are what the peer serves
+  CHECK(must(ReadRing::prepare(domain)).handshake(endpoint, b.terms()).has_value() == (own > 0));
+}
+
 TEST_CASE("a connection that takes less than its peer's terms say is refused", "[transport]") {
   auto const context = open_test_device();
   if (lacks(context, &DeviceCapabilities::endpoints)) return;

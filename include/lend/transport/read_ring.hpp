@@ -27,6 +27,7 @@ using PreparedReadRing = PreparedTransport<ReadRing>;
 /// finish() ends in order. Each direction has the smaller ring of both ends, and the longest
 /// message that it has room for. The peers of one ProtectionDomain can read the ring, if they guess
 /// its address and key: **take a domain for each peer that must not read what others are sent**.
+/// A connection that takes no READs of one end is refused: incompatible_peer.
 /// Source:  InfiniBand Architecture, volume 1, chapter 10, of protection domains.
 ///
 ///     LEND_TRY(prepared, ReadRing::prepare(domain));
