@@ -102,12 +102,16 @@ Result<std::size_t> ByteStream::try_write(SendPieces pieces) noexcept {
 Result<std::size_t> ByteStream::write(std::span<std::byte const> source,
                                       Deadline deadline) noexcept {
   std::size_t written = 0;
-  while (written < source.size()) {
+  // There may be room again and again: the deadline counts in any case.
+  for (bool is_late = false; written < source.size(); is_late = deadline.has_passed()) {
     auto const rest = source.subspan(written);
     auto const more = try_write({&rest, 1});
     if (!more && written > 0) break;
     if (!more) return more.error();
     written += more.value();
+    if (is_late && written == 0)
+      return base::gave_up(deadline, "there was no room for a byte", "; write again");
+    if (is_late) break;
     if (more.value() > 0) continue;
     auto const changed = wait_for_change(deadline);
     if (!changed && written > 0) break;

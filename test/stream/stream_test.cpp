@@ -37,13 +37,15 @@ std::string try_read(ByteStream& stream, std::size_t most) {
   return text;
 }
 
-/// An end whose peer sends a message before each receive, until it has sent all.
+/// An end whose peer sends a message before each receive, until it has sent all, and receives all
+/// at each poll, if it reads.
 class Flooded {
  public:
   struct Peer {
     MemoryTransport end;
     std::string message;
     int left = 100'000;
+    bool reads = false;
   };
   Flooded(MemoryTransport own, std::shared_ptr<Peer> peer)
       : own_{std::move(own)}, peer_{std::move(peer)} {}
@@ -61,7 +63,13 @@ class Flooded {
   }
   Result<void> finish_sending() noexcept { return own_.finish_sending(); }
   void disconnect() noexcept { own_.disconnect(); }
-  Result<bool> poll() noexcept { return own_.poll(); }
+  Result<bool> poll() noexcept {
+    while (peer_->reads) {
+      LEND_TRY(received, peer_->end.try_receive());
+      if (!received) break;
+    }
+    return own_.poll();
+  }
   Result<bool> arm() noexcept { return own_.arm(); }
   Result<int> descriptor() const noexcept { return own_.descriptor(); }
   Deadline look_again() const noexcept { return own_.look_again(); }
@@ -198,6 +206,18 @@ TEST_CASE("a peer that sends empty messages without end keeps a read from no dea
   CHECK(peer->left > 90'000);
   peer->message = "full";
   CHECK(must(stream.read_some(room, patience())).bytes == 4);
+}
+
+TEST_CASE("a peer that makes room without end keeps a write from no deadline", "[stream]") {
+  auto [end, peer] = flooded("");
+  peer->left = 0;
+  peer->reads = true;
+  ByteStream stream{std::move(end)};
+  std::string const text(10'000, 'x');
+  auto const written = must(stream.write(bytes_of(text), within(0ms)));
+  CHECK(written >= 40);
+  CHECK(written < 200);
+  CHECK(must(stream.write(bytes_of(text), patience())) == text.size());
 }
 
 TEST_CASE("two threads stream seeded bytes both ways in parts of every length", "[stream]") {

@@ -67,8 +67,8 @@ class LEND_EXPORT ByteStream {
   /// Copies and sends as much as there is room for; how many bytes. 0: no room now.
   /// Errors:  those of AnyTransport::try_draft() and Draft::send(), if nothing was sent.
   [[nodiscard]] Result<std::size_t> try_write(SendPieces pieces) noexcept;
-  /// Sends all. Fewer than all only if the deadline passed, or the stream broke, after some were
-  /// sent: the next call says so.
+  /// Sends all. Fewer than all only if the deadline passed, also while there was room, or the
+  /// stream broke, after some were sent: the next call says so. In any case it tries once.
   /// Errors:  those of try_write(), and
   ///          timed_out, cancelled  nothing was sent.
   [[nodiscard]] Result<std::size_t> write(std::span<std::byte const> source,
