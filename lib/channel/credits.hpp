@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -38,14 +39,13 @@ struct CreditSizes {
 };
 
 /// Where a message lies in a ring: behind the one before it, or at 0 if it would cross the end.
-/// Both sides know it from the lengths alone.
+/// Both sides know it from the lengths alone. Without a ring there are no cells.
 struct RingPlace {
   std::uint32_t at = 0;
   std::uint32_t cells = 0;  ///< its own, and those left out before the end
 
   [[nodiscard]] static constexpr RingPlace behind(std::uint32_t tail, std::uint32_t cells,
                                                   std::uint32_t ring) noexcept {
-    if (ring == 0) return {};
     if (tail + cells <= ring) return {tail, cells};
     return {0, cells + ring - tail};
   }
@@ -55,21 +55,27 @@ struct RingPlace {
 class SendCredits {
  public:
   explicit SendCredits(CreditSizes const& sizes)
-      : sizes_{sizes}, taken_(sizes.cells > 0 ? sizes.window : 0) {}
+      : sizes_{sizes},
+        mask_{std::bit_ceil(sizes.window) - 1},
+        ends_(sizes.cells > 0 ? mask_ + 1 : 0) {}
 
   /// Whether a message of `cells` may be sent now.
   [[nodiscard]] bool has_room(std::uint32_t cells = 0) const noexcept {
     return unfreed() < sizes_.window &&
-           used_ + RingPlace::behind(tail_, cells, sizes_.cells).cells <= sizes_.cells;
+           used() + RingPlace::behind(tail_, cells, sizes_.cells).cells <= sizes_.cells;
   }
-  /// The most cells, `least` to `most`, of a message that may be sent now and lies where one of
-  /// `least` does. Nothing if not even that may be sent.
-  [[nodiscard]] std::optional<std::uint32_t> room(std::uint32_t least,
-                                                  std::uint32_t most) const noexcept {
+  struct Room {
+    std::uint32_t at = 0, cells = 0;
+  };
+  /// For a message that may be sent now: the cell where one of `least` cells begins, and the most
+  /// of them, up to `most`, that it may have there. Nothing if not even the fewest may be sent.
+  [[nodiscard]] std::optional<Room> room(std::uint32_t least, std::uint32_t most) const noexcept {
+    if (unfreed() < sizes_.window && std::max(tail_, used()) + most <= sizes_.cells) [[likely]]
+      return Room{tail_, most};
     if (!has_room(least)) return std::nullopt;
-    if (sizes_.cells == 0) return most;
-    auto const before_end = sizes_.cells - tail_, free = sizes_.cells - used_;
-    return std::min(most, least <= before_end ? std::min(free, before_end) : free - before_end);
+    auto const before_end = sizes_.cells - tail_, free = sizes_.cells - used();
+    if (least <= before_end) return Room{tail_, std::min({most, free, before_end})};
+    return Room{0, std::min(most, free - before_end)};
   }
   /// The cell where the next message begins, if it has so many.
   [[nodiscard]] std::uint32_t place(std::uint32_t cells) const noexcept {
@@ -78,12 +84,11 @@ class SendCredits {
   /// Such a message is sent: the cell where it begins.
   /// Shape: has_room(cells).
   std::uint32_t take(std::uint32_t cells = 0) noexcept {
-    ++sent_;
+    auto const number = sent_++;
     if (sizes_.cells == 0) return 0;
     auto const place = RingPlace::behind(tail_, cells, sizes_.cells);
-    taken_[newest_] = place.cells;
-    newest_ = behind(newest_);
-    used_ += place.cells;
+    taken_ += place.cells;
+    ends_[number & mask_] = taken_;
     tail_ = place.at + cells;
     return place.at;
   }
@@ -93,10 +98,7 @@ class SendCredits {
     auto const more = static_cast<std::uint32_t>(freed - freed_) % freed_modulus;
     if (more > unfreed()) return false;
     freed_ += more;
-    for (auto left = sizes_.cells > 0 ? more : 0; left > 0; --left) {
-      used_ -= taken_[oldest_];
-      oldest_ = behind(oldest_);
-    }
+    if (sizes_.cells > 0 && more > 0) given_back_ = ends_[(freed_ - 1) & mask_];
     return true;
   }
   /// Messages that are not known to be free.
@@ -105,15 +107,14 @@ class SendCredits {
   }
 
  private:
-  [[nodiscard]] std::uint32_t behind(std::uint32_t at) const noexcept {
-    return at + 1 == sizes_.window ? 0 : at + 1;
-  }
+  [[nodiscard]] std::uint32_t used() const noexcept { return taken_ - given_back_; }
 
   CreditSizes sizes_;
-  std::vector<std::uint32_t> taken_;  // cells by message that is not known to be free: a ring
-  std::uint32_t newest_ = 0, oldest_ = 0;
+  std::uint32_t mask_;
+  std::vector<std::uint32_t> ends_;  // by message that is not known to be free: taken_ behind it
   std::uint64_t sent_ = 0, freed_ = 0;
-  std::uint32_t tail_ = 0, used_ = 0;  // cells
+  std::uint32_t tail_ = 0;                    // cells
+  std::uint32_t taken_ = 0, given_back_ = 0;  // cells of all times, which wrap
 };
 
 /// The receiving end of a direction.

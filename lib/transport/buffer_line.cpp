@@ -46,7 +46,7 @@ std::optional<std::span<std::byte>> BufferLine::room(std::size_t /*least*/, std:
 }
 
 Result<bool> BufferLine::send(Word const& word, std::uint32_t /*cell*/) noexcept {
-  if (is_closed()) return Error{Errc::channel_broken, "the connection was ended"};
+  if (is_closed()) return ended();
   bool const is_message = word.kind == WordKind::data;
   auto& buffers = is_message ? sends_ : words_;
   auto& next = is_message ? next_send_ : next_word_;

@@ -61,10 +61,14 @@ void ChannelLine::close() noexcept {
   channel_.reset();  // ends the receives that were posted before there was a scope, too
 }
 
+[[gnu::cold]] Error ChannelLine::ended() noexcept {
+  return {Errc::channel_broken, "the connection was ended"};
+}
+
 // ---- receiving ----
 
 Result<std::optional<ChannelLine::Came>> ChannelLine::take_receive() noexcept {
-  if (!channel_) return Error{Errc::channel_broken, "the connection was ended"};
+  if (!channel_) return ended();
   if (outstanding_ == 0) {
     // A peer that had filled every receive before the channel broke leaves none to fail.
     if (Error const* const cause = channel_->first_cause()) return loss(*cause);
@@ -125,14 +129,11 @@ Error ChannelLine::loss(Error const& error) const noexcept {
 
 // ---- sending ----
 
-bool ChannelLine::has_room_for(WordKind kind) noexcept {
-  auto const has_room = [&] {
-    return kind == WordKind::data ? messages_in_flight() < messages_max_
-                                  : words_posted_ < word_receives;
-  };
-  if (has_room()) return true;
+bool ChannelLine::finds_room_for(WordKind kind) noexcept {
+  count_done();  // mostly they were seen while something else was asked for
+  if (has_room_as_known(kind)) return true;
   take_sends();
-  return has_room();
+  return has_room_as_known(kind);
 }
 
 Error ChannelLine::refusal() noexcept {
@@ -160,6 +161,7 @@ void ChannelLine::take_sends() noexcept {
     ChannelState::Use const use{*state_};
     static_cast<void>(state_->poll());  // a failure shows again in take_receive()
   }
+  count_done();
   while (words_posted_ > 0 && !has_failed_words_) {
     auto& oldest = words_[oldest_word_];
     if (has_just_polled_ && !HandleAccess::is_worth_a_poll(*oldest.handle)) return;
@@ -188,7 +190,7 @@ Result<bool> ChannelLine::arm() noexcept {
 }
 
 Result<int> ChannelLine::descriptor() const noexcept {
-  if (!channel_) return Error{Errc::channel_broken, "the connection was ended"};
+  if (!channel_) return ended();
   return channel_->descriptor();
 }
 

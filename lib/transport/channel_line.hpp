@@ -54,6 +54,8 @@ class ChannelLine : public Line {
   ChannelLine(Channel channel, std::vector<PendingWork> receives, std::uint32_t messages);
 
   [[nodiscard]] bool is_closed() const noexcept { return !channel_; }
+  /// What a line says that is_closed().
+  [[nodiscard]] static Error ended() noexcept;
   [[nodiscard]] PollingScope& scope() noexcept { return *scope_; }
 
   struct Came {
@@ -65,7 +67,14 @@ class ChannelLine : public Line {
   void post_receive(std::uint32_t slot, Receive const& work) noexcept;
 
   /// Whether one more of this kind may be posted.
-  [[nodiscard]] bool has_room_for(WordKind kind) noexcept;
+  [[nodiscard]] bool has_room_for(WordKind kind) noexcept {
+    return has_room_as_known(kind) || finds_room_for(kind);
+  }
+  /// The same, as far as is known without a poll.
+  [[nodiscard]] bool has_room_as_known(WordKind kind) const noexcept {
+    return kind == WordKind::data ? messages_sent_ - messages_done_ < messages_max_
+                                  : words_posted_ < words_.size();
+  }
   // Take note of a send that was posted. What Line::send() returns.
   [[nodiscard]] Result<bool> note_word(Result<PendingWork> posted, WordKind kind) noexcept;
   /// Of a message in messages(), by post_unheld().
@@ -78,10 +87,10 @@ class ChannelLine : public Line {
   void take_sends() noexcept;
   /// Words that are not known to be done, credits as well.
   [[nodiscard]] std::uint32_t words_in_flight() const noexcept { return words_posted_; }
-  /// Messages whose sends are done, of all times.
-  [[nodiscard]] std::uint64_t messages_done() const noexcept {
-    return messages_sent_ - messages_in_flight();
-  }
+  /// Messages that were sent, and of these whose sends are known to be done, of all times. They are
+  /// counted by take_sends() and has_room_for().
+  [[nodiscard]] std::uint64_t messages_sent() const noexcept { return messages_sent_; }
+  [[nodiscard]] std::uint64_t messages_done() const noexcept { return messages_done_; }
   [[nodiscard]] channel::ScopeRecord& messages() noexcept { return messages_; }
   [[nodiscard]] channel::ChannelState& state() noexcept { return *state_; }
   /// What broke the channel, as the end of a connection.
@@ -92,7 +101,9 @@ class ChannelLine : public Line {
     std::optional<PendingWork> handle{};
     WordKind kind{};
   };
+  [[nodiscard]] bool finds_room_for(WordKind kind) noexcept;
   [[nodiscard]] std::uint32_t messages_in_flight() const noexcept;
+  void count_done() noexcept { messages_done_ = messages_sent_ - messages_in_flight(); }
   [[nodiscard]] Error refusal() noexcept;
 
   std::optional<Channel> channel_;  // none once it was closed
@@ -100,7 +111,7 @@ class ChannelLine : public Line {
   std::optional<PollingScope> scope_{};
   // Of messages, which need no handles: they are done in order. The channel's end ends it, too.
   channel::ScopeRecord messages_{};
-  std::uint64_t messages_sent_ = 0;
+  std::uint64_t messages_sent_ = 0, messages_done_ = 0;
   std::uint32_t messages_max_;
 
   std::vector<base::SlotId> receives_;        // of the channel, by slot

@@ -10,7 +10,7 @@ namespace lend::transport {
 
 namespace {
 
-Error too_long(std::size_t bytes, std::uint32_t most) noexcept {
+[[gnu::cold]] Error too_long(std::size_t bytes, std::uint32_t most) noexcept {
   try {
     return {Errc::invalid_argument, "a message of " + std::to_string(bytes) +
                                         " bytes: the peer takes at most " + std::to_string(most) +
@@ -20,7 +20,7 @@ Error too_long(std::size_t bytes, std::uint32_t most) noexcept {
   }
 }
 
-Error finished_before() noexcept {
+[[gnu::cold]] Error finished_before() noexcept {
   return {Errc::finished, "finish_sending() was called: this end only receives from then on"};
 }
 
@@ -47,27 +47,38 @@ End::~End() {
 
 // ---- sending ----
 
-Result<Draft> End::try_draft(std::size_t at_least, std::size_t at_most) noexcept {
-  if (at_least > limits_.send_bytes_max || at_least > at_most)
-    return at_least > at_most
-               ? Error{Errc::invalid_argument, "a draft of at least more bytes than at most"}
-               : too_long(at_least, limits_.send_bytes_max);
-  if (has_finished_) return finished_before();
+[[gnu::always_inline]] inline std::optional<std::span<std::byte>> End::room_for_draft(
+    std::size_t at_least, std::size_t at_most) noexcept {
   auto const most = std::min<std::size_t>(at_most, limits_.send_bytes_max);
-  auto const least_cells = cells_of(at_least), most_cells = cells_of(most);
-  for (int tries = 0; tries < 2; ++tries) {
-    if (tries > 0) take_arrivals(false);
-    if (broken_) return *broken_;
-    if (held_->has_draft()) break;
-    if (greetings_.is_awaited()) continue;
-    auto const cells = out_.room(least_cells, most_cells);
-    if (!cells) continue;
-    auto const bytes =
-        has_rings_ ? std::min(most, std::size_t{*cells} * channel::cell_bytes - header_bytes_)
-                   : most;
-    if (auto const room = line_->room(at_least, bytes, out_.place(least_cells)))
-      return held_->draft(*room);
-  }
+  if (at_least > most || has_finished_ || broken_ || held_->has_draft() || greetings_.is_awaited())
+      [[unlikely]]
+    return std::nullopt;
+  auto const least_cells = cells_of(at_least);
+  auto const most_cells = most == at_least ? least_cells : cells_of(most);
+  auto const place = out_.room(least_cells, most_cells);
+  if (!place) [[unlikely]]
+    return std::nullopt;
+  auto const bytes = place->cells == most_cells
+                         ? most
+                         : std::size_t{place->cells} * channel::cell_bytes - header_bytes_;
+  return line_->room(at_least, bytes, place->at);
+}
+
+Result<Draft> End::try_draft(std::size_t at_least, std::size_t at_most) noexcept {
+  if (auto const room = room_for_draft(at_least, at_most)) [[likely]]
+    return held_->draft(*room);
+  return try_draft_after_arrivals(at_least, at_most);
+}
+
+[[gnu::noinline]] Result<Draft> End::try_draft_after_arrivals(std::size_t at_least,
+                                                              std::size_t at_most) noexcept {
+  if (at_least > limits_.send_bytes_max) return too_long(at_least, limits_.send_bytes_max);
+  if (at_least > at_most)
+    return Error{Errc::invalid_argument, "a draft of at least more bytes than at most"};
+  if (has_finished_) return finished_before();
+  take_arrivals(false);
+  if (broken_) return *broken_;
+  if (auto const room = room_for_draft(at_least, at_most)) return held_->draft(*room);
   return Draft{};
 }
 

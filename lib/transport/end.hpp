@@ -16,9 +16,11 @@
 #include <verbs/handles.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace lend::transport {
@@ -95,6 +97,12 @@ class End final : private Lender {
  private:
   void take_back(std::uint32_t slot) noexcept override;
   [[nodiscard]] Result<void> send_draft(std::size_t used) noexcept override;
+
+  /// Room for a message of so many bytes, if nothing is known that is against one.
+  [[nodiscard]] std::optional<std::span<std::byte>> room_for_draft(std::size_t at_least,
+                                                                   std::size_t at_most) noexcept;
+  [[nodiscard]] Result<Draft> try_draft_after_arrivals(std::size_t at_least,
+                                                       std::size_t at_most) noexcept;
 
   /// Takes what has come, until there is a message for the program, if `up_to_one`.
   void take_arrivals(bool up_to_one) noexcept;

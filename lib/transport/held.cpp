@@ -7,6 +7,18 @@
 
 namespace lend {
 
+namespace {
+
+[[gnu::cold]] Error no_room() noexcept {
+  return {Errc::invalid_argument, "this draft has no room: ask for another, and look at it"};
+}
+[[gnu::cold]] Error longer_than_its_draft() noexcept {
+  return {Errc::invalid_argument,
+          "a message is longer than its draft: send at most bytes().size()"};
+}
+
+}  // namespace
+
 void Received::give_back() noexcept {
   std::exchange(held_, nullptr)->take_back(slot_);
 }
@@ -16,13 +28,13 @@ void Draft::drop() noexcept {
 }
 
 Result<void> Draft::send(std::size_t used) && noexcept {
-  if (held_ == nullptr)
-    return Error{Errc::invalid_argument, "this draft has no room: ask for another, and look at it"};
-  Draft const consumed = std::move(*this);
-  if (used > consumed.bytes_.size())
-    return Error{Errc::invalid_argument,
-                 "a message is longer than its draft: send at most bytes().size()"};
-  return consumed.held_->send_draft(used);
+  if (held_ == nullptr) [[unlikely]]
+    return no_room();
+  auto& held = *std::exchange(held_, nullptr);
+  if (used <= std::exchange(bytes_, {}).size()) [[likely]]
+    return held.send_draft(used);
+  held.drop_draft();
+  return longer_than_its_draft();
 }
 
 namespace transport {
@@ -79,9 +91,17 @@ void Held::drop_draft() noexcept {
 }
 
 Result<void> Held::send_draft(std::size_t used) noexcept {
-  if (lender_ == nullptr)
-    return Error{Errc::stale_handle, "the transport of this draft is gone: nothing was sent"};
+  if (lender_ == nullptr) [[unlikely]] {
+    drop_draft();
+    return without_lender();
+  }
+  has_draft_ = false;
+  --loans_;
   return lender_->send_draft(used);
+}
+
+[[gnu::cold]] Error Held::without_lender() noexcept {
+  return {Errc::stale_handle, "the transport of this draft is gone: nothing was sent"};
 }
 
 void Held::end_one() noexcept {

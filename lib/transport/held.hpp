@@ -49,6 +49,7 @@ class Held {
 
   void take_back(std::uint32_t slot) noexcept;
   void drop_draft() noexcept;
+  /// Sends the first `used` bytes of the draft, which ends.
   [[nodiscard]] Result<void> send_draft(std::size_t used) noexcept;
 
  private:
@@ -57,6 +58,7 @@ class Held {
     verbs::RegionState* region = nullptr;
   };
   ~Held() = default;
+  [[nodiscard]] static Error without_lender() noexcept;
   void end_one() noexcept;
 
   Lender* lender_;  // null once it has ended

@@ -257,7 +257,7 @@ void ReadLine::place_message(std::uint32_t cell, std::uint32_t length) noexcept 
 }
 
 Result<bool> ReadLine::send(Word const& word, std::uint32_t cell) noexcept {
-  if (is_closed()) return Error{Errc::channel_broken, "the connection was ended"};
+  if (is_closed()) return ended();
   if (word.kind != WordKind::data) {
     auto posted = post_note(word.kind, word.freed);
     is_word_due_ = posted && !posted.value();

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the transport.
 #include <base/poison.hpp>
+#include <channel/credits.hpp>
 #include <channel/unheld.hpp>
 #include <transport/ring_line.hpp>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 namespace lend::transport {
 
 using channel::cell_bytes;
 using channel::cells_of;
-using channel::CreditSizes;
 
 namespace {
 
@@ -34,7 +33,7 @@ RingLine::RingLine(Channel channel, std::vector<PendingWork> handles, Rings ring
       rings_{std::move(rings)},
       own_{bytes_of(rings_.own)},
       staging_{bytes_of(rings_.staging)},
-      staged_{CreditSizes::of(messages, static_cast<std::uint32_t>(staging_.size() / cell_bytes))},
+      staged_{static_cast<std::uint32_t>(staging_.size() / cell_bytes)},
       window_{window},
       lent_(base::can_poison ? window : 0) {
   form_.request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
@@ -85,54 +84,57 @@ void RingLine::post_again(std::uint32_t slot) noexcept {
 
 std::optional<std::span<std::byte>> RingLine::room(std::size_t least, std::size_t most,
                                                    std::uint32_t /*cell*/) noexcept {
-  if (is_closed()) return std::nullopt;
-  auto const least_cells = cells_of(least), most_cells = cells_of(most);
-  auto cells = staged_.room(least_cells, most_cells);
-  // That it is free is asked only where it is needed: for more cells, or for any.
-  if (!cells || *cells < most_cells) {
-    take_freed();
-    cells = staged_.room(least_cells, most_cells);
-  }
-  if (!cells) {
-    take_sends();
-    take_freed();
-    cells = staged_.room(least_cells, most_cells);
-  }
-  if (!cells) return std::nullopt;
-  draft_at_ = staged_.place(least_cells);
-  return staging_.subspan(offset_of(draft_at_), std::min(most, offset_of(*cells)));
+  if (!is_closed() && has_room_as_known(WordKind::data) && staged_.has_room(cells_of(most)))
+      [[likely]]
+    return next_staged(most);
+  return room_after_polling(least, most);
 }
 
-void RingLine::take_freed() noexcept {
-  static_cast<void>(staged_.take_freed(messages_done() % channel::freed_modulus));
+[[gnu::noinline]] std::optional<std::span<std::byte>> RingLine::room_after_polling(
+    std::size_t least, std::size_t most) noexcept {
+  if (is_closed() || !has_room_for(WordKind::data)) return std::nullopt;
+  auto const find = [&] {
+    return staged_.find_room(cells_of(least), cells_of(most), messages_sent(), messages_done());
+  };
+  auto cells = find();
+  if (!cells || *cells < cells_of(most)) {
+    take_sends();
+    cells = find();
+  }
+  if (!cells) return std::nullopt;
+  return next_staged(std::min(most, offset_of(*cells)));
+}
+
+std::span<std::byte> RingLine::next_staged(std::size_t bytes) const noexcept {
+  return staging_.subspan(offset_of(staged_.at()), bytes);
+}
+
+[[gnu::always_inline]] inline bool RingLine::post_message(Word const& word,
+                                                          std::uint32_t cell) noexcept {
+  auto const from = rings_.staging.gather(offset_of(staged_.at()), word.length);
+  staged_.take(cells_of(word.length));
+  auto const bits = encode(word);
+  if (word.length == 0) [[unlikely]]
+    return channel::post_unheld(state(), Send::only_immediate(bits), messages());
+  auto const to = rings_.peers.slice(offset_of(cell), word.length);
+  return channel::post_unheld(form_, state(), {from, &to}, bits, messages());
 }
 
 Result<bool> RingLine::send(Word const& word, std::uint32_t cell) noexcept {
-  if (is_closed()) return Error{Errc::channel_broken, "the connection was ended"};
-  std::uint32_t at = 0;
-  if (word.kind != WordKind::data) {
-    if (!has_room_for(word.kind)) return false;
-  } else {  // what staging has room for, the queue has
-    // A message shorter than its draft's least may lie before the end, where that did not fit.
-    at = staged_.take(cells_of(word.length));
-    if (at != draft_at_)
-      std::memmove(staging_.data() + offset_of(at), staging_.data() + offset_of(draft_at_),
-                   word.length);
-  }
-  auto sent = post(word, at, cell);
+  if (is_closed()) [[unlikely]]
+    return ended();
+  if (word.kind != WordKind::data) [[unlikely]]
+    return send_word(word);
+  auto sent = note_message(post_message(word, cell));
   post_spare();
   return sent;
 }
 
-Result<bool> RingLine::post(Word const& word, std::uint32_t at, std::uint32_t cell) noexcept {
-  auto const bits = encode(word);
-  if (word.kind != WordKind::data)
-    return note_word(scope().try_post_send(Send::only_immediate(bits)), word.kind);
-  if (word.length == 0)
-    return note_message(channel::post_unheld(state(), Send::only_immediate(bits), messages()));
-  auto const to = rings_.peers.slice(offset_of(cell), word.length);
-  return note_message(channel::post_unheld(
-      form_, state(), {rings_.staging.gather(offset_of(at), word.length), &to}, bits, messages()));
+[[gnu::noinline]] Result<bool> RingLine::send_word(Word const& word) noexcept {
+  if (!has_room_for(word.kind)) return false;
+  auto sent = note_word(scope().try_post_send(Send::only_immediate(encode(word))), word.kind);
+  post_spare();
+  return sent;
 }
 
 }  // namespace lend::transport

@@ -3,11 +3,11 @@
 // have no bytes. The thread of the transport.
 #pragma once
 
-#include <channel/credits.hpp>
 #include <lend/verbs/memory_region.hpp>
 #include <lend/verbs/protection_domain.hpp>
 #include <lend/verbs/remote_region.hpp>
 #include <transport/channel_line.hpp>
+#include <transport/staging.hpp>
 #include <verbs/plain_work.hpp>
 
 #include <cstddef>
@@ -45,14 +45,17 @@ class RingLine final : public ChannelLine {
 
  private:
   void post_spare() noexcept;
-  void take_freed() noexcept;  // of staging
-  [[nodiscard]] Result<bool> post(Word const& word, std::uint32_t at, std::uint32_t cell) noexcept;
+  [[nodiscard]] std::optional<std::span<std::byte>> room_after_polling(std::size_t least,
+                                                                       std::size_t most) noexcept;
+  [[nodiscard]] std::span<std::byte> next_staged(std::size_t bytes) const noexcept;
+  [[nodiscard]] Result<bool> send_word(Word const& word) noexcept;
+  /// False as post_unheld().
+  [[nodiscard]] bool post_message(Word const& word, std::uint32_t cell) noexcept;
 
   Rings rings_;
   verbs::Form<Write> form_{};
-  std::span<std::byte> own_, staging_;    // the bytes of both
-  channel::SendCredits staged_;           // freed as sends are done
-  std::uint32_t draft_at_ = 0;            // the cell of staging where the last room() begins
+  std::span<std::byte> own_, staging_;  // the bytes of both
+  Staging staged_;
   std::optional<std::uint32_t> spare_{};  // the receive that is not posted again yet
   std::uint32_t window_, next_slot_ = 0;
   // What is poisoned for AddressSanitizer but for messages that are held, which are here by slot.

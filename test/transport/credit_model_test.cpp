@@ -119,8 +119,9 @@ class Model {
       if (room.has_value() != sender.has_room(least)) fail("room() and has_room() differ");
       for (std::uint32_t own = least; room && own <= set_.largest; ++own) {
         bool const fits = sender.has_room(own) && sender.place(own) == sender.place(least);
-        if (fits != (own <= *room)) fail("room() is not the most that fits");
+        if (fits != (own <= room->cells)) fail("room() is not the most that fits");
       }
+      if (room && room->at != sender.place(least)) fail("room() is not where the fewest lie");
     }
   }
 
