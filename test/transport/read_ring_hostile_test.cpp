@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: a peer of a ReadRing that sends all it can keeps no call of this end from returning, and
 // has nothing overwritten that is not free for it. Method: as read_ring_test.cpp.
+#include <lend/soft/faults.hpp>
+
+#include <array>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -32,6 +35,31 @@ TEST_CASE("a peer that sends credits without end keeps no poll from returning", 
     CHECK(taken < 30);
   }
   CHECK(it.broken() == Errc::incompatible_peer);
+}
+
+TEST_CASE("a finish that finds the queue full of notes goes once one of them is done",
+          "[transport]") {
+  auto const context = open_test_device();
+  if (context.kind() != DeviceKind::soft) return skip(context, "faults are planned");
+  auto it = Victim::make();
+  constexpr std::uint32_t most = 12;  // notes that are not done
+  PollingScope scope{it.peer};
+  scope.drain_within(0s);
+  for (std::size_t i = it.notes.size(); i <= most; ++i)
+    it.notes.push_back(must(scope.post_receive(it.memory.scatter(64 + 16 * i, 16))));
+  must(inject_faults(it.domain.context(), FaultPlan{}.delay(1, 500ms)));  // and what is behind it
+  for (std::uint32_t i = 1; i <= most; ++i) {
+    send(it.end, "x");
+    it.say({.kind = Kind::credit, .read = i, .freed = i});
+  }
+  must(it.end.finish_sending());
+  auto const deadline = patience();
+  while (!must(it.notes[most].poll())) {
+    REQUIRE_FALSE(deadline.has_passed());
+    static_cast<void>(must(it.end.poll()));
+  }
+  CHECK(it.hear(most) == std::array{std::uint32_t(Kind::finish) << 30, most, 0u});
+  must(inject_faults(it.domain.context(), FaultPlan{}));
 }
 
 TEST_CASE("each credit frees something, also of those that come at once", "[transport]") {

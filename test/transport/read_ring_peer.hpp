@@ -40,6 +40,7 @@ inline std::uint32_t load(std::span<std::byte const> at) {
 
 /// A ReadRing, and the bare channel that is its peer.
 struct Victim {
+  ProtectionDomain domain;
   MemoryRegion memory;      // of the peer's notes, to send and to receive
   PreparedReadRing lender;  // of the terms that the peer claims as its own, and of its ring
   MemoryRegion ring;        // what the victim reads
@@ -63,8 +64,8 @@ struct Victim {
     auto const terms = with_ring(lender.terms(), must(ring.remote()));
     auto peer = must(std::move(prepared).handshake(victim.endpoint()));
     auto end = must(std::move(victim).handshake(itself, terms));
-    return {std::move(memory), std::move(lender), std::move(ring),
-            std::move(peer),   std::move(end),    std::move(notes)};
+    return {domain,          std::move(memory), std::move(lender), std::move(ring),
+            std::move(peer), std::move(end),    std::move(notes)};
   }
 
   /// The terms with another ring, and their checksum.
