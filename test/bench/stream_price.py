@@ -20,9 +20,9 @@ AT_ONCE = 16
 PARTS = {"one at a time": ("send", "receive"), "sender of many": ("send",), "receiver of many": ("receive",)}
 # Instructions above `scoped`, at most: what g++ 12 -O2 makes, and some 8 in a hundred. Sends and writes
 # take the soft device's short way. A ReadRing sends many only while both ends run.
-BANDS = {"transport send_receive": (1320, 400, 1030), "transport credit_ring": (1290, 443, 770),
-         "transport read_ring": (7750,), "stream send_receive": (1600, 510, 1100),
-         "stream credit_ring": (1615, 552, 900), "stream read_ring": (8030,)}
+BANDS = {"transport send_receive": (1189, 341, 965), "transport credit_ring": (1082, 252, 761),
+         "transport read_ring": (7350,), "stream send_receive": (1535, 461, 1096),
+         "stream credit_ring": (1433, 377, 893), "stream read_ring": (7707,)}
 
 
 def count(program, way, part):
