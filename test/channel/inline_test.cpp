@@ -117,7 +117,7 @@ TEST_CASE("what a batch copies is the program's as soon as it is added", "[chann
 TEST_CASE("a batch keeps more than 48 bytes on loan until it is posted, also where the post copies",
           "[channel]") {
   ChannelOptions options;
-  options.queue_pair.inline_bytes = 16 * piece;
+  options.queue_pair.inline_bytes = 64;
   Pieces it{16, options};
   PollingScope scope{it.ends.a};
   auto batch = scope.batch();
