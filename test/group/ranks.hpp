@@ -27,6 +27,10 @@ inline std::string desk_name() {
   return "unix:@lend-desk-test-" + std::to_string(::getpid()) + "-" + std::to_string(++count);
 }
 
+inline bool says(Error const& error, std::string const& words) {
+  return error.message().find(words) != std::string::npos;
+}
+
 /// Whether the device cannot connect by endpoints; then the test is skipped.
 inline bool lacks_groups() {
   return lacks(open_test_device(), &DeviceCapabilities::endpoints);

@@ -18,10 +18,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-bool says(Error const& error, std::string const& words) {
-  return error.message().find(words) != std::string::npos;
-}
-
 /// A sum that counts its uses.
 struct CountedSum {
   using Element = int;

@@ -24,11 +24,11 @@ constexpr std::size_t length = 4096;
 
 /// Makes one of everything, connects it to itself and aborts it.
 Result<void> everything() {
-  std::array<std::byte, 64> own_bytes{};
+  std::array<std::byte, 64> viewed_bytes{};
   LEND_TRY(context, open_fake());
   LEND_TRY(domain, context.allocate_protection_domain());
   LEND_TRY(owned, domain.allocate(length));
-  LEND_TRY(viewed, domain.register_memory(own_bytes));
+  LEND_TRY(viewed, domain.register_memory(viewed_bytes));
   LEND_TRY(exposed, domain.unsafe_allocate_exposed(length, RemoteAccess::read_write));
   LEND_TRY(remote, exposed.remote());
   LEND_TRY(queue, CompletionQueue::create(context, 64));

@@ -24,7 +24,7 @@ ProtectionDomain fresh_domain() {
   return open_fake().value().allocate_protection_domain().value();
 }
 
-Result<void> lend_out(Loan& loan, ScatterElement const& element) {
+Result<void> lend_element(Loan& loan, ScatterElement const& element) {
   return verbs::begin_loan(loan, *element.region, element.range, base::LoanKind::exclusive,
                            Operation::receive, SourceLine::here());
 }
@@ -37,8 +37,8 @@ TEST_CASE("an owned region destroyed on loan is released with its last loan", "[
   Loan first;
   Loan second;
   auto* const state = memory->scatter().region;
-  REQUIRE(lend_out(first, memory->scatter(0, 64)).has_value());
-  REQUIRE(lend_out(second, memory->scatter(64, 64)).has_value());
+  REQUIRE(lend_element(first, memory->scatter(0, 64)).has_value());
+  REQUIRE(lend_element(second, memory->scatter(64, 64)).has_value());
   CHECK(memory->loans() == 2);
 
   memory.reset();
@@ -58,7 +58,7 @@ TEST_CASE("a region on loan keeps its domain and device until the loan ends", "[
   std::optional memory{domain->allocate(64).value()};
   auto* const state = memory->scatter().region;
   Loan loan;
-  REQUIRE(lend_out(loan, memory->scatter()).has_value());
+  REQUIRE(lend_element(loan, memory->scatter()).has_value());
 
   memory.reset();
   domain.reset();
@@ -92,7 +92,7 @@ TEST_CASE("the bytes of a region cannot be touched against a loan", "[verbs]") {
   REQUIRE(verbs::begin_loan(reading, *gather.region, gather.range, base::LoanKind::shared,
                             Operation::send, SourceLine::here())
               .has_value());
-  REQUIRE(lend_out(writing, memory.scatter(50, 10)).has_value());
+  REQUIRE(lend_element(writing, memory.scatter(50, 10)).has_value());
 
   CHECK(memory.bytes(0, 50).has_value());
   CHECK(memory.mutable_bytes(0, 10).error() == Errc::already_borrowed);
@@ -117,7 +117,7 @@ TEST_CASE("bytes that the device may write are poisoned while they are, no neigh
       CAPTURE(begin, length);
       Loan writing;
       Loan reading;
-      REQUIRE(lend_out(writing, memory.scatter(begin, length)).has_value());
+      REQUIRE(lend_element(writing, memory.scatter(begin, length)).has_value());
       auto const gather = memory.gather(begin + length, 16);
       REQUIRE(verbs::begin_loan(reading, *gather.region, gather.range, base::LoanKind::shared,
                                 Operation::send, SourceLine::here())
@@ -143,10 +143,10 @@ TEST_CASE("neighbours on loan are poisoned and come back each by itself", "[verb
   auto* const state = memory.scatter().region;
   Loan first;
   Loan second;
-  REQUIRE(lend_out(first, memory.scatter(0, 20)).has_value());
-  REQUIRE(lend_out(second, memory.scatter(20, 20)).has_value());
+  REQUIRE(lend_element(first, memory.scatter(0, 20)).has_value());
+  REQUIRE(lend_element(second, memory.scatter(20, 20)).has_value());
   Loan refused;
-  CHECK(lend_out(refused, memory.scatter(0, 64)).has_error());
+  CHECK(lend_element(refused, memory.scatter(0, 64)).has_error());
 
   end_loan(first, state);
   CHECK_FALSE(is_poisoned(bytes + 8));
@@ -161,12 +161,12 @@ TEST_CASE("an unchecked region lends without a loan, and not while on loan", "[v
   auto memory = domain.allocate(100).value();
   auto* const state = memory.scatter().region;
   Loan loan;
-  REQUIRE(lend_out(loan, memory.scatter()).has_value());
+  REQUIRE(lend_element(loan, memory.scatter()).has_value());
   CHECK(memory.unsafe_disable_ledger().error() == Errc::already_borrowed);
   end_loan(loan, state);
 
   REQUIRE(memory.unsafe_disable_ledger().has_value());
-  REQUIRE(lend_out(loan, memory.scatter()).has_value());
+  REQUIRE(lend_element(loan, memory.scatter()).has_value());
   CHECK_FALSE(loan.on_loan());
   CHECK(memory.mutable_bytes().has_value());
 }
