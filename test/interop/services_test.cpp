@@ -12,7 +12,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto bound = 30s;
 constexpr std::size_t memory_bytes = 65536;
 constexpr std::size_t packets = 10'000;  // a message of three
 
