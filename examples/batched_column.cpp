@@ -21,7 +21,8 @@ static lend::Result<void> exchange() {
   LEND_TRY(theirs,
            domain.unsafe_allocate_exposed(rows * columns * cell, lend::RemoteAccess::write));
   LEND_TRY(neighbour, theirs.remote());
-  LEND_TRY(prepared, lend::channel_builder().protection_domain(domain).build());
+  // By default a batch would copy cells as short as these: they would not be lent at all.
+  LEND_TRY(prepared, lend::channel_builder().protection_domain(domain).inline_bytes(0).build());
   lend::Endpoint const itself = prepared.endpoint();
   LEND_TRY(channel, std::move(prepared).handshake(itself));
 
