@@ -31,7 +31,9 @@ struct WindowHandle {
 [[nodiscard]] inline PostAnswer post_bind(QueuePairHandle const& queue_pair, std::uint64_t id,
                                           ibv_mw& window, RegionState const& region,
                                           ByteRange range, RemoteAccess access) noexcept {
-  ibv_send_wr request;
+  // Drivers look at the immediate of a bind. Source: rdma-core providers/rxe/rxe.c,
+  // validate_send_wr().
+  ibv_send_wr request{};
   ibv_sge none;
   fill(queue_pair, request, id, &none, {}, IBV_WR_BIND_MW, false);
   auto const address = reinterpret_cast<std::uintptr_t>(region.address + range.offset);
