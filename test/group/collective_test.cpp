@@ -46,13 +46,6 @@ Shape few(std::uint32_t size) {
   return {size, GroupLinks::few};
 }
 
-/// Those of at most `most` ranks, where the device may be slow.
-std::vector<Shape> on_this_device(std::vector<Shape> shapes, std::uint32_t most) {
-  if (may_be_slow())
-    std::erase_if(shapes, [most](Shape const& shape) { return shape.size > most; });
-  return shapes;
-}
-
 void check_all(Group& group, std::size_t count) {
   std::uint32_t const rank = group.rank(), size = group.size();
   using Values = std::vector<std::int64_t>;
@@ -114,10 +107,8 @@ void check_all(Group& group, std::size_t count) {
 
 TEST_CASE("collectives compute what a serial program would", "[group]") {
   if (lacks_groups()) return;
-  auto const shape =
-      GENERATE(from_range(on_this_device({Shape{1}, Shape{2}, Shape{3}, Shape{5}, Shape{8}, few(1),
-                                          few(2), few(3), few(4), few(6), few(7), few(11), few(16)},
-                                         8)));
+  auto const shape = GENERATE(Shape{1}, Shape{2}, Shape{3}, Shape{5}, Shape{8}, few(1), few(2),
+                              few(3), few(4), few(6), few(7), few(11), few(16));
   // Nothing; less than a message, of which several ranks' parts fit in one; several messages with a
   // rest.
   GroupOptions options;
@@ -139,20 +130,17 @@ TEST_CASE("65 ranks have few links, and compute what a serial program would", "[
 
 TEST_CASE("collectives of long values do, too", "[group]") {
   if (lacks_groups()) return;
-  auto const shape = GENERATE(from_range(
-      on_this_device({Shape{2}, Shape{3}, Shape{5}, Shape{8}, few(3), few(6), few(8)}, 3)));
+  auto const shape = GENERATE(Shape{2}, Shape{3}, Shape{5}, Shape{8}, few(3), few(6), few(8));
   auto ranks = group_of(shape.size, {.links = shape.links});
   // The longest in messages, just too long for them, a shelf and more, and several.
-  std::vector<std::size_t> counts{2048, 2049, 16'384, 16'385, 40'001};
-  if (may_be_slow()) counts = {2049, 40'001};
-  for (std::size_t const count : counts)
+  for (std::size_t const count : {2048u, 2049u, 16'384u, 16'385u, 40'001u})
     on_each(ranks, [count](Group& group) { check_all(group, count); });
 }
 
 TEST_CASE("values are combined in the order of ranks, with the same bits at all", "[group]") {
   if (lacks_groups()) return;
-  auto const shape = GENERATE(from_range(on_this_device(
-      {Shape{2}, Shape{3}, Shape{6}, Shape{7}, Shape{8}, few(6), few(8), few(13)}, 8)));
+  auto const shape =
+      GENERATE(Shape{2}, Shape{3}, Shape{6}, Shape{7}, Shape{8}, few(6), few(8), few(13));
   auto const size = shape.size;
   auto ranks = group_of(size, {.links = shape.links});
   std::vector<double> sums(size);
@@ -205,8 +193,7 @@ TEST_CASE("each reduction combines two values as its name says", "[group]") {
 
 TEST_CASE("no rank passes a barrier before all have come", "[group]") {
   if (lacks_groups()) return;
-  auto const shape =
-      GENERATE(from_range(on_this_device({Shape{2}, Shape{5}, Shape{8}, few(11)}, 8)));
+  auto const shape = GENERATE(Shape{2}, Shape{5}, Shape{8}, few(11));
   auto const size = shape.size;
   auto ranks = group_of(size, {.links = shape.links});
   std::atomic<std::uint32_t> come{0};

@@ -36,10 +36,13 @@ inline bool lacks_groups() {
   return lacks(open_test_device(), &DeviceCapabilities::endpoints);
 }
 
-/// Whether the device may be a guest's, which takes minutes for many ranks or values. How many
-/// there are changes schedules, which are the same on every device.
-inline bool may_be_slow() {
-  return open_test_device().kind() != DeviceKind::soft;
+/// The error of `call`, which times out and is made again until that says enough: a slow device may
+/// not read each rank's record in time.
+template <class Call, class SaysEnough>
+Error error_saying_enough(Call const& call, SaysEnough const& says_enough) {
+  auto error = error_of(call());
+  for (int tries = 0; tries < 100 && !says_enough(error); ++tries) error = error_of(call());
+  return error;
 }
 
 /// `size` ranks that are connected to each other; made and used on one thread or on one each.

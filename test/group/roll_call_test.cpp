@@ -21,14 +21,10 @@ std::vector<std::uint32_t> missing(Team const& team) {
   return {team.missing().begin(), team.missing().end()};
 }
 
-/// The error of `call`, which times out and is made again until `count` ranks are named: a slow
-/// device may not read each record in time.
+/// The error of `call` once `count` ranks are named.
 template <class Call>
 Error error_naming(std::size_t count, Team const& team, Call const& call) {
-  auto error = error_of(call());
-  for (int tries = 0; tries < 100 && missing(team).size() < count; ++tries)
-    error = error_of(call());
-  return error;
+  return error_saying_enough(call, [&](Error const&) { return missing(team).size() >= count; });
 }
 
 }  // namespace
@@ -61,12 +57,9 @@ TEST_CASE("a time-out names the ranks that have not come, and what they are in",
 
   // One of them comes, and waits itself.
   CHECK(error_of(ranks[1].barrier(within(1ms))) == Errc::timed_out);
-  std::vector<std::uint32_t> named;  // as error_naming()
-  for (int tries = 0; tries < 100 && named.empty(); ++tries) {
-    CHECK(error_of(ranks[0].barrier(within(1ms))) == Errc::timed_out);
-    named = missing(ranks[0]);
-  }
-  CHECK(named == std::vector{size - 1});
+  auto const alone = [&] { return ranks[0].barrier(within(1ms)); };
+  CHECK(error_naming(1, ranks[0], alone) == Errc::timed_out);
+  CHECK(missing(ranks[0]) == std::vector{size - 1});
   on_each(ranks, [](Group& group) { expect(group.barrier(within(60s))); });
 }
 

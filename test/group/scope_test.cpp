@@ -97,7 +97,6 @@ TEST_CASE("posted collectives of long values do, too, in any domain", "[group]")
   if (lacks_groups()) return;
   auto const size = GENERATE(2u, 3u, 5u);
   auto const where = GENERATE(ValuesIn::other_domains, ValuesIn::domains_of_groups);
-  if (size > 3 && may_be_slow()) return;
   auto const seed = seeds(1).front();
   CAPTURE(size, seed);
   ScopeRanks ranks{size, {}, where};
