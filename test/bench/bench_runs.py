@@ -20,6 +20,7 @@ RUNS = [
     ("latency tcp send raw 8 100 --json", 1),
     ("bandwidth soft write batch 4096 1000 --json", 1),
     ("bandwidth soft send scoped 8 1000 --json --cores one", 1),
+    ("cpu_distance", 1),
     ("datagrams latency soft send scoped 64 100 --json", 1),
     ("datagrams rate soft send batch 64 100 --json", 1),
     ("streams credit_ring latency 64 100", 1),

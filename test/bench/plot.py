@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Draws what against_peers.py measured: plot.py FIGURES.json PICTURE.svg
+"""Draws what against_peers.py measured: plot.py FIGURES.json PICTURE.svg [apart|near]
+
+The figures of the CPUs with a core each, or those of threads of one core.
 
 Four panels, latency and throughput of messages and of writes, over the size. Logarithmic axes. An
 SVG by hand, with nothing but the standard library.
@@ -91,11 +93,13 @@ def panel(left, top, title, kind, lines, rows):
 
 
 def main():
-    if len(sys.argv) != 3:
+    if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
     rows = [json.loads(line) for line in Path(sys.argv[1]).read_text().splitlines()]
+    state = sys.argv[3] if len(sys.argv) == 4 else "apart"
+    rows = [row for row in rows if row["state"] == state]
     if {row["kind"] for row in rows} != {"latency", "rate"}:
-        sys.exit("plot.py: the figures are not those of two cores, latency and rate")
+        sys.exit(f"plot.py: there are no figures of latency and rate in state {state}")
     drawn = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
              'font-family="sans-serif" fill="#111827">',
              f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>']
