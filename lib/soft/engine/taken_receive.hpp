@@ -156,7 +156,7 @@ class TakenReceive : protected RequestAtTarget<type> {
     }
     auto const pushed = push(end);
     // After the completion: a sender that dies in between has used no room of another's.
-    if (where == Bytes::in_eager_ring && pushed == Pushed::yes) target_.eager_tail.set(eager_.end);
+    if (where == Bytes::in_eager_ring && pushed == Pushed::yes) use(segment(), target_, eager_);
     return pushed;
   }
 

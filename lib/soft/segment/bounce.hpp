@@ -3,8 +3,10 @@
 // for its receive, and for messages to memory that their sender cannot map.
 #pragma once
 
+#include <soft/platform/prefetch.hpp>
 #include <soft/segment/layout.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -77,6 +79,18 @@ struct EagerRoom {
     if (end - target.eager_head_seen.get() > eager_ring_bytes) return none;
   }
   return {buffers->eager + position % eager_ring_bytes, position, end};
+}
+
+/// The room is used: its completion is published. Prefetches that of a next message of this length,
+/// whose lines its receiver has read: the copy would wait for each. The caller holds rx.
+inline void use(Segment& segment, SharedQueuePair& target, EagerRoom const& room) noexcept {
+  constexpr std::uint64_t prefetched_max = 4096;
+  target.eager_tail.set(room.end);
+  auto* const buffers = bounce_of(segment, target);
+  if (buffers == nullptr) return;
+  auto const until = room.end + std::min(room.end - room.position, prefetched_max);
+  for (auto at = room.end; at < until; at += cache_line)
+    prefetch_to_write(buffers->eager + at % eager_ring_bytes);
 }
 
 }  // namespace lend::soft
