@@ -5,7 +5,7 @@
 // halo: each rank exchanges a row with both neighbours; a round posts its receives, sends and
 // waits, as one would write it first. ahead: each round posts the receives of the next one. ring:
 // one message goes round all ranks. MPI and lend take turns, in blocks of rounds, so that both see
-// the same weather; rank 0 prints the medians of the blocks as a line of JSON. Fails where the two
+// the same load; rank 0 prints the medians of the blocks as a line of JSON. Fails where the two
 // do not compute the same.
 #include "number.hpp"
 
