@@ -26,16 +26,16 @@ namespace {
 using lend::test::Holdings;
 using lend::test::Rendezvous;
 using lend::verbs::Provider;
-Provider const& soft = lend::soft::provider();
+Provider const& calls = lend::soft::provider();
 
 ibv_context* open_soft() {
   int count = 0;
-  auto** const list = soft.get_device_list(&count);
+  auto** const list = calls.get_device_list(&count);
   REQUIRE(list != nullptr);
   REQUIRE(count == 1);
   CHECK(std::string{list[0]->name} == "soft0");
-  auto* const context = soft.open_device(list[0]);
-  soft.free_device_list(list);
+  auto* const context = calls.open_device(list[0]);
+  calls.free_device_list(list);
   REQUIRE(context != nullptr);
   return context;
 }
@@ -46,7 +46,7 @@ ibv_qp* make_queue_pair(ibv_pd* pd, ibv_cq* cq) {
   wish.recv_cq = cq;
   wish.qp_type = IBV_QPT_RC;
   wish.cap = {128, 128, 4, 4, 0};
-  auto* const qp = soft.create_qp(pd, &wish);
+  auto* const qp = calls.create_qp(pd, &wish);
   REQUIRE(qp != nullptr);
   CHECK(wish.cap.max_inline_data >= 64);
   return qp;
@@ -61,7 +61,7 @@ ibv_qp_attr address_of(ibv_context* context, std::uint32_t number) {
   attributes.min_rnr_timer = 12;
   attributes.ah_attr.port_num = 1;
   attributes.ah_attr.is_global = 1;
-  REQUIRE(soft.query_gid(context, 1, 0, &attributes.ah_attr.grh.dgid) == 0);
+  REQUIRE(calls.query_gid(context, 1, 0, &attributes.ah_attr.grh.dgid) == 0);
   return attributes;
 }
 constexpr int address_mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
@@ -71,8 +71,8 @@ void initialise(ibv_qp* qp) {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = 1;
-  REQUIRE(soft.modify_qp(qp, &attributes,
-                         IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ==
+  REQUIRE(calls.modify_qp(qp, &attributes,
+                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ==
           0);
 }
 
@@ -80,41 +80,41 @@ void initialise(ibv_qp* qp) {
 void use_everything() {
   auto* const first = open_soft();
   auto* const second = open_soft();
-  auto* const pd = soft.alloc_pd(first);
-  auto* const other_pd = soft.alloc_pd(second);
-  auto* const cq = soft.create_cq(first, 256, nullptr, nullptr, 0);
-  auto* const other_cq = soft.create_cq(second, 256, nullptr, nullptr, 0);
+  auto* const pd = calls.alloc_pd(first);
+  auto* const other_pd = calls.alloc_pd(second);
+  auto* const cq = calls.create_cq(first, 256, nullptr, nullptr, 0);
+  auto* const other_cq = calls.create_cq(second, 256, nullptr, nullptr, 0);
   REQUIRE(pd != nullptr);
   REQUIRE(cq != nullptr);
   auto* const qp = make_queue_pair(pd, cq);
   auto* const other_qp = make_queue_pair(other_pd, other_cq);
   initialise(qp);
   auto attributes = address_of(first, other_qp->qp_num);
-  REQUIRE(soft.modify_qp(qp, &attributes, address_mask) == 0);
+  REQUIRE(calls.modify_qp(qp, &attributes, address_mask) == 0);
   for (std::size_t const length : {std::size_t{100}, std::size_t{32} << 20}) {
-    auto* const memory = static_cast<char*>(soft.allocate(first, length, {}));
+    auto* const memory = static_cast<char*>(calls.allocate(first, length, {}));
     REQUIRE(memory != nullptr);
     CHECK(reinterpret_cast<std::uintptr_t>(memory) % 4096 == 0);
     memory[0] = memory[length - 1] = 1;
-    auto* const mr = soft.reg_mr(pd, memory, length, IBV_ACCESS_LOCAL_WRITE);
+    auto* const mr = calls.reg_mr(pd, memory, length, IBV_ACCESS_LOCAL_WRITE);
     REQUIRE(mr != nullptr);
 
-    CHECK(soft.dealloc_pd(pd) == EBUSY);
-    CHECK(soft.destroy_cq(cq) == EBUSY);
-    CHECK(soft.close_device(first) == EBUSY);
-    CHECK(soft.last_reason() != nullptr);
+    CHECK(calls.dealloc_pd(pd) == EBUSY);
+    CHECK(calls.destroy_cq(cq) == EBUSY);
+    CHECK(calls.close_device(first) == EBUSY);
+    CHECK(calls.last_reason() != nullptr);
 
-    CHECK(soft.dereg_mr(mr) == 0);
-    soft.release(first, memory, length);
+    CHECK(calls.dereg_mr(mr) == 0);
+    calls.release(first, memory, length);
   }
-  CHECK(soft.destroy_qp(qp) == 0);
-  CHECK(soft.destroy_qp(other_qp) == 0);
-  CHECK(soft.destroy_cq(cq) == 0);
-  CHECK(soft.destroy_cq(other_cq) == 0);
-  CHECK(soft.dealloc_pd(pd) == 0);
-  CHECK(soft.dealloc_pd(other_pd) == 0);
-  CHECK(soft.close_device(first) == 0);
-  CHECK(soft.close_device(second) == 0);
+  CHECK(calls.destroy_qp(qp) == 0);
+  CHECK(calls.destroy_qp(other_qp) == 0);
+  CHECK(calls.destroy_cq(cq) == 0);
+  CHECK(calls.destroy_cq(other_cq) == 0);
+  CHECK(calls.dealloc_pd(pd) == 0);
+  CHECK(calls.dealloc_pd(other_pd) == 0);
+  CHECK(calls.close_device(first) == 0);
+  CHECK(calls.close_device(second) == 0);
 }
 
 /// From now on this process is refused MADV_WIPEONFORK, as by Linux before 4.14. False
@@ -135,7 +135,7 @@ bool forbid_wiping() {
 
 /// Runs `body` in a child; true when it returned true.
 template <class Body>
-bool in_child(Body body) {
+bool holds_in_child(Body body) {
   auto const child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) ::_exit(body() ? 0 : 1);
@@ -163,14 +163,14 @@ TEST_CASE("a device that cannot be opened leaves nothing behind and says why", "
   auto const before = Holdings::now();
   ::setenv("LEND_SOFT_DIRECTORY", "/proc/no/such/place", 1);
   int count = 0;
-  auto** const list = soft.get_device_list(&count);
+  auto** const list = calls.get_device_list(&count);
 
-  CHECK(soft.open_device(list[0]) == nullptr);
+  CHECK(calls.open_device(list[0]) == nullptr);
 
   CHECK(errno != 0);
-  REQUIRE(soft.last_reason() != nullptr);
-  CHECK(std::string{soft.last_reason()}.find("LEND_SOFT_DIRECTORY") != std::string::npos);
-  soft.free_device_list(list);
+  REQUIRE(calls.last_reason() != nullptr);
+  CHECK(std::string{calls.last_reason()}.find("LEND_SOFT_DIRECTORY") != std::string::npos);
+  calls.free_device_list(list);
   CHECK(Holdings::now() == before);
 }
 
@@ -188,93 +188,93 @@ TEST_CASE("without a page that forked children find wiped no device opens, and s
     return;
   }
   auto const before = Holdings::now();
-  auto** const list = soft.get_device_list(nullptr);
+  auto** const list = calls.get_device_list(nullptr);
 
-  CHECK(soft.open_device(list[0]) == nullptr);
+  CHECK(calls.open_device(list[0]) == nullptr);
 
   CHECK(errno == ENOMEM);
-  REQUIRE(soft.last_reason() != nullptr);
-  CHECK(std::string{soft.last_reason()}.find("MADV_WIPEONFORK") != std::string::npos);
-  soft.free_device_list(list);
+  REQUIRE(calls.last_reason() != nullptr);
+  CHECK(std::string{calls.last_reason()}.find("MADV_WIPEONFORK") != std::string::npos);
+  calls.free_device_list(list);
   CHECK(Holdings::now() == before);
 }
 
 TEST_CASE("what was freed reads as zeros when it is allocated again", "[soft]") {
   Rendezvous const rendezvous;
   auto* const context = open_soft();
-  auto* const memory = static_cast<char*>(soft.allocate(context, 10'000, {}));
+  auto* const memory = static_cast<char*>(calls.allocate(context, 10'000, {}));
   std::memset(memory, 7, 10'000);
-  soft.release(context, memory, 10'000);
+  calls.release(context, memory, 10'000);
 
-  auto* const again = static_cast<char*>(soft.allocate(context, 10'000, {}));
+  auto* const again = static_cast<char*>(calls.allocate(context, 10'000, {}));
 
   CHECK(std::string(again, 10'000) == std::string(10'000, '\0'));
-  soft.release(context, again, 10'000);
-  CHECK(soft.close_device(context) == 0);
+  calls.release(context, again, 10'000);
+  CHECK(calls.close_device(context) == 0);
 }
 
 TEST_CASE("in a forked child the device is dead, and the parent's goes on", "[soft]") {
   Rendezvous const rendezvous;
   auto* const context = open_soft();
-  auto* const pd = soft.alloc_pd(context);
-  auto* const cq = soft.create_cq(context, 16, nullptr, nullptr, 0);
+  auto* const pd = calls.alloc_pd(context);
+  auto* const cq = calls.create_cq(context, 16, nullptr, nullptr, 0);
   auto* const qp = make_queue_pair(pd, cq);
   initialise(qp);
 
-  CHECK(in_child([&] {
+  CHECK(holds_in_child([&] {
     ibv_wc wc{};
     ibv_recv_wr wr{};
     ibv_recv_wr* bad = nullptr;
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_ERR;
     bool const is_dead = ibv_poll_cq(cq, 1, &wc) < 0 && ibv_post_recv(qp, &wr, &bad) == ENODEV &&
-                         soft.alloc_pd(context) == nullptr && errno == ENODEV &&
-                         soft.modify_qp(qp, &attributes, IBV_QP_STATE) == ENODEV &&
-                         std::string{soft.last_reason()}.find("fork") != std::string::npos;
+                         calls.alloc_pd(context) == nullptr && errno == ENODEV &&
+                         calls.modify_qp(qp, &attributes, IBV_QP_STATE) == ENODEV &&
+                         std::string{calls.last_reason()}.find("fork") != std::string::npos;
     // Destroying touches nothing of the parent's.
-    bool const is_harmless = soft.destroy_qp(qp) == 0 && soft.destroy_cq(cq) == 0 &&
-                             soft.dealloc_pd(pd) == 0 && soft.close_device(context) == 0;
+    bool const is_harmless = calls.destroy_qp(qp) == 0 && calls.destroy_cq(cq) == 0 &&
+                             calls.dealloc_pd(pd) == 0 && calls.close_device(context) == 0;
     // It can open its own, which does not revive the other.
     auto* const own = open_soft();
-    return is_dead && is_harmless && soft.alloc_pd(own) != nullptr &&
-           soft.alloc_pd(context) == nullptr;
+    return is_dead && is_harmless && calls.alloc_pd(own) != nullptr &&
+           calls.alloc_pd(context) == nullptr;
   }));
 
   ibv_recv_wr wr{};
   ibv_recv_wr* bad = nullptr;
   CHECK(ibv_post_recv(qp, &wr, &bad) == 0);
   CHECK(rendezvous.slot_files() > 0);
-  CHECK(soft.destroy_qp(qp) == 0);
-  CHECK(soft.destroy_cq(cq) == 0);
-  CHECK(soft.dealloc_pd(pd) == 0);
-  CHECK(soft.close_device(context) == 0);
+  CHECK(calls.destroy_qp(qp) == 0);
+  CHECK(calls.destroy_cq(cq) == 0);
+  CHECK(calls.dealloc_pd(pd) == 0);
+  CHECK(calls.close_device(context) == 0);
 }
 
 TEST_CASE("an endpoint of another host, or of nobody, is unreachable and the reason says so",
           "[soft]") {
   Rendezvous const rendezvous;
   auto* const context = open_soft();
-  auto* const pd = soft.alloc_pd(context);
-  auto* const cq = soft.create_cq(context, 16, nullptr, nullptr, 0);
+  auto* const pd = calls.alloc_pd(context);
+  auto* const cq = calls.create_cq(context, 16, nullptr, nullptr, 0);
   auto* const qp = make_queue_pair(pd, cq);
   initialise(qp);
 
   auto foreign = address_of(context, qp->qp_num);
   foreign.ah_attr.grh.dgid.raw[15] ^= 1;
-  CHECK(soft.modify_qp(qp, &foreign, address_mask) == ENETUNREACH);
-  CHECK(std::string{soft.last_reason()}.find("GID") != std::string::npos);
+  CHECK(calls.modify_qp(qp, &foreign, address_mask) == ENETUNREACH);
+  CHECK(std::string{calls.last_reason()}.find("GID") != std::string::npos);
 
   auto nobody = address_of(context, 4000u << 12);
-  CHECK(soft.modify_qp(qp, &nobody, address_mask) == ENETUNREACH);
-  CHECK(std::string{soft.last_reason()}.find("slot 4000") != std::string::npos);
+  CHECK(calls.modify_qp(qp, &nobody, address_mask) == ENETUNREACH);
+  CHECK(std::string{calls.last_reason()}.find("slot 4000") != std::string::npos);
 
   // Still in INIT: the right address is taken.
   auto self = address_of(context, qp->qp_num);
-  CHECK(soft.modify_qp(qp, &self, address_mask) == 0);
-  CHECK(soft.destroy_qp(qp) == 0);
-  CHECK(soft.destroy_cq(cq) == 0);
-  CHECK(soft.dealloc_pd(pd) == 0);
-  CHECK(soft.close_device(context) == 0);
+  CHECK(calls.modify_qp(qp, &self, address_mask) == 0);
+  CHECK(calls.destroy_qp(qp) == 0);
+  CHECK(calls.destroy_cq(cq) == 0);
+  CHECK(calls.dealloc_pd(pd) == 0);
+  CHECK(calls.close_device(context) == 0);
 }
 
 TEST_CASE("without cross-memory attach private memory is refused to peers with a remedy",
@@ -287,19 +287,19 @@ TEST_CASE("without cross-memory attach private memory is refused to peers with a
     return;
   }
   auto* const context = open_soft();
-  auto* const pd = soft.alloc_pd(context);
-  auto* const cq = soft.create_cq(context, 16, nullptr, nullptr, 0);
+  auto* const pd = calls.alloc_pd(context);
+  auto* const cq = calls.create_cq(context, 16, nullptr, nullptr, 0);
   auto* const qp = make_queue_pair(pd, cq);
   initialise(qp);
   std::vector<char> mine(4096);
 
-  CHECK(soft.reg_mr(pd, mine.data(), mine.size(),
-                    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE) == nullptr);
+  CHECK(calls.reg_mr(pd, mine.data(), mine.size(),
+                     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE) == nullptr);
   CHECK(errno == EOPNOTSUPP);
-  REQUIRE(soft.last_reason() != nullptr);
-  CHECK(std::string{soft.last_reason()}.find("allocator") != std::string::npos);
+  REQUIRE(calls.last_reason() != nullptr);
+  CHECK(std::string{calls.last_reason()}.find("allocator") != std::string::npos);
 
-  auto* const local = soft.reg_mr(pd, mine.data(), mine.size(), IBV_ACCESS_LOCAL_WRITE);
+  auto* const local = calls.reg_mr(pd, mine.data(), mine.size(), IBV_ACCESS_LOCAL_WRITE);
   REQUIRE(local != nullptr);
   ibv_sge piece{reinterpret_cast<std::uint64_t>(mine.data()), 4096, local->lkey};
   ibv_recv_wr wr{};
@@ -310,19 +310,19 @@ TEST_CASE("without cross-memory attach private memory is refused to peers with a
   piece.length = 24;  // fits into the completion
   CHECK(ibv_post_recv(qp, &wr, &bad) == 0);
 
-  auto* const shared = soft.allocate(context, 4096, {});
+  auto* const shared = calls.allocate(context, 4096, {});
   auto* const exposed =
-      soft.reg_mr(pd, shared, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+      calls.reg_mr(pd, shared, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
   REQUIRE(exposed != nullptr);
   ibv_sge pieces[] = {{reinterpret_cast<std::uint64_t>(shared), 4096, exposed->lkey}, {0, 0, 0}};
   wr.sg_list = pieces;
   wr.num_sge = 2;
   CHECK(ibv_post_recv(qp, &wr, &bad) == 0);  // an empty piece lies nowhere
-  CHECK(soft.dereg_mr(exposed) == 0);
-  soft.release(context, shared, 4096);
-  CHECK(soft.destroy_qp(qp) == 0);
-  CHECK(soft.dereg_mr(local) == 0);
-  CHECK(soft.destroy_cq(cq) == 0);
-  CHECK(soft.dealloc_pd(pd) == 0);
-  CHECK(soft.close_device(context) == 0);
+  CHECK(calls.dereg_mr(exposed) == 0);
+  calls.release(context, shared, 4096);
+  CHECK(calls.destroy_qp(qp) == 0);
+  CHECK(calls.dereg_mr(local) == 0);
+  CHECK(calls.destroy_cq(cq) == 0);
+  CHECK(calls.dealloc_pd(pd) == 0);
+  CHECK(calls.close_device(context) == 0);
 }
