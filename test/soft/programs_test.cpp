@@ -7,6 +7,7 @@
 #include <string>
 
 #include "soft/programs/datagram_run.hpp"
+#include "soft/programs/hand_run.hpp"
 #include "soft/programs/loan_run.hpp"
 #include "soft/programs/run.hpp"
 #include "support/catch.hpp"
@@ -76,4 +77,8 @@ TEST_CASE("no program of datagrams loses a room, a slot or a datagram, or tears 
 
 TEST_CASE("no program of peer loans loses a byte or a slot, or leaves the peer one", "[soft]") {
   run_all<LoanRun>(program_of_loans, programs() / 8);
+}
+
+TEST_CASE("no program by hand finds a request, window or wake-up otherwise than asked", "[soft]") {
+  run_all<HandRun>(program_by_hand, programs() / 4);
 }

@@ -37,7 +37,9 @@ struct Accepted {
   bool device_writes = false;   // into its pieces
   bool is_copied = false;       // it has the bytes of its pieces, and touches them no more
   ibv_ah const* way = nullptr;  // of a datagram
-  bool is_silent = false;       // without a completion of its own if it succeeds
+  bool is_fenced = false;
+  bool is_solicited = false;
+  bool is_silent = false;  // without a completion of its own if it succeeds
   std::vector<Piece> pieces{};
 
   State state = State::in_progress;

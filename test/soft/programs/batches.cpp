@@ -53,8 +53,7 @@ void Run::note_added(Added& added) {
       return !one.post && (one.request.operation == Operation::receive) == work.is_receive;
     });
     if (item == added.items.end()) return model_.complain("a batch posted what nobody added");
-    if (work.queue_pair != model_.ends[added.end].queue_pair ||
-        work.device_writes != writes_here(item->request.operation) ||
+    if (work.queue_pair != model_.ends[added.end].queue_pair || !is_as_asked(work, item->request) ||
         std::cmp_greater(work.pieces.size(), item->request.ranges.size()))
       model_.complain("a batch posted other work than was added, or in another order");
     model_.posts.push_back({.accepted = added.noted,

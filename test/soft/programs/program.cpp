@@ -167,6 +167,31 @@ Program program_of_loans(std::uint64_t seed) {
   return program;
 }
 
+Program program_by_hand(std::uint64_t seed) {
+  Lot lot{seed};
+  Program program;
+  constexpr std::uint32_t depths[] = {4, 16, 64};
+  program.send_depth = depths[lot.below(3)];
+  program.inline_bytes = lot.one_in(2) ? 16 : 0;
+  program.is_on_demand = lot.one_in(4);
+  program.is_timed = lot.one_in(3);
+  program.is_wakeable = lot.one_in(2);
+  program.rights = lot.below(4);
+  if (lot.one_in(4))
+    program.faults =
+        FaultPlan{}.delay(1 + lot.below(8), std::chrono::microseconds{1 + lot.below(200)}).text();
+  auto const length = 4 + lot.below(40);
+  while (program.steps.size() < length) {
+    constexpr Do by_hand[] = {
+        Do::post,  Do::post,         Do::post,         Do::batch, Do::batch,
+        Do::batch, Do::take_message, Do::take_message, Do::open,  Do::open,
+        Do::close, Do::wait,         Do::ask_channel,  Do::wait,  Do::renew_destination};
+    program.steps.push_back(
+        lot.step(lot.one_in(24) ? Do::destroy_channel : by_hand[lot.below(15)]));
+  }
+  return program;
+}
+
 Program shortened(Program program, std::function<bool(Program const&)> const& fails) {
   auto const without = [](Program whole, std::size_t begin, std::size_t count) {
     auto const from = whole.steps.begin() + static_cast<std::ptrdiff_t>(begin);

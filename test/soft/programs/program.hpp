@@ -60,7 +60,11 @@ struct Program {
   std::uint32_t receive_depth = 1;
   std::uint32_t inline_bytes = 0;
   Wait wait = Wait::adaptive;
-  std::string faults{};  ///< as FaultPlan::parse() takes it
+  bool is_on_demand = false;  ///< memory of queue pairs that are driven by hand
+  bool is_timed = false;      ///< their completions
+  bool is_wakeable = false;   ///< their completion queues
+  std::uint32_t rights = 0;   ///< of the peer, by lot
+  std::string faults{};       ///< as FaultPlan::parse() takes it
   std::vector<Step> steps{};
 };
 
@@ -72,6 +76,9 @@ struct Program {
 
 /// The same of channels that lend to their peers.
 [[nodiscard]] Program program_of_loans(std::uint64_t seed);
+
+/// The same of queue pairs and memory windows by hand.
+[[nodiscard]] Program program_by_hand(std::uint64_t seed);
 
 /// `program` with fewer steps and faults, of which `fails` still holds.
 [[nodiscard]] Program shortened(Program program, std::function<bool(Program const&)> const& fails);

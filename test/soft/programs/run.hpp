@@ -57,6 +57,7 @@ class Run {
     std::vector<GatherElement> gathered{};
     std::vector<ScatterElement> scattered{};
     std::optional<std::uint32_t> immediate{};
+    RequestOption options = RequestOption::none;
     bool may_be_empty = false;
     RemoteSlice remote{};
     RemoteWord word{};  // of an atomic operation, with these
@@ -125,6 +126,8 @@ class Run {
   void check_answer(Handle& handle, Result<std::optional<WorkSuccess>> const& answer,
                     bool may_time_out, unsigned polls_failed);
   [[nodiscard]] Request request_of(Step const& step, bool unsafely);
+  void choose_options(Request& request, Step const& step) const;
+  [[nodiscard]] static bool is_as_asked(Accepted const& work, Request const& request) noexcept;
   [[nodiscard]] Request atomic_of(Step const& step, std::size_t region);
   /// Notes what the device has accepted since `before`; whether that is one request or none.
   [[nodiscard]] bool note(std::size_t before, std::size_t end, std::optional<std::size_t> scope,
@@ -206,6 +209,7 @@ auto Run::with(Request const& request, Call&& call) {
     case Operation::send: {
       Send work{source};
       work.immediate = request.immediate;
+      work.options = request.options;
       return call(work);
     }
     case Operation::receive: {
@@ -216,14 +220,22 @@ auto Run::with(Request const& request, Call&& call) {
     case Operation::write: {
       Write work{source, request.remote};
       work.immediate = request.immediate;
+      work.options = request.options;
       return call(work);
     }
-    case Operation::atomic:
-      return call(request.swaps
+    case Operation::atomic: {
+      auto work = request.swaps
                       ? Atomic::compare_swap(request.scattered[0], request.word, request.numbers[0],
                                              request.numbers[1])
-                      : Atomic::fetch_add(request.scattered[0], request.word, request.numbers[0]));
-    default: return call(Read{target, request.remote});
+                      : Atomic::fetch_add(request.scattered[0], request.word, request.numbers[0]);
+      work.change.options = request.options;
+      return call(work);
+    }
+    default: {
+      Read work{target, request.remote};
+      work.options = request.options;
+      return call(work);
+    }
   }
 }
 

@@ -33,6 +33,8 @@ struct SpyCalls {
     work.device_writes = request.opcode == IBV_WR_RDMA_READ ||
                          request.opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
                          request.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+    work.is_fenced = (request.send_flags & IBV_SEND_FENCE) != 0;
+    work.is_solicited = (request.send_flags & IBV_SEND_SOLICITED) != 0;
     work.is_silent = (request.send_flags & IBV_SEND_SIGNALED) == 0;
     work.is_copied = (request.send_flags & IBV_SEND_INLINE) != 0;
     return work;

@@ -111,7 +111,31 @@ Run::Request Run::request_of(Step const& step, bool unsafely) {
     request.is_wrong = true;
   }
   if (is_remote && oddity == 4) request.remote = nobody(length);
+  choose_options(request, step);
   return request;
+}
+
+/// Also such as make no sense: a fence where there are no reads, a solicited write nobody sees.
+void Run::choose_options(Request& request, Step const& step) const {
+  if (request.operation == Operation::receive) return;
+  bool const may_be_odd = step.numbers[3] % 64 == 5;
+  if (step.numbers[1] / 4096 % 4 == 0 && (!program_.is_unreliable || may_be_odd))
+    request.options = RequestOption::fenced;
+  bool const wakes = request.operation == Operation::send || request.immediate;
+  bool const may_be_solicited =
+      request.operation == Operation::send || request.operation == Operation::write;
+  if (step.numbers[1] / 16384 == 0 && may_be_solicited && (wakes || may_be_odd))
+    request.options = request.options | RequestOption::solicited;
+  if ((has(request.options, RequestOption::fenced) && program_.is_unreliable) ||
+      (has(request.options, RequestOption::solicited) && !wakes))
+    request.is_wrong = true;
+}
+
+bool Run::is_as_asked(Accepted const& work, Request const& request) noexcept {
+  return work.is_receive == (request.operation == Operation::receive) &&
+         work.device_writes == writes_here(request.operation) &&
+         work.is_fenced == has(request.options, RequestOption::fenced) &&
+         work.is_solicited == has(request.options, RequestOption::solicited);
 }
 
 Run::Request Run::atomic_of(Step const& step, std::size_t region) {
@@ -135,6 +159,7 @@ Run::Request Run::atomic_of(Step const& step, std::size_t region) {
   auto& memory = region == unsafe_region ? *unsafe_ : *model_.regions[region];
   request.scattered.push_back(memory.scatter(result.offset, result.length));
   request.bytes = result.length;
+  choose_options(request, step);
   return request;
 }
 
@@ -144,9 +169,7 @@ bool Run::note(std::size_t before, std::size_t end, std::optional<std::size_t> s
   if (works.size() == before) return false;
   if (works.size() > before + 1) model_.complain("one request was posted twice");
   auto const& work = works.back();
-  if (work.queue_pair != model_.ends[end].queue_pair ||
-      work.is_receive != (request.operation == Operation::receive) ||
-      work.device_writes != writes_here(request.operation))
+  if (work.queue_pair != model_.ends[end].queue_pair || !is_as_asked(work, request))
     model_.complain("another request was posted than was asked for");
   if (request.is_wrong) model_.complain("a request that makes no sense was posted");
   model_.posts.push_back({.accepted = before,
