@@ -5,7 +5,8 @@
 // survivor walks it on instruction by instruction (ptrace) to a random one, and kills it there. In
 // some rounds there are two survivors, some sleep on a completion channel when the victim dies,
 // some take all their receives from a shared queue, and in some the victim posts what breaks its
-// peer; in a fifth all messages come before their receives. The seed is printed and taken back from
+// peer; in some all messages come before their receives. Victim and survivor have lent each other
+// bytes by memory windows, which each writes through. The seed is printed and taken back from
 // LEND_TEST_SEED.
 #include <soft/objects/context.hpp>
 #include <soft/objects/queue_pair.hpp>
@@ -31,12 +32,15 @@ enum class At {
   offering,  // a message that finds no receive
   taking,    // such a message, with the receive that it waits for
   polling,
+  lending,    // by a window that it binds, and invalidates
+  returning,  // what the survivor has lent
+  recalling,  // its receives of datagrams
   registering,
   making,
   destroying,
   closing
 };
-constexpr unsigned moments = 10;
+constexpr unsigned moments = 13;
 
 /// How far it gets: over so many system calls, then so many instructions.
 struct Reach {
@@ -63,7 +67,8 @@ struct Round {
     if (at == At::opening || at == At::connecting) before = 0;
   }
   [[nodiscard]] bool has_system_calls() const {
-    return at != At::posting && at != At::polling && !is_early();
+    return at != At::posting && at != At::polling && at != At::lending && at != At::returning &&
+           !is_early();
   }
   /// Its messages come before their receives, of which nobody posts any until the victim died.
   [[nodiscard]] bool is_early() const { return at == At::offering || at == At::taking; }
@@ -94,9 +99,20 @@ int live(Wire const& wire, unsigned seed, Round const& round) {
   reaches(At::connecting);
   for (std::uint32_t i = 0; i < peers * pairs; ++i)
     if (party.links[i]->connect(theirs[i / pairs].numbers[i % pairs]) != 0) return 2;
-  if (!wire.say()) return 3;
+  if (!party.lend(0) || party.poll() != 1) return 5;
+  if (!wire.say() || !wire.hear()) return 3;
+  party.may_use_lent = true;
   for (;;) {
     auto const peer = static_cast<std::uint32_t>(random() % peers);
+    if (round.at == At::lending || random() % 8 == 0) {
+      reaches(At::lending);
+      party.lend_briefly(0);
+    }
+    if (reaches(At::returning)) party.give_back(0, theirs[0]);
+    if (round.at == At::recalling || random() % 8 == 0) {
+      reaches(At::recalling);
+      party.recall_mail();
+    }
     if (reaches(At::offering)) party.send(peer * pairs, random() % size);
     if (reaches(At::taking)) party.receive(peer * pairs);
     reaches(At::posting);
@@ -138,6 +154,7 @@ bool meet(Party& party, Told const& theirs, std::uint32_t first) {
       CHECK(error == ENETUNREACH);
       return false;
     }
+  party.lend(0);
   if (party.channel) party.fall_asleep();
   return true;
 }
@@ -231,6 +248,8 @@ bool survive(unsigned seed, Round const& round, unsigned& early) {
     is_connected = is_connected && meet(party, theirs, 0);
     if (round.at != At::opening && round.at != At::connecting) {
       REQUIRE(victim.wire().hear());
+      REQUIRE(victim.wire().say());
+      party.may_use_lent = true;
       for (auto posts = random() % 40; posts > 0; --posts) {
         static_cast<void>(party.post_something(random, theirs));
         party.poll();

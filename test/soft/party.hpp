@@ -34,6 +34,7 @@ struct Told {
   std::uint32_t numbers[pairs_max];
   std::uint32_t mail;  // a datagram queue pair
   Remote memory;
+  Remote lent;  // once Party::lend() has ended, to the first link's peer
 };
 
 /// Private memory now and then, where peers can reach it.
@@ -56,6 +57,10 @@ struct Party {
   Habits habits;
   RawDevice device;
   RawMemory memory;
+  RawWindow window{device};  // for the peer of a link, as long as that lives
+  RawWindow brief{device};   // bound and invalidated
+  bool is_brief_bound = false;
+  bool may_use_lent = false;  // the peer has lent
   std::optional<RawChannel> channel;
   RawQueue queue;
   std::optional<RawPool> pool;
@@ -86,7 +91,8 @@ struct Party {
         std::make_unique<RawPair>(device, queue, depth, pool ? pool->get() : nullptr));
   }
   [[nodiscard]] Told told() const {
-    Told told{{}, mail->number(), memory.remote(2 * size)};
+    Remote const whole = memory.remote(2 * size);
+    Told told{{}, mail->number(), whole, {whole.address, window.next_key()}};
     for (std::size_t i = 0; i < links.size() && i < pairs_max; ++i)
       told.numbers[i] = links[i]->number();
     return told;
@@ -116,6 +122,33 @@ struct Party {
     auto const id = next_id++;
     return note(links[link]->send(id, memory.piece(size, length)), id, link);
   }
+  bool lend(std::uint32_t link) {
+    auto const id = next_id++;
+    return note(window.bind(*links[link], id, memory, 2 * size, size), id, link);
+  }
+  /// Opens bytes to the link's peer, who never hears of it, or closes them.
+  bool lend_briefly(std::uint32_t link) {
+    auto const id = next_id++;
+    auto const& pair = *links[link];
+    if (!note(is_brief_bound ? brief.invalidate(pair, id) : brief.bind(pair, id, memory, 0, size),
+              id, link))
+      return false;
+    is_brief_bound = !is_brief_bound;
+    return true;
+  }
+  /// Ends what the peer has lent. From here on it is not used.
+  bool give_back(std::uint32_t link, Told const& theirs) {
+    auto const id = next_id++;
+    may_use_lent = false;
+    return note(links[link]->give_back(id, memory.piece(size, 8), theirs.lent.key), id, link);
+  }
+  /// As a scope of datagrams does that ends: all that is posted comes back.
+  void recall_mail() {
+    REQUIRE(mail->fail() == 0);
+    while (poll() != 0) continue;
+    REQUIRE(mail->reset() == 0);
+    REQUIRE(mail->start() == 0);
+  }
   /// Posts one thing at random on one of the links from `first` on, or by mail; true if it was
   /// taken.
   bool post_something(std::mt19937& random, Told const& theirs, std::uint32_t first = 0) {
@@ -123,7 +156,7 @@ struct Party {
     if (habits.is_early) return send(link, random() % size);  // half of them by reference
     auto const length = random() % 3 == 0 ? random() % 128 : random() % size;
     if (habits.is_bad && random() % 8 == 0) return post_a_fault(random, theirs, link);
-    auto const what = random() % 10;
+    auto const what = random() % 11;
     if (what == 0) return receive(link);
     if (what == 1) return send(link, length);
     if (what == 2) return receive(by_mail);
@@ -135,6 +168,9 @@ struct Party {
       return note(mail->send(id, memory.piece(size, length / 2), theirs.mail), id, by_mail);
     if (what == 4) return note(pair.write(id, from, there), id, link);
     if (what == 9) return note(pair.write_with_immediate(id, from, there), id, link);
+    if (what == 10)
+      return note(pair.write(id, from, may_use_lent && link == first ? theirs.lent : there), id,
+                  link);
     if (what == 5) return note(pair.read(id, memory.piece(0, length), there), id, link);
     if (what == 6) {
       auto const next = next_id++;

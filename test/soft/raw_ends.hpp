@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "soft/support.hpp"
@@ -41,7 +42,7 @@ class RawDevice {
 class RawMemory {
  public:
   RawMemory(RawDevice const& device, std::size_t length, Where where = Where::allocated)
-      : memory_{device.domain(), length, all_access, where} {}
+      : memory_{device.domain(), length, all_access | IBV_ACCESS_MW_BIND, where} {}
   [[nodiscard]] std::byte* at(std::size_t offset = 0) const noexcept { return memory_.at(offset); }
   [[nodiscard]] Piece piece(std::size_t offset, std::size_t length) const noexcept {
     return {at(offset), static_cast<std::uint32_t>(length), memory_.key()};
@@ -177,6 +178,12 @@ class RawPair {
     return post_receive(::ibv_post_recv, pair_.get(), id, into);
   }
   int send(std::uint64_t id, Piece const& from) const { return post(IBV_WR_SEND, id, from, {}); }
+  /// A send that also ends the peer's window of that key.
+  int give_back(std::uint64_t id, Piece const& from, std::uint32_t key) const {
+    ibv_send_wr work{};
+    work.invalidate_rkey = key;
+    return post_send(pair_.get(), IBV_WR_SEND_WITH_INV, id, from, work);
+  }
   int write(std::uint64_t id, Piece const& from, Remote const& to) const {
     return post(IBV_WR_RDMA_WRITE, id, from, to);
   }
@@ -226,6 +233,43 @@ class RawPair {
   }
 
   HeldQueuePair pair_;
+};
+
+/// A memory window of type 2, for the peer to write.
+class RawWindow {
+ public:
+  explicit RawWindow(RawDevice const& device)
+      : window_{::ibv_alloc_mw(device.domain(), IBV_MW_TYPE_2)} {
+    REQUIRE(window_);
+  }
+  /// That of the next bind.
+  [[nodiscard]] std::uint32_t next_key() const noexcept { return ::ibv_inc_rkey(window_->rkey); }
+  int bind(RawPair const& pair, std::uint64_t id, RawMemory const& memory, std::size_t offset,
+           std::size_t length) const {
+    ibv_send_wr work{};
+    work.bind_mw = {
+        window_.get(),
+        next_key(),
+        {memory.region(), memory.remote(offset).address, length, IBV_ACCESS_REMOTE_WRITE}};
+    auto const error = post(pair, IBV_WR_BIND_MW, id, work);
+    if (error == 0) window_->rkey = work.bind_mw.rkey;
+    return error;
+  }
+  int invalidate(RawPair const& pair, std::uint64_t id) const {
+    ibv_send_wr work{};
+    work.invalidate_rkey = window_->rkey;
+    return post(pair, IBV_WR_LOCAL_INV, id, work);
+  }
+
+ private:
+  static int post(RawPair const& pair, ibv_wr_opcode opcode, std::uint64_t id, ibv_send_wr& work) {
+    work.wr_id = id;
+    work.opcode = opcode;
+    ibv_send_wr* bad = nullptr;
+    return ::ibv_post_send(pair.get(), &work, &bad);
+  }
+
+  std::unique_ptr<ibv_mw, Destroy<ibv_mw, &verbs::Provider::dealloc_mw>> window_;
 };
 
 /// A datagram queue pair that can send at once. Its sends are all signalled.
