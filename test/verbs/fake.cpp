@@ -42,6 +42,7 @@ std::size_t Fake::live(std::string const& kind) const {
 }
 
 bool Fake::fails(char const* call) {
+  called.insert(call);
   if (++calls != fail_call) return false;
   failed_call = call;
   errno = fail_errno;

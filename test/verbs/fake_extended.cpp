@@ -72,6 +72,14 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* wanted) {
   return queue.get();
 }
 
+ibv_ah* create_ah_from_wc(ibv_pd* domain, ibv_wc*, ibv_grh*, std::uint8_t) {
+  if (fake().fails("ibv_create_ah_from_wc")) return nullptr;
+  auto const handle = std::make_shared<ibv_ah>();
+  handle->context = domain->context;
+  handle->pd = domain;
+  return fake().make(handle.get(), "address handle", {domain}, handle);
+}
+
 ibv_mw* alloc_mw(ibv_pd* domain, ibv_mw_type type) {
   if (fake().fails("ibv_alloc_mw")) return nullptr;
   auto const window = std::make_shared<ibv_mw>();
@@ -91,6 +99,7 @@ void add_extended_calls(verbs::Provider& table) {
   table.query_device_ex = &query_device_ex;
   table.query_rt_values_ex = &query_rt_values_ex;
   table.create_cq_ex = &create_cq_ex;
+  table.create_ah_from_wc = &create_ah_from_wc;
   table.alloc_mw = &alloc_mw;
   table.dealloc_mw = &dealloc_mw;
 }

@@ -149,6 +149,7 @@ class Fake {
   // Counted.
   int acknowledged = 0;  // events
   int calls = 0;
+  std::set<std::string> called{};
   std::string failed_call{};
   int made = 0;
   int destructions = 0;
