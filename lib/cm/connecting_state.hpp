@@ -48,8 +48,8 @@ class ConnectingState {
   [[nodiscard]] CmLink& link() noexcept { return link_; }
   [[nodiscard]] verbs::QueuePairHandle& queue_pair() noexcept { return *handle_; }
   [[nodiscard]] Deadline deadline() const noexcept { return deadline_; }
-  [[nodiscard]] CmConnection connected(Side side, Contract contract) {
-    return completed(side, std::move(link_), std::move(queue_pair_), std::move(contract));
+  [[nodiscard]] CmConnection connected(Side side, Contract contract, CmEvent const& last) {
+    return completed(side, std::move(link_), std::move(queue_pair_), std::move(contract), last);
   }
 
  private:

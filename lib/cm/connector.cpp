@@ -93,7 +93,7 @@ Asking::Step Asking::on_answer(cm::CmEvent const& answer) {
     return std::optional<CmConnection>{};
   }
   LEND_TRY(contract, establish(answer));
-  return std::optional{connected(cm::Side::connects, std::move(contract))};
+  return std::optional{connected(cm::Side::connects, std::move(contract), answer)};
 }
 
 Result<void> Asking::resolve_address() {

@@ -199,11 +199,19 @@ Result<void> make_ready(rdma_cm_id& id, QueuePairHandle& queue_pair) {
   return success();
 }
 
-CmConnection completed(Side side, CmLink link, PreparedQueuePair queue_pair, Contract contract) {
+CmConnection completed(Side side, CmLink link, PreparedQueuePair queue_pair, Contract contract,
+                       CmEvent const& last) {
   QueuePairHandle& handle = *verbs::QueuePairAccess::handle_of(queue_pair);
-  if (handle.domain->context->is_iwarp())
+  if (handle.domain->context->is_iwarp()) {
     handle.first_sender =
         side == Side::connects ? verbs::FirstSender::own : verbs::FirstSender::peer;
+    // The kernel agreed with the peer. Drivers differ in which number is of whose READs, so that
+    // the lower bounds both.
+    // Source: Linux drivers/infiniband, siw_cm_upcall() and cxgb4's connect_reply_upcall().
+    auto const agreed = std::min(last.initiator_depth, last.responder_resources);
+    auto& reads = handle.terms.reads;
+    reads = {std::min(reads.as_initiator, agreed), std::min(reads.as_target, agreed)};
+  }
   handle.peer.device_kind = handle.local.device_kind;
   handle.peer.link_layer = handle.local.link_layer;
   handle.peer.send_depth = contract.send_depth;

@@ -35,9 +35,9 @@ namespace lend::cm {
 
 enum class Side : bool { connects, accepts };
 
-/// The finished connection.
+/// The connection that `last`, its event, finished.
 [[nodiscard]] CmConnection completed(Side side, CmLink link, PreparedQueuePair queue_pair,
-                                     Contract contract);
+                                     Contract contract, CmEvent const& last);
 
 /// Rejects the peer with the reason; it may be gone already.
 void refuse(rdma_cm_id& id, Refusal const& refusal) noexcept;

@@ -39,9 +39,10 @@ class Answering final : public cm::ConnectingState {
   Step on(cm::CmEvent const& event) override {
     awaits_peer(false);
     if (event.type != RDMA_CM_EVENT_ESTABLISHED) return cm::error_of(event, step());
-    return std::optional{
-        connected(cm::Side::accepts, {peer_.send_depth, peer_.receive_depth,
-                                      peer_.message_bytes_max, std::move(peer_.private_data)})};
+    return std::optional{connected(cm::Side::accepts,
+                                   {peer_.send_depth, peer_.receive_depth, peer_.message_bytes_max,
+                                    std::move(peer_.private_data)},
+                                   event)};
   }
   Error late() const override {
     return base::gave_up(deadline(), step() + " was not over", "; nothing is connected");

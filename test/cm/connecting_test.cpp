@@ -2,6 +2,7 @@
 // Goal: connections made by descriptor are those of the blocking calls, and end in time.
 // Method: a fake librdmacm and a fake device, which count.
 #include <lend/cm/connector.hpp>
+#include <verbs/adoption.hpp>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -94,6 +95,27 @@ TEST_CASE("the blocking calls meet those that do not wait", "[cm]") {
     while (!one.is_over()) loop.turn(100);
     CHECK(one.is_connected());
     must(accepting.get());
+  }
+}
+
+TEST_CASE("on iWARP a connection takes no more READs than the kernel agreed on with the peer",
+          "[cm]") {
+  Host const host{IBV_TRANSPORT_IWARP};
+  // Drivers differ in which of the two is of whose READs.
+  auto const [one, other, most] =
+      GENERATE(table<std::uint8_t, std::uint8_t, int>({{0, 2, 0}, {2, 0, 0}, {1, 2, 1}}));
+  cm_calls().responder_resources = one;
+  cm_calls().initiator_depth = other;
+  Stage stage{host};
+  stage.connect();
+  stage.run();
+  REQUIRE(stage.loop.makings.size() == 2);
+  for (auto const& making : stage.loop.makings) {
+    REQUIRE(making.is_connected());
+    auto const& reads =
+        verbs::QueuePairAccess::handle_of(making.connection->queue_pair).terms.reads;
+    CHECK(reads.as_initiator == most);
+    CHECK(reads.as_target == most);
   }
 }
 

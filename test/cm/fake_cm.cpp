@@ -37,6 +37,7 @@ void FakeCm::reset(ibv_context* next) {
   replaced.clear();
   lost.clear();
   holds_events = is_iwarp = holds_destruction = false;
+  responder_resources = initiator_depth = 4;
   failed_call.clear();
   violations.clear();
   ids_.clear();
@@ -157,7 +158,8 @@ void FakeCm::send(Id& to, OtherEvent event) {
   made->bytes = std::move(event.private_data);
   made->raw.param.conn.private_data = made->bytes.empty() ? nullptr : made->bytes.data();
   made->raw.param.conn.private_data_len = static_cast<std::uint8_t>(made->bytes.size());
-  made->raw.param.conn.responder_resources = made->raw.param.conn.initiator_depth = 4;
+  made->raw.param.conn.responder_resources = responder_resources;
+  made->raw.param.conn.initiator_depth = initiator_depth;
   if (holds_events)
     held_.push_back(std::move(made));
   else

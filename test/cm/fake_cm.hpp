@@ -42,6 +42,7 @@ class FakeCm {
   std::set<rdma_cm_event_type> lost{};  // they never come
   bool holds_events = false;            // they come by deliver() alone
   bool is_iwarp = false;
+  std::uint8_t responder_resources = 4, initiator_depth = 4;  // of each event
   bool holds_destruction = false;  // of ids whose peer owes an answer; let_destroy() ends it
 
   void let_destroy();

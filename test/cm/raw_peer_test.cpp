@@ -4,6 +4,8 @@
 #include <base/wire.hpp>
 #include <cm/contract.hpp>
 #include <cm/event_channel.hpp>
+#include <lend/cm/transport.hpp>
+#include <lend/transport/read_ring.hpp>
 
 #include <infiniband/verbs.h>
 
@@ -101,6 +103,7 @@ class Plain {
   [[nodiscard]] rdma_cm_id* id() const { return link->id.get(); }
 
   std::optional<cm::CmLink> link;
+  std::uint8_t reads_made = 1, reads_served = 1;
 
  private:
   void initialize() {
@@ -114,7 +117,8 @@ class Plain {
     rdma_conn_param parameters{};
     parameters.private_data = said.data();
     parameters.private_data_len = static_cast<std::uint8_t>(said.size());
-    parameters.responder_resources = parameters.initiator_depth = 1;
+    parameters.responder_resources = reads_served;
+    parameters.initiator_depth = reads_made;
     parameters.qp_num = queue_pair_->qp_num;
     return parameters;
   }
@@ -257,5 +261,48 @@ TEST_CASE("a peer that asks and leaves does not hold accept", "[cm]") {
   if (!accepted.has_value()) {
     CAPTURE(accepted.error().message());
     CHECK((accepted.error() == Errc::peer_lost || accepted.error() == Errc::denied));
+  }
+}
+
+TEST_CASE("a ReadRing refuses a peer that makes no READs or serves none, before it is used",
+          "[cm]") {
+  CmHost host;
+  TransportOptions const asked{.kind = TransportKind::read_ring};
+  auto const lender = must(ReadRing::prepare(host.domain));  // of the terms that the peer claims
+  auto const said_as = [&](cm::ContractKind kind) {
+    auto const& terms = lender.terms();
+    return must(encode(kind, cm::Contract{128, 128, 1u << 30, {terms.begin(), terms.end()}}));
+  };
+  auto const check = [](Result<AnyTransport> const& made, bool is_refused) {
+    CHECK(made.has_value() != is_refused);
+    if (made) return;
+    auto const error = error_of(made);
+    CHECK(error == Errc::incompatible_peer);
+    CHECK(contains(error, "a ReadRing needs READs of both ends"));
+  };
+  SECTION("of a listener") {
+    auto const made =
+        GENERATE(as<std::uint8_t>{}, 0, 1);  // iWARP's kernels let each end serve what it must
+    Plain raw{host};
+    raw.reads_made = made;
+    auto const address = raw.listen();
+    auto connecting =
+        meanwhile([&] { return cm_connect_transport(address, host.domain, asked, within(20s)); });
+    raw.take_request();
+    raw.accept(said_as(cm::ContractKind::answer));
+    check(connecting.get(), made == 0);
+  }
+  SECTION("of a connector") {
+    auto const [made, served] =
+        GENERATE(table<std::uint8_t, std::uint8_t>({{0, 1}, {1, 0}, {1, 1}}));
+    auto listener = must(CmListener::open(test_address(0)));
+    Plain raw{host};
+    raw.reads_made = made;
+    raw.reads_served = served;
+    auto accepting =
+        meanwhile([&] { return cm_accept_transport(listener, host.domain, asked, within(20s)); });
+    auto const answer = raw.request(listener.address(), said_as(cm::ContractKind::request));
+    if (answer.type == RDMA_CM_EVENT_CONNECT_RESPONSE) raw.establish();
+    check(accepting.get(), made == 0 || served == 0);
   }
 }
