@@ -157,11 +157,10 @@ std::optional<Line::Arrival> ReadLine::take_arrival() noexcept {
     --pending_credits_;
     return of_word(WordKind::credit);
   }
-  if (coming_.untaken() > 0 && !has_wrong_message_) {
+  if (coming_.untaken() > 0) {
     auto const message = take_message();
     if (message) return message.value();
-    wrong_ = message.error();
-    has_wrong_message_ = true;  // nothing behind it means anything
+    wrong_ = message.error();  // nothing behind it means anything: none is taken
     return std::nullopt;
   }
   if (has_finish_ && coming_.has_read_all() && !wrong_ && !std::exchange(has_given_finish_, true))

@@ -114,7 +114,6 @@ class ReadLine final : public ChannelLine {
   std::uint32_t next_slot_ = 0, next_freed_ = 0;
   std::vector<std::uint32_t> ends_;  // of messages that came, by slot: positions
   bool has_news_ = false;
-  bool has_wrong_message_ = false;
   std::optional<Error> wrong_{};  // what ended it: what came before is taken first
   // What is poisoned for AddressSanitizer but for messages that are held, which are here by slot.
   std::vector<std::span<std::byte const>> lent_;

@@ -74,6 +74,22 @@ TEST_CASE("each credit frees something, also of those that come at once", "[tran
   CHECK(error.message().find("a credit that frees nothing") != std::string::npos);
 }
 
+TEST_CASE("messages ahead of a broken header are received, and none behind it", "[transport]") {
+  if (lacks_endpoints()) return;
+  auto it = Victim::make();
+  it.put(0, 1, 0);
+  it.put(1, 2, 0);  // its position is 1
+  it.put(2, 3, 2);
+  it.put(3, 3, 1);
+  it.say({.tail = 4});
+  CHECK(receive(it.end).size() == 1);
+  for (int i = 0; i < 3; ++i) {
+    auto const error = error_of(receive_message(it.end, patience()));
+    CHECK(error == Errc::incompatible_peer);
+    CHECK(error.message().find("no message where its note") != std::string::npos);
+  }
+}
+
 TEST_CASE("a peer cannot have a message overwritten that was not received", "[transport]") {
   if (lacks_endpoints()) return;
   auto it = Victim::make();
