@@ -55,7 +55,7 @@ class ByCm final : public PairConnector {
                                           std::string const& source, PreparedQueuePair queue_pair,
                                           Deadline deadline) const override {
     CmOptions options;
-    options.source = address_of(source, 0);
+    if (!source.empty()) options.source = address_of(source, 0);
     LEND_TRY(connected,
              cm_connect(address_of(host, port), std::move(queue_pair), deadline, options));
     return std::move(connected.queue_pair);

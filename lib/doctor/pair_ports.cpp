@@ -41,9 +41,16 @@ Result<std::string> host_in(std::string const& word) {
   return lend::text_of(*gid);
 }
 
-/// The IP addresses of an iWARP port are those of the interfaces with its hardware address, which
-/// the port's GID begins with: rdma_cm finds the device of an address so.
-/// Source: Linux include/rdma/ib_addr.h, iw_addr_get_sgid().
+bool names_a_device() noexcept {
+  char const* const variable = std::getenv("LEND_DEVICE");
+  return variable != nullptr && *variable != '\0';
+}
+
+}  // namespace
+
+// The IP addresses of an iWARP port are those of the interfaces with its hardware address, which
+// the port's GID begins with: rdma_cm finds the device of an address so.
+// Source: Linux include/rdma/ib_addr.h, iw_addr_get_sgid().
 std::vector<PairPort::Address> addresses_of_iwarp(Context const& context) {
   auto const gids = context.gids();
   if (!gids || gids.value().empty()) return {};
@@ -61,13 +68,6 @@ std::vector<PairPort::Address> addresses_of_iwarp(Context const& context) {
       addresses.push_back({0, one.is_ipv4 ? "IPv4" : "IPv6", one.text});
   return addresses;
 }
-
-bool names_a_device() noexcept {
-  char const* const variable = std::getenv("LEND_DEVICE");
-  return variable != nullptr && *variable != '\0';
-}
-
-}  // namespace
 
 Result<std::uint64_t> number_from(std::string const& word, std::uint64_t most) {
   auto const number = number_of(word);

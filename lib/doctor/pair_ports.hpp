@@ -2,6 +2,7 @@
 // The ports of two processes, as each says of itself. Values; any thread.
 #pragma once
 
+#include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
 #include <lend/doctor/pair_connector.hpp>
 #include <lend/verbs/context.hpp>
@@ -72,6 +73,9 @@ class OpenPorts {
   std::vector<PairPort> ports_{};
   std::vector<Context> contexts_{};  // as ports_
 };
+
+/// IPv4 first; empty: none.
+[[nodiscard]] LEND_EXPORT std::vector<PairPort::Address> addresses_of_iwarp(Context const& context);
 
 [[nodiscard]] Words words_of(std::vector<PairPort> const& ports);
 /// Errors:  incompatible_peer  that are none, more than 64 ports, names of more than 64 bytes, or

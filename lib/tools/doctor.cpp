@@ -3,14 +3,10 @@
 #include <lend/doctor/examine.hpp>
 #include <lend/doctor/examine_pair.hpp>
 
+#include <tools/by_cm.hpp>
 #include <tools/commands.hpp>
 #include <tools/json.hpp>
 #include <tools/secret_file.hpp>
-#include <verbs/built_with.hpp>
-
-#if LEND_BUILT_WITH_CM
-#include <lend/cm/pair_connector.hpp>
-#endif
 
 #include <algorithm>
 #include <cstdio>
@@ -35,15 +31,6 @@ std::string text_of_all(std::vector<Finding> const& findings) {
     text += text_of(merged);
   }
   return text;
-}
-
-/// What connects devices of iWARP; none in a build without rdma_cm.
-PairConnector const* by_cm() noexcept {
-#if LEND_BUILT_WITH_CM
-  return &cm_pair_connector();
-#else
-  return nullptr;
-#endif
 }
 
 /// Serves until a peer went through it; peers that went away meanwhile are named.

@@ -24,7 +24,7 @@ using namespace lend::test;
 
 namespace {
 
-constexpr uid_t nobody = 65'534;
+constexpr uid_t user_nobody = 65'534;
 
 constexpr int could_not = 77;
 
@@ -89,7 +89,7 @@ TEST_CASE("a limit of locked memory fails as mlock() does, unless the process ma
   doctor::Host const host{.root = own.tree.root()};
 
   CHECK(in_child([&] {
-          if (::geteuid() == 0 && ::setresuid(nobody, nobody, nobody) != 0) return 1;
+          if (::geteuid() == 0 && ::setresuid(user_nobody, user_nobody, user_nobody) != 0) return 1;
           if (!limit(RLIMIT_MEMLOCK, mib / 2)) return 2;
           auto const few = only_finding(&doctor::check_locked_memory, host);
           if (few.level != fail || can_lock(mib)) return 3;
@@ -134,7 +134,7 @@ TEST_CASE("a device file that this user may not open is found as the open fails"
   std::filesystem::permissions(file, std::filesystem::perms{0});
 
   CHECK(in_child([&] {
-          if (::geteuid() == 0 && ::setresuid(nobody, nobody, nobody) != 0) return 1;
+          if (::geteuid() == 0 && ::setresuid(user_nobody, user_nobody, user_nobody) != 0) return 1;
           if (::open(file.c_str(), O_RDWR) >= 0 || errno != EACCES) return 2;
           auto const finding = only_finding(&doctor::check_permissions, host);
           return finding.level == fail && finding.mend.find("chmod") != finding.mend.npos ? 0 : 3;

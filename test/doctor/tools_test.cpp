@@ -217,7 +217,8 @@ TEST_CASE("a bench gives a peer up that connects and then says nothing", "[tools
   using namespace std::chrono_literals;
   auto listener = must(Listener::open("127.0.0.1:0"));
   auto far = std::async(std::launch::async, [&]() -> Result<void> {
-    LEND_TRY(line, tools::BenchLine::accept(listener, {.device = "soft0"}, true, 50ms));
+    LEND_TRY(line, tools::BenchLine::accept(listener, {.device = "soft0"},
+                                            {.one_core = true, .patience = 50ms}));
     return line.give(std::nullopt);
   });
 

@@ -41,8 +41,8 @@ class LEND_EXPORT PairConnector {
   [[nodiscard]] virtual Result<void> check() const = 0;
   /// Listens at an IP address of this host, with a port that the system chooses.
   [[nodiscard]] virtual Result<std::unique_ptr<Listener>> listen(std::string const& host) const = 0;
-  /// Connects from the IP address `source` to a listener's. Consumes the queue pair, also when it
-  /// fails.
+  /// Connects from the IP address `source`, or where it is empty from that of the route, to a
+  /// listener's. Consumes the queue pair, also when it fails.
   /// Errors:  timed_out  by the deadline; others as the connector has them.
   [[nodiscard]] virtual Result<QueuePair> connect(std::string const& host, std::uint16_t port,
                                                   std::string const& source,

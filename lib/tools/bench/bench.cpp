@@ -2,6 +2,7 @@
 // lend bench
 #include <tools/bench/line.hpp>
 #include <tools/bench/results.hpp>
+#include <tools/by_cm.hpp>
 #include <tools/commands.hpp>
 #include <tools/loops/stream.hpp>
 #include <tools/secret_file.hpp>
@@ -141,8 +142,12 @@ std::vector<std::string> notes_on(std::size_t cpus) {
   return notes;
 }
 
+BenchPlace place_of(std::size_t cpus) {
+  return {.one_core = cpus < 2, .by_cm = by_cm()};
+}
+
 Result<void> be_near(std::string_view address, BenchOptions const& options, std::size_t cpus) {
-  LEND_TRY(line, BenchLine::connect(address, options, cpus < 2));
+  LEND_TRY(line, BenchLine::connect(address, options, place_of(cpus)));
   BenchRun const run{.device = line.device().name(),
                      .kind = std::string{name_of(line.device().kind())},
                      .peer = std::string{options.address},
@@ -155,7 +160,7 @@ Result<void> be_near(std::string_view address, BenchOptions const& options, std:
 }
 
 Result<void> be_far(Listener& listener, BenchOptions const& options, std::size_t cpus) {
-  LEND_TRY(line, BenchLine::accept(listener, options, cpus < 2));
+  LEND_TRY(line, BenchLine::accept(listener, options, place_of(cpus)));
   for (;;) {
     LEND_TRY(order, line.take());
     if (!order) return success();

@@ -2,6 +2,7 @@
 // Connects the two channels of a bench. One thread.
 #include <lend/base/deadline.hpp>
 #include <lend/channel/builder.hpp>
+#include <lend/channel/unsafe.hpp>
 #include <lend/open_device.hpp>
 
 #include <base/wire.hpp>
@@ -33,7 +34,37 @@ std::uint8_t index_of(std::array<std::string_view, Count> const& words, std::str
   return static_cast<std::uint8_t>(std::ranges::find(words, word) - words.begin());
 }
 
+/// A slot of the memory of a talk: the first has what is said, the others what comes.
+ScatterElement slot_of(MemoryRegion& memory, std::size_t i) {
+  return memory.scatter((1 + i) * talk_bytes, talk_bytes);
+}
+
+ChannelOptions options_of(Joining const& joining, Wait wait) {
+  ChannelOptions options;
+  options.wait = wait;
+  // On iWARP rdma_cm tells, and the end that accepted must not be the first to send.
+  if (!joining.is_by_cm()) options.keep_alive = keep_alive;
+  return options;
+}
+
 }  // namespace
+
+Result<std::unique_ptr<BenchLine::Talk>> BenchLine::Talk::join(Joining& joining,
+                                                               ProtectionDomain const& domain,
+                                                               std::chrono::nanoseconds patience) {
+  LEND_TRY(memory, domain.allocate((1 + ahead) * talk_bytes));
+  auto options = options_of(joining, Wait::event);
+  options.queue_pair.send_depth = options.queue_pair.receive_depth = 4;
+  LEND_TRY(prepared, prepare_channel(domain, options));
+  std::array<std::optional<PendingWork>, ahead> arrivals;
+  for (std::size_t i = 0; i < ahead; ++i) {
+    LEND_TRY(arrival, prepared.post_receive(slot_of(memory, i)));
+    arrivals[i] = std::move(arrival);
+  }
+  LEND_TRY(channel, joining.first(std::move(prepared)));
+  return std::make_unique<Talk>(
+      Talk{std::move(memory), std::move(channel), patience, std::move(arrivals)});
+}
 
 Result<void> BenchLine::Talk::say(std::span<std::byte const> message) {
   LEND_TRY(bytes, memory.mutable_bytes(0, message.size()));
@@ -42,13 +73,18 @@ Result<void> BenchLine::Talk::say(std::span<std::byte const> message) {
 }
 
 Result<void> BenchLine::Talk::hear(std::span<std::byte> message, Deadline deadline) {
-  LEND_TRY(arrived, channel.receive(memory.scatter(talk_bytes, talk_bytes), deadline));
+  auto const i = heard % ahead;
+  LEND_TRY(arrived, arrivals[i]->wait(deadline));
   if (arrived.bytes != message.size())
     return Error{Errc::incompatible_peer, "the peer sent a message of " +
                                               std::to_string(arrived.bytes) + " bytes and not of " +
                                               std::to_string(message.size())};
-  LEND_TRY(bytes, memory.bytes(talk_bytes, message.size()));
+  LEND_TRY(bytes, memory.bytes((1 + i) * talk_bytes, message.size()));
   std::ranges::copy(bytes, message.begin());
+  // SAFETY: the memory outlives the channel, and nothing else uses the slot until the next arrival.
+  LEND_TRY(next, unsafe_post_receive(channel, slot_of(memory, i)));
+  arrivals[i] = std::move(next);
+  ++heard;
   return success();
 }
 
@@ -61,35 +97,26 @@ Result<void> BenchLine::Talk::swap(std::span<std::byte> message, bool near) {
   return near ? success() : say(ours);
 }
 
-template <class Join>
-Result<BenchLine> BenchLine::make(BenchOptions const& options, bool near, bool one_core,
-                                  std::chrono::nanoseconds patience, Join&& join) {
+Result<BenchLine> BenchLine::make(BenchOptions const& options, bool near, BenchPlace const& place,
+                                  Joining joining) {
   LEND_TRY(device,
            open_device(options.device.empty() ? DeviceChoice::either()
                                               : DeviceChoice::named(std::string{options.device})));
+  LEND_TRYV(joining.use(device));
   LEND_TRY(domain, device.allocate_protection_domain());
-  LEND_TRY(memory, domain.allocate(2 * talk_bytes));
-  LEND_TRY(prepared, channel_builder(domain)
-                         .send_depth(4)
-                         .receive_depth(4)
-                         .wait(Wait::event)
-                         .keep_alive(keep_alive)
-                         .build());
-  LEND_TRY(channel, join(std::move(prepared)));
-  auto talk = std::make_unique<Talk>(Talk{std::move(channel), std::move(memory), patience});
-  LEND_TRY(end, make_end(domain, *talk, near, one_core));
+  LEND_TRY(talk, Talk::join(joining, domain, place.patience));
+  LEND_TRY(end, make_end(device, joining, domain, *talk, near, place.one_core));
   return BenchLine{device, std::move(talk), std::move(end)};
 }
 
-Result<std::unique_ptr<End>> BenchLine::make_end(ProtectionDomain const& domain, Talk& talk,
+Result<std::unique_ptr<End>> BenchLine::make_end(Context const& device, Joining& joining,
+                                                 ProtectionDomain const& domain, Talk& talk,
                                                  bool near, bool one_core) {
   // SAFETY: what the bytes are does not matter.
   LEND_TRY(exposed, domain.unsafe_allocate_exposed(end_bytes, RemoteAccess::read_write));
   LEND_TRY(memory, domain.allocate(end_bytes));
-  LEND_TRY(prepared, channel_builder(domain)
-                         .wait(one_core ? Wait::adaptive : Wait::spin)
-                         .keep_alive(keep_alive)
-                         .build());
+  LEND_TRY(prepared,
+           prepare_channel(domain, options_of(joining, one_core ? Wait::adaptive : Wait::spin)));
   LEND_TRY(ours, exposed.remote());
   std::array<std::byte, card_bytes> card{};
   std::ranges::copy(prepared.endpoint().encode(), card.begin());
@@ -100,29 +127,27 @@ Result<std::unique_ptr<End>> BenchLine::make_end(ProtectionDomain const& domain,
   if (remote.size() < end_bytes)
     return Error{Errc::incompatible_peer, "the peer exposes only " + std::to_string(remote.size()) +
                                               " bytes; use the same lend on both sides"};
-  LEND_TRY(channel, std::move(prepared).handshake(endpoint));
+  LEND_TRY(channel, joining.is_by_cm() ? joining.another(std::move(prepared))
+                                       : std::move(prepared).handshake(endpoint));
   auto const meet = [&talk, near]() -> Result<void> {
     std::array<std::byte, 1> nothing{};
     return talk.swap(nothing, near);
   };
   LEND_TRYV(meet());  // both ends are connected
-  return std::make_unique<End>(
-      End{near, one_core, std::move(memory), std::move(exposed), std::move(channel), remote, meet});
+  return std::make_unique<End>(End{near, one_core, std::move(memory), std::move(exposed),
+                                   std::move(channel), remote, meet,
+                                   !device.capabilities().waits_for_receives});
 }
 
-Result<BenchLine> BenchLine::accept(Listener& listener, BenchOptions const& options, bool one_core,
-                                    std::chrono::nanoseconds patience) {
-  return make(options, false, one_core, patience, [&](PreparedChannel prepared) {
-    return listener.accept(std::move(prepared), Deadline::never());
-  });
+Result<BenchLine> BenchLine::accept(Listener& listener, BenchOptions const& options,
+                                    BenchPlace const& place) {
+  return make(options, false, place, Joining{listener, place.by_cm});
 }
 
 Result<BenchLine> BenchLine::connect(std::string_view address, BenchOptions const& options,
-                                     bool one_core) {
+                                     BenchPlace const& place) {
   LEND_TRY(secret, secret_in(options.secret_in));
-  return make(options, true, one_core, turn_patience, [&](PreparedChannel prepared) {
-    return lend::connect(address, std::move(prepared), within(10s), {.secret = secret});
-  });
+  return make(options, true, place, Joining{address, {.secret = std::move(secret)}, place.by_cm});
 }
 
 Result<void> BenchLine::give(std::optional<Order> const& order) {

@@ -4,12 +4,15 @@
 #pragma once
 
 #include <lend/base/deadline.hpp>
+#include <lend/channel/pending_work.hpp>
 #include <lend/network/connect.hpp>
 #include <lend/verbs/context.hpp>
 
+#include <tools/bench/joining.hpp>
 #include <tools/bench/options.hpp>
 #include <tools/loops/end.hpp>
 
+#include <array>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -26,17 +29,24 @@ struct Order {
 /// How long a peer that lives may say nothing where it is its turn.
 inline constexpr std::chrono::seconds turn_patience{60};
 
+/// What an end has beside its options.
+struct BenchPlace {
+  bool one_core = false;                 ///< this process has one CPU
+  PairConnector const* by_cm = nullptr;  ///< for devices of iWARP
+  std::chrono::nanoseconds patience = turn_patience;
+};
+
 class BenchLine {
  public:
   /// Waits for one peer, for as long as it takes.
-  /// Errors:  those of open_device(), of channels and of Listener::accept(); and
-  ///          timed_out  the peer said nothing for `patience`.
+  /// Errors:  those of open_device(), of channels and of Joining::first(); and
+  ///          timed_out  the peer said nothing for the place's patience.
   [[nodiscard]] static Result<BenchLine> accept(Listener& listener, BenchOptions const& options,
-                                                bool one_core,
-                                                std::chrono::nanoseconds patience = turn_patience);
-  /// Errors:  those of open_device(), of channels and of connect(), to which it gives 10 s.
+                                                BenchPlace const& place);
+  /// Errors:  those of open_device(), of channels and of Joining::first().
   [[nodiscard]] static Result<BenchLine> connect(std::string_view address,
-                                                 BenchOptions const& options, bool one_core);
+                                                 BenchOptions const& options,
+                                                 BenchPlace const& place);
 
   [[nodiscard]] Context const& device() const noexcept { return device_; }
   [[nodiscard]] End& end() noexcept { return *end_; }
@@ -48,12 +58,21 @@ class BenchLine {
   [[nodiscard]] Result<std::optional<Order>> take();
 
  private:
-  /// The channel of orders, with the memory that its messages are in.
+  /// The channel of orders, with the memory that its messages are in. Receives are posted ahead of
+  /// what comes: no message waits for one.
   struct Talk {
-    Channel channel;
-    MemoryRegion memory;
-    std::chrono::nanoseconds patience;
+    /// Messages that may come before this end hears one: an order, and the word at which both meet.
+    static constexpr std::size_t ahead = 2;
 
+    MemoryRegion memory;
+    Channel channel;
+    std::chrono::nanoseconds patience;
+    std::array<std::optional<PendingWork>, ahead> arrivals;
+    std::size_t heard = 0;
+
+    [[nodiscard]] static Result<std::unique_ptr<Talk>> join(Joining& joining,
+                                                            ProtectionDomain const& domain,
+                                                            std::chrono::nanoseconds patience);
     [[nodiscard]] Result<void> say(std::span<std::byte const> message);
     /// Errors:  timed_out  by the deadline.
     [[nodiscard]] Result<void> hear(std::span<std::byte> message, Deadline deadline);
@@ -63,10 +82,11 @@ class BenchLine {
 
   BenchLine(Context device, std::unique_ptr<Talk> talk, std::unique_ptr<End> end)
       : device_{std::move(device)}, talk_{std::move(talk)}, end_{std::move(end)} {}
-  template <class Join>
-  [[nodiscard]] static Result<BenchLine> make(BenchOptions const& options, bool near, bool one_core,
-                                              std::chrono::nanoseconds patience, Join&& join);
-  [[nodiscard]] static Result<std::unique_ptr<End>> make_end(ProtectionDomain const& domain,
+  [[nodiscard]] static Result<BenchLine> make(BenchOptions const& options, bool near,
+                                              BenchPlace const& place, Joining joining);
+  [[nodiscard]] static Result<std::unique_ptr<End>> make_end(Context const& device,
+                                                             Joining& joining,
+                                                             ProtectionDomain const& domain,
                                                              Talk& talk, bool near, bool one_core);
 
   Context device_;

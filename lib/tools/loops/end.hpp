@@ -28,6 +28,8 @@ struct End {
   RemoteRegion remote;  ///< the peer's `exposed`
   /// Returns when both ends have called it. Sleeps, so that neither takes the other's CPU.
   std::function<Result<void>()> meet;
+  /// A message without a receive would end the connection: streams of sends wait for credits.
+  bool has_credits = false;
 };
 
 struct Load {

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The rounds of latencies.
-#include <lend/base/deadline.hpp>
-
+#include <tools/loops/comes.hpp>
 #include <tools/loops/posters.hpp>
 #include <tools/loops/receives_ahead.hpp>
 #include <tools/loops/rounds.hpp>
-
-#include <sched.h>
 
 #include <algorithm>
 #include <optional>
@@ -49,23 +46,6 @@ Result<Durations> send_rounds(End& end, Load const& load) {
   return end.near ? stamps.durations(2) : Durations{};
 }
 
-/// False: it did not come for 10 s. The clock is read only where it takes long. An atomic load,
-/// because the peer's device writes meanwhile.
-bool comes(std::byte const& byte, std::byte wanted, bool yields) noexcept {
-  constexpr int looks = 1 << 16;
-  auto limit = Deadline::never();
-  for (;;) {
-    for (int i = 0; i < looks; ++i) {
-      std::byte arrived;
-      __atomic_load(&byte, &arrived, __ATOMIC_ACQUIRE);
-      if (arrived == wanted) return true;
-      if (yields) ::sched_yield();
-    }
-    if (limit.has_passed()) return false;
-    if (limit.is_never()) limit = within(std::chrono::seconds{10});
-  }
-}
-
 Result<Durations> write_rounds(End& end, Load const& load) {
   Poster poster{end.channel, load.via};
   auto const last = load.bytes - 1;
@@ -90,7 +70,7 @@ Result<Durations> write_rounds(End& end, Load const& load) {
       stamps.take();
       LEND_TRYV(write(turn));
     }
-    if (!comes(arrived, turn, end.one_core))
+    if (!comes(arrived, end.one_core, [turn](std::byte byte) { return byte == turn; }))
       return Error{Errc::timed_out, "the peer has written nothing for 10 s"};
     if (!end.near) {
       LEND_TRYV(write(turn));

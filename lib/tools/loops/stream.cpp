@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The streams of bandwidths.
+#include <tools/loops/credits.hpp>
 #include <tools/loops/posters.hpp>
 #include <tools/loops/receives_ahead.hpp>
 #include <tools/loops/stream.hpp>
@@ -23,6 +24,7 @@ Result<Seconds> take_messages(End& end, Load const& load) {
   Way poster{end.channel, load.via};
   auto const together = load.receives_ahead() / 2;  // of a batch
   ReceivesAhead receives{poster, end, load};
+  CreditsGiven credits{poster, end, load};
   LEND_TRYV(receives.post());
   LEND_TRYV(poster.post());  // else messages came before their receives, as below
   LEND_TRYV(end.meet());
@@ -31,12 +33,16 @@ Result<Seconds> take_messages(End& end, Load const& load) {
     if ((i + 1) % together == 0 || i + receives.count() + 1 == load.count) {
       LEND_TRYV(poster.post());
     }
+    if ((i + 1) % together == 0) {
+      LEND_TRYV(credits.give());
+    }
   }
   return Seconds{};
 }
 
 template <class Way>
 Result<Seconds> post_messages(End& end, Load const& load) {
+  LEND_TRY(credits, CreditsTaken::begin(end, load));
   LEND_TRYV(end.meet());
   auto const started = Clock::now();
   Way poster{end.channel, load.via};
@@ -49,6 +55,9 @@ Result<Seconds> post_messages(End& end, Load const& load) {
     auto const target = end.remote.slice(0, load.bytes);
     if (asks && under_way[i % ahead]) {
       LEND_TRYV(under_way[i % ahead]->wait());
+    }
+    if (load.operation == "send") {
+      LEND_TRYV(credits.await(i));
     }
     auto posted = load.operation == "send" ? poster.send(end.memory.gather(0, load.bytes))
                   : load.operation == "write"
