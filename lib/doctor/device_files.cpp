@@ -72,7 +72,8 @@ void check_modules(Host const& host, Notes& notes) {
                "sudo modprobe ib_uverbs");
   });
   check("rdma_ucm", "/sys/class/misc/rdma_cm", [&](std::string const& module) {
-    notes.warn(module, "is not loaded", "cm_connect() and CmListener fail",
+    notes.warn(module, "is not loaded",
+               "cm_connect() and CmListener fail unless the kernel can load it for them",
                "sudo modprobe rdma_ucm");
   });
 }

@@ -23,6 +23,8 @@ sends nothing inline on devices it does not know, such as SoftRoCE; lend and `ra
 limits for cards, which tells in messages of up to 236 B. Streams one by one (`raw`, `scoped`) have a
 completion for each message, as perftest -Q 1; beside `batch` there is perftest -l 16 -Q 16, its lists
 of 16. `datagram` is perftest's -c UD, of at most the MTU. Nothing is gated. Exits 77 without perftest.
+
+--lend PROGRAM measures by `lend bench`, and takes the median of the rounds on both sides.
 """
 import argparse
 import json
@@ -102,6 +104,8 @@ def perftest(options, kind, operation, size, more):
         said = run_perftest(options, kind, size, f"ib_{operation}_lat", "-n",
                             str(options.rounds), "-U", *service)
         rounds = sorted(map(float, re.findall(r"^\d+, ([0-9.]+)$", said, re.M)))
+        if options.lend:
+            return statistics.median(rounds)
         return statistics.mean(rounds[len(rounds) // 4:len(rounds) - len(rounds) // 4])
     said = run_perftest(options, kind, size, f"ib_{operation}_bw", "-n",
                         str(options.messages), *service, *more)
@@ -109,7 +113,21 @@ def perftest(options, kind, operation, size, more):
     return 1 / float(re.findall(rf"^ *{size} +\d+ .* ([0-9.]+) *$", said, re.M)[-1])
 
 
+def bench(options, kind, operation, way, size):
+    count = options.rounds if kind == "latency" else options.messages
+    _, ahead, environment = setting(options, kind, size)
+    said = subprocess.run(
+        [*(ahead if options.counted else []), options.lend, "bench",
+         "lat" if kind == "latency" else "bw", operation, "--via", way, "--bytes", str(size),
+         "--count", str(count), "--device", options.device, "--json"],
+        stdout=subprocess.PIPE, text=True, check=True, timeout=BOUND_SECONDS, env=environment)
+    row, = json.loads(said.stdout)["results"]
+    return row["p50_us"] if kind == "latency" else 1e6 / row["messages_per_s"]
+
+
 def lend(options, kind, operation, way, size):
+    if options.lend:
+        return bench(options, kind, operation, way, size)
     count = options.rounds if kind == "latency" else options.messages
     _, ahead, environment = setting(options, kind, size)
     program = [kind, options.device, operation]
@@ -133,8 +151,9 @@ def measure(options, kind, operation, size):
         theirs = {"perftest": perftest(options, kind, operation, size, ONE_BY_ONE)}
         if kind == "bandwidth":
             theirs["perftest -l"] = perftest(options, kind, operation, size, IN_LISTS)
+        left_out = ("datagram", "unsafe"), (operation, "raw") if options.lend else ()  # there is none
         ours = {way: lend(options, kind, operation, way, size) for way in WAYS[kind]
-                if (operation, way) != ("datagram", "unsafe")}  # which has none
+                if (operation, way) not in left_out}
         for name, value in {**theirs, **ours}.items():
             values.setdefault(name, []).append(value)
         for way, value in ours.items():
@@ -182,12 +201,15 @@ def main():
     parser.add_argument("--operations", nargs="+", default=["send", "write", "read"],
                         choices=("send", "write", "read", "datagram"))
     parser.add_argument("--kinds", nargs="+", choices=tuple(WAYS), default=list(WAYS))
+    parser.add_argument("--lend", help="the program lend, which measures instead of those in the folder")
     parser.add_argument("--counted", action="store_true", help="in turns, in a guest with --counted")
     parser.add_argument("--json", action="store_true", help="a line for each row instead of the table")
     options = parser.parse_args()
     if shutil.which("ib_send_lat") is None:
         print("skipped: there is no ib_send_lat (Debian package perftest)")
         sys.exit(77)
+    if options.lend and "datagram" in options.operations:
+        sys.exit("lend bench measures no datagrams")
     needed = options.kinds + ["datagrams"] * ("datagram" in options.operations) + \
         ["handover.so"] * options.counted
     if not all(os.access(os.path.join(options.folder, name), os.X_OK) for name in needed):

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Goal: what the doctor finds is so: where something is hidden, down, limited or missing, lend's own
+calls fail or pass as its findings say. Method: root in a guest with rxe0 and siw0 makes each condition
+and takes it back; `lend bench` opens, registers, connects and writes. Usage: conditions.py LEND INTERFACE,
+where INTERFACE is that of rxe0. Changes the machine; only in a guest."""
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+
+LEND, NET = sys.argv[1:]
+BENCH = [LEND, "bench", "lat", "write", "--bytes", "8", "--count", "1", "--device"]  # registers 16 MiB
+BY_ENDPOINTS, BY_CM = [*BENCH, "rxe0"], [*BENCH, "siw0"]
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
+failed = False
+
+
+def output(*words):
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+
+
+def expect(name, wanted, call=BY_ENDPOINTS, works=True, before=()):
+    """`wanted`: id, part of the subject, level, part of the text, of each finding. `call` then works, or not."""
+    global failed
+    environment = {**os.environ, "LEND_DEVICE": "rxe0"}
+    done, called = (subprocess.run([*before, *words], capture_output=True, text=True, check=False, timeout=60,
+                                   env=environment) for words in ([LEND, "doctor", "--json"], call))
+    findings = json.loads(done.stdout)["findings"] if done.stdout.startswith("{") else []
+    lacking = [one for one in wanted if not any(
+        (found["id"], found["level"]) == (one[0], one[2]) and one[1] in found["subject"] and
+        one[3] in "\n".join((found["seen"], found["why"], found["mend"])) for found in findings)]
+    if lacking or (called.returncode == 0) != works:
+        print(f"FAILED  {name}: lacking {lacking} in\n{done.stdout}{done.stderr}\n"
+              f"{call} ended with {called.returncode}: {called.stdout}{called.stderr}")
+        failed = True
+        return
+    print("ok     ", name)
+
+
+@contextlib.contextmanager
+def changed(make, take_back):
+    output(*make)
+    try:
+        yield
+    finally:
+        output(*take_back)
+        for _ in range(500):  # as long as the guest's beginning waits
+            ready = "ACTIVE" in read("/sys/class/infiniband/rxe0/ports/1/state")
+            if ready and not read("/sys/class/infiniband/rxe0/ports/1/gids/1").strip().endswith(":0000"):
+                break
+            time.sleep(0.01)
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def hidden(folder):
+    """Ahead of a command: `folder` is empty there."""
+    return ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', folder]
+
+
+expect("a guest as it is", [("port", "rxe0/1", "ok", "ACTIVE"), ("gid", "rxe0/1", "ok", "10.77.0."),
+                            ("mtu", "rxe0/1", "ok", "9000"), ("device.files", "rxe0", "ok", "uverbs"),
+                            ("device.driver", "rxe0", "ok", ""), ("memlock", "", "ok", "")])
+expect("no device files", [("device.files", "rxe0", "fail", "is not there"), ("open", "", "fail", "")],
+       works=False, before=hidden("/dev/infiniband"))
+drivers = next(folder for folder, _, files in os.walk("/usr/lib")
+               if folder.endswith("libibverbs") and any("rxe-rdmav" in file for file in files))
+expect("no driver libraries", [("device.driver", "rxe0", "fail", "ibverbs-providers"), ("open", "", "fail", "")],
+       works=False, before=hidden(drivers))
+files = [f"/dev/infiniband/{name}" for name in os.listdir("/dev/infiniband")]
+with changed(["chmod", "0600", *files], ["chmod", "0666", *files]):
+    expect("device files of root", [("device.denied", "rxe0", "fail", "chmod 0666"), ("open", "", "fail", "")],
+           works=False, before=NOBODY)
+expect("nobody may lock 64 KiB", [("memlock", "", "fail", "more than 64 KiB")], works=False,
+       before=["prlimit", "--memlock=65536:65536", *NOBODY])
+with contextlib.ExitStack() as changes:
+    scope, seen = "/proc/sys/kernel/yama/ptrace_scope", [("memlock", "", "ok", "")]
+    if os.path.exists(scope):
+        changes.enter_context(changed(["sh", "-c", f"echo 2 >{scope}"], ["sh", "-c", f"echo 0 >{scope}"]))
+        seen.append(("soft.cma", "", "warn", "kernel.yama.ptrace_scope=1"))
+    expect("nobody may lock enough, and may not attach to processes", seen,
+           before=["prlimit", "--memlock=1073741824:1073741824", *NOBODY])
+with changed(["ip", "link", "set", NET, "down"], ["ip", "link", "set", NET, "up"]):
+    expect("an interface that is down", [("port", "rxe0/1", "warn", f"ip link set dev {NET} up"),
+                                         ("open", "", "fail", "")], works=False)
+address = output("ip", "-4", "-o", "addr", "show", "dev", NET).split()[3]
+pages = "/sys/kernel/mm/transparent_hugepage/enabled"
+with changed(["ip", "link", "set", NET, "mtu", "1500"], ["ip", "link", "set", NET, "mtu", "9000"]), \
+        changed(["ip", "addr", "del", address, "dev", NET], ["ip", "addr", "add", address, "dev", NET]), \
+        changed(["sh", "-c", f"echo never >{pages}"], ["sh", "-c", f"echo madvise >{pages}"]):
+    expect("what is bad and stops nothing", [
+        ("mtu", "rxe0/1", "warn", f"dev {NET} mtu 4200"), ("gid", "rxe0/1", "warn", f"dev {NET}"),
+        ("pages", "", "warn", "nr_hugepages"), ("descriptors", "", "warn", "ulimit -n"), ("cpu", "", "warn", "taskset"),
+        ("memlock", "", "ok", "CAP_IPC_LOCK")],
+           before=["prlimit", "--memlock=65536:65536", "--nofile=64:4096", "taskset", "-c", "0"])
+with changed(["modprobe", "-r", "rdma_ucm"], ["modprobe", "rdma_ucm"]):
+    missing = [("modules", "rdma_ucm", "warn", "modprobe rdma_ucm")]
+    with changed(["sh", "-c", "echo /bin/false >/proc/sys/kernel/modprobe"],
+                 ["sh", "-c", f"echo {read('/proc/sys/kernel/modprobe').strip()} >/proc/sys/kernel/modprobe"]):
+        expect("no module rdma_ucm", missing, BY_CM, works=False)
+    expect("a module rdma_ucm that the kernel loads when it is asked for", missing, BY_CM)
+group = "/sys/fs/cgroup/limited"
+with changed(["sh", "-c", f"mount -t cgroup2 none /sys/fs/cgroup && echo +rdma >/sys/fs/cgroup/cgroup.subtree_control"
+                          f" && mkdir {group} && echo rxe0 hca_handle=0 >{group}/rdma.max"],
+             ["sh", "-c", f"rmdir {group} && umount /sys/fs/cgroup"]):
+    expect("a cgroup without RDMA", [("cgroup", "rxe0", "fail", "hca_handle=max"), ("open", "", "fail", "")],
+           works=False, before=["sh", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"', group])
+with changed(["sh", "-c", "rdma system set netns exclusive && ip netns add other"],
+             ["sh", "-c", "ip netns del other && rdma system set netns shared"]):
+    expect("a network namespace without devices", [("device", "this host", "skipped", "no RDMA device"),
+                                                   ("open", "", "fail", "")],
+           works=False, before=["ip", "netns", "exec", "other"])
+sys.exit(failed)
