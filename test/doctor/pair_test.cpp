@@ -256,6 +256,25 @@ TEST_CASE("a message that was not expected is no message", "[doctor]") {
   must(end.check(step));
 }
 
+TEST_CASE("bytes that are moved and come as others are no success, by send, write and read",
+          "[doctor]") {
+  auto const ports = must(doctor::OpenPorts::open());
+  auto const& first = ports.ports().at(0);
+  doctor::Way way{.device = first.device, .number = first.number, .mtu_bytes = first.mtu_bytes};
+  if (!first.addresses.empty()) way.gid_index = first.addresses[0].index;
+  auto end = must(doctor::TrialEnd::prepare(ports, way));
+  must(end.connect(end.card()));
+  for (auto const* const operation : {"send", "write", "read"}) {
+    INFO(operation);
+    must(end.expect({.operation = operation, .bytes = 100, .seed = 1}));
+    auto const acted = end.act({.operation = operation, .bytes = 100, .seed = 2});
+    auto const seen = end.check({.operation = operation, .bytes = 100, .seed = 1});
+    auto const& outcome = acted ? seen : acted;
+    REQUIRE(outcome.has_error());
+    CHECK(has(outcome.error().message(), "byte 0 of 100 came as "));
+  }
+}
+
 TEST_CASE("a byte that came as another is named", "[doctor]") {
   std::vector<std::byte> bytes(5000);
   doctor::fill(bytes, 7);
