@@ -26,6 +26,7 @@
 #include <lend/channel/wait_many.hpp>
 #include <lend/channel/wait_set.hpp>
 #include <lend/group/group.hpp>
+#include <lend/group/group_connector.hpp>
 #include <lend/group/group_options.hpp>
 #include <lend/group/group_scope.hpp>
 #include <lend/group/prepared_group.hpp>
@@ -35,6 +36,7 @@
 #include <lend/group/values.hpp>
 #include <lend/network/connect.hpp>
 #include <lend/network/desk.hpp>
+#include <lend/network/link_address.hpp>
 #include <lend/network/meeting.hpp>
 #include <lend/network/roster.hpp>
 #include <lend/network/seat.hpp>

@@ -124,4 +124,12 @@ std::string CmAddress::to_text() const {
   return text + "]:" + std::to_string(be16toh(v6.sin6_port));
 }
 
+bool is_ipv6(std::string const& host) noexcept {
+  return host.find(':') != host.npos;
+}
+
+std::string address_of(std::string const& host, std::uint16_t port) {
+  return (is_ipv6(host) ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
 }  // namespace lend::cm

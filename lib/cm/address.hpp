@@ -32,6 +32,10 @@ struct CmAddress {
   [[nodiscard]] std::string to_text() const;
 };
 
+[[nodiscard]] bool is_ipv6(std::string const& host) noexcept;
+/// "10.0.0.1:7471", "[fe80::1]:7471"
+[[nodiscard]] std::string address_of(std::string const& host, std::uint16_t port);
+
 /// Errors:  unsupported  it cannot be loaded.
 [[nodiscard]] Result<void> require_librdmacm();
 

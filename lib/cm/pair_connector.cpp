@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Connects what the doctor tries.
+#include <cm/address.hpp>
 #include <cm/event_channel.hpp>
 #include <lend/cm/connector.hpp>
 #include <lend/cm/listener.hpp>
@@ -11,12 +12,6 @@
 namespace lend {
 
 namespace {
-
-/// "10.0.0.1:7471", "[fe80::1]:7471"
-std::string address_of(std::string const& host, std::uint16_t port) {
-  auto const is_v6 = host.find(':') != host.npos;
-  return (is_v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
-}
 
 class OneListener final : public PairConnector::Listener {
  public:
@@ -47,7 +42,7 @@ class ByCm final : public PairConnector {
   }
 
   [[nodiscard]] Result<std::unique_ptr<Listener>> listen(std::string const& host) const override {
-    LEND_TRY(listener, CmListener::open(address_of(host, 0)));
+    LEND_TRY(listener, CmListener::open(cm::address_of(host, 0)));
     return std::make_unique<OneListener>(std::move(listener));
   }
 
@@ -55,9 +50,9 @@ class ByCm final : public PairConnector {
                                           std::string const& source, PreparedQueuePair queue_pair,
                                           Deadline deadline) const override {
     CmOptions options;
-    if (!source.empty()) options.source = address_of(source, 0);
+    if (!source.empty()) options.source = cm::address_of(source, 0);
     LEND_TRY(connected,
-             cm_connect(address_of(host, port), std::move(queue_pair), deadline, options));
+             cm_connect(cm::address_of(host, port), std::move(queue_pair), deadline, options));
     return std::move(connected.queue_pair);
   }
 };

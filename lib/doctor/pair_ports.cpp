@@ -3,14 +3,12 @@
 #include <lend/open_device.hpp>
 
 #include <base/printable.hpp>
-#include <doctor/host.hpp>
 #include <doctor/pair_ports.hpp>
 #include <network/address.hpp>
 #include <verbs/gid_table.hpp>
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <limits>
 
@@ -48,23 +46,14 @@ bool names_a_device() noexcept {
 
 }  // namespace
 
-// The IP addresses of an iWARP port are those of the interfaces with its hardware address, which
-// the port's GID begins with: rdma_cm finds the device of an address so.
-// Source: Linux include/rdma/ib_addr.h, iw_addr_get_sgid().
 std::vector<PairPort::Address> addresses_of_iwarp(Context const& context) {
   auto const gids = context.gids();
   if (!gids || gids.value().empty()) return {};
-  auto const& gid = gids.value().front().gid;
-  std::array<char, 18> hardware{};
-  std::snprintf(hardware.data(), hardware.size(), "%02x:%02x:%02x:%02x:%02x:%02x", gid[0], gid[1],
-                gid[2], gid[3], gid[4], gid[5]);
-  auto const own = network::own_addresses();
+  auto const own = network::own_addresses_of_iwarp(gids.value().front().gid);
   if (!own) return {};
-  Host const host;
   std::vector<PairPort::Address> addresses;
   for (auto const& one : own.value())
-    if (host.read("/sys/class/net/" + one.interface + "/address") == hardware.data() &&
-        addresses.size() < addresses_max)
+    if (addresses.size() < addresses_max)
       addresses.push_back({0, one.is_ipv4 ? "IPv4" : "IPv6", one.text});
   return addresses;
 }

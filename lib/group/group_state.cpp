@@ -54,27 +54,43 @@ Result<std::shared_ptr<GroupState>> GroupState::prepare(ProtectionDomain const& 
   LEND_TRY(remote, record.remote());
   auto state = std::make_shared<GroupState>(domain, std::move(set), std::move(record),
                                             std::move(places), ranks, options);
-  LinkOptions const link{options.message_bytes, options.window};
+  if (!is_alone && !domain.context().capabilities().endpoints) {
+    LEND_TRY(linking, Linking::open(domain.context(), options.connector));
+    state->linking_ = std::move(linking);
+  }
+  for (std::uint32_t i = 0; i < ranks.size; ++i)
+    if (state->neighbours_.are_linked(ranks.rank, i)) {
+      LEND_TRYV(state->prepare_link(i, remote));
+    }
+  return state;
+}
+
+Result<void> GroupState::prepare_link(std::uint32_t rank, RemoteRegion const& record) {
+  LinkOptions link{options_.message_bytes, options_.window};
+  if (linking_ != nullptr) {
+    link.greetings = channel::greetings_max - 1;  // unread ones
+    LEND_TRY(address, linking_->new_address());
+    cards_[rank].address = address;
+  }
   ChannelOptions channel;
   channel.queue_pair.send_depth = link.receives() + 1 + Stage::shelves;  // and its record is read
   channel.queue_pair.receive_depth = link.receives();
-  channel.keep_alive = options.keep_alive;
-  channel.wait_set = &state->set_;
-  for (std::uint32_t i = 0; i < ranks.size; ++i) {
-    if (!state->neighbours_.are_linked(ranks.rank, i)) continue;
-    channel.tag = i;
-    LEND_TRY(prepared, prepare_channel(domain, channel));
-    state->cards_[i] = {prepared.endpoint(), remote};
-    LEND_TRY(made, Link::prepare(domain, std::move(prepared), link));
-    state->links_[i] = std::move(made);
-    state->linked_.push_back(i);
-  }
-  return state;
+  channel.keep_alive = options_.keep_alive;
+  channel.wait_set = &set_;
+  channel.tag = rank;
+  LEND_TRY(prepared, prepare_channel(domain_, channel));
+  cards_[rank].endpoint = prepared.endpoint();
+  cards_[rank].record = record;
+  LEND_TRY(made, Link::prepare(domain_, std::move(prepared), link));
+  links_[rank] = std::move(made);
+  linked_.push_back(rank);
+  return success();
 }
 
 void GroupState::keep(std::span<std::uint32_t const> ranks) {
   if (ranks.size() == ranks_.size) return;
   std::vector<std::unique_ptr<Link>> links;
+  std::vector<RankCard> cards;
   Ranks kept{.size = static_cast<std::uint32_t>(ranks.size())};
   linked_.clear();
   for (std::uint32_t const old : ranks) {
@@ -85,18 +101,13 @@ void GroupState::keep(std::span<std::uint32_t const> ranks) {
       linked_.push_back(rank);
     rank_by_tag_[old] = rank;
     links.push_back(std::move(links_[old]));
+    cards.push_back(cards_[old]);
   }
+  cards_ = std::move(cards);
   links_ = std::move(links);
   ranks_ = kept;
   neighbours_ = {kept.size, GroupLinks::all};
   teams_.front() = whole_of(kept, false);
-}
-
-Result<void> GroupState::connect(std::span<RankCard const> theirs) {
-  for (auto const rank : linked_) {
-    LEND_TRYV(links_[rank]->connect(theirs[rank]));
-  }
-  return success();
 }
 
 // ---- teams ----

@@ -4,6 +4,7 @@
 
 #include <group/call.hpp>
 #include <group/link.hpp>
+#include <group/linking.hpp>
 #include <group/neighbours.hpp>
 #include <group/posted_calls.hpp>
 #include <group/record.hpp>
@@ -50,7 +51,10 @@ class GroupState {
   /// Leaves out the other ranks, and numbers these from 0. Before connect().
   /// Shape:   `ranks` ascend and have this one; all, where there are few links.
   void keep(std::span<std::uint32_t const> ranks);
-  [[nodiscard]] Result<void> connect(std::span<RankCard const> theirs);
+  /// Where endpoints connect, at once; else until all have met, and `sleep` is called meanwhile.
+  /// Errors:  name the rank.
+  [[nodiscard]] Result<void> connect(std::span<RankCard const> theirs, Deadline deadline,
+                                     Sleep const& sleep);
 
   /// Not all ranks met: it ends without a word to the others.
   void end_silently() noexcept { broken_ = Error{Errc::peer_lost}; }
@@ -94,6 +98,12 @@ class GroupState {
   [[nodiscard]] Error const* first_cause() const noexcept { return broken_ ? &*broken_ : nullptr; }
 
  private:
+  [[nodiscard]] Result<void> prepare_link(std::uint32_t rank, RemoteRegion const& record);
+  [[nodiscard]] Result<void> take_connections(GroupConnector::Links& making,
+                                              std::span<RankCard const> theirs);
+  [[nodiscard]] Result<std::optional<Deadline>> greet_peers();
+  [[nodiscard]] Error connecting_is_late(Deadline deadline) const;
+
   [[nodiscard]] Result<void> check_usable() const noexcept;
   [[nodiscard]] Result<void> check_links_of(std::span<std::uint32_t const> members) const;
   /// With the reason why the posted call has not ended.
@@ -167,6 +177,7 @@ class GroupState {
   std::vector<std::unique_ptr<Link>> links_;  // by rank; null: this one, and without a link
   std::vector<std::uint32_t> linked_{};       // ranks that have one; they ascend
   std::vector<std::uint32_t> rank_by_tag_;    // of channels
+  std::unique_ptr<Linking> linking_{};        // until connect(), where a connector makes the links
   History history_{};
   std::vector<std::unique_ptr<Membership>> teams_;  // the first is that of all ranks
   std::vector<Ready> ready_;

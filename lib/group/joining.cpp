@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The meeting of a group's ranks. The thread of the group.
+#include <base/giving_up.hpp>
 #include <group/group_state.hpp>
 #include <lend/group/group.hpp>
 #include <network/desk_visit.hpp>
@@ -14,13 +15,18 @@ namespace lend {
 
 namespace {
 
+/// A connection by rdma_cm may come to nothing though both live: SoftiWARP of Linux 6.1 has been
+/// seen to reset one that was accepted. Then all connect again, so often.
+constexpr int connecting_again_max = 2;
+
 /// One for each link.
 std::vector<network::Card> cards_of(PreparedGroup const& prepared, std::uint32_t rank,
                                     group::Neighbours const& neighbours) {
   std::vector<network::Card> cards;
   auto const ours = prepared.cards();
   for (std::uint32_t to = 0; to < ours.size(); ++to)
-    if (neighbours.are_linked(rank, to)) cards.push_back({to, ours[to].endpoint, ours[to].record});
+    if (neighbours.are_linked(rank, to))
+      cards.push_back({to, ours[to].endpoint, ours[to].record, ours[to].address});
   return cards;
 }
 
@@ -30,7 +36,7 @@ std::vector<RankCard> by_rank(network::Proposal const& proposal) {
   std::vector<RankCard> cards(ranks.size());
   for (network::Card const& card : proposal.cards) {
     auto const at = std::ranges::lower_bound(ranks, card.rank) - ranks.begin();
-    cards[static_cast<std::size_t>(at)] = {card.endpoint, card.record};
+    cards[static_cast<std::size_t>(at)] = {card.endpoint, card.record, card.address};
   }
   return cards;
 }
@@ -77,8 +83,9 @@ Result<Group> Group::meet(ProtectionDomain const& domain, Seat const& seat, Dead
                           GroupOptions const& options, network::Coming& coming) {
   LEND_TRYV(network::check(seat));
   LEND_TRY(first, PreparedGroup::prepare(domain, seat.rank, seat.size, options));
-  auto const connect = [&coming](PreparedGroup prepared,
-                                 network::Proposal const& proposal) -> Result<Group> {
+  auto const connect = [&coming, deadline](PreparedGroup prepared,
+                                           network::Proposal const& proposal,
+                                           group::Sleep const& sleep) -> Result<Group> {
     auto const& [generation, finished_by_all, ranks] = proposal.members;
     coming.seen = std::max(coming.seen, generation);
     auto& state = *prepared.state_;
@@ -87,24 +94,30 @@ Result<Group> Group::meet(ProtectionDomain const& domain, Seat const& seat, Dead
     state.keep(ranks);
     state.history() = {
         .generation = generation, .seen = coming.seen, .finished_by_all = finished_by_all};
-    return std::move(prepared).handshake(by_rank(proposal));
+    LEND_TRYV(state.connect(by_rank(proposal), deadline, sleep));
+    return Group{std::move(prepared.state_)};
   };
   if (seat.size == 1)
-    return connect(std::move(first), {{coming.seen + 1, coming.finished, {0}}, {}});
+    return connect(std::move(first), {{coming.seen + 1, coming.finished, {0}}, {}}, {});
   group::Neighbours const neighbours{seat.size, options.links};
   LEND_TRY(meeting, network::DeskVisit::sit(
                         seat, {options.message_bytes, options.window, neighbours.are_few()},
                         deadline, coming));
+  group::Sleep const sleep = [&meeting](std::span<int const> descriptors, Deadline until) {
+    return meeting.sleep_on(descriptors, until);
+  };
+  int tries_left = domain.context().capabilities().endpoints ? 0 : connecting_again_max;
   for (auto prepared = std::move(first);;) {
     LEND_TRY(proposal, meeting.swap(cards_of(prepared, seat.rank, neighbours)));
     if (proposal) {
-      auto group = connect(std::move(prepared), *proposal);
+      auto group = connect(std::move(prepared), *proposal, sleep);
       if (group) {
         LEND_TRY(are_all_connected, meeting.confirm());
         if (are_all_connected) return group;
         group.value().state_->end_silently();
       } else if (!meeting.begins_again("could not connect: " + group.error().message())) {
-        return group;
+        if (tries_left-- == 0 || base::is_given_up(group.error())) return group;
+        LEND_TRYV(meeting.sit_again());
       }
     }
     LEND_TRY(other, PreparedGroup::prepare(domain, seat.rank, seat.size, options));

@@ -5,6 +5,7 @@
 #include <channel/ending.hpp>
 #include <group/link.hpp>
 #include <lend/channel/unsafe.hpp>
+#include <verbs/adoption.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -48,6 +49,34 @@ Result<void> Link::connect(RankCard const& peer) {
   record_ = peer.record;
   prepared_.reset();
   channel_.emplace(std::move(channel));
+  return success();
+}
+
+Result<void> Link::adopt(QueuePair connected, RemoteRegion const& record) {
+  auto const first = verbs::QueuePairAccess::handle_of(connected).first_sender;
+  LEND_TRY(channel, std::move(*prepared_).adopt(std::move(connected)));
+  record_ = record;
+  prepared_.reset();
+  channel_.emplace(std::move(channel));
+  greetings_ = channel::Greetings{first};
+  has_met_ = first == verbs::FirstSender::either;
+  return success();
+}
+
+Result<void> Link::greet() noexcept {
+  if (!channel_ || has_met_) return success();
+  LEND_TRYV(take_arrivals());
+  if (failure() != nullptr) return *failure();
+  if (oldest_ != 0) {  // something has come
+    if (greetings_.is_awaited()) {
+      LEND_TRYV(post({.kind = Note::Kind::credit}, {}));
+    }
+    greetings_.note_arrival();
+    has_met_ = true;
+  } else if (greetings_.is_due()) {
+    LEND_TRYV(post({.kind = Note::Kind::credit}, {}));
+    greetings_.note_sent();
+  }
   return success();
 }
 

@@ -3,6 +3,7 @@
 // has a receive for it. The thread of the group.
 #pragma once
 
+#include <channel/greetings.hpp>
 #include <group/note.hpp>
 #include <group/record.hpp>
 #include <group/stage.hpp>
@@ -28,11 +29,12 @@ namespace lend::group {
 struct LinkOptions {
   std::uint32_t message_bytes = 0;  // without the head
   std::uint32_t window = 0;
+  std::uint32_t greetings = 0;  // where a rank must send first
 
   /// Receives of a link: those of the window, and those for notes that only say something. At most
   /// two that say what was freed are on their way, because each is sent for half a window; and one
   /// that says that the peer has left or that its group is broken.
-  [[nodiscard]] std::uint32_t receives() const noexcept { return window + 3; }
+  [[nodiscard]] std::uint32_t receives() const noexcept { return window + 3 + greetings; }
   [[nodiscard]] std::size_t slot_bytes() const noexcept { return sizeof(Note) + message_bytes; }
 };
 
@@ -55,6 +57,17 @@ class Link {
 
   [[nodiscard]] Endpoint const& endpoint() const noexcept { return prepared_->endpoint(); }
   [[nodiscard]] Result<void> connect(RankCard const& peer);
+  /// To connect it by other means than endpoints, and give it to adopt().
+  [[nodiscard]] PreparedQueuePair take_queue_pair() noexcept {
+    return prepared_->take_queue_pair();
+  }
+  [[nodiscard]] Result<void> adopt(QueuePair connected, RemoteRegion const& record);
+  /// Sends the greeting that is due, or the answer to the peer's. Before the first call.
+  /// Errors:  the link is broken.
+  [[nodiscard]] Result<void> greet() noexcept;
+  /// Whether both ends may send.
+  [[nodiscard]] bool has_met() const noexcept { return has_met_; }
+  [[nodiscard]] Deadline next_greeting() const noexcept { return greetings_.next(); }
 
   /// Takes what has come: notes that only say something are done with, the others wait.
   /// Errors:  as PendingWork::poll(): the link is broken.
@@ -137,6 +150,8 @@ class Link {
   std::array<std::optional<PendingWork>, Stage::shelves> reading_{};  // by lane
   bool is_question_old_ = false, is_answered_ = false;
   bool has_ended_ = false, peer_has_left_ = false;
+  bool has_met_ = false;  // where it was adopted
+  channel::Greetings greetings_{verbs::FirstSender::either};
   std::optional<Fault> fault_{};
 };
 

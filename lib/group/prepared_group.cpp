@@ -3,6 +3,7 @@
 #include <group/group_state.hpp>
 #include <lend/base/stop.hpp>
 #include <lend/group/prepared_group.hpp>
+#include <network/socket.hpp>
 
 #include <string>
 #include <utility>
@@ -40,7 +41,7 @@ std::span<RankCard const> PreparedGroup::cards() const noexcept {
   return state_->cards();
 }
 
-Result<Group> PreparedGroup::handshake(std::span<RankCard const> theirs) && {
+Result<Group> PreparedGroup::handshake(std::span<RankCard const> theirs, Deadline deadline) && {
   if (state_ == nullptr)
     return Error{Errc::stale_handle, "this PreparedGroup was moved from or connected before"};
   if (theirs.size() != state_->ranks().size)
@@ -48,7 +49,9 @@ Result<Group> PreparedGroup::handshake(std::span<RankCard const> theirs) && {
                                              " cards for " + std::to_string(state_->ranks().size) +
                                              " ranks: give one for each, in their order"};
   auto state = std::move(state_);
-  LEND_TRYV(state->connect(theirs));
+  LEND_TRYV(state->connect(theirs, deadline, [](std::span<int const> descriptors, Deadline until) {
+    return network::sleep_on(descriptors, until);
+  }));
   return Group{std::move(state)};
 }
 

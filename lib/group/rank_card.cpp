@@ -9,8 +9,9 @@ namespace lend {
 
 std::array<std::byte, RankCard::encoded_size> RankCard::encode() const noexcept {
   std::array<std::byte, encoded_size> bytes{};
-  auto const rest = std::ranges::copy(endpoint.encode(), bytes.begin()).out;
-  std::ranges::copy(record.encode(), rest);
+  auto rest = std::ranges::copy(endpoint.encode(), bytes.begin()).out;
+  rest = std::ranges::copy(record.encode(), rest).out;
+  std::ranges::copy(address.encode(), rest);
   return bytes;
 }
 
@@ -19,8 +20,9 @@ Result<RankCard> RankCard::decode(std::span<std::byte const> bytes) {
     return Error{Errc::incompatible_peer, "a rank's card has " + std::to_string(encoded_size) +
                                               " bytes, not " + std::to_string(bytes.size())};
   LEND_TRY(endpoint, Endpoint::decode(bytes.first(Endpoint::encoded_size)));
-  LEND_TRY(record, RemoteRegion::decode(bytes.subspan(Endpoint::encoded_size)));
-  return RankCard{endpoint, record};
+  LEND_TRY(record,
+           RemoteRegion::decode(bytes.subspan(Endpoint::encoded_size, RemoteRegion::encoded_size)));
+  return RankCard{endpoint, record, LinkAddress::decode(bytes.last<LinkAddress::encoded_size>())};
 }
 
 }  // namespace lend

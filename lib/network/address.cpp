@@ -16,7 +16,9 @@
 #include <cerrno>
 #include <charconv>
 #include <cstddef>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <memory>
 
 namespace lend::network {
@@ -185,6 +187,20 @@ Result<std::vector<OwnAddress>> own_addresses() {
   }
   std::ranges::stable_partition(found, &OwnAddress::is_ipv4);
   return found;
+}
+
+Result<std::vector<OwnAddress>> own_addresses_of_iwarp(Gid const& gid) {
+  std::array<char, 18> hardware{};
+  std::snprintf(hardware.data(), hardware.size(), "%02x:%02x:%02x:%02x:%02x:%02x", gid[0], gid[1],
+                gid[2], gid[3], gid[4], gid[5]);
+  LEND_TRY(own, own_addresses());
+  std::erase_if(own, [&](OwnAddress const& one) {
+    std::ifstream file{"/sys/class/net/" + one.interface + "/address"};
+    std::string address;
+    file >> address;
+    return address != hardware.data();
+  });
+  return own;
 }
 
 }  // namespace lend::network

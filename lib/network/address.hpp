@@ -3,6 +3,7 @@
 #pragma once
 
 #include <lend/base/result.hpp>
+#include <lend/verbs/gid.hpp>
 
 #include <sys/socket.h>
 
@@ -71,5 +72,11 @@ struct OwnAddress {
 /// IPv4 first. Link-local IPv6 is left out: it names no link.
 /// Errors:  as errno of getifaddrs(3).
 [[nodiscard]] Result<std::vector<OwnAddress>> own_addresses();
+
+/// Those of the interfaces with this hardware address: of an iWARP port, whose GID begins with it.
+/// rdma_cm finds the device of an IP address so.
+/// Errors:  as own_addresses().
+/// Source:  Linux include/rdma/ib_addr.h, iw_addr_get_sgid().
+[[nodiscard]] Result<std::vector<OwnAddress>> own_addresses_of_iwarp(Gid const& gid);
 
 }  // namespace lend::network

@@ -116,8 +116,10 @@ void DeskState::hand_out_cards() {
     if (one != nullptr) members.push_back(one);
   for (auto* const from : members) {
     for (auto const& card : from->cards)
-      if (auto* const to = seats_[card.rank]; to != nullptr)
-        to->theirs.push_back({from->rank, card.endpoint, card.record});
+      if (auto* const to = seats_[card.rank]; to != nullptr) {
+        to->theirs.push_back(card);
+        to->theirs.back().rank = from->rank;
+      }
     from->cards = {};
   }
   for (auto* const to : members) {

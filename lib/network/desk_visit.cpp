@@ -36,10 +36,12 @@ Deadline time_to_ask(Deadline deadline) {
 
 }  // namespace
 
-DeskVisit::DeskVisit(Seat const& seat, Deadline deadline) noexcept
+DeskVisit::DeskVisit(Seat const& seat, Secret secret, Sit sit, Deadline deadline) noexcept
     : rank_{seat.rank},
       size_{seat.size},
       desk_name_{seat.desk},
+      secret_{std::move(secret)},
+      sit_{std::move(sit)},
       deadline_{deadline},
       asks_at_{time_to_ask(deadline)} {}
 
@@ -49,26 +51,31 @@ Result<DeskVisit> DeskVisit::sit(Seat const& asked, Terms const& terms, Deadline
   LEND_TRY(seat, find_desk(asked, deadline));
   LEND_TRYV(check(seat));
   LEND_TRY(secret, Secret::of(seat.secret));
-  DeskVisit meeting{seat, deadline};
+  DeskVisit meeting{seat, std::move(secret), Sit{seat.group, seat.rank, seat.size, terms, coming},
+                    deadline};
   if (seat.rank == 0 && !seat.desk_is_served) {
     LEND_TRY(own, Secret::of(seat.secret));
     LEND_TRY(desk, DeskState::open(seat.desk, seat.group, std::move(own)));
     LEND_TRYV(desk->begin(seat.size, deadline));
     meeting.desk_ = std::move(desk);
   }
-  Sit const sit{seat.group, seat.rank, seat.size, terms, coming};
+  LEND_TRYV(meeting.sit_again());
+  return meeting;
+}
+
+Result<void> DeskVisit::sit_again() {
   for (;;) {
-    auto const sat = meeting.sit_once(secret, sit);
-    if (sat) return meeting;
+    auto const sat = sit_once();
+    if (sat) return sat;
     // No desk yet, or one that is full or between two meetings: the next attempt may succeed.
     if (sat.error() != Errc::peer_lost) return sat.error();
-    meeting.awaited_ = sat.error().message();
-    LEND_TRYV(wait_for({}, sooner(deadline, within(back_off()))));
-    if (deadline.has_passed()) return meeting.gave_up();
+    awaited_ = sat.error().message();
+    LEND_TRYV(wait_for({}, sooner(deadline_, within(back_off()))));
+    if (deadline_.has_passed()) return gave_up();
   }
 }
 
-Result<void> DeskVisit::sit_once(Secret const& secret, Sit const& sit) {
+Result<void> DeskVisit::sit_once() {
   Waiting const waiting{deadline_, desk_.get()};
   if (desk_) {
     LEND_TRY(within_process, desk_->connect_within());
@@ -81,9 +88,9 @@ Result<void> DeskVisit::sit_once(Secret const& secret, Sit const& sit) {
       return Error{user.error().code(), about_peer(socket_.address, user.error().message())};
   }
   reader_ = std::make_unique<FrameReader>();
-  LEND_TRY(sealing, prove_each_other(socket_, *reader_, secret, Purpose::sit, waiting));
+  LEND_TRY(sealing, prove_each_other(socket_, *reader_, secret_, Purpose::sit, waiting));
   sealing_ = std::move(sealing);
-  LEND_TRYV(offer(socket_, encode(sit, sealing_.get()), waiting));
+  LEND_TRYV(offer(socket_, encode(sit_, sealing_.get()), waiting));
   reader_->restart();
   LEND_TRYV(receive_frame(socket_, *reader_, waiting));
   if (reader_->kind() != FrameKind::status) return refused(socket_, "sent a frame out of turn");
@@ -181,7 +188,24 @@ Result<bool> DeskVisit::confirm() {
   return true;
 }
 
+Result<void> DeskVisit::sleep_on(std::span<int const> descriptors, Deadline deadline) {
+  std::vector<pollfd> polled{{socket_.fd.get(), POLLIN, 0},
+                             {desk_ ? desk_->descriptor() : -1, POLLIN, 0}};
+  for (int const descriptor : descriptors) polled.push_back({descriptor, POLLIN, 0});
+  LEND_TRYV(wait_for(polled, deadline));
+  if (polled[1].revents != 0) {
+    LEND_TRYV(desk_->serve());
+  }
+  if (polled[0].revents == 0) return success();
+  LEND_TRYV(next_frame());
+  if (reader_->kind() != FrameKind::status) return refused(socket_, "sent a frame out of turn");
+  LEND_TRYV(take_withdrawal());
+  is_withdrawn_ = true;
+  return Error{Errc::peer_lost, awaited_};
+}
+
 bool DeskVisit::begins_again(std::string const& why) {
+  if (std::exchange(is_withdrawn_, false)) return true;
   auto const deadline = std::exchange(deadline_, sooner(deadline_, within(loss_patience)));
   auto const said = next_frame();
   deadline_ = deadline;

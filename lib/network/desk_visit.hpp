@@ -53,6 +53,10 @@ class DeskVisit {
   /// Errors:  timed_out, cancelled  names the missing ranks. peer_lost  the desk is gone.
   ///          incompatible_peer     the ranks do not have the same links.
   [[nodiscard]] Result<std::optional<Proposal>> swap(std::span<Card const> cards);
+  /// Until one of the descriptors is readable, or the deadline; serves the desk meanwhile.
+  /// Errors:  what was asked of this rank is withdrawn, and begins_again() is true; or the desk
+  ///          ended the meeting, or is gone.
+  [[nodiscard]] Result<void> sleep_on(std::span<int const> descriptors, Deadline deadline);
   /// Says that all links are connected. True: all are, at all ranks. False: again.
   /// Errors:  those of swap(). This rank is in no group then.
   [[nodiscard]] Result<bool> confirm();
@@ -61,10 +65,13 @@ class DeskVisit {
   /// and tells the desk, and by it the others, why.
   [[nodiscard]] bool begins_again(std::string const& why);
   void give_up(std::string const& why);
+  /// After give_up(): comes again, as one that was started again does.
+  /// Errors:  those of sit().
+  [[nodiscard]] Result<void> sit_again();
 
  private:
-  DeskVisit(Seat const& seat, Deadline deadline) noexcept;
-  [[nodiscard]] Result<void> sit_once(Secret const& secret, Sit const& sit);
+  DeskVisit(Seat const& seat, Secret secret, Sit sit, Deadline deadline) noexcept;
+  [[nodiscard]] Result<void> sit_once();
   [[nodiscard]] Result<void> send(Frame const& frame);
   /// The next frame that is no answer to a question.
   [[nodiscard]] Result<void> next_frame();
@@ -80,13 +87,16 @@ class DeskVisit {
 
   std::uint32_t rank_, size_;
   std::string desk_name_;
+  Secret secret_;
+  Sit sit_;
   Deadline deadline_, asks_at_;
   std::unique_ptr<DeskState> desk_{};  // where this rank serves it
   Socket socket_{};
   std::unique_ptr<Sealing> sealing_{};
   std::unique_ptr<FrameReader> reader_ = std::make_unique<FrameReader>();  // keeps its place
   bool has_asked_ = false;
-  std::string awaited_{};  // what the desk said last
+  bool is_withdrawn_ = false;  // sleep_on() has heard it
+  std::string awaited_{};      // what the desk said last
 };
 
 /// Whether there can be such a seat.

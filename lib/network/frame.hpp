@@ -21,6 +21,7 @@
 #include <network/secret.hpp>
 
 #include <lend/base/result.hpp>
+#include <lend/network/link_address.hpp>
 #include <lend/verbs/endpoint.hpp>
 #include <lend/verbs/remote_region.hpp>
 
@@ -49,7 +50,8 @@ inline constexpr std::size_t sit_bytes = frame_header_bytes + 2 + group_name_max
 inline constexpr std::size_t members_per_frame = 64;
 inline constexpr std::size_t members_bytes = frame_header_bytes + 18 + members_per_frame * 4;
 inline constexpr std::size_t cards_per_frame = 16;
-inline constexpr std::size_t card_bytes = 4 + Endpoint::encoded_size + RemoteRegion::encoded_size;
+inline constexpr std::size_t card_bytes =
+    4 + Endpoint::encoded_size + RemoteRegion::encoded_size + LinkAddress::encoded_size;
 inline constexpr std::size_t cards_bytes = frame_header_bytes + 6 + cards_per_frame * card_bytes;
 inline constexpr std::size_t part_bytes_max = 1024;
 inline constexpr std::size_t part_frame_bytes = frame_header_bytes + 3 + part_bytes_max;

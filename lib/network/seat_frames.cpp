@@ -68,6 +68,7 @@ Frame encode_cards(std::uint32_t total, std::span<Card const> cards, Sealing* se
     writer.u32(card.rank);
     writer.bytes(card.endpoint.encode());
     writer.bytes(card.record.encode());
+    writer.bytes(card.address.encode());
   }
   LEND_ASSERT(writer.ok());
   return frame_of(FrameKind::cards, payload, sealing);
@@ -135,7 +136,10 @@ Result<CardsFrame> cards_in(FrameReader const& reader) {
     in.bytes(record_bytes);
     auto const record = RemoteRegion::decode(record_bytes);
     if (!record) return foreign_frame("sent bad memory: " + record.error().message());
-    frame.cards.push_back({rank, endpoint.value(), record.value()});
+    std::array<std::byte, LinkAddress::encoded_size> address_bytes{};
+    in.bytes(address_bytes);
+    frame.cards.push_back(
+        {rank, endpoint.value(), record.value(), LinkAddress::decode(address_bytes)});
   }
   LEND_ASSERT(in.ok());
   return frame;

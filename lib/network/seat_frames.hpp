@@ -7,7 +7,8 @@
 //   members:  4 generation, 8 finished_by_all, 4 how many there are in all, 2 how many of them are
 //             in this frame (none: all ranks are), 64 × 4 rank, padded with zeros
 //   cards:    4 how many there are in all, 2 how many of them are in this frame, 16 × (4 rank,
-//             56 Endpoint::encode(), 32 RemoteRegion::encode()), padded with zeros
+//             56 Endpoint::encode(), 32 RemoteRegion::encode(), 34 LinkAddress::encode()), padded
+//             with zeros
 #pragma once
 
 #include <network/frame.hpp>
@@ -60,6 +61,7 @@ struct Card {
   std::uint32_t rank = 0;
   Endpoint endpoint{};
   RemoteRegion record{};  ///< memory that the other may read
+  LinkAddress address{};  ///< where it is awaited, if endpoints do not connect
 };
 
 /// Some of the members.

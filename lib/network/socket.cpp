@@ -173,6 +173,13 @@ Result<bool> wait_for(std::span<pollfd> descriptors, Deadline deadline) {
   }
 }
 
+Result<void> sleep_on(std::span<int const> descriptors, Deadline deadline) {
+  std::vector<pollfd> polled;
+  for (int const descriptor : descriptors) polled.push_back({descriptor, POLLIN, 0});
+  LEND_TRYV(wait_for(polled, deadline));
+  return success();
+}
+
 Result<Socket> open_listening(std::span<SocketAddress const> candidates) {
   LEND_ASSERT(!candidates.empty());
   auto first = listen_at(candidates.front());

@@ -19,6 +19,9 @@ namespace lend::network {
 /// when the deadline has passed already. An interrupted poll goes on.
 /// Errors:  exhausted, system_failed.
 [[nodiscard]] Result<bool> wait_for(std::span<pollfd> descriptors, Deadline deadline);
+/// Until one is readable, or the deadline.
+/// Errors:  as wait_for().
+[[nodiscard]] Result<void> sleep_on(std::span<int const> descriptors, Deadline deadline);
 
 /// A socket and the address at its other end, or for a listener at this one.
 struct Socket {

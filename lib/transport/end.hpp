@@ -10,12 +10,12 @@
 #pragma once
 
 #include <channel/credits.hpp>
+#include <channel/greetings.hpp>
 #include <lend/transport/transport.hpp>
 #include <transport/held.hpp>
 #include <transport/line.hpp>
 #include <verbs/handles.hpp>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -25,41 +25,10 @@
 
 namespace lend::transport {
 
-/// As often an end greets, at most. All but the first may be unread while credits come.
-inline constexpr std::uint32_t greetings_max = 4;
+using channel::Greetings, channel::greetings_max;
+
 /// Receives beside those of the window: for credits, for the finish, and for greetings.
 inline constexpr std::uint32_t word_receives = channel::credit_words_max + 1 + greetings_max - 1;
-
-/// The greetings that an end owes, or is owed.
-class Greetings {
- public:
-  explicit Greetings(verbs::FirstSender first) noexcept
-      : own_{first == verbs::FirstSender::own ? greetings_max : 0},
-        peers_{first == verbs::FirstSender::peer ? greetings_max : 0},
-        is_awaited_{first == verbs::FirstSender::peer} {}
-
-  [[nodiscard]] bool is_awaited() const noexcept { return is_awaited_; }
-  [[nodiscard]] bool is_due() const noexcept { return own_ > 0 && next_.has_passed(); }
-  [[nodiscard]] Deadline next() const noexcept { return own_ > 0 ? next_ : Deadline::never(); }
-  void note_sent() noexcept {
-    --own_;
-    next_ = within(pause_);
-    pause_ *= 10;
-  }
-  /// Something came, and nothing more is owed.
-  void note_arrival() noexcept {
-    own_ = 0;
-    is_awaited_ = false;
-  }
-  /// Whether a credit that frees nothing is a greeting.
-  [[nodiscard]] bool take() noexcept { return peers_ > 0 && peers_-- > 0; }
-
- private:
-  std::uint32_t own_, peers_;
-  bool is_awaited_;
-  std::chrono::milliseconds pause_{5};
-  Deadline next_ = within(std::chrono::milliseconds{0});
-};
 
 class End final : private Lender {
  public:
@@ -68,12 +37,7 @@ class End final : private Lender {
     channel::CreditSizes out{}, in{};
     std::uint32_t header_bytes = 0;  ///< before each message, in a ring
   };
-  /// Where this end is the first sender, it greets at once, by a credit that frees nothing; where
-  /// the peer is, this end sends nothing before that has come. A greeting is repeated until the
-  /// peer has sent something, because SoftiWARP does not notice a frame that comes just after it
-  /// has accepted, before the next one comes.
-  /// Source: Linux drivers/infiniband/sw/siw/siw_cm.c, siw_accept(), which answers before the
-  ///         socket tells the queue pair of what it receives.
+  /// A greeting is a credit that frees nothing.
   End(std::unique_ptr<Line> line, TransportLimits const& limits, Sizes const& sizes,
       verbs::FirstSender first = verbs::FirstSender::either);
   ~End();

@@ -10,7 +10,7 @@ using namespace lend;
 using namespace lend::test;
 
 TEST_CASE("posted collectives of a warm group take nothing from the heap", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   std::vector<Context> devices;
   auto ranks = group_of(2, {}, &devices);
   std::array const domains{must(devices[0].allocate_protection_domain()),

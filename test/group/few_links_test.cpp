@@ -30,7 +30,7 @@ bool are_linked(std::uint32_t one, std::uint32_t other, std::uint32_t size) {
 }  // namespace
 
 TEST_CASE("a rank has cards for its links, and for no other rank", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   ProtectionDomain const domain = must(open_test_device().allocate_protection_domain());
   auto const prepared = must(PreparedGroup::prepare(domain, 3, 11, few_links));
   for (std::uint32_t rank = 0; rank < 11; ++rank)
@@ -39,7 +39,7 @@ TEST_CASE("a rank has cards for its links, and for no other rank", "[group]") {
 
 TEST_CASE("a rank that is missing is named by those that have a link to it, and then by theirs",
           "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   constexpr std::uint32_t size = 11, late = 4;
   auto ranks = group_of(size, few_links);
   on_each(ranks, [](Group& group) { expect(group.barrier(within(60s))); });
@@ -77,7 +77,7 @@ TEST_CASE("a rank that is missing is named by those that have a link to it, and 
 
 TEST_CASE("where no link leads to what is missing, the rank at the end of the chain is named",
           "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   constexpr std::uint32_t size = 11;
   auto ranks = group_of(size, few_links);
   // Rank 0 waits for rank 10, which waits for rank 9; that has a link to rank 8 and rank 1.
@@ -95,7 +95,7 @@ TEST_CASE("where no link leads to what is missing, the rank at the end of the ch
 
 TEST_CASE("a rank that ends in the middle of a call is named by those without a link to it, too",
           "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   std::uint32_t const size = 11, lost = 4;
   GroupOptions options = few_links;
   options.keep_alive = 0s;  // only the ranks' word can tell
@@ -111,7 +111,7 @@ TEST_CASE("a rank that ends in the middle of a call is named by those without a 
 
 TEST_CASE("a rank that has left is named by those without a link to it when it is needed",
           "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   std::uint32_t const size = 6, left = 4;
   auto ranks = group_of(size, few_links);
   on_each(ranks, [](Group& group) { expect(group.barrier(within(60s))); });
@@ -125,7 +125,7 @@ TEST_CASE("a rank that has left is named by those without a link to it when it i
 }
 
 TEST_CASE("where ranks make different calls, all others learn it in hops", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto ranks = group_of(11, few_links);
   on_each(ranks, [](Group& group) {
     std::vector<int> own{1}, all(group.rank() == 0 ? 11 : 0);
@@ -136,7 +136,7 @@ TEST_CASE("where ranks make different calls, all others learn it in hops", "[gro
 }
 
 TEST_CASE("a team whose members have no links is refused, by each of them", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto ranks = group_of(8, few_links);
   std::array const unlinked{0u, 4u, 3u}, linked{0u, 2u, 1u};
   for (auto const rank : unlinked) {
@@ -159,7 +159,7 @@ TEST_CASE("a team whose members have no links is refused, by each of them", "[gr
 }
 
 TEST_CASE("ranks with few links join at a desk, and rejoin when all have come", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   constexpr std::uint32_t size = 6;
   auto const desk = desk_name();
   auto const seat_of = [&](std::uint32_t rank) {
@@ -192,7 +192,7 @@ TEST_CASE("ranks with few links join at a desk, and rejoin when all have come", 
 }
 
 TEST_CASE("a rank that wants few links where the others have all is rejected", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto const desk = desk_name();
   std::array<std::optional<Error>, 2> failed{};
   {

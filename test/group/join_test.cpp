@@ -38,7 +38,7 @@ class Joining {
 
  private:
   Result<std::uint32_t> join(Seat const& seat, GroupOptions const& options, Deadline deadline) {
-    LEND_TRY(group, Group::join(domain_, seat, deadline, options));
+    LEND_TRY(group, Group::join(domain_, seat, deadline, here(options)));
     LEND_TRYV(group.barrier(within(60s)));
     return group.allreduce(sum<std::uint32_t>, group.rank(), within(60s));
   }
@@ -50,8 +50,8 @@ class Joining {
 }  // namespace
 
 TEST_CASE("ranks that join at rank 0's desk are one group", "[group]") {
-  if (lacks_groups()) return;
-  std::uint32_t const size = GENERATE(1u, 2u, 8u);
+  std::uint32_t const size = GENERATE(1u, 2u, 3u, 8u);
+  if (connects_slowly(size)) return;
   auto const desk = GENERATE(desk_name(), free_port());
   CAPTURE(size, desk);
 
@@ -62,7 +62,7 @@ TEST_CASE("ranks that join at rank 0's desk are one group", "[group]") {
 }
 
 TEST_CASE("the records of ranks that joined at a desk can be read", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto const desk = desk_name();
   std::atomic<bool> is_asked{false};
   std::array<std::optional<Error>, 2> failed{};
@@ -99,7 +99,7 @@ TEST_CASE("the records of ranks that joined at a desk can be read", "[group]") {
 
 TEST_CASE("a rank with other options than the first that sat is rejected with both values",
           "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto const desk = desk_name();
   GroupOptions other;
   other.message_bytes = 8192;
@@ -113,7 +113,6 @@ TEST_CASE("a rank with other options than the first that sat is rejected with bo
 }
 
 TEST_CASE("a group whose rank is missing at the deadline names it, and leaves nothing", "[group]") {
-  if (lacks_groups()) return;
   auto const desk = desk_name();
   Joining first{seat_of(desk, 0, 3), {}, within(500ms)};
   Joining second{seat_of(desk, 2, 3), {}, within(500ms)};

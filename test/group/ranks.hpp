@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <future>
 #include <optional>
 #include <string>
 #include <thread>
@@ -31,9 +32,22 @@ inline bool says(Error const& error, std::string const& words) {
   return error.message().find(words) != std::string::npos;
 }
 
-/// Whether the device cannot connect by endpoints; then the test is skipped.
-inline bool lacks_groups() {
-  return lacks(open_test_device(), &DeviceCapabilities::endpoints);
+/// Whether so many ranks take too long to connect: by rdma_cm, on an emulated device.
+inline bool connects_slowly(std::uint32_t size) {
+  return size > 3 && !open_test_device().capabilities().endpoints;
+}
+/// The same of the other tests, which are skipped there: those that do not ask show how groups do.
+inline bool connects_slowly() {
+  auto const device = open_test_device();
+  if (device.capabilities().endpoints) return false;
+  skip(device, "connects by rdma_cm, and few tests do that for groups");
+  return true;
+}
+
+/// `options` with what the device needs.
+inline GroupOptions here(GroupOptions options = {}) {
+  options.connector = group_connector();
+  return options;
 }
 
 /// The error of `call`, which times out and is made again until that says enough: a slow device may
@@ -56,15 +70,20 @@ inline std::vector<Group> group_of(std::uint32_t size, GroupOptions const& optio
     if (devices != nullptr) devices->push_back(context);
     ProtectionDomain const domain = must(context.allocate_protection_domain());
     if (domains != nullptr) domains->push_back(domain);
-    prepared.push_back(must(PreparedGroup::prepare(domain, rank, size, options)));
+    prepared.push_back(must(PreparedGroup::prepare(domain, rank, size, here(options))));
   }
   std::vector<std::vector<RankCard>> theirs(size);
   for (std::uint32_t to = 0; to < size; ++to)
     for (std::uint32_t from = 0; from < size; ++from)
       theirs[to].push_back(prepared[from].cards()[to]);
-  std::vector<Group> ranks;
+  // Where endpoints do not connect, each waits until all others connect, too.
+  std::vector<std::future<Result<Group>>> connecting;
   for (std::uint32_t rank = 0; rank < size; ++rank)
-    ranks.push_back(must(std::move(prepared[rank]).handshake(theirs[rank])));
+    connecting.push_back(std::async(std::launch::async, [&, rank] {
+      return std::move(prepared[rank]).handshake(theirs[rank], within(patience));
+    }));
+  std::vector<Group> ranks;
+  for (auto& each : connecting) ranks.push_back(must(each.get()));
   return ranks;
 }
 

@@ -59,7 +59,6 @@ void check_together(Group& group) {
 
 TEST_CASE("the ranks that are left rejoin as fewer, numbered in the order of their seats",
           "[group]") {
-  if (lacks_groups()) return;
   auto const lost = GENERATE(1u, 3u);
   Broken group{4, lost};
   on_each(group.ranks, [](Group& each) {
@@ -90,7 +89,6 @@ TEST_CASE("the ranks that are left rejoin as fewer, numbered in the order of the
 }
 
 TEST_CASE("a rank that was started again takes the seat of the lost one", "[group]") {
-  if (lacks_groups()) return;
   Broken group{3, 1};
   // This one is ahead: what the last call needed from the others came, and what it sent did not.
   std::array<int, 1> value{7};
@@ -103,7 +101,7 @@ TEST_CASE("a rank that was started again takes the seat of the lost one", "[grou
 
   std::optional<Result<Group>> again;
   std::jthread newcomer{[&, domain = must(open_test_device().allocate_protection_domain())] {
-    again.emplace(Group::join(domain, group.left, within(60s)));
+    again.emplace(Group::join(domain, group.left, within(60s), here()));
   }};
   group.rejoin({.at_least = 2, .patience = 60s});
   newcomer.join();
@@ -122,7 +120,7 @@ TEST_CASE("a rank that was started again takes the seat of the lost one", "[grou
 
 TEST_CASE("ranks rejoin in the middle of a call, which is abandoned, and again after that",
           "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto const desk = desk_name();
   Broken group{3, 0};
   for (Seat& seat : group.seats) seat.rank -= 1, seat.size = 2, seat.desk = desk;
@@ -137,7 +135,7 @@ TEST_CASE("ranks rejoin in the middle of a call, which is abandoned, and again a
 }
 
 TEST_CASE("the last rank that is left is a group", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   Broken group{2, 1};
   group.rejoin({.at_least = 1, .patience = 0s});
   CHECK(group.ranks[0].size() == 1);
@@ -150,7 +148,7 @@ TEST_CASE("the last rank that is left is a group", "[group]") {
 }
 
 TEST_CASE("a rank that could not rejoin can try again", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   Broken group{3, 1};
   auto const late = error_of(group.ranks[0].rejoin(group.seats[0], within(500ms)));
   CHECK(late == Errc::timed_out);
@@ -171,7 +169,7 @@ TEST_CASE("a rank that could not rejoin can try again", "[group]") {
 }
 
 TEST_CASE("a forked child does not rejoin in its parent's place", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto ranks = group_of(1);
   PeerProcess child{[&ranks](Wire const&) {
     return error_of(ranks[0].rejoin({}, within(1s))) == Errc::system_failed ? 0 : 1;

@@ -30,8 +30,8 @@ Error error_naming(std::size_t count, Team const& team, Call const& call) {
 }  // namespace
 
 TEST_CASE("a time-out names the ranks that have not come, and what they are in", "[group]") {
-  if (lacks_groups()) return;
-  auto const size = GENERATE(4u, 7u, 16u);
+  auto const size = GENERATE(3u, 4u, 7u, 16u);
+  if (connects_slowly(size)) return;
   auto ranks = group_of(size);
   on_each(ranks, [](Group& group) {
     expect(group.allreduce(sum<int>, 1, within(60s)).has_value(), "sum");
@@ -64,7 +64,7 @@ TEST_CASE("a time-out names the ranks that have not come, and what they are in",
 }
 
 TEST_CASE("a rank that is in another team's call is told from one that has come", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto ranks = group_of(4);
   std::array const low{0u, 1u, 2u};
   std::array const pair{2u, 3u};
@@ -93,7 +93,7 @@ TEST_CASE("a rank that is in another team's call is told from one that has come"
 TEST_CASE(
     "a rank that is through a call is never named as missing in it, though its record changes",
     "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   constexpr std::uint32_t size = 5;
   auto ranks = group_of(size);
   std::array<std::atomic<int>, size> done{};
@@ -120,7 +120,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a call that only looks asks no device", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto ranks = group_of(4);
   auto const error = error_of(ranks[0].barrier(within(0s)));
   CHECK(error == Errc::timed_out);
@@ -134,7 +134,7 @@ TEST_CASE("a call that only looks asks no device", "[group]") {
 
 TEST_CASE("a rank that has left is told of, but not as missing: it may have come before",
           "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto ranks = group_of(4);
   std::array<int, 1> const own{1};
   std::array<int, 4> all{};
@@ -147,7 +147,7 @@ TEST_CASE("a rank that has left is told of, but not as missing: it may have come
 }
 
 TEST_CASE("of many missing ranks the first are told in full", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto ranks = group_of(12);
   auto const error = error_of(ranks[0].barrier(within(1ms)));
   CHECK(missing(ranks[0]).size() == 11);

@@ -21,7 +21,7 @@ struct Thrown {};
 }  // namespace
 
 TEST_CASE("bytes of a posted collective are on loan until it is over", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   ScopeRanks ranks{2};
   auto mine = ranks.values(0, 4), theirs = ranks.values(1, 4);
   GroupScope scope{ranks.groups[0]}, other{ranks.groups[1]};
@@ -55,7 +55,7 @@ TEST_CASE("bytes of a posted collective are on loan until it is over", "[group]"
 }
 
 TEST_CASE("what is only sent is lent shared", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   ScopeRanks ranks{3};
   auto values = ranks.values(0, 4);
   GroupScope scope{ranks.groups[0]};
@@ -68,7 +68,7 @@ TEST_CASE("what is only sent is lent shared", "[group]") {
 }
 
 TEST_CASE("nothing is posted while a call that timed out is under way", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   ScopeRanks ranks{2};
   CHECK(error_of(ranks.groups[0].barrier(within(1ms))) == Errc::timed_out);
   GroupScope scope{ranks.groups[0]};
@@ -80,7 +80,7 @@ TEST_CASE("nothing is posted while a call that timed out is under way", "[group]
 }
 
 TEST_CASE("a scope whose member never comes ends at its bound, with all bytes", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   ScopeRanks ranks{3};
   auto first = ranks.values(0, 2000), second = ranks.values(0, 3);
   auto const begun = std::chrono::steady_clock::now();
@@ -129,7 +129,7 @@ TEST_CASE("a scope whose member never comes ends at its bound, with all bytes", 
 }
 
 TEST_CASE("a scope that an exception leaves waits for members that are about to come", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   ScopeRanks ranks{2};
   auto sent = ranks.values(0, 3);
   try {
@@ -146,7 +146,7 @@ TEST_CASE("a scope that an exception leaves waits for members that are about to 
 
 TEST_CASE("the handle whose collective broke the group says why, those behind it that it did",
           "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   ScopeRanks ranks{3};
   if (ranks.devices[0].kind() != DeviceKind::soft)
     return skip(ranks.devices[0], "faults are planned");
@@ -171,7 +171,7 @@ TEST_CASE("the handle whose collective broke the group says why, those behind it
 
 TEST_CASE("whichever request of posted long values finds its peer dead, their bytes come back",
           "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   if (auto const device = open_test_device(); device.kind() != DeviceKind::soft)
     return skip(device, "faults are planned");
   auto const request = GENERATE(range(std::uint64_t{1}, std::uint64_t{13}));
@@ -191,7 +191,7 @@ TEST_CASE("whichever request of posted long values finds its peer dead, their by
 }
 
 TEST_CASE("no more collectives are posted than fit", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   ScopeRanks ranks{2};
   {
     GroupScope scope{ranks.groups[0]};
@@ -207,7 +207,7 @@ TEST_CASE("no more collectives are posted than fit", "[group]") {
 }
 
 TEST_CASE("a group that ends takes its posted collectives along", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   ScopeRanks ranks{2};
   auto values = ranks.values(0, 3);
   Team both = must(ranks.groups[0].team(std::array{1u, 0u}));
@@ -223,7 +223,7 @@ TEST_CASE("a group that ends takes its posted collectives along", "[group]") {
 }
 
 TEST_CASE("a group that broke and ended says why it broke", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   ScopeRanks ranks{2};
   GroupScope scope{ranks.groups[0]};
   auto pending = must(scope.post_barrier());
@@ -235,7 +235,7 @@ TEST_CASE("a group that broke and ended says why it broke", "[group]") {
 }
 
 TEST_CASE("the scope of a forked child gives back what is lent there", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   ScopeRanks ranks{2};
   auto values = ranks.values(0, 1);
   GroupScope scope{ranks.groups[0]};
@@ -252,7 +252,7 @@ TEST_CASE("the scope of a forked child gives back what is lent there", "[group]"
 }
 
 TEST_CASE("what is wrong with a posted collective is refused, and nothing is lent", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   ScopeRanks ranks{2};
   auto values = ranks.values(0, 4), more = ranks.values(0, 4);
   GroupScope scope{ranks.groups[0]};

@@ -81,7 +81,7 @@ struct ScaledSum {
 }  // namespace
 
 TEST_CASE("posted collectives compute what a serial program would", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto const size = GENERATE(1u, 2u, 3u, 5u, 8u);
   auto const seed = seeds(1).front();
   CAPTURE(size, seed);
@@ -94,7 +94,7 @@ TEST_CASE("posted collectives compute what a serial program would", "[group]") {
 }
 
 TEST_CASE("posted collectives of long values do, too, in any domain", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto const size = GENERATE(2u, 3u, 5u);
   auto const where = GENERATE(ValuesIn::other_domains, ValuesIn::domains_of_groups);
   auto const seed = seeds(1).front();
@@ -105,7 +105,7 @@ TEST_CASE("posted collectives of long values do, too, in any domain", "[group]")
 }
 
 TEST_CASE("long values next to those that are received stay as they are", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   ScopeRanks ranks{3};
   constexpr std::size_t before = 5, count = 20'000, behind = 7;
   on_each(ranks.groups, [&](Group& group) {
@@ -123,7 +123,7 @@ TEST_CASE("long values next to those that are received stay as they are", "[grou
 }
 
 TEST_CASE("a rank that has read goes on to the next that it can read", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   GroupOptions options;
   options.keep_alive = {};  // whose wake-ups would hide one that is lost
   ScopeRanks ranks{3, options};
@@ -152,7 +152,7 @@ TEST_CASE("a rank that has read goes on to the next that it can read", "[group]"
 }
 
 TEST_CASE("a posted collective agrees with the same call of another member", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   ScopeRanks ranks{2};
   on_each(ranks.groups, [&](Group& group) {
     auto sums = ranks.values(group.rank(), 3);
@@ -172,7 +172,7 @@ TEST_CASE("a posted collective agrees with the same call of another member", "[g
 }
 
 TEST_CASE("collectives of several teams are carried out in the order of their posts", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   ScopeRanks ranks{3};
   on_each(ranks.groups, [&](Group& group) {
     std::uint32_t const rank = group.rank();
@@ -194,7 +194,7 @@ TEST_CASE("collectives of several teams are carried out in the order of their po
 }
 
 TEST_CASE("a scope keeps the operation of a posted collective", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   ScopeRanks ranks{2};
   auto values = ranks.values(0, 1);
   GroupScope scope{ranks.groups[0]};
@@ -209,7 +209,7 @@ TEST_CASE("a scope keeps the operation of a posted collective", "[group]") {
 }
 
 TEST_CASE("a poll goes no further than what was posted, however far the others are", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto const [window, ahead, own] =
       GENERATE(table<std::uint32_t, std::size_t, std::size_t>({{4, 3, 2}, {8, 8, 5}}));
   GroupOptions options;

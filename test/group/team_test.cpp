@@ -63,7 +63,7 @@ void check_team(Team& team) {
 }  // namespace
 
 TEST_CASE("a team of any ranks in any order computes what a group of them would", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto const size = GENERATE(1u, 2u, 5u, 16u);
   auto const seed = seeds(1).front();
   std::mt19937_64 random{seed};
@@ -81,7 +81,7 @@ TEST_CASE("a team of any ranks in any order computes what a group of them would"
 }
 
 TEST_CASE("teams that share ranks do not take each other's messages", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   constexpr std::uint32_t size = 6;
   auto ranks = group_of(size);
   std::array const low{0u, 1u, 2u, 3u}, high{2u, 3u, 4u, 5u}, turned{3u, 2u, 1u, 0u};
@@ -114,7 +114,7 @@ TEST_CASE("teams that share ranks do not take each other's messages", "[group]")
 }
 
 TEST_CASE("a team's barrier waits for its members, and for no other rank", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto ranks = group_of(4);
   std::array const members{3u, 1u};
   auto three = must(ranks[3].team(members)), one = must(ranks[1].team(members));
@@ -129,7 +129,7 @@ TEST_CASE("a team's barrier waits for its members, and for no other rank", "[gro
 }
 
 TEST_CASE("the same list is the same team, and that of all ranks is the group", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto ranks = group_of(2);
   std::array const both{0u, 1u}, turned{1u, 0u};
   {
@@ -145,7 +145,7 @@ TEST_CASE("the same list is the same team, and that of all ranks is the group", 
 }
 
 TEST_CASE("what is no team is refused, and nothing was sent", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto ranks = group_of(3);
   auto const why = [&](Ranks const& list) {
     auto const error = error_of(ranks[1].team(list));
@@ -164,7 +164,7 @@ TEST_CASE("what is no team is refused, and nothing was sent", "[group]") {
 }
 
 TEST_CASE("two teams whose numbers clash are not both made", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto ranks = group_of(9);
   // Found by trying: the hashes of these lists are the same.
   std::array const one{0u, 2u, 8u, 4u, 3u, 6u, 1u, 7u, 5u},
@@ -176,7 +176,7 @@ TEST_CASE("two teams whose numbers clash are not both made", "[group]") {
 }
 
 TEST_CASE("ranks that make different calls of a team are told both", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto ranks = group_of(3);
   std::array const members{2u, 0u};
   auto two = must(ranks[2].team(members)), zero = must(ranks[0].team(members));
@@ -187,7 +187,7 @@ TEST_CASE("ranks that make different calls of a team are told both", "[group]") 
 }
 
 TEST_CASE("a team whose group has ended says so", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto ranks = group_of(2);
   std::array const both{1u, 0u};
   auto team = must(ranks[0].team(both));

@@ -46,7 +46,7 @@ struct Large {
 }  // namespace
 
 TEST_CASE("an event of a rank's port ends no collective", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   std::vector<Context> devices;
   auto ranks = group_of(2, {}, &devices);
   if (devices[0].kind() != DeviceKind::soft) return skip(devices[0], "faults are planned");
@@ -60,7 +60,6 @@ TEST_CASE("an event of a rank's port ends no collective", "[group]") {
 }
 
 TEST_CASE("a collective that timed out goes on when it is called again", "[group]") {
-  if (lacks_groups()) return;
   auto ranks = group_of(2);
   std::array<int, 3> mine{1, 2, 3}, theirs{10, 20, 30};
 
@@ -81,7 +80,6 @@ TEST_CASE("a collective that timed out goes on when it is called again", "[group
 }
 
 TEST_CASE("a collective of long values that timed out goes on, too", "[group]") {
-  if (lacks_groups()) return;
   auto ranks = group_of(2);
   std::vector<int> mine(100'000, 1), theirs(100'000, 2);
   bool is_over_here = false, is_over_there = false;
@@ -99,7 +97,7 @@ TEST_CASE("a collective of long values that timed out goes on, too", "[group]") 
 
 TEST_CASE("whichever request of long collectives finds its peer dead, all ranks learn it",
           "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto const request = GENERATE(std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{3},
                                 std::uint64_t{5}, std::uint64_t{8}, std::uint64_t{13});
   std::vector<Context> devices;
@@ -117,7 +115,7 @@ TEST_CASE("whichever request of long collectives finds its peer dead, all ranks 
 }
 
 TEST_CASE("a call that goes on takes the operation of the call that was made again", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto ranks = group_of(2);
   std::array<int, 2> mine{1, 2}, theirs{10, 20};
   int first = 0, second = 0, other = 0;
@@ -130,7 +128,7 @@ TEST_CASE("a call that goes on takes the operation of the call that was made aga
 }
 
 TEST_CASE("an abandoned collective breaks the group, and its memory is the caller's", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto ranks = group_of(3);
   {
     std::vector<int> mine(5000, 1);
@@ -151,7 +149,7 @@ TEST_CASE("an abandoned collective breaks the group, and its memory is the calle
 }
 
 TEST_CASE("where no call is under way there is nothing to abandon", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto ranks = group_of(2);
   ranks[0].abandon();
   on_each(ranks, [](Group& group) { expect(group.barrier(within(10s))); });
@@ -160,7 +158,7 @@ TEST_CASE("where no call is under way there is nothing to abandon", "[group]") {
 }
 
 TEST_CASE("a collective that timed out in a team is abandoned by the group", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto ranks = group_of(3);
   Team pair = must(ranks[0].team(std::array{0u, 1u}));
   CHECK(error_of(pair.barrier(within(1ms))) == Errc::timed_out);
@@ -170,7 +168,7 @@ TEST_CASE("a collective that timed out in a team is abandoned by the group", "[g
 }
 
 TEST_CASE("a value whose call goes on is the first one", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto ranks = group_of(2);
   CHECK(error_of(ranks[0].allreduce(sum<int>, 1, within(1ms))) == Errc::timed_out);
   CHECK(must(ranks[1].allreduce(sum<int>, 2, within(10s))) == 3);
@@ -178,7 +176,7 @@ TEST_CASE("a value whose call goes on is the first one", "[group]") {
 }
 
 TEST_CASE("a cancelled collective goes on, too", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto ranks = group_of(2);
   Cancellation stopping;
   stopping.cancel();
@@ -188,7 +186,7 @@ TEST_CASE("a cancelled collective goes on, too", "[group]") {
 }
 
 TEST_CASE("ranks that make different calls are told both", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto ranks = group_of(2);
   std::array<int, 2> values{};
   CHECK(error_of(ranks[0].barrier(within(1ms))) == Errc::timed_out);
@@ -207,7 +205,7 @@ TEST_CASE("ranks that make different calls are told both", "[group]") {
 }
 
 TEST_CASE("other lengths, roots and operations are disagreements", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto ranks = group_of(2);
   std::array<int, 4> values{};
   auto const first = GENERATE(0, 1, 2);
@@ -221,7 +219,7 @@ TEST_CASE("other lengths, roots and operations are disagreements", "[group]") {
 }
 
 TEST_CASE("what is wrong with a call is refused, and nothing was sent", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto ranks = group_of(2);
   std::array<int, 4> four{}, more{};
   std::array<int, 2> two{};
@@ -238,7 +236,6 @@ TEST_CASE("what is wrong with a call is refused, and nothing was sent", "[group]
 }
 
 TEST_CASE("a rank that has left is named when it is needed", "[group]") {
-  if (lacks_groups()) return;
   auto ranks = group_of(3);
   on_each(ranks, [](Group& group) { expect(group.barrier(within(10s))); });
   ranks.pop_back();
@@ -252,7 +249,7 @@ TEST_CASE("a rank that has left is named when it is needed", "[group]") {
 }
 
 TEST_CASE("a rank that has left is named where something is sent to it", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto ranks = group_of(3);
   on_each(ranks, [](Group& group) { expect(group.barrier(within(10s))); });
   ranks.pop_back();
@@ -270,7 +267,7 @@ TEST_CASE("a rank that has left is named where something is sent to it", "[group
 }
 
 TEST_CASE("a rank that broke the group for a reason of its own is not lost", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   Context const context = open_test_device();
   ProtectionDomain const domain = must(context.allocate_protection_domain());
   auto const note = note_of_failure(1);
@@ -291,7 +288,6 @@ TEST_CASE("a rank that broke the group for a reason of its own is not lost", "[g
 }
 
 TEST_CASE("a rank whose group ends in the middle of a call is named by all", "[group]") {
-  if (lacks_groups()) return;
   GroupOptions options;
   options.keep_alive = 0s;  // nothing but its own word can tell
   auto ranks = group_of(5, options);
@@ -308,7 +304,7 @@ TEST_CASE("a rank whose group ends in the middle of a call is named by all", "[g
 }
 
 TEST_CASE("what one rank finds out all others name, also when it is gone itself", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   GroupOptions options;
   options.keep_alive = 0s;
   auto ranks = group_of(8, options);
@@ -327,7 +323,7 @@ TEST_CASE("what one rank finds out all others name, also when it is gone itself"
 }
 
 TEST_CASE("where a link fails between two that live, one of them is named by all", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   std::vector<Context> devices;
   auto ranks = group_of(4, {}, &devices);
   if (devices[0].kind() != DeviceKind::soft) return skip(devices[0], "faults are planned");
@@ -347,7 +343,7 @@ TEST_CASE("where a link fails between two that live, one of them is named by all
 }
 
 TEST_CASE("a rank that waits for one whose group is broken learns of the disagreement", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto ranks = group_of(3);
   CHECK(error_of(ranks[0].barrier(within(1ms))) == Errc::timed_out);
   CHECK(error_of(ranks[1].allreduce(sum<int>, 1, within(30s))) == Errc::disagreement);
@@ -360,7 +356,7 @@ TEST_CASE("a rank that waits for one whose group is broken learns of the disagre
 }
 
 TEST_CASE("a forked child makes no call of its parent's group, and ends it for nobody", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   auto ranks = group_of(2);
   CHECK(error_of(ranks[0].barrier(within(1ms))) == Errc::timed_out);
 
@@ -378,7 +374,7 @@ TEST_CASE("a forked child makes no call of its parent's group, and ends it for n
 }
 
 TEST_CASE("options and ranks out of range are refused", "[group]") {
-  if (lacks_groups()) return;
+  if (connects_slowly()) return;
   Context context = open_test_device();
   ProtectionDomain domain = must(context.allocate_protection_domain());
   CHECK(error_of(PreparedGroup::prepare(domain, 2, 2)) == Errc::invalid_argument);

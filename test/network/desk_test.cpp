@@ -95,7 +95,8 @@ TEST_CASE("one thread plays 300 ranks at a desk", "[network]") {
       came += frame.cards.size();
       CHECK(frame.total == expected);
       for (auto const& card : frame.cards)
-        if (card.endpoint != link(card.rank, rank) || card.record != memory(card.rank, rank))
+        if (card.endpoint != link(card.rank, rank) || card.record != memory(card.rank, rank) ||
+            card.address != address(card.rank, rank))
           FAIL("another link's endpoint");
     }
   }

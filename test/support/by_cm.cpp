@@ -11,6 +11,7 @@
 
 #ifdef LEND_TEST_HAS_CM
 #include <lend/cm/connector.hpp>
+#include <lend/cm/group_connector.hpp>
 #include <lend/cm/listener.hpp>
 #endif
 
@@ -51,6 +52,17 @@ std::optional<std::pair<QueuePair, QueuePair>> try_connect_by_cm(PreparedQueuePa
   return std::pair{must(std::move(connected)).queue_pair, std::move(accepted)};
 }
 
+GroupConnector const* group_connector() noexcept {
+  return &cm_group_connector();
+}
+
+Result<QueuePair> reach_by_cm(LinkAddress const& at, PreparedQueuePair queue_pair) {
+  auto const address = text_of(at.host) + ":" + std::to_string(at.port);
+  LEND_TRY(connected,
+           cm_connect(address, std::move(queue_pair), within(bound), {.private_data = at.key}));
+  return std::move(connected.queue_pair);
+}
+
 QueuePair accept_by_cm(PreparedQueuePair queue_pair,
                        std::function<void(std::string const&)> const& tell) {
   auto listener = listener_here();
@@ -75,6 +87,12 @@ namespace {
 
 std::optional<std::pair<QueuePair, QueuePair>> try_connect_by_cm(PreparedQueuePair,
                                                                  PreparedQueuePair) {
+  missing();
+}
+GroupConnector const* group_connector() noexcept {
+  return nullptr;
+}
+Result<QueuePair> reach_by_cm(LinkAddress const&, PreparedQueuePair) {
   missing();
 }
 QueuePair accept_by_cm(PreparedQueuePair, std::function<void(std::string const&)> const&) {

@@ -3,6 +3,9 @@
 // Without cm in this build the test fails. One thread at a time.
 #pragma once
 
+#include <lend/base/result.hpp>
+#include <lend/group/group_connector.hpp>
+#include <lend/network/link_address.hpp>
 #include <lend/verbs/queue_pair.hpp>
 
 #include <functional>
@@ -19,6 +22,12 @@ namespace lend::test {
 /// The same, where there are no others.
 [[nodiscard]] std::pair<QueuePair, QueuePair> connect_by_cm(PreparedQueuePair connector,
                                                             PreparedQueuePair acceptor);
+
+/// For GroupOptions::connector; null without cm.
+[[nodiscard]] GroupConnector const* group_connector() noexcept;
+
+/// Connects to where a rank is awaited, and shows the key.
+[[nodiscard]] Result<QueuePair> reach_by_cm(LinkAddress const& at, PreparedQueuePair queue_pair);
 
 /// Waits for a connector; `tell` is given the address.
 [[nodiscard]] QueuePair accept_by_cm(PreparedQueuePair queue_pair,

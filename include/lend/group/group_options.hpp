@@ -9,6 +9,8 @@
 
 namespace lend {
 
+class GroupConnector;
+
 /// With which others a rank has a link.
 enum class GroupLinks : std::uint8_t {
   by_size,  ///< `all` up to 64 ranks, `few` beyond
@@ -30,6 +32,9 @@ struct GroupOptions {
   std::chrono::nanoseconds keep_alive = std::chrono::seconds{1};
   /// The same at all ranks.
   GroupLinks links = GroupLinks::by_size;
+  /// Connects the ranks of iWARP devices, which need it: cm_group_connector() of
+  /// `lend/cm/group_connector.hpp`. Others do not use it. Borrowed until the group ends.
+  GroupConnector const* connector = nullptr;
 };
 
 /// How the ranks of a broken group go on.

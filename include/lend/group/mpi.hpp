@@ -103,7 +103,8 @@ struct MpiRow {
 
 /// Connects `prepared` by the rows of all ranks.
 inline Result<Group> connect_by_rows(PreparedGroup prepared, std::uint32_t rank,
-                                     std::span<std::byte const> rows, GroupOptions const& options) {
+                                     std::span<std::byte const> rows, GroupOptions const& options,
+                                     Deadline deadline) {
   std::vector<RankCard> cards(rows.size() / MpiRow::bytes);
   std::vector<std::uint32_t> unprepared, others;
   for (std::uint32_t from = 0; from < cards.size(); ++from) {
@@ -125,7 +126,7 @@ inline Result<Group> connect_by_rows(PreparedGroup prepared, std::uint32_t rank,
     return Error{Errc::incompatible_peer,
                  names_of(others) + " and this one, rank " + std::to_string(rank) +
                      ", join with other message_bytes, links or another window; give all the same"};
-  return std::move(prepared).handshake(cards);
+  return std::move(prepared).handshake(cards, deadline);
 }
 
 }  // namespace group
@@ -182,7 +183,7 @@ inline Result<Group> connect_by_rows(PreparedGroup prepared, std::uint32_t rank,
   auto const swapped = group::finish(swap, deadline);
   auto joined = !swapped   ? Result<Group>{swapped.error()}
                 : prepared ? group::connect_by_rows(std::move(prepared).assume_value(), rank,
-                                                    swap->theirs, options)
+                                                    swap->theirs, options, deadline)
                            : Result<Group>{prepared.error()};
 
   auto told = std::make_unique<group::MpiCall>();

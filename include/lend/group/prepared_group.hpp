@@ -2,6 +2,7 @@
 // A group before its ranks are connected. One thread at a time.
 #pragma once
 
+#include <lend/base/deadline.hpp>
 #include <lend/base/export.hpp>
 #include <lend/base/lifetime.hpp>
 #include <lend/base/result.hpp>
@@ -11,6 +12,7 @@
 #include <lend/group/rank_card.hpp>
 #include <lend/verbs/protection_domain.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -31,6 +33,8 @@ class LEND_EXPORT PreparedGroup {
   /// Shape:   see GroupOptions. One rank alone is a group, too.
   /// Errors:  those of prepare_channel() and ProtectionDomain::allocate(), and
   ///          invalid_argument  a rank that is not below the size, or options out of range.
+  ///          unsupported       an iWARP device without a GroupOptions::connector.
+  ///          Those of the connector.
   [[nodiscard]] static Result<PreparedGroup> prepare(ProtectionDomain const& domain,
                                                      std::uint32_t rank, std::uint32_t size,
                                                      GroupOptions const& options = {});
@@ -43,11 +47,14 @@ class LEND_EXPORT PreparedGroup {
 
   /// Connects the channels: theirs[i] is what rank i has for this one; the own one and those
   /// without a link are not read.
-  /// Local, as PreparedChannel::handshake(). Consumes this object, also when it fails, unless the
-  /// number is wrong.
+  /// Local, as PreparedChannel::handshake(): only iWARP devices wait until the others connect, too,
+  /// up to the deadline. Consumes this object, also when it fails, unless the number is wrong.
   /// Errors:  those of PreparedChannel::handshake(), and
   ///          invalid_argument  not as many cards as ranks; nothing happened.
-  [[nodiscard]] Result<Group> handshake(std::span<RankCard const> theirs) &&;
+  ///          timed_out, cancelled  names ranks that are not connected yet; others are named that
+  ///                            GroupOptions::connector could not connect, with its errors.
+  [[nodiscard]] Result<Group> handshake(std::span<RankCard const> theirs,
+                                        Deadline deadline = within(std::chrono::seconds{30})) &&;
 
  private:
   friend class Group;

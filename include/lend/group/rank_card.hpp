@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What one rank of a group gives another to connect to it. A value, 88 bytes; any thread.
+// What one rank of a group gives another to connect to it. A value, 122 bytes; any thread.
 #pragma once
 
 #include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
+#include <lend/network/link_address.hpp>
 #include <lend/verbs/endpoint.hpp>
 #include <lend/verbs/remote_region.hpp>
 
@@ -19,8 +20,10 @@ namespace lend {
 struct LEND_EXPORT RankCard {
   Endpoint endpoint{};
   RemoteRegion record{};
+  LinkAddress address{};  ///< where the rank is awaited, if endpoints do not connect its device
 
-  static constexpr std::size_t encoded_size = Endpoint::encoded_size + RemoteRegion::encoded_size;
+  static constexpr std::size_t encoded_size =
+      Endpoint::encoded_size + RemoteRegion::encoded_size + LinkAddress::encoded_size;
   [[nodiscard]] std::array<std::byte, encoded_size> encode() const noexcept;
   /// Errors:  those of Endpoint::decode() and RemoteRegion::decode(), and
   ///          incompatible_peer  not encoded_size bytes.

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: ranks whose device no endpoints connect are a group by a connector, whatever else comes to
+// their addresses, or each learns which rank it could not reach. Method: ranks as threads, and
+// connections of the test's own.
+#include "group/ranks.hpp"
+
+#include <array>
+
+using namespace lend;
+using namespace lend::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+bool needs_no_connector() {
+  auto const device = open_test_device();
+  if (!device.capabilities().endpoints) return false;
+  skip(device, "connects groups by endpoints");
+  return true;
+}
+
+/// Ranks, and what each has for the others.
+struct Prepared {
+  explicit Prepared(std::uint32_t size) {
+    for (std::uint32_t rank = 0; rank < size; ++rank)
+      ranks.push_back(must(PreparedGroup::prepare(
+          must(open_test_device().allocate_protection_domain()), rank, size, here())));
+    theirs.resize(size);
+    for (std::uint32_t to = 0; to < size; ++to)
+      for (auto const& from : ranks) theirs[to].push_back(from.cards()[to]);
+  }
+  std::future<Result<Group>> connect(std::uint32_t rank, Deadline deadline) {
+    return std::async(std::launch::async, [this, rank, deadline] {
+      return std::move(ranks[rank]).handshake(theirs[rank], deadline);
+    });
+  }
+  std::vector<PreparedGroup> ranks{};
+  std::vector<std::vector<RankCard>> theirs{};
+};
+
+}  // namespace
+
+TEST_CASE("a rank whose device needs a connector says which one it is", "[group]") {
+  if (needs_no_connector()) return;
+  ProtectionDomain const domain = must(open_test_device().allocate_protection_domain());
+  auto const error = error_of(PreparedGroup::prepare(domain, 0, 2));
+  CHECK(error == Errc::unsupported);
+  CHECK_THAT(error.message(), Catch::Contains("connected by rdma_cm only") &&
+                                  Catch::Contains("cm_group_connector()"));
+  must(PreparedGroup::prepare(domain, 0, 1));
+}
+
+TEST_CASE("who does not show the key of a link is rejected, and the ranks are a group", "[group]") {
+  if (needs_no_connector()) return;
+  Prepared group{2};
+  auto stranger = group.theirs[1][0].address;
+  stranger.key[0] ^= std::byte{1};
+  auto rejected = std::async(std::launch::async, [&] {
+    auto domain = must(open_test_device().allocate_protection_domain());
+    auto prepared = must(channel_builder().protection_domain(domain).build());
+    return reach_by_cm(stranger, prepared.take_queue_pair());
+  });
+  auto lower = group.connect(0, within(patience));
+  auto const error = error_of(rejected.get());
+  auto higher = group.connect(1, within(patience));
+
+  CHECK(error == Errc::denied);
+  CHECK(says(error, "this rank does not await it"));
+  std::vector<Group> ranks;
+  ranks.push_back(must(lower.get()));
+  ranks.push_back(must(higher.get()));
+  on_each(ranks, [](Group& each) { expect(each.barrier(within(patience))); });
+}
+
+TEST_CASE("a rank that does not connect, or is not reached, is named at the deadline", "[group]") {
+  if (needs_no_connector()) return;
+  Prepared group{3};
+  group.theirs[2][1].address.port = 1;  // nobody listens there
+  auto first = group.connect(0, within(500ms)), last = group.connect(2, within(500ms));
+
+  auto const waiting = error_of(first.get()), connecting = error_of(last.get());
+  CHECK(waiting == Errc::timed_out);
+  CHECK(says(waiting, "rank 0 was not connected to rank 1 before the deadline"));
+  CHECK(connecting == Errc::timed_out);
+  CHECK(says(connecting, "no connection to rank 1: no peer listened by rdma_cm at "));
+}
