@@ -118,7 +118,7 @@ class LinksByCm final : public GroupConnector::Links {
   std::vector<Making> making_{};
 };
 
-class ByCm final : public GroupConnector {
+class RanksByCm final : public GroupConnector {
  public:
   [[nodiscard]] Result<std::unique_ptr<Links>> open(std::string const& host) const override {
     LEND_TRY(listener, CmListener::open(cm::address_of(host, 0), backlog));
@@ -138,7 +138,7 @@ class ByCm final : public GroupConnector {
 }  // namespace
 
 GroupConnector const& cm_group_connector() noexcept {
-  static ByCm const connector;
+  static RanksByCm const connector;
   return connector;
 }
 
