@@ -81,6 +81,7 @@ void check_partitions(Host const&, Notes&);
 void check_addresses(Host const&, Notes&);
 void check_mtu(Host const&, Notes&);
 void check_nodes(Host const&, Notes&);
+void check_links(Host const&, Notes&);
 // opening.cpp
 void check_versions(Host const&, Notes&);
 void check_soft_device(Host const&, Notes&);

@@ -27,6 +27,7 @@ constexpr auto all_checks = std::to_array<doctor::Check>({
     {"gid", devices_page, &doctor::check_addresses},
     {"mtu", doctor_page, &doctor::check_mtu},
     {"numa", memory_page, &doctor::check_nodes},
+    {"link", doctor_page, &doctor::check_links},
     {"memlock", memory_page, &doctor::check_locked_memory},
     {"descriptors", doctor_page, &doctor::check_descriptors},
     {"cgroup", doctor_page, &doctor::check_cgroup},

@@ -5,6 +5,8 @@
 #include <verbs/gid_table.hpp>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 namespace lend::doctor {
 
@@ -77,6 +79,25 @@ void for_each_active(Host const& host, Notes& notes, Examine&& examine) {
   }
   if (!is_any) notes.skip("this host", "no RDMA device has an active port");
 }
+
+/// How fast a device is connected to its host, or can be.
+/// Source: Linux Documentation/ABI/testing/sysfs-bus-pci, current_link_speed and the others.
+struct Link {
+  std::string speed{};  // "16.0 GT/s PCIe"
+  std::uint64_t transfers = 0, lanes = 0;
+
+  /// `which`: current or max. None where the device is not on PCI Express.
+  [[nodiscard]] static std::optional<Link> of(Host const& host, std::string const& device,
+                                              std::string const& which) {
+    auto const start = "/sys/class/infiniband/" + device + "/device/" + which + "_link_";
+    auto speed = host.read(start + "speed").value_or("");
+    auto const transfers = number_of(speed);  // whole ones tell all generations apart
+    auto const lanes = number_of(host.read(start + "width").value_or(""));
+    if (!transfers || !lanes) return std::nullopt;
+    return Link{std::move(speed), *transfers, *lanes};
+  }
+  [[nodiscard]] std::string text() const { return 'x' + std::to_string(lanes) + " at " + speed; }
+};
 
 constexpr int link_local_rank = 2;
 constexpr int version_1_rank = 3;
@@ -189,6 +210,24 @@ void check_nodes(Host const& host, Notes& notes) {
           device, "is on node " + *node + ", and no CPU of this process",
           "each access crosses the link between the nodes",
           "numactl --cpunodebind=" + *node + " …, or run_on_node(" + *node + ") in the program");
+  }
+}
+
+void check_links(Host const& host, Notes& notes) {
+  auto const devices = kernel_devices(host);
+  if (devices.empty()) return notes.skip("this host", std::string{no_device});
+  for (auto const& device : devices) {
+    auto const now = Link::of(host, device, "current"), most = Link::of(host, device, "max");
+    if (!now || !most)
+      notes.skip(device, "Linux does not say how it is connected to this host");
+    else if (now->lanes >= most->lanes && now->transfers >= most->transfers)
+      notes.ok(device, now->text());
+    else
+      notes.warn(
+          device, now->text() + ", and it can do " + most->text(),
+          "its slot, riser or cable has fewer lanes or an older generation than the card, or "
+          "lanes have failed",
+          "sudo lspci -vv  (LnkSta; and then another slot)");
   }
 }
 

@@ -154,7 +154,7 @@ TEST_CASE("the address that a queue pair takes is named, and one that is bad for
   }
 }
 
-TEST_CASE("partitions, MTU and NUMA node are compared with what they could be", "[doctor]") {
+TEST_CASE("partitions, MTU, NUMA node and link are compared with what they could be", "[doctor]") {
   HostWithCard const card;
 
   card.tree.write("/sys/class/net/eth7/mtu", "1500");
@@ -165,6 +165,21 @@ TEST_CASE("partitions, MTU and NUMA node are compared with what they could be", 
   card.tells("a card on another node", "numa");
   card.tree.write("/sys/class/infiniband/fake0/device/numa_node", "-1");
   CHECK(card.of("numa").level == skipped);
+  auto const link = std::string{"/sys/class/infiniband/fake0/device/"};
+  CHECK(card.of("link").level == skipped);
+  for (auto const* which : {"current", "max"}) {
+    card.tree.write(link + which + "_link_speed", "16.0 GT/s PCIe");
+    card.tree.write(link + which + "_link_width", "16");
+  }
+  CHECK(card.of("link").seen == "x16 at 16.0 GT/s PCIe");
+  card.tree.write(link + "current_link_width", "8");
+  CHECK(card.of("link").level == warn);
+  card.tells("few lanes", "link");
+  card.tree.write(link + "current_link_width", "16");
+  card.tree.write(link + "current_link_speed", "2.5 GT/s PCIe");
+  CHECK(card.of("link").level == warn);
+  card.tree.write(link + "max_link_speed", "Unknown");
+  CHECK(card.of("link").level == skipped);
   card.tree.write(card.port + "/link_layer", "InfiniBand");
   card.tree.write(card.port + "/lid", "0x3");
   card.tree.write(card.port + "/pkeys/0", "0x7fff");
