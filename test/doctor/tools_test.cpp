@@ -8,6 +8,7 @@
 #include <tools/bench/results.hpp>
 #include <tools/command_line.hpp>
 #include <tools/json.hpp>
+#include <tools/loops/comes.hpp>
 #include <tools/sections.hpp>
 
 #include <lend/lend.hpp>
@@ -149,8 +150,11 @@ TEST_CASE("no round of writes ends before the other end has answered", "[tools]"
   far.remote = must(near.exposed.remote());
   near.meet = [&] { return both.arrive_and_wait(), success(); };
   far.meet = [&]() -> Result<void> {
+    auto const written = must(far.exposed.bytes(7, 1));
     both.arrive_and_wait();
-    // Long enough for a near end that does not wait for this one.
+    // The near end's first round has begun when its write is there. Then long enough for a near end
+    // that does not wait for this one.
+    CHECK(tools::comes(written.front(), true, [](std::byte byte) { return byte != std::byte{}; }));
     std::this_thread::sleep_for(std::chrono::milliseconds{20});
     if (near_is_done) was_early = true;
     return success();
@@ -165,7 +169,7 @@ TEST_CASE("no round of writes ends before the other end has answered", "[tools]"
     answers.join();
     CHECK_FALSE(was_early);
     CHECK(rounds.size() == count);
-    CHECK(rounds.back() > 5e6);  // ns, half of the first one
+    CHECK(rounds.back() > 5e6);  // ns, of the first one's 10 ms
   }
 }
 
