@@ -23,7 +23,7 @@ void print_addresses(Device const& device, std::uint8_t number) {
   }
   for (auto const& entry : gids.value()) {
     auto const interface = network_interface_of(entry);
-    std::printf("    gid %u: %s, %s%s%s\n", entry.index, text_of(entry.gid).c_str(),
+    std::printf("    gid %u: %s, %s%s%s\n", entry.index, lend::text_of(entry.gid).c_str(),
                 std::string{name_of(entry.type)}.c_str(), interface.empty() ? "" : ", ",
                 interface.c_str());
   }
@@ -40,7 +40,7 @@ void print_port(PortInfo const& port) {
 
 void print_device(Device const& device) {
   std::printf("%s (%s), GUID %s\n", device.name().c_str(),
-              std::string{name_of(device.kind())}.c_str(), text_of(device.guid()).c_str());
+              std::string{name_of(device.kind())}.c_str(), lend::text_of(device.guid()).c_str());
   auto const opened = device.open();
   if (opened.has_error()) {
     std::printf("  cannot be opened: %s\n", opened.error().message().c_str());

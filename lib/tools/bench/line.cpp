@@ -23,8 +23,6 @@ constexpr std::size_t talk_bytes = 128;
 constexpr std::size_t card_bytes = Endpoint::encoded_size + RemoteRegion::encoded_size;
 constexpr std::size_t order_bytes = 20;
 constexpr std::uint8_t order_form = 1;
-constexpr auto operations = std::to_array<std::string_view>({"send", "write", "read"});
-constexpr auto ways = std::to_array<std::string_view>({"scoped", "unsafe", "blocking", "batch"});
 
 /// A peer that dies is noticed while this end waits for it.
 constexpr auto keep_alive = 1s;
@@ -156,8 +154,8 @@ Result<void> BenchLine::give(std::optional<Order> const& order) {
   writer.u8(order ? order_form : 0);
   if (order) {
     writer.u8(order->is_latency ? 1 : 0);
-    writer.u8(index_of(operations, order->load.operation));
-    writer.u8(index_of(ways, order->load.via));
+    writer.u8(index_of(bench_operations, order->load.operation));
+    writer.u8(index_of(bench_ways, order->load.via));
     writer.u64(order->load.bytes);
     writer.u64(order->load.count);
   }
@@ -177,14 +175,15 @@ Result<std::optional<Order>> BenchLine::take() {
   std::size_t const way = reader.u8();
   order.load.bytes = reader.u64();
   order.load.count = reader.u64();
-  bool const is_sane = form == order_form && operation < operations.size() && way < ways.size() &&
-                       order.load.bytes > 0 && order.load.bytes <= message_bytes_max &&
-                       order.load.count > 0 && order.load.count <= bench_count_max;
+  bool const is_sane = form == order_form && operation < bench_operations.size() &&
+                       way < bench_ways.size() && order.load.bytes > 0 &&
+                       order.load.bytes <= message_bytes_max && order.load.count > 0 &&
+                       order.load.count <= bench_count_max;
   if (!is_sane)
     return Error{Errc::incompatible_peer,
                  "the peer asks for another measurement; use the same lend on both sides"};
-  order.load.operation = operations[operation];
-  order.load.via = ways[way];
+  order.load.operation = bench_operations[operation];
+  order.load.via = bench_ways[way];
   return std::optional{order};
 }
 

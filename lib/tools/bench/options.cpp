@@ -17,8 +17,6 @@ namespace {
 constexpr auto bench_words = std::to_array<std::string_view>(
     {"lat", "bw", "send", "write", "read", "--listen", "--via", "--bytes", "--count", "--device",
      "--secret", "--histogram", "--svg", "--hgrm", "--json"});
-constexpr auto operations = std::to_array<std::string_view>({"send", "write", "read"});
-constexpr auto ways = std::to_array<std::string_view>({"scoped", "unsafe", "blocking", "batch"});
 
 Error wrong(std::string text) {
   return {Errc::invalid_argument, std::move(text)};
@@ -100,8 +98,8 @@ struct Parser {
 
   Result<void> take_via() {
     LEND_TRY(value, value_of("--via"));
-    if (std::ranges::find(ways, value) == ways.end())
-      return unknown_word("--via takes no", value, ways);
+    if (std::ranges::find(bench_ways, value) == bench_ways.end())
+      return unknown_word("--via takes no", value, bench_ways);
     options.via = value;
     return success();
   }
@@ -113,7 +111,7 @@ struct Parser {
     if (word == "--secret") return take_file(word, options.secret_in);
     of_near = word;
     if (word == "lat" || word == "bw") return take_measure(word), success();
-    if (std::ranges::find(operations, word) != operations.end())
+    if (std::ranges::find(bench_operations, word) != bench_operations.end())
       return take_operation(word), success();
     if (word == "--histogram") return options.histogram = true, success();
     if (word == "--json") return options.json = true, success();

@@ -4,6 +4,7 @@
 
 #include <lend/base/result.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -11,6 +12,11 @@
 #include <vector>
 
 namespace lend::tools {
+
+/// What `lend bench` knows to measure, and by which calls.
+inline constexpr auto bench_operations = std::to_array<std::string_view>({"send", "write", "read"});
+inline constexpr auto bench_ways =
+    std::to_array<std::string_view>({"scoped", "unsafe", "blocking", "batch"});
 
 struct BenchOptions {
   enum class Role : std::uint8_t {
@@ -22,7 +28,7 @@ struct BenchOptions {
   Role role = Role::both;
   std::string_view address{};
   bool latency = true, bandwidth = true;
-  std::vector<std::string_view> operations{"send", "write", "read"};
+  std::vector<std::string_view> operations{bench_operations.begin(), bench_operations.end()};
   std::string_view via = "scoped";
   std::vector<std::size_t> sizes{8, 4096, 65536, 1048576};
   std::uint64_t count = 0;         ///< of rounds or messages; 0: what takes some 0.2 s
