@@ -8,7 +8,8 @@
 // The transfer is of two channels in one process, one of which writes into the other's memory,
 // beside memcpy of the same bytes, in turn.
 // Usage: registration [--json] [--largest MIB]; LEND_DEVICE chooses the device. JSON: one object a
-// line.
+// line. registration --opened TIMES opens bytes so often in both ways and prints nothing, for
+// loan_price.py, which counts.
 #include "number.hpp"
 
 #include <lend/lend.hpp>
@@ -143,16 +144,33 @@ Result<void> transfer(Context const& device, ProtectionDomain const& domain, std
   return success();
 }
 
-/// The least seconds that `operation` took each time, in some rounds.
+// loan_price.py finds these two by their names.
+[[gnu::noinline]] Result<void> expose_and_end(MemoryRegion& memory, int times) {
+  for (int i = 0; i < times; ++i) {
+    // SAFETY: no peer is told the key.
+    LEND_TRY(exposure, memory.unsafe_expose(RemoteAccess::write));
+    LEND_TRYV(exposure.finish());
+  }
+  return success();
+}
+
+[[gnu::noinline]] Result<void> lend_and_recall(PollingScope& scope, MemoryRegion& memory,
+                                               int times) {
+  for (int i = 0; i < times; ++i) {
+    LEND_TRY(loan, scope.post_lend(memory.scatter()));
+    LEND_TRYV(loan.recall());
+  }
+  return success();
+}
+
+/// The least seconds that one of `operation(times)` took, in some rounds.
 template <class Operation>
 Result<double> least_of(Operation operation) {
   constexpr int times = 1000;
   double least = std::numeric_limits<double>::max();
   for (int round = 0; round < 16; ++round) {
     auto const start = Clock::now();
-    for (int i = 0; i < times; ++i) {
-      LEND_TRYV(operation());
-    }
+    LEND_TRYV(operation(times));
     keep_least(least, seconds_since(start) / times);
   }
   return least;
@@ -164,20 +182,25 @@ Result<void> open_for_a_while(Context const& device, ProtectionDomain const& dom
   if (!device.capabilities().peer_loans) return success();
   LEND_TRY(two, connect(domain));
   LEND_TRY(memory, domain.allocate(65'536));
-  LEND_TRY(exposed, least_of([&]() -> Result<void> {
-             // SAFETY: no peer is told the key.
-             LEND_TRY(exposure, memory.unsafe_expose(RemoteAccess::write));
-             return exposure.finish();
-           }));
+  LEND_TRY(exposed, least_of([&](int times) { return expose_and_end(memory, times); }));
   PollingScope scope{two.first};
-  LEND_TRY(lent, least_of([&]() -> Result<void> {
-             LEND_TRY(loan, scope.post_lend(memory.scatter(0, 65'536)));
-             return loan.recall();
-           }));
+  LEND_TRY(lent, least_of([&](int times) { return lend_and_recall(scope, memory, times); }));
   std::printf(json ? "{\"exposure_ns\": %.0f, \"peer_loan_ns\": %.0f, \"share\": %.3f}\n"
                    : "64 KiB opened to a peer and closed: exposure %.0f ns, peer loan %.0f ns, a "
                      "share of %.3f\n",
               exposed * 1e9, lent * 1e9, lent / exposed);
+  return scope.finish();
+}
+
+/// As often as that, in both ways.
+Result<void> open_often(int times) {
+  LEND_TRY(device, open_device());
+  LEND_TRY(domain, device.allocate_protection_domain());
+  LEND_TRY(two, connect(domain));
+  LEND_TRY(memory, domain.allocate(65'536));
+  LEND_TRYV(expose_and_end(memory, times));
+  PollingScope scope{two.first};
+  LEND_TRYV(lend_and_recall(scope, memory, times));
   return scope.finish();
 }
 
@@ -213,6 +236,7 @@ Result<void> run(std::size_t largest, bool json) {
 int main(int argument_count, char** arguments) {
   bool json = false;
   std::size_t largest = 1024;
+  std::size_t opened = 0;
   for (int i = 1; i < argument_count; ++i) {
     std::string_view const argument = arguments[i];
     if (argument == "--json") {
@@ -220,12 +244,15 @@ int main(int argument_count, char** arguments) {
     } else if (argument == "--largest" && i + 1 < argument_count &&
                lend::bench::parse_number(arguments[i + 1], largest) && largest > 0) {
       ++i;
+    } else if (argument == "--opened" && i + 1 < argument_count &&
+               lend::bench::parse_number(arguments[i + 1], opened) && opened > 0) {
+      ++i;
     } else {
-      std::fputs("registration [--json] [--largest MIB]\n", stderr);
+      std::fputs("registration [--json] [--largest MIB] | --opened TIMES\n", stderr);
       return 2;
     }
   }
-  auto const done = run(largest * mib, json);
+  auto const done = opened > 0 ? open_often(static_cast<int>(opened)) : run(largest * mib, json);
   if (!done) std::fprintf(stderr, "registration: %s\n", done.error().message().c_str());
   return done ? 0 : 1;
 }
