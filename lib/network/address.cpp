@@ -164,10 +164,7 @@ Result<std::vector<SocketAddress>> candidates_at(std::string_view text, bool con
   return resolve(parsed);
 }
 
-Result<std::vector<OwnAddress>> own_addresses() {
-  ifaddrs* first = nullptr;
-  if (::getifaddrs(&first) != 0) return Error::from_errno("getifaddrs", errno);
-  std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> const list{first, &::freeifaddrs};
+std::vector<OwnAddress> addresses_in(ifaddrs const* first) {
   std::vector<OwnAddress> found;
   for (ifaddrs const* at = first; at != nullptr; at = at->ifa_next) {
     if (at->ifa_addr == nullptr) continue;
@@ -187,6 +184,13 @@ Result<std::vector<OwnAddress>> own_addresses() {
   }
   std::ranges::stable_partition(found, &OwnAddress::is_ipv4);
   return found;
+}
+
+Result<std::vector<OwnAddress>> own_addresses() {
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) return Error::from_errno("getifaddrs", errno);
+  std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> const list{first, &::freeifaddrs};
+  return addresses_in(first);
 }
 
 Result<std::vector<OwnAddress>> own_addresses_of_iwarp(Gid const& gid) {

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+struct ifaddrs;
+
 namespace lend::network {
 
 /// "host:port" or "[IPv6]:port", taken apart.
@@ -69,7 +71,9 @@ struct OwnAddress {
   friend bool operator==(OwnAddress const&, OwnAddress const&) = default;
 };
 
-/// IPv4 first. Link-local IPv6 is left out: it names no link.
+/// Those of a list of getifaddrs(3), IPv4 first. Link-local IPv6 is left out: it names no link.
+[[nodiscard]] std::vector<OwnAddress> addresses_in(ifaddrs const* first);
+/// The same of this host.
 /// Errors:  as errno of getifaddrs(3).
 [[nodiscard]] Result<std::vector<OwnAddress>> own_addresses();
 

@@ -2,9 +2,12 @@
 // Addresses in text, and what the resolver makes of them. Loopback only.
 #include <network/address.hpp>
 
+#include <ifaddrs.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <random>
 
 #include "support/catch.hpp"
@@ -30,6 +33,33 @@ TEST_CASE("a host's own addresses are told with their interfaces, IPv4 first", "
   CHECK(std::ranges::count(own, network::OwnAddress{"lo", true, "127.0.0.1"}) == 1);
   CHECK(std::ranges::is_partitioned(own, &network::OwnAddress::is_ipv4));
   CHECK(std::ranges::none_of(own, [](auto const& one) { return one.text.starts_with("fe80"); }));
+}
+
+TEST_CASE("interfaces without IP and link-local addresses are left out, IPv6 comes last",
+          "[network]") {
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6;
+  six.sin6_addr = IN6ADDR_LOOPBACK_INIT;
+  sockaddr_in6 local = six;
+  local.sin6_addr.s6_addr[0] = 0xfe;
+  local.sin6_addr.s6_addr[1] = 0x80;
+  sockaddr_in four{};
+  four.sin_family = AF_INET;
+  four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  sockaddr packet{};
+  packet.sa_family = AF_PACKET;
+  char name[] = "lo";
+  std::array<ifaddrs, 5> list{};
+  sockaddr* const addresses[] = {&packet, reinterpret_cast<sockaddr*>(&local),
+                                 reinterpret_cast<sockaddr*>(&six), nullptr,
+                                 reinterpret_cast<sockaddr*>(&four)};
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    list[i].ifa_next = i + 1 < list.size() ? &list[i + 1] : nullptr;
+    list[i].ifa_name = name;
+    list[i].ifa_addr = addresses[i];
+  }
+  CHECK(network::addresses_in(list.data()) ==
+        std::vector<network::OwnAddress>{{"lo", true, "127.0.0.1"}, {"lo", false, "::1"}});
 }
 
 TEST_CASE("what is no address is refused with a reason", "[network]") {
