@@ -38,6 +38,9 @@ import sys
 import time
 from pathlib import Path
 
+sys.dont_write_bytecode = True
+import turns
+
 WAYS = {"latency": ("raw", "unsafe", "scoped", "blocking"), "bandwidth": ("raw", "scoped", "batch")}
 # What perftest is asked for beside a way: its own way to do the same.
 ONE_BY_ONE, IN_LISTS = ("-Q", "1"), ("-Q", "16", "-l", "16")
@@ -68,8 +71,8 @@ def setting(options, kind, size):
         return ["taskset", "-c", "1"], ["taskset", "-c", "0"], os.environ
     # In strict turns, ahead of all else. A slice ends in time (-r), in case one spins on its memory
     # before the other has begun.
-    turns = ["chrt", "-r", "1"]
-    return turns, turns, {**os.environ, "LEND_HANDOVER_EVERY": str(handed_every(kind, size)),
+    strictly = ["chrt", "-r", "1"]
+    return strictly, strictly, {**os.environ, "LEND_HANDOVER_EVERY": str(handed_every(kind, size)),
                           "LD_PRELOAD": os.path.join(os.path.abspath(options.folder), "handover.so")}
 
 
@@ -181,11 +184,6 @@ def report(options, kind, operation, size, values, ratios):
     print(f"{operation:>8} {size:>5} B{row}", flush=True)
 
 
-def go_ahead(process):
-    """Makes it go before the two that take turns."""
-    os.sched_setscheduler(process, os.SCHED_RR, os.sched_param(2))
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -217,14 +215,7 @@ def main():
         sys.exit(f"{' or '.join(needed)}: not built in {options.folder}")
 
     if options.counted:
-        if "LEND_GUEST_NODE" not in os.environ or os.cpu_count() != 1:
-            sys.exit("--counted changes the machine that it runs on: only in test/guest/run --counted")
-        # Else the kernel would take one twentieth of each second from them.
-        Path("/proc/sys/kernel/sched_rt_runtime_us").write_text("-1")
-        go_ahead(os.getpid())  # else it could not stop one that spins
-        for process in Path("/proc").glob("[0-9]*"):
-            if (process / "comm").read_text().startswith("ksoftirqd/"):
-                go_ahead(int(process.name))  # else who spins would stop the device's timers
+        turns.prepare_machine()
 
     for kind in options.kinds:
         if not options.json:

@@ -1,21 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Preloaded into a verbs program, lets two that spin share a CPU: the one that has posted, or found
 // its completion queue empty, hands the CPU to the other. LEND_HANDOVER_EVERY: after how many
-// requests (1). Only for programs with one thread and one device.
+// requests (1). Only for programs with one thread.
 #include <infiniband/verbs.h>
 
 #include <dlfcn.h>
 #include <sched.h>
+#include <array>
+#include <cstddef>
 #include <cstdlib>
 
 namespace {
 
-decltype(ibv_context_ops::post_send) their_post;
-decltype(ibv_context_ops::poll_cq) their_poll;
+/// A device that was opened, and what it did. librdmacm opens all there are.
+struct Opened {
+  ibv_context* context;
+  decltype(ibv_context_ops::post_send) post;
+  decltype(ibv_context_ops::poll_cq) poll;
+};
+std::array<Opened, 8> devices;
+std::size_t device_count;
 unsigned long every = 1, left = 1;
 
+Opened const& opened(ibv_context const* context) {
+  std::size_t i = 0;
+  while (devices[i].context != context) ++i;
+  return devices[i];
+}
+
 int post(ibv_qp* queue_pair, ibv_send_wr* first, ibv_send_wr** refused) {
-  int const status = their_post(queue_pair, first, refused);
+  int const status = opened(queue_pair->context).post(queue_pair, first, refused);
   bool is_due = false;
   for (auto const* request = first; request != nullptr; request = request->next) {
     if (--left > 0) continue;
@@ -27,7 +41,7 @@ int post(ibv_qp* queue_pair, ibv_send_wr* first, ibv_send_wr** refused) {
 }
 
 int poll(ibv_cq* queue, int room, ibv_wc* completions) {
-  int const taken = their_poll(queue, room, completions);
+  int const taken = opened(queue->context).poll(queue, room, completions);
   if (taken == 0) sched_yield();
   return taken;
 }
@@ -43,8 +57,8 @@ extern "C" [[gnu::visibility("default")]] ibv_context* ibv_open_device(ibv_devic
   if (context == nullptr) return nullptr;
   char const* const asked = std::getenv("LEND_HANDOVER_EVERY");
   if (asked != nullptr) every = left = std::strtoul(asked, nullptr, 10);
-  their_post = context->ops.post_send;
-  their_poll = context->ops.poll_cq;
+  if (device_count == devices.size()) std::abort();
+  devices[device_count++] = {context, context->ops.post_send, context->ops.poll_cq};
   context->ops.post_send = post;
   context->ops.poll_cq = poll;
   return context;

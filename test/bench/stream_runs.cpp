@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdio>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace lend::bench {
@@ -48,19 +49,20 @@ int run_streams(std::span<char* const> words, char const* program,
   auto const is_one_of = [](std::string_view word, std::initializer_list<std::string_view> all) {
     return std::ranges::find(all, word) != all.end();
   };
-  if (plain.size() != 4 || !is_one_of(plain[0], kinds) ||
+  if (plain.size() < 4 || plain.size() > 5 || !is_one_of(plain[0], kinds) ||
       !is_one_of(plain[1], {"latency", "rate"}) || !parse_number(plain[2], asked.bytes) ||
       !parse_number(plain[3], asked.count) || asked.bytes == 0) {
     std::string all;
     for (auto const kind : kinds) all += (all.empty() ? "" : "|") + std::string{kind};
-    std::fprintf(stderr, "%s %s latency|rate BYTES COUNT\n", program, all.c_str());
+    std::fprintf(stderr, "%s %s latency|rate BYTES COUNT [DEVICE]\n", program, all.c_str());
     return 2;
   }
   asked.kind = plain[0];
   asked.what = plain[1];
   double figure = 0;
   PairOptions options;
-  options.cpus = {0, 1};
+  if (plain.size() == 5) options.device = DeviceChoice::named(std::string{plain[4]});
+  if (std::thread::hardware_concurrency() > 1) options.cpus = {0, 1};
   auto const done = run_pair(options, std::as_writable_bytes(std::span{&figure, 1}),
                              [&](End& end) -> Result<void> {
                                LEND_TRY(measured, run(end, asked));

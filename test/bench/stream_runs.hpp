@@ -19,7 +19,7 @@ namespace lend::bench {
 
 constexpr std::size_t read_at_once = std::size_t{64} << 10;
 
-/// KIND latency|rate BYTES COUNT
+/// KIND latency|rate BYTES COUNT [DEVICE], which is the soft device where it is not named.
 struct StreamRun {
   std::string_view kind{}, what{};
   std::size_t bytes = 0;

@@ -2,7 +2,8 @@
 // A byte stream between two processes that spin, each with a CPU of its own: half of a round trip,
 // or bytes one way until the peer says that it has all. Streams of lend by kind of transport, TCP
 // over loopback, and AF_UNIX, all read and written alike.
-// Usage: streams credit_ring|send_receive|tcp|unix latency|rate BYTES COUNT
+// Usage: streams KIND latency|rate BYTES COUNT [DEVICE]; with `_asleep` a stream of lend's sleeps
+// while it waits.
 #include "measurement.hpp"
 #include "stream_runs.hpp"
 
@@ -100,15 +101,18 @@ Result<double> measure(End const& end, StreamRun const& asked) {
     LEND_TRY(socket, asked.kind == "tcp" ? Socket::connect(end) : Socket::of_pair(end));
     return measure(end, std::move(socket), asked);
   }
-  auto const kind =
-      asked.kind == "credit_ring" ? TransportKind::credit_ring : TransportKind::send_receive;
-  LEND_TRY(stream, connect_stream(end, {.kind = kind, .wait = Wait::spin}));
+  auto const kind = asked.kind.starts_with("credit_ring") ? TransportKind::credit_ring
+                                                          : TransportKind::send_receive;
+  auto const wait = asked.kind.ends_with("_asleep") ? Wait::event : Wait::spin;
+  LEND_TRY(stream, connect_stream(end, {.kind = kind, .wait = wait}));
   return measure(end, LendStream{std::move(stream)}, asked);
 }
 
 }  // namespace
 
 int main(int count, char** words) {
-  return run_streams({words, std::size_t(count)}, "streams",
-                     {"credit_ring", "send_receive", "tcp", "unix"}, measure);
+  return run_streams(
+      {words, std::size_t(count)}, "streams",
+      {"credit_ring", "send_receive", "tcp", "unix", "credit_ring_asleep", "send_receive_asleep"},
+      measure);
 }
