@@ -148,7 +148,7 @@ void BorrowLedger::sort() noexcept {
   ends_.previous_ = ends_.next_ = &ends_;
   while (loan != nullptr) {
     Loan* const rest = loan->next_;
-    link_sorted(*loan, LoanKind::shared, *ends_.previous_);
+    link_sorted(*loan, loan->end_, LoanKind::shared, *ends_.previous_);
     loan = rest;
   }
   set(sorted);
@@ -167,7 +167,7 @@ Loan const* BorrowLedger::link_anywhere(Loan& loan) noexcept {
   if (Loan const* const rival = conflict(below, loan.begin_, loan.end_, loan.kind_)) return rival;
   Loan* above = below->next_;
   left_last_ = last_made_[static_cast<std::size_t>(loan.kind_)];
-  link_sorted(loan, loan.kind_, *below);
+  link_sorted(loan, loan.end_, loan.kind_, *below);
   for (; above != &ends_ && above->reach_ < loan.reach_; above = above->next_)
     above->reach_ = loan.reach_;
   return nullptr;
@@ -218,6 +218,17 @@ Result<void> BorrowLedger::lend(Loan& loan, ByteRange range, LoanKind kind, Oper
   Lock::drop(locked_);
   loan.ledger_ = this;
   return success();
+}
+
+/// The rest of give_back(): of the last loan with bytes, of one without, or of an ended region.
+[[gnu::noinline]] bool BorrowLedger::give_back_last(Loan const& unlinked) noexcept {
+  if (is_empty()) {
+    last_made_[0] = last_made_[1] = left_last_ = &ends_;
+    flags_.store(static_cast<Flags>(flags() & ~(sorted | lone)), std::memory_order_relaxed);
+  } else if (is_sorted() && unlinked.previous_ != &unlinked) {  // an empty one is below itself
+    leave_order(unlinked, *unlinked.previous_, *unlinked.next_);
+  }
+  return holders_ == 0;
 }
 
 void BorrowLedger::share(Loan& loan) noexcept {

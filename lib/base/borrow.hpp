@@ -35,8 +35,8 @@ class BorrowLedger {
   [[nodiscard]] Result<void> lend(Loan& loan, ByteRange range, LoanKind kind, Operation operation,
                                   SourceLine const& where) noexcept;
 
-  /// The same for a range with bytes, where that takes few instructions. False: nothing was lent,
-  /// and lend() decides.
+  /// The same for a range with bytes, where that takes few instructions and no wait for another
+  /// thread. False: nothing was lent, and lend() decides.
   [[nodiscard]] bool lend_at_once(Loan& loan, ByteRange range, LoanKind kind, Operation operation,
                                   SourceLine where) noexcept;
 
@@ -101,10 +101,12 @@ class BorrowLedger {
   static void describe(Loan& loan, ByteRange range, LoanKind kind, Operation operation,
                        SourceLine where) noexcept;
   static void insert(Loan& loan, Loan& below, Loan& above) noexcept;
-  [[nodiscard]] bool link_at_once(Loan& loan, LoanKind kind) noexcept;
-  void link_sorted(Loan& loan, LoanKind kind, Loan& below) noexcept;
+  [[nodiscard]] bool link_at_once(Loan& loan, ByteRange range, LoanKind kind) noexcept;
+  void link_sorted(Loan& loan, std::size_t end, LoanKind kind, Loan& below) noexcept;
   [[nodiscard]] Loan const* link_anywhere(Loan& loan) noexcept;  // or the rival it overlaps
   [[nodiscard]] static Loan* merged(Loan* one, Loan* other) noexcept;
+  void leave_order(Loan const& loan, Loan& below, Loan& above) noexcept;
+  [[nodiscard]] bool give_back_last(Loan const& unlinked) noexcept;
   void sort() noexcept;
   void sort_lone() noexcept;
   [[nodiscard]] Loan const* overlapping(std::size_t begin, std::size_t end) const noexcept;

@@ -22,6 +22,12 @@ class BorrowLedger::Lock {
       wait(locked);
   }
 
+  /// False if another thread has it.
+  [[nodiscard, gnu::always_inline]] static bool try_take(std::atomic<bool>& locked) noexcept {
+    // Acquire: as in take().
+    return is_only_thread() || !locked.exchange(true, std::memory_order_acquire);
+  }
+
   /// The last touch of the ledger, which another thread may destroy from here on.
   static void drop(std::atomic<bool>& locked) noexcept {
     // Release: pairs with the acquire in take() or wait() by the next holder.
@@ -54,7 +60,8 @@ inline bool BorrowLedger::fits_above(Loan const& below, std::size_t begin, std::
 }
 
 /// As link_anywhere(), where that takes few instructions.
-[[gnu::always_inline]] inline bool BorrowLedger::link_at_once(Loan& loan, LoanKind kind) noexcept {
+[[gnu::always_inline]] inline bool BorrowLedger::link_at_once(Loan& loan, ByteRange range,
+                                                              LoanKind kind) noexcept {
   Flags const now = flags();
   if (kind == LoanKind::shared && now == 0) [[likely]] {
     insert(loan, *ends_.previous_, ends_);
@@ -69,19 +76,22 @@ inline bool BorrowLedger::fits_above(Loan const& below, std::size_t begin, std::
     if (now != lone) return false;
     sort_lone();
   }
+  std::size_t const begin = range.offset;
+  std::size_t const end = range.offset + range.length;
   Loan* below = last_made_[static_cast<std::size_t>(kind)];
-  if (!fits_above(*below, loan.begin_, loan.end_, kind)) [[unlikely]] {
+  if (!fits_above(*below, begin, end, kind)) [[unlikely]] {
     below = left_last_;
-    if (!fits_above(*below, loan.begin_, loan.end_, kind)) return false;
+    if (!fits_above(*below, begin, end, kind)) return false;
   }
-  link_sorted(loan, kind, *below);
+  link_sorted(loan, end, kind, *below);
   return true;
 }
 
 /// The loans above reach as far as this one already, unless link_anywhere() corrects that.
-inline void BorrowLedger::link_sorted(Loan& loan, LoanKind kind, Loan& below) noexcept {
-  std::size_t const furthest = below.reach_ < loan.end_ ? loan.end_ : below.reach_;
-  loan.reach_ = kind == LoanKind::exclusive ? loan.end_ : furthest;
+inline void BorrowLedger::link_sorted(Loan& loan, std::size_t end, LoanKind kind,
+                                      Loan& below) noexcept {
+  std::size_t const furthest = below.reach_ < end ? end : below.reach_;
+  loan.reach_ = kind == LoanKind::exclusive ? end : furthest;
   insert(loan, below, *below.next_);
   last_made_[static_cast<std::size_t>(kind)] = &loan;
 }
@@ -105,12 +115,16 @@ inline void BorrowLedger::describe(Loan& loan, ByteRange range, LoanKind kind, O
                                                               LoanKind kind, Operation operation,
                                                               SourceLine where) noexcept {
   describe(loan, range, kind, operation, where);
-  Lock const lock{locked_};
-  if (!link_at_once(loan, kind)) [[unlikely]]
+  // Without a wait, for which callers would save registers.
+  if (!Lock::try_take(locked_)) [[unlikely]]
     return false;
-  ++holders_;
-  loan.ledger_ = this;
-  return true;
+  bool const is_linked = link_at_once(loan, range, kind);
+  if (is_linked) [[likely]] {
+    ++holders_;
+    loan.ledger_ = this;
+  }
+  Lock::drop(locked_);
+  return is_linked;
 }
 
 [[gnu::always_inline]] inline bool BorrowLedger::give_back(Loan& loan) noexcept {
@@ -124,23 +138,28 @@ inline void BorrowLedger::describe(Loan& loan, ByteRange range, LoanKind kind, O
   above->previous_ = below;
   --ledger.holders_;
   Flags const now = ledger.flags();
-  if (now == 0) [[likely]]
-    return false;
-  if (now == lone) {
-    if (ledger.is_empty()) ledger.flags_.store(0, std::memory_order_relaxed);
+  if (now <= sorted) [[likely]] {  // 0, or no other flag
+    if (now < sorted) return false;
+    if (below != above) [[likely]] {
+      ledger.leave_order(loan, *below, *above);
+      return false;
+    }
+  } else if (now == lone) {
+    if (above != &loan) ledger.flags_.store(0, std::memory_order_relaxed);
     return false;
   }
-  if (below == above && below == &ledger.ends_) {  // it was the last one with bytes
-    ledger.last_made_[0] = ledger.last_made_[1] = ledger.left_last_ = below;
-    ledger.flags_.store(static_cast<Flags>(now & ~(sorted | lone)), std::memory_order_relaxed);
-  } else if ((now & sorted) != 0 && below != &loan) {  // an empty one is below itself
-    for (Loan*& last : ledger.last_made_)
-      if (last == &loan) last = below;
-    ledger.left_last_ = below;
-    if (above->end_ < loan.reach_) [[unlikely]]
-      ledger.lower_reach_from(above);
-  }
-  return ledger.holders_ == 0;
+  return ledger.give_back_last(loan);
+}
+
+/// Of a loan that was unlinked: the hints and the others' reach_ follow.
+[[gnu::always_inline]] inline void BorrowLedger::leave_order(Loan const& loan, Loan& below,
+                                                             Loan& above) noexcept {
+  for (Loan*& last : last_made_)
+    if (last == &loan) [[unlikely]]
+      last = &below;
+  left_last_ = &below;
+  if (above.end_ < loan.reach_) [[unlikely]]
+    lower_reach_from(&above);
 }
 
 }  // namespace lend::base

@@ -6,7 +6,6 @@
 #include <verbs/chain_copies.hpp>
 
 #include <algorithm>
-#include <type_traits>
 #include <utility>
 
 namespace lend {
@@ -21,6 +20,11 @@ namespace {
 
 Error scope_is_over() noexcept {
   return Error{Errc::stale_handle, "the scope of this batch has ended, or its channel is gone"};
+}
+
+/// Receives that fit in one batch. With a pool there are none, which each add() finds by itself.
+std::uint32_t most_receives(ChannelState const& channel) noexcept {
+  return channel.has_pool ? Chain::requests_max : channel.receive_depth;
 }
 
 }  // namespace
@@ -79,20 +83,15 @@ SlotId Batching::append(Chain& chain, Work const& work, ScopeRecord& scope, Held
   slot.held = held == Held::yes;
   slot.follows = verbs::operation_of<Work> != Operation::receive;
   if (!slot.follows) return id;
-  if (link(chain, verbs::operation_of<Work>, slot, id))
+  slot.before = SlotId{chain.silent_id};
+  if (verbs::may_be_silent(channel_.connection.raw(), verbs::operation_of<Work>)) {
+    chain.silent_id = id.value;
     verbs::silence(chain.sends.back());
-  else
+  } else {
     chain.end_run();
+  }
   if (verbs::copy_ahead(chain)) verbs::give_back_copied(slot.pieces, slot.loans);
   return id;
-}
-
-[[gnu::always_inline]] inline bool Batching::link(Chain& chain, Operation operation, Slot& slot,
-                                                  SlotId id) noexcept {
-  slot.before = SlotId{chain.silent_id};
-  if (!verbs::may_be_silent(channel_.connection.raw(), operation)) return false;
-  chain.silent_id = id.value;
-  return true;
 }
 
 // ---- Batch ----
@@ -103,7 +102,11 @@ Batch::Batch(ChannelReference channel, channel::ScopeRecord* scope) noexcept
     : channel_{channel}, scope_{scope} {
   ChannelState const* const state = scope_ != nullptr ? scope_->channel : nullptr;
   // At most a quarter of the queue at a time is unsignaled, so that room comes back early.
-  verbs::make_chain_in(storage_, state != nullptr ? std::max(state->send_depth / 4, 1u) : 1);
+  if (state != nullptr)
+    verbs::make_chain_in(storage_, std::max(state->send_depth / 4, 1u),
+                         std::min(state->send_depth, most_receives(*state)));
+  else
+    verbs::make_chain_in(storage_);
   if (scope_ == nullptr) return;
   Batch** place = &scope_->batches;
   while (*place != nullptr) place = &(*place)->next_;
@@ -185,62 +188,93 @@ SlotId Batching::add_any(Batch& batch, Work const& work, Deadline deadline,
                      where.file, where.line);
 }
 
-template <Held held, class Work>
-[[gnu::always_inline]] inline Batching::Added<held> Batching::add(Batch& batch,
-                                                                  verbs::Plain<Work> plain,
-                                                                  char const* file,
-                                                                  unsigned line) noexcept {
+template <Batching::Keeping keeping, Held held, class Work>
+[[gnu::always_inline]] inline Batching::Added<held> Batching::add_at_once(
+    ChannelState& channel, Batch& batch, verbs::Plain<Work> plain, SourceLine where) noexcept {
   constexpr Operation operation = verbs::operation_of<Work>;
   constexpr bool is_receive = operation == Operation::receive;
   constexpr SlotState added{
       .loans = 1, .follows = !is_receive, .unposted = true, .held = held == Held::yes};
-  ChannelState* const state = batch.scope_ != nullptr ? batch.scope_->channel : nullptr;
-  if (state == nullptr) [[unlikely]]
-    return {};
-  if (!state->is_free()) [[unlikely]]
-    return added_as<held>(add_any<held>(batch, plain.work(), Deadline::never(), {file, line}));
-  ChannelState::Use const use{*state, ChannelState::Use::Free{}};
   Chain& chain = verbs::chain_in(batch.storage_);
-  InFlight& in_flight = state->in_flight;
-  auto const otherwise = [&]() LEND_INLINED {
-    return added_as<held>(add_general(*state, chain, plain.work(), *batch.scope_, held,
-                                      Deadline::never(), file, line));
-  };
+  InFlight& in_flight = channel.in_flight;
   // Broken first: the queue pair may be gone.
-  if (state->is_broken() || !in_flight.has_slot() ||
-      (verbs::list_for<Work>(chain).plain_room == 0 &&
-       !verbs::find_plain_room<Work>(chain, is_receive ? state->receive_depth : state->send_depth)))
+  if (channel.is_broken() || !in_flight.has_slot() || chain.plain_room == 0 ||
+      (is_receive && channel.has_pool)) [[unlikely]]
+    return {};
+  verbs::QueuePairHandle const& queue_pair = channel.connection.raw();
+  if (!verbs::is_plain(queue_pair, plain) || !verbs::may_be_silent(queue_pair, operation))
       [[unlikely]]
-    return otherwise();
-  verbs::QueuePairHandle const& queue_pair = state->connection.raw();
+    return {};
   Slot& slot = in_flight.next();
   SlotId const id = in_flight.next_id();
-  if (!verbs::is_plain(queue_pair, plain)) [[unlikely]]
-    return otherwise();
-  // Two straight lines, because compilers would ask several times whether it is copied.
-  auto const add_as = [&]<bool is_copied>(std::bool_constant<is_copied>)
-                          LEND_INLINED -> Added<held> {
-    bool is_lent = false;
-    if constexpr (is_copied)
-      is_lent = verbs::copy_plain(*slot.pieces, plain, {file, line}, chain);
-    else
-      is_lent = verbs::lend_plain(*slot.pieces, plain, {file, line});
-    if (!is_lent) [[unlikely]]
-      return otherwise();
-    in_flight.open(slot, id, operation, *batch.scope_, plain.element.range.length, added);
-    if constexpr (is_of_datagrams<Work>) state->datagrams->note_posted(id, plain.work());
-    bool is_silent = false;
-    if constexpr (!is_receive) is_silent = Batching{*state}.link(chain, operation, slot, id);
-    verbs::append_plain<is_copied>(queue_pair, chain, id.value, plain, is_silent);
-    if (!is_receive && !is_silent) chain.end_run();
-    if constexpr (held == Held::yes)
-      return id;
-    else
-      return true;
-  };
-  if constexpr (operation == Operation::send || operation == Operation::write)
-    if (verbs::is_copied_ahead(queue_pair, plain)) return add_as(std::true_type{});
-  return add_as(std::false_type{});
+  if (!id.is_valid()) __builtin_unreachable();  // so that callers need not look at it
+  bool const is_copied = keeping == Keeping::copies ? verbs::is_copied(queue_pair, plain)
+                                                    : verbs::is_copied_ahead(queue_pair, plain);
+  if constexpr (keeping == Keeping::copies) {
+    if (!is_copied) [[unlikely]]
+      return {};
+    slot.pieces->loan.note(where);
+    verbs::copy_plain(plain, chain);
+  } else {
+    if (!verbs::lend_plain(*slot.pieces, plain, where)) [[unlikely]]
+      return {};
+    if constexpr (verbs::may_be_copied<Work>)
+      if (is_copied) {
+        verbs::copy_plain(plain, chain);
+        verbs::end_loan(*slot.pieces);
+      }
+  }
+  in_flight.open(slot, id, operation, *batch.scope_, plain.element.range.length, added);
+  if constexpr (is_of_datagrams<Work>) channel.datagrams->note_posted(id, plain.work());
+  if constexpr (!is_receive) slot.before = SlotId{std::exchange(chain.silent_id, id.value)};
+  if (keeping == Keeping::copies || is_copied)
+    verbs::append_plain<verbs::may_be_copied<Work>>(queue_pair, chain, id.value, plain);
+  else
+    verbs::append_plain<false>(queue_pair, chain, id.value, plain);
+  if constexpr (held == Held::yes)
+    return id.value;
+  else
+    return true;
+}
+
+template <Held held, class Work, class... Peer>
+[[gnu::always_inline]] inline Batching::Added<held> Batching::add(
+    Batch& batch, verbs::RegionState* region, std::size_t offset, std::size_t length,
+    char const* file, unsigned line, Peer const&... peer) noexcept {
+  constexpr auto keeping = verbs::may_be_copied<Work> ? Keeping::copies : Keeping::lends;
+  ChannelState* const state = batch.scope_ != nullptr ? batch.scope_->channel : nullptr;
+  if (state != nullptr && state->is_free() &&
+      (keeping == Keeping::lends || (region != nullptr && length <= Chain::copied_max &&
+                                     region->ledger.allows_reading_at_once()))) [[likely]] {
+    ChannelState::Use const use{*state, ChannelState::Use::Free{}};
+    auto const added = add_at_once<keeping, held, Work>(
+        *state, batch, {{region, {offset, length}}, &peer...}, {file, line});
+    if (added != 0) [[likely]]
+      return added;
+  }
+  return add_otherwise<held, Work>(batch, region, offset, length, file, line, peer...);
+}
+
+template <Held held, class Work, class... Peer>
+[[gnu::noinline]] Batching::Added<held> Batching::add_otherwise(
+    Batch& batch, verbs::RegionState* region, std::size_t offset, std::size_t length,
+    char const* file, unsigned line, Peer const&... peer) noexcept {
+  ChannelState* const state = batch.scope_ != nullptr ? batch.scope_->channel : nullptr;
+  if (state == nullptr) return {};
+  ChannelState::Use const use{*state};
+  verbs::Plain<Work> const plain{{region, {offset, length}}, &peer...};
+  Chain& chain = verbs::chain_in(batch.storage_);
+  if (chain.plain_room > 0 ||
+      verbs::find_plain_room(chain, state->send_depth, most_receives(*state))) {
+    auto const added = add_at_once<Keeping::lends, held, Work>(*state, batch, plain, {file, line});
+    if (added != 0) return added;
+  }
+  SlotId const id =
+      add_general(*state, chain, plain.work(), *batch.scope_, held, Deadline::never(), file, line);
+  if constexpr (held == Held::yes)
+    return id.value;
+  else
+    return id.is_valid();
 }
 
 template <class Work, class... Peer>
@@ -248,8 +282,7 @@ std::uint64_t BatchCalls<Work, Peer...>::add(Batch& batch, verbs::RegionState* r
                                              std::size_t offset, std::size_t length,
                                              char const* file, unsigned line,
                                              Peer const&... peer) noexcept {
-  verbs::Plain<Work> const plain{{region, {offset, length}}, &peer...};
-  return Batching::add<Held::yes>(batch, plain, file, line).value;
+  return Batching::add<Held::yes, Work>(batch, region, offset, length, file, line, peer...);
 }
 
 template <class Work, class... Peer>
@@ -262,8 +295,7 @@ template <class Work, class... Peer>
 bool BatchCalls<Work, Peer...>::add_unheld(Batch& batch, verbs::RegionState* region,
                                            std::size_t offset, std::size_t length, char const* file,
                                            unsigned line, Peer const&... peer) noexcept {
-  verbs::Plain<Work> const plain{{region, {offset, length}}, &peer...};
-  return Batching::add<Held::no>(batch, plain, file, line);
+  return Batching::add<Held::no, Work>(batch, region, offset, length, file, line, peer...);
 }
 
 template <class Work, class... Peer>

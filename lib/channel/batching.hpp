@@ -20,15 +20,17 @@ class Batching {
  public:
   explicit Batching(ChannelState& channel) noexcept : channel_{channel} {}
 
-  /// Its slot; of a request without a handle, whether it was added.
+  /// The id of its slot; of a request without a handle, whether it was added.
   template <Held held>
-  using Added = std::conditional_t<held == Held::yes, SlotId, bool>;
+  using Added = std::conditional_t<held == Held::yes, std::uint64_t, bool>;
 
-  /// Adds work that is plain to `batch`, in few instructions: takes a slot and lends its bytes. No
-  /// slot if that failed; the channel's last_error() has the reason, unless the channel is gone.
-  template <Held held, class Work>
-  [[nodiscard]] static Added<held> add(Batch& batch, verbs::Plain<Work> plain, char const* file,
-                                       unsigned line) noexcept;
+  /// Adds work of one element, without an immediate or options, to `batch`, mostly in few
+  /// instructions: takes a slot and lends its bytes. No slot if that failed; the channel's
+  /// last_error() has the reason, unless the channel is gone.
+  template <Held held, class Work, class... Peer>
+  [[nodiscard]] static Added<held> add(Batch& batch, verbs::RegionState* region, std::size_t offset,
+                                       std::size_t length, char const* file, unsigned line,
+                                       Peer const&... peer) noexcept;
   /// The same of any work.
   template <Held held, class Work>
   [[nodiscard]] static SlotId add_any(Batch& batch, Work const& work, Deadline deadline,
@@ -60,9 +62,19 @@ class Batching {
   template <class Work>
   [[nodiscard]] SlotId describe(verbs::Chain& chain, Work const& work, ScopeRecord& scope,
                                 SourceLine const& where) noexcept;
-  /// Links a send with the one ahead of it, if that is unsignaled. Whether it is to be so itself,
-  /// until the run is full or posted.
-  [[nodiscard]] bool link(verbs::Chain& chain, Operation operation, Slot& slot, SlotId id) noexcept;
+  /// How the bytes of added work are kept: copied where no ledger need record it; or by a loan.
+  enum class Keeping : bool { copies, lends };
+  /// As add(), inside the channel. No slot, and nothing was changed, if it is not so simple.
+  template <Keeping keeping, Held held, class Work>
+  [[nodiscard]] static Added<held> add_at_once(ChannelState& channel, Batch& batch,
+                                               verbs::Plain<Work> plain, SourceLine where) noexcept;
+  /// As add() where that is not so simple. With its arguments, so that to call this is one jump
+  /// and keeps none of them.
+  template <Held held, class Work, class... Peer>
+  [[nodiscard]] static Added<held> add_otherwise(Batch& batch, verbs::RegionState* region,
+                                                 std::size_t offset, std::size_t length,
+                                                 char const* file, unsigned line,
+                                                 Peer const&... peer) noexcept;
   [[nodiscard]] bool has_room(verbs::Chain const& chain) const noexcept;
   /// Posts the batches that have room. Whether there are others.
   bool post_those_with_room(ScopeRecord& scope) noexcept;
@@ -83,13 +95,6 @@ class Batching {
   void observe(Request const* first, Request const* last, Operation operation) noexcept;
   template <class Request>
   void fail_list(Request const* first, Request const* last, Error const& why) noexcept;
-  template <Held held>
-  [[nodiscard, gnu::always_inline]] static Added<held> added_as(SlotId id) noexcept {
-    if constexpr (held == Held::yes)
-      return id;
-    else
-      return id.is_valid();
-  }
   void close_behind(SlotId silent, Error const& why) noexcept;
   void give_up(Error const& why) noexcept;
 

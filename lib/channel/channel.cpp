@@ -40,37 +40,49 @@ template <class Work>
   return wait_or_abort(channel, id, entries, polled, deadline);
 }
 
-/// One post and one wait.
+/// One post of prepared work, and one wait.
 template <class Work>
-[[gnu::always_inline]] inline WorkAnswer run_plain(ChannelState& channel, verbs::Plain<Work> plain,
-                                                   Deadline deadline, char const* file,
-                                                   unsigned line) noexcept {
+[[nodiscard, gnu::always_inline]] inline WorkAnswer run_prepared(verbs::Form<Work>& form,
+                                                                 ChannelState& channel,
+                                                                 verbs::PeerPart<Work> const* peer,
+                                                                 Prepared prepared,
+                                                                 Deadline deadline) noexcept {
   ScopeRecord& scope = channel.unscoped;
-  return post_plain<Lending::lends>(
-      channel, plain, scope, file, line,
+  return post_prepared<Lending::lends>(
+      form, channel, scope, peer, prepared,
       [&](Slot& slot, SlotId id) LEND_INLINED {
         InFlight& in_flight = channel.in_flight;
         constexpr Operation operation = verbs::operation_of<Work>;
-        in_flight.observed.probe_post(slot, operation, plain.element.range.length);
+        in_flight.observed.probe_post(slot, operation, form.entry.length);
         if (in_flight.observed.is_on()) [[unlikely]] {
           slot.work.operation = operation;
-          slot.work.bytes = plain.element.range.length;
+          slot.work.bytes = form.entry.length;
           in_flight.observed.post<operation>(slot);
         }
         verbs::PolledCompletions entries;
         int polled = 0;
         if (!finds_only(channel, id, entries, polled)) [[unlikely]] {
-          open<true>(channel, plain, scope, slot, id);
+          open<true>(form, channel, scope, slot, id, peer);
           return wait_or_abort(channel, id, entries, polled, deadline);
         }
         in_flight.observed.probe_success(slot, operation);
         if (in_flight.observed.is_on()) [[unlikely]]
           in_flight.observed.succeed(slot, entries[0]);
         in_flight.skip(slot);
-        return answer_of(channel, entries[0], operation, plain.element.range.length);
+        return answer_of(channel, entries[0], operation, form.entry.length);
       },
-      [&](SlotId tried)
-          LEND_INLINED { return run_after(tried, channel, plain.work(), deadline, file, line); });
+      [&](Work const& work, SourceLine where)
+          LEND_INLINED { return run_after({}, channel, work, deadline, where.file, where.line); });
+}
+
+/// ChannelCalls::run() of what is not so simple; see post_otherwise() of a scope.
+template <class Work, class... Peer>
+[[gnu::noinline]] WorkAnswer run_otherwise(Channel& channel, verbs::RegionState* region,
+                                           std::size_t offset, std::size_t length, char const* file,
+                                           unsigned line, Peer const&... peer) noexcept {
+  verbs::Plain<Work> const plain{{region, {offset, length}}, &peer...};
+  return ChannelCalls<Work, Peer...>::run_any(channel, plain.work(), Deadline::never(),
+                                              {file, line});
 }
 
 }  // namespace
@@ -81,9 +93,15 @@ WorkAnswer ChannelCalls<Work, Peer...>::run(Channel& channel, verbs::RegionState
                                             char const* file, unsigned line,
                                             Peer const&... peer) noexcept {
   ChannelState& state = ChannelState::of(channel);
-  ChannelState::Use const use{state};
-  return run_plain<Work>(state, {{region, {offset, length}}, &peer...}, Deadline::never(), file,
-                         line);
+  if (state.is_free()) [[likely]] {
+    ChannelState::Use const use{state, ChannelState::Use::Free{}};
+    auto&& form = form_of<Work>(state);
+    verbs::Plain<Work> const plain{{region, {offset, length}}, &peer...};
+    Prepared prepared;
+    if (prepare<Lending::lends>(prepared, form, state, plain, file, line)) [[likely]]
+      return run_prepared(form, state, plain.peer, prepared, Deadline::never());
+  }
+  return run_otherwise<Work>(channel, region, offset, length, file, line, peer...);
 }
 
 template <class Work, class... Peer>
@@ -92,8 +110,13 @@ WorkAnswer ChannelCalls<Work, Peer...>::run_any(Channel& channel, Work const& wo
   ChannelState& state = ChannelState::of(channel);
   ChannelState::Use const use{state};
   auto const [file, line] = where;
-  if (verbs::may_be_plain(work))
-    return run_plain(state, verbs::plain_of(work), deadline, file, line);
+  if (verbs::may_be_plain(work)) {
+    auto&& form = form_of<Work>(state);
+    auto const plain = verbs::plain_of(work);
+    Prepared prepared;
+    if (prepare<Lending::lends>(prepared, form, state, plain, file, line)) [[likely]]
+      return run_prepared(form, state, plain.peer, prepared, deadline);
+  }
   SlotId const tried = post_general<Lending::lends>(state, work, state.unscoped, file, line);
   return run_after(tried, state, work, deadline, file, line);
 }

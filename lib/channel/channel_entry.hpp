@@ -65,7 +65,7 @@ class ChannelUse {
   }
   ChannelUse(ChannelUse const&) = delete;
   ChannelUse& operator=(ChannelUse const&) = delete;
-  ~ChannelUse() {
+  [[gnu::always_inline]] ~ChannelUse() {
     if (user_.load(std::memory_order_relaxed) != this_thread()) [[unlikely]]
       stop_for_two_threads();
     user_.store(nullptr, std::memory_order_relaxed);

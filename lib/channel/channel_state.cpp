@@ -217,6 +217,16 @@ Deadline ChannelState::look_again() const noexcept {
   return key;
 }
 
+[[gnu::noinline]] void ChannelState::succeed_unusually(SlotId id, Slot& slot,
+                                                       verbs::CompletionEntry entry) noexcept {
+  if (slot.is_datagram) datagrams->note(id, entry);
+  if (slot.work.operation == Operation::receive) {
+    if (entry.has_returned()) note_returned(entry.returned());
+    slot.work.note(entry);
+  }
+  in_flight.succeed(slot);
+}
+
 [[gnu::cold]] void ChannelState::complete_unusual(SlotId id,
                                                   verbs::CompletionEntry entry) noexcept {
   if (Slot* const slot = in_flight.find(id)) {

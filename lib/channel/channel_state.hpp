@@ -37,6 +37,9 @@ class ChannelState {
   struct Use : ChannelUse {
     explicit Use(ChannelState& channel) noexcept : ChannelUse{channel.user_} {}
     Use(ChannelState& channel, Free free) noexcept : ChannelUse{channel.user_, free} {}
+    Use(Use const&) = delete;
+    Use& operator=(Use const&) = delete;
+    [[gnu::always_inline]] ~Use() {}  // as a default one is not
   };
 
   [[nodiscard]] bool is_free() const noexcept { return ChannelUse::is_free(user_); }
@@ -189,12 +192,15 @@ class ChannelState {
   void end_scopes() noexcept;
   [[gnu::always_inline]] void succeed(SlotId id, verbs::CompletionEntry entry) noexcept {
     Slot& slot = in_flight.slot(id);
-    if (slot.is_datagram) [[unlikely]]
-      datagrams->note(id, entry);
-    if (entry.has_returned() && slot.work.operation == Operation::receive) [[unlikely]]
-      note_returned(entry.returned());
-    in_flight.succeed(slot, entry);
+    bool const is_receive = slot.work.operation == Operation::receive;
+    if (!InFlight::is_usual(slot) || (is_receive && entry.has_returned())) [[unlikely]]
+      return succeed_unusually(id, slot, entry);
+    if (!is_receive) return in_flight.succeed_usual<Operation::send>(slot);
+    slot.work.bytes = entry.bytes();
+    if (slot.held) slot.work.immediate = entry.immediate();
+    in_flight.succeed_usual<Operation::receive>(slot);
   }
+  void succeed_unusually(SlotId id, Slot& slot, verbs::CompletionEntry entry) noexcept;
   // A failure, or one without a slot.
   void complete_unusual(SlotId id, verbs::CompletionEntry entry) noexcept;
   [[nodiscard]] Error failure_of(SlotId id, Slot const& slot, FailedWork const& failed) noexcept;

@@ -92,7 +92,8 @@ void InFlight::make_marker(Slot& slot) noexcept {
   deliver(slot);
 }
 
-void InFlight::end(Slot& slot) noexcept {
+void InFlight::succeed(Slot& slot) noexcept {
+  if (slot.follows) succeed_before(slot);
   if (!is_marker(slot)) observed.probe_success(slot, slot.work.operation);
   observed.succeed_unusually(slot);
   finish(slot);
@@ -148,7 +149,10 @@ void InFlight::succeed_one_by_one(SlotId last) noexcept {
     Slot& silent = slots_.tenant(last);
     if (silent.finished) return;
     last = silent.unfollow();
-    succeed(silent);
+    if (is_usual(silent)) [[likely]]
+      succeed_usual<Operation::send>(silent);
+    else
+      succeed(silent);
   }
 }
 

@@ -95,18 +95,27 @@ class InFlight {
   [[nodiscard]] bool widen(SlotId id, Slot& slot) noexcept;
   /// The request was not posted: returns loans and slot.
   void cancel(Slot& slot) noexcept;
-  /// The completion of the request was seen.
-  void succeed(Slot& slot, verbs::CompletionEntry entry) noexcept;
+  /// The completion of the request was seen; of a receive, its work has the message.
+  void succeed(Slot& slot) noexcept;
+  /// Whether succeed_usual() does the same in few instructions.
+  [[nodiscard, gnu::always_inline]] static bool is_usual(Slot const& slot) noexcept {
+    SlotState state = slot;
+    state.held = false;
+    return state.is(plain_and_unheld);
+  }
+  /// Of a receive, or else of any other `operation`.
+  template <Operation operation>
+  void succeed_usual(Slot& slot) noexcept;
   /// Whether free_at_once() may end the request: one of a handle, with a loan at most.
   [[nodiscard, gnu::always_inline]] bool is_plain(Slot const& slot) const noexcept {
     return slot.is(plain_and_held);
   }
   /// Ends a request that is_plain(), and whose result its handle takes here and now: returns its
   /// bytes and its slot.
-  [[gnu::always_inline]] void free_at_once(Slot& slot) noexcept {
+  [[gnu::always_inline]] void free_at_once(Slot& slot, SlotId id) noexcept {
     verbs::end_loan(*slot.pieces);
     slot.state() = {};
-    slots_.free(slot);
+    slots_.free(slot, id);
   }
   /// The same of a request that never took the next() slot, in whose row its loan is.
   [[gnu::always_inline]] void skip(Slot& next) noexcept {
@@ -164,9 +173,7 @@ class InFlight {
   Observation observed{room_};
 
  private:
-  void succeed(Slot& slot) noexcept;
   void succeed_one_by_one(SlotId last) noexcept;  // and those before it
-  void end(Slot& slot) noexcept;
   /// The request has ended: returns bytes and room.
   void finish(Slot& slot) noexcept {
     verbs::give_back_all(slot.pieces, slot.loans);
@@ -213,38 +220,21 @@ class InFlight {
   FailureLog& failures_;
 };
 
-[[gnu::always_inline]] inline void InFlight::succeed(Slot& slot) noexcept {
-  if (slot.follows) [[unlikely]]
-    succeed_before(slot);
-  SlotState state = slot;
-  state.held = false;
-  if (!state.is({.loans = 1})) [[unlikely]]
-    return end(slot);
+template <Operation operation>
+[[gnu::always_inline]] inline void InFlight::succeed_usual(Slot& slot) noexcept {
   observed.probe_success(slot, slot.work.operation);
   observed.succeed(slot);
   verbs::end_loan(*slot.pieces);
-  note_over(slot.work.operation, *slot.scope);
+  note_over(operation, *slot.scope);
   if (slot.held) {
     slot.state() = {.held = true, .finished = true};
     ++slot.scope->finished;
     last_finished_ = slots_.id_of(slot);
   } else {
     slot.state() = {};
-    slot.work.forget_message();
     ++slot.scope->unpolled;
     slots_.free(slot);
   }
-}
-
-[[gnu::always_inline]] inline void InFlight::succeed(Slot& slot,
-                                                     verbs::CompletionEntry entry) noexcept {
-  if (slot.work.operation == Operation::receive) {
-    slot.work.bytes = entry.bytes();
-    slot.work.immediate = entry.immediate();
-    if (entry.has_returned()) [[unlikely]]
-      slot.work.note_returned(entry.returned());
-  }
-  succeed(slot);
 }
 
 }  // namespace lend::channel

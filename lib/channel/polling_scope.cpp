@@ -97,32 +97,26 @@ namespace channel {
 namespace {
 
 template <Room room, class Work>
-[[gnu::always_inline]] inline std::uint64_t post_plain_in(ChannelState& channel, ScopeRecord& scope,
-                                                          verbs::Plain<Work> plain,
-                                                          Deadline deadline, char const* file,
-                                                          unsigned line) noexcept {
-  return post_plain<Lending::lends>(
-      channel, plain, scope, file, line,
-      [&](Slot& slot, SlotId id) LEND_INLINED {
-        open(channel, plain, scope, slot, id);
-        return id.value;
-      },
-      [&](SlotId tried) LEND_INLINED {
-        return post_after<Lending::lends, room>(tried, channel, plain.work(), scope, deadline, file,
-                                                line)
-            .value;
-      });
+[[nodiscard]] std::uint64_t post_in(ChannelState& channel, ScopeRecord& scope, Work const& work,
+                                    Deadline deadline, SourceLine where) noexcept {
+  ChannelState::Use const use{channel};
+  SlotId const tried = try_to_post<Lending::lends>(channel, work, scope, where);
+  if (tried.is_valid()) [[likely]]
+    return tried.value;
+  return post_after<Lending::lends, room>(tried, channel, work, scope, deadline, where.file,
+                                          where.line)
+      .value;
 }
 
-template <Room room, class Work>
-[[gnu::always_inline]] inline std::uint64_t post_in(ChannelState& channel, ScopeRecord& scope,
-                                                    Work const& work, Deadline deadline,
-                                                    SourceLine where) noexcept {
-  auto const [file, line] = where;
-  if (verbs::may_be_plain(work))
-    return post_plain_in<room>(channel, scope, verbs::plain_of(work), deadline, file, line);
-  SlotId const tried = post_general<Lending::lends>(channel, work, scope, file, line);
-  return post_after<Lending::lends, room>(tried, channel, work, scope, deadline, file, line).value;
+/// ScopeCalls::post() of what is not so simple. With its arguments, so that to call this is one
+/// jump and keeps none of them.
+template <class Work, class... Peer>
+[[gnu::noinline]] std::uint64_t post_otherwise(PollingScope& scope, verbs::RegionState* region,
+                                               std::size_t offset, std::size_t length,
+                                               char const* file, unsigned line,
+                                               Peer const&... peer) noexcept {
+  verbs::Plain<Work> const plain{{region, {offset, length}}, &peer...};
+  return ScopeCalls<Work, Peer...>::post_any(scope, plain.work(), Deadline::never(), {file, line});
 }
 
 }  // namespace
@@ -133,12 +127,25 @@ std::uint64_t ScopeCalls<Work, Peer...>::post(PollingScope& scope, verbs::Region
                                               char const* file, unsigned line,
                                               Peer const&... peer) noexcept {
   ChannelState* const state = scope.record().channel;
-  if (state == nullptr) [[unlikely]]
-    return 0;
-  ChannelState::Use const use{*state};
-  return post_plain_in<Room::may_be_waited_for, Work>(*state, scope.record(),
-                                                      {{region, {offset, length}}, &peer...},
-                                                      Deadline::never(), file, line);
+  if (state != nullptr && state->is_free()) [[likely]] {
+    ChannelState::Use const use{*state, ChannelState::Use::Free{}};
+    auto&& form = form_of<Work>(*state);
+    verbs::Plain<Work> const plain{{region, {offset, length}}, &peer...};
+    Prepared prepared;
+    if (prepare<Lending::lends>(prepared, form, *state, plain, file, line)) [[likely]]
+      return post_prepared<Lending::lends>(
+          form, *state, scope.record(), plain.peer, prepared,
+          [&](Slot& slot, SlotId id) LEND_INLINED {
+            open(form, *state, scope.record(), slot, id, plain.peer);
+            return id.value;
+          },
+          [&](Work const& work, SourceLine where) LEND_INLINED {
+            return post_after<Lending::lends, Room::may_be_waited_for>(
+                       {}, *state, work, scope.record(), Deadline::never(), where.file, where.line)
+                .value;
+          });
+  }
+  return post_otherwise<Work>(scope, region, offset, length, file, line, peer...);
 }
 
 template <class Work, class... Peer>
@@ -146,7 +153,6 @@ std::uint64_t ScopeCalls<Work, Peer...>::post_any(PollingScope& scope, Work cons
                                                   Deadline deadline, SourceLine where) noexcept {
   ChannelState* const state = scope.record().channel;
   if (state == nullptr) return 0;
-  ChannelState::Use const use{*state};
   return post_in<Room::may_be_waited_for>(*state, scope.record(), work, deadline, where);
 }
 
@@ -155,7 +161,6 @@ std::uint64_t ScopeCalls<Work, Peer...>::try_post(PollingScope& scope, Work cons
                                                   SourceLine where) noexcept {
   ChannelState* const state = scope.record().channel;
   if (state == nullptr) return 0;
-  ChannelState::Use const use{*state};
   return post_in<Room::is_there_now>(*state, scope.record(), work, Deadline::never(), where);
 }
 

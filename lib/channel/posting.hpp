@@ -66,85 +66,103 @@ template <Lending lending, class Work>
   return id;
 }
 
-/// The device did not take plain work.
-template <Lending lending, class Work>
-[[gnu::cold, gnu::noinline]] void refuse_plain(ChannelState& channel, verbs::Plain<Work> plain,
-                                               ScopeRecord& scope, int result,
-                                               void const* refused) noexcept {
-  std::uint64_t const bytes = plain.element.range.length;
-  SlotId const id = channel.in_flight.next_id();
-  channel.in_flight.open(channel.in_flight.next(), id, verbs::operation_of<Work>, scope, bytes,
-                         plain_and_held);
-  refuse(channel, plain.work(), verbs::device_answer(bytes, result, refused), id);
+/// The channel's form of such work; of datagrams, of which it keeps none, a new one.
+template <class Work>
+[[nodiscard, gnu::always_inline]] inline decltype(auto) form_of(ChannelState& channel) noexcept {
+  if constexpr (is_of_datagrams<Work>)
+    return verbs::Form<Work>{};
+  else
+    return (std::get<verbs::Form<Work>>(channel.forms));
 }
 
 // The file and the line of a call apart, because g++ 12 packs a SourceLine into two registers
 // before each post, whether it is needed or not.
 
-/// The same as post_general() in few instructions if the work is plain. Answers what `then(slot,
-/// id)` does: of posted work, which open() is still to give that slot, the next() one. If it was
-/// not posted at once, what `otherwise(id)` does: the id is that of work which was posted and noted
-/// as outstanding, or not valid. All else is left to `general()`, which answers as post_general().
-/// All three must be inlined, to keep what they need in registers.
-template <Lending lending, class Work, class General, class Then, class Otherwise>
-[[nodiscard, gnu::always_inline]] inline auto post_plain_by(
-    verbs::Form<Work>& form, ChannelState& channel, verbs::Plain<Work> plain, ScopeRecord& scope,
-    char const* file, unsigned line, General&& general, Then&& then,
-    Otherwise&& otherwise) noexcept {
-  constexpr Operation operation = verbs::operation_of<Work>;
+/// Plain work that a form describes, and whose bytes the next() slot lends.
+struct Prepared {
+  Slot* slot = nullptr;
+  bool is_copied = false;  // by the post
+};
+
+/// Prepares plain work to be posted in few instructions. False, and nothing was changed, of work
+/// that is not plain or has no room: post_general() is to post it.
+template <Lending lending, class Work>
+[[nodiscard, gnu::always_inline]] inline bool prepare(Prepared& prepared, verbs::Form<Work>& form,
+                                                      ChannelState& channel,
+                                                      verbs::Plain<Work> plain, char const* file,
+                                                      unsigned line) noexcept {
   InFlight& in_flight = channel.in_flight;
   verbs::QueuePairHandle const& queue_pair = channel.connection.raw();
   // Room first: a broken channel has none, and its queue pair may be gone.
-  if (!in_flight.has_room_as_before(operation) || !verbs::is_plain(queue_pair, plain)) [[unlikely]]
-    return otherwise(general());
+  if (!in_flight.has_room_as_before(verbs::operation_of<Work>) ||
+      !verbs::is_plain(queue_pair, plain)) [[unlikely]]
+    return false;
   Slot& slot = in_flight.next();
   SlotId const id = in_flight.next_id();
   bool const is_copied = verbs::is_copied(queue_pair, plain);
-  if constexpr (lending != Lending::lends)
-    slot.pieces->loan.forget_where();
-  else if (!verbs::lend_plain(*slot.pieces, plain, {file, line}, is_copied)) [[unlikely]]
-    return otherwise(general());
-  verbs::RequestOf<Work>* refused = nullptr;
-  form.describe(id.value, plain, is_copied);
-  int const result = verbs::post_chain(queue_pair, form.request, refused);
-  if (result != 0) [[unlikely]] {
-    refuse_plain<lending>(channel, plain, scope, result, refused);
-    return otherwise(SlotId{});
-  }
-  if (lending == Lending::lends && is_copied) verbs::end_loan(*slot.pieces);
-  return then(slot, id);
-}
-
-/// The same by the channel's form of such work, and by post_general().
-template <Lending lending, class Work, class Then, class Otherwise>
-[[nodiscard, gnu::always_inline]] inline auto post_plain(ChannelState& channel,
-                                                         verbs::Plain<Work> plain,
-                                                         ScopeRecord& scope, char const* file,
-                                                         unsigned line, Then&& then,
-                                                         Otherwise&& otherwise) noexcept {
-  auto const by = [&](verbs::Form<Work>& form) LEND_INLINED {
-    auto const general = [&]() LEND_INLINED {
-      return post_general<lending>(channel, plain.work(), scope, file, line);
-    };
-    return post_plain_by<lending>(form, channel, plain, scope, file, line, general, then,
-                                  otherwise);
-  };
-  if constexpr (is_of_datagrams<Work>) {  // of which a channel keeps no form
-    verbs::Form<Work> form;
-    return by(form);
+  if constexpr (lending == Lending::lends) {
+    if (!verbs::lend_plain(*slot.pieces, plain, {file, line}, is_copied)) [[unlikely]]
+      return false;
   } else {
-    return by(std::get<verbs::Form<Work>>(channel.forms));
+    slot.pieces->loan.forget_where();
+    slot.pieces->region = plain.element.region;
   }
+  form.describe(id.value, plain, is_copied);
+  prepared = {&slot, is_copied};
+  return true;
 }
 
-/// Gives plain work, which was posted, the next() slot.
+/// Prepared work, of which a post keeps nothing else, so that its registers are free.
+template <class Work>
+[[nodiscard]] verbs::Plain<Work> prepared_plain(verbs::Form<Work> const& form, Slot const& next,
+                                                verbs::PeerPart<Work> const* peer) noexcept {
+  verbs::RegionState* const region = next.pieces->region;
+  auto const start = reinterpret_cast<std::uintptr_t>(region->address);
+  return {{region, {form.entry.addr - start, form.entry.length}}, peer};
+}
+
+/// The device did not take prepared work, which is returned.
+template <class Work>
+[[nodiscard, gnu::cold, gnu::noinline]] Work refuse_prepared(
+    verbs::Form<Work> const& form, ChannelState& channel, ScopeRecord& scope, int result,
+    void const* refused, verbs::PeerPart<Work> const* peer) noexcept {
+  Slot& next = channel.in_flight.next();
+  Work const work = prepared_plain(form, next, peer).work();
+  std::uint64_t const bytes = form.entry.length;
+  SlotId const id = channel.in_flight.next_id();
+  channel.in_flight.open(next, id, verbs::operation_of<Work>, scope, bytes, plain_and_held);
+  refuse(channel, work, verbs::device_answer(bytes, result, refused), id);
+  return work;
+}
+
+/// Posts prepared work. Answers what `then(slot, id)` does: of posted work, which open() is still
+/// to give that slot, the next() one. If the device refused it, what `refused(work, where)` does;
+/// last_error() has the reason. Both must be inlined, to keep what they need in registers.
+template <Lending lending, class Work, class Then, class Refused>
+[[nodiscard, gnu::always_inline]] inline auto post_prepared(
+    verbs::Form<Work>& form, ChannelState& channel, ScopeRecord& scope,
+    verbs::PeerPart<Work> const* peer, Prepared prepared, Then&& then, Refused&& refused) noexcept {
+  Slot& slot = *prepared.slot;
+  verbs::RequestOf<Work>* first_refused = nullptr;
+  int const result = verbs::post_chain(channel.connection.raw(), form.request, first_refused);
+  if (result != 0) [[unlikely]] {
+    SourceLine const where = slot.pieces->loan.where();
+    return refused(refuse_prepared(form, channel, scope, result, first_refused, peer), where);
+  }
+  if (lending == Lending::lends && prepared.is_copied) verbs::end_loan(*slot.pieces);
+  return then(slot, SlotId{form.request.wr_id});
+}
+
+/// Gives prepared work, which was posted, the next() slot.
 template <bool is_observed = false, class Work>
-[[gnu::always_inline]] inline void open(ChannelState& channel, verbs::Plain<Work> plain,
-                                        ScopeRecord& scope, Slot& next, SlotId id) noexcept {
+[[gnu::always_inline]] inline void open(
+    verbs::Form<Work> const& form, ChannelState& channel, ScopeRecord& scope, Slot& next, SlotId id,
+    [[maybe_unused]] verbs::PeerPart<Work> const* peer) noexcept {
   constexpr Operation operation = verbs::operation_of<Work>;
   constexpr SlotState state{.loans = 1, .held = true, .is_datagram = is_room<Work>};
-  channel.in_flight.open(next, id, operation, scope, plain.element.range.length, state);
-  if constexpr (is_of_datagrams<Work>) channel.datagrams->note_posted(id, plain.work());
+  channel.in_flight.open(next, id, operation, scope, form.entry.length, state);
+  if constexpr (is_of_datagrams<Work>)
+    channel.datagrams->note_posted(id, prepared_plain(form, next, peer).work());
   channel.in_flight.note_posted(operation, scope);
   // Last, where the fewest registers are in use.
   if constexpr (!is_observed) {
@@ -158,16 +176,21 @@ template <Lending lending, class Work>
 [[nodiscard, gnu::always_inline]] inline SlotId try_to_post(ChannelState& channel, Work const& work,
                                                             ScopeRecord& scope,
                                                             SourceLine where) noexcept {
-  if (!verbs::may_be_plain(work))
-    return post_general<lending>(channel, work, scope, where.file, where.line);
-  auto const plain = verbs::plain_of(work);
-  return post_plain<lending>(
-      channel, plain, scope, where.file, where.line,
-      [&](Slot& slot, SlotId id) LEND_INLINED {
-        open(channel, plain, scope, slot, id);
-        return id;
-      },
-      [](SlotId tried) LEND_INLINED { return tried; });
+  auto const [file, line] = where;
+  if (verbs::may_be_plain(work)) {
+    auto&& form = form_of<Work>(channel);
+    auto const plain = verbs::plain_of(work);
+    Prepared prepared;
+    if (prepare<lending>(prepared, form, channel, plain, file, line)) [[likely]]
+      return post_prepared<lending>(
+          form, channel, scope, plain.peer, prepared,
+          [&](Slot& slot, SlotId id) LEND_INLINED {
+            open(form, channel, scope, slot, id, plain.peer);
+            return id;
+          },
+          [](Work const&, SourceLine) LEND_INLINED { return SlotId{}; });
+  }
+  return post_general<lending>(channel, work, scope, file, line);
 }
 
 template <class Work>

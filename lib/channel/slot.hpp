@@ -6,6 +6,7 @@
 #include <channel/scope_record.hpp>
 #include <lend/channel/pending_work.hpp>
 #include <verbs/loan_row.hpp>
+#include <verbs/polling.hpp>
 
 #include <bit>
 #include <cstdint>
@@ -34,6 +35,9 @@ struct alignas(8) SlotState {
 /// Of a plain request with a handle. Its loan may be none: see LoanRow.
 inline constexpr SlotState plain_and_held{.loans = 1, .held = true};
 
+/// Of a plain request without a handle.
+inline constexpr SlotState plain_and_unheld{.loans = 1};
+
 /// Of one of a batch, which was posted unsignaled and has no handle any more.
 inline constexpr SlotState silent_and_unheld{.loans = 1, .follows = true};
 
@@ -45,9 +49,13 @@ struct SlotWork {
   std::uint64_t bytes = 0;    // requested, then received
   std::optional<std::uint32_t> immediate{};
 
-  void note_returned(std::uint32_t key) noexcept {
+  /// Of a receive that succeeded.
+  void note(verbs::CompletionEntry entry) noexcept {
+    bytes = entry.bytes();
+    immediate = entry.immediate();
+    if (!entry.has_returned()) return;
     has_returned = true;
-    immediate = key;
+    immediate = entry.returned();
   }
   /// For the next request.
   void forget_message() noexcept {

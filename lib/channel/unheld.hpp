@@ -50,16 +50,19 @@ template <class Work>
   };
   auto const [file, line] = where;
   if (immediate) form.request.imm_data = htobe32(*immediate);
-  return post_plain_by<Lending::lends>(
-      form, channel, plain, scope, file, line,
-      [&, file = file, line = line]()
-          LEND_INLINED { return post_general<Lending::lends>(channel, work(), scope, file, line); },
-      [&](Slot& slot, SlotId id) LEND_INLINED {
-        open(channel, plain, scope, slot, id);
-        slot.held = false;
-        return true;
-      },
-      [&](SlotId tried) LEND_INLINED { return leave_after(tried, channel, work(), scope, where); });
+  Prepared prepared;
+  if (prepare<Lending::lends>(prepared, form, channel, plain, file, line)) [[likely]]
+    return post_prepared<Lending::lends>(
+        form, channel, scope, plain.peer, prepared,
+        [&](Slot& slot, SlotId id) LEND_INLINED {
+          open(form, channel, scope, slot, id, plain.peer);
+          slot.held = false;
+          return true;
+        },
+        [&](Work const&, SourceLine)
+            LEND_INLINED { return leave_after({}, channel, work(), scope, where); });
+  return leave_after(post_general<Lending::lends>(channel, work(), scope, file, line), channel,
+                     work(), scope, where);
 }
 
 }  // namespace lend::channel

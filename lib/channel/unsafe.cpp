@@ -18,6 +18,15 @@ template <class Work>
   return {id.value, &channel.reference()};
 }
 
+/// UnsafePosts::post() of what is not so simple; see post_otherwise() of a scope.
+template <class Work, class... Peer>
+[[gnu::noinline]] PostedWork post_otherwise(Channel& channel, verbs::RegionState* region,
+                                            std::size_t offset, std::size_t length,
+                                            Peer const&... peer) noexcept {
+  verbs::Plain<Work> const plain{{region, {offset, length}}, &peer...};
+  return UnsafePosts<Work, Peer...>::post_any(channel, plain.work());
+}
+
 }  // namespace
 
 template <class Work, class... Peer>
@@ -25,15 +34,22 @@ PostedWork UnsafePosts<Work, Peer...>::post(Channel& channel, verbs::RegionState
                                             std::size_t offset, std::size_t length,
                                             Peer const&... peer) noexcept {
   ChannelState& state = ChannelState::of(channel);
-  ChannelState::Use const use{state};
-  verbs::Plain<Work> const plain{{region, {offset, length}}, &peer...};
-  return post_plain<unlent>(
-      state, plain, state.unscoped, "", 0,
-      [&](Slot& slot, SlotId id) LEND_INLINED {
-        open(state, plain, state.unscoped, slot, id);
-        return PostedWork{id.value, &state.reference()};
-      },
-      [&](SlotId tried) LEND_INLINED { return post_unsafe_after(tried, state, plain.work()); });
+  if (state.is_free()) [[likely]] {
+    ChannelState::Use const use{state, ChannelState::Use::Free{}};
+    auto&& form = form_of<Work>(state);
+    verbs::Plain<Work> const plain{{region, {offset, length}}, &peer...};
+    Prepared prepared;
+    if (prepare<unlent>(prepared, form, state, plain, nullptr, 0)) [[likely]]
+      return post_prepared<unlent>(
+          form, state, state.unscoped, plain.peer, prepared,
+          [&](Slot& slot, SlotId id) LEND_INLINED {
+            open(form, state, state.unscoped, slot, id, plain.peer);
+            return PostedWork{id.value, &state.reference()};
+          },
+          [&](Work const& work, SourceLine)
+              LEND_INLINED { return post_unsafe_after({}, state, work); });
+  }
+  return post_otherwise<Work>(channel, region, offset, length, peer...);
 }
 
 template <class Work, class... Peer>

@@ -72,9 +72,15 @@ namespace lend::channel {
   in_flight.observed.probe_success(slot, slot.work.operation);
   if (in_flight.observed.is_on()) [[unlikely]]
     in_flight.observed.succeed(slot, entries[0]);
-  in_flight.note_over(operation, *slot.scope);
-  in_flight.free_at_once(slot);
-  return answer_of(channel, entries[0], operation, bytes);
+  // Two straight lines, because compilers would ask twice which queue it is of.
+  if (operation != Operation::receive) {
+    in_flight.note_over(Operation::send, *slot.scope);
+    in_flight.free_at_once(slot, id);
+    return {operation, bytes};
+  }
+  in_flight.note_over(Operation::receive, *slot.scope);
+  in_flight.free_at_once(slot, id);
+  return answer_of(channel, entries[0], Operation::receive, bytes);
 }
 
 }  // namespace lend::channel

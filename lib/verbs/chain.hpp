@@ -35,7 +35,6 @@ struct Chain {
   struct List {
     Request* first;
     Request* last;                 // behind it
-    std::uint32_t plain_room = 0;  // plain requests that there is room for; 0: unknown
     bool has_late_copies = false;  // some bytes are copied by the post, and on loan until then
 
     [[nodiscard]] std::uint32_t size() const noexcept {
@@ -53,13 +52,19 @@ struct Chain {
   std::uint64_t silent_id;      // of the last send, if it is silent; a chain with one is not posted
   std::uint32_t silent_from;    // sends to the last signaled one, itself counted
   std::uint32_t const run_max;  // the same from one to the next; from 1
+  // Plain requests of any kind that there is room for, without a send that is to be signaled
+  // before; 0: unknown.
+  std::uint32_t plain_room;
+  std::uint32_t const plain_room_at_first;
   ibv_send_wr send_requests[requests_max];
   ibv_recv_wr receive_requests[requests_max];
   ibv_sge elements[elements_room];
 
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): the arrays, on purpose
-  explicit Chain(std::uint32_t sends_to_a_signaled_one = 1) noexcept
-      : run_max{sends_to_a_signaled_one} {
+  explicit Chain(std::uint32_t sends_to_a_signaled_one = 1,
+                 std::uint32_t depth = requests_max) noexcept
+      : run_max{sends_to_a_signaled_one},
+        plain_room_at_first{std::min({requests_max, depth, run_max})} {
     clear();
   }
   Chain(Chain const&) = delete;
@@ -77,6 +82,7 @@ struct Chain {
     sends = {send_requests, send_requests};
     receives = {receive_requests, receive_requests};
     next_element = elements;
+    plain_room = plain_room_at_first;
     end_run();
   }
 
@@ -101,10 +107,11 @@ struct Chain {
 [[nodiscard]] inline Chain const& chain_in(ChainStorage const& storage) noexcept {
   return *std::launder(reinterpret_cast<Chain const*>(storage.bytes));
 }
-/// Makes one there.
-inline void make_chain_in(ChainStorage& storage, std::uint32_t run_max = 1) noexcept {
+/// Makes one there, for queues of at least `depth`.
+inline void make_chain_in(ChainStorage& storage, std::uint32_t run_max = 1,
+                          std::uint32_t depth = Chain::requests_max) noexcept {
   static_assert(sizeof(Chain) <= ChainStorage::size && alignof(Chain) <= alignof(ChainStorage));
-  new (storage.bytes) Chain{run_max};
+  new (storage.bytes) Chain{run_max, depth};
 }
 
 /// The list of requests of this kind of work.
@@ -131,20 +138,14 @@ inline void end_full_run(Chain& chain) noexcept {
   chain.end_run();
 }
 
-/// Finds out for how many more plain requests of a queue of `depth` there is room, if they follow
-/// each other, until the next send that is signaled. Whether there is any.
-template <class Work>
-[[nodiscard]] bool find_plain_room(Chain& chain, std::uint32_t depth) noexcept {
-  auto& list = list_for<Work>(chain);
-  chain.sends.plain_room = chain.receives.plain_room = 0;
-  if (list.size() >= depth) return false;
-  list.plain_room = std::min({depth - list.size(), Chain::requests_max - chain.size(),
-                              Chain::elements_room - chain.elements_used()});
-  if constexpr (std::is_same_v<RequestOf<Work>, ibv_send_wr>) {
-    end_full_run(chain);
-    list.plain_room = std::min(list.plain_room, chain.run_left());
-  }
-  return list.plain_room > 0;
+/// Finds out for how many more plain requests there is room. Whether there is any.
+inline bool find_plain_room(Chain& chain, std::uint32_t send_depth,
+                            std::uint32_t receive_depth) noexcept {
+  end_full_run(chain);
+  chain.plain_room = std::min(
+      {Chain::requests_max - chain.size(), Chain::elements_room - chain.elements_used(),
+       chain.run_left(), send_depth - chain.sends.size(), receive_depth - chain.receives.size()});
+  return chain.plain_room > 0;
 }
 
 /// Adds the request that was described behind `list`.
@@ -154,27 +155,26 @@ template <class Request>
   list.last = request.next = &request + 1;
 }
 
-/// Describes work that is_plain(), and was lent, or copied by copy_plain(), behind the others of
-/// its list, which has plain_room.
+/// Describes work that is_plain() and may be silent, and was lent, or copied by copy_plain(),
+/// behind the others of its list; there is plain_room. A send is unsignaled.
 template <bool is_copied_so, class Work>
 [[gnu::always_inline]] inline void append_plain(QueuePairHandle const& queue_pair, Chain& chain,
-                                                std::uint64_t id, Plain<Work> plain,
-                                                bool is_silent) noexcept {
+                                                std::uint64_t id, Plain<Work> plain) noexcept {
   auto& list = list_for<Work>(chain);
   auto& request = *list.last;
   describe_plain(queue_pair, id, plain, request, *chain.next_element);
   push(list);
   if constexpr (is_copied_so) {
-    request.send_flags = flags_for(true);  // known, and so not compared again
+    request.send_flags = IBV_SEND_INLINE;  // known, and so not compared again
     chain.next_element->addr = reinterpret_cast<std::uintptr_t>(Chain::copy_in(request));
   }
-  if constexpr (std::is_same_v<RequestOf<Work>, ibv_send_wr>) {
-    request.send_flags -= is_silent ? unsigned{IBV_SEND_SIGNALED} : 0u;
-    if (!is_copied_so && is_copied(request)) [[unlikely]]
+  if constexpr (std::is_same_v<RequestOf<Work>, ibv_send_wr> && !is_copied_so) {
+    silence(request);
+    if (is_copied(request)) [[unlikely]]
       list.has_late_copies = true;
   }
   ++chain.next_element;
-  --list.plain_room;
+  --chain.plain_room;
 }
 
 /// Lends the bytes of `work`, and describes it behind the others of its list. There must be room
@@ -190,16 +190,13 @@ template <class Work>
   if (resolved.is_refused()) return resolved;
   push(list);
   chain.next_element += resolved.count;
-  chain.sends.plain_room = chain.receives.plain_room = 0;
+  chain.plain_room = 0;
   return resolved;
 }
 
-/// Whether a request of `operation` may be unsignaled. On iWARP a read may not: siw completes a
-/// send before a read that was posted ahead of it. Source: sw/siw/siw_qp_tx.c,
-/// siw_qp_sq_process(), which ends sends as they leave and reads as their answers come.
-[[nodiscard]] inline bool may_be_silent(QueuePairHandle const& queue_pair,
-                                        Operation operation) noexcept {
-  return operation != Operation::read || !queue_pair.domain->context->is_iwarp();
+/// Whether a request of `operation` may be unsignaled.
+[[nodiscard]] inline bool may_be_silent(RequestQueue const& queue, Operation operation) noexcept {
+  return operation != Operation::read || queue.reads_in_order;
 }
 
 [[nodiscard]] inline bool is_silent(ibv_send_wr const& request) noexcept {

@@ -18,23 +18,11 @@ template <class Work>
   return is_copied(queue_pair, plain) && plain.element.range.length <= Chain::copied_max;
 }
 
-/// Copies the bytes of work that is_copied_ahead() into the next request, and lends them for so
-/// long. False: nothing was copied, and begin_loan() decides.
+/// Copies the bytes of such work, which may be read, into the next request.
 template <class Work>
-[[nodiscard, gnu::always_inline]] inline bool copy_plain(LentPiece& piece, Plain<Work> plain,
-                                                         SourceLine where, Chain& chain) noexcept {
+[[gnu::always_inline]] inline void copy_plain(Plain<Work> plain, Chain& chain) noexcept {
   auto const [region, range] = plain.element;
-  std::byte* const copy = Chain::copy_in(*chain.sends.last);
-  std::byte const* const bytes = region->address + range.offset;
-  if (!region->ledger.allows_reading_at_once()) [[unlikely]] {
-    if (!lend_plain(piece, plain, where)) return false;
-    base::copy_few(copy, bytes, range.length);
-    end_loan(piece);
-    return true;
-  }
-  piece.loan.note(where);
-  base::copy_few(copy, bytes, range.length);
-  return true;
+  base::copy_few(Chain::copy_in(*chain.sends.last), region->address + range.offset, range.length);
 }
 
 /// Copies the bytes of the last send, which are on loan, if they are few and its post would copy

@@ -184,6 +184,10 @@ struct RequestQueue {
   std::uint32_t receive_elements = 0;  ///< the same of a receive
   bool has_atomics = domain->context->has_atomics;
   bool has_windows = domain->context->has_windows;
+  /// Sends and reads complete in the order of their posts. On iWARP siw completes a send before a
+  /// read that was posted ahead of it. Source: sw/siw/siw_qp_tx.c, siw_qp_sq_process(), which ends
+  /// sends as they leave and reads as their answers come.
+  bool reads_in_order = !domain->context->is_iwarp();
 
   /// Not on iWARP. Source: RFC 5040.
   [[nodiscard]] bool carries_immediates() const noexcept { return !domain->context->is_iwarp(); }

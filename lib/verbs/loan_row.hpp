@@ -45,7 +45,7 @@ inline void unpoison([[maybe_unused]] RegionState const& region,
 /// Takes a loan of `region` back, and with the last one of an owned region that was destroyed in
 /// the meantime the region itself. Nothing to do where the loan is unused.
 /// Threads: any.
-[[gnu::always_inline]] inline void end_loan(base::Loan& loan, RegionState* region) noexcept {
+[[gnu::always_inline]] inline void end_loan(base::Loan& loan, RegionState* const& region) noexcept {
   if (!loan.on_loan()) return;
   // First: once returned, another request may lend these bytes and poison them.
   if constexpr (base::can_poison)

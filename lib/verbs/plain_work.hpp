@@ -85,12 +85,16 @@ template <class Queue, class Work>
     return true;
 }
 
+/// Whether a device may copy the bytes of such work as it is posted: what leaves this side.
+template <class Work>
+inline constexpr bool may_be_copied =
+    operation_of<Work> == Operation::send || operation_of<Work> == Operation::write;
+
 /// Whether the bytes of work that is_plain() are copied by its post.
 template <class Work, class Queue>
 [[nodiscard, gnu::always_inline]] inline bool is_copied(Queue const& queue,
                                                         Plain<Work> plain) noexcept {
-  constexpr Operation operation = WorkKind<Work>::operation;
-  if constexpr (operation == Operation::send || operation == Operation::write)
+  if constexpr (may_be_copied<Work>)
     return are_copied(queue, plain.element.range.length);
   else
     return false;
@@ -103,6 +107,7 @@ template <class Work>
                                                          SourceLine where,
                                                          bool is_copied_next = false) noexcept {
   RegionState& region = *plain.element.region;
+  piece.region = &region;
   if (is_copied_next && region.ledger.allows_reading_at_once()) [[likely]] {
     piece.loan.note(where);
     return true;
@@ -111,7 +116,6 @@ template <class Work>
   if (!begin_loan_at_once(piece.loan, region, plain.element.range, kind, operation_of<Work>, where))
       [[unlikely]]
     return !region.ledger.is_recording();
-  piece.region = &region;
   return true;
 }
 
@@ -153,9 +157,7 @@ struct Form {
                                        bool is_copied) noexcept {
     fill_element(entry, *plain.element.region, plain.element.range);
     request.wr_id = id;
-    constexpr Operation operation = WorkKind<Work>::operation;
-    if constexpr (operation == Operation::send || operation == Operation::write)
-      request.send_flags = flags_for(is_copied);
+    if constexpr (may_be_copied<Work>) request.send_flags = flags_for(is_copied);
     if constexpr (is_remote<Work>) {
       request.wr.rdma.remote_addr = plain.peer->address;
       request.wr.rdma.rkey = plain.peer->key;
