@@ -3,11 +3,13 @@
 // Method: ranks are threads; values are compared with a model.
 #include "group/ranks.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
 #include <numeric>
 #include <random>
+#include <span>
 
 using namespace lend;
 using namespace lend::test;
@@ -19,10 +21,28 @@ namespace {
 std::int64_t value_of(std::uint32_t rank, std::size_t i) {
   return std::int64_t(rank) * 1'000'003 + std::int64_t(i) * 7 + 1;
 }
-std::vector<std::int64_t> values_of(std::uint32_t rank, std::size_t count) {
-  std::vector<std::int64_t> values(count);
-  for (std::size_t i = 0; i < count; ++i) values[i] = value_of(rank, i);
-  return values;
+using Numbers = std::vector<std::int64_t>;
+
+/// What `size` ranks have, computed once for all of them: `count` values each.
+struct Model {
+  Model(std::uint32_t ranks, std::size_t values)
+      : count{values}, everything(ranks * values), sums(ranks * values) {
+    for (std::uint32_t rank = 0; rank < ranks; ++rank)
+      for (std::size_t i = 0; i < values; ++i) everything[rank * values + i] = value_of(rank, i);
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      for (std::uint32_t rank = 0; rank < ranks; ++rank) sums[i] += value_of(rank, i);
+  }
+  /// Those of `rank`.
+  std::span<std::int64_t const> of(std::uint32_t rank) const {
+    return std::span{everything}.subspan(rank * count, count);
+  }
+  std::size_t count;
+  Numbers everything;  ///< of rank 0, then those of rank 1, …
+  Numbers sums;        ///< of all ranks, at `size` · `count` places
+};
+
+bool are_equal(std::span<std::int64_t const> some, std::span<std::int64_t const> others) {
+  return std::ranges::equal(some, others);
 }
 
 /// Does not commute: (a, b) · (c, d) = (a·c, a·d + b), as maps x → ax + b are combined.
@@ -46,44 +66,36 @@ Shape few(std::uint32_t size) {
   return {size, GroupLinks::few};
 }
 
-void check_all(Group& group, std::size_t count) {
+void check_all(Group& group, Model const& model) {
   std::uint32_t const rank = group.rank(), size = group.size();
-  using Values = std::vector<std::int64_t>;
-  auto const own = values_of(rank, count);
-  Values const everything = [&] {
-    Values all;
-    for (std::uint32_t i = 0; i < size; ++i)
-      for (std::int64_t const value : values_of(i, count)) all.push_back(value);
-    return all;
-  }();
+  std::size_t const count = model.count;
+  Numbers const own{model.of(rank).begin(), model.of(rank).end()};
+  std::span const sums = model.sums;
 
   for (std::uint32_t root = 0; root < size; root += std::max(1u, size / 2)) {
-    Values values = rank == root ? own : Values(count);
+    Numbers values = rank == root ? own : Numbers(count);
     expect(group.broadcast(root, values, within(patience)));
-    expect(values == values_of(root, count), "broadcast");
+    expect(are_equal(values, model.of(root)), "broadcast");
 
-    Values all(rank == root ? count * size : 0);
+    Numbers all(rank == root ? count * size : 0);
     expect(group.gather(root, own, all, within(patience)));
-    expect(rank != root || all == everything, "gather");
+    expect(rank != root || all == model.everything, "gather");
 
-    Values part(count);
-    expect(group.scatter(root, rank == root ? everything : Values{}, part, within(patience)));
+    Numbers part(count);
+    expect(
+        group.scatter(root, rank == root ? model.everything : Numbers{}, part, within(patience)));
     expect(part == own, "scatter");
 
-    Values sums = own;
-    expect(group.reduce(root, sum<std::int64_t>, sums, within(patience)));
-    for (std::size_t i = 0; i < count; ++i) {
-      std::int64_t expected = 0;
-      for (std::uint32_t j = 0; j < size; ++j) expected += value_of(j, i);
-      expect(sums[i] == (rank == root ? expected : own[i]), "reduce");
-    }
+    Numbers reduced = own;
+    expect(group.reduce(root, sum<std::int64_t>, reduced, within(patience)));
+    expect(are_equal(reduced, rank == root ? sums.first(count) : model.of(rank)), "reduce");
   }
 
-  Values all(count * size);
+  Numbers all(count * size);
   expect(group.allgather(own, all, within(patience)));
-  expect(all == everything, "allgather");
+  expect(all == model.everything, "allgather");
 
-  Values from(count * size), to(count * size), reduced(count);
+  Numbers from(count * size), to(count * size), reduced(count);
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = value_of(rank, i);
   expect(group.all_to_all(from, to, within(patience)));
   for (std::uint32_t j = 0; j < size; ++j)
@@ -91,16 +103,18 @@ void check_all(Group& group, std::size_t count) {
       expect(to[j * count + i] == value_of(j, rank * count + i), "all_to_all");
 
   expect(group.reduce_scatter(sum<std::int64_t>, from, reduced, within(patience)));
-  for (std::size_t i = 0; i < count; ++i) {
-    std::int64_t expected = 0;
-    for (std::uint32_t j = 0; j < size; ++j) expected += value_of(j, rank * count + i);
-    expect(reduced[i] == expected, "reduce_scatter");
-  }
+  expect(are_equal(reduced, sums.subspan(rank * count, count)), "reduce_scatter");
 
-  Values largest = own;
+  Numbers largest = own;
   expect(group.allreduce(max<std::int64_t>, largest, within(patience)));
-  expect(largest == values_of(size - 1, count), "allreduce");
+  expect(are_equal(largest, model.of(size - 1)), "allreduce");
   expect(group.barrier(within(patience)));
+}
+
+/// On each rank, with `count` values.
+void check_all(std::vector<Group>& ranks, std::size_t count) {
+  Model const model{static_cast<std::uint32_t>(ranks.size()), count};
+  on_each(ranks, [&](Group& group) { check_all(group, model); });
 }
 
 }  // namespace
@@ -116,7 +130,7 @@ TEST_CASE("collectives compute what a serial program would", "[group]") {
   options.links = shape.links;
   auto ranks = group_of(shape.size, options);
   for (std::size_t const count : {std::size_t{0}, std::size_t{1}, std::size_t{9}, std::size_t{70}})
-    on_each(ranks, [count](Group& group) { check_all(group, count); });
+    check_all(ranks, count);
 }
 
 TEST_CASE("65 ranks have few links, and compute what a serial program would", "[group]") {
@@ -125,7 +139,7 @@ TEST_CASE("65 ranks have few links, and compute what a serial program would", "[
     return skip(device, "that takes the emulated device of a guest minutes");
   auto ranks = group_of(65);
   CHECK(error_of(ranks[0].team(std::array{0u, 3u})) == Errc::invalid_argument);
-  on_each(ranks, [](Group& group) { check_all(group, 5); });
+  check_all(ranks, 5);
 }
 
 TEST_CASE("collectives of long values do, too", "[group]") {
@@ -137,8 +151,7 @@ TEST_CASE("collectives of long values do, too", "[group]") {
   // The longest in messages, just too long for them, a shelf and more, and several.
   std::vector<std::size_t> counts{2049, 16'385};
   if (!is_slow) counts.insert(counts.end(), {2048, 16'384, 40'001});
-  for (auto const count : counts)
-    on_each(ranks, [count](Group& group) { check_all(group, count); });
+  for (auto const count : counts) check_all(ranks, count);
 }
 
 TEST_CASE("values are combined in the order of ranks, with the same bits at all", "[group]") {
