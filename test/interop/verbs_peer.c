@@ -11,13 +11,16 @@
 //   connect QPN PSN LID GID MTU    ok; of UD: where all sends go
 //   fill AT LENGTH SEED FROM       ok; bytes FROM and on of the pattern SEED
 //   check AT LENGTH SEED FROM      ok, or: differs at BYTE
+//   put AT BYTES                   ok
+//   get AT LENGTH                  BYTES
 //   receive ID PIECES              ok, or: refused ERRNO
 //   send ID PIECES [OPTION...]     likewise; options are imm=N and inline
 //   write ID PIECES to=ADDRESS key=RKEY [OPTION...]
 //   read ID PIECES to=ADDRESS key=RKEY
 //   wait                           ID STATUS OPCODE BYTES IMMEDIATE; the last is - for none
 //
-// PIECES are AT:LENGTH,AT:LENGTH... of its memory, or - for none. GID and RKEY are hexadecimal.
+// PIECES are AT:LENGTH,AT:LENGTH... of its memory, or - for none. GID, RKEY and BYTES are
+// hexadecimal; of BYTES there are 200 at most.
 #define _POSIX_C_SOURCE 200809L
 
 #include <infiniband/verbs.h>
@@ -42,6 +45,7 @@ enum {
   inline_bytes = 64,
   queue_key = 0x1ed,
   wait_seconds = 30,
+  line_bytes_max = 200,
   port = 1,
 };
 
@@ -297,6 +301,25 @@ static void fill_or_check(bool fill, char const* arguments) {
   say("ok");
 }
 
+static void put(char const* arguments) {
+  size_t at = 0;
+  int used = 0;
+  if (sscanf(arguments, "%zu%n", &at, &used) != 1) fail("bytes were not understood");
+  char const* text = arguments + used;
+  int two = 0;
+  for (; sscanf(text, "%2hhx%n", &memory[at], &two) == 1; text += two) ++at;
+  say("ok");
+}
+
+static void get(char const* arguments) {
+  size_t at = 0, length = 0;
+  char text[2 * line_bytes_max + 1];
+  if (sscanf(arguments, "%zu %zu", &at, &length) != 2 || length > line_bytes_max)
+    fail("bytes were not understood");
+  for (size_t i = 0; i < length; ++i) snprintf(text + 2 * i, 3, "%02x", memory[at + i]);
+  say("%s", text);
+}
+
 static void obey(char* line) {
   char word[16] = "";
   int used = 0;
@@ -306,6 +329,10 @@ static void obey(char* line) {
     connect_to(arguments);
   else if (strcmp(word, "fill") == 0 || strcmp(word, "check") == 0)
     fill_or_check(word[0] == 'f', arguments);
+  else if (strcmp(word, "put") == 0)
+    put(arguments);
+  else if (strcmp(word, "get") == 0)
+    get(arguments);
   else if (strcmp(word, "wait") == 0)
     wait_for_completion();
   else
