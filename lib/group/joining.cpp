@@ -103,20 +103,24 @@ Result<Group> Group::meet(ProtectionDomain const& domain, Seat const& seat, Dead
   LEND_TRY(meeting, network::DeskVisit::sit(
                         seat, {options.message_bytes, options.window, neighbours.are_few()},
                         deadline, coming));
-  group::Sleep const sleep = [&meeting](std::span<int const> descriptors, Deadline until) {
-    return meeting.sleep_on(descriptors, until);
+  bool is_over = false;  // or withdrawn, says the desk
+  group::Sleep const sleep = [&](std::span<int const> descriptors, Deadline until) {
+    auto slept = meeting.sleep_on(descriptors, until);
+    is_over = !slept;
+    return slept;
   };
   int tries_left = domain.context().capabilities().endpoints ? 0 : connecting_again_max;
   for (auto prepared = std::move(first);;) {
     LEND_TRY(proposal, meeting.swap(cards_of(prepared, seat.rank, neighbours)));
     if (proposal) {
+      is_over = false;
       auto group = connect(std::move(prepared), *proposal, sleep);
       if (group) {
         LEND_TRY(are_all_connected, meeting.confirm());
         if (are_all_connected) return group;
         group.value().state_->end_silently();
       } else if (!meeting.begins_again("could not connect: " + group.error().message())) {
-        if (tries_left-- == 0 || base::is_given_up(group.error())) return group;
+        if (is_over || tries_left-- == 0 || base::is_given_up(group.error())) return group;
         LEND_TRYV(meeting.sit_again());
       }
     }

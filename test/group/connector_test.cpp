@@ -5,6 +5,8 @@
 #include "group/ranks.hpp"
 
 #include <array>
+#include <atomic>
+#include <memory>
 
 using namespace lend;
 using namespace lend::test;
@@ -36,6 +38,44 @@ struct Prepared {
   }
   std::vector<PreparedGroup> ranks{};
   std::vector<std::vector<RankCard>> theirs{};
+};
+
+/// group_connector(), but the first link that it makes comes to nothing.
+class FailsOnce final : public GroupConnector {
+ public:
+  Result<std::unique_ptr<Links>> open(std::string const& host) const override {
+    LEND_TRY(links, group_connector()->open(host));
+    return std::make_unique<Wrapped>(std::move(links), has_failed_);
+  }
+  bool has_failed() const { return has_failed_; }
+
+ private:
+  class Wrapped final : public Links {
+   public:
+    Wrapped(std::unique_ptr<Links> links, std::atomic<bool>& has_failed)
+        : links_{std::move(links)}, has_failed_{has_failed} {}
+    std::uint16_t port() const noexcept override { return links_->port(); }
+    void accept(std::uint32_t rank, LinkAddress::Key const& key, PreparedQueuePair queue_pair,
+                Deadline deadline) override {
+      links_->accept(rank, key, std::move(queue_pair), deadline);
+    }
+    Result<void> connect(std::uint32_t rank, LinkAddress const& to, PreparedQueuePair queue_pair,
+                         Deadline deadline) override {
+      return links_->connect(rank, to, std::move(queue_pair), deadline);
+    }
+    int descriptor() const noexcept override { return links_->descriptor(); }
+    Result<std::optional<Made>> next() override {
+      LEND_TRY(made, links_->next());
+      if (made && !has_failed_.exchange(true)) made->queue_pair = Error{Errc::denied, "a reset"};
+      return std::move(made);
+    }
+
+   private:
+    std::unique_ptr<Links> links_;
+    std::atomic<bool>& has_failed_;
+  };
+
+  mutable std::atomic<bool> has_failed_{false};
 };
 
 }  // namespace
@@ -83,4 +123,24 @@ TEST_CASE("a rank that does not connect, or is not reached, is named at the dead
   CHECK(says(waiting, "rank 0 was not connected to rank 1 before the deadline"));
   CHECK(connecting == Errc::timed_out);
   CHECK(says(connecting, "no connection to rank 1: no peer listened by rdma_cm at "));
+}
+
+TEST_CASE("where a connection comes to nothing the ranks connect again", "[group]") {
+  if (needs_no_connector()) return;
+  FailsOnce const failing;
+  auto const desk = desk_name();
+  std::vector<std::future<Result<Group>>> joining;
+  for (std::uint32_t rank = 0; rank < 3; ++rank)
+    joining.push_back(
+        std::async(std::launch::async,
+                   [&, rank, domain = must(open_test_device().allocate_protection_domain())] {
+                     GroupOptions options;
+                     options.connector = rank == 1 ? &failing : group_connector();
+                     return Group::join(domain, {.rank = rank, .size = 3, .desk = desk},
+                                        within(patience), options);
+                   }));
+  std::vector<Group> ranks;
+  for (auto& each : joining) ranks.push_back(must(each.get()));
+  CHECK(failing.has_failed());
+  on_each(ranks, [](Group& each) { expect(each.barrier(within(patience))); });
 }
