@@ -6,6 +6,8 @@
 
 #include <tools/command_line.hpp>
 
+#include <cstdio>
+
 namespace lend::tools {
 
 inline constexpr int status_of_failure = 1;
@@ -20,6 +22,9 @@ inline constexpr int status_of_usage = 2;
 [[nodiscard]] int explain(CommandLine const&);
 
 /// Prints the error; returns `status`.
-[[nodiscard]] int complain(Error const& error, int status);
+[[nodiscard]] inline int complain(Error const& error, int status) {
+  std::fprintf(stderr, "lend: %s\n", error.message().c_str());
+  return status;
+}
 
 }  // namespace lend::tools

@@ -7,11 +7,6 @@
 
 namespace lend::tools {
 
-int complain(Error const& error, int status) {
-  std::fprintf(stderr, "lend: %s\n", error.message().c_str());
-  return status;
-}
-
 namespace {
 
 int act(CommandLine const& line) {
