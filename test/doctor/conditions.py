@@ -8,11 +8,15 @@ import contextlib
 import glob
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
-LEND, NET = sys.argv[1:]
+NET = sys.argv[2]
+FOLDER = tempfile.mkdtemp()  # a copy of the program, which the user nobody can read
+LEND = os.path.join(FOLDER, "lend")
 BENCH = [LEND, "bench", "lat", "write", "--bytes", "8", "--count", "1", "--device"]  # registers 16 MiB
 BY_ENDPOINTS, BY_CM = [*BENCH, "rxe0"], [*BENCH, "siw0"]
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
@@ -23,10 +27,20 @@ def output(*words):
     return subprocess.run(words, check=True, capture_output=True, text=True).stdout
 
 
+def copy_program(program):
+    """With the libraries of lend that it is linked with."""
+    os.chmod(FOLDER, 0o755)
+    shutil.copy(program, LEND)
+    for line in output("ldd", program).splitlines():
+        name, _, path = line.strip().partition(" => ")
+        if name.startswith("liblend"):
+            shutil.copy(path.split()[0], os.path.join(FOLDER, name))
+
+
 def expect(name, wanted, call=BY_ENDPOINTS, works=True, before=()):
     """`wanted`: id, part of the subject, level, part of the text, of each finding. `call` then works, or not."""
     global failed
-    environment = {**os.environ, "LEND_DEVICE": "rxe0"}
+    environment = {**os.environ, "LEND_DEVICE": "rxe0", "LD_LIBRARY_PATH": FOLDER}
     done, called = (subprocess.run([*before, *words], capture_output=True, text=True, check=False, timeout=60,
                                    env=environment) for words in ([LEND, "doctor", "--json"], call))
     findings = json.loads(done.stdout)["findings"] if done.stdout.startswith("{") else []
@@ -65,6 +79,7 @@ def hidden(folder):
     return ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', folder]
 
 
+copy_program(sys.argv[1])
 expect("a guest as it is", [("port", "rxe0/1", "ok", "ACTIVE"), ("gid", "rxe0/1", "ok", "10.77.0."),
                             ("mtu", "rxe0/1", "ok", "9000"), ("device.files", "rxe0", "ok", "uverbs"),
                             ("device.driver", "rxe0", "ok", ""), ("memlock", "", "ok", "")])
