@@ -52,6 +52,7 @@ void append(QueuePair& qp, Work const& work) noexcept {
 /// Without one who sleeps would sleep for ever, so the work ends as if its time were over.
 void await_retry(QueuePair& qp) noexcept {
   auto& context = qp.owner();
+  if (qp.stall.why == Stall::Why::lock_is_held) context.timer_thread.work_met_lock(context);
   // In SQD this may get as far as `drained`: what is behind that waits for RTS, not for time.
   while (qp.stall.why != Stall::Why::none && qp.stall.why != Stall::Why::drained &&
          context.timer_thread.work_stalled(context) != 0) {
@@ -119,8 +120,11 @@ void retry_pending(QueuePair& qp) noexcept {
     if (!had_started && !start(qp, work)) break;
     // Counted before it ends: ending may hand the rest to poll_cq.
     qp.pending_head.store(head + 1, std::memory_order_relaxed);
+    bool const waited_for_lock = qp.stall.why == Stall::Why::lock_is_held;
     if (!try_once(qp, work)) {
       qp.pending_head.store(head, std::memory_order_relaxed);
+      if (qp.stall.why == Stall::Why::lock_is_held && !waited_for_lock)
+        qp.owner().timer_thread.work_met_lock(qp.owner());
       return;
     }
     ++head;

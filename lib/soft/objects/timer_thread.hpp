@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Timers for programs that sleep. A polling thread retries stalled work itself; if no thread polls,
-// because all wait for an event, one thread of the context does it. It is created when work stalls
-// for the first time after a queue was armed, or when the program asks for the event of a drain,
-// and sleeps without a timer when no work is stalled. While some is, it sleeps between two retries
+// Timers for programs that sleep, or do other things. A polling thread retries stalled work itself;
+// if no thread polls, because all wait for an event, one thread of the context does it. It is
+// created when work stalls for the first time after a queue was armed, when work waits for a lock
+// of a peer's, or when the program asks for the event of a drain, and sleeps without a timer when
+// no work is stalled. While some is, it sleeps between two retries
 // on a word in the context's segment, where peers can wake it.
 #pragma once
 
@@ -36,6 +37,9 @@ class TimerThread {
     // Sequentially consistent, as in sleeper_came(): of the two, the later sees the other.
     return sleepers_.load() != 0 ? call(context) : 0;
   }
+  /// Work was stalled by a lock of its target's. No other process retries it, and the program may
+  /// have gone on to something else. Where no thread can be created, the next poll does it.
+  void work_met_lock(Context& context) noexcept { static_cast<void>(call(context)); }
   void stop() noexcept;
 
   /// Wakes the timer thread of this segment's owner, in any process.
