@@ -81,6 +81,7 @@ Result<void> Link::greet() noexcept {
 }
 
 Result<void> Link::take_arrivals() noexcept {
+  if (!channel_) return success();  // the peer may have greeted, but this rank gave up before
   // No more than can have come by now: a peer that sends on and on does not keep this rank here.
   for (std::size_t left = outstanding_; left > 0; --left) {
     std::uint32_t const slot = posted_[oldest_];
