@@ -3,9 +3,11 @@
 // their addresses, or each learns which rank it could not reach. Method: ranks as threads, and
 // connections of the test's own.
 #include "group/ranks.hpp"
+#include "support/peer_process.hpp"
 
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <memory>
 
 using namespace lend;
@@ -143,4 +145,25 @@ TEST_CASE("where a connection comes to nothing the ranks connect again", "[group
   for (auto& each : joining) ranks.push_back(must(each.get()));
   CHECK(failing.has_failed());
   on_each(ranks, [](Group& each) { expect(each.barrier(within(patience))); });
+}
+
+TEST_CASE("a rank that is killed is named by the others", "[group]") {
+  if (needs_no_connector()) return;
+  auto const desk = desk_name();
+  std::vector<std::unique_ptr<PeerProcess>> ranks;
+  for (std::uint32_t rank = 0; rank < 3; ++rank)
+    ranks.push_back(std::make_unique<PeerProcess>([&desk, rank](Wire const&) {
+      auto const domain = must(open_test_device().allocate_protection_domain());
+      Seat const seat{.rank = rank, .size = 3, .desk = desk};
+      auto group = must(Group::join(domain, seat, within(patience), here()));
+      must(group.barrier(within(patience)));
+      if (rank == 1) ::raise(SIGKILL);
+      auto const error = error_of(group.barrier(within(patience)));
+      CAPTURE(error.message());
+      REQUIRE(error == Errc::peer_lost);
+      REQUIRE(group.lost_rank() == 1);
+      return 0;
+    }));
+  for (std::uint32_t rank = 0; rank < 3; ++rank)
+    CHECK(ranks[rank]->exit_status() == (rank == 1 ? 128 + SIGKILL : 0));
 }

@@ -34,7 +34,7 @@ inline bool says(Error const& error, std::string const& words) {
 
 /// Whether so many ranks take too long to connect: by rdma_cm, on an emulated device.
 inline bool connects_slowly(std::uint32_t size) {
-  return size > 3 && !open_test_device().capabilities().endpoints;
+  return size > 5 && !open_test_device().capabilities().endpoints;
 }
 /// The same of the other tests, which are skipped there: those that do not ask show how groups do.
 inline bool connects_slowly() {
