@@ -95,7 +95,7 @@ WorkAnswer ChannelCalls<Work, Peer...>::run(Channel& channel, verbs::RegionState
   ChannelState& state = ChannelState::of(channel);
   if (state.is_free()) [[likely]] {
     ChannelState::Use const use{state, ChannelState::Use::Free{}};
-    auto&& form = form_of<Work>(state);
+    auto& form = form_of<Work>(state);
     verbs::Plain<Work> const plain{{region, {offset, length}}, &peer...};
     Prepared prepared;
     if (prepare<Lending::lends>(prepared, form, state, plain, file, line)) [[likely]]
@@ -111,7 +111,7 @@ WorkAnswer ChannelCalls<Work, Peer...>::run_any(Channel& channel, Work const& wo
   ChannelState::Use const use{state};
   auto const [file, line] = where;
   if (verbs::may_be_plain(work)) {
-    auto&& form = form_of<Work>(state);
+    auto& form = form_of<Work>(state);
     auto const plain = verbs::plain_of(work);
     Prepared prepared;
     if (prepare<Lending::lends>(prepared, form, state, plain, file, line)) [[likely]]

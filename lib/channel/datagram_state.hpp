@@ -5,6 +5,7 @@
 #include <base/slot_table.hpp>
 #include <lend/verbs/datagram_work.hpp>
 #include <verbs/destination.hpp>
+#include <verbs/plain_work.hpp>
 #include <verbs/polling.hpp>
 
 #include <array>
@@ -12,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 namespace lend::channel {
@@ -34,6 +36,8 @@ struct DatagramRow {
 class DatagramState {
  public:
   explicit DatagramState(std::uint32_t slots) : rows_(slots) { list_.reserve(slots); }
+
+  std::tuple<verbs::Form<AddressedSend>, verbs::Form<RoomReceive>> forms{};  // as a channel's
 
   [[nodiscard]] DatagramRow& row(base::SlotId id) noexcept { return rows_[id.index()]; }
 

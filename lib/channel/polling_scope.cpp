@@ -129,7 +129,7 @@ std::uint64_t ScopeCalls<Work, Peer...>::post(PollingScope& scope, verbs::Region
   ChannelState* const state = scope.record().channel;
   if (state != nullptr && state->is_free()) [[likely]] {
     ChannelState::Use const use{*state, ChannelState::Use::Free{}};
-    auto&& form = form_of<Work>(*state);
+    auto& form = form_of<Work>(*state);
     verbs::Plain<Work> const plain{{region, {offset, length}}, &peer...};
     Prepared prepared;
     if (prepare<Lending::lends>(prepared, form, *state, plain, file, line)) [[likely]]

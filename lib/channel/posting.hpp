@@ -66,13 +66,14 @@ template <Lending lending, class Work>
   return id;
 }
 
-/// The channel's form of such work; of datagrams, of which it keeps none, a new one.
+/// The channel's form of such work.
 template <class Work>
-[[nodiscard, gnu::always_inline]] inline decltype(auto) form_of(ChannelState& channel) noexcept {
+[[nodiscard, gnu::always_inline]] inline verbs::Form<Work>& form_of(
+    ChannelState& channel) noexcept {
   if constexpr (is_of_datagrams<Work>)
-    return verbs::Form<Work>{};
+    return std::get<verbs::Form<Work>>(channel.datagrams->forms);
   else
-    return (std::get<verbs::Form<Work>>(channel.forms));
+    return std::get<verbs::Form<Work>>(channel.forms);
 }
 
 // The file and the line of a call apart, because g++ 12 packs a SourceLine into two registers
@@ -178,7 +179,7 @@ template <Lending lending, class Work>
                                                             SourceLine where) noexcept {
   auto const [file, line] = where;
   if (verbs::may_be_plain(work)) {
-    auto&& form = form_of<Work>(channel);
+    auto& form = form_of<Work>(channel);
     auto const plain = verbs::plain_of(work);
     Prepared prepared;
     if (prepare<lending>(prepared, form, channel, plain, file, line)) [[likely]]

@@ -36,7 +36,7 @@ PostedWork UnsafePosts<Work, Peer...>::post(Channel& channel, verbs::RegionState
   ChannelState& state = ChannelState::of(channel);
   if (state.is_free()) [[likely]] {
     ChannelState::Use const use{state, ChannelState::Use::Free{}};
-    auto&& form = form_of<Work>(state);
+    auto& form = form_of<Work>(state);
     verbs::Plain<Work> const plain{{region, {offset, length}}, &peer...};
     Prepared prepared;
     if (prepare<unlent>(prepared, form, state, plain, nullptr, 0)) [[likely]]
