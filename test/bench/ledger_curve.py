@@ -9,10 +9,11 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
+
+import callgrind
 
 COUNTS = (1, 10, 100, 1000)
 CONSTANT = (
@@ -33,9 +34,7 @@ SLACK = 12
 if len(sys.argv) < 2:
     sys.exit(__doc__)
 program = pathlib.Path(sys.argv[1]).resolve()
-if not shutil.which("valgrind"):
-    print("valgrind is not installed: nothing counts instructions")
-    sys.exit(77)
+callgrind.require()
 source = pathlib.Path(__file__).with_suffix(".cpp").read_text(encoding="utf-8")
 patterns = re.findall(r"^  (\w+),\s+// ", source, flags=re.M)
 

@@ -6,13 +6,9 @@ loan_price.py REGISTRATION
 REGISTRATION is the program built from registration.cpp. On the soft device a PeerLoan and its recall
 are held to SHARE of an Exposure and its end. Exits 1 beyond that, 77 where valgrind is missing.
 """
-import os
-import re
-import shutil
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
+
+import callgrind
 
 TIMES = 2000  # of each: what a run costs besides is lost in them
 SHARE = 0.2
@@ -20,24 +16,14 @@ SHARE = 0.2
 
 def count(program, function):
     """Instructions of each, and of all that it calls."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out",
-                   "--collect-atstart=no", f"--toggle-collect=*{function}*",
-                   program, "--opened", str(TIMES)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False,
-                              env={**os.environ, "LEND_DEVICE": "soft"})
-        if done.returncode != 0:
-            sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
-        text = Path(f"{folder}/out").read_text()
-        return int(re.search(r"^(?:totals|summary): (\d+)", text, re.M).group(1)) / TIMES
+    return callgrind.within([f"*{function}*"], [program, "--opened", str(TIMES)],
+                            {"LEND_DEVICE": "soft"}) / TIMES
 
 
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    if shutil.which("valgrind") is None:
-        print("skipped: no valgrind")
-        sys.exit(77)
+    callgrind.require()
     exposure, loan = (count(sys.argv[1], way) for way in ("expose_and_end", "lend_and_recall"))
     print(f"an exposure and its end take {exposure:.0f} instructions, a peer loan and its recall {loan:.0f}: "
           f"a share of {loan / exposure:.3f}")

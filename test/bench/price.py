@@ -12,13 +12,10 @@ is missing.
 """
 import itertools
 import json
-import os
-import re
-import shutil
-import subprocess
 import sys
 import tempfile
-from pathlib import Path
+
+import callgrind
 
 WAYS = ["raw", "by_id", "unsafe", "scoped", "blocking", "round", "chain", "batch", "unheld"]
 TWIN = {"batch": "chain", "unheld": "chain"}  # 16 at a time, too; of the others raw
@@ -44,25 +41,11 @@ RECORDING_IN_A_BATCH = 160
 
 def count(program, options, operations=COUNT, channels=1, recordings=""):
     """Instructions per operation of each run, in the order in which the program makes them."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out",
-                   "--zero-before=lend_bench_run", "--dump-after=lend_bench_run",
-                   program, *options, "--channels", str(channels), "--once", str(operations)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False,
-                              env={**os.environ, "LEND_RECORD": recordings})
-        if done.returncode != 0:
-            sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
-        totals = []
-        number = 0
-        for (_, operation), way in itertools.product(ROWS, WAYS):
-            if (operation, way) in LACKING:
-                totals.append(0)
-                continue
-            number += 1
-            text = Path(f"{folder}/out.{number}").read_text()
-            total = int(re.search(r"^(?:totals|summary): (\d+)", text, re.M).group(1))
-            totals.append(total / operations / channels)
-        return totals
+    totals = iter(callgrind.dumps([program, *options, "--channels", str(channels), "--once", str(operations)],
+                                  "--zero-before=lend_bench_run", "--dump-after=lend_bench_run",
+                                  environment={"LEND_RECORD": recordings}))
+    return [0 if (operation, way) in LACKING else next(totals) / operations / channels
+            for (_, operation), way in itertools.product(ROWS, WAYS)]
 
 
 def twin(way, figures):
@@ -74,9 +57,7 @@ def main():
     flags = set(sys.argv[1:]) - set(arguments)
     if len(arguments) != 1 or flags - {"--json", "--gate", "--keep-alive", "--metrics", "--second-thread"}:
         sys.exit(__doc__)
-    if shutil.which("valgrind") is None:
-        print("skipped: no valgrind")
-        sys.exit(77)
+    callgrind.require()
     program, options = arguments[0], sorted(flags & {"--keep-alive", "--metrics", "--second-thread"})
     alone = count(program, options)
     totals = iter(alone)

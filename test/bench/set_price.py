@@ -8,12 +8,9 @@ message beside IDLE idle channels to FLAT times one beside a single one: their c
 polled, too, which few messages a poll have to pay for. Exits 1 beyond them, 77 where valgrind is
 missing.
 """
-import re
-import shutil
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
+
+import callgrind
 
 POLLS = 2000  # of each run: what a run costs besides is lost in them
 BANDS = {1: 700, 16: 370}  # what g++ 12 -O2 makes, and some 8 in a hundred
@@ -23,27 +20,14 @@ FLAT = {1: 1.2, 16: 1.05}
 
 def count(program, idle, at_once):
     """Instructions per message by lend and by raw verbs."""
-    totals = []
-    for run in ("lend_bench_set", "lend_bench_raw"):
-        with tempfile.TemporaryDirectory() as folder:
-            command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out",
-                       "--collect-atstart=no", f"--toggle-collect={run}",
-                       program, str(idle), str(at_once), str(POLLS)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
-            text = Path(f"{folder}/out").read_text()
-            total = int(re.search(r"^(?:totals|summary): (\d+)", text, re.M).group(1))
-            totals.append(total / POLLS / at_once)
-    return totals
+    return [callgrind.within([run], [program, str(idle), str(at_once), str(POLLS)]) / POLLS / at_once
+            for run in ("lend_bench_set", "lend_bench_raw")]
 
 
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    if shutil.which("valgrind") is None:
-        print("skipped: no valgrind")
-        sys.exit(77)
+    callgrind.require()
     beyond = []
     for at_once, band in BANDS.items():
         figures = {idle: count(sys.argv[1], idle, at_once) for idle in (1, IDLE)}

@@ -8,12 +8,9 @@ of scopes on the same soft device is held to BANDS: of both ends where messages 
 of each end where 16 are sent before they are received. Exits 1 beyond them, 77 where valgrind is
 missing.
 """
-import re
-import shutil
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
+
+import callgrind
 
 COUNT = 2000
 AT_ONCE = 16
@@ -27,23 +24,14 @@ BANDS = {"transport send_receive": (1189, 341, 965), "transport credit_ring": (1
 
 def count(program, way, part):
     at_once = 1 if part == "one at a time" else AT_ONCE
-    with tempfile.TemporaryDirectory() as folder:
-        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", "--collect-atstart=no",
-                   *(f"--toggle-collect=lend_bench_{end}" for end in PARTS[part]),
-                   program, way, str(COUNT), str(at_once)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
-        text = Path(f"{folder}/out").read_text()
-        return int(re.search(r"^(?:totals|summary): (\d+)", text, re.M).group(1)) / COUNT
+    return callgrind.within((f"lend_bench_{end}" for end in PARTS[part]),
+                            [program, way, str(COUNT), str(at_once)]) / COUNT
 
 
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    if shutil.which("valgrind") is None:
-        print("skipped: no valgrind")
-        sys.exit(77)
+    callgrind.require()
     scoped = {part: count(sys.argv[1], "scoped", part) for part in PARTS}
     print(f"{'':24}" + "".join(f" {part:>18}" for part in PARTS))
     print(f"{'scoped':24}" + "".join(f" {scoped[part]:18.0f}" for part in PARTS))
