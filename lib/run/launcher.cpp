@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -41,10 +40,6 @@ rlimit raise_limit() noexcept {
   rlimit const raised{limit.rlim_max, limit.rlim_max};
   ::setrlimit(RLIMIT_NOFILE, &raised);
   return limit;
-}
-
-void say(std::string const& what) {
-  std::fprintf(stderr, "lend-run: %s\n", what.c_str());
 }
 
 }  // namespace
@@ -83,6 +78,7 @@ Result<int> Launcher::run() {
   if (options_.timeout) ends_at_ = within(*options_.timeout);
   while (!all_have_ended()) {
     LEND_TRYV(wait());
+    for (auto& output : outputs_) output.write();
     for (auto& one : ranks_) one.pass_on_all();
     take_signals();
     LEND_TRYV(collect_ended());
@@ -97,12 +93,13 @@ Result<int> Launcher::run() {
     }
   }
   for (auto& one : ranks_) one.finish();
+  LEND_TRYV(write_rest());
   return status_;
 }
 
 Result<void> Launcher::start_all() {
   for (std::uint32_t rank = 0; rank < options_.ranks; ++rank) {
-    LEND_TRY(one, RankProcess::start(rank, setting_, options_.program));
+    LEND_TRY(one, RankProcess::start(rank, setting_, options_.program, outputs_));
     ranks_.push_back(std::move(one));
   }
   return success();
@@ -112,8 +109,12 @@ Result<void> Launcher::wait() {
   polled_.clear();
   polled_.push_back({signals_.get(), POLLIN, 0});
   polled_.push_back({desk_.descriptor(), POLLIN, 0});
+  for (auto const& output : outputs_)
+    polled_.push_back({output.is_behind() ? output.target() : -1, POLLOUT, 0});
+  // Where one is behind, ranks wait for its reader, as they would without lend-run.
   for (auto const& one : ranks_)
-    for (int const output : one.outputs()) polled_.push_back({output, POLLIN, 0});
+    for (std::size_t which = 0; which < outputs_.size(); ++which)
+      polled_.push_back({outputs_[which].is_behind() ? -1 : one.outputs()[which], POLLIN, 0});
   auto const time = base::poll_milliseconds(sooner(ends_at_, kills_at_));
   if (::poll(polled_.data(), polled_.size(), time) >= 0 || errno == EINTR) return success();
   return Error::from_errno("poll", errno);
@@ -172,7 +173,7 @@ Result<void> Launcher::on_end(RankProcess& one, int status) {
   say(what + "; starting it again, " + std::to_string(restarts_) + " of " +
       std::to_string(options_.restarts));
   one.finish();
-  LEND_TRY(again, RankProcess::start(rank, setting_, options_.program));
+  LEND_TRY(again, RankProcess::start(rank, setting_, options_.program, outputs_));
   one = std::move(again);
   return success();
 }
@@ -185,6 +186,26 @@ void Launcher::on_failure(int status, std::string const& what) {
   for (auto const& one : ranks_) one.signal(SIGTERM);
   for (auto const& one : ranks_) one.signal(SIGCONT);  // a stopped one, too
   kills_at_ = within(grace);
+}
+
+/// A reader that takes no more holds up a run that failed no longer than ranks may; another one
+/// until a signal comes.
+Result<void> Launcher::write_rest() {
+  kills_at_ = Deadline::never();
+  ends_at_ = status_ != 0 ? within(grace) : Deadline::never();
+  is_told_to_end_ = false;
+  while (!is_told_to_end_ && !ends_at_.has_passed() &&
+         std::ranges::any_of(outputs_, &Output::is_behind)) {
+    LEND_TRYV(wait());
+    for (auto& output : outputs_) output.write();
+    take_signals();
+    LEND_TRYV(serve_desk());
+  }
+  return success();
+}
+
+void Launcher::say(std::string const& what) {
+  outputs_[1].add("lend-run: " + what + "\n");
 }
 
 bool Launcher::all_have_ended() const noexcept {

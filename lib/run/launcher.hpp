@@ -12,6 +12,7 @@
 #include <lend/network/desk.hpp>
 
 #include <poll.h>
+#include <unistd.h>
 
 #include <string>
 #include <vector>
@@ -40,12 +41,15 @@ class Launcher {
   [[nodiscard]] Result<void> collect_ended();
   [[nodiscard]] Result<void> on_end(RankProcess& one, int status);
   void on_failure(int status, std::string const& what);
+  [[nodiscard]] Result<void> write_rest();
+  void say(std::string const& what);
   [[nodiscard]] bool all_have_ended() const noexcept;
 
   Options options_;
   Setting setting_;
   Desk desk_;
   base::UniqueFd signals_;
+  Outputs outputs_{Output{STDOUT_FILENO}, Output{STDERR_FILENO}};
   std::vector<RankProcess> ranks_{};
   std::vector<pollfd> polled_{};
   int status_ = 0;                         // of the first failure

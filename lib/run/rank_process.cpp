@@ -59,14 +59,14 @@ void set_environment(std::uint32_t rank, Setting const& setting) {
 }  // namespace
 
 RankProcess::RankProcess(std::uint32_t rank, pid_t process, base::UniqueFd output,
-                         base::UniqueFd error)
+                         base::UniqueFd error, Outputs& outputs)
     : process_{process},
       outputs_{std::move(output), std::move(error)},
-      lines_{TaggedLines{STDOUT_FILENO, "[" + std::to_string(rank) + "] "},
-             TaggedLines{STDERR_FILENO, "[" + std::to_string(rank) + "] "}} {}
+      lines_{TaggedLines{outputs[0], "[" + std::to_string(rank) + "] "},
+             TaggedLines{outputs[1], "[" + std::to_string(rank) + "] "}} {}
 
 Result<RankProcess> RankProcess::start(std::uint32_t rank, Setting const& setting,
-                                       std::span<char* const> program) {
+                                       std::span<char* const> program, Outputs& outputs) {
   LEND_TRY(output, make_pipe());
   LEND_TRY(error, make_pipe());
   LEND_TRY(failure, make_pipe());
@@ -85,7 +85,7 @@ Result<RankProcess> RankProcess::start(std::uint32_t rank, Setting const& settin
   }
   for (auto* const end : {&output, &error})
     ::fcntl(end->reading.get(), F_SETFL, ::fcntl(end->reading.get(), F_GETFL) | O_NONBLOCK);
-  return RankProcess{rank, process, std::move(output.reading), std::move(error.reading)};
+  return RankProcess{rank, process, std::move(output.reading), std::move(error.reading), outputs};
 }
 
 void RankProcess::signal(int number) const noexcept {
@@ -109,7 +109,8 @@ bool RankProcess::pass_on(std::size_t which) {
 }
 
 void RankProcess::pass_on_all() {
-  for (std::size_t which = 0; which < outputs_.size(); ++which) pass_on(which);
+  for (std::size_t which = 0; which < outputs_.size(); ++which)
+    if (!lines_[which].output().is_behind()) pass_on(which);
 }
 
 void RankProcess::finish() {

@@ -18,6 +18,8 @@
 
 namespace lend::run {
 
+using Outputs = std::array<Output, 2>;  // standard output and standard error
+
 /// The same for all ranks.
 struct Setting {
   std::uint32_t ranks = 0;
@@ -29,10 +31,10 @@ struct Setting {
 class RankProcess {
  public:
   /// Starts `program` with its arguments, in a process group of its own. It is killed if this
-  /// thread ends before it.
+  /// thread ends before it. `outputs` must outlive it.
   /// Errors:  exhausted, system_failed; os_error() says why the program cannot be executed.
   [[nodiscard]] static Result<RankProcess> start(std::uint32_t rank, Setting const& setting,
-                                                 std::span<char* const> program);
+                                                 std::span<char* const> program, Outputs& outputs);
 
   [[nodiscard]] pid_t process() const noexcept { return process_; }
   [[nodiscard]] bool has_ended() const noexcept { return has_ended_; }
@@ -45,7 +47,7 @@ class RankProcess {
   [[nodiscard]] std::array<int, 2> outputs() const noexcept {
     return {outputs_[0].get(), outputs_[1].get()};
   }
-  /// Passes on some of what has come.
+  /// Passes on some of what has come, where its reader has taken what came before.
   void pass_on_all();
   /// Passes on what is left. A process that it left behind may write on, unheard.
   void finish();
@@ -53,7 +55,8 @@ class RankProcess {
  private:
   /// Passes on what has come from outputs()[which]. False: nothing more now.
   bool pass_on(std::size_t which);
-  RankProcess(std::uint32_t rank, pid_t process, base::UniqueFd output, base::UniqueFd error);
+  RankProcess(std::uint32_t rank, pid_t process, base::UniqueFd output, base::UniqueFd error,
+              Outputs& outputs);
 
   pid_t process_;
   bool has_ended_ = false;

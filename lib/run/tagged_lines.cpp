@@ -1,33 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Whole lines in one write, so that those of several ranks do not mix.
+// Whole lines at once, so that those of several ranks do not mix.
 #include <run/tagged_lines.hpp>
-
-#include <poll.h>
-#include <unistd.h>
-
-#include <cerrno>
 
 namespace lend::run {
 
 namespace {
 
-// A longer line is written in parts.
+// A longer line is passed on in parts.
 constexpr std::size_t line_max = 65'536;
-
-/// Output that no process reads any more is dropped.
-void write_all(int target, std::string_view bytes) {
-  while (!bytes.empty()) {
-    auto const written = ::write(target, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0 && errno == EAGAIN) {  // as the parent process made it
-      pollfd room{target, POLLOUT, 0};
-      ::poll(&room, 1, -1);
-      continue;
-    }
-    if (written <= 0) return;
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
 
 }  // namespace
 
@@ -40,12 +20,12 @@ void TaggedLines::add(std::string_view bytes) {
     bytes.remove_prefix(end + 1);
   }
   line_ += bytes;
-  write_all(target_, out);
+  output_->add(out);
   if (line_.size() > line_max) end();
 }
 
 void TaggedLines::end() {
-  if (!line_.empty()) write_all(target_, tag_ + line_ + "\n");
+  if (!line_.empty()) output_->add(tag_ + line_ + "\n");
   line_.clear();
 }
 

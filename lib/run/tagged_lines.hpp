@@ -2,23 +2,26 @@
 // The output of one rank, each line with a tag. One thread.
 #pragma once
 
+#include <run/output.hpp>
+
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace lend::run {
 
 class TaggedLines {
  public:
-  /// To the descriptor `target`.
-  TaggedLines(int target, std::string tag) noexcept : target_{target}, tag_{std::move(tag)} {}
+  TaggedLines(Output& output, std::string tag) noexcept : output_{&output}, tag_{std::move(tag)} {}
 
-  /// Writes the lines that are complete now.
+  [[nodiscard]] Output const& output() const noexcept { return *output_; }
+  /// Passes on the lines that are complete now.
   void add(std::string_view bytes);
-  /// Writes what is left, and ends that line.
+  /// Passes on what is left, and ends that line.
   void end();
 
  private:
-  int target_;
+  Output* output_;
   std::string tag_;
   std::string line_{};  // what has come of it
 };

@@ -4,6 +4,7 @@
 together with the status of the first that failed, or starts it again. Method: the example ring as
 2, 8 and 64 processes, shells that fail or wait, and the example sgd, of which ranks are killed.
 Usage: lend_run_test.py LEND_RUN RING SGD"""
+import fcntl
 import os
 import pathlib
 import re
@@ -124,6 +125,24 @@ def signals():
     check("ranks end with a lend-run that is killed", not left, left)
 
 
+def readers():
+    """Of its output: one that takes nothing, and one that is slow."""
+    token = f"LEND_RUN_TEST={os.getpid()}r"
+    held = subprocess.Popen([LEND_RUN, "-n", "2", "--timeout", "300ms", "yes"], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, env=dict([*os.environ.items(), token.split("=")]))
+    held.wait(timeout=BOUND_SECONDS)
+    left = those_that_stay(token)
+    check("--timeout ends ranks whose output nobody reads", held.returncode == 124 and not left and
+          b"time is over" in held.stderr.read(), held.returncode, left)
+    slow = subprocess.Popen([LEND_RUN, "-n", "2", "seq", "1", "20000"], stdout=subprocess.PIPE)
+    fcntl.fcntl(slow.stdout, fcntl.F_SETPIPE_SZ, 4096)
+    lines = b"".join(iter(lambda: os.read(slow.stdout.fileno(), 512), b"")).decode().splitlines()
+    said = {rank: [line[4:] for line in lines if line.startswith(f"[{rank}] ")] for rank in (0, 1)}
+    check("a slow reader gets every line, whole and in order",
+          slow.wait(timeout=BOUND_SECONDS) == 0 and len(lines) == 40000 and
+          all(of == [str(n) for n in range(1, 20001)] for of in said.values()), len(lines))
+
+
 def restarts():
     steps = "20000"
     model = re.findall("model .*", run("-n", "4", SGD, steps).stdout)
@@ -186,5 +205,6 @@ for size in (1, 2, 8, 64):
 output()
 failures()
 signals()
+readers()
 restarts()
 bad_input()
