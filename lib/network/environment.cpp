@@ -213,8 +213,28 @@ Result<Seat> seat_by(Launcher const& launcher) {
   return seat;
 }
 
+/// Outside a step Slurm's say what a job has asked for: nothing of this process.
 bool has_left_ranks(Launcher const& launcher) noexcept {
+  if (launcher.step != nullptr && text_of(launcher.step).empty()) return false;
   return !text_of(launcher.rank).empty() || !text_of(launcher.size).empty();
+}
+
+/// `srun --mpi=none` passes on what an `srun --mpi=pmi2` around it left.
+/// Errors:  invalid_argument  PMI is that of another step than this process is of.
+/// Source:  Slurm src/plugins/mpi/pmi2/setup.c, pmi_jobid: "JOB.STEP", with more behind it where a
+///          program spawned the step; a run of Slurm 22.05.
+Result<void> check_pmi_of_slurm() {
+  auto const theirs = text_of("PMI_JOBID");
+  auto const own = job_of(slurm);
+  if (has_left_ranks(lend_run) || !has_left_ranks(pmi) || !has_left_ranks(slurm) ||
+      theirs.find('.') == std::string_view::npos ||
+      theirs.find_first_not_of("0123456789.") != std::string_view::npos || theirs == own)
+    return success();
+  return Error{Errc::invalid_argument,
+               "PMI_JOBID is \"" + base::shown(theirs) +
+                   "\", and this process is of Slurm's step " + base::shown(own) +
+                   ": PMI_RANK, PMI_SIZE and PMI_FD are left over from the "
+                   "srun around this one; unset the four, or start by srun --mpi=pmi2"};
 }
 
 /// Either of Hydra and Open MPI may have been started by the other.
@@ -239,12 +259,14 @@ Result<void> check_innermost() {
 
 Result<Seat> Seat::from_environment() {
   LEND_TRYV(check_innermost());
+  LEND_TRYV(check_pmi_of_slurm());
   for (auto const& launcher : launchers)
     if (has_left_ranks(launcher)) return seat_by(launcher);
-  return Error{Errc::not_found,
-               "no launcher left a rank in the environment; looked for " + names_of_launchers() +
-                   ". Start this program by lend-run -n N, or set LEND_RANK, LEND_SIZE and "
-                   "LEND_DESK"};
+  std::string const by_srun =
+      text_of(slurm.job).empty() ? "" : "srun (this is a job of Slurm's, and no step of it), ";
+  return Error{Errc::not_found, "no launcher left a rank in the environment; looked for " +
+                                    names_of_launchers() + ". Start this program by " + by_srun +
+                                    "lend-run -n N, or set LEND_RANK, LEND_SIZE and LEND_DESK"};
 }
 
 }  // namespace lend

@@ -163,8 +163,12 @@ Result<void> PmiMeeting::send_question(Deadline deadline) {
       unsent_.erase(0, static_cast<std::size_t>(sent));
     } else if (errno == EAGAIN) {
       LEND_TRYV(wait(POLLOUT, deadline));
+    } else if (errno == EPIPE) {
+      return about_launcher(Errc::peer_lost,
+                            "has closed it: it has ended, or another program of this task asked it "
+                            "before, which only the first can");
     } else if (errno != EINTR) {
-      return about_launcher(errno == EPIPE ? Errc::peer_lost : Errc::system_failed,
+      return about_launcher(Errc::system_failed,
                             "takes no question: " + std::generic_category().message(errno));
     }
   }

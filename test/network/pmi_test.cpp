@@ -287,7 +287,9 @@ TEST_CASE("ranks find each other by their launcher, over a name or a port", "[ne
 
 TEST_CASE("a launcher that is gone, talks nonsense or too much is an error that stays",
           "[network]") {
-  CHECK(error_where("") == Errc::peer_lost);
+  auto const closed = error_where("");
+  CHECK(closed == Errc::peer_lost);
+  CHECK_THAT(closed.message(), Catch::Contains("another program of this task"));
   CHECK(error_where("cmd=response_to_init pmi_version=1 rc=0\ncmd=max") == Errc::peer_lost);
   CHECK(error_where("HTTP/1.1 400 Bad Request\r\n\r\n", false) == Errc::incompatible_peer);
   CHECK(error_where(std::string(5000, 'x'), false) == Errc::incompatible_peer);

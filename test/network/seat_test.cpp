@@ -34,6 +34,7 @@ constexpr auto looked_at = {"LEND_RANK",
                             "PMI_RANK",
                             "PMI_SIZE",
                             "PMI_FD",
+                            "PMI_JOBID",
                             "OMPI_COMM_WORLD_RANK",
                             "OMPI_COMM_WORLD_SIZE",
                             "OMPI_COMM_WORLD_LOCAL_SIZE",
@@ -205,6 +206,31 @@ TEST_CASE("the first host of a list of Slurm's is found, or the list refused", "
     CHECK(error_of(first_host(bad)) == Errc::invalid_argument);
   }
   CHECK(error_of(first_host(std::string(254, 'n'))) == Errc::invalid_argument);
+}
+
+TEST_CASE("outside its steps Slurm leaves no rank, and the error says what starts one",
+          "[network]") {
+  // As a script of sbatch -n 4, one of sbatch without -n, and a shell of salloc -n 4 have it.
+  for (auto const& job : {Variables{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}},
+                          Variables{{"SLURM_PROCID", "0"}}, Variables{{"SLURM_NTASKS", "4"}}}) {
+    auto const error = error_of(seat_by(joined(job, {{"SLURM_JOB_ID", "17"}})));
+    CHECK(error == Errc::not_found);
+    CHECK_THAT(error.message(), Catch::Contains("by srun (this is a job of Slurm's, and no step"));
+  }
+  CHECK_THAT(error_of(seat_by({})).message(), !Catch::Contains("srun"));
+}
+
+TEST_CASE("PMI that is left over from another step of Slurm is refused", "[network]") {
+  auto const with_pmi_of = [](char const* job) {
+    return joined(by_slurm, {{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}, {"PMI_JOBID", job}});
+  };
+  CHECK_THAT(why(with_pmi_of("17.2")), Catch::Contains("PMI_JOBID is \"17.2\"") &&
+                                           Catch::Contains("step 17.3") &&
+                                           Catch::Contains("srun --mpi=pmi2"));
+  // Its own, that of a spawned step, and another launcher's.
+  for (auto const* const job : {"17.3", "17.2-1", "", "5"})
+    CHECK(must(seat_by(with_pmi_of(job))).size == 1);
+  CHECK(must(seat_by(joined(with_pmi_of("17.2"), by_lend))).size == 4);
 }
 
 TEST_CASE("of two launchers the innermost counts, and the error says which that was", "[network]") {
