@@ -67,18 +67,19 @@ need_packages() {
     apt-get install -y --no-install-recommends "${missing[@]}" || exit 2
 }
 
-# unpacked PACKAGE FOLDER: its files in FOLDER, uninstalled: no service of it is started, and what is
-# installed of its kind stays. Fails where it cannot be had.
+# unpacked FOLDER PACKAGE…: their files in FOLDER, uninstalled: no service of theirs is started, and
+# what is installed of their kind stays. Fails where one cannot be had.
 unpacked() {
-  local package=$1 folder=$2
+  local folder=$1 package
+  shift
   [[ -d $folder ]] && return
-  say "unpacking $package into $folder"
+  say "unpacking $* into $folder"
   rm -rf "$folder.part"
   mkdir -p "$folder.part"
   (
     cd "$folder.part" &&
-      { apt-get download "$package" || { apt-get update && apt-get download "$package"; }; } &&
-      dpkg -x "${package}"_*.deb . && rm "${package}"_*.deb
+      { apt-get download "$@" || { apt-get update && apt-get download "$@"; }; } || exit
+    for package in *.deb; do dpkg -x "$package" . && rm "$package" || exit; done
   ) >build/packages.log 2>&1 </dev/null && mv "$folder.part" "$folder"
 }
 
@@ -88,7 +89,7 @@ newer_boost() {
   local folder=build/boost-1.81 installed
   installed=$(dpkg-query -W -f='${Version}' libboost-dev 2>/dev/null) || return 0
   if dpkg --compare-versions "$installed" ge 1.77; then return 0; fi
-  if unpacked libboost1.81-dev "$folder"; then
+  if unpacked "$folder" libboost1.81-dev; then
     rm -rf "$folder"/usr/include/boost/outcome*
   else
     say "going on without it: the test asio_newer_boost will be skipped"
@@ -100,5 +101,13 @@ web_server() {
   if ! command -v dpkg-query >/dev/null || PATH=$PATH:/usr/sbin command -v nginx >/dev/null; then
     return 0
   fi
-  unpacked nginx build/nginx || say "going on without it: tests that need it will be skipped"
+  unpacked build/nginx nginx || say "going on without it: tests that need it will be skipped"
+}
+
+# slurm_nodes: Slurm in build/slurm, which the test slurm starts in namespaces of its own. 3 MB to
+# load, 13 MB unpacked, 2 s.
+slurm_nodes() {
+  if ! command -v dpkg-query >/dev/null; then return 0; fi
+  unpacked build/slurm slurmctld slurmd slurm-client slurm-wlm-basic-plugins libhwloc15 libnuma1 ||
+    say "going on without it: the test slurm will be skipped"
 }
