@@ -79,7 +79,10 @@ void UnderWay::begin_piece() noexcept {
   bool const has_own =
       call_.collective == Collective::reduce || call_.collective == Collective::allreduce;
   is_accumulating_ = has_own;
-  if (has_own) copy(accumulator_, piece_of({.place = Step::Place::in}));
+  if (has_own) {
+    auto const own = piece_of({.place = Step::Place::in});
+    copy(accumulator_.first(own.size()), own);
+  }
   if (is_relayed()) begin_relay();
   begin_round();
 }
@@ -113,7 +116,7 @@ void UnderWay::end_piece() noexcept {
       call_.collective == Collective::reduce_scatter;
   if (!has_result || !is_accumulating_) return;
   auto const place = place_of({.place = Step::Place::out});
-  copy(place, std::span{accumulator_}.first(place.size()));
+  copy(place, accumulator_.first(place.size()));
 }
 
 std::uint32_t UnderWay::awaited() const noexcept {
@@ -143,7 +146,7 @@ std::span<std::byte const> UnderWay::piece_of(Step const& step) const noexcept {
     case Step::Place::in: return call_.in.subspan(step.block * call_.block_bytes + offset, length);
     case Step::Place::out:
       return call_.out.subspan(step.block * call_.block_bytes + offset, length);
-    case Step::Place::accumulator: return std::span{accumulator_}.first(length);
+    case Step::Place::accumulator: return accumulator_.first(length);
     case Step::Place::relay: return relay_.message(step.slots);
     case Step::Place::nothing: break;
   }
@@ -167,13 +170,14 @@ void UnderWay::take(Step const& step, std::span<std::byte const> theirs) noexcep
 void UnderWay::combine(Step::Kind kind, std::span<std::byte const> theirs) noexcept {
   auto const elements = theirs.size() / call_.op.element_bytes;
   if (!std::exchange(is_accumulating_, true)) {
-    copy(accumulator_, theirs);
+    copy(accumulator_.first(theirs.size()), theirs);
     return;
   }
   // Copied, because the operation may want aligned elements.
-  copy(theirs_, theirs);
+  copy(theirs_.first(theirs.size()), theirs);
   if (kind == Step::Kind::combine_reverse) std::swap(accumulator_, theirs_);
-  call_.op.combine(call_.op.op, accumulator_.data(), theirs_.data(), elements);
+  call_.op.combine(call_.op.op, accumulator_.first(theirs.size()).data(),
+                   theirs_.first(theirs.size()).data(), elements);
 }
 
 std::string UnderWay::text() const {

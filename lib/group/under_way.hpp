@@ -10,6 +10,7 @@
 #include <lend/base/result.hpp>
 #include <lend/group/group_options.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -17,6 +18,26 @@
 #include <vector>
 
 namespace lend::group {
+
+/// Where elements of any alignment may lie that a reduction can have.
+class AlignedBytes {
+ public:
+  /// Shape:   `bytes` a multiple of 64.
+  explicit AlignedBytes(std::size_t bytes) : lines_(bytes / sizeof(Line)) {}
+
+  [[nodiscard]] std::span<std::byte> first(std::size_t bytes) noexcept {
+    return std::as_writable_bytes(std::span{lines_}).first(bytes);
+  }
+  [[nodiscard]] std::span<std::byte const> first(std::size_t bytes) const noexcept {
+    return std::as_bytes(std::span{lines_}).first(bytes);
+  }
+
+ private:
+  struct alignas(64) Line {
+    std::array<std::byte, 64> bytes;
+  };
+  std::vector<Line> lines_;
+};
 
 /// Longer values of one rank are read by the others, where they can be.
 inline constexpr std::size_t longest_in_messages = 16'384;
@@ -129,7 +150,7 @@ class UnderWay {
   Relay relay_{};
   std::vector<Step> steps_{};
   std::vector<bool> is_done_{};
-  std::vector<std::byte> accumulator_, theirs_;  // a piece each
+  AlignedBytes accumulator_, theirs_;  // a piece each
   LongCall long_call_;
   bool is_long_ = false;
   bool is_accumulating_ = false;  // there is something in it

@@ -57,6 +57,48 @@ struct Composition {
   }
 };
 
+/// Looks where its elements are.
+template <std::size_t Alignment>
+struct AlignedSum {
+  struct alignas(Alignment) Element {
+    std::int64_t value;
+  };
+  static constexpr std::string_view name = "aligned sum";
+  std::atomic<bool>* is_misaligned;
+  void operator()(Element& into, Element const& from) const noexcept {
+    into.value += from.value;
+    look_at(into);
+    look_at(from);
+  }
+  void look_at(Element const& each) const noexcept {
+    auto const volatile address = reinterpret_cast<std::uintptr_t>(&each);  // nothing is assumed
+    if (address % Alignment != 0) *is_misaligned = true;
+  }
+};
+
+/// One value, some in messages, and many that are read.
+template <std::size_t Alignment>
+void check_alignment(Group& group) {
+  using Op = AlignedSum<Alignment>;
+  std::atomic<bool> is_misaligned{false};
+  Op const add{&is_misaligned};
+  std::int64_t const rank = group.rank(), size = group.size(), all = size * (size + 1) / 2;
+  auto const one = group.allreduce(add, {rank + 1}, within(patience));
+  expect(one.has_value() && one.value().value == all, "one value");
+  for (std::size_t const count : {3u, 200u, 3000u}) {
+    std::vector<typename Op::Element> values(count, {rank + 1}), part(count);
+    std::vector<typename Op::Element> parts(count * group.size(), {rank + 1});
+    expect(group.allreduce(add, values, within(patience)));
+    expect(values.front().value == all && values.back().value == all, "allreduce");
+    values.assign(count, {rank + 1});
+    expect(group.reduce(1, add, values, within(patience)));
+    expect(values.back().value == (rank == 1 ? all : rank + 1), "reduce");
+    expect(group.reduce_scatter(add, parts, part, within(patience)));
+    expect(part.back().value == all, "reduce_scatter");
+  }
+  expect(!is_misaligned, "misaligned");
+}
+
 struct Shape {
   std::uint32_t size;
   GroupLinks links = GroupLinks::by_size;
@@ -186,6 +228,15 @@ TEST_CASE("values are combined in the order of ranks, with the same bits at all"
     CHECK(std::memcmp(&sums[i], &sums[0], sizeof(double)) == 0);
     CHECK(maps[i] == expected);
   }
+}
+
+TEST_CASE("elements are combined where their alignment allows, of 32 and of 64 bytes", "[group]") {
+  if (connects_slowly()) return;
+  auto ranks = group_of(3);
+  on_each(ranks, [](Group& group) {
+    check_alignment<32>(group);
+    check_alignment<64>(group);
+  });
 }
 
 TEST_CASE("each reduction combines two values as its name says", "[group]") {

@@ -16,15 +16,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <type_traits>
 #include <utility>
 
 namespace lend {
-
-/// A reduction that can be kept until the collective is over.
-template <class Op>
-concept IsKeptReduction = IsReduction<Op> && std::is_trivially_copyable_v<Op> && sizeof(Op) <= 32 &&
-                          alignof(Op) <= 16;
 
 /// Polls or waits for one collective of a GroupScope.
 ///

@@ -13,14 +13,21 @@ namespace lend {
 
 /// An operation on elements that are sent as they are in memory: `op(into, from)` sets `into` to
 /// (into op from). It is associative; whether it commutes does not matter, because a group combines
-/// in the order of ranks. `name` tells it from others in errors.
+/// in the order of ranks. `name` tells it from others in errors. Elements ask for an alignment of
+/// at most 64 bytes.
 template <class Op>
 concept IsReduction = std::is_trivially_copyable_v<typename Op::Element> &&
-    requires(Op const& op, typename Op::Element& into, typename Op::Element const& from) {
+                          alignof(typename Op::Element) <= 64 &&
+                      requires(Op const& op, typename Op::Element& into,
+                               typename Op::Element const& from) {
   { op(into, from) }
   noexcept->std::same_as<void>;
   { Op::name } -> std::convertible_to<std::string_view>;
 };
+/// A reduction that can be kept until the collective is over.
+template <class Op>
+concept IsKeptReduction = IsReduction<Op> && std::is_trivially_copyable_v<Op> && sizeof(Op) <= 32 &&
+                          alignof(Op) <= 16;
 
 namespace group {
 
