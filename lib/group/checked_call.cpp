@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Any thread.
 #include <group/checked_call.hpp>
+#include <verbs/region_state.hpp>
 
 #include <string>
 #include <utility>
@@ -27,7 +28,25 @@ Result<void> check_apart(std::span<std::byte const> in, std::span<std::byte> out
   return wrong("what is sent and what is received overlap");
 }
 
+Result<std::span<std::byte>> host_bytes_of(verbs::RegionState* region, ByteRange range) {
+  if (region == nullptr && range == ByteRange{}) return std::span<std::byte>{};
+  if (region == nullptr || !region->contains(range))
+    return verbs::element_error(region, range, 0, 1);
+  if (region->is_device_memory)
+    return Error{Errc::invalid_argument,
+                 "a group combines and copies values of the host's memory, not of a device's"};
+  return std::span{region->address + range.offset, range.length};
+}
+
 }  // namespace
+
+Result<std::span<std::byte const>> bytes_of(GatherElement element) {
+  LEND_TRY(bytes, host_bytes_of(element.region, element.range));
+  return std::span<std::byte const>{bytes};
+}
+Result<std::span<std::byte>> bytes_of(ScatterElement element) {
+  return host_bytes_of(element.region, element.range);
+}
 
 Result<void> CheckedCalls::check_root(std::uint32_t root) const {
   if (root < ranks_.size) return success();

@@ -6,12 +6,18 @@
 #include <group/call.hpp>
 #include <lend/base/result.hpp>
 #include <lend/group/group_options.hpp>
+#include <lend/verbs/memory_piece.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 namespace lend::group {
+
+/// The bytes of an element; {} has none.
+/// Errors:  invalid_argument  out of bounds, or of a device's memory.
+[[nodiscard]] Result<std::span<std::byte const>> bytes_of(GatherElement element);
+[[nodiscard]] Result<std::span<std::byte>> bytes_of(ScatterElement element);
 
 /// All of these return invalid_argument for lengths that do not fit and roots that do not exist.
 class CheckedCalls {

@@ -4,10 +4,8 @@
 #include <group/checked_call.hpp>
 #include <group/group_state.hpp>
 #include <lend/group/group_scope.hpp>
-#include <verbs/region_state.hpp>
 
 #include <algorithm>
-#include <span>
 
 namespace lend {
 
@@ -15,19 +13,6 @@ using group::Call;
 using group::GroupState;
 
 namespace {
-
-/// The bytes of an element of the host's memory; {} has none.
-template <class Element>
-Result<std::span<std::byte>> values_of(Element const& element) {
-  auto const& [region, range] = element;
-  if (region == nullptr && range == ByteRange{}) return std::span<std::byte>{};
-  if (region == nullptr || !region->contains(range))
-    return verbs::element_error(region, range, 0, 1);
-  if (region->is_device_memory)
-    return Error{Errc::invalid_argument,
-                 "a group combines and copies values of the host's memory, not of a device's"};
-  return std::span{region->address + range.offset, range.length};
-}
 
 Error collective_is_stale() noexcept {
   return Error{Errc::stale_handle, "this PendingCollective was moved from"};
@@ -102,42 +87,42 @@ Result<PendingCollective> GroupScope::post_barrier(SourceLine where) noexcept {
 
 Result<PendingCollective> GroupScope::post_broadcast(std::uint32_t root, ScatterElement values,
                                                      SourceLine where) noexcept {
-  LEND_TRY(place, values_of(values));
+  LEND_TRY(place, group::bytes_of(values));
   return post(checked(where).broadcast(root, place), {}, values);
 }
 
 Result<PendingCollective> GroupScope::post_gather(std::uint32_t root, GatherElement own,
                                                   ScatterElement all, SourceLine where) noexcept {
-  LEND_TRY(bytes, values_of(own));
-  LEND_TRY(place, values_of(all));
+  LEND_TRY(bytes, group::bytes_of(own));
+  LEND_TRY(place, group::bytes_of(all));
   return post(checked(where).gather(root, bytes, place), own, all);
 }
 
 Result<PendingCollective> GroupScope::post_scatter(std::uint32_t root, GatherElement all,
                                                    ScatterElement own, SourceLine where) noexcept {
-  LEND_TRY(bytes, values_of(all));
-  LEND_TRY(place, values_of(own));
+  LEND_TRY(bytes, group::bytes_of(all));
+  LEND_TRY(place, group::bytes_of(own));
   return post(checked(where).scatter(root, bytes, place), all, own);
 }
 
 Result<PendingCollective> GroupScope::post_allgather(GatherElement own, ScatterElement all,
                                                      SourceLine where) noexcept {
-  LEND_TRY(bytes, values_of(own));
-  LEND_TRY(place, values_of(all));
+  LEND_TRY(bytes, group::bytes_of(own));
+  LEND_TRY(place, group::bytes_of(all));
   return post(checked(where).allgather(bytes, place), own, all);
 }
 
 Result<PendingCollective> GroupScope::post_all_to_all(GatherElement from, ScatterElement to,
                                                       SourceLine where) noexcept {
-  LEND_TRY(bytes, values_of(from));
-  LEND_TRY(place, values_of(to));
+  LEND_TRY(bytes, group::bytes_of(from));
+  LEND_TRY(place, group::bytes_of(to));
   return post(checked(where).all_to_all(bytes, place, 1), from, to);
 }
 
 Result<PendingCollective> GroupScope::post_reduction(std::optional<std::uint32_t> root,
                                                      group::Combining op, ScatterElement values,
                                                      SourceLine where) noexcept {
-  LEND_TRY(place, values_of(values));
+  LEND_TRY(place, group::bytes_of(values));
   auto const calls = checked(where);
   return post(root ? calls.reduce(*root, op, place) : calls.allreduce(op, place), {}, values);
 }
@@ -146,8 +131,8 @@ Result<PendingCollective> GroupScope::post_scattered_reduction(group::Combining 
                                                                GatherElement values,
                                                                ScatterElement own,
                                                                SourceLine where) noexcept {
-  LEND_TRY(bytes, values_of(values));
-  LEND_TRY(place, values_of(own));
+  LEND_TRY(bytes, group::bytes_of(values));
+  LEND_TRY(place, group::bytes_of(own));
   return post(checked(where).reduce_scatter(op, bytes, place), values, own);
 }
 

@@ -172,7 +172,7 @@ Result<void> GroupState::check_usable() const noexcept {
 Error GroupState::is_under_way() const {
   return {Errc::invalid_argument,
           call_.text() + " is still under way: " +
-              (posted_.is_empty()
+              (posted_.is_empty() || run_ != 0
                    ? "make that call again, with the same arguments, until it is over"
                    : "it was posted in a GroupScope; wait for it, and for what was posted after")};
 }

@@ -79,6 +79,10 @@ class GroupState {
   [[nodiscard]] Result<void> run_on_value(Membership& team, Call call, std::span<std::byte> value,
                                           Deadline deadline) noexcept;
 
+  /// The same of registered memory, which is lent until the call is over.
+  [[nodiscard]] Result<void> run_lent(Membership& team, Call const& call, GatherElement in,
+                                      ScatterElement out, Deadline deadline) noexcept;
+
   /// Posts a call for a scope: begins it, or has it wait for those that were posted before.
   [[nodiscard]] Result<PostedCalls::Id> post(Membership& team, Call const& call, GatherElement in,
                                              ScatterElement out) noexcept;
@@ -113,6 +117,9 @@ class GroupState {
   [[nodiscard]] Error is_under_way() const;
 
   [[nodiscard]] Result<void> begin(Membership& team, Call const& call) noexcept;
+  /// Lends what it needs, and goes as far as it can.
+  [[nodiscard]] Result<PostedCalls::Id> add(Membership& team, Call const& call, GatherElement in,
+                                            ScatterElement out) noexcept;
   void end() noexcept;
   /// With what was posted, as far as it goes without waiting.
   [[nodiscard]] Result<void> go_on() noexcept;
@@ -129,7 +136,7 @@ class GroupState {
   [[nodiscard]] Result<bool> take_step(LongCall::Lane& lane, std::size_t index) noexcept;
   [[nodiscard]] Result<bool> hear(LongCall::Lane& lane, std::uint32_t rank) noexcept;
   [[nodiscard]] Result<bool> read(LongCall::Lane& lane, std::size_t index) noexcept;
-  /// Ends what is being read to memory that a scope was lent. Why a device keeps that, and may
+  /// Ends what is being read to memory that was lent. Why a device keeps that, and may
   /// still write there; otherwise nothing.
   [[nodiscard]] std::optional<Error> end_reads() noexcept;
   /// Sends a note of the round to a rank that is needed.
@@ -186,6 +193,7 @@ class GroupState {
   bool has_left_ = false;
   UnderWay call_;
   PostedCalls posted_;       // if there are any, the first is call_, and the group works
+  PostedCalls::Id run_ = 0;  // the one posted by run_lent() that is not over; 0: none
   bool is_polling_ = false;  // its deadline had passed before
   int late_rounds_ = 0;      // since it has passed
   std::vector<std::uint32_t> missing_{};

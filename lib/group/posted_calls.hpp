@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The collectives that scopes have posted and that are not over, in their order, with what each was
-// lent. The thread of the group.
+// The collectives that scopes have posted and that are not over, in their order, or one that
+// blocks; with what each was lent. The thread of the group.
 #pragma once
 
 #include <group/call.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Carries out what scopes have posted, one after the other. The thread of the group.
+// Carries out what was posted, one after the other: by scopes, or by a call that blocks. The thread
+// of the group.
 #include <base/giving_up.hpp>
 #include <group/group_state.hpp>
 #include <verbs/region_state.hpp>
@@ -9,7 +10,26 @@ namespace lend::group {
 Result<PostedCalls::Id> GroupState::post(Membership& team, Call const& call, GatherElement in,
                                          ScatterElement out) noexcept {
   LEND_TRYV(check_usable());
-  if (call_.exists() && posted_.is_empty()) return is_under_way();
+  if (call_.exists() && (posted_.is_empty() || run_ != 0)) return is_under_way();
+  return add(team, call, in, out);
+}
+
+Result<void> GroupState::run_lent(Membership& team, Call const& call, GatherElement in,
+                                  ScatterElement out, Deadline deadline) noexcept {
+  LEND_TRYV(check_usable());
+  if (!call_.exists()) {
+    LEND_TRY(id, add(team, call, in, out));
+    run_ = id;
+  } else if (run_ == 0 || !call_.goes_on_with(team, call)) {
+    return is_under_way();
+  }
+  auto done = wait_for(run_, deadline, "; it is still under way: make the same call again");
+  if (done.has_value() || !base::is_given_up(done.error())) run_ = 0;
+  return done;
+}
+
+Result<PostedCalls::Id> GroupState::add(Membership& team, Call const& call, GatherElement in,
+                                        ScatterElement out) noexcept {
   Call lent = call;
   if (out.region != nullptr && out.region->protection_domain == domain_.native())
     lent.out_region = out.region;

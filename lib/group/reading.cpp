@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Long values: a rank tells the others when its shelf has what they read next. Values are copied
-// between the group's memory and the caller's; no device touches the latter but what a scope was
-// lent. The thread of the group.
+// between the group's memory and the caller's; no device touches the latter but what was lent. The
+// thread of the group.
 #include <group/group_state.hpp>
 
 #include <algorithm>

@@ -12,9 +12,24 @@ namespace lend {
 using group::Call;
 using group::CheckedCalls;
 using group::Combining;
+using group::GivenPlace;
+using group::GivenValues;
 using group::GroupState;
 using group::Membership;
 using group::Ranks;
+
+namespace {
+
+Result<std::span<std::byte const>> bytes_of(GivenValues const& values) {
+  if (!values.row.empty()) return values.row;
+  return group::bytes_of(values.lent);
+}
+Result<std::span<std::byte>> bytes_of(GivenPlace const& place) {
+  if (!place.row.empty()) return place.row;
+  return group::bytes_of(place.lent);
+}
+
+}  // namespace
 
 Team::Team(std::shared_ptr<GroupState> state, Membership& membership) noexcept
     : state_{std::move(state)}, membership_{&membership} {}
@@ -54,51 +69,62 @@ Ranks const& Team::ranks() const noexcept {
 CheckedCalls Team::checked(SourceLine where) const noexcept {
   return {ranks(), state().options(), where};
 }
-Result<void> Team::run(Result<Call> const& call, Deadline deadline) noexcept {
+Result<void> Team::run(Result<Call> const& call, GatherElement in, ScatterElement out,
+                       Deadline deadline) noexcept {
   if (call.has_error()) return call.error();
-  return state().run(*membership_, call.value(), deadline);
+  if (in.region == nullptr && out.region == nullptr)
+    return state().run(*membership_, call.value(), deadline);
+  return state().run_lent(*membership_, call.value(), in, out, deadline);
 }
 
 Result<void> Team::barrier(Deadline deadline, SourceLine where) noexcept {
-  return run(checked(where).barrier(), deadline);
+  return state().run(*membership_, checked(where).barrier(), deadline);
 }
 
-Result<void> Team::broadcast_bytes(std::uint32_t root, std::span<std::byte> values,
-                                   Deadline deadline, SourceLine where) noexcept {
-  return run(checked(where).broadcast(root, values), deadline);
-}
-
-Result<void> Team::gather_bytes(std::uint32_t root, std::span<std::byte const> own,
-                                std::span<std::byte> all, Deadline deadline,
+Result<void> Team::broadcast_of(std::uint32_t root, GivenPlace values, Deadline deadline,
                                 SourceLine where) noexcept {
-  return run(checked(where).gather(root, own, all), deadline);
+  LEND_TRY(place, bytes_of(values));
+  return run(checked(where).broadcast(root, place), {}, values.lent, deadline);
 }
 
-Result<void> Team::scatter_bytes(std::uint32_t root, std::span<std::byte const> all,
-                                 std::span<std::byte> own, Deadline deadline,
-                                 SourceLine where) noexcept {
-  return run(checked(where).scatter(root, all, own), deadline);
+Result<void> Team::gather_of(std::uint32_t root, GivenValues own, GivenPlace all, Deadline deadline,
+                             SourceLine where) noexcept {
+  LEND_TRY(bytes, bytes_of(own));
+  LEND_TRY(place, bytes_of(all));
+  return run(checked(where).gather(root, bytes, place), own.lent, all.lent, deadline);
 }
 
-Result<void> Team::allgather_bytes(std::span<std::byte const> own, std::span<std::byte> all,
-                                   Deadline deadline, SourceLine where) noexcept {
-  return run(checked(where).allgather(own, all), deadline);
+Result<void> Team::scatter_of(std::uint32_t root, GivenValues all, GivenPlace own,
+                              Deadline deadline, SourceLine where) noexcept {
+  LEND_TRY(bytes, bytes_of(all));
+  LEND_TRY(place, bytes_of(own));
+  return run(checked(where).scatter(root, bytes, place), all.lent, own.lent, deadline);
 }
 
-Result<void> Team::all_to_all_bytes(std::span<std::byte const> from, std::span<std::byte> to,
-                                    std::size_t element_bytes, Deadline deadline,
-                                    SourceLine where) noexcept {
-  return run(checked(where).all_to_all(from, to, element_bytes), deadline);
+Result<void> Team::allgather_of(GivenValues own, GivenPlace all, Deadline deadline,
+                                SourceLine where) noexcept {
+  LEND_TRY(bytes, bytes_of(own));
+  LEND_TRY(place, bytes_of(all));
+  return run(checked(where).allgather(bytes, place), own.lent, all.lent, deadline);
 }
 
-Result<void> Team::reduce_bytes(std::uint32_t root, Combining op, std::span<std::byte> values,
-                                Deadline deadline, SourceLine where) noexcept {
-  return run(checked(where).reduce(root, op, values), deadline);
+Result<void> Team::all_to_all_of(GivenValues from, GivenPlace to, std::size_t unit,
+                                 Deadline deadline, SourceLine where) noexcept {
+  LEND_TRY(bytes, bytes_of(from));
+  LEND_TRY(place, bytes_of(to));
+  return run(checked(where).all_to_all(bytes, place, unit), from.lent, to.lent, deadline);
 }
 
-Result<void> Team::allreduce_bytes(Combining op, std::span<std::byte> values, Deadline deadline,
-                                   SourceLine where) noexcept {
-  return run(checked(where).allreduce(op, values), deadline);
+Result<void> Team::reduce_of(std::uint32_t root, Combining op, GivenPlace values, Deadline deadline,
+                             SourceLine where) noexcept {
+  LEND_TRY(place, bytes_of(values));
+  return run(checked(where).reduce(root, op, place), {}, values.lent, deadline);
+}
+
+Result<void> Team::allreduce_of(Combining op, GivenPlace values, Deadline deadline,
+                                SourceLine where) noexcept {
+  LEND_TRY(place, bytes_of(values));
+  return run(checked(where).allreduce(op, place), {}, values.lent, deadline);
 }
 
 Result<void> Team::allreduce_value(Combining op, std::span<std::byte> value, Deadline deadline,
@@ -107,10 +133,11 @@ Result<void> Team::allreduce_value(Combining op, std::span<std::byte> value, Dea
   return state().run_on_value(*membership_, call, value, deadline);
 }
 
-Result<void> Team::reduce_scatter_bytes(Combining op, std::span<std::byte const> values,
-                                        std::span<std::byte> own, Deadline deadline,
-                                        SourceLine where) noexcept {
-  return run(checked(where).reduce_scatter(op, values, own), deadline);
+Result<void> Team::reduce_scatter_of(Combining op, GivenValues values, GivenPlace own,
+                                     Deadline deadline, SourceLine where) noexcept {
+  LEND_TRY(bytes, bytes_of(values));
+  LEND_TRY(place, bytes_of(own));
+  return run(checked(where).reduce_scatter(op, bytes, place), values.lent, own.lent, deadline);
 }
 
 }  // namespace lend

@@ -40,6 +40,12 @@ struct Ranks;
 /// then, or until Group::abandon(). Between the calls nothing touches the caller's memory: values
 /// are copied to memory of the group, and from there, within the calls.
 ///
+/// **Values of registered memory** are given as elements, as to a GroupScope: `all.gather()` where
+/// they are sent, `all.scatter()` where they are received or combined, and `{}` typed out,
+/// `ScatterElement{}`, where there are none. Then they are on loan until the call is over, also
+/// between one that times out and the same call again, and long parts of other ranks come without
+/// a copy where the memory is of the group's domain. Reductions of them are IsKeptReduction.
+///
 /// Members have ranks of the team, 0 to size() - 1, in the order of its list: roots and parts count
 /// by them. **Errors name ranks of the group.** All calls of a group and its teams have one order,
 /// and each rank makes those that it takes part in in that order. Otherwise ranks wait for each
@@ -60,8 +66,10 @@ class LEND_EXPORT Team {
   /// Waits until every member has called it.
   ///
   /// Errors, of every collective:
-  ///          invalid_argument  lengths that do not fit, a root that does not exist, or another
-  ///                            call is still under way, which is named. Nothing was sent.
+  ///          invalid_argument  lengths that do not fit, a root that does not exist, elements out
+  ///                            of bounds or of a device, or another call is still under way,
+  ///                            which is named. Nothing was sent.
+  ///          already_borrowed, exhausted  of elements, as GroupScope's posts. Nothing was sent.
   ///          timed_out, cancelled  still under way: call again. After a time-out the message names
   ///                            the ranks that have not entered the call, and what they are in;
   ///                            missing() has them, too. Each rank has a record of this that
@@ -87,7 +95,7 @@ class LEND_EXPORT Team {
   [[nodiscard]] Result<void> broadcast(std::uint32_t root, Values&& values,
                                        Deadline deadline = Deadline::never(),
                                        SourceLine where = SourceLine::here()) noexcept {
-    return broadcast_bytes(root, group::place_of(values), deadline, where);
+    return broadcast_of(root, group::given_place(values), deadline, where);
   }
   /// `own` of rank i becomes part i of the root's `all`, which is empty elsewhere.
   template <IsValues Own, IsPlace All>
@@ -95,7 +103,7 @@ class LEND_EXPORT Team {
   [[nodiscard]] Result<void> gather(std::uint32_t root, Own const& own, All&& all,
                                     Deadline deadline = Deadline::never(),
                                     SourceLine where = SourceLine::here()) noexcept {
-    return gather_bytes(root, group::bytes_of(own), group::place_of(all), deadline, where);
+    return gather_of(root, group::given_values(own), group::given_place(all), deadline, where);
   }
   /// Part i of the root's `all`, which is empty elsewhere, becomes `own` of rank i.
   template <IsValues All, IsPlace Own>
@@ -103,7 +111,7 @@ class LEND_EXPORT Team {
   [[nodiscard]] Result<void> scatter(std::uint32_t root, All const& all, Own&& own,
                                      Deadline deadline = Deadline::never(),
                                      SourceLine where = SourceLine::here()) noexcept {
-    return scatter_bytes(root, group::bytes_of(all), group::place_of(own), deadline, where);
+    return scatter_of(root, group::given_values(all), group::given_place(own), deadline, where);
   }
   /// `own` of rank i becomes part i of everybody's `all`.
   template <IsValues Own, IsPlace All>
@@ -111,7 +119,7 @@ class LEND_EXPORT Team {
   [[nodiscard]] Result<void> allgather(Own const& own, All&& all,
                                        Deadline deadline = Deadline::never(),
                                        SourceLine where = SourceLine::here()) noexcept {
-    return allgather_bytes(group::bytes_of(own), group::place_of(all), deadline, where);
+    return allgather_of(group::given_values(own), group::given_place(all), deadline, where);
   }
   /// Part i of rank j's `from` becomes part j of rank i's `to`.
   template <IsValues From, IsPlace To>
@@ -119,8 +127,8 @@ class LEND_EXPORT Team {
   [[nodiscard]] Result<void> all_to_all(From const& from, To&& to,
                                         Deadline deadline = Deadline::never(),
                                         SourceLine where = SourceLine::here()) noexcept {
-    return all_to_all_bytes(group::bytes_of(from), group::place_of(to),
-                            sizeof(std::ranges::range_value_t<From>), deadline, where);
+    return all_to_all_of(group::given_values(from), group::given_place(to), group::unit_of<From>(),
+                         deadline, where);
   }
   /// Combines the ranks' values in the order of ranks; the root's `values` become the result. The
   /// others' stay as they are.
@@ -128,23 +136,24 @@ class LEND_EXPORT Team {
   [[nodiscard]] Result<void> reduce(std::uint32_t root, Op const& op, Values&& values,
                                     Deadline deadline = Deadline::never(),
                                     SourceLine where = SourceLine::here()) noexcept {
-    return reduce_bytes(root, group::combining(op), group::place_of(values), deadline, where);
+    return reduce_of(root, group::combining(op), group::given_place(values), deadline, where);
   }
   /// The same at all ranks, with the same bits.
   template <IsReduction Op, IsPlaceFor<Op> Values>
   [[nodiscard]] Result<void> allreduce(Op const& op, Values&& values,
                                        Deadline deadline = Deadline::never(),
                                        SourceLine where = SourceLine::here()) noexcept {
-    return allreduce_bytes(group::combining(op), group::place_of(values), deadline, where);
+    return allreduce_of(group::combining(op), group::given_place(values), deadline, where);
   }
   /// Of one value. A call that goes on after a time-out ignores its `value`: the first one counts.
   template <IsReduction Op>
   requires(sizeof(typename Op::Element) <= 64) [[nodiscard]] Result<typename Op::Element> allreduce(
-      Op const& op, typename Op::Element value, Deadline deadline = Deadline::never(),
+      Op const& op, typename Op::Element const& value, Deadline deadline = Deadline::never(),
       SourceLine where = SourceLine::here()) noexcept {
-    LEND_TRYV(allreduce_value(group::combining(op), group::place_of(std::span{&value, 1}), deadline,
-                              where));
-    return value;
+    auto combined = value;
+    LEND_TRYV(allreduce_value(group::combining(op), std::as_writable_bytes(std::span{&combined, 1}),
+                              deadline, where));
+    return combined;
   }
   /// Combines the ranks' values in their order; part i of the result becomes `own` of rank i.
   template <IsReduction Op, IsValues Values, IsPlaceFor<Op> Own>
@@ -152,8 +161,8 @@ class LEND_EXPORT Team {
   [[nodiscard]] Result<void> reduce_scatter(Op const& op, Values const& values, Own&& own,
                                             Deadline deadline = Deadline::never(),
                                             SourceLine where = SourceLine::here()) noexcept {
-    return reduce_scatter_bytes(group::combining(op), group::bytes_of(values), group::place_of(own),
-                                deadline, where);
+    return reduce_scatter_of(group::combining(op), group::given_values(values),
+                             group::given_place(own), deadline, where);
   }
 
   /// Ranks of the group that had not entered the call of this group that timed out last, of
@@ -176,33 +185,32 @@ class LEND_EXPORT Team {
   friend class GroupScope;
   [[nodiscard]] group::Ranks const& ranks() const noexcept;
   [[nodiscard]] group::CheckedCalls checked(SourceLine where) const noexcept;
-  [[nodiscard]] Result<void> run(Result<group::Call> const& call, Deadline deadline) noexcept;
+  [[nodiscard]] Result<void> run(Result<group::Call> const& call, GatherElement in,
+                                 ScatterElement out, Deadline deadline) noexcept;
 
-  [[nodiscard]] Result<void> broadcast_bytes(std::uint32_t root, std::span<std::byte> values,
-                                             Deadline deadline, SourceLine where) noexcept;
-  [[nodiscard]] Result<void> gather_bytes(std::uint32_t root, std::span<std::byte const> own,
-                                          std::span<std::byte> all, Deadline deadline,
-                                          SourceLine where) noexcept;
-  [[nodiscard]] Result<void> scatter_bytes(std::uint32_t root, std::span<std::byte const> all,
-                                           std::span<std::byte> own, Deadline deadline,
+  [[nodiscard]] Result<void> broadcast_of(std::uint32_t root, group::GivenPlace values,
+                                          Deadline deadline, SourceLine where) noexcept;
+  [[nodiscard]] Result<void> gather_of(std::uint32_t root, group::GivenValues own,
+                                       group::GivenPlace all, Deadline deadline,
+                                       SourceLine where) noexcept;
+  [[nodiscard]] Result<void> scatter_of(std::uint32_t root, group::GivenValues all,
+                                        group::GivenPlace own, Deadline deadline,
+                                        SourceLine where) noexcept;
+  [[nodiscard]] Result<void> allgather_of(group::GivenValues own, group::GivenPlace all,
+                                          Deadline deadline, SourceLine where) noexcept;
+  [[nodiscard]] Result<void> all_to_all_of(group::GivenValues from, group::GivenPlace to,
+                                           std::size_t unit, Deadline deadline,
                                            SourceLine where) noexcept;
-  [[nodiscard]] Result<void> allgather_bytes(std::span<std::byte const> own,
-                                             std::span<std::byte> all, Deadline deadline,
-                                             SourceLine where) noexcept;
-  [[nodiscard]] Result<void> all_to_all_bytes(std::span<std::byte const> from,
-                                              std::span<std::byte> to, std::size_t element_bytes,
-                                              Deadline deadline, SourceLine where) noexcept;
-  [[nodiscard]] Result<void> reduce_bytes(std::uint32_t root, group::Combining op,
-                                          std::span<std::byte> values, Deadline deadline,
-                                          SourceLine where) noexcept;
-  [[nodiscard]] Result<void> allreduce_bytes(group::Combining op, std::span<std::byte> values,
-                                             Deadline deadline, SourceLine where) noexcept;
+  [[nodiscard]] Result<void> reduce_of(std::uint32_t root, group::Combining op,
+                                       group::GivenPlace values, Deadline deadline,
+                                       SourceLine where) noexcept;
+  [[nodiscard]] Result<void> allreduce_of(group::Combining op, group::GivenPlace values,
+                                          Deadline deadline, SourceLine where) noexcept;
   [[nodiscard]] Result<void> allreduce_value(group::Combining op, std::span<std::byte> value,
                                              Deadline deadline, SourceLine where) noexcept;
-  [[nodiscard]] Result<void> reduce_scatter_bytes(group::Combining op,
-                                                  std::span<std::byte const> values,
-                                                  std::span<std::byte> own, Deadline deadline,
-                                                  SourceLine where) noexcept;
+  [[nodiscard]] Result<void> reduce_scatter_of(group::Combining op, group::GivenValues values,
+                                               group::GivenPlace own, Deadline deadline,
+                                               SourceLine where) noexcept;
   group::Membership* membership_;  // the state's
 };
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What collectives take: values in a row, and reductions without their type. Any thread.
+// What collectives take: values in a row or of registered memory, and reductions without their
+// type. Any thread.
 #pragma once
 
 #include <lend/group/reductions.hpp>
+#include <lend/verbs/memory_piece.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -13,22 +15,69 @@
 
 namespace lend {
 
-/// Values in a row, which are sent as they are in memory: a vector, an array, a span.
+namespace group {
+
 template <class T>
-concept IsValues = std::ranges::contiguous_range<T> && std::ranges::sized_range<T> &&
+concept IsRow = std::ranges::contiguous_range<T> && std::ranges::sized_range<T> &&
     std::is_trivially_copyable_v<std::ranges::range_value_t<T>>;
+template <class T, class Element>
+concept IsElement = std::same_as<std::remove_cvref_t<T>, Element>;
+
+}  // namespace group
+
+/// Values that are sent as they are in memory: a row of them, which is a vector, an array or a
+/// span; or those of registered memory.
+template <class T>
+concept IsValues = group::IsRow<T> || group::IsElement<T, GatherElement>;
 /// Values that can be set.
 template <class T>
-concept IsPlace =
-    IsValues<T> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<T>>>;
+concept IsPlace = group::IsElement<T, ScatterElement> ||
+    (group::IsRow<T> &&
+     !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<T>>>);
+/// Rows of the same type, or both of registered memory.
 template <class One, class Other>
 concept OfOneType =
-    std::same_as<std::ranges::range_value_t<One>, std::ranges::range_value_t<Other>>;
+    (group::IsElement<One, GatherElement> && group::IsElement<Other, ScatterElement>) ||
+    (group::IsRow<One> && group::IsRow<Other> &&
+     std::same_as<std::ranges::range_value_t<One>, std::ranges::range_value_t<Other>>);
 template <class T, class Op>
-concept IsPlaceFor = IsPlace<T> && std::same_as < std::ranges::range_value_t<T>,
-typename Op::Element > ;
+concept IsPlaceFor = IsPlace<T> &&
+    ((group::IsElement<T, ScatterElement> && IsKeptReduction<Op>) ||
+     (group::IsRow<T> && std::same_as<std::ranges::range_value_t<T>, typename Op::Element>));
 
 namespace group {
+
+/// A row; or a part of registered memory, which is lent.
+struct GivenValues {
+  std::span<std::byte const> row{};
+  GatherElement lent{};
+};
+struct GivenPlace {
+  std::span<std::byte> row{};
+  ScatterElement lent{};
+};
+template <IsValues Values>
+[[nodiscard]] GivenValues given_values(Values const& values) noexcept {
+  if constexpr (IsElement<Values, GatherElement>)
+    return {.lent = values};
+  else
+    return {.row = std::as_bytes(std::span{values})};
+}
+template <IsPlace Values>
+[[nodiscard]] GivenPlace given_place(Values&& values) noexcept {
+  if constexpr (IsElement<Values, ScatterElement>)
+    return {.lent = values};
+  else
+    return {.row = std::as_writable_bytes(std::span{values})};
+}
+/// What parts are multiples of.
+template <IsValues Values>
+[[nodiscard]] constexpr std::size_t unit_of() noexcept {
+  if constexpr (IsElement<Values, GatherElement>)
+    return 1;
+  else
+    return sizeof(std::ranges::range_value_t<Values>);
+}
 
 /// A reduction without its type. Borrows the operation.
 struct Combining {
@@ -63,15 +112,6 @@ template <IsReduction Op>
     for (; i < elements; ++i) own(values[i], others[i]);
   };
   return {&op, combine, sizeof(Element), Op::name, sizeof(Op)};
-}
-
-template <class Values>
-[[nodiscard]] std::span<std::byte> place_of(Values&& values) noexcept {
-  return std::as_writable_bytes(std::span{values});
-}
-template <class Values>
-[[nodiscard]] std::span<std::byte const> bytes_of(Values const& values) noexcept {
-  return std::as_bytes(std::span{values});
 }
 
 }  // namespace group
