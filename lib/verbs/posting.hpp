@@ -113,6 +113,9 @@ template <class Queue, class Work>
     if (auto const refusal = option_refusal(queue, work); refusal != PostRefusal::none)
       return {.bytes = resolved.bytes, .refusal = refusal};
     request.send_flags |= option_flags(options_of(work));
+    // What a read before it brings is not there as it is posted.
+    if (has(options_of(work), RequestOption::fenced))
+      request.send_flags &= ~unsigned{IBV_SEND_INLINE};
     // The CPU cannot copy what is not its memory.
     for (auto const& element : list_of(work).elements())
       if (element.region->is_device_memory) request.send_flags &= ~unsigned{IBV_SEND_INLINE};

@@ -3,6 +3,8 @@
 // what means nothing is refused before it is posted. Method: queue pairs of the test's device.
 #include "verbs/verbs_ends.hpp"
 
+#include <lend/soft/faults.hpp>
+
 #include <poll.h>
 
 using namespace lend;
@@ -43,6 +45,57 @@ TEST_CASE("a fenced send follows a read whose bytes it sends", "[verbs]") {
   for (auto const& [id, completion] : done) CHECK(completion.success() != nullptr);
   CHECK(text_at(ends.memory, 2000, 7) == "fetched");
   CHECK(text_at(ends.memory, 3000, 7) == "fetched");
+}
+
+TEST_CASE("a fenced request is not copied before a late read has brought its bytes", "[verbs]") {
+  if (cannot_connect()) return;
+  VerbsEnds<> ends;
+  if (ends.context.kind() != DeviceKind::soft) return skip(ends.context, "takes no faults");
+  REQUIRE(ends.a.inline_bytes() >= 7);
+  put(ends.memory, 1000, "fetched");
+  must(inject_faults(ends.context, FaultPlan{}.delay(1, 5ms)));
+  bool const is_batch = GENERATE(false, true);
+  Read const read{ends.memory.scatter(2000, 7), ends.remote(1000, 7)};
+  Write const write{ends.memory.gather(2000, 7), ends.remote(4000, 7)};
+  auto const send = Send{ends.memory.gather(2000, 7)}.fenced();
+
+  must(ends.b.unsafe_post_receive(1, ends.memory.scatter(3000, 7)));
+  if (is_batch) {
+    auto batch = ends.a.unsafe_batch();
+    must(batch.add_read(2, read));
+    must(batch.add_send(3, send));
+    must(batch.add_write(4, write.fenced()));
+    must(batch.post());
+  } else {
+    must(ends.a.unsafe_post_read(2, read));
+    must(ends.a.unsafe_post_send(3, send));
+    must(ends.a.unsafe_post_write(4, write.fenced()));
+  }
+  take(ends.queue, 4);
+
+  for (auto const offset : {2000, 3000, 4000})
+    CHECK(text_at(ends.memory, static_cast<std::size_t>(offset), 7) == "fetched");
+}
+
+TEST_CASE("the bytes of a fenced send are on loan until it ends, however few", "[channel]") {
+  ChannelOptions options;
+  options.queue_pair.inline_bytes = 16;
+  auto ends = two_ends(options);
+  if (ends.context.kind() != DeviceKind::soft) return skip(ends.context, "takes no faults");
+  auto memory = must(ends.domain.allocate(64));
+  PollingScope scope{ends.b};
+  PollingScope sending{ends.a};
+  auto received = must(scope.post_receive(memory.scatter(16, 6)));
+  must(inject_faults(ends.context, FaultPlan{}.delay(1, 5ms)));
+
+  auto sent = must(sending.post_send(Send{memory.gather(0, 6)}.fenced()));
+  CHECK(error_of(memory.mutable_bytes(0, 6)) == Errc::already_borrowed);
+  must(sent.wait(within(10s)));
+  CHECK(memory.mutable_bytes(0, 6).has_value());
+
+  must(received.wait(within(10s)));
+  must(scope.finish());
+  must(sending.finish());
 }
 
 TEST_CASE("fenced writes, reads and atomic operations do what the others do", "[verbs]") {

@@ -20,7 +20,8 @@ struct QueuePairOptions {
   std::uint32_t elements = 4;  ///< maximum gather or scatter elements of one work request
   std::optional<std::uint32_t> receive_elements{};  ///< of one receive; nothing: as `elements`
   /// Sends and writes of up to so many bytes are copied when they are posted, and their bytes are
-  /// the program's at once. Nothing: inline_bytes_unasked, or less where the device refuses that.
+  /// the program's at once; not fenced ones, which carry what reads before them bring. Nothing:
+  /// inline_bytes_unasked, or less where the device refuses that.
   std::optional<std::uint32_t> inline_bytes{};
   /// How long the device waits for an acknowledgement; rounded up to 4.096 µs · 2^n.
   std::chrono::nanoseconds ack_timeout = std::chrono::milliseconds{67};

@@ -103,8 +103,8 @@ struct LEND_EXPORT Send {
     copy.immediate = value;
     return copy;
   }
-  /// The same, which begins only when the reads and atomic operations that were posted to this
-  /// queue pair before it have ended. Of reliable connections.
+  /// The same, which begins only when the reads and atomic operations posted here before it have
+  /// ended; so its bytes are not copied as it is posted. Of reliable connections.
   /// Source:  ibv_post_send(3), IBV_SEND_FENCE; InfiniBand Architecture Specification vol. 1,
   ///          10.8.3.3.
   [[nodiscard]] Send fenced() const noexcept {
