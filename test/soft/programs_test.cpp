@@ -10,6 +10,7 @@
 #include "soft/programs/hand_run.hpp"
 #include "soft/programs/loan_run.hpp"
 #include "soft/programs/run.hpp"
+#include "soft/programs/service_run.hpp"
 #include "support/catch.hpp"
 #include "support/seed.hpp"
 
@@ -35,6 +36,7 @@ std::string told_of(Workplace& workplace, Program const& program) {
   auto const violation = run.execute();
   auto const& options = program;
   return "  " + std::string{options.is_unreliable ? "unreliable, " : ""} +
+         (options.service == Service{} ? "" : std::string{name_of(options.service)} + ", ") +
          (options.is_loop_back ? "loop-back" : "two ends") +
          (options.has_pool    ? " in a set with a pool"
           : options.is_in_set ? " in a set"
@@ -81,4 +83,8 @@ TEST_CASE("no program of peer loans loses a byte or a slot, or leaves the peer o
 
 TEST_CASE("no program by hand finds a request, window or wake-up otherwise than asked", "[soft]") {
   run_all<HandRun>(program_by_hand, programs() / 4);
+}
+
+TEST_CASE("no program of services finds a message or event otherwise than due", "[soft]") {
+  run_all<ServiceRun>(program_of_services, programs() / 8);
 }

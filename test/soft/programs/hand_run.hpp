@@ -176,7 +176,8 @@ class HandRun {
   std::minstd_rand draw_{};           // of the step
   std::uint64_t next_id_ = 1;
   std::size_t connections_ = 0;
-  DeviceTime began_{};
+  DeviceTime began_{};   // before the step posts
+  DeviceTime posted_{};  // and after
   std::string story_{};
   std::string violation_{};
 };

@@ -215,6 +215,7 @@ void HandRun::check_given(std::size_t index, Asked const& asked) {
     complain("a request is fenced, solicited or silent against what was asked");
   if (is_copied && asked.here.length > ends_[0].pair->inline_bytes())
     complain("more bytes are copied than the queue pair has room for");
+  if (is_copied && is_fenced) complain("what a read may bring is copied before it");
 }
 
 /// Whether `result` is a refusal; it must be if the request makes no sense.
@@ -289,8 +290,6 @@ void HandRun::batch(std::size_t at) {
   for (std::uint32_t i = 0; i < count; ++i) {
     bool const is_receive = one_in(5) && end.rooms.size() + receives.size() < rooms_max;
     Asked request = is_receive ? receive_asked(at) : asked(at, rooms);
-    // What is copied as it is posted has not what a read brings.
-    if (waits_for_reads(request) && request.here.length <= end.pair->inline_bytes()) continue;
     request.is_silent = !is_receive && count < program_.send_depth && one_in(2);
     auto const size = batch.size();
     auto const result = add(batch, request);

@@ -192,6 +192,33 @@ Program program_by_hand(std::uint64_t seed) {
   return program;
 }
 
+Program program_of_services(std::uint64_t seed) {
+  Lot lot{seed};
+  Program program;
+  constexpr Service services[] = {Service::reliable_connection, Service::unreliable_connection,
+                                  Service::datagram};
+  program.service = services[lot.below(3)];
+  if (program.service != Service::datagram) program.shared_ends = lot.below(4);
+  program.send_depth = 8;
+  program.inline_bytes = lot.one_in(2) ? 16 : 0;
+  program.is_timed = lot.one_in(3);
+  program.is_wakeable = lot.one_in(2);
+  if (lot.one_in(4))
+    program.faults =
+        FaultPlan{}.delay(1 + lot.below(8), std::chrono::microseconds{1 + lot.below(200)}).text();
+  auto const length = 4 + lot.below(40);
+  while (program.steps.size() < length) {
+    constexpr Do of_services[] = {
+        Do::post,    Do::post,         Do::post,         Do::batch,        Do::batch,
+        Do::batch,   Do::take_message, Do::take_message, Do::take_message, Do::take_message,
+        Do::ask_set, Do::wait,         Do::wait,         Do::poll};
+    constexpr Do seldom[] = {Do::destroy_channel, Do::refuse_flushes};
+    program.steps.push_back(
+        lot.step(lot.one_in(20) ? seldom[lot.below(2)] : of_services[lot.below(14)]));
+  }
+  return program;
+}
+
 Program shortened(Program program, std::function<bool(Program const&)> const& fails) {
   auto const without = [](Program whole, std::size_t begin, std::size_t count) {
     auto const from = whole.steps.begin() + static_cast<std::ptrdiff_t>(begin);

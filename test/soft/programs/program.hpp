@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lend/channel/builder.hpp>
+#include <lend/verbs/service.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -60,11 +61,13 @@ struct Program {
   std::uint32_t receive_depth = 1;
   std::uint32_t inline_bytes = 0;
   Wait wait = Wait::adaptive;
-  bool is_on_demand = false;  ///< memory of queue pairs that are driven by hand
-  bool is_timed = false;      ///< their completions
-  bool is_wakeable = false;   ///< their completion queues
-  std::uint32_t rights = 0;   ///< of the peer, by lot
-  std::string faults{};       ///< as FaultPlan::parse() takes it
+  bool is_on_demand = false;      ///< memory of queue pairs that are driven by hand
+  bool is_timed = false;          ///< their completions
+  bool is_wakeable = false;       ///< their completion queues
+  std::uint32_t rights = 0;       ///< of the peer, by lot
+  Service service{};              ///< of queue pairs that are driven by hand
+  std::uint32_t shared_ends = 0;  ///< a bit for each end whose queue pairs share receives
+  std::string faults{};           ///< as FaultPlan::parse() takes it
   std::vector<Step> steps{};
 };
 
@@ -79,6 +82,9 @@ struct Program {
 
 /// The same of queue pairs and memory windows by hand.
 [[nodiscard]] Program program_by_hand(std::uint64_t seed);
+
+/// The same of queue pairs of any service, and shared receives, by hand.
+[[nodiscard]] Program program_of_services(std::uint64_t seed);
 
 /// `program` with fewer steps and faults, of which `fails` still holds.
 [[nodiscard]] Program shortened(Program program, std::function<bool(Program const&)> const& fails);
