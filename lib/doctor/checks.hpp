@@ -2,6 +2,7 @@
 // The checks: one function each, in a table.
 #pragma once
 
+#include <lend/doctor/capture.hpp>
 #include <lend/doctor/examine.hpp>
 
 #include <doctor/host.hpp>
@@ -51,8 +52,12 @@ struct Check {
 
 /// In the order of their findings: first what others follow from.
 [[nodiscard]] std::span<Check const> checks() noexcept;
-/// examine() of another host.
+/// examine() of another host. A check that asks what the host's record lacks is skipped.
 [[nodiscard]] std::vector<Finding> examine(Host const& host);
+/// That of this process.
+[[nodiscard]] Host this_host();
+/// capture_examination() of another host, whose record it replaces.
+[[nodiscard]] Capture capture(Host host);
 
 constexpr std::string_view this_process = "this process";
 /// For checks that concern RDMA devices, where there is none.

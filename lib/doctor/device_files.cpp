@@ -22,7 +22,7 @@ std::string file_name_of(Host const& host, std::string const& device) {
 }
 
 /// Whether the process runs in a container that says so.
-bool is_in_container(Host const& host) noexcept {
+bool is_in_container(Host const& host) {
   return host.exists("/.dockerenv") || host.exists("/run/.containerenv");
 }
 
@@ -114,15 +114,15 @@ void check_permissions(Host const& host, Notes& notes) {
 void check_drivers(Host const& host, Notes& notes) {
   auto const devices = kernel_devices(host);
   if (devices.empty()) return notes.skip("this host", std::string{no_device});
-  if (!host.libibverbs_obstacle.empty())
-    return notes.fail("libibverbs", "it cannot be loaded: " + host.libibverbs_obstacle,
+  if (auto const obstacle = host.obstacle_of_libibverbs(); !obstacle.empty())
+    return notes.fail("libibverbs", "it cannot be loaded: " + obstacle,
                       "no device of the kernel can be opened",
                       "sudo apt install libibverbs1 ibverbs-providers  (or rdma-core)");
-  if (host.devices.has_error())
-    return notes.fail("libibverbs", host.devices.error().message(), "no device can be opened");
+  auto const listed = host.device_names();
+  if (listed.has_error())
+    return notes.fail("libibverbs", listed.error().message(), "no device can be opened");
   for (auto const& name : devices) {
-    auto const& known = host.devices.value();
-    if (std::ranges::any_of(known, [&](Device const& device) { return device.name() == name; }))
+    if (auto const& known = listed.value(); std::ranges::find(known, name) != known.end())
       notes.ok(name, "libibverbs has a driver for it");
     else if (file_name_of(host, name).empty())
       notes.skip(name, "ib_uverbs does not know it");

@@ -11,12 +11,15 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
+#include <cstring>
 
 namespace lend::doctor {
 
 namespace {
 
 constexpr std::size_t file_bytes_max = 64 * 1024;
+constexpr std::size_t folder_names_max = 16'384;    // more than any kernel has devices
 constexpr std::uint64_t list_numbers_max = 65'536;  // more than Linux's CPUs; bounds a damaged list
 constexpr std::string_view white = " \t\r\n";
 
@@ -26,10 +29,8 @@ std::string_view trimmed(std::string_view text) noexcept {
   return text.substr(0, text.find_last_not_of(white) + 1);
 }
 
-}  // namespace
-
-std::optional<std::string> Host::read(std::string const& path) const {
-  base::UniqueFd const file{::open((root + path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+std::optional<std::string> text_in(std::string const& path) {
+  base::UniqueFd const file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (!file) return std::nullopt;
   std::string text;
   char buffer[4096];
@@ -43,24 +44,121 @@ std::optional<std::string> Host::read(std::string const& path) const {
   return text;
 }
 
-std::vector<std::string> Host::entries(std::string const& folder) const {
+std::vector<std::string> names_in(std::string const& folder) {
   std::vector<std::string> names;
-  DIR* const opened = ::opendir((root + folder).c_str());
+  DIR* const opened = ::opendir(folder.c_str());
   if (opened == nullptr) return names;
-  while (dirent const* const entry = ::readdir(opened))
+  while (dirent const* const entry = ::readdir(opened)) {
+    if (names.size() == folder_names_max) break;
     if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+  }
   ::closedir(opened);
   std::ranges::sort(names);
   return names;
 }
 
-bool Host::exists(std::string const& path) const noexcept {
-  return ::access((root + path).c_str(), F_OK) == 0;
+std::string joined(std::vector<std::string> const& lines) {
+  std::string text;
+  for (auto const& line : lines) (text += text.empty() ? "" : "\n") += line;
+  return text;
 }
 
-int Host::error_of_opening(std::string const& path) const noexcept {
-  base::UniqueFd const file{::open((root + path).c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK)};
-  return file ? 0 : errno;
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    auto const line = text.substr(0, text.find('\n'));
+    lines.emplace_back(line);
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+  }
+  return lines;
+}
+
+// An answer that is an error has one line, which begins so.
+constexpr std::string_view error_head = "error: ";
+
+Error error_of(Answer const& answer) {
+  return {Errc::system_failed,
+          answer ? field_of(*answer, error_head).value_or("") : "the capture does not say"};
+}
+
+std::string question_of(DeviceChoice const& choice) {
+  if (!choice.name.empty()) return "device " + choice.name;
+  return choice.kind == DeviceChoice::Kind::soft ? "soft device" : "default device";
+}
+
+std::string text_of(Result<Context> const& opened) {
+  if (opened.has_error()) return std::string{error_head} + opened.error().message();
+  auto const& context = opened.value();
+  auto const can = context.capabilities();
+  return "name " + context.name() + "\nkind " + std::string{name_of(context.kind())} + "\nport " +
+         std::to_string(context.port().number) + "\nendpoints " + (can.endpoints ? "yes" : "no") +
+         "\nrdma_cm " + (can.rdma_cm ? "yes" : "no");
+}
+
+}  // namespace
+
+Answer Host::answer(std::string const& question, std::function<Answer()> const& ask) const {
+  return record ? record->answer(question, ask) : ask();
+}
+
+std::optional<std::string> Host::read(std::string const& path) const {
+  return answer("file " + path, [&] { return text_in(root + path); });
+}
+
+std::vector<std::string> Host::entries(std::string const& folder) const {
+  return lines_of(answer("folder " + folder, [&]() -> Answer {
+                    auto const names = names_in(root + folder);
+                    return names.empty() ? Answer{} : joined(names);
+                  }).value_or(""));
+}
+
+bool Host::exists(std::string const& path) const {
+  return answer("path " + path,
+                [&] { return ::access((root + path).c_str(), F_OK) == 0 ? Answer{""} : Answer{}; })
+      .has_value();
+}
+
+int Host::error_of_opening(std::string const& path) const {
+  auto const text = answer("opening " + path, [&]() -> Answer {
+    base::UniqueFd const file{::open((root + path).c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK)};
+    auto const error = file ? 0 : errno;
+    return std::to_string(error) + ' ' + std::strerror(error);
+  });
+  constexpr std::uint64_t errno_max = 4095;  // Source: Linux include/linux/err.h, MAX_ERRNO
+  return static_cast<int>(std::min(number_of(text.value_or("")).value_or(ENOENT), errno_max));
+}
+
+std::optional<std::string> Host::variable(std::string const& name) const {
+  return answer("variable " + name, [&] {
+    char const* const value = std::getenv(name.c_str());
+    return value != nullptr && *value != '\0' ? Answer{value} : Answer{};
+  });
+}
+
+Result<std::vector<std::string>> Host::device_names() const {
+  auto const text = answer("devices", [&]() -> Answer {
+    if (devices.has_error()) return std::string{error_head} + devices.error().message();
+    std::vector<std::string> names;
+    for (auto const& device : devices.value()) names.push_back(device.name());
+    return joined(names);
+  });
+  if (!text || text->starts_with(error_head)) return error_of(text);
+  return lines_of(*text);
+}
+
+Result<Opened> Host::opened(DeviceChoice const& choice) const {
+  auto const text = answer(question_of(choice), [&] { return text_of(open(choice)); });
+  if (!text || text->starts_with(error_head)) return error_of(text);
+  auto const field = [&](std::string_view name) { return field_of(*text, name).value_or(""); };
+  Opened opened{field("name "), DeviceKind::card, field("port "), field("endpoints ") == "yes",
+                field("rdma_cm ") == "yes"};
+  for (auto const kind : {DeviceKind::soft, DeviceKind::software_rdma})
+    if (field("kind ") == name_of(kind)) opened.kind = kind;
+  return opened;
+}
+
+std::string Host::obstacle_of_libibverbs() const {
+  return answer("obstacle of libibverbs", [&] { return libibverbs_obstacle; }).value_or("");
 }
 
 std::optional<std::string> field_of(std::string_view text, std::string_view name) {

@@ -25,22 +25,15 @@ std::string path_of_libibverbs() {
   return path;
 }
 
-std::string text_of(Context const& context) {
-  return context.name() + " (" + std::string{name_of(context.kind())} + "), port " +
-         std::to_string(context.port().number);
-}
-
-/// LEND_DEVICE; null if it is unset or empty.
-char const* device_variable() noexcept {
-  char const* const variable = std::getenv("LEND_DEVICE");
-  return variable != nullptr && *variable != '\0' ? variable : nullptr;
+std::string text_of(Opened const& opened) {
+  return opened.name + " (" + std::string{name_of(opened.kind)} + "), port " + opened.port;
 }
 
 /// Why open_device() takes a device of this kind.
-std::string reason_for(Context const& context) {
-  if (char const* const variable = device_variable(); variable != nullptr)
-    return ": LEND_DEVICE=" + base::shown(variable) + " asks for it";
-  switch (context.kind()) {
+std::string reason_for(Host const& host, DeviceKind kind) {
+  if (auto const variable = host.variable("LEND_DEVICE"))
+    return ": LEND_DEVICE=" + base::shown(*variable) + " asks for it";
+  switch (kind) {
     case DeviceKind::card: return ": a card's first active port comes first";
     case DeviceKind::software_rdma: return ": SoftRoCE comes next where there is no card";
     case DeviceKind::soft: return ": it stands in where the host has no RDMA device";
@@ -61,7 +54,7 @@ void check_versions(Host const& host, Notes& notes) {
 }
 
 void check_soft_device(Host const& host, Notes& notes) {
-  auto const opened = host.open(DeviceChoice::soft());
+  auto const opened = host.opened(DeviceChoice::soft());
   auto const text = opened.has_error() ? opened.error().message() : "";
   if (opened.has_error())
     return notes.fail(
@@ -69,35 +62,39 @@ void check_soft_device(Host const& host, Notes& notes) {
         text.find("LEND_SOFT_DIRECTORY") == text.npos
             ? ""
             : "export LEND_SOFT_DIRECTORY=$HOME/.lend  (in all processes that connect)");
-  std::string room;
-  struct statvfs status {};
-  if (::statvfs((host.root + "/dev/shm").c_str(), &status) == 0)
-    room = "; /dev/shm has " + text_of_bytes(status.f_bavail * status.f_frsize) + " left";
-  notes.ok("soft device", opened.value().name() + " opens" + room);
+  auto const room = host.answer("room /dev/shm", [&]() -> Answer {
+    struct statvfs status {};
+    if (::statvfs((host.root + "/dev/shm").c_str(), &status) != 0) return std::nullopt;
+    return text_of_bytes(status.f_bavail * status.f_frsize);
+  });
+  notes.ok("soft device",
+           opened.value().name + " opens" + (room ? "; /dev/shm has " + *room + " left" : ""));
 }
 
-void check_cross_memory(Host const&, Notes& notes) {
+void check_cross_memory(Host const& host, Notes& notes) {
   // The soft device's own probe: it reads a byte of this process as a peer would.
-  auto const answer = soft::cross_memory();
-  if (answer.possible) return notes.ok("soft device", "peers can reach memory of this process");
-  std::string const obstacle{answer.obstacle};
-  notes.warn("soft device", obstacle,
+  auto const obstacle = host.answer("obstacle of cross-memory attach", [] {
+    auto const probed = soft::cross_memory();
+    return probed.possible ? Answer{} : Answer{probed.obstacle};
+  });
+  if (!obstacle) return notes.ok("soft device", "peers can reach memory of this process");
+  notes.warn("soft device", *obstacle,
              "peers reach only memory of allocate(): other memory cannot be registered for "
              "remote access",
-             obstacle.find("yama") != obstacle.npos
+             obstacle->find("yama") != obstacle->npos
                  ? "sudo sysctl kernel.yama.ptrace_scope=1"
                  : "docker run --cap-add=SYS_PTRACE …, or ProtectionDomain::allocate() instead");
 }
 
 void check_opening(Host const& host, Notes& notes) {
-  auto const opened = host.open(DeviceChoice::either());
+  auto const opened = host.opened(DeviceChoice::either());
   if (opened.has_value())
     return notes.ok("open_device()",
-                    "takes " + text_of(opened.value()) + reason_for(opened.value()));
+                    "takes " + text_of(opened.value()) + reason_for(host, opened.value().kind));
   std::string mend;
-  if (device_variable() != nullptr)
+  if (host.variable("LEND_DEVICE"))
     mend = "unset LEND_DEVICE";
-  else if (host.open(DeviceChoice::soft()).has_value())
+  else if (host.opened(DeviceChoice::soft()).has_value())
     mend = "export LEND_DEVICE=soft  (the soft device, within this host)";
   notes.fail("open_device()", opened.error().message(),
              "a program that does not choose gets this error", mend);
@@ -106,17 +103,18 @@ void check_opening(Host const& host, Notes& notes) {
 void check_use(Host const& host, Notes& notes) {
   std::string endpoints;
   std::string connections;
-  auto const note = [&](Result<Context> const& opened) {
+  auto const note = [&](Result<Opened> const& opened) {
     if (opened.has_error()) return;
-    auto const can = opened.value().capabilities();
-    if (can.endpoints) add_name(endpoints, opened.value().name());
-    if (can.rdma_cm && host.error_of_opening("/dev/infiniband/rdma_cm") == 0)
-      add_name(connections, opened.value().name());
+    auto const& [name, kind, port, by_endpoints, by_rdma_cm] = opened.value();
+    if (by_endpoints) add_name(endpoints, name);
+    if (by_rdma_cm && host.error_of_opening("/dev/infiniband/rdma_cm") == 0)
+      add_name(connections, name);
   };
-  if (host.devices.has_value())
-    for (auto const& device : host.devices.value()) note(device.open());
+  auto const names = host.device_names();
+  if (names.has_value())
+    for (auto const& name : names.value()) note(host.opened(DeviceChoice::named(name)));
   else
-    note(host.open(DeviceChoice::soft()));
+    note(host.opened(DeviceChoice::soft()));
   auto const seen = "listen() and connect() on " + (endpoints.empty() ? "nothing" : endpoints) +
                     ", rdma_cm on " + (connections.empty() ? "nothing" : connections);
   if (!endpoints.empty() || !connections.empty()) return notes.ok("this process can use", seen);

@@ -4,7 +4,6 @@
 #include <doctor/checks.hpp>
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace lend::doctor {
 
@@ -53,7 +52,7 @@ std::string mend_of_locked_memory(Host const& host, Limit const& limit) {
     mend = "ulimit -l " + (limit.hard ? std::to_string(*limit.hard / 1024) : "unlimited");
   else if (host.exists("/.dockerenv") || host.exists("/run/.containerenv"))
     mend = "docker run --ulimit memlock=-1 …  (podman takes the same)";
-  else if (std::getenv("SLURM_JOB_ID") != nullptr)
+  else if (host.variable("SLURM_JOB_ID"))
     mend =
         "PropagateResourceLimitsExcept=MEMLOCK in slurm.conf, and LimitMEMLOCK=infinity in the\n"
         "unit slurmd.service (systemctl edit slurmd)";

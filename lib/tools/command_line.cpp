@@ -17,8 +17,8 @@ using Arguments = std::span<char* const>;
 
 constexpr auto commands = std::to_array<std::string_view>(
     {"doctor", "info", "bench", "run", "trace", "explain", "--help", "--version"});
-constexpr auto doctor_options =
-    std::to_array<std::string_view>({"--listen", "--secret", "--strict", "--json"});
+constexpr auto doctor_options = std::to_array<std::string_view>(
+    {"--listen", "--secret", "--strict", "--json", "--capture", "--replay"});
 constexpr auto run_options = std::to_array<std::string_view>({"--faults", "--record"});
 constexpr auto trace_options = std::to_array<std::string_view>({"--json", "--follow"});
 
@@ -38,10 +38,12 @@ Result<CommandLine> parse_doctor(Arguments rest) {
         line.address = rest.front();
         rest = rest.subspan(1);
       }
-    } else if (word == "--secret") {
+    } else if (word == "--secret" || word == "--capture" || word == "--replay") {
       if (rest.empty() || rest.front()[0] == '\0')
-        return Error{Errc::invalid_argument, "--secret lacks its file"};
-      line.secret_in = rest.front();
+        return Error{Errc::invalid_argument, std::string{word} + " lacks its file"};
+      (word == "--secret"    ? line.secret_in
+       : word == "--capture" ? line.capture_in
+                             : line.replay_of) = rest.front();
       rest = rest.subspan(1);
     } else if (is_address(word) && line.address.empty()) {
       line.address = word;
@@ -55,6 +57,8 @@ Result<CommandLine> parse_doctor(Arguments rest) {
   }
   if (line.address.empty() && !line.secret_in.empty())
     return Error{Errc::invalid_argument, "--secret is for a peer: name its address, or --listen"};
+  if (!line.address.empty() + !line.capture_in.empty() + !line.replay_of.empty() > 1)
+    return Error{Errc::invalid_argument, "doctor takes an address, --capture or --replay, not two"};
   return line;
 }
 

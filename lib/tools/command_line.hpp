@@ -15,6 +15,7 @@ namespace lend::tools {
 
 inline constexpr std::string_view usage =
     "usage: lend doctor [--strict] [--json] [--secret FILE] [HOST:PORT | --listen [HOST:PORT]]\n"
+    "       lend doctor [--strict] [--json] --capture FILE | --replay FILE\n"
     "       lend info\n"
     "       lend bench [lat] [bw] [send] [write] [read] [OPTION…] [HOST:PORT]\n"
     "       lend bench --listen [HOST:PORT]\n"
@@ -33,6 +34,8 @@ inline constexpr std::string_view usage =
     "  --secret FILE  has the secret that both sides prove to know\n"
     "  --strict       warnings count as failures\n"
     "  --json         for programs; lib/guide/doctor.md has the fields\n"
+    "  --capture FILE keeps in a new file what it looked at, for others: text without addresses\n"
+    "  --replay FILE  examines such a file instead of this process\n"
     "info     prints this build, the devices with their ports and addresses, and which of them\n"
     "         open_device() takes and why.\n"
     "bench    measures latency and bandwidth between two processes of this host, or to HOST:PORT,\n"
@@ -74,6 +77,8 @@ struct CommandLine {
   bool listens = false;              ///< the doctor, at `address`
   std::string_view address{};        ///< of its peer; empty: it examines this process alone
   std::string_view secret_in{};      ///< a file; empty: none
+  std::string_view capture_in{};     ///< the doctor: a file to make; empty: none
+  std::string_view replay_of{};      ///< the doctor: a file; empty: it examines this process
   std::string_view faults{};         ///< empty: none
   std::string_view record_in{};      ///< empty: nowhere
   std::span<char* const> paths{};    ///< of recordings

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // lend doctor
+#include <lend/doctor/capture.hpp>
 #include <lend/doctor/examine.hpp>
 #include <lend/doctor/examine_pair.hpp>
 
 #include <tools/by_cm.hpp>
+#include <tools/capture_file.hpp>
 #include <tools/commands.hpp>
 #include <tools/json.hpp>
 #include <tools/secret_file.hpp>
@@ -46,7 +48,20 @@ Result<std::vector<Finding>> serve_peer(CommandLine const& line, ExchangeOptions
   }
 }
 
+Result<std::vector<Finding>> examine_into(std::string_view path) {
+  LEND_TRY(file, NewFile::create(path));  // before anything is looked at
+  auto capture = capture_examination();
+  LEND_TRYV(file.write(capture.text));
+  std::fprintf(stderr, "lend: look through %s before you send it\n", std::string{path}.c_str());
+  return std::move(capture.findings);
+}
+
 Result<std::vector<Finding>> examine_by(CommandLine const& line) {
+  if (!line.capture_in.empty()) return examine_into(line.capture_in);
+  if (!line.replay_of.empty()) {
+    LEND_TRY(text, text_in_file(line.replay_of));
+    return examine_captured(text);
+  }
   if (line.address.empty()) return examine();
   LEND_TRY(secret, secret_in(line.secret_in));
   ExchangeOptions const options{.secret = std::move(secret)};
@@ -65,7 +80,8 @@ int doctor(CommandLine const& line) {
   auto const examined = examine_by(line);
   if (!examined) {
     auto const& error = examined.error();
-    bool const is_input = error == Errc::invalid_argument || error == Errc::not_found;
+    bool const is_input =
+        error == Errc::invalid_argument || error == Errc::not_found || !line.replay_of.empty();
     if (!is_input) print(examine(), line.json);  // what is so of this process alone
     return complain(error, is_input ? status_of_usage : status_of_failure);
   }

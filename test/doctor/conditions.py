@@ -8,6 +8,7 @@ import contextlib
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import time
 NET = sys.argv[2]
 FOLDER = tempfile.mkdtemp()  # a copy of the program, which the user nobody can read
 LEND = os.path.join(FOLDER, "lend")
+CAPTURES = os.path.join(FOLDER, "captures")  # in which anyone may write
 BENCH = [LEND, "bench", "lat", "write", "--bytes", "8", "--count", "1", "--device"]  # registers 16 MiB
 BY_ENDPOINTS, BY_CM = [*BENCH, "rxe0"], [*BENCH, "siw0"]
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
@@ -30,6 +32,8 @@ def output(*words):
 def copy_program(program):
     """With the libraries of lend that it is linked with."""
     os.chmod(FOLDER, 0o755)
+    os.mkdir(CAPTURES)
+    os.chmod(CAPTURES, 0o777)
     shutil.copy(program, LEND)
     for line in output("ldd", program).splitlines():
         name, _, path = line.strip().partition(" => ")
@@ -37,12 +41,19 @@ def copy_program(program):
             shutil.copy(path.split()[0], os.path.join(FOLDER, name))
 
 
+def without_addresses(findings):
+    """As text: "1: 10.77.0.1 (RoCE v2)" as "1: (RoCE v2)"."""
+    return re.sub(r"\b(\d+): [0-9a-f.:]+ \(", r"\1: (", json.dumps(findings))
+
+
 def expect(name, wanted, call=BY_ENDPOINTS, works=True, before=()):
-    """`wanted`: id, part of the subject, level, part of the text, of each finding. `call` then works, or not."""
+    """`wanted`: id, part of the subject, level, part of the text, of each finding. `call` then works, or not.
+    What was captured meanwhile has no address, and the same findings where nothing is hidden or limited."""
     global failed
+    capture = os.path.join(CAPTURES, str(len(os.listdir(CAPTURES))))
     environment = {**os.environ, "LEND_DEVICE": "rxe0", "LD_LIBRARY_PATH": FOLDER}
     done, called = (subprocess.run([*before, *words], capture_output=True, text=True, check=False, timeout=60,
-                                   env=environment) for words in ([LEND, "doctor", "--json"], call))
+                                   env=environment) for words in ([LEND, "doctor", "--json", "--capture", capture], call))
     findings = json.loads(done.stdout)["findings"] if done.stdout.startswith("{") else []
     lacking = [one for one in wanted if not any(
         (found["id"], found["level"]) == (one[0], one[2]) and one[1] in found["subject"] and
@@ -50,6 +61,13 @@ def expect(name, wanted, call=BY_ENDPOINTS, works=True, before=()):
     if lacking or (called.returncode == 0) != works:
         print(f"FAILED  {name}: lacking {lacking} in\n{done.stdout}{done.stderr}\n"
               f"{call} ended with {called.returncode}: {called.stdout}{called.stderr}")
+        failed = True
+        return
+    replayed = subprocess.run([LEND, "doctor", "--json", "--replay", capture], capture_output=True, text=True,
+                              check=False, env={**os.environ, "LD_LIBRARY_PATH": FOLDER})
+    again = json.loads(replayed.stdout)["findings"] if replayed.stdout.startswith("{") else []
+    if without_addresses(again) != without_addresses(findings) or "10.77." in read(capture):
+        print(f"FAILED  {name}: captured\n{read(capture)}\nand found\n{replayed.stdout}{replayed.stderr}")
         failed = True
         return
     print("ok     ", name, flush=True)
