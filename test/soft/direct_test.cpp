@@ -20,8 +20,9 @@ namespace {
 
 /// Two ends and mapped memory, 8 bytes of which went before.
 struct DirectStage {
-  explicit DirectStage(Reach reach = Reach::two_contexts, Depths const& depths = {})
-      : link{reach, Terms{}, Terms{}, depths},
+  explicit DirectStage(Reach reach = Reach::two_contexts, Depths const& depths = {},
+                       Terms const& terms = {})
+      : link{reach, terms, terms, depths},
         from{link.a.domain.get(), 4096, all_access, Where::allocated},
         to{link.b.domain.get(), 4096, all_access, Where::allocated} {
     for (std::size_t i = 8; i < 4096; ++i) *from.at(i) = static_cast<std::byte>(i * 7 % 251);
@@ -124,6 +125,39 @@ TEST_CASE("a write with an immediate takes the next receive the short way, whate
   CHECK(apart.read(8, 56) == std::string(56, '-'));
 }
 
+TEST_CASE("a send that finds no receive takes the short way and waits, and those behind it wait",
+          "[soft]") {
+  DirectStage const stage{
+      GENERATE(Reach::one_context, Reach::two_contexts), {}, {.rnr_retries = 7}};
+  auto const& [link, from, to] = stage;
+  auto const length = GENERATE(7u, 8u, 64u);
+  auto const sent = from.read(0, length);
+  auto const flags = GENERATE(unsigned{IBV_SEND_SIGNALED}, IBV_SEND_SIGNALED | IBV_SEND_INLINE);
+
+  CHECK(takes(link.a, IBV_WR_SEND_WITH_IMM, {from.piece(0, length)}, nullptr, flags));
+  CHECK_FALSE(takes(link.a, IBV_WR_SEND, {from.piece(8, 8)}));
+  REQUIRE(post(link.a, {.id = 2, .pieces = {from.piece(8, 8)}}) == 0);
+  CHECK(poll(link.a.sends).empty());
+  CHECK(poll(link.b.receives).empty());
+  if ((flags & IBV_SEND_INLINE) != 0) from.write(0, "changed!");
+
+  REQUIRE(post_receive(link.b, 5, {to.piece(0, 4096)}) == 0);
+  auto const received = poll(link.b.receives);  // before the sender runs again
+  REQUIRE(received.size() == 1);
+  CHECK(received[0].wr_id == 5);
+  CHECK(received[0].byte_len == length);
+  CHECK(received[0].imm_data == 0x1234);
+  CHECK(to.read(0, length) == sent);
+  REQUIRE(post_receive(link.b, 6, {to.piece(0, 4096)}) == 0);
+  auto const done = await(link.a.sends, 2);
+  for (auto const& end : done) CHECK(end.status == IBV_WC_SUCCESS);
+  CHECK(done[0].wr_id == 0);
+  CHECK(done[1].wr_id == 2);
+  CHECK(await_one(link.b.receives).wr_id == 6);
+  REQUIRE(post_receive(link.b, 7, {to.piece(0, 4096)}) == 0);
+  CHECK(takes(link.a, IBV_WR_SEND, {from.piece(0, 8)}));
+}
+
 TEST_CASE("what is unusual is left to the general way, and nothing is told", "[soft]") {
   DirectStage const stage;
   auto const& [link, from, to] = stage;
@@ -131,7 +165,7 @@ TEST_CASE("what is unusual is left to the general way, and nothing is told", "[s
   auto const one = std::vector{from.piece(0, 8)};
   Memory const apart{link.b.domain.get(), 128};
   to.write(0, "unharmed");
-  REQUIRE_FALSE(takes(a, IBV_WR_SEND, one));  // no receive
+  REQUIRE_FALSE(takes(a, IBV_WR_SEND, one));  // no receive, nor patience
   REQUIRE_FALSE(takes(a, IBV_WR_RDMA_WRITE_WITH_IMM, one, &to));
   CHECK(to.read(0, 8) == "unharmed");
 
@@ -157,8 +191,7 @@ TEST_CASE("what is unusual is left to the general way, and nothing is told", "[s
   CHECK(stage.write(8) == IBV_WC_SUCCESS);
 }
 
-TEST_CASE("messages that wake their receiver, or are long for private memory, go the general way",
-          "[soft]") {
+TEST_CASE("messages that are long for private memory go the general way", "[soft]") {
   DirectStage const stage;
   auto const& [link, from, to] = stage;
   Memory const apart{link.b.domain.get(), 128};
@@ -176,14 +209,22 @@ TEST_CASE("messages that wake their receiver, or are long for private memory, go
   REQUIRE(post_receive(link.b, 1, {to.piece(0, 128)}) == 0);
   CHECK(takes(link.a, IBV_WR_SEND, {from.piece(0, 128)}));
   CHECK(poll(link.b.receives).size() == 1);
+}
+
+TEST_CASE("a message for a queue that is armed takes the short way", "[soft]") {
+  DirectStage const stage;
+  auto const& [link, from, to] = stage;
+  auto const opcode = GENERATE(IBV_WR_SEND, IBV_WR_RDMA_WRITE_WITH_IMM);
+  auto const length = GENERATE(8u, 128u);
   REQUIRE(post_receive(link.b, 1, {to.piece(0, 128)}) == 0);
-  auto& notify = static_cast<soft::CompletionQueue*>(link.b.receives.get())->shared->notify;
-  notify.set(soft::notify_any);
-  CHECK_FALSE(takes(link.a, IBV_WR_SEND, {from.piece(0, 8)}));
-  CHECK_FALSE(takes(link.a, IBV_WR_SEND, {from.piece(0, 128)}));
-  CHECK_FALSE(takes(link.a, IBV_WR_RDMA_WRITE_WITH_IMM, {from.piece(0, 8)}, &to));
-  notify.set(0);
-  CHECK(takes(link.a, IBV_WR_SEND, {from.piece(0, 8)}));
+  // There is no channel, so nobody is woken: event_test.cpp is about that.
+  static_cast<soft::CompletionQueue*>(link.b.receives.get())->shared->notify.set(soft::notify_any);
+
+  CHECK(takes(link.a, opcode, {from.piece(0, length)}, &to));
+
+  auto const end = await_one(link.b.receives);
+  CHECK(end.status == IBV_WC_SUCCESS);
+  CHECK(end.byte_len == length);
 }
 
 TEST_CASE("a remote key means what it means now, whatever it meant to the request before",

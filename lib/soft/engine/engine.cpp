@@ -129,6 +129,12 @@ bool try_once(QueuePair& qp, Work const& work) noexcept {
   return true;
 }
 
+void begin_waiting(QueuePair& qp, std::uint8_t rnr_timer) noexcept {
+  // Should its time be over at once, the next retry finds that.
+  (void)has_run_out(qp, {Outcome::Kind::receiver_not_ready, rnr_timer, Fault::receiver_not_ready,
+                         IBV_WC_RNR_RETRY_EXC_ERR, 0});
+}
+
 Outcome held_back(QueuePair& qp, RobustLock const& lock, std::uint64_t length) noexcept {
   qp.stall.lock = &lock;
   bool const is_told = qp.qp_type == IBV_QPT_RC;
@@ -146,8 +152,8 @@ void keep_claim(QueuePair& qp, SharedQueuePair& target) noexcept {
 bool is_worth_another_try(QueuePair& qp, Work const& work) noexcept {
   if (qp.stall.why == Stall::Why::fault) return false;
   if (qp.stall.why == Stall::Why::lock_is_held) return may_go_on(qp);
-  if (qp.peer->is_dead()) return true;
   if (qp.offered != 0 && qp.shared->offer.was_taken(qp.offered)) return true;
+  if (qp.peer->is_dead()) return true;
   auto const& target = *qp.target;
   auto const state = target.state.load(std::memory_order_relaxed);
   // A peer that was not ready and now is silent has another budget.

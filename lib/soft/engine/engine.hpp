@@ -69,6 +69,9 @@ class Outcome {
 
 /// Does the work and ends it, well or badly. False: it must wait. The caller holds send_lock.
 [[nodiscard]] bool try_once(QueuePair&, Work const&) noexcept;
+/// Work that found no receive waits from now on, as long as the queue pair's retries and the
+/// target's `rnr_timer` allow. The caller holds send_lock.
+void begin_waiting(QueuePair&, std::uint8_t rnr_timer) noexcept;
 /// What goes wrong on our side breaks only the sends of an unreliable queue pair, unless no
 /// completion tells it. The caller holds send_lock. Source: kernel drivers/infiniband/core/verbs.c,
 /// qp_state_table (SQE); InfiniBand Architecture Specification vol. 1, 10.3.1.

@@ -43,7 +43,7 @@ void fill_rest(ibv_wc& wc, ibv_wc_opcode opcode, std::uint32_t length, unsigned 
   wc.dlid_path_bits = 0;
 }
 
-bool take_local(CompletionQueue& cq, ibv_wc& wc) noexcept {
+[[gnu::always_inline]] inline bool take_local(CompletionQueue& cq, ibv_wc& wc) noexcept {
   if (cq.local_head == cq.local_tail) return false;
   auto const& end = cq.local[cq.local_head++ & cq.mask];
   fill(wc, *end.queue_pair, end.id, static_cast<ibv_wc_status>(end.status));
@@ -154,7 +154,8 @@ bool take_local(CompletionQueue& cq, ibv_wc& wc) noexcept {
 }
 
 /// True when the slot held a completion for the caller; either way it is consumed.
-bool take_shared(CompletionQueue& cq, SharedCompletion const& slot, ibv_wc& wc) noexcept {
+[[gnu::always_inline]] inline bool take_shared(CompletionQueue& cq, SharedCompletion const& slot,
+                                               ibv_wc& wc) noexcept {
   auto const index = slot.queue_pair.get();
   if (index >= queue_pairs_max) return false;
   // A corrupt peer may name one that is just made.

@@ -39,8 +39,7 @@ int check(QueuePair const& qp, ibv_send_wr const& wr) noexcept {
   return 0;
 }
 
-int post_one(QueuePair& qp, ibv_send_wr const& wr) noexcept {
-  if (execute_directly(qp, wr)) return 0;
+[[gnu::noinline]] int post_generally(QueuePair& qp, ibv_send_wr const& wr) noexcept {
   auto const mode = qp.mode.load(std::memory_order_relaxed);
   if (mode < IBV_QPS_RTS) return EINVAL;  // SQD, SQE and ERR are behind it
   if (auto const error = check(qp, wr); error != 0) return error;
@@ -77,9 +76,12 @@ int post_one(QueuePair& qp, ibv_send_wr const& wr) noexcept {
   std::lock_guard const guard{qp.send_lock};
   if (qp.shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR) enter_error(qp);
   if (qp.stall.why != Stall::Why::none) retry_pending(qp);
-  int error = 0;
-  while (wr != nullptr && (error = post_one(qp, *wr)) == 0) wr = wr->next;
-  return error;
+  for (; wr != nullptr; wr = wr->next) {
+    if (execute_directly(qp, *wr)) [[likely]]
+      continue;
+    if (auto const error = post_generally(qp, *wr); error != 0) return error;
+  }
+  return 0;
 }
 
 }  // namespace

@@ -19,8 +19,9 @@ namespace lend::soft {
 namespace {
 
 /// Describes a receive to its owner and to peers; it is not valid yet. 0 or errno.
-int write_receive(Context const& context, ibv_recv_wr const& wr, PostedReceive& kept,
-                  SharedReceive& shared) noexcept {
+[[gnu::always_inline]] inline int write_receive(Context const& context, ibv_recv_wr const& wr,
+                                                PostedReceive& kept,
+                                                SharedReceive& shared) noexcept {
   auto const count = static_cast<std::uint32_t>(wr.num_sge);
   bool const reaches_all = context.peers_reach_private;
   bool is_reachable = true;

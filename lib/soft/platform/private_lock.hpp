@@ -12,7 +12,7 @@ namespace lend::soft {
 
 class PrivateLock {
  public:
-  void lock() noexcept {
+  [[gnu::always_inline]] inline void lock() noexcept {
     // Stored nevertheless: a second thread may be created while it is held. And checked: a thread
     // that takes it twice, against the rules of verbs, waits forever, as it does beside other
     // threads.
@@ -20,7 +20,7 @@ class PrivateLock {
       return taken_.store(true, std::memory_order_relaxed);
     // Acquire pairs with the release in unlock(). Here, not in the loop: a free lock costs no call.
     if (taken_.exchange(true, std::memory_order_acquire)) [[unlikely]]
-      spin_until([this] { return try_lock(); });
+      await();
   }
   [[nodiscard]] bool try_lock() noexcept {
     // Acquire pairs with the release in unlock().
@@ -30,6 +30,10 @@ class PrivateLock {
   void unlock() noexcept { taken_.store(false, std::memory_order_release); }
 
  private:
+  [[gnu::noinline]] void await() noexcept {
+    spin_until([this] { return try_lock(); });
+  }
+
   std::atomic<bool> taken_{false};
 };
 

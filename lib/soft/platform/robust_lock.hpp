@@ -77,7 +77,7 @@ class RobustGuard {
   }
   /// For a lock that the caller has taken.
   RobustGuard(RobustLock& lock, std::adopt_lock_t) noexcept : lock_{lock} {}
-  ~RobustGuard() { lock_.unlock(); }
+  [[gnu::always_inline]] ~RobustGuard() { lock_.unlock(); }
   RobustGuard(RobustGuard const&) = delete;
   RobustGuard& operator=(RobustGuard const&) = delete;
 

@@ -41,8 +41,8 @@ enum class Pushed { yes, overrun, corrupt, unheard, held };
                                       Claimant const&, Wakers&) noexcept;
 
 /// Makes a written completion valid, and counts it. The caller holds the queue's lock.
-inline void publish(SharedCompletionQueue& queue, SharedCompletion& slot,
-                    std::uint64_t tail) noexcept {
+[[gnu::always_inline]] inline void publish(SharedCompletionQueue& queue, SharedCompletion& slot,
+                                           std::uint64_t tail) noexcept {
   queue.intended_tail.set(tail + 1);
   // Release: the completion, and all bytes it speaks of. Pairs with the acquire in poll_cq.
   slot.sequence.store(tail + 1, std::memory_order_release);
@@ -58,7 +58,7 @@ struct KnownQueue {
   std::uint32_t mask = 0;
 
   /// False: it has grown since.
-  [[nodiscard]] bool is_current() const noexcept {
+  [[nodiscard, gnu::always_inline]] bool is_current() const noexcept {
     return queue->ring_offset.get() == offset && queue->ring_mask.get() == mask;
   }
 };
