@@ -20,6 +20,8 @@ namespace lend::soft {
 namespace {
 
 constexpr std::size_t block = 64;
+using Vector [[gnu::vector_size(16)]] = long long;
+static_assert(sizeof(Vector) == 2 * word_bytes);
 
 /// Orders the body before the tail, whatever stores memcpy used (non-temporal, string moves).
 void fence_stores() noexcept {
@@ -39,7 +41,6 @@ constexpr std::size_t by_blocks_max = base::can_poison ? SIZE_MAX : 64u << 10;
 /// Source: measured on AMD family 25 with glibc 2.36.
 [[gnu::no_sanitize_address]] void copy_blocks(std::byte* target, std::byte const* source,
                                               std::size_t length) noexcept {
-  using Vector [[gnu::vector_size(16)]] = long long;
   constexpr auto size = sizeof(Vector);
   for (; length > 0; length -= block, target += block, source += block) {
     Vector a, b, c, d;
@@ -52,6 +53,20 @@ constexpr std::size_t by_blocks_max = base::can_poison ? SIZE_MAX : 64u << 10;
     std::memcpy(target + 2 * size, &c, size);
     std::memcpy(target + 3 * size, &d, size);
   }
+}
+
+/// Whole aligned words, ascending; the last one in a store of its own.
+[[gnu::no_sanitize_address]] inline void copy_words(std::byte* target, std::byte const* source,
+                                                    std::size_t length) noexcept {
+  for (; length > sizeof(Vector); length -= sizeof(Vector)) {
+    Vector two;
+    std::memcpy(&two, source, sizeof two);
+    std::memcpy(target, &two, sizeof two);
+    target += sizeof two;
+    source += sizeof two;
+  }
+  for (; length > 0; length -= word_bytes, target += word_bytes, source += word_bytes)
+    copy_as<std::uint64_t>(target, source);
 }
 
 /// At most a word, in the largest aligned stores, ascending.
@@ -137,10 +152,9 @@ bool none_mapped(Stretches const& stretches) noexcept {
   return true;
 }
 
-}  // namespace
-
-[[gnu::no_sanitize_address]] void copy_bytes_in_order(std::byte* target, std::byte const* source,
-                                                      std::size_t length) noexcept {
+[[gnu::noinline, gnu::no_sanitize_address]] void copy_any(std::byte* target,
+                                                          std::byte const* source,
+                                                          std::size_t length) noexcept {
   if (length == 0) return;
   auto const end = reinterpret_cast<std::uintptr_t>(target) + length;
   auto const tail = std::min(length, (end - 1) % word_bytes + 1);
@@ -148,7 +162,7 @@ bool none_mapped(Stretches const& stretches) noexcept {
   if (body > 0) {
     auto const place = reinterpret_cast<std::uintptr_t>(target);
     auto const head = std::min(body, (word_bytes - place % word_bytes) % word_bytes);
-    copy_small(target, source, head);
+    if (head > 0) copy_small(target, source, head);
     target += head;
     source += head;
     body -= head;
@@ -158,8 +172,9 @@ bool none_mapped(Stretches const& stretches) noexcept {
       target += blocks;
       source += blocks;
       body -= blocks;
-      for (; body > 0; body -= word_bytes, target += word_bytes, source += word_bytes)
-        copy_as<std::uint64_t>(target, source);
+      copy_words(target, source, body);
+      target += body;
+      source += body;
     } else {
       std::memcpy(target, source, body);
       fence_stores();
@@ -167,7 +182,28 @@ bool none_mapped(Stretches const& stretches) noexcept {
       source += body;
     }
   }
+  if (tail == word_bytes) return copy_as<std::uint64_t>(target, source);
   copy_small(target, source, tail);
+}
+
+}  // namespace
+
+[[gnu::no_sanitize_address]] void copy_bytes_in_order(std::byte* target, std::byte const* source,
+                                                      std::size_t length) noexcept {
+  // Most short messages: without the rest's registers.
+  if ((reinterpret_cast<std::uintptr_t>(target) | length) % word_bytes == 0 && length <= block)
+    return copy_words(target, source, length);
+  copy_any(target, source, length);
+}
+
+[[gnu::no_sanitize_address]] void copy_few_others(std::byte* target, std::byte const* source,
+                                                  std::size_t length) noexcept {
+  for (; length >= word_bytes; length -= word_bytes) {
+    std::memcpy(target, source, word_bytes);
+    target += word_bytes;
+    source += word_bytes;
+  }
+  for (; length > 0; --length) *target++ = *source++;
 }
 
 Copied transfer_pieces(Direction direction, Stretches const& ours, Stretches const& theirs,

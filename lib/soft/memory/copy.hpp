@@ -35,15 +35,12 @@ inline void copy_in_order(std::byte* target, std::byte const* source, std::size_
   copy_bytes_in_order(target, source, length);
 }
 
+void copy_few_others(std::byte* target, std::byte const* source, std::size_t length) noexcept;
 /// Copies a few bytes without the overhead of memcpy, in words as far as possible.
 [[gnu::no_sanitize_address]] inline void copy_few(std::byte* target, std::byte const* source,
                                                   std::size_t length) noexcept {
-  while (length >= word_bytes) {
-    std::memcpy(target, source, word_bytes);
-    if (length == word_bytes) return;  // most often
-    length -= word_bytes, target += word_bytes, source += word_bytes;
-  }
-  for (; length > 0; --length) *target++ = *source++;
+  if (length != word_bytes) return copy_few_others(target, source, length);
+  std::memcpy(target, source, word_bytes);  // most often
 }
 
 enum class Copied {
