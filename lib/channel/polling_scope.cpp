@@ -34,6 +34,21 @@ Deadline bounded(ChannelState const& channel,
   return within(std::min(wished.value_or(longest), longest));
 }
 
+/// Ends a scope that waits for nothing and has no failure to tell, as most have not. False: it goes
+/// on.
+bool ends_at_once(channel::ScopeRecord& scope) noexcept {
+  ChannelState* const state = scope.channel;
+  if (state == nullptr || !state->is_free() || state->is_broken() || scope.outstanding > 0 ||
+      scope.lent > 0 || scope.batches != nullptr)
+    return false;
+  ChannelState::Use const use{*state, ChannelState::Use::Free{}};
+  state->in_flight.retire_handles_of(scope);
+  if (!scope.failures.empty() || scope.has_lost_failure) [[unlikely]]
+    return false;
+  scope.leave();
+  return true;
+}
+
 }  // namespace
 
 PollingScope::PollingScope(Channel& channel) noexcept
@@ -47,7 +62,7 @@ PollingScope::PollingScope(Channel& channel) noexcept
 }
 
 PollingScope::~PollingScope() {
-  end_unpolled();
+  if (!ended_ || record().batches != nullptr) end_unpolled();
   std::destroy_at(&record());
 }
 
@@ -224,6 +239,10 @@ std::uint32_t PollingScope::outstanding() const noexcept {
 
 Result<void> PollingScope::finish() noexcept {
   if (ended_) return scope_is_over();
+  if (ends_at_once(record())) [[likely]] {
+    ended_ = true;
+    return success();
+  }
   if (auto error = end(std::nullopt, false)) return std::move(*error);
   return success();
 }
