@@ -6,7 +6,7 @@ price.py PRICE [--json] [--gate] [--keep-alive] [--metrics] [--second-thread]
 PRICE is the program built from price.cpp. Instructions do not depend on how busy a machine is, only
 on compiler and libraries, so with --gate what lend adds to raw verbs is held to BANDS, what it adds to
 an atomic operation to a read's and ATOMIC more, to a send by UC or UD to a send's and UNRELIABLE
-more, what metrics and recordings add to METRICS and RECORDING, and the price with many channels in
+more, what raw verbs take on the soft device to SOFT, what metrics and recordings add to METRICS and RECORDING, and the price with many channels in
 turn or many posts in a scope to FLAT times that with few; exits 1 beyond them, and 77 where valgrind
 is missing.
 """
@@ -28,6 +28,7 @@ COUNT = 2000  # operations of each run: what a run costs besides is lost in them
 BANDS = {"by_id": 149, "unsafe": 213, "scoped": 274, "blocking": 162, "round": 751, "batch": 335,
          "unheld": 294}
 COPIED = {"by_id": 120, "unsafe": 170, "scoped": 204, "blocking": 96, "batch": 252, "unheld": 217}  # a send, whose bytes are copied by the post
+SOFT = {"send + receive": 1018, "write": 409, "read": 765, "atomic": 827}  # raw verbs there, at most, likewise
 ATOMIC = 15  # an atomic operation's above a read's in each layer, at most
 UNRELIABLE = 40  # a send's by UC or UD above one's by RC in each layer, at most
 FLAT = 1.02
@@ -83,6 +84,8 @@ def main():
               for figures in [table["null", operation]]
               for way, figure in zip(WAYS, figures)
               if way in band and figure - twin(way, figures) > band[way]]
+    beyond += [f"{operation} on the soft device, raw: {table['soft', operation][0]:.0f}, the band is {band}"
+               for operation, band in SOFT.items() if table["soft", operation][0] > band]
     read, atomic = table["null", "read"], table["null", "atomic"]
     for at, way in enumerate(WAYS):
         more = atomic[at] - twin(way, atomic) - read[at] + twin(way, read)
