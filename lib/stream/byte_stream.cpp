@@ -10,6 +10,44 @@
 
 namespace lend {
 
+namespace {
+
+/// As many as fit.
+std::size_t copy_into(std::span<std::byte> room, std::span<std::byte const> bytes) noexcept {
+  auto const count = std::min(room.size(), bytes.size());
+  if (count > 0) std::memcpy(room.data(), bytes.data(), count);
+  return count;
+}
+
+/// As try_write() of so many bytes, of which `fill(room)` puts the next where they are sent from.
+template <class Fill>
+[[gnu::always_inline]] inline Result<std::size_t> write_by(AnyTransport& transport,
+                                                           std::size_t bytes,
+                                                           Fill&& fill) noexcept {
+  std::size_t written = 0;
+  while (written < bytes) {
+    auto const left = bytes - written;
+    auto made = transport.try_draft(1, left);
+    if (!made) [[unlikely]] {
+      if (written > 0) break;  // the next call has the error
+      return made.error();
+    }
+    auto& draft = made.assume_value();
+    if (!draft) break;
+    auto const length = std::min(draft.bytes().size(), left);
+    fill(draft.bytes().first(length));
+    auto const sent = std::move(draft).send(length);
+    if (!sent) [[unlikely]] {
+      if (written > 0) break;
+      return sent.error();
+    }
+    written += length;
+  }
+  return written;
+}
+
+}  // namespace
+
 ByteStream::ByteStream(AnyTransport transport) noexcept : transport_{std::move(transport)} {}
 
 // ---- reading ----
@@ -38,17 +76,32 @@ void ByteStream::consume(std::size_t bytes) noexcept {
 
 Result<ByteStream::Taken> ByteStream::try_read(std::span<std::byte> target) noexcept {
   Taken taken;
+  std::uint32_t empty = 0;
   while (taken.bytes < target.size()) {
-    auto const next = try_peek();
-    if (!next) {
+    auto const room = target.subspan(taken.bytes);
+    if (read_ < current_.bytes().size()) {
+      auto const rest = current_.bytes().subspan(read_);
+      taken.bytes += copy_into(room, rest);
+      consume(room.size());
+      continue;
+    }
+    if (is_at_end_) break;
+    auto next = transport_.try_receive();
+    if (!next) [[unlikely]] {
       if (taken.bytes > 0) return taken;  // the next call has the error
       return next.error();
     }
-    auto const count = std::min(next.value().size(), target.size() - taken.bytes);
-    if (count == 0) break;
-    std::memcpy(target.data() + taken.bytes, next.value().data(), count);
-    consume(count);
-    taken.bytes += count;
+    if (!next.value()) break;
+    auto const bytes = next.value().bytes();
+    taken.bytes += copy_into(room, bytes);
+    is_at_end_ = next.value().is_end();
+    // As in try_peek().
+    empty = bytes.empty() ? empty + 1 : 0;
+    if (empty > transport_.limits().window) [[unlikely]]
+      break;
+    if (bytes.size() <= room.size()) continue;  // its room goes back
+    current_ = std::move(next).value();
+    read_ = room.size();
   }
   taken.at_end = is_at_end_ && taken.bytes == 0;
   return taken;
@@ -68,35 +121,17 @@ Result<ByteStream::Taken> ByteStream::read_some(std::span<std::byte> target,
 // ---- writing ----
 
 Result<std::size_t> ByteStream::try_write(SendPieces pieces) noexcept {
-  std::size_t written = 0;
-  std::size_t left = transport::bytes_of(pieces);
   std::size_t from = 0;  // in the first piece
-  while (left > 0) {
-    auto made = transport_.try_draft(1, left);
-    if (!made) {
-      if (written > 0) return written;  // the next call has the error
-      return made.error();
-    }
-    Draft draft = std::move(made).value();
-    if (!draft) break;
-    auto room = draft.bytes();
-    auto const length = std::min(room.size(), left);
-    for (std::size_t filled = 0; filled < length;) {
-      auto const count = std::min(pieces.front().size() - from, length - filled);
-      if (count > 0) std::memcpy(room.data() + filled, pieces.front().data() + from, count);
-      filled += count;
+  return write_by(transport_, transport::bytes_of(pieces), [&](std::span<std::byte> room) {
+    while (!room.empty()) {
+      auto const count = copy_into(room, pieces.front().subspan(from));
+      room = room.subspan(count);
       from += count;
       if (from < pieces.front().size()) continue;
       pieces = pieces.subspan(1);
       from = 0;
     }
-    auto const sent = std::move(draft).send(length);
-    if (!sent && written == 0) return sent.error();
-    if (!sent) break;
-    written += length;
-    left -= length;
-  }
-  return written;
+  });
 }
 
 Result<std::size_t> ByteStream::write(std::span<std::byte const> source,
@@ -104,8 +139,10 @@ Result<std::size_t> ByteStream::write(std::span<std::byte const> source,
   std::size_t written = 0;
   // There may be room again and again: the deadline counts in any case.
   for (bool is_late = false; written < source.size(); is_late = deadline.has_passed()) {
-    auto const rest = source.subspan(written);
-    auto const more = try_write({&rest, 1});
+    auto rest = source.subspan(written);
+    auto const more = write_by(transport_, rest.size(), [&](std::span<std::byte> room) {
+      rest = rest.subspan(copy_into(room, rest));
+    });
     if (!more && written > 0) break;
     if (!more) return more.error();
     written += more.value();

@@ -22,11 +22,11 @@ BufferLine::BufferLine(Channel channel, std::vector<PendingWork> handles, Buffer
 Result<std::optional<Line::Arrival>> BufferLine::next() noexcept {
   LEND_TRY(came, take_receive());
   if (!came) return std::optional<Arrival>{};
-  auto const [slot, success] = *came;
-  if (success.bytes < word_bytes) return std::optional{Arrival{.bits = no_word, .slot = slot}};
+  auto const slot = came->slot;
+  if (came->bytes < word_bytes) return std::optional{Arrival{.bits = no_word, .slot = slot}};
   return std::optional{Arrival{.bits = load(receives_.word(slot)),
                                .slot = slot,
-                               .length = static_cast<std::uint32_t>(success.bytes - word_bytes)}};
+                               .length = static_cast<std::uint32_t>(came->bytes - word_bytes)}};
 }
 
 Line::Message BufferLine::message(Arrival const& arrival, std::uint32_t /*cell*/) noexcept {

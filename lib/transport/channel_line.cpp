@@ -2,6 +2,7 @@
 // The thread of the transport.
 #include <channel/handle_access.hpp>
 #include <channel/unheld.hpp>
+#include <channel/waiting.hpp>
 #include <transport/channel_line.hpp>
 #include <transport/end.hpp>
 
@@ -13,6 +14,8 @@ namespace lend::transport {
 using namespace std::chrono_literals;
 using channel::ChannelState;
 using channel::HandleAccess;
+using channel::SlotId;
+using channel::WorkAnswer;
 
 Result<PreparedReceives> PreparedReceives::prepare(ProtectionDomain const& domain,
                                                    TransportOptions const& options,
@@ -54,6 +57,7 @@ ChannelLine::ChannelLine(Channel channel, std::vector<PendingWork> receives, std
   scope_->drain_within(0s);  // its end waits for no program
   messages_.channel = state_;
   state_->scopes.append(messages_.as_open);
+  state_->scopes.append(empty_.as_open);
 }
 
 void ChannelLine::close() noexcept {
@@ -67,6 +71,11 @@ void ChannelLine::close() noexcept {
 
 // ---- receiving ----
 
+WorkAnswer ChannelLine::ask_for(SlotId id) noexcept {
+  ChannelState::Use const use{*state_};
+  return channel::ask_for(*state_, id);
+}
+
 Result<std::optional<ChannelLine::Came>> ChannelLine::take_receive() noexcept {
   if (!channel_) return ended();
   if (outstanding_ == 0) {
@@ -76,32 +85,38 @@ Result<std::optional<ChannelLine::Came>> ChannelLine::take_receive() noexcept {
   }
   std::uint32_t const slot = posted_[oldest_];
   channel::Slot* const posted = state_->in_flight.find(receives_[slot]);
-  Came came{slot, {}};
+  Came came{.slot = slot};
   if (posted != nullptr && posted->finished && !posted->failed) [[likely]] {
-    came.success = {.operation = Operation::receive,
-                    .bytes = posted->work.bytes,
-                    .immediate = posted->work.immediate};
+    came.bytes = posted->work.bytes;
+    came.immediate = posted->work.immediate;
     state_->in_flight.collect(*posted);
   } else {
     if (has_just_polled_ && posted != nullptr && !posted->finished && !state_->is_broken()) {
       has_just_polled_ = false;
       return std::optional<Came>{};
     }
-    auto handle = state_->handle_for(receives_[slot]);
-    auto done = handle.poll();
-    if (!done) {
+    auto const answer = ask_for(receives_[slot]);
+    if (answer.state() == WorkAnswer::State::not_over) return std::optional<Came>{};
+    if (!answer.has_succeeded()) {
+      auto const error = state_->failures.take_last_error();
       take_sends();  // what arrived is to be known
-      return loss(done.error());
+      return loss(error);
     }
-    if (!done.value()) {
-      static_cast<void>(HandleAccess::release(std::move(handle)));
-      return std::optional<Came>{};
-    }
-    came.success = *done.value();
+    auto const success = answer.success();
+    came.bytes = success.bytes;
+    came.immediate = success.immediate;
   }
   oldest_ = oldest_ + 1 == posted_.size() ? 0 : oldest_ + 1;
   --outstanding_;
   return std::optional{came};
+}
+
+void ChannelLine::post_empty_receives(std::uint32_t count) noexcept {
+  if (!channel_) return;
+  for (auto const& request : empties_.post(*state_, empty_, count)) {
+    auto const behind = oldest_ + outstanding_++;
+    receives_[behind < posted_.size() ? behind : behind - posted_.size()] = SlotId{request.wr_id};
+  }
 }
 
 void ChannelLine::post_receive(std::uint32_t slot, Receive const& work) noexcept {

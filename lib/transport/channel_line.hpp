@@ -4,6 +4,7 @@
 #pragma once
 
 #include <base/slot_table.hpp>
+#include <channel/empty_receives.hpp>
 #include <channel/scope_record.hpp>
 #include <lend/channel/channel.hpp>
 #include <lend/channel/pending_work.hpp>
@@ -60,11 +61,15 @@ class ChannelLine : public Line {
 
   struct Came {
     std::uint32_t slot = 0;
-    WorkSuccess success{};
+    std::uint64_t bytes = 0;
+    std::optional<std::uint32_t> immediate{};
   };
   /// As next().
   [[nodiscard]] Result<std::optional<Came>> take_receive() noexcept;
   void post_receive(std::uint32_t slot, Receive const& work) noexcept;
+  /// The same of the slots that have been taken for longest, as receives without bytes. Shape: as
+  /// EmptyReceives; all of the line's receives are so.
+  void post_empty_receives(std::uint32_t count) noexcept;
 
   /// Whether one more of this kind may be posted.
   [[nodiscard]] bool has_room_for(WordKind kind) noexcept {
@@ -101,6 +106,8 @@ class ChannelLine : public Line {
     std::optional<PendingWork> handle{};
     WordKind kind{};
   };
+  /// Polls once for that receive.
+  [[nodiscard]] channel::WorkAnswer ask_for(base::SlotId id) noexcept;
   [[nodiscard]] bool finds_room_for(WordKind kind) noexcept;
   [[nodiscard]] std::uint32_t messages_in_flight() const noexcept;
   void count_done() noexcept { messages_done_ = messages_sent_ - messages_in_flight(); }
@@ -111,6 +118,8 @@ class ChannelLine : public Line {
   std::optional<PollingScope> scope_{};
   // Of messages, which need no handles: they are done in order. The channel's end ends it, too.
   channel::ScopeRecord messages_{};
+  channel::ScopeRecord empty_{};  // the same of receives by empties_
+  channel::EmptyReceives empties_{};
   std::uint64_t messages_sent_ = 0, messages_done_ = 0;
   std::uint32_t messages_max_;
 

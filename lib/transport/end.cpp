@@ -127,17 +127,23 @@ void End::send_words() noexcept {
 
 Result<Received> End::try_receive() noexcept {
   if (waiting_ == 0) take_arrivals(true);
-  if (waiting_ == 0) {
-    if (has_read_finish_) return Received::end();
-    if (broken_) return *broken_;
-    return Received{};
-  }
+  return waiting_ > 0 ? lend_next() : without_message();
+}
+
+[[gnu::always_inline]] inline Result<Received> End::lend_next() noexcept {
   Line::Message const& next = arrived_[first_];
   auto received = held_->lend(next.slot, next.bytes, next.where);
-  if (!received) return received;
-  first_ = first_ + 1 == arrived_.size() ? 0 : first_ + 1;
-  --waiting_;
+  if (received) [[likely]] {
+    first_ = first_ + 1 == arrived_.size() ? 0 : first_ + 1;
+    --waiting_;
+  }
   return received;
+}
+
+[[gnu::noinline]] Result<Received> End::without_message() const noexcept {
+  if (has_read_finish_) return Received::end();
+  if (broken_) return *broken_;
+  return Received{};
 }
 
 void End::take_back(std::uint32_t slot) noexcept {

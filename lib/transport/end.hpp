@@ -68,6 +68,10 @@ class End final : private Lender {
   [[nodiscard]] Result<Draft> try_draft_after_arrivals(std::size_t at_least,
                                                        std::size_t at_most) noexcept;
 
+  /// Lends the program the next message that waits.
+  [[nodiscard]] Result<Received> lend_next() noexcept;
+  /// What try_receive() says where none does.
+  [[nodiscard]] Result<Received> without_message() const noexcept;
   /// Takes what has come, until there is a message for the program, if `up_to_one`.
   void take_arrivals(bool up_to_one) noexcept;
   /// What one word says; or what is wrong with it.

@@ -81,8 +81,8 @@ Result<void> ReadLine::take_notes() noexcept {
   while (pending_credits_ < credits_.size()) {
     LEND_TRY(came, take_receive());
     if (!came) return success();
-    auto const [slot, done] = *came;
-    if (done.bytes != word_bytes + note_bytes)
+    auto const slot = came->slot;
+    if (came->bytes != word_bytes + note_bytes)
       return broke_the_rules("the peer sent a note of another length than notes have");
     LEND_TRYV(take_note(notes_.word(slot)));
     post_receive(slot, notes_.whole(slot));

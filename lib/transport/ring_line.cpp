@@ -48,20 +48,20 @@ RingLine::~RingLine() {
 Result<std::optional<Line::Arrival>> RingLine::next() noexcept {
   LEND_TRY(came, take_receive());
   if (!came) return std::optional<Arrival>{};
-  post_spare();
-  spare_ = came->slot;
-  auto const bits = came->success.immediate.value_or(no_word);
+  ++spare_;
+  post_spare(spare_receives);
+  auto const bits = came->immediate.value_or(no_word);
   auto const word = decode(bits);
   Arrival arrival{.bits = bits,
                   .slot = window_,  // none
-                  .length = static_cast<std::uint32_t>(came->success.bytes)};
+                  .length = static_cast<std::uint32_t>(came->bytes)};
   if (word && word->kind == WordKind::data)
     arrival.slot = std::exchange(next_slot_, next_slot_ + 1 == window_ ? 0 : next_slot_ + 1);
   return std::optional{arrival};
 }
 
-void RingLine::post_spare() noexcept {
-  if (spare_) post_receive(*std::exchange(spare_, std::nullopt), Receive::only_immediate());
+void RingLine::post_spare(std::uint32_t enough) noexcept {
+  if (spare_ >= enough) post_empty_receives(std::exchange(spare_, 0));
 }
 
 Line::Message RingLine::message(Arrival const& arrival, std::uint32_t cell) noexcept {
@@ -126,14 +126,14 @@ Result<bool> RingLine::send(Word const& word, std::uint32_t cell) noexcept {
   if (word.kind != WordKind::data) [[unlikely]]
     return send_word(word);
   auto sent = note_message(post_message(word, cell));
-  post_spare();
+  post_spare(spare_receives / 2);
   return sent;
 }
 
 [[gnu::noinline]] Result<bool> RingLine::send_word(Word const& word) noexcept {
   if (!has_room_for(word.kind)) return false;
   auto sent = note_word(scope().try_post_send(Send::only_immediate(encode(word))), word.kind);
-  post_spare();
+  post_spare(spare_receives / 2);
   return sent;
 }
 

@@ -18,9 +18,9 @@
 
 namespace lend::transport {
 
-/// Receives of a ring that are not posted again as soon as they have completed: the last one waits
-/// until the answer to its message is on its way, or the next message comes.
-inline constexpr std::uint32_t spare_receives = 1;
+/// Receives of a ring that need not be posted: the last ones that completed wait, so that several
+/// are posted by one call, if possible behind a message of this end's that is on its way.
+inline constexpr std::uint32_t spare_receives = channel::EmptyReceives::at_once_max;
 
 class RingLine final : public ChannelLine {
  public:
@@ -44,7 +44,8 @@ class RingLine final : public ChannelLine {
   [[nodiscard]] Result<bool> send(Word const& word, std::uint32_t cell) noexcept override;
 
  private:
-  void post_spare() noexcept;
+  /// Posts the receives that are not, once there are `enough`.
+  void post_spare(std::uint32_t enough) noexcept;
   [[nodiscard]] std::optional<std::span<std::byte>> room_after_polling(std::size_t least,
                                                                        std::size_t most) noexcept;
   [[nodiscard]] std::span<std::byte> next_staged(std::size_t bytes) const noexcept;
@@ -56,7 +57,7 @@ class RingLine final : public ChannelLine {
   verbs::Form<Write> form_{};
   std::span<std::byte> own_, staging_;  // the bytes of both
   Staging staged_;
-  std::optional<std::uint32_t> spare_{};  // the receive that is not posted again yet
+  std::uint32_t spare_ = 0;  // receives that are not posted again yet
   std::uint32_t window_, next_slot_ = 0;
   // What is poisoned for AddressSanitizer but for messages that are held, which are here by slot.
   std::vector<std::span<std::byte const>> lent_;

@@ -17,9 +17,9 @@ AT_ONCE = 16
 PARTS = {"one at a time": ("send", "receive"), "sender of many": ("send",), "receiver of many": ("receive",)}
 # Instructions above `scoped`, at most: what g++ 12 -O2 makes, and some 8 in a hundred. Sends and writes
 # take the soft device's short way. A ReadRing sends many only while both ends run.
-BANDS = {"transport send_receive": (1189, 341, 965), "transport credit_ring": (1082, 252, 761),
-         "transport read_ring": (7350,), "stream send_receive": (1535, 461, 1096),
-         "stream credit_ring": (1433, 377, 893), "stream read_ring": (7707,)}
+BANDS = {"transport send_receive": (1040, 334, 901), "transport credit_ring": (645, 238, 415),
+         "transport read_ring": (6894,), "stream send_receive": (1183, 373, 914),
+         "stream credit_ring": (794, 281, 429), "stream read_ring": (7044,)}
 
 
 def count(program, way, part):
