@@ -7,6 +7,7 @@
 
 #include <doctor/host.hpp>
 
+#include <chrono>
 #include <span>
 #include <string>
 #include <string_view>
@@ -61,11 +62,18 @@ struct Check {
 
 constexpr std::string_view this_process = "this process";
 /// For checks that concern RDMA devices, where there is none.
-constexpr std::string_view no_device = "the kernel has no RDMA device (/sys/class/infiniband)";
+constexpr std::string_view no_device = "the kernel shows no RDMA device (/sys/class/infiniband)";
+/// Between the readings of counters: many times what drivers keep them for, 10 ms.
+constexpr std::chrono::milliseconds counters_apart{250};
 
 /// The RDMA devices that the kernel knows.
 [[nodiscard]] inline std::vector<std::string> kernel_devices(Host const& host) {
   return host.entries("/sys/class/infiniband");
+}
+
+/// Whether the process runs in a container that says so.
+[[nodiscard]] inline bool is_in_container(Host const& host) {
+  return host.exists("/.dockerenv") || host.exists("/run/.containerenv");
 }
 
 // process.cpp
@@ -74,6 +82,7 @@ void check_descriptors(Host const&, Notes&);
 void check_cpus(Host const&, Notes&);
 void check_cgroup(Host const&, Notes&);
 void check_pages(Host const&, Notes&);
+void check_forks(Host const&, Notes&);
 // device_files.cpp
 void check_devices(Host const&, Notes&);
 void check_modules(Host const&, Notes&);
@@ -82,11 +91,15 @@ void check_permissions(Host const&, Notes&);
 void check_drivers(Host const&, Notes&);
 // ports.cpp
 void check_ports(Host const&, Notes&);
+void check_namespaces(Host const&, Notes&);
 void check_partitions(Host const&, Notes&);
+void check_routes(Host const&, Notes&);
 void check_addresses(Host const&, Notes&);
 void check_mtu(Host const&, Notes&);
 void check_nodes(Host const&, Notes&);
 void check_links(Host const&, Notes&);
+// counters.cpp
+void check_counters(Host const&, Notes&);
 // opening.cpp
 void check_versions(Host const&, Notes&);
 void check_soft_device(Host const&, Notes&);

@@ -3,6 +3,7 @@
 #include <doctor/checks.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 namespace lend::doctor {
@@ -19,11 +20,6 @@ std::string file_name_of(Host const& host, std::string const& device) {
   for (auto const& name : host.entries(folder))
     if (host.read(folder + name + "/ibdev") == device) return name;
   return {};
-}
-
-/// Whether the process runs in a container that says so.
-bool is_in_container(Host const& host) {
-  return host.exists("/.dockerenv") || host.exists("/run/.containerenv");
 }
 
 std::string mend_of_files(Host const& host) {
@@ -124,8 +120,10 @@ void check_drivers(Host const& host, Notes& notes) {
   for (auto const& name : devices) {
     if (auto const& known = listed.value(); std::ranges::find(known, name) != known.end())
       notes.ok(name, "libibverbs has a driver for it");
-    else if (file_name_of(host, name).empty())
+    else if (auto const file = file_name_of(host, name); file.empty())
       notes.skip(name, "ib_uverbs does not know it");
+    else if (host.error_of_opening(std::string{files_folder} + file) == EPERM)
+      notes.skip(name, "the kernel refuses its file");
     else
       notes.fail(name, "libibverbs does not list it",
                  "the library of its driver is missing, or is of another rdma-core",

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstddef>
+#include <thread>
 
 namespace lend {
 
@@ -15,30 +16,42 @@ constexpr std::string_view devices_page = "lib/guide/devices.md";
 constexpr std::string_view doctor_page = "lib/guide/doctor.md";
 constexpr std::string_view memory_page = "lib/guide/memory.md";
 constexpr std::string_view soft_page = "lib/soft/README.md";
+constexpr std::string_view threads_page = "lib/guide/threads-and-progress.md";
 
 constexpr auto all_checks = std::to_array<doctor::Check>({
     {"versions", doctor_page, &doctor::check_versions},
     {"device", devices_page, &doctor::check_devices},
+    {"namespace", doctor_page, &doctor::check_namespaces},
     {"modules", doctor_page, &doctor::check_modules},
     {"device.files", doctor_page, &doctor::check_device_files},
     {"device.denied", doctor_page, &doctor::check_permissions},
     {"device.driver", doctor_page, &doctor::check_drivers},
     {"port", devices_page, &doctor::check_ports},
     {"pkey", devices_page, &doctor::check_partitions},
+    {"route", devices_page, &doctor::check_routes},
     {"gid", devices_page, &doctor::check_addresses},
     {"mtu", doctor_page, &doctor::check_mtu},
     {"numa", memory_page, &doctor::check_nodes},
     {"link", doctor_page, &doctor::check_links},
+    {"counters", doctor_page, &doctor::check_counters},
     {"memlock", memory_page, &doctor::check_locked_memory},
     {"descriptors", doctor_page, &doctor::check_descriptors},
     {"cgroup", doctor_page, &doctor::check_cgroup},
     {"cpu", doctor_page, &doctor::check_cpus},
     {"pages", memory_page, &doctor::check_pages},
+    {"fork", threads_page, &doctor::check_forks},
     {"soft.directory", soft_page, &doctor::check_soft_device},
     {"soft.cma", soft_page, &doctor::check_cross_memory},
     {"open", devices_page, &doctor::check_opening},
     {"use", devices_page, &doctor::check_use},
 });
+
+/// None where rdma-core is older than 35, which has the function, or absent.
+std::optional<doctor::ForkSafety> fork_safety() {
+  void* const found = verbs::libibverbs().find("ibv_is_fork_initialized", "IBVERBS_1.13");
+  if (found == nullptr) return std::nullopt;
+  return static_cast<doctor::ForkSafety>(reinterpret_cast<int (*)()>(found)());
+}
 
 /// `text` in lines that begin with `label` and then with as many spaces.
 void append_lines(std::string& lines, std::string_view label, std::string_view text) {
@@ -76,7 +89,9 @@ std::vector<Finding> doctor::examine(Host const& host) {
 doctor::Host doctor::this_host() {
   return {.devices = list_devices(),
           .open = [](DeviceChoice const& choice) { return open_device(choice); },
-          .libibverbs_obstacle = verbs::libibverbs_obstacle()};
+          .libibverbs_obstacle = verbs::libibverbs_obstacle(),
+          .forks = fork_safety(),
+          .pause = [] { std::this_thread::sleep_for(counters_apart); }};
 }
 
 std::vector<Finding> examine() {

@@ -8,9 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 
@@ -19,15 +17,7 @@ namespace lend::doctor {
 namespace {
 
 constexpr std::size_t file_bytes_max = 64 * 1024;
-constexpr std::size_t folder_names_max = 16'384;    // more than any kernel has devices
-constexpr std::uint64_t list_numbers_max = 65'536;  // more than Linux's CPUs; bounds a damaged list
-constexpr std::string_view white = " \t\r\n";
-
-std::string_view trimmed(std::string_view text) noexcept {
-  auto const begin = std::min(text.find_first_not_of(white), text.size());
-  text.remove_prefix(begin);
-  return text.substr(0, text.find_last_not_of(white) + 1);
-}
+constexpr std::size_t folder_names_max = 16'384;  // more than any kernel has devices
 
 std::optional<std::string> text_in(std::string const& path) {
   base::UniqueFd const file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
@@ -105,6 +95,19 @@ std::optional<std::string> Host::read(std::string const& path) const {
   return answer("file " + path, [&] { return text_in(root + path); });
 }
 
+std::optional<std::string> Host::read_again(std::string const& path) const {
+  return answer("later file " + path, [&] { return text_in(root + path); });
+}
+
+bool Host::waits() const {
+  return answer("time",
+                [&] {
+                  if (pause) pause();
+                  return pause ? Answer{"passed"} : Answer{};
+                })
+      .has_value();
+}
+
 std::vector<std::string> Host::entries(std::string const& folder) const {
   return lines_of(answer("folder " + folder, [&]() -> Answer {
                     auto const names = names_in(root + folder);
@@ -161,42 +164,26 @@ std::string Host::obstacle_of_libibverbs() const {
   return answer("obstacle of libibverbs", [&] { return libibverbs_obstacle; }).value_or("");
 }
 
-std::optional<std::string> field_of(std::string_view text, std::string_view name) {
-  while (!text.empty()) {
-    auto const line = text.substr(0, text.find('\n'));
-    if (line.starts_with(name)) return std::string{trimmed(line.substr(name.size()))};
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
-  }
-  return std::nullopt;
+std::optional<ForkSafety> Host::fork_safety() const {
+  auto const text = answer("fork safety", [&] {
+    return forks ? Answer{std::to_string(static_cast<unsigned>(*forks))} : Answer{};
+  });
+  auto const value = number_of(text.value_or(""));
+  if (!value || *value > static_cast<unsigned>(ForkSafety::by_kernel)) return std::nullopt;
+  return static_cast<ForkSafety>(*value);
 }
 
-std::optional<std::uint64_t> number_of(std::string_view text, int base) noexcept {
-  if (base == 16 && text.starts_with("0x")) text.remove_prefix(2);
-  std::uint64_t value = 0;
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  return error == std::errc{} ? std::optional{value} : std::nullopt;
-}
-
-std::vector<std::uint64_t> numbers_of_list(std::string_view list) {
-  std::vector<std::uint64_t> numbers;
-  while (!list.empty()) {
-    auto const part = list.substr(0, list.find(','));
-    list.remove_prefix(std::min(part.size() + 1, list.size()));
-    auto const first = number_of(part);
-    auto const dash = part.find('-');
-    auto const last = dash == part.npos ? first : number_of(part.substr(dash + 1));
-    if (!first || !last) continue;
-    auto const end = std::min(*last, list_numbers_max);
-    for (auto number = *first; number <= end; ++number) numbers.push_back(number);
-  }
-  return numbers;
-}
-
-std::string text_of_bytes(std::uint64_t bytes) {
-  constexpr std::array<std::string_view, 4> units{" bytes", " KiB", " MiB", " GiB"};
-  std::size_t unit = 0;
-  for (; unit + 1 < units.size() && bytes >= 2 * 1024; ++unit) bytes /= 1024;
-  return std::to_string(bytes) + std::string{units[unit]};
+bool Host::needs_global_route(std::string const& device, std::uint8_t port) const {
+  auto const ask = [&]() -> Answer {
+    if (devices.has_error()) return std::nullopt;
+    for (auto const& one : devices.value()) {
+      if (one.name() != device) continue;
+      auto const opened = one.open(port);
+      if (opened.has_value() && opened.value().port().needs_global_route) return "needed";
+    }
+    return std::nullopt;
+  };
+  return answer("global routes " + device + '/' + std::to_string(port), ask).has_value();
 }
 
 }  // namespace lend::doctor

@@ -5,6 +5,7 @@
 #include <lend/open_device.hpp>
 
 #include <doctor/record.hpp>
+#include <doctor/texts.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -15,6 +16,9 @@
 #include <vector>
 
 namespace lend::doctor {
+
+/// How memory that devices use is safe from fork(). Source: ibv_is_fork_initialized(3).
+enum class ForkSafety : std::uint8_t { none = 0, by_program = 1, by_kernel = 2 };
 
 /// What checks want to know of a device that opened.
 struct Opened {
@@ -32,9 +36,15 @@ struct Host {
   std::function<Result<Context>(DeviceChoice const&)> open{};
   std::string libibverbs_obstacle{};  ///< why libibverbs cannot be loaded; empty: it can
   std::shared_ptr<Record> record{};   ///< null: answers are neither noted nor given
+  std::optional<ForkSafety> forks{};  ///< none: not known
+  std::function<void()> pause{};      ///< lets time pass; empty: none passes
 
   /// The first 64 KiB of a file, without white space at its end. None: it could not be read.
   [[nodiscard]] std::optional<std::string> read(std::string const& path) const;
+  /// The same after waits().
+  [[nodiscard]] std::optional<std::string> read_again(std::string const& path) const;
+  /// Lets time pass. False: it does not, and no file is another one now.
+  [[nodiscard]] bool waits() const;
   /// The names in a folder, sorted; empty if there is none.
   [[nodiscard]] std::vector<std::string> entries(std::string const& folder) const;
   [[nodiscard]] bool exists(std::string const& path) const;
@@ -47,19 +57,13 @@ struct Host {
   /// By `open`. Errors: the message alone is that of `open`.
   [[nodiscard]] Result<Opened> opened(DeviceChoice const& choice) const;
   [[nodiscard]] std::string obstacle_of_libibverbs() const;
+  [[nodiscard]] std::optional<ForkSafety> fork_safety() const;
+  /// Whether LIDs are not sufficient in the subnet of this port, which only its device tells.
+  [[nodiscard]] bool needs_global_route(std::string const& device, std::uint8_t port) const;
   /// Anything else: what `ask` returns. `question` is one or more words, the first of which is none
   /// of another function's.
   [[nodiscard]] Answer answer(std::string const& question,
                               std::function<Answer()> const& ask) const;
 };
-
-/// The rest of the line that begins with `name`, without white space around it: of /proc files.
-[[nodiscard]] std::optional<std::string> field_of(std::string_view text, std::string_view name);
-/// The number at the head of a text, in base 10 or, after "0x", 16.
-[[nodiscard]] std::optional<std::uint64_t> number_of(std::string_view text, int base = 10) noexcept;
-/// The numbers of a list such as "0-3,8". Source: Linux Documentation/admin-guide/cputopology.rst.
-[[nodiscard]] std::vector<std::uint64_t> numbers_of_list(std::string_view list);
-/// "64 MiB", in the largest unit of which there are at least two.
-[[nodiscard]] std::string text_of_bytes(std::uint64_t bytes);
 
 }  // namespace lend::doctor

@@ -5,6 +5,7 @@
 #include <verbs/gid_table.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 #include <utility>
 
@@ -99,10 +100,77 @@ struct Link {
   [[nodiscard]] std::string text() const { return 'x' + std::to_string(lanes) + " at " + speed; }
 };
 
+bool requires_global_routes(Host const& host, Port const& port) {
+  auto const slash = port.subject.find('/');
+  auto const number = number_of(port.subject.substr(slash + 1)).value_or(0);
+  return host.needs_global_route(port.subject.substr(0, slash), static_cast<std::uint8_t>(number));
+}
+
+/// Those that another network namespace has for itself; in /sys they may be `listed` here.
+/// Source: rdma-system(8); Linux drivers/infiniband/core/device.c, rdma_dev_access_netns().
+std::vector<std::string> devices_elsewhere(Host const& host,
+                                           std::vector<std::string> const& listed) {
+  std::vector<std::string> devices;
+  if (host.read("/sys/module/ib_core/parameters/netns_mode") != "N") return devices;
+  std::string const files = "/sys/class/infiniband_verbs/";  // of all namespaces
+  for (auto const& file : host.entries(files))
+    if (auto const device = host.read(files + file + "/ibdev");
+        device && (std::ranges::count(listed, *device) == 0 ||
+                   host.error_of_opening("/dev/infiniband/" + file) == EPERM))
+      devices.push_back(*device);
+  return devices;
+}
+
+/// Whether a line of `text` begins with this name, after spaces, and a colon.
+bool has_line_of(std::string_view text, std::string const& name) {
+  while (!text.empty()) {
+    auto line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+    if (line.starts_with(name + ':')) return true;
+  }
+  return false;
+}
+
+constexpr std::string_view start_subnet_manager = "sudo systemctl start opensm  (on one host)";
 constexpr int link_local_rank = 2;
 constexpr int version_1_rank = 3;
 
 }  // namespace
+
+void check_namespaces(Host const& host, Notes& notes) {
+  auto here = kernel_devices(host);
+  auto const elsewhere = devices_elsewhere(host, here);
+  if (here.empty() && elsewhere.empty()) return notes.skip("this host", std::string{no_device});
+  for (auto const& device : elsewhere) std::erase(here, device);
+  for (auto const& device : elsewhere) {
+    std::string const seen = "belongs to another network namespace";
+    if (!here.empty()) {
+      notes.ok(device, seen);
+      continue;
+    }
+    notes.fail(device, seen, "RDMA devices are not shared (rdma system), so nothing here opens it",
+               "sudo rdma dev set " + device + " netns NAME  (in the namespace that has it)");
+  }
+  // Not those of /sys/class/net, which may be another namespace's. Source: proc(5), /proc/net/dev.
+  auto const interfaces = host.read("/proc/self/net/dev");
+  bool is_any_apart = false;
+  for (auto const& port : ports_of(host)) {
+    auto const interface = interface_of(host, port);
+    auto const device = port.subject.substr(0, port.subject.find('/'));
+    if (!interfaces || interface.empty() || std::ranges::count(elsewhere, device) != 0 ||
+        has_line_of(*interfaces, interface))
+      continue;
+    is_any_apart = true;
+    notes.warn(port.subject, "its interface " + interface + " is in another network namespace",
+               "rdma_cm finds no address of the port here: cm_connect() and CmListener fail",
+               is_in_container(host)
+                   ? "docker run --network=host …  (podman takes the same)"
+                   : "sudo ip link set dev " + interface + " netns NAME  (in the one that has it)");
+  }
+  if (!is_any_apart && !here.empty())
+    notes.ok("this host", "this network namespace has its RDMA devices");
+}
 
 void check_ports(Host const& host, Notes& notes) {
   auto const ports = ports_of(host);
@@ -119,7 +187,7 @@ void check_ports(Host const& host, Notes& notes) {
     bool const waits = port.state == "INIT" || port.state == "ARMED";
     auto const why = waits ? "the port waits for a subnet manager"
                            : "its cable or its network interface is down";
-    auto const mend = waits ? std::string{"sudo systemctl start opensm  (on one host)"}
+    auto const mend = waits               ? std::string{start_subnet_manager}
                       : !port.is_ethernet ? std::string{"ibstat, and look at cable and switch"}
                       : interface.empty() ? std::string{"sudo ip link set dev INTERFACE up"}
                                           : "sudo ip link set dev " + interface + " up";
@@ -133,8 +201,6 @@ void check_ports(Host const& host, Notes& notes) {
 void check_partitions(Host const& host, Notes& notes) {
   for_each_active(host, notes, [&](Port const& port) {
     if (port.is_ethernet) return notes.skip(port.subject, "partitions concern InfiniBand");
-    if (number_of(host.read(port.folder + "/lid").value_or(""), 16).value_or(0) == 0)
-      notes.warn(port.subject, "LID 0", "peers reach the port by its GID only: gid_index(0)");
     auto const key = host.read(port.folder + "/pkeys/0").value_or("none");
     constexpr std::uint64_t full_member = 0x8000;
     if ((number_of(key, 16).value_or(0) & full_member) != 0)
@@ -142,6 +208,24 @@ void check_partitions(Host const& host, Notes& notes) {
     notes.warn(port.subject, "default partition key " + key,
                "limited members of a partition do not reach each other",
                "the subnet manager's partitions.conf, or partition_key() of the builder");
+  });
+}
+
+void check_routes(Host const& host, Notes& notes) {
+  for_each_active(host, notes, [&](Port const& port) {
+    if (port.is_ethernet) return notes.skip(port.subject, "concerns InfiniBand");
+    auto const lid = number_of(host.read(port.folder + "/lid").value_or(""), 16).value_or(0);
+    auto const by_gid_only = lid == 0 || requires_global_routes(host, port);
+    auto const seen = "LID " + std::to_string(lid) +
+                      (lid != 0 && by_gid_only ? ", and its subnet requires global routes" : "");
+    if (by_gid_only && addresses_of(host, port).empty())
+      notes.fail(port.subject, seen + "; no GID", "no peer can send to the port",
+                 std::string{start_subnet_manager});
+    else if (lid == 0)
+      notes.warn(port.subject, seen, "programs that send by LID do not reach it; lend sends by GID",
+                 std::string{start_subnet_manager});
+    else
+      notes.ok(port.subject, seen);
   });
 }
 

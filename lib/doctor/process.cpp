@@ -14,6 +14,8 @@ constexpr std::uint64_t mib = 1024 * 1024;
 /// without.
 constexpr std::uint64_t lockable_wanted = 64 * mib;
 constexpr std::uint64_t lockable_least = mib;
+/// Threads of lend and of libraries, and processes such as `lend bench` and `lend-run` start.
+constexpr std::uint64_t tasks_wanted = 16;
 constexpr std::uint64_t descriptors_wanted = 256;
 constexpr std::uint64_t descriptors_advised = 4096;
 
@@ -50,7 +52,7 @@ std::string mend_of_locked_memory(Host const& host, Limit const& limit) {
   std::string mend;
   if (!limit.hard || *limit.hard >= lockable_wanted)
     mend = "ulimit -l " + (limit.hard ? std::to_string(*limit.hard / 1024) : "unlimited");
-  else if (host.exists("/.dockerenv") || host.exists("/run/.containerenv"))
+  else if (is_in_container(host))
     mend = "docker run --ulimit memlock=-1 …  (podman takes the same)";
   else if (host.variable("SLURM_JOB_ID"))
     mend =
@@ -69,7 +71,7 @@ std::string mend_of_descriptors(Host const& host, Limit const& limit) {
   auto const wanted = std::to_string(descriptors_advised);
   if (!limit.hard || *limit.hard >= descriptors_wanted)
     return "ulimit -n " + (limit.hard ? std::to_string(*limit.hard) : wanted);
-  if (host.exists("/.dockerenv") || host.exists("/run/.containerenv"))
+  if (is_in_container(host))
     return "docker run --ulimit nofile=" + wanted + " …  (podman takes the same)";
   if (host.read("/proc/self/cgroup").value_or("").ends_with(".service"))
     return "LimitNOFILE=" + wanted + " in the unit's section [Service] (systemctl edit UNIT)";
@@ -174,7 +176,42 @@ void check_cgroup(Host const& host, Notes& notes) {
                "registered memory and that of the soft device count; beyond the limit the kernel "
                "kills a process of the group");
   });
-  if (!is_limited) notes.ok(std::string{this_process}, "no cgroup limits RDMA objects or memory");
+  for_each_cgroup(host, "pids.max", [&](std::string const& folder, std::string const& text) {
+    auto const most = number_of(text);
+    if (!most) return;
+    is_limited = true;
+    auto const used = number_of(host.read(folder + "/pids.current").value_or("")).value_or(0);
+    auto const seen = folder + "/pids.max: " + std::to_string(*most) +
+                      " processes and threads, of which there are " + std::to_string(used);
+    if (*most >= used + tasks_wanted) return notes.ok(std::string{this_process}, seen);
+    notes.warn(std::string{this_process}, seen,
+               "fork() and new threads fail with EAGAIN, also those of lend and of lend-run",
+               is_in_container(host) ? "docker run --pids-limit=-1 …  (podman takes the same)"
+                                     : "echo max | sudo tee " + host.root + folder +
+                                           "/pids.max  (of a systemd unit: TasksMax=infinity)");
+  });
+  if (!is_limited)
+    notes.ok(std::string{this_process}, "no cgroup limits RDMA objects, memory or processes");
+}
+
+void check_forks(Host const& host, Notes& notes) {
+  std::string const subject{this_process};
+  if (kernel_devices(host).empty()) return notes.skip(subject, std::string{no_device});
+  auto const safety = host.fork_safety();
+  if (!safety)
+    return notes.skip(subject, "libibverbs does not tell; that of rdma-core 35 and later does");
+  switch (*safety) {
+    case ForkSafety::by_kernel:
+      return notes.ok(subject, "fork() copies memory that devices use: Linux does so");
+    case ForkSafety::by_program:
+      return notes.ok(subject, "children of fork() do not get memory that devices use");
+    case ForkSafety::none: break;
+  }
+  notes.warn(
+      subject, "Linux does not copy memory that devices use, and ibv_fork_init() was not called",
+      "where parent or child writes to it after fork(), the parent may get another page than "
+      "the device has",
+      "export IBV_FORK_SAFE=1  (Linux 5.13 and later need it not)");
 }
 
 void check_pages(Host const& host, Notes& notes) {

@@ -102,6 +102,30 @@ TEST_CASE("a capture examined elsewhere gives the findings of its process", "[do
         texts_of(live, tree));
 }
 
+TEST_CASE("what counters did in between, fork() and subnets are captured", "[doctor]") {
+  CapturedHost const host;
+  host.tree.write(host.port + "/link_layer", "InfiniBand");
+  host.tree.write(host.port + "/lid", "0x3");
+  FakeDevice device;
+  device.link_layer = IBV_LINK_LAYER_INFINIBAND;
+  device.lid = 3;
+  device.port_flags = IBV_QPF_GRH_REQUIRED;
+  Fake::get().reset(device);
+  auto asked = host.tree.host();
+  asked.forks = doctor::ForkSafety::none;
+  asked.pause = [&] { host.tree.write(host.port + "/counters/symbol_error", "9"); };
+  auto const captured = doctor::capture(asked);
+
+  auto const found = [&](std::string_view id) {
+    return std::ranges::find(captured.findings, id, &Finding::id)->seen;
+  };
+  CHECK(found("counters") == "grew in 250 ms: symbol_error 9 (+2)");
+  CHECK(has(found("fork"), "Linux does not copy"));
+  CHECK(found("route") == "LID 3, and its subnet requires global routes");
+  CHECK(texts_of(examined_elsewhere(host.tree, captured.text), host.tree) ==
+        texts_of(captured.findings, host.tree));
+}
+
 TEST_CASE("errors of a host are captured as their messages", "[doctor]") {
   CapturedHost const host;
   Error const error{Errc::system_failed, "none is \x1b listed"};

@@ -100,7 +100,9 @@ def hidden(folder):
 copy_program(sys.argv[1])
 expect("a guest as it is", [("port", "rxe0/1", "ok", "ACTIVE"), ("gid", "rxe0/1", "ok", "10.77.0."),
                             ("mtu", "rxe0/1", "ok", "9000"), ("device.files", "rxe0", "ok", "uverbs"),
-                            ("device.driver", "rxe0", "ok", ""), ("memlock", "", "ok", "")])
+                            ("device.driver", "rxe0", "ok", ""), ("memlock", "", "ok", ""),
+                            ("namespace", "this host", "ok", ""), ("fork", "", "ok", "Linux does so"),
+                            ("counters", "rxe0/1", "ok", "none grew in")])
 expect("no device files", [("device.files", "rxe0", "fail", "is not there"), ("open", "", "fail", "")],
        works=False, before=hidden("/dev/infiniband"))
 drivers = [path for place in ("/usr/lib*", "/usr/lib/*") for path in glob.glob(f"{place}/libibverbs/librxe-*")]
@@ -138,15 +140,26 @@ with changed(["modprobe", "-r", "rdma_ucm"], ["modprobe", "rdma_ucm"]):
                  ["sh", "-c", f"echo {read('/proc/sys/kernel/modprobe').strip()} >/proc/sys/kernel/modprobe"]):
         expect("no module rdma_ucm", missing, BY_CM, works=False)
     expect("a module rdma_ucm that the kernel loads when it is asked for", missing, BY_CM)
-group = "/sys/fs/cgroup/limited"
-with changed(["sh", "-c", f"mount -t cgroup2 none /sys/fs/cgroup && echo +rdma >/sys/fs/cgroup/cgroup.subtree_control"
-                          f" && mkdir {group} && echo rxe0 hca_handle=0 >{group}/rdma.max"],
-             ["sh", "-c", f"rmdir {group} && umount /sys/fs/cgroup"]):
+groups = "/sys/fs/cgroup"
+with changed(["sh", "-c", f"mount -t cgroup2 none {groups} && echo +rdma +pids >{groups}/cgroup.subtree_control"
+                          f" && mkdir {groups}/limited {groups}/few && echo 1 >{groups}/few/pids.max"
+                          f" && echo rxe0 hca_handle=0 >{groups}/limited/rdma.max"],
+             ["sh", "-c", f"rmdir {groups}/limited {groups}/few && umount {groups}"]):
+    into = ["sh", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"']
     expect("a cgroup without RDMA", [("cgroup", "rxe0", "fail", "hca_handle=max"), ("open", "", "fail", "")],
-           works=False, before=["sh", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"', group])
+           works=False, before=[*into, f"{groups}/limited"])
+    expect("a cgroup of one process", [("cgroup", "", "warn", "few/pids.max: 1 processes"), ("open", "", "ok", "")],
+           works=False, before=[*into, f"{groups}/few"])
+other = ["ip", "netns", "exec", "other"]
+with changed(["ip", "netns", "add", "other"], ["ip", "netns", "del", "other"]):
+    apart = [("namespace", "rxe0/1", "warn", f"its interface {NET} is"), ("namespace", "siw0/1", "warn", "cm_connect()")]
+    expect("interfaces in another network namespace, by endpoints", apart, before=other)
+    expect("interfaces in another network namespace, by rdma_cm", apart, BY_CM, works=False, before=other)
 with changed(["sh", "-c", "rdma system set netns exclusive && ip netns add other"],
              ["sh", "-c", "ip netns del other && rdma system set netns shared"]):
-    expect("a network namespace without devices", [("device", "this host", "skipped", "no RDMA device"),
-                                                   ("open", "", "fail", "")],
-           works=False, before=["ip", "netns", "exec", "other"])
+    elsewhere = [("namespace", "rxe0", "fail", "rdma dev set rxe0 netns"), ("open", "", "fail", "")]
+    expect("a network namespace without devices", [("device", "this host", "skipped", "no RDMA device"), *elsewhere],
+           works=False, before=other)
+    expect("a network namespace without devices, and /sys of the one that has them",
+           [("device.denied", "rxe0", "fail", "not permitted"), *elsewhere], works=False, before=["unshare", "-n"])
 sys.exit(failed)

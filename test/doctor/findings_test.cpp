@@ -188,6 +188,107 @@ TEST_CASE("partitions, MTU, NUMA node and link are compared with what they could
   CHECK(card.of("pkey", "fake0/1").level == ok);
 }
 
+TEST_CASE("a device or interface of another network namespace is found", "[doctor]") {
+  HostWithCard const card;
+
+  CHECK(card.of("namespace", "this host").level == ok);
+  card.tree.write("/proc/self/net/dev", "    lo: 0 0\n eth70: 0 0");
+  CHECK(card.of("namespace", "fake0/1").level == warn);
+  card.tells("an interface of another network namespace", "namespace", "fake0/1");
+  card.tree.add_process();
+  card.tree.write("/sys/module/ib_core/parameters/netns_mode", "N");
+  CHECK(card.of("namespace", "this host").level == ok);
+  card.tree.remove("/sys/class/infiniband/fake0");
+  CHECK(card.of("namespace").level == fail);
+  card.tells("a device of another network namespace", "namespace");
+  card.tree.add_card("other0");
+  card.tree.write("/sys/module/ib_core/parameters/netns_mode", "N");
+  card.tree.write("/sys/class/infiniband_verbs/uverbs1/ibdev", "fake0");
+  CHECK(card.of("namespace").level == ok);
+  CHECK(card.of("namespace", "this host").level == ok);
+}
+
+TEST_CASE("error counters are bad where they grow, and only told where they are above 0",
+          "[doctor]") {
+  HostWithCard const card;
+  auto host = card.tree.host();
+  auto const found = [&] { return finding_of(host, "counters", "fake0/1"); };
+  auto const count = [&](char const* text) {
+    card.tree.write(card.port + "/hw_counters/rcvd_seq_err", text);
+  };
+
+  CHECK(found().level == ok);
+  CHECK(found().seen == "since the driver was loaded: symbol_error 7, rcvd_seq_err 4");
+  host.pause = [] {};
+  CHECK(found().level == ok);
+  CHECK(has(found().seen, "none grew in 250 ms; since the driver was loaded: symbol_error 7"));
+  host.pause = [&] { count("6"); };
+  auto const grown = found();
+  CHECK(grown.level == warn);
+  check_story("a finding: error counters that grow", story_of(text_of(grown)));
+  host.pause = [&] { count("0"); };  // somebody resets them
+  CHECK(found().level == ok);
+  card.tree.remove(card.port + "/counters");
+  CHECK(has(found().seen, "all are 0"));
+  card.tree.remove(card.port + "/hw_counters");
+  CHECK(found().level == skipped);
+}
+
+TEST_CASE("a port without LID, or whose subnet requires global routes, takes a GID", "[doctor]") {
+  HostWithCard const card;
+  FakeDevice device;
+  device.link_layer = IBV_LINK_LAYER_INFINIBAND;
+  CHECK(card.of("route", "fake0/1").level == skipped);
+  card.tree.write(card.port + "/link_layer", "InfiniBand");
+  card.tree.write(card.port + "/lid", "0x3");
+  device.lid = 3;
+
+  SECTION("neither") {
+    Fake::get().reset(device);
+    CHECK(card.of("route", "fake0/1").level == ok);
+    card.tree.remove(card.port + "/gids");
+    CHECK(card.of("route", "fake0/1").level == ok);
+  }
+  SECTION("global routes") {
+    device.port_flags = IBV_QPF_GRH_REQUIRED;
+    Fake::get().reset(device);
+    CHECK(has(card.of("route", "fake0/1").seen, "LID 3, and its subnet requires global routes"));
+    CHECK(card.of("route", "fake0/1").level == ok);
+    card.tree.remove(card.port + "/gids");
+    CHECK(card.of("route", "fake0/1").level == fail);
+  }
+  SECTION("no LID") {
+    device.lid = 0;
+    Fake::get().reset(device);
+    card.tree.write(card.port + "/lid", "0x0");
+    CHECK(card.of("route", "fake0/1").level == warn);
+    card.tells("a port without LID", "route", "fake0/1");
+    card.tree.remove(card.port + "/gids");
+    CHECK(card.of("route", "fake0/1").level == fail);
+    device.gids = {};
+    Fake::get().reset(device);
+    auto const domain = card.tree.host().open(DeviceChoice::card()).value();
+    auto prepared = prepare_channel(domain.allocate_protection_domain().value(), {}).value();
+    auto const itself = prepared.endpoint();
+    CHECK(std::move(prepared).handshake(itself).has_error());
+  }
+}
+
+TEST_CASE("memory that fork() takes from devices is found", "[doctor]") {
+  HostWithCard const card;
+  auto host = card.tree.host();
+  auto const found = [&] { return finding_of(host, "fork", "this process"); };
+
+  CHECK(found().level == ok);
+  host.forks = doctor::ForkSafety::by_program;
+  CHECK(found().level == ok);
+  host.forks = doctor::ForkSafety::none;
+  CHECK(found().level == warn);
+  check_story("a finding: memory that fork() takes from devices", story_of(text_of(found())));
+  host.forks = std::nullopt;
+  CHECK(found().level == skipped);
+}
+
 TEST_CASE("limits of a process and of its cgroups are compared with what lend needs", "[doctor]") {
   HostWithCard const card;
   auto const cgroup = std::string{"/sys/fs/cgroup"};
@@ -208,6 +309,14 @@ TEST_CASE("limits of a process and of its cgroups are compared with what lend ne
   card.tree.write(cgroup + "/a/b/memory.current", "4096");
   CHECK(card.of("cgroup").level == fail);
   CHECK(card.of("cgroup", process).level == warn);
+  card.tree.remove(cgroup + "/a/b/memory.max");
+  card.tree.write(cgroup + "/a/pids.max", "max");
+  card.tree.write(cgroup + "/a/b/pids.max", "20");
+  card.tree.write(cgroup + "/a/b/pids.current", "4");
+  CHECK(card.of("cgroup", process).level == ok);
+  card.tree.write(cgroup + "/a/b/pids.current", "5");
+  CHECK(card.of("cgroup", process).level == warn);
+  CHECK(has(card.of("cgroup", process).seen, "/a/b/pids.max: 20 processes and threads"));
 }
 
 TEST_CASE("a tree that is damaged or empty stops no check", "[doctor]") {

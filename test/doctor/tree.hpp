@@ -56,6 +56,10 @@ class Tree {
     write("/sys/module/rdma_ucm/x", "");
     write("/dev/infiniband/uverbs0", "");
     write("/dev/infiniband/rdma_cm", "");
+    write("/sys/module/ib_core/parameters/netns_mode", "Y");
+    write(port + "/counters/symbol_error", "7");
+    write(port + "/hw_counters/rcvd_seq_err", "4");
+    write(port + "/hw_counters/out_of_buffer", "N/A");
   }
   /// A process on the CPUs 2 and 3, not root, with these limits.
   void add_process(std::string const& locked = "unlimited",
@@ -70,6 +74,7 @@ class Tree {
     write("/proc/self/status",
           "Name:\tx\nVmPin:\t    1024 kB\nCapEff:\t0000000000000000\nCpus_allowed_list:\t2-3");
     write("/proc/self/uid_map", "         0          0 4294967295");
+    write("/proc/self/net/dev", "    lo: 0 0\n  eth7: 0 0");
   }
 
   /// With the devices that the fake provider lists, and the soft one.
@@ -78,7 +83,8 @@ class Tree {
                         verbs::devices_of(soft::provider()).value()};
     return {.root = root(),
             .devices = list_devices(devices),
-            .open = [devices](DeviceChoice const& choice) { return open_device(devices, choice); }};
+            .open = [devices](DeviceChoice const& choice) { return open_device(devices, choice); },
+            .forks = doctor::ForkSafety::by_kernel};
   }
 
  private:
