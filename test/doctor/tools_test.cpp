@@ -108,6 +108,11 @@ TEST_CASE("a command line that is wrong is refused with the nearest word", "[too
   CHECK(refusal_of({"bench", "--secret", "", "a:1"}) == "--secret lacks its value");
   CHECK(refusal_of({"doctor", "--secret", "x"}).starts_with("--secret is for a peer"));
   CHECK(refusal_of({"doctor", "--secret", "", "a:1"}) == "--secret lacks its file");
+  CHECK(parsed({"doctor", "--capture", "x", "--json"}).value().capture_in == "x");
+  CHECK(parsed({"doctor", "--replay", "x"}).value().replay_of == "x");
+  CHECK(refusal_of({"doctor", "--capture"}) == "--capture lacks its file");
+  CHECK(refusal_of({"doctor", "--capture", "x", "a:1"}).starts_with("doctor takes an address, --"));
+  CHECK(refusal_of({"doctor", "--replay", "x", "--capture", "y"}).ends_with("--replay, not two"));
   CHECK(refusal_of({"info", "soft0"}) == "info takes no soft0");
 }
 
