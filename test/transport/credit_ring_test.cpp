@@ -176,6 +176,24 @@ TEST_CASE("the peer is told of each quarter of the window, and no more often", "
   CHECK_FALSE(must(it.end.try_receive()));
 }
 
+TEST_CASE(
+    "a peer that uses all its credits finds a receive for each, though the program does nothing",
+    "[transport]") {
+  if (lacks_rings()) return;
+  auto it = Victim::make({.window = 16, .message_bytes_max = message_max, .ring_bytes = 8'192});
+  // So many that their receives are not posted again yet.
+  for (std::uint32_t i = 0; i < 7; ++i) {
+    it.write(i, 1, word(Kind::data, 1));
+    CHECK(receive(it.end).size() == 1);
+  }
+  for (int i = 0; i < 7; ++i) send(it.end, "x");  // which tell that all 7 are free
+  for (std::uint32_t freed = 1; freed <= 7; ++freed) it.say(word(Kind::credit, 0, freed));
+  for (std::uint32_t i = 0; i < 16; ++i) it.write(7 + i, 1, word(Kind::data, 1, 7));
+  it.say(word(Kind::finish, 0, 7));
+  for (int i = 0; i < 16; ++i) CHECK(receive(it.end).size() == 1);
+  CHECK(must(receive_message(it.end, patience())).is_end());
+}
+
 TEST_CASE("a peer that writes into a message which is held changes its bytes and nothing else",
           "[transport]") {
   if (lacks_rings()) return;
