@@ -17,14 +17,17 @@ Result<std::unique_ptr<Link>> Link::prepare(ProtectionDomain const& domain,
                                             PreparedChannel prepared, LinkOptions const& options) {
   auto const slots = options.receives() * 2;
   LEND_TRY(memory, domain.allocate(slots * options.slot_bytes() + sizeof(Record)));
-  auto link = std::make_unique<Link>(std::move(prepared), std::move(memory), options);
+  LEND_TRY(bytes, memory.mutable_bytes());
+  auto link = std::make_unique<Link>(std::move(prepared), std::move(memory), bytes.data(), options);
   LEND_TRYV(link->post_receives());
   return link;
 }
 
-Link::Link(PreparedChannel prepared, MemoryRegion memory, LinkOptions const& options)
+Link::Link(PreparedChannel prepared, MemoryRegion memory, std::byte* place,
+           LinkOptions const& options)
     : options_{options},
       memory_{std::move(memory)},
+      place_{place},
       prepared_{std::move(prepared)},
       receives_(options.receives()),
       posted_(options.receives()),
@@ -89,9 +92,8 @@ Result<void> Link::take_arrivals() noexcept {
     if (!done) break;
     oldest_ = (oldest_ + 1) % posted_.size();
     --outstanding_;
-    LEND_TRY(bytes, memory_.bytes(receive_at(slot), options_.slot_bytes()));
     Note note;
-    std::memcpy(&note, bytes.data(), sizeof note);
+    std::memcpy(&note, place_ + receive_at(slot), sizeof note);
     if (done->bytes < sizeof note || done->bytes != sizeof note + note.length)
       return Error{Errc::incompatible_peer, "a message between ranks is damaged"};
     if (note.freed - freed_by_peer_ > sent_ - freed_by_peer_)
@@ -109,8 +111,7 @@ Result<void> Link::take_arrivals() noexcept {
 }
 
 std::span<std::byte const> Link::bytes_of(Arrived const& arrival) const noexcept {
-  auto const bytes = memory_.bytes(receive_at(arrival.slot) + sizeof(Note), arrival.note.length);
-  return bytes ? bytes.value() : std::span<std::byte const>{};  // not on loan: it has come
+  return {place_ + receive_at(arrival.slot) + sizeof(Note), arrival.note.length};
 }
 
 Result<void> Link::release(std::size_t index) noexcept {
@@ -166,9 +167,9 @@ Result<bool> Link::post(Note note, std::span<std::byte const> bytes) noexcept {
   note.freed = freed_;
   note.length = static_cast<std::uint32_t>(bytes.size());
   auto const length = sizeof note + bytes.size();
-  LEND_TRY(room, memory_.mutable_bytes(send_at(*slot), length));
-  std::memcpy(room.data(), &note, sizeof note);
-  if (!bytes.empty()) std::memcpy(room.data() + sizeof note, bytes.data(), bytes.size());
+  std::byte* const room = place_ + send_at(*slot);
+  std::memcpy(room, &note, sizeof note);
+  if (!bytes.empty()) std::memcpy(room + sizeof note, bytes.data(), bytes.size());
   // SAFETY: as in post_again().
   LEND_TRY(handle, unsafe_post_send(*channel_, memory_.gather(send_at(*slot), length)));
   sends_[*slot].emplace(std::move(handle));

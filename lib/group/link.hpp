@@ -50,7 +50,7 @@ class Link {
   [[nodiscard]] static Result<std::unique_ptr<Link>> prepare(ProtectionDomain const& domain,
                                                              PreparedChannel prepared,
                                                              LinkOptions const& options);
-  Link(PreparedChannel prepared, MemoryRegion memory, LinkOptions const& options);
+  Link(PreparedChannel prepared, MemoryRegion memory, std::byte* place, LinkOptions const& options);
   Link(Link const&) = delete;
   Link& operator=(Link const&) = delete;
   ~Link();
@@ -134,6 +134,7 @@ class Link {
 
   LinkOptions options_;
   MemoryRegion memory_;    // receives, then sends: a head and bytes each; then the peer's record
+  std::byte* place_;       // of it: the link knows by its handles what is on loan
   RemoteRegion record_{};  // the peer's, and its room
   std::optional<PreparedChannel> prepared_{};
   std::optional<Channel> channel_{};
