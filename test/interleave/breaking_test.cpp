@@ -26,14 +26,14 @@ class Connection : public Completions {
   void break_it(std::uint32_t actor, bool fails_a_receive) {
     auto const claimant = claimant_of(actor);
     RobustGuard const guard{shared().rx, claimant};
-    Wakers wakers;
+    WakePipes wake_pipes;
     if (fails_a_receive) {
       ReceiveEnd end{};
       end.status = IBV_WC_LOC_LEN_ERR;
       end.marks = is_breaking;
-      (void)push_receive_end(segment(), 0, end, claimant, wakers);
+      (void)push_receive_end(segment(), 0, end, claimant, wake_pipes);
     }
-    (void)break_queue_pair(segment(), shared(), 0, claimant, wakers);
+    (void)break_queue_pair(segment(), shared(), 0, claimant, wake_pipes);
   }
   /// As poll_cq().
   void poll(std::uint32_t actor) {

@@ -44,8 +44,8 @@ class Ring : public Completions {
     end.queue_pair = actor;
     end.length = number;
     end.immediate = number + 100;
-    Wakers wakers;
-    auto const pushed = push_receive_end(segment(), 0, end, claimant_of(actor), wakers);
+    WakePipes wake_pipes;
+    auto const pushed = push_receive_end(segment(), 0, end, claimant_of(actor), wake_pipes);
     if (pushed == Pushed::yes) ++pushed_;
     return pushed;
   }

@@ -68,16 +68,17 @@ class Pool : public Completions {
     auto& target = segment().queue_pairs[number];
     auto const claimant = claimant_of(actor);
     RobustGuard const guard{target.rx, claimant};
-    Wakers wakers;
+    WakePipes wake_pipes;
     if (target.claim.get() != 0 &&
-        !settle_claim(segment(), target, number, IBV_WC_REM_ABORT_ERR, claimant, wakers))
+        !settle_claim(segment(), target, number, IBV_WC_REM_ABORT_ERR, claimant, wake_pipes))
       return;
     auto const taken = take(actor, number);
     if (taken.receive == nullptr) return;
     ReceiveEnd end{};
     end.queue_pair = number;
     end.receive = taken.index;
-    if (push_receive_end(segment(), 0, end, claimant, wakers) == Pushed::yes) target.claim.set(0);
+    if (push_receive_end(segment(), 0, end, claimant, wake_pipes) == Pushed::yes)
+      target.claim.set(0);
   }
   /// As poll_cq().
   bool poll() {
@@ -104,9 +105,9 @@ class Pool : public Completions {
 
  private:
   PoolTaken take(std::uint32_t actor, std::uint32_t number) {
-    Wakers wakers;
+    WakePipes wake_pipes;
     return take_from_pool(ring_, segment().queue_pairs[number], number, claimant_of(actor),
-                          segment().header.async, wakers);
+                          segment().header.async, wake_pipes);
   }
   PoolRing ring_{};
   Account account_;
@@ -133,9 +134,9 @@ class Own : public Completions {
     auto& target = segment().queue_pairs[0];
     auto const claimant = claimant_of(actor);
     RobustGuard const guard{target.rx, claimant};
-    Wakers wakers;
+    WakePipes wake_pipes;
     if (target.claim.get() != 0 &&
-        !settle_claim(segment(), target, 0, IBV_WC_REM_ABORT_ERR, claimant, wakers))
+        !settle_claim(segment(), target, 0, IBV_WC_REM_ABORT_ERR, claimant, wake_pipes))
       return false;
     auto const position = target.receive_tail.load(std::memory_order_relaxed);
     auto const& receive = ring_.at(position);
@@ -145,7 +146,7 @@ class Own : public Completions {
            "a receive was read before it was whole, or after its slot was taken again");
     ReceiveEnd end{};
     end.receive = static_cast<std::uint32_t>(position);
-    if (push_receive_end(segment(), 0, end, claimant, wakers) != Pushed::yes) return false;
+    if (push_receive_end(segment(), 0, end, claimant, wake_pipes) != Pushed::yes) return false;
     target.receive_tail.store(position + 1, std::memory_order_relaxed);
     target.claim.set(0);
     return true;

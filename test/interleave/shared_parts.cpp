@@ -10,7 +10,7 @@ using namespace lend::soft;
 
 std::shared_ptr<Atomic<std::uint32_t>> lend::interleave::tokens;
 
-Rung Wakers::wake(SharedWake const&) noexcept {
+Rung WakePipes::wake(SharedWake const&) noexcept {
   if (!tokens) return Rung::gone;
   tokens->fetch_add(1);
   futex_wake_one(*tokens);
@@ -18,6 +18,6 @@ Rung Wakers::wake(SharedWake const&) noexcept {
 }
 void lend::soft::notify_owner(CompletionQueue&, bool) noexcept {}
 void lend::soft::raise_events(Segment&, SharedQueuePair& shared, std::uint32_t bits,
-                              Wakers&) noexcept {
+                              WakePipes&) noexcept {
   shared.events.set(shared.events.get() | bits);
 }

@@ -24,32 +24,32 @@ std::vector<std::byte> numbered(std::size_t length) {
   return bytes;
 }
 
-/// Cuts `bytes` into up to `count` stretches, some empty, with gaps of one byte between them.
-Stretches cut(std::vector<std::byte>& bytes, std::size_t length, std::size_t count, bool is_mapped,
-              std::mt19937_64& random) {
-  Stretches stretches;
+/// Cuts `bytes` into up to `count` extents, some empty, with gaps of one byte between them.
+Extents cut(std::vector<std::byte>& bytes, std::size_t length, std::size_t count, bool is_mapped,
+            std::mt19937_64& random) {
+  Extents extents;
   auto* at = bytes.data();
   auto left = length;
   for (std::size_t i = 0; i < count; ++i) {
     auto const part = i + 1 == count ? left : random() % (left + 1);
     if (is_mapped)
-      stretches.add(at, part);
+      extents.add(at, part);
     else
-      stretches.add_distant(reinterpret_cast<std::uint64_t>(at), part);
+      extents.add_distant(reinterpret_cast<std::uint64_t>(at), part);
     at += part + 1;
     left -= part;
   }
-  return stretches;
+  return extents;
 }
 
-std::vector<std::byte> joined(Stretches const& stretches) {
+std::vector<std::byte> joined(Extents const& extents) {
   std::vector<std::byte> all;
-  for (std::uint32_t i = 0; i < stretches.count; ++i) {
-    auto const& stretch = stretches.items[i];
-    auto const* const at = stretch.mapped != nullptr
-                               ? stretch.mapped
-                               : reinterpret_cast<std::byte const*>(stretch.address);
-    all.insert(all.end(), at, at + stretch.length);
+  for (std::uint32_t i = 0; i < extents.count; ++i) {
+    auto const& extent = extents.items[i];
+    auto const* const at = extent.mapped != nullptr
+                               ? extent.mapped
+                               : reinterpret_cast<std::byte const*>(extent.address);
+    all.insert(all.end(), at, at + extent.length);
   }
   return all;
 }
@@ -70,7 +70,7 @@ TEST_CASE("an ordered copy moves exactly its bytes at every alignment", "[soft]"
       }
 }
 
-TEST_CASE("random lists of stretches are copied whole, mapped, attached or mixed", "[soft]") {
+TEST_CASE("random lists of extents are copied whole, mapped, attached or mixed", "[soft]") {
   for (auto const seed : lend::test::seeds(300)) {
     INFO("LEND_TEST_SEED=" << seed);
     std::mt19937_64 random{seed};
@@ -99,9 +99,9 @@ TEST_CASE("random lists of stretches are copied whole, mapped, attached or mixed
 
 TEST_CASE("memory that is not there is a fault, a process that is not there is a death", "[soft]") {
   auto bytes = numbered(64);
-  Stretches near;
+  Extents near;
   near.add(bytes.data(), 64);
-  Stretches far;
+  Extents far;
   far.add_distant(64, 64);  // the zero page
 
   CHECK(transfer(Direction::to_peer, near, far, 64, ::getpid()) == Copied::fault);

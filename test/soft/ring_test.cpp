@@ -31,9 +31,9 @@ Claimant this_process() {
 }
 
 /// These rings are never armed.
-Wakers& nobody() {
-  static Wakers wakers;
-  return wakers;
+WakePipes& nobody() {
+  static WakePipes wake_pipes;
+  return wake_pipes;
 }
 
 /// Completion `number`: every field follows from it.

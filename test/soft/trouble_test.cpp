@@ -49,7 +49,7 @@ struct Troubled : Link {
   /// What a peer does that dies before it could move the queue pair to ERR.
   void mark() {
     soft::RobustGuard const guard{shared().rx, owner().claimant};
-    soft::raise_events(owner().segment, shared(), soft::is_breaking, owner().own_wakers);
+    soft::raise_events(owner().segment, shared(), soft::is_breaking, owner().own_wake_pipes);
   }
   HeldChannel channel;
 };
@@ -134,7 +134,7 @@ TEST_CASE("a peer that dies after it failed a receive leaves the others flushed"
   end.status = IBV_WC_LOC_LEN_ERR;
   REQUIRE(soft::push_receive_end(link.owner().segment, qp.receives().index, end,
                                  link.owner().claimant,
-                                 link.owner().own_wakers) == soft::Pushed::yes);
+                                 link.owner().own_wake_pipes) == soft::Pushed::yes);
   link.arm();
 
   // One poll, as of a program that takes fewer than it asked for to mean that there are no more.

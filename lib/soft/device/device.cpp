@@ -155,7 +155,7 @@ ibv_context* open_device(ibv_device* chosen) noexcept try {
   header.instance.set(instance);
   context->async.publish(header.async);
   std::uint64_t held = 0;
-  if (auto const error = context->own_wakers.hold(header.async, held); error != 0) {
+  if (auto const error = context->own_wake_pipes.hold(header.async, held); error != 0) {
     fail(error, "no descriptor for asynchronous events: %s", std::strerror(error));
     return nullptr;
   }

@@ -28,7 +28,7 @@ std::uint64_t after(Work const& work, std::uint64_t before) noexcept {
 
 }  // namespace
 
-Copied change_atomically(Work const& work, Stretch const& place, int thread,
+Copied change_atomically(Work const& work, Extent const& place, int thread,
                          std::uint64_t& before) noexcept {
   if (place.mapped != nullptr) {
     // Only a peer that lies about its memory maps an aligned address to one that is not.
@@ -36,9 +36,9 @@ Copied change_atomically(Work const& work, Stretch const& place, int thread,
     before = change_mapped(work, place.mapped);
     return Copied::all;
   }
-  Stretches theirs;
+  Extents theirs;
   theirs.add_distant(place.address, sizeof before);
-  Stretches value;
+  Extents value;
   value.add(reinterpret_cast<std::byte*>(&before), sizeof before);
   auto const read = transfer(Direction::from_peer, value, theirs, sizeof before, thread);
   if (read != Copied::all) return read;
@@ -48,7 +48,7 @@ Copied change_atomically(Work const& work, Stretch const& place, int thread,
   return transfer(Direction::to_peer, value, theirs, sizeof changed, thread);
 }
 
-void scatter(std::uint64_t before, Stretches const& ours) noexcept {
+void scatter(std::uint64_t before, Extents const& ours) noexcept {
   auto const* source = reinterpret_cast<std::byte const*>(&before);
   std::size_t left = sizeof before;
   for (std::uint32_t i = 0; i < ours.count && left > 0; ++i) {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <soft/memory/copy.hpp>
-#include <soft/memory/stretch.hpp>
+#include <soft/memory/extent.hpp>
 #include <soft/objects/queue_pair.hpp>
 
 #include <cstdint>
@@ -17,10 +17,10 @@ namespace lend::soft {
 /// processor instruction besides, and so atomic against the owner's std::atomic too. Memory that is
 /// reached by cross-memory attach, through `thread`, is read and then written.
 /// Source: ibv_query_device(3), atomic_cap; InfiniBand Architecture Specification vol. 1, 9.4.5.
-[[nodiscard]] Copied change_atomically(Work const& work, Stretch const& place, int thread,
+[[nodiscard]] Copied change_atomically(Work const& work, Extent const& place, int thread,
                                        std::uint64_t& before) noexcept;
 
 /// Writes the previous value to the initiator's elements.
-void scatter(std::uint64_t before, Stretches const& ours) noexcept;
+void scatter(std::uint64_t before, Extents const& ours) noexcept;
 
 }  // namespace lend::soft

@@ -57,7 +57,7 @@ Destination destination_of(QueuePair const& qp, ibv_ah const* ah, std::uint32_t 
 }
 
 Outcome execute_datagram(QueuePair& qp, Work const& work) noexcept {
-  Stretches payload;
+  Extents payload;
   if (!gather(qp, work, false, payload)) return ended(IBV_WC_LOC_PROT_ERR, Fault::local_key);
   auto const length = static_cast<std::uint32_t>(payload.total);
   auto const gone = ended(IBV_WC_SUCCESS, Fault::none, length);
@@ -67,7 +67,7 @@ Outcome execute_datagram(QueuePair& qp, Work const& work) noexcept {
   auto* const peer = qp.contacts->find(to.queue_pair >> index_bits);
   if (peer == nullptr) return gone;
   auto header = header_of(qp.owner(), work, length);
-  Stretches ours;
+  Extents ours;
   ours.add(reinterpret_cast<std::byte*>(&header), sizeof header);
   for (std::uint32_t i = 0; i < payload.count; ++i)
     ours.add(payload.items[i].mapped, payload.items[i].length);

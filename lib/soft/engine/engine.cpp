@@ -44,7 +44,7 @@ bool may_go_on(QueuePair& qp) noexcept {
   if (qp.offered != 0 && qp.shared->offer.was_taken(qp.offered)) [[unlikely]]
     return ended(IBV_WC_SUCCESS, Fault::none, qp.offered_length);
   bool const brings = brings_bytes(work);
-  Stretches ours;
+  Extents ours;
   if (!gather(qp, work, brings, ours)) return ended(IBV_WC_LOC_PROT_ERR, Fault::local_key);
   if (ours.total > message_bytes_max) return ended(IBV_WC_LOC_LEN_ERR, Fault::message_too_long);
   if (brings && qp.attributes.max_rd_atomic == 0)

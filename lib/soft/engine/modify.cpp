@@ -62,7 +62,7 @@ void publish(QueuePair& qp, ibv_qp_state state) noexcept {
 }
 
 void forget_peer(QueuePair& qp) noexcept {
-  qp.wakers.let_go();
+  qp.wake_pipes.let_go();
   qp.target = nullptr;
   qp.owner().peers.release(std::exchange(qp.peer, nullptr));
 }
@@ -73,7 +73,7 @@ int find_peer(QueuePair& qp, std::uint32_t number) {
   if (qp.peer == nullptr) return errno;
   qp.target = &qp.peer->segment().queue_pairs[number & (queue_pairs_max - 1)];
   // Later nothing comes unnoticed for want of a descriptor.
-  auto const error = qp.wakers.hold(qp.peer->wakers(), qp.peer->segment(), *qp.target);
+  auto const error = qp.wake_pipes.hold(qp.peer->wake_pipes(), qp.peer->segment(), *qp.target);
   if (error == 0) return 0;
   forget_peer(qp);
   return fail(error, "no descriptor to wake the peer by: %s", std::strerror(error));
@@ -149,7 +149,7 @@ RobustLock const* modify(QueuePair& qp, ibv_qp_attr const& given, int mask, int&
     // No thread has found rx free since the send queue drained: raised now, or never.
     if (from == IBV_QPS_SQD && to == IBV_QPS_RTS && std::exchange(qp.owes_drain, false))
       raise_events(qp.owner().segment, *qp.shared, bit_of(IBV_EVENT_SQ_DRAINED),
-                   qp.owner().own_wakers);
+                   qp.owner().own_wake_pipes);
     // To peers SQD is RTS: only our sends are concerned.
     publish(qp, to == IBV_QPS_SQD ? IBV_QPS_RTS : to);
     // Release pairs with serve_waiting().

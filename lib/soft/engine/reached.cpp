@@ -6,8 +6,8 @@
 #include <soft/engine/send_queue.hpp>
 #include <soft/engine/unexpected.hpp>
 #include <soft/memory/copy.hpp>
+#include <soft/memory/extent.hpp>
 #include <soft/memory/reach.hpp>
-#include <soft/memory/stretch.hpp>
 #include <soft/objects/context.hpp>
 #include <soft/segment/receive_ring.hpp>
 
@@ -102,8 +102,9 @@ bool push_all(Reached to, Arrival arrival) noexcept {
     end.inline_length = static_cast<std::uint8_t>(length);
     copy_few(reinterpret_cast<std::byte*>(end.bytes), to.source(), length);
   }
-  bool const is_published = push_receive_end(qp.peer->segment(), target.completion_queue.get(), end,
-                                             qp.owner().claimant, qp.peer->wakers()) == Pushed::yes;
+  bool const is_published =
+      push_receive_end(qp.peer->segment(), target.completion_queue.get(), end, qp.owner().claimant,
+                       qp.peer->wake_pipes()) == Pushed::yes;
   if (!known.queue.is_current()) known.epoch = KnownTarget::nothing;  // the next request learns
   return is_published;
 }
@@ -113,7 +114,7 @@ bool offer(Reached to) noexcept {
   if (is_write(wr) || qp.attributes.rnr_retry == 0 || known.receives.base == nullptr) return false;
   auto const position = target.receive_tail.load(std::memory_order_relaxed);
   if (is_valid(known.receives.at(position), position)) return false;
-  Stretches ours;
+  Extents ours;
   ours.add(reinterpret_cast<std::byte*>(wr.sg_list->addr), length);
   offer_message(qp, work_of(qp, wr), ours, target);
   begin_waiting(qp, target.rnr_timer.get());

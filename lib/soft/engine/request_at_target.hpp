@@ -35,7 +35,7 @@ class KeyInUse {
 template <ibv_qp_type type>
 class RequestAtTarget {
  protected:
-  RequestAtTarget(QueuePair& qp, Work const& work, Stretches const& ours, Peer& peer,
+  RequestAtTarget(QueuePair& qp, Work const& work, Extents const& ours, Peer& peer,
                   SharedQueuePair& target) noexcept
       : qp_{qp}, work_{work}, ours_{ours}, peer_{peer}, target_{target} {}
 
@@ -100,16 +100,17 @@ class RequestAtTarget {
 
   /// Whether its owner can be woken for what breaking it does; connections saw to that when made.
   bool can_tell() noexcept {
-    if constexpr (is_datagram()) return wakers_.hold(peer_.wakers(), segment(), target_) == 0;
+    if constexpr (is_datagram())
+      return wake_pipes_.hold(peer_.wake_pipes(), segment(), target_) == 0;
     return true;
   }
   QueuePair& qp_;
   Work const& work_;
-  Stretches const& ours_;
+  Extents const& ours_;
   Peer& peer_;
   SharedQueuePair& target_;
-  struct Nothing {};  // but for datagrams, whose wakers are held when something must be told
-  [[no_unique_address]] std::conditional_t<type == IBV_QPT_UD, HeldWakers, Nothing> wakers_;
+  struct Nothing {};  // but for datagrams, whose wake pipes are held when something must be told
+  [[no_unique_address]] std::conditional_t<type == IBV_QPT_UD, HeldWakePipes, Nothing> wake_pipes_;
 };
 
 }  // namespace lend::soft

@@ -24,7 +24,7 @@ namespace {
 template <ibv_qp_type type>
 class Responder : TakenReceive<type> {
  public:
-  Responder(QueuePair& qp, Work const& work, Stretches const& ours, Peer& peer,
+  Responder(QueuePair& qp, Work const& work, Extents const& ours, Peer& peer,
             SharedQueuePair& target) noexcept
       : Receive{qp, work, ours, peer, target}, memory_{peer, qp.owner().regions} {}
 
@@ -36,7 +36,7 @@ class Responder : TakenReceive<type> {
     // Source: kernel drivers/infiniband/sw/rdmavt/qp.c, rvt_comm_est(): once, and not for UD.
     if (state == IBV_QPS_RTR && !is_datagram() && (target_.events.get() & was_established) == 0)
       raise_events(segment(), target_, bit_of(IBV_EVENT_COMM_EST) | was_established,
-                   peer_.wakers());
+                   peer_.wake_pipes());
     if (auto const refusal = refusal_of(work_, target_); refusal != Fault::none)
       return refuse(IBV_WC_REM_INV_REQ_ERR, refusal);
     if (takes_receive(work_)) return receive();
@@ -95,7 +95,7 @@ class Responder : TakenReceive<type> {
     auto const answer = this->scatter_list(length, is_small, memory_);
     if (answer == Fault::unreachable_memory && peer_.is_going()) return lost_peer();
     if (answer != Fault::none) return fail_receive(answer);
-    if (!is_small) qp_.is_target_apart = !memory_.stretches().all_mapped;
+    if (!is_small) qp_.is_target_apart = !memory_.extents().all_mapped;
     auto const where = is_small ? Bytes::in_completion : this->place_apart(length, memory_);
     if (where == Bytes::placed) {
       auto const copied = move(Direction::to_peer, length);
@@ -146,7 +146,7 @@ class Responder : TakenReceive<type> {
     auto& lock = segment().header.atomics;
     if (!lock.lock_in_time(qp_.owner().claimant)) return qp_.stall.lock = &lock, held_back();
     auto const changed = reach([&](int thread) {
-      return change_atomically(work_, memory_.stretches().items[0], thread, before);
+      return change_atomically(work_, memory_.extents().items[0], thread, before);
     });
     lock.unlock();
     if (is_lost(changed)) return lost_peer();
@@ -208,7 +208,7 @@ class Responder : TakenReceive<type> {
   Outcome break_target(ibv_wc_status status, Fault fault, std::uint32_t length = 0) noexcept {
     auto const events = last_receive() | (told_by_completion_ ? 0 : event_of(status));
     auto const* const held =
-        break_queue_pair(segment(), target_, events, qp_.owner().claimant, peer_.wakers());
+        break_queue_pair(segment(), target_, events, qp_.owner().claimant, peer_.wake_pipes());
     // If a completion reports it, the poll that takes it finds the mark, as if this process had
     // died.
     if (held != nullptr && !told_by_completion_) return qp_.stall.lock = held, held_back();
@@ -216,9 +216,8 @@ class Responder : TakenReceive<type> {
   }
 
   Copied move(Direction direction, std::size_t length) noexcept {
-    return reach([&](int thread) {
-      return transfer(direction, ours_, memory_.stretches(), length, thread);
-    });
+    return reach(
+        [&](int thread) { return transfer(direction, ours_, memory_.extents(), length, thread); });
   }
 
   TargetMemory memory_;
@@ -226,7 +225,7 @@ class Responder : TakenReceive<type> {
 
 }  // namespace
 
-Outcome respond(QueuePair& qp, Work const& work, Stretches const& ours, Peer& peer,
+Outcome respond(QueuePair& qp, Work const& work, Extents const& ours, Peer& peer,
                 SharedQueuePair& target) noexcept {
   if (qp.qp_type == IBV_QPT_RC) [[likely]]
     return Responder<IBV_QPT_RC>{qp, work, ours, peer, target}.respond();

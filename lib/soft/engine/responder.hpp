@@ -3,7 +3,7 @@
 #pragma once
 
 #include <soft/engine/engine.hpp>
-#include <soft/memory/stretch.hpp>
+#include <soft/memory/extent.hpp>
 
 #include <span>
 
@@ -32,7 +32,7 @@ namespace lend::soft {
 /// The poster's side of the work: keys, bounds, the right to write where it brings bytes. False: a
 /// piece is bad.
 [[nodiscard]] inline bool gather(QueuePair const& qp, Work const& work, bool brings,
-                                 Stretches& ours) noexcept {
+                                 Extents& ours) noexcept {
   auto const& regions = qp.owner().regions;
   unsigned const access = brings ? IBV_ACCESS_LOCAL_WRITE : 0;
   for (auto const& piece : std::span{work.pieces, work.piece_count}) {
@@ -71,7 +71,7 @@ void keep_claim(QueuePair&, SharedQueuePair& target) noexcept;
 /// On a reliable connection a fault is answered. Otherwise the message is lost and the sender told
 /// of success; a fault of the target's own receive or completion queue still breaks the target.
 /// Source: kernel drivers/infiniband/sw/rxe/rxe_resp.c, the classes of errors at its end.
-[[nodiscard]] Outcome respond(QueuePair& qp, Work const& work, Stretches const& ours, Peer&,
+[[nodiscard]] Outcome respond(QueuePair& qp, Work const& work, Extents const& ours, Peer&,
                               SharedQueuePair& target) noexcept;
 
 }  // namespace lend::soft

@@ -72,7 +72,7 @@ void tell_drained(QueuePair& qp) noexcept {
     return;
   }
   RobustGuard const senders{rx, std::adopt_lock};
-  raise_events(context.segment, *qp.shared, bit_of(IBV_EVENT_SQ_DRAINED), context.own_wakers);
+  raise_events(context.segment, *qp.shared, bit_of(IBV_EVENT_SQ_DRAINED), context.own_wake_pipes);
   context.stalled.erase(qp.index);
 }
 

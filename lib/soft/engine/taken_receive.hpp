@@ -69,7 +69,7 @@ class TakenReceive : protected RequestAtTarget<type> {
     auto const taken = word != 0 && word == claimed
                            ? taken_before(ring, word)
                            : take_from_pool(ring, target_, number(), qp_.owner().claimant,
-                                            segment().header.async, peer_.wakers());
+                                            segment().header.async, peer_.wake_pipes());
     if (taken.is_held) return qp_.stall.lock = &ring.pool->lock, Matched::held;
     if (taken.receive == nullptr) return Matched::none;
     receive_ = taken.receive;
@@ -110,7 +110,7 @@ class TakenReceive : protected RequestAtTarget<type> {
   /// Where a message goes whose receive is not mapped, and copies it to the eager ring if there is
   /// room; `placed` if it is for the caller to move.
   [[nodiscard]] Bytes place_apart(std::uint32_t length, TargetMemory const& memory) noexcept {
-    if (!is_reliable() || memory.stretches().all_mapped) return Bytes::placed;
+    if (!is_reliable() || memory.extents().all_mapped) return Bytes::placed;
     if (length <= SharedCompletion::inline_max) return Bytes::in_completion;
     eager_ = room_in_eager_ring(segment(), target_, length);
     if (eager_.bytes == nullptr) return Bytes::placed;
@@ -182,7 +182,7 @@ class TakenReceive : protected RequestAtTarget<type> {
     end.is_in_stream =
         work_.position - qp_.send_freed.load(std::memory_order_relaxed) >= stream_depth;
     auto const pushed = push_receive_end(segment(), target_.completion_queue.get(), end,
-                                         qp_.owner().claimant, peer_.wakers());
+                                         qp_.owner().claimant, peer_.wake_pipes());
     if (pushed != Pushed::yes) return pushed;
     // After the completion: if this process dies in between, no sender matches this receive again:
     // we were its only sender; or the claim is settled, and found void.
@@ -207,7 +207,7 @@ class TakenReceive : protected RequestAtTarget<type> {
     bool const is_ours = std::exchange(is_claimed_, false);
     if (!is_ours || target_.pool.get() != 0)
       return settle_claim(segment(), target_, number(), IBV_WC_REM_ABORT_ERR, qp_.owner().claimant,
-                          peer_.wakers());
+                          peer_.wake_pipes());
     target_.claim.set(0);
     return true;
   }

@@ -71,7 +71,7 @@ bool fetch_bytes(QueuePair& qp, PostedReceive& receive, Message const& message) 
   if (theirs.add(message.key, qp.target->domain.get(), message.address, message.length, 0) !=
       TargetMemory::Answer::granted)
     return false;
-  Stretches ours;
+  Extents ours;
   auto left = std::size_t{message.length};
   for (auto const& piece : std::span{receive.pieces(), receive.piece_count}) {
     auto const part = std::min<std::size_t>(piece.length, left);
@@ -79,7 +79,7 @@ bool fetch_bytes(QueuePair& qp, PostedReceive& receive, Message const& message) 
     left -= part;
   }
   auto const copied = reach_by_any_thread(peer, [&](int thread) {
-    return transfer(Direction::from_peer, ours, theirs.stretches(), message.length, thread);
+    return transfer(Direction::from_peer, ours, theirs.extents(), message.length, thread);
   });
   return copied == Copied::all;
 }
@@ -118,7 +118,7 @@ Pushed complete(QueuePair& qp, Message const& message, std::uint32_t receive) no
   end.is_solicited = (message.flags & UnexpectedMessage::is_solicited) != 0;
   end.marks = 0;
   return push_receive_end(context.segment, qp.shared->completion_queue.get(), end, context.claimant,
-                          context.own_wakers);
+                          context.own_wake_pipes);
 }
 
 /// Into the next receive of the queue pair's own. False: nothing was done.
@@ -141,9 +141,10 @@ bool receive_from_pool(QueuePair& qp, Message const& message) noexcept {
   auto& context = qp.owner();
   auto& pool = *qp.pool();
   auto const claim = qp.shared->claim.get();
-  auto const taken = claim != 0 ? taken_before(pool.ring, claim)
-                                : take_from_pool(pool.ring, *qp.shared, qp.index, context.claimant,
-                                                 context.segment.header.async, context.own_wakers);
+  auto const taken = claim != 0
+                         ? taken_before(pool.ring, claim)
+                         : take_from_pool(pool.ring, *qp.shared, qp.index, context.claimant,
+                                          context.segment.header.async, context.own_wake_pipes);
   if (taken.is_held || taken.receive == nullptr) return false;
   {
     std::lock_guard const posters{pool.lock};
@@ -161,7 +162,7 @@ bool receive_from_pool(QueuePair& qp, Message const& message) noexcept {
 
 }  // namespace
 
-void offer_message(QueuePair& qp, Work const& work, Stretches const& ours,
+void offer_message(QueuePair& qp, Work const& work, Extents const& ours,
                    SharedQueuePair& target) noexcept {
   bool const is_copied = ours.total <= UnexpectedMessage::bytes_max;
   if (ours.total > UnexpectedMessage::length_max || qp.attributes.rnr_retry == 0) return;

@@ -11,15 +11,14 @@
 // to the sender, who finds out why.
 #pragma once
 
-#include <soft/memory/stretch.hpp>
+#include <soft/memory/extent.hpp>
 #include <soft/objects/queue_pair.hpp>
 
 namespace lend::soft {
 
 /// Offers the message `ours` of `work` at `target`, where it found no receive; or does nothing. The
 /// caller holds send_lock and rx of the target.
-void offer_message(QueuePair&, Work const&, Stretches const& ours,
-                   SharedQueuePair& target) noexcept;
+void offer_message(QueuePair&, Work const&, Extents const& ours, SharedQueuePair& target) noexcept;
 
 /// A receive was posted to the queue pair, or to its shared receive queue: takes the message that
 /// waits for it, if one does. The caller holds receive_lock; the queue pair has a peer.

@@ -106,7 +106,7 @@ long move_across(Direction direction, iovec const* ours, std::size_t our_count, 
 [[gnu::noinline]] bool are_there(Direction direction, iovec const* ours, std::size_t count,
                                  std::size_t offset) noexcept {
   std::byte bytes[page]{};
-  iovec rest[stretches_max];
+  iovec rest[extents_max];
   std::size_t used = 0;
   std::size_t length = 0;
   for (std::size_t i = 0; i < count && length < page; ++i) {
@@ -133,22 +133,22 @@ Copied attach(Direction direction, iovec const* ours, std::size_t our_count, iov
   return are_there(direction, ours, our_count, done) ? Copied::fault : Copied::our_fault;
 }
 
-std::size_t fill(iovec* vectors, Stretches const& stretches, std::size_t length) noexcept {
+std::size_t fill(iovec* vectors, Extents const& extents, std::size_t length) noexcept {
   std::size_t count = 0;
-  for (std::uint32_t i = 0; i < stretches.count && length > 0; ++i) {
-    auto const& stretch = stretches.items[i];
-    auto const part = std::min(stretch.length, length);
-    void* const start = stretch.mapped != nullptr ? static_cast<void*>(stretch.mapped)
-                                                  : reinterpret_cast<void*>(stretch.address);
+  for (std::uint32_t i = 0; i < extents.count && length > 0; ++i) {
+    auto const& extent = extents.items[i];
+    auto const part = std::min(extent.length, length);
+    void* const start = extent.mapped != nullptr ? static_cast<void*>(extent.mapped)
+                                                 : reinterpret_cast<void*>(extent.address);
     vectors[count++] = {start, part};
     length -= part;
   }
   return count;
 }
 
-bool none_mapped(Stretches const& stretches) noexcept {
-  for (std::uint32_t i = 0; i < stretches.count; ++i)
-    if (stretches.items[i].mapped != nullptr) return false;
+bool none_mapped(Extents const& extents) noexcept {
+  for (std::uint32_t i = 0; i < extents.count; ++i)
+    if (extents.items[i].mapped != nullptr) return false;
   return true;
 }
 
@@ -206,12 +206,12 @@ bool none_mapped(Stretches const& stretches) noexcept {
   for (; length > 0; --length) *target++ = *source++;
 }
 
-Copied transfer_pieces(Direction direction, Stretches const& ours, Stretches const& theirs,
+Copied transfer_pieces(Direction direction, Extents const& ours, Extents const& theirs,
                        std::size_t length, int thread) noexcept {
   if (length == 0) return Copied::all;
   if (!theirs.all_mapped && none_mapped(theirs)) {
-    iovec our_vectors[stretches_max];
-    iovec their_vectors[stretches_max];
+    iovec our_vectors[extents_max];
+    iovec their_vectors[extents_max];
     auto const our_count = fill(our_vectors, ours, length);
     auto const their_count = fill(their_vectors, theirs, length);
     return attach(direction, our_vectors, our_count, their_vectors, their_count, length, thread);

@@ -6,7 +6,7 @@
 // no memcpy of unknown length, no process_vm_readv.
 #pragma once
 
-#include <soft/memory/stretch.hpp>
+#include <soft/memory/extent.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -51,12 +51,12 @@ enum class Copied {
 };
 enum class Direction { to_peer, from_peer };
 
-[[nodiscard]] Copied transfer_pieces(Direction, Stretches const& ours, Stretches const& theirs,
+[[nodiscard]] Copied transfer_pieces(Direction, Extents const& ours, Extents const& theirs,
                                      std::size_t length, int thread) noexcept;
 /// Copies `length` bytes between mapped ranges of this process and ranges of the process of
 /// `thread`; both have at least that many.
-[[nodiscard]] inline Copied transfer(Direction direction, Stretches const& ours,
-                                     Stretches const& theirs, std::size_t length,
+[[nodiscard]] inline Copied transfer(Direction direction, Extents const& ours,
+                                     Extents const& theirs, std::size_t length,
                                      int thread) noexcept {
   if (ours.count != 1 || theirs.count != 1 || !theirs.all_mapped) [[unlikely]]
     return transfer_pieces(direction, ours, theirs, length, thread);

@@ -17,7 +17,7 @@ TargetMemory::Answer TargetMemory::add_by_window(std::uint32_t key, std::uint32_
                                                  unsigned access) noexcept {
   if (!peer_.is_self()) return add_of_other(key, scope, address, length, access);
   if (!own_regions_.window_permits(key, scope, address, length, access)) return Answer::denied;
-  stretches_.add(reinterpret_cast<std::byte*>(address), length);
+  extents_.add(reinterpret_cast<std::byte*>(address), length);
   return Answer::granted;
 }
 
@@ -44,13 +44,13 @@ TargetMemory::Answer TargetMemory::add_of_other(std::uint32_t key, std::uint32_t
     if (region.arena == pinned_arena_) {
       auto const& mapping = pins_[pin_count_ - 1]->mapping();
       if (region.place <= mapping.length() && length <= mapping.length() - region.place) {
-        stretches_.add(mapping.base() + region.place, length);
+        extents_.add(mapping.base() + region.place, length);
         return Answer::granted;
       }
     }
   }
   if (!peer_.has_cross_memory()) return is_short ? Answer::unable : Answer::unreachable;
-  stretches_.add_distant(address, length);
+  extents_.add_distant(address, length);
   return Answer::granted;
 }
 

@@ -7,8 +7,8 @@
 #pragma once
 
 #include <soft/memory/copy.hpp>
+#include <soft/memory/extent.hpp>
 #include <soft/memory/regions.hpp>
-#include <soft/memory/stretch.hpp>
 #include <soft/peers/peers.hpp>
 
 #include <cstdint>
@@ -67,7 +67,7 @@ class TargetMemory {
                            std::uint64_t length, unsigned access) noexcept {
     if (!peer_.is_self()) return add_of_other(key, domain, address, length, access);
     if (!own_regions_.permits(key, domain, address, length, access)) return Answer::denied;
-    stretches_.add(reinterpret_cast<std::byte*>(address), length);
+    extents_.add(reinterpret_cast<std::byte*>(address), length);
     return Answer::granted;
   }
   /// The same for a key of a window of that scope (window_scope.hpp).
@@ -82,7 +82,7 @@ class TargetMemory {
     return granted ? Answer::granted : Answer::denied;
   }
 
-  [[nodiscard]] Stretches const& stretches() const noexcept { return stretches_; }
+  [[nodiscard]] Extents const& extents() const noexcept { return extents_; }
 
  private:
   [[nodiscard]] Answer add_of_other(std::uint32_t key, std::uint32_t domain, std::uint64_t address,
@@ -93,7 +93,7 @@ class TargetMemory {
 
   Peer& peer_;
   Regions const& own_regions_;
-  Stretches stretches_;
+  Extents extents_;
   std::uint32_t pin_count_ = 0;
   std::uint32_t pinned_arena_ = arenas_max;  // the latest
   ArenaView* pins_[pieces_max];

@@ -70,7 +70,7 @@ struct Context : verbs_context {
   Regions regions;
   Peers peers;
   Claimant claimant;
-  Wakers own_wakers{::getpid()};
+  WakePipes own_wake_pipes{::getpid()};
   WakePipe async;
   PlannedFaults faults;
   std::atomic<bool> port_is_down{false};      // by a fault

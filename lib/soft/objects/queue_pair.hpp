@@ -69,7 +69,7 @@ struct QueuePair : ibv_qp {
   Peer* peer = nullptr;          // from RTR to RESET; not of datagrams
   SharedQueuePair* target = nullptr;
   std::unique_ptr<KnownTarget> known;  // under send_lock; from the first direct send on
-  HeldWakers wakers;                   // of the peer
+  HeldWakePipes wake_pipes;            // of the peer
   std::shared_ptr<Contacts> contacts;  // of datagrams only
   // Where the next send will find the target's receive. Only ever prefetched, never read: by the
   // time a program answers a message, the line that its answer needs is on its way.

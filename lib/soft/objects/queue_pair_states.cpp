@@ -66,7 +66,7 @@ RobustLock const* flush_receives(QueuePair& qp) noexcept {
   // A peer that broke it has told.
   if (qp.srq != nullptr && (shared.events.get() & is_breaking) == 0)
     events |= bit_of(IBV_EVENT_QP_LAST_WQE_REACHED);
-  raise_events(context.segment, shared, events, context.own_wakers);
+  raise_events(context.segment, shared, events, context.own_wake_pipes);
   flush_receives_of(qp);
   return nullptr;
 }
@@ -223,7 +223,7 @@ RobustLock const* enter_reset(QueuePair& qp, ResetFor purpose) noexcept {
   qp.owes_drain = false;
   qp.known.reset();
   qp.target = nullptr;
-  qp.wakers.let_go();
+  qp.wake_pipes.let_go();
   if (qp.peer != nullptr) context.peers.release(qp.peer);
   qp.peer = nullptr;
   if (qp.contacts) qp.contacts->forget();

@@ -111,7 +111,7 @@ int Peers::connect(Peer& peer, std::uint32_t slot) noexcept {
                 "endpoint is not of this host",
                 slot);
   peer.thread_.store(tenant.pid, std::memory_order_relaxed);
-  peer.wakers_.set_process(tenant.pid);
+  peer.wake_pipes_.set_process(tenant.pid);
   if (tenant.instance() == own_slot_.tenant().instance()) {
     peer.is_self_ = true;
     peer.segment_ = &own_;

@@ -64,7 +64,7 @@ class Peer {
   [[nodiscard]] bool is_self() const noexcept { return is_self_; }
   [[nodiscard]] bool has_cross_memory() const noexcept { return has_cross_memory_; }
   /// Wakes sleeping threads there.
-  [[nodiscard]] Wakers& wakers() noexcept { return wakers_; }
+  [[nodiscard]] WakePipes& wake_pipes() noexcept { return wake_pipes_; }
 
   /// Stays true once it is known to be gone. Queries the kernel at most once per tick.
   [[nodiscard]] bool is_dead() noexcept {
@@ -95,7 +95,7 @@ class Peer {
   base::UniqueFd pidfd_;  // empty on a kernel without pidfds; then start times decide
   Mapping mapping_;
   Segment* segment_ = nullptr;
-  Wakers wakers_;
+  WakePipes wake_pipes_;
   std::uint32_t users_ = 0;  // queue pairs; under Peers::mutex_
   std::atomic<bool> is_dead_{false};
   std::atomic<std::uint64_t> asked_at_{0};

@@ -11,7 +11,7 @@
 namespace lend::soft {
 
 bool settle_claim(Segment& segment, SharedQueuePair& target, std::uint32_t number,
-                  ibv_wc_status status, Claimant const& claimant, Wakers& wakers) noexcept {
+                  ibv_wc_status status, Claimant const& claimant, WakePipes& wake_pipes) noexcept {
   auto word = target.claim.get();
   if (word == 0) return true;
   bool const is_pooled = target.pool.get() != 0;
@@ -33,7 +33,7 @@ bool settle_claim(Segment& segment, SharedQueuePair& target, std::uint32_t numbe
     end.kind = ReceiveKind::abandoned;
     end.inline_length = sizeof word;
     end.bytes[0] = word;
-    if (push_receive_end(segment, target.completion_queue.get(), end, claimant, wakers) !=
+    if (push_receive_end(segment, target.completion_queue.get(), end, claimant, wake_pipes) !=
         Pushed::yes)
       return false;
     if (!is_pooled) target.receive_tail.store(word, std::memory_order_relaxed);

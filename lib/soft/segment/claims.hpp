@@ -14,12 +14,12 @@
 
 namespace lend::soft {
 
-class Wakers;
+class WakePipes;
 
 /// Ends the receive with `status` unless it ended before, and clears the claim. False, without any
 /// change, if that is not possible now: the owner's completion queue is full, or a lock does not
 /// become free.
 [[nodiscard]] bool settle_claim(Segment&, SharedQueuePair& target, std::uint32_t number,
-                                ibv_wc_status status, Claimant const&, Wakers&) noexcept;
+                                ibv_wc_status status, Claimant const&, WakePipes&) noexcept;
 
 }  // namespace lend::soft

@@ -14,10 +14,10 @@ namespace lend::soft {
 
 namespace {
 
-Rung wake_owner(SharedCompletionQueue& queue, Wakers& wakers) noexcept {
+Rung wake_owner(SharedCompletionQueue& queue, WakePipes& wake_pipes) noexcept {
   auto rung = Rung::yes;
   announce(queue.notify, [&] {
-    rung = wakers.wake(queue.wake);
+    rung = wake_pipes.wake(queue.wake);
     return rung == Rung::yes;
   });
   return rung;
@@ -26,14 +26,14 @@ Rung wake_owner(SharedCompletionQueue& queue, Wakers& wakers) noexcept {
 /// Of a completion that is about to be published at `tail`: its time, and the wake-up. False: its
 /// owner sleeps and cannot be woken.
 [[gnu::noinline]] bool attend(Segment& segment, SharedCompletionQueue& queue, std::uint64_t tail,
-                              ReceiveEnd const& end, Wakers& wakers) noexcept {
+                              ReceiveEnd const& end, WakePipes& wake_pipes) noexcept {
   if ((queue.notify.get() & notify_timed) != 0) {
     std::uint64_t const mask = queue.ring_mask.get();
     auto* const base = ring_at(segment, queue.ring_offset.get(), mask + 1, timed_stride);
     if (base != nullptr) time_of(reinterpret_cast<SharedCompletion*>(base), mask, tail).set(now());
   }
   return !is_due(queue.notify, end.is_solicited || end.status != IBV_WC_SUCCESS) ||
-         wake_owner(queue, wakers) != Rung::unable;
+         wake_owner(queue, wake_pipes) != Rung::unable;
 }
 
 [[gnu::noinline]] void write_bytes(SharedCompletion& slot, CompletionRest& rest,
@@ -58,7 +58,7 @@ KnownQueue know_queue(Segment& segment, std::uint32_t index) noexcept {
 }
 
 Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const& end,
-                        Claimant const& claimant, Wakers& wakers) noexcept {
+                        Claimant const& claimant, WakePipes& wake_pipes) noexcept {
   if (index >= completion_queues_max) return Pushed::corrupt;
   auto& queue = segment.completion_queues[index];
   if (!queue.lock.lock_in_time(claimant)) return Pushed::held;
@@ -80,7 +80,7 @@ Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const&
     queue.head_seen.set(queue.head.load(std::memory_order_acquire));
     if (tail - queue.head_seen.get() > mask) {
       // Without the token no thread would look: then the next overrun raises it.
-      if (queue.overrun.get() == 0 && wakers.wake(segment.header.async) != Rung::unable)
+      if (queue.overrun.get() == 0 && wake_pipes.wake(segment.header.async) != Rung::unable)
         queue.overrun.set(event_untold);
       return Pushed::overrun;
     }
@@ -100,10 +100,10 @@ Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const&
   else
     for (unsigned i = 0; i * 8 < end.inline_length; ++i) slot.bytes[i].set(end.bytes[i]);
   if (queue.notify.get() != 0) [[unlikely]]
-    if (!attend(segment, queue, tail, end, wakers)) return Pushed::unheard;
+    if (!attend(segment, queue, tail, end, wake_pipes)) return Pushed::unheard;
   // Not before: while a lock keeps the error back, its queue pair is as it was.
   if (end.status != IBV_WC_SUCCESS && end.marks != 0) [[unlikely]]
-    raise_events(segment, segment.queue_pairs[end.queue_pair], end.marks, wakers);
+    raise_events(segment, segment.queue_pairs[end.queue_pair], end.marks, wake_pipes);
   publish(queue, slot, tail);
   // The consumer read that line a lap ago: its next writer would wait for it, holding locks. Not in
   // a ping-pong: there the consumer polls it.
@@ -112,7 +112,7 @@ Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const&
 }
 
 RobustLock const* break_queue_pair(Segment& segment, SharedQueuePair& broken, std::uint32_t events,
-                                   Claimant const& claimant, Wakers& wakers) noexcept {
+                                   Claimant const& claimant, WakePipes& wake_pipes) noexcept {
   auto const [low, high] =
       std::minmax({broken.completion_queue.get(), broken.send_completion_queue.get()});
   if (high >= completion_queues_max) return nullptr;
@@ -127,11 +127,11 @@ RobustLock const* break_queue_pair(Segment& segment, SharedQueuePair& broken, st
     of_second.emplace(second.lock, std::adopt_lock);
   }
   for (auto* const queue : {&first, &second})
-    if (is_due(queue->notify, true)) (void)wake_owner(*queue, wakers);
+    if (is_due(queue->notify, true)) (void)wake_owner(*queue, wake_pipes);
   // First the mark: an owner that notices the trouble finds it, and moves the queue pair to ERR
   // itself; its receives are flushed once we left rx. So should we die before the last store, the
   // owner does what we wanted.
-  raise_events(segment, broken, events | is_breaking, wakers);
+  raise_events(segment, broken, events | is_breaking, wake_pipes);
   // Release pairs with the acquire in the owner's poll_cq, which then asks looks_broken().
   segment.header.trouble.fetch_add(1, std::memory_order_release);
   death_point();

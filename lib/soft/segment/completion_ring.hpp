@@ -13,7 +13,7 @@
 
 namespace lend::soft {
 
-class Wakers;
+class WakePipes;
 
 /// The completion of a receive, as written by a peer's CPU.
 struct ReceiveEnd {
@@ -38,7 +38,7 @@ enum class Pushed { yes, overrun, corrupt, unheard, held };
 /// Publishes in completion queue `index` of `segment`, which may be another process's, and wakes
 /// its owner if the queue is armed.
 [[nodiscard]] Pushed push_receive_end(Segment&, std::uint32_t index, ReceiveEnd const&,
-                                      Claimant const&, Wakers&) noexcept;
+                                      Claimant const&, WakePipes&) noexcept;
 
 /// Makes a written completion valid, and counts it. The caller holds the queue's lock.
 [[gnu::always_inline]] inline void publish(SharedCompletionQueue& queue, SharedCompletion& slot,
@@ -90,6 +90,6 @@ template <class Write>
 /// threads that sleep until a completion which this will flush. The caller holds rx. If a lock does
 /// not become free, nothing is done and that lock is returned; otherwise null.
 [[nodiscard]] RobustLock const* break_queue_pair(Segment&, SharedQueuePair&, std::uint32_t events,
-                                                 Claimant const&, Wakers&) noexcept;
+                                                 Claimant const&, WakePipes&) noexcept;
 
 }  // namespace lend::soft

@@ -5,10 +5,10 @@
 namespace lend::soft {
 
 void raise_events(Segment& segment, SharedQueuePair& shared, std::uint32_t bits,
-                  Wakers& wakers) noexcept {
+                  WakePipes& wake_pipes) noexcept {
   auto const known = shared.events.get();
   auto const fresh = bits & ~known & ~(was_established | is_breaking);
-  for (auto left = fresh; left != 0; left &= left - 1) (void)wakers.wake(segment.header.async);
+  for (auto left = fresh; left != 0; left &= left - 1) (void)wake_pipes.wake(segment.header.async);
   shared.events.set(known | bits);
 }
 

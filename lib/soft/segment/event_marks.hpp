@@ -41,6 +41,6 @@ inline constexpr std::uint32_t event_told = 2;
 }
 
 /// Marks the events in `bits`. The caller holds rx of that queue pair of `segment`.
-void raise_events(Segment& segment, SharedQueuePair&, std::uint32_t bits, Wakers&) noexcept;
+void raise_events(Segment& segment, SharedQueuePair&, std::uint32_t bits, WakePipes&) noexcept;
 
 }  // namespace lend::soft

@@ -24,7 +24,7 @@ PoolRing pool_ring_of(Segment& segment, SharedQueuePair const& target) noexcept 
 
 PoolTaken take_from_pool(PoolRing const& ring, SharedQueuePair& target, std::uint32_t number,
                          Claimant const& claimant, SharedWake const& async,
-                         Wakers& wakers) noexcept {
+                         WakePipes& wake_pipes) noexcept {
   auto& pool = *ring.pool;
   if (!pool.lock.lock_in_time(claimant)) return {nullptr, true, 0};
   RobustGuard const guard{pool.lock, std::adopt_lock};
@@ -45,7 +45,7 @@ PoolTaken take_from_pool(PoolRing const& ring, SharedQueuePair& target, std::uin
   if (limit == 0 || pool.posted.get() - (tail + 1) >= limit) return {&receive, false, index};
   // Source: kernel drivers/infiniband/sw/rxe/rxe_resp.c, get_srq_wqe(): once, then disarmed.
   // Without the token no thread would look: then the next taker raises it.
-  if (pool.limit_reached.get() != event_untold && wakers.wake(async) == Rung::unable)
+  if (pool.limit_reached.get() != event_untold && wake_pipes.wake(async) == Rung::unable)
     return {&receive, false, index};
   pool.limit_reached.set(event_untold);
   pool.limit.set(0);

@@ -14,7 +14,7 @@
 
 namespace lend::soft {
 
-class Wakers;
+class WakePipes;
 
 /// The queue as its owner describes it, bounds-checked; `order` is null if the description is
 /// invalid.
@@ -66,7 +66,7 @@ struct PoolTaken {
 };
 [[nodiscard]] PoolTaken take_from_pool(PoolRing const&, SharedQueuePair& target,
                                        std::uint32_t number, Claimant const&,
-                                       SharedWake const& async, Wakers&) noexcept;
+                                       SharedWake const& async, WakePipes&) noexcept;
 
 /// The receive that `word`, a claim, names.
 [[nodiscard]] inline PoolTaken taken_before(PoolRing const& ring, std::uint64_t word) noexcept {

@@ -74,7 +74,7 @@ void WakePipe::publish(SharedWake& where) const noexcept {
   where.inode.set(inode_);
 }
 
-Wakers::Known* Wakers::find(SharedWake const& where) noexcept {
+WakePipes::Known* WakePipes::find(SharedWake const& where) noexcept {
   auto const inode = where.inode.get();
   errno = ESRCH;
   if (inode == 0) return nullptr;
@@ -92,7 +92,7 @@ Wakers::Known* Wakers::find(SharedWake const& where) noexcept {
   return file ? remember(inode, std::move(file)) : nullptr;
 }
 
-Wakers::Known* Wakers::remember(std::uint64_t inode, UniqueFd file) noexcept try {
+WakePipes::Known* WakePipes::remember(std::uint64_t inode, UniqueFd file) noexcept try {
   auto& known = known_[inode];
   known.file = std::move(file);
   auto& place = lately_[next_++ % lately_max];
@@ -106,14 +106,14 @@ Wakers::Known* Wakers::remember(std::uint64_t inode, UniqueFd file) noexcept try
   return nullptr;
 }
 
-Rung Wakers::wake(SharedWake const& where) noexcept {
+Rung WakePipes::wake(SharedWake const& where) noexcept {
   std::lock_guard const guard{lock_};
   auto const* const known = find(where);
   if (known != nullptr) return write_token(known->file.get()) ? Rung::yes : Rung::gone;
   return is_shortage(errno) ? Rung::unable : Rung::gone;
 }
 
-int Wakers::hold(SharedWake const& where, std::uint64_t& inode) noexcept {
+int WakePipes::hold(SharedWake const& where, std::uint64_t& inode) noexcept {
   std::lock_guard const guard{lock_};
   auto* const known = find(where);
   inode = known != nullptr ? where.inode.get() : 0;
@@ -122,15 +122,16 @@ int Wakers::hold(SharedWake const& where, std::uint64_t& inode) noexcept {
   return 0;
 }
 
-void Wakers::let_go(std::uint64_t inode) noexcept {
+void WakePipes::let_go(std::uint64_t inode) noexcept {
   std::lock_guard const guard{lock_};
   auto const found = known_.find(inode);
   if (found != known_.end() && --found->second.holds == 0) known_.erase(found);
 }
 
-int HeldWakers::hold(Wakers& wakers, Segment& segment, SharedQueuePair const& target) noexcept {
+int HeldWakePipes::hold(WakePipes& wake_pipes, Segment& segment,
+                        SharedQueuePair const& target) noexcept {
   let_go();
-  wakers_ = &wakers;
+  wake_pipes_ = &wake_pipes;
   auto const receives = target.completion_queue.get();
   auto const sends = target.send_completion_queue.get();
   if (std::max(receives, sends) >= completion_queues_max) return 0;  // its owner wrote nonsense
@@ -138,16 +139,16 @@ int HeldWakers::hold(Wakers& wakers, Segment& segment, SharedQueuePair const& ta
   SharedWake const* const all[] = {&queues[receives].wake, &queues[sends].wake,
                                    &segment.header.async};
   for (std::size_t i = 0; i < std::size(all); ++i)
-    if (auto const error = wakers.hold(*all[i], inodes_[i]); error != 0) {
+    if (auto const error = wake_pipes.hold(*all[i], inodes_[i]); error != 0) {
       let_go();
       return error;
     }
   return 0;
 }
 
-void HeldWakers::let_go() noexcept {
+void HeldWakePipes::let_go() noexcept {
   for (auto& inode : inodes_)
-    if (auto const held = std::exchange(inode, 0); held != 0) wakers_->let_go(held);
+    if (auto const held = std::exchange(inode, 0); held != 0) wake_pipes_->let_go(held);
 }
 
 }  // namespace lend::soft

@@ -46,9 +46,9 @@ class WakePipe {
 enum class Rung { yes, unable, gone };
 
 /// The senders' side: the pipes of one process, opened when first used or held.
-class Wakers {
+class WakePipes {
  public:
-  explicit Wakers(int pid = 0) noexcept : pid_{pid} {}
+  explicit WakePipes(int pid = 0) noexcept : pid_{pid} {}
   void set_process(int pid) noexcept { pid_ = pid; }
 
   /// Adds a token, unless there are more than enough. Never blocks, and writes only to the pipe
@@ -77,19 +77,19 @@ class Wakers {
 };
 
 /// Holds all pipes by which the owner of a queue pair is woken.
-class HeldWakers {
+class HeldWakePipes {
  public:
-  HeldWakers() = default;
-  HeldWakers(HeldWakers const&) = delete;
-  HeldWakers& operator=(HeldWakers const&) = delete;
-  ~HeldWakers() { let_go(); }
+  HeldWakePipes() = default;
+  HeldWakePipes(HeldWakePipes const&) = delete;
+  HeldWakePipes& operator=(HeldWakePipes const&) = delete;
+  ~HeldWakePipes() { let_go(); }
 
   /// 0, or errno if this process lacks descriptors or memory; then it holds none.
-  [[nodiscard]] int hold(Wakers&, Segment&, SharedQueuePair const&) noexcept;
+  [[nodiscard]] int hold(WakePipes&, Segment&, SharedQueuePair const&) noexcept;
   void let_go() noexcept;
 
  private:
-  Wakers* wakers_ = nullptr;
+  WakePipes* wake_pipes_ = nullptr;
   std::uint64_t inodes_[3] = {};
 };
 

@@ -10,18 +10,18 @@
 namespace lend::soft {
 
 /// Bytes in this address space, or, if `mapped` is null, at `address` of the peer's.
-struct Stretch {
+struct Extent {
   std::byte* mapped;
   std::uint64_t address;
   std::size_t length;
 };
 
 /// The elements of a work request, and a header before them.
-inline constexpr std::uint32_t stretches_max = pieces_max + 1;
+inline constexpr std::uint32_t extents_max = pieces_max + 1;
 
-/// Up to stretches_max stretches. The array is not initialised: it is made for every post.
-struct Stretches {
-  Stretches() noexcept {}  // NOLINT(modernize-use-equals-default): that would zero `items`
+/// Up to extents_max extents. The array is not initialised: it is made for every post.
+struct Extents {
+  Extents() noexcept {}  // NOLINT(modernize-use-equals-default): that would zero `items`
 
   /// In this address space.
   void add(std::byte* mapped, std::size_t length) noexcept {
@@ -38,7 +38,7 @@ struct Stretches {
   std::uint32_t count = 0;
   bool all_mapped = true;
   std::size_t total = 0;
-  Stretch items[stretches_max];
+  Extent items[extents_max];
 };
 
 }  // namespace lend::soft
