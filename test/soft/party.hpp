@@ -60,7 +60,7 @@ struct Party {
   RawWindow window{device};  // for the peer of a link, as long as that lives
   RawWindow brief{device};   // bound and invalidated
   bool is_brief_bound = false;
-  bool may_use_lent = false;  // the peer has lent
+  bool may_use_lent = false;  // the first link's peer has lent
   std::optional<RawChannel> channel;
   RawQueue queue;
   std::optional<RawPool> pool;
@@ -169,8 +169,7 @@ struct Party {
     if (what == 4) return note(pair.write(id, from, there), id, link);
     if (what == 9) return note(pair.write_with_immediate(id, from, there), id, link);
     if (what == 10)
-      return note(pair.write(id, from, may_use_lent && link == first ? theirs.lent : there), id,
-                  link);
+      return note(pair.write(id, from, may_use_lent && link == 0 ? theirs.lent : there), id, link);
     if (what == 5) return note(pair.read(id, memory.piece(0, length), there), id, link);
     if (what == 6) {
       auto const next = next_id++;
