@@ -7,12 +7,8 @@
 
 namespace lend::test {
 
-void DatagramRun::complain(std::string text) {
-  if (violation_.empty()) violation_ = std::move(text);
-}
-
 void DatagramRun::tell(std::string line) {
-  story_ += std::string(2 * frames_.size() + 2, ' ') + std::move(line) + '\n';
+  Story::tell(std::move(line), frames_.size());
 }
 
 DatagramRun::Before DatagramRun::before(std::size_t end, bool is_room) {

@@ -39,7 +39,7 @@ std::string DatagramRun::execute() {
     check();
   }
   end_of_program();
-  return violation_.empty() ? spy_.violation() : violation_;
+  return violation().empty() ? spy_.violation() : violation();
 }
 
 void DatagramRun::begin() {
@@ -272,7 +272,7 @@ void DatagramRun::fill_slots() {
   spy_.polls_to_fail = 0;
   spy_.flushes_fail = false;
   for (std::size_t end = 0; end < ends_.size(); ++end) {
-    if (ends_[end].is_gone || is_broken(end) || !regions_[0] || !violation_.empty()) continue;
+    if (ends_[end].is_gone || is_broken(end) || !regions_[0] || !violation().empty()) continue;
     // Nobody has met the queue's failure yet, or it was of another end.
     bool const may_fail = set_ && program_.faults.find("queue-error") != std::string::npos;
     if (may_fail || program_.faults.find("peer-death") != std::string::npos) continue;

@@ -17,17 +17,16 @@
 #include "soft/programs/program.hpp"
 #include "soft/programs/run.hpp"
 #include "soft/programs/spy.hpp"
+#include "soft/programs/story.hpp"
 
 namespace lend::test {
 
-class DatagramRun {
+class DatagramRun : public Story {
  public:
   DatagramRun(Workplace& workplace, Program const& program);
 
   /// The first thing that is wrong, or empty.
   [[nodiscard]] std::string execute();
-  /// What each step did, a line each.
-  [[nodiscard]] std::string const& story() const noexcept { return story_; }
 
  private:
   static constexpr std::size_t ends_of_program = 3;
@@ -131,7 +130,6 @@ class DatagramRun {
                    Result<void> const& result, Before const& before);
   void check();
   void check_cause(std::size_t end);
-  void complain(std::string text);
   void tell(std::string line);
 
   Spy& spy_;
@@ -148,8 +146,6 @@ class DatagramRun {
   std::vector<Frame*> frames_{};
   Cancellation cancelled_{};
   std::size_t next_ = 0;
-  std::string story_{};
-  std::string violation_{};
 };
 
 }  // namespace lend::test

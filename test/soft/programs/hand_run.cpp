@@ -49,21 +49,13 @@ std::vector<Given> const& HandRun::given() noexcept {
 HandRun::HandRun(Workplace&, Program const& program)
     : program_{program}, context_{watched_device()} {}
 
-void HandRun::complain(std::string text) {
-  if (violation_.empty()) violation_ = std::move(text);
-}
-
-void HandRun::tell(std::string line) {
-  story_ += "  " + std::move(line) + '\n';
-}
-
 std::string HandRun::execute() {
   begin();
   for (auto const& step : program_.steps) {
     draw_.seed(1 + step.numbers[0] + (step.numbers[1] << 16));
     one(step);
     check();
-    if (!violation_.empty()) break;
+    if (!violation().empty()) break;
     if (ends_[0].is_broken || ends_[1].is_broken) connect();
   }
   for (auto& end : ends_) end.pair.reset();
@@ -71,7 +63,7 @@ std::string HandRun::execute() {
     for (auto& it : end.windows)
       if (it.window && !std::move(*it.window).destroy().has_value())
         complain("a window does not end");
-  return violation_;
+  return violation();
 }
 
 void HandRun::begin() {

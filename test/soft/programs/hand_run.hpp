@@ -18,6 +18,7 @@
 
 #include "soft/programs/program.hpp"
 #include "soft/programs/run.hpp"
+#include "soft/programs/story.hpp"
 
 namespace lend::test {
 
@@ -35,14 +36,12 @@ struct Given {
   unsigned flags = 0;
 };
 
-class HandRun {
+class HandRun : public Story {
  public:
   HandRun(Workplace& workplace, Program const& program);
 
   /// The first thing that is wrong, or empty.
   [[nodiscard]] std::string execute();
-  /// What each step did, a line each.
-  [[nodiscard]] std::string const& story() const noexcept { return story_; }
 
  private:
   static constexpr std::size_t cells = 16;
@@ -122,8 +121,6 @@ class HandRun {
   void check_wake_up(End& end);
   void check_states();
   void check();
-  void complain(std::string text);
-  void tell(std::string line);
 
   // hand_steps.cpp
   void post(std::size_t at);
@@ -178,8 +175,6 @@ class HandRun {
   std::size_t connections_ = 0;
   DeviceTime began_{};   // before the step posts
   DeviceTime posted_{};  // and after
-  std::string story_{};
-  std::string violation_{};
 };
 
 template <class Call>

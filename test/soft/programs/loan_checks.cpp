@@ -7,12 +7,8 @@
 
 namespace lend::test {
 
-void LoanRun::complain(std::string text) {
-  if (violation_.empty()) violation_ = std::move(text);
-}
-
 void LoanRun::tell(std::string line) {
-  story_ += std::string(2 * open_.size() + 2, ' ') + std::move(line) + '\n';
+  Story::tell(std::move(line), open_.size());
 }
 
 bool LoanRun::meets_a_loan(ByteRange bytes, bool exclusively) const {

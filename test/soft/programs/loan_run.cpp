@@ -28,7 +28,7 @@ std::string LoanRun::execute() {
     check();
   }
   end_of_program();
-  return violation_.empty() ? spy_.violation() : violation_;
+  return violation().empty() ? spy_.violation() : violation();
 }
 
 void LoanRun::begin() {
@@ -169,7 +169,7 @@ void LoanRun::fill_slots() {
   must(inject_faults(workplace_.context, {}));
   spy_.polls_to_fail = 0;
   spy_.flushes_fail = false;
-  if (!is_whole(lender_) || !is_whole(peer_) || !violation_.empty()) return;
+  if (!is_whole(lender_) || !is_whole(peer_) || !violation().empty()) return;
   if (program_.faults.find("peer-death") != std::string::npos) return;
   if (program_.faults.find("queue-error") != std::string::npos) return;
   auto const exposed =

@@ -15,17 +15,16 @@
 #include "soft/programs/program.hpp"
 #include "soft/programs/run.hpp"
 #include "soft/programs/spy.hpp"
+#include "soft/programs/story.hpp"
 
 namespace lend::test {
 
-class LoanRun {
+class LoanRun : public Story {
  public:
   LoanRun(Workplace& workplace, Program const& program);
 
   /// The first thing that is wrong, or empty.
   [[nodiscard]] std::string execute();
-  /// What each step did, a line each.
-  [[nodiscard]] std::string const& story() const noexcept { return story_; }
 
  private:
   static constexpr std::size_t bytes_of_region = 128;
@@ -92,7 +91,6 @@ class LoanRun {
   void check();
   void check_bytes();
   void check_metrics();
-  void complain(std::string text);
   void tell(std::string line);
 
   Spy& spy_;
@@ -115,8 +113,6 @@ class LoanRun {
   std::size_t scopes_ = 0;
   std::size_t next_ = 0;
   Cancellation cancelled_{};
-  std::string story_{};
-  std::string violation_{};
 };
 
 }  // namespace lend::test

@@ -31,7 +31,7 @@ Run::Run(Workplace& workplace, Program const& program)
 }
 
 void Run::tell(std::string line) {
-  story_ += std::string(2 * (open_.size() + frames_.size()) + 2, ' ') + std::move(line) + '\n';
+  Story::tell(std::move(line), open_.size() + frames_.size());
 }
 
 std::string Run::execute() {

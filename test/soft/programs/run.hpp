@@ -18,6 +18,7 @@
 #include "soft/programs/model.hpp"
 #include "soft/programs/program.hpp"
 #include "soft/programs/spy.hpp"
+#include "soft/programs/story.hpp"
 
 namespace lend::test {
 
@@ -30,14 +31,12 @@ struct Workplace {
   Context context = spy.open();
 };
 
-class Run {
+class Run : public Story {
  public:
   Run(Workplace& workplace, Program const& program);
 
   /// The first thing that is wrong, or empty.
   [[nodiscard]] std::string execute();
-  /// What each step did, a line each.
-  [[nodiscard]] std::string const& story() const noexcept { return story_; }
 
  private:
   /// Leaves this many scopes beyond the one it is thrown in.
@@ -197,7 +196,6 @@ class Run {
   std::vector<SetFrame*> frames_{};  // of scopes of the set, innermost last
   Cancellation cancelled_{};
   Cancellation never_cancelled_{};
-  std::string story_{};
   std::uint32_t levels_ = 0;  // of the exception that run_block() asks for
 };
 

@@ -28,14 +28,6 @@ Context device_of_services() {
 ServiceRun::ServiceRun(Workplace&, Program const& program)
     : program_{program}, context_{device_of_services()} {}
 
-void ServiceRun::complain(std::string text) {
-  if (violation_.empty()) violation_ = std::move(text);
-}
-
-void ServiceRun::tell(std::string line) {
-  story_ += "  " + std::move(line) + '\n';
-}
-
 AnyQueuePair& ServiceRun::pair_of(Link& link) {
   if (auto* const reliable = std::get_if<QueuePair>(&link.pair)) return *reliable;
   if (auto* const unreliable = std::get_if<UnreliableQueuePair>(&link.pair)) return *unreliable;
@@ -48,11 +40,11 @@ std::string ServiceRun::execute() {
     draw_.seed(1 + step.numbers[0] + (step.numbers[1] << 16));
     one(step);
     check();
-    if (!violation_.empty()) break;
+    if (!violation().empty()) break;
     for (std::size_t link = 0; link < links; ++link)
       if (links_[link].is_broken && one_in(2)) connect(link);
   }
-  return violation_;
+  return violation();
 }
 
 void ServiceRun::begin() {

@@ -17,17 +17,16 @@
 
 #include "soft/programs/program.hpp"
 #include "soft/programs/run.hpp"
+#include "soft/programs/story.hpp"
 
 namespace lend::test {
 
-class ServiceRun {
+class ServiceRun : public Story {
  public:
   ServiceRun(Workplace& workplace, Program const& program);
 
   /// The first thing that is wrong, or empty.
   [[nodiscard]] std::string execute();
-  /// What each step did, a line each.
-  [[nodiscard]] std::string const& story() const noexcept { return story_; }
 
  private:
   static constexpr std::size_t links = 4;  // link i is at end i % 2, and its peer is link i ^ 1
@@ -120,8 +119,6 @@ class ServiceRun {
   void arm(End& end);
   void ask_limit(End& end);
   [[nodiscard]] static AnyQueuePair& pair_of(Link& link);
-  void complain(std::string text);
-  void tell(std::string line);
 
   // service_steps.cpp
   void post(std::size_t link);
@@ -184,8 +181,6 @@ class ServiceRun {
   std::uint64_t next_id_ = 1;
   DeviceTime began_{};
   DeviceTime posted_{};
-  std::string story_{};
-  std::string violation_{};
 };
 
 }  // namespace lend::test

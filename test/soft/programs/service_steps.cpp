@@ -93,6 +93,17 @@ void ServiceRun::choose_way(Asked& asked) {
   asked.is_refused = length == bytes_of_long_region;
 }
 
+namespace {
+
+template <class Work>
+Work with_options(Work work, auto const& asked) {
+  work.immediate = asked.immediate;
+  work.options = asked.options;
+  return work;
+}
+
+}  // namespace
+
 template <class S>
 Result<void> ServiceRun::give(QueuePairOf<S>& pair, Asked const& asked) {
   if (asked.operation == Operation::receive) {
@@ -103,15 +114,11 @@ Result<void> ServiceRun::give(QueuePairOf<S>& pair, Asked const& asked) {
   }
   if constexpr (CanWrite<S>) {
     if (asked.operation == Operation::write) {
-      Write work{GatherList{asked.gathered}, asked.remote};
-      work.immediate = asked.immediate;
-      work.options = asked.options;
-      return pair.unsafe_post_write(asked.id, work);
+      return pair.unsafe_post_write(
+          asked.id, with_options(Write{GatherList{asked.gathered}, asked.remote}, asked));
     }
   }
-  Send work{GatherList{asked.gathered}};
-  work.immediate = asked.immediate;
-  work.options = asked.options;
+  auto const work = with_options(Send{GatherList{asked.gathered}}, asked);
   if constexpr (IsAddressed<S>)
     return pair.unsafe_post_send(asked.id, work, *asked.way);
   else
@@ -129,15 +136,11 @@ Result<void> ServiceRun::add(UnsafeBatchOf<S>& batch, Asked const& asked) {
   }
   if constexpr (CanWrite<S>) {
     if (asked.operation == Operation::write) {
-      Write work{GatherList{asked.gathered}, asked.remote};
-      work.immediate = asked.immediate;
-      work.options = asked.options;
-      return batch.add_write(asked.id, work, how);
+      return batch.add_write(
+          asked.id, with_options(Write{GatherList{asked.gathered}, asked.remote}, asked), how);
     }
   }
-  Send work{GatherList{asked.gathered}};
-  work.immediate = asked.immediate;
-  work.options = asked.options;
+  auto const work = with_options(Send{GatherList{asked.gathered}}, asked);
   if constexpr (IsAddressed<S>)
     return batch.add_send(asked.id, work, *asked.way, how);
   else

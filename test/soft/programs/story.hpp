@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What the steps of a program did, and what was wrong first. One thread.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+namespace lend::test {
+
+class Story {
+ public:
+  /// What each step did, a line each.
+  [[nodiscard]] std::string const& story() const noexcept { return story_; }
+
+ protected:
+  /// The first one counts.
+  void complain(std::string text) {
+    if (violation_.empty()) violation_ = std::move(text);
+  }
+  /// `depth`: in how many scopes.
+  void tell(std::string line, std::size_t depth = 0) {
+    story_ += std::string(2 * depth + 2, ' ') + std::move(line) + '\n';
+  }
+  /// The first thing that is wrong, or empty.
+  [[nodiscard]] std::string const& violation() const noexcept { return violation_; }
+
+ private:
+  std::string story_{};
+  std::string violation_{};
+};
+
+}  // namespace lend::test
