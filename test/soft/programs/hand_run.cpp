@@ -215,6 +215,8 @@ void HandRun::settle() {
   Deadline const deadline = within(10s);
   while (!(is_there(0) && is_there(1)) && !deadline.has_passed())
     for (std::size_t at = 0; at < 2; ++at) poll(ends_[at], taken[at]);
+  // A query waits for the device's own thread, which tells of what it has published.
+  check_states();
   for (std::size_t at = 0; at < 2; ++at) poll(ends_[at], taken[at]);
   for (std::size_t at = 0; at < 2; ++at) compare(at, taken[at]);
   for (auto& end : ends_) {
@@ -222,7 +224,6 @@ void HandRun::settle() {
     end.sends.clear();
     end.receives.clear();
   }
-  check_states();
 }
 
 void HandRun::compare(std::size_t at, std::vector<TimedCompletion> const& taken) {

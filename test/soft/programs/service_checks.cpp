@@ -42,6 +42,8 @@ void ServiceRun::settle() {
       is_there &= lane.taken.size() >= lane.told.size();
     });
   }
+  // A query waits for the device's own thread, which tells of what it has published.
+  check_states();
   for_all([&](Lane& lane) { poll(lane); });
   for (std::size_t at = 0; at < 2; ++at) {
     for (auto& lane : ends_[at].lanes) compare(at, lane);
@@ -52,6 +54,9 @@ void ServiceRun::settle() {
     lane.taken.clear();
   });
   check_events();
+}
+
+void ServiceRun::check_states() {
   for (auto& link : links_) {
     auto const wanted = link.is_broken ? QueuePairState::error : QueuePairState::ready_to_send;
     if (pair_of(link).state() != wanted)
@@ -180,7 +185,15 @@ void ServiceRun::check_event(DeviceEvent const& event) {
 }
 
 void ServiceRun::check_events() {
-  while (auto const event = must(events_->poll())) check_event(*event);
+  auto const are_due = [&] {
+    return std::ranges::any_of(ends_, &End::is_low) ||
+           std::ranges::any_of(links_, &Link::has_last_receive);
+  };
+  // There is none for now while the device's own thread holds the lock of a queue pair.
+  for (Deadline const deadline = within(2s);;) {
+    while (auto const event = must(events_->poll())) check_event(*event);
+    if (!are_due() || deadline.has_passed()) break;
+  }
   for (auto& end : ends_)
     if (std::exchange(end.is_low, false)) complain("few receives are left, and no event says so");
   for (auto& link : links_)

@@ -157,6 +157,7 @@ class ServiceRun : public Story {
   void check_wake_up(End& end);
   void check_event(DeviceEvent const& event);
   void check_events();
+  void check_states();
   void check();
 
   [[nodiscard]] bool is_datagram() const noexcept { return program_.service == Service::datagram; }
