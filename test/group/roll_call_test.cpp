@@ -140,7 +140,8 @@ TEST_CASE("a rank that has left is told of, but not as missing: it may have come
   std::array<int, 4> all{};
   must(ranks[2].gather(0, own, std::span<int>{}, within(60s)));
   ranks.erase(ranks.begin() + 2);
-  auto const error = error_of(ranks[0].gather(0, own, all, within(1ms)));
+  auto const error =
+      error_naming(2, ranks[0], [&] { return ranks[0].gather(0, own, all, within(1ms)); });
   CHECK(error == Errc::timed_out);
   CHECK(missing(ranks[0]) == std::vector{1u, 3u});
   CHECK_THAT(error.message(), Catch::Contains("rank 2 left the group"));
@@ -149,7 +150,7 @@ TEST_CASE("a rank that has left is told of, but not as missing: it may have come
 TEST_CASE("of many missing ranks the first are told in full", "[group]") {
   if (connects_slowly()) return;
   auto ranks = group_of(12);
-  auto const error = error_of(ranks[0].barrier(within(1ms)));
+  auto const error = error_naming(11, ranks[0], [&] { return ranks[0].barrier(within(1ms)); });
   CHECK(missing(ranks[0]).size() == 11);
   CHECK_THAT(error.message(), Catch::Contains("rank 8 has not come") &&
                                   Catch::Contains("3 more have not come") &&

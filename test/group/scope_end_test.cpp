@@ -36,7 +36,7 @@ TEST_CASE("bytes of a posted collective are on loan until it is over", "[group]"
   CHECK_THAT(beside.message(), Catch::Contains("allreduce of 24 bytes 1 (") &&
                                    Catch::Contains("posted in a GroupScope"));
   CHECK_FALSE(must(sum_of_all.poll()));
-  auto const late = error_of(sum_of_all.wait(within(1ms)));
+  auto const late = error_of(sum_of_all.wait(within(100ms)));
   CHECK(late == Errc::timed_out);
   CHECK_THAT(late.message(),
              Catch::Contains("rank 1 has not come") && Catch::Contains("wait again"));
