@@ -134,16 +134,19 @@ Loan* BorrowLedger::merged(Loan* one, Loan* other) noexcept {
 
 /// Puts the ring, whose loans are all shared, in order: a merge sort of the list.
 void BorrowLedger::sort() noexcept {
-  Loan* parts[64] = {};  // parts[i]: none, or 2^i loans in order
+  Loan* parts[64];  // parts[i]: null, or 2^i loans in order
+  std::size_t count = 0;
   for (Loan* loan = ends_.next_; loan != &ends_;) {
     Loan* const rest = std::exchange(loan->next_, nullptr);
     std::size_t i = 0;
-    for (; parts[i] != nullptr; ++i) loan = merged(std::exchange(parts[i], nullptr), loan);
+    for (; i < count && parts[i] != nullptr; ++i)
+      loan = merged(std::exchange(parts[i], nullptr), loan);
     parts[i] = loan;
+    count = std::max(count, i + 1);
     loan = rest;
   }
   Loan* loan = nullptr;
-  for (Loan* const part : parts) loan = merged(part, loan);
+  for (std::size_t i = 0; i < count; ++i) loan = merged(parts[i], loan);
 
   ends_.previous_ = ends_.next_ = &ends_;
   while (loan != nullptr) {
@@ -211,7 +214,7 @@ Result<void> BorrowLedger::lend(Loan& loan, ByteRange range, LoanKind kind, Oper
   Lock::take(locked_);
   if ((flags() & retired) != 0) [[unlikely]]
     stop_for_ended_region();
-  if (range.length != 0)
+  if (range.length != 0 && !link_at_once(loan, range, kind))
     if (Loan const* const rival = link_anywhere(loan)) [[unlikely]]
       return refuse(loan, *rival);
   ++holders_;

@@ -44,13 +44,15 @@ std::uint32_t Membership::id_of(std::span<std::uint32_t const> members) noexcept
 }
 
 std::uint32_t Call::signature() const noexcept {
-  Hash hash;
-  hash.add(static_cast<std::uint64_t>(collective));
-  hash.add(root);
-  hash.add(block_bytes);
-  hash.add(op.element_bytes);
-  for (char const letter : op.name) hash.add(static_cast<unsigned char>(letter), 1);
-  return hash.value();
+  std::uint64_t value = static_cast<std::uint64_t>(collective) << 32 | root;
+  // By words, because each call is hashed. High bits of a product depend on all of its factors'.
+  auto const add = [&value](std::uint64_t word) {
+    value = (value ^ value >> 32 ^ word) * 0x9e3779b97f4a7c15;
+  };
+  add(block_bytes);
+  add(op.element_bytes);
+  for (char const letter : op.name) add(static_cast<unsigned char>(letter));
+  return static_cast<std::uint32_t>(value >> 32);
 }
 
 bool Call::goes_on_with(Call const& other) const noexcept {

@@ -3,6 +3,7 @@
 // The thread of the group.
 #include <channel/channel_state.hpp>
 #include <channel/ending.hpp>
+#include <channel/handle_access.hpp>
 #include <group/link.hpp>
 #include <lend/channel/unsafe.hpp>
 #include <verbs/adoption.hpp>
@@ -86,8 +87,10 @@ Result<void> Link::greet() noexcept {
 Result<void> Link::take_arrivals() noexcept {
   if (!channel_) return success();  // the peer may have greeted, but this rank gave up before
   // No more than can have come by now: a peer that sends on and on does not keep this rank here.
-  for (std::size_t left = outstanding_; left > 0; --left) {
+  for (std::size_t left = outstanding_, taken = 0; left > 0; --left, ++taken) {
     std::uint32_t const slot = posted_[oldest_];
+    // That for the first one has found what there is.
+    if (taken != 0 && !channel::HandleAccess::is_worth_a_poll(*receives_[slot])) break;
     LEND_TRY(done, receives_[slot]->poll());
     if (!done) break;
     oldest_ = (oldest_ + 1) % posted_.size();
@@ -115,9 +118,15 @@ std::span<std::byte const> Link::bytes_of(Arrived const& arrival) const noexcept
 }
 
 Result<void> Link::release(std::size_t index) noexcept {
-  std::uint32_t const slot = arrived_[index].slot;
+  LEND_TRYV(post_released());
+  released_ = arrived_[index].slot;
   arrived_.erase(arrived_.begin() + static_cast<std::ptrdiff_t>(index));
-  LEND_TRYV(post_again(slot));
+  return success();
+}
+
+Result<void> Link::post_released() noexcept {
+  if (!released_) return success();
+  LEND_TRYV(post_again(*std::exchange(released_, std::nullopt)));
   ++freed_;
   return tell_freed();
 }
@@ -149,31 +158,32 @@ Result<bool> Link::try_send(Note note, std::span<std::byte const> bytes) noexcep
   return is_posted;
 }
 
-Result<std::optional<std::uint32_t>> Link::send_slot() noexcept {
+Result<bool> Link::has_send_slot() noexcept {
   auto& handle = sends_[next_send_];
-  if (handle) {
-    LEND_TRY(done, handle->poll());
-    if (!done) return std::optional<std::uint32_t>{};
-    handle.reset();
-  }
-  std::uint32_t const slot = next_send_;
-  next_send_ = (next_send_ + 1) % options_.receives();
-  return std::optional{slot};
+  if (!handle) return true;
+  LEND_TRY(done, handle->poll());
+  if (!done) return false;
+  handle.reset();
+  return true;
 }
 
 Result<bool> Link::post(Note note, std::span<std::byte const> bytes) noexcept {
-  LEND_TRY(slot, send_slot());
-  if (!slot) return false;
+  LEND_TRY(has_slot, has_send_slot());
+  if (!has_slot) return false;
   note.freed = freed_;
   note.length = static_cast<std::uint32_t>(bytes.size());
   auto const length = sizeof note + bytes.size();
-  std::byte* const room = place_ + send_at(*slot);
+  std::byte* const room = place_ + send_at(next_send_);
   std::memcpy(room, &note, sizeof note);
   if (!bytes.empty()) std::memcpy(room + sizeof note, bytes.data(), bytes.size());
   // SAFETY: as in post_again().
-  LEND_TRY(handle, unsafe_post_send(*channel_, memory_.gather(send_at(*slot), length)));
-  sends_[*slot].emplace(std::move(handle));
+  LEND_TRY(handle, unsafe_post_send(*channel_, memory_.gather(send_at(next_send_), length)));
+  sends_[next_send_].emplace(std::move(handle));
+  next_send_ = (next_send_ + 1) % options_.receives();
   told_ = freed_;
+  // While the message goes, what the next ones need.
+  LEND_TRYV(post_released());
+  LEND_TRYV(has_send_slot());
   return true;
 }
 

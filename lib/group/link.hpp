@@ -74,7 +74,8 @@ class Link {
   [[nodiscard]] Result<void> take_arrivals() noexcept;
   [[nodiscard]] std::span<Arrived const> arrived() const noexcept { return arrived_; }
   [[nodiscard]] std::span<std::byte const> bytes_of(Arrived const& arrival) const noexcept;
-  /// Done with arrived()[index]: its receive is posted again.
+  /// Done with arrived()[index]: its receive is posted again with the next send or release, so that
+  /// what this message lets the rank do comes first. Of a window's receives one may so be missing.
   [[nodiscard]] Result<void> release(std::size_t index) noexcept;
 
   /// Sends `note` with `bytes`. False: there is no room now; try again when something has come.
@@ -127,8 +128,9 @@ class Link {
   [[nodiscard]] std::size_t answer_at() const noexcept { return send_at(options_.receives()); }
   [[nodiscard]] Result<void> post_receives();
   [[nodiscard]] Result<void> post_again(std::uint32_t slot) noexcept;
-  /// Takes a slot for a send; none if all are under way.
-  [[nodiscard]] Result<std::optional<std::uint32_t>> send_slot() noexcept;
+  [[nodiscard]] Result<void> post_released() noexcept;
+  /// Whether the next slot for a send is free; not if all are under way.
+  [[nodiscard]] Result<bool> has_send_slot() noexcept;
   [[nodiscard]] Result<bool> post(Note note, std::span<std::byte const> bytes) noexcept;
   [[nodiscard]] Result<void> tell_freed() noexcept;
 
@@ -143,6 +145,7 @@ class Link {
   std::size_t oldest_ = 0;                            // in posted_
   std::size_t outstanding_ = 0;
   std::vector<Arrived> arrived_{};
+  std::optional<std::uint32_t> released_{};        // a slot to post again
   std::vector<std::optional<PendingWork>> sends_;  // by slot, in turn
   std::uint32_t next_send_ = 0;
   std::uint32_t sent_ = 0, freed_by_peer_ = 0;                        // parts

@@ -13,24 +13,32 @@ namespace {
 
 using Words = std::array<std::uint64_t, sizeof(Record) / sizeof(std::uint64_t)>;
 
-/// Of all words but the first. Products that do not wait for each other, by odd numbers, so that
-/// one word that differs always shows; zeros are no record.
+/// Of each word in the checksum. They are odd, so that one word that differs always shows.
+constexpr Words factors = [] {
+  Words odd{};
+  std::uint64_t factor = 0x9e3779b97f4a7c15;
+  for (auto& each : odd) each = std::exchange(factor, factor + 0xd1b54a32d192ed02);
+  return odd;
+}();
+
+// What calls of one team at one place change.
+constexpr std::size_t words_of_call =
+    (offsetof(Record, teams) + sizeof(Record::Entered) - 1) / sizeof(std::uint64_t) + 1;
+
+/// Of all words but the first. Zeros are no record.
 std::uint64_t checksum_of(Words const& words) noexcept {
-  std::uint64_t sum = 1, factor = 0x9e3779b97f4a7c15;
-  for (std::size_t i = 1; i < words.size(); ++i) {
-    sum += words[i] * factor;
-    factor += 0xd1b54a32d192ed02;
-  }
+  std::uint64_t sum = 1;
+  for (std::size_t i = 1; i < words.size(); ++i) sum += words[i] * factors[i];
   return sum;
 }
 
-/// Word by word, so that a device never reads a part of one.
+/// One word, so that a device never reads a part of it.
 ///
 /// A device of the same process reads as another thread would. That race is meant, and what it can
 /// bring is found by the checksum; the sanitizer is not to see it.
-[[gnu::no_sanitize_thread]] void store(std::byte* target, Words const& words) noexcept {
-  auto* const place = reinterpret_cast<std::uint64_t volatile*>(target);
-  for (std::size_t i = 0; i < words.size(); ++i) place[i] = words[i];
+[[gnu::no_sanitize_thread]] void store(std::byte* target, std::size_t index,
+                                       std::uint64_t word) noexcept {
+  reinterpret_cast<std::uint64_t volatile*>(target)[index] = word;
 }
 
 }  // namespace
@@ -73,9 +81,13 @@ std::optional<Record> Record::from(std::span<std::byte const> bytes) noexcept {
 Result<OwnRecord> OwnRecord::create(ProtectionDomain const& domain, std::size_t room_bytes) {
   LEND_TRY(memory, domain.unsafe_allocate_exposed(sizeof(Record) + room_bytes, RemoteAccess::read));
   LEND_TRY(bytes, memory.mutable_bytes());
-  OwnRecord record{std::move(memory), bytes.data()};
-  record.publish();
-  return record;
+  return OwnRecord{std::move(memory), bytes.data()};
+}
+
+OwnRecord::OwnRecord(MemoryRegion memory, std::byte* place) noexcept
+    : memory_{std::move(memory)}, place_{place} {
+  published_[0] = checksum_of(published_);  // of a record that says nothing yet
+  for (std::size_t i = 0; i < published_.size(); ++i) store(place_, i, published_[i]);
 }
 
 void OwnRecord::enter(Membership const& team, Call const& call) noexcept {
@@ -90,7 +102,9 @@ void OwnRecord::enter(Membership const& team, Call const& call) noexcept {
   record_.collective = call.collective;
   record_.state = Record::State::in_call;
   record_.awaited = awaited_ = 0;
+  auto changed = words_of_call;
   if (std::exchange(file_, call.where.file) != call.where.file) {
+    changed = published_.size();
     std::string_view file{file_};
     file.remove_prefix(file.size() - std::min(file.size(), record_.file.size()));
     auto const rest = std::ranges::copy(file, record_.file.begin()).out;
@@ -99,17 +113,18 @@ void OwnRecord::enter(Membership const& team, Call const& call) noexcept {
 
   auto& teams = record_.teams;
   if (teams.front().team != team.id) {
+    changed = published_.size();
     auto place = std::ranges::find(teams, team.id, &Record::Entered::team);
     if (place == teams.end()) --place;  // that was used longest ago
     std::rotate(teams.begin(), place, place + 1);
   }
   teams.front() = {team.id, team.number};
-  publish();
+  publish(changed);
 }
 
 void OwnRecord::set(Record::State state) noexcept {
   record_.state = state;
-  publish();
+  publish(words_of_call);
 }
 
 void OwnRecord::set_awaited(std::uint32_t rank) noexcept {
@@ -122,14 +137,22 @@ void OwnRecord::set_missing(std::span<std::uint32_t const> ranks) noexcept {
 }
 
 void OwnRecord::tell_awaited(std::uint32_t awaited) noexcept {
-  if (std::exchange(record_.awaited, awaited) != awaited) publish();
+  if (std::exchange(record_.awaited, awaited) != awaited) publish(words_of_call);
 }
 
-void OwnRecord::publish() noexcept {
-  Words words;
-  std::memcpy(words.data(), &record_, sizeof words);
-  record_.checksum = words[0] = checksum_of(words);
-  store(place_, words);
+void OwnRecord::publish(std::size_t end) noexcept {
+  auto const* const bytes = reinterpret_cast<std::byte const*>(&record_);
+  std::uint64_t sum = published_[0];
+  for (std::size_t i = 1; i < end; ++i) {
+    std::uint64_t word;
+    std::memcpy(&word, bytes + i * sizeof word, sizeof word);
+    if (word == published_[i]) continue;
+    sum += (word - published_[i]) * factors[i];
+    published_[i] = word;
+    store(place_, i, word);
+  }
+  published_[0] = sum;
+  store(place_, 0, sum);
 }
 
 }  // namespace lend::group

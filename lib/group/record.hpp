@@ -41,9 +41,9 @@ struct Record {
   std::uint16_t team_size = 0;  ///< 0: the whole group
   Collective collective{};
   State state{};
-  std::array<char, 36> file{};     ///< the end of its name, padded with zeros
   std::uint32_t awaited = 0;       ///< 0: not known; 2 · rank + 2, and 1 more if it is missing
   std::array<Entered, 7> teams{};  ///< used last, the latest first
+  std::array<char, 36> file{};     ///< the end of its name, padded with zeros
 
   /// Whether it had entered this call, or one after. Nothing: it cannot be told.
   [[nodiscard]] std::optional<bool> has_entered(std::uint32_t id,
@@ -84,16 +84,19 @@ class OwnRecord {
   void set_missing(std::span<std::uint32_t const> ranks) noexcept;
 
  private:
-  OwnRecord(MemoryRegion memory, std::byte* place) noexcept
-      : memory_{std::move(memory)}, place_{place} {}
+  using Words = std::array<std::uint64_t, sizeof(Record) / sizeof(std::uint64_t)>;
+
+  OwnRecord(MemoryRegion memory, std::byte* place) noexcept;
   void tell_awaited(std::uint32_t awaited) noexcept;
-  void publish() noexcept;
+  /// Stores the words before `end` that have changed, and the checksum.
+  void publish(std::size_t end) noexcept;
 
   MemoryRegion memory_;
   std::byte* place_;            // in it
   char const* file_ = nullptr;  // whose name is in the record
   std::uint32_t awaited_ = 0;   // as in the record, without what is missing
   Record record_{};
+  Words published_{};  // what `place_` has
 };
 
 }  // namespace lend::group

@@ -51,15 +51,16 @@ void add_reduce(Ranks ranks, std::uint32_t root, std::uint16_t round, std::vecto
     steps.push_back({Kind::combine, Place::accumulator, ranks.rank + far});
 }
 
-/// Of N ranks the first 2 · (N − 2^m) go in pairs of neighbours: the odd one gives its values to
-/// the even one before, and gets the result from it after. The 2^m others exchange in m rounds with
-/// the one whose place differs in one bit. The lower one's values come first, so that both compute
-/// the same bits.
+/// Of N ranks the first 2 · (N − 2^m) go in pairs of neighbours: in a first round the odd one gives
+/// its values to the even one before, and in a last one gets the result from it. Between, 2^m ranks
+/// exchange in m rounds with the one whose place differs in one bit. The lower one's values come
+/// first, so that both compute the same bits.
 void add_allreduce(Ranks ranks, std::uint16_t round, std::vector<Step>& steps) {
   std::uint32_t const places = std::bit_floor(ranks.size), pairs = ranks.size - places;
   auto const middle = static_cast<std::uint16_t>(std::bit_width(places) - 1);
   bool const is_paired = ranks.rank < 2 * pairs;
   bool const is_even = ranks.rank % 2 == 0;
+  if (pairs == 0) ++round;  // there is neither the first one nor the last
   if (round == 0 || round == middle + 1) {
     if (!is_paired) return;
     bool const gives = (round == 0) != is_even;
@@ -123,7 +124,8 @@ std::uint16_t rounds_of(Collective collective, std::uint32_t size) noexcept {
     case Collective::broadcast: return doublings(size);
     case Collective::reduce: return static_cast<std::uint16_t>(doublings(size) + 1);
     case Collective::allreduce:
-      return static_cast<std::uint16_t>(std::bit_width(std::bit_floor(size)) + 1);
+      return static_cast<std::uint16_t>(std::bit_width(size) - 1 +
+                                        (std::has_single_bit(size) ? 0 : 2));
     default: return 1;
   }
 }

@@ -90,7 +90,7 @@ void UnderWay::begin_piece() noexcept {
 void UnderWay::begin_round() noexcept {
   steps_.clear();
   if (round_ < rounds_) add_steps();
-  is_done_.assign(steps_.size(), false);
+  is_done_.assign(steps_.size(), 0);
 }
 
 void UnderWay::add_steps() noexcept {
@@ -121,7 +121,7 @@ void UnderWay::end_piece() noexcept {
 
 std::uint32_t UnderWay::awaited() const noexcept {
   if (is_long_) return rank_of(long_call_.awaited().value_or(team_->ranks.rank));
-  auto const step = std::ranges::find(is_done_, false) - is_done_.begin();
+  auto const step = std::ranges::find(is_done_, 0) - is_done_.begin();
   return rank_of(steps_[static_cast<std::size_t>(step)].peer);
 }
 

@@ -67,8 +67,8 @@ class UnderWay {
   [[nodiscard]] bool is_over() const noexcept { return piece_ == pieces_; }
   /// Of the round. Its peers are ranks of the team.
   [[nodiscard]] std::span<Step const> steps() const noexcept { return steps_; }
-  [[nodiscard]] bool is_done(std::size_t step) const noexcept { return is_done_[step]; }
-  void set_done(std::size_t step) noexcept { is_done_[step] = true; }
+  [[nodiscard]] bool is_done(std::size_t step) const noexcept { return is_done_[step] != 0; }
+  void set_done(std::size_t step) noexcept { is_done_[step] = 1; }
   /// Once all steps are done.
   void next_round() noexcept;
   /// The peer of the first step that is not done: a rank of the group.
@@ -149,8 +149,8 @@ class UnderWay {
   std::uint32_t blocks_per_message_ = 1;  // of Hops
   Relay relay_{};
   std::vector<Step> steps_{};
-  std::vector<bool> is_done_{};
-  AlignedBytes accumulator_, theirs_;  // a piece each
+  std::vector<std::uint8_t> is_done_{};  // by step
+  AlignedBytes accumulator_, theirs_;    // a piece each
   LongCall long_call_;
   bool is_long_ = false;
   bool is_accumulating_ = false;  // there is something in it
