@@ -75,6 +75,7 @@ Result<void> GroupState::prepare_link(std::uint32_t rank, RemoteRegion const& re
   ChannelOptions channel;
   channel.queue_pair.send_depth = link.receives() + 1 + Stage::shelves;  // and its record is read
   channel.queue_pair.receive_depth = link.receives();
+  channel.queue_pair.ack_timeout = options_.ack_timeout;
   channel.keep_alive = options_.keep_alive;
   channel.wait_set = &set_;
   channel.tag = rank;

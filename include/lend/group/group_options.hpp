@@ -30,6 +30,9 @@ struct GroupOptions {
   Wait wait = Wait::adaptive;
   /// How soon a rank that waits learns that another has died; 0: never.
   std::chrono::nanoseconds keep_alive = std::chrono::seconds{1};
+  /// As QueuePairOptions::ack_timeout. A rank whose device answers nothing for about seven times
+  /// this is lost: give more where devices are software and wait for a CPU.
+  std::chrono::nanoseconds ack_timeout = QueuePairOptions{}.ack_timeout;
   /// The same at all ranks.
   GroupLinks links = GroupLinks::by_size;
   /// Connects the ranks of iWARP devices, which need it: cm_group_connector() of
