@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Receives are posted again in the order in which they are released; sends use their slots in turn.
 // The thread of the group.
+#include <base/copy_bytes.hpp>
 #include <channel/channel_state.hpp>
 #include <channel/ending.hpp>
 #include <channel/handle_access.hpp>
@@ -175,7 +176,7 @@ Result<bool> Link::post(Note note, std::span<std::byte const> bytes) noexcept {
   auto const length = sizeof note + bytes.size();
   std::byte* const room = place_ + send_at(next_send_);
   std::memcpy(room, &note, sizeof note);
-  if (!bytes.empty()) std::memcpy(room + sizeof note, bytes.data(), bytes.size());
+  base::copy_bytes({room + sizeof note, bytes.size()}, bytes);
   // SAFETY: as in post_again().
   LEND_TRY(handle, unsafe_post_send(*channel_, memory_.gather(send_at(next_send_), length)));
   sends_[next_send_].emplace(std::move(handle));

@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the group.
+#include <base/copy_bytes.hpp>
 #include <group/long_call.hpp>
 #include <verbs/region_state.hpp>
 
 #include <algorithm>
-#include <cstring>
 
 namespace lend::group {
 
 namespace {
 
 using LongKind = LongStep::Kind;
-
-void copy_values(std::span<std::byte> into, std::span<std::byte const> from) noexcept {
-  if (!from.empty()) std::memcpy(into.data(), from.data(), from.size());
-}
 
 /// Whether elements of that many bytes may lie there: none asks for more than the largest power of
 /// two that divides its size.
@@ -91,9 +87,9 @@ std::span<std::byte> LongCall::on_shelf(Lane const& lane, LongStep const& step) 
 
 void LongCall::move(Lane& lane, LongStep const& step) noexcept {
   switch (step.kind) {
-    case LongKind::keep: return copy_values(out(lane, step), own(lane, step));
-    case LongKind::show: return copy_values(on_shelf(lane, step), own(lane, step));
-    case LongKind::take: return copy_values(out(lane, step), on_shelf(lane, step));
+    case LongKind::keep: return base::copy_bytes(out(lane, step), own(lane, step));
+    case LongKind::show: return base::copy_bytes(on_shelf(lane, step), own(lane, step));
+    case LongKind::take: return base::copy_bytes(out(lane, step), on_shelf(lane, step));
     default: return combine_own(lane, step);
   }
 }
@@ -117,9 +113,9 @@ void LongCall::take(Lane& lane, LongStep const& step) noexcept {
   if (is_for_caller(step)) return;
   auto const length = cut_.on_shelf(lane.piece, step.from).length;
   if (step.kind == LongKind::read)
-    copy_values(out(lane, step), {stage_->place(lane.shelf), length});
+    base::copy_bytes(out(lane, step), {stage_->place(lane.shelf), length});
   else if (step.kind == LongKind::pass_on)
-    copy_values(out(lane, step), on_shelf(lane, step));
+    base::copy_bytes(out(lane, step), on_shelf(lane, step));
   else if (lane.is_accumulating)
     combine(lane, step, {stage_->place(lane.shelf), length});
   lane.is_accumulating |= step.kind == LongKind::combine;
@@ -134,11 +130,11 @@ void LongCall::combine(Lane& lane, LongStep const& step, Bytes from) noexcept {
 void LongCall::combine_own(Lane& lane, LongStep const& step) noexcept {
   auto values = own(lane, step);
   if (!lane.is_accumulating) {
-    copy_values(on_shelf(lane, step), values);
+    base::copy_bytes(on_shelf(lane, step), values);
   } else {
     if (!is_aligned(values.data(), call_->op.element_bytes)) {
       // No step before this one is reading to the place: they are done in their order.
-      copy_values({stage_->place(lane.shelf), values.size()}, values);
+      base::copy_bytes({stage_->place(lane.shelf), values.size()}, values);
       values = {stage_->place(lane.shelf), values.size()};
     }
     combine(lane, step, values);

@@ -3,11 +3,11 @@
 // each. The thread of the group.
 #pragma once
 
+#include <base/copy_bytes.hpp>
 #include <group/schedule.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <vector>
 
@@ -31,7 +31,7 @@ class Relay {
   void pack(Step::Slots const& slots) noexcept {
     if (slots.bit < 0 || piece_ == 0) return;
     for (std::uint32_t i = 0; i < slots.count; ++i)
-      std::memcpy(packed_.data() + i * piece_, slot(slots.at(i)).data(), piece_);
+      base::copy_bytes(std::span{packed_}.subspan(i * piece_, piece_), slot(slots.at(i)));
   }
   /// What it sends, or as many bytes.
   [[nodiscard]] std::span<std::byte const> message(Step::Slots const& slots) const noexcept {
@@ -43,7 +43,7 @@ class Relay {
   void put(Step::Slots const& slots, std::span<std::byte const> theirs) noexcept {
     if (piece_ == 0) return;
     for (std::uint32_t i = 0; i < slots.count; ++i)
-      std::memcpy(slot(slots.at(i)).data(), theirs.data() + i * piece_, piece_);
+      base::copy_bytes(slot(slots.at(i)), theirs.subspan(i * piece_, piece_));
   }
 
  private:

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Between the caller's values and the slots of the Relay: before the first round of a piece, and
 // after its last. The thread of the group.
+#include <base/copy_bytes.hpp>
 #include <group/under_way.hpp>
 
 #include <algorithm>
-#include <cstring>
 
 namespace lend::group {
 
@@ -54,12 +54,12 @@ void UnderWay::end_relay() noexcept {
 
 void UnderWay::copy_to_relay(std::uint32_t slot, std::uint32_t block) noexcept {
   auto const piece = piece_of({.place = Step::Place::in, .block = block});
-  if (!piece.empty()) std::memcpy(relay_.slot(slot).data(), piece.data(), piece.size());
+  base::copy_bytes(relay_.slot(slot).first(piece.size()), piece);
 }
 
 void UnderWay::copy_from_relay(std::uint32_t slot, std::uint32_t block) noexcept {
   auto const place = place_of({.place = Step::Place::out, .block = block});
-  if (!place.empty()) std::memcpy(place.data(), relay_.slot(slot).data(), place.size());
+  base::copy_bytes(place, relay_.slot(slot).first(place.size()));
 }
 
 }  // namespace lend::group

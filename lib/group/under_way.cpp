@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the group.
+#include <base/copy_bytes.hpp>
 #include <group/under_way.hpp>
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 #include <utility>
 
 namespace lend::group {
-
-namespace {
-
-void copy(std::span<std::byte> into, std::span<std::byte const> from) noexcept {
-  if (!from.empty()) std::memcpy(into.data(), from.data(), from.size());
-}
-
-}  // namespace
 
 UnderWay::UnderWay(GroupOptions const& options, Stage& stage)
     : message_bytes_{options.message_bytes},
@@ -58,17 +50,17 @@ void UnderWay::keep_own_part() noexcept {
   auto const own = rank * call_.block_bytes;
   switch (call_.collective) {
     case Collective::gather:
-      if (rank == call_.root) copy(call_.out.subspan(own), call_.in);
+      if (rank == call_.root) base::copy_bytes(call_.out.subspan(own), call_.in);
       break;
     case Collective::scatter:
-      if (rank == call_.root) copy(call_.out, call_.in.subspan(own, call_.block_bytes));
+      if (rank == call_.root) base::copy_bytes(call_.out, call_.in.subspan(own, call_.block_bytes));
       break;
-    case Collective::allgather: copy(call_.out.subspan(own), call_.in); break;
+    case Collective::allgather: base::copy_bytes(call_.out.subspan(own), call_.in); break;
     case Collective::all_to_all:
-      copy(call_.out.subspan(own), call_.in.subspan(own, call_.block_bytes));
+      base::copy_bytes(call_.out.subspan(own), call_.in.subspan(own, call_.block_bytes));
       break;
     case Collective::reduce_scatter:
-      if (size == 1) copy(call_.out, call_.in);
+      if (size == 1) base::copy_bytes(call_.out, call_.in);
       break;
     default: break;
   }
@@ -81,7 +73,7 @@ void UnderWay::begin_piece() noexcept {
   is_accumulating_ = has_own;
   if (has_own) {
     auto const own = piece_of({.place = Step::Place::in});
-    copy(accumulator_.first(own.size()), own);
+    base::copy_bytes(accumulator_.first(own.size()), own);
   }
   if (is_relayed()) begin_relay();
   begin_round();
@@ -116,7 +108,7 @@ void UnderWay::end_piece() noexcept {
       call_.collective == Collective::reduce_scatter;
   if (!has_result || !is_accumulating_) return;
   auto const place = place_of({.place = Step::Place::out});
-  copy(place, accumulator_.first(place.size()));
+  base::copy_bytes(place, accumulator_.first(place.size()));
 }
 
 std::uint32_t UnderWay::awaited() const noexcept {
@@ -162,7 +154,7 @@ void UnderWay::take(Step const& step, std::span<std::byte const> theirs) noexcep
   if (step.place == Step::Place::relay)
     relay_.put(step.slots, theirs);
   else if (step.kind == Step::Kind::receive)
-    copy(place_of(step), theirs);
+    base::copy_bytes(place_of(step), theirs);
   else
     combine(step.kind, theirs);
 }
@@ -170,11 +162,11 @@ void UnderWay::take(Step const& step, std::span<std::byte const> theirs) noexcep
 void UnderWay::combine(Step::Kind kind, std::span<std::byte const> theirs) noexcept {
   auto const elements = theirs.size() / call_.op.element_bytes;
   if (!std::exchange(is_accumulating_, true)) {
-    copy(accumulator_.first(theirs.size()), theirs);
+    base::copy_bytes(accumulator_.first(theirs.size()), theirs);
     return;
   }
   // Copied, because the operation may want aligned elements.
-  copy(theirs_.first(theirs.size()), theirs);
+  base::copy_bytes(theirs_.first(theirs.size()), theirs);
   if (kind == Step::Kind::combine_reverse) std::swap(accumulator_, theirs_);
   call_.op.combine(call_.op.op, accumulator_.first(theirs.size()).data(),
                    theirs_.first(theirs.size()).data(), elements);

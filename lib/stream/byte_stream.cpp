@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // One thread at a time.
+#include <base/copy_bytes.hpp>
 #include <base/giving_up.hpp>
 #include <lend/stream/byte_stream.hpp>
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <utility>
 
 namespace lend {
@@ -15,7 +15,7 @@ namespace {
 /// As many as fit.
 std::size_t copy_into(std::span<std::byte> room, std::span<std::byte const> bytes) noexcept {
   auto const count = std::min(room.size(), bytes.size());
-  if (count > 0) std::memcpy(room.data(), bytes.data(), count);
+  base::copy_bytes(room.first(count), bytes.first(count));
   return count;
 }
 

@@ -70,6 +70,22 @@ TEST_CASE("an ordered copy moves exactly its bytes at every alignment", "[soft]"
       }
 }
 
+TEST_CASE("a long ordered copy moves exactly its bytes where string moves are slow, too",
+          "[soft]") {
+  constexpr std::size_t page = 4096, length = (64u << 10) + 200;
+  auto const source = numbered(length + page);
+  auto const begin = reinterpret_cast<std::uintptr_t>(source.data()) % page;
+  for (std::size_t const behind : {0u, 3u, 16u, 63u, 64u}) {
+    std::vector<std::byte> target(length + 3 * page);
+    auto const at = page + begin + behind - reinterpret_cast<std::uintptr_t>(target.data()) % page;
+    copy_in_order(target.data() + at, source.data(), length);
+    auto const end = target.begin() + static_cast<std::ptrdiff_t>(at + length);
+    REQUIRE(std::memcmp(target.data() + at, source.data(), length) == 0);
+    REQUIRE(std::count(target.begin(), end - length, std::byte{}) == std::ptrdiff_t(at));
+    REQUIRE(std::count(end, target.end(), std::byte{}) == target.end() - end);
+  }
+}
+
 TEST_CASE("random lists of extents are copied whole, mapped, attached or mixed", "[soft]") {
   for (auto const seed : lend::test::seeds(300)) {
     INFO("LEND_TEST_SEED=" << seed);

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
+#include <base/copy_bytes.hpp>
 #include <base/poison.hpp>
 
 #include <algorithm>
@@ -19,7 +20,6 @@
 namespace lend::soft {
 namespace {
 
-constexpr std::size_t block = 64;
 using Vector [[gnu::vector_size(16)]] = long long;
 static_assert(sizeof(Vector) == 2 * word_bytes);
 
@@ -32,28 +32,8 @@ void fence_stores() noexcept {
 #endif
 }
 
-// Beyond, memcpy, whose stores pass the caches by; but AddressSanitizer has its own.
+// Beyond, memcpy, whose stores may pass the caches by; but AddressSanitizer has its own.
 constexpr std::size_t by_blocks_max = base::can_poison ? SIZE_MAX : 64u << 10;
-
-/// Copies whole blocks of 64 bytes, ascending. Not by memcpy, which from 2 KiB on may use string
-/// moves: where the target lies up to 63 bytes behind the source modulo 4096, as memory of malloc()
-/// and of mmap() does, some CPUs need 25 times as long for them.
-/// Source: measured on AMD family 25 with glibc 2.36.
-[[gnu::no_sanitize_address]] void copy_blocks(std::byte* target, std::byte const* source,
-                                              std::size_t length) noexcept {
-  constexpr auto size = sizeof(Vector);
-  for (; length > 0; length -= block, target += block, source += block) {
-    Vector a, b, c, d;
-    std::memcpy(&a, source, size);
-    std::memcpy(&b, source + size, size);
-    std::memcpy(&c, source + 2 * size, size);
-    std::memcpy(&d, source + 3 * size, size);
-    std::memcpy(target, &a, size);
-    std::memcpy(target + size, &b, size);
-    std::memcpy(target + 2 * size, &c, size);
-    std::memcpy(target + 3 * size, &d, size);
-  }
-}
 
 /// Whole aligned words, ascending; the last one in a store of its own.
 [[gnu::no_sanitize_address]] inline void copy_words(std::byte* target, std::byte const* source,
@@ -166,9 +146,9 @@ bool none_mapped(Extents const& extents) noexcept {
     target += head;
     source += head;
     body -= head;
-    if (body <= by_blocks_max) {
-      auto const blocks = body / block * block;
-      copy_blocks(target, source, blocks);
+    if (body <= by_blocks_max || base::are_string_moves_slow(target, source)) {
+      auto const blocks = body / base::copied_block * base::copied_block;
+      base::copy_blocks(target, source, blocks);
       target += blocks;
       source += blocks;
       body -= blocks;
@@ -191,7 +171,8 @@ bool none_mapped(Extents const& extents) noexcept {
 [[gnu::no_sanitize_address]] void copy_bytes_in_order(std::byte* target, std::byte const* source,
                                                       std::size_t length) noexcept {
   // Most short messages: without the rest's registers.
-  if ((reinterpret_cast<std::uintptr_t>(target) | length) % word_bytes == 0 && length <= block)
+  if ((reinterpret_cast<std::uintptr_t>(target) | length) % word_bytes == 0 &&
+      length <= base::copied_block)
     return copy_words(target, source, length);
   copy_any(target, source, length);
 }
