@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Copies long messages. Any thread.
 //
-// From 2 KiB to some 512 KiB memcpy() may use string moves. Where the target lies up to 63 bytes
-// behind the source modulo 4096, as memory of malloc() and of mmap() does, some CPUs need 25 times
-// as long for them. Source: measured on AMD family 25 with glibc 2.36.
+// From 2 KiB on memcpy() may use string moves, until its stores pass the caches by. Where the target
+// lies up to 63 bytes behind the source modulo 4096, as memory of malloc() and of mmap() does, some
+// CPUs need 25 times as long for them. Source: measured on AMD family 25 with glibc 2.36.
 #pragma once
 
 #include <base/poison.hpp>
@@ -43,8 +43,8 @@ inline constexpr std::size_t copied_block = 64;
   }
 }
 
-/// As memcpy(), but slow nowhere.
-/// Shape:   `into` is as long as `from`, and elsewhere.
+/// As memcpy(), but without string moves where they are slow.
+/// Shape:   `into` is at least as long as `from`, and elsewhere.
 inline void copy_bytes(std::span<std::byte> into, std::span<std::byte const> from) noexcept {
   std::size_t blocks = 0;
   // Where bytes may be poisoned, memcpy() finds out.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: long copies move exactly their bytes, and take as long where string moves are slow as
-// elsewhere. Method: every alignment of both ends; the fastest of some copies, beside another one's.
+// elsewhere. Method: all alignments of both ends; the fastest of some copies beside another one's.
 #include <base/copy_bytes.hpp>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using namespace lend::base;
 
 constexpr std::size_t page = 4096;
 
-/// `length` bytes that begin so far into a page, with room of a block at each side.
+/// `length` bytes that begin so far into a page, with room at each side.
 class Placed {
  public:
   Placed(std::size_t begin, std::size_t length)
