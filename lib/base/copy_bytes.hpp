@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Copies long messages. Any thread.
 //
-// From 2 KiB on memcpy() may use string moves, until its stores pass the caches by. Where the target
-// lies up to 63 bytes behind the source modulo 4096, as memory of malloc() and of mmap() does, some
-// CPUs need 25 times as long for them. Source: measured on AMD family 25 with glibc 2.36.
+// From 2 KiB on memcpy() may use string moves, until its stores pass the caches by. Where the
+// target lies up to 63 bytes behind the source modulo 4096, as memory of malloc() and of mmap()
+// does, some CPUs need 25 times as long for them. Source: measured on AMD family 25 with glibc
+// 2.36.
 #pragma once
 
 #include <base/poison.hpp>

@@ -44,11 +44,12 @@ std::uint32_t Membership::id_of(std::span<std::uint32_t const> members) noexcept
 }
 
 std::uint32_t Call::signature() const noexcept {
-  std::uint64_t value = static_cast<std::uint64_t>(collective) << 32 | root;
+  std::uint64_t value = 0;
   // By words, because each call is hashed. High bits of a product depend on all of its factors'.
   auto const add = [&value](std::uint64_t word) {
     value = (value ^ value >> 32 ^ word) * 0x9e3779b97f4a7c15;
   };
+  add(static_cast<std::uint64_t>(collective) << 32 | root);
   add(block_bytes);
   add(op.element_bytes);
   for (char const letter : op.name) add(static_cast<unsigned char>(letter));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Receives are posted again in the order in which they are released; sends use their slots in turn.
-// The thread of the group.
+// A receive is posted again after its message was released, which may be one message later; sends
+// use their slots in turn. The thread of the group.
 #include <base/copy_bytes.hpp>
 #include <channel/channel_state.hpp>
 #include <channel/ending.hpp>
@@ -90,7 +90,7 @@ Result<void> Link::take_arrivals() noexcept {
   // No more than can have come by now: a peer that sends on and on does not keep this rank here.
   for (std::size_t left = outstanding_, taken = 0; left > 0; --left, ++taken) {
     std::uint32_t const slot = posted_[oldest_];
-    // That for the first one has found what there is.
+    // The poll for the first one has asked the queue, or had no need to.
     if (taken != 0 && !channel::HandleAccess::is_worth_a_poll(*receives_[slot])) break;
     LEND_TRY(done, receives_[slot]->poll());
     if (!done) break;
@@ -119,9 +119,12 @@ std::span<std::byte const> Link::bytes_of(Arrived const& arrival) const noexcept
 }
 
 Result<void> Link::release(std::size_t index) noexcept {
-  LEND_TRYV(post_released());
-  released_ = arrived_[index].slot;
+  std::uint32_t const slot = arrived_[index].slot;
   arrived_.erase(arrived_.begin() + static_cast<std::ptrdiff_t>(index));
+  LEND_TRYV(post_released());
+  released_ = slot;
+  // The peer learns of each half a window without delay.
+  if (freed_ + 1 - told_ >= options_.window / 2) return post_released();
   return success();
 }
 

@@ -75,7 +75,7 @@ class Link {
   [[nodiscard]] std::span<Arrived const> arrived() const noexcept { return arrived_; }
   [[nodiscard]] std::span<std::byte const> bytes_of(Arrived const& arrival) const noexcept;
   /// Done with arrived()[index]: its receive is posted again with the next send or release, so that
-  /// what this message lets the rank do comes first. Of a window's receives one may so be missing.
+  /// what this message lets the rank do comes first; but at once where the peer must learn of it.
   [[nodiscard]] Result<void> release(std::size_t index) noexcept;
 
   /// Sends `note` with `bytes`. False: there is no room now; try again when something has come.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: no byte of a collective is copied more often than it must be. Method: this program's
-// memcpy() counts; what the soft device moves in blocks of up to 64 KiB is not counted.
+// memcpy() counts; what the soft device moves in blocks of up to 64 KiB is not counted. All values
+// begin at pages, so that groups copy them by memcpy() (base/copy_bytes.hpp).
 #include "group/scope_ranks.hpp"
 #include "support/copy_counter.hpp"
 
