@@ -88,7 +88,7 @@ Result<void> Link::greet() noexcept {
 Result<void> Link::take_arrivals() noexcept {
   if (!channel_) return success();  // the peer may have greeted, but this rank gave up before
   // No more than can have come by now: a peer that sends on and on does not keep this rank here.
-  for (std::size_t left = outstanding_, taken = 0; left > 0; --left, ++taken) {
+  for (std::size_t taken = 0, most = outstanding_; taken < most; ++taken) {
     std::uint32_t const slot = posted_[oldest_];
     // The poll for the first one has asked the queue, or had no need to.
     if (taken != 0 && !channel::HandleAccess::is_worth_a_poll(*receives_[slot])) break;
@@ -162,7 +162,7 @@ Result<bool> Link::try_send(Note note, std::span<std::byte const> bytes) noexcep
   return is_posted;
 }
 
-Result<bool> Link::has_send_slot() noexcept {
+Result<bool> Link::free_send_slot() noexcept {
   auto& handle = sends_[next_send_];
   if (!handle) return true;
   LEND_TRY(done, handle->poll());
@@ -172,8 +172,8 @@ Result<bool> Link::has_send_slot() noexcept {
 }
 
 Result<bool> Link::post(Note note, std::span<std::byte const> bytes) noexcept {
-  LEND_TRY(has_slot, has_send_slot());
-  if (!has_slot) return false;
+  LEND_TRY(is_free, free_send_slot());
+  if (!is_free) return false;
   note.freed = freed_;
   note.length = static_cast<std::uint32_t>(bytes.size());
   auto const length = sizeof note + bytes.size();
@@ -187,7 +187,7 @@ Result<bool> Link::post(Note note, std::span<std::byte const> bytes) noexcept {
   told_ = freed_;
   // While the message goes, what the next ones need.
   LEND_TRYV(post_released());
-  LEND_TRYV(has_send_slot());
+  LEND_TRYV(free_send_slot());
   return true;
 }
 

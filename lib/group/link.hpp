@@ -129,8 +129,8 @@ class Link {
   [[nodiscard]] Result<void> post_receives();
   [[nodiscard]] Result<void> post_again(std::uint32_t slot) noexcept;
   [[nodiscard]] Result<void> post_released() noexcept;
-  /// Whether the next slot for a send is free; not if all are under way.
-  [[nodiscard]] Result<bool> has_send_slot() noexcept;
+  /// Frees the next slot for a send if its last one is over. False: all are under way.
+  [[nodiscard]] Result<bool> free_send_slot() noexcept;
   [[nodiscard]] Result<bool> post(Note note, std::span<std::byte const> bytes) noexcept;
   [[nodiscard]] Result<void> tell_freed() noexcept;
 

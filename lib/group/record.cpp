@@ -11,7 +11,7 @@ namespace lend::group {
 
 namespace {
 
-using Words = std::array<std::uint64_t, sizeof(Record) / sizeof(std::uint64_t)>;
+using Words = Record::Words;
 
 /// Of each word in the checksum. They are odd, so that one word that differs always shows.
 constexpr Words factors = [] {

@@ -34,6 +34,8 @@ struct Record {
     bool is_missing = false;  ///< it had not entered the call when this rank looked
   };
 
+  using Words = std::array<std::uint64_t, 16>;
+
   std::uint64_t checksum = 0;  ///< of the rest: a reader finds out that it read half of a change
   std::uint32_t team = 0, number = 0;
   std::uint64_t call_bytes = 0;
@@ -57,7 +59,7 @@ struct Record {
   /// As it was read. Nothing if it was written meanwhile, or is no record.
   [[nodiscard]] static std::optional<Record> from(std::span<std::byte const> bytes) noexcept;
 };
-static_assert(sizeof(Record) == 128);
+static_assert(sizeof(Record) == sizeof(Record::Words));
 
 /// The record of this rank, in memory that peers may read, and behind it room for other things that
 /// they may.
@@ -84,8 +86,6 @@ class OwnRecord {
   void set_missing(std::span<std::uint32_t const> ranks) noexcept;
 
  private:
-  using Words = std::array<std::uint64_t, sizeof(Record) / sizeof(std::uint64_t)>;
-
   OwnRecord(MemoryRegion memory, std::byte* place) noexcept;
   void tell_awaited(std::uint32_t awaited) noexcept;
   /// Stores the words before `end` that have changed, and the checksum.
@@ -96,7 +96,7 @@ class OwnRecord {
   char const* file_ = nullptr;  // whose name is in the record
   std::uint32_t awaited_ = 0;   // as in the record, without what is missing
   Record record_{};
-  Words published_{};  // what `place_` has
+  Record::Words published_{};  // what `place_` has
 };
 
 }  // namespace lend::group
