@@ -215,18 +215,6 @@ Result<std::span<Ready>> SetState::poll(std::span<Ready> into) noexcept {
   return list_ready(into);
 }
 
-Result<std::span<Ready>> SetState::wait(std::span<Ready> into, Deadline deadline) noexcept {
-  LEND_TRYV(check(into));
-  Waiter waiter{plan, *this};
-  for (;;) {
-    if (poll_queues() > 0) waiter.reset();
-    look_around();
-    bool const is_woken = take_wake();
-    if (has_news() || is_woken) return list_ready(into);
-    if (!waiter.pause(deadline)) return base::gave_up(deadline, "no channel of the set had news");
-  }
-}
-
 bool SetState::poll_or_pause(Waiter& waiter, Deadline deadline) noexcept {
   bool const has_found = poll_queues() > 0;
   look_around();

@@ -3,6 +3,7 @@
 // a time, together with all its channels; wake() is for any.
 #pragma once
 
+#include <base/giving_up.hpp>
 #include <base/unique_fd.hpp>
 #include <channel/channel_entry.hpp>
 #include <channel/linked_list.hpp>
@@ -46,7 +47,14 @@ class SetState final : public std::enable_shared_from_this<SetState>, private Sl
   // ---- the calls of WaitSet ----
 
   [[nodiscard]] Result<std::span<Ready>> poll(std::span<Ready> into) noexcept;
-  [[nodiscard]] Result<std::span<Ready>> wait(std::span<Ready> into, Deadline deadline) noexcept;
+  [[nodiscard]] Result<std::span<Ready>> wait(std::span<Ready> into, Deadline deadline) noexcept {
+    return wait(into, deadline, [](Waiter&) { return Result<bool>{false}; });
+  }
+  /// The same, and ends with none once `look(waiter)` finds something that no completion says. It
+  /// is asked as often as the queues are polled.
+  template <class Look>
+  [[nodiscard]] Result<std::span<Ready>> wait(std::span<Ready> into, Deadline deadline,
+                                              Look&& look) noexcept;
   [[nodiscard]] Result<bool> arm_for_program() noexcept;
   [[nodiscard]] int descriptor() const noexcept { return epoll_.get(); }
   void wake() noexcept;
@@ -133,6 +141,27 @@ class SetState final : public std::enable_shared_from_this<SetState>, private Sl
   bool asks_managers_ = false;     // at the next look
   std::uint32_t empty_polls_ = 0;  // wraps
   verbs::Inheritance origin_{};
+};
+
+template <class Look>
+Result<std::span<Ready>> SetState::wait(std::span<Ready> into, Deadline deadline,
+                                        Look&& look) noexcept {
+  LEND_TRYV(check(into));
+  Waiter waiter{plan, *this};
+  for (;;) {
+    if (poll_queues() > 0) waiter.reset();
+    look_around();
+    bool const is_woken = take_wake();
+    if (has_news() || is_woken) return list_ready(into);
+    LEND_TRY(has_come, look(waiter));
+    if (has_come) return into.first(0);
+    if (!waiter.pause(deadline)) return base::gave_up(deadline, "no channel of the set had news");
+  }
+}
+
+/// What a set is for those who do more with it than programs.
+struct SetAccess {
+  [[nodiscard]] static SetState& of(WaitSet const& set) noexcept { return set.state(); }
 };
 
 }  // namespace lend::channel

@@ -67,13 +67,15 @@ Result<std::shared_ptr<GroupState>> GroupState::prepare(ProtectionDomain const& 
 
 Result<void> GroupState::prepare_link(std::uint32_t rank, RemoteRegion const& record) {
   LinkOptions link{options_.message_bytes, options_.window};
+  // No completion wakes a rank that sleeps when something was written.
+  link.has_mailbox = options_.wait != Wait::event;
   if (linking_ != nullptr) {
     link.greetings = channel::greetings_max - 1;  // unread ones
     LEND_TRY(address, linking_->new_address());
     cards_[rank].address = address;
   }
   ChannelOptions channel;
-  channel.queue_pair.send_depth = link.receives() + 1 + Stage::shelves;  // and its record is read
+  channel.queue_pair.send_depth = link.send_depth();
   channel.queue_pair.receive_depth = link.receives();
   channel.queue_pair.ack_timeout = options_.ack_timeout;
   channel.keep_alive = options_.keep_alive;
@@ -83,6 +85,8 @@ Result<void> GroupState::prepare_link(std::uint32_t rank, RemoteRegion const& re
   cards_[rank].endpoint = prepared.endpoint();
   cards_[rank].record = record;
   LEND_TRY(made, Link::prepare(domain_, std::move(prepared), link));
+  LEND_TRY(mailbox, made->mailbox());
+  cards_[rank].mailbox = mailbox;
   links_[rank] = std::move(made);
   linked_.push_back(rank);
   return success();
@@ -182,6 +186,7 @@ Result<void> GroupState::begin(Membership& team, Call const& call) noexcept {
   LEND_TRYV(call_.begin(team, call));
   record_.enter(team, call);
   for (auto const rank : linked_) {
+    if (links_[rank]->arrived().empty()) continue;
     LEND_TRYV(check_agreement(rank));
   }
   return success();
@@ -265,14 +270,16 @@ Result<bool> GroupState::send(Step const& step) noexcept {
 Result<bool> GroupState::tell(std::uint32_t rank, Note const& note,
                               std::span<std::byte const> bytes) noexcept {
   Link& link = *links_[rank];
-  Result<bool> sent = Errc::peer_lost;
-  if (!link.peer_has_left()) sent = link.try_send(note, bytes);
-  // With the rank, if that is why.
-  if (!sent) {
-    LEND_TRYV(check_for_losses());
-    if (link.peer_has_left()) return needs_one_that_left(rank);
+  std::optional<Error> failure;
+  if (!link.peer_has_left()) {
+    auto const sent = link.try_send(note, bytes);
+    if (sent.has_value()) return sent.assume_value();
+    failure = sent.error();
   }
-  return sent;
+  // With the rank, if that is why.
+  LEND_TRYV(check_for_losses());
+  if (!failure || link.peer_has_left()) return needs_one_that_left(rank);
+  return *failure;
 }
 
 Result<bool> GroupState::receive(Step const& step) noexcept {
@@ -302,57 +309,6 @@ Result<void> GroupState::release(Link& link, std::size_t index) noexcept {
   auto const released = link.release(index);
   // A link that has ended counts where something is needed of it.
   if (!released && link.failure() == nullptr) return released.error();
-  return success();
-}
-
-// ---- waiting, and what it finds ----
-
-Result<void> GroupState::wait(Deadline deadline, std::string_view then) noexcept {
-  // What has come counts before what was lost.
-  LEND_TRY(now, set_.poll(ready_));
-  if (!now.empty()) {
-    LEND_TRYV(take_news(now));
-    if (!deadline.has_passed() || ++late_rounds_ < rounds_max) return success();
-  }
-  LEND_TRYV(check_for_losses());
-  if (neighbours_.are_few()) record_.set_awaited(call_.awaited());
-  auto const ready = set_.wait(ready_, deadline);
-  if (ready.has_value()) return take_news(ready.value());
-  if (!base::is_given_up(ready.error())) return ready.error();
-  missing_.clear();
-  auto why = "rank " + std::to_string(call_.awaited()) + " has not come as far";
-  // A program that only looks, or wants to go on, does not wait for answers.
-  if (!is_polling_ && !deadline.is_cancelled()) {
-    LEND_TRY(found, call_the_roll());
-    if (!found.empty()) why = std::move(found);
-  }
-  return base::gave_up(deadline, call_.text() + " did not complete", (": " + why).append(then));
-}
-
-Result<void> GroupState::take_news(std::span<Ready const> ready) noexcept {
-  for (Ready const& one : ready) {
-    if (one.what == Ready::What::device) continue;  // of no link
-    auto const rank = rank_by_tag_[one.tag];
-    auto const taken = links_[rank]->take_arrivals();
-    LEND_TRYV(check_agreement(rank));
-    // Its channel may break once it has left.
-    if (!taken && links_[rank]->failure() == nullptr) return taken;
-  }
-  return success();
-}
-
-Result<void> GroupState::check_agreement(std::uint32_t rank) noexcept {
-  // What comes between two calls is looked at as the next one begins.
-  if (!call_.exists()) return success();
-  for (auto const& [note, slot] : links_[rank]->arrived())
-    if (!call_.agrees_with(note))
-      return found(
-          Fault::Reason::disagreed, rank,
-          {Errc::disagreement,
-           "rank " + std::to_string(rank) + " called " + text_of(note.collective, note.call_bytes) +
-               " as its call " + std::to_string(note.number) + ", this rank " + call_.text() +
-               ": all ranks make the same calls, with the same lengths, roots and "
-               "operations"});
   return success();
 }
 

@@ -145,11 +145,11 @@ class GroupState {
   /// Done with a message that came.
   [[nodiscard]] Result<void> release(Link& link, std::size_t index) noexcept;
 
-  /// So many rounds are made past a deadline: a peer that sends on and on keeps no rank here.
+  /// So many rounds are made whatever the time: a peer that sends on and on keeps no rank here.
   static constexpr int rounds_max = 1'000;
   void begin_waiting(Deadline deadline) noexcept {
     is_polling_ = deadline.has_passed();
-    late_rounds_ = 0;
+    rounds_ = 0;
   }
   [[nodiscard]] Result<void> wait(Deadline deadline, std::string_view then) noexcept;
   /// Learns which ranks have not entered the call, and what they are in, from their devices. For
@@ -157,7 +157,12 @@ class GroupState {
   [[nodiscard]] Result<std::string> call_the_roll() noexcept;
   /// What linked ranks know of those without a link: which are missing, or awaited.
   void add_hearsay(RollCall& roll) const;
+  /// Takes what has come by now. Whether there was any.
+  [[nodiscard]] Result<bool> take_what_came() noexcept;
+  [[nodiscard]] Result<void> wait_for_news(Deadline deadline) noexcept;
   [[nodiscard]] Result<void> take_news(std::span<Ready const> ready) noexcept;
+  /// Takes what peers have written. Whether there was any.
+  [[nodiscard]] Result<bool> take_written() noexcept;
   /// Of what came from `rank` with the call.
   [[nodiscard]] Result<void> check_agreement(std::uint32_t rank) noexcept;
   /// A rank that is needed and gone, or whose loss was found out, here or by another rank.
@@ -195,7 +200,7 @@ class GroupState {
   PostedCalls posted_;       // if there are any, the first is call_, and the group works
   PostedCalls::Id run_ = 0;  // the one posted by run_lent() that is not over; 0: none
   bool is_polling_ = false;  // its deadline had passed before
-  int late_rounds_ = 0;      // since it has passed
+  int rounds_ = 0;           // of the wait in which something had come
   std::vector<std::uint32_t> missing_{};
   alignas(64) std::array<std::byte, 64> value_{};
 };

@@ -26,7 +26,7 @@ std::vector<network::Card> cards_of(PreparedGroup const& prepared, std::uint32_t
   auto const ours = prepared.cards();
   for (std::uint32_t to = 0; to < ours.size(); ++to)
     if (neighbours.are_linked(rank, to))
-      cards.push_back({to, ours[to].endpoint, ours[to].record, ours[to].address});
+      cards.push_back({to, ours[to].endpoint, ours[to].record, ours[to].mailbox, ours[to].address});
   return cards;
 }
 
@@ -36,7 +36,7 @@ std::vector<RankCard> by_rank(network::Proposal const& proposal) {
   std::vector<RankCard> cards(ranks.size());
   for (network::Card const& card : proposal.cards) {
     auto const at = std::ranges::lower_bound(ranks, card.rank) - ranks.begin();
-    cards[static_cast<std::size_t>(at)] = {card.endpoint, card.record, card.address};
+    cards[static_cast<std::size_t>(at)] = {card.endpoint, card.record, card.mailbox, card.address};
   }
   return cards;
 }

@@ -18,18 +18,26 @@ namespace lend::group {
 Result<std::unique_ptr<Link>> Link::prepare(ProtectionDomain const& domain,
                                             PreparedChannel prepared, LinkOptions const& options) {
   auto const slots = options.receives() * 2;
-  LEND_TRY(memory, domain.allocate(slots * options.slot_bytes() + sizeof(Record)));
+  LEND_TRY(memory,
+           domain.allocate(slots * options.slot_bytes() + sizeof(Record) + WrittenNote::bytes));
   LEND_TRY(bytes, memory.mutable_bytes());
-  auto link = std::make_unique<Link>(std::move(prepared), std::move(memory), bytes.data(), options);
+  std::optional<Mailbox> mailbox;
+  if (options.has_mailbox) {
+    LEND_TRY(made, Mailbox::create(domain, options.window));
+    mailbox = std::move(made);
+  }
+  auto link = std::make_unique<Link>(std::move(prepared), std::move(memory), bytes.data(),
+                                     std::move(mailbox), options);
   LEND_TRYV(link->post_receives());
   return link;
 }
 
 Link::Link(PreparedChannel prepared, MemoryRegion memory, std::byte* place,
-           LinkOptions const& options)
+           std::optional<Mailbox> mailbox, LinkOptions const& options)
     : options_{options},
       memory_{std::move(memory)},
       place_{place},
+      mailbox_{std::move(mailbox)},
       prepared_{std::move(prepared)},
       receives_(options.receives()),
       posted_(options.receives()),
@@ -49,20 +57,34 @@ Result<void> Link::post_receives() {
   return success();
 }
 
+Result<RemoteRegion> Link::mailbox() const noexcept {
+  if (!mailbox_) return RemoteRegion{};
+  return mailbox_->remote();
+}
+
+void Link::note_memory_of(RankCard const& peer) noexcept {
+  record_ = peer.record;
+  their_mailbox_ = peer.mailbox;
+  auto const slots = Mailbox::slots_in(their_mailbox_.size());
+  // What goes inline is copied by the post, so that nothing need be known of its end.
+  bool const goes_inline = channel_->inline_bytes() >= WrittenNote::bytes;
+  their_slots_ = goes_inline && slots >= options_.window ? slots : 0;
+}
+
 Result<void> Link::connect(RankCard const& peer) {
   LEND_TRY(channel, std::move(*prepared_).handshake(peer.endpoint));
-  record_ = peer.record;
   prepared_.reset();
   channel_.emplace(std::move(channel));
+  note_memory_of(peer);
   return success();
 }
 
-Result<void> Link::adopt(QueuePair connected, RemoteRegion const& record) {
+Result<void> Link::adopt(QueuePair connected, RankCard const& peer) {
   auto const first = verbs::QueuePairAccess::handle_of(connected).first_sender;
   LEND_TRY(channel, std::move(*prepared_).adopt(std::move(connected)));
-  record_ = record;
   prepared_.reset();
   channel_.emplace(std::move(channel));
+  note_memory_of(peer);
   greetings_ = channel::Greetings{first};
   has_met_ = first == verbs::FirstSender::either;
   return success();
@@ -100,27 +122,61 @@ Result<void> Link::take_arrivals() noexcept {
     std::memcpy(&note, place_ + receive_at(slot), sizeof note);
     if (done->bytes < sizeof note || done->bytes != sizeof note + note.length)
       return Error{Errc::incompatible_peer, "a message between ranks is damaged"};
-    if (note.freed - freed_by_peer_ > sent_ - freed_by_peer_)
-      return Error{Errc::incompatible_peer, "a rank frees more messages than it was sent"};
-    freed_by_peer_ = note.freed;
+    LEND_TRYV(hear_freed(note.freed));
     peer_has_left_ |= note.kind == Note::Kind::left;
     if (note.kind == Note::Kind::broken) fault_ = note.fault();
     if (note.kind == Note::Kind::part || note.kind == Note::Kind::come) {
-      arrived_.push_back({note, slot});
+      arrived_.push_back({note, slot, {}});
     } else {
       LEND_TRYV(post_again(slot));
     }
   }
+  // Last: what was written before a message that has come is there, too.
+  LEND_TRYV(take_written());
+  return success();
+}
+
+Result<bool> Link::take_written() noexcept {
+  if (!has_written()) return false;
+  freed_word_ = mailbox_->freed();
+  LEND_TRYV(hear_freed(freed_word_));
+  while (mailbox_->has_next()) {
+    if (arrived_.size() == options_.receives())
+      return Error{Errc::incompatible_peer, "a rank writes more messages than it may"};
+    Arrived& next = arrived_.emplace_back();
+    next.slot = Arrived::written;
+    auto const is_whole = mailbox_->take(next.note, next.values);
+    if (!is_whole.has_value() || !is_whole.value()) {
+      arrived_.pop_back();
+      return is_whole;
+    }
+    LEND_TRYV(hear_freed(next.note.freed));
+  }
+  return true;
+}
+
+Result<void> Link::hear_freed(std::uint32_t freed) noexcept {
+  auto const more = freed - freed_by_peer_;
+  // What was written and what was sent overtake each other.
+  if (static_cast<std::int32_t>(more) < 0) return success();
+  if (more > sent_ - freed_by_peer_)
+    return Error{Errc::incompatible_peer, "a rank frees more messages than it was sent"};
+  freed_by_peer_ = freed;
   return success();
 }
 
 std::span<std::byte const> Link::bytes_of(Arrived const& arrival) const noexcept {
+  if (arrival.slot == Arrived::written) return std::span{arrival.values}.first(arrival.note.length);
   return {place_ + receive_at(arrival.slot) + sizeof(Note), arrival.note.length};
 }
 
 Result<void> Link::release(std::size_t index) noexcept {
   std::uint32_t const slot = arrived_[index].slot;
   arrived_.erase(arrived_.begin() + static_cast<std::ptrdiff_t>(index));
+  if (slot == Arrived::written) {
+    ++freed_;
+    return tell_freed();
+  }
   LEND_TRYV(post_released());
   released_ = slot;
   // The peer learns of each half a window without delay.
@@ -151,15 +207,21 @@ Result<void> Link::tell_freed() noexcept {
   // A part that goes the other way tells it, too. Without room for the note a later one does.
   if (freed_ - told_ < options_.window / 2 || peer_has_left_ || failure() != nullptr)
     return success();
+  if (their_slots_ != 0) {
+    std::uint64_t const freed = freed_;
+    std::memcpy(place_ + written_at(), &freed, sizeof freed);
+    LEND_TRYV(write(sizeof freed, 0));
+    return success();
+  }
   LEND_TRYV(post({.kind = Note::Kind::credit}, {}));
   return success();
 }
 
 Result<bool> Link::try_send(Note note, std::span<std::byte const> bytes) noexcept {
   if (sent_ - freed_by_peer_ >= options_.window) return false;
-  LEND_TRY(is_posted, post(note, bytes));
-  sent_ += is_posted;
-  return is_posted;
+  auto posted = post(note, bytes);
+  if (posted.has_value()) sent_ += posted.assume_value();
+  return posted;
 }
 
 Result<bool> Link::free_send_slot() noexcept {
@@ -171,23 +233,58 @@ Result<bool> Link::free_send_slot() noexcept {
   return true;
 }
 
+/// Those whose number a window bounds.
+bool Link::may_write(Note const& note) const noexcept {
+  return their_slots_ != 0 && note.length <= WrittenNote::values_max &&
+         (note.kind == Note::Kind::part || note.kind == Note::Kind::come);
+}
+
 Result<bool> Link::post(Note note, std::span<std::byte const> bytes) noexcept {
-  LEND_TRY(is_free, free_send_slot());
-  if (!is_free) return false;
   note.freed = freed_;
   note.length = static_cast<std::uint32_t>(bytes.size());
-  auto const length = sizeof note + bytes.size();
+  if (may_write(note)) return write(note, bytes);
+  LEND_TRY(is_free, free_send_slot());
+  if (!is_free) return false;
   std::byte* const room = place_ + send_at(next_send_);
   std::memcpy(room, &note, sizeof note);
   base::copy_bytes({room + sizeof note, bytes.size()}, bytes);
   // SAFETY: as in post_again().
-  LEND_TRY(handle, unsafe_post_send(*channel_, memory_.gather(send_at(next_send_), length)));
+  LEND_TRY(handle, unsafe_post_send(
+                       *channel_, memory_.gather(send_at(next_send_), sizeof note + bytes.size())));
   sends_[next_send_].emplace(std::move(handle));
   next_send_ = (next_send_ + 1) % options_.receives();
   told_ = freed_;
   // While the message goes, what the next ones need.
   LEND_TRYV(post_released());
   LEND_TRYV(free_send_slot());
+  return true;
+}
+
+Result<bool> Link::write(Note const& note, std::span<std::byte const> bytes) noexcept {
+  auto const number = written_ + 1;
+  auto const length = WrittenNote::encode(place_ + written_at(), number, note, bytes);
+  auto posted = write(length, Mailbox::place_of(number, their_slots_));
+  if (posted.has_value()) written_ += posted.assume_value();
+  return posted;
+}
+
+bool Link::has_room_to_write() noexcept {
+  auto& channel = channel::ChannelState::of(*channel_);
+  auto const has_room = [&channel] {
+    return channel.in_flight.outstanding(Operation::write) < LinkOptions::writes_max;
+  };
+  if (has_room()) return true;
+  channel::ChannelState::Use const use{channel};
+  static_cast<void>(channel.poll());
+  return has_room();
+}
+
+Result<bool> Link::write(std::size_t length, std::size_t place) noexcept {
+  if (!has_room_to_write()) return false;
+  // SAFETY: the device copies bytes that go inline. The peer gave its mailbox to be written so.
+  LEND_TRYV(unsafe_post_write(
+      *channel_, {memory_.gather(written_at(), length), their_mailbox_.slice(place, length)}));
+  told_ = freed_;
   return true;
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Messages to and from one other rank, which never find no receive: a message is sent when the peer
-// has a receive for it. The thread of the group.
+// Messages to and from one other rank, which never find no room: a message is sent when the peer
+// has a receive for it, and a short one is written if the peer has a mailbox. The thread of the
+// group.
 #pragma once
 
 #include <channel/greetings.hpp>
+#include <group/mailbox.hpp>
 #include <group/note.hpp>
 #include <group/record.hpp>
 #include <group/stage.hpp>
@@ -30,11 +32,18 @@ struct LinkOptions {
   std::uint32_t message_bytes = 0;  // without the head
   std::uint32_t window = 0;
   std::uint32_t greetings = 0;  // where a rank must send first
+  bool has_mailbox = false;     // the rank looks into it as long as it waits
+
+  /// What is written may take so many places of the send queue: as many as one poll frees.
+  static constexpr std::uint32_t writes_max = 16;
 
   /// Receives of a link: those of the window, and those for notes that only say something. At most
   /// two that say what was freed are on their way, because each is sent for half a window; and one
   /// that says that the peer has left or that its group is broken.
   [[nodiscard]] std::uint32_t receives() const noexcept { return window + 3 + greetings; }
+  [[nodiscard]] std::uint32_t send_depth() const noexcept {
+    return receives() + 1 + Stage::shelves + writes_max;  // and the peer's record is read
+  }
   [[nodiscard]] std::size_t slot_bytes() const noexcept { return sizeof(Note) + message_bytes; }
 };
 
@@ -42,26 +51,32 @@ class Link {
  public:
   /// A message that came and was not taken yet.
   struct Arrived {
+    static constexpr std::uint32_t written = UINT32_MAX;
+
     Note note;
-    std::uint32_t slot;
+    std::uint32_t slot;      ///< of its receive, or `written`
+    Mailbox::Values values;  ///< of one that was written
   };
 
   /// Errors:  those of ProtectionDomain::allocate() and PreparedChannel::post_receive().
   [[nodiscard]] static Result<std::unique_ptr<Link>> prepare(ProtectionDomain const& domain,
                                                              PreparedChannel prepared,
                                                              LinkOptions const& options);
-  Link(PreparedChannel prepared, MemoryRegion memory, std::byte* place, LinkOptions const& options);
+  Link(PreparedChannel prepared, MemoryRegion memory, std::byte* place,
+       std::optional<Mailbox> mailbox, LinkOptions const& options);
   Link(Link const&) = delete;
   Link& operator=(Link const&) = delete;
   ~Link();
 
   [[nodiscard]] Endpoint const& endpoint() const noexcept { return prepared_->endpoint(); }
+  /// Empty if there is none.
+  [[nodiscard]] Result<RemoteRegion> mailbox() const noexcept;
   [[nodiscard]] Result<void> connect(RankCard const& peer);
   /// To connect it by other means than endpoints, and give it to adopt().
   [[nodiscard]] PreparedQueuePair take_queue_pair() noexcept {
     return prepared_->take_queue_pair();
   }
-  [[nodiscard]] Result<void> adopt(QueuePair connected, RemoteRegion const& record);
+  [[nodiscard]] Result<void> adopt(QueuePair connected, RankCard const& peer);
   /// Sends the greeting that is due, or the answer to the peer's. Before the first call.
   /// Errors:  the link is broken.
   [[nodiscard]] Result<void> greet() noexcept;
@@ -72,6 +87,13 @@ class Link {
   /// Takes what has come: notes that only say something are done with, the others wait.
   /// Errors:  as PendingWork::poll(): the link is broken.
   [[nodiscard]] Result<void> take_arrivals() noexcept;
+  /// Whether the peer has written something that was not taken yet, which no completion says.
+  [[nodiscard]] bool has_written() const noexcept {
+    return mailbox_ && (mailbox_->has_next() || mailbox_->freed() != freed_word_);
+  }
+  /// Takes that. Whether there was any.
+  /// Errors:  incompatible_peer  no rank writes that.
+  [[nodiscard]] Result<bool> take_written() noexcept;
   [[nodiscard]] std::span<Arrived const> arrived() const noexcept { return arrived_; }
   [[nodiscard]] std::span<std::byte const> bytes_of(Arrived const& arrival) const noexcept;
   /// Done with arrived()[index]: its receive is posted again with the next send or release, so that
@@ -126,18 +148,35 @@ class Link {
     return (options_.receives() + slot) * options_.slot_bytes();
   }
   [[nodiscard]] std::size_t answer_at() const noexcept { return send_at(options_.receives()); }
+  [[nodiscard]] std::size_t written_at() const noexcept { return answer_at() + sizeof(Record); }
+  void note_memory_of(RankCard const& peer) noexcept;
   [[nodiscard]] Result<void> post_receives();
   [[nodiscard]] Result<void> post_again(std::uint32_t slot) noexcept;
   [[nodiscard]] Result<void> post_released() noexcept;
   /// Frees the next slot for a send if its last one is over. False: all are under way.
   [[nodiscard]] Result<bool> free_send_slot() noexcept;
+  [[nodiscard]] bool may_write(Note const& note) const noexcept;
   [[nodiscard]] Result<bool> post(Note note, std::span<std::byte const> bytes) noexcept;
+  /// Writes to the peer's mailbox. False: there is no room to post it.
+  [[nodiscard]] Result<bool> write(Note const& note, std::span<std::byte const> bytes) noexcept;
+  /// Whether there is room to post it, which leaves enough for the rest.
+  [[nodiscard]] bool has_room_to_write() noexcept;
+  /// The same of so many bytes at written_at(), to `place` there.
+  [[nodiscard]] Result<bool> write(std::size_t length, std::size_t place) noexcept;
   [[nodiscard]] Result<void> tell_freed() noexcept;
+  /// The peer says that it has freed so many of this rank's messages.
+  [[nodiscard]] Result<void> hear_freed(std::uint32_t freed) noexcept;
 
   LinkOptions options_;
-  MemoryRegion memory_;    // receives, then sends: a head and bytes each; then the peer's record
-  std::byte* place_;       // of it: the link knows by its handles what is on loan
-  RemoteRegion record_{};  // the peer's, and its room
+  MemoryRegion memory_;  // receives, then sends: a head and bytes each; then the peer's
+  // record, and what goes to its mailbox
+  std::byte* place_;  // of it: the link knows by its handles what is on loan
+  std::optional<Mailbox> mailbox_;
+  RemoteRegion record_{};          // the peer's, and its room
+  RemoteRegion their_mailbox_{};   // the peer's
+  std::uint32_t their_slots_ = 0;  // of it; 0: nothing is written
+  std::uint32_t written_ = 0;      // notes to it, wraps
+  std::uint32_t freed_word_ = 0;   // of the own one, as it was read last
   std::optional<PreparedChannel> prepared_{};
   std::optional<Channel> channel_{};
   std::vector<std::optional<PendingWork>> receives_;  // by slot

@@ -96,7 +96,7 @@ Result<void> GroupState::take_connections(GroupConnector::Links& making,
     if (!made) return success();
     auto& [rank, queue_pair] = *made;
     if (!queue_pair) return not_connected(rank, queue_pair.error());
-    auto const adopted = links_[rank]->adopt(std::move(queue_pair).value(), theirs[rank].record);
+    auto const adopted = links_[rank]->adopt(std::move(queue_pair).value(), theirs[rank]);
     if (!adopted) return not_connected(rank, adopted.error());
   }
 }

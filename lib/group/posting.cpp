@@ -46,10 +46,9 @@ Result<bool> GroupState::poll(PostedCalls::Id id) noexcept {
     for (int rounds = 0; rounds < rounds_max; ++rounds) {
       LEND_TRYV(go_on());
       if (posted_.is_empty()) return success();
-      LEND_TRY(now, set_.poll(ready_));
+      LEND_TRY(has_come, take_what_came());
       // What has come counts before what was lost.
-      if (now.empty()) return check_for_losses();
-      LEND_TRYV(take_news(now));
+      if (!has_come) return check_for_losses();
     }
     return success();
   }();

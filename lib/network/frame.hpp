@@ -36,7 +36,7 @@ namespace lend::network {
 inline constexpr std::size_t nonce_bytes = 32;
 inline constexpr std::size_t note_bytes_max = 64;
 inline constexpr std::size_t status_text_max = 200;
-inline constexpr std::uint8_t exchange_version = 2;
+inline constexpr std::uint8_t exchange_version = 3;
 
 // Of frames that are not sealed.
 inline constexpr std::size_t frame_header_bytes = 12;
@@ -51,7 +51,7 @@ inline constexpr std::size_t members_per_frame = 64;
 inline constexpr std::size_t members_bytes = frame_header_bytes + 18 + members_per_frame * 4;
 inline constexpr std::size_t cards_per_frame = 16;
 inline constexpr std::size_t card_bytes =
-    4 + Endpoint::encoded_size + RemoteRegion::encoded_size + LinkAddress::encoded_size;
+    4 + Endpoint::encoded_size + 2 * RemoteRegion::encoded_size + LinkAddress::encoded_size;
 inline constexpr std::size_t cards_bytes = frame_header_bytes + 6 + cards_per_frame * card_bytes;
 inline constexpr std::size_t part_bytes_max = 1024;
 inline constexpr std::size_t part_frame_bytes = frame_header_bytes + 3 + part_bytes_max;

@@ -68,6 +68,7 @@ Frame encode_cards(std::uint32_t total, std::span<Card const> cards, Sealing* se
     writer.u32(card.rank);
     writer.bytes(card.endpoint.encode());
     writer.bytes(card.record.encode());
+    writer.bytes(card.mailbox.encode());
     writer.bytes(card.address.encode());
   }
   LEND_ASSERT(writer.ok());
@@ -132,14 +133,18 @@ Result<CardsFrame> cards_in(FrameReader const& reader) {
     in.bytes(bytes);
     auto const endpoint = Endpoint::decode(bytes);
     if (!endpoint) return foreign_frame("sent a bad endpoint: " + endpoint.error().message());
-    std::array<std::byte, RemoteRegion::encoded_size> record_bytes{};
-    in.bytes(record_bytes);
-    auto const record = RemoteRegion::decode(record_bytes);
-    if (!record) return foreign_frame("sent bad memory: " + record.error().message());
+    std::array<RemoteRegion, 2> memory{};
+    for (RemoteRegion& region : memory) {
+      std::array<std::byte, RemoteRegion::encoded_size> region_bytes{};
+      in.bytes(region_bytes);
+      auto const decoded = RemoteRegion::decode(region_bytes);
+      if (!decoded) return foreign_frame("sent bad memory: " + decoded.error().message());
+      region = decoded.value();
+    }
     std::array<std::byte, LinkAddress::encoded_size> address_bytes{};
     in.bytes(address_bytes);
     frame.cards.push_back(
-        {rank, endpoint.value(), record.value(), LinkAddress::decode(address_bytes)});
+        {rank, endpoint.value(), memory[0], memory[1], LinkAddress::decode(address_bytes)});
   }
   LEND_ASSERT(in.ok());
   return frame;

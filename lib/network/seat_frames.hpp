@@ -60,8 +60,9 @@ struct Members {
 struct Card {
   std::uint32_t rank = 0;
   Endpoint endpoint{};
-  RemoteRegion record{};  ///< memory that the other may read
-  LinkAddress address{};  ///< where it is awaited, if endpoints do not connect
+  RemoteRegion record{};   ///< memory that the other may read
+  RemoteRegion mailbox{};  ///< memory that it may write
+  LinkAddress address{};   ///< where it is awaited, if endpoints do not connect
 };
 
 /// Some of the members.

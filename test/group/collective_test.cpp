@@ -175,6 +175,20 @@ TEST_CASE("collectives compute what a serial program would", "[group]") {
     check_all(ranks, count);
 }
 
+TEST_CASE("ranks that sleep at once are sent to what is written to others", "[group]") {
+  using enum Wait;
+  auto const waits = GENERATE(std::vector{event, event}, std::vector{adaptive, event},
+                              std::vector{spin, event, adaptive},
+                              std::vector{event, event, adaptive, adaptive, event});
+  if (connects_slowly(static_cast<std::uint32_t>(waits.size()))) return;
+  std::vector<GroupOptions> options(waits.size());
+  for (std::size_t rank = 0; rank < waits.size(); ++rank) options[rank].wait = waits[rank];
+  auto ranks = group_of(options);
+  // A message without values; the longest that is written; one that is sent.
+  for (std::size_t const count : {std::size_t{0}, std::size_t{3}, std::size_t{4}})
+    check_all(ranks, count);
+}
+
 TEST_CASE("65 ranks have few links, and compute what a serial program would", "[group]") {
   if (connects_slowly()) return;
   if (auto const device = open_test_device(); device.kind() != DeviceKind::soft)

@@ -59,18 +59,19 @@ Error error_saying_enough(Call const& call, SaysEnough const& says_enough) {
   return error;
 }
 
-/// `size` ranks that are connected to each other; made and used on one thread or on one each.
-/// `devices` and `domains`, if there, get theirs.
-inline std::vector<Group> group_of(std::uint32_t size, GroupOptions const& options = {},
+/// Ranks with these options each that are connected to each other; made and used on one thread or
+/// on one each. `devices` and `domains`, if there, get theirs.
+inline std::vector<Group> group_of(std::vector<GroupOptions> const& options,
                                    std::vector<Context>* devices = nullptr,
                                    std::vector<ProtectionDomain>* domains = nullptr) {
+  auto const size = static_cast<std::uint32_t>(options.size());
   std::vector<PreparedGroup> prepared;
   for (std::uint32_t rank = 0; rank < size; ++rank) {
     Context const context = open_test_device();
     if (devices != nullptr) devices->push_back(context);
     ProtectionDomain const domain = must(context.allocate_protection_domain());
     if (domains != nullptr) domains->push_back(domain);
-    prepared.push_back(must(PreparedGroup::prepare(domain, rank, size, here(options))));
+    prepared.push_back(must(PreparedGroup::prepare(domain, rank, size, here(options[rank]))));
   }
   std::vector<std::vector<RankCard>> theirs(size);
   for (std::uint32_t to = 0; to < size; ++to)
@@ -85,6 +86,13 @@ inline std::vector<Group> group_of(std::uint32_t size, GroupOptions const& optio
   std::vector<Group> ranks;
   for (auto& each : connecting) ranks.push_back(must(each.get()));
   return ranks;
+}
+
+/// `size` ranks with the same options.
+inline std::vector<Group> group_of(std::uint32_t size, GroupOptions const& options = {},
+                                   std::vector<Context>* devices = nullptr,
+                                   std::vector<ProtectionDomain>* domains = nullptr) {
+  return group_of(std::vector(size, options), devices, domains);
 }
 
 /// Runs `body(group)` on a thread for each rank. The first exception is thrown again here.

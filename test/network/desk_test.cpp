@@ -96,7 +96,7 @@ TEST_CASE("one thread plays 300 ranks at a desk", "[network]") {
       CHECK(frame.total == expected);
       for (auto const& card : frame.cards)
         if (card.endpoint != link(card.rank, rank) || card.record != memory(card.rank, rank) ||
-            card.address != address(card.rank, rank))
+            card.mailbox != mailbox(card.rank, rank) || card.address != address(card.rank, rank))
           FAIL("another link's endpoint");
     }
   }

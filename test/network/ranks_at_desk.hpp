@@ -38,16 +38,24 @@ inline Endpoint link(std::uint32_t from, std::uint32_t to) {
 inline RemoteRegion memory(std::uint32_t from, std::uint32_t to) {
   return {from * 4096 + to + 1, 128, to + 1, RemoteAccess::read};
 }
+/// The mailbox that goes with it.
+inline RemoteRegion mailbox(std::uint32_t from, std::uint32_t to) {
+  return {from * 4096 + to + 2, 512, to + 2, RemoteAccess::write};
+}
 /// Where it awaits the other one.
 inline LinkAddress address(std::uint32_t from, std::uint32_t to) {
   return {.host = {static_cast<std::uint8_t>(from)},
           .port = static_cast<std::uint16_t>(to + 1),
           .key = {std::byte{1}}};
 }
+/// All of that, as it goes to the desk or comes from it.
+inline network::Card card_of(std::uint32_t rank, std::uint32_t from, std::uint32_t to) {
+  return {rank, link(from, to), memory(from, to), mailbox(from, to), address(from, to)};
+}
 inline std::vector<network::Card> cards_to_all(std::uint32_t rank, std::uint32_t size) {
   std::vector<network::Card> cards;
   for (std::uint32_t to = 0; to < size; ++to)
-    if (to != rank) cards.push_back({to, link(rank, to), memory(rank, to), address(rank, to)});
+    if (to != rank) cards.push_back(card_of(to, rank, to));
   return cards;
 }
 /// To the ranks at a distance of a power of two: few, however many there are.
@@ -56,8 +64,7 @@ inline std::vector<network::Card> cards_to_few(std::uint32_t rank, std::uint32_t
   for (std::uint32_t to = 0; to < size; ++to) {
     auto const apart = (to + size - rank) % size;
     auto const is_power = [](std::uint32_t n) { return n != 0 && (n & (n - 1)) == 0; };
-    if (is_power(apart) || is_power((size - apart) % size))
-      cards.push_back({to, link(rank, to), memory(rank, to), address(rank, to)});
+    if (is_power(apart) || is_power((size - apart) % size)) cards.push_back(card_of(to, rank, to));
   }
   return cards;
 }
@@ -75,12 +82,11 @@ inline Result<network::Members> meet_as(Seat const& seat, network::Coming const&
     if (!proposal) continue;
     std::vector<network::Card> expected;
     for (auto const from : proposal->members.ranks)
-      if (from != seat.rank)
-        expected.push_back(
-            {from, link(from, seat.rank), memory(from, seat.rank), address(from, seat.rank)});
+      if (from != seat.rank) expected.push_back(card_of(from, from, seat.rank));
     auto const is_same = [](network::Card const& one, network::Card const& other) {
       return one.rank == other.rank && one.endpoint == other.endpoint &&
-             one.record == other.record && one.address == other.address;
+             one.record == other.record && one.mailbox == other.mailbox &&
+             one.address == other.address;
     };
     if (!std::ranges::equal(proposal->cards, expected, is_same))
       return Error{Errc::incompatible_peer, "these are the endpoints of other links"};

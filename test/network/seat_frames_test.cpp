@@ -33,6 +33,7 @@ TEST_CASE("a rank's introduction and its cards arrive as they were sent", "[netw
   CHECK(first.cards.back().rank == 16);
   CHECK(first.cards.back().endpoint == link(0, 16));
   CHECK(first.cards.back().record == memory(0, 16));
+  CHECK(first.cards.back().mailbox == mailbox(0, 16));
   CHECK(first.cards.back().address == address(0, 16));
   CHECK(must(network::cards_in(frame_in(bytes_of(network::encode_cards(0, {}, nullptr)))))
             .cards.empty());

@@ -20,6 +20,7 @@ namespace lend {
 namespace channel {
 class SetState;
 struct Preparing;
+struct SetAccess;
 }  // namespace channel
 
 /// A channel or receive pool of a set with news, or its device.
@@ -91,6 +92,7 @@ class LEND_EXPORT WaitSet {
   friend class ReceivePool;
   friend class SetScope;
   friend struct channel::Preparing;
+  friend struct channel::SetAccess;
   explicit WaitSet(std::shared_ptr<channel::SetState> state) noexcept;
   [[nodiscard]] channel::SetState& state() const noexcept;  // stops where it was moved from
   std::shared_ptr<channel::SetState> state_;

@@ -27,6 +27,7 @@ struct GroupOptions {
   /// Messages to one rank that it has not taken yet: 4 to 256. With message_bytes it is the memory
   /// of a group: about 2 · window · message_bytes for each link, and 512 KiB.
   std::uint32_t window = 8;
+  /// With `event` short messages come with a completion, which wakes; else they are written.
   Wait wait = Wait::adaptive;
   /// How soon a rank that waits learns that another has died; 0: never.
   std::chrono::nanoseconds keep_alive = std::chrono::seconds{1};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What one rank of a group gives another to connect to it. A value, 122 bytes; any thread.
+// What one rank of a group gives another to connect to it. A value, 154 bytes; any thread.
 #pragma once
 
 #include <lend/base/export.hpp>
@@ -14,16 +14,16 @@
 
 namespace lend {
 
-/// The end of a link, and the memory in which a rank tells what it is in and offers long values:
-/// the others may read it, and nothing else. A decoded card is untrusted until
-/// PreparedGroup::handshake().
+/// The end of a link, and memory of the group for the other rank's device: nothing of the program's
+/// is exposed. A decoded card is untrusted until PreparedGroup::handshake().
 struct LEND_EXPORT RankCard {
   Endpoint endpoint{};
-  RemoteRegion record{};
-  LinkAddress address{};  ///< where the rank is awaited, if endpoints do not connect its device
+  RemoteRegion record{};   ///< to be read: what the rank is in, and its long values
+  RemoteRegion mailbox{};  ///< of this link, to be written: short messages; empty: all are sent
+  LinkAddress address{};   ///< where the rank is awaited, if endpoints do not connect its device
 
   static constexpr std::size_t encoded_size =
-      Endpoint::encoded_size + RemoteRegion::encoded_size + LinkAddress::encoded_size;
+      Endpoint::encoded_size + 2 * RemoteRegion::encoded_size + LinkAddress::encoded_size;
   [[nodiscard]] std::array<std::byte, encoded_size> encode() const noexcept;
   /// Errors:  those of Endpoint::decode() and RemoteRegion::decode(), and
   ///          incompatible_peer  not encoded_size bytes.

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What has come for the call under way, and waiting for it. The thread of the group.
+#include <base/giving_up.hpp>
+#include <channel/set_state.hpp>
+#include <group/group_state.hpp>
+
+#include <algorithm>
+
+namespace lend::group {
+
+namespace {
+
+// What was written wakes no thread: one that sleeps looks after a part of the time it has waited.
+constexpr int looks_per_time_waited = 64;
+constexpr std::chrono::milliseconds look_pause_min{1};
+constexpr std::chrono::milliseconds look_pause_max{10};
+
+}  // namespace
+
+Result<void> GroupState::wait(Deadline deadline, std::string_view then) noexcept {
+  // What has come counts before what was lost.
+  LEND_TRY(has_come, take_what_came());
+  if (has_come && (++rounds_ < rounds_max || !deadline.has_passed())) return success();
+  LEND_TRYV(check_for_losses());
+  if (neighbours_.are_few()) record_.set_awaited(call_.awaited());
+  auto const waited = wait_for_news(deadline);
+  if (waited.has_value() || !base::is_given_up(waited.error())) return waited;
+  missing_.clear();
+  auto why = "rank " + std::to_string(call_.awaited()) + " has not come as far";
+  // A program that only looks, or wants to go on, does not wait for answers.
+  if (!is_polling_ && !deadline.is_cancelled()) {
+    LEND_TRY(found, call_the_roll());
+    if (!found.empty()) why = std::move(found);
+  }
+  return base::gave_up(deadline, call_.text() + " did not complete", (": " + why).append(then));
+}
+
+Result<bool> GroupState::take_what_came() noexcept {
+  LEND_TRY(has_written, take_written());
+  if (has_written) return true;
+  LEND_TRY(ready, set_.poll(ready_));
+  LEND_TRYV(take_news(ready));
+  return !ready.empty();
+}
+
+Result<void> GroupState::wait_for_news(Deadline deadline) noexcept {
+  using Clock = Deadline::Clock;
+  auto& set = channel::SetAccess::of(set_);
+  auto look = [this, since = Clock::time_point::max()](channel::Waiter& waiter) mutable {
+    auto has_written = take_written();
+    if (!waiter.is_spinning() && options_.wait != Wait::event) {
+      auto const now = Clock::now();
+      since = std::min(since, now);
+      waiter.look_at(within(std::clamp<Clock::duration>((now - since) / looks_per_time_waited,
+                                                        look_pause_min, look_pause_max)));
+    }
+    return has_written;
+  };
+  auto const ready = [&] {
+    channel::SetState::Use const use{set};
+    return set.wait(ready_, deadline, look);
+  }();
+  if (!ready.has_value()) return ready.error();
+  return take_news(ready.value());
+}
+
+Result<bool> GroupState::take_written() noexcept {
+  bool has_any = false;
+  for (auto const rank : linked_) {
+    if (!links_[rank]->has_written()) continue;
+    auto const taken = links_[rank]->take_written();
+    LEND_TRYV(check_agreement(rank));
+    if (!taken.has_value()) return taken;
+    has_any |= taken.assume_value();
+  }
+  return has_any;
+}
+
+Result<void> GroupState::take_news(std::span<Ready const> ready) noexcept {
+  for (Ready const& one : ready) {
+    if (one.what == Ready::What::device) continue;  // of no link
+    auto const rank = rank_by_tag_[one.tag];
+    auto const taken = links_[rank]->take_arrivals();
+    LEND_TRYV(check_agreement(rank));
+    // Its channel may break once it has left.
+    if (!taken && links_[rank]->failure() == nullptr) return taken;
+  }
+  return success();
+}
+
+Result<void> GroupState::check_agreement(std::uint32_t rank) noexcept {
+  // What comes between two calls is looked at as the next one begins.
+  if (!call_.exists()) return success();
+  for (auto const& [note, slot, values] : links_[rank]->arrived())
+    if (!call_.agrees_with(note))
+      return found(
+          Fault::Reason::disagreed, rank,
+          {Errc::disagreement,
+           "rank " + std::to_string(rank) + " called " + text_of(note.collective, note.call_bytes) +
+               " as its call " + std::to_string(note.number) + ", this rank " + call_.text() +
+               ": all ranks make the same calls, with the same lengths, roots and "
+               "operations"});
+  return success();
+}
+
+}  // namespace lend::group

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: of what a peer's device writes a rank takes each note once, in order and whole, and no more
+// than the peer may send. Method: the words of notes are stored in any order; a channel of the test
+// writes what no rank would.
+#include "support/catch.hpp"
+#include "support/two_ends.hpp"
+
+#include <group/mailbox.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <vector>
+
+using namespace lend;
+using namespace lend::group;
+using namespace lend::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::uint32_t window = 8;
+using Words = WrittenNote::Words;
+
+/// A note of no call that a group makes.
+Note note_with(std::uint32_t number, std::size_t values) {
+  return {.team = 99,
+          .number = number,
+          .length = static_cast<std::uint32_t>(values),
+          .kind = Note::Kind::part};
+}
+
+struct Box {
+  Context context = open_test_device();
+  ProtectionDomain domain = must(context.allocate_protection_domain());
+  Mailbox mailbox = must(Mailbox::create(domain, window));
+
+  /// As a device would.
+  void store(std::uint32_t number, std::size_t index, std::uint64_t word) const {
+    auto const address = must(mailbox.remote()).address() + Mailbox::place_of(number, window);
+    reinterpret_cast<std::uint64_t volatile*>(address)[index] = word;
+  }
+  void store(std::uint32_t number, Words const& words, std::size_t count) const {
+    for (std::size_t i = 0; i < count; ++i) store(number, i, words[i]);
+  }
+};
+
+/// The words of a note, and how many they are.
+std::size_t encode(Words& words, std::uint32_t number, std::span<std::byte const> values) {
+  return WrittenNote::encode(reinterpret_cast<std::byte*>(words.data()), number,
+                             note_with(number, values.size()), values) /
+         sizeof(std::uint64_t);
+}
+
+/// Rank 0 of two, whose peer is a channel of the test's.
+struct BesideChannel {
+  Context context = open_test_device();
+  ProtectionDomain domain = must(context.allocate_protection_domain());
+  MemoryRegion memory = must(domain.allocate(WrittenNote::bytes));
+  RemoteRegion mailbox{};
+  std::optional<Channel> peer{};
+  Group group = made();
+
+  Group made() {
+    auto prepared = must(PreparedGroup::prepare(domain, 0, 2));
+    auto other = must(channel_builder().protection_domain(domain).build());
+    std::array const cards{RankCard{}, RankCard{.endpoint = other.endpoint()}};
+    mailbox = prepared.cards()[1].mailbox;
+    peer.emplace(must(std::move(other).handshake(prepared.cards()[1].endpoint)));
+    return must(std::move(prepared).handshake(cards));
+  }
+  std::span<std::byte> bytes() { return must(memory.mutable_bytes()); }
+  void write(std::size_t place, std::size_t length) {
+    must(peer->write({memory.gather(0, length), mailbox.slice(place, length)}, within(10s)));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a written note is taken once all of its words have come", "[group]") {
+  Box box;
+  std::minstd_rand random{7};
+  Note note;
+  Mailbox::Values values;
+  std::array<Words, window> there{};  // in each slot: what comes may be what was there
+  for (std::uint32_t number = 1; number <= 20 * window; ++number) {
+    std::vector<std::byte> sent(random() % (WrittenNote::values_max + 1));
+    for (std::byte& each : sent) each = static_cast<std::byte>(random());
+    Words words;
+    auto const count = encode(words, number, sent);
+    std::vector<std::size_t> order(count);
+    std::iota(order.begin(), order.end(), 0u);
+    std::ranges::shuffle(order, random);
+    auto& place = there[number % window];
+    for (std::size_t const index : order) {
+      bool const is_there = std::equal(words.begin(), words.begin() + count, place.begin());
+      if (!is_there) CHECK_FALSE(must(box.mailbox.take(note, values)));
+      box.store(number, index, words[index]);
+      place[index] = words[index];
+    }
+    REQUIRE(must(box.mailbox.take(note, values)));
+    CHECK_FALSE(must(box.mailbox.take(note, values)));
+    CHECK(note.number == number);
+    CHECK(std::ranges::equal(sent, std::span{values}.first(note.length)));
+    CHECK_FALSE(box.mailbox.has_next());
+  }
+}
+
+TEST_CASE("a written note with any other bit is not taken", "[group]") {
+  Box box;
+  Words words;
+  auto const count = encode(words, 1, std::array<std::byte, 20>{std::byte{1}});
+  Note note;
+  Mailbox::Values values;
+  for (std::size_t bit = 0; bit < count * 64; ++bit) {
+    auto damaged = words;
+    damaged[bit / 64] ^= std::uint64_t{1} << bit % 64;
+    box.store(1, damaged, count);
+    auto const taken = box.mailbox.take(note, values);
+    CHECK((taken.has_value() ? !taken.value() : taken.error() == Errc::incompatible_peer));
+  }
+  box.store(1, words, count);
+  CHECK(must(box.mailbox.take(note, values)));
+}
+
+TEST_CASE("slots of a mailbox are used in turn, also where numbers wrap", "[group]") {
+  for (std::uint32_t const slots : {4u, 8u, 256u})
+    for (std::uint32_t const number : {0u, 1u, slots - 1, UINT32_MAX - 1, UINT32_MAX}) {
+      auto const at = Mailbox::place_of(number, slots), next = Mailbox::place_of(number + 1, slots);
+      CHECK((next == at + WrittenNote::bytes ||
+             (at == slots * WrittenNote::bytes && next == WrittenNote::bytes)));
+    }
+  CHECK(Mailbox::slots_in((1 + 8) * WrittenNote::bytes) == 8);
+  CHECK(Mailbox::slots_in((1 + 6) * WrittenNote::bytes) == 0);
+  for (std::size_t const bytes : {0u, 63u, 64u, 127u}) CHECK(Mailbox::slots_in(bytes) == 0);
+}
+
+TEST_CASE("a rank that writes more than a window ends the group", "[group]") {
+  BesideChannel rank;
+  std::uint32_t number = 0;
+  auto const error = [&] {
+    for (;;) {
+      for (std::uint32_t i = 0; i < window; ++i) {
+        auto const length = WrittenNote::encode(rank.bytes().data(), ++number, note_with(0, 0), {});
+        rank.write(Mailbox::place_of(number, window), length);
+      }
+      if (auto ended = error_of(rank.group.barrier(within(10ms))); ended != Errc::timed_out)
+        return ended;
+    }
+  }();
+  CHECK(error == Errc::incompatible_peer);
+  CHECK_THAT(error.message(), Catch::Contains("more messages than it may"));
+  CHECK(number == 2 * window);
+}
+
+TEST_CASE("a rank that frees what it was not sent ends the group", "[group]") {
+  BesideChannel rank;
+  std::uint64_t const freed = 2;  // of one
+  std::memcpy(rank.bytes().data(), &freed, sizeof freed);
+  rank.write(0, sizeof freed);
+  auto const error = error_of(rank.group.barrier(within(10s)));
+  CHECK(error == Errc::incompatible_peer);
+  CHECK_THAT(error.message(), Catch::Contains("frees more messages than it was sent"));
+}
+
+TEST_CASE("a note of which only a part is ever written does not hold a rank", "[group]") {
+  BesideChannel rank;
+  WrittenNote::encode(rank.bytes().data(), 1, note_with(0, 8), std::array<std::byte, 8>{});
+  rank.write(Mailbox::place_of(1, window), sizeof(std::uint64_t));
+  auto const error = error_of(rank.group.barrier(within(100ms)));
+  CHECK(error == Errc::timed_out);
+}
