@@ -200,7 +200,7 @@ class GroupState {
   PostedCalls posted_;       // if there are any, the first is call_, and the group works
   PostedCalls::Id run_ = 0;  // the one posted by run_lent() that is not over; 0: none
   bool is_polling_ = false;  // its deadline had passed before
-  int rounds_ = 0;           // of the wait in which something had come
+  int rounds_ = 0;           // of waiting in this call
   std::vector<std::uint32_t> missing_{};
   alignas(64) std::array<std::byte, 64> value_{};
 };

@@ -38,11 +38,12 @@ Link::Link(PreparedChannel prepared, MemoryRegion memory, std::byte* place,
       memory_{std::move(memory)},
       place_{place},
       mailbox_{std::move(mailbox)},
+      window_{options.window},
       prepared_{std::move(prepared)},
       receives_(options.receives()),
       posted_(options.receives()),
       sends_(options.receives()) {
-  arrived_.reserve(options.receives());
+  arrived_.reserve(arrived_max());
 }
 
 Link::~Link() = default;
@@ -55,20 +56,6 @@ Result<void> Link::post_receives() {
     posted_[outstanding_++] = slot;
   }
   return success();
-}
-
-Result<RemoteRegion> Link::mailbox() const noexcept {
-  if (!mailbox_) return RemoteRegion{};
-  return mailbox_->remote();
-}
-
-void Link::note_memory_of(RankCard const& peer) noexcept {
-  record_ = peer.record;
-  their_mailbox_ = peer.mailbox;
-  auto const slots = Mailbox::slots_in(their_mailbox_.size());
-  // What goes inline is copied by the post, so that nothing need be known of its end.
-  bool const goes_inline = channel_->inline_bytes() >= WrittenNote::bytes;
-  their_slots_ = goes_inline && slots >= options_.window ? slots : 0;
 }
 
 Result<void> Link::connect(RankCard const& peer) {
@@ -109,6 +96,15 @@ Result<void> Link::greet() noexcept {
 
 Result<void> Link::take_arrivals() noexcept {
   if (!channel_) return success();  // the peer may have greeted, but this rank gave up before
+  auto const received = take_received();
+  // Last, and in any case: what was written before a message came, or before the link broke.
+  LEND_TRYV(take_written());
+  LEND_TRYV(received);
+  // There may be room now.
+  return tell_freed();
+}
+
+Result<void> Link::take_received() noexcept {
   // No more than can have come by now: a peer that sends on and on does not keep this rank here.
   for (std::size_t taken = 0, most = outstanding_; taken < most; ++taken) {
     std::uint32_t const slot = posted_[oldest_];
@@ -131,37 +127,6 @@ Result<void> Link::take_arrivals() noexcept {
       LEND_TRYV(post_again(slot));
     }
   }
-  // Last: what was written before a message that has come is there, too.
-  LEND_TRYV(take_written());
-  return success();
-}
-
-Result<bool> Link::take_written() noexcept {
-  if (!has_written()) return false;
-  freed_word_ = mailbox_->freed();
-  LEND_TRYV(hear_freed(freed_word_));
-  while (mailbox_->has_next()) {
-    if (arrived_.size() == options_.receives())
-      return Error{Errc::incompatible_peer, "a rank writes more messages than it may"};
-    Arrived& next = arrived_.emplace_back();
-    next.slot = Arrived::written;
-    auto const is_whole = mailbox_->take(next.note, next.values);
-    if (!is_whole.has_value() || !is_whole.value()) {
-      arrived_.pop_back();
-      return is_whole;
-    }
-    LEND_TRYV(hear_freed(next.note.freed));
-  }
-  return true;
-}
-
-Result<void> Link::hear_freed(std::uint32_t freed) noexcept {
-  auto const more = freed - freed_by_peer_;
-  // What was written and what was sent overtake each other.
-  if (static_cast<std::int32_t>(more) < 0) return success();
-  if (more > sent_ - freed_by_peer_)
-    return Error{Errc::incompatible_peer, "a rank frees more messages than it was sent"};
-  freed_by_peer_ = freed;
   return success();
 }
 
@@ -203,25 +168,22 @@ Result<void> Link::post_again(std::uint32_t slot) noexcept {
   return success();
 }
 
-Result<void> Link::tell_freed() noexcept {
-  // A part that goes the other way tells it, too. Without room for the note a later one does.
-  if (freed_ - told_ < options_.window / 2 || peer_has_left_ || failure() != nullptr)
-    return success();
-  if (their_slots_ != 0) {
-    std::uint64_t const freed = freed_;
-    std::memcpy(place_ + written_at(), &freed, sizeof freed);
-    LEND_TRYV(write(sizeof freed, 0));
-    return success();
-  }
-  LEND_TRYV(post({.kind = Note::Kind::credit}, {}));
-  return success();
+Result<bool> Link::try_send(Note note, std::span<std::byte const> bytes) noexcept {
+  if (window_.is_full()) return false;
+  auto posted = post(note, bytes);
+  if (posted.has_value()) window_.note_sent(posted.assume_value() ? 1 : 0);
+  return posted;
 }
 
-Result<bool> Link::try_send(Note note, std::span<std::byte const> bytes) noexcept {
-  if (sent_ - freed_by_peer_ >= options_.window) return false;
-  auto posted = post(note, bytes);
-  if (posted.has_value()) sent_ += posted.assume_value();
-  return posted;
+bool Link::has_room() noexcept {
+  auto& channel = channel::ChannelState::of(*channel_);
+  auto const has_room = [this, &channel] {
+    return channel.in_flight.outstanding(Operation::send) < options_.sends_and_writes();
+  };
+  if (has_room()) return true;
+  channel::ChannelState::Use const use{channel};
+  static_cast<void>(channel.poll());
+  return has_room();
 }
 
 Result<bool> Link::free_send_slot() noexcept {
@@ -233,16 +195,11 @@ Result<bool> Link::free_send_slot() noexcept {
   return true;
 }
 
-/// Those whose number a window bounds.
-bool Link::may_write(Note const& note) const noexcept {
-  return their_slots_ != 0 && note.length <= WrittenNote::values_max &&
-         (note.kind == Note::Kind::part || note.kind == Note::Kind::come);
-}
-
 Result<bool> Link::post(Note note, std::span<std::byte const> bytes) noexcept {
   note.freed = freed_;
   note.length = static_cast<std::uint32_t>(bytes.size());
-  if (may_write(note)) return write(note, bytes);
+  if (may_write(note)) return write_note(note, bytes);
+  if (!has_room()) return false;
   LEND_TRY(is_free, free_send_slot());
   if (!is_free) return false;
   std::byte* const room = place_ + send_at(next_send_);
@@ -257,34 +214,6 @@ Result<bool> Link::post(Note note, std::span<std::byte const> bytes) noexcept {
   // While the message goes, what the next ones need.
   LEND_TRYV(post_released());
   LEND_TRYV(free_send_slot());
-  return true;
-}
-
-Result<bool> Link::write(Note const& note, std::span<std::byte const> bytes) noexcept {
-  auto const number = written_ + 1;
-  auto const length = WrittenNote::encode(place_ + written_at(), number, note, bytes);
-  auto posted = write(length, Mailbox::place_of(number, their_slots_));
-  if (posted.has_value()) written_ += posted.assume_value();
-  return posted;
-}
-
-bool Link::has_room_to_write() noexcept {
-  auto& channel = channel::ChannelState::of(*channel_);
-  auto const has_room = [&channel] {
-    return channel.in_flight.outstanding(Operation::write) < LinkOptions::writes_max;
-  };
-  if (has_room()) return true;
-  channel::ChannelState::Use const use{channel};
-  static_cast<void>(channel.poll());
-  return has_room();
-}
-
-Result<bool> Link::write(std::size_t length, std::size_t place) noexcept {
-  if (!has_room_to_write()) return false;
-  // SAFETY: the device copies bytes that go inline. The peer gave its mailbox to be written so.
-  LEND_TRYV(unsafe_post_write(
-      *channel_, {memory_.gather(written_at(), length), their_mailbox_.slice(place, length)}));
-  told_ = freed_;
   return true;
 }
 

@@ -8,6 +8,7 @@
 #include <group/mailbox.hpp>
 #include <group/note.hpp>
 #include <group/record.hpp>
+#include <group/send_window.hpp>
 #include <group/stage.hpp>
 #include <lend/base/result.hpp>
 #include <lend/channel/channel.hpp>
@@ -34,15 +35,14 @@ struct LinkOptions {
   std::uint32_t greetings = 0;  // where a rank must send first
   bool has_mailbox = false;     // the rank looks into it as long as it waits
 
-  /// What is written may take so many places of the send queue: as many as one poll frees.
-  static constexpr std::uint32_t writes_max = 16;
-
   /// Receives of a link: those of the window, and those for notes that only say something. At most
   /// two that say what was freed are on their way, because each is sent for half a window; and one
   /// that says that the peer has left or that its group is broken.
   [[nodiscard]] std::uint32_t receives() const noexcept { return window + 3 + greetings; }
+  /// Places in the send queue for messages; one poll frees those of as many as are written here.
+  [[nodiscard]] std::uint32_t sends_and_writes() const noexcept { return receives() + 16; }
   [[nodiscard]] std::uint32_t send_depth() const noexcept {
-    return receives() + 1 + Stage::shelves + writes_max;  // and the peer's record is read
+    return sends_and_writes() + 1 + Stage::shelves;  // and the peer's record is read, and values
   }
   [[nodiscard]] std::size_t slot_bytes() const noexcept { return sizeof(Note) + message_bytes; }
 };
@@ -89,7 +89,7 @@ class Link {
   [[nodiscard]] Result<void> take_arrivals() noexcept;
   /// Whether the peer has written something that was not taken yet, which no completion says.
   [[nodiscard]] bool has_written() const noexcept {
-    return mailbox_ && (mailbox_->has_next() || mailbox_->freed() != freed_word_);
+    return mailbox_ && (mailbox_->has_next() || mailbox_->has_freed());
   }
   /// Takes that. Whether there was any.
   /// Errors:  incompatible_peer  no rank writes that.
@@ -149,34 +149,42 @@ class Link {
   }
   [[nodiscard]] std::size_t answer_at() const noexcept { return send_at(options_.receives()); }
   [[nodiscard]] std::size_t written_at() const noexcept { return answer_at() + sizeof(Record); }
+  /// Messages that may wait to be taken: a peer that minds its window has no more.
+  [[nodiscard]] std::size_t arrived_max() const noexcept {
+    return options_.receives() + (mailbox_ ? mailbox_->slots() : 0);
+  }
   void note_memory_of(RankCard const& peer) noexcept;
+  /// Of those that come by receives.
+  [[nodiscard]] Result<void> take_received() noexcept;
   [[nodiscard]] Result<void> post_receives();
   [[nodiscard]] Result<void> post_again(std::uint32_t slot) noexcept;
   [[nodiscard]] Result<void> post_released() noexcept;
   /// Frees the next slot for a send if its last one is over. False: all are under way.
   [[nodiscard]] Result<bool> free_send_slot() noexcept;
-  [[nodiscard]] bool may_write(Note const& note) const noexcept;
+  /// Whether a message may be posted, so that there stays room for reads.
+  [[nodiscard]] bool has_room() noexcept;
   [[nodiscard]] Result<bool> post(Note note, std::span<std::byte const> bytes) noexcept;
-  /// Writes to the peer's mailbox. False: there is no room to post it.
-  [[nodiscard]] Result<bool> write(Note const& note, std::span<std::byte const> bytes) noexcept;
-  /// Whether there is room to post it, which leaves enough for the rest.
-  [[nodiscard]] bool has_room_to_write() noexcept;
+  [[nodiscard]] bool may_write(Note const& note) const noexcept;
+  /// Writes it to the peer's mailbox. False: there is no room to post it.
+  [[nodiscard]] Result<bool> write_note(Note const& note,
+                                        std::span<std::byte const> bytes) noexcept;
   /// The same of so many bytes at written_at(), to `place` there.
-  [[nodiscard]] Result<bool> write(std::size_t length, std::size_t place) noexcept;
+  [[nodiscard]] Result<bool> write_to_mailbox(std::size_t length, std::size_t place) noexcept;
   [[nodiscard]] Result<void> tell_freed() noexcept;
   /// The peer says that it has freed so many of this rank's messages.
   [[nodiscard]] Result<void> hear_freed(std::uint32_t freed) noexcept;
 
   LinkOptions options_;
-  MemoryRegion memory_;  // receives, then sends: a head and bytes each; then the peer's
-  // record, and what goes to its mailbox
-  std::byte* place_;  // of it: the link knows by its handles what is on loan
+  // Receives, then sends: a head and bytes each; then the peer's record, and what is written to its
+  // mailbox. The link knows by its handles what is on loan.
+  MemoryRegion memory_;
+  std::byte* place_;  // of it
   std::optional<Mailbox> mailbox_;
+  SendWindow window_;
   RemoteRegion record_{};          // the peer's, and its room
   RemoteRegion their_mailbox_{};   // the peer's
   std::uint32_t their_slots_ = 0;  // of it; 0: nothing is written
-  std::uint32_t written_ = 0;      // notes to it, wraps
-  std::uint32_t freed_word_ = 0;   // of the own one, as it was read last
+  std::uint32_t written_ = 0;      // notes to it; wraps
   std::optional<PreparedChannel> prepared_{};
   std::optional<Channel> channel_{};
   std::vector<std::optional<PendingWork>> receives_;  // by slot
@@ -187,7 +195,6 @@ class Link {
   std::optional<std::uint32_t> released_{};        // a slot to post again
   std::vector<std::optional<PendingWork>> sends_;  // by slot, in turn
   std::uint32_t next_send_ = 0;
-  std::uint32_t sent_ = 0, freed_by_peer_ = 0;                        // parts
   std::uint32_t freed_ = 0, told_ = 0;                                // of the peer's parts
   std::optional<PendingWork> question_{};                             // reads the peer's record
   std::array<std::optional<PendingWork>, Stage::shelves> reading_{};  // by lane

@@ -55,6 +55,14 @@ std::uint32_t Mailbox::slots_in(std::size_t bytes) noexcept {
              : 0;
 }
 
+std::optional<std::uint32_t> Mailbox::take_freed() noexcept {
+  auto const word = load(place_, 0);
+  auto const freed = static_cast<std::uint32_t>(word);
+  if (word == freed_word_ || word != word_of(freed)) return {};
+  freed_word_ = word;
+  return freed;
+}
+
 Result<bool> Mailbox::take(Note& note, Values& values) noexcept {
   std::byte const* const slot = next_slot();
   WrittenNote::Words words;

@@ -12,6 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace lend::group {
@@ -46,14 +47,19 @@ class Mailbox {
   [[nodiscard]] static std::uint32_t slots_in(std::size_t bytes) noexcept;
   /// Where note number `number` is written.
   [[nodiscard]] static std::size_t place_of(std::uint32_t number, std::uint32_t slots) noexcept {
-    return (1 + number % slots) * WrittenNote::bytes;
+    return (1 + (number & (slots - 1))) * WrittenNote::bytes;
   }
 
   [[nodiscard]] Result<RemoteRegion> remote() const noexcept { return memory_.remote(); }
-  /// As the peer wrote it last.
-  [[nodiscard]] std::uint32_t freed() const noexcept {
-    return static_cast<std::uint32_t>(load(place_, 0));
+  /// Whether the peer has written how many messages it has freed, since take_freed().
+  [[nodiscard]] bool has_freed() const noexcept { return load(place_, 0) != freed_word_; }
+  /// How many these are. Nothing: it has not, or a part of the word has come.
+  [[nodiscard]] std::optional<std::uint32_t> take_freed() noexcept;
+  /// As it is written, to place 0.
+  [[nodiscard]] static std::uint64_t word_of(std::uint32_t freed) noexcept {
+    return static_cast<std::uint64_t>(~freed) << 32 | freed;
   }
+  [[nodiscard]] std::uint32_t slots() const noexcept { return slots_; }
   /// Whether the next note has come, or a part of it.
   [[nodiscard]] bool has_next() const noexcept { return load(next_slot(), 0) >> 32 == next_; }
   /// The next note and its values. False: it has not come yet, or not all of it.
@@ -65,8 +71,6 @@ class Mailbox {
   [[nodiscard]] std::byte const* next_slot() const noexcept {
     return place_ + place_of(next_, slots_);
   }
-  /// One word, of which a device never writes a part.
-  ///
   /// A device of the same process writes as another thread would. That race is meant, and what it
   /// can bring is found by the mark; the sanitizer is not to see it.
   [[nodiscard, gnu::no_sanitize_thread]] static std::uint64_t load(std::byte const* place,
@@ -77,7 +81,8 @@ class Mailbox {
   MemoryRegion memory_;
   std::byte const* place_;  // in it
   std::uint32_t slots_;
-  std::uint32_t next_ = 1;  // wraps
+  std::uint64_t freed_word_ = 0;  // that was taken last
+  std::uint32_t next_ = 1;        // wraps
 };
 
 }  // namespace lend::group

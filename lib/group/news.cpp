@@ -20,11 +20,16 @@ constexpr std::chrono::milliseconds look_pause_max{10};
 Result<void> GroupState::wait(Deadline deadline, std::string_view then) noexcept {
   // What has come counts before what was lost.
   LEND_TRY(has_come, take_what_came());
-  if (has_come && (++rounds_ < rounds_max || !deadline.has_passed())) return success();
-  LEND_TRYV(check_for_losses());
-  if (neighbours_.are_few()) record_.set_awaited(call_.awaited());
-  auto const waited = wait_for_news(deadline);
-  if (waited.has_value() || !base::is_given_up(waited.error())) return waited;
+  bool const is_over = ++rounds_ >= rounds_max && deadline.has_passed();
+  if (has_come && !is_over) return success();
+  if (!has_come) {
+    LEND_TRYV(check_for_losses());
+  }
+  if (!is_over) {
+    if (neighbours_.are_few()) record_.set_awaited(call_.awaited());
+    auto const waited = wait_for_news(deadline);
+    if (waited.has_value() || !base::is_given_up(waited.error())) return waited;
+  }
   missing_.clear();
   auto why = "rank " + std::to_string(call_.awaited()) + " has not come as far";
   // A program that only looks, or wants to go on, does not wait for answers.

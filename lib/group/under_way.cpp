@@ -32,9 +32,12 @@ Result<void> UnderWay::begin(Membership& team, Call const& call) noexcept try {
   ++team.number;
   signature_ = call.signature();
   if (is_long_) return success();
-  piece_bytes_ = message_bytes_ / call.op.element_bytes * call.op.element_bytes;
-  pieces_ = static_cast<std::uint32_t>(
-      std::max<std::size_t>(1, (call.block_bytes + piece_bytes_ - 1) / piece_bytes_));
+  piece_bytes_ = message_bytes_;
+  pieces_ = 1;
+  if (call.block_bytes > message_bytes_) {  // most calls are spared the divisions
+    piece_bytes_ = message_bytes_ / call.op.element_bytes * call.op.element_bytes;
+    pieces_ = static_cast<std::uint32_t>((call.block_bytes + piece_bytes_ - 1) / piece_bytes_);
+  }
   rounds_ = team.has_few_links ? hops().rounds() : rounds_of(call.collective, size);
   piece_ = 0;
   keep_own_part();
@@ -132,6 +135,7 @@ std::size_t UnderWay::piece_length() const noexcept {
 }
 
 std::span<std::byte const> UnderWay::piece_of(Step const& step) const noexcept {
+  if (step.place == Step::Place::nothing) return {};
   auto const offset = piece_ * piece_bytes_;
   auto const length = piece_length();
   switch (step.place) {

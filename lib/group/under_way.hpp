@@ -83,7 +83,7 @@ class UnderWay {
   }
   [[nodiscard]] Note head(std::uint32_t piece, std::uint16_t round) const noexcept;
   [[nodiscard]] bool is_of_round(Note const& note) const noexcept {
-    // Of two rounds whose numbers differ by 2^16 a message of the first comes first.
+    // No window has messages of rounds whose numbers differ by 2^16.
     return is_of_round(note, piece_, static_cast<std::uint16_t>(round_));
   }
   [[nodiscard]] bool is_of_round(Note const& note, std::uint32_t piece,

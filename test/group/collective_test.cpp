@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -287,6 +288,44 @@ TEST_CASE("no rank passes a barrier before all have come", "[group]") {
       expect(come >= round * size, "passed early");
       expect(group.barrier(within(patience)));
     }
+  });
+}
+
+TEST_CASE("a rank hears that its messages were taken, whatever else the other one has posted",
+          "[group]") {
+  // Rank 0 finds all that it needs written, and so does not look for completions: of 152 messages
+  // to others, then of 27 to rank 1, more than which it keeps no room for. So it has none when it
+  // is to say that it has taken half a window of rank 1's messages.
+  constexpr std::uint32_t size = 40;
+  if (connects_slowly(size)) return;
+  auto ranks = group_of(size);
+  std::barrier in_turn{2};
+  std::vector<std::uint32_t> all_but_1(size - 1);
+  for (std::uint32_t i = 1; i < all_but_1.size(); ++i) all_but_1[i] = i + 1;
+  on_each(ranks, [&](Group& group) {
+    auto const team_of = [&group](std::span<std::uint32_t const> members) {
+      auto team = group.team(members);
+      expect(team.has_value(), "no team");
+      return std::move(team).value();
+    };
+    bool const is_first = group.rank() == 0;
+    std::vector<int> all(is_first ? all_but_1.size() : 0), both(is_first ? 2 : 0);
+    std::array<int, 1> one{};
+    if (group.rank() != 1) {
+      auto others = team_of(all_but_1);
+      for (int i = 0; i < 4; ++i) expect(others.scatter(0, all, one, within(patience)));
+    }
+    if (group.rank() >= 2) return;
+    auto pair = team_of(std::array{0u, 1u});
+    for (int i = 0; i < 27; ++i) {
+      expect(pair.broadcast(0, one, within(patience)));
+      in_turn.arrive_and_wait();
+    }
+    if (is_first) in_turn.arrive_and_wait();
+    for (std::uint32_t i = 0; i < GroupOptions{}.window; ++i)
+      expect(pair.gather(0, one, both, within(patience)));
+    if (!is_first) in_turn.arrive_and_wait();
+    expect(pair.gather(0, one, both, within(patience)));
   });
 }
 

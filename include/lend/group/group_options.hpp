@@ -24,10 +24,12 @@ struct GroupOptions {
   /// What one message carries; longer values go in pieces. 64 to 65,536, a multiple of 64. Where a
   /// rank's values are longer than this and than 16 KiB, they are read from memory of the group.
   std::uint32_t message_bytes = 4096;
-  /// Messages to one rank that it has not taken yet: 4 to 256. With message_bytes it is the memory
-  /// of a group: about 2 · window · message_bytes for each link, and 512 KiB.
+  /// Messages to one rank that it has not taken yet: 4 to 256, the same at all ranks. With
+  /// message_bytes it is the memory of a group: about 2 · window · message_bytes for each link, and
+  /// 512 KiB.
   std::uint32_t window = 8;
-  /// With `event` short messages come with a completion, which wakes; else they are written.
+  /// Short messages wake `event` only: to others they are written, and one that has slept until
+  /// then sees them up to a 64th of the time that it has waited later, 1 to 10 ms.
   Wait wait = Wait::adaptive;
   /// How soon a rank that waits learns that another has died; 0: never.
   std::chrono::nanoseconds keep_alive = std::chrono::seconds{1};
