@@ -118,7 +118,8 @@ TEST_CASE("a rank that does not connect, or is not reached, is named at the dead
   if (needs_no_connector()) return;
   Prepared group{3};
   group.theirs[2][1].address.port = 1;  // nobody listens there
-  auto first = group.connect(0, within(500ms)), last = group.connect(2, within(500ms));
+  // Long enough for an emulated device to be refused at least once.
+  auto first = group.connect(0, within(3s)), last = group.connect(2, within(3s));
 
   auto const waiting = error_of(first.get()), connecting = error_of(last.get());
   CHECK(waiting == Errc::timed_out);
