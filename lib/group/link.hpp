@@ -39,7 +39,8 @@ struct LinkOptions {
   /// two that say what was freed are on their way, because each is sent for half a window; and one
   /// that says that the peer has left or that its group is broken.
   [[nodiscard]] std::uint32_t receives() const noexcept { return window + 3 + greetings; }
-  /// Places in the send queue for messages; one poll frees those of as many as are written here.
+  /// Places that messages may take in the send queue: one for each slot, and for 16 that are
+  /// written, as many as one poll finds.
   [[nodiscard]] std::uint32_t sends_and_writes() const noexcept { return receives() + 16; }
   [[nodiscard]] std::uint32_t send_depth() const noexcept {
     return sends_and_writes() + 1 + Stage::shelves;  // and the peer's record is read, and values
