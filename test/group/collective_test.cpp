@@ -184,6 +184,11 @@ TEST_CASE("ranks that sleep at once are sent to what is written to others", "[gr
   if (connects_slowly(static_cast<std::uint32_t>(waits.size()))) return;
   std::vector<GroupOptions> options(waits.size());
   for (std::size_t rank = 0; rank < waits.size(); ++rank) options[rank].wait = waits[rank];
+  auto const domain = must(open_test_device().allocate_protection_domain());
+  for (GroupOptions const& each : options) {
+    auto const prepared = must(PreparedGroup::prepare(domain, 0, 2, here(each)));
+    CHECK((prepared.cards()[1].mailbox == RemoteRegion{}) == (each.wait == event));
+  }
   auto ranks = group_of(options);
   // A message without values; the longest that is written; one that is sent.
   for (std::size_t const count : {std::size_t{0}, std::size_t{3}, std::size_t{4}})
