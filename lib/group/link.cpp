@@ -43,7 +43,7 @@ Link::Link(PreparedChannel prepared, MemoryRegion memory, std::byte* place,
       receives_(options.receives()),
       posted_(options.receives()),
       sends_(options.receives()) {
-  arrived_.reserve(arrived_max());
+  arrived_.reserve(arrived_max() + options.receives());  // also where a peer writes all it may
 }
 
 Link::~Link() = default;
