@@ -159,7 +159,7 @@ Result<std::span<Ready>> SetState::wait(std::span<Ready> into, Deadline deadline
   }
 }
 
-/// What a set is for those who do more with it than programs.
+/// The state of a set, for rooms above that wait in ways of their own.
 struct SetAccess {
   [[nodiscard]] static SetState& of(WaitSet const& set) noexcept { return set.state(); }
 };
