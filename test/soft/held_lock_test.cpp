@@ -15,6 +15,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <mutex>
 #include <thread>
 
 #include "raw_ends.hpp"
@@ -262,7 +263,10 @@ TEST_CASE("a datagram that a held lock keeps back is lost when that takes too lo
   if (comes_free) {
     auto* const sender =
         context_of(device).queue_pairs[from.number() % soft::queue_pairs_max].load();
-    sender->stall.deadline = 0;  // its second may pass on a loaded machine
+    {
+      std::lock_guard const guard{sender->send_lock};  // the device's thread looks after it too
+      sender->stall.deadline = 0;  // its second may pass on a loaded machine
+    }
     CHECK(queue.poll(1, &wc) == 0);
     lock.unlock();
   }
