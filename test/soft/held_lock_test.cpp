@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: a lock in the peer's segment that does not come free, whatever living holder its word
 // names, is a peer that does not answer: work waits for it without holding anybody up, goes on when
-// it comes free, and ends when the budget is over. Method: the lock is taken for the peer, by one
-// that lives in this process, or by a forked one that is stopped.
+// it comes free, and ends when the budget is over. Method: this process or a stopped one holds it.
 #include <soft/engine/engine.hpp>
 #include <soft/engine/retry_budgets.hpp>
 #include <soft/objects/context.hpp>
@@ -261,12 +260,10 @@ TEST_CASE("a datagram that a held lock keeps back is lost when that takes too lo
   REQUIRE(from.send(1, ours.piece(0, 64), to.number()) == 0);
   ibv_wc wc{};
   if (comes_free) {
-    auto* const sender =
-        context_of(device).queue_pairs[from.number() % soft::queue_pairs_max].load();
-    {
-      std::lock_guard const guard{sender->send_lock};  // the device's thread looks after it too
-      sender->stall.deadline = 0;  // its second may pass on a loaded machine
-    }
+    auto* const sender = static_cast<soft::QueuePair*>(from.get());
+    std::unique_lock guard{sender->send_lock};  // the device's thread looks after it too
+    sender->stall.deadline = 0;                 // its second may pass on a loaded machine
+    guard.unlock();
     CHECK(queue.poll(1, &wc) == 0);
     lock.unlock();
   }

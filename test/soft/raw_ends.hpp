@@ -291,6 +291,7 @@ class RawDatagrams {
     REQUIRE(pair_);
     REQUIRE(start() == 0);
   }
+  [[nodiscard]] ibv_qp* get() const noexcept { return pair_.get(); }
   [[nodiscard]] std::uint32_t number() const noexcept { return pair_->qp_num; }
   /// From RESET to where it sends. 0 or errno.
   int start() const {
