@@ -19,6 +19,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <memory>
 
 namespace lend::network {
@@ -182,7 +183,8 @@ std::vector<OwnAddress> addresses_in(ifaddrs const* first) {
         0)
       found.push_back({at->ifa_name, is_ipv4, text.data()});
   }
-  std::ranges::stable_partition(found, &OwnAddress::is_ipv4);
+  // That of std::ranges is not compiled by clang 14 and 15 with libstdc++ 12.
+  std::stable_partition(found.begin(), found.end(), std::mem_fn(&OwnAddress::is_ipv4));
   return found;
 }
 

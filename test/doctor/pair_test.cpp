@@ -281,7 +281,7 @@ TEST_CASE("a byte that came as another is named", "[doctor]") {
   CHECK(doctor::compare(bytes, 7).has_value());
   CHECK(doctor::compare(bytes, 8).has_error());
   auto moved = bytes;
-  std::ranges::rotate(moved, moved.begin() + 1);
+  std::rotate(moved.begin(), moved.begin() + 1, moved.end());
   CHECK(doctor::compare(moved, 7).has_error());
   bytes[4097] ^= std::byte{1};
   CHECK(has(doctor::compare(bytes, 7).error().message(), "byte 4097 of 5000"));

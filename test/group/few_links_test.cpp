@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr GroupOptions few_links{.links = GroupLinks::few};
+GroupOptions const few_links{.links = GroupLinks::few};
 
 /// Whether these ranks of `size` have a link.
 bool are_linked(std::uint32_t one, std::uint32_t other, std::uint32_t size) {

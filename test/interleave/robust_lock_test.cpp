@@ -38,13 +38,13 @@ TEST_CASE("the lock excludes, and no wake-up is lost", "[interleave]") {
   auto const [actors, rounds, limits] =
       GENERATE(Case{2, 1, {}}, Case{2, 2, {1'000'000, 1, 0}}, Case{3, 1, {2'000'000, 0, 0}});
   auto const report = explore(
-      [&](History& history) {
+      [&, rounds = rounds, actors = actors](History& history) {
         auto const guarded = std::make_shared<Guarded>();
         for (std::uint32_t id = 1; id <= actors; ++id)
-          history.actor([=, rounds = rounds] {
+          history.actor([=] {
             for (int i = 0; i < rounds; ++i) step(*guarded, id);
           });
-        history.at_end([=, rounds = rounds, actors = actors] {
+        history.at_end([=] {
           expect(guarded->lock.holder() == 0, "the lock is still held");
           expect(guarded->steps.get() == rounds * static_cast<int>(actors), "a step was lost");
           expect(overslept() == 0, "a wake-up was lost");

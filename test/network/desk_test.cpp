@@ -240,7 +240,7 @@ TEST_CASE("ranks that come again go on without the others, or with one that come
     for (std::uint32_t rank = missing; rank < size; ++rank) {
       expected.push_back(rank);
       // The last one is new.
-      ranks.emplace_back([&, rank] {
+      ranks.emplace_back([&, rank, size = size] {
         met[rank] = meet_as(seat_at(desk.address(), rank, size),
                             rank == size - 1 ? network::Coming{} : coming);
       });

@@ -233,7 +233,7 @@ TEST_CASE("a remote key means what it means now, whatever it meant to the reques
   auto& [link, from, to] = stage;
   auto const opcode = GENERATE(IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM);
   REQUIRE(post_receive(link.b, 4) == 0);
-  auto const change = [&](int flags, void* at, std::size_t length, int access) {
+  auto const change = [&to = to](int flags, void* at, std::size_t length, int access) {
     return soft::rereg_mr(to.region(), flags, nullptr, at, length, access);
   };
   SECTION("another range") {

@@ -214,7 +214,7 @@ void a_wait_that_ends_changes_nothing(MakeEnds const& make) {
 
 void drafts(MakeEnds const& make) {
   auto [a, b] = make(small());
-  auto const draft_of = [&a](std::size_t least, std::size_t most) {
+  auto const draft_of = [&a = a](std::size_t least, std::size_t most) {
     auto room = must(a.try_draft(least, most));
     for (; !room; room = must(a.try_draft(least, most))) must(wait_for_change(a, patience()));
     return room;
