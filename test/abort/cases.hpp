@@ -6,15 +6,6 @@
 
 #include <vector>
 
-// Cases of stray accesses exist only under AddressSanitizer.
-#if defined(__SANITIZE_ADDRESS__)
-#define LEND_TEST_ASAN
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define LEND_TEST_ASAN
-#endif
-#endif
-
 /// Breaks one promise: its process must end by SIGABRT, with `stops`, a regular expression of
 /// Python's, on standard error. An object of static storage duration, which all() has.
 struct Case {

@@ -8,6 +8,7 @@
 
 #include "support/catch.hpp"
 #include "support/placed_bytes.hpp"
+#include "support/sanitizers.hpp"
 
 using namespace lend::base;
 using lend::test::PlacedBytes;
@@ -41,7 +42,7 @@ TEST_CASE("string moves are slow to up to 63 bytes behind the source modulo 4096
 }
 
 // Sanitizers look at each access, or copy by their own functions.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !LEND_TEST_ASAN && !LEND_TEST_TSAN
 TEST_CASE("a copy to just behind its source modulo 4096 takes about as long as another", "[base]") {
   CHECK(lend::test::cost_just_behind([](auto into, auto from) { copy_bytes(into, from); }) < 8);
 }

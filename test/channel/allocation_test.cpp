@@ -5,6 +5,7 @@
 #include "support/catch.hpp"
 #include "support/datagrams.hpp"
 #include "support/new_directory.hpp"
+#include "support/sanitizers.hpp"
 #include "support/two_ends.hpp"
 
 #include <lend/channel/unsafe.hpp>
@@ -16,21 +17,13 @@
 #include <string>
 #include <vector>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define LEND_TEST_IS_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define LEND_TEST_IS_SANITIZED 1
-#endif
-#endif
-
 using namespace lend;
 using namespace lend::test;
 using namespace std::chrono_literals;
 
 namespace {
 
-#ifdef LEND_TEST_IS_SANITIZED
+#if LEND_TEST_ASAN || LEND_TEST_TSAN
 constexpr std::uint64_t posts_many = 100'000;  // they make each post some fifty times dearer
 #else
 constexpr std::uint64_t posts_many = 1'000'000;
@@ -351,7 +344,7 @@ TEST_CASE("a message through a set allocates nothing, asleep or awake", "[alloca
   PollingScope scope{server};
   std::array<Ready, 4> room{};
   bool has_slept = false;
-  CHECK(allocated_by([&]() -> Result<void> {
+  CHECK(allocated_by([&, &client = client]() -> Result<void> {
           LEND_TRY(arrival, scope.post_receive(memory.scatter(0, 64)));
           LEND_TRY(may_sleep, set.arm());
           has_slept = has_slept || may_sleep;

@@ -7,20 +7,13 @@
 #include <thread>
 
 #include "support/catch.hpp"
+#include "support/sanitizers.hpp"
 
 using namespace lend;
 
-// ThreadSanitizer makes a thread before main().
-#if defined(__SANITIZE_THREAD__)
-#define has_threads_of_its_own 1
-#elif defined(__has_feature)
-#define has_threads_of_its_own __has_feature(thread_sanitizer)
-#else
-#define has_threads_of_its_own 0
-#endif
-
 TEST_CASE("what was locked alone keeps out a thread that is made meanwhile", "[soft]") {
-#if !has_threads_of_its_own && __has_include(<sys/single_threaded.h>)
+// ThreadSanitizer makes a thread before main().
+#if !LEND_TEST_TSAN && __has_include(<sys/single_threaded.h>)
   REQUIRE(base::is_only_thread());
 #endif
   soft::PrivateLock lock;

@@ -13,6 +13,7 @@
 
 #include "support/catch.hpp"
 #include "support/placed_bytes.hpp"
+#include "support/sanitizers.hpp"
 #include "support/seed.hpp"
 
 namespace {
@@ -86,7 +87,7 @@ TEST_CASE("a long ordered copy moves exactly its bytes where string moves are sl
 }
 
 // Sanitizers look at each access, or copy by their own functions.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !LEND_TEST_ASAN && !LEND_TEST_TSAN
 TEST_CASE("a long ordered copy takes about as long where string moves are slow", "[soft]") {
   CHECK(cost_just_behind([](auto into, auto from) {
           copy_in_order(into.data(), from.data(), from.size());

@@ -17,6 +17,7 @@
 
 #include "party.hpp"
 #include "rendezvous.hpp"
+#include "support/sanitizers.hpp"
 #include "tracing.hpp"
 
 using namespace lend;
@@ -271,7 +272,7 @@ bool survive(unsigned seed, Round const& round, unsigned& early) {
 
 TEST_CASE("a process killed at any instruction of any call fails what waits for it, once",
           "[two_process]") {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if LEND_TEST_ASAN || LEND_TEST_TSAN
   constexpr unsigned rounds = 150;
   std::puts("150 rounds instead of 1000: under a sanitizer each takes several times as long");
 #else

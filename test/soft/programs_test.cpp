@@ -12,6 +12,7 @@
 #include "soft/programs/run.hpp"
 #include "soft/programs/service_run.hpp"
 #include "support/catch.hpp"
+#include "support/sanitizers.hpp"
 #include "support/seed.hpp"
 
 using namespace lend;
@@ -19,7 +20,7 @@ using namespace lend::test;
 
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if LEND_TEST_ASAN || LEND_TEST_TSAN
 constexpr std::uint64_t programs_of_ci = 1'500;  // each takes about ten times as long
 #else
 constexpr std::uint64_t programs_of_ci = 20'000;

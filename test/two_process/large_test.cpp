@@ -12,6 +12,7 @@
 #include <span>
 
 #include "support/peer_process.hpp"
+#include "support/sanitizers.hpp"
 
 using namespace lend;
 using namespace lend::test;
@@ -22,7 +23,7 @@ namespace {
 constexpr std::size_t mib = std::size_t{1} << 20;
 constexpr std::size_t gib = std::size_t{1} << 30;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if LEND_TEST_ASAN || LEND_TEST_TSAN
 constexpr std::size_t longest = 64 * mib;  // every byte has others that shadow it
 #else
 constexpr std::size_t longest = gib;
