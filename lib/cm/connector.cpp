@@ -52,6 +52,7 @@ class Asking final : public cm::ConnectingState {
 
   Result<void> resolve_route();
   Result<void> request();
+  bool asks_itself();
   Result<cm::Contract> establish(cm::CmEvent const& answer);
   /// Asks again later: there is no listener.
   void retry() noexcept;
@@ -114,7 +115,20 @@ Result<void> Asking::resolve_route() {
   return success();
 }
 
+/// Whether rdma_cm chose for this end the very port that it is to ask. Then no peer listens there,
+/// and on SoftiWARP the TCP connection would be one to itself.
+/// Source:  kernel drivers/infiniband/core/cma.c, cma_alloc_any_port(), and sw/siw/siw_cm.c,
+///          kernel_bindconnect(); seen in a guest.
+bool Asking::asks_itself() {
+  return cm::CmAddress::of(*rdma_get_local_addr(link().id.get())).to_text() ==
+         request_.target.to_text();
+}
+
 Result<void> Asking::request() {
+  if (asks_itself()) {
+    retry();
+    return success();
+  }
   LEND_TRYV(cm::initialize(*link().id, queue_pair()));
   at_ = At::answer;
   auto parameters = cm::parameters_of(queue_pair(), request_.message);

@@ -181,38 +181,6 @@ TEST_CASE("a rejection shows its reason to the peer", "[cm]") {
   }
 }
 
-TEST_CASE("a connector waits for a listener that comes later", "[cm]") {
-  CmHost host;
-  auto const address = must(CmListener::open(test_address(0))).address();
-  auto connecting = meanwhile([&] { return connect_to(address, host.prepare(), within(30s)); });
-  CHECK(connecting.wait_for(100ms) == std::future_status::timeout);
-
-  auto listener = must(CmListener::open(address));
-  auto const b = must(accept_from(must(listener.next(within(30s))), host.prepare(), within(30s)));
-  CHECK(must(connecting.get()).peer.address == address);
-}
-
-TEST_CASE("connecting where nobody listens ends at the deadline and says so", "[cm]") {
-  CmHost host;
-  auto const address = must(CmListener::open(test_address(0))).address();
-
-  auto const error = error_of(connect_to(address, host.prepare(), within(2s)));
-
-  CHECK(error == Errc::timed_out);
-  CHECK(contains(error, "no peer listened"));
-  CHECK(contains(error, address));
-}
-
-TEST_CASE("a listener that never looks lets the connector's deadline pass", "[cm]") {
-  CmHost host;
-  auto const listener = must(CmListener::open(test_address(0)));
-
-  auto const error = error_of(connect_to(listener.address(), host.prepare(), within(2s)));
-
-  CHECK(error == Errc::timed_out);
-  CHECK(contains(error, "connecting to"));
-}
-
 TEST_CASE("a host that does not exist does not hold the connector, and the step is named", "[cm]") {
   CmHost host;
   std::string address{std::getenv("LEND_TEST_ADDRESS")};
