@@ -66,6 +66,7 @@ ibv_context* open_soft_device() {
 int hold(Wire const& wire) {
   Told told;
   if (!become(owner) || !meet_in_new_directory(told.directory)) return 1;
+  int result = 0;
   {
     RawDevice const device;
     RawMemory const memory{device, 64, Where::private_memory};
@@ -75,12 +76,12 @@ int hold(Wire const& wire) {
     told.segment = soft::Context::of(device.context()).segment_file.get();
     told.secret = memory.remote().address;
     told.number = pair.number();
-    if (!tell(wire, told) || !wire.hear()) return 2;
+    if (!tell(wire, told) || !wire.hear()) result = 2;
     for (std::size_t i = 0; i < 64; ++i)
-      if (memory.at()[i] != std::byte{0}) return 3;
+      if (memory.at()[i] != std::byte{0}) result = 3;
   }
   remove_directory(told.directory);
-  return 0;
+  return result;
 }
 
 bool is_refused(int error) {
