@@ -183,7 +183,7 @@ std::vector<OwnAddress> addresses_in(ifaddrs const* first) {
         0)
       found.push_back({at->ifa_name, is_ipv4, text.data()});
   }
-  // That of std::ranges is not compiled by clang 14 and 15 with libstdc++ 12.
+  // That of std::ranges does not compile with clang 14 and libstdc++ 12.
   std::stable_partition(found.begin(), found.end(), std::mem_fn(&OwnAddress::is_ipv4));
   return found;
 }
