@@ -87,6 +87,8 @@ Result<void> GroupState::prepare_link(std::uint32_t rank, RemoteRegion const& re
   LEND_TRY(made, Link::prepare(domain_, std::move(prepared), link));
   LEND_TRY(mailbox, made->mailbox());
   cards_[rank].mailbox = mailbox;
+  cards_[rank].message_bytes = options_.message_bytes;
+  cards_[rank].window = options_.window;
   links_[rank] = std::move(made);
   linked_.push_back(rank);
   return success();

@@ -12,6 +12,23 @@ namespace lend {
 
 using group::GroupState;
 
+namespace {
+
+Result<void> check_alike(std::uint32_t rank, RankCard const& ours, RankCard const& theirs) {
+  if (theirs.message_bytes == ours.message_bytes && theirs.window == ours.window) return success();
+  auto const text = [](RankCard const& card) {
+    return "messages of " + std::to_string(card.message_bytes) + " bytes and a window of " +
+           std::to_string(card.window);
+  };
+  return Error{Errc::incompatible_peer,
+               "rank " + std::to_string(rank) +
+                   (theirs == RankCard{} ? " gave an empty card, as to ranks without a link"
+                                         : " has " + text(theirs) + ", this rank " + text(ours)) +
+                   ": give all ranks the same GroupOptions"};
+}
+
+}  // namespace
+
 PreparedGroup::PreparedGroup(std::shared_ptr<GroupState> state) noexcept
     : state_{std::move(state)} {}
 PreparedGroup::PreparedGroup(PreparedGroup&&) noexcept = default;
@@ -48,6 +65,10 @@ Result<Group> PreparedGroup::handshake(std::span<RankCard const> theirs, Deadlin
     return Error{Errc::invalid_argument, "there are " + std::to_string(theirs.size()) +
                                              " cards for " + std::to_string(state_->ranks().size) +
                                              " ranks: give one for each, in their order"};
+  for (std::uint32_t rank = 0; rank < theirs.size(); ++rank)
+    if (RankCard const& ours = state_->cards()[rank]; ours != RankCard{}) {
+      LEND_TRYV(check_alike(rank, ours, theirs[rank]));
+    }
   auto state = std::move(state_);
   LEND_TRYV(state->connect(theirs, deadline, [](std::span<int const> descriptors, Deadline until) {
     return network::sleep_on(descriptors, until);

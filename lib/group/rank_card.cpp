@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Any thread.
+// 162 bytes: endpoint, record, mailbox and address as each is encoded · message_bytes u32 · window
+// u32, big-endian. Any thread.
+#include <base/wire.hpp>
 #include <lend/group/rank_card.hpp>
 
-#include <algorithm>
 #include <string>
 
 namespace lend {
 
 std::array<std::byte, RankCard::encoded_size> RankCard::encode() const noexcept {
   std::array<std::byte, encoded_size> bytes{};
-  auto rest = std::ranges::copy(endpoint.encode(), bytes.begin()).out;
-  rest = std::ranges::copy(record.encode(), rest).out;
-  rest = std::ranges::copy(mailbox.encode(), rest).out;
-  std::ranges::copy(address.encode(), rest);
+  base::WireWriter writer{bytes};
+  writer.bytes(endpoint.encode());
+  writer.bytes(record.encode());
+  writer.bytes(mailbox.encode());
+  writer.bytes(address.encode());
+  writer.u32(message_bytes);
+  writer.u32(window);
   return bytes;
 }
 
@@ -20,13 +24,19 @@ Result<RankCard> RankCard::decode(std::span<std::byte const> bytes) {
   if (bytes.size() != encoded_size)
     return Error{Errc::incompatible_peer, "a rank's card has " + std::to_string(encoded_size) +
                                               " bytes, not " + std::to_string(bytes.size())};
-  constexpr std::size_t of_region = RemoteRegion::encoded_size;
-  LEND_TRY(endpoint, Endpoint::decode(bytes.first(Endpoint::encoded_size)));
-  LEND_TRY(record, RemoteRegion::decode(bytes.subspan(Endpoint::encoded_size, of_region)));
-  LEND_TRY(mailbox,
-           RemoteRegion::decode(bytes.subspan(Endpoint::encoded_size + of_region, of_region)));
-  return RankCard{endpoint, record, mailbox,
-                  LinkAddress::decode(bytes.last<LinkAddress::encoded_size>())};
+  auto const next = [&bytes](std::size_t length) {
+    auto const part = bytes.first(length);
+    bytes = bytes.subspan(length);
+    return part;
+  };
+  LEND_TRY(endpoint, Endpoint::decode(next(Endpoint::encoded_size)));
+  LEND_TRY(record, RemoteRegion::decode(next(RemoteRegion::encoded_size)));
+  LEND_TRY(mailbox, RemoteRegion::decode(next(RemoteRegion::encoded_size)));
+  auto const address =
+      LinkAddress::decode(next(LinkAddress::encoded_size).first<LinkAddress::encoded_size>());
+  base::WireReader options{bytes};
+  auto const message_bytes = options.u32();
+  return RankCard{endpoint, record, mailbox, address, message_bytes, options.u32()};
 }
 
 }  // namespace lend

@@ -67,7 +67,9 @@ struct BesideChannel {
   Group made() {
     auto prepared = must(PreparedGroup::prepare(domain, 0, 2));
     auto other = must(channel_builder().protection_domain(domain).build());
-    std::array const cards{RankCard{}, RankCard{.endpoint = other.endpoint()}};
+    std::array cards{RankCard{}, prepared.cards()[1]};
+    cards[1].endpoint = other.endpoint();
+    cards[1].mailbox = {};
     mailbox = prepared.cards()[1].mailbox;
     peer.emplace(must(std::move(other).handshake(prepared.cards()[1].endpoint)));
     return must(std::move(prepared).handshake(cards));
@@ -196,6 +198,31 @@ TEST_CASE("a rank that writes more than a window ends the group", "[group]") {
   CHECK(error == Errc::incompatible_peer);
   CHECK_THAT(error.message(), Catch::Contains("more messages than it may"));
   CHECK(number == 3 * window);
+}
+
+TEST_CASE("a rank that sends beside what it writes has no room for more either", "[group]") {
+  BesideChannel rank;
+  constexpr std::uint32_t receives = window + 3;
+  constexpr std::uint32_t most = receives + window;  // that may wait
+  std::uint32_t number = 0;
+  while (number < most) {
+    for (std::uint32_t i = 0; i < window && number < most; ++i) {
+      auto const length = WrittenNote::encode(rank.bytes().data(), ++number, note_with(0, 0), {});
+      rank.write(Mailbox::place_of(number, window), length);
+    }
+    CHECK(error_of(rank.group.barrier(within(10ms))) == Errc::timed_out);
+  }
+  auto const note = note_with(0, 0);
+  std::memcpy(rank.bytes().data(), &note, sizeof note);
+  for (std::uint32_t i = 0; i < receives; ++i)
+    must(rank.peer->send({rank.memory.gather(0, sizeof note)}, within(10s)));
+  CHECK(error_of(rank.group.barrier(within(10ms))) == Errc::timed_out);
+
+  auto const length = WrittenNote::encode(rank.bytes().data(), ++number, note_with(0, 0), {});
+  rank.write(Mailbox::place_of(number, window), length);
+  auto const error = error_of(rank.group.barrier(within(10s)));
+  CHECK(error == Errc::incompatible_peer);
+  CHECK_THAT(error.message(), Catch::Contains("more messages than it may"));
 }
 
 TEST_CASE("a rank that frees what it was not sent ends the group", "[group]") {

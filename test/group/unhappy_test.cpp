@@ -7,6 +7,8 @@
 
 #include <lend/soft/faults.hpp>
 
+#include <sys/resource.h>
+
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -276,7 +278,9 @@ TEST_CASE("a rank that broke the group for a reason of its own is not lost", "[g
   std::memcpy(must(memory.mutable_bytes()).data(), note.data(), sizeof note);
   auto prepared = must(PreparedGroup::prepare(domain, 0, 2));
   auto other = must(channel_builder().protection_domain(domain).build());
-  std::array const cards{RankCard{}, RankCard{.endpoint = other.endpoint()}};
+  std::array cards{RankCard{}, prepared.cards()[1]};
+  cards[1].endpoint = other.endpoint();
+  cards[1].mailbox = {};
   auto peer = must(std::move(other).handshake(prepared.cards()[1].endpoint));
   Group group = must(std::move(prepared).handshake(cards));
 
@@ -374,20 +378,15 @@ TEST_CASE("a forked child makes no call of its parent's group, and ends it for n
   on_each(ranks, [](Group& group) { expect(group.barrier(within(10s))); });
 }
 
-TEST_CASE("options and ranks out of range are refused", "[group]") {
-  if (connects_slowly()) return;
-  Context context = open_test_device();
-  ProtectionDomain domain = must(context.allocate_protection_domain());
-  CHECK(error_of(PreparedGroup::prepare(domain, 2, 2)) == Errc::invalid_argument);
-  CHECK(error_of(PreparedGroup::prepare(domain, 0, 0)) == Errc::invalid_argument);
-  CHECK(error_of(PreparedGroup::prepare(domain, 0, 2, {.message_bytes = 100})) ==
-        Errc::invalid_argument);
-  CHECK(error_of(PreparedGroup::prepare(domain, 0, 2, {.window = 3})) == Errc::invalid_argument);
-  CHECK(error_of(PreparedGroup::prepare(domain, 0, 2, {.ack_timeout = -1ns})) ==
-        Errc::invalid_argument);
-  auto prepared = must(PreparedGroup::prepare(domain, 0, 2));
-  CHECK(error_of(std::move(prepared).handshake({})) == Errc::invalid_argument);
-  auto const one =
-      must(std::move(must(PreparedGroup::prepare(domain, 0, 1))).handshake(std::array{RankCard{}}));
-  CHECK(one.size() == 1);
+TEST_CASE("a rank that sleeps looks for short messages more often than it would poll", "[group]") {
+  auto ranks = group_of(2);
+  auto const sleeps = [] {
+    rusage usage{};
+    REQUIRE(getrusage(RUSAGE_THREAD, &usage) == 0);
+    return usage.ru_nvcsw;
+  };
+  auto const before = sleeps();
+  CHECK(error_of(ranks[0].barrier(within(500ms))) == Errc::timed_out);
+  CHECK(sleeps() - before > 25);  // some 10 if it slept for 100 ms each time
+  on_each(ranks, [](Group& group) { expect(group.barrier(within(10s))); });
 }

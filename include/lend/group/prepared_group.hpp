@@ -48,9 +48,10 @@ class LEND_EXPORT PreparedGroup {
   /// Connects the channels: theirs[i] is what rank i has for this one; the own one and those
   /// without a link are not read.
   /// Local, as PreparedChannel::handshake(): only iWARP devices wait until the others connect, too,
-  /// up to the deadline. Consumes this object, also when it fails, unless the number is wrong.
+  /// up to the deadline. Consumes this object, also when it fails, unless nothing happened.
   /// Errors:  those of PreparedChannel::handshake(), and
-  ///          invalid_argument  not as many cards as ranks; nothing happened.
+  ///          invalid_argument   not as many cards as ranks; nothing happened.
+  ///          incompatible_peer  a rank with other GroupOptions, named; nothing happened.
   ///          timed_out, cancelled  names ranks that are not connected yet; others are named that
   ///                            GroupOptions::connector could not connect, with its errors.
   [[nodiscard]] Result<Group> handshake(std::span<RankCard const> theirs,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What one rank of a group gives another to connect to it. A value, 154 bytes; any thread.
+// What one rank of a group gives another to connect to it. A value, 162 bytes; any thread.
 #pragma once
 
 #include <lend/base/export.hpp>
@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 namespace lend {
@@ -21,9 +22,11 @@ struct LEND_EXPORT RankCard {
   RemoteRegion record{};   ///< to be read: what the rank is in, and its long values
   RemoteRegion mailbox{};  ///< of this link, to be written: short messages; empty: all are sent
   LinkAddress address{};   ///< where the rank is awaited, if endpoints do not connect its device
+  std::uint32_t message_bytes = 0, window = 0;  ///< of its GroupOptions: the same at all ranks
 
-  static constexpr std::size_t encoded_size =
-      Endpoint::encoded_size + 2 * RemoteRegion::encoded_size + LinkAddress::encoded_size;
+  static constexpr std::size_t encoded_size = Endpoint::encoded_size +
+                                              2 * RemoteRegion::encoded_size +
+                                              LinkAddress::encoded_size + 2 * sizeof(std::uint32_t);
   [[nodiscard]] std::array<std::byte, encoded_size> encode() const noexcept;
   /// Errors:  those of Endpoint::decode() and RemoteRegion::decode(), and
   ///          incompatible_peer  not encoded_size bytes.
