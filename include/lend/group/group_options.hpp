@@ -21,8 +21,9 @@ enum class GroupLinks : std::uint8_t {
 };
 
 struct GroupOptions {
-  /// What one message carries; longer values go in pieces. 64 to 65,536, a multiple of 64. Where a
-  /// rank's values are longer than this and than 16 KiB, they are read from memory of the group.
+  /// What one message carries, the same at all ranks; longer values go in pieces. 64 to 65,536, a
+  /// multiple of 64. Where a rank's values are longer than this and than 16 KiB, they are read from
+  /// memory of the group.
   std::uint32_t message_bytes = 4096;
   /// Messages to one rank that it has not taken yet: 4 to 256, the same at all ranks. With
   /// message_bytes it is the memory of a group: about 2 · window · message_bytes for each link, and
