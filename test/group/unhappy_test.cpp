@@ -387,6 +387,6 @@ TEST_CASE("a rank that sleeps looks for short messages more often than it would 
   };
   auto const before = sleeps();
   CHECK(error_of(ranks[0].barrier(within(500ms))) == Errc::timed_out);
-  CHECK(sleeps() - before > 25);  // some 10 if it slept for 100 ms each time
+  CHECK(sleeps() - before > 25);  // 5 where each sleep lasts 100 ms
   on_each(ranks, [](Group& group) { expect(group.barrier(within(10s))); });
 }
