@@ -99,7 +99,7 @@ void every_order_of_release(MakeEnds const& make) {
   std::iota(order.begin(), order.end(), 0u);
   do {
     std::array<Received, 4> held;
-    for (int i = 0; i < 4; ++i) send(a, std::to_string(i));
+    for (int i = 0; i < 4; ++i) send_beside(b, a, std::to_string(i));
     for (auto& each : held) each = must(receive_message(b, patience()));
     for (std::size_t const which : order) {
       CHECK(text_of(held[which]) == std::to_string(which));

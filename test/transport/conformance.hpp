@@ -42,6 +42,13 @@ template <IsTransport T>
 void send(T& transport, std::string_view text) {
   must(send_message(transport, bytes_of(text), patience()));
 }
+/// The same, and polls `peer`, which tells what it freed once its earlier words are acknowledged.
+template <IsTransport T>
+void send_beside(T& peer, T& transport, std::string_view text) {
+  auto const piece = bytes_of(text);
+  for (auto const deadline = patience(); !must(try_send(transport, {&piece, 1})); must(peer.poll()))
+    REQUIRE_FALSE(deadline.has_passed());
+}
 template <IsTransport T>
 std::string receive(T& transport) {
   auto const message = must(receive_message(transport, patience()));
