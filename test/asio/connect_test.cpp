@@ -18,6 +18,7 @@
 
 #include "asio/streams.hpp"
 #include "support/peer_process.hpp"
+#include "support/sanitizers.hpp"
 
 using namespace lend;
 using namespace lend::test;
@@ -192,6 +193,10 @@ TEST_CASE("a peer that comes while the io_context goes meets no thread of the ac
 }
 
 TEST_CASE("an idle stream that found no descriptor free naps, and asks again", "[asio]") {
+  if (LEND_TEST_ASAN) {
+    WARN("skipped: UBSan by clang makes a pipe to look at an object's type");
+    return;
+  }
   net::io_context io;
   auto [a, b] = stream_pair(io, Means::send_receive);
   std::array<char, 8> room{};

@@ -48,7 +48,7 @@ def output(*command, **environment):
 
 
 def set_up(*arguments, **environment):
-    return output("meson", "setup", *arguments, CXX=" ".join(compiler), **environment)
+    return output("meson", "setup", *arguments, **{"CXX": " ".join(compiler), **environment})
 
 
 def link_of(folder, target):
@@ -225,7 +225,8 @@ def debug_mode(folder):
 
 def subproject(folder):
     """A parent gets the library and no tests, and its program is built and runs; the preload library
-    is whole however lend is built."""
+    is whole however lend is built. By clang++ where that is: all else of lend is built by g++ here, or
+    by a later clang++."""
     (folder / "subprojects").mkdir()
     (folder / "subprojects/lend").symlink_to(source)
     (folder / "hello_channel.cpp").symlink_to(f"{source}/examples/hello_channel.cpp")
@@ -233,7 +234,8 @@ def subproject(folder):
     (folder / "meson.build").write_text(PARENT + PARENT_WITH_CM * has_cm, encoding="utf-8")
     for kind in "static", "shared", "both":
         there = folder / kind
-        set_up(there, folder, f"-Dlend:default_library={kind}", "-Doptimization=0", "-Ddebug=false")
+        set_up(there, folder, f"-Dlend:default_library={kind}", "-Doptimization=0", "-Ddebug=false",
+               CXX=shutil.which("clang++") or " ".join(compiler))
         if tests := json.loads(output("meson", "introspect", "--tests", there)):
             sys.exit(f"the parent has {len(tests)} tests of lend's")
         names = {target["name"] for target in json.loads(output("meson", "introspect", "--targets", there))}

@@ -16,8 +16,8 @@ preload_packages=(ibverbs-utils perftest python3-pyverbs)
 examples_packages=(curl wget openssl libssl-dev nghttp2-client apache2-utils wrk socat)
 # What the suite `compile_fail` asks besides the compiler; likewise.
 compile_fail_packages=(clang clang-tidy)
-# What is built for ASan with UBSan, whose reports name functions then.
-asan_packages=(clang libclang-rt-dev llvm)
+# What is built for the sanitizers, whose reports name functions then.
+sanitizer_packages=(clang-19 libclang-rt-19-dev llvm-19)
 # What a parent project of the suite `install` is built with; likewise.
 install_packages=(cmake)
 # What Debian's packages are made and examined with, in the suite `packages`; likewise.

@@ -37,7 +37,6 @@ void Model::retire(std::size_t scope) {
 void Model::check_told(std::span<Error const> told, std::vector<Posted*> expected,
                        std::optional<std::size_t> unposted) {
   std::uint64_t last_seen = 0;
-  std::size_t matched = 0;
   auto const of_unposted = std::ranges::count_if(told, is_of_unposted);
   if (unposted && std::cmp_not_equal(of_unposted, *unposted))
     complain("of " + std::to_string(*unposted) + " failures of work that was not posted " +
@@ -55,7 +54,6 @@ void Model::check_told(std::span<Error const> told, std::vector<Posted*> expecte
     auto const seen = device_side(**found).seen_at;
     if (seen < last_seen) complain("failures are not told in the order in which they were seen");
     last_seen = seen;
-    ++matched;
     (*found)->told = true;
     expected.erase(found);
   }
