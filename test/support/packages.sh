@@ -18,8 +18,8 @@ examples_packages=(curl wget openssl libssl-dev nghttp2-client apache2-utils wrk
 compile_fail_packages=(clang clang-tidy)
 # What is built for the sanitizers, whose reports name functions then.
 sanitizer_packages=(clang-19 libclang-rt-19-dev llvm-19)
-# What a parent project of the suite `install` is built with; likewise.
-install_packages=(cmake)
+# What parent projects of the suite `install` are built with; likewise.
+install_packages=(clang cmake)
 # What Debian's packages are made and examined with, in the suite `packages`; likewise.
 packages_packages=(debhelper dpkg-dev fakeroot ibverbs-utils lintian systemtap-sdt-dev)
 # What the site is made with, in the suite `docs`; likewise. 9 MB, a quarter of a minute.
