@@ -25,11 +25,6 @@ using namespace lend::test;
 
 namespace {
 
-/// Of the soft device, or of the one under test.
-ProtectionDomain domain_of_test() {
-  return must(open_test_device().allocate_protection_domain());
-}
-
 asio::acceptor acceptor_at(net::io_context& io, std::string_view address = "127.0.0.1:0") {
   TransportOptions options;
   options.keep_alive = 20ms;

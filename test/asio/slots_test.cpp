@@ -23,10 +23,6 @@ using net::cancellation_type;
 
 namespace {
 
-ProtectionDomain domain_of_test() {
-  return must(open_test_device().allocate_protection_domain());
-}
-
 /// 1 if the read came first, else 0.
 net::awaitable<void> read_or_time(asio::stream& stream, std::chrono::milliseconds time, int& reads,
                                   std::size_t& bytes) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Pairs of connected streams in one io_context.
+// Pairs of connected streams in one io_context, and what others are made from.
 #pragma once
 
 #include <lend/asio/stream.hpp>
@@ -15,6 +15,7 @@
 #include <string>
 #include <utility>
 
+#include "support/scenarios.hpp"
 #include "support/two_ends.hpp"
 #include "transport/channel_ends.hpp"
 
@@ -27,6 +28,11 @@ using namespace std::chrono_literals;
 
 /// Of tests that fail: those that pass need far less.
 inline constexpr auto patience = 60s;
+
+/// Of the soft device, or of the one under test.
+inline ProtectionDomain domain_of_test() {
+  return must(open_test_device().allocate_protection_domain());
+}
 
 /// How two ends are connected.
 enum class Means : std::uint8_t { memory, send_receive };
