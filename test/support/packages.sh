@@ -17,7 +17,7 @@ examples_packages=(curl wget openssl libssl-dev nghttp2-client apache2-utils wrk
 # What the suite `compile_fail` asks besides the compiler; likewise.
 compile_fail_packages=(clang clang-tidy)
 # What is built for the sanitizers, whose reports name functions then.
-sanitizer_packages=(clang-19 libclang-rt-19-dev llvm-19)
+sanitizer_packages=(clang-19 libclang-rt-19-dev lld-19 llvm-19)
 # What parent projects of the suite `install` are built with; likewise.
 install_packages=(clang cmake)
 # What Debian's packages are made and examined with, in the suite `packages`; likewise.
