@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Pairs of connected streams in one io_context, and what others are made from.
+// Pairs of connected streams in one io_context, and a domain to connect others with.
 #pragma once
 
 #include <lend/asio/stream.hpp>
