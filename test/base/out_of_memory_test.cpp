@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: without memory, errors keep their code and nothing throws; lending allocates nothing.
 // Method: a global operator new that fails after a number of allocations, on this thread only.
-#include "support/catch.hpp"
+#include "support/allocation_counter.hpp"
 
 #include <base/borrow.hpp>
 #include <base/error_access.hpp>
@@ -10,46 +10,7 @@
 #include <cstdlib>
 #include <new>
 
-namespace {
-
-thread_local long allocations_left = -1;  // negative: as many as wanted
-thread_local long allocations_made = 0;
-
-}  // namespace
-
-void* operator new(std::size_t size) {
-  ++allocations_made;
-  if (allocations_left == 0) throw std::bad_alloc{};
-  if (allocations_left > 0) --allocations_left;
-  if (void* const memory = std::malloc(size == 0 ? 1 : size)) return memory;
-  throw std::bad_alloc{};
-}
-// Sanitizers bring their own of each form, so each is replaced.
-void* operator new[](std::size_t size) {
-  return ::operator new(size);
-}
-void* operator new(std::size_t size, std::nothrow_t const&) noexcept {
-  try {
-    return ::operator new(size);
-  } catch (std::bad_alloc const&) {
-    return nullptr;
-  }
-}
-void* operator new[](std::size_t size, std::nothrow_t const& nothrow) noexcept {
-  return ::operator new(size, nothrow);
-}
-void operator delete[](void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
+#include "support/catch.hpp"
 
 namespace lend {
 
@@ -61,10 +22,11 @@ namespace {
 /// Runs `work` with 0, 1, 2, … allocations allowed, up to more than it can use.
 template <class Work>
 void starve(Work const& work) {
-  for (long allowed = 0; allowed < 40; ++allowed) {
-    allocations_left = allowed;
-    bool const right = work();
-    allocations_left = -1;
+  for (unsigned allowed = 0; allowed < 40; ++allowed) {
+    bool const right = [&] {
+      test::Famine const famine{allowed};
+      return work();
+    }();
     INFO("with " << allowed << " allocations");
     REQUIRE(right);
   }
@@ -127,7 +89,7 @@ TEST_CASE("a refused loan without memory is still refused", "[base]") {
 TEST_CASE("lending, looking and giving back allocate nothing", "[base]") {
   BorrowLedger ledger;
   base::Loan first, second;
-  auto const before = allocations_made;
+  auto const before = test::allocations();
   for (int i = 0; i < 10; ++i) {
     bool const right =
         ledger.lend(first, {0, 8}, LoanKind::shared, Operation::send, SourceLine::here()) &&
@@ -138,7 +100,8 @@ TEST_CASE("lending, looking and giving back allocate nothing", "[base]") {
   }
   Result<int> const bare{Errc::queue_full};
   auto const copy = bare.error();
-  CHECK(allocations_made == before);
+  auto const after = test::allocations();
+  CHECK(after == before);
   CHECK(copy == Errc::queue_full);
 }
 

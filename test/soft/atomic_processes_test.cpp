@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t additions = 3000;
 constexpr std::size_t adders = 3;
 
-struct Told {
+struct AddersWord {
   std::uint32_t numbers[adders];
   Remote word;
 };
@@ -26,7 +26,7 @@ int add_often(Wire const& wire, std::size_t which) {
   RawQueue const queue{device};
   RawPair const link{device, queue};
   auto const number = link.number();
-  Told told{};
+  AddersWord told{};
   if (!wire.put(std::as_bytes(std::span{&number, 1}))) return 1;
   if (!wire.take(std::as_writable_bytes(std::span{&told, 1}))) return 2;
   if (link.connect(told.numbers[which]) != 0 || !wire.say() || !wire.hear()) return 3;
@@ -58,7 +58,7 @@ TEST_CASE("additions of several processes to one word are all there", "[two_proc
     RawMemory const word{device, 64, home};
     RawQueue const queue{device};
     std::vector<std::unique_ptr<RawPair>> links;
-    Told told{};
+    AddersWord told{};
     told.word = word.remote();
     for (std::size_t i = 0; i < adders; ++i) {
       links.push_back(std::make_unique<RawPair>(device, queue));

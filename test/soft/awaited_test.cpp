@@ -16,6 +16,7 @@
 
 #include "raw_ends.hpp"
 #include "rendezvous.hpp"
+#include "soon.hpp"
 #include "support/peer_process.hpp"
 
 using namespace lend;
@@ -25,24 +26,14 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr std::size_t size = 64;
+constexpr std::size_t piece_bytes = 64;
 constexpr std::uint64_t an_hour = 3'600'000'000'000;  // ns
-constexpr auto soon = 20s;  // far beyond the milliseconds that it takes, for a loaded machine
 
-soft::Context& context_of(RawDevice const& device) {
-  return soft::Context::of(device.context());
-}
 soft::SharedQueuePair& shared_of(RawPair const& pair) {
   return *static_cast<soft::QueuePair*>(pair.get())->shared;
 }
 bool is_marked(RawPair const& pair) {
   return (shared_of(pair).awaited.load() & soft::awaited_by_sleeper) != 0;
-}
-template <class Condition>
-bool comes_true(Condition&& condition) {
-  auto const end = Clock::now() + soon;
-  while (!condition() && Clock::now() < end) std::this_thread::yield();
-  return condition();
 }
 ibv_wc await_one(RawQueue const& queue) {
   ibv_wc made{};
@@ -56,8 +47,8 @@ ibv_wc await_one(RawQueue const& queue) {
 /// The peer: sends what nobody receives yet, and sleeps.
 int send_asleep(Wire const& wire, bool arms_first) {
   RawDevice const device;
-  context_of(device).timer_thread.set_rests(an_hour);
-  RawMemory const memory{device, size};
+  soft::Context::of(device.context()).timer_thread.set_rests(an_hour);
+  RawMemory const memory{device, piece_bytes};
   RawChannel const channel{device};
   RawQueue const queue{device, 16, &channel};
   RawPair const link{device, queue};
@@ -65,7 +56,7 @@ int send_asleep(Wire const& wire, bool arms_first) {
   if (!tell(wire, link.number()) || !hear(wire, theirs) || link.connect(theirs) != 0) return 1;
   if (!wire.say() || !wire.hear()) return 2;
   if (arms_first && ::ibv_req_notify_cq(queue.get(), 0) != 0) return 3;
-  if (link.send(1, memory.piece(0, size)) != 0) return 4;
+  if (link.send(1, memory.piece(0, piece_bytes)) != 0) return 4;
   if (!arms_first && ::ibv_req_notify_cq(queue.get(), 0) != 0) return 5;
   // What ended before the queue was armed does not wake.
   ibv_wc end{};
@@ -96,11 +87,11 @@ struct Receiver {
         [&] { return is_marked(*link) && (shared == nullptr || shared->is_awaited.get() != 0); });
   }
   [[nodiscard]] int receive(std::uint64_t id) const {
-    auto const into = memory.piece(0, size);
+    auto const into = memory.piece(0, piece_bytes);
     return pool ? pool->receive(id, into) : link->receive(id, into);
   }
   RawDevice device;
-  RawMemory memory{device, 2 * size};
+  RawMemory memory{device, 2 * piece_bytes};
   RawQueue queue{device};
   std::optional<RawPool> pool;
   std::optional<RawPair> link;
@@ -128,11 +119,11 @@ TEST_CASE("a receive that is posted late wakes the sender, whatever its timer sa
 TEST_CASE("who waits by polling marks nothing", "[soft]") {
   Rendezvous const rendezvous;
   RawDevice const device;
-  RawMemory const memory{device, size};
+  RawMemory const memory{device, piece_bytes};
   RawQueue const queue{device};
   RawPair const loop{device, queue};
   REQUIRE(loop.connect(loop.number()) == 0);
-  REQUIRE(loop.send(1, memory.piece(0, size)) == 0);
+  REQUIRE(loop.send(1, memory.piece(0, piece_bytes)) == 0);
   ibv_wc end{};
   for (int i = 0; i < 100; ++i) REQUIRE(queue.poll(1, &end) == 0);
   CHECK_FALSE(is_marked(loop));
@@ -141,19 +132,19 @@ TEST_CASE("who waits by polling marks nothing", "[soft]") {
 TEST_CASE("work behind what is stalled does not end the timer's rest", "[soft]") {
   Rendezvous const rendezvous;
   RawDevice const device;
-  context_of(device).timer_thread.set_rests(an_hour);
-  RawMemory const memory{device, size};
+  soft::Context::of(device.context()).timer_thread.set_rests(an_hour);
+  RawMemory const memory{device, piece_bytes};
   RawChannel const channel{device};
   RawQueue const queue{device, 64, &channel};
   RawPair const loop{device, queue};
   REQUIRE(loop.connect(loop.number()) == 0);
   REQUIRE(::ibv_req_notify_cq(queue.get(), 0) == 0);
-  REQUIRE(loop.send(1, memory.piece(0, size)) == 0);
-  auto const& rests = context_of(device).segment.header.rests;
+  REQUIRE(loop.send(1, memory.piece(0, piece_bytes)) == 0);
+  auto const& rests = soft::Context::of(device.context()).segment.header.rests;
   REQUIRE(comes_true([&] { return is_marked(loop) && rests == 1; }));
 
   for (std::uint64_t id = 2; id <= 32; ++id) {
-    REQUIRE(loop.send(id, memory.piece(0, size)) == 0);
+    REQUIRE(loop.send(id, memory.piece(0, piece_bytes)) == 0);
     REQUIRE(rests == 1);
   }
 }
@@ -181,8 +172,8 @@ TEST_CASE("the mark of a sender that died is gone with the next receive", "[soft
   RawPair const next{receiver.device, receiver.queue, 4,
                      receiver.pool ? receiver.pool->get() : nullptr};
   REQUIRE(next.connect(next.number()) == 0);
-  if (!has_pool) REQUIRE(next.receive(3, receiver.memory.piece(0, size)) == 0);
-  REQUIRE(next.send(4, receiver.memory.piece(size, size)) == 0);
+  if (!has_pool) REQUIRE(next.receive(3, receiver.memory.piece(0, piece_bytes)) == 0);
+  REQUIRE(next.send(4, receiver.memory.piece(piece_bytes, piece_bytes)) == 0);
   CHECK(await_one(receiver.queue).status == IBV_WC_SUCCESS);
   CHECK(await_one(receiver.queue).status == IBV_WC_SUCCESS);
 }
@@ -192,7 +183,7 @@ TEST_CASE("a mark that nobody made wakes the connected peer at most", "[soft]") 
   RawDevice const device;
   RawDevice const peer;
   RawDevice const beside;
-  RawMemory const memory{device, size};
+  RawMemory const memory{device, piece_bytes};
   RawQueue const queue{device};
   RawQueue const queue_there{peer};
   RawPool const pool{device, 8};
@@ -201,9 +192,9 @@ TEST_CASE("a mark that nobody made wakes the connected peer at most", "[soft]") 
   RawPair const pooled{device, queue, 8, pool.get()};  // in RESET
   RawDatagrams const datagrams{device, queue, 8};
   REQUIRE(far.connect(connected.number()) == 0);
-  auto& segment = context_of(device).segment;
+  auto& segment = soft::Context::of(device.context()).segment;
   auto const rests_of = [](RawDevice const& whose) -> auto& {
-    return context_of(whose).segment.header.rests;
+    return soft::Context::of(whose.context()).segment.header.rests;
   };
   auto const scribble = [&] {
     for (auto& each : segment.queue_pairs) each.awaited.store(255);
@@ -218,22 +209,22 @@ TEST_CASE("a mark that nobody made wakes the connected peer at most", "[soft]") 
           0);
   scribble();
 
-  REQUIRE(connected.receive(1, memory.piece(0, size)) == 0);
-  REQUIRE(datagrams.receive(2, memory.piece(0, size)) == 0);
-  REQUIRE(pool.receive(3, memory.piece(0, size)) == 0);
+  REQUIRE(connected.receive(1, memory.piece(0, piece_bytes)) == 0);
+  REQUIRE(datagrams.receive(2, memory.piece(0, piece_bytes)) == 0);
+  REQUIRE(pool.receive(3, memory.piece(0, piece_bytes)) == 0);
   for (auto const* whose : {&device, &peer, &beside}) CHECK(rests_of(*whose) == 99);
   to.qp_state = IBV_QPS_RESET;
   REQUIRE(ibv().modify_qp(connected.get(), &to, IBV_QP_STATE) == 0);
   REQUIRE(connected.connect(far.number()) == 0);
   scribble();
-  REQUIRE(connected.receive(4, memory.piece(0, size)) == 0);
+  REQUIRE(connected.receive(4, memory.piece(0, piece_bytes)) == 0);
   CHECK(rests_of(peer) == 0);
   CHECK(rests_of(device) == 99);
   CHECK(rests_of(beside) == 99);
   CHECK_FALSE(is_marked(connected));
   REQUIRE(connected.send(5, memory.piece(0, 8)) == 0);
-  RawMemory const there{peer, size};
-  REQUIRE(far.receive(6, there.piece(0, size)) == 0);
+  RawMemory const there{peer, piece_bytes};
+  REQUIRE(far.receive(6, there.piece(0, piece_bytes)) == 0);
   CHECK(await_one(queue).wr_id == 5);
   CHECK(await_one(queue_there).wr_id == 6);
 }
@@ -241,7 +232,7 @@ TEST_CASE("a mark that nobody made wakes the connected peer at most", "[soft]") 
 TEST_CASE("a mark leads to no peer that just comes or goes", "[soft]") {
   Rendezvous const rendezvous;
   RawDevice const device;
-  RawMemory const memory{device, size};
+  RawMemory const memory{device, piece_bytes};
   RawQueue const queue{device};
   RawPair const loop{device, queue};
   std::atomic<bool> is_over{false};
@@ -252,7 +243,8 @@ TEST_CASE("a mark leads to no peer that just comes or goes", "[soft]") {
       shared_of(loop).awaited.store(1);
       auto const state = shared_of(loop).state.load();
       bool const has_peer = state == IBV_QPS_RTR || state == IBV_QPS_RTS;
-      if ((posts_early || has_peer) && loop.receive(1, memory.piece(0, size)) == 0 && has_peer)
+      if ((posts_early || has_peer) && loop.receive(1, memory.piece(0, piece_bytes)) == 0 &&
+          has_peer)
         ++met;
     }
   }};

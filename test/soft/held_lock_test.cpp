@@ -19,6 +19,7 @@
 
 #include "raw_ends.hpp"
 #include "rendezvous.hpp"
+#include "soon.hpp"
 #include "support/peer_process.hpp"
 
 using namespace lend;
@@ -28,9 +29,8 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr std::size_t size = 4096;
-constexpr auto soon = 20s;  // far beyond the milliseconds that a call may take, on a loaded machine
-constexpr auto at_once = 10s;  // the same of one call: it may wait for a few locks, 2 ms each
+constexpr std::size_t one_page = 4096;
+constexpr auto at_once = 10s;  // a call may wait for a few locks, 2 ms each; far beyond that
 
 enum class Which { queue_pair, completion_queue, receive_pool, atomics };
 
@@ -69,8 +69,8 @@ struct Two {
     REQUIRE(their_beside.connect(beside.number()) == 0);
     shorten_patience(link);
     for (std::uint64_t id = 0; id < 4; ++id)
-      REQUIRE(their_pool.receive(id, theirs.piece(id * size, size)) == 0);
-    std::memset(ours.at(), 7, size);
+      REQUIRE(their_pool.receive(id, theirs.piece(id * one_page, one_page)) == 0);
+    std::memset(ours.at(), 7, one_page);
   }
   soft::RobustLock& lock(Which which) {
     auto& segment = context_of(their_device).segment;
@@ -83,17 +83,17 @@ struct Two {
     }
   }
   int post(Which which, std::uint64_t id) const {
-    auto const piece = ours.piece(0, size);
+    auto const piece = ours.piece(0, one_page);
     return which == Which::atomics
-               ? link.fetch_and_add(id, ours.piece(size, 8), theirs.remote(4 * size), 1)
+               ? link.fetch_and_add(id, ours.piece(one_page, 8), theirs.remote(4 * one_page), 1)
                : link.send(id, piece);
   }
 
   Rendezvous rendezvous;
   RawDevice device;
   RawDevice their_device;
-  RawMemory ours{device, 2 * size};
-  RawMemory theirs{their_device, 6 * size};
+  RawMemory ours{device, 2 * one_page};
+  RawMemory theirs{their_device, 6 * one_page};
   RawQueue queue{device};
   RawQueue queue_beside{device};
   RawQueue their_queue{their_device};
@@ -106,8 +106,8 @@ struct Two {
 };
 
 void greet_beside(Two const& two) {
-  REQUIRE(two.their_beside.receive(20, two.theirs.piece(5 * size, size)) == 0);
-  REQUIRE(two.beside.send(21, two.ours.piece(0, size)) == 0);
+  REQUIRE(two.their_beside.receive(20, two.theirs.piece(5 * one_page, one_page)) == 0);
+  REQUIRE(two.beside.send(21, two.ours.piece(0, one_page)) == 0);
   auto const sent = take(two.queue_beside, 1);
   auto const come = take(two.their_queue_beside, 1);
   REQUIRE(sent.size() == 1);
@@ -159,7 +159,7 @@ TEST_CASE("work that waited for a lock of the peer's is done once when it comes 
   ibv_wc wc{};
   for (int i = 0; i < 100 && is_polled; ++i) REQUIRE(two.queue.poll(1, &wc) == 0);
   lock.unlock();
-  std::atomic_ref const sum{*reinterpret_cast<std::uint64_t*>(two.theirs.at(4 * size))};
+  std::atomic_ref const sum{*reinterpret_cast<std::uint64_t*>(two.theirs.at(4 * one_page))};
   auto const late = Clock::now() + soon;
   while (!is_polled && which == Which::atomics && sum.load() != 2 && Clock::now() < late)
     std::this_thread::sleep_for(1ms);
@@ -177,7 +177,7 @@ TEST_CASE("work that waited for a lock of the peer's is done once when it comes 
   for (std::uint64_t id = 0; id < 2; ++id) {
     CHECK(come[id].wr_id == id);
     CHECK(come[id].status == IBV_WC_SUCCESS);
-    CHECK(std::memcmp(two.theirs.at(id * size), two.ours.at(), size) == 0);
+    CHECK(std::memcmp(two.theirs.at(id * one_page), two.ours.at(), one_page) == 0);
   }
   CHECK(two.their_queue.poll(1, &wc) == 0);
 }
@@ -202,7 +202,7 @@ TEST_CASE("a receive that waiting work had taken is flushed with its queue pair,
   Two two;
   auto& lock = two.lock(Which::completion_queue);
   lock.lock(context_of(two.their_device).claimant);
-  REQUIRE(two.link.send(1, two.ours.piece(0, size)) == 0);
+  REQUIRE(two.link.send(1, two.ours.piece(0, one_page)) == 0);
   auto const ends = take(two.queue, 1);
   REQUIRE(ends.size() == 1);
   CHECK(ends[0].status == IBV_WC_RETRY_EXC_ERR);
@@ -224,7 +224,7 @@ TEST_CASE("a fault that a held lock keeps back leaves no mark before it happens"
   lock.lock(context_of(two.their_device).claimant);
   auto const& events = static_cast<soft::QueuePair*>(two.their_link.get())->shared->events;
   auto const last = soft::bit_of(IBV_EVENT_QP_LAST_WQE_REACHED);
-  REQUIRE(two.link.send(1, two.ours.piece(0, 2 * size)) == 0);  // longer than the receive
+  REQUIRE(two.link.send(1, two.ours.piece(0, 2 * one_page)) == 0);  // longer than the receive
   ibv_wc wc{};
   for (int i = 0; i < 100; ++i) REQUIRE(two.queue.poll(1, &wc) == 0);
   CHECK((events.get() & (last | soft::is_breaking)) == 0);
@@ -245,13 +245,13 @@ TEST_CASE("a datagram that a held lock keeps back is lost when that takes too lo
   Rendezvous const rendezvous;
   RawDevice const device;
   RawDevice const their_device;
-  RawMemory const ours{device, size};
-  RawMemory const theirs{their_device, 2 * size};
+  RawMemory const ours{device, one_page};
+  RawMemory const theirs{their_device, 2 * one_page};
   RawQueue const queue{device};
   RawQueue const their_queue{their_device};
   RawDatagrams const from{device, queue, 4};
   RawDatagrams const to{their_device, their_queue, 4};
-  for (std::uint64_t id = 1; id < 3; ++id) REQUIRE(to.receive(id, theirs.piece(0, size)) == 0);
+  for (std::uint64_t id = 1; id < 3; ++id) REQUIRE(to.receive(id, theirs.piece(0, one_page)) == 0);
   auto& lock =
       GENERATE(true, false)
           ? context_of(their_device).segment.queue_pairs[to.number() % soft::queue_pairs_max].rx
@@ -287,14 +287,14 @@ TEST_CASE("a peer that is stopped with a lock of its own is silent, and answers 
   Rendezvous const rendezvous;
   PeerProcess peer{[](Wire const& wire) {
     RawDevice const device;
-    RawMemory const memory{device, size};
+    RawMemory const memory{device, one_page};
     RawQueue const queue{device};
     RawPair const pair{device, queue};
     std::uint32_t theirs = 0;
     auto const mine = pair.number();
     if (!wire.put(std::as_bytes(std::span{&mine, 1}))) return 1;
     if (!wire.take(std::as_writable_bytes(std::span{&theirs, 1}))) return 2;
-    if (pair.connect(theirs) != 0 || pair.receive(1, memory.piece(0, size)) != 0) return 3;
+    if (pair.connect(theirs) != 0 || pair.receive(1, memory.piece(0, one_page)) != 0) return 3;
     auto& rx = static_cast<soft::QueuePair*>(pair.get())->shared->rx;
     rx.lock(soft::Context::of(device.context()).claimant);
     if (!wire.say() || !wire.hear()) return 4;
@@ -302,7 +302,7 @@ TEST_CASE("a peer that is stopped with a lock of its own is silent, and answers 
     return wire.hear() ? 0 : 5;
   }};
   RawDevice const device;
-  RawMemory const memory{device, size};
+  RawMemory const memory{device, one_page};
   RawQueue const queue{device};
   RawPair const pair{device, queue};
   std::uint32_t theirs = 0;
@@ -351,7 +351,7 @@ TEST_CASE("work that ends in an armed queue is told, whoever holds the lock of t
 
   auto const began = Clock::now();
   for (std::uint64_t id = 0; id < 2; ++id)
-    REQUIRE(loop.write(id, two.ours.piece(0, 8), two.ours.remote(size)) == 0);
+    REQUIRE(loop.write(id, two.ours.piece(0, 8), two.ours.remote(one_page)) == 0);
   CHECK(Clock::now() - began < at_once);
   CHECK(take(queue, 2).size() == 2);
   lock.unlock();
@@ -362,10 +362,10 @@ TEST_CASE("work that ends in an armed queue is told, whoever holds the lock of t
   soft::notify_owner(*static_cast<soft::CompletionQueue*>(queue.get()), true);
   lock.unlock();
   CHECK_FALSE(channel.wait(0));
-  REQUIRE(loop.write(2, two.ours.piece(0, 8), two.ours.remote(size)) == 0);
+  REQUIRE(loop.write(2, two.ours.piece(0, 8), two.ours.remote(one_page)) == 0);
   CHECK_FALSE(channel.wait(0));
   REQUIRE(::ibv_req_notify_cq(queue.get(), 0) == 0);
-  REQUIRE(loop.write(3, two.ours.piece(0, 8), two.ours.remote(size)) == 0);
+  REQUIRE(loop.write(3, two.ours.piece(0, 8), two.ours.remote(one_page)) == 0);
   CHECK(channel.wait(0));
 }
 

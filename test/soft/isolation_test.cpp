@@ -24,10 +24,10 @@ using namespace lend::test;
 
 namespace {
 
-constexpr std::size_t size = 4096;
-constexpr std::uint32_t depth = 8;
+constexpr std::size_t page_bytes = 4096;
+constexpr std::uint32_t queue_depth = 8;
 // Beyond the milliseconds that a call may take, for a loaded machine.
-constexpr std::chrono::seconds bound{25};
+constexpr std::chrono::seconds call_bound{25};
 
 enum class Scribbles { in_its_own_segment, everywhere };
 
@@ -85,18 +85,18 @@ struct Numbers {
 /// The peer: connects like any other, and then only scribbles. It ends without closing anything.
 int be_a_vandal(Wire const& wire, unsigned seed, Scribbles where) {
   RawDevice const device;
-  RawMemory const memory{device, 4 * size};
+  RawMemory const memory{device, 4 * page_bytes};
   RawQueue const queue{device};
-  RawPair const link{device, queue, depth};
-  RawPair const pooled{device, queue, depth};
-  RawDatagrams const datagrams{device, queue, depth};
+  RawPair const link{device, queue, queue_depth};
+  RawPair const pooled{device, queue, queue_depth};
+  RawDatagrams const datagrams{device, queue, queue_depth};
   Numbers theirs{};
   Numbers const mine{link.number(), pooled.number(), datagrams.number(), memory.remote()};
   if (!tell(wire, mine) || !hear(wire, theirs)) return 1;
   if (link.connect(theirs.own_receives) != 0 || pooled.connect(theirs.pooled) != 0) return 2;
-  for (std::uint32_t i = 0; i < depth; ++i)
-    if (link.receive(i, memory.piece(0, size)) != 0 ||
-        datagrams.receive(i, memory.piece(size, size)) != 0)
+  for (std::uint32_t i = 0; i < queue_depth; ++i)
+    if (link.receive(i, memory.piece(0, page_bytes)) != 0 ||
+        datagrams.receive(i, memory.piece(page_bytes, page_bytes)) != 0)
       return 3;
   auto& context = soft::Context::of(device.context());
   auto* const peer = context.peers.acquire(theirs.own_receives >> soft::index_bits);
@@ -134,8 +134,8 @@ class Victim {
 
   /// One thing at random.
   void do_something() {
-    auto const piece = memory_.piece(random_() % size, random_() % size);
-    auto const from = memory_.piece(2 * size, random_() % size);
+    auto const piece = memory_.piece(random_() % page_bytes, random_() % page_bytes);
+    auto const from = memory_.piece(2 * page_bytes, random_() % page_bytes);
     switch (random_() % 20) {
       case 0: return note(is_own, own_.receive(next_ | is_own, piece));
       case 1: return note(is_pooled, pool_.receive(next_ | is_pooled, piece));
@@ -147,7 +147,7 @@ class Victim {
       case 7: REQUIRE(::ibv_req_notify_cq(queue_.get(), 0) == 0); return;
       case 8: static_cast<void>(channel_.take_one()); return;
       case 9: return take_async_event();
-      case 10: RawMemory{device_, size}; return;
+      case 10: RawMemory{device_, page_bytes}; return;
       case 11: return set_limit();
       case 12: return ask();
       case 13: return make_and_unmake();
@@ -174,15 +174,16 @@ class Victim {
   }
   /// A message each way, through the shared queue and beside it; both must be right.
   void greet_neighbour(unsigned number) {
-    std::memset(memory_.at(3 * size), static_cast<int>(number), size);
-    std::memset(nearby_.at(), ~static_cast<int>(number), size);
-    auto const length = number % 2 == 0 ? 8 : size;  // in the completion, and beside it
-    REQUIRE(neighbours_.receive(1, nearby_.piece(size, size)) == 0);
-    REQUIRE(to_neighbour_.send(of_neighbour, memory_.piece(3 * size, length)) == 0);
-    REQUIRE(to_neighbour_.receive(of_neighbour + 1, memory_.piece(4 * size, size)) == 0);
+    std::memset(memory_.at(3 * page_bytes), static_cast<int>(number), page_bytes);
+    std::memset(nearby_.at(), ~static_cast<int>(number), page_bytes);
+    auto const length = number % 2 == 0 ? 8 : page_bytes;  // in the completion, and beside it
+    REQUIRE(neighbours_.receive(1, nearby_.piece(page_bytes, page_bytes)) == 0);
+    REQUIRE(to_neighbour_.send(of_neighbour, memory_.piece(3 * page_bytes, length)) == 0);
+    REQUIRE(to_neighbour_.receive(of_neighbour + 1, memory_.piece(4 * page_bytes, page_bytes)) ==
+            0);
     REQUIRE(neighbours_.send(2, nearby_.piece(0, length)) == 0);
     with_neighbour_ += 2;
-    auto const end = std::chrono::steady_clock::now() + bound;
+    auto const end = std::chrono::steady_clock::now() + call_bound;
     for (int there = 0; there < 2 || with_neighbour_ > 0;) {
       REQUIRE(std::chrono::steady_clock::now() < end);
       ibv_wc wc{};
@@ -192,22 +193,23 @@ class Victim {
       }
       poll();
     }
-    CHECK(std::memcmp(nearby_.at(size), memory_.at(3 * size), length) == 0);
-    CHECK(std::memcmp(memory_.at(4 * size), nearby_.at(), length) == 0);
+    CHECK(std::memcmp(nearby_.at(page_bytes), memory_.at(3 * page_bytes), length) == 0);
+    CHECK(std::memcmp(memory_.at(4 * page_bytes), nearby_.at(), length) == 0);
   }
   /// Everything but what waits in the shared queue comes back, and what was never lent is intact.
   void end() {
     CHECK(own_.fail() == 0);
     CHECK(pooled_.fail() == 0);
     CHECK(datagrams_.fail() == 0);
-    auto const end = std::chrono::steady_clock::now() + bound;
+    auto const end = std::chrono::steady_clock::now() + call_bound;
     auto const all_back = [&] {
       return std::all_of(outstanding_.begin(), outstanding_.end(),
                          [](auto id) { return (id & is_pooled) != 0; });
     };
     while (!all_back() && std::chrono::steady_clock::now() < end) poll();
     CHECK(all_back());
-    for (std::size_t i = 5 * size; i < 6 * size; ++i) REQUIRE(memory_.at()[i] == std::byte{0});
+    for (std::size_t i = 5 * page_bytes; i < 6 * page_bytes; ++i)
+      REQUIRE(memory_.at()[i] == std::byte{0});
   }
 
  private:
@@ -247,21 +249,22 @@ class Victim {
   }
   void set_limit() {
     ibv_srq_attr attributes{};
-    attributes.srq_limit = random_() % depth;
+    attributes.srq_limit = random_() % queue_depth;
     REQUIRE(ibv().modify_srq(pool_.get(), &attributes, IBV_SRQ_LIMIT) == 0);
   }
   void ask() {
     ibv_srq_attr attributes{};
     REQUIRE(ibv().query_srq(pool_.get(), &attributes) == 0);
-    REQUIRE(attributes.srq_limit <= depth);
+    REQUIRE(attributes.srq_limit <= queue_depth);
   }
   void make_and_unmake() {
     RawPool const pool{device_, 4};
-    for (std::uint64_t id = 0; id < 4; ++id) REQUIRE(pool.receive(id, memory_.piece(0, size)) == 0);
+    for (std::uint64_t id = 0; id < 4; ++id)
+      REQUIRE(pool.receive(id, memory_.piece(0, page_bytes)) == 0);
     RawQueue const queue{device_, 4};
     RawPair const pair{device_, queue, 4, random_() % 2 == 0 ? pool_.get() : nullptr};
     static_cast<void>(pair.connect(vandal_.own_receives));
-    static_cast<void>(pair.send(0, memory_.piece(2 * size, 8)));
+    static_cast<void>(pair.send(0, memory_.piece(2 * page_bytes, 8)));
   }
   void grow() {
     if (entries_ < 1024) entries_ *= 2;
@@ -289,18 +292,18 @@ class Victim {
 
   std::mt19937 random_;
   RawDevice device_;
-  RawMemory memory_{device_, 6 * size};
+  RawMemory memory_{device_, 6 * page_bytes};
   RawChannel channel_{device_};
   RawQueue queue_{device_, 64, &channel_};
-  RawPool pool_{device_, depth};
-  RawPair own_{device_, queue_, depth};
-  RawPair pooled_{device_, queue_, depth, pool_.get()};
-  RawDatagrams datagrams_{device_, queue_, depth};
-  RawPair to_neighbour_{device_, queue_, depth};
+  RawPool pool_{device_, queue_depth};
+  RawPair own_{device_, queue_, queue_depth};
+  RawPair pooled_{device_, queue_, queue_depth, pool_.get()};
+  RawDatagrams datagrams_{device_, queue_, queue_depth};
+  RawPair to_neighbour_{device_, queue_, queue_depth};
   RawDevice near_device_;
-  RawMemory nearby_{near_device_, 2 * size};
+  RawMemory nearby_{near_device_, 2 * page_bytes};
   RawQueue near_queue_{near_device_};
-  RawPair neighbours_{near_device_, near_queue_, depth};
+  RawPair neighbours_{near_device_, near_queue_, queue_depth};
   Numbers vandal_{};
   std::set<std::uint64_t> outstanding_;
   std::uint64_t next_ = 0;
@@ -325,7 +328,7 @@ TEST_CASE("a peer that scribbles over all it can reach breaks nothing but data",
       auto const began = std::chrono::steady_clock::now();
       victim.do_something();
       victim.poll();
-      REQUIRE(std::chrono::steady_clock::now() - began < bound);
+      REQUIRE(std::chrono::steady_clock::now() - began < call_bound);
       if (others_are_safe && step % 100 == 0) victim.greet_neighbour(step / 100);
     }
     vandal.kill();

@@ -29,10 +29,10 @@ using namespace lend::test;
 namespace {
 
 // Ids that the system gives to nobody in particular. Source: Debian policy manual, 9.2.2.
-constexpr uid_t owner = 65533;
+constexpr uid_t owning_user = 65533;
 constexpr uid_t intruder = 65534;
 
-struct Told {
+struct OwnersDevice {
   int pid = 0;
   int segment = -1;  // its descriptor
   std::uint64_t secret = 0;
@@ -56,16 +56,9 @@ void remove_directory(char const* path) {
   std::filesystem::remove_all(path, ignored);
 }
 
-ibv_context* open_soft_device() {
-  auto** const list = ibv().get_device_list(nullptr);
-  auto* const context = ibv().open_device(list[0]);
-  ibv().free_device_list(list);
-  return context;
-}
-
-int hold(Wire const& wire) {
-  Told told;
-  if (!become(owner) || !meet_in_new_directory(told.directory)) return 1;
+int hold_as_owner(Wire const& wire) {
+  OwnersDevice told;
+  if (!become(owning_user) || !meet_in_new_directory(told.directory)) return 1;
   int result = 0;
   {
     RawDevice const device;
@@ -90,8 +83,8 @@ bool is_refused(int error) {
 
 /// 0 when every way was closed, else its number.
 int intrude(Wire const& wire, bool is_of_owner) {
-  Told told;
-  if (!hear(wire, told) || !become(is_of_owner ? owner : intruder)) return 20;
+  OwnersDevice told;
+  if (!hear(wire, told) || !become(is_of_owner ? owning_user : intruder)) return 20;
   std::string const directory = told.directory;
   if (::access((directory + "/slot.1").c_str(), F_OK) == 0 || errno != EACCES) return 1;
   if (::open((directory + "/lock").c_str(), O_RDWR | O_CLOEXEC) >= 0 || errno != EACCES) return 2;
@@ -108,7 +101,7 @@ int intrude(Wire const& wire, bool is_of_owner) {
   }
   // In the owner's directory no device opens.
   if (::setenv("LEND_SOFT_DIRECTORY", told.directory, 1) != 0) return 20;
-  if (open_soft_device() != nullptr || errno != EACCES) return 8;
+  if (open_or_null() != nullptr || errno != EACCES) return 8;
   if (ibv().last_reason() == nullptr) return 9;
   // In one of its own one does, and meets nobody.
   char own[64];
@@ -140,8 +133,8 @@ TEST_CASE("another user gets at nothing that a device shares, and has one of his
     WARN("skipped: only root can act as two users");
     return;
   }
-  PeerProcess holder{hold};
-  Told told;
+  PeerProcess holder{hold_as_owner};
+  OwnersDevice told;
   if (!hear(holder.wire(), told)) {
     REQUIRE(holder.exit_status() == 1);
     WARN("skipped: this root may not become other users");

@@ -19,13 +19,13 @@ namespace {
 
 constexpr std::uint32_t senders = 3;  // the first is killed
 constexpr std::uint32_t messages = 300;
-constexpr std::uint32_t depth = 64;
-constexpr std::size_t size = 256;
+constexpr std::uint32_t pool_depth = 64;
+constexpr std::size_t message_bytes = 256;
 constexpr std::uint64_t is_receive = std::uint64_t{1} << 32;
 
 int send_many(Wire const& wire, std::uint32_t which, unsigned span) {
   RawDevice const device;
-  RawMemory const memory{device, size};
+  RawMemory const memory{device, message_bytes};
   RawQueue const queue{device};
   RawPair const link{device, queue, 16};
   auto const mine = link.number();
@@ -45,7 +45,7 @@ int send_many(Wire const& wire, std::uint32_t which, unsigned span) {
   }
   std::uint32_t posted = 0;
   for (std::uint32_t done = 0; done < messages || which == 0;) {
-    auto const length = posted % 2 == 0 ? 8 : size;  // in the completion, and beside it
+    auto const length = posted % 2 == 0 ? 8 : message_bytes;  // in the completion, and beside it
     if ((posted < messages || which == 0) && link.send(posted, memory.piece(0, length)) == 0)
       ++posted;
     ibv_wc end{};
@@ -59,7 +59,7 @@ int send_many(Wire const& wire, std::uint32_t which, unsigned span) {
 /// The owner: keeps the shared queue full and counts what comes out of it.
 struct Owner {
   RawDevice device;
-  RawMemory memory{device, size};
+  RawMemory memory{device, message_bytes};
   RawQueue queue{device, 1024};
   ibv_srq* pool = nullptr;
   std::set<std::uint64_t> outstanding;
@@ -69,7 +69,7 @@ struct Owner {
 
   Owner() {
     ibv_srq_init_attr asked{};
-    asked.attr = {depth, 1, 0};
+    asked.attr = {pool_depth, 1, 0};
     pool = ibv().create_srq(device.domain(), &asked);
     REQUIRE(pool != nullptr);
   }
@@ -78,7 +78,8 @@ struct Owner {
   Owner& operator=(Owner const&) = delete;
 
   bool post() {
-    if (post_receive(::ibv_post_srq_recv, pool, next, memory.piece(0, size)) != 0) return false;
+    if (post_receive(::ibv_post_srq_recv, pool, next, memory.piece(0, message_bytes)) != 0)
+      return false;
     REQUIRE(outstanding.insert(next++).second);
     return true;
   }
@@ -97,7 +98,7 @@ struct Owner {
   }
 };
 
-void survive_one(unsigned seed) {
+void survive_senders(unsigned seed) {
   std::mt19937 random{seed};
   auto const span = static_cast<unsigned>(random() % 3000);
   std::vector<std::unique_ptr<PeerProcess>> peers;
@@ -133,10 +134,11 @@ void survive_one(unsigned seed) {
   // What is left was taken by nobody: a loop-back finds all of it.
   while (owner.post()) {
   }
-  CHECK(owner.outstanding.size() == depth);
-  RawPair const loop{owner.device, owner.queue, depth, owner.pool};
+  CHECK(owner.outstanding.size() == pool_depth);
+  RawPair const loop{owner.device, owner.queue, pool_depth, owner.pool};
   REQUIRE(loop.connect(loop.number()) == 0);
-  for (std::uint32_t i = 0; i < depth; ++i) REQUIRE(loop.send(i, owner.memory.piece(0, 8)) == 0);
+  for (std::uint32_t i = 0; i < pool_depth; ++i)
+    REQUIRE(loop.send(i, owner.memory.piece(0, 8)) == 0);
   while (!owner.outstanding.empty() && std::chrono::steady_clock::now() < limit) owner.poll(victim);
   CHECK(owner.outstanding.empty());
   for (std::uint32_t i = 1; i < senders; ++i) {
@@ -154,6 +156,6 @@ TEST_CASE("a sender killed in the middle of a shared receive queue loses no rece
   constexpr unsigned rounds = 40;
   for (unsigned round = 0; round < rounds; ++round) {
     CAPTURE(first_seed, round);
-    survive_one(first_seed + round);
+    survive_senders(first_seed + round);
   }
 }

@@ -27,17 +27,11 @@ using namespace lend::test;
 
 namespace {
 
-struct Told {
+struct HoldersEnd {
   std::uint32_t number = 0;
   Remote mapped;    // memory of the device
   Remote attached;  // memory of the process
 };
-
-ibv_wc next_of(RawQueue const& queue) {
-  ibv_wc completion{};
-  while (queue.poll(1, &completion) == 0) ::sched_yield();
-  return completion;
-}
 
 // -- descriptors ---------------------------------------------------------------------------------
 
@@ -61,13 +55,6 @@ void raise_limit() {
   static_cast<void>(::setrlimit(RLIMIT_NOFILE, &limit));
 }
 
-ibv_context* open_soft_device() {
-  auto** const list = ibv().get_device_list(nullptr);
-  auto* const context = ibv().open_device(list[0]);
-  ibv().free_device_list(list);
-  return context;
-}
-
 /// Whether the call that just failed says that descriptors ran out.
 bool says_so(int error) {
   auto const* const reason = ibv().last_reason();
@@ -76,14 +63,15 @@ bool says_so(int error) {
 }
 
 /// Holds a device; each peer that comes gets a queue pair.
-int hold(Wire const& wire) {
+int hold_many(Wire const& wire) {
   RawDevice const device;
   RawMemory const memory{device, 64};
   RawQueue const queue{device};
   for (;;) {
     RawPair const pair{device, queue};
     std::uint32_t theirs = 0;
-    if (!tell(wire, Told{pair.number(), memory.remote(), {}}) || !hear(wire, theirs)) return 1;
+    if (!tell(wire, HoldersEnd{pair.number(), memory.remote(), {}}) || !hear(wire, theirs))
+      return 1;
     if (theirs == 0) return 0;
     if (theirs != UINT32_MAX && pair.connect(theirs) != 0) return 2;
     if (!wire.say() || !wire.hear()) return 3;
@@ -93,7 +81,7 @@ int hold(Wire const& wire) {
 /// 0: it opened a device, which waits for a word to close; 1: it could not, and said why.
 int try_to_open(Wire const& wire, int descriptors) {
   if (!leave_descriptors(descriptors)) return 2;
-  auto* const context = open_soft_device();
+  auto* const context = open_or_null();
   auto const error = errno;
   bool const is_clear = context != nullptr || says_so(error);
   raise_limit();
@@ -109,7 +97,7 @@ bool is_out_of_descriptors(ibv_wc const& end) {
 }
 
 /// 0: it connected, and its write did not end as one to the dead; 1: it could not, and said why.
-int try_to_connect(Wire const& wire, int descriptors, Told const& other) {
+int try_to_connect(Wire const& wire, int descriptors, HoldersEnd const& other) {
   // Without cross-memory attach, memory is mapped when it is first reached: one descriptor more.
   if (::setenv("LEND_SOFT_CMA", "never", 1) != 0) return 2;
   RawDevice const device;
@@ -202,7 +190,7 @@ int go_on(Wire const& wire, Ends ends) {
   RawQueue const queue{device, 16, &channel};
   RawPair const pair{device, queue};
   std::uint32_t theirs = 0;
-  if (!tell(wire, Told{pair.number(), mapped.remote(), attached.remote()})) return 1;
+  if (!tell(wire, HoldersEnd{pair.number(), mapped.remote(), attached.remote()})) return 1;
   if (!hear(wire, theirs) || pair.connect(theirs) != 0) return 2;
   if (!wire.say() || !wire.hear()) return 3;  // both have connected
   if (ends == Ends::after_it_connects) await_end_of_main_thread();
@@ -218,8 +206,8 @@ int go_on(Wire const& wire, Ends ends) {
 TEST_CASE("who has no descriptor left takes nobody's slot, and says what is short",
           "[two_process]") {
   Rendezvous const rendezvous;
-  PeerProcess holder{hold};
-  Told told;
+  PeerProcess holder{hold_many};
+  HoldersEnd told;
   REQUIRE(hear(holder.wire(), told));
   auto const first = text_of(rendezvous.slot(1));
   int refused = 0;
@@ -279,7 +267,7 @@ TEST_CASE("a process whose main thread ended lives, is reached and woken, and ca
     std::thread{[&wire, ends] { ::_exit(go_on(wire, ends)); }}.detach();
     end_this_thread();
   }};
-  Told theirs;
+  HoldersEnd theirs;
   REQUIRE(hear(peer.wire(), theirs));
   RawDevice const device;
   RawMemory const memory{device, 64};

@@ -5,6 +5,7 @@
 
 #include <infiniband/verbs.h>
 #include <poll.h>
+#include <sched.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -93,6 +94,13 @@ class RawQueue {
  private:
   HeldQueue queue_;
 };
+
+/// The next completion, whatever it says.
+inline ibv_wc next_of(RawQueue const& queue) {
+  ibv_wc completion{};
+  while (queue.poll(1, &completion) == 0) ::sched_yield();
+  return completion;
+}
 
 /// One receive of one piece, by ibv_post_recv or ibv_post_srq_recv.
 template <class Post, class Queue>

@@ -12,6 +12,7 @@
 #include <set>
 #include <thread>
 
+#include "claimants.hpp"
 #include "rendezvous.hpp"
 #include "support/peer_process.hpp"
 
@@ -22,13 +23,6 @@ using namespace lend::test;
 namespace {
 
 constexpr std::uint32_t capacity = 8;
-
-bool process_is_gone(void const*, std::uint32_t instance) {
-  return start_time_of(static_cast<int>(instance)) == 0;
-}
-Claimant this_process() {
-  return {static_cast<std::uint32_t>(::getpid()), process_is_gone, nullptr};
-}
 
 /// These rings are never armed.
 WakePipes& nobody() {

@@ -18,7 +18,9 @@
 #include <thread>
 #include <vector>
 
+#include "claimants.hpp"
 #include "rendezvous.hpp"
+#include "soon.hpp"
 #include "support/peer_process.hpp"
 
 using namespace lend;
@@ -31,13 +33,6 @@ namespace {
 bool nobody_dies(void const*, std::uint32_t) {
   return false;
 }
-/// Instances of these tests are process numbers.
-bool process_is_gone(void const*, std::uint32_t instance) {
-  return start_time_of(static_cast<int>(instance)) == 0;
-}
-Claimant this_process() {
-  return {static_cast<std::uint32_t>(::getpid()), process_is_gone, nullptr};
-}
 
 struct Guarded {
   RobustLock lock;
@@ -45,18 +40,6 @@ struct Guarded {
   std::uint64_t second;
   std::atomic<std::uint32_t> steps;
 };
-
-constexpr auto soon = 10s;  // far beyond the millisecond after which a waiter doubts the holder
-
-template <class Condition>
-bool comes_true(Condition condition) {
-  auto const end = std::chrono::steady_clock::now() + soon;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    ::sched_yield();
-  }
-  return true;
-}
 
 }  // namespace
 

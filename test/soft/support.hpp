@@ -44,11 +44,16 @@ using HeldAddress = std::unique_ptr<ibv_ah, Destroy<ibv_ah, &verbs::Provider::de
 using HeldPool = std::unique_ptr<ibv_srq, Destroy<ibv_srq, &verbs::Provider::destroy_srq>>;
 using HeldQueuePair = std::unique_ptr<ibv_qp, Destroy<ibv_qp, &verbs::Provider::destroy_qp>>;
 
-inline HeldContext open_context() {
+/// Null, with errno, if the device does not open.
+inline ibv_context* open_or_null() {
   auto** const list = ibv().get_device_list(nullptr);
-  REQUIRE(list != nullptr);
-  HeldContext context{ibv().open_device(list[0])};
+  if (list == nullptr) return nullptr;
+  auto* const context = ibv().open_device(list[0]);
   ibv().free_device_list(list);
+  return context;
+}
+inline HeldContext open_context() {
+  HeldContext context{open_or_null()};
   if (!context) FAIL("open_device: " << ibv().last_reason());
   return context;
 }

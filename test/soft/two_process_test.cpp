@@ -23,17 +23,11 @@ using namespace lend::test;
 
 namespace {
 
-struct Told {
+struct FarEnd {
   std::uint32_t number = 0;
   Remote memory;
 };
 
-/// The next completion, whatever it says.
-ibv_wc next_of(RawQueue const& queue) {
-  ibv_wc completion{};
-  while (queue.poll(1, &completion) == 0) ::sched_yield();
-  return completion;
-}
 void fill(std::byte* at, std::size_t length, unsigned number) {
   for (std::size_t i = 0; i < length; ++i)
     at[i] = static_cast<std::byte>((number * 2654435761u + i * 31) >> 5);
@@ -63,8 +57,8 @@ TEST_CASE("sends, writes and reads carry their bytes between all kinds of memory
     RawMemory const memory{device, largest, theirs};
     RawQueue const queue{device};
     RawPair const link{device, queue};
-    Told other;
-    if (!tell(wire, Told{link.number(), memory.remote()}) || !hear(wire, other)) return 1;
+    FarEnd other;
+    if (!tell(wire, FarEnd{link.number(), memory.remote()}) || !hear(wire, other)) return 1;
     if (link.connect(other.number) != 0) return 2;
     unsigned number = 0;
     for (auto const size : sizes) {
@@ -83,9 +77,9 @@ TEST_CASE("sends, writes and reads carry their bytes between all kinds of memory
   RawMemory const memory{device, largest, ours};
   RawQueue const queue{device};
   RawPair const link{device, queue};
-  Told other;
+  FarEnd other;
   REQUIRE(hear(peer.wire(), other));
-  REQUIRE(tell(peer.wire(), Told{link.number(), memory.remote()}));
+  REQUIRE(tell(peer.wire(), FarEnd{link.number(), memory.remote()}));
   REQUIRE(link.connect(other.number) == 0);
   unsigned number = 0;
   for (auto const size : sizes) {

@@ -11,8 +11,7 @@
 #include "transport/channel_ends.hpp"
 #include "transport/conformance.hpp"
 
-using namespace lend;
-using namespace lend::test;
+namespace lend::test::credit_ring {
 
 namespace {
 
@@ -267,3 +266,5 @@ TEST_CASE("a device without immediates has no rings, and is told what to take", 
   CHECK(refused == Errc::unsupported);
   CHECK(refused.message().find("SendReceive") != std::string::npos);
 }
+
+}  // namespace lend::test::credit_ring

@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-TransportOptions options() {
+TransportOptions short_window() {
   TransportOptions options;
   options.window = 4;
   options.message_bytes_max = 64;
@@ -84,7 +84,7 @@ TEST_CASE("a fault at any operation of a dialogue hangs nothing, and no loss is 
   auto const first = kind.try_ends == channel_kinds[1].try_ends ? 5u : 1u;
   for (std::uint64_t at = first; at <= (has_notes ? 41 : 21); at += tries_all ? 1 : 8) {
     CAPTURE(kind.name, name, at);
-    auto [a, b] = must(kind.try_ends(domain, options()));
+    auto [a, b] = must(kind.try_ends(domain, short_window()));
     must(inject_faults(context, plan(at)));
 
     auto const done = talk(a, b);
@@ -110,11 +110,11 @@ TEST_CASE("a control call that fails leaves no transport, and the next one works
   for (std::uint64_t call = 1; call <= 40; ++call) {
     CAPTURE(kind.name, call);
     must(inject_faults(context, FaultPlan{}.control_call_fails(call, ENOMEM)));
-    auto const made = kind.try_ends(domain, options());
+    auto const made = kind.try_ends(domain, short_window());
     must(inject_faults(context, FaultPlan{}));
     if (!made) ++failed;
   }
   CHECK(failed > 10);
-  auto [a, b] = must(kind.try_ends(domain, options()));
+  auto [a, b] = must(kind.try_ends(domain, short_window()));
   must(talk(a, b));
 }

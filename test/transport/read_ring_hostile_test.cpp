@@ -10,9 +10,8 @@
 
 #include "transport/read_ring_peer.hpp"
 
-using namespace lend;
-using namespace lend::test;
-using namespace lend::test::read_ring;
+namespace lend::test::read_ring {
+
 using namespace std::chrono_literals;
 
 TEST_CASE("a peer that sends credits without end keeps no poll from returning", "[transport]") {
@@ -120,3 +119,5 @@ TEST_CASE("cells are free for a peer once it is told, not as they are let go of"
   it.say({.tail = 17});
   CHECK(it.broken() == Errc::incompatible_peer);
 }
+
+}  // namespace lend::test::read_ring

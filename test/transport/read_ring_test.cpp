@@ -7,9 +7,7 @@
 
 #include "transport/read_ring_peer.hpp"
 
-using namespace lend;
-using namespace lend::test;
-using namespace lend::test::read_ring;
+namespace lend::test::read_ring {
 
 TEST_CASE("a peer that announces by the rules is read, and told once all is read", "[transport]") {
   if (lacks_endpoints()) return;
@@ -198,3 +196,5 @@ TEST_CASE("options of a ReadRing have defaults that fit each other, or are refus
   CAPTURE(refused.message());
   CHECK(refused.message().find(words) != std::string::npos);
 }
+
+}  // namespace lend::test::read_ring

@@ -15,14 +15,6 @@ namespace lend::test {
 
 using namespace std::chrono_literals;
 
-namespace {
-
-std::string words_of(Result<void> const& result) {
-  return result.has_value() ? "ok" : std::string{name_of(result.error().code())};
-}
-
-}  // namespace
-
 DatagramRun::DatagramRun(Workplace& workplace, Program const& program)
     : spy_{workplace.spy}, workplace_{workplace}, program_{program} {
   cancelled_.cancel();

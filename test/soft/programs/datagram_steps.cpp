@@ -13,13 +13,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::size_t header_bytes = datagram_header_bytes;
-
-template <class T>
-std::string words_of(Result<T> const& result) {
-  return result.has_value() ? "ok" : std::string{name_of(result.error().code())};
-}
-
 /// What a handle was told, to compare.
 std::string told(WorkSuccess const& success) {
   return std::string{name_of(success.operation)} + " of " + std::to_string(success.bytes);
@@ -51,9 +44,9 @@ Deadline deadline_of(std::uint32_t number, Cancellation const& cancelled) {
   return within(std::chrono::microseconds{number / 8 % 4 * 60});
 }
 
-ByteRange range_of(Step const& step, bool is_room) {
+ByteRange message_range(Step const& step, bool is_room) {
   std::size_t const offset = step.numbers[4] % (512 - 64);
-  if (is_room) return {offset, header_bytes + 1 + step.numbers[5] / 8 % 24};
+  if (is_room) return {offset, datagram_header_bytes + 1 + step.numbers[5] / 8 % 24};
   return {offset, step.numbers[5] / 8 % 9 == 0 ? 0 : 1 + step.numbers[5] / 128 % 16};
 }
 
@@ -118,7 +111,7 @@ void DatagramRun::post(Step const& step) {
   auto const region = step.numbers[3] % 2;
   auto const* const way = chosen_way(end, step.numbers[3] / 2);
   if (!regions_[region] || (!is_room && way == nullptr) || scopes_[scope].has_ended) return;
-  auto const bytes = range_of(step, is_room);
+  auto const bytes = message_range(step, is_room);
   auto const state = before(end, is_room);
   bool const meets = meets_a_loan(region, bytes, is_room);
   auto const deadline = deadline_of(step.numbers[1] / 2, cancelled_);
@@ -190,7 +183,7 @@ void DatagramRun::batch(Step const& step) {
       auto const region = one.numbers[3] % 2;
       auto const* const way = chosen_way(end, one.numbers[3] / 2);
       if (!regions_[region] || way == nullptr) continue;
-      auto const bytes = range_of(one, false);
+      auto const bytes = message_range(one, false);
       std::optional<Destination> brief{way->to};
       auto const polls_failed = spy_.polls_failed;
       auto added =
@@ -235,7 +228,7 @@ void DatagramRun::block(Step const& step) {
   auto const region = step.numbers[3] % 2;
   auto const* const way = chosen_way(end, step.numbers[3] / 2);
   if (ends_[end].is_gone || !regions_[region] || (!is_room && way == nullptr)) return;
-  auto const bytes = range_of(step, is_room);
+  auto const bytes = message_range(step, is_room);
   auto const state = before(end, is_room);
   auto& channel = *ends_[end].channel;
   auto const deadline = deadline_of(step.numbers[1], cancelled_);
@@ -303,7 +296,7 @@ std::string DatagramRun::expected_of(Post& post) {
   Accepted const& work = device_side(post);
   if (!post.is_room) return told(WorkSuccess{Operation::send, post.bytes.length, {}, {}});
   ReceivedDatagram datagram;
-  datagram.message = {nullptr, {post.bytes.offset + header_bytes, work.content.size()}};
+  datagram.message = {nullptr, {post.bytes.offset + datagram_header_bytes, work.content.size()}};
   datagram.immediate = work.immediate;
   datagram.sender.number = QueuePairNumber::truncated(work.source);
   datagram.sender.has_header = work.has_header;

@@ -18,15 +18,9 @@ bool same(Result<WorkSuccess> const& a, Result<WorkSuccess> const& b) {
          a.value().immediate == b.value().immediate;
 }
 
-std::string words_of(Result<std::optional<WorkSuccess>> const& answer) {
+std::string answer_words(Result<std::optional<WorkSuccess>> const& answer) {
   if (!answer.has_value()) return std::string{name_of(answer.error().code())};
   return answer.value() ? std::to_string(answer.value()->bytes) + " bytes" : "not yet";
-}
-
-std::uint64_t bytes_of(std::vector<Range> const& ranges) {
-  std::uint64_t sum = 0;
-  for (auto const& range : ranges) sum += range.bytes.length;
-  return sum;
 }
 
 }  // namespace
@@ -47,7 +41,7 @@ void Run::ask(Step const& step, bool waits) {
     answer = at->work.poll();
   }
   tell(std::string{waits ? "wait for" : "poll"} + " work " + std::to_string(at->post) + ": " +
-       words_of(answer));
+       answer_words(answer));
   check_answer(*at, answer, waits, polls_failed);
 }
 

@@ -13,11 +13,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-std::string words_of(Result<void> const& result) {
-  return result.has_value() ? "ok" : std::string{name_of(result.error().code())};
-}
-
-Deadline deadline_of(std::uint32_t number, Cancellation const& cancelled) {
+Deadline loan_deadline(std::uint32_t number, Cancellation const& cancelled) {
   if (number % 8 == 0) return within(10s).unless(cancelled);
   if (number % 8 == 1) return within(std::chrono::microseconds{number / 8 % 4 * 60});
   return within(10s);
@@ -59,7 +55,7 @@ void LoanRun::lend(Step const& step) {
   bool const is_wrong = oddity <= 1;
   bool const meets = !is_wrong && meets_a_loan(bytes, is_written);
   auto const state = before();
-  auto const deadline = deadline_of(step.numbers[5], cancelled_);
+  auto const deadline = loan_deadline(step.numbers[5], cancelled_);
   auto const noted = [&] { return spy_.polls_failed; };
   auto lent = is_written
                   ? scope.scope->post_lend(memory_->scatter(bytes.offset, bytes.length), deadline)
@@ -206,7 +202,7 @@ void LoanRun::recall(Step const& step) {
   Lent* const lent = chosen(step.numbers[0], step.numbers[1]);
   if (lent == nullptr) return;
   auto const state = before();
-  auto const result = lent->loan.recall(deadline_of(step.numbers[5], cancelled_));
+  auto const result = lent->loan.recall(loan_deadline(step.numbers[5], cancelled_));
   tell("recall: " + words_of(result));
   if (lent->returned_by != 0 && (lent->is_recalling || spy_.polls_failed > state.polls_failed))
     is_blurred_ = true;

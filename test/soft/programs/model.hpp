@@ -30,6 +30,12 @@ struct Range {
   ByteRange bytes{};
 };
 
+[[nodiscard]] inline std::uint64_t bytes_of(std::vector<Range> const& ranges) noexcept {
+  std::uint64_t sum = 0;
+  for (auto const& range : ranges) sum += range.bytes.length;
+  return sum;
+}
+
 /// One work request, as the program knows it.
 struct Posted {
   std::size_t accepted = 0;  ///< in Spy::works()

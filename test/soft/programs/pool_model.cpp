@@ -11,7 +11,7 @@ namespace lend::test {
 
 namespace {
 
-ByteRange range_of(std::size_t piece) noexcept {
+ByteRange piece_range(std::size_t piece) noexcept {
   return {piece * piece_bytes, piece_bytes};
 }
 
@@ -77,13 +77,13 @@ std::vector<PoolModel::Loan> PoolModel::loans() {
   note();
   std::vector<Loan> loans;
   if (is_over_) {
-    for (auto const piece : held_) loans.push_back({range_of(piece), false});
+    for (auto const piece : held_) loans.push_back({piece_range(piece), false});
     return loans;
   }
   for (std::size_t piece = 0; piece < pieces_of_pool; ++piece) {
     bool const has_message = std::ranges::any_of(
         expected_, [&](Expected const& one) { return piece_of(one.work) == piece; });
-    loans.push_back({range_of(piece), has_message || is_posted(piece)});
+    loans.push_back({piece_range(piece), has_message || is_posted(piece)});
   }
   return loans;
 }

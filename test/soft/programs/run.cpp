@@ -19,10 +19,6 @@ namespace {
 /// What unwinds past a scope that is opened in a destructor.
 struct Unrelated {};
 
-std::string words_of(Result<void> const& result) {
-  return result.has_value() ? "success" : std::string{name_of(result.error().code())};
-}
-
 }  // namespace
 
 Run::Run(Workplace& workplace, Program const& program)

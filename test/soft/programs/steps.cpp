@@ -20,17 +20,6 @@ std::string name_of_end(std::size_t end) {
   return end == 0 ? "A" : "B";
 }
 
-template <class T>
-std::string words_of(Result<T> const& result) {
-  return result.has_value() ? "ok" : std::string{name_of(result.error().code())};
-}
-
-std::uint64_t bytes_of(std::vector<Range> const& ranges) {
-  std::uint64_t sum = 0;
-  for (auto const& range : ranges) sum += range.bytes.length;
-  return sum;
-}
-
 }  // namespace
 
 /// What is so before a post, and what may come of it.

@@ -2,11 +2,19 @@
 // What the steps of a program did, and what was wrong first. One thread.
 #pragma once
 
+#include <lend/base/result.hpp>
+
 #include <cstddef>
 #include <string>
 #include <utility>
 
 namespace lend::test {
+
+/// How a call ended, for the story: "ok", or the name of its error.
+template <class T>
+std::string words_of(Result<T> const& result) {
+  return result.has_value() ? "ok" : std::string{name_of(result.error().code())};
+}
 
 class Story {
  public:

@@ -12,7 +12,7 @@ namespace lend::test {
 
 namespace {
 
-constexpr std::size_t header_bytes = 40;
+constexpr std::size_t grh_bytes = 40;
 constexpr std::uint32_t bad_key = 0xbad'0bad;  // of nobody()
 constexpr std::uint32_t own_key = 1u << 31;    // stands for the sender's own
 
@@ -115,7 +115,7 @@ void Wire::deliver(std::size_t index) {
   bool const can_send = from->second.state == IBV_QPS_RTS;
   bool const can_receive = target.state == IBV_QPS_RTR || target.state == IBV_QPS_RTS;
   if (!can_send || !can_receive || !sent.has_right || target.waiting.empty()) return;
-  std::size_t const before = target.type == IBV_QPT_UD ? header_bytes : 0;
+  std::size_t const before = target.type == IBV_QPT_UD ? grh_bytes : 0;
   auto const receive = target.waiting.front();
   if (!sent.is_write && room_of(receive) < before + sent.bytes.size()) return;
   target.waiting.pop_front();
@@ -133,13 +133,13 @@ std::string Wire::note_received(Accepted& receive, std::optional<std::size_t> wo
   if (found == pairs_.end()) return "a message came to a queue pair that is gone";
   Pair const& pair = found->second;
   bool const is_datagram = pair.type == IBV_QPT_UD;
-  std::size_t const before = is_datagram ? header_bytes : 0;
+  std::size_t const before = is_datagram ? grh_bytes : 0;
   if (entry.byte_len < before) return "a datagram is shorter than its header";
   if (entry.opcode != IBV_WC_RECV_RDMA_WITH_IMM)
     receive.content = content_of(receive.pieces, before, entry.byte_len - before);
   receive.has_header = is_datagram && (entry.wc_flags & IBV_WC_GRH) != 0;
   if (receive.has_header) {
-    auto const header = content_of(receive.pieces, 0, header_bytes);
+    auto const header = content_of(receive.pieces, 0, grh_bytes);
     std::copy(header.begin(), header.end(), receive.header.begin());
   }
   receive.source = entry.src_qp;
@@ -153,7 +153,7 @@ std::string Wire::note_received(Accepted& receive, std::optional<std::size_t> wo
 
 std::string Wire::compare(Sent const& sent, Accepted const& receive, ibv_wc const& entry) const {
   bool const is_datagram = pairs_.at(receive.queue_pair).type == IBV_QPT_UD;
-  std::size_t const before = is_datagram ? header_bytes : 0;
+  std::size_t const before = is_datagram ? grh_bytes : 0;
   if (is_datagram && entry.src_qp != sent.from) return "a datagram names another sender";
   if (sent.is_write != (entry.opcode == IBV_WC_RECV_RDMA_WITH_IMM))
     return "a message came as one of another kind";
