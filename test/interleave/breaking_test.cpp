@@ -16,8 +16,6 @@ using namespace lend::soft;
 
 namespace {
 
-std::string const nothing;
-
 /// One queue pair, its owner, and a peer that breaks it.
 class Connection : public Completions {
  public:
@@ -92,7 +90,7 @@ TEST_CASE("who breaks a queue pair and dies leaves it whole, or its owner finds 
       {2'000'000, 0, 0});
   tokens.reset();
   INFO(report.histories << " histories");
-  CHECK(report.failure == nothing);
+  CHECK(report.failure == "");
   CHECK(report.is_complete);
   CHECK(report.with_deaths > 0);
 }
@@ -108,7 +106,7 @@ TEST_CASE("who fails a receive and dies before it breaks the queue pair leaves t
       },
       {2'000'000, 0, 0});
   INFO(report.histories << " histories");
-  CHECK(report.failure == nothing);
+  CHECK(report.failure == "");
   CHECK(report.is_complete);
   CHECK(report.with_deaths > 0);
 }
@@ -146,6 +144,6 @@ TEST_CASE("an errand left to who holds the lock is run, with what caused it in s
     });
   });
   INFO(report.histories << " histories");
-  CHECK(report.failure == nothing);
+  CHECK(report.failure == "");
   CHECK(report.is_complete);
 }

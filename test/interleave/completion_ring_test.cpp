@@ -16,8 +16,6 @@ using namespace lend::soft;
 
 namespace {
 
-std::string const nothing;
-
 class Ring : public Completions {
  public:
   using Completions::Completions;
@@ -95,7 +93,7 @@ TEST_CASE("a completion queue hands over whole completions once", "[interleave]"
     });
   });
   INFO(report.histories << " histories");
-  CHECK(report.failure == nothing);
+  CHECK(report.failure == "");
   CHECK(report.is_complete);
 }
 
@@ -112,7 +110,7 @@ TEST_CASE("the bytes of a completion that has the most of them come whole", "[in
     });
   });
   INFO(report.histories << " histories");
-  CHECK(report.failure == nothing);
+  CHECK(report.failure == "");
   CHECK(report.is_complete);
 }
 
@@ -131,7 +129,7 @@ TEST_CASE("two producers share a completion queue", "[interleave]") {
       },
       {2'000'000, 0, 0});
   INFO(report.histories << " histories");
-  CHECK(report.failure == nothing);
+  CHECK(report.failure == "");
   CHECK(report.is_complete);
 }
 
@@ -153,7 +151,7 @@ TEST_CASE("a producer's death loses no completion of others", "[interleave]") {
       },
       {2'000'000, 0, 0});
   INFO(report.histories << " histories");
-  CHECK(report.failure == nothing);
+  CHECK(report.failure == "");
   CHECK(report.is_complete);
   CHECK(report.with_deaths > 0);
 }
@@ -174,7 +172,7 @@ TEST_CASE("producers of both ways share a completion queue", "[interleave]") {
       },
       {2'000'000, 0, 0});
   INFO(report.histories << " histories");
-  CHECK(report.failure == nothing);
+  CHECK(report.failure == "");
   CHECK(report.is_complete);
 }
 
@@ -196,7 +194,7 @@ TEST_CASE("a producer's death on the short way loses no completion of others", "
       },
       {2'000'000, 0, 0});
   INFO(report.histories << " histories");
-  CHECK(report.failure == nothing);
+  CHECK(report.failure == "");
   CHECK(report.is_complete);
   CHECK(report.with_deaths > 0);
 }
@@ -221,7 +219,7 @@ TEST_CASE("a completion that a dead producer did not count is not overwritten on
       },
       {2'000'000, 0, 0});
   INFO(report.histories << " histories");
-  CHECK(report.failure == nothing);
+  CHECK(report.failure == "");
   CHECK(report.is_complete);
   CHECK(report.with_deaths > 0);
 }
@@ -247,7 +245,7 @@ TEST_CASE("producers that die one after the other lose no completion of others",
       },
       {2'000'000, 0, 0});
   INFO(report.histories << " histories");
-  CHECK(report.failure == nothing);
+  CHECK(report.failure == "");
   CHECK(report.is_complete);
   CHECK(report.with_deaths > 0);
 }
@@ -286,7 +284,7 @@ TEST_CASE("who armed a queue and sleeps misses no completion, whoever dies", "[i
       no_sleep_ends_early);
   tokens.reset();
   INFO(report.histories << " histories");
-  CHECK(report.failure == nothing);
+  CHECK(report.failure == "");
   CHECK(report.is_complete);
   CHECK(report.with_deaths > 0);
 }

@@ -13,7 +13,6 @@
 #include <sstream>
 
 namespace lend::interleave {
-namespace {
 
 constexpr std::size_t steps_max = 1000;  // a history of this length goes round in circles
 
@@ -35,8 +34,6 @@ struct ActorState {
   unsigned early_timeouts = 0;
   unsigned stale_loads = 0;
 };
-
-}  // namespace
 
 class Explorer {
  public:

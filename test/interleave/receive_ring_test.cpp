@@ -18,7 +18,6 @@ using namespace lend::soft;
 
 namespace {
 
-std::string const nothing;
 constexpr std::uint32_t slots = 2;  // of every ring of receives
 constexpr auto receives_offset = rings_offset + 8 * cache_line;
 
@@ -179,7 +178,7 @@ TEST_CASE("who takes from a shared queue and dies takes no receive of another al
       },
       {2'000'000, 0, 0});
   INFO(report.histories << " histories");
-  CHECK(report.failure == nothing);
+  CHECK(report.failure == "");
   CHECK(report.is_complete);
   CHECK(report.with_deaths > 0);
 }
@@ -196,7 +195,7 @@ TEST_CASE("what a dead sender took of a shared queue is ended by the next, or by
       },
       {2'000'000, 0, 0});
   INFO(report.histories << " histories");
-  CHECK(report.failure == nothing);
+  CHECK(report.failure == "");
   CHECK(report.is_complete);
   CHECK(report.with_deaths > 0);
 }
@@ -214,7 +213,7 @@ TEST_CASE("who takes a receive as it is posted tells that none is left", "[inter
     });
   });
   INFO(report.histories << " histories");
-  CHECK(report.failure == nothing);
+  CHECK(report.failure == "");
   CHECK(report.is_complete);
 }
 
@@ -240,6 +239,6 @@ TEST_CASE("a receive is matched whole, in order, and once, whoever dies at it", 
       },
       {2'000'000, 0, dies ? 0u : 1u});
   INFO(report.histories << " histories");
-  CHECK(report.failure == nothing);
+  CHECK(report.failure == "");
   CHECK(report.is_complete);
 }

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "interleave/shared_parts.hpp"
 #include "support/catch.hpp"
 
 using namespace lend::interleave;
@@ -16,16 +17,10 @@ struct Guarded {
   Watched<int> steps;  // plain: only the lock orders it
 };
 
-Claimant claimant_of(std::uint32_t actor) {
-  return {actor, [](void const*, std::uint32_t holder) { return is_dead(holder); }, nullptr};
-}
-
 void step(Guarded& guarded, std::uint32_t actor) {
   RobustGuard const guard{guarded.lock, claimant_of(actor)};
   guarded.steps.set(guarded.steps.get() + 1);
 }
-
-std::string const nothing;
 
 }  // namespace
 
@@ -52,7 +47,7 @@ TEST_CASE("the lock excludes, and no wake-up is lost", "[interleave]") {
       },
       limits);
   INFO(report.histories << " histories");
-  CHECK(report.failure == nothing);
+  CHECK(report.failure == "");
   CHECK(report.is_complete);
 }
 
@@ -82,7 +77,7 @@ TEST_CASE("who gives up waiting costs nobody a wake-up", "[interleave]") {
       {2'000'000, 0, 0});  // not all, but with those that an earlier end of the wait fails in
   lock_rounds_max = before;
   INFO(report.histories << " histories");
-  CHECK(report.failure == nothing);
+  CHECK(report.failure == "");
 }
 
 TEST_CASE("a dead holder's lock is stolen, and by one", "[interleave]") {
@@ -104,7 +99,7 @@ TEST_CASE("a dead holder's lock is stolen, and by one", "[interleave]") {
       },
       thieves == 1 ? Limits{} : Limits{2'000'000, 0, 0});
   INFO(report.histories << " histories");
-  CHECK(report.failure == nothing);
+  CHECK(report.failure == "");
   CHECK(report.is_complete);
   CHECK(report.with_deaths > 0);
 }
@@ -124,6 +119,6 @@ TEST_CASE("a waiter that dies takes nobody's wake-up along for good", "[interlea
       },
       {2'000'000, 0, 0});
   INFO(report.histories << " histories");
-  CHECK(report.failure == nothing);
+  CHECK(report.failure == "");
   CHECK(report.is_complete);
 }
