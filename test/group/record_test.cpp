@@ -73,7 +73,7 @@ TEST_CASE("a record says what its rank is in", "[group]") {
   CHECK(written.record().text() == "is in barrier 3 (solver.cpp:118)");
   written.own.leave();
   CHECK(written.record().text() == "is in no call since barrier 3 (solver.cpp:118)");
-  std::string const longer = std::string(50, '/') + "a/name/of/36/letters/with/an/end.cpp";
+  std::string const longer = std::string(50, '/').append("a/name/of/36/letters/with/an/end.cpp");
   written.own.enter(
       team_with(6, 1),
       {.collective = Collective::allreduce, .block_bytes = 8, .where{longer.c_str(), 9}});

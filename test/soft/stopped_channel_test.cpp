@@ -21,8 +21,8 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
-using namespace lend;
-using namespace lend::test;
+namespace lend::test::stopped_channel {
+
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
@@ -231,3 +231,5 @@ TEST_CASE("a recall does not wait long for a peer that is stopped while it write
   if (then != Then::dies)
     for (auto const& byte : bytes) REQUIRE(peek(byte) == std::byte{'x'});
 }
+
+}  // namespace lend::test::stopped_channel

@@ -13,8 +13,8 @@
 #include "rendezvous.hpp"
 #include "stopping.hpp"
 
-using namespace lend;
-using namespace lend::test;
+namespace lend::test::stopped_peer {
+
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
@@ -216,3 +216,5 @@ TEST_CASE("receives of a connection that breaks by itself while its peer is stop
     CHECK(id == receive);
   }
 }
+
+}  // namespace lend::test::stopped_peer

@@ -26,7 +26,7 @@ struct Setting {
   bool tells_early = true;  // by data of the other direction
 };
 
-struct Message {
+struct ModelMessage {
   std::uint64_t number = 0;
   std::uint32_t at = 0, own = 0, cells = 0;  // cells: with those left out
   bool is_released = false;
@@ -35,7 +35,8 @@ struct Message {
 struct State {
   SendCredits sender;
   ReceiveCredits receiver;
-  std::vector<Message> unfreed{}, wire{}, completed{}, held{};  // as sender, wire, device, program
+  std::vector<ModelMessage> unfreed{}, wire{}, completed{},
+      held{};  // as sender, wire, device, program
   std::uint32_t tail = 0, untold = 0, untold_cells = 0, released = 0;
   struct Credit {
     std::uint32_t freed, more;
@@ -66,9 +67,9 @@ struct Found {
   std::size_t states = 0, most_credits = 0;
 };
 
-class Model {
+class CreditModel {
  public:
-  explicit Model(Setting const& setting) : set_{setting}, is_ring_{setting.sizes.cells > 0} {}
+  explicit CreditModel(Setting const& setting) : set_{setting}, is_ring_{setting.sizes.cells > 0} {}
 
   Found explore() {
     reach({SendCredits{set_.sizes}, ReceiveCredits{set_.sizes}}, 0);
@@ -131,8 +132,8 @@ class Model {
       if (!before.sender.has_room(in_cells(own))) continue;
       State state = before;
       auto const place = RingPlace::behind(state.tail, own, set_.sizes.cells);
-      Message one{.at = state.sender.take(in_cells(own)), .own = own, .cells = place.cells};
-      auto const overlaps = [&](Message const& other) {
+      ModelMessage one{.at = state.sender.take(in_cells(own)), .own = own, .cells = place.cells};
+      auto const overlaps = [&](ModelMessage const& other) {
         return is_ring_ && !other.is_released && one.at < other.at + other.own &&
                other.at < one.at + one.own;
       };
@@ -158,7 +159,7 @@ class Model {
 
   void read(State state, std::size_t from) {
     if (state.completed.empty()) return;
-    Message one = state.completed.front();
+    ModelMessage one = state.completed.front();
     state.completed.erase(state.completed.begin());
     one.number = state.receiver.arrived();
     auto const at = state.receiver.take(in_cells(one.own));
@@ -222,7 +223,7 @@ class Model {
       return;
     auto const cells =
         std::accumulate(state.held.begin(), state.held.end(), 0u,
-                        [](std::uint32_t sum, Message const& one) { return sum + one.cells; });
+                        [](std::uint32_t sum, ModelMessage const& one) { return sum + one.cells; });
     if (state.held.size() > set_.sizes.window * 3 / 4) return;
     if (is_ring_ && cells > set_.sizes.cells / 4) return;
     if (!state.sender.has_room(in_cells(set_.largest))) fail("the peer is stopped");
@@ -257,7 +258,7 @@ class Model {
 };
 
 std::string what_is_wrong_with(Setting const& setting) {
-  return Model{setting}.explore().wrong;
+  return CreditModel{setting}.explore().wrong;
 }
 
 }  // namespace
@@ -268,9 +269,9 @@ TEST_CASE("no order of sending, delivering and releasing overwrites, stalls or w
       {{4, 0, 1}, {8, 0, 1}, {4, 8, 1}, {4, 8, 2}, {8, 8, 2}, {4, 12, 3}}));
   CAPTURE(window, cells, largest);
 
-  auto const found = Model{{.sizes = CreditSizes::of(window, cells),
-                            .largest = largest,
-                            .tells_early = window * cells < 64}}  // a million states else
+  auto const found = CreditModel{{.sizes = CreditSizes::of(window, cells),
+                                  .largest = largest,
+                                  .tells_early = window * cells < 64}}  // a million states else
                          .explore();
 
   CHECK(found.wrong == "");
