@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """lend beside Debian's perftest, on one device in one boot: latency and bandwidth.
 
-  test/guest/run --counted --timeout 1800 -- test/bench/against_perftest.py build/gcc/test/bench --counted
+  test/guest/run --counted --cpu-limit 1800 -- test/bench/against_perftest.py build/gcc/test/bench --counted
 
 Each repeat runs perftest and every way of lend's once, one after the other. The table has the medians
 over the repeats, each followed by the median of lend's ratios to perftest within each repeat (below 1

@@ -3,7 +3,7 @@
 """lend's byte streams beside rstream of rdma-core (Debian package rdmacm-utils), which measures
 rsockets, on one SoftRoCE device in one boot.
 
-  test/guest/run --counted --timeout 1200 -- test/bench/against_rstream.py build/gcc/test/bench
+  test/guest/run --counted --cpu-limit 1200 -- test/bench/against_rstream.py build/gcc/test/bench
 
 Each repeat runs rstream and lend's streams over CreditRing and SendReceive once, one after the
 other: half of a round trip, and parts one way. The table has microseconds for each part, medians

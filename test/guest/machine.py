@@ -21,6 +21,7 @@ KERNEL_WORDS = (
 TROUBLE = re.compile(r"FATAL|Kernel panic|BUG:|Oops|general protection")
 X86 = os.uname().machine == "x86_64"
 COUNTED_KHZ = 1_000_000  # with -icount shift=0 an instruction is a nanosecond
+TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 LOG_LINES = 30  # shown of the kernel's log when the guest fails
 
 
@@ -121,7 +122,7 @@ class Machine:
         ]
         self.write_job(options, node, mark)
         self.errors = open(self.job / "qemu", "w+b")
-        self.started = time.monotonic()
+        self.used_s = 0.0
         ends = [stream.guests_end for stream in self.streams]
         self.qemu = subprocess.Popen(
             # However this process goes, QEMU goes with it.
@@ -193,17 +194,28 @@ class Machine:
     def ended(self):
         return self.status is not None and all(stream.ended for stream in self.streams[:2])
 
-    def end(self):
-        """No more is said once this has returned: what was, has been taken."""
+    def cpu_s(self):
+        """The CPU time of all threads of QEMU, ended ones too. Source: proc(5), /proc/pid/stat."""
+        if self.qemu.returncode is None:
+            with open(f"/proc/{self.qemu.pid}/stat", encoding="ascii", errors="replace") as file:
+                fields = file.read().rpartition(")")[2].split()  # the first is the third of all
+            self.used_s = sum(map(int, fields[11:15])) / TICKS_A_SECOND
+        return self.used_s
+
+    def kill(self):
+        self.cpu_s()
         self.qemu.kill()
         self.qemu.wait()
+
+    def end(self):
+        """No more is said once this has returned: what was, has been taken."""
+        self.kill()
         for stream in self.streams:
             while stream.take():
                 pass
 
     def stop(self):
-        self.qemu.kill()
-        self.qemu.wait()
+        self.kill()
         for stream in self.streams:
             stream.socket.close()
 

@@ -75,5 +75,5 @@ with tempfile.TemporaryDirectory() as temporary:
     # As root an overlay does; elsewhere a guest, in which compiling takes a minute.
     status = subprocess.run([here / "in_overlay.sh", *use], check=False).returncode
     if status == 77:
-        status = subprocess.run([guest, "--timeout", "240", "--", *use], check=False).returncode
+        status = subprocess.run([guest, "--cpu-limit", "240", "--", *use], check=False).returncode
     sys.exit(status)
