@@ -50,13 +50,26 @@ inline GroupOptions here(GroupOptions options = {}) {
   return options;
 }
 
-/// The error of `call`, which times out and is made again until that says enough: a slow device may
-/// not read each rank's record in time.
+/// The error of `call(deadline)`, which times out and is made again, with twice the time, until
+/// that says enough: a slow device, or a busy machine, may not read each rank's record in less.
 template <class Call, class SaysEnough>
 Error error_saying_enough(Call const& call, SaysEnough const& says_enough) {
-  auto error = error_of(call());
-  for (int tries = 0; tries < 100 && !says_enough(error); ++tries) error = error_of(call());
+  std::chrono::milliseconds time{1};
+  auto error = error_of(call(within(time)));
+  while (!says_enough(error) && time < std::chrono::seconds{10})
+    error = error_of(call(within(time *= 2)));
   return error;
+}
+
+/// For error_saying_enough().
+inline auto barrier_of(Team& team) {
+  return [&team](Deadline deadline) { return team.barrier(deadline); };
+}
+
+/// As that, once at least `count` ranks of `team` are named as missing.
+template <class Call>
+Error error_naming(std::size_t count, Team const& team, Call const& call) {
+  return error_saying_enough(call, [&](Error const&) { return team.missing().size() >= count; });
 }
 
 /// Ranks with these options each that are connected to each other; made and used on one thread or

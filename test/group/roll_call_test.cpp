@@ -21,12 +21,6 @@ std::vector<std::uint32_t> missing(Team const& team) {
   return {team.missing().begin(), team.missing().end()};
 }
 
-/// The error of `call` once `count` ranks are named.
-template <class Call>
-Error error_naming(std::size_t count, Team const& team, Call const& call) {
-  return error_saying_enough(call, [&](Error const&) { return missing(team).size() >= count; });
-}
-
 }  // namespace
 
 TEST_CASE("a time-out names the ranks that have not come, and what they are in", "[group]") {
@@ -43,7 +37,7 @@ TEST_CASE("a time-out names the ranks that have not come, and what they are in",
 
   for (Group& group : ranks) {
     if (std::ranges::find(late, group.rank()) != late.end()) continue;
-    auto const error = error_naming(late.size(), group, [&] { return group.barrier(within(1ms)); });
+    auto const error = error_naming(late.size(), group, barrier_of(group));
     CAPTURE(size, group.rank(), error.message());
     CHECK(error == Errc::timed_out);
     CHECK(missing(group) == late);
@@ -57,8 +51,7 @@ TEST_CASE("a time-out names the ranks that have not come, and what they are in",
 
   // One of them comes, and waits itself.
   CHECK(error_of(ranks[1].barrier(within(1ms))) == Errc::timed_out);
-  auto const alone = [&] { return ranks[0].barrier(within(1ms)); };
-  CHECK(error_naming(1, ranks[0], alone) == Errc::timed_out);
+  CHECK(error_naming(1, ranks[0], barrier_of(ranks[0])) == Errc::timed_out);
   CHECK(missing(ranks[0]) == std::vector{size - 1});
   on_each(ranks, [](Group& group) { expect(group.barrier(within(60s))); });
 }
@@ -73,16 +66,16 @@ TEST_CASE("a rank that is in another team's call is told from one that has come"
   std::span<int> const nothing{};
   must(must(ranks[2].team(low)).gather(0, own, nothing, within(60s)));  // it need not wait
   auto two = must(ranks[2].team(pair));
-  CHECK(error_naming(1, two, [&] { return two.barrier(within(1ms)); }) == Errc::timed_out);
+  CHECK(error_naming(1, two, barrier_of(two)) == Errc::timed_out);
   CHECK(missing(two) == std::vector{3u});
 
   auto zero = must(ranks[0].team(low));
-  auto const gathered = [&] { return zero.gather(0, own, all, within(1ms)); };
+  auto const gathered = [&](Deadline until) { return zero.gather(0, own, all, until); };
   CHECK(error_naming(1, zero, gathered) == Errc::timed_out);
   CHECK(missing(zero) == std::vector{1u});
   must(must(ranks[1].team(low)).gather(0, own, nothing, within(60s)));
   must(zero.gather(0, own, all, within(60s)));
-  auto const error = error_naming(3, ranks[0], [&] { return ranks[0].barrier(within(1ms)); });
+  auto const error = error_naming(3, ranks[0], barrier_of(ranks[0]));
 
   CHECK(missing(ranks[0]) == std::vector{1u, 2u, 3u});
   CHECK_THAT(error.message(),
@@ -140,8 +133,8 @@ TEST_CASE("a rank that has left is told of, but not as missing: it may have come
   std::array<int, 4> all{};
   must(ranks[2].gather(0, own, std::span<int>{}, within(60s)));
   ranks.erase(ranks.begin() + 2);
-  auto const error =
-      error_naming(2, ranks[0], [&] { return ranks[0].gather(0, own, all, within(1ms)); });
+  auto const error = error_naming(
+      2, ranks[0], [&](Deadline until) { return ranks[0].gather(0, own, all, until); });
   CHECK(error == Errc::timed_out);
   CHECK(missing(ranks[0]) == std::vector{1u, 3u});
   CHECK_THAT(error.message(), Catch::Contains("rank 2 left the group"));
@@ -150,7 +143,7 @@ TEST_CASE("a rank that has left is told of, but not as missing: it may have come
 TEST_CASE("of many missing ranks the first are told in full", "[group]") {
   if (connects_slowly()) return;
   auto ranks = group_of(12);
-  auto const error = error_naming(11, ranks[0], [&] { return ranks[0].barrier(within(1ms)); });
+  auto const error = error_naming(11, ranks[0], barrier_of(ranks[0]));
   CHECK(missing(ranks[0]).size() == 11);
   CHECK_THAT(error.message(), Catch::Contains("rank 8 has not come") &&
                                   Catch::Contains("3 more have not come") &&

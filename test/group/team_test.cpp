@@ -119,7 +119,7 @@ TEST_CASE("a team's barrier waits for its members, and for no other rank", "[gro
   std::array const members{3u, 1u};
   auto three = must(ranks[3].team(members)), one = must(ranks[1].team(members));
 
-  auto const late = error_of(three.barrier(within(100ms)));
+  auto const late = error_naming(1, three, barrier_of(three));
   CHECK(late == Errc::timed_out);
   CHECK_THAT(late.message(), Catch::Contains("barrier 1 of a team of 2 (") &&
                                  Catch::Contains("rank 1 has not come"));

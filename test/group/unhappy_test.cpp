@@ -65,7 +65,8 @@ TEST_CASE("a collective that timed out goes on when it is called again", "[group
   auto ranks = group_of(2);
   std::array<int, 3> mine{1, 2, 3}, theirs{10, 20, 30};
 
-  auto const late = error_of(ranks[0].allreduce(sum<int>, mine, within(100ms)));
+  auto const late = error_naming(
+      1, ranks[0], [&](Deadline until) { return ranks[0].allreduce(sum<int>, mine, until); });
   CHECK(late == Errc::timed_out);
   CHECK(says(late, "allreduce of 12 bytes 1 ("));
   CHECK(says(late, "rank 1 has not come"));
@@ -373,7 +374,7 @@ TEST_CASE("a forked child makes no call of its parent's group, and ends it for n
   }};
   CHECK(child.exit_status() == 0);
 
-  CHECK(error_of(ranks[0].barrier(within(100ms))) == Errc::timed_out);
+  CHECK(error_naming(1, ranks[0], barrier_of(ranks[0])) == Errc::timed_out);
   REQUIRE(ranks[0].missing().size() == 1);  // rank 1, which has made no call
   on_each(ranks, [](Group& group) { expect(group.barrier(within(10s))); });
 }
