@@ -7,14 +7,13 @@
 #include <soft/platform/shared_memory.hpp>
 
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <random>
 #include <string>
 
 #include "support/catch.hpp"
 #include "support/new_directory.hpp"
+#include "support/seed.hpp"
 
 namespace lend::test {
 
@@ -83,12 +82,5 @@ struct Holdings {
     return held;
   }
 };
-
-/// The seed of this run: LEND_TEST_SEED, or a new one. Show it with CAPTURE.
-inline unsigned seed_of_this_run() {
-  char const* const given = std::getenv("LEND_TEST_SEED");
-  return given != nullptr ? static_cast<unsigned>(std::strtoul(given, nullptr, 10))
-                          : std::random_device{}();
-}
 
 }  // namespace lend::test

@@ -8,12 +8,15 @@
 #include <cstddef>
 #include <cstdlib>
 
+#include "support/thorough.hpp"
+
 namespace lend::test {
 
 inline std::size_t arrivals_to_take(Context const& device) {
   if (char const* const said = std::getenv("LEND_TEST_ARRIVALS"))
     return std::strtoull(said, nullptr, 10);
-  return device.kind() == DeviceKind::soft ? 100'000 : 5'000;
+  if (device.kind() == DeviceKind::soft) return 100'000;
+  return takes_all(device) ? 5'000 : 1'000;
 }
 
 }  // namespace lend::test

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,12 @@ inline std::vector<std::uint64_t> seeds(std::uint64_t count) {
   std::vector<std::uint64_t> all;
   for (std::uint64_t seed = 1; seed <= count; ++seed) all.push_back(seed);
   return all;
+}
+
+/// Another one each time, or that of LEND_TEST_SEED. Show it with CAPTURE.
+inline unsigned seed_of_this_run() {
+  char const* const chosen = std::getenv("LEND_TEST_SEED");
+  return chosen != nullptr ? static_cast<unsigned>(std::stoul(chosen)) : std::random_device{}();
 }
 
 }  // namespace lend::test

@@ -2,28 +2,18 @@
 // Goal: when the peer is killed, every request of the survivor ends once, every byte comes back,
 // and the first cause names what happened. Method: SIGKILL at a random message, many rounds; the
 // seed is printed and taken back from LEND_TEST_SEED.
-#include <cstdlib>
 #include <random>
 #include <thread>
 
 #include "support/peer_process.hpp"
+#include "support/seed.hpp"
 
 using namespace lend;
 using namespace lend::test;
 using namespace std::chrono_literals;
 
-namespace {
-
-unsigned seed_of_this_run() {
-  char const* const given = std::getenv("LEND_TEST_SEED");
-  return given != nullptr ? static_cast<unsigned>(std::strtoul(given, nullptr, 10))
-                          : std::random_device{}();
-}
-
-}  // namespace
-
 TEST_CASE("a peer killed in the middle of sends fails the rest once and gives every byte back",
-          "[two_process]") {
+          "[two_process][every_kernel]") {
   auto const seed = seed_of_this_run();
   CAPTURE(seed);
   std::mt19937 random{seed};
@@ -140,7 +130,7 @@ TEST_CASE("a peer killed while it holds loans costs its channel only, and every 
   }
 }
 
-TEST_CASE("a write towards a killed peer fails and does not hang", "[two_process]") {
+TEST_CASE("a write towards a killed peer fails and does not hang", "[two_process][every_kernel]") {
   PeerProcess peer{[](Wire const& wire) {
     auto end = one_end(wire);
     auto memory = must(end.domain.unsafe_allocate_exposed(4096, RemoteAccess::write));
