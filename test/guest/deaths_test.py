@@ -61,7 +61,7 @@ def run(folder, *scripts):
     for name in "run", "machine.py":
         shutil.copy(HERE / name, place / name)
     if "sleeps" in scripts:
-        shorten(place / "run", "ASLEEP_CPU_S, ASLEEP_S = 15, 300", "ASLEEP_CPU_S, ASLEEP_S = 15, 2")
+        shorten(place / "run", "ASLEEP_CPU_S, ASLEEP_S = 5, 300", "ASLEEP_CPU_S, ASLEEP_S = 5, 2")
     shorten(place / "run", "BOOT_LIMIT_S = 120", "BOOT_LIMIT_S = 1")
     (place / "image").mkdir()
     for name, text in ("qemu-system-x86_64", QEMU), ("image/build", IMAGE):
