@@ -10,11 +10,11 @@
 
 namespace lend::test {
 
-/// `count` seeds from 1 upwards, or only the one of LEND_TEST_SEED. Show the seed with INFO.
-inline std::vector<std::uint64_t> seeds(std::uint64_t count) {
+/// `count` seeds from `first` upwards, or only the one of LEND_TEST_SEED. Show the seed with INFO.
+inline std::vector<std::uint64_t> seeds(std::uint64_t count, std::uint64_t first = 1) {
   if (char const* const chosen = std::getenv("LEND_TEST_SEED")) return {std::stoull(chosen)};
   std::vector<std::uint64_t> all;
-  for (std::uint64_t seed = 1; seed <= count; ++seed) all.push_back(seed);
+  for (std::uint64_t i = 0; i < count; ++i) all.push_back(first + i);
   return all;
 }
 
