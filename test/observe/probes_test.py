@@ -29,7 +29,7 @@ def check(what, is_so, *why):
 
 
 def output_of(*command, **options):
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=100, **options).stdout
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=600, **options).stdout
 
 
 def probes_of(file):
@@ -74,7 +74,7 @@ def by_gdb(program):
     commands += ["-ex", "python for b in gdb.breakpoints(): b.ignore_count = 1000000", "-ex", "run",
                  "-ex", "python for b in gdb.breakpoints(): print(b.location.split(':')[-1], 'by gdb', b.hit_count)"]
     done = subprocess.run(["gdb", "-batch", "-nx", *commands, "--args", program, COUNTED], text=True, check=False,
-                          capture_output=True, timeout=200, stdin=subprocess.DEVNULL)
+                          capture_output=True, timeout=600, stdin=subprocess.DEVNULL)
     if "ptrace" in done.stderr and not counted(done.stdout):
         print("skipped: counts of the probes, without ptrace")
         return

@@ -35,15 +35,14 @@ Error write_until_it_fails(HostEnd& end, MemoryRegion& memory, RemoteRegion cons
   scope.drain_within(1s);
   for (std::size_t i = 0;; ++i) {
     auto const at = i % chunks * chunk;
-    auto work =
-        scope.post_write({memory.gather(at, chunk), there.slice(at, chunk)}, within(patience));
+    std::chrono::seconds const limit = i < 20 ? bound : patience;
+    auto work = scope.post_write({memory.gather(at, chunk), there.slice(at, chunk)}, within(limit));
     if (!work.has_value()) return work.error();
     if (i == 20) {
       REQUIRE(wire().say());
       if (pulls) set_link("down");
     }
-    if (auto const done = work.value().wait(within(patience)); !done.has_value())
-      return done.error();
+    if (auto const done = work.value().wait(within(limit)); !done.has_value()) return done.error();
   }
 }
 

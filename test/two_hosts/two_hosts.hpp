@@ -16,7 +16,7 @@
 namespace lend::test {
 
 /// How long anything here may take: a guest's emulated processors may be slow.
-inline constexpr std::chrono::seconds bound{30};
+inline constexpr std::chrono::seconds bound{60};
 
 /// To the other host; `is_peers()` on the one that accepts.
 [[nodiscard]] Wire const& wire();
