@@ -8,6 +8,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+# Else libc copies by the instructions that the machine's CPU has.
+OLDEST = "glibc.cpu.hwcaps=-AVX,-AVX2,-AVX_Fast_Unaligned_Load,-BMI2,-ERMS"
+
 
 def require():
     """Ends the script, as one that was skipped, where valgrind is missing."""
@@ -21,7 +24,7 @@ def dumps(command, *options, environment=None):
     with tempfile.TemporaryDirectory() as folder:
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", *options, *command]
         done = subprocess.run(command, capture_output=True, text=True, check=False,
-                              env={**os.environ, **(environment or {})})
+                              env={**os.environ, "GLIBC_TUNABLES": OLDEST, **(environment or {})})
         if done.returncode != 0:
             sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
         files = sorted(Path(folder).glob("out.*"), key=lambda file: int(file.suffix[1:]))

@@ -3,12 +3,12 @@
 """Instructions per operation, counted by callgrind:
 price.py PRICE [--json] [--gate] [--keep-alive] [--metrics] [--second-thread]
 
-PRICE is the program built from price.cpp. Instructions do not depend on how busy a machine is, only
-on compiler and libraries, so with --gate what lend adds to raw verbs is held to BANDS, what it adds to
-an atomic operation to a read's and ATOMIC more, to a send by UC or UD to a send's and UNRELIABLE
-more, what raw verbs take on the soft device to SOFT, what metrics and recordings add to METRICS and RECORDING, and the price with many channels in
-turn or many posts in a scope to FLAT times that with few; exits 1 beyond them, and 77 where valgrind
-is missing.
+PRICE is the program built from price.cpp. Instructions do not depend on how busy a machine is,
+only on compiler and libraries, so with --gate what lend adds to raw verbs is held to BANDS, what
+it adds to an atomic operation to a read's and ATOMIC more, to a send by UC or UD to a send's and
+UNRELIABLE more, what raw verbs take on the soft device to SOFT, what metrics and recordings add to
+METRICS and RECORDING, and the price with many channels in turn or many posts in a scope to FLAT
+times that with few; exits 1 beyond them, and 77 where valgrind is missing.
 """
 import itertools
 import json
