@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Goal: a reader who types what README.md and the guide show sees what they show.
 Method: the commands of each block run on the soft device; what they print is compared, where … is
-anything and numbers differ. Usage: console_test.py SOURCE LEND TWO_PROCESSES SOLVER"""
+anything and numbers differ. Of examples/quickstart what its program prints, and of test/run nothing:
+it would run itself. Usage: console_test.py SOURCE LEND TWO_PROCESSES SOLVER"""
 import os
 import pathlib
 import re
@@ -28,6 +29,7 @@ def pattern(shown):
 
 
 def check(page, block, folder):
+    block = re.sub(r"^== .*\n", "", block.partition("$ test/run")[0], flags=re.M)
     commands = [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
     shown = "".join(f"{line}\n" for line in block.splitlines() if not line.startswith("$ "))
     done = subprocess.run(

@@ -78,7 +78,7 @@ def builds():
         Build("clang", {"CXX": "clang++"}, LINES, ("unit",)),
         # In `abort` a stray access to bytes on loan stops the process too.
         Build("asan", SANITIZER, ["-Db_sanitize=address,undefined", *SANITIZED, "-Doptimization=0"],
-              ("unit", "two_process", "examples", "abort", "guest"), asan),
+              ("unit", "two_process", "examples", "abort"), asan),
         # Only programs that have threads: it does not see what other processes do.
         Build("tsan", SANITIZER, ["-Db_sanitize=thread", *SANITIZED, "-Doptimization=1", AS_FOR_C],
               ("unit", "threads"), tsan, random_addresses_off()),

@@ -176,14 +176,14 @@ def waves(mode, suites):
         own = [name for name in ("asan", "tsan", "clang") if name in suites]
         plain = [suite for suite in suites if suite not in known]
         planned = [("gcc", "asked", plain, ())] if plain else []
-        return known, planned + [(name, "asked", known[name].suites, ("guest",)) for name in own]
+        return known, planned + [(name, "asked", known[name].suites, ()) for name in own]
     without = () if mode == "thorough" else ("thorough",)
     return known, [
         ("gcc", "guests", ("guest",), without),
         ("gcc", "unit", ("unit",), without),
         ("gcc", "rest", (), (*without, "guest", "unit", "device")),
-        ("asan", "guests", ("guest",), without),
-        ("asan", "tests", ("unit", "two_process", "examples", "abort"), without),
+        ("asan", "guests", ("guest_asan",), without),
+        ("asan", "tests", known["asan"].suites, without),
         ("tsan", "tests", known["tsan"].suites, without),
     ]
 
