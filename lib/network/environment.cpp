@@ -6,6 +6,7 @@
 #include <base/unique_fd.hpp>
 #include <network/desk_visit.hpp>
 #include <network/host_list.hpp>
+#include <network/launchers.hpp>
 #include <network/pmi_meeting.hpp>
 
 #include <dlfcn.h>
@@ -27,32 +28,10 @@ namespace lend {
 
 namespace {
 
-/// What a launcher calls them; the others tell its ranks where to meet.
-struct Launcher {
-  char const *name, *rank, *size;
-  char const *job = nullptr, *step = nullptr, *local_size = nullptr;
-  char const *descriptor = nullptr, *hosts = nullptr;
-};
-constexpr Launcher lend_run{.name = "lend-run", .rank = "LEND_RANK", .size = "LEND_SIZE"};
-constexpr Launcher pmi{
-    .name = "a PMI launcher", .rank = "PMI_RANK", .size = "PMI_SIZE", .descriptor = "PMI_FD"};
-constexpr Launcher open_mpi{.name = "Open MPI",
-                            .rank = "OMPI_COMM_WORLD_RANK",
-                            .size = "OMPI_COMM_WORLD_SIZE",
-                            .job = "PMIX_NAMESPACE",
-                            .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE"};
-constexpr Launcher slurm{.name = "Slurm",
-                         .rank = "SLURM_PROCID",
-                         .size = "SLURM_NTASKS",
-                         .job = "SLURM_JOB_ID",
-                         .step = "SLURM_STEP_ID",
-                         .local_size = "SLURM_STEP_TASKS_PER_NODE",
-                         .hosts = "SLURM_STEP_NODELIST"};
-// The innermost first: it started this process.
-constexpr std::array launchers{lend_run, pmi, open_mpi, slurm};
+using network::Launcher;
 
 /// Empty: not set, or to nothing.
-std::string_view text_of(char const* variable) noexcept {
+std::string_view own_value(char const* variable) noexcept {
   char const* const text = variable == nullptr ? nullptr : ::secure_getenv(variable);
   return text == nullptr ? std::string_view{} : text;
 }
@@ -63,7 +42,7 @@ Error wrong(char const* variable, std::string_view text, std::string const& reas
 }
 
 Result<std::uint32_t> number_in(char const* variable, Launcher const& launcher) {
-  auto const text = text_of(variable);
+  auto const text = own_value(variable);
   if (text.empty()) {
     auto const* const other = variable == launcher.rank ? launcher.size : launcher.rank;
     return Error{Errc::invalid_argument,
@@ -78,14 +57,14 @@ Result<std::uint32_t> number_in(char const* variable, Launcher const& launcher) 
 
 std::string names_of_launchers() {
   std::string names;
-  for (auto const& launcher : launchers)
-    names += std::string{names.empty() ? "" : ", "} + launcher.rank + " (" + launcher.name + ")";
+  for (auto const* const one : network::launchers)
+    names += std::string{names.empty() ? "" : ", "} + one->rank + " (" + one->name + ")";
   return names;
 }
 
 Result<std::string> secret_from_file() {
   constexpr char const* variable = "LEND_SECRET_FILE";
-  std::string const path{text_of(variable)};
+  std::string const path{own_value(variable)};
   if (path.empty()) return std::string{};
   auto const about = "LEND_SECRET_FILE, \"" + base::shown(path) + "\"";
   base::UniqueFd const file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)};
@@ -106,13 +85,6 @@ Result<std::string> secret_from_file() {
   return secret;
 }
 
-/// "JOB.STEP", or "JOB" where the launcher has no steps; empty: unknown.
-std::string job_of(Launcher const& launcher) {
-  std::string name{text_of(launcher.job)};
-  if (!name.empty() && launcher.step != nullptr) name += "." + std::string{text_of(launcher.step)};
-  return name;
-}
-
 /// Whether an MPI is in this process, by whatever means it was loaded. Not one that is linked
 /// statically.
 bool has_mpi() {
@@ -128,7 +100,7 @@ bool has_mpi() {
 /// The address by which the launcher is asked; empty: it has no descriptor.
 /// Errors:  invalid_argument, unsupported.
 Result<std::string> desk_by_pmi(char const* variable) {
-  auto const text = text_of(variable);
+  auto const text = own_value(variable);
   if (text.empty()) return std::string{};
   int descriptor = -1;
   auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), descriptor);
@@ -148,7 +120,7 @@ Result<std::string> desk_by_pmi(char const* variable) {
 }
 
 std::string port_of_step(std::string const& job) {
-  auto const reserved = text_of("SLURM_STEP_RESV_PORTS");
+  auto const reserved = own_value("SLURM_STEP_RESV_PORTS");
   if (!reserved.empty()) return std::string{reserved.substr(0, reserved.find_first_of(",-"))};
   // FNV-1a, to below the ports that systems choose.
   std::uint32_t hash = 2'166'136'261;
@@ -160,13 +132,13 @@ std::string port_of_step(std::string const& job) {
 /// Errors:  invalid_argument.
 Result<std::string> desk_by_slurm(char const* variable, std::uint32_t rank,
                                   std::string const& job) {
-  auto const list = text_of(variable);
+  auto const list = own_value(variable);
   if (list.empty() || job.empty()) return std::string{};
   auto const host = network::first_host(list);
   if (!host) return wrong(variable, list, host.error().message());
   auto const port = ":" + port_of_step(job);
   if (rank != 0) return host.value() + port;
-  auto const here = text_of("SLURMD_NODENAME");
+  auto const here = own_value("SLURMD_NODENAME");
   if (!here.empty() && here != host.value())
     return wrong(variable, list,
                  "and rank 0 is on " + base::shown(here) +
@@ -182,7 +154,7 @@ std::string end_of(std::string const& name, std::size_t most) {
 /// Where ranks meet for which the user named no desk; empty: unknown.
 Result<std::string> desk_by(Launcher const& launcher, Seat const& seat, std::string const& job) {
   if (seat.size == 1) return std::string{};
-  if (!job.empty() && text_of(launcher.local_size) == std::to_string(seat.size))
+  if (!job.empty() && own_value(launcher.local_size) == std::to_string(seat.size))
     return "unix:@lend-" + std::to_string(::geteuid()) + "-" + end_of(job, 80);
   if (launcher.descriptor != nullptr) return desk_by_pmi(launcher.descriptor);
   if (launcher.hosts != nullptr) return desk_by_slurm(launcher.hosts, seat.rank, job);
@@ -195,10 +167,15 @@ Result<Seat> seat_by(Launcher const& launcher) {
   LEND_TRY(size, number_in(launcher.size, launcher));
   seat.rank = rank;
   seat.size = size;
-  auto const job = job_of(launcher);
-  seat.desk = text_of("LEND_DESK");
-  seat.desk_is_served = !seat.desk.empty() && text_of("LEND_DESK_SERVED") == "1";
-  seat.group = text_of("LEND_GROUP");
+  auto const job = network::job_of(launcher, own_value);
+  // A lend-run around the launcher meant its own ranks.
+  bool const is_of_another =
+      &launcher != &network::lend_run && own_value("LEND_DESK").starts_with(network::lend_run_desk);
+  if (!is_of_another) {
+    seat.desk = own_value("LEND_DESK");
+    seat.desk_is_served = !seat.desk.empty() && own_value("LEND_DESK_SERVED") == "1";
+    seat.group = own_value("LEND_GROUP");
+  }
   if (seat.group.empty()) seat.group = end_of(job, network::group_name_max);
   if (seat.desk.empty()) {
     LEND_TRY(desk, desk_by(launcher, seat, job));
@@ -213,57 +190,15 @@ Result<Seat> seat_by(Launcher const& launcher) {
   return seat;
 }
 
-/// Outside a step Slurm's say what a job has asked for: nothing of this process.
-bool has_left_ranks(Launcher const& launcher) noexcept {
-  if (launcher.step != nullptr && text_of(launcher.step).empty()) return false;
-  return !text_of(launcher.rank).empty() || !text_of(launcher.size).empty();
-}
-
-/// `srun --mpi=none` passes on what an `srun --mpi=pmi2` around it left.
-/// Errors:  invalid_argument  PMI is that of another step than this process is of.
-/// Source:  Slurm src/plugins/mpi/pmi2/setup.c, pmi_jobid: "JOB.STEP", with more behind it where a
-///          program spawned the step; a run of Slurm 22.05.
-Result<void> check_pmi_of_slurm() {
-  auto const theirs = text_of("PMI_JOBID");
-  auto const own = job_of(slurm);
-  if (has_left_ranks(lend_run) || !has_left_ranks(pmi) || !has_left_ranks(slurm) ||
-      theirs.find('.') == std::string_view::npos ||
-      theirs.find_first_not_of("0123456789.") != std::string_view::npos || theirs == own)
-    return success();
-  return Error{Errc::invalid_argument,
-               "PMI_JOBID is \"" + base::shown(theirs) +
-                   "\", and this process is of Slurm's step " + base::shown(own) +
-                   ": PMI_RANK, PMI_SIZE and PMI_FD are left over from the "
-                   "srun around this one; unset the four, or start by srun --mpi=pmi2"};
-}
-
-/// Either of Hydra and Open MPI may have been started by the other.
-/// Errors:  invalid_argument  both left ranks, and not the same.
-Result<void> check_innermost() {
-  auto const said_by = [](Launcher const& launcher) {
-    return std::string{launcher.rank} + "=" + base::shown(text_of(launcher.rank)) + " and " +
-           launcher.size + "=" + base::shown(text_of(launcher.size)) + " (" + launcher.name + ")";
-  };
-  if (has_left_ranks(lend_run) || !has_left_ranks(pmi) || !has_left_ranks(open_mpi))
-    return success();
-  if (text_of(pmi.rank) == text_of(open_mpi.rank) && text_of(pmi.size) == text_of(open_mpi.size))
-    return success();
-  return Error{Errc::invalid_argument,
-               "two launchers contradict each other: " + said_by(pmi) + ", but " +
-                   said_by(open_mpi) +
-                   "; unset the variables of the one that did not start this program, or set "
-                   "LEND_RANK, LEND_SIZE and LEND_DESK"};
-}
-
 }  // namespace
 
 Result<Seat> Seat::from_environment() {
-  LEND_TRYV(check_innermost());
-  LEND_TRYV(check_pmi_of_slurm());
-  for (auto const& launcher : launchers)
-    if (has_left_ranks(launcher)) return seat_by(launcher);
+  LEND_TRY(launcher, network::starter_of(own_value, network::environments_of_ancestors));
+  if (launcher != nullptr) return seat_by(*launcher);
   std::string const by_srun =
-      text_of(slurm.job).empty() ? "" : "srun (this is a job of Slurm's, and no step of it), ";
+      own_value(network::slurm.job).empty()
+          ? ""
+          : "srun (this is a job of Slurm's, and no step of it), ";
   return Error{Errc::not_found, "no launcher left a rank in the environment; looked for " +
                                     names_of_launchers() + ". Start this program by " + by_srun +
                                     "lend-run -n N, or set LEND_RANK, LEND_SIZE and LEND_DESK"};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // One poll loop over signals, the desk and what the ranks say.
 #include <base/giving_up.hpp>
+#include <network/launchers.hpp>
 #include <run/launcher.hpp>
 
 #include <sys/random.h>
@@ -54,7 +55,7 @@ Result<Launcher> Launcher::make(Options options) {
   Setting setting{.ranks = options.ranks};
   LEND_TRY(name, random_name());
   setting.group = name;
-  setting.desk = "unix:@lend-run-" + name;
+  setting.desk = std::string{network::lend_run_desk} + name;
   setting.descriptors = raise_limit();
   LEND_TRY(desk, Desk::open(setting.desk, {.group = setting.group}));
   LEND_TRYV(desk.begin(options.ranks, Deadline::never()));

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Goal: ranks that others than lend-run started find each other by what their launcher leaves them.
 Method: the example ring under each launcher; `pmi` is a launcher of this file that speaks PMI-1 and
-knows no hosts, `slurm` sets Slurm's variables for two nodes. Exits 77 where a launcher is missing.
-Usage: launchers_test.py pmi|slurm|hydra|mpirun RING"""
+knows no hosts, `slurm` sets Slurm's variables for two nodes, `nested` starts launchers in
+launchers, one of them of this file, which leaves what Open MPI does. Exits 77 where a launcher is
+missing. Usage: launchers_test.py pmi|slurm|nested|hydra|mpirun RING LEND_RUN"""
 import ctypes.util
 import os
 import re
@@ -14,7 +15,7 @@ import sys
 import threading
 
 BOUND_SECONDS = 60
-LAUNCHER, RING = sys.argv[1:3]
+LAUNCHER, RING, *MORE = sys.argv[1:]
 OTHERS = ("LEND_", "PMI", "OMPI_", "SLURM")
 CLEAN = {name: value for name, value in os.environ.items()
          if not name.startswith(OTHERS) or name == "LEND_DEVICE"}
@@ -137,7 +138,39 @@ def by_slurm():
     check_ring(3, *by_hand(3, lambda rank: {**variables, "SLURM_PROCID": str(rank)}))
 
 
-if LAUNCHER == "pmi":
+def as_open_mpi(ranks, program):
+    """This process is the launcher."""
+    started = [subprocess.Popen(program, env={
+        **os.environ, "OMPI_COMM_WORLD_RANK": str(rank), "OMPI_COMM_WORLD_SIZE": str(ranks),
+        "OMPI_COMM_WORLD_LOCAL_SIZE": str(ranks), "PMIX_NAMESPACE": f"test-{os.getpid()}"})
+        for rank in range(ranks)]
+    sys.exit(max(one.wait(BOUND_SECONDS) for one in started))
+
+
+def nested(lend_run):
+    inner_mpi = [sys.executable, __file__, "as_open_mpi", "2"]
+    inner_run = [lend_run, "-n", "2"]
+    for outer, inner, groups in ((inner_run, inner_mpi, 2), (inner_mpi, inner_run, 2),
+                                 (inner_run, inner_run, 2), ([lend_run, "-n", "1"], inner_mpi, 1),
+                                 ([*inner_run, *inner_mpi], inner_run, 4)):
+        done = subprocess.run([*outer, *inner, RING], env=CLEAN, text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=BOUND_SECONDS, check=False)
+        found = re.findall(r"rank (\d) of 2: token 1, joined in", done.stdout)
+        check("the ranks of each inner launcher meet", done.returncode == 0 and
+              sorted(found) == ["0"] * groups + ["1"] * groups, outer, inner, done.stdout)
+    # As the daemon of a launcher does that passes on what was around its program.
+    status, output = by_hand(2, lambda rank: {
+        "LEND_RANK": "0", "LEND_SIZE": "1", "LEND_DESK": "unix:@lend-run-7", "SLURM_JOB_ID": "17",
+        "SLURM_STEP_ID": "0", "SLURM_NTASKS": "2", "SLURM_PROCID": str(rank)})
+    check("two launchers are named where none of them is an ancestor", status == 2 and
+          output.count("contradict") == 2 and "lend-run" in output and "Slurm" in output, output)
+
+
+if LAUNCHER == "as_open_mpi":
+    as_open_mpi(int(RING), MORE)
+elif LAUNCHER == "nested":
+    nested(*MORE)
+elif LAUNCHER == "pmi":
     by_pmi()
 elif LAUNCHER == "slurm":
     by_slurm()

@@ -177,7 +177,7 @@ TEST_CASE("ranks of a step of Slurm on several hosts meet at a port of the first
   CHECK_THAT(first.desk, Catch::StartsWith("0.0.0.0:2"));
   several_hosts[0].second = "1";
   auto const other = must(seat_by(several_hosts));
-  CHECK(other.desk == "n01" + first.desk.substr(first.desk.find(':')));
+  CHECK(other.desk == "n01" + first.desk.substr(first.desk.rfind(':')));
   CHECK(must(seat_by(joined(several_hosts, {{"SLURM_STEP_RESV_PORTS", "12345-12348"}}))).desk ==
         "n01:12345");
 
@@ -220,31 +220,26 @@ TEST_CASE("outside its steps Slurm leaves no rank, and the error says what start
   CHECK_THAT(error_of(seat_by({})).message(), !Catch::Contains("srun"));
 }
 
-TEST_CASE("PMI that is left over from another step of Slurm is refused", "[network]") {
-  auto const with_pmi_of = [](char const* job) {
-    return joined(by_slurm, {{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}, {"PMI_JOBID", job}});
-  };
-  CHECK_THAT(why(with_pmi_of("17.2")), Catch::Contains("PMI_JOBID is \"17.2\"") &&
-                                           Catch::Contains("step 17.3") &&
-                                           Catch::Contains("srun --mpi=pmi2"));
-  // Its own, that of a spawned step, and another launcher's.
-  for (auto const* const job : {"17.3", "17.2-1", "", "5"})
-    CHECK(must(seat_by(with_pmi_of(job))).size == 1);
-  CHECK(must(seat_by(joined(with_pmi_of("17.2"), by_lend))).size == 4);
+TEST_CASE("what two launchers left is refused where no ancestor shows which was the inner one",
+          "[network]") {
+  CHECK_THAT(why(joined(by_slurm, by_open_mpi)),
+             Catch::Contains("OMPI_COMM_WORLD_RANK=1 and OMPI_COMM_WORLD_SIZE=3 (Open MPI)") &&
+                 Catch::Contains("SLURM_PROCID=0 and SLURM_NTASKS=2 (Slurm)") &&
+                 Catch::Contains("unset"));
+  CHECK_THAT(why(joined(by_open_mpi, by_lend)),
+             Catch::Contains("LEND_RANK=2") && Catch::Contains("(Open MPI)"));
 }
 
-TEST_CASE("of two launchers the innermost counts, and the error says which that was", "[network]") {
-  CHECK(must(seat_by(joined(by_slurm, by_open_mpi))).size == 3);
-  CHECK(must(seat_by(joined(by_open_mpi, by_lend))).size == 4);
-  CHECK_THAT(why(joined(by_open_mpi, {{"LEND_RANK", "4"}, {"LEND_SIZE", "4"}})),
-             Catch::Contains("LEND_RANK and LEND_SIZE (lend-run)"));
-}
-
-TEST_CASE("Hydra and Open MPI that contradict each other are refused", "[network]") {
-  auto const both = joined({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}, by_open_mpi);
-  CHECK_THAT(why(both), Catch::Contains("PMI_RANK=0 and PMI_SIZE=1 (a PMI launcher)") &&
-                            Catch::Contains("OMPI_COMM_WORLD_RANK=1") && Catch::Contains("unset"));
-  CHECK(must(seat_by(joined(both, by_lend))).rank == 2);
+TEST_CASE("what lend-run told its ranks of their desk does not count for those of others",
+          "[network]") {
+  auto const around =
+      Variables{{"LEND_DESK", "unix:@lend-run-7"}, {"LEND_DESK_SERVED", "1"}, {"LEND_GROUP", "7"}};
+  auto const seat = must(seat_by(joined(by_open_mpi, around)));
+  CHECK(seat.desk == "unix:@lend-" + std::to_string(::geteuid()) + "-3523411969");
+  CHECK_FALSE(seat.desk_is_served);
+  CHECK(seat.group == "3523411969");
+  auto own = joined(around, {{"LEND_RANK", "1"}, {"LEND_SIZE", "2"}});
+  CHECK(must(seat_by(own)).desk == "unix:@lend-run-7");
 }
 
 TEST_CASE("a secret comes from a file that no other user may read", "[network]") {
