@@ -198,7 +198,7 @@ Result<Seat> Seat::from_environment() {
   std::string const by_srun =
       own_value(network::slurm.job).empty()
           ? ""
-          : "srun (this is a job of Slurm's, and no step of it), ";
+          : "srun (this is a job of Slurm's, and no step of it that has ranks), ";
   return Error{Errc::not_found, "no launcher left a rank in the environment; looked for " +
                                     names_of_launchers() + ". Start this program by " + by_srun +
                                     "lend-run -n N, or set LEND_RANK, LEND_SIZE and LEND_DESK"};

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -34,9 +35,18 @@ long parent_in(std::string const& stat) {
   return parent;
 }
 
-/// Outside a step Slurm's say what a job has asked for: nothing of this process.
+/// Scripts of sbatch, the shell of salloc and what pam_slurm_adopt takes in are of steps that have
+/// no ranks: Slurm's variables say there what a job has asked for, and nothing of this process.
+/// Source: Slurm slurm/slurm.h: SLURM_MAX_NORMAL_STEP_ID, and above it SLURM_INTERACTIVE_STEP,
+///         SLURM_BATCH_SCRIPT, SLURM_EXTERN_CONT and SLURM_PENDING_STEP.
+bool is_step_of_ranks(std::string_view step) noexcept {
+  std::uint64_t number = 0;
+  auto const [end, error] = std::from_chars(step.data(), step.data() + step.size(), number);
+  return !step.empty() && error != std::errc::result_out_of_range && number <= 0xffff'fff0;
+}
+
 bool has_left_ranks(Launcher const& launcher, Environment const& own) {
-  if (launcher.step != nullptr && own(launcher.step).empty()) return false;
+  if (launcher.step != nullptr && !is_step_of_ranks(own(launcher.step))) return false;
   return !own(launcher.rank).empty() || !own(launcher.size).empty();
 }
 

@@ -40,7 +40,7 @@ inline constexpr Launcher open_mpi{
 // Launchers within a step may pass on the rank of the process that asked them: it is no trace.
 inline constexpr Launcher slurm{.name = "Slurm",
                                 .rank = "SLURM_PROCID",
-                                .size = "SLURM_NTASKS",
+                                .size = "SLURM_STEP_NUM_TASKS",
                                 .trace = {"SLURM_JOB_ID", "SLURM_STEP_ID"},
                                 .job = "SLURM_JOB_ID",
                                 .step = "SLURM_STEP_ID",

@@ -133,7 +133,7 @@ def by_pmi():
 
 
 def by_slurm():
-    variables = {"SLURM_NTASKS": "3", "SLURM_JOB_ID": str(os.getpid()), "SLURM_STEP_ID": "0",
+    variables = {"SLURM_STEP_NUM_TASKS": "3", "SLURM_JOB_ID": str(os.getpid()), "SLURM_STEP_ID": "0",
                  "SLURM_STEP_TASKS_PER_NODE": "2,1", "SLURM_STEP_NODELIST": "127.0.0.[1-2]"}
     check_ring(3, *by_hand(3, lambda rank: {**variables, "SLURM_PROCID": str(rank)}))
 
@@ -161,7 +161,7 @@ def nested(lend_run):
     # As the daemon of a launcher does that passes on what was around its program.
     status, output = by_hand(2, lambda rank: {
         "LEND_RANK": "0", "LEND_SIZE": "1", "LEND_DESK": "unix:@lend-run-7", "SLURM_JOB_ID": "17",
-        "SLURM_STEP_ID": "0", "SLURM_NTASKS": "2", "SLURM_PROCID": str(rank)})
+        "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": str(rank)})
     check("two launchers are named where none of them is an ancestor", status == 2 and
           output.count("contradict") == 2 and "lend-run" in output and "Slurm" in output, output)
 

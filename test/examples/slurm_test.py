@@ -180,6 +180,9 @@ echo == && srun {ring} && echo == && srun -n 2 -N 1 --mpi=pmi2 {ring}
     check("a script of sbatch is no rank, and is told of srun", "job of Slurm's" in alone, alone)
     check("its steps meet, each with its own number of ranks",
           status == 0 and rings(4, all_tasks) == 1 and rings(2, some) == 1, output, all_tasks, some)
+    status, output = run("salloc", "-n", "4", "srun", "--interactive", ring)
+    check("a program of an interactive step is no rank, and is told of srun",
+          status != 0 and "no step of it that has ranks" in output, status, output)
     status, output = run("salloc", "-n", "4", "sh", "-c",
                          f"{ring}; srun {ring} && {lend_run} -n 3 {ring}")
     check("in a shell of salloc ranks meet by srun and by lend-run, and a program is no rank",

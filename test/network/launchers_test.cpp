@@ -38,7 +38,7 @@ std::vector<Kind> kinds(std::string const& start) {
        {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"PMIX_NAMESPACE", start}}},
       {&network::slurm,
        {{"SLURM_PROCID", "0"},
-        {"SLURM_NTASKS", "2"},
+        {"SLURM_STEP_NUM_TASKS", "2"},
         {"SLURM_JOB_ID", "17"},
         {"SLURM_STEP_ID", start}}}};
 }

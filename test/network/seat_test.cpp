@@ -41,6 +41,7 @@ constexpr auto looked_at = {"LEND_RANK",
                             "PMIX_NAMESPACE",
                             "SLURM_PROCID",
                             "SLURM_NTASKS",
+                            "SLURM_STEP_NUM_TASKS",
                             "SLURM_JOB_ID",
                             "SLURM_STEP_ID",
                             "SLURM_STEP_TASKS_PER_NODE",
@@ -79,7 +80,7 @@ Variables const by_open_mpi{{"OMPI_COMM_WORLD_RANK", "1"},
                             {"OMPI_COMM_WORLD_LOCAL_SIZE", "3"},
                             {"PMIX_NAMESPACE", "3523411969"}};
 Variables const by_slurm{{"SLURM_PROCID", "0"},
-                         {"SLURM_NTASKS", "2"},
+                         {"SLURM_STEP_NUM_TASKS", "2"},
                          {"SLURM_STEP_TASKS_PER_NODE", "2"},
                          {"SLURM_JOB_ID", "17"},
                          {"SLURM_STEP_ID", "3"}};
@@ -220,11 +221,37 @@ TEST_CASE("outside its steps Slurm leaves no rank, and the error says what start
   CHECK_THAT(error_of(seat_by({})).message(), !Catch::Contains("srun"));
 }
 
+TEST_CASE("the interactive, batch and extern steps of Slurm have no ranks", "[network]") {
+  // Source: Slurm slurm/slurm.h.
+  for (auto const* const step : {"4294967290", "4294967291", "4294967292", "4294967293"}) {
+    auto in_step = joined(by_slurm, {{"SLURM_NTASKS", "2"}});
+    in_step[4].second = step;
+    CAPTURE(step);
+    auto const error = error_of(seat_by(in_step));
+    CHECK(error == Errc::not_found);
+    CHECK_THAT(error.message(), Catch::Contains("no step of it that has ranks"));
+    CHECK(must(seat_by(joined(in_step, by_lend))).size == 4);  // lend-run in that step
+  }
+  auto last = by_slurm;
+  last[4].second = "4294967280";
+  CHECK(must(seat_by(last)).size == 2);
+}
+
+TEST_CASE("a step of Slurm has as many ranks as its tasks, however many the job asked for",
+          "[network]") {
+  CHECK(must(seat_by(joined(by_slurm, {{"SLURM_NTASKS", "8"}}))).size == 2);
+  CHECK_THAT(why({{"SLURM_JOB_ID", "17"},
+                  {"SLURM_STEP_ID", "3"},
+                  {"SLURM_PROCID", "0"},
+                  {"SLURM_NTASKS", "8"}}),
+             Catch::Contains("SLURM_PROCID is set and SLURM_STEP_NUM_TASKS is not"));
+}
+
 TEST_CASE("what two launchers left is refused where no ancestor shows which was the inner one",
           "[network]") {
   CHECK_THAT(why(joined(by_slurm, by_open_mpi)),
              Catch::Contains("OMPI_COMM_WORLD_RANK=1 and OMPI_COMM_WORLD_SIZE=3 (Open MPI)") &&
-                 Catch::Contains("SLURM_PROCID=0 and SLURM_NTASKS=2 (Slurm)") &&
+                 Catch::Contains("SLURM_PROCID=0 and SLURM_STEP_NUM_TASKS=2 (Slurm)") &&
                  Catch::Contains("unset"));
   CHECK_THAT(why(joined(by_open_mpi, by_lend)),
              Catch::Contains("LEND_RANK=2") && Catch::Contains("(Open MPI)"));
