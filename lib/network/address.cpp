@@ -5,6 +5,7 @@
 #include <base/unique_fd.hpp>
 #include <network/address.hpp>
 
+#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -116,6 +117,36 @@ Result<SocketAddress> parse_local_address(std::string_view text) {
   return address;
 }
 
+bool SocketAddress::is_loopback() const noexcept {
+  sockaddr_in v4{};
+  std::memcpy(&v4, &storage, sizeof v4);
+  if (storage.ss_family == AF_INET) return ntohl(v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+  sockaddr_in6 v6{};
+  std::memcpy(&v6, &storage, sizeof v6);
+  return storage.ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr);
+}
+
+bool SocketAddress::is_any() const noexcept {
+  sockaddr_in6 v6{};
+  std::memcpy(&v6, &storage, sizeof v6);
+  return storage.ss_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&v6.sin6_addr);
+}
+
+// Both families have the port behind the family.
+static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
+
+std::uint16_t SocketAddress::port() const noexcept {
+  sockaddr_in either{};
+  std::memcpy(&either, &storage, sizeof either);
+  return ntohs(either.sin_port);
+}
+
+void SocketAddress::set_port(std::uint16_t port) noexcept {
+  auto const number = htons(port);
+  std::memcpy(reinterpret_cast<char*>(&storage) + offsetof(sockaddr_in, sin_port), &number,
+              sizeof number);
+}
+
 std::string SocketAddress::to_text() const {
   if (is_local()) return local_text(*this);
   std::array<char, NI_MAXHOST> host{};
@@ -163,6 +194,23 @@ Result<std::vector<SocketAddress>> candidates_at(std::string_view text, bool con
     return Error{Errc::invalid_argument,
                  "port 0 in \"" + std::string{text} + "\": name the port the peer listens on"};
   return resolve(parsed);
+}
+
+std::vector<SocketAddress> as_others_come(std::string_view text, std::vector<SocketAddress> found) {
+  auto const parsed = parse_address(text);
+  if (!parsed || !std::ranges::all_of(found, &SocketAddress::is_loopback)) return found;
+  auto const& host = parsed.value().host;
+  std::array<std::byte, sizeof(in6_addr)> number;
+  bool const is_number = ::inet_pton(AF_INET, host.c_str(), number.data()) == 1 ||
+                         ::inet_pton(AF_INET6, host.c_str(), number.data()) == 1;
+  // Names of hosts files for the loopback device: localhost4, ip6-localhost, ip6-loopback, ...
+  if (is_number || host.find("localhost") != host.npos || host.find("loopback") != host.npos)
+    return found;
+  SocketAddress any;
+  any.length = sizeof(sockaddr_in6);
+  any.storage.ss_family = AF_INET6;
+  any.set_port(parsed.value().port);
+  return {any};
 }
 
 std::vector<OwnAddress> addresses_in(ifaddrs const* first) {

@@ -37,6 +37,13 @@ struct SocketAddress {
     return reinterpret_cast<sockaddr const*>(&storage);
   }
   [[nodiscard]] bool is_local() const noexcept { return storage.ss_family == AF_UNIX; }
+  /// Of the loopback device.
+  [[nodiscard]] bool is_loopback() const noexcept;
+  /// [::], which is all addresses of both families.
+  [[nodiscard]] bool is_any() const noexcept;
+  /// 0: a port of the system's choice. Shape: not is_local().
+  [[nodiscard]] std::uint16_t port() const noexcept;
+  void set_port(std::uint16_t port) noexcept;
   /// "127.0.0.1:80", "[::1]:80", "unix:/run/desk" or "unix:@desk".
   [[nodiscard]] std::string to_text() const;
 };
@@ -52,7 +59,8 @@ struct SocketAddress {
 /// The addresses of a host, never none, in the order to try them. A name may go through the
 /// resolver, which knows no deadline; numbers do not.
 ///
-/// Errors:  not_found  no such host. exhausted, system_failed  from the resolver.
+/// Errors:  not_found  no such host, as far as is known now. exhausted, system_failed  from the
+///                     resolver.
 /// Source:  getaddrinfo(3).
 [[nodiscard]] Result<std::vector<SocketAddress>> resolve(HostAndPort const& address);
 
@@ -61,6 +69,13 @@ struct SocketAddress {
 ///          invalid_argument  port 0, where `connects`.
 [[nodiscard]] Result<std::vector<SocketAddress>> candidates_at(std::string_view text,
                                                                bool connects);
+
+/// Where rank 0 listens for ranks that know it by the name in `text`: at all of its addresses.
+/// Where these are those of the loopback device, as Debian's /etc/hosts has them for a host's own
+/// name, others know other ones: on every interface. A number, and localhost, mean what they say.
+/// Shape:   `found` is what candidates_at() found.
+[[nodiscard]] std::vector<SocketAddress> as_others_come(std::string_view text,
+                                                        std::vector<SocketAddress> found);
 
 /// An IP address of this host.
 struct OwnAddress {

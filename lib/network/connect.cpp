@@ -88,10 +88,7 @@ Result<Meeting> meet(std::string_view address, Endpoint const& endpoint,
                      ExchangeOptions const& options) {
   LEND_TRY(secret, network::Secret::of(options.secret));
   LEND_TRY(greeting, greeting_of(endpoint, note));
-  LEND_TRY(candidates, network::candidates_at(address, true));
-  LEND_TRY(socket, network::connect_with_retry(std::string{address}, candidates, deadline));
-  if (auto const user = network::check_user(socket.fd.get()); !user)
-    return Error{user.error().code(), network::about_peer(socket.address, user.error().message())};
+  LEND_TRY(socket, network::reach(address, deadline));
   LEND_TRY(peer, network::greet_listener(std::move(socket), greeting, deadline, secret));
   return Meeting{std::move(peer)};
 }

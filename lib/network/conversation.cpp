@@ -64,10 +64,7 @@ Result<Conversation> Conversation::with_listener(std::string_view address, Deadl
                                                  ExchangeOptions const& options) {
   LEND_TRY(secret, Secret::of(options.secret));
   LEND_TRY(greeting, greeting_without_device());
-  LEND_TRY(candidates, candidates_at(address, true));
-  LEND_TRY(socket, connect_with_retry(std::string{address}, candidates, deadline));
-  if (auto const user = check_user(socket.fd.get()); !user)
-    return Error{user.error().code(), about_peer(socket.address, user.error().message())};
+  LEND_TRY(socket, reach(address, deadline));
   LEND_TRY(peer, greet_listener(std::move(socket), greeting, deadline, secret, Purpose::examine));
   return Conversation{std::move(peer)};
 }

@@ -7,6 +7,7 @@
 #include <lend/base/stop.hpp>
 
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -26,7 +27,8 @@ Result<Desk> Desk::open(std::string_view address, DeskOptions options) {
   auto made = network::Secret::of(options.secret);
   ::explicit_bzero(options.secret.data(), options.secret.size());
   LEND_TRY(secret, std::move(made));
-  LEND_TRY(state, network::DeskState::open(address, std::move(options.group), std::move(secret)));
+  LEND_TRY(state, network::DeskState::open(address, std::move(options.group), std::move(secret),
+                                           within(std::chrono::seconds{0})));
   return Desk{std::move(state)};
 }
 

@@ -34,13 +34,16 @@ timespec time_of(Deadline::Clock::duration duration) {
 }  // namespace
 
 Result<std::unique_ptr<DeskState>> DeskState::open(std::string_view address, std::string group,
-                                                   Secret secret) {
+                                                   Secret secret, Deadline deadline) {
   if (group.size() > group_name_max)
     return Error{Errc::invalid_argument, "the name of the group has " +
                                              std::to_string(group.size()) + " bytes; " +
                                              std::to_string(group_name_max) + " is the most"};
-  LEND_TRY(candidates, candidates_at(address, false));
-  LEND_TRY(listening, open_listening(candidates));
+  LEND_TRY(found,
+           find_candidates(
+               std::string{address}, [&] { return candidates_at(address, false); }, deadline));
+  auto const candidates = as_others_come(address, std::move(found));
+  LEND_TRY(listening, open_all_listening(candidates));
   SocketFile file{candidates.front()};
   auto state = std::make_unique<DeskState>(std::move(file), std::move(listening), std::move(group),
                                            std::move(secret));
@@ -49,11 +52,14 @@ Result<std::unique_ptr<DeskState>> DeskState::open(std::string_view address, std
   state->timer_ = base::UniqueFd{::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)};
   if (!state->timer_) return Error::from_errno("timerfd_create", errno);
   LEND_TRYV(state->watch(state->timer_.get(), EPOLLIN, &state->timer_));
-  LEND_TRYV(state->watch(state->listening_.fd.get(), 0, &state->listening_));
+  for (auto const& one : state->listening_) {
+    LEND_TRYV(state->watch(one.fd.get(), 0, &state->listening_));
+  }
   return state;
 }
 
-DeskState::DeskState(SocketFile file, Socket listening, std::string group, Secret secret) noexcept
+DeskState::DeskState(SocketFile file, std::vector<Socket> listening, std::string group,
+                     Secret secret) noexcept
     : file_{std::move(file)},
       listening_{std::move(listening)},
       group_{std::move(group)},
@@ -61,6 +67,12 @@ DeskState::DeskState(SocketFile file, Socket listening, std::string group, Secre
 
 DeskState::~DeskState() {
   end(StatusCode::late, "sat when the desk ended");
+}
+
+std::string DeskState::places() const {
+  std::string all;
+  for (auto const& one : listening_) (all += all.empty() ? "" : ", ") += one.address;
+  return all;
 }
 
 Result<void> DeskState::begin(std::uint32_t size, Deadline deadline) {
@@ -74,7 +86,7 @@ Result<void> DeskState::begin(std::uint32_t size, Deadline deadline) {
   deadline_ = deadline;
   is_full_ = false;
   last_rejected_.clear();
-  watch_again(listening_.fd.get(), EPOLLIN, &listening_);
+  watch_listening(EPOLLIN);
   set_timer();
   return success();
 }
@@ -91,7 +103,7 @@ void DeskState::end(StatusCode code, std::string const& why) {
   seats_.clear();
   seated_.clear();
   pending_.clear();
-  watch_again(listening_.fd.get(), 0, &listening_);
+  watch_listening(0);
   set_timer();
 }
 
@@ -112,7 +124,7 @@ Result<bool> DeskState::poll() {
   begin_if_due();
   if (deadline_.has_passed()) {
     auto const late =
-        base::gave_up(deadline_, "not all ranks met at " + address(), ": " + awaited());
+        base::gave_up(deadline_, "not all ranks met at " + places(), ": " + awaited());
     end(StatusCode::late, "sat until the desk's deadline");
     return late;
   }
@@ -149,6 +161,10 @@ void DeskState::watch_again(int fd, std::uint32_t events, void* what) noexcept {
   (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
 }
 
+void DeskState::watch_listening(std::uint32_t events) noexcept {
+  for (auto const& one : listening_) watch_again(one.fd.get(), events, &listening_);
+}
+
 Result<void> DeskState::serve_ready() {
   std::array<epoll_event, 64> events;
   int const ready = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
@@ -166,19 +182,23 @@ Result<void> DeskState::serve_ready() {
     if (one.stage != Stage::closed && (event.events & ~std::uint32_t{EPOLLOUT}) != 0) read(one);
   }
   forget_closed();
-  return newcomers ? take_newcomers() : success();
+  if (!newcomers) return success();
+  for (auto const& one : listening_) {
+    LEND_TRYV(take_newcomers(one.fd.get()));
+  }
+  return success();
 }
 
-Result<void> DeskState::take_newcomers() {
+Result<void> DeskState::take_newcomers(int listening) {
   auto const now = Clock::now();
   // So many at a time: those that sit are served in between.
   for (int taken = 0; taken < 64; ++taken) {
     if (pending_.size() >= limits_.pending_max && !make_room(now)) {
       is_full_ = true;
-      watch_again(listening_.fd.get(), 0, &listening_);
+      watch_listening(0);
       return success();
     }
-    auto connection = take_connection(listening_.fd.get());
+    auto connection = take_connection(listening);
     if (!connection) {
       if (connection.error() != Errc::exhausted) return connection.error();
       if (make_room(now)) continue;
@@ -186,7 +206,7 @@ Result<void> DeskState::take_newcomers() {
       bool const is_missing = pending_.empty() && table_->phase() == DeskTable::Phase::collecting;
       if (is_missing) return connection.error();
       is_full_ = true;
-      watch_again(listening_.fd.get(), 0, &listening_);
+      watch_listening(0);
       return success();
     }
     if (!connection.value().fd) return success();
@@ -232,7 +252,7 @@ void DeskState::expire(Clock::time_point now) {
   forget_closed();
   if (!is_full_) return;
   is_full_ = false;
-  watch_again(listening_.fd.get(), EPOLLIN, &listening_);
+  watch_listening(EPOLLIN);
 }
 
 /// For the first moment at which there is something to do although no socket is ready.

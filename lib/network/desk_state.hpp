@@ -24,15 +24,20 @@ inline constexpr std::uint32_t event_input = EPOLLIN | EPOLLRDHUP;
 
 class DeskState final : public Served {
  public:
-  /// Errors:  those of Desk::open().
+  /// Asks for a name that is not known yet until `deadline`.
+  /// Errors:  those of Desk::open(); timed_out, cancelled.
   [[nodiscard]] static Result<std::unique_ptr<DeskState>> open(std::string_view address,
-                                                               std::string group, Secret secret);
-  DeskState(SocketFile file, Socket listening, std::string group, Secret secret) noexcept;
+                                                               std::string group, Secret secret,
+                                                               Deadline deadline);
+  DeskState(SocketFile file, std::vector<Socket> listening, std::string group,
+            Secret secret) noexcept;
   DeskState(DeskState const&) = delete;
   DeskState& operator=(DeskState const&) = delete;
   ~DeskState() override;
 
-  [[nodiscard]] std::string const& address() const noexcept { return listening_.address; }
+  [[nodiscard]] std::string const& address() const noexcept { return listening_.front().address; }
+  /// All addresses at which it listens.
+  [[nodiscard]] std::string places() const;
   [[nodiscard]] Result<void> begin(std::uint32_t size, Deadline deadline);
   [[nodiscard]] Result<bool> poll();
   [[nodiscard]] int descriptor() const noexcept override { return epoll_.get(); }
@@ -69,8 +74,10 @@ class DeskState final : public Served {
   // desk_state.cpp
   [[nodiscard]] Result<void> watch(int fd, std::uint32_t events, void* what) noexcept;
   void watch_again(int fd, std::uint32_t events, void* what) noexcept;
+  void watch_listening(std::uint32_t events) noexcept;
   [[nodiscard]] Result<void> serve_ready();
-  [[nodiscard]] Result<void> take_newcomers();
+  /// Of those at one address.
+  [[nodiscard]] Result<void> take_newcomers(int listening);
   [[nodiscard]] Result<void> add(Socket socket, Clock::time_point now);
   [[nodiscard]] bool make_room(Clock::time_point now);
   void excuse_delay(Clock::time_point now) noexcept;
@@ -98,7 +105,7 @@ class DeskState final : public Served {
   [[nodiscard]] std::optional<Frame> next_frame(Connection& one);
 
   SocketFile file_;
-  Socket listening_;
+  std::vector<Socket> listening_;  // one or more, at the addresses of one name
   std::string group_;
   Secret secret_;
   AcceptorLimits limits_{.pending_max = 1024};

@@ -55,7 +55,7 @@ Result<DeskVisit> DeskVisit::sit(Seat const& asked, Terms const& terms, Deadline
                     deadline};
   if (seat.rank == 0 && !seat.desk_is_served) {
     LEND_TRY(own, Secret::of(seat.secret));
-    LEND_TRY(desk, DeskState::open(seat.desk, seat.group, std::move(own)));
+    LEND_TRY(desk, DeskState::open(seat.desk, seat.group, std::move(own), deadline));
     LEND_TRYV(desk->begin(seat.size, deadline));
     meeting.desk_ = std::move(desk);
   }
@@ -81,11 +81,8 @@ Result<void> DeskVisit::sit_once() {
     LEND_TRY(within_process, desk_->connect_within());
     socket_ = std::move(within_process);
   } else {
-    LEND_TRY(candidates, candidates_at(desk_name_, true));
-    LEND_TRY(connected, connect_with_retry(desk_name_, candidates, deadline_));
+    LEND_TRY(connected, reach(desk_name_, deadline_));
     socket_ = std::move(connected);
-    if (auto const user = check_user(socket_.fd.get()); !user)
-      return Error{user.error().code(), about_peer(socket_.address, user.error().message())};
   }
   reader_ = std::make_unique<FrameReader>();
   LEND_TRY(sealing, prove_each_other(socket_, *reader_, secret_, Purpose::sit, waiting));
@@ -262,7 +259,8 @@ Error DeskVisit::gave_up() const {
   return base::gave_up(
       deadline_,
       "rank " + std::to_string(rank_) + " of " + std::to_string(size_) +
-          " did not meet the others at " + desk_name_,
+          " did not meet the others at " + desk_name_ +
+          (desk_ ? ", where it listened at " + desk_->places() : ""),
       (awaited_.empty() ? "" : ": " + awaited_) + "; start the missing ranks or wait longer");
 }
 

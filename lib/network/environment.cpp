@@ -143,7 +143,7 @@ Result<std::string> desk_by_slurm(char const* variable, std::uint32_t rank,
     return wrong(variable, list,
                  "and rank 0 is on " + base::shown(here) +
                      ", not on the first of these hosts; set LEND_DESK");
-  return "0.0.0.0" + port;  // the own name may be an address of the loopback device
+  return "[::]" + port;  // the own name may be an address of the loopback device
 }
 
 /// The last bytes of a long name: they tell jobs apart, where the first ones name the host.

@@ -32,23 +32,31 @@ struct Reserved {
   std::uint16_t port = 0;
 };
 
-/// A socket that does not listen, so that others with SO_REUSEADDR may bind to its port.
-/// Source: socket(7), SO_REUSEADDR.
-Result<Reserved> reserve_port() {
-  base::UniqueFd fd{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+Result<Reserved> reserve_port_of(sa_family_t family) {
+  base::UniqueFd fd{::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   if (!fd) return Error::from_errno("socket", errno);
-  int const yes = 1;
+  int const yes = 1, no = 0;
   (void)::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  if (family == AF_INET6) (void)::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
   SocketAddress any;
-  any.length = sizeof(sockaddr_in);
-  any.native()->sa_family = AF_INET;
+  any.length = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  any.storage.ss_family = family;
   if (::bind(fd.get(), any.native(), any.length) != 0)
     return Error::from_errno("bind to any port", errno);
-  sockaddr_in bound{};
-  socklen_t length = sizeof bound;
-  if (::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0)
+  if (::getsockname(fd.get(), any.native(), &any.length) != 0)
     return Error::from_errno("getsockname", errno);
-  return Reserved{std::move(fd), ntohs(bound.sin_port)};
+  return Reserved{std::move(fd), any.port()};
+}
+
+/// A socket of both families that does not listen, so that others with SO_REUSEADDR may bind to its
+/// port.
+/// Source: socket(7), SO_REUSEADDR.
+Result<Reserved> reserve_port() {
+  auto reserved = reserve_port_of(AF_INET6);
+  // A kernel without IPv6 has no such sockets, or no such address.
+  bool const has_no_ipv6 = !reserved && (reserved.error().os_error() == EAFNOSUPPORT ||
+                                         reserved.error().os_error() == EADDRNOTAVAIL);
+  return has_no_ipv6 ? reserve_port_of(AF_INET) : std::move(reserved);
 }
 
 Result<std::string> own_host_name() {
@@ -147,7 +155,7 @@ Result<PmiPlace> PmiMeeting::choose(Seat const& seat) {
   LEND_TRY(reserved, reserve_port());
   reserved_ = std::move(reserved.fd);
   auto const port = ":" + std::to_string(reserved.port);
-  own_address_ = "0.0.0.0" + port;
+  own_address_ = "[::]" + port;
   PmiPlace place{host + port, {}};
   if (!seat.secret.empty()) return place;
   LEND_TRY(secret, new_secret());

@@ -26,6 +26,9 @@ constexpr Deadline::Clock::duration attempt_longest = 2s;
 constexpr int silence_seconds = 1;
 constexpr auto back_off_shortest = 2ms;
 constexpr auto back_off_longest = 100ms;
+// Of all ranks of a job that wait for one name, each asks its server so often.
+constexpr Deadline::Clock::duration look_up_shortest = 100ms;
+constexpr Deadline::Clock::duration look_up_longest = 2s;
 
 std::string words_for(int errno_value) {
   return std::generic_category().message(errno_value);
@@ -66,8 +69,11 @@ char const* hint_in_use(SocketAddress const& address) {
   return "choose another name, or remove the file if its listener was killed";
 }
 
-Result<Socket> listen_at(SocketAddress const& address) {
+/// At what bind(2) takes `address` for.
+Result<Socket> listen_exactly_at(SocketAddress const& address) {
   LEND_TRY(fd, new_socket(address));
+  // Whatever net.ipv6.bindv6only says. Source: ipv6(7).
+  if (address.is_any()) set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
   set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR);
   // The connecting side sends first. Until it does, the kernel keeps the connection to itself.
   // Source: tcp(7), TCP_DEFER_ACCEPT.
@@ -87,6 +93,21 @@ Result<Socket> listen_at(SocketAddress const& address) {
   if (::getsockname(fd.get(), bound.native(), &bound.length) != 0)
     return Error::from_errno("getsockname for " + address.to_text(), errno);
   return Socket{std::move(fd), bound.to_text()};
+}
+
+/// Whether an address is none of this host's, or of a family that its kernel lacks.
+bool is_foreign(Error const& error) {
+  return error == Errc::not_found || error == Errc::unsupported;
+}
+
+Result<Socket> listen_at(SocketAddress const& address) {
+  auto listening = listen_exactly_at(address);
+  if (listening || !address.is_any() || !is_foreign(listening.error())) return listening;
+  SocketAddress of_ipv4;
+  of_ipv4.length = sizeof(sockaddr_in);
+  of_ipv4.storage.ss_family = AF_INET;
+  of_ipv4.set_port(address.port());
+  return listen_exactly_at(of_ipv4);
 }
 
 /// Reasons to try again: the listener, its host or the way there may not be up yet.
@@ -130,6 +151,48 @@ Result<Socket> attempt(SocketAddress const& candidate, Deadline deadline) {
   if (why != 0) return Error::from_errno("connect to " + candidate.to_text(), why);
   set_option(fd.get(), IPPROTO_TCP, TCP_NODELAY);
   return Socket{std::move(fd), candidate.to_text()};
+}
+
+/// One attempt at each. An empty socket: `refusals` has why none accepted, which may pass.
+/// Errors:  of the first, where no time mends that of any.
+Result<Socket> attempt_each(std::span<SocketAddress const> candidates, Deadline deadline,
+                            std::string& refusals) {
+  Refusals all{candidates.size() > 1};
+  std::optional<Error> hopeless;
+  bool has_hope = false;
+  for (auto left = candidates; !left.empty(); left = left.subspan(1)) {
+    auto const& candidate = left.front();
+    auto const share = deadline.left() / static_cast<Deadline::Clock::rep>(left.size());
+    auto const own =
+        left.size() == 1 ? Deadline::never() : within(std::min(share, attempt_longest));
+    auto socket = attempt(candidate, sooner(deadline, own));
+    if (socket) return socket;
+    auto const& why = socket.error();
+    all.add(candidate, why.os_error());
+    if (may_pass(why.os_error()))
+      has_hope = true;  // EAGAIN is exhausted elsewhere
+    else if (why == Errc::exhausted)
+      return why;
+    else if (!hopeless)
+      hopeless = why;
+    if (deadline.has_passed()) {
+      has_hope = has_hope || left.size() > 1;
+      break;
+    }
+  }
+  if (hopeless && !has_hope) return *hopeless;
+  refusals = all.text();
+  return Socket{};
+}
+
+/// Gives the port of a listener to those that want one of the system's choice.
+Result<void> take_port(int listening, std::span<SocketAddress> candidates) {
+  SocketAddress bound;
+  if (::getsockname(listening, bound.native(), &bound.length) != 0)
+    return Error::from_errno("getsockname", errno);
+  for (auto& one : candidates)
+    if (!one.is_local() && one.port() == 0) one.set_port(bound.port());
+  return success();
 }
 
 }  // namespace
@@ -191,6 +254,29 @@ Result<Socket> open_listening(std::span<SocketAddress const> candidates) {
   return first;
 }
 
+Result<std::vector<Socket>> open_all_listening(std::vector<SocketAddress> candidates) {
+  LEND_ASSERT(!candidates.empty());
+  std::vector<Socket> all;
+  std::optional<Error> first_error;
+  for (auto at = candidates.begin(); at != candidates.end(); ++at) {
+    bool const is_repeated = std::any_of(candidates.begin(), at, [&](SocketAddress const& one) {
+      return one.to_text() == at->to_text();
+    });
+    if (is_repeated) continue;
+    auto listening = listen_at(*at);
+    if (listening) {
+      all.push_back(std::move(listening).value());
+      LEND_TRYV(take_port(all.back().fd.get(), candidates));
+    } else if (!is_foreign(listening.error())) {
+      return listening.error();
+    } else if (!first_error) {
+      first_error = listening.error();
+    }
+  }
+  if (all.empty()) return *first_error;
+  return all;
+}
+
 Result<Socket> take_connection(int listening) {
   for (;;) {
     SocketAddress peer;
@@ -214,39 +300,46 @@ Result<Socket> take_connection(int listening) {
   }
 }
 
-Result<Socket> connect_with_retry(std::string const& name,
-                                  std::span<SocketAddress const> candidates, Deadline deadline) {
-  LEND_ASSERT(!candidates.empty());
-  std::chrono::milliseconds back_off = back_off_shortest;
+Result<std::vector<SocketAddress>> find_candidates(std::string const& name, LookUp const& look_up,
+                                                   Deadline deadline) {
+  for (auto pause = look_up_shortest;; pause = std::min(2 * pause, look_up_longest)) {
+    auto found = look_up();
+    bool const is_first = pause == look_up_shortest;
+    if (found || found.error() != Errc::not_found || (is_first && deadline.has_passed()))
+      return found;
+    LEND_TRYV(wait_for({}, sooner(deadline, within(pause))));
+    if (deadline.has_passed())
+      return base::gave_up(deadline, name + " was not known", " (" + found.error().message() + ")");
+  }
+}
+
+Result<Socket> connect_with_retry(std::string const& name, LookUp const& look_up,
+                                  Deadline deadline) {
+  std::vector<SocketAddress> candidates;
+  auto back_off = back_off_shortest;
+  auto pause = look_up_shortest;
+  auto look_up_at = Deadline::Clock::time_point::min();
+  std::string unknown;  // the resolver's words
   for (;;) {
-    Refusals refusals{candidates.size() > 1};
-    std::optional<Error> hopeless;  // of the first candidate that no time mends
-    bool has_hope = false;
-    for (auto left = candidates; !left.empty(); left = left.subspan(1)) {
-      auto const& candidate = left.front();
-      auto const share = deadline.left() / static_cast<Deadline::Clock::rep>(left.size());
-      auto const own =
-          left.size() == 1 ? Deadline::never() : within(std::min(share, attempt_longest));
-      auto socket = attempt(candidate, sooner(deadline, own));
-      if (socket) return socket;
-      auto const& why = socket.error();
-      refusals.add(candidate, why.os_error());
-      if (may_pass(why.os_error()))
-        has_hope = true;  // EAGAIN is exhausted elsewhere
-      else if (why == Errc::exhausted)
-        return why;
-      else if (!hopeless)
-        hopeless = why;
-      if (deadline.has_passed()) {
-        has_hope = has_hope || left.size() > 1;
-        break;
-      }
+    if (Deadline::Clock::now() >= look_up_at) {
+      auto found = look_up();
+      if (!found && found.error() != Errc::not_found) return found.error();
+      unknown = found ? "" : found.error().message();
+      if (found) candidates = std::move(found).value();
+      look_up_at = Deadline::Clock::now() + pause;
+      pause = std::min(2 * pause, look_up_longest);
     }
-    if (hopeless && !has_hope) return *hopeless;
-    LEND_TRYV(wait_for({}, sooner(deadline, within(back_off))));
+    std::string refusals;
+    if (!candidates.empty()) {
+      LEND_TRY(socket, attempt_each(candidates, deadline, refusals));
+      if (socket.fd) return socket;
+    }
+    if (!unknown.empty()) refusals += (refusals.empty() ? "" : "; ") + unknown;
+    auto const next = candidates.empty() ? until(look_up_at) : within(back_off);
+    LEND_TRYV(wait_for({}, sooner(deadline, next)));
     if (deadline.has_passed())
       return base::gave_up(deadline, "no peer listened at " + name,
-                           " (" + refusals.text() + "); start the listening side or wait longer");
+                           " (" + refusals + "); start the listening side or wait longer");
     back_off = std::min<std::chrono::milliseconds>(2 * back_off, back_off_longest);
   }
 }

@@ -10,8 +10,10 @@
 
 #include <poll.h>
 
+#include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace lend::network {
 
@@ -35,9 +37,12 @@ struct Socket {
 /// Source:  unix(7), SO_PEERCRED.
 [[nodiscard]] Result<void> check_user(int fd);
 
-/// A listening socket at the first of `candidates` that can be bound.
+/// A listening socket at the first of `candidates` that can be bound. At [::] it is for IPv4 too;
+/// where the kernel has no IPv6, for IPv4 only.
 /// Errors:  not_found  none is an address of this host. denied, system_failed, exhausted.
 [[nodiscard]] Result<Socket> open_listening(std::span<SocketAddress const> candidates);
+/// The same at each of `candidates` that is an address of this host, at one port.
+[[nodiscard]] Result<std::vector<Socket>> open_all_listening(std::vector<SocketAddress> candidates);
 
 /// The next connection that waits at `listening`; an empty socket when there is none.
 /// Errors:  exhausted  descriptors or memory. system_failed.
@@ -51,10 +56,23 @@ struct Socket {
 /// Whether the other end is closed, or will send nothing more.
 [[nodiscard]] bool has_hung_up(int fd);
 
-/// A connection to the first of `candidates` that accepts one. Until one does, retries all of them.
-/// Errors:  timed_out  has the last refusal of each. denied, exhausted, system_failed.
-[[nodiscard]] Result<Socket> connect_with_retry(std::string const& name,
-                                                std::span<SocketAddress const> candidates,
+/// Finds the addresses of a name; not_found: the name may be known later.
+using LookUp = std::function<Result<std::vector<SocketAddress>>()>;
+
+/// What `look_up` finds, which is asked again until it finds something: after 0.1 s, and then after
+/// twice the pause before, of 2 s at most.
+/// Errors:  timed_out, cancelled  in the resolver's words; not_found, if it was asked only once.
+///          Those of `look_up`.
+[[nodiscard]] Result<std::vector<SocketAddress>> find_candidates(std::string const& name,
+                                                                 LookUp const& look_up,
+                                                                 Deadline deadline);
+
+/// A connection to the first of the addresses of a name that accepts one. Until one does, retries
+/// all of them, and looks the name up again, at the pace of find_candidates(): it may be known
+/// later, or have other addresses then.
+/// Errors:  timed_out, cancelled  has the last refusal of each, or the resolver's words.
+///          denied, exhausted, system_failed. Those of `look_up`.
+[[nodiscard]] Result<Socket> connect_with_retry(std::string const& name, LookUp const& look_up,
                                                 Deadline deadline);
 
 }  // namespace lend::network

@@ -114,6 +114,15 @@ Result<Status> read_status(Socket const& socket, FrameReader const& reader) {
 
 // ---- the connecting side, which waits ----
 
+Result<Socket> reach(std::string_view address, Deadline deadline) {
+  LEND_TRY(socket,
+           connect_with_retry(
+               std::string{address}, [&] { return candidates_at(address, true); }, deadline));
+  if (auto const user = check_user(socket.fd.get()); !user)
+    return Error{user.error().code(), about_peer(socket.address, user.error().message())};
+  return socket;
+}
+
 Result<void> send_all(Socket const& socket, Frame const& frame, Waiting const& waiting) {
   auto bytes = frame.bytes();
   while (!bytes.empty()) {

@@ -69,6 +69,11 @@ void end_sending(Socket const& socket);
 
 // ---- the connecting side, which waits ----
 
+/// A connection to a listener at `address`, of this user where it is a local one. The resolver
+/// knows no deadline.
+/// Errors:  those of connect_with_retry(), candidates_at() and check_user().
+[[nodiscard]] Result<Socket> reach(std::string_view address, Deadline deadline);
+
 /// Errors:  timed_out. peer_lost  it hung up.
 [[nodiscard]] Result<void> send_all(Socket const& socket, Frame const& frame,
                                     Waiting const& waiting);

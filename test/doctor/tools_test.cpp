@@ -74,7 +74,7 @@ TEST_CASE("a command line that is wrong is refused with the nearest word", "[too
   CHECK(refusal_of({"run", "--"}) == "PROGRAM is missing");
   CHECK(refusal_of({"explain"}) == "explain takes one NAME");
   CHECK(parsed({"doctor", "node:7472", "--strict"}).value().address == "node:7472");
-  CHECK(parsed({"doctor", "--listen", "--json"}).value().address == "0.0.0.0:7472");
+  CHECK(parsed({"doctor", "--listen", "--json"}).value().address == "[::]:7472");
   CHECK(refusal_of({"doctor", "--listen", "a:1", "b:2"}) ==
         "doctor takes one address, and no second b:2");
   CHECK(refusal_of({"doctor", "--lisen"}) ==
@@ -132,7 +132,7 @@ TEST_CASE("what bench is to measure is what its words say", "[tools]") {
   CHECK((some.latency && !some.bandwidth && some.role == Role::near && some.address == "node:7"));
   CHECK(some.operations == std::vector<std::string_view>{"write", "send"});
   CHECK(some.sizes == std::vector<std::size_t>{8, 64});
-  CHECK(options({"--listen"}).address == "0.0.0.0:7472");
+  CHECK(options({"--listen"}).address == "[::]:7472");
   CHECK(options({"--listen", "[::1]:0", "--device", "soft0"}).address == "[::1]:0");
   CHECK_FALSE(options({"--via", "batch"}).latency);
 }

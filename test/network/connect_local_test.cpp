@@ -75,7 +75,7 @@ TEST_CASE("a local socket refuses a process of another user, and is refused by o
   PeerProcess stranger{[&address](Wire const& wire) {
     if (::setresuid(other_user, other_user, other_user) != 0 || !wire.say()) return 2;
     auto const listener = network::connect_with_retry(
-        address, std::array{must(network::parse_local_address(address))}, within(patience));
+        address, always({must(network::parse_local_address(address))}), within(patience));
     if (!listener) return 3;
     bool const is_refused = network::check_user(listener.value().fd.get()).has_error();
     say(listener.value(), good_greeting());

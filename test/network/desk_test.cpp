@@ -78,7 +78,7 @@ TEST_CASE("one thread plays 300 ranks at a desk", "[network]") {
   ServedDesk desk{size};
   std::vector<network::Socket> ranks;
   for (std::uint32_t rank = 0; rank < size; ++rank) {
-    ranks.push_back(dial_local(desk.address()));
+    ranks.push_back(dial(desk.address()));
     say(ranks.back(), sitting(rank, size, cards_to_few(rank, size)));
   }
 
@@ -112,7 +112,7 @@ TEST_CASE("clients that are no ranks are rejected beside a meeting, which they d
   ServedDesk desk{3, desk_name(), {.secret = secret}};
   std::vector<network::Socket> others;
   auto const another = [&](Bytes const& said) {
-    others.push_back(dial_local(desk.address()));
+    others.push_back(dial(desk.address()));
     say(others.back(), said);
   };
   for (int i = 0; i < 20; ++i) {
@@ -139,7 +139,7 @@ TEST_CASE("ranks meet behind more silent clients than a desk holds", "[network]"
   }
   ServedDesk desk{2};
   std::vector<network::Socket> others;
-  for (std::size_t i = 0; i < silent; ++i) others.push_back(dial_local(desk.address()));
+  for (std::size_t i = 0; i < silent; ++i) others.push_back(dial(desk.address()));
 
   for (auto& rank : ranks_at(desk.address(), 2)) CHECK(must(rank.met()) == 1);
 
@@ -259,7 +259,7 @@ TEST_CASE("a rank that hangs up in the middle of sitting down takes no other's s
   must(desk.begin(2, Deadline::never()));
   RankThread first{seat_at(desk.address(), 0, 2)};
   for (int i = 0; i < 20; ++i) {
-    auto fleeting = dial_local(desk.address());
+    auto fleeting = dial(desk.address());
     say(fleeting, sitting(1, 2, cards_to_all(1, 2)));
     fleeting.fd = base::UniqueFd{};
     static_cast<void>(must(desk.poll()));
@@ -297,7 +297,7 @@ TEST_CASE("a rank whose desk is gone learns it", "[network]") {
 TEST_CASE("a forked child does not keep the connections of a desk", "[network]") {
   auto desk = must(Desk::open(desk_name()));
   must(desk.begin(2, Deadline::never()));
-  auto other = dial_local(desk.address());
+  auto other = dial(desk.address());
   say(other, bytes_of("GET / HTTP/1.1\r\n\r\n"));
   static_cast<void>(must(desk.poll()));  // accepts it
   PeerProcess child{[](Wire const& wire) { return wire.hear() ? 0 : 1; }};
@@ -313,7 +313,7 @@ TEST_CASE("a forked child does not keep the connections of a desk", "[network]")
 
 TEST_CASE("ranks whose links do not match learn it", "[network]") {
   ServedDesk desk{2};
-  auto odd = dial_local(desk.address());
+  auto odd = dial(desk.address());
   say(odd, sitting(0, 2, {}));
 
   auto const error = error_of(meet(seat_at(desk.address(), 1, 2)));
@@ -353,7 +353,7 @@ TEST_CASE("a desk in an event loop is readable when there is something to do", "
 TEST_CASE("a desk that ends says which ranks were missing", "[network]") {
   std::optional<Desk> desk{must(Desk::open(desk_name()))};
   must(desk->begin(2, Deadline::never()));
-  auto rank = dial_local(desk->address());
+  auto rank = dial(desk->address());
   say(rank, sitting(1, 2, cards_to_all(1, 2)));
   std::optional<network::Status> seated;
   while (!seated) {  // until its answer has come

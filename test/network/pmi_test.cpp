@@ -89,7 +89,8 @@ class Launcher {
 
 /// Whether a program that knows nothing of this port gets it.
 bool is_free(std::string_view address) {
-  auto any = must(network::candidates_at(address, false)).front();
+  auto const port = must(network::candidates_at(address, false)).front().port();
+  auto any = must(network::resolve({"0.0.0.0", port})).front();
   base::UniqueFd const own{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   return ::bind(own.get(), any.native(), any.length) == 0;
 }
@@ -279,8 +280,8 @@ TEST_CASE("ranks find each other by their launcher, over a name or a port", "[ne
     CHECK(first.desk == other.desk);
     CHECK(first.secret.empty());
   } else {
-    CHECK_THAT(first.desk, Catch::StartsWith("0.0.0.0:"));
-    CHECK_THAT(other.desk, Catch::EndsWith(first.desk.substr(first.desk.find(':'))));
+    CHECK_THAT(first.desk, Catch::StartsWith("[::]:"));
+    CHECK_THAT(other.desk, Catch::EndsWith(first.desk.substr(first.desk.rfind(':'))));
     CHECK(first.secret.size() == (has_secrets() ? 64 : 0));
   }
 }

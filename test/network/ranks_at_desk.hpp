@@ -135,10 +135,6 @@ inline Bytes status(network::StatusCode code) {
   return bytes_of(encode(network::Status{code, {}}));
 }
 
-inline network::Socket dial_local(std::string const& address) {
-  return must(network::connect_with_retry(
-      address, std::array{must(network::parse_local_address(address))}, within(patience)));
-}
 /// The next frame that comes.
 inline network::FrameReader next_frame(network::Socket const& socket) {
   network::FrameReader reader;

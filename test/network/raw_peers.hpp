@@ -148,8 +148,13 @@ inline network::Socket loopback_listener(std::string_view address = "127.0.0.1:0
 }
 
 inline network::Socket dial(std::string const& address) {
-  return must(network::connect_with_retry(
-      address, must(network::resolve(must(network::parse_address(address)))), within(patience)));
+  return must(network::reach(address, within(patience)));
+}
+/// A name that is known, and always has these addresses.
+inline network::LookUp always(std::vector<network::SocketAddress> candidates) {
+  return [candidates = std::move(candidates)]() -> Result<std::vector<network::SocketAddress>> {
+    return candidates;
+  };
 }
 
 /// A good peer in a thread of its own: it connects and agrees.

@@ -175,7 +175,7 @@ TEST_CASE("ranks of a step of Slurm on several hosts meet at a port of the first
   several_hosts[2].second = "1(x2)";
   auto const first = must(seat_by(several_hosts));
   CHECK(first.group == "17.3");
-  CHECK_THAT(first.desk, Catch::StartsWith("0.0.0.0:2"));
+  CHECK_THAT(first.desk, Catch::StartsWith("[::]:2"));
   several_hosts[0].second = "1";
   auto const other = must(seat_by(several_hosts));
   CHECK(other.desk == "n01" + first.desk.substr(first.desk.rfind(':')));

@@ -39,7 +39,8 @@ TEST_CASE("reaching nobody ends at the deadline with the refusal", "[network]") 
   auto const address = loopback_listener().address;  // closed again: nobody listens there
 
   auto const error = error_of(network::connect_with_retry(
-      address, must(network::resolve(must(network::parse_address(address)))), within(30ms)));
+      address, always(must(network::resolve(must(network::parse_address(address))))),
+      within(30ms)));
 
   CHECK(error == Errc::timed_out);
   CHECK_THAT(error.message(), Catch::Contains(address) && Catch::Contains("refused"));
@@ -53,7 +54,8 @@ TEST_CASE("reaching none of several addresses ends with the refusal of each", "[
   auto const second = loopback_listener("127.0.0.2:0").address;
   candidates.push_back(must(network::resolve(must(network::parse_address(second)))).front());
 
-  auto const error = error_of(network::connect_with_retry("nowhere", candidates, within(30ms)));
+  auto const error =
+      error_of(network::connect_with_retry("nowhere", always(candidates), within(30ms)));
 
   CHECK(error == Errc::timed_out);
   CHECK_THAT(error.message(), Catch::Contains("no peer listened at nowhere"));
@@ -68,7 +70,7 @@ TEST_CASE("an address that can never be reached costs its name no other", "[netw
   candidates.front().length = 4;  // EINVAL
   Result<network::Socket> reached = network::Socket{};
   std::thread reaching{
-      [&] { reached = network::connect_with_retry("here", candidates, within(patience)); }};
+      [&] { reached = network::connect_with_retry("here", always(candidates), within(patience)); }};
   std::this_thread::sleep_for(20ms);
 
   auto const listening = loopback_listener(address);
@@ -86,7 +88,8 @@ TEST_CASE("where no address can ever be reached, that is said at once", "[networ
   else
     address.storage.ss_family = AF_MAX;  // as IPv6 is on a host without it
 
-  auto const error = error_of(network::connect_with_retry("here", candidates, Deadline::never()));
+  auto const error =
+      error_of(network::connect_with_retry("here", always(candidates), Deadline::never()));
 
   CHECK(error == (is_family_known ? Errc::invalid_argument : Errc::unsupported));
   CHECK(error.os_error() == (is_family_known ? EINVAL : EAFNOSUPPORT));
@@ -100,12 +103,14 @@ TEST_CASE("an address that swallows packets leaves time for those after it", "[n
   REQUIRE(::listen(deaf.get(), 0) == 0);
   REQUIRE(::getsockname(deaf.get(), full.native(), &full.length) == 0);
   // Fills the queue of those who wait to be accepted. Source: listen(2).
-  auto const only_one = must(network::connect_with_retry("deaf", candidates, within(patience)));
+  auto const only_one =
+      must(network::connect_with_retry("deaf", always(candidates), within(patience)));
   auto const listening = loopback_listener();
   candidates.push_back(
       must(network::resolve(must(network::parse_address(listening.address)))).front());
 
-  auto const reached = must(network::connect_with_retry("one of them", candidates, within(2s)));
+  auto const reached =
+      must(network::connect_with_retry("one of them", always(candidates), within(2s)));
 
   CHECK(reached.address == listening.address);
 }
@@ -123,7 +128,8 @@ TEST_CASE("listening, reaching and accepting without a descriptor tell which lim
     FewDescriptors const none;
     limit = FewDescriptors::words();
     errors.push_back(error_of(network::open_listening(must(network::resolve({"127.0.0.1", 0})))));
-    errors.push_back(error_of(network::connect_with_retry("here", candidates, within(patience))));
+    errors.push_back(
+        error_of(network::connect_with_retry("here", always(candidates), within(patience))));
     errors.push_back(error_of(network::take_connection(listening.fd.get())));
   }
 

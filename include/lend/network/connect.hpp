@@ -34,11 +34,12 @@ struct ExchangeOptions {
 /// port, `listen()` is the same in one call.
 class LEND_EXPORT Listener {
  public:
-  /// Binds to `address`, "host:port" or "[IPv6]:port"; port 0 lets the system choose. 0.0.0.0 means
-  /// all interfaces; so does [::], for IPv6, and for IPv4 unless the system is configured
-  /// otherwise. An empty host and * are refused. Or to "unix:PATH" or "unix:@NAME" for processes of
-  /// the same user on this host. The kernel tells their user, so they need no secret. The file of a
-  /// PATH is removed with the listener; a NAME has none.
+  /// Binds to `address`, "host:port" or "[IPv6]:port"; port 0 lets the system choose. [::] means
+  /// all interfaces, for IPv6 and IPv4, or for IPv4 where the kernel has no IPv6; 0.0.0.0 means
+  /// them for IPv4. A host name means the first of its addresses that this host has. An empty host
+  /// and * are refused. Or to "unix:PATH" or "unix:@NAME" for processes of the same user on this
+  /// host. The kernel tells their user, so they need no secret. The file of a PATH is removed with
+  /// the listener; a NAME has none.
   /// Errors:  invalid_argument  not a host and a port, or too long a secret.
   ///          unsupported       a secret, and this lend was built without libsodium.
   ///          not_found         no such host here.
@@ -93,16 +94,17 @@ class LEND_EXPORT Listener {
 
 /// Connects `prepared` to the peer that listens at `address`; retries until the deadline.
 ///
-/// At a "unix:" address only to a listener of the same user.
-/// The deadline does not bound the resolver, which resolves a host name. Consumes `prepared`, also
+/// Each retry may look up the host's name again, which may be known later or have another address
+/// then: after 0.1 s, and every 2 s at last. The deadline does not bound one look-up.
+/// At a "unix:" address only to a listener of the same user. Consumes `prepared`, also
 /// when it fails.
-/// Errors:  timed_out, cancelled  no peer listened, or the exchange did not finish; nothing is
-///                             connected.
+/// Errors:  timed_out, cancelled  no peer listened, the name of its host was not known, or the
+///                             exchange did not finish; nothing is connected.
 ///          incompatible_peer  the other side is not lend, has another version or secret, or its
 ///                             endpoint does not fit.
 ///          peer_lost          the other side closed the connection during the exchange, could not
 ///                             connect its end, or then sent nothing for 30 s.
-///          invalid_argument, not_found  the address; or too long a secret.
+///          invalid_argument   the address, or too long a secret.
 ///          denied             at a "unix:" address another user listens.
 ///          exhausted, denied, system_failed  from socket(2) or connect(2).
 ///          unsupported        this kernel does not support that address family; or a secret, and

@@ -14,9 +14,10 @@ namespace lend {
 struct LEND_EXPORT Seat {
   std::uint32_t rank = 0, size = 1;
   /// Where the ranks meet, the same at all of them: "host:port", "unix:PATH" or "unix:@NAME", as
-  /// Listener::open() takes it; rank 0 may have "0.0.0.0:port" instead. Or "pmi:fd=N": by PMI-1 at
-  /// that descriptor rank 0 tells the others within join(), once in a process. A single rank needs
-  /// none.
+  /// Listener::open() takes it. Rank 0 listens at all addresses of the host, and on every interface
+  /// if those are of the loopback device and the host is neither a number nor localhost; it may
+  /// have "[::]:port" instead. Or "pmi:fd=N": by PMI-1 at that descriptor rank 0 tells the others
+  /// within join(), once in a process. A single rank needs none.
   std::string desk{};
   /// The name of the group, the same at all ranks: 64 bytes at most. It keeps apart those of two
   /// jobs that take the same address.
@@ -29,7 +30,8 @@ struct LEND_EXPORT Seat {
 
   /// What the launcher left in the environment; the guide's page on groups lists the variables.
   /// Errors:  not_found         no launcher left anything; the message says what was looked for.
-  ///          invalid_argument  what is there is incomplete, contradictory or no number.
+  ///          invalid_argument  what is there is incomplete or no number; or of several launchers,
+  ///                            and no ancestor of this process shows which is the innermost.
   ///          unsupported       a launcher to be asked by PMI, and a program that has MPI, which
   ///                            asks it, too: use `group/mpi.hpp`, or set LEND_DESK. An MPI that is
   ///                            linked statically is not seen.

@@ -39,7 +39,7 @@ struct BenchOptions {
   bool json = false;
 };
 
-inline constexpr std::string_view listen_address = "0.0.0.0:7472";
+inline constexpr std::string_view listen_address = "[::]:7472";
 /// Whether a word is meant as HOST:PORT or unix:PATH.
 [[nodiscard]] bool is_address(std::string_view word) noexcept;
 inline constexpr std::uint64_t bench_count_max = std::uint64_t{1} << 24;
