@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The composition root: the only file that knows both providers. Any thread.
+#include <base/environment.hpp>
 #include <base/printable.hpp>
 #include <open_device.hpp>
 #include <soft/device/provider.hpp>
@@ -8,7 +9,6 @@
 #include <verbs/rdma_core_library.hpp>
 
 #include <algorithm>
-#include <cstdlib>
 #include <string_view>
 #include <tuple>
 
@@ -25,12 +25,12 @@ struct Wanted {
 };
 
 /// Applies LEND_DEVICE, which only a choice that leaves everything open gives way to.
-Wanted wanted_of(DeviceChoice const& choice) {
-  if (choice.kind != Kind::either || !choice.name.empty()) return {choice};
-  char const* const variable = std::getenv("LEND_DEVICE");
-  if (variable == nullptr || *variable == '\0') return {choice};
-  Wanted wanted{choice, " (from LEND_DEVICE=" + base::shown(variable) + ")"};
-  std::string_view const value{variable};
+/// Errors:  denied  that is refused.
+Result<Wanted> wanted_of(DeviceChoice const& choice) {
+  if (choice.kind != Kind::either || !choice.name.empty()) return Wanted{choice};
+  LEND_TRY(value, base::text_of_variable("LEND_DEVICE"));
+  if (value.empty()) return Wanted{choice};
+  Wanted wanted{choice, " (from LEND_DEVICE=" + base::shown(value) + ")"};
   if (value == "card")
     wanted.choice.kind = Kind::card;
   else if (value == "software")
@@ -135,7 +135,7 @@ std::vector<Device> list_devices(HostDevices devices) {
 }
 
 Result<Context> open_device(HostDevices devices, DeviceChoice const& choice) {
-  Wanted const wanted = wanted_of(choice);
+  LEND_TRY(wanted, wanted_of(choice));
   // No structured binding: clang 14 lets no lambda use one.
   auto const& kind = wanted.choice.kind;
   auto const& name = wanted.choice.name;
@@ -164,7 +164,8 @@ Result<std::vector<Device>> list_devices() {
 }
 
 Result<Context> open_device(DeviceChoice const& choice) {
-  LEND_TRY(devices, devices_of_host(wanted_of(choice).choice.kind));
+  LEND_TRY(wanted, wanted_of(choice));
+  LEND_TRY(devices, devices_of_host(wanted.choice.kind));
   return open_device(std::move(devices), choice);
 }
 

@@ -44,7 +44,7 @@ ChannelState::ChannelState(ProtectionDomain const& domain, std::shared_ptr<Progr
       message_bytes_max{connection.raw().message_bytes_max} {
   in_flight.observed.set_queue_pair(connection.number());
   auto const directory = observe::directory_for(options.observe.record_in);
-  if (observe::is_built && (options.observe.metrics || !directory.empty()))
+  if (observe::is_built && (options.observe.metrics || !directory || !directory.value().empty()))
     in_flight.observed.begin(std::make_unique<observe::Observer>(directory));
   if (pool != nullptr) pool->users.append(as_user);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Reading the files of a host.
+#include <base/environment.hpp>
 #include <base/unique_fd.hpp>
 #include <doctor/host.hpp>
 
@@ -9,7 +10,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 
 namespace lend::doctor {
@@ -133,8 +133,8 @@ int Host::error_of_opening(std::string const& path) const {
 
 std::optional<std::string> Host::variable(std::string const& name) const {
   return answer("variable " + name, [&] {
-    char const* const value = std::getenv(name.c_str());
-    return value != nullptr && *value != '\0' ? Answer{value} : Answer{};
+    auto const value = base::variable(name.c_str()).text;
+    return value.empty() ? Answer{} : Answer{value};
   });
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Lists ports, and writes them as words.
+#include <base/environment.hpp>
 #include <lend/open_device.hpp>
 
 #include <base/printable.hpp>
@@ -9,7 +10,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <limits>
 
 namespace lend::doctor {
@@ -40,8 +40,7 @@ Result<std::string> host_in(std::string const& word) {
 }
 
 bool names_a_device() noexcept {
-  char const* const variable = std::getenv("LEND_DEVICE");
-  return variable != nullptr && *variable != '\0';
+  return !base::variable("LEND_DEVICE").text.empty();
 }
 
 }  // namespace

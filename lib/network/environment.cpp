@@ -2,6 +2,7 @@
 // Seats by what launchers leave in the environment. As getenv(3) where threads are concerned.
 #include <lend/network/seat.hpp>
 
+#include <base/environment.hpp>
 #include <base/printable.hpp>
 #include <base/unique_fd.hpp>
 #include <network/desk_visit.hpp>
@@ -30,10 +31,9 @@ namespace {
 
 using network::Launcher;
 
-/// Empty: not set, or to nothing.
+/// Empty: not set, or to nothing. from_environment() refuses them all at once.
 std::string_view own_value(char const* variable) noexcept {
-  char const* const text = variable == nullptr ? nullptr : ::secure_getenv(variable);
-  return text == nullptr ? std::string_view{} : text;
+  return variable == nullptr ? std::string_view{} : base::variable(variable).text;
 }
 
 Error wrong(char const* variable, std::string_view text, std::string const& reason) {
@@ -194,7 +194,11 @@ Result<Seat> seat_by(Launcher const& launcher) {
 
 Result<Seat> Seat::from_environment() {
   LEND_TRY(launcher, network::starter_of(own_value, network::environments_of_ancestors));
-  if (launcher != nullptr) return seat_by(*launcher);
+  if (launcher != nullptr) {
+    LEND_TRYV(base::text_of_variable(launcher->rank));
+    LEND_TRYV(base::text_of_variable(launcher->size));
+    return seat_by(*launcher);
+  }
   std::string const by_srun =
       own_value(network::slurm.job).empty()
           ? ""

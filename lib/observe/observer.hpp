@@ -3,6 +3,7 @@
 // channel.
 #pragma once
 
+#include <lend/base/result.hpp>
 #include <lend/observe/channel_metrics.hpp>
 
 #include <observe/clock.hpp>
@@ -25,8 +26,8 @@ inline constexpr bool is_built = true;
 
 class Observer {
  public:
-  /// Which records in `directory` if that is not empty. Throws std::bad_alloc.
-  explicit Observer(std::string const& directory);
+  /// Which records in `directory` if that is not empty, or says why not. Throws std::bad_alloc.
+  explicit Observer(Result<std::string> const& directory);
 
   /// Whether Clock::counter() is its clock.
   [[nodiscard]] bool has_counter() const noexcept { return clock_.is_counter; }
@@ -77,6 +78,6 @@ class Observer {
 
 /// Where a channel records that was asked for `wish`: there, or where LEND_RECORD says. Empty: it
 /// does not.
-[[nodiscard]] std::string directory_for(std::string const& wish);
+[[nodiscard]] Result<std::string> directory_for(std::string const& wish);
 
 }  // namespace lend::observe

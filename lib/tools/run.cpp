@@ -2,6 +2,7 @@
 // lend run
 #include <lend/soft/faults.hpp>
 
+#include <base/environment.hpp>
 #include <tools/commands.hpp>
 
 #include <unistd.h>
@@ -62,7 +63,7 @@ int run(CommandLine const& line) {
     return complain(
         {Errc::unsupported, "LD_PRELOAD takes no path with a space or colon: " + preload},
         status_of_failure);
-  if (char const* const others = std::getenv("LD_PRELOAD"); others != nullptr && *others != '\0')
+  if (auto const others = base::variable("LD_PRELOAD").text; !others.empty())
     (preload += ':') += others;
   ::setenv("LD_PRELOAD", preload.c_str(), 1);
   ::execvp(line.program.front(), line.program.data());

@@ -39,6 +39,7 @@ BAD = [  # where, what, and a part of the complaint
      "a function of more than 70 lines: X()"),
     ("lib/verbs/x.cpp", HEAD + 'void f() { std::printf("x"); }\n', "prints"),
     ("include/lend/base/x.hpp", HPP + "auto& o = std::cout;\n", "prints"),
+    ("lib/soft/x.cpp", HEAD + 'auto* a = ::secure_getenv("LEND_X");\n', "calls getenv"),
     ("lib/channel/x.hpp", HPP + "int r = ibv_post_send(a, b, c);\n", "calls ibv_post_send"),
     ("lib/soft/x.hpp", HPP + "int r = ibv_post_recv(a, b, c);\n", "calls ibv_post_recv"),
     ("lib/verbs/queue_pair.cpp", HEAD + "int r = ibv_poll_cq(a, 1, c);\n", "calls ibv_poll_cq"),

@@ -131,6 +131,8 @@ def check(path, text, tree):
         printed = re.findall(r"\b(?:f?printf|f?puts)\s*\(|\bstd::(?:cout|cerr)\b", code)
         for word in printed if room not in ("run", "tools") else []:  # programs
             yield f"prints ({word}): the library never does"
+    if ours and path != "lib/base/environment.hpp" and re.search(r"\b(?:secure_)?getenv\s*\(", code):
+        yield "calls getenv: lib/base/environment.hpp has the rule for programs with AT_SECURE"
     for verb, caller in CALLERS.items():
         if ours and path != caller and re.search(rf"\b{verb}\s*\(", code):
             yield f"calls {verb}: only {caller} does"

@@ -35,6 +35,9 @@ struct LEND_EXPORT Seat {
   ///          unsupported       a launcher to be asked by PMI, and a program that has MPI, which
   ///                            asks it, too: use `group/mpi.hpp`, or set LEND_DESK. An MPI that is
   ///                            linked statically is not seen.
+  ///          denied            a launcher left something, and this program has privileges that its
+  ///                            user lacks (AT_SECURE: set-user-ID, file capabilities): no
+  ///                            environment counts for it.
   ///          denied, system_failed  the file of the secret: others may read it, or this process
   ///                            may not.
   /// Threads: as getenv(3).

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Opening and closing the soft device.
+#include <base/environment.hpp>
 #include <soft/device/device.hpp>
 
 #include <soft/device/exported_calls.hpp>
@@ -82,9 +83,10 @@ void fill_entries(Context& context) noexcept {
 
 /// Programs that are not to be changed have their faults from the environment. 0, or errno.
 int plan_from_environment(Context& context) noexcept try {
-  char const* const text = ::secure_getenv("LEND_SOFT_FAULTS");
-  if (text == nullptr) return 0;
-  auto const plan = FaultPlan::parse(text);
+  auto const wish = base::variable("LEND_SOFT_FAULTS");
+  if (wish.is_refused) return fail(EACCES, "%s %s", wish.name, base::refused_because);
+  if (wish.text.empty()) return 0;
+  auto const plan = FaultPlan::parse(wish.text);
   if (!plan) return fail(EINVAL, "LEND_SOFT_FAULTS: %s", plan.error().message().c_str());
   context.faults.plan(plan.value().faults());
   return 0;

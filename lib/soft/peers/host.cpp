@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Probes of host and process, each asked once.
+#include <base/environment.hpp>
 #include <soft/peers/host.hpp>
 
 #include <soft/peers/slot.hpp>
@@ -12,7 +13,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <new>
@@ -39,9 +39,9 @@ class Hash {
 };
 
 CrossMemory probe_cross_memory() noexcept {
-  if (char const* const wish = ::secure_getenv("LEND_SOFT_CMA");
-      wish != nullptr && std::strcmp(wish, "never") == 0)
-    return {false, "LEND_SOFT_CMA=never forbids it"};
+  auto const wish = base::variable("LEND_SOFT_CMA");
+  if (wish.is_refused) return {false, "LEND_SOFT_CMA is set, and AT_SECURE refuses it"};
+  if (wish.text == "never") return {false, "LEND_SOFT_CMA=never forbids it"};
   // Under Yama scope 1 only a declared tracer may attach. Declared by each process for itself: a
   // forked child has not inherited it. Source: prctl(2), PR_SET_PTRACER.
   (void)::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);

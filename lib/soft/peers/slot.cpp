@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Slot files: claiming, reading, removing.
+#include <base/environment.hpp>
 #include <soft/peers/slot.hpp>
 
 #include <soft/platform/clock.hpp>
@@ -17,7 +18,6 @@
 #include <cerrno>
 #include <climits>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
 
@@ -203,8 +203,10 @@ bool visit_slots(Listing const& listing, TrySlot&& try_slot) noexcept {
 }  // namespace
 
 int RendezvousDirectory::choose() noexcept {
-  char const* const chosen = ::secure_getenv("LEND_SOFT_DIRECTORY");
-  if (chosen == nullptr || *chosen == '\0') {
+  auto const wish = base::variable("LEND_SOFT_DIRECTORY");
+  if (wish.is_refused) return fail(EACCES, "%s %s", wish.name, base::refused_because);
+  char const* const chosen = wish.text.data();
+  if (wish.text.empty()) {
     std::snprintf(path_, sizeof path_, "/dev/shm/lend.%u", static_cast<unsigned>(::geteuid()));
     return 0;
   }
