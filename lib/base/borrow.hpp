@@ -125,6 +125,7 @@ class BorrowLedger {
   // Where the next loan probably goes, while sorted: above the last one made of its kind; or above
   // the place left last, where a loan was returned, or the one made last before another was made
   // further off. Otherwise &ends_, as in each empty ring.
+  static_assert(static_cast<int>(LoanKind::shared) + static_cast<int>(LoanKind::exclusive) == 1);
   Loan* last_made_[2] = {&ends_, &ends_};
   Loan* left_last_ = &ends_;
 };

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <tuple>
 
 namespace lend::channel {
 
@@ -46,6 +47,7 @@ class Observation {
   /// The device took the request, whose slot has its operation and bytes.
   template <Operation operation>
   [[gnu::always_inline]] void post(Slot& slot) noexcept {
+    static_assert(static_cast<std::size_t>(operation) < std::tuple_size_v<decltype(Hooks::post)>);
     if (is_on()) [[unlikely]]
       hooks_->post[static_cast<std::size_t>(operation)](*observer_, slot);
   }

@@ -2,8 +2,6 @@
 // What ranks compare: hashes of calls and of lists of ranks. Any thread.
 #include <group/call.hpp>
 
-#include <array>
-
 namespace lend::group {
 
 namespace {
@@ -24,11 +22,18 @@ class Hash {
 }  // namespace
 
 std::string_view name_of(Collective collective) noexcept {
-  constexpr std::array<std::string_view, 9> names{"barrier", "broadcast", "gather",
-                                                  "scatter", "allgather", "all_to_all",
-                                                  "reduce",  "allreduce", "reduce_scatter"};
-  auto const index = static_cast<std::size_t>(collective);
-  return index < names.size() ? names[index] : "unknown call";
+  switch (collective) {
+    case Collective::barrier: return "barrier";
+    case Collective::broadcast: return "broadcast";
+    case Collective::gather: return "gather";
+    case Collective::scatter: return "scatter";
+    case Collective::allgather: return "allgather";
+    case Collective::all_to_all: return "all_to_all";
+    case Collective::reduce: return "reduce";
+    case Collective::allreduce: return "allreduce";
+    case Collective::reduce_scatter: return "reduce_scatter";
+  }
+  return "unknown call";
 }
 
 std::string text_of(Collective collective, std::uint64_t bytes) {

@@ -105,6 +105,7 @@ class SodiumSealing final : public Sealing {
   }
   [[nodiscard]] std::size_t theirs() const noexcept { return 1 - static_cast<std::size_t>(ours_); }
 
+  static_assert(static_cast<int>(Side::connecting) + static_cast<int>(Side::listening) == 1);
   Side ours_;
   std::array<Key, 2> proofs_{};  // by side
   std::array<Direction, 2> directions_{};

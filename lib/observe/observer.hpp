@@ -40,6 +40,7 @@ class Observer {
     return recorder_ && recorder_->is_of_this_process() ? &*recorder_ : nullptr;
   }
 
+  /// Not of Operation::lend and Operation::recall, which markers have.
   [[nodiscard]] OperationMetrics& of(Operation operation) noexcept {
     return metrics.operations[static_cast<std::size_t>(operation)];
   }

@@ -40,6 +40,8 @@ Result<void> wait_for_change(Waited const& waited, Deadline deadline) noexcept {
       channel::WaitPlan::for_this_process(Wait::adaptive),
       channel::WaitPlan::for_this_process(Wait::event),
   };
+  static_assert(static_cast<int>(Wait::spin) == 0 && static_cast<int>(Wait::adaptive) == 1 &&
+                static_cast<int>(Wait::event) == 2);
   TransportSleeper sleeper{waited};
   channel::Waiter waiter{plans[static_cast<std::size_t>(waited.how)], sleeper};
   for (;;) {

@@ -11,7 +11,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 
 namespace lend {
@@ -36,13 +35,25 @@ bool watches(int epoll, int descriptor) noexcept {
 }  // namespace
 
 std::string_view name_of(DeviceEvent::Kind kind) noexcept {
-  constexpr std::array<std::string_view, 15> names{
-      "queue pair failed",    "request refused", "access refused", "completion queue failed",
-      "receive queue failed", "receives low",    "last receive",   "established",
-      "sends drained",        "port active",     "port down",      "addresses changed",
-      "device failed",        "other",           "missed"};
-  auto const at = static_cast<std::size_t>(kind);
-  return at < names.size() ? names[at] : "unknown";
+  using Kind = DeviceEvent::Kind;
+  switch (kind) {
+    case Kind::queue_pair_failed: return "queue pair failed";
+    case Kind::request_refused: return "request refused";
+    case Kind::access_refused: return "access refused";
+    case Kind::completion_queue_failed: return "completion queue failed";
+    case Kind::receive_queue_failed: return "receive queue failed";
+    case Kind::receives_low: return "receives low";
+    case Kind::last_receive: return "last receive";
+    case Kind::established: return "established";
+    case Kind::sends_drained: return "sends drained";
+    case Kind::port_active: return "port active";
+    case Kind::port_down: return "port down";
+    case Kind::addresses_changed: return "addresses changed";
+    case Kind::device_failed: return "device failed";
+    case Kind::other: return "other";
+    case Kind::missed: return "missed";
+  }
+  return "unknown";
 }
 
 Result<DeviceEvents> DeviceEvents::of(Context const& context) {

@@ -4,6 +4,8 @@
 // to ERR; ibv_modify_qp(3).
 #include <verbs/transitions.hpp>
 
+#include <iterator>
+
 namespace lend::verbs {
 namespace {
 
@@ -100,6 +102,7 @@ std::optional<TransitionMasks> masks_of(ibv_qp_state from, ibv_qp_state to,
 
 char const* name_of(ibv_qp_state state) noexcept {
   constexpr char const* names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+  static_assert(IBV_QPS_RESET == 0 && std::size(names) == IBV_QPS_ERR + 1);
   return state >= IBV_QPS_RESET && state <= IBV_QPS_ERR ? names[state] : "an unknown state";
 }
 

@@ -72,6 +72,23 @@ TEST_CASE("metrics count operations, bytes and latencies of each way to post", "
   CHECK(ends.b.metrics()->of(Operation::send).posted == 0);
 }
 
+TEST_CASE("of each operation there are metrics, of loans to the peer only zeros", "[observe]") {
+  auto ends = two_ends(with_metrics());
+  auto memory = must(ends.domain.allocate(64));
+  PollingScope scope{ends.b};
+  static_cast<void>(must(scope.post_receive(memory.scatter(32, 32))));
+  must(ends.a.send(memory.gather(0, 8)));
+  must(scope.finish());
+
+  ChannelMetrics const copy = *ends.a.metrics();
+  CHECK(copy.of(Operation::send).posted == 1);
+  for (auto const operation : {Operation::lend, Operation::recall}) {
+    CHECK(copy.of(operation).posted == 0);
+    CHECK(copy.of(operation).bytes == 0);
+    CHECK(copy.of(operation).latency.count() == 0);
+  }
+}
+
 TEST_CASE("what fails, what is flushed and what is refused are told apart", "[observe]") {
   auto ends = two_ends(with_metrics());
   auto memory = must(ends.domain.allocate(4096));

@@ -39,7 +39,7 @@ struct PeerLoanMetrics {
 /// Not counted: requests that the device refused, keep-alives. A message that came to a
 /// ReceivePool counts as a posted and completed receive of the channel, without latency.
 struct ChannelMetrics {
-  std::array<OperationMetrics, 5> operations{};  ///< by Operation
+  std::array<OperationMetrics, 5> operations{};  ///< by Operation; of() has the others, too
   std::uint32_t sends_outstanding_max = 0;       ///< in the send queue, of any operation
   std::uint32_t receives_outstanding_max = 0;    ///< in the receive queue
   std::uint64_t room_waits = 0;                  ///< posts that found no room and waited for it
@@ -53,9 +53,14 @@ struct ChannelMetrics {
   /// Why the channel records nothing, or no more, although it was asked to.
   std::optional<Error> recording_failure{};
 
+  /// Of Operation::lend and Operation::recall nothing but zeros: peer_loans counts them.
   [[nodiscard]] OperationMetrics const& of(Operation operation) const noexcept {
-    return operations[static_cast<std::size_t>(operation)];
+    static constexpr OperationMetrics uncounted{};
+    auto const at = static_cast<std::size_t>(operation);
+    return at < operations.size() ? operations[at] : uncounted;
   }
+  static_assert(static_cast<std::size_t>(Operation::lend) == 5 &&
+                static_cast<std::size_t>(Operation::recall) == 6);
 };
 
 }  // namespace lend

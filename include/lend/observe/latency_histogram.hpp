@@ -22,7 +22,8 @@ class LEND_EXPORT LatencyHistogram {
   static constexpr std::size_t bucket_count = 64 * buckets_an_octave;
 
   /// A channel's histogram counts ticks of its clock.
-  explicit LatencyHistogram(double nanoseconds_a_unit = 1) noexcept : unit_{nanoseconds_a_unit} {}
+  explicit constexpr LatencyHistogram(double nanoseconds_a_unit = 1) noexcept
+      : unit_{nanoseconds_a_unit} {}
 
   /// Units:   those of the constructor. 0 counts as 1, and what is above INT64_MAX as 2^64 less it:
   ///          two clocks may differ, and the first was ahead by that.

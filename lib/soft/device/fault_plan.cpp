@@ -20,13 +20,25 @@ namespace {
 
 using Kind = PlannedFault::Kind;
 
-// In the order of Kind.
-constexpr std::array<std::string_view, 9> names{"drop",    "delay",      "rnr",
-                                                "flush",   "peer-death", "queue-error",
-                                                "control", "port-down",  "port-up"};
+constexpr std::size_t kinds = static_cast<std::size_t>(Kind::port_up) + 1;
 // The first of them, which FaultPlan::random() draws: with a port that is down no connection is
 // made again.
 constexpr std::size_t drawn_kinds = 7;
+
+constexpr std::string_view name_of(Kind kind) noexcept {
+  switch (kind) {
+    case Kind::drop: return "drop";
+    case Kind::delay: return "delay";
+    case Kind::receiver_not_ready: return "rnr";
+    case Kind::flush: return "flush";
+    case Kind::peer_death: return "peer-death";
+    case Kind::queue_error: return "queue-error";
+    case Kind::control_call: return "control";
+    case Kind::port_down: return "port-down";
+    case Kind::port_up: return "port-up";
+  }
+  return "unknown";
+}
 
 constexpr bool has_amount(Kind kind) {
   return kind == Kind::drop || kind == Kind::delay || kind == Kind::receiver_not_ready ||
@@ -55,7 +67,7 @@ std::optional<std::uint64_t> number(std::string_view text) {
 }
 
 std::string text_of(PlannedFault const& fault) {
-  std::string text{names[static_cast<std::size_t>(fault.kind)]};
+  std::string text{name_of(fault.kind)};
   (text += '@') += std::to_string(fault.at);
   if (!has_amount(fault.kind)) return text;
   // Of a delay, a sign that should not be there shows.
@@ -89,9 +101,9 @@ std::optional<PlannedFault> parse_one(std::string_view word) {
   auto const rest = word.substr(at + 1);
   auto const colon = rest.find(':');
   auto const when = number(rest.substr(0, colon));
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (word.substr(0, at) != names[i] || !when) continue;
+  for (std::size_t i = 0; i < kinds; ++i) {
     auto const kind = static_cast<Kind>(i);
+    if (word.substr(0, at) != name_of(kind) || !when) continue;
     if (colon == std::string_view::npos) {
       // A drop or a refusal is one, unless it says more; a delay and an error say how much.
       if (kind == Kind::delay || kind == Kind::control_call) return std::nullopt;
