@@ -31,7 +31,7 @@ lend::Result<void> Caller::wait() {
     auto changed = wait_for_change(transport_, soonest());
     // What came before a loss is received before its error.
     if (changed || changed.error() != lend::Errc::timed_out) {
-      LEND_TRYV(receive());
+      LEND_TRYV(lend::without_value(receive()));
       return changed;
     }
   }

@@ -26,7 +26,7 @@ Result<bool> Channel::poll() noexcept {
 }
 
 Result<bool> Channel::arm() noexcept {
-  LEND_TRYV(descriptor());
+  LEND_TRYV(without_value(descriptor()));
   ChannelState& state = ChannelState::of(*this);
   ChannelState::Use const use{state};
   if (state.has_news) return false;

@@ -131,7 +131,7 @@ Result<NewPeerLoan> lend_to_peer(ChannelState& channel, ScopeRecord& scope, Gath
 Result<bool> is_over(ChannelState& channel, PeerLoanId id) noexcept {
   if (channel.peer_loans == nullptr || channel.peer_loans->find(id) == nullptr) return true;
   if (Error const* const kept = channel.connection.kept()) return *kept;
-  LEND_TRYV(channel.poll());
+  LEND_TRYV(without_value(channel.poll()));
   PeerLoans::Entry* const entry = channel.peer_loans->find(id);
   if (entry == nullptr) return true;
   // A recall that was given up may have come to its end since.

@@ -58,7 +58,7 @@ Result<std::shared_ptr<SetState>> SetState::create(Context const& context, Wait 
   std::shared_ptr<SetState> set{new SetState{context, how}};
   LEND_TRYV(set->open_descriptors());
   // Its queues are made with its channels. Then a pool may have posted what no channel can use.
-  LEND_TRYV(CompletionChannel::create(context));
+  LEND_TRYV(without_value(CompletionChannel::create(context)));
   return set;
 } catch (std::bad_alloc const&) {
   return Errc::exhausted;

@@ -83,12 +83,12 @@ Result<void> Link::greet() noexcept {
   if (failure() != nullptr) return *failure();
   if (oldest_ != 0) {  // something has come
     if (greetings_.is_awaited()) {
-      LEND_TRYV(post({.kind = Note::Kind::credit}, {}));
+      LEND_TRYV(without_value(post({.kind = Note::Kind::credit}, {})));
     }
     greetings_.note_arrival();
     has_met_ = true;
   } else if (greetings_.is_due()) {
-    LEND_TRYV(post({.kind = Note::Kind::credit}, {}));
+    LEND_TRYV(without_value(post({.kind = Note::Kind::credit}, {})));
     greetings_.note_sent();
   }
   return success();
@@ -98,7 +98,7 @@ Result<void> Link::take_arrivals() noexcept {
   if (!channel_) return success();  // the peer may have greeted, but this rank gave up before
   auto const received = take_received();
   // Last, and in any case: what was written before a message came, or before the link broke.
-  LEND_TRYV(take_written());
+  LEND_TRYV(without_value(take_written()));
   LEND_TRYV(received);
   // There may be room now.
   return tell_freed();
@@ -213,7 +213,7 @@ Result<bool> Link::post(Note note, std::span<std::byte const> bytes) noexcept {
   told_ = freed_;
   // While the message goes, what the next ones need.
   LEND_TRYV(post_released());
-  LEND_TRYV(free_send_slot());
+  LEND_TRYV(without_value(free_send_slot()));
   return true;
 }
 

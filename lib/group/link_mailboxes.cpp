@@ -58,12 +58,12 @@ Result<void> Link::tell_freed() noexcept {
   // A part that goes the other way tells it, too. Without room it goes once there is some.
   if (freed_ - told_ < options_.window / 2 || has_ended_ || is_over()) return success();
   if (their_slots_ == 0) {
-    LEND_TRYV(post({.kind = Note::Kind::credit}, {}));
+    LEND_TRYV(without_value(post({.kind = Note::Kind::credit}, {})));
     return success();
   }
   auto const word = Mailbox::word_of(freed_);
   std::memcpy(place_ + written_at(), &word, sizeof word);
-  LEND_TRYV(write_to_mailbox(sizeof word, 0));
+  LEND_TRYV(without_value(write_to_mailbox(sizeof word, 0)));
   return success();
 }
 

@@ -103,7 +103,7 @@ Result<void> GroupState::take_connections(GroupConnector::Links& making,
 
 /// When the next greeting is due; nothing: all ranks have met.
 Result<std::optional<Deadline>> GroupState::greet_peers() {
-  LEND_TRYV(set_.poll(ready_));
+  LEND_TRYV(without_value(set_.poll(ready_)));
   std::optional<Deadline> next;
   for (auto const rank : linked_) {
     auto& link = *links_[rank];

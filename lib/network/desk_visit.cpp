@@ -70,7 +70,7 @@ Result<void> DeskVisit::sit_again() {
     // No desk yet, or one that is full or between two meetings: the next attempt may succeed.
     if (sat.error() != Errc::peer_lost) return sat.error();
     awaited_ = sat.error().message();
-    LEND_TRYV(wait_for({}, sooner(deadline_, within(back_off()))));
+    LEND_TRYV(without_value(wait_for({}, sooner(deadline_, within(back_off())))));
     if (deadline_.has_passed()) return gave_up();
   }
 }
@@ -189,7 +189,7 @@ Result<void> DeskVisit::sleep_on(std::span<int const> descriptors, Deadline dead
   std::vector<pollfd> polled{{socket_.fd.get(), POLLIN, 0},
                              {desk_ ? desk_->descriptor() : -1, POLLIN, 0}};
   for (int const descriptor : descriptors) polled.push_back({descriptor, POLLIN, 0});
-  LEND_TRYV(wait_for(polled, deadline));
+  LEND_TRYV(without_value(wait_for(polled, deadline)));
   if (polled[1].revents != 0) {
     LEND_TRYV(desk_->serve());
   }

@@ -195,8 +195,8 @@ Result<Seat> seat_by(Launcher const& launcher) {
 Result<Seat> Seat::from_environment() {
   LEND_TRY(launcher, network::starter_of(own_value, network::environments_of_ancestors));
   if (launcher != nullptr) {
-    LEND_TRYV(base::text_of_variable(launcher->rank));
-    LEND_TRYV(base::text_of_variable(launcher->size));
+    LEND_TRYV(without_value(base::text_of_variable(launcher->rank)));
+    LEND_TRYV(without_value(base::text_of_variable(launcher->size)));
     return seat_by(*launcher);
   }
   std::string const by_srun =

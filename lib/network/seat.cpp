@@ -29,7 +29,7 @@ Result<void> check(Seat const& seat) {
                       "\" is rank 0's: no other process can serve it");
   }
   if (is_local_address(seat.desk)) {
-    LEND_TRYV(parse_local_address(seat.desk));
+    LEND_TRYV(without_value(parse_local_address(seat.desk)));
     return success();
   }
   LEND_TRY(parsed, parse_address(seat.desk));

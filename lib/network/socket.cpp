@@ -239,7 +239,7 @@ Result<bool> wait_for(std::span<pollfd> descriptors, Deadline deadline) {
 Result<void> sleep_on(std::span<int const> descriptors, Deadline deadline) {
   std::vector<pollfd> polled;
   for (int const descriptor : descriptors) polled.push_back({descriptor, POLLIN, 0});
-  LEND_TRYV(wait_for(polled, deadline));
+  LEND_TRYV(without_value(wait_for(polled, deadline)));
   return success();
 }
 
@@ -307,7 +307,7 @@ Result<std::vector<SocketAddress>> find_candidates(std::string const& name, Look
     bool const is_first = pause == look_up_shortest;
     if (found || found.error() != Errc::not_found || (is_first && deadline.has_passed()))
       return found;
-    LEND_TRYV(wait_for({}, sooner(deadline, within(pause))));
+    LEND_TRYV(without_value(wait_for({}, sooner(deadline, within(pause)))));
     if (deadline.has_passed())
       return base::gave_up(deadline, name + " was not known", " (" + found.error().message() + ")");
   }
@@ -336,7 +336,7 @@ Result<Socket> connect_with_retry(std::string const& name, LookUp const& look_up
     }
     if (!unknown.empty()) refusals += (refusals.empty() ? "" : "; ") + unknown;
     auto const next = candidates.empty() ? until(look_up_at) : within(back_off);
-    LEND_TRYV(wait_for({}, sooner(deadline, next)));
+    LEND_TRYV(without_value(wait_for({}, sooner(deadline, next))));
     if (deadline.has_passed())
       return base::gave_up(deadline, "no peer listened at " + name,
                            " (" + refusals + "); start the listening side or wait longer");

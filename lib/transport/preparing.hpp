@@ -33,7 +33,7 @@ class Preparing {
     return receives_.channel.take_queue_pair();
   }
   [[nodiscard]] Result<void> check(std::span<std::byte const> theirs) const {
-    LEND_TRYV(accept_terms(theirs, ours_));
+    LEND_TRYV(without_value(accept_terms(theirs, ours_)));
     return success();
   }
 

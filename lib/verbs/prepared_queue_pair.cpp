@@ -239,7 +239,7 @@ Result<AnyPreparedQueuePair::Handle> AnyPreparedQueuePair::connect_to(Endpoint c
                      "CmListener, or an InfiniBand or RoCE device"};
   LEND_TRYV(verbs::check_fit(handle->local, peer));
   // A port that went down would still take the queue pair to RTS, and nothing would arrive.
-  LEND_TRYV(verbs::usable_port(*handle->domain->context));
+  LEND_TRYV(without_value(verbs::usable_port(*handle->domain->context)));
   handle->peer = peer;
   LEND_TRYV(verbs::bring_up(*handle));
   return std::move(handle);
@@ -247,7 +247,7 @@ Result<AnyPreparedQueuePair::Handle> AnyPreparedQueuePair::connect_to(Endpoint c
 
 Result<AnyPreparedQueuePair::Handle> AnyPreparedQueuePair::activate_it() {
   LEND_TRY(handle, consume());
-  LEND_TRYV(verbs::usable_port(*handle->domain->context));
+  LEND_TRYV(without_value(verbs::usable_port(*handle->domain->context)));
   LEND_TRYV(verbs::activate(*handle));
   return std::move(handle);
 }

@@ -28,8 +28,29 @@ Result<int> half(int value) {
 }
 
 Result<void> must_be_even(int value) {
-  LEND_TRYV(half(value));
+  LEND_TRYV(without_value(half(value)));
   return success();
+}
+
+/// Each LEND_TRYV() is a whole statement.
+Result<std::string> told_apart(bool is_first, int value) {
+  if (is_first)
+    LEND_TRYV(must_be_even(value));
+  else
+    LEND_TRYV(must_be_even(value + 1));
+  for (int i = 0; i < value; i += 2) LEND_TRYV(must_be_even(i));
+  if (is_first)
+    if (value > 2)
+      LEND_TRYV([&]() -> Result<void> {
+        if (value > 4)
+          LEND_TRYV([&]() -> Result<void> {
+            LEND_TRY(halved, half(value));
+            LEND_TRYV(must_be_even(halved));
+            return success();
+          }());
+        return success();
+      }());
+  return std::string{is_first ? "first" : "second"};
 }
 
 Result<int> eighth(int value) {
@@ -67,6 +88,15 @@ TEST_CASE("LEND_TRY returns the first error with its story", "[base]") {
 TEST_CASE("LEND_TRYV passes success and returns an error", "[base]") {
   CHECK(must_be_even(2).has_value());
   CHECK(must_be_even(3).error() == Errc::invalid_argument);
+}
+
+TEST_CASE("LEND_TRYV is one statement, in branches, loops and closures within it", "[base]") {
+  CHECK(told_apart(true, 2).value() == "first");
+  CHECK(told_apart(true, 3).error().message() == "3 is odd");
+  CHECK(told_apart(false, 3).value() == "second");
+  CHECK(told_apart(false, 2).error().message() == "3 is odd");
+  CHECK(told_apart(true, 8).value() == "first");
+  CHECK(told_apart(true, 6).error().message() == "3 is odd");
 }
 
 TEST_CASE("LEND_TRY carries what can only be moved", "[base]") {

@@ -157,7 +157,7 @@ Result<void> run(Measurement const& asked) {
       asked.run(std::as_writable_bytes(std::span{&latency, 1}), [&](End& end) -> Result<void> {
         auto warm_up = asked;
         warm_up.count = asked.count / 10 + 1;
-        LEND_TRYV(measure(end, warm_up));
+        LEND_TRYV(lend::without_value(measure(end, warm_up)));
         LEND_TRY(measured, measure(end, asked));
         latency = summary_of(measured);
         return success();

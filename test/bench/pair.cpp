@@ -75,7 +75,7 @@ Result<void> run_end(bool near, PairOptions const& options, int socket,
   LEND_TRY(remote, RemoteRegion::decode(theirs));
   bool const one_core = cpu >= 0 && cpus[0] == cpus[1];
   auto const meet = [socket]() -> Result<void> {
-    LEND_TRYV(trade(socket, std::array{std::byte{1}}));
+    LEND_TRYV(lend::without_value(trade(socket, std::array{std::byte{1}})));
     return success();
   };
   End end{{near, one_core, std::move(memory), std::move(exposed), std::move(channel), remote, meet},

@@ -214,7 +214,7 @@ Result<double> serve(std::vector<int> const& sockets, std::size_t each, std::siz
   std::size_t left = count * rounds;
   auto const started = Clock::now();
   while (left > 0) {
-    LEND_TRYV(set.wait(room, within(patience)));
+    LEND_TRYV(lend::without_value(set.wait(room, within(patience))));
     while (auto const came = pool.next()) {
       LEND_TRY(on, scope.on(channels[came->tag()]));
       LEND_TRYV(on->post_send(came->gather()));

@@ -126,7 +126,7 @@ class Streams final : public Ends {
       : one_{std::move(ends.first)}, other_{std::move(ends.second)} {}
   Result<void> send(std::uint64_t count) noexcept override {
     for (; count > 0; --count) {
-      LEND_TRYV(one_.write(out_));
+      LEND_TRYV(lend::without_value(one_.write(out_)));
     }
     return success();
   }

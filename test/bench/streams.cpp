@@ -90,7 +90,7 @@ Result<double> rate(End const& end, Stream& stream, StreamRun const& asked, std:
 template <class Stream>
 Result<double> measure(End const& end, Stream stream, StreamRun const& asked) {
   auto const run = asked.what == "latency" ? rounds<Stream> : rate<Stream>;
-  LEND_TRYV(run(end, stream, asked, asked.count / 10 + 1));
+  LEND_TRYV(lend::without_value(run(end, stream, asked, asked.count / 10 + 1)));
   LEND_TRY(figure, run(end, stream, asked, asked.count));
   LEND_TRYV(stream.finish());
   return figure;

@@ -165,7 +165,7 @@ lend::Result<void> serve_by_a_pool(lend::ProtectionDomain const& domain) {
   // end of excerpt
   static_cast<void>(ready);
   LEND_TRYV(scope.finish());
-  LEND_TRYV(set.poll(room));  // the echo has come, to a piece of its own
+  LEND_TRYV(lend::without_value(set.poll(room)));  // the echo has come, to a piece of its own
   return pool.posted() == 7 ? lend::Result<void>{lend::success()} : lend::Errc::unsupported;
 }
 

@@ -7,9 +7,9 @@
 #include <lend/base/stop.hpp>
 
 #include <boost/outcome/basic_result.hpp>
-#include <boost/outcome/try.hpp>
 
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace lend {
@@ -53,17 +53,43 @@ template <class R>
   return std::forward<R>(result).assume_value();
 }
 
+/// The result without its value, for LEND_TRYV() where the value is not wanted.
+template <class R>
+[[nodiscard]] constexpr auto without_value(R&& result) noexcept
+    -> outcome::basic_result<void, typename std::remove_cvref_t<R>::error_type, StopOnWrongAccess> {
+  if (result.has_value()) return outcome::success();
+  return std::forward<R>(result).as_failure();
+}
+
+/// Whether LEND_TRYV() may drop a T: nothing, or a receipt, such as the handle of work that ends
+/// with its scope. A program may say so of types of its own.
+template <class T>
+inline constexpr bool may_be_dropped = std::is_void_v<T>;
+
+/// For LEND_TRYV(): whether no value is lost, also because the result has a name of its own.
+template <class R>
+inline constexpr bool is_kept =
+    std::is_lvalue_reference_v<R> || may_be_dropped<typename std::remove_cvref_t<R>::value_type>;
+
 }  // namespace lend
 
-/// LEND_TRY(name, expression): declares `name` from the value, or returns the error.
-/// LEND_TRYV(expression): the same without a value. Each is several statements: use braces around
-/// it as the body of an `if` or a loop. Do not nest one in the expression of another, for instance
-/// in a closure there: name its result first.
+/// LEND_TRY(name, expression): declares `name` from the value, or returns the error. It is several
+/// statements: as the body of an `if` or a loop it needs braces.
+/// LEND_TRYV(expression): one statement, which returns the error if there is one. It refuses a
+/// value that would be lost, as the sum of Team::allreduce(), unless lend::may_be_dropped or
+/// lend::without_value().
 #define LEND_TRY(name, ...) LEND_TRY_BY(LEND_UNIQUE(lend_tried_, __COUNTER__), name, __VA_ARGS__)
-#define LEND_TRYV(...) BOOST_OUTCOME_TRYV(__VA_ARGS__)
+#define LEND_TRYV(...) LEND_TRYV_BY(LEND_UNIQUE(lend_tried_, __COUNTER__), __VA_ARGS__)
 
-// What LEND_TRY() stands for: Boost's macro, but for value_within(), which tells clang that the
-// value is in a local.
+// What they stand for. value_within() tells clang that the value is in a local.
+#define LEND_TRYV_BY(result, ...)                                                      \
+  do {                                                                                 \
+    auto&& result = (__VA_ARGS__);                                                     \
+    static_assert(::lend::is_kept<decltype(result)>,                                   \
+                  "LEND_TRYV() would drop the value: use LEND_TRY(name, expression)"); \
+    if (!result.has_value()) [[unlikely]]                                              \
+      return static_cast<decltype(result)&&>(result).as_failure();                     \
+  } while (false)
 #define LEND_TRY_BY(result, name, ...)                           \
   auto&& result = (__VA_ARGS__);                                 \
   if (!result.has_value()) [[unlikely]]                          \

@@ -208,4 +208,10 @@ class DatagramScope : private PollingScope {
   using PollingScope::end;
 };
 
+// As PendingWork.
+template <>
+inline constexpr bool may_be_dropped<ReceivedDatagram> = true;
+template <>
+inline constexpr bool may_be_dropped<PendingDatagram> = true;
+
 }  // namespace lend

@@ -73,4 +73,8 @@ class [[nodiscard]] LEND_EXPORT PeerLoan {
   RemoteRegion remote_;
 };
 
+// A loan without its handle ends with its scope.
+template <>
+inline constexpr bool may_be_dropped<PeerLoan> = true;
+
 }  // namespace lend

@@ -224,4 +224,10 @@ class [[nodiscard]] LEND_EXPORT PendingWork {
   };
 };
 
+// Work without its handle ends with its scope.
+template <>
+inline constexpr bool may_be_dropped<WorkSuccess> = true;
+template <>
+inline constexpr bool may_be_dropped<PendingWork> = true;
+
 }  // namespace lend

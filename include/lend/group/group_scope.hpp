@@ -167,4 +167,8 @@ class LEND_EXPORT GroupScope {
   bool has_ended_ = false;
 };
 
+// A collective without its handle ends with its scope.
+template <>
+inline constexpr bool may_be_dropped<PendingCollective> = true;
+
 }  // namespace lend
