@@ -3,6 +3,9 @@
 // is. Method: requests and responses between coroutines.
 #include <lend/asio/beast.hpp>
 
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/role.hpp>
 #include <boost/beast/core/stream_traits.hpp>
@@ -11,6 +14,7 @@
 #include <boost/asio/ssl.hpp>
 #endif
 
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -133,3 +137,53 @@ TEST_CASE("TLS stands on a stream, and HTTP on that", "[asio]") {
   run(io);
 }
 #endif
+
+TEST_CASE("of no bytes a read and a write succeed at once, also beside one that waits", "[asio]") {
+  // A TCP socket's rules, which layered streams rely on: a socket is held to the same.
+  auto const holds_of = [](net::io_context& io, auto& a, auto& b) {
+    std::array<char, 8> room{};
+    std::array const nothing{net::mutable_buffer{}, net::mutable_buffer{room.data(), 0}};
+    Ending waiting, read, written;
+    a.async_read_some(net::buffer(room), waiting.note());
+    a.async_read_some(net::buffer(room, 0), read.note());
+    CHECK(read.calls == 0);
+    a.async_write_some(nothing, written.note());
+    while (read.calls == 0 || written.calls == 0) REQUIRE(io.run_one_for(patience) == 1);
+    CHECK_FALSE(read.code);
+    CHECK_FALSE(written.code);
+    CHECK(waiting.calls == 0);
+
+    error_code code = net::error::eof;
+    CHECK(a.read_some(nothing, code) == 0);
+    CHECK_FALSE(code);
+    CHECK(a.write_some(net::buffer(room, 0), code) == 0);
+    CHECK_FALSE(code);
+
+    Ending of_all;
+    net::async_write(a, nothing, of_all.note());
+    net::async_read(a, net::buffer(room, 0), of_all.note());
+    CHECK(b.write_some(net::buffer("x", 1)) == 1);
+    run(io);
+    CHECK_FALSE(of_all.code);
+    CHECK(waiting.bytes == 1);
+    a.shutdown(net::socket_base::shutdown_receive);
+    CHECK(a.read_some(nothing, code) == 0);
+    CHECK_FALSE(code);
+    a.close();
+    CHECK(a.read_some(nothing, code) == 0);
+    CHECK(code == net::error::bad_descriptor);
+  };
+  net::io_context io;
+  SECTION("of a stream") {
+    auto [a, b] = stream_pair(io);
+    holds_of(io, a, b);
+  }
+  SECTION("of a socket") {
+    using Tcp = net::ip::tcp;
+    Tcp::acceptor acceptor{io, {net::ip::address_v4::loopback(), 0}};
+    Tcp::socket a{io}, b{io};
+    a.connect(acceptor.local_endpoint());
+    acceptor.accept(b);
+    holds_of(io, a, b);
+  }
+}

@@ -77,20 +77,6 @@ net::awaitable<void> expect(asio::stream& stream, std::string const& text) {
   CHECK(got == text);
 }
 
-/// What a read by a callback came to.
-struct Ending {
-  error_code code{};
-  std::size_t bytes = 0;
-  int calls = 0;
-  auto note() {
-    return [this](error_code what, std::size_t how_many) {
-      code = what;
-      bytes = how_many;
-      ++calls;
-    };
-  }
-};
-
 }  // namespace
 
 TEST_CASE("callbacks echo a stream that is larger than its window", "[asio]") {

@@ -55,6 +55,20 @@ inline StreamPair stream_pair(net::io_context& io, Means means = Means::memory) 
   return stream_pair(io, ends<SendReceive>(options, options));
 }
 
+/// What a read by a callback came to.
+struct Ending {
+  error_code code{};
+  std::size_t bytes = 0;
+  int calls = 0;
+  auto note() {
+    return [this](error_code what, std::size_t how_many) {
+      code = what;
+      bytes = how_many;
+      ++calls;
+    };
+  }
+};
+
 /// Runs until nothing is left to do; the test fails if that takes too long.
 inline void run(net::io_context& io) {
   io.restart();

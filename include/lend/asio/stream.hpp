@@ -74,7 +74,8 @@ class basic_stream {
   // ---- reading and writing ----
 
   /// Reads what has come, at least one byte. One read at a time; of a sequence of buffers it takes
-  /// the first 16 that are not empty.
+  /// the first 16 that are not empty. A read of no bytes succeeds at once, also beside one that
+  /// waits.
   /// Errors:  eof  the peer has finished; connection_reset  it is gone, and may have sent more;
   ///          timed_out, operation_aborted  nothing was read; bad_descriptor  closed;
   ///          already_started  another read waits; else category()'s, and last_error() says more.
@@ -87,7 +88,8 @@ class basic_stream {
   auto async_write_some(Buffers const& buffers, Token&& token = {}) {
     return begin<implementation::Direction::write>(buffers, token);
   }
-  /// These wait in the call. As long as an operation of this stream waits they are refused.
+  /// These wait in the call. As long as an operation of this stream waits they are refused, unless
+  /// they are of no bytes.
   /// Errors:  as async_read_some(), and already_started  an operation waits; nothing was done.
   template <class Buffers>
   std::size_t read_some(Buffers const& buffers, error_code& code) {

@@ -206,8 +206,8 @@ inline std::size_t StreamCore::run(Direction direction, Pieces const& pieces,
   {
     std::lock_guard const lock{mutex_};
     note_change();
-    last = has_operation() ? Try{Outcome{boost::asio::error::already_started}}
-                           : try_once(direction, pieces);
+    last = has_operation() && !pieces.is_empty() ? Try{Outcome{boost::asio::error::already_started}}
+                                                 : try_once(direction, pieces);
   }
   while (!last.outcome) {
     if (last.sleep)

@@ -151,6 +151,7 @@ class StreamCore final : public Keeper, public std::enable_shared_from_this<Stre
   mutable std::mutex mutex_{};
   boost::asio::any_io_executor turns_;  // never runs anything inline
   std::optional<ByteStream> stream_;    // none: closed
+  static_assert(static_cast<int>(Direction::read) + static_cast<int>(Direction::write) == 1);
   std::array<Kept, 2> operations_{};
   std::optional<Error> last_error_{};
   // Of a duplicate: the transport closes its own when the connection breaks. Open from the first
@@ -160,7 +161,7 @@ class StreamCore final : public Keeper, public std::enable_shared_from_this<Stre
   std::chrono::nanoseconds spin_for_;
   Clock::time_point changed_at_{};
   std::chrono::microseconds nap_{};
-  Clock::time_point expires_at_ = Clock::time_point::max();
+  Clock::time_point expires_at_ = (Clock::time_point::max)();
   Clock::time_point lingers_until_{};
   std::uint64_t sleep_ = 0;  // the number of this one, or of the last
   bool is_asleep_ = false, is_turning_ = false, is_lingering_ = false;
@@ -175,9 +176,11 @@ void StreamCore::start(Direction direction, Pieces const& pieces, Handler handle
   {
     std::lock_guard const lock{mutex_};
     auto& kept = operations_[index(direction)];
-    // One that was taken on another thread is in its room until it is destroyed.
+    // One of no bytes does not wait, and so is none too many. One that was taken on another thread
+    // is in its room until it is destroyed.
     bool const is_one_too_many =
-        kept.operation != nullptr || kept.room.is_used.load(std::memory_order_acquire);
+        !pieces.is_empty() &&
+        (kept.operation != nullptr || kept.room.is_used.load(std::memory_order_acquire));
     outcome =
         is_one_too_many ? Outcome{boost::asio::error::already_started} : attempt(direction, pieces);
     if (!outcome) {
