@@ -19,12 +19,11 @@ namespace {
 /// The entries of the completion queue that a channel with `options`, which become complete, needs.
 Result<std::uint32_t> completions_of(ProtectionDomain const& domain, ChannelOptions& options,
                                      bool has_pool) {
-  if (options.keep_alive != options.keep_alive.zero() &&
-      options.keep_alive < channel::keep_alive_shortest)
-    return Error{Errc::invalid_argument, "keep_alive is " +
-                                             std::to_string(options.keep_alive.count()) +
+  std::chrono::nanoseconds const off{0}, interval = options.keep_alive.value_or(off);
+  if (interval != off && interval < channel::keep_alive_shortest)
+    return Error{Errc::invalid_argument, "keep_alive is " + std::to_string(interval.count()) +
                                              " ns; it must be 1 ms or more, or 0 for off"};
-  options.queue_pair.probes = options.keep_alive == options.keep_alive.zero() ? 0 : 1;
+  options.queue_pair.probes = interval == off ? 0 : 1;
   auto const& depths = options.queue_pair;
   // Depths are checked before they are added, so that the sum cannot wrap.
   auto const context = domain.context();

@@ -32,8 +32,9 @@ ChannelState::ChannelState(ProtectionDomain const& domain, std::shared_ptr<Progr
                     : nullptr},
       watch{connection, in_flight, failures,
             // On iWARP a write completes once it is sent, which says nothing about the peer.
-            connection.raw().domain->context->is_iwarp() ? options.keep_alive.zero()
-                                                         : options.keep_alive,
+            connection.raw().domain->context->is_iwarp()
+                ? std::chrono::nanoseconds{0}
+                : options.keep_alive.value_or(std::chrono::nanoseconds{0}),
             of_pool != nullptr},
       progress{*progress_},
       pool{of_pool},

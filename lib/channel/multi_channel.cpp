@@ -89,6 +89,7 @@ Result<PreparedMultiChannel> PreparedMultiChannel::prepare(ProtectionDomain cons
   std::vector<PreparedChannel> channels;
   channels.reserve(count);
   options.wait_set = &set;
+  if (!options.keep_alive) options.keep_alive = std::chrono::seconds{1};
   for (std::uint32_t i = 0; i < count; ++i, ++options.tag) {
     LEND_TRY(prepared, prepare_channel(domain, options));
     channels.push_back(std::move(prepared));

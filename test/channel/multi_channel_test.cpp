@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: calls that concern many peers try every row, say what became of each, and cost a peer that
 // fails its own rows only. Method: a MultiChannel and its peers in one process, on one thread.
+#include <lend/soft/faults.hpp>
+
 #include "channel/peers.hpp"
 
 #include <algorithm>
@@ -320,4 +322,33 @@ TEST_CASE("prepared channels are connected to as many endpoints, in their order"
   for (Ready const& ready : must(set.poll(room))) is_told |= ready.tag == 12;
   CHECK(is_told);
   CHECK(far.size() == 3);
+}
+
+TEST_CASE("prepared channels of many peers keep alive, unless they are told not to", "[channel]") {
+  Context context = must(open_device(DeviceChoice::soft()));
+  ProtectionDomain domain = must(context.allocate_protection_domain());
+  WaitSet set = must(WaitSet::create(context));
+  // Only a keep-alive finds no room in the deepest queue.
+  auto const deepest = static_cast<std::uint32_t>(context.limits().work_requests_max);
+  auto options = options_with_depth(deepest);
+  options.queue_pair.receive_depth = 1;
+  auto const crowded = error_of(PreparedMultiChannel::prepare(domain, set, 1, options));
+  CHECK_THAT(crowded.message(), Catch::Contains("send_depth with the room of a keep-alive"));
+  options.keep_alive = 0ns;
+  auto const without = PreparedMultiChannel::prepare(domain, set, 1, options);
+  CHECK((without || without.error().message() != crowded.message()));
+
+  options = options_with_depth(4);
+  options.queue_pair.ack_timeout = 1ms;
+  options.queue_pair.ack_retries = 2;
+  auto one = must(PreparedMultiChannel::prepare(domain, set, 1, options));
+  auto other = must(PreparedMultiChannel::prepare(domain, set, 1, options));
+  auto const theirs = other.endpoints();
+  MultiChannel far = must(std::move(other).handshake(one.endpoints()));
+  MultiChannel near = must(std::move(one).handshake(theirs));
+  MemoryRegion memory = must(domain.allocate(64));
+  must(inject_faults(context, FaultPlan{}.peer_dies(1)));
+  std::array<Outcome, 1> row;
+  std::array const receive{PeerReceive{0, memory.scatter(0, 8)}};
+  CHECK(error_of(near.gather_receive(receive, row, within(30s))) == Errc::peer_lost);
 }

@@ -41,7 +41,7 @@ class GroupedCalls;
 ///                                             PeerSend{1, memory.gather(64, 64)}}, rows));
 class LEND_EXPORT MultiChannel {
  public:
-  /// Channel i becomes peer i.
+  /// Channel i becomes peer i. Each keeps the keep-alive that it was built with, if any.
   /// Errors:  invalid_argument  there is no channel, or one is not of the first one's WaitSet; its
   ///                            number is named, and all channels end.
   ///          exhausted         no memory.
@@ -104,6 +104,10 @@ class LEND_EXPORT MultiChannel {
 class LEND_EXPORT PreparedMultiChannel {
  public:
   /// Prepares `count` channels of `set`, all with `options`; peer i has the tag options.tag + i.
+  /// Unless options.keep_alive says otherwise, receives of a peer that died end with peer_lost a
+  /// second later, as ChannelBuilder::keep_alive() says. That costs a request of the send queue and
+  /// an entry of the completion queue for each peer; and, while the program waits or polls and only
+  /// receives of a peer are outstanding, one write of no bytes a second to that peer.
   /// Shape:   options.wait_set is replaced.
   /// Errors:  those of prepare_channel(), and
   ///          invalid_argument  no peers.
