@@ -237,6 +237,8 @@ Deadline ChannelState::look_again() const noexcept {
   LEND_ASSERT(id.value == PeerWatch::probe_id);
   std::optional<FailedWork> failed;
   if (entry.has_failed()) failed = entry.failure();
+  // One that was only flushed says no more than what flushed it.
+  if (failed && failed->status != WorkStatus::flushed) in_flight.observed.note_unanswered(*failed);
   act_on(watch.keep_alive_ended(failed ? &*failed : nullptr));
 }
 

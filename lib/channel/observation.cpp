@@ -137,6 +137,17 @@ void Observation::record_post(observe::Observer& observer, Slot& slot, bool is_m
                  .status = static_cast<std::uint8_t>(status)});
 }
 
+[[gnu::cold]] void Observation::note_unanswered(FailedWork const& failed) noexcept {
+  observe::Recorder* const recorder = is_on() ? observer_->own_recorder() : nullptr;
+  if (recorder == nullptr) return;
+  recorder->add({.at = observer_->now(),
+                 .slot = observe::no_slot,
+                 .message = failed.vendor_code,
+                 .kind = static_cast<std::uint8_t>(EventKind::unanswered),
+                 .operation = static_cast<std::uint8_t>(Operation::write),
+                 .status = static_cast<std::uint8_t>(failed.status)});
+}
+
 void Observation::note_room_wait() noexcept {
   if (!is_on()) return;
   ++observer_->metrics.room_waits;
@@ -169,8 +180,17 @@ void Observation::take_pooled(std::uint64_t bytes) noexcept {
   } catch (std::bad_alloc const&) {
     // The error says enough.
   }
+  Error const* const cause = error.cause();
+  WorkFailure const* const work =
+      error.work() != nullptr || cause == nullptr ? error.work() : cause->work();
   recorder->add(
-      {.at = now, .slot = observe::no_slot, .kind = static_cast<std::uint8_t>(EventKind::broke)});
+      {.at = now,
+       .bytes = static_cast<std::uint64_t>(error.code()),
+       .slot = observe::no_slot,
+       .message = work != nullptr ? work->vendor_code : 0,
+       .kind = static_cast<std::uint8_t>(EventKind::broke),
+       .operation = work != nullptr ? static_cast<std::uint8_t>(work->operation) : std::uint8_t{0},
+       .status = work != nullptr ? static_cast<std::uint8_t>(work->status) : std::uint8_t{0}});
   return told;
 }
 

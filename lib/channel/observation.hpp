@@ -6,6 +6,7 @@
 #include <channel/queue_room.hpp>
 #include <channel/slot.hpp>
 #include <lend/base/error.hpp>
+#include <lend/verbs/completion.hpp>
 #include <observe/observer.hpp>
 #include <observe/probes.hpp>
 #include <verbs/polling.hpp>
@@ -69,6 +70,8 @@ class Observation {
   }
   /// It failed, or ended without success.
   void fail(Slot const& slot, WorkStatus status) noexcept;
+  /// A keep-alive failed, which is no request of the program: it is only recorded.
+  void note_unanswered(FailedWork const& failed) noexcept;
   /// More may be outstanding in the operation's queue than ever. Where it is_on().
   void note_most(Operation operation) noexcept;
   /// A post waits for room.
@@ -88,7 +91,7 @@ class Observation {
   // ---- the recording ----
 
   /// `error`, which breaks the channel, with the last events if these are recorded; records that it
-  /// broke.
+  /// broke, and by what.
   [[nodiscard]] Error with_events(Error const& error) noexcept;
   void name_ends(observe::EndName const& own, observe::EndName const& peer,
                  bool is_ordered) noexcept;

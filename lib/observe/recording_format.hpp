@@ -3,9 +3,11 @@
 // thread writes it, into mapped memory; others read it, mostly when that process is gone.
 #pragma once
 
+#include <lend/base/error.hpp>
 #include <lend/base/work_failure.hpp>
 
 #include <array>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -17,36 +19,58 @@ enum class EventKind : std::uint8_t {
   posted = 1,  ///< the device took a request
   completed,   ///< its completion was seen
   failed,      ///< the same, with a status that is no success; or it was given up
-  broke,       ///< the channel, by the cause that describe() tells
+  broke,       ///< the channel, by `code`
   room_wait,   ///< a post found no room and waits
+  unanswered,  ///< a keep-alive failed, and was not only flushed
 };
-inline constexpr std::uint8_t last_kind = static_cast<std::uint8_t>(EventKind::room_wait);
+inline constexpr std::uint8_t last_kind = static_cast<std::uint8_t>(EventKind::unanswered);
 
 struct Event {
-  std::uint64_t at = 0;        ///< ticks of the header's clock
-  std::uint64_t bytes = 0;     ///< posted, or completed
-  std::uint32_t slot = 0;      ///< of the request; UINT32_MAX: none
-  std::uint32_t message = 0;   ///< the how many-th message sent or received; 0: none
+  std::uint64_t at = 0;     ///< ticks of the header's clock
+  std::uint64_t bytes = 0;  ///< posted, or completed; of `broke`: the Errc
+  std::uint32_t slot = 0;   ///< of the request; UINT32_MAX: none
+  /// The how many-th message sent or received; 0: none. Of `broke` and `unanswered`: the device's
+  /// vendor code.
+  std::uint32_t message = 0;
   std::uint32_t line = 0;      ///< of the post
   std::uint8_t file = 0;       ///< of the post: from 1 in the header's list; 0: unknown
   std::uint8_t kind = 0;       ///< EventKind
   std::uint8_t operation = 0;  ///< Operation
-  std::uint8_t status = 0;     ///< WorkStatus
+  std::uint8_t status = 0;     ///< WorkStatus; of `broke`: 0 if no work request failed
 };
 static_assert(sizeof(Event) == 32);
 
 inline constexpr std::uint32_t no_slot = UINT32_MAX;
 
 [[nodiscard]] constexpr std::string_view name_of(EventKind kind) noexcept {
-  constexpr std::array<std::string_view, last_kind + 1> names{
-      "", "posted", "completed", "failed", "the channel broke", "a post waits for room"};
-  return names[static_cast<std::size_t>(kind)];
+  switch (kind) {
+    case EventKind::posted: return "posted";
+    case EventKind::completed: return "completed";
+    case EventKind::failed: return "failed";
+    case EventKind::broke: return "the channel broke";
+    case EventKind::room_wait: return "a post waits for room";
+    case EventKind::unanswered: return "the keep-alive failed";
+  }
+  return "";
+}
+/// "retry_exceeded (vendor code 0x81)"
+[[nodiscard]] inline std::string status_of(Event const& event) {
+  std::string text{lend::name_of(static_cast<WorkStatus>(event.status))};
+  if (event.message == 0) return text;
+  std::array<char, 12> code{};
+  auto const end = std::to_chars(code.begin(), code.end(), event.message, 16).ptr;
+  return text + " (vendor code 0x" + std::string{code.begin(), end} + ')';
 }
 /// "completed send of 8 bytes, slot 3"
 [[nodiscard]] inline std::string text_of(Event const& event) {
   auto const kind = static_cast<EventKind>(event.kind);
   std::string text{name_of(kind)};
-  if (kind == EventKind::broke || kind == EventKind::room_wait) return text;
+  if (kind == EventKind::room_wait) return text;
+  if (kind == EventKind::unanswered) return text + ": " + status_of(event);
+  if (kind == EventKind::broke) {
+    text += ": " + std::string{lend::name_of(static_cast<Errc>(event.bytes))};
+    return event.status == 0 ? text : text + ", " + status_of(event);
+  }
   text += ' ' + std::string{lend::name_of(static_cast<Operation>(event.operation))} + " of " +
           std::to_string(event.bytes) + (event.bytes == 1 ? " byte" : " bytes");
   if (event.slot != no_slot) text += ", slot " + std::to_string(event.slot);
@@ -64,7 +88,7 @@ struct EndName {
   friend bool operator==(EndName const&, EndName const&) = default;
 };
 
-inline constexpr std::uint64_t recording_magic = 0x32'63'65'72'64'6e'65'6c;  // "lendrec2"
+inline constexpr std::uint64_t recording_magic = 0x33'63'65'72'64'6e'65'6c;  // "lendrec3"
 inline constexpr std::uint32_t ring_events = 1024;
 inline constexpr std::size_t file_names = 24;  // Event::file has one byte
 inline constexpr std::size_t file_name_bytes = 80;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: a channel that is asked to record keeps its last events in its file, whatever ends the
 // process; where it cannot, it works on and says why.
+#include <lend/soft/faults.hpp>
+
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,7 +23,9 @@
 
 using namespace lend;
 using namespace lend::test;
+using observe::Event;
 using observe::EventKind;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -126,6 +130,47 @@ TEST_CASE("the description of a break ends with the last events", "[observe]") {
   CHECK(ends.a.first_cause()->describe().find("\nLast events:\n") != std::string::npos);
   auto const all = recordings_in(folder.path());
   CHECK(all[0].events.back().kind == static_cast<std::uint8_t>(EventKind::broke));
+}
+
+TEST_CASE("a recording says what broke the channel, and that a keep-alive failed", "[observe]") {
+  NewDirectory const folder;
+  auto options = recording_in(folder.path());
+  options.queue_pair.ack_timeout = 1ms;
+  options.queue_pair.ack_retries = 2;
+  SECTION("a failed request") {
+    auto ends = two_ends(options);
+    auto memory = must(ends.domain.allocate(4096));
+    PollingScope scope{ends.a};
+    static_cast<void>(error_of(post_failing(ends, scope, memory).wait()));
+    static_cast<void>(scope.finish());
+    auto const all = recordings_in(folder.path());
+    Event const& last = all[0].events.back();
+    CHECK(static_cast<Errc>(last.bytes) == Errc::work_failed);
+    CHECK(static_cast<WorkStatus>(last.status) == ends.a.first_cause()->work()->status);
+    CHECK(last.message == ends.a.first_cause()->work()->vendor_code);
+    CHECK_THAT(observe::text_of(last), Catch::Contains("the channel broke: work_failed, "));
+  }
+  SECTION("a peer that is gone") {
+    options.keep_alive = 1ms;
+    auto ends = two_ends(options);
+    auto memory = must(ends.domain.allocate(64));
+    must(inject_faults(ends.context, FaultPlan{}.peer_dies(1)));
+    {
+      PollingScope scope{ends.a};
+      scope.drain_within(0s);
+      auto const error = error_of(must(scope.post_receive(memory.scatter(0, 8))).wait(within(30s)));
+      CHECK(error == Errc::peer_lost);
+    }
+    auto const all = recordings_in(folder.path());
+    auto const broke =
+        std::ranges::find(all[0].events, static_cast<std::uint8_t>(EventKind::broke), &Event::kind);
+    REQUIRE(broke != all[0].events.end());
+    REQUIRE(broke != all[0].events.begin());
+    CHECK_THAT(observe::text_of(*broke),
+               Catch::StartsWith("the channel broke: peer_lost, retry_exceeded"));
+    CHECK_THAT(observe::text_of(*(broke - 1)),
+               Catch::StartsWith("the keep-alive failed: retry_exceeded"));
+  }
 }
 
 TEST_CASE("where it cannot record, a channel works and says why", "[observe]") {
