@@ -72,8 +72,13 @@ Result<std::string> secret_from_file() {
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return Error::from_errno("fstat of " + about, errno);
   if (!S_ISREG(status.st_mode)) return wrong(variable, path, "which is no regular file");
-  if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-    return Error{Errc::denied, about + ": other users may read it; chmod 600 it"};
+  // Volumes of containers give a secret as root's, to a group that only the container has. So does
+  // PostgreSQL decide. Source: PostgreSQL manual, libpq, sslkey.
+  bool const is_roots = status.st_uid == 0;
+  if ((status.st_mode & (is_roots ? S_IWGRP | S_IXGRP | S_IRWXO : S_IRWXG | S_IRWXO)) != 0)
+    return Error{Errc::denied, about +
+                                   ": other users may read it; chmod 600 it, or copy it to a file "
+                                   "that you may chmod (root's may be 640, too)"};
   std::array<char, network::secret_bytes_max + 1> bytes;
   auto const got = ::read(file.get(), bytes.data(), bytes.size());
   if (got < 0) return Error::from_errno("read of " + about, errno);
