@@ -3,6 +3,8 @@
 // it.
 #pragma once
 
+#include <lend/base/language.hpp>
+
 #include <boost/asio/associated_allocator.hpp>
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/executor_work_guard.hpp>

@@ -3,6 +3,8 @@
 // headers beside it; any thread.
 #pragma once
 
+#include <lend/base/language.hpp>
+
 #include <boost/asio/execution_context.hpp>
 
 #include <mutex>

@@ -194,8 +194,8 @@ inline StreamCore::Try StreamCore::try_once(Direction direction, Pieces const& p
   bool const has_descriptor = may_sleep && descriptor;
   // It may close under the sleep, or be woken for another: not for longer than this.
   Clock::duration const most = has_descriptor ? Deadline::look_interval : nap_;
-  if (!has_descriptor) nap_ = std::min(2 * nap_, nap_max);
-  auto const at = std::min({stream_->look_again().at(), expires_at_, now + most});
+  if (!has_descriptor) nap_ = (std::min)(2 * nap_, nap_max);
+  auto const at = (std::min)({stream_->look_again().at(), expires_at_, now + most});
   return {std::nullopt, at - now, has_descriptor ? descriptor.value() : -1};
 }
 

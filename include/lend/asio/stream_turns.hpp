@@ -65,18 +65,18 @@ inline bool StreamCore::sleep(Self const& self) noexcept {
   open_descriptor();
   auto at = stream_->look_again().at();
   for (auto const& kept : operations_)
-    if (kept.operation != nullptr) at = std::min(at, kept.expiry);
-  if (is_lingering_) at = std::min(at, lingers_until_);
+    if (kept.operation != nullptr) at = (std::min)(at, kept.expiry);
+  if (is_lingering_) at = (std::min)(at, lingers_until_);
   bool const has_descriptor = may_sleep && descriptor_->is_open();
   if (!has_descriptor) {
-    at = std::min(at, Clock::now() + nap_);
-    nap_ = std::min(2 * nap_, nap_max);
+    at = (std::min)(at, Clock::now() + nap_);
+    nap_ = (std::min)(2 * nap_, nap_max);
   }
   is_asleep_ = true;
   auto const wakes = [self, number = ++sleep_](boost::system::error_code) {
     self->wake(self, number);
   };
-  if (at != Clock::time_point::max()) {
+  if (at != (Clock::time_point::max)()) {
     timer_->expires_at(at);
     timer_->async_wait(wakes);
   }

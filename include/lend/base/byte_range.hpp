@@ -2,6 +2,8 @@
 // A part of a region. A plain value; any thread.
 #pragma once
 
+#include <lend/base/language.hpp>
+
 #include <cstddef>
 
 namespace lend {

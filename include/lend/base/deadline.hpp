@@ -42,7 +42,7 @@ class Deadline {
   static constexpr std::chrono::milliseconds look_interval{20};
 
   /// No limit.
-  static constexpr Deadline never() noexcept { return Deadline{Clock::time_point::max()}; }
+  static constexpr Deadline never() noexcept { return Deadline{(Clock::time_point::max)()}; }
 
   constexpr explicit Deadline(Clock::time_point at) noexcept : at_{at} {}
 
@@ -57,21 +57,21 @@ class Deadline {
 
   /// Neither time nor a cancellation ends it.
   [[nodiscard]] constexpr bool is_never() const noexcept {
-    return at_ == Clock::time_point::max() && cancellation_ == nullptr;
+    return at_ == (Clock::time_point::max)() && cancellation_ == nullptr;
   }
   [[nodiscard]] bool is_cancelled() const noexcept {
     return cancellation_ != nullptr && cancellation_->is_cancelled();
   }
   /// Whether its time is over or it was cancelled.
   [[nodiscard]] bool has_passed() const noexcept {
-    return is_cancelled() || (at_ != Clock::time_point::max() && Clock::now() >= at_);
+    return is_cancelled() || (at_ != (Clock::time_point::max)() && Clock::now() >= at_);
   }
   [[nodiscard]] constexpr Clock::time_point at() const noexcept { return at_; }
 
   /// Time left; zero once passed or cancelled, the largest duration if there is no limit.
   [[nodiscard]] Clock::duration left() const noexcept {
     if (is_cancelled()) return Clock::duration::zero();
-    if (at_ == Clock::time_point::max()) return Clock::duration::max();
+    if (at_ == (Clock::time_point::max)()) return (Clock::duration::max)();
     auto const now = Clock::now();
     return now >= at_ ? Clock::duration::zero() : at_ - now;
   }
@@ -99,7 +99,7 @@ template <class Rep, class Period>
   using Seconds = std::chrono::duration<double>;  // holds any duration, unlike the clock's ticks
   auto const now = Deadline::Clock::now();
   if (duration <= duration.zero()) return Deadline{now};
-  if (!(Seconds{duration} < Seconds{Deadline::Clock::time_point::max() - now}))
+  if (!(Seconds{duration} < Seconds{(Deadline::Clock::time_point::max)() - now}))
     return Deadline::never();
   return Deadline{now + std::chrono::ceil<Deadline::Clock::duration>(duration)};
 }

@@ -2,6 +2,8 @@
 // Notes to the linker.
 #pragma once
 
+#include <lend/base/language.hpp>
+
 // This name is part of the library's interface. All others stay inside.
 #define LEND_EXPORT [[gnu::visibility("default")]]
 

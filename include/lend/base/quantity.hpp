@@ -2,6 +2,8 @@
 // Integers of different kinds that do not convert to each other. Values; any thread.
 #pragma once
 
+#include <lend/base/language.hpp>
+
 #include <compare>
 #include <cstdint>
 #include <optional>

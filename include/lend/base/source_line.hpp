@@ -2,6 +2,8 @@
 // Where in the user's program a call was made. A plain value; any thread.
 #pragma once
 
+#include <lend/base/language.hpp>
+
 namespace lend {
 
 /// A file and a line, 16 bytes.

@@ -2,6 +2,8 @@
 // Why a scope is being left. Belongs to one thread.
 #pragma once
 
+#include <lend/base/language.hpp>
+
 #include <exception>
 
 namespace lend {

@@ -2,6 +2,8 @@
 // The steps of a ChannelBuilder, in its type. Constants; any thread.
 #pragma once
 
+#include <lend/base/language.hpp>
+
 #include <cstdint>
 
 namespace lend {

@@ -3,6 +3,8 @@
 // any thread.
 #pragma once
 
+#include <lend/base/language.hpp>
+
 #include <concepts>
 #include <cstddef>
 #include <cstdint>

@@ -66,9 +66,9 @@ class LEND_EXPORT Team {
   /// Waits until every member has called it.
   ///
   /// Errors, of every collective:
-  ///          invalid_argument  lengths that do not fit, a root that does not exist, elements out
-  ///                            of bounds or of a device, or another call is still under way,
-  ///                            which is named. Nothing was sent.
+  ///          invalid_argument  lengths that do not fit, more than 2 GiB a rank, a root that does
+  ///                            not exist, elements out of bounds or of a device, or another
+  ///                            call is still under way, which is named. Nothing was sent.
   ///          already_borrowed, exhausted  of elements, as GroupScope's posts. Nothing was sent.
   ///          timed_out, cancelled  still under way: call again. After a time-out the message names
   ///                            the ranks that have not entered the call, and what they are in;
@@ -87,8 +87,8 @@ class LEND_EXPORT Team {
   ///                            call.
   ///          stale_handle      the Group has ended.
   ///          system_failed     in a forked child: the group is the parent's.
-  [[nodiscard]] Result<void> barrier(Deadline deadline = Deadline::never(),
-                                     SourceLine where = SourceLine::here()) noexcept;
+  [[nodiscard]] Result<void>(barrier)(Deadline deadline = Deadline::never(),
+                                      SourceLine where = SourceLine::here()) noexcept;
 
   /// `values` of the root, at all.
   template <IsPlace Values>

@@ -2,6 +2,8 @@
 // One fault of a fault plan (faults.hpp): plain data.
 #pragma once
 
+#include <lend/base/language.hpp>
+
 #include <cstdint>
 
 namespace lend {

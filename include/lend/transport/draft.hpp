@@ -31,8 +31,8 @@ class [[nodiscard]] LEND_EXPORT Draft {
       : held_{std::exchange(other.held_, nullptr)}, bytes_{std::exchange(other.bytes_, {})} {}
   Draft& operator=(Draft&& other) noexcept {
     Draft old{std::move(other)};
-    std::swap(held_, old.held_);
-    std::swap(bytes_, old.bytes_);
+    (std::swap)(held_, old.held_);
+    (std::swap)(bytes_, old.bytes_);
     return *this;
   }
   ~Draft() {

@@ -25,8 +25,12 @@ struct MemoryFaults {
 };
 
 class MemoryTransport;
+
+/// Two ends, connected to each other; both have these options.
+/// Errors:  invalid_argument  options out of range, or of another kind.
+///          exhausted         no memory, or no descriptor.
 [[nodiscard]] LEND_EXPORT Result<std::pair<MemoryTransport, MemoryTransport>> memory_transports(
-    TransportOptions const& options, MemoryFaults const& faults);
+    TransportOptions const& options = {}, MemoryFaults const& faults = {});
 
 /// Made by memory_transports().
 class LEND_EXPORT MemoryTransport : public TransportBase {
@@ -35,11 +39,5 @@ class LEND_EXPORT MemoryTransport : public TransportBase {
       TransportOptions const& options, MemoryFaults const& faults);
   explicit MemoryTransport(std::unique_ptr<transport::End> end) noexcept;
 };
-
-/// Two ends, connected to each other; both have these options.
-/// Errors:  invalid_argument  options out of range, or of another kind.
-///          exhausted         no memory, or no descriptor.
-[[nodiscard]] LEND_EXPORT Result<std::pair<MemoryTransport, MemoryTransport>> memory_transports(
-    TransportOptions const& options = {}, MemoryFaults const& faults = {});
 
 }  // namespace lend

@@ -40,10 +40,10 @@ class [[nodiscard]] LEND_EXPORT Received {
         bytes_{std::exchange(other.bytes_, {})} {}
   Received& operator=(Received&& other) noexcept {
     Received old{std::move(other)};
-    std::swap(held_, old.held_);
-    std::swap(slot_, old.slot_);
-    std::swap(what_, old.what_);
-    std::swap(bytes_, old.bytes_);
+    (std::swap)(held_, old.held_);
+    (std::swap)(slot_, old.slot_);
+    (std::swap)(what_, old.what_);
+    (std::swap)(bytes_, old.bytes_);
     return *this;
   }
   ~Received() {

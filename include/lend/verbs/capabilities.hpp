@@ -2,11 +2,13 @@
 // What not every device can do. A value; any thread.
 #pragma once
 
+#include <lend/base/language.hpp>
+
 namespace lend {
 
 /// Check these before you rely on them. Every device has messages, writes, reads, gather and
-/// scatter lists, scopes and loans. InfiniBand, RoCE and the soft device also have all of these,
-/// except rdma_cm on the soft device.
+/// scatter lists, scopes and loans. Cards of InfiniBand and RoCE mostly have all of these, the soft
+/// device has all but rdma_cm, and SoftRoCE neither peer loans nor timestamps.
 /// Source:  RFC 5040 and RFC 5041 for iWARP; InfiniBand Architecture, volume 1, chapter 9.
 struct DeviceCapabilities {
   /// Connects by endpoints: PreparedChannel::handshake(), listen(), connect(). If false: by

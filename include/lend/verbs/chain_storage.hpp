@@ -2,6 +2,8 @@
 // The memory of a batch's requests. One thread at a time.
 #pragma once
 
+#include <lend/base/language.hpp>
+
 #include <cstddef>
 
 namespace lend::verbs {

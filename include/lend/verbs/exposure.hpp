@@ -44,7 +44,7 @@ class LEND_EXPORT Exposure {
   Exposure(Exposure&& other) noexcept : state_{std::exchange(other.state_, nullptr)} {}
   Exposure& operator=(Exposure&& other) noexcept {
     Exposure old{std::move(other)};
-    std::swap(state_, old.state_);
+    (std::swap)(state_, old.state_);
     return *this;
   }
   ~Exposure() { static_cast<void>(finish()); }

@@ -38,7 +38,7 @@ class LEND_EXPORT MemoryRegion {
   MemoryRegion(MemoryRegion&& other) noexcept : state_{std::exchange(other.state_, nullptr)} {}
   MemoryRegion& operator=(MemoryRegion&& other) noexcept {
     MemoryRegion old{std::move(other)};
-    std::swap(state_, old.state_);
+    (std::swap)(state_, old.state_);
     return *this;
   }
   ~MemoryRegion() { destroy(state_); }

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The language that lend's headers are written in. All of them include this.
+#pragma once
+
+// A missing header ends the compilation, where #error would let thousands of errors follow.
+#if __cplusplus < 202002L
+#include "lend needs C++20: compile with -std=c++20"
+#endif
