@@ -280,6 +280,30 @@ TEST_CASE("what a device refused of a batch stands among the failures where it w
   CHECK(error.drained()[4].work()->status == WorkStatus::remote_access);
 }
 
+TEST_CASE("what a failed poll kept from being posted is told before what broke the channel later",
+          "[channel]") {
+  auto end = odd_end(1);
+  PollingScope scope{end.channel};
+  static_cast<void>(scope.post_write(write_of(end, 0)).value());
+  {
+    auto batch = scope.batch();
+    CHECK(batch.add_write(write_of(end, 1), no_handle).has_value());
+    Fake::get().poll_result = -EIO;  // as its end waits for room
+  }
+  Fake::get().poll_result = 0;
+  complete(0, IBV_WC_REM_ACCESS_ERR);
+
+  auto const error = scope.finish().error();
+
+  CHECK(error == Errc::system_failed);
+  CHECK(error.work() == nullptr);
+  REQUIRE(error.drained().size() == 2);
+  CHECK(error.drained()[0] == Errc::system_failed);
+  CHECK(error.drained()[1] == Errc::work_failed);
+  REQUIRE(end.channel.first_cause() != nullptr);
+  CHECK(*end.channel.first_cause() == Errc::work_failed);
+}
+
 TEST_CASE("a failure hides behind nothing that was not posted since the channel was broken",
           "[channel]") {
   auto end = odd_end();

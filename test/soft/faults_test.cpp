@@ -190,6 +190,30 @@ TEST_CASE("work behind a delayed request stays behind it", "[soft]") {
   CHECK(text_at(memory, 128, 16) == "first   second  ");
 }
 
+TEST_CASE("a queue that fails behind a delay gives out what its last poll brought, then fails",
+          "[soft]") {
+  ChannelOptions options;
+  options.wait = Wait::spin;  // no thread but this one starts the second request
+  auto ends = two_ends(options);
+  auto const memory = must(ends.domain.allocate(16));
+  auto const there = must(ends.domain.unsafe_allocate_exposed(16, RemoteAccess::write));
+  auto const remote = must(there.remote());
+  must(inject_faults(ends.context, FaultPlan{}.delay(1, 1ms).completion_queue_fails(2)));
+  {
+    PollingScope scope{ends.a};
+    auto batch = scope.batch();
+    for (std::size_t i = 0; i < 16; i += 8)
+      must(batch.add_write({memory.gather(i, 8), remote.slice(i, 8)}, no_handle));
+    must(batch.post());
+    must(scope.finish());  // the poll that ends the delay starts both requests, and brings both
+  }
+  CHECK(ends.a.first_cause() == nullptr);
+  PollingScope scope{ends.a};
+  static_cast<void>(must(scope.post_write({memory.gather(0, 8), remote.slice(0, 8)})));
+  CHECK(error_of(scope.finish()) == Errc::system_failed);
+  CHECK(memory.loans() == 0);
+}
+
 TEST_CASE("a flushed queue pair, a dead peer and a failed queue end the work they strike",
           "[soft]") {
   SECTION("flush") {

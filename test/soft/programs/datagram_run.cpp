@@ -265,8 +265,9 @@ void DatagramRun::fill_slots() {
   spy_.flushes_fail = false;
   for (std::size_t end = 0; end < ends_.size(); ++end) {
     if (ends_[end].is_gone || is_broken(end) || !regions_[0] || !violation().empty()) continue;
-    // Nobody has met the queue's failure yet, or it was of another end.
-    bool const may_fail = set_ && program_.faults.find("queue-error") != std::string::npos;
+    // Nobody may have met the queue's failure yet, or it was of another end: the poll that starts
+    // the request that it strikes may bring all completions.
+    bool const may_fail = program_.faults.find("queue-error") != std::string::npos;
     if (may_fail || program_.faults.find("peer-death") != std::string::npos) continue;
     DatagramChannel& channel = *ends_[end].channel;
     Destination const to_itself = must(channel.destination(channel.address()));

@@ -341,8 +341,8 @@ void Run::fill_slots() {
   bool const is_whole = model_.ends.size() == 2 && !model_.ends[0].is_gone &&
                         !model_.ends[1].is_gone && model_.regions[0] && model_.regions[1] &&
                         program_.faults.find("peer-death") == std::string::npos &&
-                        // Nobody has polled for a pool's receive that struck it.
-                        !(pool_ && program_.faults.find("queue-error") != std::string::npos);
+                        // Nobody may have polled since it struck.
+                        program_.faults.find("queue-error") == std::string::npos;
   if (!is_whole || model_.is_broken(0) || model_.is_broken(1) || !model_.violation().empty())
     return;
   for (auto const& post : model_.posts)

@@ -135,9 +135,16 @@ void Model::check_code(std::size_t scope, ScopeEnd const& before, std::optional<
   if (end.is_gone) return must_be(Errc::stale_handle);
   Error const* const cause = end.channel->first_cause();
   bool const is_own = cause != nullptr && !before.was_broken && is_lends_own(*cause);
+  // Of work that a batch could not post, which is seen before what broke the channel later.
+  bool const tells_of_batch = scopes[scope].failed_unposted > 0 && error &&
+                              is_of_unposted(*error) &&
+                              std::ranges::any_of(error->drained(), [&](Error const& failure) {
+                                return is_of_unposted(failure) && failure.code() == error->code();
+                              });
   // The flush may have brought a better cause to light.
   bool const is_weaker = cause != nullptr && !before.was_broken && error &&
-                         error->work() == nullptr && error->code() != Errc::unpolled_work;
+                         error->work() == nullptr && error->code() != Errc::unpolled_work &&
+                         !tells_of_batch;
   if (is_own || is_weaker) {
     // The drain was cut short.
     Error const& reason = is_own ? *cause : *error;
@@ -149,7 +156,7 @@ void Model::check_code(std::size_t scope, ScopeEnd const& before, std::optional<
     return must_be(reason.code());
   }
   if (before.is_manual && before.untold > 0) return must_be(Errc::unpolled_work);
-  if (scopes[scope].failed_unposted > 0 && error && is_of_unposted(*error)) return;
+  if (tells_of_batch) return;
   must_be(failures.empty() && scopes[scope].failed_unposted == 0 ? std::optional<Errc>{}
                                                                  : Errc::work_failed);
   if (failures.empty() || !error) return;
