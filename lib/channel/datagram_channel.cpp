@@ -61,10 +61,13 @@ Result<ReceivedDatagram> DatagramChannel::receive(DatagramRoom const& room, Dead
   scope.drain_within(DatagramScope::drain_max);
   LEND_TRY(pending, scope.post_receive(room, deadline, where));
   auto got = pending.wait(deadline);
-  if (!got.has_value() && base::is_given_up(got.error())) {
+  bool const gave_up = !got.has_value() && base::is_given_up(got.error());
+  // A failed poll leaves the room posted, too.
+  if (gave_up || (!got.has_value() && got.error() == Errc::system_failed)) {
     LEND_TRYV(scope.recall(within(DatagramScope::drain_max)));
-    got = base::gave_up(deadline, "no datagram came",
-                        "; the room is the program's again, and the channel works on");
+    if (gave_up)
+      got = base::gave_up(deadline, "no datagram came",
+                          "; the room is the program's again, and the channel works on");
     // One that came while the room was recalled.
     if (auto late = pending.poll(); late.has_value() && late.value()) got = *late.value();
   }

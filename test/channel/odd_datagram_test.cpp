@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: a channel for datagrams keeps each address handle as long as the device may need it, and
-// not for ever. Method: the fake provider, where a send is under way until the test completes it.
+// not for ever, and no datagram that came. Method: the fake provider, where a request is under way
+// until the test completes it.
 #include "support/catch.hpp"
 #include "verbs/fake_provider.hpp"
 
@@ -48,4 +49,31 @@ TEST_CASE("an address handle lives while a send to it is under way", "[channel]"
   channel.reset();
   CHECK(handles() == 0);
   CHECK(Fake::get().violations.empty());
+}
+
+TEST_CASE("a datagram that comes while a call gives up after a failed poll is what it returns",
+          "[channel]") {
+  Fake& fake = Fake::get();
+  fake.reset({});
+  auto const domain = open_fake().value().allocate_protection_domain().value();
+  auto memory = domain.allocate(48).value();
+  auto channel = datagram_channel_builder(domain).build().value();
+  fake.poll_result = -EIO;
+  // Before the device flushes the room.
+  fake.at_error = [&fake] {
+    fake.poll_result = 0;
+    ibv_wc entry{};
+    entry.wr_id = fake.posted.back().request.wr_id;
+    entry.opcode = IBV_WC_RECV;
+    entry.byte_len = 48;
+    fake.completions.push_back(entry);
+  };
+
+  auto const got = channel.receive(DatagramRoom::in(memory.scatter(0, 48)).value(), within(5s));
+
+  fake.at_error = {};
+  REQUIRE(got.has_value());
+  CHECK(got.value().message.range.length == 8);
+  CHECK(memory.loans() == 0);
+  CHECK(channel.first_cause() == nullptr);
 }
