@@ -84,7 +84,11 @@ Result<std::string> secret_from_file() {
   if (got < 0) return Error::from_errno("read of " + about, errno);
   std::string secret{bytes.data(), static_cast<std::size_t>(got)};
   ::explicit_bzero(bytes.data(), bytes.size());
-  if (secret.empty()) return wrong(variable, path, "which is empty; write 32 random bytes to it");
+  if (secret.size() < network::secret_bytes_min)
+    return wrong(variable, path,
+                 "which has " + std::to_string(secret.size()) + " bytes; " +
+                     std::to_string(network::secret_bytes_min) +
+                     " are the fewest: " + network::secret_recipe);
   if (secret.size() > network::secret_bytes_max)
     return wrong(variable, path, "which has more than 256 bytes");
   return secret;

@@ -79,6 +79,7 @@ Frame encode(Hello const& hello) noexcept {
   std::array<std::byte, hello_bytes - frame_header_bytes> payload{};
   WireWriter writer{payload};
   writer.bytes(hello.nonce);
+  writer.bytes(hello.key);
   writer.u8(hello.has_secret ? 1 : 0);
   writer.u8(static_cast<std::uint8_t>(hello.purpose));
   LEND_ASSERT(writer.ok() && writer.written() == payload.size());
@@ -173,6 +174,7 @@ Result<Hello> FrameReader::hello() const {
   WireReader reader{payload(hello_bytes)};
   Hello hello;
   reader.bytes(hello.nonce);
+  reader.bytes(hello.key);
   auto const has_secret = reader.u8();
   auto const purpose = reader.u8();
   LEND_ASSERT(reader.ok() && reader.left() == 0);

@@ -6,8 +6,9 @@
 //
 //   8  magic "lend\r\n\x1a\xfe"   1  version   1  kind   2  length of what follows
 //
-//   hello:    32 nonce, 1 whether this side has a secret, 1 purpose: 1 connects two channels,
-//             2 sits at a desk, 3 examines what two processes can exchange
+//   hello:    32 nonce, 32 public key, zeros without a secret, 1 whether this side has a secret,
+//             1 purpose: 1 connects two channels, 2 sits at a desk, 3 examines what two processes
+//             can exchange
 //   proof:    32 Sealing::proof()
 //   greeting: 2 length of the note, 64 note padded with zeros, 56 Endpoint::encode()
 //   status:   1 code, 1 length of the text, 200 text padded with zeros
@@ -36,11 +37,11 @@ namespace lend::network {
 inline constexpr std::size_t nonce_bytes = 32;
 inline constexpr std::size_t note_bytes_max = 64;
 inline constexpr std::size_t status_text_max = 200;
-inline constexpr std::uint8_t exchange_version = 3;
+inline constexpr std::uint8_t exchange_version = 4;
 
 // Of frames that are not sealed.
 inline constexpr std::size_t frame_header_bytes = 12;
-inline constexpr std::size_t hello_bytes = frame_header_bytes + nonce_bytes + 2;
+inline constexpr std::size_t hello_bytes = frame_header_bytes + nonce_bytes + public_key_bytes + 2;
 inline constexpr std::size_t proof_frame_bytes = frame_header_bytes + proof_bytes;
 inline constexpr std::size_t greeting_bytes =
     frame_header_bytes + 2 + note_bytes_max + Endpoint::encoded_size;
@@ -80,6 +81,7 @@ using Nonce = std::array<std::byte, nonce_bytes>;
 /// The first frame of each side.
 struct Hello {
   Nonce nonce{};
+  PublicKey key{};
   bool has_secret = false;
   Purpose purpose = Purpose::connect;
 };

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What becomes of a secret that is moved or ends.
+// What becomes of a secret that is moved or ends, and of private keys.
 #include <network/secret.hpp>
 
 #include <cstring>
 #include <utility>
 
 namespace lend::network {
+
+KeyPair::~KeyPair() {
+  ::explicit_bzero(private_key_.data(), private_key_.size());
+}
 
 Secret::Secret(Secret&& other) noexcept {
   *this = std::move(other);

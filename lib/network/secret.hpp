@@ -17,11 +17,16 @@
 
 namespace lend::network {
 
+inline constexpr std::size_t secret_bytes_min = 16;
 inline constexpr std::size_t secret_bytes_max = 256;
+/// What errors tell to make one by.
+inline constexpr char const* secret_recipe = "make one by: head -c 32 /dev/urandom | base64";
 inline constexpr std::size_t proof_bytes = 32;
+inline constexpr std::size_t public_key_bytes = 32;
 inline constexpr std::size_t tag_bytes = 16;
 
 using Proof = std::array<std::byte, proof_bytes>;
+using PublicKey = std::array<std::byte, public_key_bytes>;
 
 enum class Side : std::uint8_t { connecting, listening };
 
@@ -47,11 +52,31 @@ class Sealing {
                                   std::span<std::byte const, tag_bytes> tag) noexcept = 0;
 };
 
+class Secret;
+
+/// One side's keys of X25519 for one exchange. The private key is wiped when this ends: with it the
+/// keys of a recorded exchange are gone, also for who learns the secret later.
+class KeyPair {
+ public:
+  /// New ones; all zeros where there is no secret.
+  explicit KeyPair(Secret const& secret) noexcept;
+  KeyPair(KeyPair const&) = delete;
+  KeyPair& operator=(KeyPair const&) = delete;
+  ~KeyPair();
+
+  [[nodiscard]] PublicKey const& public_key() const noexcept { return public_key_; }
+
+ private:
+  friend class Secret;
+  PublicKey public_key_{};
+  std::array<unsigned char, 32> private_key_{};
+};
+
 /// A secret, of which a hash is kept; it is wiped when it ends. By default none.
 class Secret {
  public:
   /// Empty text is no secret.
-  /// Errors:  invalid_argument  more than secret_bytes_max bytes.
+  /// Errors:  invalid_argument  fewer than secret_bytes_min bytes, or more than secret_bytes_max.
   ///          unsupported       this lend was built without libsodium.
   ///          system_failed     libsodium does not start.
   [[nodiscard]] static Result<Secret> of(std::string_view text);
@@ -62,8 +87,10 @@ class Secret {
 
   [[nodiscard]] bool is_set() const noexcept { return is_set_; }
 
-  /// The keys for the exchange that began with these two frames; null if there is no secret.
-  [[nodiscard]] std::unique_ptr<Sealing> sealing(Side ours,
+  /// The keys for the exchange that began with these two frames, which have the public keys; null
+  /// if there is no secret, or `theirs` is no key.
+  [[nodiscard]] std::unique_ptr<Sealing> sealing(Side ours, KeyPair const& keys,
+                                                 PublicKey const& theirs,
                                                  std::span<std::byte const> connecting_hello,
                                                  std::span<std::byte const> listening_hello) const;
 

@@ -11,7 +11,10 @@ Result<Secret> Secret::of(std::string_view text) {
                "clear; build it with -Dsecret=enabled, or give no secret"};
 }
 
-std::unique_ptr<Sealing> Secret::sealing(Side /*ours*/,
+KeyPair::KeyPair(Secret const& /*secret*/) noexcept {}
+
+std::unique_ptr<Sealing> Secret::sealing(Side /*ours*/, KeyPair const& /*keys*/,
+                                         PublicKey const& /*theirs*/,
                                          std::span<std::byte const> /*connecting_hello*/,
                                          std::span<std::byte const> /*listening_hello*/) const {
   return nullptr;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Secrets by libsodium: BLAKE2b makes the keys, XSalsa20 and Poly1305 seal the frames.
+// Secrets by libsodium: X25519 and BLAKE2b make the keys, XSalsa20 and Poly1305 seal the frames.
 //
-//   k = BLAKE2b-256, keyed by BLAKE2b-512 of the secret, of both hellos
+//   k = BLAKE2b-256, keyed by BLAKE2b-512 of the secret, of both hellos with their public keys and
+//       of what these share
 //   its subkeys 1, 2: the proofs of the connecting and the listening side; 3, 4: what seals what
 //   that side sends, with the number of the frame and its kind as nonce
 //
-// Source: libsodium's documentation of crypto_generichash, crypto_kdf and crypto_secretbox.
+// Source: libsodium's documentation of crypto_scalarmult, crypto_generichash, crypto_kdf and
+// crypto_secretbox.
 #include <network/secret.hpp>
 
 #include <sodium.h>
@@ -20,6 +22,11 @@ using Key = std::array<unsigned char, crypto_secretbox_KEYBYTES>;
 static_assert(proof_bytes == crypto_secretbox_KEYBYTES);
 static_assert(proof_bytes == crypto_kdf_KEYBYTES);
 static_assert(tag_bytes == crypto_secretbox_MACBYTES);
+static_assert(public_key_bytes == crypto_kx_PUBLICKEYBYTES);
+static_assert(crypto_kx_PUBLICKEYBYTES == crypto_scalarmult_BYTES);
+
+/// What a private and a public key share.
+using Shared = std::array<unsigned char, crypto_scalarmult_BYTES>;
 
 unsigned char* raw(std::byte* bytes) noexcept {
   return reinterpret_cast<unsigned char*>(bytes);
@@ -47,7 +54,7 @@ struct Direction {
 
 class SodiumSealing final : public Sealing {
  public:
-  SodiumSealing(std::span<unsigned char const> secret, Side ours,
+  SodiumSealing(std::span<unsigned char const> secret, Side ours, Shared const& shared,
                 std::span<std::byte const> connecting_hello,
                 std::span<std::byte const> listening_hello) noexcept
       : ours_{ours} {
@@ -56,6 +63,7 @@ class SodiumSealing final : public Sealing {
     crypto_generichash_init(&hash, secret.data(), secret.size(), key.size());
     crypto_generichash_update(&hash, raw(connecting_hello.data()), connecting_hello.size());
     crypto_generichash_update(&hash, raw(listening_hello.data()), listening_hello.size());
+    crypto_generichash_update(&hash, shared.data(), shared.size());
     crypto_generichash_final(&hash, key.data(), key.size());
     for (auto const side : {Side::connecting, Side::listening}) {
       auto const number = static_cast<std::uint64_t>(side);
@@ -114,12 +122,15 @@ class SodiumSealing final : public Sealing {
 }  // namespace
 
 Result<Secret> Secret::of(std::string_view text) {
-  if (text.size() > secret_bytes_max)
-    return Error{Errc::invalid_argument, "the secret has " + std::to_string(text.size()) +
-                                             " bytes; " + std::to_string(secret_bytes_max) +
-                                             " is the most"};
   Secret secret;
   if (text.empty()) return secret;
+  bool const is_short = text.size() < secret_bytes_min;
+  if (is_short || text.size() > secret_bytes_max)
+    return Error{
+        Errc::invalid_argument,
+        "the secret has " + std::to_string(text.size()) + " bytes; " +
+            (is_short ? std::to_string(secret_bytes_min) + " are the fewest: " + secret_recipe
+                      : std::to_string(secret_bytes_max) + " are the most")};
   if (sodium_init() < 0) return Error{Errc::system_failed, "sodium_init failed"};
   crypto_generichash(secret.key_.data(), secret.key_.size(),
                      reinterpret_cast<unsigned char const*>(text.data()), text.size(), nullptr, 0);
@@ -127,10 +138,23 @@ Result<Secret> Secret::of(std::string_view text) {
   return secret;
 }
 
-std::unique_ptr<Sealing> Secret::sealing(Side ours, std::span<std::byte const> connecting_hello,
+KeyPair::KeyPair(Secret const& secret) noexcept {
+  static_assert(sizeof private_key_ == crypto_kx_SECRETKEYBYTES);
+  if (secret.is_set()) crypto_kx_keypair(raw(public_key_.data()), private_key_.data());
+}
+
+std::unique_ptr<Sealing> Secret::sealing(Side ours, KeyPair const& keys, PublicKey const& theirs,
+                                         std::span<std::byte const> connecting_hello,
                                          std::span<std::byte const> listening_hello) const {
   if (!is_set_) return nullptr;
-  return std::make_unique<SodiumSealing>(key_, ours, connecting_hello, listening_hello);
+  Shared shared;
+  // Some points have a known result with every key, which is refused.
+  if (crypto_scalarmult(shared.data(), keys.private_key_.data(), raw(theirs.data())) != 0)
+    return nullptr;
+  auto sealing =
+      std::make_unique<SodiumSealing>(key_, ours, shared, connecting_hello, listening_hello);
+  sodium_memzero(shared.data(), shared.size());
+  return sealing;
 }
 
 }  // namespace lend::network

@@ -66,8 +66,8 @@ Error refused(Socket const& socket, std::string_view clause) {
   return {Errc::incompatible_peer, about_peer(socket.address, clause)};
 }
 
-Result<Hello> new_hello(Secret const& secret, Purpose purpose) {
-  Hello hello{.has_secret = secret.is_set(), .purpose = purpose};
+Result<Hello> new_hello(Secret const& secret, KeyPair const& keys, Purpose purpose) {
+  Hello hello{.key = keys.public_key(), .has_secret = secret.is_set(), .purpose = purpose};
   auto const got = ::getrandom(hello.nonce.data(), hello.nonce.size(), 0);
   if (got != static_cast<ssize_t>(hello.nonce.size())) return Error::from_errno("getrandom", errno);
   return hello;
@@ -81,6 +81,10 @@ Status validate(Hello const& theirs, Secret const& ours, Purpose purpose) {
   return {StatusCode::wrong_secret,
           theirs.has_secret ? "has a secret and the other side none; give both the same"
                             : "has no secret and the other side one; give both the same"};
+}
+
+Status no_key() {
+  return {StatusCode::foreign, "sent a public key that is none"};
 }
 
 Status sent_back() {
@@ -188,7 +192,8 @@ Error reject(Socket const& socket, Status const& status, Sealing* sealing) {
 Result<std::unique_ptr<Sealing>> prove_each_other(Socket const& socket, FrameReader& reader,
                                                   Secret const& secret, Purpose purpose,
                                                   Waiting const& waiting) {
-  LEND_TRY(ours, new_hello(secret, purpose));
+  KeyPair const keys{secret};
+  LEND_TRY(ours, new_hello(secret, keys, purpose));
   LEND_TRYV(offer(socket, encode(ours), waiting));
   LEND_TRYV(receive_from_listener(socket, reader, FrameKind::hello, waiting));
   auto const theirs = reader.hello();
@@ -196,9 +201,10 @@ Result<std::unique_ptr<Sealing>> prove_each_other(Socket const& socket, FrameRea
   if (theirs.value().nonce == ours.nonce) return reject(socket, sent_back(), nullptr);
   auto const status = validate(theirs.value(), secret, purpose);
   if (status.code != StatusCode::agreed) return reject(socket, status, nullptr);
-  auto sealing =
-      secret.sealing(Side::connecting, encode(ours).bytes(), encode(theirs.value()).bytes());
-  if (!sealing) return sealing;
+  auto sealing = secret.sealing(Side::connecting, keys, theirs.value().key, encode(ours).bytes(),
+                                encode(theirs.value()).bytes());
+  if (!secret.is_set()) return sealing;
+  if (!sealing) return reject(socket, no_key(), nullptr);
   LEND_TRYV(receive_from_listener(socket, reader, FrameKind::proof, waiting));
   if (!sealing->is_proved_by(reader.proof())) return reject(socket, another_secret(), nullptr);
   reader.open_by(*sealing);
@@ -232,10 +238,12 @@ Status answer_hello(Socket const& socket, FrameReader const& reader, Secret cons
   if (!theirs) return {StatusCode::foreign, theirs.error().message()};
   auto status = validate(theirs.value(), secret, purpose);
   if (status.code != StatusCode::agreed) return status;
-  auto const ours = new_hello(secret, purpose);
+  KeyPair const keys{secret};
+  auto const ours = new_hello(secret, keys, purpose);
   if (!ours) return {StatusCode::failed, "came when this failed: " + ours.error().message()};
-  auto made =
-      secret.sealing(Side::listening, encode(theirs.value()).bytes(), encode(ours.value()).bytes());
+  auto made = secret.sealing(Side::listening, keys, theirs.value().key,
+                             encode(theirs.value()).bytes(), encode(ours.value()).bytes());
+  if (secret.is_set() && !made) return no_key();
   if (!sends_at_once(socket, encode(ours.value())) ||
       (made && !sends_at_once(socket, encode(made->proof()))))
     return {StatusCode::failed, "closed the connection before the greeting"};

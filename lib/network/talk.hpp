@@ -43,9 +43,9 @@ struct Waiting {
 
 // ---- both sides ----
 
-/// The hello of one connection. Source: getrandom(2).
+/// The hello of one connection, with the public one of its keys. Source: getrandom(2).
 /// Errors:  system_failed  no random bytes.
-[[nodiscard]] Result<Hello> new_hello(Secret const& secret, Purpose purpose = Purpose::connect);
+[[nodiscard]] Result<Hello> new_hello(Secret const& secret, KeyPair const& keys, Purpose purpose);
 
 /// Whether `theirs` is the hello of a peer: agreed, or the status to reject it with.
 [[nodiscard]] Status validate(Hello const& theirs, Secret const& ours,
@@ -53,6 +53,9 @@ struct Waiting {
 
 /// What a side that proved nothing, or something else, is rejected with.
 [[nodiscard]] Status another_secret();
+
+/// What a side is rejected with whose hello has no key of X25519.
+[[nodiscard]] Status no_key();
 
 /// What a side is rejected with that says the same as this one.
 [[nodiscard]] Status sent_back();

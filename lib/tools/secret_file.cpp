@@ -2,6 +2,7 @@
 // Reads a secret.
 #include <base/printable.hpp>
 #include <base/unique_fd.hpp>
+#include <network/secret.hpp>
 #include <tools/secret_file.hpp>
 
 #include <fcntl.h>
@@ -12,12 +13,11 @@
 namespace lend::tools {
 
 Result<std::string> secret_in(std::string_view path) {
-  constexpr std::size_t bytes_max = 256;
   if (path.empty()) return std::string{};
   auto const about = "the secret's file " + base::shown(path);
   base::UniqueFd const file{::open(std::string{path}.c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.get() < 0) return Error::from_errno(about, errno);
-  std::string secret(bytes_max + 1, '\0');
+  std::string secret(network::secret_bytes_max + 1, '\0');
   std::size_t size = 0;  // a pipe gives it in parts
   while (size < secret.size()) {
     auto const got = ::read(file.get(), secret.data() + size, secret.size() - size);
@@ -27,9 +27,10 @@ Result<std::string> secret_in(std::string_view path) {
     size += static_cast<std::size_t>(got);
   }
   secret.resize(size);
-  if (secret.empty() || secret.size() > bytes_max)
-    return Error{Errc::invalid_argument, about + " has " + (secret.empty() ? "no" : "too many") +
-                                             " bytes; write 32 random ones to it"};
+  bool const is_short = secret.size() < network::secret_bytes_min;
+  if (is_short || secret.size() > network::secret_bytes_max)
+    return Error{Errc::invalid_argument, about + " has too " + (is_short ? "few" : "many") +
+                                             " bytes: " + network::secret_recipe};
   return secret;
 }
 

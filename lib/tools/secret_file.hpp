@@ -10,7 +10,7 @@
 namespace lend::tools {
 
 /// All bytes of the file; empty for an empty path.
-/// Errors:  invalid_argument  it is empty, or longer than a secret can be.
+/// Errors:  invalid_argument  it is shorter or longer than a secret can be.
 ///          not_found, denied, system_failed  as open(2) and read(2) report.
 [[nodiscard]] Result<std::string> secret_in(std::string_view path);
 

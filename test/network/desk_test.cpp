@@ -47,7 +47,7 @@ std::list<RankThread> ranks_at(std::string const& desk, std::uint32_t size, std:
 
 TEST_CASE("each rank gets the endpoints that are for it, by whatever address", "[network]") {
   auto const [address, secret] = GENERATE(table<std::string, std::string>(
-      {{"unix:@", ""}, {"127.0.0.1:0", ""}, {"127.0.0.1:0", "a secret"}}));
+      {{"unix:@", ""}, {"127.0.0.1:0", ""}, {"127.0.0.1:0", right_secret}}));
   if (!secret.empty() && !has_secrets()) return;
   std::uint32_t const size = GENERATE(1u, 2u, 5u, 20u);
   ServedDesk desk{size, address == "unix:@" ? desk_name() : address, {.secret = secret}};
@@ -108,7 +108,7 @@ TEST_CASE("one thread plays 300 ranks at a desk", "[network]") {
 
 TEST_CASE("clients that are no ranks are rejected beside a meeting, which they do not delay",
           "[network]") {
-  auto const secret = has_secrets() ? std::string{"a secret"} : std::string{};
+  auto const secret = has_secrets() ? std::string{right_secret} : std::string{};
   ServedDesk desk{3, desk_name(), {.secret = secret}};
   std::vector<network::Socket> others;
   auto const another = [&](Bytes const& said) {
@@ -166,7 +166,7 @@ TEST_CASE("a rank with another secret, size or number is rejected alone, with th
   CHECK_THAT(why(named), Catch::Contains("is of group \"other\""));
   if (has_secrets()) {
     auto seat = seat_at(desk.address(), 1, 2);
-    seat.secret = "a secret";
+    seat.secret = right_secret;
     CHECK_THAT(why(seat), Catch::Contains("has a secret and the other side none"));
   }
 

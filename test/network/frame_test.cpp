@@ -58,9 +58,11 @@ TEST_CASE("a greeting arrives whole in pieces of any size", "[network]") {
 
 TEST_CASE("a hello and a proof arrive whole", "[network]") {
   auto const has_secret = GENERATE(false, true);
-  network::Hello const hello{.nonce = {std::byte{1}, std::byte{2}}, .has_secret = has_secret};
+  network::Hello const hello{
+      .nonce = {std::byte{1}, std::byte{2}}, .key = {std::byte{3}}, .has_secret = has_secret};
   auto const came = must(must(read(encode(hello).bytes(), 5)).hello());
   CHECK(came.nonce == hello.nonce);
+  CHECK(came.key == hello.key);
   CHECK(came.has_secret == has_secret);
 
   network::Proof const proof{std::byte{3}, std::byte{4}};

@@ -44,9 +44,13 @@ inline network::Greeting greeting_with(std::uint32_t endpoint) {
   return {endpoint_of(endpoint)};
 }
 
+/// A secret, and another one.
+inline constexpr char const* right_secret = "open sesame, for those inside";
+inline constexpr char const* wrong_secret = "open barley, for those outside";
+
 /// Whether this lend was built with secrets.
 inline bool has_secrets() {
-  return network::Secret::of("any").has_value();
+  return network::Secret::of(right_secret).has_value();
 }
 
 inline Bytes bytes_of(network::Frame const& frame) {
@@ -70,9 +74,9 @@ inline constexpr std::size_t introduction_bytes = network::hello_bytes + network
 inline Bytes good_greeting(std::uint32_t endpoint = 2) {
   return introduction(greeting_with(endpoint));
 }
-/// The hello of a peer that has a secret.
-inline Bytes secret_hello() {
-  return bytes_of(encode(network::Hello{.nonce = {std::byte{7}}, .has_secret = true}));
+/// The hello of a peer that has a secret. Its key is the base point, of a private key of 1.
+inline Bytes secret_hello(network::PublicKey const& key = {std::byte{9}}) {
+  return bytes_of(encode(network::Hello{.nonce = {std::byte{7}}, .key = key, .has_secret = true}));
 }
 /// A greeting whose endpoint was damaged on its way.
 inline Bytes damaged_greeting() {

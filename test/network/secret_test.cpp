@@ -134,12 +134,12 @@ constexpr std::size_t listener_says = network::hello_bytes + network::proof_fram
 TEST_CASE("who hears all of an exchange with a secret learns neither it nor an endpoint",
           "[network]") {
   if (!has_secrets()) return;
-  auto const outcome = exchange("open sesame", "open sesame");
+  auto const outcome = exchange(right_secret, right_secret);
 
   REQUIRE_FALSE(outcome.connecting.has_value());
   REQUIRE_FALSE(outcome.listening.has_value());
   auto const all = joined(outcome.to_listener, outcome.to_connecting);
-  CHECK_FALSE(contains(all, bytes_of("open sesame")));
+  CHECK_FALSE(contains(all, bytes_of(std::string_view{right_secret})));
   CHECK_FALSE(contains(all, endpoint_bytes(1)));
   CHECK_FALSE(contains(all, endpoint_bytes(2)));
   auto const in_clear = exchange("", "");
@@ -149,8 +149,8 @@ TEST_CASE("who hears all of an exchange with a secret learns neither it nor an e
 TEST_CASE("two exchanges with one secret have no proof and no sealed frame in common",
           "[network]") {
   if (!has_secrets()) return;
-  auto const one = exchange("s", "s");
-  auto const other = exchange("s", "s");
+  auto const one = exchange(right_secret, right_secret);
+  auto const other = exchange(right_secret, right_secret);
 
   auto const rest = [](Bytes const& said, std::size_t from) {
     return Bytes(said.begin() + static_cast<std::ptrdiff_t>(from + network::frame_header_bytes),
@@ -166,9 +166,9 @@ TEST_CASE("two exchanges with one secret have no proof and no sealed frame in co
 TEST_CASE("sides whose secrets differ say so, and nothing is sent that needs one", "[network]") {
   if (!has_secrets()) return;
   auto const [here, there, words] = GENERATE(table<char const*, char const*, char const*>({
-      {"right", "wrong", "another secret"},
-      {"right", "", "has no secret and the other side one"},
-      {"", "right", "has a secret and the other side none"},
+      {right_secret, wrong_secret, "another secret"},
+      {right_secret, "", "has no secret and the other side one"},
+      {"", right_secret, "has a secret and the other side none"},
   }));
   auto const outcome = exchange(here, there);
 
@@ -181,20 +181,20 @@ TEST_CASE("sides whose secrets differ say so, and nothing is sent that needs one
 
 TEST_CASE("whatever byte of a sealed exchange is changed, neither side connects", "[network]") {
   if (!has_secrets()) return;
-  auto const whole = exchange("s", "s");
+  auto const whole = exchange(right_secret, right_secret);
   REQUIRE_FALSE(whole.connecting.has_value());
   SECTION("on the way to the listener") {
     // Each byte of hello and proof; of what is sealed, header, payload and tag.
     for (std::size_t at = 0; at < whole.to_listener.size(); at += at < 100 ? 9 : 37) {
       CAPTURE(at);
-      auto const outcome = exchange("s", "s", flip(at));
+      auto const outcome = exchange(right_secret, right_secret, flip(at));
       CHECK(outcome.listening.has_value());
     }
   }
   SECTION("on the way back") {
     for (std::size_t at = 0; at < whole.to_connecting.size(); at += at < 100 ? 9 : 37) {
       CAPTURE(at);
-      CHECK(exchange("s", "s", nothing, flip(at)).connecting.has_value());
+      CHECK(exchange(right_secret, right_secret, nothing, flip(at)).connecting.has_value());
     }
   }
 }
@@ -202,7 +202,7 @@ TEST_CASE("whatever byte of a sealed exchange is changed, neither side connects"
 TEST_CASE("a stranger who sends a side's own proof back has proved nothing", "[network]") {
   if (!has_secrets()) return;
   SECTION("to a listener") {
-    network::Acceptor acceptor{loopback_listener(), {}, secret_of("s")};
+    network::Acceptor acceptor{loopback_listener(), {}, secret_of(right_secret)};
     auto const stranger = dial(acceptor.address());
     say(stranger, secret_hello());
     std::thread answering{[&] {
@@ -222,7 +222,7 @@ TEST_CASE("a stranger who sends a side's own proof back has proved nothing", "[n
     std::thread answering{
         [&, &their_end = theirs] { say(their_end, hear(their_end, network::hello_bytes)); }};
     auto const error = error_of(network::greet_listener(std::move(ours), greeting_with(1),
-                                                        within(patience), secret_of("s")));
+                                                        within(patience), secret_of(right_secret)));
     answering.join();
     CHECK(error == Errc::incompatible_peer);
     CHECK_THAT(error.message(), Catch::Contains("sent back what it received"));
@@ -232,9 +232,9 @@ TEST_CASE("a stranger who sends a side's own proof back has proved nothing", "[n
 
 TEST_CASE("what a peer once said does not let another in", "[network]") {
   if (!has_secrets()) return;
-  auto const recorded = exchange("s", "s");
+  auto const recorded = exchange(right_secret, right_secret);
   REQUIRE_FALSE(recorded.listening.has_value());
-  network::Acceptor acceptor{loopback_listener(), {}, secret_of("s")};
+  network::Acceptor acceptor{loopback_listener(), {}, secret_of(right_secret)};
   auto const stranger = dial(acceptor.address());
   say(stranger, recorded.to_listener);
 
@@ -245,12 +245,72 @@ TEST_CASE("what a peer once said does not let another in", "[network]") {
   CHECK_FALSE(contains(hear(stranger), endpoint_bytes(1)));
 }
 
+TEST_CASE("who learns the secret after an exchange opens nothing of what it recorded",
+          "[network]") {
+  if (!has_secrets()) return;
+  auto const recorded = exchange(right_secret, right_secret);
+  REQUIRE_FALSE(recorded.listening.has_value());
+  auto const secret = secret_of(right_secret);
+  auto const first_of = [](Bytes const& said) {
+    return std::span{said}.first(network::hello_bytes);
+  };
+  auto const proof_in = [](Bytes const& said) {
+    return frame_in(std::span{said}.subspan(network::hello_bytes)).proof();
+  };
+  // All that went over the wire, and the secret; no private key.
+  network::KeyPair const own{secret};
+  for (auto const& said : {recorded.to_listener, recorded.to_connecting}) {
+    auto const guess =
+        secret.sealing(network::Side::connecting, own, must(frame_in(first_of(said)).hello()).key,
+                       first_of(recorded.to_listener), first_of(recorded.to_connecting));
+    CHECK_FALSE(guess->is_proved_by(proof_in(recorded.to_connecting)));
+    CHECK(guess->proof() != proof_in(recorded.to_listener));
+  }
+}
+
+TEST_CASE("two exchanges with one secret have no key in common, and those without have none",
+          "[network]") {
+  auto const key_of = [](Bytes const& said) { return must(frame_in(said).hello()).key; };
+  auto const in_clear = exchange("", "");
+  CHECK(key_of(in_clear.to_listener) == network::PublicKey{});
+  CHECK(key_of(in_clear.to_connecting) == network::PublicKey{});
+  if (!has_secrets()) return;
+  auto const one = exchange(right_secret, right_secret);
+  auto const other = exchange(right_secret, right_secret);
+  CHECK(key_of(one.to_listener) != key_of(other.to_listener));
+  CHECK(key_of(one.to_connecting) != key_of(other.to_connecting));
+  CHECK(key_of(one.to_connecting) != key_of(one.to_listener));
+}
+
+TEST_CASE("a key that makes the same of every other is refused by either side", "[network]") {
+  if (!has_secrets()) return;
+  auto const bad_hello = secret_hello(network::PublicKey{});
+  network::Acceptor acceptor{loopback_listener(), {}, secret_of(right_secret)};
+  auto const stranger = dial(acceptor.address());
+  say(stranger, bad_hello);
+  std::string complaint;
+  while (complaint.find("public key that is none") == std::string::npos)
+    complaint = error_of(acceptor.accept(greeting_with(1), within(20ms))).message();
+  CHECK(hear(stranger).size() == network::status_bytes);
+
+  auto [ours, theirs] = socket_pair();
+  say(theirs, bad_hello);
+  auto const error = error_of(network::greet_listener(std::move(ours), greeting_with(1),
+                                                      within(patience), secret_of(right_secret)));
+  CHECK(error == Errc::incompatible_peer);
+  CHECK_THAT(error.message(), Catch::Contains("public key that is none"));
+}
+
 TEST_CASE("a sealed frame is taken once, in its turn, and as its kind", "[network]") {
   if (!has_secrets()) return;
-  auto const secret = secret_of("s");
+  auto const secret = secret_of(right_secret);
   auto const hello = bytes_of(encode(network::Hello{}));
-  auto const sender = secret.sealing(network::Side::connecting, hello, hello);
-  auto const receiver = secret.sealing(network::Side::listening, hello, hello);
+  network::KeyPair const here{secret};
+  network::KeyPair const there{secret};
+  auto const sender =
+      secret.sealing(network::Side::connecting, here, there.public_key(), hello, hello);
+  auto const receiver =
+      secret.sealing(network::Side::listening, there, here.public_key(), hello, hello);
   auto const first = bytes_of(encode(ready(), sender.get()));
   auto const second = bytes_of(encode(ready(), sender.get()));
   network::FrameReader reader;

@@ -21,10 +21,11 @@ class Meeting;
 
 /// What both sides of an exchange agree on beforehand.
 struct ExchangeOptions {
-  /// Both sides must have the same, of 256 bytes at most. A connection without it is rejected. It
-  /// is never sent: both sides prove that they know it, and then encrypt what they exchange, though
-  /// not the messages of the channel. Take 32 random bytes: a client that hears an exchange, or
-  /// connects, can try guesses on its own machine.
+  /// Both sides must have the same, of 16 to 256 bytes; empty: none. A connection without it is
+  /// rejected. It is never sent: both sides prove that they know it, and then encrypt what they
+  /// exchange, by keys that end with the exchange, though not the messages of the channel. Take 32
+  /// random bytes: a client that connects, or listens in the peer's place, can try guesses on its
+  /// own machine.
   std::string secret{};
 };
 
@@ -40,7 +41,7 @@ class LEND_EXPORT Listener {
   /// and * are refused. Or to "unix:PATH" or "unix:@NAME" for processes of the same user on this
   /// host. The kernel tells their user, so they need no secret. The file of a PATH is removed with
   /// the listener; a NAME has none.
-  /// Errors:  invalid_argument  not a host and a port, or too long a secret.
+  /// Errors:  invalid_argument  not a host and a port, or a secret of another length.
   ///          unsupported       a secret, and this lend was built without libsodium.
   ///          not_found         no such host here.
   ///          denied, exhausted, system_failed  from socket(2) or bind(2); the message has the
@@ -104,7 +105,7 @@ class LEND_EXPORT Listener {
 ///                             endpoint does not fit.
 ///          peer_lost          the other side closed the connection during the exchange, could not
 ///                             connect its end, or then sent nothing for 30 s.
-///          invalid_argument   the address, or too long a secret.
+///          invalid_argument   the address, or a secret of another length.
 ///          denied             at a "unix:" address another user listens.
 ///          exhausted, denied, system_failed  from socket(2) or connect(2).
 ///          unsupported        this kernel does not support that address family; or a secret, and
