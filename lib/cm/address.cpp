@@ -2,6 +2,7 @@
 // Parses, resolves and prints rdma_cm's addresses. Any thread.
 #include <base/host_name.hpp>
 #include <base/printable.hpp>
+#include <base/standard_reserved.hpp>
 #include <cm/address.hpp>
 #include <verbs/rdma_core_library.hpp>
 
@@ -76,6 +77,7 @@ Result<CmAddress> CmAddress::parse(std::string_view text, bool local, HostNames 
   hints.ai_qp_type = IBV_QPT_RC;
   rdma_addrinfo* raw = nullptr;
   LEND_TRYV(require_librdmacm());
+  base::StandardReserved const reserved;
   errno = 0;
   int const result = rdma_getaddrinfo(parts.host.c_str(), parts.port.c_str(), &hints, &raw);
   if (result == -1 && errno != 0)

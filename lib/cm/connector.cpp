@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Requests a connection until the listener answers or the deadline passes. Any thread.
 #include <base/giving_up.hpp>
+#include <base/standard_reserved.hpp>
 #include <cm/address.hpp>
 #include <cm/connecting_state.hpp>
 #include <cm/establish.hpp>
@@ -100,6 +101,7 @@ Asking::Step Asking::on_answer(cm::CmEvent const& answer) {
 Result<void> Asking::resolve_address() {
   at_ = At::address;
   auto& [address, target, source, message] = request_;
+  base::StandardReserved const reserved;
   if (rdma_resolve_addr(link().id.get(), source ? source->native() : nullptr, target.native(),
                         timeout()) != 0)
     return Error::from_errno(Errc::not_found, step() + " by rdma_resolve_addr", errno,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Takes and interprets events. One thread at a time per channel.
 #include <base/giving_up.hpp>
+#include <base/standard_reserved.hpp>
 #include <cm/address.hpp>
 #include <cm/contract.hpp>
 #include <cm/event_channel.hpp>
@@ -72,6 +73,7 @@ Result<EventChannel> EventChannel::open() {
   if (int const error = verbs::notice_forks(); error != 0)
     return Error::from_errno("pthread_atfork", error);
   LEND_TRYV(require_librdmacm());
+  base::StandardReserved const reserved;
   errno = 0;
   EventChannel channel{rdma_create_event_channel()};
   if (!channel.raw_) return cannot_open(errno);
@@ -84,6 +86,7 @@ Result<EventChannel> EventChannel::open() {
 
 Result<std::optional<CmEvent>> EventChannel::take() {
   if (origin_.is_inherited()) return CmLink::inherited("rdma_get_cm_event");
+  base::StandardReserved const reserved;
   for (;;) {
     rdma_cm_event* raw = nullptr;
     if (rdma_get_cm_event(raw_.get(), &raw) == 0) {
@@ -122,6 +125,7 @@ Result<CmLink> CmLink::make() {
 Result<void> CmLink::renew() {
   id.reset();
   rdma_cm_id* raw = nullptr;
+  base::StandardReserved const reserved;
   if (rdma_create_id(events.native(), &raw, nullptr, RDMA_PS_TCP) != 0)
     return Error::from_errno("rdma_create_id", errno);
   id = CmId{raw};
@@ -130,6 +134,7 @@ Result<void> CmLink::renew() {
 
 Result<CmLink> CmLink::of(CmId id) {
   LEND_TRY(events, EventChannel::open());
+  base::StandardReserved const reserved;
   if (rdma_migrate_id(id.get(), events.native()) != 0)
     return Error::from_errno("rdma_migrate_id", errno);
   return CmLink{std::move(events), std::move(id)};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Listens and answers requests. One thread at a time per object.
 #include <base/giving_up.hpp>
+#include <base/standard_reserved.hpp>
 #include <cm/address.hpp>
 #include <cm/connecting_state.hpp>
 #include <cm/establish.hpp>
@@ -191,6 +192,7 @@ Result<CmListener> CmListener::open(std::string_view address, int backlog) {
   LEND_TRY(link, cm::CmLink::make());
   LEND_TRY(bound, cm::CmAddress::parse(address, true, cm::HostNames::looked_up));
   std::string const text{address};
+  base::StandardReserved const reserved;
   if (rdma_bind_addr(link.id.get(), bound.native()) != 0) {
     int const error = errno;
     bool const nowhere = error == EADDRNOTAVAIL || error == ENODEV;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Reading the files of a host.
 #include <base/environment.hpp>
+#include <base/standard_reserved.hpp>
 #include <base/unique_fd.hpp>
 #include <doctor/host.hpp>
 
@@ -36,6 +37,7 @@ std::optional<std::string> text_in(std::string const& path) {
 
 std::vector<std::string> names_in(std::string const& folder) {
   std::vector<std::string> names;
+  base::StandardReserved const reserved;
   DIR* const opened = ::opendir(folder.c_str());
   if (opened == nullptr) return names;
   while (dirent const* const entry = ::readdir(opened)) {

@@ -2,6 +2,7 @@
 // Parsing, resolving and showing of TCP addresses. Any thread.
 #include <base/host_name.hpp>
 #include <base/printable.hpp>
+#include <base/standard_reserved.hpp>
 #include <base/unique_fd.hpp>
 #include <network/address.hpp>
 
@@ -166,6 +167,7 @@ Result<std::vector<SocketAddress>> resolve(HostAndPort const& address) {
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* first = nullptr;
   auto const port = std::to_string(address.port);
+  base::StandardReserved const reserved;
   int const code = ::getaddrinfo(address.host.c_str(), port.c_str(), &hints, &first);
   if (code != 0) return resolver_error(address, code, errno);
   std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> const list{first, &::freeaddrinfo};
@@ -238,6 +240,7 @@ std::vector<OwnAddress> addresses_in(ifaddrs const* first) {
 
 Result<std::vector<OwnAddress>> own_addresses() {
   ifaddrs* first = nullptr;
+  base::StandardReserved const reserved;
   if (::getifaddrs(&first) != 0) return Error::from_errno("getifaddrs", errno);
   std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> const list{first, &::freeifaddrs};
   return addresses_in(first);
@@ -248,6 +251,7 @@ Result<std::vector<OwnAddress>> own_addresses_of_iwarp(Gid const& gid) {
   std::snprintf(hardware.data(), hardware.size(), "%02x:%02x:%02x:%02x:%02x:%02x", gid[0], gid[1],
                 gid[2], gid[3], gid[4], gid[5]);
   LEND_TRY(own, own_addresses());
+  base::StandardReserved const reserved;
   std::erase_if(own, [&](OwnAddress const& one) {
     std::ifstream file{"/sys/class/net/" + one.interface + "/address"};
     std::string address;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Which of several launchers is the innermost. Any thread.
 #include <base/printable.hpp>
+#include <base/standard_reserved.hpp>
 #include <network/launchers.hpp>
 
 #include <algorithm>
@@ -21,6 +22,7 @@ constexpr int ancestors_max = 1000;
 
 /// Empty: not readable.
 std::string bytes_of_file(std::string const& path) {
+  base::StandardReserved const reserved;
   std::ifstream file{path, std::ios::binary};
   return {std::istreambuf_iterator<char>{file}, {}};
 }

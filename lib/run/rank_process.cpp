@@ -41,8 +41,8 @@ void set_environment(std::uint32_t rank, Setting const& setting) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(125);  // it ended before that
   if (rank != 0 || ::isatty(STDIN_FILENO) != 0) {
-    int const nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-    ::dup2(nothing, STDIN_FILENO);
+    base::UniqueFd const nothing{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
+    ::dup2(nothing.get(), STDIN_FILENO);
   }
   ::dup2(outputs[0], STDOUT_FILENO);
   ::dup2(outputs[1], STDERR_FILENO);

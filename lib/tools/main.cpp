@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // lend: examines this host, says what an error means, starts programs on the soft device.
+#include <base/standard_reserved.hpp>
 #include <tools/commands.hpp>
 #include <verbs/built_with.hpp>
 
@@ -29,6 +30,7 @@ int act(CommandLine const& line) {
 
 int main(int count, char* words[]) {
   using namespace lend::tools;
+  lend::base::StandardReserved const reserved;
   auto const line = parse(std::span{words, static_cast<std::size_t>(count)}.subspan(1));
   if (line.has_error()) {
     auto const status = complain(line.error(), status_of_usage);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // One thread at a time.
+#include <base/standard_reserved.hpp>
 #include <lend/verbs/completion_channel.hpp>
 #include <verbs/completion_events.hpp>
 #include <verbs/verb_error.hpp>
@@ -28,6 +29,7 @@ Result<verbs::SharedChannel> verbs::make_channel(std::shared_ptr<ContextHandle> 
                                                  Wakeable wakeable) {
   if (wakeable == Wakeable::no) return SharedChannel{};
   Provider const& provider = context->provider();
+  base::StandardReserved const reserved;
   errno = 0;
   SharedChannel channel{new CompletionChannelHandle{
       context, {provider, provider.create_comp_channel(context->raw.get())}}};

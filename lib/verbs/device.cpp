@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Listing and opening devices. Any thread.
 #include <base/printable.hpp>
+#include <base/standard_reserved.hpp>
 #include <lend/verbs/context.hpp>
 #include <lend/verbs/device.hpp>
 #include <verbs/device_list.hpp>
@@ -28,6 +29,7 @@ namespace {
 /// Source: Linux Documentation/ABI/testing/sysfs-bus-pci, numa_node: -1 where it is not known.
 std::optional<std::uint32_t> numa_node_of(ibv_device const& device) {
   if (device.ibdev_path[0] == '\0') return std::nullopt;
+  base::StandardReserved const reserved;
   std::ifstream file{std::string{device.ibdev_path} + "/device/numa_node"};
   int node = -1;
   if (!(file >> node) || node < 0) return std::nullopt;
@@ -37,6 +39,7 @@ std::optional<std::uint32_t> numa_node_of(ibv_device const& device) {
 /// A device of the kernel that cannot be reached is an error, lest another stand in for it.
 Result<void> check_library() {
   auto const obstacle = verbs::libibverbs_obstacle();
+  base::StandardReserved const reserved;
   std::error_code none;
   std::filesystem::directory_iterator const first{"/sys/class/infiniband", none};
   if (obstacle.empty() || first == std::filesystem::directory_iterator{}) return success();
@@ -127,6 +130,7 @@ std::string text_of(Guid guid) {
 Result<std::vector<Device>> DeviceList::of(verbs::Provider const& provider) {
   int count = 0;
   errno = 0;
+  base::StandardReserved const reserved;
   ibv_device** const raw = provider.get_device_list(&count);
   int const error = errno;
   if (raw == nullptr) {
@@ -159,6 +163,7 @@ DeviceKind verbs::kind_of_vendor(std::uint32_t vendor) noexcept {
 void DeviceList::identify(Device& device) {
   verbs::Provider const& provider = *device.list_->provider;
   if (provider.is_soft) return;
+  base::StandardReserved const reserved;
   verbs::ContextHandle::Raw const raw{provider,
                                       provider.open_device(device.list_->devices[device.index_])};
   ibv_device_attr attributes{};
@@ -185,6 +190,7 @@ Result<Context> Device::open(std::uint8_t port) const {
   if (int const error = verbs::notice_forks(); error != 0)
     return Error::from_errno("pthread_atfork", error);
   errno = 0;
+  base::StandardReserved const reserved;
   verbs::ContextHandle::Raw raw{provider, provider.open_device(list_->devices[index_])};
   int error = errno;
   if (!raw)

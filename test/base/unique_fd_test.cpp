@@ -2,10 +2,14 @@
 // A descriptor is closed once, by its last owner; nothing leaks.
 #include "support/catch.hpp"
 
+#include "base/standard_reserved.hpp"
 #include "base/unique_fd.hpp"
 
 #include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <type_traits>
 
@@ -89,6 +93,59 @@ TEST_CASE("release hands the descriptor over", "[base]") {
   fd = UniqueFd{};
   CHECK(is_open(number));
   UniqueFd const again{number};
+}
+
+/// Of `check` in a process that has closed 0 to 2.
+template <class Check>
+bool holds_where_0_to_2_are_closed(Check const& check) {
+  pid_t const child = ::fork();
+  if (child == 0) {
+    for (int number = 0; number <= 2; ++number) ::close(number);
+    ::_exit(check() ? 0 : 1);
+  }
+  int status = 0;
+  return ::waitpid(child, &status, 0) == child && status == 0;
+}
+
+bool are_closed() {
+  return !is_open(0) && !is_open(1) && !is_open(2);
+}
+
+TEST_CASE("a descriptor lies above 2 and is closed in programs that are started", "[base]") {
+  CHECK(holds_where_0_to_2_are_closed([] {
+    auto const fd = open_null();
+    return fd.get() > 2 && ::fcntl(fd.get(), F_GETFD) == FD_CLOEXEC && are_closed();
+  }));
+}
+
+TEST_CASE("a descriptor that finds no number above 2 is closed, and errno says why", "[base]") {
+  CHECK(holds_where_0_to_2_are_closed([] {
+    rlimit const none{3, 3};
+    if (::setrlimit(RLIMIT_NOFILE, &none) != 0) return false;
+    errno = 0;
+    auto const fd = open_null();
+    return !fd && (errno == EMFILE || errno == EINVAL) && are_closed();
+  }));
+}
+
+TEST_CASE("while 0 to 2 are reserved, others open above and find them not to be used", "[base]") {
+  CHECK(holds_where_0_to_2_are_closed([] {
+    errno = 7;
+    bool is_so = true;
+    {
+      base::StandardReserved const reserved;
+      is_so = errno == 7;
+      char byte = 0;
+      is_so &= ::write(1, &byte, 1) < 0 && ::write(2, &byte, 1) < 0 && ::read(0, &byte, 1) < 0;
+      int const fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+      is_so &= fd > 2;
+      ::close(fd);
+    }
+    return is_so && are_closed();
+  }));
+  auto const before = open_descriptors();
+  base::StandardReserved const reserved;
+  CHECK(open_descriptors() == before);
 }
 
 TEST_CASE("many moves and assignments leave as many descriptors open as before", "[base]") {

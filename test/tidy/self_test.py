@@ -15,6 +15,8 @@ GOOD = {
     "lib/verbs/x.cpp": HEAD + "#include <infiniband/verbs.h>\n#include <lend/base/error.hpp>\n"
                               "// ibv_post_send(3)\nint f() {\n  return snprintf(a, 1, b);\n}\n",
     "lib/verbs/request.hpp": HPP + "int r = ibv_post_send(a, b, c);\n",
+    "lib/verbs/queue_pair.cpp": HEAD + "UniqueFd const file{\n    ::open(a, O_RDONLY)};\nbase::StandardReserved const r;\n"
+                                       "DIR* d = ::opendir(a);\nauto s = Listener::open(b);\n",
     "test/compile_fail/y.cpp": "// error: x\n" + HEAD + "#include <lend/lend.hpp>\n",
     "lib/soft/memory/x.hpp": HPP + "#include <soft/segment/y.hpp>\n#include <soft/memory/z.hpp>\n",
     "test/soft/x.hpp": HPP + '#include "soft/support.hpp"\n#include <soft/device/z.hpp>\n',
@@ -44,6 +46,13 @@ BAD = [  # where, what, and a part of the complaint
     ("lib/soft/x.hpp", HPP + "int r = ibv_post_recv(a, b, c);\n", "calls ibv_post_recv"),
     ("lib/verbs/queue_pair.cpp", HEAD + "int r = ibv_poll_cq(a, 1, c);\n", "calls ibv_poll_cq"),
     ("lib/channel/x.hpp", HPP + "int r = ibv_start_poll(a, b);\n", "calls ibv_start_poll"),
+    ("lib/base/x.hpp", HPP + "int a = ::eventfd(0, 0);\n", "opens by ::eventfd("),
+    ("lib/run/x.hpp", HPP + "auto f() {\n  return ::open(a, b);\n}\n", "opens by ::open("),
+    ("lib/soft/x.hpp", HPP + "int a = ::syscall(SYS_pidfd_open, 1, 0);\n", "opens by ::syscall("),
+    ("include/lend/base/x.hpp", HPP + "int a = ::fcntl(b, F_DUPFD_CLOEXEC, 0);\n", "opens by F_DUPFD_CLOEXEC,"),
+    ("lib/base/x.hpp", HPP + "int a = ::pipe2(ends, 0);\n", "opens two descriptors"),
+    ("lib/base/x.hpp", HPP + "std::ifstream file{a};\n", "has ifstream"),
+    ("lib/base/x.hpp", HPP + "auto* a = ::opendir(b);\n", "has opendir( without"),
     ("lib/base/x.hpp", HPP + "#include <lend/verbs/device.hpp>\n", "room base may include no room"),
     ("include/lend/verbs/x.hpp", HPP + '#include "soft/provider.hpp"\n', "room verbs may include"),
     ("include/lend/verbs/x.hpp", HPP + "#include <lend/open_device.hpp>\n", "room verbs may include"),

@@ -50,6 +50,12 @@ CALLERS = {  # the soft device implements them and does not call them
     "ibv_poll_cq": "lib/verbs/polling.hpp", "ibv_start_poll": "lib/verbs/polling.hpp",
     "ibv_req_notify_cq": "lib/verbs/completion_queue.cpp",
 }
+# What opens a descriptor is in the hand of UniqueFd, which keeps 0 to 2 free; where the descriptor
+# cannot be moved, or is another library's, the file reserves them. The programs do so in main().
+OPENS = r"open|openat|openat2|creat|socket|accept4?|eventfd|epoll_create1?|timerfd_create|signalfd|memfd_create|inotify_init1?|dup|mkostemps?|mkstemp|shm_open|posix_openpt|userfaultfd|fanotify_init|perf_event_open"
+OPENED = re.compile(rf"(?<!UniqueFd\{{)(?<![\w>])::(?:{OPENS})\(|(?<!UniqueFd\{{static_cast<int>\()::syscall\(SYS_pidfd_\w+|F_DUPFD\w*,(?!STDERR_FILENO \+ 1)|\bSCM_RIGHTS\b")
+PAIRS = re.compile(r"\b(?:pipe2?|socketpair)\(")
+BY_OTHERS = re.compile(r"\b(?:fopen|opendir|getaddrinfo|getifaddrs|popen|rdma_(?:getaddrinfo|create_event_channel|create_id|migrate_id|bind_addr|resolve_addr|get_cm_event)|provider\.(?:open_device|get_device_list|create_comp_channel))\(|\b[io]?fstream\b[^>]|\bdirectory_iterator\b")
 COLUMNS, FUNCTION, CLASS = 100, 70, 200
 # What begins and ends in the first column; a type ends in a semicolon.
 FUNCTIONS = re.compile(r"^((?!namespace|extern)[\w\[][^;{}#]*)\{\n(.*?)^\}(.?)", re.M | re.S)
@@ -64,6 +70,19 @@ def room_of(path):
     parts = pathlib.PurePath(path).with_suffix("").parts
     parts = parts[2:] if parts[:2] == ("include", "lend") else parts[1:] if parts[0] == "lib" else ()
     return parts[0] if parts else None
+
+
+def check_descriptors(path, code, room):
+    """Those that a program has closed, 0 to 2, are not taken by files of ours."""
+    code = re.sub(r"^ *#.*$|\"(?:[^\"\\\n]|\\.)*\"", "", code, flags=re.M)
+    dense = re.sub(r"(\bUniqueFd)(?: (?:const )?\w+)?\{", r"\1{", code)
+    dense = re.sub(r"(?<=[{(,])\s+", "", dense)
+    for call in OPENED.findall(dense):
+        yield f"opens by {call} outside of UniqueFd{{}}: the number may be 0 to 2"
+    if PAIRS.search(dense) and not re.search(r"UniqueFd\{\w+\[0\]\}", dense):
+        yield "opens two descriptors outside of UniqueFd{}: the numbers may be 0 to 2"
+    if room not in ("run", "tools") and BY_OTHERS.search(dense) and "StandardReserved const" not in code:
+        yield f"has {BY_OTHERS.search(dense)[0]} without StandardReserved: the number may be 0 to 2"
 
 
 def sub_room_of(path, room):
@@ -131,6 +150,8 @@ def check(path, text, tree):
         printed = re.findall(r"\b(?:f?printf|f?puts)\s*\(|\bstd::(?:cout|cerr)\b", code)
         for word in printed if room not in ("run", "tools") else []:  # programs
             yield f"prints ({word}): the library never does"
+        if path not in ("lib/base/unique_fd.hpp", "lib/base/standard_reserved.hpp", "lib/cm/rdma_core_functions.cpp"):
+            yield from check_descriptors(path, code, room)
     if ours and path != "lib/base/environment.hpp" and re.search(r"\b(?:secure_)?getenv\s*\(", code):
         yield "calls getenv: lib/base/environment.hpp has the rule for programs with AT_SECURE"
     for verb, caller in CALLERS.items():

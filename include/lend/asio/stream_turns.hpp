@@ -88,7 +88,7 @@ inline bool StreamCore::sleep(Self const& self) noexcept {
 inline void StreamCore::open_descriptor() noexcept {
   if (descriptor_->is_open()) return;
   auto const own = stream_->descriptor();
-  int const copy = own ? ::fcntl(own.value(), F_DUPFD_CLOEXEC, 0) : -1;
+  int const copy = own ? ::fcntl(own.value(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1;
   if (copy < 0) return;  // the next sleep tries again
   boost::system::error_code failed;
   descriptor_->assign(copy, failed);

@@ -117,8 +117,7 @@ int Peers::connect(Peer& peer, std::uint32_t slot) noexcept {
     peer.segment_ = &own_;
     return 0;
   }
-  auto const pidfd = static_cast<int>(::syscall(SYS_pidfd_open, tenant.pid, 0));
-  peer.pidfd_ = base::UniqueFd{pidfd};
+  peer.pidfd_ = base::UniqueFd{static_cast<int>(::syscall(SYS_pidfd_open, tenant.pid, 0))};
   auto const file = open_memory_file_of(tenant.pid, tenant.segment_fd, segment_bytes);
   if (file) peer.mapping_ = Mapping::of(file.get(), segment_bytes);
   auto const unmapped = peer.mapping_ ? 0 : errno;

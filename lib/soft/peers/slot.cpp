@@ -3,6 +3,7 @@
 #include <base/environment.hpp>
 #include <soft/peers/slot.hpp>
 
+#include <base/standard_reserved.hpp>
 #include <soft/platform/clock.hpp>
 #include <soft/platform/reason.hpp>
 #include <soft/segment/layout.hpp>
@@ -157,6 +158,7 @@ class Listing {
  public:
   /// 0 or errno.
   [[nodiscard]] int read(RendezvousDirectory const& directory) noexcept {
+    base::StandardReserved const reserved;
     DIR* const opened = ::opendir(directory.path());
     if (opened == nullptr) return errno;
     while (dirent const* const entry = ::readdir(opened)) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Processes and their threads by /proc. Source: proc(5).
+#include <base/standard_reserved.hpp>
 #include <soft/platform/process.hpp>
 
 #include <dirent.h>
@@ -59,6 +60,7 @@ int look_at(int pid, Thread& thread) noexcept {
 int other_thread_of(int pid) noexcept {
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%d/task", pid);
+  base::StandardReserved const reserved;
   DIR* const list = ::opendir(path);
   if (list == nullptr) {
     if (errno == ENOENT) errno = ESRCH;

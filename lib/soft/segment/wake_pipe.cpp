@@ -48,8 +48,9 @@ WakePipe WakePipe::make() noexcept {
   if (::pipe2(ends, O_CLOEXEC) != 0) return made;
   made.end_ = UniqueFd{ends[0]};
   UniqueFd const writing{ends[1]};
+  if (!made.end_) return made;
   struct stat status {};
-  if (::fstat(ends[0], &status) != 0) return made;
+  if (::fstat(made.end_.get(), &status) != 0) return made;
   made.inode_ = status.st_ino;
   made.own_ = reopen(made.end_);
   return made;
