@@ -106,7 +106,7 @@ Frame encode(Status const& status, Sealing* sealing) {
   auto const text = std::string_view{status.text}.substr(0, status_text_max);
   WireWriter writer{payload};
   writer.u8(static_cast<std::uint8_t>(status.code));
-  writer.u8(static_cast<std::uint8_t>(text.size()));
+  writer.u16(static_cast<std::uint16_t>(text.size()));
   write_padded(writer, text, status_text_max);
   LEND_ASSERT(writer.ok() && writer.written() == payload.size());
   return frame_of(FrameKind::status, payload, sealing);
@@ -225,7 +225,7 @@ Result<Status> FrameReader::status() const {
   LEND_ASSERT(complete() && kind_ == FrameKind::status);
   WireReader reader{payload(status_bytes)};
   auto const code = reader.u8();
-  auto const length = reader.u8();
+  auto const length = reader.u16();
   if (code < static_cast<std::uint8_t>(StatusCode::agreed) ||
       code > static_cast<std::uint8_t>(StatusCode::awaited))
     return foreign("sent a status of unknown code " + std::to_string(code));

@@ -11,7 +11,7 @@
 //             can exchange
 //   proof:    32 Sealing::proof()
 //   greeting: 2 length of the note, 64 note padded with zeros, 56 Endpoint::encode()
-//   status:   1 code, 1 length of the text, 200 text padded with zeros
+//   status:   1 code, 2 length of the text, 600 text padded with zeros
 //   sit, members, cards: see seat_frames.hpp
 //   part:     1 whether more follow, 2 length of this part of a message, 1024 the part, padded
 //
@@ -36,7 +36,7 @@ namespace lend::network {
 
 inline constexpr std::size_t nonce_bytes = 32;
 inline constexpr std::size_t note_bytes_max = 64;
-inline constexpr std::size_t status_text_max = 200;
+inline constexpr std::size_t status_text_max = 600;
 inline constexpr std::uint8_t exchange_version = 4;
 
 // Of frames that are not sealed.
@@ -45,7 +45,7 @@ inline constexpr std::size_t hello_bytes = frame_header_bytes + nonce_bytes + pu
 inline constexpr std::size_t proof_frame_bytes = frame_header_bytes + proof_bytes;
 inline constexpr std::size_t greeting_bytes =
     frame_header_bytes + 2 + note_bytes_max + Endpoint::encoded_size;
-inline constexpr std::size_t status_bytes = frame_header_bytes + 2 + status_text_max;
+inline constexpr std::size_t status_bytes = frame_header_bytes + 3 + status_text_max;
 inline constexpr std::size_t group_name_max = 64;
 inline constexpr std::size_t sit_bytes = frame_header_bytes + 2 + group_name_max + 11 * 4;
 inline constexpr std::size_t members_per_frame = 64;

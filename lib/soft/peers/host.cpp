@@ -44,12 +44,15 @@ CrossMemory probe_cross_memory() noexcept {
   if (wish.text == "never") return {false, "LEND_SOFT_CMA=never forbids it"};
   // Under Yama scope 1 only a declared tracer may attach. Declared by each process for itself: a
   // forked child has not inherited it. Source: prctl(2), PR_SET_PTRACER.
-  (void)::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+  bool const is_declared = ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0) == 0;
   char scope = '0';
   if (read_small("/proc/sys/kernel/yama/ptrace_scope", &scope, 1) == 1 && scope >= '2' &&
       ::geteuid() != 0)
     return {false, "kernel.yama.ptrace_scope is 2 or more"};
-  if (::prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 1)
+  if (scope == '1' && !is_declared && ::geteuid() != 0)
+    return {false, "kernel.yama.ptrace_scope is 1, and a sandbox refuses prctl(PR_SET_PTRACER)"};
+  // Where a sandbox refuses to tell, each peer finds out by trying.
+  if (auto const dumpable = ::prctl(PR_GET_DUMPABLE, 0, 0, 0, 0); dumpable >= 0 && dumpable != 1)
     return {false, "this process is not dumpable (prctl PR_SET_DUMPABLE)"};
   char from = 1;
   char to = 0;

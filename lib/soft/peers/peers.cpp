@@ -125,11 +125,13 @@ int Peers::connect(Peer& peer, std::uint32_t slot) noexcept {
   // Looked at again: between reading the slot and opening the pidfd the process may have changed.
   auto const still = presence_of(tenant, peer.slot_file_.get());
   if (still == Presence::unknown) return cannot_look(errno, slot);
-  if (unmapped != 0 || still == Presence::gone)
-    return fail(ENETUNREACH,
-                "cannot map the memory of process %d, slot %u (%s): it must be of the same user, "
-                "dumpable and in the same pid namespace",
-                tenant.pid, slot, std::strerror(unmapped != 0 ? unmapped : ESRCH));
+  if (unmapped != 0 || still == Presence::gone) {
+    auto const why = unmapped != 0 ? unmapped : ESRCH;
+    char obstacle[128] = "";
+    if (why == EACCES || why == EPERM) tell_obstacle(tenant.pid, obstacle, sizeof obstacle);
+    return fail(ENETUNREACH, "cannot map the memory of process %d: %s%s%s (slot %u)", tenant.pid,
+                obstacle, *obstacle != '\0' ? "; " : "", std::strerror(why), slot);
+  }
   peer.segment_ = reinterpret_cast<Segment*>(peer.mapping_.base());
   auto const& header = peer.segment_->header;
   // Acquire pairs with the release that ends the making of a context.

@@ -102,6 +102,55 @@ bool number_of(char const* path, std::uint64_t& number) noexcept {
   return number != 1 || errno == ENOENT;
 }
 
+/// What the kernel compares of two processes. Source: proc(5), /proc/PID/status; ptrace(2), "Ptrace
+/// access mode checking".
+struct Credentials {
+  unsigned users[4] = {};   // real, effective, saved, of the file system
+  unsigned groups[4] = {};  // likewise
+  std::uint64_t permitted = 0;
+  std::uint64_t effective = 0;
+};
+
+/// As much of /proc/PID/`name` as there is room for, closed by a zero; false if it cannot be read.
+bool read_text(int pid, char const* name, char* text, std::size_t size) noexcept {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+  UniqueFd const file{::open(path, O_RDONLY | O_CLOEXEC)};
+  if (!file) return false;
+  auto const length = ::read(file.get(), text, size - 1);
+  if (length >= 0) text[length] = '\0';
+  return length >= 0;
+}
+
+bool read_credentials(int pid, Credentials& found) noexcept {
+  char text[2048];
+  if (!read_text(pid, "status", text, sizeof text)) return false;
+  auto const behind = [&](char const* label) {
+    char const* const at = std::strstr(text, label);
+    return at == nullptr ? "" : at + std::strlen(label);
+  };
+  auto const read_four = [](char const* at, unsigned* numbers) {
+    return std::sscanf(at, "%u %u %u %u", numbers, numbers + 1, numbers + 2, numbers + 3) == 4;
+  };
+  found.permitted = std::strtoull(behind("\nCapPrm:"), nullptr, 16);
+  found.effective = std::strtoull(behind("\nCapEff:"), nullptr, 16);
+  return read_four(behind("\nUid:"), found.users) && read_four(behind("\nGid:"), found.groups);
+}
+
+/// Whether all of `three` are `own`.
+bool are_all(unsigned const* three, unsigned own) noexcept {
+  return three[0] == own && three[1] == own && three[2] == own;
+}
+
+/// Whether the users of `pid` have other numbers in its namespace than here. Source:
+/// user_namespaces(7): what a map shows depends on the namespace of the process that reads it.
+bool has_other_users(int pid) noexcept {
+  char theirs[512];
+  char ours[512];
+  return read_text(pid, "uid_map", theirs, sizeof theirs) &&
+         read_text(::getpid(), "uid_map", ours, sizeof ours) && std::strcmp(theirs, ours) != 0;
+}
+
 }  // namespace
 
 Namespaces own_namespaces() noexcept {
@@ -159,6 +208,30 @@ UniqueFd open_file_of(int pid, int fd, int flags) noexcept {
   }
   std::snprintf(path, sizeof path, "/proc/%d/fd/%d", thread, fd);
   return UniqueFd{::open(path, flags)};
+}
+
+void tell_obstacle(int pid, char* text, std::size_t size) noexcept {
+  Credentials theirs;
+  Credentials ours;
+  struct stat file {};
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%d/status", pid);
+  if (!read_credentials(pid, theirs) || !read_credentials(::getpid(), ours) ||
+      ::stat(path, &file) != 0) {
+    std::snprintf(text, size, "/proc does not tell why");
+  } else if (has_other_users(pid)) {
+    std::snprintf(text, size, "it is in another user namespace");
+  } else if (!are_all(theirs.users, ours.users[3]) || !are_all(theirs.groups, ours.groups[3])) {
+    std::snprintf(text, size, "it has user %u and group %u, this process %u and %u",
+                  theirs.users[1], theirs.groups[1], ours.users[3], ours.groups[3]);
+  } else if ((theirs.permitted & ~ours.effective) != 0) {
+    std::snprintf(text, size, "it has capabilities that this process lacks (%llx)",
+                  static_cast<unsigned long long>(theirs.permitted & ~ours.effective));
+  } else if (file.st_uid != theirs.users[1]) {
+    std::snprintf(text, size, "it is not dumpable (prctl PR_SET_DUMPABLE)");
+  } else {
+    std::snprintf(text, size, "it is not dumpable, or a security module forbids it");
+  }
 }
 
 }  // namespace lend::soft

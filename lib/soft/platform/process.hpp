@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Whether another process is alive, and by which of its threads it is reached. Any thread.
+// Whether another process is alive, by which of its threads it is reached, and what keeps this one
+// from it. Any thread.
 //
 // A process whose main thread has ended continues in its others; /proc/PID and
 // process_vm_readv(PID) then find neither files nor memory, while those of another thread do.
@@ -8,6 +9,7 @@
 #include <base/unique_fd.hpp>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 
 namespace lend::soft {
@@ -43,6 +45,11 @@ enum class Presence : std::uint8_t {
 
 /// Opens the file that process `pid` has open as `fd`. Empty with errno.
 [[nodiscard]] base::UniqueFd open_file_of(int pid, int fd, int flags) noexcept;
+
+/// Writes to `text` what keeps this process from the files and memory of process `pid`, as a clause
+/// about it. Source: kernel kernel/ptrace.c, __ptrace_may_access(), and security/commoncap.c,
+/// cap_ptrace_access_check().
+void tell_obstacle(int pid, char* text, std::size_t size) noexcept;
 
 /// Whether a call failed because this process or host lacks resources, which says nothing about the
 /// process in question.
