@@ -7,6 +7,7 @@
 #include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -17,8 +18,6 @@
 namespace lend::run {
 
 namespace {
-
-constexpr std::array passed_on{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
 /// A name that no other process guesses, nor takes by chance.
 Result<std::string> random_name() {
@@ -45,13 +44,15 @@ rlimit raise_limit() noexcept {
 
 }  // namespace
 
-Launcher::Launcher(Options options, Setting setting, Desk desk, base::UniqueFd signals)
+Launcher::Launcher(Options options, Setting setting, Desk desk, base::UniqueFd signals,
+                   int lifeline)
     : options_{std::move(options)},
       setting_{std::move(setting)},
       desk_{std::move(desk)},
-      signals_{std::move(signals)} {}
+      signals_{std::move(signals)},
+      lifeline_{lifeline} {}
 
-Result<Launcher> Launcher::make(Options options) {
+Result<Launcher> Launcher::make(Options options, Guarded const& guarded) {
   Setting setting{.ranks = options.ranks};
   LEND_TRY(name, random_name());
   setting.group = name;
@@ -59,16 +60,15 @@ Result<Launcher> Launcher::make(Options options) {
   setting.descriptors = raise_limit();
   LEND_TRY(desk, Desk::open(setting.desk, {.group = setting.group}));
   LEND_TRYV(desk.begin(options.ranks, Deadline::never()));
-  sigset_t taken;
-  ::sigemptyset(&taken);
-  ::sigaddset(&taken, SIGCHLD);
-  for (int const number : passed_on) ::sigaddset(&taken, number);
-  ::sigprocmask(SIG_BLOCK, &taken, &setting.signals);
+  setting.signals = guarded.before;
+  setting.needs_terminals = options.pty;
+  setting.are_terminals = {options.pty || ::isatty(STDOUT_FILENO) != 0,
+                           options.pty || ::isatty(STDERR_FILENO) != 0};
   ::signal(SIGPIPE, SIG_IGN);
-  ::signal(SIGCHLD, SIG_DFL);  // a parent that ignores it would have the kernel collect the ranks
-  base::UniqueFd signals{::signalfd(-1, &taken, SFD_NONBLOCK | SFD_CLOEXEC)};
+  base::UniqueFd signals{::signalfd(-1, &guarded.taken, SFD_NONBLOCK | SFD_CLOEXEC)};
   if (!signals) return Error::from_errno("signalfd", errno);
-  return Launcher{std::move(options), std::move(setting), std::move(desk), std::move(signals)};
+  return Launcher{std::move(options), std::move(setting), std::move(desk), std::move(signals),
+                  guarded.lifeline};
 }
 
 Result<int> Launcher::run() {
@@ -79,8 +79,9 @@ Result<int> Launcher::run() {
   if (options_.timeout) ends_at_ = within(*options_.timeout);
   while (!all_have_ended()) {
     LEND_TRYV(wait());
-    for (auto& output : outputs_) output.write();
+    write_outputs();
     for (auto& one : ranks_) one.pass_on_all();
+    if (is_alone_) break;
     take_signals();
     LEND_TRYV(collect_ended());
     LEND_TRYV(serve_desk());
@@ -93,9 +94,10 @@ Result<int> Launcher::run() {
       for (auto const& one : ranks_) one.signal(SIGKILL);
     }
   }
+  if (is_alone_) kill_all();
   for (auto& one : ranks_) one.finish();
   LEND_TRYV(write_rest());
-  return status_;
+  return status_ == 0 && has_lost_output_ ? status_of_own_failure : status_;
 }
 
 Result<void> Launcher::start_all() {
@@ -110,15 +112,19 @@ Result<void> Launcher::wait() {
   polled_.clear();
   polled_.push_back({signals_.get(), POLLIN, 0});
   polled_.push_back({desk_.descriptor(), POLLIN, 0});
+  polled_.push_back({is_alone_ ? -1 : lifeline_, POLLIN, 0});
   for (auto const& output : outputs_)
     polled_.push_back({output.is_behind() ? output.target() : -1, POLLOUT, 0});
   // Where one is behind, ranks wait for its reader, as they would without lend-run.
   for (auto const& one : ranks_)
     for (std::size_t which = 0; which < outputs_.size(); ++which)
       polled_.push_back({outputs_[which].is_behind() ? -1 : one.outputs()[which], POLLIN, 0});
-  auto const time = base::poll_milliseconds(sooner(ends_at_, kills_at_));
-  if (::poll(polled_.data(), polled_.size(), time) >= 0 || errno == EINTR) return success();
-  return Error::from_errno("poll", errno);
+  auto until = sooner(ends_at_, kills_at_);
+  for (auto const& one : ranks_) until = sooner(until, one.shows_at());
+  if (::poll(polled_.data(), polled_.size(), base::poll_milliseconds(until)) < 0 && errno != EINTR)
+    return Error::from_errno("poll", errno);
+  is_alone_ |= polled_[2].revents != 0;
+  return success();
 }
 
 /// After one meeting the next: the ranks may join again.
@@ -132,16 +138,20 @@ void Launcher::take_signals() {
   signalfd_siginfo signal{};
   while (::read(signals_.get(), &signal, sizeof signal) == sizeof signal) {
     if (signal.ssi_signo == SIGCHLD) continue;
-    is_told_to_end_ |= signal.ssi_signo != SIGUSR1 && signal.ssi_signo != SIGUSR2;
-    for (auto const& one : ranks_) one.signal(static_cast<int>(signal.ssi_signo));
+    auto const number = static_cast<int>(signal.ssi_signo);
+    is_told_to_end_ |= ends_ranks(number);
+    for (auto const& one : ranks_)
+      number == SIGWINCH ? one.resize(own_window_size()) : one.signal(number);
   }
 }
 
 Result<void> Launcher::collect_ended() {
-  for (auto& one : ranks_) {
-    if (one.has_ended()) continue;
-    int status = 0;
-    if (::waitpid(one.process(), &status, WNOHANG) != one.process()) continue;
+  int status = 0;
+  for (pid_t ended; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    auto const found = std::ranges::find_if(
+        ranks_, [=](auto const& rank) { return !rank.has_ended() && rank.process() == ended; });
+    if (found == ranks_.end()) continue;  // an orphan of a rank
+    auto& one = *found;
     // Processes that a failed rank started are to end as it did.
     if (status != 0 || status_ != 0) one.signal(SIGTERM);
     one.ended();
@@ -189,24 +199,45 @@ void Launcher::on_failure(int status, std::string const& what) {
   kills_at_ = within(grace);
 }
 
+/// No process waits for the ranks any more.
+void Launcher::kill_all() {
+  for (auto const& one : ranks_) one.signal(SIGKILL);
+  end_children({}, -1);
+  for (auto& one : ranks_) one.ended();
+  status_ = status_of_own_failure;
+}
+
 /// A reader that takes no more holds up a run that failed no longer than ranks may; another one
-/// until a signal comes.
+/// until --timeout or a signal.
 Result<void> Launcher::write_rest() {
   kills_at_ = Deadline::never();
-  ends_at_ = status_ != 0 ? within(grace) : Deadline::never();
+  if (status_ != 0) ends_at_ = within(is_alone_ ? std::chrono::milliseconds{} : grace);
   is_told_to_end_ = false;
   while (!is_told_to_end_ && !ends_at_.has_passed() &&
          std::ranges::any_of(outputs_, &Output::is_behind)) {
     LEND_TRYV(wait());
-    for (auto& output : outputs_) output.write();
+    write_outputs();
     take_signals();
     LEND_TRYV(serve_desk());
+    if (is_alone_) break;
   }
+  write_outputs();
+  if (std::ranges::any_of(outputs_, &Output::is_behind) && ends_at_.has_passed() && status_ == 0)
+    status_ = status_of_timeout;
   return success();
 }
 
+void Launcher::write_outputs() {
+  for (auto& output : outputs_) {
+    output.write();
+    int const why = output.take_failure();
+    if (why == 0 || std::exchange(has_lost_output_, true)) continue;
+    say(std::string{"output is lost: write: "} + ::strerrordesc_np(why));
+  }
+}
+
 void Launcher::say(std::string const& what) {
-  outputs_[1].add("lend-run: " + what + "\n");
+  outputs_[1].add(own_writer, "lend-run: " + what + "\n");
 }
 
 bool Launcher::all_have_ended() const noexcept {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <base/unique_fd.hpp>
+#include <run/guard.hpp>
 #include <run/options.hpp>
 #include <run/rank_process.hpp>
 
@@ -12,28 +13,28 @@
 #include <lend/network/desk.hpp>
 
 #include <poll.h>
-#include <unistd.h>
 
 #include <string>
 #include <vector>
 
 namespace lend::run {
 
-inline constexpr int status_of_timeout = 124, status_of_own_failure = 125;
+inline constexpr int status_of_timeout = 124;
+inline constexpr int own_writer = -2;            // of lend-run's own lines
 inline constexpr std::chrono::seconds grace{5};  // between SIGTERM and SIGKILL
 
 class Launcher {
  public:
-  /// Opens the desk and takes over this process's signals.
+  /// Opens the desk.
   /// Errors:  those of Desk::open(); system_failed.
-  [[nodiscard]] static Result<Launcher> make(Options options);
+  [[nodiscard]] static Result<Launcher> make(Options options, Guarded const& guarded);
 
   /// Runs all ranks to their end. The exit status of lend-run.
   /// Errors:  exhausted, system_failed.
   [[nodiscard]] Result<int> run();
 
  private:
-  Launcher(Options options, Setting setting, Desk desk, base::UniqueFd signals);
+  Launcher(Options options, Setting setting, Desk desk, base::UniqueFd signals, int lifeline);
   [[nodiscard]] Result<void> start_all();
   [[nodiscard]] Result<void> wait();
   [[nodiscard]] Result<void> serve_desk();
@@ -42,6 +43,8 @@ class Launcher {
   [[nodiscard]] Result<void> on_end(RankProcess& one, int status);
   void on_failure(int status, std::string const& what);
   [[nodiscard]] Result<void> write_rest();
+  void write_outputs();
+  void kill_all();
   void say(std::string const& what);
   [[nodiscard]] bool all_have_ended() const noexcept;
 
@@ -49,13 +52,16 @@ class Launcher {
   Setting setting_;
   Desk desk_;
   base::UniqueFd signals_;
-  Outputs outputs_{Output{STDOUT_FILENO}, Output{STDERR_FILENO}};
+  int lifeline_;
+  Outputs outputs_ = open_outputs();
   std::vector<RankProcess> ranks_{};
   std::vector<pollfd> polled_{};
-  int status_ = 0;                         // of the first failure
-  std::uint32_t restarts_ = 0;             // so far
-  bool has_finished_ = false;              // a rank without failure
-  bool is_told_to_end_ = false;            // by a signal that was passed on
+  int status_ = 0;               // of the first failure
+  std::uint32_t restarts_ = 0;   // so far
+  bool has_finished_ = false;    // a rank without failure
+  bool is_told_to_end_ = false;  // by a signal that was passed on
+  bool is_alone_ = false;        // the process that was called is gone
+  bool has_lost_output_ = false;
   Deadline ends_at_ = Deadline::never();   // --timeout
   Deadline kills_at_ = Deadline::never();  // once the ranks were asked to end
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // lend-run: starts a program as N ranks of a group on this host.
+#include <base/standard_reserved.hpp>
 #include <run/launcher.hpp>
 
 #include <cerrno>
@@ -25,6 +26,7 @@ int complain(lend::Error const& error, int status) {
 }  // namespace
 
 int main(int count, char* words[]) {
+  lend::base::StandardReserved const reserved;
   auto options = lend::run::parse(std::span{words, static_cast<std::size_t>(count)}.subspan(1));
   if (!options) {
     complain(options.error(), 2);
@@ -35,8 +37,10 @@ int main(int count, char* words[]) {
     std::fputs(lend::run::usage.data(), stdout);
     return 0;
   }
-  auto launcher = lend::run::Launcher::make(std::move(options).value());
-  if (!launcher) return complain(launcher.error(), lend::run::status_of_own_failure);
-  auto const status = launcher.value().run();
-  return status ? status.value() : complain(status.error(), status_of(status.error()));
+  return lend::run::run_guarded([&](lend::run::Guarded const& guarded) {
+    auto launcher = lend::run::Launcher::make(std::move(options).value(), guarded);
+    if (!launcher) return complain(launcher.error(), lend::run::status_of_own_failure);
+    auto const status = launcher.value().run();
+    return status ? status.value() : complain(status.error(), status_of(status.error()));
+  });
 }

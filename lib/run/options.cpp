@@ -64,6 +64,10 @@ Result<Options> parse(std::span<char* const> arguments) {
       options.help = true;
       return options;
     }
+    if (option == "--pty") {
+      options.pty = true;
+      continue;
+    }
     if (option != "-n" && option != "--restarts" && option != "--timeout")
       return wrong("unknown option " + std::string{option});
     if (at == arguments.size()) return wrong(std::string{option} + " lacks its value");

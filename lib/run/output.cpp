@@ -2,8 +2,10 @@
 // Writes that do not wait, by a descriptor whose writes may.
 #include <run/output.hpp>
 
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,8 +13,36 @@
 
 namespace lend::run {
 
-void Output::add(std::string_view lines) {
-  kept_ += lines;
+namespace {
+
+bool are_same_file(int one, int other) noexcept {
+  struct stat first {
+  }, second{};
+  return ::fstat(one, &first) == 0 && ::fstat(other, &second) == 0 &&
+         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+}  // namespace
+
+Output::Output(int target, std::shared_ptr<int> open_line) noexcept
+    : target_{target}, open_line_{std::move(open_line)} {
+  int const flags = ::fcntl(target, F_GETFL);
+  if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY) target_ = -1;
+}
+
+Outputs open_outputs() {
+  auto first = std::make_shared<int>(Output::no_writer);
+  auto second = are_same_file(STDOUT_FILENO, STDERR_FILENO)
+                    ? first
+                    : std::make_shared<int>(Output::no_writer);
+  return {Output{STDOUT_FILENO, std::move(first)}, Output{STDERR_FILENO, std::move(second)}};
+}
+
+void Output::add(int writer, std::string_view text) {
+  if (text.empty() || target_ < 0) return;
+  if (*open_line_ != no_writer && *open_line_ != writer) kept_ += '\n';
+  kept_ += text;
+  *open_line_ = text.back() == '\n' ? no_writer : writer;
   write();
 }
 
@@ -26,6 +56,7 @@ void Output::write() {
     auto const written = ::write(target_, kept_.data() + written_, part);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0 && errno == EAGAIN) return;  // another process took the room
+    if (written < 0 && errno != EPIPE) failure_ = errno;
     written_ += written < 0 ? kept_.size() : static_cast<std::size_t>(written);
     if (written_ < kept_.size()) continue;
     kept_.clear();

@@ -15,16 +15,6 @@ namespace lend::run {
 
 namespace {
 
-struct Pipe {
-  base::UniqueFd reading, writing;
-};
-
-Result<Pipe> make_pipe() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return Error::from_errno("pipe2", errno);
-  return Pipe{base::UniqueFd{ends[0]}, base::UniqueFd{ends[1]}};
-}
-
 void set_environment(std::uint32_t rank, Setting const& setting) {
   ::setenv("LEND_RANK", std::to_string(rank).c_str(), 1);
   ::setenv("LEND_SIZE", std::to_string(setting.ranks).c_str(), 1);
@@ -62,13 +52,19 @@ RankProcess::RankProcess(std::uint32_t rank, pid_t process, base::UniqueFd outpu
                          base::UniqueFd error, Outputs& outputs)
     : process_{process},
       outputs_{std::move(output), std::move(error)},
-      lines_{TaggedLines{outputs[0], "[" + std::to_string(rank) + "] "},
-             TaggedLines{outputs[1], "[" + std::to_string(rank) + "] "}} {}
+      lines_{TaggedLines{outputs[0], "[" + std::to_string(rank) + "] ", static_cast<int>(2 * rank)},
+             TaggedLines{outputs[1], "[" + std::to_string(rank) + "] ",
+                         static_cast<int>(2 * rank + 1)}} {}
 
 Result<RankProcess> RankProcess::start(std::uint32_t rank, Setting const& setting,
                                        std::span<char* const> program, Outputs& outputs) {
-  LEND_TRY(output, make_pipe());
-  LEND_TRY(error, make_pipe());
+  auto const make = [&](bool is_terminal) {
+    if (!is_terminal) return make_pipe();
+    auto terminal = make_terminal(own_window_size());
+    return terminal || setting.needs_terminals ? std::move(terminal) : make_pipe();
+  };
+  LEND_TRY(output, make(setting.are_terminals[0]));
+  LEND_TRY(error, make(setting.are_terminals[1]));
   LEND_TRY(failure, make_pipe());
   pid_t const parent = ::getpid();
   pid_t const process = ::fork();
@@ -98,6 +94,7 @@ bool RankProcess::pass_on(std::size_t which) {
   if (!source) return false;
   std::array<char, 16'384> bytes;
   auto const got = ::read(source.get(), bytes.data(), bytes.size());
+  are_drained_[which] = got < static_cast<ssize_t>(bytes.size());
   if (got > 0) {
     lines_[which].add({bytes.data(), static_cast<std::size_t>(got)});
     return true;
@@ -109,8 +106,24 @@ bool RankProcess::pass_on(std::size_t which) {
 }
 
 void RankProcess::pass_on_all() {
-  for (std::size_t which = 0; which < outputs_.size(); ++which)
-    if (!lines_[which].output().is_behind()) pass_on(which);
+  for (std::size_t which = 0; which < outputs_.size(); ++which) {
+    if (lines_[which].output().is_behind()) continue;
+    pass_on(which);
+    if (are_drained_[which]) lines_[which].show_part();
+  }
+}
+
+Deadline RankProcess::shows_at() const noexcept {
+  auto first = Deadline::never();
+  for (auto const& lines : lines_)
+    if (!lines.output().is_behind()) first = sooner(first, lines.shows_at());
+  return first;
+}
+
+void RankProcess::resize(winsize const& size) const noexcept {
+  for (auto const& source : outputs_)
+    if (source) ::ioctl(source.get(), TIOCSWINSZ, &size);
+  signal(SIGWINCH);
 }
 
 void RankProcess::finish() {

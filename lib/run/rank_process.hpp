@@ -4,6 +4,7 @@
 
 #include <base/unique_fd.hpp>
 #include <run/tagged_lines.hpp>
+#include <run/terminal.hpp>
 
 #include <lend/base/result.hpp>
 
@@ -18,14 +19,14 @@
 
 namespace lend::run {
 
-using Outputs = std::array<Output, 2>;  // standard output and standard error
-
 /// The same for all ranks.
 struct Setting {
   std::uint32_t ranks = 0;
   std::string desk{}, group{};
-  sigset_t signals{};    ///< blocked in each rank
-  rlimit descriptors{};  ///< of each rank
+  sigset_t signals{};                   ///< blocked in each rank
+  rlimit descriptors{};                 ///< of each rank
+  bool needs_terminals = false;         ///< else a pipe will do where there is no terminal left
+  std::array<bool, 2> are_terminals{};  ///< its standard output and standard error
 };
 
 class RankProcess {
@@ -49,6 +50,10 @@ class RankProcess {
   }
   /// Passes on some of what has come, where its reader has taken what came before.
   void pass_on_all();
+  /// When pass_on_all() has something to pass on though nothing more comes.
+  [[nodiscard]] Deadline shows_at() const noexcept;
+  /// Of its terminals, and tells its processes.
+  void resize(winsize const& size) const noexcept;
   /// Passes on what is left. A process that it left behind may write on, unheard.
   void finish();
 
@@ -62,6 +67,7 @@ class RankProcess {
   bool has_ended_ = false;
   std::array<base::UniqueFd, 2> outputs_;
   std::array<TaggedLines, 2> lines_;
+  std::array<bool, 2> are_drained_{};  // outputs_ had no more when they were read last
 };
 
 }  // namespace lend::run
