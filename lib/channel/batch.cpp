@@ -18,7 +18,7 @@ using verbs::Chain;
 
 namespace {
 
-Error scope_is_over() noexcept {
+Error batch_is_over() noexcept {
   return Error{Errc::stale_handle, "the scope of this batch has ended, or its channel is gone"};
 }
 
@@ -315,7 +315,7 @@ template struct BatchCalls<AddressedSend, Destination>;
 
 Error Batch::error_of_add() const noexcept {
   ChannelState* const state = scope_ != nullptr ? scope_->channel : nullptr;
-  if (state == nullptr) return scope_is_over();
+  if (state == nullptr) return batch_is_over();
   ChannelState::Use const use{*state};
   return state->failures.take_last_error();
 }
@@ -323,7 +323,7 @@ Error Batch::error_of_add() const noexcept {
 Result<void> Batch::post(Deadline deadline) noexcept {
   ChannelState* const state = channel::living(channel_);
   if (state == nullptr || scope_ == nullptr) [[unlikely]]
-    return scope_is_over();
+    return batch_is_over();
   ChannelState::Use const use{*state};
   return Batching{*state}.post(verbs::chain_in(storage_), *scope_, deadline);
 }

@@ -13,7 +13,7 @@ namespace lend::channel {
 namespace {
 
 // How long the device may take to flush the receives.
-constexpr std::chrono::seconds abort_bound{2};
+constexpr std::chrono::seconds recall_bound{2};
 
 /// A recall goes on in the device: receives that it flushes are no failures.
 class Recall {
@@ -75,7 +75,7 @@ std::optional<Error> Ending::recall_alone(ScopeRecord& scope, Deadline deadline)
 }
 
 Result<void> Ending::wait_for_flush() noexcept {
-  Deadline const deadline = within(abort_bound);
+  Deadline const deadline = within(recall_bound);
   Waiter waiter = channel_.progress.make_waiter();
   auto const& in_flight = channel_.in_flight;
   while (channel_.datagrams->flushed() < in_flight.outstanding()) {

@@ -20,13 +20,13 @@ using namespace std::chrono_literals;
 constexpr Deadline::Clock::duration asks_before = 1s;
 // How long the desk may take to say that a rank is lost.
 constexpr Deadline::Clock::duration loss_patience = 2s;
-constexpr Deadline::Clock::duration back_off_shortest = 20ms;
-constexpr Deadline::Clock::duration back_off_longest = 100ms;
+constexpr Deadline::Clock::duration visit_back_off_shortest = 20ms;
+constexpr Deadline::Clock::duration visit_back_off_longest = 100ms;
 
 /// By the clock's last digits: ranks that were rejected together do not come again together.
 Deadline::Clock::duration back_off() noexcept {
   auto const digits = Deadline::Clock::now().time_since_epoch();
-  return back_off_shortest + digits % (back_off_longest - back_off_shortest);
+  return visit_back_off_shortest + digits % (visit_back_off_longest - visit_back_off_shortest);
 }
 
 Deadline time_to_ask(Deadline deadline) {
