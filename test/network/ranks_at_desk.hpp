@@ -98,7 +98,7 @@ inline Result<network::Members> meet_as(Seat const& seat, network::Coming const&
 /// The same for the first time. How often it had to swap.
 inline Result<int> meet(Seat const& seat, Deadline deadline = within(patience)) {
   int rounds = 0;
-  LEND_TRYV(meet_as(seat, {}, deadline, &rounds));
+  LEND_TRYV(without_value(meet_as(seat, {}, deadline, &rounds)));
   return rounds;
 }
 

@@ -280,14 +280,14 @@ TEST_CASE("a secret comes from a file that no other user may read", "[network]")
   CHECK(readable == Errc::denied);
   CHECK_THAT(readable.message(), Catch::Contains("chmod 600"));
   CHECK_THAT(readable.message(), Catch::Contains("copy it"));
-  for (auto const mode : {0640, 0440}) {  // of a volume: root's, and its group may read it
+  for (auto const mode : {0640u, 0440u}) {  // of a volume: root's, and its group may read it
     ::chmod(path.c_str(), mode);
     if (::geteuid() == 0)
-      CHECK(must(seat_by(variables)).secret == "32 random bytes");
+      CHECK(must(seat_by(variables)).secret == "some random bytes");
     else
       CHECK(error_of(seat_by(variables)) == Errc::denied);
   }
-  for (auto const mode : {0660, 0650, 0604}) {
+  for (auto const mode : {0660u, 0650u, 0604u}) {
     ::chmod(path.c_str(), mode);
     CHECK(error_of(seat_by(variables)) == Errc::denied);
   }

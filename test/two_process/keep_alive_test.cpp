@@ -20,7 +20,8 @@ ChannelOptions keeping_alive(Wait how) {
 /// for a machine that has other things to do.
 std::chrono::nanoseconds bound_of(ChannelOptions const& options) {
   auto const& queue_pair = options.queue_pair;
-  return options.keep_alive + 4 * (queue_pair.ack_retries + 1) * queue_pair.ack_timeout + 60s;
+  return options.keep_alive.value() + 4 * (queue_pair.ack_retries + 1) * queue_pair.ack_timeout +
+         60s;
 }
 
 /// The receive ends in time, and says that the peer is gone.
