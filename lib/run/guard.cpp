@@ -48,15 +48,33 @@ Guarded take_signals() noexcept {
   return guarded;
 }
 
+/// Stops this process as `signal` would have. One of a terminal does not where no shell could
+/// continue it, which the kernel decides. Source: setpgid(2) and credentials(7), orphaned groups.
+void stop_as(siginfo_t const& signal) noexcept {
+  if (signal.si_code <= 0) {  // of a process
+    ::raise(SIGSTOP);
+    return;
+  }
+  sigset_t stopping;
+  ::sigemptyset(&stopping);
+  ::sigaddset(&stopping, SIGTSTP);
+  ::sigprocmask(SIG_UNBLOCK, &stopping, nullptr);
+  ::raise(SIGTSTP);
+  ::sigprocmask(SIG_BLOCK, &stopping, nullptr);
+}
+
 /// Passes on signals until `child` ends. Its status as waitpid(2) tells it.
 int watch(pid_t child, sigset_t const& taken) noexcept {
   for (;;) {
-    int const number = ::sigwaitinfo(&taken, nullptr);
+    siginfo_t signal{};
+    int const number = ::sigwaitinfo(&taken, &signal);
     int status = 0;
     if (::waitpid(child, &status, WNOHANG) == child) return status;
     if (number < 0 || number == SIGCHLD) continue;
     ::kill(child, number);
-    if (number == SIGTSTP) ::raise(SIGSTOP);
+    if (number != SIGTSTP) continue;
+    stop_as(signal);
+    ::kill(child, SIGCONT);  // this process was continued, or did not stop
   }
 }
 
@@ -125,19 +143,20 @@ int run_guarded(std::function<int(Guarded const&)> const& launch) {
     lifeline.value().writing = base::UniqueFd{};
     guarded.lifeline = lifeline.value().reading.get();
     auto const status = launch(guarded);
-    end_children(1s, guarded.lifeline);
+    end_children({.alone = status == 0 ? 1s : 0s, .asked = 1s}, guarded.lifeline);
     return status;
   }
   int const status = watch(child, guarded.taken);
   if (WIFEXITED(status)) return WEXITSTATUS(status);
-  end_children(0s, -1);
+  end_children({}, -1);
   std::fprintf(stderr, "lend-run: its launcher was ended by signal %d\n", WTERMSIG(status));
   return status_of_own_failure;
 }
 
-void end_children(std::chrono::milliseconds patience, int lifeline) {
-  auto const kills_at = within(patience);
-  auto const gives_up_at = within(patience + 1s);
+void end_children(Patience patience, int lifeline) {
+  auto const asks_at = within(patience.alone);
+  auto const kills_at = within(patience.alone + patience.asked);
+  auto const gives_up_at = within(patience.alone + patience.asked + 1s);
   std::vector<pid_t> asked;
   while (!gives_up_at.has_passed()) {
     pid_t ended = 0;
@@ -145,6 +164,10 @@ void end_children(std::chrono::milliseconds patience, int lifeline) {
     while (ended > 0);
     if (ended < 0) return;
     bool const kills = kills_at.has_passed() || hears(lifeline, 0s);
+    if (!kills && !asks_at.has_passed()) {
+      static_cast<void>(hears(lifeline, 5ms));
+      continue;
+    }
     for (pid_t const process : children()) {
       if (kills) ::kill(process, SIGKILL);
       if (kills || std::ranges::find(asked, process) != asked.end()) continue;

@@ -28,8 +28,14 @@ struct Guarded {
 /// child was killed.
 [[nodiscard]] int run_guarded(std::function<int(Guarded const&)> const& launch);
 
+/// How long processes may take: to end of themselves, as a filter that still writes, and then after
+/// SIGTERM.
+struct Patience {
+  std::chrono::milliseconds alone{}, asked{};
+};
+
 /// Ends all processes that descend from this one: by SIGTERM, and by SIGKILL after `patience` or
 /// once `lifeline` is readable. Returns when none is left, or 1 s after it has killed them.
-void end_children(std::chrono::milliseconds patience, int lifeline);
+void end_children(Patience patience, int lifeline);
 
 }  // namespace lend::run

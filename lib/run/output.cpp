@@ -25,7 +25,7 @@ bool are_same_file(int one, int other) noexcept {
 }  // namespace
 
 Output::Output(int target, std::shared_ptr<int> open_line) noexcept
-    : target_{target}, open_line_{std::move(open_line)} {
+    : target_{target}, is_terminal_{::isatty(target) != 0}, open_line_{std::move(open_line)} {
   int const flags = ::fcntl(target, F_GETFL);
   if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY) target_ = -1;
 }
@@ -56,7 +56,9 @@ void Output::write() {
     auto const written = ::write(target_, kept_.data() + written_, part);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0 && errno == EAGAIN) return;  // another process took the room
-    if (written < 0 && errno != EPIPE) failure_ = errno;
+    // A reader, or the terminal, that went away is no loss.
+    bool const is_gone = errno == EPIPE || errno == ECONNRESET || (is_terminal_ && errno == EIO);
+    if (written < 0 && !is_gone) failure_ = errno;
     written_ += written < 0 ? kept_.size() : static_cast<std::size_t>(written);
     if (written_ < kept_.size()) continue;
     kept_.clear();

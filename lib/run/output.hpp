@@ -37,6 +37,7 @@ class Output {
   friend std::array<Output, 2> open_outputs();
 
   int target_;
+  bool is_terminal_;
   std::shared_ptr<int> open_line_;
   int failure_ = 0;
   std::string kept_{};
