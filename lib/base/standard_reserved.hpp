@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The numbers 0 to 2, kept from files that others open. One thread at a time.
+// The numbers 0 to 2, kept from files that others open. Of two threads at once, the first that ends
+// may leave the other without.
 #pragma once
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <array>
@@ -30,10 +33,17 @@ class StandardReserved {
   StandardReserved& operator=(StandardReserved const&) = delete;
   ~StandardReserved() {
     for (int number = 0; number <= STDERR_FILENO; ++number)
-      if (is_taken_[static_cast<std::size_t>(number)]) ::close(number);
+      if (is_taken_[static_cast<std::size_t>(number)] && is_null(number)) ::close(number);
   }
 
  private:
+  /// Another thread may have put a file of its own there.
+  static bool is_null(int number) noexcept {
+    struct stat found {};
+    auto const null_device = makedev(1, 3);  // Source: null(4)
+    return ::fstat(number, &found) == 0 && S_ISCHR(found.st_mode) && found.st_rdev == null_device;
+  }
+
   std::array<bool, STDERR_FILENO + 1> is_taken_{};
 };
 

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cstddef>
@@ -201,7 +202,9 @@ Result<std::vector<SocketAddress>> candidates_at(std::string_view text, bool con
 std::vector<SocketAddress> as_others_come(std::string_view text, std::vector<SocketAddress> found) {
   auto const parsed = parse_address(text);
   if (!parsed || !std::ranges::all_of(found, &SocketAddress::is_loopback)) return found;
-  auto const& host = parsed.value().host;
+  auto host = parsed.value().host;
+  std::ranges::transform(host, host.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   std::array<std::byte, sizeof(in6_addr)> number;
   bool const is_number = ::inet_pton(AF_INET, host.c_str(), number.data()) == 1 ||
                          ::inet_pton(AF_INET6, host.c_str(), number.data()) == 1;

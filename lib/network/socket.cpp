@@ -20,8 +20,9 @@ namespace {
 using namespace std::chrono_literals;
 
 // One candidate that swallows packets must not use up the time of those after it: each has this, or
-// its share of what is left.
+// its share of what is left. The last one has longer, and then its name is looked up again.
 constexpr Deadline::Clock::duration attempt_longest = 2s;
+constexpr Deadline::Clock::duration last_attempt_longest = 10s;
 // How long the kernel waits for the first byte of a connection before it shows it nevertheless.
 constexpr int silence_seconds = 1;
 constexpr auto back_off_shortest = 2ms;
@@ -95,9 +96,10 @@ Result<Socket> listen_exactly_at(SocketAddress const& address) {
   return Socket{std::move(fd), bound.to_text()};
 }
 
-/// Whether an address is none of this host's, or of a family that its kernel lacks.
+/// Whether an address is none of this host's, or of a family that its kernel lacks, or link-local
+/// without an interface, which a name may have. Source: ipv6(7), EINVAL.
 bool is_foreign(Error const& error) {
-  return error == Errc::not_found || error == Errc::unsupported;
+  return error == Errc::not_found || error == Errc::unsupported || error.os_error() == EINVAL;
 }
 
 Result<Socket> listen_at(SocketAddress const& address) {
@@ -164,7 +166,7 @@ Result<Socket> attempt_each(std::span<SocketAddress const> candidates, Deadline 
     auto const& candidate = left.front();
     auto const share = deadline.left() / static_cast<Deadline::Clock::rep>(left.size());
     auto const own =
-        left.size() == 1 ? Deadline::never() : within(std::min(share, attempt_longest));
+        within(left.size() == 1 ? last_attempt_longest : std::min(share, attempt_longest));
     auto socket = attempt(candidate, sooner(deadline, own));
     if (socket) return socket;
     auto const& why = socket.error();

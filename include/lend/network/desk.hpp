@@ -37,6 +37,8 @@ struct DeskOptions {
 /// sit, for 2 s each.
 class LEND_EXPORT Desk {
  public:
+  /// Listens at all addresses of a host's name, and on every interface if these are those of the
+  /// loopback device and the host is neither a number nor localhost: take a secret.
   /// Errors:  as Listener::open(), and invalid_argument  a name of more than 64 bytes.
   [[nodiscard]] static Result<Desk> open(std::string_view address, DeskOptions options = {});
   Desk(Desk&&) noexcept;
