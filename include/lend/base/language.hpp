@@ -6,3 +6,6 @@
 #if __cplusplus < 202002L
 #include "lend needs C++20: compile with -std=c++20"
 #endif
+
+/// Behind a name in its declaration: other headers may have a macro of that name with arguments.
+#define LEND_NO_MACRO

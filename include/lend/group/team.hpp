@@ -87,8 +87,8 @@ class LEND_EXPORT Team {
   ///                            call.
   ///          stale_handle      the Group has ended.
   ///          system_failed     in a forked child: the group is the parent's.
-  [[nodiscard]] Result<void>(barrier)(Deadline deadline = Deadline::never(),
-                                      SourceLine where = SourceLine::here()) noexcept;
+  [[nodiscard]] Result<void> barrier LEND_NO_MACRO(Deadline deadline = Deadline::never(),
+                                                   SourceLine where = SourceLine::here()) noexcept;
 
   /// `values` of the root, at all.
   template <IsPlace Values>
