@@ -35,9 +35,12 @@ def copy_of_source(folder):
 
 
 def hash_of_inputs():
-    """Of how lend is built and packed, and of the names of its headers."""
-    files = [source / "meson_options.txt", *source.glob("lib/packaging/debian/**/*"),
-             source / "meson.build", *source.glob("lib/**/meson.build"), here / "as_user.sh"]
+    """Of how lend is built, packed and tested here, and of the names of its headers. Not of its code,
+    nor of CHANGELOG.md, which nearly every change has."""
+    files = [source / "meson_options.txt", source / "meson.build", source / "examples/meson.build",
+             *source.glob("lib/packaging/debian/**/*"), *source.glob("lib/**/meson.build"),
+             *source.glob("lib/**/*.1"), *here.glob("*.sh"), here / "debian_contents.txt",
+             here / "debian_test.py"]
     found = hashlib.sha256()
     for file in sorted(file for file in files if file.is_file()):
         found.update(f"{file.relative_to(source)}\n".encode() + file.read_bytes())

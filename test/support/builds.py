@@ -48,8 +48,9 @@ class Build:
     def chosen(self, suites, without):
         """The tests of any of `suites` (none: of all) and of none of `without`."""
         def named(test):
-            names = {suite.partition(":")[2] for suite in test["suite"]}
-            return (not suites or names & set(suites)) and not names & set(without)
+            names = {suite.removeprefix("lend:") for suite in test["suite"]
+                     if suite.startswith("lend:")}  # a subproject's have none
+            return names and (not suites or names & set(suites)) and not names & set(without)
         return [test for test in self.tests if named(test)]
 
     def targets(self, tests):

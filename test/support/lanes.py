@@ -3,11 +3,12 @@
 """Builds lend and runs its tests, for test/run: lanes.py [--build] first|all|thorough|SUITE…
 
 Three lanes go on beside each other: one compiles, one runs tests whose programs are there, one runs
-guests, one at a time. Compiling has the lowest priority, because many tests wait for times to pass.
+guests, one at a time. Tests come first, because many wait for times to pass, and guests last.
 A line a minute says how far they are. At the end: what did not pass, with its output; the CPU seconds
 of each lane and suite, which build/times.json keeps; and `N passed, N failed, N skipped`. Exits 1 when
 a test failed, when none ran, and when a suite took far more CPU seconds than cpu_seconds.json says.
 """
+import contextlib
 import os
 import re
 import signal
@@ -20,10 +21,10 @@ sys.dont_write_bytecode = True
 from builds import COUNTED, ROOT, builds
 from report import Spent, count, finished_tests
 
-CPUS = os.cpu_count() or 1
+CPUS = len(os.sched_getaffinity(0))
 # For what hangs, not for what is slow on a busy machine.
 TIMEOUT_MULTIPLIER = "10"
-LOWEST, LOW, NORMAL = 19, 10, 0
+GUESTS, COMPILERS, TESTS = 15, 10, 0
 # The kernel may look at sessions before it looks at processes, so a session is given the number, too.
 POLITELY = ["bash", "-c", '{ echo "$0" >/proc/self/autogroup; } 2>/dev/null; exec nice -n "$0" "$@"']
 
@@ -40,7 +41,7 @@ class Run:
         self.processes = []
         self.lock = threading.Lock()
         self.compiling = {}  # label: its log, while Ninja runs
-        self.logs = []  # of Meson: (build, log, exit status)
+        self.logs = []  # of Meson: (build, log, exit status, tests that were to run)
         self.failures = []  # what was not built
         self.counted = {}  # folder of counted files: its build
         self.shown = set()
@@ -51,7 +52,7 @@ class Run:
         minutes, seconds = divmod(int(time.monotonic() - self.began), 60)
         print(f"[{minutes:02}:{seconds:02}] {text}", flush=True)
 
-    def call(self, label, command, log, niceness=NORMAL, **environment):
+    def call(self, label, command, log, niceness=TESTS, **environment):
         """Runs it with its output in the file `log`; returns its status. `label` has its CPU seconds."""
         log.parent.mkdir(parents=True, exist_ok=True)
         with open(log, "wb") as output:
@@ -68,13 +69,19 @@ class Run:
         return process.returncode
 
     def set_up(self, build):
-        """Again, where a meson.build has changed: what tests need is asked of Meson."""
-        log = ROOT / f"build/{build.name}.log"
+        """Again, where a meson.build has changed: what tests need is asked of Meson. From nothing
+        where the folder is of other options."""
+        log, options = ROOT / f"build/{build.name}.log", ROOT / f"build/{build.name}.options"
         command = ["meson", "setup", build.folder, "-Dwerror=true", *build.options]
+        words = " ".join([*map("=".join, build.setup_environment.items()), *build.options])
         if (build.folder / "build.ninja").exists():
-            command = ["ninja", "-C", build.folder, "build.ninja"]
+            if options.exists() and options.read_text("utf-8") == words:
+                command = ["ninja", "-C", build.folder, "build.ninja"]
+            else:
+                command.append("--wipe")
         if self.call(f"compile {build.name}", command, log, **build.setup_environment):
             raise Failed(f"{build.name} was not set up: {log}")
+        options.write_text(words, "utf-8")
 
     def compile(self, build, label, tests):
         """Ninja makes what the tests need; a changed meson.build is read first."""
@@ -84,13 +91,13 @@ class Run:
         if not targets:
             return
         self.compiling[f"{build.name} {label}"] = log
-        status = self.call(name, ["ninja", "-C", build.folder, *targets], log, LOWEST,
+        status = self.call(name, ["ninja", "-C", build.folder, *targets], log, COMPILERS,
                            NINJA_STATUS="[%f/%t] ", **build.setup_environment)
         del self.compiling[f"{build.name} {label}"]
         if status:
             raise Failed(f"{build.name} was not built, for {label}: {log}")
 
-    def test(self, build, label, tests, processes, niceness=NORMAL):
+    def test(self, build, label, tests, processes, niceness=TESTS):
         if not tests:
             return
         folder = build.folder / "meson-logs" / label
@@ -102,25 +109,26 @@ class Run:
             *build.launcher, "meson", "test", "-C", build.folder, "--no-rebuild", "--logbase", label,
             "--timeout-multiplier", TIMEOUT_MULTIPLIER, "--num-processes", str(processes),
             "--wrapper", COUNTED, *(test["name"] for test in tests)]
+        log = build.folder / f"meson-logs/{label}-counted.json"
+        log.unlink(missing_ok=True)
         status = self.call(None, command, ROOT / f"build/{build.name}-{label}-tests.log", niceness,
                            LEND_COUNTED=str(folder), **build.environment)
-        self.logs.append((build, build.folder / f"meson-logs/{label}-counted.json", status))
+        self.logs.append((build, log, status, len(tests)))
 
-    def lane(self, work):
-        def go():
-            try:
-                work()
-            except Failed as failure:
-                self.say(f"failed: {failure}")
-                self.failures.append(str(failure))
-        thread = threading.Thread(target=go)
-        thread.start()
-        return thread
+    def stop(self, status):
+        """Meson ends its tests, and is waited for."""
+        left = [process for process in self.processes if process.returncode is None]
+        for process in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+        until = time.monotonic() + 5
+        while time.monotonic() < until and any(one.returncode is None for one in left):
+            time.sleep(0.1)
+        os._exit(status)
 
-    def stop(self):
-        for process in self.processes:
-            if process.returncode is None:
-                os.killpg(process.pid, signal.SIGTERM)  # Meson ends its tests
+    def fail(self, why):
+        self.say(f"failed: {why}")
+        self.failures.append(str(why))
 
     def look(self, each):
         """Says which tests have ended since the last look: those that failed, or each."""
@@ -174,8 +182,9 @@ def waves(mode, suites):
                                         "install"), without)]
     if mode == "suites":
         own = [name for name in ("asan", "tsan", "clang") if name in suites]
-        plain = [suite for suite in suites if suite not in known]
-        planned = [("gcc", "asked", plain, ())] if plain else []
+        plain = [suite for suite in suites if suite not in (*known, "guest_asan")]
+        planned = [("gcc", "asked", plain, ("thorough",))] if plain else []
+        planned += [("asan", "guests", ("guest_asan",), ())] if "guest_asan" in suites else []
         return known, planned + [(name, "asked", known[name].suites, ()) for name in own]
     without = () if mode == "thorough" else ("thorough",)
     return known, [
@@ -199,11 +208,12 @@ def carry_out(run, known, planned, only_build):
                 if name not in broken:
                     run.set_up(known[name])
                     chosen[name, label] = known[name].chosen(suites, without)
+                    if run.mode == "suites" and not chosen[name, label]:
+                        run.fail(f"{name} has no test of {', '.join(suites)}")
                     run.compile(known[name], label, chosen[name, label])
             except Failed as failure:
                 broken.add(name)
-                run.say(f"failed: {failure}")
-                run.failures.append(str(failure))
+                run.fail(failure)
             built[name, label].set()
 
     def test_all(guests):
@@ -213,17 +223,30 @@ def carry_out(run, known, planned, only_build):
             built[name, label].wait()
             if name not in broken and not only_build:
                 run.test(known[name], label, chosen[name, label], 1 if guests else CPUS + 2,
-                         LOW if guests else NORMAL)
+                         GUESTS if guests else TESTS)
 
-    def fetch_kernels():  # downloads and unpacks them, where they are not yet
-        for kernel in "6.1", "6.12":
-            run.call("kernels", [ROOT / "test/guest/image/build", kernel],
-                     ROOT / f"build/kernel-{kernel}.log", LOW)
+    def guests():
+        for kernel in "6.1", "6.12":  # downloads and unpacks them, where they are not yet
+            run.call("kernels", ["timeout", "1800", ROOT / "test/guest/image/build", kernel],
+                     ROOT / f"build/kernel-{kernel}.log", GUESTS)
+        test_all(True)
+
+    def lane(work):
+        try:
+            work()
+        except Exception as failure:  # the others go on, and the run has failed
+            run.fail(f"a lane ended: {failure!r}")
+            broken.update(known)
+            for event in built.values():
+                event.set()
 
     lanes = [compile_all, lambda: test_all(False)]
     if any(label == "guests" for _, label, *_ in planned):
-        lanes.append(lambda: (fetch_kernels(), test_all(True)))
-    for thread in [run.lane(lane) for lane in lanes]:
+        lanes.append(guests)
+    threads = [threading.Thread(target=lane, args=[work]) for work in lanes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
         thread.join()
 
 
@@ -236,7 +259,7 @@ def main():
         os.environ["LEND_TEST_THOROUGH"] = "1"
     run = Run(mode)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda caught, _: (run.stop(), os._exit(128 + caught)))
+        signal.signal(number, lambda caught, _: run.stop(128 + caught))
     watcher = threading.Thread(target=run.watch, args=[mode == "suites"])
     watcher.start()
     try:
