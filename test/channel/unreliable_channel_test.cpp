@@ -59,16 +59,20 @@ TEST_CASE("an unreliable message that finds no receive is lost, and the next one
           "[channel]") {
   if (has_none(open_test_device())) return;
   Unreliable ends;
-  must(ends.a.send(ends.memory.gather(0, 8), within(5s)));
+  // A device that carries the message after its sender's completion may find the next receive.
+  for (Deadline const deadline = within(60s);;) {
+    must(ends.a.send(ends.memory.gather(0, 8), within(5s)));
 
-  auto const bytes = ends.b->scope([&](UnreliableScope& scope) -> Result<std::uint64_t> {
-    LEND_TRY(work, scope.post_receive(ends.memory.scatter(100, 8)));
-    LEND_TRYV(ends.a.send(ends.memory.gather(0, 4), within(5s)));
-    LEND_TRY(done, work.wait(within(5s)));
-    return done.bytes;
-  });
-
-  CHECK(must(bytes) == 4);
+    auto const bytes = ends.b->scope([&](UnreliableScope& scope) -> Result<std::uint64_t> {
+      LEND_TRY(work, scope.post_receive(ends.memory.scatter(100, 8)));
+      LEND_TRYV(ends.a.send(ends.memory.gather(0, 4), within(5s)));
+      LEND_TRY(done, work.wait(within(5s)));
+      return done.bytes;
+    });
+    CHECK((must(bytes) == 4 || must(bytes) == 8));
+    if (must(bytes) == 4) break;
+    REQUIRE_FALSE(deadline.has_passed());
+  }
 }
 
 TEST_CASE("sends to an unreliable peer that died succeed, and a receive waits for its deadline",
