@@ -3,7 +3,8 @@
 """Builds lend and runs its tests, for test/run: lanes.py [--build] first|all|thorough|SUITE…
 
 Three lanes go on beside each other: one compiles, one runs tests whose programs are there, one runs
-guests, one at a time. Tests come first, because many wait for times to pass, and guests last.
+guests, one at a time. Compilers come last: tests wait for times to pass, and a guest's clock goes on
+while its processors wait for the host's.
 A line a minute says how far they are. At the end: what did not pass, with its output; the CPU seconds
 of each lane and suite, which build/times.json keeps; and `N passed, N failed, N skipped`. Exits 1 when
 a test failed, when none ran, and when a suite took far more CPU seconds than cpu_seconds.json says.
@@ -24,7 +25,7 @@ from report import Spent, count, finished_tests
 CPUS = len(os.sched_getaffinity(0))
 # For what hangs, not for what is slow on a busy machine.
 TIMEOUT_MULTIPLIER = "10"
-GUESTS, COMPILERS, TESTS = 15, 10, 0
+GUESTS, COMPILERS, TESTS = 5, 15, 0
 # The kernel may look at sessions before it looks at processes, so a session is given the number, too.
 POLITELY = ["bash", "-c", '{ echo "$0" >/proc/self/autogroup; } 2>/dev/null; exec nice -n "$0" "$@"']
 
