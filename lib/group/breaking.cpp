@@ -65,6 +65,7 @@ Result<void> GroupState::check_for_losses() noexcept {
         Error{Errc::peer_lost, "rank " + std::to_string(i) + " is lost: " + failure.message()}
             .with_cause(failure));
   }
+  if (!call_.exists()) return success();
   auto const rank = call_.awaited();
   if (links_[rank] != nullptr && links_[rank]->peer_has_left()) return needs_one_that_left(rank);
   return success();
@@ -101,7 +102,8 @@ Error GroupState::told(std::uint32_t teller, Fault const& fault) noexcept {
       return {Errc::disagreement, rank + " and " + by + " made different calls: " + by +
                                       " has the error that names both"};
     case Fault::Reason::abandoned:
-      return {Errc::channel_broken, rank + " has abandoned a call, which broke the group"};
+      return {Errc::channel_broken,
+              rank + " has abandoned a call or the group, which broke it; its own error says why"};
     default: return {Errc::channel_broken, rank + " has broken the group; its own error says why"};
   }
 }
@@ -123,9 +125,15 @@ void GroupState::break_by(Error const& error) noexcept {
 }
 
 void GroupState::abandon() noexcept {
-  if (!call_.exists() || broken_ || inheritance_.is_inherited()) return;
+  if (call_.exists()) abandon({});
+}
+
+void GroupState::abandon(std::string_view why) noexcept {
+  if (broken_ || has_left_ || inheritance_.is_inherited()) return;
   fault_ = {Fault::Reason::abandoned, ranks_.rank, ranks_.rank};
-  break_by({Errc::channel_broken, "this rank has abandoned " + call_.text()});
+  auto text = "this rank has abandoned " + (call_.exists() ? call_.text() : "the group");
+  if (!why.empty()) text.append(": ").append(why);
+  break_by({Errc::channel_broken, std::move(text)});
   call_.end();
 }
 

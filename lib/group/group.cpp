@@ -26,6 +26,26 @@ Result<Team> Group::team(std::span<std::uint32_t const> members) {
 void Group::abandon() noexcept {
   state().abandon();
 }
+void Group::abandon(std::string_view why) noexcept {
+  state().abandon(why);
+}
+Result<void> Group::check() noexcept {
+  auto const looked = state().look();
+  if (looked.has_error()) return looked.error();
+  return success();
+}
+Result<bool> Group::poll() noexcept {
+  return state().look();
+}
+Result<bool> Group::arm() noexcept {
+  return state().arm();
+}
+int Group::descriptor() const noexcept {
+  return state().descriptor();
+}
+Deadline Group::look_again() const noexcept {
+  return state().look_again();
+}
 std::uint32_t Group::generation() const noexcept {
   return state().history().generation;
 }

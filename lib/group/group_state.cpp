@@ -227,11 +227,19 @@ Result<void> GroupState::run(Membership& team, Call const& call, Deadline deadli
 Result<void> GroupState::run_on_value(Membership& team, Call call, std::span<std::byte> value,
                                       Deadline deadline) noexcept {
   std::span<std::byte> const kept{value_.data(), value.size()};
-  call.in = call.out = kept;
+  if (!call.in.empty()) call.in = kept;
+  call.out = kept;
   if (!call_.exists()) std::memcpy(kept.data(), value.data(), value.size());
   LEND_TRYV(run(team, call, deadline));
   std::memcpy(value.data(), kept.data(), value.size());
   return success();
+}
+
+Result<void> GroupState::run_from_value(Membership& team, Call call, Deadline deadline) noexcept {
+  std::span<std::byte> const kept{value_.data(), call.in.size()};
+  if (!call_.exists()) std::memcpy(kept.data(), call.in.data(), call.in.size());
+  call.in = kept;
+  return run(team, call, deadline);
 }
 
 Result<bool> GroupState::advance() noexcept {

@@ -78,6 +78,9 @@ class GroupState {
   /// A call on one value, which is kept here meanwhile.
   [[nodiscard]] Result<void> run_on_value(Membership& team, Call call, std::span<std::byte> value,
                                           Deadline deadline) noexcept;
+  /// The same of a call that sends one value and sets the caller's row.
+  [[nodiscard]] Result<void> run_from_value(Membership& team, Call call,
+                                            Deadline deadline) noexcept;
 
   /// The same of registered memory, which is lent until the call is over.
   [[nodiscard]] Result<void> run_lent(Membership& team, Call const& call, GatherElement in,
@@ -96,6 +99,13 @@ class GroupState {
 
   /// Ends the call under way, and those that were posted, and so breaks the group.
   void abandon() noexcept;
+  /// The same with a reason, also between calls.
+  void abandon(std::string_view why) noexcept;
+  /// Takes what has come, without waiting, and goes on with what was posted. Whether there was any.
+  [[nodiscard]] Result<bool> look() noexcept;
+  [[nodiscard]] Result<bool> arm() noexcept;
+  [[nodiscard]] int descriptor() const noexcept;
+  [[nodiscard]] Deadline look_again() const noexcept;
   /// Ranks that had not entered the call that timed out last.
   [[nodiscard]] std::span<std::uint32_t const> missing() const noexcept { return missing_; }
   [[nodiscard]] std::optional<std::uint32_t> lost_rank() const noexcept;

@@ -17,6 +17,22 @@ constexpr std::chrono::milliseconds look_pause_max{10};
 
 }  // namespace
 
+// ---- in the program's own event loop ----
+
+Result<bool> GroupState::arm() noexcept {
+  LEND_TRY(has_come, look());
+  if (has_come) return false;
+  return set_.arm();
+}
+int GroupState::descriptor() const noexcept {
+  return set_.descriptor();
+}
+Deadline GroupState::look_again() const noexcept {
+  return options_.wait == Wait::event ? Deadline::never() : within(look_pause_max);
+}
+
+// ---- in calls ----
+
 Result<void> GroupState::wait(Deadline deadline, std::string_view then) noexcept {
   // What has come counts before what was lost.
   LEND_TRY(has_come, take_what_came());

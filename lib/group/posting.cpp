@@ -28,6 +28,24 @@ Result<void> GroupState::run_lent(Membership& team, Call const& call, GatherElem
   return done;
 }
 
+Result<bool> GroupState::look() noexcept {
+  LEND_TRYV(check_usable());
+  bool has_any = false;
+  auto const done = [&]() -> Result<void> {
+    for (int rounds = 0; rounds < rounds_max; ++rounds) {
+      LEND_TRYV(go_on());
+      LEND_TRY(has_come, take_what_came());
+      // What has come counts before what was lost.
+      if (!has_come) return check_for_losses();
+      has_any = true;
+    }
+    return success();
+  }();
+  if (done.has_value()) return has_any;
+  break_by(done.error());
+  return done.error();
+}
+
 Result<PostedCalls::Id> GroupState::add(Membership& team, Call const& call, GatherElement in,
                                         ScatterElement out) noexcept {
   Call lent = call;

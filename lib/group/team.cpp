@@ -108,6 +108,12 @@ Result<void> Team::allgather_of(GivenValues own, GivenPlace all, Deadline deadli
   return run(checked(where).allgather(bytes, place), own.lent, all.lent, deadline);
 }
 
+Result<void> Team::allgather_value(std::span<std::byte const> own, std::span<std::byte> all,
+                                   Deadline deadline, SourceLine where) noexcept {
+  LEND_TRY(call, checked(where).allgather(own, all));
+  return state().run_from_value(*membership_, call, deadline);
+}
+
 Result<void> Team::all_to_all_of(GivenValues from, GivenPlace to, std::size_t unit,
                                  Deadline deadline, SourceLine where) noexcept {
   LEND_TRY(bytes, bytes_of(from));
@@ -127,9 +133,12 @@ Result<void> Team::allreduce_of(Combining op, GivenPlace values, Deadline deadli
   return run(checked(where).allreduce(op, place), {}, values.lent, deadline);
 }
 
-Result<void> Team::allreduce_value(Combining op, std::span<std::byte> value, Deadline deadline,
-                                   SourceLine where) noexcept {
-  LEND_TRY(call, checked(where).allreduce(op, value));
+Result<void> Team::call_on(std::span<std::byte> value, std::optional<std::uint32_t> root,
+                           Combining op, Deadline deadline, SourceLine where) noexcept {
+  auto const calls = checked(where);
+  LEND_TRY(call, op.combine == nullptr ? calls.broadcast(*root, value)
+                 : root                ? calls.reduce(*root, op, value)
+                                       : calls.allreduce(op, value));
   return state().run_on_value(*membership_, call, value, deadline);
 }
 

@@ -25,6 +25,25 @@ struct ThreePeers : Peers {
 
 }  // namespace
 
+TEST_CASE("a handle of nothing is over, and waits for many pass it over", "[channel]") {
+  ThreePeers peers;
+  MultiScope scope{peers.near};
+  std::vector<PendingWork> works;
+  must(scope.post_gather_receive(peers.a_receive_of_each(), works));
+  works[0] = {};  // its work ends with the scope
+  CHECK(must(works[0].poll())->bytes == 0);
+  CHECK(must(works[0].wait()).bytes == 0);
+  CHECK(error_of(wait_any(works, within(10ms))) == Errc::timed_out);
+  for (std::uint32_t const peer : {2u, 1u}) {
+    peers.send_from(peer);
+    CHECK(must(wait_any(works, within(10s))) == peer);
+  }
+  CHECK(must(wait_any(works)) == std::nullopt);
+  must(wait_all(works));
+  peers.send_from(0);
+  must(scope.finish());
+}
+
 TEST_CASE("a wait for any work tells each result once, then none", "[channel]") {
   ThreePeers peers;
   MultiScope scope{peers.near};

@@ -116,6 +116,9 @@ struct LEND_EXPORT HandleCalls {
 /// that it has taken. After its scope or channel it returns Errc::stale_handle.
 class [[nodiscard]] LEND_EXPORT PendingWork {
  public:
+  /// Of no channel and over, with a result of 0 bytes: for a row of handles, where nothing was
+  /// posted for a place. Waits for many pass it over.
+  PendingWork() noexcept : id_{0}, seen_{Seen::success} { std::construct_at(&success_); }
   PendingWork(PendingWork&& other) noexcept
       : channel_{std::exchange(other.channel_, {})},
         id_{other.id_},

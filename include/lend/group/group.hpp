@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 
 namespace lend {
 
@@ -86,6 +87,27 @@ class LEND_EXPORT Group : public Team {
   /// caller's again. That breaks the group, because what was sent cannot be taken back; the others
   /// learn it, in up to 200 ms. Does nothing if no call is under way.
   void abandon() noexcept;
+  /// The same with a reason, which first_cause() then has, and also between calls: a rank that
+  /// cannot go on ends the work of all, in up to 200 ms. Does nothing if the group is broken.
+  void abandon(std::string_view why) noexcept;
+
+  /// Takes what has come, without waiting: a rank that computes for long learns here whether the
+  /// others can go on.
+  /// Errors:  as Team::barrier(), of what breaks the group; channel_broken if it was broken before.
+  [[nodiscard]] Result<void> check() noexcept;
+
+  // ---- in the program's own event loop: as WaitSet's ----
+
+  /// The same as check(), and goes on with what GroupScopes have posted. True if anything has come.
+  [[nodiscard]] Result<bool> poll() noexcept;
+  /// The last call before a sleep on descriptor(). True: nothing is there, sleep. False: poll().
+  /// Errors:  those of check() and WaitSet::arm().
+  [[nodiscard]] Result<bool> arm() noexcept;
+  /// For poll(2) or epoll(7), after arm(). The group's: never read or close it.
+  [[nodiscard]] int descriptor() const noexcept;
+  /// When to poll() though the descriptor is silent: a short message is a write, which wakes no
+  /// thread. Never, where GroupOptions::wait is Wait::event.
+  [[nodiscard]] Deadline look_again() const noexcept;
 
   /// Ends this group, and makes another with the ranks that are left and those that were started in
   /// place of lost ones, which call join() with that seat:

@@ -30,6 +30,9 @@ concept IsReduction = std::is_trivially_copyable_v<typename Op::Element> &&
 template <class Op>
 concept IsKeptReduction = IsReduction<Op> && std::is_trivially_copyable_v<Op> && sizeof(Op) <= 32 &&
                           alignof(Op) <= 16;
+/// A reduction of elements that are short enough for calls on one value.
+template <class Op>
+concept IsOneReduction = IsReduction<Op> && sizeof(typename Op::Element) <= 64;
 
 namespace group {
 
@@ -123,5 +126,57 @@ template <std::integral T>
 inline constexpr group::Elementwise<T, group::BitOr> bit_or{};
 template <std::integral T>
 inline constexpr group::Elementwise<T, group::BitXor> bit_xor{};
+
+/// A value and the rank that has it.
+template <class T>
+requires std::is_arithmetic_v<T>
+struct At {
+  T value{};
+  std::uint32_t rank = 0;
+
+  friend bool operator==(At const&, At const&) = default;
+};
+
+namespace group {
+
+/// The value that is before all others; of equals that of the lowest rank.
+template <class T, class Before>
+struct FirstAt {
+  using Element = At<T>;
+  static constexpr std::string_view name = Before::name;
+  constexpr void operator()(Element& into, Element const& from) const noexcept {
+    bool const is_equal =
+        !Before::is(into.value, from.value) && !Before::is(from.value, into.value);
+    if (Before::is(from.value, into.value) || (is_equal && from.rank < into.rank)) into = from;
+  }
+};
+
+struct Less {
+  static constexpr std::string_view name = "min with rank";
+  template <class T>
+  static constexpr bool is(T one, T other) noexcept {
+    return one < other;
+  }
+};
+struct Greater {
+  static constexpr std::string_view name = "max with rank";
+  template <class T>
+  static constexpr bool is(T one, T other) noexcept {
+    return other < one;
+  }
+};
+
+}  // namespace group
+
+/// The lowest of values, and the rank that has it; of equals the lowest rank:
+///
+///     LEND_TRY(worst, group.allreduce(max_at<double>, At<double>{residual, group.rank()}));
+///
+/// A NaN is equal to every value: the result is then one of them.
+template <class T>
+inline constexpr group::FirstAt<T, group::Less> min_at{};
+/// The highest of values, and the rank that has it, as min_at().
+template <class T>
+inline constexpr group::FirstAt<T, group::Greater> max_at{};
 
 }  // namespace lend

@@ -97,6 +97,15 @@ class LEND_EXPORT Team {
                                        SourceLine where = SourceLine::here()) noexcept {
     return broadcast_of(root, group::given_place(values), deadline, where);
   }
+  /// One value of the root, at all; that of the others is not looked at. A call on one value that
+  /// goes on after a time-out ignores its `value`: the first one counts.
+  template <IsOneValue T>
+  [[nodiscard]] Result<T> broadcast(std::uint32_t root, T value,
+                                    Deadline deadline = Deadline::never(),
+                                    SourceLine where = SourceLine::here()) noexcept {
+    LEND_TRYV(call_on(std::as_writable_bytes(std::span{&value, 1}), root, {}, deadline, where));
+    return value;
+  }
   /// `own` of rank i becomes part i of the root's `all`, which is empty elsewhere.
   template <IsValues Own, IsPlace All>
   requires OfOneType<Own, All>
@@ -121,6 +130,14 @@ class LEND_EXPORT Team {
                                        SourceLine where = SourceLine::here()) noexcept {
     return allgather_of(group::given_values(own), group::given_place(all), deadline, where);
   }
+  /// One value of rank i becomes value i of everybody's `all`.
+  template <IsOneValue T, IsPlaceOf<T> All>
+  [[nodiscard]] Result<void> allgather(T const& own, All&& all,
+                                       Deadline deadline = Deadline::never(),
+                                       SourceLine where = SourceLine::here()) noexcept {
+    return allgather_value(std::as_bytes(std::span{&own, 1}),
+                           std::as_writable_bytes(std::span{all}), deadline, where);
+  }
   /// Part i of rank j's `from` becomes part j of rank i's `to`.
   template <IsValues From, IsPlace To>
   requires OfOneType<From, To>
@@ -138,6 +155,15 @@ class LEND_EXPORT Team {
                                     SourceLine where = SourceLine::here()) noexcept {
     return reduce_of(root, group::combining(op), group::given_place(values), deadline, where);
   }
+  /// Of one value: the result at the root, nothing elsewhere.
+  template <IsOneReduction Op>
+  [[nodiscard]] Result<std::optional<typename Op::Element>> reduce(
+      std::uint32_t root, Op const& op, typename Op::Element value,
+      Deadline deadline = Deadline::never(), SourceLine where = SourceLine::here()) noexcept {
+    LEND_TRYV(call_on(std::as_writable_bytes(std::span{&value, 1}), root, group::combining(op),
+                      deadline, where));
+    return rank() == root ? std::optional{value} : std::nullopt;
+  }
   /// The same at all ranks, with the same bits.
   template <IsReduction Op, IsPlaceFor<Op> Values>
   [[nodiscard]] Result<void> allreduce(Op const& op, Values&& values,
@@ -145,15 +171,14 @@ class LEND_EXPORT Team {
                                        SourceLine where = SourceLine::here()) noexcept {
     return allreduce_of(group::combining(op), group::given_place(values), deadline, where);
   }
-  /// Of one value. A call that goes on after a time-out ignores its `value`: the first one counts.
-  template <IsReduction Op>
-  requires(sizeof(typename Op::Element) <= 64) [[nodiscard]] Result<typename Op::Element> allreduce(
-      Op const& op, typename Op::Element const& value, Deadline deadline = Deadline::never(),
+  /// Of one value.
+  template <IsOneReduction Op>
+  [[nodiscard]] Result<typename Op::Element> allreduce(
+      Op const& op, typename Op::Element value, Deadline deadline = Deadline::never(),
       SourceLine where = SourceLine::here()) noexcept {
-    auto combined = value;
-    LEND_TRYV(allreduce_value(group::combining(op), std::as_writable_bytes(std::span{&combined, 1}),
-                              deadline, where));
-    return combined;
+    LEND_TRYV(call_on(std::as_writable_bytes(std::span{&value, 1}), {}, group::combining(op),
+                      deadline, where));
+    return value;
   }
   /// Combines the ranks' values in their order; part i of the result becomes `own` of rank i.
   template <IsReduction Op, IsValues Values, IsPlaceFor<Op> Own>
@@ -198,6 +223,9 @@ class LEND_EXPORT Team {
                                         SourceLine where) noexcept;
   [[nodiscard]] Result<void> allgather_of(group::GivenValues own, group::GivenPlace all,
                                           Deadline deadline, SourceLine where) noexcept;
+  [[nodiscard]] Result<void> allgather_value(std::span<std::byte const> own,
+                                             std::span<std::byte> all, Deadline deadline,
+                                             SourceLine where) noexcept;
   [[nodiscard]] Result<void> all_to_all_of(group::GivenValues from, group::GivenPlace to,
                                            std::size_t unit, Deadline deadline,
                                            SourceLine where) noexcept;
@@ -206,11 +234,13 @@ class LEND_EXPORT Team {
                                        SourceLine where) noexcept;
   [[nodiscard]] Result<void> allreduce_of(group::Combining op, group::GivenPlace values,
                                           Deadline deadline, SourceLine where) noexcept;
-  [[nodiscard]] Result<void> allreduce_value(group::Combining op, std::span<std::byte> value,
-                                             Deadline deadline, SourceLine where) noexcept;
   [[nodiscard]] Result<void> reduce_scatter_of(group::Combining op, group::GivenValues values,
                                                group::GivenPlace own, Deadline deadline,
                                                SourceLine where) noexcept;
+  /// One value: combined at the root, without one at all; without an operation the root's.
+  [[nodiscard]] Result<void> call_on(std::span<std::byte> value, std::optional<std::uint32_t> root,
+                                     group::Combining op, Deadline deadline,
+                                     SourceLine where) noexcept;
   group::Membership* membership_;  // the state's
 };
 

@@ -34,6 +34,15 @@ template <class T>
 concept IsPlace = group::IsElement<T, ScatterElement> ||
     (group::IsRow<T> &&
      !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<T>>>);
+/// One value that is sent as it is in memory.
+template <class T>
+concept IsOneValue = std::is_trivially_copyable_v<T> && sizeof(T) <= 64 && !std::is_pointer_v<T> &&
+                     !std::ranges::range<T> && !group::IsElement<T, GatherElement> &&
+                     !group::IsElement<T, ScatterElement>;
+/// A row of such values that can be set.
+template <class T, class Value>
+concept IsPlaceOf =
+    IsPlace<T> && group::IsRow<T> && std::same_as<std::ranges::range_value_t<T>, Value>;
 /// Rows of the same type, or both of registered memory.
 template <class One, class Other>
 concept OfOneType =
