@@ -91,6 +91,7 @@ constinit Provider const table = [] {
   made.create_ah = refuses;
   made.create_ah_from_wc = refuses;
   made.allocate = refuses;
+  made.allocate_apart = refuses;
   made.close_device = &leave<ibv_context>;
   made.dealloc_pd = &leave<ibv_pd>;
   made.dereg_mr = &leave<ibv_mr>;

@@ -57,6 +57,14 @@ Result<void*> take_pages(ContextHandle const& context, std::size_t length,
              : verbs::verb_error(provider, call, error, remedy);
 }
 
+Result<void*> take_pages_apart(ContextHandle const& context, std::size_t length) {
+  auto const& provider = context.provider();
+  errno = 0;
+  if (void* const address = provider.allocate_apart(context.raw.get(), length)) return address;
+  return verbs::verb_error(provider, "allocating " + std::to_string(length) + " bytes", errno,
+                           "Allocate less, or free memory.");
+}
+
 /// Resolves prefer_huge: the first available kind of pages; those of 2 MiB for at least 2 MiB.
 Result<void*> take_preferred(ContextHandle const& context, std::size_t length,
                              AllocationOptions& options) {
@@ -151,6 +159,16 @@ Result<MemoryRegion> ProtectionDomain::unsafe_allocate_exposed(
 Result<MemoryRegion> ProtectionDomain::unsafe_register_exposed(std::span<std::byte> memory,
                                                                RemoteAccess access) const {
   LEND_TRY(state, view_bytes(handle_, memory, access));
+  return MemoryRegion{state};
+}
+
+Result<MemoryRegion> ProtectionDomain::allocate_apart(std::size_t length) const {
+  ContextHandle const& context = *handle_->context;
+  LEND_TRYV(check_length(context, length));
+  LEND_TRY(address, take_pages_apart(context, length));
+  LEND_TRY(state,
+           make_region(handle_, address, length,
+                       verbs::Storage{context, address, length, Pages::normal}, std::nullopt));
   return MemoryRegion{state};
 }
 

@@ -10,8 +10,10 @@
 #include <infiniband/verbs.h>
 #include <lend/base/allocation.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
 namespace lend::verbs {
@@ -19,6 +21,16 @@ namespace lend::verbs {
 /// The dev_path of the soft device, by which lend recognises it in libibverbs' list, where the
 /// preload library puts it.
 constexpr std::string_view soft_device_mark = "the soft device of lend";
+
+/// Bytes of a peer's that this process has mapped, for as long as this lives. Whether they are
+/// still registered there is not asked again.
+struct PeerBytes {
+  std::byte* address = nullptr;  ///< null: there are none
+  std::shared_ptr<void> hold{};
+  /// While it is true, faults are planned for requests, which then are the only way to the bytes.
+  /// It lives as long as the queue pair. Not null where there are bytes.
+  std::atomic<bool> const* are_faults_planned = nullptr;
+};
 
 /// Each call has the contract of its man page (errno, return value, threads: any), except where
 /// noted.
@@ -82,8 +94,16 @@ struct Provider {
   /// Page-aligned zeroed bytes that this device accesses best, or null with errno: settle_pages().
   /// Not registered. The pages are not prefer_huge.
   void* (*allocate)(ibv_context*, std::size_t length, AllocationOptions const&);
+  /// The same in normal pages, where nothing else is allocated, now or later: what a peer that has
+  /// mapped them stores after their release meets no other bytes.
+  void* (*allocate_apart)(ibv_context*, std::size_t length);
   /// Frees them, whole pages. They must no longer be registered.
   void (*release)(ibv_context*, void* address, std::size_t length);
+
+  /// The bytes that `key` opens at a connected queue pair's peer for `access`, in flags as
+  /// IBV_ACCESS_REMOTE_READ. Null: no device of this provider maps any.
+  PeerBytes (*peer_bytes)(ibv_qp*, std::uint32_t key, std::uint64_t address, std::size_t length,
+                          unsigned access);
 
   /// Why the calling thread's last failed call failed, as a sentence with a remedy, if the provider
   /// knows more than errno; otherwise null. A lack of descriptors needs none: Error::from_errno().

@@ -56,6 +56,10 @@ void* allocate(ibv_context*, std::size_t length, AllocationOptions const& option
   return nullptr;
 }
 
+void* allocate_apart(ibv_context* context, std::size_t length) {
+  return allocate(context, length, {});
+}
+
 void release(ibv_context*, void* address, std::size_t length) {
   ::munmap(address, length);
 }
@@ -107,7 +111,9 @@ constinit Provider const table{
     .destroy_ah = &::ibv_destroy_ah,
     .create_ah_from_wc = &::ibv_create_ah_from_wc,
     .allocate = &allocate,
+    .allocate_apart = &allocate_apart,
     .release = &release,
+    .peer_bytes = nullptr,
     .last_reason = &last_reason,
     .query_gid = &::ibv_query_gid,
     .resize_cq = &::ibv_resize_cq,

@@ -165,3 +165,31 @@ TEST_CASE("allocated memory is zeroed when it comes again, and a large one takes
   }
   CHECK(Holdings::now() == before);
 }
+
+TEST_CASE("memory apart is alone in its file, which goes with it", "[soft]") {
+  Shared<Segment> segment;
+  auto const before = Holdings::now();
+  {
+    Arenas arenas{*segment};
+    auto const arena_of = [&arenas](void const* bytes) {
+      return arenas.find(reinterpret_cast<std::uint64_t>(bytes), 100).value().arena;
+    };
+    void* const small = arenas.allocate(100, {});
+    void* const one = arenas.allocate_apart(100);
+    void* const other = arenas.allocate_apart(100);
+    REQUIRE(small != nullptr);
+    REQUIRE(one != nullptr);
+    REQUIRE(other != nullptr);
+    auto const index = arena_of(one);
+    CHECK(index != arena_of(small));
+    CHECK(index != arena_of(other));
+    void* const next = arenas.allocate(100, {});
+    CHECK(arena_of(next) == arena_of(small));
+    CHECK(segment->arenas[index].generation.load() != 0);
+    arenas.release(one, 100);
+    CHECK(segment->arenas[index].generation.load() == 0);
+    for (void* const each : {small, other, next}) arenas.release(each, 100);
+    CHECK(arenas.empty());
+  }
+  CHECK(Holdings::now() == before);
+}

@@ -368,6 +368,9 @@ Provider table_of(bool is_soft) {
   table.create_ah = &create_ah;
   table.destroy_ah = &end<ibv_ah>;
   table.allocate = &allocate;
+  table.allocate_apart = [](ibv_context* context, std::size_t length) {
+    return allocate(context, length, {});
+  };
   table.release = &release;
   table.last_reason = &last_reason;
   return table;

@@ -27,8 +27,9 @@ struct ibv_pd;
 namespace lend {
 
 namespace verbs {
+struct ApartMemory;
 struct DomainHandle;
-}
+}  // namespace verbs
 
 /// Bytes that may not be written: they cannot be lent for writing.
 template <class Bytes>
@@ -197,9 +198,12 @@ class LEND_EXPORT ProtectionDomain {
   [[nodiscard]] ibv_pd* native() const noexcept;
 
  private:
+  friend struct verbs::ApartMemory;
   friend class AnyPreparedQueuePair;
   friend class MemoryWindow;
   friend class ReceiveQueue;
+  [[nodiscard]] Result<MemoryRegion> allocate_apart(std::size_t length) const;
+
   std::shared_ptr<verbs::DomainHandle> handle_;
 };
 

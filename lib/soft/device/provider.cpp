@@ -8,6 +8,7 @@
 #include <soft/engine/datagram.hpp>
 #include <soft/engine/extended.hpp>
 #include <soft/engine/modify.hpp>
+#include <soft/engine/peer_bytes.hpp>
 #include <soft/engine/post.hpp>
 #include <soft/objects/address_handle.hpp>
 #include <soft/objects/async_events.hpp>
@@ -99,7 +100,9 @@ verbs::Provider const& provider() noexcept {
       .destroy_ah = destroy_ah,
       .create_ah_from_wc = meddlesome<create_ah_from_wc>,
       .allocate = meddlesome<allocate>,
+      .allocate_apart = meddlesome<allocate_apart>,
       .release = release,
+      .peer_bytes = peer_bytes,
       .last_reason = last_reason,
       .query_gid = meddlesome<query_gid, -1>,
       .resize_cq = meddlesome<resize_cq>,

@@ -63,7 +63,8 @@ void Arenas::remove(ByAddress::iterator arena) noexcept {
   arenas_.erase(arena);
 }
 
-void* Arenas::allocate(std::size_t length, AllocationOptions const& options) noexcept try {
+void* Arenas::allocate_in(std::size_t length, AllocationOptions const& options,
+                          bool is_apart) noexcept try {
   if (length == 0 || length > allocation_max) {
     fail(length == 0 ? EINVAL : ENOMEM);
     return nullptr;
@@ -71,7 +72,7 @@ void* Arenas::allocate(std::size_t length, AllocationOptions const& options) noe
   std::lock_guard const guard{mutex_};
   auto const wanted = base::whole_pages(length, options.pages);
   auto const is_dedicated =
-      wanted >= dedicated_from || options.pages != Pages::normal || options.node;
+      is_apart || wanted >= dedicated_from || options.pages != Pages::normal || options.node;
   if (!is_dedicated)
     for (auto& [base, arena] : arenas_)
       if (!arena.is_dedicated)

@@ -19,15 +19,21 @@ struct ArenaPlace {
   std::uint64_t offset = 0;
 };
 
-/// Small allocations share an arena of 64 MiB, which stays. A large one, and one with other pages
-/// or a node, has an arena of its own, which is freed with it. Freed pages return to the kernel at
-/// once, even if a peer still maps them.
+/// Small allocations share an arena of 64 MiB, which stays. A large one, one with other pages or a
+/// node, and one apart have an arena of their own, which is freed with them. Freed pages return to
+/// the kernel at once, even if a peer still maps them.
 class Arenas {
  public:
   explicit Arenas(Segment& segment) noexcept : segment_{segment} {}
 
   /// Zeroed whole pages, or null with errno.
-  [[nodiscard]] void* allocate(std::size_t length, AllocationOptions const& options) noexcept;
+  [[nodiscard]] void* allocate(std::size_t length, AllocationOptions const& options) noexcept {
+    return allocate_in(length, options, false);
+  }
+  /// The same in an arena of its own: a peer that still maps it reaches nothing else by it.
+  [[nodiscard]] void* allocate_apart(std::size_t length) noexcept {
+    return allocate_in(length, {}, true);
+  }
   void release(void* address, std::size_t length) noexcept;
 
   /// The place of these bytes, if all of them are in one arena.
@@ -45,6 +51,8 @@ class Arenas {
   };
   using ByAddress = std::map<std::uint64_t, Arena>;
 
+  [[nodiscard]] void* allocate_in(std::size_t length, AllocationOptions const& options,
+                                  bool is_apart) noexcept;
   /// With its first `wanted` bytes taken. Null with errno; may throw std::bad_alloc, then there is
   /// no arena.
   std::byte* add(std::size_t wanted, bool is_dedicated, AllocationOptions const& options);

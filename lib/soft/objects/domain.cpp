@@ -244,6 +244,11 @@ void* allocate(ibv_context* opened, std::size_t length, AllocationOptions const&
   return context.check_ours() == 0 ? context.arenas.allocate(length, options) : nullptr;
 }
 
+void* allocate_apart(ibv_context* opened, std::size_t length) noexcept {
+  auto& context = Context::of(opened);
+  return context.check_ours() == 0 ? context.arenas.allocate_apart(length) : nullptr;
+}
+
 void release(ibv_context* opened, void* address, std::size_t length) noexcept {
   auto& context = Context::of(opened);
   if (context.is_ours()) context.arenas.release(address, length);

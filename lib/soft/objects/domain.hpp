@@ -36,6 +36,7 @@ int dereg_mr(ibv_mr*) noexcept;
 int advise_mr(ibv_pd*, ibv_advise_mr_advice, std::uint32_t flags, ibv_sge*,
               std::uint32_t count) noexcept;
 [[nodiscard]] void* allocate(ibv_context*, std::size_t length, AllocationOptions const&) noexcept;
+[[nodiscard]] void* allocate_apart(ibv_context*, std::size_t length) noexcept;
 void release(ibv_context*, void* address, std::size_t length) noexcept;
 
 }  // namespace lend::soft

@@ -21,6 +21,8 @@ class PlannedFaults {
 
   /// One relaxed load for a context without a plan.
   [[nodiscard]] bool are_planned() const noexcept { return any_.load(std::memory_order_relaxed); }
+  /// The same, for one who asks later. It lives as long as the context.
+  [[nodiscard]] std::atomic<bool> const& planned() const noexcept { return any_; }
   /// Counts an operation; returns its planned fault, or null.
   [[nodiscard]] PlannedFault const* next_operation() noexcept;
   /// Counts a control call; returns its planned errno, or 0.

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Memory that peers may store into without a request, and theirs as this process has mapped it.
+#pragma once
+
+#include <lend/base/result.hpp>
+#include <lend/verbs/memory_region.hpp>
+#include <lend/verbs/protection_domain.hpp>
+#include <lend/verbs/remote_region.hpp>
+#include <verbs/handles.hpp>
+
+#include <cstddef>
+
+namespace lend::verbs {
+
+struct ApartMemory {
+  /// As ProtectionDomain::allocate(). A store of a peer that comes after the region has ended meets
+  /// no other bytes, where peers map this device's memory.
+  [[nodiscard]] static Result<MemoryRegion> allocate(ProtectionDomain const& domain,
+                                                     std::size_t length);
+};
+
+/// The bytes of `region`, which is the peer's, as this process has mapped them. Of a connected
+/// queue pair, to be asked once: it takes system calls.
+[[nodiscard]] PeerBytes peer_bytes(QueuePairHandle const& queue_pair,
+                                   RemoteRegion const& region) noexcept;
+
+}  // namespace lend::verbs
