@@ -63,6 +63,14 @@ class Waiter {
     }
     return pause_longer(deadline);
   }
+  /// Between two looks at memory.
+  static void relax() noexcept {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+  }
   /// Something happened: start again.
   void reset() noexcept {
     pauses_ = 0;
@@ -74,11 +82,17 @@ class Waiter {
     return !is_yielding_ && pauses_ <= plan_.spins;
   }
   /// Sleeps no longer than until `look_at`.
-  void look_at(Deadline look_at) noexcept { look_at_ = look_at; }
+  void look_at(Deadline look_at) noexcept {
+    look_at_ = look_at;
+  }
   /// Whether it has waited so long that a query of the device costs little in comparison.
-  [[nodiscard]] bool has_slept() const noexcept { return has_slept_; }
+  [[nodiscard]] bool has_slept() const noexcept {
+    return has_slept_;
+  }
   /// Whether the last pause slept until it was woken, or for long.
-  [[nodiscard]] bool just_slept() const noexcept { return just_slept_; }
+  [[nodiscard]] bool just_slept() const noexcept {
+    return just_slept_;
+  }
 
  private:
   // Reading the clock costs about as much as a poll of an empty queue.
@@ -86,13 +100,6 @@ class Waiter {
   // A system call, about once a millisecond.
   static constexpr std::uint32_t polls_per_look = 1u << 16;
 
-  static void relax() noexcept {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("yield");
-#endif
-  }
   bool pause_longer(Deadline deadline) noexcept;
   void nap(Deadline deadline) noexcept;
 

@@ -4,6 +4,7 @@
 
 #include <group/note.hpp>
 #include <group/schedule.hpp>
+#include <group/short_plan.hpp>
 #include <lend/base/source_line.hpp>
 #include <lend/group/values.hpp>
 #include <lend/verbs/memory_piece.hpp>
@@ -24,6 +25,7 @@ struct Membership {
   std::uint32_t number = 0;              // of calls that were begun; wraps
   bool is_whole = false;                 // all ranks of the group, in their order
   bool has_few_links = false;            // its calls go in Hops
+  ShortPlans plans{};
 
   /// The same at all members, another for another list, but for one pair in 2^32.
   [[nodiscard]] static std::uint32_t id_of(std::span<std::uint32_t const> members) noexcept;

@@ -58,17 +58,24 @@ Result<std::shared_ptr<GroupState>> GroupState::prepare(ProtectionDomain const& 
     LEND_TRY(linking, Linking::open(domain.context(), options.connector));
     state->linking_ = std::move(linking);
   }
+  std::vector<std::uint32_t> linked;
   for (std::uint32_t i = 0; i < ranks.size; ++i)
-    if (state->neighbours_.are_linked(ranks.rank, i)) {
-      LEND_TRYV(state->prepare_link(i, remote));
-    }
+    if (state->neighbours_.are_linked(ranks.rank, i)) linked.push_back(i);
+  // No completion wakes a rank that sleeps when something was written.
+  if (!linked.empty() && options.wait != Wait::event) {
+    LEND_TRY(made,
+             Mailboxes::create(domain, static_cast<std::uint32_t>(linked.size()), options.window));
+    state->mailboxes_ = std::move(made);
+  }
+  for (auto const rank : linked) {
+    LEND_TRYV(state->prepare_link(rank, remote));
+  }
   return state;
 }
 
 Result<void> GroupState::prepare_link(std::uint32_t rank, RemoteRegion const& record) {
   LinkOptions link{options_.message_bytes, options_.window};
-  // No completion wakes a rank that sleeps when something was written.
-  link.has_mailbox = options_.wait != Wait::event;
+  link.mailboxes = mailboxes_ ? &*mailboxes_ : nullptr;
   if (linking_ != nullptr) {
     link.greetings = channel::greetings_max - 1;  // unread ones
     LEND_TRY(address, linking_->new_address());
@@ -187,6 +194,10 @@ Error GroupState::is_under_way() const {
 Result<void> GroupState::begin(Membership& team, Call const& call) noexcept {
   LEND_TRYV(call_.begin(team, call));
   record_.enter(team, call);
+  return check_agreement();
+}
+
+Result<void> GroupState::check_agreement() noexcept {
   for (auto const rank : linked_) {
     if (links_[rank]->arrived().empty()) continue;
     LEND_TRYV(check_agreement(rank));
@@ -195,8 +206,12 @@ Result<void> GroupState::begin(Membership& team, Call const& call) noexcept {
 }
 
 void GroupState::end() noexcept {
-  if (call_.team().is_whole) ++history_.finished;
+  finish(call_.team());
   call_.end();
+}
+
+void GroupState::finish(Membership const& team) noexcept {
+  if (team.is_whole) ++history_.finished;
   record_.leave();
 }
 
@@ -204,12 +219,21 @@ Result<void> GroupState::run(Membership& team, Call const& call, Deadline deadli
   LEND_TRYV(check_usable());
   if (call_.exists() && (!posted_.is_empty() || !call_.goes_on_with(team, call)))
     return is_under_way();
+  auto const is_new = !call_.exists();
+  auto const around = is_new ? look_around() : success();
+  if (around.has_error()) {
+    break_by(around.error());
+    return around;
+  }
+  if (is_new && run_shortly(team, call, deadline) == Shortly::over) return success();
   begin_waiting(deadline);
   auto const done = [&]() -> Result<void> {
-    if (call_.exists()) {
-      call_.go_on(call);
-    } else {
+    if (!call_.exists()) {
       LEND_TRYV(begin(team, call));
+    } else if (is_new) {
+      LEND_TRYV(check_agreement());
+    } else {
+      call_.go_on(call);
     }
     for (;;) {
       LEND_TRY(is_over, advance());

@@ -126,11 +126,27 @@ class GroupState {
   /// Refuses a call beside the one under way.
   [[nodiscard]] Error is_under_way() const;
 
+  // short_call.cpp: calls of few bytes
+
+  enum class Shortly {
+    not_begun,
+    over,
+    under_way,  // as begin() would have left it
+  };
+  [[nodiscard]] Shortly run_shortly(Membership& team, Call const& call, Deadline deadline) noexcept;
+  /// Null: no memory for it.
+  [[nodiscard]] ShortPlan const* make_plan(Membership& team, Call const& call) noexcept;
+  /// Between calls that wait for nothing: now and then takes what has come.
+  [[nodiscard]] Result<void> look_around() noexcept;
+
   [[nodiscard]] Result<void> begin(Membership& team, Call const& call) noexcept;
+  /// Of all that came before the call began.
+  [[nodiscard]] Result<void> check_agreement() noexcept;
   /// Lends what it needs, and goes as far as it can.
   [[nodiscard]] Result<PostedCalls::Id> add(Membership& team, Call const& call, GatherElement in,
                                             ScatterElement out) noexcept;
   void end() noexcept;
+  void finish(Membership const& team) noexcept;
   /// With what was posted, as far as it goes without waiting.
   [[nodiscard]] Result<void> go_on() noexcept;
   /// As far as it goes without waiting. True once the call is over.
@@ -191,7 +207,8 @@ class GroupState {
   ProtectionDomain domain_;
   WaitSet set_;
   OwnRecord record_;
-  Stage stage_;  // like the record, it outlives the links
+  Stage stage_;                           // like the record, it outlives the links
+  std::optional<Mailboxes> mailboxes_{};  // these, too
   Ranks ranks_;
   Neighbours neighbours_;
   GroupOptions options_;
@@ -211,6 +228,7 @@ class GroupState {
   PostedCalls::Id run_ = 0;  // the one posted by run_lent() that is not over; 0: none
   bool is_polling_ = false;  // its deadline had passed before
   int rounds_ = 0;           // of waiting in this call
+  std::uint32_t short_calls_ = 0;
   std::vector<std::uint32_t> missing_{};
   alignas(64) std::array<std::byte, 64> value_{};
 };

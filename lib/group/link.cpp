@@ -22,8 +22,8 @@ Result<std::unique_ptr<Link>> Link::prepare(ProtectionDomain const& domain,
            domain.allocate(slots * options.slot_bytes() + sizeof(Record) + WrittenNote::bytes));
   LEND_TRY(bytes, memory.mutable_bytes());
   std::optional<Mailbox> mailbox;
-  if (options.has_mailbox) {
-    LEND_TRY(made, Mailbox::create(domain, options.window));
+  if (options.mailboxes != nullptr) {
+    LEND_TRY(made, options.mailboxes->make_next());
     mailbox = std::move(made);
   }
   auto link = std::make_unique<Link>(std::move(prepared), std::move(memory), bytes.data(),

@@ -7,6 +7,7 @@
 #include <channel/greetings.hpp>
 #include <group/mailbox.hpp>
 #include <group/note.hpp>
+#include <group/peer_mailbox.hpp>
 #include <group/record.hpp>
 #include <group/send_window.hpp>
 #include <group/stage.hpp>
@@ -32,8 +33,8 @@ namespace lend::group {
 struct LinkOptions {
   std::uint32_t message_bytes = 0;  // without the head
   std::uint32_t window = 0;
-  std::uint32_t greetings = 0;  // where a rank must send first
-  bool has_mailbox = false;     // the rank looks into it as long as it waits
+  std::uint32_t greetings = 0;     // where a rank must send first
+  Mailboxes* mailboxes = nullptr;  // not null where the rank looks into its own as long as it waits
 
   /// Receives of a link: those of the window, and those for notes that only say something. At most
   /// two that say what was freed are on their way, because each is sent for half a window; and one
@@ -59,7 +60,8 @@ class Link {
     Mailbox::Values values;  ///< of one that was written
   };
 
-  /// Errors:  those of ProtectionDomain::allocate() and PreparedChannel::post_receive().
+  /// Errors:  those of ProtectionDomain::allocate(), PreparedChannel::post_receive() and
+  ///          Mailboxes::make_next().
   [[nodiscard]] static Result<std::unique_ptr<Link>> prepare(ProtectionDomain const& domain,
                                                              PreparedChannel prepared,
                                                              LinkOptions const& options);
@@ -103,6 +105,42 @@ class Link {
 
   /// Sends `note` with `bytes`. False: there is no room now; try again when something has come.
   [[nodiscard]] Result<bool> try_send(Note note, std::span<std::byte const> bytes) noexcept;
+  // The short way of notes, which needs no request and no completion.
+
+  /// Whether this thread stores notes to the peer, which are taken from its own mailbox.
+  [[nodiscard]] bool stores_notes() noexcept {
+    return mailbox_.has_value() && theirs_.is_stored_to();
+  }
+  /// Stores a note with its values. False: nothing was done; try_send() may find room, or says why
+  /// it does not.
+  [[nodiscard]] bool store_note(Note note, std::byte const* values) noexcept {
+    if (!stores_notes() || released_ || peer_has_left_) [[unlikely]]
+      return false;
+    if (window_.is_full() && !hears_of_room()) [[unlikely]]
+      return false;
+    note.freed = freed_;
+    theirs_.store(note, values);
+    told_ = freed_;
+    window_.note_sent(1);
+    return true;
+  }
+  /// Whether the next message is one for take_note().
+  [[nodiscard]] bool takes_notes() noexcept { return stores_notes() && arrived_.empty(); }
+  /// Takes the next message if it is this note.
+  /// Shape:   as WrittenNote::look().
+  [[nodiscard]] Mailbox::Look take_note(Note const& expected, std::byte* values) noexcept {
+    std::uint32_t freed = 0;
+    auto const found = mailbox_->look(expected, freed, values);
+    if (found != Mailbox::Look::expected) return found;
+    if (!window_.hear(freed)) [[unlikely]]
+      return Mailbox::Look::other;
+    mailbox_->note_taken();
+    ++freed_;
+    if (freed_ - told_ >= options_.window / 2) [[unlikely]]
+      store_freed();
+    return found;
+  }
+
   /// Sends the link's last note, once. False: try again when something has come.
   [[nodiscard]] bool try_end(Note const& note) noexcept;
   /// Whether all that was sent has arrived, or will not.
@@ -172,6 +210,9 @@ class Link {
   /// The same of so many bytes at written_at(), to `place` there.
   [[nodiscard]] Result<bool> write_to_mailbox(std::size_t length, std::size_t place) noexcept;
   [[nodiscard]] Result<void> tell_freed() noexcept;
+  void store_freed() noexcept;
+  /// Of a full window: whether the peer has written since that there is room.
+  [[nodiscard]] bool hears_of_room() noexcept;
   /// The peer says that it has freed so many of this rank's messages.
   [[nodiscard]] Result<void> hear_freed(std::uint32_t freed) noexcept;
 
@@ -182,10 +223,8 @@ class Link {
   std::byte* place_;  // of it
   std::optional<Mailbox> mailbox_;
   SendWindow window_;
-  RemoteRegion record_{};          // the peer's, and its room
-  RemoteRegion their_mailbox_{};   // the peer's
-  std::uint32_t their_slots_ = 0;  // of it; 0: nothing is written
-  std::uint32_t written_ = 0;      // notes to it; wraps
+  RemoteRegion record_{};  // the peer's, and its room
+  PeerMailbox theirs_{};
   std::optional<PreparedChannel> prepared_{};
   std::optional<Channel> channel_{};
   std::vector<std::optional<PendingWork>> receives_;  // by slot

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What a link reads in its mailbox, and writes to the peer's. The thread of the group.
+#include <channel/channel_state.hpp>
 #include <group/link.hpp>
 #include <lend/channel/unsafe.hpp>
 
@@ -14,11 +15,21 @@ Result<RemoteRegion> Link::mailbox() const noexcept {
 
 void Link::note_memory_of(RankCard const& peer) noexcept {
   record_ = peer.record;
-  their_mailbox_ = peer.mailbox;
-  auto const slots = Mailbox::slots_in(their_mailbox_.size());
   // What goes inline is copied by the post, so that nothing need be known of its end.
-  bool const goes_inline = channel_->inline_bytes() >= WrittenNote::bytes;
-  their_slots_ = goes_inline && slots >= options_.window ? slots : 0;
+  if (channel_->inline_bytes() < WrittenNote::bytes) return;
+  auto const& queue_pair = channel::ChannelState::of(*channel_).connection.raw();
+  theirs_ = PeerMailbox{peer.mailbox, options_.window, queue_pair};
+}
+
+PeerMailbox::PeerMailbox(RemoteRegion const& region, std::uint32_t window,
+                         verbs::QueuePairHandle const& queue_pair) noexcept
+    : region_{region} {
+  auto const slots = Mailbox::slots_in(region.size());
+  if (slots < window) return;
+  slots_ = slots;
+  mapped_ = verbs::peer_bytes(queue_pair, region);
+  // Words and lines of a rank's mailbox are aligned; where they are not no thread stores.
+  if (reinterpret_cast<std::uintptr_t>(mapped_.address) % WrittenNote::bytes != 0) mapped_ = {};
 }
 
 Result<bool> Link::take_written() noexcept {
@@ -43,6 +54,11 @@ Result<bool> Link::take_written() noexcept {
   return has_any;
 }
 
+bool Link::hears_of_room() noexcept {
+  auto const freed = mailbox_->take_freed();
+  return freed && window_.hear(*freed) && !window_.is_full();
+}
+
 Result<void> Link::hear_freed(std::uint32_t freed) noexcept {
   if (window_.hear(freed)) return success();
   return Error{Errc::incompatible_peer, "a rank frees more messages than it was sent"};
@@ -50,15 +66,19 @@ Result<void> Link::hear_freed(std::uint32_t freed) noexcept {
 
 /// Those whose number a window bounds.
 bool Link::may_write(Note const& note) const noexcept {
-  return their_slots_ != 0 && note.length <= WrittenNote::values_max &&
+  return theirs_.exists() && note.length <= WrittenNote::values_max &&
          (note.kind == Note::Kind::part || note.kind == Note::Kind::come);
 }
 
 Result<void> Link::tell_freed() noexcept {
   // A part that goes the other way tells it, too. Without room it goes once there is some.
   if (freed_ - told_ < options_.window / 2 || has_ended_ || is_over()) return success();
-  if (their_slots_ == 0) {
+  if (!theirs_.exists()) {
     LEND_TRYV(without_value(post({.kind = Note::Kind::credit}, {})));
+    return success();
+  }
+  if (theirs_.is_stored_to()) {
+    store_freed();
     return success();
   }
   auto const word = Mailbox::word_of(freed_);
@@ -67,12 +87,22 @@ Result<void> Link::tell_freed() noexcept {
   return success();
 }
 
+void Link::store_freed() noexcept {
+  theirs_.store_freed(freed_);
+  told_ = freed_;
+}
+
 Result<bool> Link::write_note(Note const& note, std::span<std::byte const> bytes) noexcept {
-  auto const number = written_ + 1;
-  auto const length = WrittenNote::encode(place_ + written_at(), number, note, bytes);
-  auto written = write_to_mailbox(length, Mailbox::place_of(number, their_slots_));
-  if (!written.has_value() || !written.assume_value()) return written;
-  written_ = number;
+  if (theirs_.is_stored_to()) {
+    theirs_.store(note, bytes.data());
+    told_ = freed_;
+  } else {
+    auto const length =
+        WrittenNote::encode(place_ + written_at(), theirs_.next_number(), note, bytes.data());
+    auto written = write_to_mailbox(length, theirs_.next_place());
+    if (!written.has_value() || !written.assume_value()) return written;
+    theirs_.note_written();
+  }
   if (released_) {
     LEND_TRYV(post_released());
   }
@@ -83,7 +113,7 @@ Result<bool> Link::write_to_mailbox(std::size_t length, std::size_t place) noexc
   if (!has_room()) return false;
   // SAFETY: the device copies bytes that go inline. The peer gave its mailbox to be written so.
   LEND_TRYV(unsafe_post_write(
-      *channel_, {memory_.gather(written_at(), length), their_mailbox_.slice(place, length)}));
+      *channel_, {memory_.gather(written_at(), length), theirs_.slice(place, length)}));
   told_ = freed_;
   return true;
 }

@@ -90,7 +90,36 @@ OwnRecord::OwnRecord(MemoryRegion memory, std::byte* place) noexcept
   for (std::size_t i = 0; i < published_.size(); ++i) store(place_, i, published_[i]);
 }
 
+template <std::size_t... indexes>
+inline void OwnRecord::publish_words() noexcept {
+  published_[0] += (publish_word(indexes) + ...);
+  store(place_, 0, published_[0]);
+}
+
+inline std::uint64_t OwnRecord::publish_word(std::size_t index) noexcept {
+  std::uint64_t word;
+  std::memcpy(&word, reinterpret_cast<std::byte const*>(&record_) + index * sizeof word,
+              sizeof word);
+  auto const change = word - std::exchange(published_[index], word);
+  if (change != 0) store(place_, index, word);
+  return change * factors[index];
+}
+
+bool OwnRecord::is_of(Membership const& team, Call const& call) const noexcept {
+  return file_ == call.where.file && record_.line == call.where.line &&
+         record_.collective == call.collective && record_.call_bytes == call.block_bytes &&
+         record_.team == team.id && record_.teams.front().team == team.id && record_.awaited == 0 &&
+         awaited_ == 0;
+}
+
 void OwnRecord::enter(Membership const& team, Call const& call) noexcept {
+  if (is_of(team, call)) [[likely]] {
+    record_.number = record_.teams.front().number = team.number;
+    record_.state = Record::State::in_call;
+    publish_words<offsetof(Record, number) / 8, offsetof(Record, state) / 8,
+                  (offsetof(Record, teams) + offsetof(Record::Entered, number)) / 8>();
+    return;
+  }
   record_.team = team.id;
   record_.number = team.number;
   record_.call_bytes = call.block_bytes;
@@ -122,6 +151,11 @@ void OwnRecord::enter(Membership const& team, Call const& call) noexcept {
   publish(changed);
 }
 
+void OwnRecord::leave() noexcept {
+  record_.state = Record::State::idle;
+  publish_words<offsetof(Record, state) / 8>();
+}
+
 void OwnRecord::set(Record::State state) noexcept {
   record_.state = state;
   publish(words_of_call);
@@ -141,16 +175,8 @@ void OwnRecord::tell_awaited(std::uint32_t awaited) noexcept {
 }
 
 void OwnRecord::publish(std::size_t end) noexcept {
-  auto const* const bytes = reinterpret_cast<std::byte const*>(&record_);
   std::uint64_t sum = published_[0];
-  for (std::size_t i = 1; i < end; ++i) {
-    std::uint64_t word;
-    std::memcpy(&word, bytes + i * sizeof word, sizeof word);
-    if (word == published_[i]) continue;
-    sum += (word - published_[i]) * factors[i];
-    published_[i] = word;
-    store(place_, i, word);
-  }
+  for (std::size_t i = 1; i < end; ++i) sum += publish_word(i);
   published_[0] = sum;
   store(place_, 0, sum);
 }

@@ -78,7 +78,7 @@ class OwnRecord {
   }
   void enter(Membership const& team, Call const& call) noexcept;
   /// The call is over.
-  void leave() noexcept { set(Record::State::idle); }
+  void leave() noexcept;
   void set(Record::State state) noexcept;
   /// What the call waits for.
   void set_awaited(std::uint32_t rank) noexcept;
@@ -88,8 +88,15 @@ class OwnRecord {
  private:
   OwnRecord(MemoryRegion memory, std::byte* place) noexcept;
   void tell_awaited(std::uint32_t awaited) noexcept;
+  /// Whether the record differs from that of this call in the call's number and state alone.
+  [[nodiscard]] bool is_of(Membership const& team, Call const& call) const noexcept;
   /// Stores the words before `end` that have changed, and the checksum.
   void publish(std::size_t end) noexcept;
+  /// The same of these words alone.
+  template <std::size_t... indexes>
+  void publish_words() noexcept;
+  /// Returns the checksum's change.
+  std::uint64_t publish_word(std::size_t index) noexcept;
 
   MemoryRegion memory_;
   std::byte* place_;            // in it

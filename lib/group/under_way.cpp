@@ -23,9 +23,7 @@ Result<void> UnderWay::begin(Membership& team, Call const& call) noexcept try {
              call.block_bytes > std::max<std::size_t>(message_bytes_, longest_in_messages) &&
              can_be_read(call.collective, size, call.op.element_bytes);
   if (has_relays) reserve_relay(team, call);
-  // The most that a round has: later ones take no memory.
-  steps_.reserve(4 * std::size_t{size});
-  is_done_.reserve(4 * std::size_t{size});
+  reserve(team);
   call_ = call;
   if (is_long_) long_call_.begin(call_, team.ranks);
   team_ = &team;
@@ -45,6 +43,24 @@ Result<void> UnderWay::begin(Membership& team, Call const& call) noexcept try {
   return success();
 } catch (std::bad_alloc const&) {
   return Error{Errc::exhausted, "no memory for the steps of a collective"};
+}
+
+void UnderWay::reserve(Membership const& team) {
+  // The most that a round has: later ones take no memory.
+  steps_.reserve(4 * std::size_t{team.ranks.size});
+  is_done_.reserve(4 * std::size_t{team.ranks.size});
+}
+
+void UnderWay::begin_within(Membership& team, Call const& call, std::uint32_t round,
+                            std::size_t done, std::span<std::byte const> accumulated) noexcept {
+  --team.number;  // which begin() counts
+  static_cast<void>(begin(team, call));
+  round_ = round;
+  begin_round();
+  for (std::size_t step = 0; step < done; ++step) set_done(step);
+  if (accumulated.empty()) return;
+  is_accumulating_ = true;
+  base::copy_bytes(accumulator_.first(accumulated.size()), accumulated);
 }
 
 /// It needs no message.

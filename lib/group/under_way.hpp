@@ -56,6 +56,12 @@ class UnderWay {
   /// Counts the call, and copies the part that needs no message.
   /// Errors:  exhausted  no memory for the first long values; nothing has begun.
   [[nodiscard]] Result<void> begin(Membership& team, Call const& call) noexcept;
+  /// Makes room for calls of this team whose values are not relayed. May throw std::bad_alloc.
+  void reserve(Membership const& team);
+  /// Begins in the midst of a round of a call of one piece, whose first `done` steps were done.
+  /// Shape:   the team has counted the call, and reserve() made room for it.
+  void begin_within(Membership& team, Call const& call, std::uint32_t round, std::size_t done,
+                    std::span<std::byte const> accumulated) noexcept;
   /// Goes on with the same call, made again: its operation may be another object.
   void go_on(Call const& call) noexcept { call_.op = call.op; }
   void end() noexcept { team_ = nullptr; }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What a collective of 8 bytes costs a rank, with its messages on the soft device. group_price.py
-// counts instructions with it. All ranks are of one thread, which posts and polls them in turn.
-// Usage: group_price barrier|allreduce RANKS CALLS
+// counts instructions with it. All ranks are of one thread: it posts and polls them in turn, or
+// calls for rank 0 once what the others say to it is there.
+// Usage: group_price posted|blocking barrier|allreduce RANKS CALLS
 #include "number.hpp"
 
 #include <lend/lend.hpp>
@@ -69,7 +70,35 @@ extern "C" [[gnu::noinline]] bool lend_bench_group(std::vector<Rank>& ranks,
   return true;
 }
 
-Result<void> run(bool is_barrier, std::uint32_t size, std::uint64_t calls) {
+/// The same of a call of rank 0 that blocks.
+extern "C" [[gnu::noinline]] bool lend_bench_call(Group& group, bool is_barrier, double& value) {
+  if (is_barrier) return group.barrier().has_value();
+  return group.allreduce(sum<double>, std::span{&value, 1}).has_value();
+}
+
+/// The others call until they have said all that rank 0 needs, and then to their end.
+Result<void> run_blocking(bool is_barrier, std::uint32_t size, std::uint64_t calls) {
+  LEND_TRY(ranks, ranks_of(size));
+  std::vector<double> values(size);
+  auto const call = [&](std::uint32_t rank) {
+    Deadline const now = within(std::chrono::nanoseconds{0});
+    return is_barrier ? ranks[rank].group.barrier(now)
+                      : ranks[rank].group.allreduce(sum<double>, std::span{&values[rank], 1}, now);
+  };
+  for (std::uint64_t i = 0; i < calls; ++i) {
+    for (std::uint32_t turn = 0; turn < size; ++turn)
+      for (std::uint32_t rank = 1; rank < size; ++rank)
+        if (call(rank)) return Errc::system_failed;  // without rank 0
+    if (!lend_bench_call(ranks[0].group, is_barrier, values[0])) return Errc::system_failed;
+    std::vector<bool> is_over(size);
+    for (std::uint32_t turn = 0; turn < size; ++turn)
+      for (std::uint32_t rank = 1; rank < size; ++rank)
+        is_over[rank] = is_over[rank] || call(rank).has_value();
+  }
+  return success();
+}
+
+Result<void> run_posted(bool is_barrier, std::uint32_t size, std::uint64_t calls) {
   LEND_TRY(ranks, ranks_of(size));
   std::vector<std::optional<GroupScope>> scopes(size);
   for (std::uint32_t rank = 0; rank < size; ++rank) scopes[rank].emplace(ranks[rank].group);
@@ -83,14 +112,15 @@ Result<void> run(bool is_barrier, std::uint32_t size, std::uint64_t calls) {
 }  // namespace
 
 int main(int count, char** words) {
-  std::string_view const what = count == 4 ? words[1] : "";
+  std::string_view const way = count == 5 ? words[1] : "", what = count == 5 ? words[2] : "";
   std::uint32_t size = 0;
   std::uint64_t calls = 0;
-  if ((what != "barrier" && what != "allreduce") || !bench::parse_number(words[2], size) ||
-      !bench::parse_number(words[3], calls) || size < 2) {
-    std::fputs("group_price barrier|allreduce RANKS CALLS\n", stderr);
+  if ((way != "posted" && way != "blocking") || (what != "barrier" && what != "allreduce") ||
+      !bench::parse_number(words[3], size) || !bench::parse_number(words[4], calls) || size < 2) {
+    std::fputs("group_price posted|blocking barrier|allreduce RANKS CALLS\n", stderr);
     return 2;
   }
+  auto* const run = way == "posted" ? run_posted : run_blocking;
   if (auto const done = run(what == "barrier", size, calls); !done) {
     std::fprintf(stderr, "group_price: %s\n", done.error().message().c_str());
     return 1;

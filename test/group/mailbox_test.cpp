@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: of what a peer's device writes a rank takes each note once, in order and whole, and no more
-// than the peer may send. Method: the words of notes are stored in any order; a channel of the test
-// writes what no rank would.
+// Goal: of what a peer writes, its device or its thread, a rank takes each note once, in order and
+// whole, and no more than the peer may send. Method: the words of notes are stored in any order; a
+// channel of the test writes what no rank would.
 #include "support/catch.hpp"
 #include "support/two_ends.hpp"
 
+#include <channel/channel_state.hpp>
 #include <group/mailbox.hpp>
+#include <group/peer_mailbox.hpp>
 #include <group/send_window.hpp>
+#include <lend/soft/faults.hpp>
 
 #include <algorithm>
 #include <array>
@@ -23,7 +26,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr std::uint32_t window = 8;
-using Words = WrittenNote::Words;
+using Words = std::array<std::uint64_t, WrittenNote::bytes / sizeof(std::uint64_t)>;
 
 /// A note of no call that a group makes.
 Note note_with(std::uint32_t number, std::size_t values) {
@@ -36,7 +39,8 @@ Note note_with(std::uint32_t number, std::size_t values) {
 struct Box {
   Context context = open_test_device();
   ProtectionDomain domain = must(context.allocate_protection_domain());
-  Mailbox mailbox = must(Mailbox::create(domain, window));
+  Mailboxes all = must(Mailboxes::create(domain, 1, window));
+  Mailbox mailbox = must(all.make_next());
 
   /// As a device would.
   void store(std::uint32_t number, std::size_t index, std::uint64_t word) const {
@@ -51,9 +55,30 @@ struct Box {
 /// The words of a note, and how many they are.
 std::size_t encode(Words& words, std::uint32_t number, std::span<std::byte const> values) {
   return WrittenNote::encode(reinterpret_cast<std::byte*>(words.data()), number,
-                             note_with(number, values.size()), values) /
+                             note_with(number, values.size()), values.data()) /
          sizeof(std::uint64_t);
 }
+
+/// A mailbox, and the other side of it: of another device, whose channel is connected to it.
+struct MappedBox {
+  Context context = open_test_device();
+  ProtectionDomain domain = must(context.allocate_protection_domain());
+  Context other_context = open_test_device();
+  std::optional<Mailboxes> all{must(Mailboxes::create(domain, 2, window))};
+  std::optional<Mailbox> mailbox{must(all->make_next())};
+  std::optional<Channel> own{}, others{};
+  PeerMailbox theirs = made();
+
+  PeerMailbox made() {
+    auto const other_domain = must(other_context.allocate_protection_domain());
+    auto one = must(channel_builder().protection_domain(domain).build());
+    auto other = must(channel_builder().protection_domain(other_domain).build());
+    auto const endpoint = one.endpoint();
+    own.emplace(must(std::move(one).handshake(other.endpoint())));
+    others.emplace(must(std::move(other).handshake(endpoint)));
+    return {must(mailbox->remote()), window, channel::ChannelState::of(*others).connection.raw()};
+  }
+};
 
 /// Rank 0 of two, whose peer is a channel of the test's.
 struct BesideChannel {
@@ -188,7 +213,8 @@ TEST_CASE("a rank that writes more than a window ends the group", "[group]") {
   auto const error = [&] {
     for (;;) {
       for (std::uint32_t i = 0; i < window; ++i) {
-        auto const length = WrittenNote::encode(rank.bytes().data(), ++number, note_with(0, 0), {});
+        auto const length =
+            WrittenNote::encode(rank.bytes().data(), ++number, note_with(0, 0), nullptr);
         rank.write(Mailbox::place_of(number, window), length);
       }
       if (auto ended = error_of(rank.group.barrier(within(10ms))); ended != Errc::timed_out)
@@ -207,7 +233,8 @@ TEST_CASE("a rank that sends beside what it writes has no room for more either",
   std::uint32_t number = 0;
   while (number < most) {
     for (std::uint32_t i = 0; i < window && number < most; ++i) {
-      auto const length = WrittenNote::encode(rank.bytes().data(), ++number, note_with(0, 0), {});
+      auto const length =
+          WrittenNote::encode(rank.bytes().data(), ++number, note_with(0, 0), nullptr);
       rank.write(Mailbox::place_of(number, window), length);
     }
     CHECK(error_of(rank.group.barrier(within(10ms))) == Errc::timed_out);
@@ -218,7 +245,7 @@ TEST_CASE("a rank that sends beside what it writes has no room for more either",
     must(rank.peer->send({rank.memory.gather(0, sizeof note)}, within(10s)));
   CHECK(error_of(rank.group.barrier(within(10ms))) == Errc::timed_out);
 
-  auto const length = WrittenNote::encode(rank.bytes().data(), ++number, note_with(0, 0), {});
+  auto const length = WrittenNote::encode(rank.bytes().data(), ++number, note_with(0, 0), nullptr);
   rank.write(Mailbox::place_of(number, window), length);
   auto const error = error_of(rank.group.barrier(within(10s)));
   CHECK(error == Errc::incompatible_peer);
@@ -237,8 +264,72 @@ TEST_CASE("a rank that frees what it was not sent ends the group", "[group]") {
 
 TEST_CASE("a note of which only a part is ever written does not hold a rank", "[group]") {
   BesideChannel rank;
-  WrittenNote::encode(rank.bytes().data(), 1, note_with(0, 8), std::array<std::byte, 8>{});
+  WrittenNote::encode(rank.bytes().data(), 1, note_with(0, 8), std::array<std::byte, 8>{}.data());
   rank.write(Mailbox::place_of(1, window), sizeof(std::uint64_t));
   auto const error = error_of(rank.group.barrier(within(100ms)));
   CHECK(error == Errc::timed_out);
+}
+
+TEST_CASE("a note that a thread stores is taken as it was meant, or stays where it is", "[group]") {
+  MappedBox box;
+  if (box.context.kind() != DeviceKind::soft) return skip(box.context, "peers map its memory");
+  REQUIRE(box.theirs.is_stored_to());
+  for (std::uint32_t number = 1; number <= 3 * window; ++number) {
+    std::array<std::byte, WrittenNote::values_max> sent{}, found{};
+    auto const length = number % (WrittenNote::values_max + 1);
+    std::ranges::fill(sent, static_cast<std::byte>(number));
+    auto note = note_with(number, length);
+    std::uint32_t freed = 0;
+    CHECK(box.mailbox->look(note, freed, found.data()) == Mailbox::Look::nothing);
+    note.freed = 2 * number;
+    box.theirs.store(note, sent.data());
+    auto other = note_with(number, length);
+    other.round = 1;
+    CHECK(box.mailbox->look(other, freed, found.data()) == Mailbox::Look::other);
+    REQUIRE(box.mailbox->look(note_with(number, length), freed, found.data()) ==
+            Mailbox::Look::expected);
+    CHECK(freed == 2 * number);
+    CHECK(std::ranges::equal(std::span{sent}.first(length), std::span{found}.first(length)));
+    Note taken;
+    if (number % 2 == 0) {
+      box.mailbox->note_taken();
+    } else {
+      Mailbox::Values values;
+      CHECK(must(box.mailbox->take(taken, values)));
+      CHECK(std::ranges::equal(std::span{sent}.first(length), std::span{values}.first(length)));
+    }
+  }
+  box.theirs.store_freed(5);
+  CHECK(box.mailbox->take_freed() == 5);
+}
+
+TEST_CASE("what a peer stores into a mailbox that has ended meets nobody's bytes", "[group]") {
+  MappedBox box;
+  if (box.context.kind() != DeviceKind::soft) return skip(box.context, "peers map its memory");
+  REQUIRE(box.theirs.is_stored_to());
+  box.mailbox.reset();
+  box.all.reset();
+  std::vector<MemoryRegion> later;
+  for (int i = 0; i < 8; ++i) later.push_back(must(box.domain.allocate(4096)));
+  Mailboxes next = must(Mailboxes::create(box.domain, 1, window));
+  Mailbox const mailbox = must(next.make_next());
+  std::array<std::byte, 8> const values{std::byte{1}};
+  for (std::uint32_t i = 0; i < 2 * window; ++i) box.theirs.store(note_with(i, 8), values.data());
+  box.theirs.store_freed(1);
+  CHECK_FALSE(mailbox.has_next());
+  CHECK_FALSE(mailbox.has_freed());
+  for (MemoryRegion const& region : later)
+    CHECK(std::ranges::count(must(region.bytes()), std::byte{0}) == 4096);
+}
+
+TEST_CASE("where faults are planned notes go by requests, from then on", "[group]") {
+  MappedBox box;
+  if (box.context.kind() != DeviceKind::soft) return skip(box.context, "faults are planned");
+  REQUIRE(box.theirs.is_stored_to());
+  must(inject_faults(box.context, FaultPlan{}.peer_dies(1'000)));
+  CHECK(box.theirs.is_stored_to());  // of the other device
+  must(inject_faults(box.other_context, FaultPlan{}.peer_dies(1'000)));
+  CHECK_FALSE(box.theirs.is_stored_to());
+  must(inject_faults(box.other_context, {}));
+  CHECK_FALSE(box.theirs.is_stored_to());
 }
