@@ -2,6 +2,7 @@
 // The pause between two empty polls: spin, yield or sleep. One per wait, on its thread.
 #pragma once
 
+#include <base/yielding.hpp>
 #include <lend/base/deadline.hpp>
 #include <lend/channel/builder.hpp>
 
@@ -16,19 +17,14 @@ struct WaitCounts {
   std::uint64_t sleeps = 0;
 };
 
-/// How the waits of one progress spin, yield and sleep. How long they spin is learned from yields:
-/// one that took long let another thread run, so there are more runnable threads than CPUs, and a
-/// spinning thread may hold up the one that it waits for.
+/// How the waits of one progress spin, yield and sleep.
 struct WaitPlan {
   Wait how = Wait::adaptive;
-  std::uint32_t spins = 0;  ///< polls before the first yield
+  base::SpinRule rule{};  ///< none where waits sleep at once; ever where they only spin
   std::chrono::milliseconds sleep_max{0};
-  std::uint32_t quick_yields = 0;  ///< in a row
   WaitCounts counts{};
 
   [[nodiscard]] static WaitPlan for_this_process(Wait how) noexcept;
-  /// An adaptive wait yielded. True if it may spin again.
-  bool note_yield(std::chrono::nanoseconds took) noexcept;
 };
 
 /// What a wait sleeps on: one completion queue, or those of a set.
@@ -55,7 +51,7 @@ class Waiter {
   /// False once the deadline has passed.
   [[nodiscard]] bool pause(Deadline deadline) noexcept {
     ++pauses_;
-    if (pauses_ <= plan_.spins) {
+    if (pauses_ <= plan_.rule.spins) {
       relax();
       if (pauses_ % polls_per_clock_read != 0) return true;
       if (pauses_ % polls_per_look == 0) sleeper_.look();
@@ -79,7 +75,7 @@ class Waiter {
   }
   /// Whether it still only spins.
   [[nodiscard]] bool is_spinning() const noexcept {
-    return !is_yielding_ && pauses_ <= plan_.spins;
+    return !is_yielding_ && pauses_ <= plan_.rule.spins;
   }
   /// Sleeps no longer than until `look_at`.
   void look_at(Deadline look_at) noexcept {

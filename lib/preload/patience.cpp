@@ -2,31 +2,29 @@
 // Counts empty polls per thread. Any thread.
 #include "patience.hpp"
 
+#include <base/yielding.hpp>
 #include <soft/device/provider.hpp>
 #include <soft/engine/poll.hpp>
 #include <soft/objects/completion_queue.hpp>
 
-#include <sched.h>
-
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <cstdint>
 
 namespace lend::preload {
 namespace {
 
-// As long as a round trip takes, about 10 us: with one core each, no thread yields in the middle.
-constexpr int empty_polls_max = 250;
-
-constinit thread_local int empty_polls = 0;
+constinit thread_local std::uint32_t empty_polls = 0;
+thread_local auto rule = base::SpinRule::of_this_thread();
 
 void note(bool found_something) noexcept {
-  if (found_something) {
+  if (found_something)
     empty_polls = 0;
-  } else if (empty_polls < empty_polls_max) {
+  else if (empty_polls < rule.spins)
     ++empty_polls;
-  } else {
-    ::sched_yield();
-  }
+  else if (rule.yield(std::chrono::steady_clock::now()))
+    empty_polls = 0;
 }
 
 int poll(ibv_cq* queue, int count, ibv_wc* completions) noexcept {

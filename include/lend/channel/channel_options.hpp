@@ -19,8 +19,9 @@ class WaitSet;
 /// How a channel waits. Every wait polls; the values differ in what the thread does between polls.
 enum class Wait : std::uint8_t {
   spin,      ///< polls on: lowest latency, one CPU per waiting thread
-  adaptive,  ///< spins briefly if no other thread wants the CPU, yields for 10 ms, then sleeps as
-             ///< `event` does, or 50 µs at a time if descriptors are short
+  adaptive,  ///< spins briefly, yields for 10 ms, then sleeps as `event` does, or 50 µs at a time
+             ///< if descriptors are short; spins longer beside an unrelated program, less if others
+             ///< that wait share its CPU
   event,     ///< sleeps until the device wakes it, but polls 10 times a second (50 if it can be
              ///< cancelled or rdma_cm watches): some µs more latency, two descriptors
 };

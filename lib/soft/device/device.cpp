@@ -164,6 +164,7 @@ ibv_context* open_device(ibv_device* chosen) noexcept try {
   header.probe_address.set(reinterpret_cast<std::uint64_t>(&context->guid));
   // Release pairs with the acquire of a peer that connects.
   header.magic.store(SharedHeader::magic_value, std::memory_order_release);
+  directory.share_waiter_names();
   return &context.release()->context;
 } catch (std::bad_alloc const&) {
   fail(ENOMEM);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Slot files: claiming, reading, removing.
 #include <base/environment.hpp>
+#include <base/yielding.hpp>
 #include <soft/peers/slot.hpp>
 
 #include <base/standard_reserved.hpp>
@@ -241,6 +242,15 @@ int RendezvousDirectory::identify(std::uint64_t& device, std::uint64_t& inode) c
   device = status.st_dev;
   inode = status.st_ino;
   return 0;
+}
+
+void RendezvousDirectory::share_waiter_names() const noexcept {
+  char path[path_max];
+  std::snprintf(path, sizeof path, "%s/waiters", path_);
+  UniqueFd file{::open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
+  // A store without space would be a SIGBUS.
+  if (file && ::posix_fallocate(file.get(), 0, base::waiter_names_bytes) == 0)
+    base::share_waiter_names(std::move(file));
 }
 
 int cannot_tell_namespaces() noexcept {

@@ -43,6 +43,9 @@ class RendezvousDirectory {
   [[nodiscard]] int choose() noexcept;
   /// Its device and inode; creates it if missing. 0 or errno, with reason.
   [[nodiscard]] int identify(std::uint64_t& device, std::uint64_t& inode) const noexcept;
+  /// Shares the names of waiting threads with the processes that meet there. Waits learn less
+  /// where it has no room for them.
+  void share_waiter_names() const noexcept;
   [[nodiscard]] char const* path() const noexcept { return path_; }
 
   // Less than a path may have: a reason must hold it together with the remedy.
