@@ -72,15 +72,15 @@ void check_soft_device(Host const& host, Notes& notes) {
 }
 
 void check_cross_memory(Host const& host, Notes& notes) {
-  // The soft device's own probe: it reads a byte of this process as a peer would.
+  // The soft device's own probe: it reads and writes a byte of this process as a peer would.
   auto const obstacle = host.answer("obstacle of cross-memory attach", [] {
     auto const probed = soft::cross_memory();
-    return probed.possible ? Answer{} : Answer{probed.obstacle};
+    return probed.possible() ? Answer{} : Answer{probed.obstacle};
   });
   if (!obstacle) return notes.ok("soft device", "peers can reach memory of this process");
   notes.warn("soft device", *obstacle,
-             "peers reach only memory of allocate(): other memory cannot be registered for "
-             "remote access",
+             "only memory of allocate() is written and read from afar: other memory is refused, as "
+             "it is registered or as the request is posted",
              obstacle->find("yama") != obstacle->npos
                  ? "sudo sysctl kernel.yama.ptrace_scope=1"
                  : "docker run --cap-add=SYS_PTRACE …, or ProtectionDomain::allocate() instead");

@@ -43,6 +43,7 @@ Error refused(QueuePairHandle const& queue_pair, Transition const& transition, i
     case EMFILE:
     case ENFILE:
     case ENOMEM: code = Errc::exhausted; break;
+    case EOPNOTSUPP: code = Errc::unsupported; break;
     case EINVAL:
       if (transition.target == IBV_QPS_INIT) break;
       remedy = "An address may be gone, or the peer's endpoint stale.";

@@ -153,6 +153,10 @@ Error error_of(RequestQueue const& queue, Work const& work, PostAnswer answer,
 Error device_refused(RequestQueue const& queue, Operation operation, int errno_value) noexcept {
   // A full queue. Source: ibv_post_send(3); rdma-core providers answer ENOMEM.
   if (errno_value == ENOMEM) return Errc::queue_full;
+  // What it does not do to these bytes or with this peer.
+  if (errno_value == EOPNOTSUPP)
+    return verb_error(Errc::unsupported, queue.domain->provider(), post_verb(operation),
+                      errno_value);
   return verb_error(Errc::system_failed, queue.domain->provider(), post_verb(operation),
                     errno_value,
                     "The queue pair may have left the state in which it accepts work: try again, "

@@ -54,8 +54,8 @@ Error refusal_of(verbs::DomainHandle const& domain, ibv_srq_attr const& asked, i
     return verbs::refusal_error(queue, work, answer, {});
   if (answer.detail == ENOMEM)
     return Errc::queue_full;  // as providers answer; ibv_post_srq_recv(3)
-  return verbs::verb_error(Errc::system_failed, queue.domain->provider(), "ibv_post_srq_recv",
-                           answer.detail,
+  auto const code = answer.detail == EOPNOTSUPP ? Errc::unsupported : Errc::system_failed;
+  return verbs::verb_error(code, queue.domain->provider(), "ibv_post_srq_recv", answer.detail,
                            answer.refusal == PostRefusal::unclear
                                ? "The device does not say whether it took the receive, and may "
                                  "write to its bytes until the queue is destroyed."

@@ -158,8 +158,19 @@ TEST_CASE("a rendezvous directory that cannot be made fails as the soft device d
   }));
 }
 
-TEST_CASE("where a filter forbids cross-memory attach, a registration fails as predicted",
+TEST_CASE("where no peer may attach to this process, a registration fails as predicted",
           "[doctor]") {
+  check_status(in_child([] {
+    if (::prctl(PR_SET_DUMPABLE, 0) != 0) return could_not;
+    auto const finding = only_finding(&doctor::check_cross_memory, {});
+    auto const domain = open_device(DeviceChoice::soft()).value().allocate_protection_domain();
+    std::vector<std::byte> bytes(64);
+    auto const exposed = domain.value().unsafe_register_exposed(bytes, RemoteAccess::read);
+    return finding.level == warn && exposed.has_error() ? 0 : 1;
+  }));
+}
+
+TEST_CASE("where a filter forbids cross-memory attach, a read fails as predicted", "[doctor]") {
   check_status(in_child([] {
     sock_filter instructions[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -172,10 +183,24 @@ TEST_CASE("where a filter forbids cross-memory attach, a registration fails as p
         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
       return could_not;
     auto const finding = only_finding(&doctor::check_cross_memory, {});
-    auto const domain = open_device(DeviceChoice::soft()).value().allocate_protection_domain();
+    // Two open devices are two peers, in one process, too.
+    auto const ours = open_device(DeviceChoice::soft()).value().allocate_protection_domain();
+    auto const theirs = open_device(DeviceChoice::soft()).value().allocate_protection_domain();
     std::vector<std::byte> bytes(64);
-    auto const exposed = domain.value().unsafe_register_exposed(bytes, RemoteAccess::read);
-    return finding.level == warn && exposed.has_error() ? 0 : 1;
+    auto const exposed = theirs.value().unsafe_register_exposed(bytes, RemoteAccess::read);
+    auto memory = ours.value().allocate(64);
+    auto near = channel_builder().protection_domain(ours.value()).build();
+    auto far = channel_builder().protection_domain(theirs.value()).build();
+    auto const endpoint = near.value().endpoint();
+    auto channel = std::move(near).value().handshake(far.value().endpoint());
+    auto const other = std::move(far).value().handshake(endpoint);
+    if (exposed.has_error() || channel.has_error() || other.has_error()) return 2;
+    PollingScope scope{channel.value()};
+    auto const read = scope.post_read(
+        {memory.value().scatter(0, 64), exposed.value().remote().value().slice(0, 64)});
+    return finding.level == warn && read.has_error() && read.error().code() == Errc::unsupported
+               ? 0
+               : 1;
   }));
 }
 

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: an owner who only polls and sleeps finds each queue pair that a peer broke, under every
-// schedule, wherever the peer dies, and whoever of several threads looks. Method: the library's own
-// break_queue_pair(), marks and locks; the owner does with them what poll_cq does.
+// Goal: an owner who only polls and sleeps finds each queue pair that a peer broke, and each
+// message that a peer left to it to copy, under every schedule, wherever the peer dies, and whoever
+// of several threads looks. Method: the library's own break_queue_pair() and call_receiver(),
+// marks, offers and locks; the owner does with them what poll_cq does.
 #include <soft/platform/combining_lock.hpp>
+#include <soft/segment/bounce.hpp>
 #include <soft/segment/event_marks.hpp>
 #include <soft/segment/wake_pipe.hpp>
 
 #include <memory>
+#include <utility>
 
 #include "interleave/shared_parts.hpp"
 #include "support/catch.hpp"
@@ -72,7 +75,105 @@ class Connection : public Completions {
   bool is_flushed_ = false;
 };
 
+/// A message that found its receive, which only the receiver's process can copy.
+class LeftMessage : public Completions {
+ public:
+  LeftMessage() : Completions{2} {}
+
+  /// As leave_to_receiver(), and then flushed by one who does not wait.
+  void leave(std::uint32_t actor, bool breaks) {
+    auto const ticket = Offer::ticket_of(1, 1);
+    {
+      RobustGuard const guard{target().rx, claimant_of(actor)};
+      WakePipes wake_pipes;
+      write_plain(&bytes_);
+      ticket_at_target_.store(ticket, std::memory_order_relaxed);
+      offer().make(ticket);
+      (void)call_receiver(segment(), target(), awaited_by_copy, claimant_of(actor), wake_pipes);
+      is_left_ = true;
+    }
+    if (breaks) is_withdrawn_ = offer().withdraw(ticket) == Withdrawn::yes;
+  }
+  /// As poll_cq(), which finds rx held now and then.
+  void poll(std::uint32_t actor) {
+    auto const trouble = segment().header.trouble.load(std::memory_order_acquire);
+    if (trouble == trouble_seen_) return;
+    if ((target().awaited.load(std::memory_order_relaxed) & awaited_by_copy) != 0) serve(actor);
+    trouble_seen_ = trouble;
+  }
+  void sleep_until_taken(std::uint32_t actor) {
+    for (;;) {
+      arm(actor);
+      do poll(actor);
+      while (!is_taken_ && trouble_seen_ != segment().header.trouble.load());
+      if (is_taken_ || !sleep(actor)) return;
+    }
+  }
+  void check() {
+    expect(!is_taken_ || !is_withdrawn_, "a message that was withdrawn is received");
+    expect(is_taken_ || is_withdrawn_ || !is_left_,
+           "a message is left to its receiver, who sleeps");
+  }
+
+ private:
+  static SharedQueuePair& target() { return segment().queue_pairs[0]; }
+  static Offer& offer() { return segment().queue_pairs[1].offer; }
+  /// As serve_waiting().
+  void serve(std::uint32_t actor) {
+    auto const marks = target().awaited.exchange(0);
+    if ((marks & awaited_by_copy) == 0 || take(actor)) return;
+    target().awaited.fetch_or(awaited_by_copy);
+    segment().header.trouble.fetch_add(1, std::memory_order_release);
+  }
+  bool take(std::uint32_t actor) {
+    // Later it waits: to come again and again has no end here.
+    auto const claimant = claimant_of(actor);
+    if (!target().rx.try_lock(claimant)) {
+      if (std::exchange(has_failed_, true) == false) return false;
+      target().rx.lock(claimant);
+    }
+    RobustGuard const guard{target().rx, std::adopt_lock};
+    auto const ticket = ticket_at_target_.load(std::memory_order_relaxed);
+    if (!offer().begin(ticket)) return true;
+    read_plain(&bytes_);
+    is_taken_ = offer().take(ticket);
+    if (is_taken_) offer().end(ticket);
+    return true;
+  }
+
+  Atomic<std::uint64_t> ticket_at_target_{0};
+  std::byte bytes_{};
+  std::uint32_t trouble_seen_ = 0;
+  bool is_left_ = false;
+  bool is_withdrawn_ = false;
+  bool is_taken_ = false;
+  bool has_failed_ = false;  // to lock
+};
+
 }  // namespace
+
+TEST_CASE("a message that is left to its receiver wakes it, and is taken or withdrawn",
+          "[interleave]") {
+  bool const dies = GENERATE(false, true);
+  auto const report = explore(
+      [=](History& history) {
+        auto const message = std::make_shared<LeftMessage>();
+        tokens = std::make_shared<Atomic<std::uint32_t>>();
+        auto const leave = [=] { message->leave(1, !dies); };
+        if (dies)
+          history.mortal(leave);
+        else
+          history.actor(leave);
+        history.actor([=] { message->sleep_until_taken(2); });
+        history.at_end([=] { message->check(); });
+      },
+      {2'000'000, 0, 0});
+  tokens.reset();
+  INFO(report.histories << " histories");
+  CHECK(report.failure == "");
+  CHECK(report.is_complete);
+  CHECK((report.with_deaths > 0) == dies);
+}
 
 TEST_CASE("who breaks a queue pair and dies leaves it whole, or its owner finds it",
           "[interleave]") {

@@ -39,8 +39,8 @@ struct Told {
 
 /// Private memory now and then, where peers can reach it.
 inline Where private_or_not(std::mt19937& random) {
-  return random() % 2 == 0 && soft::cross_memory().possible ? Where::private_memory
-                                                            : Where::allocated;
+  return random() % 2 == 0 && soft::cross_memory().possible() ? Where::private_memory
+                                                              : Where::allocated;
 }
 
 struct Habits {

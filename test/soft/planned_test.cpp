@@ -38,7 +38,8 @@ constexpr bool has_number_of_its_own(soft::Fault fault) {
     case soft::Fault::planned:
     case soft::Fault::misaligned:
     case soft::Fault::no_descriptor:
-    case soft::Fault::window: return true;
+    case soft::Fault::window:
+    case soft::Fault::no_cross_memory: return true;
   }
   return false;
 }

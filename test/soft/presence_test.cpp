@@ -256,7 +256,7 @@ TEST_CASE("who has no descriptor to map a peer's memory by breaks its own end al
 
 TEST_CASE("a process whose main thread ended lives, is reached and woken, and can be killed",
           "[two_process]") {
-  if (!soft::cross_memory().possible) {
+  if (!soft::cross_memory().possible()) {
     WARN("skipped: " << soft::cross_memory().obstacle);
     return;
   }

@@ -4,10 +4,7 @@
 #include <soft/peers/host.hpp>
 #include <soft/platform/reason.hpp>
 
-#include <linux/audit.h>
 #include <linux/capability.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -15,11 +12,11 @@
 
 #include <array>
 #include <cerrno>
-#include <cstddef>
 #include <cstring>
 #include <fstream>
 #include <string>
 
+#include "forbid.hpp"
 #include "raw_ends.hpp"
 #include "rendezvous.hpp"
 #include "support/peer_process.hpp"
@@ -49,19 +46,6 @@ bool enter_user_namespace() {
   std::ofstream map{"/proc/self/uid_map"};
   map << user << ' ' << user << " 1" << std::flush;
   return map.good();
-}
-
-/// From here on prctl(2) is EPERM.
-bool forbid_prctl() {
-  sock_filter steps[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  sock_fprog const program{static_cast<unsigned short>(std::size(steps)), steps};
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 /// What a child is told that connects to this process after `change`; empty if it could not change.
@@ -116,12 +100,12 @@ TEST_CASE("who is in another user namespace than a peer is told that, first", "[
 }
 
 TEST_CASE("where prctl is forbidden, no process is said not to be dumpable", "[two_process]") {
-  bool const is_possible = soft::cross_memory().possible;
+  bool const is_possible = soft::cross_memory().possible();
   PeerProcess child{[](Wire const& wire) {
     Text text{};
-    if (!forbid_prctl()) return 1;
+    if (!forbid({SYS_prctl})) return 1;
     auto const found = soft::cross_memory();
-    std::snprintf(text.data(), text.size(), "%s", found.possible ? "possible" : found.obstacle);
+    std::snprintf(text.data(), text.size(), "%s", found.possible() ? "possible" : found.obstacle);
     return tell(wire, text) ? 0 : 2;
   }};
   Text text{};

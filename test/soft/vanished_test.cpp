@@ -50,8 +50,8 @@ class Vanished {
 };
 
 bool can_attach() {
-  if (!soft::cross_memory().possible) WARN("skipped: " << soft::cross_memory().obstacle);
-  return soft::cross_memory().possible;
+  if (!soft::cross_memory().possible()) WARN("skipped: " << soft::cross_memory().obstacle);
+  return soft::cross_memory().possible();
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <soft/device/exported_calls.hpp>
 #include <soft/device/provider.hpp>
 #include <soft/device/queries.hpp>
+#include <soft/engine/awaited.hpp>
 #include <soft/engine/poll.hpp>
 #include <soft/engine/post.hpp>
 #include <soft/engine/send_queue.hpp>
@@ -46,6 +47,11 @@ constinit Device device = [] {
   write(made.dev_path, verbs::soft_device_mark);
   return made;
 }();
+
+/// One of the two that awaited.hpp has.
+void serve_called(QueuePair& qp) noexcept {
+  serve_waiting(qp);
+}
 
 bool instance_is_dead(void const* peers, std::uint32_t instance) {
   return const_cast<Peers*>(static_cast<Peers const*>(peers))->instance_is_dead(instance);
@@ -136,12 +142,12 @@ ibv_context* open_device(ibv_device* chosen) noexcept try {
          segment_bytes >> 20);
     return nullptr;
   }
-  auto context = std::make_unique<Context>(std::move(file), std::move(mapping), retry_for_sleepers);
+  auto context = std::make_unique<Context>(std::move(file), std::move(mapping), retry_for_sleepers,
+                                           serve_called);
   fill_entries(*context);
   context->guid = guid;
   context->mark = mark;
   context->mark_address = process_mark_address();
-  context->peers_reach_private = cross_memory().possible;
   context->async = WakePipe::make();
   if (!context->async) {
     fail(errno, "no pipe for asynchronous events: %s", std::strerror(errno));
@@ -162,6 +168,9 @@ ibv_context* open_device(ibv_device* chosen) noexcept try {
     return nullptr;
   }
   header.probe_address.set(reinterpret_cast<std::uint64_t>(&context->guid));
+  auto const cross = cross_memory();
+  header.cross_memory.set((cross.reads ? SharedHeader::reads : 0) |
+                          (cross.writes ? SharedHeader::writes : 0));
   // Release pairs with the acquire of a peer that connects.
   header.magic.store(SharedHeader::magic_value, std::memory_order_release);
   directory.share_waiter_names();

@@ -31,9 +31,18 @@ void serve_waiting(QueuePair& qp) noexcept {
   if ((mode != IBV_QPS_RTR && mode != IBV_QPS_RTS && mode != IBV_QPS_SQD) || qp.peer == nullptr)
     return;
   auto const marks = qp.shared->awaited.exchange(0);
-  if ((marks & awaited_by_message) != 0) take_message(qp);
-  // Pairs with await_receive(): its timer thread said before that it rests.
-  if ((marks & awaited_by_sleeper) != 0) TimerThread::end_rest(qp.peer->segment());
+  if ((marks & (awaited_by_message | awaited_by_copy)) != 0) {
+    bool const is_over = take_message(qp);
+    // For this one no receive will be posted: the next poll looks again.
+    if (!is_over && (marks & awaited_by_copy) != 0) {
+      qp.shared->awaited.fetch_or(awaited_by_copy);
+      qp.owner().segment.header.trouble.fetch_add(1, std::memory_order_release);
+    }
+  }
+  // Pairs with await_receive(): its timer thread said before that it rests. Who left a message to
+  // us waits for nothing else.
+  if ((marks & (awaited_by_sleeper | awaited_by_copy)) != 0)
+    TimerThread::end_rest(qp.peer->segment());
 }
 
 void serve_waiting(ReceivePool& pool) noexcept {

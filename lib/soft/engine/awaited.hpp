@@ -5,10 +5,11 @@
 // While all threads of a sender sleep, its timer thread marks the queue pair that has no receive,
 // and the queue pair's shared receive queue. Who posts there sees the mark and ends the timer
 // thread's rest.
-// A message that waits leaves a mark, too.
+// A message that waits leaves a mark, too. One that is left to its receiver to copy leaves one that
+// polls find, and calls it: nothing else moves it.
 // A mark has no name: a queue pair is marked by the one that it is connected to, so that a false
-// one wakes a peer for nothing and does no more. Nothing relies on it: a mark and a receive that
-// cross each other, or meet a lock that is held, leave the sender to its timer.
+// one wakes a peer for nothing and does no more. Nothing relies on the first two: a mark and a
+// receive that cross each other, or meet a lock that is held, leave the sender to its timer.
 #pragma once
 
 #include <soft/objects/queue_pair.hpp>
@@ -21,8 +22,8 @@ struct ReceivePool;
 /// holds send_lock.
 void await_receive(QueuePair&) noexcept;
 
-/// A receive was posted to the queue pair, which is marked: takes the message, wakes the sender.
-/// The caller holds receive_lock.
+/// A receive was posted to the queue pair, or it was called, and it is marked: takes the message,
+/// wakes the sender. The caller holds receive_lock.
 void serve_waiting(QueuePair&) noexcept;
 /// The same of a shared receive queue. The caller holds no lock.
 void serve_waiting(ReceivePool&) noexcept;

@@ -12,6 +12,7 @@
 #include <soft/objects/held_locks.hpp>
 #include <soft/objects/queue_pair_states.hpp>
 #include <soft/platform/clock.hpp>
+#include <soft/segment/bounce.hpp>
 #include <soft/segment/notify.hpp>
 #include <soft/segment/pool_ring.hpp>
 #include <soft/segment/receive_ring.hpp>
@@ -77,19 +78,27 @@ void end(QueuePair& qp, Work const& work, ibv_wc_status status, Fault fault,
 
 std::uint64_t budget_of(QueuePair const& qp, Stall::Why why, std::uint8_t rnr_timer) noexcept {
   auto const& given = qp.attributes;
+  if (why == Stall::Why::no_room || why == Stall::Why::left_to_receiver) return for_ever;
   if (why == Stall::Why::receiver_not_ready) return receiver_budget(given.rnr_retry, rnr_timer);
   if (why == Stall::Why::lock_is_held && qp.qp_type != IBV_QPT_RC) return lock_budget_min;
   auto const budget = silence_budget(given.timeout, given.retry_cnt);
   return why == Stall::Why::lock_is_held ? std::max(budget, lock_budget_min) : budget;
 }
 
+Stall::Why why_of(Outcome::Kind kind) noexcept {
+  switch (kind) {
+    case Outcome::Kind::receiver_not_ready: return Stall::Why::receiver_not_ready;
+    case Outcome::Kind::lock_is_held: return Stall::Why::lock_is_held;
+    case Outcome::Kind::no_room: return Stall::Why::no_room;
+    case Outcome::Kind::left_to_receiver: return Stall::Why::left_to_receiver;
+    default: return Stall::Why::peer_is_silent;
+  }
+}
+
 /// Starts the budget of a new kind of stall. True when there is no more to wait for.
 bool has_run_out(QueuePair& qp, Outcome const& outcome) noexcept {
   if (outcome.kind() == Outcome::Kind::held_up) return false;
-  auto const why = outcome.kind() == Outcome::Kind::receiver_not_ready
-                       ? Stall::Why::receiver_not_ready
-                   : outcome.kind() == Outcome::Kind::lock_is_held ? Stall::Why::lock_is_held
-                                                                   : Stall::Why::peer_is_silent;
+  auto const why = why_of(outcome.kind());
   if (qp.stall.why != why) {
     auto const budget = budget_of(qp, why, outcome.rnr_timer());
     qp.stall.why = why;
@@ -152,13 +161,18 @@ void keep_claim(QueuePair& qp, SharedQueuePair& target) noexcept {
 bool is_worth_another_try(QueuePair& qp, Work const& work) noexcept {
   if (qp.stall.why == Stall::Why::fault) return false;
   if (qp.stall.why == Stall::Why::lock_is_held) return may_go_on(qp);
-  if (qp.offered != 0 && qp.shared->offer.was_taken(qp.offered)) return true;
+  auto const& offer = qp.shared->offer;
+  if (qp.offered != 0 && (offer.was_taken(qp.offered) || offer.was_refused(qp.offered)))
+    return true;
   if (qp.peer->is_dead()) return true;
   auto const& target = *qp.target;
   auto const state = target.state.load(std::memory_order_relaxed);
   // A peer that was not ready and now is silent has another budget.
   if (state != IBV_QPS_RTR && state != IBV_QPS_RTS)
     return qp.stall.why != Stall::Why::peer_is_silent;
+  if (qp.stall.why == Stall::Why::left_to_receiver) return qp.offered == 0;  // deregistered
+  if (qp.stall.why == Stall::Why::no_room)
+    return may_have_room(target, static_cast<std::uint32_t>(length_of(work)));
   if (qp.stall.why == Stall::Why::peer_is_silent || !takes_receive(work)) return true;
   if (target.pool.get() != 0) {
     auto const pool = pool_ring_of(qp.peer->segment(), target);

@@ -22,13 +22,14 @@ enum class Fault : std::uint8_t {
   remote_key = 8,           // key, bounds, domain or right at the target
   receive_too_short = 9,
   receive_key = 10,         // a piece of the matched receive: key, bounds, domain or right
-  unreachable_memory = 11,  // the target's memory can be neither mapped nor attached, or is gone
+  unreachable_memory = 11,  // the target's memory is gone, or cannot be mapped
   queue_overrun = 12,       // the target's completion queue is full
   corrupt_target = 13,      // what the target shares makes no sense
   planned = 14,             // a test ordered it
   misaligned = 15,          // the target of an atomic operation is not on 8 bytes
   no_descriptor = 16,       // of ours, to wake the target's owner by or to map its memory
   window = 17,              // a memory window, here or at the target, is not what the request says
+  no_cross_memory = 18,     // private memory, and who would copy may not attach to the other
 };
 
 /// What became of one try. One word, which costs nothing to hand on.
@@ -38,7 +39,9 @@ class Outcome {
     done,
     peer_is_silent,
     receiver_not_ready,
-    lock_is_held,  // Stall::lock
+    lock_is_held,      // Stall::lock
+    no_room,           // in the eager ring
+    left_to_receiver,  // it copies the bytes, once it polls
     held_up
   };
 

@@ -73,6 +73,7 @@ int find_peer(QueuePair& qp, std::uint32_t number) {
   if (qp.peer == nullptr) return errno;
   qp.target = &qp.peer->segment().queue_pairs[number & (queue_pairs_max - 1)];
   // Later nothing comes unnoticed for want of a descriptor.
+  if (auto const error = admit_peer(qp); error != 0) return forget_peer(qp), error;
   auto const error = qp.wake_pipes.hold(qp.peer->wake_pipes(), qp.peer->segment(), *qp.target);
   if (error == 0) return 0;
   forget_peer(qp);

@@ -95,10 +95,9 @@ void fill_rest(ibv_wc& wc, ibv_wc_opcode opcode, std::uint32_t length, unsigned 
 
 /// A message in the eager ring. Everything a peer wrote is checked here.
 [[gnu::noinline]] void take_eager(QueuePair& qp, ibv_pd const& pd, PostedReceive& receive,
-                                  SharedCompletion const& slot) noexcept {
+                                  SharedCompletion const& slot, std::uint64_t position) noexcept {
   auto* const buffers = bounce_of(qp.owner().segment, *qp.shared);
   auto const length = std::min(slot.length.get(), receive.length);
-  auto const position = slot.bytes[0].get();
   auto const at = position % eager_ring_bytes;
   if (buffers == nullptr || length > eager_bytes_max || length > eager_ring_bytes - at) return;
   place_bytes(qp, pd, receive, buffers->eager + at, length);
@@ -130,8 +129,10 @@ void fill_rest(ibv_wc& wc, ibv_wc_opcode opcode, std::uint32_t length, unsigned 
       wc.slid = 1;
       wc.sl = static_cast<std::uint8_t>(sender >> 40 & 0xf);
       if ((sender >> 32 & 1) != 0) wc.wc_flags |= IBV_WC_GRH;
+      if (slot.inline_length.get() == 2 * word_bytes)
+        take_eager(qp, pd, receive, slot, slot.bytes[1].get());
     } else if (kind == ReceiveKind::eager) {
-      take_eager(qp, pd, receive, slot);
+      take_eager(qp, pd, receive, slot, slot.bytes[0].get());
     } else if (kind == ReceiveKind::wide) {
       scatter_wide(qp, pd, receive, slot);
     } else {

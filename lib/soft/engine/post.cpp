@@ -10,6 +10,8 @@
 #include <soft/engine/windows.hpp>
 #include <soft/objects/queue_pair.hpp>
 #include <soft/objects/queue_pair_states.hpp>
+#include <soft/peers/host.hpp>
+#include <soft/platform/reason.hpp>
 #include <soft/segment/receive_ring.hpp>
 
 #include <cerrno>
@@ -36,7 +38,8 @@ int check(QueuePair const& qp, ibv_send_wr const& wr) noexcept {
   if (is_atomic(wr.opcode) && length_of(wr) < sizeof(std::uint64_t)) return EINVAL;
   if (qp.qp_type == IBV_QPT_UD && wr.wr.ud.ah == nullptr) return EINVAL;
   if (wr.opcode == IBV_WR_BIND_MW) return check_binding(qp, wr.bind_mw.mw, wr.bind_mw.bind_info);
-  return 0;
+  auto const key = is_atomic(wr.opcode) ? wr.wr.atomic.rkey : wr.wr.rdma.rkey;
+  return lacks_reach(qp, wr.opcode) && length_of(wr) != 0 ? check_reach(qp, key) : 0;
 }
 
 [[gnu::noinline]] int post_generally(QueuePair& qp, ibv_send_wr const& wr) noexcept {
@@ -85,6 +88,29 @@ int check(QueuePair const& qp, ibv_send_wr const& wr) noexcept {
 }
 
 }  // namespace
+
+bool lacks_reach(QueuePair const& qp, unsigned opcode) noexcept {
+  constexpr unsigned writes = 1u << IBV_WR_RDMA_WRITE | 1u << IBV_WR_RDMA_WRITE_WITH_IMM |
+                              1u << IBV_WR_ATOMIC_CMP_AND_SWP | 1u << IBV_WR_ATOMIC_FETCH_AND_ADD;
+  constexpr unsigned reads =
+      1u << IBV_WR_RDMA_READ | 1u << IBV_WR_ATOMIC_CMP_AND_SWP | 1u << IBV_WR_ATOMIC_FETCH_AND_ADD;
+  if (qp.peer == nullptr) return false;
+  return ((writes >> opcode & 1) != 0 && !qp.peer->is_writable()) ||
+         ((reads >> opcode & 1) != 0 && !qp.peer->is_readable());
+}
+
+int check_reach(QueuePair const& qp, std::uint32_t key) noexcept {
+  auto const& region = qp.peer->segment().regions[index_of_key(key)];
+  // Acquire pairs with the release in Regions::write().
+  if (key == 0 || region.key.load(std::memory_order_acquire) != key ||
+      region.arena.get() < arenas_max)
+    return 0;
+  return fail(
+      EOPNOTSUPP,
+      "this process cannot reach private memory of its peer, which takes cross-memory attach "
+      "(%s): the peer registers memory of the library's allocator instead",
+      cross_memory().reason());
+}
 
 int post_send(ibv_qp* queue_pair, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
   auto& qp = *static_cast<QueuePair*>(queue_pair);

@@ -8,8 +8,10 @@
 #include <soft/objects/receive_pool.hpp>
 #include <soft/peers/host.hpp>
 #include <soft/platform/reason.hpp>
+#include <soft/segment/bounce.hpp>
 #include <soft/segment/receive_ring.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <mutex>
 #include <span>
@@ -18,21 +20,29 @@ namespace lend::soft {
 
 namespace {
 
+int refuse_private() noexcept {
+  return fail(
+      EOPNOTSUPP,
+      "neither this process nor its peer may copy a message of more than %u bytes to private "
+      "memory here, which takes cross-memory attach (%s): receive into memory of the "
+      "library's allocator",
+      eager_bytes_max, cross_memory().reason());
+}
+
 /// Describes a receive to its owner and to peers; it is not valid yet. 0 or errno.
 [[gnu::always_inline]] inline int write_receive(Context const& context, ibv_recv_wr const& wr,
-                                                PostedReceive& kept,
+                                                bool lacks_copier, PostedReceive& kept,
                                                 SharedReceive& shared) noexcept {
   auto const count = static_cast<std::uint32_t>(wr.num_sge);
-  bool const reaches_all = context.peers_reach_private;
-  bool is_reachable = true;
+  bool is_private = false;  // asked only where that matters
   std::uint64_t length = 0;
   auto* kept_piece = kept.pieces();
   auto* piece = static_cast<SharedPiece*>(shared.pieces);
   for (auto const& given : std::span{wr.sg_list, count}) {
     length += given.length;
     // An empty element is not used, nor is its key.
-    if (!reaches_all && given.length != 0 && !context.regions.is_mappable(given.lkey))
-      is_reachable = false;
+    if (lacks_copier) [[unlikely]]
+      is_private |= given.length != 0 && !context.regions.is_mappable(given.lkey);
     *kept_piece++ = given;
     piece->address.set(given.addr);
     piece->length.set(given.length);
@@ -40,11 +50,7 @@ namespace {
     ++piece;
   }
   if (length > UINT32_MAX) return EINVAL;
-  if (!is_reachable && length > SharedCompletion::own_max)
-    return fail(EOPNOTSUPP,
-                "peers cannot reach private memory here (%s): receive into memory of the library's "
-                "allocator",
-                cross_memory().obstacle);
+  if (is_private && length > eager_bytes_max) return refuse_private();
   kept.id = wr.wr_id;
   kept.piece_count = count;
   kept.length = static_cast<std::uint32_t>(length);
@@ -60,7 +66,9 @@ int receive_one(QueuePair& qp, ibv_recv_wr const& wr) noexcept {
   // Acquire pairs with poll_cq: a completed slot is read no more.
   if (position - qp.receive_done.load(std::memory_order_acquire) >= qp.receive_depth) return ENOMEM;
   auto& shared = qp.shared_receive_at(position);
-  if (auto const error = write_receive(qp.owner(), wr, qp.posted_at(position), shared); error != 0)
+  if (auto const error =
+          write_receive(qp.owner(), wr, qp.lacks_copier, qp.posted_at(position), shared);
+      error != 0)
     return error;
   // First counted, then valid: poll_cq takes no completion of a receive that was not counted.
   // Release pairs with poll_cq's acquire.
@@ -75,8 +83,8 @@ int receive_one(ReceivePool& pool, ibv_recv_wr const& wr) noexcept {
   if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > pool.pieces) return EINVAL;
   if (pool.free_count == 0) return ENOMEM;
   auto const index = pool.free[pool.free_count - 1];
-  auto const error =
-      write_receive(Context::of(pool.context), wr, pool.kept_at(index), pool.ring.receive(index));
+  auto const error = write_receive(Context::of(pool.context), wr, pool.lacks_copier,
+                                   pool.kept_at(index), pool.ring.receive(index));
   if (error != 0) return error;
   --pool.free_count;
   auto const word = PoolRing::word_of(pool.posted, index);
@@ -85,7 +93,49 @@ int receive_one(ReceivePool& pool, ibv_recv_wr const& wr) noexcept {
   return 0;
 }
 
+/// Whether it takes a long message to private memory.
+bool is_long_and_private(Context const& context, PostedReceive& receive) noexcept {
+  if (receive.length <= eager_bytes_max) return false;
+  auto const pieces = std::span{receive.pieces(), receive.piece_count};
+  return std::any_of(pieces.begin(), pieces.end(), [&](ibv_sge const& piece) {
+    return piece.length != 0 && !context.regions.is_mappable(piece.lkey);
+  });
+}
+
+bool has_long_and_private(QueuePair& qp) noexcept {
+  auto const posted = qp.receive_posted.load(std::memory_order_relaxed);
+  for (auto at = qp.receive_done.load(std::memory_order_relaxed); at != posted; ++at)
+    if (is_long_and_private(qp.owner(), qp.posted_at(at))) return true;
+  return false;
+}
+
+/// The caller holds the pool's lock.
+bool has_long_and_private(ReceivePool& pool) noexcept {
+  for (std::uint32_t at = 0; at < pool.depth; ++at)
+    if (pool.words[at] != 0 && is_long_and_private(Context::of(pool.context), pool.kept_at(at)))
+      return true;
+  return false;
+}
+
 }  // namespace
+
+int admit_peer(QueuePair& qp) noexcept {
+  // An unreliable sender does not wait for a receiver that copies.
+  bool const has_copier =
+      qp.peer->writes_us() || (qp.qp_type == IBV_QPT_RC && qp.peer->is_readable());
+  std::lock_guard const posters{qp.receive_lock};
+  qp.lacks_copier = false;
+  if (has_copier) return 0;
+  if (auto* const pool = qp.pool()) {
+    std::lock_guard const guard{pool->lock};
+    if (has_long_and_private(*pool)) return refuse_private();
+    pool->lacks_copier = true;
+  } else if (has_long_and_private(qp)) {
+    return refuse_private();
+  }
+  qp.lacks_copier = true;
+  return 0;
+}
 
 int post_recv(ibv_qp* queue_pair, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
   auto& qp = *static_cast<QueuePair*>(queue_pair);

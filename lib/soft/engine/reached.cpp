@@ -66,8 +66,7 @@ bool look_at(QueuePair& qp, std::uint32_t arena) noexcept {
 
 bool lies_apart(QueuePair& qp, std::uint32_t key, std::uint64_t address,
                 std::uint32_t length) noexcept {
-  if (length > SharedCompletion::inline_max || qp.peer->is_self() || !qp.peer->has_cross_memory())
-    return false;
+  if (length > SharedCompletion::inline_max || qp.peer->is_self()) return false;
   auto const region = look_up_region(qp.peer->segment(), key, qp.known->domain, address, length,
                                      IBV_ACCESS_LOCAL_WRITE);
   return region.is_granted && region.arena >= arenas_max;

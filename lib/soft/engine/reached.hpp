@@ -59,8 +59,8 @@ enum class Reach : std::uint8_t { done, waits, left };
 [[nodiscard]] bool learn(QueuePair&) noexcept;
 /// Views the arena. False: it cannot be mapped.
 [[nodiscard]] bool look_at(QueuePair&, std::uint32_t arena) noexcept;
-/// Whether the receive's piece may be written by the target's device, only cross-memory attach
-/// reaches the memory, and the bytes have room in a completion.
+/// Whether the receive's piece may be written by the target's device, the memory is not mapped, and
+/// the bytes have room in a completion.
 [[nodiscard]] bool lies_apart(QueuePair&, std::uint32_t key, std::uint64_t address,
                               std::uint32_t length) noexcept;
 /// The bytes of a message of up to SharedCompletion::inline_max to its completion.

@@ -45,6 +45,7 @@ class Responder : TakenReceive<type> {
 
  private:
   using Receive = TakenReceive<type>;
+  using Receive::break_target;
   using Receive::can_tell;
   using Receive::finish_receive;
   using Receive::give_up_claim;
@@ -55,7 +56,6 @@ class Responder : TakenReceive<type> {
   using Receive::is_lost;
   using Receive::is_paired;
   using Receive::is_reliable;
-  using Receive::last_receive;
   using Receive::lost;
   using Receive::lost_peer;
   using Receive::ours_;
@@ -66,7 +66,6 @@ class Responder : TakenReceive<type> {
   using Receive::segment;
   using Receive::stalled;
   using Receive::target_;
-  using Receive::told_by_completion_;
   using Receive::work_;
   using typename Receive::Bytes;
   using typename Receive::Matched;
@@ -75,7 +74,8 @@ class Responder : TakenReceive<type> {
     // Of a sender that died. While it cannot be ended, nothing is received behind it.
     auto const claim = is_reliable() ? 0 : target_.claim.get();
     if (claim != 0 && claim != qp_.stall.claim && !give_up_claim()) return lost();
-    if (is_reliable() && qp_.offered != 0 && !take_back()) [[unlikely]]
+    bool was_refused = false;
+    if (is_reliable() && qp_.offered != 0 && !this->take_back(was_refused)) [[unlikely]]
       return ended(IBV_WC_SUCCESS, Fault::none, qp_.offered_length);
     auto const matched = target_.pool.get() == 0 ? this->match() : this->match_in_pool();
     if (matched == Matched::corrupt) return break_target(IBV_WC_REM_OP_ERR, Fault::corrupt_target);
@@ -93,7 +93,6 @@ class Responder : TakenReceive<type> {
     }
     auto const is_small = length <= SharedCompletion::own_max && !is_datagram();
     auto const answer = this->scatter_list(length, is_small, memory_);
-    if (answer == Fault::unreachable_memory && peer_.is_going()) return lost_peer();
     if (answer != Fault::none) return fail_receive(answer);
     if (!is_small) qp_.is_target_apart = !memory_.extents().all_mapped;
     auto const where = is_small ? Bytes::in_completion : this->place_apart(length, memory_);
@@ -103,15 +102,24 @@ class Responder : TakenReceive<type> {
       if (is_lost(copied)) return lost_peer();
       if (copied != Copied::all) return fail_receive(Fault::unreachable_memory);
     }
+    if (where == Bytes::without_room)
+      return is_reliable() ? this->await_receiver(Outcome::Kind::no_room, 0)
+                           : refuse(IBV_WC_SUCCESS, Fault::none);
+    if (where == Bytes::left_to_receiver) return leave_to_receiver(length, was_refused);
     return deliver(length, where);
   }
 
-  /// What was offered before, since we look ourselves now. False: it was taken. No living
-  /// process takes it just now, as we hold rx; but its receiver may have died while it did.
-  [[gnu::noinline]] bool take_back() noexcept {
-    if (qp_.shared->offer.withdraw(qp_.offered) == Withdrawn::was_taken) return false;
-    qp_.offered = 0;
-    return true;
+  /// Only the receiver's process can copy the bytes: it learns where they are, and does that when
+  /// it polls.
+  [[gnu::noinline]] Outcome leave_to_receiver(std::uint32_t length, bool was_refused) noexcept {
+    if (was_refused) return fail_receive(Fault::unreachable_memory);
+    if (returns_window(work_) && !begin_return(segment(), work_.immediate, this->window_scope()))
+      return fail_return(length);
+    if (!is_reliable() || !offer_to_copy(qp_, work_, target_))
+      return fail_receive(Fault::no_cross_memory);
+    auto const outcome = this->await_receiver(Outcome::Kind::left_to_receiver, awaited_by_copy);
+    if (outcome.kind() == Outcome::Kind::lock_is_held) (void)this->take_back(was_refused);
+    return outcome;
   }
 
   /// WRITE with an immediate, whose receive was matched.
@@ -186,7 +194,7 @@ class Responder : TakenReceive<type> {
     if (why == TargetMemory::Answer::denied)
       return refuse(IBV_WC_REM_ACCESS_ERR, Fault::remote_key);
     if (why == TargetMemory::Answer::unable) return unheard();
-    return peer_.is_going() ? lost_peer() : refuse(IBV_WC_REM_OP_ERR, Fault::unreachable_memory);
+    return peer_.is_going() ? lost_peer() : refuse(IBV_WC_REM_OP_ERR, Fault::no_cross_memory);
   }
   /// Our own bytes are not there any more, which is no business of the target's.
   Outcome fail_ours() noexcept {
@@ -203,16 +211,6 @@ class Responder : TakenReceive<type> {
   Outcome unheard() noexcept {
     if (is_claimed_) (void)give_up_claim();
     return is_reliable() ? ended(IBV_WC_RETRY_EXC_ERR, Fault::no_descriptor) : lost();
-  }
-
-  Outcome break_target(ibv_wc_status status, Fault fault, std::uint32_t length = 0) noexcept {
-    auto const events = last_receive() | (told_by_completion_ ? 0 : event_of(status));
-    auto const* const held =
-        break_queue_pair(segment(), target_, events, qp_.owner().claimant, peer_.wake_pipes());
-    // If a completion reports it, the poll that takes it finds the mark, as if this process had
-    // died.
-    if (held != nullptr && !told_by_completion_) return qp_.stall.lock = held, held_back();
-    return is_reliable() ? ended(status, fault, length) : lost();
   }
 
   Copied move(Direction direction, std::size_t length) noexcept {

@@ -1,125 +1,78 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The receive that a request takes at its target: matched, completed or given up.
+// The receive that a request takes at its target: filled and completed.
 #pragma once
 
-#include <soft/engine/request_at_target.hpp>
+#include <soft/engine/matched_receive.hpp>
 #include <soft/memory/copy.hpp>
 #include <soft/memory/reach.hpp>
 #include <soft/segment/bounce.hpp>
-#include <soft/segment/claims.hpp>
 #include <soft/segment/completion_ring.hpp>
-#include <soft/segment/pool_ring.hpp>
-#include <soft/segment/receive_ring.hpp>
-
-#include <algorithm>
-#include <utility>
 
 namespace lend::soft {
 
 inline constexpr std::uint32_t stream_depth = 4;  // on their way; a ping-pong has one or two
 
 template <ibv_qp_type type>
-class TakenReceive : protected RequestAtTarget<type> {
+class TakenReceive : protected MatchedReceive<type> {
  protected:
-  using Base = RequestAtTarget<type>;
+  using Base = MatchedReceive<type>;
+  using Base::held_back;
+  using Base::is_claimed_;
   using Base::is_datagram;
   using Base::is_reliable;
   using Base::last_receive;
+  using Base::lost;
   using Base::number;
   using Base::ours_;
   using Base::peer_;
+  using Base::position_;
   using Base::qp_;
+  using Base::receive_id_;
   using Base::segment;
   using Base::target_;
   using Base::work_;
 
   using Base::Base;
 
-  enum class Matched { one, none, corrupt, held };
-
-  /// The next receive of the target's own queue.
-  Matched match() noexcept {
-    auto const ring = receive_ring_of(segment(), target_);
-    if (ring.base == nullptr) return Matched::corrupt;
-    position_ = target_.receive_tail.load(std::memory_order_relaxed);
-    auto const& posted = ring.at(position_);
-    qp_.next_receive.store(&ring.at(position_ + 1), std::memory_order_relaxed);
-    if (!is_valid(posted, position_)) return Matched::none;
-    receive_ = &posted;
-    receive_id_ = static_cast<std::uint32_t>(position_);
-    pieces_limit_ = ring.pieces();
-    receive_domain_ = target_.domain.get();
-    if (is_datagram()) claim(position_ + 1);  // others send here too
-    return Matched::one;
-  }
-
-  void claim(std::uint64_t word) noexcept {
-    target_.claim.set(word);
-    is_claimed_ = true;
-  }
-
-  /// The next receive of the target's shared receive queue.
-  Matched match_in_pool() noexcept {
-    auto const ring = pool_ring_of(segment(), target_);
-    if (ring.order == nullptr) return Matched::corrupt;
-    // This work took it before a lock held it back, unless that claim was settled; or its receiver
-    // took it for this work, and could not complete it (unexpected.hpp).
-    auto const claimed = target_.claim.get();
-    auto const word = is_reliable() ? claimed : qp_.stall.claim;
-    auto const taken = word != 0 && word == claimed
-                           ? taken_before(ring, word)
-                           : take_from_pool(ring, target_, number(), qp_.owner().claimant,
-                                            segment().header.async, peer_.wake_pipes());
-    if (taken.is_held) return qp_.stall.lock = &ring.pool->lock, Matched::held;
-    if (taken.receive == nullptr) return Matched::none;
-    receive_ = taken.receive;
-    receive_id_ = taken.index;
-    pieces_limit_ = pieces_of_stride(ring.stride);
-    receive_domain_ = ring.pool->domain.get();
-    is_claimed_ = true;
-    return Matched::one;
-  }
-
-  /// Where the receive's pieces take the first `length` bytes.
-  Fault scatter_list(std::uint32_t length, bool only_check, TargetMemory& memory) noexcept {
-    auto const count = receive_->piece_count.get();
-    if (count > pieces_limit_) return Fault::corrupt_target;
-    // The pieces lie one after another, beyond the three of the first line too.
-    auto const* piece = static_cast<SharedPiece const*>(receive_->pieces);
-    auto left = length;
-    for (std::uint32_t i = 0; i < count && left > 0; ++i, ++piece) {
-      auto const size = piece->length.get();
-      if (size == 0) continue;
-      auto const part = std::min(size, left);
-      auto const key = piece->key.get();
-      auto const address = piece->address.get();
-      auto const answer =
-          only_check ? memory.check(key, receive_domain_, address, part, IBV_ACCESS_LOCAL_WRITE)
-                     : memory.add(key, receive_domain_, address, part, IBV_ACCESS_LOCAL_WRITE);
-      if (answer == TargetMemory::Answer::denied) return Fault::receive_key;
-      if (answer == TargetMemory::Answer::unreachable) return Fault::unreachable_memory;
-      if (answer == TargetMemory::Answer::unable) return Fault::no_descriptor;
-      left -= part;
-    }
-    return left == 0 ? Fault::none : Fault::corrupt_target;
-  }
-
-  /// Where the bytes of the request are as the receive completes.
-  enum class Bytes { placed, in_completion, in_eager_ring };
+  /// Where the bytes of the request are as the receive completes; or what must come first: room in
+  /// the eager ring, or the receiver, who alone can copy them.
+  enum class Bytes { placed, in_completion, in_eager_ring, without_room, left_to_receiver };
 
   /// Where a message goes whose receive is not mapped, and copies it to the eager ring if there is
   /// room; `placed` if it is for the caller to move.
   [[nodiscard]] Bytes place_apart(std::uint32_t length, TargetMemory const& memory) noexcept {
-    if (!is_reliable() || memory.extents().all_mapped) return Bytes::placed;
-    if (length <= SharedCompletion::inline_max) return Bytes::in_completion;
+    if (memory.extents().all_mapped || (!is_reliable() && peer_.is_writable()))
+      return Bytes::placed;
+    if (length <= SharedCompletion::inline_max && !is_datagram()) return Bytes::in_completion;
     eager_ = room_in_eager_ring(segment(), target_, length);
-    if (eager_.bytes == nullptr) return Bytes::placed;
+    if (eager_.bytes == nullptr) {
+      if (peer_.is_writable()) return Bytes::placed;
+      return length <= eager_bytes_max ? Bytes::without_room : Bytes::left_to_receiver;
+    }
     auto* to = eager_.bytes;
     for (std::uint32_t i = 0; i < ours_.count; ++i) {
       copy_in_order(to, ours_.items[i].mapped, ours_.items[i].length);
       to += ours_.items[i].length;
     }
     return Bytes::in_eager_ring;
+  }
+
+  /// What was offered before, since we look ourselves now. False: it was taken. No living
+  /// process takes it just now, as we hold rx; but its receiver may have died while it did.
+  [[gnu::noinline]] bool take_back(bool& was_refused) noexcept {
+    was_refused = qp_.shared->offer.was_refused(qp_.offered);
+    if (qp_.shared->offer.withdraw(qp_.offered) == Withdrawn::was_taken) return false;
+    qp_.offered = 0;
+    return true;
+  }
+
+  /// The message must wait for its receiver, which is called, with `marks`, should it sleep.
+  Outcome await_receiver(Outcome::Kind kind, std::uint8_t marks) noexcept {
+    qp_.stall.lock =
+        call_receiver(segment(), target_, marks, qp_.owner().claimant, peer_.wake_pipes());
+    if (qp_.stall.lock != nullptr) return held_back();
+    if (is_claimed_) keep_claim(qp_, target_);
+    return {kind, 0, Fault::none, IBV_WC_SUCCESS, 0};
   }
 
   /// Completes it.
@@ -153,6 +106,10 @@ class TakenReceive : protected RequestAtTarget<type> {
       end.kind = ReceiveKind::datagram;
       end.inline_length = sizeof end.bytes[0];
       end.bytes[0] = work_.datagram.word_from(qp_.qp_num);
+      if (where == Bytes::in_eager_ring) {
+        end.inline_length = 2 * sizeof end.bytes[0];
+        end.bytes[1] = eager_.position;
+      }
     }
     auto const pushed = push(end);
     // After the completion: a sender that dies in between has used no room of another's.
@@ -174,6 +131,16 @@ class TakenReceive : protected RequestAtTarget<type> {
     told_by_completion_ = push(end) == Pushed::yes;  // an overrun is no worse than the error itself
   }
 
+  Outcome break_target(ibv_wc_status status, Fault fault, std::uint32_t length = 0) noexcept {
+    auto const events = last_receive() | (told_by_completion_ ? 0 : event_of(status));
+    auto const* const held =
+        break_queue_pair(segment(), target_, events, qp_.owner().claimant, peer_.wake_pipes());
+    // If a completion reports it, the poll that takes it finds the mark, as if this process had
+    // died.
+    if (held != nullptr && !told_by_completion_) return qp_.stall.lock = held, held_back();
+    return is_reliable() ? ended(status, fault, length) : lost();
+  }
+
   Pushed push(ReceiveEnd& end) noexcept {
     end.queue_pair = number();
     end.epoch = target_.epoch.get();
@@ -192,33 +159,7 @@ class TakenReceive : protected RequestAtTarget<type> {
     return pushed;
   }
 
-  /// A lock of the target's did not come free, and qp_.stall.lock names it.
-  Outcome held_back() noexcept {
-    if (is_claimed_) keep_claim(qp_, target_);
-    return soft::held_back(qp_, *qp_.stall.lock, ours_.total);
-  }
-  Outcome held_back_by_queue() noexcept {
-    auto const index = target_.completion_queue.get() % completion_queues_max;
-    return qp_.stall.lock = &segment().completion_queues[index].lock, held_back();
-  }
-  /// A receive of a shared queue that a lost message had taken ends so. Source: ibv_poll_cq(3),
-  /// IBV_WC_REM_ABORT_ERR. Our own receive waits for the next. False: its end has no room.
-  bool give_up_claim() noexcept {
-    bool const is_ours = std::exchange(is_claimed_, false);
-    if (!is_ours || target_.pool.get() != 0)
-      return settle_claim(segment(), target_, number(), IBV_WC_REM_ABORT_ERR, qp_.owner().claimant,
-                          peer_.wake_pipes());
-    target_.claim.set(0);
-    return true;
-  }
-
-  SharedReceive const* receive_ = nullptr;
-  std::uint64_t position_ = 0;
-  std::uint32_t receive_id_ = 0;
-  std::uint32_t pieces_limit_ = 0;
-  std::uint32_t receive_domain_ = 0;
   EagerRoom eager_;  // set by place_apart()
-  bool is_claimed_ = false;
   bool told_by_completion_ = false;
 };
 

@@ -11,6 +11,7 @@
 #include <soft/segment/completion_ring.hpp>
 #include <soft/segment/pool_ring.hpp>
 #include <soft/segment/receive_ring.hpp>
+#include <soft/segment/window_scope.hpp>
 
 #include <algorithm>
 #include <mutex>
@@ -21,27 +22,35 @@ namespace {
 
 /// What a message is and where its bytes are, copied from where its sender may scribble.
 struct Message {
-  explicit Message(UnexpectedMessage const& from) noexcept
+  explicit Message(UnexpectedMessage& from) noexcept
       : ticket{from.ticket.get()},
         length{from.length.get()},
         immediate{from.immediate.get()},
         flags{from.flags.get()},
-        key{from.key.get()},
-        address{from.address.get()},
-        bytes{from.bytes} {}
+        piece_count{from.piece_count.get()},
+        bytes{from.bytes} {
+    if (piece_count > pieces_max) piece_count = length = 0, ticket = Offer::no_ticket;
+    for (std::uint32_t i = 0; i < piece_count; ++i) {
+      auto const& piece = from.pieces()[i];
+      pieces[i] = {piece.address.get(), piece.length.get(), piece.key.get()};
+    }
+  }
 
   [[nodiscard]] std::uint32_t length_max() const noexcept {
-    return key == 0 ? UnexpectedMessage::bytes_max : UnexpectedMessage::length_max;
+    return piece_count == 0 ? UnexpectedMessage::bytes_max : message_bytes_max;
   }
 
   std::uint64_t ticket;
   std::uint32_t length;
   std::uint32_t immediate;
   std::uint32_t flags;
-  std::uint32_t key;
-  std::uint64_t address;
+  std::uint32_t piece_count;  // 0: `bytes` are its bytes
   std::byte const* bytes;
+  ibv_sge pieces[pieces_max];  // of the sender's memory
 };
+
+/// What became of a message: it is received, or may be later, or never.
+enum class Taken : std::uint8_t { yes, later, never };
 
 /// Whether the message fits in the receive, whose pieces are valid memory of `pd`.
 bool fits(QueuePair const& qp, ibv_pd const& pd, PostedReceive& receive,
@@ -59,41 +68,54 @@ bool fits(QueuePair const& qp, ibv_pd const& pd, PostedReceive& receive,
   return true;
 }
 
+/// The bytes of a receive from `offset` on, `length` of them.
+Extents part_of(PostedReceive& receive, std::size_t offset, std::size_t length) noexcept {
+  Extents part;
+  for (auto const& piece : std::span{receive.pieces(), receive.piece_count}) {
+    auto const skipped = std::min<std::size_t>(offset, piece.length);
+    auto const taken = std::min(piece.length - skipped, length);
+    if (taken != 0) part.add(reinterpret_cast<std::byte*>(piece.addr) + skipped, taken);
+    offset -= skipped;
+    length -= taken;
+  }
+  return part;
+}
+
 /// Copies the bytes from the sender's memory to the receive, which fits. False: that cannot be
 /// done here; or it was, and the memory was not valid.
 bool fetch_bytes(QueuePair& qp, PostedReceive& receive, Message const& message) noexcept {
   auto& peer = *qp.peer;
   if (peer.is_dead()) return false;  // its number may be another process's
-  // Of a sender in this process: it is not unmapped while it is read. Another's lies in a mapping
-  // of ours, or the kernel reads it.
-  KeyInUse const named{*qp.shared, message.key};
-  TargetMemory theirs{peer, qp.owner().regions};
-  if (theirs.add(message.key, qp.target->domain.get(), message.address, message.length, 0) !=
-      TargetMemory::Answer::granted)
-    return false;
-  Extents ours;
-  auto left = std::size_t{message.length};
-  for (auto const& piece : std::span{receive.pieces(), receive.piece_count}) {
-    auto const part = std::min<std::size_t>(piece.length, left);
-    if (part != 0) ours.add(reinterpret_cast<std::byte*>(piece.addr), part);
-    left -= part;
+  std::size_t copied = 0;
+  for (auto const& piece : std::span{message.pieces, message.piece_count}) {
+    auto const length = std::min<std::size_t>(piece.length, message.length - copied);
+    if (length == 0) continue;
+    // Of a sender in this process: it is not unmapped while it is read. Another's lies in a mapping
+    // of ours, or the kernel reads it.
+    KeyInUse const named{*qp.shared, piece.lkey};
+    TargetMemory theirs{peer, qp.owner().regions};
+    if (theirs.add(piece.lkey, qp.target->domain.get(), piece.addr, length, 0) !=
+        TargetMemory::Answer::granted)
+      return false;
+    auto const ours = part_of(receive, copied, length);
+    auto const moved = reach_by_any_thread(peer, [&](int thread) {
+      return transfer(Direction::from_peer, ours, theirs.extents(), length, thread);
+    });
+    if (moved != Copied::all) return false;
+    copied += length;
   }
-  auto const copied = reach_by_any_thread(peer, [&](int thread) {
-    return transfer(Direction::from_peer, ours, theirs.extents(), message.length, thread);
-  });
-  return copied == Copied::all;
+  return copied == message.length;
 }
 
-/// Places the message in the receive, and takes it from its sender. False: it could not, or the
-/// sender withdrew it.
-bool take_to(QueuePair& qp, ibv_pd const& pd, PostedReceive& receive,
-             Message const& message) noexcept {
-  if (!fits(qp, pd, receive, message)) return false;
-  if (message.key == 0)
+/// Places the message in the receive, and takes it from its sender, unless that withdrew it.
+Taken take_to(QueuePair& qp, ibv_pd const& pd, PostedReceive& receive,
+              Message const& message) noexcept {
+  if (!fits(qp, pd, receive, message)) return Taken::never;
+  if (message.piece_count == 0)
     place_bytes(qp, pd, receive, message.bytes, message.length);
   else if (!fetch_bytes(qp, receive, message))
-    return false;
-  return qp.target->offer.take(message.ticket);
+    return Taken::never;
+  return qp.target->offer.take(message.ticket) ? Taken::yes : Taken::later;
 }
 
 /// The next post of a receive for `target` looks.
@@ -113,31 +135,36 @@ Pushed complete(QueuePair& qp, Message const& message, std::uint32_t receive) no
   end.immediate = message.immediate;
   end.status = IBV_WC_SUCCESS;
   end.kind = ReceiveKind::send;
-  end.flags = static_cast<std::uint8_t>(message.flags & IBV_WC_WITH_IMM);
+  end.flags = static_cast<std::uint8_t>(message.flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV));
   end.inline_length = 0;
   end.is_solicited = (message.flags & UnexpectedMessage::is_solicited) != 0;
   end.marks = 0;
-  return push_receive_end(context.segment, qp.shared->completion_queue.get(), end, context.claimant,
-                          context.own_wake_pipes);
+  auto const pushed = push_receive_end(context.segment, qp.shared->completion_queue.get(), end,
+                                       context.claimant, context.own_wake_pipes);
+  if (pushed == Pushed::yes && (end.flags & IBV_WC_WITH_INV) != 0)
+    end_return(context.segment, message.immediate);
+  return pushed;
 }
 
-/// Into the next receive of the queue pair's own. False: nothing was done.
-bool receive(QueuePair& qp, Message const& message) noexcept {
+/// Into the next receive of the queue pair's own.
+Taken receive(QueuePair& qp, Message const& message) noexcept {
   auto const position = qp.shared->receive_tail.load(std::memory_order_relaxed);
   // Under receive_lock: what is counted is valid. A peer may have scribbled over the position.
   if (position - qp.receive_done.load(std::memory_order_relaxed) >=
       qp.receive_posted.load(std::memory_order_relaxed) -
           qp.receive_done.load(std::memory_order_relaxed))
-    return false;
-  if (!take_to(qp, *qp.pd, qp.posted_at(position), message)) return false;
-  if (complete(qp, message, static_cast<std::uint32_t>(position)) != Pushed::yes) return false;
+    return Taken::later;
+  auto const taken = take_to(qp, *qp.pd, qp.posted_at(position), message);
+  if (taken != Taken::yes) return taken;
+  if (complete(qp, message, static_cast<std::uint32_t>(position)) != Pushed::yes)
+    return Taken::later;
   qp.shared->receive_tail.store(position + 1, std::memory_order_relaxed);
-  return true;
+  return Taken::yes;
 }
 
-/// Into the next receive of the shared queue. False: it was not received; a receive that was taken
-/// for it stays claimed, for its sender.
-bool receive_from_pool(QueuePair& qp, Message const& message) noexcept {
+/// Into the next receive of the shared queue. A receive that was taken for a message that was not
+/// received stays claimed, for its sender.
+Taken receive_from_pool(QueuePair& qp, Message const& message) noexcept {
   auto& context = qp.owner();
   auto& pool = *qp.pool();
   auto const claim = qp.shared->claim.get();
@@ -145,19 +172,49 @@ bool receive_from_pool(QueuePair& qp, Message const& message) noexcept {
                          ? taken_before(pool.ring, claim)
                          : take_from_pool(pool.ring, *qp.shared, qp.index, context.claimant,
                                           context.segment.header.async, context.own_wake_pipes);
-  if (taken.is_held || taken.receive == nullptr) return false;
+  if (taken.is_held || taken.receive == nullptr) return Taken::later;
   {
     std::lock_guard const posters{pool.lock};
     // A peer may have scribbled over the claim, or the order: only what is posted is whole.
     auto const word = qp.shared->claim.get();
     if (taken.index >= pool.depth || PoolRing::index_of(word) != taken.index ||
         pool.words[taken.index] != word)
-      return false;
-    if (!take_to(qp, *pool.pd, pool.kept_at(taken.index), message)) return false;
+      return Taken::later;
+    auto const placed = take_to(qp, *pool.pd, pool.kept_at(taken.index), message);
+    if (placed != Taken::yes) return placed;
   }
-  if (complete(qp, message, taken.index) != Pushed::yes) return false;
+  if (complete(qp, message, taken.index) != Pushed::yes) return Taken::later;
   qp.shared->claim.set(0);
-  return true;
+  return Taken::yes;
+}
+
+/// Offers `work`, whose bytes lie at its place or are named there. The caller set piece_count.
+void make_offer(QueuePair& qp, Work const& work, std::size_t length,
+                UnexpectedMessage& place) noexcept {
+  qp.offered = Offer::ticket_of(qp.epoch, ++qp.offers_made);
+  qp.offered_length = static_cast<std::uint32_t>(length);
+  place.length.set(qp.offered_length);
+  place.immediate.set(work.immediate);
+  place.flags.set((has_immediate(work) ? unsigned{IBV_WC_WITH_IMM} : 0) |
+                  (returns_window(work) ? unsigned{IBV_WC_WITH_INV} : 0) |
+                  (work.is_solicited() ? UnexpectedMessage::is_solicited : 0));
+  place.ticket.set(qp.offered);
+  qp.shared->offer.make(qp.offered);
+}
+
+/// Names the pieces of `work`, and returns how long they are.
+std::size_t name_pieces(Work const& work, UnexpectedMessage& place) noexcept {
+  std::size_t length = 0;
+  auto* named = place.pieces();
+  for (auto const& piece : std::span{work.pieces, work.piece_count}) {
+    named->address.set(piece.addr);
+    named->length.set(piece.length);
+    named->key.set(piece.lkey);
+    ++named;
+    length += piece.length;
+  }
+  place.piece_count.set(work.piece_count);
+  return length;
 }
 
 }  // namespace
@@ -178,35 +235,45 @@ void offer_message(QueuePair& qp, Work const& work, Extents const& ours,
       copy_in_order(to, piece.mapped, piece.length);
       to += piece.length;
     }
-  place->key.set(is_copied ? 0 : work.pieces->lkey);
-  place->address.set(is_copied ? 0 : work.pieces->addr);
-  qp.offered = Offer::ticket_of(qp.epoch, ++qp.offers_made);
-  qp.offered_length = static_cast<std::uint32_t>(ours.total);
-  place->length.set(qp.offered_length);
-  place->immediate.set(work.immediate);
-  place->flags.set((work.opcode == IBV_WR_SEND_WITH_IMM ? unsigned{IBV_WC_WITH_IMM} : 0) |
-                   (work.is_solicited() ? UnexpectedMessage::is_solicited : 0));
-  place->ticket.set(qp.offered);
-  qp.shared->offer.make(qp.offered);
+  if (is_copied)
+    place->piece_count.set(0);
+  else
+    (void)name_pieces(work, *place);
+  make_offer(qp, work, ours.total, *place);
   mark_message(segment, target);
 }
 
-void take_message(QueuePair& qp) noexcept {
+bool offer_to_copy(QueuePair& qp, Work const& work, SharedQueuePair& target) noexcept {
+  auto* const buffers = bounce_of(qp.peer->segment(), target);
+  if (buffers == nullptr) return false;
+  for (auto const& piece : std::span{work.pieces, work.piece_count})
+    if (piece.length != 0 && !qp.peer->reads_us() && !qp.owner().regions.is_mappable(piece.lkey))
+      return false;
+  auto const length = name_pieces(work, buffers->unexpected);
+  make_offer(qp, work, length, buffers->unexpected);
+  return true;
+}
+
+bool take_message(QueuePair& qp) noexcept {
   auto& context = qp.owner();
   auto& shared = *qp.shared;
-  if (!shared.rx.lock_in_time(context.claimant)) return;  // its sender may be at it itself
+  if (!shared.rx.lock_in_time(context.claimant)) return false;  // its sender may be at it itself
   RobustGuard const guard{shared.rx, std::adopt_lock};
   auto const state = shared.state.load(std::memory_order_relaxed);
   auto* const buffers = bounce_of(context.segment, shared);
-  if ((state != IBV_QPS_RTR && state != IBV_QPS_RTS) || buffers == nullptr) return;
+  if ((state != IBV_QPS_RTR && state != IBV_QPS_RTS) || buffers == nullptr) return true;
   Message const message{buffers->unexpected};
   auto& offer = qp.target->offer;
-  if (message.ticket == Offer::no_ticket || !offer.begin(message.ticket)) return;
-  if (qp.srq == nullptr ? receive(qp, message) : receive_from_pool(qp, message))
-    return offer.end(message.ticket);
-  offer.cancel(message.ticket);
+  if (message.ticket == Offer::no_ticket || !offer.begin(message.ticket)) return true;
+  auto const taken = qp.srq == nullptr ? receive(qp, message) : receive_from_pool(qp, message);
+  if (taken == Taken::yes) return offer.end(message.ticket), true;
+  if (taken == Taken::never)
+    offer.refuse(message.ticket);
+  else
+    offer.cancel(message.ticket);
   // Others that share the queue may have been faster.
   if (qp.srq != nullptr) mark_message(context.segment, shared);
+  return taken == Taken::never;
 }
 
 }  // namespace lend::soft

@@ -9,6 +9,11 @@
 // was taken, and withdraws the offer: when it finds a receive itself, when the budget is over, when
 // the queue pair breaks, and when memory is deregistered. What the receiver cannot place it leaves
 // to the sender, who finds out why.
+//
+// A message that finds its receive in private memory, which its sender may not write, is offered,
+// too, if it is longer than what goes by the eager ring: the receiver's next poll copies it, from
+// mapped memory or by cross-memory attach. Its sender waits for that without a budget, as a card's
+// program does not: the receiver's device is its program.
 #pragma once
 
 #include <soft/memory/extent.hpp>
@@ -20,8 +25,13 @@ namespace lend::soft {
 /// caller holds send_lock and rx of the target.
 void offer_message(QueuePair&, Work const&, Extents const& ours, SharedQueuePair& target) noexcept;
 
-/// A receive was posted to the queue pair, or to its shared receive queue: takes the message that
-/// waits for it, if one does. The caller holds receive_lock; the queue pair has a peer.
-void take_message(QueuePair&) noexcept;
+/// Offers the message of `work` to the receiver, who is to copy it to the receive that it found.
+/// False: it cannot. The caller is as before, and calls the receiver.
+[[nodiscard]] bool offer_to_copy(QueuePair&, Work const&, SharedQueuePair& target) noexcept;
+
+/// A receive was posted to the queue pair, or to its shared receive queue, or the peer has called:
+/// takes the message that waits for it, if one does. False: it can later. The caller holds
+/// receive_lock; the queue pair has a peer.
+bool take_message(QueuePair&) noexcept;
 
 }  // namespace lend::soft

@@ -29,7 +29,7 @@ int check_binding(QueuePair const& qp, ibv_mw const* mw, ibv_mw_bind_info const&
   auto const unknown = info.mw_access_flags & ~(window_rights | IBV_ACCESS_LOCAL_WRITE);
   if (unknown != 0)
     return fail(EOPNOTSUPP, "the soft device does not know access flags 0x%x of a window", unknown);
-  if (!cross_memory().possible && !qp.owner().regions.is_mappable(info.mr->lkey))
+  if (!cross_memory().is_open && !qp.owner().regions.is_mappable(info.mr->lkey))
     return fail(EOPNOTSUPP,
                 "peers cannot reach private memory here (%s): allocate it with the library's "
                 "allocator",

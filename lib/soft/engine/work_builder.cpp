@@ -158,9 +158,7 @@ bool is_complete(QueuePair const& qp, Work const& work) noexcept {
   if (work.is_inline() && brings_bytes(work)) return false;
   if (qp.qp_type == IBV_QPT_UD && work.datagram.queue_pair == 0) return false;  // unused
   if (!is_atomic(work.opcode)) return true;
-  std::uint64_t total = 0;
-  for (std::uint32_t i = 0; i < work.piece_count; ++i) total += work.pieces[i].length;
-  return total >= sizeof(std::uint64_t);
+  return length_of(work) >= sizeof(std::uint64_t);
 }
 
 void start(ibv_qp_ex* queue_pair) noexcept {
@@ -182,6 +180,12 @@ int post_drafts(QueuePair& qp) noexcept {
   if (qp.shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR) enter_error(qp);
   // Another thread may have reset it since they were begun.
   if (qp.drafts != 0 && qp.mode.load(std::memory_order_relaxed) < IBV_QPS_RTS) return EINVAL;
+  auto const tail = qp.pending_tail.load(std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < qp.drafts; ++i) {
+    auto const& work = qp.pending_at(tail + i).work;
+    if (!lacks_reach(qp, work.opcode) || length_of(work) == 0) continue;
+    if (auto const error = check_reach(qp, work.remote_key); error != 0) return error;
+  }
   qp.send_posted += qp.drafts;
   adopt_pending(qp, qp.drafts);
   return 0;

@@ -4,6 +4,8 @@
 
 #include <soft/platform/process.hpp>
 
+#include <infiniband/verbs.h>
+
 #include <cerrno>
 
 namespace lend::soft {
@@ -24,6 +26,14 @@ TargetMemory::Answer TargetMemory::add_by_window(std::uint32_t key, std::uint32_
 bool TargetMemory::other_permits(std::uint32_t key, std::uint32_t domain, std::uint64_t address,
                                  std::uint64_t length, unsigned access) const noexcept {
   return look_up_region(peer_.segment(), key, domain, address, length, access).is_granted;
+}
+
+bool TargetMemory::attaches_for(unsigned access) const noexcept {
+  constexpr unsigned writes =
+      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+  bool const is_writing = (access & writes) != 0;
+  bool const is_reading = !is_writing || (access & IBV_ACCESS_REMOTE_ATOMIC) != 0;
+  return (!is_writing || peer_.is_writable()) && (!is_reading || peer_.is_readable());
 }
 
 TargetMemory::Answer TargetMemory::add_of_other(std::uint32_t key, std::uint32_t domain,
@@ -49,7 +59,11 @@ TargetMemory::Answer TargetMemory::add_of_other(std::uint32_t key, std::uint32_t
       }
     }
   }
-  if (!peer_.has_cross_memory()) return is_short ? Answer::unable : Answer::unreachable;
+  // What a receive takes may come there otherwise (TakenReceive::place_apart()).
+  if (!attaches_for(access)) {
+    if (is_short) return Answer::unable;
+    if ((access & IBV_ACCESS_LOCAL_WRITE) == 0) return Answer::unreachable;
+  }
   extents_.add_distant(address, length);
   return Answer::granted;
 }

@@ -59,8 +59,8 @@ class TargetMemory {
   enum class Answer {
     granted,
     denied,
-    unreachable,
-    unable  // it could not be mapped because this process or host lacks resources
+    unreachable,  // private, and cross-memory attach is missing here
+    unable        // it could not be mapped because this process or host lacks resources
   };
   /// Checks that `key` of `domain` covers the bytes with these rights, and adds them.
   [[nodiscard]] Answer add(std::uint32_t key, std::uint32_t domain, std::uint64_t address,
@@ -89,6 +89,8 @@ class TargetMemory {
                                     std::uint64_t length, unsigned access) noexcept;
   [[nodiscard]] bool other_permits(std::uint32_t key, std::uint32_t domain, std::uint64_t address,
                                    std::uint64_t length, unsigned access) const noexcept;
+  /// Whether we may do by cross-memory attach what the rights are for; none: reading.
+  [[nodiscard]] bool attaches_for(unsigned access) const noexcept;
   void unpin() noexcept;
 
   Peer& peer_;

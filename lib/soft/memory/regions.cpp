@@ -42,7 +42,7 @@ int Regions::check(std::uint64_t address, std::uint64_t length, int access) cons
     return fail(EINVAL, "the range is empty or wraps around");
   if ((access & IBV_ACCESS_ON_DEMAND) != 0 && address == 0 && length == UINT64_MAX)
     return fail(EOPNOTSUPP, "the soft device has no implicit regions: a region has bounds");
-  if ((access & remote_rights) != 0 && !cross_memory().possible && !arenas_.find(address, length))
+  if ((access & remote_rights) != 0 && !cross_memory().is_open && !arenas_.find(address, length))
     return fail(EOPNOTSUPP,
                 "peers cannot reach private memory here (%s): allocate it with the library's "
                 "allocator",

@@ -10,7 +10,7 @@
 
 namespace lend::soft {
 
-Context::Context(base::UniqueFd file, Mapping mapping, TimerThread::Retry* retry)
+Context::Context(base::UniqueFd file, Mapping mapping, TimerThread::Retry* retry, Serve* served)
     : verbs_context{},
       refusals{nullptr, [](void*) noexcept {}},
       segment_file{std::move(file)},
@@ -20,7 +20,8 @@ Context::Context(base::UniqueFd file, Mapping mapping, TimerThread::Retry* retry
       regions{segment, arenas},
       peers{segment, slot},
       rings{rings_offset, segment_bytes},
-      timer_thread{retry} {
+      timer_thread{retry},
+      serve{served} {
   ::pthread_mutex_init(&context.mutex, nullptr);
 }
 

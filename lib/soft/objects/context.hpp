@@ -33,8 +33,9 @@ struct ReceivePool;
 
 /// Members are destroyed bottom-up: the slot's name goes before the segment it names.
 struct Context : verbs_context {
+  using Serve = void(QueuePair&) noexcept;
   /// May throw std::bad_alloc.
-  Context(base::UniqueFd file, Mapping mapping, TimerThread::Retry*);
+  Context(base::UniqueFd file, Mapping mapping, TimerThread::Retry*, Serve*);
 
   [[nodiscard]] static Context& of(ibv_context* context) noexcept {
     // verbs_get_ctx() without its question whether there is a verbs_context: there is.
@@ -60,7 +61,6 @@ struct Context : verbs_context {
   std::uint64_t mark = 0;
   std::atomic<std::uint64_t> const* mark_address = nullptr;
   std::uint64_t guid = 0;
-  bool peers_reach_private = false;  // by cross-memory attach
 
   base::UniqueFd segment_file;
   Mapping segment_mapping;
@@ -93,6 +93,8 @@ struct Context : verbs_context {
   IndexSet stalled;
   TimerThread timer_thread;
   std::atomic<std::uint32_t> trouble_seen{0};
+  /// Takes a message that a queue pair's peer left to us. The caller holds receive_lock.
+  Serve* const serve;
 };
 
 }  // namespace lend::soft

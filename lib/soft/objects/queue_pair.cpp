@@ -80,12 +80,12 @@ std::unique_ptr<QueuePair> prepare(ibv_pd* pd, ibv_qp_init_attr const& asked) {
   return qp;
 }
 
-/// Of the receives, in whole pages, and behind them the bounce buffers of a reliable connection.
+/// Of the receives, in whole pages, and behind them the bounce buffers.
 std::size_t receives_bytes(QueuePair const& qp) noexcept {
   return whole_pages((qp.receive_mask + std::size_t{1}) * qp.receive_stride);
 }
 std::size_t ring_bytes(QueuePair const& qp) noexcept {
-  return receives_bytes(qp) + (qp.qp_type == IBV_QPT_RC ? sizeof(BounceBuffers) : 0);
+  return receives_bytes(qp) + sizeof(BounceBuffers);
 }
 
 /// The index after the last one given, so that numbers come back late; its rx is locked. Not one
@@ -123,8 +123,7 @@ void publish(QueuePair& qp) noexcept {
   shared.eager_tail.set(0);
   shared.eager_head_seen.set(0);
   shared.eager_head.store(0, std::memory_order_relaxed);
-  shared.bounce_offset.set(qp.qp_type == IBV_QPT_RC ? qp.receive_ring_offset + receives_bytes(qp)
-                                                    : 0);
+  shared.bounce_offset.set(qp.receive_ring_offset + receives_bytes(qp));
   shared.type.set(static_cast<std::uint8_t>(qp.qp_type));
   shared.key.set(0);
   shared.events.set(0);

@@ -96,6 +96,8 @@ struct QueuePair : ibv_qp {
   std::byte* receive_ring = nullptr;
   std::unique_ptr<std::byte[]> posted;  // PostedReceive, same positions
   std::size_t posted_stride = 0;
+  // No process may copy a long message to private memory of ours. Under receive_lock.
+  bool lacks_copier = false;
   std::atomic<std::uint64_t> receive_posted{0};
   std::atomic<std::uint64_t> receive_done{0};  // written by poll_cq
 

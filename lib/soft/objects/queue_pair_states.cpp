@@ -103,7 +103,12 @@ void look_for_trouble(Context& context) noexcept {
   auto const trouble = context.segment.header.trouble.load(std::memory_order_acquire);
   for (auto& entry : context.queue_pairs) {
     auto* const qp = entry.load(std::memory_order_acquire);
-    if (qp == nullptr || !looks_broken(*qp->shared)) continue;
+    if (qp == nullptr) continue;
+    if ((qp->shared->awaited.load(std::memory_order_relaxed) & awaited_by_copy) != 0) [[unlikely]] {
+      std::lock_guard const posters{qp->receive_lock};
+      context.serve(*qp);
+    }
+    if (!looks_broken(*qp->shared)) continue;
     std::lock_guard const send{qp->send_lock};
     // Another thread may have reset it meanwhile.
     if (looks_broken(*qp->shared)) enter_error(*qp);
@@ -218,9 +223,8 @@ RobustLock const* enter_reset(QueuePair& qp, ResetFor purpose) noexcept {
     ++qp.epoch;  // completions that were taken from the ring and not polled yet are of the old one
     qp.receive_done.store(posted);
   }
-  qp.is_flushing = false;
-  qp.owes_flush = false;
-  qp.owes_drain = false;
+  qp.is_flushing = qp.owes_flush = qp.owes_drain = false;
+  qp.lacks_copier = false;
   qp.known.reset();
   qp.target = nullptr;
   qp.wake_pipes.let_go();

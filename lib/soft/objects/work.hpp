@@ -81,6 +81,13 @@ struct Work {
   return work.opcode == IBV_WR_RDMA_READ || is_atomic(work.opcode);
 }
 
+/// Of all pieces.
+[[nodiscard]] inline std::uint64_t length_of(Work const& work) noexcept {
+  std::uint64_t total = 0;
+  for (std::uint32_t i = 0; i < work.piece_count; ++i) total += work.pieces[i].length;
+  return total;
+}
+
 /// A stalled Work with its own pieces and inline bytes behind it, and its own fault: it may outlive
 /// the plan.
 struct PendingWork {
@@ -110,6 +117,8 @@ struct Stall {
     peer_is_silent,
     receiver_not_ready,
     lock_is_held,
+    no_room,           // in the target's eager ring
+    left_to_receiver,  // which copies the message when it polls
     fault,
     drained,  // in SQD: nothing starts, and what had started is over
   };

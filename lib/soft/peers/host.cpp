@@ -38,30 +38,51 @@ class Hash {
   std::uint64_t value_ = 0xcbf29ce484222325;
 };
 
-CrossMemory probe_cross_memory() noexcept {
-  auto const wish = base::variable("LEND_SOFT_CMA");
-  if (wish.is_refused) return {false, "LEND_SOFT_CMA is set, and AT_SECURE refuses it"};
-  if (wish.text == "never") return {false, "LEND_SOFT_CMA=never forbids it"};
+/// Why no peer may attach to this process, whatever it may do itself; null if one may.
+char const* obstacle_of_peers(bool wants_tracers) noexcept {
   // Under Yama scope 1 only a declared tracer may attach. Declared by each process for itself: a
   // forked child has not inherited it. Source: prctl(2), PR_SET_PTRACER.
-  bool const is_declared = ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0) == 0;
+  bool const is_declared =
+      wants_tracers && ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0) == 0;
   char scope = '0';
   if (read_small("/proc/sys/kernel/yama/ptrace_scope", &scope, 1) == 1 && scope >= '2' &&
       ::geteuid() != 0)
-    return {false, "kernel.yama.ptrace_scope is 2 or more"};
+    return "kernel.yama.ptrace_scope is 2 or more";
   if (scope == '1' && !is_declared && ::geteuid() != 0)
-    return {false, "kernel.yama.ptrace_scope is 1, and a sandbox refuses prctl(PR_SET_PTRACER)"};
+    return wants_tracers
+               ? "kernel.yama.ptrace_scope is 1, and a sandbox refuses prctl(PR_SET_PTRACER)"
+               : "kernel.yama.ptrace_scope is 1, and LEND_SOFT_CMA forbids PR_SET_PTRACER";
   // Where a sandbox refuses to tell, each peer finds out by trying.
   if (auto const dumpable = ::prctl(PR_GET_DUMPABLE, 0, 0, 0, 0); dumpable >= 0 && dumpable != 1)
-    return {false, "this process is not dumpable (prctl PR_SET_DUMPABLE)"};
-  char from = 1;
-  char to = 0;
-  iovec local{&to, 1};
-  iovec remote{&from, 1};
-  // By this thread: the main one may have ended.
-  if (::process_vm_readv(::gettid(), &local, 1, &remote, 1, 0) != 1)
-    return {false, "the kernel or its sandbox refuses process_vm_readv"};
-  return {true, ""};
+    return "this process is not dumpable (prctl PR_SET_DUMPABLE)";
+  return nullptr;
+}
+
+CrossMemory probe_cross_memory() noexcept {
+  auto const wish = base::variable("LEND_SOFT_CMA");
+  char const* obstacle = nullptr;
+  if (wish.is_refused) obstacle = "LEND_SOFT_CMA is set, and AT_SECURE refuses it";
+  if (wish.text == "never") obstacle = "LEND_SOFT_CMA=never forbids it";
+  bool const may_try = obstacle == nullptr;
+  CrossMemory found;
+  auto const* const closed = obstacle_of_peers(may_try);
+  found.is_open = closed == nullptr;
+  if (obstacle == nullptr) obstacle = closed;
+  if (may_try) {
+    char from = 1;
+    char to = 0;
+    iovec local{&to, 1};
+    iovec remote{&from, 1};
+    // By this thread: the main one may have ended. Each call for itself: a sandbox may refuse one.
+    found.reads = ::process_vm_readv(::gettid(), &local, 1, &remote, 1, 0) == 1;
+    found.writes = ::process_vm_writev(::gettid(), &local, 1, &remote, 1, 0) == 1;
+    if (obstacle == nullptr && !found.reads)
+      obstacle = "the kernel or its sandbox refuses process_vm_readv";
+    if (obstacle == nullptr && !found.writes)
+      obstacle = "the kernel or its sandbox refuses process_vm_writev";
+  }
+  if (obstacle != nullptr) found.obstacle = obstacle;
+  return found;
 }
 
 // A page that the kernel wipes in every child, even of a bare clone().

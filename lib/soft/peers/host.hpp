@@ -14,11 +14,19 @@ class RendezvousDirectory;
 /// reason.
 [[nodiscard]] int reachability_guid(RendezvousDirectory const&, std::uint64_t& guid) noexcept;
 
-/// Whether peers may read and write this process's private memory (cross-memory attach), and why
-/// not; determined once per process, also in a forked child.
+/// What this process may do by cross-memory attach, and whether peers may attach to it; determined
+/// once per process, also in a forked child.
 struct CrossMemory {
-  bool possible = false;
-  char const* obstacle = "";
+  bool reads = false;         // it may read private memory of peers
+  bool writes = false;        // it may write it
+  bool is_open = false;       // peers may reach its own, as far as they may do that at all
+  char const* obstacle = "";  // the first, unless all holds
+
+  [[nodiscard]] bool possible() const noexcept { return reads && writes && is_open; }
+  /// Why a copy between this process and a peer is impossible.
+  [[nodiscard]] char const* reason() const noexcept {
+    return *obstacle != '\0' ? obstacle : "the kernel or a sandbox refuses the peer's memory";
+  }
 };
 [[nodiscard]] CrossMemory cross_memory() noexcept;
 

@@ -27,6 +27,14 @@ bool can_read_memory_of(int thread, std::uint64_t address) noexcept {
   return ::process_vm_readv(thread, &local, 1, &remote, 1, 0) == 1;
 }
 
+/// Asked where nothing lies, so that nothing changes: the right comes first, the address after.
+bool can_write_memory_of(int thread) noexcept {
+  char byte = 0;
+  iovec local{&byte, 1};
+  iovec remote{nullptr, 1};
+  return ::process_vm_writev(thread, &local, 1, &remote, 1, 0) < 0 && errno == EFAULT;
+}
+
 int cannot_look(int error, std::uint32_t slot) noexcept {
   return fail(error, "cannot check which process holds slot %u of the soft device: %s", slot,
               std::strerror(error));
@@ -114,6 +122,7 @@ int Peers::connect(Peer& peer, std::uint32_t slot) noexcept {
   peer.wake_pipes_.set_process(tenant.pid);
   if (tenant.instance() == own_slot_.tenant().instance()) {
     peer.is_self_ = true;
+    peer.is_readable_ = peer.is_writable_ = peer.reads_us_ = peer.writes_us_ = true;
     peer.segment_ = &own_;
     return 0;
   }
@@ -141,8 +150,12 @@ int Peers::connect(Peer& peer, std::uint32_t slot) noexcept {
                 tenant.pid, slot);
   if (auto const thread = living_thread_of(tenant.pid); thread != 0)
     peer.thread_.store(thread, std::memory_order_relaxed);
-  peer.has_cross_memory_ =
-      cross_memory().possible && can_read_memory_of(peer.thread(), header.probe_address.get());
+  auto const ours = cross_memory();
+  auto const theirs = header.cross_memory.get();
+  peer.is_readable_ = ours.reads && can_read_memory_of(peer.thread(), header.probe_address.get());
+  peer.is_writable_ = ours.writes && can_write_memory_of(peer.thread());
+  peer.reads_us_ = ours.is_open && (theirs & SharedHeader::reads) != 0;
+  peer.writes_us_ = ours.is_open && (theirs & SharedHeader::writes) != 0;
   return 0;
 }
 

@@ -62,7 +62,13 @@ class Peer {
   /// Whether to retry by another thread, because `ended` was not found.
   [[nodiscard]] bool has_thread_beside(int ended) noexcept;
   [[nodiscard]] bool is_self() const noexcept { return is_self_; }
-  [[nodiscard]] bool has_cross_memory() const noexcept { return has_cross_memory_; }
+  // By cross-memory attach, which one of the two processes may lack.
+  /// Whether we can read its private memory, and whether we can write it.
+  [[nodiscard]] bool is_readable() const noexcept { return is_readable_; }
+  [[nodiscard]] bool is_writable() const noexcept { return is_writable_; }
+  /// Whether it can read ours, and whether it can write ours.
+  [[nodiscard]] bool reads_us() const noexcept { return reads_us_; }
+  [[nodiscard]] bool writes_us() const noexcept { return writes_us_; }
   /// Wakes sleeping threads there.
   [[nodiscard]] WakePipes& wake_pipes() noexcept { return wake_pipes_; }
 
@@ -90,7 +96,10 @@ class Peer {
   SlotTenant tenant_;
   std::atomic<int> thread_{0};
   bool is_self_ = false;
-  bool has_cross_memory_ = false;
+  bool is_readable_ = false;
+  bool is_writable_ = false;
+  bool reads_us_ = false;
+  bool writes_us_ = false;
   base::UniqueFd slot_file_;
   base::UniqueFd pidfd_;  // empty on a kernel without pidfds; then start times decide
   Mapping mapping_;

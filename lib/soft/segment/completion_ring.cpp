@@ -111,6 +111,21 @@ Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const&
   return Pushed::yes;
 }
 
+RobustLock const* call_receiver(Segment& segment, SharedQueuePair& called, std::uint8_t marks,
+                                Claimant const& claimant, WakePipes& wake_pipes) noexcept {
+  auto const index = called.completion_queue.get();
+  if (index >= completion_queues_max) return nullptr;
+  auto& queue = segment.completion_queues[index];
+  // Who arms later finds the trouble, or polls and finds it.
+  if (!queue.lock.lock_in_time(claimant)) return &queue.lock;
+  RobustGuard const guard{queue.lock, std::adopt_lock};
+  if (is_due(queue.notify, true)) (void)wake_owner(queue, wake_pipes);
+  called.awaited.fetch_or(marks);
+  // Release pairs with the acquire in the owner's poll_cq: the marks are seen then.
+  segment.header.trouble.fetch_add(1, std::memory_order_release);
+  return nullptr;
+}
+
 RobustLock const* break_queue_pair(Segment& segment, SharedQueuePair& broken, std::uint32_t events,
                                    Claimant const& claimant, WakePipes& wake_pipes) noexcept {
   auto const [low, high] =

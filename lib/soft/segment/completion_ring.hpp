@@ -86,6 +86,11 @@ template <class Write>
   return true;
 }
 
+/// Has the owner of a queue pair of `segment` look at it when it polls, with `marks` in `awaited`,
+/// and wakes a thread that sleeps until its receives complete. The caller holds rx. If a lock does
+/// not become free, nothing is done and that lock is returned; otherwise null.
+[[nodiscard]] RobustLock const* call_receiver(Segment&, SharedQueuePair&, std::uint8_t marks,
+                                              Claimant const&, WakePipes&) noexcept;
 /// Moves a queue pair of `segment` to ERR, raises the `events` (see event_marks.hpp), and wakes
 /// threads that sleep until a completion which this will flush. The caller holds rx. If a lock does
 /// not become free, nothing is done and that lock is returned; otherwise null.

@@ -120,7 +120,7 @@ struct SharedQueuePair {
   // Of the message at the head of its send queue that found no receive. Written by the owner, and
   // by the peer that takes the message.
   alignas(cache_line) Offer offer;
-  Cell<std::uint64_t> bounce_offset;  // of BounceBuffers, or 0; written once
+  Cell<std::uint64_t> bounce_offset;  // of BounceBuffers; written once
   Atomic<std::uint64_t> eager_head;   // written by the owner, as it polls
 };
 static_assert(sizeof(SharedQueuePair) == 3 * cache_line);
@@ -181,12 +181,16 @@ struct SharedArena {
 };
 
 struct SharedHeader {
-  static constexpr std::uint64_t magic_value = 0x61'74'66'6f'73'64'6e'6c;  // "lndsofta"
+  static constexpr std::uint64_t magic_value = 0x62'74'66'6f'73'64'6e'6c;  // "lndsoftb"
 
   Atomic<std::uint64_t> magic;  // stored last
   Cell<std::uint32_t> instance;
   Cell<std::uint64_t> probe_address;  // in the owner's address space: a byte peers may read by CMA
-  SharedWake async;                   // where the owner waits for asynchronous events
+  // What the owner may do to its peers by cross-memory attach: these bits.
+  static constexpr std::uint32_t reads = 1;
+  static constexpr std::uint32_t writes = 2;
+  Cell<std::uint32_t> cross_memory;
+  SharedWake async;  // where the owner waits for asynchronous events
   // Counts how often a peer moved a queue pair to ERR; the owner's poll_cq compares.
   alignas(cache_line) Atomic<std::uint32_t> trouble;
   // Held for each atomic operation on memory of this context, by whichever process executes it.

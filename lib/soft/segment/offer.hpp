@@ -5,13 +5,15 @@
 //     ^------sender----' ^ |                | ^--receiver--'        |
 //     ^------sender--------|----------------' |                     |
 //                          '----receiver------'------receiver-------'
+//   reading --receiver--> refused --sender--> none
 //
 // The sender offers a message and withdraws it. The receiver says that it reads, copies the bytes,
 // which may lie in the sender's memory, and then takes the message, which fails if the sender has
 // withdrawn it meanwhile: what it copied is of a receive that did not complete. Then it completes
-// its receive, and says that it did; or gives the message back if it cannot. So a sender waits for
-// no reader, and no message has bytes that its sender's program changed since. A ticket is never
-// used twice, so that one side that stopped for long changes nothing that is newer.
+// its receive, and says that it did; or gives the message back if it cannot now, and refuses it if
+// it never will. So a sender waits for no reader, and no message has bytes that its sender's
+// program changed since. A ticket is never used twice, so that one side that stopped for long
+// changes nothing that is newer.
 #pragma once
 
 #include <soft/platform/platform.hpp>
@@ -38,13 +40,17 @@ class Offer {
     // Acquire pairs with take() and end(): the bytes may change.
     while (!word_.compare_exchange_strong(found, 0, std::memory_order_acquire,
                                           std::memory_order_acquire))
-      if (found != (ticket | offered) && found != (ticket | reading))
+      if (found != (ticket | offered) && found != (ticket | reading) && found != (ticket | refused))
         return found == (ticket | taken) ? Withdrawn::was_taken : Withdrawn::is_being_taken;
     return Withdrawn::yes;
   }
   /// Sender: whether its message arrived.
   [[nodiscard]] bool was_taken(std::uint64_t ticket) const noexcept {
     return word_.load(std::memory_order_acquire) == (ticket | taken);
+  }
+  /// Sender: whether its receiver gave it up. What was written at the target before is seen.
+  [[nodiscard]] bool was_refused(std::uint64_t ticket) const noexcept {
+    return word_.load(std::memory_order_acquire) == (ticket | refused);
   }
   /// Sender, whose queue pair has no message any more.
   void forget() noexcept { word_.store(0, std::memory_order_relaxed); }
@@ -62,6 +68,10 @@ class Offer {
   /// Receiver: its receive is complete.
   void end(std::uint64_t ticket) noexcept {
     (void)leave(ticket | taking, ticket | taken, std::memory_order_release);
+  }
+  /// Receiver: it reads the message no more, and cannot take it: its sender finds out why.
+  void refuse(std::uint64_t ticket) noexcept {
+    (void)leave(ticket | reading, ticket | refused, std::memory_order_release);
   }
   /// Receiver: it took nothing.
   void cancel(std::uint64_t ticket) noexcept {
@@ -81,6 +91,7 @@ class Offer {
   static constexpr std::uint64_t taking = 2;
   static constexpr std::uint64_t taken = 3;
   static constexpr std::uint64_t reading = 4;
+  static constexpr std::uint64_t refused = 5;
 
   /// False: the sender withdrew it, or its queue pair was reset.
   bool leave(std::uint64_t from, std::uint64_t to, std::memory_order order) noexcept {
