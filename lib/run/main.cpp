@@ -29,14 +29,12 @@ int main(int count, char* words[]) {
   lend::base::StandardReserved const reserved;
   auto options = lend::run::parse(std::span{words, static_cast<std::size_t>(count)}.subspan(1));
   if (!options) {
-    complain(options.error(), 2);
-    std::fputs(lend::run::usage.data(), stderr);
-    return 2;
+    auto const status = complain(options.error(), 2);
+    std::fputs("`lend-run --help` says more\n", stderr);
+    return status;
   }
-  if (options.value().help) {
-    std::fputs(lend::run::usage.data(), stdout);
-    return 0;
-  }
+  if (auto const& text = options.value().text; !text.empty())
+    return std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0;
   return lend::run::run_guarded([&](lend::run::Guarded const& guarded) {
     auto launcher = lend::run::Launcher::make(std::move(options).value(), guarded);
     if (!launcher) return complain(launcher.error(), lend::run::status_of_own_failure);

@@ -1,91 +1,85 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The command line of lend-run.
+#include <base/printable.hpp>
+#include <command/command_line.hpp>
+#include <command/version.hpp>
 #include <run/options.hpp>
 
 #include <charconv>
-#include <string>
+#include <limits>
 #include <system_error>
 
 namespace lend::run {
 
 namespace {
 
+constexpr command::About about_lend_run{
+    "lend-run -n N [OPTION…] [--] PROGRAM [ARGUMENT…]",
+    "Starts PROGRAM as N ranks on this host, which meet by lend::Group::join(). Each line of "
+    "output "
+    "begins with its rank, as in [3]. Rank 0 reads the standard input, unless that is a terminal. "
+    "Where the output of lend-run is a terminal, that of each rank is one, too. Signals are passed "
+    "on to all ranks. When a rank fails and is not started again, the others get SIGTERM, and "
+    "SIGKILL after 5 s. What the ranks started ends with lend-run, however that ends.",
+    "Example:\n"
+    "  lend-run -n 4 --timeout 10m ./program\n"
+    "\n"
+    "Exit status: that of the first rank that failed (128 + N for signal N), or 0; 2 for a wrong "
+    "command line, 124 after --timeout, 125 if lend-run itself failed or output was lost, 126 or "
+    "127 if PROGRAM cannot be started."};
+
 Error wrong(std::string reason) {
   return {Errc::invalid_argument, std::move(reason)};
 }
 
-/// The number at the head of `text`, which keeps the rest. None: there is none.
-std::optional<std::uint32_t> take_number(std::string_view& text) {
+/// None: it is none from `least` to `most`.
+std::optional<std::uint32_t> number_in(std::string_view text, std::uint32_t least,
+                                       std::uint32_t most) {
   std::uint32_t value = 0;
   auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{}) return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return value;
-}
-
-Result<std::uint32_t> ranks_in(std::string_view text) {
-  auto rest = text;
-  auto const ranks = take_number(rest);
-  if (ranks && rest.empty() && *ranks > 0 && *ranks <= ranks_max) return *ranks;
-  return wrong("-n takes 1 to " + std::to_string(ranks_max) + ", not \"" + std::string{text} +
-               "\"");
-}
-
-Result<std::uint32_t> restarts_in(std::string_view text) {
-  auto rest = text;
-  auto const restarts = take_number(rest);
-  if (restarts && rest.empty()) return *restarts;
-  return wrong("--restarts takes a number, not \"" + std::string{text} + "\"");
-}
-
-Result<std::chrono::milliseconds> duration_in(std::string_view text) {
-  using std::chrono::milliseconds;
-  auto unit = text;
-  auto const number = take_number(unit);
-  if (number && *number > 0) {
-    if (unit == "ms") return milliseconds{*number};
-    if (unit == "s" || unit.empty()) return milliseconds{std::chrono::seconds{*number}};
-    if (unit == "m") return milliseconds{std::chrono::minutes{*number}};
-    if (unit == "h") return milliseconds{std::chrono::hours{*number}};
-  }
-  return wrong("--timeout takes a time such as 500ms, 30s, 5m or 1h, not \"" + std::string{text} +
-               "\"");
+  bool const is_number = error == std::errc{} && end == text.data() + text.size();
+  return is_number && value >= least && value <= most ? std::optional{value} : std::nullopt;
 }
 
 }  // namespace
 
 Result<Options> parse(std::span<char* const> arguments) {
   Options options;
-  std::size_t at = 0;
-  while (at < arguments.size() && arguments[at][0] == '-') {
-    std::string_view const option = arguments[at++];
-    if (option == "--") break;
-    if (option == "--help" || option == "-h") {
-      options.help = true;
-      return options;
-    }
-    if (option == "--pty") {
-      options.pty = true;
-      continue;
-    }
-    if (option != "-n" && option != "--restarts" && option != "--timeout")
-      return wrong("unknown option " + std::string{option});
-    if (at == arguments.size()) return wrong(std::string{option} + " lacks its value");
-    std::string_view const value = arguments[at++];
-    if (option == "-n") {
-      LEND_TRY(ranks, ranks_in(value));
-      options.ranks = ranks;
-    } else if (option == "--restarts") {
-      LEND_TRY(restarts, restarts_in(value));
-      options.restarts = restarts;
-    } else {
-      LEND_TRY(timeout, duration_in(value));
-      options.timeout = timeout;
-    }
+  auto const take_ranks = [&](std::string const& text) -> Result<void> {
+    auto const ranks = number_in(text, 1, ranks_max);
+    if (!ranks)
+      return wrong("-n takes 1 to " + std::to_string(ranks_max) + ", not " + base::shown(text));
+    options.ranks = *ranks;
+    return success();
+  };
+  auto const take_restarts = [&](std::string const& text) -> Result<void> {
+    auto const restarts = number_in(text, 0, std::numeric_limits<std::uint32_t>::max());
+    if (!restarts) return wrong("--restarts takes a number, not " + base::shown(text));
+    options.restarts = *restarts;
+    return success();
+  };
+  auto const take_timeout = [&](std::string const& text) -> Result<void> {
+    options.timeout = command::time_in(text);
+    if (options.timeout) return success();
+    return wrong("--timeout takes a time such as 500ms, 30s, 5m or 1h, not " + base::shown(text));
+  };
+  command::CommandLine line{about_lend_run};
+  line.value("-n,--np", "N", take_ranks, "how many ranks, 1 to " + std::to_string(ranks_max))
+      .value("--restarts", "K", take_restarts,
+             "starts a rank that failed again, K times in all, unless one has finished")
+      .value("--timeout", "D", take_timeout, "ends the ranks after D: 500ms, 30s, 5m or 1h")
+      .flag("--pty", options.pty,
+            "gives each rank a terminal for its output, also where lend-run has none")
+      .version(command::version_of("lend-run"));
+  auto split = line.split_off_program(arguments);
+  LEND_TRY(text, line.parse(std::move(split.own)));
+  if (text) {
+    options.text = *std::move(text);
+    return options;
   }
   if (options.ranks == 0) return wrong("-n N is missing");
-  if (at == arguments.size()) return wrong("PROGRAM is missing");
-  options.program.assign(arguments.begin() + static_cast<std::ptrdiff_t>(at), arguments.end());
+  if (split.program.empty()) return wrong("PROGRAM is missing");
+  options.program.assign(split.program.begin(), split.program.end());
   options.program.push_back(nullptr);
   return options;
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The command line of lend.
 #include <base/printable.hpp>
+#include <command/command_line.hpp>
+#include <command/version.hpp>
 #include <tools/command_line.hpp>
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <optional>
-#include <vector>
+#include <string_view>
+#include <utility>
 
 namespace lend::tools {
 
@@ -15,151 +17,208 @@ namespace {
 
 using Arguments = std::span<char* const>;
 
-constexpr auto commands = std::to_array<std::string_view>(
-    {"doctor", "info", "bench", "run", "trace", "explain", "--help", "--version"});
-constexpr auto doctor_options = std::to_array<std::string_view>(
-    {"--listen", "--secret", "--strict", "--json", "--capture", "--replay"});
-constexpr auto run_options = std::to_array<std::string_view>({"--faults", "--record"});
-constexpr auto trace_options = std::to_array<std::string_view>({"--json", "--follow"});
+constexpr command::About about_lend{
+    "lend COMMAND [OPTION…] [WORD…]\nlend help COMMAND\nlend --version",
+    "Examines and measures RDMA, and shows what channels of lend did.",
+    "Exit status: 0; 1 if the doctor found a failure, or if a command failed; 2 for a wrong "
+    "command line. `lend run` ends as PROGRAM does."};
 
-Result<CommandLine> parse_doctor(Arguments rest) {
-  CommandLine line{.command = Command::doctor};
-  while (!rest.empty()) {
-    std::string_view const word = rest.front();
-    rest = rest.subspan(1);
-    if (word == "--strict") {
-      line.strict = true;
-    } else if (word == "--json") {
-      line.json = true;
-    } else if (word == "--listen" && line.address.empty()) {
-      line.listens = true;
-      line.address = listen_address;
-      if (!rest.empty() && is_address(rest.front())) {
-        line.address = rest.front();
-        rest = rest.subspan(1);
-      }
-    } else if (word == "--secret" || word == "--capture" || word == "--replay") {
-      if (rest.empty() || rest.front()[0] == '\0')
-        return Error{Errc::invalid_argument, std::string{word} + " lacks its file"};
-      (word == "--secret"    ? line.secret_in
-       : word == "--capture" ? line.capture_in
-                             : line.replay_of) = rest.front();
-      rest = rest.subspan(1);
-    } else if (is_address(word) && line.address.empty()) {
-      line.address = word;
-    } else if (is_address(word) || word == "--listen") {
-      return unknown_word("doctor takes one address, and no second", word, {});
-    } else if (word.starts_with('-')) {
-      return unknown_word("doctor has no option", word, doctor_options);
-    } else {
-      return unknown_word("doctor takes an address HOST:PORT, and no", word, doctor_options);
-    }
-  }
-  if (line.address.empty() && !line.secret_in.empty())
-    return Error{Errc::invalid_argument, "--secret is for a peer: name its address, or --listen"};
-  if (!line.address.empty() + !line.capture_in.empty() + !line.replay_of.empty() > 1)
-    return Error{Errc::invalid_argument, "doctor takes an address, --capture or --replay, not two"};
-  return line;
-}
+constexpr command::About about_doctor{
+    "lend doctor [--strict] [--json] [--secret FILE] [HOST:PORT | --listen [HOST:PORT]]\n"
+    "lend doctor [--strict] [--json] --capture FILE | --replay FILE",
+    "Examines whether this process can do RDMA, and says how to mend what keeps it from that. "
+    "Limits and permissions are those of the process itself: run it in the job (srun lend doctor). "
+    "It changes nothing. With HOST:PORT, where another doctor listens, both compare what they "
+    "found and move bytes between their ports.",
+    "Example:\n"
+    "  node1$ lend doctor --listen\n"
+    "  node2$ lend doctor node1:7472\n"
+    "\n"
+    "Exit status: 0; 1 if something failed; 2 for a wrong command line."};
 
-Result<CommandLine> parse_run(Arguments rest) {
-  CommandLine line{.command = Command::run};
-  while (!rest.empty() && rest.front()[0] == '-') {
-    std::string_view const word = rest.front();
-    rest = rest.subspan(1);
-    if (word == "--") break;
-    if (word != "--faults" && word != "--record")
-      return unknown_word("run has no option", word, run_options);
-    if (rest.empty())
-      return Error{Errc::invalid_argument,
-                   word == "--faults" ? "--faults lacks its plan" : "--record lacks its directory"};
-    (word == "--faults" ? line.faults : line.record_in) = rest.front();
-    rest = rest.subspan(1);
-  }
-  if (rest.empty()) return Error{Errc::invalid_argument, "PROGRAM is missing"};
-  line.program = rest;
-  return line;
-}
+constexpr command::About about_info{
+    "lend info",
+    "Prints this build, the devices with their ports and addresses, and which of them "
+    "open_device() takes and why.",
+    "Example:\n"
+    "  LEND_DEVICE=soft lend info\n"
+    "\n"
+    "Exit status: 0; 1 if no device can be opened; 2 for a wrong command line."};
 
-Result<CommandLine> parse_trace(Arguments rest) {
-  CommandLine line{.command = Command::trace};
-  while (!rest.empty() && rest.front()[0] == '-') {
-    std::string_view const word = rest.front();
-    rest = rest.subspan(1);
-    if (word == "--") break;
-    if (word == "--json")
-      line.json = true;
-    else if (word == "--follow")
-      line.follow = true;
-    else
-      return unknown_word("trace has no option", word, trace_options);
-  }
-  if (line.json && line.follow)
-    return Error{Errc::invalid_argument, "--follow prints lines: leave out --json"};
-  if (rest.empty()) return Error{Errc::invalid_argument, "DIRECTORY or FILE is missing"};
-  line.paths = rest;
-  return line;
-}
+constexpr command::About about_run{
+    "lend run [--faults PLAN] [--record DIRECTORY] [--] PROGRAM [ARGUMENT…]",
+    "Starts a program of verbs on the soft device, which it sees as soft0 beside its other "
+    "devices. The program must be linked dynamically.",
+    "A PLAN has words KIND@N or KIND@N:AMOUNT, such as \"drop@3:1 peer-death@10\": what fails at "
+    "the "
+    "Nth operation. A KIND is drop (times), delay (ns), rnr (times), flush, peer-death, "
+    "queue-error, "
+    "control (errno; of the Nth control call), port-down or port-up.\n"
+    "\n"
+    "Example:\n"
+    "  lend run ib_write_lat -d soft0\n"
+    "\n"
+    "Exit status: that of PROGRAM; 126 or 127 if it cannot be started; 1 without the library that "
+    "it preloads; 2 for a wrong command line."};
 
-std::optional<Command> command_of(std::string_view word) {
-  if (word == "-h") return Command::help;
-  auto const* const found = std::ranges::find(commands, word);
-  if (found == commands.end()) return std::nullopt;
-  return static_cast<Command>(found - commands.begin());
-}
+constexpr command::About about_trace{
+    "lend trace [--json | --follow] DIRECTORY|FILE…",
+    "Prints the events that channels recorded, of processes that ended or still run. Channels "
+    "record where LEND_RECORD names a directory.",
+    "Example:\n"
+    "  LEND_RECORD=/tmp/records ./program; lend trace /tmp/records\n"
+    "\n"
+    "Exit status: 0; 1 if the output cannot be written; 2 if what is named is no recording."};
 
-}  // namespace
+constexpr command::About about_explain{
+    "lend explain NAME",
+    "Says what a name means, and what to do. A NAME is a code of lend, a status of a completion, "
+    "by number or name, or a finding of the doctor.",
+    "Example:\n"
+    "  lend explain 12\n"
+    "\n"
+    "Exit status: 0; 2 if the name is not known."};
 
-Error unknown_word(std::string_view what, std::string_view word,
-                   std::span<std::string_view const> known) {
-  std::string text{what};
-  (text += ' ') += base::shown(word);
-  if (!known.empty()) (text += "; the nearest is ") += nearest(word, known);
+Error refusal(std::string text) {
   return {Errc::invalid_argument, std::move(text)};
 }
 
-std::string_view nearest(std::string_view word, std::span<std::string_view const> known) {
-  // Levenshtein's distance, row by row.
-  auto const distance = [&](std::string_view to) {
-    std::vector<std::size_t> row(to.size() + 1);
-    std::iota(row.begin(), row.end(), std::size_t{0});
-    for (std::size_t i = 0; i < word.size(); ++i) {
-      auto diagonal = std::exchange(row[0], i + 1);
-      for (std::size_t j = 0; j < to.size(); ++j) {
-        auto const replaced = diagonal + (word[i] == to[j] ? 0 : 1);
-        diagonal = row[j + 1];
-        row[j + 1] = std::min({replaced, diagonal + 1, row[j] + 1});
-      }
-    }
-    return row.back();
-  };
-  auto const found = std::ranges::min_element(known, {}, distance);
-  return found == known.end() ? std::string_view{} : *found;
+Result<void> check_doctor(CommandLine& line, std::vector<std::string> const& words) {
+  for (auto const& word : words) {
+    if (!is_address(word))
+      return refusal("doctor takes an address HOST:PORT, and no " + base::shown(word));
+    if (!line.address.empty())
+      return refusal("doctor takes one address, and no second " + base::shown(word));
+    line.address = word;
+  }
+  if (line.address.empty() && !line.secret_in.empty())
+    return refusal("--secret is for a peer: name its address, or --listen");
+  if (!line.address.empty() + !line.capture_in.empty() + !line.replay_of.empty() > 1)
+    return refusal("doctor takes an address, --capture or --replay, not two");
+  return success();
 }
 
-Result<CommandLine> parse(Arguments arguments) {
-  if (arguments.empty()) return Error{Errc::invalid_argument, "a command is missing"};
-  std::string_view const word = arguments.front();
-  auto const rest = arguments.subspan(1);
-  auto const command = command_of(word);
-  if (!command) return unknown_word("unknown command", word, commands);
-  switch (*command) {
-    case Command::doctor: return parse_doctor(rest);
-    case Command::bench: {
-      LEND_TRY(options, parse_bench(rest));
-      return CommandLine{.command = *command, .bench = std::move(options)};
-    }
-    case Command::run: return parse_run(rest);
-    case Command::trace: return parse_trace(rest);
-    case Command::explain:
-      if (rest.size() != 1) return Error{Errc::invalid_argument, "explain takes one NAME"};
-      return CommandLine{.command = *command, .name = rest.front()};
-    case Command::info:
-    case Command::help:
-    case Command::version: break;
+/// All commands, with what their words are put into.
+class Parser {
+ public:
+  Parser() {
+    doctor_
+        .optional_value("--listen", "HOST:PORT", listen_at_, std::string{listen_address},
+                        "serves one peer, at [::]:7472 unless given")
+        .path("--secret", "FILE", line_.secret_in, "has the secret that both sides prove to know")
+        .flag("--strict", line_.strict, "counts warnings as failures")
+        .flag("--json", line_.json, "prints the findings for programs")
+        .path("--capture", "FILE", line_.capture_in,
+              "keeps in a new file what it looked at, for others: text without addresses")
+        .path("--replay", "FILE", line_.replay_of, "examines such a file instead of this process")
+        .words("HOST:PORT", words_, "the address of the other doctor");
+    add_bench_options(bench_, bench_words_);
+    run_.value("--faults", "PLAN", keep_in(line_.faults), "makes operations of the device fail")
+        .path("--record", "DIRECTORY", line_.record_in,
+              "is where its channels of lend keep their last events");
+    trace_.flag("--json", line_.json, "writes events for ui.perfetto.dev and chrome://tracing")
+        .flag("--follow", line_.follow,
+              "goes on with what processes record, until Ctrl-C or until they have ended")
+        .words("DIRECTORY|FILE", line_.paths, "recordings, or directories with some");
+    explain_.words("NAME", words_, "what to explain");
+    help_.words("COMMAND", words_, "the command to help with");
+    lend_.version(command::version_of("lend"));
   }
-  if (!rest.empty()) return unknown_word(std::string{word} + " takes no", rest.front(), {});
-  return CommandLine{.command = *command};
+
+  Result<CommandLine> parse(Arguments arguments) {
+    std::vector<std::string> own{arguments.begin(), arguments.end()};
+    if (!own.empty() && own.front() == "run") {
+      auto split = run_.split_off_program(arguments.subspan(1));
+      line_.program = split.program;
+      own = std::move(split.own);
+      own.insert(own.begin(), "run");
+    }
+    LEND_TRY(text, lend_.parse(std::move(own)));
+    if (text) return print(*std::move(text));
+    LEND_TRYV(finish(lend_.parsed_command()));
+    return std::move(line_);
+  }
+
+ private:
+  static command::CommandLine::Take keep_in(std::string& place) {
+    return [&place](std::string const& value) -> Result<void> {
+      place = value;
+      return success();
+    };
+  }
+
+  Result<CommandLine> print(std::string text) {
+    line_.command = Command::text;
+    line_.text = std::move(text);
+    return std::move(line_);
+  }
+
+  Result<void> finish(std::string_view command) {
+    if (command == "help") return finish_help();
+    constexpr auto names =
+        std::to_array<std::string_view>({"doctor", "info", "bench", "run", "trace", "explain"});
+    line_.command = static_cast<Command>(std::ranges::find(names, command) - names.begin());
+    switch (line_.command) {
+      case Command::doctor:
+        line_.listens = !listen_at_.empty();
+        if (line_.listens && is_address(listen_at_))
+          line_.address = listen_at_;
+        else if (line_.listens)
+          words_.push_back(listen_at_);
+        return check_doctor(line_, words_);
+      case Command::bench: {
+        LEND_TRY(bench, bench_options(std::move(bench_words_)));
+        line_.bench = std::move(bench);
+        return success();
+      }
+      case Command::run:
+        return line_.program.empty() ? refusal("PROGRAM is missing") : Result<void>{success()};
+      case Command::trace:
+        if (line_.json && line_.follow) return refusal("--follow prints lines: leave out --json");
+        return line_.paths.empty() ? refusal("DIRECTORY or FILE is missing")
+                                   : Result<void>{success()};
+      case Command::explain:
+        if (words_.size() != 1) return refusal("explain takes one NAME");
+        line_.name = words_.front();
+        return success();
+      case Command::info:
+      case Command::text: break;
+    }
+    return success();
+  }
+
+  Result<void> finish_help() {
+    line_.command = Command::text;
+    if (words_.empty()) {
+      LEND_TRY(help, lend_.parse({"--help"}));
+      line_.text = *std::move(help);
+      return success();
+    }
+    auto help = lend_.help_of(words_.front());
+    if (!help) return refusal("unknown command " + base::shown(words_.front()));
+    line_.text = *std::move(help);
+    return success();
+  }
+
+  CommandLine line_{};
+  std::string listen_at_{};
+  std::vector<std::string> words_{};
+  BenchWords bench_words_{};
+  command::CommandLine lend_{about_lend};
+  command::CommandLine doctor_ = lend_.add_command("doctor", about_doctor);
+  command::CommandLine info_ = lend_.add_command("info", about_info);
+  command::CommandLine bench_ = lend_.add_command("bench", about_bench);
+  command::CommandLine run_ = lend_.add_command("run", about_run);
+  command::CommandLine trace_ = lend_.add_command("trace", about_trace);
+  command::CommandLine explain_ = lend_.add_command("explain", about_explain);
+  command::CommandLine help_ = lend_.add_command(
+      "help", {"lend help [COMMAND]", "Prints what `lend COMMAND --help` does.", ""});
+};
+
+}  // namespace
+
+Result<CommandLine> parse(Arguments arguments) {
+  return Parser{}.parse(arguments);
 }
 
 }  // namespace lend::tools

@@ -17,7 +17,7 @@ namespace lend::tools {
 class Follower {
  public:
   /// Of files, and of directories, which may get their recordings later.
-  explicit Follower(std::span<char* const> paths) : paths_{paths.begin(), paths.end()} {}
+  explicit Follower(std::span<std::string const> paths) : paths_{paths.begin(), paths.end()} {}
 
   /// One line for each event since the last look, by time.
   /// Errors:  those of read_recording(); a file that was removed is followed no more.

@@ -3,8 +3,8 @@
 #include <lend/doctor/examine.hpp>
 #include <lend/open_device.hpp>
 
+#include <command/version.hpp>
 #include <tools/commands.hpp>
-#include <verbs/built_with.hpp>
 
 #include <cstdio>
 
@@ -71,9 +71,7 @@ void print_device(Device const& device) {
 }  // namespace
 
 int info() {
-  std::printf("lend %s, built %s rdma_cm, %s secrets\n", LEND_VERSION,
-              LEND_BUILT_WITH_CM != 0 ? "with" : "without",
-              LEND_BUILT_WITH_SECRET != 0 ? "with" : "without");
+  std::printf("%s\n", command::version_of("lend").c_str());
   auto const devices = list_devices();
   if (devices.has_error()) return complain(devices.error(), status_of_failure);
   for (auto const& device : devices.value()) print_device(device);

@@ -2,7 +2,6 @@
 // lend: examines this host, says what an error means, starts programs on the soft device.
 #include <base/standard_reserved.hpp>
 #include <tools/commands.hpp>
-#include <verbs/built_with.hpp>
 
 #include <cstdio>
 
@@ -18,8 +17,7 @@ int act(CommandLine const& line) {
     case Command::run: return run(line);
     case Command::trace: return trace(line);
     case Command::explain: return explain(line);
-    case Command::help: std::fputs(usage.data(), stdout); return 0;
-    case Command::version: std::puts("lend " LEND_VERSION); return 0;
+    case Command::text: std::fputs(line.text.c_str(), stdout); return 0;
   }
   return status_of_usage;
 }
@@ -34,7 +32,7 @@ int main(int count, char* words[]) {
   auto const line = parse(std::span{words, static_cast<std::size_t>(count)}.subspan(1));
   if (line.has_error()) {
     auto const status = complain(line.error(), status_of_usage);
-    std::fputs("`lend --help` says more\n", stderr);
+    std::fputs("`lend help` says more\n", stderr);
     return status;
   }
   auto const status = act(line.value());

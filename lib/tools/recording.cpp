@@ -129,9 +129,9 @@ Result<std::vector<std::string>> files_of(std::string const& path) {
   return names;
 }
 
-Result<std::vector<Recording>> read_recordings(std::span<char* const> paths) {
+Result<std::vector<Recording>> read_recordings(std::span<std::string const> paths) {
   std::vector<Recording> all;
-  for (std::string const path : paths) {
+  for (auto const& path : paths) {
     LEND_TRY(names, files_of(path));
     if (names.empty())
       return Error{Errc::not_found, base::shown(path, 200) + " has no recordings, *.lend"};

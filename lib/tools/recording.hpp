@@ -34,6 +34,6 @@ struct Recording {
 /// The recordings of files, and of all files of directories whose names end in ".lend", by name.
 /// Errors:  those of read_recording(), of the first, and
 ///          not_found  a directory has none.
-[[nodiscard]] Result<std::vector<Recording>> read_recordings(std::span<char* const> paths);
+[[nodiscard]] Result<std::vector<Recording>> read_recordings(std::span<std::string const> paths);
 
 }  // namespace lend::tools

@@ -53,7 +53,7 @@ int run(CommandLine const& line) {
   if (!line.record_in.empty()) {
     std::error_code error;  // the program may change its directory
     auto const whole = std::filesystem::absolute(line.record_in, error).string();
-    ::setenv("LEND_RECORD", error ? std::string{line.record_in}.c_str() : whole.c_str(), 1);
+    ::setenv("LEND_RECORD", error ? line.record_in.c_str() : whole.c_str(), 1);
   }
   auto found = preload_library();
   if (found.has_error()) return complain(found.error(), status_of_failure);

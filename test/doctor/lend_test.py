@@ -6,6 +6,7 @@ the right status. Method: it runs under prlimit and unshare. Usage: lend_test.py
 import contextlib
 import json
 import os
+import re
 import select
 import shutil
 import signal
@@ -101,8 +102,11 @@ def soft():
 
 def words():
     help_text = run("--help")
-    check("--help", help_text.returncode == 0 and help_text.stdout.startswith("usage: lend"), help_text)
-    check("--version", run("--version").stdout.startswith("lend 0."), help_text)
+    check("--help", help_text.returncode == 0 and help_text.stdout.startswith("usage: lend COMMAND"), help_text)
+    version = run("--version")
+    check("--version names the commit, where there is one, and the features",
+          re.fullmatch(r"lend \d+\.\d+\.\d+( \([0-9a-f]{7,}(-dirty)?\))?(, with [\w, ]+)?\n", version.stdout), version)
+    check("a wrong word takes two lines", run("docter").stderr.count("\n") == 2, version)
     explained = run("explain", "12")
     check("a status by its number", explained.returncode == 0 and "4791" in explained.stdout, explained)
     wrong = run("explain", "memlok")

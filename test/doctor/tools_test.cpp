@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: what `lend` reads and writes is right: its command line, JSON, and the page of failures.
 // Method: values; names of lend compared with the page's headings.
+#include <command/command_line.hpp>
 #include <doctor/checks.hpp>
 #include <doctor/pair.hpp>
 #include <tools/bench/line.hpp>
@@ -70,7 +71,7 @@ TEST_CASE("a command line that is wrong is refused with the nearest word", "[too
         "doctor has no option --jsn?; the nearest is --json");
   CHECK(refusal_of({"run", "--fault", "x"}) ==
         "run has no option --fault; the nearest is --faults");
-  CHECK(refusal_of({"run", "--faults"}) == "--faults lacks its plan");
+  CHECK(refusal_of({"run", "--faults"}) == "--faults lacks its value");
   CHECK(refusal_of({"run", "--"}) == "PROGRAM is missing");
   CHECK(refusal_of({"explain"}) == "explain takes one NAME");
   CHECK(parsed({"doctor", "node:7472", "--strict"}).value().address == "node:7472");
@@ -80,18 +81,18 @@ TEST_CASE("a command line that is wrong is refused with the nearest word", "[too
   CHECK(refusal_of({"doctor", "--lisen"}) ==
         "doctor has no option --lisen; the nearest is --listen");
   CHECK(refusal_of({"doctor", "node1"}).starts_with("doctor takes an address HOST:PORT, and no"));
-  CHECK(refusal_of({"doctor", "--secret"}) == "--secret lacks its file");
+  CHECK(refusal_of({"doctor", "--secret"}) == "--secret lacks its value");
   CHECK(refusal_of({"bench", "sned"}) ==
         "bench takes an address HOST:PORT, and no sned; the nearest is send");
   CHECK(refusal_of({"bench", "--hgram", "x"}) ==
         "bench has no option --hgram; the nearest is --hgrm");
   CHECK(refusal_of({"bench", "--via", "scope"}) == "--via takes no scope; the nearest is scoped");
   CHECK(refusal_of({"bench", "--bytes", "8,0"}) ==
-        "--bytes takes numbers from 1 to 1048576, and no 0");
+        "--bytes takes sizes from 1 to 1M such as 8,64K, and no 0");
   CHECK(refusal_of({"bench", "--bytes", "8,"}) ==
-        "--bytes takes numbers from 1 to 1048576, and no ");
+        "--bytes takes sizes from 1 to 1M such as 8,64K, and no ");
   CHECK(refusal_of({"bench", "--count", "99999999999"}) ==
-        "--count takes numbers from 1 to 16777216, and no 99999999999");
+        "--count takes a number from 1 to 16777216, and no 99999999999");
   CHECK(refusal_of({"bench", "a:1", "b:2"}) == "bench takes one address, and no second b:2");
   CHECK(refusal_of({"bench", "--svg"}) == "--svg lacks its value");
   CHECK(refusal_of({"bench", "--hgrm", "x"}).starts_with("--hgrm is of one histogram"));
@@ -107,22 +108,79 @@ TEST_CASE("a command line that is wrong is refused with the nearest word", "[too
   CHECK(refusal_of({"bench", "--secret", "x"}).starts_with("--secret is for a peer"));
   CHECK(refusal_of({"bench", "--secret", "", "a:1"}) == "--secret lacks its value");
   CHECK(refusal_of({"doctor", "--secret", "x"}).starts_with("--secret is for a peer"));
-  CHECK(refusal_of({"doctor", "--secret", "", "a:1"}) == "--secret lacks its file");
+  CHECK(refusal_of({"doctor", "--secret", "", "a:1"}) == "--secret lacks its value");
   CHECK(parsed({"doctor", "--capture", "x", "--json"}).value().capture_in == "x");
   CHECK(parsed({"doctor", "--replay", "x"}).value().replay_of == "x");
-  CHECK(refusal_of({"doctor", "--capture"}) == "--capture lacks its file");
+  CHECK(refusal_of({"doctor", "--capture"}) == "--capture lacks its value");
   CHECK(refusal_of({"doctor", "--capture", "x", "a:1"}).starts_with("doctor takes an address, --"));
   CHECK(refusal_of({"doctor", "--replay", "x", "--capture", "y"}).ends_with("--replay, not two"));
   CHECK(refusal_of({"info", "soft0"}) == "info takes no soft0");
 }
 
+TEST_CASE("a wrong word has a nearest one only where it is alike", "[tools]") {
+  CHECK(refusal_of({"bogus"}) == "unknown command bogus");
+  CHECK(refusal_of({"-X"}) == "there is no option -X");
+  CHECK(refusal_of({"--versoin"}) == "there is no option --versoin; the nearest is --version");
+  CHECK(refusal_of({"doctor", "--json=yes"}) == "--json takes no value");
+  CHECK(refusal_of({"help", "bogus"}) == "unknown command bogus");
+}
+
+TEST_CASE("each command has a help of 80 columns", "[tools]") {
+  for (std::string const name : {"doctor", "info", "bench", "run", "trace", "explain", "help"}) {
+    INFO(name);
+    auto const help = parsed({name, "--help"}).value();
+    CHECK(help.command == tools::Command::text);
+    CHECK(help.text.starts_with("usage: lend " + name));
+    CHECK(help.text == parsed({"help", name}).value().text);
+    CHECK((name == "help" || help.text.find("\nExit status: ") != help.text.npos));
+    std::istringstream lines{help.text};
+    for (std::string line; std::getline(lines, line);) {
+      INFO(line);
+      CHECK(std::ranges::count_if(line, [](char c) { return (c & 0xc0) != 0x80; }) <= 80);
+    }
+  }
+  CHECK(parsed({"help"}).value().text.find("\n  bench     Measures") != std::string::npos);
+  CHECK(parsed({"-V"}).value().text.starts_with("lend 0."));
+}
+
+TEST_CASE("a program's words are its own", "[tools]") {
+  std::vector<std::string> words{"run", "--faults=drop@1", "p", "--json", "--", "[a,b]", "-h"};
+  std::vector<char*> pointers;
+  for (auto& word : words) pointers.push_back(word.data());
+  auto const line = tools::parse(pointers).value();
+  CHECK(line.faults == "drop@1");
+  CHECK(line.program.data() == pointers.data() + 2);
+  CHECK(line.program.size() == 5);
+}
+
+TEST_CASE("sizes and times have units", "[tools]") {
+  using command::size_in;
+  using command::time_in;
+  using std::chrono::milliseconds;
+  CHECK(size_in("0") == 0u);
+  CHECK(size_in("17B") == 17u);
+  CHECK(size_in("64k") == 65536u);
+  CHECK(size_in("64KiB") == 65536u);
+  CHECK(size_in("2MB") == 2u << 20);
+  CHECK(size_in("1G") == 1u << 30);
+  for (auto const* text : {"", "K", "-1", "1KK", "1 K", "1kb ", "1x", "99999999999G", "0x10"}) {
+    INFO(text);
+    CHECK_FALSE(size_in(text));
+  }
+  CHECK(time_in("500ms") == milliseconds{500});
+  CHECK(time_in("30") == milliseconds{30'000});
+  CHECK(time_in("5m") == milliseconds{300'000});
+  CHECK(time_in("1h") == milliseconds{3'600'000});
+  for (auto const* text : {"", "0s", "2w", "s", "-1s", "9999999999999999999h", "1.5s"}) {
+    INFO(text);
+    CHECK_FALSE(time_in(text));
+  }
+}
+
 TEST_CASE("what bench is to measure is what its words say", "[tools]") {
-  auto const options = [](std::vector<std::string> const& words) {
-    static std::vector<std::string> kept;  // which the options are views of
-    kept = words;
-    std::vector<char*> pointers;
-    for (auto& word : kept) pointers.push_back(word.data());
-    return tools::parse_bench(pointers).value();
+  auto const options = [](std::vector<std::string> words) {
+    words.insert(words.begin(), "bench");
+    return parsed(std::move(words)).value().bench;
   };
   using Role = tools::BenchOptions::Role;
 
@@ -132,6 +190,8 @@ TEST_CASE("what bench is to measure is what its words say", "[tools]") {
   CHECK((some.latency && !some.bandwidth && some.role == Role::near && some.address == "node:7"));
   CHECK(some.operations == std::vector<std::string_view>{"write", "send"});
   CHECK(some.sizes == std::vector<std::size_t>{8, 64});
+  CHECK(options({"--bytes=2K,1M"}).sizes == std::vector<std::size_t>{2048, 1 << 20});
+  CHECK(options({"--device=soft0", "lat"}).device == "soft0");
   CHECK(options({"--listen"}).address == "[::]:7472");
   CHECK(options({"--listen", "[::1]:0", "--device", "soft0"}).address == "[::1]:0");
   CHECK_FALSE(options({"--via", "batch"}).latency);

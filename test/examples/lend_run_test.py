@@ -183,14 +183,20 @@ def bad_input():
     for words, reason in (((), "-n N is missing"), (("-n", "2"), "PROGRAM is missing"),
                           (("-n", "0", "true"), "1 to 4096"), (("-n", "3x", "true"), "1 to 4096"),
                           (("-n", "4097", "true"), "1 to 4096"), (("-n",), "lacks its value"),
-                          (("--bind", "core", "true"), "unknown option --bind"),
+                          (("--bnd", "core", "true"), "there is no option --bnd\n"),
+                          (("--timout", "1", "true"), "the nearest is --timeout"),
                           (("-n", "2", "--timeout", "0s", "true"), "takes a time"),
                           (("-n", "2", "--restarts", "-1", "true"), "takes a number"),
                           (("-n", "2", "--restarts", "2x", "true"), "takes a number"),
                           (("-n", "2", "--timeout", "2w", "true"), "takes a time")):
         done = run(*words)
         check(f"refused: {' '.join(words)}", done.returncode == 2 and reason in done.stderr and
-              "usage:" in done.stderr, done.returncode, done.stderr)
+              done.stderr.count("\n") == 2, done.returncode, done.stderr)
+    for words in ("-n2",), ("-np", "2"), ("--np=2",), ("-n", "2", "--"):
+        done = run(*words, "echo", "-n", "[a,b]", "--", "-np")
+        check(f"two ranks, and their own words: {' '.join(words)}", done.returncode == 0 and
+              sorted(done.stdout.splitlines()) == ["[0] [a,b] -- -np", "[1] [a,b] -- -np"], done.stdout, done.stderr)
+    check("--version", run("-V").stdout.startswith("lend-run 0."))
     helped = run("--help")
     check("--help says how to call it", helped.returncode == 0 and "usage: lend-run -n N" in
           helped.stdout, helped.stdout)

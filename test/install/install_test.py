@@ -90,8 +90,10 @@ def installed(folder):
         sys.exit("the installed doctor does not open the soft device")
     for program in lend, lend_run:
         [manual] = folder.rglob(f"man1/{program.name}.1")
-        words = set(re.findall(r"--[a-z]+|(?<=lend )[a-z]+\b",
-                               output(program, "--help", LD_LIBRARY_PATH=libraries).partition("\n\n")[0]))
+        commands = ["doctor", "info", "bench", "run", "trace", "explain", "help"] if program == lend else []
+        words = set(commands)
+        for command in [[], *([name] for name in commands)]:
+            words |= set(re.findall(r"(?<!\w)--[a-z]+", output(program, *command, "--help", LD_LIBRARY_PATH=libraries)))
         page = manual.read_text(encoding="utf-8").replace("\\-", "-")
         if left_out := [name for name in words if name not in page]:
             sys.exit(f"{manual.name} does not describe {left_out}")
@@ -291,6 +293,11 @@ def without_options(folder):
     if wrong := re.findall(r"\S*(?:sodium|rdmacm)\S*", link):
         sys.exit(f"without options, liblend.so is linked with {wrong}")
     output("ninja", "-C", there, "lib/liblend-options.a", "test/libtest_support.a")
+    without_tools = folder / "without_tools"
+    set_up(without_tools, source, "-Dtools=disabled", "-Dtests=false", "-Dexamples=false")
+    names = {target["name"] for target in json.loads(output("meson", "introspect", "--targets", without_tools))}
+    if wrong := names & {"lend-run", "lend-command", "lend-tools"}:
+        sys.exit(f"with -Dtools=disabled there are {wrong}")
 
 
 with tempfile.TemporaryDirectory() as temporary:

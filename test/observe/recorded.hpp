@@ -5,6 +5,7 @@
 #include <observe/recorder.hpp>
 #include <tools/recording.hpp>
 
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -33,8 +34,7 @@ inline void exchange(TwoEnds& ends, MemoryRegion& memory) {
 
 /// In the order of their channels.
 inline std::vector<tools::Recording> recordings_in(std::string const& directory) {
-  std::string path = directory;
-  char* const paths[] = {path.data()};
+  std::array const paths{directory};
   auto all = must(tools::read_recordings(paths));
   std::ranges::sort(all, {}, [](auto const& one) { return one.header.channel; });
   return all;

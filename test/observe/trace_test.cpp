@@ -135,8 +135,7 @@ TEST_CASE("a file that was removed is followed no more, and times go on", "[obse
   bytes[offsetof(observe::RecordingHeader, boot)] ^= 1;
   bytes[offsetof(observe::RecordingHeader, is_ordered)] = 0;  // no message aligns the clocks
   write(files[0], bytes);
-  std::vector<char*> const paths{files[0].data(), files[1].data()};
-  tools::Follower follower{paths};
+  tools::Follower follower{files};
   CHECK_FALSE(must(follower.look()).empty());
 
   std::filesystem::remove(files[0]);
@@ -214,7 +213,7 @@ TEST_CASE("a damaged recording is refused or told, and never more than that", "[
       write(path_of(end), bytes);
     }
     auto directory = damaged.path();
-    char* const paths[] = {directory.data()};
+    std::array const paths{directory};
     auto const read = tools::read_recordings(paths);
     tools::Follower follower{paths};
     CHECK(follower.look().has_value() == read.has_value());

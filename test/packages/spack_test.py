@@ -10,10 +10,10 @@ import sys
 import types
 
 source, build = sys.argv[1:]
-# What the recipe calls Meson's dependencies; the versions of these four count alike in both.
+# What the recipe calls Meson's dependencies; the versions of these five count alike in both.
 NAMES = {"libibverbs": "rdma-core", "librdmacm": "rdma-core", "boost": "boost", "libsodium": "libsodium",
-         "nlohmann_json": "nlohmann-json"}
-ALIKE = {"boost", "libsodium", "nlohmann_json"}
+         "nlohmann_json": "nlohmann-json", "CLI11": "cli11"}
+ALIKE = {"boost", "libsodium", "nlohmann_json", "CLI11"}
 FOR_THE_BUILD = {"cxx", "meson", "pkgconfig", "python"}
 NO_PACKAGE = {"threads"}
 

@@ -3,7 +3,7 @@
 
 # What building lend needs. libibverbs is used to compile and link; no RDMA device is needed.
 build_packages=(g++ meson ninja-build pkg-config libibverbs-dev librdmacm-dev libboost-dev
-  libsodium-dev nlohmann-json3-dev)
+  libsodium-dev nlohmann-json3-dev libcli11-dev)
 # What counts instructions in the suite `cost`; those tests are skipped where it cannot be had.
 cost_packages=(valgrind)
 # What the suite `unit` finds probes with; that test then says that there are none.

@@ -18,9 +18,10 @@ def read(pattern):
     return "".join(path.read_text(encoding="utf-8") for path in sorted(ROOT.glob(pattern)))
 
 
-USAGE = read("lib/tools/command_line.hpp")
+OF_BOTH = read("lib/command/command_line.cpp")
+USAGE = read("lib/tools/command_line.cpp") + read("lib/tools/bench/options.cpp") + OF_BOTH
 LEND = {"words": set(re.findall(r"\blend ([a-z]+)", USAGE)), "options": set(OPTION.findall(USAGE))}
-LEND_RUN = {"options": set(OPTION.findall(read("lib/run/*.?pp")))}
+LEND_RUN = {"options": set(OPTION.findall(read("lib/run/options.cpp") + OF_BOTH))}
 MESON = OF_MESON | set(re.findall(r"^option\('(\w+)'", read("meson_options.txt"), re.M))
 
 

@@ -72,6 +72,7 @@ BAD = [  # where, what, and a part of the complaint
     ("lib/verbs/x.hpp", HPP + "#include <arpa/inet.h>\n", "includes arpa/inet.h"),
     ("lib/network/x.cpp", HEAD + "#include <sodium.h>\n", "includes sodium"),
     ("lib/network/x.cpp", HEAD + "#include <nlohmann/json.hpp>\n", "includes nlohmann"),
+    ("lib/tools/x.cpp", HEAD + "#include <CLI/CLI.hpp>\n", "includes CLI"),
     ("include/lend/group/x.hpp", HPP + "#include <mpi.h>\n", "includes mpi.h"),
     ("examples/x.cpp", HEAD + "// a stranger\n", "says `stranger`"),
     ("include/lend/base/x.hpp", HPP + "// its verdict\n", "says `verdict`"),

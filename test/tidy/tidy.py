@@ -17,9 +17,9 @@ ROOMS = {
     "network": "base verbs channel", "group": "base verbs channel network",
     "transport": "base verbs channel network", "stream": "base transport",
     "asio": "base network verbs transport stream",
-    "preload": "base verbs soft", "run": "base network", "open_device": "base verbs soft",
+    "preload": "base verbs soft", "command": "base verbs", "run": "base command network", "open_device": "base verbs soft",
     "doctor": "base verbs soft channel network open_device",
-    "tools": "base observe verbs soft channel network open_device doctor cm",
+    "tools": "base command observe verbs soft channel network open_device doctor cm",
 }
 # The same inside a room that is too large to be flat: the table of lib/soft/README.md.
 SUB_ROOMS = {"soft": {
@@ -29,7 +29,7 @@ SUB_ROOMS = {"soft": {
     "device": "platform segment peers memory objects engine",
 }}
 UMBRELLA = "base observe verbs channel network group open_device".split()
-OWN_NAMESPACE = "base observe verbs channel soft network group transport stream cm preload run doctor tools".split()  # rooms whose internal names are in lend::<room>
+OWN_NAMESPACE = "base observe verbs channel soft network group transport stream cm preload command run doctor tools".split()  # rooms whose internal names are in lend::<room>
 BY_NAME_ONLY = {"include/lend/channel/unsafe.hpp", "include/lend/group/mpi.hpp"}  # whoever wants it asks for it
 # Foreign headers, and where they may be seen.
 FOREIGN = {
@@ -37,6 +37,7 @@ FOREIGN = {
     r"rdma/": r"(lib|test)/cm/",
     r"sodium": r"lib/network/secret_sodium\.cpp",
     r"nlohmann/": r"lib/network/roster_json\.cpp",
+    r"CLI/": r"lib/command/command_line\.cpp",
     r"boost/outcome": r"include/lend/base/result\.hpp",
     r"boost/(?!outcome)": r"include/lend/asio/|test/asio/|test/bench/asio_|examples/(proxy\.cpp|http/)",
     r"mpi.h": r"include/lend/group/mpi\.hpp|test/bench/",

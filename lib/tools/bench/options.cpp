@@ -2,66 +2,51 @@
 // The command line of `lend bench`.
 #include <base/printable.hpp>
 #include <tools/bench/options.hpp>
-#include <tools/command_line.hpp>
 #include <tools/loops/end.hpp>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <string>
+#include <utility>
 
 namespace lend::tools {
 
 namespace {
 
-constexpr auto bench_words = std::to_array<std::string_view>(
-    {"lat", "bw", "send", "write", "read", "--listen", "--via", "--bytes", "--count", "--device",
-     "--secret", "--histogram", "--svg", "--hgrm", "--json"});
-
 Error wrong(std::string text) {
   return {Errc::invalid_argument, std::move(text)};
-}
-
-Result<std::uint64_t> number_in(std::string_view text, std::string_view what, std::uint64_t most) {
-  std::uint64_t value = 0;
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value == 0 || value > most)
-    return wrong(std::string{what} + " takes numbers from 1 to " + std::to_string(most) +
-                 ", and no " + base::shown(text));
-  return value;
 }
 
 Result<std::vector<std::size_t>> sizes_in(std::string_view list) {
   std::vector<std::size_t> sizes;
   for (;;) {
     auto const comma = std::min(list.find(','), list.size());
-    LEND_TRY(size, number_in(list.substr(0, comma), "--bytes", message_bytes_max));
-    sizes.push_back(size);
+    auto const word = list.substr(0, comma);
+    auto const size = command::size_in(word);
+    if (!size || *size == 0 || *size > message_bytes_max)
+      return wrong("--bytes takes sizes from 1 to 1M such as 8,64K, and no " + base::shown(word));
+    sizes.push_back(*size);
     if (comma == list.size()) return sizes;
     list.remove_prefix(comma + 1);
   }
 }
 
+Result<std::uint64_t> count_in(std::string_view text) {
+  std::uint64_t value = 0;
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value == 0 ||
+      value > bench_count_max)
+    return wrong("--count takes a number from 1 to " + std::to_string(bench_count_max) +
+                 ", and no " + base::shown(text));
+  return value;
+}
+
 /// Takes words one by one.
-struct Parser {
-  std::span<char* const> rest;
-  BenchOptions options{};
+struct Taker {
+  BenchOptions& options;
+  std::string& of_near;
   bool names_operations = false, names_measures = false;
-  std::string_view of_near{};  // the last word that only the end that measures takes
-
-  Result<std::string_view> value_of(std::string_view option) {
-    if (rest.empty()) return wrong(std::string{option} + " lacks its value");
-    std::string_view const value = rest.front();
-    rest = rest.subspan(1);
-    return value;
-  }
-
-  Result<void> take_file(std::string_view option, std::string_view& file) {
-    LEND_TRY(value, value_of(option));
-    if (value.empty()) return wrong(std::string{option} + " lacks its value");
-    file = value;
-    return success();
-  }
 
   void take_measure(std::string_view word) {
     if (!std::exchange(names_measures, true)) options.latency = options.bandwidth = false;
@@ -74,64 +59,22 @@ struct Parser {
       options.operations.push_back(word);
   }
 
-  Result<void> check_first_address(std::string_view word) const {
-    if (options.role == BenchOptions::Role::both) return success();
-    return wrong("bench takes one address, and no second " + base::shown(word));
-  }
-
-  Result<void> take_address(std::string_view word) {
-    LEND_TRYV(check_first_address(word));
-    options.role = BenchOptions::Role::near;
+  Result<void> take_address(std::string const& word, BenchOptions::Role role) {
+    if (options.role != BenchOptions::Role::both)
+      return wrong("bench takes one address, and no second " + base::shown(word));
+    options.role = role;
     options.address = word;
     return success();
   }
 
-  Result<void> take_listen() {
-    LEND_TRYV(check_first_address("--listen"));
-    options.role = BenchOptions::Role::far;
-    options.address = listen_address;
-    if (rest.empty() || !is_address(rest.front())) return success();
-    options.address = rest.front();
-    rest = rest.subspan(1);
-    return success();
-  }
-
-  Result<void> take_via() {
-    LEND_TRY(value, value_of("--via"));
-    if (std::ranges::find(bench_ways, value) == bench_ways.end())
-      return unknown_word("--via takes no", value, bench_ways);
-    options.via = value;
-    return success();
-  }
-
-  Result<void> take(std::string_view word) {
-    if (is_address(word)) return take_address(word);
-    if (word == "--listen") return take_listen();
-    if (word == "--device") return take_file(word, options.device);
-    if (word == "--secret") return take_file(word, options.secret_in);
+  Result<void> take(std::string const& word) {
+    if (is_address(word)) return take_address(word, BenchOptions::Role::near);
     of_near = word;
     if (word == "lat" || word == "bw") return take_measure(word), success();
-    if (std::ranges::find(bench_operations, word) != bench_operations.end())
-      return take_operation(word), success();
-    if (word == "--histogram") return options.histogram = true, success();
-    if (word == "--json") return options.json = true, success();
-    if (word == "--via") return take_via();
-    if (word == "--svg") return take_file(word, options.svg);
-    if (word == "--hgrm") return take_file(word, options.hgrm);
-    if (word == "--bytes") {
-      LEND_TRY(list, value_of(word));
-      LEND_TRY(sizes, sizes_in(list));
-      options.sizes = std::move(sizes);
-      return success();
-    }
-    if (word == "--count") {
-      LEND_TRY(text, value_of(word));
-      LEND_TRY(count, number_in(text, "--count", bench_count_max));
-      options.count = count;
-      return success();
-    }
-    if (word.starts_with('-')) return unknown_word("bench has no option", word, bench_words);
-    return unknown_word("bench takes an address HOST:PORT, and no", word, bench_words);
+    auto const* const operation = std::ranges::find(bench_operations, word);
+    if (operation != bench_operations.end()) return take_operation(*operation), success();
+    constexpr auto known = std::to_array<std::string_view>({"lat", "bw", "send", "write", "read"});
+    return command::unknown_word("bench takes an address HOST:PORT, and no", word, known);
   }
 };
 
@@ -171,17 +114,82 @@ bool is_address(std::string_view word) noexcept {
   return !word.starts_with('-') && word.find(':') != word.npos;
 }
 
-Result<BenchOptions> parse_bench(std::span<char* const> words) {
-  Parser parser{words};
-  while (!parser.rest.empty()) {
-    std::string_view const word = parser.rest.front();
-    parser.rest = parser.rest.subspan(1);
-    LEND_TRYV(parser.take(word));
+command::About const about_bench{
+    "lend bench [lat] [bw] [send] [write] [read] [OPTION…] [HOST:PORT]\n"
+    "lend bench --listen [HOST:PORT]",
+    "Measures latency and bandwidth, between two processes of this host or to another host. There, "
+    "at "
+    "HOST:PORT, another bench listens. The words choose what is measured; otherwise all is.",
+    "Example:\n"
+    "  lend bench lat send write --bytes 8,4K\n"
+    "\n"
+    "Exit status: 0; 1 if it failed; 2 for a wrong command line or a device that is not there."};
+
+void add_bench_options(command::CommandLine& line, BenchWords& words) {
+  auto& options = words.options;
+  auto const of_near = [&words](auto take) {
+    return [&words, take](std::string const& value) -> Result<void> {
+      words.of_near = "--bytes, --count, --via, --svg and --hgrm";
+      return take(value);
+    };
+  };
+  auto const keep = [](std::string& place) {
+    return [&place](std::string const& value) -> Result<void> {
+      place = value;
+      return success();
+    };
+  };
+  auto const take_sizes = [&options](std::string const& value) -> Result<void> {
+    LEND_TRY(sizes, sizes_in(value));
+    options.sizes = std::move(sizes);
+    return success();
+  };
+  auto const take_count = [&options](std::string const& value) -> Result<void> {
+    LEND_TRY(count, count_in(value));
+    options.count = count;
+    return success();
+  };
+  auto const take_way = [&options](std::string const& value) -> Result<void> {
+    auto const* const way = std::ranges::find(bench_ways, value);
+    if (way == bench_ways.end()) return command::unknown_word("--via takes no", value, bench_ways);
+    options.via = *way;
+    return success();
+  };
+  line.optional_value("--listen", "HOST:PORT", words.listen_at, std::string{listen_address},
+                      "answers one peer, at [::]:7472 unless given")
+      .value("--bytes", "LIST", of_near(take_sizes), "sizes of messages, such as 8,4K,1M")
+      .value("--count", "N", of_near(take_count),
+             "rounds or messages; what takes 0.2 s unless given")
+      .value("--via", "WAY", of_near(take_way),
+             "how to post: scoped, unsafe, blocking (latency) or batch (bandwidth)")
+      .path("--device", "NAME", options.device, "the device, as LEND_DEVICE names it")
+      .path("--secret", "FILE", options.secret_in, "has the secret that both sides prove to know")
+      .flag("--histogram", options.histogram, "draws the latencies below the table")
+      .value("--svg", "FILE", of_near(keep(options.svg)), "draws them in a file")
+      .value("--hgrm", "FILE", of_near(keep(options.hgrm)),
+             "writes one of them for the plotter of HdrHistogram")
+      .flag("--json", options.json, "prints the results for programs")
+      .words("WORD", words.words, "lat, bw, send, write, read, or the address of the other bench");
+}
+
+Result<BenchOptions> bench_options(BenchWords words) {
+  auto& options = words.options;
+  if (options.json) words.of_near = "--json";
+  if (options.histogram) words.of_near = "--histogram";
+  Taker taker{options, words.of_near};
+  if (is_address(words.listen_at)) {
+    LEND_TRYV(taker.take_address(words.listen_at, BenchOptions::Role::far));
+  } else if (!words.listen_at.empty()) {
+    words.words.push_back(words.listen_at);
+    LEND_TRYV(taker.take_address(std::string{listen_address}, BenchOptions::Role::far));
   }
-  LEND_TRYV(check_role(parser.options, parser.of_near));
-  LEND_TRYV(apply_way(parser.options, parser.names_measures));
-  LEND_TRYV(check_together(parser.options));
-  return std::move(parser.options);
+  for (auto const& word : words.words) {
+    LEND_TRYV(taker.take(word));
+  }
+  LEND_TRYV(check_role(options, words.of_near));
+  LEND_TRYV(apply_way(options, taker.names_measures));
+  LEND_TRYV(check_together(options));
+  return std::move(options);
 }
 
 }  // namespace lend::tools

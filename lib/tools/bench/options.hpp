@@ -4,10 +4,12 @@
 
 #include <lend/base/result.hpp>
 
+#include <command/command_line.hpp>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,16 +28,16 @@ struct BenchOptions {
   };
 
   Role role = Role::both;
-  std::string_view address{};
+  std::string address{};
   bool latency = true, bandwidth = true;
   std::vector<std::string_view> operations{bench_operations.begin(), bench_operations.end()};
   std::string_view via = "scoped";
   std::vector<std::size_t> sizes{8, 4096, 65536, 1048576};
-  std::uint64_t count = 0;         ///< of rounds or messages; 0: what takes some 0.2 s
-  std::string_view device{};       ///< empty: what open_device() takes
-  std::string_view secret_in{};    ///< a file; empty: none
-  bool histogram = false;          ///< below the table
-  std::string_view svg{}, hgrm{};  ///< files; empty: none
+  std::uint64_t count = 0;    ///< of rounds or messages; 0: what takes some 0.2 s
+  std::string device{};       ///< empty: what open_device() takes
+  std::string secret_in{};    ///< a file; empty: none
+  bool histogram = false;     ///< below the table
+  std::string svg{}, hgrm{};  ///< files; empty: none
   bool json = false;
 };
 
@@ -44,8 +46,18 @@ inline constexpr std::string_view listen_address = "[::]:7472";
 [[nodiscard]] bool is_address(std::string_view word) noexcept;
 inline constexpr std::uint64_t bench_count_max = std::uint64_t{1} << 24;
 
-/// The words after `bench`.
+/// What the words of `lend bench` are put into.
+struct BenchWords {
+  BenchOptions options{};
+  std::string listen_at{};           ///< empty: not said
+  std::vector<std::string> words{};  ///< what is measured, and an address
+  std::string of_near{};             ///< an option that only the end that measures takes, if any
+};
+
+extern command::About const about_bench;
+/// Borrows: `words`, until the last parse of `line`.
+void add_bench_options(command::CommandLine& line, BenchWords& words);
 /// Errors:  invalid_argument  the message names the nearest word that is known.
-[[nodiscard]] Result<BenchOptions> parse_bench(std::span<char* const> words);
+[[nodiscard]] Result<BenchOptions> bench_options(BenchWords words);
 
 }  // namespace lend::tools

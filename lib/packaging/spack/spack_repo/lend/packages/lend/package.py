@@ -17,6 +17,7 @@ class Lend(MesonPackage):
     variant("rosters", default=True, description="Rosters of ranks in JSON")
     variant("asio", default=True, description="Streams for Boost.Asio")
     variant("observe", default=True, description="Metrics and recordings of channels")
+    variant("tools", default=True, description="The programs lend and lend-run")
     variant("usdt", default=False, description="Probes for bpftrace; needs the host's sys/sdt.h")
 
     depends_on("cxx", type="build")
@@ -28,12 +29,13 @@ class Lend(MesonPackage):
     depends_on("rdma-core@34:")
     depends_on("libsodium@1.0.12:", when="+secret")
     depends_on("nlohmann-json@3.9:", when="+rosters")
+    depends_on("cli11@2.1:", when="+tools", type="build")
 
     conflicts("platform=darwin", msg="lend needs memfd, pidfd and futex of Linux")
     conflicts("platform=windows", msg="lend needs memfd, pidfd and futex of Linux")
 
     def meson_args(self):
-        features = ["cm", "secret", "rosters", "asio", "observe", "usdt"]
+        features = ["cm", "secret", "rosters", "asio", "observe", "tools", "usdt"]
         return ["-Dtests=false", "-Dexamples=false", "-Drdma_core=system"] + [
             f"-D{name}={'enabled' if self.spec.satisfies('+' + name) else 'disabled'}"
             for name in features

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Width and wrapping.
+#include <command/terminal.hpp>
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace lend::command {
+
+namespace {
+
+/// Characters of UTF-8: bytes that continue none.
+std::size_t width_of(std::string_view text) noexcept {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; }));
+}
+
+}  // namespace
+
+std::size_t columns_of_terminal() noexcept {
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+  return std::max<std::size_t>(size.ws_col, 40);
+}
+
+std::string wrapped(std::string_view head, std::string_view text, std::size_t indent,
+                    std::size_t columns) {
+  std::string all{head};
+  auto used = width_of(head.substr(head.rfind('\n') + 1));
+  bool at_begin = true;  // of a line, behind what it begins with
+  while (!text.empty()) {
+    auto const end = std::min(text.find(' '), text.size());
+    auto const word = text.substr(0, end);
+    auto const width = width_of(word);
+    if (!at_begin && used + 1 + width > columns) {
+      (all += '\n').append(indent, ' ');
+      used = indent;
+      at_begin = true;
+    }
+    if (!at_begin) all += ' ', ++used;
+    all += word;
+    used += width;
+    at_begin = false;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return all += '\n';
+}
+
+}  // namespace lend::command
