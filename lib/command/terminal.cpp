@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Width and wrapping.
+#include <base/environment.hpp>
 #include <command/terminal.hpp>
 
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 
 namespace lend::command {
 
@@ -23,6 +25,20 @@ std::size_t columns_of_terminal() noexcept {
   winsize size{};
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
   return std::max<std::size_t>(size.ws_col, 40);
+}
+
+Look look_of_output() noexcept {
+  bool const may_colour = ::isatty(STDOUT_FILENO) == 1 && base::variable("NO_COLOR").text.empty() &&
+                          base::variable("TERM").text != "dumb";
+  return {columns_of_terminal(), may_colour};
+}
+
+std::string toned(Look look, Tone tone, std::string_view text) {
+  // Source: ECMA-48, select graphic rendition.
+  constexpr auto codes = std::to_array<std::string_view>({"", "1", "32", "33", "31"});
+  auto const code = codes[static_cast<std::size_t>(tone)];
+  if (!look.colour || code.empty()) return std::string{text};
+  return "\x1b[" + std::string{code} + 'm' + std::string{text} + "\x1b[0m";
 }
 
 std::string wrapped(std::string_view head, std::string_view text, std::size_t indent,

@@ -3,10 +3,25 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace lend::command {
+
+/// How a line is meant. On a terminal it has a colour.
+enum class Tone : std::uint8_t { plain, strong, good, warning, bad };
+
+/// How the standard output shows text.
+struct Look {
+  std::size_t columns = 80;
+  bool colour = false;
+};
+/// With colour where it is a terminal that is not "dumb", unless NO_COLOR is set and not empty.
+/// Source: https://no-color.org
+[[nodiscard]] Look look_of_output() noexcept;
+/// `text` in the colour of `tone`, or as it is.
+[[nodiscard]] std::string toned(Look look, Tone tone, std::string_view text);
 
 /// Of the standard output; 80 where it is none. At least 40, so that words fit beside a margin.
 [[nodiscard]] std::size_t columns_of_terminal() noexcept;

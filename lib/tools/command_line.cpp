@@ -24,8 +24,9 @@ constexpr command::About about_lend{
     "command line. `lend run` ends as PROGRAM does."};
 
 constexpr command::About about_doctor{
-    "lend doctor [--strict] [--json] [--secret FILE] [HOST:PORT | --listen [HOST:PORT]]\n"
-    "lend doctor [--strict] [--json] --capture FILE | --replay FILE",
+    "lend doctor [--strict] [--verbose] [--json] [--secret FILE] [HOST:PORT | --listen "
+    "[HOST:PORT]]\n"
+    "lend doctor [--strict] [--verbose] [--json] --capture FILE | --replay FILE",
     "Examines whether this process can do RDMA, and says how to mend what keeps it from that. "
     "Limits and permissions are those of the process itself: run it in the job (srun lend doctor). "
     "It changes nothing. With HOST:PORT, where another doctor listens, both compare what they "
@@ -37,7 +38,7 @@ constexpr command::About about_doctor{
     "Exit status: 0; 1 if something failed; 2 for a wrong command line."};
 
 constexpr command::About about_info{
-    "lend info",
+    "lend info [--json | --environment]",
     "Prints this build, the devices with their ports and addresses, and which of them "
     "open_device() takes and why.",
     "Example:\n"
@@ -71,9 +72,9 @@ constexpr command::About about_trace{
     "Exit status: 0; 1 if the output cannot be written; 2 if what is named is no recording."};
 
 constexpr command::About about_explain{
-    "lend explain NAME",
+    "lend explain [NAME]",
     "Says what a name means, and what to do. A NAME is a code of lend, a status of a completion, "
-    "by number or name, or a finding of the doctor.",
+    "by number or name, or a finding of the doctor. Without one it lists them.",
     "Example:\n"
     "  lend explain 12\n"
     "\n"
@@ -107,6 +108,7 @@ class Parser {
                         "serves one peer, at [::]:7472 unless given")
         .path("--secret", "FILE", line_.secret_in, "has the secret that both sides prove to know")
         .flag("--strict", line_.strict, "counts warnings as failures")
+        .flag("-v,--verbose", line_.verbose, "says of each check that was skipped why")
         .flag("--json", line_.json, "prints the findings for programs")
         .path("--capture", "FILE", line_.capture_in,
               "keeps in a new file what it looked at, for others: text without addresses")
@@ -116,6 +118,8 @@ class Parser {
     run_.value("--faults", "PLAN", keep_in(line_.faults), "makes operations of the device fail")
         .path("--record", "DIRECTORY", line_.record_in,
               "is where its channels of lend keep their last events");
+    info_.flag("--json", line_.json, "prints the same for programs, with the limits of devices")
+        .flag("--environment", line_.environment, "prints what the environment says to lend");
     trace_.flag("--json", line_.json, "writes events for ui.perfetto.dev and chrome://tracing")
         .flag("--follow", line_.follow,
               "goes on with what processes record, until Ctrl-C or until they have ended")
@@ -178,10 +182,13 @@ class Parser {
         return line_.paths.empty() ? refusal("DIRECTORY or FILE is missing")
                                    : Result<void>{success()};
       case Command::explain:
-        if (words_.size() != 1) return refusal("explain takes one NAME");
-        line_.name = words_.front();
+        if (words_.size() > 1) return refusal("explain takes one NAME");
+        if (!words_.empty()) line_.name = words_.front();
         return success();
       case Command::info:
+        if (line_.json && line_.environment)
+          return refusal("--environment prints lines: leave out --json");
+        return success();
       case Command::text: break;
     }
     return success();

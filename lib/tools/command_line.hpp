@@ -19,6 +19,8 @@ struct CommandLine {
   std::string text{};  ///< to print: a help or the version
   bool strict = false;
   bool json = false;
+  bool environment = false;  ///< info: the variables instead
+  bool verbose = false;      ///< the doctor: also why something was skipped
   bool follow = false;
   bool listens = false;              ///< the doctor, at `address`
   std::string address{};             ///< of its peer; empty: it examines this process alone

@@ -14,7 +14,7 @@ inline constexpr int status_of_failure = 1;
 inline constexpr int status_of_usage = 2;
 
 [[nodiscard]] int doctor(CommandLine const&);
-[[nodiscard]] int info();
+[[nodiscard]] int info(CommandLine const&);
 [[nodiscard]] int bench(CommandLine const&);
 /// Becomes the program; returns only if it cannot.
 [[nodiscard]] int run(CommandLine const&);

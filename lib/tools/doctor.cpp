@@ -8,6 +8,7 @@
 #include <tools/capture_file.hpp>
 #include <tools/commands.hpp>
 #include <tools/json.hpp>
+#include <tools/report.hpp>
 #include <tools/secret_file.hpp>
 
 #include <algorithm>
@@ -16,24 +17,6 @@
 namespace lend::tools {
 
 namespace {
-
-/// Findings for people. Neighbours that were skipped for one reason take one line.
-std::string text_of_all(std::vector<Finding> const& findings) {
-  std::string text;
-  for (auto at = findings.begin(); at != findings.end();) {
-    auto const& first = *at;
-    auto const is_alike = [&](Finding const& other) {
-      return first.level == FindingLevel::skipped && first.level == other.level &&
-             first.subject == other.subject && first.why == other.why && other.mend.empty();
-    };
-    auto merged = first;
-    std::string ids{first.id};
-    for (++at; at != findings.end() && is_alike(*at); ++at) (ids += ", ") += at->id;
-    merged.id = ids;
-    text += text_of(merged);
-  }
-  return text;
-}
 
 /// Serves until a peer went through it; peers that went away meanwhile are named.
 Result<std::vector<Finding>> serve_peer(CommandLine const& line, ExchangeOptions const& options) {
@@ -70,8 +53,10 @@ Result<std::vector<Finding>> examine_by(CommandLine const& line) {
   return examine_with(line.address, Deadline::never(), options, by_cm());
 }
 
-void print(std::vector<Finding> const& findings, bool as_json) {
-  std::fputs((as_json ? json_of(findings) : text_of_all(findings)).c_str(), stdout);
+void print(std::vector<Finding> const& findings, CommandLine const& line) {
+  auto const text =
+      line.json ? json_of(findings) : report_of(findings, command::look_of_output(), line.verbose);
+  std::fputs(text.c_str(), stdout);
 }
 
 }  // namespace
@@ -82,14 +67,14 @@ int doctor(CommandLine const& line) {
     auto const& error = examined.error();
     bool const is_input =
         error == Errc::invalid_argument || error == Errc::not_found || !line.replay_of.empty();
-    if (!is_input) print(examine(), line.json);  // what is so of this process alone
+    if (!is_input) print(examine(), line);  // what is so of this process alone
     return complain(error, is_input ? status_of_usage : status_of_failure);
   }
   auto const& findings = examined.value();
   auto const count = [&](FindingLevel level) {
     return std::ranges::count(findings, level, &Finding::level);
   };
-  print(findings, line.json);
+  print(findings, line);
   auto const failures = count(FindingLevel::fail) + (line.strict ? count(FindingLevel::warn) : 0);
   return failures == 0 ? 0 : status_of_failure;
 }

@@ -12,7 +12,7 @@ namespace {
 int act(CommandLine const& line) {
   switch (line.command) {
     case Command::doctor: return doctor(line);
-    case Command::info: return info();
+    case Command::info: return info(line);
     case Command::bench: return bench(line);
     case Command::run: return run(line);
     case Command::trace: return trace(line);

@@ -12,39 +12,42 @@ constexpr std::string_view page =
 #include "failures.inc"
     ;
 
-/// Calls `act(name, section)` for each name in each heading.
-template <class Act>
-void for_each_name(Act&& act) {
-  constexpr std::string_view mark = "\n### ";
-  for (auto at = page.find(mark); at != page.npos; at = page.find(mark, at + 1)) {
-    auto const end_of_heading = page.find('\n', at + 1);
-    auto heading = page.substr(at, end_of_heading - at);
-    auto section = page.substr(end_of_heading);
-    section = section.substr(0, section.find("\n#"));
-    section.remove_prefix(std::min(section.find_first_not_of('\n'), section.size()));
-    for (auto quote = heading.find('`'); quote != heading.npos; quote = heading.find('`')) {
-      heading.remove_prefix(quote + 1);
-      auto const length = std::min(heading.find('`'), heading.size());
-      act(heading.substr(0, length), section);
-      heading.remove_prefix(std::min(length + 1, heading.size()));
-    }
+/// What stands between backquotes.
+std::vector<std::string_view> names_in(std::string_view heading) {
+  std::vector<std::string_view> names;
+  for (auto quote = heading.find('`'); quote != heading.npos; quote = heading.find('`')) {
+    heading.remove_prefix(quote + 1);
+    auto const length = std::min(heading.find('`'), heading.size());
+    names.push_back(heading.substr(0, length));
+    heading.remove_prefix(std::min(length + 1, heading.size()));
   }
+  return names;
 }
 
 }  // namespace
 
-std::optional<std::string_view> section_of(std::string_view name) {
-  std::optional<std::string_view> found;
-  for_each_name([&](std::string_view one, std::string_view section) {
-    if (!found && one == name) found = section;
-  });
-  return found;
+std::vector<Section> sections() {
+  std::vector<Section> all;
+  std::string_view chapter;
+  for (auto at = page.find("\n##"); at != page.npos; at = page.find("\n##", at + 1)) {
+    auto const end = std::min(page.find('\n', at + 1), page.size());
+    auto const heading = page.substr(at + 1, end - at - 1);
+    if (!heading.starts_with("### ")) {
+      chapter = heading.substr(3);
+      continue;
+    }
+    auto text = page.substr(end);
+    text = text.substr(0, text.find("\n#"));
+    text.remove_prefix(std::min(text.find_first_not_of('\n'), text.size()));
+    all.push_back({chapter, names_in(heading), text});
+  }
+  return all;
 }
 
-std::vector<std::string_view> section_names() {
-  std::vector<std::string_view> names;
-  for_each_name([&](std::string_view one, std::string_view) { names.push_back(one); });
-  return names;
+std::optional<Section> section_of(std::string_view name) {
+  for (auto const& section : sections())
+    if (std::ranges::find(section.names, name) != section.names.end()) return section;
+  return std::nullopt;
 }
 
 }  // namespace lend::tools

@@ -8,9 +8,14 @@
 
 namespace lend::tools {
 
-/// The text below the heading that has `name`, from its first line to its last.
-[[nodiscard]] std::optional<std::string_view> section_of(std::string_view name);
-/// All names in headings, in the page's order: "12", "retry_exceeded", "memlock".
-[[nodiscard]] std::vector<std::string_view> section_names();
+struct Section {
+  std::string_view chapter{};             ///< the heading above it: "Statuses of completions"
+  std::vector<std::string_view> names{};  ///< "12", "retry_exceeded", "IBV_WC_RETRY_EXC_ERR"
+  std::string_view text{};                ///< below its heading, from its first line to its last
+};
+
+/// In the page's order.
+[[nodiscard]] std::vector<Section> sections();
+[[nodiscard]] std::optional<Section> section_of(std::string_view name);
 
 }  // namespace lend::tools

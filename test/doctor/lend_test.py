@@ -48,6 +48,9 @@ def doctor():
     strict = run("doctor", "--strict", before=["prlimit", "--nofile=64:4096"])
     check("--strict takes a warning for a failure",
           strict.returncode == 1 and "mend: ulimit -n 4096" in strict.stdout, strict)
+    check("the report begins with the conclusion and folds what was skipped",
+          re.match(r"\w+ +use, this process", strict.stdout) and strict.stdout.count("\nskipped ") <= 1 and
+          "\x1b" not in strict.stdout and max(map(len, strict.stdout.splitlines())) <= 100, strict)
     text = run("doctor", LEND_DEVICE='no\x1b"such')
     check("a device that is not there is a failure", text.returncode == 1 and "\x1b" not in text.stdout, text)
     hostile = run("doctor", "--json", LEND_DEVICE='no\x1b"such\xff')
@@ -83,6 +86,16 @@ def info():
     check("info lists the soft device, its port and its address",
           done.returncode == 0 and "soft0 (soft)" in done.stdout and "port 1: ACTIVE" in done.stdout and
           "gid 0: " in done.stdout and "LEND_DEVICE=soft asks for it" in done.stdout, done)
+    done = run("info", "--json", LEND_DEVICE="soft")
+    found = json.loads(done.stdout)
+    device = next(one for one in found["devices"] if one["name"] == "soft0")
+    check("info --json has the same, with limits",
+          done.returncode == 0 and found["schema"] == 1 and "takes soft0" in found["open_device"] and
+          device["limits"]["queue_pairs_max"] > 0 and device["ports"][0]["gids"] and
+          device["capabilities"]["endpoints"] is True, done)
+    done = run("info", "--environment", LEND_DEVICE="so\x1bft")
+    check("info --environment has values and meanings", done.returncode == 0 and "LEND_DEVICE=so?ft\n  The" in done.stdout and
+          "\nLEND_GROUP (not set)\n" in done.stdout, done)
 
 
 def soft():
@@ -108,7 +121,11 @@ def words():
           re.fullmatch(r"lend \d+\.\d+\.\d+( \([0-9a-f]{7,}(-dirty)?\))?(, with [\w, ]+)?\n", version.stdout), version)
     check("a wrong word takes two lines", run("docter").stderr.count("\n") == 2, version)
     explained = run("explain", "12")
-    check("a status by its number", explained.returncode == 0 and "4791" in explained.stdout, explained)
+    check("a status by its number, with its names and no marks", explained.returncode == 0 and
+          "4791" in explained.stdout and "`" not in explained.stdout and explained.stdout.startswith(
+              "12, retry_exceeded, IBV_WC_RETRY_EXC_ERR (Statuses of completions)\n"), explained)
+    named = run("explain")
+    check("all names", named.returncode == 0 and " 12=retry_exceeded" in named.stdout and " memlock" in named.stdout, named)
     wrong = run("explain", "memlok")
     check("the nearest name", wrong.returncode == 2 and "memlock" in wrong.stderr, wrong)
     wrong = run("docter")

@@ -10,6 +10,7 @@
 #include <tools/command_line.hpp>
 #include <tools/json.hpp>
 #include <tools/loops/comes.hpp>
+#include <tools/report.hpp>
 #include <tools/sections.hpp>
 
 #include <lend/lend.hpp>
@@ -73,7 +74,7 @@ TEST_CASE("a command line that is wrong is refused with the nearest word", "[too
         "run has no option --fault; the nearest is --faults");
   CHECK(refusal_of({"run", "--faults"}) == "--faults lacks its value");
   CHECK(refusal_of({"run", "--"}) == "PROGRAM is missing");
-  CHECK(refusal_of({"explain"}) == "explain takes one NAME");
+  CHECK(refusal_of({"explain", "a", "b"}) == "explain takes one NAME");
   CHECK(parsed({"doctor", "node:7472", "--strict"}).value().address == "node:7472");
   CHECK(parsed({"doctor", "--listen", "--json"}).value().address == "[::]:7472");
   CHECK(refusal_of({"doctor", "--listen", "a:1", "b:2"}) ==
@@ -151,6 +152,42 @@ TEST_CASE("a program's words are its own", "[tools]") {
   CHECK(line.faults == "drop@1");
   CHECK(line.program.data() == pointers.data() + 2);
   CHECK(line.program.size() == 5);
+}
+
+TEST_CASE("a report begins with its conclusion and folds what was skipped", "[tools]") {
+  std::array const findings{
+      Finding{.id = "a", .level = FindingLevel::ok, .subject = "s", .seen = "good"},
+      Finding{.id = "b", .level = FindingLevel::skipped, .subject = "s", .why = "no device"},
+      Finding{.id = "c", .level = FindingLevel::skipped, .subject = "s", .why = "no \x1b[port"},
+      Finding{.id = "d",
+              .level = FindingLevel::fail,
+              .subject = "s",
+              .seen = "one two three",
+              .why = "words that are wrapped at the margin",
+              .mend = "a command that is long\nb"},
+      Finding{.id = "use", .level = FindingLevel::fail, .subject = "this", .seen = "nothing"}};
+  command::Look const narrow{40, false};
+  CHECK(tools::report_of(findings, narrow, false) ==
+        "fail     use, this: nothing\n"
+        "\n"
+        "fail     d, s: one two three\n"
+        "         why:  words that are wrapped at\n"
+        "               the margin\n"
+        "         mend: a command that is long\n"
+        "               b\n"
+        "ok       a, s: good\n"
+        "skipped  b, c (--verbose says why)\n");
+  auto const whole = tools::report_of(findings, narrow, true);
+  CHECK_THAT(whole, Catch::EndsWith("skipped  b, s: no device\nskipped  c, s: no ?[port\n"));
+  auto const coloured = tools::report_of(findings, {40, true}, false);
+  CHECK_THAT(coloured, Catch::StartsWith("\x1b[31mfail\x1b[0m     use, this"));
+}
+
+TEST_CASE("a page's section is plain text, as wide as the terminal", "[tools]") {
+  CHECK(tools::plain_text_of("Ends `by` [a\nlink](x.md#y), see.\n\n> It said: no\n> and more.\n",
+                             20) == "Ends by a link, see.\n\n    It said: no and\n    more.\n");
+  CHECK(command::wrapped("  --é ", "two words", 6, 12) == "  --é two\n      words\n");
+  CHECK(command::wrapped("", "unbreakable", 2, 5) == "unbreakable\n");
 }
 
 TEST_CASE("sizes and times have units", "[tools]") {
@@ -264,10 +301,10 @@ TEST_CASE("every code, status and finding has its section on the page of failure
   auto const check = [&](std::string_view name) {
     INFO(name);
     auto const section = tools::section_of(name);
-    CHECK(section.has_value());
-    CHECK_FALSE(section.value_or("").empty());
+    REQUIRE(section.has_value());
+    CHECK_FALSE(section->text.empty());
     ++names;
-    return section.value_or("");
+    return section->text;
   };
   for (int code = 1; name_of(static_cast<Errc>(code)) != name_of(Errc{}); ++code)
     check(name_of(static_cast<Errc>(code)));
@@ -278,7 +315,10 @@ TEST_CASE("every code, status and finding has its section on the page of failure
   }
   for (auto const& one : doctor::checks()) check(one.id);
   for (auto const& one : doctor::pair_ids()) check(one.id);
-  CHECK(tools::section_names().size() == names);  // and the page has no others
+  std::size_t on_page = 0;
+  for (auto const& section : tools::sections()) on_page += section.names.size();
+  CHECK(on_page == names);  // and the page has no others
+  CHECK(tools::section_of("12")->chapter == "Statuses of completions");
   CHECK_FALSE(tools::section_of("nothing").has_value());
 }
 
