@@ -59,14 +59,6 @@ class Waiter {
     }
     return pause_longer(deadline);
   }
-  /// Between two looks at memory.
-  static void relax() noexcept {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("yield");
-#endif
-  }
   /// Something happened: start again.
   void reset() noexcept {
     pauses_ = 0;
@@ -78,16 +70,18 @@ class Waiter {
     return !is_yielding_ && pauses_ <= plan_.rule.spins;
   }
   /// Sleeps no longer than until `look_at`.
-  void look_at(Deadline look_at) noexcept {
-    look_at_ = look_at;
-  }
+  void look_at(Deadline look_at) noexcept { look_at_ = look_at; }
   /// Whether it has waited so long that a query of the device costs little in comparison.
-  [[nodiscard]] bool has_slept() const noexcept {
-    return has_slept_;
-  }
+  [[nodiscard]] bool has_slept() const noexcept { return has_slept_; }
   /// Whether the last pause slept until it was woken, or for long.
-  [[nodiscard]] bool just_slept() const noexcept {
-    return just_slept_;
+  [[nodiscard]] bool just_slept() const noexcept { return just_slept_; }
+  /// Between two looks at memory.
+  static void relax() noexcept {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
   }
 
  private:

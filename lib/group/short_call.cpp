@@ -82,7 +82,7 @@ GroupState::Shortly GroupState::run_shortly(Membership& team, Call const& call,
   ++team.number;
   record_.enter(team, call);
   ShortCall values{team, call, *plan};
-  if (!values.run(std::min(set.plan.spins, looks_max))) {
+  if (!values.run(std::min(set.plan.rule.spins, looks_max))) {
     call_.begin_within(team, call, values.round(), values.steps_done(), values.accumulated());
     return Shortly::under_way;
   }
