@@ -25,22 +25,16 @@ namespace lend::soft {
 namespace {
 
 void fill(ibv_wc& wc, QueuePair const& qp, std::uint64_t id, ibv_wc_status status) noexcept {
+  wc = {};  // by a few wide stores
   wc.wr_id = id;
   wc.status = status;
   wc.qp_num = qp.qp_num;
-  wc.vendor_err = 0;
 }
 
 void fill_rest(ibv_wc& wc, ibv_wc_opcode opcode, std::uint32_t length, unsigned flags) noexcept {
   wc.opcode = opcode;
   wc.byte_len = length;
   wc.wc_flags = flags;
-  wc.imm_data = 0;
-  wc.src_qp = 0;
-  wc.pkey_index = 0;
-  wc.slid = 0;
-  wc.sl = 0;
-  wc.dlid_path_bits = 0;
 }
 
 [[gnu::always_inline]] inline bool take_local(CompletionQueue& cq, ibv_wc& wc) noexcept {
@@ -55,18 +49,15 @@ void fill_rest(ibv_wc& wc, ibv_wc_opcode opcode, std::uint32_t length, unsigned 
   return true;
 }
 
-/// Small messages travel in the completion itself. Everything a peer wrote is checked here.
-[[gnu::always_inline]] inline void scatter_inline(QueuePair& qp, ibv_pd const& pd,
-                                                  PostedReceive& receive,
-                                                  SharedCompletion const& slot) noexcept {
-  auto const length = slot.inline_length.get();
-  if (length == 0 || length > SharedCompletion::own_max) return;
-  // All of them, whatever the length: four loads are fewer steps than a loop that counts.
+/// What has come in one piece, in the completion itself, for one or several pieces.
+[[gnu::noinline]] void scatter_words(QueuePair& qp, ibv_pd const& pd, PostedReceive& receive,
+                                     SharedCompletion const& slot) noexcept {
   std::uint64_t const words[] = {slot.bytes[0].get(), slot.bytes[1].get(), slot.bytes[2].get(),
                                  slot.bytes[3].get()};
   static_assert(sizeof words == sizeof slot.bytes);
   auto const* source = reinterpret_cast<std::byte const*>(words);
-  std::uint32_t left = length;
+  std::uint32_t left = slot.inline_length.get();
+  if (left > sizeof words) return;  // a peer scribbled since
   auto const& regions = qp.owner().regions;
   for (auto const& piece : std::span{receive.pieces(), receive.piece_count}) {
     auto const part = std::min(piece.length, left);
@@ -77,6 +68,22 @@ void fill_rest(ibv_wc& wc, ibv_wc_opcode opcode, std::uint32_t length, unsigned 
     source += part;
     left -= part;
   }
+}
+
+/// Small messages travel in the completion itself. Everything a peer wrote is checked here.
+[[gnu::always_inline]] inline void scatter_inline(QueuePair& qp, ibv_pd const& pd,
+                                                  PostedReceive& receive,
+                                                  SharedCompletion const& slot) noexcept {
+  auto const length = slot.inline_length.get();
+  if (length == 0 || length > SharedCompletion::own_max) return;
+  auto const& piece = *receive.pieces();
+  // Most are a word, for one piece.
+  if (length != word_bytes || receive.piece_count == 0 || piece.length < word_bytes)
+    return scatter_words(qp, pd, receive, slot);
+  auto const word = slot.bytes[0].get();
+  if (qp.owner().regions.permits(piece.lkey, pd.handle, piece.addr, word_bytes,
+                                 IBV_ACCESS_LOCAL_WRITE))
+    std::memcpy(reinterpret_cast<void*>(piece.addr), &word, word_bytes);
 }
 
 /// The same of a wide completion.
@@ -105,10 +112,9 @@ void fill_rest(ibv_wc& wc, ibv_wc_opcode opcode, std::uint32_t length, unsigned 
   qp.shared->eager_head.store(position + whole_lines(length), std::memory_order_release);
 }
 
-/// Makes the completion of `receive`, whose pieces are of `pd`, from what a peer wrote.
-[[gnu::always_inline]] inline void end_receive(QueuePair& qp, ibv_pd const& pd,
-                                               PostedReceive& receive, SharedCompletion const& slot,
-                                               ibv_wc& wc) noexcept {
+/// Makes the completion of `receive` of what is no plain message: end_receive().
+[[gnu::noinline]] void end_unusual(QueuePair& qp, ibv_pd const& pd, PostedReceive& receive,
+                                   SharedCompletion const& slot, ibv_wc& wc) noexcept {
   auto const kind = static_cast<ReceiveKind>(slot.kind.get());
   auto const opcode =
       kind == ReceiveKind::write_with_immediate ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
@@ -123,7 +129,7 @@ void fill_rest(ibv_wc& wc, ibv_wc_opcode opcode, std::uint32_t length, unsigned 
     auto const flags = slot.flags.get() & unsigned{IBV_WC_WITH_IMM | IBV_WC_WITH_INV};
     fill_rest(wc, opcode, length, flags);
     if (flags != 0) wc.imm_data = slot.immediate.get();
-    if (kind == ReceiveKind::datagram) [[unlikely]] {
+    if (kind == ReceiveKind::datagram) {
       auto const sender = slot.bytes[0].get();
       wc.src_qp = static_cast<std::uint32_t>(sender) & ((1u << 24) - 1);
       wc.slid = 1;
@@ -141,6 +147,20 @@ void fill_rest(ibv_wc& wc, ibv_wc_opcode opcode, std::uint32_t length, unsigned 
   } else {
     wc.vendor_err = slot.immediate.get();
   }
+}
+
+/// Makes the completion of `receive`, whose pieces are of `pd`, from what a peer wrote.
+[[gnu::always_inline]] inline void end_receive(QueuePair& qp, ibv_pd const& pd,
+                                               PostedReceive& receive, SharedCompletion const& slot,
+                                               ibv_wc& wc) noexcept {
+  auto const length = slot.length.get();
+  if (slot.kind.get() != static_cast<std::uint8_t>(ReceiveKind::send) ||
+      slot.status.get() != IBV_WC_SUCCESS || slot.flags.get() != 0 || length > receive.length)
+      [[unlikely]]
+    return end_unusual(qp, pd, receive, slot, wc);
+  fill(wc, qp, receive.id, IBV_WC_SUCCESS);
+  fill_rest(wc, IBV_WC_RECV, length, 0);
+  scatter_inline(qp, pd, receive, slot);
 }
 
 /// The end of a receive of a shared receive queue.
@@ -219,6 +239,11 @@ int flush_receives(CompletionQueue& cq, int count, ibv_wc* wc) noexcept {
   return made;
 }
 
+[[gnu::noinline]] int flush(CompletionQueue& cq, int count, ibv_wc* wc) noexcept {
+  int const sends = flush_sends(cq, count, wc);
+  return sends + flush_receives(cq, count - sends, wc + sends);
+}
+
 /// With `is_timed` one completion at a time, and its time into the queue.
 template <bool is_timed>
 int poll_queue(CompletionQueue& cq, int count, ibv_wc* wc) noexcept {
@@ -232,37 +257,37 @@ int poll_queue(CompletionQueue& cq, int count, ibv_wc* wc) noexcept {
       context.trouble_seen.load(std::memory_order_relaxed))
     notice_trouble(context);
 
-  int made = 0;
+  int left = count;
   bool has_failed = false;
   {
     std::lock_guard const guard{cq.lock};
     cq.is_told = false;
     if constexpr (is_timed) cq.current_time = now();  // of a flush; others are overwritten
-    while (made < count && take_local(cq, wc[made])) {
+    for (; left > 0 && take_local(cq, *wc); --left, ++wc)
       if constexpr (is_timed) cq.current_time = cq.local_times[(cq.local_head - 1) & cq.mask];
-      ++made;
-    }
-    auto const head_before = cq.head;
+    auto head = cq.head;
     // Once around: a corrupt peer may publish nonsense for ever.
-    while (made < count && cq.head - head_before <= cq.mask) {
-      auto const* const slot = first_published(cq);
+    auto const head_max = head + cq.mask + 1;
+    for (; left > 0 && head != head_max; ++head) {
+      auto const* const slot = published_at(cq, head);
       if (slot == nullptr) break;
-      if (take_shared(cq, *slot, wc[made])) {
-        if constexpr (is_timed) cq.current_time = time_of(cq.ring, cq.mask, cq.head).get();
-        has_failed |= wc[made++].status != IBV_WC_SUCCESS;
-      }
-      ++cq.head;
+      if (!take_shared(cq, *slot, *wc)) continue;
+      if constexpr (is_timed) cq.current_time = time_of(cq.ring, cq.mask, head).get();
+      has_failed |= wc->status != IBV_WC_SUCCESS;
+      --left;
+      ++wc;
     }
-    if (cq.head != head_before) give_back_slots(cq);
-    if (made < count && cq.flushing_sends != nullptr)
-      made += flush_sends(cq, count - made, wc + made);
-    if (made < count && cq.flushing_receives != nullptr)
-      made += flush_receives(cq, count - made, wc + made);
+    if (head != cq.head) {
+      cq.head = head;
+      give_back_slots(cq);
+    }
+    if (cq.flushing_sends != nullptr || cq.flushing_receives != nullptr) [[unlikely]]
+      left -= flush(cq, left, wc);
   }
   // Who failed the receive was about to break its queue pair, and may have died before.
   if (has_failed) [[unlikely]]
     notice_trouble(context);
-  return made;
+  return count - left;
 }
 
 }  // namespace

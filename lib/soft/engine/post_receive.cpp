@@ -29,6 +29,12 @@ int refuse_private() noexcept {
       eager_bytes_max, cross_memory().reason());
 }
 
+[[gnu::always_inline]] inline void describe(ibv_sge const& given, SharedPiece& piece) noexcept {
+  piece.address.set(given.addr);
+  piece.length.set(given.length);
+  piece.key.set(given.lkey);
+}
+
 /// Describes a receive to its owner and to peers; it is not valid yet. 0 or errno.
 [[gnu::always_inline]] inline int write_receive(Context const& context, ibv_recv_wr const& wr,
                                                 bool lacks_copier, PostedReceive& kept,
@@ -44,10 +50,7 @@ int refuse_private() noexcept {
     if (lacks_copier) [[unlikely]]
       is_private |= given.length != 0 && !context.regions.is_mappable(given.lkey);
     *kept_piece++ = given;
-    piece->address.set(given.addr);
-    piece->length.set(given.length);
-    piece->key.set(given.lkey);
-    ++piece;
+    describe(given, *piece++);
   }
   if (length > UINT32_MAX) return EINVAL;
   if (is_private && length > eager_bytes_max) return refuse_private();
@@ -57,6 +60,17 @@ int refuse_private() noexcept {
   shared.length.set(kept.length);
   shared.piece_count.set(count);
   return 0;
+}
+
+/// A receive that was described is posted.
+[[gnu::always_inline]] inline void count(QueuePair& qp, SharedReceive& shared,
+                                         std::uint64_t position) noexcept {
+  // First counted, then valid: poll_cq takes no completion of a receive that was not counted.
+  // Release pairs with poll_cq's acquire.
+  qp.receive_posted.store(position + 1, std::memory_order_release);
+  make_valid(shared, position);
+  // The next one's line, for writing: fetched now, not when the post after the next waits for it.
+  __builtin_prefetch(&qp.shared_receive_at(position + 1), 1);
 }
 
 int receive_one(QueuePair& qp, ibv_recv_wr const& wr) noexcept {
@@ -70,12 +84,7 @@ int receive_one(QueuePair& qp, ibv_recv_wr const& wr) noexcept {
           write_receive(qp.owner(), wr, qp.lacks_copier, qp.posted_at(position), shared);
       error != 0)
     return error;
-  // First counted, then valid: poll_cq takes no completion of a receive that was not counted.
-  // Release pairs with poll_cq's acquire.
-  qp.receive_posted.store(position + 1, std::memory_order_release);
-  make_valid(shared, position);
-  // The next one's line, for writing: fetched now, not when the post after the next waits for it.
-  __builtin_prefetch(&qp.shared_receive_at(position + 1), 1);
+  count(qp, shared, position);
   return 0;
 }
 
@@ -117,6 +126,66 @@ bool has_long_and_private(ReceivePool& pool) noexcept {
   return false;
 }
 
+/// Receives were posted, and all that were asked for if `is_whole`. The caller holds receive_lock.
+[[gnu::noinline]] void look_who_waits(QueuePair& qp, bool is_whole) noexcept {
+  // What is posted in ERR is flushed at once; if a peer broke it unnoticed, by the poll that this
+  // wakes. Relaxed: who breaks it later wakes for itself.
+  if (qp.mode.load(std::memory_order_relaxed) == IBV_QPS_ERR ||
+      qp.shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR)
+    notify_of_flush(qp.receives());
+  // The end of a list that was cut short leaves its sender to the timer: to ask there costs more.
+  else if (is_whole && qp.shared->awaited.load(std::memory_order_relaxed) != 0)
+    serve_waiting(qp);
+}
+
+/// Posts a single receive of one piece, the most common, in fewer steps. False: nothing was done,
+/// and the general way does it, or tells why not.
+[[gnu::always_inline]] inline bool post_plainly(QueuePair& qp, ibv_recv_wr const* wr) noexcept {
+  auto const& context = qp.owner();
+  if (wr == nullptr || wr->next != nullptr || wr->num_sge != 1 ||
+      qp.made_with.cap.max_recv_sge == 0 || !context.is_ours())
+    return false;
+  std::lock_guard const guard{qp.receive_lock};
+  auto const mode = qp.mode.load(std::memory_order_relaxed);
+  auto const position = qp.receive_posted.load(std::memory_order_relaxed);
+  // Acquire pairs with poll_cq: a completed slot is read no more.
+  if (mode == IBV_QPS_RESET || mode == IBV_QPS_ERR || qp.srq != nullptr || qp.lacks_copier ||
+      position - qp.receive_done.load(std::memory_order_acquire) >= qp.receive_depth)
+    return false;
+  auto& kept = qp.posted_at(position);
+  auto& shared = qp.shared_receive_at(position);
+  auto const& piece = *wr->sg_list;
+  kept.id = wr->wr_id;
+  kept.piece_count = 1;
+  kept.length = piece.length;
+  *kept.pieces() = piece;
+  describe(piece, shared.pieces[0]);
+  shared.length.set(piece.length);
+  shared.piece_count.set(1);
+  count(qp, shared, position);
+  if (qp.shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR ||
+      qp.shared->awaited.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    look_who_waits(qp, true);
+  return true;
+}
+
+[[gnu::noinline]] int post_all(QueuePair& qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
+  auto& context = qp.owner();
+  int error = context.is_ours() ? 0 : context.check_ours();
+  if (error == 0) {
+    std::lock_guard const guard{qp.receive_lock};
+    auto const mode = qp.mode.load(std::memory_order_relaxed);
+    if (mode == IBV_QPS_RESET || qp.srq != nullptr) error = EINVAL;
+    while (error == 0 && wr != nullptr && (error = receive_one(qp, *wr)) == 0) wr = wr->next;
+    look_who_waits(qp, error == 0);
+  }
+  if (error != 0) {
+    *bad = wr;
+    errno = error;
+  }
+  return error;
+}
+
 }  // namespace
 
 int admit_peer(QueuePair& qp) noexcept {
@@ -139,27 +208,7 @@ int admit_peer(QueuePair& qp) noexcept {
 
 int post_recv(ibv_qp* queue_pair, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
   auto& qp = *static_cast<QueuePair*>(queue_pair);
-  auto& context = qp.owner();
-  int error = context.is_ours() ? 0 : context.check_ours();
-  if (error == 0) {
-    std::lock_guard const guard{qp.receive_lock};
-    auto const mode = qp.mode.load(std::memory_order_relaxed);
-    if (mode == IBV_QPS_RESET || qp.srq != nullptr) error = EINVAL;
-    while (error == 0 && wr != nullptr && (error = receive_one(qp, *wr)) == 0) wr = wr->next;
-    // What is posted in ERR is flushed at once; if a peer broke it unnoticed, by the poll that this
-    // wakes. Relaxed: who breaks it later wakes for itself.
-    if (mode == IBV_QPS_ERR || qp.shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR)
-        [[unlikely]]
-      notify_of_flush(qp.receives());
-    // The end of a list that was cut short leaves its sender to the timer: to ask there costs more.
-    else if (error == 0 && qp.shared->awaited.load(std::memory_order_relaxed) != 0) [[unlikely]]
-      serve_waiting(qp);
-  }
-  if (error != 0) {
-    *bad = wr;
-    errno = error;
-  }
-  return error;
+  return post_plainly(qp, wr) ? 0 : post_all(qp, wr, bad);
 }
 
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {

@@ -65,12 +65,17 @@ struct CompletionQueue : ibv_cq {
 
 static_assert(sizeof(ibv_cq) == offsetof(ibv_cq_ex, comp_mask));
 
-/// The consumer's next completion of the shared ring, or null.
+/// The completion at this position of the shared ring, or null.
+[[nodiscard]] inline SharedCompletion const* published_at(CompletionQueue const& queue,
+                                                          std::uint64_t position) noexcept {
+  auto const& slot = queue.ring[position & queue.mask];
+  // Acquire pairs with the release in push_receive_end().
+  return slot.sequence.load(std::memory_order_acquire) == position + 1 ? &slot : nullptr;
+}
+/// The consumer's next one, or null.
 [[nodiscard]] inline SharedCompletion const* first_published(
     CompletionQueue const& queue) noexcept {
-  auto const& slot = queue.ring[queue.head & queue.mask];
-  // Acquire pairs with the release in push_receive_end().
-  return slot.sequence.load(std::memory_order_acquire) == queue.head + 1 ? &slot : nullptr;
+  return published_at(queue, queue.head);
 }
 /// Behind the last completion published in the shared ring, as far as a sane segment goes. The
 /// caller holds the lock of either side.
