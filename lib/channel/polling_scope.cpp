@@ -34,14 +34,21 @@ Deadline bounded(ChannelState const& channel,
   return within(std::min(wished.value_or(longest), longest));
 }
 
-/// Ends a scope that waits for nothing and has no failure to tell, as most have not. False: it goes
-/// on.
+/// Ends a scope that waits for nothing any more and has no failure to tell, as most do. False: it
+/// goes on.
 bool ends_at_once(channel::ScopeRecord& scope) noexcept {
   ChannelState* const state = scope.channel;
-  if (state == nullptr || !state->is_free() || state->is_broken() || scope.outstanding > 0 ||
-      scope.lent > 0 || scope.batches != nullptr)
+  if (state == nullptr || !state->is_free() || state->is_broken() || scope.lent > 0 ||
+      scope.batches != nullptr)
     return false;
   ChannelState::Use const use{*state, ChannelState::Use::Free{}};
+  if (scope.outstanding > 0) {
+    if (state->datagrams != nullptr && state->in_flight.outstanding(Operation::receive) > 0)
+      return false;  // they are recalled
+    // Mostly all of it is over by now; a failure of this poll shows again later.
+    static_cast<void>(state->progress.poll());
+    if (scope.outstanding > 0 || state->is_broken()) return false;
+  }
   state->in_flight.retire_handles_of(scope);
   if (!scope.failures.empty() || scope.has_lost_failure) [[unlikely]]
     return false;
