@@ -105,9 +105,7 @@ class Link {
 
   /// Sends `note` with `bytes`. False: there is no room now; try again when something has come.
   [[nodiscard]] Result<bool> try_send(Note note, std::span<std::byte const> bytes) noexcept;
-  // The short way of notes, which needs no request and no completion.
-
-  /// Whether this thread stores notes to the peer, which are taken from its own mailbox.
+  /// Whether notes go the short way: this thread stores them, and no request is needed.
   [[nodiscard]] bool stores_notes() noexcept {
     return mailbox_.has_value() && theirs_.is_stored_to();
   }
@@ -158,6 +156,9 @@ class Link {
     is_question_old_ = question_.has_value();
   }
 
+  /// Those bytes of the peer's room as this process has mapped them: as they were when a note said
+  /// that they are there, until this rank has told that it has read them. Null: read() them.
+  [[nodiscard]] std::byte const* shown(std::size_t offset, std::size_t length) const noexcept;
   /// Reads those bytes of the peer's room into `target`, one read at a time for each lane.
   [[nodiscard]] Result<void> read(std::uint32_t lane, std::size_t offset,
                                   ScatterElement target) noexcept;
@@ -223,7 +224,8 @@ class Link {
   std::byte* place_;  // of it
   std::optional<Mailbox> mailbox_;
   SendWindow window_;
-  RemoteRegion record_{};  // the peer's, and its room
+  RemoteRegion record_{};             // the peer's, and its room
+  verbs::PeerBytes mapped_record_{};  // the same
   PeerMailbox theirs_{};
   std::optional<PreparedChannel> prepared_{};
   std::optional<Channel> channel_{};

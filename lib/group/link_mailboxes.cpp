@@ -8,16 +8,29 @@
 
 namespace lend::group {
 
+namespace {
+
+/// Those of a rank begin at a cache line; others no thread touches.
+verbs::PeerBytes aligned_bytes(verbs::QueuePairHandle const& queue_pair,
+                               RemoteRegion const& region) noexcept {
+  auto bytes = verbs::peer_bytes(queue_pair, region);
+  if (reinterpret_cast<std::uintptr_t>(bytes.address) % WrittenNote::bytes != 0) return {};
+  return bytes;
+}
+
+}  // namespace
+
 Result<RemoteRegion> Link::mailbox() const noexcept {
   if (!mailbox_) return RemoteRegion{};
   return mailbox_->remote();
 }
 
 void Link::note_memory_of(RankCard const& peer) noexcept {
+  auto const& queue_pair = channel::ChannelState::of(*channel_).connection.raw();
   record_ = peer.record;
+  mapped_record_ = aligned_bytes(queue_pair, record_);
   // What goes inline is copied by the post, so that nothing need be known of its end.
   if (channel_->inline_bytes() < WrittenNote::bytes) return;
-  auto const& queue_pair = channel::ChannelState::of(*channel_).connection.raw();
   theirs_ = PeerMailbox{peer.mailbox, options_.window, queue_pair};
 }
 
@@ -27,9 +40,15 @@ PeerMailbox::PeerMailbox(RemoteRegion const& region, std::uint32_t window,
   auto const slots = Mailbox::slots_in(region.size());
   if (slots < window) return;
   slots_ = slots;
-  mapped_ = verbs::peer_bytes(queue_pair, region);
-  // Words and lines of a rank's mailbox are aligned; where they are not no thread stores.
-  if (reinterpret_cast<std::uintptr_t>(mapped_.address) % WrittenNote::bytes != 0) mapped_ = {};
+  mapped_ = aligned_bytes(queue_pair, region);
+}
+
+std::byte const* Link::shown(std::size_t offset, std::size_t length) const noexcept {
+  if (mapped_record_.address == nullptr ||
+      mapped_record_.are_faults_planned->load(std::memory_order_relaxed) ||
+      !record_.slice(sizeof(Record) + offset, length).in_bounds())
+    return nullptr;
+  return mapped_record_.address + sizeof(Record) + offset;
 }
 
 Result<bool> Link::take_written() noexcept {

@@ -121,6 +121,16 @@ void LongCall::take(Lane& lane, LongStep const& step) noexcept {
   lane.is_accumulating |= step.kind == LongKind::combine;
 }
 
+void LongCall::take_from(std::byte const* shelf, Lane& lane, LongStep const& step) noexcept {
+  Bytes const theirs{shelf, cut_.on_shelf(lane.piece, step.from).length};
+  if (is_for_shelf(lane, step))
+    base::copy_bytes(on_shelf(lane, step), theirs);
+  else if (step.kind == LongKind::combine)
+    combine(lane, step, theirs);
+  if (step.kind != LongKind::combine) base::copy_bytes(out(lane, step), theirs);
+  lane.is_accumulating |= step.kind == LongKind::combine;
+}
+
 void LongCall::combine(Lane& lane, LongStep const& step, Bytes from) noexcept {
   if (from.empty()) return;
   call_->op.combine(call_->op.op, on_shelf(lane, step).data(), from.data(),

@@ -53,6 +53,8 @@ class LongCall {
   [[nodiscard]] ScatterElement target_of(Lane const& lane, LongStep const& step) noexcept;
   /// They are there.
   void take(Lane& lane, LongStep const& step) noexcept;
+  /// The same straight from the peer's shelf.
+  void take_from(std::byte const* shelf, Lane& lane, LongStep const& step) noexcept;
 
  private:
   using Bytes = std::span<std::byte const>;

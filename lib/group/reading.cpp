@@ -95,6 +95,10 @@ Result<bool> GroupState::read(LongCall::Lane& lane, std::size_t index) noexcept 
   if (!lane.reading) {
     LEND_TRY(has_come, hear(lane, rank));
     if (!has_come) return false;
+    if (auto const* const shelf = link.shown(source.offset, source.length)) {
+      values.take_from(shelf, lane, step);
+      return true;
+    }
     lane.reading = index;
     if (source.length > 0) {
       auto const begun = link.read(lane.shelf, source.offset, values.target_of(lane, step));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the group.
 #include <group/record.hpp>
+#include <verbs/apart_memory.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -79,7 +80,8 @@ std::optional<Record> Record::from(std::span<std::byte const> bytes) noexcept {
 }
 
 Result<OwnRecord> OwnRecord::create(ProtectionDomain const& domain, std::size_t room_bytes) {
-  LEND_TRY(memory, domain.unsafe_allocate_exposed(sizeof(Record) + room_bytes, RemoteAccess::read));
+  LEND_TRY(memory,
+           verbs::ApartMemory::allocate(domain, sizeof(Record) + room_bytes, RemoteAccess::read));
   LEND_TRY(bytes, memory.mutable_bytes());
   return OwnRecord{std::move(memory), bytes.data()};
 }

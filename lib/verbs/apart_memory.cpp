@@ -4,8 +4,9 @@
 
 namespace lend::verbs {
 
-Result<MemoryRegion> ApartMemory::allocate(ProtectionDomain const& domain, std::size_t length) {
-  return domain.allocate_apart(length);
+Result<MemoryRegion> ApartMemory::allocate(ProtectionDomain const& domain, std::size_t length,
+                                           std::optional<RemoteAccess> exposed) {
+  return domain.allocate_apart(length, exposed);
 }
 
 PeerBytes peer_bytes(QueuePairHandle const& queue_pair, RemoteRegion const& region) noexcept {

@@ -9,14 +9,17 @@
 #include <verbs/handles.hpp>
 
 #include <cstddef>
+#include <optional>
 
 namespace lend::verbs {
 
 struct ApartMemory {
-  /// As ProtectionDomain::allocate(). A store of a peer that comes after the region has ended meets
-  /// no other bytes, where peers map this device's memory.
-  [[nodiscard]] static Result<MemoryRegion> allocate(ProtectionDomain const& domain,
-                                                     std::size_t length);
+  /// As ProtectionDomain::allocate(), or unsafe_allocate_exposed(). Where peers map this device's
+  /// memory, those that have do so after the region has ended, too: they find its bytes as it left
+  /// them, and what they store meets no others.
+  [[nodiscard]] static Result<MemoryRegion> allocate(
+      ProtectionDomain const& domain, std::size_t length,
+      std::optional<RemoteAccess> exposed = std::nullopt);
 };
 
 /// The bytes of `region`, which is the peer's, as this process has mapped them. Of a connected

@@ -162,13 +162,13 @@ Result<MemoryRegion> ProtectionDomain::unsafe_register_exposed(std::span<std::by
   return MemoryRegion{state};
 }
 
-Result<MemoryRegion> ProtectionDomain::allocate_apart(std::size_t length) const {
+Result<MemoryRegion> ProtectionDomain::allocate_apart(std::size_t length,
+                                                      std::optional<RemoteAccess> exposed) const {
   ContextHandle const& context = *handle_->context;
   LEND_TRYV(check_length(context, length));
   LEND_TRY(address, take_pages_apart(context, length));
-  LEND_TRY(state,
-           make_region(handle_, address, length,
-                       verbs::Storage{context, address, length, Pages::normal}, std::nullopt));
+  LEND_TRY(state, make_region(handle_, address, length,
+                              verbs::Storage{context, address, length, Pages::normal}, exposed));
   return MemoryRegion{state};
 }
 

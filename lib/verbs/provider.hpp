@@ -94,8 +94,8 @@ struct Provider {
   /// Page-aligned zeroed bytes that this device accesses best, or null with errno: settle_pages().
   /// Not registered. The pages are not prefer_huge.
   void* (*allocate)(ibv_context*, std::size_t length, AllocationOptions const&);
-  /// The same in normal pages, where nothing else is allocated, now or later: what a peer that has
-  /// mapped them stores after their release meets no other bytes.
+  /// The same in normal pages, where nothing else is allocated, now or later. A peer that has
+  /// mapped them finds them after their release as they were then.
   void* (*allocate_apart)(ibv_context*, std::size_t length);
   /// Frees them, whole pages. They must no longer be registered.
   void (*release)(ibv_context*, void* address, std::size_t length);

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: no byte of a collective is copied more often than it must be. Method: this program's
-// memcpy() counts; what the soft device moves in blocks of up to 64 KiB is not counted. All values
-// begin at pages, so that groups copy them by memcpy() (base/copy_bytes.hpp).
+// memcpy() counts; what the soft device moves in blocks of up to 64 KiB is not counted, and a fault
+// that never comes has it move what ranks read from each other. All values begin at pages, so that
+// groups copy them by memcpy() (base/copy_bytes.hpp).
 #include "group/scope_ranks.hpp"
 #include "support/copy_counter.hpp"
 
+#include <lend/soft/faults.hpp>
+
+#include <array>
 #include <span>
 #include <vector>
 
@@ -38,6 +42,12 @@ std::uint64_t copied(ScopeRanks& ranks, Body const& body) {
   return bytes_copied() - before;
 }
 
+/// From now on.
+void go_by_requests(ScopeRanks const& ranks) {
+  for (Context const& device : ranks.devices)
+    must(inject_faults(device, FaultPlan{}.peer_dies(UINT64_MAX)));
+}
+
 std::uint64_t copied_by_allgather(ScopeRanks& ranks) {
   return copied(ranks, [](Group& group, Three& values) {
     GroupScope scope{group};
@@ -64,8 +74,9 @@ struct Case {
   char const* name;
   void (*of_rows)(Group&, Row own, Row all, Row parts);
   void (*of_elements)(Group&, Values& own, Values& all, Values& parts);
-  /// Copied by all ranks, in thirds of a part: of rows, and of elements in the group's domain.
-  std::uint64_t rows, elements;
+  /// Copied by all ranks, in thirds of a part: of rows, of elements in the group's domain, and of
+  /// both where a rank copies what it reads itself.
+  std::uint64_t rows, elements, mapped;
 };
 
 template <class Given>
@@ -76,17 +87,18 @@ Given at_root(Group const& group, Given given) {
 constexpr auto add = sum<std::int64_t>;
 
 // Each rank copies what others read to its shelf, and what it keeps. Rows take what is read by one
-// copy more.
+// copy more. A rank that copies itself what it reads does so once, to its place, or to its shelf
+// what it passes on or combines first, and combines the rest from where it is.
 constexpr Case cases[] = {
     {"broadcast", [](Group& group, Row own, Row, Row) { expect(group.broadcast(0, own)); },
      [](Group& group, Values& own, Values&, Values&) { expect(group.broadcast(0, own.scatter())); },
-     9, 6},
+     9, 6, 12},
     {"gather",
      [](Group& group, Row own, Row all, Row) { expect(group.gather(0, own, at_root(group, all))); },
      [](Group& group, Values& own, Values& all, Values&) {
        expect(group.gather(0, own.gather(), at_root(group, all.scatter())));
      },
-     15, 9},
+     15, 9, 15},
     {"scatter",
      [](Group& group, Row own, Row, Row parts) {
        expect(group.scatter(0, at_root(group, parts), own));
@@ -94,35 +106,46 @@ constexpr Case cases[] = {
      [](Group& group, Values& own, Values&, Values& parts) {
        expect(group.scatter(0, at_root(group, parts.gather()), own.scatter()));
      },
-     15, 9},
+     15, 9, 15},
     {"allgather", [](Group& group, Row own, Row all, Row) { expect(group.allgather(own, all)); },
      [](Group& group, Values& own, Values& all, Values&) {
        expect(group.allgather(own.gather(), all.scatter()));
      },
-     36, 18},
+     36, 18, 36},
     {"all_to_all",
      [](Group& group, Row, Row all, Row parts) { expect(group.all_to_all(parts, all)); },
      [](Group& group, Values&, Values& all, Values& parts) {
        expect(group.all_to_all(parts.gather(), all.scatter()));
      },
-     45, 27},
+     45, 27, 45},
     {"reduce", [](Group& group, Row own, Row, Row) { expect(group.reduce(0, add, own)); },
      [](Group& group, Values& own, Values&, Values&) {
        expect(group.reduce(0, add, own.scatter()));
      },
-     10, 8},
+     10, 8, 12},
     {"allreduce", [](Group& group, Row own, Row, Row) { expect(group.allreduce(add, own)); },
      [](Group& group, Values& own, Values&, Values&) {
        expect(group.allreduce(add, own.scatter()));
      },
-     16, 10},
+     16, 10, 18},
     {"reduce_scatter",
      [](Group& group, Row own, Row, Row parts) { expect(group.reduce_scatter(add, parts, own)); },
      [](Group& group, Values& own, Values&, Values& parts) {
        expect(group.reduce_scatter(add, parts.gather(), own.scatter()));
      },
-     30, 30},
+     30, 30, 36},
 };
+
+/// Of rows, and of elements.
+std::array<std::uint64_t, 2> copied_by(Case const& each, ScopeRanks& ranks) {
+  return {copied(ranks,
+                 [&](Group& group, Three& values) {
+                   each.of_rows(group, row(values.own), row(values.all), row(values.parts));
+                 }),
+          copied(ranks, [&](Group& group, Three& values) {
+            each.of_elements(group, values.own, values.all, values.parts);
+          })};
+}
 
 }  // namespace
 
@@ -130,6 +153,7 @@ TEST_CASE("long values that are posted are copied by their sender only", "[group
   if (open_test_device().kind() != DeviceKind::soft)
     return skip(open_test_device(), "its bytes are counted");
   ScopeRanks ranks{size};
+  go_by_requests(ranks);
   // Once for all that read them, and once to the own place.
   CHECK(copied_by_allgather(ranks) == 2 * size * part);
   CHECK(copied_by_all_to_all(ranks) == delivered + size * part);
@@ -140,6 +164,7 @@ TEST_CASE("long values that are not in the group's domain are copied once by eac
   if (open_test_device().kind() != DeviceKind::soft)
     return skip(open_test_device(), "its bytes are counted");
   ScopeRanks ranks{size, {}, ValuesIn::other_domains};
+  go_by_requests(ranks);
   CHECK(copied_by_allgather(ranks) == delivered + 2 * size * part);
   CHECK(copied_by_all_to_all(ranks) == 2 * delivered + size * part);
 }
@@ -149,16 +174,25 @@ TEST_CASE("blocking calls copy what a rank reads once less to memory of the grou
   if (open_test_device().kind() != DeviceKind::soft)
     return skip(open_test_device(), "its bytes are counted");
   ScopeRanks ranks{size}, elsewhere{size, {}, ValuesIn::other_domains};
+  go_by_requests(ranks);
+  go_by_requests(elsewhere);
   for (Case const& each : cases) {
     CAPTURE(each.name);
-    auto const of_rows = [&](Group& group, Three& values) {
-      each.of_rows(group, row(values.own), row(values.all), row(values.parts));
-    };
-    auto const of_elements = [&](Group& group, Three& values) {
-      each.of_elements(group, values.own, values.all, values.parts);
-    };
-    CHECK(3 * copied(ranks, of_rows) == each.rows * part);
-    CHECK(3 * copied(ranks, of_elements) == each.elements * part);
-    CHECK(3 * copied(elsewhere, of_elements) == each.rows * part);
+    auto const [rows, elements] = copied_by(each, ranks);
+    CHECK(3 * rows == each.rows * part);
+    CHECK(3 * elements == each.elements * part);
+    CHECK(3 * copied_by(each, elsewhere)[1] == each.rows * part);
+  }
+}
+
+TEST_CASE("ranks that have mapped each other's memory read long values straight to their place",
+          "[group]") {
+  if (open_test_device().kind() != DeviceKind::soft)
+    return skip(open_test_device(), "its bytes are counted");
+  ScopeRanks ranks{size}, elsewhere{size, {}, ValuesIn::other_domains};
+  for (Case const& each : cases) {
+    CAPTURE(each.name);
+    for (auto const bytes : copied_by(each, ranks)) CHECK(3 * bytes == each.mapped * part);
+    for (auto const bytes : copied_by(each, elsewhere)) CHECK(3 * bytes == each.mapped * part);
   }
 }

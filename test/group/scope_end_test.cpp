@@ -20,6 +20,25 @@ struct Thrown {};
 
 }  // namespace
 
+TEST_CASE("what a rank showed before it gave up is what others read, or nothing", "[group]") {
+  if (connects_slowly()) return;
+  std::vector<ProtectionDomain> domains;
+  auto ranks = group_of(2, {}, nullptr, &domains);
+  std::vector<int> values(20'000, 7), theirs(20'000, 1);
+  REQUIRE(error_of(ranks[0].broadcast(0, values, within(0s))) == Errc::timed_out);
+  ranks[0].abandon();
+  Group gone = std::move(ranks[0]);
+  { Group const end = std::move(gone); }
+  std::vector<MemoryRegion> later;
+  for (int i = 0; i < 8; ++i) {
+    later.push_back(must(domains[0].allocate(100'000)));
+    std::ranges::fill(must(later.back().mutable_bytes()), std::byte{0xff});
+  }
+  auto const read = ranks[1].broadcast(0, theirs, within(10s));
+  if (read) CHECK(theirs == std::vector<int>(20'000, 7));
+  if (!read) CHECK(read.error() != Errc::timed_out);
+}
+
 TEST_CASE("bytes of a posted collective are on loan until it is over", "[group]") {
   if (connects_slowly()) return;
   ScopeRanks ranks{2};

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <ranges>
 #include <span>
 #include <type_traits>
@@ -202,7 +203,8 @@ class LEND_EXPORT ProtectionDomain {
   friend class AnyPreparedQueuePair;
   friend class MemoryWindow;
   friend class ReceiveQueue;
-  [[nodiscard]] Result<MemoryRegion> allocate_apart(std::size_t length) const;
+  [[nodiscard]] Result<MemoryRegion> allocate_apart(std::size_t length,
+                                                    std::optional<RemoteAccess> exposed) const;
 
   std::shared_ptr<verbs::DomainHandle> handle_;
 };

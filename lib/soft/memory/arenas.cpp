@@ -18,7 +18,8 @@ constexpr std::size_t allocation_max = std::size_t{1} << 46;  // below half of t
 
 }  // namespace
 
-std::byte* Arenas::add(std::size_t wanted, bool is_dedicated, AllocationOptions const& options) {
+std::byte* Arenas::add(std::size_t wanted, bool is_dedicated, bool is_apart,
+                       AllocationOptions const& options) {
   auto const length = is_dedicated ? wanted : shared_arena_bytes;
   std::uint32_t index = 0;
   while (index < arenas_max && segment_.arenas[index].generation.load() != 0) ++index;
@@ -48,7 +49,7 @@ std::byte* Arenas::add(std::size_t wanted, bool is_dedicated, AllocationOptions 
   auto* const base = mapping.base();
   auto const made = arenas_.emplace(
       reinterpret_cast<std::uint64_t>(base),
-      Arena{std::move(file), std::move(mapping), std::move(ranges), index, is_dedicated});
+      Arena{std::move(file), std::move(mapping), std::move(ranges), index, is_dedicated, is_apart});
   auto& shared = segment_.arenas[index];
   shared.fd.set(made.first->second.file.get());
   shared.length.set(length);
@@ -77,7 +78,7 @@ void* Arenas::allocate_in(std::size_t length, AllocationOptions const& options,
     for (auto& [base, arena] : arenas_)
       if (!arena.is_dedicated)
         if (auto const offset = arena.ranges.take(wanted)) return arena.mapping.base() + *offset;
-  return add(wanted, is_dedicated, options);
+  return add(wanted, is_dedicated, is_apart, options);
 } catch (std::bad_alloc const&) {
   fail(ENOMEM);
   return nullptr;
@@ -94,7 +95,7 @@ void Arenas::release(void* address, std::size_t length) noexcept {
   if (offset + returned > arena->second.mapping.length()) return;
   auto const file = arena->second.file.get();
   if (arena->second.is_dedicated) {
-    drop_pages(file, offset, returned);  // peers may map it for longer
+    if (!arena->second.is_apart) drop_pages(file, offset, returned);  // peers may map it for longer
     remove(arena);
   } else {
     clear_pages(file, arena->second.mapping.base(), offset, returned);

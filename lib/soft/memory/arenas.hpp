@@ -21,7 +21,7 @@ struct ArenaPlace {
 
 /// Small allocations share an arena of 64 MiB, which stays. A large one, one with other pages or a
 /// node, and one apart have an arena of their own, which is freed with them. Freed pages return to
-/// the kernel at once, even if a peer still maps them.
+/// the kernel at once, even if a peer still maps them; those apart when no peer does any more.
 class Arenas {
  public:
   explicit Arenas(Segment& segment) noexcept : segment_{segment} {}
@@ -30,7 +30,8 @@ class Arenas {
   [[nodiscard]] void* allocate(std::size_t length, AllocationOptions const& options) noexcept {
     return allocate_in(length, options, false);
   }
-  /// The same in an arena of its own: a peer that still maps it reaches nothing else by it.
+  /// The same in an arena of its own: a peer that maps it reaches nothing else by it, and finds its
+  /// bytes after their release as they were then.
   [[nodiscard]] void* allocate_apart(std::size_t length) noexcept {
     return allocate_in(length, {}, true);
   }
@@ -48,6 +49,7 @@ class Arenas {
     PageRanges ranges;
     std::uint32_t index;
     bool is_dedicated;
+    bool is_apart;
   };
   using ByAddress = std::map<std::uint64_t, Arena>;
 
@@ -55,7 +57,8 @@ class Arenas {
                                   bool is_apart) noexcept;
   /// With its first `wanted` bytes taken. Null with errno; may throw std::bad_alloc, then there is
   /// no arena.
-  std::byte* add(std::size_t wanted, bool is_dedicated, AllocationOptions const& options);
+  std::byte* add(std::size_t wanted, bool is_dedicated, bool is_apart,
+                 AllocationOptions const& options);
   void remove(ByAddress::iterator arena) noexcept;
 
   Segment& segment_;
