@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // One poll loop over signals, the desk and what the ranks say.
 #include <base/giving_up.hpp>
+#include <command/cpus.hpp>
 #include <network/launchers.hpp>
 #include <run/launcher.hpp>
 
+#include <fcntl.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,6 +45,19 @@ rlimit raise_limit() noexcept {
   return limit;
 }
 
+/// Empty files for the output of the ranks, if it goes to files.
+Result<void> make_logs(Setting const& setting) {
+  if (setting.output_in.empty()) return success();
+  if (::mkdir(setting.output_in.c_str(), 0777) != 0 && errno != EEXIST)
+    return Error::from_errno("making " + setting.output_in, errno);
+  for (std::uint32_t rank = 0; rank < setting.ranks; ++rank) {
+    auto const path = log_of(rank, setting);
+    base::UniqueFd const log{::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
+    if (!log) return Error::from_errno("opening " + path, errno);
+  }
+  return success();
+}
+
 }  // namespace
 
 Launcher::Launcher(Options options, Setting setting, Desk desk, base::UniqueFd signals,
@@ -61,6 +77,15 @@ Result<Launcher> Launcher::make(Options options, Guarded const& guarded) {
   LEND_TRY(desk, Desk::open(setting.desk, {.group = setting.group}));
   LEND_TRYV(desk.begin(options.ranks, Deadline::never()));
   setting.signals = guarded.before;
+  setting.has_prefix = options.has_prefix;
+  setting.output_in = options.output_in;
+  if (options.binds) {
+    setting.cpus = command::allowed_cpus();
+    if (setting.cpus.size() < options.ranks)
+      return Error{Errc::invalid_argument, "--bind needs a CPU for each rank, and there are " +
+                                               std::to_string(setting.cpus.size())};
+  }
+  LEND_TRYV(make_logs(setting));
   setting.needs_terminals = options.pty;
   setting.are_terminals = {options.pty || ::isatty(STDOUT_FILENO) != 0,
                            options.pty || ::isatty(STDERR_FILENO) != 0};
@@ -87,7 +112,7 @@ Result<int> Launcher::run() {
     LEND_TRYV(serve_desk());
     if (ends_at_.has_passed()) {
       ends_at_ = Deadline::never();
-      on_failure(status_of_timeout, "the time is over");
+      on_failure(status_of_timeout, "the time is over (--timeout)", "all ranks");
     }
     if (kills_at_.has_passed()) {
       kills_at_ = Deadline::never();
@@ -190,10 +215,10 @@ Result<void> Launcher::on_end(RankProcess& one, int status) {
 }
 
 /// The first one decides the status and ends the others.
-void Launcher::on_failure(int status, std::string const& what) {
+void Launcher::on_failure(int status, std::string const& what, std::string_view ending) {
   if (status_ != 0) return;
   status_ = status;
-  say(what + (all_have_ended() ? "" : "; ending the other ranks"));
+  say(what + (all_have_ended() ? "" : "; ending " + std::string{ending}));
   for (auto const& one : ranks_) one.signal(SIGTERM);
   for (auto const& one : ranks_) one.signal(SIGCONT);  // a stopped one, too
   kills_at_ = within(grace);

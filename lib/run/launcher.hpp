@@ -15,6 +15,7 @@
 #include <poll.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace lend::run {
@@ -41,7 +42,7 @@ class Launcher {
   void take_signals();
   [[nodiscard]] Result<void> collect_ended();
   [[nodiscard]] Result<void> on_end(RankProcess& one, int status);
-  void on_failure(int status, std::string const& what);
+  void on_failure(int status, std::string const& what, std::string_view ending = "the other ranks");
   [[nodiscard]] Result<void> write_rest();
   void write_outputs();
   void kill_all();

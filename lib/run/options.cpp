@@ -63,6 +63,7 @@ Result<Options> parse(std::span<char* const> arguments) {
     if (options.timeout) return success();
     return wrong("--timeout takes a time such as 500ms, 30s, 5m or 1h, not " + base::shown(text));
   };
+  bool no_prefix = false;
   command::CommandLine line{about_lend_run};
   line.value("-n,--np", "N", take_ranks, "how many ranks, 1 to " + std::to_string(ranks_max))
       .value("--restarts", "K", take_restarts,
@@ -70,6 +71,11 @@ Result<Options> parse(std::span<char* const> arguments) {
       .value("--timeout", "D", take_timeout, "ends the ranks after D: 500ms, 30s, 5m or 1h")
       .flag("--pty", options.pty,
             "gives each rank a terminal for its output, also where lend-run has none")
+      .flag("--no-prefix", no_prefix, "leaves lines as they are, without their rank")
+      .path("--output", "DIRECTORY", options.output_in,
+            "writes what rank R says to rank-R.log there, and nothing here")
+      .flag("--bind", options.binds,
+            "binds each rank to an equal part of the CPUs that lend-run may use")
       .version(command::version_of("lend-run"));
   auto split = line.split_off_program(arguments);
   LEND_TRY(text, line.parse(std::move(split.own)));
@@ -77,6 +83,9 @@ Result<Options> parse(std::span<char* const> arguments) {
     options.text = *std::move(text);
     return options;
   }
+  options.has_prefix = !no_prefix;
+  if (options.pty && !options.output_in.empty())
+    return wrong("--pty is for output that lend-run passes on: leave out --output");
   if (options.ranks == 0) return wrong("-n N is missing");
   if (split.program.empty()) return wrong("PROGRAM is missing");
   options.program.assign(split.program.begin(), split.program.end());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // fork(2) and execvp(3) of a rank.
+#include <command/cpus.hpp>
 #include <run/rank_process.hpp>
 
 #include <fcntl.h>
@@ -38,6 +39,8 @@ void set_environment(std::uint32_t rank, Setting const& setting) {
   ::dup2(outputs[1], STDERR_FILENO);
   ::setrlimit(RLIMIT_NOFILE, &setting.descriptors);
   ::signal(SIGPIPE, SIG_DFL);
+  if (!setting.cpus.empty())
+    command::bind_to(command::part_of(setting.cpus, rank, setting.ranks, command::system_devices));
   set_environment(rank, setting);
   ::sigprocmask(SIG_SETMASK, &setting.signals, nullptr);
   ::execvp(program[0], program);
@@ -48,17 +51,26 @@ void set_environment(std::uint32_t rank, Setting const& setting) {
 
 }  // namespace
 
-RankProcess::RankProcess(std::uint32_t rank, pid_t process, base::UniqueFd output,
-                         base::UniqueFd error, Outputs& outputs)
+std::string log_of(std::uint32_t rank, Setting const& setting) {
+  return setting.output_in + "/rank-" + std::to_string(rank) + ".log";
+}
+
+RankProcess::RankProcess(std::uint32_t rank, std::string const& tag, pid_t process,
+                         base::UniqueFd output, base::UniqueFd error, Outputs& outputs)
     : process_{process},
       outputs_{std::move(output), std::move(error)},
-      lines_{TaggedLines{outputs[0], "[" + std::to_string(rank) + "] ", static_cast<int>(2 * rank)},
-             TaggedLines{outputs[1], "[" + std::to_string(rank) + "] ",
-                         static_cast<int>(2 * rank + 1)}} {}
+      lines_{TaggedLines{outputs[0], tag, static_cast<int>(2 * rank)},
+             TaggedLines{outputs[1], tag, static_cast<int>(2 * rank + 1)}} {}
 
 Result<RankProcess> RankProcess::start(std::uint32_t rank, Setting const& setting,
                                        std::span<char* const> program, Outputs& outputs) {
-  auto const make = [&](bool is_terminal) {
+  auto const make = [&](bool is_terminal) -> Result<Ends> {
+    if (!setting.output_in.empty()) {
+      auto const path = log_of(rank, setting);
+      base::UniqueFd log{::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC)};
+      if (!log) return Error::from_errno("opening " + path, errno);
+      return Ends{{}, std::move(log)};
+    }
     if (!is_terminal) return make_pipe();
     auto terminal = make_terminal(own_window_size());
     return terminal || setting.needs_terminals ? std::move(terminal) : make_pipe();
@@ -80,8 +92,11 @@ Result<RankProcess> RankProcess::start(std::uint32_t rank, Setting const& settin
     return Error::from_errno(std::string{"execvp of "} + program.front(), why);
   }
   for (auto* const end : {&output, &error})
-    ::fcntl(end->reading.get(), F_SETFL, ::fcntl(end->reading.get(), F_GETFL) | O_NONBLOCK);
-  return RankProcess{rank, process, std::move(output.reading), std::move(error.reading), outputs};
+    if (end->reading)
+      ::fcntl(end->reading.get(), F_SETFL, ::fcntl(end->reading.get(), F_GETFL) | O_NONBLOCK);
+  auto const tag = setting.has_prefix ? "[" + std::to_string(rank) + "] " : std::string{};
+  return RankProcess{rank,   tag, process, std::move(output.reading), std::move(error.reading),
+                     outputs};
 }
 
 void RankProcess::signal(int number) const noexcept {

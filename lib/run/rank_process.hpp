@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace lend::run {
 
@@ -27,7 +28,13 @@ struct Setting {
   rlimit descriptors{};                 ///< of each rank
   bool needs_terminals = false;         ///< else a pipe will do where there is no terminal left
   std::array<bool, 2> are_terminals{};  ///< its standard output and standard error
+  bool has_prefix = true;               ///< each line
+  std::string output_in{};              ///< a directory; empty: lend-run passes output on
+  std::vector<int> cpus{};              ///< to share among the ranks; empty: they are not bound
 };
+
+/// Where a rank's output goes: DIRECTORY/rank-3.log.
+[[nodiscard]] std::string log_of(std::uint32_t rank, Setting const& setting);
 
 class RankProcess {
  public:
@@ -60,8 +67,8 @@ class RankProcess {
  private:
   /// Passes on what has come from outputs()[which]. False: nothing more now.
   bool pass_on(std::size_t which);
-  RankProcess(std::uint32_t rank, pid_t process, base::UniqueFd output, base::UniqueFd error,
-              Outputs& outputs);
+  RankProcess(std::uint32_t rank, std::string const& tag, pid_t process, base::UniqueFd output,
+              base::UniqueFd error, Outputs& outputs);
 
   pid_t process_;
   bool has_ended_ = false;

@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 BOUND_SECONDS = 100
@@ -79,6 +80,31 @@ def output():
     fed = subprocess.run([LEND_RUN, "-n", "2", "cat"], input="words\n", capture_output=True,
                          text=True, timeout=BOUND_SECONDS)
     check("rank 0 alone reads the standard input", fed.stdout == "[0] words\n", fed.stdout)
+
+
+def settings():
+    plain = shell(2, 'echo "$LEND_RANK"; printf half', "--no-prefix")
+    check("--no-prefix leaves lines as they are",
+          sorted(plain.stdout.splitlines()) == ["0", "1", "half", "half"], plain.stdout)
+    with tempfile.TemporaryDirectory() as folder:
+        there = pathlib.Path(folder, "logs")
+        said = shell(2, 'echo "out $LEND_RANK"; echo "err" >&2; [ $LEND_RANK = 0 ]', "--output", str(there),
+                     "--restarts", "1")
+        logs = {log.name: log.read_text() for log in there.iterdir()}
+        check("--output writes a file a rank, and goes on with it when that starts again",
+              said.stdout == "" and logs["rank-0.log"] == "out 0\nerr\n" and
+              logs["rank-1.log"] in ("out 1\nerr\n" * 2, "out 1\nerr\n") and len(logs) == 2, said, logs)
+        again = shell(2, "echo new", "--output", str(there))
+        check("and begins it anew", again.returncode == 0 and
+              (there / "rank-1.log").read_text() == "new\n", again)
+        bad = shell(2, "true", "--output", "/dev/null")
+        check("--output into what is no directory", bad.returncode == 125 and "/dev/null" in bad.stderr, bad)
+    cpus = sorted(os.sched_getaffinity(0))
+    bound = shell(len(cpus), "taskset -cp $$", "--bind")
+    found = sorted(int(cpu) for cpu in re.findall(r": (\d+)$", bound.stdout, re.M))
+    check("--bind gives each rank a CPU of its own", found == cpus, bound)
+    many = shell(len(cpus) + 1, "true", "--bind")
+    check("--bind needs as many CPUs as ranks", many.returncode == 125 and "--bind needs" in many.stderr, many)
 
 
 def failures():
@@ -183,7 +209,7 @@ def bad_input():
     for words, reason in (((), "-n N is missing"), (("-n", "2"), "PROGRAM is missing"),
                           (("-n", "0", "true"), "1 to 4096"), (("-n", "3x", "true"), "1 to 4096"),
                           (("-n", "4097", "true"), "1 to 4096"), (("-n",), "lacks its value"),
-                          (("--bnd", "core", "true"), "there is no option --bnd\n"),
+                          (("--core", "0", "true"), "there is no option --core\n"),
                           (("--timout", "1", "true"), "the nearest is --timeout"),
                           (("-n", "2", "--timeout", "0s", "true"), "takes a time"),
                           (("-n", "2", "--restarts", "-1", "true"), "takes a number"),
@@ -209,6 +235,7 @@ def bad_input():
 for size in (1, 2, 8, 64):
     ring(size)
 output()
+settings()
 failures()
 signals()
 readers()
