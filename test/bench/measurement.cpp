@@ -50,7 +50,7 @@ std::optional<Measurement> Measurement::parse(std::span<char* const> words,
   };
   if (plain.size() != 5 || !is_one_of(plain[1], {"send", "write", "read"}) ||
       !is_one_of(plain[2], ways) || !number(plain[3], asked.bytes) ||
-      !number(plain[4], asked.count) || asked.bytes > tools::message_bytes_max)
+      !number(plain[4], asked.count) || asked.bytes > tools::small_bytes_max)
     return {};
   asked.device = plain[0];
   asked.operation = plain[1];

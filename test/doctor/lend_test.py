@@ -140,20 +140,26 @@ def bench():
     """Two processes on the soft device, by both ways of starting them."""
     with tempfile.TemporaryDirectory() as folder:
         svg, hgrm = f"{folder}/a.svg", f"{folder}/a.hgrm"
-        done = run("bench", "lat", "write", "--bytes", "8", "--count", "200", "--json", "--svg", svg, "--hgrm", hgrm,
+        done = run("bench", "lat", "write", "--bytes", "8", "--count", "200", "--memory=own", "--json", "--svg", svg, "--hgrm", hgrm,
                    before=ONE_CPU, LEND_DEVICE="soft")
         check("bench on this host", done.returncode == 0, done)
         found = json.loads(done.stdout)
         row, = found["results"]
         check("its JSON has device, percentiles in order and all rounds",
               found["schema"] == 1 and found["device"] == "soft0" and row["count"] == 200 and
-              0 < row["min_us"] <= row["p50_us"] <= row["p99_9_us"] <= row["max_us"] and
+              0 < row["min_us"] <= row["p50_us"] <= row["p90_us"] <= row["max_us"] and row["p99_9_us"] is None and
               sum(count for _, count in row["histogram_ns"]) == 200, done)
-        check("its SVG is XML", ElementTree.parse(svg).getroot().tag.endswith("svg"), done)
+        texts = [text.text for text in ElementTree.parse(svg).getroot().iter("{http://www.w3.org/2000/svg}text")]
+        check("its SVG has axes, a key, the host and the options", {"latency, us", "bytes of a message", "8 B", "write p50"}
+              <= set(texts) and any(socket.gethostname() in text and "memory own" in text for text in texts), texts)
+        before = run("bench", "--svg", f"{folder}/none/a.svg")
+        check("a file that cannot be made is found out first", before.returncode == 1 and before.stdout == "", before)
         with open(hgrm, encoding="utf-8") as file:
             check("its .hgrm ends with all rounds", "Total count    =          200]" in file.read(), done)
         done = run("bench", "lat", "write", "--bytes", "8", "--count", "5", before=ONE_CPU, LEND_DEVICE="soft")
         check("few writes, after others", done.returncode == 0, done)
+        done = run("bench", "bw", "--bytes", "3M", "--count", "3", before=ONE_CPU, LEND_DEVICE="soft")
+        check("messages larger than 1 MiB", done.returncode == 0 and done.stdout.count("3 MiB") == 3, done)
         done = run("bench", "bw", "read", "--bytes", "64", "--count", "9", "--svg", svg)
         check("a file for what is not measured", done.returncode == 2 and "lat" in done.stderr, done)
     with listening("bench") as (peer, address):

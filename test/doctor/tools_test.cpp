@@ -2,10 +2,12 @@
 // Goal: what `lend` reads and writes is right: its command line, JSON, and the page of failures.
 // Method: values; names of lend compared with the page's headings.
 #include <command/command_line.hpp>
+#include <command/cpus.hpp>
 #include <doctor/checks.hpp>
 #include <doctor/pair.hpp>
 #include <tools/bench/line.hpp>
 #include <tools/bench/options.hpp>
+#include <tools/bench/pinning.hpp>
 #include <tools/bench/results.hpp>
 #include <tools/command_line.hpp>
 #include <tools/json.hpp>
@@ -19,11 +21,14 @@
 #include <atomic>
 #include <barrier>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <future>
 #include <sstream>
 #include <thread>
 
 #include "support/catch.hpp"
+#include "support/new_directory.hpp"
 #include "support/two_ends.hpp"
 
 using namespace lend;
@@ -89,9 +94,9 @@ TEST_CASE("a command line that is wrong is refused with the nearest word", "[too
         "bench has no option --hgram; the nearest is --hgrm");
   CHECK(refusal_of({"bench", "--via", "scope"}) == "--via takes no scope; the nearest is scoped");
   CHECK(refusal_of({"bench", "--bytes", "8,0"}) ==
-        "--bytes takes sizes from 1 to 1M such as 8,64K, and no 0");
+        "--bytes takes sizes from 1 to 1G such as 8,64K, and no 0");
   CHECK(refusal_of({"bench", "--bytes", "8,"}) ==
-        "--bytes takes sizes from 1 to 1M such as 8,64K, and no ");
+        "--bytes takes sizes from 1 to 1G such as 8,64K, and no ");
   CHECK(refusal_of({"bench", "--count", "99999999999"}) ==
         "--count takes a number from 1 to 16777216, and no 99999999999");
   CHECK(refusal_of({"bench", "a:1", "b:2"}) == "bench takes one address, and no second b:2");
@@ -190,6 +195,35 @@ TEST_CASE("a page's section is plain text, as wide as the terminal", "[tools]") 
   CHECK(command::wrapped("", "unbreakable", 2, 5) == "unbreakable\n");
 }
 
+TEST_CASE("the ends of a bench have CPUs of the device's node and of two cores", "[tools]") {
+  // Four cores of two threads: 0 and 4, 1 and 5, and on node 1: 2 and 6, 3 and 7.
+  test::NewDirectory const directory;
+  auto const system = directory.path();
+  auto const write = [&](std::string const& path, std::string const& text) {
+    std::filesystem::create_directories(std::filesystem::path{system + path}.parent_path());
+    std::ofstream{system + path} << text << '\n';
+  };
+  for (int cpu = 0; cpu < 8; ++cpu)
+    write("/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list",
+          std::to_string(cpu % 4) + "," + std::to_string(cpu % 4 + 4));
+  write("/node/node0/cpulist", "0-1,4-5");
+  write("/node/node1/cpulist", "2-3,6-7");
+  using Cpus = std::vector<int>;
+  Cpus const all{0, 1, 2, 3, 4, 5, 6, 7};
+  CHECK(tools::bench_cpus(all, std::nullopt, system) == Cpus{1, 2});
+  CHECK(tools::bench_cpus(all, 1, system) == Cpus{2, 3});
+  CHECK(tools::bench_cpus(all, 7, system) == Cpus{1, 2});  // there is no such node
+  CHECK(tools::bench_cpus(Cpus{1, 5, 6}, std::nullopt, system) == Cpus{1, 6});
+  CHECK(tools::bench_cpus(Cpus{1, 5}, std::nullopt, system) == Cpus{1, 5});
+  CHECK(tools::bench_cpus(Cpus{0, 2}, 1, system) == Cpus{0, 2});
+  CHECK(tools::bench_cpus(Cpus{3}, 1, system) == Cpus{3});
+  CHECK(tools::bench_cpus(all, std::nullopt, system + "/none") == Cpus{1, 2});
+  CHECK(command::part_of(all, 0, 4, system) == Cpus{0, 4});
+  CHECK(command::part_of(all, 3, 4, system) == Cpus{3, 7});
+  CHECK(command::part_of(all, 2, 3, system) == Cpus{6, 3, 7});
+  CHECK(command::part_of(all, 0, 9, system).empty());
+}
+
 TEST_CASE("sizes and times have units", "[tools]") {
   using command::size_in;
   using command::time_in;
@@ -283,6 +317,10 @@ TEST_CASE("a latency's percentiles are exact, and its pictures have all rounds",
   CHECK(row.percentile(99.9) == 9990.0);
   CHECK(row.percentile(100) == 10000.0);
   CHECK(row.histogram().count() == 1000);
+  CHECK(row.is_sure(99));  // 10 rounds were slower
+  CHECK_FALSE(row.is_sure(99.9));
+  CHECK(row.is_sure(100));
+  CHECK_THAT(tools::text_of(row), Catch::Contains("     9.90        -    10.00     1000\n"));
 
   auto const hgrm = tools::hgrm_of(row);
   CHECK(hgrm.find("\n       5.000 0.500000000000        500           2.00\n") != hgrm.npos);

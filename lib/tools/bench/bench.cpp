@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // lend bench
+#include <command/cpus.hpp>
 #include <tools/bench/line.hpp>
+#include <tools/bench/pinning.hpp>
 #include <tools/bench/results.hpp>
 #include <tools/by_cm.hpp>
 #include <tools/commands.hpp>
 #include <tools/loops/stream.hpp>
 #include <tools/secret_file.hpp>
 
-#include <sched.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +19,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <ctime>
 #include <fstream>
 #include <numeric>
 
@@ -25,25 +28,6 @@ namespace lend::tools {
 namespace {
 
 using Role = BenchOptions::Role;
-
-/// The CPUs that this process may use.
-std::vector<int> allowed_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cpus;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(static_cast<std::size_t>(cpu), &set)) cpus.push_back(cpu);
-  return cpus;
-}
-
-void pin_to(int cpu) noexcept {
-  cpu_set_t only;
-  CPU_ZERO(&only);
-  CPU_SET(static_cast<std::size_t>(cpu), &only);
-  // Where it fails the scheduler chooses, as it does for most programs.
-  (void)::sched_setaffinity(0, sizeof only, &only);
-}
 
 /// What both ends do for one order.
 Result<BenchRow> measure(End& end, Order const& order) {
@@ -71,7 +55,9 @@ double seconds_of(BenchRow const& row) {
 }
 
 Result<BenchRow> measure_row(BenchLine& line, BenchOptions const& options, Order order) {
-  constexpr std::uint64_t first = 50, most = 200'000;
+  constexpr std::uint64_t most = 200'000;
+  constexpr std::size_t slow_bytes = std::size_t{4} << 20;
+  std::uint64_t const first = order.load.bytes > slow_bytes ? 4 : 50;
   constexpr double probe_s = 0.02, wanted_s = 0.2;
   order.load.count = options.count == 0 ? first : options.count / 10 + 1;
   LEND_TRY(probe, measure_by_order(line, order));
@@ -111,24 +97,39 @@ Result<std::vector<BenchRow>> measure_all(BenchLine& line, BenchOptions const& o
   return rows;
 }
 
-Result<void> write_file(std::string_view path, std::string const& text) {
-  std::ofstream file{std::string{path}, std::ios::binary};
+/// Files that are written once all is measured, but opened before.
+struct Files {
+  std::ofstream svg{}, hgrm{};
+
+  static Result<Files> open(BenchOptions const& options) {
+    Files files;
+    for (auto const& [file, path] :
+         {std::pair{&files.svg, &options.svg}, {&files.hgrm, &options.hgrm}}) {
+      if (path->empty()) continue;
+      file->open(*path, std::ios::binary);
+      if (!*file) return Error::from_errno(Errc::system_failed, "opening " + *path, errno);
+    }
+    return files;
+  }
+};
+
+Result<void> write_to(std::ofstream& file, std::string const& path, std::string const& text) {
+  if (path.empty()) return success();
   file << text;
   file.close();
   if (file) return success();
-  return Error::from_errno("writing " + std::string{path}, errno);
+  return Error::from_errno(Errc::system_failed, "writing " + path, errno);
 }
 
 Result<void> report(BenchRun const& run, std::vector<BenchRow> const& rows,
-                    BenchOptions const& options) {
+                    BenchOptions const& options, Files& files) {
   if (options.json) std::fputs(json_of(run, rows).c_str(), stdout);
   if (options.histogram && !options.json)
     for (auto const& row : rows)
       if (row.is_latency) std::fputs(bars_of(row).c_str(), stdout);
-  if (!options.svg.empty()) {
-    LEND_TRYV(write_file(options.svg, svg_of(run, rows)));
-  }
-  return options.hgrm.empty() ? success() : write_file(options.hgrm, hgrm_of(rows.front()));
+  LEND_TRYV(write_to(files.svg, options.svg, svg_of(run, rows)));
+  return options.hgrm.empty() ? success()
+                              : write_to(files.hgrm, options.hgrm, hgrm_of(rows.front()));
 }
 
 /// What makes figures worse than they could be.
@@ -142,25 +143,59 @@ std::vector<std::string> notes_on(std::size_t cpus) {
   return notes;
 }
 
-BenchPlace place_of(std::size_t cpus) {
-  return {.one_core = cpus < 2, .by_cm = by_cm()};
+/// How often the scheduler took the CPU from this process.
+long switches() noexcept {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_nivcsw;
 }
 
-Result<void> be_near(std::string_view address, BenchOptions const& options, std::size_t cpus) {
-  LEND_TRY(line, BenchLine::connect(address, options, place_of(cpus)));
-  BenchRun const run{.device = line.device().name(),
-                     .kind = std::string{name_of(line.device().kind())},
-                     .peer = std::string{options.address},
-                     .notes = notes_on(cpus)};
+/// Each end takes a CPU of its own, also where they are started apart on one host.
+BenchPlace place_of(std::vector<int> const& cpus, bool near) {
+  auto const bind = [cpus, near](Context const& device) {
+    auto const two = bench_cpus(cpus, device.attributes().numa_node, command::system_devices);
+    if (two.size() > 1) command::bind_to({&two[near ? 0 : 1], 1});
+  };
+  return {.one_core = cpus.size() < 2, .by_cm = by_cm(), .bind = bind};
+}
+
+BenchRun run_on(Context const& device, BenchOptions const& options, std::size_t cpus) {
+  std::array<char, 256> host{}, when{};
+  ::gethostname(host.data(), host.size() - 1);
+  auto const now = std::time(nullptr);
+  std::tm parts{};
+  if (::localtime_r(&now, &parts) != nullptr)
+    std::strftime(when.data(), when.size(), "%Y-%m-%d %H:%M", &parts);
+  return {.device = device.name(),
+          .kind = std::string{name_of(device.kind())},
+          .peer = options.address,
+          .notes = notes_on(cpus),
+          .host = host.data(),
+          .when = when.data(),
+          .options = "via " + std::string{options.via} + ", memory " +
+                     (options.own_memory ? "own" : "allocated")};
+}
+
+Result<void> be_near(std::string_view address, BenchOptions const& options,
+                     std::vector<int> const& cpus) {
+  LEND_TRY(files, Files::open(options));
+  LEND_TRY(line, BenchLine::connect(address, options, place_of(cpus, true)));
+  auto run = run_on(line.device(), options, cpus.size());
   if (!options.json) std::fputs(text_of(run).c_str(), stdout);
   std::fflush(stdout);
+  auto const before = switches();
   LEND_TRY(rows, measure_all(line, options));
+  if (auto const taken = switches() - before; taken > 0) {
+    run.notes.push_back("the scheduler took the CPU " + std::to_string(taken) +
+                        " times: figures are disturbed");
+    if (!options.json) std::printf("\nnote: %s\n", run.notes.back().c_str());
+  }
   LEND_TRYV(line.give(std::nullopt));
-  return report(run, rows, options);
+  return report(run, rows, options, files);
 }
 
-Result<void> be_far(Listener& listener, BenchOptions const& options, std::size_t cpus) {
-  LEND_TRY(line, BenchLine::accept(listener, options, place_of(cpus)));
+Result<void> be_far(Listener& listener, BenchOptions const& options, std::vector<int> const& cpus) {
+  LEND_TRY(line, BenchLine::accept(listener, options, place_of(cpus, false)));
   for (;;) {
     LEND_TRY(order, line.take());
     if (!order) return success();
@@ -168,7 +203,7 @@ Result<void> be_far(Listener& listener, BenchOptions const& options, std::size_t
   }
 }
 
-Result<void> listen_for_peer(BenchOptions const& options, std::size_t cpus) {
+Result<void> listen_for_peer(BenchOptions const& options, std::vector<int> const& cpus) {
   LEND_TRY(secret, secret_in(options.secret_in));
   LEND_TRY(listener, Listener::open(options.address, {.secret = std::move(secret)}));
   std::fprintf(stderr, "listening at %s\n", listener.address().c_str());
@@ -185,12 +220,10 @@ Result<void> be_both(BenchOptions const& options, std::vector<int> const& cpus) 
   if (child < 0) return Error::from_errno("fork", errno);
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (cpus.size() > 1) pin_to(cpus[1]);
-    auto const done = be_far(listener, options, cpus.size());
+    auto const done = be_far(listener, options, cpus);
     ::_exit(done ? 0 : complain(done.error(), status_of_failure));
   }
-  if (cpus.size() > 1) pin_to(cpus[0]);
-  auto done = be_near(address, options, cpus.size());
+  auto done = be_near(address, options, cpus);
   if (!done) ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   return done;
@@ -200,9 +233,9 @@ Result<void> be_both(BenchOptions const& options, std::vector<int> const& cpus) 
 
 int bench(CommandLine const& line) {
   auto const& options = line.bench;
-  auto const cpus = allowed_cpus();
-  auto const done = options.role == Role::near  ? be_near(options.address, options, cpus.size())
-                    : options.role == Role::far ? listen_for_peer(options, cpus.size())
+  auto const cpus = command::allowed_cpus();
+  auto const done = options.role == Role::near  ? be_near(options.address, options, cpus)
+                    : options.role == Role::far ? listen_for_peer(options, cpus)
                                                 : be_both(options, cpus);
   if (done) return 0;
   bool const is_input = done.error() == Errc::invalid_argument || done.error() == Errc::not_found;

@@ -20,7 +20,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t talk_bytes = 128;
-constexpr std::size_t card_bytes = Endpoint::encoded_size + RemoteRegion::encoded_size;
+constexpr std::size_t plan_bytes = 9;
+constexpr std::size_t card_bytes = Endpoint::encoded_size + RemoteRegion::encoded_size + plan_bytes;
+static_assert(card_bytes <= talk_bytes);
 constexpr std::size_t order_bytes = 20;
 constexpr std::uint8_t order_form = 1;
 
@@ -101,28 +103,65 @@ Result<BenchLine> BenchLine::make(BenchOptions const& options, bool near, BenchP
            open_device(options.device.empty() ? DeviceChoice::either()
                                               : DeviceChoice::named(std::string{options.device})));
   LEND_TRYV(joining.use(device));
+  if (place.bind) place.bind(device);
   LEND_TRY(domain, device.allocate_protection_domain());
   LEND_TRY(talk, Talk::join(joining, domain, place.patience));
-  LEND_TRY(end, make_end(device, joining, domain, *talk, near, place.one_core));
-  return BenchLine{device, std::move(talk), std::move(end)};
+  BenchLine line{device, std::move(talk)};
+  Plan const plan{std::ranges::max(options.sizes), options.own_memory};
+  LEND_TRYV(line.make_end(joining, domain, plan, near, place.one_core));
+  return line;
 }
 
-Result<std::unique_ptr<End>> BenchLine::make_end(Context const& device, Joining& joining,
-                                                 ProtectionDomain const& domain, Talk& talk,
-                                                 bool near, bool one_core) {
+Result<std::pair<MemoryRegion, MemoryRegion>> BenchLine::make_regions(
+    ProtectionDomain const& domain, Plan plan) {
+  auto const local = local_bytes_for(plan.largest), open = exposed_bytes_for(plan.largest);
+  if (plan.own_memory) {
+    own_.resize(local + open);
+    auto const all = std::span{own_};
+    LEND_TRY(memory, domain.register_memory(all.first(local)));
+    // SAFETY: what the bytes are does not matter.
+    LEND_TRY(exposed, domain.unsafe_register_exposed(all.last(open), RemoteAccess::read_write));
+    return std::pair{std::move(memory), std::move(exposed)};
+  }
+  LEND_TRY(memory, domain.allocate(local));
   // SAFETY: what the bytes are does not matter.
-  LEND_TRY(exposed, domain.unsafe_allocate_exposed(end_bytes, RemoteAccess::read_write));
-  LEND_TRY(memory, domain.allocate(end_bytes));
+  LEND_TRY(exposed, domain.unsafe_allocate_exposed(open, RemoteAccess::read_write));
+  return std::pair{std::move(memory), std::move(exposed)};
+}
+
+Result<void> BenchLine::make_end(Joining& joining, ProtectionDomain const& domain, Plan plan,
+                                 bool near, bool one_core) {
+  std::array<std::byte, card_bytes> card{};
+  auto& talk = *talk_;
+  if (!near) {  // the near end says how much memory it takes
+    LEND_TRYV(talk.hear(card, within(talk.patience)));
+    base::WireReader reader{std::span{card}.last(plan_bytes)};
+    plan = {reader.u64(), reader.u8() == 1};
+    if (plan.largest == 0 || plan.largest > message_bytes_max)
+      return Error{Errc::incompatible_peer,
+                   "the peer asks for messages of " + std::to_string(plan.largest) + " bytes"};
+  }
+  LEND_TRY(regions, make_regions(domain, plan));
+  auto& [memory, exposed] = regions;
   LEND_TRY(prepared,
            prepare_channel(domain, options_of(joining, one_core ? Wait::adaptive : Wait::spin)));
   LEND_TRY(ours, exposed.remote());
-  std::array<std::byte, card_bytes> card{};
+  auto const theirs = card;
   std::ranges::copy(prepared.endpoint().encode(), card.begin());
   std::ranges::copy(ours.encode(), card.begin() + Endpoint::encoded_size);
-  LEND_TRYV(talk.swap(card, near));
+  base::WireWriter writer{std::span{card}.last(plan_bytes)};
+  writer.u64(plan.largest);
+  writer.u8(plan.own_memory ? 1 : 0);
+  LEND_TRYV(talk.say(card));
+  if (near) {
+    LEND_TRYV(talk.hear(card, within(talk.patience)));
+  } else {
+    card = theirs;
+  }
   LEND_TRY(endpoint, Endpoint::decode(std::span{card}.first(Endpoint::encoded_size)));
-  LEND_TRY(remote, RemoteRegion::decode(std::span{card}.subspan(Endpoint::encoded_size)));
-  if (remote.size() < end_bytes)
+  LEND_TRY(remote, RemoteRegion::decode(std::span{card}.subspan(Endpoint::encoded_size,
+                                                                RemoteRegion::encoded_size)));
+  if (remote.size() < exposed_bytes_for(plan.largest))
     return Error{Errc::incompatible_peer, "the peer exposes only " + std::to_string(remote.size()) +
                                               " bytes; use the same lend on both sides"};
   LEND_TRY(channel, joining.is_by_cm() ? joining.another(std::move(prepared))
@@ -132,9 +171,11 @@ Result<std::unique_ptr<End>> BenchLine::make_end(Context const& device, Joining&
     return talk.swap(nothing, near);
   };
   LEND_TRYV(meet());  // both ends are connected
-  return std::make_unique<End>(End{near, one_core, std::move(memory), std::move(exposed),
+  largest_ = plan.largest;
+  end_ = std::make_unique<End>(End{near, one_core, std::move(memory), std::move(exposed),
                                    std::move(channel), remote, meet,
-                                   !device.capabilities().waits_for_receives});
+                                   !device_.capabilities().waits_for_receives});
+  return success();
 }
 
 Result<BenchLine> BenchLine::accept(Listener& listener, BenchOptions const& options,
@@ -177,7 +218,7 @@ Result<std::optional<Order>> BenchLine::take() {
   order.load.count = reader.u64();
   bool const is_sane = form == order_form && operation < bench_operations.size() &&
                        way < bench_ways.size() && order.load.bytes > 0 &&
-                       order.load.bytes <= message_bytes_max && order.load.count > 0 &&
+                       order.load.bytes <= largest_ && order.load.count > 0 &&
                        order.load.count <= bench_count_max;
   if (!is_sane)
     return Error{Errc::incompatible_peer,

@@ -14,9 +14,12 @@
 
 #include <array>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace lend::tools {
 
@@ -33,6 +36,8 @@ inline constexpr std::chrono::seconds turn_patience{60};
 struct BenchPlace {
   bool one_core = false;                 ///< this process has one CPU
   PairConnector const* by_cm = nullptr;  ///< for devices of iWARP
+  /// Binds this process to its CPU, once the device is open and before it has memory.
+  std::function<void(Context const&)> bind{};
   std::chrono::nanoseconds patience = turn_patience;
 };
 
@@ -80,18 +85,26 @@ class BenchLine {
     [[nodiscard]] Result<void> swap(std::span<std::byte> message, bool near);
   };
 
-  BenchLine(Context device, std::unique_ptr<Talk> talk, std::unique_ptr<End> end)
-      : device_{std::move(device)}, talk_{std::move(talk)}, end_{std::move(end)} {}
+  /// What the near end decides for both.
+  struct Plan {
+    std::size_t largest = 0;  ///< of the messages
+    bool own_memory = false;
+  };
+
+  BenchLine(Context device, std::unique_ptr<Talk> talk)
+      : device_{std::move(device)}, talk_{std::move(talk)} {}
   [[nodiscard]] static Result<BenchLine> make(BenchOptions const& options, bool near,
                                               BenchPlace const& place, Joining joining);
-  [[nodiscard]] static Result<std::unique_ptr<End>> make_end(Context const& device,
-                                                             Joining& joining,
-                                                             ProtectionDomain const& domain,
-                                                             Talk& talk, bool near, bool one_core);
+  [[nodiscard]] Result<void> make_end(Joining& joining, ProtectionDomain const& domain, Plan plan,
+                                      bool near, bool one_core);
+  [[nodiscard]] Result<std::pair<MemoryRegion, MemoryRegion>> make_regions(
+      ProtectionDomain const& domain, Plan plan);
 
   Context device_;
-  std::unique_ptr<Talk> talk_;  // before the end, which meets by it
+  std::unique_ptr<Talk> talk_;    // before the end, which meets by it
+  std::vector<std::byte> own_{};  // before the end, whose regions may be of it
   std::unique_ptr<End> end_;
+  std::size_t largest_ = 0;  // of messages
   bool has_order_ = false;
 };
 

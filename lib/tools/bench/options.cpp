@@ -25,7 +25,7 @@ Result<std::vector<std::size_t>> sizes_in(std::string_view list) {
     auto const word = list.substr(0, comma);
     auto const size = command::size_in(word);
     if (!size || *size == 0 || *size > message_bytes_max)
-      return wrong("--bytes takes sizes from 1 to 1M such as 8,64K, and no " + base::shown(word));
+      return wrong("--bytes takes sizes from 1 to 1G such as 8,64K, and no " + base::shown(word));
     sizes.push_back(*size);
     if (comma == list.size()) return sizes;
     list.remove_prefix(comma + 1);
@@ -129,7 +129,7 @@ void add_bench_options(command::CommandLine& line, BenchWords& words) {
   auto& options = words.options;
   auto const of_near = [&words](auto take) {
     return [&words, take](std::string const& value) -> Result<void> {
-      words.of_near = "--bytes, --count, --via, --svg and --hgrm";
+      words.of_near = "--bytes, --count, --via, --memory, --svg and --hgrm";
       return take(value);
     };
   };
@@ -155,13 +155,22 @@ void add_bench_options(command::CommandLine& line, BenchWords& words) {
     options.via = *way;
     return success();
   };
+  auto const take_memory = [&options](std::string const& value) -> Result<void> {
+    if (value != "own" && value != "allocated")
+      return wrong("--memory takes own or allocated, and no " + base::shown(value));
+    options.own_memory = value == "own";
+    return success();
+  };
   line.optional_value("--listen", "HOST:PORT", words.listen_at, std::string{listen_address},
                       "answers one peer, at [::]:7472 unless given")
-      .value("--bytes", "LIST", of_near(take_sizes), "sizes of messages, such as 8,4K,1M")
+      .value("--bytes", "LIST", of_near(take_sizes),
+             "sizes of messages, such as 8,4K,1G; each end needs 4 times the largest")
       .value("--count", "N", of_near(take_count),
              "rounds or messages; what takes 0.2 s unless given")
       .value("--via", "WAY", of_near(take_way),
              "how to post: scoped, unsafe, blocking (latency) or batch (bandwidth)")
+      .value("--memory", "KIND", of_near(take_memory),
+             "own: of the program, which registers it; else lend allocates it")
       .path("--device", "NAME", options.device, "the device, as LEND_DEVICE names it")
       .path("--secret", "FILE", options.secret_in, "has the secret that both sides prove to know")
       .flag("--histogram", options.histogram, "draws the latencies below the table")

@@ -36,6 +36,7 @@ struct BenchOptions {
   std::uint64_t count = 0;    ///< of rounds or messages; 0: what takes some 0.2 s
   std::string device{};       ///< empty: what open_device() takes
   std::string secret_in{};    ///< a file; empty: none
+  bool own_memory = false;    ///< registered, where lend does not allocate it
   bool histogram = false;     ///< below the table
   std::string svg{}, hgrm{};  ///< files; empty: none
   bool json = false;

@@ -69,42 +69,6 @@ std::string bars_of(BenchRow const& row) {
   return text;
 }
 
-std::string svg_of(BenchRun const& run, std::span<BenchRow const> rows) {
-  constexpr int width = 720, panel = 190, plot = 120, margin = 20, head = 40;
-  auto const panels = static_cast<int>(std::ranges::count(rows, true, &BenchRow::is_latency));
-  // The names of devices are letters, digits and underscores, and an address is no markup.
-  auto svg = formatted(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
-      "font-family=\"sans-serif\" font-size=\"12\">\n"
-      "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
-      width, head + panels * panel);
-  svg += "<text x=\"20\" y=\"24\" font-size=\"14\">lend bench, " + run.device + " (" + run.kind +
-         ")</text>\n";
-  int top = head;
-  for (auto const& row : rows) {
-    if (!row.is_latency) continue;
-    auto const bars = bars_in(row, 64);
-    auto const highest = static_cast<double>(highest_of(bars));
-    auto const step = static_cast<double>(width - 2 * margin) / static_cast<double>(bars.size());
-    svg += formatted("<g transform=\"translate(%d %d)\">\n<text y=\"14\">%s: ", margin, top,
-                     title_of(row).c_str());
-    svg += formatted("p50 %.2f, p90 %.2f, p99 %.2f, p99.9 %.2f, max %.2f us</text>\n",
-                     row.percentile(50) / 1e3, row.percentile(90) / 1e3, row.percentile(99) / 1e3,
-                     row.percentile(99.9) / 1e3, row.percentile(100) / 1e3);
-    for (std::size_t i = 0; i < bars.size(); ++i) {
-      auto const height = static_cast<double>(bars[i].count) / highest * plot;
-      svg += formatted("<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n",
-                       static_cast<double>(i) * step, 20 + plot - height, std::max(step - 1, 0.5),
-                       height, i + 1 == bars.size() ? "#b44" : "#468");
-    }
-    svg += formatted("<text y=\"%d\">%.2f us</text>\n", plot + 36, bars.front().begin_us);
-    svg += formatted("<text x=\"%d\" y=\"%d\" text-anchor=\"end\">&gt; %.2f us</text>\n</g>\n",
-                     width - 2 * margin, plot + 36, bars.back().begin_us);
-    top += panel;
-  }
-  return svg += "</svg>\n";
-}
-
 std::string hgrm_of(BenchRow const& row) {
   constexpr double ticks_a_half = 5;  // lines while the share of slower rounds halves once
   auto const& rounds = row.rounds;

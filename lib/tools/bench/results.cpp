@@ -15,14 +15,6 @@ namespace {
 constexpr double microsecond = 1e3;  // in ns
 constexpr double gigabyte = 1e9;
 
-std::string name_of_bytes(std::size_t bytes) {
-  constexpr std::size_t kibibyte = 1024;
-  if (bytes % (kibibyte * kibibyte) == 0)
-    return std::to_string(bytes / kibibyte / kibibyte) + " MiB";
-  if (bytes % kibibyte == 0) return std::to_string(bytes / kibibyte) + " KiB";
-  return std::to_string(bytes) + " B";
-}
-
 double mean_of(Durations const& rounds) {
   return std::accumulate(rounds.begin(), rounds.end(), 0.0) / static_cast<double>(rounds.size());
 }
@@ -48,22 +40,40 @@ std::string object_of(BenchRow const& row) {
            formatted(", \"bytes_per_s\": %.0f, \"messages_per_s\": %.0f}",
                      row.messages_per_second() * static_cast<double>(row.load.bytes),
                      row.messages_per_second());
-  auto const us = [&](double percent) { return row.percentile(percent) / microsecond; };
-  return "{\"measure\": \"latency\", " + head +
-         formatted(
-             ", \"min_us\": %.4f, \"p50_us\": %.4f, \"p90_us\": %.4f, \"p99_us\": %.4f, "
-             "\"p99_9_us\": %.4f, \"max_us\": %.4f, \"mean_us\": %.4f",
-             us(0), us(50), us(90), us(99), us(99.9), us(100), mean_of(row.rounds) / microsecond) +
+  auto const us = [&](double percent) {
+    return row.is_sure(percent) ? formatted("%.4f", row.percentile(percent) / microsecond)
+                                : std::string{"null"};
+  };
+  return "{\"measure\": \"latency\", " + head + ", \"min_us\": " + us(0) +
+         ", \"p50_us\": " + us(50) + ", \"p90_us\": " + us(90) + ", \"p99_us\": " + us(99) +
+         ", \"p99_9_us\": " + us(99.9) + ", \"max_us\": " + us(100) +
+         formatted(", \"mean_us\": %.4f", mean_of(row.rounds) / microsecond) +
          ", \"histogram_ns\": " + buckets_of(row.histogram()) + '}';
 }
 
 }  // namespace
+
+std::string name_of_bytes(std::size_t bytes) {
+  constexpr std::size_t kibibyte = 1024;
+  if (bytes % (kibibyte * kibibyte * kibibyte) == 0)
+    return std::to_string(bytes / kibibyte / kibibyte / kibibyte) + " GiB";
+  if (bytes % (kibibyte * kibibyte) == 0)
+    return std::to_string(bytes / kibibyte / kibibyte) + " MiB";
+  if (bytes % kibibyte == 0) return std::to_string(bytes / kibibyte) + " KiB";
+  return std::to_string(bytes) + " B";
+}
 
 double BenchRow::percentile(double percent) const noexcept {
   auto const all = static_cast<double>(rounds.size());
   constexpr double rounding = 1e-9;  // 99.9 is no number of binary digits
   auto const rank = std::clamp(std::ceil(percent * all / 100 - rounding), 1.0, all);
   return rounds[static_cast<std::size_t>(rank) - 1];
+}
+
+bool BenchRow::is_sure(double percent) const noexcept {
+  if (percent <= 0 || percent >= 100) return true;  // the least and the most are what they are
+  constexpr double slower_rounds = 10, rounding = 1e-6;
+  return static_cast<double>(rounds.size()) * (1 - percent / 100) + rounding >= slower_rounds;
 }
 
 LatencyHistogram BenchRow::histogram() const noexcept {
@@ -99,7 +109,8 @@ std::string text_of(BenchRow const& row) {
                      row.messages_per_second(), static_cast<unsigned long long>(row.load.count));
   auto text = head;
   for (double const percent : {50.0, 90.0, 99.0, 99.9, 100.0})
-    text += formatted(" %8.2f", row.percentile(percent) / microsecond);
+    text += row.is_sure(percent) ? formatted(" %8.2f", row.percentile(percent) / microsecond)
+                                 : "        -";
   return text + formatted(" %8llu\n", static_cast<unsigned long long>(row.load.count));
 }
 

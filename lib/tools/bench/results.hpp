@@ -22,6 +22,8 @@ struct BenchRow {
   Durations rounds{};                      ///< of a latency: not empty
   std::chrono::duration<double> stream{};  ///< of a bandwidth: above 0
 
+  /// Whether at least 10 rounds were slower: else a percentile says little.
+  [[nodiscard]] bool is_sure(double percent) const noexcept;
   /// The ns that `percent` in a hundred rounds did not exceed.
   [[nodiscard]] double percentile(double percent) const noexcept;
   [[nodiscard]] LatencyHistogram histogram() const noexcept;
@@ -33,8 +35,11 @@ struct BenchRun {
   std::string device{}, kind{};
   std::string peer{};  ///< empty: a process of this host
   std::vector<std::string> notes{};
+  std::string host{}, when{}, options{};  ///< for a picture
 };
 
+/// "4 KiB"
+[[nodiscard]] std::string name_of_bytes(std::size_t bytes);
 [[nodiscard]] std::string text_of(BenchRun const& run);
 /// The head of the table that the rows of one kind are in.
 [[nodiscard]] std::string_view head_of(bool is_latency) noexcept;
@@ -44,7 +49,7 @@ struct BenchRun {
 
 /// Bars, some 20 lines; the last has what is slower than 99 % of the rounds.
 [[nodiscard]] std::string bars_of(BenchRow const& row);
-/// A panel for each row that is a latency. Source: W3C SVG 1.1.
+/// Percentiles of latencies, and bandwidths, against the size of messages. Source: W3C SVG 1.1.
 [[nodiscard]] std::string svg_of(BenchRun const& run, std::span<BenchRow const> rows);
 /// The text form of HdrHistogram, in microseconds.
 /// Source: HdrHistogram, AbstractHistogram.outputPercentileDistribution().

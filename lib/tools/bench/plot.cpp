@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The results of a bench as a picture: a chart of latencies and one of bandwidths.
+#include <tools/bench/results.hpp>
+#include <tools/format.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+
+namespace lend::tools {
+
+namespace {
+
+constexpr double picture_width = 760, chart_height = 380, title_height = 60;
+constexpr double margin_left = 70, margin_right = 150, margin_top = 34, margin_bottom = 52;
+
+/// A figure of rows: what is drawn, and how its lines look.
+struct Figure {
+  std::string_view name{};
+  std::string_view dashes{};
+  std::function<double(BenchRow const&)> value{};
+};
+
+/// A logarithmic axis of a chart.
+struct Axis {
+  double least, most;
+  double begin, end;  // in the picture
+
+  [[nodiscard]] double at(double value) const {
+    if (most <= least) return (begin + end) / 2;
+    return begin + (end - begin) * std::log(value / least) / std::log(most / least);
+  }
+};
+
+std::string text_at(double x, double y, std::string_view anchor, std::string const& text) {
+  return formatted("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor.data()) + text +
+         "</text>\n";
+}
+
+/// Markup of what a user may have written.
+std::string escaped(std::string_view text) {
+  std::string all;
+  for (char const c : text)
+    all += c == '<'   ? "&lt;"
+           : c == '>' ? "&gt;"
+           : c == '&' ? "&amp;"
+                      : std::string(1, c < ' ' ? '?' : c);
+  return all;
+}
+
+/// 1, 2 and 5 of each decade, so that the whole range lies between the first and the last.
+std::vector<double> ticks_of(double least, double most) {
+  std::vector<double> ticks;
+  for (double decade = std::pow(10, std::floor(std::log10(least)));; decade *= 10)
+    for (double const step : {1.0, 2.0, 5.0}) {
+      auto const tick = step * decade;
+      if (tick <= least) ticks.clear();
+      ticks.push_back(tick);
+      if (tick >= most && ticks.size() > 1) return ticks;
+    }
+}
+
+std::string axes_of(Axis const& x, Axis const& y, std::vector<std::size_t> const& sizes,
+                    std::string_view unit) {
+  std::string svg;
+  for (auto const tick : ticks_of(y.least, y.most)) {
+    svg += formatted("<path d=\"M%.1f %.1fH%.1f\" stroke=\"#ddd\"/>\n", x.begin, y.at(tick), x.end);
+    svg += text_at(x.begin - 8, y.at(tick) + 4, "end", formatted("%g", tick));
+  }
+  double last_label = 0;
+  for (auto const size : sizes) {
+    auto const at = x.at(static_cast<double>(size));
+    svg += formatted("<path d=\"M%.1f %.1fv5\" stroke=\"#555\"/>\n", at, y.begin);
+    if (last_label != 0 && at - last_label < 48) continue;
+    last_label = at;
+    svg += text_at(at, y.begin + 20, "middle", name_of_bytes(size));
+  }
+  svg += formatted("<path d=\"M%.1f %.1fV%.1fH%.1f\" fill=\"none\" stroke=\"#555\"/>\n", x.begin,
+                   y.end, y.begin, x.end);
+  svg += text_at((x.begin + x.end) / 2, y.begin + 40, "middle", "bytes of a message");
+  return svg + text_at(x.begin - 50, y.end - 14, "start", std::string{unit});
+}
+
+std::string chart_of(std::span<BenchRow const> rows, bool of_latency, double y_top,
+                     std::vector<Figure> const& figures, std::string_view unit) {
+  constexpr auto colours = std::to_array<std::string_view>({"#0072b2", "#d55e00", "#009e73"});
+  std::vector<std::size_t> sizes;
+  std::vector<std::string_view> operations;
+  double least = 0, most = 0;
+  for (auto const& row : rows) {
+    if (row.is_latency != of_latency) continue;
+    sizes.push_back(row.load.bytes);
+    if (std::ranges::find(operations, row.load.operation) == operations.end())
+      operations.push_back(row.load.operation);
+    for (auto const& figure : figures) {
+      auto const value = figure.value(row);
+      least = least == 0 ? value : std::min(least, value);
+      most = std::max(most, value);
+    }
+  }
+  if (sizes.empty()) return {};
+  std::ranges::sort(sizes);
+  sizes.erase(std::ranges::unique(sizes).begin(), sizes.end());
+  auto const ticks = ticks_of(least, most);
+  Axis const x{static_cast<double>(sizes.front()), static_cast<double>(sizes.back()), margin_left,
+               picture_width - margin_right};
+  Axis const y{ticks.front(), ticks.back(), y_top + chart_height - margin_bottom,
+               y_top + margin_top};
+  auto svg = axes_of(x, y, sizes, unit);
+  double key = y.end + 8;
+  for (std::size_t i = 0; i < operations.size(); ++i)
+    for (auto const& figure : figures) {
+      auto const* const colour = colours[i % colours.size()].data();
+      std::vector<std::pair<double, double>> points;
+      for (auto const& row : rows)
+        if (row.is_latency == of_latency && row.load.operation == operations[i])
+          points.emplace_back(x.at(static_cast<double>(row.load.bytes)), y.at(figure.value(row)));
+      std::ranges::sort(points);
+      svg += formatted(
+          "<g fill=\"%s\" stroke=\"%s\" stroke-dasharray=\"%s\">\n<path fill=\"none\" d=\"", colour,
+          colour, figure.dashes.data());
+      for (auto const& [at, value] : points)
+        svg += formatted("%c%.1f %.1f", &value == &points.front().second ? 'M' : 'L', at, value);
+      svg += formatted("M%.1f %.1fh24\"/>\n", x.end + 16, key);
+      for (auto const& [at, value] : points)
+        svg += formatted("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\"/>\n", at, value);
+      svg += "</g>\n" + text_at(x.end + 46, key + 4, "start",
+                                std::string{operations[i]} + ' ' + std::string{figure.name});
+      key += 18;
+    }
+  return svg;
+}
+
+}  // namespace
+
+std::string svg_of(BenchRun const& run, std::span<BenchRow const> rows) {
+  bool const has_latency = std::ranges::any_of(rows, &BenchRow::is_latency);
+  bool const has_bandwidth = !std::ranges::all_of(rows, &BenchRow::is_latency);
+  auto const height = title_height + chart_height * (has_latency + has_bandwidth);
+  auto svg = formatted(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
+      "font-family=\"sans-serif\" font-size=\"12\">\n"
+      "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
+      picture_width, height);
+  svg += "<text x=\"20\" y=\"24\" font-size=\"15\">lend bench: " + escaped(run.device) + " (" +
+         escaped(run.kind) + ")</text>\n";
+  svg += text_at(20, 44, "start",
+                 escaped(run.host + (run.peer.empty() ? "" : " to " + run.peer) + ", " + run.when +
+                         ", " + run.options));
+  auto const at = [](double percent) {
+    return [percent](BenchRow const& row) { return row.percentile(percent) / 1e3; };
+  };
+  auto const rate = [](BenchRow const& row) {
+    return row.messages_per_second() * static_cast<double>(row.load.bytes) / 1e9;
+  };
+  svg += chart_of(rows, true, title_height, {{"p50", "", at(50)}, {"p99", "5 3", at(99)}},
+                  "latency, us");
+  svg += chart_of(rows, false, title_height + (has_latency ? chart_height : 0), {{"", "", rate}},
+                  "bandwidth, GB/s");
+  return svg += "</svg>\n";
+}
+
+}  // namespace lend::tools
