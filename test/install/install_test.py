@@ -84,8 +84,11 @@ def installed(folder):
 
     check_hello(program_of("lend", f"{source}/examples/hello_channel.cpp"), LD_LIBRARY_PATH=libraries)
     [lend_run] = folder.rglob("bin/lend-run")
-    output(lend_run, "-n", "2", "true", LD_LIBRARY_PATH=libraries)
     [lend] = folder.rglob("bin/lend")
+    # From where they are, by $ORIGIN; those of /usr find their libraries anyway.
+    if options["prefix"] != "/usr":
+        output(lend_run, "-n", "2", "true")
+        output(lend, "--version")
     if "takes soft0" not in output(lend, "doctor", LEND_DEVICE="soft", LD_LIBRARY_PATH=libraries):
         sys.exit("the installed doctor does not open the soft device")
     for program in lend, lend_run:
