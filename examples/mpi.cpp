@@ -3,8 +3,8 @@
 // is found:
 //
 //   mpirun -n 4 mpi
+#include <lend/group.hpp>
 #include <lend/group/mpi.hpp>
-#include <lend/lend.hpp>
 
 #include <cstdint>
 #include <cstdio>

@@ -3,7 +3,7 @@
 // The last one's token is what an allreduce of all ranks says:
 //
 //   lend-run -n 4 ring
-#include <lend/lend.hpp>
+#include <lend/group.hpp>
 
 #include <chrono>
 #include <cstdint>

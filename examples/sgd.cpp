@@ -4,7 +4,7 @@
 // last step that every one of the others had finished:
 //
 //   lend-run -n 4 --restarts 3 sgd 20000
-#include <lend/lend.hpp>
+#include <lend/group.hpp>
 
 #include <array>
 #include <charconv>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// All of lend that a program with channels needs.
+// All of lend that a program with channels needs. Groups are in lend/group.hpp.
 #pragma once
 
 #include <lend/base/allocation.hpp>
@@ -25,21 +25,10 @@
 #include <lend/channel/unreliable_scope.hpp>
 #include <lend/channel/wait_many.hpp>
 #include <lend/channel/wait_set.hpp>
-#include <lend/group/group.hpp>
-#include <lend/group/group_connector.hpp>
-#include <lend/group/group_options.hpp>
-#include <lend/group/group_scope.hpp>
-#include <lend/group/prepared_group.hpp>
-#include <lend/group/rank_card.hpp>
-#include <lend/group/reductions.hpp>
-#include <lend/group/team.hpp>
-#include <lend/group/values.hpp>
+#include <lend/fwd.hpp>
 #include <lend/network/connect.hpp>
-#include <lend/network/desk.hpp>
 #include <lend/network/link_address.hpp>
 #include <lend/network/meeting.hpp>
-#include <lend/network/roster.hpp>
-#include <lend/network/seat.hpp>
 #include <lend/observe/channel_metrics.hpp>
 #include <lend/observe/latency_histogram.hpp>
 #include <lend/open_device.hpp>

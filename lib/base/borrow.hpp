@@ -4,6 +4,7 @@
 
 #include <base/loan.hpp>
 #include <base/only_thread.hpp>
+#include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
 #include <lend/base/stop.hpp>
 
@@ -106,11 +107,11 @@ class BorrowLedger {
   [[nodiscard]] Loan const* link_anywhere(Loan& loan) noexcept;  // or the rival it overlaps
   [[nodiscard]] static Loan* merged(Loan* one, Loan* other) noexcept;
   void leave_order(Loan const& loan, Loan& below, Loan& above) noexcept;
-  [[nodiscard]] bool give_back_last(Loan const& unlinked) noexcept;
+  [[nodiscard]] LEND_EXPORT bool give_back_last(Loan const& unlinked) noexcept;
   void sort() noexcept;
   void sort_lone() noexcept;
   [[nodiscard]] Loan const* overlapping(std::size_t begin, std::size_t end) const noexcept;
-  void lower_reach_from(Loan* loan) noexcept;
+  LEND_EXPORT void lower_reach_from(Loan* loan) noexcept;
   [[nodiscard]] Loan* place_below(std::size_t begin, LoanKind kind) const noexcept;
   [[nodiscard]] static Loan const* conflict(Loan const* below, std::size_t begin, std::size_t end,
                                             LoanKind kind) noexcept;

@@ -3,6 +3,8 @@
 // it. Any thread.
 #pragma once
 
+#include <lend/base/export.hpp>
+
 #include <base/borrow.hpp>
 
 namespace lend::base {
@@ -35,7 +37,7 @@ class BorrowLedger::Lock {
   }
 
  private:
-  static void wait(std::atomic<bool>& locked) noexcept;
+  LEND_EXPORT static void wait(std::atomic<bool>& locked) noexcept;
 
   std::atomic<bool>& locked_;
 };

@@ -48,6 +48,13 @@ void release_anchor(ChannelAnchor* anchor) noexcept {
   free_anchors = anchor;
 }
 
+#if !defined(__x86_64__) && !defined(__aarch64__)
+void const* ChannelUse::this_thread() noexcept {
+  static thread_local char one;
+  return &one;
+}
+#endif
+
 void ChannelUse::stop_for_two_threads() noexcept {
   stop("a Channel, its WaitSet, or a scope or handle of it, was used by two threads at once");
 }

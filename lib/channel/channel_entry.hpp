@@ -2,6 +2,7 @@
 // How a call enters a channel: by a weak reference, and one thread at a time. Any thread.
 #pragma once
 
+#include <lend/base/export.hpp>
 #include <lend/channel/pending_work.hpp>
 #include <verbs/forking.hpp>
 
@@ -73,15 +74,14 @@ class ChannelUse {
 
  private:
   // Its own address would keep the guard in memory.
-  static void const* this_thread() noexcept {
 #if defined(__x86_64__) || defined(__aarch64__)
+  static void const* this_thread() noexcept {
     return __builtin_thread_pointer();  // one instruction; compilers lack it elsewhere
-#else
-    static thread_local char one;
-    return &one;
-#endif
   }
-  [[noreturn]] static void stop_for_two_threads() noexcept;
+#else
+  LEND_EXPORT static void const* this_thread() noexcept;  // the same one in all of lend's libraries
+#endif
+  [[noreturn]] LEND_EXPORT static void stop_for_two_threads() noexcept;
   std::atomic<void const*>& user_;
 };
 

@@ -13,6 +13,7 @@
 #include <channel/peer_watch.hpp>
 #include <channel/progress.hpp>
 #include <channel/waiter.hpp>
+#include <lend/base/export.hpp>
 #include <lend/channel/builder.hpp>
 #include <lend/channel/channel.hpp>
 #include <lend/channel/pending_work.hpp>
@@ -78,7 +79,7 @@ class ChannelState {
       succeed(id, entry);
   }
   /// Polls once, for all channels of the progress. Returns the number of completions.
-  [[nodiscard]] Result<std::uint32_t> poll() noexcept;
+  [[nodiscard]] LEND_EXPORT Result<std::uint32_t> poll() noexcept;
   /// poll() in a wait, with a pause if nothing came. False once the deadline has passed.
   [[nodiscard]] Result<bool> poll_or_pause(Waiter& waiter, Deadline deadline) noexcept;
   /// A pause between two empty polls. False once the deadline has passed.
@@ -204,7 +205,7 @@ class ChannelState {
   // A failure, or one without a slot.
   void complete_unusual(SlotId id, verbs::CompletionEntry entry) noexcept;
   [[nodiscard]] Error failure_of(SlotId id, Slot const& slot, FailedWork const& failed) noexcept;
-  [[noreturn]] static void stop_for_moved() noexcept;
+  [[noreturn]] LEND_EXPORT static void stop_for_moved() noexcept;
 
   ChannelReference reference_{};  // to this channel
   verbs::Inheritance origin_{};

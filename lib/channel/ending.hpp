@@ -2,6 +2,8 @@
 // Ends outstanding work, whatever the peer and the device do. The thread of the channel.
 #pragma once
 
+#include <lend/base/export.hpp>
+
 #include <channel/channel_state.hpp>
 
 #include <chrono>
@@ -43,7 +45,7 @@ class Ending {
   void end_peer_loans() noexcept { abandon(); }
 
   /// Before the channel is prepared again: nothing is outstanding, and the queue pair is gone.
-  void end_connection(Error const& reason) noexcept;
+  LEND_EXPORT void end_connection(Error const& reason) noexcept;
   /// The same before it is destroyed; its handles are stale, and its scopes report the failures.
   void end_channel() noexcept;
 

@@ -10,6 +10,7 @@
 #include <channel/manager_events.hpp>
 #include <channel/progress.hpp>
 #include <channel/waiter.hpp>
+#include <lend/base/export.hpp>
 #include <lend/channel/wait_set.hpp>
 #include <verbs/event_reader.hpp>
 #include <verbs/forking.hpp>
@@ -101,13 +102,13 @@ class SetState final : public std::enable_shared_from_this<SetState>, private Sl
   SetState(Context const& context, Wait how) noexcept;
   [[nodiscard]] Result<void> open_descriptors();
   [[nodiscard]] bool watches(int descriptor, std::uint64_t mark) const noexcept;
-  [[nodiscard]] Result<void> check(std::span<Ready> into) const noexcept;
+  [[nodiscard]] LEND_EXPORT Result<void> check(std::span<Ready> into) const noexcept;
   /// Polls every queue until it is empty. Returns the number of completions.
-  std::uint64_t poll_queues() noexcept;
+  LEND_EXPORT std::uint64_t poll_queues() noexcept;
   /// What no completion says.
-  void look_around() noexcept;
+  LEND_EXPORT void look_around() noexcept;
   void look_at_events() noexcept;
-  [[nodiscard]] std::span<Ready> list_ready(std::span<Ready> into) noexcept;
+  [[nodiscard]] LEND_EXPORT std::span<Ready> list_ready(std::span<Ready> into) noexcept;
   [[nodiscard]] bool has_news() const noexcept {
     return !ready.is_empty() || !ready_pools.is_empty() || events_->has_events();
   }
@@ -115,7 +116,7 @@ class SetState final : public std::enable_shared_from_this<SetState>, private Sl
   [[nodiscard]] bool take_wake() noexcept {
     return is_woken_.load(std::memory_order_relaxed) && take_counted_wake();
   }
-  [[nodiscard]] bool take_counted_wake() noexcept;
+  [[nodiscard]] LEND_EXPORT bool take_counted_wake() noexcept;
   void post_waiting_pieces() noexcept;
   /// When the first of them must be looked at.
   [[nodiscard]] Deadline next_look() noexcept;

@@ -4,6 +4,7 @@
 
 #include <base/yielding.hpp>
 #include <lend/base/deadline.hpp>
+#include <lend/base/export.hpp>
 #include <lend/channel/builder.hpp>
 
 #include <cstdint>
@@ -90,7 +91,7 @@ class Waiter {
   // A system call, about once a millisecond.
   static constexpr std::uint32_t polls_per_look = 1u << 16;
 
-  bool pause_longer(Deadline deadline) noexcept;
+  LEND_EXPORT bool pause_longer(Deadline deadline) noexcept;
   void nap(Deadline deadline) noexcept;
 
   WaitPlan& plan_;

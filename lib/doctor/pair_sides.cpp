@@ -2,6 +2,7 @@
 // Compares what both sides said of themselves.
 #include <doctor/pair_sides.hpp>
 
+#include <algorithm>
 #include <array>
 
 namespace lend::doctor {

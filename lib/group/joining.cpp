@@ -2,8 +2,8 @@
 // The meeting of a group's ranks. The thread of the group.
 #include <base/giving_up.hpp>
 #include <group/group_state.hpp>
+#include <launch/desk_visit.hpp>
 #include <lend/group/group.hpp>
-#include <network/desk_visit.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -20,9 +20,9 @@ namespace {
 constexpr int connecting_again_max = 2;
 
 /// One for each link.
-std::vector<network::Card> cards_of(PreparedGroup const& prepared, std::uint32_t rank,
-                                    group::Neighbours const& neighbours) {
-  std::vector<network::Card> cards;
+std::vector<launch::Card> cards_of(PreparedGroup const& prepared, std::uint32_t rank,
+                                   group::Neighbours const& neighbours) {
+  std::vector<launch::Card> cards;
   auto const ours = prepared.cards();
   for (std::uint32_t to = 0; to < ours.size(); ++to)
     if (neighbours.are_linked(rank, to))
@@ -31,10 +31,10 @@ std::vector<network::Card> cards_of(PreparedGroup const& prepared, std::uint32_t
 }
 
 /// In the order of members.
-std::vector<RankCard> by_rank(network::Proposal const& proposal) {
+std::vector<RankCard> by_rank(launch::Proposal const& proposal) {
   auto const& ranks = proposal.members.ranks;
   std::vector<RankCard> cards(ranks.size());
-  for (network::Card const& card : proposal.cards) {
+  for (launch::Card const& card : proposal.cards) {
     auto const at = std::ranges::lower_bound(ranks, card.rank) - ranks.begin();
     cards[static_cast<std::size_t>(at)] = {card.endpoint, card.record, card.mailbox, card.address};
   }
@@ -45,7 +45,7 @@ std::vector<RankCard> by_rank(network::Proposal const& proposal) {
 
 Result<Group> Group::join(ProtectionDomain const& domain, Seat const& seat, Deadline deadline,
                           GroupOptions const& options) {
-  network::Coming coming;
+  launch::Coming coming;
   return meet(domain, seat, deadline, options, coming);
 }
 
@@ -67,12 +67,12 @@ Result<Group> Group::rejoin(Seat const& seat, Deadline deadline, Rejoin const& h
                      " have come, not " + std::to_string(how.at_least) +
                      ": make the group with GroupLinks::all to go on with fewer"};
   state().leave();
-  network::Coming coming{.generation = history.generation,
-                         .seen = history.seen,
-                         .finished = history.finished,
-                         .at_least = how.at_least == 0 ? seat.size : how.at_least,
-                         .patience_ms = static_cast<std::uint32_t>(
-                             std::chrono::duration_cast<milliseconds>(how.patience).count())};
+  launch::Coming coming{.generation = history.generation,
+                        .seen = history.seen,
+                        .finished = history.finished,
+                        .at_least = how.at_least == 0 ? seat.size : how.at_least,
+                        .patience_ms = static_cast<std::uint32_t>(
+                            std::chrono::duration_cast<milliseconds>(how.patience).count())};
   auto group = meet(state().domain(), seat, deadline, state().options(), coming);
   history.seen = coming.seen;
   return group;
@@ -80,11 +80,10 @@ Result<Group> Group::rejoin(Seat const& seat, Deadline deadline, Rejoin const& h
 
 /// `coming` learns what the desk proposes.
 Result<Group> Group::meet(ProtectionDomain const& domain, Seat const& seat, Deadline deadline,
-                          GroupOptions const& options, network::Coming& coming) {
-  LEND_TRYV(network::check(seat));
+                          GroupOptions const& options, launch::Coming& coming) {
+  LEND_TRYV(launch::check(seat));
   LEND_TRY(first, PreparedGroup::prepare(domain, seat.rank, seat.size, options));
-  auto const connect = [&coming, deadline](PreparedGroup prepared,
-                                           network::Proposal const& proposal,
+  auto const connect = [&coming, deadline](PreparedGroup prepared, launch::Proposal const& proposal,
                                            group::Sleep const& sleep) -> Result<Group> {
     auto const& [generation, finished_by_all, ranks] = proposal.members;
     coming.seen = std::max(coming.seen, generation);
@@ -100,7 +99,7 @@ Result<Group> Group::meet(ProtectionDomain const& domain, Seat const& seat, Dead
   if (seat.size == 1)
     return connect(std::move(first), {{coming.seen + 1, coming.finished, {0}}, {}}, {});
   group::Neighbours const neighbours{seat.size, options.links};
-  LEND_TRY(meeting, network::DeskVisit::sit(
+  LEND_TRY(meeting, launch::DeskVisit::sit(
                         seat, {options.message_bytes, options.window, neighbours.are_few()},
                         deadline, coming));
   bool is_over = false;  // or withdrawn, says the desk

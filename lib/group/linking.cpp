@@ -4,8 +4,8 @@
 #include <base/giving_up.hpp>
 #include <group/group_state.hpp>
 #include <group/linking.hpp>
+#include <launch/desk_table.hpp>
 #include <network/address.hpp>
-#include <network/desk_table.hpp>
 #include <verbs/gid_table.hpp>
 
 #include <sys/random.h>
@@ -119,7 +119,7 @@ Error GroupState::connecting_is_late(Deadline deadline) const {
   for (auto const rank : linked_)
     if (!links_[rank]->has_met()) missing.push_back(rank);
   return base::gave_up(deadline, "rank " + std::to_string(ranks_.rank) + " was not connected to " +
-                                     network::list_of(missing));
+                                     launch::list_of(missing));
 }
 
 }  // namespace lend::group

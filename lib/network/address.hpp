@@ -2,6 +2,7 @@
 // Addresses as people write them, and as sockets want them. Plain values; any thread.
 #pragma once
 
+#include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
 #include <lend/verbs/gid.hpp>
 
@@ -25,7 +26,7 @@ struct HostAndPort {
 };
 
 /// Errors:  invalid_argument  says what is wrong with `text`.
-[[nodiscard]] Result<HostAndPort> parse_address(std::string_view text);
+[[nodiscard]] LEND_EXPORT Result<HostAndPort> parse_address(std::string_view text);
 
 /// An address for bind(2) and connect(2).
 struct SocketAddress {
@@ -42,19 +43,19 @@ struct SocketAddress {
   /// [::], which is all addresses of both families.
   [[nodiscard]] bool is_any() const noexcept;
   /// 0: a port of the system's choice. Shape: not is_local().
-  [[nodiscard]] std::uint16_t port() const noexcept;
+  [[nodiscard]] LEND_EXPORT std::uint16_t port() const noexcept;
   void set_port(std::uint16_t port) noexcept;
   /// "127.0.0.1:80", "[::1]:80", "unix:/run/desk" or "unix:@desk".
-  [[nodiscard]] std::string to_text() const;
+  [[nodiscard]] LEND_EXPORT std::string to_text() const;
 };
 
 /// "unix:PATH" or, for a name without a file, "unix:@NAME": a socket of this host.
-[[nodiscard]] bool is_local_address(std::string_view text) noexcept;
+[[nodiscard]] LEND_EXPORT bool is_local_address(std::string_view text) noexcept;
 
 /// Shape:   is_local_address(text).
 /// Errors:  invalid_argument  no path, a zero byte, or more than fits.
 /// Source:  unix(7).
-[[nodiscard]] Result<SocketAddress> parse_local_address(std::string_view text);
+[[nodiscard]] LEND_EXPORT Result<SocketAddress> parse_local_address(std::string_view text);
 
 /// The addresses of a host, never none, in the order to try them. A name may go through the
 /// resolver, which knows no deadline; numbers do not.
@@ -67,15 +68,15 @@ struct SocketAddress {
 /// The addresses that `text` names, to listen at or to connect to.
 /// Errors:  those of parse_address(), parse_local_address() and resolve(), and
 ///          invalid_argument  port 0, where `connects`.
-[[nodiscard]] Result<std::vector<SocketAddress>> candidates_at(std::string_view text,
-                                                               bool connects);
+[[nodiscard]] LEND_EXPORT Result<std::vector<SocketAddress>> candidates_at(std::string_view text,
+                                                                           bool connects);
 
 /// Where rank 0 listens for ranks that know it by the name in `text`: at all of its addresses.
 /// Where these are those of the loopback device, as Debian's /etc/hosts has them for a host's own
 /// name, others know other ones: on every interface. A number, and localhost, mean what they say.
 /// Shape:   `found` is what candidates_at() found.
-[[nodiscard]] std::vector<SocketAddress> as_others_come(std::string_view text,
-                                                        std::vector<SocketAddress> found);
+[[nodiscard]] LEND_EXPORT std::vector<SocketAddress> as_others_come(
+    std::string_view text, std::vector<SocketAddress> found);
 
 /// An IP address of this host.
 struct OwnAddress {
@@ -96,6 +97,6 @@ struct OwnAddress {
 /// rdma_cm finds the device of an IP address so.
 /// Errors:  as own_addresses().
 /// Source:  Linux include/rdma/ib_addr.h, iw_addr_get_sgid().
-[[nodiscard]] Result<std::vector<OwnAddress>> own_addresses_of_iwarp(Gid const& gid);
+[[nodiscard]] LEND_EXPORT Result<std::vector<OwnAddress>> own_addresses_of_iwarp(Gid const& gid);
 
 }  // namespace lend::network

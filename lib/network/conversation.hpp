@@ -7,6 +7,7 @@
 #include <network/socket_file.hpp>
 
 #include <lend/base/deadline.hpp>
+#include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
 #include <lend/network/connect.hpp>
 
@@ -25,9 +26,8 @@ inline constexpr std::chrono::seconds answer_patience{30};
 class Conversation {
  public:
   /// Errors:  those of lend::connect(), but for handshake()'s.
-  [[nodiscard]] static Result<Conversation> with_listener(std::string_view address,
-                                                          Deadline deadline,
-                                                          ExchangeOptions const& options);
+  [[nodiscard]] LEND_EXPORT static Result<Conversation> with_listener(
+      std::string_view address, Deadline deadline, ExchangeOptions const& options);
   explicit Conversation(Peer peer, std::chrono::nanoseconds patience = answer_patience);
 
   /// The other side's.
@@ -37,11 +37,12 @@ class Conversation {
   /// Errors:  timed_out, cancelled  by the deadline.
   ///          peer_lost         it hung up, or took nothing for its patience.
   ///          invalid_argument  more than message_bytes_max; nothing was said.
-  [[nodiscard]] Result<void> say(std::vector<std::string> const& words, Deadline deadline) const;
+  [[nodiscard]] LEND_EXPORT Result<void> say(std::vector<std::string> const& words,
+                                             Deadline deadline) const;
   /// Errors:  timed_out, cancelled  by the deadline.
   ///          peer_lost          it hung up, or said nothing for its patience.
   ///          incompatible_peer  it sent something else, or more than message_bytes_max.
-  [[nodiscard]] Result<std::vector<std::string>> hear(Deadline deadline) const;
+  [[nodiscard]] LEND_EXPORT Result<std::vector<std::string>> hear(Deadline deadline) const;
 
   static constexpr std::size_t message_bytes_max = std::size_t{256} << 10;
 
@@ -55,11 +56,11 @@ class Conversation {
 class ConversationListener {
  public:
   /// Errors:  those of Listener::open().
-  [[nodiscard]] static Result<ConversationListener> open(std::string_view address,
-                                                         ExchangeOptions const& options);
+  [[nodiscard]] LEND_EXPORT static Result<ConversationListener> open(
+      std::string_view address, ExchangeOptions const& options);
   [[nodiscard]] std::string const& address() const noexcept { return acceptor_.address(); }
   /// Errors:  those of Acceptor::accept().
-  [[nodiscard]] Result<Conversation> accept(Deadline deadline);
+  [[nodiscard]] LEND_EXPORT Result<Conversation> accept(Deadline deadline);
 
  private:
   ConversationListener(SocketFile file, Acceptor acceptor)

@@ -21,6 +21,7 @@
 
 #include <network/secret.hpp>
 
+#include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
 #include <lend/network/link_address.hpp>
 #include <lend/verbs/endpoint.hpp>
@@ -129,12 +130,12 @@ struct Frame {
 
 /// Sealed by `sealing` as the next frame of its side, unless that is null.
 /// Shape: a note has at most note_bytes_max bytes.
-[[nodiscard]] Frame frame_of(FrameKind kind, std::span<std::byte const> payload,
-                             Sealing* sealing) noexcept;
+[[nodiscard]] LEND_EXPORT Frame frame_of(FrameKind kind, std::span<std::byte const> payload,
+                                         Sealing* sealing) noexcept;
 [[nodiscard]] Frame encode(Hello const& hello) noexcept;
 [[nodiscard]] Frame encode(Proof const& proof) noexcept;
 [[nodiscard]] Frame encode(Greeting const& greeting, Sealing* sealing = nullptr);
-[[nodiscard]] Frame encode(Status const& status, Sealing* sealing = nullptr);
+[[nodiscard]] LEND_EXPORT Frame encode(Status const& status, Sealing* sealing = nullptr);
 /// Shape: the text has at most part_bytes_max bytes.
 [[nodiscard]] Frame encode(Part const& part, Sealing* sealing);
 
@@ -162,13 +163,13 @@ class FrameReader {
   /// Errors:  incompatible_peer  lengths inside, or a value, are out of range, or the endpoint is
   ///          none; the message is a clause that follows the sender's name.
   [[nodiscard]] Result<Hello> hello() const;
-  [[nodiscard]] Proof proof() const noexcept;
+  [[nodiscard]] LEND_EXPORT Proof proof() const noexcept;
   [[nodiscard]] Result<Greeting> greeting() const;
-  [[nodiscard]] Result<Status> status() const;
+  [[nodiscard]] LEND_EXPORT Result<Status> status() const;
   [[nodiscard]] Result<Part> part() const;
 
   /// Ready for the next frame.
-  void restart() noexcept;
+  LEND_EXPORT void restart() noexcept;
 
   /// From the next frame on only what `sealing` opens is taken.
   /// Borrows: `sealing` for the life of this object.

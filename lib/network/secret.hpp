@@ -6,6 +6,7 @@
 // every secret.
 #pragma once
 
+#include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
 
 #include <array>
@@ -79,11 +80,11 @@ class Secret {
   /// Errors:  invalid_argument  fewer than secret_bytes_min bytes, or more than secret_bytes_max.
   ///          unsupported       this lend was built without libsodium.
   ///          system_failed     libsodium does not start.
-  [[nodiscard]] static Result<Secret> of(std::string_view text);
+  [[nodiscard]] LEND_EXPORT static Result<Secret> of(std::string_view text);
   Secret() = default;
-  Secret(Secret&& other) noexcept;
+  LEND_EXPORT Secret(Secret&& other) noexcept;
   Secret& operator=(Secret&& other) noexcept;
-  ~Secret();
+  LEND_EXPORT ~Secret();
 
   [[nodiscard]] bool is_set() const noexcept { return is_set_; }
 

@@ -6,6 +6,7 @@
 #include <network/address.hpp>
 
 #include <lend/base/deadline.hpp>
+#include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
 
 #include <poll.h>
@@ -20,10 +21,11 @@ namespace lend::network {
 /// poll(2) until something is ready or `deadline` passes; true if something is ready. Polls once
 /// when the deadline has passed already. An interrupted poll goes on.
 /// Errors:  exhausted, system_failed.
-[[nodiscard]] Result<bool> wait_for(std::span<pollfd> descriptors, Deadline deadline);
+[[nodiscard]] LEND_EXPORT Result<bool> wait_for(std::span<pollfd> descriptors, Deadline deadline);
 /// Until one is readable, or the deadline.
 /// Errors:  as wait_for().
-[[nodiscard]] Result<void> sleep_on(std::span<int const> descriptors, Deadline deadline);
+[[nodiscard]] LEND_EXPORT Result<void> sleep_on(std::span<int const> descriptors,
+                                                Deadline deadline);
 
 /// A socket and the address at its other end, or for a listener at this one.
 struct Socket {
@@ -35,18 +37,19 @@ struct Socket {
 /// user is that of its listen(2). Other sockets have none.
 /// Errors:  denied  a clause that follows the other end's name. system_failed.
 /// Source:  unix(7), SO_PEERCRED.
-[[nodiscard]] Result<void> check_user(int fd);
+[[nodiscard]] LEND_EXPORT Result<void> check_user(int fd);
 
 /// A listening socket at the first of `candidates` that can be bound. At [::] it is for IPv4 too;
 /// where the kernel has no IPv6, for IPv4 only.
 /// Errors:  not_found  none is an address of this host. denied, system_failed, exhausted.
 [[nodiscard]] Result<Socket> open_listening(std::span<SocketAddress const> candidates);
 /// The same at each of `candidates` that is an address of this host, at one port.
-[[nodiscard]] Result<std::vector<Socket>> open_all_listening(std::vector<SocketAddress> candidates);
+[[nodiscard]] LEND_EXPORT Result<std::vector<Socket>> open_all_listening(
+    std::vector<SocketAddress> candidates);
 
 /// The next connection that waits at `listening`; an empty socket when there is none.
 /// Errors:  exhausted  descriptors or memory. system_failed.
-[[nodiscard]] Result<Socket> take_connection(int listening);
+[[nodiscard]] LEND_EXPORT Result<Socket> take_connection(int listening);
 
 /// Whether both ends of a connection are this socket: repeated attempts at a free ephemeral port
 /// of this host meet themselves sooner or later.
@@ -54,7 +57,7 @@ struct Socket {
 [[nodiscard]] bool is_connected_to_itself(int fd);
 
 /// Whether the other end is closed, or will send nothing more.
-[[nodiscard]] bool has_hung_up(int fd);
+[[nodiscard]] LEND_EXPORT bool has_hung_up(int fd);
 
 /// Finds the addresses of a name; not_found: the name may be known later.
 using LookUp = std::function<Result<std::vector<SocketAddress>>()>;
@@ -63,9 +66,8 @@ using LookUp = std::function<Result<std::vector<SocketAddress>>()>;
 /// twice the pause before, of 2 s at most.
 /// Errors:  timed_out, cancelled  in the resolver's words; not_found, if it was asked only once.
 ///          Those of `look_up`.
-[[nodiscard]] Result<std::vector<SocketAddress>> find_candidates(std::string const& name,
-                                                                 LookUp const& look_up,
-                                                                 Deadline deadline);
+[[nodiscard]] LEND_EXPORT Result<std::vector<SocketAddress>> find_candidates(
+    std::string const& name, LookUp const& look_up, Deadline deadline);
 
 /// A connection to the first of the addresses of a name that accepts one. Until one does, retries
 /// all of them, and looks the name up again, at the pace of find_candidates(): it may be known

@@ -6,6 +6,7 @@
 #include <network/socket.hpp>
 
 #include <lend/base/deadline.hpp>
+#include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
 
 #include <memory>
@@ -37,9 +38,10 @@ struct Waiting {
 };
 
 /// "the peer at 127.0.0.1:80 `clause`".
-[[nodiscard]] std::string about_peer(std::string const& address, std::string_view clause);
+[[nodiscard]] LEND_EXPORT std::string about_peer(std::string const& address,
+                                                 std::string_view clause);
 /// incompatible_peer about the peer.
-[[nodiscard]] Error refused(Socket const& socket, std::string_view clause);
+[[nodiscard]] LEND_EXPORT Error refused(Socket const& socket, std::string_view clause);
 
 // ---- both sides ----
 
@@ -52,7 +54,7 @@ struct Waiting {
                               Purpose purpose = Purpose::connect);
 
 /// What a side that proved nothing, or something else, is rejected with.
-[[nodiscard]] Status another_secret();
+[[nodiscard]] LEND_EXPORT Status another_secret();
 
 /// What a side is rejected with whose hello has no key of X25519.
 [[nodiscard]] Status no_key();
@@ -61,59 +63,61 @@ struct Waiting {
 [[nodiscard]] Status sent_back();
 
 /// Sends `status` and ends the connection, as far as that is possible without waiting.
-void send_rejection(Socket const& socket, Status const& status, Sealing* sealing);
+LEND_EXPORT void send_rejection(Socket const& socket, Status const& status, Sealing* sealing);
 
 /// Nothing more follows what was sent, which the other end can read although this one is closed.
-void end_sending(Socket const& socket);
+LEND_EXPORT void end_sending(Socket const& socket);
 
 /// The status in a complete frame.
 /// Errors:  incompatible_peer.
-[[nodiscard]] Result<Status> read_status(Socket const& socket, FrameReader const& reader);
+[[nodiscard]] LEND_EXPORT Result<Status> read_status(Socket const& socket,
+                                                     FrameReader const& reader);
 
 // ---- the connecting side, which waits ----
 
 /// A connection to a listener at `address`, of this user where it is a local one. The resolver
 /// knows no deadline.
 /// Errors:  those of connect_with_retry(), candidates_at() and check_user().
-[[nodiscard]] Result<Socket> reach(std::string_view address, Deadline deadline);
+[[nodiscard]] LEND_EXPORT Result<Socket> reach(std::string_view address, Deadline deadline);
 
 /// Errors:  timed_out. peer_lost  it hung up.
 [[nodiscard]] Result<void> send_all(Socket const& socket, Frame const& frame,
                                     Waiting const& waiting);
 /// Sends although a listener that rejected this side may have hung up: its status is still to be
 /// read.
-[[nodiscard]] Result<void> offer(Socket const& socket, Frame const& frame, Waiting const& waiting);
+[[nodiscard]] LEND_EXPORT Result<void> offer(Socket const& socket, Frame const& frame,
+                                             Waiting const& waiting);
 /// Errors:  timed_out. peer_lost  it hung up. incompatible_peer.
-[[nodiscard]] Result<void> receive_frame(Socket const& socket, FrameReader& reader,
-                                         Waiting const& waiting);
+[[nodiscard]] LEND_EXPORT Result<void> receive_frame(Socket const& socket, FrameReader& reader,
+                                                     Waiting const& waiting);
 /// The next frame of a listener: one of that kind, or the error that its status is.
 [[nodiscard]] Result<void> receive_from_listener(Socket const& socket, FrameReader& reader,
                                                  FrameKind wanted, Waiting const& waiting);
 /// What a listener's status means for this side, which it rejected.
-[[nodiscard]] Error error_of_rejection(Socket const& socket, Status const& status);
+[[nodiscard]] LEND_EXPORT Error error_of_rejection(Socket const& socket, Status const& status);
 /// Rejects the listener too.
 [[nodiscard]] Error reject(Socket const& socket, Status const& status, Sealing* sealing);
 
 /// Hellos and proofs; `reader` takes from then on what the listener seals.
-[[nodiscard]] Result<std::unique_ptr<Sealing>> prove_each_other(Socket const& socket,
-                                                                FrameReader& reader,
-                                                                Secret const& secret,
-                                                                Purpose purpose,
-                                                                Waiting const& waiting);
+[[nodiscard]] LEND_EXPORT Result<std::unique_ptr<Sealing>> prove_each_other(Socket const& socket,
+                                                                            FrameReader& reader,
+                                                                            Secret const& secret,
+                                                                            Purpose purpose,
+                                                                            Waiting const& waiting);
 
 // ---- the listening side, which never waits ----
 
 /// Whether the whole frame has arrived. At most one is read, so that endless senders take turns.
 /// Errors:  peer_lost, incompatible_peer  clauses that follow the sender's name.
-[[nodiscard]] Result<bool> read_available(Socket const& socket, FrameReader& reader);
+[[nodiscard]] LEND_EXPORT Result<bool> read_available(Socket const& socket, FrameReader& reader);
 
 /// False: the empty buffer of a connection did not take it, which is over then.
-[[nodiscard]] bool sends_at_once(Socket const& socket, Frame const& frame);
+[[nodiscard]] LEND_EXPORT bool sends_at_once(Socket const& socket, Frame const& frame);
 
 /// Answers the hello in `reader` with our own and, where there is a secret, with our proof: agreed,
 /// or the status to reject it with. `sealing` becomes that of the connection; null: no secret.
-[[nodiscard]] Status answer_hello(Socket const& socket, FrameReader const& reader,
-                                  Secret const& secret, Purpose purpose,
-                                  std::unique_ptr<Sealing>& sealing);
+[[nodiscard]] LEND_EXPORT Status answer_hello(Socket const& socket, FrameReader const& reader,
+                                              Secret const& secret, Purpose purpose,
+                                              std::unique_ptr<Sealing>& sealing);
 
 }  // namespace lend::network

@@ -2,7 +2,7 @@
 // One poll loop over signals, the desk and what the ranks say.
 #include <base/giving_up.hpp>
 #include <command/cpus.hpp>
-#include <network/launchers.hpp>
+#include <launch/launchers.hpp>
 #include <run/launcher.hpp>
 
 #include <fcntl.h>
@@ -72,7 +72,7 @@ Result<Launcher> Launcher::make(Options options, Guarded const& guarded) {
   Setting setting{.ranks = options.ranks};
   LEND_TRY(name, random_name());
   setting.group = name;
-  setting.desk = std::string{network::lend_run_desk} + name;
+  setting.desk = std::string{launch::lend_run_desk} + name;
   setting.descriptors = raise_limit();
   LEND_TRY(desk, Desk::open(setting.desk, {.group = setting.group}));
   LEND_TRYV(desk.begin(options.ranks, Deadline::never()));

@@ -10,7 +10,7 @@
 
 #include <lend/base/deadline.hpp>
 #include <lend/base/result.hpp>
-#include <lend/network/desk.hpp>
+#include <lend/launch/desk.hpp>
 
 #include <poll.h>
 

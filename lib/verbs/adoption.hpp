@@ -35,7 +35,8 @@ struct QueuePairAccess {
   /// Null once it was consumed or moved from.
   [[nodiscard]] LEND_EXPORT static QueuePairHandle* handle_of(
       AnyPreparedQueuePair& prepared) noexcept;
-  [[nodiscard]] static QueuePairHandle const& handle_of(AnyQueuePair const& queue_pair) noexcept;
+  [[nodiscard]] LEND_EXPORT static QueuePairHandle const& handle_of(
+      AnyQueuePair const& queue_pair) noexcept;
   /// Whether the queue pair still exists, whichever object owns it.
   [[nodiscard]] static std::weak_ptr<QueuePairHandle> watch(
       AnyPreparedQueuePair const& prepared) noexcept;

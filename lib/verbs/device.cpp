@@ -22,6 +22,10 @@
 
 namespace lend {
 
+std::string verbs::libibverbs_obstacle() {
+  return &lend_loads_rdma_core != nullptr ? libibverbs().obstacle() : std::string{};
+}
+
 using verbs::DeviceList;
 
 namespace {

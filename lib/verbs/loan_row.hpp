@@ -3,6 +3,8 @@
 // at a time.
 #pragma once
 
+#include <lend/base/export.hpp>
+
 #include <base/poison.hpp>
 #include <verbs/region_state.hpp>
 #include <verbs/work_kind.hpp>
@@ -38,9 +40,10 @@ inline void unpoison([[maybe_unused]] RegionState const& region,
 /// The same for any bytes. `loan` stays unused where the region's ledger was disabled.
 /// Errors:  already_borrowed.
 /// Threads: any.
-[[nodiscard]] Result<void> begin_loan(base::Loan& loan, RegionState& region, ByteRange range,
-                                      base::LoanKind kind, Operation operation,
-                                      SourceLine const& where) noexcept;
+[[nodiscard]] LEND_EXPORT Result<void> begin_loan(base::Loan& loan, RegionState& region,
+                                                  ByteRange range, base::LoanKind kind,
+                                                  Operation operation,
+                                                  SourceLine const& where) noexcept;
 
 /// Takes a loan of `region` back, and with the last one of an owned region that was destroyed in
 /// the meantime the region itself. Nothing to do where the loan is unused.
@@ -103,7 +106,7 @@ template <class Element>
 
 /// Of storage of loans that never end, to which their ledger refers: keeps it reachable for leak
 /// checkers. Threads: any.
-void keep_loans_for_ever(void const* storage) noexcept;
+LEND_EXPORT void keep_loans_for_ever(void const* storage) noexcept;
 
 /// Out of line: a loop among what is inline below would cost even one loan ten instructions.
 void give_back_all_but_one(LentPiece* pieces, std::uint16_t& count) noexcept;

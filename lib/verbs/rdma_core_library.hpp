@@ -6,6 +6,8 @@
 // of the data path: those are called through ibv_context::ops. Any thread.
 #pragma once
 
+#include <lend/base/export.hpp>
+
 #include <dlfcn.h>
 #include <link.h>
 
@@ -96,8 +98,6 @@ extern "C" [[gnu::weak, gnu::visibility("hidden")]] char const lend_loads_rdma_c
 }
 
 /// Why no device of the kernel can be opened; empty if libibverbs is there.
-[[nodiscard]] inline std::string libibverbs_obstacle() {
-  return &lend_loads_rdma_core != nullptr ? libibverbs().obstacle() : std::string{};
-}
+[[nodiscard]] LEND_EXPORT std::string libibverbs_obstacle();
 
 }  // namespace lend::verbs

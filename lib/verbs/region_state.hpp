@@ -4,6 +4,7 @@
 
 #include <base/borrow.hpp>
 #include <base/paging.hpp>
+#include <lend/base/export.hpp>
 #include <lend/verbs/memory_region.hpp>
 #include <lend/verbs/protection_domain.hpp>
 #include <verbs/handles.hpp>
@@ -126,8 +127,8 @@ struct RegionState {
 [[nodiscard]] int access_flags(std::optional<RemoteAccess> exposed, Paging paging) noexcept;
 
 /// The error of an element of `list_size` that names no bytes of its region.
-[[nodiscard]] Error element_error(RegionState const* region, ByteRange range, std::size_t index,
-                                  std::size_t list_size);
+[[nodiscard]] LEND_EXPORT Error element_error(RegionState const* region, ByteRange range,
+                                              std::size_t index, std::size_t list_size);
 
 /// Where bytes are that could be touched as `kind` right now; `region` may be null.
 /// Errors:  as MemoryRegion::bytes().
@@ -135,6 +136,6 @@ struct RegionState {
                                        base::LoanKind kind) noexcept;
 
 /// A region whose owner and loans are gone.
-void destroy_at_last(RegionState* region) noexcept;
+LEND_EXPORT void destroy_at_last(RegionState* region) noexcept;
 
 }  // namespace lend::verbs

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // An object is used under the name that it was moved away from.
 #include <lend/doctor/examine_pair.hpp>
+#include <lend/group.hpp>
 
 #include "cases.hpp"
 #include "looped.hpp"

@@ -8,8 +8,8 @@
 // doubles. Fails where the two do not compute the same.
 #include "number.hpp"
 
+#include <lend/group.hpp>
 #include <lend/group/mpi.hpp>
-#include <lend/lend.hpp>
 
 #include <algorithm>
 #include <array>

@@ -5,7 +5,7 @@
 // Usage: group_price posted|blocking barrier|allreduce RANKS CALLS
 #include "number.hpp"
 
-#include <lend/lend.hpp>
+#include <lend/group.hpp>
 
 #include <cstdio>
 #include <optional>

@@ -3,6 +3,7 @@
 // over many peers gets every byte back. Method: peers of one set in one process, on one thread.
 #include "channel/peers.hpp"
 
+#include <algorithm>
 #include <array>
 #include <vector>
 

@@ -1,6 +1,6 @@
 // error: cannot bind non-const lvalue reference|expects an lvalue|no matching
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#include <lend/lend.hpp>
+#include <lend/group.hpp>
 
 lend::Group next_group();
 

@@ -1,6 +1,6 @@
 // error: no matching (member )?function
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#include <lend/lend.hpp>
+#include <lend/group.hpp>
 
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
 // error: IsReduction
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#include <lend/lend.hpp>
+#include <lend/group.hpp>
 
 #include <cstddef>
 #include <string_view>

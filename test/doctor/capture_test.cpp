@@ -3,6 +3,7 @@
 // Method: trees of hosts, captured and examined without them; texts that are damaged.
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <random>
 
 #include "doctor/tree.hpp"

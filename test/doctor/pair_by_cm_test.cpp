@@ -4,6 +4,7 @@
 #include <doctor/pair.hpp>
 #include <doctor/pair_sides.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <future>
 #include <map>

@@ -7,6 +7,7 @@
 #include <doctor/pair_server.hpp>
 #include <doctor/pair_sides.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 

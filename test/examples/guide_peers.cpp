@@ -2,7 +2,7 @@
 // What the guide shows of many peers and of groups; guide.cpp says how it is tested.
 #include "guide.hpp"
 
-#include <lend/lend.hpp>
+#include <lend/group.hpp>
 
 #include <array>
 #include <chrono>

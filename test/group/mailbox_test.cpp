@@ -2,6 +2,7 @@
 // Goal: of what a peer writes, its device or its thread, a rank takes each note once, in order and
 // whole, and no more than the peer may send. Method: the words of notes are stored in any order; a
 // channel of the test writes what no rank would.
+#include <lend/group.hpp>
 #include "support/catch.hpp"
 #include "support/two_ends.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: ranks of MPI that join over it are a group, or each learns why not. Method: four ranks, of
 // which one does otherwise; test/examples/mpi_test.py starts them. A rank prints what is wrong.
+#include <lend/group.hpp>
 #include <lend/group/mpi.hpp>
-#include <lend/lend.hpp>
 
 #include <cstdio>
 #include <string>

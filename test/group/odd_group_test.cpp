@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: bytes of a posted collective come back only once no device can write to them. Method: one
 // rank of two, over the fake provider; the test sends what the other rank would.
+#include <lend/group.hpp>
+
 #include "support/two_ends.hpp"
 #include "verbs/fake_provider.hpp"
 

@@ -2,6 +2,8 @@
 // A group whose ranks are threads of the test, each with a device of its own.
 #pragma once
 
+#include <lend/group.hpp>
+
 #include "support/two_ends.hpp"
 
 #include <unistd.h>

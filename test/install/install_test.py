@@ -14,6 +14,8 @@ import tempfile
 test, source, build, *compiler = sys.argv[1:]
 PARENT = """project('parent', 'cpp', default_options: ['cpp_std=c++20'])
 executable('hello', 'hello_channel.cpp', dependencies: dependency('lend', fallback: 'lend'))
+executable('ring', 'ring.cpp', dependencies: dependency('lend-group', fallback: 'lend'))
+executable('findings', 'findings.cpp', dependencies: dependency('lend-doctor', fallback: 'lend'))
 """
 PARENT_WITH_CM = "executable('cm', 'cm.cpp', dependencies: dependency('lend-cm', fallback: 'lend'))\n"
 # Tells whether it is linked: the address is none, so it needs no device.
@@ -31,6 +33,10 @@ foreach(library {libraries})
   add_executable(program_${{library}} {program})
   target_link_libraries(program_${{library}} lend::${{library}})
 endforeach()
+"""
+DOCTOR_PROGRAM = """#include <lend/doctor/examine.hpp>
+#include <lend/open_device.hpp>
+int main() { return lend::examine().empty() || !lend::list_devices().has_value() ? 1 : 0; }
 """
 ASIO_PROGRAM = """#include <lend/asio/stream.hpp>
 #include <boost/asio/io_context.hpp>
@@ -61,14 +67,27 @@ def check_hello(program, **environment):
         sys.exit(f"hello_channel said: {said}")
 
 
+def check_ring(program, *launcher, **environment):
+    said = output(*launcher, program, LEND_DEVICE="soft", **environment)
+    if f"rank 0 of {2 if launcher else 1}" not in said:
+        sys.exit(f"ring said: {said}")
+
+
 def needed_by(library):
     """The libraries that the dynamic linker loads with it."""
     return re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-d", library))
 
 
+def check_lend_of(file, *names):
+    """Of lend it loads these libraries, no others."""
+    found = {name.partition(".")[0] for name in needed_by(file) if name.startswith("liblend")}
+    if found != set(names):
+        sys.exit(f"{file} loads {sorted(found)} of lend, not {sorted(names)}")
+
+
 def installed(folder):
-    """What is installed makes a program of the README's line, and one of lend-cm where that is; nobody
-    else loads librdmacm; and the preload library loads."""
+    """What is installed makes a program of the README's line, and one of each other library; each loads
+    those that it asked for, and only lend-cm librdmacm; and the preload library loads."""
     output("meson", "install", "-C", build, "--no-rebuild", "--skip-subprojects", "--destdir", folder)
     [pc] = folder.rglob("lend.pc")
     options = {option["name"]: option["value"]
@@ -76,15 +95,34 @@ def installed(folder):
     prefix = str(folder) + options["prefix"]
     libraries = str(pc.parent.parent)
 
-    def program_of(module, text):
-        flags = output("pkg-config", f"--define-variable=prefix={prefix}", "--cflags", "--libs", module,
+    def program_of(module, text, *how):
+        flags = output("pkg-config", f"--define-variable=prefix={prefix}", *how, "--cflags", "--libs", module,
                        PKG_CONFIG_PATH=str(pc.parent)).split()
+        if how:
+            flags = [re.sub(r"^-l(lend.*)", r"-l:lib\1.a", flag) for flag in flags]
         output(*compiler, "-std=c++20", text, *flags, "-o", folder / module)
         return folder / module
 
-    check_hello(program_of("lend", f"{source}/examples/hello_channel.cpp"), LD_LIBRARY_PATH=libraries)
     [lend_run] = folder.rglob("bin/lend-run")
     [lend] = folder.rglob("bin/lend")
+    (folder / "findings.cpp").write_text(DOCTOR_PROGRAM, encoding="utf-8")
+    is_shared, is_static = (pathlib.Path(libraries, f"liblend.{kind}").exists() for kind in ("so", "a"))
+    for how in [()] * is_shared + [("--static",)] * is_static:
+        loaded = [] if how else ["liblend"]
+        hello = program_of("lend", f"{source}/examples/hello_channel.cpp", *how)
+        check_hello(hello, LD_LIBRARY_PATH=libraries)
+        check_lend_of(hello, *loaded)
+        ring = program_of("lend-group", f"{source}/examples/ring.cpp", *how)
+        check_ring(ring, lend_run, "-n", "2", LD_LIBRARY_PATH=libraries)
+        check_lend_of(ring, *loaded, *["liblend-group"] * len(loaded))
+        findings = program_of("lend-doctor", folder / "findings.cpp", *how)
+        output(findings, LEND_DEVICE="soft", LD_LIBRARY_PATH=libraries)
+        check_lend_of(findings, *loaded, *["liblend-doctor"] * len(loaded))
+    if is_shared:
+        check_lend_of(f"{libraries}/liblend.so")
+        for name in "group", "doctor":
+            check_lend_of(f"{libraries}/liblend-{name}.so", "liblend")
+        check_lend_of(lend_run, "liblend", "liblend-group")
     # From where they are, by $ORIGIN; those of /usr find their libraries anyway.
     if options["prefix"] != "/usr":
         output(lend_run, "-n", "2", "true")
@@ -150,13 +188,18 @@ def cmake(folder):
         done = subprocess.run(command, check=False, text=True, capture_output=True)
         return done, there / "build"
 
-    kinds = ["lend"] + ["static"] * (libraries / "liblend.a").exists()
-    done, there = parent("hello", "", kinds, f"{source}/examples/hello_channel.cpp")
-    if done.returncode != 0:
-        sys.exit(done.stdout + done.stderr)
-    output("cmake", "--build", there)
-    for kind in kinds:
-        check_hello(there / f"program_{kind}", LD_LIBRARY_PATH=str(libraries))
+    is_static = (libraries / "liblend.a").exists()
+    (folder / "findings.cpp").write_text(DOCTOR_PROGRAM, encoding="utf-8")
+    for component, program, check in (("", f"{source}/examples/hello_channel.cpp", check_hello),
+                                      ("group", f"{source}/examples/ring.cpp", check_ring),
+                                      ("doctor", folder / "findings.cpp", output)):
+        kinds = [component or "lend"] + [f"{component}_static".lstrip("_")] * is_static
+        done, there = parent(f"with_{component}", f"COMPONENTS {component}" * bool(component), kinds, program)
+        if done.returncode != 0:
+            sys.exit(done.stdout + done.stderr)
+        output("cmake", "--build", there)
+        for kind in kinds:
+            check(there / f"program_{kind}", LD_LIBRARY_PATH=str(libraries), LEND_RANK="0", LEND_SIZE="1")
     done, there = parent("cm", "COMPONENTS cm", ["cm"], folder / "cm.cpp")
     if (done.returncode == 0) != any(libraries.glob("liblend-cm.*")):
         sys.exit(f"the component cm is not as it was installed: {done.stdout}{done.stderr}")
@@ -234,7 +277,9 @@ def subproject(folder):
     by a later clang++."""
     (folder / "subprojects").mkdir()
     (folder / "subprojects/lend").symlink_to(source)
-    (folder / "hello_channel.cpp").symlink_to(f"{source}/examples/hello_channel.cpp")
+    for example in "hello_channel.cpp", "ring.cpp":
+        (folder / example).symlink_to(f"{source}/examples/{example}")
+    (folder / "findings.cpp").write_text(DOCTOR_PROGRAM, encoding="utf-8")
     (folder / "cm.cpp").write_text(CM_PROGRAM, encoding="utf-8")
     (folder / "meson.build").write_text(PARENT + PARENT_WITH_CM * has_cm, encoding="utf-8")
     for kind in "static", "shared", "both":
@@ -250,8 +295,10 @@ def subproject(folder):
         if "/liblend.so" in link:
             sys.exit(f"{kind}: the preload library needs liblend.so: {link}")
     # Of the three the one that has every object; not optimised, for it runs once.
-    output("ninja", "-C", there, "hello", *["cm"] * has_cm)
+    output("ninja", "-C", there, "hello", "ring", "findings", *["cm"] * has_cm)
     check_hello(there / "hello")
+    check_ring(there / "ring", LEND_RANK="0", LEND_SIZE="1")
+    output(there / "findings", LEND_DEVICE="soft")
     if has_cm:
         output(there / "cm")
 

@@ -22,6 +22,8 @@
 
 #include "peer_ends.hpp"
 
+#include <algorithm>
+
 using namespace lend;
 using namespace lend::test;
 

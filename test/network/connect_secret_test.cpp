@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: one secret connects two sides, another keeps them apart, and where lend cannot keep one it
 // refuses it. Method: threads; linked once more with what a lend without libsodium has.
+#include <lend/launch/desk.hpp>
 #include <lend/network/connect.hpp>
-#include <lend/network/desk.hpp>
 
 #include <optional>
 

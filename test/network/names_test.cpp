@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "network/ranks_at_desk.hpp"
+#include "launch/ranks_at_desk.hpp"
 #include "network/raw_peers.hpp"
 
 using namespace lend;
@@ -175,7 +175,7 @@ TEST_CASE("a listener at several addresses has one port, and is at those of this
 
 TEST_CASE("a desk serves ranks at each address of its name, and says at a time-out where that is",
           "[network]") {
-  auto desk = must(network::DeskState::open("localhost:0", "", {}, within(0ms)));
+  auto desk = must(launch::DeskState::open("localhost:0", "", {}, within(0ms)));
   auto const port = desk->address().substr(desk->address().rfind(':'));
   must(desk->begin(2, within(300ms)));
   for (auto const& one : must(network::candidates_at("localhost" + port, true))) {

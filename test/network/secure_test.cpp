@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
-#include <lend/network/seat.hpp>
+#include <lend/launch/seat.hpp>
 #include <lend/open_device.hpp>
 #include <observe/observer.hpp>
 

@@ -5,6 +5,7 @@
 #include <observe/recorder.hpp>
 #include <tools/recording.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>

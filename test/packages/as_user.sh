@@ -44,7 +44,7 @@ dpkg-query --show --showformat '${Version}\n' liblend0.1 | grep -qx '0.1.0-2'
 uses
 echo "upgraded, and used"
 
-all="lend-doc lend-tools liblend-preload liblend-dev liblend-cm0.1 liblend0.1"
+all="lend-doc lend-tools liblend-preload liblend-dev liblend-cm0.1 liblend-doctor0.1 liblend-group0.1 liblend0.1"
 # shellcheck disable=SC2086 # names are words
 dpkg --listfiles $all | grep lend | sort -u >files
 # shellcheck disable=SC2086

@@ -14,10 +14,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Who may include whom: the table of lib/README.md. Change both in one commit.
 ROOMS = {
     "base": "", "observe": "base", "verbs": "base", "soft": "base verbs", "channel": "base observe verbs", "cm": "base verbs transport doctor network group",
-    "network": "base verbs channel", "group": "base verbs channel network",
+    "network": "base verbs channel", "launch": "base network", "group": "base verbs channel network launch",
     "transport": "base verbs channel network", "stream": "base transport",
     "asio": "base network verbs transport stream",
-    "preload": "base verbs soft", "command": "base verbs", "run": "base command network", "open_device": "base verbs soft",
+    "preload": "base verbs soft", "command": "base verbs", "run": "base command launch", "open_device": "base verbs soft",
     "doctor": "base verbs soft channel network open_device",
     "tools": "base command observe verbs soft channel network open_device doctor cm",
 }
@@ -28,21 +28,24 @@ SUB_ROOMS = {"soft": {
     "engine": "platform segment peers memory objects",
     "device": "platform segment peers memory objects engine",
 }}
-UMBRELLA = "base observe verbs channel network group open_device".split()
-OWN_NAMESPACE = "base observe verbs channel soft network group transport stream cm preload command run doctor tools".split()  # rooms whose internal names are in lend::<room>
+UMBRELLAS = {  # bring in all headers of their rooms
+    "include/lend/lend.hpp": "base observe verbs channel network open_device".split(),
+    "include/lend/group.hpp": "launch group".split(),
+}
+OWN_NAMESPACE = "base observe verbs channel soft network launch group transport stream cm preload command run doctor tools".split()  # rooms whose internal names are in lend::<room>
 BY_NAME_ONLY = {"include/lend/channel/unsafe.hpp", "include/lend/group/mpi.hpp"}  # whoever wants it asks for it
 # Foreign headers, and where they may be seen.
 FOREIGN = {
     r"infiniband/": r"lib/(verbs|soft|cm|preload)/|test/(soft|bench|verbs|cm|preload|two_process)/",
     r"rdma/": r"(lib|test)/cm/",
     r"sodium": r"lib/network/secret_sodium\.cpp",
-    r"nlohmann/": r"lib/network/roster_json\.cpp",
+    r"nlohmann/": r"lib/launch/roster_json\.cpp",
     r"CLI/": r"lib/command/command_line\.cpp",
     r"boost/outcome": r"include/lend/base/result\.hpp",
     r"boost/(?!outcome)": r"include/lend/asio/|test/asio/|test/bench/asio_|examples/(proxy\.cpp|http/)",
     r"mpi.h": r"include/lend/group/mpi\.hpp|test/bench/",
     r"catch2/": r"test/support/catch\.hpp",
-    r"(sys/socket|netdb|netinet/\w+|sys/un)\.h": r"lib/network/|test/|examples/",
+    r"(sys/socket|netdb|netinet/\w+|sys/un)\.h": r"lib/(network|launch)/|test/|examples/",
     r"arpa/inet\.h": r"lib/network/|lib/verbs/gid_table\.cpp|test/|examples/",
 }
 CALLERS = {  # the soft device implements them and does not call them
@@ -69,6 +72,8 @@ QUOTED = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 
 def room_of(path):
     parts = pathlib.PurePath(path).with_suffix("").parts
+    if path in UMBRELLAS:
+        return None
     parts = parts[2:] if parts[:2] == ("include", "lend") else parts[1:] if parts[0] == "lib" else ()
     return parts[0] if parts else None
 
@@ -169,9 +174,9 @@ def check(path, text, tree):
             yield f"includes {name}: room {room} may include {ROOMS[room] or 'no room'}"
     for divided in SUB_ROOMS:
         yield from check_sub_rooms(path, text, divided)
-    if path == "include/lend/lend.hpp":
+    if path in UMBRELLAS:
         for header in (p for p in tree if p.startswith("include/lend/") and p.endswith(".hpp")):
-            if room_of(header) in UMBRELLA and header not in reached({path}, tree) | BY_NAME_ONLY:
+            if room_of(header) in UMBRELLAS[path] and header not in reached({path}, tree) | BY_NAME_ONLY:
                 yield f"does not bring in {header}"
 
 

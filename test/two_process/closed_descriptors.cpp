@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <lend/doctor/examine.hpp>
-#include <lend/lend.hpp>
+#include <lend/group.hpp>
 #include <lend/stream/byte_stream.hpp>
 #include <lend/transport/connect.hpp>
 #include <lend/transport/memory.hpp>

@@ -3,6 +3,8 @@
 // names it, whatever became of the others meanwhile, and what was over before is right. Method: the
 // ranks are processes, of which one is killed before its n-th call, by a timer in the middle of
 // one, or before or after its n-th post. The others end as soon as they know.
+#include <lend/group.hpp>
+
 #include "support/peer_process.hpp"
 #include "support/seed.hpp"
 #include "support/thorough.hpp"

@@ -2,6 +2,8 @@
 // Goal: processes join a group although one of them is killed meanwhile, whenever that is, and
 // started again; if it had been connected already, the others learn that it is lost. Method: ranks
 // are processes at the test's own desk, which kills one after a random number of events.
+#include <lend/group.hpp>
+
 #include "support/peer_process.hpp"
 #include "support/seed.hpp"
 

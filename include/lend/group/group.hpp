@@ -8,7 +8,7 @@
 #include <lend/base/result.hpp>
 #include <lend/group/group_options.hpp>
 #include <lend/group/team.hpp>
-#include <lend/network/seat.hpp>
+#include <lend/launch/seat.hpp>
 #include <lend/verbs/protection_domain.hpp>
 
 #include <cstdint>
@@ -18,9 +18,9 @@
 
 namespace lend {
 
-namespace network {
+namespace launch {
 struct Coming;
-}  // namespace network
+}  // namespace launch
 
 /// Processes that call collectives together; what they call is in Team.
 ///
@@ -141,7 +141,7 @@ class LEND_EXPORT Group : public Team {
   explicit Group(std::shared_ptr<group::GroupState> state) noexcept;
   [[nodiscard]] static Result<Group> meet(ProtectionDomain const& domain, Seat const& seat,
                                           Deadline deadline, GroupOptions const& options,
-                                          network::Coming& coming);
+                                          launch::Coming& coming);
 };
 
 }  // namespace lend

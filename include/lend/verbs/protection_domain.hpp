@@ -11,14 +11,13 @@
 #include <lend/verbs/memory_region.hpp>
 #include <lend/verbs/typed_region.hpp>
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
-#include <ranges>
-#include <span>
+#include <span>  // and std::ranges::enable_borrowed_range
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -41,6 +40,10 @@ concept OnlyConstantBytes = std::convertible_to<Bytes, std::span<std::byte const
 template <class Bytes>
 concept OwnsItsBytes = std::convertible_to<Bytes&, std::span<std::byte>> &&
     !std::ranges::enable_borrowed_range<std::remove_cv_t<Bytes>>;
+
+/// What an array or vector of such values has.
+template <class Values>
+using ValueIn = typename decltype(std::span{std::declval<Values const&>()})::value_type;
 
 /// When the pages of a region are in memory.
 ///
@@ -98,15 +101,15 @@ class LEND_EXPORT ProtectionDomain {
     return TypedRegion<T>::of(std::move(region));
   }
   /// The same, with a copy of `values`, of which there must be at least one.
-  template <std::ranges::contiguous_range Values>
-  requires IsPlainValue<std::ranges::range_value_t<Values>>
-  [[nodiscard]] Result<TypedRegion<std::ranges::range_value_t<Values>>> allocate_copy(
+  template <class Values>
+  requires IsPlainValue<ValueIn<Values>>
+  [[nodiscard]] Result<TypedRegion<ValueIn<Values>>> allocate_copy(
       Values const& values, AllocationOptions const& options = {}) const {
     auto const source = std::as_bytes(std::span{values});
     LEND_TRY(region, allocate(source.size(), options));
     LEND_TRY(bytes, region.mutable_bytes());
-    std::ranges::copy(source, bytes.begin());
-    return TypedRegion<std::ranges::range_value_t<Values>>::of(std::move(region));
+    std::memcpy(bytes.data(), source.data(), source.size());
+    return TypedRegion<ValueIn<Values>>::of(std::move(region));
   }
 
   /// Registers the caller's bytes, for local access only. The region views them: it must end before
@@ -137,7 +140,7 @@ class LEND_EXPORT ProtectionDomain {
   /// until its last loan ends. After an error `values` is as before.
   /// Errors:  as register_memory().
   template <class T>
-  requires IsPlainValue<T> && std::ranges::contiguous_range<std::vector<T>>
+  requires IsPlainValue<ValueIn<std::vector<T>>>
   [[nodiscard]] Result<TypedRegion<T>> register_owned(std::vector<T>&& values) const {
     LEND_TRY(region, register_memory(std::as_writable_bytes(std::span{values})));
     region.take_over(new std::vector<T>(std::move(values)),

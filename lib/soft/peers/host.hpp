@@ -2,6 +2,8 @@
 // What this host and process allow. Any thread.
 #pragma once
 
+#include <lend/base/export.hpp>
+
 #include <atomic>
 #include <cstdint>
 
@@ -28,7 +30,7 @@ struct CrossMemory {
     return *obstacle != '\0' ? obstacle : "the kernel or a sandbox refuses the peer's memory";
   }
 };
-[[nodiscard]] CrossMemory cross_memory() noexcept;
+[[nodiscard]] LEND_EXPORT CrossMemory cross_memory() noexcept;
 
 /// A number that only this process has; a forked child, however it was made, reads 0 until its
 /// first call. 0: no memory for it.

@@ -2,6 +2,7 @@
 // The events of the device: who is told of them, and that none is lost.
 #include <poll.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "soft/programs/run.hpp"
