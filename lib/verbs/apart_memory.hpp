@@ -2,6 +2,7 @@
 // Memory that peers may store into without a request, and theirs as this process has mapped it.
 #pragma once
 
+#include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
 #include <lend/verbs/memory_region.hpp>
 #include <lend/verbs/protection_domain.hpp>
@@ -13,7 +14,7 @@
 
 namespace lend::verbs {
 
-struct ApartMemory {
+struct LEND_EXPORT ApartMemory {
   /// As ProtectionDomain::allocate(), or unsafe_allocate_exposed(). Where peers map this device's
   /// memory, those that have do so after the region has ended, too: they find its bytes as it left
   /// them, and what they store meets no others.
@@ -24,7 +25,7 @@ struct ApartMemory {
 
 /// The bytes of `region`, which is the peer's, as this process has mapped them. Of a connected
 /// queue pair, to be asked once: it takes system calls.
-[[nodiscard]] PeerBytes peer_bytes(QueuePairHandle const& queue_pair,
-                                   RemoteRegion const& region) noexcept;
+[[nodiscard]] LEND_EXPORT PeerBytes peer_bytes(QueuePairHandle const& queue_pair,
+                                               RemoteRegion const& region) noexcept;
 
 }  // namespace lend::verbs
