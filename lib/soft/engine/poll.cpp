@@ -49,7 +49,7 @@ void fill_rest(ibv_wc& wc, ibv_wc_opcode opcode, std::uint32_t length, unsigned 
   return true;
 }
 
-/// What has come in one piece, in the completion itself, for one or several pieces.
+/// The bytes in a completion, to any pieces.
 [[gnu::noinline]] void scatter_words(QueuePair& qp, ibv_pd const& pd, PostedReceive& receive,
                                      SharedCompletion const& slot) noexcept {
   std::uint64_t const words[] = {slot.bytes[0].get(), slot.bytes[1].get(), slot.bytes[2].get(),
@@ -112,40 +112,35 @@ void fill_rest(ibv_wc& wc, ibv_wc_opcode opcode, std::uint32_t length, unsigned 
   qp.shared->eager_head.store(position + whole_lines(length), std::memory_order_release);
 }
 
-/// Makes the completion of `receive` of what is no plain message: end_receive().
+/// end_receive() of what came in another way than most, or failed.
 [[gnu::noinline]] void end_unusual(QueuePair& qp, ibv_pd const& pd, PostedReceive& receive,
                                    SharedCompletion const& slot, ibv_wc& wc) noexcept {
-  auto const kind = static_cast<ReceiveKind>(slot.kind.get());
-  auto const opcode =
-      kind == ReceiveKind::write_with_immediate ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
   auto const length = slot.length.get();
   auto status = slot.status.get();
   // Only a corrupt peer says that more bytes came than fit, or a status that there is not.
-  if (status > IBV_WC_GENERAL_ERR ||
-      (status == IBV_WC_SUCCESS && opcode == IBV_WC_RECV && length > receive.length))
+  if (status > IBV_WC_GENERAL_ERR || (status == IBV_WC_SUCCESS && length > receive.length))
     status = IBV_WC_GENERAL_ERR;
   fill(wc, qp, receive.id, static_cast<ibv_wc_status>(status));
-  if (status == IBV_WC_SUCCESS) {
-    auto const flags = slot.flags.get() & unsigned{IBV_WC_WITH_IMM | IBV_WC_WITH_INV};
-    fill_rest(wc, opcode, length, flags);
-    if (flags != 0) wc.imm_data = slot.immediate.get();
-    if (kind == ReceiveKind::datagram) {
-      auto const sender = slot.bytes[0].get();
-      wc.src_qp = static_cast<std::uint32_t>(sender) & ((1u << 24) - 1);
-      wc.slid = 1;
-      wc.sl = static_cast<std::uint8_t>(sender >> 40 & 0xf);
-      if ((sender >> 32 & 1) != 0) wc.wc_flags |= IBV_WC_GRH;
-      if (slot.inline_length.get() == 2 * word_bytes)
-        take_eager(qp, pd, receive, slot, slot.bytes[1].get());
-    } else if (kind == ReceiveKind::eager) {
-      take_eager(qp, pd, receive, slot, slot.bytes[0].get());
-    } else if (kind == ReceiveKind::wide) {
-      scatter_wide(qp, pd, receive, slot);
-    } else {
-      scatter_inline(qp, pd, receive, slot);
-    }
-  } else {
+  if (status != IBV_WC_SUCCESS) {
     wc.vendor_err = slot.immediate.get();
+    return;
+  }
+  auto const flags = slot.flags.get() & unsigned{IBV_WC_WITH_IMM | IBV_WC_WITH_INV};
+  fill_rest(wc, IBV_WC_RECV, length, flags);
+  if (flags != 0) wc.imm_data = slot.immediate.get();
+  auto const kind = static_cast<ReceiveKind>(slot.kind.get());
+  if (kind == ReceiveKind::datagram) {
+    auto const sender = slot.bytes[0].get();
+    wc.src_qp = static_cast<std::uint32_t>(sender) & ((1u << 24) - 1);
+    wc.slid = 1;
+    wc.sl = static_cast<std::uint8_t>(sender >> 40 & 0xf);
+    if ((sender >> 32 & 1) != 0) wc.wc_flags |= IBV_WC_GRH;
+    if (slot.inline_length.get() == 2 * word_bytes)
+      take_eager(qp, pd, receive, slot, slot.bytes[1].get());
+  } else if (kind == ReceiveKind::eager) {
+    take_eager(qp, pd, receive, slot, slot.bytes[0].get());
+  } else if (kind == ReceiveKind::wide) {
+    scatter_wide(qp, pd, receive, slot);
   }
 }
 
@@ -154,12 +149,15 @@ void fill_rest(ibv_wc& wc, ibv_wc_opcode opcode, std::uint32_t length, unsigned 
                                                PostedReceive& receive, SharedCompletion const& slot,
                                                ibv_wc& wc) noexcept {
   auto const length = slot.length.get();
-  if (slot.kind.get() != static_cast<std::uint8_t>(ReceiveKind::send) ||
-      slot.status.get() != IBV_WC_SUCCESS || slot.flags.get() != 0 || length > receive.length)
-      [[unlikely]]
+  auto const kind = static_cast<ReceiveKind>(slot.kind.get());
+  bool const is_message = kind == ReceiveKind::send;
+  if ((!is_message && kind != ReceiveKind::write_with_immediate) ||
+      slot.status.get() != IBV_WC_SUCCESS || (is_message && length > receive.length)) [[unlikely]]
     return end_unusual(qp, pd, receive, slot, wc);
   fill(wc, qp, receive.id, IBV_WC_SUCCESS);
-  fill_rest(wc, IBV_WC_RECV, length, 0);
+  auto const flags = slot.flags.get() & unsigned{IBV_WC_WITH_IMM | IBV_WC_WITH_INV};
+  fill_rest(wc, is_message ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM, length, flags);
+  if (flags != 0) wc.imm_data = slot.immediate.get();
   scatter_inline(qp, pd, receive, slot);
 }
 

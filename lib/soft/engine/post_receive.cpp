@@ -127,7 +127,7 @@ bool has_long_and_private(ReceivePool& pool) noexcept {
 }
 
 /// Receives were posted, and all that were asked for if `is_whole`. The caller holds receive_lock.
-[[gnu::noinline]] void look_who_waits(QueuePair& qp, bool is_whole) noexcept {
+void look_who_waits(QueuePair& qp, bool is_whole) noexcept {
   // What is posted in ERR is flushed at once; if a peer broke it unnoticed, by the poll that this
   // wakes. Relaxed: who breaks it later wakes for itself.
   if (qp.mode.load(std::memory_order_relaxed) == IBV_QPS_ERR ||
@@ -138,47 +138,42 @@ bool has_long_and_private(ReceivePool& pool) noexcept {
     serve_waiting(qp);
 }
 
-/// Posts a single receive of one piece, the most common, in fewer steps. False: nothing was done,
-/// and the general way does it, or tells why not.
-[[gnu::always_inline]] inline bool post_plainly(QueuePair& qp, ibv_recv_wr const* wr) noexcept {
-  auto const& context = qp.owner();
-  if (wr == nullptr || wr->next != nullptr || wr->num_sge != 1 ||
-      qp.made_with.cap.max_recv_sge == 0 || !context.is_ours())
-    return false;
-  std::lock_guard const guard{qp.receive_lock};
-  auto const mode = qp.mode.load(std::memory_order_relaxed);
-  auto const position = qp.receive_posted.load(std::memory_order_relaxed);
-  // Acquire pairs with poll_cq: a completed slot is read no more.
-  if (mode == IBV_QPS_RESET || mode == IBV_QPS_ERR || qp.srq != nullptr || qp.lacks_copier ||
-      position - qp.receive_done.load(std::memory_order_acquire) >= qp.receive_depth)
-    return false;
-  auto& kept = qp.posted_at(position);
-  auto& shared = qp.shared_receive_at(position);
-  auto const& piece = *wr->sg_list;
-  kept.id = wr->wr_id;
-  kept.piece_count = 1;
-  kept.length = piece.length;
-  *kept.pieces() = piece;
-  describe(piece, shared.pieces[0]);
-  shared.length.set(piece.length);
-  shared.piece_count.set(1);
-  count(qp, shared, position);
-  if (qp.shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR ||
-      qp.shared->awaited.load(std::memory_order_relaxed) != 0) [[unlikely]]
-    look_who_waits(qp, true);
-  return true;
+/// Posts the first ones that have at most one piece, as most have, in fewer steps than
+/// receive_one(), which takes the rest, or tells why not. The caller holds receive_lock.
+[[gnu::always_inline]] inline ibv_recv_wr* post_plain_ones(QueuePair& qp,
+                                                           ibv_recv_wr* wr) noexcept {
+  if (qp.lacks_copier) [[unlikely]]
+    return wr;
+  auto const pieces_max = std::min(qp.made_with.cap.max_recv_sge, 1u);
+  for (; wr != nullptr && static_cast<std::uint32_t>(wr->num_sge) <= pieces_max; wr = wr->next) {
+    auto const position = qp.receive_posted.load(std::memory_order_relaxed);
+    // Acquire pairs with poll_cq: a completed slot is read no more.
+    if (position - qp.receive_done.load(std::memory_order_acquire) >= qp.receive_depth) break;
+    auto& kept = qp.posted_at(position);
+    auto& shared = qp.shared_receive_at(position);
+    std::uint32_t length = 0;
+    if (wr->num_sge != 0) {
+      auto const& piece = *wr->sg_list;
+      length = piece.length;
+      *kept.pieces() = piece;
+      describe(piece, shared.pieces[0]);
+    }
+    kept.id = wr->wr_id;
+    kept.piece_count = static_cast<std::uint32_t>(wr->num_sge);
+    kept.length = length;
+    shared.length.set(length);
+    shared.piece_count.set(kept.piece_count);
+    count(qp, shared, position);
+  }
+  return wr;
 }
 
-[[gnu::noinline]] int post_all(QueuePair& qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
-  auto& context = qp.owner();
-  int error = context.is_ours() ? 0 : context.check_ours();
-  if (error == 0) {
-    std::lock_guard const guard{qp.receive_lock};
-    auto const mode = qp.mode.load(std::memory_order_relaxed);
-    if (mode == IBV_QPS_RESET || qp.srq != nullptr) error = EINVAL;
-    while (error == 0 && wr != nullptr && (error = receive_one(qp, *wr)) == 0) wr = wr->next;
-    look_who_waits(qp, error == 0);
-  }
+/// The general way of post_recv(). The caller holds receive_lock.
+[[gnu::noinline]] int post_others(QueuePair& qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
+  int error = 0;
+  if (qp.mode.load(std::memory_order_relaxed) == IBV_QPS_RESET || qp.srq != nullptr) error = EINVAL;
+  while (error == 0 && wr != nullptr && (error = receive_one(qp, *wr)) == 0) wr = wr->next;
+  look_who_waits(qp, error == 0);
   if (error != 0) {
     *bad = wr;
     errno = error;
@@ -208,7 +203,21 @@ int admit_peer(QueuePair& qp) noexcept {
 
 int post_recv(ibv_qp* queue_pair, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
   auto& qp = *static_cast<QueuePair*>(queue_pair);
-  return post_plainly(qp, wr) ? 0 : post_all(qp, wr, bad);
+  auto& context = qp.owner();
+  if (!context.is_ours()) [[unlikely]]
+    if (int const error = context.check_ours(); error != 0) {
+      *bad = wr;
+      return errno = error;
+    }
+  std::lock_guard const guard{qp.receive_lock};
+  auto const mode = qp.mode.load(std::memory_order_relaxed);
+  if (mode != IBV_QPS_RESET && mode != IBV_QPS_ERR && qp.srq == nullptr) [[likely]] {
+    wr = post_plain_ones(qp, wr);
+    if (wr == nullptr && qp.shared->state.load(std::memory_order_relaxed) != IBV_QPS_ERR &&
+        qp.shared->awaited.load(std::memory_order_relaxed) == 0) [[likely]]
+      return 0;
+  }
+  return post_others(qp, wr, bad);
 }
 
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
