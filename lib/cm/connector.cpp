@@ -23,11 +23,14 @@ namespace {
 // How long to wait before the next request if no listener was there: short compared with the start
 // of a program, long compared with a rejected request.
 constexpr std::chrono::milliseconds retry_pause{20};
+// Before a name is looked up again: it may not be known yet, or its address may have changed.
+constexpr std::chrono::milliseconds look_up_shortest{100}, look_up_longest{2000};
 
 /// Where the request goes and what it carries.
 struct Request {
   std::string address;  // as the program wrote it
-  cm::CmAddress target;
+  cm::HostNames names;
+  std::optional<cm::CmAddress> target;  // none: its name is not known
   std::optional<cm::CmAddress> source;
   std::vector<std::byte> message;
 };
@@ -40,8 +43,8 @@ class Asking final : public cm::ConnectingState {
       : ConnectingState{std::move(queue_pair), std::move(link), std::move(watch), deadline},
         request_{std::move(request)} {}
 
-  /// The first step, with a new id.
-  Result<void> resolve_address();
+  /// The first step, with a new id: looks the name up, if it is time to, and resolves its address.
+  Result<void> begin();
 
  private:
   enum class At : std::uint8_t { address, route, answer };
@@ -51,6 +54,8 @@ class Asking final : public cm::ConnectingState {
   Result<void> resume() override;
   Error late() const override;
 
+  Result<void> look_up();
+  Result<void> resolve_address();
   Result<void> resolve_route();
   Result<void> request();
   bool asks_itself();
@@ -68,6 +73,9 @@ class Asking final : public cm::ConnectingState {
   Request request_;
   At at_ = At::address;
   bool found_no_listener_ = false;
+  Clock::time_point looks_up_at_ = Clock::time_point::min();
+  std::chrono::milliseconds look_up_pause_ = look_up_shortest;
+  std::string unknown_;  // the resolver's words
 };
 
 std::string Asking::step() const {
@@ -98,12 +106,31 @@ Asking::Step Asking::on_answer(cm::CmEvent const& answer) {
   return std::optional{connected(cm::Side::connects, std::move(contract), answer)};
 }
 
+Result<void> Asking::begin() {
+  if (Clock::now() >= looks_up_at_) LEND_TRYV(look_up());
+  if (request_.target) return resolve_address();
+  pause_until(looks_up_at_);
+  return success();
+}
+
+/// A name that is not known now keeps the address that it had.
+Result<void> Asking::look_up() {
+  bool const is_name = request_.names == cm::HostNames::looked_up;
+  auto const found = cm::CmAddress::parse(request_.address, false, request_.names);
+  if (!found && (!is_name || found.error() != Errc::not_found)) return found.error();
+  if (found) request_.target = found.value();
+  unknown_ = found ? "" : found.error().message();
+  looks_up_at_ = is_name ? Clock::now() + look_up_pause_ : Clock::time_point::max();
+  look_up_pause_ = std::min(2 * look_up_pause_, look_up_longest);
+  return success();
+}
+
 Result<void> Asking::resolve_address() {
   at_ = At::address;
-  auto& [address, target, source, message] = request_;
+  auto& source = request_.source;
   base::StandardReserved const reserved;
-  if (rdma_resolve_addr(link().id.get(), source ? source->native() : nullptr, target.native(),
-                        timeout()) != 0)
+  if (rdma_resolve_addr(link().id.get(), source ? source->native() : nullptr,
+                        request_.target->native(), timeout()) != 0)
     return Error::from_errno(Errc::not_found, step() + " by rdma_resolve_addr", errno,
                              "No RDMA device has a route there.");
   return success();
@@ -123,7 +150,7 @@ Result<void> Asking::resolve_route() {
 ///          kernel_bindconnect(); seen in a guest.
 bool Asking::asks_itself() {
   return cm::CmAddress::of(*rdma_get_local_addr(link().id.get())).to_text() ==
-         request_.target.to_text();
+         request_.target->to_text();
 }
 
 Result<void> Asking::request() {
@@ -152,11 +179,14 @@ void Asking::retry() noexcept {
 
 Result<void> Asking::resume() {
   LEND_TRYV(link().renew());
-  return resolve_address();
+  return begin();
 }
 
 // A step of a later attempt that was cut short is not the reason.
 Error Asking::late() const {
+  if (!unknown_.empty())
+    return base::gave_up(deadline(), "the host of " + request_.address + " was not known",
+                         " (" + unknown_ + ")");
   if (found_no_listener_)
     return base::gave_up(deadline(), "no peer listened by rdma_cm at " + request_.address,
                          "; start a CmListener there");
@@ -191,16 +221,15 @@ Result<std::unique_ptr<Asking>> ask(std::string_view address, PreparedQueuePair 
            cm::encode(cm::ContractKind::request, cm::contract_of(*handle, options.private_data)));
   LEND_TRY(link, cm::CmLink::make());  // before parsing: it has the best error without rdma_cm
   LEND_TRY(watch, cm::Watch::of(link.events));
-  LEND_TRY(target, cm::CmAddress::parse(address, false, names));
   std::optional<cm::CmAddress> source;
   if (!options.source.empty()) {
     LEND_TRY(parsed, cm::CmAddress::parse(options.source, true, names));
     source = parsed;
   }
-  auto asking =
-      std::make_unique<Asking>(std::move(queue_pair), std::move(link), std::move(watch), deadline,
-                               Request{std::string{address}, target, source, std::move(message)});
-  LEND_TRYV(asking->resolve_address());
+  auto asking = std::make_unique<Asking>(
+      std::move(queue_pair), std::move(link), std::move(watch), deadline,
+      Request{std::string{address}, names, {}, source, std::move(message)});
+  LEND_TRYV(asking->begin());
   return asking;
 }
 

@@ -268,3 +268,29 @@ TEST_CASE("a poll of a listener rejects clients that are no peers, not too many 
   CHECK_FALSE(stage.loop.turn(0));
   CHECK(stage.loop.makings.empty());
 }
+
+TEST_CASE("a name that is not known yet, or whose address changes, is looked up again", "[cm]") {
+  Host const host;
+  // Unknown at first, then where no listener is.
+  cm_calls().found_names = {"10.0.0.1", "10.0.0.3", ""};
+  auto listener = listener_here();
+  auto const address = listener.address();
+  EventLoop loop;
+  loop.serve(listener, [&](CmRequest request) {
+    return std::move(request).begin_accept(host.prepare(), within(20s));
+  });
+  auto queue_pair = host.prepare();  // here: the fake provider has one thread at a time
+  auto connecting = std::async(std::launch::async, [&] {
+    return cm_connect("peer" + address.substr(address.rfind(':')), std::move(queue_pair),
+                      within(20s));
+  });
+  while (loop.makings.empty()) loop.turn(100);
+  must(connecting.get());
+  CHECK(cm_calls().names_looked_up == 3);
+
+  cm_calls().found_names = std::vector<std::string>(100);
+  auto const error = error_of(cm_connect("peer:4001", host.prepare(), within(50ms)));
+  CHECK(error == Errc::timed_out);
+  CHECK_THAT(error.message(), Catch::Contains("the host of peer:4001 was not known") &&
+                                  Catch::Contains("no host \"peer\" is known to the resolver"));
+}

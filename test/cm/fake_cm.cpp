@@ -39,6 +39,7 @@ void FakeCm::reset(ibv_context* next) {
   holds_events = is_iwarp = holds_destruction = false;
   responder_resources = initiator_depth = 4;
   failed_call.clear();
+  found_names.clear();
   violations.clear();
   ids_.clear();
   channels_.clear();

@@ -57,6 +57,8 @@ class FakeCm {
   int calls = 0;
   std::string failed_call{};
   int names_looked_up = 0;
+  // What the next ones are found to be, the first last: an empty one is not known.
+  std::vector<std::string> found_names{};
   std::vector<std::string> violations{};
   [[nodiscard]] std::size_t ids() const;
   [[nodiscard]] std::size_t channels() const;

@@ -33,6 +33,12 @@ std::uint16_t port_of(sockaddr const& address) {
                      : reinterpret_cast<sockaddr_in const&>(address).sin_port);
 }
 
+/// Of IPv6 that of all.
+std::uint32_t host_of(sockaddr const& address) {
+  if (address.sa_family == AF_INET6) return 0x0a000001;
+  return be32toh(reinterpret_cast<sockaddr_in const&>(address).sin_addr.s_addr);
+}
+
 sockaddr_in address_of(std::uint32_t host, std::uint16_t port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -118,7 +124,8 @@ int rdma_resolve_addr(rdma_cm_id* raw, sockaddr*, sockaddr* to, int) {
   auto* const id = id_of(raw, "rdma_resolve_addr", IdState::idle);
   if (id == nullptr) return -1;
   id->state = IdState::address_asked;
-  id->port = port_of(*to);
+  // All listen at this one host.
+  id->port = host_of(*to) == 0x0a000001 ? port_of(*to) : std::uint16_t{0};
   raw->verbs = fake_cm().device;
   raw->port_num = 1;
   raw->route.addr.src_sin = address_of(0x0a000002, fake_cm().next_port());
@@ -246,10 +253,16 @@ int rdma_getaddrinfo(char const* node, char const* service, rdma_addrinfo const*
   Lock const lock{fake_cm().mutex};
   addrinfo wanted{};
   wanted.ai_flags = AI_NUMERICHOST;
+  std::string name = "10.0.0.1";
   addrinfo* found = nullptr;
   if ((hints->ai_flags & RAI_NUMERICHOST) == 0 && std::isalpha(node[0]) != 0) {
     ++fake_cm().names_looked_up;
-    node = "10.0.0.1";
+    if (!fake_cm().found_names.empty()) {
+      name = fake_cm().found_names.back();
+      fake_cm().found_names.pop_back();
+    }
+    if (name.empty()) return EAI_NONAME;
+    node = name.c_str();
   }
   if (int const error = ::getaddrinfo(node, service, &wanted, &found); error != 0) return error;
   auto* const made = new rdma_addrinfo{};

@@ -20,10 +20,11 @@ namespace lend {
 ///
 /// Use it if the fabric needs rdma_cm (iWARP), or if no TCP port is open; otherwise connect() does
 /// the same over TCP. CmConnecting does the same without waiting. Consumes `queue_pair`, also when
-/// it fails. The deadline does not bound the system's resolver, which resolves a name in `address`.
+/// it fails. A name in `address` is looked up again while it is not known or no listener is there.
+/// The deadline does not bound the system's resolver.
 ///
-/// Errors:  timed_out, cancelled  the message says which step was not finished, or that no listener
-///                             was there; nothing is connected.
+/// Errors:  timed_out, cancelled  the message says which step was not finished, that the host was
+///                             not known, or that no listener was there; nothing is connected.
 ///          denied             the listener rejected it, and the message has its reason; or this
 ///                             process may not open /dev/infiniband/rdma_cm.
 ///          exhausted          out of descriptors or memory.
@@ -31,7 +32,7 @@ namespace lend {
 ///          incompatible_peer  the listener is not lend, has another version, or its answer is
 ///                             damaged.
 ///          peer_lost          the peer or the device is gone.
-///          not_found          no such host, or no RDMA device has a route to it.
+///          not_found          no RDMA device has a route to the host.
 ///          invalid_argument   an address, too much private data, a consumed queue pair, or one of
 ///                             another device than the route's; the message has both names.
 ///          unsupported        a soft device, or a kernel without rdma_cm.
