@@ -38,8 +38,10 @@ int check(QueuePair const& qp, ibv_send_wr const& wr) noexcept {
   if (is_atomic(wr.opcode) && length_of(wr) < sizeof(std::uint64_t)) return EINVAL;
   if (qp.qp_type == IBV_QPT_UD && wr.wr.ud.ah == nullptr) return EINVAL;
   if (wr.opcode == IBV_WR_BIND_MW) return check_binding(qp, wr.bind_mw.mw, wr.bind_mw.bind_info);
+  if (qp.peer == nullptr || qp.peer->is_reachable() || !lacks_reach(qp, wr.opcode)) [[likely]]
+    return 0;
   auto const key = is_atomic(wr.opcode) ? wr.wr.atomic.rkey : wr.wr.rdma.rkey;
-  return lacks_reach(qp, wr.opcode) && length_of(wr) != 0 ? check_reach(qp, key) : 0;
+  return length_of(wr) != 0 ? check_reach(qp, key) : 0;
 }
 
 [[gnu::noinline]] int post_generally(QueuePair& qp, ibv_send_wr const& wr) noexcept {
@@ -94,7 +96,6 @@ bool lacks_reach(QueuePair const& qp, unsigned opcode) noexcept {
                               1u << IBV_WR_ATOMIC_CMP_AND_SWP | 1u << IBV_WR_ATOMIC_FETCH_AND_ADD;
   constexpr unsigned reads =
       1u << IBV_WR_RDMA_READ | 1u << IBV_WR_ATOMIC_CMP_AND_SWP | 1u << IBV_WR_ATOMIC_FETCH_AND_ADD;
-  if (qp.peer == nullptr) return false;
   return ((writes >> opcode & 1) != 0 && !qp.peer->is_writable()) ||
          ((reads >> opcode & 1) != 0 && !qp.peer->is_readable());
 }

@@ -14,7 +14,8 @@ int post_send(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad) noexcept;
 int post_recv(ibv_qp*, ibv_recv_wr*, ibv_recv_wr** bad) noexcept;
 int post_srq_recv(ibv_srq*, ibv_recv_wr*, ibv_recv_wr** bad) noexcept;
 
-/// Whether the request needs a right to attach to its peer, for private memory, that we lack.
+/// Whether the request needs a right to attach to its peer, for private memory, that we lack. The
+/// queue pair has a peer.
 [[nodiscard]] bool lacks_reach(QueuePair const&, unsigned opcode) noexcept;
 /// Of such a request, whose bytes `key` opens: 0, or errno with reason if they are private memory.
 [[nodiscard]] int check_reach(QueuePair const&, std::uint32_t key) noexcept;

@@ -183,7 +183,7 @@ int post_drafts(QueuePair& qp) noexcept {
   auto const tail = qp.pending_tail.load(std::memory_order_relaxed);
   for (std::uint32_t i = 0; i < qp.drafts; ++i) {
     auto const& work = qp.pending_at(tail + i).work;
-    if (!lacks_reach(qp, work.opcode) || length_of(work) == 0) continue;
+    if (qp.peer == nullptr || !lacks_reach(qp, work.opcode) || length_of(work) == 0) continue;
     if (auto const error = check_reach(qp, work.remote_key); error != 0) return error;
   }
   qp.send_posted += qp.drafts;

@@ -66,6 +66,7 @@ class Peer {
   /// Whether we can read its private memory, and whether we can write it.
   [[nodiscard]] bool is_readable() const noexcept { return is_readable_; }
   [[nodiscard]] bool is_writable() const noexcept { return is_writable_; }
+  [[nodiscard]] bool is_reachable() const noexcept { return is_readable_ && is_writable_; }
   /// Whether it can read ours, and whether it can write ours.
   [[nodiscard]] bool reads_us() const noexcept { return reads_us_; }
   [[nodiscard]] bool writes_us() const noexcept { return writes_us_; }
