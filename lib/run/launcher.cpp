@@ -103,7 +103,7 @@ Result<int> Launcher::run() {
   }
   if (options_.timeout) ends_at_ = within(*options_.timeout);
   while (!all_have_ended()) {
-    LEND_TRYV(wait());
+    LEND_TRYV(wait(sooner(ends_at_, kills_at_)));
     write_outputs();
     for (auto& one : ranks_) one.pass_on_all();
     if (is_alone_) break;
@@ -133,7 +133,7 @@ Result<void> Launcher::start_all() {
   return success();
 }
 
-Result<void> Launcher::wait() {
+Result<void> Launcher::wait(Deadline until) {
   polled_.clear();
   polled_.push_back({signals_.get(), POLLIN, 0});
   polled_.push_back({desk_.descriptor(), POLLIN, 0});
@@ -144,7 +144,6 @@ Result<void> Launcher::wait() {
   for (auto const& one : ranks_)
     for (std::size_t which = 0; which < outputs_.size(); ++which)
       polled_.push_back({outputs_[which].is_behind() ? -1 : one.outputs()[which], POLLIN, 0});
-  auto until = sooner(ends_at_, kills_at_);
   for (auto const& one : ranks_) until = sooner(until, one.shows_at());
   if (::poll(polled_.data(), polled_.size(), base::poll_milliseconds(until)) < 0 && errno != EINTR)
     return Error::from_errno("poll", errno);
@@ -233,32 +232,42 @@ void Launcher::kill_all() {
 }
 
 /// A reader that takes no more holds up a run that failed no longer than ranks may; another one
-/// until --timeout or a signal.
+/// until --timeout, a signal, or its patience is over.
 Result<void> Launcher::write_rest() {
-  kills_at_ = Deadline::never();
   if (status_ != 0) ends_at_ = within(is_alone_ ? std::chrono::milliseconds{} : grace);
+  auto gives_up_at = within(reader_patience);
   is_told_to_end_ = false;
-  while (!is_told_to_end_ && !ends_at_.has_passed() &&
-         std::ranges::any_of(outputs_, &Output::is_behind)) {
-    LEND_TRYV(wait());
+  for (auto left = unwritten(); left != 0 && !is_told_to_end_ && !is_alone_;) {
+    if (ends_at_.has_passed() || gives_up_at.has_passed()) break;
+    LEND_TRYV(wait(sooner(ends_at_, gives_up_at)));
     write_outputs();
     take_signals();
     LEND_TRYV(serve_desk());
-    if (is_alone_) break;
+    if (std::exchange(left, unwritten()) != left) gives_up_at = within(reader_patience);
   }
   write_outputs();
-  if (std::ranges::any_of(outputs_, &Output::is_behind) && ends_at_.has_passed() && status_ == 0)
+  if (unwritten() == 0 || status_ != 0) return success();
+  if (ends_at_.has_passed())
     status_ = status_of_timeout;
+  else if (gives_up_at.has_passed())
+    lose_output("its reader took nothing for " + std::to_string(reader_patience.count()) + " s");
   return success();
+}
+
+std::size_t Launcher::unwritten() const noexcept {
+  return outputs_[0].unwritten() + outputs_[1].unwritten();
 }
 
 void Launcher::write_outputs() {
   for (auto& output : outputs_) {
     output.write();
     int const why = output.take_failure();
-    if (why == 0 || std::exchange(has_lost_output_, true)) continue;
-    say(std::string{"output is lost: write: "} + ::strerrordesc_np(why));
+    if (why != 0) lose_output(std::string{"write: "} + ::strerrordesc_np(why));
   }
+}
+
+void Launcher::lose_output(std::string const& why) {
+  if (!std::exchange(has_lost_output_, true)) say("output is lost: " + why);
 }
 
 void Launcher::say(std::string const& what) {

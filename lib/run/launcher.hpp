@@ -23,6 +23,8 @@ namespace lend::run {
 inline constexpr int status_of_timeout = 124;
 inline constexpr int own_writer = -2;            // of lend-run's own lines
 inline constexpr std::chrono::seconds grace{5};  // between SIGTERM and SIGKILL
+// For a reader that takes nothing after ranks that all ended with 0.
+inline constexpr std::chrono::seconds reader_patience{30};
 
 class Launcher {
  public:
@@ -37,7 +39,7 @@ class Launcher {
  private:
   Launcher(Options options, Setting setting, Desk desk, base::UniqueFd signals, int lifeline);
   [[nodiscard]] Result<void> start_all();
-  [[nodiscard]] Result<void> wait();
+  [[nodiscard]] Result<void> wait(Deadline until);
   [[nodiscard]] Result<void> serve_desk();
   void take_signals();
   [[nodiscard]] Result<void> collect_ended();
@@ -45,6 +47,8 @@ class Launcher {
   void on_failure(int status, std::string const& what, std::string_view ending = "the other ranks");
   [[nodiscard]] Result<void> write_rest();
   void write_outputs();
+  void lose_output(std::string const& why);
+  [[nodiscard]] std::size_t unwritten() const noexcept;
   void kill_all();
   void say(std::string const& what);
   [[nodiscard]] bool all_have_ended() const noexcept;

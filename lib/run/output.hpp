@@ -22,6 +22,7 @@ class Output {
   [[nodiscard]] int target() const noexcept { return target_; }
   /// Its reader has not taken all yet. poll(2) says when it takes more.
   [[nodiscard]] bool is_behind() const noexcept { return !kept_.empty(); }
+  [[nodiscard]] std::size_t unwritten() const noexcept { return kept_.size() - written_; }
   /// `writer` wrote last, and no line break. No other number means the same writer.
   [[nodiscard]] bool has_open_line_of(int writer) const noexcept { return *open_line_ == writer; }
 

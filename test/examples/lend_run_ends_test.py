@@ -55,6 +55,18 @@ def lost():
           held.wait(timeout=BOUND_SECONDS) == 124, held.returncode)
 
 
+def unread():
+    """A reader that never reads, whose patience goes by beside the other tests."""
+    return subprocess.Popen([LEND_RUN, "-n", "1", "sh", "-c", "head -c 100000 /dev/zero"],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def given_up(held):
+    status = held.wait(timeout=BOUND_SECONDS)
+    check("a reader that takes nothing is given up, and that is said", status == 125 and
+          "output is lost: its reader took nothing" in held.stderr.read(), status)
+
+
 def parts():
     """A rank that goes on once the test has seen what it wrote."""
     ranks = subprocess.Popen([LEND_RUN, "-n", "1", "sh", "-c", "printf 'go on? '; read x; echo $x;"
@@ -166,9 +178,11 @@ def stops():
     check("nothing is left after that", ranks.wait_for(lambda left: not left), ranks.states())
 
 
+held = unread()
 closed()
 lost()
 parts()
 terminals()
 endings()
 stops()
+given_up(held)
