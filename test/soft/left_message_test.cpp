@@ -86,6 +86,32 @@ TEST_CASE("a message that is left to its receiver goes with its sender, and fail
                      : run_both(Lacks::all, send, Lacks::nothing, receive)) == 0);
 }
 
+TEST_CASE("a message that is left to its receiver fails where no thread could try it again",
+          "[two_process]") {
+  if (is_skipped()) return;
+  Rendezvous const rendezvous;
+  auto const send = [](Wire const& wire) {
+    Side const side{Where::private_memory, long_length};
+    side.meet(wire);
+    REQUIRE(wire.hear());
+    REQUIRE(::ibv_req_notify_cq(side.queue.get(), 0) == 0);
+    REQUIRE(forbid({SYS_clone, SYS_clone3}));
+    REQUIRE(side.link.send(1, side.memory.piece(0, long_length)) == 0);
+    REQUIRE(next_of(side.queue).status == IBV_WC_RETRY_EXC_ERR);
+    REQUIRE(wire.say());
+  };
+  auto const receive = [](Wire const& wire) {
+    Side const side{Where::private_memory, long_length};
+    side.meet(wire);
+    REQUIRE(side.link.receive(1, side.memory.piece(0, long_length)) == 0);
+    REQUIRE(wire.say());
+    REQUIRE(wire.hear());
+    ibv_wc end{};
+    REQUIRE(side.queue.poll(1, &end) == 0);
+  };
+  CHECK(run_both(Lacks::all, send, Lacks::nothing, receive) == 0);
+}
+
 TEST_CASE("a message that is left to its receiver may be of many pieces and return a window",
           "[two_process]") {
   if (is_skipped()) return;

@@ -72,7 +72,8 @@ class TakenReceive : protected MatchedReceive<type> {
         call_receiver(segment(), target_, marks, qp_.owner().claimant, peer_.wake_pipes());
     if (qp_.stall.lock != nullptr) return held_back();
     if (is_claimed_) keep_claim(qp_, target_);
-    return {kind, 0, Fault::none, IBV_WC_SUCCESS, 0};
+    // Should no thread be there to try it again.
+    return {kind, 0, Fault::peer_is_silent, IBV_WC_RETRY_EXC_ERR, 0};
   }
 
   /// Completes it.
@@ -111,9 +112,12 @@ class TakenReceive : protected MatchedReceive<type> {
         end.bytes[1] = eager_.position;
       }
     }
+    // Others send datagrams there, too: should this sender die, none may take the room again.
+    if (where == Bytes::in_eager_ring && is_datagram()) use(segment(), target_, eager_);
     auto const pushed = push(end);
-    // After the completion: a sender that dies in between has used no room of another's.
-    if (where == Bytes::in_eager_ring && pushed == Pushed::yes) use(segment(), target_, eager_);
+    // After the completion: what is tried again has used no room before.
+    if (where == Bytes::in_eager_ring && !is_datagram() && pushed == Pushed::yes)
+      use(segment(), target_, eager_);
     return pushed;
   }
 
