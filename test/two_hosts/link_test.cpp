@@ -98,7 +98,7 @@ TEST_CASE("a link pulled in the middle ends both sides, and a new connection wor
   if (!is_possible(way)) return;
   bool const writes = !wire().is_peers();
   bool const pulls = writes == writer_pulls;
-  // librdmacm keeps the devices that it has seen; lib/README.md.
+  // librdmacm keeps the devices that it has seen; lib/cm/README.md.
   static_cast<void>(meet(way));
   auto const files = open_files();
   {
