@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 namespace lend::command {
 
@@ -22,9 +23,15 @@ std::size_t width_of(std::string_view text) noexcept {
 }  // namespace
 
 std::size_t columns_of_terminal() noexcept {
+  std::size_t columns = 80;
   winsize size{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
-  return std::max<std::size_t>(size.ws_col, 40);
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col != 0) {
+    columns = size.ws_col;
+  } else {
+    auto const said = base::variable("COLUMNS").text;
+    std::from_chars(said.data(), said.data() + said.size(), columns);
+  }
+  return std::max<std::size_t>(columns, 40);
 }
 
 Look look_of_output() noexcept {

@@ -23,7 +23,7 @@ struct Look {
 /// `text` in the colour of `tone`, or as it is.
 [[nodiscard]] std::string toned(Look look, Tone tone, std::string_view text);
 
-/// Of the standard output; 80 where it is none. At least 40, so that words fit beside a margin.
+/// Of the standard output; where it is none, COLUMNS, or 80. At least 40, for words beside margins.
 [[nodiscard]] std::size_t columns_of_terminal() noexcept;
 
 /// `text` behind `head`, in lines of at most `columns` characters that are broken at spaces; those

@@ -3,7 +3,9 @@
 #include <base/standard_reserved.hpp>
 #include <tools/commands.hpp>
 
+#include <array>
 #include <cstdio>
+#include <string>
 
 namespace lend::tools {
 
@@ -32,7 +34,12 @@ int main(int count, char* words[]) {
   auto const line = parse(std::span{words, static_cast<std::size_t>(count)}.subspan(1));
   if (line.has_error()) {
     auto const status = complain(line.error(), status_of_usage);
-    std::fputs("`lend help` says more\n", stderr);
+    // What was asked of a command is in its help.
+    char help[] = "help";
+    std::array<char*, 2> const asked{help, count > 1 ? words[1] : help};
+    bool const is_of_command = count > 1 && parse(asked).has_value();
+    std::fprintf(stderr, "`lend %s` says more\n",
+                 is_of_command ? (std::string{words[1]} + " --help").c_str() : help);
     return status;
   }
   auto const status = act(line.value());

@@ -35,6 +35,7 @@ std::string lines_of(FindingLevel level, std::string text, command::Look look) {
 
 std::string labelled(std::string_view label, std::string text, command::Look look) {
   if (text.empty()) return {};
+  std::ranges::replace(text, '\n', ' ');
   base::replace_controls(text);
   return command::wrapped(std::string(margin, ' ') + std::string{label}, text, indent,
                           look.columns);

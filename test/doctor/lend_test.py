@@ -51,6 +51,8 @@ def doctor():
     check("the report begins with the conclusion and folds what was skipped",
           re.match(r"\w+ +use, this process", strict.stdout) and strict.stdout.count("\nskipped ") <= 1 and
           "\x1b" not in strict.stdout and max(map(len, strict.stdout.splitlines())) <= 100, strict)
+    narrow, wide = (run("doctor", COLUMNS=columns).stdout.splitlines() for columns in ("40", "1000"))
+    check("it is as wide as COLUMNS where there is no terminal", len(narrow) > len(wide), wide)
     text = run("doctor", LEND_DEVICE='no\x1b"such')
     check("a device that is not there is a failure", text.returncode == 1 and "\x1b" not in text.stdout, text)
     hostile = run("doctor", "--json", LEND_DEVICE='no\x1b"such\xff')
@@ -119,6 +121,9 @@ def words():
     version = run("--version")
     check("--version names the commit, where there is one, and the features",
           re.fullmatch(r"lend \d+\.\d+\.\d+( \([0-9a-f]{7,}(-dirty)?\))?(, with [\w, ]+)?\n", version.stdout), version)
+    wrong = run("bench", "--bogus")
+    check("what is wrong with a command is told with its help", wrong.stderr.endswith("\n`lend bench --help` says more\n"),
+          wrong)
     check("a wrong word takes two lines", run("docter").stderr.count("\n") == 2, version)
     explained = run("explain", "12")
     check("a status by its number, with its names and no marks", explained.returncode == 0 and

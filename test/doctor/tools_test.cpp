@@ -111,6 +111,10 @@ TEST_CASE("a command line that is wrong is refused with the nearest word", "[too
   CHECK(refusal_of({"bench", "a:1", "--listen", ":2"}).starts_with("bench takes one address"));
   CHECK(refusal_of({"bench", "lat", "--listen"}).starts_with("the end that measures takes lat"));
   CHECK(refusal_of({"bench", "--listen", "--json"}).starts_with("the end that measures takes"));
+  CHECK(refusal_of({"bench", "--bytes", "8", "--listen"}) ==
+        "the end that measures takes --bytes; leave out --listen");
+  CHECK(refusal_of({"bench", "--svg="}) == "--svg lacks its value");
+  CHECK(refusal_of({"bench", "--svg", ""}) == "a file's name is empty");
   CHECK(refusal_of({"bench", "--secret", "x"}).starts_with("--secret is for a peer"));
   CHECK(refusal_of({"bench", "--secret", "", "a:1"}) == "--secret lacks its value");
   CHECK(refusal_of({"doctor", "--secret", "x"}).starts_with("--secret is for a peer"));

@@ -127,14 +127,15 @@ command::About const about_bench{
 
 void add_bench_options(command::CommandLine& line, BenchWords& words) {
   auto& options = words.options;
-  auto const of_near = [&words](auto take) {
-    return [&words, take](std::string const& value) -> Result<void> {
-      words.of_near = "--bytes, --count, --via, --memory, --svg and --hgrm";
+  auto const of_near = [&words](std::string const& name, auto take) {
+    return [&words, name, take](std::string const& value) -> Result<void> {
+      words.of_near = name;
       return take(value);
     };
   };
   auto const keep = [](std::string& place) {
     return [&place](std::string const& value) -> Result<void> {
+      if (value.empty()) return wrong("a file's name is empty");
       place = value;
       return success();
     };
@@ -163,19 +164,19 @@ void add_bench_options(command::CommandLine& line, BenchWords& words) {
   };
   line.optional_value("--listen", "HOST:PORT", words.listen_at, std::string{listen_address},
                       "answers one peer, at [::]:7472 unless given")
-      .value("--bytes", "LIST", of_near(take_sizes),
+      .value("--bytes", "LIST", of_near("--bytes", take_sizes),
              "sizes of messages, such as 8,4K,1G; each end needs 4 times the largest")
-      .value("--count", "N", of_near(take_count),
+      .value("--count", "N", of_near("--count", take_count),
              "rounds or messages; what takes 0.2 s unless given")
-      .value("--via", "WAY", of_near(take_way),
+      .value("--via", "WAY", of_near("--via", take_way),
              "how to post: scoped, unsafe, blocking (latency) or batch (bandwidth)")
-      .value("--memory", "KIND", of_near(take_memory),
+      .value("--memory", "KIND", of_near("--memory", take_memory),
              "own: of the program, which registers it; else lend allocates it")
       .path("--device", "NAME", options.device, "the device, as LEND_DEVICE names it")
       .path("--secret", "FILE", options.secret_in, "has the secret that both sides prove to know")
       .flag("--histogram", options.histogram, "draws the latencies below the table")
-      .value("--svg", "FILE", of_near(keep(options.svg)), "draws them in a file")
-      .value("--hgrm", "FILE", of_near(keep(options.hgrm)),
+      .value("--svg", "FILE", of_near("--svg", keep(options.svg)), "draws them in a file")
+      .value("--hgrm", "FILE", of_near("--hgrm", keep(options.hgrm)),
              "writes one of them for the plotter of HdrHistogram")
       .flag("--json", options.json, "prints the results for programs")
       .words("WORD", words.words, "lat, bw, send, write, read, or the address of the other bench");

@@ -94,7 +94,7 @@ std::string chart_of(std::span<BenchRow const> rows, bool of_latency, double y_t
     if (std::ranges::find(operations, row.load.operation) == operations.end())
       operations.push_back(row.load.operation);
     for (auto const& figure : figures) {
-      auto const value = figure.value(row);
+      auto const value = std::max(figure.value(row), 1e-6);  // which has a logarithm
       least = least == 0 ? value : std::min(least, value);
       most = std::max(most, value);
     }
