@@ -4,11 +4,6 @@
 
 namespace lend::verbs {
 
-Result<MemoryRegion> ApartMemory::allocate(ProtectionDomain const& domain, std::size_t length,
-                                           std::optional<RemoteAccess> exposed) {
-  return domain.allocate_apart(length, exposed);
-}
-
 PeerBytes peer_bytes(QueuePairHandle const& queue_pair, RemoteRegion const& region) noexcept {
   auto* const find = queue_pair.raw.provider().peer_bytes;
   if (find == nullptr || region.size() == 0) return {};

@@ -2,6 +2,7 @@
 // Registering memory. Any thread.
 #include <base/paging.hpp>
 #include <lend/verbs/protection_domain.hpp>
+#include <verbs/apart_memory.hpp>
 #include <verbs/handles.hpp>
 #include <verbs/limits.hpp>
 #include <verbs/region_state.hpp>
@@ -162,12 +163,13 @@ Result<MemoryRegion> ProtectionDomain::unsafe_register_exposed(std::span<std::by
   return MemoryRegion{state};
 }
 
-Result<MemoryRegion> ProtectionDomain::allocate_apart(std::size_t length,
-                                                      std::optional<RemoteAccess> exposed) const {
-  ContextHandle const& context = *handle_->context;
+Result<MemoryRegion> verbs::ApartMemory::allocate(ProtectionDomain const& domain,
+                                                  std::size_t length,
+                                                  std::optional<RemoteAccess> exposed) {
+  ContextHandle const& context = *domain.handle_->context;
   LEND_TRYV(check_length(context, length));
   LEND_TRY(address, take_pages_apart(context, length));
-  LEND_TRY(state, make_region(handle_, address, length,
+  LEND_TRY(state, make_region(domain.handle_, address, length,
                               verbs::Storage{context, address, length, Pages::normal}, exposed));
   return MemoryRegion{state};
 }

@@ -19,6 +19,10 @@ struct ibv_mr;
 
 namespace lend {
 
+namespace verbs {
+struct ApartMemory;
+}
+
 class Exposure;
 
 /// Bytes registered with a protection domain: owned (`allocate`, `register_owned`) or viewed
@@ -169,6 +173,7 @@ class LEND_EXPORT MemoryRegion {
 
  private:
   friend class ProtectionDomain;
+  friend struct verbs::ApartMemory;
   explicit MemoryRegion(verbs::RegionState* state) noexcept : state_{state} {}
   /// Within the region; the offset is outside_piece if the bytes are not its.
   [[nodiscard]] ByteRange range_of(std::span<std::byte const> bytes) const noexcept;

@@ -16,7 +16,6 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <optional>
 #include <span>  // and std::ranges::enable_borrowed_range
 #include <type_traits>
 #include <utility>
@@ -27,9 +26,8 @@ struct ibv_pd;
 namespace lend {
 
 namespace verbs {
-struct ApartMemory;
 struct DomainHandle;
-}  // namespace verbs
+}
 
 /// Bytes that may not be written: they cannot be lent for writing.
 template <class Bytes>
@@ -206,9 +204,6 @@ class LEND_EXPORT ProtectionDomain {
   friend class AnyPreparedQueuePair;
   friend class MemoryWindow;
   friend class ReceiveQueue;
-  [[nodiscard]] Result<MemoryRegion> allocate_apart(std::size_t length,
-                                                    std::optional<RemoteAccess> exposed) const;
-
   std::shared_ptr<verbs::DomainHandle> handle_;
 };
 
