@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <span>  // and std::ranges::enable_borrowed_range
 #include <type_traits>
@@ -41,7 +42,7 @@ concept OwnsItsBytes = std::convertible_to<Bytes&, std::span<std::byte>> &&
 
 /// What an array or vector of such values has.
 template <class Values>
-using ValueIn = typename decltype(std::span{std::declval<Values const&>()})::value_type;
+using ValueIn = std::remove_cvref_t<decltype(*std::data(std::declval<Values const&>()))>;
 
 /// When the pages of a region are in memory.
 ///
