@@ -12,6 +12,7 @@
 #include <lend/verbs/protection_domain.hpp>
 #include <lend/verbs/queue_pair.hpp>
 #include <lend/verbs/receive_queue.hpp>
+#include <verbs/apart_memory.hpp>
 
 #include <cerrno>
 #include <cstring>
@@ -30,6 +31,7 @@ Result<void> everything() {
   LEND_TRY(context, open_fake());
   LEND_TRY(domain, context.allocate_protection_domain());
   LEND_TRY(owned, domain.allocate(length));
+  LEND_TRY(apart, verbs::ApartMemory::allocate(domain, length));
   LEND_TRY(viewed, domain.register_memory(viewed_bytes));
   LEND_TRY(exposed, domain.unsafe_allocate_exposed(length, RemoteAccess::read_write));
   LEND_TRY(remote, exposed.remote());
@@ -46,6 +48,7 @@ Result<void> everything() {
   static_cast<void>(sharing);
   static_cast<void>(remote);
   static_cast<void>(owned);
+  static_cast<void>(apart);
   static_cast<void>(viewed);
   return queue_pair.abort_all();
 }
