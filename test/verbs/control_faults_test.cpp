@@ -135,7 +135,7 @@ TEST_CASE("a connection made and ended leaves nothing, children ended before par
   // List, open, two queries; domain; two allocations, three registrations; completion queue; port,
   // GID, queue pair, a transition; shared receive queue, its limit, port, GID, queue pair, a
   // transition; port, two transitions; the abort.
-  CHECK(calls == 4 + 1 + 5 + 1 + 4 + 6 + 3 + 1);
+  CHECK(calls == 4 + 1 + 7 + 1 + 4 + 6 + 3 + 1);
   CHECK(Fake::get().made == Fake::get().destructions);
 }
 
