@@ -75,7 +75,7 @@ def hidden():
           "LEND_SOFT_DIRECTORY=" in shm.stdout and "LEND_DEVICE=soft" not in shm.stdout, shm)
     # The dynamic linker needs /proc to find libraries from where a program is.
     folder = os.path.dirname(os.path.dirname(PRELOAD))
-    libraries = f"{folder}:{folder}/cm"
+    libraries = f"{folder}:{folder}/doctor:{folder}/cm"
     proc = run("doctor", "--json", before=[*before, "/proc"], LD_LIBRARY_PATH=libraries)
     check("without /proc limits are skipped and not taken for good",
           levels(proc)["descriptors"] == levels(proc)["cpu"] == "skipped", proc)

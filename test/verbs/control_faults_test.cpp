@@ -132,7 +132,7 @@ int calls_of_everything() {
 TEST_CASE("a connection made and ended leaves nothing, children ended before parents", "[verbs]") {
   int const calls = calls_of_everything();
 
-  // List, open, two queries; domain; two allocations, three registrations; completion queue; port,
+  // List, open, two queries; domain; three allocations, four registrations; completion queue; port,
   // GID, queue pair, a transition; shared receive queue, its limit, port, GID, queue pair, a
   // transition; port, two transitions; the abort.
   CHECK(calls == 4 + 1 + 7 + 1 + 4 + 6 + 3 + 1);
