@@ -4,8 +4,9 @@
 
 The figures of the CPUs with a core each, or those of threads of one core.
 
-Four panels, latency and throughput of messages and of writes, over the size. Logarithmic axes. An
-SVG by hand, with nothing but the standard library.
+Four panels, latency and throughput of messages and of writes, over the size. Dashed: lend in memory
+that the program registered; UCX is in such memory, too. Logarithmic axes. An SVG by hand, with nothing
+but the standard library.
 """
 import json
 import math
@@ -16,10 +17,11 @@ from xml.sax.saxutils import escape
 WIDTH, HEIGHT = 900, 640
 PANEL_WIDTH, PANEL_HEIGHT = 330, 210
 LEFT, TOP, GAP_X, GAP_Y = 70, 60, 110, 90
-COLOURS = {"lend, scoped": "#c2410c", "lend, batches": "#facc15", "soft device, raw verbs": "#fb923c",
-           "UCX, UCP": "#1d4ed8", "UCX, UCT": "#60a5fa", "libfabric shm, mean": "#15803d",
-           "TCP loopback": "#6b7280"}
-LEND = {"lend, scoped": "scoped", "soft device, raw verbs": "raw"}
+COLOURS = {"lend, scoped": "#c2410c", "lend, own memory": "#7c2d12", "lend, batches": "#ca8a04",
+           "soft device, raw verbs": "#fb923c", "UCX, UCP": "#1d4ed8", "UCX, UCT": "#60a5fa",
+           "libfabric shm, mean": "#15803d", "TCP loopback": "#6b7280"}
+DASHED = {"lend, own memory"}
+LEND = {"lend, scoped": "scoped", "lend, own memory": "own", "soft device, raw verbs": "raw"}
 STREAMS = {**LEND, "lend, batches": "batch"}
 OF_MESSAGES = {"UCX, UCP": "ucp_tag", "TCP loopback": "tcp"}
 OF_WRITES = {"UCX, UCP": "ucp_put", "UCX, UCT": "uct_put"}
@@ -87,7 +89,9 @@ def panel(left, top, title, kind, lines, rows):
     for name, figure in lines.items():
         points = [(across[row["bytes"]], vertical.at(value(row, figure))) for row in rows]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        drawn.append(f'<polyline points="{path}" fill="none" stroke="{COLOURS[name]}" stroke-width="2"/>')
+        dashes = ' stroke-dasharray="6 4"' if name in DASHED else ""
+        drawn.append(f'<polyline points="{path}" fill="none" stroke="{COLOURS[name]}" '
+                     f'stroke-width="2"{dashes}/>')
         drawn += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{COLOURS[name]}"/>' for x, y in points]
     return drawn
 
@@ -107,11 +111,11 @@ def main():
         left = LEFT + i % 2 * (PANEL_WIDTH + GAP_X)
         top = TOP + i // 2 * (PANEL_HEIGHT + GAP_Y)
         drawn += panel(left, top, title, kind, lines, rows)
-    x = LEFT
+    x = LEFT // 2
     for name, colour in COLOURS.items():
         drawn.append(f'<circle cx="{x}" cy="{HEIGHT - 19}" r="5" fill="{colour}"/>')
         drawn.append(text(x + 9, HEIGHT - 15, name, "start", 11))
-        x += 32 + round(6.3 * len(name))
+        x += 24 + round(5.9 * len(name))
     drawn.append("</svg>")
     Path(sys.argv[2]).write_text("\n".join(drawn) + "\n")
 
