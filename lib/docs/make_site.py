@@ -19,7 +19,7 @@ LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:|#)([^)#\s]+)(#[^)]
 MENU = {
     "Guide": "lib/guide/README",
     "Reference": "reference/index",
-    "More": "lib/safety SECURITY lib/soft/README lib/preload/README lib/packaging/README CHANGELOG",
+    "More": "examples/README lib/safety SECURITY lib/soft/README lib/preload/README lib/packaging/README CHANGELOG",
     "Development": "CONTRIBUTING lib/README test/README test/bench/README test/guest/README",
 }
 

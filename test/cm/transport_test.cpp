@@ -40,10 +40,15 @@ Ends connect_both(TransportOptions const& options) {
     auto connected = connecting.get();
     // SoftiWARP resets some after it has accepted them: try_connect_by_cm().
     if (!connected && connected.error() == Errc::denied) continue;
-    // It has no room before the other's first word has come, and the list counts its room.
-    for (auto const deadline = patience(); !must(accepted.try_draft(0, 1)); must(accepted.poll()))
-      REQUIRE_FALSE(deadline.has_passed());
     Ends both{std::move(accepted), must(std::move(connected))};
+    auto& [acceptor, connector] = both;
+    // The list counts the room of the accepting end, which has none before the other one's first
+    // word has come. That one repeats it as it is polled.
+    for (auto const deadline = patience(); !must(acceptor.try_draft(0, 1));) {
+      must(connector.poll());
+      must(acceptor.poll());
+      REQUIRE_FALSE(deadline.has_passed());
+    }
     return options.kind == TransportKind::read_ring ? accompanied(std::move(both))
                                                     : std::move(both);
   }

@@ -43,6 +43,7 @@ for path in installed:
     if path.startswith("usr/include/lend/") and packages == ["liblend-dev"]:
         headers += 1
         continue
+    path = path.replace(f"/auto-load{options['prefix']}/", "/auto-load/usr/")
     path = re.sub("/lib/[^/]+-linux-gnu/", "/lib/TRIPLET/", path) + ".gz" * ("/man/" in path)
     found.append(f"{' and '.join(packages) or 'no package'}: /{path}")
 expected = (source / "test/packages/debian_contents.txt").read_text(encoding="utf-8").splitlines()
