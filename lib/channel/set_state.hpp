@@ -27,7 +27,14 @@ namespace lend::channel {
 class ChannelState;
 class PoolState;
 
-class SetState final : public std::enable_shared_from_this<SetState>, private Sleeper {
+// clang's UBSan compares the type of a set in liblend-group.so, too.
+#ifdef __clang__
+class [[clang::type_visibility("default")]] SetState final
+#else
+class SetState final
+#endif
+    : public std::enable_shared_from_this<SetState>,
+      private Sleeper {
  public:
   /// A call of the program: see ChannelUse.
   struct Use : ChannelUse {
@@ -42,8 +49,12 @@ class SetState final : public std::enable_shared_from_this<SetState>, private Sl
   /// `pool`: or null; its pieces need room, too.
   [[nodiscard]] Result<std::shared_ptr<Progress>> queue_with_room(std::uint32_t completions,
                                                                   PoolState const* pool);
-  [[nodiscard]] Context const& context() const noexcept { return context_; }
-  [[nodiscard]] Wait how() const noexcept { return plan.how; }
+  [[nodiscard]] Context const& context() const noexcept {
+    return context_;
+  }
+  [[nodiscard]] Wait how() const noexcept {
+    return plan.how;
+  }
 
   // ---- the calls of WaitSet ----
 
@@ -55,39 +66,47 @@ class SetState final : public std::enable_shared_from_this<SetState>, private Sl
   /// is asked as often as the queues are polled.
   template <class Look>
   [[nodiscard]] Result<std::span<Ready>> wait(std::span<Ready> into, Deadline deadline,
-                                              Look&& look) noexcept;
+                                              Look && look) noexcept;
   [[nodiscard]] Result<bool> arm_for_program() noexcept;
-  [[nodiscard]] int descriptor() const noexcept { return epoll_.get(); }
+  [[nodiscard]] int descriptor() const noexcept {
+    return epoll_.get();
+  }
   void wake() noexcept;
 
   // ---- for its pools ----
 
   /// A number for `pool`, of the set; nothing if it has too many.
-  [[nodiscard]] std::optional<std::uint32_t> add(PoolState& pool);
+  [[nodiscard]] std::optional<std::uint32_t> add(PoolState & pool);
   /// Of no effect if it has no number.
   void remove(PoolState const& pool) noexcept;
   /// A completion of a pool's receive; `channel` is null if that is gone.
-  void complete_pooled(verbs::CompletionEntry entry, ChannelState* channel) noexcept;
+  void complete_pooled(verbs::CompletionEntry entry, ChannelState * channel) noexcept;
   /// After each poll: posts the pieces again whose last loan has ended meanwhile.
   void post_waiting() noexcept {
     if (has_waiting_pieces_) [[unlikely]]
       post_waiting_pieces();
   }
   /// A piece of a pool waits to be posted again.
-  void note_waiting_piece() noexcept { has_waiting_pieces_ = true; }
+  void note_waiting_piece() noexcept {
+    has_waiting_pieces_ = true;
+  }
   /// Those with news.
   LinkedList<PoolState> ready_pools{};
 
   // ---- for its channels ----
 
-  [[nodiscard]] Waiter make_waiter() noexcept { return {plan, *this}; }
+  [[nodiscard]] Waiter make_waiter() noexcept {
+    return {plan, *this};
+  }
   /// Polls every queue, with a pause if nothing came. False once the deadline has passed.
-  [[nodiscard]] bool poll_or_pause(Waiter& waiter, Deadline deadline) noexcept;
+  [[nodiscard]] bool poll_or_pause(Waiter & waiter, Deadline deadline) noexcept;
 
   /// The events of the connection manager with that descriptor wake the set, and are `channel`'s.
   /// False without descriptors: the channel must be looked after.
-  [[nodiscard]] bool hear(ChannelState& channel, int descriptor) noexcept;
-  void hear_no_more(int descriptor) noexcept { managers_.remove(descriptor); }
+  [[nodiscard]] bool hear(ChannelState & channel, int descriptor) noexcept;
+  void hear_no_more(int descriptor) noexcept {
+    managers_.remove(descriptor);
+  }
 
   /// The channels with news, in the order in which it came.
   LinkedList<ChannelState> ready{};

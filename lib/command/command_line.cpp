@@ -295,7 +295,7 @@ std::optional<std::chrono::milliseconds> time_in(std::string_view text) {
                                                              : 0;
   if (factor == 0) return std::nullopt;
   auto const all = product_of(*number, factor);
-  if (!all) return std::nullopt;
+  if (!all || *all > INT64_MAX) return std::nullopt;
   return std::chrono::milliseconds{*all};
 }
 

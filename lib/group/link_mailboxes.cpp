@@ -4,6 +4,7 @@
 #include <group/link.hpp>
 #include <lend/channel/unsafe.hpp>
 
+#include <atomic>
 #include <cstring>
 
 namespace lend::group {
@@ -100,6 +101,7 @@ Result<void> Link::tell_freed() noexcept {
     store_freed();
     return success();
   }
+  std::atomic_thread_fence(std::memory_order_release);  // what was freed was read
   auto const word = Mailbox::word_of(freed_);
   std::memcpy(place_ + written_at(), &word, sizeof word);
   LEND_TRYV(without_value(write_to_mailbox(sizeof word, 0)));
@@ -116,6 +118,8 @@ Result<bool> Link::write_note(Note const& note, std::span<std::byte const> bytes
     theirs_.store(note, bytes.data());
     told_ = freed_;
   } else {
+    // Before the note is seen all is seen that this rank has stored for its reader.
+    std::atomic_thread_fence(std::memory_order_release);
     auto const length =
         WrittenNote::encode(place_ + written_at(), theirs_.next_number(), note, bytes.data());
     auto written = write_to_mailbox(length, theirs_.next_place());

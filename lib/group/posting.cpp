@@ -33,7 +33,10 @@ Result<bool> GroupState::look() noexcept {
   bool has_any = false;
   auto const done = [&]() -> Result<void> {
     for (int rounds = 0; rounds < rounds_max; ++rounds) {
-      LEND_TRYV(go_on());
+      // A call that blocks is ended by its caller alone, who makes it again.
+      if (run_ == 0) {
+        LEND_TRYV(go_on());
+      }
       LEND_TRY(has_come, take_what_came());
       // What has come counts before what was lost.
       if (!has_come) return check_for_losses();

@@ -3,6 +3,7 @@
 // sleeps on a descriptor of its own loop meanwhile. Values by themselves are sent without a row.
 // Method: two or three ranks, on one thread or on one each.
 #include "group/ranks.hpp"
+#include "group/scope_ranks.hpp"
 
 #include <lend/soft/faults.hpp>
 
@@ -107,6 +108,27 @@ TEST_CASE("a loop of the program's own carries a posted collective on", "[group]
   });
 }
 
+TEST_CASE("a look between calls ends none that its caller makes again", "[group]") {
+  if (connects_slowly()) return;
+  ScopeRanks ranks{2};
+  auto own = ranks.values(0, 3), theirs = ranks.values(1, 3);
+  auto const call = [](Group& group, auto& values, Deadline deadline) {
+    return group.allreduce(sum<std::int64_t>, values.scatter(), deadline);
+  };
+  auto const first = [](auto& values) { return must(values.values())[0]; };
+  auto const sum_of_both = first(own) + first(theirs);
+  CHECK(error_of(call(ranks.groups[0], own, within(1ms))) == Errc::timed_out);
+  auto late = std::async(std::launch::async,
+                         [&] { return call(ranks.groups[1], theirs, within(patience)); });
+  for (auto const until = within(patience); !must(ranks.groups[0].poll());)
+    REQUIRE_FALSE(until.has_passed());
+  must(call(ranks.groups[0], own, within(patience)));
+  must(late.get());
+  CHECK(first(own) == sum_of_both);
+  CHECK(first(theirs) == sum_of_both);
+  on_each(ranks.groups, [](Group& group) { expect(group.barrier(within(patience))); });
+}
+
 TEST_CASE("values by themselves", "[group]") {
   if (connects_slowly()) return;
   auto ranks = group_of(3);
@@ -136,9 +158,10 @@ TEST_CASE("one value that is gathered goes on after a time-out with the first on
   auto ranks = group_of(2);
   std::array<int, 2> one{}, other{};
   CHECK(error_of(ranks[0].allgather(5, one, within(1ms))) == Errc::timed_out);
-  auto const late = std::async(std::launch::async,
-                               [&] { return ranks[1].allgather(7, other, within(patience)); });
+  auto late = std::async(std::launch::async,
+                         [&] { return ranks[1].allgather(7, other, within(patience)); });
   must(ranks[0].allgather(6, one, within(patience)));
+  must(late.get());
   CHECK(one == std::array{5, 7});
 }
 

@@ -170,7 +170,11 @@ bool is_worth_another_try(QueuePair& qp, Work const& work) noexcept {
   // A peer that was not ready and now is silent has another budget.
   if (state != IBV_QPS_RTR && state != IBV_QPS_RTS)
     return qp.stall.why != Stall::Why::peer_is_silent;
-  if (qp.stall.why == Stall::Why::left_to_receiver) return qp.offered == 0;  // deregistered
+  if (qp.stall.why == Stall::Why::left_to_receiver) {
+    // Deregistered here, or its receiver was reset meanwhile and knows of no message.
+    auto* const buffers = bounce_of(qp.peer->segment(), target);
+    return qp.offered == 0 || buffers == nullptr || buffers->unexpected.ticket.get() != qp.offered;
+  }
   if (qp.stall.why == Stall::Why::no_room)
     return may_have_room(target, static_cast<std::uint32_t>(length_of(work)));
   if (qp.stall.why == Stall::Why::peer_is_silent || !takes_receive(work)) return true;

@@ -62,6 +62,10 @@ void publish(QueuePair& qp, ibv_qp_state state) noexcept {
 }
 
 void forget_peer(QueuePair& qp) noexcept {
+  {
+    std::lock_guard const posters{qp.receive_lock};
+    forget_copier(qp);
+  }
   qp.wake_pipes.let_go();
   qp.target = nullptr;
   qp.owner().peers.release(std::exchange(qp.peer, nullptr));

@@ -83,7 +83,8 @@ void fill_rest(ibv_wc& wc, ibv_wc_opcode opcode, std::uint32_t length, unsigned 
   auto const word = slot.bytes[0].get();
   if (qp.owner().regions.permits(piece.lkey, pd.handle, piece.addr, word_bytes,
                                  IBV_ACCESS_LOCAL_WRITE))
-    std::memcpy(reinterpret_cast<void*>(piece.addr), &word, word_bytes);
+    copy_few(reinterpret_cast<std::byte*>(piece.addr), reinterpret_cast<std::byte const*>(&word),
+             word_bytes);
 }
 
 /// The same of a wide completion.

@@ -92,7 +92,7 @@ int receive_one(ReceivePool& pool, ibv_recv_wr const& wr) noexcept {
   if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > pool.pieces) return EINVAL;
   if (pool.free_count == 0) return ENOMEM;
   auto const index = pool.free[pool.free_count - 1];
-  auto const error = write_receive(Context::of(pool.context), wr, pool.lacks_copier,
+  auto const error = write_receive(Context::of(pool.context), wr, pool.without_copier != 0,
                                    pool.kept_at(index), pool.ring.receive(index));
   if (error != 0) return error;
   --pool.free_count;
@@ -187,13 +187,12 @@ int admit_peer(QueuePair& qp) noexcept {
   // An unreliable sender does not wait for a receiver that copies.
   bool const has_copier =
       qp.peer->writes_us() || (qp.qp_type == IBV_QPT_RC && qp.peer->is_readable());
-  std::lock_guard const posters{qp.receive_lock};
-  qp.lacks_copier = false;
   if (has_copier) return 0;
+  std::lock_guard const posters{qp.receive_lock};
   if (auto* const pool = qp.pool()) {
     std::lock_guard const guard{pool->lock};
     if (has_long_and_private(*pool)) return refuse_private();
-    pool->lacks_copier = true;
+    ++pool->without_copier;
   } else if (has_long_and_private(qp)) {
     return refuse_private();
   }

@@ -113,8 +113,14 @@ class TakenReceive : protected MatchedReceive<type> {
       }
     }
     // Others send datagrams there, too: should this sender die, none may take the room again.
-    if (where == Bytes::in_eager_ring && is_datagram()) use(segment(), target_, eager_);
+    std::uint64_t tail = 0;
+    if (where == Bytes::in_eager_ring && is_datagram()) {
+      tail = target_.eager_tail.get();
+      use(segment(), target_, eager_);
+    }
     auto const pushed = push(end);
+    if (where == Bytes::in_eager_ring && is_datagram() && pushed != Pushed::yes)
+      target_.eager_tail.set(tail);
     // After the completion: what is tried again has used no room before.
     if (where == Bytes::in_eager_ring && !is_datagram() && pushed == Pushed::yes)
       use(segment(), target_, eager_);

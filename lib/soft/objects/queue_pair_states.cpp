@@ -163,6 +163,14 @@ int leave_send_error(QueuePair& qp) noexcept {
   return 0;
 }
 
+void forget_copier(QueuePair& qp) noexcept {
+  if (!std::exchange(qp.lacks_copier, false)) return;
+  if (auto* const pool = qp.pool()) {
+    std::lock_guard const guard{pool->lock};
+    --pool->without_copier;
+  }
+}
+
 RobustLock const* enter_reset(QueuePair& qp, ResetFor purpose) noexcept {
   auto& context = qp.owner();
   auto& shared = *qp.shared;
@@ -224,7 +232,7 @@ RobustLock const* enter_reset(QueuePair& qp, ResetFor purpose) noexcept {
     qp.receive_done.store(posted);
   }
   qp.is_flushing = qp.owes_flush = qp.owes_drain = false;
-  qp.lacks_copier = false;
+  forget_copier(qp);
   qp.known.reset();
   qp.target = nullptr;
   qp.wake_pipes.let_go();

@@ -25,5 +25,7 @@ enum class ResetFor : bool { use, destruction };
 /// Undoes all that, drops what is posted and forgets the peer. Null, or the lock that is held, and
 /// nothing was done. The caller holds send_lock.
 [[nodiscard]] RobustLock const* enter_reset(QueuePair&, ResetFor) noexcept;
+/// No peer is connected any more that may not copy here. The caller holds receive_lock.
+void forget_copier(QueuePair&) noexcept;
 
 }  // namespace lend::soft

@@ -36,7 +36,7 @@ struct ReceivePool : ibv_srq {
   std::unique_ptr<std::uint64_t[]> words;  // by index: that of `order`, or 0: not posted
   std::unique_ptr<std::uint32_t[]> free;
   std::uint32_t free_count = 0;
-  bool lacks_copier = false;  // some queue pair was connected that does
+  std::uint32_t without_copier = 0;  // queue pairs that are connected and have none
 
   [[nodiscard]] PostedReceive& kept_at(std::uint32_t which) noexcept {
     return *reinterpret_cast<PostedReceive*>(kept.get() + which * kept_stride);
