@@ -82,7 +82,7 @@ SpinRule SpinRule::of_this_thread() noexcept {
   // cost a scheduler tick a message.
   cpu_set_t cpus;
   bool const one_cpu = ::sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) == 1;
-  return {.spins = one_cpu ? 0 : usual_spins, .has_one_cpu = one_cpu};
+  return {.spins = one_cpu ? 0 : usual_spins};
 }
 
 bool SpinRule::yield(std::chrono::steady_clock::time_point now) noexcept {
@@ -109,7 +109,7 @@ bool SpinRule::note(std::chrono::nanoseconds took, Ran ran) noexcept {
     return true;
   }
   quick_yields = 0;
-  if (ran == Ran::unrelated && crowded_yields == 0 && !has_one_cpu) {
+  if (ran == Ran::unrelated && crowded_yields == 0) {
     spins = patient_spins;
     return true;
   }

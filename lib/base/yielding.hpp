@@ -25,7 +25,6 @@ struct SpinRule {
   std::uint32_t spins = 0;
   std::uint32_t quick_yields = 0;    ///< in a row
   std::uint32_t crowded_yields = 0;  ///< so many more do not believe in unrelated programs
-  bool has_one_cpu = false;          ///< where no other thread runs while this one spins
 
   /// Of a thread that knows nothing yet. None on one CPU, where the peer cannot run meanwhile.
   [[nodiscard]] static SpinRule of_this_thread() noexcept;
