@@ -20,8 +20,6 @@ constexpr std::uint32_t usual_spins = 250;
 // With more runnable threads than CPUs nearly all of them find nothing, and the thread that could
 // send has no CPU meanwhile. Source: measured, test/bench/against_mpi.py with 4 and 8 ranks.
 constexpr std::uint32_t crowded_spins = 4;
-// About a millisecond, a part of the slice that a yield to an unrelated program costs.
-constexpr std::uint32_t patient_spins = 20'000;
 // A yield that finds no other thread takes less than one of these, one that switches takes more.
 constexpr std::chrono::microseconds switch_time{2};
 // So many quick yields in a row: this thread has its CPU to itself, also where a launcher bound it

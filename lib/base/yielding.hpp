@@ -25,11 +25,26 @@ struct SpinRule {
   std::uint32_t spins = 0;
   std::uint32_t quick_yields = 0;    ///< in a row
   std::uint32_t crowded_yields = 0;  ///< so many more do not believe in unrelated programs
+  std::chrono::steady_clock::time_point patient_until{};
+
+  /// About what a part of the slice takes that a yield to an unrelated program costs.
+  static constexpr std::uint32_t patient_spins = 20'000;
+  /// However long a poll takes: a thread that others share its CPU with must yield, and so name
+  /// itself, within one slice of theirs.
+  static constexpr std::chrono::microseconds patience{500};
+  static constexpr std::uint32_t polls_per_clock_read = 64;
 
   /// Of a thread that knows nothing yet. None on one CPU, where the peer cannot run meanwhile.
   [[nodiscard]] static SpinRule of_this_thread() noexcept;
   /// Yields the CPU. `now` is the time. True if the wait may spin again.
   bool yield(std::chrono::steady_clock::time_point now) noexcept;
+  /// Asked once in polls_per_clock_read polls: whether a long spin has taken its time.
+  [[nodiscard]] bool has_spun_enough(std::uint32_t polls) noexcept {
+    if (spins != patient_spins) return false;
+    auto const now = std::chrono::steady_clock::now();
+    if (polls <= polls_per_clock_read) patient_until = now + patience;
+    return now >= patient_until;
+  }
   /// A yield took so long, and meanwhile `ran`. True if the wait may spin again.
   bool note(std::chrono::nanoseconds took, Ran ran) noexcept;
 };

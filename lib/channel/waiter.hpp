@@ -55,6 +55,7 @@ class Waiter {
     if (pauses_ <= plan_.rule.spins) {
       relax();
       if (pauses_ % polls_per_clock_read != 0) return true;
+      if (plan_.rule.has_spun_enough(pauses_)) pauses_ = plan_.rule.spins;
       if (pauses_ % polls_per_look == 0) sleeper_.look();
       return !deadline.has_passed();
     }
@@ -87,7 +88,7 @@ class Waiter {
 
  private:
   // Reading the clock costs about as much as a poll of an empty queue.
-  static constexpr std::uint32_t polls_per_clock_read = 64;
+  static constexpr std::uint32_t polls_per_clock_read = base::SpinRule::polls_per_clock_read;
   // A system call, about once a millisecond.
   static constexpr std::uint32_t polls_per_look = 1u << 16;
 

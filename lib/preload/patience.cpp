@@ -19,12 +19,16 @@ constinit thread_local std::uint32_t empty_polls = 0;
 thread_local auto rule = base::SpinRule::of_this_thread();
 
 void note(bool found_something) noexcept {
-  if (found_something)
+  if (found_something) {
     empty_polls = 0;
-  else if (empty_polls < rule.spins)
+  } else if (empty_polls < rule.spins) {
     ++empty_polls;
-  else if (rule.yield(std::chrono::steady_clock::now()))
+    if (empty_polls % base::SpinRule::polls_per_clock_read == 0 &&
+        rule.has_spun_enough(empty_polls))
+      empty_polls = rule.spins;
+  } else if (rule.yield(std::chrono::steady_clock::now())) {
     empty_polls = 0;
+  }
 }
 
 int poll(ibv_cq* queue, int count, ibv_wc* completions) noexcept {
