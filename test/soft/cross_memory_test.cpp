@@ -196,6 +196,33 @@ TEST_CASE("receives for what no process could copy are refused as they are conne
   CHECK(run_both(Lacks::all, connect, Lacks::all, be_there) == 0);
 }
 
+TEST_CASE(
+    "a shared queue takes long receives again once the peer that no process copies for is left",
+    "[two_process]") {
+  if (is_skipped()) return;
+  Rendezvous const rendezvous;
+  constexpr std::size_t length = 16'385;
+  auto const connect = [](Wire const& wire) {
+    Side const side{Where::private_memory, length, true};
+    side.meet(wire);
+    auto const into = side.memory.piece(0, length);
+    for (int connected = 0; connected < 2; ++connected) {
+      REQUIRE(side.pool.receive(1, into) == EOPNOTSUPP);
+      REQUIRE(says_why());
+      REQUIRE(test::move(side.link.get(), IBV_QPS_RESET, {}, IBV_QP_STATE) == 0);
+      if (connected == 0) side.meet(wire);
+    }
+    REQUIRE(side.pool.receive(1, into) == 0);
+  };
+  auto const be_there = [](Wire const& wire) {
+    for (int connected = 0; connected < 2; ++connected) {
+      Side const side{Where::allocated, 1};
+      side.meet(wire);
+    }
+  };
+  CHECK(run_both(Lacks::all, connect, Lacks::all, be_there) == 0);
+}
+
 TEST_CASE("private memory of a process that no peer may attach to is not registered for them",
           "[two_process]") {
   Rendezvous const rendezvous;

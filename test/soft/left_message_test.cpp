@@ -112,6 +112,33 @@ TEST_CASE("a message that is left to its receiver fails where no thread could tr
   CHECK(run_both(Lacks::all, send, Lacks::nothing, receive) == 0);
 }
 
+TEST_CASE("a message that is left to its receiver fails when that connects to another peer",
+          "[two_process]") {
+  if (is_skipped()) return;
+  Rendezvous const rendezvous;
+  auto const send = [](Wire const& wire) {
+    Side const side{Where::private_memory, long_length};
+    side.meet(wire);
+    REQUIRE(wire.hear());
+    REQUIRE(side.link.send(1, side.memory.piece(0, long_length)) == 0);
+    REQUIRE(wire.say());
+    REQUIRE(side.next_asleep().status == IBV_WC_RETRY_EXC_ERR);
+    REQUIRE(wire.say());
+  };
+  auto const receive = [](Wire const& wire) {
+    Side const side{Where::private_memory, long_length};
+    side.meet(wire);
+    REQUIRE(side.link.receive(1, side.memory.piece(0, long_length)) == 0);
+    REQUIRE(wire.say());
+    REQUIRE(wire.hear());
+    // Between two looks of the sender, which finds it ready as before.
+    REQUIRE(test::move(side.link.get(), IBV_QPS_RESET, {}, IBV_QP_STATE) == 0);
+    REQUIRE(side.link.connect(side.link.number()) == 0);
+    REQUIRE(wire.hear());
+  };
+  CHECK(run_both(Lacks::all, send, Lacks::nothing, receive) == 0);
+}
+
 TEST_CASE("a message that is left to its receiver may be of many pieces and return a window",
           "[two_process]") {
   if (is_skipped()) return;
