@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: how long waits spin follows from how long their yields take, and from who ran meanwhile.
-// Method: yields of given lengths, and given answers; no clock.
+// Method: yields of given lengths, and given answers; of the clock only that it goes on.
 #include "support/catch.hpp"
 
 #include <base/yielding.hpp>
@@ -53,6 +53,20 @@ TEST_CASE("waits spin long once a yield let an unrelated program run", "[base]")
   CHECK(rule.spins == patient);
   CHECK_FALSE(rule.note(3ms, Ran::waiter));
   CHECK(rule.spins == few);
+}
+
+TEST_CASE("a long spin ends by its time, and others by their number alone", "[base]") {
+  auto const now = std::chrono::steady_clock::now();
+  base::SpinRule rule{.spins = patient};
+  CHECK_FALSE(rule.has_spun_enough(64));
+  CHECK(rule.patient_until > now);
+  CHECK(rule.patient_until <= std::chrono::steady_clock::now() + rule.patience);
+  rule.patient_until = now;
+  CHECK(rule.has_spun_enough(128));
+  CHECK_FALSE(rule.has_spun_enough(64));  // a new wait
+  rule.spins = GENERATE(many, UINT32_MAX);
+  rule.patient_until = now;
+  CHECK_FALSE(rule.has_spun_enough(128));
 }
 
 TEST_CASE("who has met a waiter believes in no unrelated program for 64 yields", "[base]") {
