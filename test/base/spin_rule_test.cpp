@@ -64,7 +64,7 @@ TEST_CASE("a long spin ends by its time, and others by their number alone", "[ba
   rule.patient_until = now;
   CHECK(rule.has_spun_enough(128));
   CHECK_FALSE(rule.has_spun_enough(64));  // a new wait
-  rule.spins = GENERATE(many, UINT32_MAX);
+  rule.spins = GENERATE(UINT32_MAX, many);
   rule.patient_until = now;
   CHECK_FALSE(rule.has_spun_enough(128));
 }
