@@ -77,7 +77,7 @@ Result<void> GroupState::prepare_link(std::uint32_t rank, RemoteRegion const& re
   LinkOptions link{options_.message_bytes, options_.window};
   link.mailboxes = mailboxes_ ? &*mailboxes_ : nullptr;
   if (linking_ != nullptr) {
-    link.greetings = channel::greetings_max - 1;  // unread ones
+    link.greetings = flow::greetings_max - 1;  // unread ones
     LEND_TRY(address, linking_->new_address());
     cards_[rank].address = address;
   }

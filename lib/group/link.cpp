@@ -72,7 +72,7 @@ Result<void> Link::adopt(QueuePair connected, RankCard const& peer) {
   prepared_.reset();
   channel_.emplace(std::move(channel));
   note_memory_of(peer);
-  greetings_ = channel::Greetings{first};
+  greetings_ = flow::Greetings{first};
   has_met_ = first == verbs::FirstSender::either;
   return success();
 }

@@ -4,7 +4,7 @@
 // group.
 #pragma once
 
-#include <channel/greetings.hpp>
+#include <flow/greetings.hpp>
 #include <group/mailbox.hpp>
 #include <group/note.hpp>
 #include <group/peer_mailbox.hpp>
@@ -243,7 +243,7 @@ class Link {
   bool is_question_old_ = false, is_answered_ = false;
   bool has_ended_ = false, peer_has_left_ = false;
   bool has_met_ = false;  // where it was adopted
-  channel::Greetings greetings_{verbs::FirstSender::either};
+  flow::Greetings greetings_{verbs::FirstSender::either};
   std::optional<Fault> fault_{};
 };
 

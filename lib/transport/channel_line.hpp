@@ -4,8 +4,8 @@
 #pragma once
 
 #include <base/slot_table.hpp>
-#include <channel/empty_receives.hpp>
 #include <channel/scope_record.hpp>
+#include <flow/empty_receives.hpp>
 #include <lend/channel/channel.hpp>
 #include <lend/channel/pending_work.hpp>
 #include <lend/channel/polling_scope.hpp>
@@ -119,7 +119,7 @@ class ChannelLine : public Line {
   // Of messages, which need no handles: they are done in order. The channel's end ends it, too.
   channel::ScopeRecord messages_{};
   channel::ScopeRecord empty_{};  // the same of receives by empties_
-  channel::EmptyReceives empties_{};
+  flow::EmptyReceives empties_{};
   std::uint64_t messages_sent_ = 0, messages_done_ = 0;
   std::uint32_t messages_max_;
 

@@ -21,7 +21,7 @@ class RingPreparing final : public transport::Preparing {
   Result<std::unique_ptr<transport::Line>> connect_line(transport::Way way,
                                                         transport::Terms const& theirs) override {
     // As much as this end receives into, but a few of the peer's longest messages in any case.
-    auto const few = 4 * channel::cells_of(theirs.message_bytes_max) * channel::cell_bytes;
+    auto const few = 4 * flow::cells_of(theirs.message_bytes_max) * flow::cell_bytes;
     auto const staging_bytes = std::min(theirs.ring_bytes, std::max(ours().ring_bytes, few));
     LEND_TRY(staging, domain().allocate(staging_bytes));
     LEND_TRY(channel, channel_by(std::move(way)));

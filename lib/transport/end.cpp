@@ -60,7 +60,7 @@ End::~End() {
     return std::nullopt;
   auto const bytes = place->cells == most_cells
                          ? most
-                         : std::size_t{place->cells} * channel::cell_bytes - header_bytes_;
+                         : std::size_t{place->cells} * flow::cell_bytes - header_bytes_;
   return line_->room(at_least, bytes, place->at);
 }
 

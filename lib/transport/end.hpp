@@ -9,8 +9,8 @@
 // program: messages of the window, credit_words_max credits, and the finish.
 #pragma once
 
-#include <channel/credits.hpp>
-#include <channel/greetings.hpp>
+#include <flow/credits.hpp>
+#include <flow/greetings.hpp>
 #include <lend/transport/transport.hpp>
 #include <transport/held.hpp>
 #include <transport/line.hpp>
@@ -25,16 +25,16 @@
 
 namespace lend::transport {
 
-using channel::Greetings, channel::greetings_max;
+using flow::Greetings, flow::greetings_max;
 
 /// Receives beside those of the window: for credits, for the finish, and for greetings.
-inline constexpr std::uint32_t word_receives = channel::credit_words_max + 1 + greetings_max - 1;
+inline constexpr std::uint32_t word_receives = flow::credit_words_max + 1 + greetings_max - 1;
 
 class End final : private Lender {
  public:
   /// `out` as the peer says, `in` as this end does.
   struct Sizes {
-    channel::CreditSizes out{}, in{};
+    flow::CreditSizes out{}, in{};
     std::uint32_t header_bytes = 0;  ///< before each message, in a ring
   };
   /// A greeting is a credit that frees nothing.
@@ -79,7 +79,7 @@ class End final : private Lender {
   void break_by(Error cause) noexcept;
   /// Of a message in a ring, or 0.
   [[nodiscard]] std::uint32_t cells_of(std::size_t bytes) const noexcept {
-    return has_rings_ ? channel::cells_of(bytes + header_bytes_) : 0;
+    return has_rings_ ? flow::cells_of(bytes + header_bytes_) : 0;
   }
   /// Sends the words that are due, as far as there is room: counts are absolute, so that what does
   /// not go now goes with a later one.
@@ -87,8 +87,8 @@ class End final : private Lender {
   [[nodiscard]] bool is_over() const noexcept { return has_sent_finish_ && has_read_finish_; }
 
   TransportLimits limits_;
-  channel::SendCredits out_;
-  channel::ReceiveCredits in_;
+  flow::SendCredits out_;
+  flow::ReceiveCredits in_;
   Held* held_;
   std::unique_ptr<Line> line_;
   bool has_rings_;

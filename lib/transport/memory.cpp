@@ -27,7 +27,7 @@ Result<std::pair<MemoryTransport, MemoryTransport>> memory_transports(
       .hold_bytes_max = std::uint64_t{terms.window - terms.window / 4} * terms.message_bytes_max,
       .wait = options.wait,
   };
-  auto const sizes = channel::CreditSizes::of(terms.window);
+  auto const sizes = flow::CreditSizes::of(terms.window);
   auto const end = [&](std::size_t side) {
     return MemoryTransport{
         std::make_unique<transport::End>(std::make_unique<transport::MemoryLine>(wire, side),

@@ -15,7 +15,7 @@
 
 namespace lend {
 
-using channel::CreditSizes;
+using flow::CreditSizes;
 
 namespace {
 
@@ -67,7 +67,7 @@ Result<std::unique_ptr<transport::End>> transport::Preparing::connect(
                               ? ours_.ring_bytes / 4
                               : std::uint64_t{limits.hold_max} * ours_.message_bytes_max;
   auto const sizes_of = [](Terms const& receivers) {
-    return CreditSizes::of(receivers.window, receivers.ring_bytes / channel::cell_bytes);
+    return CreditSizes::of(receivers.window, receivers.ring_bytes / flow::cell_bytes);
   };
   return std::make_unique<End>(std::move(line), limits,
                                End::Sizes{.out = sizes_of(terms),

@@ -11,9 +11,9 @@
 
 namespace lend::transport {
 
-using channel::cell_bytes;
-using channel::cells_of;
-using channel::RingPlace;
+using flow::cell_bytes;
+using flow::cells_of;
+using flow::RingPlace;
 
 namespace {
 
@@ -117,7 +117,7 @@ Result<void> ReadLine::post_reads() noexcept {
   auto const ring = static_cast<std::uint32_t>(landing_.size() / cell_bytes);
   while (coming_.unrequested() > 0 && reads_posted_ < reads_max && !wrong_) {
     auto const cells =
-        std::min({coming_.unrequested(), ring - request_at_, read_bytes_max / channel::cell_bytes});
+        std::min({coming_.unrequested(), ring - request_at_, read_bytes_max / flow::cell_bytes});
     auto posted =
         scope().try_post_read(Read{rings_.landing.scatter(bytes_at(request_at_), bytes_at(cells)),
                                    rings_.peers.slice(bytes_at(request_at_), bytes_at(cells))});
@@ -273,7 +273,7 @@ Result<bool> ReadLine::send(Word const& word, std::uint32_t cell) noexcept {
 }
 
 void ReadLine::tell_freed(std::uint32_t freed) noexcept {
-  for (; freed_ != freed; freed_ = (freed_ + 1) % channel::freed_modulus) {
+  for (; freed_ != freed; freed_ = (freed_ + 1) % flow::freed_modulus) {
     coming_.free(ends_[next_freed_]);
     next_freed_ = next_freed_ + 1 == rings_.window_in ? 0 : next_freed_ + 1;
   }

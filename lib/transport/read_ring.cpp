@@ -33,7 +33,7 @@ class ReadPreparing final : public transport::Preparing {
             .own = std::move(ring_),
             .landing = std::move(landing),
             .peers = {theirs.address, theirs.ring_bytes, theirs.key, RemoteAccess::read},
-            .own_cells = theirs.ring_bytes / channel::cell_bytes,
+            .own_cells = theirs.ring_bytes / flow::cell_bytes,
             .window_in = ours().window,
             .window_out = theirs.window},
         std::move(notes_), std::move(words));

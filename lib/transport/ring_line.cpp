@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the transport.
 #include <base/poison.hpp>
-#include <channel/credits.hpp>
 #include <channel/unheld.hpp>
+#include <flow/credits.hpp>
 #include <transport/ring_line.hpp>
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace lend::transport {
 
-using channel::cell_bytes;
-using channel::cells_of;
+using flow::cell_bytes;
+using flow::cells_of;
 
 namespace {
 

@@ -20,7 +20,7 @@ namespace lend::transport {
 
 /// Receives of a ring that need not be posted: the last ones that completed wait, so that several
 /// are posted by one call, if possible behind a message of this end's that is on its way.
-inline constexpr std::uint32_t spare_receives = channel::EmptyReceives::at_once_max;
+inline constexpr std::uint32_t spare_receives = flow::EmptyReceives::at_once_max;
 
 class RingLine final : public ChannelLine {
  public:

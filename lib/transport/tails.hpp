@@ -6,7 +6,7 @@
 // have room for it.
 #pragma once
 
-#include <channel/credits.hpp>
+#include <flow/credits.hpp>
 
 #include <algorithm>
 #include <array>
@@ -21,7 +21,7 @@ namespace lend::transport {
 inline constexpr std::uint32_t tails_max = 2;
 /// Notes that are sent and not yet read: each announces a tail or the finish, tells that one of
 /// these is read, or is a word that the credits count.
-inline constexpr std::uint32_t notes_max = 2 * (tails_max + 1) + channel::credit_words_max;
+inline constexpr std::uint32_t notes_max = 2 * (tails_max + 1) + flow::credit_words_max;
 
 /// The sending end of a direction.
 class SentTails {
@@ -55,7 +55,7 @@ class SentTails {
     if (read - read_ > newest() - read_) return false;
     std::uint32_t gone = 0;
     while (gone < unread_ && ends_[wrapped(first_end_ + gone)] - read_ <= read - read_) ++gone;
-    if (static_cast<std::uint32_t>(sent_ - freed) % channel::freed_modulus < unread_ - gone)
+    if (static_cast<std::uint32_t>(sent_ - freed) % flow::freed_modulus < unread_ - gone)
       return false;
     auto const last = announced_.begin() + announced_count_;
     auto const rest = std::find_if(announced_.begin(), last,

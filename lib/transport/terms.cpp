@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Values.
 #include <base/wire.hpp>
-#include <channel/credits.hpp>
+#include <flow/credits.hpp>
 #include <transport/terms.hpp>
 #include <transport/word.hpp>
 
@@ -13,7 +13,7 @@ namespace lend::transport {
 
 namespace {
 
-constexpr std::uint32_t window_max = channel::freed_modulus / 2;
+constexpr std::uint32_t window_max = flow::freed_modulus / 2;
 /// What is not asked for.
 struct Defaults {
   std::uint32_t window, message_bytes;
@@ -45,10 +45,10 @@ constexpr std::uint32_t messages_min = 4;  // of a ring
 bool has_ring(TransportKind kind) {
   return kind == TransportKind::credit_ring || kind == TransportKind::read_ring;
 }
-constexpr std::uint32_t ring_unit = messages_min * channel::cell_bytes;
+constexpr std::uint32_t ring_unit = messages_min * flow::cell_bytes;
 /// Of the shortest ring for such messages.
 std::uint32_t ring_bytes_for(std::uint32_t message_bytes, TransportKind kind) {
-  return channel::cells_of(message_bytes + header_bytes_of(kind)) * ring_unit;
+  return flow::cells_of(message_bytes + header_bytes_of(kind)) * ring_unit;
 }
 bool is_ring(Terms const& terms) {
   return terms.ring_bytes % ring_unit == 0 &&

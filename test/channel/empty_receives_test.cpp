@@ -5,7 +5,7 @@
 #include "support/catch.hpp"
 #include "verbs/fake_provider.hpp"
 
-#include <channel/empty_receives.hpp>
+#include <flow/empty_receives.hpp>
 #include <lend/lend.hpp>
 #include <verbs/adoption.hpp>
 
@@ -14,8 +14,8 @@
 using namespace lend;
 using namespace lend::test;
 using channel::ChannelState;
-using channel::EmptyReceives;
 using channel::ScopeRecord;
+using flow::EmptyReceives;
 
 namespace {
 

@@ -14,8 +14,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Who may include whom: the table of lib/README.md. Change both in one commit.
 ROOMS = {
     "base": "", "observe": "base", "verbs": "base", "soft": "base verbs", "channel": "base observe verbs", "cm": "base verbs transport doctor network group",
-    "network": "base verbs channel", "launch": "base network", "group": "base verbs channel network launch",
-    "transport": "base verbs channel network", "stream": "base transport",
+    "network": "base verbs channel", "launch": "base network", "flow": "base verbs channel",
+    "group": "base verbs channel flow network launch", "transport": "base verbs channel flow network",
+    "stream": "base transport",
     "asio": "base network verbs transport stream",
     "preload": "base verbs soft", "command": "base verbs", "run": "base command launch", "open_device": "base verbs soft",
     "doctor": "base verbs soft channel network open_device",
@@ -32,7 +33,7 @@ UMBRELLAS = {  # bring in all headers of their rooms
     "include/lend/lend.hpp": "base observe verbs channel network open_device".split(),
     "include/lend/group.hpp": "launch group".split(),
 }
-OWN_NAMESPACE = "base observe verbs channel soft network launch group transport stream cm preload command run doctor tools".split()  # rooms whose internal names are in lend::<room>
+OWN_NAMESPACE = "base observe verbs channel flow soft network launch group transport stream cm preload command run doctor tools".split()  # rooms whose internal names are in lend::<room>
 BY_NAME_ONLY = {"include/lend/channel/unsafe.hpp", "include/lend/group/mpi.hpp"}  # whoever wants it asks for it
 # Foreign headers, and where they may be seen.
 FOREIGN = {

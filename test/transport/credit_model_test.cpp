@@ -3,7 +3,7 @@
 // cells, the peer is never stopped while little is held, and nothing wedges. Method: breadth-first,
 // every interleaving of one direction over the real credit classes; then the same with a rule
 // removed, which must be found out.
-#include <channel/credits.hpp>
+#include <flow/credits.hpp>
 
 #include <algorithm>
 #include <deque>
@@ -14,7 +14,7 @@
 
 #include "support/catch.hpp"
 
-using namespace lend::channel;
+using namespace lend::flow;
 
 namespace {
 

@@ -25,7 +25,7 @@ struct TwoMemoryEnds {
       must(MemoryWire::make({}, window + word_receives, message_bytes));
 
   std::unique_ptr<End> make(std::size_t side, FirstSender first) {
-    auto const sizes = channel::CreditSizes::of(window);
+    auto const sizes = flow::CreditSizes::of(window);
     TransportLimits const limits{.kind = TransportKind::memory,
                                  .send_bytes_max = message_bytes,
                                  .receive_bytes_max = message_bytes,

@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-namespace lend::channel {
+namespace lend::flow {
 
 /// Counts go over the wire modulo this; the largest window is half of it.
 inline constexpr std::uint32_t freed_modulus = 1024;
@@ -185,4 +185,4 @@ class ReceiveCredits {
   std::uint32_t tail_ = 0, used_ = 0, untold_cells_ = 0;
 };
 
-}  // namespace lend::channel
+}  // namespace lend::flow

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <cstdint>
 
-namespace lend::channel {
+namespace lend::flow {
 
 /// As often an end greets, at most. All but the first may be unread while other messages come.
 inline constexpr std::uint32_t greetings_max = 4;
@@ -51,4 +51,4 @@ class Greetings {
   Deadline next_ = within(std::chrono::milliseconds{0});
 };
 
-}  // namespace lend::channel
+}  // namespace lend::flow

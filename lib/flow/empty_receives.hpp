@@ -14,7 +14,7 @@
 #include <span>
 #include <utility>
 
-namespace lend::channel {
+namespace lend::flow {
 
 /// The requests, which are linked once: of a post they differ in their ids.
 class EmptyReceives {
@@ -31,30 +31,32 @@ class EmptyReceives {
   /// Posts `count` receives of `scope`, and answers those that were posted, in order. Each has a
   /// handle, which is its id. Fewer: the channel is broken, because its peer counts on all.
   /// Shape: 1 to at_once_max; the channel has room for them, unless it is broken.
-  [[nodiscard]] std::span<Request const> post(ChannelState& channel, ScopeRecord& scope,
+  [[nodiscard]] std::span<Request const> post(channel::ChannelState& channel,
+                                              channel::ScopeRecord& scope,
                                               std::uint32_t count) noexcept;
 
  private:
   /// The device took the first `count`.
-  void note_posted(ChannelState& channel, ScopeRecord& scope, std::uint32_t count) noexcept;
+  void note_posted(channel::ChannelState& channel, channel::ScopeRecord& scope,
+                   std::uint32_t count) noexcept;
   /// The device answered `result`, and, if that is clear, did not take `refused`.
-  static void break_channel(ChannelState& channel, int result, bool is_clear,
+  static void break_channel(channel::ChannelState& channel, int result, bool is_clear,
                             std::span<Request const> refused) noexcept;
 
   std::array<Request, at_once_max> requests_;
 };
 
-inline std::span<EmptyReceives::Request const> EmptyReceives::post(ChannelState& channel,
-                                                                   ScopeRecord& scope,
+inline std::span<EmptyReceives::Request const> EmptyReceives::post(channel::ChannelState& channel,
+                                                                   channel::ScopeRecord& scope,
                                                                    std::uint32_t count) noexcept {
-  ChannelState::Use const use{channel};
+  channel::ChannelState::Use const use{channel};
   if (channel.is_broken()) return {};  // and its queue pair may be gone
   std::span const all{requests_.data(), count};
   for (auto& request : all) {
-    Slot& slot = channel.in_flight.next();
-    SlotId const id = channel.in_flight.next_id();
+    channel::Slot& slot = channel.in_flight.next();
+    channel::SlotId const id = channel.in_flight.next_id();
     slot.pieces->loan.forget_where();
-    channel.in_flight.open(slot, id, Operation::receive, scope, 0, plain_and_held);
+    channel.in_flight.open(slot, id, Operation::receive, scope, 0, channel::plain_and_held);
     request.wr_id = id.value;
   }
   auto* const behind = std::exchange(all.back().next, nullptr);
@@ -70,12 +72,12 @@ inline std::span<EmptyReceives::Request const> EmptyReceives::post(ChannelState&
   return all.first(taken);
 }
 
-inline void EmptyReceives::note_posted(ChannelState& channel, ScopeRecord& scope,
+inline void EmptyReceives::note_posted(channel::ChannelState& channel, channel::ScopeRecord& scope,
                                        std::uint32_t count) noexcept {
-  InFlight& in_flight = channel.in_flight;
+  channel::InFlight& in_flight = channel.in_flight;
   in_flight.note_posted(Operation::receive, scope, count);
   for (auto const& request : std::span{requests_.data(), count}) {
-    Slot& slot = in_flight.slot(SlotId{request.wr_id});
+    channel::Slot& slot = in_flight.slot(channel::SlotId{request.wr_id});
     in_flight.observed.probe_post(slot, Operation::receive, slot.work.bytes);
     if (in_flight.observed.is_on()) [[unlikely]]
       in_flight.observed.post_any(slot, false);
@@ -83,15 +85,16 @@ inline void EmptyReceives::note_posted(ChannelState& channel, ScopeRecord& scope
 }
 
 [[gnu::cold, gnu::noinline]] inline void EmptyReceives::break_channel(
-    ChannelState& channel, int result, bool is_clear, std::span<Request const> refused) noexcept {
+    channel::ChannelState& channel, int result, bool is_clear,
+    std::span<Request const> refused) noexcept {
   auto const& queue = channel.connection.raw();
   int const errno_value = verbs::errno_of(result);
   for (auto const& request : refused)
-    channel.in_flight.cancel(channel.in_flight.slot(SlotId{request.wr_id}));
+    channel.in_flight.cancel(channel.in_flight.slot(channel::SlotId{request.wr_id}));
   channel.break_with(channel.connection.about(
       is_clear ? verbs::device_refused(queue, Operation::receive, errno_value)
                : verbs::device_unclear(queue, Operation::receive, errno_value)));
-  Ending{channel}.start_abort();  // the end of the channel tries again
+  channel::Ending{channel}.start_abort();  // the end of the channel tries again
 }
 
-}  // namespace lend::channel
+}  // namespace lend::flow
