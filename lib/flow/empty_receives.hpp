@@ -3,8 +3,8 @@
 // bytes are written elsewhere. The thread of the channel.
 #pragma once
 
-#include <channel/channel_state.hpp>
-#include <channel/ending.hpp>
+#include <channel/state/channel_state.hpp>
+#include <channel/state/ending.hpp>
 #include <lend/verbs/work_request.hpp>
 #include <verbs/posting.hpp>
 #include <verbs/request.hpp>

@@ -2,9 +2,9 @@
 // A receive is posted again after its message was released, which may be one message later; sends
 // use their slots in turn. The thread of the group.
 #include <base/copy_bytes.hpp>
-#include <channel/channel_state.hpp>
-#include <channel/ending.hpp>
-#include <channel/handle_access.hpp>
+#include <channel/state/channel_state.hpp>
+#include <channel/state/ending.hpp>
+#include <channel/work/handle_access.hpp>
 #include <group/link.hpp>
 #include <lend/channel/unsafe.hpp>
 #include <verbs/adoption.hpp>

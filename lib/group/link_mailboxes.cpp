@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What a link reads in its mailbox, and writes to the peer's. The thread of the group.
-#include <channel/channel_state.hpp>
+#include <channel/state/channel_state.hpp>
 #include <group/link.hpp>
 #include <lend/channel/unsafe.hpp>
 

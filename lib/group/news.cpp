@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What has come for the call under way, and waiting for it. The thread of the group.
 #include <base/giving_up.hpp>
-#include <channel/set_state.hpp>
+#include <channel/state/set_state.hpp>
 #include <group/group_state.hpp>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Calls of few bytes. The thread of the group.
-#include <channel/set_state.hpp>
-#include <channel/waiter.hpp>
+#include <channel/parts/waiter.hpp>
+#include <channel/state/set_state.hpp>
 #include <group/group_state.hpp>
 #include <group/short_call.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the transport.
-#include <channel/unheld.hpp>
+#include <channel/work/unheld.hpp>
 #include <transport/buffer_line.hpp>
 
 namespace lend::transport {

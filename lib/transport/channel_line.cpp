@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the transport.
-#include <channel/handle_access.hpp>
-#include <channel/unheld.hpp>
-#include <channel/waiting.hpp>
+#include <channel/work/handle_access.hpp>
+#include <channel/work/unheld.hpp>
+#include <channel/work/waiting.hpp>
 #include <transport/channel_line.hpp>
 #include <transport/end.hpp>
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <base/slot_table.hpp>
-#include <channel/scope_record.hpp>
+#include <channel/parts/scope_record.hpp>
 #include <flow/empty_receives.hpp>
 #include <lend/channel/channel.hpp>
 #include <lend/channel/pending_work.hpp>

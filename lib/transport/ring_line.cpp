@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the transport.
 #include <base/poison.hpp>
-#include <channel/unheld.hpp>
+#include <channel/work/unheld.hpp>
 #include <flow/credits.hpp>
 #include <transport/ring_line.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the transport.
 #include <base/giving_up.hpp>
-#include <channel/waiter.hpp>
+#include <channel/parts/waiter.hpp>
 #include <lend/transport/waiting.hpp>
 
 #include <poll.h>

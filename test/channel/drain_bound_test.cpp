@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: a scope that nobody bounds ends all the same, when it is left without finish() or by an
 // error. Method: the bound of 30 s shortened; without it these tests would not end.
-#include <channel/channel_state.hpp>
+#include <channel/state/channel_state.hpp>
 
 #include <optional>
 

@@ -5,7 +5,7 @@
 #include "support/catch.hpp"
 #include "verbs/fake_provider.hpp"
 
-#include <channel/channel_state.hpp>
+#include <channel/state/channel_state.hpp>
 #include <lend/channel/unsafe.hpp>
 #include <lend/lend.hpp>
 

@@ -6,7 +6,7 @@
 #include "support/catch.hpp"
 #include "support/two_ends.hpp"
 
-#include <channel/channel_state.hpp>
+#include <channel/state/channel_state.hpp>
 #include <group/mailbox.hpp>
 #include <group/peer_mailbox.hpp>
 #include <group/send_window.hpp>

@@ -4,7 +4,7 @@
 #include "soft/support.hpp"
 #include "support/two_ends.hpp"
 
-#include <channel/channel_state.hpp>
+#include <channel/state/channel_state.hpp>
 
 using namespace lend;
 using namespace lend::test;

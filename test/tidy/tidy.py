@@ -22,13 +22,14 @@ ROOMS = {
     "doctor": "base verbs soft channel network open_device",
     "tools": "base command observe verbs soft channel network open_device doctor cm",
 }
-# The same inside a room that is too large to be flat: the table of lib/soft/README.md.
-SUB_ROOMS = {"soft": {
-    "platform": "", "segment": "platform", "peers": "platform segment",
-    "memory": "platform segment peers", "objects": "platform segment peers memory",
-    "engine": "platform segment peers memory objects",
-    "device": "platform segment peers memory objects engine",
-}}
+# The same inside rooms that are too large to be flat: from the bottom up, each may include those
+# before it. Their READMEs say what is where.
+FLOORS = {
+    "channel": "parts state work calls",
+    "soft": "platform segment peers memory objects engine device",
+}
+SUB_ROOMS = {room: {own: " ".join(floors.split()[:i]) for i, own in enumerate(floors.split())}
+             for room, floors in FLOORS.items()}
 UMBRELLAS = {  # bring in all headers of their rooms
     "include/lend/lend.hpp": "base observe verbs channel network open_device".split(),
     "include/lend/group.hpp": "launch group".split(),

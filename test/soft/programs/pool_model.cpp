@@ -2,7 +2,7 @@
 // One program at a time, one thread.
 #include "soft/programs/pool_model.hpp"
 
-#include <channel/pool_state.hpp>
+#include <channel/state/pool_state.hpp>
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 // Scopes, in and out; the program's beginning and its end.
 #include "soft/programs/run.hpp"
 
-#include <channel/preparing.hpp>
+#include <channel/state/preparing.hpp>
 #include <lend/soft/faults.hpp>
 
 #include <random>

@@ -3,7 +3,7 @@
 #include "soft/programs/spy.hpp"
 
 #include <endian.h>
-#include <channel/pool_state.hpp>
+#include <channel/state/pool_state.hpp>
 #include <soft/device/provider.hpp>
 #include <verbs/device_list.hpp>
 

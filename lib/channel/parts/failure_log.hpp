@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The failures of one channel: the first cause, and the error of the last call. Nothing here runs
+// while work succeeds. The thread of the channel.
+#pragma once
+
+#include <channel/parts/scope_record.hpp>
+#include <lend/base/error.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace lend::channel {
+
+/// The one of several failures that explains the others, if any does: preferably not a flushed
+/// request, nor one that was not posted because the channel was broken.
+[[nodiscard]] Error const& root_of(std::vector<Error> const& failures) noexcept;
+/// That one, with the others as its drained().
+[[nodiscard]] Error root_with_others(std::vector<Error> failures) noexcept;
+
+class FailureLog {
+ public:
+  // ---- the last call ----
+
+  /// The error of the last failed call. It is kept here so that successful calls need no Error.
+  [[nodiscard]] Error const& last_error() const noexcept { return last_error_; }
+  [[nodiscard]] Error take_last_error() noexcept { return std::exchange(last_error_, Error{}); }
+  void set_last_error(Error error) noexcept { last_error_ = std::move(error); }
+  /// The place for the ledger's conflict of loans.
+  [[nodiscard]] Error& place_of_last_error() noexcept { return last_error_; }
+
+  // ---- the first cause ----
+
+  /// Null while the channel works.
+  [[nodiscard]] Error const* first_cause() const noexcept {
+    return first_cause_ ? &*first_cause_ : nullptr;
+  }
+  [[nodiscard]] bool has_first_cause() const noexcept { return first_cause_.has_value(); }
+  /// Breaks the channel with a cause from the device, the peer or a connection manager. It replaces
+  /// a cause that was only a flush, or lend's own.
+  void add_cause(Error const& cause) noexcept;
+  /// Breaks the channel with the reason why lend aborts the work. It stays the first cause until
+  /// the abort reveals a better one.
+  void add_own_cause(Error const& reason) noexcept;
+  /// Whether add_cause() would take a cause that is no flush.
+  [[nodiscard]] bool lacks_cause() const noexcept {
+    return !first_cause_.has_value() || cause_is_own_ || first_cause_->is_flush();
+  }
+  /// The reason of a flush is not known yet.
+  [[nodiscard]] bool is_unexplained() const noexcept {
+    return first_cause_.has_value() && first_cause_->is_flush();
+  }
+  /// The error of a call on a broken channel.
+  [[nodiscard]] Error broken_error() const noexcept;
+
+  // ---- failed work ----
+
+  /// Whether the first cause explains work that failed with `status` now.
+  [[nodiscard]] bool is_cause_of(WorkStatus status) const noexcept;
+  /// `failure`, completed with the cause that was found since.
+  [[nodiscard]] Error explained(Error const& failure) const noexcept;
+  /// The next sequence number of a failure.
+  [[nodiscard]] std::uint64_t next_number() noexcept { return ++failures_seen_; }
+  /// Adds a failure to those of `scope`, in the order of their numbers.
+  static void keep(ScopeRecord& scope, Error const& failure, std::uint64_t number) noexcept;
+
+ private:
+  Error last_error_{};
+  std::optional<Error> first_cause_{};
+  bool cause_is_own_ = false;
+  std::uint64_t failures_seen_ = 0;  // failed completions, and refused requests of batches
+};
+
+}  // namespace lend::channel

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Creates a channel's parts, breaks the channel, and describes failed work. One thread at a time.
+#include <base/error_access.hpp>
+#include <channel/state/channel_state.hpp>
+#include <channel/state/ending.hpp>
+#include <channel/state/pool_state.hpp>
+#include <channel/state/preparing.hpp>
+#include <channel/state/set_state.hpp>
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+namespace lend::channel {
+
+// ---- construction and destruction ----
+
+ChannelState::ChannelState(ProtectionDomain const& domain, std::shared_ptr<Progress> shared,
+                           PreparedQueuePair queue_pair, ChannelOptions const& options,
+                           PoolState* of_pool)
+    : progress_{std::move(shared)},
+      user_{progress_->user()},
+      domain_{domain},
+      options_{options},
+      raw_completions{progress_->raw()},
+      connection{std::move(queue_pair)},
+      // The granted number of elements: more may be posted than was requested.
+      in_flight{options.queue_pair.send_depth, options.queue_pair.receive_depth,
+                std::max(connection.raw().elements, connection.raw().receive_elements), failures},
+      datagrams{connection.is_for_datagrams()
+                    ? std::make_unique<DatagramState>(in_flight.slot_count())
+                    : nullptr},
+      watch{connection, in_flight, failures,
+            // On iWARP a write completes once it is sent, which says nothing about the peer.
+            connection.raw().domain->context->is_iwarp()
+                ? std::chrono::nanoseconds{0}
+                : options.keep_alive.value_or(std::chrono::nanoseconds{0}),
+            of_pool != nullptr},
+      progress{*progress_},
+      pool{of_pool},
+      has_pool{of_pool != nullptr},
+      send_depth{options.queue_pair.send_depth},
+      receive_depth{options.queue_pair.receive_depth},
+      inline_bytes{connection.raw().inline_bytes},
+      message_bytes_max{connection.raw().message_bytes_max} {
+  in_flight.observed.set_queue_pair(connection.number());
+  auto const directory = observe::directory_for(options.observe.record_in);
+  if (observe::is_built && (options.observe.metrics || !directory || !directory.value().empty()))
+    in_flight.observed.begin(std::make_unique<observe::Observer>(directory));
+  if (pool != nullptr) pool->users.append(as_user);
+}
+
+Result<PreparedChannel> ChannelState::prepare(ProtectionDomain const& domain,
+                                              std::shared_ptr<Progress> progress,
+                                              ChannelOptions const& options,
+                                              verbs::ServiceChoice service, PoolState* pool) try {
+  LEND_TRY(queue_pair,
+           verbs::QueuePairAccess::prepare(domain, progress->queue(), options.queue_pair, service,
+                                           pool != nullptr ? &pool->queue() : nullptr));
+  std::unique_ptr<ChannelState> state{
+      new ChannelState{domain, std::move(progress), std::move(queue_pair), options, pool}};
+  bool const is_attached = [&state = *state] {
+    Use const use{state};
+    return state.progress.attach(state, state.connection.number());
+  }();
+  if (!is_attached) return Errc::exhausted;
+  state->reference_ = acquire_anchor(state.get());
+  if (state->reference_.anchor == nullptr) return Errc::exhausted;
+  return PreparedChannel{std::move(state)};
+} catch (std::bad_alloc const&) {
+  return Errc::exhausted;
+}
+
+namespace {
+
+observe::EndName end_name_of(Endpoint const& end) noexcept {
+  return {end.gid, end.queue_pair_number.value(), end.lid};
+}
+
+}  // namespace
+
+Result<Channel> ChannelState::activate(PreparedChannel prepared) {
+  LEND_TRYV(prepared.state_->connection.activate());
+  prepared.state_->begin();
+  return Channel{std::move(prepared.state_)};
+}
+
+void ChannelState::begin() noexcept {
+  // Of datagrams the MTU: the limit of a post holds for their rooms, too, which are longer.
+  message_bytes_max = connection.is_for_datagrams() ? connection.own().mtu_bytes
+                                                    : connection.raw().message_bytes_max;
+  in_flight.observed.name_ends(
+      end_name_of(connection.own()),
+      connection.is_for_datagrams() ? observe::EndName{} : end_name_of(connection.peer()),
+      connection.service().service == Service::reliable_connection);
+  verbs::ConnectionKeeper const* const keeper = connection.raw().keeper.get();
+  SetState* const set = progress.set();
+  watch.begin(keeper != nullptr,
+              keeper != nullptr && set != nullptr && set->hear(*this, keeper->descriptor()));
+  if (watch.is_timed()) progress.look_after(*this);
+}
+
+ChannelState::~ChannelState() {
+  // In a forked child the work is the parent's, and a thread that the child does not have may be in
+  // the middle of a call: nothing is ended, and no lock is taken.
+  if (origin_.is_inherited()) {
+    if (reference_.anchor != nullptr) leave_anchor(reference_.anchor);
+    end_scopes();
+    in_flight.leak_loans();
+    return;
+  }
+  Use const use{*this};
+  Ending{*this}.end_channel();
+  as_ready.leave();
+  as_looked_after.leave();
+  as_user.leave();
+  end_scopes();
+  if (reference_.anchor != nullptr) release_anchor(reference_.anchor);
+}
+
+ChannelMetrics const* ChannelState::metrics() noexcept {
+  observe::Observer* const observer = in_flight.observed.observer();
+  if (observer == nullptr) return nullptr;
+  WaitCounts const& waits = progress.wait_counts();
+  observer->metrics.yields = waits.yields;
+  observer->metrics.naps = waits.naps;
+  observer->metrics.sleeps = waits.sleeps;
+  if (peer_loans != nullptr) observer->metrics.peer_loans = peer_loans->counts();
+  return &observer->metrics;
+}
+
+void ChannelState::end_scopes() noexcept {
+  while (ScopeRecord* const scope = scopes.take_first()) scope->channel = nullptr;
+}
+
+void ChannelState::stop_for_moved() noexcept {
+  stop("a Channel was used after it had been moved from");
+}
+
+namespace {
+
+// Without memory the error has no text; the channel is broken nevertheless.
+Error prepared_again() noexcept try {
+  return {Errc::channel_broken, "the channel was prepared again"};
+} catch (std::bad_alloc const&) {
+  return Errc::channel_broken;
+}
+
+}  // namespace
+
+Result<PreparedChannel> ChannelState::prepare_again() {
+  {
+    Use const use{*this};
+    // Before the next queue pair is made, because there may be room for only one.
+    Ending{*this}.end_connection(prepared_again());
+  }
+  SetState* const set = progress.set();
+  if (has_pool && pool == nullptr)
+    return Error{Errc::invalid_argument,
+                 "the channel's ReceivePool has ended: build another channel, with another pool"};
+  auto const service = connection.service();
+  if (set != nullptr) return prepare_in(*set, domain_, options_, pool, service);
+  return Preparing::prepare(domain_, options_, service);
+}
+
+// ---- completions ----
+
+Result<std::uint32_t> ChannelState::poll() noexcept {
+  int const count = progress.poll();
+  if (count < 0) [[unlikely]]
+    return poll_failure(count);
+  if (count == 0) count_empty_poll();
+  return static_cast<std::uint32_t>(count);
+}
+
+Result<bool> ChannelState::poll_or_pause(Waiter& waiter, Deadline deadline) noexcept {
+  LEND_TRY(count, poll());
+  if (count == 0) return pause(waiter, deadline);
+  waiter.reset();
+  // Completions for other channels do not prolong this wait.
+  return !progress.is_shared() || !deadline.has_passed();
+}
+
+Result<bool> ChannelState::poll_for_news() noexcept {
+  LEND_TRY(count, poll());
+  if (count == 0) look_now();
+  return std::exchange(has_news, false);
+}
+
+void ChannelState::look_now() noexcept {
+  if (watch.is_time_to_look()) act_on(watch.look());
+  // Not every device brings back all of it of itself.
+  bool const has_work = in_flight.outstanding() > 0;
+  if (is_broken() && has_work) Ending{*this}.hurry_abort();
+  if (!watch.is_timed() && !(is_broken() && has_work)) as_looked_after.leave();
+}
+
+void ChannelState::hear_manager() noexcept {
+  act_on(watch.ask_manager());
+  // Whatever else is said of a connection that has ended would wake the set for nothing.
+  if (is_broken() && !failures.is_unexplained()) hear_no_more();
+}
+
+void ChannelState::hear_no_more() noexcept {
+  if (!watch.is_heard()) return;
+  watch.hear_no_more();
+  progress.set()->hear_no_more(connection.raw().keeper->descriptor());
+}
+
+Deadline ChannelState::look_again() const noexcept {
+  Deadline const look = watch.next_look();
+  bool const is_aborting = is_broken() && abort_until && in_flight.outstanding() > 0;
+  return is_aborting ? sooner(look, *abort_until) : look;
+}
+
+[[gnu::cold]] std::uint32_t ChannelState::note_returned(std::uint32_t key) noexcept {
+  if (peer_loans != nullptr) peer_loans->end_returned(key);
+  return key;
+}
+
+[[gnu::noinline]] void ChannelState::succeed_unusually(SlotId id, Slot& slot,
+                                                       verbs::CompletionEntry entry) noexcept {
+  if (slot.is_datagram) datagrams->note(id, entry);
+  if (slot.work.operation == Operation::receive) {
+    if (entry.has_returned()) note_returned(entry.returned());
+    slot.work.note(entry);
+  }
+  in_flight.succeed(slot);
+}
+
+[[gnu::cold]] void ChannelState::complete_unusual(SlotId id,
+                                                  verbs::CompletionEntry entry) noexcept {
+  if (Slot* const slot = in_flight.find(id)) {
+    if (slot->is_datagram && datagrams->takes_back(entry)) return;
+    return fail(id, *slot, entry.failure());
+  }
+  LEND_ASSERT(id.value == PeerWatch::probe_id);
+  std::optional<FailedWork> failed;
+  if (entry.has_failed()) failed = entry.failure();
+  // One that was only flushed says no more than what flushed it.
+  if (failed && failed->status != WorkStatus::flushed) in_flight.observed.note_unanswered(*failed);
+  act_on(watch.keep_alive_ended(failed ? &*failed : nullptr));
+}
+
+void ChannelState::act_on(Finding const& found) noexcept {
+  if (!found) return;
+  break_with(*found);
+  Ending{*this}.start_abort();  // waits and drains finish it
+}
+
+void ChannelState::look_at_events() noexcept {
+  connection.read_events();
+  static_cast<void>(break_if_reported());
+}
+
+bool ChannelState::break_if_reported() noexcept {
+  if (!failures.lacks_cause()) return false;
+  auto const reported = connection.reported();
+  act_on(reported);
+  return reported.has_value();
+}
+
+bool ChannelState::learn_reason(Deadline deadline) noexcept {
+  if (failures.is_unexplained()) look_at_events();
+  if (!watch.may_be_explained()) return true;
+  auto const reason = watch.explanation(deadline);
+  if (reason) break_with(*reason);
+  return reason || watch.has_waited_for_explanation();
+}
+
+// ---- failures ----
+
+void ChannelState::break_with(Error const& cause) noexcept {
+  in_flight.close();
+  if (!is_broken()) in_flight.observed.probe_break();
+  failures.add_cause(failures.lacks_cause() ? in_flight.observed.with_events(cause) : cause);
+  progress.note_news(*this);
+  progress.look_after(*this);  // until its work is back
+}
+
+void ChannelState::break_for_own(Error const& reason) noexcept {
+  in_flight.close();
+  if (is_broken()) return;
+  in_flight.observed.probe_break();
+  failures.add_own_cause(in_flight.observed.with_events(reason));
+}
+
+[[gnu::cold]] void ChannelState::fail(SlotId id, Slot& slot, FailedWork const& failed) noexcept {
+  bool const was_broken = is_broken();
+  // A queue pair that a request of the peer broke flushes, and an event says why.
+  if (!was_broken && failed.status == WorkStatus::flushed) look_at_events();
+  in_flight.succeed_before(slot);  // they complete in order
+  if (!in_flight.is_marker(slot)) in_flight.observed.probe_failure(slot, failed.status);
+  in_flight.observed.fail(slot, failed.status);
+  Error failure = failure_of(id, slot, failed);  // while its loans have the source line
+  if (!was_broken) failure = in_flight.observed.with_events(failure);
+  if (connection.kept() != nullptr) {
+    in_flight.keep_loans(slot);
+  } else {
+    if (is_broken() && failed.status == WorkStatus::flushed && !in_flight.is_marker(slot))
+      base::ErrorAccess::count_flushed(*failures.first_cause());
+    break_with(failure);
+  }
+  in_flight.fail(id, slot, failure);
+  // SoftRoCE does not flush a receive that was posted after the failure and before it was seen.
+  // Source: kernel drivers/infiniband/sw/rxe/rxe_verbs.c, rxe_post_recv. If the device refuses, the
+  // drain retries.
+  if (!was_broken) Ending{*this}.start_abort();
+}
+
+[[gnu::cold]] void ChannelState::fail_pooled(FailedWork const& failed,
+                                             std::uint64_t bytes) noexcept {
+  if (failed.status == WorkStatus::flushed) {
+    if (!is_broken()) look_at_events();
+    if (is_broken()) return;
+  }
+  bool const was_broken = is_broken();
+  WorkFailure subject = connection.subject();
+  subject.operation = Operation::receive;
+  subject.bytes = bytes;
+  subject.queue_pair_state = connection.state();
+  subject.status = failed.status;
+  subject.vendor_code = failed.vendor_code;
+  break_with(Error::from_work(subject));
+  if (!was_broken) Ending{*this}.start_abort();
+}
+
+Error ChannelState::failure_of(SlotId id, Slot const& slot, FailedWork const& failed) noexcept {
+  Error const* const cause = failures.first_cause();
+  WorkFailure subject = subject_of(id, slot);
+  if (Error const* const kept = connection.kept())
+    return base::ErrorAccess::about(*kept, subject).with_cause(*cause);
+  // Asking the device is a command for each request, and it flushes in the error state only.
+  // Source: ibv_modify_qp(3); InfiniBand Architecture Specification vol. 1, 10.3.1.
+  subject.queue_pair_state = failed.status == WorkStatus::flushed && connection.is_connected()
+                                 ? QueuePairState::error
+                                 : connection.state();
+  if (failed.status == WorkStatus::flushed && cause != nullptr && *cause == Errc::peer_lost)
+    return base::ErrorAccess::about(*cause, subject);
+  subject.status = failed.status;
+  subject.vendor_code = failed.vendor_code;
+  bool const has_cause = failures.is_cause_of(failed.status);
+  subject.port_is_down = !has_cause && connection.port_is_down();
+  Error const failure = Error::from_work(subject);
+  return has_cause ? failure.with_cause(*cause) : failure;
+}
+
+WorkFailure ChannelState::subject_of(SlotId id, Slot const& slot) const noexcept {
+  WorkFailure subject = connection.subject();
+  subject.operation = slot.work.operation;
+  subject.slot = id.index();
+  subject.bytes = slot.work.bytes;
+  // Work without loans has no source line.
+  if (auto const where = slot.posted_at(); where.file != nullptr) subject.posted_at = where;
+  return subject;
+}
+
+[[gnu::cold]] Error ChannelState::of_this_work(Error const& error, SlotId id,
+                                               Slot const& slot) const noexcept {
+  WorkFailure subject = subject_of(id, slot);
+  subject.queue_pair_state = connection.state();
+  return base::ErrorAccess::about(error, subject);
+}
+
+[[gnu::cold]] Error ChannelState::poll_failure(int result) const noexcept {
+  return verbs::poll_error(
+      progress.queue(), result,
+      "The bytes come back when the work is aborted: at the end of the scope, or of "
+      "a blocking call.");
+}
+
+}  // namespace lend::channel
