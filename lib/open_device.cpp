@@ -4,9 +4,9 @@
 #include <base/printable.hpp>
 #include <open_device.hpp>
 #include <soft/device/provider.hpp>
-#include <verbs/device_list.hpp>
-#include <verbs/provider.hpp>
-#include <verbs/rdma_core_library.hpp>
+#include <verbs/device/device_list.hpp>
+#include <verbs/device/provider.hpp>
+#include <verbs/device/rdma_core_library.hpp>
 
 #include <algorithm>
 #include <string_view>

@@ -4,7 +4,7 @@
 #include <base/printable.hpp>
 #include <base/standard_reserved.hpp>
 #include <cm/address.hpp>
-#include <verbs/rdma_core_library.hpp>
+#include <verbs/device/rdma_core_library.hpp>
 
 #include <endian.h>
 

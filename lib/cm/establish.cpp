@@ -3,6 +3,7 @@
 // time per queue pair.
 #include <cm/address.hpp>
 #include <cm/establish.hpp>
+#include <verbs/device/port.hpp>
 
 #include <algorithm>
 #include <cerrno>

@@ -5,7 +5,7 @@
 #include <cm/contract.hpp>
 #include <cm/event_channel.hpp>
 #include <lend/cm/connection.hpp>
-#include <verbs/adoption.hpp>
+#include <verbs/queue/adoption.hpp>
 
 #include <span>
 

@@ -5,7 +5,7 @@
 #include <cm/address.hpp>
 #include <cm/contract.hpp>
 #include <cm/event_channel.hpp>
-#include <verbs/verb_error.hpp>
+#include <verbs/device/verb_error.hpp>
 
 #include <fcntl.h>
 #include <poll.h>

@@ -8,7 +8,7 @@
 
 #include <lend/base/deadline.hpp>
 #include <lend/base/result.hpp>
-#include <verbs/forking.hpp>
+#include <verbs/device/forking.hpp>
 
 #include <rdma/rdma_cma.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The functions of librdmacm that lend calls, under their own names: see
-// verbs/rdma_core_library.hpp.
+// verbs/device/rdma_core_library.hpp.
 #include <rdma/rdma_cma.h>
-#include <verbs/rdma_core_library.hpp>
+#include <verbs/device/rdma_core_library.hpp>
 
 #define LEND_CALL(function, version, ...)                                    \
   lend::verbs::call_loaded<&::function>(lend::verbs::librdmacm(), #function, \

@@ -6,7 +6,7 @@
 #include <cm/event_channel.hpp>
 #include <lend/base/deadline.hpp>
 #include <lend/base/result.hpp>
-#include <verbs/forking.hpp>
+#include <verbs/device/forking.hpp>
 
 namespace lend::cm {
 

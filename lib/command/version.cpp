@@ -2,7 +2,7 @@
 // The only file that is compiled again for each commit.
 #include <command/commit.hpp>
 #include <command/version.hpp>
-#include <verbs/built_with.hpp>
+#include <verbs/device/built_with.hpp>
 
 #include <array>
 #include <utility>

@@ -4,7 +4,7 @@
 
 #include <doctor/checks.hpp>
 #include <doctor/record.hpp>
-#include <verbs/built_with.hpp>
+#include <verbs/device/built_with.hpp>
 
 #include <memory>
 #include <utility>

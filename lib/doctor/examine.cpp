@@ -2,7 +2,7 @@
 // The table of checks, and the text of their findings. Any thread.
 #include <base/printable.hpp>
 #include <doctor/checks.hpp>
-#include <verbs/rdma_core_library.hpp>
+#include <verbs/device/rdma_core_library.hpp>
 
 #include <array>
 #include <cstddef>

@@ -7,7 +7,7 @@
 #include <doctor/pair_server.hpp>
 #include <doctor/pair_sides.hpp>
 #include <network/talk.hpp>
-#include <verbs/built_with.hpp>
+#include <verbs/device/built_with.hpp>
 
 #include <chrono>
 #include <utility>

@@ -3,8 +3,8 @@
 #include <base/printable.hpp>
 #include <doctor/checks.hpp>
 #include <soft/peers/host.hpp>
-#include <verbs/built_with.hpp>
-#include <verbs/rdma_core_library.hpp>
+#include <verbs/device/built_with.hpp>
+#include <verbs/device/rdma_core_library.hpp>
 
 #include <sys/statvfs.h>
 

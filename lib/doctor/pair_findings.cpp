@@ -4,7 +4,7 @@
 
 #include <doctor/pair_sides.hpp>
 #include <network/conversation.hpp>
-#include <verbs/gid_table.hpp>
+#include <verbs/device/gid_table.hpp>
 
 #include <algorithm>
 

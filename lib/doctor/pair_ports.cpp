@@ -6,7 +6,7 @@
 #include <base/printable.hpp>
 #include <doctor/pair_ports.hpp>
 #include <network/address.hpp>
-#include <verbs/gid_table.hpp>
+#include <verbs/device/gid_table.hpp>
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 // Checks of ports, their addresses and their place, from sysfs: no permission is needed for it.
 // Source: Linux Documentation/ABI/stable/sysfs-class-infiniband.
 #include <doctor/checks.hpp>
-#include <verbs/gid_table.hpp>
+#include <verbs/device/gid_table.hpp>
 
 #include <algorithm>
 #include <cerrno>

@@ -2,7 +2,7 @@
 // Answers of a host as text, and without its addresses.
 #include <base/printable.hpp>
 #include <doctor/host.hpp>
-#include <verbs/gid_table.hpp>
+#include <verbs/device/gid_table.hpp>
 
 #include <algorithm>
 #include <array>

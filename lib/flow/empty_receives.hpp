@@ -6,8 +6,8 @@
 #include <channel/state/channel_state.hpp>
 #include <channel/state/ending.hpp>
 #include <lend/verbs/work_request.hpp>
-#include <verbs/posting.hpp>
-#include <verbs/request.hpp>
+#include <verbs/post/posting.hpp>
+#include <verbs/post/request.hpp>
 
 #include <array>
 #include <cstdint>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <lend/base/deadline.hpp>
-#include <verbs/handles.hpp>
+#include <verbs/device/handles.hpp>
 
 #include <chrono>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Any thread.
 #include <group/checked_call.hpp>
-#include <verbs/region_state.hpp>
+#include <verbs/memory/region_state.hpp>
 
 #include <string>
 #include <utility>

@@ -14,7 +14,7 @@
 #include <lend/base/result.hpp>
 #include <lend/channel/wait_set.hpp>
 #include <lend/group/prepared_group.hpp>
-#include <verbs/forking.hpp>
+#include <verbs/device/forking.hpp>
 
 #include <array>
 #include <cstddef>

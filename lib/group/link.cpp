@@ -7,7 +7,7 @@
 #include <channel/work/handle_access.hpp>
 #include <group/link.hpp>
 #include <lend/channel/unsafe.hpp>
-#include <verbs/adoption.hpp>
+#include <verbs/queue/adoption.hpp>
 
 #include <algorithm>
 #include <cstring>

@@ -6,7 +6,7 @@
 #include <group/linking.hpp>
 #include <launch/desk_table.hpp>
 #include <network/address.hpp>
-#include <verbs/gid_table.hpp>
+#include <verbs/device/gid_table.hpp>
 
 #include <sys/random.h>
 

@@ -2,7 +2,7 @@
 // The thread of the group.
 #include <base/copy_bytes.hpp>
 #include <group/long_call.hpp>
-#include <verbs/region_state.hpp>
+#include <verbs/memory/region_state.hpp>
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the group.
 #include <group/mailbox.hpp>
-#include <verbs/apart_memory.hpp>
+#include <verbs/memory/apart_memory.hpp>
 
 #include <bit>
 #include <utility>

@@ -6,7 +6,7 @@
 #include <group/mailbox.hpp>
 #include <group/written_note.hpp>
 #include <lend/verbs/remote_region.hpp>
-#include <verbs/apart_memory.hpp>
+#include <verbs/memory/apart_memory.hpp>
 
 #include <atomic>
 #include <cstddef>

@@ -7,7 +7,7 @@
 #include <lend/base/result.hpp>
 #include <lend/group/group_scope.hpp>
 #include <lend/verbs/memory_piece.hpp>
-#include <verbs/loan_row.hpp>
+#include <verbs/memory/loan_row.hpp>
 
 #include <array>
 #include <cstddef>

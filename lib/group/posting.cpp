@@ -3,7 +3,7 @@
 // of the group.
 #include <base/giving_up.hpp>
 #include <group/group_state.hpp>
-#include <verbs/region_state.hpp>
+#include <verbs/memory/region_state.hpp>
 
 namespace lend::group {
 

@@ -4,7 +4,7 @@
 
 #include <lend/doctor/pair_connector.hpp>
 
-#include <verbs/built_with.hpp>
+#include <verbs/device/built_with.hpp>
 
 #if LEND_BUILT_WITH_CM
 #include <lend/cm/pair_connector.hpp>

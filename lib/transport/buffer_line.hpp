@@ -6,7 +6,7 @@
 #include <lend/verbs/memory_region.hpp>
 #include <lend/verbs/protection_domain.hpp>
 #include <transport/channel_line.hpp>
-#include <verbs/plain_work.hpp>
+#include <verbs/post/plain_work.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -14,7 +14,7 @@
 #include <lend/transport/transport.hpp>
 #include <transport/held.hpp>
 #include <transport/line.hpp>
-#include <verbs/handles.hpp>
+#include <verbs/device/handles.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the transport.
 #include <transport/held.hpp>
-#include <verbs/loan_row.hpp>
+#include <verbs/memory/loan_row.hpp>
 
 #include <utility>
 

@@ -7,7 +7,7 @@
 #include <lend/transport/send_receive.hpp>
 #include <transport/preparing.hpp>
 #include <transport/read_line.hpp>
-#include <verbs/adoption.hpp>
+#include <verbs/queue/adoption.hpp>
 
 #include <algorithm>
 #include <string>

@@ -8,7 +8,7 @@
 #include <lend/verbs/remote_region.hpp>
 #include <transport/channel_line.hpp>
 #include <transport/staging.hpp>
-#include <verbs/plain_work.hpp>
+#include <verbs/post/plain_work.hpp>
 
 #include <cstddef>
 #include <cstdint>

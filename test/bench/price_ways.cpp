@@ -2,7 +2,7 @@
 // The same operation by each layer, so that only the layer differs. One thread.
 #include "price_together.hpp"
 
-#include <verbs/region_state.hpp>
+#include <verbs/memory/region_state.hpp>
 
 namespace lend::bench {
 

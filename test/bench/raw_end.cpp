@@ -3,7 +3,7 @@
 #include "raw_end.hpp"
 
 #include <sched.h>
-#include <verbs/region_state.hpp>
+#include <verbs/memory/region_state.hpp>
 
 namespace lend::bench {
 

@@ -7,7 +7,7 @@
 
 #include <flow/empty_receives.hpp>
 #include <lend/lend.hpp>
-#include <verbs/adoption.hpp>
+#include <verbs/queue/adoption.hpp>
 
 #include <algorithm>
 

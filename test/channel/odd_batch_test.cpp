@@ -6,7 +6,7 @@
 #include "verbs/fake_provider.hpp"
 
 #include <lend/lend.hpp>
-#include <verbs/adoption.hpp>
+#include <verbs/queue/adoption.hpp>
 
 #include <algorithm>
 #include <vector>

@@ -8,7 +8,7 @@
 #include <sched.h>
 
 #include <lend/lend.hpp>
-#include <verbs/adoption.hpp>
+#include <verbs/queue/adoption.hpp>
 
 #include <algorithm>
 #include <memory>

@@ -15,7 +15,7 @@
 #include "support/few_descriptors.hpp"
 
 #include <cm/contract.hpp>
-#include <verbs/adoption.hpp>
+#include <verbs/queue/adoption.hpp>
 
 using namespace lend;
 using namespace lend::test;

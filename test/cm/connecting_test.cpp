@@ -2,7 +2,7 @@
 // Goal: connections made by descriptor are those of the blocking calls, and end in time.
 // Method: a fake librdmacm and a fake device, which count.
 #include <lend/cm/connector.hpp>
-#include <verbs/adoption.hpp>
+#include <verbs/queue/adoption.hpp>
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -6,7 +6,7 @@
 #include <doctor/checks.hpp>
 #include <open_device.hpp>
 #include <soft/device/provider.hpp>
-#include <verbs/device_list.hpp>
+#include <verbs/device/device_list.hpp>
 
 #include <algorithm>
 #include <filesystem>

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <soft/device/provider.hpp>
-#include <verbs/provider.hpp>
+#include <verbs/device/provider.hpp>
 
 #include <cerrno>
 #include <cstddef>

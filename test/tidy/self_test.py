@@ -12,15 +12,15 @@ HPP = HEAD + "#pragma once\n"
 UMBRELLA = "include/lend/lend.hpp"
 BUILDS = {"lib/verbs/meson.build": "'queue_pair.cpp', 'x.cpp'", "test/compile_fail/meson.build": "'y'"}
 GOOD = {
-    "lib/verbs/x.cpp": HEAD + "#include <infiniband/verbs.h>\n#include <lend/base/error.hpp>\n"
+    "lib/verbs/device/x.cpp": HEAD + "#include <infiniband/verbs.h>\n#include <lend/base/error.hpp>\n"
                               "// ibv_post_send(3)\nint f() {\n  return snprintf(a, 1, b);\n}\n",
-    "lib/verbs/request.hpp": HPP + "int r = ibv_post_send(a, b, c);\n",
-    "lib/verbs/queue_pair.cpp": HEAD + "UniqueFd const file{\n    ::open(a, O_RDONLY)};\nbase::StandardReserved const r;\n"
+    "lib/verbs/post/request.hpp": HPP + "int r = ibv_post_send(a, b, c);\n",
+    "lib/verbs/queue/queue_pair.cpp": HEAD + "UniqueFd const file{\n    ::open(a, O_RDONLY)};\nbase::StandardReserved const r;\n"
                                        "DIR* d = ::opendir(a);\nauto s = Listener::open(b);\n",
     "test/compile_fail/y.cpp": "// error: x\n" + HEAD + "#include <lend/lend.hpp>\n",
     "lib/soft/memory/x.hpp": HPP + "#include <soft/segment/y.hpp>\n#include <soft/memory/z.hpp>\n",
     "test/soft/x.hpp": HPP + '#include "soft/support.hpp"\n#include <soft/device/z.hpp>\n',
-    "lib/network/x.hpp": HPP + '#include "y.hpp"\n#include <sys/socket.h>\n'
+    "lib/launch/x.hpp": HPP + '#include "y.hpp"\n#include <sys/socket.h>\n'
                                "struct S {\n" + "int a;\n" * 80 + "};\n",
 }
 BAD = [  # where, what, and a part of the complaint
@@ -44,7 +44,7 @@ BAD = [  # where, what, and a part of the complaint
     ("lib/soft/x.cpp", HEAD + 'auto* a = ::secure_getenv("LEND_X");\n', "calls getenv"),
     ("lib/channel/x.hpp", HPP + "int r = ibv_post_send(a, b, c);\n", "calls ibv_post_send"),
     ("lib/soft/x.hpp", HPP + "int r = ibv_post_recv(a, b, c);\n", "calls ibv_post_recv"),
-    ("lib/verbs/queue_pair.cpp", HEAD + "int r = ibv_poll_cq(a, 1, c);\n", "calls ibv_poll_cq"),
+    ("lib/verbs/queue/queue_pair.cpp", HEAD + "int r = ibv_poll_cq(a, 1, c);\n", "calls ibv_poll_cq"),
     ("lib/channel/x.hpp", HPP + "int r = ibv_start_poll(a, b);\n", "calls ibv_start_poll"),
     ("lib/base/x.hpp", HPP + "int a = ::eventfd(0, 0);\n", "opens by ::eventfd("),
     ("lib/run/x.hpp", HPP + "auto f() {\n  return ::open(a, b);\n}\n", "opens by ::open("),

@@ -27,6 +27,7 @@ ROOMS = {
 FLOORS = {
     "channel": "parts state work calls",
     "soft": "platform segment peers memory objects engine device",
+    "verbs": "device memory post queue",
 }
 SUB_ROOMS = {room: {own: " ".join(floors.split()[:i]) for i, own in enumerate(floors.split())}
              for room, floors in FLOORS.items()}
@@ -48,13 +49,13 @@ FOREIGN = {
     r"mpi.h": r"include/lend/group/mpi\.hpp|test/bench/",
     r"catch2/": r"test/support/catch\.hpp",
     r"(sys/socket|netdb|netinet/\w+|sys/un)\.h": r"lib/(network|launch)/|test/|examples/",
-    r"arpa/inet\.h": r"lib/network/|lib/verbs/gid_table\.cpp|test/|examples/",
+    r"arpa/inet\.h": r"lib/network/|lib/verbs/device/gid_table\.cpp|test/|examples/",
 }
 CALLERS = {  # the soft device implements them and does not call them
-    "ibv_post_send": "lib/verbs/request.hpp", "ibv_post_recv": "lib/verbs/request.hpp",
-    "ibv_post_srq_recv": "lib/verbs/request.hpp",
-    "ibv_poll_cq": "lib/verbs/polling.hpp", "ibv_start_poll": "lib/verbs/polling.hpp",
-    "ibv_req_notify_cq": "lib/verbs/completion_queue.cpp",
+    "ibv_post_send": "lib/verbs/post/request.hpp", "ibv_post_recv": "lib/verbs/post/request.hpp",
+    "ibv_post_srq_recv": "lib/verbs/post/request.hpp",
+    "ibv_poll_cq": "lib/verbs/queue/polling.hpp", "ibv_start_poll": "lib/verbs/queue/polling.hpp",
+    "ibv_req_notify_cq": "lib/verbs/queue/completion_queue.cpp",
 }
 # What opens a descriptor is in the hand of UniqueFd, which keeps 0 to 2 free; where the descriptor
 # cannot be moved, or is another library's, the file reserves them. The programs do so in main().

@@ -8,7 +8,7 @@
 #include <array>
 #include <string>
 
-#include <verbs/adoption.hpp>
+#include <verbs/queue/adoption.hpp>
 
 #include "support/two_ends.hpp"
 #include "transport/channel_ends.hpp"

@@ -6,7 +6,7 @@
 
 #include <lend/verbs/completion_queue.hpp>
 #include <lend/verbs/context.hpp>
-#include <verbs/device_list.hpp>
+#include <verbs/device/device_list.hpp>
 
 #include <endian.h>
 

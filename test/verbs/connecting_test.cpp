@@ -8,7 +8,7 @@
 #include <lend/verbs/context.hpp>
 #include <lend/verbs/protection_domain.hpp>
 #include <lend/verbs/queue_pair.hpp>
-#include <verbs/connecting.hpp>
+#include <verbs/queue/connecting.hpp>
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Goal: every control call of verbs that lend makes is failed by control_faults_test.cpp, or has a
-reason not to be. Method: the table of calls in lib/verbs/provider.hpp, read beside the test's list."""
+reason not to be. Method: the table of calls in lib/verbs/device/provider.hpp, read beside the test's list."""
 import pathlib
 import re
 import sys
@@ -31,7 +31,7 @@ NOT_FAILED = {
 }
 NAMED_OTHERWISE = {"allocate": "allocating", "allocate_apart": "allocating"}
 
-table = (ROOT / "lib/verbs/provider.hpp").read_text(encoding="utf-8")
+table = (ROOT / "lib/verbs/device/provider.hpp").read_text(encoding="utf-8")
 table = table[table.index("called by lend ----"):table.index("called only by the preload")]
 calls = re.findall(r"^  decltype\(&::ibv_\w+\) (\w+);|^  [^/\n]*\(\*(\w+)\)\(", table, re.M)
 calls = {one or other for one, other in calls}

@@ -12,7 +12,7 @@
 #include <lend/verbs/protection_domain.hpp>
 #include <lend/verbs/queue_pair.hpp>
 #include <lend/verbs/receive_queue.hpp>
-#include <verbs/apart_memory.hpp>
+#include <verbs/memory/apart_memory.hpp>
 
 #include <cerrno>
 #include <cstring>

@@ -3,8 +3,8 @@
 // Method: hosts with scripted devices on the fake provider, beside the soft device.
 #include <open_device.hpp>
 #include <soft/device/provider.hpp>
-#include <verbs/built_with.hpp>
-#include <verbs/device_list.hpp>
+#include <verbs/device/built_with.hpp>
+#include <verbs/device/device_list.hpp>
 
 #include <cerrno>
 

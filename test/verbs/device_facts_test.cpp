@@ -5,7 +5,7 @@
 #include "verbs/fake_provider.hpp"
 
 #include <lend/verbs/context.hpp>
-#include <verbs/device_list.hpp>
+#include <verbs/device/device_list.hpp>
 
 #include <net/if.h>
 

@@ -7,7 +7,7 @@
 #include <lend/verbs/completion_queue.hpp>
 #include <lend/verbs/context.hpp>
 #include <lend/verbs/protection_domain.hpp>
-#include <verbs/device_list.hpp>
+#include <verbs/device/device_list.hpp>
 
 #include <cerrno>
 #include <optional>

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include <lend/verbs/context.hpp>
-#include <verbs/device_list.hpp>
+#include <verbs/device/device_list.hpp>
 
 #include <algorithm>
 #include <cerrno>

@@ -5,7 +5,7 @@
 
 #include <lend/base/result.hpp>
 #include <lend/verbs/device.hpp>
-#include <verbs/provider.hpp>
+#include <verbs/device/provider.hpp>
 
 #include <array>
 #include <cerrno>

@@ -8,8 +8,8 @@
 #include <lend/channel/builder.hpp>
 #include <lend/verbs/context.hpp>
 #include <lend/verbs/gid.hpp>
-#include <verbs/device_list.hpp>
-#include <verbs/gid_table.hpp>
+#include <verbs/device/device_list.hpp>
+#include <verbs/device/gid_table.hpp>
 
 #include <optional>
 

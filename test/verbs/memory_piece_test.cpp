@@ -6,7 +6,7 @@
 #include "verbs/fake_provider.hpp"
 
 #include <lend/verbs/protection_domain.hpp>
-#include <verbs/loan_row.hpp>
+#include <verbs/memory/loan_row.hpp>
 
 #include <algorithm>
 #include <deque>

@@ -8,7 +8,7 @@
 #include <lend/verbs/context.hpp>
 #include <lend/verbs/protection_domain.hpp>
 #include <lend/verbs/queue_pair.hpp>
-#include <verbs/posting.hpp>
+#include <verbs/post/posting.hpp>
 
 #include <endian.h>
 

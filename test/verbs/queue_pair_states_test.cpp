@@ -3,7 +3,8 @@
 // Method: they are written down here a second time, from ibv_modify_qp(3) and the specification.
 #include "support/catch.hpp"
 
-#include <verbs/queue_pair_states.hpp>
+#include <verbs/device/port.hpp>
+#include <verbs/queue/queue_pair_states.hpp>
 
 #include <set>
 

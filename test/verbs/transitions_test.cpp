@@ -9,8 +9,8 @@
 #include "verbs/verbs_ends.hpp"
 
 #include <soft/device/provider.hpp>
-#include <verbs/provider.hpp>
-#include <verbs/transitions.hpp>
+#include <verbs/device/provider.hpp>
+#include <verbs/queue/transitions.hpp>
 
 #include <algorithm>
 #include <cerrno>

@@ -3,7 +3,7 @@
 #include <channel/work/batching.hpp>
 #include <channel/work/posting_again.hpp>
 #include <lend/channel/polling_scope.hpp>
-#include <verbs/chain_copies.hpp>
+#include <verbs/post/chain_copies.hpp>
 
 #include <algorithm>
 #include <utility>

@@ -7,7 +7,7 @@
 #include <channel/work/drain.hpp>
 #include <channel/work/handle_access.hpp>
 #include <lend/channel/datagram_channel.hpp>
-#include <verbs/destination.hpp>
+#include <verbs/post/destination.hpp>
 
 namespace lend {
 

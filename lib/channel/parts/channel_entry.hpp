@@ -4,7 +4,7 @@
 
 #include <lend/base/export.hpp>
 #include <lend/channel/pending_work.hpp>
-#include <verbs/forking.hpp>
+#include <verbs/device/forking.hpp>
 
 #include <atomic>
 #include <cstdint>

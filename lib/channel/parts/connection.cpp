@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Queries a queue pair that may be gone, and ends it. The thread of the channel.
 #include <channel/parts/connection.hpp>
-#include <verbs/adoption.hpp>
-#include <verbs/event_reader.hpp>
+#include <verbs/device/event_reader.hpp>
+#include <verbs/queue/adoption.hpp>
 
 #include <new>
 #include <string>

@@ -8,8 +8,8 @@
 #include <lend/base/result.hpp>
 #include <lend/verbs/endpoint.hpp>
 #include <lend/verbs/queue_pair.hpp>
-#include <verbs/adoption.hpp>
-#include <verbs/handles.hpp>
+#include <verbs/device/handles.hpp>
+#include <verbs/queue/adoption.hpp>
 
 #include <cstdint>
 #include <memory>

@@ -2,7 +2,7 @@
 // Senders of datagrams, and receives that are recalled. The thread of the channel.
 #include <base/poison.hpp>
 #include <channel/parts/datagram_state.hpp>
-#include <verbs/region_state.hpp>
+#include <verbs/memory/region_state.hpp>
 
 #include <cstring>
 

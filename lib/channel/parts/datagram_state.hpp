@@ -4,9 +4,9 @@
 
 #include <base/slot_table.hpp>
 #include <lend/verbs/datagram_work.hpp>
-#include <verbs/destination.hpp>
-#include <verbs/plain_work.hpp>
-#include <verbs/polling.hpp>
+#include <verbs/post/destination.hpp>
+#include <verbs/post/plain_work.hpp>
+#include <verbs/queue/polling.hpp>
 
 #include <array>
 #include <concepts>

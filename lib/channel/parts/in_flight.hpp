@@ -8,8 +8,8 @@
 #include <channel/parts/queue_room.hpp>
 #include <channel/parts/slot.hpp>
 #include <lend/base/result.hpp>
-#include <verbs/loan_row.hpp>
-#include <verbs/polling.hpp>
+#include <verbs/memory/loan_row.hpp>
+#include <verbs/queue/polling.hpp>
 
 #include <cstdint>
 #include <memory>

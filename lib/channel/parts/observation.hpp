@@ -9,7 +9,7 @@
 #include <lend/verbs/completion.hpp>
 #include <observe/observer.hpp>
 #include <observe/probes.hpp>
-#include <verbs/polling.hpp>
+#include <verbs/queue/polling.hpp>
 
 #include <array>
 #include <cstddef>

@@ -7,8 +7,8 @@
 #include <channel/parts/scope_record.hpp>
 #include <lend/observe/channel_metrics.hpp>
 #include <lend/verbs/remote_region.hpp>
-#include <verbs/loan_row.hpp>
-#include <verbs/window_work.hpp>
+#include <verbs/memory/loan_row.hpp>
+#include <verbs/post/window_work.hpp>
 
 #include <cstdint>
 #include <deque>

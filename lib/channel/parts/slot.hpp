@@ -5,8 +5,8 @@
 #include <base/slot_table.hpp>
 #include <channel/parts/scope_record.hpp>
 #include <lend/channel/pending_work.hpp>
-#include <verbs/loan_row.hpp>
-#include <verbs/polling.hpp>
+#include <verbs/memory/loan_row.hpp>
+#include <verbs/queue/polling.hpp>
 
 #include <bit>
 #include <cstdint>

@@ -17,8 +17,8 @@
 #include <lend/channel/builder.hpp>
 #include <lend/channel/channel.hpp>
 #include <lend/channel/pending_work.hpp>
-#include <verbs/forking.hpp>
-#include <verbs/plain_work.hpp>
+#include <verbs/device/forking.hpp>
+#include <verbs/post/plain_work.hpp>
 
 #include <cstdint>
 #include <memory>

@@ -2,7 +2,7 @@
 // A piece of a pool from its message's arrival to its next posting. The thread of the set.
 #include <channel/state/channel_state.hpp>
 #include <channel/state/pool_state.hpp>
-#include <verbs/loan_row.hpp>
+#include <verbs/memory/loan_row.hpp>
 
 #include <utility>
 

@@ -3,7 +3,7 @@
 #include <channel/state/channel_state.hpp>
 #include <channel/state/ending.hpp>
 #include <channel/state/pool_state.hpp>
-#include <verbs/loan_row.hpp>
+#include <verbs/memory/loan_row.hpp>
 
 #include <memory>
 #include <new>

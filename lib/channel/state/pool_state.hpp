@@ -8,9 +8,9 @@
 #include <channel/state/set_state.hpp>
 #include <lend/channel/receive_pool.hpp>
 #include <lend/verbs/receive_queue.hpp>
-#include <verbs/forking.hpp>
-#include <verbs/polling.hpp>
-#include <verbs/receive_form.hpp>
+#include <verbs/device/forking.hpp>
+#include <verbs/queue/polling.hpp>
+#include <verbs/queue/receive_form.hpp>
 
 #include <cstdint>
 #include <memory>

@@ -6,7 +6,7 @@
 #include <channel/state/set_state.hpp>
 #include <lend/channel/builder.hpp>
 #include <lend/channel/receive_pool.hpp>
-#include <verbs/limits.hpp>
+#include <verbs/device/limits.hpp>
 
 #include <memory>
 #include <string>

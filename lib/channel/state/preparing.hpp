@@ -4,7 +4,7 @@
 
 #include <lend/channel/builder.hpp>
 #include <lend/channel/prepared_channel.hpp>
-#include <verbs/adoption.hpp>
+#include <verbs/queue/adoption.hpp>
 
 namespace lend::channel {
 

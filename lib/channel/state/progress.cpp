@@ -5,7 +5,7 @@
 #include <channel/state/pool_state.hpp>
 #include <channel/state/progress.hpp>
 #include <channel/state/set_state.hpp>
-#include <verbs/event_reader.hpp>
+#include <verbs/device/event_reader.hpp>
 
 #include <utility>
 

@@ -8,7 +8,7 @@
 #include <channel/parts/waiter.hpp>
 #include <lend/channel/builder.hpp>
 #include <lend/verbs/completion_queue.hpp>
-#include <verbs/polling.hpp>
+#include <verbs/queue/polling.hpp>
 
 #include <cstdint>
 

@@ -12,8 +12,8 @@
 #include <channel/state/progress.hpp>
 #include <lend/base/export.hpp>
 #include <lend/channel/wait_set.hpp>
-#include <verbs/event_reader.hpp>
-#include <verbs/forking.hpp>
+#include <verbs/device/event_reader.hpp>
+#include <verbs/device/forking.hpp>
 
 #include <atomic>
 #include <cstdint>

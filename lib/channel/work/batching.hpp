@@ -4,7 +4,7 @@
 
 #include <channel/state/channel_state.hpp>
 #include <lend/channel/batch.hpp>
-#include <verbs/chain.hpp>
+#include <verbs/post/chain.hpp>
 
 #include <cstddef>
 #include <type_traits>

@@ -5,8 +5,8 @@
 #include <base/error_details.hpp>
 #include <channel/state/channel_state.hpp>
 #include <channel/work/room.hpp>
-#include <verbs/plain_work.hpp>
-#include <verbs/posting.hpp>
+#include <verbs/post/plain_work.hpp>
+#include <verbs/post/posting.hpp>
 
 namespace lend::channel {
 

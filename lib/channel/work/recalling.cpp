@@ -3,9 +3,9 @@
 #include <base/giving_up.hpp>
 #include <channel/state/ending.hpp>
 #include <channel/work/drain.hpp>
-#include <verbs/adoption.hpp>
-#include <verbs/connecting.hpp>
-#include <verbs/posting.hpp>
+#include <verbs/post/posting.hpp>
+#include <verbs/queue/adoption.hpp>
+#include <verbs/queue/connecting.hpp>
 
 #include <algorithm>
 

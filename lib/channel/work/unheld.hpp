@@ -5,7 +5,7 @@
 
 #include <channel/state/channel_state.hpp>
 #include <channel/work/posting_again.hpp>
-#include <verbs/plain_work.hpp>
+#include <verbs/post/plain_work.hpp>
 
 #include <endian.h>
 

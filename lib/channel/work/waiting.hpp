@@ -4,7 +4,7 @@
 #pragma once
 
 #include <channel/state/channel_state.hpp>
-#include <verbs/polling.hpp>
+#include <verbs/queue/polling.hpp>
 
 namespace lend::channel {
 

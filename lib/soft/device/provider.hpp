@@ -2,7 +2,7 @@
 // What the rest of lend sees of the soft device: one table.
 #pragma once
 
-#include <verbs/provider.hpp>
+#include <verbs/device/provider.hpp>
 
 namespace lend::soft {
 

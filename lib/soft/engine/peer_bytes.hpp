@@ -2,7 +2,7 @@
 // A peer's exposed bytes, for this process to touch without a request. Any thread.
 #pragma once
 
-#include <verbs/provider.hpp>
+#include <verbs/device/provider.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -4,7 +4,7 @@
 
 #include <soft/platform/reason.hpp>
 #include <soft/segment/layout.hpp>
-#include <verbs/transitions.hpp>
+#include <verbs/queue/transitions.hpp>
 
 #include <cerrno>
 

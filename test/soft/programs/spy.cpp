@@ -5,7 +5,7 @@
 #include <endian.h>
 #include <channel/state/pool_state.hpp>
 #include <soft/device/provider.hpp>
-#include <verbs/device_list.hpp>
+#include <verbs/device/device_list.hpp>
 
 #include <cerrno>
 
