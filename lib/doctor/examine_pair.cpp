@@ -6,7 +6,7 @@
 #include <doctor/host.hpp>
 #include <doctor/pair_server.hpp>
 #include <doctor/pair_sides.hpp>
-#include <network/talk.hpp>
+#include <network/wire/talk.hpp>
 #include <verbs/device/built_with.hpp>
 
 #include <chrono>

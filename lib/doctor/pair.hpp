@@ -24,7 +24,7 @@
 #pragma once
 
 #include <doctor/trial.hpp>
-#include <network/conversation.hpp>
+#include <network/exchange/conversation.hpp>
 
 #include <lend/doctor/examine.hpp>
 

@@ -3,7 +3,7 @@
 #include <lend/base/deadline.hpp>
 
 #include <doctor/pair_sides.hpp>
-#include <network/conversation.hpp>
+#include <network/exchange/conversation.hpp>
 #include <verbs/device/gid_table.hpp>
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 
 #include <base/printable.hpp>
 #include <doctor/pair_ports.hpp>
-#include <network/address.hpp>
+#include <network/wire/address.hpp>
 #include <verbs/device/gid_table.hpp>
 
 #include <algorithm>

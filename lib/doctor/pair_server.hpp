@@ -2,7 +2,7 @@
 // The side of an examination that listens. One thread.
 #pragma once
 
-#include <network/conversation.hpp>
+#include <network/exchange/conversation.hpp>
 
 #include <lend/doctor/examine.hpp>
 #include <lend/doctor/pair_connector.hpp>

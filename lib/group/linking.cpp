@@ -5,7 +5,7 @@
 #include <group/group_state.hpp>
 #include <group/linking.hpp>
 #include <launch/desk_table.hpp>
-#include <network/address.hpp>
+#include <network/wire/address.hpp>
 #include <verbs/device/gid_table.hpp>
 
 #include <sys/random.h>

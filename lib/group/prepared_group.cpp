@@ -3,7 +3,7 @@
 #include <group/group_state.hpp>
 #include <lend/base/stop.hpp>
 #include <lend/group/prepared_group.hpp>
-#include <network/socket.hpp>
+#include <network/wire/socket.hpp>
 
 #include <string>
 #include <utility>

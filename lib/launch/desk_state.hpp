@@ -3,9 +3,9 @@
 #pragma once
 
 #include <launch/desk_table.hpp>
-#include <network/acceptor.hpp>
-#include <network/socket_file.hpp>
-#include <network/talk.hpp>
+#include <network/exchange/acceptor.hpp>
+#include <network/wire/socket_file.hpp>
+#include <network/wire/talk.hpp>
 
 #include <lend/base/deadline.hpp>
 

@@ -18,7 +18,7 @@
 
 #include <launch/desk_state.hpp>
 #include <launch/seat_frames.hpp>
-#include <network/talk.hpp>
+#include <network/wire/talk.hpp>
 
 #include <lend/base/deadline.hpp>
 #include <lend/base/result.hpp>

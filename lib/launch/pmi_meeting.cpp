@@ -4,9 +4,9 @@
 #include <base/host_name.hpp>
 #include <base/printable.hpp>
 #include <launch/pmi_meeting.hpp>
-#include <network/frame.hpp>
-#include <network/secret.hpp>
-#include <network/socket.hpp>
+#include <network/wire/frame.hpp>
+#include <network/wire/secret.hpp>
+#include <network/wire/socket.hpp>
 
 #include <netinet/in.h>
 #include <sys/random.h>

@@ -11,7 +11,7 @@
 //             with zeros
 #pragma once
 
-#include <network/frame.hpp>
+#include <network/wire/frame.hpp>
 
 #include <cstdint>
 #include <span>

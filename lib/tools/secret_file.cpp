@@ -2,7 +2,7 @@
 // Reads a secret.
 #include <base/printable.hpp>
 #include <base/unique_fd.hpp>
-#include <network/secret.hpp>
+#include <network/wire/secret.hpp>
 #include <tools/secret_file.hpp>
 
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: connections that are no peer's cannot crash, hang or join a listener, nor keep a peer out.
 // Method: raw connections on loopback that send anything; a good peer in a thread.
-#include <network/acceptor.hpp>
+#include <network/exchange/acceptor.hpp>
 
 #include <sys/resource.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Addresses in text, and what the resolver makes of them. Loopback only.
-#include <network/address.hpp>
+#include <network/wire/address.hpp>
 
 #include <ifaddrs.h>
 #include <netinet/in.h>

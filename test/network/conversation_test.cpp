@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: words arrive as they were said, and whatever else a peer sends ends the conversation with a
 // reason. Method: two conversations on a socket pair, or frames at the other end of one.
-#include <network/conversation.hpp>
+#include <network/exchange/conversation.hpp>
 
 #include "network/raw_peers.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: whatever a listener says, the connecting side ends in time with a reason. Method: socket
 // pairs whose other end has said all it will ever say.
-#include <network/exchange.hpp>
+#include <network/exchange/exchange.hpp>
 
 #include <atomic>
 #include <random>

@@ -2,7 +2,7 @@
 // Goal: connections that send nothing, or never a whole greeting, do not keep a peer out. Method:
 // as many on loopback as the kernel queues and this process may open, then a good peer. How long it
 // may take follows from the limits of the acceptor, not from the machine.
-#include <network/acceptor.hpp>
+#include <network/exchange/acceptor.hpp>
 
 #include <sys/resource.h>
 

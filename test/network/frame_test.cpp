@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Frames as bytes: every cut, every flipped byte, and random bytes.
-#include <network/frame.hpp>
+#include <network/wire/frame.hpp>
 
 #include <algorithm>
 #include <random>

@@ -6,8 +6,8 @@
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <network/address.hpp>
-#include <network/socket.hpp>
+#include <network/wire/address.hpp>
+#include <network/wire/socket.hpp>
 
 #include <atomic>
 #include <cstddef>

@@ -6,8 +6,8 @@
 #include <dirent.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <network/acceptor.hpp>
-#include <network/exchange.hpp>
+#include <network/exchange/acceptor.hpp>
+#include <network/exchange/exchange.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: with a secret nobody who does not know it learns, says or changes anything. Method: both
 // sides of lend with somebody in between who hears every byte and may change it; and liars by hand.
-#include <network/acceptor.hpp>
+#include <network/exchange/acceptor.hpp>
 
 #include <algorithm>
 #include <functional>

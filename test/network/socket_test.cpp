@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Reaching a listener that is late, absent or taken. Loopback only.
-#include <network/socket.hpp>
+#include <network/wire/socket.hpp>
 
 #include <signal.h>
 

@@ -26,6 +26,7 @@ ROOMS = {
 # before it. Their READMEs say what is where.
 FLOORS = {
     "channel": "parts state work calls",
+    "network": "wire exchange",
     "soft": "platform segment peers memory objects engine device",
     "verbs": "device memory post queue",
 }
@@ -41,7 +42,7 @@ BY_NAME_ONLY = {"include/lend/channel/unsafe.hpp", "include/lend/group/mpi.hpp"}
 FOREIGN = {
     r"infiniband/": r"lib/(verbs|soft|cm|preload)/|test/(soft|bench|verbs|cm|preload|two_process)/",
     r"rdma/": r"(lib|test)/cm/",
-    r"sodium": r"lib/network/secret_sodium\.cpp",
+    r"sodium": r"lib/network/wire/secret_sodium\.cpp",
     r"nlohmann/": r"lib/launch/roster_json\.cpp",
     r"CLI/": r"lib/command/command_line\.cpp",
     r"boost/outcome": r"include/lend/base/result\.hpp",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Frames over a non-blocking socket. Where a side waits, it does so under one deadline.
 #include <base/giving_up.hpp>
-#include <network/talk.hpp>
+#include <network/wire/talk.hpp>
 
 #include <sys/random.h>
 

@@ -2,7 +2,7 @@
 // The file of a local listening socket. One thread at a time.
 #pragma once
 
-#include <network/address.hpp>
+#include <network/wire/address.hpp>
 
 #include <unistd.h>
 

@@ -8,7 +8,7 @@
 //
 // Source: libsodium's documentation of crypto_scalarmult, crypto_generichash, crypto_kdf and
 // crypto_secretbox.
-#include <network/secret.hpp>
+#include <network/wire/secret.hpp>
 
 #include <sodium.h>
 

@@ -3,7 +3,7 @@
 #include <lend/base/stop.hpp>
 #include <lend/network/meeting.hpp>
 
-#include <network/exchange.hpp>
+#include <network/exchange/exchange.hpp>
 
 #include <utility>
 

@@ -3,9 +3,9 @@
 #include <lend/network/connect.hpp>
 #include <lend/network/meeting.hpp>
 
-#include <network/acceptor.hpp>
-#include <network/exchange.hpp>
-#include <network/socket_file.hpp>
+#include <network/exchange/acceptor.hpp>
+#include <network/exchange/exchange.hpp>
+#include <network/wire/socket_file.hpp>
 
 #include <cstring>
 #include <utility>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The TCP calls. Every socket is non-blocking and closed on exec.
 #include <base/giving_up.hpp>
-#include <network/socket.hpp>
+#include <network/wire/socket.hpp>
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <base/unique_fd.hpp>
-#include <network/address.hpp>
+#include <network/wire/address.hpp>
 
 #include <lend/base/deadline.hpp>
 #include <lend/base/export.hpp>

@@ -19,7 +19,7 @@
 // Lengths are fixed by kind: a peer cannot make this side allocate more than one frame.
 #pragma once
 
-#include <network/secret.hpp>
+#include <network/wire/secret.hpp>
 
 #include <lend/base/export.hpp>
 #include <lend/base/result.hpp>

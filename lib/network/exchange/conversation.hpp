@@ -3,8 +3,8 @@
 // thread at a time.
 #pragma once
 
-#include <network/acceptor.hpp>
-#include <network/socket_file.hpp>
+#include <network/exchange/acceptor.hpp>
+#include <network/wire/socket_file.hpp>
 
 #include <lend/base/deadline.hpp>
 #include <lend/base/export.hpp>

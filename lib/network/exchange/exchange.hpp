@@ -14,7 +14,7 @@
 // Any status but these two ends the exchange and carries its reason.
 #pragma once
 
-#include <network/talk.hpp>
+#include <network/wire/talk.hpp>
 
 #include <lend/base/deadline.hpp>
 #include <lend/base/result.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Messages as frames. A message is its words, each after its length: "5:hello".
-#include <network/conversation.hpp>
+#include <network/exchange/conversation.hpp>
 
 #include <sys/random.h>
 

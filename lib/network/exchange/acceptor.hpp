@@ -3,7 +3,7 @@
 // time.
 #pragma once
 
-#include <network/exchange.hpp>
+#include <network/exchange/exchange.hpp>
 
 #include <lend/base/deadline.hpp>
 #include <lend/base/result.hpp>

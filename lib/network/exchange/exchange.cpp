@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The exchange in the order of its frames.
-#include <network/exchange.hpp>
+#include <network/exchange/exchange.hpp>
 
 #include <utility>
 

@@ -2,8 +2,8 @@
 // Frames over a non-blocking socket: what all sides of all exchanges share. One thread at a time.
 #pragma once
 
-#include <network/frame.hpp>
-#include <network/socket.hpp>
+#include <network/wire/frame.hpp>
+#include <network/wire/socket.hpp>
 
 #include <lend/base/deadline.hpp>
 #include <lend/base/export.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Encoding and untrusting decoding of the frames of the exchange.
-#include <network/frame.hpp>
+#include <network/wire/frame.hpp>
 
 #include <base/printable.hpp>
 #include <base/wire.hpp>

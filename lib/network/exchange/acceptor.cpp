@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // One poll loop over the listening socket and a bounded set of pending connections.
 #include <base/giving_up.hpp>
-#include <network/acceptor.hpp>
+#include <network/exchange/acceptor.hpp>
 
 #include <algorithm>
 #include <cerrno>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Secrets where lend is built without libsodium: there is none.
-#include <network/secret.hpp>
+#include <network/wire/secret.hpp>
 
 namespace lend::network {
 

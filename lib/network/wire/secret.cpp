@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What becomes of a secret that is moved or ends, and of private keys.
-#include <network/secret.hpp>
+#include <network/wire/secret.hpp>
 
 #include <cstring>
 #include <utility>

@@ -4,7 +4,7 @@
 #include <base/printable.hpp>
 #include <base/standard_reserved.hpp>
 #include <base/unique_fd.hpp>
-#include <network/address.hpp>
+#include <network/wire/address.hpp>
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
