@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: the C++ in README.md and lib/guide/ compiles, and does what the pages say.
-// Method: the pages show excerpts of this file and of guide_peers.cpp (test/tidy/readme.py compares
-// them); main() runs them on the device that LEND_DEVICE names, but for what needs a second host.
+// Method: the pages show excerpts of this file, guide_peers.cpp and guide_porting.cpp, which
+// test/tidy/readme.py compares; main() runs them on the device that LEND_DEVICE names, but for what
+// needs a second host.
 #include "guide.hpp"
 
 #include <lend/doctor/examine.hpp>
@@ -370,6 +371,7 @@ lend::Result<void> show_all() {
   LEND_TRYV(join_a_group(domain));
   LEND_TRYV(solve_in_a_group(domain));
   LEND_TRYV(observe(domain));
+  LEND_TRYV(come_from_elsewhere(domain));
   LEND_TRYV(plan_faults());
   LEND_TRY(channel, loop_back(domain));
   LEND_TRY(memory, domain.allocate(64));

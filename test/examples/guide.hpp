@@ -18,3 +18,6 @@ lend::Result<void> compute_beside_a_group(lend::ProtectionDomain const& domain, 
 lend::Result<void> go_on_in_a_group(lend::Group& group, lend::Seat const& seat);
 lend::Result<void> solve_in_a_group(lend::ProtectionDomain const& domain);
 lend::Result<void> observe(lend::ProtectionDomain const& domain);
+
+// guide_porting.cpp
+lend::Result<void> come_from_elsewhere(lend::ProtectionDomain const& domain);
