@@ -65,6 +65,8 @@ def collect(source, pages):
         if path.name == "README.md" and path.parent.name == "guide":
             names = re.findall(r"^\| \[([\w-]+)\.md\]", text, re.M)
             text += menu("", names)
+        if path == pathlib.Path("lib/safety.md"):
+            text += menu("", re.findall(r"\]\((safety/[\w-]+)\.md\)", text))
         if path == pathlib.Path("lib/README.md"):
             of_rooms = (f"{room.parent.name}/README" for room in sorted(page.parent.glob("*/README.md")))
             text += menu("", [room for room in of_rooms if f"lib/{room}" not in " ".join(MENU.values())])

@@ -4,7 +4,7 @@
 does."""
 import sys
 
-from readme import check_guide, check_page, excerpt
+from readme import check_guide, check_names, check_page, excerpt
 from tidy import FOREIGN, check
 
 HEAD = "// SPDX-License-Identifier: MIT OR Apache-2.0\n"
@@ -111,6 +111,14 @@ for count, lines, expected in (20, 1, "19 pages"), (19, 148, "2812 lines"), (19,
     said = " ".join(check_guide({f"lib/guide/{number}.md": "\n" * lines for number in range(count)}))
     if expected not in said if expected else said:
         wrong.append(f"a guide of {count - 1} pages of {lines} lines: `{said}`, not `{expected}`")
+for page, text, expected in (("lib/safety/x.md", '"no such\nthing"', "test that is not there: no such thing"),
+                             ("lib/safety/x.md", "`no_such_case`", "case that is not there: no_such_case"),
+                             ("lib/soft/README.md", '"no such thing"', "test that is not there"),
+                             ("lib/guide/failures.md", "| x | `gone` |\n", "section that is not there"),
+                             ("lib/safety/x.md", "`scope_is_not_copyable`, `unsafe_expose`", None)):
+    said = " ".join(check_names({page: text}))
+    if expected not in said if expected else said:
+        wrong.append(f"{page} with {text!r}: `{said}`, not `{expected}`")
 for text, expected in BAD_QUOTATIONS:
     if not any(expected in words for words in check_page("lib/guide/x.md", text)):
         wrong.append(f"a page passes, without `{expected}`: {text[:60]!r}")
