@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the group.
-#include <channel/work/drain.hpp>
+#include <channel/work/access.hpp>
 #include <group/checked_call.hpp>
 #include <group/group_state.hpp>
 #include <lend/group/group_scope.hpp>

@@ -2,9 +2,7 @@
 // A receive is posted again after its message was released, which may be one message later; sends
 // use their slots in turn. The thread of the group.
 #include <base/copy_bytes.hpp>
-#include <channel/state/channel_state.hpp>
-#include <channel/state/ending.hpp>
-#include <channel/work/handle_access.hpp>
+#include <channel/work/access.hpp>
 #include <group/link.hpp>
 #include <lend/channel/unsafe.hpp>
 #include <verbs/queue/adoption.hpp>
@@ -176,14 +174,10 @@ Result<bool> Link::try_send(Note note, std::span<std::byte const> bytes) noexcep
 }
 
 bool Link::has_room() noexcept {
-  auto& channel = channel::ChannelState::of(*channel_);
-  auto const has_room = [this, &channel] {
-    return channel.in_flight.outstanding(Operation::send) < options_.sends_and_writes();
-  };
-  if (has_room()) return true;
-  channel::ChannelState::Use const use{channel};
-  static_cast<void>(channel.poll());
-  return has_room();
+  channel::ChannelAccess const channel{*channel_};
+  if (channel.sends_outstanding() < options_.sends_and_writes()) return true;
+  channel.poll();
+  return channel.sends_outstanding() < options_.sends_and_writes();
 }
 
 Result<bool> Link::free_send_slot() noexcept {
@@ -263,12 +257,8 @@ Result<bool> Link::has_read(std::uint32_t lane) noexcept {
 std::optional<Error> Link::end_read(std::uint32_t lane) noexcept {
   if (!reading_[lane]) return {};
   if (auto const done = reading_[lane]->poll(); done.has_value() && done.value()) return {};
-  auto& channel = channel::ChannelState::of(*channel_);
-  channel::ChannelState::Use const use{channel};
-  channel::Ending{channel}.end_connection(
+  return channel::ChannelAccess{*channel_}.end_connection(
       Error{Errc::channel_broken, "the group broke while it read from this rank"});
-  if (Error const* const kept = channel.connection.kept()) return *kept;
-  return {};
 }
 
 bool Link::try_end(Note const& note) noexcept {

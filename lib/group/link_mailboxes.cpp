@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What a link reads in its mailbox, and writes to the peer's. The thread of the group.
-#include <channel/state/channel_state.hpp>
+#include <channel/work/access.hpp>
 #include <group/link.hpp>
 #include <lend/channel/unsafe.hpp>
 
@@ -27,7 +27,7 @@ Result<RemoteRegion> Link::mailbox() const noexcept {
 }
 
 void Link::note_memory_of(RankCard const& peer) noexcept {
-  auto const& queue_pair = channel::ChannelState::of(*channel_).connection.raw();
+  auto const& queue_pair = channel::ChannelAccess{*channel_}.queue_pair();
   record_ = peer.record;
   mapped_record_ = aligned_bytes(queue_pair, record_);
   // What goes inline is copied by the post, so that nothing need be known of its end.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What has come for the call under way, and waiting for it. The thread of the group.
 #include <base/giving_up.hpp>
-#include <channel/state/set_state.hpp>
+#include <channel/work/access.hpp>
 #include <group/group_state.hpp>
 
 #include <algorithm>
@@ -66,7 +66,6 @@ Result<bool> GroupState::take_what_came() noexcept {
 
 Result<void> GroupState::wait_for_news(Deadline deadline) noexcept {
   using Clock = Deadline::Clock;
-  auto& set = channel::SetAccess::of(set_);
   auto look = [this, since = Clock::time_point::max()](channel::Waiter& waiter) mutable {
     auto has_written = take_written();
     if (!waiter.is_spinning() && options_.wait != Wait::event) {
@@ -77,10 +76,7 @@ Result<void> GroupState::wait_for_news(Deadline deadline) noexcept {
     }
     return has_written;
   };
-  auto const ready = [&] {
-    channel::SetState::Use const use{set};
-    return set.wait(ready_, deadline, look);
-  }();
+  auto const ready = channel::SetAccess{set_}.wait(ready_, deadline, look);
   if (!ready.has_value()) return ready.error();
   return take_news(ready.value());
 }

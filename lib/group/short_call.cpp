@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Calls of few bytes. The thread of the group.
-#include <channel/parts/waiter.hpp>
-#include <channel/state/set_state.hpp>
+#include <channel/work/access.hpp>
 #include <group/group_state.hpp>
 #include <group/short_call.hpp>
 
@@ -77,12 +76,11 @@ GroupState::Shortly GroupState::run_shortly(Membership& team, Call const& call,
   ShortPlan const* plan = team.plans.find(call);
   if (plan == nullptr) plan = make_plan(team, call);
   if (plan == nullptr || !plan->is_stored) return Shortly::not_begun;
-  auto& set = channel::SetAccess::of(set_);
-  channel::SetState::Use const use{set};
+  channel::SetAccess const set{set_};
   ++team.number;
   record_.enter(team, call);
   ShortCall values{team, call, *plan};
-  if (!values.run(std::min(set.plan.rule.spins, looks_max))) {
+  if (!values.run(std::min(set.spins(), looks_max))) {
     call_.begin_within(team, call, values.round(), values.steps_done(), values.accumulated());
     return Shortly::under_way;
   }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the transport.
-#include <channel/work/handle_access.hpp>
 #include <channel/work/unheld.hpp>
-#include <channel/work/waiting.hpp>
 #include <transport/channel_line.hpp>
 #include <transport/end.hpp>
 
@@ -12,7 +10,7 @@
 namespace lend::transport {
 
 using namespace std::chrono_literals;
-using channel::ChannelState;
+using channel::ChannelAccess;
 using channel::HandleAccess;
 using channel::SlotId;
 using channel::WorkAnswer;
@@ -43,7 +41,7 @@ Result<void> PreparedReceives::post(Receive const& work) {
 
 ChannelLine::ChannelLine(Channel channel, std::vector<PendingWork> receives, std::uint32_t messages)
     : channel_{std::move(channel)},
-      state_{&ChannelState::of(*channel_)},
+      inside_{*channel_},
       messages_max_{messages},
       receives_(receives.size()),
       posted_(receives.size()),
@@ -55,9 +53,8 @@ ChannelLine::ChannelLine(Channel channel, std::vector<PendingWork> receives, std
   }
   scope_.emplace(*channel_);
   scope_->drain_within(0s);  // its end waits for no program
-  messages_.channel = state_;
-  state_->scopes.append(messages_.as_open);
-  state_->scopes.append(empty_.as_open);
+  inside_.open(messages_);
+  inside_.open(empty_);
 }
 
 void ChannelLine::close() noexcept {
@@ -71,11 +68,6 @@ void ChannelLine::close() noexcept {
 
 // ---- receiving ----
 
-WorkAnswer ChannelLine::ask_for(SlotId id) noexcept {
-  ChannelState::Use const use{*state_};
-  return channel::ask_for(*state_, id);
-}
-
 Result<std::optional<ChannelLine::Came>> ChannelLine::take_receive() noexcept {
   if (!channel_) return ended();
   if (outstanding_ == 0) {
@@ -84,21 +76,17 @@ Result<std::optional<ChannelLine::Came>> ChannelLine::take_receive() noexcept {
     return std::optional<Came>{};
   }
   std::uint32_t const slot = posted_[oldest_];
-  channel::Slot* const posted = state_->in_flight.find(receives_[slot]);
   Came came{.slot = slot};
-  if (posted != nullptr && posted->finished && !posted->failed) [[likely]] {
-    came.bytes = posted->work.bytes;
-    came.immediate = posted->work.immediate;
-    state_->in_flight.collect(*posted);
-  } else {
-    if (has_just_polled_ && posted != nullptr && !posted->finished && !state_->is_broken()) {
+  auto const found = inside_.take_receive(receives_[slot], came);
+  if (found != ChannelAccess::Found::taken) [[unlikely]] {
+    if (has_just_polled_ && found == ChannelAccess::Found::outstanding) {
       has_just_polled_ = false;
       return std::optional<Came>{};
     }
-    auto const answer = ask_for(receives_[slot]);
+    auto const answer = inside_.ask_for(receives_[slot]);
     if (answer.state() == WorkAnswer::State::not_over) return std::optional<Came>{};
     if (!answer.has_succeeded()) {
-      auto const error = state_->failures.take_last_error();
+      auto const error = inside_.take_last_error();
       take_sends();  // what arrived is to be known
       return loss(error);
     }
@@ -113,7 +101,7 @@ Result<std::optional<ChannelLine::Came>> ChannelLine::take_receive() noexcept {
 
 void ChannelLine::post_empty_receives(std::uint32_t count) noexcept {
   if (!channel_) return;
-  for (auto const& request : empties_.post(*state_, empty_, count)) {
+  for (auto const& request : empties_.post(state(), empty_, count)) {
     auto const behind = oldest_ + outstanding_++;
     receives_[behind < posted_.size() ? behind : behind - posted_.size()] = SlotId{request.wr_id};
   }
@@ -152,7 +140,7 @@ bool ChannelLine::finds_room_for(WordKind kind) noexcept {
 }
 
 Error ChannelLine::refusal() noexcept {
-  return loss(state_->failures.take_last_error());
+  return loss(inside_.take_last_error());
 }
 
 Result<bool> ChannelLine::note_word(Result<PendingWork> posted, WordKind kind) noexcept {
@@ -172,10 +160,7 @@ std::uint32_t ChannelLine::messages_in_flight() const noexcept {
 }
 
 void ChannelLine::take_sends() noexcept {
-  if (channel_ && messages_.outstanding > 0 && !has_just_polled_) {
-    ChannelState::Use const use{*state_};
-    static_cast<void>(state_->poll());  // a failure shows again in take_receive()
-  }
+  if (channel_ && messages_.outstanding > 0 && !has_just_polled_) inside_.poll();
   count_done();
   while (words_posted_ > 0 && !has_failed_words_) {
     auto& oldest = words_[oldest_word_];

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <base/slot_table.hpp>
-#include <channel/parts/scope_record.hpp>
+#include <channel/work/access.hpp>
 #include <flow/empty_receives.hpp>
 #include <lend/channel/channel.hpp>
 #include <lend/channel/pending_work.hpp>
@@ -97,7 +97,7 @@ class ChannelLine : public Line {
   [[nodiscard]] std::uint64_t messages_sent() const noexcept { return messages_sent_; }
   [[nodiscard]] std::uint64_t messages_done() const noexcept { return messages_done_; }
   [[nodiscard]] channel::ScopeRecord& messages() noexcept { return messages_; }
-  [[nodiscard]] channel::ChannelState& state() noexcept { return *state_; }
+  [[nodiscard]] channel::ChannelState& state() noexcept { return inside_.state(); }
   /// What broke the channel, as the end of a connection.
   [[nodiscard]] Error loss(Error const& error) const noexcept;
 
@@ -106,15 +106,13 @@ class ChannelLine : public Line {
     std::optional<PendingWork> handle{};
     WordKind kind{};
   };
-  /// Polls once for that receive.
-  [[nodiscard]] channel::WorkAnswer ask_for(base::SlotId id) noexcept;
   [[nodiscard]] bool finds_room_for(WordKind kind) noexcept;
   [[nodiscard]] std::uint32_t messages_in_flight() const noexcept;
   void count_done() noexcept { messages_done_ = messages_sent_ - messages_in_flight(); }
   [[nodiscard]] Error refusal() noexcept;
 
   std::optional<Channel> channel_;  // none once it was closed
-  channel::ChannelState* state_;    // its own
+  channel::ChannelAccess inside_;   // its own
   std::optional<PollingScope> scope_{};
   // Of messages, which need no handles: they are done in order. The channel's end ends it, too.
   channel::ScopeRecord messages_{};

@@ -63,6 +63,7 @@ BAD = [  # where, what, and a part of the complaint
     ("test/soft/x.hpp", HPP + "#include <soft/y.hpp>\n", "name its sub-room"),
     ("lib/soft/segment/x.hpp", HPP + "#include <soft/memory/y.hpp>\n", "soft/segment may include platform"),
     ("lib/soft/platform/x.hpp", HPP + "#include <soft/peers/y.hpp>\n", "may include no sub-room"),
+    ("lib/transport/x.hpp", HPP + "#include <channel/state/channel_state.hpp>\n", "of the inside of channel"),
     ("lib/base/x.hpp", HPP + "#include <infiniband/verbs.h>\n", "includes infiniband/verbs.h"),
     ("lib/verbs/x.cpp", HEAD + "#include <rdma/rdma_cma.h>\n", "includes rdma/rdma_cma.h"),
     ("lib/cm/x.hpp", HPP + "\nnamespace lend {\n", "belong in lend::cm"),

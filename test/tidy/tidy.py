@@ -32,6 +32,9 @@ FLOORS = {
 }
 SUB_ROOMS = {room: {own: " ".join(floors.split()[:i]) for i, own in enumerate(floors.split())}
              for room, floors in FLOORS.items()}
+# What others may include of a room's inside, and who may include all of it.
+FACES = {"channel": ("channel/work/access.hpp", "channel/work/unheld.hpp", "channel/parts/waiter.hpp")}
+INSIDERS = {"channel": ("channel", "flow")}
 UMBRELLAS = {  # bring in all headers of their rooms
     "include/lend/lend.hpp": "base observe verbs channel network open_device".split(),
     "include/lend/group.hpp": "launch group".split(),
@@ -176,6 +179,9 @@ def check(path, text, tree):
             yield f"includes {name}: name the header by its room"
         elif room in ROOMS and other in ROOMS and other not in (room, *ROOMS[room].split()):
             yield f"includes {name}: room {room} may include {ROOMS[room] or 'no room'}"
+        if room in ROOMS and other in FACES and room not in INSIDERS[other] and not name.startswith("lend/") \
+                and name not in FACES[other]:
+            yield f"includes {name}: of the inside of {other} rooms above see {', '.join(FACES[other])}"
     for divided in SUB_ROOMS:
         yield from check_sub_rooms(path, text, divided)
     if path in UMBRELLAS:

@@ -179,9 +179,4 @@ Result<std::span<Ready>> SetState::wait(std::span<Ready> into, Deadline deadline
   }
 }
 
-/// The state of a set, for rooms above that wait in ways of their own.
-struct SetAccess {
-  [[nodiscard]] static SetState& of(WaitSet const& set) noexcept { return set.state(); }
-};
-
 }  // namespace lend::channel
