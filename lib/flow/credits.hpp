@@ -3,6 +3,8 @@
 // no device, no clock. One object for each end of each direction. One thread at a time.
 #pragma once
 
+#include <base/ring.hpp>
+
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -175,7 +177,7 @@ class ReceiveCredits {
     bool is_released = false;
   };
   [[nodiscard]] std::uint32_t behind(std::uint32_t slot) const noexcept {
-    return slot + 1 == sizes_.window ? 0 : slot + 1;
+    return base::next_in_turn(slot, sizes_.window);
   }
 
   CreditSizes sizes_;

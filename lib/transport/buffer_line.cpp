@@ -57,7 +57,7 @@ Result<bool> BufferLine::send(Word const& word, std::uint32_t /*cell*/) noexcept
       is_message
           ? note_message(channel::post_unheld(form_, state(), {bytes}, std::nullopt, messages()))
           : note_word(scope().try_post_send(bytes), word.kind);
-  if (sent) next = next + 1 == buffers.count() ? 0 : next + 1;
+  if (sent) next = base::next_in_turn(next, buffers.count());
   return sent;
 }
 

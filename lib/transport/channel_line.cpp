@@ -45,11 +45,10 @@ ChannelLine::ChannelLine(Channel channel, std::vector<PendingWork> receives, std
       messages_max_{messages},
       receives_(receives.size()),
       posted_(receives.size()),
-      outstanding_{receives.size()},
       words_(word_receives) {
-  for (std::uint32_t slot = 0; slot < outstanding_; ++slot) {
+  for (std::uint32_t slot = 0; slot < receives.size(); ++slot) {
     receives_[slot] = HandleAccess::release(std::move(receives[slot]));
-    posted_[slot] = slot;
+    posted_.push() = slot;
   }
   scope_.emplace(*channel_);
   scope_->drain_within(0s);  // its end waits for no program
@@ -70,12 +69,12 @@ void ChannelLine::close() noexcept {
 
 Result<std::optional<ChannelLine::Came>> ChannelLine::take_receive() noexcept {
   if (!channel_) return ended();
-  if (outstanding_ == 0) {
+  if (posted_.is_empty()) {
     // A peer that had filled every receive before the channel broke leaves none to fail.
     if (Error const* const cause = channel_->first_cause()) return loss(*cause);
     return std::optional<Came>{};
   }
-  std::uint32_t const slot = posted_[oldest_];
+  std::uint32_t const slot = posted_.front();
   Came came{.slot = slot};
   auto const found = inside_.take_receive(receives_[slot], came);
   if (found != ChannelAccess::Found::taken) [[unlikely]] {
@@ -94,17 +93,15 @@ Result<std::optional<ChannelLine::Came>> ChannelLine::take_receive() noexcept {
     came.bytes = success.bytes;
     came.immediate = success.immediate;
   }
-  oldest_ = oldest_ + 1 == posted_.size() ? 0 : oldest_ + 1;
-  --outstanding_;
+  posted_.pop();
   return std::optional{came};
 }
 
 void ChannelLine::post_empty_receives(std::uint32_t count) noexcept {
   if (!channel_) return;
-  for (auto const& request : empties_.post(state(), empty_, count)) {
-    auto const behind = oldest_ + outstanding_++;
-    receives_[behind < posted_.size() ? behind : behind - posted_.size()] = SlotId{request.wr_id};
-  }
+  // A place keeps its slot, because all are posted in turn.
+  for (auto const& request : empties_.post(state(), empty_, count))
+    receives_[posted_.push()] = SlotId{request.wr_id};
 }
 
 void ChannelLine::post_receive(std::uint32_t slot, Receive const& work) noexcept {
@@ -112,9 +109,7 @@ void ChannelLine::post_receive(std::uint32_t slot, Receive const& work) noexcept
   auto posted = scope_->try_post_receive(work);
   if (!posted) return;  // the channel is broken, as take_receive() will say
   receives_[slot] = HandleAccess::release(std::move(posted).value());
-  auto const behind = oldest_ + outstanding_;
-  posted_[behind < posted_.size() ? behind : behind - posted_.size()] = slot;
-  ++outstanding_;
+  posted_.push() = slot;
 }
 
 Error ChannelLine::loss(Error const& error) const noexcept {
@@ -145,11 +140,9 @@ Error ChannelLine::refusal() noexcept {
 
 Result<bool> ChannelLine::note_word(Result<PendingWork> posted, WordKind kind) noexcept {
   if (!posted) return loss(posted.error());
-  auto const behind = oldest_word_ + words_posted_;
-  auto& sent = words_[behind < words_.size() ? behind : behind - words_.size()];
+  auto& sent = words_.push();
   sent.handle.emplace(std::move(posted).value());
   sent.kind = kind;
-  ++words_posted_;
   awaited_words_ += kind != WordKind::credit;
   return true;
 }
@@ -162,16 +155,15 @@ std::uint32_t ChannelLine::messages_in_flight() const noexcept {
 void ChannelLine::take_sends() noexcept {
   if (channel_ && messages_.outstanding > 0 && !has_just_polled_) inside_.poll();
   count_done();
-  while (words_posted_ > 0 && !has_failed_words_) {
-    auto& oldest = words_[oldest_word_];
+  while (!words_.is_empty() && !has_failed_words_) {
+    auto& oldest = words_.front();
     if (has_just_polled_ && !HandleAccess::is_worth_a_poll(*oldest.handle)) return;
     auto const done = oldest.handle->poll();
     if (!done) has_failed_words_ = true;
     if (!done || !done.value()) return;
     oldest.handle.reset();
-    --words_posted_;
     awaited_words_ -= oldest.kind != WordKind::credit;
-    oldest_word_ = oldest_word_ + 1 == words_.size() ? 0 : oldest_word_ + 1;
+    words_.pop();
   }
 }
 

@@ -3,6 +3,7 @@
 // of the transport.
 #pragma once
 
+#include <base/ring.hpp>
 #include <base/slot_table.hpp>
 #include <channel/work/access.hpp>
 #include <flow/empty_receives.hpp>
@@ -78,7 +79,7 @@ class ChannelLine : public Line {
   /// The same, as far as is known without a poll.
   [[nodiscard]] bool has_room_as_known(WordKind kind) const noexcept {
     return kind == WordKind::data ? messages_sent_ - messages_done_ < messages_max_
-                                  : words_posted_ < words_.size();
+                                  : !words_.is_full();
   }
   // Take note of a send that was posted. What Line::send() returns.
   [[nodiscard]] Result<bool> note_word(Result<PendingWork> posted, WordKind kind) noexcept;
@@ -91,7 +92,9 @@ class ChannelLine : public Line {
   /// Takes the results of sends that are done.
   void take_sends() noexcept;
   /// Words that are not known to be done, credits as well.
-  [[nodiscard]] std::uint32_t words_in_flight() const noexcept { return words_posted_; }
+  [[nodiscard]] std::uint32_t words_in_flight() const noexcept {
+    return static_cast<std::uint32_t>(words_.size());
+  }
   /// Messages that were sent, and of these whose sends are known to be done, of all times. They are
   /// counted by take_sends() and has_room_for().
   [[nodiscard]] std::uint64_t messages_sent() const noexcept { return messages_sent_; }
@@ -121,12 +124,9 @@ class ChannelLine : public Line {
   std::uint64_t messages_sent_ = 0, messages_done_ = 0;
   std::uint32_t messages_max_;
 
-  std::vector<base::SlotId> receives_;        // of the channel, by slot
-  std::vector<std::uint32_t> posted_;         // slots in the order of posting: a ring
-  std::size_t oldest_ = 0, outstanding_ = 0;  // in posted_
-  std::vector<Sent> words_;                   // a ring
-  std::size_t oldest_word_ = 0;
-  std::uint32_t words_posted_ = 0;   // of words_
+  std::vector<base::SlotId> receives_;  // of the channel, by slot
+  base::Ring<std::uint32_t> posted_;    // slots in the order of posting
+  base::Ring<Sent> words_;
   std::uint32_t awaited_words_ = 0;  // of these, all but credits
   bool has_failed_words_ = false;
   bool has_just_polled_ = false;  // what has come is noted: it is not worth a poll

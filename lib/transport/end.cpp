@@ -126,17 +126,15 @@ void End::send_words() noexcept {
 // ---- receiving ----
 
 Result<Received> End::try_receive() noexcept {
-  if (waiting_ == 0) take_arrivals(true);
-  return waiting_ > 0 ? lend_next() : without_message();
+  if (arrived_.is_empty()) take_arrivals(true);
+  return arrived_.is_empty() ? without_message() : lend_next();
 }
 
 [[gnu::always_inline]] inline Result<Received> End::lend_next() noexcept {
-  Line::Message const& next = arrived_[first_];
+  Line::Message const& next = arrived_.front();
   auto received = held_->lend(next.slot, next.bytes, next.where);
-  if (received) [[likely]] {
-    first_ = first_ + 1 == arrived_.size() ? 0 : first_ + 1;
-    --waiting_;
-  }
+  if (received) [[likely]]
+    arrived_.pop();
   return received;
 }
 
@@ -165,7 +163,7 @@ void End::take_arrivals(bool up_to_one) noexcept {
     has_changed_ = true;
     if (char const* const wrong = take_arrival(*next.value()))
       return break_by({Errc::incompatible_peer, wrong});
-    if (up_to_one && waiting_ > 0) return;
+    if (up_to_one && !arrived_.is_empty()) return;
   }
 }
 
@@ -191,10 +189,7 @@ char const* End::take_arrival(Line::Arrival const& arrival) noexcept {
     return "the peer sent a message longer than the largest";
   auto const cell = in_.take(cells_of(word->length));
   if (!cell) return "the peer sent more than this end has room for";
-  auto const behind = first_ + waiting_;
-  arrived_[behind < arrived_.size() ? behind : behind - arrived_.size()] =
-      line_->message(arrival, *cell);
-  ++waiting_;
+  arrived_.push() = line_->message(arrival, *cell);
   return nullptr;
 }
 

@@ -9,6 +9,7 @@
 // program: messages of the window, credit_words_max credits, and the finish.
 #pragma once
 
+#include <base/ring.hpp>
 #include <flow/credits.hpp>
 #include <flow/greetings.hpp>
 #include <lend/transport/transport.hpp>
@@ -21,7 +22,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <vector>
 
 namespace lend::transport {
 
@@ -94,8 +94,7 @@ class End final : private Lender {
   bool has_rings_;
   Greetings greetings_;
   std::uint32_t header_bytes_;
-  std::vector<Line::Message> arrived_;  // a ring: for the program, in order
-  std::size_t first_ = 0, waiting_ = 0;
+  base::Ring<Line::Message> arrived_;  // for the program
   std::optional<Error> broken_{};
   bool has_changed_ = false;
   bool has_finished_ = false;     // the program, sending

@@ -78,7 +78,7 @@ void ReadLine::take_news() noexcept {
 
 Result<void> ReadLine::take_notes() noexcept {
   // The credits judge each. A peer that sends more of them than the rules allow waits meanwhile.
-  while (pending_credits_ < credits_.size()) {
+  while (!credits_.is_full()) {
     LEND_TRY(came, take_receive());
     if (!came) return success();
     auto const slot = came->slot;
@@ -106,23 +106,22 @@ Result<void> ReadLine::take_note(std::byte const* note) noexcept {
     return broke_the_rules("the peer sent a note that says nothing");
   // Whether the word frees anything, the credits judge.
   bool const frees = std::exchange(peers_freed_, word->freed) != word->freed;
-  if (frees || (word->kind == WordKind::credit && !tells))
-    credits_[(oldest_credit_ + pending_credits_++) % credits_.size()] = word->freed;
+  if (frees || (word->kind == WordKind::credit && !tells)) credits_.push() = word->freed;
   has_finish_ |= word->kind == WordKind::finish;
-  has_news_ |= tells || pending_credits_ > 0 || has_finish_;
+  has_news_ |= tells || !credits_.is_empty() || has_finish_;
   return success();
 }
 
 Result<void> ReadLine::post_reads() noexcept {
   auto const ring = static_cast<std::uint32_t>(landing_.size() / cell_bytes);
-  while (coming_.unrequested() > 0 && reads_posted_ < reads_max && !wrong_) {
+  while (coming_.unrequested() > 0 && !reads_.is_full() && !wrong_) {
     auto const cells =
         std::min({coming_.unrequested(), ring - request_at_, read_bytes_max / flow::cell_bytes});
     auto posted =
         scope().try_post_read(Read{rings_.landing.scatter(bytes_at(request_at_), bytes_at(cells)),
                                    rings_.peers.slice(bytes_at(request_at_), bytes_at(cells))});
     if (!posted) return loss(posted.error());
-    auto& reading = reads_[(oldest_read_ + reads_posted_++) % reads_max];
+    auto& reading = reads_.push();
     reading.handle.emplace(std::move(posted).value());
     reading.cells = cells;
     coming_.request(cells);
@@ -132,15 +131,14 @@ Result<void> ReadLine::post_reads() noexcept {
 }
 
 Result<void> ReadLine::take_reads() noexcept {
-  while (reads_posted_ > 0) {
-    auto& oldest = reads_[oldest_read_];
+  while (!reads_.is_empty()) {
+    auto& oldest = reads_.front();
     auto const done = oldest.handle->poll();
     if (!done) return loss(done.error());
     if (!done.value()) return success();
     oldest.handle.reset();
     coming_.land(oldest.cells);
-    oldest_read_ = (oldest_read_ + 1) % reads_max;
-    --reads_posted_;
+    reads_.pop();
     has_news_ = true;
     LEND_TRYV(post_reads());
   }
@@ -151,10 +149,9 @@ std::optional<Line::Arrival> ReadLine::take_arrival() noexcept {
   auto const of_word = [this](WordKind kind) {
     return Arrival{.bits = encode({kind, told_freed_, 0}), .slot = rings_.window_in};  // no slot
   };
-  if (pending_credits_ > 0) {
-    told_freed_ = credits_[oldest_credit_];
-    oldest_credit_ = (oldest_credit_ + 1) % credits_.size();
-    --pending_credits_;
+  if (!credits_.is_empty()) {
+    told_freed_ = credits_.front();
+    credits_.pop();
     return of_word(WordKind::credit);
   }
   if (coming_.untaken() > 0) {
@@ -196,8 +193,7 @@ Result<std::optional<Line::Arrival>> ReadLine::take_message() noexcept {
     left_at_.reset();
     coming_.take(cells);
     take_at_ = take_at_ + cells == ring ? 0 : take_at_ + cells;
-    auto const slot =
-        std::exchange(next_slot_, next_slot_ + 1 == rings_.window_in ? 0 : next_slot_ + 1);
+    auto const slot = std::exchange(next_slot_, base::next_in_turn(next_slot_, rings_.window_in));
     ends_[slot] = coming_.taken();
     return std::optional{Arrival{
         .bits = encode({WordKind::data, told_freed_, length}), .slot = slot, .length = length}};
@@ -275,7 +271,7 @@ Result<bool> ReadLine::send(Word const& word, std::uint32_t cell) noexcept {
 void ReadLine::tell_freed(std::uint32_t freed) noexcept {
   for (; freed_ != freed; freed_ = (freed_ + 1) % flow::freed_modulus) {
     coming_.free(ends_[next_freed_]);
-    next_freed_ = next_freed_ + 1 == rings_.window_in ? 0 : next_freed_ + 1;
+    next_freed_ = base::next_in_turn(next_freed_, rings_.window_in);
   }
 }
 
@@ -292,7 +288,7 @@ Result<bool> ReadLine::post_note(WordKind kind, std::uint32_t freed) noexcept {
   if (!sent) return sent;
   tell_freed(freed);
   coming_.note_told();
-  next_word_ = next_word_ + 1 == words_.count() ? 0 : next_word_ + 1;
+  next_word_ = base::next_in_turn(next_word_, words_.count());
   return sent;
 }
 

@@ -16,7 +16,6 @@
 #include <transport/channel_line.hpp>
 #include <transport/tails.hpp>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -104,12 +103,10 @@ class ReadLine final : public ChannelLine {
   ReadTails coming_;
   std::uint32_t request_at_ = 0, take_at_ = 0;  // cells
   std::optional<std::uint32_t> left_at_{};      // where the next message did not fit
-  std::array<Reading, reads_max> reads_{};      // a ring
-  std::uint32_t oldest_read_ = 0, reads_posted_ = 0;
+  base::Ring<Reading> reads_{reads_max};
   std::uint32_t peers_freed_ = 0, told_freed_ = 0;  // as the last note says, and the last arrival
   // Credits of notes that came, in their order. A peer that keeps the rules has 8 unread at most.
-  std::array<std::uint32_t, 9> credits_{};
-  std::size_t oldest_credit_ = 0, pending_credits_ = 0;
+  base::Ring<std::uint32_t> credits_{flow::credit_words_max + 1};
   bool has_finish_ = false, has_given_finish_ = false;
   std::uint32_t next_slot_ = 0, next_freed_ = 0;
   std::vector<std::uint32_t> ends_;  // of messages that came, by slot: positions

@@ -56,7 +56,7 @@ Result<std::optional<Line::Arrival>> RingLine::next() noexcept {
                   .slot = window_,  // none
                   .length = static_cast<std::uint32_t>(came->bytes)};
   if (word && word->kind == WordKind::data)
-    arrival.slot = std::exchange(next_slot_, next_slot_ + 1 == window_ ? 0 : next_slot_ + 1);
+    arrival.slot = std::exchange(next_slot_, base::next_in_turn(next_slot_, window_));
   return std::optional{arrival};
 }
 

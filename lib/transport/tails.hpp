@@ -6,13 +6,12 @@
 // have room for it.
 #pragma once
 
+#include <base/ring.hpp>
 #include <flow/credits.hpp>
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <cstdint>
-#include <vector>
 
 namespace lend::transport {
 
@@ -32,9 +31,7 @@ class SentTails {
   /// unread, which take_read() ensures.
   void take(std::uint32_t cells) noexcept {
     tail_ += cells;
-    auto const behind = first_end_ + unread_;
-    ends_[behind < ends_.size() ? behind : behind - ends_.size()] = tail_;
-    ++unread_;
+    ends_.push() = tail_;
     ++sent_;
   }
   [[nodiscard]] bool may_announce() const noexcept {
@@ -54,32 +51,27 @@ class SentTails {
   [[nodiscard]] bool take_read(std::uint32_t read, std::uint32_t freed) noexcept {
     if (read - read_ > newest() - read_) return false;
     std::uint32_t gone = 0;
-    while (gone < unread_ && ends_[wrapped(first_end_ + gone)] - read_ <= read - read_) ++gone;
-    if (static_cast<std::uint32_t>(sent_ - freed) % flow::freed_modulus < unread_ - gone)
+    while (gone < unread() && ends_[gone] - read_ <= read - read_) ++gone;
+    if (static_cast<std::uint32_t>(sent_ - freed) % flow::freed_modulus < unread() - gone)
       return false;
     auto const last = announced_.begin() + announced_count_;
     auto const rest = std::find_if(announced_.begin(), last,
                                    [&](std::uint32_t tail) { return tail - read_ > read - read_; });
     announced_count_ =
         static_cast<std::uint32_t>(std::copy(rest, last, announced_.begin()) - announced_.begin());
-    first_end_ = wrapped(first_end_ + gone);
-    unread_ -= gone;
+    ends_.pop(gone);
     read_ = read;
     return true;
   }
   [[nodiscard]] std::uint32_t read() const noexcept { return read_; }
   /// Messages that the peer is not known to have read.
-  [[nodiscard]] std::uint32_t unread() const noexcept { return unread_; }
-
- private:
-  [[nodiscard]] std::size_t wrapped(std::size_t at) const noexcept {
-    return at < ends_.size() ? at : at - ends_.size();
+  [[nodiscard]] std::uint32_t unread() const noexcept {
+    return static_cast<std::uint32_t>(ends_.size());
   }
 
-  std::vector<std::uint32_t> ends_;  // of unread messages: a ring
-  std::size_t first_end_ = 0;
-  std::uint32_t unread_ = 0;
-  std::uint64_t sent_ = 0;  // messages
+ private:
+  base::Ring<std::uint32_t> ends_;  // of unread messages
+  std::uint64_t sent_ = 0;          // messages
   std::uint32_t tail_ = 0, read_ = 0;
   std::array<std::uint32_t, tails_max + 1> announced_{};  // and not known to be read: in order
   std::uint32_t announced_count_ = 0;
