@@ -2,6 +2,7 @@
 // Aborts, also if the device refuses.
 #include <channel/state/ending.hpp>
 #include <channel/state/set_state.hpp>
+#include <channel/state/wait_until.hpp>
 
 #include <sched.h>
 
@@ -32,12 +33,10 @@ void Ending::abort_all(Error const& reason) noexcept {
   channel_.break_for_own(reason);
   // Before it was connected, or where connecting failed, there is nothing to wait for.
   if (!channel_.connection.can_bring_back() || !start_abort()) abandon();
-  Deadline const deadline = within(abort_bound);
   Waiter waiter = channel_.progress.make_waiter();
-  while (channel_.in_flight.outstanding() > 0) {
-    auto const goes_on = channel_.poll_or_pause(waiter, deadline);
-    if (!goes_on.has_value() || !goes_on.value()) return abandon();
-  }
+  auto const is_back = wait_until(channel_, waiter, within(abort_bound),
+                                  [this] { return channel_.in_flight.outstanding() == 0; });
+  if (!is_back.has_value() || !is_back.value()) abandon();
 }
 
 void Ending::abandon() noexcept {

@@ -5,6 +5,7 @@
 #include <base/error_details.hpp>
 #include <base/giving_up.hpp>
 #include <channel/state/ending.hpp>
+#include <channel/state/wait_until.hpp>
 #include <channel/work/batching.hpp>
 #include <channel/work/posting.hpp>
 
@@ -66,10 +67,12 @@ bool Batching::post_those_with_room(ScopeRecord& scope) noexcept {
   return are_others;
 }
 
-Result<void> Batching::wait_a_while(Waiter& waiter, Deadline deadline) noexcept {
-  auto const goes_on = channel_.poll_or_pause(waiter, deadline);
-  if (!goes_on.has_value()) return channel_.connection.about(goes_on.error());
-  if (!goes_on.value())
+template <class IsOver>
+Result<void> Batching::wait(Deadline deadline, IsOver&& is_over) noexcept {
+  Waiter waiter = channel_.progress.make_waiter();
+  auto const came = wait_until(channel_, waiter, deadline, is_over);
+  if (!came.has_value()) return channel_.connection.about(came.error());
+  if (!came.value())
     return channel_.connection.about(base::gave_up(
         deadline, "there was no room to post the batch",
         "; none of it was posted. Post it, or wait, again once some work of the channel "
@@ -82,12 +85,11 @@ Result<void> Batching::wait_for_room(Chain const& chain, ScopeRecord& scope,
   if (has_room(chain)) [[likely]]
     return success();
   channel_.in_flight.observed.note_room_wait();
-  Waiter waiter = channel_.progress.make_waiter();
-  while (!channel_.is_broken() && !has_room(chain)) {
+  return wait(deadline, [&] {
+    if (channel_.is_broken() || has_room(chain)) return true;
     post_those_with_room(scope);  // their completions may make room for this one
-    LEND_TRYV(wait_a_while(waiter, deadline));
-  }
-  return success();
+    return false;
+  });
 }
 
 template <class Request>
@@ -216,11 +218,9 @@ template <class Request>
 
 Result<void> Batching::post_all(ScopeRecord& scope, Deadline deadline,
                                 Slot const* wanted) noexcept {
-  Waiter waiter = channel_.progress.make_waiter();
-  while (post_those_with_room(scope) && (wanted == nullptr || wanted->unposted)) {
-    LEND_TRYV(wait_a_while(waiter, deadline));
-  }
-  return success();
+  return wait(deadline, [&] {
+    return !post_those_with_room(scope) || (wanted != nullptr && !wanted->unposted);
+  });
 }
 
 void Batching::end(Batch& batch, Deadline deadline) noexcept {

@@ -78,8 +78,9 @@ class Batching {
   [[nodiscard]] bool has_room(verbs::Chain const& chain) const noexcept;
   /// Posts the batches that have room. Whether there are others.
   bool post_those_with_room(ScopeRecord& scope) noexcept;
-  /// One poll, with a pause if it found nothing.
-  [[nodiscard]] Result<void> wait_a_while(Waiter& waiter, Deadline deadline) noexcept;
+  /// Until `is_over()`.
+  template <class IsOver>
+  [[nodiscard]] Result<void> wait(Deadline deadline, IsOver&& is_over) noexcept;
   [[nodiscard]] Result<void> wait_for_room(verbs::Chain const& chain, ScopeRecord& scope,
                                            Deadline deadline) noexcept;
   template <class Request>

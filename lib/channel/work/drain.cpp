@@ -2,6 +2,7 @@
 // Waits for the work of a scope, and takes back what it lent to the peer.
 #include <base/giving_up.hpp>
 #include <channel/state/ending.hpp>
+#include <channel/state/wait_until.hpp>
 #include <channel/work/drain.hpp>
 #include <channel/work/lending.hpp>
 
@@ -47,20 +48,16 @@ std::optional<Error> Drain::end(ScopeRecord& scope, Deadline deadline, bool is_u
 
 std::optional<Error> Drain::wait_for(ScopeRecord const& scope, bool is_of_sends_only,
                                      Deadline deadline, bool is_unwinding) noexcept {
-  auto const outstanding = [&] {
-    return is_of_sends_only ? channel_.in_flight.outstanding(Operation::send) : scope.outstanding;
+  auto const is_over = [&] {
+    return (is_of_sends_only ? channel_.in_flight.outstanding(Operation::send)
+                             : scope.outstanding) == 0;
   };
   Waiter waiter = channel_.progress.make_waiter();
-  while (outstanding() > 0) {
-    if (channel_.is_broken()) {
-      Ending{channel_}.abort_all(*channel_.failures.first_cause());
-      break;
-    }
-    auto const goes_on = channel_.poll_or_pause(waiter, deadline);
-    if (!goes_on.has_value()) return goes_on.error();
-    if (!goes_on.value() && outstanding() > 0)
-      return gave_up(deadline, is_unwinding, waiter.has_slept());
-  }
+  auto const came =
+      wait_until(channel_, waiter, deadline, [&] { return is_over() || channel_.is_broken(); });
+  if (!came.has_value()) return came.error();
+  if (!came.value()) return gave_up(deadline, is_unwinding, waiter.has_slept());
+  if (!is_over()) Ending{channel_}.abort_all(*channel_.failures.first_cause());
   return std::nullopt;
 }
 
@@ -69,19 +66,23 @@ std::optional<Error> Drain::recall_loans(ScopeRecord const& scope, Deadline dead
   // Some may have come back; a failure of this poll shows again below.
   static_cast<void>(channel_.progress.poll());
   Waiter waiter = channel_.progress.make_waiter();
-  for (;;) {
-    std::optional<Error> failed;
+  std::optional<Error> failed;
+  auto const came = wait_until(channel_, waiter, deadline, [&] {
+    failed.reset();
     channel_.peer_loans->for_each_of(scope, [&](PeerLoans::Entry& entry) {
       if (failed || channel_.is_broken()) return;
       if (auto went_on = go_on_recalling(channel_, entry); !went_on.has_value())
         failed = std::move(went_on).assume_error();
     });
-    if (channel_.is_broken() || scope.lent == 0) return std::nullopt;
-    if (failed && *failed != Errc::queue_full) return failed;
-    auto const goes_on = channel_.poll_or_pause(waiter, deadline);
-    if (!goes_on.has_value()) return goes_on.error();
-    if (!goes_on.value()) return gave_up(deadline, is_unwinding, waiter.has_slept());
-  }
+    if (channel_.is_broken() || scope.lent == 0)
+      failed.reset();
+    else if (!failed || *failed == Errc::queue_full)
+      return false;
+    return true;
+  });
+  if (!came.has_value()) return came.error();
+  if (!came.value()) return gave_up(deadline, is_unwinding, waiter.has_slept());
+  return failed;
 }
 
 Error Drain::gave_up(Deadline deadline, bool is_unwinding, bool has_slept) noexcept {

@@ -2,6 +2,7 @@
 // Gets receives of datagrams back, which nothing else ends. The thread of the channel.
 #include <base/giving_up.hpp>
 #include <channel/state/ending.hpp>
+#include <channel/state/wait_until.hpp>
 #include <channel/work/drain.hpp>
 #include <verbs/post/posting.hpp>
 #include <verbs/queue/adoption.hpp>
@@ -76,17 +77,15 @@ std::optional<Error> Drain::recall_alone(ScopeRecord& scope, Deadline deadline) 
 }
 
 Result<void> Drain::wait_for_flush() noexcept {
-  Deadline const deadline = within(recall_bound);
   Waiter waiter = channel_.progress.make_waiter();
-  auto const& in_flight = channel_.in_flight;
-  while (channel_.datagrams->flushed() < in_flight.outstanding()) {
-    if (channel_.is_broken()) return *channel_.failures.first_cause();
-    LEND_TRY(goes_on, channel_.poll_or_pause(waiter, deadline));
-    if (!goes_on)
-      return Error{Errc::system_failed,
-                   "the device did not return the receives within 2 s of its error state"};
-  }
+  LEND_TRY(came, wait_until(channel_, waiter, within(recall_bound), [this] {
+             return channel_.is_broken() ||
+                    channel_.datagrams->flushed() >= channel_.in_flight.outstanding();
+           }));
   if (channel_.is_broken()) return *channel_.failures.first_cause();
+  if (!came)
+    return Error{Errc::system_failed,
+                 "the device did not return the receives within 2 s of its error state"};
   return success();
 }
 

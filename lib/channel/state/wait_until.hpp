@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A wait of a channel for anything that completions bring. The thread of the channel.
+#pragma once
+
+#include <channel/state/channel_state.hpp>
+
+namespace lend::channel {
+
+/// Polls, with pauses by `waiter`, until `is_over()`, which is asked before each poll. False: not
+/// before the deadline.
+/// Errors:  those of ChannelState::poll().
+template <class IsOver>
+[[nodiscard]] Result<bool> wait_until(ChannelState& channel, Waiter& waiter, Deadline deadline,
+                                      IsOver&& is_over) noexcept {
+  while (!is_over()) {
+    LEND_TRY(goes_on, channel.poll_or_pause(waiter, deadline));
+    // The last look before a sleep may have found it.
+    if (!goes_on) return is_over();
+  }
+  return true;
+}
+
+}  // namespace lend::channel
