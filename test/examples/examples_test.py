@@ -85,6 +85,11 @@ def check_hello_channel(program):
           rf'received "hello, channel" over {DEVICE} \({KIND}\)\n', said_by(program))
 
 
+def check_own_memory(program):
+    check("own_memory sends a part of an array into another",
+          r"the edge begins with 1008, as the part that was sent\n", said_by(program))
+
+
 def check_one_sided(program):
     check("one_sided reads back what it wrote",
           rf'host: "I was here"; guest: the same, over {DEVICE}\n', said_by(program))

@@ -182,6 +182,9 @@ def cmake(folder):
         (there / "CMakeLists.txt").write_text(
             CMAKE_PARENT.format(components=components, libraries=" ".join(kinds), program=program),
             encoding="utf-8")
+        return configured(there, *arguments)
+
+    def configured(there, *arguments):
         cxx, *flags = compiler
         command = ["cmake", "-S", there, "-B", there / "build", f"-Dlend_DIR={config.parent}",
                    f"-DCMAKE_CXX_COMPILER={cxx}", f"-DCMAKE_CXX_FLAGS={' '.join(flags)}", *arguments]
@@ -206,6 +209,15 @@ def cmake(folder):
     if done.returncode == 0:
         output("cmake", "--build", there)
         output(there / "program_cm", LD_LIBRARY_PATH=str(libraries))
+    copied = folder / "copied"
+    copied.mkdir()
+    for name in "CMakeLists.txt", "hello_channel.cpp":
+        shutil.copy(f"{source}/examples/{name}", copied)
+    done, there = configured(copied)
+    if done.returncode != 0:
+        sys.exit(done.stdout + done.stderr)
+    output("cmake", "--build", there)
+    check_hello(there / "hello_channel", LD_LIBRARY_PATH=str(libraries))
     if parent("strange", "COMPONENTS strange", ["lend"], "x.cpp")[0].returncode == 0:
         sys.exit("a component that does not exist was found")
 

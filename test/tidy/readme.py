@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What the pages claim is there: every block of C++ is an excerpt of a file that is compiled, to the
-letter; what lend says in the guide is in stories.txt, which tests compare with what lend says; every link
-leads somewhere; every test that lib/soft/README.md and the safety model name exists; README.md and
-the guide keep to their lengths; commands.py and words.py are obeyed. self_test.py sees each rule complain."""
+letter; what lend says in the guide is in stories.txt, which tests compare with what lend says; every
+link leads somewhere; pictures of the guide follow dark mode; every test that lib/soft/README.md and the
+safety model name exists; README.md and the guide keep to their lengths; commands.py and words.py are
+obeyed. self_test.py sees each rule complain."""
 import pathlib
 import re
 import sys
@@ -14,8 +15,8 @@ from words import check_words
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README_LINES = 170  # a landing page; what does not fit has a page in lib/guide/
-# Beside its README.md, and with it. Whoever comes from verbs, MPI or UCX reads one page more than
-# others, whoever tunes or deploys another; no one reads all.
+# Beside its README.md, and with it. A reader needs a few of them: pages for those who come from verbs,
+# MPI or UCX, and those on tuning and on clusters, are read by some.
 GUIDE_PAGES = 18
 GUIDE_LINES = 2800
 COLUMNS = 100
@@ -76,6 +77,9 @@ def check_page(page, text):
     for link in re.findall(r"\]\((?!https?:)([^)#]+)", text):
         if not (ROOT / page).parent.joinpath(link).exists():
             yield f"links to {link}, which is not there"
+        elif link.endswith(".svg") and str(page).startswith("lib/guide/") and "scheme: dark" not in \
+                (ROOT / page).parent.joinpath(link).read_text(encoding="utf-8"):
+            yield f"shows {link}, which is light in dark mode"
     block = None  # one without a language is what a program printed: as wide as that is
     for number, line in enumerate(text.split("\n"), 1):
         if line.startswith("```"):
@@ -132,9 +136,24 @@ def check_names(pages):
                 yield f"{page} names a case that is not there: {said}"
 
 
+def check_examples(cmake, page):
+    """Yields the programs of examples/ that the texts of its CMakeLists.txt and README.md leave out."""
+    folder = ROOT / "examples"
+    programs = [path.name for path in folder.glob("*.cpp")]
+    programs += [f"{path.parent.name}/{path.name}" for path in folder.glob("*/main.cpp")]
+    for program in programs:
+        stem = program.partition("/")[0].removesuffix(".cpp")
+        if f"({program})" not in page:
+            yield f"examples/README.md leaves out {program}"
+        if program not in cmake and not re.search(rf"foreach\(name[^)]*\b{stem}\b", cmake):
+            yield f"examples/CMakeLists.txt leaves out {program}"
+
+
 if __name__ == "__main__":
     pages = read_pages()
     wrong = [f"{page} {words}" for page, text in pages.items() for words in check_page(page, text)]
     wrong += [*check_names(pages), *check_guide(pages)]
+    wrong += check_examples(*((ROOT / "examples" / name).read_text(encoding="utf-8")
+                              for name in ("CMakeLists.txt", "README.md")))
     print(f"{len(pages)} pages", *wrong, sep="\n")
     sys.exit(1 if wrong or not pages else 0)

@@ -4,7 +4,7 @@
 does."""
 import sys
 
-from readme import check_guide, check_names, check_page, excerpt
+from readme import check_examples, check_guide, check_names, check_page, excerpt
 from tidy import FOREIGN, check
 
 HEAD = "// SPDX-License-Identifier: MIT OR Apache-2.0\n"
@@ -120,6 +120,12 @@ for page, text, expected in (("lib/safety/x.md", '"no such\nthing"', "test that 
     said = " ".join(check_names({page: text}))
     if expected not in said if expected else said:
         wrong.append(f"{page} with {text!r}: `{said}`, not `{expected}`")
+for cmake, page in ("ring.cpp", ""), ("", "(ring.cpp)"):
+    said = " ".join(check_examples(cmake, page))
+    if ("CMakeLists.txt leaves out ring.cpp" in said) == bool(cmake) or "leaves out rpc/main.cpp" not in said:
+        wrong.append(f"examples that are left out: {said}")
+if not any("dark" in words for words in check_page("lib/guide/x.md", "![x](../../test/bench/peers.svg)")):
+    wrong.append("a page passes with a picture that is light in dark mode")
 for text, expected in BAD_QUOTATIONS:
     if not any(expected in words for words in check_page("lib/guide/x.md", text)):
         wrong.append(f"a page passes, without `{expected}`: {text[:60]!r}")
