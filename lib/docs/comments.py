@@ -34,11 +34,22 @@ def labelled(name, lines):
     return ["", f"@par {name}", *text, ""]
 
 
+def is_code(lines):
+    """Not a table, nor what is no C++."""
+    ends = [line.split(" //")[0].rstrip()[-1:] for line in lines]
+    return bool({";", "{"} & set(ends)) or ends == [")"]
+
+
 def block(lines):
-    """What is set in: a list, or a table or code, which stays as it is."""
+    """What is set in: a list, or code or a table, which stay as they are."""
     margin = min(len(line) - len(line.lstrip()) for line in lines if line)
     lines = [line[margin:] for line in lines]
-    return lines if lines[0].startswith("- ") else ["", "@verbatim", *lines, "@endverbatim", ""]
+    if lines[0].startswith("- "):
+        return lines
+    if not is_code(lines):
+        return ["", "@verbatim", *lines, "@endverbatim", ""]
+    lines = [f"   {line}".rstrip() for line in lines]
+    return ["", "@verbatim embed:rst", ".. code-block:: cpp", "   :force:", "", *lines, "@endverbatim", ""]
 
 
 def rewritten(lines):

@@ -16,8 +16,11 @@ import reference
 HERE = pathlib.Path(__file__).parent
 # [words](path#heading), where the path is of this tree.
 LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:|#)([^)#\s]+)(#[^)]*)?\)")
+# In the text a name of the interface, in code.
+NAME = re.compile(r"(?<!`)`((?:lend::)?(\w+(?:::\w+)?(?:\(\))?))`(?!`)")
+WITH_NAMES = ("lib/guide/", "lib/safety", "README.md")
 MENU = {
-    "Guide": "lib/guide/README",
+    "Guide": "README lib/guide/README",
     "Reference": "reference/index",
     "More": "examples/README lib/safety SECURITY lib/soft/README lib/preload/README lib/packaging/README CHANGELOG",
     "Development": "CONTRIBUTING lib/README test/README test/bench/README test/guest/README",
@@ -28,7 +31,7 @@ def page_of(source, path):
     """Where the site has what is at `path` of the tree; None where it has not."""
     if path.parts[:2] == ("include", "lend"):
         room = (*path.parts[2:], "lend")[0].partition(".")[0]
-        return pathlib.Path("reference", f"{'index' if room == 'lend' else room}.rst")
+        return pathlib.Path("reference", f"{room if room in reference.TOPICS else 'index'}.rst")
     if (source / path).is_dir():
         path /= "README.md"
     return path if path.suffix in (".md", ".svg") and (source / path).is_file() else None
@@ -46,35 +49,50 @@ def with_links(source, page, text):
     return "".join(parts)
 
 
+def with_names(text, names):
+    """The text of a page whose names of the interface lead to the reference."""
+    def changed(found):
+        said, name = found.groups()
+        full = names.get(name) or names.get(name.removesuffix("()") if "::" in name else "")
+        return f"{{cpp:any}}`{said} <{full}>`" if full else found[0]
+
+    out, at = [], 0
+    for found in re.finditer(rf"^```.*?^```$|^#[^\n]*$|{LINK.pattern}", text, re.M | re.S):
+        out += [NAME.sub(changed, text[at:found.start()]), found[0]]
+        at = found.end()
+    return "".join([*out, NAME.sub(changed, text[at:])])
+
+
 def pages_of(source):
-    """The Markdown of the tree."""
+    """The Markdown of the tree, but for that of the site alone."""
     paths = (page.relative_to(source) for page in sorted(source.rglob("*.md")))
     return [path for path in paths
-            if not path.parts[0].startswith(("build", ".")) and path.parts[0] != "subprojects"]
+            if not path.parts[0].startswith(("build", ".")) and path.parts[0] != "subprojects"
+            and path.parts[:2] != ("lib", "docs")]
 
 
-def collect(source, pages):
+def collect(source, pages, names):
     """Copies the Markdown of the tree, and what it shows, to `pages`."""
     for path in pages_of(source):
         page, to = source / path, pages / path
         to.parent.mkdir(parents=True, exist_ok=True)
         text = with_links(source, path, page.read_text(encoding="utf-8"))
+        if str(path).startswith(WITH_NAMES):
+            text = with_names(text, names)
         for picture in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text):
             (to.parent / picture).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(page.parent / picture, to.parent / picture)
         if path.name == "README.md" and path.parent.name == "guide":
-            names = re.findall(r"^\| \[([\w-]+)\.md\]", text, re.M)
-            text += menu("", names)
+            text += menu("", re.findall(r"^\| \[([\w-]+)\.md\]", text, re.M))
         if path == pathlib.Path("lib/safety.md"):
             text += menu("", re.findall(r"\]\((safety/[\w-]+)\.md\)", text))
         if path == pathlib.Path("lib/README.md"):
             of_rooms = (f"{room.parent.name}/README" for room in sorted(page.parent.glob("*/README.md")))
             text += menu("", [room for room in of_rooms if f"lib/{room}" not in " ".join(MENU.values())])
         to.write_text(text, encoding="utf-8")
-    front = (pages / "README.md").rename(pages / "index.md")
-    front.write_text(front.read_text(encoding="utf-8") +
-                     "".join(menu(name, paths.split()) for name, paths in MENU.items()),
-                     encoding="utf-8")
+    front = (source / "lib/docs/front.md").read_text(encoding="utf-8").replace("](../../", "](")
+    (pages / "index.md").write_text(
+        with_links(source, pathlib.Path("index.md"), front) + "".join(menu(name, paths.split()) for name, paths in MENU.items()), encoding="utf-8")
 
 
 def menu(caption, pages):
@@ -100,13 +118,13 @@ def main(version, source, named):
         to.parent.mkdir(parents=True, exist_ok=True)
         to.write_text(comments.for_doxygen(header.read_text(encoding="utf-8")), encoding="utf-8")
     run("doxygen", HERE / "Doxyfile", cwd=output)
-    collect(source, output / "pages")
-    reference.write(output, (source / "lib/README.md").read_text(encoding="utf-8"))
+    (output / "pages").mkdir()
+    collect(source, output / "pages", reference.write(output))
     run("sphinx-build", "-W", "--keep-going", "-q", "-b", "html", "-c", HERE, "-D",
-        f"version={version}", "-D", f"breathe_projects.lend={output / 'xml'}",
+        f"version={version}", "-D", f"html_title=lend {version}", "-D", f"breathe_projects.lend={output / 'xml'}",
         output / "pages", output / "html")
     made_of = [*headers, *(source / page for page in pages_of(source)),
-               *filter(pathlib.Path.is_file, HERE.iterdir())]
+               *filter(pathlib.Path.is_file, HERE.rglob("*"))]
     (output / "html.d").write_text(f"{named}/html: {' '.join(map(str, made_of))}\n", "utf-8")
 
 

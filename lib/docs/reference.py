@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The reference: a page for each room, with a section for each header, from Doxygen's XML. Breathe
-takes a header's section from the XML of that file, to which all that the header declares is moved."""
+"""The reference: a page for each header, which is named after its class, from Doxygen's XML. Breathe
+takes a header's page from the XML of that file, to which all that the header declares is moved."""
 import re
 import textwrap
 import xml.etree.ElementTree as etree
@@ -8,6 +8,36 @@ import xml.etree.ElementTree as etree
 # What a header says of itself that programs have no use for.
 INTERNAL = re.compile(r"Not for\s+programs|For the headers\s+beside\s+it|For\s+`\w+\.hpp`|^The body of")
 PUBLIC = ("lend", "lend::asio")
+# The folders of the headers, in the order in which a reader meets them.
+TOPICS = {
+    "channel": {"title": "Channels: connect, post, wait",
+                "says": "Channels to one peer or many; scopes, handles, sets and pools.",
+                "first": "channel builder polling_scope pending_work prepared_channel batch "
+                         "channel_options wait_set set_scope receive_pool multi_channel multi_scope"},
+    "open_device": {"title": "Choose a device", "says": "Which device a program takes."},
+    "verbs": {"title": "Verbs objects: devices, memory, queue pairs",
+              "says": "A class for each object of verbs, and memory that is lent.",
+              "first": "context protection_domain memory_region typed_region work_request "
+                       "remote_region remote_span exposure queue_pair completion_queue"},
+    "base": {"title": "Results, errors, deadlines",
+             "says": "What every call returns, and how long it may take.",
+             "first": "result error deadline"},
+    "network": {"title": "Connect two processes", "says": "listen(), connect() and what they exchange.",
+                "first": "connect"},
+    "cm": {"title": "Connect by rdma_cm", "says": "The library lend-cm; the only way on iWARP."},
+    "transport": {"title": "Transports: messages with flow control",
+                  "says": "Messages without posts and registrations of the program's.",
+                  "first": "connect transport waiting received draft"},
+    "stream": {"title": "Byte streams", "says": "Bytes in order, over any transport."},
+    "asio": {"title": "Boost.Asio", "says": "Byte streams as Asio's programs know streams."},
+    "group": {"title": "Groups: ranks, barriers, collectives", "says": "The library lend-group.",
+              "first": "group team group_scope reductions group_options"},
+    "launch": {"title": "Ranks that find each other", "says": "Seats, desks and rosters.",
+               "first": "seat desk"},
+    "observe": {"title": "Metrics", "says": "What a channel counts of its work."},
+    "doctor": {"title": "The doctor", "says": "The library lend-doctor: what keeps a process from RDMA."},
+    "soft": {"title": "Faults of the soft device", "says": "What goes wrong, and when, in a test."},
+}
 
 
 def said_of(header):
@@ -95,6 +125,35 @@ class Reference:
         return bool(inner or members or self.concepts.get(header))
 
 
+    def title_of(self, header):
+        """The type that a header is named after, or has alone; else what it includes."""
+        types = [one.text.rpartition("::")[2] for one in
+                 self.files[str(header)][1].getroot().iterfind("compounddef/innerclass")]
+        own = [name for name in types if snake(name) == header.stem]
+        return (own or (types if len(types) == 1 else []) or [str(header)])[0]
+
+    def names(self):
+        """What pages may link to, by what they call it, with the reference's name: a type, its
+        member, and a function that is the only one of its name."""
+        found, called = {}, {}
+        for compound in self.classes.values():
+            full = compound.findtext("compoundname")
+            if not re.fullmatch(r"lend::\w+", full):
+                continue
+            found[full[6:]] = full
+            for name in {one.findtext("name") for one in compound.iterfind("sectiondef/memberdef")}:
+                if re.fullmatch(r"\w+", name):
+                    found[f"{full[6:]}::{name}"] = f"{full}::{name}"
+                    called.setdefault(f"{name}()", set()).add(f"{full}::{name}")
+        for member in (one for members in self.members.values() for one in members):
+            name = member.findtext("name")
+            if member.get("kind") == "function":
+                called.setdefault(f"{name}()", set()).add(name)
+            else:
+                found.setdefault(name, name)
+        return found | {name: "".join(those) for name, those in called.items() if len(those) == 1}
+
+
 def concept(compound):
     """A concept, which this Breathe cannot show."""
     parameters = ", ".join(" ".join(filter(None, (one.findtext("type"), one.findtext("declname"))))
@@ -106,37 +165,49 @@ def concept(compound):
             f"   {said}\n\n   .. code-block:: cpp\n\n{needs}\n")
 
 
-def jobs_of(rooms):
-    """The rooms in their order, with what each does: the table of lib/README.md."""
-    rows = re.findall(r"^\| `(\w+)(?:\.cpp)?` \| (.*?)(?: \(\[.*)? \|", rooms, re.M)
-    return {room: re.sub(r"`([^`]+)`", r"``\1``", job) for room, job in rows}
+def snake(name):
+    """What the house calls the file of a type."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
 def titled(title, line, text):
     return f"{title}\n{line * len(title)}\n\n{text}\n\n"
 
 
-def write(output, rooms):
-    """Writes the pages into OUTPUT/pages/reference. `rooms` is the text of lib/README.md."""
+def is_read_first(topic):
+    """Sorts the headers of a topic: first what most programs use, then by name."""
+    first = topic.get("first", "").split()
+    return lambda name: (first.index(name.stem) if name.stem in first else len(first), name.stem)
+
+
+def write(output):
+    """Writes the pages into OUTPUT/pages/reference: one for each header, below its topic. Returns
+    the names that pages may link to, with what the reference calls them."""
     reference = Reference(output / "xml")
     pages = output / "pages/reference"
     pages.mkdir()
-    sections = {}
+    topics = {room: {} for room in TOPICS}
     for header in sorted((output / "include/lend").rglob("*.hpp")):
         name = header.relative_to(output / "include")
         said = said_of(header)
         if INTERNAL.search(said) or not reference.write_file(str(name)):
             continue
-        said = re.sub(r"`([^`]+)`", r"``\1``", said)
+        room = name.parts[1].partition(".")[0]
         concepts = "\n".join(map(concept, reference.concepts.get(str(name), [])))
-        sections.setdefault(name.parts[1].partition(".")[0], []).append(
-            titled(str(name), "-", f"{said}\n\n{concepts}\n.. doxygenfile:: {name}"))
-    jobs = jobs_of(rooms)
-    for room in sections:
-        (pages / f"{room}.rst").write_text(
-            titled(room, "=", f"{jobs[room]}.\n\n{''.join(sections[room])}"), encoding="utf-8")
-    own = [room for room in jobs if room in sections]
+        said = re.sub(r"`([^`]+)`", r"``\1``", said)
+        topics[room][name] = titled(
+            reference.title_of(name), "=",
+            f"``#include <{name}>``\n\n{said}\n\n.. doxygenfile:: {name}\n\n{concepts}")
+    for room, sections in topics.items():
+        topic, own = TOPICS[room], []
+        for name in sorted(sections, key=is_read_first(topic)):
+            own.append(f"{room}-{name.stem}")
+            (pages / f"{own[-1]}.rst").write_text(sections[name], encoding="utf-8")
+        (pages / f"{room}.rst").write_text(titled(topic["title"], "=", "\n".join([
+            topic["says"], "", ".. toctree::", "   :maxdepth: 1", "", *(f"   {one}" for one in own)])),
+            encoding="utf-8")
     (pages / "index.rst").write_text(titled("Reference", "=", "\n".join([
         "From the comments in the headers, which have the same words.", "",
-        *(f":doc:`{room}`\n   {jobs[room]}" for room in own), "",
-        ".. toctree::", "   :hidden:", "", *(f"   {room}" for room in own)])), encoding="utf-8")
+        *(f":doc:`{room}`\n   {topic['says']}" for room, topic in TOPICS.items()), "",
+        ".. toctree::", "   :hidden:", "", *(f"   {room}" for room in TOPICS)])), encoding="utf-8")
+    return reference.names()

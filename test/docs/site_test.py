@@ -51,7 +51,7 @@ def check(name, is_so, words=""):
 
 def copied(source):
     """The pages, and one header."""
-    for path in [*SOURCE.rglob("*.md"), SOURCE / "test/bench/peers.svg",
+    for path in [*SOURCE.rglob("*.md"), *SOURCE.rglob("*.svg"),
                  SOURCE / "include/lend/base/byte_range.hpp"]:
         to = source / path.relative_to(SOURCE)
         to.parent.mkdir(parents=True, exist_ok=True)
@@ -72,11 +72,25 @@ def whole(output):
     print(f"it took {spent.ru_utime + spent.ru_stime:.0f} s of CPU time")
     pages = {path: path.read_text(encoding="utf-8") for path in (output / "html").rglob("*.html")}
     reference = "".join(text for path, text in pages.items() if path.parent.name == "reference")
-    headers = re.findall(r"<h2>(lend/[\w/]+\.hpp)<", reference)
+    headers = re.findall(r"#include(?: |</span>|<span[^>]*>)*&lt;(lend/[\w/]+\.hpp)&gt;", reference)
     types = set().union(*(declared(SOURCE / "include" / header) for header in headers))
     named = set(re.findall(r'descname"><span class="n"><span class="pre">(\w+)', reference))
     check(f"the {len(types)} types of {len(headers)} headers are in the reference",
           len(headers) > 80 and len(types) > 150 and types <= named, types - named)
+    check("a page is of a class, and the first ones are what most programs use",
+          re.search(r"<h1>Channel<", reference) and
+          re.search(r'>Channel</a>.*>PollingScope</a>.*>WaitSet</a>.*>PeerLoan</a>', reference, re.S))
+    check("examples are highlighted", reference.count('<div class="highlight-cpp') > 30)
+    guide = "".join(text for path, text in pages.items() if path.parent.name == "guide")
+    names = re.findall(r'(">)?<code class="xref cpp cpp-any', guide)
+    check(f"{len(names)} names in the guide lead to the reference", len(names) > 250 and all(names),
+          re.findall(r'(?<!">)<code class="xref cpp cpp-any[^>]*>(.{0,60})', guide))
+    check("each page has the version", all(f"lend {VERSION}</title>" in text or
+                                           "<title>Search" in text for text in pages.values()
+                                           if "<title>" in text))
+    check("the search finds the guide first",
+          "placeOf" in (output / "html/_static/language_data.js").read_text(encoding="utf-8"))
+    check("the front page has three doors", pages[output / "html/index.html"].count("door docutils") == 3)
     check("names inside a room are not", not {"begin_stream", "WorkAnswer"} & named)
     check("errors are lists", re.search(r'<p><code[^>]*><span class="pre">timed_out', reference))
     check("what templates need is said", '<span class="pre">requires</span>' in reference)
