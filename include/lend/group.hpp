@@ -10,6 +10,8 @@
 #include <lend/group/rank_card.hpp>
 #include <lend/group/reductions.hpp>
 #include <lend/group/team.hpp>
+#include <lend/group/team_base.hpp>
+#include <lend/group/uneven_calls.hpp>
 #include <lend/group/values.hpp>
 #include <lend/launch/desk.hpp>
 #include <lend/launch/roster.hpp>

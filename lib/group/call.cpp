@@ -2,6 +2,8 @@
 // What ranks compare: hashes of calls and of lists of ranks. Any thread.
 #include <group/call.hpp>
 
+#include <algorithm>
+
 namespace lend::group {
 
 namespace {
@@ -32,14 +34,20 @@ std::string_view name_of(Collective collective) noexcept {
     case Collective::reduce: return "reduce";
     case Collective::allreduce: return "allreduce";
     case Collective::reduce_scatter: return "reduce_scatter";
+    case Collective::scan: return "scan";
+    case Collective::exscan: return "exscan";
+    case Collective::gatherv: return "gatherv";
+    case Collective::scatterv: return "scatterv";
+    case Collective::allgatherv: return "allgatherv";
+    case Collective::all_to_allv: return "all_to_allv";
   }
   return "unknown call";
 }
 
 std::string text_of(Collective collective, std::uint64_t bytes) {
   std::string text{name_of(collective)};
-  return collective == Collective::barrier ? text
-                                           : text + " of " + std::to_string(bytes) + " bytes";
+  bool const has_length = collective != Collective::barrier && !is_uneven(collective);
+  return has_length ? text + " of " + std::to_string(bytes) + " bytes" : text;
 }
 
 std::uint32_t Membership::id_of(std::span<std::uint32_t const> members) noexcept {
@@ -58,13 +66,34 @@ std::uint32_t Call::signature() const noexcept {
   add(block_bytes);
   add(op.element_bytes);
   for (char const letter : op.name) add(static_cast<unsigned char>(letter));
+  // Elsewhere each pair of ranks compares the length of its part.
+  if (collective == Collective::allgatherv) {
+    add(counts->unit);
+    for (auto const count : counts->out) add(count);
+  }
   return static_cast<std::uint32_t>(value >> 32);
+}
+
+bool PartCounts::operator==(PartCounts const& other) const noexcept {
+  return unit == other.unit && std::ranges::equal(in, other.in) &&
+         std::ranges::equal(out, other.out);
+}
+
+bool Call::has_result(Ranks ranks) const noexcept {
+  switch (collective) {
+    case Collective::reduce: return ranks.rank == root;
+    case Collective::exscan: return ranks.rank != 0;
+    case Collective::allreduce:
+    case Collective::scan:
+    case Collective::reduce_scatter: return true;
+    default: return false;
+  }
 }
 
 bool Call::goes_on_with(Call const& other) const noexcept {
   return signature() == other.signature() && in.data() == other.in.data() &&
          in.size() == other.in.size() && out.data() == other.out.data() &&
-         out.size() == other.out.size();
+         out.size() == other.out.size() && (!is_uneven() || *counts == *other.counts);
 }
 
 }  // namespace lend::group

@@ -31,17 +31,29 @@ struct Membership {
   [[nodiscard]] static std::uint32_t id_of(std::span<std::uint32_t const> members) noexcept;
 };
 
+/// Of uneven parts, by ranks, in units of so many bytes. None: all of it is one part.
+struct PartCounts {
+  std::span<std::uint32_t const> in{}, out{};
+  std::size_t unit = 1;
+
+  [[nodiscard]] bool operator==(PartCounts const& other) const noexcept;
+};
+
 struct Call {
   Collective collective{};
   std::uint32_t root = 0;
   std::span<std::byte const> in{};
   std::span<std::byte> out{};
-  std::size_t block_bytes = 0;  // of one part of `in` or `out`
+  std::size_t block_bytes = 0;  // of one part of `in` or `out`; 0 where parts are uneven
   Combining op{};
   SourceLine where{};
   /// That of `out`, where devices of the links may write to it: it is on loan meanwhile.
   verbs::RegionState* out_region = nullptr;
+  PartCounts const* counts = nullptr;  // of uneven parts, else null
 
+  [[nodiscard]] bool is_uneven() const noexcept { return counts != nullptr; }
+  /// Whether what was combined becomes the values of this rank.
+  [[nodiscard]] bool has_result(Ranks ranks) const noexcept;
   /// The same at all ranks that agree.
   [[nodiscard]] std::uint32_t signature() const noexcept;
   /// Whether this call goes on with `other`.

@@ -3,6 +3,7 @@
 #include <group/checked_call.hpp>
 #include <verbs/memory/region_state.hpp>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -46,6 +47,15 @@ Result<std::span<std::byte const>> bytes_of(GatherElement element) {
 }
 Result<std::span<std::byte>> bytes_of(ScatterElement element) {
   return host_bytes_of(element.region, element.range);
+}
+
+Result<std::span<std::byte const>> bytes_of(GivenValues const& values) {
+  if (!values.row.empty()) return values.row;
+  return bytes_of(values.lent);
+}
+Result<std::span<std::byte>> bytes_of(GivenPlace const& place) {
+  if (!place.row.empty()) return place.row;
+  return bytes_of(place.lent);
 }
 
 Result<void> CheckedCalls::check_root(std::uint32_t root) const {
@@ -137,6 +147,85 @@ Result<Call> CheckedCalls::reduce_scatter(Combining op, Bytes values, Place own)
   LEND_TRYV(check_apart(values, own));
   LEND_TRYV(check_elements(op, own.size()));
   return Call{Collective::reduce_scatter, 0, values, own, own.size(), op, where_};
+}
+
+Result<Call> CheckedCalls::scan(Collective collective, Combining op, Place values) const {
+  LEND_TRYV(check_length(values.size()));
+  LEND_TRYV(check_elements(op, values.size()));
+  return Call{collective, 0, values, values, values.size(), op, where_};
+}
+
+// ---- uneven parts ----
+
+Result<void> CheckedCalls::check_links() const {
+  if (!has_few_links_) return success();
+  return Error{
+      Errc::unsupported,
+      "parts of different lengths go straight from rank to rank, and these have few links; "
+      "make the group with GroupLinks::all; nothing was sent"};
+}
+
+Result<void> CheckedCalls::check_counts(Counts counts, std::size_t unit, std::size_t all,
+                                        std::size_t own) const {
+  if (counts.size() != ranks_.size)
+    return wrong(std::to_string(counts.size()) + " counts for " + std::to_string(ranks_.size) +
+                 " ranks");
+  std::size_t together = 0;
+  for (auto const count : counts) {
+    LEND_TRYV(check_length(count * unit));
+    together += count * unit;
+  }
+  if (together != all)
+    return wrong("all parts together have " + std::to_string(all) + " bytes, and by their counts " +
+                 std::to_string(together));
+  auto const counted = counts[ranks_.rank] * unit;
+  if (counted != own)
+    return wrong("the own part has " + std::to_string(own) + " bytes, and by its count " +
+                 std::to_string(counted));
+  return success();
+}
+
+Result<void> CheckedCalls::check_uneven(std::uint32_t root, Counts counts, std::size_t unit,
+                                        std::size_t all, std::size_t own) const {
+  LEND_TRYV(check_root(root));
+  LEND_TRYV(check_links());
+  LEND_TRYV(check_length(own));
+  if (ranks_.rank == root) return check_counts(counts, unit, all, own);
+  if (all == 0 && counts.empty()) return success();
+  return wrong("this rank is not the root: it has no parts of all ranks, and no counts");
+}
+
+Result<Call> CheckedCalls::gatherv(std::uint32_t root, Bytes own, PartCounts const& counts,
+                                   Place all) const {
+  LEND_TRYV(check_uneven(root, counts.out, counts.unit, all.size(), own.size()));
+  LEND_TRYV(check_apart(own, all));
+  return Call{Collective::gatherv, root, own, all, 0, {}, where_, nullptr, &counts};
+}
+
+Result<Call> CheckedCalls::scatterv(std::uint32_t root, Bytes all, PartCounts const& counts,
+                                    Place own) const {
+  LEND_TRYV(check_uneven(root, counts.in, counts.unit, all.size(), own.size()));
+  LEND_TRYV(check_apart(all, own));
+  return Call{Collective::scatterv, root, all, own, 0, {}, where_, nullptr, &counts};
+}
+
+Result<Call> CheckedCalls::allgatherv(Bytes own, PartCounts const& counts, Place all) const {
+  LEND_TRYV(check_links());
+  LEND_TRYV(check_counts(counts.out, counts.unit, all.size(), own.size()));
+  // All ranks have the same counts, and so the same answer.
+  if (std::ranges::count(counts.out, counts.out.front()) == std::ssize(counts.out))
+    return allgather(own, all);
+  LEND_TRYV(check_apart(own, all));
+  return Call{Collective::allgatherv, 0, own, all, 0, {}, where_, nullptr, &counts};
+}
+
+Result<Call> CheckedCalls::all_to_allv(Bytes from, PartCounts const& counts, Place to) const {
+  LEND_TRYV(check_links());
+  auto const own = counts.in.size() == ranks_.size ? counts.in[ranks_.rank] * counts.unit : 0;
+  LEND_TRYV(check_counts(counts.in, counts.unit, from.size(), own));
+  LEND_TRYV(check_counts(counts.out, counts.unit, to.size(), own));
+  LEND_TRYV(check_apart(from, to));
+  return Call{Collective::all_to_allv, 0, from, to, 0, {}, where_, nullptr, &counts};
 }
 
 }  // namespace lend::group

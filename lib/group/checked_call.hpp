@@ -6,6 +6,7 @@
 #include <group/call.hpp>
 #include <lend/base/result.hpp>
 #include <lend/group/group_options.hpp>
+#include <lend/group/values.hpp>
 #include <lend/verbs/memory_piece.hpp>
 
 #include <cstddef>
@@ -18,12 +19,17 @@ namespace lend::group {
 /// Errors:  invalid_argument  out of bounds, or of a device's memory.
 [[nodiscard]] Result<std::span<std::byte const>> bytes_of(GatherElement element);
 [[nodiscard]] Result<std::span<std::byte>> bytes_of(ScatterElement element);
+[[nodiscard]] Result<std::span<std::byte const>> bytes_of(GivenValues const& values);
+[[nodiscard]] Result<std::span<std::byte>> bytes_of(GivenPlace const& place);
 
 /// All of these return invalid_argument for lengths that do not fit and roots that do not exist.
 class CheckedCalls {
  public:
-  CheckedCalls(Ranks ranks, GroupOptions const& options, SourceLine where) noexcept
-      : ranks_{ranks}, message_bytes_{options.message_bytes}, where_{where} {}
+  CheckedCalls(Membership const& team, GroupOptions const& options, SourceLine where) noexcept
+      : ranks_{team.ranks},
+        has_few_links_{team.has_few_links},
+        message_bytes_{options.message_bytes},
+        where_{where} {}
 
   using Bytes = std::span<std::byte const>;
   using Place = std::span<std::byte>;
@@ -37,6 +43,17 @@ class CheckedCalls {
   [[nodiscard]] Result<Call> reduce(std::uint32_t root, Combining op, Place values) const;
   [[nodiscard]] Result<Call> allreduce(Combining op, Place values) const;
   [[nodiscard]] Result<Call> reduce_scatter(Combining op, Bytes values, Place own) const;
+  /// Shape:   `collective` is scan or exscan.
+  [[nodiscard]] Result<Call> scan(Collective collective, Combining op, Place values) const;
+
+  // Uneven parts; the call refers to `counts`. These return unsupported where ranks have few links.
+
+  [[nodiscard]] Result<Call> gatherv(std::uint32_t root, Bytes own, PartCounts const& counts,
+                                     Place all) const;
+  [[nodiscard]] Result<Call> scatterv(std::uint32_t root, Bytes all, PartCounts const& counts,
+                                      Place own) const;
+  [[nodiscard]] Result<Call> allgatherv(Bytes own, PartCounts const& counts, Place all) const;
+  [[nodiscard]] Result<Call> all_to_allv(Bytes from, PartCounts const& counts, Place to) const;
 
  private:
   [[nodiscard]] Result<void> check_root(std::uint32_t root) const;
@@ -45,7 +62,17 @@ class CheckedCalls {
                                           std::size_t own) const;
   [[nodiscard]] Result<void> check_elements(Combining const& op, std::size_t bytes) const;
 
+  using Counts = std::span<std::uint32_t const>;
+  /// All parts together, and the own one.
+  [[nodiscard]] Result<void> check_counts(Counts counts, std::size_t unit, std::size_t all,
+                                          std::size_t own) const;
+  /// The root has parts of all, the others none.
+  [[nodiscard]] Result<void> check_uneven(std::uint32_t root, Counts counts, std::size_t unit,
+                                          std::size_t all, std::size_t own) const;
+  [[nodiscard]] Result<void> check_links() const;
+
   Ranks ranks_;
+  bool has_few_links_;
   std::size_t message_bytes_;
   SourceLine where_;
 };

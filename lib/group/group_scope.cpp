@@ -78,7 +78,7 @@ Result<PendingCollective> GroupScope::post(Result<Call> const& call, GatherEleme
 }
 
 group::CheckedCalls GroupScope::checked(SourceLine where) const noexcept {
-  return {membership_->ranks, state_->options(), where};
+  return {*membership_, state_->options(), where};
 }
 
 Result<PendingCollective> GroupScope::post_barrier(SourceLine where) noexcept {
@@ -117,6 +117,46 @@ Result<PendingCollective> GroupScope::post_all_to_all(GatherElement from, Scatte
   LEND_TRY(bytes, group::bytes_of(from));
   LEND_TRY(place, group::bytes_of(to));
   return post(checked(where).all_to_all(bytes, place, 1), from, to);
+}
+
+Result<PendingCollective> GroupScope::post_gatherv(std::uint32_t root, GatherElement own,
+                                                   Counts counts, ScatterElement all,
+                                                   SourceLine where) noexcept {
+  LEND_TRY(bytes, group::bytes_of(own));
+  LEND_TRY(place, group::bytes_of(all));
+  return post(checked(where).gatherv(root, bytes, {.out = counts}, place), own, all);
+}
+
+Result<PendingCollective> GroupScope::post_scatterv(std::uint32_t root, GatherElement all,
+                                                    Counts counts, ScatterElement own,
+                                                    SourceLine where) noexcept {
+  LEND_TRY(bytes, group::bytes_of(all));
+  LEND_TRY(place, group::bytes_of(own));
+  return post(checked(where).scatterv(root, bytes, {.in = counts}, place), all, own);
+}
+
+Result<PendingCollective> GroupScope::post_allgatherv(GatherElement own, Counts counts,
+                                                      ScatterElement all,
+                                                      SourceLine where) noexcept {
+  LEND_TRY(bytes, group::bytes_of(own));
+  LEND_TRY(place, group::bytes_of(all));
+  return post(checked(where).allgatherv(bytes, {.out = counts}, place), own, all);
+}
+
+Result<PendingCollective> GroupScope::post_all_to_allv(GatherElement from, Counts sent,
+                                                       ScatterElement to, Counts received,
+                                                       SourceLine where) noexcept {
+  LEND_TRY(bytes, group::bytes_of(from));
+  LEND_TRY(place, group::bytes_of(to));
+  return post(checked(where).all_to_allv(bytes, {.in = sent, .out = received}, place), from, to);
+}
+
+Result<PendingCollective> GroupScope::post_prefix(bool is_exclusive, group::Combining op,
+                                                  ScatterElement values,
+                                                  SourceLine where) noexcept {
+  LEND_TRY(place, group::bytes_of(values));
+  auto const kind = is_exclusive ? group::Collective::exscan : group::Collective::scan;
+  return post(checked(where).scan(kind, op, place), {}, values);
 }
 
 Result<PendingCollective> GroupScope::post_reduction(std::optional<std::uint32_t> root,

@@ -298,7 +298,7 @@ Result<bool> GroupState::advance_round() noexcept {
 // ---- one step ----
 
 Result<bool> GroupState::send(Step const& step) noexcept {
-  return tell(call_.rank_of(step.peer), call_.head(), call_.piece_of(step));
+  return tell(call_.rank_of(step.peer), call_.head(step), call_.piece_of(step));
 }
 
 Result<bool> GroupState::tell(std::uint32_t rank, Note const& note,
@@ -329,6 +329,12 @@ Result<bool> GroupState::receive(Step const& step) noexcept {
       std::ranges::find_if(arrived, [&](auto const& each) { return call_.is_of_round(each.note); });
   if (it == arrived.end()) return false;
   auto const theirs = link.bytes_of(*it);
+  if (call_.call().is_uneven() && it->note.call_bytes != call_.part_bytes(step))
+    return found(Fault::Reason::disagreed, rank,
+                 {Errc::disagreement,
+                  "rank " + std::to_string(rank) + " sends " + std::to_string(it->note.call_bytes) +
+                      " bytes to this rank, which expects " +
+                      std::to_string(call_.part_bytes(step)) + " in " + call_.text()});
   if (theirs.size() != own.size())
     return found(Fault::Reason::disagreed, rank,
                  {Errc::disagreement, "rank " + std::to_string(rank) + " sent " +

@@ -160,7 +160,9 @@ void add_acknowledgements(Collective collective, Ranks ranks, std::uint32_t root
 }  // namespace
 
 bool can_be_read(Collective collective, std::uint32_t size, std::size_t element_bytes) noexcept {
-  if (size < 2 || collective == Collective::barrier) return false;
+  bool const is_in_messages = collective == Collective::barrier || collective == Collective::scan ||
+                              collective == Collective::exscan || is_uneven(collective);
+  if (size < 2 || is_in_messages) return false;
   // Shorter blocks cost more notes than the messages that they replace.
   constexpr std::size_t shortest_block = 4096;
   auto const blocks = is_cut(collective) ? 1 : blocks_of(collective, size);

@@ -18,7 +18,23 @@ enum class Collective : std::uint8_t {
   reduce,
   allreduce,
   reduce_scatter,
+  scan,
+  exscan,
+  // Whose parts have lengths of their own:
+  gatherv,
+  scatterv,
+  allgatherv,
+  all_to_allv,
 };
+/// Whether values of all ranks are combined in the accumulator, the own ones first.
+[[nodiscard]] constexpr bool combines_own(Collective collective) noexcept {
+  return collective == Collective::reduce || collective == Collective::allreduce ||
+         collective == Collective::scan || collective == Collective::exscan;
+}
+/// Whether its parts have lengths of their own.
+[[nodiscard]] constexpr bool is_uneven(Collective collective) noexcept {
+  return collective >= Collective::gatherv;
+}
 [[nodiscard]] std::string_view name_of(Collective collective) noexcept;
 /// With the bytes of one rank's values, where it has any.
 [[nodiscard]] std::string text_of(Collective collective, std::uint64_t bytes);
@@ -56,7 +72,8 @@ struct Note {
   std::uint16_t round = 0;
   Kind kind{};
   Collective collective{};
-  std::uint32_t call_bytes = 0;  ///< of the whole call's values at one rank, at most 2^32 - 1
+  /// Of the whole call's values at one rank, at most 2^32 - 1; of an uneven part, its own.
+  std::uint32_t call_bytes = 0;
 
   [[nodiscard]] static Note of(Fault const& fault) noexcept {
     return {.number = fault.rank,

@@ -45,7 +45,7 @@ PostedCall::Touch::~Touch() {
 }
 
 Result<PostedCalls::Id> PostedCalls::add(Membership& team, Call const& call, GatherElement in,
-                                         ScatterElement out) noexcept {
+                                         ScatterElement out) noexcept try {
   if (calls_ == nullptr) calls_.reset(new (std::nothrow) Ring);
   if (calls_ == nullptr) return Errc::exhausted;
   if (added_ - ended_ == GroupScope::posted_max)
@@ -53,6 +53,7 @@ Result<PostedCalls::Id> PostedCalls::add(Membership& team, Call const& call, Gat
                                        " posted collectives of this group are not over: wait for "
                                        "one of them"};
   PostedCall& posted = at(added_ + 1);
+  if (call.is_uneven()) posted.counts.assign(*call.counts);
   LEND_TRYV(lend_piece(posted.in, in, LoanKind::shared, call.where));
   auto lent =
       lend_piece(posted.out, {out.region, out.range}, kind_of_place(call, team.ranks), call.where);
@@ -62,11 +63,14 @@ Result<PostedCalls::Id> PostedCalls::add(Membership& team, Call const& call, Gat
   }
   posted.team = &team;
   posted.call = call;
+  if (call.is_uneven()) posted.call.counts = &posted.counts.get();
   if (call.op.op != nullptr) {
     std::memcpy(posted.op.data(), call.op.op, call.op.op_bytes);
     posted.call.op.op = posted.op.data();
   }
   return ++added_;
+} catch (std::bad_alloc const&) {
+  return Error{Errc::exhausted, "no memory for the lengths of a collective"};
 }
 
 void PostedCalls::end_front() noexcept {

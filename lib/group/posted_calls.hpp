@@ -4,6 +4,7 @@
 #pragma once
 
 #include <group/call.hpp>
+#include <group/uneven_parts.hpp>
 #include <lend/base/result.hpp>
 #include <lend/group/group_scope.hpp>
 #include <lend/verbs/memory_piece.hpp>
@@ -33,6 +34,7 @@ struct PostedCall {
   Call call{};
   verbs::LentPiece in{}, out{};
   alignas(16) std::array<std::byte, 32> op{};  // IsKeptReduction
+  OwnCounts counts{};                          // of uneven parts
 };
 
 class PostedCalls {

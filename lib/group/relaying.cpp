@@ -18,7 +18,7 @@ void UnderWay::reserve_relay(Membership const& team, Call const& call) {
 }
 
 void UnderWay::begin_relay() noexcept {
-  relay_.set_piece(piece_length());
+  relay_.set_piece(piece_length({}));
   auto const size = team_->ranks.size;
   switch (call_.collective) {
     case Collective::gather:

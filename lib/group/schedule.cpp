@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Barriers by dissemination, broadcasts and reductions by binomial trees, allreduce by recursive
-// doubling; the rest directly, each to each. Any thread.
+// Barriers by dissemination, broadcasts and reductions by binomial trees, allreduce and scans by
+// recursive doubling; the rest directly, each to each. Any thread.
 #include <group/schedule.hpp>
 
 #include <bit>
@@ -51,6 +51,18 @@ void add_reduce(Ranks ranks, std::uint32_t root, std::uint16_t round, std::vecto
     steps.push_back({Kind::combine, Place::accumulator, ranks.rank + far});
 }
 
+/// In round k each gives what it has combined, of up to 2^k ranks in a row, to the one 2^k further.
+/// An exscan moves the result on by one rank in a last round.
+void add_scan(Collective collective, Ranks ranks, std::uint16_t round, std::vector<Step>& steps) {
+  bool const is_last = collective == Collective::exscan && round == doublings(ranks.size);
+  std::uint32_t const far = is_last ? 1 : 1u << round;
+  if (ranks.rank + far < ranks.size)
+    steps.push_back({Kind::send, Place::accumulator, ranks.rank + far});
+  if (ranks.rank >= far)
+    steps.push_back(
+        {is_last ? Kind::receive : Kind::combine_reverse, Place::accumulator, ranks.rank - far});
+}
+
 /// Of N ranks the first 2 · (N − 2^m) go in pairs of neighbours: in a first round the odd one gives
 /// its values to the even one before, and in a last one gets the result from it. Between, 2^m ranks
 /// exchange in m rounds with the one whose place differs in one bit. The lower one's values come
@@ -90,20 +102,24 @@ void add_direct(Collective collective, Ranks ranks, std::uint32_t root, std::vec
   bool const is_root = ranks.rank == root;
   switch (collective) {
     case Collective::gather:
+    case Collective::gatherv:
       if (!is_root) steps.push_back({Kind::send, Place::in, root});
       if (is_root)
         for_each_other(ranks, [&](auto i) { steps.push_back({Kind::receive, Place::out, i, i}); });
       break;
     case Collective::scatter:
+    case Collective::scatterv:
       if (is_root)
         for_each_other(ranks, [&](auto i) { steps.push_back({Kind::send, Place::in, i, i}); });
       if (!is_root) steps.push_back({Kind::receive, Place::out, root});
       break;
     case Collective::allgather:
+    case Collective::allgatherv:
       for_each_other(ranks, [&](auto i) { steps.push_back({Kind::send, Place::in, i}); });
       for_each_other(ranks, [&](auto i) { steps.push_back({Kind::receive, Place::out, i, i}); });
       break;
     case Collective::all_to_all:
+    case Collective::all_to_allv:
       for_each_other(ranks, [&](auto i) { steps.push_back({Kind::send, Place::in, i, i}); });
       for_each_other(ranks, [&](auto i) { steps.push_back({Kind::receive, Place::out, i, i}); });
       break;
@@ -121,7 +137,9 @@ std::uint16_t rounds_of(Collective collective, std::uint32_t size) noexcept {
   if (size == 1) return 0;
   switch (collective) {
     case Collective::barrier:
-    case Collective::broadcast: return doublings(size);
+    case Collective::broadcast:
+    case Collective::scan: return doublings(size);
+    case Collective::exscan:
     case Collective::reduce: return static_cast<std::uint16_t>(doublings(size) + 1);
     case Collective::allreduce:
       return static_cast<std::uint16_t>(std::bit_width(size) - 1 +
@@ -137,6 +155,8 @@ void add_round(Collective collective, Ranks ranks, std::uint32_t root, std::uint
     case Collective::broadcast: return add_broadcast(ranks, root, round, steps);
     case Collective::reduce: return add_reduce(ranks, root, round, steps);
     case Collective::allreduce: return add_allreduce(ranks, round, steps);
+    case Collective::scan:
+    case Collective::exscan: return add_scan(collective, ranks, round, steps);
     default: return add_direct(collective, ranks, root, steps);
   }
 }

@@ -22,10 +22,6 @@ constexpr std::uint32_t looks_max = 1'000;
 // device, keep-alives and links that have ended.
 constexpr std::uint32_t calls_per_look_around = 256;
 
-bool is_reduction(Collective collective) noexcept {
-  return collective == Collective::reduce || collective == Collective::allreduce;
-}
-
 }  // namespace
 
 // ---- plans ----
@@ -71,7 +67,8 @@ ShortPlan const* GroupState::make_plan(Membership& team, Call const& call) noexc
 
 GroupState::Shortly GroupState::run_shortly(Membership& team, Call const& call,
                                             Deadline deadline) noexcept {
-  if (call.block_bytes > ShortCall::bytes_max || team.has_few_links) return Shortly::not_begun;
+  if (call.block_bytes > ShortCall::bytes_max || call.is_uneven() || team.has_few_links)
+    return Shortly::not_begun;
   if (!deadline.is_never() && deadline.has_passed()) return Shortly::not_begun;
   ShortPlan const* plan = team.plans.find(call);
   if (plan == nullptr) plan = make_plan(team, call);
@@ -104,7 +101,7 @@ ShortCall::ShortCall(Membership const& team, Call const& call, ShortPlan const& 
             .length = static_cast<std::uint32_t>(call.block_bytes),
             .collective = call.collective,
             .call_bytes = static_cast<std::uint32_t>(call.block_bytes)},
-      is_accumulating_{is_reduction(call.collective)} {
+      is_accumulating_{combines_own(call.collective)} {
   keep_own_part();
 }
 
@@ -123,7 +120,9 @@ inline void ShortCall::keep_own_part() noexcept {
   std::byte* const out = call_.out.data();
   switch (call_.collective) {
     case Collective::reduce:
-    case Collective::allreduce: return copy(accumulator_.data(), in);
+    case Collective::allreduce:
+    case Collective::scan:
+    case Collective::exscan: return copy(accumulator_.data(), in);
     case Collective::gather: return rank == call_.root ? copy(out + own, in) : void();
     case Collective::scatter: return rank == call_.root ? copy(out, in + own) : void();
     case Collective::allgather: return copy(out + own, in);
@@ -176,11 +175,8 @@ inline void ShortCall::combine(Kind kind) noexcept {
 }
 
 inline void ShortCall::end() noexcept {
-  bool const has_result =
-      call_.collective == Collective::allreduce ||
-      (call_.collective == Collective::reduce && team_.ranks.rank == call_.root) ||
-      (call_.collective == Collective::reduce_scatter && is_accumulating_);
-  if (has_result) copy(call_.out.data(), accumulator_.data());
+  if (is_accumulating_ && call_.has_result(team_.ranks))
+    copy(call_.out.data(), accumulator_.data());
 }
 
 inline std::byte* ShortCall::place_of(ShortPlan::ShortStep const& step) noexcept {

@@ -2,80 +2,14 @@
 // The blocking calls. The thread of the group.
 #include <group/checked_call.hpp>
 #include <group/group_state.hpp>
-#include <lend/base/stop.hpp>
 #include <lend/group/team.hpp>
-
-#include <utility>
 
 namespace lend {
 
-using group::Call;
-using group::CheckedCalls;
+using group::bytes_of;
 using group::Combining;
 using group::GivenPlace;
 using group::GivenValues;
-using group::GroupState;
-using group::Membership;
-using group::Ranks;
-
-namespace {
-
-Result<std::span<std::byte const>> bytes_of(GivenValues const& values) {
-  if (!values.row.empty()) return values.row;
-  return group::bytes_of(values.lent);
-}
-Result<std::span<std::byte>> bytes_of(GivenPlace const& place) {
-  if (!place.row.empty()) return place.row;
-  return group::bytes_of(place.lent);
-}
-
-}  // namespace
-
-Team::Team(std::shared_ptr<GroupState> state, Membership& membership) noexcept
-    : state_{std::move(state)}, membership_{&membership} {}
-Team::Team(Team&&) noexcept = default;
-Team& Team::operator=(Team&&) noexcept = default;
-Team::~Team() = default;
-
-GroupState& Team::state() const noexcept {
-  if (state_ == nullptr) [[unlikely]]
-    stop("a Group or Team was used after it had been moved from");
-  return *state_;
-}
-
-std::uint32_t Team::rank() const noexcept {
-  return ranks().rank;
-}
-std::uint32_t Team::size() const noexcept {
-  return ranks().size;
-}
-std::span<std::uint32_t const> Team::members() const noexcept {
-  static_cast<void>(state());
-  return membership_->members;
-}
-std::span<std::uint32_t const> Team::missing() const noexcept {
-  return state().missing();
-}
-std::optional<std::uint32_t> Team::lost_rank() const noexcept {
-  return state().lost_rank();
-}
-Error const* Team::first_cause() const noexcept {
-  return state().first_cause();
-}
-Ranks const& Team::ranks() const noexcept {
-  static_cast<void>(state());
-  return membership_->ranks;
-}
-CheckedCalls Team::checked(SourceLine where) const noexcept {
-  return {ranks(), state().options(), where};
-}
-Result<void> Team::run(Result<Call> const& call, GatherElement in, ScatterElement out,
-                       Deadline deadline) noexcept {
-  if (call.has_error()) return call.error();
-  if (in.region == nullptr && out.region == nullptr)
-    return state().run(*membership_, call.value(), deadline);
-  return state().run_lent(*membership_, call.value(), in, out, deadline);
-}
 
 Result<void> Team::barrier(Deadline deadline, SourceLine where) noexcept {
   return state().run(*membership_, checked(where).barrier(), deadline);

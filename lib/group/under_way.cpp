@@ -24,6 +24,7 @@ Result<void> UnderWay::begin(Membership& team, Call const& call) noexcept try {
              can_be_read(call.collective, size, call.op.element_bytes);
   if (has_relays) reserve_relay(team, call);
   reserve(team);
+  if (call.is_uneven()) measure_parts(call);
   call_ = call;
   if (is_long_) long_call_.begin(call_, team.ranks);
   team_ = &team;
@@ -32,7 +33,11 @@ Result<void> UnderWay::begin(Membership& team, Call const& call) noexcept try {
   if (is_long_) return success();
   piece_bytes_ = message_bytes_;
   pieces_ = 1;
-  if (call.block_bytes > message_bytes_) {  // most calls are spared the divisions
+  if (call_.is_uneven()) {
+    // The caller's counts are its own again once the call has timed out.
+    call_.counts = &counts_.get();
+    pieces_ = pieces_of_parts();
+  } else if (call.block_bytes > message_bytes_) {  // most calls are spared the divisions
     piece_bytes_ = message_bytes_ / call.op.element_bytes * call.op.element_bytes;
     pieces_ = static_cast<std::uint32_t>((call.block_bytes + piece_bytes_ - 1) / piece_bytes_);
   }
@@ -43,6 +48,18 @@ Result<void> UnderWay::begin(Membership& team, Call const& call) noexcept try {
   return success();
 } catch (std::bad_alloc const&) {
   return Error{Errc::exhausted, "no memory for the steps of a collective"};
+}
+
+void UnderWay::measure_parts(Call const& call) {
+  counts_.assign(*call.counts);
+  in_parts_.assign(call.counts->in, call.counts->unit, call.in.size());
+  out_parts_.assign(call.counts->out, call.counts->unit, call.out.size());
+}
+
+/// Those of the longest part that this rank sends or receives: it has no message of those beyond.
+std::uint32_t UnderWay::pieces_of_parts() const noexcept {
+  auto const longest = std::max(in_parts_.longest(), out_parts_.longest());
+  return std::max(1u, static_cast<std::uint32_t>((longest + piece_bytes_ - 1) / piece_bytes_));
 }
 
 void UnderWay::reserve(Membership const& team) {
@@ -78,6 +95,16 @@ void UnderWay::keep_own_part() noexcept {
     case Collective::all_to_all:
       base::copy_bytes(call_.out.subspan(own), call_.in.subspan(own, call_.block_bytes));
       break;
+    case Collective::gatherv:
+      if (rank == call_.root) base::copy_bytes(out_parts_.of(call_.out, rank), call_.in);
+      break;
+    case Collective::scatterv:
+      if (rank == call_.root) base::copy_bytes(call_.out, in_parts_.of(call_.in, rank));
+      break;
+    case Collective::allgatherv: base::copy_bytes(out_parts_.of(call_.out, rank), call_.in); break;
+    case Collective::all_to_allv:
+      base::copy_bytes(out_parts_.of(call_.out, rank), in_parts_.of(call_.in, rank));
+      break;
     case Collective::reduce_scatter:
       if (size == 1) base::copy_bytes(call_.out, call_.in);
       break;
@@ -87,10 +114,8 @@ void UnderWay::keep_own_part() noexcept {
 
 void UnderWay::begin_piece() noexcept {
   round_ = 0;
-  bool const has_own =
-      call_.collective == Collective::reduce || call_.collective == Collective::allreduce;
-  is_accumulating_ = has_own;
-  if (has_own) {
+  is_accumulating_ = combines_own(call_.collective);
+  if (is_accumulating_) {
     auto const own = piece_of({.place = Step::Place::in});
     base::copy_bytes(accumulator_.first(own.size()), own);
   }
@@ -105,9 +130,14 @@ void UnderWay::begin_round() noexcept {
 }
 
 void UnderWay::add_steps() noexcept {
-  if (!team_->has_few_links)
-    return add_round(call_.collective, team_->ranks, call_.root, static_cast<std::uint16_t>(round_),
-                     steps_);
+  if (!team_->has_few_links) {
+    add_round(call_.collective, team_->ranks, call_.root, static_cast<std::uint16_t>(round_),
+              steps_);
+    if (piece_ > 0 && call_.is_uneven())  // the first piece of an empty part has a message, too
+      std::erase_if(steps_,
+                    [this](Step const& step) { return part_bytes(step) <= piece_ * piece_bytes_; });
+    return;
+  }
   hops().add_round(round_, steps_);
   for (Step const& step : steps_)
     if (step.kind == Step::Kind::send && step.place == Step::Place::relay) relay_.pack(step.slots);
@@ -121,11 +151,7 @@ void UnderWay::next_round() noexcept {
 
 void UnderWay::end_piece() noexcept {
   if (is_relayed()) end_relay();
-  bool const has_result =
-      call_.collective == Collective::allreduce ||
-      (call_.collective == Collective::reduce && team_->ranks.rank == call_.root) ||
-      call_.collective == Collective::reduce_scatter;
-  if (!has_result || !is_accumulating_) return;
+  if (!is_accumulating_ || !call_.has_result(team_->ranks)) return;
   auto const place = place_of({.place = Step::Place::out});
   base::copy_bytes(place, accumulator_.first(place.size()));
 }
@@ -146,18 +172,20 @@ Note UnderWay::head(std::uint32_t piece, std::uint16_t round) const noexcept {
           .call_bytes = static_cast<std::uint32_t>(call_.block_bytes)};
 }
 
-std::size_t UnderWay::piece_length() const noexcept {
-  return std::min(piece_bytes_, call_.block_bytes - piece_ * piece_bytes_);
+std::size_t UnderWay::piece_length(Step const& step) const noexcept {
+  return std::min(piece_bytes_, part_bytes(step) - piece_ * piece_bytes_);
 }
 
 std::span<std::byte const> UnderWay::piece_of(Step const& step) const noexcept {
   if (step.place == Step::Place::nothing) return {};
-  auto const offset = piece_ * piece_bytes_;
-  auto const length = piece_length();
+  auto const length = piece_length(step);
+  auto const offset = [&] {
+    return piece_ * piece_bytes_ + (call_.is_uneven() ? parts_at(step.place).offset(step.block)
+                                                      : step.block * call_.block_bytes);
+  };
   switch (step.place) {
-    case Step::Place::in: return call_.in.subspan(step.block * call_.block_bytes + offset, length);
-    case Step::Place::out:
-      return call_.out.subspan(step.block * call_.block_bytes + offset, length);
+    case Step::Place::in: return call_.in.subspan(offset(), length);
+    case Step::Place::out: return call_.out.subspan(offset(), length);
     case Step::Place::accumulator: return accumulator_.first(length);
     case Step::Place::relay: return relay_.message(step.slots);
     case Step::Place::nothing: break;

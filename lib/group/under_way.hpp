@@ -7,6 +7,7 @@
 #include <group/hops.hpp>
 #include <group/long_call.hpp>
 #include <group/relay.hpp>
+#include <group/uneven_parts.hpp>
 #include <lend/base/result.hpp>
 #include <lend/group/group_options.hpp>
 
@@ -54,7 +55,7 @@ class UnderWay {
   [[nodiscard]] Call const& call() const noexcept { return call_; }
 
   /// Counts the call, and copies the part that needs no message.
-  /// Errors:  exhausted  no memory for the first long values; nothing has begun.
+  /// Errors:  exhausted  no memory for the first long values, or for lengths; nothing has begun.
   [[nodiscard]] Result<void> begin(Membership& team, Call const& call) noexcept;
   /// Makes room for calls of this team whose values are not relayed. May throw std::bad_alloc.
   void reserve(Membership const& team);
@@ -83,9 +84,15 @@ class UnderWay {
     return team_->members[peer];
   }
 
-  /// The head of the round's messages.
-  [[nodiscard]] Note head() const noexcept {
-    return head(piece_, static_cast<std::uint16_t>(round_));
+  /// The head of the step's message.
+  [[nodiscard]] Note head(Step const& step) const noexcept {
+    auto head = this->head(piece_, static_cast<std::uint16_t>(round_));
+    if (call_.is_uneven()) head.call_bytes = static_cast<std::uint32_t>(part_bytes(step));
+    return head;
+  }
+  /// Of all pieces of the step's part.
+  [[nodiscard]] std::size_t part_bytes(Step const& step) const noexcept {
+    return call_.is_uneven() ? parts_at(step.place).bytes(step.block) : call_.block_bytes;
   }
   [[nodiscard]] Note head(std::uint32_t piece, std::uint16_t round) const noexcept;
   [[nodiscard]] bool is_of_round(Note const& note) const noexcept {
@@ -117,7 +124,13 @@ class UnderWay {
   [[nodiscard]] Hops hops() const noexcept {
     return {call_.collective, team_->ranks, call_.root, blocks_per_message_};
   }
-  [[nodiscard]] std::size_t piece_length() const noexcept;
+  [[nodiscard]] UnevenParts const& parts_at(Step::Place place) const noexcept {
+    return place == Step::Place::in ? in_parts_ : out_parts_;
+  }
+  /// Throws std::bad_alloc.
+  void measure_parts(Call const& call);
+  [[nodiscard]] std::uint32_t pieces_of_parts() const noexcept;
+  [[nodiscard]] std::size_t piece_length(Step const& step) const noexcept;
   void keep_own_part() noexcept;
   void begin_piece() noexcept;
   void begin_round() noexcept;
@@ -148,6 +161,8 @@ class UnderWay {
   std::size_t message_bytes_;
   Membership* team_ = nullptr;
   Call call_{};
+  OwnCounts counts_{};  // of uneven parts, and where those are
+  UnevenParts in_parts_{}, out_parts_{};
   std::uint32_t signature_ = 0;
   std::size_t piece_bytes_ = 0;
   std::uint32_t piece_ = 0, pieces_ = 0;

@@ -143,6 +143,19 @@ TEST_CASE("a broadcast reaches each rank once, by one message less than there ar
     }
 }
 
+TEST_CASE("a scan combines the values of the ranks up to each, an exscan of those before",
+          "[group]") {
+  for (std::uint32_t const size : sizes())
+    for (auto const collective : {Collective::scan, Collective::exscan}) {
+      Model model{collective, size, 0};
+      for (std::uint32_t i = 0; i < size; ++i) model.accumulator[i] = name_of_rank(i);
+      model.run();
+      for (std::uint32_t i = 0; i < size; ++i)
+        CHECK(model.accumulator[i] ==
+              all_in_order(collective == Collective::scan || i == 0 ? i + 1 : i));
+    }
+}
+
 TEST_CASE("a reduction combines each rank's values once, in the order of ranks", "[group]") {
   for (std::uint32_t const size : sizes())
     for (std::uint32_t const root : roots_of(size)) {

@@ -136,6 +136,30 @@ class LEND_EXPORT GroupScope {
     return post_scattered_reduction(group::combining(op), values, own, where);
   }
 
+  /// Counts are bytes, and borrowed within the call only.
+  [[nodiscard]] Result<PendingCollective> post_gatherv(
+      std::uint32_t root, GatherElement own, Counts counts, ScatterElement all,
+      SourceLine where = SourceLine::here()) noexcept;
+  [[nodiscard]] Result<PendingCollective> post_scatterv(
+      std::uint32_t root, GatherElement all, Counts counts, ScatterElement own,
+      SourceLine where = SourceLine::here()) noexcept;
+  [[nodiscard]] Result<PendingCollective> post_allgatherv(
+      GatherElement own, Counts counts, ScatterElement all,
+      SourceLine where = SourceLine::here()) noexcept;
+  [[nodiscard]] Result<PendingCollective> post_all_to_allv(
+      GatherElement from, Counts sent, ScatterElement to, Counts received,
+      SourceLine where = SourceLine::here()) noexcept;
+  template <IsKeptReduction Op>
+  [[nodiscard]] Result<PendingCollective> post_scan(
+      Op const& op, ScatterElement values, SourceLine where = SourceLine::here()) noexcept {
+    return post_prefix(false, group::combining(op), values, where);
+  }
+  template <IsKeptReduction Op>
+  [[nodiscard]] Result<PendingCollective> post_exscan(
+      Op const& op, ScatterElement values, SourceLine where = SourceLine::here()) noexcept {
+    return post_prefix(true, group::combining(op), values, where);
+  }
+
   /// Waits until all that was posted here is over, and ends the scope.
   /// Errors:  as PendingCollective::wait() of the last one, also if its handle has reported it; but
   ///          timed_out, cancelled  the bound passed: the collectives are abandoned, and the group
@@ -156,6 +180,9 @@ class LEND_EXPORT GroupScope {
                                                                    GatherElement values,
                                                                    ScatterElement own,
                                                                    SourceLine where) noexcept;
+  [[nodiscard]] Result<PendingCollective> post_prefix(bool is_exclusive, group::Combining op,
+                                                      ScatterElement values,
+                                                      SourceLine where) noexcept;
   [[nodiscard]] Deadline deadline(std::optional<std::chrono::nanoseconds> longest) const noexcept;
 
   std::shared_ptr<group::GroupState> state_;

@@ -5,29 +5,19 @@
 
 #include <lend/base/deadline.hpp>
 #include <lend/base/export.hpp>
-#include <lend/base/lifetime.hpp>
 #include <lend/base/result.hpp>
 #include <lend/base/source_line.hpp>
 #include <lend/group/reductions.hpp>
+#include <lend/group/uneven_calls.hpp>
 #include <lend/group/values.hpp>
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <ranges>
 #include <span>
 
 namespace lend {
-
-namespace group {
-class CheckedCalls;
-class GroupState;
-struct Call;
-struct Membership;
-struct Ranks;
-}  // namespace group
 
 /// Ranks of a group that call collectives together: all of them, which is the Group itself, or
 /// those of Group::team().
@@ -50,18 +40,12 @@ struct Ranks;
 /// by them. **Errors name ranks of the group.** All calls of a group and its teams have one order,
 /// and each rank makes those that it takes part in in that order. Otherwise ranks wait for each
 /// other until their deadlines: two ranks of two teams, or three ranks in a circle of three.
-class LEND_EXPORT Team {
+class LEND_EXPORT Team : public UnevenCalls {
  public:
-  Team(Team&&) noexcept;
-  Team& operator=(Team&&) noexcept;
+  Team(Team&&) noexcept = default;
+  Team& operator=(Team&&) noexcept = default;
   /// Says nothing to the others.
-  ~Team();
-
-  /// Of this process, in the team.
-  [[nodiscard]] std::uint32_t rank() const noexcept;
-  [[nodiscard]] std::uint32_t size() const noexcept;
-  /// Ranks of the group, in the order of ranks of the team.
-  [[nodiscard]] std::span<std::uint32_t const> members() const noexcept LEND_LIFETIMEBOUND;
+  ~Team() = default;
 
   /// Waits until every member has called it.
   ///
@@ -190,29 +174,11 @@ class LEND_EXPORT Team {
                              group::given_place(own), deadline, where);
   }
 
-  /// Ranks of the group that had not entered the call of this group that timed out last, of
-  /// those that have a link to this one, in the order of its team; empty if that is not known.
-  /// Until the next call.
-  [[nodiscard]] std::span<std::uint32_t const> missing() const noexcept LEND_LIFETIMEBOUND;
-  /// The rank of the group that died or left, if that broke it: the same at all others, unless
-  /// several were lost at once. None where a rank that lives broke it.
-  [[nodiscard]] std::optional<std::uint32_t> lost_rank() const noexcept;
-  /// What broke the group; null while it works.
-  [[nodiscard]] Error const* first_cause() const noexcept;
-
  protected:
-  Team(std::shared_ptr<group::GroupState> state, group::Membership& membership) noexcept;
-  [[nodiscard]] group::GroupState& state() const noexcept;  // stops where it was moved from
-  std::shared_ptr<group::GroupState> state_;
+  using UnevenCalls::UnevenCalls;
 
  private:
   friend class Group;
-  friend class GroupScope;
-  [[nodiscard]] group::Ranks const& ranks() const noexcept;
-  [[nodiscard]] group::CheckedCalls checked(SourceLine where) const noexcept;
-  [[nodiscard]] Result<void> run(Result<group::Call> const& call, GatherElement in,
-                                 ScatterElement out, Deadline deadline) noexcept;
-
   [[nodiscard]] Result<void> broadcast_of(std::uint32_t root, group::GivenPlace values,
                                           Deadline deadline, SourceLine where) noexcept;
   [[nodiscard]] Result<void> gather_of(std::uint32_t root, group::GivenValues own,
@@ -241,7 +207,6 @@ class LEND_EXPORT Team {
   [[nodiscard]] Result<void> call_on(std::span<std::byte> value, std::optional<std::uint32_t> root,
                                      group::Combining op, Deadline deadline,
                                      SourceLine where) noexcept;
-  group::Membership* membership_;  // the state's
 };
 
 }  // namespace lend
