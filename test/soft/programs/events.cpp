@@ -38,12 +38,14 @@ void Run::check_events(std::span<Ready const> listed, bool is_full) {
   if (!is_full && events_of_set_->owes()) model_.complain("a set does not tell of an event");
 }
 
-/// Whom a queue pair's event concerns.
-void Run::check_reported(std::span<std::uint32_t const> reported) {
-  for (std::size_t end = 0; end < model_.ends.size(); ++end)
-    if (std::ranges::find(reported, model_.ends[end].queue_pair) != reported.end() &&
-        !model_.ends[end].is_gone && !model_.is_broken(end))
-      model_.complain("a channel works whose queue pair has failed by an event");
+/// A channel that was asked, by itself or by its set, knows what was read of its own queue pair.
+void Run::check_reported(std::size_t end, std::span<std::uint32_t const> reported) {
+  if (std::ranges::find(reported, model_.ends[end].queue_pair) != reported.end() &&
+      !model_.ends[end].is_gone && !model_.is_broken(end))
+    model_.complain("a channel works whose queue pair has failed by an event");
+}
+void Run::check_all_reported(std::span<std::uint32_t const> reported) {
+  for (std::size_t end = 0; end < model_.ends.size(); ++end) check_reported(end, reported);
 }
 
 bool Run::ask_events(bool waits) {

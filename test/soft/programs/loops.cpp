@@ -57,7 +57,7 @@ void Run::check_low(std::span<Ready const> listed, bool is_full) {
 void Run::check_listed(std::span<Ready const> listed, bool is_full, Seen const& before) {
   check_low(listed, is_full);
   check_events(listed, is_full);
-  check_reported(before.reported);
+  check_all_reported(before.reported);
   auto const now = seen();
   for (std::size_t end = 0; end < model_.ends.size(); ++end) {
     auto const times = std::ranges::count_if(listed, [&](Ready const& news) {
@@ -91,7 +91,7 @@ void Run::ask_set(Step const& step) {
     tell(may_sleep.value() ? "arm the set: yes" : "arm the set: no");
     if (may_sleep.value()) {
       check_silent("a set allows to sleep", before);
-      check_reported(before.reported);
+      check_all_reported(before.reported);
     }
     return;
   }
@@ -127,7 +127,7 @@ void Run::ask_channel(Step const& step) {
     tell(name + (answer.value() ? "yes" : "no"));
     if (set_) model_.complain("a channel of a set is asked without it");
     if (answer.value() == arms) check_silent(name + "nothing new", before);
-    if (answer.value() && arms) check_reported(before.reported);
+    if (answer.value() && arms) check_reported(end, before.reported);
     return;
   }
   tell(name + std::string{name_of(answer.error().code())});

@@ -157,7 +157,8 @@ class Run : public Story {
   void listen();
   void complain_if(std::string wrong);
   void check_events(std::span<Ready const> listed, bool is_full);
-  void check_reported(std::span<std::uint32_t const> reported);
+  void check_reported(std::size_t end, std::span<std::uint32_t const> reported);
+  void check_all_reported(std::span<std::uint32_t const> reported);
   /// Whether there was one.
   bool ask_events(bool waits);
   void settle_events();
