@@ -41,6 +41,8 @@ class ByteStream;
 class Desk;               // lend/group.hpp, liblend-group
 class Group;              // lend/group.hpp, liblend-group
 class GroupScope;         // lend/group.hpp, liblend-group
+class PeerScope;          // lend/group.hpp, liblend-group
+class Peers;              // lend/group.hpp, liblend-group
 class PendingCollective;  // lend/group.hpp, liblend-group
 class PreparedGroup;      // lend/group.hpp, liblend-group
 class Roster;             // lend/group.hpp, liblend-group

@@ -6,6 +6,7 @@
 #include <lend/group/group_connector.hpp>
 #include <lend/group/group_options.hpp>
 #include <lend/group/group_scope.hpp>
+#include <lend/group/peers.hpp>
 #include <lend/group/prepared_group.hpp>
 #include <lend/group/rank_card.hpp>
 #include <lend/group/reductions.hpp>

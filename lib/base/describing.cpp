@@ -48,9 +48,9 @@ std::string place_of(WorkFailure const& work) {
     text += ", in state " + std::string{name_of(work.queue_pair_state)};
   if (!work.has_one_peer) return text;
   if (work.queue_pair_state != QueuePairState::unknown) text += ',';
-  text += " toward queue pair " + std::to_string(work.peer_queue_pair_number);
-  if (!work.peer_address.empty()) text += " at " + work.peer_address;
-  return text;
+  auto peer = "queue pair " + std::to_string(work.peer_queue_pair_number);
+  if (!work.peer_address.empty()) peer += " at " + work.peer_address;
+  return text + " toward " + base::named_peer(work.peer_name, std::move(peer));
 }
 
 std::string status_of(WorkFailure const& work) {

@@ -134,7 +134,9 @@ std::string message_of(WorkFailure const& failure) {
   text += name_of(failure.queue_pair_state);
   text += ')';
   if (failure.has_one_peer)
-    text += ", peer queue pair " + std::to_string(failure.peer_queue_pair_number);
+    text += (failure.peer_name.empty() ? ", peer " : ", toward ") +
+            base::named_peer(failure.peer_name,
+                             "queue pair " + std::to_string(failure.peer_queue_pair_number));
   text += ". ";
   text += base::remedy_for(failure);
   return text;
@@ -272,6 +274,11 @@ Error Error::with_cause(Error cause) const noexcept {
 
 Error base::ErrorAccess::about(Error const& error, WorkFailure const& work) noexcept {
   return error.changed([&](Error::Details& details) { details.subject = work; });
+}
+
+WorkFailure const* base::ErrorAccess::request_of(Error const& error) noexcept {
+  if (error.work() != nullptr || !error.details_ || !error.details_->subject) return error.work();
+  return &*error.details_->subject;
 }
 
 Error base::ErrorAccess::of_drain(Error const& error) noexcept {

@@ -12,6 +12,8 @@ namespace lend::base {
 struct ErrorAccess {
   /// The same error, described for `work`, a request that did not fail itself.
   [[nodiscard]] static Error about(Error const& error, WorkFailure const& work) noexcept;
+  /// The request that failed, or that the error concerns; null if there is none.
+  [[nodiscard]] static WorkFailure const* request_of(Error const& error) noexcept;
   /// The same error, found by the end of a scope.
   [[nodiscard]] static Error of_drain(Error const& error) noexcept;
   /// The same error, whose description ends with the channel's last events: `lines`, each after a

@@ -51,6 +51,10 @@ inline constexpr std::uint32_t not_posted = UINT32_MAX - 1;
 
 /// One sentence: what the caller can do about `failure`.
 [[nodiscard]] std::string_view remedy_for(WorkFailure const& failure) noexcept;
+/// "rank 12 (queue pair 17)", or the place alone where the peer has no name.
+[[nodiscard]] inline std::string named_peer(std::string const& name, std::string place) {
+  return name.empty() ? std::move(place) : name + " (" + std::move(place) + ')';
+}
 /// What comes after a failure that broke a channel.
 [[nodiscard]] constexpr std::string_view renewal(bool is_connection) noexcept {
   return is_connection ? "prepare_again()" : "build another channel";

@@ -25,6 +25,8 @@ void GroupState::leave() noexcept {
                              : Note{.kind = Note::Kind::left},
               within(leaving_bound));
   }
+  peers_.end_all(broken_ ? *broken_
+                         : Error{Errc::channel_broken, "the Group of these peers has ended"});
   bool const is_kept = end_reads().has_value();
   for (auto const rank : linked_) links_[rank].reset();
   linked_.clear();
@@ -40,8 +42,7 @@ void GroupState::end_links(Note const& note, Deadline deadline) noexcept {
     auto const ready = set_.wait(ready_, deadline);
     if (!ready.has_value()) return;
     for (Ready const& one : ready.value())
-      if (one.what != Ready::What::device)
-        static_cast<void>(links_[rank_by_tag_[one.tag]]->take_arrivals());
+      if (is_of_link(one)) static_cast<void>(links_[rank_by_tag_[one.tag]]->take_arrivals());
   }
 }
 
@@ -65,6 +66,7 @@ Result<void> GroupState::check_for_losses() noexcept {
         Error{Errc::peer_lost, "rank " + std::to_string(i) + " is lost: " + failure.message()}
             .with_cause(failure));
   }
+  LEND_TRYV(peers_.check());
   if (!call_.exists()) return success();
   auto const rank = call_.awaited();
   if (links_[rank] != nullptr && links_[rank]->peer_has_left()) return needs_one_that_left(rank);
@@ -119,6 +121,7 @@ void GroupState::break_by(Error const& error) noexcept {
   record_.set(Record::State::broken);
   if (!fault_) fault_ = {Fault::Reason::failed, ranks_.rank, ranks_.rank};
   end_links(Note::of(*fault_), within(telling_bound));
+  peers_.end_all(error);
   auto const kept = end_reads();
   if (kept) broken_ = kept->with_cause(error);
   posted_.fail(kept.has_value());

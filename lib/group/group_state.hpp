@@ -6,6 +6,7 @@
 #include <group/link.hpp>
 #include <group/linking.hpp>
 #include <group/neighbours.hpp>
+#include <group/peer_list.hpp>
 #include <group/posted_calls.hpp>
 #include <group/record.hpp>
 #include <group/roll_call.hpp>
@@ -110,8 +111,10 @@ class GroupState {
   [[nodiscard]] std::span<std::uint32_t const> missing() const noexcept { return missing_; }
   [[nodiscard]] std::optional<std::uint32_t> lost_rank() const noexcept;
   [[nodiscard]] Error const* first_cause() const noexcept { return broken_ ? &*broken_ : nullptr; }
+  [[nodiscard]] PeerList& peers() noexcept { return peers_; }
 
  private:
+  friend class PeerList;
   [[nodiscard]] Result<void> prepare_link(std::uint32_t rank, RemoteRegion const& record);
   [[nodiscard]] Result<void> take_connections(GroupConnector::Links& making,
                                               std::span<RankCard const> theirs);
@@ -217,6 +220,7 @@ class GroupState {
   std::vector<std::uint32_t> linked_{};       // ranks that have one; they ascend
   std::vector<std::uint32_t> rank_by_tag_;    // of channels
   std::unique_ptr<Linking> linking_{};        // until connect(), where a connector makes the links
+  PeerList peers_{*this};
   History history_{};
   std::vector<std::unique_ptr<Membership>> teams_;  // the first is that of all ranks
   std::vector<Ready> ready_;

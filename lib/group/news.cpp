@@ -95,7 +95,10 @@ Result<bool> GroupState::take_written() noexcept {
 
 Result<void> GroupState::take_news(std::span<Ready const> ready) noexcept {
   for (Ready const& one : ready) {
-    if (one.what == Ready::What::device) continue;  // of no link
+    if (!is_of_link(one)) {
+      peers_.note(one);
+      continue;
+    }
     auto const rank = rank_by_tag_[one.tag];
     auto const taken = links_[rank]->take_arrivals();
     LEND_TRYV(check_agreement(rank));

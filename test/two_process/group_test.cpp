@@ -75,6 +75,7 @@ struct Death {
   std::uint32_t at_post = 0;  // from 1; 0: at none
   bool is_posted = false;     // it dies after that post
   GroupLinks links = GroupLinks::all;
+  bool has_halo = false;  // ranks send to those beside them, too, between their calls
 
   [[nodiscard]] bool is_of(std::uint32_t rank) const { return rank == victim || rank == second; }
 };
@@ -114,6 +115,38 @@ std::chrono::nanoseconds bound(Context const& context) {
   return options.keep_alive + 10ms + unanswered + 200ms + 60s;
 }
 
+/// Sends 8 values to either side, and checks what comes from there.
+Result<void> exchange_halo(Peers& peers, TypedRegion<std::uint64_t>& values, std::uint32_t rank,
+                           std::uint32_t step) {
+  std::uint32_t const sides[] = {(rank + size - 1) % size, (rank + 1) % size};
+  Result<void> done = success();
+  {
+    std::ranges::fill(must(values.mutable_values(0, 8)), rank + step);
+    PeerScope scope{peers};
+    std::vector<PendingWork> works;
+    for (std::uint32_t side = 0; side < 2 && done; ++side) {
+      auto posted = scope.post_receive(sides[side], values.scatter(8 + 8 * side, 8));
+      if (posted)
+        works.push_back(std::move(posted).value());
+      else
+        done = posted.error();
+    }
+    for (std::uint32_t side = 0; side < 2 && done; ++side) {
+      auto posted = scope.post_send(sides[side], values.gather(0, 8));
+      if (posted)
+        works.push_back(std::move(posted).value());
+      else
+        done = posted.error();
+    }
+    if (done) done = wait_all(works, within(call_limit));
+    if (done) done = scope.finish();
+  }
+  REQUIRE(values.region().loans() == 0);
+  for (std::uint32_t side = 0; side < 2 && done; ++side)
+    REQUIRE(must(values.values(8 + 8 * side, 8))[7] == sides[side] + step);
+  return done;
+}
+
 /// Calls one collective after the other, and ends at once with the first failure.
 int call_until_failure(Wire const& wire, std::uint32_t rank, Death death) {
   using Clock = std::chrono::steady_clock;
@@ -122,6 +155,10 @@ int call_until_failure(Wire const& wire, std::uint32_t rank, Death death) {
   Group group = join(wire, rank, domain, death.links);
   auto values = must(domain.allocate<std::uint64_t>(long_values));
   Result<void> done = group.barrier(within(call_limit));  // all are connected
+  std::optional<Peers> peers;
+  if (death.has_halo)
+    peers = must(Peers::connect(group, std::array{(rank + size - 1) % size, (rank + 1) % size},
+                                within(call_limit)));
   if (rank == victim && death.at_post > 0)
     Killer::start(*context.native(), death.at_post, death.is_posted);
   if (death.is_of(rank) && death.after > 0us) {
@@ -137,7 +174,9 @@ int call_until_failure(Wire const& wire, std::uint32_t rank, Death death) {
     // One is busy while the others learn of it, end and go.
     if (rank == 6 && i % 4 == 1) std::this_thread::sleep_for(i == 1 ? 50ms : 1ms);
     std::uint64_t const own = rank + i;
-    if (i % 4 == 0) {
+    if (peers && i % 4 != 3) {
+      done = exchange_halo(*peers, values, rank, i);
+    } else if (i % 4 == 0) {
       auto const sums = group.allreduce(sum<std::uint64_t>, own, within(call_limit));
       if (!sums)
         done = sums.error();
@@ -161,11 +200,14 @@ int call_until_failure(Wire const& wire, std::uint32_t rank, Death death) {
     }
   }
   CAPTURE(done.error().message());
-  REQUIRE(done.error() == Errc::peer_lost);
+  // A post to a broken channel has the reason as its cause.
+  bool const is_late = peers && done.error() == Errc::channel_broken && done.error().cause();
+  Error const why = is_late ? *done.error().cause() : done.error();
+  REQUIRE(why == Errc::peer_lost);
   auto const lost = group.lost_rank();
   REQUIRE(lost.has_value());
   REQUIRE(death.is_of(*lost));
-  REQUIRE(done.error().message().starts_with("rank " + std::to_string(*lost) + " is lost"));
+  REQUIRE(why.message().starts_with("rank " + std::to_string(*lost) + " is lost"));
   REQUIRE(Clock::now() - last_success < bound(context));
   return 0;
 }
@@ -259,6 +301,33 @@ TEST_CASE("over few links every rank names the one that was killed, or one of tw
   for (int i = 0; i < 2; ++i) check({.after = 100us + i * 2173us, .second = 5, .links = few});
   for (std::uint32_t post = 1; post <= 150; post += 37)
     check({.at_post = post, .is_posted = post % 2 == 0, .links = few});
+}
+
+TEST_CASE("who waits for a neighbour names the rank that was killed, as the group does",
+          "[two_process]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  std::vector<Death> deaths;
+  for (std::uint32_t const call : {0u, 2u, 3u, 101u})
+    deaths.push_back({.before_call = call, .has_halo = true});
+  for (int i = 0; i < 4; ++i) deaths.push_back({.after = 100us + i * 1173us, .has_halo = true});
+  for (std::uint32_t post = 1; post <= 200; post += 37)
+    deaths.push_back({.at_post = post, .is_posted = post % 2 == 0, .has_halo = true});
+  deaths.push_back({.at_post = 50, .links = GroupLinks::few, .has_halo = true});
+  auto const seed = seed_of_this_run();
+  CAPTURE(seed);
+  if (!takes_all(open_test_device())) {
+    std::ranges::shuffle(deaths, std::mt19937{seed});
+    deaths.resize(6);
+  }
+  for (Death const& death : deaths) check(death);
+}
+
+// By hand: it takes minutes.
+TEST_CASE("who waits for a neighbour names the one that was killed at any of its 200 posts",
+          "[.]") {
+  for (std::uint32_t post = 1; post <= 200; ++post)
+    for (bool const is_posted : {false, true})
+      check({.at_post = post, .is_posted = is_posted, .has_halo = true});
 }
 
 // By hand: it takes minutes.

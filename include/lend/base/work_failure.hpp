@@ -80,6 +80,7 @@ struct WorkFailure {
   bool has_one_peer = true;                  ///< false: of datagrams, which may go to many
   SourceLine posted_at{};                    ///< line 0: unknown, as for work without a loan
   std::string peer_address{};                ///< GID or LID as text; empty: unknown
+  std::string peer_name{};                   ///< ChannelOptions::peer_name
 };
 
 [[nodiscard]] LEND_EXPORT std::string_view name_of(Operation) noexcept;

@@ -50,6 +50,7 @@ struct ChannelOptions {
   std::uint64_t tag = 0;                ///< what the set calls the channel
   ReceivePool* receive_pool = nullptr;  ///< of that set; `receive_depth` is then not used
   ObserveOptions observe{};
+  std::string peer_name{};  ///< what errors call the peer: "rank 12"
 };
 
 /// Options of an UnreliableChannel, each as in ChannelOptions.

@@ -59,6 +59,7 @@ class LEND_EXPORT TeamBase {
 
  private:
   friend class GroupScope;
+  friend class Peers;
   [[nodiscard]] group::Ranks const& ranks() const noexcept;
 };
 

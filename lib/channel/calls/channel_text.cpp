@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What a channel says of itself. The thread of the channel.
+#include <base/error_details.hpp>
 #include <channel/state/channel_state.hpp>
 #include <lend/channel/channel.hpp>
 
@@ -29,8 +30,11 @@ std::string text_of(ChannelState const& channel) {
   if (connection.is_for_datagrams())
     text += ") for datagrams, at " + address_of(connection.own());
   else
-    text += ") toward queue pair " + std::to_string(connection.peer().queue_pair_number.value()) +
-            " at " + address_of(connection.peer());
+    text += ") toward " +
+            base::named_peer(connection.peer_name(),
+                             "queue pair " +
+                                 std::to_string(connection.peer().queue_pair_number.value()) +
+                                 " at " + address_of(connection.peer()));
   text += "; " + used(channel.in_flight.outstanding(Operation::send), channel.send_depth, "sends") +
           " and ";
   if (channel.has_pool)

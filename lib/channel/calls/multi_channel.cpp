@@ -90,7 +90,9 @@ Result<PreparedMultiChannel> PreparedMultiChannel::prepare(ProtectionDomain cons
   channels.reserve(count);
   options.wait_set = &set;
   if (!options.keep_alive) options.keep_alive = std::chrono::seconds{1};
+  bool const is_named = !options.peer_name.empty();
   for (std::uint32_t i = 0; i < count; ++i, ++options.tag) {
+    if (!is_named) options.peer_name = "peer " + std::to_string(i);
     LEND_TRY(prepared, prepare_channel(domain, options));
     channels.push_back(std::move(prepared));
   }

@@ -54,11 +54,18 @@ Result<std::size_t> take_results(std::span<PendingWork> works,
 
 /// Polls, with a pause if nothing came. False once the deadline has passed.
 Result<bool> poll_or_pause(ChannelState& channel, channel::Waiter& waiter,
-                           Deadline deadline) noexcept {
+                           std::span<PendingWork const> works, Deadline deadline) noexcept {
   ChannelState::Use const use{channel};
-  if (channel::SetState* const set = channel.progress.set())
-    return set->poll_or_pause(waiter, deadline);
-  return channel.poll_or_pause(waiter, deadline);
+  channel::SetState* const set = channel.progress.set();
+  if (set == nullptr) return channel.poll_or_pause(waiter, deadline);
+  bool const goes_on = set->poll_or_pause(waiter, deadline);
+  if (channel.losses == nullptr) return goes_on;
+  for (PendingWork const& work : works)
+    if (ChannelState* const own = HandleAccess::channel_of(work);
+        own != nullptr && HandleAccess::is_pending(work) &&
+        (!waiter.is_spinning() || own->watch.counts_empty_poll()))
+      own->look_for_losses(waiter);
+  return goes_on;
 }
 
 }  // namespace
@@ -78,7 +85,7 @@ Result<std::span<std::size_t>> wait_some(std::span<PendingWork> works, std::span
       channel::SetState* const set = common->progress.set();
       waiter.emplace(set != nullptr ? set->make_waiter() : common->progress.make_waiter());
     }
-    LEND_TRY(goes_on, poll_or_pause(*common, *waiter, deadline));
+    LEND_TRY(goes_on, poll_or_pause(*common, *waiter, works, deadline));
     if (!goes_on) return base::gave_up(deadline, "no work had a result", "; all are as before");
   }
 }

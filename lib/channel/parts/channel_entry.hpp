@@ -64,6 +64,19 @@ class ChannelUse {
   [[nodiscard]] static bool is_free(User const& user) noexcept {
     return user.thread.load(std::memory_order_relaxed) == nullptr;
   }
+  /// In the midst of a use: no call is inside, so that what is called makes calls of its own.
+  class Pause {
+   public:
+    explicit Pause(User& user) noexcept : user_{user.thread} {
+      user_.store(nullptr, std::memory_order_relaxed);
+    }
+    Pause(Pause const&) = delete;
+    Pause& operator=(Pause const&) = delete;
+    ~Pause() { user_.store(this_thread(), std::memory_order_relaxed); }
+
+   private:
+    std::atomic<void const*>& user_;
+  };
   ChannelUse(ChannelUse const&) = delete;
   ChannelUse& operator=(ChannelUse const&) = delete;
   [[gnu::always_inline]] ~ChannelUse() {

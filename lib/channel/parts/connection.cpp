@@ -21,10 +21,11 @@ std::string address_of(Endpoint const& end) {
 
 }  // namespace
 
-Connection::Connection(PreparedQueuePair prepared) noexcept
+Connection::Connection(PreparedQueuePair prepared, std::string const& peer_name) noexcept
     : number_{prepared.endpoint().queue_pair_number.value()},
       raw_{QueuePairAccess::handle_of(prepared)},
       own_{prepared.endpoint()},
+      peer_name_{peer_name},
       prepared_{std::move(prepared)},
       handed_out_{QueuePairAccess::watch(prepared_)},
       is_destroyed_{QueuePairAccess::end_of(prepared_)} {}
@@ -152,6 +153,7 @@ WorkFailure Connection::subject(Errc code) const noexcept {
                       .has_one_peer = !is_for_datagrams()};
   try {
     if (!is_for_datagrams()) subject.peer_address = address_of(peer_);
+    subject.peer_name = peer_name_;
   } catch (std::bad_alloc const&) {  // without the address
   }
   // For other errors, querying the device would cost more than the call did.

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 namespace lend::channel {
 
@@ -22,7 +23,7 @@ namespace lend::channel {
 /// Prepared, perhaps handed out to be connected elsewhere, connected, gone: in this order.
 class Connection {
  public:
-  explicit Connection(PreparedQueuePair prepared) noexcept;
+  Connection(PreparedQueuePair prepared, std::string const& peer_name) noexcept;
 
   /// Connects it to `peer`. After an error it is gone.
   /// Errors:  those of PreparedQueuePair::connect().
@@ -47,6 +48,8 @@ class Connection {
   [[nodiscard]] bool is_for_datagrams() const noexcept { return own_.service == Service::datagram; }
   [[nodiscard]] Endpoint const& own() const noexcept { return own_; }
   [[nodiscard]] Endpoint const& peer() const noexcept { return peer_; }
+  /// What the program calls it; empty: nothing.
+  [[nodiscard]] std::string const& peer_name() const noexcept { return peer_name_; }
 
   /// Whether the queue pair was destroyed, mostly to end its work. Only then is work settled whose
   /// completion was not seen.
@@ -96,6 +99,7 @@ class Connection {
   verbs::QueuePairHandle const* raw_;
   Endpoint own_;
   Endpoint peer_{};
+  std::string const& peer_name_;  // of the channel's options
   PreparedQueuePair prepared_;
   std::weak_ptr<verbs::QueuePairHandle> handed_out_;  // the same, after take_queue_pair()
   std::shared_ptr<verbs::DestroyedFlag const> is_destroyed_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Determines the first cause, and how it explains other failures. The thread of the channel.
 #include <base/error_access.hpp>
+#include <channel/parts/loss_source.hpp>
 #include <channel/parts/failure_log.hpp>
 
 #include <algorithm>
@@ -54,6 +55,12 @@ void FailureLog::add_own_cause(Error const& reason) noexcept {
   cause_is_own_ = true;
 }
 
+void FailureLog::add_loss(Error const& loss) noexcept {
+  if (std::exchange(has_loss_, true)) return;
+  cause_is_loss_ = !first_cause_ || (!cause_is_own_ && shows_loss(*first_cause_));
+  if (cause_is_loss_) first_cause_ = loss;
+}
+
 Error FailureLog::broken_error() const noexcept {
   return Error{Errc::channel_broken,
                "the channel is broken; first cause: " + first_cause_->message()}
@@ -67,6 +74,13 @@ bool FailureLog::is_cause_of(WorkStatus status) const noexcept {
 }
 
 Error FailureLog::explained(Error const& failure) const noexcept {
+  if (cause_is_loss_ && shows_loss(failure)) {
+    WorkFailure const* const of = base::ErrorAccess::request_of(failure);
+    if (of == nullptr) return *first_cause_;
+    WorkFailure subject = *of;
+    subject.status = WorkStatus::success;  // not what failed
+    return base::ErrorAccess::about(*first_cause_, subject);
+  }
   bool const is_open =
       failure.is_flush() && (failure.cause() == nullptr || failure.cause()->is_flush());
   if (!is_open || !first_cause_) return failure;

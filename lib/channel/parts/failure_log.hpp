@@ -43,6 +43,11 @@ class FailureLog {
   /// Breaks the channel with the reason why lend aborts the work. It stays the first cause until
   /// the abort reveals a better one.
   void add_own_cause(Error const& reason) noexcept;
+  /// The same with what the source of losses says. It replaces a cause that only shows that: that
+  /// the peer did not answer, or a flush.
+  void add_loss(Error const& loss) noexcept;
+  /// Whether the source of losses has been told that the channel is broken.
+  [[nodiscard]] bool has_loss() const noexcept { return has_loss_; }
   /// Whether add_cause() would take a cause that is no flush.
   [[nodiscard]] bool lacks_cause() const noexcept {
     return !first_cause_.has_value() || cause_is_own_ || first_cause_->is_flush();
@@ -69,6 +74,8 @@ class FailureLog {
   Error last_error_{};
   std::optional<Error> first_cause_{};
   bool cause_is_own_ = false;
+  bool has_loss_ = false;
+  bool cause_is_loss_ = false;
   std::uint64_t failures_seen_ = 0;  // failed completions, and refused requests of batches
 };
 

@@ -62,6 +62,7 @@ Finding PeerWatch::look_between(Waiter& waiter) noexcept {
   if (asks()) found = ask_peer_if_due(look_again);
   // It sleeps on completions alone.
   if (is_watched_) look_again = sooner(look_again, within(longest_between_asking));
+  if (looks_beside_) look_again = sooner(look_again, within(longest_between_looks));
   waiter.look_at(look_again);
   return found;
 }

@@ -34,8 +34,11 @@ class PeerWatch {
   /// `is_heard`: the manager's event wakes the channel's set, which then calls ask_manager().
   void begin(bool is_watched, bool is_heard) noexcept;
 
+  /// A wait asks a source of losses, too, which is not of the watch.
+  void look_beside() noexcept { looks_beside_ = true; }
+
   /// Whether there is anything to check.
-  [[nodiscard]] bool is_on() const noexcept { return is_watched_ || asks(); }
+  [[nodiscard]] bool is_on() const noexcept { return is_watched_ || asks() || looks_beside_; }
   /// Whether something is to be checked by the clock, also while the program sleeps.
   [[nodiscard]] bool is_timed() const noexcept { return is_to_be_asked() || asks(); }
   /// Whether the manager wakes the set.
@@ -79,6 +82,7 @@ class PeerWatch {
   bool const has_pool_;  // where messages are always expected
   bool is_watched_ = false;
   bool is_heard_ = false;
+  bool looks_beside_ = false;
   std::chrono::nanoseconds const interval_;  // between keep-alives; 0: off
   bool is_asking_ = false;                   // one at a time
   Deadline next_question_;

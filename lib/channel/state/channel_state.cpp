@@ -23,7 +23,7 @@ ChannelState::ChannelState(ProtectionDomain const& domain, std::shared_ptr<Progr
       domain_{domain},
       options_{options},
       raw_completions{progress_->raw()},
-      connection{std::move(queue_pair)},
+      connection{std::move(queue_pair), options_.peer_name},
       // The granted number of elements: more may be posted than was requested.
       in_flight{options.queue_pair.send_depth, options.queue_pair.receive_depth,
                 std::max(connection.raw().elements, connection.raw().receive_elements), failures},
@@ -261,6 +261,12 @@ bool ChannelState::break_if_reported() noexcept {
 }
 
 bool ChannelState::learn_reason(Deadline deadline) noexcept {
+  if (!learn_reason_of_flush(deadline)) return false;
+  if (is_broken()) tell_of_end(*failures.first_cause());
+  return true;
+}
+
+bool ChannelState::learn_reason_of_flush(Deadline deadline) noexcept {
   if (failures.is_unexplained()) look_at_events();
   if (!watch.may_be_explained()) return true;
   auto const reason = watch.explanation(deadline);

@@ -3,6 +3,7 @@
 // batching, waiting and ending are functions on it, in files of that name. One thread at a time.
 #pragma once
 
+#include <channel/parts/loss_source.hpp>
 #include <channel/parts/channel_entry.hpp>
 #include <channel/parts/connection.hpp>
 #include <channel/parts/datagram_state.hpp>
@@ -87,14 +88,19 @@ class ChannelState {
     bool const goes_on = waiter.pause(deadline);
     // At its end, too: an event loop may only ever wait for zero time.
     if (watch.is_on()) [[unlikely]]
-      act_on(watch.look_between(waiter));
+      look_between(waiter);
     return goes_on;
   }
   /// After an empty poll: checks the peer every so often.
   void count_empty_poll() noexcept {
     if (watch.counts_empty_poll()) [[unlikely]]
-      act_on(watch.look());
+      look_at_peer();
   }
+  /// What no completion says, between two polls of the program's.
+  void look_at_peer() noexcept;
+  void look_between(Waiter& waiter) noexcept;
+  /// The same of what the source of losses knows, in waits of several channels, too.
+  void look_for_losses(Waiter const& waiter) noexcept;
   /// Reads the device's events, and breaks the channel if one concerns it.
   void look_at_events() noexcept;
   /// The same with the events that were read. Whether it did so.
@@ -114,6 +120,19 @@ class ChannelState {
   [[nodiscard]] Deadline look_again() const noexcept;
   /// After a flush: looks or waits for its reason, which may come later. False: call again.
   bool learn_reason(Deadline deadline) noexcept;
+
+  // ---- in a group ----
+
+  /// Asks `source` from now on, which outlives the channel's connection.
+  void ask_for_losses(channel::LossSource& source) noexcept {
+    losses = &source;
+    watch.look_beside();
+  }
+  /// Breaks the channel because of what its source of losses says, which is what its errors say
+  /// then. Outstanding work that has not completed is flushed.
+  LEND_EXPORT void end_by_loss(Error const& loss) noexcept;
+  /// Before lend aborts the work: the source learns why.
+  void tell_of_end(Error const& why) noexcept;
 
   /// A message of the peer ended its access by this key, which it answers.
   std::uint32_t note_returned(std::uint32_t key) noexcept;
@@ -165,6 +184,7 @@ class ChannelState {
   std::unique_ptr<PeerLoans, PeerLoans::End> peer_loans{};  // since the first
   verbs::Forms forms{};
   PeerWatch watch;
+  LossSource* losses = nullptr;  // or of none
   Progress& progress;
 
   bool has_news = false;  // since the last poll_for_news(), or since the set listed it
@@ -202,12 +222,15 @@ class ChannelState {
     in_flight.succeed_usual<Operation::receive>(slot);
   }
   void succeed_unusually(SlotId id, Slot& slot, verbs::CompletionEntry entry) noexcept;
+  void ask_losses() noexcept;
+  [[nodiscard]] bool learn_reason_of_flush(Deadline deadline) noexcept;
   // A failure, or one without a slot.
   void complete_unusual(SlotId id, verbs::CompletionEntry entry) noexcept;
   [[nodiscard]] Error failure_of(SlotId id, Slot const& slot, FailedWork const& failed) noexcept;
   [[noreturn]] LEND_EXPORT static void stop_for_moved() noexcept;
 
   ChannelReference reference_{};  // to this channel
+  Deadline next_loss_look_{Deadline::Clock::now()};
   verbs::Inheritance origin_{};
 };
 

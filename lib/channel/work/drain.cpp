@@ -29,6 +29,7 @@ std::optional<Error> Drain::end(ScopeRecord& scope, Deadline deadline, bool is_u
   if (!cut_short && scope.lent > 0) [[unlikely]]
     cut_short = recall_loans(scope, deadline, is_unwinding);
   if (cut_short) {
+    channel_.tell_of_end(*cut_short);
     Ending ending{channel_};
     ending.start_abort();  // tried again below; first, so that the error tells the state after it
     cut_short = channel_.connection.about(*cut_short);

@@ -84,8 +84,7 @@ WorkAnswer ask_for(ChannelState& channel, SlotId id) noexcept {
       channel.failures.set_last_error(channel.of_this_work(polled.error(), id, *slot));
       return WorkAnswer{State::unknown};
     }
-    if (polled.value() == 0 && channel.watch.is_time_to_look())
-      channel.act_on(channel.watch.look());
+    if (polled.value() == 0 && channel.watch.is_time_to_look()) channel.look_at_peer();
     // Not every device brings back all of it of itself.
     if (channel.is_broken() && polled.value() == 0) [[unlikely]]
       Ending{channel}.hurry_abort();
@@ -161,6 +160,7 @@ bool wait_longer(ChannelState& channel, SlotId id, Slot& slot, int polled,
 [[gnu::cold]] WorkAnswer abort_and_ask(ChannelState& channel, SlotId id,
                                        Deadline deadline) noexcept {
   FailureLog& failures = channel.failures;
+  channel.tell_of_end(failures.last_error());
   Ending ending{channel};
   ending.start_abort();  // tried again below; first, so that the error tells the state after it
   Error const why = base::is_given_up(failures.last_error())
