@@ -39,6 +39,7 @@ class AnyTransport;
 class ByteStream;
 
 class Desk;               // lend/group.hpp, liblend-group
+class Exchange;           // lend/group.hpp, liblend-group
 class Group;              // lend/group.hpp, liblend-group
 class GroupScope;         // lend/group.hpp, liblend-group
 class PeerScope;          // lend/group.hpp, liblend-group

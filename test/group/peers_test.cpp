@@ -29,14 +29,6 @@ bool lacks_peers() {
   return true;
 }
 
-/// A body for each rank, with its values.
-template <class Body>
-void on_each_with_values(ScopeRanks& ranks, std::size_t count, Body const& body) {
-  std::vector<Values> values;
-  for (std::uint32_t i = 0; i < ranks.groups.size(); ++i) values.push_back(ranks.values(i, count));
-  on_each(ranks.groups, [&](Group& group) { body(group, values[group.rank()]); });
-}
-
 std::vector<std::uint32_t> both_neighbours(Group const& group) {
   auto const size = group.size(), rank = group.rank();
   return {(rank + size - 1) % size, (rank + 1) % size};

@@ -71,6 +71,14 @@ inline bool are_sums(Values const& values, std::uint32_t size, std::size_t from,
   return true;
 }
 
+/// A body for each rank, with its values.
+template <class Body>
+void on_each_with_values(ScopeRanks& ranks, std::size_t count, Body const& body) {
+  std::vector<Values> values;
+  for (std::uint32_t i = 0; i < ranks.groups.size(); ++i) values.push_back(ranks.values(i, count));
+  on_each(ranks.groups, [&](Group& group) { body(group, values[group.rank()]); });
+}
+
 inline void is_posted(Result<PendingCollective> posted) {
   static_cast<void>(must(std::move(posted)));
 }

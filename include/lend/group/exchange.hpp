@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The messages of a step, described once and sent in each. The thread of the group.
+#pragma once
+
+#include <lend/base/deadline.hpp>
+#include <lend/base/export.hpp>
+#include <lend/base/lifetime.hpp>
+#include <lend/base/result.hpp>
+#include <lend/base/source_line.hpp>
+#include <lend/group/peers.hpp>
+#include <lend/verbs/work_request.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+namespace lend {
+
+/// Rows, each a message to or from a peer, that are sent together again and again: MPI's persistent
+/// requests and neighbourhood collectives in one.
+///
+/// The n-th row sent to a rank meets the n-th received there, of as many bytes, which the first
+/// start() compares. Other messages of these Peers may go between two runs, in the same order at
+/// both ends. Several exchanges take a Peers each, or are started in the same order at all ranks.
+///
+///     Exchange halo{peers};
+///     for (Side const& side : sides)  // whose rank is no_rank at a border: no message
+///       halo.receive(side.rank, cells.scatter(side.ghosts, 64))
+///           .send(side.rank, cells.gather(side.edge, 64));
+///     while (step()) { LEND_TRYV(halo.run(within(10s))); }
+class LEND_EXPORT Exchange {
+ public:
+  explicit Exchange(Peers& peers LEND_LIFETIMEBOUND);
+  Exchange(Exchange const&) = delete;
+  Exchange& operator=(Exchange const&) = delete;
+  /// As ~SetScope().
+  ~Exchange();
+
+  /// Adds a row, before the first start(), which says what is wrong with it. The memory is the
+  /// program's between two runs.
+  Exchange& send(std::uint32_t rank, GatherList const& row, SourceLine where = SourceLine::here());
+  Exchange& receive(std::uint32_t rank, ScatterList const& row,
+                    SourceLine where = SourceLine::here());
+
+  /// Posts all rows, the receives first. The first one waits for those of the peers.
+  /// Borrows: each row, what is sent shared, what is received exclusively, until a call sees that
+  ///          it is over.
+  /// Errors:  invalid_argument  no such peer, a row was added too late, or the exchange is under
+  ///                            way. Nothing was posted.
+  ///          disagreement      a peer has other rows for this rank, as it finds, too.
+  ///          timed_out, cancelled  a peer has not started, or there is no room: start() again.
+  ///          those of PollingScope::post_send(), of a row; those before it are under way: wait().
+  [[nodiscard]] Result<void> start(Deadline deadline = Deadline::never()) noexcept;
+  /// Until all rows are over.
+  /// Errors:  those of PendingWork::wait(), of the row that failed first.
+  ///          disagreement          a message has another length than its row.
+  ///          timed_out, cancelled  still under way, the rows are named: wait() again.
+  [[nodiscard]] Result<void> wait(Deadline deadline = Deadline::never()) noexcept;
+  /// start() and wait(). After a time-out it goes on.
+  [[nodiscard]] Result<void> run(Deadline deadline = Deadline::never()) noexcept;
+  /// Whether all is over, without waiting. Errors:  those of wait().
+  [[nodiscard]] Result<bool> poll() noexcept;
+  /// Waits for a row that was received and not told of yet: its number among the received ones, in
+  /// the order of receive(), without those of no_rank. Nothing: all were told.
+  /// Errors:  those of wait().
+  [[nodiscard]] Result<std::optional<std::size_t>> wait_any(
+      Deadline deadline = Deadline::never()) noexcept;
+
+  /// As PeerScope::drain_within().
+  Exchange& drain_within(std::chrono::nanoseconds bound) noexcept;
+  /// Ends it, as SetScope::finish().
+  [[nodiscard]] Result<void> finish() noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lend

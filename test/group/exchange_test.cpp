@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: rows that are described once go in every run, whichever ranks they join, as a serial model
+// says; rows that do not fit are named at both ends, and the program's memory is its own between
+// two runs. Method: one to eight ranks as threads; random rows of one seed.
+#include "group/ranks.hpp"
+#include "group/scope_ranks.hpp"
+#include "support/seed.hpp"
+
+#include <lend/group.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+using namespace lend;
+using namespace lend::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+bool lacks_exchanges() {
+  auto const device = open_test_device();
+  if (device.capabilities().endpoints) return false;
+  skip(device, "connects by rdma_cm, and Peers does not");
+  return true;
+}
+
+/// One message of a step: `count` values from a place of the sender to one of the receiver.
+struct ModelRow {
+  std::uint32_t from, to;
+  std::size_t at, into, count;
+};
+
+constexpr std::size_t values_sent = 64, values_received = 1024;
+
+/// Rows among `size` ranks, at random; what a rank receives lies one behind the other.
+std::vector<ModelRow> random_rows(std::uint32_t size, std::mt19937& random) {
+  auto const below = [&](std::size_t limit) { return random() % limit; };
+  std::vector<ModelRow> rows;
+  std::vector<std::size_t> used(size, values_sent);
+  for (std::size_t i = 0, count = below(4 * size); i < count; ++i) {
+    auto const from = static_cast<std::uint32_t>(below(size));
+    auto const to = static_cast<std::uint32_t>((from + 1 + below(size - 1)) % size);
+    auto const length = 1 + below(30);
+    if (used[to] + length > values_sent + values_received) continue;
+    rows.push_back({from, to, below(values_sent - length), used[to], length});
+    used[to] += length;
+  }
+  return rows;
+}
+
+std::vector<std::uint32_t> peers_of(std::vector<ModelRow> const& rows, std::uint32_t rank) {
+  std::vector<std::uint32_t> peers;
+  for (ModelRow const& row : rows) {
+    if (row.from == rank) peers.push_back(row.to);
+    if (row.to == rank) peers.push_back(row.from);
+  }
+  std::ranges::sort(peers);
+  peers.erase(std::ranges::unique(peers).begin(), peers.end());
+  return peers;
+}
+
+/// What a rank sends from place i in a step.
+std::int64_t value_of(std::uint32_t rank, std::size_t step, std::size_t i) {
+  return static_cast<std::int64_t>(step * 1'000'000 + rank * 1'000 + i);
+}
+
+}  // namespace
+
+static_assert(!std::is_move_constructible_v<Exchange>);
+
+TEST_CASE("random exchanges are as a serial program says, step after step", "[group]") {
+  if (lacks_exchanges()) return;
+  auto const size = GENERATE(2u, 3u, 5u, 8u);
+  auto const seed = seed_of_this_run();
+  CAPTURE(size, seed);
+  std::mt19937 random{seed + size};
+  ScopeRanks ranks{size};
+  for (int program = 0; program < 4; ++program) {
+    auto const rows = random_rows(size, random);
+    on_each_with_values(ranks, values_sent + values_received, [&](Group& group, Values& values) {
+      auto const rank = group.rank();
+      auto peers = taken(Peers::connect(group, peers_of(rows, rank), within(patience)));
+      Exchange exchange{peers};
+      std::size_t awaited = 0;
+      for (ModelRow const& row : rows) {
+        // Every other row as a list.
+        auto const first = row.count / 2, rest = row.count - first;
+        if (row.from == rank)
+          exchange.send(row.to,
+                        {values.gather(row.at, first), values.gather(row.at + first, rest)});
+        if (row.to == rank) exchange.receive(row.from, values.scatter(row.into, row.count));
+        awaited += row.to == rank;
+      }
+      for (std::size_t step = 0; step < 5; ++step) {
+        auto const all = taken(values.mutable_values());
+        for (std::size_t i = 0; i < values_sent; ++i) all[i] = value_of(rank, step, i);
+        if (step % 3 == 0) {
+          expect(exchange.run(within(patience)));
+        } else if (step % 3 == 1) {
+          expect(exchange.start(within(patience)));
+          for (std::size_t told = 0; told < awaited; ++told)
+            expect(taken(exchange.wait_any(within(patience))).has_value(), "a row");
+          expect(!taken(exchange.wait_any(within(patience))).has_value(), "all were told");
+          expect(exchange.wait(within(patience)));
+        } else {
+          expect(exchange.start(within(patience)));
+          while (!taken(exchange.poll())) std::this_thread::yield();
+        }
+        for (ModelRow const& row : rows)
+          for (std::size_t i = 0; row.to == rank && i < row.count; ++i)
+            expect(all[row.into + i] == value_of(row.from, step, row.at + i), "a value");
+      }
+      expect(exchange.finish());
+      expect(group.barrier(within(patience)));
+    });
+  }
+}
+
+TEST_CASE("ranks whose rows differ both say which, and the group goes on", "[group]") {
+  if (lacks_exchanges()) return;
+  auto const is_shorter = GENERATE(false, true);
+  ScopeRanks ranks{2};
+  on_each_with_values(ranks, 8, [&](Group& group, Values& values) {
+    auto peers = taken(Peers::connect_all(group, within(patience)));
+    auto const rank = group.rank(), other = 1 - rank;
+    Exchange exchange{peers};
+    exchange.receive(other, values.scatter(4, 2)).send(other, values.gather(0, 2));
+    if (rank == 1 && is_shorter) exchange.receive(other, values.scatter(6, 1));
+    if (rank == 1 && !is_shorter) exchange.send(other, values.gather(0, 1));
+    auto const differs = exchange.run(within(patience));
+    expect(differs.has_error() && differs.error() == Errc::disagreement, "the code");
+    auto const words = is_shorter ? std::array{"this rank sends 1 row to rank 1, which receives 2",
+                                               "rank 0 sends 1 row to this rank, which receives 2"}
+                                  : std::array{"rank 1 sends 2 rows to this rank",
+                                               "this rank sends 2 rows to rank 0"};
+    expect(says(differs.error(), words[rank]), "the words");
+    auto const again = exchange.start(within(patience));
+    expect(again.has_error() && again.error() == Errc::disagreement, "for good");
+    expect(exchange.finish());
+    expect(group.barrier(within(patience)));
+  });
+}
+
+TEST_CASE("the memory of rows is lent while they are under way, and a late rank is named",
+          "[group]") {
+  if (lacks_exchanges()) return;
+  ScopeRanks ranks{2};
+  on_each_with_values(ranks, 4, [](Group& group, Values& values) {
+    auto peers = taken(Peers::connect_all(group, within(patience)));
+    auto const rank = group.rank(), other = 1 - rank;
+    Exchange exchange{peers};
+    exchange.receive(other, values.scatter(2, 2)).receive(no_rank, values.scatter(0, 1));
+    exchange.send(other, values.gather(0, 2));
+    if (rank == 0) {
+      auto const late = exchange.run(within(1ms));
+      expect(late.has_error() && late.error() == Errc::timed_out, "it started");
+      expect(says(late.error(), "rank 1 did not start an exchange with this rank"), "the words");
+      expect(values.mutable_values().has_value(), "nothing is lent");
+      expect(group.barrier(within(patience)));
+    } else {
+      expect(group.barrier(within(patience)));
+    }
+    expect(exchange.run(within(patience)));
+    expect(are(values, 2, other, 0, 2), "the values");
+    expect(group.barrier(within(patience)));
+    if (rank == 0) {
+      expect(exchange.start(within(patience)));
+      expect(values.mutable_values().has_error(), "it is lent");
+      auto const twice = exchange.start(within(patience));
+      expect(twice.has_error() && twice.error() == Errc::invalid_argument, "under way");
+      auto const late = exchange.wait(within(1ms));
+      expect(late.has_error() && late.error() == Errc::timed_out, "it ended");
+      expect(says(late.error(), "it lacks 16 bytes from rank 1"), "the row");
+    }
+    expect(group.barrier(within(patience)));
+    expect(exchange.run(within(patience)));
+    expect(values.mutable_values().has_value(), "the bytes are back");
+    exchange.send(other, values.gather(0, 1));
+    auto const added = exchange.start(within(patience));
+    expect(added.has_error() && added.error() == Errc::invalid_argument, "a row too late");
+    expect(group.barrier(within(patience)));
+  });
+}
+
+TEST_CASE("an exchange names the rank whose loss ends it", "[group]") {
+  if (lacks_exchanges()) return;
+  GroupOptions options;
+  options.keep_alive = 20ms;
+  ScopeRanks ranks{4, options};
+  on_each_with_values(ranks, 8, [](Group& group, Values& values) {
+    auto const rank = group.rank(), left = (rank + 3) % 4, right = (rank + 1) % 4;
+    auto peers = taken(Peers::connect(group, std::array{left, right}, within(patience)));
+    Exchange exchange{peers};
+    exchange.receive(left, values.scatter(4, 2)).receive(right, values.scatter(6, 2));
+    exchange.send(left, values.gather(0, 2)).send(right, values.gather(0, 2));
+    expect(exchange.run(within(patience)));
+    if (rank == 3) return group.abandon("no convergence");
+    Result<void> done = success();
+    while (done.has_value()) done = exchange.run(within(patience));
+    expect(done.error().describe().find("rank 3 has abandoned") != std::string::npos, "the name");
+    expect(values.values().has_value(), "the bytes are back");
+    expect(exchange.finish().has_value(), "all was told");
+  });
+}
