@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // One failure domain: what ends a channel to a peer ends the group, and the reverse. The thread of
 // the group.
-#include <channel/state/channel_state.hpp>
+#include <channel/work/access.hpp>
 #include <group/peers_state.hpp>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the group.
-#include <channel/state/channel_state.hpp>
+#include <channel/work/access.hpp>
 #include <group/peers_state.hpp>
 
 #include <string>

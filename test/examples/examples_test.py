@@ -132,11 +132,6 @@ def check_many_clients(program):
         sys.exit("FAILED: many_clients' heap grows with the clients that went")
 
 
-def check_halo(program):
-    check("halo's parts are those of a serial run",
-          "4 of 4 processes have the cells of a serial run after 200 steps\n", said_by(program))
-
-
 def check_datagrams(program):
     check("datagrams answers all senders", "3 senders have their answers\n", said_by(program))
 

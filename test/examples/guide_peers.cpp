@@ -109,6 +109,19 @@ lend::Result<void> meet_in_a_team(lend::Group& group) {
   return lend::success();
 }
 
+lend::Result<void> talk_to_neighbours(lend::ProtectionDomain const& domain, lend::Group& group) {
+  LEND_TRY(peers, lend::Peers::connect(group, {}, lend::within(10s)));
+  LEND_TRY(memory, domain.allocate(128));
+  auto const left = lend::no_rank, right = lend::no_rank;
+  // excerpt peers
+  lend::PeerScope scope{peers};
+  LEND_TRYV(scope.post_receive(left, memory.scatter(0, 64)));
+  LEND_TRYV(scope.post_send(right, memory.gather(64, 64)));
+  LEND_TRYV(scope.drain_within(1s).finish());
+  // end of excerpt
+  return lend::success();
+}
+
 lend::Result<void> compute_beside_a_group(lend::ProtectionDomain const& domain,
                                           lend::Group& group) {
   auto const compute_a_little = [] { return false; };
@@ -161,6 +174,7 @@ lend::Result<void> solve_in_a_group(lend::ProtectionDomain const& domain) {
   // end of excerpt
   if (worst != own_error) return lend::Errc::unsupported;
   LEND_TRYV(met);
+  LEND_TRYV(talk_to_neighbours(domain, group));
   return compute_beside_a_group(domain, group);
 }
 

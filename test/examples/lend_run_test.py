@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Goal: lend-run starts ranks that meet, passes on what they say and what it is told, and ends them
 together with the status of the first that failed, or starts it again. Method: the example ring as
-2, 8 and 64 processes, shells that fail or wait, and the example sgd, of which ranks are killed.
-Usage: lend_run_test.py LEND_RUN RING SGD"""
+2, 8 and 64 processes, shells that fail or wait, the example sgd, of which ranks are killed,
+and halo, which checks itself. Usage: lend_run_test.py LEND_RUN RING SGD HALO"""
 import fcntl
 import os
 import pathlib
@@ -15,7 +15,7 @@ import tempfile
 import time
 
 BOUND_SECONDS = 100
-LEND_RUN, RING, SGD = sys.argv[1:4]
+LEND_RUN, RING, SGD, HALO = sys.argv[1:5]
 # A rank that says that it has come, and then waits to be ended.
 WAIT = "echo here; exec sleep 1000"
 
@@ -65,6 +65,13 @@ def ring(ranks):
     check(f"{ranks} ranks join and pass a token", done.returncode == 0 and good,
           done.returncode, done.stdout, done.stderr)
     print(f"    the slowest joined in {max(float(f[3]) for f in found):.0f} ms")
+
+
+def halo(ranks):
+    done = run("-n", str(ranks), "--no-prefix", HALO)
+    check(f"{ranks} ranks exchange their borders as a serial run has them", done.returncode == 0 and
+          done.stdout == f"{ranks} of {ranks} ranks have the cells of a serial run after 200 steps\n",
+          done.returncode, done.stdout, done.stderr)
 
 
 def output():
@@ -234,6 +241,8 @@ def bad_input():
 
 for size in (1, 2, 8, 64):
     ring(size)
+for size in (1, 5):
+    halo(size)
 output()
 settings()
 failures()
