@@ -33,7 +33,14 @@ FLOORS = {
 SUB_ROOMS = {room: {own: " ".join(floors.split()[:i]) for i, own in enumerate(floors.split())}
              for room, floors in FLOORS.items()}
 # What others may include of a room's inside, and who may include all of it.
-FACES = {"channel": ("channel/work/access.hpp", "channel/work/unheld.hpp", "channel/parts/waiter.hpp")}
+FACES = {
+    "channel": (
+        "channel/work/access.hpp",
+        "channel/work/unheld.hpp",
+        "channel/parts/loss_source.hpp",
+        "channel/parts/waiter.hpp",
+    )
+}
 INSIDERS = {"channel": ("channel", "flow")}
 UMBRELLAS = {  # bring in all headers of their rooms
     "include/lend/lend.hpp": "base observe verbs channel network open_device".split(),
