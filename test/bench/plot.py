@@ -6,7 +6,7 @@ The figures of the CPUs with a core each, or those of threads of one core.
 
 Four panels, latency and throughput of messages and of writes, over the size. Dashed: lend in memory
 that the program registered; UCX is in such memory, too. Logarithmic axes. An SVG by hand, with nothing
-but the standard library.
+but the standard library, which follows the reader's choice of light or dark.
 """
 import json
 import math
@@ -17,9 +17,15 @@ from xml.sax.saxutils import escape
 WIDTH, HEIGHT = 900, 640
 PANEL_WIDTH, PANEL_HEIGHT = 330, 210
 LEFT, TOP, GAP_X, GAP_Y = 70, 60, 110, 90
-COLOURS = {"lend, scoped": "#c2410c", "lend, own memory": "#7c2d12", "lend, batches": "#ca8a04",
-           "soft device, raw verbs": "#fb923c", "UCX, UCP": "#1d4ed8", "UCX, UCT": "#60a5fa",
-           "libfabric shm, mean": "#15803d", "TCP loopback": "#6b7280"}
+COLOURS = {"lend, scoped": "#c2410c", "lend, own memory": "#b45309", "lend, batches": "#a16207",
+           "soft device, raw verbs": "#fb923c", "UCX, UCP": "#2563eb", "UCX, UCT": "#60a5fa",
+           "libfabric shm, mean": "#16a34a", "TCP loopback": "#6b7280"}
+STYLE = """<style>
+svg { fill: #111827 } .paper { fill: #ffffff } .grid { stroke: #d1d5db }
+@media (prefers-color-scheme: dark) {
+svg { fill: #e5e7eb } .paper { fill: #111827 } .grid { stroke: #374151 }
+}
+</style>"""
 DASHED = {"lend, own memory"}
 LEND = {"lend, scoped": "scoped", "lend, own memory": "own", "soft device, raw verbs": "raw"}
 STREAMS = {**LEND, "lend, batches": "batch"}
@@ -82,7 +88,7 @@ def panel(left, top, title, kind, lines, rows):
     for decade in vertical.decades():
         y = vertical.at(decade)
         drawn.append(f'<line x1="{left}" x2="{left + PANEL_WIDTH}" y1="{y:.1f}" y2="{y:.1f}" '
-                     'stroke="#d1d5db"/>')
+                     'class="grid"/>')
         drawn.append(text(left - 6, y + 4, f"{decade:g}", "end"))
     for size, x in across.items():
         drawn.append(text(x, top + PANEL_HEIGHT + 18, named(size)))
@@ -105,8 +111,8 @@ def main():
     if {row["kind"] for row in rows} != {"latency", "rate"}:
         sys.exit(f"plot.py: there are no figures of latency and rate in state {state}")
     drawn = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-             'font-family="sans-serif" fill="#111827">',
-             f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>']
+             'font-family="sans-serif">', STYLE,
+             f'<rect width="{WIDTH}" height="{HEIGHT}" class="paper"/>']
     for i, (title, kind, lines) in enumerate(PANELS):
         left = LEFT + i % 2 * (PANEL_WIDTH + GAP_X)
         top = TOP + i // 2 * (PANEL_HEIGHT + GAP_Y)

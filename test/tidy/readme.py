@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What the pages claim is there: every block of C++ is an excerpt of a file that is compiled, to the
 letter; what lend says in the guide is in stories.txt, which tests compare with what lend says; every
-link leads somewhere; pictures of the guide follow dark mode; every test that lib/soft/README.md and the
+link leads somewhere; pictures follow dark mode; every test that lib/soft/README.md and the
 safety model name exists; README.md and the guide keep to their lengths; commands.py and words.py are
 obeyed. self_test.py sees each rule complain."""
 import pathlib
@@ -77,7 +77,7 @@ def check_page(page, text):
     for link in re.findall(r"\]\((?!https?:)([^)#]+)", text):
         if not (ROOT / page).parent.joinpath(link).exists():
             yield f"links to {link}, which is not there"
-        elif link.endswith(".svg") and str(page).startswith("lib/guide/") and "scheme: dark" not in \
+        elif link.endswith(".svg") and "scheme: dark" not in \
                 (ROOT / page).parent.joinpath(link).read_text(encoding="utf-8"):
             yield f"shows {link}, which is light in dark mode"
     block = None  # one without a language is what a program printed: as wide as that is
