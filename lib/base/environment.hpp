@@ -5,10 +5,12 @@
 #include <lend/base/result.hpp>
 
 #include <sys/auxv.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lend::base {
 
@@ -39,6 +41,16 @@ struct Variable {
   auto const found = variable(name);
   if (!found.is_refused) return found.text;
   return Error{Errc::denied, std::string{name} + " " + refused_because};
+}
+
+/// The names of set variables that begin so.
+[[nodiscard]] inline std::vector<std::string> names_of_variables(std::string_view begin) {
+  std::vector<std::string> names;
+  for (char** each = ::environ; each != nullptr && *each != nullptr; ++each) {
+    std::string_view const text{*each};
+    if (text.starts_with(begin)) names.emplace_back(text.substr(0, text.find('=')));
+  }
+  return names;
 }
 
 }  // namespace lend::base

@@ -127,6 +127,7 @@ Result<void> Asking::look_up() {
 
 Result<void> Asking::resolve_address() {
   at_ = At::address;
+  LEND_TRYV(cm::set_class(*link().id, queue_pair()));
   auto& source = request_.source;
   base::StandardReserved const reserved;
   if (rdma_resolve_addr(link().id.get(), source ? source->native() : nullptr,
@@ -225,6 +226,11 @@ Result<std::unique_ptr<Asking>> ask(std::string_view address, PreparedQueuePair 
   if (!options.source.empty()) {
     LEND_TRY(parsed, cm::CmAddress::parse(options.source, true, names));
     source = parsed;
+  } else if (handle->terms.from.gid != verbs::Origin::usual) {
+    auto const host = text_of(handle->local.gid);
+    LEND_TRY(chosen,
+             cm::CmAddress::parse(cm::is_ipv6(host) ? '[' + host + ']' : host, true, names));
+    source = chosen;
   }
   auto asking = std::make_unique<Asking>(
       std::move(queue_pair), std::move(link), std::move(watch), deadline,

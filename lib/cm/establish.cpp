@@ -108,6 +108,45 @@ Endpoint peer_of(QueuePairHandle const& queue_pair, ibv_qp_attr const& attribute
   return peer;
 }
 
+/// rdma_cm takes MTU and partition from its route, and the GID from the address that it is given.
+/// On InfiniBand the subnet manager says which service level the route has, and of iWARP it is not
+/// known whether its packets take the class.
+Result<void> check_wishes(verbs::ContextHandle const& context,
+                          verbs::ConnectionTerms const& terms) {
+  auto const& from = terms.from;
+  bool const is_infiniband = context.port.link_layer != LinkLayer::ethernet;
+  struct Wish {
+    char const* name;
+    char const* variable;
+    verbs::Origin from;
+    bool is_refused;
+  };
+  for (auto const& wish :
+       {Wish{"mtu_bytes", "LEND_MTU", from.mtu_bytes, true},
+        Wish{"partition_key", "LEND_PARTITION_KEY", from.partition_key, true},
+        Wish{"gid.index", "LEND_GID", from.gid, terms.has_gid_by_index},
+        Wish{"service_level", "LEND_SERVICE_LEVEL", from.service_level,
+             is_infiniband || context.is_iwarp()},
+        Wish{"traffic_class", "LEND_TRAFFIC_CLASS", from.traffic_class, context.is_iwarp()}})
+    if (wish.is_refused && wish.from != verbs::Origin::usual)
+      return Error{Errc::unsupported,
+                   std::string{wish.from == verbs::Origin::variable ? wish.variable : wish.name} +
+                       " is set, which a connection of " + context.name +
+                       " by rdma_cm cannot obey: leave it out"};
+  return success();
+}
+
+/// This end's class and level go with its packets, whatever the connection manager says.
+void apply_wishes(QueuePairHandle& queue_pair, ibv_qp_attr& attributes) {
+  auto& terms = queue_pair.terms;
+  auto& address = attributes.ah_attr;
+  if (terms.from.service_level != verbs::Origin::usual) address.sl = terms.service_level;
+  if (terms.from.traffic_class != verbs::Origin::usual && address.is_global != 0)
+    address.grh.traffic_class = terms.traffic_class;
+  terms.service_level = address.sl;
+  terms.traffic_class = address.grh.traffic_class;
+}
+
 }  // namespace
 
 Result<QueuePairHandle*> usable(PreparedQueuePair& queue_pair) {
@@ -120,11 +159,7 @@ Result<QueuePairHandle*> usable(PreparedQueuePair& queue_pair) {
     return Error{Errc::unsupported, "rdma_cm does not know the soft device " + context.name +
                                         "; use lend::connect(), or open an RDMA device "
                                         "(LEND_DEVICE=card or LEND_DEVICE=software)"};
-  if (handle->terms.chooses_route)
-    return Error{
-        Errc::unsupported,
-        "rdma_cm takes MTU, service level, traffic class and partition from its route; "
-        "leave mtu, service_level, traffic_class and partition_key of this queue pair out"};
+  LEND_TRYV(check_wishes(context, handle->terms));
   return handle;
 }
 
@@ -145,6 +180,14 @@ Result<void> check_device(rdma_cm_id const& id, QueuePairHandle const& queue_pai
                    ", but the queue pair is of " + name_of_port(context.name, context.port.number) +
                    "; open " + std::string{route} + ", or use an address of " + context.name +
                    "'s network (CmOptions::source selects among several)"};
+}
+
+Result<void> set_class(rdma_cm_id& id, QueuePairHandle const& queue_pair) {
+  if (queue_pair.terms.from.traffic_class == verbs::Origin::usual) return success();
+  std::uint8_t value = queue_pair.terms.traffic_class;
+  if (rdma_set_option(&id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &value, sizeof value) != 0)
+    return Error::from_errno("rdma_set_option of RDMA_OPTION_ID_TOS", errno);
+  return success();
 }
 
 rdma_conn_param parameters_of(QueuePairHandle const& queue_pair,
@@ -179,6 +222,7 @@ Result<void> make_ready(rdma_cm_id& id, QueuePairHandle& queue_pair) {
   LEND_TRY(receiving,
            attributes_from(id, IBV_QPS_RTR, verbs::init_to_ready_to_receive.name, attributes));
   queue_pair.peer = peer_of(queue_pair, attributes);
+  apply_wishes(queue_pair, attributes);
   attributes.min_rnr_timer = queue_pair.times.receiver_not_ready_delay;
   // The accepting side has the peer's wishes here, which this device may not have.
   // Source: Linux drivers/infiniband/core/cm.c, cm_req_handler(), cm_init_qp_rtr_attr().

@@ -23,6 +23,12 @@ namespace lend::cm {
 [[nodiscard]] Result<void> check_device(rdma_cm_id const& id,
                                         verbs::QueuePairHandle const& queue_pair);
 
+/// The connection's packets are of the queue pair's class, if that was chosen. Before an address is
+/// resolved.
+/// Source: rdma_set_option(3), RDMA_OPTION_ID_TOS; Linux drivers/infiniband/core/cma.c,
+/// cma_resolve_iboe_route().
+[[nodiscard]] Result<void> set_class(rdma_cm_id& id, verbs::QueuePairHandle const& queue_pair);
+
 /// The parameters that each side sends, besides `private_data`, which must outlive the result.
 [[nodiscard]] rdma_conn_param parameters_of(verbs::QueuePairHandle const& queue_pair,
                                             std::span<std::byte const> private_data) noexcept;

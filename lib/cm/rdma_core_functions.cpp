@@ -92,4 +92,8 @@ int rdma_resolve_route(rdma_cm_id* id, int timeout_ms) {
   return LEND_CALL(rdma_resolve_route, "RDMACM_1.0", id, timeout_ms);
 }
 
+int rdma_set_option(rdma_cm_id* id, int level, int optname, void* optval, size_t optlen) {
+  return LEND_CALL(rdma_set_option, "RDMACM_1.0", id, level, optname, optval, optlen);
+}
+
 }  // extern "C"

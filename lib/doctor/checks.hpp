@@ -83,6 +83,7 @@ void check_cpus(Host const&, Notes&);
 void check_cgroup(Host const&, Notes&);
 void check_pages(Host const&, Notes&);
 void check_forks(Host const&, Notes&);
+void check_environment(Host const&, Notes&);
 // device_files.cpp
 void check_devices(Host const&, Notes&);
 void check_modules(Host const&, Notes&);

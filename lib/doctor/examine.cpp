@@ -40,6 +40,7 @@ constexpr auto all_checks = std::to_array<doctor::Check>({
     {"cpu", doctor_page, &doctor::check_cpus},
     {"pages", memory_page, &doctor::check_pages},
     {"fork", threads_page, &doctor::check_forks},
+    {"environment", doctor_page, &doctor::check_environment},
     {"soft.directory", soft_page, &doctor::check_soft_device},
     {"soft.cma", soft_page, &doctor::check_cross_memory},
     {"open", devices_page, &doctor::check_opening},

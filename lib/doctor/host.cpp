@@ -3,7 +3,9 @@
 #include <base/environment.hpp>
 #include <base/standard_reserved.hpp>
 #include <base/unique_fd.hpp>
+#include <base/variables.hpp>
 #include <doctor/host.hpp>
+#include <verbs/queue/connection_settings.hpp>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -73,6 +75,15 @@ Error error_of(Answer const& answer) {
           answer ? field_of(*answer, error_head).value_or("") : "the capture does not say"};
 }
 
+std::string defect_of(std::string const& name) {
+  if (!base::is_variable(name)) return "lend has no such variable";
+  auto const value = base::variable(name.c_str());
+  if (value.is_refused) return base::refused_because;
+  if (value.text.empty()) return {};
+  auto const checked = verbs::check_variable(name, value.text);
+  return checked.has_value() ? std::string{} : checked.error().message();
+}
+
 std::string question_of(DeviceChoice const& choice) {
   if (!choice.name.empty()) return "device " + choice.name;
   return choice.kind == DeviceChoice::Kind::soft ? "soft device" : "default device";
@@ -138,6 +149,24 @@ std::optional<std::string> Host::variable(std::string const& name) const {
     auto const value = base::variable(name.c_str()).text;
     return value.empty() ? Answer{} : Answer{value};
   });
+}
+
+std::vector<Host::OwnVariable> Host::own_variables() const {
+  auto const lines = lines_of(answer("own variables", []() -> Answer {
+                                std::vector<std::string> said;
+                                for (auto const& name : base::names_of_variables("LEND_"))
+                                  said.push_back(name + ' ' + defect_of(name));
+                                if (said.empty()) return std::nullopt;
+                                std::ranges::sort(said);
+                                return joined(said);
+                              }).value_or(""));
+  std::vector<OwnVariable> variables;
+  for (std::string_view const line : lines) {
+    auto const space = std::min(line.find(' '), line.size());
+    variables.push_back({std::string{line.substr(0, space)},
+                         std::string{line.substr(std::min(space + 1, line.size()))}});
+  }
+  return variables;
 }
 
 Result<std::vector<std::string>> Host::device_names() const {

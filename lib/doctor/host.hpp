@@ -52,6 +52,13 @@ struct Host {
   [[nodiscard]] int error_of_opening(std::string const& path) const;
   /// Of the environment; none: it is unset or empty.
   [[nodiscard]] std::optional<std::string> variable(std::string const& name) const;
+  struct OwnVariable {
+    std::string name{};
+    std::string defect{};  ///< empty: lend has such a variable, and its value is one
+  };
+  /// Those that are set and whose names begin as lend's do; not their values, which may have
+  /// addresses, unless they are none.
+  [[nodiscard]] std::vector<OwnVariable> own_variables() const;
   /// The names of `devices`. Errors: the message alone is that of `devices`.
   [[nodiscard]] Result<std::vector<std::string>> device_names() const;
   /// By `open`. Errors: the message alone is that of `open`.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Checks of the limits that a process inherits.
 #include <base/printable.hpp>
+#include <base/variables.hpp>
 #include <doctor/checks.hpp>
 
 #include <algorithm>
@@ -212,6 +213,27 @@ void check_forks(Host const& host, Notes& notes) {
       "where parent or child writes to it after fork(), the parent may get another page than "
       "the device has",
       "export IBV_FORK_SAFE=1  (Linux 5.13 and later need it not)");
+}
+
+void check_environment(Host const& host, Notes& notes) {
+  std::string sound;
+  bool are_sound = true;
+  for (auto const& [name, defect] : host.own_variables()) {
+    if (defect.empty()) {
+      (sound += sound.empty() ? "" : ", ") += name;
+      continue;
+    }
+    are_sound = false;
+    if (base::is_variable(name))
+      notes.fail(name, defect, "what would use it is refused, every connection where it is one's",
+                 "unset it, or give it another value; lend info --environment says which");
+    else
+      notes.warn(name, defect, "nothing reads it; it may be misspelt",
+                 "unset it; lend info --environment has those that there are");
+  }
+  if (!are_sound) return;
+  notes.ok(std::string{this_process},
+           sound.empty() ? "no variable of lend is set" : "sets " + sound);
 }
 
 void check_pages(Host const& host, Notes& notes) {

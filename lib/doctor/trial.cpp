@@ -56,10 +56,10 @@ Result<TrialEnd> TrialEnd::prepare(OpenPorts const& ports, Way const& way) {
   ChannelOptions options;
   options.queue_pair.send_depth = options.queue_pair.receive_depth = 4;
   if (way.host.empty()) {  // else rdma_cm knows them
-    options.queue_pair.mtu_bytes = way.mtu_bytes;
-    options.queue_pair.gid.index = way.gid_index;
+    if (way.mtu_bytes != 0) options.queue_pair.connection.mtu_bytes = way.mtu_bytes;
+    options.queue_pair.connection.gid.index = way.gid_index;
   }
-  options.queue_pair.ack_retries = retries_of_trial;
+  options.queue_pair.connection.ack_retries = retries_of_trial;
   LEND_TRY(prepared, prepare_channel(domain, options));
   LEND_TRY(ours, exposed.remote());
   return TrialEnd{std::move(memory), std::move(exposed), ours, std::move(prepared),

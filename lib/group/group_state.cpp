@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Runs a collective over the links. The thread of the group.
 #include <base/giving_up.hpp>
+#include <channel/work/access.hpp>
 #include <group/group_state.hpp>
 
 #include <algorithm>
@@ -84,11 +85,11 @@ Result<void> GroupState::prepare_link(std::uint32_t rank, RemoteRegion const& re
   ChannelOptions channel;
   channel.queue_pair.send_depth = link.send_depth();
   channel.queue_pair.receive_depth = link.receives();
-  channel.queue_pair.ack_timeout = options_.ack_timeout;
+  channel.queue_pair.connection = options_.connection;
   channel.keep_alive = options_.keep_alive;
   channel.wait_set = &set_;
   channel.tag = rank;
-  LEND_TRY(prepared, prepare_channel(domain_, channel));
+  LEND_TRY(prepared, channel::Preparing::prepare(domain_, channel, {}, std::chrono::seconds{1}));
   cards_[rank].endpoint = prepared.endpoint();
   cards_[rank].record = record;
   LEND_TRY(made, Link::prepare(domain_, std::move(prepared), link));

@@ -5,7 +5,7 @@
 
 #include <base/environment.hpp>
 #include <base/printable.hpp>
-#include <command/environment.hpp>
+#include <base/variables.hpp>
 #include <command/terminal.hpp>
 #include <command/version.hpp>
 #include <tools/commands.hpp>
@@ -19,6 +19,18 @@
 namespace lend::tools {
 
 namespace {
+
+/// What a connection of this port would get.
+void print_settings(Context const& context) {
+  auto const settings = context.settings();
+  if (settings.has_error()) {
+    std::printf("    connections: %s\n", settings.error().message().c_str());
+    return;
+  }
+  std::printf("    connections have\n");
+  for (auto const& [name, value, source] : settings.value())
+    std::printf("      %s %s (%s)\n", name.c_str(), value.c_str(), source.c_str());
+}
 
 void print_addresses(Device const& device, std::uint8_t number) {
   // Only an active port can be opened, and only its addresses serve.
@@ -35,6 +47,7 @@ void print_addresses(Device const& device, std::uint8_t number) {
                 std::string{name_of(entry.type)}.c_str(), interface.empty() ? "" : ", ",
                 interface.c_str());
   }
+  print_settings(context.value());
 }
 
 void print_port(PortInfo const& port) {
@@ -146,7 +159,8 @@ std::string json_of_port(Device const& device, Context const& context, std::uint
       .add_number("megabits", port.value().megabits())
       .add_number("lid", port.value().lid);
   std::vector<std::string> addresses;
-  if (auto const opened = device.open(number); opened.has_value())
+  auto const opened = device.open(number);
+  if (opened.has_value())
     if (auto const gids = opened.value().gids(); gids.has_value())
       for (auto const& entry : gids.value())
         addresses.push_back(Members{}
@@ -155,7 +169,19 @@ std::string json_of_port(Device const& device, Context const& context, std::uint
                                 .add_text("type", name_of(entry.type))
                                 .add_text("interface", network_interface_of(entry))
                                 .object());
-  return members.add("gids", array_of(addresses)).object();
+  members.add("gids", array_of(addresses));
+  if (opened.has_error()) return members.object();
+  auto const settings = opened.value().settings();
+  if (settings.has_error())
+    return members.add_text("settings_error", settings.error().message()).object();
+  std::vector<std::string> all;
+  for (auto const& [name, value, source] : settings.value())
+    all.push_back(Members{}
+                      .add_text("name", name)
+                      .add_text("value", value)
+                      .add_text("source", source)
+                      .object());
+  return members.add("settings", array_of(all)).object();
 }
 
 std::string json_of_device(Device const& device) {
@@ -205,7 +231,7 @@ void print_json(std::vector<Device> const& devices, Finding const& open) {
 }
 
 void print_environment(command::Look look) {
-  for (auto const& [name, meaning] : command::variables) {
+  for (auto const& [name, meaning, values] : base::variables) {
     auto const value = base::variable(name.data()).text;
     auto head = std::string{name} + (value.empty() ? " (not set)" : "=" + std::string{value});
     base::replace_controls(head);

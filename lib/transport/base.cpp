@@ -46,6 +46,9 @@ Deadline TransportBase::look_again() const noexcept {
 std::uint32_t TransportBase::sends_in_flight() const noexcept {
   return end().sends_in_flight();
 }
+std::vector<Setting> TransportBase::settings() const {
+  return end().settings();
+}
 TransportLimits const& TransportBase::limits() const noexcept {
   return end().limits();
 }

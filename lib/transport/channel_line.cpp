@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the transport.
+#include <channel/work/access.hpp>
 #include <channel/work/unheld.hpp>
 #include <transport/channel_line.hpp>
 #include <transport/end.hpp>
@@ -22,12 +23,13 @@ Result<PreparedReceives> PreparedReceives::prepare(ProtectionDomain const& domai
   of_channel.wait = options.wait;
   of_channel.keep_alive = options.keep_alive;
   auto& of_queue_pair = of_channel.queue_pair;
+  of_queue_pair.connection = options.connection;
   of_queue_pair.send_depth = sends + word_receives;
   of_queue_pair.receive_depth = receives;
   of_queue_pair.elements = 1;
   // Each send has its receive: a peer without one breaks the rules.
   of_queue_pair.receiver_not_ready_retries = 0;
-  LEND_TRY(channel, prepare_channel(domain, of_channel));
+  LEND_TRY(channel, channel::Preparing::prepare(domain, of_channel, {}, 1s));
   PreparedReceives prepared{std::move(channel)};
   prepared.handles.reserve(receives);
   return prepared;
@@ -184,6 +186,10 @@ Result<bool> ChannelLine::arm() noexcept {
 Result<int> ChannelLine::descriptor() const noexcept {
   if (!channel_) return ended();
   return channel_->descriptor();
+}
+
+std::vector<Setting> ChannelLine::settings() const {
+  return channel_ ? channel_->settings() : std::vector<Setting>{};
 }
 
 Deadline ChannelLine::look_again() const noexcept {

@@ -49,6 +49,7 @@ class ChannelLine : public Line {
   [[nodiscard]] Result<bool> arm() noexcept override;
   [[nodiscard]] Result<int> descriptor() const noexcept override;
   [[nodiscard]] Deadline look_again() const noexcept override;
+  [[nodiscard]] std::vector<Setting> settings() const override;
   void close() noexcept override;
 
  protected:

@@ -56,6 +56,7 @@ class End final : private Lender {
   [[nodiscard]] std::uint32_t sends_in_flight() const noexcept {
     return line_->sends_in_flight() + (has_finished_ && !has_sent_finish_);
   }
+  [[nodiscard]] std::vector<Setting> settings() const { return line_->settings(); }
   [[nodiscard]] TransportLimits const& limits() const noexcept { return limits_; }
 
  private:

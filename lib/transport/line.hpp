@@ -5,6 +5,7 @@
 
 #include <lend/base/deadline.hpp>
 #include <lend/base/result.hpp>
+#include <lend/verbs/connection_options.hpp>
 #include <lend/verbs/memory_piece.hpp>
 #include <transport/word.hpp>
 
@@ -13,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace lend::transport {
 
@@ -59,6 +61,8 @@ class Line {
   [[nodiscard]] virtual Result<bool> arm() noexcept = 0;
   [[nodiscard]] virtual Result<int> descriptor() const noexcept = 0;
   [[nodiscard]] virtual Deadline look_again() const noexcept = 0;
+  /// Of its channel, if it has one.
+  [[nodiscard]] virtual std::vector<Setting> settings() const { return {}; }
   /// Ends the connection at once; again: nothing happens.
   virtual void close() noexcept = 0;
 

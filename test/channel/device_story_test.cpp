@@ -58,8 +58,8 @@ void check_told(std::string const& name, Error const& error) {
 struct Story {
   static ChannelOptions options() {
     auto options = options_with_depth(depth);
-    options.queue_pair.ack_timeout = 50ms;
-    options.queue_pair.ack_retries = 1;
+    options.queue_pair.connection.ack_timeout = 50ms;
+    options.queue_pair.connection.ack_retries = 1;
     options.queue_pair.receiver_not_ready_retries = 1;
     return options;
   }

@@ -23,8 +23,8 @@ struct Asking {
   static ChannelOptions asking() {
     auto options = options_with_depth(4);
     options.keep_alive = 1ms;
-    options.queue_pair.ack_timeout = 1ms;
-    options.queue_pair.ack_retries = 2;
+    options.queue_pair.connection.ack_timeout = 1ms;
+    options.queue_pair.connection.ack_retries = 2;
     return options;
   }
   Error error_of_receive(std::chrono::milliseconds bound) {

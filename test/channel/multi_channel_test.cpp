@@ -339,8 +339,8 @@ TEST_CASE("prepared channels of many peers keep alive, unless they are told not 
   CHECK((without || without.error().message() != crowded.message()));
 
   options = options_with_depth(4);
-  options.queue_pair.ack_timeout = 1ms;
-  options.queue_pair.ack_retries = 2;
+  options.queue_pair.connection.ack_timeout = 1ms;
+  options.queue_pair.connection.ack_retries = 2;
   auto one = must(PreparedMultiChannel::prepare(domain, set, 1, options));
   auto other = must(PreparedMultiChannel::prepare(domain, set, 1, options));
   auto const theirs = other.endpoints();

@@ -23,8 +23,8 @@ struct Story {
     Context context = must(open_device(DeviceChoice::soft()));
     ProtectionDomain domain = must(context.allocate_protection_domain());
     ChannelOptions options = options_with_depth(story_depth);
-    options.queue_pair.ack_timeout = 1ms;
-    options.queue_pair.ack_retries = 1;
+    options.queue_pair.connection.ack_timeout = 1ms;
+    options.queue_pair.connection.ack_retries = 1;
     options.queue_pair.receiver_not_ready_retries = receiver_not_ready_retries;
     PreparedChannel one = must(prepare_channel(domain, options));
     PreparedChannel other = must(prepare_channel(domain, options));

@@ -42,8 +42,8 @@ TEST_CASE("who cancels is told from a deadline", "[channel]") {
 TEST_CASE("a peer lost to a keep-alive tells which question was not answered", "[channel]") {
   auto options = options_with_depth(story_depth);
   options.keep_alive = 1ms;
-  options.queue_pair.ack_timeout = 1ms;
-  options.queue_pair.ack_retries = 1;
+  options.queue_pair.connection.ack_timeout = 1ms;
+  options.queue_pair.connection.ack_retries = 1;
   auto ends = two_ends(options);
   auto memory = must(ends.domain.allocate(64));
   must(inject_faults(ends.context, FaultPlan{}.peer_dies(1)));

@@ -272,8 +272,8 @@ TEST_CASE("a connection has the program's own times, not those of its path", "[c
   CmHost host;
   if (host.context.native()->device->transport_type == IBV_TRANSPORT_IWARP) return;  // has none
   ChannelOptions options;
-  options.queue_pair.ack_timeout = 1s;
-  options.queue_pair.ack_retries = 3;
+  options.queue_pair.connection.ack_timeout = 1s;
+  options.queue_pair.connection.ack_retries = 3;
   options.queue_pair.receiver_not_ready_retries = 2;
   options.queue_pair.receiver_not_ready_delay = 10ms;
   auto listener = must(CmListener::open(test_address(0)));

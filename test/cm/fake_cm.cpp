@@ -40,6 +40,7 @@ void FakeCm::reset(ibv_context* next) {
   responder_resources = initiator_depth = 4;
   failed_call.clear();
   found_names.clear();
+  sources.clear();
   violations.clear();
   ids_.clear();
   channels_.clear();

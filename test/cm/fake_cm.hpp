@@ -57,6 +57,7 @@ class FakeCm {
   int calls = 0;
   std::string failed_call{};
   int names_looked_up = 0;
+  std::vector<std::uint32_t> sources{};  // the IPv4 addresses that resolving was to begin at
   // What the next ones are found to be, the first last: an empty one is not known.
   std::vector<std::string> found_names{};
   std::vector<std::string> violations{};
@@ -122,6 +123,7 @@ struct FakeCm::Id {
   Id* peer = nullptr;
   Id* listener = nullptr;  // of a request that no program has yet
   std::uint32_t queue_pair = 0;
+  std::uint8_t type_of_service = 0;
 };
 
 struct FakeCm::Event {

@@ -119,11 +119,21 @@ int rdma_listen(rdma_cm_id* raw, int) {
   return 0;
 }
 
-int rdma_resolve_addr(rdma_cm_id* raw, sockaddr*, sockaddr* to, int) {
+int rdma_set_option(rdma_cm_id* raw, int level, int option, void* value, std::size_t size) {
+  Lock const lock{fake_cm().mutex};
+  auto* const id = id_of(raw, "rdma_set_option", IdState::idle);
+  if (id == nullptr) return -1;
+  if (level != RDMA_OPTION_ID || option != RDMA_OPTION_ID_TOS || size != 1) return refused(EINVAL);
+  id->type_of_service = *static_cast<std::uint8_t const*>(value);
+  return 0;
+}
+
+int rdma_resolve_addr(rdma_cm_id* raw, sockaddr* from, sockaddr* to, int) {
   Lock const lock{fake_cm().mutex};
   auto* const id = id_of(raw, "rdma_resolve_addr", IdState::idle);
   if (id == nullptr) return -1;
   id->state = IdState::address_asked;
+  if (from != nullptr) fake_cm().sources.push_back(host_of(*from));
   // All listen at this one host.
   id->port = host_of(*to) == 0x0a000001 ? port_of(*to) : std::uint16_t{0};
   raw->verbs = fake_cm().device;
@@ -226,6 +236,10 @@ int rdma_init_qp_attr(rdma_cm_id* raw, ibv_qp_attr* attributes, int* mask) {
   if (id->peer == nullptr) return refused(EINVAL);
   attributes->dest_qp_num = id->peer->queue_pair;
   attributes->path_mtu = IBV_MTU_1024;
+  attributes->ah_attr.is_global = 1;
+  // As the kernel does: the request carries the class. Source: Linux cma.c, cma_save_net_info().
+  attributes->ah_attr.grh.traffic_class =
+      id->type_of_service != 0 ? id->type_of_service : id->peer->type_of_service;
   if (attributes->qp_state == IBV_QPS_RTR)
     *mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
   return 0;

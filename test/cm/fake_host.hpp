@@ -39,8 +39,10 @@ inline FakeDevice roomy(ibv_transport_type transport) {
 /// A device with queue pairs to connect; at its end nothing of rdma_cm's is left.
 class Host {
  public:
-  explicit Host(ibv_transport_type transport = IBV_TRANSPORT_IB) {
-    Fake::get().reset(roomy(transport));
+  explicit Host(ibv_transport_type transport = IBV_TRANSPORT_IB) : Host{roomy(transport)} {}
+  explicit Host(FakeDevice device) {
+    auto const transport = device.transport;
+    Fake::get().reset(std::move(device));
     context_.emplace(must(open_fake()));
     domain_.emplace(must(context_->allocate_protection_domain()));
     queue_.emplace(must(CompletionQueue::create(*context_, 1u << 20)));
@@ -65,8 +67,8 @@ class Host {
     CHECK(cm_calls().unacknowledged() == 0);
   }
 
-  [[nodiscard]] PreparedQueuePair prepare() const {
-    return must(PreparedQueuePair::create(*domain_, *queue_, {}));
+  [[nodiscard]] PreparedQueuePair prepare(ConnectionOptions const& options = {}) const {
+    return must(PreparedQueuePair::create(*domain_, *queue_, {.connection = options}));
   }
 
  private:

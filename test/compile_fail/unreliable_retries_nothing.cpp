@@ -10,5 +10,5 @@ using Options = lend::OptionsOf<lend::Uc>;
 #endif
 
 Options rule() {
-  return {.ack_timeout = std::chrono::milliseconds{4}};
+  return {.receiver_not_ready_retries = std::uint8_t{4}};
 }

@@ -289,6 +289,20 @@ TEST_CASE("memory that fork() takes from devices is found", "[doctor]") {
   CHECK(found().level == skipped);
 }
 
+TEST_CASE("variables that lend does not have, and values that are none, are found", "[doctor]") {
+  HostWithCard const card;
+  EnvironmentVariable const device{"LEND_DEVICE", "card"}, good{"LEND_GID", "10.1.0.0/16"};
+  EnvironmentVariable const seed{"LEND_TEST_SEED", nullptr};
+  CHECK(has(card.of("environment", "this process").seen, "sets LEND_DEVICE, LEND_GID"));
+
+  EnvironmentVariable const bad{"LEND_TRAFFIC_CLASS", "26x"}, other{"LEND_TRAFIC_CLASS", "26"};
+  CHECK(card.of("environment", "LEND_TRAFFIC_CLASS").level == fail);
+  CHECK(has(card.of("environment", "LEND_TRAFFIC_CLASS").seen,
+            "LEND_TRAFFIC_CLASS is \"26x\"; it must be 0 to 255"));
+  CHECK(card.of("environment", "LEND_TRAFIC_CLASS").level == warn);
+  CHECK_FALSE(has(text_of(card.of("environment", "LEND_TRAFIC_CLASS")), "26"));
+}
+
 TEST_CASE("limits of a process and of its cgroups are compared with what lend needs", "[doctor]") {
   HostWithCard const card;
   auto const cgroup = std::string{"/sys/fs/cgroup"};

@@ -95,6 +95,16 @@ def info():
           done.returncode == 0 and found["schema"] == 1 and "takes soft0" in found["open_device"] and
           device["limits"]["queue_pairs_max"] > 0 and device["ports"][0]["gids"] and
           device["capabilities"]["endpoints"] is True, done)
+    done = run("info", LEND_DEVICE="soft", LEND_TRAFFIC_CLASS="106")
+    check("info says what a connection would get and why",
+          "traffic_class 106 (DSCP 26, ECN 2) (LEND_TRAFFIC_CLASS)" in done.stdout and
+          "mtu_bytes 4096 (default)" in done.stdout, done)
+    done = run("info", "--json", LEND_DEVICE="soft", LEND_ACK_RETRIES="3")
+    port = next(one for one in json.loads(done.stdout)["devices"] if one["name"] == "soft0")["ports"][0]
+    check("info --json, too", {"name": "ack_retries", "value": "3", "source": "LEND_ACK_RETRIES"} in port["settings"], done)
+    done = run("info", LEND_DEVICE="soft", LEND_MTU="9000")
+    check("info says which variable no connection can obey",
+          'connections: LEND_MTU is "9000"; it must be 256' in done.stdout, done)
     done = run("info", "--environment", LEND_DEVICE="so\x1bft")
     check("info --environment has values and meanings", done.returncode == 0 and "LEND_DEVICE=so?ft\n  The" in done.stdout and
           "\nLEND_GROUP (not set)\n" in done.stdout, done)

@@ -60,7 +60,7 @@ TEST_CASE("a rank that computes learns that another is lost, and not that it has
   if (connects_slowly()) return;
   GroupOptions options;
   options.keep_alive = 20ms;
-  options.ack_timeout = 20ms;
+  options.connection.ack_timeout = 20ms;
   std::vector<Context> devices;
   auto ranks = group_of(2, options, &devices);
   SECTION("left") {

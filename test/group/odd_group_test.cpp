@@ -57,7 +57,7 @@ struct LoneRank {
   Group made() const {
     GroupOptions options;
     options.wait = Wait::spin;
-    options.keep_alive = {};
+    options.keep_alive = 0ns;
     auto prepared = must(PreparedGroup::prepare(domain, 0, 2, options));
     auto card = prepared.cards()[1];
     card.mailbox = {};  // notes are sent, of which the fake provider has a completion

@@ -20,7 +20,7 @@ TEST_CASE("options and ranks out of range are refused", "[group]") {
   CHECK(error_of(PreparedGroup::prepare(domain, 0, 2, {.message_bytes = 100})) ==
         Errc::invalid_argument);
   CHECK(error_of(PreparedGroup::prepare(domain, 0, 2, {.window = 3})) == Errc::invalid_argument);
-  CHECK(error_of(PreparedGroup::prepare(domain, 0, 2, {.ack_timeout = -1ns})) ==
+  CHECK(error_of(PreparedGroup::prepare(domain, 0, 2, {.connection = {.ack_timeout = -1ns}})) ==
         Errc::invalid_argument);
   auto prepared = must(PreparedGroup::prepare(domain, 0, 2));
   CHECK(error_of(std::move(prepared).handshake({})) == Errc::invalid_argument);

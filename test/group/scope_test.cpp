@@ -125,7 +125,7 @@ TEST_CASE("long values next to those that are received stay as they are", "[grou
 TEST_CASE("a rank that has read goes on to the next that it can read", "[group]") {
   if (connects_slowly()) return;
   GroupOptions options;
-  options.keep_alive = {};  // whose wake-ups would hide one that is lost
+  options.keep_alive = 0ns;  // whose wake-ups would hide one that is lost
   ScopeRanks ranks{3, options};
   if (ranks.devices[0].kind() != DeviceKind::soft)
     return skip(ranks.devices[0], "faults are planned");

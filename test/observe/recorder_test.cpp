@@ -135,8 +135,8 @@ TEST_CASE("the description of a break ends with the last events", "[observe]") {
 TEST_CASE("a recording says what broke the channel, and that a keep-alive failed", "[observe]") {
   NewDirectory const folder;
   auto options = recording_in(folder.path());
-  options.queue_pair.ack_timeout = 1ms;
-  options.queue_pair.ack_retries = 2;
+  options.queue_pair.connection.ack_timeout = 1ms;
+  options.queue_pair.connection.ack_retries = 2;
   SECTION("a failed request") {
     auto ends = two_ends(options);
     auto memory = must(ends.domain.allocate(4096));

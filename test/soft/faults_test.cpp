@@ -28,8 +28,8 @@ struct Faulty {
   }
   static ChannelOptions impatient() {
     ChannelOptions options;
-    options.queue_pair.ack_timeout = 1ms;
-    options.queue_pair.ack_retries = 2;
+    options.queue_pair.connection.ack_timeout = 1ms;
+    options.queue_pair.connection.ack_retries = 2;
     options.queue_pair.receiver_not_ready_retries = 2;
     return options;
   }

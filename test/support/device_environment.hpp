@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// LEND_DEVICE for a while. One thread.
+// Environment variables for a while. One thread.
 #pragma once
 
 #include <cstdlib>
@@ -7,31 +7,38 @@
 
 namespace lend::test {
 
-/// LEND_DEVICE has `value`, or is unset with null, while this lives.
-class DeviceEnvironment {
+/// `name` has `value`, or is unset with null, while this lives.
+class EnvironmentVariable {
  public:
-  explicit DeviceEnvironment(char const* value) {
-    if (char const* const present = std::getenv("LEND_DEVICE")) {
+  EnvironmentVariable(char const* name, char const* value) : name_{name} {
+    if (char const* const present = std::getenv(name)) {
       before_ = present;
       was_set_ = true;
     }
     if (value != nullptr)
-      ::setenv("LEND_DEVICE", value, 1);
+      ::setenv(name, value, 1);
     else
-      ::unsetenv("LEND_DEVICE");
+      ::unsetenv(name);
   }
-  DeviceEnvironment(DeviceEnvironment const&) = delete;
-  DeviceEnvironment& operator=(DeviceEnvironment const&) = delete;
-  ~DeviceEnvironment() {
+  EnvironmentVariable(EnvironmentVariable const&) = delete;
+  EnvironmentVariable& operator=(EnvironmentVariable const&) = delete;
+  ~EnvironmentVariable() {
     if (was_set_)
-      ::setenv("LEND_DEVICE", before_.c_str(), 1);
+      ::setenv(name_, before_.c_str(), 1);
     else
-      ::unsetenv("LEND_DEVICE");
+      ::unsetenv(name_);
   }
 
  private:
+  char const* name_;
   std::string before_{};
   bool was_set_ = false;
+};
+
+/// The same of LEND_DEVICE.
+class DeviceEnvironment : public EnvironmentVariable {
+ public:
+  explicit DeviceEnvironment(char const* value) : EnvironmentVariable{"LEND_DEVICE", value} {}
 };
 
 }  // namespace lend::test

@@ -7,11 +7,11 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TABLE = ROOT / "lib/command/environment.hpp"
+TABLE = ROOT / "lib/base/variables.hpp"
 NAME = re.compile(r'"(LEND_[A-Z_]+)"')
 wrong = []
 
-table = dict(re.findall(r'\{"(LEND_[A-Z_]+)",\s*"([^"]+)"\}', TABLE.read_text(encoding="utf-8")))
+table = dict(re.findall(r'\{"(LEND_[A-Z_]+)",\s*"([^"]+)"[,}]', TABLE.read_text(encoding="utf-8")))
 asked = {name for path in (ROOT / "lib").rglob("*.?pp") if path != TABLE
          for name in NAME.findall(path.read_text(encoding="utf-8"))}
 if asked != set(table):

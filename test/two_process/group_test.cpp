@@ -37,7 +37,7 @@ constexpr auto call_limit = 120s;          // ends a call only if no loss does
 GroupOptions options_for(Context const& context) {
   GroupOptions options;
   options.keep_alive = 20ms;
-  if (context.kind() != DeviceKind::soft) options.ack_timeout = 8 * options.ack_timeout;
+  if (context.kind() != DeviceKind::soft) options.connection.ack_timeout = 8 * ack_timeout_unasked;
   return options;
 }
 
@@ -111,8 +111,9 @@ struct Killer {
 /// half of what the calls have.
 std::chrono::nanoseconds bound(Context const& context) {
   auto const options = options_for(context);
-  auto const unanswered = (QueuePairOptions{}.ack_retries + 1) * options.ack_timeout;
-  return options.keep_alive + 10ms + unanswered + 200ms + 60s;
+  auto const unanswered =
+      (ack_retries_unasked + 1) * options.connection.ack_timeout.value_or(ack_timeout_unasked);
+  return options.keep_alive.value() + 10ms + unanswered + 200ms + 60s;
 }
 
 /// Sends 8 values to either side, and checks what comes from there.

@@ -19,9 +19,7 @@ ChannelOptions keeping_alive(Wait how) {
 /// What ChannelBuilder::keep_alive() promises, with the factor that it allows a card; and a minute
 /// for a machine that has other things to do.
 std::chrono::nanoseconds bound_of(ChannelOptions const& options) {
-  auto const& queue_pair = options.queue_pair;
-  return options.keep_alive.value() + 4 * (queue_pair.ack_retries + 1) * queue_pair.ack_timeout +
-         60s;
+  return options.keep_alive.value() + 4 * (ack_retries_unasked + 1) * ack_timeout_unasked + 60s;
 }
 
 /// The receive ends in time, and says that the peer is gone.

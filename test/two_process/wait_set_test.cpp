@@ -67,8 +67,8 @@ struct EchoServer {
     options.wait_set = &set;
     options.receive_pool = &pool;
     options.tag = channels.size();
-    options.queue_pair.ack_timeout = 10ms;
-    options.queue_pair.ack_retries = 3;
+    options.queue_pair.connection.ack_timeout = 10ms;
+    options.queue_pair.connection.ack_retries = 3;
     channels.emplace_back(connected_over(wire, context, must(prepare_channel(domain, options))));
     echoed.push_back(0);
   }
@@ -103,8 +103,8 @@ TEST_CASE("a killed peer breaks its own channel of a set, and no other", "[two_p
   auto set = must(WaitSet::create(context));
   ChannelOptions options = options_with_depth(8);
   options.wait_set = &set;
-  options.queue_pair.ack_timeout = 10ms;
-  options.queue_pair.ack_retries = 3;
+  options.queue_pair.connection.ack_timeout = 10ms;
+  options.queue_pair.connection.ack_retries = 3;
   options.keep_alive = 20ms;  // the last word may still have reached the one that is killed
   std::array<Channel, 2> channels{
       connected_over(dying.wire(), context,

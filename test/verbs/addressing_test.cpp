@@ -16,7 +16,7 @@ namespace {
 
 ChannelOptions options_with(GidChoice choice) {
   ChannelOptions options;
-  options.queue_pair.gid = std::move(choice);
+  options.queue_pair.connection.gid = std::move(choice);
   return options;
 }
 

@@ -79,7 +79,8 @@ TEST_CASE("by hand a path begins at the port that INIT chose, or nowhere", "[ver
 TEST_CASE("a queue pair for datagrams is brought up with its key, and no peer", "[verbs]") {
   Fake::get().reset();
   Opened const opened;
-  DatagramOptions const options{.service_level = 3, .traffic_class = 104, .queue_key = 0x4321};
+  DatagramOptions const options{.connection = {.service_level = 3, .traffic_class = 104},
+                                .queue_key = 0x4321};
   auto prepared = PreparedDatagramQueuePair::create(opened.domain, opened.queue, options).value();
   Endpoint const itself = prepared.endpoint();
   auto const queue_pair = std::move(prepared).activate().value();

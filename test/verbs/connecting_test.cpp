@@ -258,9 +258,9 @@ TEST_CASE("each option out of its range is refused with its name, value and limi
   check({.receive_depth = 0xffff'ffff}, "receive_depth is 4294967295");
   check({.elements = 0}, "elements is 0; it must be 1 to 8");
   check({.elements = 9}, "elements is 9");
-  check({.ack_timeout = std::chrono::nanoseconds{0}}, "ack_timeout is 0 ns");
-  check({.ack_timeout = std::chrono::hours{3}}, "ack_timeout is 10800000000000 ns");
-  check({.ack_retries = 8}, "ack_retries is 8");
+  check({.connection = {.ack_timeout = std::chrono::nanoseconds{0}}}, "ack_timeout is 0 ns");
+  check({.connection = {.ack_timeout = std::chrono::hours{3}}}, "ack_timeout is 10800000000000 ns");
+  check({.connection = {.ack_retries = 8}}, "ack_retries is 8");
   check({.receiver_not_ready_retries = 7}, "receiver_not_ready_retries is 7");
   check({.receiver_not_ready_delay = std::chrono::seconds{1}}, "receiver_not_ready_delay");
   check({.send_depth = 128, .receive_depth = 129}, "is 257, more than what is left");

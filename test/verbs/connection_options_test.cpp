@@ -49,13 +49,13 @@ void check_refused(QueuePairOptions const& options, std::string_view text,
 TEST_CASE("a connection's choices reach the device", "[verbs]") {
   FakeDevice device;
   device.partition_keys = {0xffff, 0, 0x8012};
-  REQUIRE(connected({.mtu_bytes = 1024,
+  REQUIRE(connected({.connection = {.mtu_bytes = 1024,
+                                    .service_level = 15,
+                                    .traffic_class = 106,
+                                    .partition_key = 0x12},
                      .reads_in_flight = 100,
                      .reads_served = 1,
-                     .remote_access = RemoteAccess::read,
-                     .service_level = 15,
-                     .traffic_class = 106,
-                     .partition_key = 0x12},
+                     .remote_access = RemoteAccess::read},
                     device)
               .has_value());
 
@@ -84,20 +84,23 @@ TEST_CASE("a choice that the device or port does not have is refused with those 
           "[verbs]") {
   FakeDevice slow;
   slow.mtu = IBV_MTU_1024;
-  check_refused({.mtu_bytes = 2048}, "at most that of the port of fake0, 1024",
+  check_refused({.connection = {.mtu_bytes = 2048}}, "at most that of the port of fake0, 1024",
                 Errc::invalid_argument, slow);
-  check_refused({.mtu_bytes = 1500}, "mtu is 1500; it must be 256, 512, 1024, 2048 or 4096");
+  check_refused({.connection = {.mtu_bytes = 1500}},
+                "mtu is 1500; it must be 256, 512, 1024, 2048 or 4096");
   check_refused({.reads_in_flight = 129}, "reads_in_flight is 129; it must be 1 to 128");
   check_refused({.reads_in_flight = 0}, "reads_in_flight is 0");
   check_refused({.reads_served = 0}, "reads_served is 0; it must be 1 to 128");
   check_refused({.remote_access = RemoteAccess{8}}, "remote_access is 8");
-  check_refused({.service_level = 16}, "service_level is 16; it must be 0 to 15");
+  check_refused({.connection = {.service_level = 16}}, "service_level is 16; it must be 0 to 15");
   FakeDevice partitioned;
   partitioned.partition_keys = {0x7fff, 0, 0x8012};
-  check_refused({.partition_key = 0x13}, "partition_key 0x13 is none of port 1 of fake0",
+  check_refused({.connection = {.partition_key = 0x13}},
+                "partition_key 0x13 is none of port 1 of fake0", Errc::not_found, partitioned);
+  check_refused({.connection = {.partition_key = 0x13}}, "which has 0x7fff, 0x8012",
                 Errc::not_found, partitioned);
-  check_refused({.partition_key = 0x13}, "which has 0x7fff, 0x8012", Errc::not_found, partitioned);
-  check_refused({.partition_key = 0x8000}, "partition_key 0x8000", Errc::not_found, partitioned);
+  check_refused({.connection = {.partition_key = 0x8000}}, "partition_key 0x8000", Errc::not_found,
+                partitioned);
   check_refused({.receive_elements = 0}, "receive_elements is 0; it must be 1 to 8");
   check_refused({.receive_elements = 9}, "receive_elements is 9");
 }

@@ -27,6 +27,8 @@ Endpoint random_endpoint(std::mt19937_64& random) {
   endpoint.gid_type = static_cast<GidType>(below(3));
   endpoint.reads_served = static_cast<std::uint8_t>(random());
   endpoint.mtu_bytes = 256u << below(5);
+  endpoint.traffic_class = static_cast<std::uint8_t>(random());
+  endpoint.service_level = static_cast<std::uint8_t>(below(16));
   endpoint.send_depth = static_cast<std::uint32_t>(1 + below(0x7fff'ffff));
   endpoint.receive_depth = static_cast<std::uint32_t>(1 + below(0x7fff'ffff));
   endpoint.service = static_cast<Service>(below(3));
@@ -98,20 +100,22 @@ TEST_CASE("an endpoint's bytes are the same on every machine", "[verbs]") {
   endpoint.gid_type = GidType::roce_v2;
   endpoint.reads_served = 0x10;
   endpoint.mtu_bytes = 1024;
+  endpoint.traffic_class = 0x6a;
+  endpoint.service_level = 5;
   endpoint.send_depth = 16;
   endpoint.receive_depth = 32;
 
   auto const text = endpoint.to_text();
 
   CHECK(text.substr(0, text.size() - 8) ==
-        "lend2-"
+        "lend3-"
         "6c6e6465"                          // magic
-        "02010202"                          // version, kind, link, GID type
+        "03010202"                          // version, kind, link, GID type
         "00010203"                          // queue pair number
         "00040506"                          // packet sequence number
         "07081000"                          // LID, reads served, service
         "fe000000000000000000000000000001"  // GID
-        "00000400"                          // MTU
+        "04006a05"                          // MTU, class, level
         "0000001000000020"                  // depths
         "00000000");                        // queue key
 }
@@ -181,7 +185,7 @@ TEST_CASE("random bytes are no endpoint", "[verbs]") {
     }
 
     check_refused(Endpoint::decode(bytes));
-    std::string text{"lend2-"};
+    std::string text{"lend3-"};
     for (auto const byte : bytes) text += static_cast<char>(byte);
     check_refused(Endpoint::from_text(text));
   }
@@ -198,6 +202,7 @@ TEST_CASE("an endpoint whose checksum holds and whose values cannot be is refuse
   check_refused(with([](Endpoint& e) { e.mtu_bytes = 0; }));
   check_refused(with([](Endpoint& e) { e.mtu_bytes = 1500; }));
   check_refused(with([](Endpoint& e) { e.mtu_bytes = 8192; }));
+  check_refused(with([](Endpoint& e) { e.service_level = 16; }));
   check_refused(with([](Endpoint& e) { e.queue_pair_number = QueuePairNumber{}; }));
   check_refused(
       with([](Endpoint& e) { e.queue_pair_number = QueuePairNumber::truncated(0xff'ffff); }));
@@ -217,6 +222,6 @@ TEST_CASE("an endpoint of another version names both versions", "[verbs]") {
 
   for (auto const& result : {Endpoint::decode(bytes), Endpoint::from_text(text)}) {
     check_refused(result);
-    CHECK(result.error().message().find("version 1, ours is 2") != std::string::npos);
+    CHECK(result.error().message().find("version 1, ours is 3") != std::string::npos);
   }
 }

@@ -38,7 +38,7 @@ Result<PreparedChannel> prepare(GidChoice const& choice, std::uint8_t port = 0) 
   LEND_TRY(context, devices.front().open(port));
   LEND_TRY(domain, context.allocate_protection_domain());
   ChannelOptions options;
-  options.queue_pair.gid = choice;
+  options.queue_pair.connection.gid = choice;
   return prepare_channel(domain, options);
 }
 
@@ -146,7 +146,35 @@ TEST_CASE("an entry is chosen by its address, of RoCE v2 if there are two", "[ve
   CHECK(index_used({.address = "2001:db8:0::1"}) == 3);
 }
 
-TEST_CASE("the builder's gid_index() and gid_address() reach the queue pair", "[verbs]") {
+TEST_CASE("an entry is chosen by its network, the best of those that are in it", "[verbs]") {
+  GidBytes const vlan{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 129, 0, 1};
+  set_table({ipv4, vlan, vlan, global}, {v2, v1, v2, v2});
+  auto const index_in = [](std::string network) {
+    Fake::get().modified.clear();
+    return index_used({.network = std::move(network)});
+  };
+  CHECK(index_in("10.129.0.0/16") == 2);
+  CHECK(index_in("10.128.0.0/9") == 2);  // 129 has its first bit set, 0 does not
+  CHECK(index_in("10.0.0.0/9") == 0);
+  CHECK(index_in("10.129.7.7/16") == 2);
+  CHECK(index_in("10.129.0.1/32") == 2);
+  CHECK(index_in("0.0.0.0/0") == 0);
+  CHECK(index_in("2001:db8::/32") == 3);
+  CHECK(index_in("::/0") == 0);
+}
+
+TEST_CASE("an IPv4 address of one link is no best address", "[verbs]") {
+  GidBytes const self_given{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 169, 254, 3, 4};
+  set_table({self_given, link_local, global});
+  CHECK(index_used() == 2);
+  set_table({link_local, self_given, ipv4});
+  CHECK(index_used() == 2);
+  set_table({self_given, link_local});
+  CHECK(index_used() == 0);
+}
+
+TEST_CASE("the builder's gid_index(), gid_address() and gid_network() reach the queue pair",
+          "[verbs]") {
   set_table({ipv4, global});
   auto const domain = open_fake().value().allocate_protection_domain().value();
   auto const builder = channel_builder().protection_domain(domain);
@@ -154,6 +182,7 @@ TEST_CASE("the builder's gid_index() and gid_address() reach the queue pair", "[
   CHECK(builder.build().value().endpoint().gid == ipv4);
   CHECK(builder.gid_index(1).build().value().endpoint().gid == global);
   CHECK(builder.gid_address("2001:db8::1").build().value().endpoint().gid == global);
+  CHECK(builder.gid_network("2001::/16").build().value().endpoint().gid == global);
 }
 
 TEST_CASE("a choice that the port does not have is refused with what it has", "[verbs]") {
@@ -168,7 +197,13 @@ TEST_CASE("a choice that the port does not have is refused with what it has", "[
                 "gid_address 10.0.0.2 is no address of the port; " + present);
   check_refused({.address = "fe80::1%eth0"}, Errc::invalid_argument, "is no IP address");
   check_refused({.address = "host.example"}, Errc::invalid_argument, "\"host.example\" is no");
-  check_refused({.index = 0, .address = "10.0.0.1"}, Errc::invalid_argument, "both set; use one");
+  check_refused({.network = "10.1.0.0/16"}, Errc::not_found,
+                "no address of the port is in gid_network 10.1.0.0/16; " + present);
+  check_refused({.network = "10.0.0.1"}, Errc::invalid_argument, "\"10.0.0.1\" is no network");
+  check_refused({.network = "10.0.0.0/33"}, Errc::invalid_argument, "is no network");
+  check_refused({.index = 0, .address = "10.0.0.1"}, Errc::invalid_argument, "more than one is");
+  check_refused({.address = "10.0.0.1", .network = "10.0.0.0/8"}, Errc::invalid_argument,
+                "more than one is set; use one");
 }
 
 TEST_CASE("a long table is named in part", "[verbs]") {

@@ -12,6 +12,7 @@
 #include <lend/verbs/queue_pair.hpp>
 
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -47,102 +48,102 @@ class ChannelBuilder {
   /// Maximum number of sends, writes and reads outstanding.
   [[nodiscard]] auto send_depth(std::uint32_t requests) const requires
       StepNotTakenYet<Steps, BuilderStep::send_depth> {
-    return with<BuilderStep::send_depth>(&QueueOptions::send_depth, requests);
+    return set<BuilderStep::send_depth>(&QueueOptions::send_depth, requests);
   }
   /// Maximum number of receives outstanding.
   [[nodiscard]] auto receive_depth(std::uint32_t requests) const requires
       StepNotTakenYet<Steps, BuilderStep::receive_depth> &&
       StepNotTakenYet<Steps, BuilderStep::receive_pool> {
-    return with<BuilderStep::receive_depth>(&QueueOptions::receive_depth, requests);
+    return set<BuilderStep::receive_depth>(&QueueOptions::receive_depth, requests);
   }
   /// Maximum number of elements of one gather or scatter list. A channel has 80 bytes for each
   /// element of each of its slots, which are twice its depths: some 160 KiB with the defaults.
   [[nodiscard]] auto elements(std::uint32_t count) const requires
       StepNotTakenYet<Steps, BuilderStep::elements> {
-    return with<BuilderStep::elements>(&QueueOptions::elements, count);
+    return set<BuilderStep::elements>(&QueueOptions::elements, count);
   }
   /// The same of a receive; without it as elements().
   [[nodiscard]] auto receive_elements(std::uint32_t count) const requires
       StepNotTakenYet<Steps, BuilderStep::receive_elements> &&
       StepNotTakenYet<Steps, BuilderStep::receive_pool> {
-    return with<BuilderStep::receive_elements>(&QueueOptions::receive_elements, count);
+    return set<BuilderStep::receive_elements>(&QueueOptions::receive_elements, count);
   }
   /// Sends and writes of up to so many bytes are copied when posted: as QueuePairOptions.
   [[nodiscard]] auto inline_bytes(std::uint32_t bytes) const requires
       StepNotTakenYet<Steps, BuilderStep::inline_bytes> {
-    return with<BuilderStep::inline_bytes>(&QueueOptions::inline_bytes, bytes);
-  }
-  /// How long the device waits for an acknowledgement: above 0, at most 2.4 hours; rounded up to
-  /// 4.096 µs · 2^n.
-  [[nodiscard]] auto ack_timeout(std::chrono::nanoseconds timeout) const requires
-      StepNotTakenYet<Steps, BuilderStep::ack_timeout> && Acknowledges<S> {
-    return with<BuilderStep::ack_timeout>(&QueueOptions::ack_timeout, timeout);
-  }
-  /// How often the device retries without an acknowledgement: 0 to 7.
-  [[nodiscard]] auto ack_retries(std::uint8_t count) const requires
-      StepNotTakenYet<Steps, BuilderStep::ack_retries> && Acknowledges<S> {
-    return with<BuilderStep::ack_retries>(&QueueOptions::ack_retries, count);
+    return set<BuilderStep::inline_bytes>(&QueueOptions::inline_bytes, bytes);
   }
   /// How often a message is retried if the peer has no receive posted; nothing: without limit.
   [[nodiscard]] auto receiver_not_ready_retries(std::optional<std::uint8_t> count) const requires
       StepNotTakenYet<Steps, BuilderStep::receiver_not_ready_retries> && Acknowledges<S> {
-    return with<BuilderStep::receiver_not_ready_retries>(&QueueOptions::receiver_not_ready_retries,
-                                                         count);
+    return set<BuilderStep::receiver_not_ready_retries>(&QueueOptions::receiver_not_ready_retries,
+                                                        count);
   }
   /// How long a sender waits if no receive is posted: 0 to 655.36 ms, rounded up to the device's
   /// table of 32 values; 0 becomes 0.01 ms.
   [[nodiscard]] auto receiver_not_ready_delay(std::chrono::nanoseconds delay) const requires
       StepNotTakenYet<Steps, BuilderStep::receiver_not_ready_delay> && Acknowledges<S> {
-    return with<BuilderStep::receiver_not_ready_delay>(&QueueOptions::receiver_not_ready_delay,
-                                                       delay);
+    return set<BuilderStep::receiver_not_ready_delay>(&QueueOptions::receiver_not_ready_delay,
+                                                      delay);
   }
-  /// Uses this entry of the port's GID table, not the best one; Context::gids() lists them.
+  /// This end's address, not the best one: an entry of Context::gids(), one with this IPv4 or IPv6
+  /// address, or the best in this network: "10.1.0.0/16".
   [[nodiscard]] auto gid_index(std::uint32_t index) const requires
       StepNotTakenYet<Steps, BuilderStep::gid> {
-    return with<BuilderStep::gid>(&QueueOptions::gid, GidChoice{.index = index});
+    return set<BuilderStep::gid>(&ConnectionOptions::gid, GidChoice{.index = index});
   }
-  /// Uses the GID with this IPv4 or IPv6 address.
   [[nodiscard]] auto gid_address(std::string address) const requires
       StepNotTakenYet<Steps, BuilderStep::gid> {
-    return with<BuilderStep::gid>(&QueueOptions::gid, GidChoice{.address = std::move(address)});
+    return set<BuilderStep::gid>(&ConnectionOptions::gid, GidChoice{.address = std::move(address)});
   }
-  // ---- the connection: as QueuePairOptions says of each ----
-
+  [[nodiscard]] auto gid_network(std::string network) const requires
+      StepNotTakenYet<Steps, BuilderStep::gid> {
+    return set<BuilderStep::gid>(&ConnectionOptions::gid, GidChoice{.network = std::move(network)});
+  }
+  // ---- the connection: as ConnectionOptions and QueuePairOptions say of each ----
+  [[nodiscard]] auto ack_timeout(std::chrono::nanoseconds timeout) const requires
+      StepNotTakenYet<Steps, BuilderStep::ack_timeout> && Acknowledges<S> {
+    return set<BuilderStep::ack_timeout>(&ConnectionOptions::ack_timeout, timeout);
+  }
+  [[nodiscard]] auto ack_retries(std::uint8_t count) const requires
+      StepNotTakenYet<Steps, BuilderStep::ack_retries> && Acknowledges<S> {
+    return set<BuilderStep::ack_retries>(&ConnectionOptions::ack_retries, count);
+  }
   [[nodiscard]] auto mtu(std::uint32_t bytes) const requires
       StepNotTakenYet<Steps, BuilderStep::mtu> && IsConnected<S> {
-    return with<BuilderStep::mtu>(&QueueOptions::mtu_bytes, bytes);
+    return set<BuilderStep::mtu>(&ConnectionOptions::mtu_bytes, bytes);
   }
   [[nodiscard]] auto reads(std::uint8_t in_flight, std::uint8_t served) const requires
       StepNotTakenYet<Steps, BuilderStep::reads> && CanRead<S> {
-    auto next = with<BuilderStep::reads>(&QueueOptions::reads_in_flight, in_flight);
+    auto next = set<BuilderStep::reads>(&QueueOptions::reads_in_flight, in_flight);
     next.options_.queue_pair.reads_served = served;
     return next;
   }
   [[nodiscard]] auto remote_access(RemoteAccess access) const requires
       StepNotTakenYet<Steps, BuilderStep::remote_access> && CanRead<S> {
-    return with<BuilderStep::remote_access>(&QueueOptions::remote_access, access);
+    return set<BuilderStep::remote_access>(&QueueOptions::remote_access, access);
   }
   /// Of an unreliable connection, where a peer can do nothing else with this end's memory.
   [[nodiscard]] auto remote_writes(bool are_allowed) const requires
       StepNotTakenYet<Steps, BuilderStep::remote_access> && CanWrite<S> &&(!CanRead<S>) {
-    return with<BuilderStep::remote_access>(&QueueOptions::remote_writes, are_allowed);
+    return set<BuilderStep::remote_access>(&QueueOptions::remote_writes, are_allowed);
   }
   [[nodiscard]] auto service_level(std::uint8_t level) const requires
       StepNotTakenYet<Steps, BuilderStep::service_level> {
-    return with<BuilderStep::service_level>(&QueueOptions::service_level, level);
+    return set<BuilderStep::service_level>(&ConnectionOptions::service_level, level);
   }
   [[nodiscard]] auto traffic_class(std::uint8_t value) const requires
       StepNotTakenYet<Steps, BuilderStep::traffic_class> {
-    return with<BuilderStep::traffic_class>(&QueueOptions::traffic_class, value);
+    return set<BuilderStep::traffic_class>(&ConnectionOptions::traffic_class, value);
   }
   [[nodiscard]] auto partition_key(std::uint16_t key) const requires
       StepNotTakenYet<Steps, BuilderStep::partition_key> {
-    return with<BuilderStep::partition_key>(&QueueOptions::partition_key, key);
+    return set<BuilderStep::partition_key>(&ConnectionOptions::partition_key, key);
   }
 
   [[nodiscard]] auto queue_key(std::uint32_t key) const requires
       StepNotTakenYet<Steps, BuilderStep::queue_key> && IsAddressed<S> {
-    return with<BuilderStep::queue_key>(&QueueOptions::queue_key, key);
+    return set<BuilderStep::queue_key>(&QueueOptions::queue_key, key);
   }
 
   [[nodiscard]] auto wait(Wait how) const requires StepNotTakenYet<Steps, BuilderStep::wait> &&
@@ -221,13 +222,12 @@ class ChannelBuilder {
   template <BuilderStep Step, class T, class Options, class Value>
   [[nodiscard]] auto set(T Options::*option, Value value) const {
     auto next = step<Step>();
-    next.options_.*option = std::move(value);
-    return next;
-  }
-  template <BuilderStep Step, class T, class Value>
-  [[nodiscard]] auto with(T QueueOptions::*option, Value value) const {
-    auto next = step<Step>();
-    next.options_.queue_pair.*option = std::move(value);
+    if constexpr (std::same_as<Options, ConnectionOptions>)
+      next.options_.queue_pair.connection.*option = std::move(value);
+    else if constexpr (std::same_as<Options, QueueOptions>)
+      next.options_.queue_pair.*option = std::move(value);
+    else
+      next.options_.*option = std::move(value);
     return next;
   }
 

@@ -20,7 +20,7 @@ enum class BuilderStep : std::uint32_t {
   receiver_not_ready_retries = 1u << 7,
   receiver_not_ready_delay = 1u << 8,
   wait = 1u << 9,
-  gid = 1u << 10,  ///< by index or by address, once
+  gid = 1u << 10,  ///< by index, address or network, once
   keep_alive = 1u << 11,
   wait_set = 1u << 12,      ///< instead of wait
   receive_pool = 1u << 13,  ///< instead of receive_depth, after wait_set

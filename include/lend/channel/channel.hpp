@@ -169,6 +169,10 @@ class LEND_EXPORT Channel {
   /// Queries the device, which costs a system call except on the soft device.
   [[nodiscard]] std::string describe() const noexcept;
 
+  /// What is in force of its ConnectionOptions and of its keep-alive, and where each is from. Empty
+  /// once the queue pair had to be destroyed.
+  [[nodiscard]] std::vector<Setting> settings() const;
+
   /// Whose regions it can use.
   [[nodiscard]] ProtectionDomain protection_domain() const noexcept;
   [[nodiscard]] Endpoint const& endpoint() const noexcept;

@@ -44,7 +44,8 @@ struct ObserveOptions {
 struct ChannelOptions {
   QueuePairOptions queue_pair{};
   Wait wait = Wait::adaptive;
-  /// 0: off; see ChannelBuilder::keep_alive(). None: off, but 1 s in a PreparedMultiChannel.
+  /// 0: off; see ChannelBuilder::keep_alive(). None: LEND_KEEP_ALIVE; off, but 1 s in a
+  /// PreparedMultiChannel.
   std::optional<std::chrono::nanoseconds> keep_alive{};
   WaitSet* wait_set = nullptr;          ///< which the channel joins; `wait` is then the set's
   std::uint64_t tag = 0;                ///< what the set calls the channel

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
 namespace lend {
 
@@ -32,11 +33,11 @@ struct GroupOptions {
   /// Short messages wake `event` only: to others they are written, and one that has slept until
   /// then sees them up to a 64th of the time that it has waited later, 1 to 10 ms.
   Wait wait = Wait::adaptive;
-  /// How soon a rank that waits learns that another has died; 0: never.
-  std::chrono::nanoseconds keep_alive = std::chrono::seconds{1};
-  /// As QueuePairOptions::ack_timeout. A rank whose device answers nothing for about seven times
-  /// this is lost: give more where devices are software and wait for a CPU.
-  std::chrono::nanoseconds ack_timeout = QueuePairOptions{}.ack_timeout;
+  /// How soon a rank that waits learns that another has died; 0: never. None: LEND_KEEP_ALIVE; 1 s.
+  std::optional<std::chrono::nanoseconds> keep_alive{};
+  /// A rank whose device answers nothing for about seven times its ack_timeout is lost: give more
+  /// where devices are software and wait for a CPU.
+  ConnectionOptions connection{};
   /// The same at all ranks.
   GroupLinks links = GroupLinks::by_size;
   /// Connects the ranks of iWARP devices, which need it: cm_group_connector() of

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace lend {
 
@@ -62,6 +63,8 @@ class LEND_EXPORT TransportBase {
   /// has not read, and what tells the peer how much this end has read.
   [[nodiscard]] std::uint32_t sends_in_flight() const noexcept;
   [[nodiscard]] TransportLimits const& limits() const noexcept;
+  /// As Channel::settings(); of a memory transport, and once the connection has ended, empty.
+  [[nodiscard]] std::vector<Setting> settings() const;
 
  protected:
   explicit TransportBase(std::unique_ptr<transport::End> end) noexcept;

@@ -13,6 +13,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace lend {
 
@@ -41,9 +42,11 @@ struct TransportOptions {
   /// are more. It is this end's memory to receive; to send at most as much again, or four messages
   /// of the peer's size. Both directions of a ReadRing have the smaller ring.
   std::uint32_t ring_bytes = 0;
-  /// How soon an end that only waits learns that its peer has died; 0: never.
-  std::chrono::nanoseconds keep_alive = std::chrono::seconds{1};
+  /// How soon an end that only waits learns that its peer has died; 0: never. None:
+  /// LEND_KEEP_ALIVE; 1 s.
+  std::optional<std::chrono::nanoseconds> keep_alive{};
   Wait wait = Wait::adaptive;
+  ConnectionOptions connection{};
 };
 
 struct TransportLimits {

@@ -5,6 +5,7 @@
 #include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
 #include <lend/verbs/capabilities.hpp>
+#include <lend/verbs/connection_options.hpp>
 #include <lend/verbs/device.hpp>
 #include <lend/verbs/gid.hpp>
 
@@ -54,6 +55,11 @@ class LEND_EXPORT Context {
   /// Errors:  system_failed  the port's GID table could not be read.
   /// Source:  ibv_query_gid_ex(3).
   [[nodiscard]] Result<std::vector<GidEntry>> gids() const;
+
+  /// What a reliable connection of this port with `options` would get, and why;
+  /// Channel::settings() has what it got.
+  /// Errors:  those of PreparedQueuePair::create() for these options.
+  [[nodiscard]] Result<std::vector<Setting>> settings(ConnectionOptions const& options = {}) const;
 
   /// Makes a protection domain. A queue pair can use only regions of its own domain.
   /// Errors:  exhausted  the message has the device's limit.

@@ -34,6 +34,10 @@ struct LEND_EXPORT Endpoint {
   GidType gid_type{};
   std::uint8_t reads_served = 0;  ///< reads of the peer that this end serves concurrently
   std::uint32_t mtu_bytes = 0;    ///< 256, 512, 1024, 2048 or 4096
+  // Which its packets have. A peer for which nothing was chosen takes them, so that what it answers
+  // is of the same class.
+  std::uint8_t traffic_class = 0;
+  std::uint8_t service_level = 0;  ///< 0 to 15
   // For the program, which reads them from Channel::peer(): handshake() refuses only 0, because any
   // two depths fit. A send waits for a receive; where it does not (iWARP), receive_depth bounds
   // the messages that may be under way.

@@ -33,10 +33,15 @@ struct GidEntry {
   friend bool operator==(GidEntry const&, GidEntry const&) = default;
 };
 
-/// Which entry a queue pair uses: by default the best one; or by index or by address, not both.
+/// Which entry a queue pair uses: by default the best one; or by one of these.
 struct GidChoice {
   std::optional<std::uint32_t> index{};
   std::string address{};  ///< IPv4 or IPv6 as text; empty: any
+  /// "10.1.0.0/16", "fd00::/8": the best entry in this network; "0.0.0.0/0": any IPv4 address.
+  /// The one choice that fits all hosts of a cluster, whose indices differ.
+  std::string network{};
+
+  friend bool operator==(GidChoice const&, GidChoice const&) = default;
 };
 
 [[nodiscard]] LEND_EXPORT std::string_view name_of(GidType) noexcept;

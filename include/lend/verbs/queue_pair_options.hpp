@@ -2,7 +2,7 @@
 // Options of a queue pair, by its service. Values; any thread.
 #pragma once
 
-#include <lend/verbs/gid.hpp>
+#include <lend/verbs/connection_options.hpp>
 #include <lend/verbs/remote_region.hpp>
 #include <lend/verbs/service.hpp>
 
@@ -23,19 +23,13 @@ struct QueuePairOptions {
   /// the program's at once; not fenced ones, which carry what reads before them bring. Nothing:
   /// inline_bytes_unasked, or less where the device refuses that.
   std::optional<std::uint32_t> inline_bytes{};
-  /// How long the device waits for an acknowledgement; rounded up to 4.096 µs · 2^n.
-  std::chrono::nanoseconds ack_timeout = std::chrono::milliseconds{67};
-  std::uint8_t ack_retries = 6;  ///< 0 to 7; on SoftRoCE 7 is unlimited (rxe_comp.c)
+  ConnectionOptions connection{};
   /// 0 to 6; nothing: unlimited, a message waits for the peer's receive.
   std::optional<std::uint8_t> receiver_not_ready_retries{};
   /// How long the peer's sender waits if no receive is posted here; rounded up to the device's
   /// table, 0.01 ms to 655.36 ms.
   std::chrono::nanoseconds receiver_not_ready_delay = std::chrono::microseconds{640};
   std::uint32_t probes = 0;  ///< maximum outstanding unsafe_post_probe(), in addition to send_depth
-  GidChoice gid{};           ///< this end's address; by default the first of Context::gids()
-  /// Payload of a packet, at most: 256, 512, 1024, 2048 or 4096, not above the port's; 0: the
-  /// port's. Of both ends the smaller one applies.
-  std::uint32_t mtu_bytes = 0;
   /// Reads and atomic operations outstanding here, at most, and those of the peer that this end
   /// serves at once: 1 to the device's limits; nothing: the smaller of those and 16.
   std::optional<std::uint8_t> reads_in_flight{};
@@ -44,12 +38,6 @@ struct QueuePairOptions {
   /// the keep-alives of the peer are refused, and its batches if its device takes only a part.
   /// RemoteAccess{}: nothing.
   RemoteAccess remote_access = RemoteAccess::all;
-  // By rdma_cm the route decides the rest and the MTU, and all but the defaults are refused.
-  std::uint8_t service_level = 0;  ///< 0 to 15: InfiniBand's SL, the priority of Ethernet
-  std::uint8_t traffic_class = 0;  ///< of IPv6 and RoCE v2; the upper six bits are the DSCP
-  /// The partition, by its key in Context::partition_keys(), which the peer needs, too; nothing:
-  /// the first. A full membership (bit 15) is preferred.
-  std::optional<std::uint16_t> partition_key{};
 };
 
 /// Inline bytes of a queue pair for which none were asked.
@@ -66,12 +54,8 @@ struct UnreliableOptions {
   std::uint32_t elements = 4;
   std::optional<std::uint32_t> receive_elements{};
   std::optional<std::uint32_t> inline_bytes{};
-  GidChoice gid{};
-  std::uint32_t mtu_bytes = 0;
+  ConnectionOptions connection{};  ///< without times and retries
   bool remote_writes = true;  ///< what the peer may do here: it can neither read nor change words
-  std::uint8_t service_level = 0;
-  std::uint8_t traffic_class = 0;
-  std::optional<std::uint16_t> partition_key{};
 
   /// Those of its own, and what an unreliable connection does not use.
   [[nodiscard]] LEND_EXPORT QueuePairOptions complete() const;
@@ -84,10 +68,7 @@ struct DatagramOptions {
   std::uint32_t elements = 4;
   std::optional<std::uint32_t> receive_elements{};
   std::optional<std::uint32_t> inline_bytes{};
-  GidChoice gid{};
-  std::uint8_t service_level = 0;
-  std::uint8_t traffic_class = 0;
-  std::optional<std::uint16_t> partition_key{};
+  ConnectionOptions connection{};  ///< without times, retries and MTU
   /// Datagrams with another key do not arrive; senders read it from endpoint(). Below 2^31: the
   /// upper half is the kernel's. Source: ibv_post_send(3), remote_qkey; InfiniBand Architecture
   /// Specification vol. 1, 10.2.5.

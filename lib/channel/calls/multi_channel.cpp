@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Channels to many peers: how they come together, and their grouped calls. The thread of the set.
 #include <channel/calls/peer_rows.hpp>
+#include <channel/state/preparing.hpp>
 #include <channel/work/grouped_calls.hpp>
 #include <lend/base/stop.hpp>
 #include <lend/channel/multi_channel.hpp>
 
+#include <chrono>
 #include <string>
 
 namespace lend {
@@ -89,11 +91,10 @@ Result<PreparedMultiChannel> PreparedMultiChannel::prepare(ProtectionDomain cons
   std::vector<PreparedChannel> channels;
   channels.reserve(count);
   options.wait_set = &set;
-  if (!options.keep_alive) options.keep_alive = std::chrono::seconds{1};
   bool const is_named = !options.peer_name.empty();
   for (std::uint32_t i = 0; i < count; ++i, ++options.tag) {
     if (!is_named) options.peer_name = "peer " + std::to_string(i);
-    LEND_TRY(prepared, prepare_channel(domain, options));
+    LEND_TRY(prepared, channel::Preparing::prepare(domain, options, {}, std::chrono::seconds{1}));
     channels.push_back(std::move(prepared));
   }
   return PreparedMultiChannel{std::move(channels)};

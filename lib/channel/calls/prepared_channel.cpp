@@ -34,6 +34,7 @@ Error used_up() {
 }  // namespace
 
 void PreparedChannel::follow(ChannelState& before) noexcept {
+  state_->keep_alive_from = before.keep_alive_from;
   auto& earlier = state_->earlier;
   earlier = std::move(before.earlier);
   try {

@@ -6,6 +6,7 @@
 #include <base/error_access.hpp>
 #include <lend/base/error.hpp>
 #include <lend/base/result.hpp>
+#include <lend/verbs/connection_options.hpp>
 #include <lend/verbs/endpoint.hpp>
 #include <lend/verbs/queue_pair.hpp>
 #include <verbs/device/handles.hpp>
@@ -14,7 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
+#include <vector>
 
 namespace lend::channel {
 
@@ -41,6 +42,8 @@ class Connection {
 
   /// Of every post: while it is here, prepared or connected.
   [[nodiscard]] verbs::QueuePairHandle const& raw() const noexcept { return *raw_; }
+  /// Empty once it is gone.
+  [[nodiscard]] std::vector<Setting> settings() const;
   [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
   [[nodiscard]] verbs::ServiceChoice service() const noexcept {
     return {own_.service, own_.queue_key};

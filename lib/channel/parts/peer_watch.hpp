@@ -61,6 +61,8 @@ class PeerWatch {
   [[nodiscard]] Finding look_between(Waiter& waiter) noexcept;
   /// The completion of a keep-alive; `failed` is null if the peer's device answered.
   [[nodiscard]] Finding keep_alive_ended(FailedWork const* failed) noexcept;
+  /// Between keep-alives; 0: off.
+  [[nodiscard]] std::chrono::nanoseconds interval() const noexcept { return interval_; }
 
   /// Whether the connection manager may still report why work was flushed.
   [[nodiscard]] bool may_be_explained() const noexcept;

@@ -3,13 +3,13 @@
 // batching, waiting and ending are functions on it, in files of that name. One thread at a time.
 #pragma once
 
-#include <channel/parts/loss_source.hpp>
 #include <channel/parts/channel_entry.hpp>
 #include <channel/parts/connection.hpp>
 #include <channel/parts/datagram_state.hpp>
 #include <channel/parts/failure_log.hpp>
 #include <channel/parts/in_flight.hpp>
 #include <channel/parts/linked_list.hpp>
+#include <channel/parts/loss_source.hpp>
 #include <channel/parts/peer_loans.hpp>
 #include <channel/parts/peer_watch.hpp>
 #include <channel/parts/waiter.hpp>
@@ -51,6 +51,9 @@ class ChannelState {
     if (channel.state_ == nullptr) [[unlikely]]
       stop_for_moved();
     return *channel.state_;
+  }
+  [[nodiscard]] static ChannelState& of(PreparedChannel const& prepared) noexcept {
+    return *prepared.state_;
   }
 
   /// A channel of `progress`, whose queue has room for it. Not connected yet: it takes receives.
@@ -121,15 +124,12 @@ class ChannelState {
   /// After a flush: looks or waits for its reason, which may come later. False: call again.
   bool learn_reason(Deadline deadline) noexcept;
 
-  // ---- in a group ----
-
   /// Asks `source` from now on, which outlives the channel's connection.
   void ask_for_losses(channel::LossSource& source) noexcept {
     losses = &source;
     watch.look_beside();
   }
-  /// Breaks the channel because of what its source of losses says, which is what its errors say
-  /// then. Outstanding work that has not completed is flushed.
+  /// Breaks the channel and flushes its work by what its source of losses says, as its errors do.
   LEND_EXPORT void end_by_loss(Error const& loss) noexcept;
   /// Before lend aborts the work: the source learns why.
   void tell_of_end(Error const& why) noexcept;
@@ -156,6 +156,7 @@ class ChannelState {
   [[nodiscard]] Error of_this_work(Error const& error, SlotId id, Slot const& slot) const noexcept;
   [[nodiscard]] Error poll_failure(int result) const noexcept;
 
+  [[nodiscard]] std::vector<Setting> settings() const;  // none once the queue pair is gone
   /// What it has counted; null if it is not observed.
   [[nodiscard]] ChannelMetrics const* metrics() noexcept;
 
@@ -202,6 +203,7 @@ class ChannelState {
   std::uint32_t const receive_depth;
   std::uint32_t const inline_bytes;
   std::uint64_t message_bytes_max;
+  verbs::Origin keep_alive_from{};
   /// The longest drain of a scope without a bound; shorter in tests that cannot wait for so long.
   std::chrono::nanoseconds drain_longest = PollingScope::drain_max;
 

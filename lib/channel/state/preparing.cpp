@@ -7,6 +7,7 @@
 #include <lend/channel/builder.hpp>
 #include <lend/channel/receive_pool.hpp>
 #include <verbs/device/limits.hpp>
+#include <verbs/queue/connection_settings.hpp>
 
 #include <memory>
 #include <string>
@@ -73,17 +74,17 @@ Result<PreparedChannel> channel::prepare_in(SetState& set, ProtectionDomain cons
   return ChannelState::prepare(domain, std::move(progress), options, service, pool);
 }
 
-Result<PreparedChannel> channel::Preparing::prepare(ProtectionDomain const& domain,
-                                                    ChannelOptions const& wished,
-                                                    verbs::ServiceChoice service) {
-  if (wished.wait_set != nullptr)
-    return channel::prepare_in(
-        wished.wait_set->state(), domain, wished,
-        wished.receive_pool != nullptr ? &wished.receive_pool->state() : nullptr, service);
-  if (wished.receive_pool != nullptr)
+Result<PreparedChannel> channel::Preparing::prepare_chosen(ProtectionDomain const& domain,
+                                                           ChannelOptions options,
+                                                           verbs::ServiceChoice service) {
+  if (options.wait_set != nullptr) {
+    auto* const pool = options.receive_pool != nullptr ? &options.receive_pool->state() : nullptr;
+    return channel::prepare_in(options.wait_set->state(), domain, std::move(options), pool,
+                               service);
+  }
+  if (options.receive_pool != nullptr)
     return Error{Errc::invalid_argument,
                  "a channel with a ReceivePool joins the WaitSet of that pool: give wait_set, too"};
-  ChannelOptions options = wished;
   LEND_TRY(depth, completions_of(domain, options, false));
   auto const wakeable = options.wait == Wait::spin    ? Wakeable::no
                         : options.wait == Wait::event ? Wakeable::yes
@@ -93,9 +94,25 @@ Result<PreparedChannel> channel::Preparing::prepare(ProtectionDomain const& doma
       domain, std::make_shared<channel::Progress>(completions, options.wait), options, service);
 }
 
+Result<PreparedChannel> channel::Preparing::prepare(ProtectionDomain const& domain,
+                                                    ChannelOptions const& wished,
+                                                    verbs::ServiceChoice service,
+                                                    std::chrono::nanoseconds usual_keep_alive) {
+  verbs::ChosenKeepAlive keep_alive;
+  if (service.service == Service::reliable_connection) {
+    LEND_TRY(chosen, verbs::chosen_keep_alive(wished.keep_alive, usual_keep_alive));
+    keep_alive = chosen;
+  }
+  ChannelOptions options = wished;
+  options.keep_alive = keep_alive.interval;
+  LEND_TRY(prepared, prepare_chosen(domain, std::move(options), service));
+  ChannelState::of(prepared).keep_alive_from = keep_alive.from;
+  return prepared;
+}
+
 Result<PreparedChannel> prepare_channel(ProtectionDomain const& domain,
                                         ChannelOptions const& options) {
-  return channel::Preparing::prepare(domain, options, {});
+  return channel::Preparing::prepare(domain, options);
 }
 
 }  // namespace lend

@@ -5,6 +5,7 @@
 
 #include <channel/state/channel_state.hpp>
 #include <channel/state/ending.hpp>
+#include <channel/state/preparing.hpp>
 #include <channel/state/set_state.hpp>
 #include <channel/work/drain.hpp>
 #include <channel/work/handle_access.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Reads a port's GID table and chooses from it. Any thread.
+#include <base/printable.hpp>
 #include <verbs/device/gid_table.hpp>
 #include <verbs/device/verb_error.hpp>
 
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 
 namespace lend {
 
@@ -20,8 +22,9 @@ constexpr std::int32_t gid_entries_max = 256;
 /// Limit of a list in a message; a port of many virtual networks has hundreds.
 constexpr std::size_t entries_named_max = 8;
 
-/// Source: RFC 4291 §2.5.6, fe80::/10.
+/// Source: RFC 4291 §2.5.6, fe80::/10; RFC 3927 §2.1, 169.254/16.
 bool is_link_local(Gid const& gid) noexcept {
+  if (verbs::is_ipv4_mapped(gid)) return gid[12] == 169 && gid[13] == 254;
   return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
 }
 
@@ -96,6 +99,20 @@ Result<GidEntry> by_address(ContextHandle const& context, std::string const& add
   return *found;
 }
 
+Result<GidEntry> by_network(ContextHandle const& context, std::string const& text) {
+  auto const network = verbs::network_of_text(text);
+  if (!network)
+    return Error{Errc::invalid_argument,
+                 "gid_network \"" + base::shown(text) +
+                     "\" is no network; write it as 10.1.0.0/16 or as fd00::/8"};
+  LEND_TRY(entries, verbs::read_gids(context));
+  auto const found = std::ranges::find_if(
+      entries, [&](GidEntry const& entry) { return verbs::is_in(*network, entry.gid); });
+  if (found == entries.end())
+    return no_such_entry(context, "no address of the port is in gid_network " + text);
+  return *found;
+}
+
 Result<GidEntry> best(ContextHandle const& context) {
   // One call each: the search stops at the first entry of the best rank, mostly after a few.
   std::optional<GidEntry> found;
@@ -157,6 +174,28 @@ std::optional<Gid> verbs::gid_of_text(std::string const& text) noexcept {
   return std::nullopt;
 }
 
+std::optional<verbs::Network> verbs::network_of_text(std::string_view text) {
+  auto const slash = text.find('/');
+  if (slash == text.npos) return std::nullopt;
+  std::string const address{text.substr(0, slash)};
+  auto const prefix = gid_of_text(address);
+  if (!prefix) return std::nullopt;
+  text.remove_prefix(slash + 1);
+  unsigned bits = 0;
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), bits);
+  bool const is_ipv4 = address.find(':') == address.npos;
+  if (error != std::errc{} || end != text.data() + text.size() || bits > (is_ipv4 ? 32u : 128u))
+    return std::nullopt;
+  return Network{*prefix, is_ipv4 ? 96 + bits : bits};
+}
+
+bool verbs::is_in(Network const& network, Gid const& gid) noexcept {
+  auto const whole = network.bits / 8;
+  if (!std::equal(gid.begin(), gid.begin() + whole, network.prefix.begin())) return false;
+  unsigned const rest = network.bits % 8;
+  return rest == 0 || (gid[whole] ^ network.prefix[whole]) >> (8 - rest) == 0;
+}
+
 std::string verbs::text_of(std::vector<GidEntry> const& entries) {
   std::string text;
   for (std::size_t i = 0; i < std::min(entries.size(), entries_named_max); ++i) {
@@ -171,7 +210,7 @@ std::string verbs::text_of(std::vector<GidEntry> const& entries) {
 
 int verbs::rank_of(GidEntry const& entry) noexcept {
   if (entry.type == GidType::infiniband) return 0;
-  int const form = verbs::is_ipv4_mapped(entry.gid) ? 0 : is_link_local(entry.gid) ? 2 : 1;
+  int const form = is_link_local(entry.gid) ? 2 : verbs::is_ipv4_mapped(entry.gid) ? 0 : 1;
   return (entry.type == GidType::roce_v2 ? 0 : 3) + form;
 }
 
@@ -192,19 +231,23 @@ Result<std::vector<GidEntry>> verbs::read_gids(ContextHandle const& context) {
 }
 
 Result<GidEntry> verbs::choose_gid(ContextHandle const& context, GidChoice const& choice) {
-  bool const is_chosen = choice.index.has_value() || !choice.address.empty();
+  int const choices =
+      int{choice.index.has_value()} + int{!choice.address.empty()} + int{!choice.network.empty()};
   if (context.is_iwarp()) {
-    if (is_chosen)
-      return Error{Errc::unsupported,
-                   context.name +
-                       " is iWARP: rdma_cm connects it by IP addresses; leave gid_index and "
-                       "gid_address out and name the address in cm_connect() or CmListener"};
+    if (choices > 0)
+      return Error{
+          Errc::unsupported,
+          context.name +
+              " is iWARP: rdma_cm connects it by IP addresses; leave gid_index, "
+              "gid_address and gid_network out and name the address in cm_connect() or CmListener"};
     return GidEntry{};
   }
-  if (choice.index && !choice.address.empty())
-    return Error{Errc::invalid_argument, "gid_index and gid_address are both set; use one"};
+  if (choices > 1)
+    return Error{Errc::invalid_argument,
+                 "of gid_index, gid_address and gid_network more than one is set; use one"};
   if (choice.index) return by_index(context, *choice.index);
   if (!choice.address.empty()) return by_address(context, choice.address);
+  if (!choice.network.empty()) return by_network(context, choice.network);
   return best(context);
 }
 

@@ -11,6 +11,7 @@
 #include <lend/verbs/device.hpp>
 #include <lend/verbs/endpoint.hpp>
 #include <lend/verbs/remote_region.hpp>
+#include <verbs/device/connection_origins.hpp>
 #include <verbs/device/event_reader.hpp>
 #include <verbs/device/forking.hpp>
 #include <verbs/device/provider.hpp>
@@ -150,7 +151,9 @@ struct ConnectionTerms {
   std::uint8_t service_level = 0;
   std::uint8_t traffic_class = 0;
   std::uint16_t partition_index = 0;
-  bool chooses_route = false;  ///< one that rdma_cm would not take
+  std::optional<std::uint16_t> partition_key{};  ///< that of the index, if one was wished for
+  bool has_gid_by_index = false;
+  ConnectionOrigins from{};
 };
 
 /// Who may post the first message of a connection. On iWARP the side that connected does: before

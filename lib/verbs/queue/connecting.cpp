@@ -107,7 +107,26 @@ Result<void> initialize_again(QueuePairHandle const& queue_pair) {
   return initialize(queue_pair);
 }
 
+namespace {
+
+/// An end for which nothing was chosen has its peer's class and level. Its acknowledgements and its
+/// answers to reads would be in another class than what they answer.
+void take_from_peer(QueuePairHandle& queue_pair) noexcept {
+  Endpoint const& peer = queue_pair.peer;
+  auto& terms = queue_pair.terms;
+  auto const take = [](std::uint8_t& own, Origin& from, std::uint8_t theirs) {
+    if (from != Origin::usual || theirs == own) return;
+    own = theirs;
+    from = Origin::peer;
+  };
+  take(terms.traffic_class, terms.from.traffic_class, peer.traffic_class);
+  take(terms.service_level, terms.from.service_level, peer.service_level);
+}
+
+}  // namespace
+
 Result<void> bring_up(QueuePairHandle& queue_pair) {
+  take_from_peer(queue_pair);
   Endpoint const& local = queue_pair.local;
   Endpoint const& peer = queue_pair.peer;
   ReadLimits const& reads = queue_pair.terms.reads;

@@ -3,8 +3,9 @@
 //
 // 56 bytes, big-endian: magic u32 · version u8 · device kind u8 · link layer u8 · GID type u8 ·
 // queue pair number u32 · packet sequence number u32 · LID u16 · reads served u8 · service u8 · GID
-// 16 bytes · MTU u32 · send depth u32 · receive depth u32 · queue key u32 · CRC-32 of all before.
-// The text is "lend", the version, a hyphen and the bytes in hexadecimal.
+// 16 bytes · MTU u16 · traffic class u8 · service level u8 · send depth u32 · receive depth u32 ·
+// queue key u32 · CRC-32 of all before. The text is "lend", the version, a hyphen and the bytes in
+// hexadecimal.
 #include <base/wire.hpp>
 #include <lend/verbs/endpoint.hpp>
 #include <verbs/device/port.hpp>
@@ -17,10 +18,10 @@ namespace lend {
 namespace {
 
 constexpr std::uint32_t magic = 0x6c'6e'64'65;  // "lnde"
-constexpr std::uint8_t version = 2;
+constexpr std::uint8_t version = 3;
 
 constexpr std::string_view text_word = "lend";
-constexpr std::string_view text_prefix = "lend2-";
+constexpr std::string_view text_prefix = "lend3-";
 constexpr std::size_t text_size = text_prefix.size() + 2 * Endpoint::encoded_size;
 constexpr std::string_view digits = "0123456789abcdef";
 
@@ -89,6 +90,8 @@ std::optional<std::string> verbs::endpoint_defect(Endpoint const& endpoint) {
   if (!verbs::mtu_of(endpoint.mtu_bytes))
     return "MTU of " + std::to_string(endpoint.mtu_bytes) +
            " bytes is none of 256, 512, 1024, 2048 and 4096";
+  if (endpoint.service_level > verbs::service_level_largest)
+    return "service level " + std::to_string(endpoint.service_level) + " is above 15";
   for (auto const depth : {endpoint.send_depth, endpoint.receive_depth})
     if (depth == 0 || depth > verbs::depth_largest)
       return "depth " + std::to_string(depth) + " is not 1 to " +
@@ -123,7 +126,9 @@ std::array<std::byte, Endpoint::encoded_size> Endpoint::encode() const noexcept 
   writer.u8(reads_served);
   writer.u8(static_cast<std::uint8_t>(service));
   writer.bytes(std::as_bytes(std::span{gid}));
-  writer.u32(mtu_bytes);
+  writer.u16(static_cast<std::uint16_t>(mtu_bytes));
+  writer.u8(traffic_class);
+  writer.u8(service_level);
   writer.u32(send_depth);
   writer.u32(receive_depth);
   writer.u32(queue_key);
@@ -151,7 +156,9 @@ Result<Endpoint> Endpoint::decode(std::span<std::byte const> bytes) {
   endpoint.reads_served = reader.u8();
   auto const service = reader.u8();
   reader.bytes(std::as_writable_bytes(std::span{endpoint.gid}));
-  endpoint.mtu_bytes = reader.u32();
+  endpoint.mtu_bytes = reader.u16();
+  endpoint.traffic_class = reader.u8();
+  endpoint.service_level = reader.u8();
   endpoint.send_depth = reader.u32();
   endpoint.receive_depth = reader.u32();
   endpoint.queue_key = reader.u32();

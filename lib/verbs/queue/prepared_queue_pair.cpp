@@ -2,13 +2,13 @@
 // Creates a queue pair and connects it. One thread at a time.
 #include <lend/verbs/queue_pair.hpp>
 #include <lend/verbs/receive_queue.hpp>
-#include <verbs/device/gid_table.hpp>
 #include <verbs/device/handles.hpp>
 #include <verbs/device/limits.hpp>
 #include <verbs/device/port.hpp>
 #include <verbs/device/verb_error.hpp>
 #include <verbs/queue/adoption.hpp>
 #include <verbs/queue/connecting.hpp>
+#include <verbs/queue/connection_settings.hpp>
 #include <verbs/queue/endpoint_check.hpp>
 #include <verbs/queue/making.hpp>
 #include <verbs/queue/queue_pair_options.hpp>
@@ -124,15 +124,10 @@ Result<AnyPreparedQueuePair::Handle> AnyPreparedQueuePair::make(
                  "make both from one"};
   LEND_TRYV(check_service(context, kind.service, kind.queue_key));
   LEND_TRYV(verbs::check_counts(context, options, shared_receives == nullptr));
-  LEND_TRY(times, verbs::times_of(options));
 
   Shares shares{sends, receives, options, shared_receives.get()};
   LEND_TRYV(shares.check());
-  LEND_TRY(port,
-           verbs::usable_port(context));  // its LID and MTU may have changed since it was opened
-  LEND_TRY(mtu_bytes, verbs::mtu_of(context, port, options));
-  LEND_TRY(terms, verbs::terms_of(context, port, options));
-  LEND_TRY(gid, verbs::choose_gid(context, options.gid));
+  LEND_TRY(plan, verbs::plan_of(context, options, kind.service));
   LEND_TRY(sequence_number, random_sequence_number());
   ibv_qp_cap granted{};
   LEND_TRY(raw, make_queue_pair(*parent, {sends->raw.get(), receives->raw.get()},
@@ -152,23 +147,25 @@ Result<AnyPreparedQueuePair::Handle> AnyPreparedQueuePair::make(
                                                 &end};
   handle->marks = verbs::EventMarks{parent->context->events, handle->raw.get()};
   handle->is_destroyed = std::make_shared<verbs::DestroyedFlag>(false);
-  handle->message_bytes_max = port.message_bytes_max;
+  handle->message_bytes_max = plan.port.message_bytes_max;
   handle->elements = granted.max_send_sge;
   handle->receive_elements = granted.max_recv_sge;
   handle->inline_bytes = granted.max_inline_data;
-  handle->times = times;
-  handle->terms = terms;
-  handle->gid_index = static_cast<std::uint8_t>(gid.index);
+  handle->times = plan.times;
+  handle->terms = plan.terms;
+  handle->gid_index = static_cast<std::uint8_t>(plan.gid.index);
   handle->local = {
       .device_kind = context.kind(),
-      .link_layer = port.link_layer,
+      .link_layer = plan.port.link_layer,
       .queue_pair_number = *number,
       .packet_sequence_number = sequence_number,
-      .lid = port.lid,
-      .gid = gid.gid,
-      .gid_type = gid.type,
-      .reads_served = terms.reads.as_target,
-      .mtu_bytes = mtu_bytes,
+      .lid = plan.port.lid,
+      .gid = plan.gid.gid,
+      .gid_type = plan.gid.type,
+      .reads_served = plan.terms.reads.as_target,
+      .mtu_bytes = plan.mtu_bytes,
+      .traffic_class = plan.terms.traffic_class,
+      .service_level = plan.terms.service_level,
       .send_depth = options.send_depth,
       .receive_depth = shared_receives == nullptr ? options.receive_depth : shared_receives->depth,
       .service = kind.service,

@@ -19,12 +19,8 @@ QueuePairOptions UnreliableOptions::complete() const {
           .elements = elements,
           .receive_elements = receive_elements,
           .inline_bytes = inline_bytes,
-          .gid = gid,
-          .mtu_bytes = mtu_bytes,
-          .remote_access = remote_writes ? RemoteAccess::write : RemoteAccess{},
-          .service_level = service_level,
-          .traffic_class = traffic_class,
-          .partition_key = partition_key};
+          .connection = connection,
+          .remote_access = remote_writes ? RemoteAccess::write : RemoteAccess{}};
 }
 
 QueuePairOptions DatagramOptions::complete() const {
@@ -33,10 +29,7 @@ QueuePairOptions DatagramOptions::complete() const {
           .elements = elements,
           .receive_elements = receive_elements,
           .inline_bytes = inline_bytes,
-          .gid = gid,
-          .service_level = service_level,
-          .traffic_class = traffic_class,
-          .partition_key = partition_key};
+          .connection = connection};
 }
 
 }  // namespace lend
@@ -73,17 +66,19 @@ Result<std::uint8_t> reads_of(ContextHandle const& context, std::string_view opt
   return *wished;
 }
 
-std::string text_of_key(std::uint16_t key) {
-  char text[8];
-  std::snprintf(text, sizeof text, "0x%x", unsigned{key});
-  return text;
-}
-
 /// Keys with the same lower 15 bits name one partition. Source: InfiniBand Architecture
 /// Specification vol. 1, 10.9.3, partition key matching.
 constexpr std::uint16_t partition_bits = 0x7fff;
 /// A key of no partition. Source: the same, 10.9.1.1.
 constexpr std::uint16_t no_partition = 0;
+
+}  // namespace
+
+std::string text_of_key(std::uint16_t key) {
+  char text[8];
+  std::snprintf(text, sizeof text, "0x%x", unsigned{key});
+  return text;
+}
 
 Result<std::uint16_t> partition_index_of(ContextHandle const& context, PortInfo const& port,
                                          std::uint16_t wished) {
@@ -106,18 +101,18 @@ Result<std::uint16_t> partition_index_of(ContextHandle const& context, PortInfo 
                                     ", which has " + (there.empty() ? "none" : there)};
 }
 
-}  // namespace
-
-Result<ConnectionTimes> times_of(QueuePairOptions const& options) {
+Result<ConnectionTimes> times_of(QueuePairOptions const& options, ConnectionOptions const& wishes) {
   auto const nanoseconds = [](std::chrono::nanoseconds time) {
     return std::to_string(time.count()) + " ns";
   };
-  auto const ack_timeout = ack_timeout_code(options.ack_timeout);
+  auto const wished = wishes.ack_timeout.value_or(ack_timeout_unasked);
+  auto const ack_timeout = ack_timeout_code(wished);
   if (!ack_timeout)
-    return option_error("ack_timeout", nanoseconds(options.ack_timeout),
+    return option_error("ack_timeout", nanoseconds(wished),
                         "1 ns to " + nanoseconds(ack_timeout_max));
-  if (options.ack_retries > retries_largest)
-    return option_error("ack_retries", std::to_string(options.ack_retries), "0 to 7");
+  auto const ack_retries = wishes.ack_retries.value_or(ack_retries_unasked);
+  if (ack_retries > retries_largest)
+    return option_error("ack_retries", std::to_string(ack_retries), "0 to 7");
   auto const retries = options.receiver_not_ready_retries.value_or(receiver_not_ready_without_end);
   if (options.receiver_not_ready_retries && retries >= receiver_not_ready_without_end)
     return option_error("receiver_not_ready_retries", std::to_string(retries),
@@ -126,7 +121,7 @@ Result<ConnectionTimes> times_of(QueuePairOptions const& options) {
   if (!delay)
     return option_error("receiver_not_ready_delay", nanoseconds(options.receiver_not_ready_delay),
                         "0 ns to " + nanoseconds(receiver_not_ready_delays[0]));
-  return ConnectionTimes{*ack_timeout, options.ack_retries, retries, *delay};
+  return ConnectionTimes{*ack_timeout, ack_retries, retries, *delay};
 }
 
 Result<void> check_counts(ContextHandle const& context, QueuePairOptions const& options,
@@ -149,20 +144,20 @@ Result<void> check_counts(ContextHandle const& context, QueuePairOptions const& 
 }
 
 Result<std::uint32_t> mtu_of(ContextHandle const& context, PortInfo const& port,
-                             QueuePairOptions const& options) {
-  if (options.mtu_bytes == 0) return port.active_mtu_bytes;
-  if (!mtu_of(options.mtu_bytes))
-    return option_error("mtu", std::to_string(options.mtu_bytes),
-                        "256, 512, 1024, 2048 or 4096 bytes");
-  if (options.mtu_bytes > port.active_mtu_bytes)
-    return option_error("mtu", std::to_string(options.mtu_bytes),
+                             ConnectionOptions const& wishes) {
+  if (!wishes.mtu_bytes) return port.active_mtu_bytes;
+  auto const wished = *wishes.mtu_bytes;
+  if (!mtu_of(wished))
+    return option_error("mtu", std::to_string(wished), "256, 512, 1024, 2048 or 4096 bytes");
+  if (wished > port.active_mtu_bytes)
+    return option_error("mtu", std::to_string(wished),
                         "at most that of the port of " + context.name + ", " +
                             std::to_string(port.active_mtu_bytes));
-  return options.mtu_bytes;
+  return wished;
 }
 
-Result<ConnectionTerms> terms_of(ContextHandle const& context, PortInfo const& port,
-                                 QueuePairOptions const& options) {
+Result<ConnectionTerms> terms_of(ContextHandle const& context, QueuePairOptions const& options,
+                                 ConnectionOptions const& wishes) {
   auto const& limits = context.limits;
   LEND_TRY(in_flight, reads_of(context, "reads_in_flight", options.reads_in_flight,
                                limits.reads_in_flight_max, "reads_in_flight_max"));
@@ -172,19 +167,16 @@ Result<ConnectionTerms> terms_of(ContextHandle const& context, PortInfo const& p
     return option_error("remote_access",
                         std::to_string(static_cast<unsigned>(options.remote_access)),
                         "of read, write and atomic, or nothing");
-  if (options.service_level > service_level_largest)
-    return option_error("service_level", std::to_string(options.service_level), "0 to 15");
+  auto const level = wishes.service_level.value_or(0);
+  if (level > service_level_largest)
+    return option_error("service_level", std::to_string(level), "0 to 15");
   ConnectionTerms terms{.reads = {in_flight, served},
                         .remote_access = flags_of(options.remote_access),
-                        .service_level = options.service_level,
-                        .traffic_class = options.traffic_class,
-                        .chooses_route = options.mtu_bytes != 0 || options.service_level != 0 ||
-                                         options.traffic_class != 0 || options.partition_key};
+                        .service_level = level,
+                        .traffic_class = wishes.traffic_class.value_or(0),
+                        .partition_key = wishes.partition_key,
+                        .has_gid_by_index = wishes.gid.index.has_value()};
   if (!context.has_atomics) terms.remote_access &= ~unsigned{IBV_ACCESS_REMOTE_ATOMIC};
-  if (options.partition_key) {
-    LEND_TRY(index, partition_index_of(context, port, *options.partition_key));
-    terms.partition_index = index;
-  }
   return terms;
 }
 

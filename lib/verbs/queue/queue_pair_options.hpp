@@ -15,12 +15,20 @@ namespace lend::verbs {
 /// Checks each count by itself; the device may still refuse their combination.
 [[nodiscard]] Result<void> check_counts(ContextHandle const& context,
                                         QueuePairOptions const& options, bool has_own_receives);
-[[nodiscard]] Result<ConnectionTimes> times_of(QueuePairOptions const& options);
+// `wishes` are `options.connection` with what variables say.
+[[nodiscard]] Result<ConnectionTimes> times_of(QueuePairOptions const& options,
+                                               ConnectionOptions const& wishes);
 [[nodiscard]] Result<std::uint32_t> mtu_of(ContextHandle const& context, PortInfo const& port,
-                                           QueuePairOptions const& options);
-/// Errors:  and not_found  the port does not belong to the partition; the message lists those to
-///                         which it does.
-[[nodiscard]] Result<ConnectionTerms> terms_of(ContextHandle const& context, PortInfo const& port,
-                                               QueuePairOptions const& options);
+                                           ConnectionOptions const& wishes);
+/// All but the index of the partition.
+[[nodiscard]] Result<ConnectionTerms> terms_of(ContextHandle const& context,
+                                               QueuePairOptions const& options,
+                                               ConnectionOptions const& wishes);
+/// Errors:  not_found  the port does not belong to the partition; the message lists those to which
+///                     it does.
+[[nodiscard]] Result<std::uint16_t> partition_index_of(ContextHandle const& context,
+                                                       PortInfo const& port, std::uint16_t wished);
+/// "0x8012"
+[[nodiscard]] std::string text_of_key(std::uint16_t key);
 
 }  // namespace lend::verbs

@@ -111,8 +111,8 @@ void HandRun::connect() {
   options.send_depth = program_.send_depth;
   options.receive_depth = 64;
   options.inline_bytes = program_.inline_bytes;
-  options.ack_timeout = 4us;
-  options.ack_retries = 2;
+  options.connection.ack_timeout = 4us;
+  options.connection.ack_retries = 2;
   options.receiver_not_ready_retries = 3;
   options.receiver_not_ready_delay = 10us;
   auto one = must(PreparedQueuePair::create(*domain_, *ends_[0].queue, options));

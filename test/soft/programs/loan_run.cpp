@@ -51,8 +51,8 @@ void LoanRun::begin() {
   pair.send_depth = program_.send_depth;
   pair.receive_depth = program_.receive_depth;
   pair.inline_bytes = program_.inline_bytes;
-  pair.ack_timeout = 4us;
-  pair.ack_retries = 2;
+  pair.connection.ack_timeout = 4us;
+  pair.connection.ack_retries = 2;
   pair.receiver_not_ready_retries = 3;
   pair.receiver_not_ready_delay = 10us;
   PreparedChannel one = must(prepare_channel(*domain_, options));

@@ -93,8 +93,8 @@ PreparedQueuePairOf<S> ServiceRun::prepared(std::size_t link) {
   options.inline_bytes = program_.inline_bytes;
   if constexpr (Acknowledges<S>) {
     options.probes = 1;
-    options.ack_timeout = 4us;
-    options.ack_retries = 2;
+    options.connection.ack_timeout = 4us;
+    options.connection.ack_retries = 2;
     options.receiver_not_ready_retries = 3;
     options.receiver_not_ready_delay = 10us;
   }
