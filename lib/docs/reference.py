@@ -193,6 +193,8 @@ def write(output):
         if INTERNAL.search(said) or not reference.write_file(str(name)):
             continue
         room = name.parts[1].partition(".")[0]
+        if room not in TOPICS:
+            raise SystemExit(f"reference.py: TOPICS has no title for {name}")
         concepts = "\n".join(map(concept, reference.concepts.get(str(name), [])))
         said = re.sub(r"`([^`]+)`", r"``\1``", said)
         topics[room][name] = titled(

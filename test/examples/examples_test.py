@@ -85,6 +85,10 @@ def check_hello_channel(program):
           rf'received "hello, channel" over {DEVICE} \({KIND}\)\n', said_by(program))
 
 
+def check_asio_echo(program):
+    check("asio_echo returns what its client sent", r'the server returned "hello, stream"\n', said_by(program))
+
+
 def check_own_memory(program):
     check("own_memory sends a part of an array into another",
           r"the edge begins with 1008, as the part that was sent\n", said_by(program))

@@ -56,7 +56,7 @@ FOREIGN = {
     r"nlohmann/": r"lib/launch/roster_json\.cpp",
     r"CLI/": r"lib/command/command_line\.cpp",
     r"boost/outcome": r"include/lend/base/result\.hpp",
-    r"boost/(?!outcome)": r"include/lend/asio/|test/asio/|test/bench/asio_|examples/(proxy\.cpp|http/)",
+    r"boost/(?!outcome)": r"include/lend/asio/|test/asio/|test/bench/asio_|examples/(asio_echo\.cpp|proxy\.cpp|http/)",
     r"mpi.h": r"include/lend/group/mpi\.hpp|test/bench/",
     r"catch2/": r"test/support/catch\.hpp",
     r"(sys/socket|netdb|netinet/\w+|sys/un)\.h": r"lib/(network|launch)/|test/|examples/",
