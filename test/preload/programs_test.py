@@ -2,24 +2,50 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Goal: other people's verbs programs, as Debian ships them, run on the soft device.
 Method: each program with LD_PRELOAD, as server and client over loopback; both must end with status
-0 and say what a run that worked says.
+0 and say what a run that worked says. UCX and, over it, Open MPI may take no other device.
 Usage: programs_test.py LIBRARY PACKAGE [WORD], only the programs whose command line has WORD"""
+import contextlib
 import os
 import re
 import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 BOUND_SECONDS = 60  # of one program; it takes about one second
-ENVIRONMENT = {**os.environ, "LD_PRELOAD": os.path.abspath(sys.argv[1])}
+ENVIRONMENT = {**os.environ, "LD_PRELOAD": os.path.abspath(sys.argv[1]),
+               "UCX_TLS": "rc,self", "UCX_NET_DEVICES": "soft0:1",
+               "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 PINGPONG = r"\d+ bytes in .*\n\d+ iters in "
 # Said with -c of bytes that are not those that were sent; the status is 0 all the same.
 WRONG_BYTES = "invalid data"
 MEASURED = r"#bytes[^\n]*\n +\d+ +\d+ +[\d.]+"
 CONNECTED = r"remote address: "
+UCX_MEASURED = r"Final: +\d+ +[\d.]+ +[\d.]+ +[\d.]+"
+UCX_CONNECTED = r"Accepted connection"
+# Each rank sends 1 MiB to the next one; and all add their numbers.
+MPI_PROGRAM = r"""
+#include <mpi.h>
+#include <stdio.h>
+static unsigned char sent[1 << 20], got[1 << 20];
+int main(int count, char** words) {
+  MPI_Init(&count, &words);
+  int rank, size, sum, wrong = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  int const before = (rank + size - 1) % size;
+  for (int i = 0; i < (int)sizeof sent; ++i) sent[i] = (unsigned char)(i * 7 + rank);
+  MPI_Sendrecv(sent, sizeof sent, MPI_BYTE, (rank + 1) % size, 1, got, sizeof got, MPI_BYTE, before,
+               1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  for (int i = 0; i < (int)sizeof got; ++i) wrong += got[i] != (unsigned char)(i * 7 + before);
+  MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  printf("sum %d, %d wrong bytes\n", sum, wrong);
+  return MPI_Finalize();
+}
+"""
 
 # Of each package: command lines of programs that end by themselves, and what they must say;
 # what clients and servers must say, and the command lines of such pairs.
@@ -28,6 +54,12 @@ ALONE = {
         ("ibv_devices", r"soft0 +\t[0-9a-f]{16}\n"),
         ("ibv_devinfo -l", r"1 HCAs? found:\n\tsoft0\n|\tsoft0\n"),
         ("ibv_devinfo -v -d soft0", r"PORT_ACTIVE(.|\n)*GID\[  0\]:\s+fe80:"),
+    ],
+    "ucx-utils": [("ucx_info -d", r"Transport: rc_verbs\n.*Device: soft0:1\n")],
+    "libfabric-bin": [("fi_info -p verbs", r"domain: soft0\n")],
+    "openmpi-bin": [
+        ("mpirun --oversubscribe -n 3 --mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any "
+         "MPI_PROGRAM", r"(sum 3, 0 wrong bytes\n){3}"),
     ],
 }
 PAIRS = {
@@ -74,6 +106,12 @@ PAIRS = {
         "ib_write_bw -n 300 -c UC",
         "ib_send_lat -n 300 -c UD",
         "ib_send_bw -n 300 -c UD",
+    ]),
+    "ucx-utils": (UCX_MEASURED, UCX_CONNECTED, [
+        "ucx_perftest -n 100 -w 10 -t tag_lat -s 64",
+        "ucx_perftest -n 300 -w 10 -t tag_bw -s 65536",
+        "ucx_perftest -n 50 -w 10 -t ucp_put_lat",  # watches its memory
+        "ucx_perftest -n 300 -w 10 -t ucp_get",
     ]),
 }
 
@@ -135,6 +173,14 @@ def run_pair(command):
     return results + [(*end(server), "server")]
 
 
+def mpi_program():
+    """Its path, which the end of this process removes."""
+    folder = FOLDERS.enter_context(tempfile.TemporaryDirectory())
+    program = os.path.join(folder, "ring")
+    subprocess.run(["mpicc", "-x", "c", "-", "-o", program], input=MPI_PROGRAM, text=True, check=True)
+    return program
+
+
 def check(command, expected, results, seconds):
     """Whether all sides ended well and said what they should."""
     wrong = [r for r in results
@@ -146,13 +192,18 @@ def check(command, expected, results, seconds):
 
 
 def main(package, word=""):
-    client, server, pairs = PAIRS[package]
+    client, server, pairs = PAIRS.get(package, ("", "", []))
     commands = [(command, {"program": words}) for command, words in ALONE.get(package, [])]
     commands += [(command, {"client": client, "server": server}) for command in pairs]
     missing = {c.split()[0] for c, _ in commands if shutil.which(c.split()[0]) is None}
     if missing:
         print(f"no {', '.join(sorted(missing))} here: install package {package}")
         sys.exit(77)
+    if package == "openmpi-bin":
+        if shutil.which("mpicc") is None:
+            print("no mpicc here: install package libopenmpi-dev")
+            sys.exit(77)
+        commands = [(words.replace("MPI_PROGRAM", mpi_program()), said) for words, said in commands]
     good = 0
     chosen = [c for c in commands if word in c[0]]
     for command, expected in chosen:
@@ -163,4 +214,5 @@ def main(package, word=""):
     sys.exit(0 if chosen and good == len(chosen) else 1)
 
 
-main(*sys.argv[2:])
+with contextlib.ExitStack() as FOLDERS:
+    main(*sys.argv[2:])

@@ -11,7 +11,8 @@ unit_packages=(systemtap-sdt-dev)
 # What the suite `guest` needs; it is skipped where they cannot be had.
 mapfile -t guest_packages <test/guest/packages
 # What the suite `preload` runs; likewise.
-preload_packages=(ibverbs-utils perftest python3-pyverbs)
+preload_packages=(ibverbs-utils perftest python3-pyverbs ucx-utils libfabric-bin openmpi-bin
+  libopenmpi-dev)
 # What the suite `examples` sends through examples/proxy, and builds examples/http with; likewise.
 examples_packages=(curl wget openssl libssl-dev nghttp2-client apache2-utils wrk socat)
 # What the suite `compile_fail` asks besides the compiler; likewise.
