@@ -119,6 +119,38 @@ TEST_CASE("an error from failed work tells everything known of it in one line", 
   CHECK(text.find('\n') == std::string::npos);
 }
 
+TEST_CASE("a description has a line for each thing, and says nothing twice", "[base]") {
+  WorkFailure failure{
+      WorkStatus::remote_access, Operation::write, QueuePairState::unknown, 0x81, 123, 0, 9, 1};
+  failure.has_one_peer = false;
+  Error const cause = Error::from_work(failure);
+  failure.status = WorkStatus::flushed;
+  failure.vendor_code = 0;
+  failure.slot = 10;
+  SECTION("of one queue pair") {
+    CHECK(Error::from_work(failure).with_cause(cause).describe() ==
+          "work_failed: a write of 1 byte failed with flushed (status 5, vendor code 0x0, class "
+          "flushed)\n"
+          "  work:  slot 10\n"
+          "  on:    queue pair 123\n"
+          "  then:  it was only flushed\n"
+          "  cause: work_failed: a write of 1 byte failed with remote_access (status 10, vendor "
+          "code 0x81, class remote)\n"
+          "  work:  slot 9\n"
+          "  then:  it broke the channel; no other request was flushed\n"
+          "  do:    " +
+              std::string{remedy_for(WorkStatus::remote_access, Operation::write)} +
+              " The channel takes no more work: finish its scopes, then destroy it and build "
+              "another\n"
+              "  see:   lend explain remote_access");
+  }
+  SECTION("of two, the number of one of which begins as the other's") {
+    failure.queue_pair_number = 1234;
+    CHECK(contains(Error::from_work(failure).with_cause(cause).describe(),
+                   "\n  on:    queue pair 123\n"));
+  }
+}
+
 TEST_CASE("failed work of a port that is down says so instead of what else it might be", "[base]") {
   WorkFailure failure{};
   failure.status = WorkStatus::local_queue_pair_operation;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint32_t depth = 8;
 
-/// The error's paragraph. What a device chooses is replaced by words: states and vendor codes, and,
+/// The error's text. What a device chooses is replaced by words: states and vendor codes, and,
 /// of work that failed, the status and what to do about it.
 std::string told(Error const& error) {
   auto text = story_of(error);
@@ -33,12 +33,13 @@ std::string told(Error const& error) {
            << name_of(class_of(failure->status)) << ')';
     for (auto const& [part, word] :
          {std::pair{status.str(), "STATUS"},
+          {"lend explain " + std::string{name_of(failure->status)}, "lend explain STATUS"},
           {std::string{remedy_for(failure->status, failure->operation)}, "REMEDY"}})
       if (auto const at = text.find(part); at != std::string::npos)
         text.replace(at, part.size(), word);
   }
   for (auto const& [pattern, word] :
-       {std::pair{R"((, in state [a-z_]+,)? toward queue pair N( at [0-9a-zA-Z:.]*[0-9a-zA-Z])?)",
+       {std::pair{R"(( \([a-z_]+\))? toward queue pair N( at [0-9a-zA-Z:.]*[0-9a-zA-Z])?)",
                   " toward the peer"},
         {R"(peer at [0-9a-zA-Z:.]+)", "peer at THERE"}})
     text = std::regex_replace(text, std::regex{pattern}, word);

@@ -52,7 +52,7 @@ TEST_CASE("a channel that keeps alive tells of a lost peer, and of the question 
   auto const text = error.describe();
   for (auto const* const part :
        {"peer_lost: the peer did not answer the channel's keep-alive",
-        "It concerns the receive of 8 bytes, posted at ", "First cause: work_failed: a write of 0 ",
+        "\n  work:  receive of 8 bytes, posted at ", "\n  cause: work_failed: a write of 0 ",
         "check that its process is alive", "1 request was flushed"})
     CHECK_THAT(text, Catch::Contains(part));
   CHECK(channel.memory.loans() == 0);

@@ -260,7 +260,7 @@ TEST_CASE("a device that says full while nothing is outstanding ends the wait fo
     complete_next(IBV_WC_SUCCESS);
   }
   CHECK(*error == Errc::system_failed);
-  CHECK_THAT(error->describe(), Catch::Contains("Nothing was posted; the channel is as before") &&
+  CHECK_THAT(error->describe(), Catch::Contains("nothing was posted; the channel is as before") &&
                                     Catch::Contains(" of 8 bytes, to be posted at "));
   Fake::get().post_result = 0;
   auto again = scope.post_send(end.memory.gather(8, 8)).value();
@@ -317,7 +317,7 @@ TEST_CASE("what a device keeps for good stays on loan for good, and the error sa
   CHECK(*error == Errc::system_failed);
   CHECK(error->os_error() == EIO);
   CHECK_THAT(error->describe(), Catch::Contains("stay on loan for good") &&
-                                    Catch::Contains("It concerns the receive of 8 bytes, posted"));
+                                    Catch::Contains("work:  receive of 8 bytes, posted"));
   CHECK(*end->channel.first_cause() == Errc::timed_out);
   CHECK(end->memory.loans() == 1);
   { auto const gone = std::move(end->channel); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: each fault tells its story in one paragraph: what, to which operation of which peer, in
+// Goal: each fault tells its story, a line each: what, to which operation of which peer, in
 // which state, first cause or flushed along, and what to do. Method: real faults on the soft
-// device; whole paragraphs are compared, but for what differs from run to run.
+// device; whole texts are compared, but for what differs from run to run.
 #include <lend/channel/unsafe.hpp>
 
 #include <cerrno>

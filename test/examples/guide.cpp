@@ -265,7 +265,7 @@ lend::Result<std::size_t> receive_one(lend::Channel& channel, lend::MemoryRegion
   auto const received = channel.receive(memory.scatter(), lend::within(10ms));
   if (received) return received.value().bytes;
   if (received.error() == lend::Errc::already_borrowed) return 0;  // nothing was posted: retry
-  std::cerr << received.error().describe() << '\n';                // a paragraph
+  std::cerr << received.error().describe() << '\n';                // some lines
   return received.error();
 }
 // end of excerpt

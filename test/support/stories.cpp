@@ -19,9 +19,9 @@ constexpr char const* compiled_in =
     ;
 constexpr std::size_t columns = 98;
 
-using Stories = std::map<std::string, std::string>;  // name and paragraph
+using Stories = std::map<std::string, std::string>;  // name and text
 
-/// Of a text in which `# NAME` begins each; a paragraph's words are joined by single spaces.
+/// Of a text in which `# NAME` begins each. What begins with spaces is a line, the others go on.
 Stories read(std::istream&& text) {
   Stories stories;
   std::string* story = nullptr;
@@ -29,7 +29,8 @@ Stories read(std::istream&& text) {
     if (line.rfind("# ", 0) == 0) {
       story = &stories[line.substr(2)];
     } else if (story != nullptr && !line.empty() && line != ")stories\"") {
-      *story += (story->empty() ? "" : " ") + line;
+      char const* const join = line[0] == ' ' ? "\n" : " ";
+      *story += (story->empty() ? "" : join) + line;
     }
   }
   return stories;
@@ -37,13 +38,18 @@ Stories read(std::istream&& text) {
 
 std::string wrapped(std::string const& story) {
   std::string text;
-  std::size_t column = 0;
-  std::istringstream words{story};
-  for (std::string word; words >> word; column += word.size()) {
-    bool const full = column + word.size() >= columns;
-    if (column > 0) text += full ? '\n' : ' ';
-    column = full ? 0 : column + 1;
-    text += word;
+  std::istringstream lines{story};
+  for (std::string line; std::getline(lines, line);) {
+    if (!text.empty()) text += '\n';
+    std::size_t column = line[0] == ' ' ? 1 : 0;
+    text.append(column, ' ');
+    std::istringstream words{line};
+    for (std::string word; words >> word; column += word.size()) {
+      bool const full = column + word.size() >= columns;
+      if (column > 0) text += full ? '\n' : ' ';
+      column = full ? 0 : column + 1;
+      text += word;
+    }
   }
   return text;
 }
@@ -75,7 +81,9 @@ std::string story_of(std::string text) {
                                       {R"([\d.]+ us before)", "N us before"},
                                       {R"(fe80:[0-9a-f:]+)", "ADDRESS"},
                                       {R"(127\.0\.0\.1:\d+)", "THERE"},
+                                      {R"(\n  ([a-z]+:) +)", "\x1f$1 "},
                                       {R"(\s+)", " "},
+                                      {R"(\x1f)", "\n  "},
                                       {R"( $)", ""}})
     text = std::regex_replace(text, std::regex{pattern}, word);
   return text;
