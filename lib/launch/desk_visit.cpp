@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The meeting in the order of its frames, and what keeps a rank waiting.
 #include <base/giving_up.hpp>
+#include <launch/asking.hpp>
 #include <launch/desk_visit.hpp>
-#include <launch/pmi_meeting.hpp>
 
 #include <algorithm>
 #include <chrono>

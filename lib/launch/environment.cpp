@@ -5,6 +5,7 @@
 #include <base/environment.hpp>
 #include <base/printable.hpp>
 #include <base/unique_fd.hpp>
+#include <launch/asking.hpp>
 #include <launch/desk_visit.hpp>
 #include <launch/host_list.hpp>
 #include <launch/launchers.hpp>
@@ -106,6 +107,15 @@ bool has_mpi() {
   return ::dl_iterate_phdr(is_mpi, nullptr) != 0;
 }
 
+/// Errors:  unsupported  both would take the other's answers, or end the other's connection.
+Result<void> check_that_mpi_does_not_ask(std::string_view by) {
+  if (!has_mpi()) return success();
+  return Error{Errc::unsupported, "this program has MPI, which talks to the launcher by " +
+                                      std::string{by} +
+                                      ": join by join_over() of lend/group/mpi.hpp, or set "
+                                      "LEND_DESK"};
+}
+
 /// The address by which the launcher is asked; empty: it has no descriptor.
 /// Errors:  invalid_argument, unsupported.
 Result<std::string> desk_by_pmi(char const* variable) {
@@ -120,11 +130,7 @@ Result<std::string> desk_by_pmi(char const* variable) {
     return wrong(variable, text,
                  "which is no socket in this process: something between it and the launcher closed "
                  "the descriptor; set LEND_DESK");
-  // Both would take the other's answers.
-  if (has_mpi())
-    return Error{Errc::unsupported,
-                 "this program has MPI, which talks to the launcher by PMI_FD: join by "
-                 "join_over() of lend/group/mpi.hpp, or set LEND_DESK"};
+  LEND_TRYV(check_that_mpi_does_not_ask("PMI_FD"));
   return launch::pmi_desk(descriptor);
 }
 
@@ -166,16 +172,25 @@ Result<std::string> desk_by(Launcher const& launcher, Seat const& seat, std::str
   if (!job.empty() && own_value(launcher.local_size) == std::to_string(seat.size))
     return "unix:@lend-" + std::to_string(::geteuid()) + "-" + end_of(job, 80);
   if (launcher.descriptor != nullptr) return desk_by_pmi(launcher.descriptor);
+  if (launch::has_pmix(launcher, own_value)) {
+    LEND_TRYV(check_that_mpi_does_not_ask("PMIx"));
+    return std::string{launch::pmix_desk};
+  }
   if (launcher.hosts != nullptr) return desk_by_slurm(launcher.hosts, seat.rank, job);
   return std::string{};
+}
+
+/// `asks_more`: the launcher is asked for the desk, too.
+Result<std::uint32_t> size_by(Launcher const& launcher, bool asks_more) {
+  if (launcher.size != nullptr) return number_in(launcher.size, launcher);
+  LEND_TRYV(check_that_mpi_does_not_ask("PMIx"));
+  return launch::ask_size(asks_more);
 }
 
 Result<Seat> seat_by(Launcher const& launcher) {
   Seat seat;
   LEND_TRY(rank, number_in(launcher.rank, launcher));
-  LEND_TRY(size, number_in(launcher.size, launcher));
   seat.rank = rank;
-  seat.size = size;
   auto const job = launch::job_of(launcher, own_value);
   // A lend-run around the launcher meant its own ranks.
   bool const is_of_another =
@@ -185,6 +200,8 @@ Result<Seat> seat_by(Launcher const& launcher) {
     seat.desk_is_served = !seat.desk.empty() && own_value("LEND_DESK_SERVED") == "1";
     seat.group = own_value("LEND_GROUP");
   }
+  LEND_TRY(size, size_by(launcher, seat.desk.empty()));
+  seat.size = size;
   if (seat.group.empty()) seat.group = end_of(job, network::group_name_max);
   if (seat.desk.empty()) {
     LEND_TRY(desk, desk_by(launcher, seat, job));
@@ -193,9 +210,10 @@ Result<Seat> seat_by(Launcher const& launcher) {
   LEND_TRY(secret, secret_from_file());
   seat.secret = std::move(secret);
   if (auto const checked = launch::check(seat); !checked)
-    return Error{Errc::invalid_argument, "by " + std::string{launcher.rank} + " and " +
-                                             launcher.size + " (" + launcher.name +
-                                             "): " + checked.error().message()};
+    return Error{Errc::invalid_argument,
+                 "by " + std::string{launcher.rank} +
+                     (launcher.size == nullptr ? "" : std::string{" and "} + launcher.size) + " (" +
+                     launcher.name + "): " + checked.error().message()};
   return seat;
 }
 
@@ -205,7 +223,9 @@ Result<Seat> Seat::from_environment() {
   LEND_TRY(launcher, launch::starter_of(own_value, launch::environments_of_ancestors));
   if (launcher != nullptr) {
     LEND_TRYV(without_value(base::text_of_variable(launcher->rank)));
-    LEND_TRYV(without_value(base::text_of_variable(launcher->size)));
+    if (launcher->size != nullptr) {
+      LEND_TRYV(without_value(base::text_of_variable(launcher->size)));
+    }
     return seat_by(*launcher);
   }
   std::string const by_srun =

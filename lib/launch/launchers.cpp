@@ -49,7 +49,7 @@ bool is_step_of_ranks(std::string_view step) noexcept {
 
 bool has_left_ranks(Launcher const& launcher, Environment const& own) {
   if (launcher.step != nullptr && !is_step_of_ranks(own(launcher.step))) return false;
-  return !own(launcher.rank).empty() || !own(launcher.size).empty();
+  return !own(launcher.rank).empty() || (launcher.size != nullptr && !own(launcher.size).empty());
 }
 
 bool has_same_trace(Launcher const& launcher, Environment const& one, Environment const& other) {
@@ -93,7 +93,8 @@ Result<bool> is_pmi_of_slurm(Environment const& own) {
 bool is_said_by_hand(Launchers const& tied, Environment const& own) {
   return tied.front() == &lend_run && !own("LEND_DESK").starts_with(lend_run_desk) &&
          std::ranges::all_of(tied, [&](Launcher const* one) {
-           return own(one->rank) == own(lend_run.rank) && own(one->size) == own(lend_run.size);
+           return own(one->rank) == own(lend_run.rank) &&
+                  (one->size == nullptr || own(one->size) == own(lend_run.size));
          });
 }
 
@@ -101,7 +102,10 @@ Error contradiction(Launchers const& tied, Environment const& own) {
   std::string all;
   for (auto const* const one : tied)
     all += std::string{all.empty() ? "" : ", but "} + one->rank + "=" +
-           base::shown(own(one->rank)) + " and " + one->size + "=" + base::shown(own(one->size)) +
+           base::shown(own(one->rank)) +
+           (one->size == nullptr
+                ? std::string{}
+                : std::string{" and "} + one->size + "=" + base::shown(own(one->size))) +
            " (" + one->name + ")";
   return {Errc::invalid_argument,
           "launchers contradict each other, and which of them started this process cannot be told "
@@ -137,6 +141,12 @@ std::vector<Environment> environments_of_ancestors() {
   return found;
 }
 
+bool has_pmix(Launcher const& launcher, Environment const& own) {
+  auto const job = own(pmix.job);
+  if (&launcher == &slurm) return job == "slurm.pmix." + job_of(slurm, own);
+  return (&launcher == &pmix || &launcher == &open_mpi) && !job.empty();
+}
+
 std::string job_of(Launcher const& launcher, Environment const& own) {
   std::string name{launcher.job == nullptr ? std::string_view{} : own(launcher.job)};
   if (!name.empty() && launcher.step != nullptr) name += "." + std::string{own(launcher.step)};
@@ -155,6 +165,10 @@ Result<Launcher const*> starter_of(Environment const& own,
     LEND_TRY(is_one, is_pmi_of_slurm(own));
     if (is_one) std::erase(left, &slurm);
   }
+  // Open MPI and Slurm say more of their ranks than their PMIx does.
+  if (std::ranges::any_of(left,
+                          [&](Launcher const* one) { return one != &pmix && has_pmix(*one, own); }))
+    std::erase(left, &pmix);
   if (left.size() == 1 || is_said_by_hand(left, own)) return left.front();
   return contradiction(left, own);
 }

@@ -12,7 +12,7 @@
 
 namespace lend::launch {
 
-/// The names of its variables; null: it has none.
+/// The names of its variables; null: it has none. Of a size that has none PMIx is asked.
 struct Launcher {
   char const *name, *rank, *size;
   /// Those that differ from one of its starts to the next.
@@ -30,6 +30,11 @@ inline constexpr Launcher pmi{.name = "a PMI launcher",
                               .size = "PMI_SIZE",
                               .trace = {"PMI_RANK", "PMI_SIZE", "PMI_FD"},
                               .descriptor = "PMI_FD"};
+inline constexpr Launcher pmix{.name = "a PMIx launcher",
+                               .rank = "PMIX_RANK",
+                               .size = nullptr,
+                               .trace = {"PMIX_NAMESPACE", "PMIX_RANK"},
+                               .job = "PMIX_NAMESPACE"};
 inline constexpr Launcher open_mpi{
     .name = "Open MPI",
     .rank = "OMPI_COMM_WORLD_RANK",
@@ -46,7 +51,7 @@ inline constexpr Launcher slurm{.name = "Slurm",
                                 .step = "SLURM_STEP_ID",
                                 .local_size = "SLURM_STEP_TASKS_PER_NODE",
                                 .hosts = "SLURM_STEP_NODELIST"};
-inline constexpr std::array launchers{&lend_run, &pmi, &open_mpi, &slurm};
+inline constexpr std::array launchers{&lend_run, &pmi, &pmix, &open_mpi, &slurm};
 
 /// How the desk of lend-run begins, which is that of its own ranks only.
 inline constexpr std::string_view lend_run_desk = "unix:@lend-run-";
@@ -60,6 +65,10 @@ using Environment = std::function<std::string_view(char const* variable)>;
 /// What this process and its ancestors were started with, the nearest first; those that this
 /// process may not read are left out.
 [[nodiscard]] std::vector<Environment> environments_of_ancestors();
+
+/// Whether the ranks of `launcher` can ask its PMIx, which other launchers around it may have, too.
+/// Source: Slurm src/plugins/mpi/pmix/pmixp_info.c: the job "slurm.pmix.JOB.STEP".
+[[nodiscard]] bool has_pmix(Launcher const& launcher, Environment const& own);
 
 /// "JOB.STEP", or "JOB" where the launcher has no steps; empty: unknown.
 [[nodiscard]] std::string job_of(Launcher const& launcher, Environment const& own);

@@ -11,9 +11,6 @@ namespace lend::launch {
 
 namespace {
 
-constexpr std::string_view desk_key = "lend-desk";
-constexpr char secret_follows = ',';
-
 /// Of a question or an answer, without the secret that may stand in it.
 std::string shown(std::string_view text) {
   return base::shown(text.substr(0, text.find(secret_follows)));
@@ -72,16 +69,6 @@ std::string_view PmiLine::value(std::string_view key) const noexcept {
 bool PmiLine::is_success() const noexcept {
   auto const code = value("rc");
   return code.empty() || code == "0";
-}
-
-std::string PmiPlace::to_value() const {
-  return secret.empty() ? desk : desk + secret_follows + secret;
-}
-
-PmiPlace PmiPlace::of_value(std::string_view value) {
-  auto const end = value.find(secret_follows);
-  if (end == std::string_view::npos) return {std::string{value}, {}};
-  return {std::string{value.substr(0, end)}, std::string{value.substr(end + 1)}};
 }
 
 std::string PmiDialogue::question() const {
@@ -157,7 +144,7 @@ Result<void> PmiDialogue::apply(PmiLine const& line) {
     case Step::put: step_ = Step::barrier; break;
     case Step::barrier: step_ = rank_ == 0 ? Step::finish : Step::get; break;
     case Step::get:
-      place_ = PmiPlace::of_value(line.value("value"));
+      place_ = MeetingPlace::of_value(line.value("value"));
       if (place_.desk.empty()) return foreign_launcher("does not know where rank 0 is");
       step_ = Step::finish;
       break;
@@ -168,7 +155,7 @@ Result<void> PmiDialogue::apply(PmiLine const& line) {
   return success();
 }
 
-Result<void> PmiDialogue::offer(PmiPlace place) {
+Result<void> PmiDialogue::offer(MeetingPlace place) {
   auto const bytes = place.to_value().size();
   if (bytes > value_bytes_max_)
     return Error{Errc::exhausted, "takes values of " + std::to_string(value_bytes_max_) +

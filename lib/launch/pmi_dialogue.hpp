@@ -18,6 +18,8 @@
 // between this and the text of PMI-2; a run of Hydra 4.0.
 #pragma once
 
+#include <launch/meeting_place.hpp>
+
 #include <lend/base/result.hpp>
 
 #include <cstddef>
@@ -46,15 +48,6 @@ class PmiLine {
   std::string_view command_{}, rest_{};
 };
 
-/// Where ranks meet, as rank 0 tells the others.
-struct PmiPlace {
-  std::string desk{};
-  std::string secret{};  ///< letters and digits, or empty
-
-  [[nodiscard]] std::string to_value() const;
-  [[nodiscard]] static PmiPlace of_value(std::string_view value);
-};
-
 /// One rank's side. Asks a question, takes the answer, and again until it is over.
 class PmiDialogue {
  public:
@@ -73,11 +66,11 @@ class PmiDialogue {
   /// The launcher's name for the job.
   [[nodiscard]] std::string const& job() const noexcept { return job_; }
   /// Errors:  exhausted  longer than the launcher takes.
-  [[nodiscard]] Result<void> offer(PmiPlace place);
+  [[nodiscard]] Result<void> offer(MeetingPlace place);
 
   /// All ranks know the place, and the launcher that no more questions come.
   [[nodiscard]] bool is_over() const noexcept { return step_ == Step::over; }
-  [[nodiscard]] PmiPlace const& place() const noexcept { return place_; }
+  [[nodiscard]] MeetingPlace const& place() const noexcept { return place_; }
 
  private:
   enum class Step : std::uint8_t {
@@ -100,7 +93,7 @@ class PmiDialogue {
   std::size_t value_bytes_max_ = 0;
   bool is_one_host_ = false;
   std::string job_{};
-  PmiPlace place_{};
+  MeetingPlace place_{};
 };
 
 }  // namespace lend::launch

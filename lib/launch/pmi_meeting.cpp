@@ -1,23 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The dialogue's bytes, and the place that rank 0 chooses.
+// The dialogue's bytes.
 #include <base/giving_up.hpp>
-#include <base/host_name.hpp>
 #include <base/printable.hpp>
 #include <launch/pmi_meeting.hpp>
 #include <network/wire/frame.hpp>
-#include <network/wire/secret.hpp>
 #include <network/wire/socket.hpp>
-
-#include <netinet/in.h>
-#include <sys/random.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <map>
-#include <mutex>
 #include <system_error>
 #include <utility>
 
@@ -26,77 +18,6 @@ namespace lend::launch {
 namespace {
 
 constexpr std::string_view pmi_scheme = "pmi:fd=";
-
-struct Reserved {
-  base::UniqueFd fd;
-  std::uint16_t port = 0;
-};
-
-Result<Reserved> reserve_port_of(sa_family_t family) {
-  base::UniqueFd fd{::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  if (!fd) return Error::from_errno("socket", errno);
-  int const yes = 1, no = 0;
-  (void)::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  if (family == AF_INET6) (void)::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
-  network::SocketAddress any;
-  any.length = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
-  any.storage.ss_family = family;
-  if (::bind(fd.get(), any.native(), any.length) != 0)
-    return Error::from_errno("bind to any port", errno);
-  if (::getsockname(fd.get(), any.native(), &any.length) != 0)
-    return Error::from_errno("getsockname", errno);
-  return Reserved{std::move(fd), any.port()};
-}
-
-/// A socket of both families that does not listen, so that others with SO_REUSEADDR may bind to its
-/// port.
-/// Source: socket(7), SO_REUSEADDR.
-Result<Reserved> reserve_port() {
-  auto reserved = reserve_port_of(AF_INET6);
-  // A kernel without IPv6 has no such sockets, or no such address.
-  bool const has_no_ipv6 = !reserved && (reserved.error().os_error() == EAFNOSUPPORT ||
-                                         reserved.error().os_error() == EADDRNOTAVAIL);
-  return has_no_ipv6 ? reserve_port_of(AF_INET) : std::move(reserved);
-}
-
-Result<std::string> own_host_name() {
-  std::array<char, base::host_length_max + 1> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0)
-    return Error::from_errno("gethostname", errno);
-  std::string host{name.data()};
-  if (host.empty() || !base::has_host_characters(host) || host.find(':') != std::string::npos)
-    return Error{Errc::unsupported, "this host is called \"" + base::shown(host) +
-                                        "\", by which no other can reach it; set LEND_DESK"};
-  return host;
-}
-
-/// 32 random bytes in hexadecimal digits.
-/// Errors:  unsupported  lend was built without libsodium.
-Result<std::string> new_secret() {
-  std::array<unsigned char, 32> bytes{};
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
-    return Error::from_errno("getrandom", errno);
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string secret;
-  for (auto const byte : bytes) {
-    secret += digits[byte / 16u];
-    secret += digits[byte % 16u];
-  }
-  auto const taken = network::Secret::of(secret);
-  if (!taken && taken.error() == Errc::unsupported)
-    return Error{Errc::unsupported,
-                 "ranks on several hosts meet at a port, where a secret keeps others out, and this "
-                 "lend was built without libsodium: build it with, or set LEND_DESK"};
-  if (!taken) return taken.error();
-  return secret;
-}
-
-/// The end of `job` that tells jobs apart, with characters that names may have.
-std::string name_of_job(std::string job, std::size_t most) {
-  std::ranges::replace_if(
-      job, [](char c) { return c <= ' ' || c > '~' || c == ',' || c == '/'; }, '_');
-  return job.substr(job.size() - std::min(job.size(), most));
-}
 
 }  // namespace
 
@@ -121,7 +42,7 @@ Result<Seat> PmiMeeting::find(Seat seat, Deadline deadline) {
     return over.error();
   }
   auto const& place = dialogue_.place();
-  seat.desk = seat.rank == 0 ? own_address_ : place.desk;
+  seat.desk = seat.rank == 0 ? own_.listens_at : place.desk;
   if (seat.secret.empty()) seat.secret = place.secret;
   if (seat.group.empty()) seat.group = name_of_job(dialogue_.job(), network::group_name_max);
   return seat;
@@ -130,8 +51,9 @@ Result<Seat> PmiMeeting::find(Seat seat, Deadline deadline) {
 Result<void> PmiMeeting::converse(Seat const& seat, Deadline deadline) {
   while (!dialogue_.is_over()) {
     if (dialogue_.wants_place()) {
-      LEND_TRY(place, choose(seat));
-      if (auto const offered = dialogue_.offer(std::move(place)); !offered)
+      LEND_TRY(own, choose_place(dialogue_.job(), dialogue_.is_one_host(), !seat.secret.empty()));
+      own_ = std::move(own);
+      if (auto const offered = dialogue_.offer(own_.place); !offered)
         return about_launcher(offered.error().code(), offered.error().message());
     }
     if (!std::exchange(has_asked_, true)) unsent_ = dialogue_.question() + "\n";
@@ -142,25 +64,6 @@ Result<void> PmiMeeting::converse(Seat const& seat, Deadline deadline) {
       return about_launcher(taken.error().code(), taken.error().message());
   }
   return success();
-}
-
-Result<PmiPlace> PmiMeeting::choose(Seat const& seat) {
-  if (dialogue_.is_one_host()) {
-    // A name of 107 bytes fits. Source: unix(7).
-    own_address_ =
-        "unix:@lend-" + std::to_string(::geteuid()) + "-" + name_of_job(dialogue_.job(), 80);
-    return PmiPlace{own_address_, {}};
-  }
-  LEND_TRY(host, own_host_name());
-  LEND_TRY(reserved, reserve_port());
-  reserved_ = std::move(reserved.fd);
-  auto const port = ":" + std::to_string(reserved.port);
-  own_address_ = "[::]" + port;
-  PmiPlace place{host + port, {}};
-  if (!seat.secret.empty()) return place;
-  LEND_TRY(secret, new_secret());
-  place.secret = std::move(secret);
-  return place;
 }
 
 Result<void> PmiMeeting::send_question(Deadline deadline) {
@@ -223,21 +126,6 @@ Error PmiMeeting::about_launcher(Errc code, std::string const& clause) const {
   return {code, "the launcher at PMI_FD, " + std::to_string(descriptor_) + ", " + clause +
                     "; start by a launcher that speaks PMI-1 on a descriptor which nothing else "
                     "of this process uses, or set LEND_DESK"};
-}
-
-Result<Seat> find_desk(Seat const& seat, Deadline deadline) {
-  auto const descriptor = pmi_descriptor(seat.desk);
-  if (!descriptor) return seat;
-  static std::mutex mutex;
-  static std::map<int, PmiMeeting> meetings;
-  std::unique_lock const lock{mutex, std::try_to_lock};
-  if (!lock)
-    return Error{Errc::invalid_argument,
-                 "another thread of this process asks the launcher where "
-                 "the ranks meet; one thread joins by " +
-                     seat.desk};
-  return meetings.try_emplace(*descriptor, *descriptor, seat.rank)
-      .first->second.find(seat, deadline);
 }
 
 }  // namespace lend::launch

@@ -2,7 +2,7 @@
 // Asks a launcher that speaks PMI where the ranks meet. Any thread.
 #pragma once
 
-#include <base/unique_fd.hpp>
+#include <launch/meeting_place.hpp>
 #include <launch/pmi_dialogue.hpp>
 
 #include <lend/base/deadline.hpp>
@@ -37,7 +37,6 @@ class PmiMeeting {
 
  private:
   [[nodiscard]] Result<void> converse(Seat const& seat, Deadline deadline);
-  [[nodiscard]] Result<PmiPlace> choose(Seat const& seat);
   [[nodiscard]] Result<void> send_question(Deadline deadline);
   [[nodiscard]] Result<std::string> receive_answer(Deadline deadline);
   [[nodiscard]] Result<void> wait(short events, Deadline deadline) const;
@@ -48,14 +47,7 @@ class PmiMeeting {
   bool has_asked_ = false;
   std::string unsent_{}, received_{};
   std::optional<Error> failure_{};
-  std::string own_address_{};  // rank 0's
-  base::UniqueFd reserved_{};  // bound to its port, which no other program gets meanwhile
+  OwnPlace own_{};  // rank 0's
 };
-
-/// `seat` with the address of the desk: its own, or by the descriptor that it names, which is asked
-/// once in a process.
-/// Errors:  those of PmiMeeting::find(), and
-///          invalid_argument  another thread is asking.
-[[nodiscard]] Result<Seat> find_desk(Seat const& seat, Deadline deadline);
 
 }  // namespace lend::launch

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What makes a seat impossible. Any thread.
 #include <base/printable.hpp>
+#include <launch/asking.hpp>
 #include <launch/desk_visit.hpp>
-#include <launch/pmi_meeting.hpp>
 
 namespace lend::launch {
 
@@ -23,7 +23,7 @@ Result<void> check(Seat const& seat) {
         "no desk is named (LEND_DESK): name a host:port of rank 0's host at all ranks, or "
         "unix:PATH for ranks of one host");
   }
-  if (pmi_descriptor(seat.desk)) {
+  if (is_asked(seat.desk)) {
     if (!seat.desk_is_served) return success();
     return wrong_seat("the desk \"" + base::shown(seat.desk) +
                       "\" is rank 0's: no other process can serve it");

@@ -3,8 +3,10 @@
 """Goal: ranks that others than lend-run started find each other by what their launcher leaves them.
 Method: the example ring under each launcher; `pmi` is a launcher of this file that speaks PMI-1 and
 knows no hosts, `slurm` sets Slurm's variables for two nodes, `nested` starts launchers in
-launchers, one of them of this file, which leaves what Open MPI does. Exits 77 where a launcher is
-missing. Usage: launchers_test.py pmi|slurm|nested|hydra|mpirun RING LEND_RUN"""
+launchers, one of them of this file, which leaves what Open MPI does. `mpirun` is asked by PMIx
+where its ranks do not know that they are on one host, and where they know nothing but PMIx. Exits
+77 where a launcher is missing. Usage: launchers_test.py pmi|slurm|nested|hydra|mpirun RING LEND_RUN
+"""
 import ctypes.util
 import os
 import re
@@ -35,15 +37,47 @@ def check_ring(ranks, status, output):
           status == 0 and sorted(map(int, found)) == list(range(ranks)), status, output)
 
 
+def run(ranks, program, *options, inner=()):
+    return subprocess.run([program, *options, "-n", str(ranks), *inner, RING], env=CLEAN, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=BOUND_SECONDS,
+                          check=False)
+
+
 def by_program(program, *options):
     if shutil.which(program) is None:
         print(f"skipped: no {program} here")
         sys.exit(77)
     for ranks in 1, 2, 5:
-        done = subprocess.run([program, *options, "-n", str(ranks), RING], env=CLEAN, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              timeout=BOUND_SECONDS, check=False)
+        done = run(ranks, program, *options)
         check_ring(ranks, done.returncode, done.stdout)
+
+
+def by_pmix(*mpirun):
+    """Through the PMIx server of mpirun: first of one that knows this host alone, then of two, which
+    take this host for two."""
+    lacks = ctypes.util.find_library("pmix") is None
+    forgotten = ("OMPI_COMM_WORLD_LOCAL_SIZE",), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")
+    for names in forgotten:
+        done = run(3, *mpirun, inner=["env", *(f"--unset={name}" for name in names)])
+        if lacks:
+            check("libpmix.so.2 is asked for", done.returncode and "libpmix2" in done.stdout, done)
+        else:
+            check_ring(3, done.returncode, done.stdout)
+    if lacks:
+        return
+    CLEAN["LEND_DESK"] = f"unix:@launchers-test-{os.getpid()}"
+    done = run(3, *mpirun, inner=["env", *(f"--unset={name}" for name in forgotten[1])])
+    check_ring(3, done.returncode, done.stdout)
+    del CLEAN["LEND_DESK"]
+    try:
+        socket.getaddrinfo(socket.gethostname(), None)
+    except OSError:
+        print("skipped: no ranks on two hosts, because this one does not know its own name")
+        return
+    done = run(3, *mpirun, "--host", "one:1,other:2", "--mca", "oob_tcp_if_include", "lo", "--mca",
+               "plm_rsh_agent", f"{sys.executable} {os.path.abspath(__file__)} as_agent", "-x",
+               "PMIX_MCA_gds=hash")  # servers of one host would share their memory
+    check_ring(3, done.returncode, done.stdout)
 
 
 def by_hand(ranks, variables, descriptors=()):
@@ -168,6 +202,8 @@ def nested(lend_run):
 
 if LAUNCHER == "as_open_mpi":
     as_open_mpi(int(RING), MORE)
+elif LAUNCHER == "as_agent":  # starts a daemon of mpirun's on the host RING
+    os.execlp("sh", "sh", "-c", " ".join(MORE))
 elif LAUNCHER == "nested":
     nested(*MORE)
 elif LAUNCHER == "pmi":
@@ -179,3 +215,4 @@ elif LAUNCHER == "hydra":
 else:
     CLEAN.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     by_program("mpirun", "--oversubscribe")
+    by_pmix("mpirun", "--oversubscribe")

@@ -124,6 +124,22 @@ TEST_CASE("a rank by hand that agrees with the launcher's counts, that of lend-r
   }
 }
 
+TEST_CASE("Open MPI and Slurm have a PMIx of their own, and what is of neither is a launcher",
+          "[network]") {
+  Left const pmix{{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "prterun-9"}};
+  CHECK(must(starter(pmix, {})) == &launch::pmix);
+  CHECK(must(starter(both(kinds("1")[3].variables, pmix), {})) == &launch::open_mpi);
+  Left const slurm = kinds("3")[4].variables;
+  for (auto const* const job : {"slurm.pmix.17.3", "slurm.pmix.17.33"}) {
+    CAPTURE(job);
+    bool const is_of_step = std::string_view{job}.ends_with(".3");
+    auto const own = both(slurm, {{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", job}});
+    CHECK(launch::has_pmix(launch::slurm, made_of(own)) == is_of_step);
+    CHECK((starter(own, {}).has_value() == is_of_step));
+    CHECK(must(starter(own, {own, slurm})) == &launch::pmix);
+  }
+}
+
 TEST_CASE("srun with PMI is one launcher, and PMI of another step is refused", "[network]") {
   auto own = both(kinds("3")[4].variables, kinds("6")[2].variables);
   for (auto const* const job : {"17.3", "17.2-1"}) {  // its own, and that of a spawned step

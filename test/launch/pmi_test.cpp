@@ -17,10 +17,10 @@ using namespace lend::test;
 
 namespace {
 
+using launch::MeetingPlace;
 using launch::PmiDialogue;
 using launch::PmiLine;
 using launch::PmiMeeting;
-using launch::PmiPlace;
 
 constexpr std::string_view one_host = "cmd=get_result rc=0 msg=success value=(vector,(0,1,1))";
 
@@ -337,6 +337,8 @@ TEST_CASE("a seat of a launcher needs a descriptor, and no other process serves 
   for (auto const* const other : {"pmi:7", "pmi:fd=", "pmi:fd=-1", "pmi:fd=7x", "unix:@pmi:fd=7"})
     CHECK_FALSE(launch::pmi_descriptor(other));
   Seat seat{.rank = 1, .size = 2, .desk = "pmi:fd=9", .desk_is_served = true};
+  CHECK_THAT(error_of(sit(seat)).message(), Catch::Contains("no other process can serve it"));
+  seat.desk = "pmix:";
   CHECK_THAT(error_of(sit(seat)).message(), Catch::Contains("no other process can serve it"));
   seat.desk = "pmi:fd=x";
   CHECK(error_of(sit(seat)) == Errc::invalid_argument);

@@ -39,6 +39,7 @@ constexpr auto looked_at = {"LEND_RANK",
                             "OMPI_COMM_WORLD_SIZE",
                             "OMPI_COMM_WORLD_LOCAL_SIZE",
                             "PMIX_NAMESPACE",
+                            "PMIX_RANK",
                             "SLURM_PROCID",
                             "SLURM_NTASKS",
                             "SLURM_STEP_NUM_TASKS",
@@ -167,6 +168,16 @@ TEST_CASE("a launcher with PMI is asked at its descriptor, which is an open sock
   CHECK(must(seat_by(joined(by_pmi, {{"PMI_FD", number}, {"LEND_DESK", "node1:4000"}}))).desk ==
         "node1:4000");
   CHECK(must(seat_by({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}, {"PMI_FD", number}})).desk.empty());
+}
+
+TEST_CASE("ranks on several hosts ask the PMIx of their launcher where they meet", "[network]") {
+  auto by_mpirun = by_open_mpi;
+  by_mpirun[2].second = "2";
+  CHECK(must(seat_by(by_mpirun)).desk == "pmix:");
+  CHECK(must(seat_by(joined(by_mpirun, {{"LEND_DESK", "node1:4000"}}))).desk == "node1:4000");
+  auto by_srun = joined(by_slurm, {{"PMIX_NAMESPACE", "slurm.pmix.17.3"}, {"PMIX_RANK", "0"}});
+  by_srun[2].second = "1(x2)";
+  CHECK(must(seat_by(by_srun)).desk == "pmix:");
 }
 
 TEST_CASE("ranks of a step of Slurm on several hosts meet at a port of the first one",
