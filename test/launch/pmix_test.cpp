@@ -158,8 +158,8 @@ TEST_CASE("what PMIx refuses is named, stays, and ends before the meeting does",
            {"commit", "PMIx_Commit"},
            {"fence", "PMIx_Fence_nb"},
            {"fence answered", "PMIx_Fence_nb"},
-           {"get", "PMIx_Get_nb"},
-           {"get answered", "PMIx_Get_nb"}}) {
+           {"get", "PMIx_Get_nb of rank 0's lend-desk"},
+           {"get answered", "PMIx_Get_nb of rank 0's lend-desk"}}) {
     CAPTURE(call);
     server = {};
     server.statuses[call] = -7;
