@@ -85,6 +85,19 @@ def check_lend_of(file, *names):
         sys.exit(f"{file} loads {sorted(found)} of lend, not {sorted(names)}")
 
 
+def modulefile(folder):
+    """What it puts before paths is there."""
+    if shutil.which("tclsh") is None:
+        return
+    [file] = folder.rglob("modulefiles/lend/*")
+    script = folder / "read.tcl"
+    script.write_text("proc module-whatis words {}\nproc conflict name {}\nproc prepend-path {name path} {puts $path}\n"
+                      f"source {file}\n", encoding="utf-8")
+    paths = output("tclsh", script).split()
+    if not paths or any(not pathlib.Path(f"{folder}{path}").is_dir() for path in paths):
+        sys.exit(f"{file} names {paths}")
+
+
 def installed(folder):
     """What is installed makes a program of the README's line, and one of each other library; each loads
     those that it asked for, and only lend-cm librdmacm; and the preload library loads."""
@@ -94,10 +107,13 @@ def installed(folder):
                for option in json.loads(output("meson", "introspect", "--buildoptions", build))}
     prefix = str(folder) + options["prefix"]
     libraries = str(pc.parent.parent)
+    is_linked = options["rdma_core"] == "system"
 
     def program_of(module, text, *how):
         flags = output("pkg-config", f"--define-variable=prefix={prefix}", *how, "--cflags", "--libs", module,
                        PKG_CONFIG_PATH=str(pc.parent)).split()
+        if how and (stray := [flag for flag in flags if "ibverbs" in flag]) and not is_linked:
+            sys.exit(f"{module} is linked with {stray}, which it loads")
         if how:
             flags = [re.sub(r"^-l(lend.*)", r"-l:lib\1.a", flag) for flag in flags]
         output(*compiler, "-std=c++20", text, *flags, "-o", folder / module)
@@ -127,6 +143,7 @@ def installed(folder):
     if options["prefix"] != "/usr":
         output(lend_run, "-n", "2", "true")
         output(lend, "--version")
+        modulefile(folder)
     if "takes soft0" not in output(lend, "doctor", LEND_DEVICE="soft", LD_LIBRARY_PATH=libraries):
         sys.exit("the installed doctor does not open the soft device")
     for program in lend, lend_run:
@@ -155,7 +172,6 @@ def installed(folder):
         output(program_of("lend-asio", folder / "asio.cpp"), LD_LIBRARY_PATH=libraries)
     if asio_installed != any(folder.rglob("include/lend/asio")):
         sys.exit("the headers of lend-asio are installed without it, or it without them")
-    is_linked = options["rdma_core"] == "system"
     for library in folder.rglob("liblend*.so"):
         needed = needed_by(library)
         if ("librdmacm.so.1" in needed) != (is_linked and library.name == "liblend-cm.so"):
@@ -218,8 +234,16 @@ def cmake(folder):
         sys.exit(done.stdout + done.stderr)
     output("cmake", "--build", there)
     check_hello(there / "hello_channel", LD_LIBRARY_PATH=str(libraries))
-    if parent("strange", "COMPONENTS strange", ["lend"], "x.cpp")[0].returncode == 0:
-        sys.exit("a component that does not exist was found")
+    (folder / "asio.cpp").write_text(ASIO_PROGRAM, encoding="utf-8")
+    done, there = parent("asio", "COMPONENTS asio", ["asio"], folder / "asio.cpp")
+    if (done.returncode == 0) != any(folder.rglob("lend-asio.pc")):
+        sys.exit(f"the component asio is not as it was installed: {done.stdout}{done.stderr}")
+    if done.returncode == 0:
+        output("cmake", "--build", there)
+        output(there / "program_asio", LD_LIBRARY_PATH=str(libraries))
+    done, _ = parent("strange", "COMPONENTS strange", ["lend"], "x.cpp")
+    if done.returncode == 0 or "has no component strange; it has group;doctor;cm;asio" not in done.stderr:
+        sys.exit(f"a component that does not exist was found, or not named: {done.stderr}")
 
 
 def without_rdma_core(folder):

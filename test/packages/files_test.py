@@ -39,6 +39,8 @@ if options["default_library"] != "both" or not any(path.endswith("/lend-asio.pc"
     sys.exit(77)
 found, headers = [], 0
 for path in installed:
+    if path.startswith("usr/share/modulefiles/"):  # of other prefixes than Debian's
+        continue
     packages = packages_of(path)
     if path.startswith("usr/include/lend/") and packages == ["liblend-dev"]:
         headers += 1

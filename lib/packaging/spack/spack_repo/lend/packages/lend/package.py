@@ -31,6 +31,9 @@ class Lend(MesonPackage):
     depends_on("nlohmann-json@3.9:", when="+rosters")
     depends_on("cli11@2.1:", when="+tools", type="build")
 
+    # Older ones lack parts of C++20.
+    conflicts("%gcc@:11")
+    conflicts("%clang@:13")
     conflicts("platform=darwin", msg="lend needs memfd, pidfd and futex of Linux")
     conflicts("platform=windows", msg="lend needs memfd, pidfd and futex of Linux")
 
