@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdio>
 
 namespace lend::command {
 
@@ -69,6 +70,22 @@ std::string wrapped(std::string_view head, std::string_view text, std::size_t in
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return all += '\n';
+}
+
+Progress::Progress(int fd, std::chrono::nanoseconds patience)
+    : fd_{fd},
+      shows_at_{std::chrono::steady_clock::now() + patience},
+      is_terminal_{::isatty(fd) == 1} {}
+
+Progress::~Progress() {
+  if (has_shown_) ::dprintf(fd_, "\r\x1b[K");
+}
+
+void Progress::show(std::string_view what) {
+  if (!is_terminal_ || std::chrono::steady_clock::now() < shows_at_) return;
+  has_shown_ = true;
+  // Source: ECMA-48, erase in line.
+  ::dprintf(fd_, "\r\x1b[K%.*s", static_cast<int>(what.size()), what.data());
 }
 
 }  // namespace lend::command

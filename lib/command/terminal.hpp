@@ -2,6 +2,7 @@
 // How text looks on a terminal: its width, and colour. Any thread.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -31,5 +32,22 @@ struct Look {
 /// Shape:   `head` may have line breaks. The result ends with one.
 [[nodiscard]] std::string wrapped(std::string_view head, std::string_view text, std::size_t indent,
                                   std::size_t columns);
+
+/// How far long work is: from its third second on a line of the standard error, where that is a
+/// terminal, which its end removes. Nothing else writes there meanwhile. One thread.
+class Progress {
+ public:
+  explicit Progress(int fd = 2, std::chrono::nanoseconds patience = std::chrono::seconds{2});
+  Progress(Progress const&) = delete;
+  Progress& operator=(Progress const&) = delete;
+  ~Progress();
+
+  void show(std::string_view what);
+
+ private:
+  int fd_;
+  std::chrono::steady_clock::time_point shows_at_;
+  bool is_terminal_, has_shown_ = false;
+};
 
 }  // namespace lend::command

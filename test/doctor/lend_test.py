@@ -175,6 +175,9 @@ def bench():
         check("few writes, after others", done.returncode == 0, done)
         done = run("bench", "bw", "--bytes", "3M", "--count", "3", before=ONE_CPU, LEND_DEVICE="soft")
         check("messages larger than 1 MiB", done.returncode == 0 and done.stdout.count("3 MiB") == 3, done)
+        done = run("bench", "lat", "--bytes", "8,2M", "--count", "20", before=ONE_CPU, LEND_DEVICE="soft")
+        check("TCP to compare with", done.returncode == 0 and done.stdout.count("\ntcp ") == 1 and
+              re.search(r"^tcp +8 B( +[\d.-]+){5} +20$", done.stdout, re.M), done)
         done = run("bench", "bw", "read", "--bytes", "64", "--count", "9", "--svg", svg)
         check("a file for what is not measured", done.returncode == 2 and "lat" in done.stderr, done)
     with listening("bench") as (peer, address):

@@ -59,7 +59,7 @@ FOREIGN = {
     r"boost/(?!outcome)": r"include/lend/asio/|test/asio/|test/bench/asio_|examples/(asio_echo\.cpp|proxy\.cpp|http/)",
     r"mpi.h": r"include/lend/group/mpi\.hpp|test/bench/",
     r"catch2/": r"test/support/catch\.hpp",
-    r"(sys/socket|netdb|netinet/\w+|sys/un)\.h": r"lib/(network|launch)/|test/|examples/",
+    r"(sys/socket|netdb|netinet/\w+|sys/un)\.h": r"lib/(network|launch)/|lib/tools/loops/tcp\.cpp|test/|examples/",
     r"arpa/inet\.h": r"lib/network/|lib/verbs/device/gid_table\.cpp|test/|examples/",
 }
 CALLERS = {  # the soft device implements them and does not call them

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // lend bench
 #include <command/cpus.hpp>
+#include <command/terminal.hpp>
 #include <tools/bench/line.hpp>
 #include <tools/bench/pinning.hpp>
 #include <tools/bench/results.hpp>
 #include <tools/by_cm.hpp>
 #include <tools/commands.hpp>
 #include <tools/loops/stream.hpp>
+#include <tools/loops/tcp.hpp>
 #include <tools/secret_file.hpp>
 
 #include <sys/prctl.h>
@@ -79,15 +81,19 @@ Result<BenchRow> measure_row(BenchLine& line, BenchOptions const& options, Order
   return measure_by_order(line, order);
 }
 
-/// Each row is printed once it is measured.
+/// Each row is printed once it is measured; for programs all are at the end.
 Result<std::vector<BenchRow>> measure_all(BenchLine& line, BenchOptions const& options) {
   std::vector<BenchRow> rows;
+  command::Progress progress;
   for (bool const is_latency : {true, false}) {
     if (!(is_latency ? options.latency : options.bandwidth)) continue;
     if (!options.json) std::fputs(head_of(is_latency).data(), stdout);
     for (auto const operation : options.operations)
       for (auto const bytes : options.sizes) {
         Order const order{is_latency, {operation, options.via, bytes, 0}};
+        if (options.json)
+          progress.show((is_latency ? "latency of " : "bandwidth of ") + std::string{operation} +
+                        ", " + name_of_bytes(bytes));
         LEND_TRY(row, measure_row(line, options, order));
         if (!options.json) std::fputs(text_of(row).c_str(), stdout);
         std::fflush(stdout);
@@ -95,6 +101,29 @@ Result<std::vector<BenchRow>> measure_all(BenchLine& line, BenchOptions const& o
       }
   }
   return rows;
+}
+
+/// As measure_row() does, for some 0.1 s a size; printed likewise.
+Result<void> measure_tcp(TcpLoopback& tcp, BenchOptions const& options,
+                         std::vector<BenchRow>& rows) {
+  constexpr std::uint64_t first = 20, most = 20'000;
+  constexpr double wanted_ns = 5e7;
+  if (!options.json) std::fputs(head_of(true).data(), stdout);
+  for (auto const bytes : options.sizes) {
+    if (bytes > tcp_bytes_max) continue;
+    BenchRow row{.is_latency = true, .load = {"tcp", "sockets", bytes, options.count}};
+    LEND_TRY(probe, tcp.measure(bytes, first));
+    row.rounds = std::move(probe);
+    if (options.count == 0)
+      row.load.count = static_cast<std::uint64_t>(
+          std::clamp(wanted_ns / row.percentile(50), double(first), double(most)));
+    LEND_TRY(rounds, tcp.measure(bytes, row.load.count));
+    row.rounds = std::move(rounds);
+    if (!options.json) std::fputs(text_of(row).c_str(), stdout);
+    std::fflush(stdout);
+    rows.push_back(std::move(row));
+  }
+  return success();
 }
 
 /// Files that are written once all is measured, but opened before.
@@ -177,7 +206,7 @@ BenchRun run_on(Context const& device, BenchOptions const& options, std::size_t 
 }
 
 Result<void> be_near(std::string_view address, BenchOptions const& options,
-                     std::vector<int> const& cpus) {
+                     std::vector<int> const& cpus, TcpLoopback* tcp = nullptr) {
   LEND_TRY(files, Files::open(options));
   LEND_TRY(line, BenchLine::connect(address, options, place_of(cpus, true)));
   auto run = run_on(line.device(), options, cpus.size());
@@ -191,6 +220,7 @@ Result<void> be_near(std::string_view address, BenchOptions const& options,
     if (!options.json) std::printf("\nnote: %s\n", run.notes.back().c_str());
   }
   LEND_TRYV(line.give(std::nullopt));
+  if (tcp != nullptr) LEND_TRYV(measure_tcp(*tcp, options, rows));
   return report(run, rows, options, files);
 }
 
@@ -214,17 +244,20 @@ Result<void> listen_for_peer(BenchOptions const& options, std::vector<int> const
 Result<void> be_both(BenchOptions const& options, std::vector<int> const& cpus) {
   auto const address = "unix:@lend-bench-" + std::to_string(::getpid());
   LEND_TRY(listener, Listener::open(address));
+  LEND_TRY(tcp, TcpLoopback::open());
   std::fflush(nullptr);
   // Before a device is opened, which a child would not inherit.
   auto const child = ::fork();
   if (child < 0) return Error::from_errno("fork", errno);
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    auto const done = be_far(listener, options, cpus);
+    auto done = be_far(listener, options, cpus);
+    if (done && options.tcp) done = tcp.answer();
     ::_exit(done ? 0 : complain(done.error(), status_of_failure));
   }
-  auto done = be_near(address, options, cpus);
+  auto done = be_near(address, options, cpus, options.tcp ? &tcp : nullptr);
   if (!done) ::kill(child, SIGKILL);
+  tcp.close();
   ::waitpid(child, nullptr, 0);
   return done;
 }

@@ -3,6 +3,7 @@
 #include <base/printable.hpp>
 #include <tools/bench/options.hpp>
 #include <tools/loops/end.hpp>
+#include <tools/loops/tcp.hpp>
 
 #include <algorithm>
 #include <array>
@@ -119,7 +120,8 @@ command::About const about_bench{
     "lend bench --listen [HOST:PORT]",
     "Measures latency and bandwidth, between two processes of this host or to another host. There, "
     "at "
-    "HOST:PORT, another bench listens. The words choose what is measured; otherwise all is.",
+    "HOST:PORT, another bench listens. The words choose what is measured; otherwise all is, and "
+    "within this host what TCP takes.",
     "Example:\n"
     "  lend bench lat send write --bytes 8,4K\n"
     "\n"
@@ -198,6 +200,9 @@ Result<BenchOptions> bench_options(BenchWords words) {
   }
   LEND_TRYV(check_role(options, words.of_near));
   LEND_TRYV(apply_way(options, taker.names_measures));
+  options.tcp = options.latency && options.role == BenchOptions::Role::both &&
+                options.operations.size() == bench_operations.size() &&
+                std::ranges::min(options.sizes) <= tcp_bytes_max;
   LEND_TRYV(check_together(options));
   return std::move(options);
 }

@@ -40,6 +40,7 @@ struct BenchOptions {
   bool histogram = false;     ///< below the table
   std::string svg{}, hgrm{};  ///< files; empty: none
   bool json = false;
+  bool tcp = false;  ///< latencies of TCP, too, between two processes of this host
 };
 
 inline constexpr std::string_view listen_address = "[::]:7472";
