@@ -7,7 +7,7 @@
 
 namespace lend::command {
 
-/// "lend 0.1.0 (91c172f), with rdma_cm, secrets": the commit is left out where there is no Git.
+/// "lend 0.2.0 (91c172f), with rdma_cm, secrets": the commit is left out where there is no Git.
 [[nodiscard]] std::string version_of(std::string_view program);
 
 }  // namespace lend::command

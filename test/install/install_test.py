@@ -28,7 +28,7 @@ int main() { std::puts(lend::CmListener::open("127.0.0.1:7471").error().message(
 """
 CMAKE_PARENT = """cmake_minimum_required(VERSION 3.16)
 project(parent CXX)
-find_package(lend 0.1 REQUIRED {components})
+find_package(lend 0.2 REQUIRED {components})
 foreach(library {libraries})
   add_executable(program_${{library}} {program})
   target_link_libraries(program_${{library}} lend::${{library}})

@@ -34,17 +34,17 @@ echo "installed, and used"
 # A later version of the same; the program is not compiled again.
 for package in ./*.deb; do
   dpkg-deb --raw-extract "$package" later
-  sed -i 's/0\.1\.0-1/0.1.0-2/g' later/DEBIAN/control
+  sed -i 's/0\.2\.0-1/0.2.0-2/g' later/DEBIAN/control
   rm "$package"
-  dpkg-deb --build later "${package%_0.1.0-1_*}_0.1.0-2.deb" >/dev/null
+  dpkg-deb --build later "${package%_0.2.0-1_*}_0.2.0-2.deb" >/dev/null
   rm -r later
 done
 install ./*.deb
-dpkg-query --show --showformat '${Version}\n' liblend0.1 | grep -qx '0.1.0-2'
+dpkg-query --show --showformat '${Version}\n' liblend0.2 | grep -qx '0.2.0-2'
 uses
 echo "upgraded, and used"
 
-all="lend-doc lend-tools liblend-preload liblend-dev liblend-cm0.1 liblend-doctor0.1 liblend-group0.1 liblend0.1"
+all="lend-doc lend-tools liblend-preload liblend-dev liblend-cm0.2 liblend-doctor0.2 liblend-group0.2 liblend0.2"
 # shellcheck disable=SC2086 # names are words
 dpkg --listfiles $all | grep lend | sort -u >files
 # shellcheck disable=SC2086

@@ -10,7 +10,7 @@ class Lend(MesonPackage):
 
     license("MIT OR Apache-2.0")
 
-    version("0.1.0")
+    version("0.2.0")
 
     variant("cm", default=True, description="Connections by rdma_cm: the library lend-cm")
     variant("secret", default=True, description="Secrets of listen() and connect()")
