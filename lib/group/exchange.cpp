@@ -2,7 +2,8 @@
 // Described, then compared with the peers, then under way and idle in turn. The thread of the
 // group.
 #include <base/giving_up.hpp>
-#include <channel/work/access.hpp>
+#include <channel/state/channel_state.hpp>
+#include <channel/work/handle_access.hpp>
 #include <group/peers_state.hpp>
 #include <group/rows.hpp>
 #include <launch/desk_table.hpp>
@@ -32,7 +33,7 @@ std::string text_of(RowsDigest const& rows) {
 }  // namespace
 
 struct Exchange::State {
-  enum class Phase : std::uint8_t { described, comparing, idle, under_way };
+  enum class Phase : std::uint8_t { described, comparing, idle, posting, under_way };
   /// A rank of the rows, and what is compared with it.
   struct Partner {
     std::uint32_t rank;
@@ -43,6 +44,8 @@ struct Exchange::State {
   explicit State(Peers& connected) : peers{connected}, scope{connected} {}
 
   [[nodiscard]] Result<void> begin_comparing();
+  template <class Element>
+  [[nodiscard]] Result<void> prepare(Row<Element>& row, std::uint32_t most);
   [[nodiscard]] Result<void> compare(Deadline deadline);
   [[nodiscard]] Result<void> check(Partner const& partner, std::size_t index) const;
   [[nodiscard]] Result<void> post_all(Deadline deadline) noexcept;
@@ -59,6 +62,7 @@ struct Exchange::State {
   std::vector<Partner> partners{};
   std::optional<MemoryRegion> notes{};  // two a partner: its own, and ours
   std::vector<PendingWork> works{};     // of the rows: those received come first
+  std::size_t posted = 0;               // of these
   PeerScope scope;                      // ends before the memory
 };
 
@@ -91,12 +95,18 @@ Result<void> Exchange::State::begin_comparing() {
     partners.push_back({rank, note});
   }
   for (auto& row : received) {
-    LEND_TRY(own, scope.on(row.rank));
-    row.scope = own;
+    auto const& channel = channel::ChannelState::of(peers[row.rank]);
+    LEND_TRYV(prepare(row, channel.connection.raw().receive_elements));
+    if (by_rank[row.rank].received.count > channel.receive_depth)
+      return Error{Errc::invalid_argument, std::to_string(by_rank[row.rank].received.count) +
+                                               " rows come from rank " + std::to_string(row.rank) +
+                                               ", and its channel takes " +
+                                               std::to_string(channel.receive_depth) +
+                                               " receives: say more in PeerOptions"};
   }
   for (auto& row : sent) {
-    LEND_TRY(own, scope.on(row.rank));
-    row.scope = own;
+    auto const& channel = channel::ChannelState::of(peers[row.rank]);
+    LEND_TRYV(prepare(row, channel.connection.raw().elements));
   }
   works.resize(received.size() + sent.size());
   if (!partners.empty()) {
@@ -119,6 +129,16 @@ Result<void> Exchange::State::begin_comparing() {
                                  notes->gather((2 * i + 1) * sizeof(RowsNote), sizeof(RowsNote))));
     partners[i].to = std::move(to);
   }
+  return success();
+}
+
+template <class Element>
+Result<void> Exchange::State::prepare(Row<Element>& row, std::uint32_t most) {
+  LEND_TRY(own, scope.on(row.rank));
+  row.scope = own;
+  if (row.elements.size() <= most || row.packed) return success();
+  LEND_TRY(memory, peers[row.rank].protection_domain().allocate(row.bytes));
+  row.packed = std::move(memory);
   return success();
 }
 
@@ -165,17 +185,25 @@ Result<void> Exchange::State::check(Partner const& partner, std::size_t index) c
 // ---- each run ----
 
 Result<void> Exchange::State::post_all(Deadline deadline) noexcept {
-  std::size_t next = 0;
-  for (auto const& row : received) {
-    LEND_TRY(work, row.scope->post_receive(row.list(), deadline, row.where));
-    works[next++] = std::move(work);
-    phase = Phase::under_way;
+  if (phase == Phase::idle) posted = 0;
+  phase = Phase::posting;
+  for (; posted < received.size(); ++posted) {
+    auto& row = received[posted];
+    auto const target = row.packed ? ScatterList{row.packed->scatter(0, row.bytes)} : row.list();
+    LEND_TRY(work, row.scope->post_receive(target, deadline, row.where));
+    works[posted] = std::move(work);
+    row.is_to_be_unpacked = row.packed.has_value();
   }
-  for (auto const& row : sent) {
-    LEND_TRY(work, row.scope->post_send(row.list(), deadline, row.where));
-    works[next++] = std::move(work);
-    phase = Phase::under_way;
+  for (; posted < works.size(); ++posted) {
+    auto& row = sent[posted - received.size()];
+    if (row.packed) {
+      LEND_TRYV(pack(row));
+    }
+    auto const source = row.packed ? GatherList{row.packed->gather(0, row.bytes)} : row.list();
+    LEND_TRY(work, row.scope->post_send(source, deadline, row.where));
+    works[posted] = std::move(work);
   }
+  phase = Phase::under_way;
   return success();
 }
 
@@ -220,18 +248,23 @@ Result<void> Exchange::State::check_length(std::size_t index) noexcept {
 }
 
 Result<void> Exchange::State::end() noexcept {
-  phase = Phase::idle;
   std::optional<Error> first;
-  for (std::size_t i = 0; i < works.size(); ++i) {
-    auto const checked = check_length(i);
-    if (checked.has_error() && !first) first = checked.error();
-    works[i] = PendingWork{};
-  }
+  for (std::size_t i = 0; i < works.size() && !first; ++i)
+    if (auto const checked = check_length(i); checked.has_error()) first = checked.error();
+  for (auto& row : received)
+    if (row.is_to_be_unpacked && !first) {
+      LEND_TRYV(unpack(row));
+    }
+  phase = Phase::idle;
+  for (PendingWork& work : works) work = PendingWork{};
   if (first) return *first;
   return success();
 }
 
 Result<void> Exchange::wait(Deadline deadline) noexcept try {
+  if (state_->phase == State::Phase::posting) {
+    LEND_TRYV(state_->post_all(deadline));
+  }
   if (state_->phase != State::Phase::under_way) return success();
   bool is_late = false;
   for (PendingWork& work : state_->works) {
@@ -252,6 +285,7 @@ Result<void> Exchange::run(Deadline deadline) noexcept {
 }
 
 Result<bool> Exchange::poll() noexcept {
+  if (state_->phase == State::Phase::posting) return false;
   if (state_->phase != State::Phase::under_way) return true;
   bool is_over = true;
   for (PendingWork& work : state_->works) {
@@ -267,8 +301,10 @@ Result<std::optional<std::size_t>> Exchange::wait_any(Deadline deadline) noexcep
   if (state_->phase != State::Phase::under_way) return std::optional<std::size_t>{};
   auto const rows = std::span{state_->works}.first(state_->received.size());
   LEND_TRY(next, lend::wait_any(rows, deadline));
-  if (next) {
-    LEND_TRYV(state_->check_length(*next));
+  if (!next) return next;
+  LEND_TRYV(state_->check_length(*next));
+  if (auto& row = state_->received[*next]; row.is_to_be_unpacked) {
+    LEND_TRYV(unpack(row));
   }
   return next;
 }

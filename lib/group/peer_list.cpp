@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // One failure domain: what ends a channel to a peer ends the group, and the reverse. The thread of
 // the group.
-#include <channel/work/access.hpp>
+#include <base/giving_up.hpp>
+#include <channel/state/channel_state.hpp>
 #include <group/peers_state.hpp>
 
 #include <algorithm>
@@ -37,7 +38,9 @@ Result<void> PeerList::wait_for_news(Deadline deadline) noexcept {
   if (group_.broken_) return *group_.broken_;
   LEND_TRY(has_come, group_.look());
   if (has_come) return success();
-  return group_.wait_for_news(deadline);
+  auto const waited = group_.wait_for_news(deadline);
+  if (waited.has_error() && !base::is_given_up(waited.error())) group_.break_by(waited.error());
+  return waited;
 }
 
 Error PeerList::lost(std::uint32_t rank, Error const& why) noexcept {
@@ -83,7 +86,7 @@ void PeerList::look_for_loss(std::uint64_t tag) noexcept {
 void PeerList::note_end(std::uint64_t tag, Error const& why) noexcept {
   // Others may have said why.
   static_cast<void>(group_.look());
-  if (group_.has_left_) return;
+  if (group_.has_left_ || group_.inheritance_.is_inherited()) return;
   if (group_.broken_) return end_all(*group_.broken_);
   group_.break_by(lost(static_cast<std::uint32_t>(tag), why));
 }

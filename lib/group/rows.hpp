@@ -2,11 +2,14 @@
 // The rows of an exchange, and what two ranks compare of them. Values; any thread.
 #pragma once
 
+#include <lend/base/result.hpp>
 #include <lend/base/source_line.hpp>
 #include <lend/channel/polling_scope.hpp>
+#include <lend/verbs/memory_region.hpp>
 #include <lend/verbs/work_request.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -29,8 +32,17 @@ struct Row {
   SourceLine where;
   std::vector<Element> elements;
   std::uint64_t bytes;
-  PollingScope* scope = nullptr;  // since the first run
+  PollingScope* scope = nullptr;         // since the first run
+  std::optional<MemoryRegion> packed{};  // of one with more elements than a request takes
+  bool is_to_be_unpacked = false;        // since it was posted
 };
+
+/// Copies the row to its packed memory.
+/// Errors:  already_borrowed  bytes of it are being received.
+[[nodiscard]] Result<void> pack(Row<GatherElement>& row) noexcept;
+/// The reverse.
+/// Errors:  already_borrowed  bytes of it are on loan.
+[[nodiscard]] Result<void> unpack(Row<ScatterElement>& row) noexcept;
 
 /// The rows of one direction between two ranks: how many there are, and a hash of their lengths.
 struct RowsDigest {

@@ -68,6 +68,18 @@ std::int64_t value_of(std::uint32_t rank, std::size_t step, std::size_t i) {
   return static_cast<std::int64_t>(step * 1'000'000 + rank * 1'000 + i);
 }
 
+/// `count` elements of a value each.
+template <class Element>
+std::vector<Element> one_by_one(Values& values, std::size_t at, std::size_t count) {
+  std::vector<Element> elements;
+  for (std::size_t i = 0; i < count; ++i)
+    if constexpr (std::same_as<Element, GatherElement>)
+      elements.push_back(values.gather(at + i, 1));
+    else
+      elements.push_back(values.scatter(at + i, 1));
+  return elements;
+}
+
 }  // namespace
 
 static_assert(!std::is_move_constructible_v<Exchange>);
@@ -87,12 +99,17 @@ TEST_CASE("random exchanges are as a serial program says, step after step", "[gr
       Exchange exchange{peers};
       std::size_t awaited = 0;
       for (ModelRow const& row : rows) {
-        // Every other row as a list.
+        // In one piece, in two, or value by value, of which more than four are copied.
         auto const first = row.count / 2, rest = row.count - first;
-        if (row.from == rank)
+        if (row.from == rank && row.count % 3 == 0)
+          exchange.send(row.to, one_by_one<GatherElement>(values, row.at, row.count));
+        else if (row.from == rank)
           exchange.send(row.to,
                         {values.gather(row.at, first), values.gather(row.at + first, rest)});
-        if (row.to == rank) exchange.receive(row.from, values.scatter(row.into, row.count));
+        if (row.to == rank && row.count % 4 == 0)
+          exchange.receive(row.from, one_by_one<ScatterElement>(values, row.into, row.count));
+        else if (row.to == rank)
+          exchange.receive(row.from, values.scatter(row.into, row.count));
         awaited += row.to == rank;
       }
       for (std::size_t step = 0; step < 5; ++step) {
@@ -182,6 +199,34 @@ TEST_CASE("the memory of rows is lent while they are under way, and a late rank 
     exchange.send(other, values.gather(0, 1));
     auto const added = exchange.start(within(patience));
     expect(added.has_error() && added.error() == Errc::invalid_argument, "a row too late");
+    expect(group.barrier(within(patience)));
+  });
+}
+
+TEST_CASE("a column is copied, and what is lent meanwhile is not overwritten", "[group]") {
+  if (lacks_exchanges()) return;
+  ScopeRanks ranks{2};
+  on_each_with_values(ranks, 64, [](Group& group, Values& values) {
+    auto peers = taken(Peers::connect_all(group, within(patience)));
+    auto const rank = group.rank(), other = 1 - rank;
+    std::vector<GatherElement> own;  // the first of each eight values, to the second of each
+    std::vector<ScatterElement> theirs;
+    for (std::size_t i = 0; i < 8; ++i) {
+      own.push_back(values.gather(8 * i, 1));
+      theirs.push_back(values.scatter(8 * i + 1, 1));
+    }
+    Exchange exchange{peers};
+    exchange.send(other, own).receive(other, theirs);
+    auto lane = taken(Peers::connect_all(group, within(patience)));
+    PeerScope scope{lane};
+    auto const lent = taken(scope.post_receive(other, values.scatter(8 * 7 + 1, 1)));
+    auto const refused = exchange.run(within(patience));
+    expect(refused.has_error() && refused.error() == Errc::already_borrowed, "it was overwritten");
+    expect(group.barrier(within(patience)));
+    static_cast<void>(taken(scope.post_send(other, values.gather(2, 1))));
+    expect(scope.finish());  // all is back
+    expect(exchange.wait(within(patience)));
+    for (std::size_t i = 0; i < 8; ++i) expect(are(values, 8 * i + 1, other, 8 * i, 1), "a value");
     expect(group.barrier(within(patience)));
   });
 }

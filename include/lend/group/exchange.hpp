@@ -39,19 +39,21 @@ class LEND_EXPORT Exchange {
   ~Exchange();
 
   /// Adds a row, before the first start(), which says what is wrong with it. The memory is the
-  /// program's between two runs.
+  /// program's between two runs. A row of more elements than a request takes, as a column, is
+  /// copied: to memory of the exchange as it starts, and from there by the call that finds it over.
   Exchange& send(std::uint32_t rank, GatherList const& row, SourceLine where = SourceLine::here());
   Exchange& receive(std::uint32_t rank, ScatterList const& row,
                     SourceLine where = SourceLine::here());
 
   /// Posts all rows, the receives first. The first one waits for those of the peers.
-  /// Borrows: each row, what is sent shared, what is received exclusively, until a call sees that
-  ///          it is over.
+  /// Borrows: each row that is not copied, until a call sees that it is over: what is sent shared,
+  ///          what is received exclusively.
   /// Errors:  invalid_argument  no such peer, a row was added too late, or the exchange is under
   ///                            way. Nothing was posted.
   ///          disagreement      a peer has other rows for this rank, as it finds, too.
   ///          timed_out, cancelled  a peer has not started, or there is no room: start() again.
-  ///          those of PollingScope::post_send(), of a row; those before it are under way: wait().
+  ///          those of PollingScope::post_send(), of a row; those before it are under way. Call it
+  ///          again, or wait(), which posts the rest.
   [[nodiscard]] Result<void> start(Deadline deadline = Deadline::never()) noexcept;
   /// Until all rows are over.
   /// Errors:  those of PendingWork::wait(), of the row that failed first.

@@ -54,9 +54,9 @@ struct PeerMessage {
 /// messages is another Peers. A send that finds no receive waits at the receiver.
 ///
 /// **They fail with their group.** A channel that breaks, or that ends because a deadline passed or
-/// an exception left a scope, breaks the group, which tells all ranks. A broken group ends the work
-/// of its Peers. So all ranks name the same one, wherever they wait, within the bound that Group
-/// has and 100 ms. After Group::rejoin() connect again.
+/// an exception left a scope, breaks the group: the call that finds out tells all ranks, in up to
+/// 200 ms. A broken group ends the work of its Peers. So all ranks name the same one, wherever they
+/// wait, within the bound that Group has and 100 ms. After Group::rejoin() connect again.
 ///
 ///     LEND_TRY(peers, Peers::connect(group, std::array{left, right}, within(30s)));
 ///     LEND_TRYV(peers.send_receive(right, cells.gather(0, 64), left, cells.scatter(64, 64)));
