@@ -2,8 +2,7 @@
 // Described, then compared with the peers, then under way and idle in turn. The thread of the
 // group.
 #include <base/giving_up.hpp>
-#include <channel/state/channel_state.hpp>
-#include <channel/work/handle_access.hpp>
+#include <channel/work/access.hpp>
 #include <group/peers_state.hpp>
 #include <group/rows.hpp>
 #include <launch/desk_table.hpp>

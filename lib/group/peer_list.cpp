@@ -2,7 +2,6 @@
 // One failure domain: what ends a channel to a peer ends the group, and the reverse. The thread of
 // the group.
 #include <base/giving_up.hpp>
-#include <channel/state/channel_state.hpp>
 #include <group/peers_state.hpp>
 
 #include <algorithm>
