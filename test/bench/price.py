@@ -28,7 +28,7 @@ COUNT = 2000  # operations of each run: what a run costs besides is lost in them
 BANDS = {"by_id": 149, "unsafe": 213, "scoped": 274, "blocking": 162, "round": 592, "batch": 335,
          "unheld": 294}
 COPIED = {"by_id": 120, "unsafe": 170, "scoped": 204, "blocking": 96, "batch": 252, "unheld": 217}  # a send, whose bytes are copied by the post
-SOFT = {"send + receive": 892, "write": 409, "read": 765, "atomic": 827}  # raw verbs there, at most, likewise
+SOFT = {"send + receive": 782, "write": 360, "read": 744, "atomic": 795}  # raw verbs there, at most, likewise
 ATOMIC = 15  # an atomic operation's above a read's in each layer, at most
 UNRELIABLE = 40  # a send's by UC or UD above one's by RC in each layer, at most
 FLAT = 1.02

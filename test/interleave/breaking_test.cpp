@@ -41,7 +41,7 @@ class Connection : public Completions {
     auto const trouble = segment().header.trouble.load(std::memory_order_acquire);
     if (trouble != trouble_seen_) look(actor);
     trouble_seen_ = trouble;
-    while (take([&](SharedCompletion const& slot) { has_failed_ |= slot.status.get() != 0; }))
+    while (take([&](SharedCompletion const& slot) { has_failed_ |= how_of(slot).status() != 0; }))
       continue;
     if (has_failed_) look(actor);
   }

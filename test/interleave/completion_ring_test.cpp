@@ -24,10 +24,10 @@ class Ring : public Completions {
   /// pushed.
   bool push_shortly(std::uint32_t actor, std::uint32_t number) {
     auto const write = [=](SharedCompletion& slot) {
-      slot.queue_pair.set(actor);
+      slot.receiver.set(actor);
       slot.length.set(number);
       slot.immediate.set(number + 100);
-      slot.inline_length.set(0);
+      slot.how.set(0);
     };
     if (!push_plain(known_, claimant_of(actor), false, write))
       return push(actor, number) == Pushed::yes;
@@ -50,11 +50,11 @@ class Ring : public Completions {
   /// Takes what is there; fails the history over a completion that is torn or twice there.
   bool take() {
     return Completions::take([&](SharedCompletion const& slot) {
-      auto const actor = slot.queue_pair.get();
+      auto const actor = static_cast<std::uint32_t>(slot.receiver.get());
       auto const number = slot.length.get();
       expect(actor >= 1 && actor <= 3, "a completion of nobody");
       expect(slot.immediate.get() == number + 100, "a torn completion");
-      if (slot.inline_length.get() != 0) {
+      if (how_of(slot).inline_length() != 0) {
         for (auto const& word : slot.bytes) expect(word.get() == number, "torn bytes");
         for (auto const& word : rest_of(slot).bytes) expect(word.get() == number, "torn bytes");
       }

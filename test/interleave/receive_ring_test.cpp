@@ -82,7 +82,7 @@ class Pool : public Completions {
   /// As poll_cq().
   bool poll() {
     return Completions::take([&](SharedCompletion const& slot) {
-      if (slot.kind.get() == static_cast<std::uint8_t>(ReceiveKind::abandoned))
+      if (how_of(slot).kind() == ReceiveKind::abandoned)
         account_.end_once(PoolRing::index_of(slot.bytes[0].get()));
       else
         account_.end(slot.receive.get());

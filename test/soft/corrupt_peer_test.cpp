@@ -120,7 +120,7 @@ TEST_CASE("a poller whose queue names queue pairs of another touches none that g
     ibv_wc end{};
     for (std::uint64_t position = 0; !is_over; ++position) {
       auto& slot = slot_of(polled, position);
-      slot.queue_pair.set(latest.load() % soft::queue_pairs_max);
+      slot.receiver.set(soft::receiver_name(latest.load() % soft::queue_pairs_max, 0));
       slot.sequence.store(position + 1);
       if (polled.poll(1, &end) != 0) is_over = true;
     }
@@ -143,7 +143,10 @@ TEST_CASE("a peer that says that more bytes came in a completion than fit has no
   REQUIRE(post_receive(link.b, 1, {to.piece(0, 256)}) == 0);
   REQUIRE(post(link.a, {.pieces = {from.piece(0, 64)}}) == 0);
   auto& made = *static_cast<soft::CompletionQueue*>(link.b.receives.get());
-  made.ring[0].inline_length.set(soft::SharedCompletion::inline_max + 1);
+  auto const how = soft::how_of(made.ring[0]);
+  made.ring[0].how.set(
+      soft::ReceiveHow::of(how.status(), how.kind(), 0, soft::SharedCompletion::inline_max + 1)
+          .word);
 
   CHECK(await_one(link.b.receives).wr_id == 1);
   CHECK(to.read(0, 256) == std::string(256, '\0'));

@@ -191,6 +191,19 @@ TEST_CASE("what is unusual is left to the general way, and nothing is told", "[s
   CHECK(stage.write(8) == IBV_WC_SUCCESS);
 }
 
+TEST_CASE("a receive without pieces takes no byte, though one with some was in its place",
+          "[soft]") {
+  // Of one receive: each is in the place of the one before.
+  DirectStage const stage{GENERATE(Reach::one_context, Reach::two_contexts), {.receives = 1}};
+  auto const& [link, from, to] = stage;
+  stage.send(8);
+  REQUIRE(post_receive(link.b, 7) == 0);
+  CHECK_FALSE(takes(link.a, IBV_WR_SEND, {from.piece(0, 8)}));
+  REQUIRE(post(link.a, {.pieces = {from.piece(0, 8)}}) == 0);
+  CHECK(await_one(link.a.sends).status == IBV_WC_REM_INV_REQ_ERR);
+  CHECK(await_one(link.b.receives).status == IBV_WC_LOC_LEN_ERR);
+}
+
 TEST_CASE("messages that are long for private memory go the general way", "[soft]") {
   DirectStage const stage;
   auto const& [link, from, to] = stage;

@@ -69,9 +69,9 @@ class Ring {
     if (next.sequence.load(std::memory_order_acquire) != head_ + 1) return std::nullopt;
     auto const number = next.receive.get();
     auto const right = numbered(number);
-    is_whole_ = is_whole_ && next.queue_pair.get() == right.queue_pair &&
-                next.epoch.get() == right.epoch && next.length.get() == right.length &&
-                next.immediate.get() == right.immediate && next.status.get() == right.status;
+    is_whole_ = is_whole_ && next.receiver.get() == receiver_name(right.queue_pair, right.epoch) &&
+                next.length.get() == right.length && next.immediate.get() == right.immediate &&
+                how_of(next).status() == right.status;
     auto const* word = right.bytes;
     for (auto const& own : next.bytes) is_whole_ = is_whole_ && own.get() == *word++;
     auto const& rest = rest_of(&slot(0), mask_, head_);
@@ -136,8 +136,8 @@ TEST_CASE("what a producer wrote without publishing it is never seen", "[soft]")
   Ring ring;
   for (std::uint32_t number = 0; number < 3 * capacity; ++number) {
     // Dead before the sequence number.
-    std::memset(static_cast<void*>(&ring.slot(number).queue_pair), 0xa5,
-                sizeof(SharedCompletion) - offsetof(SharedCompletion, queue_pair));
+    std::memset(static_cast<void*>(&ring.slot(number).receiver), 0xa5,
+                sizeof(SharedCompletion) - offsetof(SharedCompletion, receiver));
     CHECK_FALSE(ring.take());
     REQUIRE(ring.push(number) == Pushed::yes);
     CHECK(ring.take() == number);

@@ -130,7 +130,7 @@ TEST_CASE("a peer that dies after it failed a receive leaves the others flushed"
   auto const& qp = *static_cast<soft::QueuePair*>(link.a.qp.get());
   soft::ReceiveEnd end{};
   end.queue_pair = qp.index;
-  end.epoch = qp.epoch;
+  end.epoch = qp.epoch();
   end.status = IBV_WC_LOC_LEN_ERR;
   REQUIRE(soft::push_receive_end(link.owner().segment, qp.receives().index, end,
                                  link.owner().claimant,

@@ -296,7 +296,7 @@ TEST_CASE("a peer that lies about a receive's length or status is not believed",
   if (lies_about_length)
     slot.length.set(65);
   else
-    slot.status.set(200);
+    slot.how.set(soft::ReceiveHow::of(200, soft::ReceiveKind::send, 0, 0).word);
 
   for (int i = 0; i < 2; ++i) {
     auto const completion = next_of(queue);

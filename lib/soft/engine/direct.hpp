@@ -19,7 +19,6 @@
 #include <infiniband/verbs.h>
 
 #include <cstdint>
-#include <mutex>
 
 namespace lend::soft {
 namespace direct {
@@ -30,11 +29,11 @@ namespace direct {
                                                     std::uint64_t address,
                                                     unsigned access) noexcept {
   auto const& [qp, known, target, wr, length] = to;
-  auto& segment = qp.peer->segment();
   if (qp.peer->is_self())
     return qp.owner().regions.permits(key, known.domain, address, length, access)
                ? reinterpret_cast<std::byte*>(address)
                : nullptr;
+  auto& segment = qp.peer->segment();
   auto const region = look_up_region(segment, key, known.domain, address, length, access);
   if (!region.is_granted || region.arena >= arenas_max) return nullptr;
   // Acquire pairs with the release in Arenas::add().
@@ -69,23 +68,10 @@ namespace direct {
   return true;
 }
 
-/// The target's next receive. Null: there is none, or this is for the general way.
-[[gnu::always_inline]] inline SharedReceive const* find_receive(Reached const& to,
-                                                                std::uint64_t position) noexcept {
-  auto const& receives = to.known.receives;
-  if (receives.base == nullptr) return nullptr;
-  auto const& posted = receives.at(position);
-  // But for the last one of the ring.
-  to.qp.next_receive.store(reinterpret_cast<std::byte const*>(&posted) + receives.stride,
-                           std::memory_order_relaxed);
-  return is_valid(posted, position) ? &posted : nullptr;
-}
-
 /// Brings a message to the receive `posted`, or leaves it to the completion, as `arrival` says.
 [[gnu::always_inline]] inline bool place_message(Reached const& to, SharedReceive const& posted,
                                                  Arrival& arrival) noexcept {
-  if (posted.piece_count.get() == 0) return false;
-  auto const& into = posted.pieces[0];
+  auto const& into = posted.pieces[0];  // of no bytes where there is none
   if (into.length.get() < to.length) return false;
   auto const key = into.key.get();
   auto const address = into.address.get();
@@ -105,20 +91,17 @@ namespace direct {
   return true;
 }
 
-/// Completes the receive that find_receive() found.
+/// Completes the receive that was found.
 [[gnu::always_inline]] inline bool complete(Reached const& to, Arrival const& arrival) noexcept {
   auto const& known = to.known;
   // Inlined, or what it captures would lie in memory.
   auto const fill = [&](SharedCompletion & slot) __attribute__((always_inline)) {
-    slot.queue_pair.set(known.number);
-    slot.epoch.set(static_cast<std::uint32_t>(known.epoch));
+    slot.receiver.set(known.receiver);
     slot.receive.set(static_cast<std::uint32_t>(arrival.position));
     slot.length.set(to.length);
     slot.immediate.set(to.wr.imm_data);
-    slot.status.set(IBV_WC_SUCCESS);
-    slot.kind.set(static_cast<std::uint8_t>(arrival.kind));
-    slot.flags.set(flags_of(to.wr));
-    slot.inline_length.set(static_cast<std::uint8_t>(arrival.placed ? 0 : to.length));
+    auto const inline_length = static_cast<std::uint8_t>(arrival.placed ? 0 : to.length);
+    slot.how.set(ReceiveHow::of(IBV_WC_SUCCESS, arrival.kind, flags_of(to.wr), inline_length).word);
     if (arrival.placed) return;
     if (to.length != word_bytes) return write_bytes(known.queue, slot, to.source(), to.length);
     std::uint64_t word = 0;  // most often
@@ -133,13 +116,11 @@ namespace direct {
   return true;
 }
 
-/// Takes rx of the target.
+/// The caller holds rx of the target.
 [[gnu::always_inline]] inline Reach reach_target(QueuePair& qp, ibv_send_wr const& wr,
                                                  std::uint32_t length,
                                                  std::uint32_t outstanding) noexcept {
   auto& target = *qp.target;
-  if (!target.rx.try_lock(qp.owner().claimant)) return Reach::left;
-  RobustGuard const guard{target.rx, std::adopt_lock};
   Reached const to{qp, *qp.known, target, wr, length};
   // Acquire pairs with modify_qp: what RTR set is there. In RTR the first message is an event.
   if (target.state.load(std::memory_order_acquire) != IBV_QPS_RTS) return Reach::left;
@@ -147,10 +128,15 @@ namespace direct {
   if (wr.opcode == IBV_WR_RDMA_WRITE) return write(to) ? Reach::done : Reach::left;
   auto const position = target.receive_tail.load(std::memory_order_relaxed);
   // Before the bytes are copied: without a receive none are.
-  auto const* const posted = find_receive(to, position);
-  if (posted == nullptr) return offer(to) ? Reach::waits : Reach::left;
+  auto const& receives = to.known.receives;
+  if (receives.base == nullptr) return Reach::left;
+  auto const& posted = receives.at(position);
+  // But for the last one of the ring.
+  qp.expect_receive_at(reinterpret_cast<std::byte const*>(&posted) + receives.stride);
+  if (!is_valid(posted, position)) [[unlikely]]
+    return offer(to) ? Reach::waits : Reach::left;
   Arrival arrival{position, ReceiveKind::write_with_immediate, true, outstanding >= stream_depth};
-  bool const is_placed = is_write(wr) ? write(to) : place_message(to, *posted, arrival);
+  bool const is_placed = is_write(wr) ? write(to) : place_message(to, posted, arrival);
   return is_placed && complete(to, arrival) ? Reach::done : Reach::left;
 }
 
@@ -168,21 +154,23 @@ namespace direct {
   auto const& piece = *wr.sg_list;
   auto const length = piece.length;
   auto& context = qp.owner();
-  if (length == 0 || length > message_bytes_max || qp.qp_type != IBV_QPT_RC ||
-      qp.mode.load(std::memory_order_relaxed) != IBV_QPS_RTS || qp.stall.why != Stall::Why::none ||
+  if (length == 0 || length > message_bytes_max || qp.stall.why != Stall::Why::none ||
       context.faults.are_planned())
     return false;
   // Acquire pairs with poll_cq: a freed slot is read no more.
   auto const outstanding = qp.send_posted - qp.send_freed.load(std::memory_order_acquire);
   if (outstanding >= qp.send_depth) return false;
-  if (qp.known == nullptr && !direct::begin_knowing(qp)) [[unlikely]]
+  if (!qp.is_direct && !direct::begin_directly(qp)) [[unlikely]]
     return false;
   bool const is_ours =
       (wr.send_flags & IBV_SEND_INLINE) != 0
           ? length <= qp.made_with.cap.max_inline_data
           : context.regions.permits(piece.lkey, qp.pd->handle, piece.addr, length, 0);
   if (!is_ours || qp.peer->is_dead()) return false;
+  auto& rx = qp.target->rx;
+  if (!rx.try_lock(context.claimant)) return false;
   auto const reach = direct::reach_target(qp, wr, length, outstanding);
+  rx.unlock();
   if (reach != direct::Reach::done) [[unlikely]] {
     if (reach == direct::Reach::waits) direct::defer(qp, wr);
     return reach == direct::Reach::waits;
@@ -190,8 +178,8 @@ namespace direct {
   auto const position = qp.send_posted++;
   if (((wr.send_flags | qp.flags) & IBV_SEND_SIGNALED) == 0) return true;
   auto const opcode = direct::is_write(wr) ? IBV_WC_RDMA_WRITE : IBV_WC_SEND;
-  if (!push_local(qp.sends(), {&qp, wr.wr_id, position, length, 0, IBV_WC_SUCCESS,
-                               static_cast<std::uint8_t>(opcode)})) [[unlikely]]
+  LocalCompletion const end{wr.wr_id, IBV_WC_SUCCESS, opcode, length, position, &qp};
+  if (!push_local(qp.sends(), end)) [[unlikely]]
     break_sends(qp, false);
   return true;
 }

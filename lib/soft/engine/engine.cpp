@@ -61,7 +61,7 @@ bool may_go_on(QueuePair& qp) noexcept {
 }
 
 /// By ibv_wr_opcode.
-constexpr std::uint8_t completed[] = {
+constexpr ibv_wc_opcode completed[] = {
     IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE, IBV_WC_SEND,      IBV_WC_SEND,    IBV_WC_RDMA_READ,
     IBV_WC_COMP_SWAP,  IBV_WC_FETCH_ADD,  IBV_WC_LOCAL_INV, IBV_WC_BIND_MW, IBV_WC_SEND};
 static_assert(std::size(completed) == IBV_WR_SEND_WITH_INV + 1);
@@ -70,9 +70,9 @@ static_assert(std::size(completed) == IBV_WR_SEND_WITH_INV + 1);
 void end(QueuePair& qp, Work const& work, ibv_wc_status status, Fault fault,
          std::uint32_t length) noexcept {
   if (status == IBV_WC_SUCCESS && !work.is_signaled()) return;
-  auto const fits = push_local(
-      qp.sends(), {&qp, work.id, work.position, length, static_cast<std::uint32_t>(fault),
-                   static_cast<std::uint8_t>(status), completed[work.opcode]});
+  auto const said = status == IBV_WC_SUCCESS ? length : static_cast<std::uint32_t>(fault);
+  auto const fits =
+      push_local(qp.sends(), {work.id, status, completed[work.opcode], said, work.position, &qp});
   if (status != IBV_WC_SUCCESS || !fits) break_sends(qp, fits);
 }
 

@@ -37,7 +37,7 @@ class MatchedReceive : protected RequestAtTarget<type> {
     if (ring.base == nullptr) return Matched::corrupt;
     position_ = target_.receive_tail.load(std::memory_order_relaxed);
     auto const& posted = ring.at(position_);
-    qp_.next_receive.store(&ring.at(position_ + 1), std::memory_order_relaxed);
+    qp_.expect_receive_at(&ring.at(position_ + 1));
     if (!is_valid(posted, position_)) return Matched::none;
     receive_ = &posted;
     receive_id_ = static_cast<std::uint32_t>(position_);

@@ -106,6 +106,7 @@ int drain(QueuePair& qp, bool asks_for_event) noexcept {
   }
   qp.attributes.en_sqd_async_notify = asks_for_event ? 1 : 0;
   qp.mode.store(IBV_QPS_SQD, std::memory_order_relaxed);
+  qp.is_direct = false;
   hold_sends(qp);
   return 0;
 }

@@ -44,7 +44,9 @@ int check(QueuePair const& qp, ibv_send_wr const& wr) noexcept {
   return length_of(wr) != 0 ? check_reach(qp, key) : 0;
 }
 
+/// What the short way left.
 [[gnu::noinline]] int post_generally(QueuePair& qp, ibv_send_wr const& wr) noexcept {
+  if (qp.stall.why != Stall::Why::none) retry_pending(qp);
   auto const mode = qp.mode.load(std::memory_order_relaxed);
   if (mode < IBV_QPS_RTS) return EINVAL;  // SQD, SQE and ERR are behind it
   if (auto const error = check(qp, wr); error != 0) return error;
@@ -76,15 +78,20 @@ int check(QueuePair const& qp, ibv_send_wr const& wr) noexcept {
   return 0;
 }
 
-/// Leaves `wr` at the first that was not taken.
-[[gnu::always_inline]] inline int post_all(QueuePair& qp, ibv_send_wr*& wr) noexcept {
+[[gnu::noinline]] int refuse(int error, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
+  *bad = wr;
+  return errno = error;
+}
+
+[[gnu::always_inline]] inline int post_all(QueuePair& qp, ibv_send_wr* wr,
+                                           ibv_send_wr** bad) noexcept {
   std::lock_guard const guard{qp.send_lock};
-  if (qp.shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR) enter_error(qp);
-  if (qp.stall.why != Stall::Why::none) retry_pending(qp);
+  if (qp.shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR) [[unlikely]]
+    enter_error(qp);
   for (; wr != nullptr; wr = wr->next) {
     if (execute_directly(qp, *wr)) [[likely]]
       continue;
-    if (auto const error = post_generally(qp, *wr); error != 0) return error;
+    if (auto const error = post_generally(qp, *wr); error != 0) return refuse(error, wr, bad);
   }
   return 0;
 }
@@ -115,18 +122,12 @@ int check_reach(QueuePair const& qp, std::uint32_t key) noexcept {
 
 int post_send(ibv_qp* queue_pair, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
   auto& qp = *static_cast<QueuePair*>(queue_pair);
-  __builtin_prefetch(qp.next_receive.load(std::memory_order_relaxed));
-  auto& context = qp.owner();
-  int error = context.is_ours() ? 0 : context.check_ours();
-  if (error == 0) {
-    if (qp.has_builders) qp.draft_lock.lock();
-    error = post_all(qp, wr);
-    if (qp.has_builders) qp.draft_lock.unlock();
-  }
-  if (error != 0) {
-    *bad = wr;
-    errno = error;
-  }
+  qp.fetch_next_receive();
+  if (!qp.owner().is_ours()) [[unlikely]]
+    return refuse(qp.owner().check_ours(), wr, bad);
+  if (qp.has_builders) qp.draft_lock.lock();
+  auto const error = post_all(qp, wr, bad);
+  if (qp.has_builders) qp.draft_lock.unlock();
   return error;
 }
 

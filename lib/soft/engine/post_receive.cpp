@@ -52,6 +52,7 @@ int refuse_private() noexcept {
     *kept_piece++ = given;
     describe(given, *piece++);
   }
+  if (count == 0) shared.pieces[0].length.set(0);
   if (length > UINT32_MAX) return EINVAL;
   if (is_private && length > eager_bytes_max) return refuse_private();
   kept.id = wr.wr_id;
@@ -70,7 +71,8 @@ int refuse_private() noexcept {
   qp.receive_posted.store(position + 1, std::memory_order_release);
   make_valid(shared, position);
   // The next one's line, for writing: fetched now, not when the post after the next waits for it.
-  __builtin_prefetch(&qp.shared_receive_at(position + 1), 1);
+  // But for the last one of the ring.
+  __builtin_prefetch(reinterpret_cast<std::byte*>(&shared) + qp.receive_stride, 1);
 }
 
 int receive_one(QueuePair& qp, ibv_recv_wr const& wr) noexcept {
@@ -138,38 +140,39 @@ void look_who_waits(QueuePair& qp, bool is_whole) noexcept {
     serve_waiting(qp);
 }
 
-/// Posts the first ones that have at most one piece, as most have, in fewer steps than
+/// Posts the first ones that have one piece or none, as most have, in fewer steps than
 /// receive_one(), which takes the rest, or tells why not. The caller holds receive_lock.
 [[gnu::always_inline]] inline ibv_recv_wr* post_plain_ones(QueuePair& qp,
                                                            ibv_recv_wr* wr) noexcept {
-  if (qp.lacks_copier) [[unlikely]]
+  // In ERR, which look_who_waits() sees, they are posted all the same.
+  if (qp.mode.load(std::memory_order_relaxed) == IBV_QPS_RESET || qp.lacks_copier ||
+      qp.made_with.cap.max_recv_sge == 0) [[unlikely]]
     return wr;
-  auto const pieces_max = std::min(qp.made_with.cap.max_recv_sge, 1u);
-  for (; wr != nullptr && static_cast<std::uint32_t>(wr->num_sge) <= pieces_max; wr = wr->next) {
+  for (; wr != nullptr && (wr->num_sge == 1 || wr->num_sge == 0); wr = wr->next) {
     auto const position = qp.receive_posted.load(std::memory_order_relaxed);
-    // Acquire pairs with poll_cq: a completed slot is read no more.
+    // Acquire pairs with poll_cq: a completed slot is read no more. Of a shared queue there are
+    // none.
     if (position - qp.receive_done.load(std::memory_order_acquire) >= qp.receive_depth) break;
     auto& kept = qp.posted_at(position);
     auto& shared = qp.shared_receive_at(position);
-    std::uint32_t length = 0;
-    if (wr->num_sge != 0) {
-      auto const& piece = *wr->sg_list;
-      length = piece.length;
-      *kept.pieces() = piece;
-      describe(piece, shared.pieces[0]);
-    }
+    auto const pieces = static_cast<std::uint32_t>(wr->num_sge);
+    auto const piece = pieces == 1 ? *wr->sg_list : ibv_sge{};
+    *kept.pieces() = piece;
+    describe(piece, shared.pieces[0]);
     kept.id = wr->wr_id;
-    kept.piece_count = static_cast<std::uint32_t>(wr->num_sge);
-    kept.length = length;
-    shared.length.set(length);
-    shared.piece_count.set(kept.piece_count);
+    kept.piece_count = pieces;
+    kept.length = piece.length;
+    shared.length.set(piece.length);
+    shared.piece_count.set(pieces);
     count(qp, shared, position);
   }
   return wr;
 }
 
-/// The general way of post_recv(). The caller holds receive_lock.
+/// What post_plain_ones() left of a post, and all that is unusual. Releases receive_lock, which the
+/// caller holds.
 [[gnu::noinline]] int post_others(QueuePair& qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
+  std::lock_guard const guard{qp.receive_lock, std::adopt_lock};
   int error = 0;
   if (qp.mode.load(std::memory_order_relaxed) == IBV_QPS_RESET || qp.srq != nullptr) error = EINVAL;
   while (error == 0 && wr != nullptr && (error = receive_one(qp, *wr)) == 0) wr = wr->next;
@@ -179,6 +182,16 @@ void look_who_waits(QueuePair& qp, bool is_whole) noexcept {
     errno = error;
   }
   return error;
+}
+
+/// The general way of post_recv().
+[[gnu::noinline]] int post_generally(QueuePair& qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
+  if (int const error = qp.owner().check_ours(); error != 0) {
+    *bad = wr;
+    return errno = error;
+  }
+  qp.receive_lock.lock();
+  return post_others(qp, wr, bad);
 }
 
 }  // namespace
@@ -200,23 +213,17 @@ int admit_peer(QueuePair& qp) noexcept {
   return 0;
 }
 
+// The short way: it calls nothing but what takes its place.
 int post_recv(ibv_qp* queue_pair, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
   auto& qp = *static_cast<QueuePair*>(queue_pair);
-  auto& context = qp.owner();
-  if (!context.is_ours()) [[unlikely]]
-    if (int const error = context.check_ours(); error != 0) {
-      *bad = wr;
-      return errno = error;
-    }
-  std::lock_guard const guard{qp.receive_lock};
-  auto const mode = qp.mode.load(std::memory_order_relaxed);
-  if (mode != IBV_QPS_RESET && mode != IBV_QPS_ERR && qp.srq == nullptr) [[likely]] {
-    wr = post_plain_ones(qp, wr);
-    if (wr == nullptr && qp.shared->state.load(std::memory_order_relaxed) != IBV_QPS_ERR &&
-        qp.shared->awaited.load(std::memory_order_relaxed) == 0) [[likely]]
-      return 0;
-  }
-  return post_others(qp, wr, bad);
+  if (!qp.owner().is_ours() || !qp.receive_lock.try_lock()) [[unlikely]]
+    return post_generally(qp, wr, bad);
+  wr = post_plain_ones(qp, wr);
+  if (wr != nullptr || qp.shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR ||
+      qp.shared->awaited.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    return post_others(qp, wr, bad);
+  qp.receive_lock.unlock();
+  return 0;
 }
 
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {

@@ -34,9 +34,11 @@ Work work_of(QueuePair const& qp, ibv_send_wr const& wr) noexcept {
 
 }  // namespace
 
-bool begin_knowing(QueuePair& qp) noexcept {
-  qp.known.reset(new (std::nothrow) KnownTarget);
-  return qp.known != nullptr;
+bool begin_directly(QueuePair& qp) noexcept {
+  if (qp.qp_type != IBV_QPT_RC || qp.mode.load(std::memory_order_relaxed) != IBV_QPS_RTS)
+    return false;
+  if (qp.known == nullptr) qp.known.reset(new (std::nothrow) KnownTarget);
+  return qp.is_direct = qp.known != nullptr;
 }
 
 bool learn(QueuePair& qp) noexcept {
@@ -52,9 +54,10 @@ bool learn(QueuePair& qp) noexcept {
   if (known.queue.ring == nullptr) return false;
   known.receives = {nullptr, 0, 0};
   if (target.pool.get() == 0) known.receives = receive_ring_of(segment, target);
-  known.number = static_cast<std::uint32_t>(&target - segment.queue_pairs);
   known.domain = target.domain.get();
   known.epoch = target.epoch.get();
+  known.receiver = receiver_name(static_cast<std::uint32_t>(&target - segment.queue_pairs),
+                                 static_cast<std::uint32_t>(known.epoch));
   return true;
 }
 
@@ -87,7 +90,7 @@ void write_bytes(KnownQueue const& queue, SharedCompletion& slot, std::byte cons
 bool push_all(Reached to, Arrival arrival) noexcept {
   auto const& [qp, known, target, wr, length] = to;
   ReceiveEnd end{};
-  end.queue_pair = known.number;
+  end.queue_pair = static_cast<std::uint32_t>(known.receiver);
   end.epoch = static_cast<std::uint32_t>(known.epoch);
   end.receive = static_cast<std::uint32_t>(arrival.position);
   end.length = length;
@@ -104,7 +107,8 @@ bool push_all(Reached to, Arrival arrival) noexcept {
   bool const is_published =
       push_receive_end(qp.peer->segment(), target.completion_queue.get(), end, qp.owner().claimant,
                        qp.peer->wake_pipes()) == Pushed::yes;
-  if (!known.queue.is_current()) known.epoch = KnownTarget::nothing;  // the next request learns
+  // The next request learns where it grew.
+  if (known.queue.queue->ring_mask.get() != known.queue.mask) known.epoch = KnownTarget::nothing;
   return is_published;
 }
 

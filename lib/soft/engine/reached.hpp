@@ -53,8 +53,9 @@ enum class Reach : std::uint8_t { done, waits, left };
 
 // What is rare, out of line.
 
-/// Makes what a queue pair keeps of its target, the first time. False: there is no memory.
-[[nodiscard]] bool begin_knowing(QueuePair&) noexcept;
+/// Whether a queue pair may take the short way from now on: in RTS, of a reliable connection. Makes
+/// what it keeps of its target, the first time. False, too, where there is no memory.
+[[nodiscard]] bool begin_directly(QueuePair&) noexcept;
 /// Looks at the target, whose rx is held. False: it does not listen to us, or says nonsense.
 [[nodiscard]] bool learn(QueuePair&) noexcept;
 /// Views the arena. False: it cannot be mapped.

@@ -191,7 +191,7 @@ Taken receive_from_pool(QueuePair& qp, Message const& message) noexcept {
 /// Offers `work`, whose bytes lie at its place or are named there. The caller set piece_count.
 void make_offer(QueuePair& qp, Work const& work, std::size_t length,
                 UnexpectedMessage& place) noexcept {
-  qp.offered = Offer::ticket_of(qp.epoch, ++qp.offers_made);
+  qp.offered = Offer::ticket_of(qp.epoch(), ++qp.offers_made);
   qp.offered_length = static_cast<std::uint32_t>(length);
   place.length.set(qp.offered_length);
   place.immediate.set(work.immediate);

@@ -29,7 +29,8 @@ template <class T>
 void copy_bytes_in_order(std::byte* target, std::byte const* source, std::size_t length) noexcept;
 /// Copies ascending; the last bytes, up to 8, become visible after all others, and an aligned word
 /// of 8 bytes is never seen half written. So a reader may wait on the last byte, or on a flag.
-inline void copy_in_order(std::byte* target, std::byte const* source, std::size_t length) noexcept {
+[[gnu::always_inline]] inline void copy_in_order(std::byte* target, std::byte const* source,
+                                                 std::size_t length) noexcept {
   if (length == word_bytes && reinterpret_cast<std::uintptr_t>(target) % word_bytes == 0)
     return copy_as<std::uint64_t>(target, source);
   copy_bytes_in_order(target, source, length);

@@ -38,7 +38,7 @@ class Regions {
   [[nodiscard, gnu::always_inline]] inline bool permits(std::uint32_t key, std::uint32_t domain,
                                                         std::uint64_t address, std::uint64_t length,
                                                         unsigned access) const noexcept {
-    if (key == 0) return false;
+    // That of key 0 is of no domain.
     Entry const& entry = entries_[index_of_key(key)];
     // Acquire pairs with the release in write(). A dereg in between waits for the caller's lock.
     if (entry.key.load(std::memory_order_acquire) != key) return false;

@@ -21,13 +21,12 @@ struct CompletionChannel;
 
 /// The end of a send, from post_send to poll_cq of the same process.
 struct LocalCompletion {
-  QueuePair* queue_pair;
   std::uint64_t id;
+  ibv_wc_status status;
+  ibv_wc_opcode opcode;
+  std::uint32_t length;    // the vendor code where it failed
   std::uint32_t position;  // in the send queue
-  std::uint32_t length;
-  std::uint32_t vendor;
-  std::uint8_t status;
-  std::uint8_t opcode;
+  QueuePair* queue_pair;
 };
 
 struct CompletionQueue : ibv_cq {
@@ -85,6 +84,10 @@ static_assert(sizeof(ibv_cq) == offsetof(ibv_cq_ex, comp_mask));
   bool const is_behind =
       queue.ring[tail & queue.mask].sequence.load(std::memory_order_acquire) == tail + 1;
   return tail + (is_behind ? 1 : 0);
+}
+/// Whether there are queue pairs whose work polls flush. The caller holds the lock.
+[[nodiscard]] inline bool has_flushes(CompletionQueue const& queue) noexcept {
+  return queue.flushing_sends != nullptr || queue.flushing_receives != nullptr;
 }
 /// Lets producers write again what the consumer has read, up to its head.
 inline void give_back_slots(CompletionQueue& queue) noexcept {

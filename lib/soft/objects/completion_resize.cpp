@@ -32,18 +32,14 @@ struct Place {
 void copy(Place to_place, Place from_place, bool is_timed) noexcept {
   auto& to = to_place.slot();
   auto const& from = from_place.slot();
-  to.queue_pair.set(from.queue_pair.get());
-  to.epoch.set(from.epoch.get());
+  to.receiver.set(from.receiver.get());
   to.receive.set(from.receive.get());
   to.length.set(from.length.get());
   to.immediate.set(from.immediate.get());
-  to.status.set(from.status.get());
-  to.kind.set(from.kind.get());
-  to.flags.set(from.flags.get());
-  to.inline_length.set(from.inline_length.get());
+  to.how.set(from.how.get());
   if (is_timed) to_place.time().set(from_place.time().get());
   for (std::size_t i = 0; i < std::size(to.bytes); ++i) to.bytes[i].set(from.bytes[i].get());
-  if (from.inline_length.get() <= SharedCompletion::own_max) return;
+  if (how_of(from).inline_length() <= SharedCompletion::own_max) return;
   auto& rest = to_place.rest();
   for (std::size_t i = 0; i < std::size(rest.bytes); ++i)
     rest.bytes[i].set(from_place.rest().bytes[i].get());
@@ -93,7 +89,7 @@ void drop_receives_of(QueuePair const& qp) noexcept {
   auto to = tail;
   for (auto at = tail; at != queue.head;) {
     auto const& slot = queue.ring[--at & queue.mask];
-    if (slot.queue_pair.get() == qp.index && slot.epoch.get() == qp.epoch) continue;
+    if (slot.receiver.get() == qp.receiver) continue;
     if (--to != at)
       copy({queue.ring, queue.mask, to}, {queue.ring, queue.mask, at}, queue.is_timed);
   }

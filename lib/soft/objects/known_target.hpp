@@ -16,7 +16,7 @@ struct KnownTarget {
   static constexpr std::uint64_t nothing = UINT64_MAX;
 
   std::uint64_t epoch = nothing;
-  std::uint32_t number = 0;  // its index
+  std::uint64_t receiver = 0;  // receiver_name()
   std::uint32_t domain = 0;
   ReceiveRing receives{nullptr, 0, 0};  // null: of a shared queue
   KnownQueue queue;

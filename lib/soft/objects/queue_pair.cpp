@@ -104,8 +104,8 @@ std::uint32_t take_index(Context& context) noexcept {
 void publish(QueuePair& qp) noexcept {
   auto& shared = *qp.shared;
   shared.state.store(IBV_QPS_RESET, std::memory_order_relaxed);
-  qp.epoch = shared.epoch.get() + 1;
-  shared.epoch.set(qp.epoch);
+  qp.receiver = receiver_name(qp.index, shared.epoch.get() + 1);
+  shared.epoch.set(qp.epoch());
   shared.remote_number.set(0);
   shared.remote_instance.set(0);
   shared.access.set(0);

@@ -53,7 +53,7 @@ struct QueuePair : ibv_qp {
   std::uint32_t events_reported = 0;  // under Context::control
   ibv_qp_init_attr made_with{};
   ibv_qp_attr attributes{};          // under send_lock
-  std::uint32_t epoch = 0;           // our copy; under the lock of the receives' queue
+  std::uint64_t receiver = 0;        // receiver_name(); under the lock of the receives' queue
   std::atomic<ibv_qp_state> mode{};  // our view of the state; a peer's ERR shows in `shared` first
 
   // The send queue. Positions count up and wrap.
@@ -69,11 +69,12 @@ struct QueuePair : ibv_qp {
   Peer* peer = nullptr;          // from RTR to RESET; not of datagrams
   SharedQueuePair* target = nullptr;
   std::unique_ptr<KnownTarget> known;  // under send_lock; from the first direct send on
+  bool is_direct = false;              // under send_lock: in RTS of a reliable connection, known
   HeldWakePipes wake_pipes;            // of the peer
   std::shared_ptr<Contacts> contacts;  // of datagrams only
   // Where the next send will find the target's receive. Only ever prefetched, never read: by the
   // time a program answers a message, the line that its answer needs is on its way.
-  std::atomic<void const*> next_receive{nullptr};
+  std::atomic<std::uintptr_t> next_receive{0};
   // Work that waits, a ring with room for send_depth. In SQE and ERR poll_cq takes from its head,
   // to flush.
   std::unique_ptr<std::byte[]> pending;
@@ -114,12 +115,22 @@ struct QueuePair : ibv_qp {
   [[nodiscard]] ibv_qp_ex& extended() noexcept {
     return reinterpret_cast<ibv_qp_ex&>(static_cast<ibv_qp&>(*this));
   }
+  /// Our copy, as the name has it.
+  [[nodiscard]] std::uint32_t epoch() const noexcept {
+    return static_cast<std::uint32_t>(receiver >> 32);
+  }
   [[nodiscard]] Context& owner() const noexcept { return Context::of(context); }
   [[nodiscard]] CompletionQueue& sends() const noexcept {
     return *static_cast<CompletionQueue*>(send_cq);
   }
   [[nodiscard]] CompletionQueue& receives() const noexcept {
     return *static_cast<CompletionQueue*>(recv_cq);
+  }
+  void expect_receive_at(void const* place) noexcept {
+    next_receive.store(reinterpret_cast<std::uintptr_t>(place), std::memory_order_relaxed);
+  }
+  [[gnu::always_inline]] inline void fetch_next_receive() const noexcept {
+    __builtin_prefetch(reinterpret_cast<void const*>(next_receive.load(std::memory_order_relaxed)));
   }
   /// The shared receive queue it takes from, or null.
   [[nodiscard]] inline ReceivePool* pool() const noexcept;

@@ -124,6 +124,7 @@ void enter_error(QueuePair& qp) noexcept {
     // sender finds ERR.
     qp.shared->state.store(IBV_QPS_ERR, std::memory_order_release);
     qp.mode.store(IBV_QPS_ERR, std::memory_order_relaxed);
+    qp.is_direct = false;
     flush_sends_of(qp);
     if (qp.pending_head.load() != qp.pending_tail.load()) notify_of_flush(qp.sends());
     qp.owes_flush = true;
@@ -154,8 +155,8 @@ int leave_send_error(QueuePair& qp) noexcept {
   for (; head != tail; ++head) {
     auto const& work = qp.pending_at(head).work;
     if (cq.is_timed) cq.local_times[cq.local_tail & cq.mask] = now();
-    cq.local[cq.local_tail++ & cq.mask] = {
-        &qp, work.id, work.position, 0, 0, IBV_WC_WR_FLUSH_ERR, IBV_WC_SEND};
+    cq.local[cq.local_tail++ & cq.mask] = {work.id, IBV_WC_WR_FLUSH_ERR, IBV_WC_SEND,
+                                           0,       work.position,       &qp};
   }
   qp.pending_head.store(tail, std::memory_order_relaxed);
   unlink<&QueuePair::next_flushing_send>(cq.flushing_sends, qp);
@@ -193,7 +194,7 @@ RobustLock const* enter_reset(QueuePair& qp, ResetFor purpose) noexcept {
   shared.remote_key.store(0, std::memory_order_relaxed);  // a killed sender's
   shared.remote_number.set(0);
   shared.remote_instance.set(0);
-  shared.epoch.set(qp.epoch + 1);
+  shared.epoch.set(qp.epoch() + 1);
   shared.events.set(shared.events.get() & ~(was_established | is_breaking));
   if (purpose == ResetFor::destruction) forget_events(qp);
   shared.receive_tail.store(posted, std::memory_order_relaxed);
@@ -228,10 +229,11 @@ RobustLock const* enter_reset(QueuePair& qp, ResetFor purpose) noexcept {
     shared.eager_tail.set(0);
     shared.eager_head_seen.set(0);
     shared.eager_head.store(0, std::memory_order_relaxed);
-    ++qp.epoch;  // completions that were taken from the ring and not polled yet are of the old one
+    // Completions that were taken from the ring and not polled yet are of the old epoch.
+    qp.receiver = receiver_name(qp.index, qp.epoch() + 1);
     qp.receive_done.store(posted);
   }
-  qp.is_flushing = qp.owes_flush = qp.owes_drain = false;
+  qp.is_direct = qp.is_flushing = qp.owes_flush = qp.owes_drain = false;
   forget_copier(qp);
   qp.known.reset();
   qp.target = nullptr;

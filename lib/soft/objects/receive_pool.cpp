@@ -89,7 +89,7 @@ void recycle_unpolled(QueuePair& qp) noexcept {
     auto const& slot = cq.ring[at & cq.mask];
     // Acquire pairs with the release in push_receive_end().
     if (slot.sequence.load(std::memory_order_acquire) != at + 1) return;
-    if (slot.queue_pair.get() != qp.index || slot.epoch.get() != qp.epoch) continue;
+    if (slot.receiver.get() != qp.receiver) continue;
     if (auto const index = pool.end_of(slot)) pool.recycle(*index);
   }
 }

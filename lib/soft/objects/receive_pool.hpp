@@ -57,8 +57,7 @@ struct ReceivePool : ibv_srq {
   }
   /// The same, of the receive whose completion a peer wrote: its index, or none when it had ended.
   [[nodiscard]] std::optional<std::uint32_t> end_of(SharedCompletion const& completion) noexcept {
-    bool const is_abandoned =
-        completion.kind.get() == static_cast<std::uint8_t>(ReceiveKind::abandoned);
+    bool const is_abandoned = how_of(completion).kind() == ReceiveKind::abandoned;
     auto const claim = completion.bytes[0].get();
     auto const which = is_abandoned ? PoolRing::index_of(claim) : completion.receive.get();
     if (is_abandoned ? end_as(claim) : end(which)) return which;

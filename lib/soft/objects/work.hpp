@@ -107,6 +107,9 @@ struct PostedReceive {
   std::uint32_t length;
   // pieces follow
   [[nodiscard]] ibv_sge* pieces() noexcept { return reinterpret_cast<ibv_sge*>(this + 1); }
+  [[nodiscard]] ibv_sge const* pieces() const noexcept {
+    return reinterpret_cast<ibv_sge const*>(this + 1);
+  }
 };
 static_assert(sizeof(PostedReceive) % alignof(ibv_sge) == 0);
 

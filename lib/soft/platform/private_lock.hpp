@@ -13,19 +13,18 @@ namespace lend::soft {
 class PrivateLock {
  public:
   [[gnu::always_inline]] inline void lock() noexcept {
-    // Stored nevertheless: a second thread may be created while it is held. And checked: a thread
-    // that takes it twice, against the rules of verbs, waits forever, as it does beside other
-    // threads.
-    if (base::is_only_thread() && !taken_.load(std::memory_order_relaxed)) [[likely]]
-      return taken_.store(true, std::memory_order_relaxed);
-    // Acquire pairs with the release in unlock(). Here, not in the loop: a free lock costs no call.
-    if (taken_.exchange(true, std::memory_order_acquire)) [[unlikely]]
+    if (!try_lock()) [[unlikely]]
       await();
   }
-  [[nodiscard]] bool try_lock() noexcept {
+  [[nodiscard, gnu::always_inline]] inline bool try_lock() noexcept {
+    // Checked by the only thread, too: one that takes it twice, against the rules of verbs, waits
+    // forever, as it does beside others.
+    if (taken_.load(std::memory_order_relaxed)) return false;
+    // Stored nevertheless: a second thread may be created while it is held.
+    if (base::is_only_thread()) [[likely]]
+      return taken_.store(true, std::memory_order_relaxed), true;
     // Acquire pairs with the release in unlock().
-    return !taken_.load(std::memory_order_relaxed) &&
-           !taken_.exchange(true, std::memory_order_acquire);
+    return !taken_.exchange(true, std::memory_order_acquire);
   }
   void unlock() noexcept { taken_.store(false, std::memory_order_release); }
 

@@ -4,6 +4,8 @@
 
 #include <soft/segment/layout.hpp>
 
+#include <infiniband/verbs.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -22,6 +24,37 @@ enum class ReceiveKind : std::uint8_t {
   wide
 };
 
+/// How a receive ended, in one word.
+struct ReceiveHow {
+  std::uint32_t word;
+
+  [[nodiscard]] static constexpr ReceiveHow of(std::uint8_t status, ReceiveKind kind,
+                                               std::uint8_t flags,
+                                               std::uint8_t inline_length) noexcept {
+    return {status | std::uint32_t{static_cast<std::uint8_t>(kind)} << 8 |
+            std::uint32_t{flags} << 16 | std::uint32_t{inline_length} << 24};
+  }
+  [[nodiscard]] constexpr bool is_success_of(ReceiveKind kind) const noexcept {
+    return (word & 0xffff) == of(IBV_WC_SUCCESS, kind, 0, 0).word;
+  }
+  [[nodiscard]] constexpr std::uint8_t status() const noexcept {
+    return static_cast<std::uint8_t>(word);
+  }
+  [[nodiscard]] constexpr ReceiveKind kind() const noexcept {
+    return static_cast<ReceiveKind>(word >> 8 & 0xff);
+  }
+  /// Of ibv_wc_flags.
+  [[nodiscard]] constexpr std::uint32_t flags() const noexcept { return word >> 16 & 0xff; }
+  /// Bytes of `bytes` that poll_cq copies to the receive.
+  [[nodiscard]] constexpr std::uint32_t inline_length() const noexcept { return word >> 24; }
+};
+
+/// Names the queue pair of a completion: its index, and its epoch when that was written.
+[[nodiscard]] constexpr std::uint64_t receiver_name(std::uint32_t index,
+                                                    std::uint32_t epoch) noexcept {
+  return std::uint64_t{epoch} << 32 | index;
+}
+
 /// The end of a receive, written by the peer's CPU. Valid for position p when sequence == p + 1.
 struct alignas(cache_line) SharedCompletion {
   static constexpr std::uint32_t inline_max = 96;
@@ -29,18 +62,17 @@ struct alignas(cache_line) SharedCompletion {
   static constexpr std::uint32_t own_max = 32;
 
   Atomic<std::uint64_t> sequence;
-  Cell<std::uint32_t> queue_pair;  // index
-  Cell<std::uint32_t> epoch;       // of that queue pair when this was written
-  Cell<std::uint32_t> receive;     // low bits of its position, or its index in a pool
+  Cell<std::uint64_t> receiver;  // receiver_name()
+  Cell<std::uint32_t> receive;   // low bits of its position, or its index in a pool
   Cell<std::uint32_t> length;
-  Cell<std::uint32_t> immediate;  // network order; the vendor code where status says error
-  Cell<std::uint8_t> status;
-  Cell<std::uint8_t> kind;  // ReceiveKind
-  Cell<std::uint8_t> flags;
-  Cell<std::uint8_t> inline_length;  // bytes of `bytes` that poll_cq copies to the receive
+  Cell<std::uint32_t> immediate;  // network order; the vendor code where it failed
+  Cell<std::uint32_t> how;        // ReceiveHow
   Cell<std::uint64_t> bytes[own_max / 8];
 };
 static_assert(sizeof(SharedCompletion) == cache_line);
+[[nodiscard]] inline ReceiveHow how_of(SharedCompletion const& completion) noexcept {
+  return {completion.how.get()};
+}
 
 /// The bytes of a completion beyond its own_max. They lie behind the ring, a line for each slot, so
 /// that most completions are next to each other, and these pages are mostly never touched.

@@ -54,7 +54,7 @@ KnownQueue know_queue(Segment& segment, std::uint32_t index) noexcept {
   auto const offset = queue.ring_offset.get();
   auto const mask = queue.ring_mask.get();
   auto* const ring = ring_at(segment, offset, std::uint64_t{mask} + 1, completion_stride);
-  return {&queue, reinterpret_cast<SharedCompletion*>(ring), offset, mask};
+  return {&queue, reinterpret_cast<SharedCompletion*>(ring), mask};
 }
 
 Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const& end,
@@ -86,15 +86,11 @@ Pushed push_receive_end(Segment& segment, std::uint32_t index, ReceiveEnd const&
     }
   }
   auto& slot = ring[tail & mask];
-  slot.queue_pair.set(end.queue_pair);
-  slot.epoch.set(end.epoch);
+  slot.receiver.set(receiver_name(end.queue_pair, end.epoch));
   slot.receive.set(end.receive);
   slot.length.set(end.length);
   slot.immediate.set(end.immediate);
-  slot.status.set(end.status);
-  slot.kind.set(static_cast<std::uint8_t>(end.kind));
-  slot.flags.set(end.flags);
-  slot.inline_length.set(end.inline_length);
+  slot.how.set(ReceiveHow::of(end.status, end.kind, end.flags, end.inline_length).word);
   if (end.kind == ReceiveKind::wide) [[unlikely]]
     write_bytes(slot, rest_of(ring, mask, tail), end);
   else

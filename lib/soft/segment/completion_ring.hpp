@@ -50,17 +50,12 @@ enum class Pushed { yes, overrun, corrupt, unheard, held };
   queue.tail.set(tail + 1);
 }
 
-/// A completion queue of a segment and its ring, as checked once.
+/// A completion queue of a segment and its ring, as checked once. A ring is another one only when
+/// it has grown.
 struct KnownQueue {
   SharedCompletionQueue* queue = nullptr;
   SharedCompletion* ring = nullptr;
-  std::uint64_t offset = 0;
   std::uint32_t mask = 0;
-
-  /// False: it has grown since.
-  [[nodiscard, gnu::always_inline]] bool is_current() const noexcept {
-    return queue->ring_offset.get() == offset && queue->ring_mask.get() == mask;
-  }
 };
 /// `ring` is null where the segment says nonsense.
 [[nodiscard]] KnownQueue know_queue(Segment&, std::uint32_t index) noexcept;
@@ -76,7 +71,7 @@ template <class Write>
   if (!queue.lock.try_lock(claimant)) return false;
   RobustGuard const guard{queue.lock, std::adopt_lock};
   auto const tail = queue.tail.get();
-  if (!known.is_current() || queue.intended_tail.get() != tail ||
+  if (queue.ring_mask.get() != known.mask || queue.intended_tail.get() != tail ||
       tail - queue.head_seen.get() > known.mask || queue.notify.get() != 0) [[unlikely]]
     return false;
   auto& slot = known.ring[tail & known.mask];

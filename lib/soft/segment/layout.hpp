@@ -181,7 +181,7 @@ struct SharedArena {
 };
 
 struct SharedHeader {
-  static constexpr std::uint64_t magic_value = 0x62'74'66'6f'73'64'6e'6c;  // "lndsoftb"
+  static constexpr std::uint64_t magic_value = 0x63'74'66'6f'73'64'6e'6c;  // "lndsoftc"
 
   Atomic<std::uint64_t> magic;  // stored last
   Cell<std::uint32_t> instance;
