@@ -225,7 +225,7 @@ void check_environment(Host const& host, Notes& notes) {
     }
     are_sound = false;
     if (base::is_variable(name))
-      notes.fail(name, defect, "what would use it is refused, every connection where it is one's",
+      notes.fail(name, defect, "what would use it is refused, such as every connection",
                  "unset it, or give it another value; lend info --environment says which");
     else
       notes.warn(name, defect, "nothing reads it; it may be misspelt",

@@ -80,6 +80,9 @@ TEST_CASE("in a program with file capabilities", "[.]") {
   }
   for (auto const* const name : {"LEND_SOFT_DIRECTORY", "LEND_SOFT_FAULTS"})
     if (is_set(name)) check_refused(error_of(open_device(DeviceChoice::soft())), name);
+  if (is_set("LEND_TRAFFIC_CLASS"))
+    check_refused(error_of(must(open_device(DeviceChoice::soft())).settings()),
+                  "LEND_TRAFFIC_CLASS");
   if (!is_set("LEND_RECORD")) return;
   auto const refused = observe::directory_for("");
   check_refused(error_of(refused), "LEND_RECORD");
@@ -108,6 +111,7 @@ TEST_CASE("a program with file capabilities refuses what its user's environment 
           {"LEND_DEVICE=soft"},
           {"LEND_SOFT_DIRECTORY=/tmp/x"},
           {"LEND_SOFT_FAULTS=drop@3"},
+          {"LEND_TRAFFIC_CLASS=106"},
           {"LEND_RECORD=/tmp/x"}}) {
       CAPTURE(variables);
       CHECK(run_as_other(copy, variables) == 0);

@@ -8,6 +8,7 @@
 #include "support/two_ends.hpp"
 #include "verbs/fake_provider.hpp"
 
+#include <lend/transport/any.hpp>
 #include <lend/transport/credit_ring.hpp>
 #include <lend/transport/read_ring.hpp>
 #include <lend/transport/send_receive.hpp>
@@ -252,7 +253,7 @@ TEST_CASE("a keep-alive is the program's, else its variable's, else the layer's"
     auto prepared = must(SendReceive::prepare(domain, options));
     Endpoint const itself = prepared.endpoint();
     TransportTerms const terms = prepared.terms();
-    auto const transport = must(std::move(prepared).handshake(itself, terms));
+    AnyTransport const transport{must(std::move(prepared).handshake(itself, terms))};
     auto const got = setting(transport.settings(), "keep_alive");
     return got.value + " by " + got.source;
   };

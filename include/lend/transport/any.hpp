@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace lend {
 
@@ -36,6 +37,8 @@ class AnyTransport {
   [[nodiscard]] Deadline look_again() const noexcept { return held().look_again(); }
   [[nodiscard]] std::uint32_t sends_in_flight() const noexcept { return held().sends_in_flight(); }
   [[nodiscard]] TransportLimits const& limits() const noexcept { return held().limits(); }
+  /// Empty if the transport has none.
+  [[nodiscard]] std::vector<Setting> settings() const { return held().settings(); }
 
  private:
   struct Interface {
@@ -50,6 +53,7 @@ class AnyTransport {
     virtual Deadline look_again() const noexcept = 0;
     virtual std::uint32_t sends_in_flight() const noexcept = 0;
     virtual TransportLimits const& limits() const noexcept = 0;
+    virtual std::vector<Setting> settings() const = 0;
   };
   template <class T>
   struct Holder final : Interface {
@@ -66,6 +70,12 @@ class AnyTransport {
     Deadline look_again() const noexcept override { return transport.look_again(); }
     std::uint32_t sends_in_flight() const noexcept override { return transport.sends_in_flight(); }
     TransportLimits const& limits() const noexcept override { return transport.limits(); }
+    std::vector<Setting> settings() const override {
+      if constexpr (requires(T const& t) { t.settings(); })
+        return transport.settings();
+      else
+        return {};
+    }
     T transport;
   };
   [[nodiscard]] Interface& held() const noexcept {

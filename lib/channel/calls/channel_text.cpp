@@ -3,11 +3,9 @@
 #include <base/error_details.hpp>
 #include <channel/state/channel_state.hpp>
 #include <lend/channel/channel.hpp>
-#include <verbs/queue/connection_settings.hpp>
 
 #include <new>
 #include <string>
-#include <vector>
 
 namespace lend {
 
@@ -52,21 +50,6 @@ std::string text_of(ChannelState const& channel) {
 }
 
 }  // namespace
-
-std::vector<Setting> ChannelState::settings() const {
-  auto all = connection.settings();
-  if (all.empty() || connection.service().service != Service::reliable_connection) return all;
-  auto const interval = watch.interval();
-  all.push_back({"keep_alive", interval.count() == 0 ? "off" : verbs::text_of(interval),
-                 std::string{verbs::name_of(keep_alive_from, "LEND_KEEP_ALIVE")}});
-  return all;
-}
-
-std::vector<Setting> Channel::settings() const {
-  ChannelState& channel = ChannelState::of(*this);
-  ChannelState::Use const use{channel};
-  return channel.settings();
-}
 
 std::string Channel::describe() const noexcept {
   ChannelState& channel = ChannelState::of(*this);

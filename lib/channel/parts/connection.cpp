@@ -3,7 +3,6 @@
 #include <channel/parts/connection.hpp>
 #include <verbs/device/event_reader.hpp>
 #include <verbs/queue/adoption.hpp>
-#include <verbs/queue/connection_settings.hpp>
 
 #include <new>
 #include <string>
@@ -98,11 +97,6 @@ void Connection::destroy() noexcept {
     keep_unless_destroyed();
   }
   phase_ = Phase::gone;
-}
-
-std::vector<Setting> Connection::settings() const {
-  auto const handle = handed_out_.lock();
-  return handle == nullptr ? std::vector<Setting>{} : verbs::settings_of(*handle);
 }
 
 QueuePair::Probe Connection::unsafe_post_probe(std::uint64_t id) noexcept {

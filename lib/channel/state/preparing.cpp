@@ -74,9 +74,8 @@ Result<PreparedChannel> channel::prepare_in(SetState& set, ProtectionDomain cons
   return ChannelState::prepare(domain, std::move(progress), options, service, pool);
 }
 
-Result<PreparedChannel> channel::Preparing::prepare_chosen(ProtectionDomain const& domain,
-                                                           ChannelOptions options,
-                                                           verbs::ServiceChoice service) {
+[[gnu::cold]] Result<PreparedChannel> channel::Preparing::prepare_chosen(
+    ProtectionDomain const& domain, ChannelOptions options, verbs::ServiceChoice service) {
   if (options.wait_set != nullptr) {
     auto* const pool = options.receive_pool != nullptr ? &options.receive_pool->state() : nullptr;
     return channel::prepare_in(options.wait_set->state(), domain, std::move(options), pool,
@@ -94,10 +93,9 @@ Result<PreparedChannel> channel::Preparing::prepare_chosen(ProtectionDomain cons
       domain, std::make_shared<channel::Progress>(completions, options.wait), options, service);
 }
 
-Result<PreparedChannel> channel::Preparing::prepare(ProtectionDomain const& domain,
-                                                    ChannelOptions const& wished,
-                                                    verbs::ServiceChoice service,
-                                                    std::chrono::nanoseconds usual_keep_alive) {
+[[gnu::cold]] Result<PreparedChannel> channel::Preparing::prepare(
+    ProtectionDomain const& domain, ChannelOptions const& wished, verbs::ServiceChoice service,
+    std::chrono::nanoseconds usual_keep_alive) {
   verbs::ChosenKeepAlive keep_alive;
   if (service.service == Service::reliable_connection) {
     LEND_TRY(chosen, verbs::chosen_keep_alive(wished.keep_alive, usual_keep_alive));
