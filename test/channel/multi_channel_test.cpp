@@ -27,7 +27,7 @@ std::vector<State> states_of(std::span<Outcome const> outcomes) {
 }  // namespace
 
 TEST_CASE("one call sends to many peers, each its own bytes", "[channel]") {
-  Peers peers{3};
+  PeerChannels peers{3};
   put(peers.own, 0, "to 0to 1to 2");
   PollingScope at_0{peers.far[0]}, at_1{peers.far[1]}, at_2{peers.far[2]};
   auto first = peers.expect(at_0, 0);
@@ -51,7 +51,7 @@ TEST_CASE("one call sends to many peers, each its own bytes", "[channel]") {
 }
 
 TEST_CASE("one call receives from many peers, in the order of its rows", "[channel]") {
-  Peers peers{2};
+  PeerChannels peers{2};
   if (lacks(peers.context, &DeviceCapabilities::waits_for_receives)) return;
   put(peers.theirs, 0, "ABCDEFGH");
   // Two of peer 1, in their order, and one of peer 0.
@@ -78,7 +78,7 @@ TEST_CASE("one call receives from many peers, in the order of its rows", "[chann
 }
 
 TEST_CASE("one call writes to many peers, and one reads from them", "[channel]") {
-  Peers peers{2};
+  PeerChannels peers{2};
   // SAFETY: one thread plays both sides.
   MemoryRegion exposed = must(peers.domain.unsafe_allocate_exposed(4096, RemoteAccess::read_write));
   PeerRegion const at_0{0, must(exposed.remote())}, at_1{1, must(exposed.remote())};
@@ -100,7 +100,7 @@ TEST_CASE("one call writes to many peers, and one reads from them", "[channel]")
 }
 
 TEST_CASE("a write to a peer carries its immediate", "[channel]") {
-  Peers peers{1};
+  PeerChannels peers{1};
   if (lacks(peers.context, &DeviceCapabilities::immediates)) return;
   // SAFETY: one thread plays both sides.
   MemoryRegion exposed = must(peers.domain.unsafe_allocate_exposed(64, RemoteAccess::write));
@@ -117,7 +117,7 @@ TEST_CASE("a write to a peer carries its immediate", "[channel]") {
 }
 
 TEST_CASE("a multicast sends the same bytes to each peer, and to one twice", "[channel]") {
-  Peers peers{2};
+  PeerChannels peers{2};
   put(peers.own, 0, "same");
   PollingScope at_0{peers.far[0]}, at_1{peers.far[1]};
   auto one = must(at_0.post_receive(peers.theirs.scatter(0, 8)));
@@ -134,7 +134,7 @@ TEST_CASE("a multicast sends the same bytes to each peer, and to one twice", "[c
 }
 
 TEST_CASE("a peer that refuses costs its own rows and no others", "[channel]") {
-  Peers peers{3};
+  PeerChannels peers{3};
   if (lacks(peers.context, &DeviceCapabilities::acknowledges)) return;
   // SAFETY: one thread plays both sides.
   MemoryRegion exposed = must(peers.domain.unsafe_allocate_exposed(64, RemoteAccess::write));
@@ -169,7 +169,7 @@ TEST_CASE("a peer that refuses costs its own rows and no others", "[channel]") {
 }
 
 TEST_CASE("a row that is refused leaves the others to be posted", "[channel]") {
-  Peers peers{2};
+  PeerChannels peers{2};
   PollingScope at_1{peers.far[1]};
   auto got = peers.expect(at_1, 1);
   PollingScope busy{peers.near[0]};
@@ -188,7 +188,7 @@ TEST_CASE("a row that is refused leaves the others to be posted", "[channel]") {
 }
 
 TEST_CASE("a deadline aborts what is outstanding, on its own channels only", "[channel]") {
-  Peers peers{3};
+  PeerChannels peers{3};
   if (lacks(peers.context, &DeviceCapabilities::waits_for_receives)) return;
   PollingScope at_1{peers.far[1]};
   static_cast<void>(must(at_1.post_send(peers.theirs.gather(0, 8))));
@@ -211,7 +211,7 @@ TEST_CASE("a deadline aborts what is outstanding, on its own channels only", "[c
 }
 
 TEST_CASE("a peer without room does not hold up the others", "[channel]") {
-  Peers peers{2, 2};
+  PeerChannels peers{2, 2};
   if (lacks(peers.context, &DeviceCapabilities::waits_for_receives)) return;
   // Four receives for peer 0, two at a time: the later ones are posted as it sends. Peer 1 has one.
   put(peers.theirs, 0, "01234567");
@@ -243,7 +243,7 @@ TEST_CASE("a peer without room does not hold up the others", "[channel]") {
 }
 
 TEST_CASE("a grouped call that is wrong as a whole posts nothing", "[channel]") {
-  Peers peers{2};
+  PeerChannels peers{2};
   std::array<Outcome, 2> rows;
   std::array const works{PeerSend{0, peers.own.gather(0, 8)}, PeerSend{2, peers.own.gather(8, 8)}};
 
@@ -261,7 +261,7 @@ TEST_CASE("a grouped call that is wrong as a whole posts nothing", "[channel]") 
 }
 
 TEST_CASE("a MultiChannel is made of channels of one set", "[channel]") {
-  Peers peers{1};
+  PeerChannels peers{1};
   CHECK(error_of(MultiChannel::adopt({})) == Errc::invalid_argument);
   std::vector<Channel> loose;
   loose.push_back(std::move(peers.far[0]));
@@ -269,7 +269,7 @@ TEST_CASE("a MultiChannel is made of channels of one set", "[channel]") {
   CHECK(error == Errc::invalid_argument);
   CHECK(error.message().find("channel 0 is of no WaitSet") != std::string::npos);
 
-  Peers others{1};
+  PeerChannels others{1};
   std::vector<Channel> mixed;
   mixed.push_back(std::move(peers.near[0]));
   mixed.push_back(std::move(others.near[0]));
@@ -278,7 +278,7 @@ TEST_CASE("a MultiChannel is made of channels of one set", "[channel]") {
 }
 
 TEST_CASE("a peer's broken channel is prepared again and replaced", "[channel]") {
-  Peers peers{2};
+  PeerChannels peers{2};
   if (lacks(peers.context, &DeviceCapabilities::endpoints)) return;
   std::array<Outcome, 1> row;
   std::array const receive{PeerReceive{1, peers.own.scatter(0, 8)}};

@@ -14,7 +14,7 @@ namespace lend::test {
 constexpr std::size_t piece = 64;
 
 /// `count` peers; what they send and receive lies in `theirs`, at piece i for peer i.
-struct Peers {
+struct PeerChannels {
   Context context = open_test_device();
   ProtectionDomain domain = must(context.allocate_protection_domain());
   MemoryRegion own = must(domain.allocate(4096));
@@ -23,7 +23,7 @@ struct Peers {
   std::vector<Channel> far{};
   MultiChannel near;
 
-  explicit Peers(std::uint32_t count, std::uint32_t depth = 8)
+  explicit PeerChannels(std::uint32_t count, std::uint32_t depth = 8)
       : near{make(count, options_with_depth(depth))} {}
 
   MultiChannel make(std::uint32_t count, ChannelOptions options) {

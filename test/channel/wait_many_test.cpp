@@ -13,8 +13,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct ThreePeers : Peers {
-  ThreePeers() : Peers{3} {}
+struct ThreePeers : PeerChannels {
+  ThreePeers() : PeerChannels{3} {}
 
   std::vector<PeerReceive> a_receive_of_each() {
     std::vector<PeerReceive> works;

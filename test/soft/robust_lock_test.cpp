@@ -234,9 +234,10 @@ TEST_CASE("the holder of a lock is not taken for the next tenant of its slot", "
   };
   SlotClaim own;
   REQUIRE(own.take(meeting_place(), segment.file()) == 0);
-  Peers peers{*segment, own};
+  soft::Peers peers{*segment, own};
   auto const is_dead = [](void const* self, std::uint32_t instance) {
-    return const_cast<Peers*>(static_cast<Peers const*>(self))->instance_is_dead(instance);
+    return const_cast<soft::Peers*>(static_cast<soft::Peers const*>(self))
+        ->instance_is_dead(instance);
   };
   Claimant const claimant{own.tenant().instance(), is_dead, &peers};
 
@@ -264,7 +265,7 @@ TEST_CASE("a holder whose slot file was left half written counts as dead", "[sof
   Shared<Segment> segment;
   SlotClaim own;
   REQUIRE(own.take(meeting_place(), segment.file()) == 0);
-  Peers peers{*segment, own};
+  soft::Peers peers{*segment, own};
   std::uint32_t instance = 0;
   {
     SlotClaim other;
