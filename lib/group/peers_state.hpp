@@ -41,8 +41,9 @@ class PeersState {
   /// Null: there is no such peer.
   [[nodiscard]] Channel* find(std::uint32_t rank) noexcept {
     auto const it = std::ranges::lower_bound(ranks_, rank);
-    if (it == ranks_.end() || *it != rank) return nullptr;
-    return &channels_[static_cast<std::size_t>(it - ranks_.begin())];
+    auto const place = static_cast<std::size_t>(it - ranks_.begin());
+    if (place >= channels_.size() || *it != rank) return nullptr;  // or not connected yet
+    return &channels_[place];
   }
   [[nodiscard]] ReceivePool* pool() noexcept { return pool_ ? &*pool_ : nullptr; }
   [[nodiscard]] Error no_such_peer(std::uint32_t rank) const;
