@@ -97,9 +97,10 @@ class [[nodiscard]] LEND_EXPORT LEND_ABI_TAG Error {
   [[nodiscard]] Errc code() const noexcept { return code_; }
   /// One line: what happened, to what, and what to do; "(and 3 more)" counts drained().
   [[nodiscard]] std::string message() const noexcept;
-  /// A paragraph: what happened, to which operation toward which peer, in which state, whether it
-  /// is the first cause or was flushed because of one, how many others were flushed, and what to
-  /// do.
+  /// Several lines: what happened, and then, on a line with a label each, which operation, toward
+  /// which peer and in which state, what had broken the channel before, how many requests were
+  /// flushed, what to do, and what `lend explain` has on it. The labels are for people: programs
+  /// ask code(), work() and cause().
   [[nodiscard]] std::string describe() const noexcept;
   /// The errno of the failing call, or 0.
   [[nodiscard]] int os_error() const noexcept;

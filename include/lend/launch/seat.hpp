@@ -17,7 +17,7 @@ struct LEND_EXPORT Seat {
   /// Listener::open() takes it. Rank 0 listens at all addresses of the host, and on every interface
   /// if those are of the loopback device and the host is neither a number nor localhost; it may
   /// have "[::]:port" instead. Or "pmi:fd=N": by PMI-1 at that descriptor rank 0 tells the others
-  /// within join(), once in a process. A single rank needs none.
+  /// within join(), once in a process; or "pmix:", by PMIx likewise. A single rank needs none.
   std::string desk{};
   /// The name of the group, the same at all ranks: 64 bytes at most. It keeps apart those of two
   /// jobs that take the same address.
@@ -32,9 +32,11 @@ struct LEND_EXPORT Seat {
   /// Errors:  not_found         no launcher left anything; the message says what was looked for.
   ///          invalid_argument  what is there is incomplete or no number; or of several launchers,
   ///                            and no ancestor of this process shows which is the innermost.
-  ///          unsupported       a launcher to be asked by PMI, and a program that has MPI, which
-  ///                            asks it, too: use `group/mpi.hpp`, or set LEND_DESK. An MPI that is
-  ///                            linked statically is not seen.
+  ///          unsupported       a launcher to be asked by PMI or PMIx, and a program that has MPI,
+  ///                            which asks it, too: use `group/mpi.hpp`, or set LEND_DESK. An MPI
+  ///                            that is linked statically is not seen. Or a launcher that leaves
+  ///                            the number of ranks to PMIx, and no libpmix.so.2.
+  ///          peer_lost, system_failed, incompatible_peer  such a launcher's PMIx fails.
   ///          denied            a launcher left something, and this program has privileges that its
   ///                            user lacks (AT_SECURE: set-user-ID, file capabilities): no
   ///                            environment counts for it.
