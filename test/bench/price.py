@@ -25,7 +25,7 @@ ROWS = [("null", "send"), ("null", "receive"), ("null", "write"), ("null", "read
 LACKING = {("send by UD", "unsafe"), ("send by UC", "unheld"), ("send by UD", "unheld")}  # ways that there are not
 COUNT = 2000  # operations of each run: what a run costs besides is lost in them
 # Instructions above the twin on the null device, at most: what g++ 12 -O2 makes, and some 8 in a hundred.
-BANDS = {"by_id": 149, "unsafe": 213, "scoped": 274, "blocking": 162, "round": 592, "batch": 335,
+BANDS = {"by_id": 149, "unsafe": 213, "scoped": 274, "blocking": 162, "round": 560, "batch": 335,
          "unheld": 294}
 COPIED = {"by_id": 120, "unsafe": 170, "scoped": 204, "blocking": 96, "batch": 252, "unheld": 217}  # a send, whose bytes are copied by the post
 SOFT = {"send + receive": 782, "write": 360, "read": 744, "atomic": 795}  # raw verbs there, at most, likewise

@@ -56,6 +56,10 @@ bool ends_at_once(channel::ScopeRecord& scope) noexcept {
   return true;
 }
 
+[[gnu::noinline]] void destroy(channel::ScopeRecord& record) noexcept {
+  std::destroy_at(&record);
+}
+
 }  // namespace
 
 PollingScope::PollingScope(Channel& channel) noexcept
@@ -70,7 +74,9 @@ PollingScope::PollingScope(Channel& channel) noexcept
 
 PollingScope::~PollingScope() {
   if (!ended_ || record().batches != nullptr) end_unpolled();
-  std::destroy_at(&record());
+  record().as_open.leave();
+  if (record().owns_memory()) [[unlikely]]
+    destroy(record());
 }
 
 void PollingScope::end_unpolled() noexcept {

@@ -191,6 +191,10 @@ void InFlight::retire_handles_of(ScopeRecord& scope) noexcept {
     deliver_to_scope(*last);
     if (--scope.finished == 0) return;
   }
+  retire_others_of(scope);
+}
+
+[[gnu::noinline]] void InFlight::retire_others_of(ScopeRecord& scope) noexcept {
   for_each_as_seen([this, &scope](Slot& slot) {
     if (slot.scope != &scope) return true;
     deliver_to_scope(slot);

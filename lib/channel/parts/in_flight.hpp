@@ -203,6 +203,7 @@ class InFlight {
     }
     slots_.free(slot);
   }
+  void retire_others_of(ScopeRecord& scope) noexcept;
   /// Visits used slots, failed ones first, in the order in which the failures were seen, while
   /// `visit` answers true.
   template <class Visit>

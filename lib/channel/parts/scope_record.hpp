@@ -26,6 +26,9 @@ struct ScopeRecord {
   ChannelState* channel = nullptr;        ///< null once it is gone, or the scope has ended
   LinkedNode<ScopeRecord> as_open{this};  ///< of that channel
 
+  [[nodiscard]] bool owns_memory() const noexcept {
+    return failures.data() != nullptr || seen_as.data() != nullptr;
+  }
   void leave() noexcept {
     channel = nullptr;
     as_open.leave();
