@@ -157,9 +157,14 @@ int call_until_failure(Wire const& wire, std::uint32_t rank, Death death) {
   auto values = must(domain.allocate<std::uint64_t>(long_values));
   Result<void> done = group.barrier(within(call_limit));  // all are connected
   std::optional<Peers> peers;
-  if (death.has_halo)
-    peers = must(Peers::connect(group, std::array{(rank + size - 1) % size, (rank + 1) % size},
-                                within(call_limit)));
+  if (death.has_halo) {
+    std::array const sides{(rank + size - 1) % size, (rank + 1) % size};
+    auto made = Peers::connect(group, sides, within(call_limit));
+    if (made)
+      peers = std::move(made).value();
+    else
+      done = made.error();  // the victim has connected, and died
+  }
   if (rank == victim && death.at_post > 0)
     Killer::start(*context.native(), death.at_post, death.is_posted);
   if (death.is_of(rank) && death.after > 0us) {
