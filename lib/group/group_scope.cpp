@@ -5,8 +5,6 @@
 #include <group/group_state.hpp>
 #include <lend/group/group_scope.hpp>
 
-#include <algorithm>
-
 namespace lend {
 
 using group::Call;
@@ -43,29 +41,24 @@ GroupScope::GroupScope(Team& team) noexcept : membership_{team.membership_} {
 
 GroupScope::~GroupScope() {
   if (has_ended_ || last_ == 0) return;
-  Deadline const until =
-      deadline(std::min<std::chrono::nanoseconds>(drain_bound_.value_or(drain_max), drain_max));
+  Deadline const until = drain_bound_.of_end(drain_max);
   static_cast<void>(state_->drain(
       last_, unwind_.is_unwinding() ? sooner(until, within(channel::unwinding_bound)) : until));
 }
 
 GroupScope& GroupScope::drain_within(std::chrono::nanoseconds bound) noexcept {
-  drain_bound_ = bound;
+  drain_bound_.set(bound);
   return *this;
 }
 GroupScope& GroupScope::drain_until(Deadline deadline) noexcept {
-  drain_until_ = deadline;
+  drain_bound_.set(deadline);
   return *this;
-}
-
-Deadline GroupScope::deadline(std::optional<std::chrono::nanoseconds> longest) const noexcept {
-  return sooner(longest ? within(*longest) : Deadline::never(), drain_until_);
 }
 
 Result<void> GroupScope::finish() noexcept {
   if (std::exchange(has_ended_, true)) return group_scope_is_over();
   if (last_ == 0) return success();
-  return state_->drain(last_, deadline(drain_bound_));
+  return state_->drain(last_, drain_bound_.of_finish());
 }
 
 Result<PendingCollective> GroupScope::post(Result<Call> const& call, GatherElement in,

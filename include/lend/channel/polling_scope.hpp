@@ -10,6 +10,7 @@
 #include <lend/base/unwind.hpp>
 #include <lend/channel/batch.hpp>
 #include <lend/channel/calls.hpp>
+#include <lend/channel/drain_bound.hpp>
 #include <lend/channel/peer_loan.hpp>
 #include <lend/channel/pending_work.hpp>
 #include <lend/verbs/work_request.hpp>
@@ -193,7 +194,7 @@ class LEND_EXPORT PollingScope {
   friend struct channel::ScopeCalls;
   [[nodiscard]] bool has_ended() const noexcept { return ended_; }
   /// Bounds every drain by `deadline`, too.
-  void end_before(Deadline deadline) noexcept { drain_until_ = sooner(drain_until_, deadline); }
+  void end_before(Deadline deadline) noexcept { drain_bound_.end_before(deadline); }
   /// finish() with the closure's error, if any, and the rule for manual scopes.
   [[nodiscard]] std::optional<Error> end(std::optional<Error> closure_error, bool manual) noexcept;
 
@@ -225,8 +226,7 @@ class LEND_EXPORT PollingScope {
   static constexpr std::size_t record_bytes = 160;
   alignas(8) std::byte record_[record_bytes];  // a ScopeRecord
   UnwindDetector unwind_{};
-  std::optional<std::chrono::nanoseconds> drain_bound_{};
-  Deadline drain_until_ = Deadline::never();
+  channel::DrainBound drain_bound_{};
   bool ended_ = false;
   std::uint32_t left_before_;  // open scopes of the channel before this one
 };

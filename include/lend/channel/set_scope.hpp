@@ -8,13 +8,13 @@
 #include <lend/base/result.hpp>
 #include <lend/base/unwind.hpp>
 #include <lend/channel/channel.hpp>
+#include <lend/channel/drain_bound.hpp>
 #include <lend/channel/polling_scope.hpp>
 #include <lend/channel/wait_set.hpp>
 
 #include <chrono>
 #include <cstddef>
 #include <memory>
-#include <optional>
 
 namespace lend {
 
@@ -72,14 +72,11 @@ class LEND_EXPORT SetScope {
   struct State;
   template <class Scope, class AnyChannel>
   [[nodiscard]] Result<Scope*> scope_on(AnyChannel& channel) noexcept;
-  /// Until when a drain that begins now may take, at most `longest`.
-  [[nodiscard]] Deadline deadline(std::optional<std::chrono::nanoseconds> longest) const noexcept;
 
   std::shared_ptr<channel::SetState> set_;
   std::unique_ptr<State> state_{};  // from the first on(); null once it has ended
   UnwindDetector unwind_{};
-  std::optional<std::chrono::nanoseconds> drain_bound_{};
-  Deadline drain_until_ = Deadline::never();
+  channel::DrainBound drain_bound_{};
   bool ended_ = false;
 };
 

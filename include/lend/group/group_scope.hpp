@@ -8,6 +8,7 @@
 #include <lend/base/result.hpp>
 #include <lend/base/source_line.hpp>
 #include <lend/base/unwind.hpp>
+#include <lend/channel/drain_bound.hpp>
 #include <lend/group/team.hpp>
 #include <lend/verbs/memory_piece.hpp>
 
@@ -183,14 +184,12 @@ class LEND_EXPORT GroupScope {
   [[nodiscard]] Result<PendingCollective> post_prefix(bool is_exclusive, group::Combining op,
                                                       ScatterElement values,
                                                       SourceLine where) noexcept;
-  [[nodiscard]] Deadline deadline(std::optional<std::chrono::nanoseconds> longest) const noexcept;
 
   std::shared_ptr<group::GroupState> state_;
   group::Membership* membership_;  // the state's
   std::uint64_t last_ = 0;         // of what was posted here; 0: nothing
   UnwindDetector unwind_{};
-  std::optional<std::chrono::nanoseconds> drain_bound_{};
-  Deadline drain_until_ = Deadline::never();
+  channel::DrainBound drain_bound_{};
   bool has_ended_ = false;
 };
 

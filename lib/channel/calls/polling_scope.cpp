@@ -9,7 +9,6 @@
 #include <lend/channel/channel.hpp>
 #include <lend/channel/polling_scope.hpp>
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -25,13 +24,6 @@ Error scope_is_over() noexcept {
 
 Error loan_is_stale() noexcept {
   return Error{Errc::stale_handle, "the channel of this loan is gone, or the loan was moved from"};
-}
-
-// The bound of a drain without finish(), whatever drain_within() allows.
-Deadline bounded(ChannelState const& channel,
-                 std::optional<std::chrono::nanoseconds> wished) noexcept {
-  auto const longest = channel.drain_longest;
-  return within(std::min(wished.value_or(longest), longest));
 }
 
 /// Ends a scope that waits for nothing any more and has no failure to tell, as most do. False: it
@@ -88,7 +80,7 @@ void PollingScope::end_unpolled() noexcept {
   ChannelState::Use const use{*state};
   record().leave();
   // The reason of the abort is the channel's first cause.
-  Deadline const deadline = sooner(bounded(*state, drain_bound_), drain_until_);
+  Deadline const deadline = drain_bound_.of_end(state->drain_longest);
   // Failures of a nested scope stay: an exception may leave both.
   if (state->scopes_left == left_before_) {
     state->unscoped.failures.clear();
@@ -111,12 +103,12 @@ void PollingScope::forget_batches() noexcept {
 }
 
 PollingScope& PollingScope::drain_within(std::chrono::nanoseconds bound) noexcept {
-  drain_bound_ = bound;
+  drain_bound_.set(bound);
   return *this;
 }
 
 PollingScope& PollingScope::drain_until(Deadline deadline) noexcept {
-  drain_until_ = deadline;
+  drain_bound_.set(deadline);
   return *this;
 }
 
@@ -267,10 +259,8 @@ std::optional<Error> PollingScope::end(std::optional<Error> closure_error, bool 
     return (closure_error ? *closure_error : scope_is_over())
         .with_drained(std::move(record().failures));
 
-  Deadline const bound = closure_error  ? bounded(*state, drain_bound_)
-                         : drain_bound_ ? within(*drain_bound_)
-                                        : Deadline::never();
-  Deadline const deadline = sooner(bound, drain_until_);
+  Deadline const deadline =
+      closure_error ? drain_bound_.of_end(state->drain_longest) : drain_bound_.of_finish();
   ChannelState::Use const use{*state};
   record().leave();
   if (record().batches != nullptr) {

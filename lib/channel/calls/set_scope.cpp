@@ -68,23 +68,18 @@ SetScope::SetScope(std::shared_ptr<channel::SetState> set) noexcept : set_{std::
 
 SetScope::~SetScope() {
   if (ended_ || state_ == nullptr) return;
-  Deadline until = deadline(std::min<std::chrono::nanoseconds>(
-      drain_bound_.value_or(PollingScope::drain_max), PollingScope::drain_max));
+  Deadline until = drain_bound_.of_end(PollingScope::drain_max);
   if (unwind_.is_unwinding()) until = sooner(until, within(channel::unwinding_bound));
   for (std::size_t i = 0; i < state_->used; ++i) state_->entries[i]->scope->end_before(until);
 }
 
 SetScope& SetScope::drain_within(std::chrono::nanoseconds bound) noexcept {
-  drain_bound_ = bound;
+  drain_bound_.set(bound);
   return *this;
 }
 SetScope& SetScope::drain_until(Deadline deadline) noexcept {
-  drain_until_ = deadline;
+  drain_bound_.set(deadline);
   return *this;
-}
-
-Deadline SetScope::deadline(std::optional<std::chrono::nanoseconds> longest) const noexcept {
-  return sooner(longest ? within(*longest) : Deadline::never(), drain_until_);
 }
 
 template <class Scope, class AnyChannel>
@@ -127,7 +122,7 @@ Result<void> SetScope::finish() noexcept {
   if (std::exchange(ended_, true))
     return Error{Errc::stale_handle, "the scope of the set has ended"};
   if (state_ == nullptr) return success();
-  Deadline const until = deadline(drain_bound_);
+  Deadline const until = drain_bound_.of_finish();
   std::vector<Error> failures;
   std::optional<Error> first;
   for (std::size_t i = 0; i < state_->used; ++i) {
