@@ -36,7 +36,7 @@ Result<void> PeersState::prepare(PeerOptions const& options) {
   ChannelOptions channel = options.channel;
   channel.wait_set = &group_->peers().set();
   channel.keep_alive = group_->options().keep_alive;
-  channel.queue_pair.ack_timeout = group_->options().ack_timeout;
+  channel.queue_pair.connection = group_->options().connection;
   channel.receive_pool = nullptr;
   if (options.shared_receives != 0 && !ranks_.empty()) {
     LEND_TRY(memory, group_->domain().allocate(std::size_t{options.shared_receives} *
@@ -51,7 +51,8 @@ Result<void> PeersState::prepare(PeerOptions const& options) {
   for (std::uint32_t const rank : ranks_) {
     channel.tag = first_tag_ | rank;
     channel.peer_name = "rank " + std::to_string(rank);
-    LEND_TRY(prepared, prepare_channel(group_->domain(), channel));
+    LEND_TRY(prepared,
+             channel::Preparing::prepare(group_->domain(), channel, {}, std::chrono::seconds{1}));
     prepared_.push_back(std::move(prepared));
   }
   channels_.reserve(ranks_.size());

@@ -32,7 +32,7 @@ class PeersState;
 inline constexpr std::uint32_t no_rank = UINT32_MAX;
 
 struct PeerOptions {
-  /// Its wait, wait_set, tag, keep_alive, receive_pool, peer_name and queue_pair.ack_timeout are
+  /// Its wait, wait_set, tag, keep_alive, receive_pool, peer_name and queue_pair.connection are
   /// those of the group.
   ChannelOptions channel{};
   /// So many messages of so many bytes, of all peers together, may come before receive_any() takes
