@@ -6,6 +6,7 @@
 #include <lend/open_device.hpp>
 
 #include <base/wire.hpp>
+#include <channel/preparing.hpp>
 #include <tools/bench/line.hpp>
 #include <tools/secret_file.hpp>
 
@@ -39,12 +40,10 @@ ScatterElement slot_of(MemoryRegion& memory, std::size_t i) {
   return memory.scatter((1 + i) * talk_bytes, talk_bytes);
 }
 
-ChannelOptions options_of(Joining const& joining, Wait wait) {
-  ChannelOptions options;
-  options.wait = wait;
+Result<PreparedChannel> prepare(Joining const& joining, ProtectionDomain const& domain,
+                                ChannelOptions const& options) {
   // On iWARP rdma_cm tells, and the end that accepted must not be the first to send.
-  if (!joining.is_by_cm()) options.keep_alive = keep_alive;
-  return options;
+  return channel::Preparing::prepare(domain, options, {}, joining.is_by_cm() ? 0s : keep_alive);
 }
 
 }  // namespace
@@ -53,9 +52,9 @@ Result<std::unique_ptr<BenchLine::Talk>> BenchLine::Talk::join(Joining& joining,
                                                                ProtectionDomain const& domain,
                                                                std::chrono::nanoseconds patience) {
   LEND_TRY(memory, domain.allocate((1 + ahead) * talk_bytes));
-  auto options = options_of(joining, Wait::event);
+  ChannelOptions options{.wait = Wait::event};
   options.queue_pair.send_depth = options.queue_pair.receive_depth = 4;
-  LEND_TRY(prepared, prepare_channel(domain, options));
+  LEND_TRY(prepared, prepare(joining, domain, options));
   std::array<std::optional<PendingWork>, ahead> arrivals;
   for (std::size_t i = 0; i < ahead; ++i) {
     LEND_TRY(arrival, prepared.post_receive(slot_of(memory, i)));
@@ -143,8 +142,7 @@ Result<void> BenchLine::make_end(Joining& joining, ProtectionDomain const& domai
   }
   LEND_TRY(regions, make_regions(domain, plan));
   auto& [memory, exposed] = regions;
-  LEND_TRY(prepared,
-           prepare_channel(domain, options_of(joining, one_core ? Wait::adaptive : Wait::spin)));
+  LEND_TRY(prepared, prepare(joining, domain, {.wait = one_core ? Wait::adaptive : Wait::spin}));
   LEND_TRY(ours, exposed.remote());
   auto const theirs = card;
   std::ranges::copy(prepared.endpoint().encode(), card.begin());
